@@ -1,0 +1,136 @@
+#include "apps/answer.h"
+
+#include <utility>
+
+#include "apps/failure.h"
+#include "apps/image_file.h"
+#include "apps/interrupt.h"
+#include "apps/terminal.h"
+
+namespace ocellus {
+namespace {
+
+constexpr std::string_view kWhiteSpace = " \t\r\n";
+
+// Collects the answer and passes it on without the white space at both ends.
+class AnswerStream {
+ public:
+  AnswerStream(Streaming streaming, std::string label, Progress* progress)
+      : streaming_(streaming), label_(std::move(label)), progress_(progress) {}
+
+  // The callback of ocellus_generate_params; nothing may be thrown through the library.
+  static int receive(void* user, const char* text, int32_t text_bytes) noexcept {
+    return static_cast<AnswerStream*>(user)->add(std::string_view(text, static_cast<size_t>(text_bytes))) ? 0 : 1;
+  }
+
+  // Shows the label if no text came, and ends the progress line.
+  std::string finish() {
+    show("");
+    return text_;
+  }
+
+ private:
+  bool add(std::string_view piece) {
+    held_back_ += piece;
+    const size_t end = held_back_.find_last_not_of(kWhiteSpace);
+    if (end == std::string::npos) return true;
+    const size_t begin = text_.empty() ? held_back_.find_first_not_of(kWhiteSpace) : 0;
+    const std::string shown = held_back_.substr(begin, end + 1 - begin);
+    held_back_.erase(0, end + 1);
+    text_ += shown;
+    return show(shown);
+  }
+
+  bool show(const std::string& text) {
+    if (streaming_ == Streaming::kOff) return true;
+    progress_->stop();
+    return print(std::exchange(label_, "") + text);
+  }
+
+  Streaming streaming_;
+  std::string label_;  // not yet shown
+  Progress* progress_;
+  std::string text_;
+  std::string held_back_;  // may turn out to be the end
+};
+
+ocellus_status add_image(ocellus_session* session, const ImageFile& image) {
+  const std::vector<uint8_t> bytes = read_input_file(image.path);
+  const ocellus_status status =
+      ocellus_session_add_encoded_image(session, bytes.data(), static_cast<int64_t>(bytes.size()));
+  if (status != OCELLUS_OK && status != OCELLUS_CANCELLED) throw library_failure(status, image.path);
+  return status;
+}
+
+// Returns OCELLUS_OK or OCELLUS_CANCELLED.
+ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>& parts, Progress* progress) {
+  check(ocellus_session_begin_turn(session));
+  size_t images = 0, done = 0;
+  for (const PromptPart& part : parts) images += part.is_image ? 1 : 0;
+  for (const PromptPart& part : parts) {
+    if (!part.is_image) {
+      check(ocellus_session_add_text(session, part.text.data(), static_cast<int64_t>(part.text.size()), 0));
+      continue;
+    }
+    progress->set("looking at picture " + std::to_string(++done) + " of " + std::to_string(images) + " ...");
+    if (const ocellus_status status = add_image(session, part.image); status != OCELLUS_OK) return status;
+  }
+  check(ocellus_session_end_turn(session));
+  return OCELLUS_OK;
+}
+
+}  // namespace
+
+Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
+                   Streaming streaming, const std::string& label) {
+  const InterruptScope interruptible(session);
+  Progress progress(options.quiet, "reading the prompt ...");
+  AnswerStream stream(streaming, label, &progress);
+  Answer answer;
+  ocellus_status status = add_turn(session, parts, &progress);
+  if (status == OCELLUS_OK) {
+    progress.set("reading the prompt ...");
+    ocellus_generate_params params = generate_params(options);
+    params.on_text = AnswerStream::receive;
+    params.user = &stream;
+    status = ocellus_session_generate(session, &params, &answer.stats);
+  }
+  answer.interrupted = status == OCELLUS_CANCELLED;
+  if (!answer.interrupted) check(status);
+  answer.text = stream.finish();
+  return answer;
+}
+
+const char* stop_name(int32_t stop) {
+  switch (static_cast<ocellus_stop>(stop)) {
+    case OCELLUS_STOP_END_TOKEN: return "end";
+    case OCELLUS_STOP_MAX_TOKENS: return "length";
+    case OCELLUS_STOP_CALLBACK: return "callback";
+    case OCELLUS_STOP_FULL: return "full";
+    case OCELLUS_STOP_CANCELLED: return "cancelled";
+    case OCELLUS_STOP_DEADLINE: return "deadline";
+    case OCELLUS_STOP_FAILED: break;
+  }
+  return "failed";
+}
+
+double decode_tokens_per_second(const ocellus_generate_stats& stats) {
+  if (stats.generated_tokens < 2 || stats.decode_ms <= 0) return 0;
+  return 1000.0 * (stats.generated_tokens - 1) / stats.decode_ms;
+}
+
+nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats) {
+  return {{"stop", stop_name(stats.stop)},        {"prompt_tokens", stats.prompt_tokens},
+          {"image_tokens", stats.image_tokens},   {"generated_tokens", stats.generated_tokens},
+          {"preprocess_ms", stats.preprocess_ms}, {"encode_ms", stats.encode_ms},
+          {"prefill_ms", stats.prefill_ms},       {"ttft_ms", stats.first_token_ms},
+          {"decode_ms", stats.decode_ms},         {"token_median_ms", stats.token_median_ms},
+          {"token_p95_ms", stats.token_p95_ms},   {"decode_tok_s", decode_tokens_per_second(stats)},
+          {"kv_bytes", stats.kv_bytes},           {"kv_bytes_full", stats.kv_bytes_full}};
+}
+
+std::string json_line(const nlohmann::ordered_json& object) {
+  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ocellus

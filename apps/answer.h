@@ -1,0 +1,43 @@
+// One turn of a conversation: pictures and text in, an answer out.
+#ifndef OCELLUS_APPS_ANSWER_H_
+#define OCELLUS_APPS_ANSWER_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/options.h"
+#include "apps/prompt.h"
+#include "runtime/ocellus.h"
+
+namespace ocellus {
+
+struct Answer {
+  std::string text;  // without white space around it
+  ocellus_generate_stats stats = {};
+  bool interrupted = false;  // by Ctrl-C; `text` is what came before
+};
+
+enum class Streaming { kOff, kToStdout };
+
+// Adds one user turn and generates. With kToStdout the answer is printed as it comes: `label` before it, no newline
+// after it.
+Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
+                   Streaming streaming, const std::string& label = "");
+
+// "end", "length", "callback", "full", "cancelled", "deadline" or "failed".
+const char* stop_name(int32_t stop);
+
+// Generated tokens per second after the first one; 0 if there were none.
+double decode_tokens_per_second(const ocellus_generate_stats& stats);
+
+// Why and how fast the answer came, for --json.
+nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats);
+
+// One line; text that is not UTF-8 (a path may be anything) is repaired.
+std::string json_line(const nlohmann::ordered_json& object);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_ANSWER_H_

@@ -1,0 +1,40 @@
+// Measured rows and the formats they are printed in.
+#ifndef OCELLUS_APPS_BENCH_REPORT_H_
+#define OCELLUS_APPS_BENCH_REPORT_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ocellus {
+
+struct BenchRow {
+  std::string test;
+  std::string unit;
+  std::vector<double> samples;
+  double mean() const;
+  double deviation() const;  // of a sample: divided by n - 1; 0 for a single one
+};
+
+class BenchReport {
+ public:
+  // Adds a sample to the row of that name.
+  void add(const std::string& test, const std::string& unit, double sample);
+  void append(const BenchReport& other);
+
+  // Names and values that go before the rows.
+  void set_heading(nlohmann::ordered_json heading) { heading_ = std::move(heading); }
+
+  std::string markdown() const;
+  std::string csv() const;
+  std::string json() const;
+
+ private:
+  nlohmann::ordered_json heading_;
+  std::vector<BenchRow> rows_;
+};
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_BENCH_REPORT_H_

@@ -1,0 +1,28 @@
+// One function per command: it declares the command's flags and, when the command is chosen, sets what to run.
+#ifndef OCELLUS_APPS_COMMANDS_H_
+#define OCELLUS_APPS_COMMANDS_H_
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace ocellus {
+
+// Returns the exit code, or throws a Failure.
+using Action = std::function<int()>;
+
+void add_caption_command(CLI::App* program, Action* action);
+void add_ask_command(CLI::App* program, Action* action);
+void add_chat_command(CLI::App* program, Action* action);
+void add_plan_command(CLI::App* program, Action* action);
+void add_eval_command(CLI::App* program, Action* action);
+void add_bench_command(CLI::App* program, Action* action);
+void add_devices_command(CLI::App* program, Action* action);
+// Commands of other versions, which are refused in one sentence.
+void add_later_commands(CLI::App* program, Action* action);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_COMMANDS_H_

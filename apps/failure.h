@@ -1,0 +1,40 @@
+// How the program ends when something is wrong: one sentence on stderr and an exit code.
+#ifndef OCELLUS_APPS_FAILURE_H_
+#define OCELLUS_APPS_FAILURE_H_
+
+#include <stdexcept>
+#include <string>
+
+#include "runtime/ocellus.h"
+
+namespace ocellus {
+
+enum ExitCode {
+  kExitOk = 0,
+  kExitRuntime = 1,
+  kExitUsage = 2,
+  kExitOverBudget = 3,  // does not fit the budget or the plan
+  kExitBadInput = 4,    // a model, picture or question file
+  kExitInterrupted = 130,
+};
+
+class Failure : public std::runtime_error {
+ public:
+  Failure(ExitCode exit_code, const std::string& sentence) : std::runtime_error(sentence), exit_code_(exit_code) {}
+  ExitCode exit_code() const { return exit_code_; }
+
+ private:
+  ExitCode exit_code_;
+};
+
+ExitCode exit_code_of(ocellus_status status);
+
+// The library's last failure; `subject` (a path, a line of a file) goes before its sentence.
+Failure library_failure(ocellus_status status, const std::string& subject = "");
+
+// Throws library_failure unless `status` is OCELLUS_OK.
+void check(ocellus_status status, const std::string& subject = "");
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_FAILURE_H_

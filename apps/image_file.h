@@ -1,0 +1,31 @@
+// Pictures on disk.
+#ifndef OCELLUS_APPS_IMAGE_FILE_H_
+#define OCELLUS_APPS_IMAGE_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ocellus {
+
+struct ImageFile {
+  std::string path;
+  int32_t width = 0;
+  int32_t height = 0;
+  int64_t pixels() const { return int64_t{width} * height; }
+};
+
+// The bytes of a regular file, 1 to 256 MiB of them. Throws a Failure that names the path.
+std::vector<uint8_t> read_input_file(const std::string& path);
+
+// Reads the headers only for their sizes; the pixels are read again when they are needed, so that a thousand pictures
+// need the memory of one.
+ImageFile probe_image(const std::string& path);
+std::vector<ImageFile> probe_images(const std::vector<std::string>& paths);
+
+// Of the largest picture; 0 without pictures.
+int64_t largest_pixels(const std::vector<ImageFile>& images);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_IMAGE_FILE_H_

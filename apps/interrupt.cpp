@@ -1,0 +1,35 @@
+#include "apps/interrupt.h"
+
+#include <atomic>
+
+namespace ocellus {
+namespace {
+
+std::atomic<ocellus_session*> working_session{nullptr};
+
+void on_interrupt(int signal_number) {
+  if (ocellus_session* session = working_session.exchange(nullptr)) {
+    ocellus_session_cancel(session);
+  } else {
+    std::signal(signal_number, SIG_DFL);
+    std::raise(signal_number);
+  }
+}
+
+}  // namespace
+
+InterruptScope::InterruptScope(ocellus_session* session) {
+  working_session = session;
+  struct sigaction action = {};
+  action.sa_handler = on_interrupt;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, &previous_);
+}
+
+InterruptScope::~InterruptScope() {
+  sigaction(SIGINT, &previous_, nullptr);
+  working_session = nullptr;
+}
+
+}  // namespace ocellus

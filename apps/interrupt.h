@@ -1,0 +1,26 @@
+// Ctrl-C while a session works.
+#ifndef OCELLUS_APPS_INTERRUPT_H_
+#define OCELLUS_APPS_INTERRUPT_H_
+
+#include <csignal>
+
+#include "runtime/ocellus.h"
+
+namespace ocellus {
+
+// While it lives, the first SIGINT cancels the session's work and the second ends the program. Otherwise SIGINT ends
+// the program at once, as usual. One at a time.
+class InterruptScope {
+ public:
+  explicit InterruptScope(ocellus_session* session);
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+
+ private:
+  struct sigaction previous_;
+};
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_INTERRUPT_H_

@@ -1,0 +1,176 @@
+#include "apps/options.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <type_traits>
+
+#include "apps/failure.h"
+#include "apps/number_validator.h"
+#include "apps/sizes.h"
+
+namespace ocellus {
+namespace {
+
+constexpr int32_t kMaxCount = 1000000;
+constexpr char kLaterGroup[] = "Not in this version (only the value shown)";
+
+// Flags that other versions give a meaning to. Ignoring them would change what is measured, so they are refused.
+struct LaterFlag {
+  const char* name;
+  const char* only_value;  // empty: no value works
+  const char* help;
+};
+constexpr LaterFlag kLaterFlags[] = {
+    {"--kv-bits", "16", "Bits of a cached key or value"}, {"--calib", "none", "Calibration of packed caches"},
+    {"--evict", "none", "Rule that drops cached tokens"}, {"--keep", "1", "Fraction of cached tokens that stay"},
+    {"--compress-at", "", "When caches are packed"},      {"--library", "", "Folder of stored image caches"},
+    {"--owner", "", "Whose stored image caches to use"},  {"--reuse", "none", "How stored image caches are used"},
+};
+
+bool same_value(const std::string& given, const std::string& only) {
+  char* end = nullptr;
+  const double number = std::strtod(given.c_str(), &end);
+  return given == only || (!given.empty() && *end == '\0' && only == "1" && number == 1.0);
+}
+
+void refuse_later_value(const LaterFlag& flag, const std::string& value) {
+  const std::string only = flag.only_value;
+  if (!only.empty() && same_value(value, only)) return;
+  const std::string name = flag.name;
+  throw Failure(kExitUsage, only.empty() ? name + " is not available in this version."
+                                         : name + " " + value + " is not available in this version: only " + name +
+                                               " " + only + " works.");
+}
+
+void set_device(CommonOptions* options, const std::string& device) {
+  if (device.rfind("cuda", 0) == 0) {
+    throw Failure(kExitUsage, "--device " + device + ": this build has no CUDA; use --device cpu.");
+  }
+  if (device != "auto" && device != "cpu") {
+    throw Failure(kExitUsage, "--device " + device + ": the devices are auto and cpu.");
+  }
+  options->device = device;
+}
+
+void set_budget(CommonOptions* options, const std::string& size) {
+  options->budget_bytes = parse_bytes(size);
+  if (!options->budget_bytes) {
+    throw Failure(kExitUsage, "--budget " + size + ": write a whole number of bytes or one with a unit, as in 512M, " +
+                                  "2G (powers of 1024) or 44MB (powers of 1000).");
+  }
+}
+
+void set_image_pixels(CommonOptions* options, const std::string& text) {
+  options->image_pixels = parse_pixels(text);
+  if (!options->image_pixels) {
+    throw Failure(kExitUsage, "--image-pixels " + text + ": write WIDTHxHEIGHT, as in 1920x1080, or a pixel count.");
+  }
+}
+
+void add_model_options(CLI::App* command, CommonOptions* options) {
+  const auto model =
+      command->add_option("-m,--model", options->model_path, "Text model, a GGUF file (default: the bundled pair)")
+          ->option_text("FILE")
+          ->group("Model");
+  command->add_option("--mmproj", options->mmproj_path, "Its vision part, a GGUF file")
+      ->option_text("FILE")
+      ->needs(model)
+      ->group("Model");
+  command
+      ->add_option_function<std::string>(
+          "--device", [options](const std::string& device) { set_device(options, device); }, "Where to run")
+      ->option_text("auto|cpu")
+      ->group("Model");
+  command->add_option("--threads", options->threads, "Threads (default: one per core)")
+      ->option_text("N")
+      ->check(number_between(0, 1024))
+      ->group("Model");
+  command->add_option("--resize", options->resize, "Resize pictures as this program does (default: llama.cpp)")
+      ->option_text("llama.cpp|hf")
+      ->check(CLI::IsMember({"llama.cpp", "hf"}))
+      ->group("Model");
+}
+
+void add_memory_options(CLI::App* command, CommonOptions* options) {
+  const std::string group = "Memory (what the engine is planned for)";
+  command
+      ->add_option_function<std::string>(
+          "--budget", [options](const std::string& size) { set_budget(options, size); },
+          "Most bytes to use: K M G (1024), KB MB GB (1000), or bytes")
+      ->option_text("SIZE")
+      ->group(group);
+  command->add_option("--sessions", options->sessions, "Conversations at a time")
+      ->option_text("N")
+      ->check(number_between(1, 1024))
+      ->group(group);
+  command->add_option("--images", options->images, "Pictures a conversation can hold")
+      ->option_text("N")
+      ->check(number_between(0, kMaxCount))
+      ->group(group);
+  command->add_option("--text-tokens", options->text_tokens, "Text tokens a conversation can hold, answers included")
+      ->option_text("N")
+      ->check(number_between(1, kMaxCount))
+      ->group(group);
+  command->add_option("--prompt-rows", options->prompt_rows, "Rows of a prompt that are read at once (default: all)")
+      ->option_text("N")
+      ->check(number_between(1, kMaxCount))
+      ->group(group);
+  command
+      ->add_option_function<std::string>(
+          "--image-pixels", [options](const std::string& text) { set_image_pixels(options, text); },
+          "Largest picture, WIDTHxHEIGHT or a pixel count")
+      ->option_text("SIZE")
+      ->group(group);
+}
+
+void add_sampling_options(CLI::App* command, CommonOptions* options, AnswerLength answer_length) {
+  const auto add = [command](const char* name, auto* value, const char* help, double low, double high) {
+    command->add_option(name, *value, help)
+        ->option_text(std::is_integral_v<std::remove_pointer_t<decltype(value)>> ? "N" : "X")
+        ->check(number_between(low, high))
+        ->group("Answers");
+  };
+  if (answer_length == AnswerLength::kCommonFlag) {
+    add("-n", &options->answer_tokens, "Most tokens of one answer (default: 128)", 1, kMaxCount);
+  }
+  add("--temp", &options->temperature, "Temperature; 0 takes the likeliest token (default: 0)", 0, 100);
+  add("--top-k", &options->top_k, "Choose among the K likeliest tokens; 0: off", 0, kMaxCount);
+  add("--top-p", &options->top_p, "Choose among the likeliest tokens that make up P; 1: off", 0, 1);
+  add("--min-p", &options->min_p, "Leave out tokens below P times the likeliest; 0: off", 0, 1);
+  add("--repeat-penalty", &options->repeat_penalty, "Divide what was said lately by X; 1: off", 0.1, 100);
+  command->add_option("--seed", options->seed, "Seed of the random choices (default: 0)")
+      ->option_text("N")
+      ->group("Answers");
+}
+
+}  // namespace
+
+void add_common_options(CLI::App* command, CommonOptions* options, AnswerLength answer_length) {
+  add_model_options(command, options);
+  add_memory_options(command, options);
+  add_sampling_options(command, options, answer_length);
+  command->add_flag("--json", options->json, "One JSON object per answer on stdout")->group("Output");
+  command->add_flag("--quiet", options->quiet, "No progress and no remarks on stderr")->group("Output");
+  for (const LaterFlag& flag : kLaterFlags) {
+    command
+        ->add_option_function<std::string>(
+            flag.name, [&flag](const std::string& value) { refuse_later_value(flag, value); }, flag.help)
+        ->option_text(flag.only_value)
+        ->group(kLaterGroup);
+  }
+}
+
+ocellus_generate_params generate_params(const CommonOptions& options) {
+  ocellus_generate_params params;
+  ocellus_generate_params_init(&params);
+  params.max_tokens = options.answer_tokens;
+  params.temperature = options.temperature;
+  params.top_k = options.top_k;
+  params.top_p = options.top_p;
+  params.min_p = options.min_p;
+  params.repetition_penalty = options.repeat_penalty;
+  params.seed = options.seed;
+  return params;
+}
+
+}  // namespace ocellus

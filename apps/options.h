@@ -1,0 +1,51 @@
+// The flags every command knows.
+#ifndef OCELLUS_APPS_OPTIONS_H_
+#define OCELLUS_APPS_OPTIONS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "runtime/ocellus.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ocellus {
+
+struct CommonOptions {
+  std::string model_path;  // empty: the bundled pair
+  std::string mmproj_path;
+  std::string device = "auto";
+  std::string resize = "llama.cpp";
+  std::optional<int64_t> budget_bytes;
+  std::optional<int32_t> sessions;
+  std::optional<int32_t> images;
+  std::optional<int32_t> text_tokens;
+  std::optional<int64_t> image_pixels;
+  int32_t prompt_rows = 0;  // 0: the library's choice
+  int32_t threads = 0;
+  int32_t answer_tokens = 128;
+  float temperature = 0.0f;
+  int32_t top_k = 0;
+  float top_p = 1.0f;
+  float min_p = 0.0f;
+  float repeat_penalty = 1.0f;
+  uint64_t seed = 0;
+  bool json = false;
+  bool quiet = false;
+};
+
+enum class AnswerLength { kCommonFlag, kOwnFlag };
+
+// `options` must outlive the parser. Flags of later versions are refused while parsing, with a Failure. With kOwnFlag
+// the command gives -n a meaning of its own.
+void add_common_options(CLI::App* command, CommonOptions* options,
+                        AnswerLength answer_length = AnswerLength::kCommonFlag);
+
+ocellus_generate_params generate_params(const CommonOptions& options);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_OPTIONS_H_

@@ -1,0 +1,190 @@
+// ocellus plan
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "apps/answer.h"
+#include "apps/commands.h"
+#include "apps/failure.h"
+#include "apps/options.h"
+#include "apps/setup.h"
+#include "apps/sizes.h"
+#include "apps/table.h"
+#include "apps/terminal.h"
+
+namespace ocellus {
+namespace {
+
+constexpr int32_t kDefaultImages = 1;
+constexpr int32_t kDefaultTextTokens = 512;
+
+struct PlanOptions {
+  CommonOptions common;
+  bool solve_images = false;
+};
+
+// "512 x 384": all that is not 0, without ones at the end.
+std::string shape_text(const int64_t (&shape)[4]) {
+  int used = 0;
+  for (int i = 0; i < 4; ++i) {
+    if (shape[i] > 1) used = i + 1;
+  }
+  std::string text = std::to_string(shape[0]);
+  for (int i = 1; i < used; ++i) text += " x " + std::to_string(shape[i]);
+  return text;
+}
+
+std::string describe_limits(const Model& model, const ocellus_limits& limits) {
+  const ocellus_model_facts& facts = model.facts;
+  std::string text = std::string(facts.name) + ": " + facts.architecture;
+  if (facts.has_vision) text += std::string(" + ") + facts.projector;
+  text += ", " + std::string(facts.weight_format) + ", " +
+          format_number(static_cast<double>(facts.parameter_count) / 1e6, 1) + " M parameters\n";
+  text += format_count(limits.max_sessions, "session") + ", each with " + format_count(limits.max_images, "picture") +
+          " of up to " + std::to_string(limits.max_image_pixels) + " pixels and " +
+          format_count(limits.max_text_tokens, "text token") + "\n";
+  return text;
+}
+
+std::string rows_text(const ocellus_plan& plan) {
+  Table table("lllllrr");
+  table.add_row({"name", "lifetime", "phase", "dtype", "shape", "bytes", "MiB"});
+  table.add_rule();
+  for (int32_t i = 0; i < plan.row_count; ++i) {
+    const ocellus_plan_row& row = plan.rows[i];
+    table.add_row({row.name, row.lifetime, row.phase, row.dtype, shape_text(row.shape), std::to_string(row.bytes),
+                   format_mib(row.bytes)});
+  }
+  table.add_rule();
+  const auto add_total = [&table](const char* name, const char* remark, int64_t bytes) {
+    table.add_row({name, remark, "", "", "", std::to_string(bytes), format_mib(bytes)});
+  };
+  add_total("weights", "", plan.weights_bytes);
+  add_total("session", "", plan.session_bytes);
+  add_total("scratch", "largest phase", plan.scratch_bytes);
+  add_total("staging", "", plan.staging_bytes);
+  add_total("total", "", plan.total_bytes);
+  return table.plain_text();
+}
+
+std::string advice_text(const ocellus_plan& plan) {
+  Table changes("llr");
+  bool any_is_enough = false;
+  for (int32_t i = 0; i < plan.advice_count; ++i) {
+    const bool is_enough = plan.advice[i].total_bytes > 0;
+    any_is_enough |= is_enough;
+    changes.add_row({" ", plan.advice[i].text, is_enough ? "needs " + format_bytes(plan.advice[i].total_bytes) : ""});
+  }
+  return any_is_enough ? "Each of these alone would make it fit:\n" + changes.plain_text() : changes.plain_text();
+}
+
+std::string verdict_text(const ocellus_plan& plan, const PlanOptions& options) {
+  std::string text = "One more picture takes " + format_bytes(plan.kv_bytes_per_image) + " of cache, one text token " +
+                     std::to_string(plan.kv_bytes_per_token) + " bytes.\n";
+  if (!options.common.budget_bytes) return text + "No budget was given; see --budget.\n";
+  text += "Budget " + format_bytes(plan.budget_bytes) + ": ";
+  if (plan.fits) {
+    text += "fits, " + format_bytes(plan.budget_bytes - plan.total_bytes) + " to spare.\n";
+  } else {
+    text += "does not fit, " + format_bytes(plan.total_bytes - plan.budget_bytes) + " too little.\n";
+    text += advice_text(plan);
+  }
+  if (plan.images_in_budget < 0) return text;
+  return text + "Most pictures per session in this budget: " + std::to_string(plan.images_in_budget) + "\n";
+}
+
+nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan,
+                                 const PlanOptions& options) {
+  nlohmann::ordered_json object = {{"command", "plan"},
+                                   {"model", model.facts.name},
+                                   {"sessions", limits.max_sessions},
+                                   {"images", limits.max_images},
+                                   {"text_tokens", limits.max_text_tokens},
+                                   {"image_pixels", limits.max_image_pixels},
+                                   {"fits", plan.fits != 0},
+                                   {"total_bytes", plan.total_bytes},
+                                   {"weights_bytes", plan.weights_bytes},
+                                   {"session_bytes", plan.session_bytes},
+                                   {"scratch_bytes", plan.scratch_bytes},
+                                   {"staging_bytes", plan.staging_bytes},
+                                   {"kv_bytes_per_image", plan.kv_bytes_per_image},
+                                   {"kv_bytes_per_token", plan.kv_bytes_per_token}};
+  object["rows"] = nlohmann::ordered_json::array();
+  for (int32_t i = 0; i < plan.row_count; ++i) {
+    const ocellus_plan_row& row = plan.rows[i];
+    object["rows"].push_back({{"name", row.name},
+                              {"lifetime", row.lifetime},
+                              {"phase", row.phase},
+                              {"dtype", row.dtype},
+                              {"shape", row.shape},
+                              {"bytes", row.bytes}});
+  }
+  object["advice"] = nlohmann::ordered_json::array();
+  for (int32_t i = 0; i < plan.advice_count; ++i) {
+    object["advice"].push_back({{"change", plan.advice[i].text}, {"total_bytes", plan.advice[i].total_bytes}});
+  }
+  const bool bounded = options.common.budget_bytes.has_value();
+  object["budget_bytes"] = bounded ? nlohmann::ordered_json(plan.budget_bytes) : nullptr;
+  object["shortfall_bytes"] = bounded && !plan.fits ? plan.total_bytes - plan.budget_bytes : 0;
+  object["images_in_budget"] = bounded ? nlohmann::ordered_json(plan.images_in_budget) : nullptr;
+  return object;
+}
+
+// Memory is one limit, the model's context another.
+void remark_on_context(const Model& model, const ocellus_limits& limits) {
+  const ocellus_model_facts& facts = model.facts;
+  const int64_t positions = int64_t{limits.max_images} * facts.tokens_per_view + limits.max_text_tokens;
+  if (facts.context_length == 0 || positions <= facts.context_length) return;
+  print_note("Note: " + format_count(limits.max_images, "picture") + " and " +
+             format_count(limits.max_text_tokens, "text token") + " take at least " + std::to_string(positions) +
+             " positions, the model is made for " + std::to_string(facts.context_length) + ".");
+}
+
+int run_plan(PlanOptions options) {
+  if (options.solve_images && !options.common.budget_bytes) {
+    throw Failure(kExitUsage, "plan --solve images needs a --budget to fill.");
+  }
+  const Model model = open_model(options.common);
+  options.common.text_tokens = options.common.text_tokens.value_or(kDefaultTextTokens);
+  const Needs needs = {.images = options.common.images.value_or(model.facts.has_vision ? kDefaultImages : 0)};
+  ocellus_limits limits = make_limits(model, options.common, needs);
+  ocellus_plan plan = plan_memory(model, limits, options.common);
+  if (options.solve_images && plan.images_in_budget > 0) {
+    limits.max_images = plan.images_in_budget;
+    plan = plan_memory(model, limits, options.common);
+  }
+  if (options.common.json) {
+    print(json_line(plan_json(model, limits, plan, options)));
+  } else {
+    print(describe_limits(model, limits) + "\n" + rows_text(plan) + "\n" + verdict_text(plan, options));
+  }
+  if (!options.common.quiet) remark_on_context(model, limits);
+  if (!plan.fits) {
+    flush_output();
+    throw Failure(kExitOverBudget, describe_shortfall(plan, options.common) + ".");
+  }
+  return kExitOk;
+}
+
+void set_solve(PlanOptions* options, const std::string& what) {
+  if (what == "bits" || what == "keep") {
+    throw Failure(kExitUsage, "plan --solve " + what + " is not available in this version: only --solve images works.");
+  }
+  if (what != "images") throw Failure(kExitUsage, "plan --solve " + what + ": only --solve images works.");
+  options->solve_images = true;
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App* program, Action* action) {
+  const auto options = std::make_shared<PlanOptions>();
+  CLI::App* command = program->add_subcommand("plan", "The memory table and whether it fits; loads no weights");
+  command
+      ->add_option_function<std::string>(
+          "--solve", [raw = options.get()](const std::string& what) { set_solve(raw, what); },
+          "Plan for the most pictures that fit the budget")
+      ->option_text("images");
+  add_common_options(command, &options->common);
+  command->callback([=] { *action = [=] { return run_plan(*options); }; });
+}
+
+}  // namespace ocellus

@@ -1,0 +1,36 @@
+// A user's text with its pictures in place.
+#ifndef OCELLUS_APPS_PROMPT_H_
+#define OCELLUS_APPS_PROMPT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/image_file.h"
+#include "runtime/ocellus.h"
+
+namespace ocellus {
+
+// Text, or one picture.
+struct PromptPart {
+  std::string text;
+  bool is_image = false;
+  ImageFile image;
+};
+
+inline constexpr char kImageMark[] = "<image>";
+
+int64_t count_image_marks(const std::string& text);
+
+// Puts the pictures at the "<image>" marks of `text`, in order. Pictures without a mark go first: a single one as it
+// is, several as "Image 1:<image>\nImage 2:<image>\n", the form multi-picture models are trained with. Numbers start
+// after `earlier_images` pictures of the same conversation. Throws a Failure if there are more marks than pictures.
+std::vector<PromptPart> place_images(const std::string& text, const std::vector<ImageFile>& images,
+                                     int64_t earlier_images = 0);
+
+// Tokens of all text parts and of the chat template around them; the pictures' own tokens are not counted.
+int64_t count_text_tokens(ocellus_model* model, const std::vector<PromptPart>& parts);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_PROMPT_H_

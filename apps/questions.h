@@ -1,0 +1,27 @@
+// Files of questions with pictures and exact answers: one JSON object a line.
+#ifndef OCELLUS_APPS_QUESTIONS_H_
+#define OCELLUS_APPS_QUESTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/prompt.h"
+
+namespace ocellus {
+
+struct Question {
+  int64_t line = 0;  // from 1
+  std::string kind;
+  std::string answer;
+  std::vector<PromptPart> parts;
+  int64_t image_count = 0;
+};
+
+// Keeps at most `limit` questions (0: all) with `images_each` pictures (negative: any number), and finds the sizes of
+// their pictures, whose paths are relative to the file. Throws a Failure that names the file and the line.
+std::vector<Question> read_questions(const std::string& path, int64_t images_each, int64_t limit);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_QUESTIONS_H_

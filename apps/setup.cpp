@@ -1,0 +1,111 @@
+#include "apps/setup.h"
+
+#include <algorithm>
+
+#include "apps/bundled_models.h"
+#include "apps/failure.h"
+#include "apps/sizes.h"
+#include "apps/terminal.h"
+
+namespace ocellus {
+namespace {
+
+constexpr int64_t kSpareTokens = 8;  // the end of the turn, and joints of text parts
+constexpr int64_t kDefaultImagePixels = 1920 * 1080;
+
+int64_t planned_text_tokens(const ocellus_model_facts& facts, const Needs& needs) {
+  const int64_t wanted = needs.prompt_tokens + needs.answer_tokens + kSpareTokens;
+  if (facts.context_length <= 0) return wanted;
+  return std::min<int64_t>(wanted, facts.context_length - needs.images * facts.tokens_per_view);
+}
+
+}  // namespace
+
+Model open_model(const CommonOptions& options) {
+  const bool bundled = options.model_path.empty();
+  const ModelPaths paths = bundled ? find_bundled_models() : ModelPaths{options.model_path, options.mmproj_path};
+  Model model;
+  ocellus_model* handle = nullptr;
+  check(ocellus_model_open(paths.model.c_str(), paths.mmproj.empty() ? nullptr : paths.mmproj.c_str(), &handle));
+  model.handle.reset(handle);
+  check(ocellus_model_get_facts(handle, &model.facts));
+  return model;
+}
+
+void check_context(const ocellus_model_facts& facts, const Needs& needs) {
+  // Every picture takes one view at least.
+  const int64_t image_rows = needs.images * facts.tokens_per_view;
+  if (facts.context_length <= 0 || image_rows + needs.prompt_tokens < facts.context_length) return;
+  const std::string limit = " is made for " + std::to_string(facts.context_length) + ".";
+  const std::string text = format_count(needs.prompt_tokens, "text token");
+  if (needs.images == 0) throw Failure(kExitOverBudget, "the prompt has " + text + ", the model" + limit);
+  throw Failure(kExitOverBudget, format_count(needs.images, "picture") + " and " + text + " take at least " +
+                                     std::to_string(image_rows + needs.prompt_tokens) + " positions, the model" +
+                                     limit);
+}
+
+ocellus_limits make_limits(const Model& model, const CommonOptions& options, const Needs& needs) {
+  if (needs.images > 0 && !model.facts.has_vision) {
+    throw Failure(kExitUsage, "the model has no vision part to see pictures with: add its --mmproj file.");
+  }
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  limits.device = options.device == "cpu" ? OCELLUS_DEVICE_CPU : OCELLUS_DEVICE_AUTO;
+  limits.thread_count = options.threads;
+  limits.resize = options.resize == "hf" ? OCELLUS_RESIZE_HUGGING_FACE : OCELLUS_RESIZE_LLAMA_CPP;
+  limits.max_sessions = options.sessions.value_or(1);
+  limits.max_images = options.images.value_or(static_cast<int32_t>(needs.images));
+  limits.max_text_tokens = options.text_tokens.value_or(static_cast<int32_t>(planned_text_tokens(model.facts, needs)));
+  limits.max_image_pixels =
+      options.image_pixels.value_or(needs.image_pixels > 0 ? needs.image_pixels : kDefaultImagePixels);
+  limits.max_prompt_rows = options.prompt_rows;
+  // To the library 0 means no budget; to a user it means no bytes at all.
+  limits.budget_bytes = options.budget_bytes ? std::max<int64_t>(*options.budget_bytes, 1) : 0;
+  return limits;
+}
+
+std::string describe_shortfall(const ocellus_plan& plan, const CommonOptions& options) {
+  const int64_t budget = options.budget_bytes.value_or(0);
+  std::string text = "the plan needs " + format_bytes(plan.total_bytes) + ", " +
+                     std::to_string(plan.total_bytes - budget) + " more than the budget of " + format_bytes(budget);
+  if (plan.advice_count > 0) {
+    const bool is_enough = plan.advice[0].total_bytes > 0;
+    text += std::string(is_enough ? "; this would fit: " : "; ") + plan.advice[0].text;
+  }
+  return text;
+}
+
+ocellus_plan plan_memory(const Model& model, const ocellus_limits& limits, const CommonOptions& options) {
+  ocellus_plan plan;
+  check(ocellus_plan_memory(model.get(), &limits, &plan));
+  if (options.budget_bytes) plan.budget_bytes = *options.budget_bytes;
+  return plan;
+}
+
+ocellus_engine_stats Running::engine_stats() const {
+  ocellus_engine_stats stats;
+  check(ocellus_engine_get_stats(engine.get(), &stats));
+  return stats;
+}
+
+Running start(const Model& model, const CommonOptions& options, const Needs& needs) {
+  check_context(model.facts, needs);
+  const ocellus_limits limits = make_limits(model, options, needs);
+  Running running;
+  running.plan = plan_memory(model, limits, options);
+  if (!running.plan.fits) throw Failure(kExitOverBudget, describe_shortfall(running.plan, options) + ".");
+
+  Progress progress(options.quiet, "loading " + std::string(model.facts.name) + " ...");
+  ocellus_engine_config config;
+  ocellus_engine_config_init(&config);
+  config.limits = limits;
+  ocellus_engine* engine = nullptr;
+  check(ocellus_engine_create(model.get(), &config, &engine));
+  running.engine.reset(engine);
+  ocellus_session* session = nullptr;
+  check(ocellus_session_open(engine, &session));
+  running.session.reset(session);
+  return running;
+}
+
+}  // namespace ocellus

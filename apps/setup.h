@@ -1,0 +1,64 @@
+// From flags to a model, a plan that fits and one open session.
+#ifndef OCELLUS_APPS_SETUP_H_
+#define OCELLUS_APPS_SETUP_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "apps/options.h"
+#include "runtime/ocellus.h"
+
+namespace ocellus {
+
+struct ModelCloser {
+  void operator()(ocellus_model* model) const { ocellus_model_close(model); }
+};
+struct EngineDestroyer {
+  void operator()(ocellus_engine* engine) const { ocellus_engine_destroy(engine); }
+};
+struct SessionCloser {
+  void operator()(ocellus_session* session) const { ocellus_session_close(session); }
+};
+
+struct Model {
+  std::unique_ptr<ocellus_model, ModelCloser> handle;
+  ocellus_model_facts facts;
+  ocellus_model* get() const { return handle.get(); }
+};
+
+// The given pair or the bundled one.
+Model open_model(const CommonOptions& options);
+
+// What a command wants to do with one session. Flags that name a limit override it.
+struct Needs {
+  int64_t images = 1;
+  int64_t prompt_tokens = 0;  // text and chat template
+  int64_t answer_tokens = 0;  // shortened to what the model's context leaves
+  int64_t image_pixels = 0;   // 0: 1920 x 1080
+};
+
+// Throws a Failure if the model's context is too short for the pictures and the prompt.
+void check_context(const ocellus_model_facts& facts, const Needs& needs);
+
+ocellus_limits make_limits(const Model& model, const CommonOptions& options, const Needs& needs);
+
+// The plan's total against the budget, as one sentence without its end: "... needs 41234567 bytes (39.3 MiB), ...".
+std::string describe_shortfall(const ocellus_plan& plan, const CommonOptions& options);
+
+ocellus_plan plan_memory(const Model& model, const ocellus_limits& limits, const CommonOptions& options);
+
+// An engine with one session; the members are in the order that destroys them rightly.
+struct Running {
+  ocellus_plan plan;
+  std::unique_ptr<ocellus_engine, EngineDestroyer> engine;
+  std::unique_ptr<ocellus_session, SessionCloser> session;
+  ocellus_engine_stats engine_stats() const;
+};
+
+// Refuses a plan over the budget before anything is allocated. The model must outlive the result.
+Running start(const Model& model, const CommonOptions& options, const Needs& needs);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_SETUP_H_

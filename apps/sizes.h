@@ -1,0 +1,32 @@
+// Sizes as people write and read them.
+#ifndef OCELLUS_APPS_SIZES_H_
+#define OCELLUS_APPS_SIZES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ocellus {
+
+// Bytes of "41234567", "512M" or "512MiB" (powers of 1024), "44MB" (powers of 1000); units K, M, G, T in either case.
+// Whole numbers only; nothing if the text is anything else or does not fit 63 bits.
+std::optional<int64_t> parse_bytes(const std::string& text);
+
+// Pixels of "1920x1080" or "2073600"; nothing if the text is anything else, zero or more than 2^31 - 1.
+std::optional<int64_t> parse_pixels(const std::string& text);
+
+// "39.3" for 41234567: 1 MiB is 1048576 bytes.
+std::string format_mib(int64_t bytes);
+
+// "41234567 bytes (39.3 MiB)"
+std::string format_bytes(int64_t bytes);
+
+// "3.14" with the given number of decimals.
+std::string format_number(double value, int decimals);
+
+// "1 image", "2 images"
+std::string format_count(int64_t count, const std::string& noun);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_SIZES_H_

@@ -1,0 +1,52 @@
+// stdout for answers, stderr for everything else.
+#ifndef OCELLUS_APPS_TERMINAL_H_
+#define OCELLUS_APPS_TERMINAL_H_
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace ocellus {
+
+bool stdin_is_terminal();
+bool stdout_is_terminal();
+
+// Writes to stdout at once. Returns false if that is impossible (a full disk); flush_output tells it to the user.
+bool print(std::string_view text);
+
+// Throws a Failure if anything written so far did not arrive.
+void flush_output();
+
+// A line on stderr; control characters become '?', so that a hostile file name or model cannot move the cursor.
+void print_note(const std::string& line);
+
+// "ocellus: sentence." on stderr.
+void print_failure(const std::string& sentence);
+
+// One line on stderr that says what is going on. It appears only on a terminal and only after one second.
+class Progress {
+ public:
+  Progress(bool quiet, std::string text);
+  ~Progress() { stop(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void set(std::string text);
+  // Erases the line. The text to come has the terminal for itself.
+  void stop();
+
+ private:
+  void show_changes();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string text_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_TERMINAL_H_

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "kernels/kv_run.h"
+#include "platform/queue.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+/// Decode attention: one query row per session over all live slots of that session's runs (its own new slot
+/// included): out[b] = softmax(q[b] . k / sqrt(E)) v, per query head; head h reads key/value head h / (H / G).
+///
+/// Shapes      query [B, H * E] f32 (rows may be strided); session b's runs are runs[run_begin[b] .. run_begin[b + 1]);
+///             run_begin [B + 1]; out [B, H * E]
+/// Types       keys and values f16, read as f32; scores, softmax and sums in f32
+/// Work        split over (session, key/value head, piece of at most kAttendSplitSlots slots); the pieces are combined
+///             in a fixed order, so the same inputs give the same bits whatever the number of threads
+/// Scratch     attend_one_scratch_bytes(...)
+/// Divisible   E by 8, E <= 256; H by G; H / G <= 32
+struct AttendOneArgs {
+  DeviceView<const float> query;
+  int32_t query_heads = 0;
+  int32_t kv_heads = 0;
+  int32_t head_dim = 0;
+  const KvRun* runs = nullptr;
+  const int32_t* run_begin = nullptr;
+  int32_t layer = 0;
+  DeviceView<float> output;
+  DeviceView<std::byte> scratch;
+};
+
+inline constexpr int64_t kAttendSplitSlots = 256;
+
+/// For at most `sessions` sessions of at most `runs` runs and `slots` live slots each.
+int64_t attend_one_scratch_bytes(int64_t sessions, int64_t runs, int64_t slots, int32_t query_heads, int32_t head_dim);
+
+void attend_one(const AttendOneArgs& args, Queue& queue);
+
+}  // namespace ocellus

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "platform/queue.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+/// out[t] = (x[t] - mean(x[t])) / sqrt(variance(x[t]) + epsilon) * weight + bias
+///
+/// Shapes    x, out [T, D]; weight, bias [D]
+/// Types     f32; mean first, then the variance around it (two passes)
+/// Aliasing  out may be x
+struct LayerNormArgs {
+  DeviceView<const float> input;
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  float epsilon = 0;
+  DeviceView<float> output;
+};
+
+void layernorm(const LayerNormArgs& args, Queue& queue);
+
+}  // namespace ocellus

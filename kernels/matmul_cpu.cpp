@@ -1,0 +1,260 @@
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/matmul.h"
+#include "kernels/matmul_codes.h"
+#include "quant/block_codes.h"
+
+#define HWY_WANT_AVX3_DL  // this target tells that the CPU has AVX-512 VNNI
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)  // arrays of vectors need fixed sizes
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/matmul_cpu.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/matmul_codes-inl.h"
+#include "kernels/matmul_floats-inl.h"
+
+#ifndef OCELLUS_KERNELS_MATMUL_WORK
+#define OCELLUS_KERNELS_MATMUL_WORK
+namespace ocellus {
+namespace {
+
+// From this many input rows on, interleaving the weights pays off.
+constexpr int64_t kPanelInputs = 4;
+
+int64_t thread_scratch_bytes(int64_t cols) { return 64 * round_up(cols, 64); }
+
+// Sixteen consecutive rows of one of the matrices: the unit of work that threads take.
+struct Block {
+  const MatmulArgs& args;
+  const InputCodes& codes;
+  int matrix;
+  int64_t first;
+  int count;           // 1..16
+  std::byte* scratch;  // of this thread
+
+  const WeightView& weight() const { return args.weights[matrix]; }
+  /// Row r of the block; behind the end of the matrix, its last row again.
+  const uint8_t* row(int r) const { return weight().row(first + std::min(r, count - 1)); }
+
+  /// Writes outputs first + r..first + r + size - 1 of input row t, as far as they belong to the block.
+  void finish(int64_t t, int r, int size, const float* sums) const {
+    float* out = args.outputs[matrix].row(t) + first + r;
+    const float* bias = args.biases[matrix] == nullptr ? nullptr : args.biases[matrix] + first + r;
+    size = std::min(size, count - r);
+    for (int i = 0; i < size; ++i)
+      out[i] = sums[i] + (bias == nullptr ? 0.0f : bias[i]) + (args.accumulate ? out[i] : 0.0f);
+  }
+};
+
+}  // namespace
+}  // namespace ocellus
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace ocellus {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// `count` half floats that lie `stride` bytes apart, as floats; `out` is written up to a multiple of 16.
+HWY_ATTR void gather_halves(const uint8_t* source, int64_t stride, int64_t count, float* out) {
+  const hn::CappedTag<float, 16> d;
+  const hn::Rebind<hwy::float16_t, decltype(d)> d16;
+  for (int64_t begin = 0; begin < count; begin += 16) {
+    HWY_ALIGN uint16_t halves[16] = {};
+    for (int64_t i = begin; i < std::min(count, begin + 16); ++i)
+      std::memcpy(&halves[i - begin], source + i * stride, 2);
+    for (int i = 0; i < 16; i += static_cast<int>(hn::Lanes(d)))
+      hn::StoreU(hn::PromoteTo(d, hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(halves) + i)), d,
+                 out + begin + i);
+  }
+}
+
+// Reads row r of the block as codes: Q8_0 where it lies, the others decoded into `memory`.
+HWY_ATTR WeightCodes read_codes(const Block& block, int r, std::byte* memory) {
+  const WeightFormat format = block.weight().format;
+  const int64_t cols = block.weight().cols;
+  const CodeLayout layout = code_layout(format);
+  const int64_t groups = cols / layout.group_elements;
+  auto* scales = reinterpret_cast<float*>(memory);
+  if (format == WeightFormat::kQ8_0) {
+    gather_halves(block.row(r), 34, groups, scales);
+    return {reinterpret_cast<const int8_t*>(block.row(r)) + 2, 34, scales, nullptr};
+  }
+  float* minimums = layout.has_minimum ? scales + round_up(groups, 16) : nullptr;
+  auto* codes = reinterpret_cast<int8_t*>(scales + 2 * round_up(groups, 16));
+  decode_codes(format, block.row(r), cols, codes, scales, minimums);
+  for (int64_t g = groups; g < round_up(groups, 16); ++g) {
+    scales[g] = 0.0f;
+    if (minimums != nullptr) minimums[g] = 0.0f;
+  }
+  return {codes, layout.group_elements, scales, minimums};
+}
+
+HWY_ATTR void multiply_code_rows(const Block& block) {
+  const int64_t row_scratch = thread_scratch_bytes(block.weight().cols) / 4;
+  const int group = code_layout(block.weight().format).group_elements;
+  for (int r = 0; r < block.count; r += 4) {
+    WeightCodes rows[4];
+    for (int i = 0; i < 4; ++i) rows[i] = read_codes(block, r + i, block.scratch + i * row_scratch);
+    multiply_rows_by_inputs(rows, group, block.codes, block.args.input.rows,
+                            [&](int64_t t, const float* sums) HWY_ATTR { block.finish(t, r, 4, sums); });
+  }
+}
+
+#if HWY_TARGET == HWY_AVX3_DL
+
+// The block as a panel of Q8_0 codes, interleaved straight from the file's blocks.
+HWY_ATTR void fill_q8_0_panel(const Block& block, uint8_t* codes, float* scales) {
+  for (int64_t g = 0; g < block.weight().cols / 32; ++g) {
+    const uint8_t* rows[kPanelRows];
+    for (int r = 0; r < kPanelRows; ++r) rows[r] = block.row(r) + 34 * g + 2;
+    interleave_rows(rows, 8, 0x80808080u, reinterpret_cast<uint32_t*>(codes + kPanelRows * 32 * g));
+    gather_halves(block.row(0) + 34 * g, block.weight().row_bytes(), block.count, scales + kPanelRows * g);
+  }
+}
+
+// The block as a panel of any other format, by way of a piece of each row decoded on the stack.
+HWY_ATTR void fill_panel(const Block& block, uint8_t* codes, float* scales, float* minimums) {
+  constexpr int64_t kPiece = 256;
+  const WeightView& weight = block.weight();
+  const CodeLayout layout = code_layout(weight.format);
+  int8_t decoded[kPanelRows][kPiece];
+  float row_scales[kPanelRows][kPiece / 16], row_minimums[kPanelRows][kPiece / 32];
+  const uint8_t* rows[kPanelRows];
+  for (int r = 0; r < kPanelRows; ++r) rows[r] = reinterpret_cast<const uint8_t*>(decoded[r]);
+  for (int64_t begin = 0; begin < weight.cols; begin += kPiece) {
+    const int64_t size = std::min(kPiece, weight.cols - begin);
+    for (int r = 0; r < kPanelRows; ++r)
+      decode_codes(weight.format, block.row(r) + row_bytes(weight.format, begin), size, decoded[r], row_scales[r],
+                   row_minimums[r]);
+    interleave_rows(rows, size / 4, 0x80808080u, reinterpret_cast<uint32_t*>(codes + kPanelRows * begin));
+    const int64_t first_group = begin / layout.group_elements;
+    for (int64_t g = 0; g < size / layout.group_elements; ++g)
+      for (int r = 0; r < kPanelRows; ++r) {
+        scales[kPanelRows * (first_group + g) + r] = row_scales[r][g];
+        if (layout.has_minimum) minimums[kPanelRows * (first_group + g) + r] = row_minimums[r][g];
+      }
+  }
+}
+
+HWY_ATTR void multiply_code_panel(const Block& block) {
+  const WeightView& weight = block.weight();
+  const CodeLayout layout = code_layout(weight.format);
+  auto* codes = reinterpret_cast<uint8_t*>(block.scratch);
+  auto* scales = reinterpret_cast<float*>(codes + kPanelRows * weight.cols);
+  float* minimums = layout.has_minimum ? scales + kPanelRows * (weight.cols / layout.group_elements) : nullptr;
+  if (weight.format == WeightFormat::kQ8_0)
+    fill_q8_0_panel(block, codes, scales);
+  else
+    fill_panel(block, codes, scales, minimums);
+  HWY_ALIGN float sums[8 * kPanelRows];
+  for (int64_t t = 0; t < block.args.input.rows; t += 8) {
+    const int size = static_cast<int>(std::min<int64_t>(8, block.args.input.rows - t));
+    multiply_panel_vnni({codes, scales, minimums}, layout.group_elements, block.codes, t, size, sums);
+    for (int i = 0; i < size; ++i) block.finish(t + i, 0, kPanelRows, sums + kPanelRows * i);
+  }
+}
+
+#endif
+
+template <class Reader>
+HWY_ATTR void multiply_float_block(const Block& block) {
+  const DeviceView<const float>& input = block.args.input;
+  const uint8_t* rows[kPanelRows];
+  for (int r = 0; r < kPanelRows; ++r) rows[r] = block.row(r);
+  HWY_ALIGN float sums[kFloatTile * kPanelRows];
+  if (input.rows < kPanelInputs) {
+    for (int r = 0; r < block.count; r += 4)
+      for (int64_t t = 0; t < input.rows; ++t) {
+        multiply_float_rows<Reader>(rows + r, input.row(t), input.cols, sums);
+        block.finish(t, r, 4, sums);
+      }
+    return;
+  }
+  auto* panel = reinterpret_cast<float*>(block.scratch);
+  fill_float_panel<Reader>(rows, input.cols, panel);
+  int64_t t = 0;
+  for (; t + kFloatTile <= input.rows; t += kFloatTile) {
+    multiply_float_panel<kFloatTile>(panel, input.row(t), input.stride, input.cols, sums);
+    for (int i = 0; i < kFloatTile; ++i) block.finish(t + i, 0, kPanelRows, sums + kPanelRows * i);
+  }
+  for (; t < input.rows; ++t) {
+    multiply_float_panel<1>(panel, input.row(t), input.stride, input.cols, sums);
+    block.finish(t, 0, kPanelRows, sums);
+  }
+}
+
+HWY_ATTR void multiply_block(const Block& block) {
+  switch (block.weight().format) {
+    case WeightFormat::kF32: return multiply_float_block<ReadF32>(block);
+    case WeightFormat::kF16: return multiply_float_block<ReadF16>(block);
+    case WeightFormat::kBF16: return multiply_float_block<ReadBF16>(block);
+    default: break;
+  }
+#if HWY_TARGET == HWY_AVX3_DL
+  if (block.args.input.rows >= kPanelInputs) return multiply_code_panel(block);
+#endif
+  multiply_code_rows(block);
+}
+
+HWY_ATTR void round_input(const DeviceView<const float>& input, const InputCodes& codes, Queue& queue) {
+  queue.parallel(input.rows, kPanelInputs, [&](int64_t begin, int64_t end, int) HWY_ATTR {
+    for (int64_t t = begin; t < end; ++t) round_row(input.row(t), t, codes);
+  });
+}
+
+HWY_ATTR void multiply(const MatmulArgs& args, Queue& queue) {
+  const int64_t cols = args.input.cols;
+  const InputCodes codes{args.scratch.data, cols};
+  std::byte* thread_scratch = args.scratch.data;
+  int64_t block_ends[3], blocks = 0;
+  bool coded = false;
+  for (int i = 0; i < args.count; ++i) {
+    block_ends[i] = blocks += (args.weights[i].rows + kPanelRows - 1) / kPanelRows;
+    coded = coded || is_block_format(args.weights[i].format);
+  }
+  if (coded) {
+    round_input(args.input, codes, queue);
+    thread_scratch += args.input.rows * InputCodes::record_bytes(cols);
+  }
+  const int64_t grain = std::max<int64_t>(1, blocks / (8 * queue.thread_count()));
+  queue.parallel(blocks, grain, [&](int64_t begin, int64_t end, int worker) HWY_ATTR {
+    for (int64_t i = begin; i < end; ++i) {
+      int matrix = 0;
+      while (i >= block_ends[matrix]) ++matrix;
+      const int64_t first = kPanelRows * (i - (matrix == 0 ? 0 : block_ends[matrix - 1]));
+      const auto count = static_cast<int>(std::min<int64_t>(kPanelRows, args.weights[matrix].rows - first));
+      multiply_block({args, codes, matrix, first, count, thread_scratch + worker * thread_scratch_bytes(cols)});
+    }
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace ocellus
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ocellus {
+namespace {
+
+HWY_EXPORT(multiply);
+
+}  // namespace
+
+int64_t matmul_scratch_bytes(int64_t rows, int64_t cols, int thread_count) {
+  return rows * InputCodes::record_bytes(cols) + thread_count * thread_scratch_bytes(cols);
+}
+
+void matmul(const MatmulArgs& args, Queue& queue) {
+  const int64_t needed = matmul_scratch_bytes(args.input.rows, args.input.cols, queue.thread_count());
+  if (args.scratch.rows * args.scratch.cols < needed || reinterpret_cast<uintptr_t>(args.scratch.data) % 64 != 0)
+    return queue.fail(OCELLUS_FAIL(Code::kInternal, "matmul needs %lld bytes of scratch aligned to 64 and got %lld",
+                                   static_cast<long long>(needed),
+                                   static_cast<long long>(args.scratch.rows * args.scratch.cols)));
+  HWY_DYNAMIC_DISPATCH(multiply)(args, queue);
+}
+
+}  // namespace ocellus
+#endif

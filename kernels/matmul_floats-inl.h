@@ -1,0 +1,152 @@
+// Float products of the matrix product: weights F32, F16 and BF16. Included once per CPU target.
+#if defined(OCELLUS_KERNELS_MATMUL_FLOATS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef OCELLUS_KERNELS_MATMUL_FLOATS_INL_H_
+#undef OCELLUS_KERNELS_MATMUL_FLOATS_INL_H_
+#else
+#define OCELLUS_KERNELS_MATMUL_FLOATS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/matmul_codes.h"
+#include "quant/weight_format.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ocellus {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// How a vector of weights is read; one type per plain format.
+struct ReadF32 {
+  static constexpr WeightFormat kFormat = WeightFormat::kF32;
+  template <class D>
+  static HWY_INLINE hn::Vec<D> read(D d, const uint8_t* row, int64_t i) {
+    return hn::LoadU(d, reinterpret_cast<const float*>(row) + i);
+  }
+};
+struct ReadF16 {
+  static constexpr WeightFormat kFormat = WeightFormat::kF16;
+  template <class D>
+  static HWY_INLINE hn::Vec<D> read(D d, const uint8_t* row, int64_t i) {
+    return hn::PromoteTo(d,
+                         hn::LoadU(hn::Rebind<hwy::float16_t, D>(), reinterpret_cast<const hwy::float16_t*>(row) + i));
+  }
+};
+struct ReadBF16 {
+  static constexpr WeightFormat kFormat = WeightFormat::kBF16;
+  template <class D>
+  static HWY_INLINE hn::Vec<D> read(D d, const uint8_t* row, int64_t i) {
+    return hn::PromoteTo(
+        d, hn::LoadU(hn::Rebind<hwy::bfloat16_t, D>(), reinterpret_cast<const hwy::bfloat16_t*>(row) + i));
+  }
+};
+
+// Four weight rows against one input row; sums [4].
+template <class Reader>
+HWY_ATTR void multiply_float_rows(const uint8_t* const* rows, const float* x, int64_t cols, float* sums) {
+  const hn::CappedTag<float, 16> d;
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  hn::Vec<decltype(d)> even[4], odd[4];
+  for (int r = 0; r < 4; ++r) even[r] = odd[r] = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= cols; i += 2 * kLanes) {
+    const auto x_even = hn::LoadU(d, x + i), x_odd = hn::LoadU(d, x + i + kLanes);
+    for (int r = 0; r < 4; ++r) {
+      even[r] = hn::MulAdd(Reader::read(d, rows[r], i), x_even, even[r]);
+      odd[r] = hn::MulAdd(Reader::read(d, rows[r], i + kLanes), x_odd, odd[r]);
+    }
+  }
+  for (int r = 0; r < 4; ++r) {
+    sums[r] = hn::GetLane(hn::SumOfLanes(d, hn::Add(even[r], odd[r])));
+    if (i == cols) continue;
+    float tail[2 * kLanes];
+    decode_row(Reader::kFormat, rows[r] + row_bytes(Reader::kFormat, i), cols - i, tail);
+    for (int64_t k = i; k < cols; ++k) sums[r] += tail[k - i] * x[k];
+  }
+}
+
+// Sixteen rows of `units` 32-bit units (a multiple of 4; floats, or four codes each) become [units][16]; `flip` is
+// combined with each unit by exclusive or.
+inline HWY_ATTR void interleave_rows(const uint8_t* const* rows, int64_t units, uint32_t flip, uint32_t* out) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t i = 0; i < units * kPanelRows; ++i) {
+    std::memcpy(&out[i], rows[i % kPanelRows] + 4 * (i / kPanelRows), 4);
+    out[i] ^= flip;
+  }
+#else
+  const hn::Full128<uint32_t> d;
+  const hn::Full128<uint64_t> d64;
+  const hn::Full128<uint8_t> d8;
+  const auto mask = hn::Set(d, flip);
+  for (int64_t u = 0; u < units; u += 4)
+    for (int r = 0; r < kPanelRows; r += 4) {
+      const auto a = hn::Xor(hn::BitCast(d, hn::LoadU(d8, rows[r] + 4 * u)), mask);
+      const auto b = hn::Xor(hn::BitCast(d, hn::LoadU(d8, rows[r + 1] + 4 * u)), mask);
+      const auto e = hn::Xor(hn::BitCast(d, hn::LoadU(d8, rows[r + 2] + 4 * u)), mask);
+      const auto f = hn::Xor(hn::BitCast(d, hn::LoadU(d8, rows[r + 3] + 4 * u)), mask);
+      const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
+      const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
+      const auto ef_low = hn::BitCast(d64, hn::InterleaveLower(d, e, f));
+      const auto ef_high = hn::BitCast(d64, hn::InterleaveUpper(d, e, f));
+      uint32_t* to = out + kPanelRows * u + r;
+      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, ab_low, ef_low)), d, to);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, ab_low, ef_low)), d, to + kPanelRows);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, ab_high, ef_high)), d, to + 2 * kPanelRows);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, ab_high, ef_high)), d, to + 3 * kPanelRows);
+    }
+#endif
+}
+
+// Sixteen weight rows of a plain format as panel [cols, rounded up to 4][16] of float.
+template <class Reader>
+HWY_ATTR void fill_float_panel(const uint8_t* const* rows, int64_t cols, float* panel) {
+  const hn::CappedTag<float, 16> d;
+  constexpr int64_t kChunk = 64;
+  HWY_ALIGN float decoded[kPanelRows][kChunk] = {};
+  const uint8_t* decoded_rows[kPanelRows];
+  for (int r = 0; r < kPanelRows; ++r) decoded_rows[r] = reinterpret_cast<const uint8_t*>(decoded[r]);
+  for (int64_t begin = 0; begin < cols; begin += kChunk) {
+    const int64_t count = std::min(kChunk, cols - begin);
+    for (int r = 0; r < kPanelRows; ++r) {
+      if (count < kChunk) {
+        decode_row(Reader::kFormat, rows[r] + row_bytes(Reader::kFormat, begin), count, decoded[r]);
+        continue;
+      }
+      for (int64_t i = 0; i < kChunk; i += static_cast<int64_t>(hn::Lanes(d)))
+        hn::StoreU(Reader::read(d, rows[r], begin + i), d, decoded[r] + i);
+    }
+    interleave_rows(decoded_rows, round_up(count, 4), 0, reinterpret_cast<uint32_t*>(panel + kPanelRows * begin));
+  }
+}
+
+// A panel against kInputs input rows; sums [kInputs][16].
+template <int kInputs>
+HWY_ATTR void multiply_float_panel(const float* panel, const float* x, int64_t stride, int64_t cols, float* sums) {
+  const hn::CappedTag<float, 16> d;
+  constexpr int kLanes = static_cast<int>(hn::MaxLanes(d));
+  constexpr int kVectors = kPanelRows / kLanes;
+  hn::Vec<decltype(d)> total[kInputs][kVectors];
+  for (auto& row : total)
+    for (auto& value : row) value = hn::Zero(d);
+  for (int64_t k = 0; k < cols; ++k) {
+    hn::Vec<decltype(d)> w[kVectors];
+    for (int v = 0; v < kVectors; ++v) w[v] = hn::LoadU(d, panel + kPanelRows * k + v * kLanes);
+    for (int t = 0; t < kInputs; ++t) {
+      const auto value = hn::Set(d, x[t * stride + k]);
+      for (int v = 0; v < kVectors; ++v) total[t][v] = hn::MulAdd(w[v], value, total[t][v]);
+    }
+  }
+  for (int t = 0; t < kInputs; ++t)
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(total[t][v], d, sums + kPanelRows * t + v * kLanes);
+}
+
+// As many input rows as the registers of the target hold sums for.
+constexpr int kFloatTile = hn::MaxLanes(hn::CappedTag<float, 16>()) >= 16 ? 8 : (HWY_TARGET == HWY_NEON ? 4 : 2);
+
+}  // namespace HWY_NAMESPACE
+}  // namespace ocellus
+HWY_AFTER_NAMESPACE();
+#endif

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "platform/queue.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+/// out[t] = x[t] / sqrt(mean(x[t]^2) + epsilon) * weight
+///
+/// Shapes    x, out [T, D]; weight [D]
+/// Types     f32; the sum of squares in f32 lanes (tested against f64)
+/// Aliasing  out may be x
+struct RmsNormArgs {
+  DeviceView<const float> input;
+  const float* weight = nullptr;
+  float epsilon = 0;
+  DeviceView<float> output;
+};
+
+void rmsnorm(const RmsNormArgs& args, Queue& queue);
+
+}  // namespace ocellus

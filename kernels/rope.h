@@ -1,0 +1,44 @@
+#pragma once
+
+#include "platform/queue.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+/// Which two channels of a head form a pair: (2i, 2i+1) or (i, i + rotated/2).
+enum class RopePairing : uint8_t { kAdjacent, kHalves };
+
+/// Rotary position facts of a model. angle(p, i) = p * position_scale * base^(-2i / rotated) / factors[i].
+struct RopeParams {
+  RopePairing pairing = RopePairing::kAdjacent;
+  int32_t rotated = 0;              // channels of a head that are rotated, even, <= E
+  float base = 10000.0f;
+  float position_scale = 1.0f;      // 1 / factor for linear scaling
+  const float* factors = nullptr;   // [rotated / 2] or null (rope_freqs of Llama 3)
+};
+
+/// out[t] = cos and sin of every pair's angle, computed in f64 and rounded once:
+/// out[t][2i] = cos(angle(positions[t], i)), out[t][2i + 1] = sin(...). Computed once per step, used by every layer.
+///
+/// Shapes    positions [T]; out [T, rotated]
+struct RopeAnglesArgs {
+  const int32_t* positions = nullptr;
+  int64_t count = 0;
+  RopeParams params;
+  DeviceView<float> angles;
+};
+void rope_angles(const RopeAnglesArgs& args, Queue& queue);
+
+/// Rotates every head of x in place: (a, b) -> (a cos - b sin, a sin + b cos). Channels past `rotated` stay.
+///
+/// Shapes    x [T, heads * E] (rows may be strided); angles [T, rotated]
+/// Types     f32
+struct RotateArgs {
+  DeviceView<float> values;
+  int32_t head_dim = 0;
+  RopeParams params;
+  DeviceView<const float> angles;
+};
+void rotate(const RotateArgs& args, Queue& queue);
+
+}  // namespace ocellus

@@ -1,0 +1,42 @@
+// PNG: chunks, filters, interlacing and colours. Only inflating is left to stb_image.
+#pragma once
+
+#include <cstdint>
+
+#include "mm/rgb_image.h"
+#include "platform/arena.h"
+#include "platform/status.h"
+
+namespace ocellus {
+
+enum class PngColor : uint8_t { kGray = 0, kRgb = 2, kPalette = 3, kGrayAlpha = 4, kRgba = 6 };
+
+struct PngFacts {
+  int32_t width = 0;
+  int32_t height = 0;
+  int32_t bit_depth = 0;  // 1, 2, 4, 8, 16
+  PngColor color = PngColor::kGray;
+  bool interlaced = false;
+  int32_t data_chunks = 0;              // IDAT
+  int64_t data_bytes = 0;               // of all IDAT chunks
+  const uint8_t* first_data = nullptr;  // contents of the first one
+  int64_t filtered_bytes = 0;           // inflated: every row of every pass with its filter byte
+  bool has_transparent_color = false;   // grey or RGB with a tRNS chunk
+  uint16_t transparent[3] = {};
+  uint8_t palette[256][3] = {};  // already composited on white; missing entries are black
+};
+
+/// Samples a pixel in the file.
+int32_t png_channels(PngColor color);
+
+/// Walks all chunks. kBadImage if the file is damaged, truncated or outside the limits; kUnsupported for unknown
+/// critical chunks (among them Apple's CgBI).
+Status read_png_header(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, PngFacts* facts);
+
+/// What decode_png takes: the filtered rows, plus the picture or the joined IDAT chunks, whichever is larger.
+int64_t png_scratch_bytes(const PngFacts& facts);
+
+/// `bytes` as given to read_png_header. The picture lands at the front of `scratch`, which holds png_scratch_bytes.
+Status decode_png(const uint8_t* bytes, int64_t size_bytes, const PngFacts& facts, Extent scratch, RgbImage* out);
+
+}  // namespace ocellus

@@ -1,0 +1,85 @@
+// Preprocessing of SmolVLM and Idefics3: a picture of any size becomes a few square views, normalised.
+//
+//   views: tiles row by row, then the overview; without tiling only the overview
+//
+// Two flavours. kLlamaCpp does what llama.cpp does: the tiled image is a bicubic resize without antialias, centred on
+// black; the overview is an align-corner bilinear stretch of the original. kHuggingFace does what transformers' PIL
+// based Idefics3 processor does: Lanczos with antialias, longest side to longest_edge, then both sides up to multiples
+// of image_size; the overview is made from the tiled image. See mm/resize.h.
+//
+//   plan_views -> prepare_views (once a picture) -> render_view (once a view)
+#pragma once
+
+#include <cstdint>
+
+#include "mm/resize.h"
+#include "mm/rgb_image.h"
+#include "platform/arena.h"
+#include "platform/status.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+enum class ResizeFlavour : uint8_t { kLlamaCpp, kHuggingFace };
+
+struct PreprocessConfig {
+  int32_t image_size = 0;    // side of a view in pixels (clip.vision.image_size), 1..4096
+  int32_t longest_edge = 0;  // clip.vision.preproc_image_size; 0: no tiling
+  float mean[3] = {0.5f, 0.5f, 0.5f};
+  float std[3] = {0.5f, 0.5f, 0.5f};
+  ResizeFlavour flavour = ResizeFlavour::kLlamaCpp;
+  int32_t max_views = 0;  // a picture that gives more is refused; 0: whatever max_view_count says
+};
+
+/// At most this many tiles along one side, so that a crafted longest_edge cannot ask for a million views.
+inline constexpr int32_t kMaxTilesPerSide = 16;
+
+/// How one picture is cut. Pure arithmetic on sizes.
+struct ViewPlan {
+  int32_t tile_rows = 0;  // 0 x 0: no tiles
+  int32_t tile_cols = 0;
+  bool overview = true;    // always the last view
+  int32_t view_count = 0;  // tile_rows * tile_cols + 1
+  Size source;             // the picture
+  Size step;               // Hugging Face only: after the first resize (longest side to longest_edge)
+  Size grid;               // the tiled image, multiples of image_size; 0 x 0 without tiles
+  Size inner;              // llama.cpp only: the picture inside the grid, the rest is black
+  int32_t inner_left = 0;
+  int32_t inner_top = 0;
+};
+
+/// kUnsupported with a sentence if the numbers of the model file cannot be used: sizes out of range, more than
+/// kMaxTilesPerSide tiles a side, a mean or std that is not finite, a std that is not positive.
+Status check_preprocess(const PreprocessConfig& config);
+
+/// The largest view_count any picture may give (max_views if that is smaller and not 0).
+int32_t max_view_count(const PreprocessConfig& config);
+
+/// kFull if the picture gives more views than config.max_views; kBadImage if a side is not positive.
+Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height, ViewPlan* plan);
+
+/// Scratch that prepare_views and render_view take together, for any picture within the limits.
+/// llama.cpp: one row. Hugging Face: the tiled image (3 bytes a pixel) and a few rows.
+int64_t preprocess_scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits);
+
+/// One region for everything: decode_image or convert_frame first, then the views in what scratch_after leaves.
+int64_t image_scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits);
+
+/// A picture ready for rendering: valid as long as the source picture and the scratch are.
+struct PreparedViews {
+  ViewPlan plan;
+  RgbImage source;
+  RgbImage grid;  // Hugging Face with tiles: the tiled image, in scratch
+  Extent scratch;  // what is left for render_view
+};
+
+/// Makes what all views share. kInternal if plan and picture differ in size, kFull if the scratch is too small.
+Status prepare_views(const PreprocessConfig& config, const ViewPlan& plan, const RgbImage& source, Extent scratch,
+                     PreparedViews* out);
+
+/// Writes one view as planar floats (x / 255 - mean) / std: out [3 * image_size, image_size], rows of red, then green,
+/// then blue. Views may be rendered in any order, one at a time.
+Status render_view(const PreprocessConfig& config, const PreparedViews& prepared, int32_t view_index,
+                   DeviceView<float> out);
+
+}  // namespace ocellus

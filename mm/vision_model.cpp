@@ -1,0 +1,156 @@
+#include "mm/vision_model.h"
+
+#include <cstdio>
+
+namespace ocellus {
+namespace {
+
+// Bounds of anything a real tower has, far below what could overflow a product.
+constexpr int64_t kMaxWidth = 1 << 16;
+constexpr int64_t kMaxLayers = 512;
+constexpr int64_t kMaxImageSize = 4096;
+constexpr int64_t kMaxLongestEdge = 16384;
+
+Status read_size(const GgufFile& file, const char* key, int64_t most, int32_t* out) {
+  int64_t value = 0;
+  OCELLUS_TRY(file.require_int(key, 1, most, &value));
+  *out = static_cast<int32_t>(value);
+  return {};
+}
+
+Status read_projector(const GgufFile& file, VisionConfig* config) {
+  std::string_view architecture;
+  OCELLUS_TRY(file.require_string("general.architecture", &architecture));
+  if (architecture != "clip")
+    return OCELLUS_FAIL(Code::kBadFile, "general.architecture is '%.*s', not 'clip': this is no mmproj file",
+                        static_cast<int>(architecture.size()), architecture.data());
+  bool has_vision = false;
+  OCELLUS_TRY(file.read_bool("clip.has_vision_encoder", &has_vision));
+  if (!has_vision) return OCELLUS_FAIL(Code::kUnsupported, "clip.has_vision_encoder is not set: the file holds no vision tower");
+  std::string_view kind;
+  OCELLUS_TRY(file.read_string("clip.projector_type", &kind));
+  if (kind.empty()) OCELLUS_TRY(file.require_string("clip.vision.projector_type", &kind));
+  if (kind != "idefics3")
+    return OCELLUS_FAIL(Code::kUnsupported, "clip.projector_type '%.*s' is not supported: this build runs 'idefics3'",
+                        static_cast<int>(kind.size()), kind.data());
+  config->projector = ProjectorKind::kIdefics3;
+  return {};
+}
+
+Status read_activation(const GgufFile& file, VisionConfig* config) {
+  bool gelu = false;
+  bool silu = false;
+  OCELLUS_TRY(file.read_bool("clip.use_gelu", &gelu));
+  OCELLUS_TRY(file.read_bool("clip.use_silu", &silu));
+  if (gelu && silu) return OCELLUS_FAIL(Code::kBadFile, "clip.use_gelu and clip.use_silu are both set");
+  config->activation = gelu ? Activation::kGeluTanh : silu ? Activation::kSilu : Activation::kQuickGelu;
+  return {};
+}
+
+Status check_geometry(const VisionConfig& c) {
+  if (c.width % c.heads != 0 || c.head_dim() % 8 != 0 || c.head_dim() > 256)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "clip.vision.embedding_length %d over %d heads gives no head size that is a multiple of 8 up to 256",
+                        c.width, c.heads);
+  if (c.grid() < 1) return OCELLUS_FAIL(Code::kBadFile, "clip.vision.patch_size %d is larger than the image", c.patch_size);
+  if (c.grid() % c.scale_factor != 0)
+    return OCELLUS_FAIL(Code::kBadFile, "clip.vision.projector.scale_factor %d does not divide the %d patches of a side",
+                        c.scale_factor, c.grid());
+  if (c.patch_count() > 16384)
+    return OCELLUS_FAIL(Code::kUnsupported, "%d patches per view are more than this build runs", c.patch_count());
+  for (float deviation : c.image_std)
+    if (!(deviation > 0)) return OCELLUS_FAIL(Code::kBadFile, "clip.vision.image_std holds a value that is not positive");
+  return {};
+}
+
+/// "v.blk.3.attn_q.weight"
+struct LayerName {
+  LayerName(int layer, const char* part, const char* suffix) {
+    std::snprintf(text, sizeof text, "v.blk.%d.%s.%s", layer, part, suffix);
+  }
+  char text[64];
+};
+
+Status bind_linear(const TensorBinder& binder, int layer, const char* part, int64_t rows, int64_t cols, Linear* out) {
+  OCELLUS_TRY(binder.matrix(LayerName(layer, part, "weight").text, rows, cols, &out->weight));
+  return binder.optional_vector(LayerName(layer, part, "bias").text, rows, &out->bias);
+}
+
+Status bind_norm(const TensorBinder& binder, int layer, const char* part, int64_t width, const float** weight,
+                 const float** bias) {
+  OCELLUS_TRY(binder.vector(LayerName(layer, part, "weight").text, width, weight));
+  return binder.vector(LayerName(layer, part, "bias").text, width, bias);
+}
+
+/// Old files call the first MLP matrix ffn_down and the second ffn_up; the shape tells.
+bool mlp_names_are_swapped(const GgufFile& file, int layer, const VisionConfig& c) {
+  const GgufTensor* down = file.find_tensor(LayerName(layer, "ffn_down", "weight").text);
+  return down != nullptr && c.width != c.mlp_width && down->cols() == c.width;
+}
+
+Status bind_layer(const GgufFile& file, const TensorBinder& binder, int i, const VisionConfig& c, VisionLayer* out) {
+  OCELLUS_TRY(bind_norm(binder, i, "ln1", c.width, &out->attention_norm_weight, &out->attention_norm_bias));
+  OCELLUS_TRY(bind_linear(binder, i, "attn_q", c.width, c.width, &out->query));
+  OCELLUS_TRY(bind_linear(binder, i, "attn_k", c.width, c.width, &out->key));
+  OCELLUS_TRY(bind_linear(binder, i, "attn_v", c.width, c.width, &out->value));
+  OCELLUS_TRY(bind_linear(binder, i, "attn_out", c.width, c.width, &out->attention_output));
+  OCELLUS_TRY(bind_norm(binder, i, "ln2", c.width, &out->mlp_norm_weight, &out->mlp_norm_bias));
+  const bool swapped = mlp_names_are_swapped(file, i, c);
+  OCELLUS_TRY(bind_linear(binder, i, swapped ? "ffn_down" : "ffn_up", c.mlp_width, c.width, &out->mlp_up));
+  return bind_linear(binder, i, swapped ? "ffn_up" : "ffn_down", c.width, c.mlp_width, &out->mlp_down);
+}
+
+}  // namespace
+
+const char* projector_name(ProjectorKind kind) {
+  switch (kind) {
+    case ProjectorKind::kIdefics3: return "idefics3";
+  }
+  return "unknown";
+}
+
+Status read_vision_config(const GgufFile& file, VisionConfig* out) {
+  VisionConfig c;
+  OCELLUS_TRY(read_projector(file, &c));
+  OCELLUS_TRY(read_activation(file, &c));
+  OCELLUS_TRY(read_size(file, "clip.vision.image_size", kMaxImageSize, &c.image_size));
+  OCELLUS_TRY(read_size(file, "clip.vision.patch_size", kMaxImageSize, &c.patch_size));
+  OCELLUS_TRY(read_size(file, "clip.vision.embedding_length", kMaxWidth, &c.width));
+  OCELLUS_TRY(read_size(file, "clip.vision.feed_forward_length", kMaxWidth * 4, &c.mlp_width));
+  OCELLUS_TRY(read_size(file, "clip.vision.block_count", kMaxLayers, &c.layer_count));
+  OCELLUS_TRY(read_size(file, "clip.vision.attention.head_count", 1024, &c.heads));
+  OCELLUS_TRY(read_size(file, "clip.vision.projection_dim", kMaxWidth, &c.output_width));
+  OCELLUS_TRY(file.require_float("clip.vision.attention.layer_norm_epsilon", &c.epsilon));
+  OCELLUS_TRY(file.require_floats("clip.vision.image_mean", 3, c.image_mean));
+  OCELLUS_TRY(file.require_floats("clip.vision.image_std", 3, c.image_std));
+  int64_t scale = 1;
+  int64_t longest_edge = 0;
+  OCELLUS_TRY(file.read_int("clip.vision.projector.scale_factor", 1, 64, &scale));
+  OCELLUS_TRY(file.read_int("clip.vision.preproc_image_size", 0, kMaxLongestEdge, &longest_edge));
+  c.scale_factor = static_cast<int32_t>(scale);
+  c.longest_edge = static_cast<int32_t>(longest_edge);
+  OCELLUS_TRY(check_geometry(c));
+  *out = c;
+  return {};
+}
+
+Status bind_vision_model(const GgufFile& file, const VisionConfig& config, const uint8_t* base, VisionModel* out) {
+  const TensorBinder binder(file, base);
+  const VisionConfig& c = config;
+  out->config = c;
+  OCELLUS_TRY(binder.matrix("v.patch_embd.weight", c.width, c.patch_values(), &out->patch_embedding.weight));
+  OCELLUS_TRY(binder.optional_vector("v.patch_embd.bias", c.width, &out->patch_embedding.bias));
+  WeightView positions;
+  OCELLUS_TRY(binder.matrix("v.position_embd.weight", c.patch_count(), c.width, &positions));
+  if (positions.format != WeightFormat::kF32)
+    return OCELLUS_FAIL(Code::kUnsupported, "tensor 'v.position_embd.weight' must be F32");
+  out->positions = reinterpret_cast<const float*>(positions.data);
+  OCELLUS_TRY(out->layers.resize(c.layer_count));
+  for (int i = 0; i < c.layer_count; ++i) OCELLUS_TRY(bind_layer(file, binder, i, c, &out->layers[i]));
+  OCELLUS_TRY(binder.vector("v.post_ln.weight", c.width, &out->final_norm_weight));
+  OCELLUS_TRY(binder.vector("v.post_ln.bias", c.width, &out->final_norm_bias));
+  const int64_t joined = int64_t{c.width} * c.scale_factor * c.scale_factor;
+  return binder.matrix("mm.model.fc.weight", c.output_width, joined, &out->projection.weight);
+}
+
+}  // namespace ocellus

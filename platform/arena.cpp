@@ -1,0 +1,83 @@
+#include "platform/arena.h"
+
+#include <algorithm>
+#include <cinttypes>
+
+namespace ocellus {
+
+const char* lifetime_name(Lifetime lifetime) {
+  switch (lifetime) {
+    case Lifetime::kWeights: return "weights";
+    case Lifetime::kSession: return "session";
+    case Lifetime::kScratch: return "scratch";
+    case Lifetime::kStaging: return "staging";
+  }
+  return "unknown";
+}
+
+const char* phase_name(Phase phase) {
+  switch (phase) {
+    case Phase::kNone: return "-";
+    case Phase::kText: return "text";
+    case Phase::kImage: return "image";
+    case Phase::kPrefill: return "prefill";
+    case Phase::kDecode: return "decode";
+  }
+  return "unknown";
+}
+
+Status Arena::add_extent(Extent extent) {
+  if (extent.data == nullptr || extent.bytes <= 0) return OCELLUS_FAIL(Code::kBadArgument, "a memory extent is empty");
+  if (reinterpret_cast<uintptr_t>(extent.data) % kRowAlignment != 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "a memory extent must start on a multiple of %" PRId64 " bytes", kRowAlignment);
+  if (extent_count_ == kMaxExtents)
+    return OCELLUS_FAIL(Code::kBadArgument, "at most %d memory extents are supported", kMaxExtents);
+  bounds_[extent_count_++] = {extent, 0, extent.bytes};
+  return {};
+}
+
+Status Arena::take(const RowSpec& row, std::byte** out) {
+  const bool scratch = row.lifetime == Lifetime::kScratch;
+  if (scratch && scope_depth_ == 0) return OCELLUS_FAIL(Code::kInternal, "scratch row '%s' taken outside a scope", row.name);
+  const int64_t bytes = aligned_bytes(row.bytes);
+  for (int i = 0; i < extent_count_; ++i) {
+    Bounds& b = bounds_[i];
+    // An extent whose size is no multiple of the alignment must not misalign rows taken from its end.
+    const int64_t end = b.high / kRowAlignment * kRowAlignment;
+    if (bytes > end - b.low) continue;
+    if (scratch) {
+      b.high = end - bytes;
+      *out = b.extent.data + b.high;
+    } else {
+      *out = b.extent.data + b.low;
+      b.low += bytes;
+      if (row_count_ < kMaxRows) rows_[row_count_++] = row;
+    }
+    const int k = index(row.lifetime);
+    used_[k] += bytes;
+    high_water_[k] = std::max(high_water_[k], used_[k]);
+    return {};
+  }
+  return OCELLUS_FAIL(Code::kInternal, "no memory extent has %" PRId64 " free bytes for row '%s'", bytes, row.name);
+}
+
+int64_t Arena::capacity_bytes() const {
+  int64_t total = 0;
+  for (int i = 0; i < extent_count_; ++i) total += bounds_[i].extent.bytes;
+  return total;
+}
+
+void Arena::note_session_use(int64_t bytes) { session_use_high_water_ = std::max(session_use_high_water_, bytes); }
+
+ArenaScope::ArenaScope(Arena& arena) : arena_(arena), saved_used_(arena.used_[Arena::index(Lifetime::kScratch)]) {
+  for (int i = 0; i < arena.extent_count_; ++i) saved_high_[i] = arena.bounds_[i].high;
+  ++arena_.scope_depth_;
+}
+
+ArenaScope::~ArenaScope() {
+  for (int i = 0; i < arena_.extent_count_; ++i) arena_.bounds_[i].high = saved_high_[i];
+  arena_.used_[Arena::index(Lifetime::kScratch)] = saved_used_;
+  --arena_.scope_depth_;
+}
+
+}  // namespace ocellus

@@ -1,0 +1,158 @@
+// Arena: every byte the runtime uses, handed out from memory that exists before the first row is taken.
+//
+//   low end  ->  weights, session state: taken once, kept until the engine goes
+//   high end <-  phase scratch: taken inside an ArenaScope, returned when the scope ends
+//
+// Code that needs memory is written once against RowSink. During planning the sink only records the rows; when
+// the engine is created the same code takes them from the arena. Plan and allocation therefore cannot differ.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "platform/status.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+enum class Lifetime : uint8_t { kWeights = 0, kSession = 1, kScratch = 2, kStaging = 3 };
+inline constexpr int kLifetimeCount = 4;
+const char* lifetime_name(Lifetime lifetime);
+
+/// Phases share the same scratch bytes: at most one of them runs at a time.
+enum class Phase : uint8_t { kNone = 0, kText = 1, kImage = 2, kPrefill = 3, kDecode = 4 };
+inline constexpr int kPhaseCount = 5;
+const char* phase_name(Phase phase);
+
+/// One buffer of the memory plan. `name` must outlive the plan (a string literal).
+struct RowSpec {
+  const char* name = "";
+  Lifetime lifetime = Lifetime::kSession;
+  Phase phase = Phase::kNone;
+  const char* dtype = "u8";  // f32, f16, i32, u8, q8_0, ...
+  int64_t shape[4] = {1, 1, 1, 1};
+  int64_t bytes = 0;  // before alignment
+};
+
+/// Every row starts on this boundary and occupies a multiple of it.
+inline constexpr int64_t kRowAlignment = 256;
+constexpr int64_t aligned_bytes(int64_t bytes) { return (bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment; }
+
+/// Where rows go: recorded by the planner, taken from the arena by the engine.
+class RowSink {
+ public:
+  virtual Status take(const RowSpec& row, std::byte** out) = 0;
+
+ protected:
+  ~RowSink() = default;
+};
+
+template <class T>
+struct TypeName;
+template <>
+struct TypeName<float> {
+  static constexpr const char* value = "f32";
+};
+template <>
+struct TypeName<Half> {
+  static constexpr const char* value = "f16";
+};
+template <>
+struct TypeName<int32_t> {
+  static constexpr const char* value = "i32";
+};
+template <>
+struct TypeName<int64_t> {
+  static constexpr const char* value = "i64";
+};
+template <>
+struct TypeName<uint8_t> {
+  static constexpr const char* value = "u8";
+};
+template <>
+struct TypeName<std::byte> {
+  static constexpr const char* value = "u8";
+};
+
+/// Takes a matrix [rows, cols] of T. While planning, `out->data` stays null but the shape is set.
+template <class T>
+Status take_rows(RowSink& sink, const char* name, Lifetime lifetime, Phase phase, int64_t rows, int64_t cols,
+                 DeviceView<T>* out) {
+  RowSpec row;
+  row.name = name;
+  row.lifetime = lifetime;
+  row.phase = phase;
+  row.dtype = TypeName<T>::value;
+  row.shape[0] = rows;
+  row.shape[1] = cols;
+  row.bytes = rows * cols * static_cast<int64_t>(sizeof(T));
+  std::byte* data = nullptr;
+  OCELLUS_TRY(sink.take(row, &data));
+  *out = DeviceView<T>(reinterpret_cast<T*>(data), rows, cols);
+  return {};
+}
+
+/// A piece of memory given to the arena. The arena never frees it.
+struct Extent {
+  std::byte* data = nullptr;
+  int64_t bytes = 0;
+};
+
+class Arena : public RowSink {
+ public:
+  static constexpr int kMaxExtents = 8;
+  static constexpr int kMaxRows = 256;
+
+  /// Adds memory; kBadArgument if it is null, not aligned to kRowAlignment, or one extent too many.
+  Status add_extent(Extent extent);
+
+  /// Takes a row: scratch from the high end (only inside a scope), everything else from the low end.
+  /// Fails with kInternal and the name of the row if no extent has room: the plan should have prevented that.
+  Status take(const RowSpec& row, std::byte** out) override;
+
+  int64_t capacity_bytes() const;
+  /// Bytes in use now, and the most ever in use, of one lifetime (aligned row sizes).
+  int64_t used_bytes(Lifetime lifetime) const { return used_[index(lifetime)]; }
+  int64_t high_water_bytes(Lifetime lifetime) const { return high_water_[index(lifetime)]; }
+  /// Long-lived rows in the order they were taken.
+  int row_count() const { return row_count_; }
+  const RowSpec& row(int i) const { return rows_[i]; }
+
+  /// For pools inside a row: reports how much of it is really used, so that high-water marks mean something.
+  void note_session_use(int64_t bytes);
+  int64_t session_use_high_water_bytes() const { return session_use_high_water_; }
+
+ private:
+  friend class ArenaScope;
+  struct Bounds {
+    Extent extent;
+    int64_t low = 0;   // first free byte
+    int64_t high = 0;  // one past the last free byte
+  };
+  static int index(Lifetime lifetime) { return static_cast<int>(lifetime); }
+
+  Bounds bounds_[kMaxExtents];
+  int extent_count_ = 0;
+  int scope_depth_ = 0;
+  RowSpec rows_[kMaxRows];
+  int row_count_ = 0;
+  int64_t used_[kLifetimeCount] = {};
+  int64_t high_water_[kLifetimeCount] = {};
+  int64_t session_use_high_water_ = 0;
+};
+
+/// Returns all scratch taken during its life. Scopes nest.
+class ArenaScope {
+ public:
+  explicit ArenaScope(Arena& arena);
+  ~ArenaScope();
+  ArenaScope(const ArenaScope&) = delete;
+  ArenaScope& operator=(const ArenaScope&) = delete;
+
+ private:
+  Arena& arena_;
+  int64_t saved_high_[Arena::kMaxExtents];
+  int64_t saved_used_;
+};
+
+}  // namespace ocellus

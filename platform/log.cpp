@@ -1,0 +1,18 @@
+#include "platform/log.h"
+
+#include <cstdarg>
+#include <cstdio>
+
+namespace ocellus {
+
+void LogSink::write(LogLevel level, const char* format, ...) const {
+  if (function == nullptr) return;
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  function(user, level, text);
+}
+
+}  // namespace ocellus

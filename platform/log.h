@@ -1,0 +1,21 @@
+// The library never prints: the application may hand in a sink for its messages.
+#pragma once
+
+#include <cstdint>
+
+namespace ocellus {
+
+enum class LogLevel : int32_t { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3 };
+
+/// Called on the thread that has something to say; `text` is valid during the call only.
+using LogFunction = void (*)(void* user, LogLevel level, const char* text);
+
+struct LogSink {
+  LogFunction function = nullptr;
+  void* user = nullptr;
+
+  /// printf-style; at most 511 characters; does nothing without a function.
+  void write(LogLevel level, const char* format, ...) const __attribute__((format(printf, 3, 4)));
+};
+
+}  // namespace ocellus

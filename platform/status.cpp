@@ -1,0 +1,62 @@
+#include "platform/status.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+namespace ocellus {
+namespace {
+
+thread_local Failure t_failure;
+
+void copy_text(char* out, size_t capacity, const char* text) {
+  std::snprintf(out, capacity, "%s", text);
+}
+
+}  // namespace
+
+const char* code_name(Code code) {
+  switch (code) {
+    case Code::kOk: return "ok";
+    case Code::kBadArgument: return "bad argument";
+    case Code::kBadFile: return "bad file";
+    case Code::kUnsupported: return "unsupported";
+    case Code::kBadImage: return "bad image";
+    case Code::kOverBudget: return "over budget";
+    case Code::kFull: return "session full";
+    case Code::kCancelled: return "cancelled";
+    case Code::kDeadline: return "deadline passed";
+    case Code::kIo: return "input/output";
+    case Code::kDevice: return "device";
+    case Code::kInternal: return "internal";
+  }
+  return "unknown";
+}
+
+const Failure& last_failure() { return t_failure; }
+
+void clear_failure() { t_failure = Failure{}; }
+
+Status record_failure(Code code, const char* file, int line, const char* format, ...) {
+  t_failure.code = code;
+  t_failure.line = line;
+  t_failure.device_error = 0;
+  copy_text(t_failure.file, sizeof t_failure.file, file);
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(t_failure.sentence, sizeof t_failure.sentence, format, arguments);
+  va_end(arguments);
+  return Status(code);
+}
+
+Status prefix_failure(Status status, const char* prefix) {
+  if (status.ok()) return status;
+  char sentence[sizeof t_failure.sentence];
+  copy_text(sentence, sizeof sentence, t_failure.sentence);
+  const int written = std::snprintf(t_failure.sentence, sizeof t_failure.sentence, "%s: ", prefix);
+  const size_t used = written < 0 ? 0 : static_cast<size_t>(written);
+  if (used < sizeof t_failure.sentence) copy_text(t_failure.sentence + used, sizeof t_failure.sentence - used, sentence);
+  return status;
+}
+
+}  // namespace ocellus

@@ -1,0 +1,129 @@
+#include "platform/threads.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace ocellus {
+namespace {
+
+// state_ holds [ job number | open | workers inside ]. A worker may enter only while the job is open, and the caller
+// waits only for workers that entered: one that the system has not scheduled in time delays nobody.
+constexpr uint32_t kInsideMask = 0xFFFF;
+constexpr uint32_t kOpen = 0x10000;
+constexpr uint32_t kJobUnit = 0x20000;
+constexpr uint32_t kJobMask = ~(kInsideMask | kOpen);
+
+// Between two ops of a decode step a worker waits a few microseconds: spinning that long is cheaper than a sleep
+// and a wake-up. After that it sleeps, so an idle engine costs no CPU.
+constexpr int kSpins = 4000;
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+Status ThreadPool::start(int thread_count) {
+  if (thread_count < 1 || thread_count > kMaxThreads)
+    return OCELLUS_FAIL(Code::kBadArgument, "threads must be between 1 and %d, not %d", kMaxThreads, thread_count);
+  stop();
+  if (thread_count == 1) return {};
+  workers_.reset(new (std::nothrow) Worker[static_cast<size_t>(thread_count - 1)]);
+  if (workers_ == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for %d threads", thread_count);
+  quit_.store(false);
+  for (; thread_count_ < thread_count; ++thread_count_) {
+    Worker& worker = workers_[thread_count_ - 1];
+    worker.pool = this;
+    worker.index = thread_count_;
+    const auto main = [](void* self) -> void* {
+      static_cast<Worker*>(self)->pool->serve(static_cast<Worker*>(self)->index);
+      return nullptr;
+    };
+    const int error = pthread_create(&worker.thread, nullptr, main, &worker);
+    if (error == 0) continue;
+    const int started = thread_count_;
+    stop();
+    return OCELLUS_FAIL(Code::kIo, "the system allows only %d of %d threads (%s): ask for fewer", started, thread_count,
+                        std::strerror(error));
+  }
+  return {};
+}
+
+void ThreadPool::stop() {
+  if (thread_count_ > 1) {
+    quit_.store(true);
+    state_.fetch_add(kJobUnit);
+    state_.notify_all();
+    for (int i = 1; i < thread_count_; ++i) pthread_join(workers_[i - 1].thread, nullptr);
+  }
+  workers_.reset();
+  thread_count_ = 1;
+}
+
+void ThreadPool::run_erased(int64_t count, int64_t grain, Function function, void* context) {
+  function_ = function;
+  context_ = context;
+  count_ = count;
+  grain_ = std::max<int64_t>(grain, 1);
+  next_.store(0, std::memory_order_relaxed);
+  const uint32_t job = (state_.load(std::memory_order_relaxed) & kJobMask) + kJobUnit;
+  state_.store(job | kOpen, std::memory_order_release);
+  state_.notify_all();
+  take_pieces(0);
+  // Closed to workers that come late; those inside finish the pieces they have.
+  state_.fetch_and(~kOpen, std::memory_order_relaxed);
+  for (int spin = 0; (state_.load(std::memory_order_acquire) & kInsideMask) != 0; ++spin) {
+    pause_cpu();
+    if (spin > kSpins) sched_yield();
+  }
+}
+
+void ThreadPool::take_pieces(int worker) {
+  for (;;) {
+    const int64_t begin = next_.fetch_add(grain_, std::memory_order_relaxed);
+    if (begin >= count_) return;
+    function_(context_, begin, std::min(begin + grain_, count_), worker);
+  }
+}
+
+/// Enters the open job unless this worker has already served it.
+bool ThreadPool::enter_job(uint32_t* last_job) {
+  uint32_t state = state_.load(std::memory_order_relaxed);
+  while ((state & kOpen) != 0 && (state & kJobMask) != *last_job) {
+    if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire)) continue;
+    *last_job = state & kJobMask;
+    return true;
+  }
+  return false;
+}
+
+void ThreadPool::serve(int worker) {
+  uint32_t last_job = 0;
+  int spins = 0;
+  while (!quit_.load(std::memory_order_relaxed)) {
+    if (enter_job(&last_job)) {
+      take_pieces(worker);
+      state_.fetch_sub(1, std::memory_order_release);
+      spins = 0;
+    } else if (++spins < kSpins) {
+      pause_cpu();
+    } else {
+      const uint32_t state = state_.load(std::memory_order_relaxed);
+      const bool open = (state & kOpen) != 0 && (state & kJobMask) != last_job;
+      if (!open && !quit_.load()) state_.wait(state, std::memory_order_relaxed);
+    }
+  }
+}
+
+}  // namespace ocellus

@@ -1,0 +1,44 @@
+// Views: pointer plus shape, never owning. DeviceView points to memory of the engine's device (plain memory on
+// the CPU backend), HostView to memory the CPU may read. The two types differ so that they cannot be mixed up.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace ocellus {
+
+/// IEEE half precision as stored; arithmetic happens in float.
+struct Half {
+  uint16_t bits = 0;
+};
+
+/// Row-major matrix [rows, cols]; consecutive rows lie `stride` elements apart (stride >= cols).
+template <class T, bool kOnDevice>
+struct BasicView {
+  T* data = nullptr;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t stride = 0;
+
+  constexpr BasicView() = default;
+  constexpr BasicView(T* data_, int64_t rows_, int64_t cols_) : BasicView(data_, rows_, cols_, cols_) {}
+  constexpr BasicView(T* data_, int64_t rows_, int64_t cols_, int64_t stride_)
+      : data(data_), rows(rows_), cols(cols_), stride(stride_) {}
+
+  /// A view of T reads as a view of const T.
+  template <class U, class = std::enable_if_t<std::is_same_v<const U, T> && !std::is_same_v<U, T>>>
+  constexpr BasicView(const BasicView<U, kOnDevice>& other)
+      : data(other.data), rows(other.rows), cols(other.cols), stride(other.stride) {}
+
+  constexpr T* row(int64_t i) const { return data + i * stride; }
+  constexpr BasicView slice_rows(int64_t first, int64_t count) const { return {data + first * stride, count, cols, stride}; }
+  constexpr BasicView slice_cols(int64_t first, int64_t count) const { return {data + first, rows, count, stride}; }
+};
+
+template <class T>
+using DeviceView = BasicView<T, true>;
+template <class T>
+using HostView = BasicView<T, false>;
+
+}  // namespace ocellus

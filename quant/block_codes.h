@@ -1,0 +1,29 @@
+// Block weights as integers. Every block format stores small integers in groups that share a scale and sometimes a
+// minimum; this is the form in which matrix products use them:
+//
+//   weight[i] = scales[i / G] * codes[i] - minimums[i / G]        G = group_elements
+#pragma once
+
+#include <cstdint>
+
+#include "quant/weight_format.h"
+
+namespace ocellus {
+
+struct CodeLayout {
+  int32_t group_elements;  // 32, or 16 for Q6_K
+  bool has_minimum;
+};
+
+/// True for the formats that consist of codes, false for F32, F16 and BF16.
+bool is_block_format(WeightFormat format);
+
+/// Layout of a block format.
+CodeLayout code_layout(WeightFormat format);
+
+/// Decodes `cols` weights (a multiple of the block size) of a block format: codes [cols], scales and minimums
+/// [cols / G]. `minimums` is written only if the layout has them, and may be null otherwise.
+void decode_codes(WeightFormat format, const uint8_t* source, int64_t cols, int8_t* codes, float* scales,
+                  float* minimums);
+
+}  // namespace ocellus

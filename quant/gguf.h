@@ -1,0 +1,146 @@
+// GGUF v2/v3 containers: metadata and tensor directory, checked in full before anything is believed.
+//
+// The file may come from anywhere. open() accepts a file only if every count, length, offset, type and name in its
+// header is consistent and inside the file; what is left to later code is whether the values make a model.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "platform/buffer.h"
+#include "platform/file_map.h"
+#include "platform/status.h"
+#include "quant/byte_reader.h"
+#include "quant/name_table.h"
+#include "quant/weight_format.h"
+
+namespace ocellus {
+
+// Limits of what is accepted. Files in use stay far below the first two; the key length is the format's own limit.
+inline constexpr int64_t kMostGgufEntries = 65536;
+inline constexpr int64_t kMostGgufTensors = 65536;
+inline constexpr size_t kMostGgufKeyBytes = 65535;
+inline constexpr size_t kMostGgufTensorNameBytes = 63;
+inline constexpr uint32_t kLeastGgufAlignment = 8;  // a power of two
+inline constexpr uint32_t kMostGgufAlignment = 65536;
+inline constexpr uint32_t kDefaultGgufAlignment = 32;
+
+enum class GgufType : uint32_t {
+  kU8 = 0,
+  kI8 = 1,
+  kU16 = 2,
+  kI16 = 3,
+  kU32 = 4,
+  kI32 = 5,
+  kF32 = 6,
+  kBool = 7,
+  kString = 8,
+  kArray = 9,
+  kU64 = 10,
+  kI64 = 11,
+  kF64 = 12,
+};
+const char* gguf_type_name(GgufType type);
+
+/// One metadata entry. `payload` points into the file, at no particular alignment: the value (for a string, its
+/// characters) or the first element of an array (a string element is a 64-bit length and its characters).
+struct GgufEntry {
+  std::string_view key;
+  GgufType type = GgufType::kU8;
+  GgufType element_type = GgufType::kU8;  // arrays only
+  uint64_t count = 1;                     // elements of an array, else 1
+  const uint8_t* payload = nullptr;
+  uint64_t payload_bytes = 0;
+};
+
+/// One tensor. ne[0] is the fastest dimension (a row's length); unused dimensions are 1.
+struct GgufTensor {
+  std::string_view name;
+  WeightFormat format = WeightFormat::kF32;
+  int32_t dimension_count = 0;
+  int64_t ne[4] = {1, 1, 1, 1};
+  int64_t offset = 0;  // from the start of the data section
+  int64_t bytes = 0;
+
+  int64_t cols() const { return ne[0]; }
+  int64_t rows() const { return ne[1] * ne[2] * ne[3]; }
+};
+
+/// Walks the strings of a string array in order; nothing to walk if the entry is of another type.
+class GgufStrings {
+ public:
+  explicit GgufStrings(const GgufEntry& entry)
+      : at_(entry.payload),
+        left_(entry.type == GgufType::kArray && entry.element_type == GgufType::kString ? entry.count : 0) {}
+  uint64_t left() const { return left_; }
+  /// Empty when none is left.
+  std::string_view next();
+
+ private:
+  const uint8_t* at_;
+  uint64_t left_;
+};
+
+class GgufFile {
+ public:
+  /// Maps and parses. kBadFile / kUnsupported with the key, tensor or type that is the reason, and the path.
+  Status open(const char* path);
+  /// Parses bytes that stay valid as long as this object (tests, fuzzing). Sentences carry no path.
+  Status parse(const uint8_t* data, int64_t size);
+  void close();
+
+  /// For messages: what open() was given, cut at 511 bytes; empty after parse().
+  const char* path() const { return path_; }
+  const FileMap& map() const { return map_; }
+  uint32_t version() const { return version_; }
+  const Buffer<GgufEntry>& entries() const { return entries_; }
+  const Buffer<GgufTensor>& tensors() const { return tensors_; }
+
+  /// nullptr if absent. O(1).
+  const GgufEntry* find(std::string_view key) const;
+  const GgufTensor* find_tensor(std::string_view name) const;
+
+  // Typed access. Each checks the stored type (integers of any width and sign are accepted where the value fits)
+  // and fails with kBadFile naming the key, not the file (see prefix_failure). `require_*` fails when the key is
+  // absent; `read_*` leaves *out alone.
+  Status require_int(std::string_view key, int64_t least, int64_t most, int64_t* out) const;
+  Status read_int(std::string_view key, int64_t least, int64_t most, int64_t* out) const;
+  Status require_float(std::string_view key, float* out) const;  // finite
+  Status read_float(std::string_view key, float* out) const;
+  Status read_bool(std::string_view key, bool* out) const;
+  Status require_string(std::string_view key, std::string_view* out) const;
+  Status read_string(std::string_view key, std::string_view* out) const;
+  /// The entry of an array whose element type is `type` (kI32 also accepts kU32 and the reverse); nullptr in *out if
+  /// absent.
+  Status read_array(std::string_view key, GgufType type, const GgufEntry** out) const;
+  /// Exactly `count` finite floats.
+  Status require_floats(std::string_view key, int64_t count, float* out) const;
+
+  /// The tensor section: starts at data_offset() in the file and is data_bytes() long (up to the last tensor's end).
+  int64_t data_offset() const { return data_offset_; }
+  int64_t data_bytes() const { return data_bytes_; }
+  const uint8_t* data() const { return bytes_ + data_offset_; }
+
+ private:
+  Status parse_header(ByteReader& reader, uint64_t* entry_count, uint64_t* tensor_count);
+  Status parse_entries(ByteReader& reader, uint64_t count);
+  Status parse_tensors(ByteReader& reader, uint64_t count);
+  Status check_whole() const;
+  Status read_alignment(uint32_t* out) const;
+  Status place_data(uint32_t alignment);
+
+  const uint8_t* bytes_ = nullptr;
+  int64_t size_ = 0;
+  FileMap map_;
+  char path_[512] = {};
+  uint32_t version_ = 0;
+  int64_t data_offset_ = 0;
+  int64_t data_bytes_ = 0;
+  Buffer<GgufEntry> entries_;
+  Buffer<GgufTensor> tensors_;
+  NameTable entry_table_;
+  NameTable tensor_table_;
+};
+
+}  // namespace ocellus

@@ -1,0 +1,425 @@
+// The parser of GGUF files: header, metadata, tensor directory, data section, in file order.
+// The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "quant/gguf.h"
+#include "quant/gguf_names.h"
+
+namespace ocellus {
+namespace {
+
+constexpr int64_t kHeaderBytes = 24;
+constexpr uint64_t kLeastEntryBytes = 13;   // key length, type, a value of one byte
+constexpr uint64_t kLeastTensorBytes = 32;  // name length, dimension count, one dimension, type, offset
+constexpr uint64_t kLeastStringBytes = 8;
+
+// What people pass by mistake. `at` is where the tell-tale bytes stand.
+struct Lookalike {
+  size_t at;
+  std::string_view bytes;
+  const char* what;
+};
+constexpr Lookalike kLookalikes[] = {
+    {0, "version https://git-lfs", ": it is a Git LFS pointer, fetch the real file with `git lfs pull`"},
+    {0, "<", ": it looks like a web page, download it again"},
+    {0, "PK\x03\x04", ": it is a zip archive or a PyTorch checkpoint, which has to be converted"},
+    {0, "tjgg", ": it is a GGJT file, an ancestor of GGUF, which has to be converted"},
+    {8, "{\"", ": it looks like a safetensors file, which has to be converted"},
+};
+
+Status fail_not_gguf(const uint8_t* data, int64_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), static_cast<size_t>(size));
+  const char* what = "";
+  for (const Lookalike& other : kLookalikes) {
+    if (text.substr(text.size() < other.at ? text.size() : other.at).starts_with(other.bytes)) what = other.what;
+  }
+  const std::string_view start = text.substr(0, 16);
+  char quoted[64] = {};
+  size_t used = 0;
+  for (const char c : start) {
+    const bool printable = c >= 0x20 && c < 0x7f && c != '\\';
+    const unsigned byte = static_cast<uint8_t>(c);
+    used += static_cast<size_t>(std::snprintf(quoted + used, 5, printable ? "%c" : "\\x%02x", byte));
+    if (used + 5 > sizeof quoted) break;
+  }
+  return OCELLUS_FAIL(Code::kBadFile, "this is not a GGUF file: it starts with \"%s\"%s", quoted, what);
+}
+
+uint64_t byte_size(GgufType type) {
+  switch (type) {
+    case GgufType::kU8:
+    case GgufType::kI8:
+    case GgufType::kBool: return 1;
+    case GgufType::kU16:
+    case GgufType::kI16: return 2;
+    case GgufType::kU32:
+    case GgufType::kI32:
+    case GgufType::kF32: return 4;
+    case GgufType::kU64:
+    case GgufType::kI64:
+    case GgufType::kF64: return 8;
+    case GgufType::kString:
+    case GgufType::kArray: return 0;  // has no fixed size
+  }
+  return 0;
+}
+
+Status fail_past_end(std::string_view key) {
+  return OCELLUS_FAIL(
+      Code::kBadFile,
+      "the value of metadata key '%.*s' reaches past the end of the file, which is cut short or damaged",
+      shown_bytes(key), key.data());
+}
+
+Status read_type(ByteReader& reader, std::string_view key, GgufType* out) {
+  uint32_t type = 0;
+  if (!reader.read(&type)) return fail_past_end(key);
+  if (type > static_cast<uint32_t>(GgufType::kF64)) {
+    return OCELLUS_FAIL(Code::kBadFile, "metadata key '%.*s' has the value type %" PRIu32 ", but types go from 0 to 12",
+                        shown_bytes(key), key.data(), type);
+  }
+  *out = static_cast<GgufType>(type);
+  return {};
+}
+
+Status read_key(ByteReader& reader, int64_t number, std::string_view* out) {
+  if (!reader.read_string(out)) {
+    return OCELLUS_FAIL(Code::kBadFile,
+                        "the key of metadata entry %" PRId64
+                        " reaches past the end of the file, which is cut short or damaged",
+                        number);
+  }
+  if (out->empty()) return OCELLUS_FAIL(Code::kBadFile, "metadata entry %" PRId64 " has an empty key", number);
+  if (out->size() > kMostGgufKeyBytes) {
+    return OCELLUS_FAIL(Code::kBadFile,
+                        "metadata entry %" PRId64 " has a key of %zu bytes, but at most %zu are allowed", number,
+                        out->size(), kMostGgufKeyBytes);
+  }
+  if (!is_printable_utf8(*out)) {
+    return OCELLUS_FAIL(Code::kBadFile, "the key of metadata entry %" PRId64 " is not printable UTF-8", number);
+  }
+  return {};
+}
+
+// The elements of a string array, after their count.
+Status skip_strings(ByteReader& reader, const GgufEntry& entry) {
+  std::string_view element;
+  for (uint64_t i = 0; i < entry.count; ++i) {
+    if (reader.read_string(&element)) continue;
+    return OCELLUS_FAIL(Code::kBadFile,
+                        "string %" PRIu64
+                        " of metadata key '%.*s' reaches past the end of the file, which is cut short or damaged",
+                        i, shown_bytes(entry.key), entry.key.data());
+  }
+  return {};
+}
+
+Status read_array(ByteReader& reader, GgufEntry* entry) {
+  const std::string_view key = entry->key;
+  OCELLUS_TRY(read_type(reader, key, &entry->element_type));
+  if (!reader.read(&entry->count)) return fail_past_end(key);
+  if (entry->element_type == GgufType::kArray) {
+    return OCELLUS_FAIL(Code::kUnsupported, "metadata key '%.*s' is an array of arrays, which no supported model uses",
+                        shown_bytes(key), key.data());
+  }
+  const bool strings = entry->element_type == GgufType::kString;
+  const uint64_t element_bytes = strings ? kLeastStringBytes : byte_size(entry->element_type);
+  if (entry->count > reader.left() / element_bytes) {
+    return OCELLUS_FAIL(Code::kBadFile,
+                        "metadata key '%.*s' claims an array of %" PRIu64 " elements, but %" PRIu64
+                        " bytes are left in the file",
+                        shown_bytes(key), key.data(), entry->count, reader.left());
+  }
+  entry->payload = reader.at();
+  if (strings) {
+    OCELLUS_TRY(skip_strings(reader, *entry));
+  } else {
+    reader.skip(entry->count * element_bytes);
+  }
+  entry->payload_bytes = static_cast<uint64_t>(reader.at() - entry->payload);
+  return {};
+}
+
+Status check_bools(const GgufEntry& entry) {
+  for (uint64_t i = 0; i < entry.payload_bytes; ++i) {
+    if (entry.payload[i] <= 1) continue;
+    return OCELLUS_FAIL(Code::kBadFile, "metadata key '%.*s' holds the truth value %d, which is neither 0 nor 1",
+                        shown_bytes(entry.key), entry.key.data(), entry.payload[i]);
+  }
+  return {};
+}
+
+Status read_entry(ByteReader& reader, int64_t number, GgufEntry* entry) {
+  OCELLUS_TRY(read_key(reader, number, &entry->key));
+  OCELLUS_TRY(read_type(reader, entry->key, &entry->type));
+  if (entry->type == GgufType::kArray) {
+    OCELLUS_TRY(read_array(reader, entry));
+  } else if (entry->type == GgufType::kString) {
+    std::string_view value;
+    if (!reader.read_string(&value)) return fail_past_end(entry->key);
+    entry->payload = reinterpret_cast<const uint8_t*>(value.data());
+    entry->payload_bytes = value.size();
+  } else {
+    entry->payload = reader.at();
+    entry->payload_bytes = byte_size(entry->type);
+    if (!reader.skip(entry->payload_bytes)) return fail_past_end(entry->key);
+  }
+  const GgufType value_type = entry->type == GgufType::kArray ? entry->element_type : entry->type;
+  return value_type == GgufType::kBool ? check_bools(*entry) : Status();
+}
+
+Status read_tensor_name(ByteReader& reader, int64_t number, std::string_view* out) {
+  if (!reader.read_string(out)) {
+    return OCELLUS_FAIL(
+        Code::kBadFile,
+        "the name of tensor %" PRId64 " reaches past the end of the file, which is cut short or damaged", number);
+  }
+  if (out->empty()) return OCELLUS_FAIL(Code::kBadFile, "tensor %" PRId64 " has an empty name", number);
+  if (out->size() > kMostGgufTensorNameBytes) {
+    return OCELLUS_FAIL(Code::kBadFile, "tensor %" PRId64 " has a name of %zu bytes, but at most %zu are allowed",
+                        number, out->size(), kMostGgufTensorNameBytes);
+  }
+  if (!is_printable_utf8(*out)) {
+    return OCELLUS_FAIL(Code::kBadFile, "the name of tensor %" PRId64 " is not printable UTF-8", number);
+  }
+  return {};
+}
+
+Status fail_directory_past_end(std::string_view name) {
+  return OCELLUS_FAIL(
+      Code::kBadFile,
+      "the description of tensor '%.*s' reaches past the end of the file, which is cut short or damaged",
+      shown_bytes(name), name.data());
+}
+
+// Fills ne and returns the product of the dimensions, which is known to be at least 1.
+Status read_dimensions(ByteReader& reader, GgufTensor* tensor, int64_t* elements) {
+  const std::string_view name = tensor->name;
+  uint32_t count = 0;
+  if (!reader.read(&count)) return fail_directory_past_end(name);
+  if (count < 1 || count > 4) {
+    return OCELLUS_FAIL(Code::kBadFile, "tensor '%.*s' has %" PRIu32 " dimensions, but 1 to 4 are possible",
+                        shown_bytes(name), name.data(), count);
+  }
+  tensor->dimension_count = static_cast<int32_t>(count);
+  *elements = 1;
+  for (uint32_t i = 0; i < count; ++i) {
+    uint64_t extent = 0;
+    if (!reader.read(&extent)) return fail_directory_past_end(name);
+    if (extent == 0) {
+      return OCELLUS_FAIL(Code::kBadFile, "dimension %" PRIu32 " of tensor '%.*s' is 0", i, shown_bytes(name),
+                          name.data());
+    }
+    if (__builtin_mul_overflow(*elements, extent, elements)) {
+      return OCELLUS_FAIL(Code::kBadFile, "the dimensions of tensor '%.*s' multiply to more than 63 bits",
+                          shown_bytes(name), name.data());
+    }
+    tensor->ne[i] = static_cast<int64_t>(extent);
+  }
+  return {};
+}
+
+Status find_tensor_format(std::string_view name, uint32_t ggml_id, const WeightFormatInfo** out) {
+  *out = find_format(ggml_id);
+  if (*out != nullptr) return {};
+  if (const char* type_name = ggml_type_name(ggml_id); type_name != nullptr) {
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "tensor '%.*s' has type %s, which this build cannot run: use a Q8_0, Q4_K, Q6_K or F16 file",
+                        shown_bytes(name), name.data(), type_name);
+  }
+  return OCELLUS_FAIL(Code::kUnsupported,
+                      "tensor '%.*s' has type number %" PRIu32
+                      ", which is removed from ggml or unknown: use a Q8_0, Q4_K, Q6_K or F16 file",
+                      shown_bytes(name), name.data(), ggml_id);
+}
+
+Status read_tensor(ByteReader& reader, int64_t number, GgufTensor* tensor) {
+  OCELLUS_TRY(read_tensor_name(reader, number, &tensor->name));
+  const std::string_view name = tensor->name;
+  int64_t elements = 0;
+  OCELLUS_TRY(read_dimensions(reader, tensor, &elements));
+  uint32_t ggml_id = 0;
+  uint64_t offset = 0;
+  if (!reader.read(&ggml_id) || !reader.read(&offset)) return fail_directory_past_end(name);
+  const WeightFormatInfo* info = nullptr;
+  OCELLUS_TRY(find_tensor_format(name, ggml_id, &info));
+  tensor->format = info->format;
+  if (tensor->ne[0] % info->block_elements != 0) {
+    return OCELLUS_FAIL(Code::kBadFile, "tensor '%.*s' has rows of %" PRId64 " weights, but %s stores blocks of %d",
+                        shown_bytes(name), name.data(), tensor->ne[0], info->name, info->block_elements);
+  }
+  if (__builtin_mul_overflow(elements / info->block_elements, int64_t{info->block_bytes}, &tensor->bytes)) {
+    return OCELLUS_FAIL(Code::kBadFile, "the size of tensor '%.*s' in bytes does not fit 63 bits", shown_bytes(name),
+                        name.data());
+  }
+  // Offsets that do not fit are refused with all others that are not the one expected.
+  tensor->offset = offset > uint64_t{INT64_MAX} ? INT64_MAX : static_cast<int64_t>(offset);
+  return {};
+}
+
+int64_t round_up(int64_t value, uint32_t alignment) {
+  const int64_t mask = int64_t{alignment} - 1;
+  return (value + mask) & ~mask;
+}
+
+}  // namespace
+
+Status GgufFile::open(const char* path) {
+  close();
+  if (path == nullptr) return OCELLUS_FAIL(Code::kBadArgument, "the path of the GGUF file is null");
+  FileMap map;
+  OCELLUS_TRY(map.open(path));
+  if (Status status = parse(map.data(), map.size()); !status.ok()) return prefix_failure(status, path);
+  map_ = std::move(map);
+  std::snprintf(path_, sizeof path_, "%s", path);
+  return {};
+}
+
+Status GgufFile::parse(const uint8_t* data, int64_t size) {
+  close();
+  if (data == nullptr || size < 0) return OCELLUS_FAIL(Code::kBadArgument, "there are no bytes to parse");
+  bytes_ = data;
+  size_ = size;
+  ByteReader reader(data, static_cast<uint64_t>(size));
+  const auto parse_all = [&]() -> Status {
+    uint64_t entry_count = 0, tensor_count = 0;
+    OCELLUS_TRY(parse_header(reader, &entry_count, &tensor_count));
+    OCELLUS_TRY(parse_entries(reader, entry_count));
+    OCELLUS_TRY(check_whole());
+    uint32_t alignment = kDefaultGgufAlignment;
+    OCELLUS_TRY(read_alignment(&alignment));
+    OCELLUS_TRY(parse_tensors(reader, tensor_count));
+    data_offset_ = round_up(static_cast<int64_t>(reader.at() - data), alignment);
+    return place_data(alignment);
+  };
+  const Status status = parse_all();
+  if (!status.ok()) close();
+  return status;
+}
+
+void GgufFile::close() { *this = GgufFile(); }
+
+Status GgufFile::parse_header(ByteReader& reader, uint64_t* entry_count, uint64_t* tensor_count) {
+  if (size_ < 4 || std::memcmp(bytes_, "GGUF", 4) != 0) return fail_not_gguf(bytes_, size_);
+  if (size_ < kHeaderBytes) {
+    return OCELLUS_FAIL(Code::kBadFile, "the file ends after %" PRId64 " bytes, inside the GGUF header", size_);
+  }
+  reader.skip(4);
+  reader.read(&version_);
+  reader.read(tensor_count);
+  reader.read(entry_count);
+  if (version_ != 0 && (version_ & 0xffff) == 0) {
+    return OCELLUS_FAIL(Code::kUnsupported, "this GGUF file is big-endian: use the little-endian one");
+  }
+  if (version_ < 2 || version_ > 3) {
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "this file has GGUF version %" PRIu32 ", but only 2 and 3 can be read: convert the model again",
+                        version_);
+  }
+  return {};
+}
+
+Status GgufFile::parse_entries(ByteReader& reader, uint64_t count) {
+  if (count > reader.left() / kLeastEntryBytes || count > kMostGgufEntries) {
+    return OCELLUS_FAIL(Code::kBadFile,
+                        "the header claims %" PRIu64 " metadata entries, but the limit is %" PRId64
+                        " and the file has room for %" PRIu64,
+                        count, kMostGgufEntries, reader.left() / kLeastEntryBytes);
+  }
+  OCELLUS_TRY(entries_.reserve(static_cast<int64_t>(count)));
+  OCELLUS_TRY(entry_table_.create(static_cast<int64_t>(count)));
+  for (int64_t i = 0; i < static_cast<int64_t>(count); ++i) {
+    GgufEntry entry;
+    OCELLUS_TRY(read_entry(reader, i, &entry));
+    int32_t earlier = -1;
+    OCELLUS_TRY(prefix_failure(entry_table_.insert(entry.key, static_cast<int32_t>(i), &earlier), "metadata keys"));
+    if (earlier >= 0) {
+      return OCELLUS_FAIL(Code::kBadFile, "metadata key '%.*s' appears twice, as entry %" PRId32 " and %" PRId64,
+                          shown_bytes(entry.key), entry.key.data(), earlier, i);
+    }
+    OCELLUS_TRY(entries_.push(entry));
+  }
+  return {};
+}
+
+Status GgufFile::check_whole() const {
+  int64_t parts = 1;
+  OCELLUS_TRY(read_int("split.count", 0, UINT16_MAX, &parts));
+  if (parts <= 1) return {};
+  return OCELLUS_FAIL(
+      Code::kUnsupported,
+      "this is one of %" PRId64 " parts of a model (split.count): join them with `llama-gguf-split --merge`", parts);
+}
+
+Status GgufFile::read_alignment(uint32_t* out) const {
+  const GgufEntry* entry = find("general.alignment");
+  if (entry == nullptr) return {};
+  if (entry->type != GgufType::kU32) {
+    return OCELLUS_FAIL(Code::kBadFile, "metadata key 'general.alignment' has type %s, but it must be u32",
+                        gguf_type_name(entry->type));
+  }
+  std::memcpy(out, entry->payload, sizeof *out);
+  const bool power_of_two = (*out & (*out - 1)) == 0;
+  if (power_of_two && *out >= kLeastGgufAlignment && *out <= kMostGgufAlignment) return {};
+  return OCELLUS_FAIL(Code::kBadFile,
+                      "metadata key 'general.alignment' is %" PRIu32 ", but it must be a power of two from %" PRIu32
+                      " to %" PRIu32,
+                      *out, kLeastGgufAlignment, kMostGgufAlignment);
+}
+
+Status GgufFile::parse_tensors(ByteReader& reader, uint64_t count) {
+  if (count > reader.left() / kLeastTensorBytes || count > kMostGgufTensors) {
+    return OCELLUS_FAIL(Code::kBadFile,
+                        "the header claims %" PRIu64 " tensors, but the limit is %" PRId64
+                        " and the file has room for %" PRIu64,
+                        count, kMostGgufTensors, reader.left() / kLeastTensorBytes);
+  }
+  OCELLUS_TRY(tensors_.reserve(static_cast<int64_t>(count)));
+  OCELLUS_TRY(tensor_table_.create(static_cast<int64_t>(count)));
+  for (int64_t i = 0; i < static_cast<int64_t>(count); ++i) {
+    GgufTensor tensor;
+    OCELLUS_TRY(read_tensor(reader, i, &tensor));
+    int32_t earlier = -1;
+    OCELLUS_TRY(prefix_failure(tensor_table_.insert(tensor.name, static_cast<int32_t>(i), &earlier), "tensors"));
+    if (earlier >= 0) {
+      return OCELLUS_FAIL(Code::kBadFile, "tensor name '%.*s' appears twice, as tensor %" PRId32 " and %" PRId64,
+                          shown_bytes(tensor.name), tensor.name.data(), earlier, i);
+    }
+    OCELLUS_TRY(tensors_.push(tensor));
+  }
+  return {};
+}
+
+// Tensors must follow each other with nothing but padding between them, as every writer lays them out: then none can
+// overlap, be misaligned or lie outside the file.
+Status GgufFile::place_data(uint32_t alignment) {
+  if (tensors_.empty()) {
+    if (data_offset_ > size_) data_offset_ = size_;  // such files may end without the padding
+    return {};
+  }
+  const int64_t room = size_ - data_offset_;
+  int64_t expected = 0;
+  for (const GgufTensor& tensor : tensors_) {
+    if (tensor.offset != expected) {
+      return OCELLUS_FAIL(Code::kBadFile,
+                          "tensor '%.*s' starts at byte %" PRId64
+                          " of the data section, but the tensors before it end at %" PRId64,
+                          shown_bytes(tensor.name), tensor.name.data(), tensor.offset, expected);
+    }
+    if (tensor.bytes > room - expected) {
+      return OCELLUS_FAIL(
+          Code::kBadFile,
+          "tensor '%.*s' needs %" PRId64 " bytes, but the file has %" PRId64 " left for it: it is cut short or damaged",
+          shown_bytes(tensor.name), tensor.name.data(), tensor.bytes, room > expected ? room - expected : 0);
+    }
+    data_bytes_ = expected + tensor.bytes;
+    expected = round_up(data_bytes_, alignment);
+  }
+  return {};
+}
+
+}  // namespace ocellus

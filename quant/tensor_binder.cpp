@@ -1,0 +1,49 @@
+#include "quant/tensor_binder.h"
+
+#include <cinttypes>
+
+namespace ocellus {
+
+Status TensorBinder::find(const char* name, const GgufTensor** out) const {
+  *out = file_.find_tensor(name);
+  if (*out == nullptr) return OCELLUS_FAIL(Code::kBadFile, "tensor '%s' is missing", name);
+  return {};
+}
+
+Status TensorBinder::matrix(const char* name, int64_t rows, int64_t cols, WeightView* out) const {
+  const GgufTensor* tensor = nullptr;
+  OCELLUS_TRY(find(name, &tensor));
+  // A convolution kernel [p, p, channels, width] is read as a matrix of `width` rows.
+  const bool convolution = tensor->ne[3] > 1;
+  const int64_t found_rows = convolution ? tensor->ne[3] : tensor->rows();
+  const int64_t found_cols = convolution ? tensor->ne[0] * tensor->ne[1] * tensor->ne[2] : tensor->cols();
+  if (found_rows != rows || found_cols != cols)
+    return OCELLUS_FAIL(Code::kBadFile,
+                        "tensor '%s' has shape [%" PRId64 ", %" PRId64 "], but the metadata asks for [%" PRId64
+                        ", %" PRId64 "]",
+                        name, found_rows, found_cols, rows, cols);
+  const WeightFormatInfo& format = format_info(tensor->format);
+  if (convolution && format.block_elements > 1)
+    return OCELLUS_FAIL(Code::kUnsupported, "tensor '%s' is a convolution in block format %s", name, format.name);
+  *out = WeightView{address(*tensor), tensor->format, rows, cols};
+  return {};
+}
+
+Status TensorBinder::vector(const char* name, int64_t count, const float** out) const {
+  const GgufTensor* tensor = nullptr;
+  OCELLUS_TRY(find(name, &tensor));
+  if (tensor->cols() != count || tensor->rows() != 1)
+    return OCELLUS_FAIL(Code::kBadFile, "tensor '%s' has %" PRId64 " x %" PRId64 " values, but %" PRId64 " are needed",
+                        name, tensor->rows(), tensor->cols(), count);
+  if (tensor->format != WeightFormat::kF32)
+    return OCELLUS_FAIL(Code::kUnsupported, "tensor '%s' is stored as %s, but norms and biases must be F32", name,
+                        format_info(tensor->format).name);
+  *out = reinterpret_cast<const float*>(address(*tensor));
+  return {};
+}
+
+Status TensorBinder::optional_vector(const char* name, int64_t count, const float** out) const {
+  return has(name) ? vector(name, count, out) : Status();
+}
+
+}  // namespace ocellus

@@ -1,0 +1,41 @@
+// TensorBinder: turns tensor names of a GGUF file into checked views. Without a base address only the checks run,
+// which is how a model file is judged before any weight is loaded.
+#pragma once
+
+#include <string_view>
+
+#include "platform/status.h"
+#include "quant/gguf.h"
+#include "quant/weight_format.h"
+
+namespace ocellus {
+
+class TensorBinder {
+ public:
+  /// `base` is where the file's tensor section was loaded, or nullptr to check only.
+  TensorBinder(const GgufFile& file, const uint8_t* base) : file_(file), base_(base) {}
+
+  bool has(std::string_view name) const { return file_.find_tensor(name) != nullptr; }
+
+  /// A matrix [rows, cols] in any weight format; kBadFile if it is missing or shaped otherwise.
+  Status matrix(const char* name, int64_t rows, int64_t cols, WeightView* out) const;
+  /// A vector of f32; kUnsupported in another format.
+  Status vector(const char* name, int64_t count, const float** out) const;
+  /// As vector(); *out stays null if the tensor is absent.
+  Status optional_vector(const char* name, int64_t count, const float** out) const;
+
+ private:
+  Status find(const char* name, const GgufTensor** out) const;
+  const uint8_t* address(const GgufTensor& tensor) const { return base_ == nullptr ? nullptr : base_ + tensor.offset; }
+
+  const GgufFile& file_;
+  const uint8_t* base_;
+};
+
+/// A linear map with an optional bias: y = W x + b.
+struct Linear {
+  WeightView weight;
+  const float* bias = nullptr;
+};
+
+}  // namespace ocellus

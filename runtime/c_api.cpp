@@ -1,0 +1,282 @@
+// The C API: checks pointers, turns Status into ocellus_status, nothing else.
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "runtime/engine.h"
+#include "runtime/memory_plan.h"
+#include "runtime/ocellus.h"
+
+struct ocellus_model {
+  ocellus::Model model;
+};
+struct ocellus_engine {
+  std::unique_ptr<ocellus::Engine> engine;
+};
+
+namespace {
+
+using ocellus::Code;
+using ocellus::Session;
+using ocellus::Status;
+
+ocellus_status result(Status status) { return static_cast<ocellus_status>(status.code()); }
+
+// A session handle is the session itself.
+Session* unwrap(ocellus_session* session) { return reinterpret_cast<Session*>(session); }
+ocellus_session* wrap(Session* session) { return reinterpret_cast<ocellus_session*>(session); }
+
+ocellus_status null_argument(const char* function, const char* name) {
+  return result(OCELLUS_FAIL(Code::kBadArgument, "%s: %s is null", function, name));
+}
+
+/// What every call on a session begins with.
+Status check_session(const ocellus_session* session, const char* function) {
+  if (session == nullptr) return OCELLUS_FAIL(Code::kBadArgument, "%s: the session is null", function);
+  if (!reinterpret_cast<const Session*>(session)->is_open())
+    return OCELLUS_FAIL(Code::kBadArgument, "%s: the session is closed", function);
+  return {};
+}
+
+template <class Call>
+ocellus_status on_session(ocellus_session* session, const char* function, Call&& call) {
+  Status status = check_session(session, function);
+  if (status.ok()) status = unwrap(session)->acknowledge_cancel(call(*unwrap(session)));
+  return result(status);
+}
+
+Status to_frame(const ocellus_frame& from, ocellus::Frame* to) {
+  if (from.format < OCELLUS_RGB8 || from.format > OCELLUS_YUYV)
+    return OCELLUS_FAIL(Code::kBadArgument, "pixel format %d does not exist", from.format);
+  to->format = static_cast<ocellus::PixelFormat>(from.format);
+  to->width = from.width;
+  to->height = from.height;
+  to->full_range = from.full_range != 0;
+  for (int i = 0; i < 2; ++i) {
+    to->planes[i] = from.plane[i];
+    to->stride_bytes[i] = from.stride_bytes[i];
+  }
+  return {};
+}
+
+}  // namespace
+
+#define OCELLUS_REQUIRE(argument) \
+  if ((argument) == nullptr) return null_argument(__func__, #argument)
+
+static_assert(sizeof(ocellus_failure::sentence) == sizeof(ocellus::Failure::sentence));
+static_assert(static_cast<int>(ocellus::PixelFormat::kYuyv) == OCELLUS_YUYV);
+
+const char* ocellus_status_name(ocellus_status status) { return ocellus::code_name(static_cast<Code>(status)); }
+
+const ocellus_failure* ocellus_last_error(void) {
+  static thread_local ocellus_failure copy;
+  const ocellus::Failure& failure = ocellus::last_failure();
+  copy.status = static_cast<int32_t>(failure.code);
+  copy.line = failure.line;
+  copy.device_error = failure.device_error;
+  std::memcpy(copy.file, failure.file, sizeof copy.file);
+  std::memcpy(copy.sentence, failure.sentence, sizeof copy.sentence);
+  return &copy;
+}
+
+const char* ocellus_version(void) { return OCELLUS_VERSION; }
+
+ocellus_status ocellus_model_open(const char* model_path, const char* mmproj_path, ocellus_model** out) {
+  OCELLUS_REQUIRE(model_path);
+  OCELLUS_REQUIRE(out);
+  std::unique_ptr<ocellus_model> model(new (std::nothrow) ocellus_model);
+  if (model == nullptr) return result(OCELLUS_FAIL(Code::kIo, "the system has no memory for a model"));
+  const Status status = model->model.open(model_path, mmproj_path);
+  if (status.ok()) *out = model.release();
+  return result(status);
+}
+
+void ocellus_model_close(ocellus_model* model) { delete model; }
+
+ocellus_status ocellus_model_get_facts(const ocellus_model* model, ocellus_model_facts* out) {
+  OCELLUS_REQUIRE(model);
+  OCELLUS_REQUIRE(out);
+  model->model.describe(out);
+  return OCELLUS_OK;
+}
+
+ocellus_status ocellus_model_count_tokens(ocellus_model* model, const char* text, int64_t text_bytes, uint32_t flags,
+                                          int32_t* out) {
+  OCELLUS_REQUIRE(model);
+  OCELLUS_REQUIRE(text);
+  OCELLUS_REQUIRE(out);
+  int64_t count = 0;
+  const std::string_view view(text, static_cast<size_t>(text_bytes));
+  const Status status = model->model.count_tokens(view, (flags & OCELLUS_TEXT_PARSE_SPECIAL) != 0, &count);
+  if (status.ok()) *out = static_cast<int32_t>(count);
+  return result(status);
+}
+
+ocellus_status ocellus_model_template_tokens(ocellus_model* model, int32_t* out) {
+  OCELLUS_REQUIRE(model);
+  OCELLUS_REQUIRE(out);
+  const ocellus::TurnText& texts = ocellus::turn_text(model->model.chat_template());
+  int64_t total = 1;  // the beginning-of-text token, where the model has one
+  for (const char* text : {texts.user_first, texts.user_close}) {
+    int64_t count = 0;
+    if (const Status status = model->model.count_tokens(text, true, &count); !status.ok()) return result(status);
+    total += count;
+  }
+  *out = static_cast<int32_t>(total);
+  return OCELLUS_OK;
+}
+
+ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, int32_t* width, int32_t* height) {
+  OCELLUS_REQUIRE(bytes);
+  OCELLUS_REQUIRE(width);
+  OCELLUS_REQUIRE(height);
+  ocellus::ImageFacts facts;
+  // The caller asks for the size in order to plan for it, so the planned size cannot be a limit yet.
+  ocellus::ImageLimits limits;
+  limits.max_pixels = int64_t{1} << 28;
+  const Status status = ocellus::probe_image(static_cast<const uint8_t*>(bytes), byte_count, limits, &facts);
+  if (status.ok()) {
+    *width = facts.width;
+    *height = facts.height;
+  }
+  return result(status);
+}
+
+void ocellus_limits_init(ocellus_limits* limits) {
+  *limits = {};
+  limits->struct_bytes = sizeof *limits;
+  limits->max_sessions = 1;
+  limits->max_images = 1;
+  limits->max_text_tokens = 512;
+  limits->max_image_pixels = int64_t{1920} * 1080;
+}
+
+ocellus_status ocellus_plan_memory(const ocellus_model* model, const ocellus_limits* limits, ocellus_plan* out) {
+  OCELLUS_REQUIRE(model);
+  OCELLUS_REQUIRE(limits);
+  OCELLUS_REQUIRE(out);
+  return result(ocellus::plan_memory(model->model, *limits, out));
+}
+
+void ocellus_engine_config_init(ocellus_engine_config* config) {
+  *config = {};
+  config->struct_bytes = sizeof *config;
+  ocellus_limits_init(&config->limits);
+}
+
+ocellus_status ocellus_engine_create(const ocellus_model* model, const ocellus_engine_config* config,
+                                     ocellus_engine** out) {
+  OCELLUS_REQUIRE(model);
+  OCELLUS_REQUIRE(config);
+  OCELLUS_REQUIRE(out);
+  std::unique_ptr<ocellus_engine> engine(new (std::nothrow) ocellus_engine);
+  if (engine == nullptr) return result(OCELLUS_FAIL(Code::kIo, "the system has no memory for an engine"));
+  const Status status = ocellus::Engine::create(model->model, *config, &engine->engine);
+  if (status.ok()) *out = engine.release();
+  return result(status);
+}
+
+void ocellus_engine_destroy(ocellus_engine* engine) { delete engine; }
+
+ocellus_status ocellus_engine_get_stats(const ocellus_engine* engine, ocellus_engine_stats* out) {
+  OCELLUS_REQUIRE(engine);
+  OCELLUS_REQUIRE(out);
+  engine->engine->describe(out);
+  return OCELLUS_OK;
+}
+
+ocellus_status ocellus_session_open(ocellus_engine* engine, ocellus_session** out) {
+  OCELLUS_REQUIRE(engine);
+  OCELLUS_REQUIRE(out);
+  Session* session = nullptr;
+  const Status status = engine->engine->open_session(&session);
+  if (status.ok()) *out = wrap(session);
+  return result(status);
+}
+
+ocellus_status ocellus_session_reset(ocellus_session* session) {
+  return on_session(session, __func__, [](Session& s) {
+    s.reset();
+    return Status();
+  });
+}
+
+void ocellus_session_close(ocellus_session* session) {
+  if (check_session(session, __func__).ok()) unwrap(session)->close();
+}
+
+ocellus_status ocellus_session_begin_turn(ocellus_session* session) {
+  return on_session(session, __func__, [](Session& s) { return s.begin_turn(); });
+}
+
+ocellus_status ocellus_session_end_turn(ocellus_session* session) {
+  return on_session(session, __func__, [](Session& s) { return s.end_turn(); });
+}
+
+ocellus_status ocellus_session_add_text(ocellus_session* session, const char* text, int64_t text_bytes, uint32_t flags) {
+  OCELLUS_REQUIRE(text);
+  return on_session(session, __func__, [&](Session& s) -> Status {
+    if (text_bytes < 0) return OCELLUS_FAIL(Code::kBadArgument, "a text cannot have %lld bytes", static_cast<long long>(text_bytes));
+    return s.add_text({text, static_cast<size_t>(text_bytes)}, (flags & OCELLUS_TEXT_PARSE_SPECIAL) != 0);
+  });
+}
+
+ocellus_status ocellus_session_add_tokens(ocellus_session* session, const int32_t* tokens, int32_t count) {
+  OCELLUS_REQUIRE(tokens);
+  return on_session(session, __func__, [&](Session& s) -> Status {
+    if (count < 0) return OCELLUS_FAIL(Code::kBadArgument, "there cannot be %d tokens", count);
+    return s.add_tokens(tokens, count);
+  });
+}
+
+ocellus_status ocellus_session_add_image(ocellus_session* session, const ocellus_frame* frame) {
+  OCELLUS_REQUIRE(frame);
+  return on_session(session, __func__, [&](Session& s) -> Status {
+    ocellus::Frame own;
+    OCELLUS_TRY(to_frame(*frame, &own));
+    return s.add_frame(own);
+  });
+}
+
+ocellus_status ocellus_session_add_encoded_image(ocellus_session* session, const void* bytes, int64_t byte_count) {
+  OCELLUS_REQUIRE(bytes);
+  return on_session(session, __func__,
+                    [&](Session& s) { return s.add_encoded_image(static_cast<const uint8_t*>(bytes), byte_count); });
+}
+
+void ocellus_generate_params_init(ocellus_generate_params* params) {
+  *params = {};
+  params->struct_bytes = sizeof *params;
+  params->max_tokens = 128;
+  params->top_p = 1.0f;
+  params->repetition_penalty = 1.0f;
+}
+
+ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_generate_params* params,
+                                        ocellus_generate_stats* stats) {
+  OCELLUS_REQUIRE(params);
+  ocellus_generate_stats unwanted;
+  return on_session(session, __func__, [&](Session& s) {
+    Session* const one = &s;
+    return ocellus::generate(&one, params, stats != nullptr ? stats : &unwanted, 1);
+  });
+}
+
+ocellus_status ocellus_batch_generate(ocellus_session* const* sessions, const ocellus_generate_params* params,
+                                      ocellus_generate_stats* stats, int32_t count) {
+  OCELLUS_REQUIRE(sessions);
+  OCELLUS_REQUIRE(params);
+  OCELLUS_REQUIRE(stats);
+  for (int32_t i = 0; i < count; ++i)
+    if (const Status status = check_session(sessions[i], __func__); !status.ok()) return result(status);
+  return result(ocellus::generate(reinterpret_cast<Session* const*>(sessions), params, stats, count));
+}
+
+void ocellus_session_cancel(ocellus_session* session) {
+  if (session != nullptr) unwrap(session)->stop_signal().cancel();
+}
+
+void ocellus_session_set_deadline(ocellus_session* session, int64_t deadline_ns) {
+  if (session != nullptr) unwrap(session)->stop_signal().set_deadline(deadline_ns);
+}

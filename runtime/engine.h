@@ -1,0 +1,61 @@
+// Engine: one model on one device, one arena. The only object that allocates, and only in create().
+#pragma once
+
+#include <memory>
+
+#include "platform/log.h"
+#include "platform/queue.h"
+#include "runtime/engine_memory.h"
+#include "runtime/session.h"
+
+namespace ocellus {
+
+class Engine {
+ public:
+  /// Plans, checks the budget, takes the memory, loads the weights, starts the threads.
+  /// kOverBudget names the bytes needed; kIo if the system cannot give them. The model must outlive the engine.
+  static Status create(const Model& model, const ocellus_engine_config& config, std::unique_ptr<Engine>* out);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// A session that is not open yet, reset; kFull if all are.
+  Status open_session(Session** out);
+  void describe(ocellus_engine_stats* out) const;
+
+  const Model& model() const { return *model_; }
+  const EngineShape& shape() const { return shape_; }
+  const TextModel& text() const { return text_; }
+  const VisionModel& vision() const { return vision_; }
+  EngineMemory& memory() { return memory_; }
+  const Tokenizer& tokenizer() const { return memory_.tokenizer; }
+  Arena& arena() { return arena_; }
+  Queue& queue() { return queue_; }
+
+  /// The session whose rows wait in memory().chunk; null if it is empty.
+  Session* chunk_owner = nullptr;
+
+  /// Keeps the high-water mark of cache blocks in use.
+  void note_cache_use();
+
+ private:
+  Engine() : queue_(pool_) {}
+  Status take_memory(const ocellus_engine_config& config, int64_t total_bytes);
+  Status load_weights();
+
+  const Model* model_ = nullptr;
+  EngineShape shape_;
+  LogSink log_;
+  void* own_memory_ = nullptr;
+  int64_t own_bytes_ = 0;
+  Arena arena_;
+  ThreadPool pool_;
+  Queue queue_;
+  EngineMemory memory_;
+  TextModel text_;
+  VisionModel vision_;
+  std::unique_ptr<Session[]> sessions_;
+  double load_ms_ = 0;
+};
+
+}  // namespace ocellus

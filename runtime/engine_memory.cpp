@@ -1,0 +1,135 @@
+#include "runtime/engine_memory.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+namespace ocellus {
+namespace {
+
+// More than any use we can think of; keeps every product of limits far from overflow.
+constexpr int32_t kMaxSessions = 512;
+constexpr int32_t kMaxImages = 65536;
+constexpr int32_t kMaxTextTokens = 1 << 24;
+constexpr int64_t kMaxPixels = int64_t{1} << 28;
+/// Bytes of text accepted per planned token: prose has four to five, source code and lists fewer.
+constexpr int64_t kTextBytesPerToken = 8;
+constexpr int64_t kDefaultPromptRows = 2048;
+
+int available_cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  return std::clamp(CPU_COUNT(&cores), 1, ThreadPool::kMaxThreads);
+}
+
+Status check_range(const char* name, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "%s must be between %lld and %lld, not %lld", name,
+                      static_cast<long long>(least), static_cast<long long>(most), static_cast<long long>(value));
+}
+
+Status check_limits(const Model& model, const ocellus_limits& limits) {
+  if (limits.struct_bytes != sizeof limits)
+    return OCELLUS_FAIL(Code::kBadArgument, "the limits were not set up by ocellus_limits_init");
+  if (limits.device == OCELLUS_DEVICE_CUDA)
+    return OCELLUS_FAIL(Code::kUnsupported, "this build has no CUDA backend: choose the device cpu or auto");
+  OCELLUS_TRY(check_range("the number of threads", limits.thread_count, 0, ThreadPool::kMaxThreads));
+  OCELLUS_TRY(check_range("the number of sessions", limits.max_sessions, 1, kMaxSessions));
+  OCELLUS_TRY(check_range("the number of images", limits.max_images, 0, kMaxImages));
+  OCELLUS_TRY(check_range("the number of text tokens", limits.max_text_tokens, 1, kMaxTextTokens));
+  OCELLUS_TRY(check_range("the rows of a prompt chunk", limits.max_prompt_rows, 0, kMaxTextTokens));
+  OCELLUS_TRY(check_range("the views of a picture", limits.max_views, 0, 4096));
+  OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
+  OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
+  if (limits.max_images > 0 && !model.has_vision())
+    return OCELLUS_FAIL(Code::kBadArgument, "images were planned, but no mmproj file was opened: give the model's mmproj file");
+  return {};
+}
+
+/// The tensor section of a file as one row of weights.
+Status take_weights(const char* name, const GgufFile& file, RowSink& sink, DeviceView<std::byte>* out) {
+  return take_rows(sink, name, Lifetime::kWeights, Phase::kNone, 1, file.data_bytes(), out);
+}
+
+}  // namespace
+
+Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineShape* out) {
+  OCELLUS_TRY(check_limits(model, limits));
+  EngineShape s;
+  const TextConfig& text = model.text();
+  s.thread_count = limits.thread_count > 0 ? limits.thread_count : available_cores();
+  s.sessions = limits.max_sessions;
+  s.images_per_session = limits.max_images;
+  s.text_tokens_per_session = limits.max_text_tokens;
+  s.kv = {.layer_count = text.layer_count, .kv_heads = text.kv_heads, .head_dim = text.head_dim};
+  int64_t rows_per_image = 0;
+  if (s.images_per_session > 0) {
+    s.image_limits = image_limits(limits);
+    s.preprocess = preprocess_config(model.vision(), limits);
+    s.views_per_image = max_view_count(s.preprocess);
+    s.kv.image_slots = s.views_per_image * model.vision().tokens_per_view();
+    const int64_t delimiters = model.delimiter_tokens(s.views_per_image);
+    s.text_tokens_per_session += s.images_per_session * delimiters;
+    rows_per_image = s.kv.image_slots + delimiters;
+  }
+  s.pages_per_session = (s.text_tokens_per_session + kPageSlots - 1) / kPageSlots;
+  s.kv.page_count = s.pages_per_session * s.sessions;
+  s.kv.image_count = int64_t{s.images_per_session} * s.sessions;
+  s.text_bytes = s.text_tokens_per_session * kTextBytesPerToken + 1024;
+  const int64_t whole_session = s.text_tokens_per_session + int64_t{s.images_per_session} * s.kv.image_slots;
+  const int64_t wanted = limits.max_prompt_rows > 0 ? limits.max_prompt_rows : kDefaultPromptRows;
+  // An image's rows are read together, so a chunk must hold at least one image.
+  s.prompt_rows = std::max(std::min(wanted, whole_session), rows_per_image);
+  *out = s;
+  return {};
+}
+
+Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kSession;
+  OCELLUS_TRY(take_weights("text weights", model.text_file(), sink, &text_weights));
+  if (shape.images_per_session > 0)
+    OCELLUS_TRY(take_weights("vision weights", model.vision_file(), sink, &vision_weights));
+  OCELLUS_TRY(tokenizer.build(model.text_file(), model.vocabulary(), sink));
+  OCELLUS_TRY(pools.lay_out(shape.kv, sink));
+  OCELLUS_TRY(caches.resize(shape.sessions));
+  for (SessionCache& cache : caches)
+    OCELLUS_TRY(cache.lay_out(shape.pages_per_session, shape.images_per_session, sink));
+  OCELLUS_TRY(take_rows(sink, "recent tokens", kLife, Phase::kNone, shape.sessions, kRecentTokens, &recent_tokens));
+  OCELLUS_TRY(take_rows(sink, "last hidden rows", kLife, Phase::kNone, shape.sessions, model.text().width, &last_hidden));
+  OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text().width, sink));
+  OCELLUS_TRY(take_rows(sink, "token ids", kLife, Phase::kNone, 1, shape.text_tokens_per_session, &token_ids));
+  return take_rows(sink, "token times", kLife, Phase::kNone, 1, shape.text_tokens_per_session, &token_times);
+}
+
+Status TextScratch::lay_out(const EngineShape& shape, RowSink& sink) {
+  return take_rows(sink, "tokenizer workspace", Lifetime::kScratch, Phase::kText, 1,
+                   Tokenizer::workspace_bytes(shape.text_bytes), &workspace);
+}
+
+Status ImageScratch::lay_out(const Model& model, const EngineShape& shape, RowSink& sink) {
+  OCELLUS_TRY(take_rows(sink, "picture and views", Lifetime::kScratch, Phase::kImage, 1,
+                        image_scratch_bytes(shape.preprocess, shape.image_limits), &picture));
+  return lay_out_vision_scratch(model.vision(), shape.thread_count, sink, &vision);
+}
+
+Status GenerateScratch::lay_out(const Model& model, const EngineShape& shape, RowSink& sink) {
+  OCELLUS_TRY(step.lay_out(model.text(), shape.sessions, shape.runs_per_session(), shape.slots_per_session(),
+                           shape.thread_count, sink));
+  return sampler.lay_out(model.text().vocabulary, sink);
+}
+
+Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sink) {
+  TextScratch text;
+  OCELLUS_TRY(text.lay_out(shape, sink));
+  if (shape.images_per_session > 0) {
+    ImageScratch image;
+    OCELLUS_TRY(image.lay_out(model, shape, sink));
+  }
+  PrefillScratch prefill;
+  OCELLUS_TRY(prefill.lay_out(model.text(), shape.prompt_rows, shape.thread_count, sink));
+  GenerateScratch generate;
+  return generate.lay_out(model, shape, sink);
+}
+
+}  // namespace ocellus

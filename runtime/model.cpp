@@ -1,0 +1,188 @@
+#include "runtime/model.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <new>
+
+#include "mm/image_prompt.h"
+
+namespace ocellus {
+namespace {
+
+/// Adds up rows and hands out pieces of one block of heap memory.
+class HeapSink : public RowSink {
+ public:
+  explicit HeapSink(std::byte* memory) : at_(memory) {}
+  Status take(const RowSpec& row, std::byte** out) override {
+    *out = at_;
+    if (at_ != nullptr) at_ += aligned_bytes(row.bytes);
+    total_ += aligned_bytes(row.bytes);
+    return {};
+  }
+  int64_t total_bytes() const { return total_; }
+
+ private:
+  std::byte* at_;
+  int64_t total_ = 0;
+};
+
+template <size_t kCapacity>
+void copy_text(char (&out)[kCapacity], std::string_view text) {
+  std::snprintf(out, kCapacity, "%.*s", static_cast<int>(std::min(text.size(), kCapacity - 1)), text.data());
+}
+
+/// The format most text weight bytes are stored in.
+WeightFormat usual_format(const GgufFile& file) {
+  int64_t bytes[kWeightFormatCount] = {};
+  for (const GgufTensor& tensor : file.tensors()) bytes[static_cast<int>(tensor.format)] += tensor.bytes;
+  return static_cast<WeightFormat>(std::max_element(bytes, bytes + kWeightFormatCount) - bytes);
+}
+
+int64_t count_parameters(const GgufFile& file) {
+  int64_t count = 0;
+  for (const GgufTensor& tensor : file.tensors()) count += tensor.rows() * tensor.cols();
+  return count;
+}
+
+}  // namespace
+
+Status Model::open(const char* model_path, const char* mmproj_path) {
+  OCELLUS_TRY(open_text(model_path));
+  if (mmproj_path != nullptr) OCELLUS_TRY(open_vision(mmproj_path));
+  return {};
+}
+
+Status Model::open_text(const char* path) {
+  OCELLUS_TRY(text_file_.open(path));
+  TextModel checked;
+  Status status = read_text_config(text_file_, &text_);
+  if (status.ok()) status = bind_text_model(text_file_, text_, nullptr, &checked);
+  if (status.ok()) status = read_vocabulary_facts(text_file_, &vocabulary_);
+  if (status.ok()) status = check_vocabulary_fits();
+  if (status.ok()) status = build_tokenizer();
+  if (!status.ok()) return prefix_failure(status, path);
+  std::string_view jinja;
+  OCELLUS_TRY(text_file_.read_string("tokenizer.chat_template", &jinja));
+  chat_template_ = detect_chat_template(jinja, tokenizer_);
+  return {};
+}
+
+Status Model::open_vision(const char* path) {
+  OCELLUS_TRY(vision_file_.open(path));
+  VisionModel checked;
+  Status status = read_vision_config(vision_file_, &vision_);
+  if (status.ok()) status = bind_vision_model(vision_file_, vision_, nullptr, &checked);
+  if (status.ok()) {
+    ocellus_limits limits;
+    ocellus_limits_init(&limits);
+    status = check_preprocess(preprocess_config(vision_, limits));
+  }
+  if (status.ok() && vision_.output_width != text_.width)
+    status = OCELLUS_FAIL(Code::kBadFile,
+                          "clip.vision.projection_dim is %d, but the language model has rows of %d: the two files are "
+                          "not a pair",
+                          vision_.output_width, text_.width);
+  if (status.ok()) status = measure_delimiters();
+  if (!status.ok()) return prefix_failure(status, path);
+  has_vision_ = true;
+  return {};
+}
+
+Status Model::measure_delimiters() {
+  ViewPlan plan;
+  const int32_t side = vision_.longest_edge == 0 ? 0 : (vision_.longest_edge + vision_.image_size - 1) / vision_.image_size;
+  plan.tile_rows = plan.tile_cols = std::min(side, kMaxTilesPerSide);
+  plan.view_count = plan.tile_rows * plan.tile_cols + 1;
+  for (int32_t i = 0, pieces = image_piece_count(plan); i < pieces; ++i) {
+    const ImagePiece piece = image_piece(plan, i);
+    if (piece.is_view()) continue;
+    // The last three pieces are the overview with the texts before and after it.
+    int64_t* group = i + 3 >= pieces ? &overview_tokens_ : piece.text[0] == '\n' ? &row_break_tokens_ : &tile_tokens_;
+    int64_t tokens = 0;
+    OCELLUS_TRY(count_tokens(piece.text, true, &tokens));
+    *group = i + 3 >= pieces ? *group + tokens : std::max(*group, tokens);
+  }
+  return {};
+}
+
+int64_t Model::delimiter_tokens(int32_t view_count) const {
+  const int64_t tiles = view_count - 1;
+  return tiles * tile_tokens_ + std::min<int64_t>(tiles, kMaxTilesPerSide) * row_break_tokens_ + overview_tokens_;
+}
+
+Status Model::check_vocabulary_fits() const {
+  if (vocabulary_.token_count == text_.vocabulary) return {};
+  return OCELLUS_FAIL(Code::kBadFile, "tokenizer.ggml.tokens has %d tokens, but tensor 'token_embd.weight' has %d rows",
+                      vocabulary_.token_count, text_.vocabulary);
+}
+
+Status Model::build_tokenizer() {
+  HeapSink sizes(nullptr);
+  OCELLUS_TRY(tokenizer_.build(text_file_, vocabulary_, sizes));
+  const int64_t bytes = sizes.total_bytes() + kRowAlignment;
+  tokenizer_memory_.reset(new (std::nothrow) std::byte[static_cast<size_t>(bytes)]);
+  if (tokenizer_memory_ == nullptr)
+    return OCELLUS_FAIL(Code::kIo, "the system has no memory for a vocabulary of %lld bytes", static_cast<long long>(bytes));
+  const uintptr_t start = reinterpret_cast<uintptr_t>(tokenizer_memory_.get());
+  HeapSink memory(tokenizer_memory_.get() + (kRowAlignment - start % kRowAlignment) % kRowAlignment);
+  return tokenizer_.build(text_file_, vocabulary_, memory);
+}
+
+Status Model::count_tokens(std::string_view text, bool parse_special, int64_t* count) {
+  const int64_t size = static_cast<int64_t>(text.size());
+  const int64_t workspace_bytes = Tokenizer::workspace_bytes(size);
+  const int64_t capacity = size + 16;  // a token covers a byte at least; a space prefix may add one
+  std::unique_ptr<std::byte[]> workspace(new (std::nothrow) std::byte[static_cast<size_t>(workspace_bytes)]);
+  std::unique_ptr<TokenId[]> ids(new (std::nothrow) TokenId[static_cast<size_t>(capacity)]);
+  if (workspace == nullptr || ids == nullptr)
+    return OCELLUS_FAIL(Code::kIo, "the system has no memory to tokenise %lld bytes", static_cast<long long>(size));
+  return tokenizer_.encode(text, parse_special, workspace.get(), workspace_bytes, ids.get(), capacity, count);
+}
+
+void Model::describe(ocellus_model_facts* out) const {
+  *out = {};
+  std::string_view name;
+  // The name is decoration: a file without one, or with one of another type, still runs.
+  if (text_file_.read_string("general.name", &name).ok()) copy_text(out->name, name);
+  copy_text(out->architecture, architecture_name(text_.architecture));
+  copy_text(out->weight_format, format_info(usual_format(text_file_)).name);
+  copy_text(out->chat_template, chat_template_name(chat_template_));
+  out->parameter_count = count_parameters(text_file_);
+  out->text_weight_bytes = text_file_.data_bytes();
+  out->layer_count = text_.layer_count;
+  out->width = text_.width;
+  out->query_heads = text_.query_heads;
+  out->kv_heads = text_.kv_heads;
+  out->head_dim = text_.head_dim;
+  out->vocabulary_size = text_.vocabulary;
+  out->context_length = text_.context_length;
+  if (!has_vision_) return;
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  copy_text(out->projector, projector_name(vision_.projector));
+  out->parameter_count += count_parameters(vision_file_);
+  out->vision_weight_bytes = vision_file_.data_bytes();
+  out->image_size = vision_.image_size;
+  out->tokens_per_view = vision_.tokens_per_view();
+  out->max_views = max_view_count(preprocess_config(vision_, limits));
+  out->has_vision = 1;
+}
+
+PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_limits& limits) {
+  PreprocessConfig config;
+  config.image_size = vision.image_size;
+  config.longest_edge = vision.longest_edge;
+  std::copy(vision.image_mean, vision.image_mean + 3, config.mean);
+  std::copy(vision.image_std, vision.image_std + 3, config.std);
+  config.flavour = limits.resize == OCELLUS_RESIZE_HUGGING_FACE ? ResizeFlavour::kHuggingFace : ResizeFlavour::kLlamaCpp;
+  config.max_views = limits.max_views;
+  return config;
+}
+
+ImageLimits image_limits(const ocellus_limits& limits) {
+  ImageLimits result;
+  result.max_pixels = limits.max_image_pixels;
+  return result;
+}
+
+}  // namespace ocellus

@@ -1,0 +1,62 @@
+// Model: the read-only facts of one file pair. Opening checks everything a file can get wrong and loads no weights.
+#pragma once
+
+#include <memory>
+
+#include "mm/preprocess.h"
+#include "mm/vision_model.h"
+#include "quant/gguf.h"
+#include "runtime/chat_template.h"
+#include "runtime/ocellus.h"
+#include "runtime/text_model.h"
+#include "runtime/tokenizer.h"
+
+namespace ocellus {
+
+class Model {
+ public:
+  /// `mmproj_path` may be null. Fails with the path and the key, tensor or type that is the reason.
+  Status open(const char* model_path, const char* mmproj_path);
+
+  const GgufFile& text_file() const { return text_file_; }
+  const GgufFile& vision_file() const { return vision_file_; }
+  bool has_vision() const { return has_vision_; }
+  const TextConfig& text() const { return text_; }
+  const VisionConfig& vision() const { return vision_; }
+  const VocabularyFacts& vocabulary() const { return vocabulary_; }
+  ChatTemplate chat_template() const { return chat_template_; }
+  void describe(ocellus_model_facts* out) const;
+  /// Most text tokens that stand around one picture of at most `view_count` views.
+  int64_t delimiter_tokens(int32_t view_count) const;
+
+  /// Tokenises with tables of its own: for sizing plans before there is an engine. Allocates.
+  Status count_tokens(std::string_view text, bool parse_special, int64_t* count);
+
+ private:
+  Status open_text(const char* path);
+  Status open_vision(const char* path);
+  Status check_vocabulary_fits() const;
+  Status build_tokenizer();
+  Status measure_delimiters();
+
+  GgufFile text_file_;
+  GgufFile vision_file_;
+  bool has_vision_ = false;
+  TextConfig text_;
+  VisionConfig vision_;
+  VocabularyFacts vocabulary_;
+  int64_t tile_tokens_ = 0;      // before a tile, at most
+  int64_t row_break_tokens_ = 0;  // between rows of tiles
+  int64_t overview_tokens_ = 0;  // around the overview
+  ChatTemplate chat_template_ = ChatTemplate::kRaw;
+  Tokenizer tokenizer_;
+  std::unique_ptr<std::byte[]> tokenizer_memory_;
+};
+
+/// What the planner and preprocessing need to know of the model and the limits together.
+PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_limits& limits);
+
+/// Pixel limits of pictures under these limits.
+ImageLimits image_limits(const ocellus_limits& limits);
+
+}  // namespace ocellus

@@ -1,0 +1,294 @@
+/* Ocellus: small vision-language models inside one memory budget.
+ *
+ *   model   = read-only facts of one GGUF + mmproj pair       ocellus_model_open
+ *   plan    = every byte the engine will use, before it does   ocellus_plan_memory
+ *   engine  = one model on one device; the one allocation      ocellus_engine_create
+ *   session = one conversation: text and images, then answers  ocellus_session_*
+ *
+ * No function throws, aborts or prints. Functions return OCELLUS_OK or the reason; ocellus_last_error() then holds one
+ * sentence that says what to change. After ocellus_engine_create nothing is allocated: no heap, no mapping, no thread.
+ *
+ * Threads: one thread at a time may use an engine and its sessions; ocellus_session_cancel may come from any thread.
+ * Structs with a `struct_bytes` field are filled by their *_init function, so that old callers keep working.
+ */
+#ifndef OCELLUS_H
+#define OCELLUS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ocellus_status {
+  OCELLUS_OK = 0,
+  OCELLUS_BAD_ARGUMENT = 1, /* the call itself is wrong */
+  OCELLUS_BAD_FILE = 2,     /* a missing, damaged or inconsistent model file */
+  OCELLUS_UNSUPPORTED = 3,  /* a sound file that asks for something this build cannot run */
+  OCELLUS_BAD_IMAGE = 4,    /* a picture or frame that cannot be decoded or is outside the planned limits */
+  OCELLUS_OVER_BUDGET = 5,  /* the plan needs more bytes than the budget */
+  OCELLUS_FULL = 6,         /* the session has no room: more images or text than were planned */
+  OCELLUS_CANCELLED = 7,
+  OCELLUS_DEADLINE = 8,
+  OCELLUS_IO = 9,
+  OCELLUS_DEVICE = 10,
+  OCELLUS_INTERNAL = 11 /* a defect in Ocellus */
+} ocellus_status;
+
+const char* ocellus_status_name(ocellus_status status);
+
+/* The last failure on the calling thread. Fixed memory, overwritten by the next failure. */
+typedef struct ocellus_failure {
+  int32_t status;
+  int32_t line;
+  int32_t device_error; /* CUDA error number, 0 if none */
+  char file[64];
+  char sentence[512];
+} ocellus_failure;
+const ocellus_failure* ocellus_last_error(void);
+
+const char* ocellus_version(void);
+
+/* ---- model ---------------------------------------------------------------------------------------------------- */
+
+typedef struct ocellus_model ocellus_model;
+
+typedef struct ocellus_model_facts {
+  char name[64];
+  char architecture[32];  /* "llama", "qwen2" */
+  char weight_format[16]; /* of most text weights, "Q8_0" */
+  char chat_template[16];
+  char projector[32]; /* "idefics3"; empty without a vision part */
+  int64_t parameter_count;
+  int64_t text_weight_bytes;
+  int64_t vision_weight_bytes;
+  int32_t layer_count;
+  int32_t width;
+  int32_t query_heads;
+  int32_t kv_heads;
+  int32_t head_dim;
+  int32_t vocabulary_size;
+  int32_t context_length; /* positions the model was trained for */
+  int32_t image_size;     /* side of one view in pixels */
+  int32_t tokens_per_view;
+  int32_t max_views; /* most views one picture may be cut into */
+  int32_t has_vision;
+} ocellus_model_facts;
+
+/* Opens and checks a pair; loads no weights. mmproj_path may be NULL (text only). */
+ocellus_status ocellus_model_open(const char* model_path, const char* mmproj_path, ocellus_model** out);
+/* Must come after the engines made from it are destroyed. NULL is allowed. */
+void ocellus_model_close(ocellus_model* model);
+ocellus_status ocellus_model_get_facts(const ocellus_model* model, ocellus_model_facts* out);
+
+/* Tokens of a text, as ocellus_session_add_text would add them (set-up time: allocates). */
+ocellus_status ocellus_model_count_tokens(ocellus_model* model, const char* text, int64_t text_bytes, uint32_t flags,
+                                          int32_t* out);
+/* Tokens the chat template puts around one user turn of the conversation's start. */
+ocellus_status ocellus_model_template_tokens(ocellus_model* model, int32_t* out);
+
+/* Width and height of a JPEG or PNG in memory, from its header. */
+ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, int32_t* width, int32_t* height);
+
+/* ---- plan ----------------------------------------------------------------------------------------------------- */
+
+typedef enum ocellus_device { OCELLUS_DEVICE_AUTO = 0, OCELLUS_DEVICE_CPU = 1, OCELLUS_DEVICE_CUDA = 2 } ocellus_device;
+typedef enum ocellus_resize { OCELLUS_RESIZE_LLAMA_CPP = 0, OCELLUS_RESIZE_HUGGING_FACE = 1 } ocellus_resize;
+
+/* What the engine must be able to hold. Everything else follows from it. */
+typedef struct ocellus_limits {
+  uint32_t struct_bytes;
+  int32_t device; /* ocellus_device */
+  int32_t device_index;
+  int32_t thread_count;     /* 0: one per available core */
+  int32_t max_sessions;     /* 1 */
+  int32_t max_images;       /* per session; 1 */
+  int32_t max_text_tokens;  /* per session, prompts and answers together; tokens around images are added; 512 */
+  int32_t max_prompt_rows;  /* rows prefilled at once; 0: enough for one session's images and text, at most 2048 */
+  int32_t max_views;        /* views per picture; 0: as many as the model's tiling may give */
+  int32_t resize;           /* ocellus_resize */
+  int64_t max_image_pixels; /* pixels of the largest picture or frame; 1920 * 1080; tall and wide pictures included */
+  int64_t budget_bytes;     /* 0: no budget */
+} ocellus_limits;
+void ocellus_limits_init(ocellus_limits* limits);
+
+#define OCELLUS_PLAN_MAX_ROWS 64
+#define OCELLUS_PLAN_MAX_ADVICE 6
+
+typedef struct ocellus_plan_row {
+  char name[40];
+  char lifetime[12]; /* weights, session, scratch, staging */
+  char phase[12];    /* image, prefill, decode; "-" for rows that are no scratch */
+  char dtype[8];
+  int64_t shape[4];
+  int64_t bytes; /* as allocated, alignment included */
+} ocellus_plan_row;
+
+/* One change that alone would make the plan fit. */
+typedef struct ocellus_advice {
+  char text[120];
+  int64_t total_bytes; /* the plan's total after the change */
+} ocellus_advice;
+
+typedef struct ocellus_plan {
+  int32_t row_count;
+  int32_t fits;
+  int64_t weights_bytes;
+  int64_t session_bytes;
+  int64_t scratch_bytes; /* the largest phase: phases share these bytes */
+  int64_t staging_bytes;
+  int64_t total_bytes; /* exactly what the engine allocates */
+  int64_t budget_bytes;
+  int64_t shortfall_bytes;     /* 0 if it fits */
+  int64_t kv_bytes_per_image;  /* one image slot */
+  int64_t kv_bytes_per_token;  /* one text token */
+  int32_t images_in_budget;    /* most images per session that fit the budget; -1 without a budget */
+  int32_t advice_count;
+  ocellus_advice advice[OCELLUS_PLAN_MAX_ADVICE];
+  ocellus_plan_row rows[OCELLUS_PLAN_MAX_ROWS];
+} ocellus_plan;
+
+/* Fills the plan. OCELLUS_OK also when it does not fit (see `fits`). Loads no weights. */
+ocellus_status ocellus_plan_memory(const ocellus_model* model, const ocellus_limits* limits, ocellus_plan* out);
+
+/* ---- engine --------------------------------------------------------------------------------------------------- */
+
+typedef struct ocellus_engine ocellus_engine;
+
+typedef struct ocellus_extent {
+  void* data; /* aligned to 256 bytes */
+  int64_t bytes;
+} ocellus_extent;
+
+typedef void (*ocellus_log_function)(void* user, int32_t level, const char* text);
+
+typedef struct ocellus_engine_config {
+  uint32_t struct_bytes;
+  ocellus_limits limits;
+  const ocellus_extent* extents; /* the caller's memory, alive as long as the engine; NULL: the engine allocates once */
+  int32_t extent_count;
+  ocellus_log_function log; /* may be NULL */
+  void* log_user;
+} ocellus_engine_config;
+void ocellus_engine_config_init(ocellus_engine_config* config);
+
+/* Allocates the plan's total, loads the weights, starts the threads. */
+ocellus_status ocellus_engine_create(const ocellus_model* model, const ocellus_engine_config* config,
+                                     ocellus_engine** out);
+void ocellus_engine_destroy(ocellus_engine* engine);
+
+typedef struct ocellus_engine_stats {
+  int64_t arena_bytes;
+  int64_t weights_high_water_bytes;
+  int64_t session_high_water_bytes; /* cache slots and pages really used, with the fixed session rows */
+  int64_t scratch_high_water_bytes;
+  double load_ms;
+} ocellus_engine_stats;
+ocellus_status ocellus_engine_get_stats(const ocellus_engine* engine, ocellus_engine_stats* out);
+
+/* ---- session -------------------------------------------------------------------------------------------------- */
+
+typedef struct ocellus_session ocellus_session;
+
+typedef enum ocellus_pixel_format {
+  OCELLUS_RGB8 = 0,
+  OCELLUS_RGBA8 = 1,
+  OCELLUS_GRAY8 = 2,
+  OCELLUS_NV12 = 3, /* plane 0: luma, plane 1: interleaved chroma */
+  OCELLUS_YUYV = 4
+} ocellus_pixel_format;
+
+typedef struct ocellus_frame {
+  int32_t format; /* ocellus_pixel_format */
+  int32_t width;
+  int32_t height;
+  int32_t full_range; /* NV12, YUYV: 1 if luma uses 0..255, 0 for 16..235 (BT.601) */
+  const uint8_t* plane[2];
+  int64_t stride_bytes[2];
+} ocellus_frame;
+
+/* Opens one of the planned sessions; OCELLUS_FULL if all are open. */
+ocellus_status ocellus_session_open(ocellus_engine* engine, ocellus_session** out);
+/* Forgets everything said and seen. */
+ocellus_status ocellus_session_reset(ocellus_session* session);
+void ocellus_session_close(ocellus_session* session);
+
+#define OCELLUS_TEXT_PARSE_SPECIAL 1u /* recognise special tokens ("<|im_start|>") in the text */
+
+/* A user turn in the model's chat template: begin, then text and images in any order, then end. Raw prompts leave
+ * begin and end out and add text with OCELLUS_TEXT_PARSE_SPECIAL. Each call to add_text is tokenised on its own. */
+ocellus_status ocellus_session_begin_turn(ocellus_session* session);
+ocellus_status ocellus_session_add_text(ocellus_session* session, const char* text, int64_t text_bytes, uint32_t flags);
+ocellus_status ocellus_session_add_tokens(ocellus_session* session, const int32_t* tokens, int32_t count);
+/* Encodes the picture at once and keeps only its rows; the caller's memory is free again on return. On failure,
+ * cancellation or deadline the session is as it was before the call. */
+ocellus_status ocellus_session_add_image(ocellus_session* session, const ocellus_frame* frame);
+ocellus_status ocellus_session_add_encoded_image(ocellus_session* session, const void* bytes, int64_t byte_count);
+ocellus_status ocellus_session_end_turn(ocellus_session* session);
+
+/* `text` is complete UTF-8, not terminated, valid during the call. Return nonzero to stop. */
+typedef int (*ocellus_text_function)(void* user, const char* text, int32_t text_bytes);
+
+typedef struct ocellus_generate_params {
+  uint32_t struct_bytes;
+  int32_t max_tokens;       /* 128 */
+  float temperature;        /* 0: greedy */
+  int32_t top_k;            /* 0: off */
+  float top_p;              /* 1: off */
+  float min_p;              /* 0: off */
+  float repetition_penalty; /* 1: off; over the last 64 tokens of the session */
+  uint64_t seed;
+  int32_t ignore_end;  /* 1: do not stop at the model's end tokens (benchmarks) */
+  int64_t deadline_ns; /* absolute, CLOCK_MONOTONIC; 0: the session's deadline */
+  ocellus_text_function on_text;
+  void* user;
+} ocellus_generate_params;
+void ocellus_generate_params_init(ocellus_generate_params* params);
+
+typedef enum ocellus_stop {
+  OCELLUS_STOP_END_TOKEN = 0,
+  OCELLUS_STOP_MAX_TOKENS = 1,
+  OCELLUS_STOP_CALLBACK = 2,
+  OCELLUS_STOP_FULL = 3, /* no planned text slots left */
+  OCELLUS_STOP_CANCELLED = 4,
+  OCELLUS_STOP_DEADLINE = 5,
+  OCELLUS_STOP_FAILED = 6
+} ocellus_stop;
+
+typedef struct ocellus_generate_stats {
+  int32_t stop;         /* ocellus_stop */
+  int32_t image_count;  /* of the session */
+  int32_t image_tokens; /* prompt rows that came from images, since the last generate */
+  int32_t prompt_tokens; /* all prompt rows, images included, since the last generate */
+  int32_t generated_tokens;
+  double preprocess_ms; /* decoding, resizing, normalising the images since the last generate */
+  double encode_ms;     /* vision tower and projector for them */
+  double prefill_ms;
+  double first_token_ms; /* preprocess + encode + prefill + first sample: the time to the first token */
+  double decode_ms;      /* all tokens after the first */
+  double token_median_ms;
+  double token_p95_ms;
+  int64_t kv_bytes;      /* cache bytes the session holds now */
+  int64_t kv_bytes_full; /* the same tokens, unpacked f16, nothing evicted */
+  uint64_t logits_hash;  /* of the last logits: equal runs give equal hashes */
+} ocellus_generate_stats;
+
+/* Reads what was added, then answers. `stats` may be NULL. With OCELLUS_CANCELLED or OCELLUS_DEADLINE the tokens
+ * generated so far were delivered and stay in the session; if the prompt was still being read, what was added since
+ * the last generate is forgotten and the earlier conversation stays. */
+ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_generate_params* params,
+                                        ocellus_generate_stats* stats);
+
+/* The same for several sessions of one engine, decoded together. stats[i] may show different stops. */
+ocellus_status ocellus_batch_generate(ocellus_session* const* sessions, const ocellus_generate_params* params,
+                                      ocellus_generate_stats* stats, int32_t count);
+
+/* From any thread: the call in progress on this session (or the next one) returns OCELLUS_CANCELLED within one layer. */
+void ocellus_session_cancel(ocellus_session* session);
+/* Absolute CLOCK_MONOTONIC nanoseconds for all following calls; 0: none. */
+void ocellus_session_set_deadline(ocellus_session* session, int64_t deadline_ns);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* OCELLUS_H */

@@ -1,0 +1,157 @@
+#include "runtime/session.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/engine.h"
+
+namespace ocellus {
+
+void Session::attach(Engine* engine, int32_t index) {
+  engine_ = engine;
+  index_ = index;
+}
+
+SessionCache& Session::cache() { return engine_->memory().caches[index_]; }
+const SessionCache& Session::cache() const { return engine_->memory().caches[index_]; }
+
+void Session::open() {
+  open_ = true;
+  stop_.acknowledge();
+  stop_.set_deadline(0);
+  reset();
+}
+
+void Session::close() {
+  reset();
+  open_ = false;
+}
+
+void Session::reset() {
+  if (engine_->chunk_owner == this) {
+    engine_->memory().chunk.clear();
+    engine_->chunk_owner = nullptr;
+  }
+  cache().reset();
+  deferred_ = Status();
+  next_position_ = 0;
+  has_answerable_ = conversation_started_ = text_started_ = false;
+  unread_token_ = kNoToken;
+  recent_count_ = 0;
+  drawn_count_ = 0;
+  prompt_ = PromptStats();
+  utf8_.finish();
+}
+
+int64_t Session::waiting_rows() const {
+  return engine_->chunk_owner == this ? engine_->memory().chunk.row_count : 0;
+}
+
+void Session::remember_token(TokenId token) {
+  engine_->memory().recent_tokens.row(index_)[recent_count_++ % kRecentTokens] = token;
+}
+
+/// Takes cache blocks for every waiting row, in the order of the pieces.
+Status Session::reserve_chunk() {
+  const PromptChunk& chunk = engine_->memory().chunk;
+  int64_t text_count = 0;
+  int32_t last_image = cache().image_count() - 1;
+  for (int64_t i = 0; i < chunk.piece_count; ++i) {
+    const Piece& piece = chunk.pieces.data[i];
+    if (piece.kind == RowKind::kText) {
+      text_count += piece.row_count;
+      OCELLUS_TRY(cache().reserve_text(text_count));
+    } else if (piece.image_ordinal > last_image) {
+      OCELLUS_TRY(cache().reserve_image(&last_image));
+    }
+  }
+  return {};
+}
+
+void Session::commit_chunk() {
+  EngineMemory& memory = engine_->memory();
+  const PromptChunk& chunk = memory.chunk;
+  cache().commit_text(chunk.text_count);
+  for (int64_t i = 0; i < chunk.piece_count; ++i) {
+    const Piece& piece = chunk.pieces.data[i];
+    if (piece.kind == RowKind::kImage) cache().commit_image(piece.image_ordinal, static_cast<int32_t>(piece.row_count));
+  }
+  const float* newest = chunk.hidden.row(chunk.row_count - 1);
+  std::copy(newest, newest + chunk.hidden.cols, memory.last_hidden.row(index_));
+  next_position_ += chunk.row_count;
+  prompt_.rows += static_cast<int32_t>(chunk.row_count);
+  prompt_.image_rows += static_cast<int32_t>(chunk.row_count - chunk.text_count);
+  has_answerable_ = true;
+  engine_->note_cache_use();
+}
+
+Status Session::read_chunk() {
+  EngineMemory& memory = engine_->memory();
+  if (engine_->chunk_owner != this) return {};
+  const int64_t start = now_ns();
+  const ArenaScope scope(engine_->arena());
+  PrefillScratch scratch;
+  Status status = stop_.check();
+  if (status.ok()) status = reserve_chunk();
+  if (status.ok())
+    status = scratch.lay_out(engine_->text().config, engine_->shape().prompt_rows, engine_->shape().thread_count,
+                             engine_->arena());
+  if (status.ok())
+    status = prefill_chunk(engine_->text(), memory.chunk, next_position_, cache(), scratch, &stop_, engine_->queue());
+  if (status.ok()) {
+    commit_chunk();
+  } else {
+    engine_->queue().clear();
+    cache().drop_uncommitted();
+  }
+  memory.chunk.clear();
+  engine_->chunk_owner = nullptr;
+  prompt_.prefill_ms += elapsed_ms(start, now_ns());
+  return status;
+}
+
+/// Makes the prompt chunk ours. Rows of another session that wait in it are read first; if that fails, the failure is
+/// that session's, and it hears of it at its next call.
+Status Session::take_chunk() {
+  Session* owner = engine_->chunk_owner;
+  if (owner != nullptr && owner != this) owner->deferred_ = owner->read_chunk();
+  engine_->chunk_owner = this;
+  return {};
+}
+
+Status Session::start_adding() {
+  if (!deferred_.ok()) {
+    const Status status = deferred_;
+    deferred_ = Status();
+    return OCELLUS_FAIL(status.code(), "what was added before could not be read (%s) and is forgotten",
+                        code_name(status.code()));
+  }
+  OCELLUS_TRY(stop_.check());
+  OCELLUS_TRY(take_chunk());
+  if (unread_token_ == kNoToken) return {};
+  const TokenId token = unread_token_;
+  OCELLUS_TRY(check_room(1, 0));
+  OCELLUS_TRY(append_text_rows(&token, 1));
+  unread_token_ = kNoToken;
+  return {};
+}
+
+Status Session::check_room(int64_t text_rows, int64_t image_rows) const {
+  const PromptChunk& chunk = engine_->memory().chunk;
+  const int64_t waiting_text = engine_->chunk_owner == this ? chunk.text_count : 0;
+  const int64_t planned = engine_->shape().pages_per_session * kPageSlots;
+  const int64_t left = planned - cache().text_slots() - waiting_text;
+  if (text_rows > left)
+    return OCELLUS_FAIL(Code::kFull,
+                        "%lld more text tokens do not fit: the session has room for %lld of %lld; plan more text tokens",
+                        static_cast<long long>(text_rows), static_cast<long long>(left), static_cast<long long>(planned));
+  const int64_t position = next_position_ + waiting_rows() + text_rows + image_rows;
+  if (position > engine_->text().config.context_length)
+    return OCELLUS_FAIL(Code::kFull,
+                        "the conversation would reach position %lld, but the model was made for %d: reset the session or "
+                        "use fewer images and less text",
+                        static_cast<long long>(position), engine_->text().config.context_length);
+  return {};
+}
+
+}  // namespace ocellus

@@ -1,0 +1,114 @@
+// Session: one conversation. Text and images are added as rows, read in chunks (prefill), and answered (decode).
+//
+//   add_text, add_image  -> rows in the prompt chunk      session_add.cpp
+//   read_chunk           -> the cache holds them          session.cpp
+//   generate             -> tokens, one step at a time    generate.cpp
+#pragma once
+
+#include <string_view>
+
+#include "mm/frame.h"
+#include "mm/image_decode.h"
+#include "mm/preprocess.h"
+#include "platform/queue.h"
+#include "runtime/kv_cache.h"
+#include "runtime/ocellus.h"
+#include "runtime/prefill.h"
+#include "runtime/tokenizer.h"
+
+namespace ocellus {
+
+class Engine;
+struct ImageScratch;
+
+/// Time and rows spent since the last generate.
+struct PromptStats {
+  int32_t image_rows = 0;
+  int32_t rows = 0;
+  double preprocess_ms = 0;
+  double encode_ms = 0;
+  double prefill_ms = 0;
+};
+
+class Session {
+ public:
+  void attach(Engine* engine, int32_t index);
+  bool is_open() const { return open_; }
+  void open();
+  void close();
+  /// Forgets everything said and seen.
+  void reset();
+
+  Status begin_turn();
+  Status end_turn();
+  Status add_text(std::string_view text, bool parse_special);
+  Status add_tokens(const TokenId* tokens, int64_t count);
+  Status add_frame(const Frame& frame);
+  Status add_encoded_image(const uint8_t* bytes, int64_t byte_count);
+
+  /// A cancellation stays set until a call has reported it: see acknowledge_cancel().
+  StopSignal& stop_signal() { return stop_; }
+  /// Passes a call's status on; a reported cancellation is over.
+  Status acknowledge_cancel(Status status) {
+    if (status.code() == Code::kCancelled) stop_.acknowledge();
+    return status;
+  }
+  Engine& engine() { return *engine_; }
+  SessionCache& cache();
+  const SessionCache& cache() const;
+  int64_t next_position() const { return next_position_; }
+
+  /// Prefills what waits in the prompt chunk, whosever rows they are the chunk's owner's. On failure what waited is
+  /// forgotten, and the earlier conversation stays.
+  Status read_chunk();
+
+ private:
+  friend class Generation;
+
+  /// Where add_image gets its pixels from: encoded bytes or a frame, both known by size before anything is decoded.
+  struct Picture {
+    const uint8_t* bytes = nullptr;
+    int64_t byte_count = 0;
+    const Frame* frame = nullptr;
+    int32_t width = 0;
+    int32_t height = 0;
+  };
+
+  Status start_adding();
+  Status take_chunk();
+  Status add_start_token();
+  Status encode_text(std::string_view text, bool parse_special, int64_t* count);
+  Status append_text_rows(const TokenId* tokens, int64_t count);
+  Status check_room(int64_t text_rows, int64_t image_rows) const;
+  Status add_picture(const Picture& picture);
+  Status encode_picture(const Picture& picture, const ViewPlan& plan, const ImageScratch& scratch);
+  Status prepare_picture(const Picture& picture, const ViewPlan& plan, const ImageScratch& scratch, PreparedViews* out);
+  Status reserve_chunk();
+  void commit_chunk();
+  void remember_token(TokenId token);
+  int64_t waiting_rows() const;
+  /// Ordinal of the image that would be added next: those in the cache and those waiting come before it.
+  int32_t next_image() const;
+
+  Engine* engine_ = nullptr;
+  int32_t index_ = 0;
+  bool open_ = false;
+  StopSignal stop_;
+  Status deferred_;  // a failure of rows that were read on behalf of another session
+
+  int64_t next_position_ = 0;
+  bool has_answerable_ = false;         // last_hidden holds the newest row
+  bool conversation_started_ = false;   // a template turn was begun
+  bool text_started_ = false;           // the beginning-of-text token is in
+  TokenId unread_token_ = kNoToken;     // generated, not yet in the cache
+  int64_t recent_count_ = 0;
+  uint64_t drawn_count_ = 0;            // tokens sampled, the counter of the random numbers
+  PromptStats prompt_;
+  Utf8Stream utf8_;
+};
+
+/// Decodes for several sessions together; see ocellus_batch_generate.
+Status generate(Session* const* sessions, const ocellus_generate_params* params, ocellus_generate_stats* stats,
+                int32_t count);
+
+}  // namespace ocellus

@@ -1,0 +1,226 @@
+// Adding text and images to a session: from bytes to rows in the prompt chunk.
+#include <algorithm>
+
+#include "kernels/gather_rows.h"
+#include "mm/image_prompt.h"
+#include "mm/projector.h"
+#include "runtime/engine.h"
+#include "runtime/session.h"
+
+namespace ocellus {
+namespace {
+
+/// The texts around an image are short; their tokens and the workspace to find them fit on the stack.
+class DelimiterTokens {
+ public:
+  Status encode(const Tokenizer& tokenizer, const char* text) {
+    if (Tokenizer::workspace_bytes(kMostBytes) > static_cast<int64_t>(sizeof workspace_))
+      return OCELLUS_FAIL(Code::kInternal, "the workspace for image delimiters is too small");
+    return tokenizer.encode(text, true, workspace_, sizeof workspace_, ids_, kMostBytes, &count_);
+  }
+  const TokenId* ids() const { return ids_; }
+  int64_t count() const { return count_; }
+
+ private:
+  static constexpr int64_t kMostBytes = sizeof(ImagePiece::text);
+  std::byte workspace_[16384];
+  TokenId ids_[kMostBytes];
+  int64_t count_ = 0;
+};
+
+Status count_delimiters(const Tokenizer& tokenizer, const ViewPlan& plan, int64_t* total) {
+  DelimiterTokens tokens;
+  *total = 0;
+  for (int32_t i = 0, pieces = image_piece_count(plan); i < pieces; ++i) {
+    const ImagePiece piece = image_piece(plan, i);
+    if (piece.is_view()) continue;
+    OCELLUS_TRY(tokens.encode(tokenizer, piece.text));
+    *total += tokens.count();
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Session::add_start_token() {
+  const VocabularyFacts& facts = engine_->tokenizer().facts();
+  if (!text_started_ && facts.add_bos && facts.bos != kNoToken) {
+    OCELLUS_TRY(check_room(1, 0));
+    OCELLUS_TRY(append_text_rows(&facts.bos, 1));
+  }
+  text_started_ = true;
+  return {};
+}
+
+int32_t Session::next_image() const {
+  const PromptChunk& chunk = engine_->memory().chunk;
+  if (engine_->chunk_owner == this)
+    for (int64_t i = chunk.piece_count - 1; i >= 0; --i)
+      if (chunk.pieces.data[i].kind == RowKind::kImage) return chunk.pieces.data[i].image_ordinal + 1;
+  return cache().image_count();
+}
+
+Status Session::begin_turn() {
+  OCELLUS_TRY(start_adding());
+  const TurnText& texts = turn_text(engine_->model().chat_template());
+  if (conversation_started_) {
+    OCELLUS_TRY(add_text(texts.answer_end, true));
+    OCELLUS_TRY(add_text(texts.user_later, true));
+  } else {
+    OCELLUS_TRY(add_text(texts.user_first, true));
+  }
+  conversation_started_ = true;
+  return {};
+}
+
+Status Session::end_turn() { return add_text(turn_text(engine_->model().chat_template()).user_close, true); }
+
+Status Session::encode_text(std::string_view text, bool parse_special, int64_t* count) {
+  const int64_t size = static_cast<int64_t>(text.size());
+  if (size > engine_->shape().text_bytes)
+    return OCELLUS_FAIL(Code::kFull, "a text of %lld bytes is too long: %lld were planned; plan more text tokens",
+                        static_cast<long long>(size), static_cast<long long>(engine_->shape().text_bytes));
+  const ArenaScope scope(engine_->arena());
+  TextScratch scratch;
+  OCELLUS_TRY(scratch.lay_out(engine_->shape(), engine_->arena()));
+  const DeviceView<TokenId>& ids = engine_->memory().token_ids;
+  return engine_->tokenizer().encode(text, parse_special, scratch.workspace.data, scratch.workspace.cols, ids.data,
+                                     ids.cols, count);
+}
+
+Status Session::add_text(std::string_view text, bool parse_special) {
+  OCELLUS_TRY(start_adding());
+  if (text.empty()) return {};
+  OCELLUS_TRY(add_start_token());
+  int64_t count = 0;
+  OCELLUS_TRY(encode_text(text, parse_special, &count));
+  OCELLUS_TRY(check_room(count, 0));
+  const TokenId* ids = engine_->memory().token_ids.data;
+  OCELLUS_TRY(append_text_rows(ids, count));
+  for (int64_t i = 0; i < count; ++i) remember_token(ids[i]);
+  return {};
+}
+
+Status Session::add_tokens(const TokenId* tokens, int64_t count) {
+  OCELLUS_TRY(start_adding());
+  for (int64_t i = 0; i < count; ++i)
+    if (tokens[i] < 0 || tokens[i] >= engine_->text().config.vocabulary)
+      return OCELLUS_FAIL(Code::kBadArgument, "token %d at index %lld is not in the vocabulary of %d", tokens[i],
+                          static_cast<long long>(i), engine_->text().config.vocabulary);
+  OCELLUS_TRY(check_room(count, 0));
+  text_started_ = true;
+  OCELLUS_TRY(append_text_rows(tokens, count));
+  for (int64_t i = 0; i < count; ++i) remember_token(tokens[i]);
+  return {};
+}
+
+/// Embeds tokens into the chunk, reading the chunk whenever it is full.
+Status Session::append_text_rows(const TokenId* tokens, int64_t count) {
+  PromptChunk& chunk = engine_->memory().chunk;
+  for (int64_t done = 0; done < count;) {
+    if (chunk.room() == 0) {
+      OCELLUS_TRY(read_chunk());
+      OCELLUS_TRY(take_chunk());
+    }
+    const int64_t piece = std::min(count - done, chunk.room());
+    gather_rows({.ids = tokens + done, .count = piece, .table = engine_->text().embedding,
+                 .output = chunk.hidden.slice_rows(chunk.row_count, piece)}, engine_->queue());
+    const Status status = engine_->queue().status();
+    engine_->queue().clear();
+    OCELLUS_TRY(status);
+    chunk.add_piece(RowKind::kText, 0, piece);
+    done += piece;
+  }
+  return {};
+}
+
+Status Session::add_frame(const Frame& frame) {
+  return add_picture({.frame = &frame, .width = frame.width, .height = frame.height});
+}
+
+Status Session::add_encoded_image(const uint8_t* bytes, int64_t byte_count) {
+  ImageFacts facts;
+  OCELLUS_TRY(probe_image(bytes, byte_count, engine_->shape().image_limits, &facts));
+  return add_picture({.bytes = bytes, .byte_count = byte_count, .width = facts.width, .height = facts.height});
+}
+
+Status Session::add_picture(const Picture& picture) {
+  const EngineShape& shape = engine_->shape();
+  PromptChunk& chunk = engine_->memory().chunk;
+  if (shape.images_per_session == 0)
+    return OCELLUS_FAIL(Code::kFull, "no images were planned: plan at least one");
+  OCELLUS_TRY(check_image_size(shape.image_limits, "picture", picture.width, picture.height));
+  ViewPlan plan;
+  OCELLUS_TRY(plan_views(shape.preprocess, picture.width, picture.height, &plan));
+  OCELLUS_TRY(start_adding());
+  OCELLUS_TRY(add_start_token());
+
+  int64_t text_rows = 0;
+  OCELLUS_TRY(count_delimiters(engine_->tokenizer(), plan, &text_rows));
+  const int64_t image_rows = int64_t{plan.view_count} * engine_->vision().config.tokens_per_view();
+  OCELLUS_TRY(check_room(text_rows, image_rows));
+  if (chunk.room() < text_rows + image_rows) {
+    OCELLUS_TRY(read_chunk());
+    OCELLUS_TRY(take_chunk());
+  }
+  if (next_image() >= shape.images_per_session)
+    return OCELLUS_FAIL(Code::kFull, "the session holds its planned %d images already: plan more images",
+                        shape.images_per_session);
+
+  const ArenaScope scope(engine_->arena());
+  ImageScratch scratch;
+  OCELLUS_TRY(scratch.lay_out(engine_->model(), shape, engine_->arena()));
+  const PromptChunk::Mark mark = chunk.mark();
+  const Status status = encode_picture(picture, plan, scratch);
+  if (!status.ok()) {
+    chunk.rewind(mark);
+    engine_->queue().clear();
+  }
+  return status;
+}
+
+Status Session::prepare_picture(const Picture& picture, const ViewPlan& plan, const ImageScratch& scratch,
+                                PreparedViews* out) {
+  const EngineShape& shape = engine_->shape();
+  const Extent region{scratch.picture.data, scratch.picture.cols};
+  RgbImage image;
+  if (picture.frame != nullptr)
+    OCELLUS_TRY(convert_frame(*picture.frame, shape.image_limits, region, &image));
+  else
+    OCELLUS_TRY(decode_image(picture.bytes, picture.byte_count, shape.image_limits, region, &image));
+  return prepare_views(shape.preprocess, plan, image, scratch_after(image, region), out);
+}
+
+/// Writes the rows of a picture and the texts around its views behind the chunk's rows.
+Status Session::encode_picture(const Picture& picture, const ViewPlan& plan, const ImageScratch& scratch) {
+  const VisionModel& vision = engine_->vision();
+  PromptChunk& chunk = engine_->memory().chunk;
+  Queue& queue = engine_->queue();
+  const int32_t ordinal = next_image();
+
+  int64_t start = now_ns();
+  PreparedViews prepared;
+  OCELLUS_TRY(prepare_picture(picture, plan, scratch, &prepared));
+  DelimiterTokens tokens;
+  for (int32_t i = 0, pieces = image_piece_count(plan); i < pieces; ++i) {
+    const ImagePiece piece = image_piece(plan, i);
+    if (!piece.is_view()) {
+      OCELLUS_TRY(tokens.encode(engine_->tokenizer(), piece.text));
+      OCELLUS_TRY(append_text_rows(tokens.ids(), tokens.count()));
+      continue;
+    }
+    OCELLUS_TRY(render_view(engine_->shape().preprocess, prepared, piece.view_index,
+                            scratch.vision.pixels(vision.config)));
+    const int64_t rendered = now_ns();
+    prompt_.preprocess_ms += elapsed_ms(start, rendered);
+    const int64_t count = vision.config.tokens_per_view();
+    OCELLUS_TRY(encode_view(vision, scratch.vision, &stop_, queue));
+    OCELLUS_TRY(project_view(vision, scratch.vision, chunk.hidden.slice_rows(chunk.row_count, count), queue));
+    chunk.add_piece(RowKind::kImage, ordinal, count);
+    start = now_ns();
+    prompt_.encode_ms += elapsed_ms(rendered, start);
+  }
+  return {};
+}
+
+}  // namespace ocellus

@@ -1,0 +1,310 @@
+#include "kernels/matmul.h"
+
+#include <doctest/doctest.h>
+#include <hwy/targets.h>
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "quant/block_codes.h"
+#include "tests/support/guard.h"
+#include "tests/support/random.h"
+#include "tests/support/weights.h"
+
+namespace ocellus {
+namespace {
+
+constexpr WeightFormat kPlainFormats[] = {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16};
+constexpr WeightFormat kBlockFormats[] = {WeightFormat::kQ8_0, WeightFormat::kQ4_0, WeightFormat::kQ4_1,
+                                          WeightFormat::kQ5_0, WeightFormat::kQ5_1, WeightFormat::kQ4_K,
+                                          WeightFormat::kQ5_K, WeightFormat::kQ6_K, WeightFormat::kIQ4_NL};
+constexpr int64_t kInputRows[] = {1, 2, 3, 7, 8, 9, 33};
+
+struct Options {
+  bool bias = false;
+  bool accumulate = false;
+  int64_t gap = 0;  // elements between rows of the input and the outputs
+};
+
+// One call: random operands, guarded outputs and scratch, and the bounds its results must keep.
+struct Case {
+  Case(std::vector<test::Weights> weights_, int64_t rows_, Options options_, uint64_t seed)
+      : weights(std::move(weights_)), rows(rows_), cols(weights[0].cols), options(options_) {
+    test::Random random(seed);
+    input = random.normals(rows * (cols + options.gap));
+    // Groups of very different size, and one that is all zero.
+    for (int64_t i = 0; i < std::min<int64_t>(32, cols); ++i)
+      input[static_cast<size_t>(i)] *= rows % 2 == 0 ? 0.0f : 1000.0f;
+    for (const test::Weights& weight : weights) {
+      biases.push_back(random.normals(weight.rows));
+      before.push_back(random.normals(rows * weight.rows));
+    }
+  }
+
+  float x(int64_t t, int64_t i) const { return input[static_cast<size_t>(t * (cols + options.gap) + i)]; }
+
+  /// Runs the call and returns all outputs, one after the other.
+  std::vector<float> run(int threads) const {
+    ThreadPool pool;
+    REQUIRE(pool.start(threads).ok());
+    Queue queue(pool);
+    std::vector<std::unique_ptr<test::Guarded<float>>> outputs;
+    test::Guarded<std::byte> scratch(1, matmul_scratch_bytes(rows, cols, threads));
+    MatmulArgs args;
+    args.input = {input.data(), rows, cols, cols + options.gap};
+    args.count = static_cast<int>(weights.size());
+    args.accumulate = options.accumulate;
+    args.scratch = scratch.view();
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const int64_t size = weights[i].rows;
+      outputs.push_back(std::make_unique<test::Guarded<float>>(rows, size, size + options.gap));
+      if (options.accumulate)
+        for (int64_t t = 0; t < rows; ++t)
+          for (int64_t n = 0; n < size; ++n) outputs[i]->at(t, n) = before[i][static_cast<size_t>(t * size + n)];
+      args.weights[i] = weights[i].view();
+      args.biases[i] = options.bias ? biases[i].data() : nullptr;
+      args.outputs[i] = outputs[i]->view();
+    }
+    matmul(args, queue);
+    REQUIRE(queue.ok());
+    CHECK(scratch.intact());
+    std::vector<float> values;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      CHECK(outputs[i]->intact());
+      for (int64_t t = 0; t < rows; ++t)
+        values.insert(values.end(), &outputs[i]->at(t, 0), &outputs[i]->at(t, 0) + weights[i].rows);
+    }
+    return values;
+  }
+
+  std::vector<test::Weights> weights;
+  int64_t rows, cols;
+  Options options;
+  std::vector<float> input;
+  std::vector<std::vector<float>> biases, before;
+};
+
+// What is added to a product, in double.
+double addend(const Case& c, size_t matrix, int64_t t, int64_t n) {
+  const int64_t size = c.weights[matrix].rows;
+  double value = c.options.bias ? c.biases[matrix][static_cast<size_t>(n)] : 0.0;
+  if (c.options.accumulate) value += c.before[matrix][static_cast<size_t>(t * size + n)];
+  return value;
+}
+
+// Inputs rounded as the contract says: int8 with one scale per 32. All zero for plain formats, which do not round.
+struct RoundedInput {
+  explicit RoundedInput(const Case& c) : codes(static_cast<size_t>(c.rows * c.cols)), scales(codes.size() / 32 + 1) {
+    if (!is_block_format(c.weights[0].format)) return;
+    for (size_t g = 0; g < codes.size() / 32; ++g) {
+      const auto t = static_cast<int64_t>(g) / (c.cols / 32), first = static_cast<int64_t>(g) % (c.cols / 32) * 32;
+      float largest = 0.0f;
+      for (int64_t i = first; i < first + 32; ++i) largest = std::max(largest, std::abs(c.x(t, i)));
+      scales[g] = largest / 127.0f;
+      const float inverse = largest == 0.0f ? 0.0f : 127.0f / largest;
+      for (int64_t i = first; i < first + 32; ++i)
+        codes[static_cast<size_t>(t * c.cols + i)] = static_cast<int>(std::nearbyint(c.x(t, i) * inverse));
+    }
+  }
+  std::vector<int> codes;
+  std::vector<float> scales;
+};
+
+// The plain reference: weights decoded, everything else in double; once on the rounded inputs, where only the float
+// sum over groups differs, and once on the inputs as they are.
+void check_against_reference(const Case& c, const std::vector<float>& actual) {
+  const bool coded = is_block_format(c.weights[0].format);
+  const RoundedInput rounded(c);
+  size_t at = 0, wrong = 0;
+  double error_sum = 0.0, size_sum = 0.0, worst = 0.0;
+  for (size_t matrix = 0; matrix < c.weights.size(); ++matrix) {
+    const std::vector<float> decoded = c.weights[matrix].decoded();
+    const int64_t size = c.weights[matrix].rows;
+    for (int64_t t = 0; t < c.rows; ++t)
+      for (int64_t n = 0; n < size; ++n, ++at) {
+        double exact = 0.0, expected = 0.0, magnitude = 0.0, energy = 0.0, rounding = 0.0;
+        for (int64_t i = 0; i < c.cols; ++i) {
+          const double w = decoded[static_cast<size_t>(n * c.cols + i)];
+          const double x = c.x(t, i);
+          const auto position = static_cast<size_t>(t * c.cols + i);
+          const double scale = coded ? rounded.scales[position / 32] : 0.0;
+          const double x_used = coded ? scale * rounded.codes[position] : x;
+          exact += w * x;
+          expected += w * x_used;
+          magnitude += std::abs(w * x_used);
+          energy += w * x * w * x;
+          rounding += std::abs(w) * scale * 0.5;
+        }
+        const double extra = addend(c, matrix, t, n);
+        const double tolerance = 2e-6 * (magnitude + std::abs(extra));
+        const double error = std::abs(actual[at] - (expected + extra));
+        wrong += !(error <= tolerance);
+        worst = std::max(worst, error / (tolerance + 1e-30));
+        // No input moved by more than half a step.
+        wrong += !(std::abs(actual[at] - (exact + extra)) <= rounding * 1.001 + tolerance);
+        error_sum += (actual[at] - (exact + extra)) * (actual[at] - (exact + extra));
+        size_sum += energy;
+      }
+  }
+  CHECK_MESSAGE(wrong == 0, wrong << " of " << 2 * at << " comparisons fail, worst error " << worst << " tolerances");
+  // Together the errors are as small as independent roundings of 1/254 of a group's largest input make them.
+  CHECK(std::sqrt(error_sum) <= (coded ? 3e-2 : 1e-5) * std::sqrt(size_sum) + 1e-5);
+}
+
+std::vector<test::Weights> make_weights(WeightFormat format, std::vector<int64_t> sizes, int64_t cols, uint64_t seed) {
+  test::Random random(seed);
+  std::vector<test::Weights> weights;
+  for (const int64_t size : sizes) weights.push_back(test::random_weights(format, size, cols, random));
+  return weights;
+}
+
+std::vector<int64_t> columns_for(WeightFormat format) {
+  if (!is_block_format(format)) return {1, 7, 64, 67, 131};
+  if (format_info(format).block_elements == 256) return {256, 768};
+  return {32, 64, 96, 544};
+}
+
+// Every format, number of input rows and shape; the options vary with the shape so that all combinations occur.
+void check_all_shapes() {
+  uint64_t seed = 1;
+  const auto check_format = [&](WeightFormat format) {
+    for (const int64_t cols : columns_for(format))
+      for (const int64_t rows : kInputRows)
+        for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{1}, {5, 16}, {33, 3, 20}}) {
+          CAPTURE(std::string(format_info(format).name));
+          CAPTURE(cols);
+          CAPTURE(rows);
+          CAPTURE(sizes.size());
+          ++seed;
+          const Options options{seed % 2 == 0, seed % 3 == 0, seed % 5 < 2 ? 3 : 0};
+          const Case c(make_weights(format, sizes, cols, seed), rows, options, seed + 1000);
+          check_against_reference(c, c.run(2));
+        }
+  };
+  for (const WeightFormat format : kPlainFormats) check_format(format);
+  for (const WeightFormat format : kBlockFormats) check_format(format);
+}
+
+// All instruction sets this machine has, best first; as bits.
+std::vector<int64_t> targets() {
+  std::vector<int64_t> bits;
+  for (int64_t left = hwy::SupportedTargets(); left != 0; left &= left - 1) bits.push_back(left & -left);
+  return bits;
+}
+
+struct OnlyTarget {
+  explicit OnlyTarget(int64_t bit) { hwy::SetSupportedTargetsForTest(bit); }
+  ~OnlyTarget() { hwy::SetSupportedTargetsForTest(0); }
+};
+
+}  // namespace
+
+TEST_CASE("products agree with the double-precision reference for every format and shape") { check_all_shapes(); }
+
+TEST_CASE("products agree with the reference on every instruction set of this machine") {
+  for (const int64_t bit : targets()) {
+    const std::string target = hwy::TargetName(bit);
+    CAPTURE(target);
+    const OnlyTarget only(bit);
+    check_all_shapes();
+  }
+}
+
+TEST_CASE("the number of threads does not change a bit") {
+  for (const WeightFormat format : {WeightFormat::kF16, WeightFormat::kQ8_0, WeightFormat::kQ4_K, WeightFormat::kQ6_K})
+    for (const int64_t rows : {1, 3, 9, 70}) {
+      CAPTURE(std::string(format_info(format).name));
+      CAPTURE(rows);
+      const Case c(make_weights(format, {200, 40, 17}, 256, 5), rows, {true, true, 0}, 6);
+      const std::vector<float> alone = c.run(1);
+      for (const int threads : {2, 3}) {
+        const std::vector<float> together = c.run(threads);
+        CHECK(std::memcmp(alone.data(), together.data(), alone.size() * sizeof(float)) == 0);
+      }
+    }
+}
+
+TEST_CASE("a row's result does not depend on its neighbours in a large call") {
+  const auto weights = make_weights(WeightFormat::kQ8_0, {20}, 96, 9);
+  const Case c(weights, 33, {}, 10);
+  Case shorter(weights, 13, {}, 10);
+  shorter.input = c.input;
+  const std::vector<float> all = c.run(2), some = shorter.run(2);
+  CHECK(std::memcmp(all.data(), some.data(), some.size() * sizeof(float)) == 0);
+}
+
+TEST_CASE("matrices of different formats share one call") {
+  test::Random random(11);
+  std::vector<test::Weights> weights;
+  for (const WeightFormat format : {WeightFormat::kQ4_K, WeightFormat::kQ6_K, WeightFormat::kQ8_0})
+    weights.push_back(test::random_weights(format, 21, 512, random));
+  for (const int64_t rows : {1, 5, 16}) {
+    const Case c(weights, rows, {true, false, 0}, 12);
+    check_against_reference(c, c.run(2));
+  }
+}
+
+TEST_CASE("a plain and a block matrix share one call") {
+  test::Random random(13);
+  const test::Weights coded = test::random_weights(WeightFormat::kQ8_0, 18, 64, random);
+  const test::Weights plain = test::random_weights(WeightFormat::kF16, 18, 64, random);
+  for (const int64_t rows : {1, 6}) {
+    const std::vector<float> both = Case({coded, plain}, rows, {}, 14).run(2);
+    const std::vector<float> first = Case({coded}, rows, {}, 14).run(2), second = Case({plain}, rows, {}, 14).run(2);
+    std::vector<float> joined = first;
+    joined.insert(joined.end(), second.begin(), second.end());
+    CHECK(both == joined);
+  }
+}
+
+TEST_CASE("extreme codes give exact sums on every instruction set") {
+  // All weights -128 or 127 at scale 1, all inputs plus or minus 127 at scale 1: sums are integers below 2^24.
+  for (const int64_t bit : targets()) {
+    const OnlyTarget only(bit);
+    for (const int code : {-128, 127, -127})
+      for (const int64_t rows : {1, 9})
+        for (const float sign : {1.0f, -1.0f}) {
+          std::vector<test::Weights> weights = make_weights(WeightFormat::kQ8_0, {17}, 320, 1);
+          for (size_t at = 0; at < weights[0].bytes.size(); at += 34) {
+            test::write_half(&weights[0].bytes[at], 1.0f);
+            std::memset(&weights[0].bytes[at + 2], code, 32);
+          }
+          Case c(weights, rows, {}, 2);
+          for (float& value : c.input) value = sign * 127.0f;
+          for (const float value : c.run(1)) CHECK(value == sign * 127.0f * static_cast<float>(code) * 320.0f);
+        }
+  }
+}
+
+TEST_CASE("groups too small for a scale count as zero and do not poison the sum") {
+  Case c(make_weights(WeightFormat::kQ8_0, {4}, 64, 3), 1, {}, 4);
+  for (size_t i = 0; i < 32; ++i) c.input[i] = 1e-40f;
+  for (size_t i = 32; i < 64; ++i) c.input[i] = 0.0f;
+  for (const float value : c.run(1)) CHECK(value == 0.0f);
+}
+
+TEST_CASE("too little or unaligned scratch is refused") {
+  const test::Weights weights = std::move(make_weights(WeightFormat::kQ8_0, {4}, 64, 3)[0]);
+  const std::vector<float> input(64, 1.0f);
+  test::Guarded<float> output(1, 4);
+  test::Guarded<std::byte> scratch(1, matmul_scratch_bytes(1, 64, 1) + 64);
+  ThreadPool pool;
+  MatmulArgs args;
+  args.input = {input.data(), 1, 64};
+  args.weights[0] = weights.view();
+  args.outputs[0] = output.view();
+  for (const auto& [offset, missing] : {std::pair{0, 1}, std::pair{1, 0}, std::pair{0, 0}}) {
+    Queue queue(pool);
+    args.scratch = {scratch.data() + offset, 1, matmul_scratch_bytes(1, 64, 1) - missing};
+    matmul(args, queue);
+    const bool sound = offset == 0 && missing == 0;
+    CHECK(queue.ok() == sound);
+    if (!sound) CHECK(queue.status().code() == Code::kInternal);
+    CHECK(output.untouched_count() == (sound ? 0 : 4));
+  }
+}
+
+}  // namespace ocellus

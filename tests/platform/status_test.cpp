@@ -1,0 +1,77 @@
+#include "platform/status.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+
+namespace ocellus {
+namespace {
+
+Status fail_with(Code code) { return OCELLUS_FAIL(code, "value %d is too large; use at most %d", 12, 7); }
+
+Status pass_on(Status status, bool* went_on) {
+  OCELLUS_TRY(status);
+  *went_on = true;
+  return {};
+}
+
+TEST_CASE("a failure records its code, place and sentence") {
+  clear_failure();
+  const Status status = fail_with(Code::kOverBudget);
+  CHECK_FALSE(status.ok());
+  CHECK(status.code() == Code::kOverBudget);
+  CHECK(last_failure().code == Code::kOverBudget);
+  CHECK(last_failure().line > 0);
+  CHECK(std::strstr(last_failure().file, "status_test") != nullptr);
+  CHECK(std::strcmp(last_failure().sentence, "value 12 is too large; use at most 7") == 0);
+}
+
+TEST_CASE("TRY returns failures and goes on after success") {
+  bool went_on = false;
+  CHECK(pass_on({}, &went_on).ok());
+  CHECK(went_on);
+  went_on = false;
+  CHECK(pass_on(Status(Code::kFull), &went_on).code() == Code::kFull);
+  CHECK_FALSE(went_on);
+}
+
+TEST_CASE("a prefix goes in front of the sentence, and success stays untouched") {
+  const Status status = prefix_failure(fail_with(Code::kBadFile), "model.gguf");
+  CHECK(status.code() == Code::kBadFile);
+  CHECK(std::strcmp(last_failure().sentence, "model.gguf: value 12 is too large; use at most 7") == 0);
+  CHECK(prefix_failure({}, "again").ok());
+  CHECK(std::strncmp(last_failure().sentence, "model.gguf", 10) == 0);
+}
+
+TEST_CASE("sentences and prefixes of any length are cut, never overrun") {
+  const std::string text(5000, 'x');
+  const Status status = OCELLUS_FAIL(Code::kBadFile, "%s", text.c_str());
+  CHECK(std::strlen(last_failure().sentence) == sizeof(Failure::sentence) - 1);
+  CHECK_FALSE(prefix_failure(status, text.c_str()).ok());
+  CHECK(std::strlen(last_failure().sentence) == sizeof(Failure::sentence) - 1);
+}
+
+TEST_CASE("every thread has its own record") {
+  CHECK_FALSE(fail_with(Code::kIo).ok());
+  std::thread other([] {
+    CHECK(last_failure().code == Code::kOk);
+    CHECK_FALSE(OCELLUS_FAIL(Code::kFull, "other").ok());
+  });
+  other.join();
+  CHECK(last_failure().code == Code::kIo);
+  clear_failure();
+  CHECK(last_failure().code == Code::kOk);
+  CHECK(last_failure().sentence[0] == '\0');
+}
+
+TEST_CASE("every code has its own name") {
+  for (int a = 0; a <= static_cast<int>(Code::kInternal); ++a) {
+    CHECK(std::strcmp(code_name(static_cast<Code>(a)), "unknown") != 0);
+    for (int b = 0; b < a; ++b) CHECK(std::strcmp(code_name(static_cast<Code>(a)), code_name(static_cast<Code>(b))) != 0);
+  }
+}
+
+}  // namespace
+}  // namespace ocellus

@@ -1,0 +1,93 @@
+// GGUF files damaged at random places: an error or success, never a crash, a hang or a read outside the file.
+#include <doctest/doctest.h>
+
+#include <random>
+#include <string>
+#include <utility>
+
+#include "quant/gguf.h"
+#include "tests/support/gguf_builder.h"
+
+using namespace ocellus;
+using namespace ocellus::test;
+
+namespace {
+
+GgufBuilder make_small() {
+  GgufBuilder file;
+  file.add_string("general.architecture", "llama");
+  file.add_u32("llama.block_count", 2);
+  file.add_string_array("tokenizer.ggml.tokens", {"a", "b"});
+  file.add_bool("tokenizer.ggml.add_bos_token", true);
+  file.add_tensor("token_embd.weight", WeightFormat::kQ8_0, {32, 2});
+  file.add_tensor("output_norm.weight", {4}, {1, 2, 3, 4});
+  return file;
+}
+
+Status parse_exactly(const Bytes& bytes, GgufFile* file) {
+  ExactBytes exact(bytes);
+  const Status status = file->parse(exact.data(), exact.size());
+  if (status.ok()) walk(*file);
+  file->close();  // the bytes go away
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("a small file cut at every length is refused until its last tensor is whole") {
+  const Bytes bytes = make_small().build();
+  for (size_t size = 0; size <= bytes.size(); ++size) {
+    GgufFile file;
+    const Bytes cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+    CHECK(parse_exactly(cut, &file).ok() == (size + 16 >= bytes.size()));
+  }
+}
+
+TEST_CASE("a small file with any one byte changed to any value never does harm") {
+  const Bytes bytes = make_small().build();
+  int accepted = 0, refused = 0;
+  for (size_t at = 0; at < make_small().header_bytes(); ++at) {
+    for (int value = 0; value < 256; ++value) {
+      Bytes changed = bytes;
+      changed[at] = static_cast<uint8_t>(value);
+      GgufFile file;
+      ++(parse_exactly(changed, &file).ok() ? accepted : refused);
+    }
+  }
+  CHECK(accepted > 1000);
+  CHECK(refused > 10000);
+}
+
+TEST_CASE("the bundled pair cut anywhere or with changed header bytes never does harm") {
+  for (const char* name : {"shapeboard-34m-q8_0.gguf", "mmproj-shapeboard-34m-q8_0.gguf"}) {
+    const std::string path = std::string(OCELLUS_SOURCE_DIR "/apps/models/") + name;
+    GgufFile original;
+    REQUIRE_MESSAGE(original.open(path.c_str()).ok(), last_failure().sentence);
+    CHECK(original.tensors().size() > 50);
+    walk(original);
+
+    std::mt19937_64 random(34);
+    const auto below = [&](int64_t limit) { return static_cast<int64_t>(random() % static_cast<uint64_t>(limit)); };
+    const uint8_t* data = original.map().data();
+    for (int i = 0; i < 200; ++i) {
+      const int64_t size = below(i < 150 ? original.data_offset() : original.data_offset() + original.data_bytes());
+      ExactBytes cut(data, static_cast<size_t>(size));
+      GgufFile file;
+      CHECK(file.parse(cut.data(), cut.size()).code() == Code::kBadFile);
+    }
+
+    ExactBytes copy(data, static_cast<size_t>(original.map().size()));
+    int accepted = 0, refused = 0;
+    for (int i = 0; i < 2000; ++i) {
+      uint8_t& byte = copy.data()[below(original.data_offset())];
+      const uint8_t before = std::exchange(byte, static_cast<uint8_t>(random()));
+      GgufFile file;
+      const bool ok = file.parse(copy.data(), copy.size()).ok();
+      if (ok) walk(file);
+      ++(ok ? accepted : refused);
+      byte = before;
+    }
+    CHECK(accepted > 0);
+    CHECK(refused > 0);
+  }
+}

@@ -1,0 +1,291 @@
+// Vocabularies that lie. Each is a good one with one thing changed; each must be refused with a sentence that names it.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/support/gguf_builder.h"
+#include "tests/support/random.h"
+#include "tests/support/tokenizer_loader.h"
+
+namespace ocellus {
+namespace {
+
+using test::ExactBytes;
+using test::GgufBuilder;
+using test::LoadedTokenizer;
+using Strings = std::vector<std::string>;
+
+const Strings kBytePairTokens = {"a", "b", "c", "ab", "abc", "\xc4\xa0", "<|end|>", "<tool>"};
+const Strings kPieceTokens = {"<unk>", "<s>", "</s>", "<0x41>", "\xe2\x96\x81", "a", "b", "ab"};
+
+GgufBuilder byte_pair() {
+  GgufBuilder file;
+  file.add_string("general.architecture", "llama");
+  file.add_string("tokenizer.ggml.model", "gpt2");
+  file.add_string("tokenizer.ggml.pre", "gpt-2");
+  file.add_string_array("tokenizer.ggml.tokens", kBytePairTokens);
+  file.add_i32_array("tokenizer.ggml.token_type", {1, 1, 1, 1, 1, 1, 3, 4});
+  file.add_string_array("tokenizer.ggml.merges", {"a b", "ab c"});
+  file.add_u32("tokenizer.ggml.eos_token_id", 6);
+  return file;
+}
+
+GgufBuilder sentence_piece() {
+  GgufBuilder file;
+  file.add_string("general.architecture", "llama");
+  file.add_string("tokenizer.ggml.model", "llama");
+  file.add_string_array("tokenizer.ggml.tokens", kPieceTokens);
+  file.add_i32_array("tokenizer.ggml.token_type", {2, 3, 3, 6, 1, 1, 1, 1});
+  file.add_f32_array("tokenizer.ggml.scores", {0, 0, 0, 0, -1, -2, -3, -4});
+  return file;
+}
+
+Status load(const GgufBuilder& builder, LoadedTokenizer* loaded) {
+  const ExactBytes bytes(builder.build());
+  return loaded->parse(const_cast<ExactBytes&>(bytes).data(), bytes.size());
+}
+
+void check_refused(const GgufBuilder& builder, Code code, const std::string& says) {
+  CAPTURE(says);
+  LoadedTokenizer loaded;
+  CHECK(load(builder, &loaded).code() == code);
+  const std::string sentence = last_failure().sentence;
+  CAPTURE(sentence);
+  CHECK(sentence.find(says) != std::string::npos);
+}
+
+TEST_CASE("the vocabularies that are changed below are good") {
+  LoadedTokenizer pairs, pieces;
+  REQUIRE_MESSAGE(load(byte_pair(), &pairs).ok(), last_failure().sentence);
+  CHECK(pairs.encode("abcab cb<tool><|end|>", true) == std::vector<TokenId>{4, 3, 5, 2, 1, 7, 6});
+  CHECK(pairs.encode("a!b", true) == std::vector<TokenId>{0, 1});  // "!" has no token
+  REQUIRE_MESSAGE(load(sentence_piece(), &pieces).ok(), last_failure().sentence);
+  CHECK(pieces.encode("abA", true) == std::vector<TokenId>{4, 7, 3});
+  CHECK(pieces.encode("a!b", true) == std::vector<TokenId>{4, 5, 0, 6});
+  CHECK(pieces.tokenizer.facts().bos == 1);
+  CHECK(pieces.tokenizer.is_end_of_generation(2));
+}
+
+TEST_CASE("missing keys") {
+  for (const char* key : {"tokenizer.ggml.model", "tokenizer.ggml.tokens", "tokenizer.ggml.merges"}) {
+    GgufBuilder file = byte_pair();
+    file.remove(key);
+    check_refused(file, Code::kBadFile, key);
+  }
+  GgufBuilder file = byte_pair();
+  file.remove("tokenizer.ggml.pre");
+  check_refused(file, Code::kUnsupported, "tokenizer.ggml.pre is missing");
+  file = sentence_piece();
+  file.remove("tokenizer.ggml.scores");
+  check_refused(file, Code::kBadFile, "tokenizer.ggml.scores is missing");
+}
+
+TEST_CASE("unknown tokenizers are named") {
+  GgufBuilder file = byte_pair();
+  file.remove("tokenizer.ggml.model");
+  file.add_string("tokenizer.ggml.model", "bert");
+  check_refused(file, Code::kUnsupported, "\"bert\"");
+  for (const std::string pre : {"default", "gpt-2 ", "deepseek-coder"}) {
+    file = byte_pair();
+    file.remove("tokenizer.ggml.pre");
+    file.add_string("tokenizer.ggml.pre", pre);
+    check_refused(file, Code::kUnsupported, "\"" + pre + "\"");
+  }
+  file = byte_pair();
+  file.remove("tokenizer.ggml.pre");
+  file.add_string("tokenizer.ggml.pre", std::string(100000, 'x'));
+  check_refused(file, Code::kUnsupported, "xxx");
+}
+
+TEST_CASE("wrong types and lengths") {
+  const auto refuse = [](const char* key, const std::function<void(GgufBuilder&)>& add, const char* says) {
+    for (GgufBuilder file : {byte_pair(), sentence_piece()}) {
+      const bool has_key =
+          std::any_of(file.entries.begin(), file.entries.end(), [&](const auto& e) { return e.key == key; });
+      if (!has_key) continue;
+      file.remove(key);
+      add(file);
+      check_refused(file, Code::kBadFile, says);
+    }
+  };
+  refuse(
+      "tokenizer.ggml.model", [](auto& f) { f.add_u32("tokenizer.ggml.model", 1); }, "tokenizer.ggml.model");
+  refuse(
+      "tokenizer.ggml.tokens", [](auto& f) { f.add_string("tokenizer.ggml.tokens", "a"); }, "tokenizer.ggml.tokens");
+  refuse(
+      "tokenizer.ggml.tokens",
+      [](auto& f) {
+        f.add_i32_array("tokenizer.ggml.tokens", {1, 2});
+      },
+      "tokenizer.ggml.tokens");
+  refuse(
+      "tokenizer.ggml.tokens", [](auto& f) { f.add_string_array("tokenizer.ggml.tokens", {}); },
+      "tokenizer.ggml.tokens");
+  refuse(
+      "tokenizer.ggml.merges", [](auto& f) { f.add_f32_array("tokenizer.ggml.merges", {1}); }, "tokenizer.ggml.merges");
+  refuse(
+      "tokenizer.ggml.merges", [](auto& f) { f.add_string_array("tokenizer.ggml.merges", {}); },
+      "tokenizer.ggml.merges");
+  refuse(
+      "tokenizer.ggml.token_type",
+      [](auto& f) {
+        f.add_i8_array("tokenizer.ggml.token_type", {1, 1, 1, 1, 1, 1, 1, 1});
+      },
+      "tokenizer.ggml.token_type");
+  refuse(
+      "tokenizer.ggml.token_type",
+      [](auto& f) {
+        f.add_i32_array("tokenizer.ggml.token_type", {1, 1, 1});
+      },
+      "3 entries for 8 tokens");
+  refuse(
+      "tokenizer.ggml.token_type",
+      [](auto& f) {
+        f.add_i32_array("tokenizer.ggml.token_type", {1, 1, 1, 1, 1, 1, 1, 7});
+      },
+      "of token 7 is 7");
+  refuse(
+      "tokenizer.ggml.token_type",
+      [](auto& f) {
+        f.add_i32_array("tokenizer.ggml.token_type", {1, -1, 1, 1, 1, 1, 1, 1});
+      },
+      "of token 1 is -1");
+  refuse(
+      "tokenizer.ggml.scores",
+      [](auto& f) {
+        f.add_i32_array("tokenizer.ggml.scores", {0, 0, 0, 0, 0, 0, 0, 0});
+      },
+      "tokenizer.ggml.scores");
+  refuse(
+      "tokenizer.ggml.scores",
+      [](auto& f) {
+        f.add_f32_array("tokenizer.ggml.scores", {0, 0});
+      },
+      "2 entries for 8 tokens");
+  refuse(
+      "tokenizer.ggml.scores",
+      [](auto& f) {
+        f.add_f32_array("tokenizer.ggml.scores", {0, 0, NAN, 0, 0, 0, 0, 0});
+      },
+      "score of token 2");
+}
+
+TEST_CASE("special ids outside the vocabulary") {
+  for (const char* name : {"bos", "eos", "eot", "eom", "unknown", "padding"}) {
+    const std::string key = std::string("tokenizer.ggml.") + name + "_token_id";
+    for (const int64_t id : {int64_t{8}, int64_t{-2}, int64_t{128257}, int64_t{1} << 40}) {
+      GgufBuilder file = byte_pair();
+      if (key == "tokenizer.ggml.eos_token_id") file.remove(key);
+      file.add_i64(key, id);
+      check_refused(file, Code::kBadFile, key);
+    }
+    GgufBuilder file = byte_pair();
+    if (key == "tokenizer.ggml.eos_token_id") file.remove(key);
+    file.add_string(key, "6");
+    check_refused(file, Code::kBadFile, key);
+  }
+  GgufBuilder file = byte_pair();
+  file.add_u32("tokenizer.ggml.add_bos_token", 1);
+  check_refused(file, Code::kBadFile, "tokenizer.ggml.add_bos_token");
+}
+
+TEST_CASE("token texts") {
+  const auto refuse = [](int id, const std::string& text, const char* says) {
+    for (const bool pieces : {false, true}) {
+      GgufBuilder file = pieces ? sentence_piece() : byte_pair();
+      Strings tokens = pieces ? kPieceTokens : kBytePairTokens;
+      tokens[static_cast<size_t>(id)] = text;
+      file.remove("tokenizer.ggml.tokens");
+      file.add_string_array("tokenizer.ggml.tokens", tokens);
+      check_refused(file, Code::kBadFile, says);
+    }
+  };
+  refuse(5, "", "token 5 has 0 bytes");
+  refuse(5, std::string(1 << 20, 'x'), "token 5 has 1048576 bytes");
+  refuse(5, std::string(kMaxTokenBytes + 1, 'x'), "token 5 has 1025 bytes");
+  refuse(7, "b", "have the same text");
+}
+
+TEST_CASE("byte tokens") {
+  for (const char* text :
+       {"<0x-1>", "<0x1>", "<0x123>", "<0xG0>", "<0x 1>", "<0X41>", "0x41", "<0x41", "<0x41)", "<0x+1>"}) {
+    GgufBuilder file = sentence_piece();
+    Strings tokens = kPieceTokens;
+    tokens[3] = text;
+    file.remove("tokenizer.ggml.tokens");
+    file.add_string_array("tokenizer.ggml.tokens", tokens);
+    check_refused(file, Code::kBadFile, "byte token 3");
+  }
+}
+
+TEST_CASE("merges") {
+  for (const std::string line : {"a x", "x a", "b c", "ab", "", " ", "a ", " a", "a  b", "a b c"}) {
+    GgufBuilder file = byte_pair();
+    file.remove("tokenizer.ggml.merges");
+    file.add_string_array("tokenizer.ggml.merges", {"a b", line});
+    check_refused(file, Code::kBadFile, "merge 1 ");
+  }
+  GgufBuilder file = byte_pair();
+  file.remove("tokenizer.ggml.merges");
+  file.add_string_array("tokenizer.ggml.merges", {std::string(1 << 20, 'a') + " b"});
+  check_refused(file, Code::kBadFile, "merge 0 ");
+}
+
+TEST_CASE("texts that decode to the same bytes cannot slow the tables down") {
+  // 2^12 spellings of one text of 12 spaces: each different, all equal to a reader.
+  GgufBuilder file = sentence_piece();
+  Strings tokens = kPieceTokens;
+  for (int mask = 0; mask < 4096; ++mask) {
+    std::string text;
+    for (int bit = 0; bit < 12; ++bit) text += mask >> bit & 1 ? "\xe2\x96\x81" : " ";
+    tokens.push_back(text);
+  }
+  file.remove("tokenizer.ggml.tokens");
+  file.remove("tokenizer.ggml.token_type");
+  file.remove("tokenizer.ggml.scores");
+  file.add_string_array("tokenizer.ggml.tokens", tokens);
+  file.add_f32_array("tokenizer.ggml.scores", std::vector<float>(tokens.size(), 0.0f));
+  check_refused(file, Code::kBadFile, "collide");
+}
+
+TEST_CASE("without token kinds they follow from ids and spellings") {
+  GgufBuilder file = sentence_piece();
+  file.remove("tokenizer.ggml.token_type");
+  LoadedTokenizer loaded;
+  REQUIRE(load(file, &loaded).ok());
+  CHECK(loaded.encode("abA</s>", true) == std::vector<TokenId>{4, 7, 3, 2});
+  CHECK(loaded.tokenizer.kind_of(0) == TokenKind::kUnknown);
+  CHECK(loaded.tokenizer.kind_of(1) == TokenKind::kControl);
+}
+
+TEST_CASE("random damage ends in an error or a working tokenizer") {
+  test::Random random(3);
+  for (const bool pieces : {false, true}) {
+    const test::Bytes good = (pieces ? sentence_piece() : byte_pair()).build();
+    int refused = 0;
+    for (int i = 0; i < 2000; ++i) {
+      test::Bytes bytes = good;
+      for (int64_t flips = random.integer(1, 3); flips > 0; --flips) {
+        bytes[static_cast<size_t>(random.integer(0, static_cast<int64_t>(bytes.size()) - 1))] =
+            static_cast<uint8_t>(random.bits());
+      }
+      ExactBytes exact(bytes);
+      LoadedTokenizer loaded;
+      if (!loaded.parse(exact.data(), exact.size()).ok()) {
+        ++refused;
+        CHECK(last_failure().sentence[0] != '\0');
+        continue;
+      }
+      CHECK(loaded.encode("ab c\xff<tool> abA<|end|></s>", true).size() < 100);
+      for (TokenId id = 0; id < loaded.tokenizer.token_count(); ++id) loaded.tokenizer.piece(id, true);
+    }
+    CHECK(refused > 500);
+  }
+}
+
+}  // namespace
+}  // namespace ocellus

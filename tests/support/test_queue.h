@@ -1,0 +1,37 @@
+// Queues for op tests, and repeating a test on every vector target this machine can run.
+#pragma once
+
+#include "kernels/highway_targets.h"
+
+#include <hwy/highway.h>  // after the targets
+
+#include "platform/queue.h"
+
+namespace ocellus::test {
+
+/// A queue with its own threads.
+class TestQueue {
+ public:
+  explicit TestQueue(int threads) : started_(pool_.start(threads)), queue_(pool_) { queue_.fail(started_); }
+  Queue& operator*() { return queue_; }
+  Queue* operator->() { return &queue_; }
+
+ private:
+  ThreadPool pool_;
+  Status started_;
+  Queue queue_;
+};
+
+/// Calls body() with the kernels held to each target in turn, from the widest vectors to none.
+template <class Body>
+void for_each_target(Body body) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    body();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+}  // namespace ocellus::test

@@ -1,0 +1,62 @@
+// Random weight matrices in any format: random codes, scales of a sensible size.
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "quant/weight_format.h"
+#include "tests/support/random.h"
+
+namespace ocellus::test {
+
+struct Weights {
+  std::vector<uint8_t> bytes;
+  WeightFormat format;
+  int64_t rows, cols;
+
+  WeightView view() const { return {bytes.data(), format, rows, cols}; }
+  std::vector<float> decoded() const {
+    std::vector<float> values(static_cast<size_t>(rows * cols));
+    for (int64_t row = 0; row < rows; ++row) decode_row(format, view().row(row), cols, values.data() + row * cols);
+    return values;
+  }
+};
+
+/// Where the half-precision scales (and minimums) of a block format lie in its block.
+inline std::vector<int> scale_offsets(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kQ4_1:
+    case WeightFormat::kQ5_1:
+    case WeightFormat::kQ4_K:
+    case WeightFormat::kQ5_K: return {0, 2};
+    case WeightFormat::kQ6_K: return {208};
+    default: return {0};
+  }
+}
+
+inline void write_half(uint8_t* out, float value) {
+  const Half half = float_to_half(value);
+  std::memcpy(out, &half.bits, 2);
+}
+
+/// `cols` must be a multiple of the format's block. The buffer has exactly the bytes of the matrix.
+inline Weights random_weights(WeightFormat format, int64_t rows, int64_t cols, Random& random) {
+  Weights weights{random.bytes(rows * row_bytes(format, cols)), format, rows, cols};
+  const WeightFormatInfo& info = format_info(format);
+  for (int64_t at = 0; at < static_cast<int64_t>(weights.bytes.size()); at += info.block_bytes) {
+    uint8_t* block = weights.bytes.data() + at;
+    const float value = random.normal(0.05f);
+    if (format == WeightFormat::kF32) {
+      std::memcpy(block, &value, 4);
+    } else if (format == WeightFormat::kF16) {
+      write_half(block, value);
+    } else if (format == WeightFormat::kBF16) {
+      std::memcpy(block, reinterpret_cast<const uint8_t*>(&value) + 2, 2);
+    } else {
+      for (const int offset : scale_offsets(format)) write_half(block + offset, random.uniform(-0.01f, 0.02f));
+    }
+  }
+  return weights;
+}
+
+}  // namespace ocellus::test
