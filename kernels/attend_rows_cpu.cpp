@@ -166,11 +166,12 @@ class QueryBlock {
 
   void attend_own_rows() {
     const int64_t own = kv_head_ * args_.rows.capacity * dim_;
-    const int64_t visible = args_.causal ? first_row_ + rows_ : args_.query.rows;
+    const int64_t chunk_row = args_.first_row + first_row_;
+    const int64_t visible = args_.causal ? chunk_row + rows_ : args_.row_count;
     for (int64_t slot = 0; slot < visible; slot += kAttendSlots) {
       const int64_t count = std::min(kAttendSlots, visible - slot);
       expand(args_.rows.keys + own + slot * dim_, args_.rows.values + own + slot * dim_, count, 0);
-      absorb(count, args_.causal ? first_row_ - slot : kAllVisible);
+      absorb(count, args_.causal ? chunk_row - slot : kAllVisible);
     }
   }
 

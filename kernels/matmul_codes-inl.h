@@ -67,23 +67,31 @@ HWY_ATTR void multiply_rows(const WeightCodes* rows, const InputCodes& input, in
   constexpr int kLanes = static_cast<int>(hn::MaxLanes(d16));
   constexpr int kVectors = kGroup / kLanes;
   hn::Vec<decltype(df)> total[4][kInputs];
+#pragma GCC unroll 8
   for (auto& row : total)
+#pragma GCC unroll 8
     for (auto& value : row) value = hn::Zero(df);
 
   for (int64_t g = 0; g < input.cols / kGroup; ++g) {
     hn::Vec<decltype(d16)> x[kInputs][kVectors];
     float scales[kInputs];
+#pragma GCC unroll 8
     for (int t = 0; t < kInputs; ++t) {
       scales[t] = input.scales(first + t)[g * kGroup / kInputGroup];
+#pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v)
         x[t][v] = hn::PromoteTo(d16, hn::LoadU(d8, input.codes(first + t) + g * kGroup + v * kLanes));
     }
+#pragma GCC unroll 8
     for (int r = 0; r < 4; ++r) {
       hn::Vec<decltype(d16)> w[kVectors];
+#pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v)
         w[v] = hn::PromoteTo(d16, hn::LoadU(d8, rows[r].codes + g * rows[r].stride_bytes + v * kLanes));
+#pragma GCC unroll 8
       for (int t = 0; t < kInputs; ++t) {
         auto even = hn::Zero(d32), odd = hn::Zero(d32);
+#pragma GCC unroll 8
         for (int v = 0; v < kVectors; ++v) even = hn::ReorderWidenMulAccumulate(d32, w[v], x[t][v], even, odd);
         const auto scale = hn::Set(df, rows[r].scales[g] * scales[t]);
         total[r][t] = hn::MulAdd(hn::ConvertTo(df, hn::Add(even, odd)), scale, total[r][t]);
@@ -91,7 +99,9 @@ HWY_ATTR void multiply_rows(const WeightCodes* rows, const InputCodes& input, in
     }
   }
   const int64_t minimum_groups = rows[0].minimums == nullptr ? 0 : InputCodes::padded_groups(input.cols);
+#pragma GCC unroll 8
   for (int r = 0; r < 4; ++r)
+#pragma GCC unroll 8
     for (int t = 0; t < kInputs; ++t) {
       for (int64_t g = 0; g < minimum_groups; g += static_cast<int64_t>(hn::Lanes(df)))
         total[r][t] =

@@ -107,11 +107,14 @@ HWY_ATTR void multiply_code_rows(const Block& block) {
 
 // The block as a panel of Q8_0 codes, interleaved straight from the file's blocks.
 HWY_ATTR void fill_q8_0_panel(const Block& block, uint8_t* codes, float* scales) {
-  for (int64_t g = 0; g < block.weight().cols / 32; ++g) {
-    const uint8_t* rows[kPanelRows];
-    for (int r = 0; r < kPanelRows; ++r) rows[r] = block.row(r) + 34 * g + 2;
+  const int64_t groups = block.weight().cols / 32, stride = block.weight().row_bytes();
+  const uint8_t* first = block.row(0);
+  const uint8_t* rows[kPanelRows];
+  for (int r = 0; r < kPanelRows; ++r) rows[r] = block.row(r) + 2;
+  for (int64_t g = 0; g < groups; ++g) {
     interleave_rows(rows, 8, 0x80808080u, reinterpret_cast<uint32_t*>(codes + kPanelRows * 32 * g));
-    gather_halves(block.row(0) + 34 * g, block.weight().row_bytes(), block.count, scales + kPanelRows * g);
+    gather_halves(first + 34 * g, stride, block.count, scales + kPanelRows * g);
+    for (const uint8_t*& row : rows) row += 34;
   }
 }
 

@@ -50,15 +50,18 @@ HWY_ATTR void multiply_float_rows(const uint8_t* const* rows, const float* x, in
   const hn::CappedTag<float, 16> d;
   constexpr int64_t kLanes = hn::MaxLanes(d);
   hn::Vec<decltype(d)> even[4], odd[4];
+#pragma GCC unroll 8
   for (int r = 0; r < 4; ++r) even[r] = odd[r] = hn::Zero(d);
   int64_t i = 0;
   for (; i + 2 * kLanes <= cols; i += 2 * kLanes) {
     const auto x_even = hn::LoadU(d, x + i), x_odd = hn::LoadU(d, x + i + kLanes);
+#pragma GCC unroll 8
     for (int r = 0; r < 4; ++r) {
       even[r] = hn::MulAdd(Reader::read(d, rows[r], i), x_even, even[r]);
       odd[r] = hn::MulAdd(Reader::read(d, rows[r], i + kLanes), x_odd, odd[r]);
     }
   }
+#pragma GCC unroll 8
   for (int r = 0; r < 4; ++r) {
     sums[r] = hn::GetLane(hn::SumOfLanes(d, hn::Add(even[r], odd[r])));
     if (i == cols) continue;
@@ -129,17 +132,24 @@ HWY_ATTR void multiply_float_panel(const float* panel, const float* x, int64_t s
   constexpr int kLanes = static_cast<int>(hn::MaxLanes(d));
   constexpr int kVectors = kPanelRows / kLanes;
   hn::Vec<decltype(d)> total[kInputs][kVectors];
+#pragma GCC unroll 8
   for (auto& row : total)
+#pragma GCC unroll 8
     for (auto& value : row) value = hn::Zero(d);
   for (int64_t k = 0; k < cols; ++k) {
     hn::Vec<decltype(d)> w[kVectors];
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) w[v] = hn::LoadU(d, panel + kPanelRows * k + v * kLanes);
+#pragma GCC unroll 8
     for (int t = 0; t < kInputs; ++t) {
       const auto value = hn::Set(d, x[t * stride + k]);
+#pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) total[t][v] = hn::MulAdd(w[v], value, total[t][v]);
     }
   }
+#pragma GCC unroll 8
   for (int t = 0; t < kInputs; ++t)
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) hn::StoreU(total[t][v], d, sums + kPanelRows * t + v * kLanes);
 }
 

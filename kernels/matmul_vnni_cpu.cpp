@@ -79,8 +79,8 @@ void multiply_rows(const WeightCodes* rows, const InputCodes& input, int64_t t, 
   }
   if (rows[0].minimums != nullptr)
     for (int64_t g = 0; g < InputCodes::padded_groups(input.cols); g += 16)
-    #pragma GCC unroll 4
-  for (int r = 0; r < 4; ++r)
+#pragma GCC unroll 4
+      for (int r = 0; r < 4; ++r)
         total[r] = _mm512_fnmadd_ps(_mm512_loadu_ps(rows[r].minimums + g), _mm512_load_ps(input.sums(t) + g), total[r]);
   _mm_storeu_ps(sums, reduce_four(total));
 }

@@ -22,7 +22,7 @@ float read_half(const uint8_t* source) { return half_to_float(read<Half>(source)
 struct Q8_0 {
   static constexpr int kBytes = 34, kElements = 32;
   static constexpr CodeLayout kLayout{32, false};
-  static void decode(const uint8_t* block, int8_t* codes, float* scales, float*) {
+  static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales, float*) {
     scales[0] = read_half(block);
     std::memcpy(codes, block + 2, 32);
   }
@@ -30,7 +30,7 @@ struct Q8_0 {
 
 // Blocks of 32 nibbles: the low ones are elements 0..15, the high ones elements 16..31.
 template <int kOffset>
-void unpack_nibbles(const uint8_t* nibbles, int8_t* codes) {
+void unpack_nibbles(const uint8_t* __restrict nibbles, int8_t* __restrict codes) {
   for (int j = 0; j < 16; ++j) {
     codes[j] = static_cast<int8_t>((nibbles[j] & 15) - kOffset);
     codes[j + 16] = static_cast<int8_t>((nibbles[j] >> 4) - kOffset);
@@ -40,7 +40,7 @@ void unpack_nibbles(const uint8_t* nibbles, int8_t* codes) {
 struct Q4_0 {
   static constexpr int kBytes = 18, kElements = 32;
   static constexpr CodeLayout kLayout{32, false};
-  static void decode(const uint8_t* block, int8_t* codes, float* scales, float*) {
+  static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales, float*) {
     scales[0] = read_half(block);
     unpack_nibbles<8>(block + 2, codes);
   }
@@ -49,7 +49,8 @@ struct Q4_0 {
 struct Q4_1 {
   static constexpr int kBytes = 20, kElements = 32;
   static constexpr CodeLayout kLayout{32, true};
-  static void decode(const uint8_t* block, int8_t* codes, float* scales, float* minimums) {
+  static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales,
+                     float* __restrict minimums) {
     scales[0] = read_half(block);
     minimums[0] = -read_half(block + 2);
     unpack_nibbles<0>(block + 4, codes);
@@ -59,7 +60,7 @@ struct Q4_1 {
 struct IQ4_NL {
   static constexpr int kBytes = 18, kElements = 32;
   static constexpr CodeLayout kLayout{32, false};
-  static void decode(const uint8_t* block, int8_t* codes, float* scales, float*) {
+  static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales, float*) {
     scales[0] = read_half(block);
     for (int j = 0; j < 16; ++j) {
       codes[j] = kNonLinearLevels[block[2 + j] & 15];
@@ -70,7 +71,7 @@ struct IQ4_NL {
 
 // As above with a fifth bit per element: bit j of `high` belongs to element j.
 template <int kOffset>
-void unpack_five_bits(const uint8_t* nibbles, uint32_t high, int8_t* codes) {
+void unpack_five_bits(const uint8_t* __restrict nibbles, uint32_t high, int8_t* __restrict codes) {
   for (int j = 0; j < 16; ++j) {
     codes[j] = static_cast<int8_t>(((nibbles[j] & 15) | (((high >> j) & 1) << 4)) - kOffset);
     codes[j + 16] = static_cast<int8_t>(((nibbles[j] >> 4) | (((high >> (j + 16)) & 1) << 4)) - kOffset);
@@ -80,7 +81,7 @@ void unpack_five_bits(const uint8_t* nibbles, uint32_t high, int8_t* codes) {
 struct Q5_0 {
   static constexpr int kBytes = 22, kElements = 32;
   static constexpr CodeLayout kLayout{32, false};
-  static void decode(const uint8_t* block, int8_t* codes, float* scales, float*) {
+  static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales, float*) {
     scales[0] = read_half(block);
     unpack_five_bits<16>(block + 6, read<uint32_t>(block + 2), codes);
   }
@@ -89,7 +90,8 @@ struct Q5_0 {
 struct Q5_1 {
   static constexpr int kBytes = 24, kElements = 32;
   static constexpr CodeLayout kLayout{32, true};
-  static void decode(const uint8_t* block, int8_t* codes, float* scales, float* minimums) {
+  static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales,
+                     float* __restrict minimums) {
     scales[0] = read_half(block);
     minimums[0] = -read_half(block + 2);
     unpack_five_bits<0>(block + 8, read<uint32_t>(block + 4), codes);
@@ -111,7 +113,8 @@ void unpack_group_scales(const uint8_t* block, float* scales, float* minimums) {
 struct Q4_K {
   static constexpr int kBytes = 144, kElements = 256;
   static constexpr CodeLayout kLayout{32, true};
-  static void decode(const uint8_t* block, int8_t* codes, float* scales, float* minimums) {
+  static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales,
+                     float* __restrict minimums) {
     unpack_group_scales(block, scales, minimums);
     for (int pair = 0; pair < 4; ++pair) {
       const uint8_t* nibbles = block + 16 + 32 * pair;
@@ -126,7 +129,8 @@ struct Q4_K {
 struct Q5_K {
   static constexpr int kBytes = 176, kElements = 256;
   static constexpr CodeLayout kLayout{32, true};
-  static void decode(const uint8_t* block, int8_t* codes, float* scales, float* minimums) {
+  static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales,
+                     float* __restrict minimums) {
     unpack_group_scales(block, scales, minimums);
     const uint8_t* high = block + 16;  // bit g of byte j: fifth bit of element j of group g
     for (int pair = 0; pair < 4; ++pair) {
@@ -142,7 +146,7 @@ struct Q5_K {
 struct Q6_K {
   static constexpr int kBytes = 210, kElements = 256;
   static constexpr CodeLayout kLayout{16, false};
-  static void decode(const uint8_t* block, int8_t* codes, float* scales, float*) {
+  static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales, float*) {
     const float scale = read_half(block + 208);
     for (int g = 0; g < 16; ++g) scales[g] = scale * static_cast<float>(static_cast<int8_t>(block[192 + g]));
     for (int half = 0; half < 2; ++half, codes += 128) {

@@ -139,18 +139,19 @@ Status Tokenizer::fill_text_slots() {
   return {};
 }
 
+TokenId Tokenizer::find_spelled(std::string_view spelling) const {
+  char text[2 * kMaxTokenBytes];
+  const int64_t bytes = decode_spelling(VocabularyKind::kBytePair, TokenKind::kNormal, spelling, text);
+  const TokenId id = find_normal({text, static_cast<size_t>(bytes)});
+  return id != kNoToken ? id : find(spelling);
+}
+
 Status Tokenizer::fill_merges(const GgufFile& file) {
   std::fill_n(merge_slots_, merge_slot_count_, 0);
   GgufStrings lines(*file.find(vocabulary_key::kMerges));
   for (int32_t rank = 0; rank < facts_.merge_count; ++rank) {
     std::string_view left, right;
     split_merge(lines.next(), &left, &right);
-    char text[2 * kMaxTokenBytes];
-    const auto find_spelled = [&](std::string_view spelling) {
-      const int64_t bytes = decode_spelling(VocabularyKind::kBytePair, TokenKind::kNormal, spelling, text);
-      const TokenId id = find_normal({text, static_cast<size_t>(bytes)});
-      return id != kNoToken ? id : find(spelling);
-    };
     char joined[2 * kMaxTokenBytes];
     std::memcpy(joined, left.data(), left.size());
     std::memcpy(joined + left.size(), right.data(), right.size());

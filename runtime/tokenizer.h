@@ -110,6 +110,8 @@ class Tokenizer {
   }
   /// Ordinary token with this text; kNoToken if absent.
   TokenId find_normal(std::string_view token_text) const;
+  /// Token of a byte-level spelling, as merges name it; kNoToken if absent.
+  TokenId find_spelled(std::string_view spelling) const;
   /// Index of the merge of this pair, which is its rank; -1 if the pair does not merge.
   int32_t find_merge(TokenId left, TokenId right) const;
   /// Longest special at the start of `text`: its id, or kNoToken.

@@ -39,13 +39,13 @@ int measure_utf8(std::string_view text, int* whole_bytes) {
 }
 
 int32_t decode_utf8(std::string_view text, int* bytes) {
+  *bytes = 1;
+  if (static_cast<uint8_t>(text[0]) < 0x80) return text[0];
   int whole = 0;
   const int valid = measure_utf8(text, &whole);
-  *bytes = 1;
   if (whole == 0 || valid < whole) return kInvalidCodePoint;
   *bytes = whole;
   const auto lead = static_cast<uint8_t>(text[0]);
-  if (whole == 1) return lead;
   int32_t code_point = lead & (0x7f >> whole);
   for (int i = 1; i < whole; ++i)
     code_point = code_point << 6 | (static_cast<uint8_t>(text[static_cast<size_t>(i)]) & 0x3f);

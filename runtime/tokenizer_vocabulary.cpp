@@ -36,6 +36,7 @@ int byte_of_code_point(int32_t code_point) {
   return hidden == 67 ? 173 : 127 + (hidden - 33);  // 127..160, then the soft hyphen
 }
 
+// -1 if a character is outside the alphabet; `out` then holds an unfinished text.
 int64_t decode_byte_level_text(std::string_view spelling, char* out) {
   int64_t count = 0;
   for (size_t at = 0; at < spelling.size(); ++count) {
@@ -107,9 +108,7 @@ int64_t decode_spelling(VocabularyKind vocabulary, TokenKind kind, std::string_v
     return 1;
   }
   if (vocabulary == VocabularyKind::kBytePair && kind == TokenKind::kNormal) {
-    if (const int64_t count = decode_byte_level_text(spelling, nullptr); count >= 0) {
-      return out == nullptr ? count : decode_byte_level_text(spelling, out);
-    }
+    if (const int64_t count = decode_byte_level_text(spelling, out); count >= 0) return count;
   }
   const bool spells_spaces = kind == TokenKind::kNormal || kind == TokenKind::kUserDefined;
   if (vocabulary == VocabularyKind::kSentencePiece && spells_spaces) return decode_spaces(spelling, out);

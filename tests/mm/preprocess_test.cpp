@@ -116,7 +116,10 @@ TEST_CASE("no size breaks the plan: grids stay bounded and inside what was promi
     const int width = random() % 4 == 0 ? 1 : static_cast<int>(random() % 65535) + 1;
     const int height = random() % 4 == 0 ? 1 : static_cast<int>(random() % 65535) + 1;
     ViewPlan plan;
-    CAPTURE(size, longest, width, height);
+    CAPTURE(size);
+    CAPTURE(longest);
+    CAPTURE(width);
+    CAPTURE(height);
     REQUIRE(plan_views(config, width, height, &plan).ok());
     REQUIRE(plan.view_count >= 1);
     REQUIRE(plan.view_count <= max_view_count(config));
@@ -141,7 +144,10 @@ TEST_CASE("the planned scratch suffices for every shape, thin ones too") {
     const int longer = static_cast<int>(random() % 900) + 1;
     const int shorter = std::max(1, longer / (static_cast<int>(random() % 200) + 1));
     const int width = random() % 2 == 0 ? longer : shorter, height = width == longer ? shorter : longer;
-    CAPTURE(width, height, size, config.longest_edge);
+    CAPTURE(width);
+    CAPTURE(height);
+    CAPTURE(size);
+    CAPTURE(config.longest_edge);
     const auto pixels = synthetic_pixels(width, height);
     ViewPlan plan;
     for (const auto& view : render_all(config, view_of(pixels, width, height), &plan)) {
@@ -153,7 +159,8 @@ TEST_CASE("the planned scratch suffices for every shape, thin ones too") {
 TEST_CASE("scratch for 4096-capped Hugging Face sizes suffices") {
   const auto config = make_config(ResizeFlavour::kHuggingFace, 512, 8000);
   for (const auto& [width, height] : {std::pair{3000, 16}, std::pair{16, 3000}, std::pair{600, 3}, std::pair{1, 190}}) {
-    CAPTURE(width, height);
+    CAPTURE(width);
+    CAPTURE(height);
     const auto pixels = synthetic_pixels(width, height);
     ViewPlan plan;
     CHECK(plan_views(config, width, height, &plan).ok());

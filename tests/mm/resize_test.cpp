@@ -99,7 +99,10 @@ TEST_CASE("the stretches follow their formulas") {
   for (int round = 0; round < 40; ++round) {
     const int w = static_cast<int>(random() % 40) + 1, h = static_cast<int>(random() % 40) + 1;
     const Size target = {static_cast<int>(random() % 60) + 1, static_cast<int>(random() % 60) + 1};
-    CAPTURE(w, h, target.width, target.height);
+    CAPTURE(w);
+    CAPTURE(h);
+    CAPTURE(target.width);
+    CAPTURE(target.height);
     const auto pixels = synthetic_pixels(w, h);
     const RgbImage image = view_of(pixels, w, h);
     std::vector<uint8_t> linear(static_cast<size_t>(target.width) * 3), cubic(static_cast<size_t>(target.width) * 3);

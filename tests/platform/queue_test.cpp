@@ -27,7 +27,7 @@ TEST_CASE("after a failure the queue runs nothing and keeps the first cause") {
   CHECK(done == 20);
 }
 
-TEST_CASE("a cancellation stops the queue until the signal is armed again") {
+TEST_CASE("a cancellation stays until it is acknowledged") {
   ThreadPool pool;
   Queue queue(pool);
   StopSignal signal;
@@ -38,7 +38,10 @@ TEST_CASE("a cancellation stops the queue until the signal is armed again") {
   CHECK(queue.status().code() == Code::kCancelled);
   CHECK(queue.stopped(nullptr));  // still failed
   queue.clear();
-  signal.arm(0);
+  CHECK(queue.stopped(&signal));
+  queue.clear();
+  signal.acknowledge();
+  CHECK(signal.check().ok());
   CHECK_FALSE(queue.stopped(&signal));
 }
 
@@ -46,11 +49,12 @@ TEST_CASE("a passed deadline stops the queue, one ahead does not, and none means
   ThreadPool pool;
   Queue queue(pool);
   StopSignal signal;
-  signal.arm(now_ns() + 3'600'000'000'000);
+  signal.set_deadline(now_ns() + 3'600'000'000'000);
   CHECK_FALSE(queue.stopped(&signal));
   signal.set_deadline(0);
   CHECK_FALSE(queue.stopped(&signal));
   signal.set_deadline(now_ns() - 1);
+  CHECK(signal.check().code() == Code::kDeadline);
   CHECK(queue.stopped(&signal));
   CHECK(queue.status().code() == Code::kDeadline);
 }

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Checks the direction of every #include: platform < quant < kernels < mm < runtime < apps.
+
+A file includes its own folder and the ones below it. The program in apps/ is built on the public C API alone. Tests and
+tools may include everything except that nothing outside tests/ includes tests/. Quoted paths start at the repository;
+Highway's headers, quoted by its own custom, are the exception.
+"""
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+LAYERS = ["platform", "quant", "kernels", "mm", "runtime", "apps"]
+ABOVE_ALL = ["tools", "tests"]
+QUOTED_LIBRARIES = ["hwy"]
+PUBLIC_HEADER = "runtime/ocellus.h"
+SUFFIXES = {".h", ".cpp", ".c", ".cu", ".cuh"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+
+def allowed(folder, target):
+    """Whether a file in `folder` may include the path `target`."""
+    target_folder = target.split("/")[0]
+    if target_folder == "tests":
+        return folder == "tests"
+    if folder in ABOVE_ALL:
+        return True
+    if folder == "apps":
+        return target_folder == "apps" or target == PUBLIC_HEADER
+    return target_folder in LAYERS[:LAYERS.index(folder) + 1]
+
+
+def find_problems(root):
+    """One sentence per wrong include below `root`."""
+    problems = []
+    for folder in LAYERS + ABOVE_ALL:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix not in SUFFIXES:
+                continue
+            text = path.read_text(encoding="utf-8")
+            for match in INCLUDE.finditer(text):
+                target = match.group(1)
+                place = f"{path.relative_to(root)}:{text.count(chr(10), 0, match.start(1)) + 1}"
+                if target.split("/")[0] in QUOTED_LIBRARIES:
+                    continue
+                if not (root / target).is_file():
+                    problems.append(f'{place}: "{target}" is not a path from the root of the repository')
+                elif not allowed(folder, target):
+                    problems.append(f'{place}: {folder}/ may not include "{target}"')
+    return problems
+
+
+def self_test():
+    """Every rule must be able to fail, and a sound tree must pass."""
+    sound = {
+        "platform/status.h": "",
+        "runtime/ocellus.h": "",
+        "runtime/session.h": '#include "platform/status.h"\n#include "hwy/highway.h"\n',
+        "apps/main.cpp": '#include "runtime/ocellus.h"\n#include <vector>\n',
+        "tests/support/guard.h": "",
+        "tests/runtime/session_test.cpp": '#include "tests/support/guard.h"\n#include "runtime/session.h"\n',
+        "tools/bench/session_bench.cpp": '#include "runtime/session.h"\n',
+    }
+    broken = {
+        "platform/status.h": '#include "runtime/session.h"\n',
+        "apps/main.cpp": '  #  include "runtime/session.h"\n',
+        "runtime/session.h": '#include "tests/support/guard.h"\n',
+        "tools/bench/session_bench.cpp": '#include "tests/support/guard.h"\n',
+        "runtime/ocellus.h": '#include "status.h"\n',
+    }
+    for changed in [None, *broken]:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for name, text in {**sound, **({changed: broken[changed]} if changed else {})}.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text)
+            problems = find_problems(root)
+        if len(problems) != (1 if changed else 0):
+            sys.exit(f"check_layers.py: self-test failed: a change of {changed} gave {problems}")
+    print(f"check_layers.py: self-test: {len(broken)} broken trees found, the sound one passed")
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    problems = find_problems(Path(__file__).resolve().parent.parent)
+    print("\n".join(problems + [f"check_layers.py: {len(problems)} problems"]))
+    sys.exit(bool(problems))
+
+
+if __name__ == "__main__":
+    main()

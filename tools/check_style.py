@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Checks format and size: clang-format, lines per file, lines per function, a test and a source for every op.
+
+Limits: header 200 lines, source 500, function 60 (bodies in kernels/ sources 120), any line of Python 120 characters.
+Exceptions stand in the tables below, each with its reason; an exception that is not needed any more is a failure.
+"""
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+FOLDERS = ["platform", "quant", "kernels", "mm", "runtime", "apps", "tests", "tools"]
+HEADERS = {".h", ".cuh"}
+SOURCES = {".cpp", ".c", ".cu"}
+HEADER_LINES, SOURCE_LINES, FUNCTION_LINES, KERNEL_LINES, PYTHON_COLUMNS = 200, 500, 60, 120, 120
+FORMATTERS = ["clang-format-14", "clang-format"]
+FORMAT_VERSION = "version 14."
+
+# path: reason
+LONG_FILES = {
+    "runtime/ocellus.h": "the whole public interface in one header, half of it comments",
+}
+# path:function: reason
+LONG_FUNCTIONS = {}
+# headers of kernels/ that are no op: shared vocabulary and helpers
+NO_OP = {
+    "shapes": "the shape alphabet",
+    "kv_run": "a struct that the attention ops share",
+    "attend_rows_plan": "tile choice of attend_rows, tested with it",
+    "highway_targets": "which instruction sets are compiled",
+    "matmul_codes": "the int8 half of matmul, tested with it",
+    "row_pieces": "how the ops cut rows into pieces for threads",
+}
+
+NOT_CODE = re.compile(r"""//[^\n]* | /\*.*?\*/ | R"(\w*)\(.*?\)\1" | "(?:\\.|[^"\\\n])*" |
+                          (?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'""", re.DOTALL | re.VERBOSE)
+SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b[^()]*$|\bTEST_SUITE\b")
+
+
+def blank(match):
+    """Comments and literals as spaces, so that offsets and line numbers stay."""
+    return re.sub(r"[^\n]", " ", match.group(0))
+
+
+def functions(text):
+    """(name, first line, line count) of every function body, by matching braces; good enough for formatted code."""
+    text = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", blank, NOT_CODE.sub(blank, text), flags=re.MULTILINE)
+    found, scopes, start = [], [], 0  # scopes: None for a namespace or class, else (name, offset) of a function
+    for match in re.finditer(r"[{};]", text):
+        head = text[start:match.start()]
+        inside = any(scopes)
+        if match.group() == "{":
+            opens = None if inside or SCOPE.search(head) or ")" not in head else (name_in(head), match.start())
+            scopes.append(opens if not inside else ())
+        elif match.group() == "}" and scopes:
+            closed = scopes.pop()
+            if closed:
+                first = text.count("\n", 0, closed[1]) + 1
+                found.append((closed[0], first, text.count("\n", 0, match.start()) + 2 - first))
+        start = match.end()
+    return found
+
+
+def name_in(head):
+    """The function's name in the text before its body: the word before the first parenthesis."""
+    before = head.split("(")[0].split()
+    return before[-1].lstrip("*&") if before else "?"
+
+
+def code_files(root):
+    paths = (path for folder in FOLDERS for path in sorted((root / folder).rglob("*")))
+    return [path for path in paths if path.suffix in HEADERS | SOURCES]
+
+
+def check_sizes(root, long_files, long_functions):
+    problems, used = [], set()
+    for path in code_files(root):
+        name = path.relative_to(root).as_posix()
+        text = path.read_text(encoding="utf-8")
+        lines, limit = text.count("\n"), HEADER_LINES if path.suffix in HEADERS else SOURCE_LINES
+        if lines > limit:
+            used.add(name)
+            if name not in long_files:
+                problems.append(f"{name}: {lines} lines, the limit is {limit}")
+        kernel = name.startswith("kernels/") and (path.suffix in SOURCES or name.endswith("-inl.h"))
+        limit = KERNEL_LINES if kernel else FUNCTION_LINES
+        for function, first, lines in functions(text):
+            if lines > limit:
+                used.add(f"{name}:{function}")
+                if f"{name}:{function}" not in long_functions:
+                    problems.append(f"{name}:{first}: {function} has {lines} lines, the limit is {limit}")
+    stale = (set(long_files) | set(long_functions)) - used
+    return problems + [f"check_style.py: the exception for {name} is not needed any more" for name in sorted(stale)]
+
+
+def check_siblings(root, no_op):
+    """One op, one stem: contract, CPU source and test."""
+    problems = []
+    for header in sorted((root / "kernels").glob("*.h")):
+        stem = header.stem
+        if stem in no_op or stem.endswith("-inl"):
+            continue
+        for sibling in (f"kernels/{stem}_cpu.cpp", f"tests/kernels/{stem}_test.cpp"):
+            if not (root / sibling).is_file():
+                problems.append(f"kernels/{header.name}: {sibling} is missing")
+    return problems
+
+
+def check_format(root):
+    formatter = next((found for found in map(shutil.which, FORMATTERS) if found), None)
+    version = subprocess.run([formatter, "--version"], capture_output=True, text=True).stdout if formatter else "none"
+    if FORMAT_VERSION not in version:
+        return [f"check_style.py: clang-format 14 is needed, found {version.strip()}: run tools/setup.sh"]
+    run = subprocess.run([formatter, "--dry-run", "-Werror", *code_files(root)], capture_output=True, text=True)
+    files = sorted(set(re.findall(r"^(.*?):\d+:\d+: error:", run.stderr, re.MULTILINE)))
+    return [f"{Path(name).relative_to(root)}: run clang-format-14 -i on it" for name in files] or \
+        ([] if run.returncode == 0 else [run.stderr.strip()])
+
+
+def check_python(root):
+    problems = []
+    for path in sorted((root / "tools").rglob("*.py")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if len(line) > PYTHON_COLUMNS:
+                name = path.relative_to(root)
+                problems.append(f"{name}:{number}: {len(line)} characters, the limit is {PYTHON_COLUMNS}")
+    return problems
+
+
+def self_test():
+    """A tree with one fault of each kind, and what must be said about it."""
+    long_body = "void {}() {{\n" + "  step();\n" * 59 + "}}\n"
+    test = "void check() {}\n"
+    tree = {
+        ".clang-format": "BasedOnStyle: Google\n",
+        "kernels/add.h": "void add();\n",
+        "kernels/add_cpu.cpp": long_body.format("add"),  # a kernel body may have 120 lines
+        "tests/kernels/add_test.cpp": test,
+        "kernels/scale.h": "void scale();\n",
+        "kernels/scale_cpu.cpp": 'void scale() { const char* brace = "{"; }\n',
+        "platform/arena.h": "// a line\n" * 201,
+        "platform/arena.cpp": long_body.format("Arena::take"),
+        "platform/clock.cpp": "int  now() { return 0; }\n",
+        "tools/plot.py": "#" * 121 + "\n",
+    }
+    expected = ["kernels/scale.h: tests/kernels/scale_test.cpp is missing", "platform/arena.h: 201 lines",
+                "platform/arena.cpp:1: Arena::take has 61 lines", "platform/clock.cpp: run clang-format-14",
+                "tools/plot.py:1: 121 characters", "the exception for quant/gone.h"]
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve()
+        for name, text in tree.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        problems = find_problems(root, {"quant/gone.h": ""}, {}, {})
+    missed = [text for text in expected if not any(text in problem for problem in problems)]
+    if missed or len(problems) != len(expected):
+        sys.exit(f"check_style.py: self-test failed: missed {missed}, said {problems}")
+    print(f"check_style.py: self-test: {len(expected)} planted faults found and nothing else")
+
+
+def find_problems(root, long_files, long_functions, no_op):
+    return (check_sizes(root, long_files, long_functions) + check_siblings(root, no_op) + check_python(root) +
+            check_format(root))
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    problems = find_problems(Path(__file__).resolve().parent.parent, LONG_FILES, LONG_FUNCTIONS, NO_OP)
+    print("\n".join(problems + [f"check_style.py: {len(problems)} problems"]))
+    sys.exit(bool(problems))
+
+
+if __name__ == "__main__":
+    main()
