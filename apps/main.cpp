@@ -2,7 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <exception>
-#include <sstream>
 #include <string>
 
 #include "apps/commands.h"
@@ -38,11 +37,9 @@ std::string describe_usage_error(const CLI::App& program, const CLI::ParseError&
   const auto chosen = program.get_subcommands();
   const std::string help = chosen.empty() ? "ocellus --help" : "ocellus " + chosen[0]->get_name() + " --help";
   std::string what = error.what();
-  if (error.get_name() == "ExtrasError") {
-    std::istringstream extras(what.substr(what.find(": ") + 2));
-    std::string first;
-    extras >> first;
-    what = (first[0] == '-' ? "unknown flag " : "unexpected argument ") + first;
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    const std::string extra = what.substr(what.find_last_of(' ') + 1);
+    what = (extra[0] == '-' ? "unknown flag " : "unexpected argument ") + extra;
   } else if (chosen.empty() && error.get_name() == "RequiredError") {
     what = "no command given";
   }

@@ -22,14 +22,13 @@ struct PlanOptions {
   bool solve_images = false;
 };
 
-// "512 x 384": all that is not 0, without ones at the end.
+// "512 x 384": what is not 0, without ones at both ends.
 std::string shape_text(const int64_t (&shape)[4]) {
-  int used = 0;
-  for (int i = 0; i < 4; ++i) {
-    if (shape[i] > 1) used = i + 1;
-  }
-  std::string text = std::to_string(shape[0]);
-  for (int i = 1; i < used; ++i) text += " x " + std::to_string(shape[i]);
+  int first = 0, end = 4;
+  while (end > 1 && shape[end - 1] <= 1) --end;
+  while (first < end - 1 && shape[first] <= 1) ++first;
+  std::string text = std::to_string(shape[first]);
+  for (int i = first + 1; i < end; ++i) text += " x " + std::to_string(shape[i]);
   return text;
 }
 

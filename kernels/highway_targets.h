@@ -7,3 +7,5 @@
 
 // The kernels keep tiles of vectors in arrays, which the sizeless vectors of SVE do not allow; NEON runs there.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+
+#include "hwy/targets.h"

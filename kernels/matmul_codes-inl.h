@@ -50,8 +50,8 @@ inline HWY_ATTR void round_group(const float* x, int64_t g, int64_t t, const Inp
 
 inline HWY_ATTR void round_row(const float* x, int64_t t, const InputCodes& out) {
   const int64_t groups = out.cols / kInputGroup;
-  const auto padding = static_cast<size_t>(InputCodes::padded_groups(out.cols) - groups);
-  std::memset(out.codes(t) + out.cols, 0, static_cast<size_t>(InputCodes::padded_cols(out.cols) - out.cols));
+  const auto padding = static_cast<size_t>(out.padded_groups - groups);
+  std::memset(out.codes(t) + out.cols, 0, static_cast<size_t>(out.padded_cols - out.cols));
   std::memset(out.scales(t) + groups, 0, padding * sizeof(float));
   std::memset(out.sums(t) + groups, 0, padding * sizeof(float));
   for (int64_t g = 0; g < groups; ++g) round_group(x + kInputGroup * g, g, t, out);
@@ -59,7 +59,7 @@ inline HWY_ATTR void round_row(const float* x, int64_t t, const InputCodes& out)
 
 // Four weight rows against kInputs input rows, first..first + kInputs - 1; sums [kInputs][4].
 template <int kGroup, int kInputs>
-HWY_ATTR void multiply_rows(const WeightCodes* rows, const InputCodes& input, int64_t first, float* sums) {
+HWY_ATTR void multiply_rows(const WeightRows& rows, const InputCodes& input, int64_t first, float* sums) {
   const hn::CappedTag<int16_t, kGroup> d16;
   const hn::Rebind<int8_t, decltype(d16)> d8;
   const hn::RepartitionToWide<decltype(d16)> d32;
@@ -87,48 +87,48 @@ HWY_ATTR void multiply_rows(const WeightCodes* rows, const InputCodes& input, in
       hn::Vec<decltype(d16)> w[kVectors];
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v)
-        w[v] = hn::PromoteTo(d16, hn::LoadU(d8, rows[r].codes + g * rows[r].stride_bytes + v * kLanes));
+        w[v] = hn::PromoteTo(d16, hn::LoadU(d8, rows.codes[r] + g * rows.stride_bytes + v * kLanes));
 #pragma GCC unroll 8
       for (int t = 0; t < kInputs; ++t) {
         auto even = hn::Zero(d32), odd = hn::Zero(d32);
 #pragma GCC unroll 8
         for (int v = 0; v < kVectors; ++v) even = hn::ReorderWidenMulAccumulate(d32, w[v], x[t][v], even, odd);
-        const auto scale = hn::Set(df, rows[r].scales[g] * scales[t]);
+        const auto scale = hn::Set(df, rows.scales[r][g] * scales[t]);
         total[r][t] = hn::MulAdd(hn::ConvertTo(df, hn::Add(even, odd)), scale, total[r][t]);
       }
     }
   }
-  const int64_t minimum_groups = rows[0].minimums == nullptr ? 0 : InputCodes::padded_groups(input.cols);
+  const int64_t minimum_groups = rows.minimums[0] == nullptr ? 0 : input.padded_groups;
 #pragma GCC unroll 8
   for (int r = 0; r < 4; ++r)
 #pragma GCC unroll 8
     for (int t = 0; t < kInputs; ++t) {
       for (int64_t g = 0; g < minimum_groups; g += static_cast<int64_t>(hn::Lanes(df)))
         total[r][t] =
-            hn::NegMulAdd(hn::LoadU(df, rows[r].minimums + g), hn::LoadU(df, input.sums(first + t) + g), total[r][t]);
+            hn::NegMulAdd(hn::LoadU(df, rows.minimums[r] + g), hn::LoadU(df, input.sums(first + t) + g), total[r][t]);
       sums[4 * t + r] = hn::GetLane(hn::SumOfLanes(df, total[r][t]));
     }
 }
 
 // Four weight rows against all or some input rows: calls finish(t, sums of the four rows) for each input row.
 template <class Finish>
-HWY_ATTR void multiply_rows_by_inputs(const WeightCodes* rows, int group, const InputCodes& input, int64_t input_rows,
+HWY_ATTR void multiply_rows_by_inputs(const WeightRows& rows, const InputCodes& input, int64_t input_rows,
                                       const Finish& finish) {
   HWY_ALIGN float sums[8];
   int64_t t = 0;
 #if HWY_TARGET == HWY_AVX3_DL
   for (; t < input_rows; ++t) {
-    multiply_rows_vnni(rows, group, input, t, sums);
+    multiply_rows_vnni(rows, input, t, sums);
     finish(t, sums);
   }
 #else
   for (; t + 2 <= input_rows; t += 2) {
-    group == 32 ? multiply_rows<32, 2>(rows, input, t, sums) : multiply_rows<16, 2>(rows, input, t, sums);
+    rows.group == 32 ? multiply_rows<32, 2>(rows, input, t, sums) : multiply_rows<16, 2>(rows, input, t, sums);
     finish(t, sums);
     finish(t + 1, sums + 4);
   }
   if (t < input_rows) {
-    group == 32 ? multiply_rows<32, 1>(rows, input, t, sums) : multiply_rows<16, 1>(rows, input, t, sums);
+    rows.group == 32 ? multiply_rows<32, 1>(rows, input, t, sums) : multiply_rows<16, 1>(rows, input, t, sums);
     finish(t, sums);
   }
 #endif

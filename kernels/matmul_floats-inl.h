@@ -22,6 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // How a vector of weights is read; one type per plain format.
 struct ReadF32 {
   static constexpr WeightFormat kFormat = WeightFormat::kF32;
+  static constexpr int64_t kBytes = 4;
   template <class D>
   static HWY_INLINE hn::Vec<D> read(D d, const uint8_t* row, int64_t i) {
     return hn::LoadU(d, reinterpret_cast<const float*>(row) + i);
@@ -29,6 +30,7 @@ struct ReadF32 {
 };
 struct ReadF16 {
   static constexpr WeightFormat kFormat = WeightFormat::kF16;
+  static constexpr int64_t kBytes = 2;
   template <class D>
   static HWY_INLINE hn::Vec<D> read(D d, const uint8_t* row, int64_t i) {
     return hn::PromoteTo(d,
@@ -37,6 +39,7 @@ struct ReadF16 {
 };
 struct ReadBF16 {
   static constexpr WeightFormat kFormat = WeightFormat::kBF16;
+  static constexpr int64_t kBytes = 2;
   template <class D>
   static HWY_INLINE hn::Vec<D> read(D d, const uint8_t* row, int64_t i) {
     return hn::PromoteTo(
@@ -52,11 +55,13 @@ HWY_ATTR void multiply_float_rows(const uint8_t* const* rows, const float* x, in
   hn::Vec<decltype(d)> even[4], odd[4];
 #pragma GCC unroll 8
   for (int r = 0; r < 4; ++r) even[r] = odd[r] = hn::Zero(d);
+  const int64_t ahead = 4 * (rows[1] - rows[0]);
   int64_t i = 0;
   for (; i + 2 * kLanes <= cols; i += 2 * kLanes) {
     const auto x_even = hn::LoadU(d, x + i), x_odd = hn::LoadU(d, x + i + kLanes);
 #pragma GCC unroll 8
     for (int r = 0; r < 4; ++r) {
+      hwy::Prefetch(rows[r] + ahead + Reader::kBytes * i);
       even[r] = hn::MulAdd(Reader::read(d, rows[r], i), x_even, even[r]);
       odd[r] = hn::MulAdd(Reader::read(d, rows[r], i + kLanes), x_odd, odd[r]);
     }
@@ -71,35 +76,33 @@ HWY_ATTR void multiply_float_rows(const uint8_t* const* rows, const float* x, in
   }
 }
 
-// Sixteen rows of `units` 32-bit units (a multiple of 4; floats, or four codes each) become [units][16]; `flip` is
-// combined with each unit by exclusive or.
-inline HWY_ATTR void interleave_rows(const uint8_t* const* rows, int64_t units, uint32_t flip, uint32_t* out) {
+// Four rows of `units` 32-bit units (a multiple of 4; floats, or four codes each) become four columns of a panel
+// [units][16]; `flip` is combined with each unit by exclusive or.
+inline HWY_ATTR void interleave_rows(const uint8_t* const* rows, int64_t units, uint32_t flip, uint32_t* panel) {
 #if HWY_TARGET == HWY_SCALAR
-  for (int64_t i = 0; i < units * kPanelRows; ++i) {
-    std::memcpy(&out[i], rows[i % kPanelRows] + 4 * (i / kPanelRows), 4);
-    out[i] ^= flip;
+  for (int64_t i = 0; i < 4 * units; ++i) {
+    std::memcpy(&panel[kPanelRows * (i / 4) + i % 4], rows[i % 4] + 4 * (i / 4), 4);
+    panel[kPanelRows * (i / 4) + i % 4] ^= flip;
   }
 #else
   const hn::Full128<uint32_t> d;
   const hn::Full128<uint64_t> d64;
   const hn::Full128<uint8_t> d8;
   const auto mask = hn::Set(d, flip);
-  for (int64_t u = 0; u < units; u += 4)
-    for (int r = 0; r < kPanelRows; r += 4) {
-      const auto a = hn::Xor(hn::BitCast(d, hn::LoadU(d8, rows[r] + 4 * u)), mask);
-      const auto b = hn::Xor(hn::BitCast(d, hn::LoadU(d8, rows[r + 1] + 4 * u)), mask);
-      const auto e = hn::Xor(hn::BitCast(d, hn::LoadU(d8, rows[r + 2] + 4 * u)), mask);
-      const auto f = hn::Xor(hn::BitCast(d, hn::LoadU(d8, rows[r + 3] + 4 * u)), mask);
-      const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
-      const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
-      const auto ef_low = hn::BitCast(d64, hn::InterleaveLower(d, e, f));
-      const auto ef_high = hn::BitCast(d64, hn::InterleaveUpper(d, e, f));
-      uint32_t* to = out + kPanelRows * u + r;
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, ab_low, ef_low)), d, to);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, ab_low, ef_low)), d, to + kPanelRows);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, ab_high, ef_high)), d, to + 2 * kPanelRows);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, ab_high, ef_high)), d, to + 3 * kPanelRows);
-    }
+  for (int64_t u = 0; u < units; u += 4, panel += 4 * kPanelRows) {
+    const auto row0 = hn::Xor(hn::BitCast(d, hn::LoadU(d8, rows[0] + 4 * u)), mask);
+    const auto row1 = hn::Xor(hn::BitCast(d, hn::LoadU(d8, rows[1] + 4 * u)), mask);
+    const auto row2 = hn::Xor(hn::BitCast(d, hn::LoadU(d8, rows[2] + 4 * u)), mask);
+    const auto row3 = hn::Xor(hn::BitCast(d, hn::LoadU(d8, rows[3] + 4 * u)), mask);
+    const auto low01 = hn::BitCast(d64, hn::InterleaveLower(d, row0, row1));
+    const auto high01 = hn::BitCast(d64, hn::InterleaveUpper(d, row0, row1));
+    const auto low23 = hn::BitCast(d64, hn::InterleaveLower(d, row2, row3));
+    const auto high23 = hn::BitCast(d64, hn::InterleaveUpper(d, row2, row3));
+    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, low01, low23)), d, panel);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, low01, low23)), d, panel + kPanelRows);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, high01, high23)), d, panel + 2 * kPanelRows);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, high01, high23)), d, panel + 3 * kPanelRows);
+  }
 #endif
 }
 
@@ -107,22 +110,24 @@ inline HWY_ATTR void interleave_rows(const uint8_t* const* rows, int64_t units, 
 template <class Reader>
 HWY_ATTR void fill_float_panel(const uint8_t* const* rows, int64_t cols, float* panel) {
   const hn::CappedTag<float, 16> d;
-  constexpr int64_t kChunk = 64;
-  HWY_ALIGN float decoded[kPanelRows][kChunk] = {};
-  const uint8_t* decoded_rows[kPanelRows];
-  for (int r = 0; r < kPanelRows; ++r) decoded_rows[r] = reinterpret_cast<const uint8_t*>(decoded[r]);
-  for (int64_t begin = 0; begin < cols; begin += kChunk) {
-    const int64_t count = std::min(kChunk, cols - begin);
-    for (int r = 0; r < kPanelRows; ++r) {
-      if (count < kChunk) {
-        decode_row(Reader::kFormat, rows[r] + row_bytes(Reader::kFormat, begin), count, decoded[r]);
-        continue;
+  constexpr int64_t kPiece = 64;
+  HWY_ALIGN float decoded[4][kPiece] = {};
+  const uint8_t* decoded_rows[4];
+  for (int i = 0; i < 4; ++i) decoded_rows[i] = reinterpret_cast<const uint8_t*>(decoded[i]);
+  for (int r = 0; r < kPanelRows; r += 4)
+    for (int64_t begin = 0; begin < cols; begin += kPiece) {
+      const int64_t count = std::min(kPiece, cols - begin);
+      for (int i = 0; i < 4; ++i) {
+        if (count < kPiece) {
+          decode_row(Reader::kFormat, rows[r + i] + row_bytes(Reader::kFormat, begin), count, decoded[i]);
+          continue;
+        }
+        for (int64_t k = 0; k < kPiece; k += static_cast<int64_t>(hn::Lanes(d)))
+          hn::StoreU(Reader::read(d, rows[r + i], begin + k), d, decoded[i] + k);
       }
-      for (int64_t i = 0; i < kChunk; i += static_cast<int64_t>(hn::Lanes(d)))
-        hn::StoreU(Reader::read(d, rows[r], begin + i), d, decoded[r] + i);
+      auto* out = reinterpret_cast<uint32_t*>(panel + kPanelRows * begin + r);
+      interleave_rows(decoded_rows, round_up(count, 4), 0, out);
     }
-    interleave_rows(decoded_rows, round_up(count, 4), 0, reinterpret_cast<uint32_t*>(panel + kPanelRows * begin));
-  }
 }
 
 // A panel against kInputs input rows; sums [kInputs][16].

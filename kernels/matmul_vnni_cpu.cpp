@@ -19,17 +19,6 @@
 namespace ocellus {
 namespace {
 
-// Codes of a step of 64: two blocks of 32, or four groups of 16 that lie side by side.
-template <int kGroup>
-inline __m512i load_step(const WeightCodes& row, int64_t step, int64_t last_group) {
-  if constexpr (kGroup == 16) return _mm512_loadu_si512(row.codes + 64 * step);
-  // An odd last block is read twice; the inputs of the second half are zero.
-  const int8_t* low = row.codes + 2 * step * row.stride_bytes;
-  const int8_t* high = row.codes + std::min(2 * step + 1, last_group) * row.stride_bytes;
-  return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(low))),
-                            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(high)), 1);
-}
-
 // Sums of four vectors.
 inline __m128 reduce_four(const __m512* sums) {
   __m256 half[4];
@@ -40,55 +29,66 @@ inline __m128 reduce_four(const __m512* sums) {
   return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
 }
 
+// 32 codes at `low` and 32 at `high`.
+inline __m512i load_two(const int8_t* low, const int8_t* high) {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(low))),
+                            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(high)), 1);
+}
+
+// A step is 64 codes: two groups of 32, which may lie apart, or four groups of 16, which do not.
 template <int kGroup>
-void multiply_rows(const WeightCodes* rows, const InputCodes& input, int64_t t, float* sums) {
-  constexpr int kGroupsOfStep = 64 / kGroup;
-  const int64_t last_group = input.cols / kGroup - 1;
-  const int64_t steps = InputCodes::padded_cols(input.cols) / 64;
+void multiply_rows(const WeightRows& rows, const InputCodes& input, int64_t t, float* sums) {
+  constexpr int kGroupsOfStep = 64 / kGroup, kStepsOfScales = 16 / kGroupsOfStep;
   const int8_t* codes = input.codes(t);
   const float* scales = input.scales(t);
+  const int64_t steps = input.padded_cols / 64, stride = kGroup == 32 ? rows.stride_bytes : 32;
+  const int64_t last_offset = (input.cols / 32 - 1) * stride;
   const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   const __m512i first_scale = _mm512_srli_epi32(lane, kGroup == 32 ? 3 : 2);  // the scale of each lane of a step
   const __m512i sign = _mm512_set1_epi8(-128);
-  __m512 total[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
-  // Sixteen scales at a time; each step then picks its own.
-  for (int64_t begin = 0; begin < steps; begin += 16 / kGroupsOfStep) {
-    const int64_t group = begin * kGroupsOfStep;
-    __m512 input_scales;
-    if constexpr (kGroup == 32)
-      input_scales = _mm512_loadu_ps(scales + group);
-    else
-      input_scales = _mm512_permutexvar_ps(_mm512_srli_epi32(lane, 1),
-                                           _mm512_castps256_ps512(_mm256_loadu_ps(scales + group / 2)));
-    __m512 scale[4];
+  __m512 total[4], scale[4];
 #pragma GCC unroll 4
-    for (int r = 0; r < 4; ++r) scale[r] = _mm512_mul_ps(_mm512_loadu_ps(rows[r].scales + group), input_scales);
+  for (int r = 0; r < 4; ++r) total[r] = _mm512_setzero_ps();
+  int64_t low_offset = 0;
+  for (int64_t begin = 0; begin < steps; begin += kStepsOfScales) {
+    // Sixteen scales at a time; each step then picks its own.
+    const int64_t group = begin * kGroupsOfStep;
+    const __m512 input_scales =
+        kGroup == 32 ? _mm512_loadu_ps(scales + group)
+                     : _mm512_permutexvar_ps(_mm512_srli_epi32(lane, 1),
+                                             _mm512_castps256_ps512(_mm256_loadu_ps(scales + group / 2)));
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r) scale[r] = _mm512_mul_ps(_mm512_loadu_ps(rows.scales[r] + group), input_scales);
     __m512i picked = first_scale;
-    for (int64_t step = begin; step < std::min<int64_t>(steps, begin + 16 / kGroupsOfStep); ++step) {
+    const int64_t end = std::min(steps, begin + kStepsOfScales);
+    for (int64_t step = begin; step < end; ++step) {
+      // An odd last group is read twice; the inputs of the second half are zero.
+      const int64_t next = low_offset + stride, high_offset = next < last_offset ? next : last_offset;
       const __m512i x = _mm512_load_si512(codes + 64 * step);
-      const __m512i offset =
-          _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_dpbusd_epi32(_mm512_setzero_si512(), sign, x));
+      const __m512i zero = _mm512_setzero_si512();
+      const __m512i offset = _mm512_sub_epi32(zero, _mm512_dpbusd_epi32(zero, sign, x));
 #pragma GCC unroll 4
       for (int r = 0; r < 4; ++r) {
-        const __m512i w = _mm512_xor_si512(load_step<kGroup>(rows[r], step, last_group), sign);
+        const __m512i w = _mm512_xor_si512(load_two(rows.codes[r] + low_offset, rows.codes[r] + high_offset), sign);
         const __m512 products = _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(offset, w, x));
         total[r] = _mm512_fmadd_ps(products, _mm512_permutexvar_ps(picked, scale[r]), total[r]);
       }
       picked = _mm512_add_epi32(picked, _mm512_set1_epi32(kGroupsOfStep));
+      low_offset = next + stride;
     }
   }
-  if (rows[0].minimums != nullptr)
-    for (int64_t g = 0; g < InputCodes::padded_groups(input.cols); g += 16)
+  if (rows.minimums[0] != nullptr)
+    for (int64_t g = 0; g < input.padded_groups; g += 16)
 #pragma GCC unroll 4
       for (int r = 0; r < 4; ++r)
-        total[r] = _mm512_fnmadd_ps(_mm512_loadu_ps(rows[r].minimums + g), _mm512_load_ps(input.sums(t) + g), total[r]);
+        total[r] = _mm512_fnmadd_ps(_mm512_loadu_ps(rows.minimums[r] + g), _mm512_load_ps(input.sums(t) + g), total[r]);
   _mm_storeu_ps(sums, reduce_four(total));
 }
 
 template <int kGroup, int kTokens>
 void multiply_panel(const WeightPanel& panel, const InputCodes& input, int64_t first, float* sums) {
   constexpr int kQuads = kGroup / 4;
-  const int64_t stride = InputCodes::record_bytes(input.cols);
+  const int64_t stride = input.record_bytes();
   const int8_t* codes = input.codes(first);
   const auto* offsets = reinterpret_cast<const char*>(kGroup == 32 ? input.offsets(first) : input.half_offsets(first));
   const auto* scales = reinterpret_cast<const char*>(input.scales(first));
@@ -131,22 +131,27 @@ void multiply_panel(const WeightPanel& panel, const InputCodes& input, int64_t f
 
 template <int kGroup>
 void multiply_panel_group(const WeightPanel& panel, const InputCodes& input, int64_t first, int count, float* sums) {
-  if (count == 8) return multiply_panel<kGroup, 8>(panel, input, first, sums);
-  for (; count >= 2; count -= 2, first += 2, sums += 2 * kPanelRows)
-    multiply_panel<kGroup, 2>(panel, input, first, sums);
-  if (count == 1) multiply_panel<kGroup, 1>(panel, input, first, sums);
+  while (count > 0) {
+    const int size = count >= 8 ? 8 : count >= 4 ? 4 : count >= 2 ? 2 : 1;
+    if (size == 8) multiply_panel<kGroup, 8>(panel, input, first, sums);
+    if (size == 4) multiply_panel<kGroup, 4>(panel, input, first, sums);
+    if (size == 2) multiply_panel<kGroup, 2>(panel, input, first, sums);
+    if (size == 1) multiply_panel<kGroup, 1>(panel, input, first, sums);
+    count -= size;
+    first += size;
+    sums += size * kPanelRows;
+  }
 }
 
 }  // namespace
 
-void multiply_rows_vnni(const WeightCodes* rows, int group, const InputCodes& input, int64_t t, float* sums) {
-  group == 32 ? multiply_rows<32>(rows, input, t, sums) : multiply_rows<16>(rows, input, t, sums);
+void multiply_rows_vnni(const WeightRows& rows, const InputCodes& input, int64_t t, float* sums) {
+  rows.group == 32 ? multiply_rows<32>(rows, input, t, sums) : multiply_rows<16>(rows, input, t, sums);
 }
 
-void multiply_panel_vnni(const WeightPanel& panel, int group, const InputCodes& input, int64_t first, int count,
-                         float* sums) {
-  group == 32 ? multiply_panel_group<32>(panel, input, first, count, sums)
-              : multiply_panel_group<16>(panel, input, first, count, sums);
+void multiply_panel_vnni(const WeightPanel& panel, const InputCodes& input, int64_t first, int count, float* sums) {
+  panel.group == 32 ? multiply_panel_group<32>(panel, input, first, count, sums)
+                    : multiply_panel_group<16>(panel, input, first, count, sums);
 }
 
 }  // namespace ocellus

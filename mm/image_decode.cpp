@@ -74,8 +74,8 @@ int64_t jpeg_scratch_bytes(const JpegFacts& facts) {
 }
 
 Status probe(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Probe* out) {
-  if (bytes == nullptr || size_bytes < 0) return OCELLUS_FAIL(Code::kBadArgument, "the picture's bytes are null");
   if (size_bytes == 0) return OCELLUS_FAIL(Code::kBadImage, "the picture is empty: 0 bytes");
+  if (bytes == nullptr || size_bytes < 0) return OCELLUS_FAIL(Code::kBadArgument, "the picture's bytes are null");
   if (size_bytes > limits.max_encoded_bytes) {
     return OCELLUS_FAIL(Code::kBadImage, "the picture file has %lld bytes, but at most %lld were planned: shrink it",
                         static_cast<long long>(size_bytes), static_cast<long long>(limits.max_encoded_bytes));
@@ -158,7 +158,7 @@ Status decode_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits&
   if (scratch.data == nullptr || scratch.bytes < facts.scratch_bytes) {
     return OCELLUS_FAIL(Code::kFull,
                         "decoding the %d x %d %s with %d channels of %d bits takes %lld bytes of scratch, but %lld were "
-                        "planned: plan for more pixels or save the picture as baseline JPEG",
+                        "planned: plan for more pixels or save the picture as 8-bit PNG or baseline JPEG",
                         facts.width, facts.height, name, facts.channels, facts.bit_depth,
                         static_cast<long long>(facts.scratch_bytes), static_cast<long long>(scratch.bytes));
   }

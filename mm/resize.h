@@ -46,7 +46,8 @@ enum class Filter : uint8_t { kBilinear, kBicubic, kLanczos };
 
 /// Pillow's Image.resize: separable antialiased filter, horizontal pass first, 22-bit fixed-point weights, 8 bits
 /// between the passes; a side that keeps its length is not filtered. Reads the source top down and keeps only the rows
-/// the vertical window needs, so resizes can be chained. (Pillow src/libImaging/Resample.c describes the arithmetic.)
+/// the vertical window needs, so resizes can be chained. Source: src/libImaging/Resample.c of Pillow 3 to 12; Pillow 13
+/// filters some tall pictures vertically first: those come out differently.
 class PillowResize final : public RowSource {
  public:
   /// Scratch for one resize; about 24 bytes a source column plus the window's rows of the target's width.

@@ -49,7 +49,15 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
 
 /// The tensor section of a file as one row of weights.
 Status take_weights(const char* name, const GgufFile& file, RowSink& sink, DeviceView<std::byte>* out) {
-  return take_rows(sink, name, Lifetime::kWeights, Phase::kNone, 1, file.data_bytes(), out);
+  RowSpec row;
+  row.name = name;
+  row.lifetime = Lifetime::kWeights;
+  row.dtype = format_info(usual_format(file)).name;
+  row.shape[0] = row.bytes = file.data_bytes();
+  std::byte* data = nullptr;
+  OCELLUS_TRY(sink.take(row, &data));
+  *out = {data, 1, row.bytes};
+  return {};
 }
 
 }  // namespace

@@ -31,13 +31,6 @@ void copy_text(char (&out)[kCapacity], std::string_view text) {
   std::snprintf(out, kCapacity, "%.*s", static_cast<int>(std::min(text.size(), kCapacity - 1)), text.data());
 }
 
-/// The format most text weight bytes are stored in.
-WeightFormat usual_format(const GgufFile& file) {
-  int64_t bytes[kWeightFormatCount] = {};
-  for (const GgufTensor& tensor : file.tensors()) bytes[static_cast<int>(tensor.format)] += tensor.bytes;
-  return static_cast<WeightFormat>(std::max_element(bytes, bytes + kWeightFormatCount) - bytes);
-}
-
 int64_t count_parameters(const GgufFile& file) {
   int64_t count = 0;
   for (const GgufTensor& tensor : file.tensors()) count += tensor.rows() * tensor.cols();
@@ -45,6 +38,12 @@ int64_t count_parameters(const GgufFile& file) {
 }
 
 }  // namespace
+
+WeightFormat usual_format(const GgufFile& file) {
+  int64_t bytes[kWeightFormatCount] = {};
+  for (const GgufTensor& tensor : file.tensors()) bytes[static_cast<int>(tensor.format)] += tensor.bytes;
+  return static_cast<WeightFormat>(std::max_element(bytes, bytes + kWeightFormatCount) - bytes);
+}
 
 Status Model::open(const char* model_path, const char* mmproj_path) {
   OCELLUS_TRY(open_text(model_path));

@@ -53,6 +53,9 @@ class Model {
   std::unique_ptr<std::byte[]> tokenizer_memory_;
 };
 
+/// The format most of a file's weight bytes are stored in.
+WeightFormat usual_format(const GgufFile& file);
+
 /// What the planner and preprocessing need to know of the model and the limits together.
 PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_limits& limits);
 

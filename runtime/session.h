@@ -77,7 +77,9 @@ class Session {
   Status start_adding();
   Status take_chunk();
   Status add_start_token();
-  Status encode_text(std::string_view text, bool parse_special, int64_t* count);
+  Status add_template_text(const char* text, bool continues);
+  Status add_text_piece(std::string_view text, bool parse_special, bool continues);
+  Status encode_text(std::string_view text, bool parse_special, bool continues, int64_t* count);
   Status append_text_rows(const TokenId* tokens, int64_t count);
   Status check_room(int64_t text_rows, int64_t image_rows) const;
   Status add_picture(const Picture& picture);

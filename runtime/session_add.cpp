@@ -64,18 +64,23 @@ Status Session::begin_turn() {
   OCELLUS_TRY(start_adding());
   const TurnText& texts = turn_text(engine_->model().chat_template());
   if (conversation_started_) {
-    OCELLUS_TRY(add_text(texts.answer_end, true));
-    OCELLUS_TRY(add_text(texts.user_later, true));
+    OCELLUS_TRY(add_template_text(texts.answer_end, true));
+    OCELLUS_TRY(add_template_text(texts.user_later, false));
   } else {
-    OCELLUS_TRY(add_text(texts.user_first, true));
+    OCELLUS_TRY(add_template_text(texts.user_first, false));
   }
   conversation_started_ = true;
   return {};
 }
 
-Status Session::end_turn() { return add_text(turn_text(engine_->model().chat_template()).user_close, true); }
+Status Session::end_turn() {
+  return add_template_text(turn_text(engine_->model().chat_template()).user_close, true);
+}
 
-Status Session::encode_text(std::string_view text, bool parse_special, int64_t* count) {
+/// `continues`: the text follows other text directly (a SentencePiece vocabulary then adds no space before it).
+Status Session::add_template_text(const char* text, bool continues) { return add_text_piece(text, true, continues); }
+
+Status Session::encode_text(std::string_view text, bool parse_special, bool continues, int64_t* count) {
   const int64_t size = static_cast<int64_t>(text.size());
   if (size > engine_->shape().text_bytes)
     return OCELLUS_FAIL(Code::kFull, "a text of %lld bytes is too long: %lld were planned; plan more text tokens",
@@ -85,15 +90,19 @@ Status Session::encode_text(std::string_view text, bool parse_special, int64_t* 
   OCELLUS_TRY(scratch.lay_out(engine_->shape(), engine_->arena()));
   const DeviceView<TokenId>& ids = engine_->memory().token_ids;
   return engine_->tokenizer().encode(text, parse_special, scratch.workspace.data, scratch.workspace.cols, ids.data,
-                                     ids.cols, count);
+                                     ids.cols, count, continues);
 }
 
 Status Session::add_text(std::string_view text, bool parse_special) {
+  return add_text_piece(text, parse_special, false);
+}
+
+Status Session::add_text_piece(std::string_view text, bool parse_special, bool continues) {
   OCELLUS_TRY(start_adding());
   if (text.empty()) return {};
   OCELLUS_TRY(add_start_token());
   int64_t count = 0;
-  OCELLUS_TRY(encode_text(text, parse_special, &count));
+  OCELLUS_TRY(encode_text(text, parse_special, continues, &count));
   OCELLUS_TRY(check_room(count, 0));
   const TokenId* ids = engine_->memory().token_ids.data;
   OCELLUS_TRY(append_text_rows(ids, count));

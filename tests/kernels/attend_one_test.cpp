@@ -32,7 +32,8 @@ class Case {
       run_begin_.push_back(static_cast<int32_t>(stores_.size()));
       int64_t slots = 0;
       for (const int32_t live : session) {
-        stores_.emplace_back(random, shape.kv_heads, shape.dim, live, live + static_cast<int32_t>(random.integer(0, 9)));
+        stores_.emplace_back(random, shape.kv_heads, shape.dim, live,
+                             live + static_cast<int32_t>(random.integer(0, 9)));
         slots += live;
       }
       most_slots_ = std::max(most_slots_, slots);
@@ -47,8 +48,8 @@ class Case {
 
   Guarded<float> attend(Queue& queue) {
     Guarded<float> out(sessions(), width(), width() + 16);
-    const int64_t bytes = attend_one_scratch_bytes(sessions(), static_cast<int64_t>(runs_.size()), most_slots_,
-                                                   shape_.heads, shape_.dim);
+    const int64_t bytes =
+        attend_one_scratch_bytes(sessions(), static_cast<int64_t>(runs_.size()), most_slots_, shape_.heads, shape_.dim);
     Guarded<std::byte> scratch(1, bytes);
     std::memset(scratch.data(), 0xFF, static_cast<size_t>(bytes));  // NaN: what was there before must not matter
     attend_one({.query = {query_.data(), sessions(), width(), stride()},
@@ -75,8 +76,8 @@ class Case {
         const int32_t kv_head = head / (shape_.heads / shape_.kv_heads);
         const auto slots = test::live_slots(runs_.data() + first, count, TestRun::kLayer, kv_head, shape_.dim);
         const float* query = query_.data() + b * stride() + head * shape_.dim;
-        const std::vector<double> expected =
-            slots.empty() ? std::vector<double>(static_cast<size_t>(shape_.dim)) : test::attend(query, slots, shape_.dim);
+        const std::vector<double> expected = slots.empty() ? std::vector<double>(static_cast<size_t>(shape_.dim))
+                                                           : test::attend(query, slots, shape_.dim);
         for (int64_t e = 0; e < shape_.dim; ++e) {
           REQUIRE(std::abs(out.at(b, head * shape_.dim + e) - expected[static_cast<size_t>(e)]) < 3e-6);
         }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string>
 
 #include "kernels/attend_rows_plan.h"
 #include "tests/support/guard.h"
@@ -77,8 +78,8 @@ class Case {
   void check_numbers(const Guarded<float>& out) const {
     for (int32_t head = 0; head < shape_.heads; ++head) {
       const int32_t kv_head = head / (shape_.heads / shape_.kv_heads);
-      const std::vector<Slot> past = test::live_slots(runs_.data(), static_cast<int64_t>(runs_.size()), TestRun::kLayer,
-                                                      kv_head, shape_.dim);
+      const std::vector<Slot> past =
+          test::live_slots(runs_.data(), static_cast<int64_t>(runs_.size()), TestRun::kLayer, kv_head, shape_.dim);
       for (int64_t t = 0; t < shape_.rows; ++t) {
         std::vector<Slot> visible = past;
         for (int64_t own = 0; own < (shape_.causal ? t + 1 : shape_.rows); ++own) {
@@ -158,6 +159,8 @@ TEST_CASE("attend_rows equals plain attention on every target, with the same bit
     CAPTURE(shape.causal);
     Case instance(shape, ++seed);
     test::for_each_target([&] {
+      const std::string target = hwy::TargetName(hwy::SupportedTargets());
+      CAPTURE(target);
       const Guarded<float> out = instance.attend(*one);
       instance.check_numbers(out);
       const int64_t width = int64_t{shape.heads} * shape.dim;

@@ -25,14 +25,16 @@ void check_case(int64_t rows, int64_t cols, float middle, bool in_place, Queue& 
     for (int64_t i = 0; i < cols; ++i) input.at(t, i) = middle + random.normal();
   const Guarded<float> x = input;
   Guarded<float>& out = in_place ? input : output;
-  layernorm({.input = input.view(), .weight = weight.data(), .bias = bias.data(), .epsilon = epsilon, .output = out.view()},
-            queue);
+  layernorm(
+      {.input = input.view(), .weight = weight.data(), .bias = bias.data(), .epsilon = epsilon, .output = out.view()},
+      queue);
   CHECK(queue.ok());
   CHECK(out.intact());
   for (int64_t t = 0; t < rows; ++t) {
     double mean = 0, variance = 0;
     for (int64_t i = 0; i < cols; ++i) mean += x.at(t, i) / static_cast<double>(cols);
-    for (int64_t i = 0; i < cols; ++i) variance += (x.at(t, i) - mean) * (x.at(t, i) - mean) / static_cast<double>(cols);
+    for (int64_t i = 0; i < cols; ++i)
+      variance += (x.at(t, i) - mean) * (x.at(t, i) - mean) / static_cast<double>(cols);
     for (int64_t i = 0; i < cols; ++i) {
       const size_t k = static_cast<size_t>(i);
       const double unit = (x.at(t, i) - mean) / std::sqrt(variance + static_cast<double>(epsilon));

@@ -100,14 +100,16 @@ TEST_CASE("append_kv writes one slot per session") {
   test::TestQueue queue(2);
   test::for_each_target([&] {
     Random random(5);
-    TestRun targets[kSessions] = {{random, kHeads, kDim, 0, 4}, {random, kHeads, kDim, 0, 1}, {random, kHeads, kDim, 0, 9}};
+    TestRun targets[kSessions] = {
+        {random, kHeads, kDim, 0, 4}, {random, kHeads, kDim, 0, 1}, {random, kHeads, kDim, 0, 9}};
     const KvRun runs[kSessions] = {targets[0].run(), targets[1].run(), targets[2].run()};
     const int32_t slots[kSessions] = {3, 0, 5};
     Guarded<float> keys(kSessions, kHeads * kDim, 200), values(kSessions, kHeads * kDim, 201);
     fill(keys, kSessions, kHeads * kDim, random);
     fill(values, kSessions, kHeads * kDim, random);
-    append_kv({.keys = keys.view(), .values = values.view(), .head_dim = kDim, .runs = runs, .slots = slots, .layer = 1},
-              *queue);
+    append_kv(
+        {.keys = keys.view(), .values = values.view(), .head_dim = kDim, .runs = runs, .slots = slots, .layer = 1},
+        *queue);
     for (int32_t b = 0; b < kSessions; ++b) {
       for (int32_t head = 0; head < kHeads; ++head) {
         for (int32_t slot = 0; slot < runs[b].capacity; ++slot) {

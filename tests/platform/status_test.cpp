@@ -69,7 +69,8 @@ TEST_CASE("every thread has its own record") {
 TEST_CASE("every code has its own name") {
   for (int a = 0; a <= static_cast<int>(Code::kInternal); ++a) {
     CHECK(std::strcmp(code_name(static_cast<Code>(a)), "unknown") != 0);
-    for (int b = 0; b < a; ++b) CHECK(std::strcmp(code_name(static_cast<Code>(a)), code_name(static_cast<Code>(b))) != 0);
+    for (int b = 0; b < a; ++b)
+      CHECK(std::strcmp(code_name(static_cast<Code>(a)), code_name(static_cast<Code>(b))) != 0);
   }
 }
 

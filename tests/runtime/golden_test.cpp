@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "runtime/engine.h"
-#include "support/goldens.h"
+#include "tests/support/goldens.h"
 
 namespace ocellus {
 namespace {

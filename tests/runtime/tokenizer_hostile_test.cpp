@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -101,77 +100,45 @@ TEST_CASE("unknown tokenizers are named") {
   check_refused(file, Code::kUnsupported, "xxx");
 }
 
+// Puts another value under `key` into each good vocabulary that has it: both must refuse it.
+template <class Add, class... Values>
+void check_replaced(const char* key, const std::string& says, const Add& add, const Values&... values) {
+  int tried = 0;
+  for (GgufBuilder file : {byte_pair(), sentence_piece()}) {
+    const auto has_key = [&](const auto& entry) { return entry.key == key; };
+    if (std::none_of(file.entries.begin(), file.entries.end(), has_key)) continue;
+    file.remove(key);
+    (file.*add)(key, values...);
+    check_refused(file, Code::kBadFile, says);
+    ++tried;
+  }
+  CHECK(tried > 0);
+}
+
 TEST_CASE("wrong types and lengths") {
-  const auto refuse = [](const char* key, const std::function<void(GgufBuilder&)>& add, const char* says) {
-    for (GgufBuilder file : {byte_pair(), sentence_piece()}) {
-      const bool has_key =
-          std::any_of(file.entries.begin(), file.entries.end(), [&](const auto& e) { return e.key == key; });
-      if (!has_key) continue;
-      file.remove(key);
-      add(file);
-      check_refused(file, Code::kBadFile, says);
-    }
-  };
-  refuse(
-      "tokenizer.ggml.model", [](auto& f) { f.add_u32("tokenizer.ggml.model", 1); }, "tokenizer.ggml.model");
-  refuse(
-      "tokenizer.ggml.tokens", [](auto& f) { f.add_string("tokenizer.ggml.tokens", "a"); }, "tokenizer.ggml.tokens");
-  refuse(
-      "tokenizer.ggml.tokens",
-      [](auto& f) {
-        f.add_i32_array("tokenizer.ggml.tokens", {1, 2});
-      },
-      "tokenizer.ggml.tokens");
-  refuse(
-      "tokenizer.ggml.tokens", [](auto& f) { f.add_string_array("tokenizer.ggml.tokens", {}); },
-      "tokenizer.ggml.tokens");
-  refuse(
-      "tokenizer.ggml.merges", [](auto& f) { f.add_f32_array("tokenizer.ggml.merges", {1}); }, "tokenizer.ggml.merges");
-  refuse(
-      "tokenizer.ggml.merges", [](auto& f) { f.add_string_array("tokenizer.ggml.merges", {}); },
-      "tokenizer.ggml.merges");
-  refuse(
-      "tokenizer.ggml.token_type",
-      [](auto& f) {
-        f.add_i8_array("tokenizer.ggml.token_type", {1, 1, 1, 1, 1, 1, 1, 1});
-      },
-      "tokenizer.ggml.token_type");
-  refuse(
-      "tokenizer.ggml.token_type",
-      [](auto& f) {
-        f.add_i32_array("tokenizer.ggml.token_type", {1, 1, 1});
-      },
-      "3 entries for 8 tokens");
-  refuse(
-      "tokenizer.ggml.token_type",
-      [](auto& f) {
-        f.add_i32_array("tokenizer.ggml.token_type", {1, 1, 1, 1, 1, 1, 1, 7});
-      },
-      "of token 7 is 7");
-  refuse(
-      "tokenizer.ggml.token_type",
-      [](auto& f) {
-        f.add_i32_array("tokenizer.ggml.token_type", {1, -1, 1, 1, 1, 1, 1, 1});
-      },
-      "of token 1 is -1");
-  refuse(
-      "tokenizer.ggml.scores",
-      [](auto& f) {
-        f.add_i32_array("tokenizer.ggml.scores", {0, 0, 0, 0, 0, 0, 0, 0});
-      },
-      "tokenizer.ggml.scores");
-  refuse(
-      "tokenizer.ggml.scores",
-      [](auto& f) {
-        f.add_f32_array("tokenizer.ggml.scores", {0, 0});
-      },
-      "2 entries for 8 tokens");
-  refuse(
-      "tokenizer.ggml.scores",
-      [](auto& f) {
-        f.add_f32_array("tokenizer.ggml.scores", {0, 0, NAN, 0, 0, 0, 0, 0});
-      },
-      "score of token 2");
+  const auto number = &GgufBuilder::add_u32;
+  const auto text = &GgufBuilder::add_string;
+  const auto texts = &GgufBuilder::add_string_array;
+  const auto numbers = &GgufBuilder::add_i32_array;
+  const auto small_numbers = &GgufBuilder::add_i8_array;
+  const auto floats = &GgufBuilder::add_f32_array;
+  using Numbers = std::vector<int32_t>;
+  using Floats = std::vector<float>;
+  check_replaced("tokenizer.ggml.model", "tokenizer.ggml.model", number, 1u);
+  check_replaced("tokenizer.ggml.tokens", "tokenizer.ggml.tokens", text, "a");
+  check_replaced("tokenizer.ggml.tokens", "tokenizer.ggml.tokens", numbers, Numbers{1, 2});
+  check_replaced("tokenizer.ggml.tokens", "tokenizer.ggml.tokens", texts, Strings{});
+  check_replaced("tokenizer.ggml.merges", "tokenizer.ggml.merges", floats, Floats{1});
+  check_replaced("tokenizer.ggml.merges", "tokenizer.ggml.merges", texts, Strings{});
+  const char* kinds = "tokenizer.ggml.token_type";
+  check_replaced(kinds, kinds, small_numbers, std::vector<int8_t>(8, 1));
+  check_replaced(kinds, "3 entries for 8 tokens", numbers, Numbers{1, 1, 1});
+  check_replaced(kinds, "of token 7 is 7", numbers, Numbers{1, 1, 1, 1, 1, 1, 1, 7});
+  check_replaced(kinds, "of token 1 is -1", numbers, Numbers{1, -1, 1, 1, 1, 1, 1, 1});
+  const char* scores = "tokenizer.ggml.scores";
+  check_replaced(scores, scores, numbers, Numbers(8, 0));
+  check_replaced(scores, "2 entries for 8 tokens", floats, Floats{0, 0});
+  check_replaced(scores, "score of token 2", floats, Floats{0, 0, NAN, 0, 0, 0, 0, 0});
 }
 
 TEST_CASE("special ids outside the vocabulary") {

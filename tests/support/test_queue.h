@@ -2,9 +2,6 @@
 #pragma once
 
 #include "kernels/highway_targets.h"
-
-#include <hwy/highway.h>  // after the targets
-
 #include "platform/queue.h"
 
 namespace ocellus::test {

@@ -41,7 +41,8 @@ void time_rows(const char* name, int64_t rows, int32_t heads, int32_t kv_heads, 
   std::vector<float> query = random.normals(rows * width), output(query.size());
   std::vector<Half> keys = random_halves(random, kv_heads * rows * dim), values = keys;
   std::vector<Half> cache = random_halves(random, 2 * kv_heads * std::max(past, 1) * dim);
-  KvRun run{reinterpret_cast<std::byte*>(cache.data()), 0, int64_t{4} * past * dim, int64_t{2} * past * dim, past, past};
+  KvRun run{
+      reinterpret_cast<std::byte*>(cache.data()), 0, int64_t{4} * past * dim, int64_t{2} * past * dim, past, past};
   std::vector<std::byte> scratch(static_cast<size_t>(attend_rows_scratch_bytes(dim, queue.thread_count())));
   const AttendRowsArgs args{.query = {query.data(), rows, width},
                             .query_heads = heads,

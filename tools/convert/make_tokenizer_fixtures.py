@@ -38,7 +38,7 @@ NASTY = [
     "", " ", "  ", "   ", "\n", "\n\n", "\n\n\n", " \n", "\n ", " \n\n ", "\t", "\t\t x", "a", " a", "a ", "  a  ", "a  b   c    d",
     "\r\n", "\r\n\r\n x", "x\r\n y", "'", "''", "'s", "'S", "it's IT'S It'LL we'Ve I'D 'RE", "'\u017fa", "a'\u017fb", "'ll'll", "'l", "'r e", " 's", "x 's",
     "0", "12", "123", "1234", "12345678", " 1", "  12", "a1b22c333", "1 2  3   4", "\u00bd\u00b2\u0663\u216b\u3007", " \u0664\u0662 ", "5\u00a06",
-    "\u00a0", "\u00a0a", "a\u3000b", "\u3000\u3000", "\u2003 x", "\u2028y", "\u0085z", "\u200b \u200c", "\x1c \x1f", "\x00", "a\x00b", "\x7f",
+    "\u00a0", "\u00a0a", "a\u3000b", "\u3000\u3000", "\u2003 x", "\u2028y", "\u0085z", "!\u0085\u00a0\u2029!", "\u200b \u200c", "\x1c \x1f", "\x00", "a\x00b", "\x7f",
     "e\u0301\u0301 n\u0303", "\u0915\u094d\u0937\u093f", "\u1100\u1161\u11a8", "\U0001f600", "\U0001f468\u200d\U0001f469\u200d\U0001f467", " \U0001f1e9\U0001f1ea!", "\ufeffx", "\ufffd",
     "\U00010400\U0001d54f", "\u01c5\u02b0", "\u00aa\u00ba", "\u2460\u3220", "_", "__init__", "a_b", "#!/bin/sh\n", "...\n\n", " ...\r\n\n x", "!\n!", " !\n", "?? \n",
     "{\n    \"k\": [1, 2,\n\t3]\n}\n", "x" * 70, " " * 70, "\n" * 40, "ab" * 40, "1" * 40, "!" * 40, " \n" * 20, "\t \t " * 9, "\u2581", "a\u2581b \u2581 c", "<0x41>", "<unk>", "<s>",
@@ -184,6 +184,15 @@ def expect_sentence_piece(model, texts):
     return cases
 
 
+def expect_pieces(texts):
+    """[text, byte lengths of its pieces per pre-tokenizer]."""
+    cases = []
+    for text in texts:
+        offsets = [[span for _, span in pre.pre_tokenize_str(text)] for pre in PRE_TOKENIZERS.values()]
+        cases.append([text] + [[len(text[begin:end].encode()) for begin, end in spans] for spans in offsets])
+    return cases
+
+
 def write_cases(path, cases):
     path.write_text("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]\n")
 
@@ -199,6 +208,7 @@ def main():
         tokenizer = train_byte_pair(pre, 400)
         write_byte_pair(tokenizer, pre, args.out_dir / f"{pre}.gguf")
         write_cases(args.out_dir / f"{pre}.json", expect_byte_pair(tokenizer, make_texts(args.texts, seed)))
+    write_cases(args.out_dir / "pieces.json", expect_pieces(make_texts(args.texts, 9)))
     model = train_sentence_piece(560)
     write_sentence_piece(model, args.out_dir / "llama.gguf")
     write_cases(args.out_dir / "llama.json", expect_sentence_piece(model, make_texts(args.texts, 10)))

@@ -1,0 +1,439 @@
+"""The command line: answers, JSON, exit codes and the sentences that go with them."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from program import BOARDS, MMPROJ, MODEL, PROGRAM, board, goldens, run
+
+OK, RUNTIME, USAGE, OVER_BUDGET, BAD_INPUT = range(5)
+GREEN_STAR = ("A large green star at the top left, a large green diamond at the top, a large cyan circle at the top "
+              "right and a sign reading 165 at the bottom right, on a gray background.")
+
+
+class ProgramTest(unittest.TestCase):
+    def assert_refused(self, arguments, exit_code, sentence, stdin=""):
+        """Exit code, nothing on stdout, and one sentence on stderr that matches the pattern."""
+        done = run(*arguments, stdin=stdin)
+        self.assertEqual(done.returncode, exit_code, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertRegex(done.stderr, r"\Aocellus: [^\n]+\.\n\Z")
+        self.assertRegex(done.stderr, sentence)
+
+    def answer(self, *arguments, stdin=""):
+        done = run(*arguments, stdin=stdin)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return done.stdout
+
+    def objects(self, *arguments, stdin=""):
+        return [json.loads(line) for line in self.answer(*arguments, "--json", stdin=stdin).splitlines()]
+
+
+class Answers(ProgramTest):
+    def test_caption_of_one_picture_is_just_the_caption(self):
+        done = run("caption", board("113"))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (OK, GREEN_STAR + "\n", ""))
+
+    def test_captions_of_several_pictures_are_named(self):
+        lines = self.answer("caption", board("113"), board("063")).splitlines()
+        self.assertEqual(lines[0], f"{board('113')}: {GREEN_STAR}")
+        self.assertEqual(lines[1], f"{board('063')}: A large black circle at the top left and a large red triangle at "
+                                   "the bottom, on a teal background.")
+
+    def test_a_picture_is_captioned_alike_alone_and_after_another(self):
+        lines = self.answer("caption", board("063"), board("113")).splitlines()
+        self.assertEqual(lines[1], f"{board('113')}: {GREEN_STAR}")
+
+    def test_golden_questions_are_answered(self):
+        right = 0
+        questions = goldens()
+        for question in questions:
+            pictures = [BOARDS / path for path in question["images"]]
+            right += self.answer("ask", "--prompt", question["prompt"], *pictures).strip() == question["text"]
+        self.assertGreaterEqual(right, len(questions) - 1)
+
+    def test_pictures_without_a_mark_go_first_in_the_trained_form(self):
+        four = next(question for question in goldens() if question["n"] == 4)
+        pictures = [BOARDS / path for path in four["images"]]
+        question = four["prompt"].split("\n")[-1]
+        self.assertEqual(self.answer("ask", "--prompt", question, *pictures),
+                         self.answer("ask", "--prompt", four["prompt"], *pictures))
+        self.assertEqual(self.answer("ask", "--prompt", "What is on the left?", board("115")), "A large cyan star.\n")
+
+    def test_a_question_needs_no_picture(self):
+        self.answer("ask", "--prompt", "Hello.", "-n", 4)
+
+    def test_an_answer_ends_after_n_tokens(self):
+        (one,) = self.objects("ask", "--prompt", "Describe this image.", board("113"), "-n", 3)
+        self.assertEqual((one["generated_tokens"], one["stop"]), (3, "length"))
+
+    def test_sampling_follows_the_seed(self):
+        arguments = ["ask", "--prompt", "Describe this image.", board("113"), "--temp", 2.5]
+        self.assertEqual(self.answer(*arguments, "--seed", 7), self.answer(*arguments, "--seed", 7))
+        self.assertGreater(len({self.answer(*arguments, "--seed", seed) for seed in range(4)}), 1)
+
+    def test_threads_do_not_change_the_answer(self):
+        self.assertEqual(self.answer("caption", board("113"), "--threads", 1), GREEN_STAR + "\n")
+
+    def test_both_ways_to_resize_work(self):
+        for name in ["llama.cpp", "hf"]:
+            self.assertEqual(self.answer("caption", board("113"), "--resize", name), GREEN_STAR + "\n")
+
+
+class Json(ProgramTest):
+    def test_caption_prints_one_object_per_picture(self):
+        first, second = self.objects("caption", board("113"), board("115"))
+        self.assertEqual((first["image"], first["answer"], first["stop"]), (board("113"), GREEN_STAR, "end"))
+        self.assertEqual(second["image"], board("115"))
+        for key in ["prompt_tokens", "generated_tokens", "encode_ms", "ttft_ms", "kv_bytes", "arena_bytes"]:
+            self.assertGreater(first[key], 0, key)
+        self.assertEqual(first["image_tokens"], 64)
+
+    def test_a_path_that_is_not_utf8_gives_valid_json(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(os.fsencode(folder), b"\xff.png")
+            pathlib.Path(os.fsdecode(path)).write_bytes(pathlib.Path(board("113")).read_bytes())
+            done = subprocess.run([PROGRAM, "caption", "--json", path], capture_output=True, timeout=60, check=True)
+            self.assertEqual(json.loads(done.stdout.decode())["answer"], GREEN_STAR)
+
+    def test_plan_lists_rows_and_totals(self):
+        (plan,) = self.objects("plan", "--images", 4)
+        by_lifetime = {}
+        for row in plan["rows"]:
+            key = (row["lifetime"], row["phase"])
+            by_lifetime[key] = by_lifetime.get(key, 0) + row["bytes"]
+        scratch = max(total for (lifetime, _), total in by_lifetime.items() if lifetime == "scratch")
+        self.assertEqual(plan["scratch_bytes"], scratch)
+        for lifetime in ["weights", "session"]:
+            total = sum(bytes_ for (name, _), bytes_ in by_lifetime.items() if name == lifetime)
+            self.assertEqual(plan[f"{lifetime}_bytes"], total)
+        parts = ["weights_bytes", "session_bytes", "scratch_bytes", "staging_bytes"]
+        self.assertEqual(plan["total_bytes"], sum(plan[part] for part in parts))
+        self.assertTrue(plan["fits"])
+        self.assertIsNone(plan["budget_bytes"])
+
+    def test_bench_names_its_rows_as_llama_bench_does(self):
+        (bench,) = self.objects("bench", "-p", 32, "-n", 8, "-d", 16, "-r", 2)
+        rows = {row["test"]: row for row in bench["rows"]}
+        for name in ["pp32", "tg8", "pp32 @ d16", "tg8 @ d16"]:
+            self.assertGreater(rows[name]["mean"], 0)
+            self.assertEqual((rows[name]["unit"], len(rows[name]["samples"])), ("tokens/s", 2))
+        for name in ["image encode", "1 image prefill", "TTFT text", "TTFT 1 image, cold", "load"]:
+            self.assertGreater(rows[name]["mean"], 0, name)
+        self.assertEqual(rows["image tokens"]["mean"], 64)
+
+    def test_bench_prints_tables(self):
+        arguments = ["bench", "-p", 16, "-n", 4, "-r", 1, board("113")]
+        self.assertRegex(self.answer(*arguments), r"\| pp16 +\| +[\d.]+ \| tokens/s \|")
+        self.assertRegex(self.answer(*arguments, "--output", "csv"), r'"tg4",tokens/s,[\d.]+,0.000000,1\n')
+
+    def test_devices_names_the_processor(self):
+        (devices,) = self.objects("devices")
+        self.assertGreater(devices["devices"][0]["cores"], 0)
+        self.assertEqual(devices["cuda"], "not built in")
+
+
+class Eval(ProgramTest):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def file(self, *lines):
+        path = pathlib.Path(self.folder.name) / "questions.jsonl"
+        path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+        return path
+
+    @staticmethod
+    def question(answer="A large cyan star.", pictures=1, **others):
+        images = [board("115"), board("113")][:pictures]
+        return {"images": images, "prompt": "<image>" * pictures + "What is on the left?", "answer": answer,
+                "kind": "at", "n": pictures, **others}
+
+    def test_accuracy_counts_trimmed_exact_matches(self):
+        path = self.file(self.question(" A large cyan star.\n"), self.question("a large cyan star.", kind="other"))
+        first, second, summary = self.objects("eval", path)
+        self.assertEqual((first["exact"], second["exact"]), (True, False))
+        self.assertEqual((summary["questions"], summary["exact"], summary["accuracy"]), (2, 1, 0.5))
+        self.assertEqual(summary["by_kind"]["at"], {"questions": 1, "exact": 1, "accuracy": 1.0})
+        keys = {"questions", "exact", "accuracy", "by_kind", "by_images", "kv_bytes", "kv_bytes_full", "arena_bytes",
+                "ttft_ms", "decode_tok_s", "policy"}
+        self.assertEqual(set(summary), keys)
+        self.assertGreater(summary["kv_bytes"], 0)
+
+    def test_questions_are_chosen_by_their_pictures_and_counted(self):
+        path = self.file(self.question(), self.question(pictures=2), self.question())
+        self.assertEqual(self.objects("eval", path, "--per-question", 1)[-1]["by_images"].keys(), {"1"})
+        self.assertEqual(self.objects("eval", path, "--limit", 2)[-1]["questions"], 2)
+        self.assertRegex(self.answer("eval", path), r"all +3 ")
+
+    def test_paths_are_relative_to_the_file(self):
+        (pathlib.Path(self.folder.name) / "a.png").write_bytes(pathlib.Path(board("115")).read_bytes())
+        path = self.file(self.question(images=["a.png"]))
+        self.assertEqual(self.objects("eval", path)[-1]["exact"], 1)
+
+    def test_a_malformed_line_is_named(self):
+        good = self.question()
+        for bad, sentence in [("{", "not a JSON object"), ("[]", "not a JSON object"),
+                              ('{"images": []}', '"prompt" is missing'),
+                              ({**good, "images": "a.png"}, '"images" is not a list'),
+                              ({**good, "answer": 3}, '"answer" is not a text'),
+                              ({**good, "images": []}, "1 <image> mark for 0 pictures"),
+                              ({**good, "images": ["none.png"]}, "none.png: the file cannot be opened"),
+                              ("\x00\xff", "not a JSON object")]:
+            with self.subTest(bad=bad):
+                self.assert_refused(["eval", self.file(good, bad)], BAD_INPUT, f"line 2: .*{re.escape(sentence)}")
+
+    def test_files_without_questions_are_refused(self):
+        self.assert_refused(["eval", self.file("")], BAD_INPUT, "there is no question")
+        self.assert_refused(["eval", self.file(self.question()), "--per-question", 3], BAD_INPUT,
+                            "no question with 3 pictures")
+
+
+class Chat(ProgramTest):
+    def test_piped_messages_are_answered_line_by_line(self):
+        done = run("chat", board("115"), "--quiet", stdin="What is on the left?\n/reset\n"
+                   f"/image {board('113')}\nCaption this image.\n")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (OK, f"A large cyan star.\n{GREEN_STAR}\n", ""))
+
+    def test_an_error_in_a_turn_does_not_end_the_chat(self):
+        with tempfile.NamedTemporaryFile(suffix=".png") as damaged:
+            damaged.write(pathlib.Path(board("115")).read_bytes()[:200])
+            damaged.flush()
+            done = run("chat", "--quiet", stdin="/image none.png\n/nonsense\nWhat is <image>?\n"
+                       f"/image {damaged.name}\n"
+                       f"/image {board('115')}\nWhat is on the left?\n/quit\nnever read\n")
+        self.assertEqual(done.returncode, OK)
+        self.assertEqual(done.stdout, "A large cyan star.\n")
+        self.assertEqual(len(done.stderr.splitlines()), 4, done.stderr)
+
+    def test_a_turn_that_does_not_fit_is_forgotten_and_the_conversation_stays(self):
+        done = run("chat", board("115"), "--quiet", "--images", 1, "--text-tokens", 64, "-n", 12,
+                   stdin="What is on the left?\n" + "very " * 200 + "long\nWhat is on the left?\n/stats\n")
+        self.assertEqual(done.returncode, OK)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertEqual(done.stdout.splitlines()[0], "A large cyan star.")
+        self.assertRegex(done.stdout, r"pictures in the conversation +1\n")
+
+    def test_help_and_stats_are_printed(self):
+        text = self.answer("chat", stdin="/help\n/stats\n")
+        self.assertRegex(text, r"/image PATH")
+        self.assertRegex(text, r"memory of the engine +\d+ bytes")
+
+    def test_more_pictures_than_planned_are_refused_in_the_turn(self):
+        done = run("chat", board("113"), "--images", 1, "--quiet", stdin="Caption this image.\n"
+                   f"/image {board('115')}\nWhat is on the left?\n")
+        self.assertEqual((done.returncode, done.stdout), (OK, GREEN_STAR + "\n"))
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+
+
+class Budget(ProgramTest):
+    def needed(self, *arguments):
+        done = run(*arguments, "--budget", 1)
+        self.assertEqual((done.returncode, done.stdout), (OVER_BUDGET, ""))
+        return int(re.search(r"needs (\d+) bytes", done.stderr).group(1))
+
+    def test_one_byte_decides(self):
+        arguments = ["caption", board("113")]
+        needed = self.needed(*arguments)
+        self.assert_refused([*arguments, "--budget", needed - 1], OVER_BUDGET,
+                            f"needs {needed} bytes .*, 1 more than the budget of {needed - 1} bytes")
+        self.assertEqual(self.answer(*arguments, "--budget", needed), GREEN_STAR + "\n")
+        (answer,) = self.objects(*arguments, "--budget", needed)
+        self.assertEqual(answer["arena_bytes"], needed)
+
+    def test_no_bytes_are_a_budget_too(self):
+        self.assert_refused(["caption", board("113"), "--budget", 0], OVER_BUDGET, "budget of 0 bytes")
+
+    def test_plan_agrees_with_what_is_refused(self):
+        (plan,) = self.objects("plan", "--images", 4)
+        needed = plan["total_bytes"]
+        short = run("plan", "--images", 4, "--budget", needed - 1, "--json")
+        self.assertEqual(short.returncode, OVER_BUDGET)
+        self.assertRegex(short.stderr, f"needs {needed} bytes")
+        report = json.loads(short.stdout)
+        self.assertEqual((report["fits"], report["shortfall_bytes"]), (False, 1))
+        self.assertEqual(run("plan", "--images", 4, "--budget", needed).returncode, OK)
+
+    def test_every_advice_of_the_plan_is_enough(self):
+        report = json.loads(run("plan", "--images", 16, "--budget", "56M", "--json").stdout)
+        self.assertFalse(report["fits"])
+        self.assertGreater(len(report["advice"]), 0)
+        for advice in report["advice"]:
+            self.assertLessEqual(advice["total_bytes"], report["budget_bytes"])
+
+    def test_images_in_budget_is_the_most_that_fits(self):
+        arguments = ["--budget", "64M", "--image-pixels", "256x256"]
+        (solved,) = self.objects("plan", *arguments, "--solve", "images")
+        most = solved["images_in_budget"]
+        self.assertGreater(most, 1)
+        self.assertEqual((solved["images"], solved["fits"]), (most, True))
+        self.assertEqual(run("plan", "--images", most, *arguments).returncode, OK)
+        self.assertEqual(run("plan", "--images", most + 1, *arguments).returncode, OVER_BUDGET)
+
+    def test_sizes_are_read_strictly(self):
+        for text, size in [("512M", 512 << 20), ("2G", 2 << 30), ("2GiB", 2 << 30), ("80000k", 80000 << 10),
+                           ("900MB", 900 * 10**6), ("1TB", 10**12), ("123456789", 123456789)]:
+            (plan,) = self.objects("plan", "--budget", text)
+            self.assertEqual(plan["budget_bytes"], size)
+        for text in ["", "M", "-1", "1.5G", "512 M", "512Mx", "512Mi", "0x10", "1e9", "99999999999G"]:
+            self.assert_refused(["plan", f"--budget={text}"], USAGE, "--budget")
+
+
+class BadInput(ProgramTest):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def file(self, name, content):
+        path = pathlib.Path(self.folder.name) / name
+        path.write_bytes(content)
+        return path
+
+    def test_pictures_that_are_none(self):
+        picture = pathlib.Path(board("113")).read_bytes()
+        for path, sentence in [("none.png", "No such file"), (self.folder.name, "directory"),
+                               (self.file("empty.png", b""), "empty"), (self.file("text.png", b"hello " * 99), "text"),
+                               (self.file("head.png", picture[:20]), "head"), (self.file("part.png", picture[:900]), "part"),
+                               ("/dev/null", "not a regular file")]:
+            for command in [["caption"], ["ask", "--prompt", "What is it?"]]:
+                with self.subTest(path=path, command=command):
+                    self.assert_refused([*command, path], BAD_INPUT, sentence)
+
+    def test_models_that_are_none(self):
+        for path, sentence in [("none.gguf", "No such file"), (self.folder.name, "directory"),
+                               (self.file("empty.gguf", b""), "is empty"),
+                               (self.file("text.gguf", b"hello " * 99), "not a GGUF file"),
+                               (self.file("part.gguf", MODEL.read_bytes()[:5000]), "bytes are left in the file")]:
+            with self.subTest(path=path):
+                self.assert_refused(["caption", board("113"), "-m", path, "--mmproj", MMPROJ], BAD_INPUT, sentence)
+                self.assert_refused(["plan", "-m", MODEL, "--mmproj", path], BAD_INPUT, sentence)
+
+    def test_the_wrong_pair_of_model_and_mmproj(self):
+        self.assert_refused(["plan", "-m", MMPROJ, "--mmproj", MODEL], BAD_INPUT, "mmproj file, not a language model")
+        self.assert_refused(["plan", "-m", MODEL, "--mmproj", MODEL], BAD_INPUT, "no mmproj file")
+
+    def test_an_mmproj_of_another_width_is_named(self):
+        """The projector's width is written in a key; a pair that disagrees must not load."""
+        key = b"clip.vision.projection_dim"
+        content = bytearray(MMPROJ.read_bytes())
+        at = content.find(key)
+        self.assertGreater(at, 0)
+        value = at + len(key) + 4  # past the value's type
+        content[value:value + 4] = (int.from_bytes(content[value:value + 4], "little") + 64).to_bytes(4, "little")
+        self.assert_refused(["plan", "-m", MODEL, "--mmproj", self.file("other.gguf", content)], BAD_INPUT, "other.gguf")
+
+    def test_pictures_need_a_vision_part(self):
+        self.assert_refused(["caption", board("113"), "-m", MODEL], USAGE, "--mmproj")
+        self.answer("ask", "--prompt", "Hello.", "-n", 2, "-m", MODEL)
+
+
+class Limits(ProgramTest):
+    def test_no_pictures(self):
+        self.assert_refused(["caption"], USAGE, "IMAGE is required")
+
+    def test_a_thousand_pictures(self):
+        self.assert_refused(["ask", "--prompt", "How many?", *[board("113")] * 1000], OVER_BUDGET,
+                            "1000 pictures .* the model is made for 8192")
+
+    def test_a_thousand_captions_need_the_memory_of_one(self):
+        (one,) = self.objects("caption", board("113"))
+        done = run("caption", "--budget", one["arena_bytes"] - 1, *[board("113")] * 1000)
+        self.assertEqual(done.returncode, OVER_BUDGET)
+        self.assertRegex(done.stderr, f"needs {one['arena_bytes']} bytes")
+
+    def test_a_prompt_longer_than_the_plan(self):
+        self.assert_refused(["ask", "--text-tokens", 16, "--prompt", "very " * 300 + "long"], OVER_BUDGET, "text")
+
+    def test_a_prompt_longer_than_the_context(self):
+        self.assert_refused(["ask", "--prompt", "very " * 20000], OVER_BUDGET, "the model is made for 8192")
+
+    def test_more_pictures_than_the_plan(self):
+        self.assert_refused(["ask", "--images", 1, "--prompt", "What?", board("113"), board("115")], OVER_BUDGET,
+                            "115.png: .*planned 1 images")
+
+    def test_a_picture_larger_than_the_plan(self):
+        self.assert_refused(["caption", board("113"), "--image-pixels", "16x16"], BAD_INPUT, "113.png")
+
+
+class Usage(ProgramTest):
+    def test_bad_usage_is_refused_in_one_sentence(self):
+        picture = board("113")
+        for arguments, sentence in [
+                ([], "no command"), (["frobnicate"], "unknown command frobnicate"),
+                (["caption", picture, "--bogus"], "unknown flag --bogus"), (["plan", "extra"], "unexpected argument extra"),
+                (["ask", picture], "--prompt is required"),
+                (["ask", "--prompt", "<image> or <image>?", picture], "2 <image> marks for 1 picture"),
+                (["caption", picture, "--prompt", "<image><image>"], "2 <image> marks"),
+                (["caption", picture, "--temp", "nan"], "--temp"), (["caption", picture, "--temp", "-1"], "--temp"),
+                (["caption", picture, "--top-p", "1.1"], "--top-p"), (["caption", picture, "--top-k", "2.5"], "--top-k"),
+                (["caption", picture, "-n", "0"], "-n"), (["caption", picture, "-n", "many"], "-n"),
+                (["caption", picture, "--threads", "100000"], "threads"),
+                (["caption", picture, "--device", "tpu"], "auto and cpu"),
+                (["caption", picture, "--resize", "nearest"], "--resize"),
+                (["caption", picture, "--image-pixels", "0x5"], "--image-pixels"),
+                (["caption", picture, "--mmproj", MMPROJ], "--model"),
+                (["plan", "--solve", "images"], "--budget"), (["plan", "--images", "-1"], "--images"),
+                (["bench", "-r", "0"], "-r"), (["eval"], "QUESTIONS is required"),
+                (["eval", "x.jsonl", "--limit", "0"], "--limit")]:
+            with self.subTest(arguments=arguments):
+                self.assert_refused(arguments, USAGE, sentence)
+
+    def test_what_other_versions_have_is_refused(self):
+        picture = board("113")
+        for arguments in [["watch", "synthetic"], ["serve", "--http", "127.0.0.1:80"], ["library", "add", "x"],
+                          ["caption", picture, "--kv-bits", "4"], ["caption", picture, "--calib", "auto"],
+                          ["ask", "--prompt", "x", picture, "--evict", "h2o"], ["caption", picture, "--keep", "0.5"],
+                          ["caption", picture, "--compress-at", "image-end"], ["caption", picture, "--library", "x"],
+                          ["caption", picture, "--owner", "me"], ["caption", picture, "--reuse", "mpic:16"],
+                          ["plan", "--solve", "bits"], ["plan", "--solve", "keep"]]:
+            with self.subTest(arguments=arguments):
+                self.assert_refused(arguments, USAGE, "not available in this version")
+
+    def test_values_that_change_nothing_are_accepted(self):
+        text = self.answer("caption", board("113"), "--kv-bits", 16, "--calib", "none", "--evict", "none", "--keep", 1.0,
+                           "--reuse", "none", "--device", "auto")
+        self.assertEqual(text, GREEN_STAR + "\n")
+
+    def test_help_and_version_are_answers(self):
+        self.assertRegex(self.answer("--version"), r"\Aocellus \d")
+        self.assertRegex(self.answer("--help"), "caption")
+        for command in ["caption", "ask", "chat", "plan", "eval", "bench", "devices"]:
+            self.assertRegex(self.answer(command, "--help"), "--budget SIZE")
+
+
+class Streams(ProgramTest):
+    def test_a_closed_pipe_is_quiet(self):
+        program = subprocess.Popen([PROGRAM, "plan"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        program.stdout.close()
+        self.assertEqual(program.stderr.read(), b"")
+        program.stderr.close()
+        self.assertIn(program.wait(timeout=60), [OK, -signal.SIGPIPE])
+
+    def test_a_full_disk_is_an_error(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([PROGRAM, "plan"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, RUNTIME)
+        self.assertRegex(done.stderr, "No space left")
+
+    def test_an_interrupt_ends_a_long_answer(self):
+        program = subprocess.Popen([PROGRAM, "ask", "--prompt", "Describe this image.", board("113"), "--temp", "20",
+                                    "-n", "8000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        with program:
+            first = program.stdout.read(1)  # the answer has begun
+            time.sleep(0.05)
+            program.send_signal(signal.SIGINT)
+            rest, errors = program.communicate(timeout=60)
+        if program.returncode == OK:
+            self.skipTest("the answer was complete before the interrupt")
+        self.assertEqual((program.returncode, errors), (130, b""))
+        self.assertTrue((first + rest).endswith(b"\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()

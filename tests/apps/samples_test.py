@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""The demo must be right: every sample picture gets its true caption, every sample question its true answer.
+
+usage: samples_test.py PROGRAM
+"""
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SAMPLES = Path(__file__).resolve().parents[2] / "apps" / "samples"
+
+
+def run(program, *arguments):
+    """The JSON objects that the program prints, one a line."""
+    done = subprocess.run([program, *arguments, "--json", "--quiet"], capture_output=True, text=True, timeout=300)
+    if done.returncode != 0:
+        sys.exit(f"samples_test: {' '.join(arguments)} failed with {done.returncode}: {done.stderr}")
+    return [json.loads(line) for line in done.stdout.splitlines() if line]
+
+
+def main():
+    program = sys.argv[1]
+    captions = json.loads((SAMPLES / "captions.json").read_text())
+    answers = run(program, "caption", *(str(SAMPLES / name) for name in captions))
+    wrong = [f"{name}: '{answer['text']}' instead of '{caption}'"
+             for (name, caption), answer in zip(captions.items(), answers) if answer["answer"] != caption]
+    if len(answers) != len(captions):
+        wrong.append(f"{len(answers)} captions for {len(captions)} pictures")
+    summary = run(program, "eval", str(SAMPLES / "questions.jsonl"))[-1]
+    if summary["exact"] != summary["questions"]:
+        wrong.append(f"{summary['exact']} of {summary['questions']} sample questions answered exactly")
+    print("\n".join(wrong + [f"samples_test: {len(captions)} captions, {summary['questions']} questions, "
+                             f"{len(wrong)} problems"]))
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+#include "mm/image_decode.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "mm/jpeg_header.h"
+#include "tests/support/crafted_pictures.h"
+#include "tests/support/pictures.h"
+
+using namespace ocellus;
+using namespace ocellus::testing;
+
+namespace {
+
+int64_t size_of(const Bytes& file) { return static_cast<int64_t>(file.size()); }
+
+Bytes noise(int64_t count) {
+  Bytes bytes(static_cast<size_t>(count));
+  uint32_t state = 1;
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>((state = state * 1664525 + 1013904223) >> 24);
+  return bytes;
+}
+
+ImageLimits tight_limits(int width, int height) {
+  ImageLimits limits;
+  limits.max_pixels = int64_t{width} * height;
+  limits.max_side = std::max(width, height);
+  return limits;
+}
+
+}  // namespace
+
+TEST_CASE("every kind of JPEG and PNG decodes as Pillow does, in scratch of exactly the announced size") {
+  std::ifstream goldens(std::string(OCELLUS_SOURCE_DIR) + "/tests/data/images/goldens.json");
+  const nlohmann::json decoded = nlohmann::json::parse(goldens)["decoded"];
+  REQUIRE(decoded.size() >= 18);
+  for (const auto& [name, expected] : decoded.items()) {
+    CAPTURE(name);
+    const Bytes file = read_picture_file(name);
+    ImageFacts facts;
+    const ImageLimits limits;
+    REQUIRE(probe_image(file.data(), size_of(file), limits, &facts).ok());
+    CHECK(facts.width == expected["width"].get<int>());
+    CHECK(facts.height == expected["height"].get<int>());
+    CHECK(facts.progressive == (name.find("progressive") == 0 || name.find("interlaced") != std::string::npos));
+    CHECK((facts.format == ImageFormat::kPng) == (name.find(".png") != std::string::npos));
+
+    GuardedScratch scratch(facts.scratch_bytes);
+    RgbImage image;
+    const Status status = decode_image(file.data(), size_of(file), limits, scratch.extent(), &image);
+    INFO(last_failure().sentence);
+    REQUIRE(status.ok());
+    CHECK(scratch.intact());
+    CHECK(image.width == facts.width);
+    CHECK(image.height == facts.height);
+    CHECK(reinterpret_cast<const std::byte*>(image.pixels) == scratch.extent().data);
+    const int tolerance = expected["tolerance"];
+    if (tolerance == 0) {
+      CHECK(fnv(image) == std::stoull(expected["hash"].get<std::string>(), nullptr, 16));
+    } else {
+      const Bytes reference = read_picture_file(name + ".rgb");
+      REQUIRE(size_of(reference) == 3 * image.width * image.height);
+      int worst = 0;
+      double sum = 0;
+      for (size_t i = 0; i < reference.size(); ++i) {
+        const int difference = std::abs(int{reference[i]} - int{image.pixels[i]});
+        worst = std::max(worst, difference);
+        sum += difference;
+      }
+      CHECK(worst <= tolerance);
+      CHECK(sum / static_cast<double>(reference.size()) < 2.0);
+    }
+
+    GuardedScratch short_scratch(facts.scratch_bytes - 1);
+    CHECK(decode_image(file.data(), size_of(file), limits, short_scratch.extent(), &image).code() == Code::kFull);
+    CHECK(short_scratch.intact());
+  }
+}
+
+TEST_CASE("the planned scratch decodes every layout of JPEG of the planned size") {
+  const std::vector<std::vector<int>> layouts = {{0x11, 0x11, 0x11}, {0x21, 0x11, 0x11}, {0x12, 0x11, 0x11},
+                                                 {0x22, 0x11, 0x11}, {0x41, 0x11, 0x11}, {0x22}, {0x11}, {0x44}};
+  const std::vector<std::pair<int, int>> sizes = {{1, 1}, {1, 200}, {200, 1}, {33, 17}, {640, 480}, {1000, 5}, {3, 600}, {1023, 769}};
+  for (const auto& [width, height] : sizes) {
+    const ImageLimits limits = tight_limits(width, height);
+    for (const auto& sampling : layouts) {
+      for (const int marker : {0xC0, 0xC1, 0xC2}) {
+        CAPTURE(width);
+        CAPTURE(height);
+        CAPTURE(sampling[0]);
+        CAPTURE(marker);
+        JpegRecipe recipe;
+        recipe.width = width;
+        recipe.height = height;
+        recipe.sampling = sampling;
+        recipe.frame_marker = marker;
+        const Bytes file = make_jpeg(recipe);
+        GuardedScratch scratch(decode_scratch_bytes(limits));
+        RgbImage image;
+        const Status status = decode_image(file.data(), size_of(file), limits, scratch.extent(), &image);
+        INFO(last_failure().sentence);
+        REQUIRE(status.ok());
+        CHECK(scratch.intact());
+        CHECK(std::all_of(image.pixels, image.pixels + 3 * width * height, [](uint8_t value) { return value == 128; }));
+      }
+    }
+    JpegRecipe cmyk;
+    cmyk.width = width;
+    cmyk.height = height;
+    cmyk.sampling = {0x11, 0x11, 0x11, 0x11};
+    cmyk.adobe_transform = 0;
+    const Bytes file = make_jpeg(cmyk);
+    GuardedScratch scratch(decode_scratch_bytes(limits));
+    RgbImage image;
+    REQUIRE(decode_image(file.data(), size_of(file), limits, scratch.extent(), &image).ok());
+    CHECK(std::all_of(image.pixels, image.pixels + 3 * width * height, [](uint8_t value) { return value == 64; }));
+  }
+}
+
+TEST_CASE("the planned scratch decodes incompressible PNG of up to 8 bits, in one chunk or many") {
+  for (const auto& [width, height] : {std::pair{1, 1}, std::pair{1, 150}, std::pair{77, 61}, std::pair{640, 480}}) {
+    const ImageLimits limits = tight_limits(width, height);
+    for (const int color : {0, 2, 4, 6}) {
+      CAPTURE(width);
+      CAPTURE(color);
+      const int channels = color == 0 ? 1 : color == 2 ? 3 : color == 4 ? 2 : 4;
+      Bytes rows = noise(int64_t{height} * (1 + width * channels));
+      for (int y = 0; y < height; ++y) rows[static_cast<size_t>(y) * static_cast<size_t>(1 + width * channels)] = static_cast<uint8_t>(y % 5);
+      const Bytes stream = store_zlib(rows);
+      const auto middle = stream.begin() + size_of(stream) / 2;
+      const Bytes file = make_png({png_header(static_cast<uint32_t>(width), static_cast<uint32_t>(height), 8, color),
+                                   png_chunk("IDAT", {stream.begin(), middle}), png_chunk("tEXt", {1, 2, 3}),
+                                   png_chunk("IDAT", {middle, stream.end()}), png_chunk("IEND", {})});
+      GuardedScratch scratch(decode_scratch_bytes(limits));
+      RgbImage image;
+      const Status status = decode_image(file.data(), size_of(file), limits, scratch.extent(), &image);
+      INFO(last_failure().sentence);
+      REQUIRE(status.ok());
+      CHECK(scratch.intact());
+    }
+  }
+}
+
+TEST_CASE("16-bit noise that does not fit is refused with the bytes it would take") {
+  const Bytes stream = store_zlib(noise(64 * (1 + 64 * 8)));
+  const Bytes half(stream.begin(), stream.begin() + 1000), rest(stream.begin() + 1000, stream.end());
+  const Bytes file = make_png({png_header(64, 64, 16, 6), png_chunk("IDAT", half), png_chunk("IDAT", rest), png_chunk("IEND", {})});
+  ImageFacts facts;
+  REQUIRE(probe_image(file.data(), size_of(file), {}, &facts).ok());
+  CHECK(facts.bit_depth == 16);
+  CHECK(facts.channels == 4);
+  GuardedScratch scratch(12 * 64 * 64);
+  RgbImage image;
+  CHECK(decode_image(file.data(), size_of(file), {}, scratch.extent(), &image).code() == Code::kFull);
+  CHECK(std::string(last_failure().sentence).find(std::to_string(facts.scratch_bytes)) != std::string::npos);
+}
+
+TEST_CASE("planned scratch stays near 12 bytes a pixel") {
+  for (const int64_t pixels : {int64_t{1} << 16, int64_t{1} << 20, int64_t{1} << 24}) {
+    ImageLimits limits;
+    limits.max_pixels = pixels;
+    CHECK(decode_scratch_bytes(limits) >= 12 * pixels);
+    CHECK(decode_scratch_bytes(limits) <= 12 * pixels + 700'000);
+  }
+}
+
+TEST_CASE("what an earlier picture left in the scratch does not show") {
+  JpegRecipe recipe;
+  recipe.width = 40;
+  recipe.height = 24;
+  recipe.sampling = {0x22, 0x11, 0x11};
+  const Bytes file = make_jpeg(recipe);
+  const ImageLimits limits;
+  std::vector<std::byte> dirty(1 << 20, std::byte{0x5A}), clean(1 << 20);
+  RgbImage first, second;
+  REQUIRE(decode_image(file.data(), size_of(file), limits, {dirty.data(), 1 << 20}, &first).ok());
+  REQUIRE(decode_image(file.data(), size_of(file), limits, {clean.data(), 1 << 20}, &second).ok());
+  CHECK(fnv(first) == fnv(second));
+}
+
+TEST_CASE("the rest of the scratch begins after the picture") {
+  std::vector<std::byte> memory(1000);
+  const Extent scratch = {memory.data(), 1000};
+  const auto* pixels = reinterpret_cast<const uint8_t*>(memory.data());
+  const Extent rest = scratch_after({pixels, 10, 7, 30}, scratch);
+  CHECK(rest.data == memory.data() + 256);
+  CHECK(rest.bytes == 744);
+  CHECK(scratch_after({pixels + 1, 10, 7, 30}, scratch).bytes == 1000);
+}
+
+TEST_CASE("alpha on white is exact") {
+  for (int alpha = 0; alpha < 256; ++alpha) {
+    for (int colour = 0; colour < 256; ++colour) {
+      REQUIRE(blend_on_white(colour, alpha) == (2 * (colour * alpha + 255 * (255 - alpha)) + 255) / 510);
+    }
+  }
+}
+
+TEST_CASE("the sum of sides is the largest any allowed picture has") {
+  for (const auto& [pixels, side, aspect] : {std::tuple{1000, 100, 200}, std::tuple{1000, 8192, 200}, std::tuple{7, 8192, 2}, std::tuple{1, 1, 1}, std::tuple{5000, 60, 3}}) {
+    ImageLimits limits;
+    limits.max_pixels = pixels;
+    limits.max_side = side;
+    limits.max_aspect = aspect;
+    int64_t most = 0;
+    for (int64_t w = 1; w <= std::min(side, pixels); ++w) {
+      for (int64_t h = 1; h <= w && w * h <= pixels; ++h) {
+        if (w <= aspect * h) most = std::max(most, w + h);
+      }
+    }
+    CAPTURE(pixels);
+    CHECK(max_side_sum(limits) >= most);
+    CHECK(max_side_sum(limits) <= most + 1);
+  }
+}

@@ -1,0 +1,22 @@
+#!/bin/sh
+# The demo, then every test and check. Options go to CMake.
+set -eu
+cd "$(dirname "$0")/.."
+PYTHONDONTWRITEBYTECODE=1
+export PYTHONDONTWRITEBYTECODE
+
+sh tools/demo.sh "$@"
+
+python3 tools/check_layers.py --self-test
+python3 tools/check_style.py --self-test
+python3 tools/check_layers.py
+python3 tools/check_style.py
+
+ctest --preset release --parallel "$(nproc)"
+python3 tests/apps/samples_test.py build/release/apps/ocellus
+sh tests/install/run.sh build/release
+sh tools/check_cuda.sh
+
+# Once more under AddressSanitizer and UndefinedBehaviorSanitizer, without what would take hours there.
+sh tools/build.sh asan "$@"
+ctest --preset asan --parallel "$(nproc)" --label-exclude long --timeout 1200
