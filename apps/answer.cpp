@@ -44,7 +44,8 @@ class AnswerStream {
   bool show(const std::string& text) {
     if (streaming_ == Streaming::kOff) return true;
     progress_->stop();
-    return print(std::exchange(label_, "") + text);
+    const std::string shown = std::exchange(label_, "") + text;
+    return print(stdout_is_terminal() ? make_harmless(shown) : shown);
   }
 
   Streaming streaming_;

@@ -77,8 +77,9 @@ std::string advice_text(const ocellus_plan& plan) {
 }
 
 std::string verdict_text(const ocellus_plan& plan, const PlanOptions& options) {
-  std::string text = "One more picture takes " + format_bytes(plan.kv_bytes_per_image) + " of cache, one text token " +
-                     std::to_string(plan.kv_bytes_per_token) + " bytes.\n";
+  std::string text = "One text token takes " + std::to_string(plan.kv_bytes_per_token) + " bytes of cache";
+  if (plan.kv_bytes_per_image > 0) text += ", one picture " + format_bytes(plan.kv_bytes_per_image);
+  text += ".\n";
   if (!options.common.budget_bytes) return text + "No budget was given; see --budget.\n";
   text += "Budget " + format_bytes(plan.budget_bytes) + ": ";
   if (plan.fits) {

@@ -35,13 +35,16 @@ void flush_output() {
   }
 }
 
-void print_note(const std::string& line) {
-  std::string safe = line;
+std::string make_harmless(std::string_view text) {
+  std::string safe(text);
   for (char& c : safe) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    if (is_control && c != '\n' && c != '\t') c = '?';
   }
-  std::fprintf(stderr, "%s\n", safe.c_str());
+  return safe;
 }
+
+void print_note(const std::string& line) { std::fprintf(stderr, "%s\n", make_harmless(line).c_str()); }
 
 void print_failure(const std::string& sentence) {
   print_note("ocellus: " + sentence + (sentence.ends_with('.') ? "" : "."));

@@ -19,7 +19,10 @@ bool print(std::string_view text);
 // Throws a Failure if anything written so far did not arrive.
 void flush_output();
 
-// A line on stderr; control characters become '?', so that a hostile file name or model cannot move the cursor.
+// Control characters but newline and tab become '?', so that a hostile file name or model cannot move the cursor.
+std::string make_harmless(std::string_view text);
+
+// A line on stderr, made harmless.
 void print_note(const std::string& line);
 
 // "ocellus: sentence." on stderr.

@@ -15,7 +15,11 @@ namespace ocellus {
 /// Work        split over (session, key/value head, piece of at most kAttendSplitSlots slots); the pieces are combined
 ///             in a fixed order, so the same inputs give the same bits whatever the number of threads
 /// Scratch     attend_one_scratch_bytes(...)
-/// Divisible   E by 8, E <= 256; H by G; H / G <= 32
+/// Divisible   E by 8, E <= 256; H by G
+/// Aliasing    out may not overlap query
+/// Errors      kInternal in the queue if scratch is too small, or if a run's position shift is not 0: shifts have to
+///             wait for linked segments
+/// A session without live slots gets zeros.
 struct AttendOneArgs {
   DeviceView<const float> query;
   int32_t query_heads = 0;
@@ -30,7 +34,8 @@ struct AttendOneArgs {
 
 inline constexpr int64_t kAttendSplitSlots = 256;
 
-/// For at most `sessions` sessions of at most `runs` runs and `slots` live slots each.
+/// For at most `sessions` sessions of at most `slots` live slots in `runs` runs each. (Pieces go across runs, so the
+/// CPU does not need the number of runs.)
 int64_t attend_one_scratch_bytes(int64_t sessions, int64_t runs, int64_t slots, int32_t query_heads, int32_t head_dim);
 
 void attend_one(const AttendOneArgs& args, Queue& queue);

@@ -14,11 +14,12 @@ namespace ocellus {
 ///
 /// Shapes      query [T, H * E] f32 (rows may be strided); chunk rows in KvLayerRows; out [T, H * E]
 /// Types       keys and values f16, read as f32; scores, softmax (running maximum) and sums in f32
-/// Divisible   E by 8; H by G
+/// Divisible   E by 8; H by G; H / G <= 64
 /// Aliasing    out may not overlap query
 /// Scratch     attend_rows_scratch_bytes(E, threads); never a T x T matrix
 /// Determinism the same bits whatever the number of threads
-/// Position shifts of runs must be 0 (checked: kInternal) until linked segments exist.
+/// Errors      kInternal in the queue if scratch is too small, or if a run's position shift is not 0: shifts have to
+///             wait for linked segments
 struct AttendRowsArgs {
   DeviceView<const float> query;
   int32_t query_heads = 0;

@@ -114,10 +114,10 @@ class QueryBlock {
         s_(scratch),
         dim_(args.rows.head_dim),
         group_(plan.group),
-        columns_(plan.columns),
         kv_head_(kv_head),
         first_row_(first_row),
-        rows_(std::min(plan.rows, args.query.rows - first_row)) {}
+        rows_(std::min(plan.rows, args.query.rows - first_row)),
+        columns_(attend_padded(rows_ * group_)) {}
 
   void attend() {
     start();
@@ -208,7 +208,7 @@ class QueryBlock {
 
   const AttendRowsArgs& args_;
   const AttendRowsScratch s_;
-  const int64_t dim_, group_, columns_, kv_head_, first_row_, rows_;
+  const int64_t dim_, group_, kv_head_, first_row_, rows_, columns_;
 };
 
 void attend_query_block(const AttendRowsArgs& args, const AttendRowsPlan& plan, int64_t kv_head, int64_t block,

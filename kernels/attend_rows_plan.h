@@ -22,10 +22,9 @@ constexpr int64_t attend_padded(int64_t count) {
 
 /// One task per (key/value head, query block): all query heads of the group, `rows` query rows.
 struct AttendRowsPlan {
-  int64_t group = 1;    // query heads per key/value head
-  int64_t rows = 1;     // query rows of a block
-  int64_t columns = 0;  // rows * group, padded
-  int64_t blocks = 0;   // query blocks per key/value head
+  int64_t group = 1;   // query heads per key/value head
+  int64_t rows = 1;    // query rows of a block; the last block may have fewer
+  int64_t blocks = 0;  // query blocks per key/value head
 };
 
 /// Wide blocks reuse expanded keys most; with few rows, blocks are narrowed until every thread has work. The results
@@ -35,7 +34,6 @@ inline AttendRowsPlan plan_attend_rows(int64_t query_rows, int64_t query_heads, 
   plan.group = query_heads / kv_heads;
   for (int64_t columns = kAttendColumns; columns >= kAttendPadding; columns /= 2) {
     plan.rows = std::max<int64_t>(1, columns / plan.group);
-    plan.columns = attend_padded(plan.rows * plan.group);
     plan.blocks = (query_rows + plan.rows - 1) / plan.rows;
     if (threads == 1 || plan.blocks * kv_heads >= 2 * threads) break;
   }

@@ -36,7 +36,8 @@ inline HWY_ATTR void round_group(const float* x, int64_t g, int64_t t, const Inp
   for (int half = 0; half < 2; ++half) {
     auto sum = hn::Zero(di);
     for (int i = 16 * half; i < 16 * half + 16; i += lanes) {
-      const auto code = hn::NearestInt(hn::Mul(hn::LoadU(d, x + i), inverse));
+      const auto rounded = hn::NearestInt(hn::Mul(hn::LoadU(d, x + i), inverse));
+      const auto code = hn::Max(hn::Min(rounded, hn::Set(di, 127)), hn::Set(di, -127));  // infinite input
       hn::StoreU(hn::DemoteTo(d8, code), d8, out.codes(t) + kInputGroup * g + i);
       sum = hn::Add(sum, code);
     }
@@ -110,7 +111,7 @@ HWY_ATTR void multiply_rows(const WeightRows& rows, const InputCodes& input, int
     }
 }
 
-// Four weight rows against all or some input rows: calls finish(t, sums of the four rows) for each input row.
+// Four weight rows against all input rows: calls finish(t, sums of the four rows) for each input row.
 template <class Finish>
 HWY_ATTR void multiply_rows_by_inputs(const WeightRows& rows, const InputCodes& input, int64_t input_rows,
                                       const Finish& finish) {

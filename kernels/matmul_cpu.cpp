@@ -1,12 +1,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/highway_targets.h"
 #include "kernels/matmul.h"
 #include "kernels/matmul_codes.h"
 #include "quant/block_codes.h"
 
-#define HWY_WANT_AVX3_DL  // this target tells that the CPU has AVX-512 VNNI
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)  // arrays of vectors need fixed sizes
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/matmul_cpu.cpp"
 #include <hwy/cache_control.h>

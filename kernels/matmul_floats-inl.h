@@ -47,31 +47,25 @@ struct ReadBF16 {
   }
 };
 
-// Four weight rows against one input row; sums [4].
+// Four weight rows against one input row; sums [4]. One row after the other: the CPU's prefetchers like one long
+// stream.
 template <class Reader>
 HWY_ATTR void multiply_float_rows(const uint8_t* const* rows, const float* x, int64_t cols, float* sums) {
   const hn::CappedTag<float, 16> d;
-  constexpr int64_t kLanes = hn::MaxLanes(d);
-  hn::Vec<decltype(d)> even[4], odd[4];
-#pragma GCC unroll 8
-  for (int r = 0; r < 4; ++r) even[r] = odd[r] = hn::Zero(d);
-  const int64_t ahead = 4 * (rows[1] - rows[0]);
-  int64_t i = 0;
-  for (; i + 2 * kLanes <= cols; i += 2 * kLanes) {
-    const auto x_even = hn::LoadU(d, x + i), x_odd = hn::LoadU(d, x + i + kLanes);
-#pragma GCC unroll 8
-    for (int r = 0; r < 4; ++r) {
-      hwy::Prefetch(rows[r] + ahead + Reader::kBytes * i);
-      even[r] = hn::MulAdd(Reader::read(d, rows[r], i), x_even, even[r]);
-      odd[r] = hn::MulAdd(Reader::read(d, rows[r], i + kLanes), x_odd, odd[r]);
-    }
-  }
-#pragma GCC unroll 8
+  constexpr int64_t kLanes = hn::MaxLanes(d), kStep = 4 * kLanes;
   for (int r = 0; r < 4; ++r) {
-    sums[r] = hn::GetLane(hn::SumOfLanes(d, hn::Add(even[r], odd[r])));
+    hn::Vec<decltype(d)> total[4];
+    for (auto& value : total) value = hn::Zero(d);
+    int64_t i = 0;
+    for (; i + kStep <= cols; i += kStep)
+#pragma GCC unroll 4
+      for (int v = 0; v < 4; ++v)
+        total[v] = hn::MulAdd(Reader::read(d, rows[r], i + v * kLanes), hn::LoadU(d, x + i + v * kLanes), total[v]);
+    const auto sum = hn::Add(hn::Add(total[0], total[1]), hn::Add(total[2], total[3]));
+    sums[r] = hn::GetLane(hn::SumOfLanes(d, sum));
     if (i == cols) continue;
-    float tail[2 * kLanes];
-    decode_row(Reader::kFormat, rows[r] + row_bytes(Reader::kFormat, i), cols - i, tail);
+    float tail[kStep];
+    decode_row(Reader::kFormat, rows[r] + Reader::kBytes * i, cols - i, tail);
     for (int64_t k = i; k < cols; ++k) sums[r] += tail[k - i] * x[k];
   }
 }
@@ -111,6 +105,7 @@ template <class Reader>
 HWY_ATTR void fill_float_panel(const uint8_t* const* rows, int64_t cols, float* panel) {
   const hn::CappedTag<float, 16> d;
   constexpr int64_t kPiece = 64;
+  const int64_t ahead = 4 * row_bytes(Reader::kFormat, cols);  // four rows at a time: fetch the next four
   HWY_ALIGN float decoded[4][kPiece] = {};
   const uint8_t* decoded_rows[4];
   for (int i = 0; i < 4; ++i) decoded_rows[i] = reinterpret_cast<const uint8_t*>(decoded[i]);
@@ -122,8 +117,10 @@ HWY_ATTR void fill_float_panel(const uint8_t* const* rows, int64_t cols, float* 
           decode_row(Reader::kFormat, rows[r + i] + row_bytes(Reader::kFormat, begin), count, decoded[i]);
           continue;
         }
-        for (int64_t k = 0; k < kPiece; k += static_cast<int64_t>(hn::Lanes(d)))
+        for (int64_t k = 0; k < kPiece; k += static_cast<int64_t>(hn::Lanes(d))) {
+          hwy::Prefetch(rows[r + i] + ahead + Reader::kBytes * (begin + k));
           hn::StoreU(Reader::read(d, rows[r + i], begin + k), d, decoded[i] + k);
+        }
       }
       auto* out = reinterpret_cast<uint32_t*>(panel + kPanelRows * begin + r);
       interleave_rows(decoded_rows, round_up(count, 4), 0, out);
@@ -159,7 +156,8 @@ HWY_ATTR void multiply_float_panel(const float* panel, const float* x, int64_t s
 }
 
 // As many input rows as the registers of the target hold sums for.
-constexpr int kFloatTile = hn::MaxLanes(hn::CappedTag<float, 16>()) >= 16 ? 8 : (HWY_TARGET == HWY_NEON ? 4 : 2);
+constexpr int kFloatLanes = hn::MaxLanes(hn::CappedTag<float, 16>());
+constexpr int kFloatTile = kFloatLanes >= 16 ? 8 : (kFloatLanes == 8 || HWY_TARGET == HWY_NEON ? 4 : 2);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace ocellus

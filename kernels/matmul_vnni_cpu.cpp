@@ -6,15 +6,22 @@
 
 #if defined(__x86_64__)
 
+#include <immintrin.h>
+
+#include <algorithm>
+
+// Only what follows is compiled for AVX-512: inline functions of the headers above may be shared with other files.
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma"))), \
+                             apply_to = function)
+#else
 #pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")
 #pragma GCC diagnostic push
 // GCC 12 takes the "undefined" operands inside the intrinsics for our uninitialised variables (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")
-#include <immintrin.h>
-
-#include <algorithm>
+#endif
 
 namespace ocellus {
 namespace {
@@ -85,7 +92,9 @@ void multiply_rows(const WeightRows& rows, const InputCodes& input, int64_t t, f
   _mm_storeu_ps(sums, reduce_four(total));
 }
 
-template <int kGroup, int kTokens>
+// Both the sums in int32 of the current group and the float sums of all input rows stay in registers; a weight vector
+// is loaded once for all of them, and four codes of an input row are broadcast from memory.
+template <int kGroup, int kInputs>
 void multiply_panel(const WeightPanel& panel, const InputCodes& input, int64_t first, float* sums) {
   constexpr int kQuads = kGroup / 4;
   const int64_t stride = input.record_bytes();
@@ -93,19 +102,19 @@ void multiply_panel(const WeightPanel& panel, const InputCodes& input, int64_t f
   const auto* offsets = reinterpret_cast<const char*>(kGroup == 32 ? input.offsets(first) : input.half_offsets(first));
   const auto* scales = reinterpret_cast<const char*>(input.scales(first));
   const auto* input_sums = reinterpret_cast<const char*>(input.sums(first));
-  __m512 total[kTokens];
+  __m512 total[kInputs];
 #pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) total[t] = _mm512_setzero_ps();
+  for (int t = 0; t < kInputs; ++t) total[t] = _mm512_setzero_ps();
   for (int64_t g = 0; g < input.cols / kGroup; ++g) {
-    __m512i products[kTokens];
+    __m512i products[kInputs];
 #pragma GCC unroll 8
-    for (int t = 0; t < kTokens; ++t)
+    for (int t = 0; t < kInputs; ++t)
       products[t] = _mm512_set1_epi32(*reinterpret_cast<const int32_t*>(offsets + t * stride + 4 * g));
 #pragma GCC unroll 8
     for (int quad = 0; quad < kQuads; ++quad) {
       const __m512i w = _mm512_load_si512(panel.codes + 64 * (g * kQuads + quad));
 #pragma GCC unroll 8
-      for (int t = 0; t < kTokens; ++t) {
+      for (int t = 0; t < kInputs; ++t) {
         const auto* x = reinterpret_cast<const int32_t*>(codes + t * stride + g * kGroup + 4 * quad);
         products[t] = _mm512_dpbusd_epi32(products[t], w, _mm512_set1_epi32(*x));
       }
@@ -113,7 +122,7 @@ void multiply_panel(const WeightPanel& panel, const InputCodes& input, int64_t f
     const __m512 weight_scales = _mm512_load_ps(panel.scales + 16 * g);
     const int64_t input_group = g * kGroup / kInputGroup;
 #pragma GCC unroll 8
-    for (int t = 0; t < kTokens; ++t) {
+    for (int t = 0; t < kInputs; ++t) {
       const __m512 scale = _mm512_mul_ps(
           weight_scales, _mm512_set1_ps(*reinterpret_cast<const float*>(scales + t * stride + 4 * input_group)));
       total[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(products[t]), scale, total[t]);
@@ -121,12 +130,12 @@ void multiply_panel(const WeightPanel& panel, const InputCodes& input, int64_t f
     if (panel.minimums == nullptr) continue;
     const __m512 minimums = _mm512_load_ps(panel.minimums + 16 * g);
 #pragma GCC unroll 8
-    for (int t = 0; t < kTokens; ++t)
+    for (int t = 0; t < kInputs; ++t)
       total[t] = _mm512_fnmadd_ps(
           minimums, _mm512_set1_ps(*reinterpret_cast<const float*>(input_sums + t * stride + 4 * g)), total[t]);
   }
 #pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) _mm512_storeu_ps(sums + 16 * t, total[t]);
+  for (int t = 0; t < kInputs; ++t) _mm512_storeu_ps(sums + 16 * t, total[t]);
 }
 
 template <int kGroup>
@@ -156,6 +165,10 @@ void multiply_panel_vnni(const WeightPanel& panel, const InputCodes& input, int6
 
 }  // namespace ocellus
 
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
 #pragma GCC diagnostic pop
 #pragma GCC pop_options
+#endif
 #endif

@@ -11,10 +11,10 @@ enum class RopePairing : uint8_t { kAdjacent, kHalves };
 /// Rotary position facts of a model. angle(p, i) = p * position_scale * base^(-2i / rotated) / factors[i].
 struct RopeParams {
   RopePairing pairing = RopePairing::kAdjacent;
-  int32_t rotated = 0;              // channels of a head that are rotated, even, <= E
+  int32_t rotated = 0;  // channels of a head that are rotated, even, <= E
   float base = 10000.0f;
-  float position_scale = 1.0f;      // 1 / factor for linear scaling
-  const float* factors = nullptr;   // [rotated / 2] or null (rope_freqs of Llama 3)
+  float position_scale = 1.0f;     // 1 / factor for linear scaling
+  const float* factors = nullptr;  // [rotated / 2] or null (rope_freqs of Llama 3)
 };
 
 /// out[t] = cos and sin of every pair's angle, computed in f64 and rounded once:

@@ -13,12 +13,13 @@ namespace ocellus {
 struct KvLayerRows {
   Half* keys = nullptr;
   Half* values = nullptr;
-  int32_t heads = 0;      // G
-  int32_t head_dim = 0;   // E
-  int64_t capacity = 0;   // rows
+  int32_t heads = 0;     // G
+  int32_t head_dim = 0;  // E
+  int64_t capacity = 0;  // rows
 };
 
-/// Rounds rows to f16 and lays them out by head: out.keys[g][first + t] = k[t][g*E ..], the same for values.
+/// Rounds rows to f16 (to nearest even; magnitudes above 65504, the largest f16, become that) and lays them out by
+/// head: out.keys[g][first + t] = k[t][g*E ..], the same for values.
 ///
 /// Shapes    keys, values [T, G * E] f32 (rows may be strided), already rotated; first + T <= out.capacity
 struct RoundKvArgs {
@@ -42,7 +43,7 @@ struct StoreKvArgs {
 };
 void store_kv(const StoreKvArgs& args, Queue& queue);
 
-/// Decode: session b's new key and value (row b) are rounded to f16 into slot slots[b] of runs[b].
+/// Decode: session b's new key and value (row b) are rounded to f16, as above, into slot slots[b] of runs[b].
 ///
 /// Shapes    keys, values [B, G * E] f32 (rows may be strided), already rotated; runs, slots [B]
 struct AppendKvArgs {

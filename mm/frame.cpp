@@ -99,8 +99,9 @@ Status check_frame(const Frame& frame) {
       return OCELLUS_FAIL(Code::kBadArgument, "plane %d of the %s frame is null", plane, name);
     }
     if (frame.stride_bytes[plane] < needed || frame.stride_bytes[plane] > int64_t{1} << 31) {
-      return OCELLUS_FAIL(Code::kBadArgument, "plane %d of the %s frame has a stride of %lld bytes, but its rows take %lld",
-                          plane, name, static_cast<long long>(frame.stride_bytes[plane]), static_cast<long long>(needed));
+      return OCELLUS_FAIL(Code::kBadArgument,
+                          "plane %d of the %s frame has a stride of %lld bytes, but its rows take %lld", plane, name,
+                          static_cast<long long>(frame.stride_bytes[plane]), static_cast<long long>(needed));
     }
   }
   return {};

@@ -19,30 +19,18 @@ struct Signature {
 };
 
 constexpr Signature kRefused[] = {
-    {"GIF", 0, 4, "GIF8"},
-    {"BMP", 0, 2, "BM"},
-    {"WebP", 8, 4, "WEBP"},
-    {"HEIC", 4, 8, "ftypheic"},
-    {"HEIC", 4, 8, "ftypheix"},
-    {"HEIF", 4, 8, "ftypmif1"},
-    {"AVIF", 4, 8, "ftypavif"},
-    {"MP4 or another ISO media", 4, 4, "ftyp"},
-    {"TIFF", 0, 4, "II*\0"},
-    {"TIFF", 0, 4, "MM\0*"},
-    {"PDF", 0, 5, "%PDF-"},
-    {"JPEG XL", 0, 2, "\xFF\x0A"},
-    {"JPEG XL", 4, 4, "JXL "},
-    {"JPEG 2000", 4, 4, "jP  "},
-    {"Photoshop", 0, 4, "8BPS"},
-    {"OpenEXR", 0, 4, "\x76\x2F\x31\x01"},
-    {"Radiance HDR", 0, 2, "#?"},
-    {"ICO", 0, 4, "\0\0\1\0"},
-    {"GGUF model", 0, 4, "GGUF"},
-    {"AVI", 8, 4, "AVI "},
-    {"zip archive", 0, 4, "PK\3\4"},
-    {"SVG or XML", 0, 4, "<svg"},
-    {"SVG or XML", 0, 5, "<?xml"},
-    {"netpbm", 0, 2, "P5"},
+    {"GIF", 0, 4, "GIF8"},           {"BMP", 0, 2, "BM"},
+    {"WebP", 8, 4, "WEBP"},          {"HEIC", 4, 8, "ftypheic"},
+    {"HEIC", 4, 8, "ftypheix"},      {"HEIF", 4, 8, "ftypmif1"},
+    {"AVIF", 4, 8, "ftypavif"},      {"MP4 or another ISO media", 4, 4, "ftyp"},
+    {"TIFF", 0, 4, "II*\0"},         {"TIFF", 0, 4, "MM\0*"},
+    {"PDF", 0, 5, "%PDF-"},          {"JPEG XL", 0, 2, "\xFF\x0A"},
+    {"JPEG XL", 4, 4, "JXL "},       {"JPEG 2000", 4, 4, "jP  "},
+    {"Photoshop", 0, 4, "8BPS"},     {"OpenEXR", 0, 4, "\x76\x2F\x31\x01"},
+    {"Radiance HDR", 0, 2, "#?"},    {"ICO", 0, 4, "\0\0\1\0"},
+    {"GGUF model", 0, 4, "GGUF"},    {"AVI", 8, 4, "AVI "},
+    {"zip archive", 0, 4, "PK\3\4"}, {"SVG or XML", 0, 4, "<svg"},
+    {"SVG or XML", 0, 5, "<?xml"},   {"netpbm", 0, 2, "P5"},
     {"netpbm", 0, 2, "P6"},
 };
 
@@ -83,14 +71,24 @@ Status probe(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits
   ImageFacts& facts = out->facts;
   if (size_bytes >= 8 && std::memcmp(bytes, kPngSignature, sizeof(kPngSignature)) == 0) {
     OCELLUS_TRY(read_png_header(bytes, size_bytes, limits, &out->png));
-    facts = {ImageFormat::kPng, out->png.width, out->png.height, png_channels(out->png.color), out->png.bit_depth,
-             out->png.interlaced, png_scratch_bytes(out->png)};
+    facts = {ImageFormat::kPng,
+             out->png.width,
+             out->png.height,
+             png_channels(out->png.color),
+             out->png.bit_depth,
+             out->png.interlaced,
+             png_scratch_bytes(out->png)};
     return {};
   }
   if (size_bytes >= 3 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF) {
     OCELLUS_TRY(read_jpeg_header(bytes, size_bytes, limits, &out->jpeg));
-    facts = {ImageFormat::kJpeg, out->jpeg.width, out->jpeg.height, out->jpeg.component_count, 8,
-             out->jpeg.progressive, jpeg_scratch_bytes(out->jpeg)};
+    facts = {ImageFormat::kJpeg,
+             out->jpeg.width,
+             out->jpeg.height,
+             out->jpeg.component_count,
+             8,
+             out->jpeg.progressive,
+             jpeg_scratch_bytes(out->jpeg)};
     return {};
   }
   return refuse_format(bytes, size_bytes);
@@ -102,10 +100,12 @@ Status decode_jpeg(const uint8_t* bytes, int64_t size_bytes, const ImageFacts& f
   const char* reason = "";
   const uint8_t* pixels = decode_jpeg_rgb(bytes, size_bytes, allocator, &width, &height, &reason);
   if (pixels == nullptr && allocator.refused_bytes() != 0) {
-    return OCELLUS_FAIL(Code::kFull, "decoding the %d x %d JPEG ran out of its %lld bytes of scratch: plan for more pixels",
+    return OCELLUS_FAIL(Code::kFull,
+                        "decoding the %d x %d JPEG ran out of its %lld bytes of scratch: plan for more pixels",
                         facts.width, facts.height, static_cast<long long>(scratch.bytes));
   }
-  if (pixels == nullptr) return OCELLUS_FAIL(Code::kBadImage, "the JPEG cannot be decoded (%s): it is damaged or truncated", reason);
+  if (pixels == nullptr)
+    return OCELLUS_FAIL(Code::kBadImage, "the JPEG cannot be decoded (%s): it is damaged or truncated", reason);
   if (width != facts.width || height != facts.height) {
     return OCELLUS_FAIL(Code::kInternal, "the JPEG decoder returned %d x %d pixels instead of %d x %d", width, height,
                         facts.width, facts.height);
@@ -144,23 +144,26 @@ int64_t decode_scratch_bytes(const ImageLimits& limits) {
     planes = std::max(planes, (padded * layout.bytes_per_2_pixels + 1) / 2);
   }
   const int64_t lines = 4 * (int64_t{limits.max_side} + 33);
-  const int64_t jpeg = jpeg_state_bytes() + planes + lines + 3 * limits.max_pixels + 16 * BlockAllocator::block_bytes(1);
+  const int64_t jpeg =
+      jpeg_state_bytes() + planes + lines + 3 * limits.max_pixels + 16 * BlockAllocator::block_bytes(1);
   const int64_t filtered = 4 * limits.max_pixels + 2 * sides + 16;
   const int64_t png = 2 * filtered + filtered / 8 + 4096;
   return aligned_bytes(std::max(jpeg, png));
 }
 
-Status decode_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Extent scratch, RgbImage* out) {
+Status decode_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Extent scratch,
+                    RgbImage* out) {
   Probe found;
   OCELLUS_TRY(probe(bytes, size_bytes, limits, &found));
   const ImageFacts& facts = found.facts;
   const char* name = facts.format == ImageFormat::kPng ? "PNG" : "JPEG";
   if (scratch.data == nullptr || scratch.bytes < facts.scratch_bytes) {
-    return OCELLUS_FAIL(Code::kFull,
-                        "decoding the %d x %d %s with %d channels of %d bits takes %lld bytes of scratch, but %lld were "
-                        "planned: plan for more pixels or save the picture as 8-bit PNG or baseline JPEG",
-                        facts.width, facts.height, name, facts.channels, facts.bit_depth,
-                        static_cast<long long>(facts.scratch_bytes), static_cast<long long>(scratch.bytes));
+    return OCELLUS_FAIL(
+        Code::kFull,
+        "decoding the %d x %d %s with %d channels of %d bits takes %lld bytes of scratch, but %lld were "
+        "planned: plan for more pixels or save the picture as 8-bit PNG or baseline JPEG",
+        facts.width, facts.height, name, facts.channels, facts.bit_depth, static_cast<long long>(facts.scratch_bytes),
+        static_cast<long long>(scratch.bytes));
   }
   if (facts.format == ImageFormat::kPng) return decode_png(bytes, size_bytes, found.png, scratch, out);
   return decode_jpeg(bytes, size_bytes, facts, scratch, out);

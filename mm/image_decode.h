@@ -7,8 +7,8 @@
 // Accepted  JPEG: baseline, extended and progressive Huffman, 8 bits, grey, YCbCr or RGB, and CMYK/YCCK with an Adobe
 //           marker. PNG: every colour type and depth, interlaced or not; animated PNG gives its default image.
 // Colours   alpha and transparent colours are composited on white, as Hugging Face's processors do (llama.cpp drops
-//           alpha); 16 bits are cut to the upper 8. Gamma, colour profiles and EXIF orientation are ignored, as llama.cpp
-//           does. PNG checksums are not verified.
+//           alpha); 16 bits are cut to the upper 8. Gamma, colour profiles and EXIF orientation are ignored, as
+//           llama.cpp does. PNG checksums are not verified.
 // Refused   GIF, BMP, WebP, HEIC, AVIF, TIFF, PDF and others by name; lossless, arithmetic-coded, hierarchical and
 //           12-bit JPEG; JPEG without its own Huffman tables; everything truncated.
 #pragma once
@@ -28,10 +28,10 @@ struct ImageFacts {
   ImageFormat format = ImageFormat::kJpeg;
   int32_t width = 0;
   int32_t height = 0;
-  int32_t channels = 0;        // in the file: 1 grey or palette, 2 grey + alpha, 3, 4 (RGBA or CMYK)
-  int32_t bit_depth = 0;       // 1, 2, 4, 8, 16
-  bool progressive = false;    // progressive JPEG or interlaced PNG
-  int64_t scratch_bytes = 0;   // what decoding this very picture takes
+  int32_t channels = 0;       // in the file: 1 grey or palette, 2 grey + alpha, 3, 4 (RGBA or CMYK)
+  int32_t bit_depth = 0;      // 1, 2, 4, 8, 16
+  bool progressive = false;   // progressive JPEG or interlaced PNG
+  int64_t scratch_bytes = 0;  // what decoding this very picture takes
 };
 
 /// Reads the header and walks the file's segments or chunks. kBadImage for anything damaged or outside `limits`,
@@ -40,13 +40,14 @@ Status probe_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& 
 
 /// Scratch with which every 8-bit picture inside `limits` decodes: JPEG with up to three channels (4:4:4 progressive is
 /// the worst case: 9 bytes a pixel of planes and coefficients, 3 of output), baseline CMYK, PNG of up to 8 bits.
-/// 16-bit PNG takes 11 bytes a pixel and up to 16 if it is noise; with progressive CMYK (15) it is the only kind that may
-/// be refused for lack of scratch. About 12 bytes a pixel plus 64 kB.
+/// 16-bit PNG takes 11 bytes a pixel and up to 16 if it is noise; with progressive CMYK (15) it is the only kind that
+/// may be refused for lack of scratch. In all 12 bytes a pixel, 63 for every
+/// pixel of the largest possible width + height (padding to coded blocks), and about 50 kB.
 int64_t decode_scratch_bytes(const ImageLimits& limits);
 
-/// Decodes into `scratch`. On success out->pixels == scratch.data (rows tightly packed, 3 * width bytes), and everything
-/// in the scratch after the picture may be used again: see scratch_after. Fails like probe_image, and with kFull if
-/// the scratch is too small for this picture. scratch.data is aligned to at least 16 bytes.
+/// Decodes into `scratch`. On success out->pixels == scratch.data (rows tightly packed, 3 * width bytes), and
+/// everything in the scratch after the picture may be used again: see scratch_after. Fails like probe_image, and with
+/// kFull if the scratch is too small for this picture. scratch.data is aligned to at least 16 bytes.
 Status decode_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Extent scratch, RgbImage* out);
 
 /// The part of `scratch` after a picture that lies at its front; all of it if the picture lies elsewhere.

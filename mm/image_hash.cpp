@@ -29,8 +29,8 @@ ImageHash hash_image(const RgbImage& image, const PreprocessConfig& config) {
   XXH3_state_t state;
   XXH3_INITSTATE(&state);
   XXH3_128bits_reset(&state);
-  for (const int32_t field : {config.image_size, config.longest_edge, static_cast<int32_t>(config.flavour), image.width,
-                              image.height}) {
+  for (const int32_t field :
+       {config.image_size, config.longest_edge, static_cast<int32_t>(config.flavour), image.width, image.height}) {
     hash_number(&state, static_cast<uint32_t>(field));
   }
   for (const float value : config.mean) hash_number(&state, value);

@@ -7,8 +7,22 @@ namespace ocellus {
 namespace {
 
 enum Marker : int {
-  kSof0 = 0xC0, kSof1 = 0xC1, kSof2 = 0xC2, kDht = 0xC4, kDac = 0xCC, kRst0 = 0xD0, kRst7 = 0xD7, kSoi = 0xD8,
-  kEoi = 0xD9, kSos = 0xDA, kDqt = 0xDB, kDnl = 0xDC, kDri = 0xDD, kApp0 = 0xE0, kApp14 = 0xEE, kApp15 = 0xEF,
+  kSof0 = 0xC0,
+  kSof1 = 0xC1,
+  kSof2 = 0xC2,
+  kDht = 0xC4,
+  kDac = 0xCC,
+  kRst0 = 0xD0,
+  kRst7 = 0xD7,
+  kSoi = 0xD8,
+  kEoi = 0xD9,
+  kSos = 0xDA,
+  kDqt = 0xDB,
+  kDnl = 0xDC,
+  kDri = 0xDD,
+  kApp0 = 0xE0,
+  kApp14 = 0xEE,
+  kApp15 = 0xEF,
   kCom = 0xFE,
 };
 
@@ -53,7 +67,8 @@ class JpegWalker {
     if (marker >= 0xC9 && marker <= 0xCF) {
       return OCELLUS_FAIL(Code::kUnsupported, "the JPEG is arithmetic-coded: save it with Huffman coding");
     }
-    if (marker == 0xC3) return OCELLUS_FAIL(Code::kUnsupported, "the JPEG is lossless: save it as baseline JPEG or PNG");
+    if (marker == 0xC3)
+      return OCELLUS_FAIL(Code::kUnsupported, "the JPEG is lossless: save it as baseline JPEG or PNG");
     if ((marker >= 0xC5 && marker <= 0xC8) || marker == 0xDE || marker == 0xDF) {
       return OCELLUS_FAIL(Code::kUnsupported, "the JPEG is hierarchical: save it as baseline JPEG");
     }
@@ -66,7 +81,8 @@ class JpegWalker {
   Status open_segment() {
     if (end_ - cursor_ < 2) return truncated();
     const int64_t length = cursor_[0] << 8 | cursor_[1];
-    if (length < 2) return OCELLUS_FAIL(Code::kBadImage, "a JPEG segment has length %d: it is damaged", static_cast<int>(length));
+    if (length < 2)
+      return OCELLUS_FAIL(Code::kBadImage, "a JPEG segment has length %d: it is damaged", static_cast<int>(length));
     if (end_ - cursor_ < length) return truncated();
     segment_ = cursor_ + 2;
     segment_bytes_ = length - 2;
@@ -87,7 +103,8 @@ class JpegWalker {
   }
 
   Status read_frame(bool progressive) {
-    if (facts_.component_count != 0) return OCELLUS_FAIL(Code::kBadImage, "the JPEG has two frame headers: it is damaged");
+    if (facts_.component_count != 0)
+      return OCELLUS_FAIL(Code::kBadImage, "the JPEG has two frame headers: it is damaged");
     if (segment_bytes_ < 6 || segment_bytes_ != 6 + 3 * segment_[5]) {
       return OCELLUS_FAIL(Code::kBadImage, "the JPEG's frame header has a wrong length: it is damaged");
     }
@@ -115,10 +132,13 @@ class JpegWalker {
     for (int i = 0; i < count; ++i) {
       const int h = facts_.horizontal[i], v = facts_.vertical[i];
       if (h < 1 || h > 4 || v < 1 || v > 4 || quantisation_[i] > 3) {
-        return OCELLUS_FAIL(Code::kBadImage, "the JPEG's component %d has sampling %d x %d and quantisation table %d: it is damaged", i, h, v, quantisation_[i]);
+        return OCELLUS_FAIL(Code::kBadImage,
+                            "the JPEG's component %d has sampling %d x %d and quantisation table %d: it is damaged", i,
+                            h, v, quantisation_[i]);
       }
       if (widest % h != 0 || tallest % v != 0) {
-        return OCELLUS_FAIL(Code::kUnsupported, "the JPEG's component %d is subsampled by a fraction: save it as 4:4:4 or 4:2:0", i);
+        return OCELLUS_FAIL(Code::kUnsupported,
+                            "the JPEG's component %d is subsampled by a fraction: save it as 4:4:4 or 4:2:0", i);
       }
     }
     facts_.component_count = count;
@@ -131,14 +151,19 @@ class JpegWalker {
     while (at < end) {
       if (end - at < 17) return OCELLUS_FAIL(Code::kBadImage, "the JPEG has a Huffman table that is cut short");
       const int kind = at[0] >> 4, slot = at[0] & 15;
-      if (kind > 1 || slot > 3) return OCELLUS_FAIL(Code::kBadImage, "the JPEG defines Huffman table %d of kind %d: it is damaged", slot, kind);
+      if (kind > 1 || slot > 3)
+        return OCELLUS_FAIL(Code::kBadImage, "the JPEG defines Huffman table %d of kind %d: it is damaged", slot, kind);
       int symbols = 0, codes = 0;
       for (int bits = 1; bits <= 16; ++bits) {
         symbols += at[bits];
         codes = 2 * codes + at[bits];
-        if (codes > 1 << bits) return OCELLUS_FAIL(Code::kBadImage, "a Huffman table of the JPEG has more codes of %d bits than exist", bits);
+        if (codes > 1 << bits)
+          return OCELLUS_FAIL(Code::kBadImage, "a Huffman table of the JPEG has more codes of %d bits than exist",
+                              bits);
       }
-      if (symbols > 256) return OCELLUS_FAIL(Code::kBadImage, "a Huffman table of the JPEG has %d symbols: at most 256 are possible", symbols);
+      if (symbols > 256)
+        return OCELLUS_FAIL(Code::kBadImage, "a Huffman table of the JPEG has %d symbols: at most 256 are possible",
+                            symbols);
       at += 17 + symbols;
       (kind == 0 ? dc_tables_ : ac_tables_) |= 1 << slot;
     }
@@ -152,7 +177,8 @@ class JpegWalker {
     while (at < end) {
       const int wide = at[0] >> 4, slot = at[0] & 15;
       const int64_t bytes = wide != 0 ? 129 : 65;
-      if (wide > 1 || slot > 3 || end - at < bytes) return OCELLUS_FAIL(Code::kBadImage, "the JPEG has a damaged quantisation table");
+      if (wide > 1 || slot > 3 || end - at < bytes)
+        return OCELLUS_FAIL(Code::kBadImage, "the JPEG has a damaged quantisation table");
       at += bytes;
       quantisation_tables_ |= 1 << slot;
     }
@@ -165,7 +191,8 @@ class JpegWalker {
   }
 
   Status read_scan() {
-    if (facts_.component_count == 0) return OCELLUS_FAIL(Code::kBadImage, "the JPEG has a scan before its frame header: it is damaged");
+    if (facts_.component_count == 0)
+      return OCELLUS_FAIL(Code::kBadImage, "the JPEG has a scan before its frame header: it is damaged");
     const int count = segment_bytes_ < 1 ? 0 : segment_[0];
     if (count < 1 || count > facts_.component_count || segment_bytes_ != 4 + 2 * count) {
       return OCELLUS_FAIL(Code::kBadImage, "the JPEG has a scan of %d components: it is damaged", count);
@@ -180,7 +207,9 @@ class JpegWalker {
       const int tables = segment_[2 + 2 * i];
       OCELLUS_TRY(open_component(segment_[1 + 2 * i], needs_dc));
       if ((needs_dc && !(dc_tables_ >> (tables >> 4) & 1)) || (needs_ac && !(ac_tables_ >> (tables & 15) & 1))) {
-        return OCELLUS_FAIL(Code::kBadImage, "the JPEG uses a Huffman table it does not define: a bare camera frame needs the standard tables inserted");
+        return OCELLUS_FAIL(
+            Code::kBadImage,
+            "the JPEG uses a Huffman table it does not define: a bare camera frame needs the standard tables inserted");
       }
     }
     return {};
@@ -189,10 +218,15 @@ class JpegWalker {
   Status open_component(int identifier, bool starts) {
     int which = 0;
     while (which < facts_.component_count && identifier_[which] != identifier) ++which;
-    if (which == facts_.component_count) return OCELLUS_FAIL(Code::kBadImage, "the JPEG scans component %d, which its frame header does not list", identifier);
-    if (!(quantisation_tables_ >> quantisation_[which] & 1)) return OCELLUS_FAIL(Code::kBadImage, "the JPEG uses quantisation table %d but does not define it", quantisation_[which]);
+    if (which == facts_.component_count)
+      return OCELLUS_FAIL(Code::kBadImage, "the JPEG scans component %d, which its frame header does not list",
+                          identifier);
+    if (!(quantisation_tables_ >> quantisation_[which] & 1))
+      return OCELLUS_FAIL(Code::kBadImage, "the JPEG uses quantisation table %d but does not define it",
+                          quantisation_[which]);
     if (!starts) return {};
-    if (!facts_.progressive && (coded_ >> which & 1)) return OCELLUS_FAIL(Code::kBadImage, "the JPEG codes component %d twice: it is damaged", which);
+    if (!facts_.progressive && (coded_ >> which & 1))
+      return OCELLUS_FAIL(Code::kBadImage, "the JPEG codes component %d twice: it is damaged", which);
     coded_ |= 1 << which;
     return {};
   }
@@ -216,10 +250,13 @@ class JpegWalker {
   }
 
   Status check_complete() {
-    if (facts_.component_count == 0) return OCELLUS_FAIL(Code::kBadImage, "the JPEG has no frame header: it is damaged");
-    if (coded_ != (1 << facts_.component_count) - 1) return OCELLUS_FAIL(Code::kBadImage, "the JPEG has no scan for one of its components: it is damaged");
+    if (facts_.component_count == 0)
+      return OCELLUS_FAIL(Code::kBadImage, "the JPEG has no frame header: it is damaged");
+    if (coded_ != (1 << facts_.component_count) - 1)
+      return OCELLUS_FAIL(Code::kBadImage, "the JPEG has no scan for one of its components: it is damaged");
     if (facts_.component_count == 4 && facts_.adobe_transform != 0 && facts_.adobe_transform != 2) {
-      return OCELLUS_FAIL(Code::kUnsupported, "the JPEG has four channels but no Adobe marker that says what they mean: save it as RGB");
+      return OCELLUS_FAIL(Code::kUnsupported,
+                          "the JPEG has four channels but no Adobe marker that says what they mean: save it as RGB");
     }
     return {};
   }

@@ -1,7 +1,7 @@
 // Reading a JPEG file's structure before a decoder sees it.
 //
-// The whole chain of segments is walked, across all scans, so that a decoder never meets a Huffman table that is missing,
-// too long or over-subscribed, a component nobody coded, or a file that goes on scanning for ever.
+// The whole chain of segments is walked, across all scans, so that a decoder never meets a Huffman table that is
+// missing, too long or over-subscribed, a component nobody coded, or a file that goes on scanning for ever.
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,8 @@ int paeth(int left, int above, int corner) {
   return from_above <= from_corner ? above : corner;
 }
 
-/// Undoes the filter of one row in place. `above` is the row before it, already done; null for the first of a pass, where
-/// everything above counts as zero. `step` is the distance in bytes to the pixel on the left.
+/// Undoes the filter of one row in place. `above` is the row before it, already done; null for the first of a pass,
+/// where everything above counts as zero. `step` is the distance in bytes to the pixel on the left.
 Status unfilter_row(int filter, uint8_t* row, const uint8_t* above, int64_t bytes, int64_t step) {
   enum Filter { kNone, kLeft, kAbove, kAverage, kPaeth };
   if (filter > kPaeth) {
@@ -92,7 +92,8 @@ void expand_row(const PngFacts& facts, const uint8_t* row, int32_t width, uint8_
 }
 
 /// Inflates all IDAT chunks into `filtered`, joining them at `joined` if there are several.
-Status inflate_rows(const uint8_t* bytes, int64_t size_bytes, const PngFacts& facts, uint8_t* joined, uint8_t* filtered) {
+Status inflate_rows(const uint8_t* bytes, int64_t size_bytes, const PngFacts& facts, uint8_t* joined,
+                    uint8_t* filtered) {
   const uint8_t* stream = facts.first_data;
   if (facts.data_chunks > 1) {
     PngChunks chunks(bytes, size_bytes);
@@ -109,7 +110,8 @@ Status inflate_rows(const uint8_t* bytes, int64_t size_bytes, const PngFacts& fa
   std::memset(filtered, 0, static_cast<size_t>(facts.filtered_bytes));
   const int64_t written = inflate_zlib(stream, facts.data_bytes, filtered, facts.filtered_bytes);
   if (written == facts.filtered_bytes) return {};
-  return OCELLUS_FAIL(Code::kBadImage, "the PNG's pixel data does not inflate to the %d x %d pixels of its header: it is damaged",
+  return OCELLUS_FAIL(Code::kBadImage,
+                      "the PNG's pixel data does not inflate to the %d x %d pixels of its header: it is damaged",
                       facts.width, facts.height);
 }
 

@@ -84,10 +84,12 @@ Status read_chunk(const PngChunk& chunk, int32_t* palette_entries, PngFacts* fac
     facts->data_bytes += chunk.bytes;
     return {};
   }
-  if (chunk.is("PLTE")) return facts->color == PngColor::kPalette ? read_palette(chunk, facts, palette_entries) : Status();
+  if (chunk.is("PLTE"))
+    return facts->color == PngColor::kPalette ? read_palette(chunk, facts, palette_entries) : Status();
   if (chunk.is("tRNS") && facts->data_chunks == 0) return read_transparency(chunk, *palette_entries, facts);
   if (chunk.is_critical()) {
-    return OCELLUS_FAIL(Code::kUnsupported, "the PNG has an unknown critical chunk: it is damaged or uses an extension");
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "the PNG has an unknown critical chunk: it is damaged or uses an extension");
   }
   return {};
 }

@@ -59,7 +59,8 @@ void draw_tile_row(const PreparedViews& views, int32_t size, int32_t left, int32
   const int32_t end = std::min(left + size, plan.inner_left + plan.inner.width);
   std::memset(row, 0, static_cast<size_t>(size) * 3);
   if (inner_y < 0 || inner_y >= plan.inner.height || first >= end) return;
-  stretch_row_bicubic(views.source, plan.inner, inner_y, first - plan.inner_left, end - first, row + 3 * (first - left));
+  stretch_row_bicubic(views.source, plan.inner, inner_y, first - plan.inner_left, end - first,
+                      row + 3 * (first - left));
 }
 
 Status render_llama_cpp(int32_t size, const PreparedViews& views, int32_t view_index, const PlaneWriter& writer) {
@@ -147,7 +148,8 @@ Status prepare_views(const PreprocessConfig& config, const ViewPlan& plan, const
   out->scratch = {scratch.data + grid_bytes, scratch.bytes - grid_bytes};
   ResizeChain chain(source);
   OCELLUS_TRY(chain.begin(plan.step, plan.grid, out->scratch));
-  for (int32_t y = 0; y < plan.grid.height; ++y) std::memcpy(pixels + y * stride, chain.row(y), static_cast<size_t>(stride));
+  for (int32_t y = 0; y < plan.grid.height; ++y)
+    std::memcpy(pixels + y * stride, chain.row(y), static_cast<size_t>(stride));
   out->grid = {pixels, plan.grid.width, plan.grid.height, stride};
   return {};
 }

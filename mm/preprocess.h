@@ -69,7 +69,7 @@ int64_t image_scratch_bytes(const PreprocessConfig& config, const ImageLimits& l
 struct PreparedViews {
   ViewPlan plan;
   RgbImage source;
-  RgbImage grid;  // Hugging Face with tiles: the tiled image, in scratch
+  RgbImage grid;   // Hugging Face with tiles: the tiled image, in scratch
   Extent scratch;  // what is left for render_view
 };
 

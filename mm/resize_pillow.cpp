@@ -90,7 +90,8 @@ Status PillowResize::begin(RowSource& rows, Size source, Size target, Filter fil
   }
   const int64_t needed = scratch_bytes(source, target, filter);
   if (scratch.data == nullptr || scratch.bytes < needed) {
-    return OCELLUS_FAIL(Code::kFull, "resizing %d x %d pixels to %d x %d takes %lld bytes of scratch, but %lld are left",
+    return OCELLUS_FAIL(Code::kFull,
+                        "resizing %d x %d pixels to %d x %d takes %lld bytes of scratch, but %lld are left",
                         source.width, source.height, target.width, target.height, static_cast<long long>(needed),
                         static_cast<long long>(scratch.bytes));
   }

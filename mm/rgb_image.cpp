@@ -25,8 +25,8 @@ Status check_image_size(const ImageLimits& limits, const char* what, int64_t wid
     return OCELLUS_FAIL(Code::kBadImage, "the %s is %lld x %lld pixels: both sides must be at least 1", what, w, h);
   }
   if (width > limits.max_side || height > limits.max_side) {
-    return OCELLUS_FAIL(Code::kBadImage, "the %s is %lld x %lld pixels, but a side may have at most %d: shrink it", what,
-                        w, h, limits.max_side);
+    return OCELLUS_FAIL(Code::kBadImage, "the %s is %lld x %lld pixels, but a side may have at most %d: shrink it",
+                        what, w, h, limits.max_side);
   }
   if (width * height > limits.max_pixels) {
     return OCELLUS_FAIL(Code::kBadImage,

@@ -30,7 +30,8 @@ void plan_llama_cpp(const PreprocessConfig& config, ViewPlan* plan) {
   plan->grid = {plan->tile_cols * config.image_size, plan->tile_rows * config.image_size};
   plan->inner = plan->grid;
   if (plan->grid == plan->source) return;
-  const float scale = std::min(static_cast<float>(plan->grid.width) / width, static_cast<float>(plan->grid.height) / height);
+  const float scale =
+      std::min(static_cast<float>(plan->grid.width) / width, static_cast<float>(plan->grid.height) / height);
   plan->inner.width = std::min(static_cast<int32_t>(std::ceil(width * scale)), plan->grid.width);
   plan->inner.height = std::min(static_cast<int32_t>(std::ceil(height * scale)), plan->grid.height);
   plan->inner_left = (plan->grid.width - plan->inner.width) / 2;
@@ -77,17 +78,26 @@ void plan_hugging_face(const PreprocessConfig& config, ViewPlan* plan) {
 
 Status check_preprocess(const PreprocessConfig& config) {
   if (config.image_size < 1 || config.image_size > 4096) {
-    return OCELLUS_FAIL(Code::kUnsupported, "the projector file asks for views of %d pixels: clip.vision.image_size must be 1..4096", config.image_size);
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "the projector file asks for views of %d pixels: clip.vision.image_size must be 1..4096",
+                        config.image_size);
   }
   if (config.longest_edge < 0 || config.longest_edge > 65535 || tiles_per_side(config) > kMaxTilesPerSide) {
-    return OCELLUS_FAIL(Code::kUnsupported, "the projector file asks for tiled images of %d pixels a side: clip.vision.preproc_image_size must be 0..%d", config.longest_edge, kMaxTilesPerSide * config.image_size);
+    return OCELLUS_FAIL(
+        Code::kUnsupported,
+        "the projector file asks for tiled images of %d pixels a side: clip.vision.preproc_image_size must be 0..%d",
+        config.longest_edge, kMaxTilesPerSide * config.image_size);
   }
   for (int c = 0; c < 3; ++c) {
     if (!std::isfinite(config.mean[c]) || !std::isfinite(config.std[c]) || !(config.std[c] > 0)) {
-      return OCELLUS_FAIL(Code::kUnsupported, "the projector file normalises with mean %g and standard deviation %g: both must be finite, the second positive", static_cast<double>(config.mean[c]), static_cast<double>(config.std[c]));
+      return OCELLUS_FAIL(Code::kUnsupported,
+                          "the projector file normalises with mean %g and standard deviation %g: both must be finite, "
+                          "the second positive",
+                          static_cast<double>(config.mean[c]), static_cast<double>(config.std[c]));
     }
   }
-  if (config.max_views < 0) return OCELLUS_FAIL(Code::kBadArgument, "max_views is %d: it must be 0 or more", config.max_views);
+  if (config.max_views < 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "max_views is %d: it must be 0 or more", config.max_views);
   return {};
 }
 
@@ -113,7 +123,9 @@ Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height,
   }
   plan->view_count = plan->tile_rows * plan->tile_cols + 1;
   if (config.max_views != 0 && plan->view_count > config.max_views) {
-    return OCELLUS_FAIL(Code::kFull, "the %d x %d picture is cut into %d views, but %d were planned: plan for more views or crop it", width, height, plan->view_count, config.max_views);
+    return OCELLUS_FAIL(Code::kFull,
+                        "the %d x %d picture is cut into %d views, but %d were planned: plan for more views or crop it",
+                        width, height, plan->view_count, config.max_views);
   }
   return {};
 }

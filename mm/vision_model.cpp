@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "quant/gguf_names.h"
+
 namespace ocellus {
 namespace {
 
@@ -23,7 +25,7 @@ Status read_projector(const GgufFile& file, VisionConfig* config) {
   OCELLUS_TRY(file.require_string("general.architecture", &architecture));
   if (architecture != "clip")
     return OCELLUS_FAIL(Code::kBadFile, "general.architecture is '%.*s', not 'clip': this is no mmproj file",
-                        static_cast<int>(architecture.size()), architecture.data());
+                        shown_bytes(architecture), architecture.data());
   bool has_vision = false;
   OCELLUS_TRY(file.read_bool("clip.has_vision_encoder", &has_vision));
   if (!has_vision) return OCELLUS_FAIL(Code::kUnsupported, "clip.has_vision_encoder is not set: the file holds no vision tower");
@@ -32,7 +34,7 @@ Status read_projector(const GgufFile& file, VisionConfig* config) {
   if (kind.empty()) OCELLUS_TRY(file.require_string("clip.vision.projector_type", &kind));
   if (kind != "idefics3")
     return OCELLUS_FAIL(Code::kUnsupported, "clip.projector_type '%.*s' is not supported: this build runs 'idefics3'",
-                        static_cast<int>(kind.size()), kind.data());
+                        shown_bytes(kind), kind.data());
   config->projector = ProjectorKind::kIdefics3;
   return {};
 }
@@ -58,6 +60,8 @@ Status check_geometry(const VisionConfig& c) {
                         c.scale_factor, c.grid());
   if (c.patch_count() > 16384)
     return OCELLUS_FAIL(Code::kUnsupported, "%d patches per view are more than this build runs", c.patch_count());
+  if (!(c.epsilon >= 0))
+    return OCELLUS_FAIL(Code::kBadFile, "clip.vision.attention.layer_norm_epsilon is negative");
   for (float deviation : c.image_std)
     if (!(deviation > 0)) return OCELLUS_FAIL(Code::kBadFile, "clip.vision.image_std holds a value that is not positive");
   return {};

@@ -78,7 +78,8 @@ void ThreadPool::run_erased(int64_t count, int64_t grain, Function function, voi
   grain_ = std::max<int64_t>(grain, 1);
   next_.store(0, std::memory_order_relaxed);
   const uint32_t job = (state_.load(std::memory_order_relaxed) & kJobMask) + kJobUnit;
-  state_.store(job | kOpen, std::memory_order_release);
+  // Sequentially consistent, because notify_all then looks whether anybody sleeps.
+  state_.store(job | kOpen, std::memory_order_seq_cst);
   state_.notify_all();
   take_pieces(0);
   // Closed to workers that come late; those inside finish the pieces they have.

@@ -8,14 +8,11 @@ namespace {
 // The levels of IQ4_NL, from ggml-common.h of llama.cpp.
 constexpr int8_t kNonLinearLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-template <class T>
-T read(const uint8_t* source) {
-  T value;
-  std::memcpy(&value, source, sizeof value);
-  return value;
+float read_half(const uint8_t* source) {
+  Half value;
+  std::memcpy(&value.bits, source, 2);
+  return half_to_float(value);
 }
-
-float read_half(const uint8_t* source) { return half_to_float(read<Half>(source)); }
 
 // One type per format: how long a block is, how its groups look, and how one block becomes codes.
 
@@ -57,24 +54,50 @@ struct Q4_1 {
   }
 };
 
+// The levels of a byte's two nibbles, the low nibble's in the low byte: one look-up for two elements.
+struct LevelPairs {
+  uint64_t pairs[256];
+};
+constexpr LevelPairs make_level_pairs() {
+  LevelPairs table{};
+  for (int byte = 0; byte < 256; ++byte)
+    table.pairs[byte] = static_cast<uint8_t>(kNonLinearLevels[byte & 15]) |
+                        uint64_t{static_cast<uint8_t>(kNonLinearLevels[byte >> 4])} << 32;
+  return table;
+}
+constexpr LevelPairs kLevelPairs = make_level_pairs();
+
 struct IQ4_NL {
   static constexpr int kBytes = 18, kElements = 32;
   static constexpr CodeLayout kLayout{32, false};
   static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales, float*) {
     scales[0] = read_half(block);
-    for (int j = 0; j < 16; ++j) {
-      codes[j] = kNonLinearLevels[block[2 + j] & 15];
-      codes[j + 16] = kNonLinearLevels[block[2 + j] >> 4];
+    for (int j = 0; j < 16; j += 4) {  // whole words: many narrow stores would hold up the wide loads that follow
+      uint64_t levels = 0;
+      for (int i = 0; i < 4; ++i) levels |= kLevelPairs.pairs[block[2 + j + i]] << (8 * i);
+      const uint32_t low = static_cast<uint32_t>(levels), high = static_cast<uint32_t>(levels >> 32);
+      std::memcpy(codes + j, &low, 4);
+      std::memcpy(codes + j + 16, &high, 4);
     }
   }
 };
 
-// As above with a fifth bit per element: bit j of `high` belongs to element j.
-template <int kOffset>
-void unpack_five_bits(const uint8_t* __restrict nibbles, uint32_t high, int8_t* __restrict codes) {
-  for (int j = 0; j < 16; ++j) {
-    codes[j] = static_cast<int8_t>(((nibbles[j] & 15) | (((high >> j) & 1) << 4)) - kOffset);
-    codes[j + 16] = static_cast<int8_t>(((nibbles[j] >> 4) | (((high >> (j + 16)) & 1) << 4)) - kOffset);
+// Eight bytes, each 0x80 where the bit of the same number is set and 0 elsewhere.
+uint64_t spread_bits(uint8_t bits) {
+  const uint64_t own_bit = (bits * 0x0101010101010101u) & 0x8040201008040201u;
+  return (own_bit + 0x7F7F7F7F7F7F7F7Fu) & 0x8080808080808080u;
+}
+
+// As above with a fifth bit per element: bit j of the four bytes at `high` belongs to element j. Eight elements at a
+// time in one word. With an offset of 16, an element whose fifth bit is clear is negative: its upper four bits are set.
+template <bool kSigned>
+void unpack_five_bits(const uint8_t* __restrict nibbles, const uint8_t* __restrict high, int8_t* __restrict codes) {
+  for (int i = 0; i < 4; ++i) {
+    uint64_t pairs;
+    std::memcpy(&pairs, nibbles + 8 * (i & 1), 8);
+    const uint64_t fifth = spread_bits(kSigned ? static_cast<uint8_t>(~high[i]) : high[i]) >> 3;
+    const uint64_t word = ((pairs >> (i < 2 ? 0 : 4)) & 0x0F0F0F0F0F0F0F0Fu) | (kSigned ? 15 * fifth : fifth);
+    std::memcpy(codes + 8 * i, &word, 8);
   }
 }
 
@@ -83,7 +106,7 @@ struct Q5_0 {
   static constexpr CodeLayout kLayout{32, false};
   static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales, float*) {
     scales[0] = read_half(block);
-    unpack_five_bits<16>(block + 6, read<uint32_t>(block + 2), codes);
+    unpack_five_bits<true>(block + 6, block + 2, codes);
   }
 };
 
@@ -94,7 +117,7 @@ struct Q5_1 {
                      float* __restrict minimums) {
     scales[0] = read_half(block);
     minimums[0] = -read_half(block + 2);
-    unpack_five_bits<0>(block + 8, read<uint32_t>(block + 4), codes);
+    unpack_five_bits<false>(block + 8, block + 4, codes);
   }
 };
 

@@ -106,6 +106,8 @@ ocellus_status ocellus_model_count_tokens(ocellus_model* model, const char* text
   OCELLUS_REQUIRE(model);
   OCELLUS_REQUIRE(text);
   OCELLUS_REQUIRE(out);
+  if (text_bytes < 0)
+    return result(OCELLUS_FAIL(Code::kBadArgument, "a text cannot have %lld bytes", static_cast<long long>(text_bytes)));
   int64_t count = 0;
   const std::string_view view(text, static_cast<size_t>(text_bytes));
   const Status status = model->model.count_tokens(view, (flags & OCELLUS_TEXT_PARSE_SPECIAL) != 0, &count);
@@ -144,6 +146,7 @@ ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, int32_
 }
 
 void ocellus_limits_init(ocellus_limits* limits) {
+  if (limits == nullptr) return;
   *limits = {};
   limits->struct_bytes = sizeof *limits;
   limits->max_sessions = 1;
@@ -160,6 +163,7 @@ ocellus_status ocellus_plan_memory(const ocellus_model* model, const ocellus_lim
 }
 
 void ocellus_engine_config_init(ocellus_engine_config* config) {
+  if (config == nullptr) return;
   *config = {};
   config->struct_bytes = sizeof *config;
   ocellus_limits_init(&config->limits);
@@ -246,6 +250,7 @@ ocellus_status ocellus_session_add_encoded_image(ocellus_session* session, const
 }
 
 void ocellus_generate_params_init(ocellus_generate_params* params) {
+  if (params == nullptr) return;
   *params = {};
   params->struct_bytes = sizeof *params;
   params->max_tokens = 128;

@@ -4,7 +4,7 @@
 #include "platform/arena.h"
 #include "platform/queue.h"
 #include "runtime/kv_cache.h"
-#include "runtime/text_model.h"
+#include "runtime/text_layer.h"
 
 namespace ocellus {
 
@@ -17,12 +17,9 @@ struct DecodeScratch {
   DeviceView<KvRun> new_runs;      // [1, B] the page each new token goes to
   DeviceView<int32_t> new_slots;   // [1, B] and its slot there
   DeviceView<float> hidden;        // [B, D]
-  DeviceView<float> normed_or_mixed;  // [B, max(D, H * E)]
   DeviceView<float> angles;        // [B, rotated]
-  DeviceView<float> qkv;           // [B, (H + 2 G) E]
-  DeviceView<float> gate_up;       // [B, 2 F]
+  LayerScratch layer;
   DeviceView<float> logits;        // [B, V]
-  DeviceView<std::byte> matmul_scratch;
   DeviceView<std::byte> attend_scratch;
 
   /// For at most `sessions` sessions of at most `runs` runs and `slots` live slots each.

@@ -2,10 +2,12 @@
 
 #include <sys/mman.h>
 
+#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "runtime/memory_plan.h"
 
@@ -32,6 +34,25 @@ Status check_budget(const ocellus_limits& limits, int64_t total_bytes) {
                       total_bytes, limits.budget_bytes, total_bytes - limits.budget_bytes);
 }
 
+/// Takes the rows of one phase after the other from the arena, and gives each phase's back before the next.
+class PhaseTrial : public RowSink {
+ public:
+  explicit PhaseTrial(Arena& arena) : arena_(arena) {}
+  Status take(const RowSpec& row, std::byte** out) override {
+    if (row.phase != phase_) {
+      scope_.reset();
+      scope_.emplace(arena_);
+      phase_ = row.phase;
+    }
+    return arena_.take(row, out);
+  }
+
+ private:
+  Arena& arena_;
+  std::optional<ArenaScope> scope_;
+  Phase phase_ = Phase::kNone;
+};
+
 }  // namespace
 
 Status Engine::create(const Model& model, const ocellus_engine_config& config, std::unique_ptr<Engine>* out) {
@@ -50,7 +71,7 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   engine->model_ = &model;
   engine->log_ = {reinterpret_cast<LogFunction>(config.log), config.log_user};
   OCELLUS_TRY(engine->take_memory(config, plan->total_bytes));
-  OCELLUS_TRY(engine->memory_.lay_out(model, engine->shape_, engine->arena_));
+  OCELLUS_TRY(engine->lay_out_memory(config.extent_count));
   OCELLUS_TRY(engine->load_weights());
   OCELLUS_TRY(engine->pool_.start(engine->shape_.thread_count));
 
@@ -95,6 +116,19 @@ Status Engine::take_memory(const ocellus_engine_config& config, int64_t total_by
   own_memory_ = memory;
   own_bytes_ = total_bytes;
   return arena_.add_extent({static_cast<std::byte*>(memory), total_bytes});
+}
+
+Status Engine::lay_out_memory(int32_t extent_count) {
+  Status status = memory_.lay_out(*model_, shape_, arena_);
+  // Pieces may hold the plan's bytes and still not its rows: found out now, not when the first image comes.
+  if (extent_count > 1) {
+    PhaseTrial trial(arena_);
+    if (status.ok()) status = lay_out_phases(*model_, shape_, trial);
+  }
+  if (status.ok() || extent_count == 0) return status;
+  char reason[sizeof(Failure::sentence)];
+  std::memcpy(reason, last_failure().sentence, sizeof reason);
+  return OCELLUS_FAIL(Code::kOverBudget, "%s: give fewer or larger memory extents", reason);
 }
 
 Status Engine::load_weights() {

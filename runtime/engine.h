@@ -41,6 +41,7 @@ class Engine {
  private:
   Engine() : queue_(pool_) {}
   Status take_memory(const ocellus_engine_config& config, int64_t total_bytes);
+  Status lay_out_memory(int32_t extent_count);
   Status load_weights();
 
   const Model* model_ = nullptr;

@@ -12,6 +12,7 @@ constexpr int32_t kMaxSessions = 512;
 constexpr int32_t kMaxImages = 65536;
 constexpr int32_t kMaxTextTokens = 1 << 24;
 constexpr int64_t kMaxPixels = int64_t{1} << 28;
+constexpr double kMaxCacheBytes = 0x1p48;
 /// Bytes of text accepted per planned token: prose has four to five, source code and lists fewer.
 constexpr int64_t kTextBytesPerToken = 8;
 constexpr int64_t kDefaultPromptRows = 2048;
@@ -34,6 +35,8 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
     return OCELLUS_FAIL(Code::kBadArgument, "the limits were not set up by ocellus_limits_init");
   if (limits.device == OCELLUS_DEVICE_CUDA)
     return OCELLUS_FAIL(Code::kUnsupported, "this build has no CUDA backend: choose the device cpu or auto");
+  OCELLUS_TRY(check_range("the device", limits.device, OCELLUS_DEVICE_AUTO, OCELLUS_DEVICE_CUDA));
+  OCELLUS_TRY(check_range("the way to resize", limits.resize, OCELLUS_RESIZE_LLAMA_CPP, OCELLUS_RESIZE_HUGGING_FACE));
   OCELLUS_TRY(check_range("the number of threads", limits.thread_count, 0, ThreadPool::kMaxThreads));
   OCELLUS_TRY(check_range("the number of sessions", limits.max_sessions, 1, kMaxSessions));
   OCELLUS_TRY(check_range("the number of images", limits.max_images, 0, kMaxImages));
@@ -45,6 +48,18 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   if (limits.max_images > 0 && !model.has_vision())
     return OCELLUS_FAIL(Code::kBadArgument, "images were planned, but no mmproj file was opened: give the model's mmproj file");
   return {};
+}
+
+/// The products of a crafted model's numbers and of generous limits can exceed 63 bits. The cache is the largest of
+/// them: where it stays in bounds, so does everything else.
+Status check_cache(const EngineShape& s) {
+  const double slots = static_cast<double>(s.slots_per_session()) * s.sessions;
+  const double bytes = slots * static_cast<double>(s.kv.slot_bytes());
+  if (bytes <= kMaxCacheBytes && s.kv.page_count <= INT32_MAX) return {};
+  return OCELLUS_FAIL(Code::kBadArgument,
+                      "the model and the limits together ask for a cache of %.0f GB: plan fewer sessions, images or text "
+                      "tokens",
+                      bytes / 1e9);
 }
 
 /// The tensor section of a file as one row of weights.
@@ -84,6 +99,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   s.pages_per_session = (s.text_tokens_per_session + kPageSlots - 1) / kPageSlots;
   s.kv.page_count = s.pages_per_session * s.sessions;
   s.kv.image_count = int64_t{s.images_per_session} * s.sessions;
+  OCELLUS_TRY(check_cache(s));
   s.text_bytes = s.text_tokens_per_session * kTextBytesPerToken + 1024;
   const int64_t whole_session = s.text_tokens_per_session + int64_t{s.images_per_session} * s.kv.image_slots;
   const int64_t wanted = limits.max_prompt_rows > 0 ? limits.max_prompt_rows : kDefaultPromptRows;

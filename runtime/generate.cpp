@@ -110,7 +110,7 @@ Status Generation::first_tokens() {
     const float* hidden = engine_.memory().last_hidden.row(sessions_[i]->index_);
     std::copy(hidden, hidden + s.hidden.cols, s.hidden.row(row++));
   }
-  enqueue_logits(engine_.text(), s.hidden.slice_rows(0, rows), s.logits.slice_rows(0, rows), s.matmul_scratch,
+  enqueue_logits(engine_.text(), s.hidden.slice_rows(0, rows), s.logits.slice_rows(0, rows), s.layer.matmul_scratch,
                  engine_.queue());
   OCELLUS_TRY(engine_.queue().status());
   row = 0;
@@ -128,7 +128,7 @@ Status Generation::choose_token(int32_t i, float* logits) {
   const TokenId token = sample_token(logits, vocabulary, sampler_params(params_[i]), recent,
                                      std::min(session.recent_count_, kRecentTokens), session.drawn_count_++,
                                      scratch_.sampler);
-  if (token < 0) return OCELLUS_FAIL(Code::kInternal, "the model's output is not a number: the weights are damaged");
+  if (token < 0) return OCELLUS_FAIL(Code::kBadFile, "the model's output is not a number: the weights are damaged");
   accept_token(i, token);
   return {};
 }
@@ -205,6 +205,7 @@ Status Generation::step() {
     Session& session = *sessions_[i];
     session.cache().commit_text(1);
     session.unread_token_ = kNoToken;
+    session.has_answerable_ = false;  // the last hidden row is the prompt's, and the answer has moved on
     ++session.next_position_;
     OCELLUS_TRY(choose_token(i, s.logits.row(row++)));
   }
@@ -237,18 +238,22 @@ Status Generation::run() {
   }
   for (int32_t i = 0; i < count_; ++i) {
     const Status status = read_prompt(i);
+    active_[i] = status.ok() && params_[i].max_tokens > 0;
     stats_[i].stop = status.ok() ? OCELLUS_STOP_MAX_TOKENS : stop_for(status);
-    OCELLUS_TRY(status);
-    active_[i] = params_[i].max_tokens > 0;
+    if (status.ok()) continue;
+    // The others of a batch go on, as they do when one of them is stopped later.
+    sessions_[i]->forget_prompt();
+    if (result_.ok()) result_ = status;
   }
   const ArenaScope scope(engine_.arena());
   OCELLUS_TRY(scratch_.lay_out(engine_.model(), engine_.shape(), engine_.arena()));
   const int64_t start = now_ns();
-  if (active_count() > 0) OCELLUS_TRY(first_tokens());
+  Status status;
+  if (active_count() > 0) status = first_tokens();
   const int64_t first = now_ns();
   float* times = engine_.memory().token_times.data;
-  for (int64_t before = first; active_count() > 0;) {
-    OCELLUS_TRY(step());
+  for (int64_t before = first; status.ok() && active_count() > 0;) {
+    status = step();
     const int64_t now = now_ns();
     if (timed_tokens_ < engine_.memory().token_times.cols) times[timed_tokens_++] = static_cast<float>(elapsed_ms(before, now));
     before = now;
@@ -260,7 +265,7 @@ Status Generation::run() {
     stats_[i].token_median_ms = stats_[0].token_median_ms;
     stats_[i].token_p95_ms = stats_[0].token_p95_ms;
   }
-  return result_;
+  return result_.ok() ? status : result_;
 }
 
 void Generation::settle(Status status) {
@@ -274,6 +279,7 @@ void Generation::settle(Status status) {
     StopSignal& stop = sessions_[i]->stop_;
     stop.set_deadline(session_deadlines_[i]);
     if (stats_[i].stop == OCELLUS_STOP_CANCELLED) stop.acknowledge();
+    sessions_[i]->set_checkpoint();
   }
 }
 
@@ -292,6 +298,8 @@ Status generate(Session* const* sessions, const ocellus_generate_params* params,
   Generation generation(sessions, params, stats, count);
   const Status status = generation.run();
   generation.settle(status);
+  if (!status.ok() && last_failure().code != status.code())
+    return OCELLUS_FAIL(status.code(), "one of the sessions was stopped: %s", code_name(status.code()));
   return status;
 }
 

@@ -115,12 +115,17 @@ void SessionCache::drop_uncommitted() {
   }
 }
 
-void SessionCache::reset() {
-  for (int32_t i = 0; i < run_count_; ++i) runs_.data[i].slots = 0;
+void SessionCache::rewind(int64_t text_slots, int32_t image_count) {
+  for (int64_t first = text_slots / kPageSlots, i = first; i < page_count_; ++i)
+    runs_.data[page_run_.data[i]].slots = i == first ? static_cast<int32_t>(text_slots % kPageSlots) : 0;
+  for (int32_t i = image_count; i < reserved_images_; ++i) {
+    KvRun& run = runs_.data[image_run_.data[i]];
+    image_slots_ -= run.slots;
+    run.slots = 0;
+  }
+  text_slots_ = text_slots;
+  image_count_ = image_count;
   drop_uncommitted();
-  image_count_ = 0;
-  text_slots_ = 0;
-  image_slots_ = 0;
 }
 
 }  // namespace ocellus

@@ -93,7 +93,9 @@ class SessionCache {
   void commit_image(int32_t ordinal, int32_t count);
   /// Gives back blocks that hold no live slot: after a prefill that did not finish.
   void drop_uncommitted();
-  void reset();
+  /// Back to an earlier state, when `text_slots` text slots and `image_count` images were live and nothing was reserved.
+  void rewind(int64_t text_slots, int32_t image_count);
+  void reset() { rewind(0, 0); }
 
  private:
   struct Segment {

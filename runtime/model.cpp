@@ -59,9 +59,9 @@ Status Model::open_text(const char* path) {
   if (status.ok()) status = read_vocabulary_facts(text_file_, &vocabulary_);
   if (status.ok()) status = check_vocabulary_fits();
   if (status.ok()) status = build_tokenizer();
-  if (!status.ok()) return prefix_failure(status, path);
   std::string_view jinja;
-  OCELLUS_TRY(text_file_.read_string("tokenizer.chat_template", &jinja));
+  if (status.ok()) status = text_file_.read_string("tokenizer.chat_template", &jinja);
+  if (!status.ok()) return prefix_failure(status, path);
   chat_template_ = detect_chat_template(jinja, tokenizer_);
   return {};
 }

@@ -118,7 +118,7 @@ void ocellus_limits_init(ocellus_limits* limits);
 typedef struct ocellus_plan_row {
   char name[40];
   char lifetime[12]; /* weights, session, scratch, staging */
-  char phase[12];    /* image, prefill, decode; "-" for rows that are no scratch */
+  char phase[12];    /* text, image, prefill, decode; "-" for rows that are no scratch */
   char dtype[8];
   int64_t shape[4];
   int64_t bytes; /* as allocated, alignment included */
@@ -221,12 +221,14 @@ ocellus_status ocellus_session_begin_turn(ocellus_session* session);
 ocellus_status ocellus_session_add_text(ocellus_session* session, const char* text, int64_t text_bytes, uint32_t flags);
 ocellus_status ocellus_session_add_tokens(ocellus_session* session, const int32_t* tokens, int32_t count);
 /* Encodes the picture at once and keeps only its rows; the caller's memory is free again on return. On failure,
- * cancellation or deadline the session is as it was before the call. */
+ * cancellation or deadline the session is as it was before the call. One exception, for text as well: what waits may
+ * have to be read first to make room; if that is stopped, everything added since the last generate is forgotten. */
 ocellus_status ocellus_session_add_image(ocellus_session* session, const ocellus_frame* frame);
 ocellus_status ocellus_session_add_encoded_image(ocellus_session* session, const void* bytes, int64_t byte_count);
 ocellus_status ocellus_session_end_turn(ocellus_session* session);
 
-/* `text` is complete UTF-8, not terminated, valid during the call. Return nonzero to stop. */
+/* `text` is complete UTF-8, not terminated, valid during the call. Return nonzero to stop. May call nothing of Ocellus
+ * but ocellus_session_cancel. */
 typedef int (*ocellus_text_function)(void* user, const char* text, int32_t text_bytes);
 
 typedef struct ocellus_generate_params {
@@ -249,7 +251,7 @@ typedef enum ocellus_stop {
   OCELLUS_STOP_END_TOKEN = 0,
   OCELLUS_STOP_MAX_TOKENS = 1,
   OCELLUS_STOP_CALLBACK = 2,
-  OCELLUS_STOP_FULL = 3, /* no planned text slots left */
+  OCELLUS_STOP_FULL = 3, /* no planned text slots left, or the end of the model's context */
   OCELLUS_STOP_CANCELLED = 4,
   OCELLUS_STOP_DEADLINE = 5,
   OCELLUS_STOP_FAILED = 6
@@ -275,11 +277,13 @@ typedef struct ocellus_generate_stats {
 
 /* Reads what was added, then answers. `stats` may be NULL. With OCELLUS_CANCELLED or OCELLUS_DEADLINE the tokens
  * generated so far were delivered and stay in the session; if the prompt was still being read, what was added since
- * the last generate is forgotten and the earlier conversation stays. */
+ * the last generate is forgotten and the earlier conversation stays. Called again after OCELLUS_STOP_MAX_TOKENS or
+ * OCELLUS_STOP_CALLBACK it goes on where the answer was cut; after an end token there is nothing more to answer. */
 ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_generate_params* params,
                                         ocellus_generate_stats* stats);
 
-/* The same for several sessions of one engine, decoded together. stats[i] may show different stops. */
+/* The same for several sessions of one engine, decoded together. stats[i] may show different stops: a session that
+ * fails or is stopped leaves the others to finish, and the first such status is returned. */
 ocellus_status ocellus_batch_generate(ocellus_session* const* sessions, const ocellus_generate_params* params,
                                       ocellus_generate_stats* stats, int32_t count);
 

@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "kernels/attend_rows.h"
-#include "kernels/elementwise.h"
-#include "kernels/matmul.h"
-#include "kernels/rmsnorm.h"
 #include "kernels/rope.h"
 
 namespace ocellus {
 namespace {
 
-/// What the parts of one layer share: the chunk, its rotation angles, and where the layer's keys and values go.
+/// One layer of a chunk: where its keys and values are kept in full precision, and the cache before the chunk.
 struct LayerPass {
   const TextConfig& config;
   const PrefillScratch& scratch;
@@ -20,74 +17,26 @@ struct LayerPass {
   int32_t layer;
 };
 
-void attend_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceView<float> hidden, Queue& q) {
-  const TextConfig& c = pass.config;
+/// Takes chunk rows first.. through one layer.
+void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceView<float> hidden, Queue& q) {
   const PrefillScratch& s = pass.scratch;
-  const int64_t count = hidden.rows;
-  const DeviceView<float> normed(s.normed_or_mixed.data, count, c.width);
-  const DeviceView<float> mixed(s.normed_or_mixed.data, count, c.query_width());
-  const DeviceView<float> qkv = s.qkv.slice_rows(0, count);
-  const DeviceView<float> query = qkv.slice_cols(0, c.query_width());
-  const DeviceView<float> key = qkv.slice_cols(c.query_width(), c.kv_width());
-  const DeviceView<float> value = qkv.slice_cols(c.query_width() + c.kv_width(), c.kv_width());
-  const DeviceView<float> angles = s.angles.slice_rows(first, count);
-
-  rmsnorm({.input = hidden, .weight = w.attention_norm, .epsilon = c.epsilon, .output = normed}, q);
-  matmul({.input = normed,
-          .count = 3,
-          .weights = {w.query.weight, w.key.weight, w.value.weight},
-          .biases = {w.query.bias, w.key.bias, w.value.bias},
-          .outputs = {query, key, value},
-          .scratch = s.matmul_scratch},
-         q);
-  rotate({.values = query, .head_dim = c.head_dim, .params = c.rope, .angles = angles}, q);
-  rotate({.values = key, .head_dim = c.head_dim, .params = c.rope, .angles = angles}, q);
-  round_kv({.keys = key, .values = value, .first = first, .out = pass.rows}, q);
-  attend_rows({.query = query,
-               .query_heads = c.query_heads,
+  const LayerRows rows = s.layer.view(pass.config, hidden.rows);
+  project_qkv(pass.config, w, hidden, s.angles.slice_rows(first, hidden.rows), rows, q);
+  round_kv({.keys = rows.key, .values = rows.value, .first = first, .out = pass.rows}, q);
+  attend_rows({.query = rows.query,
+               .query_heads = pass.config.query_heads,
                .rows = pass.rows,
                .first_row = first,
-               .row_count = first + count,
+               .row_count = first + hidden.rows,
                .runs = pass.cache.runs(),
                .run_count = pass.cache.run_count(),
                .layer = pass.layer,
                .causal = true,
-               .output = mixed,
+               .output = rows.mixed,
                .scratch = s.attend_scratch},
               q);
-  matmul({.input = mixed,
-          .weights = {w.attention_output.weight},
-          .biases = {w.attention_output.bias},
-          .outputs = {hidden},
-          .accumulate = true,
-          .scratch = s.matmul_scratch},
-         q);
-}
-
-void run_mlp_block(const LayerPass& pass, const TextLayer& w, DeviceView<float> hidden, Queue& q) {
-  const TextConfig& c = pass.config;
-  const PrefillScratch& s = pass.scratch;
-  const DeviceView<float> normed(s.normed_or_mixed.data, hidden.rows, c.width);
-  const DeviceView<float> gate_up = s.gate_up.slice_rows(0, hidden.rows);
-  const DeviceView<float> gate = gate_up.slice_cols(0, c.mlp_width);
-  const DeviceView<float> up = gate_up.slice_cols(c.mlp_width, c.mlp_width);
-
-  rmsnorm({.input = hidden, .weight = w.mlp_norm, .epsilon = c.epsilon, .output = normed}, q);
-  matmul({.input = normed,
-          .count = 2,
-          .weights = {w.mlp_gate.weight, w.mlp_up.weight},
-          .biases = {w.mlp_gate.bias, w.mlp_up.bias},
-          .outputs = {gate, up},
-          .scratch = s.matmul_scratch},
-         q);
-  gated_silu({.gate = gate, .up = up}, q);
-  matmul({.input = gate,
-          .weights = {w.mlp_down.weight},
-          .biases = {w.mlp_down.bias},
-          .outputs = {hidden},
-          .accumulate = true,
-          .scratch = s.matmul_scratch},
-         q);
+  add_attention_output(w, rows, hidden, q);
+  add_mlp(pass.config, w, rows, hidden, q);
 }
 
 /// Copies the layer's full-precision keys and values into the cache slots reserved for the chunk.
@@ -150,20 +99,14 @@ void PromptChunk::rewind(const Mark& mark) {
 
 Status PrefillScratch::lay_out(const TextConfig& c, int64_t max_rows, int thread_count, RowSink& sink) {
   const int64_t block = std::min(kPrefillBlockRows, max_rows);
-  const int64_t widest_input = std::max({int64_t{c.width}, c.query_width(), int64_t{c.mlp_width}});
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = Phase::kPrefill;
-  OCELLUS_TRY(take_rows(sink, "prefill positions", kLife, kPhase, 1, max_rows, &positions));
-  OCELLUS_TRY(take_rows(sink, "prefill angles", kLife, kPhase, max_rows, c.rope.rotated, &angles));
-  OCELLUS_TRY(take_rows(sink, "prefill layer keys", kLife, kPhase, c.kv_heads * max_rows, c.head_dim, &keys));
-  OCELLUS_TRY(take_rows(sink, "prefill layer values", kLife, kPhase, c.kv_heads * max_rows, c.head_dim, &values));
-  OCELLUS_TRY(take_rows(sink, "prefill normed or mixed", kLife, kPhase, block,
-                        std::max<int64_t>(c.width, c.query_width()), &normed_or_mixed));
-  OCELLUS_TRY(take_rows(sink, "prefill qkv", kLife, kPhase, block, c.query_width() + 2 * c.kv_width(), &qkv));
-  OCELLUS_TRY(take_rows(sink, "prefill gate and up", kLife, kPhase, block, 2 * int64_t{c.mlp_width}, &gate_up));
-  OCELLUS_TRY(take_rows(sink, "prefill matmul", kLife, kPhase, 1,
-                        matmul_scratch_bytes(block, widest_input, thread_count), &matmul_scratch));
-  return take_rows(sink, "prefill attention", kLife, kPhase, 1, attend_rows_scratch_bytes(c.head_dim, thread_count),
+  OCELLUS_TRY(take_rows(sink, "positions", kLife, kPhase, 1, max_rows, &positions));
+  OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, max_rows, c.rope.rotated, &angles));
+  OCELLUS_TRY(take_rows(sink, "layer keys", kLife, kPhase, c.kv_heads * max_rows, c.head_dim, &keys));
+  OCELLUS_TRY(take_rows(sink, "layer values", kLife, kPhase, c.kv_heads * max_rows, c.head_dim, &values));
+  OCELLUS_TRY(layer.lay_out(c, block, thread_count, kPhase, sink));
+  return take_rows(sink, "attention", kLife, kPhase, 1, attend_rows_scratch_bytes(c.head_dim, thread_count),
                    &attend_scratch);
 }
 
@@ -183,8 +126,7 @@ Status prefill_chunk(const TextModel& model, const PromptChunk& chunk, int64_t f
       if (q.stopped(stop)) return q.status();
       const int64_t count = std::min(kPrefillBlockRows, chunk.row_count - first);
       const DeviceView<float> hidden = chunk.hidden.slice_rows(first, count);
-      attend_block(pass, w, first, hidden, q);
-      run_mlp_block(pass, w, hidden, q);
+      run_block(pass, w, first, hidden, q);
     }
     store_layer(pass, chunk, q);
   }

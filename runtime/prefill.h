@@ -9,7 +9,7 @@
 #include "platform/arena.h"
 #include "platform/queue.h"
 #include "runtime/kv_cache.h"
-#include "runtime/text_model.h"
+#include "runtime/text_layer.h"
 
 namespace ocellus {
 
@@ -55,10 +55,7 @@ struct PrefillScratch {
   DeviceView<int32_t> positions;        // [1, T]
   DeviceView<float> angles;             // [T, rotated]
   DeviceView<Half> keys, values;        // [G * T, E], head-major, one layer
-  DeviceView<float> normed_or_mixed;    // [block, max(D, H * E)]
-  DeviceView<float> qkv;                // [block, (H + 2 G) E]
-  DeviceView<float> gate_up;            // [block, 2 F]
-  DeviceView<std::byte> matmul_scratch;
+  LayerScratch layer;                   // of one block of rows
   DeviceView<std::byte> attend_scratch;
 
   Status lay_out(const TextConfig& config, int64_t max_rows, int thread_count, RowSink& sink);

@@ -113,6 +113,8 @@ int32_t sample_token(float* logits, int64_t vocabulary, const SamplerParams& par
   const int64_t kept = params.top_k > 0 ? std::min<int64_t>(params.top_k, count) : count;
   std::partial_sort(candidates, candidates + kept, candidates + count, comes_before);
   count = kept;
+  // Differences to an infinite logit are not numbers.
+  if (std::isinf(candidates[0].logit)) return candidates[0].token;
   if (params.top_p < 1) count = cut_top_p(candidates, count, params.top_p);
   if (params.min_p > 0) count = cut_min_p(candidates, count, params.min_p);
   return draw(candidates, count, params.temperature, philox_uniform(params.seed, counter));

@@ -41,6 +41,40 @@ void Session::reset() {
   drawn_count_ = 0;
   prompt_ = PromptStats();
   utf8_.finish();
+  set_checkpoint();
+}
+
+void Session::set_checkpoint() {
+  checkpoint_ = {.text_slots = cache().text_slots(),
+                 .image_count = cache().image_count(),
+                 .next_position = next_position_,
+                 .has_answerable = has_answerable_,
+                 .conversation_started = conversation_started_,
+                 .text_started = text_started_,
+                 .unread_token = unread_token_,
+                 .recent_count = recent_count_};
+}
+
+/// Back to the checkpoint: rows that wait and rows that were read early, to make room, are forgotten alike.
+void Session::forget_prompt() {
+  EngineMemory& memory = engine_->memory();
+  if (engine_->chunk_owner == this) {
+    memory.chunk.clear();
+    engine_->chunk_owner = nullptr;
+  }
+  cache().rewind(checkpoint_.text_slots, checkpoint_.image_count);
+  // The oldest remembered tokens made place for the forgotten ones; nothing stands there now.
+  const int64_t overwritten = std::min(recent_count_ - checkpoint_.recent_count, kRecentTokens);
+  for (int64_t i = 0; i < overwritten; ++i)
+    memory.recent_tokens.row(index_)[(checkpoint_.recent_count + i) % kRecentTokens] = kNoToken;
+  recent_count_ = checkpoint_.recent_count;
+  // The last hidden row is still the checkpoint's if nothing was read since.
+  has_answerable_ = checkpoint_.has_answerable && next_position_ == checkpoint_.next_position;
+  next_position_ = checkpoint_.next_position;
+  conversation_started_ = checkpoint_.conversation_started;
+  text_started_ = checkpoint_.text_started;
+  unread_token_ = checkpoint_.unread_token;
+  prompt_.rows = prompt_.image_rows = 0;
 }
 
 int64_t Session::waiting_rows() const {
@@ -100,12 +134,12 @@ Status Session::read_chunk() {
     status = prefill_chunk(engine_->text(), memory.chunk, next_position_, cache(), scratch, &stop_, engine_->queue());
   if (status.ok()) {
     commit_chunk();
+    memory.chunk.clear();
+    engine_->chunk_owner = nullptr;
   } else {
     engine_->queue().clear();
-    cache().drop_uncommitted();
+    forget_prompt();
   }
-  memory.chunk.clear();
-  engine_->chunk_owner = nullptr;
   prompt_.prefill_ms += elapsed_ms(start, now_ns());
   return status;
 }

@@ -54,11 +54,12 @@ class Session {
     return status;
   }
   Engine& engine() { return *engine_; }
+  int32_t index() const { return index_; }
   SessionCache& cache();
   const SessionCache& cache() const;
   int64_t next_position() const { return next_position_; }
 
-  /// Prefills what waits in the prompt chunk, whosever rows they are the chunk's owner's. On failure what waited is
+  /// Prefills what waits in the prompt chunk if it is ours. On failure what was added since the last generate is
   /// forgotten, and the earlier conversation stays.
   Status read_chunk();
 
@@ -73,6 +74,20 @@ class Session {
     int32_t width = 0;
     int32_t height = 0;
   };
+
+  /// The conversation as the last generate left it: what a prompt that is not read to its end goes back to.
+  struct Checkpoint {
+    int64_t text_slots = 0;
+    int32_t image_count = 0;
+    int64_t next_position = 0;
+    bool has_answerable = false;
+    bool conversation_started = false;
+    bool text_started = false;
+    TokenId unread_token = kNoToken;
+    int64_t recent_count = 0;
+  };
+  void set_checkpoint();
+  void forget_prompt();
 
   Status start_adding();
   Status take_chunk();
@@ -105,6 +120,7 @@ class Session {
   TokenId unread_token_ = kNoToken;     // generated, not yet in the cache
   int64_t recent_count_ = 0;
   uint64_t drawn_count_ = 0;            // tokens sampled, the counter of the random numbers
+  Checkpoint checkpoint_;
   PromptStats prompt_;
   Utf8Stream utf8_;
 };

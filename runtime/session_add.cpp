@@ -162,6 +162,9 @@ Status Session::add_picture(const Picture& picture) {
   ViewPlan plan;
   OCELLUS_TRY(plan_views(shape.preprocess, picture.width, picture.height, &plan));
   OCELLUS_TRY(start_adding());
+  if (next_image() >= shape.images_per_session)
+    return OCELLUS_FAIL(Code::kFull, "the session holds its planned %d images already: plan more images",
+                        shape.images_per_session);
   OCELLUS_TRY(add_start_token());
 
   int64_t text_rows = 0;
@@ -172,9 +175,6 @@ Status Session::add_picture(const Picture& picture) {
     OCELLUS_TRY(read_chunk());
     OCELLUS_TRY(take_chunk());
   }
-  if (next_image() >= shape.images_per_session)
-    return OCELLUS_FAIL(Code::kFull, "the session holds its planned %d images already: plan more images",
-                        shape.images_per_session);
 
   const ArenaScope scope(engine_->arena());
   ImageScratch scratch;

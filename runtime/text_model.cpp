@@ -1,8 +1,11 @@
 #include "runtime/text_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+
+#include "quant/gguf_names.h"
 
 namespace ocellus {
 namespace {
@@ -73,17 +76,21 @@ Status read_architecture(const GgufFile& file, TextConfig* c) {
     return {};
   }
   return OCELLUS_FAIL(Code::kUnsupported, "general.architecture '%.*s' is not supported: this build runs llama and qwen2",
-                      static_cast<int>(std::min<size_t>(name.size(), 64)), name.data());
+                      shown_bytes(name), name.data());
 }
 
 Status read_heads(Keys& keys, TextConfig* c) {
   OCELLUS_TRY(keys.read_count("attention.head_count", kMaxHeads, c->layer_count, &c->query_heads));
-  if (c->query_heads < 1) return OCELLUS_FAIL(Code::kBadFile, "%s is missing", keys.key("attention.head_count"));
+  if (c->query_heads < 1) return OCELLUS_FAIL(Code::kBadFile, "%s is missing or 0", keys.key("attention.head_count"));
   c->kv_heads = c->query_heads;
   OCELLUS_TRY(keys.read_count("attention.head_count_kv", kMaxHeads, c->layer_count, &c->kv_heads));
-  if (c->kv_heads < 1 || c->query_heads % c->kv_heads != 0 || c->query_heads / c->kv_heads > 32)
+  if (c->kv_heads < 1 || c->query_heads % c->kv_heads != 0)
     return OCELLUS_FAIL(Code::kBadFile, "attention.head_count_kv %d does not divide attention.head_count %d", c->kv_heads,
                         c->query_heads);
+  if (c->query_heads / c->kv_heads > 32)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "attention.head_count %d over attention.head_count_kv %d is more than the 32 this build runs",
+                        c->query_heads, c->kv_heads);
   c->head_dim = c->width / c->query_heads;
   OCELLUS_TRY(keys.read("attention.key_length", 256, &c->head_dim));
   int32_t value_length = c->head_dim;
@@ -105,16 +112,19 @@ Status read_rope(Keys& keys, TextConfig* c) {
     return OCELLUS_FAIL(Code::kBadFile, "rope.dimension_count %d is not a positive even number", c->rope.rotated);
   OCELLUS_TRY(keys.read("rope.freq_base", &c->rope.base));
   if (!(c->rope.base > 0)) return OCELLUS_FAIL(Code::kBadFile, "rope.freq_base must be positive");
-  std::string_view scaling;
+  std::string_view scaling = "linear";  // what a factor without a type means
   OCELLUS_TRY(keys.read("rope.scaling.type", &scaling));
-  if (scaling.empty() || scaling == "none") return {};
+  if (scaling == "none") return {};
   if (scaling != "linear")
     return OCELLUS_FAIL(Code::kUnsupported, "rope.scaling.type '%.*s' is not supported: this build runs none and linear",
                         static_cast<int>(std::min<size_t>(scaling.size(), 64)), scaling.data());
   float factor = 1.0f;
-  OCELLUS_TRY(keys.require("rope.scaling.factor", &factor));
-  if (!(factor > 0)) return OCELLUS_FAIL(Code::kBadFile, "rope.scaling.factor must be positive");
+  OCELLUS_TRY(keys.read("rope.scale_linear", &factor));  // as old files name it
+  OCELLUS_TRY(keys.read("rope.scaling.factor", &factor));
   c->rope.position_scale = 1.0f / factor;
+  if (!(factor > 0) || !std::isfinite(c->rope.position_scale))
+    return OCELLUS_FAIL(Code::kBadFile, "rope.scaling.factor %g is not a positive number that can be divided by",
+                        static_cast<double>(factor));
   return {};
 }
 

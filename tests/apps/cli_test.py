@@ -299,7 +299,8 @@ class BadInput(ProgramTest):
         picture = pathlib.Path(board("113")).read_bytes()
         for path, sentence in [("none.png", "No such file"), (self.folder.name, "directory"),
                                (self.file("empty.png", b""), "empty"), (self.file("text.png", b"hello " * 99), "text"),
-                               (self.file("head.png", picture[:20]), "head"), (self.file("part.png", picture[:900]), "part"),
+                               (self.file("head.png", picture[:20]), "head"),
+                               (self.file("part.png", picture[:900]), "truncated"),
                                ("/dev/null", "not a regular file")]:
             for command in [["caption"], ["ask", "--prompt", "What is it?"]]:
                 with self.subTest(path=path, command=command):
@@ -326,7 +327,8 @@ class BadInput(ProgramTest):
         self.assertGreater(at, 0)
         value = at + len(key) + 4  # past the value's type
         content[value:value + 4] = (int.from_bytes(content[value:value + 4], "little") + 64).to_bytes(4, "little")
-        self.assert_refused(["plan", "-m", MODEL, "--mmproj", self.file("other.gguf", content)], BAD_INPUT, "other.gguf")
+        other = self.file("other.gguf", content)
+        self.assert_refused(["plan", "-m", MODEL, "--mmproj", other], BAD_INPUT, "other.gguf")
 
     def test_pictures_need_a_vision_part(self):
         self.assert_refused(["caption", board("113"), "-m", MODEL], USAGE, "--mmproj")
@@ -366,12 +368,14 @@ class Usage(ProgramTest):
         picture = board("113")
         for arguments, sentence in [
                 ([], "no command"), (["frobnicate"], "unknown command frobnicate"),
-                (["caption", picture, "--bogus"], "unknown flag --bogus"), (["plan", "extra"], "unexpected argument extra"),
+                (["caption", picture, "--bogus"], "unknown flag --bogus"),
+                (["plan", "extra"], "unexpected argument extra"),
                 (["ask", picture], "--prompt is required"),
                 (["ask", "--prompt", "<image> or <image>?", picture], "2 <image> marks for 1 picture"),
                 (["caption", picture, "--prompt", "<image><image>"], "2 <image> marks"),
                 (["caption", picture, "--temp", "nan"], "--temp"), (["caption", picture, "--temp", "-1"], "--temp"),
-                (["caption", picture, "--top-p", "1.1"], "--top-p"), (["caption", picture, "--top-k", "2.5"], "--top-k"),
+                (["caption", picture, "--top-p", "1.1"], "--top-p"),
+                (["caption", picture, "--top-k", "2.5"], "--top-k"),
                 (["caption", picture, "-n", "0"], "-n"), (["caption", picture, "-n", "many"], "-n"),
                 (["caption", picture, "--threads", "100000"], "threads"),
                 (["caption", picture, "--device", "tpu"], "auto and cpu"),
@@ -396,8 +400,8 @@ class Usage(ProgramTest):
                 self.assert_refused(arguments, USAGE, "not available in this version")
 
     def test_values_that_change_nothing_are_accepted(self):
-        text = self.answer("caption", board("113"), "--kv-bits", 16, "--calib", "none", "--evict", "none", "--keep", 1.0,
-                           "--reuse", "none", "--device", "auto")
+        text = self.answer("caption", board("113"), "--kv-bits", 16, "--calib", "none", "--evict", "none", "--keep",
+                           1.0, "--reuse", "none", "--device", "auto")
         self.assertEqual(text, GREEN_STAR + "\n")
 
     def test_help_and_version_are_answers(self):
@@ -417,7 +421,8 @@ class Streams(ProgramTest):
 
     def test_a_full_disk_is_an_error(self):
         with open("/dev/full", "w") as full:
-            done = subprocess.run([PROGRAM, "plan"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+            done = subprocess.run([PROGRAM, "plan"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+                                  check=False)
         self.assertEqual(done.returncode, RUNTIME)
         self.assertRegex(done.stderr, "No space left")
 

@@ -23,7 +23,7 @@ def main():
     program = sys.argv[1]
     captions = json.loads((SAMPLES / "captions.json").read_text())
     answers = run(program, "caption", *(str(SAMPLES / name) for name in captions))
-    wrong = [f"{name}: '{answer['text']}' instead of '{caption}'"
+    wrong = [f"{name}: '{answer['answer']}' instead of '{caption}'"
              for (name, caption), answer in zip(captions.items(), answers) if answer["answer"] != caption]
     if len(answers) != len(captions):
         wrong.append(f"{len(answers)} captions for {len(captions)} pictures")

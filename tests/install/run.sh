@@ -18,7 +18,7 @@ want=$(sed -n 's/.*"board_01.png": "\(.*\)".*/\1/p' "$root/apps/samples/captions
 check() {  # check NAME PROGRAM ARGUMENT...
   name=$1
   shift
-  got=$("$@")
+  got=$("$@" | sed 's/^ *//')  # models begin an answer with a space
   if [ "$got" != "$want" ]; then
     echo "install: $name answered '$got' instead of '$want'" >&2
     exit 1
@@ -35,6 +35,11 @@ export PKG_CONFIG_PATH
 # The unquoted expansion is meant: pkg-config prints a list of flags.
 ${CC:-cc} -std=c99 -Wall -Wextra -Werror "$root/tests/install/consumer/main.c" -o "$work/by-pkg-config" \
   $(pkg-config --cflags --libs ocellus)
+
+# The example in the README must compile as it stands there.
+sed -n '/^```c$/,/^```$/p' "$root/README.md" | sed '/^```/d' >"$work/readme.c"
+[ -s "$work/readme.c" ] || { echo "install: the README has no example in C" >&2; exit 1; }
+${CC:-cc} -std=c99 -Wall -Wextra -Werror -c "$work/readme.c" -o "$work/readme.o" $(pkg-config --cflags ocellus)
 
 model=$models/shapeboard-34m-q8_0.gguf
 mmproj=$models/mmproj-shapeboard-34m-q8_0.gguf

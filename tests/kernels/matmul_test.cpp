@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -284,6 +285,21 @@ TEST_CASE("groups too small for a scale count as zero and do not poison the sum"
   for (size_t i = 0; i < 32; ++i) c.input[i] = 1e-40f;
   for (size_t i = 32; i < 64; ++i) c.input[i] = 0.0f;
   for (const float value : c.run(1)) CHECK(value == 0.0f);
+}
+
+TEST_CASE("infinite and undefined inputs do no harm to other rows") {
+  for (const int64_t bit : targets()) {
+    const OnlyTarget only(bit);
+    for (const WeightFormat format : {WeightFormat::kF16, WeightFormat::kQ8_0, WeightFormat::kQ4_K}) {
+      Case c(make_weights(format, {20}, 256, 3), 9, {}, 4);
+      const std::vector<float> sound = c.run(2);
+      c.input[256 * 8 + 3] = std::numeric_limits<float>::infinity();
+      c.input[256 * 8 + 70] = std::numeric_limits<float>::quiet_NaN();
+      c.input[256 * 8 + 140] = -std::numeric_limits<float>::max();
+      const std::vector<float> actual = c.run(2);
+      CHECK(std::memcmp(sound.data(), actual.data(), 8 * 20 * sizeof(float)) == 0);
+    }
+  }
 }
 
 TEST_CASE("too little or unaligned scratch is refused") {

@@ -15,10 +15,25 @@ using namespace ocellus::testing;
 
 namespace {
 
-const char* const kFiles[] = {"baseline_444.jpg", "baseline_420.jpg", "progressive_422.jpg", "progressive_444.jpg", "gray.jpg",
-                              "restart.jpg", "cmyk.jpg", "ycck.jpg", "rgb.png", "rgba.png", "gray_alpha.png", "palette.png",
-                              "palette_alpha.png", "gray_1.png", "gray_2.png", "rgb_16.png", "rgba_16_interlaced.png",
-                              "rgb_interlaced.png", "rgb_key.png"};
+const char* const kFiles[] = {"baseline_444.jpg",
+                              "baseline_420.jpg",
+                              "progressive_422.jpg",
+                              "progressive_444.jpg",
+                              "gray.jpg",
+                              "restart.jpg",
+                              "cmyk.jpg",
+                              "ycck.jpg",
+                              "rgb.png",
+                              "rgba.png",
+                              "gray_alpha.png",
+                              "palette.png",
+                              "palette_alpha.png",
+                              "gray_1.png",
+                              "gray_2.png",
+                              "rgb_16.png",
+                              "rgba_16_interlaced.png",
+                              "rgb_interlaced.png",
+                              "rgb_key.png"};
 
 ImageLimits small_limits() {
   ImageLimits limits;
@@ -32,7 +47,8 @@ Code decode(const Bytes& file) {
   static GuardedScratch scratch(decode_scratch_bytes(small_limits()));
   RgbImage image;
   clear_failure();
-  const Status status = decode_image(file.data(), static_cast<int64_t>(file.size()), small_limits(), scratch.extent(), &image);
+  const Status status =
+      decode_image(file.data(), static_cast<int64_t>(file.size()), small_limits(), scratch.extent(), &image);
   REQUIRE(scratch.intact());
   if (status.ok()) {
     REQUIRE(int64_t{image.width} * image.height <= small_limits().max_pixels);
@@ -142,9 +158,11 @@ TEST_CASE("PNG headers that lie are refused") {
 }
 
 TEST_CASE("PNG chunks out of place are refused") {
-  const Bytes header = png_header(2, 2, 8, 0), data = png_chunk("IDAT", store_zlib(Bytes(6, 0))), end = png_chunk("IEND", {});
+  const Bytes header = png_header(2, 2, 8, 0), data = png_chunk("IDAT", store_zlib(Bytes(6, 0))),
+              end = png_chunk("IEND", {});
   CHECK(decode(make_png({header, data, end})) == Code::kOk);
-  CHECK(decode(make_png({header, png_chunk("gAMA", {0, 0, 0, 1}), png_chunk("acTL", Bytes(8, 0)), data, end})) == Code::kOk);
+  CHECK(decode(make_png({header, png_chunk("gAMA", {0, 0, 0, 1}), png_chunk("acTL", Bytes(8, 0)), data, end})) ==
+        Code::kOk);
   CHECK(decode(make_png({header, end})) == Code::kBadImage);
   CHECK(says("no pixel data"));
   CHECK(decode(make_png({data, header, end})) == Code::kBadImage);
@@ -158,10 +176,12 @@ TEST_CASE("PNG chunks out of place are refused") {
   huge[8 + 25] = 0xFF;  // the length of IDAT
   CHECK(decode(huge) == Code::kBadImage);
   const Bytes palette = png_header(2, 2, 8, 3);
-  CHECK(decode(make_png({palette, png_chunk("PLTE", {1, 2, 3}), png_chunk("tRNS", {1, 2}), data, end})) == Code::kBadImage);
+  CHECK(decode(make_png({palette, png_chunk("PLTE", {1, 2, 3}), png_chunk("tRNS", {1, 2}), data, end})) ==
+        Code::kBadImage);
   CHECK(decode(make_png({palette, png_chunk("PLTE", Bytes(771, 0)), data, end})) == Code::kBadImage);
   // An index beyond the palette is black, not what lies behind the table.
-  CHECK(decode(make_png({palette, png_chunk("PLTE", {1, 2, 3}), png_chunk("IDAT", store_zlib({0, 0, 255, 0, 7, 7})), end})) == Code::kOk);
+  CHECK(decode(make_png({palette, png_chunk("PLTE", {1, 2, 3}), png_chunk("IDAT", store_zlib({0, 0, 255, 0, 7, 7})),
+                         end})) == Code::kOk);
 }
 
 TEST_CASE("a distance of zero in a deflate stream shows nothing of the scratch") {
@@ -186,7 +206,8 @@ TEST_CASE("deflate streams of nothing but empty blocks are refused at once") {
   Bytes stream = {0x78, 0x01};
   for (int i = 0; i < 200'000; ++i) append(stream, {0, 0, 0, 0xFF, 0xFF});
   const auto start = std::chrono::steady_clock::now();
-  CHECK(decode(make_png({png_header(4, 4, 8, 2), png_chunk("IDAT", stream), png_chunk("IEND", {})})) == Code::kBadImage);
+  CHECK(decode(make_png({png_header(4, 4, 8, 2), png_chunk("IDAT", stream), png_chunk("IEND", {})})) ==
+        Code::kBadImage);
   CHECK(says("more compressed data than pixels"));
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
 }
@@ -219,7 +240,10 @@ TEST_CASE("JPEG without what it needs is refused by name") {
   CHECK(broken([](JpegRecipe& r) { r.width = 1025; }) == Code::kBadImage);
   CHECK(broken([](JpegRecipe& r) { r.sampling = {0x11, 0x11, 0x11, 0x11}; }) == Code::kUnsupported);
   CHECK(says("Adobe"));
-  CHECK(broken([](JpegRecipe& r) { r.sampling = {0x11, 0x11, 0x11, 0x11}; r.adobe_transform = 2; }) == Code::kOk);
+  CHECK(broken([](JpegRecipe& r) {
+          r.sampling = {0x11, 0x11, 0x11, 0x11};
+          r.adobe_transform = 2;
+        }) == Code::kOk);
 }
 
 TEST_CASE("kinds of JPEG we do not decode are named") {

@@ -47,7 +47,8 @@ Frame make_frame(PixelFormat format, int width, int height, const std::vector<ui
 TEST_CASE("NV12 and YUYV are within one of the exact conversion") {
   const int width = 26, height = 14;
   const int64_t stride = 61;
-  const auto first = random_bytes(static_cast<size_t>(stride) * height, 1), chroma = random_bytes(static_cast<size_t>(stride) * height / 2, 2);
+  const auto first = random_bytes(static_cast<size_t>(stride) * height, 1),
+             chroma = random_bytes(static_cast<size_t>(stride) * height / 2, 2);
   for (const PixelFormat format : {PixelFormat::kNv12, PixelFormat::kYuyv}) {
     for (const ColorMatrix matrix : {ColorMatrix::kBt601, ColorMatrix::kBt709}) {
       for (const bool full_range : {false, true}) {
@@ -67,7 +68,8 @@ TEST_CASE("NV12 and YUYV are within one of the exact conversion") {
             const bool planar = format == PixelFormat::kNv12;
             const double luma = planar ? row[x] : row[2 * x];
             double rgb[3];
-            reference_rgb(luma, planar ? uv[0] : row[x / 2 * 4 + 1], planar ? uv[1] : row[x / 2 * 4 + 3], matrix, full_range, rgb);
+            reference_rgb(luma, planar ? uv[0] : row[x / 2 * 4 + 1], planar ? uv[1] : row[x / 2 * 4 + 3], matrix,
+                          full_range, rgb);
             for (int c = 0; c < 3; ++c) CHECK(std::fabs(image.row(y)[3 * x + c] - rgb[c]) < 0.51);
           }
         }

@@ -82,9 +82,16 @@ TEST_CASE("every kind of JPEG and PNG decodes as Pillow does, in scratch of exac
 }
 
 TEST_CASE("the planned scratch decodes every layout of JPEG of the planned size") {
-  const std::vector<std::vector<int>> layouts = {{0x11, 0x11, 0x11}, {0x21, 0x11, 0x11}, {0x12, 0x11, 0x11},
-                                                 {0x22, 0x11, 0x11}, {0x41, 0x11, 0x11}, {0x22}, {0x11}, {0x44}};
-  const std::vector<std::pair<int, int>> sizes = {{1, 1}, {1, 200}, {200, 1}, {33, 17}, {640, 480}, {1000, 5}, {3, 600}, {1023, 769}};
+  const std::vector<std::vector<int>> layouts = {{0x11, 0x11, 0x11},
+                                                 {0x21, 0x11, 0x11},
+                                                 {0x12, 0x11, 0x11},
+                                                 {0x22, 0x11, 0x11},
+                                                 {0x41, 0x11, 0x11},
+                                                 {0x22},
+                                                 {0x11},
+                                                 {0x44}};
+  const std::vector<std::pair<int, int>> sizes = {{1, 1},     {1, 200},  {200, 1}, {33, 17},
+                                                  {640, 480}, {1000, 5}, {3, 600}, {1023, 769}};
   for (const auto& [width, height] : sizes) {
     const ImageLimits limits = tight_limits(width, height);
     for (const auto& sampling : layouts) {
@@ -129,7 +136,8 @@ TEST_CASE("the planned scratch decodes incompressible PNG of up to 8 bits, in on
       CAPTURE(color);
       const int channels = color == 0 ? 1 : color == 2 ? 3 : color == 4 ? 2 : 4;
       Bytes rows = noise(int64_t{height} * (1 + width * channels));
-      for (int y = 0; y < height; ++y) rows[static_cast<size_t>(y) * static_cast<size_t>(1 + width * channels)] = static_cast<uint8_t>(y % 5);
+      for (int y = 0; y < height; ++y)
+        rows[static_cast<size_t>(y) * static_cast<size_t>(1 + width * channels)] = static_cast<uint8_t>(y % 5);
       const Bytes stream = store_zlib(rows);
       const auto middle = stream.begin() + size_of(stream) / 2;
       const Bytes file = make_png({png_header(static_cast<uint32_t>(width), static_cast<uint32_t>(height), 8, color),
@@ -148,7 +156,8 @@ TEST_CASE("the planned scratch decodes incompressible PNG of up to 8 bits, in on
 TEST_CASE("16-bit noise that does not fit is refused with the bytes it would take") {
   const Bytes stream = store_zlib(noise(64 * (1 + 64 * 8)));
   const Bytes half(stream.begin(), stream.begin() + 1000), rest(stream.begin() + 1000, stream.end());
-  const Bytes file = make_png({png_header(64, 64, 16, 6), png_chunk("IDAT", half), png_chunk("IDAT", rest), png_chunk("IEND", {})});
+  const Bytes file =
+      make_png({png_header(64, 64, 16, 6), png_chunk("IDAT", half), png_chunk("IDAT", rest), png_chunk("IEND", {})});
   ImageFacts facts;
   REQUIRE(probe_image(file.data(), size_of(file), {}, &facts).ok());
   CHECK(facts.bit_depth == 16);
@@ -201,7 +210,8 @@ TEST_CASE("alpha on white is exact") {
 }
 
 TEST_CASE("the sum of sides is the largest any allowed picture has") {
-  for (const auto& [pixels, side, aspect] : {std::tuple{1000, 100, 200}, std::tuple{1000, 8192, 200}, std::tuple{7, 8192, 2}, std::tuple{1, 1, 1}, std::tuple{5000, 60, 3}}) {
+  for (const auto& [pixels, side, aspect] : {std::tuple{1000, 100, 200}, std::tuple{1000, 8192, 200},
+                                             std::tuple{7, 8192, 2}, std::tuple{1, 1, 1}, std::tuple{5000, 60, 3}}) {
     ImageLimits limits;
     limits.max_pixels = pixels;
     limits.max_side = side;

@@ -19,7 +19,8 @@ TEST_CASE("the hash knows pixels, size and preprocessing, and nothing else") {
   CHECK_FALSE(hash == hash_image(view_of(pixels, 20, 30), config));
 
   std::vector<uint8_t> wide(static_cast<size_t>(100 * 20), 9);
-  for (size_t y = 0; y < 20; ++y) std::copy_n(pixels.begin() + static_cast<int64_t>(y * 90), 90, wide.begin() + static_cast<int64_t>(y * 100));
+  for (size_t y = 0; y < 20; ++y)
+    std::copy_n(pixels.begin() + static_cast<int64_t>(y * 90), 90, wide.begin() + static_cast<int64_t>(y * 100));
   CHECK(hash == hash_image({wide.data(), 30, 20, 100}, config));
 
   pixels[1799] ^= 1;

@@ -27,15 +27,15 @@ std::vector<std::string> pieces(int width, int height, int32_t longest_edge) {
 }  // namespace
 
 TEST_CASE("without tiles the overview stands alone") {
-  CHECK(pieces(300, 200, 0) == std::vector<std::string>{"\n\n<fake_token_around_image><global-img>", "#0", "<fake_token_around_image>"});
+  CHECK(pieces(300, 200, 0) ==
+        std::vector<std::string>{"\n\n<fake_token_around_image><global-img>", "#0", "<fake_token_around_image>"});
 }
 
 TEST_CASE("tiles come row by row, the overview last") {
   const std::string fake = "<fake_token_around_image>";
-  CHECK(pieces(500, 400, 512) ==
-        std::vector<std::string>{fake + "<row_1_col_1>", "#0", fake + "<row_1_col_2>", "#1", "\n",
-                                 fake + "<row_2_col_1>", "#2", fake + "<row_2_col_2>", "#3",
-                                 "\n\n" + fake + "<global-img>", "#4", fake});
+  CHECK(pieces(500, 400, 512) == std::vector<std::string>{fake + "<row_1_col_1>", "#0", fake + "<row_1_col_2>", "#1",
+                                                          "\n", fake + "<row_2_col_1>", "#2", fake + "<row_2_col_2>",
+                                                          "#3", "\n\n" + fake + "<global-img>", "#4", fake});
 }
 
 TEST_CASE("one row of tiles has no line break") {

@@ -55,7 +55,8 @@ std::vector<std::vector<float>> render_all(const PreprocessConfig& config, const
 uint64_t hash_view(const std::vector<float>& view, int64_t size) {
   std::vector<uint8_t> pixels;
   for (int64_t i = 0; i < size * size; ++i) {
-    for (int64_t c = 0; c < 3; ++c) pixels.push_back(static_cast<uint8_t>(std::lround(view[static_cast<size_t>(c * size * size + i)] * 255)));
+    for (int64_t c = 0; c < 3; ++c)
+      pixels.push_back(static_cast<uint8_t>(std::lround(view[static_cast<size_t>(c * size * size + i)] * 255)));
   }
   return fnv(pixels.data(), static_cast<int64_t>(pixels.size()));
 }
@@ -70,7 +71,8 @@ TEST_CASE("views equal those of llama.cpp and of Hugging Face to the bit") {
     CAPTURE(entry.dump());
     const bool llama = entry["flavour"] == "llama_cpp";
     ++count[llama];
-    const auto config = make_config(llama ? ResizeFlavour::kLlamaCpp : ResizeFlavour::kHuggingFace, entry["image_size"], entry["longest_edge"]);
+    const auto config = make_config(llama ? ResizeFlavour::kLlamaCpp : ResizeFlavour::kHuggingFace, entry["image_size"],
+                                    entry["longest_edge"]);
     const int width = entry["source"][0], height = entry["source"][1];
     const auto pixels = synthetic_pixels(width, height);
     ViewPlan plan;
@@ -130,7 +132,8 @@ TEST_CASE("no size breaks the plan: grids stay bounded and inside what was promi
     REQUIRE(plan.inner_top >= 0);
     REQUIRE(plan.inner_left + plan.inner.width <= plan.grid.width);
     REQUIRE(plan.inner_top + plan.inner.height <= plan.grid.height);
-    if (plan.tile_cols > 0 && flavour == ResizeFlavour::kLlamaCpp) REQUIRE((plan.inner.width >= 1 && plan.inner.height >= 1));
+    if (plan.tile_cols > 0 && flavour == ResizeFlavour::kLlamaCpp)
+      REQUIRE((plan.inner.width >= 1 && plan.inner.height >= 1));
     if (flavour == ResizeFlavour::kHuggingFace) REQUIRE((plan.step.width >= 1 && plan.step.height >= 1));
   }
 }
@@ -140,7 +143,8 @@ TEST_CASE("the planned scratch suffices for every shape, thin ones too") {
   for (int round = 0; round < 120; ++round) {
     const auto flavour = round % 4 == 0 ? ResizeFlavour::kLlamaCpp : ResizeFlavour::kHuggingFace;
     const int size = static_cast<int>(random() % 40) + 1;
-    const auto config = make_config(flavour, size, random() % 4 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(6 * size)) + 1);
+    const auto config = make_config(
+        flavour, size, random() % 4 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(6 * size)) + 1);
     const int longer = static_cast<int>(random() % 900) + 1;
     const int shorter = std::max(1, longer / (static_cast<int>(random() % 200) + 1));
     const int width = random() % 2 == 0 ? longer : shorter, height = width == longer ? shorter : longer;
@@ -240,6 +244,7 @@ TEST_CASE("one region serves decoding and the views") {
   PreparedViews prepared;
   REQUIRE(prepare_views(config, plan, image, scratch_after(image, scratch.extent()), &prepared).ok());
   std::vector<float> view(3 * 64 * 64);
-  for (int i = 0; i < plan.view_count; ++i) CHECK(render_view(config, prepared, i, DeviceView<float>(view.data(), 192, 64)).ok());
+  for (int i = 0; i < plan.view_count; ++i)
+    CHECK(render_view(config, prepared, i, DeviceView<float>(view.data(), 192, 64)).ok());
   CHECK(scratch.intact());
 }

@@ -63,10 +63,12 @@ TEST_CASE("Pillow's resize is reproduced to the bit") {
     const Size source = {entry["source"][0], entry["source"][1]}, target = {entry["target"][0], entry["target"][1]};
     CAPTURE(entry.dump());
     const auto pixels = synthetic_pixels(source.width, source.height);
-    const auto resized = pillow_resize(view_of(pixels, source.width, source.height), target, filter_named(entry["filter"]));
+    const auto resized =
+        pillow_resize(view_of(pixels, source.width, source.height), target, filter_named(entry["filter"]));
     const std::vector<int> first = entry["first"];
     for (size_t i = 0; i < first.size(); ++i) CHECK(int{resized[i]} == first[i]);
-    CHECK(fnv(resized.data(), static_cast<int64_t>(resized.size())) == std::stoull(entry["hash"].get<std::string>(), nullptr, 16));
+    CHECK(fnv(resized.data(), static_cast<int64_t>(resized.size())) ==
+          std::stoull(entry["hash"].get<std::string>(), nullptr, 16));
   }
 }
 
@@ -118,7 +120,8 @@ TEST_CASE("the stretches follow their formulas") {
         for (int c = 0; c < 3; ++c) {
           const double above = std::lerp(pixel(image, u0, v0, c), pixel(image, u0 + 1, v0, c), u - u0);
           const double below = std::lerp(pixel(image, u0, v0 + 1, c), pixel(image, u0 + 1, v0 + 1, c), u - u0);
-          CHECK(std::lerp(above, below, v - v0) - linear[static_cast<size_t>(3 * x + c)] == doctest::Approx(0.5).epsilon(0.51));
+          CHECK(std::lerp(above, below, v - v0) - linear[static_cast<size_t>(3 * x + c)] ==
+                doctest::Approx(0.5).epsilon(0.51));
           double along[4];
           for (int i = 0; i < 4; ++i) {
             double values[4];

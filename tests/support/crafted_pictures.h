@@ -34,7 +34,8 @@ struct JpegRecipe {
 inline Bytes make_jpeg(const JpegRecipe& recipe) {
   Bytes out = {0xFF, 0xD8};
   if (recipe.adobe_transform >= 0) {
-    append(out, jpeg_segment(0xEE, {'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, static_cast<uint8_t>(recipe.adobe_transform)}));
+    append(out, jpeg_segment(
+                    0xEE, {'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, static_cast<uint8_t>(recipe.adobe_transform)}));
   }
   Bytes table(65, 1);
   table[0] = 0;
@@ -78,7 +79,8 @@ inline Bytes store_zlib(const Bytes& data) {
   do {
     const size_t count = std::min<size_t>(65535, data.size() - at);
     out.push_back(at + count == data.size() ? 1 : 0);
-    append(out, {static_cast<uint8_t>(count), static_cast<uint8_t>(count >> 8), static_cast<uint8_t>(~count), static_cast<uint8_t>(~count >> 8)});
+    append(out, {static_cast<uint8_t>(count), static_cast<uint8_t>(count >> 8), static_cast<uint8_t>(~count),
+                 static_cast<uint8_t>(~count >> 8)});
     out.insert(out.end(), data.begin() + static_cast<int64_t>(at), data.begin() + static_cast<int64_t>(at + count));
     at += count;
   } while (at < data.size());

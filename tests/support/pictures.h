@@ -25,7 +25,8 @@ inline std::vector<uint8_t> synthetic_pixels(int width, int height) {
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
       for (int c = 0; c < 3; ++c) {
-        pixels.push_back(static_cast<uint8_t>(x * 7 + y * 13 + c * 50 + ((x * x * 31 + y * y * 17 + x * y * 3 + c * 97) >> 3)));
+        pixels.push_back(
+            static_cast<uint8_t>(x * 7 + y * 13 + c * 50 + ((x * x * 31 + y * y * 17 + x * y * 3 + c * 97) >> 3)));
       }
     }
   }
@@ -51,7 +52,8 @@ inline uint64_t fnv(const RgbImage& image) {
 /// Scratch of an exact size, filled with rubbish, between guard bands.
 class GuardedScratch {
  public:
-  explicit GuardedScratch(int64_t bytes) : bytes_(bytes), memory_(new std::byte[static_cast<size_t>(bytes + 2 * kGuard)]) {
+  explicit GuardedScratch(int64_t bytes)
+      : bytes_(bytes), memory_(new std::byte[static_cast<size_t>(bytes + 2 * kGuard)]) {
     std::memset(memory_.get(), 0xA5, static_cast<size_t>(bytes + 2 * kGuard));
   }
   Extent extent() const { return {memory_.get() + kGuard, bytes_}; }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <vector>
 
 #include "kernels/attend_one.h"
@@ -9,15 +10,21 @@
 #include "platform/clock.h"
 #include "platform/queue.h"
 #include "quant/weight_format.h"
-#include "tests/support/random.h"
 
 namespace {
 
 using namespace ocellus;
 
-std::vector<Half> random_halves(test::Random& random, int64_t count) {
-  std::vector<Half> values(static_cast<size_t>(count));
-  for (Half& value : values) value = float_to_half(random.normal());
+std::vector<float> random_floats(std::mt19937& random, int64_t count) {
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+std::vector<Half> random_halves(std::mt19937& random, int64_t count) {
+  std::vector<Half> values;
+  for (const float value : random_floats(random, count)) values.push_back(float_to_half(value));
   return values;
 }
 
@@ -36,9 +43,9 @@ double best_us(Work work) {
 
 void time_rows(const char* name, int64_t rows, int32_t heads, int32_t kv_heads, int32_t dim, bool causal, int32_t past,
                Queue& queue) {
-  test::Random random(1);
+  std::mt19937 random(1);
   const int64_t width = heads * dim;
-  std::vector<float> query = random.normals(rows * width), output(query.size());
+  std::vector<float> query = random_floats(random, rows * width), output(query.size());
   std::vector<Half> keys = random_halves(random, kv_heads * rows * dim), values = keys;
   std::vector<Half> cache = random_halves(random, 2 * kv_heads * std::max(past, 1) * dim);
   KvRun run{
@@ -47,6 +54,7 @@ void time_rows(const char* name, int64_t rows, int32_t heads, int32_t kv_heads, 
   const AttendRowsArgs args{.query = {query.data(), rows, width},
                             .query_heads = heads,
                             .rows = {keys.data(), values.data(), kv_heads, dim, rows},
+                            .row_count = rows,
                             .runs = &run,
                             .run_count = past > 0 ? 1 : 0,
                             .causal = causal,
@@ -60,8 +68,8 @@ void time_rows(const char* name, int64_t rows, int32_t heads, int32_t kv_heads, 
 
 void time_one(int32_t slots, int32_t run_slots, Queue& queue) {
   constexpr int32_t kHeads = 8, kKvHeads = 4, kDim = 64;
-  test::Random random(2);
-  std::vector<float> query = random.normals(kHeads * kDim), output(query.size());
+  std::mt19937 random(2);
+  std::vector<float> query = random_floats(random, kHeads * kDim), output(query.size());
   std::vector<Half> cache = random_halves(random, int64_t{2} * kKvHeads * (slots + run_slots) * kDim);
   std::vector<KvRun> runs;
   for (int32_t first = 0; first < slots; first += run_slots) {

@@ -1,0 +1,141 @@
+// The bundled model, an engine over it, and the things tests say to its sessions.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/engine.h"
+#include "tests/support/goldens.h"
+
+namespace ocellus::test {
+
+/// Room for small conversations about the test boards, which are 256 x 256.
+inline ocellus_limits board_limits(int32_t images, int32_t text_tokens) {
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  limits.thread_count = 2;
+  limits.max_images = images;
+  limits.max_text_tokens = text_tokens;
+  limits.max_image_pixels = 65536;
+  return limits;
+}
+
+/// Opened once: opening checks every tensor and builds a tokenizer.
+inline const Model& bundled_model() {
+  static const std::unique_ptr<Model> model = [] {
+    auto opened = std::make_unique<Model>();
+    const ModelPair pair = bundled_pair();
+    REQUIRE_MESSAGE(opened->open(pair.model.c_str(), pair.mmproj.c_str()).ok(), last_failure().sentence);
+    return opened;
+  }();
+  return *model;
+}
+
+inline std::unique_ptr<Engine> make_engine(const Model& model, const ocellus_limits& limits) {
+  ocellus_engine_config config;
+  ocellus_engine_config_init(&config);
+  config.limits = limits;
+  std::unique_ptr<Engine> engine;
+  REQUIRE_MESSAGE(Engine::create(model, config, &engine).ok(), last_failure().sentence);
+  return engine;
+}
+inline std::unique_ptr<Engine> make_engine(const ocellus_limits& limits) { return make_engine(bundled_model(), limits); }
+
+inline Session& open_session(Engine& engine) {
+  Session* session = nullptr;
+  REQUIRE_MESSAGE(engine.open_session(&session).ok(), last_failure().sentence);
+  return *session;
+}
+
+inline std::vector<uint8_t> board_bytes(const std::string& image) { return read_bytes(kShapeboardDir + image); }
+
+inline Status add_board(Session& session, const std::string& image) {
+  const std::vector<uint8_t> bytes = board_bytes(image);
+  return session.add_encoded_image(bytes.data(), static_cast<int64_t>(bytes.size()));
+}
+
+/// A user turn with its images where "<image>" stands, as the program adds it. The first failure ends it.
+inline Status add_turn(Session& session, std::string_view prompt, const std::vector<std::string>& images) {
+  constexpr std::string_view kMark = "<image>";
+  OCELLUS_TRY(session.begin_turn());
+  size_t at = 0;
+  for (const std::string& image : images) {
+    const size_t mark = prompt.find(kMark, at);
+    OCELLUS_TRY(session.add_text(prompt.substr(at, mark - at), false));
+    OCELLUS_TRY(add_board(session, image));
+    at = mark + kMark.size();
+  }
+  OCELLUS_TRY(session.add_text(prompt.substr(at), false));
+  return session.end_turn();
+}
+
+inline void add_question(Session& session, const nlohmann::json& golden) {
+  const Status status = add_turn(session, std::string(golden["prompt"]), golden["images"]);
+  REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
+}
+
+/// What a generate call gave: the streamed pieces, and all of them joined.
+struct Answer {
+  std::string text;
+  std::vector<std::string> pieces;
+  Status status;
+  ocellus_generate_stats stats = {};
+};
+
+inline int collect_piece(void* user, const char* text, int32_t bytes) {
+  Answer& answer = *static_cast<Answer*>(user);
+  answer.pieces.emplace_back(text, static_cast<size_t>(bytes));
+  answer.text += answer.pieces.back();
+  return 0;
+}
+
+inline ocellus_generate_params default_params(int32_t max_tokens = 128) {
+  ocellus_generate_params params;
+  ocellus_generate_params_init(&params);
+  params.max_tokens = max_tokens;
+  return params;
+}
+
+/// All sessions together; answers in the same order. The status of the call stands in each.
+inline std::vector<Answer> batch_answers(const std::vector<Session*>& sessions, const ocellus_generate_params& params) {
+  std::vector<Answer> answers(sessions.size());
+  std::vector<ocellus_generate_params> each(sessions.size(), params);
+  std::vector<ocellus_generate_stats> stats(sessions.size());
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    if (each[i].on_text != nullptr) continue;
+    each[i].on_text = collect_piece;
+    each[i].user = &answers[i];
+  }
+  const Status status = generate(sessions.data(), each.data(), stats.data(), static_cast<int32_t>(sessions.size()));
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    answers[i].status = status;
+    answers[i].stats = stats[i];
+  }
+  return answers;
+}
+
+inline Answer answer_of(Session& session, const ocellus_generate_params& params = default_params()) {
+  return batch_answers({&session}, params).front();
+}
+
+/// Reads the prompt and gives the logits after its last row; the session can then still be asked to generate.
+inline std::vector<float> first_logits(Session& session) {
+  Engine& engine = session.engine();
+  const ocellus_generate_params nothing = default_params(0);
+  REQUIRE_MESSAGE(answer_of(session, nothing).status.ok(), last_failure().sentence);
+  const ArenaScope scope(engine.arena());
+  GenerateScratch scratch;
+  REQUIRE(scratch.lay_out(engine.model(), engine.shape(), engine.arena()).ok());
+  const DecodeScratch& step = scratch.step;
+  std::copy_n(engine.memory().last_hidden.row(session.index()), step.hidden.cols, step.hidden.data);
+  enqueue_logits(engine.text(), step.hidden.slice_rows(0, 1), step.logits.slice_rows(0, 1), step.layer.matmul_scratch,
+                 engine.queue());
+  REQUIRE(engine.queue().ok());
+  return {step.logits.data, step.logits.data + step.logits.cols};
+}
+
+}  // namespace ocellus::test

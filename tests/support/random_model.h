@@ -1,0 +1,70 @@
+// Small random models as GGUF files. A recipe names every choice of a file that changes the arithmetic; the weights
+// are drawn so that every part matters: attention is neither flat nor a single slot, no layer drowns another.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "quant/weight_format.h"
+
+namespace ocellus::test {
+
+/// A language model with a byte-level vocabulary: 256 bytes, "\n\n", and the tokens that stand around pictures.
+struct TextRecipe {
+  const char* architecture = "llama";  // or "qwen2"
+  int layers = 2;
+  int width = 64;
+  int mlp_width = 96;
+  int query_heads = 4;
+  int kv_heads = 4;
+  int head_dim = 16;  // attention.key_length is written if it is not width / query_heads
+  WeightFormat format = WeightFormat::kF32;
+  WeightFormat second_format = WeightFormat::kF32;  // of values, the second MLP matrix and the output, if `mixed`
+  bool mixed = false;
+  bool tied = false;          // no output matrix
+  bool biases = false;        // of query, key and value
+  bool more_biases = false;   // of every other linear map of a layer
+  bool fused_qkv = false;     // one matrix for query, key and value
+  int rotated = 0;            // rope.dimension_count; 0: not written
+  float rope_base = 0;        // rope.freq_base; 0: not written
+  float linear_factor = 0;    // rope.scaling.factor; 0: not written
+  bool names_scaling = true;  // with rope.scaling.type beside the factor
+  bool rope_factors = false;  // rope_freqs.weight
+  int context_length = 4096;
+};
+
+/// An Idefics3 mmproj file.
+struct VisionRecipe {
+  int image_size = 32;
+  int patch_size = 8;
+  int scale_factor = 2;
+  int longest_edge = 0;  // clip.vision.preproc_image_size; 0: no tiles
+  int layers = 2;
+  int width = 64;
+  int heads = 4;
+  int mlp_width = 96;
+  int output_width = 64;  // of the language model
+  WeightFormat format = WeightFormat::kF32;
+  const char* activation = "gelu";  // "silu" or "quick_gelu"
+  bool swapped_mlp = false;         // the matrices of the MLP under each other's names, as old files have them
+};
+
+/// Tokens of every random vocabulary.
+inline constexpr int kRandomVocabulary = 300;
+
+/// A file that goes when this object does.
+class TemporaryModel {
+ public:
+  TemporaryModel(const TextRecipe& recipe, uint64_t seed);
+  TemporaryModel(const VisionRecipe& recipe, uint64_t seed);
+  ~TemporaryModel();
+  TemporaryModel(const TemporaryModel&) = delete;
+  TemporaryModel& operator=(const TemporaryModel&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace ocellus::test

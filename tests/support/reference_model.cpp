@@ -1,0 +1,307 @@
+#include "tests/support/reference_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "quant/block_codes.h"
+#include "tests/support/reference.h"
+
+namespace ocellus::test {
+namespace {
+
+Matrix columns(const Matrix& x, int64_t first, int64_t count) {
+  Matrix out(x.rows, count);
+  for (int64_t t = 0; t < x.rows; ++t) std::copy_n(x.row(t) + first, count, out.row(t));
+  return out;
+}
+
+void add(Matrix& x, const Matrix& addend) {
+  for (size_t i = 0; i < x.values.size(); ++i) x.values[i] += addend.values[i];
+}
+
+void round_to_half(Matrix& x) {
+  for (double& value : x.values) value = static_cast<double>(half_to_float(float_to_half(static_cast<float>(value))));
+}
+
+/// To codes -127..127 and one scale per 32 values.
+void round_to_codes(Matrix& x) {
+  constexpr int64_t kGroup = 32;
+  for (size_t first = 0; first < x.values.size(); first += kGroup) {
+    double* group = x.values.data() + first;
+    double largest = 0;
+    for (int64_t i = 0; i < kGroup; ++i) largest = std::max(largest, std::abs(group[i]));
+    if (largest == 0) continue;
+    for (int64_t i = 0; i < kGroup; ++i) group[i] = std::nearbyint(group[i] * 127 / largest) * largest / 127;
+  }
+}
+
+}  // namespace
+
+double relative_error(const float* got, const double* expected, int64_t count) {
+  double difference = 0;
+  double norm = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    difference += (double{got[i]} - expected[i]) * (double{got[i]} - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+double ReferenceWeights::number(const std::string& key, double otherwise) const {
+  const GgufEntry* entry = file_.find(key);
+  if (entry == nullptr) return otherwise;
+  if (entry->type == GgufType::kF32) {
+    float value = 0;
+    if (file_.read_float(key, &value).ok()) return static_cast<double>(value);
+  }
+  if (entry->type == GgufType::kBool) {
+    bool value = false;
+    if (file_.read_bool(key, &value).ok()) return value ? 1 : 0;
+  }
+  int64_t value = 0;
+  if (!file_.read_int(key, INT32_MIN, INT32_MAX, &value).ok()) throw std::runtime_error("no number: " + key);
+  return static_cast<double>(value);
+}
+
+std::string ReferenceWeights::text(const std::string& key) const {
+  std::string_view value;
+  if (!file_.require_string(key, &value).ok()) throw std::runtime_error("no text: " + key);
+  return std::string(value);
+}
+
+const Matrix& ReferenceWeights::tensor(const std::string& name) const {
+  const auto known = decoded_.find(name);
+  if (known != decoded_.end()) return known->second;
+  const GgufTensor* tensor = file_.find_tensor(name);
+  if (tensor == nullptr) throw std::runtime_error("no tensor: " + name);
+  const bool convolution = tensor->dimension_count == 4;
+  const int64_t rows = convolution ? tensor->ne[3] : tensor->rows();
+  const int64_t cols = tensor->rows() * tensor->cols() / rows;
+  Matrix out(rows, cols);
+  std::vector<float> row(static_cast<size_t>(cols));
+  for (int64_t i = 0; i < rows; ++i) {
+    const uint8_t* source = file_.data() + tensor->offset + i * row_bytes(tensor->format, cols);
+    decode_row(tensor->format, source, cols, row.data());
+    std::copy(row.begin(), row.end(), out.row(i));
+  }
+  return decoded_.emplace(name, std::move(out)).first->second;
+}
+
+Matrix ReferenceWeights::linear(const Matrix& input, const std::string& name) const {
+  const Matrix& weight = tensor(name + ".weight");
+  Matrix x = input;
+  if (rounding_.inputs && is_block_format(file_.find_tensor(name + ".weight")->format)) round_to_codes(x);
+  const double* bias = has(name + ".bias") ? tensor(name + ".bias").row(0) : nullptr;
+  Matrix out(x.rows, weight.rows);
+  for (int64_t t = 0; t < x.rows; ++t) {
+    for (int64_t n = 0; n < weight.rows; ++n) {
+      double sum = bias == nullptr ? 0 : bias[n];
+      for (int64_t k = 0; k < weight.cols; ++k) sum += weight.row(n)[k] * x.row(t)[k];
+      out.row(t)[n] = sum;
+    }
+  }
+  return out;
+}
+
+Matrix ReferenceWeights::rms_norm(const Matrix& x, const std::string& name, double epsilon) const {
+  const double* weight = tensor(name + ".weight").row(0);
+  Matrix out = x;
+  for (int64_t t = 0; t < x.rows; ++t) {
+    double squares = 0;
+    for (int64_t i = 0; i < x.cols; ++i) squares += x.row(t)[i] * x.row(t)[i];
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(x.cols) + epsilon);
+    for (int64_t i = 0; i < x.cols; ++i) out.row(t)[i] *= scale * weight[i];
+  }
+  return out;
+}
+
+Matrix ReferenceWeights::layer_norm(const Matrix& x, const std::string& name, double epsilon) const {
+  const double* weight = tensor(name + ".weight").row(0);
+  const double* bias = tensor(name + ".bias").row(0);
+  const auto width = static_cast<double>(x.cols);
+  Matrix out = x;
+  for (int64_t t = 0; t < x.rows; ++t) {
+    double mean = 0;
+    double variance = 0;
+    for (int64_t i = 0; i < x.cols; ++i) mean += x.row(t)[i] / width;
+    for (int64_t i = 0; i < x.cols; ++i) variance += (x.row(t)[i] - mean) * (x.row(t)[i] - mean) / width;
+    for (int64_t i = 0; i < x.cols; ++i)
+      out.row(t)[i] = (x.row(t)[i] - mean) / std::sqrt(variance + epsilon) * weight[i] + bias[i];
+  }
+  return out;
+}
+
+Matrix ReferenceWeights::attend(const Matrix& query, Matrix key, Matrix value, int64_t heads, int64_t kv_heads,
+                                bool causal) const {
+  if (rounding_.kv) {
+    round_to_half(key);
+    round_to_half(value);
+  }
+  const int64_t dim = query.cols / heads;
+  Matrix out(query.rows, query.cols);
+  for (int64_t h = 0; h < heads; ++h) {
+    const int64_t from = h / (heads / kv_heads) * dim;
+    for (int64_t t = 0; t < query.rows; ++t) {
+      const int64_t visible = causal ? t + 1 : key.rows;
+      std::vector<double> shares(static_cast<size_t>(visible));
+      for (int64_t s = 0; s < visible; ++s) {
+        double score = 0;
+        for (int64_t e = 0; e < dim; ++e) score += query.row(t)[h * dim + e] * key.row(s)[from + e];
+        shares[static_cast<size_t>(s)] = score / std::sqrt(static_cast<double>(dim));
+      }
+      const double largest = *std::max_element(shares.begin(), shares.end());
+      double sum = 0;
+      for (double& share : shares) sum += share = std::exp(share - largest);
+      for (int64_t s = 0; s < visible; ++s)
+        for (int64_t e = 0; e < dim; ++e)
+          out.row(t)[h * dim + e] += shares[static_cast<size_t>(s)] / sum * value.row(s)[from + e];
+    }
+  }
+  return out;
+}
+
+ReferenceText::ReferenceText(const GgufFile& file, Rounding rounding) : weights_(file, rounding) {
+  const std::string architecture = weights_.text("general.architecture");
+  adjacent_pairs_ = architecture == "llama";
+  const auto number = [&](const char* name, double otherwise) {
+    return weights_.number(architecture + "." + name, otherwise);
+  };
+  const auto count = [&](const char* name, int64_t otherwise) {
+    return static_cast<int64_t>(number(name, static_cast<double>(otherwise)));
+  };
+  layers_ = count("block_count", 0);
+  width_ = count("embedding_length", 0);
+  heads_ = count("attention.head_count", 0);
+  kv_heads_ = count("attention.head_count_kv", heads_);
+  head_dim_ = count("attention.key_length", width_ / heads_);
+  rotated_ = count("rope.dimension_count", head_dim_);
+  epsilon_ = number("attention.layer_norm_rms_epsilon", 0);
+  base_ = number("rope.freq_base", 10000);
+  position_scale_ = 1 / number("rope.scaling.factor", 1);
+}
+
+Matrix ReferenceText::embed(const std::vector<int32_t>& ids) const {
+  const Matrix& table = weights_.tensor("token_embd.weight");
+  Matrix out(static_cast<int64_t>(ids.size()), table.cols);
+  for (size_t t = 0; t < ids.size(); ++t) std::copy_n(table.row(ids[t]), table.cols, out.row(static_cast<int64_t>(t)));
+  return out;
+}
+
+/// Row t stands at position t. Pairs are neighbours in llama files and half the rotated part apart in qwen2 files.
+void ReferenceText::rotate(Matrix& x) const {
+  const double* factors = weights_.has("rope_freqs.weight") ? weights_.tensor("rope_freqs.weight").row(0) : nullptr;
+  for (int64_t t = 0; t < x.rows; ++t) {
+    for (int64_t head = 0; head < x.cols; head += head_dim_) {
+      for (int64_t i = 0; i < rotated_ / 2; ++i) {
+        double angle = static_cast<double>(t) * position_scale_ *
+                       std::pow(base_, -2.0 * static_cast<double>(i) / static_cast<double>(rotated_));
+        if (factors != nullptr) angle /= factors[i];
+        double& a = x.row(t)[head + (adjacent_pairs_ ? 2 * i : i)];
+        double& b = x.row(t)[head + (adjacent_pairs_ ? 2 * i + 1 : i + rotated_ / 2)];
+        const double turned = a * std::cos(angle) - b * std::sin(angle);
+        b = a * std::sin(angle) + b * std::cos(angle);
+        a = turned;
+      }
+    }
+  }
+}
+
+Matrix ReferenceText::mix(const Matrix& x, const std::string& layer) const {
+  Matrix query, key, value;
+  if (weights_.has(layer + "attn_qkv.weight")) {
+    const Matrix all = weights_.linear(x, layer + "attn_qkv");
+    query = columns(all, 0, heads_ * head_dim_);
+    key = columns(all, heads_ * head_dim_, kv_heads_ * head_dim_);
+    value = columns(all, (heads_ + kv_heads_) * head_dim_, kv_heads_ * head_dim_);
+  } else {
+    query = weights_.linear(x, layer + "attn_q");
+    key = weights_.linear(x, layer + "attn_k");
+    value = weights_.linear(x, layer + "attn_v");
+  }
+  rotate(query);
+  rotate(key);
+  return weights_.linear(weights_.attend(query, key, value, heads_, kv_heads_, true), layer + "attn_output");
+}
+
+Matrix ReferenceText::read(Matrix x) const {
+  for (int64_t i = 0; i < layers_; ++i) {
+    const std::string layer = "blk." + std::to_string(i) + ".";
+    add(x, mix(weights_.rms_norm(x, layer + "attn_norm", epsilon_), layer));
+    const Matrix normed = weights_.rms_norm(x, layer + "ffn_norm", epsilon_);
+    Matrix gate = weights_.linear(normed, layer + "ffn_gate");
+    const Matrix up = weights_.linear(normed, layer + "ffn_up");
+    for (size_t k = 0; k < gate.values.size(); ++k) gate.values[k] = silu(gate.values[k]) * up.values[k];
+    add(x, weights_.linear(gate, layer + "ffn_down"));
+  }
+  return x;
+}
+
+Matrix ReferenceText::logits(const Matrix& rows) const {
+  const Matrix normed = weights_.rms_norm(rows, "output_norm", epsilon_);
+  return weights_.linear(normed, weights_.has("output.weight") ? "output" : "token_embd");
+}
+
+ReferenceVision::ReferenceVision(const GgufFile& file, Rounding rounding) : weights_(file, rounding) {
+  const auto count = [&](const char* name) {
+    return static_cast<int64_t>(weights_.number(std::string("clip.vision.") + name, 1));
+  };
+  side_ = count("image_size");
+  patch_ = count("patch_size");
+  grid_ = side_ / patch_;
+  layers_ = count("block_count");
+  heads_ = count("attention.head_count");
+  scale_ = count("projector.scale_factor");
+  epsilon_ = weights_.number("clip.vision.attention.layer_norm_epsilon", 0);
+}
+
+/// A convolution whose stride is its size; what does not fill a patch is left out.
+Matrix ReferenceVision::embed_patches(const float* pixels) const {
+  Matrix patches(grid_ * grid_, 3 * patch_ * patch_);
+  for (int64_t y = 0; y < grid_ * patch_; ++y)
+    for (int64_t x = 0; x < grid_ * patch_; ++x)
+      for (int64_t c = 0; c < 3; ++c)
+        patches.row(y / patch_ * grid_ + x / patch_)[(c * patch_ + y % patch_) * patch_ + x % patch_] =
+            static_cast<double>(pixels[(c * side_ + y) * side_ + x]);
+  Matrix out = weights_.linear(patches, "v.patch_embd");
+  add(out, weights_.tensor("v.position_embd.weight"));
+  return out;
+}
+
+double ReferenceVision::activate(double x) const {
+  if (weights_.number("clip.use_gelu", 0) != 0) return gelu_tanh(x);
+  return weights_.number("clip.use_silu", 0) != 0 ? silu(x) : quick_gelu(x);
+}
+
+/// Joins scale x scale neighbouring rows, those of one line first.
+Matrix ReferenceVision::shuffle(const Matrix& x) const {
+  const int64_t side = grid_ / scale_;
+  Matrix out(side * side, scale_ * scale_ * x.cols);
+  for (int64_t y = 0; y < grid_; ++y)
+    for (int64_t col = 0; col < grid_; ++col) {
+      const int64_t place = y % scale_ * scale_ + col % scale_;
+      std::copy_n(x.row(y * grid_ + col), x.cols, out.row(y / scale_ * side + col / scale_) + place * x.cols);
+    }
+  return out;
+}
+
+Matrix ReferenceVision::encode(const float* pixels) const {
+  Matrix x = embed_patches(pixels);
+  for (int64_t i = 0; i < layers_; ++i) {
+    const std::string layer = "v.blk." + std::to_string(i) + ".";
+    const Matrix normed = weights_.layer_norm(x, layer + "ln1", epsilon_);
+    const Matrix mixed =
+        weights_.attend(weights_.linear(normed, layer + "attn_q"), weights_.linear(normed, layer + "attn_k"),
+                        weights_.linear(normed, layer + "attn_v"), heads_, heads_, false);
+    add(x, weights_.linear(mixed, layer + "attn_out"));
+    // In old files the names of the two matrices are swapped; the first one is the one that reads the tower's rows.
+    const bool swapped = weights_.tensor(layer + "ffn_up.weight").cols != x.cols;
+    Matrix wide =
+        weights_.linear(weights_.layer_norm(x, layer + "ln2", epsilon_), layer + (swapped ? "ffn_down" : "ffn_up"));
+    for (double& value : wide.values) value = activate(value);
+    add(x, weights_.linear(wide, layer + (swapped ? "ffn_up" : "ffn_down")));
+  }
+  return weights_.linear(shuffle(weights_.layer_norm(x, "v.post_ln", epsilon_)), "mm.model.fc");
+}
+
+}  // namespace ocellus::test

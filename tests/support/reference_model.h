@@ -1,0 +1,95 @@
+// A transformer as the papers write it, in double precision, over the same files the runtime reads: the language
+// models (llama, qwen2), the SigLIP tower and the Idefics3 projector. Loops only; written to be read.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "quant/gguf.h"
+
+namespace ocellus::test {
+
+struct Matrix {
+  Matrix() = default;
+  Matrix(int64_t row_count, int64_t col_count)
+      : rows(row_count), cols(col_count), values(static_cast<size_t>(row_count * col_count)) {}
+  double* row(int64_t i) { return values.data() + i * cols; }
+  const double* row(int64_t i) const { return values.data() + i * cols; }
+
+  int64_t rows = 0;
+  int64_t cols = 0;
+  std::vector<double> values;
+};
+
+/// |got - expected| / |expected|, Euclidean.
+double relative_error(const float* got, const double* expected, int64_t count);
+
+/// What the runtime rounds on purpose. With both, a right runtime differs from the reference by float arithmetic only
+/// (and by what follows where a value lies so close to the middle of two codes that it falls on the other side).
+struct Rounding {
+  bool inputs = true;  // of matrices in block formats, to int8 by groups of 32
+  bool kv = true;      // keys and values, to half precision
+};
+
+/// Metadata and decoded weights of a file, and the operations on them by tensor name.
+class ReferenceWeights {
+ public:
+  ReferenceWeights(const GgufFile& file, Rounding rounding) : file_(file), rounding_(rounding) {}
+
+  bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
+  double number(const std::string& key, double otherwise) const;
+  std::string text(const std::string& key) const;
+
+  /// A tensor [rows, cols] decoded; a convolution kernel as one row per output channel.
+  const Matrix& tensor(const std::string& name) const;
+  /// y = W x + b of "<name>.weight" and, if there is one, "<name>.bias".
+  Matrix linear(const Matrix& x, const std::string& name) const;
+  Matrix rms_norm(const Matrix& x, const std::string& name, double epsilon) const;
+  Matrix layer_norm(const Matrix& x, const std::string& name, double epsilon) const;
+  /// Softmax attention; head h reads key/value head h / (heads / kv_heads).
+  Matrix attend(const Matrix& query, Matrix key, Matrix value, int64_t heads, int64_t kv_heads, bool causal) const;
+
+ private:
+  const GgufFile& file_;
+  Rounding rounding_;
+  mutable std::map<std::string, Matrix> decoded_;
+};
+
+class ReferenceText {
+ public:
+  explicit ReferenceText(const GgufFile& file, Rounding rounding = {});
+  Matrix embed(const std::vector<int32_t>& ids) const;
+  /// Rows at positions 0, 1, 2, ... through all layers.
+  Matrix read(Matrix rows) const;
+  /// One row of logits per row.
+  Matrix logits(const Matrix& rows) const;
+
+ private:
+  void rotate(Matrix& x) const;
+  Matrix mix(const Matrix& x, const std::string& layer) const;
+
+  ReferenceWeights weights_;
+  bool adjacent_pairs_ = false;
+  int64_t layers_, width_, heads_, kv_heads_, head_dim_, rotated_;
+  double epsilon_, base_, position_scale_;
+};
+
+class ReferenceVision {
+ public:
+  explicit ReferenceVision(const GgufFile& file, Rounding rounding = {});
+  /// Normalised planes [3 * side, side] of one view to rows of the language model.
+  Matrix encode(const float* pixels) const;
+
+ private:
+  Matrix embed_patches(const float* pixels) const;
+  Matrix shuffle(const Matrix& x) const;
+  double activate(double x) const;
+
+  ReferenceWeights weights_;
+  int64_t side_, patch_, grid_, layers_, heads_, scale_;
+  double epsilon_;
+};
+
+}  // namespace ocellus::test

@@ -1,0 +1,140 @@
+// A small pair that can be changed: the facts and the vocabulary of the bundled pair over a few small F32 tensors of
+// random weights. Everything works, nothing takes time.
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+#include "tests/support/gguf_builder.h"
+#include "tests/support/goldens.h"
+#include "tests/support/random.h"
+
+namespace ocellus::test {
+
+/// A file in the folder of temporary files that goes when this object does.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const GgufBuilder& builder) : path_(builder.write(unused_name())) {}
+  explicit TemporaryFile(const std::string& original)
+      : path_((std::filesystem::temp_directory_path() / unused_name()).string()) {
+    std::filesystem::copy_file(original, path_);
+    std::filesystem::permissions(path_, std::filesystem::perms::owner_write, std::filesystem::perm_options::add);
+  }
+  ~TemporaryFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  const char* c_str() const { return path_.c_str(); }
+
+ private:
+  static std::string unused_name() {
+    static std::atomic<int> count{0};
+    return "ocellus-test-" + std::to_string(::getpid()) + "-" + std::to_string(count++) + ".gguf";
+  }
+  std::string path_;
+};
+
+inline bool has_entry(const GgufBuilder& file, std::string_view key) {
+  return std::any_of(file.entries.begin(), file.entries.end(), [&](const auto& entry) { return entry.key == key; });
+}
+
+/// The builder without the key, so that it can be added with another value.
+inline GgufBuilder& without(GgufBuilder& file, std::string_view key) {
+  if (has_entry(file, key)) file.remove(key);
+  return file;
+}
+inline void set_count(GgufBuilder& file, std::string_view key, uint32_t value) { without(file, key).add_u32(key, value); }
+inline void set_float(GgufBuilder& file, std::string_view key, float value) { without(file, key).add_f32(key, value); }
+
+/// A tensor of random values under a name that may be taken: the older one goes.
+inline void set_tensor(GgufBuilder& file, const std::string& name, const std::vector<uint64_t>& ne, float size = 0.2f) {
+  int64_t count = 1;
+  for (const uint64_t extent : ne) count *= static_cast<int64_t>(extent);
+  Random random(std::hash<std::string>()(name));
+  const auto same = [&](const auto& tensor) { return tensor.name == name; };
+  file.tensors.erase(std::remove_if(file.tensors.begin(), file.tensors.end(), same), file.tensors.end());
+  file.add_tensor(name, ne, random.normals(count, size));
+}
+
+inline GgufBuilder facts_of(const std::string& path) {
+  GgufFile file;
+  if (!file.open(path.c_str()).ok()) throw std::runtime_error(last_failure().sentence);
+  GgufBuilder facts(file);
+  facts.tensors.clear();
+  return facts;
+}
+
+/// Two layers of width 32: four query heads and two key/value heads of 8, MLP of 64. No output matrix.
+inline GgufBuilder small_model() {
+  static const GgufBuilder built = [] {
+    GgufBuilder file = facts_of(bundled_pair().model);
+    set_count(file, "llama.block_count", 2);
+    set_count(file, "llama.embedding_length", 32);
+    set_count(file, "llama.feed_forward_length", 64);
+    set_count(file, "llama.attention.head_count", 4);
+    set_count(file, "llama.attention.head_count_kv", 2);
+    set_count(file, "llama.rope.dimension_count", 8);
+    set_tensor(file, "token_embd.weight", {32, 1024}, 1.0f);
+    set_tensor(file, "output_norm.weight", {32}, 1.0f);
+    for (const std::string layer : {"blk.0.", "blk.1."}) {
+      set_tensor(file, layer + "attn_norm.weight", {32}, 1.0f);
+      set_tensor(file, layer + "attn_q.weight", {32, 32});
+      set_tensor(file, layer + "attn_k.weight", {32, 16});
+      set_tensor(file, layer + "attn_v.weight", {32, 16});
+      set_tensor(file, layer + "attn_output.weight", {32, 32});
+      set_tensor(file, layer + "ffn_norm.weight", {32}, 1.0f);
+      set_tensor(file, layer + "ffn_gate.weight", {32, 64});
+      set_tensor(file, layer + "ffn_up.weight", {32, 64});
+      set_tensor(file, layer + "ffn_down.weight", {64, 32});
+    }
+    return file;
+  }();
+  return built;
+}
+
+/// Views of 32 x 32 pixels in 4 x 4 patches, two layers of width 16 with two heads, four tokens a view.
+inline GgufBuilder small_projector() {
+  static const GgufBuilder built = [] {
+    GgufBuilder file = facts_of(bundled_pair().mmproj);
+    set_count(file, "clip.vision.image_size", 32);
+    set_count(file, "clip.vision.patch_size", 8);
+    set_count(file, "clip.vision.embedding_length", 16);
+    set_count(file, "clip.vision.feed_forward_length", 32);
+    set_count(file, "clip.vision.block_count", 2);
+    set_count(file, "clip.vision.attention.head_count", 2);
+    set_count(file, "clip.vision.projection_dim", 32);
+    set_tensor(file, "v.patch_embd.weight", {8, 8, 3, 16});
+    set_tensor(file, "v.patch_embd.bias", {16});
+    set_tensor(file, "v.position_embd.weight", {16, 16});
+    set_tensor(file, "v.post_ln.weight", {16});
+    set_tensor(file, "v.post_ln.bias", {16});
+    set_tensor(file, "mm.model.fc.weight", {64, 32});
+    for (const std::string layer : {"v.blk.0.", "v.blk.1."}) {
+      for (const std::string norm : {"ln1", "ln2"}) {
+        set_tensor(file, layer + norm + ".weight", {16}, 1.0f);
+        set_tensor(file, layer + norm + ".bias", {16});
+      }
+      for (const std::string part : {"attn_q", "attn_k", "attn_v", "attn_out"}) {
+        set_tensor(file, layer + part + ".weight", {16, 16});
+        set_tensor(file, layer + part + ".bias", {16});
+      }
+      set_tensor(file, layer + "ffn_up.weight", {16, 32});
+      set_tensor(file, layer + "ffn_up.bias", {32});
+      set_tensor(file, layer + "ffn_down.weight", {32, 16});
+      set_tensor(file, layer + "ffn_down.bias", {16});
+    }
+    return file;
+  }();
+  return built;
+}
+
+}  // namespace ocellus::test
