@@ -28,7 +28,8 @@ Status read_projector(const GgufFile& file, VisionConfig* config) {
                         shown_bytes(architecture), architecture.data());
   bool has_vision = false;
   OCELLUS_TRY(file.read_bool("clip.has_vision_encoder", &has_vision));
-  if (!has_vision) return OCELLUS_FAIL(Code::kUnsupported, "clip.has_vision_encoder is not set: the file holds no vision tower");
+  if (!has_vision)
+    return OCELLUS_FAIL(Code::kUnsupported, "clip.has_vision_encoder is not set: the file holds no vision tower");
   std::string_view kind;
   OCELLUS_TRY(file.read_string("clip.projector_type", &kind));
   if (kind.empty()) OCELLUS_TRY(file.require_string("clip.vision.projector_type", &kind));
@@ -51,19 +52,22 @@ Status read_activation(const GgufFile& file, VisionConfig* config) {
 
 Status check_geometry(const VisionConfig& c) {
   if (c.width % c.heads != 0 || c.head_dim() % 8 != 0 || c.head_dim() > 256)
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "clip.vision.embedding_length %d over %d heads gives no head size that is a multiple of 8 up to 256",
-                        c.width, c.heads);
-  if (c.grid() < 1) return OCELLUS_FAIL(Code::kBadFile, "clip.vision.patch_size %d is larger than the image", c.patch_size);
+    return OCELLUS_FAIL(
+        Code::kUnsupported,
+        "clip.vision.embedding_length %d over %d heads gives no head size that is a multiple of 8 up to 256", c.width,
+        c.heads);
+  if (c.grid() < 1)
+    return OCELLUS_FAIL(Code::kBadFile, "clip.vision.patch_size %d is larger than the image", c.patch_size);
   if (c.grid() % c.scale_factor != 0)
-    return OCELLUS_FAIL(Code::kBadFile, "clip.vision.projector.scale_factor %d does not divide the %d patches of a side",
+    return OCELLUS_FAIL(Code::kBadFile,
+                        "clip.vision.projector.scale_factor %d does not divide the %d patches of a side",
                         c.scale_factor, c.grid());
   if (c.patch_count() > 16384)
     return OCELLUS_FAIL(Code::kUnsupported, "%d patches per view are more than this build runs", c.patch_count());
-  if (!(c.epsilon >= 0))
-    return OCELLUS_FAIL(Code::kBadFile, "clip.vision.attention.layer_norm_epsilon is negative");
+  if (!(c.epsilon >= 0)) return OCELLUS_FAIL(Code::kBadFile, "clip.vision.attention.layer_norm_epsilon is negative");
   for (float deviation : c.image_std)
-    if (!(deviation > 0)) return OCELLUS_FAIL(Code::kBadFile, "clip.vision.image_std holds a value that is not positive");
+    if (!(deviation > 0))
+      return OCELLUS_FAIL(Code::kBadFile, "clip.vision.image_std holds a value that is not positive");
   return {};
 }
 

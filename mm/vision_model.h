@@ -52,8 +52,8 @@ struct VisionLayer {
 
 struct VisionModel {
   VisionConfig config;
-  Linear patch_embedding;             // [D, 3 * patch^2]
-  const float* positions = nullptr;   // [P, D]
+  Linear patch_embedding;            // [D, 3 * patch^2]
+  const float* positions = nullptr;  // [P, D]
   Buffer<VisionLayer> layers;
   const float* final_norm_weight = nullptr;
   const float* final_norm_bias = nullptr;

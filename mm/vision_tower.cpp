@@ -30,8 +30,12 @@ void attend(const VisionConfig& c, const VisionLayer& w, const VisionScratch& s,
   const DeviceView<float> value = qkv.slice_cols(2 * int64_t{c.width}, c.width);
   const KvLayerRows rows{s.keys.data, s.values.data, c.heads, c.head_dim(), c.patch_count()};
 
-  layernorm({.input = s.hidden, .weight = w.attention_norm_weight, .bias = w.attention_norm_bias, .epsilon = c.epsilon,
-             .output = s.normed_or_mixed}, q);
+  layernorm({.input = s.hidden,
+             .weight = w.attention_norm_weight,
+             .bias = w.attention_norm_bias,
+             .epsilon = c.epsilon,
+             .output = s.normed_or_mixed},
+            q);
   matmul({.input = s.normed_or_mixed,
           .count = 3,
           .weights = {w.query.weight, w.key.weight, w.value.weight},
@@ -40,8 +44,14 @@ void attend(const VisionConfig& c, const VisionLayer& w, const VisionScratch& s,
           .scratch = s.matmul_scratch},
          q);
   round_kv({.keys = key, .values = value, .out = rows}, q);
-  attend_rows({.query = query, .query_heads = c.heads, .rows = rows, .row_count = c.patch_count(), .causal = false, .output = s.normed_or_mixed,
-               .scratch = s.attend_scratch}, q);
+  attend_rows({.query = query,
+               .query_heads = c.heads,
+               .rows = rows,
+               .row_count = c.patch_count(),
+               .causal = false,
+               .output = s.normed_or_mixed,
+               .scratch = s.attend_scratch},
+              q);
   matmul({.input = s.normed_or_mixed,
           .weights = {w.attention_output.weight},
           .biases = {w.attention_output.bias},
@@ -52,8 +62,12 @@ void attend(const VisionConfig& c, const VisionLayer& w, const VisionScratch& s,
 }
 
 void run_mlp(const VisionConfig& c, const VisionLayer& w, const VisionScratch& s, Queue& q) {
-  layernorm({.input = s.hidden, .weight = w.mlp_norm_weight, .bias = w.mlp_norm_bias, .epsilon = c.epsilon,
-             .output = s.normed_or_mixed}, q);
+  layernorm({.input = s.hidden,
+             .weight = w.mlp_norm_weight,
+             .bias = w.mlp_norm_bias,
+             .epsilon = c.epsilon,
+             .output = s.normed_or_mixed},
+            q);
   for (int64_t first = 0; first < c.patch_count(); first += kVisionMlpRows) {
     const int64_t count = std::min<int64_t>(kVisionMlpRows, c.patch_count() - first);
     const DeviceView<float> wide(s.patches_or_mlp.data, count, c.mlp_width);
@@ -82,8 +96,8 @@ Status lay_out_vision_scratch(const VisionConfig& c, int thread_count, RowSink& 
   const int64_t pixel_count = 3 * int64_t{c.image_size} * c.image_size;
   const int64_t qkv_cols = std::max<int64_t>(3 * int64_t{c.width}, (pixel_count + patches - 1) / patches);
   const int64_t wide = std::max(patches * c.patch_values(), mlp_rows * c.mlp_width);
-  const int64_t widest = std::max({int64_t{c.mlp_width}, int64_t{c.patch_values()},
-                                   int64_t{c.width} * c.scale_factor * c.scale_factor});
+  const int64_t widest =
+      std::max({int64_t{c.mlp_width}, int64_t{c.patch_values()}, int64_t{c.width} * c.scale_factor * c.scale_factor});
   const int64_t matmul_bytes =
       std::max(matmul_scratch_bytes(patches, std::max(c.width, c.patch_values()), thread_count),
                std::max(matmul_scratch_bytes(mlp_rows, c.mlp_width, thread_count),
@@ -109,8 +123,12 @@ Status encode_view(const VisionModel& m, const VisionScratch& s, const StopSigna
     attend(c, layer, s, q);
     run_mlp(c, layer, s, q);
   }
-  layernorm({.input = s.hidden, .weight = m.final_norm_weight, .bias = m.final_norm_bias, .epsilon = c.epsilon,
-             .output = s.hidden}, q);
+  layernorm({.input = s.hidden,
+             .weight = m.final_norm_weight,
+             .bias = m.final_norm_bias,
+             .epsilon = c.epsilon,
+             .output = s.hidden},
+            q);
   return q.status();
 }
 

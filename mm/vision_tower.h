@@ -11,11 +11,11 @@ namespace ocellus {
 /// Everything the tower and the projector write to, besides their output. Two rows serve two purposes each that are
 /// never alive together; the names say both.
 struct VisionScratch {
-  DeviceView<float> hidden;              // [P, D] residual stream
-  DeviceView<float> normed_or_mixed;     // [P, D]
-  DeviceView<float> pixels_or_qkv;       // [3 * side, side] | [P, 3 D]
-  DeviceView<float> patches_or_mlp;      // [P, 3 p^2] | [rows, F]
-  DeviceView<Half> keys, values;         // [heads * P, E]
+  DeviceView<float> hidden;           // [P, D] residual stream
+  DeviceView<float> normed_or_mixed;  // [P, D]
+  DeviceView<float> pixels_or_qkv;    // [3 * side, side] | [P, 3 D]
+  DeviceView<float> patches_or_mlp;   // [P, 3 p^2] | [rows, F]
+  DeviceView<Half> keys, values;      // [heads * P, E]
   DeviceView<std::byte> matmul_scratch;
   DeviceView<std::byte> attend_scratch;
 

@@ -29,7 +29,8 @@ const char* phase_name(Phase phase) {
 Status Arena::add_extent(Extent extent) {
   if (extent.data == nullptr || extent.bytes <= 0) return OCELLUS_FAIL(Code::kBadArgument, "a memory extent is empty");
   if (reinterpret_cast<uintptr_t>(extent.data) % kRowAlignment != 0)
-    return OCELLUS_FAIL(Code::kBadArgument, "a memory extent must start on a multiple of %" PRId64 " bytes", kRowAlignment);
+    return OCELLUS_FAIL(Code::kBadArgument, "a memory extent must start on a multiple of %" PRId64 " bytes",
+                        kRowAlignment);
   if (extent_count_ == kMaxExtents)
     return OCELLUS_FAIL(Code::kBadArgument, "at most %d memory extents are supported", kMaxExtents);
   bounds_[extent_count_++] = {extent, 0, extent.bytes};
@@ -38,7 +39,8 @@ Status Arena::add_extent(Extent extent) {
 
 Status Arena::take(const RowSpec& row, std::byte** out) {
   const bool scratch = row.lifetime == Lifetime::kScratch;
-  if (scratch && scope_depth_ == 0) return OCELLUS_FAIL(Code::kInternal, "scratch row '%s' taken outside a scope", row.name);
+  if (scratch && scope_depth_ == 0)
+    return OCELLUS_FAIL(Code::kInternal, "scratch row '%s' taken outside a scope", row.name);
   const int64_t bytes = aligned_bytes(row.bytes);
   for (int i = 0; i < extent_count_; ++i) {
     Bounds& b = bounds_[i];

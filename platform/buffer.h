@@ -19,7 +19,9 @@ class Buffer {
   Buffer() = default;
   ~Buffer() { delete[] data_; }
   Buffer(Buffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)), capacity_(std::exchange(other.capacity_, 0)) {}
+      : data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        capacity_(std::exchange(other.capacity_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
@@ -32,7 +34,9 @@ class Buffer {
   Status reserve(int64_t capacity) {
     if (capacity <= capacity_) return {};
     T* grown = new (std::nothrow) T[static_cast<size_t>(capacity)]();
-    if (grown == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for %lld bytes", static_cast<long long>(capacity * static_cast<int64_t>(sizeof(T))));
+    if (grown == nullptr)
+      return OCELLUS_FAIL(Code::kIo, "the system has no memory for %lld bytes",
+                          static_cast<long long>(capacity * static_cast<int64_t>(sizeof(T))));
     for (int64_t i = 0; i < size_; ++i) grown[i] = data_[i];
     delete[] data_;
     data_ = grown;

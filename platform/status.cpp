@@ -9,9 +9,7 @@ namespace {
 
 thread_local Failure t_failure;
 
-void copy_text(char* out, size_t capacity, const char* text) {
-  std::snprintf(out, capacity, "%s", text);
-}
+void copy_text(char* out, size_t capacity, const char* text) { std::snprintf(out, capacity, "%s", text); }
 
 }  // namespace
 
@@ -55,7 +53,8 @@ Status prefix_failure(Status status, const char* prefix) {
   copy_text(sentence, sizeof sentence, t_failure.sentence);
   const int written = std::snprintf(t_failure.sentence, sizeof t_failure.sentence, "%s: ", prefix);
   const size_t used = written < 0 ? 0 : static_cast<size_t>(written);
-  if (used < sizeof t_failure.sentence) copy_text(t_failure.sentence + used, sizeof t_failure.sentence - used, sentence);
+  if (used < sizeof t_failure.sentence)
+    copy_text(t_failure.sentence + used, sizeof t_failure.sentence - used, sentence);
   return status;
 }
 

@@ -65,7 +65,7 @@ Status prefix_failure(Status status, const char* prefix);
 #define OCELLUS_FAIL(code, ...) ::ocellus::record_failure((code), __FILE__, __LINE__, __VA_ARGS__)
 
 /// Returns from the calling function if the expression is a failure.
-#define OCELLUS_TRY(expression)                                           \
-  do {                                                                    \
+#define OCELLUS_TRY(expression)                                                                                   \
+  do {                                                                                                            \
     if (::ocellus::Status ocellus_try_status = (expression); !ocellus_try_status.ok()) return ocellus_try_status; \
   } while (false)

@@ -32,7 +32,9 @@ struct BasicView {
       : data(other.data), rows(other.rows), cols(other.cols), stride(other.stride) {}
 
   constexpr T* row(int64_t i) const { return data + i * stride; }
-  constexpr BasicView slice_rows(int64_t first, int64_t count) const { return {data + first * stride, count, cols, stride}; }
+  constexpr BasicView slice_rows(int64_t first, int64_t count) const {
+    return {data + first * stride, count, cols, stride};
+  }
   constexpr BasicView slice_cols(int64_t first, int64_t count) const { return {data + first, rows, count, stride}; }
 };
 

@@ -107,7 +107,8 @@ ocellus_status ocellus_model_count_tokens(ocellus_model* model, const char* text
   OCELLUS_REQUIRE(text);
   OCELLUS_REQUIRE(out);
   if (text_bytes < 0)
-    return result(OCELLUS_FAIL(Code::kBadArgument, "a text cannot have %lld bytes", static_cast<long long>(text_bytes)));
+    return result(
+        OCELLUS_FAIL(Code::kBadArgument, "a text cannot have %lld bytes", static_cast<long long>(text_bytes)));
   int64_t count = 0;
   const std::string_view view(text, static_cast<size_t>(text_bytes));
   const Status status = model->model.count_tokens(view, (flags & OCELLUS_TEXT_PARSE_SPECIAL) != 0, &count);
@@ -218,10 +219,12 @@ ocellus_status ocellus_session_end_turn(ocellus_session* session) {
   return on_session(session, __func__, [](Session& s) { return s.end_turn(); });
 }
 
-ocellus_status ocellus_session_add_text(ocellus_session* session, const char* text, int64_t text_bytes, uint32_t flags) {
+ocellus_status ocellus_session_add_text(ocellus_session* session, const char* text, int64_t text_bytes,
+                                        uint32_t flags) {
   OCELLUS_REQUIRE(text);
   return on_session(session, __func__, [&](Session& s) -> Status {
-    if (text_bytes < 0) return OCELLUS_FAIL(Code::kBadArgument, "a text cannot have %lld bytes", static_cast<long long>(text_bytes));
+    if (text_bytes < 0)
+      return OCELLUS_FAIL(Code::kBadArgument, "a text cannot have %lld bytes", static_cast<long long>(text_bytes));
     return s.add_text({text, static_cast<size_t>(text_bytes)}, (flags & OCELLUS_TEXT_PARSE_SPECIAL) != 0);
   });
 }

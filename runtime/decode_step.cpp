@@ -39,7 +39,8 @@ void enqueue_logits(const TextModel& m, DeviceView<float> hidden, DeviceView<flo
   matmul({.input = hidden, .weights = {m.unembedding}, .outputs = {logits}, .scratch = matmul_scratch}, q);
 }
 
-Status enqueue_decode_step(const TextModel& m, int64_t count, const DecodeScratch& s, const StopSignal* stop, Queue& q) {
+Status enqueue_decode_step(const TextModel& m, int64_t count, const DecodeScratch& s, const StopSignal* stop,
+                           Queue& q) {
   const TextConfig& c = m.config;
   const DeviceView<float> hidden = s.hidden.slice_rows(0, count);
   const DeviceView<float> angles = s.angles.slice_rows(0, count);
@@ -51,8 +52,13 @@ Status enqueue_decode_step(const TextModel& m, int64_t count, const DecodeScratc
     if (q.stopped(stop)) return q.status();
     const TextLayer& w = m.layers[layer];
     project_qkv(c, w, hidden, angles, rows, q);
-    append_kv({.keys = rows.key, .values = rows.value, .head_dim = c.head_dim, .runs = s.new_runs.data,
-               .slots = s.new_slots.data, .layer = layer}, q);
+    append_kv({.keys = rows.key,
+               .values = rows.value,
+               .head_dim = c.head_dim,
+               .runs = s.new_runs.data,
+               .slots = s.new_slots.data,
+               .layer = layer},
+              q);
     attend_one({.query = rows.query,
                 .query_heads = c.query_heads,
                 .kv_heads = c.kv_heads,

@@ -77,7 +77,8 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
 
   const int32_t session_count = engine->shape_.sessions;
   engine->sessions_.reset(new (std::nothrow) Session[static_cast<size_t>(session_count)]);
-  if (engine->sessions_ == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for %d sessions", session_count);
+  if (engine->sessions_ == nullptr)
+    return OCELLUS_FAIL(Code::kIo, "the system has no memory for %d sessions", session_count);
   for (int32_t i = 0; i < session_count; ++i) {
     engine->memory_.caches[i].attach(&engine->memory_.pools);
     engine->sessions_[i].attach(engine.get(), i);
@@ -100,8 +101,8 @@ Status Engine::take_memory(const ocellus_engine_config& config, int64_t total_by
     for (int32_t i = 0; i < config.extent_count; ++i)
       OCELLUS_TRY(arena_.add_extent({static_cast<std::byte*>(config.extents[i].data), config.extents[i].bytes}));
     if (arena_.capacity_bytes() < total_bytes)
-      return OCELLUS_FAIL(Code::kOverBudget, "this plan needs %" PRId64 " bytes, the memory given has %" PRId64, total_bytes,
-                          arena_.capacity_bytes());
+      return OCELLUS_FAIL(Code::kOverBudget, "this plan needs %" PRId64 " bytes, the memory given has %" PRId64,
+                          total_bytes, arena_.capacity_bytes());
     return {};
   }
   const int64_t available = available_memory_bytes();
@@ -112,7 +113,8 @@ Status Engine::take_memory(const ocellus_engine_config& config, int64_t total_by
   void* memory = ::mmap(nullptr, static_cast<size_t>(total_bytes), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (memory == MAP_FAILED)
-    return OCELLUS_FAIL(Code::kIo, "the system refused %" PRId64 " bytes of memory: %s", total_bytes, std::strerror(errno));
+    return OCELLUS_FAIL(Code::kIo, "the system refused %" PRId64 " bytes of memory: %s", total_bytes,
+                        std::strerror(errno));
   own_memory_ = memory;
   own_bytes_ = total_bytes;
   return arena_.add_extent({static_cast<std::byte*>(memory), total_bytes});
@@ -134,7 +136,8 @@ Status Engine::lay_out_memory(int32_t extent_count) {
 Status Engine::load_weights() {
   const GgufFile& text = model_->text_file();
   OCELLUS_TRY(text.map().read_at(text.data_offset(), memory_.text_weights.data, text.data_bytes()));
-  OCELLUS_TRY(bind_text_model(text, model_->text(), reinterpret_cast<const uint8_t*>(memory_.text_weights.data), &text_));
+  OCELLUS_TRY(
+      bind_text_model(text, model_->text(), reinterpret_cast<const uint8_t*>(memory_.text_weights.data), &text_));
   if (shape_.images_per_session == 0) return {};
   const GgufFile& vision = model_->vision_file();
   OCELLUS_TRY(vision.map().read_at(vision.data_offset(), memory_.vision_weights.data, vision.data_bytes()));
@@ -149,7 +152,8 @@ Status Engine::open_session(Session** out) {
     *out = &sessions_[i];
     return {};
   }
-  return OCELLUS_FAIL(Code::kFull, "all %d planned sessions are open: close one or plan more sessions", shape_.sessions);
+  return OCELLUS_FAIL(Code::kFull, "all %d planned sessions are open: close one or plan more sessions",
+                      shape_.sessions);
 }
 
 void Engine::note_cache_use() {

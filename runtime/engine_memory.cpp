@@ -46,7 +46,8 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
   OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
   if (limits.max_images > 0 && !model.has_vision())
-    return OCELLUS_FAIL(Code::kBadArgument, "images were planned, but no mmproj file was opened: give the model's mmproj file");
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "images were planned, but no mmproj file was opened: give the model's mmproj file");
   return {};
 }
 
@@ -56,10 +57,11 @@ Status check_cache(const EngineShape& s) {
   const double slots = static_cast<double>(s.slots_per_session()) * s.sessions;
   const double bytes = slots * static_cast<double>(s.kv.slot_bytes());
   if (bytes <= kMaxCacheBytes && s.kv.page_count <= INT32_MAX) return {};
-  return OCELLUS_FAIL(Code::kBadArgument,
-                      "the model and the limits together ask for a cache of %.0f GB: plan fewer sessions, images or text "
-                      "tokens",
-                      bytes / 1e9);
+  return OCELLUS_FAIL(
+      Code::kBadArgument,
+      "the model and the limits together ask for a cache of %.0f GB: plan fewer sessions, images or text "
+      "tokens",
+      bytes / 1e9);
 }
 
 /// The tensor section of a file as one row of weights.
@@ -120,7 +122,8 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
   for (SessionCache& cache : caches)
     OCELLUS_TRY(cache.lay_out(shape.pages_per_session, shape.images_per_session, sink));
   OCELLUS_TRY(take_rows(sink, "recent tokens", kLife, Phase::kNone, shape.sessions, kRecentTokens, &recent_tokens));
-  OCELLUS_TRY(take_rows(sink, "last hidden rows", kLife, Phase::kNone, shape.sessions, model.text().width, &last_hidden));
+  OCELLUS_TRY(
+      take_rows(sink, "last hidden rows", kLife, Phase::kNone, shape.sessions, model.text().width, &last_hidden));
   OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text().width, sink));
   OCELLUS_TRY(take_rows(sink, "token ids", kLife, Phase::kNone, 1, shape.text_tokens_per_session, &token_ids));
   return take_rows(sink, "token times", kLife, Phase::kNone, 1, shape.text_tokens_per_session, &token_times);

@@ -39,16 +39,16 @@ inline constexpr int64_t kRecentTokens = 64;
 
 /// Rows that live as long as the engine.
 struct EngineMemory {
-  DeviceView<std::byte> text_weights;    // the tensor section of the file, as it is
+  DeviceView<std::byte> text_weights;  // the tensor section of the file, as it is
   DeviceView<std::byte> vision_weights;
   Tokenizer tokenizer;
   KvPools pools;
-  Buffer<SessionCache> caches;           // one per session
-  DeviceView<int32_t> recent_tokens;     // [sessions, kRecentTokens] ring
-  DeviceView<float> last_hidden;         // [sessions, D] output of the last layer for the newest prompt row
+  Buffer<SessionCache> caches;        // one per session
+  DeviceView<int32_t> recent_tokens;  // [sessions, kRecentTokens] ring
+  DeviceView<float> last_hidden;      // [sessions, D] output of the last layer for the newest prompt row
   PromptChunk chunk;
-  DeviceView<TokenId> token_ids;         // [1, text tokens] of the text being added
-  DeviceView<float> token_times;         // [1, text tokens] ms per generated token, for medians
+  DeviceView<TokenId> token_ids;  // [1, text tokens] of the text being added
+  DeviceView<float> token_times;  // [1, text tokens] ms per generated token, for medians
 
   Status lay_out(const Model& model, const EngineShape& shape, RowSink& sink);
 };

@@ -9,8 +9,12 @@ namespace ocellus {
 namespace {
 
 SamplerParams sampler_params(const ocellus_generate_params& p) {
-  return {.temperature = p.temperature, .top_k = p.top_k, .top_p = p.top_p, .min_p = p.min_p,
-          .repetition_penalty = p.repetition_penalty, .seed = p.seed};
+  return {.temperature = p.temperature,
+          .top_k = p.top_k,
+          .top_p = p.top_p,
+          .min_p = p.min_p,
+          .repetition_penalty = p.repetition_penalty,
+          .seed = p.seed};
 }
 
 Status check_params(const ocellus_generate_params& p) {
@@ -125,9 +129,9 @@ Status Generation::choose_token(int32_t i, float* logits) {
   const int64_t vocabulary = engine_.text().config.vocabulary;
   stats_[i].logits_hash = hash_logits(logits, vocabulary);
   const int32_t* recent = engine_.memory().recent_tokens.row(session.index_);
-  const TokenId token = sample_token(logits, vocabulary, sampler_params(params_[i]), recent,
-                                     std::min(session.recent_count_, kRecentTokens), session.drawn_count_++,
-                                     scratch_.sampler);
+  const TokenId token =
+      sample_token(logits, vocabulary, sampler_params(params_[i]), recent,
+                   std::min(session.recent_count_, kRecentTokens), session.drawn_count_++, scratch_.sampler);
   if (token < 0) return OCELLUS_FAIL(Code::kBadFile, "the model's output is not a number: the weights are damaged");
   accept_token(i, token);
   return {};
@@ -255,7 +259,8 @@ Status Generation::run() {
   for (int64_t before = first; status.ok() && active_count() > 0;) {
     status = step();
     const int64_t now = now_ns();
-    if (timed_tokens_ < engine_.memory().token_times.cols) times[timed_tokens_++] = static_cast<float>(elapsed_ms(before, now));
+    if (timed_tokens_ < engine_.memory().token_times.cols)
+      times[timed_tokens_++] = static_cast<float>(elapsed_ms(before, now));
     before = now;
   }
   for (int32_t i = 0; i < count_; ++i) {

@@ -93,7 +93,8 @@ class SessionCache {
   void commit_image(int32_t ordinal, int32_t count);
   /// Gives back blocks that hold no live slot: after a prefill that did not finish.
   void drop_uncommitted();
-  /// Back to an earlier state, when `text_slots` text slots and `image_count` images were live and nothing was reserved.
+  /// Back to an earlier state, when `text_slots` text slots and `image_count` images were live and nothing was
+  /// reserved.
   void rewind(int64_t text_slots, int32_t image_count);
   void reset() { rewind(0, 0); }
 
@@ -105,13 +106,13 @@ class SessionCache {
   KvRun* add_segment(SegmentKind kind, int32_t block, std::byte* memory, int32_t capacity);
 
   KvPools* pools_ = nullptr;
-  DeviceView<KvRun> runs_;          // [1, max_pages + max_images]
-  DeviceView<Segment> segments_;    // the same order
-  DeviceView<int32_t> page_run_;    // run of the session's i-th text page
-  DeviceView<int32_t> image_run_;   // run of the session's i-th image
+  DeviceView<KvRun> runs_;         // [1, max_pages + max_images]
+  DeviceView<Segment> segments_;   // the same order
+  DeviceView<int32_t> page_run_;   // run of the session's i-th text page
+  DeviceView<int32_t> image_run_;  // run of the session's i-th image
   int32_t run_count_ = 0;
   int32_t page_count_ = 0;
-  int32_t image_count_ = 0;         // committed images
+  int32_t image_count_ = 0;  // committed images
   int32_t reserved_images_ = 0;
   int64_t text_slots_ = 0;
   int64_t image_slots_ = 0;

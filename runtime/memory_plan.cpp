@@ -30,8 +30,10 @@ int64_t largest_that_fits(const Model& model, ocellus_limits limits, Limit ocell
   while (fits < most) {
     const int64_t middle = fits + (most - fits + 1) / 2;
     limits.*field = static_cast<Limit>(middle);
-    if (total_for(model, limits) <= limits.budget_bytes) fits = middle;
-    else most = middle - 1;
+    if (total_for(model, limits) <= limits.budget_bytes)
+      fits = middle;
+    else
+      most = middle - 1;
   }
   return fits;
 }
@@ -143,7 +145,8 @@ Status PlanRecorder::take(const RowSpec& row, std::byte** out) {
     ++rows_[i].shape[2];
     return {};
   }
-  if (row_count_ == OCELLUS_PLAN_MAX_ROWS) return OCELLUS_FAIL(Code::kInternal, "the plan has more rows than it can show");
+  if (row_count_ == OCELLUS_PLAN_MAX_ROWS)
+    return OCELLUS_FAIL(Code::kInternal, "the plan has more rows than it can show");
   rows_[row_count_] = row;
   rows_[row_count_++].bytes = bytes;
   return {};

@@ -89,7 +89,8 @@ Status Model::open_vision(const char* path) {
 
 Status Model::measure_delimiters() {
   ViewPlan plan;
-  const int32_t side = vision_.longest_edge == 0 ? 0 : (vision_.longest_edge + vision_.image_size - 1) / vision_.image_size;
+  const int32_t side =
+      vision_.longest_edge == 0 ? 0 : (vision_.longest_edge + vision_.image_size - 1) / vision_.image_size;
   plan.tile_rows = plan.tile_cols = std::min(side, kMaxTilesPerSide);
   plan.view_count = plan.tile_rows * plan.tile_cols + 1;
   for (int32_t i = 0, pieces = image_piece_count(plan); i < pieces; ++i) {
@@ -121,7 +122,8 @@ Status Model::build_tokenizer() {
   const int64_t bytes = sizes.total_bytes() + kRowAlignment;
   tokenizer_memory_.reset(new (std::nothrow) std::byte[static_cast<size_t>(bytes)]);
   if (tokenizer_memory_ == nullptr)
-    return OCELLUS_FAIL(Code::kIo, "the system has no memory for a vocabulary of %lld bytes", static_cast<long long>(bytes));
+    return OCELLUS_FAIL(Code::kIo, "the system has no memory for a vocabulary of %lld bytes",
+                        static_cast<long long>(bytes));
   const uintptr_t start = reinterpret_cast<uintptr_t>(tokenizer_memory_.get());
   HeapSink memory(tokenizer_memory_.get() + (kRowAlignment - start % kRowAlignment) % kRowAlignment);
   return tokenizer_.build(text_file_, vocabulary_, memory);
@@ -173,7 +175,8 @@ PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_lim
   config.longest_edge = vision.longest_edge;
   std::copy(vision.image_mean, vision.image_mean + 3, config.mean);
   std::copy(vision.image_std, vision.image_std + 3, config.std);
-  config.flavour = limits.resize == OCELLUS_RESIZE_HUGGING_FACE ? ResizeFlavour::kHuggingFace : ResizeFlavour::kLlamaCpp;
+  config.flavour =
+      limits.resize == OCELLUS_RESIZE_HUGGING_FACE ? ResizeFlavour::kHuggingFace : ResizeFlavour::kLlamaCpp;
   config.max_views = limits.max_views;
   return config;
 }

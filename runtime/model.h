@@ -45,9 +45,9 @@ class Model {
   TextConfig text_;
   VisionConfig vision_;
   VocabularyFacts vocabulary_;
-  int64_t tile_tokens_ = 0;      // before a tile, at most
+  int64_t tile_tokens_ = 0;       // before a tile, at most
   int64_t row_break_tokens_ = 0;  // between rows of tiles
-  int64_t overview_tokens_ = 0;  // around the overview
+  int64_t overview_tokens_ = 0;   // around the overview
   ChatTemplate chat_template_ = ChatTemplate::kRaw;
   Tokenizer tokenizer_;
   std::unique_ptr<std::byte[]> tokenizer_memory_;

@@ -139,10 +139,10 @@ typedef struct ocellus_plan {
   int64_t staging_bytes;
   int64_t total_bytes; /* exactly what the engine allocates */
   int64_t budget_bytes;
-  int64_t shortfall_bytes;     /* 0 if it fits */
-  int64_t kv_bytes_per_image;  /* one image slot */
-  int64_t kv_bytes_per_token;  /* one text token */
-  int32_t images_in_budget;    /* most images per session that fit the budget; -1 without a budget */
+  int64_t shortfall_bytes;    /* 0 if it fits */
+  int64_t kv_bytes_per_image; /* one image slot */
+  int64_t kv_bytes_per_token; /* one text token */
+  int32_t images_in_budget;   /* most images per session that fit the budget; -1 without a budget */
   int32_t advice_count;
   ocellus_advice advice[OCELLUS_PLAN_MAX_ADVICE];
   ocellus_plan_row rows[OCELLUS_PLAN_MAX_ROWS];
@@ -258,9 +258,9 @@ typedef enum ocellus_stop {
 } ocellus_stop;
 
 typedef struct ocellus_generate_stats {
-  int32_t stop;         /* ocellus_stop */
-  int32_t image_count;  /* of the session */
-  int32_t image_tokens; /* prompt rows that came from images, since the last generate */
+  int32_t stop;          /* ocellus_stop */
+  int32_t image_count;   /* of the session */
+  int32_t image_tokens;  /* prompt rows that came from images, since the last generate */
   int32_t prompt_tokens; /* all prompt rows, images included, since the last generate */
   int32_t generated_tokens;
   double preprocess_ms; /* decoding, resizing, normalising the images since the last generate */
@@ -287,7 +287,8 @@ ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_
 ocellus_status ocellus_batch_generate(ocellus_session* const* sessions, const ocellus_generate_params* params,
                                       ocellus_generate_stats* stats, int32_t count);
 
-/* From any thread: the call in progress on this session (or the next one) returns OCELLUS_CANCELLED within one layer. */
+/* From any thread: the call in progress on this session (or the next one) returns OCELLUS_CANCELLED within one layer.
+ */
 void ocellus_session_cancel(ocellus_session* session);
 /* Absolute CLOCK_MONOTONIC nanoseconds for all following calls; 0: none. */
 void ocellus_session_set_deadline(ocellus_session* session, int64_t deadline_ns);

@@ -50,8 +50,13 @@ void store_layer(const LayerPass& pass, const PromptChunk& chunk, Queue& q) {
     if (piece.kind == RowKind::kImage) {
       if (piece.image_ordinal != image_ordinal) image_slot = 0;
       image_ordinal = piece.image_ordinal;
-      store_kv({.rows = pass.rows, .first = piece.first_row, .count = piece.row_count,
-                .run = pass.cache.image_place(image_ordinal), .run_slot = image_slot, .layer = pass.layer}, q);
+      store_kv({.rows = pass.rows,
+                .first = piece.first_row,
+                .count = piece.row_count,
+                .run = pass.cache.image_place(image_ordinal),
+                .run_slot = image_slot,
+                .layer = pass.layer},
+               q);
       image_slot += piece.row_count;
       continue;
     }
@@ -59,8 +64,13 @@ void store_layer(const LayerPass& pass, const PromptChunk& chunk, Queue& q) {
       int32_t slot = 0;
       const KvRun run = pass.cache.text_place(text_index, &slot);
       const int64_t count = std::min<int64_t>(piece.row_count - done, run.capacity - slot);
-      store_kv({.rows = pass.rows, .first = piece.first_row + done, .count = count, .run = run, .run_slot = slot,
-                .layer = pass.layer}, q);
+      store_kv({.rows = pass.rows,
+                .first = piece.first_row + done,
+                .count = count,
+                .run = run,
+                .run_slot = slot,
+                .layer = pass.layer},
+               q);
       done += count;
       text_index += count;
     }
@@ -110,13 +120,16 @@ Status PrefillScratch::lay_out(const TextConfig& c, int64_t max_rows, int thread
                    &attend_scratch);
 }
 
-Status prefill_chunk(const TextModel& model, const PromptChunk& chunk, int64_t first_position, const SessionCache& cache,
-                     const PrefillScratch& s, const StopSignal* stop, Queue& q) {
+Status prefill_chunk(const TextModel& model, const PromptChunk& chunk, int64_t first_position,
+                     const SessionCache& cache, const PrefillScratch& s, const StopSignal* stop, Queue& q) {
   const TextConfig& c = model.config;
   const KvLayerRows rows{s.keys.data, s.values.data, c.kv_heads, c.head_dim, s.keys.rows / c.kv_heads};
   for (int64_t t = 0; t < chunk.row_count; ++t) s.positions.data[t] = static_cast<int32_t>(first_position + t);
-  rope_angles({.positions = s.positions.data, .count = chunk.row_count, .params = c.rope,
-               .angles = s.angles.slice_rows(0, chunk.row_count)}, q);
+  rope_angles({.positions = s.positions.data,
+               .count = chunk.row_count,
+               .params = c.rope,
+               .angles = s.angles.slice_rows(0, chunk.row_count)},
+              q);
 
   for (int32_t layer = 0; layer < c.layer_count; ++layer) {
     const TextLayer& w = model.layers[layer];

@@ -52,10 +52,10 @@ struct PromptChunk {
 inline constexpr int64_t kPrefillBlockRows = 128;
 
 struct PrefillScratch {
-  DeviceView<int32_t> positions;        // [1, T]
-  DeviceView<float> angles;             // [T, rotated]
-  DeviceView<Half> keys, values;        // [G * T, E], head-major, one layer
-  LayerScratch layer;                   // of one block of rows
+  DeviceView<int32_t> positions;  // [1, T]
+  DeviceView<float> angles;       // [T, rotated]
+  DeviceView<Half> keys, values;  // [G * T, E], head-major, one layer
+  LayerScratch layer;             // of one block of rows
   DeviceView<std::byte> attend_scratch;
 
   Status lay_out(const TextConfig& config, int64_t max_rows, int thread_count, RowSink& sink);
@@ -64,7 +64,7 @@ struct PrefillScratch {
 /// Runs the chunk's rows, which stand at positions first_position.., through all layers. Their keys and values land in
 /// the reserved slots of `cache` (not yet committed); `chunk.hidden` then holds the last layer's output.
 /// Stops between layers with kCancelled or kDeadline; the cache's live slots are untouched until the caller commits.
-Status prefill_chunk(const TextModel& model, const PromptChunk& chunk, int64_t first_position, const SessionCache& cache,
-                     const PrefillScratch& scratch, const StopSignal* stop, Queue& queue);
+Status prefill_chunk(const TextModel& model, const PromptChunk& chunk, int64_t first_position,
+                     const SessionCache& cache, const PrefillScratch& scratch, const StopSignal* stop, Queue& queue);
 
 }  // namespace ocellus

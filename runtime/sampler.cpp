@@ -55,7 +55,9 @@ int64_t cut_min_p(const Candidate* candidates, int64_t count, float min_p) {
 }
 
 int32_t draw(const Candidate* candidates, int64_t count, float temperature, float uniform) {
-  const auto weight = [&](int64_t i) { return std::exp((double{candidates[i].logit} - candidates[0].logit) / temperature); };
+  const auto weight = [&](int64_t i) {
+    return std::exp((double{candidates[i].logit} - candidates[0].logit) / temperature);
+  };
   double total = 0;
   for (int64_t i = 0; i < count; ++i) total += weight(i);
   double left = uniform * total;

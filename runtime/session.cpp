@@ -77,9 +77,7 @@ void Session::forget_prompt() {
   prompt_.rows = prompt_.image_rows = 0;
 }
 
-int64_t Session::waiting_rows() const {
-  return engine_->chunk_owner == this ? engine_->memory().chunk.row_count : 0;
-}
+int64_t Session::waiting_rows() const { return engine_->chunk_owner == this ? engine_->memory().chunk.row_count : 0; }
 
 void Session::remember_token(TokenId token) {
   engine_->memory().recent_tokens.row(index_)[recent_count_++ % kRecentTokens] = token;
@@ -176,15 +174,16 @@ Status Session::check_room(int64_t text_rows, int64_t image_rows) const {
   const int64_t planned = engine_->shape().pages_per_session * kPageSlots;
   const int64_t left = planned - cache().text_slots() - waiting_text;
   if (text_rows > left)
-    return OCELLUS_FAIL(Code::kFull,
-                        "%lld more text tokens do not fit: the session has room for %lld of %lld; plan more text tokens",
-                        static_cast<long long>(text_rows), static_cast<long long>(left), static_cast<long long>(planned));
+    return OCELLUS_FAIL(
+        Code::kFull, "%lld more text tokens do not fit: the session has room for %lld of %lld; plan more text tokens",
+        static_cast<long long>(text_rows), static_cast<long long>(left), static_cast<long long>(planned));
   const int64_t position = next_position_ + waiting_rows() + text_rows + image_rows;
   if (position > engine_->text().config.context_length)
-    return OCELLUS_FAIL(Code::kFull,
-                        "the conversation would reach position %lld, but the model was made for %d: reset the session or "
-                        "use fewer images and less text",
-                        static_cast<long long>(position), engine_->text().config.context_length);
+    return OCELLUS_FAIL(
+        Code::kFull,
+        "the conversation would reach position %lld, but the model was made for %d: reset the session or "
+        "use fewer images and less text",
+        static_cast<long long>(position), engine_->text().config.context_length);
   return {};
 }
 

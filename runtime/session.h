@@ -114,12 +114,12 @@ class Session {
   Status deferred_;  // a failure of rows that were read on behalf of another session
 
   int64_t next_position_ = 0;
-  bool has_answerable_ = false;         // last_hidden holds the newest row
-  bool conversation_started_ = false;   // a template turn was begun
-  bool text_started_ = false;           // the beginning-of-text token is in
-  TokenId unread_token_ = kNoToken;     // generated, not yet in the cache
+  bool has_answerable_ = false;        // last_hidden holds the newest row
+  bool conversation_started_ = false;  // a template turn was begun
+  bool text_started_ = false;          // the beginning-of-text token is in
+  TokenId unread_token_ = kNoToken;    // generated, not yet in the cache
   int64_t recent_count_ = 0;
-  uint64_t drawn_count_ = 0;            // tokens sampled, the counter of the random numbers
+  uint64_t drawn_count_ = 0;  // tokens sampled, the counter of the random numbers
   Checkpoint checkpoint_;
   PromptStats prompt_;
   Utf8Stream utf8_;

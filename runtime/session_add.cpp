@@ -73,9 +73,7 @@ Status Session::begin_turn() {
   return {};
 }
 
-Status Session::end_turn() {
-  return add_template_text(turn_text(engine_->model().chat_template()).user_close, true);
-}
+Status Session::end_turn() { return add_template_text(turn_text(engine_->model().chat_template()).user_close, true); }
 
 /// `continues`: the text follows other text directly (a SentencePiece vocabulary then adds no space before it).
 Status Session::add_template_text(const char* text, bool continues) { return add_text_piece(text, true, continues); }
@@ -132,8 +130,11 @@ Status Session::append_text_rows(const TokenId* tokens, int64_t count) {
       OCELLUS_TRY(take_chunk());
     }
     const int64_t piece = std::min(count - done, chunk.room());
-    gather_rows({.ids = tokens + done, .count = piece, .table = engine_->text().embedding,
-                 .output = chunk.hidden.slice_rows(chunk.row_count, piece)}, engine_->queue());
+    gather_rows({.ids = tokens + done,
+                 .count = piece,
+                 .table = engine_->text().embedding,
+                 .output = chunk.hidden.slice_rows(chunk.row_count, piece)},
+                engine_->queue());
     const Status status = engine_->queue().status();
     engine_->queue().clear();
     OCELLUS_TRY(status);
@@ -156,8 +157,7 @@ Status Session::add_encoded_image(const uint8_t* bytes, int64_t byte_count) {
 Status Session::add_picture(const Picture& picture) {
   const EngineShape& shape = engine_->shape();
   PromptChunk& chunk = engine_->memory().chunk;
-  if (shape.images_per_session == 0)
-    return OCELLUS_FAIL(Code::kFull, "no images were planned: plan at least one");
+  if (shape.images_per_session == 0) return OCELLUS_FAIL(Code::kFull, "no images were planned: plan at least one");
   OCELLUS_TRY(check_image_size(shape.image_limits, "picture", picture.width, picture.height));
   ViewPlan plan;
   OCELLUS_TRY(plan_views(shape.preprocess, picture.width, picture.height, &plan));
@@ -218,8 +218,8 @@ Status Session::encode_picture(const Picture& picture, const ViewPlan& plan, con
       OCELLUS_TRY(append_text_rows(tokens.ids(), tokens.count()));
       continue;
     }
-    OCELLUS_TRY(render_view(engine_->shape().preprocess, prepared, piece.view_index,
-                            scratch.vision.pixels(vision.config)));
+    OCELLUS_TRY(
+        render_view(engine_->shape().preprocess, prepared, piece.view_index, scratch.vision.pixels(vision.config)));
     const int64_t rendered = now_ns();
     prompt_.preprocess_ms += elapsed_ms(start, rendered);
     const int64_t count = vision.config.tokens_per_view();

@@ -75,7 +75,8 @@ Status read_architecture(const GgufFile& file, TextConfig* c) {
     c->architecture = candidate;
     return {};
   }
-  return OCELLUS_FAIL(Code::kUnsupported, "general.architecture '%.*s' is not supported: this build runs llama and qwen2",
+  return OCELLUS_FAIL(Code::kUnsupported,
+                      "general.architecture '%.*s' is not supported: this build runs llama and qwen2",
                       shown_bytes(name), name.data());
 }
 
@@ -85,8 +86,8 @@ Status read_heads(Keys& keys, TextConfig* c) {
   c->kv_heads = c->query_heads;
   OCELLUS_TRY(keys.read_count("attention.head_count_kv", kMaxHeads, c->layer_count, &c->kv_heads));
   if (c->kv_heads < 1 || c->query_heads % c->kv_heads != 0)
-    return OCELLUS_FAIL(Code::kBadFile, "attention.head_count_kv %d does not divide attention.head_count %d", c->kv_heads,
-                        c->query_heads);
+    return OCELLUS_FAIL(Code::kBadFile, "attention.head_count_kv %d does not divide attention.head_count %d",
+                        c->kv_heads, c->query_heads);
   if (c->query_heads / c->kv_heads > 32)
     return OCELLUS_FAIL(Code::kUnsupported,
                         "attention.head_count %d over attention.head_count_kv %d is more than the 32 this build runs",
@@ -99,8 +100,8 @@ Status read_heads(Keys& keys, TextConfig* c) {
     return OCELLUS_FAIL(Code::kUnsupported, "attention.key_length %d and attention.value_length %d differ", c->head_dim,
                         value_length);
   if (c->head_dim < 8 || c->head_dim > 256 || c->head_dim % 8 != 0)
-    return OCELLUS_FAIL(Code::kUnsupported, "a head dimension of %d is not supported: it must be a multiple of 8 up to 256",
-                        c->head_dim);
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "a head dimension of %d is not supported: it must be a multiple of 8 up to 256", c->head_dim);
   return {};
 }
 
@@ -116,7 +117,8 @@ Status read_rope(Keys& keys, TextConfig* c) {
   OCELLUS_TRY(keys.read("rope.scaling.type", &scaling));
   if (scaling == "none") return {};
   if (scaling != "linear")
-    return OCELLUS_FAIL(Code::kUnsupported, "rope.scaling.type '%.*s' is not supported: this build runs none and linear",
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "rope.scaling.type '%.*s' is not supported: this build runs none and linear",
                         static_cast<int>(std::min<size_t>(scaling.size(), 64)), scaling.data());
   float factor = 1.0f;
   OCELLUS_TRY(keys.read("rope.scale_linear", &factor));  // as old files name it

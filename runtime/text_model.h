@@ -15,12 +15,12 @@ const char* architecture_name(TextArchitecture architecture);
 struct TextConfig {
   TextArchitecture architecture = TextArchitecture::kLlama;
   int32_t layer_count = 0;
-  int32_t width = 0;        // D
-  int32_t query_heads = 0;  // H
-  int32_t kv_heads = 0;     // G
-  int32_t head_dim = 0;     // E
-  int32_t mlp_width = 0;    // F
-  int32_t vocabulary = 0;   // V
+  int32_t width = 0;           // D
+  int32_t query_heads = 0;     // H
+  int32_t kv_heads = 0;        // G
+  int32_t head_dim = 0;        // E
+  int32_t mlp_width = 0;       // F
+  int32_t vocabulary = 0;      // V
   int32_t context_length = 0;  // positions the model may use
   float epsilon = 1e-5f;
   RopeParams rope;  // `factors` is set when the weights are bound

@@ -49,7 +49,7 @@ class Encoder {
  private:
   Status put(TokenId id) {
     if (count_ == capacity_) {
-      return OCELLUS_FAIL(Code::kFull, "the text has more than the %lld tokens there is room for",
+      return OCELLUS_FAIL(Code::kFull, "the text has more than the %lld tokens there is room for: plan more text tokens",
                           static_cast<long long>(capacity_));
     }
     out_[count_++] = id;
@@ -169,7 +169,7 @@ Status Tokenizer::encode(std::string_view text, bool parse_special, std::byte* w
                         static_cast<long long>(text_bytes), static_cast<long long>(kMaxTextBytes));
   }
   if (workspace_bytes(text_bytes) > available_bytes) {
-    return OCELLUS_FAIL(Code::kFull, "the text has %lld bytes, more than the planned text room",
+    return OCELLUS_FAIL(Code::kFull, "the text has %lld bytes, more than the planned text room: plan more text tokens",
                         static_cast<long long>(text_bytes));
   }
   const auto misaligned = reinterpret_cast<uintptr_t>(workspace) % alignof(Symbol);

@@ -45,7 +45,8 @@ void compare(const test::ModelPair& pair, const Tolerance& tolerance) {
     if (id < 3) {
       char name[32];
       std::snprintf(name, sizeof name, "image_rows_%02d.f32", id);
-      const double error = test::relative_error(waiting_image_rows(*engine), test::read_floats(test::kShapeboardDir + name));
+      const double error =
+          test::relative_error(waiting_image_rows(*engine), test::read_floats(test::kShapeboardDir + name));
       worst_rows = std::max(worst_rows, error);
     }
     const std::vector<float> expected = test::read_floats(test::kShapeboardDir + std::string(golden["first_logits"]));

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/support/random.h"
@@ -108,7 +109,8 @@ void check_same(const KvShape& shape, const SessionCache& cache, const PlainCach
   }
   for (size_t i = 0; i < plain.images.size(); ++i)
     for (size_t slot = 0; slot < plain.images[i].size(); ++slot)
-      REQUIRE(slot_holds(shape, cache.image_place(static_cast<int32_t>(i)), static_cast<int32_t>(slot), plain.images[i][slot]));
+      REQUIRE(slot_holds(shape, cache.image_place(static_cast<int32_t>(i)), static_cast<int32_t>(slot),
+                         plain.images[i][slot]));
 }
 
 /// A prompt as a session reads it: everything is reserved, written, then committed or, if `finish` is false, dropped.

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "tests/support/random.h"
@@ -54,7 +55,8 @@ std::array<uint32_t, 4> philox(std::array<uint32_t, 4> x, std::array<uint32_t, 2
 
 float top_24_bits(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
-/// The definition: the k most likely, then the shortest head that reaches top_p, then all of at least min_p * the first.
+/// The definition: the k most likely, then the shortest head that reaches top_p, then all of at least min_p * the
+/// first.
 std::set<int32_t> kept_tokens(const std::vector<double>& probabilities, const SamplerParams& params) {
   std::vector<int32_t> order(probabilities.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);

@@ -1,8 +1,13 @@
 // Sessions that are stopped: cancelled, out of time, out of room. What stays is what ocellus.h says stays.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "tests/support/loaded_engine.h"
@@ -76,6 +81,30 @@ void add_long_prompt(Session& session, int64_t tokens) {
   const std::vector<TokenId> filler(static_cast<size_t>(tokens), 297);
   REQUIRE_MESSAGE(session.add_tokens(filler.data(), tokens).ok(), last_failure().sentence);
 }
+
+/// The bundled text model with another context length written into its file.
+class ShortModel {
+ public:
+  explicit ShortModel(uint32_t context_length)
+      : path_((std::filesystem::temp_directory_path() / ("ocellus_short_" + std::to_string(::getpid()) + ".gguf"))
+                  .string()) {
+    std::vector<uint8_t> bytes = test::read_bytes(test::bundled_pair().model);
+    constexpr std::string_view kKey = "llama.context_length";
+    const auto key = std::search(bytes.begin(), bytes.end(), kKey.begin(), kKey.end());
+    REQUIRE(key != bytes.end());
+    std::memcpy(&*key + kKey.size() + sizeof(uint32_t), &context_length, sizeof context_length);  // behind the type
+    std::ofstream(path_, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<long>(bytes.size()));
+    REQUIRE_MESSAGE(model_.open(path_.c_str(), nullptr).ok(), last_failure().sentence);
+    REQUIRE(model_.text().context_length == static_cast<int32_t>(context_length));
+  }
+  ~ShortModel() { std::filesystem::remove(path_); }
+  const Model& operator*() const { return model_; }
+
+ private:
+  std::string path_;
+  Model model_;
+};
 
 }  // namespace
 
@@ -334,20 +363,21 @@ TEST_CASE("a damaged picture leaves the prompt around it as it was") {
 }
 
 TEST_CASE("the model's context is a limit of its own") {
-  const int32_t context = test::bundled_model().text().context_length;
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(0, context + 100));
+  constexpr int32_t kContext = 200;
+  const ShortModel model(kContext);
+  const std::unique_ptr<Engine> engine = make_engine(*model, board_limits(0, kContext + 100));
   Session& session = open_session(*engine);
-  const std::vector<TokenId> filler(static_cast<size_t>(context) + 1, 297);
-  CHECK(session.add_tokens(filler.data(), context + 1).code() == Code::kFull);
+  const std::vector<TokenId> filler(static_cast<size_t>(kContext) + 1, 297);
+  CHECK(session.add_tokens(filler.data(), kContext + 1).code() == Code::kFull);
   CHECK(std::string(last_failure().sentence).find("position") != std::string::npos);
-  REQUIRE(session.add_tokens(filler.data(), context - 2).ok());
+  REQUIRE(session.add_tokens(filler.data(), kContext - 2).ok());
   ocellus_generate_params params = default_params(100);
   params.ignore_end = 1;
   const Answer answer = answer_of(session, params);
   CHECK(answer.status.ok());
   CHECK(answer.stats.stop == OCELLUS_STOP_FULL);
   CHECK(answer.stats.generated_tokens == 3);  // the last needs no position
-  CHECK(session.next_position() == context);
+  CHECK(session.next_position() == kContext);
 }
 
 }  // namespace ocellus

@@ -97,7 +97,8 @@ TEST_CASE("sessions that are decoded together answer as they do alone") {
   for (const size_t count : {size_t{2}, size_t{3}}) {
     for (Session* session : sessions) session->reset();
     for (size_t i = 0; i < count; ++i) test::add_question(*sessions[i], golden(ids[i]));
-    const std::vector<Answer> together = test::batch_answers({sessions.begin(), sessions.begin() + static_cast<long>(count)}, default_params());
+    const std::vector<Answer> together =
+        test::batch_answers({sessions.begin(), sessions.begin() + static_cast<long>(count)}, default_params());
     for (size_t i = 0; i < count; ++i) {
       CAPTURE(i);
       CHECK(together[i].status.ok());
@@ -288,7 +289,8 @@ TEST_CASE("statistics add up") {
   CHECK(s.kv_bytes == session.cache().slots() * engine->shape().kv.slot_bytes());
   CHECK(s.kv_bytes_full == s.kv_bytes);
   CHECK(s.first_token_ms >= s.preprocess_ms + s.encode_ms + s.prefill_ms);
-  for (const double part : {s.preprocess_ms, s.encode_ms, s.prefill_ms, s.decode_ms, s.token_median_ms}) CHECK(part > 0);
+  for (const double part : {s.preprocess_ms, s.encode_ms, s.prefill_ms, s.decode_ms, s.token_median_ms})
+    CHECK(part > 0);
   CHECK(s.token_p95_ms >= s.token_median_ms);
   REQUIRE(session.begin_turn().ok());
   REQUIRE(session.end_turn().ok());

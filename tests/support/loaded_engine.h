@@ -43,7 +43,9 @@ inline std::unique_ptr<Engine> make_engine(const Model& model, const ocellus_lim
   REQUIRE_MESSAGE(Engine::create(model, config, &engine).ok(), last_failure().sentence);
   return engine;
 }
-inline std::unique_ptr<Engine> make_engine(const ocellus_limits& limits) { return make_engine(bundled_model(), limits); }
+inline std::unique_ptr<Engine> make_engine(const ocellus_limits& limits) {
+  return make_engine(bundled_model(), limits);
+}
 
 inline Session& open_session(Engine& engine) {
   Session* session = nullptr;

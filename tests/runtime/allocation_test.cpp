@@ -1,0 +1,362 @@
+// After an engine is created nothing allocates: no heap, no mapping, no thread. Counted, not promised.
+//
+// This program defines the allocation functions itself, so it is an executable of its own, and built without
+// sanitizers, which define them too. Nothing of the test framework runs while calls are counted: it allocates.
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdarg>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <thread>
+
+#include "runtime/ocellus.h"
+#include "tests/support/goldens.h"
+
+namespace {
+
+enum Call { kMalloc, kCalloc, kRealloc, kFree, kAligned, kNew, kMap, kBreak, kThread, kCallCount };
+constexpr const char* kCallNames[kCallCount] = {"malloc", "calloc", "realloc", "free",          "aligned allocation",
+                                                "new",    "mmap",   "brk",     "pthread_create"};
+
+std::atomic<bool> g_counting{false};
+std::atomic<int64_t> g_calls[kCallCount];
+
+void count(Call call) {
+  if (g_counting.load(std::memory_order_relaxed)) g_calls[call].fetch_add(1, std::memory_order_relaxed);
+}
+
+/// Counts the calls of all threads while it lives.
+class Counter {
+ public:
+  Counter() {
+    for (auto& calls : g_calls) calls.store(0);
+    g_counting.store(true);
+  }
+  ~Counter() { g_counting.store(false); }
+};
+
+int64_t calls_of(Call call) { return g_calls[call].load(); }
+
+/// The next definition of a function, behind ours. Looked up before main: dlsym itself may allocate.
+template <class Function>
+Function* next_definition(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+using CreateThread = int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+CreateThread* g_create_thread = nullptr;
+int (*g_brk)(void*) = nullptr;
+void* (*g_sbrk)(intptr_t) = nullptr;
+
+__attribute__((constructor)) void find_definitions() {
+  g_create_thread = next_definition<CreateThread>("pthread_create");
+  g_brk = next_definition<int(void*)>("brk");
+  g_sbrk = next_definition<void*(intptr_t)>("sbrk");
+}
+
+}  // namespace
+
+extern "C" {
+
+// glibc's own, under the names it keeps for programs that define malloc.
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void __libc_free(void*);
+void* __libc_memalign(size_t, size_t);
+
+void* malloc(size_t bytes) noexcept {
+  count(kMalloc);
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t items, size_t bytes) noexcept {
+  count(kCalloc);
+  return __libc_calloc(items, bytes);
+}
+void* realloc(void* memory, size_t bytes) noexcept {
+  count(kRealloc);
+  return __libc_realloc(memory, bytes);
+}
+void free(void* memory) noexcept {
+  count(kFree);
+  __libc_free(memory);
+}
+void* memalign(size_t alignment, size_t bytes) noexcept {
+  count(kAligned);
+  return __libc_memalign(alignment, bytes);
+}
+void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
+  count(kAligned);
+  return __libc_memalign(alignment, bytes);
+}
+int posix_memalign(void** out, size_t alignment, size_t bytes) noexcept {
+  count(kAligned);
+  *out = __libc_memalign(alignment, bytes);
+  return *out == nullptr ? ENOMEM : 0;
+}
+
+void* mmap(void* address, size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
+  count(kMap);
+  return reinterpret_cast<void*>(::syscall(SYS_mmap, address, bytes, protection, flags, file, offset));
+}
+void* mmap64(void* address, size_t bytes, int protection, int flags, int file, off64_t offset) noexcept {
+  return mmap(address, bytes, protection, flags, file, static_cast<off_t>(offset));
+}
+int munmap(void* address, size_t bytes) noexcept {
+  count(kMap);
+  return static_cast<int>(::syscall(SYS_munmap, address, bytes));
+}
+void* mremap(void* address, size_t old_bytes, size_t bytes, int flags, ...) noexcept {
+  count(kMap);
+  va_list arguments;
+  va_start(arguments, flags);
+  void* wanted = (flags & MREMAP_FIXED) != 0 ? va_arg(arguments, void*) : nullptr;
+  va_end(arguments);
+  return reinterpret_cast<void*>(::syscall(SYS_mremap, address, old_bytes, bytes, flags, wanted));
+}
+int brk(void* end) noexcept {
+  count(kBreak);
+  return g_brk(end);
+}
+void* sbrk(intptr_t bytes) noexcept {
+  count(kBreak);
+  return g_sbrk(bytes);
+}
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) noexcept {
+  count(kThread);
+  return g_create_thread(thread, attributes, run, argument);
+}
+
+}  // extern "C"
+
+void* operator new(size_t bytes) {
+  count(kNew);
+  if (void* memory = __libc_malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void* operator new[](size_t bytes) { return ::operator new(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  count(kNew);
+  return __libc_malloc(bytes);
+}
+void* operator new[](size_t bytes, const std::nothrow_t& tag) noexcept { return ::operator new(bytes, tag); }
+void* operator new(size_t bytes, std::align_val_t alignment) {
+  count(kNew);
+  if (void* memory = __libc_memalign(static_cast<size_t>(alignment), bytes)) return memory;
+  throw std::bad_alloc();
+}
+void* operator new[](size_t bytes, std::align_val_t alignment) { return ::operator new(bytes, alignment); }
+void operator delete(void* memory) noexcept {
+  count(kFree);
+  __libc_free(memory);
+}
+void operator delete[](void* memory) noexcept { ::operator delete(memory); }
+void operator delete(void* memory, size_t) noexcept { ::operator delete(memory); }
+void operator delete[](void* memory, size_t) noexcept { ::operator delete(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { ::operator delete(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { ::operator delete(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { ::operator delete(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { ::operator delete(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { ::operator delete(memory); }
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept { ::operator delete(memory); }
+
+namespace {
+
+/// What a workload did, so that the check can tell a quiet run from one that did nothing.
+struct Work {
+  int32_t images = 0;
+  int32_t tokens = 0;
+  int32_t resets = 0;
+  int32_t batches = 0;
+  int32_t refusals = 0;
+  int32_t failures = 0;  // calls that should have worked
+  int64_t text_bytes = 0;
+
+  void expect(ocellus_status status) { failures += status != OCELLUS_OK; }
+  void expect_refusal(ocellus_status got, ocellus_status wanted) {
+    refusals += got == wanted;
+    failures += got != wanted;
+    failures += ocellus_last_error()->status != static_cast<int32_t>(wanted);
+  }
+};
+
+int count_text(void* user, const char*, int32_t bytes) {
+  *static_cast<int64_t*>(user) += bytes;
+  return 0;
+}
+
+ocellus_generate_params params_for(Work& work, int32_t max_tokens) {
+  ocellus_generate_params params;
+  ocellus_generate_params_init(&params);
+  params.max_tokens = max_tokens;
+  params.ignore_end = 1;
+  params.on_text = count_text;
+  params.user = &work.text_bytes;
+  return params;
+}
+
+void add_turn(Work& work, ocellus_session* session, const std::vector<uint8_t>& picture, int32_t images) {
+  work.expect(ocellus_session_begin_turn(session));
+  for (int32_t i = 0; i < images; ++i, ++work.images)
+    work.expect(ocellus_session_add_encoded_image(session, picture.data(), static_cast<int64_t>(picture.size())));
+  const char prompt[] = "What is on the left, and which colour has it?";
+  work.expect(ocellus_session_add_text(session, prompt, sizeof prompt - 1, 0));
+  work.expect(ocellus_session_end_turn(session));
+}
+
+void generate(Work& work, ocellus_session* session, const ocellus_generate_params& params) {
+  ocellus_generate_stats stats;
+  work.expect(ocellus_session_generate(session, &params, &stats));
+  work.tokens += stats.generated_tokens;
+}
+
+/// Greedy, sampled with every filter, in a batch, and whatever is refused.
+void work_hard(Work& work, ocellus_session* const* sessions, const std::vector<std::vector<uint8_t>>& pictures) {
+  ocellus_generate_params sampled = params_for(work, 100);
+  sampled.temperature = 0.8f;
+  sampled.top_k = 100;
+  sampled.top_p = 0.9f;
+  sampled.min_p = 0.01f;
+  sampled.repetition_penalty = 1.2f;
+  for (int32_t round = 0; round < 20; ++round, ++work.resets) {
+    work.expect(ocellus_session_reset(sessions[0]));
+    if (round % 5 != 0) continue;
+    add_turn(work, sessions[0], pictures[static_cast<size_t>(round / 5) % pictures.size()], 4);
+    generate(work, sessions[0], round == 5 ? sampled : params_for(work, 100));
+  }
+  for (int i = 0; i < 2; ++i) work.expect(ocellus_session_reset(sessions[i]));
+  for (int i = 0; i < 2; ++i) add_turn(work, sessions[i], pictures[0], 2);
+  const ocellus_generate_params both[2] = {params_for(work, 60), sampled};
+  ocellus_generate_stats stats[2];
+  work.expect(ocellus_batch_generate(sessions, both, stats, 2));
+  work.tokens += stats[0].generated_tokens + stats[1].generated_tokens;
+  ++work.batches;
+}
+
+void be_refused(Work& work, ocellus_session* session, const std::vector<uint8_t>& picture) {
+  work.expect(ocellus_session_reset(session));
+  work.expect_refusal(ocellus_session_add_encoded_image(session, picture.data(), 60), OCELLUS_BAD_IMAGE);
+  work.expect_refusal(ocellus_session_add_encoded_image(session, "GIF89a..", 8), OCELLUS_UNSUPPORTED);
+  work.expect_refusal(
+      ocellus_session_add_encoded_image(session, picture.data(), static_cast<int64_t>(picture.size() / 2)),
+      OCELLUS_BAD_IMAGE);
+  add_turn(work, session, picture, 4);
+  work.expect_refusal(ocellus_session_add_encoded_image(session, picture.data(), static_cast<int64_t>(picture.size())),
+                      OCELLUS_FULL);
+  ocellus_session_cancel(session);
+  ocellus_generate_params params = params_for(work, 4);
+  work.expect_refusal(ocellus_session_generate(session, &params, nullptr), OCELLUS_CANCELLED);
+  add_turn(work, session, picture, 1);
+  params.deadline_ns = 1;
+  work.expect_refusal(ocellus_session_generate(session, &params, nullptr), OCELLUS_DEADLINE);
+  add_turn(work, session, picture, 1);
+  params = params_for(work, 1 << 20);
+  generate(work, session, params);  // until the session is full
+  work.expect_refusal(ocellus_session_begin_turn(session), OCELLUS_FULL);
+}
+
+int64_t report_calls() {
+  int64_t total = 0;
+  for (int i = 0; i < kCallCount; ++i) {
+    total += g_calls[i].load();
+    if (g_calls[i].load() != 0) MESSAGE(kCallNames[i] << " was called " << g_calls[i].load() << " times");
+  }
+  return total;
+}
+
+}  // namespace
+
+TEST_CASE("the counters see every way to allocate") {
+  // Volatile pointers keep the compiler from leaving pairs of calls out.
+  void* volatile memory = nullptr;
+  {
+    const Counter counter;
+    memory = std::malloc(10);
+    memory = std::realloc(memory, 20);
+    std::free(memory);
+    memory = std::calloc(2, 3);
+    std::free(memory);
+    memory = std::aligned_alloc(64, 64);
+    std::free(memory);
+    memory = new int(1);
+    delete static_cast<int*>(memory);
+    memory = new char[100];
+    delete[] static_cast<char*>(memory);
+    memory = ::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ::munmap(memory, 4096);
+    memory = ::sbrk(0);
+    std::thread([] {}).join();
+    memory = ::strdup("a copy that libc makes");
+    std::free(memory);
+  }
+  CHECK(calls_of(kMalloc) >= 2);  // ours, and libc's own
+  CHECK(calls_of(kRealloc) == 1);
+  CHECK(calls_of(kCalloc) >= 1);
+  CHECK(calls_of(kAligned) == 1);
+  CHECK(calls_of(kNew) >= 3);
+  CHECK(calls_of(kFree) >= 7);
+  CHECK(calls_of(kMap) >= 2);
+  CHECK(calls_of(kBreak) == 1);
+  CHECK(calls_of(kThread) == 1);
+  const int64_t before = calls_of(kMalloc);
+  memory = std::malloc(10);
+  std::free(memory);
+  CHECK(calls_of(kMalloc) == before);  // not counting
+}
+
+TEST_CASE("an engine allocates when it is created and never again") {
+  const ocellus::test::ModelPair pair = ocellus::test::bundled_pair();
+  ocellus_model* model = nullptr;
+  REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
+  ocellus_engine_config config;
+  ocellus_engine_config_init(&config);
+  config.limits.thread_count = 2;
+  config.limits.max_sessions = 2;
+  config.limits.max_images = 4;
+  config.limits.max_text_tokens = 200;
+  config.limits.max_image_pixels = 65536;
+  config.limits.max_prompt_rows = 150;  // prompts are read in several chunks
+  ocellus_engine* engine = nullptr;
+  int64_t creation_calls = 0;
+  {
+    const Counter counter;
+    REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
+  }
+  for (const auto& calls : g_calls) creation_calls += calls.load();
+  CHECK(creation_calls > 0);
+  CHECK(calls_of(kMap) == 1);  // the one allocation
+  CHECK(calls_of(kThread) == 1);
+
+  std::vector<std::vector<uint8_t>> pictures;
+  for (const char* name :
+       {"tests/data/shapeboard/images/115.png", "apps/samples/board_01.jpg", "apps/samples/board_02.png"})
+    pictures.push_back(ocellus::test::read_bytes(ocellus::test::kSourceDir + "/" + name));
+  Work work;
+  {
+    const Counter counter;
+    ocellus_session* sessions[2] = {};
+    for (ocellus_session*& session : sessions) work.expect(ocellus_session_open(engine, &session));
+    work_hard(work, sessions, pictures);
+    be_refused(work, sessions[0], pictures[0]);
+    for (ocellus_session* session : sessions) ocellus_session_close(session);
+  }
+  CHECK(report_calls() == 0);
+  MESSAGE(work.images << " images, " << work.tokens << " tokens, " << work.resets << " resets");
+  CHECK(work.failures == 0);
+  CHECK(work.images >= 20);
+  CHECK(work.tokens >= 500);
+  CHECK(work.resets >= 20);
+  CHECK(work.batches == 1);
+  CHECK(work.refusals == 7);
+  CHECK(work.text_bytes > 500);
+  ocellus_engine_destroy(engine);
+  ocellus_model_close(model);
+}

@@ -1,0 +1,394 @@
+// Pictures cut into tiles, on small random pairs: which rows stand where in the prompt, every image row against the
+// double-precision tower, conversations over several pictures, and the bounds that were planned.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/loaded_engine.h"
+#include "tests/support/pictures.h"
+#include "tests/support/random_model.h"
+#include "tests/support/reference_model.h"
+
+namespace ocellus {
+namespace {
+
+using test::Matrix;
+using test::ReferenceText;
+using test::ReferenceVision;
+using test::TextRecipe;
+using test::VisionRecipe;
+
+constexpr uint64_t kSeed = 21;
+
+// Ids of the random vocabulary.
+constexpr TokenId kLineBreak = '\n';
+constexpr TokenId kTwoLineBreaks = 256;
+constexpr TokenId kFake = 259;
+constexpr TokenId kGlobal = 260;
+constexpr TokenId tile_token(int row, int col) { return 261 + 4 * row + col; }
+
+struct Picture {
+  Picture(int w, int h) : width(w), height(h), pixels(testing::synthetic_pixels(w, h)) {}
+  RgbImage image() const { return testing::view_of(pixels, width, height); }
+  Frame frame() const {
+    Frame frame;
+    frame.width = width;
+    frame.height = height;
+    frame.planes[0] = pixels.data();
+    frame.stride_bytes[0] = int64_t{3} * width;
+    return frame;
+  }
+
+  int width, height;
+  std::vector<uint8_t> pixels;
+};
+
+/// A text token, or one view of a picture.
+struct Part {
+  TokenId token = kNoToken;
+  int picture = -1;
+  int view = -1;
+};
+using Parts = std::vector<Part>;
+
+void append_text(Parts& parts, const std::string& text) {
+  for (const char c : text) parts.push_back({.token = static_cast<uint8_t>(c)});
+}
+
+/// What stands in the prompt for a picture: tiles row by row, a line break between rows, then the overview.
+void append_picture(Parts& parts, int picture, int tile_rows, int tile_cols) {
+  const auto text = [&](TokenId token) { parts.push_back({.token = token}); };
+  const auto view = [&](int index) { parts.push_back({.picture = picture, .view = index}); };
+  for (int row = 0; row < tile_rows; ++row) {
+    if (row > 0) text(kLineBreak);
+    for (int col = 0; col < tile_cols; ++col) {
+      text(kFake);
+      text(tile_token(row, col));
+      view(row * tile_cols + col);
+    }
+  }
+  text(kTwoLineBreaks);
+  text(kFake);
+  text(kGlobal);
+  view(tile_rows * tile_cols);
+  text(kFake);
+}
+
+struct Pair {
+  Pair(const TextRecipe& text, const VisionRecipe& vision) : text_file(text, kSeed), vision_file(vision, kSeed + 1) {
+    const Status status = model.open(text_file.path().c_str(), vision_file.path().c_str());
+    REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
+  }
+  explicit Pair(const VisionRecipe& vision) : Pair(TextRecipe{.kv_heads = 2}, vision) {}
+
+  test::TemporaryModel text_file, vision_file;
+  Model model;
+};
+
+/// The rows of one view, by mm's pixels and the reference's arithmetic.
+Matrix reference_view(const Model& model, const PreprocessConfig& config, const RgbImage& image, int view) {
+  ViewPlan plan;
+  REQUIRE(plan_views(config, image.width, image.height, &plan).ok());
+  ImageLimits limits;
+  limits.max_pixels = int64_t{image.width} * image.height;
+  const testing::GuardedScratch scratch(preprocess_scratch_bytes(config, limits));
+  PreparedViews prepared;
+  REQUIRE(prepare_views(config, plan, image, scratch.extent(), &prepared).ok());
+  const int32_t side = config.image_size;
+  std::vector<float> pixels(static_cast<size_t>(3 * side * side));
+  REQUIRE(render_view(config, prepared, view, {pixels.data(), 3 * side, side}).ok());
+  return ReferenceVision(model.vision_file()).encode(pixels.data());
+}
+
+/// All rows of a prompt, as the reference has them.
+Matrix reference_rows(const Model& model, const PreprocessConfig& config, const Parts& parts,
+                      const std::vector<Picture>& pictures) {
+  const ReferenceText text(model.text_file());
+  Matrix all(0, model.text().width);
+  for (const Part& part : parts) {
+    const Matrix rows =
+        part.view < 0 ? text.embed({part.token})
+                      : reference_view(model, config, pictures[static_cast<size_t>(part.picture)].image(), part.view);
+    all.values.insert(all.values.end(), rows.values.begin(), rows.values.end());
+    all.rows += rows.rows;
+  }
+  return all;
+}
+
+ocellus_limits picture_limits(int images, int text_tokens, ocellus_resize resize) {
+  ocellus_limits limits = test::board_limits(images, text_tokens);
+  limits.resize = resize;
+  return limits;
+}
+
+/// The pieces that wait in the chunk are `parts` cut where text and views meet.
+void check_pieces(const PromptChunk& chunk, const Parts& parts, int64_t tokens_per_view) {
+  int64_t row = 0;
+  int64_t piece = -1;
+  int64_t rows_left = 0;  // of the piece
+  for (const Part& part : parts) {
+    const int64_t count = part.view < 0 ? 1 : tokens_per_view;
+    if (rows_left == 0) {
+      REQUIRE(++piece < chunk.piece_count);
+      rows_left = chunk.pieces.data[piece].row_count;
+      CHECK(chunk.pieces.data[piece].first_row == row);
+    }
+    const Piece& got = chunk.pieces.data[piece];
+    CHECK(got.kind == (part.view < 0 ? RowKind::kText : RowKind::kImage));
+    if (part.view >= 0) CHECK(got.image_ordinal == part.picture);
+    REQUIRE(rows_left >= count);
+    rows_left -= count;
+    row += count;
+  }
+  CHECK(rows_left == 0);
+  CHECK(piece == chunk.piece_count - 1);
+  CHECK(chunk.row_count == row);
+}
+
+/// The worst row's error.
+double worst_row_error(const DeviceView<float>& got, const Matrix& expected) {
+  double worst = 0;
+  for (int64_t t = 0; t < expected.rows; ++t)
+    worst = std::max(worst, test::relative_error(got.row(t), expected.row(t), expected.cols));
+  return worst;
+}
+
+struct Cut {
+  int width, height;
+  int tile_rows, tile_cols;
+};
+
+void check_picture(const Pair& pair, const Cut& cut, ocellus_resize resize) {
+  CAPTURE(cut.width);
+  CAPTURE(cut.height);
+  CAPTURE(static_cast<int>(resize));
+  const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(1, 8, resize));
+  Session& session = test::open_session(*engine);
+  const std::vector<Picture> pictures = {{cut.width, cut.height}};
+  REQUIRE_MESSAGE(session.add_frame(pictures[0].frame()).ok(), last_failure().sentence);
+  Parts parts;
+  append_picture(parts, 0, cut.tile_rows, cut.tile_cols);
+
+  const PromptChunk& chunk = engine->memory().chunk;
+  check_pieces(chunk, parts, pair.model.vision().tokens_per_view());
+  const Matrix rows = reference_rows(pair.model, engine->shape().preprocess, parts, pictures);
+  REQUIRE(chunk.row_count == rows.rows);
+  CHECK(worst_row_error(chunk.hidden, rows) < 1e-4);
+
+  const std::vector<float> logits = test::first_logits(session);
+  CHECK(session.next_position() == rows.rows);
+  const ReferenceText text(pair.model.text_file());
+  const Matrix expected = text.logits(text.read(rows));
+  CHECK(test::relative_error(logits.data(), expected.row(rows.rows - 1), expected.cols) < 3e-4);
+}
+
+}  // namespace
+
+TEST_CASE("a picture becomes the rows of its tiles and its overview, in the order of the prompt") {
+  const Pair pair(VisionRecipe{.longest_edge = 96});
+  for (const ocellus_resize resize : {OCELLUS_RESIZE_LLAMA_CPP, OCELLUS_RESIZE_HUGGING_FACE}) {
+    for (const Cut& cut :
+         {Cut{96, 64, 2, 3}, {64, 64, 3, 3}, {100, 37, 2, 3}, {33, 200, 3, 1}, {96, 96, 3, 3}, {500, 3, 1, 3}})
+      check_picture(pair, cut, resize);
+  }
+}
+
+TEST_CASE("a longest edge that is no multiple of the view, and one that is the view") {
+  const Pair uneven(VisionRecipe{.longest_edge = 80});
+  check_picture(uneven, {100, 37, 1, 3}, OCELLUS_RESIZE_LLAMA_CPP);
+  check_picture(uneven, {100, 37, 2, 3}, OCELLUS_RESIZE_HUGGING_FACE);
+  check_picture(uneven, {37, 100, 3, 1}, OCELLUS_RESIZE_LLAMA_CPP);
+  const Pair single(VisionRecipe{.longest_edge = 32});
+  check_picture(single, {50, 40, 1, 1}, OCELLUS_RESIZE_LLAMA_CPP);
+  check_picture(single, {50, 40, 0, 0}, OCELLUS_RESIZE_HUGGING_FACE);
+}
+
+TEST_CASE("without tiles only the overview remains") {
+  const Pair pair(VisionRecipe{});
+  for (const ocellus_resize resize : {OCELLUS_RESIZE_LLAMA_CPP, OCELLUS_RESIZE_HUGGING_FACE})
+    for (const Cut& cut : {Cut{32, 32, 0, 0}, {100, 37, 0, 0}, {5, 90, 0, 0}}) check_picture(pair, cut, resize);
+}
+
+TEST_CASE("the reference tells views apart") {
+  // Else views in a wrong order would pass.
+  const Pair pair(VisionRecipe{.longest_edge = 96});
+  const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(1, 8, OCELLUS_RESIZE_LLAMA_CPP));
+  const Picture picture(96, 96);
+  const PreprocessConfig& config = engine->shape().preprocess;
+  const Matrix first = reference_view(pair.model, config, picture.image(), 0);
+  for (int view = 1; view < 10; ++view) {
+    const Matrix other = reference_view(pair.model, config, picture.image(), view);
+    const std::vector<float> values(other.values.begin(), other.values.end());
+    CHECK(test::relative_error(values.data(), first.row(0), first.rows * first.cols) > 0.1);
+  }
+}
+
+TEST_CASE("every choice of a tower") {
+  const VisionRecipe recipes[] = {
+      {.activation = "silu"},
+      {.activation = "quick_gelu"},
+      {.swapped_mlp = true},
+      {.image_size = 36},  // four pixels of each side belong to no patch
+      {.scale_factor = 1},
+      {.scale_factor = 4},
+      {.image_size = 64, .layers = 3},
+      {.image_size = 48, .patch_size = 4, .scale_factor = 3},  // 144 patches: more than one block of MLP rows
+      {.width = 72, .heads = 3, .mlp_width = 200},
+      {.format = WeightFormat::kF16},
+      {.format = WeightFormat::kBF16, .activation = "silu"},
+  };
+  for (const VisionRecipe& recipe : recipes) {
+    CAPTURE(recipe.image_size);
+    CAPTURE(std::string(recipe.activation));
+    check_picture(Pair(recipe), {70, 50, 0, 0}, OCELLUS_RESIZE_LLAMA_CPP);
+  }
+}
+
+TEST_CASE("a tower in Q8_0") {
+  // As with language models: views that meet no rounding tie agree as float arithmetic does, the others to 1/127.
+  const Pair pair(VisionRecipe{.longest_edge = 96, .format = WeightFormat::kQ8_0});
+  const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(1, 8, OCELLUS_RESIZE_LLAMA_CPP));
+  const Picture picture(96, 96);
+  REQUIRE(test::open_session(*engine).add_frame(picture.frame()).ok());
+  const PromptChunk& chunk = engine->memory().chunk;
+  double best = 1;
+  int view = 0;
+  for (int64_t i = 0; i < chunk.piece_count; ++i) {
+    const Piece& piece = chunk.pieces.data[i];
+    if (piece.kind != RowKind::kImage) continue;
+    const Matrix expected = reference_view(pair.model, engine->shape().preprocess, picture.image(), view++);
+    const double error = worst_row_error(chunk.hidden.slice_rows(piece.first_row, piece.row_count), expected);
+    CHECK(error < 3e-2);
+    best = std::min(best, error);
+  }
+  CHECK(view == 10);
+  CHECK(best < 3e-5);
+}
+
+namespace {
+
+const std::vector<Picture>& conversation_pictures() {
+  static const std::vector<Picture> pictures = {{96, 64}, {33, 200}, {64, 60}};
+  return pictures;
+}
+
+Parts conversation_parts() {
+  Parts parts;
+  append_text(parts, "Compare ");
+  append_picture(parts, 0, 2, 3);
+  append_picture(parts, 1, 3, 1);
+  append_text(parts, " and then");
+  append_picture(parts, 2, 3, 3);
+  append_text(parts, "Which one is the darkest?");
+  return parts;
+}
+
+void add_conversation(Session& session) {
+  const std::vector<Picture>& pictures = conversation_pictures();
+  REQUIRE(session.add_text("Compare ", false).ok());
+  REQUIRE_MESSAGE(session.add_frame(pictures[0].frame()).ok(), last_failure().sentence);
+  REQUIRE_MESSAGE(session.add_frame(pictures[1].frame()).ok(), last_failure().sentence);
+  REQUIRE(session.add_text(" and then", false).ok());
+  REQUIRE_MESSAGE(session.add_frame(pictures[2].frame()).ok(), last_failure().sentence);
+  REQUIRE(session.add_text("Which one is the darkest?", false).ok());
+}
+
+}  // namespace
+
+TEST_CASE("three tiled pictures in one conversation, whatever the size of a chunk") {
+  const Pair pair(TextRecipe{.architecture = "qwen2", .layers = 3, .kv_heads = 1, .biases = true},
+                  VisionRecipe{.longest_edge = 96});
+  std::string answer;
+  for (const ocellus_resize resize : {OCELLUS_RESIZE_LLAMA_CPP, OCELLUS_RESIZE_HUGGING_FACE}) {
+    std::string first_answer;
+    std::vector<double> expected;
+    for (const int chunk_rows : {0, 90, 1}) {  // everything; two pictures do not fit; as few as one picture allows
+      CAPTURE(chunk_rows);
+      ocellus_limits limits = picture_limits(3, 64, resize);
+      limits.max_prompt_rows = chunk_rows;
+      const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
+      Session& session = test::open_session(*engine);
+      add_conversation(session);
+      const std::vector<float> logits = test::first_logits(session);
+      if (expected.empty()) {
+        const Matrix rows =
+            reference_rows(pair.model, engine->shape().preprocess, conversation_parts(), conversation_pictures());
+        const ReferenceText text(pair.model.text_file());
+        const Matrix all = text.logits(text.read(rows));
+        expected.assign(all.row(rows.rows - 1), all.row(rows.rows - 1) + all.cols);
+        CHECK(session.next_position() == rows.rows);
+      }
+      CHECK(test::relative_error(logits.data(), expected.data(), static_cast<int64_t>(expected.size())) < 3e-4);
+      CHECK(session.cache().image_count() == 3);
+
+      ocellus_generate_params params = test::default_params(16);
+      params.ignore_end = 1;
+      const test::Answer answer = test::answer_of(session, params);
+      REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
+      CHECK(answer.stats.generated_tokens == 16);
+      if (chunk_rows == 0) first_answer = answer.text;
+      CHECK(answer.text == first_answer);
+    }
+  }
+}
+
+TEST_CASE("a session takes exactly the worst pictures it was planned for") {
+  const Pair pair(VisionRecipe{.longest_edge = 96});
+  const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(2, 2, OCELLUS_RESIZE_LLAMA_CPP));
+  Session& session = test::open_session(*engine);
+  const Picture worst(64, 64);
+  for (int i = 0; i < 2; ++i) REQUIRE_MESSAGE(session.add_frame(worst.frame()).ok(), last_failure().sentence);
+  CHECK(session.add_frame(worst.frame()).code() == Code::kFull);
+  const test::Answer answer = test::answer_of(session, test::default_params(3));
+  CHECK(answer.stats.image_count == 2);
+  CHECK(answer.stats.image_tokens == 2 * 10 * 4);
+  CHECK(session.cache().slots() <= engine->shape().slots_per_session());
+}
+
+TEST_CASE("no picture asks for more views or text than the plan has for it") {
+  for (const int longest_edge : {0, 32, 80, 96, 128}) {
+    const Pair pair(VisionRecipe{.longest_edge = longest_edge});
+    for (const ocellus_resize resize : {OCELLUS_RESIZE_LLAMA_CPP, OCELLUS_RESIZE_HUGGING_FACE}) {
+      const PreprocessConfig config = preprocess_config(pair.model.vision(), picture_limits(1, 8, resize));
+      const int32_t most = max_view_count(config);
+      bool reached = false;
+      for (const int width : {1, 3, 31, 32, 33, 64, 95, 96, 97, 127, 500, 4000}) {
+        for (const int height : {1, 2, 32, 33, 63, 96, 100, 129, 1000}) {
+          ViewPlan plan;
+          REQUIRE(plan_views(config, width, height, &plan).ok());
+          CHECK(plan.view_count <= most);
+          reached = reached || plan.view_count == most;
+          Parts parts;
+          append_picture(parts, 0, plan.tile_rows, plan.tile_cols);
+          CHECK(static_cast<int64_t>(parts.size()) - plan.view_count <= pair.model.delimiter_tokens(plan.view_count));
+        }
+      }
+      CHECK(reached);
+    }
+  }
+}
+
+TEST_CASE("a picture of too many views is refused, and the session goes on as if it had not been given") {
+  const Pair pair(VisionRecipe{.longest_edge = 96});
+  ocellus_limits limits = picture_limits(2, 8, OCELLUS_RESIZE_LLAMA_CPP);
+  limits.max_views = 7;
+  const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
+  CHECK(engine->shape().views_per_image == 7);
+  Session& session = test::open_session(*engine);
+  REQUIRE(session.add_text("a", false).ok());
+  CHECK(session.add_frame(Picture(64, 64).frame()).code() == Code::kFull);
+  CHECK(std::string(last_failure().sentence).find("10 views") != std::string::npos);
+  CHECK(session.add_frame(Picture(300, 300).frame()).code() == Code::kBadImage);  // more pixels than planned
+  CHECK(engine->memory().chunk.row_count == 1);
+  const std::vector<Picture> pictures = {{96, 64}};
+  REQUIRE_MESSAGE(session.add_frame(pictures[0].frame()).ok(), last_failure().sentence);
+  Parts parts;
+  append_text(parts, "a");
+  append_picture(parts, 0, 2, 3);
+  check_pieces(engine->memory().chunk, parts, 4);
+  const Matrix rows = reference_rows(pair.model, engine->shape().preprocess, parts, pictures);
+  CHECK(worst_row_error(engine->memory().chunk.hidden, rows) < 1e-4);
+}
+
+}  // namespace ocellus
