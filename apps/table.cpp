@@ -53,12 +53,12 @@ std::string Table::markdown() const {
   for (const auto& row : rows_) {
     if (row.empty()) continue;
     text += "|";
-    for (size_t i = 0; i < row.size(); ++i) text += " " + padded(row, i, widths[i]) + " |";
+    for (size_t i = 0; i < row.size(); ++i) text += ' ' + padded(row, i, widths[i]) + " |";
     text += "\n";
     if (!std::exchange(heading, false)) continue;
     text += "|";
     for (size_t i = 0; i < widths.size(); ++i) {
-      text += " " + std::string(widths[i] - 1, '-') + (alignment_[i] == 'r' ? ":" : "-") + " |";
+      text += ' ' + std::string(widths[i] - 1, '-') + (alignment_[i] == 'r' ? ":" : "-") + " |";
     }
     text += "\n";
   }

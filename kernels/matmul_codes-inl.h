@@ -116,13 +116,16 @@ template <class Finish>
 HWY_ATTR void multiply_rows_by_inputs(const WeightRows& rows, const InputCodes& input, int64_t input_rows,
                                       const Finish& finish) {
   HWY_ALIGN float sums[8];
-  int64_t t = 0;
-#if HWY_TARGET == HWY_AVX3_DL
-  for (; t < input_rows; ++t) {
-    multiply_rows_vnni(rows, input, t, sums);
-    finish(t, sums);
+#if OCELLUS_NATIVE_TARGET
+  if (has_native_products()) {
+    for (int64_t t = 0; t < input_rows; ++t) {
+      multiply_rows_native(rows, input, t, sums);
+      finish(t, sums);
+    }
+    return;
   }
-#else
+#endif
+  int64_t t = 0;
   for (; t + 2 <= input_rows; t += 2) {
     rows.group == 32 ? multiply_rows<32, 2>(rows, input, t, sums) : multiply_rows<16, 2>(rows, input, t, sums);
     finish(t, sums);
@@ -132,7 +135,6 @@ HWY_ATTR void multiply_rows_by_inputs(const WeightRows& rows, const InputCodes& 
     rows.group == 32 ? multiply_rows<32, 1>(rows, input, t, sums) : multiply_rows<16, 1>(rows, input, t, sums);
     finish(t, sums);
   }
-#endif
 }
 
 }  // namespace HWY_NAMESPACE

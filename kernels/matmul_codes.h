@@ -49,7 +49,14 @@ struct WeightRows {
   const float* minimums[4] = {};  // [K / 32], zero up to a multiple of 16; null if the format has none
 };
 
-/// Sixteen weight rows interleaved, codes plus 128.
+#if defined(__x86_64__)
+inline constexpr uint32_t kPanelFlip = 0x80808080u;
+#else
+inline constexpr uint32_t kPanelFlip = 0;
+#endif
+
+/// Sixteen weight rows interleaved. Four codes at a time are combined with kPanelFlip by exclusive or: x86 wants them
+/// unsigned, as code plus 128.
 struct WeightPanel {
   int group = 32;                   // G
   const uint8_t* codes = nullptr;   // [K / 4][16 rows][4]
@@ -57,12 +64,20 @@ struct WeightPanel {
   const float* minimums = nullptr;  // [K / 32][16] or null
 };
 
-#if defined(__x86_64__)
-// Kernels for x86 CPUs with AVX-512 VNNI.
-/// Four weight rows against input row t; sums [4].
-void multiply_rows_vnni(const WeightRows& rows, const InputCodes& input, int64_t t, float* sums);
-/// A panel against input rows first..first + count - 1 (at most 8); sums [count][16].
-void multiply_panel_vnni(const WeightPanel& panel, const InputCodes& input, int64_t first, int count, float* sums);
+// Kernels written for an instruction the portable ones cannot use: AVX-512 VNNI on x86, the int8 dot product on Arm.
+// Only Highway targets for which this holds may call them, and only if has_native_products().
+#define OCELLUS_NATIVE_TARGET (HWY_TARGET == HWY_AVX3_DL || (HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64))
+
+#if defined(__aarch64__)
+/// Whether this CPU has the int8 dot product: all since Armv8.4 (FEAT_DotProd), and many before.
+bool has_native_products();
+#else
+/// On x86 Highway chooses its target by it.
+constexpr bool has_native_products() { return true; }
 #endif
+/// Four weight rows against input row t; sums [4].
+void multiply_rows_native(const WeightRows& rows, const InputCodes& input, int64_t t, float* sums);
+/// A panel against input rows first..first + count - 1 (at most 8); sums [count][16].
+void multiply_panel_native(const WeightPanel& panel, const InputCodes& input, int64_t first, int count, float* sums);
 
 }  // namespace ocellus

@@ -115,7 +115,7 @@ HWY_ATTR void multiply_code_rows(const Block& block) {
                             [&](int64_t t, const float* sums) HWY_ATTR { block.finish(t, r, 4, sums); });
 }
 
-#if HWY_TARGET == HWY_AVX3_DL
+#if OCELLUS_NATIVE_TARGET
 
 // The block as a panel of Q8_0 codes, interleaved straight from the file's blocks. Four rows at a time, because the
 // prefetchers of the CPU follow four streams but not sixteen.
@@ -125,7 +125,7 @@ HWY_ATTR void fill_q8_0_panel(const Block& block, uint8_t* codes, float* scales)
     const uint8_t* rows[4];
     for (int i = 0; i < 4; ++i) rows[i] = block.row(r + i) + 2;
     for (int64_t g = 0; g < groups; ++g) {
-      interleave_rows(rows, 8, 0x80808080u, reinterpret_cast<uint32_t*>(codes) + kPanelRows * 8 * g + r);
+      interleave_rows(rows, 8, kPanelFlip, reinterpret_cast<uint32_t*>(codes) + kPanelRows * 8 * g + r);
       for (const uint8_t*& row : rows) {
         hwy::Prefetch(row + 4 * block.row_bytes);
         row += 34;
@@ -156,7 +156,7 @@ HWY_ATTR void fill_panel(const Block& block, uint8_t* codes, float* scales, floa
           if (layout.has_minimum) minimums[kPanelRows * (first_group + g) + r + i] = row_minimums[g];
         }
       }
-      interleave_rows(decoded_rows, size / 4, 0x80808080u, reinterpret_cast<uint32_t*>(codes + kPanelRows * begin) + r);
+      interleave_rows(decoded_rows, size / 4, kPanelFlip, reinterpret_cast<uint32_t*>(codes + kPanelRows * begin) + r);
     }
 }
 
@@ -173,7 +173,7 @@ HWY_ATTR void multiply_code_panel(const Block& block) {
   HWY_ALIGN float sums[8 * kPanelRows];
   for (int64_t t = 0; t < block.args.input.rows; t += 8) {
     const int size = static_cast<int>(std::min<int64_t>(8, block.args.input.rows - t));
-    multiply_panel_vnni({layout.group_elements, codes, scales, minimums}, block.codes, t, size, sums);
+    multiply_panel_native({layout.group_elements, codes, scales, minimums}, block.codes, t, size, sums);
     for (int i = 0; i < size; ++i) block.finish(t + i, 0, kPanelRows, sums + kPanelRows * i);
   }
 }
@@ -214,8 +214,8 @@ HWY_ATTR void multiply_block(const Block& block) {
     case WeightFormat::kBF16: return multiply_float_block<ReadBF16>(block);
     default: break;
   }
-#if HWY_TARGET == HWY_AVX3_DL
-  if (block.args.input.rows >= kPanelInputs) return multiply_code_panel(block);
+#if OCELLUS_NATIVE_TARGET
+  if (block.args.input.rows >= kPanelInputs && has_native_products()) return multiply_code_panel(block);
 #endif
   multiply_code_rows(block);
 }

@@ -154,11 +154,11 @@ void multiply_panel_group(const WeightPanel& panel, const InputCodes& input, int
 
 }  // namespace
 
-void multiply_rows_vnni(const WeightRows& rows, const InputCodes& input, int64_t t, float* sums) {
+void multiply_rows_native(const WeightRows& rows, const InputCodes& input, int64_t t, float* sums) {
   rows.group == 32 ? multiply_rows<32>(rows, input, t, sums) : multiply_rows<16>(rows, input, t, sums);
 }
 
-void multiply_panel_vnni(const WeightPanel& panel, const InputCodes& input, int64_t first, int count, float* sums) {
+void multiply_panel_native(const WeightPanel& panel, const InputCodes& input, int64_t first, int count, float* sums) {
   panel.group == 32 ? multiply_panel_group<32>(panel, input, first, count, sums)
                     : multiply_panel_group<16>(panel, input, first, count, sums);
 }

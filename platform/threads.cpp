@@ -120,7 +120,8 @@ void ThreadPool::serve(int worker) {
     } else if (++spins < kSpins) {
       pause_cpu();
     } else {
-      const uint32_t state = state_.load(std::memory_order_relaxed);
+      // Acquire: with the state that stop() leaves behind, quit_ must be seen too, or this worker would sleep forever.
+      const uint32_t state = state_.load(std::memory_order_acquire);
       const bool open = (state & kOpen) != 0 && (state & kJobMask) != last_job;
       if (!open && !quit_.load()) state_.wait(state, std::memory_order_relaxed);
     }

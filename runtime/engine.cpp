@@ -26,6 +26,12 @@ int64_t available_memory_bytes() {
   return kilobytes < 0 ? INT64_MAX : int64_t{kilobytes} * 1024;
 }
 
+/// Page faults belong to set-up, not to the first image.
+void touch_pages(std::byte* memory, int64_t bytes) {
+  constexpr int64_t kSmallestPage = 4096;
+  for (int64_t at = 0; at < bytes; at += kSmallestPage) *const_cast<volatile std::byte*>(memory + at) = std::byte{0};
+}
+
 Status check_budget(const ocellus_limits& limits, int64_t total_bytes) {
   if (limits.budget_bytes == 0 || total_bytes <= limits.budget_bytes) return {};
   return OCELLUS_FAIL(Code::kOverBudget,
@@ -109,12 +115,14 @@ Status Engine::take_memory(const ocellus_engine_config& config, int64_t total_by
   if (total_bytes > available)
     return OCELLUS_FAIL(Code::kIo, "this plan needs %" PRId64 " bytes, but the system has only %" PRId64 " to give",
                         total_bytes, available);
-  // Populated now: page faults belong to set-up, not to the first image.
-  void* memory = ::mmap(nullptr, static_cast<size_t>(total_bytes), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  void* memory =
+      ::mmap(nullptr, static_cast<size_t>(total_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return OCELLUS_FAIL(Code::kIo, "the system refused %" PRId64 " bytes of memory: %s", total_bytes,
                         std::strerror(errno));
+  // Large pages where the system has them: a token reads every weight once, and small pages cost it address lookups.
+  ::madvise(memory, static_cast<size_t>(total_bytes), MADV_HUGEPAGE);
+  touch_pages(static_cast<std::byte*>(memory), total_bytes);
   own_memory_ = memory;
   own_bytes_ = total_bytes;
   return arena_.add_extent({static_cast<std::byte*>(memory), total_bytes});

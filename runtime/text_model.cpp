@@ -147,6 +147,7 @@ Status bind_linear(const TensorBinder& binder, int layer, const char* part, int6
 Status bind_fused_qkv(const TensorBinder& binder, int layer, const TextConfig& c, TextLayer* out) {
   Linear all;
   OCELLUS_TRY(bind_linear(binder, layer, "attn_qkv", c.query_width() + 2 * c.kv_width(), c.width, &all));
+  if (all.weight.data == nullptr) return {};  // only checked: there is nothing to point into
   const auto part = [&all](int64_t first, int64_t count) {
     return Linear{all.weight.slice_rows(first, count), all.bias == nullptr ? nullptr : all.bias + first};
   };

@@ -49,7 +49,8 @@ class Encoder {
  private:
   Status put(TokenId id) {
     if (count_ == capacity_) {
-      return OCELLUS_FAIL(Code::kFull, "the text has more than the %lld tokens there is room for: plan more text tokens",
+      return OCELLUS_FAIL(Code::kFull,
+                          "the text has more than the %lld tokens there is room for: plan more text tokens",
                           static_cast<long long>(capacity_));
     }
     out_[count_++] = id;

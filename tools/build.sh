@@ -1,13 +1,15 @@
 #!/bin/sh
-# Configures and builds one preset: tools/build.sh PRESET [CMAKE_OPTION...]
+# Configures one preset and builds one target of it: tools/build.sh PRESET TARGET [CMAKE_OPTION...]
 set -eu
 cd "$(dirname "$0")/.."
-preset=${1:?usage: tools/build.sh PRESET [CMAKE_OPTION...]}
-shift
+usage='usage: tools/build.sh PRESET TARGET [CMAKE_OPTION...]'
+preset=${1:?$usage}
+target=${2:?$usage}
+shift 2
 if command -v ccache >/dev/null; then
   set -- "$@" -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
 fi
 CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}
 export CMAKE_GENERATOR
 cmake --preset "$preset" "$@" >&2
-cmake --build --preset "$preset" --parallel "$(nproc)" >&2
+cmake --build --preset "$preset" --target "$target" --parallel "$(nproc)" >&2

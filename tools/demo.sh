@@ -4,6 +4,6 @@
 set -eu
 cd "$(dirname "$0")/.."
 sh tools/setup.sh
-sh tools/build.sh release "$@"
+sh tools/build.sh release ocellus_app "$@"
 build/release/apps/ocellus caption apps/samples/*.png
 build/release/apps/ocellus plan

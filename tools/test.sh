@@ -6,6 +6,7 @@ PYTHONDONTWRITEBYTECODE=1
 export PYTHONDONTWRITEBYTECODE
 
 sh tools/demo.sh "$@"
+sh tools/build.sh release all "$@"
 
 python3 tools/check_layers.py --self-test
 python3 tools/check_style.py --self-test
@@ -18,5 +19,5 @@ sh tests/install/run.sh build/release
 sh tools/check_cuda.sh
 
 # Once more under AddressSanitizer and UndefinedBehaviorSanitizer, without what would take hours there.
-sh tools/build.sh asan "$@"
+sh tools/build.sh asan all "$@"
 ctest --preset asan --parallel "$(nproc)" --label-exclude long --timeout 1200

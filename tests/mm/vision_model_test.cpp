@@ -133,9 +133,8 @@ TEST_SUITE("what kind of mmproj file") {
 
 TEST_SUITE("sizes of an mmproj file") {
   TEST_CASE("missing, zero, negative, huge, or of another type") {
-    for (const std::string name :
-         {"image_size", "patch_size", "embedding_length", "feed_forward_length", "block_count", "attention.head_count",
-          "projection_dim"}) {
+    for (const std::string name : {"image_size", "patch_size", "embedding_length", "feed_forward_length", "block_count",
+                                   "attention.head_count", "projection_dim"}) {
       const std::string key = "clip.vision." + name;
       GgufBuilder file = small_projector();
       without(file, key);
@@ -165,7 +164,8 @@ TEST_SUITE("sizes of an mmproj file") {
     set_count(file, "clip.vision.patch_size", 4096);
     check_refused(file, Code::kBadFile, "clip.vision.projector.scale_factor 2 does not divide the 1 patches");
     set_count(file, "clip.vision.projector.scale_factor", 1);
-    check_refused(file, Code::kBadFile, "'v.patch_embd.weight' has shape [16, 192], but the metadata asks for [16, 50331648]");
+    check_refused(file, Code::kBadFile,
+                  "'v.patch_embd.weight' has shape [16, 192], but the metadata asks for [16, 50331648]");
   }
 
   TEST_CASE("an image that is no whole number of patches loses its rim, as in SigLIP at 384 pixels") {
@@ -177,10 +177,12 @@ TEST_SUITE("sizes of an mmproj file") {
   TEST_CASE("a pixel shuffle that does not come out even") {
     const std::string key = "clip.vision.projector.scale_factor";
     for (const uint32_t scale : {3u, 5u, 64u})
-      check_count_refused(key, scale, Code::kBadFile, key + " " + std::to_string(scale) + " does not divide the 4 patches");
+      check_count_refused(key, scale, Code::kBadFile,
+                          key + " " + std::to_string(scale) + " does not divide the 4 patches");
     check_count_refused(key, 0, Code::kBadFile, "'" + key + "' is 0");
     check_count_refused(key, 65, Code::kBadFile, "'" + key + "' is 65");
-    check_count_refused(key, 4, Code::kBadFile, "'mm.model.fc.weight' has shape [32, 64], but the metadata asks for [32, 256]");
+    check_count_refused(key, 4, Code::kBadFile,
+                        "'mm.model.fc.weight' has shape [32, 64], but the metadata asks for [32, 256]");
     GgufBuilder file = small_projector();
     without(file, key);  // no shuffle
     check_refused(file, Code::kBadFile, "'mm.model.fc.weight' has shape [32, 64], but the metadata asks for [32, 16]");
@@ -288,11 +290,13 @@ TEST_SUITE("tensors of an mmproj file") {
   TEST_CASE("a position embedding for another number of patches") {
     GgufBuilder file = small_projector();
     set_tensor(file, "v.position_embd.weight", {16, 17});  // with a class token
-    check_refused(file, Code::kBadFile, "'v.position_embd.weight' has shape [17, 16], but the metadata asks for [16, 16]");
+    check_refused(file, Code::kBadFile,
+                  "'v.position_embd.weight' has shape [17, 16], but the metadata asks for [16, 16]");
   }
 
   TEST_CASE("formats that cannot be run in their place") {
-    for (const std::string name : {"v.blk.1.ln2.weight", "v.blk.0.attn_q.bias", "v.post_ln.bias", "v.patch_embd.bias"}) {
+    for (const std::string name :
+         {"v.blk.1.ln2.weight", "v.blk.0.attn_q.bias", "v.post_ln.bias", "v.patch_embd.bias"}) {
       GgufBuilder file = small_projector();
       const std::vector<uint64_t> ne = file.tensor(name).ne;
       file.remove_tensor(name);
@@ -316,7 +320,8 @@ TEST_SUITE("tensors of an mmproj file") {
     file.tensor("v.patch_embd.weight").ne = {192, 16};
     read_good(file);
     file.tensor("v.patch_embd.weight").ne = {16, 192};
-    check_refused(file, Code::kBadFile, "'v.patch_embd.weight' has shape [192, 16], but the metadata asks for [16, 192]");
+    check_refused(file, Code::kBadFile,
+                  "'v.patch_embd.weight' has shape [192, 16], but the metadata asks for [16, 192]");
   }
 
   TEST_CASE("the MLP of old files, whose matrices have each other's names") {

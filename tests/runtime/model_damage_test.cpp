@@ -82,7 +82,7 @@ void try_pair(const DamagedPair& damaged, int most_talks, Tally* tally) {
   if (talk(model).ok()) ++tally->answered;
 }
 
-void report(const char* what, const Tally& t) {
+void report(const std::string& what, const Tally& t) {
   MESSAGE(what << ": refused " << t.refused << ", opened " << t.opened << ", planned " << t.planned << ", talked to "
                << t.talked << ", answered " << t.answered);
 }

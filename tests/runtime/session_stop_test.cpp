@@ -109,9 +109,8 @@ class ShortModel {
 }  // namespace
 
 TEST_CASE("a cancelled image leaves the session as it was") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(64, 200));
+  const std::unique_ptr<Engine> engine = make_engine(board_limits(24, 200));
   Session& session = open_session(*engine);
-  REQUIRE(session.begin_turn().ok());
   const std::vector<uint8_t> board = test::board_bytes(kBoard);
   const auto add = [&] {
     const Status status = session.add_encoded_image(board.data(), static_cast<int64_t>(board.size()));
@@ -121,14 +120,15 @@ TEST_CASE("a cancelled image leaves the session as it was") {
   const int64_t start = now_ns();
   REQUIRE(add().ok());
   const double whole_ms = elapsed_ms(start, now_ns());
-  int cancelled = 0;
   for (int round = 0; round < 4; ++round) {
+    session.reset();
+    REQUIRE(session.begin_turn().ok());
     Canceller canceller(session);
     canceller.start(whole_ms * (round + 0.5) / 4);
     Status status;
     Snapshot before(session);
     // The signal stays until a call has reported it, so one of these must.
-    for (int i = 0; i < 12 && status.ok(); ++i) {
+    for (int i = 0; i < 24 && status.ok(); ++i) {
       before = Snapshot(session);
       status = add();
     }
@@ -136,9 +136,7 @@ TEST_CASE("a cancelled image leaves the session as it was") {
     REQUIRE(status.code() == Code::kCancelled);
     CHECK(canceller.elapsed() < kPromptMs);
     CHECK(Snapshot(session) == before);
-    ++cancelled;
   }
-  CHECK(cancelled == 4);
   session.reset();
   check_answers(session);
 }
@@ -161,7 +159,7 @@ TEST_CASE("a cancelled prompt is forgotten, the conversation before it stays") {
     check_answers(session);
     add_long_prompt(session, 600);
     Canceller canceller(session);
-    canceller.start(rows == 0 ? whole_ms / 3 : 0);
+    canceller.start(rows == 0 ? whole_ms / 8 : 0);
     if (rows == 1) canceller.wait();  // the little that waits would be read too soon to be caught
     const Answer cancelled = answer_of(session, default_params(1 << 20));
     canceller.wait();
@@ -234,8 +232,8 @@ TEST_CASE("a cancelled answer stays as far as it was delivered") {
   Answer answer;
   for (int i = 0; i < 100 && answer.status.ok(); ++i) {
     if (answer.stats.stop == OCELLUS_STOP_FULL) session.reset();
-    if (session.next_position() == 0) REQUIRE(session.acknowledge_cancel(ask(session)).ok());
-    answer = answer_of(session, params);
+    if (session.next_position() == 0) answer.status = session.acknowledge_cancel(ask(session));
+    if (answer.status.ok()) answer = answer_of(session, params);
   }
   canceller.wait();
   CHECK(answer.status.code() == Code::kCancelled);

@@ -299,7 +299,6 @@ void add_conversation(Session& session) {
 TEST_CASE("three tiled pictures in one conversation, whatever the size of a chunk") {
   const Pair pair(TextRecipe{.architecture = "qwen2", .layers = 3, .kv_heads = 1, .biases = true},
                   VisionRecipe{.longest_edge = 96});
-  std::string answer;
   for (const ocellus_resize resize : {OCELLUS_RESIZE_LLAMA_CPP, OCELLUS_RESIZE_HUGGING_FACE}) {
     std::string first_answer;
     std::vector<double> expected;

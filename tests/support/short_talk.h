@@ -7,6 +7,7 @@
 #include "runtime/engine.h"
 #include "runtime/memory_plan.h"
 #include "tests/support/goldens.h"
+#include "tests/support/small_pair.h"
 
 namespace ocellus::test {
 
@@ -46,6 +47,14 @@ inline Status talk(const Model& model) {
   params.ignore_end = 1;
   ocellus_generate_stats stats;
   return generate(&session, &params, &stats, 1);
+}
+
+inline Status open_and_talk(const GgufBuilder& text, const GgufBuilder& vision) {
+  const TemporaryFile text_file(text);
+  const TemporaryFile vision_file(vision);
+  Model model;
+  OCELLUS_TRY(model.open(text_file.c_str(), vision_file.c_str()));
+  return talk(model);
 }
 
 }  // namespace ocellus::test

@@ -52,7 +52,9 @@ inline GgufBuilder& without(GgufBuilder& file, std::string_view key) {
   if (has_entry(file, key)) file.remove(key);
   return file;
 }
-inline void set_count(GgufBuilder& file, std::string_view key, uint32_t value) { without(file, key).add_u32(key, value); }
+inline void set_count(GgufBuilder& file, std::string_view key, uint32_t value) {
+  without(file, key).add_u32(key, value);
+}
 inline void set_float(GgufBuilder& file, std::string_view key, float value) { without(file, key).add_f32(key, value); }
 
 /// A tensor of random values under a name that may be taken: the older one goes.

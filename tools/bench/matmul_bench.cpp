@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <vector>
 
 #include "kernels/matmul.h"
 #include "platform/clock.h"
-#include "tests/support/random.h"
 
 namespace {
 
@@ -71,8 +71,10 @@ void measure(const Shape& shape, double seconds, Queue& queue) {
   const int64_t copies = std::max<int64_t>(2, (24 << 20) / set_bytes);
   // Zero bytes are valid blocks of every format, and as fast as any other.
   std::vector<uint8_t> weights(static_cast<size_t>(copies * set_bytes));
-  test::Random random(1);
-  const std::vector<float> input = random.normals(shape.rows * shape.cols);
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> input(static_cast<size_t>(shape.rows * shape.cols));
+  for (float& value : input) value = normal(random);
   std::vector<float> output(static_cast<size_t>(shape.rows * total_outputs));
   const int64_t scratch_bytes = matmul_scratch_bytes(shape.rows, shape.cols, queue.thread_count());
   std::vector<std::byte> scratch(static_cast<size_t>(scratch_bytes) + 64);
