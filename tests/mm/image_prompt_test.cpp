@@ -19,7 +19,7 @@ std::vector<std::string> pieces(int width, int height, int32_t longest_edge) {
   std::vector<std::string> result;
   for (int32_t i = 0; i < image_piece_count(plan); ++i) {
     const ImagePiece piece = image_piece(plan, i);
-    result.push_back(piece.is_view() ? "#" + std::to_string(piece.view_index) : piece.text);
+    result.push_back(piece.is_view() ? '#' + std::to_string(piece.view_index) : piece.text);
   }
   return result;
 }

@@ -49,14 +49,16 @@ void compare(const test::ModelPair& pair, const Tolerance& tolerance) {
           test::relative_error(waiting_image_rows(*engine), test::read_floats(test::kShapeboardDir + name));
       worst_rows = std::max(worst_rows, error);
     }
-    const std::vector<float> expected = test::read_floats(test::kShapeboardDir + std::string(golden["first_logits"]));
+    const std::vector<float> expected =
+        test::read_floats(test::kShapeboardDir + golden["first_logits"].get<std::string>());
     worst_logits = std::max(worst_logits, test::relative_error(test::first_logits(session).data(), expected));
     CHECK(session.next_position() == static_cast<int64_t>(golden["prompt_ids"].size()));
     std::string text = test::answer_of(session).text;
     text.erase(0, text.find_first_not_of(' '));
-    const bool equal = text == golden["text"];
+    const auto expected_text = golden["text"].get<std::string>();
+    const bool equal = text == expected_text;
     equal_answers += equal;
-    if (!equal) MESSAGE("answer " << id << ": '" << text << "' instead of '" << std::string(golden["text"]) << "'");
+    if (!equal) MESSAGE("answer " << id << ": '" << text << "' instead of '" << expected_text << "'");
   }
   MESSAGE("image rows " << worst_rows << ", first logits " << worst_logits << ", equal answers " << equal_answers);
   CHECK(worst_rows < tolerance.image_rows);

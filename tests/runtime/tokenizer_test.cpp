@@ -76,7 +76,7 @@ TEST_CASE("prompts of the bundled model equal the recorded ones") {
   for (const auto& golden : goldens) {
     CHECK(encode_prompt(loaded, golden["prompt"].get<std::string>(), 64) == golden["prompt_ids"].get<Ids>());
     const auto generated = golden["generated_ids"].get<Ids>();
-    CHECK(loaded.decode(generated, false) == " " + golden["text"].get<std::string>());
+    CHECK(loaded.decode(generated, false) == ' ' + golden["text"].get<std::string>());
     CHECK(loaded.tokenizer.is_end_of_generation(generated.back()));
   }
 }

@@ -15,7 +15,9 @@ inline void append_be(Bytes& out, uint32_t value, int count) {
 }
 
 inline Bytes jpeg_segment(int marker, const Bytes& body) {
-  Bytes out = {0xFF, static_cast<uint8_t>(marker)};
+  Bytes out;
+  out.reserve(4 + body.size());
+  append_be(out, 0xFF00u | static_cast<uint32_t>(marker), 2);
   append_be(out, static_cast<uint32_t>(body.size() + 2), 2);
   append(out, body);
   return out;
