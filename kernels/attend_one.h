@@ -34,9 +34,8 @@ struct AttendOneArgs {
 
 inline constexpr int64_t kAttendSplitSlots = 256;
 
-/// For at most `sessions` sessions of at most `slots` live slots in `runs` runs each. (Pieces go across runs, so the
-/// CPU does not need the number of runs.)
-int64_t attend_one_scratch_bytes(int64_t sessions, int64_t runs, int64_t slots, int32_t query_heads, int32_t head_dim);
+/// For at most `sessions` sessions of at most `slots` live slots each, in however many runs: pieces go across runs.
+int64_t attend_one_scratch_bytes(int64_t sessions, int64_t slots, int32_t query_heads, int32_t head_dim);
 
 void attend_one(const AttendOneArgs& args, Queue& queue);
 

@@ -269,7 +269,7 @@ bool check(const AttendOneArgs& args, int64_t most_slots, Queue& queue) {
                             args.runs[i].position_shift));
   }
   const int64_t given = args.scratch.rows * args.scratch.cols;
-  const int64_t needed = attend_one_scratch_bytes(sessions, 0, most_slots, args.query_heads, args.head_dim);
+  const int64_t needed = attend_one_scratch_bytes(sessions, most_slots, args.query_heads, args.head_dim);
   if (given < needed) {
     queue.fail(OCELLUS_FAIL(Code::kInternal, "attend_one got %lld bytes of scratch instead of %lld",
                             static_cast<long long>(given), static_cast<long long>(needed)));
@@ -282,8 +282,7 @@ bool check(const AttendOneArgs& args, int64_t most_slots, Queue& queue) {
 HWY_EXPORT(attend_piece);
 HWY_EXPORT(combine_pieces);
 
-int64_t attend_one_scratch_bytes(int64_t sessions, int64_t /*runs*/, int64_t slots, int32_t query_heads,
-                                 int32_t head_dim) {
+int64_t attend_one_scratch_bytes(int64_t sessions, int64_t slots, int32_t query_heads, int32_t head_dim) {
   const int64_t partials = sessions * piece_count(slots) * query_heads;
   return aligned_bytes(partials * Partial::floats(head_dim) * static_cast<int64_t>(sizeof(float)));
 }

@@ -1,7 +1,5 @@
 #include "mm/vision_model.h"
 
-#include <cstdio>
-
 #include "quant/gguf_names.h"
 
 namespace ocellus {
@@ -71,41 +69,22 @@ Status check_geometry(const VisionConfig& c) {
   return {};
 }
 
-/// "v.blk.3.attn_q.weight"
-struct LayerName {
-  LayerName(int layer, const char* part, const char* suffix) {
-    std::snprintf(text, sizeof text, "v.blk.%d.%s.%s", layer, part, suffix);
-  }
-  char text[64];
-};
-
-Status bind_linear(const TensorBinder& binder, int layer, const char* part, int64_t rows, int64_t cols, Linear* out) {
-  OCELLUS_TRY(binder.matrix(LayerName(layer, part, "weight").text, rows, cols, &out->weight));
-  return binder.optional_vector(LayerName(layer, part, "bias").text, rows, &out->bias);
-}
-
-Status bind_norm(const TensorBinder& binder, int layer, const char* part, int64_t width, const float** weight,
-                 const float** bias) {
-  OCELLUS_TRY(binder.vector(LayerName(layer, part, "weight").text, width, weight));
-  return binder.vector(LayerName(layer, part, "bias").text, width, bias);
-}
-
 /// Old files call the first MLP matrix ffn_down and the second ffn_up; the shape tells.
-bool mlp_names_are_swapped(const GgufFile& file, int layer, const VisionConfig& c) {
-  const GgufTensor* down = file.find_tensor(LayerName(layer, "ffn_down", "weight").text);
+bool mlp_names_are_swapped(const LayerBinder& layer, const VisionConfig& c) {
+  const GgufTensor* down = layer.find("ffn_down");
   return down != nullptr && c.width != c.mlp_width && down->cols() == c.width;
 }
 
-Status bind_layer(const GgufFile& file, const TensorBinder& binder, int i, const VisionConfig& c, VisionLayer* out) {
-  OCELLUS_TRY(bind_norm(binder, i, "ln1", c.width, &out->attention_norm_weight, &out->attention_norm_bias));
-  OCELLUS_TRY(bind_linear(binder, i, "attn_q", c.width, c.width, &out->query));
-  OCELLUS_TRY(bind_linear(binder, i, "attn_k", c.width, c.width, &out->key));
-  OCELLUS_TRY(bind_linear(binder, i, "attn_v", c.width, c.width, &out->value));
-  OCELLUS_TRY(bind_linear(binder, i, "attn_out", c.width, c.width, &out->attention_output));
-  OCELLUS_TRY(bind_norm(binder, i, "ln2", c.width, &out->mlp_norm_weight, &out->mlp_norm_bias));
-  const bool swapped = mlp_names_are_swapped(file, i, c);
-  OCELLUS_TRY(bind_linear(binder, i, swapped ? "ffn_down" : "ffn_up", c.mlp_width, c.width, &out->mlp_up));
-  return bind_linear(binder, i, swapped ? "ffn_up" : "ffn_down", c.width, c.mlp_width, &out->mlp_down);
+Status bind_layer(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
+  OCELLUS_TRY(layer.norm("ln1", c.width, &out->attention_norm_weight, &out->attention_norm_bias));
+  OCELLUS_TRY(layer.linear("attn_q", c.width, c.width, &out->query));
+  OCELLUS_TRY(layer.linear("attn_k", c.width, c.width, &out->key));
+  OCELLUS_TRY(layer.linear("attn_v", c.width, c.width, &out->value));
+  OCELLUS_TRY(layer.linear("attn_out", c.width, c.width, &out->attention_output));
+  OCELLUS_TRY(layer.norm("ln2", c.width, &out->mlp_norm_weight, &out->mlp_norm_bias));
+  const bool swapped = mlp_names_are_swapped(layer, c);
+  OCELLUS_TRY(layer.linear(swapped ? "ffn_down" : "ffn_up", c.mlp_width, c.width, &out->mlp_up));
+  return layer.linear(swapped ? "ffn_up" : "ffn_down", c.width, c.mlp_width, &out->mlp_down);
 }
 
 }  // namespace
@@ -154,7 +133,7 @@ Status bind_vision_model(const GgufFile& file, const VisionConfig& config, const
     return OCELLUS_FAIL(Code::kUnsupported, "tensor 'v.position_embd.weight' must be F32");
   out->positions = reinterpret_cast<const float*>(positions.data);
   OCELLUS_TRY(out->layers.resize(c.layer_count));
-  for (int i = 0; i < c.layer_count; ++i) OCELLUS_TRY(bind_layer(file, binder, i, c, &out->layers[i]));
+  for (int i = 0; i < c.layer_count; ++i) OCELLUS_TRY(bind_layer({binder, "v.blk", i}, c, &out->layers[i]));
   OCELLUS_TRY(binder.vector("v.post_ln.weight", c.width, &out->final_norm_weight));
   OCELLUS_TRY(binder.vector("v.post_ln.bias", c.width, &out->final_norm_bias));
   const int64_t joined = int64_t{c.width} * c.scale_factor * c.scale_factor;

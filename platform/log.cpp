@@ -12,7 +12,7 @@ void LogSink::write(LogLevel level, const char* format, ...) const {
   va_start(arguments, format);
   std::vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  function(user, level, text);
+  function(user, static_cast<int32_t>(level), text);
 }
 
 }  // namespace ocellus

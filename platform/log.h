@@ -7,8 +7,8 @@ namespace ocellus {
 
 enum class LogLevel : int32_t { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3 };
 
-/// Called on the thread that has something to say; `text` is valid during the call only.
-using LogFunction = void (*)(void* user, LogLevel level, const char* text);
+/// Called on the thread that has something to say, with a LogLevel; `text` is valid during the call only.
+using LogFunction = void (*)(void* user, int32_t level, const char* text);
 
 struct LogSink {
   LogFunction function = nullptr;

@@ -13,9 +13,33 @@ namespace ocellus {
 namespace {
 
 constexpr int64_t kHeaderBytes = 24;
-constexpr uint64_t kLeastEntryBytes = 13;   // key length, type, a value of one byte
-constexpr uint64_t kLeastTensorBytes = 32;  // name length, dimension count, one dimension, type, offset
 constexpr uint64_t kLeastStringBytes = 8;
+
+// A file lists its metadata and its tensors in the same way: what differs is the words for them and the limits.
+struct Listing {
+  const char* item;   // "tensor"
+  const char* items;  // "tensors"
+  const char* name;   // what an item's name is called
+  size_t most_name_bytes;
+  int64_t most_items;
+  uint64_t least_item_bytes;
+};
+constexpr Listing kEntryListing = {
+    .item = "metadata entry",
+    .items = "metadata entries",
+    .name = "key",
+    .most_name_bytes = kMostGgufKeyBytes,
+    .most_items = kMostGgufEntries,
+    .least_item_bytes = 13,  // key length, type, a value of one byte
+};
+constexpr Listing kTensorListing = {
+    .item = "tensor",
+    .items = "tensors",
+    .name = "name",
+    .most_name_bytes = kMostGgufTensorNameBytes,
+    .most_items = kMostGgufTensors,
+    .least_item_bytes = 32,  // name length, dimension count, one dimension, type, offset
+};
 
 // What people pass by mistake. `at` is where the tell-tale bytes stand.
 struct Lookalike {
@@ -86,21 +110,32 @@ Status read_type(ByteReader& reader, std::string_view key, GgufType* out) {
   return {};
 }
 
-Status read_key(ByteReader& reader, int64_t number, std::string_view* out) {
+// What the header claims, before anything is allocated for it.
+Status check_count(const Listing& listing, uint64_t count, uint64_t bytes_left) {
+  const uint64_t room = bytes_left / listing.least_item_bytes;
+  if (count <= room && count <= static_cast<uint64_t>(listing.most_items)) return {};
+  return OCELLUS_FAIL(Code::kBadFile,
+                      "the header claims %" PRIu64 " %s, but the limit is %" PRId64
+                      " and the file has room for %" PRIu64,
+                      count, listing.items, listing.most_items, room);
+}
+
+Status read_name(ByteReader& reader, const Listing& listing, int64_t number, std::string_view* out) {
   if (!reader.read_string(out)) {
     return OCELLUS_FAIL(Code::kBadFile,
-                        "the key of metadata entry %" PRId64
-                        " reaches past the end of the file, which is cut short or damaged",
-                        number);
+                        "the %s of %s %" PRId64 " reaches past the end of the file, which is cut short or damaged",
+                        listing.name, listing.item, number);
   }
-  if (out->empty()) return OCELLUS_FAIL(Code::kBadFile, "metadata entry %" PRId64 " has an empty key", number);
-  if (out->size() > kMostGgufKeyBytes) {
-    return OCELLUS_FAIL(Code::kBadFile,
-                        "metadata entry %" PRId64 " has a key of %zu bytes, but at most %zu are allowed", number,
-                        out->size(), kMostGgufKeyBytes);
+  if (out->empty()) {
+    return OCELLUS_FAIL(Code::kBadFile, "%s %" PRId64 " has an empty %s", listing.item, number, listing.name);
+  }
+  if (out->size() > listing.most_name_bytes) {
+    return OCELLUS_FAIL(Code::kBadFile, "%s %" PRId64 " has a %s of %zu bytes, but at most %zu are allowed",
+                        listing.item, number, listing.name, out->size(), listing.most_name_bytes);
   }
   if (!is_printable_utf8(*out)) {
-    return OCELLUS_FAIL(Code::kBadFile, "the key of metadata entry %" PRId64 " is not printable UTF-8", number);
+    return OCELLUS_FAIL(Code::kBadFile, "the %s of %s %" PRId64 " is not printable UTF-8", listing.name, listing.item,
+                        number);
   }
   return {};
 }
@@ -154,7 +189,7 @@ Status check_bools(const GgufEntry& entry) {
 }
 
 Status read_entry(ByteReader& reader, int64_t number, GgufEntry* entry) {
-  OCELLUS_TRY(read_key(reader, number, &entry->key));
+  OCELLUS_TRY(read_name(reader, kEntryListing, number, &entry->key));
   OCELLUS_TRY(read_type(reader, entry->key, &entry->type));
   if (entry->type == GgufType::kArray) {
     OCELLUS_TRY(read_array(reader, entry));
@@ -170,23 +205,6 @@ Status read_entry(ByteReader& reader, int64_t number, GgufEntry* entry) {
   }
   const GgufType value_type = entry->type == GgufType::kArray ? entry->element_type : entry->type;
   return value_type == GgufType::kBool ? check_bools(*entry) : Status();
-}
-
-Status read_tensor_name(ByteReader& reader, int64_t number, std::string_view* out) {
-  if (!reader.read_string(out)) {
-    return OCELLUS_FAIL(
-        Code::kBadFile,
-        "the name of tensor %" PRId64 " reaches past the end of the file, which is cut short or damaged", number);
-  }
-  if (out->empty()) return OCELLUS_FAIL(Code::kBadFile, "tensor %" PRId64 " has an empty name", number);
-  if (out->size() > kMostGgufTensorNameBytes) {
-    return OCELLUS_FAIL(Code::kBadFile, "tensor %" PRId64 " has a name of %zu bytes, but at most %zu are allowed",
-                        number, out->size(), kMostGgufTensorNameBytes);
-  }
-  if (!is_printable_utf8(*out)) {
-    return OCELLUS_FAIL(Code::kBadFile, "the name of tensor %" PRId64 " is not printable UTF-8", number);
-  }
-  return {};
 }
 
 Status fail_directory_past_end(std::string_view name) {
@@ -238,7 +256,7 @@ Status find_tensor_format(std::string_view name, uint32_t ggml_id, const WeightF
 }
 
 Status read_tensor(ByteReader& reader, int64_t number, GgufTensor* tensor) {
-  OCELLUS_TRY(read_tensor_name(reader, number, &tensor->name));
+  OCELLUS_TRY(read_name(reader, kTensorListing, number, &tensor->name));
   const std::string_view name = tensor->name;
   int64_t elements = 0;
   OCELLUS_TRY(read_dimensions(reader, tensor, &elements));
@@ -324,12 +342,7 @@ Status GgufFile::parse_header(ByteReader& reader, uint64_t* entry_count, uint64_
 }
 
 Status GgufFile::parse_entries(ByteReader& reader, uint64_t count) {
-  if (count > reader.left() / kLeastEntryBytes || count > kMostGgufEntries) {
-    return OCELLUS_FAIL(Code::kBadFile,
-                        "the header claims %" PRIu64 " metadata entries, but the limit is %" PRId64
-                        " and the file has room for %" PRIu64,
-                        count, kMostGgufEntries, reader.left() / kLeastEntryBytes);
-  }
+  OCELLUS_TRY(check_count(kEntryListing, count, reader.left()));
   OCELLUS_TRY(entries_.reserve(static_cast<int64_t>(count)));
   OCELLUS_TRY(entry_table_.create(static_cast<int64_t>(count)));
   for (int64_t i = 0; i < static_cast<int64_t>(count); ++i) {
@@ -372,12 +385,7 @@ Status GgufFile::read_alignment(uint32_t* out) const {
 }
 
 Status GgufFile::parse_tensors(ByteReader& reader, uint64_t count) {
-  if (count > reader.left() / kLeastTensorBytes || count > kMostGgufTensors) {
-    return OCELLUS_FAIL(Code::kBadFile,
-                        "the header claims %" PRIu64 " tensors, but the limit is %" PRId64
-                        " and the file has room for %" PRIu64,
-                        count, kMostGgufTensors, reader.left() / kLeastTensorBytes);
-  }
+  OCELLUS_TRY(check_count(kTensorListing, count, reader.left()));
   OCELLUS_TRY(tensors_.reserve(static_cast<int64_t>(count)));
   OCELLUS_TRY(tensor_table_.create(static_cast<int64_t>(count)));
   for (int64_t i = 0; i < static_cast<int64_t>(count); ++i) {

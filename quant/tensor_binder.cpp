@@ -1,18 +1,29 @@
 #include "quant/tensor_binder.h"
 
 #include <cinttypes>
+#include <cstdio>
 
 namespace ocellus {
+namespace {
 
-Status TensorBinder::find(const char* name, const GgufTensor** out) const {
-  *out = file_.find_tensor(name);
+struct LayerTensorName {
+  LayerTensorName(const char* prefix, int layer, const char* part, const char* suffix) {
+    std::snprintf(text, sizeof text, "%s.%d.%s.%s", prefix, layer, part, suffix);
+  }
+  char text[64];
+};
+
+}  // namespace
+
+Status TensorBinder::require(const char* name, const GgufTensor** out) const {
+  *out = find(name);
   if (*out == nullptr) return OCELLUS_FAIL(Code::kBadFile, "tensor '%s' is missing", name);
   return {};
 }
 
 Status TensorBinder::matrix(const char* name, int64_t rows, int64_t cols, WeightView* out) const {
   const GgufTensor* tensor = nullptr;
-  OCELLUS_TRY(find(name, &tensor));
+  OCELLUS_TRY(require(name, &tensor));
   // A convolution kernel [p, p, channels, width] is read as a matrix of `width` rows.
   const bool convolution = tensor->ne[3] > 1;
   const int64_t found_rows = convolution ? tensor->ne[3] : tensor->rows();
@@ -31,7 +42,7 @@ Status TensorBinder::matrix(const char* name, int64_t rows, int64_t cols, Weight
 
 Status TensorBinder::vector(const char* name, int64_t count, const float** out) const {
   const GgufTensor* tensor = nullptr;
-  OCELLUS_TRY(find(name, &tensor));
+  OCELLUS_TRY(require(name, &tensor));
   if (tensor->cols() != count || tensor->rows() != 1)
     return OCELLUS_FAIL(Code::kBadFile, "tensor '%s' has %" PRId64 " x %" PRId64 " values, but %" PRId64 " are needed",
                         name, tensor->rows(), tensor->cols(), count);
@@ -44,6 +55,21 @@ Status TensorBinder::vector(const char* name, int64_t count, const float** out) 
 
 Status TensorBinder::optional_vector(const char* name, int64_t count, const float** out) const {
   return has(name) ? vector(name, count, out) : Status();
+}
+
+const GgufTensor* LayerBinder::find(const char* part) const {
+  return tensors_.find(LayerTensorName(prefix_, layer_, part, "weight").text);
+}
+
+Status LayerBinder::linear(const char* part, int64_t rows, int64_t cols, Linear* out) const {
+  OCELLUS_TRY(tensors_.matrix(LayerTensorName(prefix_, layer_, part, "weight").text, rows, cols, &out->weight));
+  return tensors_.optional_vector(LayerTensorName(prefix_, layer_, part, "bias").text, rows, &out->bias);
+}
+
+Status LayerBinder::norm(const char* part, int64_t width, const float** weight, const float** bias) const {
+  OCELLUS_TRY(tensors_.vector(LayerTensorName(prefix_, layer_, part, "weight").text, width, weight));
+  if (bias == nullptr) return {};
+  return tensors_.vector(LayerTensorName(prefix_, layer_, part, "bias").text, width, bias);
 }
 
 }  // namespace ocellus

@@ -10,12 +10,20 @@
 
 namespace ocellus {
 
+/// A linear map with an optional bias: y = W x + b.
+struct Linear {
+  WeightView weight;
+  const float* bias = nullptr;
+};
+
 class TensorBinder {
  public:
   /// `base` is where the file's tensor section was loaded, or nullptr to check only.
   TensorBinder(const GgufFile& file, const uint8_t* base) : file_(file), base_(base) {}
 
-  bool has(std::string_view name) const { return file_.find_tensor(name) != nullptr; }
+  /// nullptr if absent.
+  const GgufTensor* find(std::string_view name) const { return file_.find_tensor(name); }
+  bool has(std::string_view name) const { return find(name) != nullptr; }
 
   /// A matrix [rows, cols] in any weight format; kBadFile if it is missing or shaped otherwise.
   Status matrix(const char* name, int64_t rows, int64_t cols, WeightView* out) const;
@@ -25,17 +33,32 @@ class TensorBinder {
   Status optional_vector(const char* name, int64_t count, const float** out) const;
 
  private:
-  Status find(const char* name, const GgufTensor** out) const;
+  Status require(const char* name, const GgufTensor** out) const;
   const uint8_t* address(const GgufTensor& tensor) const { return base_ == nullptr ? nullptr : base_ + tensor.offset; }
 
   const GgufFile& file_;
   const uint8_t* base_;
 };
 
-/// A linear map with an optional bias: y = W x + b.
-struct Linear {
-  WeightView weight;
-  const float* bias = nullptr;
+/// The tensors of one of a model's equal layers, named "{prefix}.{layer}.{part}.weight" and ".bias", as in
+/// "blk.3.attn_q.weight". Fails as TensorBinder does, with the whole name.
+class LayerBinder {
+ public:
+  /// `prefix` must outlive the binder (a string literal).
+  LayerBinder(const TensorBinder& tensors, const char* prefix, int layer)
+      : tensors_(tensors), prefix_(prefix), layer_(layer) {}
+
+  /// The weight tensor of a part; nullptr if absent.
+  const GgufTensor* find(const char* part) const;
+  /// A weight [rows, cols] and its bias [rows], which may be absent.
+  Status linear(const char* part, int64_t rows, int64_t cols, Linear* out) const;
+  /// The weight [width] of a norm and, unless `bias` is null, its bias [width].
+  Status norm(const char* part, int64_t width, const float** weight, const float** bias = nullptr) const;
+
+ private:
+  const TensorBinder& tensors_;
+  const char* prefix_;
+  int layer_;
 };
 
 }  // namespace ocellus

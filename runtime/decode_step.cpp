@@ -9,13 +9,8 @@
 
 namespace ocellus {
 
-template <>
-struct TypeName<KvRun> {
-  static constexpr const char* value = "run";
-};
-
-Status DecodeScratch::lay_out(const TextConfig& c, int64_t sessions, int64_t runs_per_session, int64_t slots,
-                              int thread_count, RowSink& sink) {
+Status DecodeScratch::lay_out(const TextConfig& c, int64_t sessions, int64_t runs_per_session,
+                              int64_t slots_per_session, int thread_count, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = Phase::kDecode;
   OCELLUS_TRY(take_rows(sink, "tokens", kLife, kPhase, 1, sessions, &tokens));
@@ -29,7 +24,7 @@ Status DecodeScratch::lay_out(const TextConfig& c, int64_t sessions, int64_t run
   OCELLUS_TRY(layer.lay_out(c, sessions, thread_count, kPhase, sink));
   OCELLUS_TRY(take_rows(sink, "logits", kLife, kPhase, sessions, c.vocabulary, &logits));
   return take_rows(sink, "attention", kLife, kPhase, 1,
-                   attend_one_scratch_bytes(sessions, runs_per_session, slots, c.query_heads, c.head_dim),
+                   attend_one_scratch_bytes(sessions, slots_per_session, c.query_heads, c.head_dim),
                    &attend_scratch);
 }
 

@@ -75,7 +75,7 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   OCELLUS_TRY(check_budget(config.limits, plan->total_bytes));
   OCELLUS_TRY(resolve_shape(model, config.limits, &engine->shape_));
   engine->model_ = &model;
-  engine->log_ = {reinterpret_cast<LogFunction>(config.log), config.log_user};
+  engine->log_ = {config.log, config.log_user};
   OCELLUS_TRY(engine->take_memory(config, plan->total_bytes));
   OCELLUS_TRY(engine->lay_out_memory(config.extent_count));
   OCELLUS_TRY(engine->load_weights());

@@ -7,9 +7,7 @@
 namespace ocellus {
 namespace {
 
-// More than any use we can think of; keeps every product of limits far from overflow.
-constexpr int32_t kMaxSessions = 512;
-constexpr int32_t kMaxImages = 65536;
+// As kMaxSessions and kMaxImages, for the limits that only this file looks at.
 constexpr int32_t kMaxTextTokens = 1 << 24;
 constexpr int64_t kMaxPixels = int64_t{1} << 28;
 constexpr double kMaxCacheBytes = 0x1p48;

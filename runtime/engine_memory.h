@@ -11,6 +11,11 @@
 
 namespace ocellus {
 
+/// Upper ends of what limits may ask for: more than any use we can think of, and small enough to keep every product of
+/// limits far from overflow.
+inline constexpr int32_t kMaxSessions = 512;
+inline constexpr int32_t kMaxImages = 65536;  // per session
+
 /// The limits resolved against a model: every count that sizes a buffer.
 struct EngineShape {
   int32_t thread_count = 1;

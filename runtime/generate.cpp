@@ -1,6 +1,8 @@
 // Generating: read what waits, then one token per step for every session that still has something to say.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
-#include <cstring>
 
 #include "runtime/engine.h"
 #include "runtime/session.h"
@@ -22,17 +24,6 @@ Status check_params(const ocellus_generate_params& p) {
     return OCELLUS_FAIL(Code::kBadArgument, "the parameters were not set up by ocellus_generate_params_init");
   if (p.max_tokens < 0) return OCELLUS_FAIL(Code::kBadArgument, "max_tokens must be 0 or more, not %d", p.max_tokens);
   return check_sampler_params(sampler_params(p));
-}
-
-/// FNV-1a over the bits of the logits: equal runs give equal hashes.
-uint64_t hash_logits(const float* logits, int64_t count) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (int64_t i = 0; i < count; ++i) {
-    uint32_t bits = 0;
-    std::memcpy(&bits, &logits[i], sizeof bits);
-    hash = (hash ^ bits) * 0x100000001b3;
-  }
-  return hash;
 }
 
 /// Median and 95th percentile of the times of the tokens after the first; reorders them.
@@ -127,7 +118,7 @@ Status Generation::first_tokens() {
 Status Generation::choose_token(int32_t i, float* logits) {
   Session& session = *sessions_[i];
   const int64_t vocabulary = engine_.text().config.vocabulary;
-  stats_[i].logits_hash = hash_logits(logits, vocabulary);
+  stats_[i].logits_hash = XXH3_64bits(logits, static_cast<size_t>(vocabulary) * sizeof(float));
   const int32_t* recent = engine_.memory().recent_tokens.row(session.index_);
   const TokenId token =
       sample_token(logits, vocabulary, sampler_params(params_[i]), recent,

@@ -4,11 +4,6 @@
 
 namespace ocellus {
 
-template <>
-struct TypeName<KvRun> {
-  static constexpr const char* value = "run";
-};
-
 Status BlockPool::lay_out(const char* name, const char* index_name, int64_t block_bytes, int64_t count, RowSink& sink) {
   OCELLUS_TRY(take_rows(sink, name, Lifetime::kSession, Phase::kNone, count, block_bytes, &memory_));
   OCELLUS_TRY(take_rows(sink, index_name, Lifetime::kSession, Phase::kNone, 1, count, &free_));

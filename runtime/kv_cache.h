@@ -14,6 +14,12 @@
 
 namespace ocellus {
 
+template <>
+struct TypeName<KvRun> {
+  static constexpr const char* value = "run";
+};
+
+/// Slots of one text page.
 inline constexpr int32_t kPageSlots = 16;
 
 /// What one cache slot looks like and how many the pools hold.

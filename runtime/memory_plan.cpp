@@ -8,6 +8,7 @@
 namespace ocellus {
 namespace {
 
+/// Lays out what an engine with these limits would take, without taking it.
 Status record(const Model& model, const ocellus_limits& limits, EngineShape* shape, PlanRecorder* recorder) {
   OCELLUS_TRY(resolve_shape(model, limits, shape));
   EngineMemory memory;
@@ -38,10 +39,9 @@ int64_t largest_that_fits(const Model& model, ocellus_limits limits, Limit ocell
   return fits;
 }
 
-/// Most images per session that fit, counted no further than the limits allow; 0 if nothing fits.
+/// Most images per session that fit the budget, as far as limits may go; 0 if nothing fits.
 int32_t images_in_budget(const Model& model, const ocellus_limits& limits) {
-  constexpr int64_t kMost = 65536;
-  const int64_t fits = largest_that_fits(model, limits, &ocellus_limits::max_images, 0, kMost);
+  const int64_t fits = largest_that_fits(model, limits, &ocellus_limits::max_images, 0, kMaxImages);
   return static_cast<int32_t>(std::max<int64_t>(fits, 0));
 }
 
@@ -54,27 +54,28 @@ class Advisor {
     reduce(&ocellus_limits::max_images, 1, "images per session");
     reduce(&ocellus_limits::max_sessions, 1, "sessions");
     reduce(&ocellus_limits::max_text_tokens, 16, "text tokens per session");
-    reduce(&ocellus_limits::max_image_pixels, int64_t{model_.vision().image_size} * model_.vision().image_size,
-           "pixels per picture");
+    const bool has_images = limits_.max_images > 0;
+    const int64_t view_pixels = int64_t{model_.vision().image_size} * model_.vision().image_size;
+    if (has_images) reduce(&ocellus_limits::max_image_pixels, view_pixels, "pixels per picture");
     reduce_prompt_rows();
     ocellus_limits text_only = limits_;
     text_only.max_images = 0;
-    if (limits_.max_images > 0) add(text_only, "no images: leave the vision part out");
+    if (has_images) add(text_only, "no images: leave the vision part out");
     if (plan_->advice_count == 0) describe_remainder();
   }
 
  private:
+  /// Advises the largest value of one limit, from `least` up, with which the plan fits.
   template <class Limit>
   void reduce(Limit ocellus_limits::*field, int64_t least, const char* what) {
     const int64_t now = limits_.*field;
-    if (now <= least || (limits_.max_images == 0 && field_is_about_images(what))) return;
+    if (now <= least) return;
     const int64_t fits = largest_that_fits(model_, limits_, field, least, now - 1);
     if (fits < least) return;
     ocellus_limits changed = limits_;
     changed.*field = static_cast<Limit>(fits);
     add(changed, "at most %lld %s instead of %lld", static_cast<long long>(fits), what, static_cast<long long>(now));
   }
-  static bool field_is_about_images(const char* what) { return std::strcmp(what, "pixels per picture") == 0; }
 
   void reduce_prompt_rows() {
     EngineShape shape;
@@ -97,6 +98,7 @@ class Advisor {
                static_cast<long long>(plan_->total_bytes));
   }
 
+  /// Advises a change if the plan then fits.
   void add(const ocellus_limits& changed, const char* format, ...) __attribute__((format(printf, 3, 4))) {
     const int64_t total = total_for(model_, changed);
     if (total > limits_.budget_bytes) return;

@@ -6,7 +6,8 @@
 
 namespace ocellus {
 
-/// Records rows instead of taking memory. Rows of the same name (one per session) are added up.
+/// Records rows instead of taking memory. Rows of the same name and phase (one per session) become one, with their
+/// bytes added up and their number as the third dimension.
 class PlanRecorder : public RowSink {
  public:
   Status take(const RowSpec& row, std::byte** out) override;
@@ -25,7 +26,8 @@ class PlanRecorder : public RowSink {
   int64_t phase_bytes_[kPhaseCount] = {};
 };
 
-/// Exactly what an engine with these limits allocates. Loads no weights.
+/// Exactly what an engine with these limits allocates, and if that is over the budget, advice. Loads no weights. Ok also
+/// when the plan does not fit: see out->fits.
 Status plan_memory(const Model& model, const ocellus_limits& limits, ocellus_plan* out);
 
 }  // namespace ocellus

@@ -272,7 +272,7 @@ typedef struct ocellus_generate_stats {
   double token_p95_ms;
   int64_t kv_bytes;      /* cache bytes the session holds now */
   int64_t kv_bytes_full; /* the same tokens, unpacked f16, nothing evicted */
-  uint64_t logits_hash;  /* of the last logits: equal runs give equal hashes */
+  uint64_t logits_hash;  /* XXH3 of the last logits: equal runs give equal hashes */
 } ocellus_generate_stats;
 
 /* Reads what was added, then answers. `stats` may be NULL. With OCELLUS_CANCELLED or OCELLUS_DEADLINE the tokens

@@ -35,37 +35,71 @@ void penalise_repetition(float* logits, int64_t vocabulary, float penalty, const
   }
 }
 
-/// Keeps the shortest prefix of the sorted candidates whose probabilities reach top_p; at least one.
-int64_t cut_top_p(const Candidate* candidates, int64_t count, float top_p) {
-  double total = 0;
-  for (int64_t i = 0; i < count; ++i) total += std::exp(double{candidates[i].logit} - candidates[0].logit);
+/// Candidates from the most likely down. Only as many are put in order as somebody looks at: a vocabulary is large, and
+/// the token is nearly always found among the first few.
+class Ranking {
+ public:
+  Ranking(Candidate* candidates, int64_t count) : candidates_(candidates), count_(count) {}
+
+  int64_t count() const { return count_; }
+  const Candidate& at(int64_t i) {
+    if (i >= sorted_) sort_first(std::max(i + 1, sorted_ * 8));
+    return candidates_[i];
+  }
+  /// Forgets all but the `count` most likely.
+  void keep(int64_t count) {
+    sort_first(count);
+    count_ = count;
+  }
+  /// e^((logit - largest logit) / temperature)
+  double weight(int64_t i, float temperature) {
+    const float largest = at(0).logit;
+    return std::exp((double{at(i).logit} - largest) / temperature);
+  }
+  double total_weight(float temperature) {
+    const double largest = at(0).logit;
+    double total = 0;
+    for (int64_t i = 0; i < count_; ++i) total += std::exp((candidates_[i].logit - largest) / temperature);
+    return total;
+  }
+
+ private:
+  void sort_first(int64_t count) {
+    const int64_t end = std::min(count, count_);
+    if (end <= sorted_) return;
+    std::partial_sort(candidates_ + sorted_, candidates_ + end, candidates_ + count_, comes_before);
+    sorted_ = end;
+  }
+
+  Candidate* candidates_;
+  int64_t count_;
+  int64_t sorted_ = 0;
+};
+
+/// Keeps the fewest candidates whose probabilities reach top_p; at least one.
+void cut_top_p(Ranking& ranking, float top_p) {
+  const double wanted = top_p * ranking.total_weight(1.0f);
   double sum = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    sum += std::exp(double{candidates[i].logit} - candidates[0].logit);
-    if (sum >= top_p * total) return i + 1;
+  for (int64_t i = 0; i < ranking.count(); ++i) {
+    sum += ranking.weight(i, 1.0f);
+    if (sum >= wanted) return ranking.keep(i + 1);
   }
-  return count;
 }
 
-int64_t cut_min_p(const Candidate* candidates, int64_t count, float min_p) {
-  const float least = candidates[0].logit + std::log(min_p);
+void cut_min_p(Ranking& ranking, float min_p) {
+  const float least = ranking.at(0).logit + std::log(min_p);
   int64_t kept = 1;
-  while (kept < count && candidates[kept].logit >= least) ++kept;
-  return kept;
+  while (kept < ranking.count() && ranking.at(kept).logit >= least) ++kept;
+  ranking.keep(kept);
 }
 
-int32_t draw(const Candidate* candidates, int64_t count, float temperature, float uniform) {
-  const auto weight = [&](int64_t i) {
-    return std::exp((double{candidates[i].logit} - candidates[0].logit) / temperature);
-  };
-  double total = 0;
-  for (int64_t i = 0; i < count; ++i) total += weight(i);
-  double left = uniform * total;
-  for (int64_t i = 0; i < count; ++i) {
-    left -= weight(i);
-    if (left < 0) return candidates[i].token;
+int32_t draw(Ranking& ranking, float temperature, float uniform) {
+  double left = uniform * ranking.total_weight(temperature);
+  for (int64_t i = 0; i < ranking.count(); ++i) {
+    left -= ranking.weight(i, temperature);
+    if (left < 0) return ranking.at(i).token;
   }
-  return candidates[count - 1].token;
+  return ranking.at(ranking.count() - 1).token;
 }
 
 }  // namespace
@@ -112,14 +146,13 @@ int32_t sample_token(float* logits, int64_t vocabulary, const SamplerParams& par
     if (!std::isnan(logits[i])) candidates[count++] = {logits[i], static_cast<int32_t>(i)};
   if (count == 0) return -1;
 
-  const int64_t kept = params.top_k > 0 ? std::min<int64_t>(params.top_k, count) : count;
-  std::partial_sort(candidates, candidates + kept, candidates + count, comes_before);
-  count = kept;
+  Ranking ranking(candidates, count);
+  if (params.top_k > 0) ranking.keep(std::min<int64_t>(params.top_k, count));
   // Differences to an infinite logit are not numbers.
-  if (std::isinf(candidates[0].logit)) return candidates[0].token;
-  if (params.top_p < 1) count = cut_top_p(candidates, count, params.top_p);
-  if (params.min_p > 0) count = cut_min_p(candidates, count, params.min_p);
-  return draw(candidates, count, params.temperature, philox_uniform(params.seed, counter));
+  if (std::isinf(ranking.at(0).logit)) return ranking.at(0).token;
+  if (params.top_p < 1) cut_top_p(ranking, params.top_p);
+  if (params.min_p > 0) cut_min_p(ranking, params.min_p);
+  return draw(ranking, params.temperature, philox_uniform(params.seed, counter));
 }
 
 }  // namespace ocellus

@@ -119,7 +119,7 @@ Status read_rope(Keys& keys, TextConfig* c) {
   if (scaling != "linear")
     return OCELLUS_FAIL(Code::kUnsupported,
                         "rope.scaling.type '%.*s' is not supported: this build runs none and linear",
-                        static_cast<int>(std::min<size_t>(scaling.size(), 64)), scaling.data());
+                        shown_bytes(scaling), scaling.data());
   float factor = 1.0f;
   OCELLUS_TRY(keys.read("rope.scale_linear", &factor));  // as old files name it
   OCELLUS_TRY(keys.read("rope.scaling.factor", &factor));
@@ -130,23 +130,10 @@ Status read_rope(Keys& keys, TextConfig* c) {
   return {};
 }
 
-/// "blk.3.attn_q.weight"
-struct LayerName {
-  LayerName(int layer, const char* part, const char* suffix) {
-    std::snprintf(text, sizeof text, "blk.%d.%s.%s", layer, part, suffix);
-  }
-  char text[64];
-};
-
-Status bind_linear(const TensorBinder& binder, int layer, const char* part, int64_t rows, int64_t cols, Linear* out) {
-  OCELLUS_TRY(binder.matrix(LayerName(layer, part, "weight").text, rows, cols, &out->weight));
-  return binder.optional_vector(LayerName(layer, part, "bias").text, rows, &out->bias);
-}
-
 /// Some converters store query, key and value as one matrix, in this order.
-Status bind_fused_qkv(const TensorBinder& binder, int layer, const TextConfig& c, TextLayer* out) {
+Status bind_fused_qkv(const LayerBinder& layer, const TextConfig& c, TextLayer* out) {
   Linear all;
-  OCELLUS_TRY(bind_linear(binder, layer, "attn_qkv", c.query_width() + 2 * c.kv_width(), c.width, &all));
+  OCELLUS_TRY(layer.linear("attn_qkv", c.query_width() + 2 * c.kv_width(), c.width, &all));
   if (all.weight.data == nullptr) return {};  // only checked: there is nothing to point into
   const auto part = [&all](int64_t first, int64_t count) {
     return Linear{all.weight.slice_rows(first, count), all.bias == nullptr ? nullptr : all.bias + first};
@@ -157,20 +144,20 @@ Status bind_fused_qkv(const TensorBinder& binder, int layer, const TextConfig& c
   return {};
 }
 
-Status bind_layer(const TensorBinder& binder, int i, const TextConfig& c, TextLayer* out) {
-  OCELLUS_TRY(binder.vector(LayerName(i, "attn_norm", "weight").text, c.width, &out->attention_norm));
-  if (binder.has(LayerName(i, "attn_qkv", "weight").text)) {
-    OCELLUS_TRY(bind_fused_qkv(binder, i, c, out));
+Status bind_layer(const LayerBinder& layer, const TextConfig& c, TextLayer* out) {
+  OCELLUS_TRY(layer.norm("attn_norm", c.width, &out->attention_norm));
+  if (layer.find("attn_qkv") != nullptr) {
+    OCELLUS_TRY(bind_fused_qkv(layer, c, out));
   } else {
-    OCELLUS_TRY(bind_linear(binder, i, "attn_q", c.query_width(), c.width, &out->query));
-    OCELLUS_TRY(bind_linear(binder, i, "attn_k", c.kv_width(), c.width, &out->key));
-    OCELLUS_TRY(bind_linear(binder, i, "attn_v", c.kv_width(), c.width, &out->value));
+    OCELLUS_TRY(layer.linear("attn_q", c.query_width(), c.width, &out->query));
+    OCELLUS_TRY(layer.linear("attn_k", c.kv_width(), c.width, &out->key));
+    OCELLUS_TRY(layer.linear("attn_v", c.kv_width(), c.width, &out->value));
   }
-  OCELLUS_TRY(bind_linear(binder, i, "attn_output", c.width, c.query_width(), &out->attention_output));
-  OCELLUS_TRY(binder.vector(LayerName(i, "ffn_norm", "weight").text, c.width, &out->mlp_norm));
-  OCELLUS_TRY(bind_linear(binder, i, "ffn_gate", c.mlp_width, c.width, &out->mlp_gate));
-  OCELLUS_TRY(bind_linear(binder, i, "ffn_up", c.mlp_width, c.width, &out->mlp_up));
-  return bind_linear(binder, i, "ffn_down", c.width, c.mlp_width, &out->mlp_down);
+  OCELLUS_TRY(layer.linear("attn_output", c.width, c.query_width(), &out->attention_output));
+  OCELLUS_TRY(layer.norm("ffn_norm", c.width, &out->mlp_norm));
+  OCELLUS_TRY(layer.linear("ffn_gate", c.mlp_width, c.width, &out->mlp_gate));
+  OCELLUS_TRY(layer.linear("ffn_up", c.mlp_width, c.width, &out->mlp_up));
+  return layer.linear("ffn_down", c.width, c.mlp_width, &out->mlp_down);
 }
 
 }  // namespace
@@ -215,7 +202,7 @@ Status bind_text_model(const GgufFile& file, const TextConfig& config, const uin
   out->config = config;
   OCELLUS_TRY(binder.matrix("token_embd.weight", config.vocabulary, config.width, &out->embedding));
   OCELLUS_TRY(out->layers.resize(config.layer_count));
-  for (int i = 0; i < config.layer_count; ++i) OCELLUS_TRY(bind_layer(binder, i, config, &out->layers[i]));
+  for (int i = 0; i < config.layer_count; ++i) OCELLUS_TRY(bind_layer({binder, "blk", i}, config, &out->layers[i]));
   OCELLUS_TRY(binder.vector("output_norm.weight", config.width, &out->final_norm));
   out->unembedding = out->embedding;
   if (binder.has("output.weight"))

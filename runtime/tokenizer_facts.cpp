@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "quant/gguf_names.h"
 #include "quant/name_table.h"
 #include "runtime/tokenizer.h"
 #include "runtime/tokenizer_vocabulary.h"
@@ -23,9 +24,6 @@ constexpr PreTokenizerName kPreTokenizerNames[] = {
     {"llama-v3", PreTokenizer::kLlamaBpe},
 };
 
-// What a name from the file looks like inside a sentence: cut to a bearable length.
-int shown_length(std::string_view name) { return name.size() < 60 ? static_cast<int>(name.size()) : 60; }
-
 Status read_kind(const GgufFile& file, VocabularyFacts* facts) {
   std::string_view model;
   OCELLUS_TRY(file.require_string("tokenizer.ggml.model", &model));
@@ -37,7 +35,7 @@ Status read_kind(const GgufFile& file, VocabularyFacts* facts) {
   if (model != "gpt2") {
     return OCELLUS_FAIL(Code::kUnsupported,
                         "tokenizer.ggml.model is \"%.*s\": use a model with a gpt2 or llama tokenizer",
-                        shown_length(model), model.data());
+                        shown_bytes(model), model.data());
   }
   std::string_view pre;
   OCELLUS_TRY(file.read_string("tokenizer.ggml.pre", &pre));
@@ -54,7 +52,7 @@ Status read_kind(const GgufFile& file, VocabularyFacts* facts) {
   }
   return OCELLUS_FAIL(Code::kUnsupported,
                       "tokenizer.ggml.pre is \"%.*s\": use a model with gpt-2, smollm, qwen2 or llama-bpe",
-                      shown_length(pre), pre.data());
+                      shown_bytes(pre), pre.data());
 }
 
 Status require_strings(const GgufFile& file, const char* key, int64_t most, const GgufEntry** out) {

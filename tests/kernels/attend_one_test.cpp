@@ -49,7 +49,7 @@ class Case {
   Guarded<float> attend(Queue& queue) {
     Guarded<float> out(sessions(), width(), width() + 16);
     const int64_t bytes =
-        attend_one_scratch_bytes(sessions(), static_cast<int64_t>(runs_.size()), most_slots_, shape_.heads, shape_.dim);
+        attend_one_scratch_bytes(sessions(), most_slots_, shape_.heads, shape_.dim);
     Guarded<std::byte> scratch(1, bytes);
     std::memset(scratch.data(), 0xFF, static_cast<size_t>(bytes));  // NaN: what was there before must not matter
     attend_one({.query = {query_.data(), sessions(), width(), stride()},
@@ -171,7 +171,7 @@ TEST_CASE("a decode step's scores far outside the range of the exponential neith
       const int32_t run_begin[] = {0, 1};
       Guarded<float> out(1, kDim);
       test::TestQueue queue(2);
-      std::vector<std::byte> scratch(static_cast<size_t>(attend_one_scratch_bytes(1, 1, kSlots, 1, kDim)));
+      std::vector<std::byte> scratch(static_cast<size_t>(attend_one_scratch_bytes(1, kSlots, 1, kDim)));
       attend_one({.query = {query.data(), 1, kDim},
                   .query_heads = 1,
                   .kv_heads = 1,

@@ -78,7 +78,7 @@ void time_one(int32_t slots, int32_t run_slots, Queue& queue) {
                     std::min(run_slots, slots - first), run_slots});
   }
   const int32_t run_begin[2] = {0, static_cast<int32_t>(runs.size())};
-  std::vector<std::byte> scratch(static_cast<size_t>(attend_one_scratch_bytes(1, run_begin[1], slots, kHeads, kDim)));
+  std::vector<std::byte> scratch(static_cast<size_t>(attend_one_scratch_bytes(1, slots, kHeads, kDim)));
   const AttendOneArgs args{.query = {query.data(), 1, kHeads * kDim},
                            .query_heads = kHeads,
                            .kv_heads = kKvHeads,

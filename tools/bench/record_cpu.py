@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the CPU backend on this machine and writes one result file.
 
-usage: record_cpu.py BINARY OUT.json [--eval QUESTIONS.jsonl] [--f16 FOLDER]
+usage: record_cpu.py BINARY OUT.json [--eval QUESTIONS.jsonl] [--commit HASH]
 
 Rows: the program's own `bench` (llama-bench names), a whole caption process (wall time and peak resident memory over
 several runs), time and memory over 1 to 16 images in one prompt, and, if asked for, accuracy over a question file.
@@ -88,11 +88,13 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--eval", dest="questions")
     parser.add_argument("--repetitions", type=int, default=9)
+    parser.add_argument("--commit", help="of the binary; default: this checkout's")
     args = parser.parse_args()
     binary = str(pathlib.Path(args.binary).resolve())
 
     bench = [binary, "bench", "--output", "json", "-r", str(args.repetitions)]
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    commit = args.commit or subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True,
+                                           text=True).stdout.strip()
     result = {
         "device": f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores",
         "date": datetime.date.today().isoformat(),
