@@ -102,6 +102,11 @@ Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& part
   return answer;
 }
 
+void remark_on_full(const Answer& answer, const CommonOptions& options) {
+  if (answer.stats.stop != OCELLUS_STOP_FULL || options.quiet) return;
+  print_note("The answer ends here because the planned text tokens are used up; see --text-tokens.");
+}
+
 const char* stop_name(int32_t stop) {
   switch (static_cast<ocellus_stop>(stop)) {
     case OCELLUS_STOP_END_TOKEN: return "end";

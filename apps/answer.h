@@ -26,6 +26,9 @@ enum class Streaming { kOff, kToStdout };
 Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
                    Streaming streaming, const std::string& label = "");
 
+// Tells on stderr, unless quiet, that an answer ends where the planned text tokens do.
+void remark_on_full(const Answer& answer, const CommonOptions& options);
+
 // "end", "length", "callback", "full", "cancelled", "deadline" or "failed".
 const char* stop_name(int32_t stop);
 

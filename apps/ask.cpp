@@ -40,9 +40,7 @@ int run_ask(const AskOptions& options) {
   } else {
     print("\n");
   }
-  if (answer.stats.stop == OCELLUS_STOP_FULL && !options.common.quiet) {
-    print_note("The answer ends here because the planned text tokens are used up; see --text-tokens.");
-  }
+  remark_on_full(answer, options.common);
   return answer.interrupted ? kExitInterrupted : kExitOk;
 }
 

@@ -149,7 +149,7 @@ class Chat {
       return;
     }
     const auto milliseconds = [](double value) { return format_number(value, 1) + " ms"; };
-    Table table("lr");
+    Table table("ll");
     table.add_row({"pictures in the conversation", std::to_string(images_seen_)});
     table.add_row({"prompt tokens of the last turn", std::to_string(last_.prompt_tokens)});
     table.add_row({"  of them from pictures", std::to_string(last_.image_tokens)});

@@ -40,6 +40,12 @@ std::string describe_usage_error(const CLI::App& program, const CLI::ParseError&
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     const std::string extra = what.substr(what.find_last_of(' ') + 1);
     what = (extra[0] == '-' ? "unknown flag " : "unexpected argument ") + extra;
+  } else if (error.get_name() == "ArgumentMismatch") {
+    what = what.substr(0, what.find(':')) + " needs a value";
+  } else if (error.get_name() == "ConversionError") {
+    // "Could not convert: --seed = many": what no bound refuses already must be a whole number.
+    const size_t name = what.find(": ") + 2, equals = what.find(" = ", name);
+    what = what.substr(name, equals - name) + ": " + what.substr(equals + 3) + " is not a whole number";
   } else if (chosen.empty() && error.get_name() == "RequiredError") {
     what = "no command given";
   }
@@ -76,6 +82,7 @@ int run(int argument_count, char** arguments) {
 }  // namespace ocellus
 
 int main(int argument_count, char** arguments) {
+  ocellus::reserve_standard_streams();
   std::signal(SIGPIPE, SIG_DFL);  // `ocellus ... | head -1` ends quietly whatever the parent process set
   try {
     return ocellus::run(argument_count, arguments);

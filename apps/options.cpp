@@ -12,6 +12,7 @@ namespace ocellus {
 namespace {
 
 constexpr int32_t kMaxCount = 1000000;
+constexpr int32_t kMaxThreads = 256;  // of the library, too
 constexpr char kLaterGroup[] = "Not in this version (only the value shown)";
 
 // Flags that other versions give a meaning to. Ignoring them would change what is measured, so they are refused.
@@ -83,7 +84,7 @@ void add_model_options(CLI::App* command, CommonOptions* options) {
       ->group("Model");
   command->add_option("--threads", options->threads, "Threads (default: one per core)")
       ->option_text("N")
-      ->check(number_between(0, 1024))
+      ->check(number_between(0, kMaxThreads))
       ->group("Model");
   command->add_option("--resize", options->resize, "Resize pictures as this program does (default: llama.cpp)")
       ->option_text("llama.cpp|hf")

@@ -6,6 +6,7 @@
 #include "apps/commands.h"
 #include "apps/failure.h"
 #include "apps/options.h"
+#include "apps/plan_table.h"
 #include "apps/setup.h"
 #include "apps/sizes.h"
 #include "apps/table.h"
@@ -20,17 +21,8 @@ constexpr int32_t kDefaultTextTokens = 512;
 struct PlanOptions {
   CommonOptions common;
   bool solve_images = false;
+  bool all = false;
 };
-
-// "512 x 384": what is not 0, without ones at both ends.
-std::string shape_text(const int64_t (&shape)[4]) {
-  int first = 0, end = 4;
-  while (end > 1 && shape[end - 1] <= 1) --end;
-  while (first < end - 1 && shape[first] <= 1) ++first;
-  std::string text = std::to_string(shape[first]);
-  for (int i = first + 1; i < end; ++i) text += " x " + std::to_string(shape[i]);
-  return text;
-}
 
 std::string describe_limits(const Model& model, const ocellus_limits& limits) {
   const ocellus_model_facts& facts = model.facts;
@@ -44,27 +36,6 @@ std::string describe_limits(const Model& model, const ocellus_limits& limits) {
   return text;
 }
 
-std::string rows_text(const ocellus_plan& plan) {
-  Table table("lllllrr");
-  table.add_row({"name", "lifetime", "phase", "dtype", "shape", "bytes", "MiB"});
-  table.add_rule();
-  for (int32_t i = 0; i < plan.row_count; ++i) {
-    const ocellus_plan_row& row = plan.rows[i];
-    table.add_row({row.name, row.lifetime, row.phase, row.dtype, shape_text(row.shape), std::to_string(row.bytes),
-                   format_mib(row.bytes)});
-  }
-  table.add_rule();
-  const auto add_total = [&table](const char* name, const char* remark, int64_t bytes) {
-    table.add_row({name, remark, "", "", "", std::to_string(bytes), format_mib(bytes)});
-  };
-  add_total("weights", "", plan.weights_bytes);
-  add_total("session", "", plan.session_bytes);
-  add_total("scratch", "largest phase", plan.scratch_bytes);
-  add_total("staging", "", plan.staging_bytes);
-  add_total("total", "", plan.total_bytes);
-  return table.plain_text();
-}
-
 std::string advice_text(const ocellus_plan& plan) {
   Table changes("llr");
   bool any_is_enough = false;
@@ -72,6 +43,9 @@ std::string advice_text(const ocellus_plan& plan) {
     const bool is_enough = plan.advice[i].total_bytes > 0;
     any_is_enough |= is_enough;
     changes.add_row({" ", plan.advice[i].text, is_enough ? "needs " + format_bytes(plan.advice[i].total_bytes) : ""});
+  }
+  if (any_is_enough) {
+    changes.add_row({" ", "--budget " + std::to_string(plan.total_bytes), "needs " + format_bytes(plan.total_bytes)});
   }
   return any_is_enough ? "Each of these alone would make it fit:\n" + changes.plain_text() : changes.plain_text();
 }
@@ -85,7 +59,7 @@ std::string verdict_text(const ocellus_plan& plan, const PlanOptions& options) {
   if (plan.fits) {
     text += "fits, " + format_bytes(plan.budget_bytes - plan.total_bytes) + " to spare.\n";
   } else {
-    text += "does not fit, " + format_bytes(plan.total_bytes - plan.budget_bytes) + " too little.\n";
+    text += "does not fit, " + format_bytes(plan.total_bytes - plan.budget_bytes) + " missing.\n";
     text += advice_text(plan);
   }
   if (plan.images_in_budget < 0) return text;
@@ -152,10 +126,11 @@ int run_plan(PlanOptions options) {
     limits.max_images = plan.images_in_budget;
     plan = plan_memory(model, limits, options.common);
   }
+  const SmallRows small_rows = options.all ? SmallRows::kShown : SmallRows::kFolded;
   if (options.common.json) {
     print(json_line(plan_json(model, limits, plan, options)));
   } else {
-    print(describe_limits(model, limits) + "\n" + rows_text(plan) + "\n" + verdict_text(plan, options));
+    print(describe_limits(model, limits) + "\n" + plan_table(plan, small_rows) + "\n" + verdict_text(plan, options));
   }
   if (!options.common.quiet) remark_on_context(model, limits);
   if (!plan.fits) {
@@ -183,6 +158,7 @@ void add_plan_command(CLI::App* program, Action* action) {
           "--solve", [raw = options.get()](const std::string& what) { set_solve(raw, what); },
           "Plan for the most pictures that fit the budget")
       ->option_text("images");
+  command->add_flag("--all", options->all, "List small buffers, too, each on its own line");
   add_common_options(command, &options->common);
   command->callback([=] { *action = [=] { return run_plan(*options); }; });
 }

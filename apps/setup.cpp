@@ -36,12 +36,14 @@ void check_context(const ocellus_model_facts& facts, const Needs& needs) {
   // Every picture takes one view at least.
   const int64_t image_rows = needs.images * facts.tokens_per_view;
   if (facts.context_length <= 0 || image_rows + needs.prompt_tokens < facts.context_length) return;
-  const std::string limit = " is made for " + std::to_string(facts.context_length) + ".";
+  const std::string limit = " is made for " + std::to_string(facts.context_length) + ": ";
   const std::string text = format_count(needs.prompt_tokens, "text token");
-  if (needs.images == 0) throw Failure(kExitOverBudget, "the prompt has " + text + ", the model" + limit);
+  if (needs.images == 0) {
+    throw Failure(kExitOverBudget, "the prompt has " + text + ", the model" + limit + "shorten it.");
+  }
   throw Failure(kExitOverBudget, format_count(needs.images, "picture") + " and " + text + " take at least " +
                                      std::to_string(image_rows + needs.prompt_tokens) + " positions, the model" +
-                                     limit);
+                                     limit + "give fewer pictures or less text.");
 }
 
 ocellus_limits make_limits(const Model& model, const CommonOptions& options, const Needs& needs) {
@@ -68,11 +70,13 @@ std::string describe_shortfall(const ocellus_plan& plan, const CommonOptions& op
   const int64_t budget = options.budget_bytes.value_or(0);
   std::string text = "the plan needs " + format_bytes(plan.total_bytes) + ", " +
                      std::to_string(plan.total_bytes - budget) + " more than the budget of " + format_bytes(budget);
-  if (plan.advice_count > 0) {
-    const bool is_enough = plan.advice[0].total_bytes > 0;
-    text += std::string(is_enough ? "; this would fit: " : "; ") + plan.advice[0].text;
-  }
-  return text;
+  if (plan.advice_count == 0) return text;
+  const std::string first = plan.advice[0].text;
+  if (plan.advice[0].total_bytes == 0) return text + "; " + first;
+  // Who gives pictures is not helped by the advice to do without, which comes last.
+  const bool is_useful = first.rfind("no images", 0) != 0;
+  return text + "; this would fit: " + (is_useful ? first + ", or " : "") + "--budget " +
+         std::to_string(plan.total_bytes);
 }
 
 ocellus_plan plan_memory(const Model& model, const ocellus_limits& limits, const CommonOptions& options) {

@@ -65,7 +65,7 @@ std::string format_number(double value, int decimals) {
 
 std::string format_mib(int64_t bytes) { return format_number(static_cast<double>(bytes) / (1024.0 * 1024.0), 1); }
 
-std::string format_bytes(int64_t bytes) { return std::to_string(bytes) + " bytes (" + format_mib(bytes) + " MiB)"; }
+std::string format_bytes(int64_t bytes) { return format_count(bytes, "byte") + " (" + format_mib(bytes) + " MiB)"; }
 
 std::string format_count(int64_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");

@@ -10,6 +10,10 @@
 
 namespace ocellus {
 
+// Takes the descriptors of standard streams that the parent process closed, so that no model file becomes stdin:
+// reading then finds the end and writing fails.
+void reserve_standard_streams();
+
 bool stdin_is_terminal();
 bool stdout_is_terminal();
 

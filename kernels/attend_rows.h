@@ -25,7 +25,7 @@ struct AttendRowsArgs {
   int32_t query_heads = 0;
   KvLayerRows rows;
   int64_t first_row = 0;
-  int64_t row_count = 0;  // chunk rows that hold keys when not causal; at least first_row + T
+  int64_t row_count = 0;  // chunk rows that hold keys, at least first_row + T; not looked at if causal
   const KvRun* runs = nullptr;
   int32_t run_count = 0;
   int32_t layer = 0;

@@ -3,8 +3,8 @@
 // A session's cache is a list of runs (text pages, image slots). In the past of every query their order does not
 // matter: keys were rotated at the position where they were computed, so a run carries no positions.
 //
-//   data + layer * layer_stride + head * head_stride             -> keys   [capacity, E] f16
-//   data + layer * layer_stride + head * head_stride + value_offset -> values [capacity, E] f16
+//   data + layer * layer_stride + head * head_stride                  keys   [capacity, E] f16
+//   data + layer * layer_stride + head * head_stride + value_offset   values [capacity, E] f16
 #pragma once
 
 #include <cstddef>

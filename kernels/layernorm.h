@@ -7,7 +7,7 @@ namespace ocellus {
 
 /// out[t] = (x[t] - mean(x[t])) / sqrt(variance(x[t]) + epsilon) * weight + bias
 ///
-/// Shapes    x, out [T, D]; weight, bias [D]
+/// Shapes    x, out [T, D] (rows may be strided); weight, bias [D]
 /// Types     f32; mean first, then the variance around it (two passes)
 /// Aliasing  out may be x
 struct LayerNormArgs {

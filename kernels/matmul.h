@@ -15,6 +15,7 @@ namespace ocellus {
 /// Aliasing    outputs must not overlap the input or each other; `accumulate` adds into the outputs (residual stream)
 /// Scratch     matmul_scratch_bytes(T, K, threads), aligned to 64
 /// Determinism same inputs give the same bits, whatever the number of threads
+/// Errors      kInternal in the queue if scratch is too small or not aligned
 struct MatmulArgs {
   DeviceView<const float> input;
   int count = 1;

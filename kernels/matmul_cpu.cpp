@@ -20,6 +20,9 @@
 namespace ocellus {
 namespace {
 
+// A Q8_0 block is a half-float scale and then 32 codes.
+constexpr int64_t kQ8BlockBytes = 34, kQ8ScaleBytes = 2;
+
 // From this many input rows on, interleaving the weights pays off.
 constexpr int64_t kPanelInputs = 8;
 
@@ -83,15 +86,16 @@ HWY_ATTR WeightRows read_rows(const Block& block, int r) {
   auto* memory = reinterpret_cast<float*>(block.scratch);
   WeightRows rows;
   rows.group = layout.group_elements;
-  rows.stride_bytes = format == WeightFormat::kQ8_0 ? 34 : rows.group;
+  rows.stride_bytes = format == WeightFormat::kQ8_0 ? kQ8BlockBytes : rows.group;
   for (int i = 0; i < 4; ++i) {
     const uint8_t* row = block.row(r + i);
     float* scales = memory;
     rows.scales[i] = scales;
     memory += padded_groups;
     if (format == WeightFormat::kQ8_0) {
-      rows.codes[i] = reinterpret_cast<const int8_t*>(row) + 2;
-      for (int64_t g = 0; g < groups; g += 16) gather_sixteen_halves(row + 34 * g, 34, groups - g, scales + g);
+      rows.codes[i] = reinterpret_cast<const int8_t*>(row) + kQ8ScaleBytes;
+      for (int64_t g = 0; g < groups; g += 16)
+        gather_sixteen_halves(row + kQ8BlockBytes * g, kQ8BlockBytes, groups - g, scales + g);
       continue;
     }
     float* minimums = layout.has_minimum ? memory : nullptr;
@@ -123,17 +127,17 @@ HWY_ATTR void fill_q8_0_panel(const Block& block, uint8_t* codes, float* scales)
   const int64_t groups = block.weight().cols / 32;
   for (int r = 0; r < kPanelRows; r += 4) {
     const uint8_t* rows[4];
-    for (int i = 0; i < 4; ++i) rows[i] = block.row(r + i) + 2;
+    for (int i = 0; i < 4; ++i) rows[i] = block.row(r + i) + kQ8ScaleBytes;
     for (int64_t g = 0; g < groups; ++g) {
       interleave_rows(rows, 8, kPanelFlip, reinterpret_cast<uint32_t*>(codes) + kPanelRows * 8 * g + r);
       for (const uint8_t*& row : rows) {
         hwy::Prefetch(row + 4 * block.row_bytes);
-        row += 34;
+        row += kQ8BlockBytes;
       }
     }
   }
   for (int64_t g = 0; g < groups; ++g)
-    gather_sixteen_halves(block.row(0) + 34 * g, block.row_bytes, block.count, scales + kPanelRows * g);
+    gather_sixteen_halves(block.row(0) + kQ8BlockBytes * g, block.row_bytes, block.count, scales + kPanelRows * g);
 }
 
 // The block as a panel of any other format, by way of a piece of each row decoded on the stack.

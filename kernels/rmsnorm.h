@@ -7,7 +7,7 @@ namespace ocellus {
 
 /// out[t] = x[t] / sqrt(mean(x[t]^2) + epsilon) * weight
 ///
-/// Shapes    x, out [T, D]; weight [D]
+/// Shapes    x, out [T, D] (rows may be strided); weight [D]
 /// Types     f32; the sum of squares in f32 lanes (tested against f64)
 /// Aliasing  out may be x
 struct RmsNormArgs {

@@ -8,8 +8,8 @@
 
 namespace ocellus {
 
-/// Full-precision keys and values of one layer for the rows of one chunk, head-major: keys [G, capacity, E] and
-/// values [G, capacity, E], f16. Row t of the chunk is slot t of every head.
+/// Keys and values of one layer for the rows of one chunk, as the cache stores them unpacked, head-major: keys
+/// [G, capacity, E] and values [G, capacity, E], f16. Row t of the chunk is slot t of every head.
 struct KvLayerRows {
   Half* keys = nullptr;
   Half* values = nullptr;

@@ -41,8 +41,8 @@ Status probe_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& 
 /// Scratch with which every 8-bit picture inside `limits` decodes: JPEG with up to three channels (4:4:4 progressive is
 /// the worst case: 9 bytes a pixel of planes and coefficients, 3 of output), baseline CMYK, PNG of up to 8 bits.
 /// 16-bit PNG takes 11 bytes a pixel and up to 16 if it is noise; with progressive CMYK (15) it is the only kind that
-/// may be refused for lack of scratch. In all 12 bytes a pixel, 63 for every
-/// pixel of the largest possible width + height (padding to coded blocks), and about 50 kB.
+/// may be refused for lack of scratch. In all 12 bytes a pixel, 63 for every pixel of the largest possible width +
+/// height (padding to coded blocks), and about 50 kB.
 int64_t decode_scratch_bytes(const ImageLimits& limits);
 
 /// Decodes into `scratch`. On success out->pixels == scratch.data (rows tightly packed, 3 * width bytes), and

@@ -38,8 +38,7 @@ inline constexpr int32_t kMaxTilesPerSide = 16;
 struct ViewPlan {
   int32_t tile_rows = 0;  // 0 x 0: no tiles
   int32_t tile_cols = 0;
-  bool overview = true;    // always the last view
-  int32_t view_count = 0;  // tile_rows * tile_cols + 1
+  int32_t view_count = 0;  // tile_rows * tile_cols + 1: the last view is the overview
   Size source;             // the picture
   Size step;               // Hugging Face only: after the first resize (longest side to longest_edge)
   Size grid;               // the tiled image, multiples of image_size; 0 x 0 without tiles

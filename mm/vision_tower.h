@@ -15,7 +15,7 @@ struct VisionScratch {
   DeviceView<float> normed_or_mixed;  // [P, D]
   DeviceView<float> pixels_or_qkv;    // [3 * side, side] | [P, 3 D]
   DeviceView<float> patches_or_mlp;   // [P, 3 p^2] | [rows, F]
-  DeviceView<Half> keys, values;      // [heads * P, E]
+  DeviceView<Half> keys, values;      // [heads, P, E] of one layer
   DeviceView<std::byte> matmul_scratch;
   DeviceView<std::byte> attend_scratch;
 

@@ -64,7 +64,10 @@ Status to_frame(const ocellus_frame& from, ocellus::Frame* to) {
 #define OCELLUS_REQUIRE(argument) \
   if ((argument) == nullptr) return null_argument(__func__, #argument)
 
+// Values that cross the interface as they are.
+static_assert(sizeof(ocellus_failure::file) == sizeof(ocellus::Failure::file));
 static_assert(sizeof(ocellus_failure::sentence) == sizeof(ocellus::Failure::sentence));
+static_assert(static_cast<int>(Code::kInternal) == OCELLUS_INTERNAL);
 static_assert(static_cast<int>(ocellus::PixelFormat::kYuyv) == OCELLUS_YUYV);
 
 const char* ocellus_status_name(ocellus_status status) { return ocellus::code_name(static_cast<Code>(status)); }
@@ -101,8 +104,8 @@ ocellus_status ocellus_model_get_facts(const ocellus_model* model, ocellus_model
   return OCELLUS_OK;
 }
 
-ocellus_status ocellus_model_count_tokens(ocellus_model* model, const char* text, int64_t text_bytes, uint32_t flags,
-                                          int32_t* out) {
+ocellus_status ocellus_model_count_tokens(const ocellus_model* model, const char* text, int64_t text_bytes,
+                                          uint32_t flags, int32_t* out) {
   OCELLUS_REQUIRE(model);
   OCELLUS_REQUIRE(text);
   OCELLUS_REQUIRE(out);
@@ -116,7 +119,7 @@ ocellus_status ocellus_model_count_tokens(ocellus_model* model, const char* text
   return result(status);
 }
 
-ocellus_status ocellus_model_template_tokens(ocellus_model* model, int32_t* out) {
+ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out) {
   OCELLUS_REQUIRE(model);
   OCELLUS_REQUIRE(out);
   const ocellus::TurnText& texts = ocellus::turn_text(model->model.chat_template());

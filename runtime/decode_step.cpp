@@ -24,8 +24,7 @@ Status DecodeScratch::lay_out(const TextConfig& c, int64_t sessions, int64_t run
   OCELLUS_TRY(layer.lay_out(c, sessions, thread_count, kPhase, sink));
   OCELLUS_TRY(take_rows(sink, "logits", kLife, kPhase, sessions, c.vocabulary, &logits));
   return take_rows(sink, "attention", kLife, kPhase, 1,
-                   attend_one_scratch_bytes(sessions, slots_per_session, c.query_heads, c.head_dim),
-                   &attend_scratch);
+                   attend_one_scratch_bytes(sessions, slots_per_session, c.query_heads, c.head_dim), &attend_scratch);
 }
 
 void enqueue_logits(const TextModel& m, DeviceView<float> hidden, DeviceView<float> logits,

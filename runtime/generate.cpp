@@ -57,8 +57,6 @@ class Generation {
   /// Whatever happened: no session is left active, statistics are complete, deadlines are the sessions' own again.
   void settle(Status status);
 
-  static constexpr int32_t kMostSessions = 512;
-
  private:
   Status read_prompt(int32_t i);
   Status first_tokens();
@@ -69,6 +67,8 @@ class Generation {
   void finish(int32_t i, ocellus_stop stop);
   void summarise(int32_t i);
   Status prepare_row(int32_t i, int64_t row, int64_t* run_count);
+  /// A session that decodes alone stops between layers. A batch stops between steps only: one of its sessions must not
+  /// end the step of the others.
   const StopSignal* step_signal() { return count_ == 1 ? &sessions_[0]->stop_ : nullptr; }
   bool active(int32_t i) const { return active_[i]; }
   int64_t active_count() const { return std::count(active_, active_ + count_, true); }
@@ -79,8 +79,8 @@ class Generation {
   int32_t count_;
   Engine& engine_;
   GenerateScratch scratch_;
-  bool active_[kMostSessions] = {};
-  int64_t session_deadlines_[kMostSessions];
+  bool active_[kMaxSessions] = {};
+  int64_t session_deadlines_[kMaxSessions];
   Status result_;  // the first failure of any session
   int64_t timed_tokens_ = 0;
 };
@@ -281,9 +281,9 @@ void Generation::settle(Status status) {
 
 Status generate(Session* const* sessions, const ocellus_generate_params* params, ocellus_generate_stats* stats,
                 int32_t count) {
-  if (count < 1 || count > Generation::kMostSessions)
-    return OCELLUS_FAIL(Code::kBadArgument, "between 1 and %d sessions can be decoded together, not %d",
-                        Generation::kMostSessions, count);
+  if (count < 1 || count > kMaxSessions)
+    return OCELLUS_FAIL(Code::kBadArgument, "between 1 and %d sessions can be decoded together, not %d", kMaxSessions,
+                        count);
   for (int32_t i = 0; i < count; ++i) {
     OCELLUS_TRY(check_params(params[i]));
     if (&sessions[i]->engine() != &sessions[0]->engine())

@@ -89,6 +89,7 @@ class Advisor {
         static_cast<long long>(shape.prompt_rows));
   }
 
+  /// Said when no single change is enough.
   void describe_remainder() {
     const int64_t weights = plan_->weights_bytes;
     if (weights >= plan_->budget_bytes)

@@ -26,8 +26,8 @@ class PlanRecorder : public RowSink {
   int64_t phase_bytes_[kPhaseCount] = {};
 };
 
-/// Exactly what an engine with these limits allocates, and if that is over the budget, advice. Loads no weights. Ok also
-/// when the plan does not fit: see out->fits.
+/// Exactly what an engine with these limits allocates, and if that is over the budget, advice. Loads no weights. Ok
+/// also when the plan does not fit: see out->fits.
 Status plan_memory(const Model& model, const ocellus_limits& limits, ocellus_plan* out);
 
 }  // namespace ocellus

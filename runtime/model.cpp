@@ -87,6 +87,7 @@ Status Model::open_vision(const char* path) {
   return {};
 }
 
+/// Counts the tokens of every text that may stand around a view, in the largest picture there can be.
 Status Model::measure_delimiters() {
   ViewPlan plan;
   const int32_t side =
@@ -96,11 +97,15 @@ Status Model::measure_delimiters() {
   for (int32_t i = 0, pieces = image_piece_count(plan); i < pieces; ++i) {
     const ImagePiece piece = image_piece(plan, i);
     if (piece.is_view()) continue;
-    // The last three pieces are the overview with the texts before and after it.
-    int64_t* group = i + 3 >= pieces ? &overview_tokens_ : piece.text[0] == '\n' ? &row_break_tokens_ : &tile_tokens_;
     int64_t tokens = 0;
     OCELLUS_TRY(count_tokens(piece.text, true, &tokens));
-    *group = i + 3 >= pieces ? *group + tokens : std::max(*group, tokens);
+    // The last three pieces are the overview with the texts before and after it.
+    if (i >= pieces - 3)
+      overview_tokens_ += tokens;
+    else if (piece.text[0] == '\n')
+      row_break_tokens_ = std::max(row_break_tokens_, tokens);
+    else
+      tile_tokens_ = std::max(tile_tokens_, tokens);
   }
   return {};
 }
@@ -129,7 +134,7 @@ Status Model::build_tokenizer() {
   return tokenizer_.build(text_file_, vocabulary_, memory);
 }
 
-Status Model::count_tokens(std::string_view text, bool parse_special, int64_t* count) {
+Status Model::count_tokens(std::string_view text, bool parse_special, int64_t* count) const {
   const int64_t size = static_cast<int64_t>(text.size());
   const int64_t workspace_bytes = Tokenizer::workspace_bytes(size);
   const int64_t capacity = size + 16;  // a token covers a byte at least; a space prefix may add one

@@ -30,7 +30,7 @@ class Model {
   int64_t delimiter_tokens(int32_t view_count) const;
 
   /// Tokenises with tables of its own: for sizing plans before there is an engine. Allocates.
-  Status count_tokens(std::string_view text, bool parse_special, int64_t* count);
+  Status count_tokens(std::string_view text, bool parse_special, int64_t* count) const;
 
  private:
   Status open_text(const char* path);
@@ -45,10 +45,10 @@ class Model {
   TextConfig text_;
   VisionConfig vision_;
   VocabularyFacts vocabulary_;
-  int64_t tile_tokens_ = 0;       // before a tile, at most
-  int64_t row_break_tokens_ = 0;  // between rows of tiles
-  int64_t overview_tokens_ = 0;   // around the overview
   ChatTemplate chat_template_ = ChatTemplate::kRaw;
+  int64_t tile_tokens_ = 0;       // most text tokens before a tile
+  int64_t row_break_tokens_ = 0;  // between rows of tiles
+  int64_t overview_tokens_ = 0;   // before and after the overview
   Tokenizer tokenizer_;
   std::unique_ptr<std::byte[]> tokenizer_memory_;
 };

@@ -47,7 +47,7 @@ typedef struct ocellus_failure {
 } ocellus_failure;
 const ocellus_failure* ocellus_last_error(void);
 
-const char* ocellus_version(void);
+const char* ocellus_version(void); /* "0.1.0" */
 
 /* ---- model ---------------------------------------------------------------------------------------------------- */
 
@@ -82,10 +82,10 @@ void ocellus_model_close(ocellus_model* model);
 ocellus_status ocellus_model_get_facts(const ocellus_model* model, ocellus_model_facts* out);
 
 /* Tokens of a text, as ocellus_session_add_text would add them (set-up time: allocates). */
-ocellus_status ocellus_model_count_tokens(ocellus_model* model, const char* text, int64_t text_bytes, uint32_t flags,
-                                          int32_t* out);
+ocellus_status ocellus_model_count_tokens(const ocellus_model* model, const char* text, int64_t text_bytes,
+                                          uint32_t flags, int32_t* out);
 /* Tokens the chat template puts around one user turn of the conversation's start. */
-ocellus_status ocellus_model_template_tokens(ocellus_model* model, int32_t* out);
+ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out);
 
 /* Width and height of a JPEG or PNG in memory, from its header. */
 ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, int32_t* width, int32_t* height);
@@ -124,10 +124,10 @@ typedef struct ocellus_plan_row {
   int64_t bytes; /* as allocated, alignment included */
 } ocellus_plan_row;
 
-/* One change that alone would make the plan fit. */
+/* One change that alone would make the plan fit. If there is none, a single advice says what stands in the way. */
 typedef struct ocellus_advice {
   char text[120];
-  int64_t total_bytes; /* the plan's total after the change */
+  int64_t total_bytes; /* the plan's total after the change; 0 if no single change is enough */
 } ocellus_advice;
 
 typedef struct ocellus_plan {
@@ -160,6 +160,7 @@ typedef struct ocellus_extent {
   int64_t bytes;
 } ocellus_extent;
 
+/* level: 0 debug, 1 information, 2 warning, 3 error. `text` is valid during the call. */
 typedef void (*ocellus_log_function)(void* user, int32_t level, const char* text);
 
 typedef struct ocellus_engine_config {
@@ -199,9 +200,9 @@ typedef enum ocellus_pixel_format {
 } ocellus_pixel_format;
 
 typedef struct ocellus_frame {
-  int32_t format; /* ocellus_pixel_format */
-  int32_t width;
-  int32_t height;
+  int32_t format;     /* ocellus_pixel_format */
+  int32_t width;      /* even for NV12 and YUYV */
+  int32_t height;     /* even for NV12 */
   int32_t full_range; /* NV12, YUYV: 1 if luma uses 0..255, 0 for 16..235 (BT.601) */
   const uint8_t* plane[2];
   int64_t stride_bytes[2];
@@ -287,8 +288,8 @@ ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_
 ocellus_status ocellus_batch_generate(ocellus_session* const* sessions, const ocellus_generate_params* params,
                                       ocellus_generate_stats* stats, int32_t count);
 
-/* From any thread: the call in progress on this session (or the next one) returns OCELLUS_CANCELLED within one layer.
- */
+/* From any thread: the call in progress on this session, or else the next one, returns OCELLUS_CANCELLED within the
+ * time of one layer. */
 void ocellus_session_cancel(ocellus_session* session);
 /* Absolute CLOCK_MONOTONIC nanoseconds for all following calls; 0: none. */
 void ocellus_session_set_deadline(ocellus_session* session, int64_t deadline_ns);

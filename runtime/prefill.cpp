@@ -8,7 +8,7 @@
 namespace ocellus {
 namespace {
 
-/// One layer of a chunk: where its keys and values are kept in full precision, and the cache before the chunk.
+/// One layer of a chunk: where the chunk's own keys and values are kept, and the cache before the chunk.
 struct LayerPass {
   const TextConfig& config;
   const PrefillScratch& scratch;
@@ -39,7 +39,7 @@ void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceV
   add_mlp(pass.config, w, rows, hidden, q);
 }
 
-/// Copies the layer's full-precision keys and values into the cache slots reserved for the chunk.
+/// Copies the layer's keys and values into the cache slots reserved for the chunk.
 void store_layer(const LayerPass& pass, const PromptChunk& chunk, Queue& q) {
   int64_t text_index = pass.cache.text_slots();
   // An image that is cut into views has several pieces; they fill its slot one after the other.
@@ -134,12 +134,11 @@ Status prefill_chunk(const TextModel& model, const PromptChunk& chunk, int64_t f
   for (int32_t layer = 0; layer < c.layer_count; ++layer) {
     const TextLayer& w = model.layers[layer];
     const LayerPass pass{c, s, cache, rows, layer};
-    // A block needs the keys and values of the rows before it only, so it can go through the whole layer at once.
+    // A block needs the keys and values of its own rows and those before it, so it can take the whole layer at once.
     for (int64_t first = 0; first < chunk.row_count; first += kPrefillBlockRows) {
       if (q.stopped(stop)) return q.status();
       const int64_t count = std::min(kPrefillBlockRows, chunk.row_count - first);
-      const DeviceView<float> hidden = chunk.hidden.slice_rows(first, count);
-      run_block(pass, w, first, hidden, q);
+      run_block(pass, w, first, chunk.hidden.slice_rows(first, count), q);
     }
     store_layer(pass, chunk, q);
   }

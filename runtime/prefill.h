@@ -1,8 +1,8 @@
 // Prefill: many rows through the language model at once, layer by layer.
 //
-// All rows of a chunk go through layer l before layer l + 1 begins. Layer l's keys and values are kept in full
-// precision for the chunk's own rows, stored into the cache segments, and the same buffer then serves layer l + 1.
-// Peak memory is the hidden rows plus one layer of keys and values, whatever the number of layers.
+// All rows of a chunk go through layer l before layer l + 1 begins. Layer l's keys and values of the chunk's own rows
+// are kept as f16 in one buffer, where the chunk attends to them, then stored into the cache segments; the same buffer
+// serves layer l + 1. Peak memory is the hidden rows plus one layer of keys and values, whatever the number of layers.
 #pragma once
 
 #include "kernels/store_kv.h"
@@ -61,9 +61,10 @@ struct PrefillScratch {
   Status lay_out(const TextConfig& config, int64_t max_rows, int thread_count, RowSink& sink);
 };
 
-/// Runs the chunk's rows, which stand at positions first_position.., through all layers. Their keys and values land in
-/// the reserved slots of `cache` (not yet committed); `chunk.hidden` then holds the last layer's output.
-/// Stops between layers with kCancelled or kDeadline; the cache's live slots are untouched until the caller commits.
+/// Runs the chunk's rows, which stand at positions first_position, first_position + 1, ..., through all layers, in
+/// place. Their keys and values land in the reserved slots of `cache` (not yet committed); `chunk.hidden` then holds
+/// the last layer's output. Stops between blocks of rows with kCancelled or kDeadline; the cache's live slots are
+/// untouched until the caller commits.
 Status prefill_chunk(const TextModel& model, const PromptChunk& chunk, int64_t first_position,
                      const SessionCache& cache, const PrefillScratch& scratch, const StopSignal* stop, Queue& queue);
 

@@ -1,7 +1,6 @@
 #include "runtime/session.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "runtime/engine.h"
 
@@ -28,10 +27,7 @@ void Session::close() {
 }
 
 void Session::reset() {
-  if (engine_->chunk_owner == this) {
-    engine_->memory().chunk.clear();
-    engine_->chunk_owner = nullptr;
-  }
+  drop_chunk();
   cache().reset();
   deferred_ = Status();
   next_position_ = 0;
@@ -57,16 +53,12 @@ void Session::set_checkpoint() {
 
 /// Back to the checkpoint: rows that wait and rows that were read early, to make room, are forgotten alike.
 void Session::forget_prompt() {
-  EngineMemory& memory = engine_->memory();
-  if (engine_->chunk_owner == this) {
-    memory.chunk.clear();
-    engine_->chunk_owner = nullptr;
-  }
+  drop_chunk();
   cache().rewind(checkpoint_.text_slots, checkpoint_.image_count);
   // The oldest remembered tokens made place for the forgotten ones; nothing stands there now.
   const int64_t overwritten = std::min(recent_count_ - checkpoint_.recent_count, kRecentTokens);
-  for (int64_t i = 0; i < overwritten; ++i)
-    memory.recent_tokens.row(index_)[(checkpoint_.recent_count + i) % kRecentTokens] = kNoToken;
+  int32_t* recent = engine_->memory().recent_tokens.row(index_);
+  for (int64_t i = 0; i < overwritten; ++i) recent[(checkpoint_.recent_count + i) % kRecentTokens] = kNoToken;
   recent_count_ = checkpoint_.recent_count;
   // The last hidden row is still the checkpoint's if nothing was read since.
   has_answerable_ = checkpoint_.has_answerable && next_position_ == checkpoint_.next_position;
@@ -132,8 +124,7 @@ Status Session::read_chunk() {
     status = prefill_chunk(engine_->text(), memory.chunk, next_position_, cache(), scratch, &stop_, engine_->queue());
   if (status.ok()) {
     commit_chunk();
-    memory.chunk.clear();
-    engine_->chunk_owner = nullptr;
+    drop_chunk();
   } else {
     engine_->queue().clear();
     forget_prompt();
@@ -144,13 +135,20 @@ Status Session::read_chunk() {
 
 /// Makes the prompt chunk ours. Rows of another session that wait in it are read first; if that fails, the failure is
 /// that session's, and it hears of it at its next call.
-Status Session::take_chunk() {
+void Session::take_chunk() {
   Session* owner = engine_->chunk_owner;
   if (owner != nullptr && owner != this) owner->deferred_ = owner->read_chunk();
   engine_->chunk_owner = this;
-  return {};
 }
 
+void Session::drop_chunk() {
+  if (engine_->chunk_owner != this) return;
+  engine_->memory().chunk.clear();
+  engine_->chunk_owner = nullptr;
+}
+
+/// What every addition begins with: reports an earlier failure or a wish to stop, makes the chunk ours, and puts the
+/// token that was generated last, which nothing has read yet, in front of what is added.
 Status Session::start_adding() {
   if (!deferred_.ok()) {
     const Status status = deferred_;
@@ -159,7 +157,7 @@ Status Session::start_adding() {
                         code_name(status.code()));
   }
   OCELLUS_TRY(stop_.check());
-  OCELLUS_TRY(take_chunk());
+  take_chunk();
   if (unread_token_ == kNoToken) return {};
   const TokenId token = unread_token_;
   OCELLUS_TRY(check_room(1, 0));
@@ -168,6 +166,7 @@ Status Session::start_adding() {
   return {};
 }
 
+/// kFull if this many more rows exceed the planned text slots or the positions of the model.
 Status Session::check_room(int64_t text_rows, int64_t image_rows) const {
   const PromptChunk& chunk = engine_->memory().chunk;
   const int64_t waiting_text = engine_->chunk_owner == this ? chunk.text_count : 0;

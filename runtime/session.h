@@ -90,7 +90,9 @@ class Session {
   void forget_prompt();
 
   Status start_adding();
-  Status take_chunk();
+  void take_chunk();
+  /// Empties the prompt chunk if it is ours, and leaves it to whoever adds next.
+  void drop_chunk();
   Status add_start_token();
   Status add_template_text(const char* text, bool continues);
   Status add_text_piece(std::string_view text, bool parse_special, bool continues);

@@ -127,7 +127,7 @@ Status Session::append_text_rows(const TokenId* tokens, int64_t count) {
   for (int64_t done = 0; done < count;) {
     if (chunk.room() == 0) {
       OCELLUS_TRY(read_chunk());
-      OCELLUS_TRY(take_chunk());
+      take_chunk();
     }
     const int64_t piece = std::min(count - done, chunk.room());
     gather_rows({.ids = tokens + done,
@@ -173,7 +173,7 @@ Status Session::add_picture(const Picture& picture) {
   OCELLUS_TRY(check_room(text_rows, image_rows));
   if (chunk.room() < text_rows + image_rows) {
     OCELLUS_TRY(read_chunk());
-    OCELLUS_TRY(take_chunk());
+    take_chunk();
   }
 
   const ArenaScope scope(engine_->arena());

@@ -1,14 +1,13 @@
 #include <algorithm>
-#include <cstring>
 
 #include "runtime/tokenizer.h"
 #include "runtime/tokenizer_merge.h"
 #include "runtime/tokenizer_utf8.h"
+#include "runtime/tokenizer_vocabulary.h"
 
 namespace ocellus {
 namespace {
 
-constexpr std::string_view kVisibleSpace = "\xe2\x96\x81";  // U+2581, which SentencePiece takes for a space
 constexpr int64_t kBytesPerTextByte = sizeof(Symbol) + sizeof(int32_t) + sizeof(char);
 
 }  // namespace
@@ -112,14 +111,10 @@ class Encoder {
 
   // Tokens are stored with plain spaces, so the text is brought to plain spaces too.
   std::string_view copy_spaced(std::string_view text, bool with_prefix) {
-    char* end = spaced_text_;
-    if (with_prefix) *end++ = ' ';
-    for (size_t at = 0; at < text.size();) {
-      const bool visible = text.substr(at, kVisibleSpace.size()) == kVisibleSpace;
-      *end++ = visible ? ' ' : text[at];
-      at += visible ? kVisibleSpace.size() : 1;
-    }
-    return {spaced_text_, static_cast<size_t>(end - spaced_text_)};
+    const int64_t prefix_bytes = with_prefix ? 1 : 0;
+    spaced_text_[0] = ' ';
+    const int64_t bytes = prefix_bytes + decode_spaces(text, spaced_text_ + prefix_bytes);
+    return {spaced_text_, static_cast<size_t>(bytes)};
   }
 
   void link_characters(std::string_view text) {

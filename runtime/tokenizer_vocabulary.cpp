@@ -49,16 +49,6 @@ int64_t decode_byte_level_text(std::string_view spelling, char* out) {
   return count;
 }
 
-int64_t decode_spaces(std::string_view spelling, char* out) {
-  int64_t count = 0;
-  for (size_t at = 0; at < spelling.size(); ++count) {
-    const bool space = spelling.substr(at, kSpaceSpelling.size()) == kSpaceSpelling;
-    if (out != nullptr) out[count] = space ? ' ' : spelling[at];
-    at += space ? kSpaceSpelling.size() : 1;
-  }
-  return count;
-}
-
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -100,6 +90,16 @@ int32_t SpelledTokens::guess_kind(TokenId id, std::string_view spelling) const {
     kind = TokenKind::kControl;
   }
   return static_cast<int32_t>(kind);
+}
+
+int64_t decode_spaces(std::string_view spelling, char* out) {
+  int64_t count = 0;
+  for (size_t at = 0; at < spelling.size(); ++count) {
+    const bool space = spelling.substr(at, kSpaceSpelling.size()) == kSpaceSpelling;
+    if (out != nullptr) out[count] = space ? ' ' : spelling[at];
+    at += space ? kSpaceSpelling.size() : 1;
+  }
+  return count;
 }
 
 int64_t decode_spelling(VocabularyKind vocabulary, TokenKind kind, std::string_view spelling, char* out) {

@@ -51,6 +51,10 @@ constexpr bool is_special_kind(TokenKind kind) {
 /// Ordinary byte-level tokens are mapped back to bytes; one with a character outside that alphabet stays as it is.
 int64_t decode_spelling(VocabularyKind vocabulary, TokenKind kind, std::string_view spelling, char* out);
 
+/// Copies a text with every U+2581, which SentencePiece writes for a space, made a space; returns its bytes. `out` has
+/// room for the whole text, or is null.
+int64_t decode_spaces(std::string_view spelling, char* out);
+
 /// The byte that a byte-level spelling of one character stands for, or that `<0xNN>` names; -1 for anything else.
 int decode_byte_level(std::string_view spelling);
 int decode_byte_token(std::string_view spelling);

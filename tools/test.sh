@@ -17,6 +17,7 @@ ctest --preset release --parallel "$(nproc)"
 python3 tests/apps/samples_test.py build/release/apps/ocellus
 sh tests/install/run.sh build/release
 sh tools/check_cuda.sh
+sh tools/check_aarch64.sh
 
 # Once more under AddressSanitizer and UndefinedBehaviorSanitizer, without what would take hours there.
 sh tools/build.sh asan all "$@"

@@ -48,8 +48,7 @@ class Case {
 
   Guarded<float> attend(Queue& queue) {
     Guarded<float> out(sessions(), width(), width() + 16);
-    const int64_t bytes =
-        attend_one_scratch_bytes(sessions(), most_slots_, shape_.heads, shape_.dim);
+    const int64_t bytes = attend_one_scratch_bytes(sessions(), most_slots_, shape_.heads, shape_.dim);
     Guarded<std::byte> scratch(1, bytes);
     std::memset(scratch.data(), 0xFF, static_cast<size_t>(bytes));  // NaN: what was there before must not matter
     attend_one({.query = {query_.data(), sessions(), width(), stride()},

@@ -209,7 +209,7 @@ TEST_CASE("deflate streams of nothing but empty blocks are refused at once") {
   CHECK(decode(make_png({png_header(4, 4, 8, 2), png_chunk("IDAT", stream), png_chunk("IEND", {})})) ==
         Code::kBadImage);
   CHECK(says("more compressed data than pixels"));
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));  // at once, on a loaded machine, too
 }
 
 TEST_CASE("JPEG without what it needs is refused by name") {

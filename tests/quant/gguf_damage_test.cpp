@@ -7,35 +7,13 @@
 
 #include "quant/gguf.h"
 #include "tests/support/gguf_builder.h"
+#include "tests/support/small_gguf.h"
 
 using namespace ocellus;
 using namespace ocellus::test;
 
-namespace {
-
-GgufBuilder make_small() {
-  GgufBuilder file;
-  file.add_string("general.architecture", "llama");
-  file.add_u32("llama.block_count", 2);
-  file.add_string_array("tokenizer.ggml.tokens", {"a", "b"});
-  file.add_bool("tokenizer.ggml.add_bos_token", true);
-  file.add_tensor("token_embd.weight", WeightFormat::kQ8_0, {32, 2});
-  file.add_tensor("output_norm.weight", {4}, {1, 2, 3, 4});
-  return file;
-}
-
-Status parse_exactly(const Bytes& bytes, GgufFile* file) {
-  ExactBytes exact(bytes);
-  const Status status = file->parse(exact.data(), exact.size());
-  if (status.ok()) walk(*file);
-  file->close();  // the bytes go away
-  return status;
-}
-
-}  // namespace
-
 TEST_CASE("a small file cut at every length is refused until its last tensor is whole") {
-  const Bytes bytes = make_small().build();
+  const Bytes bytes = small_gguf().build();
   for (size_t size = 0; size <= bytes.size(); ++size) {
     GgufFile file;
     const Bytes cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
@@ -44,9 +22,9 @@ TEST_CASE("a small file cut at every length is refused until its last tensor is 
 }
 
 TEST_CASE("a small file with any one byte changed to any value never does harm") {
-  const Bytes bytes = make_small().build();
+  const Bytes bytes = small_gguf().build();
   int accepted = 0, refused = 0;
-  for (size_t at = 0; at < make_small().header_bytes(); ++at) {
+  for (size_t at = 0; at < small_gguf().header_bytes(); ++at) {
     for (int value = 0; value < 256; ++value) {
       Bytes changed = bytes;
       changed[at] = static_cast<uint8_t>(value);

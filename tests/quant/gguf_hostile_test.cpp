@@ -10,30 +10,12 @@
 
 #include "quant/gguf.h"
 #include "tests/support/gguf_builder.h"
+#include "tests/support/small_gguf.h"
 
 using namespace ocellus;
 using namespace ocellus::test;
 
 namespace {
-
-GgufBuilder make_small() {
-  GgufBuilder file;
-  file.add_string("general.architecture", "llama");
-  file.add_u32("llama.block_count", 2);
-  file.add_string_array("tokenizer.ggml.tokens", {"a", "b"});
-  file.add_bool("tokenizer.ggml.add_bos_token", true);
-  file.add_tensor("token_embd.weight", WeightFormat::kQ8_0, {32, 2});
-  file.add_tensor("output_norm.weight", {4}, {1, 2, 3, 4});
-  return file;
-}
-
-Status parse_exactly(const Bytes& bytes, GgufFile* file) {
-  ExactBytes exact(bytes);
-  const Status status = file->parse(exact.data(), exact.size());
-  if (status.ok()) walk(*file);
-  file->close();  // the bytes go away
-  return status;
-}
 
 void check_refused(const Bytes& bytes, Code code, const std::string& culprit) {
   GgufFile file;
@@ -69,7 +51,7 @@ TEST_SUITE("what is not a GGUF file") {
 
   TEST_CASE("a header that ends early") {
     for (size_t size = 4; size < 24; ++size) {
-      Bytes bytes = make_small().build();
+      Bytes bytes = small_gguf().build();
       bytes.resize(size);
       check_refused(bytes, Code::kBadFile, "inside the GGUF header");
     }
@@ -77,7 +59,7 @@ TEST_SUITE("what is not a GGUF file") {
 
   TEST_CASE("versions that cannot be read") {
     for (const uint32_t version : {0u, 1u, 4u, 0x7fffffffu, 0xffffffffu}) {
-      GgufBuilder file = make_small();
+      GgufBuilder file = small_gguf();
       file.version = version;
       check_refused(file.build(), Code::kUnsupported, "version " + std::to_string(version));
     }
@@ -85,14 +67,14 @@ TEST_SUITE("what is not a GGUF file") {
 
   TEST_CASE("a big-endian file") {
     for (const uint32_t version : {0x02000000u, 0x03000000u}) {
-      GgufBuilder file = make_small();
+      GgufBuilder file = small_gguf();
       file.version = version;
       check_refused(file.build(), Code::kUnsupported, "big-endian");
     }
   }
 
   TEST_CASE("one part of a split model") {
-    GgufBuilder file = make_small();
+    GgufBuilder file = small_gguf();
     file.add_u16("split.count", 3);
     check_refused(file.build(), Code::kUnsupported, "one of 3 parts");
     file.remove("split.count");
@@ -105,7 +87,7 @@ TEST_SUITE("metadata") {
   TEST_CASE("entry counts beyond the file, CVE-2024-23605 and CVE-2024-21802") {
     for (const uint64_t count : {uint64_t{5}, uint64_t{65537}, uint64_t{1} << 32, uint64_t{1} << 59,
                                  UINT64_MAX / 64 + 1, uint64_t{1} << 63, UINT64_MAX}) {
-      GgufBuilder file = make_small();
+      GgufBuilder file = small_gguf();
       file.tensors.clear();
       file.forged_entry_count = count;
       check_bad(file, count == 5 ? "metadata entry 4" : std::to_string(count) + " metadata entries");
@@ -113,7 +95,7 @@ TEST_SUITE("metadata") {
   }
 
   TEST_CASE("an entry count the file has no room for is refused before anything is reserved") {
-    GgufBuilder file = make_small();
+    GgufBuilder file = small_gguf();
     file.forged_entry_count = 60000;
     check_bad(file, "60000 metadata entries");
   }
@@ -128,14 +110,14 @@ TEST_SUITE("metadata") {
 
   TEST_CASE("key lengths beyond the file") {
     for (const uint64_t length : {uint64_t{1} << 20, uint64_t{1} << 63, UINT64_MAX - 7, UINT64_MAX}) {
-      GgufBuilder file = make_small();
+      GgufBuilder file = small_gguf();
       file.entry("llama.block_count").forged_key_length = length;
       check_bad(file, "key of metadata entry 1 reaches past the end");
     }
   }
 
   TEST_CASE("keys that are empty, endless or not text") {
-    GgufBuilder file = make_small();
+    GgufBuilder file = small_gguf();
     file.entries[1].key = "";
     check_bad(file, "metadata entry 1 has an empty key");
     file.entries[1].key = std::string(65536, 'k');
@@ -165,24 +147,24 @@ TEST_SUITE("metadata") {
   }
 
   TEST_CASE("a key that appears twice") {
-    GgufBuilder file = make_small();
+    GgufBuilder file = small_gguf();
     file.add_u32("llama.block_count", 3);
     check_bad(file, "'llama.block_count' appears twice, as entry 1 and 4");
   }
 
   TEST_CASE("value types that do not exist") {
     for (const uint32_t type : {13u, 255u, 0x80000000u, 0xffffffffu}) {
-      GgufBuilder file = make_small();
+      GgufBuilder file = small_gguf();
       file.entry("llama.block_count").type = type;
       check_bad(file, "'llama.block_count' has the value type " + std::to_string(type));
     }
   }
 
   TEST_CASE("truth values other than 0 and 1") {
-    GgufBuilder file = make_small();
+    GgufBuilder file = small_gguf();
     file.entry("tokenizer.ggml.add_bos_token").value = {2};
     check_bad(file, "'tokenizer.ggml.add_bos_token' holds the truth value 2");
-    GgufBuilder array = make_small();
+    GgufBuilder array = small_gguf();
     const uint8_t values[] = {0, 1, 255};
     array.add_array("flags", GgufType::kBool, 3, values, 3);
     check_bad(array, "'flags' holds the truth value 255");
@@ -190,7 +172,7 @@ TEST_SUITE("metadata") {
 
   TEST_CASE("string lengths beyond the file, CVE-2024-21825") {
     for (const uint64_t length : {uint64_t{1} << 30, uint64_t{1} << 63, UINT64_MAX - 8, UINT64_MAX}) {
-      GgufBuilder file = make_small();
+      GgufBuilder file = small_gguf();
       std::memcpy(file.entry("general.architecture").value.data(), &length, sizeof length);
       check_bad(file, "'general.architecture' reaches past the end");
     }
@@ -214,7 +196,7 @@ TEST_SUITE("metadata") {
                                                    {GgufType::kI64, UINT64_MAX},
                                                    {GgufType::kF32, 1000000}};
     for (const auto& [type, count] : cases) {
-      GgufBuilder file = make_small();
+      GgufBuilder file = small_gguf();
       file.add_array("long", type, count, "01234567", 8);
       check_bad(file, "'long' claims an array of " + std::to_string(count) + " elements");
     }
@@ -239,7 +221,7 @@ TEST_SUITE("metadata") {
   }
 
   TEST_CASE("arrays of arrays, however deep") {
-    GgufBuilder file = make_small();
+    GgufBuilder file = small_gguf();
     Bytes nested;
     for (int depth = 0; depth < 100000; ++depth) {
       append(nested, uint32_t{9});
@@ -250,13 +232,13 @@ TEST_SUITE("metadata") {
   }
 
   TEST_CASE("element types that do not exist") {
-    GgufBuilder file = make_small();
+    GgufBuilder file = small_gguf();
     file.add_array("odd", static_cast<GgufType>(13), 1, "01234567", 8);
     check_bad(file, "'odd' has the value type 13");
   }
 
   TEST_CASE("an array of i8 read as i32") {
-    GgufBuilder builder = make_small();
+    GgufBuilder builder = small_gguf();
     builder.add_i8_array("tokenizer.ggml.token_type", {1, 1});
     ExactBytes bytes(builder.build());
     GgufFile file;
@@ -272,14 +254,14 @@ TEST_SUITE("metadata") {
 
   TEST_CASE("alignments that are not a power of two in bounds") {
     for (const uint32_t alignment : {0u, 1u, 4u, 12u, 33u, 131072u, 0x80000000u, 0xffffffffu}) {
-      GgufBuilder file = make_small();
+      GgufBuilder file = small_gguf();
       file.add_u32("general.alignment", alignment);
       check_bad(file, "'general.alignment' is " + std::to_string(alignment));
     }
   }
 
   TEST_CASE("alignments of another type") {
-    GgufBuilder file = make_small();
+    GgufBuilder file = small_gguf();
     file.add_string("general.alignment", "32");
     check_bad(file, "'general.alignment' has type string");
     file.remove("general.alignment");
@@ -306,14 +288,14 @@ TEST_SUITE("tensors") {
   TEST_CASE("tensor counts beyond the file") {
     for (const uint64_t count :
          {uint64_t{3}, uint64_t{65537}, uint64_t{1} << 32, uint64_t{1} << 58, uint64_t{1} << 63, UINT64_MAX}) {
-      GgufBuilder file = make_small();
+      GgufBuilder file = small_gguf();
       file.forged_tensor_count = count;
       check_bad(file, count == 3 ? "tensor 2" : std::to_string(count) + " tensors");
     }
   }
 
   TEST_CASE("a tensor count the file has no room for is refused before anything is reserved") {
-    GgufBuilder file = make_small();
+    GgufBuilder file = small_gguf();
     file.forged_tensor_count = 60000;
     check_bad(file, "60000 tensors");
   }
@@ -327,7 +309,7 @@ TEST_SUITE("tensors") {
   }
 
   TEST_CASE("names that are empty, too long or not text") {
-    GgufBuilder file = make_small();
+    GgufBuilder file = small_gguf();
     file.tensors[1].name = "";
     check_bad(file, "tensor 1 has an empty name");
     file.tensors[1].name = std::string(64, 'n');
@@ -343,21 +325,21 @@ TEST_SUITE("tensors") {
 
   TEST_CASE("name lengths beyond the file") {
     for (const uint64_t length : {uint64_t{1} << 20, uint64_t{1} << 63, UINT64_MAX}) {
-      GgufBuilder file = make_small();
+      GgufBuilder file = small_gguf();
       file.tensors[1].forged_name_length = length;
       check_bad(file, "name of tensor 1 reaches past the end");
     }
   }
 
   TEST_CASE("a name that appears twice") {
-    GgufBuilder file = make_small();
+    GgufBuilder file = small_gguf();
     file.add_tensor("token_embd.weight", {1}, {1});
     check_bad(file, "'token_embd.weight' appears twice, as tensor 0 and 2");
   }
 
   TEST_CASE("dimension counts other than 1 to 4, CVE-2024-23496") {
     for (const uint32_t count : {0u, 5u, 64u, 0xffffffffu}) {
-      GgufBuilder file = make_small();
+      GgufBuilder file = small_gguf();
       file.tensors[0].forged_dimension_count = count;
       check_bad(file, "'token_embd.weight' has " + std::to_string(count) + " dimensions");
     }
@@ -365,7 +347,7 @@ TEST_SUITE("tensors") {
 
   TEST_CASE("dimensions of 0") {
     for (size_t dimension = 0; dimension < 4; ++dimension) {
-      GgufBuilder file = make_small();
+      GgufBuilder file = small_gguf();
       std::vector<uint64_t> ne = {32, 2, 3, 4};
       ne[dimension] = 0;
       file.tensors[0].ne = ne;
@@ -381,14 +363,14 @@ TEST_SUITE("tensors") {
                                            {uint64_t{1} << 16, uint64_t{1} << 16, uint64_t{1} << 16, uint64_t{1} << 16},
                                            {32, UINT64_MAX, UINT64_MAX, UINT64_MAX}};
     for (const auto& ne : cases) {
-      GgufBuilder file = make_small();
+      GgufBuilder file = small_gguf();
       file.tensors[0].ne = ne;
       check_bad(file, "'token_embd.weight' multiply to more than 63 bits");
     }
   }
 
   TEST_CASE("sizes in bytes that overflow, CVE-2026-33298") {
-    GgufBuilder file = make_small();
+    GgufBuilder file = small_gguf();
     file.tensors[0].ne = {uint64_t{1} << 62};
     check_bad(file, "tensor 'token_embd.weight'");  // 17/16 of 2^62 bytes fits 63 bits, but not the file
     file.tensors[1].ne = {uint64_t{1} << 62};
@@ -411,14 +393,14 @@ TEST_SUITE("tensors") {
 
   TEST_CASE("rows that are no whole number of blocks") {
     for (const uint64_t cols : {1, 31, 33, 100}) {
-      GgufBuilder file = make_small();
+      GgufBuilder file = small_gguf();
       file.tensors[0].ne = {cols, 32};
       check_bad(file, "'token_embd.weight' has rows of " + std::to_string(cols) + " weights, but Q8_0");
     }
   }
 
   TEST_CASE("types that cannot be run are named") {
-    GgufBuilder file = make_small();
+    GgufBuilder file = small_gguf();
     file.tensors[0].type = 10;
     check_refused(file.build(), Code::kUnsupported, "'token_embd.weight' has type Q2_K, which this build cannot run");
     for (const uint32_t type : {4u, 5u, 31u, 32u, 33u, 36u, 37u, 38u, 1000u, 0x80000000u, 0xffffffffu}) {
@@ -429,7 +411,7 @@ TEST_SUITE("tensors") {
   }
 
   TEST_CASE("offsets other than the running sum") {
-    GgufBuilder file = make_small();  // 68 bytes, so the second tensor belongs at 96
+    GgufBuilder file = small_gguf();  // 68 bytes, so the second tensor belongs at 96
     const uint64_t cases[] = {0,         32, 64, 68, 95, 97, 128, uint64_t{1} << 40, uint64_t{1} << 63, UINT64_MAX - 15,
                               UINT64_MAX};
     for (const uint64_t offset : cases) {
@@ -446,18 +428,18 @@ TEST_SUITE("tensors") {
   }
 
   TEST_CASE("a tensor past the end of the file, CVE-2026-7482") {
-    GgufBuilder file = make_small();
+    GgufBuilder file = small_gguf();
     file.tensors[1].ne = {1000};
     check_bad(file, "'output_norm.weight' needs 4000 bytes, but the file has 32 left");
-    Bytes cut = make_small().build();
+    Bytes cut = small_gguf().build();
     cut.resize(cut.size() - 17);  // 16 bytes of padding and one of the tensor
     check_refused(cut, Code::kBadFile, "'output_norm.weight' needs 16 bytes, but the file has 15 left");
-    cut.resize(make_small().header_bytes() - 1);
+    cut.resize(small_gguf().header_bytes() - 1);
     check_refused(cut, Code::kBadFile, "'token_embd.weight' needs 68 bytes, but the file has 0 left");
   }
 
   TEST_CASE("a description that the end of the file cuts off") {
-    GgufBuilder file = make_small();
+    GgufBuilder file = small_gguf();
     const Bytes bytes = file.build();
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const size_t name_end = text.find("output_norm.weight") + 18;

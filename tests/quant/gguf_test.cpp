@@ -4,12 +4,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <string>
 #include <utility>
 
 #include "tests/support/gguf_builder.h"
+#include "tests/support/temporary_file.h"
 
 using namespace ocellus;
 using namespace ocellus::test;
@@ -272,19 +272,19 @@ TEST_CASE("a file copied through the builder stays the same") {
 }
 
 TEST_CASE("open maps a file, names it in every sentence and can be repeated") {
-  const std::string good = make_good().write("ocellus_gguf_good.gguf");
+  const TemporaryFile good(make_good());
   GgufBuilder forged;
   forged.version = 1;
-  const std::string bad = forged.write("ocellus_gguf_bad.gguf");
+  const TemporaryFile bad(forged);
   GgufFile file;
   REQUIRE(file.open(good.c_str()).ok());
-  CHECK(file.path() == good);
+  CHECK(file.path() == good.path());
   walk(file);
   GgufFile moved = std::move(file);
   walk(moved);
   CHECK(moved.find("n.u8") != nullptr);
 
-  CHECK_FAILS(moved.open(bad.c_str()), Code::kUnsupported, bad + ": this file has GGUF version 1");
+  CHECK_FAILS(moved.open(bad.c_str()), Code::kUnsupported, bad.path() + ": this file has GGUF version 1");
   CHECK(moved.entries().empty());
   CHECK(moved.find("n.u8") == nullptr);
   CHECK(moved.find_tensor("output_norm.weight") == nullptr);
@@ -296,6 +296,4 @@ TEST_CASE("open maps a file, names it in every sentence and can be repeated") {
   moved.close();
   CHECK(moved.data_bytes() == 0);
   CHECK(moved.tensors().empty());
-  std::remove(good.c_str());
-  std::remove(bad.c_str());
 }

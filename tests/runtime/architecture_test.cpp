@@ -4,7 +4,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <bit>
 #include <string>
 #include <vector>
 
@@ -36,7 +35,7 @@ TokenId most_likely(const std::vector<float>& logits) {
   return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-/// FNV-1a over the bits, as generating reports it.
+/// Over the bits, as generating reports it.
 uint64_t hash_of(const std::vector<float>& logits) { return XXH3_64bits(logits.data(), logits.size() * sizeof(float)); }
 
 struct Case {

@@ -1,16 +1,13 @@
 // Sessions that are stopped: cancelled, out of time, out of room. What stays is what ocellus.h says stays.
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "tests/support/loaded_engine.h"
+#include "tests/support/temporary_file.h"
 
 namespace ocellus {
 namespace {
@@ -83,28 +80,14 @@ void add_long_prompt(Session& session, int64_t tokens) {
 }
 
 /// The bundled text model with another context length written into its file.
-class ShortModel {
- public:
-  explicit ShortModel(uint32_t context_length)
-      : path_((std::filesystem::temp_directory_path() / ("ocellus_short_" + std::to_string(::getpid()) + ".gguf"))
-                  .string()) {
-    std::vector<uint8_t> bytes = test::read_bytes(test::bundled_pair().model);
-    constexpr std::string_view kKey = "llama.context_length";
-    const auto key = std::search(bytes.begin(), bytes.end(), kKey.begin(), kKey.end());
-    REQUIRE(key != bytes.end());
-    std::memcpy(&*key + kKey.size() + sizeof(uint32_t), &context_length, sizeof context_length);  // behind the type
-    std::ofstream(path_, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<long>(bytes.size()));
-    REQUIRE_MESSAGE(model_.open(path_.c_str(), nullptr).ok(), last_failure().sentence);
-    REQUIRE(model_.text().context_length == static_cast<int32_t>(context_length));
-  }
-  ~ShortModel() { std::filesystem::remove(path_); }
-  const Model& operator*() const { return model_; }
-
- private:
-  std::string path_;
-  Model model_;
-};
+test::GgufBuilder shortened_model(uint32_t context_length) {
+  GgufFile file;
+  REQUIRE_MESSAGE(file.open(test::bundled_pair().model.c_str()).ok(), last_failure().sentence);
+  test::GgufBuilder builder(file);
+  builder.remove("llama.context_length");
+  builder.add_u32("llama.context_length", context_length);
+  return builder;
+}
 
 }  // namespace
 
@@ -362,8 +345,11 @@ TEST_CASE("a damaged picture leaves the prompt around it as it was") {
 
 TEST_CASE("the model's context is a limit of its own") {
   constexpr int32_t kContext = 200;
-  const ShortModel model(kContext);
-  const std::unique_ptr<Engine> engine = make_engine(*model, board_limits(0, kContext + 100));
+  const test::TemporaryFile file(shortened_model(kContext));
+  Model model;
+  REQUIRE_MESSAGE(model.open(file.c_str(), nullptr).ok(), last_failure().sentence);
+  REQUIRE(model.text().context_length == kContext);
+  const std::unique_ptr<Engine> engine = make_engine(model, board_limits(0, kContext + 100));
   Session& session = open_session(*engine);
   const std::vector<TokenId> filler(static_cast<size_t>(kContext) + 1, 297);
   CHECK(session.add_tokens(filler.data(), kContext + 1).code() == Code::kFull);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
@@ -160,13 +159,11 @@ Bytes GgufBuilder::build() const {
   return out;
 }
 
-std::string GgufBuilder::write(std::string_view file_name) const {
-  const std::string path = (std::filesystem::temp_directory_path() / file_name).string();
+void GgufBuilder::write(const std::string& path) const {
   const Bytes bytes = build();
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   if (!file.flush()) throw std::runtime_error("cannot write " + path);
-  return path;
 }
 
 namespace {

@@ -120,8 +120,8 @@ class GgufBuilder {
   Bytes build() const;
   /// Where the data section of build() begins.
   size_t header_bytes() const;
-  /// build() as a file in the folder of temporary files; returns its path.
-  std::string write(std::string_view file_name) const;
+  /// build() as a file.
+  void write(const std::string& path) const;
 
  private:
   template <class T>

@@ -1,11 +1,7 @@
 #include "tests/support/random_model.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <filesystem>
 #include <vector>
 
 #include "tests/support/gguf_builder.h"
@@ -254,22 +250,10 @@ GgufBuilder build_vision(const VisionRecipe& r, uint64_t seed) {
   return file;
 }
 
-std::string unused_name() {
-  static std::atomic<int> count{0};
-  return "ocellus-random-" + std::to_string(::getpid()) + "-" + std::to_string(count++) + ".gguf";
-}
-
 }  // namespace
 
-TemporaryModel::TemporaryModel(const TextRecipe& recipe, uint64_t seed)
-    : path_(build_text(recipe, seed).write(unused_name())) {}
+TemporaryModel::TemporaryModel(const TextRecipe& recipe, uint64_t seed) : TemporaryFile(build_text(recipe, seed)) {}
 
-TemporaryModel::TemporaryModel(const VisionRecipe& recipe, uint64_t seed)
-    : path_(build_vision(recipe, seed).write(unused_name())) {}
-
-TemporaryModel::~TemporaryModel() {
-  std::error_code ignored;
-  std::filesystem::remove(path_, ignored);
-}
+TemporaryModel::TemporaryModel(const VisionRecipe& recipe, uint64_t seed) : TemporaryFile(build_vision(recipe, seed)) {}
 
 }  // namespace ocellus::test

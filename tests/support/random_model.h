@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "quant/weight_format.h"
+#include "tests/support/temporary_file.h"
 
 namespace ocellus::test {
 
@@ -52,19 +52,10 @@ struct VisionRecipe {
 /// Tokens of every random vocabulary.
 inline constexpr int kRandomVocabulary = 300;
 
-/// A file that goes when this object does.
-class TemporaryModel {
+class TemporaryModel : public TemporaryFile {
  public:
   TemporaryModel(const TextRecipe& recipe, uint64_t seed);
   TemporaryModel(const VisionRecipe& recipe, uint64_t seed);
-  ~TemporaryModel();
-  TemporaryModel(const TemporaryModel&) = delete;
-  TemporaryModel& operator=(const TemporaryModel&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
 };
 
 }  // namespace ocellus::test

@@ -2,46 +2,16 @@
 // random weights. Everything works, nothing takes time.
 #pragma once
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
-#include <filesystem>
 #include <stdexcept>
 #include <string>
 
 #include "tests/support/gguf_builder.h"
 #include "tests/support/goldens.h"
 #include "tests/support/random.h"
+#include "tests/support/temporary_file.h"
 
 namespace ocellus::test {
-
-/// A file in the folder of temporary files that goes when this object does.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const GgufBuilder& builder) : path_(builder.write(unused_name())) {}
-  explicit TemporaryFile(const std::string& original)
-      : path_((std::filesystem::temp_directory_path() / unused_name()).string()) {
-    std::filesystem::copy_file(original, path_);
-    std::filesystem::permissions(path_, std::filesystem::perms::owner_write, std::filesystem::perm_options::add);
-  }
-  ~TemporaryFile() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  const std::string& path() const { return path_; }
-  const char* c_str() const { return path_.c_str(); }
-
- private:
-  static std::string unused_name() {
-    static std::atomic<int> count{0};
-    return "ocellus-test-" + std::to_string(::getpid()) + "-" + std::to_string(count++) + ".gguf";
-  }
-  std::string path_;
-};
 
 inline bool has_entry(const GgufBuilder& file, std::string_view key) {
   return std::any_of(file.entries.begin(), file.entries.end(), [&](const auto& entry) { return entry.key == key; });

@@ -1,0 +1,19 @@
+// The memory plan as a table for people.
+#ifndef OCELLUS_APPS_PLAN_TABLE_H_
+#define OCELLUS_APPS_PLAN_TABLE_H_
+
+#include <string>
+
+#include "runtime/ocellus.h"
+
+namespace ocellus {
+
+// Whether buffers too small to matter are one line per lifetime and phase. Sums count them either way.
+enum class SmallRows { kFolded, kShown };
+
+// Buffers below the lifetime and phase they belong to, each with its sum; then what is allocated.
+std::string plan_table(const ocellus_plan& plan, SmallRows small_rows);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_PLAN_TABLE_H_
