@@ -9,8 +9,8 @@ if ! command -v "$compiler" >/dev/null; then
 fi
 # The headers of the libraries we use are the same for every CPU. Those of this machine come last, so that the cross
 # compiler finds its own before them.
-flags="-std=c++20 -O2 -Wall -Wextra -Wshadow -Werror -fno-exceptions -fno-rtti -I . -idirafter /usr/include
-  -idirafter /usr/include/stb -DOCELLUS_VERSION=\"check\""
-find platform quant kernels mm runtime -name '*.cpp' |
-  xargs -P "$(nproc)" -I '{}' "$compiler" $flags -c '{}' -o /dev/null
+set -- -std=c++20 -O2 -Wall -Wextra -Wshadow -Werror -fno-exceptions -fno-rtti -I . -idirafter /usr/include \
+  -idirafter /usr/include/stb '-DOCELLUS_VERSION="check"'
+find platform quant kernels mm runtime -name '*.cpp' -print0 |
+  xargs -0 -P "$(nproc)" -I '{}' "$compiler" "$@" -c '{}' -o /dev/null
 echo "check_aarch64: the library compiles for aarch64"

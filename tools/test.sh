@@ -5,13 +5,14 @@ cd "$(dirname "$0")/.."
 PYTHONDONTWRITEBYTECODE=1
 export PYTHONDONTWRITEBYTECODE
 
-sh tools/demo.sh "$@"
-sh tools/build.sh release all "$@"
-
+sh tools/setup.sh
 python3 tools/check_layers.py --self-test
 python3 tools/check_style.py --self-test
 python3 tools/check_layers.py
 python3 tools/check_style.py
+
+sh tools/demo.sh "$@"
+sh tools/build.sh release all "$@"
 
 ctest --preset release --parallel "$(nproc)"
 python3 tests/apps/samples_test.py build/release/apps/ocellus
@@ -19,6 +20,7 @@ sh tests/install/run.sh build/release
 sh tools/check_cuda.sh
 sh tools/check_aarch64.sh
 
-# Once more under AddressSanitizer and UndefinedBehaviorSanitizer, without what would take hours there.
-sh tools/build.sh asan all "$@"
+# Once more under AddressSanitizer and UndefinedBehaviorSanitizer (whose code makes GCC warn falsely, so without the
+# options above), without what would take hours there.
+sh tools/build.sh asan all
 ctest --preset asan --parallel "$(nproc)" --label-exclude long --timeout 1200

@@ -10,29 +10,8 @@ import tempfile
 import time
 import unittest
 
-from program import BOARDS, MMPROJ, MODEL, PROGRAM, board, goldens, run
-
-OK, RUNTIME, USAGE, OVER_BUDGET, BAD_INPUT = range(5)
-GREEN_STAR = ("A large green star at the top left, a large green diamond at the top, a large cyan circle at the top "
-              "right and a sign reading 165 at the bottom right, on a gray background.")
-
-
-class ProgramTest(unittest.TestCase):
-    def assert_refused(self, arguments, exit_code, sentence, stdin=""):
-        """Exit code, nothing on stdout, and one sentence on stderr that matches the pattern."""
-        done = run(*arguments, stdin=stdin)
-        self.assertEqual(done.returncode, exit_code, done.stderr)
-        self.assertEqual(done.stdout, "")
-        self.assertRegex(done.stderr, r"\Aocellus: [^\n]+\.\n\Z")
-        self.assertRegex(done.stderr, sentence)
-
-    def answer(self, *arguments, stdin=""):
-        done = run(*arguments, stdin=stdin)
-        self.assertEqual(done.returncode, OK, done.stderr)
-        return done.stdout
-
-    def objects(self, *arguments, stdin=""):
-        return [json.loads(line) for line in self.answer(*arguments, "--json", stdin=stdin).splitlines()]
+from program import (BAD_INPUT, BOARDS, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, ProgramTest,
+                     board, goldens, run)
 
 
 class Answers(ProgramTest):
@@ -101,22 +80,6 @@ class Json(ProgramTest):
             pathlib.Path(os.fsdecode(path)).write_bytes(pathlib.Path(board("113")).read_bytes())
             done = subprocess.run([PROGRAM, "caption", "--json", path], capture_output=True, timeout=60, check=True)
             self.assertEqual(json.loads(done.stdout.decode())["answer"], GREEN_STAR)
-
-    def test_plan_lists_rows_and_totals(self):
-        (plan,) = self.objects("plan", "--images", 4)
-        by_lifetime = {}
-        for row in plan["rows"]:
-            key = (row["lifetime"], row["phase"])
-            by_lifetime[key] = by_lifetime.get(key, 0) + row["bytes"]
-        scratch = max(total for (lifetime, _), total in by_lifetime.items() if lifetime == "scratch")
-        self.assertEqual(plan["scratch_bytes"], scratch)
-        for lifetime in ["weights", "session"]:
-            total = sum(bytes_ for (name, _), bytes_ in by_lifetime.items() if name == lifetime)
-            self.assertEqual(plan[f"{lifetime}_bytes"], total)
-        parts = ["weights_bytes", "session_bytes", "scratch_bytes", "staging_bytes"]
-        self.assertEqual(plan["total_bytes"], sum(plan[part] for part in parts))
-        self.assertTrue(plan["fits"])
-        self.assertIsNone(plan["budget_bytes"])
 
     def test_bench_names_its_rows_as_llama_bench_does(self):
         (bench,) = self.objects("bench", "-p", 32, "-n", 8, "-d", 16, "-r", 2)
@@ -232,59 +195,6 @@ class Chat(ProgramTest):
         self.assertEqual(len(done.stderr.splitlines()), 1)
 
 
-class Budget(ProgramTest):
-    def needed(self, *arguments):
-        done = run(*arguments, "--budget", 1)
-        self.assertEqual((done.returncode, done.stdout), (OVER_BUDGET, ""))
-        return int(re.search(r"needs (\d+) bytes", done.stderr).group(1))
-
-    def test_one_byte_decides(self):
-        arguments = ["caption", board("113")]
-        needed = self.needed(*arguments)
-        self.assert_refused([*arguments, "--budget", needed - 1], OVER_BUDGET,
-                            f"needs {needed} bytes .*, 1 more than the budget of {needed - 1} bytes")
-        self.assertEqual(self.answer(*arguments, "--budget", needed), GREEN_STAR + "\n")
-        (answer,) = self.objects(*arguments, "--budget", needed)
-        self.assertEqual(answer["arena_bytes"], needed)
-
-    def test_no_bytes_are_a_budget_too(self):
-        self.assert_refused(["caption", board("113"), "--budget", 0], OVER_BUDGET, "budget of 0 bytes")
-
-    def test_plan_agrees_with_what_is_refused(self):
-        (plan,) = self.objects("plan", "--images", 4)
-        needed = plan["total_bytes"]
-        short = run("plan", "--images", 4, "--budget", needed - 1, "--json")
-        self.assertEqual(short.returncode, OVER_BUDGET)
-        self.assertRegex(short.stderr, f"needs {needed} bytes")
-        report = json.loads(short.stdout)
-        self.assertEqual((report["fits"], report["shortfall_bytes"]), (False, 1))
-        self.assertEqual(run("plan", "--images", 4, "--budget", needed).returncode, OK)
-
-    def test_every_advice_of_the_plan_is_enough(self):
-        report = json.loads(run("plan", "--images", 16, "--budget", "56M", "--json").stdout)
-        self.assertFalse(report["fits"])
-        self.assertGreater(len(report["advice"]), 0)
-        for advice in report["advice"]:
-            self.assertLessEqual(advice["total_bytes"], report["budget_bytes"])
-
-    def test_images_in_budget_is_the_most_that_fits(self):
-        arguments = ["--budget", "64M", "--image-pixels", "256x256"]
-        (solved,) = self.objects("plan", *arguments, "--solve", "images")
-        most = solved["images_in_budget"]
-        self.assertGreater(most, 1)
-        self.assertEqual((solved["images"], solved["fits"]), (most, True))
-        self.assertEqual(run("plan", "--images", most, *arguments).returncode, OK)
-        self.assertEqual(run("plan", "--images", most + 1, *arguments).returncode, OVER_BUDGET)
-
-    def test_sizes_are_read_strictly(self):
-        for text, size in [("512M", 512 << 20), ("2G", 2 << 30), ("2GiB", 2 << 30), ("80000k", 80000 << 10),
-                           ("900MB", 900 * 10**6), ("1TB", 10**12), ("123456789", 123456789)]:
-            (plan,) = self.objects("plan", "--budget", text)
-            self.assertEqual(plan["budget_bytes"], size)
-        for text in ["", "M", "-1", "1.5G", "512 M", "512Mx", "512Mi", "0x10", "1e9", "99999999999G"]:
-            self.assert_refused(["plan", f"--budget={text}"], USAGE, "--budget")
-
-
 class BadInput(ProgramTest):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -359,6 +269,13 @@ class Limits(ProgramTest):
         self.assert_refused(["ask", "--images", 1, "--prompt", "What?", board("113"), board("115")], OVER_BUDGET,
                             "115.png: .*planned 1 images")
 
+    def test_an_answer_that_fills_the_plan_says_so(self):
+        for command in [["caption"], ["ask", "--prompt", "Describe this image."]]:
+            done = run(*command, board("113"), "--text-tokens", 4)
+            self.assertEqual(done.returncode, OK)
+            self.assertRegex(done.stderr, r"\AThe answer ends here .*--text-tokens\.\n\Z")
+            self.assertEqual(run(*command, board("113"), "--text-tokens", 4, "--quiet").stderr, "")
+
     def test_a_picture_larger_than_the_plan(self):
         self.assert_refused(["caption", board("113"), "--image-pixels", "16x16"], BAD_INPUT, "113.png")
 
@@ -377,7 +294,9 @@ class Usage(ProgramTest):
                 (["caption", picture, "--top-p", "1.1"], "--top-p"),
                 (["caption", picture, "--top-k", "2.5"], "--top-k"),
                 (["caption", picture, "-n", "0"], "-n"), (["caption", picture, "-n", "many"], "-n"),
-                (["caption", picture, "--threads", "100000"], "threads"),
+                (["caption", picture, "--threads", "257"], "257 is not a number from 0 to 256"),
+                (["caption", picture, "--seed", "many"], "--seed: many is not a whole number"),
+                (["ask", picture, "--prompt"], "--prompt needs a value"),
                 (["caption", picture, "--device", "tpu"], "auto and cpu"),
                 (["caption", picture, "--resize", "nearest"], "--resize"),
                 (["caption", picture, "--image-pixels", "0x5"], "--image-pixels"),
@@ -418,6 +337,18 @@ class Streams(ProgramTest):
         self.assertEqual(program.stderr.read(), b"")
         program.stderr.close()
         self.assertIn(program.wait(timeout=60), [OK, -signal.SIGPIPE])
+
+    def test_standard_streams_that_are_closed_become_no_file(self):
+        """The first file a program opens takes the lowest free number; a model must not be read as what is typed."""
+        def without(descriptor, *arguments):
+            return subprocess.run([PROGRAM, *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
+                                  preexec_fn=lambda: os.close(descriptor), check=False)
+        done = without(0, "chat")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (OK, b"", b""))
+        done = without(1, "caption", board("113"))
+        self.assertEqual(done.returncode, RUNTIME)
+        self.assertRegex(done.stderr, b"the output cannot be written")
+        self.assertEqual(without(2, "caption", "none.png").returncode, BAD_INPUT)
 
     def test_a_full_disk_is_an_error(self):
         with open("/dev/full", "w") as full:

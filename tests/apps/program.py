@@ -4,12 +4,17 @@ import json
 import os
 import pathlib
 import subprocess
+import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("OCELLUS_PROGRAM", str(SOURCE / "build" / "release" / "apps" / "ocellus"))
 MODEL = SOURCE / "apps" / "models" / "shapeboard-34m-q8_0.gguf"
 MMPROJ = SOURCE / "apps" / "models" / "mmproj-shapeboard-34m-q8_0.gguf"
 BOARDS = SOURCE / "tests" / "data" / "shapeboard"
+
+OK, RUNTIME, USAGE, OVER_BUDGET, BAD_INPUT = range(5)
+GREEN_STAR = ("A large green star at the top left, a large green diamond at the top, a large cyan circle at the top "
+              "right and a sign reading 165 at the bottom right, on a gray background.")
 
 
 def board(name):
@@ -24,3 +29,21 @@ def run(*arguments, stdin="", limit_s=120):
     """Returns the finished process with text output. A program that hangs fails the test."""
     return subprocess.run([PROGRAM, *map(str, arguments)], input=stdin, capture_output=True, text=True,
                           timeout=limit_s, check=False)
+
+
+class ProgramTest(unittest.TestCase):
+    def assert_refused(self, arguments, exit_code, sentence, stdin=""):
+        """Exit code, nothing on stdout, and one sentence on stderr that matches the pattern."""
+        done = run(*arguments, stdin=stdin)
+        self.assertEqual(done.returncode, exit_code, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertRegex(done.stderr, r"\Aocellus: [^\n]+\.\n\Z")
+        self.assertRegex(done.stderr, sentence)
+
+    def answer(self, *arguments, stdin=""):
+        done = run(*arguments, stdin=stdin)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return done.stdout
+
+    def objects(self, *arguments, stdin=""):
+        return [json.loads(line) for line in self.answer(*arguments, "--json", stdin=stdin).splitlines()]

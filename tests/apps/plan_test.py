@@ -1,0 +1,121 @@
+"""The memory plan: its table, its JSON, budgets and what is said when they are too small."""
+
+import json
+import re
+import unittest
+
+from program import GREEN_STAR, OK, OVER_BUDGET, USAGE, ProgramTest, board, run
+
+
+class PlanTable(ProgramTest):
+    def test_plan_lists_rows_and_totals(self):
+        (plan,) = self.objects("plan", "--images", 4)
+        by_lifetime = {}
+        for row in plan["rows"]:
+            key = (row["lifetime"], row["phase"])
+            by_lifetime[key] = by_lifetime.get(key, 0) + row["bytes"]
+        scratch = max(total for (lifetime, _), total in by_lifetime.items() if lifetime == "scratch")
+        self.assertEqual(plan["scratch_bytes"], scratch)
+        for lifetime in ["weights", "session"]:
+            total = sum(bytes_ for (name, _), bytes_ in by_lifetime.items() if name == lifetime)
+            self.assertEqual(plan[f"{lifetime}_bytes"], total)
+        parts = ["weights_bytes", "session_bytes", "scratch_bytes", "staging_bytes"]
+        self.assertEqual(plan["total_bytes"], sum(plan[part] for part in parts))
+        self.assertTrue(plan["fits"])
+        self.assertIsNone(plan["budget_bytes"])
+
+    def table(self, *arguments):
+        """The rows below each sum, with their bytes, and the totals at the end."""
+        groups, totals, rules = {}, {}, 0
+        for line in self.answer("plan", "--images", 4, *arguments).splitlines()[2:]:
+            row = re.match(r"( *)(\S.*?)(?:  .*)? (\d+) +[\d.]+$", line)
+            if line.startswith("---"):
+                rules += 1
+            elif row and rules == 2:
+                totals[row[2]] = int(row[3])
+            elif row and row[1]:
+                groups[name][1].append((row[2], int(row[3])))
+            elif row:
+                name = row[2]
+                groups[name] = (int(row[3]), [])
+        return groups, totals
+
+    def test_small_rows_are_folded_unless_all_are_wanted(self):
+        (plan,) = self.objects("plan", "--images", 4)
+        short, totals = self.table()
+        full, same_totals = self.table("--all")
+        self.assertEqual(totals, same_totals)
+        self.assertEqual(totals["total"], plan["total_bytes"])
+        self.assertEqual([(row["name"], row["bytes"]) for row in plan["rows"]],
+                         [row for _, rows in full.values() for row in rows])
+        self.assertEqual(list(short), list(full))
+        for groups in [short, full]:
+            for name, (bytes_, rows) in groups.items():
+                self.assertEqual(bytes_, full[name][0])
+                self.assertEqual(bytes_, sum(row_bytes for _, row_bytes in rows), name)
+        large = [row for row in plan["rows"] if row["bytes"] >= 32 * 1024]
+        self.assertLess(sum(len(rows) for _, rows in short.values()), len(large) + len(short) + 1)
+        for row in large:
+            self.assertTrue(any((row["name"], row["bytes"]) in rows for _, rows in short.values()), row)
+
+
+class Budget(ProgramTest):
+    def needed(self, *arguments):
+        done = run(*arguments, "--budget", 1)
+        self.assertEqual((done.returncode, done.stdout), (OVER_BUDGET, ""))
+        return int(re.search(r"needs (\d+) bytes", done.stderr).group(1))
+
+    def test_one_byte_decides(self):
+        arguments = ["caption", board("113")]
+        needed = self.needed(*arguments)
+        self.assert_refused([*arguments, "--budget", needed - 1], OVER_BUDGET,
+                            f"needs {needed} bytes .*, 1 more than the budget of {needed - 1} bytes")
+        self.assertEqual(self.answer(*arguments, "--budget", needed), GREEN_STAR + "\n")
+        (answer,) = self.objects(*arguments, "--budget", needed)
+        self.assertEqual(answer["arena_bytes"], needed)
+
+    def test_no_bytes_are_a_budget_too(self):
+        self.assert_refused(["caption", board("113"), "--budget", 0], OVER_BUDGET, "budget of 0 bytes")
+
+    def test_plan_agrees_with_what_is_refused(self):
+        (plan,) = self.objects("plan", "--images", 4)
+        needed = plan["total_bytes"]
+        short = run("plan", "--images", 4, "--budget", needed - 1, "--json")
+        self.assertEqual(short.returncode, OVER_BUDGET)
+        self.assertRegex(short.stderr, f"needs {needed} bytes")
+        report = json.loads(short.stdout)
+        self.assertEqual((report["fits"], report["shortfall_bytes"]), (False, 1))
+        self.assertEqual(run("plan", "--images", 4, "--budget", needed).returncode, OK)
+
+    def test_who_gives_pictures_is_not_told_to_do_without(self):
+        needed = self.needed("caption", board("113"))
+        self.assert_refused(["caption", board("113"), "--budget", "40M"], OVER_BUDGET,
+                            f"this would fit: --budget {needed}\\.$")
+
+    def test_every_advice_of_the_plan_is_enough(self):
+        report = json.loads(run("plan", "--images", 16, "--budget", "56M", "--json").stdout)
+        self.assertFalse(report["fits"])
+        self.assertGreater(len(report["advice"]), 0)
+        for advice in report["advice"]:
+            self.assertLessEqual(advice["total_bytes"], report["budget_bytes"])
+
+    def test_images_in_budget_is_the_most_that_fits(self):
+        arguments = ["--budget", "64M", "--image-pixels", "256x256"]
+        (solved,) = self.objects("plan", *arguments, "--solve", "images")
+        most = solved["images_in_budget"]
+        self.assertGreater(most, 1)
+        self.assertEqual((solved["images"], solved["fits"]), (most, True))
+        self.assertEqual(run("plan", "--images", most, *arguments).returncode, OK)
+        self.assertEqual(run("plan", "--images", most + 1, *arguments).returncode, OVER_BUDGET)
+
+    def test_sizes_are_read_strictly(self):
+        for text, size in [("512M", 512 << 20), ("2G", 2 << 30), ("2GiB", 2 << 30), ("80000k", 80000 << 10),
+                           ("900MB", 900 * 10**6), ("1TB", 10**12), ("123456789", 123456789)]:
+            (plan,) = self.objects("plan", "--budget", text)
+            self.assertEqual(plan["budget_bytes"], size)
+        for text in ["", "M", "-1", "1.5G", "512 M", "512Mx", "512Mi", "0x10", "1e9", "99999999999G"]:
+            self.assert_refused(["plan", f"--budget={text}"], USAGE, "--budget")
+
+
+if __name__ == "__main__":
+    unittest.main()
