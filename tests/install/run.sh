@@ -3,6 +3,8 @@
 # pkg-config, and expects the same right caption from both and from the installed program.
 # usage: tests/install/run.sh BUILD_DIR
 set -eu
+CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}  # the one tools/setup.sh installs
+export CMAKE_GENERATOR
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "${1:?usage: tests/install/run.sh BUILD_DIR}" && pwd)
 work=$(mktemp -d)
