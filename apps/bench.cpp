@@ -1,4 +1,6 @@
 // ocellus bench: rows named as llama-bench names them, and rows for pictures.
+#include <malloc.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -32,6 +34,7 @@ struct BenchOptions {
   int32_t generated_tokens = 128;
   int32_t depth = 0;
   int32_t image_count = 1;
+  int32_t batch = 1;
   int32_t repetitions = 5;
 };
 
@@ -79,10 +82,25 @@ class Pictures {
   int64_t largest_pixels_ = 0;
 };
 
+using SessionPointer = std::unique_ptr<ocellus_session, decltype(&ocellus_session_close)>;
+
 class Bench {
  public:
-  Bench(const BenchOptions& options, const Model& model, const Running& running, Pictures* pictures)
-      : options_(options), model_(model), running_(running), session_(running.session.get()), pictures_(pictures) {}
+  // `copy_bytes_per_s`: of the GPU, 0 on the CPU.
+  Bench(const BenchOptions& options, const Model& model, const Running& running, double copy_bytes_per_s,
+        Pictures* pictures)
+      : options_(options),
+        model_(model),
+        running_(running),
+        copy_bytes_per_s_(copy_bytes_per_s),
+        session_(running.session.get()),
+        pictures_(pictures) {
+    for (int32_t i = 1; i < options.batch; ++i) {
+      ocellus_session* session = nullptr;
+      check(ocellus_session_open(running.engine.get(), &session));
+      more_sessions_.emplace_back(session, &ocellus_session_close);
+    }
+  }
 
   BenchReport run() {
     BenchReport report;
@@ -95,10 +113,13 @@ class Bench {
       BenchReport round;
       measure_text(0, &round);
       if (options_.depth > 0) measure_text(options_.depth, &round);
+      if (options_.batch > 1) measure_batch(&round);
       measure_pictures(&round);
       measure_text_question(&round);
       if (counts) report.append(round);
-      if (!counts) first_picture_ms_ = picture_ms_;
+      if (counts) continue;
+      first_picture_ms_ = picture_ms_;
+      heap_bytes_ = heap_in_use();
     }
     add_facts(&report);
     return report;
@@ -121,7 +142,39 @@ class Bench {
       report->add(name, "tokens/s", per_second(stats.generated_tokens - 1, stats.decode_ms));
       report->add(name + " token median", "ms", stats.token_median_ms);
       report->add(name + " token p95", "ms", stats.token_p95_ms);
+      add_traffic(name, depth, 1, stats.decode_ms / std::max(1, stats.generated_tokens - 1), report);
     }
+  }
+
+  // Bytes a step has to read at least, weights and cache, over its time.
+  void add_traffic(const std::string& name, int32_t depth, int32_t sessions, double step_ms, BenchReport* report) const {
+    if (step_ms <= 0) return;
+    const int64_t cache_tokens = int64_t{depth} + options_.generated_tokens / 2;
+    const int64_t bytes =
+        model_.facts.step_weight_bytes + sessions * cache_tokens * running_.plan.kv_bytes_per_token;
+    const double bytes_per_s = static_cast<double>(bytes) / (step_ms * 1e-3);
+    report->add(name + " reads", "GB/s", bytes_per_s * 1e-9);
+    if (copy_bytes_per_s_ > 0) report->add(name + " of copy rate", "%", 100.0 * bytes_per_s / copy_bytes_per_s_);
+  }
+
+  void measure_batch(BenchReport* report) {
+    std::vector<ocellus_session*> sessions = {session_};
+    for (const SessionPointer& session : more_sessions_) sessions.push_back(session.get());
+    ocellus_generate_params params = generate_params(options_.common);
+    params.max_tokens = options_.generated_tokens + 1;
+    params.ignore_end = 1;
+    const std::vector<ocellus_generate_params> each(sessions.size(), params);
+    std::vector<ocellus_generate_stats> stats(sessions.size());
+    for (ocellus_session* session : sessions) {
+      const int32_t token = next_token();
+      check(ocellus_session_reset(session));
+      check(ocellus_session_add_tokens(session, &token, 1));
+    }
+    check(ocellus_batch_generate(sessions.data(), each.data(), stats.data(), options_.batch));
+    const std::string name = "tg" + std::to_string(options_.generated_tokens) + " b" + std::to_string(options_.batch);
+    const double step_ms = stats[0].decode_ms / std::max(1, stats[0].generated_tokens - 1);
+    report->add(name, "tokens/s", step_ms > 0 ? 1000.0 * options_.batch / step_ms : 0);
+    add_traffic(name, 0, options_.batch, step_ms, report);
   }
 
   void measure_pictures(BenchReport* report) {
@@ -157,6 +210,13 @@ class Bench {
     report->add("arena", "MiB", mebibytes(engine.arena_bytes));
     report->add("peak RSS of the process", "MiB", mebibytes(peak_resident_bytes()));
     report->add("cache per image", "MiB", mebibytes(running_.plan.kv_bytes_per_image));
+    report->add("heap growth while measuring", "bytes", static_cast<double>(heap_in_use() - heap_bytes_));
+    if (copy_bytes_per_s_ <= 0) return;
+    report->add("copy rate", "GB/s", copy_bytes_per_s_ * 1e-9);
+    report->add("pinned host memory", "MiB", mebibytes(running_.plan.staging_bytes));
+    report->add("outside the arena", "MiB", mebibytes(engine.outside_bytes));
+    report->add("growth outside the arena while measuring", "MiB",
+                mebibytes(engine.outside_bytes_now - engine.outside_bytes));
   }
 
   // An empty session, or one with `depth` tokens in its cache.
@@ -184,6 +244,8 @@ class Bench {
     return static_cast<int32_t>((random_ >> 8) % static_cast<uint32_t>(model_.facts.vocabulary_size));
   }
 
+  static int64_t heap_in_use() { return static_cast<int64_t>(::mallinfo2().uordblks); }
+
   static double mebibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
   static double per_second(int32_t count, double milliseconds) {
@@ -193,11 +255,14 @@ class Bench {
   const BenchOptions& options_;
   const Model& model_;
   const Running& running_;
+  double copy_bytes_per_s_;
   ocellus_session* session_;
+  std::vector<SessionPointer> more_sessions_;
   Pictures* pictures_;
   uint32_t random_ = 1;
   double picture_ms_ = 0;
   double first_picture_ms_ = 0;
+  int64_t heap_bytes_ = 0;  // after the warm-up
 };
 
 int run_bench(const BenchOptions& options) {
@@ -212,12 +277,17 @@ int run_bench(const BenchOptions& options) {
   const Needs needs = {.images = fitted.image_count,
                        .prompt_tokens = std::max(text_rows, count_text_tokens(model.get(), question) + 1),
                        .image_pixels = pictures.largest_pixels()};
-  const Running running = start(model, options.common, needs);
-  BenchReport report = Bench(fitted, model, running, &pictures).run();
+  // Before the engine takes the memory: the copy that is measured needs some, too.
+  ocellus_gpu_facts gpu = {};
+  const bool on_gpu = runs_on_gpu(options.common);
+  if (on_gpu) check(ocellus_probe_gpu(options.common.device_index, &gpu));
+  fitted.common.sessions = std::max(options.batch, options.common.sessions.value_or(1));
+  const Running running = start(model, fitted.common, needs);
+  BenchReport report = Bench(fitted, model, running, gpu.copy_bytes_per_s, &pictures).run();
   report.set_heading({{"model", model.facts.name},
                       {"weights", model.facts.weight_format},
                       {"parameters", model.facts.parameter_count},
-                      {"device", processor_name()},
+                      {"device", on_gpu ? std::string(gpu.name) : processor_name()},
                       {"threads", options.common.threads > 0 ? options.common.threads : usable_cores()},
                       {"pictures", fitted.image_count > 0 ? pictures.describe() : "none"},
                       {"repetitions", options.repetitions},
@@ -240,11 +310,13 @@ void add_bench_command(CLI::App* program, Action* action) {
   count("-p", &options->prompt_tokens, "Tokens of the prompt row; 0: none (default: 512)", 0);
   count("-n", &options->generated_tokens, "Tokens of the generation row; 0: none (default: 128)", 0);
   count("-d", &options->depth, "Also measure with so many tokens in the cache (default: 0)", 0);
+  count("-b", &options->batch, "Also generate for so many sessions together (default: 1)", 1);
   count("-r", &options->repetitions, "Rounds after the warm-up (default: 5)", 1);
   command->add_option("--output", options->output, "Format of the table (default: md)")
       ->option_text("md|csv|json")
       ->check(CLI::IsMember({"md", "csv", "json"}));
   add_common_options(command, &options->common, AnswerLength::kOwnFlag);
+  add_shape_options(command, &options->common);
   command->callback([=] { *action = [=] { return run_bench(*options); }; });
 }
 

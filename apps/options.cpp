@@ -1,7 +1,9 @@
 #include "apps/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
+#include <string_view>
 #include <type_traits>
 
 #include "apps/failure.h"
@@ -44,13 +46,26 @@ void refuse_later_value(const LaterFlag& flag, const std::string& value) {
 }
 
 void set_device(CommonOptions* options, const std::string& device) {
-  if (device.rfind("cuda", 0) == 0) {
+  constexpr std::string_view kCuda = "cuda";
+  if (device == "auto" || device == "cpu") {
+    options->device = device == "cpu" ? OCELLUS_DEVICE_CPU : OCELLUS_DEVICE_AUTO;
+    return;
+  }
+  const std::string index = device.rfind(kCuda, 0) == 0 ? device.substr(kCuda.size()) : "?";
+  const bool is_number = index.size() > 1 && index.size() < 5 && index[0] == ':' &&
+                         std::all_of(index.begin() + 1, index.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (!index.empty() && !is_number) {
+    throw Failure(kExitUsage, "--device " + device + ": the devices are auto, cpu, cuda and cuda:N.");
+  }
+  if (ocellus_built_with_cuda() == 0) {
     throw Failure(kExitUsage, "--device " + device + ": this build has no CUDA; use --device cpu.");
   }
-  if (device != "auto" && device != "cpu") {
-    throw Failure(kExitUsage, "--device " + device + ": the devices are auto and cpu.");
+  options->device = OCELLUS_DEVICE_CUDA;
+  options->device_index = index.empty() ? 0 : std::atoi(index.c_str() + 1);
+  const int32_t count = ocellus_gpu_count();
+  if (options->device_index >= count) {
+    throw Failure(kExitUsage, "--device " + device + ": this machine has " + format_count(count, "CUDA device") + ".");
   }
-  options->device = device;
 }
 
 void set_budget(CommonOptions* options, const std::string& size) {
@@ -80,7 +95,7 @@ void add_model_options(CLI::App* command, CommonOptions* options) {
   command
       ->add_option_function<std::string>(
           "--device", [options](const std::string& device) { set_device(options, device); }, "Where to run")
-      ->option_text("auto|cpu")
+      ->option_text("auto|cpu|cuda:N")
       ->group("Model");
   command->add_option("--threads", options->threads, "Threads (default: one per core)")
       ->option_text("N")
@@ -159,6 +174,20 @@ void add_common_options(CLI::App* command, CommonOptions* options, AnswerLength 
         ->option_text(flag.only_value)
         ->group(kLaterGroup);
   }
+}
+
+void add_shape_options(CLI::App* command, CommonOptions* options) {
+  const auto shape = command
+                         ->add_option("--shape", options->shape,
+                                      "Shape of a public model, as SmolVLM-256M, with made-up weights and no file; an "
+                                      "unknown name lists all")
+                         ->option_text("NAME")
+                         ->excludes("--model")
+                         ->group("Model");
+  command->add_option("--format", options->shape_format, "Format of its weights (default: Q8_0)")
+      ->option_text("F16|Q8_0|Q4_K")
+      ->needs(shape)
+      ->group("Model");
 }
 
 ocellus_generate_params generate_params(const CommonOptions& options) {

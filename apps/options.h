@@ -17,7 +17,10 @@ namespace ocellus {
 struct CommonOptions {
   std::string model_path;  // empty: the bundled pair
   std::string mmproj_path;
-  std::string device = "auto";
+  std::string shape;  // a model without files; empty: the files
+  std::string shape_format = "Q8_0";
+  ocellus_device device = OCELLUS_DEVICE_AUTO;
+  int32_t device_index = 0;
   std::string resize = "llama.cpp";
   std::optional<int64_t> budget_bytes;
   std::optional<int32_t> sessions;
@@ -43,6 +46,9 @@ enum class AnswerLength { kCommonFlag, kOwnFlag };
 // the command gives -n a meaning of its own.
 void add_common_options(CLI::App* command, CommonOptions* options,
                         AnswerLength answer_length = AnswerLength::kCommonFlag);
+
+// After the common ones: a model by its shape instead of its files, for commands that do not care what it says.
+void add_shape_options(CLI::App* command, CommonOptions* options);
 
 ocellus_generate_params generate_params(const CommonOptions& options);
 

@@ -67,7 +67,7 @@ std::string verdict_text(const ocellus_plan& plan, const PlanOptions& options) {
 }
 
 nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan,
-                                 const PlanOptions& options) {
+                                 const PlanOptions& options, const ocellus_gpu_facts* gpu) {
   nlohmann::ordered_json object = {{"command", "plan"},
                                    {"model", model.facts.name},
                                    {"sessions", limits.max_sessions},
@@ -100,7 +100,17 @@ nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limit
   object["budget_bytes"] = bounded ? nlohmann::ordered_json(plan.budget_bytes) : nullptr;
   object["shortfall_bytes"] = bounded && !plan.fits ? plan.total_bytes - plan.budget_bytes : 0;
   object["images_in_budget"] = bounded ? nlohmann::ordered_json(plan.images_in_budget) : nullptr;
+  object["device"] = gpu == nullptr ? "cpu" : gpu->name;
+  if (gpu != nullptr) object["outside_bytes"] = gpu->outside_bytes;
   return object;
+}
+
+// What CUDA takes besides the plan, measured on this machine.
+std::string outside_text(const ocellus_gpu_facts& gpu) {
+  const std::string device = std::string(gpu.name) + " has " + format_bytes(gpu.free_bytes) + " available. ";
+  if (gpu.outside_bytes < 0) return device + "What CUDA takes outside the plan is not known here.\n";
+  return device + "Outside the plan CUDA takes " + format_bytes(gpu.outside_bytes) +
+         " for its context, kernels and library, and a little for recorded steps.\n";
 }
 
 // Memory is one limit, the model's context another.
@@ -126,11 +136,15 @@ int run_plan(PlanOptions options) {
     limits.max_images = plan.images_in_budget;
     plan = plan_memory(model, limits, options.common);
   }
+  ocellus_gpu_facts gpu = {};
+  const bool on_gpu = runs_on_gpu(options.common);
+  if (on_gpu) check(ocellus_probe_gpu(options.common.device_index, &gpu));
   const SmallRows small_rows = options.all ? SmallRows::kShown : SmallRows::kFolded;
   if (options.common.json) {
-    print(json_line(plan_json(model, limits, plan, options)));
+    print(json_line(plan_json(model, limits, plan, options, on_gpu ? &gpu : nullptr)));
   } else {
-    print(describe_limits(model, limits) + "\n" + plan_table(plan, small_rows) + "\n" + verdict_text(plan, options));
+    print(describe_limits(model, limits) + "\n" + plan_table(plan, small_rows) + "\n" + verdict_text(plan, options) +
+          (on_gpu ? outside_text(gpu) : ""));
   }
   if (!options.common.quiet) remark_on_context(model, limits);
   if (!plan.fits) {
@@ -160,6 +174,7 @@ void add_plan_command(CLI::App* program, Action* action) {
       ->option_text("images");
   command->add_flag("--all", options->all, "List small buffers, too, each on its own line");
   add_common_options(command, &options->common);
+  add_shape_options(command, &options->common);
   command->callback([=] { *action = [=] { return run_plan(*options); }; });
 }
 

@@ -21,12 +21,21 @@ int64_t planned_text_tokens(const ocellus_model_facts& facts, const Needs& needs
 
 }  // namespace
 
+bool runs_on_gpu(const CommonOptions& options) {
+  return options.device == OCELLUS_DEVICE_CUDA ||
+         (options.device == OCELLUS_DEVICE_AUTO && ocellus_gpu_count() > 0);
+}
+
 Model open_model(const CommonOptions& options) {
-  const bool bundled = options.model_path.empty();
-  const ModelPaths paths = bundled ? find_bundled_models() : ModelPaths{options.model_path, options.mmproj_path};
   Model model;
   ocellus_model* handle = nullptr;
-  check(ocellus_model_open(paths.model.c_str(), paths.mmproj.empty() ? nullptr : paths.mmproj.c_str(), &handle));
+  if (options.shape.empty()) {
+    const bool bundled = options.model_path.empty();
+    const ModelPaths paths = bundled ? find_bundled_models() : ModelPaths{options.model_path, options.mmproj_path};
+    check(ocellus_model_open(paths.model.c_str(), paths.mmproj.empty() ? nullptr : paths.mmproj.c_str(), &handle));
+  } else {
+    check(ocellus_model_open_shape(options.shape.c_str(), options.shape_format.c_str(), &handle));
+  }
   model.handle.reset(handle);
   check(ocellus_model_get_facts(handle, &model.facts));
   return model;
@@ -52,7 +61,8 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   }
   ocellus_limits limits;
   ocellus_limits_init(&limits);
-  limits.device = options.device == "cpu" ? OCELLUS_DEVICE_CPU : OCELLUS_DEVICE_AUTO;
+  limits.device = options.device;
+  limits.device_index = options.device_index;
   limits.thread_count = options.threads;
   limits.resize = options.resize == "hf" ? OCELLUS_RESIZE_HUGGING_FACE : OCELLUS_RESIZE_LLAMA_CPP;
   limits.max_sessions = options.sessions.value_or(1);

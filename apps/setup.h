@@ -27,7 +27,10 @@ struct Model {
   ocellus_model* get() const { return handle.get(); }
 };
 
-// The given pair or the bundled one.
+// Whether an engine with these options runs on a GPU.
+bool runs_on_gpu(const CommonOptions& options);
+
+// The given pair or shape, or the bundled pair.
 Model open_model(const CommonOptions& options);
 
 // What a command wants to do with one session. Flags that name a limit override it.

@@ -6,8 +6,9 @@
 
 namespace ocellus {
 
-/// Decode attention: one query row per session over all live slots of that session's runs (its own new slot
-/// included): out[b] = softmax(q[b] . k / sqrt(E)) v, per query head; head h reads key/value head h / (H / G).
+/// What attend_step does on the CPU once the new key and value are stored: one query row per session over all live
+/// slots of that session's runs, its own new slot included: out[b] = softmax(q[b] . k / sqrt(E)) v, per query head;
+/// head h reads key/value head h / (H / G).
 ///
 /// Shapes      query [B, H * E] f32 (rows may be strided); session b's runs are runs[run_begin[b] .. run_begin[b + 1]);
 ///             run_begin [B + 1]; out [B, H * E]
@@ -37,6 +38,8 @@ inline constexpr int64_t kAttendSplitSlots = 256;
 /// For at most `sessions` sessions of at most `slots` live slots each, in however many runs: pieces go across runs.
 int64_t attend_one_scratch_bytes(int64_t sessions, int64_t slots, int32_t query_heads, int32_t head_dim);
 
+namespace cpu {
 void attend_one(const AttendOneArgs& args, Queue& queue);
+}  // namespace cpu
 
 }  // namespace ocellus

@@ -287,7 +287,7 @@ int64_t attend_one_scratch_bytes(int64_t sessions, int64_t slots, int32_t query_
   return aligned_bytes(partials * Partial::floats(head_dim) * static_cast<int64_t>(sizeof(float)));
 }
 
-void attend_one(const AttendOneArgs& args, Queue& queue) {
+void cpu::attend_one(const AttendOneArgs& args, Queue& queue) {
   const int64_t sessions = args.query.rows;
   int64_t most_slots = 0, all_slots = 0;
   for (int64_t b = 0; b < sessions; ++b) {

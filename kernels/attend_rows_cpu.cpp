@@ -9,6 +9,7 @@
 
 #include "kernels/attend_rows.h"
 #include "kernels/attend_rows_plan.h"
+#include "kernels/backends.h"
 #include "kernels/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -105,18 +106,25 @@ void update_weights(int64_t slots, int64_t columns, const AttendRowsScratch& s) 
   }
 }
 
+/// Where a task lies: its sequence, its key/value head, and its first row within the sequence.
+struct TaskPlace {
+  int64_t sequence, kv_head, first_row;
+};
+
 /// One task: column m = row * group + head of the group.
 class QueryBlock {
  public:
-  QueryBlock(const AttendRowsArgs& args, const AttendRowsPlan& plan, int64_t kv_head, int64_t first_row,
+  QueryBlock(const AttendRowsArgs& args, const AttendRowsPlan& plan, const TaskPlace& place,
              const AttendRowsScratch& scratch)
       : args_(args),
         s_(scratch),
         dim_(args.rows.head_dim),
         group_(plan.group),
-        kv_head_(kv_head),
-        first_row_(first_row),
-        rows_(std::min(plan.rows, args.query.rows - first_row)),
+        kv_head_(place.kv_head),
+        sequence_(place.sequence),
+        sequence_rows_(args.query.rows / args.sequences),
+        first_row_(place.first_row),
+        rows_(std::min(plan.rows, sequence_rows_ - first_row_)),
         columns_(attend_padded(rows_ * group_)) {}
 
   void attend() {
@@ -141,8 +149,9 @@ class QueryBlock {
   }
 
   const float* query_of(int64_t m) const {
-    return args_.query.row(first_row_ + m / group_) + (kv_head_ * group_ + m % group_) * dim_;
+    return args_.query.row(sequence_ * sequence_rows_ + first_row_ + m / group_) + head_offset(m);
   }
+  int64_t head_offset(int64_t m) const { return (kv_head_ * group_ + m % group_) * dim_; }
 
   /// Short runs share a block of slots: in the past their order does not matter.
   void attend_runs() {
@@ -153,7 +162,7 @@ class QueryBlock {
       const Half* values = run_values(run, args_.layer, kv_head_);
       for (int64_t slot = 0; slot < run.slots;) {
         const int64_t count = std::min<int64_t>(kAttendSlots - filled, run.slots - slot);
-        expand(keys + slot * dim_, values + slot * dim_, count, filled);
+        expand(keys + slot * dim_, values + slot * dim_, dim_, count, filled);
         slot += count;
         filled += count;
         if (filled < kAttendSlots) continue;
@@ -165,19 +174,24 @@ class QueryBlock {
   }
 
   void attend_own_rows() {
-    const int64_t own = kv_head_ * args_.rows.capacity * dim_;
+    const KvLayerRows& own = args_.rows;
     const int64_t chunk_row = args_.first_row + first_row_;
     const int64_t visible = args_.causal ? chunk_row + rows_ : args_.row_count;
     for (int64_t slot = 0; slot < visible; slot += kAttendSlots) {
       const int64_t count = std::min(kAttendSlots, visible - slot);
-      expand(args_.rows.keys + own + slot * dim_, args_.rows.values + own + slot * dim_, count, 0);
+      const int64_t at = sequence_ * own.sequence_stride + own.at(slot, kv_head_);
+      expand(own.keys + at, own.values + at, own.row_stride, count, 0);
       absorb(count, args_.causal ? chunk_row - slot : kAllVisible);
     }
   }
 
-  void expand(const Half* keys, const Half* values, int64_t count, int64_t at) {
-    expand_halves(keys, count * dim_, s_.keys + at * dim_);
-    expand_halves(values, count * dim_, s_.values + at * dim_);
+  /// Slots lie `stride` values apart.
+  void expand(const Half* keys, const Half* values, int64_t stride, int64_t count, int64_t at) {
+    const int64_t together = stride == dim_ ? count : 1;
+    for (int64_t i = 0; i < count; i += together) {
+      expand_halves(keys + i * stride, together * dim_, s_.keys + (at + i) * dim_);
+      expand_halves(values + i * stride, together * dim_, s_.values + (at + i) * dim_);
+    }
   }
 
   /// Takes the expanded slots into the running softmax. Slot i is hidden from row r if i > last_visible + r.
@@ -198,7 +212,7 @@ class QueryBlock {
     const EightTag d;
     for (int64_t m = 0; m < rows_ * group_; ++m) {
       const float* mixed = s_.mixed + m * attend_padded(dim_);
-      float* out = args_.output.row(first_row_ + m / group_) + (kv_head_ * group_ + m % group_) * dim_;
+      float* out = args_.output.row(sequence_ * sequence_rows_ + first_row_ + m / group_) + head_offset(m);
       const auto scale = hn::Set(d, 1.0f / s_.sums[m]);
       for (int64_t e = 0; e < dim_; e += static_cast<int64_t>(hn::Lanes(d))) {
         hn::StoreU(hn::Mul(hn::LoadU(d, mixed + e), scale), d, out + e);
@@ -208,12 +222,16 @@ class QueryBlock {
 
   const AttendRowsArgs& args_;
   const AttendRowsScratch s_;
-  const int64_t dim_, group_, kv_head_, first_row_, rows_, columns_;
+  const int64_t dim_, group_, kv_head_, sequence_, sequence_rows_, first_row_, rows_, columns_;
 };
 
-void attend_query_block(const AttendRowsArgs& args, const AttendRowsPlan& plan, int64_t kv_head, int64_t block,
+/// Task number `task`. Late blocks see the most slots; starting with them leaves small ones to fill up the end.
+void attend_query_block(const AttendRowsArgs& args, const AttendRowsPlan& plan, int64_t task,
                         const AttendRowsScratch& scratch) {
-  QueryBlock(args, plan, kv_head, block * plan.rows, scratch).attend();
+  const int64_t heads = args.rows.heads;
+  const int64_t block = plan.blocks - 1 - task / heads % plan.blocks;
+  const TaskPlace place{task / (heads * plan.blocks), task % heads, block * plan.rows};
+  QueryBlock(args, plan, place, scratch).attend();
 }
 
 }  // namespace
@@ -232,7 +250,7 @@ bool check(const AttendRowsArgs& args, Queue& queue) {
                             args.runs[i].position_shift));
   }
   const int64_t given = args.scratch.rows * args.scratch.cols;
-  const int64_t needed = attend_rows_scratch_bytes(args.rows.head_dim, queue.thread_count());
+  const int64_t needed = attend_rows_scratch_bytes(args.rows.head_dim, queue.traits());
   if (given < needed)
     queue.fail(OCELLUS_FAIL(Code::kInternal, "attend_rows got %lld bytes of scratch instead of %lld",
                             static_cast<long long>(given), static_cast<long long>(needed)));
@@ -243,22 +261,20 @@ bool check(const AttendRowsArgs& args, Queue& queue) {
 
 HWY_EXPORT(attend_query_block);
 
-int64_t attend_rows_scratch_bytes(int32_t head_dim, int thread_count) {
-  return AttendRowsScratch::bytes(head_dim) * thread_count;
+int64_t attend_rows_scratch_bytes(int32_t head_dim, const DeviceTraits& device) {
+  if (device.is_cuda()) return attend_split_scratch_bytes(head_dim);
+  return AttendRowsScratch::bytes(head_dim) * device.thread_count;
 }
 
-void attend_rows(const AttendRowsArgs& args, Queue& queue) {
+void cpu::attend_rows(const AttendRowsArgs& args, Queue& queue) {
   if (!queue.ok() || !check(args, queue)) return;
-  const int64_t heads = args.rows.heads;
+  const int64_t heads = args.rows.heads * args.sequences;
   const int64_t dim = args.rows.head_dim;
-  const AttendRowsPlan plan = plan_attend_rows(args.query.rows, args.query_heads, heads, queue.thread_count());
+  const AttendRowsPlan plan = plan_attend_rows(args.query.rows / args.sequences, args.query_heads * args.sequences,
+                                               heads, queue.thread_count());
   queue.parallel(plan.blocks * heads, 1, [&](int64_t begin, int64_t end, int worker) {
     const AttendRowsScratch scratch(args.scratch.data + worker * AttendRowsScratch::bytes(dim), dim);
-    for (int64_t task = begin; task < end; ++task) {
-      // Late blocks see the most slots; starting with them leaves small ones to fill up the end.
-      const int64_t block = plan.blocks - 1 - task / heads;
-      HWY_DYNAMIC_DISPATCH(attend_query_block)(args, plan, task % heads, block, scratch);
-    }
+    for (int64_t task = begin; task < end; ++task) HWY_DYNAMIC_DISPATCH(attend_query_block)(args, plan, task, scratch);
   });
 }
 

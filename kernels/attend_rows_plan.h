@@ -1,10 +1,12 @@
-// How attend_rows cuts its work, and where its scratch lies. Plain arithmetic, no vectors.
+// How attend_rows cuts its work, and where its scratch lies: first on the CPU, then on CUDA. Plain arithmetic, no
+// vectors.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/kv_run.h"
 #include "platform/arena.h"
 
 namespace ocellus {
@@ -70,5 +72,60 @@ struct AttendRowsScratch {
     values = rescale + kAttendColumns;
   }
 };
+
+// CUDA. A block of threads takes a tile of query rows of one key/value head; a query row of a tile is one row of one
+// query head of the group, all heads of a row side by side. The key axis is a list of pieces of kTileSlots slots (the
+// runs, then the chunk's own rows), taken several at a time: a stage.
+
+/// Query rows of a tile; narrow tiles fill the device with fewer rows, and their slots may be split.
+inline constexpr int32_t kAttendNarrowRows = 64;
+inline constexpr int32_t kAttendWideRows = 128;
+/// Most blocks that split the slots between them; each needs scratch. A constant, not what the device has, so that the
+/// same inputs give the same bits on every device.
+inline constexpr int32_t kAttendSplitBlocks = 128;
+
+/// The head sizes there are kernels for; others are padded with zeros to the next.
+constexpr int32_t attend_tile_dim(int32_t head_dim) {
+  for (const int32_t dim : {32, 64, 80, 96, 128})
+    if (head_dim <= dim) return dim;
+  return 256;
+}
+/// Slots of a stage: two stages and a tile of queries have to fit into 99 KiB of shared memory, and the scores of a
+/// stage into registers beside the sums.
+constexpr int32_t attend_stage_slots(int32_t tile_dim) { return tile_dim < 128 ? 64 : 32; }
+
+struct AttendTilesPlan {
+  int32_t rows = kAttendNarrowRows;  // of a tile
+  int32_t tiles = 0;                 // per head
+  int32_t splits = 1;
+  int32_t stages_per_split = 0;
+};
+
+/// `query_rows` and `heads`: rows of a head with all query heads of its group counted, and key/value heads with all
+/// sequences counted. `stages`: most stages of any tile. Splits do not depend on the device, and neither do results.
+constexpr AttendTilesPlan plan_attend_tiles(int64_t query_rows, int64_t heads, int64_t stages, int32_t tile_dim,
+                                            int32_t multiprocessors) {
+  const auto tiles_of = [&](int64_t rows) { return static_cast<int32_t>((query_rows + rows - 1) / rows); };
+  AttendTilesPlan plan;
+  plan.tiles = tiles_of(kAttendNarrowRows);
+  plan.stages_per_split = static_cast<int32_t>(stages);
+  // Fewer than two stages a block do not pay for putting the pieces together.
+  const int64_t splits = std::min<int64_t>(kAttendSplitBlocks / std::max<int64_t>(plan.tiles * heads, 1), stages / 2);
+  if (splits >= 2 && stages >= 8) {
+    plan.stages_per_split = static_cast<int32_t>((stages + splits - 1) / splits);
+    plan.splits = static_cast<int32_t>((stages + plan.stages_per_split - 1) / plan.stages_per_split);
+  } else if (tile_dim <= 128 && tiles_of(kAttendWideRows) * heads >= 2 * int64_t{multiprocessors}) {
+    plan.rows = kAttendWideRows;
+    plan.tiles = tiles_of(kAttendWideRows);
+  }
+  return plan;
+}
+
+/// What one splitting block leaves behind, in floats: unscaled sums of values, then the largest score and the sum of
+/// weights of every row.
+constexpr int64_t attend_split_floats(int32_t tile_dim) { return int64_t{kAttendNarrowRows} * (tile_dim + 2); }
+constexpr int64_t attend_split_scratch_bytes(int32_t head_dim) {
+  return aligned_bytes(kAttendSplitBlocks * attend_split_floats(attend_tile_dim(head_dim)) * 4);
+}
 
 }  // namespace ocellus

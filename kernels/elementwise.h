@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/matmul.h"
 #include "platform/queue.h"
 #include "platform/views.h"
 
@@ -7,31 +8,29 @@ namespace ocellus {
 
 /// gate = silu(gate) * up, element by element; silu(x) = x / (1 + exp(-x)).
 ///
-/// Shapes    gate, up [T, F]
-/// Types     f32
+/// Shapes    gate, up [T, F] (rows may be strided)
+/// Types     activations
 /// Aliasing  up must not overlap gate
 struct GatedSiluArgs {
-  DeviceView<float> gate;
-  DeviceView<const float> up;
+  ActivationView gate;
+  ActivationView up;
 };
 void gated_silu(const GatedSiluArgs& args, Queue& queue);
 
-enum class Activation : uint8_t { kGeluTanh, kGeluErf, kQuickGelu, kSilu };
-
 /// x = activation(x) in place. kGeluTanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); kGeluErf: x Phi(x);
-/// kQuickGelu: x sigmoid(1.702 x); kSilu: x sigmoid(x).
+/// kQuickGelu: x sigmoid(1.702 x); kSilu: x sigmoid(x); kNone: x.
 ///
 /// Shapes    x [T, F]
-/// Types     f32
+/// Types     activations
 struct ActivateArgs {
-  DeviceView<float> values;
+  ActivationView values;
   Activation activation = Activation::kGeluTanh;
 };
 void activate(const ActivateArgs& args, Queue& queue);
 
-/// x[t] += addend[t].
+/// x[t] += addend[t % R].
 ///
-/// Shapes    x, addend [T, D]
+/// Shapes    x [T, D]; addend [R, D]
 /// Types     f32
 struct AddRowsArgs {
   DeviceView<float> values;

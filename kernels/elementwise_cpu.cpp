@@ -1,3 +1,4 @@
+#include "kernels/backends.h"
 #include "kernels/elementwise.h"
 #include "kernels/highway_targets.h"
 #include "kernels/row_pieces.h"
@@ -78,6 +79,7 @@ void activate_rows(const ActivateArgs& args, int64_t begin, int64_t end) {
   for (int64_t t = begin; t < end; ++t) {
     float* x = args.values.row(t);
     switch (args.activation) {
+      case Activation::kNone: return;
       case Activation::kGeluTanh: apply_to_row(GeluTanh(), x, cols); break;
       case Activation::kGeluErf: apply_to_row(GeluErf(), x, cols); break;
       case Activation::kQuickGelu: apply_to_row(QuickGelu(), x, cols); break;
@@ -91,7 +93,7 @@ void add_rows_rows(const AddRowsArgs& args, int64_t begin, int64_t end) {
   const int64_t cols = args.values.cols;
   for (int64_t t = begin; t < end; ++t) {
     float* x = args.values.row(t);
-    const float* addend = args.addend.row(t);
+    const float* addend = args.addend.row(t % args.addend.rows);
     for (int64_t i = 0; i < cols; i += kLanes) {
       const FloatVec sum = hn::Add(load_part(d, x + i, cols - i), load_part(d, addend + i, cols - i));
       store_part(sum, d, x + i, cols - i);
@@ -111,19 +113,19 @@ HWY_EXPORT(gated_silu_rows);
 HWY_EXPORT(activate_rows);
 HWY_EXPORT(add_rows_rows);
 
-void gated_silu(const GatedSiluArgs& args, Queue& queue) {
+void cpu::gated_silu(const GatedSiluArgs& args, Queue& queue) {
   queue.parallel(args.gate.rows, rows_per_piece(args.gate.cols, 8192), [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(gated_silu_rows)(args, begin, end);
   });
 }
 
-void activate(const ActivateArgs& args, Queue& queue) {
+void cpu::activate(const ActivateArgs& args, Queue& queue) {
   queue.parallel(args.values.rows, rows_per_piece(args.values.cols, 8192), [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(activate_rows)(args, begin, end);
   });
 }
 
-void add_rows(const AddRowsArgs& args, Queue& queue) {
+void cpu::add_rows(const AddRowsArgs& args, Queue& queue) {
   queue.parallel(args.values.rows, rows_per_piece(args.values.cols, 65536), [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(add_rows_rows)(args, begin, end);
   });

@@ -28,6 +28,29 @@ struct KvRun {
   KvFormat format = KvFormat::kF16;
 };
 
+/// Most slots of a run on CUDA: runs are handed to attention there in pieces of at most this many, so that a list of
+/// runs is a list of equal tiles.
+inline constexpr int32_t kTileSlots = 16;
+
+/// One slot of an f16 run, in every layer and head.
+struct KvSlot {
+  std::byte* key = nullptr;  // of layer 0 and head 0
+  int64_t layer_stride = 0;
+  int64_t head_stride = 0;
+  int64_t value_offset = 0;
+};
+inline KvSlot run_slot(const KvRun& run, int64_t slot, int64_t head_dim) {
+  return {run.data + slot * head_dim * 2, run.layer_stride, run.head_stride, run.value_offset};
+}
+/// Slots [first, first + count) of an f16 run as a run of their own.
+inline KvRun slice_run(const KvRun& run, int32_t first, int32_t count, int64_t head_dim) {
+  KvRun part = run;
+  part.data += first * head_dim * 2;
+  part.slots = count;
+  part.capacity = run.capacity - first;
+  return part;
+}
+
 /// Keys [capacity, E] and values [capacity, E] of one layer and key/value head of an f16 run.
 inline Half* run_keys(const KvRun& run, int64_t layer, int64_t head) {
   return reinterpret_cast<Half*>(run.data + layer * run.layer_stride + head * run.head_stride);

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "kernels/backends.h"
 #include "kernels/highway_targets.h"
 #include "kernels/layernorm.h"
 #include "kernels/row_pieces.h"
@@ -65,7 +66,7 @@ namespace ocellus {
 
 HWY_EXPORT(layernorm_rows);
 
-void layernorm(const LayerNormArgs& args, Queue& queue) {
+void cpu::layernorm(const LayerNormArgs& args, Queue& queue) {
   queue.parallel(args.input.rows, rows_per_piece(args.input.cols, 32768), [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(layernorm_rows)(args, begin, end);
   });

@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/backends.h"
+#include "kernels/elementwise.h"
 #include "kernels/highway_targets.h"
 #include "kernels/matmul.h"
 #include "kernels/matmul_codes.h"
+#include "kernels/matmul_scratch.h"
 #include "quant/block_codes.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -27,6 +30,10 @@ constexpr int64_t kQ8BlockBytes = 34, kQ8ScaleBytes = 2;
 constexpr int64_t kPanelInputs = 8;
 
 int64_t thread_scratch_bytes(int64_t cols) { return 64 * round_up(cols, 64); }
+
+DeviceView<const float> float_rows(const ActivationView& view) {
+  return {static_cast<const float*>(view.data), view.rows, view.cols, view.stride};
+}
 
 // Sixteen consecutive rows of one of the matrices: the unit of work that threads take.
 struct Block {
@@ -186,7 +193,7 @@ HWY_ATTR void multiply_code_panel(const Block& block) {
 
 template <class Reader>
 HWY_ATTR void multiply_float_block(const Block& block) {
-  const DeviceView<const float>& input = block.args.input;
+  const DeviceView<const float> input = float_rows(block.args.input);
   const uint8_t* rows[kPanelRows];
   for (int r = 0; r < kPanelRows; ++r) rows[r] = block.row(r);
   HWY_ALIGN float sums[kFloatTile * kPanelRows];
@@ -241,7 +248,7 @@ HWY_ATTR void multiply(const MatmulArgs& args, Queue& queue) {
     coded = coded || is_block_format(args.weights[i].format);
   }
   if (coded) {
-    round_input(args.input, codes, queue);
+    round_input(float_rows(args.input), codes, queue);
     thread_scratch += args.input.rows * codes.record_bytes();
   }
   const int64_t grain = std::max<int64_t>(1, blocks / (8 * queue.thread_count()));
@@ -267,19 +274,29 @@ namespace {
 
 HWY_EXPORT(multiply);
 
-}  // namespace
-
-int64_t matmul_scratch_bytes(int64_t rows, int64_t cols, int thread_count) {
+int64_t cpu_scratch_bytes(int64_t rows, int64_t cols, int thread_count) {
   return rows * InputCodes(nullptr, cols).record_bytes() + thread_count * thread_scratch_bytes(cols);
 }
 
-void matmul(const MatmulArgs& args, Queue& queue) {
-  const int64_t needed = matmul_scratch_bytes(args.input.rows, args.input.cols, queue.thread_count());
+}  // namespace
+
+int64_t matmul_scratch_bytes(int64_t rows, int64_t cols, int64_t outputs, const DeviceTraits& device) {
+  if (device.is_cuda()) return cuda::matmul_scratch_bytes(rows, cols, outputs);
+  return cpu_scratch_bytes(rows, cols, device.thread_count);
+}
+
+void cpu::matmul(const MatmulArgs& args, Queue& queue) {
+  const int64_t needed = cpu_scratch_bytes(args.input.rows, args.input.cols, queue.thread_count());
   if (args.scratch.rows * args.scratch.cols < needed || reinterpret_cast<uintptr_t>(args.scratch.data) % 64 != 0)
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "matmul needs %lld bytes of scratch aligned to 64 and got %lld",
                                    static_cast<long long>(needed),
                                    static_cast<long long>(args.scratch.rows * args.scratch.cols)));
+  const bool activated = args.activation != Activation::kNone;
+  if (activated && args.accumulate)
+    return queue.fail(OCELLUS_FAIL(Code::kInternal, "matmul either accumulates or has an activation"));
   HWY_DYNAMIC_DISPATCH(multiply)(args, queue);
+  for (int i = 0; activated && i < args.count; ++i)
+    cpu::activate({.values = args.outputs[i], .activation = args.activation}, queue);
 }
 
 }  // namespace ocellus

@@ -8,26 +8,30 @@ namespace ocellus {
 /// Cuts a picture into patch rows, so that the patch embedding is a matrix product.
 /// out[y * grid + x][(c * p + dy) * p + dx] = pixels[c][y * p + dy][x * p + dx]
 ///
-/// Shapes    pixels [3, side, side] f32 (a view of 3 * side rows, side cols); grid = side / patch, remainder dropped;
-///           out [grid * grid, 3 * patch * patch]
+/// Shapes    pixels [views, 3, side, side] f32 (a view of views * 3 * side rows, side cols); grid = side / patch,
+///           remainder dropped; out [views * grid * grid, 3 * patch * patch]
+/// Types     out activations
 struct CutPatchesArgs {
   DeviceView<const float> pixels;
+  int64_t views = 1;
   int32_t side = 0;
   int32_t patch = 0;
-  DeviceView<float> output;
+  ActivationView output;
 };
 void cut_patches(const CutPatchesArgs& args, Queue& queue);
 
 /// Pixel shuffle of Idefics3: joins s x s neighbouring patch rows into one wide row.
 /// out[ty * (grid / s) + tx][(dy * s + dx) * D + c] = x[(ty * s + dy) * grid + tx * s + dx][c]
 ///
-/// Shapes    x [grid * grid, D]; grid divisible by s; out [(grid / s)^2, s * s * D]
+/// Shapes    x [views * grid * grid, D]; grid divisible by s; out [views * (grid / s)^2, s * s * D]
+/// Types     x f32, out activations
 /// Aliasing  none
 struct ShufflePixelsArgs {
   DeviceView<const float> input;
+  int64_t views = 1;
   int32_t grid = 0;
   int32_t scale = 0;
-  DeviceView<float> output;
+  ActivationView output;
 };
 void shuffle_pixels(const ShufflePixelsArgs& args, Queue& queue);
 

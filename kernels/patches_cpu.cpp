@@ -1,19 +1,23 @@
 #include <algorithm>
 
+#include "kernels/backends.h"
 #include "kernels/patches.h"
 #include "kernels/row_pieces.h"
 
 namespace ocellus {
 
-void cut_patches(const CutPatchesArgs& args, Queue& queue) {
+void cpu::cut_patches(const CutPatchesArgs& args, Queue& queue) {
   const int64_t patch = args.patch;
   const int64_t grid = args.side / patch;
-  queue.parallel(grid * grid, rows_per_piece(args.output.cols, 65536), [&](int64_t begin, int64_t end, int) {
-    for (int64_t cell = begin; cell < end; ++cell) {
+  const int64_t grain = rows_per_piece(args.output.cols, 65536);
+  queue.parallel(args.views * grid * grid, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t cell = row % (grid * grid);
       const int64_t top = cell / grid * patch;
       const int64_t left = cell % grid * patch;
-      float* out = args.output.row(cell);
-      for (int64_t channel = 0; channel < 3; ++channel) {
+      const int64_t first_channel = row / (grid * grid) * 3;
+      float* out = args.output.row(row);
+      for (int64_t channel = first_channel; channel < first_channel + 3; ++channel) {
         for (int64_t dy = 0; dy < patch; ++dy, out += patch) {
           std::copy_n(args.pixels.row(channel * args.side + top + dy) + left, patch, out);
         }
@@ -22,23 +26,25 @@ void cut_patches(const CutPatchesArgs& args, Queue& queue) {
   });
 }
 
-void shuffle_pixels(const ShufflePixelsArgs& args, Queue& queue) {
+void cpu::shuffle_pixels(const ShufflePixelsArgs& args, Queue& queue) {
   const int64_t scale = args.scale;
-  const int64_t small_grid = args.grid / scale;
+  const int64_t grid = args.grid;
+  const int64_t small_grid = grid / scale;
   const int64_t width = args.input.cols;
-  queue.parallel(small_grid * small_grid, rows_per_piece(args.output.cols, 65536),
-                 [&](int64_t begin, int64_t end, int) {
-                   for (int64_t cell = begin; cell < end; ++cell) {
-                     const int64_t top = cell / small_grid * scale;
-                     const int64_t left = cell % small_grid * scale;
-                     float* out = args.output.row(cell);
-                     for (int64_t dy = 0; dy < scale; ++dy) {
-                       for (int64_t dx = 0; dx < scale; ++dx, out += width) {
-                         std::copy_n(args.input.row((top + dy) * args.grid + left + dx), width, out);
-                       }
-                     }
-                   }
-                 });
+  const int64_t grain = rows_per_piece(args.output.cols, 65536);
+  queue.parallel(args.views * small_grid * small_grid, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      // Views lie below each other, and their heights divide by `scale`: together they are one tall picture.
+      const int64_t top = row / small_grid * scale;
+      const int64_t left = row % small_grid * scale;
+      float* out = args.output.row(row);
+      for (int64_t dy = 0; dy < scale; ++dy) {
+        for (int64_t dx = 0; dx < scale; ++dx, out += width) {
+          std::copy_n(args.input.row((top + dy) * grid + left + dx), width, out);
+        }
+      }
+    }
+  });
 }
 
 }  // namespace ocellus

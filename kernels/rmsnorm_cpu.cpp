@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "kernels/backends.h"
 #include "kernels/highway_targets.h"
 #include "kernels/rmsnorm.h"
 #include "kernels/row_pieces.h"
@@ -46,7 +47,7 @@ namespace ocellus {
 
 HWY_EXPORT(rmsnorm_rows);
 
-void rmsnorm(const RmsNormArgs& args, Queue& queue) {
+void cpu::rmsnorm(const RmsNormArgs& args, Queue& queue) {
   queue.parallel(args.input.rows, rows_per_piece(args.input.cols, 32768), [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(rmsnorm_rows)(args, begin, end);
   });

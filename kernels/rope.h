@@ -20,9 +20,10 @@ struct RopeParams {
 /// out[t] = cos and sin of every pair's angle, computed in f64 and rounded once:
 /// out[t][2i] = cos(angle(positions[t], i)), out[t][2i + 1] = sin(...). Computed once per step, used by every layer.
 ///
-/// Shapes    positions [T]; out [T, rotated]
+/// Shapes    positions [T], position_stride numbers apart; out [T, rotated]
 struct RopeAnglesArgs {
   const int32_t* positions = nullptr;
+  int64_t position_stride = 1;
   int64_t count = 0;
   RopeParams params;
   DeviceView<float> angles;
@@ -32,9 +33,9 @@ void rope_angles(const RopeAnglesArgs& args, Queue& queue);
 /// Rotates every head of x in place: (a, b) -> (a cos - b sin, a sin + b cos). Channels past `rotated` stay.
 ///
 /// Shapes    x [T, heads * E] (rows may be strided); angles [T, rotated]
-/// Types     f32
+/// Types     activations; computed in f32
 struct RotateArgs {
-  DeviceView<float> values;
+  ActivationView values;
   int32_t head_dim = 0;
   RopeParams params;
   DeviceView<const float> angles;

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "kernels/backends.h"
 #include "kernels/highway_targets.h"
 #include "kernels/rope.h"
 #include "kernels/row_pieces.h"
@@ -75,7 +76,7 @@ void fill_angles(const RopeAnglesArgs& args, int64_t begin, int64_t end) {
     double step = std::exp2(octaves_per_pair * static_cast<double>(i)) * static_cast<double>(params.position_scale);
     if (params.factors != nullptr) step /= static_cast<double>(params.factors[i]);
     for (int64_t t = begin; t < end; ++t) {
-      const double angle = args.positions[t] * step;
+      const double angle = args.positions[t * args.position_stride] * step;
       float* out = args.angles.row(t) + 2 * i;
       out[0] = static_cast<float>(std::cos(angle));
       out[1] = static_cast<float>(std::sin(angle));
@@ -87,12 +88,12 @@ void fill_angles(const RopeAnglesArgs& args, int64_t begin, int64_t end) {
 
 HWY_EXPORT(rotate_rows);
 
-void rope_angles(const RopeAnglesArgs& args, Queue& queue) {
+void cpu::rope_angles(const RopeAnglesArgs& args, Queue& queue) {
   queue.parallel(args.count, rows_per_piece(args.params.rotated, 1024),
                  [&](int64_t begin, int64_t end, int) { fill_angles(args, begin, end); });
 }
 
-void rotate(const RotateArgs& args, Queue& queue) {
+void cpu::rotate(const RotateArgs& args, Queue& queue) {
   queue.parallel(args.values.rows, rows_per_piece(args.values.cols, 16384), [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(rotate_rows)(args, begin, end);
   });

@@ -8,52 +8,49 @@
 
 namespace ocellus {
 
-/// Keys and values of one layer for the rows of one chunk, as the cache stores them unpacked, head-major: keys
-/// [G, capacity, E] and values [G, capacity, E], f16. Row t of the chunk is slot t of every head.
+/// Unpacked f16 keys and values of one layer, row by row and head by head: head g of row t of sequence s starts at
+/// keys + s * sequence_stride + t * row_stride + g * head_stride, its E values lie together; values the same.
 struct KvLayerRows {
   Half* keys = nullptr;
   Half* values = nullptr;
-  int32_t heads = 0;     // G
-  int32_t head_dim = 0;  // E
-  int64_t capacity = 0;  // rows
+  int32_t heads = 0;            // G
+  int32_t head_dim = 0;         // E
+  int64_t capacity = 0;         // rows
+  int64_t row_stride = 0;       // in values, as all strides here
+  int64_t head_stride = 0;
+  int64_t sequence_stride = 0;  // of independent sequences of the same length, as images are to the vision tower
+
+  int64_t at(int64_t row, int64_t head) const { return row * row_stride + head * head_stride; }
+  /// Keys [G, capacity, E] and values alike: what round_kv fills for one sequence.
+  static KvLayerRows head_major(Half* keys, Half* values, int32_t heads, int32_t head_dim, int64_t capacity) {
+    return {keys, values, heads, head_dim, capacity, head_dim, capacity * head_dim, 0};
+  }
 };
 
 /// Rounds rows to f16 (to nearest even; magnitudes above 65504, the largest f16, become that) and lays them out by
 /// head: out.keys[g][first + t] = k[t][g*E ..], the same for values.
 ///
-/// Shapes    keys, values [T, G * E] f32 (rows may be strided), already rotated; first + T <= out.capacity
+/// Shapes    keys, values [T, G * E] (rows may be strided), already rotated; first + T <= out.capacity
+/// Types     keys, values activations
+/// Divisible E by 8; on CUDA all rows start on 16 bytes
 struct RoundKvArgs {
-  DeviceView<const float> keys;
-  DeviceView<const float> values;
+  ActivationView keys;
+  ActivationView values;
   int64_t first = 0;
   KvLayerRows out;
 };
 void round_kv(const RoundKvArgs& args, Queue& queue);
 
-/// Copies chunk rows [first, first + count) of one layer into slots [run_slot, run_slot + count) of an f16 run.
+/// Copies chunk rows [0, count) of one layer into their cache slots: row t goes to slots[t].
 ///
-/// Shapes    rows as above; run: run_slot + count <= run.capacity, run.format kF16
+/// Shapes    rows as above; slots [count], in the device's memory
+/// Divisible E by 8; on CUDA all rows and slots start on 16 bytes
 struct StoreKvArgs {
   KvLayerRows rows;
-  int64_t first = 0;
   int64_t count = 0;
-  KvRun run;
-  int64_t run_slot = 0;
+  const KvSlot* slots = nullptr;
   int32_t layer = 0;
 };
 void store_kv(const StoreKvArgs& args, Queue& queue);
-
-/// Decode: session b's new key and value (row b) are rounded to f16, as above, into slot slots[b] of runs[b].
-///
-/// Shapes    keys, values [B, G * E] f32 (rows may be strided), already rotated; runs, slots [B]
-struct AppendKvArgs {
-  DeviceView<const float> keys;
-  DeviceView<const float> values;
-  int32_t head_dim = 0;
-  const KvRun* runs = nullptr;
-  const int32_t* slots = nullptr;
-  int32_t layer = 0;
-};
-void append_kv(const AppendKvArgs& args, Queue& queue);
 
 }  // namespace ocellus

@@ -1,50 +1,15 @@
 #include "mm/frame.h"
 
-#include <algorithm>
+#include "kernels/picture_math.h"
 
 namespace ocellus {
+
+using namespace picture;
+
 namespace {
 
-// YUV to RGB in 16.16 fixed point: rgb = y_gain * (Y - y_offset) + gains * (U - 128, V - 128).
-struct Conversion {
-  int32_t y_offset;
-  int32_t y_gain;
-  int32_t red_from_v;
-  int32_t green_from_u;
-  int32_t green_from_v;
-  int32_t blue_from_u;
-};
-
-// From the luma weights of red and blue: Rec. 601 and Rec. 709 define everything else through them.
-constexpr Conversion make_conversion(double red, double blue, bool full_range) {
-  const double y_scale = full_range ? 1.0 : 255.0 / 219.0;
-  const double c_scale = full_range ? 1.0 : 255.0 / 224.0;
-  const double green = 1.0 - red - blue;
-  const auto fixed = [](double value) { return static_cast<int32_t>(value * 65536.0 + (value < 0 ? -0.5 : 0.5)); };
-  return {full_range ? 0 : 16,
-          fixed(y_scale),
-          fixed(2.0 * (1.0 - red) * c_scale),
-          fixed(-2.0 * (1.0 - blue) * blue / green * c_scale),
-          fixed(-2.0 * (1.0 - red) * red / green * c_scale),
-          fixed(2.0 * (1.0 - blue) * c_scale)};
-}
-
-constexpr Conversion kConversions[2][2] = {
-    {make_conversion(0.299, 0.114, false), make_conversion(0.299, 0.114, true)},
-    {make_conversion(0.2126, 0.0722, false), make_conversion(0.2126, 0.0722, true)},
-};
-
-uint8_t to_byte(int32_t fixed) { return static_cast<uint8_t>(std::clamp((fixed + 32768) >> 16, 0, 255)); }
-
-void write_pixel(const Conversion& k, int y, int u, int v, uint8_t* rgb) {
-  const int32_t luma = k.y_gain * (y - k.y_offset);
-  rgb[0] = to_byte(luma + k.red_from_v * (v - 128));
-  rgb[1] = to_byte(luma + k.green_from_u * (u - 128) + k.green_from_v * (v - 128));
-  rgb[2] = to_byte(luma + k.blue_from_u * (u - 128));
-}
-
 void convert_row(const Frame& frame, int32_t y, uint8_t* out) {
-  const Conversion& conversion = kConversions[static_cast<int>(frame.matrix)][frame.full_range ? 1 : 0];
+  const YuvConversion& conversion = yuv_conversion(frame.matrix, frame.full_range);
   const uint8_t* row = frame.planes[0] + y * frame.stride_bytes[0];
   switch (frame.format) {
     case PixelFormat::kRgb8: break;  // used where it lies
@@ -59,32 +24,20 @@ void convert_row(const Frame& frame, int32_t y, uint8_t* out) {
     case PixelFormat::kNv12: {
       const uint8_t* chroma = frame.planes[1] + y / 2 * frame.stride_bytes[1];
       for (int32_t x = 0; x < frame.width; ++x, out += 3) {
-        write_pixel(conversion, row[x], chroma[x / 2 * 2], chroma[x / 2 * 2 + 1], out);
+        write_yuv(conversion, row[x], chroma[x / 2 * 2], chroma[x / 2 * 2 + 1], out);
       }
       break;
     }
     case PixelFormat::kYuyv:
       for (int32_t x = 0; x < frame.width; x += 2, row += 4, out += 6) {
-        write_pixel(conversion, row[0], row[1], row[3], out);
-        write_pixel(conversion, row[2], row[1], row[3], out + 3);
+        write_yuv(conversion, row[0], row[1], row[3], out);
+        write_yuv(conversion, row[2], row[1], row[3], out + 3);
       }
       break;
   }
 }
 
-int64_t row_bytes(const Frame& frame, int plane) {
-  const int64_t width = frame.width;
-  switch (frame.format) {
-    case PixelFormat::kRgb8: return plane == 0 ? 3 * width : 0;
-    case PixelFormat::kRgba8: return plane == 0 ? 4 * width : 0;
-    case PixelFormat::kGray8: return plane == 0 ? width : 0;
-    case PixelFormat::kNv12: return width;
-    case PixelFormat::kYuyv: return plane == 0 ? 2 * width : 0;
-  }
-  return 0;
-}
-
-Status check_frame(const Frame& frame) {
+Status check_planes(const Frame& frame) {
   const char* name = pixel_format_name(frame.format);
   const bool even_width = frame.format == PixelFormat::kNv12 || frame.format == PixelFormat::kYuyv;
   const bool even_height = frame.format == PixelFormat::kNv12;
@@ -93,7 +46,7 @@ Status check_frame(const Frame& frame) {
                         frame.width, frame.height, even_height ? "width and height" : "width");
   }
   for (int plane = 0; plane < 2; ++plane) {
-    const int64_t needed = row_bytes(frame, plane);
+    const int64_t needed = plane_size(frame, plane).row_bytes;
     if (needed == 0) continue;
     if (frame.planes[plane] == nullptr) {
       return OCELLUS_FAIL(Code::kBadArgument, "plane %d of the %s frame is null", plane, name);
@@ -120,15 +73,33 @@ const char* pixel_format_name(PixelFormat format) {
   return "unknown";
 }
 
-int64_t frame_scratch_bytes(const ImageLimits& limits) { return aligned_bytes(3 * limits.max_pixels); }
+PlaneSize plane_size(const Frame& frame, int plane) {
+  const int64_t width = frame.width;
+  if (frame.format == PixelFormat::kNv12) return {plane == 0 ? frame.height : frame.height / 2, width};
+  if (plane != 0) return {};
+  switch (frame.format) {
+    case PixelFormat::kRgb8: return {frame.height, 3 * width};
+    case PixelFormat::kRgba8: return {frame.height, 4 * width};
+    case PixelFormat::kGray8: return {frame.height, width};
+    case PixelFormat::kYuyv: return {frame.height, 2 * width};
+    case PixelFormat::kNv12: break;
+  }
+  return {};
+}
 
-Status convert_frame(const Frame& frame, const ImageLimits& limits, Extent scratch, RgbImage* out) {
+Status check_frame(const Frame& frame, const ImageLimits& limits) {
   if (frame.format > PixelFormat::kYuyv || frame.matrix > ColorMatrix::kBt709) {
     return OCELLUS_FAIL(Code::kBadArgument, "the frame has pixel format %d and colour matrix %d, which do not exist",
                         static_cast<int>(frame.format), static_cast<int>(frame.matrix));
   }
   OCELLUS_TRY(check_image_size(limits, "frame", frame.width, frame.height));
-  OCELLUS_TRY(check_frame(frame));
+  return check_planes(frame);
+}
+
+int64_t frame_scratch_bytes(const ImageLimits& limits) { return aligned_bytes(3 * limits.max_pixels); }
+
+Status convert_frame(const Frame& frame, const ImageLimits& limits, Extent scratch, RgbImage* out) {
+  OCELLUS_TRY(check_frame(frame, limits));
   if (frame.format == PixelFormat::kRgb8) {
     *out = {frame.planes[0], frame.width, frame.height, frame.stride_bytes[0]};
     return {};

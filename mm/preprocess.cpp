@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/picture_math.h"
 #include "mm/image_decode.h"
 
 namespace ocellus {
@@ -34,7 +35,7 @@ class PlaneWriter {
   PlaneWriter(const PreprocessConfig& config, DeviceView<float> out) : size_(config.image_size), out_(out) {
     for (int c = 0; c < 3; ++c) {
       for (int value = 0; value < 256; ++value) {
-        table_[c][value] = (static_cast<float>(value) / 255.0f - config.mean[c]) / config.std[c];
+        table_[c][value] = picture::normalise(static_cast<uint8_t>(value), config.mean[c], config.std[c]);
       }
     }
   }

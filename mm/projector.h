@@ -6,10 +6,12 @@
 namespace ocellus {
 
 /// Idefics3: joins scale x scale neighbouring patches (pixel shuffle), then one linear map without bias.
-/// Reads scratch.hidden [P, D]; writes out [tokens_per_view, output_width]; uses scratch.normed_or_mixed.
-Status project_idefics3(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> out, Queue& queue);
+/// Reads scratch.hidden [views * P, D]; writes out [views * tokens_per_view, output_width]; uses scratch.normed_or_mixed.
+Status project_idefics3(const VisionModel& model, int64_t views, const VisionScratch& scratch, DeviceView<float> out,
+                        Queue& queue);
 
 /// The projector the model asks for.
-Status project_view(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> out, Queue& queue);
+Status project_views(const VisionModel& model, int64_t views, const VisionScratch& scratch, DeviceView<float> out,
+                     Queue& queue);
 
 }  // namespace ocellus

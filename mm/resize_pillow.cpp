@@ -3,15 +3,14 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/picture_math.h"
 #include "mm/resize.h"
 
 namespace ocellus {
+
+using namespace picture;
+
 namespace {
-
-constexpr int kWeightBits = 22;
-constexpr double kPi = 3.14159265358979323846;
-
-double sinc(double x) { return x == 0.0 ? 1.0 : std::sin(kPi * x) / (kPi * x); }
 
 double filter_value(Filter filter, double x) {
   const double distance = std::fabs(x);
@@ -23,24 +22,14 @@ double filter_value(Filter filter, double x) {
       if (distance < 2.0) return (((distance - 5) * distance + 8) * distance - 4) * a;
       return 0.0;
     }
-    case Filter::kLanczos: return x >= -3.0 && x < 3.0 ? sinc(x) * sinc(x / 3) : 0.0;
+    case Filter::kLanczos: return lanczos(x);
   }
   return 0.0;
 }
 
-// Half the width of the window in source pixels; a reduction widens it.
-double window_radius(Filter filter, int32_t source, int32_t target) {
-  const double scale = std::max(1.0, static_cast<double>(source) / target);
-  return scale * (filter == Filter::kBilinear ? 1.0 : filter == Filter::kBicubic ? 2.0 : 3.0);
+double filter_radius(Filter filter) {
+  return filter == Filter::kBilinear ? 1.0 : filter == Filter::kBicubic ? 2.0 : kLanczosRadius;
 }
-
-int32_t window_capacity(Filter filter, int32_t source, int32_t target) {
-  return std::min(source, static_cast<int32_t>(std::ceil(window_radius(filter, source, target))) * 2 + 1);
-}
-
-uint8_t round_sum(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kWeightBits, 0, 255)); }
-
-constexpr int32_t kHalf = 1 << (kWeightBits - 1);
 
 // Hands out consecutive arrays; with null memory it only counts.
 class Layout {
@@ -63,8 +52,8 @@ class Layout {
 int64_t PillowResize::lay_out(std::byte* memory) {
   Layout layout(memory);
   const int64_t width = target_.width;
-  column_capacity_ = filters_columns() ? window_capacity(filter_, source_.width, target_.width) : 0;
-  ring_rows_ = filters_rows() ? window_capacity(filter_, source_.height, target_.height) : 0;
+  column_capacity_ = filters_columns() ? window_capacity(filter_radius(filter_), source_.width, target_.width) : 0;
+  ring_rows_ = filters_rows() ? window_capacity(filter_radius(filter_), source_.height, target_.height) : 0;
   layout.take(std::max(column_capacity_, ring_rows_), &exact_weights_);
   layout.take(filters_columns() ? width * column_capacity_ : 0, &column_weights_);
   layout.take(filters_columns() ? width : 0, &column_windows_);
@@ -108,22 +97,14 @@ Status PillowResize::begin(RowSource& rows, Size source, Size target, Filter fil
 }
 
 PillowResize::Window PillowResize::make_weights(int32_t source, int32_t target, int32_t at, int32_t* weights) {
-  const double scale = static_cast<double>(source) / target;
-  const double radius = window_radius(filter_, source, target);
-  const double step = 1.0 / std::max(1.0, scale);
-  const double center = (at + 0.5) * scale;
-  const int32_t first = std::max(0, static_cast<int32_t>(center - radius + 0.5));
-  const int32_t end = std::min(source, static_cast<int32_t>(center + radius + 0.5));
+  const ResampleWindow window = resample_window(filter_radius(filter_), source, target, at);
   double sum = 0.0;
-  for (int32_t i = first; i < end; ++i) {
-    exact_weights_[i - first] = filter_value(filter_, (i - center + 0.5) * step);
-    sum += exact_weights_[i - first];
+  for (int32_t i = 0; i < window.count; ++i) {
+    exact_weights_[i] = filter_value(filter_, window.position(i));
+    sum += exact_weights_[i];
   }
-  for (int32_t i = 0; i < end - first; ++i) {
-    const double weight = (sum != 0.0 ? exact_weights_[i] / sum : exact_weights_[i]) * (1 << kWeightBits);
-    weights[i] = static_cast<int32_t>(weight < 0 ? weight - 0.5 : weight + 0.5);
-  }
-  return {first, end - first};
+  for (int32_t i = 0; i < window.count; ++i) weights[i] = fixed_weight(exact_weights_[i], sum);
+  return {window.first, window.count};
 }
 
 const uint8_t* PillowResize::filter_columns(const uint8_t* input, uint8_t* output) const {
@@ -131,7 +112,7 @@ const uint8_t* PillowResize::filter_columns(const uint8_t* input, uint8_t* outpu
     const Window window = column_windows_[x];
     const int32_t* weights = column_weights_ + int64_t{x} * column_capacity_;
     const uint8_t* pixel = input + int64_t{3} * window.first;
-    int32_t sums[3] = {kHalf, kHalf, kHalf};
+    int32_t sums[3] = {kWeightHalf, kWeightHalf, kWeightHalf};
     for (int32_t i = 0; i < window.count; ++i, pixel += 3) {
       for (int c = 0; c < 3; ++c) sums[c] += pixel[c] * weights[i];
     }
@@ -154,7 +135,7 @@ const uint8_t* PillowResize::row(int32_t y) {
       std::memcpy(ring_row(rows_read_), input, static_cast<size_t>(row_bytes()));
     }
   }
-  std::fill(sums_, sums_ + row_bytes(), kHalf);
+  std::fill(sums_, sums_ + row_bytes(), kWeightHalf);
   for (int32_t i = 0; i < window.count; ++i) {
     const uint8_t* input = ring_row(window.first + i);
     const int32_t weight = row_weights_[i];

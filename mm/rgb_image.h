@@ -3,9 +3,12 @@
 
 #include <cstdint>
 
+#include "kernels/picture_math.h"
 #include "platform/status.h"
 
 namespace ocellus {
+
+using picture::blend_on_white;
 
 struct RgbImage {
   const uint8_t* pixels = nullptr;  // first byte of the top row
@@ -30,11 +33,5 @@ Status check_image_size(const ImageLimits& limits, const char* what, int64_t wid
 
 /// The largest width + height of any picture inside the limits.
 int64_t max_side_sum(const ImageLimits& limits);
-
-/// Source over a white ground: what a picture with alpha (0 clear, 255 solid) looks like. Rounded to nearest.
-constexpr uint8_t blend_on_white(int colour, int alpha) {
-  const int sum = colour * alpha + 255 * (255 - alpha) + 128;
-  return static_cast<uint8_t>((sum + (sum >> 8)) >> 8);
-}
 
 }  // namespace ocellus

@@ -1,4 +1,4 @@
-// The vision tower (SigLIP): pixels of one view to one row per patch.
+// The vision tower (SigLIP): pixels of one or more views to one row per patch.
 #pragma once
 
 #include "kernels/store_kv.h"
@@ -8,31 +8,29 @@
 
 namespace ocellus {
 
-/// Everything the tower and the projector write to, besides their output. Two rows serve two purposes each that are
-/// never alive together; the names say both.
+/// Everything the tower and the projector write to, besides their output, for up to W views at once. Two rows serve two
+/// purposes each that are never alive together; the names say both.
 struct VisionScratch {
-  DeviceView<float> hidden;           // [P, D] residual stream
-  DeviceView<float> normed_or_mixed;  // [P, D]
-  DeviceView<float> pixels_or_qkv;    // [3 * side, side] | [P, 3 D]
-  DeviceView<float> patches_or_mlp;   // [P, 3 p^2] | [rows, F]
-  DeviceView<Half> keys, values;      // [heads, P, E] of one layer
+  DeviceView<float> hidden;        // [W P, D] residual stream
+  ActivationView normed_or_mixed;  // [W P, D]
+  ActivationView qkv;              // [W P, 3 D]
+  ActivationView patches_or_mlp;   // [W P, 3 p^2] | [rows, F]
+  DeviceView<Half> keys, values;   // [heads, P, E] of one layer; none on CUDA, where activations are f16 themselves
+  DeviceView<float> projected;     // [W tokens per view, D of the language model]
   DeviceView<std::byte> matmul_scratch;
   DeviceView<std::byte> attend_scratch;
 
-  /// Normalised planar pixels of the view to encode: [3 * side, side]. Filled by render_view().
-  DeviceView<float> pixels(const VisionConfig& config) const {
-    return {pixels_or_qkv.data, 3 * int64_t{config.image_size}, config.image_size};
-  }
+  /// Takes (or, while planning, records) the scratch of the image phase.
+  Status lay_out(const VisionConfig& config, int64_t views, const DeviceTraits& device, RowSink& sink);
 };
 
-/// Rows of the MLP are computed this many at a time: wide enough for full matrix speed, and the widest buffer of the
-/// tower stays small.
-inline constexpr int64_t kVisionMlpRows = 128;
+/// Normalised planar pixels of the views to encode, [views * 3 * side, side]. On the CPU, where one view is encoded at a
+/// time, they may lie where the tower's qkv rows come later.
+DeviceView<float> pixels_over_qkv(const VisionConfig& config, const VisionScratch& scratch);
 
-/// Takes (or, while planning, records) the scratch of the image phase.
-Status lay_out_vision_scratch(const VisionConfig& config, int thread_count, RowSink& sink, VisionScratch* out);
-
-/// Reads scratch.pixels(), leaves the final-norm rows in scratch.hidden [P, D]. Stops between layers if asked to.
-Status encode_view(const VisionModel& model, const VisionScratch& scratch, const StopSignal* stop, Queue& queue);
+/// Reads the pixels of `views` views, leaves the final-norm rows in scratch.hidden [views * P, D]. Stops between layers
+/// if asked to.
+Status encode_views(const VisionModel& model, DeviceView<const float> pixels, int64_t views,
+                    const VisionScratch& scratch, const StopSignal* stop, Queue& queue);
 
 }  // namespace ocellus

@@ -24,11 +24,16 @@ enum class Phase : uint8_t { kNone = 0, kText = 1, kImage = 2, kPrefill = 3, kDe
 inline constexpr int kPhaseCount = 5;
 const char* phase_name(Phase phase);
 
+/// Where a row lies. On the CPU, and wherever the device reads the host's memory, the two are the same memory.
+enum class Place : uint8_t { kDevice = 0, kHost = 1 };
+inline constexpr int kPlaceCount = 2;
+
 /// One buffer of the memory plan. `name` must outlive the plan (a string literal).
 struct RowSpec {
   const char* name = "";
   Lifetime lifetime = Lifetime::kSession;
   Phase phase = Phase::kNone;
+  Place place = Place::kDevice;
   const char* dtype = "u8";  // f32, f16, i32, u8, q8_0, ...
   int64_t shape[4] = {1, 1, 1, 1};
   int64_t bytes = 0;  // before alignment
@@ -42,6 +47,8 @@ constexpr int64_t aligned_bytes(int64_t bytes) { return (bytes + kRowAlignment -
 class RowSink {
  public:
   virtual Status take(const RowSpec& row, std::byte** out) = 0;
+  /// True if the device reads rows of the host's memory where they lie, so that nothing has to be copied.
+  virtual bool shares_host_memory() const { return true; }
 
  protected:
   ~RowSink() = default;
@@ -75,22 +82,41 @@ struct TypeName<std::byte> {
 };
 
 /// Takes a matrix [rows, cols] of T. While planning, `out->data` stays null but the shape is set.
-template <class T>
+template <class T, bool kOnDevice>
 Status take_rows(RowSink& sink, const char* name, Lifetime lifetime, Phase phase, int64_t rows, int64_t cols,
-                 DeviceView<T>* out) {
+                 BasicView<T, kOnDevice>* out) {
   RowSpec row;
   row.name = name;
   row.lifetime = lifetime;
   row.phase = phase;
+  row.place = kOnDevice ? Place::kDevice : Place::kHost;
   row.dtype = TypeName<T>::value;
   row.shape[0] = rows;
   row.shape[1] = cols;
   row.bytes = rows * cols * static_cast<int64_t>(sizeof(T));
   std::byte* data = nullptr;
   OCELLUS_TRY(sink.take(row, &data));
-  *out = DeviceView<T>(reinterpret_cast<T*>(data), rows, cols);
+  *out = {reinterpret_cast<T*>(data), rows, cols};
   return {};
 }
+
+/// Takes activation rows of the given type.
+Status take_activations(RowSink& sink, const char* name, Lifetime lifetime, Phase phase, ActivationType type,
+                        int64_t rows, int64_t cols, ActivationView* out);
+
+/// Rows the host writes and the device reads: the same memory where the device can read the host's, else one row on
+/// each side. Queue::upload brings the device's up to date.
+template <class T>
+struct StagedRows {
+  HostView<T> host;
+  DeviceView<T> device;
+
+  Status lay_out(RowSink& sink, const char* name, Lifetime lifetime, Phase phase, int64_t rows, int64_t cols) {
+    OCELLUS_TRY(take_rows(sink, name, lifetime, phase, rows, cols, &host));
+    device = {host.data, rows, cols};
+    return sink.shares_host_memory() ? Status() : take_rows(sink, name, lifetime, phase, rows, cols, &device);
+  }
+};
 
 /// A piece of memory given to the arena. The arena never frees it.
 struct Extent {
@@ -103,14 +129,20 @@ class Arena : public RowSink {
   static constexpr int kMaxExtents = 8;
   static constexpr int kMaxRows = 256;
 
-  /// Adds memory; kBadArgument if it is null, not aligned to kRowAlignment, or one extent too many.
-  Status add_extent(Extent extent);
+  /// Adds memory; kBadArgument if it is null, not aligned to kRowAlignment, or one extent too many. Memory added for
+  /// one place holds that place's rows only; without a place it holds all.
+  Status add_extent(Extent extent) { return add(extent, true, true); }
+  Status add_extent(Extent extent, Place place) { return add(extent, place == Place::kDevice, place == Place::kHost); }
 
   /// Takes a row: scratch from the high end (only inside a scope), everything else from the low end.
   /// Fails with kInternal and the name of the row if no extent has room: the plan should have prevented that.
   Status take(const RowSpec& row, std::byte** out) override;
+  /// By default true as long as no extent belongs to one place only.
+  bool shares_host_memory() const override { return shares_host_memory_; }
+  void set_shares_host_memory(bool shares) { shares_host_memory_ = shares; }
 
   int64_t capacity_bytes() const;
+  int64_t capacity_bytes(Place place) const;
   /// Bytes in use now, and the most ever in use, of one lifetime (aligned row sizes).
   int64_t used_bytes(Lifetime lifetime) const { return used_[index(lifetime)]; }
   int64_t high_water_bytes(Lifetime lifetime) const { return high_water_[index(lifetime)]; }
@@ -124,16 +156,24 @@ class Arena : public RowSink {
 
  private:
   friend class ArenaScope;
+  Status add(Extent extent, bool for_device, bool for_host);
   struct Bounds {
     Extent extent;
+    bool holds[kPlaceCount] = {};
     int64_t low = 0;   // first free byte
     int64_t high = 0;  // one past the last free byte
   };
   static int index(Lifetime lifetime) { return static_cast<int>(lifetime); }
+  /// Rows of host memory that is not the device's count as staging, whatever their lifetime.
+  int account(const RowSpec& row) const {
+    return index(separate_places_ && row.place == Place::kHost ? Lifetime::kStaging : row.lifetime);
+  }
 
   Bounds bounds_[kMaxExtents];
   int extent_count_ = 0;
   int scope_depth_ = 0;
+  bool separate_places_ = false;
+  bool shares_host_memory_ = true;
   RowSpec rows_[kMaxRows];
   int row_count_ = 0;
   int64_t used_[kLifetimeCount] = {};
@@ -152,7 +192,7 @@ class ArenaScope {
  private:
   Arena& arena_;
   int64_t saved_high_[Arena::kMaxExtents];
-  int64_t saved_used_;
+  int64_t saved_used_[kLifetimeCount];
 };
 
 }  // namespace ocellus

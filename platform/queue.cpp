@@ -8,9 +8,81 @@ Status StopSignal::check() const {
   return {};
 }
 
+DeviceTraits Queue::traits() const {
+  DeviceTraits traits(pool_->thread_count());
+  if (cuda_ == nullptr) return traits;
+  traits.kind = DeviceKind::kCuda;
+  traits.shares_memory = cuda_->facts().integrated;
+  return traits;
+}
+
+void Queue::copy(void* to, const void* from, int64_t bytes) {
+  if (!status_.ok() || bytes == 0) return;
+  if (cuda_ != nullptr)
+    fail(cuda_->copy(to, from, bytes));
+  else
+    std::memmove(to, from, static_cast<size_t>(bytes));
+}
+
+Status Queue::finish() {
+  if (cuda_ != nullptr) fail(cuda_->finish());
+  return status_;
+}
+
+void Queue::note_copies() {
+  mark(kCopiesMark);
+  copies_noted_ = true;
+}
+
+void Queue::wait_for_copies() {
+  if (copies_noted_) wait(kCopiesMark);
+  copies_noted_ = false;
+}
+
+void Queue::start_timer(Timer timer) {
+  timer_ns_[timer][0] = now_ns();
+  mark(kFirstTimerMark + 2 * timer);
+}
+
+void Queue::stop_timer(Timer timer) {
+  timer_ns_[timer][1] = now_ns();
+  mark(kFirstTimerMark + 2 * timer + 1);
+}
+
+double Queue::timer_ms(Timer timer) {
+  if (cuda_ == nullptr) return elapsed_ms(timer_ns_[timer][0], timer_ns_[timer][1]);
+  wait(kFirstTimerMark + 2 * timer + 1);
+  return status_.ok() ? cuda_->elapsed_ms(kFirstTimerMark + 2 * timer, kFirstTimerMark + 2 * timer + 1) : 0.0;
+}
+
+void Queue::clear() {
+  if (!status_.ok() && cuda_ != nullptr) (void)cuda_->finish();
+  status_ = Status();
+}
+
 bool Queue::stopped(const StopSignal* signal) {
+  if (status_.ok() && cuda_ != nullptr && !cuda_->capturing()) {
+    const int mark = static_cast<int>(layers_begun_ % kLayersAhead);
+    if (layers_begun_ >= kLayersAhead) fail(cuda_->wait_for_mark(mark));
+    fail(cuda_->record_mark(mark));
+    ++layers_begun_;
+  }
   if (status_.ok() && signal != nullptr) status_ = signal->check();
   return !status_.ok();
+}
+
+Status Queue::begin_capture() {
+  if (status_.ok()) fail(cuda_->begin_capture());
+  return status_;
+}
+
+Status Queue::end_capture(CudaGraph* out) {
+  fail(cuda_->end_capture(out));
+  return status_;
+}
+
+void Queue::launch(const CudaGraph& graph) {
+  if (status_.ok()) fail(cuda_->launch(graph));
 }
 
 }  // namespace ocellus

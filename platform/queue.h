@@ -1,18 +1,20 @@
-// Queue: where ops go. It carries the threads (or the stream), the first failure, and the wish to stop. Once
-// something has failed or a stop was asked for, later ops do nothing and status() reports the first cause, so
-// model code reads as a plain list of ops.
+// Queue: where ops go. It carries the threads or the stream, the first failure, and the wish to stop. Once something
+// has failed or a stop was asked for, later ops do nothing and status() reports the first cause, so model code reads
+// as a plain list of ops. On the CPU an op is done when it returns; on CUDA it is done when finish() has returned.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 
 #include "platform/clock.h"
+#include "platform/device.h"
 #include "platform/status.h"
 #include "platform/threads.h"
 
 namespace ocellus {
 
-enum class DeviceKind : uint8_t { kCpu, kCuda };
+class MatmulLibrary;  // kernels/matmul_library.h: what the CUDA matrix product keeps between calls
 
 /// Asked for by another thread or by a deadline; looked at between layers.
 class StopSignal {
@@ -39,8 +41,15 @@ class Queue {
  public:
   explicit Queue(ThreadPool& pool) : pool_(&pool) {}
 
-  DeviceKind device() const { return DeviceKind::kCpu; }
-  ThreadPool& pool() { return *pool_; }
+  /// From here on ops run on this GPU. Both must outlive the queue.
+  void use_cuda(CudaDevice* device, MatmulLibrary* library) {
+    cuda_ = device;
+    matmul_library_ = library;
+  }
+  bool on_cuda() const { return cuda_ != nullptr; }
+  CudaDevice* cuda() const { return cuda_; }
+  MatmulLibrary* matmul_library() const { return matmul_library_; }
+  DeviceTraits traits() const;
   int thread_count() const { return pool_->thread_count(); }
 
   /// CPU ops run through here; nothing happens after a failure.
@@ -49,19 +58,77 @@ class Queue {
     if (status_.ok()) pool_->run(count, grain, body);
   }
 
+  /// Copies in the order of the ops, between any two places. Host memory must be pinned, and must stay as it is until
+  /// the copy is done.
+  void copy(void* to, const void* from, int64_t bytes);
+  /// Brings the device's side of staged rows up to date, values [0, count) of one row; nothing to do where memory is
+  /// shared. `Staged` is a StagedRows.
+  template <class Staged>
+  void upload(const Staged& rows, int64_t count) {
+    if (rows.device.data != rows.host.data)
+      copy(rows.device.data, rows.host.data, count * static_cast<int64_t>(sizeof *rows.host.data));
+  }
+
+  /// Waits until every op is done; returns the first failure.
+  Status finish();
+
+  /// Host memory that was given to copy() may be written again after wait_for_copies(), which waits for the copies before
+  /// the latest note_copies() only.
+  void note_copies();
+  void wait_for_copies();
+
+  /// Time from one point in the order of the ops to another. timer_ms() waits until the second is reached.
+  enum Timer : int { kPictureTimer = 0, kEncodeTimer = 1, kPrefillTimer = 2, kTimerCount = 3 };
+  void start_timer(Timer timer);
+  void stop_timer(Timer timer);
+  double timer_ms(Timer timer);
+
   bool ok() const { return status_.ok(); }
   /// Keeps the first failure only.
   void fail(Status status) {
     if (status_.ok()) status_ = status;
   }
   Status status() const { return status_; }
-  void clear() { status_ = Status(); }
+  /// After a failure: waits for what was begun and forgets the failure.
+  void clear();
 
-  /// Called between layers: turns a cancellation or a passed deadline into the queue's failure.
+  /// Called between layers: turns a cancellation or a passed deadline into the queue's failure. On CUDA it also keeps
+  /// the host at most kLayersAhead layers ahead of the device, so that a stop takes effect soon.
   bool stopped(const StopSignal* signal);
 
+  /// Recording: ops are noted instead of run, until end_capture() makes a graph of them. CUDA only.
+  Status begin_capture();
+  Status end_capture(CudaGraph* out);
+  void launch(const CudaGraph& graph);
+
  private:
+  // Marks of the device: the layers begun, then two for each timer, then the copies; the last two are its own.
+  static constexpr int kLayersAhead = 4;
+  static constexpr int kFirstTimerMark = kLayersAhead;
+  static constexpr int kCopiesMark = kFirstTimerMark + 2 * kTimerCount;
+  static constexpr int kFirstFreeMark = kCopiesMark + 1;
+
+ public:
+  /// Marks from here on may be used by whoever drives the queue: kResultMarks of them.
+  static constexpr int kResultMarks = 4;
+  static_assert(kFirstFreeMark + kResultMarks <= CudaDevice::kMarks - 2);
+  void record_result(int64_t step) { mark(kFirstFreeMark + static_cast<int>(step % kResultMarks)); }
+  void wait_for_result(int64_t step) { wait(kFirstFreeMark + static_cast<int>(step % kResultMarks)); }
+
+ private:
+  void mark(int number) {
+    if (status_.ok() && cuda_ != nullptr) fail(cuda_->record_mark(number));
+  }
+  void wait(int number) {
+    if (status_.ok() && cuda_ != nullptr) fail(cuda_->wait_for_mark(number));
+  }
+
   ThreadPool* pool_;
+  CudaDevice* cuda_ = nullptr;
+  MatmulLibrary* matmul_library_ = nullptr;
+  int64_t layers_begun_ = 0;
+  bool copies_noted_ = false;
+  int64_t timer_ns_[kTimerCount][2] = {};
   Status status_;
 };
 

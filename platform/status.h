@@ -56,6 +56,9 @@ void clear_failure();
 Status record_failure(Code code, const char* file, int line, const char* format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/// Adds the CUDA error number to the record.
+void set_device_error(int32_t error);
+
 /// Puts "prefix: " in front of the recorded sentence, so that a deep check need not know which file it reads.
 Status prefix_failure(Status status, const char* prefix);
 

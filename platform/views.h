@@ -43,4 +43,35 @@ using DeviceView = BasicView<T, true>;
 template <class T>
 using HostView = BasicView<T, false>;
 
+enum class ActivationType : uint8_t { kF32, kF16 };
+
+/// Rows that ops hand to each other, in the type the backend computes with: f32 on the CPU, f16 on CUDA (where products
+/// still add up in f32). The residual stream and logits are f32 everywhere. A DeviceView of either type reads as one.
+struct ActivationView {
+  void* data = nullptr;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t stride = 0;  // values
+  ActivationType type = ActivationType::kF32;
+
+  constexpr ActivationView() = default;
+  constexpr ActivationView(void* data_, int64_t rows_, int64_t cols_, int64_t stride_, ActivationType type_)
+      : data(data_), rows(rows_), cols(cols_), stride(stride_), type(type_) {}
+  ActivationView(const DeviceView<float>& v) : ActivationView(v.data, v.rows, v.cols, v.stride, ActivationType::kF32) {}
+  ActivationView(const DeviceView<const float>& v)
+      : ActivationView(const_cast<float*>(v.data), v.rows, v.cols, v.stride, ActivationType::kF32) {}
+  ActivationView(const DeviceView<Half>& v) : ActivationView(v.data, v.rows, v.cols, v.stride, ActivationType::kF16) {}
+
+  /// Row i of f32 rows, of f16 rows.
+  float* row(int64_t i) const { return static_cast<float*>(data) + i * stride; }
+  Half* half_row(int64_t i) const { return static_cast<Half*>(data) + i * stride; }
+  int64_t value_bytes() const { return type == ActivationType::kF32 ? 4 : 2; }
+  ActivationView slice_rows(int64_t first, int64_t count) const {
+    return {static_cast<std::byte*>(data) + first * stride * value_bytes(), count, cols, stride, type};
+  }
+  ActivationView slice_cols(int64_t first, int64_t count) const {
+    return {static_cast<std::byte*>(data) + first * value_bytes(), rows, count, stride, type};
+  }
+};
+
 }  // namespace ocellus

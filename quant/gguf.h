@@ -88,6 +88,8 @@ class GgufFile {
   Status open(const char* path);
   /// Parses bytes that stay valid as long as this object (tests, fuzzing). Sentences carry no path.
   Status parse(const uint8_t* data, int64_t size);
+  /// Keeps and parses a header that no tensor data follows; everything but the presence of the data is checked.
+  Status open_header(Buffer<uint8_t> header);
   void close();
 
   /// For messages: what open() was given, cut at 511 bytes; empty after parse().
@@ -118,11 +120,14 @@ class GgufFile {
   Status require_floats(std::string_view key, int64_t count, float* out) const;
 
   /// The tensor section: starts at data_offset() in the file and is data_bytes() long (up to the last tensor's end).
+  /// After open_header() there is none to read: has_data() is false, and data_bytes() says how long it would be.
+  bool has_data() const { return has_data_; }
   int64_t data_offset() const { return data_offset_; }
   int64_t data_bytes() const { return data_bytes_; }
   const uint8_t* data() const { return bytes_ + data_offset_; }
 
  private:
+  Status parse_all();
   Status parse_header(ByteReader& reader, uint64_t* entry_count, uint64_t* tensor_count);
   Status parse_entries(ByteReader& reader, uint64_t count);
   Status parse_tensors(ByteReader& reader, uint64_t count);
@@ -132,7 +137,9 @@ class GgufFile {
 
   const uint8_t* bytes_ = nullptr;
   int64_t size_ = 0;
+  bool has_data_ = true;
   FileMap map_;
+  Buffer<uint8_t> header_;  // of open_header()
   char path_[512] = {};
   uint32_t version_ = 0;
   int64_t data_offset_ = 0;

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kHeaderBytes = 24;
 constexpr uint64_t kLeastStringBytes = 8;
+constexpr int64_t kMostDescribedBytes = int64_t{1} << 62;  // of the tensors of a header without data
 
 // A file lists its metadata and its tensors in the same way: what differs is the words for them and the limits.
 struct Listing {
@@ -302,21 +303,33 @@ Status GgufFile::parse(const uint8_t* data, int64_t size) {
   if (data == nullptr || size < 0) return OCELLUS_FAIL(Code::kBadArgument, "there are no bytes to parse");
   bytes_ = data;
   size_ = size;
-  ByteReader reader(data, static_cast<uint64_t>(size));
-  const auto parse_all = [&]() -> Status {
-    uint64_t entry_count = 0, tensor_count = 0;
-    OCELLUS_TRY(parse_header(reader, &entry_count, &tensor_count));
-    OCELLUS_TRY(parse_entries(reader, entry_count));
-    OCELLUS_TRY(check_whole());
-    uint32_t alignment = kDefaultGgufAlignment;
-    OCELLUS_TRY(read_alignment(&alignment));
-    OCELLUS_TRY(parse_tensors(reader, tensor_count));
-    data_offset_ = round_up(static_cast<int64_t>(reader.at() - data), alignment);
-    return place_data(alignment);
-  };
   const Status status = parse_all();
   if (!status.ok()) close();
   return status;
+}
+
+Status GgufFile::open_header(Buffer<uint8_t> header) {
+  close();
+  header_ = std::move(header);
+  bytes_ = header_.data();
+  size_ = header_.size();
+  has_data_ = false;
+  const Status status = parse_all();
+  if (!status.ok()) close();
+  return status;
+}
+
+Status GgufFile::parse_all() {
+  ByteReader reader(bytes_, static_cast<uint64_t>(size_));
+  uint64_t entry_count = 0, tensor_count = 0;
+  OCELLUS_TRY(parse_header(reader, &entry_count, &tensor_count));
+  OCELLUS_TRY(parse_entries(reader, entry_count));
+  OCELLUS_TRY(check_whole());
+  uint32_t alignment = kDefaultGgufAlignment;
+  OCELLUS_TRY(read_alignment(&alignment));
+  OCELLUS_TRY(parse_tensors(reader, tensor_count));
+  data_offset_ = round_up(static_cast<int64_t>(reader.at() - bytes_), alignment);
+  return place_data(alignment);
 }
 
 void GgufFile::close() { *this = GgufFile(); }
@@ -409,7 +422,7 @@ Status GgufFile::place_data(uint32_t alignment) {
     if (data_offset_ > size_) data_offset_ = size_;  // such files may end without the padding
     return {};
   }
-  const int64_t room = size_ - data_offset_;
+  const int64_t room = has_data_ ? size_ - data_offset_ : kMostDescribedBytes;
   int64_t expected = 0;
   for (const GgufTensor& tensor : tensors_) {
     if (tensor.offset != expected) {

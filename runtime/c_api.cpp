@@ -3,7 +3,9 @@
 #include <cstring>
 #include <new>
 
+#include "mm/image_decode.h"
 #include "runtime/engine.h"
+#include "runtime/gpu_probe.h"
 #include "runtime/memory_plan.h"
 #include "runtime/ocellus.h"
 
@@ -95,6 +97,17 @@ ocellus_status ocellus_model_open(const char* model_path, const char* mmproj_pat
   return result(status);
 }
 
+ocellus_status ocellus_model_open_shape(const char* name, const char* format, ocellus_model** out) {
+  OCELLUS_REQUIRE(name);
+  OCELLUS_REQUIRE(format);
+  OCELLUS_REQUIRE(out);
+  std::unique_ptr<ocellus_model> model(new (std::nothrow) ocellus_model);
+  if (model == nullptr) return result(OCELLUS_FAIL(Code::kIo, "the system has no memory for a model"));
+  const Status status = model->model.open_shape(name, format);
+  if (status.ok()) *out = model.release();
+  return result(status);
+}
+
 void ocellus_model_close(ocellus_model* model) { delete model; }
 
 ocellus_status ocellus_model_get_facts(const ocellus_model* model, ocellus_model_facts* out) {
@@ -171,6 +184,15 @@ void ocellus_engine_config_init(ocellus_engine_config* config) {
   *config = {};
   config->struct_bytes = sizeof *config;
   ocellus_limits_init(&config->limits);
+}
+
+int32_t ocellus_built_with_cuda(void) { return ocellus::built_with_cuda() ? 1 : 0; }
+
+int32_t ocellus_gpu_count(void) { return ocellus::cuda_device_count(); }
+
+ocellus_status ocellus_probe_gpu(int32_t index, ocellus_gpu_facts* out) {
+  OCELLUS_REQUIRE(out);
+  return result(ocellus::probe_gpu(index, out));
 }
 
 ocellus_status ocellus_engine_create(const ocellus_model* model, const ocellus_engine_config* config,

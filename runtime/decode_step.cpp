@@ -1,72 +1,119 @@
 #include "runtime/decode_step.h"
 
-#include "kernels/attend_one.h"
+#include <bit>
+
+#include "kernels/attend_step.h"
 #include "kernels/gather_rows.h"
 #include "kernels/matmul.h"
-#include "kernels/rmsnorm.h"
-#include "kernels/rope.h"
-#include "kernels/store_kv.h"
+#include "kernels/norm_matmul.h"
+#include "kernels/sample.h"
 
 namespace ocellus {
+namespace {
 
-Status DecodeScratch::lay_out(const TextConfig& c, int64_t sessions, int64_t runs_per_session,
-                              int64_t slots_per_session, int thread_count, RowSink& sink) {
+/// StepRows as one of their int32 fields sees them.
+constexpr int64_t kStepStride = sizeof(StepRow) / sizeof(int32_t);
+static_assert(sizeof(StepRow) % sizeof(int32_t) == 0);
+
+/// Logits of the rows and the tokens sampled from them.
+void enqueue_tokens(const TextModel& m, int64_t rows, bool advance, const StepScratch& s, Queue& q) {
+  enqueue_logits(m, rows, s, q);
+  sample_tokens({.logits = s.logits.slice_rows(0, rows),
+                 .steps = s.steps.device.data,
+                 .tiles = s.tiles.device.data,
+                 .tiles_per_row = s.tiles.device.cols,
+                 .advance = advance,
+                 .results = s.results.data,
+                 .result_stride = s.results.cols,
+                 .scratch = s.sample_scratch},
+                q);
+}
+
+}  // namespace
+
+int64_t most_step_rows(int64_t sessions, const DeviceTraits& device) {
+  return device.is_cuda() ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(sessions))) : sessions;
+}
+
+Status StepScratch::lay_out(const TextConfig& c, int64_t sessions, int64_t tiles_per_session,
+                            int64_t slots_per_session, const DeviceTraits& device, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = Phase::kDecode;
-  OCELLUS_TRY(take_rows(sink, "tokens", kLife, kPhase, 1, sessions, &tokens));
-  OCELLUS_TRY(take_rows(sink, "positions", kLife, kPhase, 1, sessions, &positions));
-  OCELLUS_TRY(take_rows(sink, "run index", kLife, kPhase, 1, sessions + 1, &run_begin));
-  OCELLUS_TRY(take_rows(sink, "runs", kLife, kPhase, sessions, runs_per_session, &runs));
-  OCELLUS_TRY(take_rows(sink, "new runs", kLife, kPhase, 1, sessions, &new_runs));
-  OCELLUS_TRY(take_rows(sink, "new slots", kLife, kPhase, 1, sessions, &new_slots));
-  OCELLUS_TRY(take_rows(sink, "hidden", kLife, kPhase, sessions, c.width, &hidden));
-  OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, sessions, c.rope.rotated, &angles));
-  OCELLUS_TRY(layer.lay_out(c, sessions, thread_count, kPhase, sink));
-  OCELLUS_TRY(take_rows(sink, "logits", kLife, kPhase, sessions, c.vocabulary, &logits));
-  return take_rows(sink, "attention", kLife, kPhase, 1,
-                   attend_one_scratch_bytes(sessions, slots_per_session, c.query_heads, c.head_dim), &attend_scratch);
+  const int64_t rows = most_step_rows(sessions, device);
+  const int64_t attend_bytes = attend_step_scratch_bytes(rows, slots_per_session, tiles_per_session, c.query_heads,
+                                                         c.kv_heads, c.head_dim, device);
+  OCELLUS_TRY(steps.lay_out(sink, "steps", kLife, kPhase, 1, rows));
+  OCELLUS_TRY(tiles.lay_out(sink, "runs", kLife, kPhase, rows, tiles_per_session));
+  OCELLUS_TRY(take_rows(sink, "tokens", kLife, kPhase, kResultSteps, rows, &results));
+  OCELLUS_TRY(take_rows(sink, "hidden", kLife, kPhase, rows, c.width, &hidden));
+  OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, rows, c.rope.rotated, &angles));
+  OCELLUS_TRY(layer.lay_out(c, rows, c.vocabulary, device, kPhase, sink));
+  OCELLUS_TRY(take_rows(sink, "logits", kLife, kPhase, rows, c.vocabulary, &logits));
+  OCELLUS_TRY(take_rows(sink, "attention", kLife, kPhase, 1, attend_bytes, &attend_scratch));
+  return take_rows(sink, "sampler", kLife, kPhase, 1, sample_scratch_bytes(rows, c.vocabulary, device),
+                   &sample_scratch);
 }
 
-void enqueue_logits(const TextModel& m, DeviceView<float> hidden, DeviceView<float> logits,
-                    DeviceView<std::byte> matmul_scratch, Queue& q) {
-  rmsnorm({.input = hidden, .weight = m.final_norm, .epsilon = m.config.epsilon, .output = hidden}, q);
-  matmul({.input = hidden, .weights = {m.unembedding}, .outputs = {logits}, .scratch = matmul_scratch}, q);
+void enqueue_logits(const TextModel& m, int64_t rows, const StepScratch& s, Queue& q) {
+  norm_matmul({.input = s.hidden.slice_rows(0, rows),
+               .norm_weight = m.final_norm,
+               .epsilon = m.config.epsilon,
+               .normed = s.layer.view(m.config, rows).normed,
+               .weights = {m.unembedding},
+               .outputs = {s.logits.slice_rows(0, rows)},
+               .scratch = s.layer.matmul_scratch},
+              q);
 }
 
-Status enqueue_decode_step(const TextModel& m, int64_t count, const DecodeScratch& s, const StopSignal* stop,
+Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const StepScratch& s, const StopSignal* stop,
                            Queue& q) {
   const TextConfig& c = m.config;
-  const DeviceView<float> hidden = s.hidden.slice_rows(0, count);
-  const DeviceView<float> angles = s.angles.slice_rows(0, count);
-  const LayerRows rows = s.layer.view(c, count);
+  const DeviceView<float> hidden = s.hidden.slice_rows(0, shape.rows);
+  const DeviceView<float> angles = s.angles.slice_rows(0, shape.rows);
+  const LayerRows rows = s.layer.view(c, shape.rows);
+  const StepRow* steps = s.steps.device.data;
 
-  gather_rows({.ids = s.tokens.data, .count = count, .table = m.embedding, .output = hidden}, q);
-  rope_angles({.positions = s.positions.data, .count = count, .params = c.rope, .angles = angles}, q);
+  gather_rows({.ids = &steps->token,
+               .id_stride = kStepStride,
+               .count = shape.rows,
+               .table = m.embedding,
+               .output = hidden},
+              q);
+  rope_angles({.positions = &steps->position,
+               .position_stride = kStepStride,
+               .count = shape.rows,
+               .params = c.rope,
+               .angles = angles},
+              q);
   for (int32_t layer = 0; layer < c.layer_count; ++layer) {
     if (q.stopped(stop)) return q.status();
     const TextLayer& w = m.layers[layer];
-    project_qkv(c, w, hidden, angles, rows, q);
-    append_kv({.keys = rows.key,
-               .values = rows.value,
-               .head_dim = c.head_dim,
-               .runs = s.new_runs.data,
-               .slots = s.new_slots.data,
-               .layer = layer},
-              q);
-    attend_one({.query = rows.query,
-                .query_heads = c.query_heads,
-                .kv_heads = c.kv_heads,
-                .head_dim = c.head_dim,
-                .runs = s.runs.data,
-                .run_begin = s.run_begin.data,
-                .layer = layer,
-                .output = rows.mixed,
-                .scratch = s.attend_scratch},
-               q);
+    project_qkv(c, w, hidden, rows, q);
+    attend_step({.query = rows.query,
+                 .key = rows.key,
+                 .value = rows.value,
+                 .query_heads = c.query_heads,
+                 .kv_heads = c.kv_heads,
+                 .head_dim = c.head_dim,
+                 .rope = c.rope,
+                 .angles = angles,
+                 .steps = steps,
+                 .tiles = s.tiles.device.data,
+                 .tiles_per_row = s.tiles.device.cols,
+                 .most_tiles = shape.most_tiles,
+                 .layer = layer,
+                 .output = rows.mixed,
+                 .scratch = s.attend_scratch},
+                q);
     add_attention_output(w, rows, hidden, q);
     add_mlp(c, w, rows, hidden, q);
   }
-  enqueue_logits(m, hidden, s.logits.slice_rows(0, count), s.layer.matmul_scratch, q);
+  enqueue_tokens(m, shape.rows, true, s, q);
+  return q.status();
+}
+
+Status enqueue_first_token(const TextModel& m, int64_t rows, const StepScratch& s, Queue& q) {
+  enqueue_tokens(m, rows, false, s, q);
   return q.status();
 }
 

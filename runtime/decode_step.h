@@ -1,6 +1,7 @@
-// One decode step: one token in, logits out, for one or more sessions at once.
+// One decode step: one token in, the next one out, for one or more sessions at once.
 #pragma once
 
+#include "kernels/step_row.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
 #include "runtime/kv_cache.h"
@@ -8,33 +9,53 @@
 
 namespace ocellus {
 
-/// Buffers of a step, one row per session of the batch.
-struct DecodeScratch {
-  DeviceView<int32_t> tokens;     // [1, B] tokens to read
-  DeviceView<int32_t> positions;  // [1, B]
-  DeviceView<int32_t> run_begin;  // [1, B + 1]
-  DeviceView<KvRun> runs;         // [B, runs per session], filled without gaps: session b's runs begin at run_begin[b]
-  DeviceView<KvRun> new_runs;     // [1, B] the page each new token goes to
-  DeviceView<int32_t> new_slots;  // [1, B] and its slot there
-  DeviceView<float> hidden;       // [B, D]
-  DeviceView<float> angles;       // [B, rotated]
-  LayerScratch layer;             // of B rows
-  DeviceView<float> logits;       // [B, V]
-  DeviceView<std::byte> attend_scratch;
-
-  /// For at most `sessions` sessions of at most `runs_per_session` runs and `slots_per_session` live slots each.
-  Status lay_out(const TextConfig& config, int64_t sessions, int64_t runs_per_session, int64_t slots_per_session,
-                 int thread_count, RowSink& sink);
+template <>
+struct TypeName<StepRow> {
+  static constexpr const char* value = "step";
+};
+template <>
+struct TypeName<StepResult> {
+  static constexpr const char* value = "token";
 };
 
-/// Enqueues the step for rows 0..count-1 of the scratch: reads tokens, positions, runs and new slots, writes each
-/// token's keys and values to its new slot and the logits of the following token. The new slot is live in `runs`
-/// already, so that the token attends to itself. Stops between layers with kCancelled or kDeadline.
-Status enqueue_decode_step(const TextModel& model, int64_t count, const DecodeScratch& scratch, const StopSignal* stop,
-                           Queue& queue);
+/// How many rows a step computes and how many tiles its attention is prepared for. On CUDA a step is recorded once for
+/// each shape and started again and again, so both are rounded up to one of a few values.
+struct StepShape {
+  int64_t rows = 1;
+  int64_t most_tiles = 0;
+};
 
-/// logits[b] = unembedding of final_norm(hidden[b]); `hidden` is overwritten with the normalised rows.
-void enqueue_logits(const TextModel& model, DeviceView<float> hidden, DeviceView<float> logits,
-                    DeviceView<std::byte> matmul_scratch, Queue& queue);
+/// The largest step of an engine with so many sessions: rows are a power of two on CUDA.
+int64_t most_step_rows(int64_t sessions, const DeviceTraits& device);
+
+/// Buffers of a step, one row per session of the batch.
+struct StepScratch {
+  StagedRows<StepRow> steps;     // [1, B]
+  StagedRows<KvRun> tiles;       // [B, tiles per row]
+  HostView<StepResult> results;  // [kResultSteps, B], written by the device
+  DeviceView<float> hidden;      // [B, D]
+  DeviceView<float> angles;      // [B, rotated]
+  LayerScratch layer;            // of B rows
+  DeviceView<float> logits;      // [B, V]
+  DeviceView<std::byte> attend_scratch;
+  DeviceView<std::byte> sample_scratch;
+
+  /// For at most `sessions` sessions of at most `tiles_per_session` tiles and `slots_per_session` live slots each.
+  Status lay_out(const TextConfig& config, int64_t sessions, int64_t tiles_per_session, int64_t slots_per_session,
+                 const DeviceTraits& device, RowSink& sink);
+};
+
+/// Enqueues the step for rows 0 .. shape.rows - 1: reads each active row's token, writes its keys and values to the row's
+/// new slot, samples the token that follows, and moves the row on. Everything that differs from step to step lies in
+/// scratch.steps. Stops between layers with kCancelled or kDeadline.
+Status enqueue_decode_step(const TextModel& model, const StepShape& shape, const StepScratch& scratch,
+                           const StopSignal* stop, Queue& queue);
+
+/// scratch.logits = unembedding of final_norm(scratch.hidden).
+void enqueue_logits(const TextModel& model, int64_t rows, const StepScratch& scratch, Queue& queue);
+
+/// Samples each active row's first token from scratch.hidden, the last layer's output for the newest prompt row; the row
+/// then stands before its first step.
+Status enqueue_first_token(const TextModel& model, int64_t rows, const StepScratch& scratch, Queue& queue);
 
 }  // namespace ocellus

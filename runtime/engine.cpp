@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -10,6 +11,8 @@
 #include <optional>
 
 #include "runtime/memory_plan.h"
+#include "runtime/random_weights.h"
+#include "runtime/warm_up.h"
 
 namespace ocellus {
 namespace {
@@ -76,10 +79,12 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   OCELLUS_TRY(resolve_shape(model, config.limits, &engine->shape_));
   engine->model_ = &model;
   engine->log_ = {config.log, config.log_user};
-  OCELLUS_TRY(engine->take_memory(config, plan->total_bytes));
+  OCELLUS_TRY(engine->pool_.start(engine->shape_.device.thread_count));
+  if (engine->shape_.device.is_cuda()) OCELLUS_TRY(engine->open_cuda(config.stream));
+  OCELLUS_TRY(engine->take_memory(config, *plan));
   OCELLUS_TRY(engine->lay_out_memory(config.extent_count));
   OCELLUS_TRY(engine->load_weights());
-  OCELLUS_TRY(engine->pool_.start(engine->shape_.thread_count));
+  if (engine->cuda_ != nullptr) OCELLUS_TRY(engine->finish_cuda());
 
   const int32_t session_count = engine->shape_.sessions;
   engine->sessions_.reset(new (std::nothrow) Session[static_cast<size_t>(session_count)]);
@@ -90,8 +95,9 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
     engine->sessions_[i].attach(engine.get(), i);
   }
   engine->load_ms_ = elapsed_ms(start, now_ns());
-  engine->log_.write(LogLevel::kInfo, "engine ready: %" PRId64 " bytes, %d threads, %.1f ms", plan->total_bytes,
-                     engine->shape_.thread_count, engine->load_ms_);
+  engine->log_.write(LogLevel::kInfo, "engine ready on %s: %" PRId64 " bytes, %d threads, %.1f ms",
+                     engine->cuda_ != nullptr ? engine->cuda_->facts().name : "the CPU", plan->total_bytes,
+                     engine->shape_.device.thread_count, engine->load_ms_);
   *out = std::move(engine);
   return {};
 }
@@ -101,16 +107,51 @@ Engine::~Engine() {
   if (own_memory_ != nullptr) ::munmap(own_memory_, static_cast<size_t>(own_bytes_));
 }
 
-Status Engine::take_memory(const ocellus_engine_config& config, int64_t total_bytes) {
-  if (config.extent_count > 0) {
+Status Engine::open_cuda(void* stream) {
+  OCELLUS_TRY(CudaDevice::open(shape_.device_index, stream, &cuda_));
+  OCELLUS_TRY(MatmulLibrary::create(*cuda_, &matmul_library_));
+  queue_.use_cuda(cuda_.get(), matmul_library_.get());
+  return {};
+}
+
+/// The last steps of setting up a GPU: after them it allocates nothing more.
+Status Engine::finish_cuda() {
+  const WarmUp all{*model_, shape_, text_, vision_, memory_, arena_, queue_};
+  OCELLUS_TRY(warm_up(all, &step_graphs_));
+  matmul_library_->freeze();
+  outside_bytes_ = cuda_->outside_bytes();
+  return {};
+}
+
+Status Engine::take_memory(const ocellus_engine_config& config, const ocellus_plan& plan) {
+  for (int32_t i = 0; i < config.extent_count; ++i) {
     if (config.extents == nullptr) return OCELLUS_FAIL(Code::kBadArgument, "extent_count is set, but extents is null");
-    for (int32_t i = 0; i < config.extent_count; ++i)
-      OCELLUS_TRY(arena_.add_extent({static_cast<std::byte*>(config.extents[i].data), config.extents[i].bytes}));
-    if (arena_.capacity_bytes() < total_bytes)
-      return OCELLUS_FAIL(Code::kOverBudget, "this plan needs %" PRId64 " bytes, the memory given has %" PRId64,
-                          total_bytes, arena_.capacity_bytes());
-    return {};
+    const Extent extent{static_cast<std::byte*>(config.extents[i].data), config.extents[i].bytes};
+    OCELLUS_TRY(cuda_ == nullptr ? arena_.add_extent(extent) : arena_.add_extent(extent, Place::kDevice));
   }
+  const int64_t needed = plan.total_bytes - plan.staging_bytes;
+  if (config.extent_count > 0 && arena_.capacity_bytes() < needed)
+    return OCELLUS_FAIL(Code::kOverBudget, "this plan needs %" PRId64 " bytes, the memory given has %" PRId64, needed,
+                        arena_.capacity_bytes());
+  if (cuda_ != nullptr) return take_cuda_memory(config, plan);
+  return config.extent_count > 0 ? Status() : take_host_memory(plan.total_bytes);
+}
+
+/// Device memory, unless the caller gave some, and pinned host memory.
+Status Engine::take_cuda_memory(const ocellus_engine_config& config, const ocellus_plan& plan) {
+  const int64_t device_bytes = plan.total_bytes - plan.staging_bytes;
+  std::byte* memory = nullptr;
+  if (config.extent_count == 0) {
+    OCELLUS_TRY(cuda_->allocate_device(device_bytes, &memory));
+    OCELLUS_TRY(arena_.add_extent({memory, device_bytes}, Place::kDevice));
+  }
+  OCELLUS_TRY(cuda_->allocate_pinned(plan.staging_bytes, &memory));
+  OCELLUS_TRY(arena_.add_extent({memory, plan.staging_bytes}, Place::kHost));
+  arena_.set_shares_host_memory(shape_.device.shares_memory);
+  return {};
+}
+
+Status Engine::take_host_memory(int64_t total_bytes) {
   const int64_t available = available_memory_bytes();
   if (total_bytes > available)
     return OCELLUS_FAIL(Code::kIo, "this plan needs %" PRId64 " bytes, but the system has only %" PRId64 " to give",
@@ -141,16 +182,38 @@ Status Engine::lay_out_memory(int32_t extent_count) {
   return OCELLUS_FAIL(Code::kOverBudget, "%s: give fewer or larger memory extents", reason);
 }
 
+/// Brings a file's tensor section to where the engine's device reads it.
+Status Engine::load_file(const GgufFile& file, DeviceView<std::byte> out) {
+  if (!file.has_data()) return fill_random_weights(file, out.data, queue_);
+  if (cuda_ == nullptr) return file.map().read_at(file.data_offset(), out.data, file.data_bytes());
+  constexpr int64_t kPieceBytes = int64_t{8} << 20;
+  const std::unique_ptr<std::byte[]> piece(new (std::nothrow) std::byte[static_cast<size_t>(kPieceBytes)]);
+  if (piece == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for loading weights");
+  for (int64_t done = 0; done < file.data_bytes();) {
+    const int64_t count = std::min(kPieceBytes, file.data_bytes() - done);
+    OCELLUS_TRY(file.map().read_at(file.data_offset() + done, piece.get(), count));
+    queue_.copy(out.data + done, piece.get(), count);
+    OCELLUS_TRY(queue_.finish());
+    done += count;
+  }
+  return {};
+}
+
 Status Engine::load_weights() {
   const GgufFile& text = model_->text_file();
-  OCELLUS_TRY(text.map().read_at(text.data_offset(), memory_.text_weights.data, text.data_bytes()));
+  OCELLUS_TRY(load_file(text, memory_.text_weights));
   OCELLUS_TRY(
       bind_text_model(text, model_->text(), reinterpret_cast<const uint8_t*>(memory_.text_weights.data), &text_));
   if (shape_.images_per_session == 0) return {};
   const GgufFile& vision = model_->vision_file();
-  OCELLUS_TRY(vision.map().read_at(vision.data_offset(), memory_.vision_weights.data, vision.data_bytes()));
+  OCELLUS_TRY(load_file(vision, memory_.vision_weights));
   return bind_vision_model(vision, model_->vision(), reinterpret_cast<const uint8_t*>(memory_.vision_weights.data),
                            &vision_);
+}
+
+Status Engine::run_step(const StepShape& step, const StepScratch& scratch, const StopSignal* stop) {
+  if (cuda_ != nullptr) return step_graphs_.launch(step, scratch, queue_);
+  return enqueue_decode_step(text_, step, scratch, stop, queue_);
 }
 
 Status Engine::open_session(Session** out) {
@@ -176,6 +239,9 @@ void Engine::describe(ocellus_engine_stats* out) const {
   out->weights_high_water_bytes = arena_.high_water_bytes(Lifetime::kWeights);
   out->session_high_water_bytes = arena_.session_use_high_water_bytes();
   out->scratch_high_water_bytes = arena_.high_water_bytes(Lifetime::kScratch);
+  out->staging_high_water_bytes = arena_.high_water_bytes(Lifetime::kStaging);
+  out->outside_bytes = outside_bytes_;
+  out->outside_bytes_now = cuda_ == nullptr ? 0 : cuda_->outside_bytes();
   out->load_ms = load_ms_;
 }
 

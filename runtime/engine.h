@@ -3,10 +3,12 @@
 
 #include <memory>
 
+#include "kernels/matmul_library.h"
 #include "platform/log.h"
 #include "platform/queue.h"
 #include "runtime/engine_memory.h"
 #include "runtime/session.h"
+#include "runtime/step_graphs.h"
 
 namespace ocellus {
 
@@ -38,11 +40,19 @@ class Engine {
   /// Keeps the high-water mark of cache blocks in use.
   void note_cache_use();
 
+  /// Starts one decode step; see enqueue_decode_step.
+  Status run_step(const StepShape& step, const StepScratch& scratch, const StopSignal* stop);
+
  private:
   Engine() : queue_(pool_) {}
-  Status take_memory(const ocellus_engine_config& config, int64_t total_bytes);
+  Status open_cuda(void* stream);
+  Status take_memory(const ocellus_engine_config& config, const ocellus_plan& plan);
+  Status take_host_memory(int64_t bytes);
+  Status take_cuda_memory(const ocellus_engine_config& config, const ocellus_plan& plan);
   Status lay_out_memory(int32_t extent_count);
   Status load_weights();
+  Status load_file(const GgufFile& file, DeviceView<std::byte> out);
+  Status finish_cuda();
 
   const Model* model_ = nullptr;
   EngineShape shape_;
@@ -51,12 +61,16 @@ class Engine {
   int64_t own_bytes_ = 0;
   Arena arena_;
   ThreadPool pool_;
+  std::unique_ptr<CudaDevice> cuda_;  // before all that lives on it
+  std::unique_ptr<MatmulLibrary> matmul_library_;
+  StepGraphs step_graphs_;
   Queue queue_;
   EngineMemory memory_;
   TextModel text_;
   VisionModel vision_;
   std::unique_ptr<Session[]> sessions_;
   double load_ms_ = 0;
+  int64_t outside_bytes_ = 0;
 };
 
 }  // namespace ocellus

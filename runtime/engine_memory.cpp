@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "mm/device_preprocess.h"
+#include "mm/image_decode.h"
+
 namespace ocellus {
 namespace {
 
@@ -14,6 +17,7 @@ constexpr double kMaxCacheBytes = 0x1p48;
 /// Bytes of text accepted per planned token: prose has four to five, source code and lists fewer.
 constexpr int64_t kTextBytesPerToken = 8;
 constexpr int64_t kDefaultPromptRows = 2048;
+constexpr int64_t kDefaultViewBatch = 16;
 
 int available_cores() {
   cpu_set_t cores;
@@ -31,8 +35,6 @@ Status check_range(const char* name, int64_t value, int64_t least, int64_t most)
 Status check_limits(const Model& model, const ocellus_limits& limits) {
   if (limits.struct_bytes != sizeof limits)
     return OCELLUS_FAIL(Code::kBadArgument, "the limits were not set up by ocellus_limits_init");
-  if (limits.device == OCELLUS_DEVICE_CUDA)
-    return OCELLUS_FAIL(Code::kUnsupported, "this build has no CUDA backend: choose the device cpu or auto");
   OCELLUS_TRY(check_range("the device", limits.device, OCELLUS_DEVICE_AUTO, OCELLUS_DEVICE_CUDA));
   OCELLUS_TRY(check_range("the way to resize", limits.resize, OCELLUS_RESIZE_LLAMA_CPP, OCELLUS_RESIZE_HUGGING_FACE));
   OCELLUS_TRY(check_range("the number of threads", limits.thread_count, 0, ThreadPool::kMaxThreads));
@@ -41,11 +43,26 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the number of text tokens", limits.max_text_tokens, 1, kMaxTextTokens));
   OCELLUS_TRY(check_range("the rows of a prompt chunk", limits.max_prompt_rows, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the views of a picture", limits.max_views, 0, 4096));
+  OCELLUS_TRY(check_range("the views encoded together", limits.max_encode_views, 0, 4096));
   OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
   OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
   if (limits.max_images > 0 && !model.has_vision())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "images were planned, but no mmproj file was opened: give the model's mmproj file");
+  return {};
+}
+
+/// The device and what plans need to know of it. Automatic: the first GPU if there is one, else the CPU.
+Status resolve_device(const ocellus_limits& limits, EngineShape* out) {
+  out->device = DeviceTraits(limits.thread_count > 0 ? limits.thread_count : available_cores());
+  const bool cuda = limits.device == OCELLUS_DEVICE_CUDA ||
+                    (limits.device == OCELLUS_DEVICE_AUTO && cuda_device_count() > 0);
+  if (!cuda) return {};
+  CudaFacts facts;
+  OCELLUS_TRY(read_cuda_facts(limits.device_index, &facts));
+  out->device_index = limits.device_index;
+  out->device.kind = DeviceKind::kCuda;
+  out->device.shares_memory = facts.integrated;
   return {};
 }
 
@@ -60,6 +77,19 @@ Status check_cache(const EngineShape& s) {
       "the model and the limits together ask for a cache of %.0f GB: plan fewer sessions, images or text "
       "tokens",
       bytes / 1e9);
+}
+
+/// The CPU encodes one view at a time: more would take memory and save nothing.
+int32_t view_batch(const ocellus_limits& limits, const EngineShape& s) {
+  if (!s.device.is_cuda()) return 1;
+  const int64_t all = int64_t{s.images_per_session} * s.views_per_image;
+  const int64_t wanted = limits.max_encode_views > 0 ? limits.max_encode_views : kDefaultViewBatch;
+  return static_cast<int32_t>(std::min(wanted, all));
+}
+
+/// What a picture takes in pinned memory: decoded there, or copied there plane by plane.
+int64_t staging_bytes(const EngineShape& s) {
+  return std::max(decode_scratch_bytes(s.image_limits), frame_upload_bytes(s.image_limits));
 }
 
 /// The tensor section of a file as one row of weights.
@@ -81,7 +111,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   OCELLUS_TRY(check_limits(model, limits));
   EngineShape s;
   const TextConfig& text = model.text();
-  s.thread_count = limits.thread_count > 0 ? limits.thread_count : available_cores();
+  OCELLUS_TRY(resolve_device(limits, &s));
   s.sessions = limits.max_sessions;
   s.images_per_session = limits.max_images;
   s.text_tokens_per_session = limits.max_text_tokens;
@@ -91,6 +121,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
     s.image_limits = image_limits(limits);
     s.preprocess = preprocess_config(model.vision(), limits);
     s.views_per_image = max_view_count(s.preprocess);
+    s.view_batch = view_batch(limits, s);
     s.kv.image_slots = s.views_per_image * model.vision().tokens_per_view();
     const int64_t delimiters = model.delimiter_tokens(s.views_per_image);
     s.text_tokens_per_session += s.images_per_session * delimiters;
@@ -123,6 +154,10 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
   OCELLUS_TRY(
       take_rows(sink, "last hidden rows", kLife, Phase::kNone, shape.sessions, model.text().width, &last_hidden));
   OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text().width, sink));
+  if (shape.images_per_session > 0)
+    OCELLUS_TRY(waiting_views.lay_out(model.vision(), shape.view_batch, shape.device, sink));
+  if (shape.images_per_session > 0 && shape.device.is_cuda())
+    OCELLUS_TRY(take_rows(sink, "picture staging", kLife, Phase::kNone, 1, staging_bytes(shape), &picture_staging));
   OCELLUS_TRY(take_rows(sink, "token ids", kLife, Phase::kNone, 1, shape.text_tokens_per_session, &token_ids));
   return take_rows(sink, "token times", kLife, Phase::kNone, 1, shape.text_tokens_per_session, &token_times);
 }
@@ -132,16 +167,24 @@ Status TextScratch::lay_out(const EngineShape& shape, RowSink& sink) {
                    Tokenizer::workspace_bytes(shape.text_bytes), &workspace);
 }
 
-Status ImageScratch::lay_out(const Model& model, const EngineShape& shape, RowSink& sink) {
-  OCELLUS_TRY(take_rows(sink, "picture and views", Lifetime::kScratch, Phase::kImage, 1,
-                        image_scratch_bytes(shape.preprocess, shape.image_limits), &picture));
-  return lay_out_vision_scratch(model.vision(), shape.thread_count, sink, &vision);
+Status ImageScratch::lay_out(const Model& model, const EngineShape& shape, HostView<std::byte> staging, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  if (shape.device.is_cuda()) {
+    picture = {staging, {staging.data, 1, staging.cols}};
+    if (!sink.shares_host_memory())
+      OCELLUS_TRY(take_rows(sink, "picture", kLife, Phase::kImage, 1, staging.cols, &picture.device));
+    OCELLUS_TRY(take_rows(sink, "picture and views", kLife, Phase::kImage, 1,
+                          device_picture_scratch_bytes(shape.preprocess, shape.image_limits), &view_scratch));
+  } else {
+    OCELLUS_TRY(picture.lay_out(sink, "picture and views", kLife, Phase::kImage, 1,
+                                image_scratch_bytes(shape.preprocess, shape.image_limits)));
+  }
+  return vision.lay_out(model.vision(), shape.view_batch, shape.device, sink);
 }
 
 Status GenerateScratch::lay_out(const Model& model, const EngineShape& shape, RowSink& sink) {
-  OCELLUS_TRY(step.lay_out(model.text(), shape.sessions, shape.runs_per_session(), shape.slots_per_session(),
-                           shape.thread_count, sink));
-  return sampler.lay_out(model.text().vocabulary, sink);
+  return step.lay_out(model.text(), shape.sessions, shape.tiles_per_session(), shape.slots_per_session(), shape.device,
+                      sink);
 }
 
 Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sink) {
@@ -149,10 +192,12 @@ Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sin
   OCELLUS_TRY(text.lay_out(shape, sink));
   if (shape.images_per_session > 0) {
     ImageScratch image;
-    OCELLUS_TRY(image.lay_out(model, shape, sink));
+    const HostView<std::byte> staging(nullptr, 1, shape.device.is_cuda() ? staging_bytes(shape) : 0);
+    OCELLUS_TRY(image.lay_out(model, shape, staging, sink));
   }
   PrefillScratch prefill;
-  OCELLUS_TRY(prefill.lay_out(model.text(), shape.prompt_rows, shape.thread_count, sink));
+  OCELLUS_TRY(
+      prefill.lay_out(model.text(), shape.prompt_rows, shape.tiles_per_session(), shape.device, sink));
   GenerateScratch generate;
   return generate.lay_out(model, shape, sink);
 }

@@ -8,6 +8,7 @@
 #include "runtime/model.h"
 #include "runtime/prefill.h"
 #include "runtime/sampler.h"
+#include "runtime/waiting_views.h"
 
 namespace ocellus {
 
@@ -18,10 +19,12 @@ inline constexpr int32_t kMaxImages = 65536;  // per session
 
 /// The limits resolved against a model: every count that sizes a buffer.
 struct EngineShape {
-  int32_t thread_count = 1;
+  DeviceTraits device;
+  int32_t device_index = 0;
   int32_t sessions = 1;
   int32_t images_per_session = 0;
   int32_t views_per_image = 0;
+  int32_t view_batch = 1;               // views encoded together
   int64_t text_tokens_per_session = 0;  // tokens around images included
   int64_t pages_per_session = 0;
   int64_t prompt_rows = 0;  // rows of one prefill chunk
@@ -30,17 +33,18 @@ struct EngineShape {
   ImageLimits image_limits;
   PreprocessConfig preprocess;
 
-  int64_t runs_per_session() const { return pages_per_session + images_per_session; }
+  /// Most runs that one session's cache is listed as for attention.
+  int64_t tiles_per_session() const {
+    return kv.tiles_of(pages_per_session, images_per_session, tile_slots(device));
+  }
   int64_t slots_per_session() const {
     return pages_per_session * kPageSlots + int64_t{images_per_session} * kv.image_slots;
   }
 };
 
-/// kBadArgument names the limit that is out of range; kUnsupported if the model's vision part cannot be planned.
+/// kBadArgument names the limit that is out of range; kUnsupported if the model's vision part cannot be planned or the
+/// device is not there.
 Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineShape* out);
-
-/// Tokens remembered for the repetition penalty.
-inline constexpr int64_t kRecentTokens = 64;
 
 /// Rows that live as long as the engine.
 struct EngineMemory {
@@ -48,33 +52,37 @@ struct EngineMemory {
   DeviceView<std::byte> vision_weights;
   Tokenizer tokenizer;
   KvPools pools;
-  Buffer<SessionCache> caches;        // one per session
-  DeviceView<int32_t> recent_tokens;  // [sessions, kRecentTokens] ring
-  DeviceView<float> last_hidden;      // [sessions, D] output of the last layer for the newest prompt row
+  Buffer<SessionCache> caches;      // one per session
+  HostView<int32_t> recent_tokens;  // [sessions, kRecentTokens] ring
+  DeviceView<float> last_hidden;    // [sessions, D] output of the last layer for the newest prompt row
   PromptChunk chunk;
-  DeviceView<TokenId> token_ids;  // [1, text tokens] of the text being added
-  DeviceView<float> token_times;  // [1, text tokens] ms per generated token, for medians
+  WaitingViews waiting_views;
+  // CUDA only: host memory of pictures on their way to the device. No scratch, because other phases would write to it
+  // while it is still being read.
+  HostView<std::byte> picture_staging;
+  HostView<TokenId> token_ids;  // [1, text tokens] of the text being added
+  HostView<float> token_times;  // [1, text tokens] ms per generated token, for medians
 
   Status lay_out(const Model& model, const EngineShape& shape, RowSink& sink);
 };
 
 /// Tokenising one text.
 struct TextScratch {
-  DeviceView<std::byte> workspace;
+  HostView<std::byte> workspace;
   Status lay_out(const EngineShape& shape, RowSink& sink);
 };
 
 /// From encoded bytes or a frame to rows of the language model.
 struct ImageScratch {
-  DeviceView<std::byte> picture;  // decoded picture, then what its views need
+  StagedRows<std::byte> picture;       // the decoded picture or the frame's planes; on the CPU also what views need
+  DeviceView<std::byte> view_scratch;  // CUDA only: the picture as RGB8 there, and what its views need
   VisionScratch vision;
-  Status lay_out(const Model& model, const EngineShape& shape, RowSink& sink);
+  Status lay_out(const Model& model, const EngineShape& shape, HostView<std::byte> staging, RowSink& sink);
 };
 
 /// Decoding one token for every session, and choosing it.
 struct GenerateScratch {
-  DecodeScratch step;
-  SamplerWorkspace sampler;
+  StepScratch step;
   Status lay_out(const Model& model, const EngineShape& shape, RowSink& sink);
 };
 

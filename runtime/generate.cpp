@@ -1,7 +1,8 @@
 // Generating: read what waits, then one token per step for every session that still has something to say.
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
+//
+// The device keeps a StepRow for every session and moves it on by itself, so the host only starts steps and reads the
+// tokens they chose. On CUDA the host starts one step more than it has read tokens of: whether a token ends an answer
+// shows while the device works on the next, whose slot is then simply not committed.
 #include <algorithm>
 
 #include "runtime/engine.h"
@@ -58,20 +59,39 @@ class Generation {
   void settle(Status status);
 
  private:
+  /// A session's part in the batch. Its row takes part in step s if s <= most_steps; step 0 is the first token's.
+  struct Part {
+    bool active = false;     // still to be given tokens
+    bool on_device = false;  // its row takes part in the steps that are started
+    int32_t row = 0;
+    int64_t most_steps = 0;  // slots reserved for tokens of the answer
+  };
+
+  void start_deadlines();
+  Status read_prompts();
   Status read_prompt(int32_t i);
-  Status first_tokens();
-  Status step();
-  Status choose_token(int32_t i, float* logits);
+  Status place_rows();
+  Status place_row(int32_t i);
+  Status start_first_token();
+  bool start_step();
+  void leave_step(int32_t i);
+  Status answer();
+  Status accept_results(int64_t step);
+  Status accept_result(int32_t i, int64_t step);
   void accept_token(int32_t i, TokenId token);
   void deliver(int32_t i, std::string_view text);
   void finish(int32_t i, ocellus_stop stop);
+  void stop_if_asked(int32_t i);
   void summarise(int32_t i);
-  Status prepare_row(int32_t i, int64_t row, int64_t* run_count);
-  /// A session that decodes alone stops between layers. A batch stops between steps only: one of its sessions must not
-  /// end the step of the others.
-  const StopSignal* step_signal() { return count_ == 1 ? &sessions_[0]->stop_ : nullptr; }
-  bool active(int32_t i) const { return active_[i]; }
-  int64_t active_count() const { return std::count(active_, active_ + count_, true); }
+  /// A session that decodes alone on the CPU stops between layers. A batch stops between steps only, because one of its
+  /// sessions must not end the step of the others, and so does a GPU, whose steps are recorded.
+  const StopSignal* step_signal() {
+    return count_ == 1 && !engine_.queue().on_cuda() ? &sessions_[0]->stop_ : nullptr;
+  }
+  bool active(int32_t i) const { return parts_[i].active; }
+  int64_t active_count() const {
+    return std::count_if(parts_, parts_ + count_, [](const Part& part) { return part.active; });
+  }
 
   Session* const* sessions_;
   const ocellus_generate_params* params_;
@@ -79,10 +99,14 @@ class Generation {
   int32_t count_;
   Engine& engine_;
   GenerateScratch scratch_;
-  bool active_[kMaxSessions] = {};
+  StepShape shape_;
+  Part parts_[kMaxSessions];
   int64_t session_deadlines_[kMaxSessions];
-  Status result_;  // the first failure of any session
+  Status result_;        // the first failure of any session
+  int64_t started_ = 0;  // steps, the first token's included
   int64_t timed_tokens_ = 0;
+  int64_t first_token_ns_ = 0;
+  int64_t last_token_ns_ = 0;
 };
 
 Status Generation::read_prompt(int32_t i) {
@@ -95,36 +119,165 @@ Status Generation::read_prompt(int32_t i) {
   return {};
 }
 
-/// The first token of every session comes from the last row its prompt left behind.
-Status Generation::first_tokens() {
-  const DecodeScratch& s = scratch_.step;
-  const int64_t rows = active_count();
-  int64_t row = 0;
+/// Sessions whose prompt cannot be read are out; the others of a batch go on, as they do when one is stopped later.
+Status Generation::read_prompts() {
   for (int32_t i = 0; i < count_; ++i) {
-    if (!active(i)) continue;
-    const float* hidden = engine_.memory().last_hidden.row(sessions_[i]->index_);
-    std::copy(hidden, hidden + s.hidden.cols, s.hidden.row(row++));
+    const Status status = read_prompt(i);
+    parts_[i].active = status.ok() && params_[i].max_tokens > 0;
+    stats_[i].stop = status.ok() ? OCELLUS_STOP_MAX_TOKENS : stop_for(status);
+    if (status.ok()) continue;
+    sessions_[i]->forget_prompt();
+    if (result_.ok()) result_ = status;
   }
-  enqueue_logits(engine_.text(), s.hidden.slice_rows(0, rows), s.logits.slice_rows(0, rows), s.layer.matmul_scratch,
-                 engine_.queue());
-  OCELLUS_TRY(engine_.queue().status());
-  row = 0;
-  for (int32_t i = 0; i < count_; ++i)
-    if (active(i)) OCELLUS_TRY(choose_token(i, s.logits.row(row++)));
   return {};
 }
 
-/// Samples session i's next token from its logits and decides whether it goes on.
-Status Generation::choose_token(int32_t i, float* logits) {
+/// Fills session i's row of the step: where it stands, what it may use, how it samples.
+Status Generation::place_row(int32_t i) {
   Session& session = *sessions_[i];
-  const int64_t vocabulary = engine_.text().config.vocabulary;
-  stats_[i].logits_hash = XXH3_64bits(logits, static_cast<size_t>(vocabulary) * sizeof(float));
+  Part& part = parts_[i];
+  SessionCache& cache = session.cache();
+  const StepScratch& s = scratch_.step;
+  // Every token but the last has to be read again, which takes a slot and a position.
+  const int64_t room = std::min(session.room_for_text(), session.room_for_positions());
+  part.most_steps = std::min<int64_t>(params_[i].max_tokens - 1, room);
+  OCELLUS_TRY(cache.reserve_text(part.most_steps));
+
+  int32_t first_page = 0;
+  const int64_t tile_count =
+      cache.list_for_steps(tile_slots(engine_.shape().device), s.tiles.host.row(part.row), &first_page);
+  shape_.most_tiles = std::max(shape_.most_tiles, tile_count);
+  StepRow& row = s.steps.host.data[part.row];
+  row = StepRow();
+  row.active = 1;
+  row.position = static_cast<int32_t>(session.next_position_);
+  row.new_tile = first_page + static_cast<int32_t>(cache.text_slots() / kPageSlots);
+  row.new_slot = static_cast<int32_t>(cache.text_slots() % kPageSlots);
+  row.drawn_count = session.drawn_count_;
+  row.sampler = sampler_params(params_[i]);
+  // Only its place in the ring counts once the ring is full.
+  const int64_t rounds = session.recent_count_ / kRecentTokens;
+  row.recent_count =
+      static_cast<int32_t>(session.recent_count_ % kRecentTokens + kRecentTokens * std::min<int64_t>(rounds, 1));
   const int32_t* recent = engine_.memory().recent_tokens.row(session.index_);
-  const TokenId token =
-      sample_token(logits, vocabulary, sampler_params(params_[i]), recent,
-                   std::min(session.recent_count_, kRecentTokens), session.drawn_count_++, scratch_.sampler);
-  if (token < 0) return OCELLUS_FAIL(Code::kBadFile, "the model's output is not a number: the weights are damaged");
-  accept_token(i, token);
+  std::copy(recent, recent + kRecentTokens, row.recent);
+  part.on_device = true;
+  return {};
+}
+
+/// Lays out the batch: one row for each active session, in order, then rows that take no part.
+Status Generation::place_rows() {
+  const StepScratch& s = scratch_.step;
+  Queue& queue = engine_.queue();
+  int32_t rows = 0;
+  for (int32_t i = 0; i < count_; ++i) {
+    if (!active(i)) continue;
+    parts_[i].row = rows++;
+    OCELLUS_TRY(place_row(i));
+  }
+  shape_.rows = most_step_rows(rows, engine_.shape().device);
+  std::fill(s.steps.host.data + rows, s.steps.host.data + shape_.rows, StepRow());
+  queue.upload(s.steps, shape_.rows);
+  queue.upload(s.tiles, rows * s.tiles.host.cols);
+  if (queue.on_cuda() && s.attend_scratch.data != nullptr)
+    queue.fail(queue.cuda()->fill(s.attend_scratch.data, 0, s.attend_scratch.rows * s.attend_scratch.cols));
+  return queue.status();
+}
+
+/// Step 0: the first token of every session comes from the last row its prompt left behind.
+Status Generation::start_first_token() {
+  const StepScratch& s = scratch_.step;
+  Queue& queue = engine_.queue();
+  for (int32_t i = 0; i < count_; ++i)
+    if (active(i))
+      queue.copy(s.hidden.row(parts_[i].row), engine_.memory().last_hidden.row(sessions_[i]->index_),
+                 s.hidden.cols * static_cast<int64_t>(sizeof(float)));
+  OCELLUS_TRY(enqueue_first_token(engine_.text(), shape_.rows, s, queue));
+  queue.record_result(started_++);
+  return queue.status();
+}
+
+/// Tells the device that session i takes no part in later steps.
+void Generation::leave_step(int32_t i) {
+  parts_[i].on_device = false;
+  const StepScratch& s = scratch_.step;
+  int32_t& flag = s.steps.host.data[parts_[i].row].active;
+  flag = 0;
+  if (s.steps.device.data != s.steps.host.data)
+    engine_.queue().copy(&s.steps.device.data[parts_[i].row].active, &flag, sizeof flag);
+}
+
+/// Starts the next step for all sessions that can take part; false if none can, or if it failed.
+bool Generation::start_step() {
+  bool any = false;
+  for (int32_t i = 0; i < count_; ++i) {
+    Part& part = parts_[i];
+    if (part.on_device && (!part.active || started_ > part.most_steps)) leave_step(i);
+    any = any || part.on_device;
+  }
+  if (!any) return false;
+  const Status status = engine_.run_step(shape_, scratch_.step, step_signal());
+  if (!status.ok()) return false;
+  engine_.queue().record_result(started_++);
+  return engine_.queue().ok();
+}
+
+void Generation::stop_if_asked(int32_t i) {
+  const Status status = sessions_[i]->stop_.check();
+  if (status.ok()) return;
+  finish(i, stop_for(status));
+  if (result_.ok()) result_ = status;
+}
+
+/// Gives every session its tokens until all have finished.
+Status Generation::answer() {
+  Queue& queue = engine_.queue();
+  const int64_t ahead = queue.on_cuda() ? 2 : 1;
+  float* times = engine_.memory().token_times.data;
+  int64_t before = now_ns();
+  for (int64_t step = 0; active_count() > 0; ++step) {
+    for (int32_t i = 0; i < count_; ++i)
+      if (active(i) && step > 0) stop_if_asked(i);
+    while (active_count() > 0 && started_ - step < ahead && start_step()) {
+    }
+    OCELLUS_TRY(queue.status());
+    if (started_ <= step) break;
+    queue.wait_for_result(step);
+    OCELLUS_TRY(queue.status());
+    OCELLUS_TRY(accept_results(step));
+    const int64_t now = now_ns();
+    if (step > 0 && timed_tokens_ < engine_.memory().token_times.cols)
+      times[timed_tokens_++] = static_cast<float>(elapsed_ms(before, now));
+    if (step == 0) first_token_ns_ = now;
+    before = last_token_ns_ = now;
+  }
+  return {};
+}
+
+Status Generation::accept_results(int64_t step) {
+  for (int32_t i = 0; i < count_; ++i)
+    if (active(i)) OCELLUS_TRY(accept_result(i, step));
+  engine_.note_cache_use();
+  return {};
+}
+
+/// Session i's token of step `step`. The step has also read the token before it, whose slot is now live.
+Status Generation::accept_result(int32_t i, int64_t step) {
+  Session& session = *sessions_[i];
+  const StepScratch& s = scratch_.step;
+  if (step > 0) {
+    session.cache().commit_text(1);
+    session.unread_token_ = kNoToken;
+    session.has_answerable_ = false;  // the last hidden row is the prompt's, and the answer has moved on
+    ++session.next_position_;
+  }
+  const StepResult& result = s.results.row(step % kResultSteps)[parts_[i].row];
+  stats_[i].logits_hash = result.logits_hash;
+  ++session.drawn_count_;
+  if (result.token == kNoTokenSampled)
+    return OCELLUS_FAIL(Code::kBadFile, "the model's output is not a number: the weights are damaged");
+  accept_token(i, result.token);
+  if (active(i) && step >= parts_[i].most_steps) finish(i, OCELLUS_STOP_FULL);
   return {};
 }
 
@@ -147,65 +300,10 @@ void Generation::deliver(int32_t i, std::string_view text) {
 }
 
 void Generation::finish(int32_t i, ocellus_stop stop) {
-  active_[i] = false;
+  parts_[i].active = false;
   stats_[i].stop = stop;
   const std::string_view rest = sessions_[i]->utf8_.finish();
   if (stop != OCELLUS_STOP_CALLBACK) deliver(i, rest);
-}
-
-/// Puts session i's unread token into row `row` of the step: reserves its slot, lists its runs.
-Status Generation::prepare_row(int32_t i, int64_t row, int64_t* run_count) {
-  Session& session = *sessions_[i];
-  SessionCache& cache = session.cache();
-  const DecodeScratch& s = scratch_.step;
-  OCELLUS_TRY(session.check_room(1, 0));
-  OCELLUS_TRY(cache.reserve_text(1));
-  int32_t slot = 0;
-  s.new_runs.data[row] = cache.text_place(cache.text_slots(), &slot);
-  s.new_slots.data[row] = slot;
-  s.tokens.data[row] = session.unread_token_;
-  s.positions.data[row] = static_cast<int32_t>(session.next_position_);
-  // The token attends to itself: its slot is live in this step's runs before it is in the cache's.
-  for (int32_t r = 0; r < cache.run_count(); ++r) {
-    KvRun run = cache.runs()[r];
-    if (run.data == s.new_runs.data[row].data) run.slots = slot + 1;
-    s.runs.data[(*run_count)++] = run;
-  }
-  s.run_begin.data[row + 1] = static_cast<int32_t>(*run_count);
-  return {};
-}
-
-/// One token further for every active session.
-Status Generation::step() {
-  const DecodeScratch& s = scratch_.step;
-  int64_t rows = 0;
-  int64_t run_count = 0;
-  s.run_begin.data[0] = 0;
-  for (int32_t i = 0; i < count_; ++i) {
-    if (!active(i)) continue;
-    Status status = sessions_[i]->stop_.check();
-    if (status.ok()) status = prepare_row(i, rows, &run_count);
-    if (status.ok()) {
-      ++rows;
-      continue;
-    }
-    finish(i, stop_for(status));
-    if (status.code() != Code::kFull && result_.ok()) result_ = status;
-  }
-  if (rows == 0) return {};
-  OCELLUS_TRY(enqueue_decode_step(engine_.text(), rows, s, step_signal(), engine_.queue()));
-  int64_t row = 0;
-  for (int32_t i = 0; i < count_; ++i) {
-    if (!active(i)) continue;
-    Session& session = *sessions_[i];
-    session.cache().commit_text(1);
-    session.unread_token_ = kNoToken;
-    session.has_answerable_ = false;  // the last hidden row is the prompt's, and the answer has moved on
-    ++session.next_position_;
-    OCELLUS_TRY(choose_token(i, s.logits.row(row++)));
-  }
-  engine_.note_cache_use();
-  return {};
 }
 
 void Generation::summarise(int32_t i) {
@@ -223,7 +321,7 @@ void Generation::summarise(int32_t i) {
   session.prompt_ = PromptStats();
 }
 
-Status Generation::run() {
+void Generation::start_deadlines() {
   for (int32_t i = 0; i < count_; ++i) {
     StopSignal& stop = sessions_[i]->stop_;
     session_deadlines_[i] = stop.deadline_ns();
@@ -231,32 +329,27 @@ Status Generation::run() {
     stats_[i] = {};
     stats_[i].stop = OCELLUS_STOP_FAILED;
   }
-  for (int32_t i = 0; i < count_; ++i) {
-    const Status status = read_prompt(i);
-    active_[i] = status.ok() && params_[i].max_tokens > 0;
-    stats_[i].stop = status.ok() ? OCELLUS_STOP_MAX_TOKENS : stop_for(status);
-    if (status.ok()) continue;
-    // The others of a batch go on, as they do when one of them is stopped later.
-    sessions_[i]->forget_prompt();
-    if (result_.ok()) result_ = status;
-  }
+}
+
+Status Generation::run() {
+  start_deadlines();
+  OCELLUS_TRY(read_prompts());
   const ArenaScope scope(engine_.arena());
   OCELLUS_TRY(scratch_.lay_out(engine_.model(), engine_.shape(), engine_.arena()));
   const int64_t start = now_ns();
+  first_token_ns_ = last_token_ns_ = start;
   Status status;
-  if (active_count() > 0) status = first_tokens();
-  const int64_t first = now_ns();
-  float* times = engine_.memory().token_times.data;
-  for (int64_t before = first; status.ok() && active_count() > 0;) {
-    status = step();
-    const int64_t now = now_ns();
-    if (timed_tokens_ < engine_.memory().token_times.cols)
-      times[timed_tokens_++] = static_cast<float>(elapsed_ms(before, now));
-    before = now;
+  if (active_count() > 0) {
+    status = place_rows();
+    if (status.ok()) status = start_first_token();
+    if (status.ok()) status = answer();
+    // A step that nobody waits for any more may still be under way in this scope's memory.
+    if (engine_.queue().on_cuda()) (void)engine_.queue().finish();
   }
+  float* times = engine_.memory().token_times.data;
   for (int32_t i = 0; i < count_; ++i) {
-    stats_[i].first_token_ms = elapsed_ms(start, first);
-    stats_[i].decode_ms = elapsed_ms(first, now_ns());
+    stats_[i].first_token_ms = elapsed_ms(start, first_token_ns_);
+    stats_[i].decode_ms = elapsed_ms(first_token_ns_, last_token_ns_);
     if (i == 0) summarise_times(times, timed_tokens_, &stats_[0]);
     stats_[i].token_median_ms = stats_[0].token_median_ms;
     stats_[i].token_p95_ms = stats_[0].token_p95_ms;
@@ -267,10 +360,8 @@ Status Generation::run() {
 void Generation::settle(Status status) {
   engine_.queue().clear();
   for (int32_t i = 0; i < count_; ++i) {
-    if (active(i)) {
-      sessions_[i]->cache().drop_uncommitted();
-      finish(i, stop_for(status));
-    }
+    if (active(i)) finish(i, stop_for(status));
+    sessions_[i]->cache().drop_uncommitted();
     summarise(i);
     StopSignal& stop = sessions_[i]->stop_;
     stop.set_deadline(session_deadlines_[i]);

@@ -37,7 +37,7 @@ KvRun KvPools::run_over(std::byte* block, int32_t capacity) const {
 Status SessionCache::lay_out(int64_t max_pages, int64_t max_images, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kSession;
   OCELLUS_TRY(take_rows(sink, "kv runs", kLife, Phase::kNone, 1, max_pages + max_images, &runs_));
-  DeviceView<std::byte> segments;
+  HostView<std::byte> segments;
   OCELLUS_TRY(take_rows(sink, "kv segments", kLife, Phase::kNone, 1,
                         (max_pages + max_images) * static_cast<int64_t>(sizeof(Segment)), &segments));
   segments_ = {reinterpret_cast<Segment*>(segments.data), 1, max_pages + max_images};
@@ -78,6 +78,34 @@ Status SessionCache::reserve_image(int32_t* ordinal) {
 KvRun SessionCache::text_place(int64_t index, int32_t* slot) const {
   *slot = static_cast<int32_t>(index % kPageSlots);
   return runs_.data[page_run_.data[index / kPageSlots]];
+}
+
+int64_t SessionCache::list_images(int32_t most_slots, KvRun* out) const {
+  const int64_t dim = pools_->shape.head_dim;
+  int64_t count = 0;
+  for (int32_t i = 0; i < image_count_; ++i) {
+    const KvRun& run = runs_.data[image_run_.data[i]];
+    for (int32_t slot = 0; slot < run.slots; slot += most_slots)
+      out[count++] = slice_run(run, slot, std::min(most_slots, run.slots - slot), dim);
+  }
+  return count;
+}
+
+int64_t SessionCache::list_live(int32_t most_slots, KvRun* out) const {
+  int64_t count = list_images(most_slots, out);
+  for (int32_t i = 0; i < page_count_; ++i)
+    if (const KvRun& run = runs_.data[page_run_.data[i]]; run.slots > 0) out[count++] = run;
+  return count;
+}
+
+int64_t SessionCache::list_for_steps(int32_t most_slots, KvRun* out, int32_t* first_page) const {
+  int64_t count = list_images(most_slots, out);
+  *first_page = static_cast<int32_t>(count);
+  for (int32_t i = 0; i < page_count_; ++i) {
+    out[count] = runs_.data[page_run_.data[i]];
+    out[count++].slots = kPageSlots;
+  }
+  return count;
 }
 
 void SessionCache::commit_text(int64_t count) {

@@ -10,6 +10,7 @@
 
 #include "kernels/kv_run.h"
 #include "platform/arena.h"
+#include "platform/device.h"
 #include "platform/status.h"
 
 namespace ocellus {
@@ -18,9 +19,16 @@ template <>
 struct TypeName<KvRun> {
   static constexpr const char* value = "run";
 };
+template <>
+struct TypeName<KvSlot> {
+  static constexpr const char* value = "slot";
+};
 
 /// Slots of one text page.
 inline constexpr int32_t kPageSlots = 16;
+
+/// Most slots of a run as attention is given it: see kTileSlots.
+inline int32_t tile_slots(const DeviceTraits& device) { return device.is_cuda() ? kTileSlots : INT32_MAX; }
 
 /// What one cache slot looks like and how many the pools hold.
 struct KvShape {
@@ -33,6 +41,10 @@ struct KvShape {
 
   /// Keys and values of one token, all layers, f16.
   int64_t slot_bytes() const { return int64_t{4} * layer_count * kv_heads * head_dim; }
+  /// Most runs that a session of this many pages and images is listed as.
+  int64_t tiles_of(int64_t pages, int64_t images, int32_t most_slots) const {
+    return pages + images * ((int64_t{image_slots} + most_slots - 1) / most_slots);
+  }
   int64_t page_bytes() const { return slot_bytes() * kPageSlots; }
   int64_t image_bytes() const { return slot_bytes() * image_slots; }
 };
@@ -50,7 +62,7 @@ class BlockPool {
 
  private:
   DeviceView<std::byte> memory_;  // [count, block_bytes]
-  DeviceView<int32_t> free_;      // [1, count] stack
+  HostView<int32_t> free_;        // [1, count] stack
   int64_t free_count_ = 0;
 };
 
@@ -94,6 +106,13 @@ class SessionCache {
   KvRun text_place(int64_t index, int32_t* slot) const;
   KvRun image_place(int32_t ordinal) const { return runs_.data[image_run_.data[ordinal]]; }
 
+  /// The live slots as runs of at most `most_slots` each, images first; returns their number. What attention reads of
+  /// the past: the order of past slots does not matter to it.
+  int64_t list_live(int32_t most_slots, KvRun* out) const;
+  /// The same for decoding: live slots of images, then every page, reserved ones too, as if full. The session's text slot
+  /// number i lies in tile *first_page + i / kPageSlots, slot i % kPageSlots.
+  int64_t list_for_steps(int32_t most_slots, KvRun* out, int32_t* first_page) const;
+
   /// Makes `count` more slots live, in order.
   void commit_text(int64_t count);
   void commit_image(int32_t ordinal, int32_t count);
@@ -112,10 +131,12 @@ class SessionCache {
   KvRun* add_segment(SegmentKind kind, int32_t block, std::byte* memory, int32_t capacity);
 
   KvPools* pools_ = nullptr;
-  DeviceView<KvRun> runs_;         // [1, max_pages + max_images]
-  DeviceView<Segment> segments_;   // the same order
-  DeviceView<int32_t> page_run_;   // run of the session's i-th text page
-  DeviceView<int32_t> image_run_;  // run of the session's i-th image
+  int64_t list_images(int32_t most_slots, KvRun* out) const;
+
+  HostView<KvRun> runs_;         // [1, max_pages + max_images]
+  HostView<Segment> segments_;   // the same order
+  HostView<int32_t> page_run_;   // run of the session's i-th text page
+  HostView<int32_t> image_run_;  // run of the session's i-th image
   int32_t run_count_ = 0;
   int32_t page_count_ = 0;
   int32_t image_count_ = 0;  // committed images

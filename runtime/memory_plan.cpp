@@ -11,6 +11,7 @@ namespace {
 /// Lays out what an engine with these limits would take, without taking it.
 Status record(const Model& model, const ocellus_limits& limits, EngineShape* shape, PlanRecorder* recorder) {
   OCELLUS_TRY(resolve_shape(model, limits, shape));
+  *recorder = PlanRecorder(shape->device);
   EngineMemory memory;
   OCELLUS_TRY(memory.lay_out(model, *shape, *recorder));
   return lay_out_phases(model, *shape, *recorder);
@@ -126,9 +127,9 @@ class Advisor {
   ocellus_plan* plan_;
 };
 
-void describe_row(const RowSpec& row, ocellus_plan_row* out) {
+void describe_row(const RowSpec& row, Lifetime lifetime, ocellus_plan_row* out) {
   std::snprintf(out->name, sizeof out->name, "%s", row.name);
-  std::snprintf(out->lifetime, sizeof out->lifetime, "%s", lifetime_name(row.lifetime));
+  std::snprintf(out->lifetime, sizeof out->lifetime, "%s", lifetime_name(lifetime));
   std::snprintf(out->phase, sizeof out->phase, "%s", phase_name(row.phase));
   std::snprintf(out->dtype, sizeof out->dtype, "%s", row.dtype);
   std::copy(row.shape, row.shape + 4, out->shape);
@@ -140,10 +141,12 @@ void describe_row(const RowSpec& row, ocellus_plan_row* out) {
 Status PlanRecorder::take(const RowSpec& row, std::byte** out) {
   *out = nullptr;
   const int64_t bytes = aligned_bytes(row.bytes);
-  lifetime_bytes_[static_cast<int>(row.lifetime)] += bytes;
-  phase_bytes_[static_cast<int>(row.phase)] += bytes;
+  const int place = counted_as(row) == Lifetime::kStaging ? 1 : 0;
+  if (row.phase == Phase::kNone) lifetime_bytes_[static_cast<int>(counted_as(row))] += bytes;
+  phase_bytes_[place][static_cast<int>(row.phase)] += bytes;
   for (int i = 0; i < row_count_; ++i) {
-    if (std::strcmp(rows_[i].name, row.name) != 0 || rows_[i].phase != row.phase) continue;
+    if (std::strcmp(rows_[i].name, row.name) != 0 || rows_[i].phase != row.phase || rows_[i].place != row.place)
+      continue;
     rows_[i].bytes += bytes;
     ++rows_[i].shape[2];
     return {};
@@ -156,9 +159,14 @@ Status PlanRecorder::take(const RowSpec& row, std::byte** out) {
 }
 
 int64_t PlanRecorder::lifetime_bytes(Lifetime lifetime) const {
-  if (lifetime != Lifetime::kScratch) return lifetime_bytes_[static_cast<int>(lifetime)];
+  const int64_t lasting = lifetime_bytes_[static_cast<int>(lifetime)];
+  if (lifetime == Lifetime::kScratch) return lasting + largest_phase(0);
+  return lifetime == Lifetime::kStaging ? lasting + largest_phase(1) : lasting;
+}
+
+int64_t PlanRecorder::largest_phase(int place) const {
   int64_t largest = 0;
-  for (int phase = 1; phase < kPhaseCount; ++phase) largest = std::max(largest, phase_bytes_[phase]);
+  for (int phase = 1; phase < kPhaseCount; ++phase) largest = std::max(largest, phase_bytes_[place][phase]);
   return largest;
 }
 
@@ -174,7 +182,8 @@ Status plan_memory(const Model& model, const ocellus_limits& limits, ocellus_pla
   OCELLUS_TRY(record(model, limits, &shape, &recorder));
   *out = {};
   out->row_count = recorder.row_count();
-  for (int i = 0; i < recorder.row_count(); ++i) describe_row(recorder.row(i), &out->rows[i]);
+  for (int i = 0; i < recorder.row_count(); ++i) 
+    describe_row(recorder.row(i), recorder.counted_as(recorder.row(i)), &out->rows[i]);
   out->weights_bytes = recorder.lifetime_bytes(Lifetime::kWeights);
   out->session_bytes = recorder.lifetime_bytes(Lifetime::kSession);
   out->scratch_bytes = recorder.lifetime_bytes(Lifetime::kScratch);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <new>
+#include <utility>
 
 #include "mm/image_prompt.h"
+#include "runtime/model_shapes.h"
 
 namespace ocellus {
 namespace {
@@ -46,43 +48,58 @@ WeightFormat usual_format(const GgufFile& file) {
 }
 
 Status Model::open(const char* model_path, const char* mmproj_path) {
-  OCELLUS_TRY(open_text(model_path));
-  if (mmproj_path != nullptr) OCELLUS_TRY(open_vision(mmproj_path));
-  return {};
+  OCELLUS_TRY(text_file_.open(model_path));
+  OCELLUS_TRY(prefix_failure(read_text(), model_path));
+  if (mmproj_path == nullptr) return {};
+  OCELLUS_TRY(vision_file_.open(mmproj_path));
+  return prefix_failure(read_vision(), mmproj_path);
 }
 
-Status Model::open_text(const char* path) {
-  OCELLUS_TRY(text_file_.open(path));
+Status Model::open_shape(const ModelShape& shape, WeightFormat format) {
+  Buffer<uint8_t> header;
+  OCELLUS_TRY(describe_text_model(shape, format, &header));
+  OCELLUS_TRY(text_file_.open_header(std::move(header)));
+  OCELLUS_TRY(prefix_failure(read_text(), shape.name));
+  if (!shape.has_vision()) return {};
+  OCELLUS_TRY(describe_vision_model(shape, format, &header));
+  OCELLUS_TRY(vision_file_.open_header(std::move(header)));
+  return prefix_failure(read_vision(), shape.name);
+}
+
+Status Model::open_shape(const char* name, const char* format) {
+  const ModelShape* shape = nullptr;
+  WeightFormat weight_format = WeightFormat::kF16;
+  OCELLUS_TRY(find_model_shape(name, &shape));
+  OCELLUS_TRY(find_shape_format(format, &weight_format));
+  return open_shape(*shape, weight_format);
+}
+
+Status Model::read_text() {
   TextModel checked;
-  Status status = read_text_config(text_file_, &text_);
-  if (status.ok()) status = bind_text_model(text_file_, text_, nullptr, &checked);
-  if (status.ok()) status = read_vocabulary_facts(text_file_, &vocabulary_);
-  if (status.ok()) status = check_vocabulary_fits();
-  if (status.ok()) status = build_tokenizer();
+  OCELLUS_TRY(read_text_config(text_file_, &text_));
+  OCELLUS_TRY(bind_text_model(text_file_, text_, nullptr, &checked));
+  OCELLUS_TRY(read_vocabulary_facts(text_file_, &vocabulary_));
+  OCELLUS_TRY(check_vocabulary_fits());
+  OCELLUS_TRY(build_tokenizer());
   std::string_view jinja;
-  if (status.ok()) status = text_file_.read_string("tokenizer.chat_template", &jinja);
-  if (!status.ok()) return prefix_failure(status, path);
+  OCELLUS_TRY(text_file_.read_string("tokenizer.chat_template", &jinja));
   chat_template_ = detect_chat_template(jinja, tokenizer_);
   return {};
 }
 
-Status Model::open_vision(const char* path) {
-  OCELLUS_TRY(vision_file_.open(path));
+Status Model::read_vision() {
   VisionModel checked;
-  Status status = read_vision_config(vision_file_, &vision_);
-  if (status.ok()) status = bind_vision_model(vision_file_, vision_, nullptr, &checked);
-  if (status.ok()) {
-    ocellus_limits limits;
-    ocellus_limits_init(&limits);
-    status = check_preprocess(preprocess_config(vision_, limits));
-  }
-  if (status.ok() && vision_.output_width != text_.width)
-    status = OCELLUS_FAIL(Code::kBadFile,
-                          "clip.vision.projection_dim is %d, but the language model has rows of %d: the two files are "
-                          "not a pair",
-                          vision_.output_width, text_.width);
-  if (status.ok()) status = measure_delimiters();
-  if (!status.ok()) return prefix_failure(status, path);
+  OCELLUS_TRY(read_vision_config(vision_file_, &vision_));
+  OCELLUS_TRY(bind_vision_model(vision_file_, vision_, nullptr, &checked));
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  OCELLUS_TRY(check_preprocess(preprocess_config(vision_, limits)));
+  if (vision_.output_width != text_.width)
+    return OCELLUS_FAIL(Code::kBadFile,
+                        "clip.vision.projection_dim is %d, but the language model has rows of %d: the two files are "
+                        "not a pair",
+                        vision_.output_width, text_.width);
+  OCELLUS_TRY(measure_delimiters());
   has_vision_ = true;
   return {};
 }
@@ -155,6 +172,10 @@ void Model::describe(ocellus_model_facts* out) const {
   copy_text(out->chat_template, chat_template_name(chat_template_));
   out->parameter_count = count_parameters(text_file_);
   out->text_weight_bytes = text_file_.data_bytes();
+  out->step_weight_bytes = out->text_weight_bytes;
+  const GgufTensor* embedding = text_file_.find_tensor("token_embd.weight");
+  if (embedding != nullptr && text_file_.find_tensor("output.weight") != nullptr)
+    out->step_weight_bytes -= embedding->bytes;
   out->layer_count = text_.layer_count;
   out->width = text_.width;
   out->query_heads = text_.query_heads;

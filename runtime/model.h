@@ -13,10 +13,15 @@
 
 namespace ocellus {
 
+struct ModelShape;  // runtime/model_shapes.h
+
 class Model {
  public:
   /// `mmproj_path` may be null. Fails with the path and the key, tensor or type that is the reason.
   Status open(const char* model_path, const char* mmproj_path);
+  /// A model of this shape without files; an engine makes its weights up. By name: see find_model_shape().
+  Status open_shape(const ModelShape& shape, WeightFormat format);
+  Status open_shape(const char* name, const char* format);
 
   const GgufFile& text_file() const { return text_file_; }
   const GgufFile& vision_file() const { return vision_file_; }
@@ -33,8 +38,8 @@ class Model {
   Status count_tokens(std::string_view text, bool parse_special, int64_t* count) const;
 
  private:
-  Status open_text(const char* path);
-  Status open_vision(const char* path);
+  Status read_text();
+  Status read_vision();
   Status check_vocabulary_fits() const;
   Status build_tokenizer();
   Status measure_delimiters();

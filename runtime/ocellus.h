@@ -62,6 +62,7 @@ typedef struct ocellus_model_facts {
   int64_t parameter_count;
   int64_t text_weight_bytes;
   int64_t vision_weight_bytes;
+  int64_t step_weight_bytes; /* what one decode step reads: the text weights but an embedding that is only looked up */
   int32_t layer_count;
   int32_t width;
   int32_t query_heads;
@@ -77,6 +78,9 @@ typedef struct ocellus_model_facts {
 
 /* Opens and checks a pair; loads no weights. mmproj_path may be NULL (text only). */
 ocellus_status ocellus_model_open(const char* model_path, const char* mmproj_path, ocellus_model** out);
+/* A model with the exact shape of a public one ("SmolVLM-256M"; the failure for an unknown name lists all) and weights
+ * that the engine makes up, in the format "F16", "Q8_0" or "Q4_K". No file: for questions about memory and speed. */
+ocellus_status ocellus_model_open_shape(const char* name, const char* format, ocellus_model** out);
 /* Must come after the engines made from it are destroyed. NULL is allowed. */
 void ocellus_model_close(ocellus_model* model);
 ocellus_status ocellus_model_get_facts(const ocellus_model* model, ocellus_model_facts* out);
@@ -98,26 +102,27 @@ typedef enum ocellus_resize { OCELLUS_RESIZE_LLAMA_CPP = 0, OCELLUS_RESIZE_HUGGI
 /* What the engine must be able to hold. Everything else follows from it. */
 typedef struct ocellus_limits {
   uint32_t struct_bytes;
-  int32_t device; /* ocellus_device */
-  int32_t device_index;
+  int32_t device;       /* ocellus_device; automatic: the first GPU if there is one, else the CPU */
+  int32_t device_index; /* which GPU */
   int32_t thread_count;     /* 0: one per available core */
   int32_t max_sessions;     /* 1 */
   int32_t max_images;       /* per session; 1 */
   int32_t max_text_tokens;  /* per session, prompts and answers together; tokens around images are added; 512 */
   int32_t max_prompt_rows;  /* rows prefilled at once; 0: enough for one session's images and text, at most 2048 */
   int32_t max_views;        /* views per picture; 0: as many as the model's tiling may give */
+  int32_t max_encode_views; /* views a GPU encodes together; 0: 16, or all that may come if they are fewer */
   int32_t resize;           /* ocellus_resize */
   int64_t max_image_pixels; /* pixels of the largest picture or frame; 1920 * 1080; tall and wide pictures included */
   int64_t budget_bytes;     /* 0: no budget */
 } ocellus_limits;
 void ocellus_limits_init(ocellus_limits* limits);
 
-#define OCELLUS_PLAN_MAX_ROWS 64
+#define OCELLUS_PLAN_MAX_ROWS 80
 #define OCELLUS_PLAN_MAX_ADVICE 6
 
 typedef struct ocellus_plan_row {
   char name[40];
-  char lifetime[12]; /* weights, session, scratch, staging */
+  char lifetime[12]; /* weights, session, scratch; staging: pinned host memory of an engine on a GPU */
   char phase[12];    /* text, image, prefill, decode; "-" for rows that are no scratch */
   char dtype[8];
   int64_t shape[4];
@@ -151,6 +156,31 @@ typedef struct ocellus_plan {
 /* Fills the plan. OCELLUS_OK also when it does not fit (see `fits`). Loads no weights. */
 ocellus_status ocellus_plan_memory(const ocellus_model* model, const ocellus_limits* limits, ocellus_plan* out);
 
+/* ---- devices -------------------------------------------------------------------------------------------------- */
+
+typedef struct ocellus_gpu_facts {
+  char name[64];
+  int32_t index;
+  int32_t compute_major;
+  int32_t compute_minor;
+  int32_t multiprocessors;
+  int32_t integrated;      /* 1: shares the host's memory (Jetson) */
+  int32_t driver_version;  /* 13000 is CUDA 13.0 */
+  int32_t runtime_version;
+  int32_t clock_khz;        /* highest clocks; 0 if the driver does not tell */
+  int32_t memory_clock_khz;
+  int64_t memory_bytes;
+  int64_t free_bytes;
+  int64_t l2_bytes;
+  int64_t outside_bytes;     /* measured: context, kernels and library of one engine, outside its arena; -1: unknown */
+  double copy_bytes_per_s;   /* measured: a large copy inside the device, bytes read plus bytes written */
+} ocellus_gpu_facts;
+
+int32_t ocellus_built_with_cuda(void);
+int32_t ocellus_gpu_count(void);
+/* Opens the GPU for a moment to measure it: takes 512 MiB there for a few milliseconds, or what is free if less. */
+ocellus_status ocellus_probe_gpu(int32_t index, ocellus_gpu_facts* out);
+
 /* ---- engine --------------------------------------------------------------------------------------------------- */
 
 typedef struct ocellus_engine ocellus_engine;
@@ -167,7 +197,8 @@ typedef struct ocellus_engine_config {
   uint32_t struct_bytes;
   ocellus_limits limits;
   const ocellus_extent* extents; /* the caller's memory, alive as long as the engine; NULL: the engine allocates once */
-  int32_t extent_count;
+  int32_t extent_count;          /* on a GPU device memory; the pinned staging is always the engine's own */
+  void* stream;                  /* a cudaStream_t to work on, alive as long as the engine; NULL: one of its own */
   ocellus_log_function log; /* may be NULL */
   void* log_user;
 } ocellus_engine_config;
@@ -183,6 +214,9 @@ typedef struct ocellus_engine_stats {
   int64_t weights_high_water_bytes;
   int64_t session_high_water_bytes; /* cache slots and pages really used, with the fixed session rows */
   int64_t scratch_high_water_bytes;
+  int64_t staging_high_water_bytes; /* pinned host memory; 0 on the CPU */
+  int64_t outside_bytes;            /* taken by CUDA outside the arena: context, kernels, library, graphs; -1: unknown */
+  int64_t outside_bytes_now;        /* the same at the time of this call */
   double load_ms;
 } ocellus_engine_stats;
 ocellus_status ocellus_engine_get_stats(const ocellus_engine* engine, ocellus_engine_stats* out);

@@ -3,16 +3,20 @@
 #include <algorithm>
 
 #include "kernels/attend_rows.h"
+#include "kernels/gather_rows.h"
 #include "kernels/rope.h"
 
 namespace ocellus {
 namespace {
 
+constexpr int64_t kBlockRowsOnCpu = 128;
+constexpr int64_t kBlockRowsOnCuda = 2048;
+
 /// One layer of a chunk: where the chunk's own keys and values are kept, and the cache before the chunk.
 struct LayerPass {
   const TextConfig& config;
   const PrefillScratch& scratch;
-  const SessionCache& cache;
+  const PrefillPlan& plan;
   KvLayerRows rows;
   int32_t layer;
 };
@@ -20,62 +24,54 @@ struct LayerPass {
 /// Takes chunk rows first.. through one layer.
 void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceView<float> hidden, Queue& q) {
   const PrefillScratch& s = pass.scratch;
-  const LayerRows rows = s.layer.view(pass.config, hidden.rows);
-  project_qkv(pass.config, w, hidden, s.angles.slice_rows(first, hidden.rows), rows, q);
+  const TextConfig& c = pass.config;
+  const LayerRows rows = s.layer.view(c, hidden.rows);
+  const DeviceView<float> angles = s.angles.slice_rows(first, hidden.rows);
+  project_qkv(c, w, hidden, rows, q);
+  rotate({.values = rows.query, .head_dim = c.head_dim, .params = c.rope, .angles = angles}, q);
+  rotate({.values = rows.key, .head_dim = c.head_dim, .params = c.rope, .angles = angles}, q);
   round_kv({.keys = rows.key, .values = rows.value, .first = first, .out = pass.rows}, q);
   attend_rows({.query = rows.query,
-               .query_heads = pass.config.query_heads,
+               .query_heads = c.query_heads,
                .rows = pass.rows,
                .first_row = first,
                .row_count = first + hidden.rows,
-               .runs = pass.cache.runs(),
-               .run_count = pass.cache.run_count(),
+               .runs = s.past.device.data,
+               .run_count = static_cast<int32_t>(pass.plan.past_tiles),
                .layer = pass.layer,
                .causal = true,
                .output = rows.mixed,
                .scratch = s.attend_scratch},
               q);
   add_attention_output(w, rows, hidden, q);
-  add_mlp(pass.config, w, rows, hidden, q);
+  add_mlp(c, w, rows, hidden, q);
 }
 
-/// Copies the layer's keys and values into the cache slots reserved for the chunk.
-void store_layer(const LayerPass& pass, const PromptChunk& chunk, Queue& q) {
-  int64_t text_index = pass.cache.text_slots();
-  // An image that is cut into views has several pieces; they fill its slot one after the other.
-  int32_t image_ordinal = -1;
-  int64_t image_slot = 0;
-  for (int64_t p = 0; p < chunk.piece_count; ++p) {
-    const Piece& piece = chunk.pieces.data[p];
-    if (piece.kind == RowKind::kImage) {
-      if (piece.image_ordinal != image_ordinal) image_slot = 0;
-      image_ordinal = piece.image_ordinal;
-      store_kv({.rows = pass.rows,
-                .first = piece.first_row,
-                .count = piece.row_count,
-                .run = pass.cache.image_place(image_ordinal),
-                .run_slot = image_slot,
-                .layer = pass.layer},
-               q);
-      image_slot += piece.row_count;
-      continue;
-    }
-    for (int64_t done = 0; done < piece.row_count;) {
+/// Where the rows of a piece go, one after the other.
+class SlotCursor {
+ public:
+  SlotCursor(const SessionCache& cache, int32_t head_dim)
+      : cache_(cache), head_dim_(head_dim), text_index_(cache.text_slots()) {}
+
+  KvSlot next(const Piece& piece) {
+    if (piece.kind == RowKind::kText) {
       int32_t slot = 0;
-      const KvRun run = pass.cache.text_place(text_index, &slot);
-      const int64_t count = std::min<int64_t>(piece.row_count - done, run.capacity - slot);
-      store_kv({.rows = pass.rows,
-                .first = piece.first_row + done,
-                .count = count,
-                .run = run,
-                .run_slot = slot,
-                .layer = pass.layer},
-               q);
-      done += count;
-      text_index += count;
+      const KvRun run = cache_.text_place(text_index_++, &slot);
+      return run_slot(run, slot, head_dim_);
     }
+    // An image that is cut into views has several pieces; they fill its slot one after the other.
+    if (piece.image_ordinal != image_ordinal_) image_slot_ = 0;
+    image_ordinal_ = piece.image_ordinal;
+    return run_slot(cache_.image_place(image_ordinal_), image_slot_++, head_dim_);
   }
-}
+
+ private:
+  const SessionCache& cache_;
+  int32_t head_dim_;
+  int64_t text_index_;
+  int32_t image_ordinal_ = -1;
+  int64_t image_slot_ = 0;
+};
 
 }  // namespace
 
@@ -85,8 +81,10 @@ struct TypeName<Piece> {
 };
 
 Status PromptChunk::lay_out(int64_t max_rows, int64_t width, RowSink& sink) {
-  OCELLUS_TRY(take_rows(sink, "prompt rows", Lifetime::kSession, Phase::kNone, max_rows, width, &hidden));
-  return take_rows(sink, "prompt pieces", Lifetime::kSession, Phase::kNone, 1, max_rows, &pieces);
+  constexpr Lifetime kLife = Lifetime::kSession;
+  OCELLUS_TRY(take_rows(sink, "prompt rows", kLife, Phase::kNone, max_rows, width, &hidden));
+  OCELLUS_TRY(token_ids.lay_out(sink, "prompt tokens", kLife, Phase::kNone, 1, max_rows));
+  return take_rows(sink, "prompt pieces", kLife, Phase::kNone, 1, max_rows, &pieces);
 }
 
 void PromptChunk::add_piece(RowKind kind, int32_t image_ordinal, int64_t count) {
@@ -100,6 +98,25 @@ void PromptChunk::add_piece(RowKind kind, int32_t image_ordinal, int64_t count) 
   if (kind == RowKind::kText) text_count += count;
 }
 
+void PromptChunk::add_text(const int32_t* tokens, int64_t count) {
+  std::copy(tokens, tokens + count, token_ids.host.data + row_count);
+  add_piece(RowKind::kText, 0, count);
+}
+
+void PromptChunk::add_image_rows(int32_t image_ordinal, int64_t count) {
+  std::fill_n(token_ids.host.data + row_count, count, kSkippedRow);
+  add_piece(RowKind::kImage, image_ordinal, count);
+}
+
+void PromptChunk::embed_text(const WeightView& embedding, Queue& q) const {
+  q.upload(token_ids, row_count);
+  gather_rows({.ids = token_ids.device.data,
+               .count = row_count,
+               .table = embedding,
+               .output = hidden.slice_rows(0, row_count)},
+              q);
+}
+
 void PromptChunk::rewind(const Mark& mark) {
   row_count = mark.row_count;
   piece_count = mark.piece_count;
@@ -107,40 +124,63 @@ void PromptChunk::rewind(const Mark& mark) {
   if (piece_count > 0) pieces.data[piece_count - 1].row_count = mark.last_piece_rows;
 }
 
-Status PrefillScratch::lay_out(const TextConfig& c, int64_t max_rows, int thread_count, RowSink& sink) {
-  const int64_t block = std::min(kPrefillBlockRows, max_rows);
+int64_t prefill_block_rows(const DeviceTraits& device, int64_t max_rows) {
+  return std::min(device.is_cuda() ? kBlockRowsOnCuda : kBlockRowsOnCpu, max_rows);
+}
+
+Status PrefillScratch::lay_out(const TextConfig& c, int64_t max_rows, int64_t past_tiles, const DeviceTraits& device,
+                               RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = Phase::kPrefill;
-  OCELLUS_TRY(take_rows(sink, "positions", kLife, kPhase, 1, max_rows, &positions));
+  OCELLUS_TRY(positions.lay_out(sink, "positions", kLife, kPhase, 1, max_rows));
+  OCELLUS_TRY(slots.lay_out(sink, "slots of rows", kLife, kPhase, 1, max_rows));
+  OCELLUS_TRY(past.lay_out(sink, "past runs", kLife, kPhase, 1, past_tiles));
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, max_rows, c.rope.rotated, &angles));
   OCELLUS_TRY(take_rows(sink, "layer keys", kLife, kPhase, c.kv_heads * max_rows, c.head_dim, &keys));
   OCELLUS_TRY(take_rows(sink, "layer values", kLife, kPhase, c.kv_heads * max_rows, c.head_dim, &values));
-  OCELLUS_TRY(layer.lay_out(c, block, thread_count, kPhase, sink));
-  return take_rows(sink, "attention", kLife, kPhase, 1, attend_rows_scratch_bytes(c.head_dim, thread_count),
-                   &attend_scratch);
+  OCELLUS_TRY(layer.lay_out(c, prefill_block_rows(device, max_rows), 0, device, kPhase, sink));
+  return take_rows(sink, "attention", kLife, kPhase, 1, attend_rows_scratch_bytes(c.head_dim, device), &attend_scratch);
 }
 
-Status prefill_chunk(const TextModel& model, const PromptChunk& chunk, int64_t first_position,
-                     const SessionCache& cache, const PrefillScratch& s, const StopSignal* stop, Queue& q) {
+PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int32_t head_dim,
+                         const PrefillScratch& s, Queue& q) {
+  SlotCursor cursor(cache, head_dim);
+  int64_t row = 0;
+  for (int64_t p = 0; p < chunk.piece_count; ++p)
+    for (int64_t i = 0; i < chunk.pieces.data[p].row_count; ++i, ++row) {
+      s.slots.host.data[row] = cursor.next(chunk.pieces.data[p]);
+      s.positions.host.data[row] = static_cast<int32_t>(first_position + row);
+    }
+  const int32_t most_slots = tile_slots(q.traits());
+  const PrefillPlan plan{cache.list_live(most_slots, s.past.host.data)};
+  q.upload(s.slots, row);
+  q.upload(s.positions, row);
+  q.upload(s.past, plan.past_tiles);
+  return plan;
+}
+
+Status prefill_rows(const TextModel& model, DeviceView<float> hidden, const PrefillPlan& plan, const PrefillScratch& s,
+                    const StopSignal* stop, Queue& q) {
   const TextConfig& c = model.config;
-  const KvLayerRows rows{s.keys.data, s.values.data, c.kv_heads, c.head_dim, s.keys.rows / c.kv_heads};
-  for (int64_t t = 0; t < chunk.row_count; ++t) s.positions.data[t] = static_cast<int32_t>(first_position + t);
-  rope_angles({.positions = s.positions.data,
-               .count = chunk.row_count,
+  const int64_t row_count = hidden.rows;
+  const int64_t block = prefill_block_rows(q.traits(), row_count);
+  const KvLayerRows rows =
+      KvLayerRows::head_major(s.keys.data, s.values.data, c.kv_heads, c.head_dim, s.keys.rows / c.kv_heads);
+  rope_angles({.positions = s.positions.device.data,
+               .count = row_count,
                .params = c.rope,
-               .angles = s.angles.slice_rows(0, chunk.row_count)},
+               .angles = s.angles.slice_rows(0, row_count)},
               q);
 
   for (int32_t layer = 0; layer < c.layer_count; ++layer) {
     const TextLayer& w = model.layers[layer];
-    const LayerPass pass{c, s, cache, rows, layer};
+    const LayerPass pass{c, s, plan, rows, layer};
     // A block needs the keys and values of its own rows and those before it, so it can take the whole layer at once.
-    for (int64_t first = 0; first < chunk.row_count; first += kPrefillBlockRows) {
+    for (int64_t first = 0; first < row_count; first += block) {
       if (q.stopped(stop)) return q.status();
-      const int64_t count = std::min(kPrefillBlockRows, chunk.row_count - first);
-      run_block(pass, w, first, chunk.hidden.slice_rows(first, count), q);
+      run_block(pass, w, first, hidden.slice_rows(first, std::min(block, row_count - first)), q);
     }
-    store_layer(pass, chunk, q);
+    store_kv({.rows = rows, .count = row_count, .slots = s.slots.device.data, .layer = layer}, q);
   }
   return q.status();
 }

@@ -25,16 +25,21 @@ struct Piece {
 
 /// Rows that wait to be read: embeddings of text and images of one session, in order of position.
 struct PromptChunk {
-  DeviceView<float> hidden;  // [max rows, D]
-  DeviceView<Piece> pieces;  // [1, max rows]
+  DeviceView<float> hidden;       // [max rows, D]
+  StagedRows<int32_t> token_ids;  // [1, max rows]; kSkippedRow for rows of images
+  HostView<Piece> pieces;         // [1, max rows]
   int64_t row_count = 0;
   int64_t piece_count = 0;
   int64_t text_count = 0;
 
   Status lay_out(int64_t max_rows, int64_t width, RowSink& sink);
   int64_t room() const { return hidden.rows - row_count; }
-  /// Appends `count` rows (the caller has written them) to the last piece if it is of the same place, or as a new one.
-  void add_piece(RowKind kind, int32_t image_ordinal, int64_t count);
+  /// Appends `count` rows to the last piece if it is of the same place, or as a new one. Rows of images are written by the
+  /// caller before or after; those of text are looked up in embed_text().
+  void add_text(const int32_t* tokens, int64_t count);
+  void add_image_rows(int32_t image_ordinal, int64_t count);
+  /// Writes the embeddings of all text rows.
+  void embed_text(const WeightView& embedding, Queue& queue) const;
   void clear() { row_count = piece_count = text_count = 0; }
 
   /// The state to go back to if an image turns out not to be readable half way.
@@ -45,27 +50,42 @@ struct PromptChunk {
     return {row_count, piece_count, text_count, piece_count > 0 ? pieces.data[piece_count - 1].row_count : 0};
   }
   void rewind(const Mark& mark);
+
+ private:
+  void add_piece(RowKind kind, int32_t image_ordinal, int64_t count);
 };
 
 /// Rows of a chunk go through the parts of a layer this many at a time: enough to keep the matrix product at full
 /// speed (measured, tools/bench/NOTES.md), few enough that the widest buffers stay small.
-inline constexpr int64_t kPrefillBlockRows = 128;
+int64_t prefill_block_rows(const DeviceTraits& device, int64_t max_rows);
 
 struct PrefillScratch {
-  DeviceView<int32_t> positions;  // [1, T]
+  StagedRows<int32_t> positions;  // [1, T]
+  StagedRows<KvSlot> slots;       // [1, T] where each row's keys and values go
+  StagedRows<KvRun> past;         // [1, tiles] the cache before the chunk
   DeviceView<float> angles;       // [T, rotated]
   DeviceView<Half> keys, values;  // [G * T, E], head-major, one layer
   LayerScratch layer;             // of one block of rows
   DeviceView<std::byte> attend_scratch;
 
-  Status lay_out(const TextConfig& config, int64_t max_rows, int thread_count, RowSink& sink);
+  Status lay_out(const TextConfig& config, int64_t max_rows, int64_t past_tiles, const DeviceTraits& device,
+                 RowSink& sink);
 };
 
-/// Runs the chunk's rows, which stand at positions first_position, first_position + 1, ..., through all layers, in
-/// place. Their keys and values land in the reserved slots of `cache` (not yet committed); `chunk.hidden` then holds
-/// the last layer's output. Stops between blocks of rows with kCancelled or kDeadline; the cache's live slots are
-/// untouched until the caller commits.
-Status prefill_chunk(const TextModel& model, const PromptChunk& chunk, int64_t first_position,
-                     const SessionCache& cache, const PrefillScratch& scratch, const StopSignal* stop, Queue& queue);
+/// What a chunk needs to know beyond its rows.
+struct PrefillPlan {
+  int64_t past_tiles = 0;  // runs of the cache before the chunk
+};
+
+/// Fills positions, slots and past of the scratch: the chunk's rows stand at positions first_position, ..., its keys and
+/// values go to the reserved slots of `cache`.
+PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int32_t head_dim,
+                         const PrefillScratch& scratch, Queue& queue);
+
+/// Runs `hidden` [T, D] through all layers, in place; the last layer's output is left there. Keys and values land in the
+/// planned slots. Stops between blocks of rows with kCancelled or kDeadline; the cache's live slots are untouched until
+/// the caller commits.
+Status prefill_rows(const TextModel& model, DeviceView<float> hidden, const PrefillPlan& plan,
+                    const PrefillScratch& scratch, const StopSignal* stop, Queue& queue);
 
 }  // namespace ocellus

@@ -56,7 +56,7 @@ void Session::forget_prompt() {
   drop_chunk();
   cache().rewind(checkpoint_.text_slots, checkpoint_.image_count);
   // The oldest remembered tokens made place for the forgotten ones; nothing stands there now.
-  const int64_t overwritten = std::min(recent_count_ - checkpoint_.recent_count, kRecentTokens);
+  const int64_t overwritten = std::min<int64_t>(recent_count_ - checkpoint_.recent_count, kRecentTokens);
   int32_t* recent = engine_->memory().recent_tokens.row(index_);
   for (int64_t i = 0; i < overwritten; ++i) recent[(checkpoint_.recent_count + i) % kRecentTokens] = kNoToken;
   recent_count_ = checkpoint_.recent_count;
@@ -100,8 +100,6 @@ void Session::commit_chunk() {
     const Piece& piece = chunk.pieces.data[i];
     if (piece.kind == RowKind::kImage) cache().commit_image(piece.image_ordinal, static_cast<int32_t>(piece.row_count));
   }
-  const float* newest = chunk.hidden.row(chunk.row_count - 1);
-  std::copy(newest, newest + chunk.hidden.cols, memory.last_hidden.row(index_));
   next_position_ += chunk.row_count;
   prompt_.rows += static_cast<int32_t>(chunk.row_count);
   prompt_.image_rows += static_cast<int32_t>(chunk.row_count - chunk.text_count);
@@ -109,27 +107,45 @@ void Session::commit_chunk() {
   engine_->note_cache_use();
 }
 
-Status Session::read_chunk() {
+/// Takes the chunk's rows through the text model, and waits for it.
+Status Session::prefill_chunk() {
+  const EngineShape& shape = engine_->shape();
   EngineMemory& memory = engine_->memory();
-  if (engine_->chunk_owner != this) return {};
-  const int64_t start = now_ns();
+  const PromptChunk& chunk = memory.chunk;
+  const TextModel& text = engine_->text();
+  Queue& queue = engine_->queue();
+  if (chunk.row_count == 0) return {};
   const ArenaScope scope(engine_->arena());
   PrefillScratch scratch;
+  OCELLUS_TRY(reserve_chunk());
+  OCELLUS_TRY(scratch.lay_out(text.config, shape.prompt_rows, shape.tiles_per_session(), shape.device,
+                              engine_->arena()));
+  queue.start_timer(Queue::kPrefillTimer);
+  const PrefillPlan plan = plan_prefill(chunk, next_position_, cache(), text.config.head_dim, scratch, queue);
+  chunk.embed_text(text.embedding, queue);
+  OCELLUS_TRY(prefill_rows(text, chunk.hidden.slice_rows(0, chunk.row_count), plan, scratch, &stop_, queue));
+  queue.copy(memory.last_hidden.row(index_), chunk.hidden.row(chunk.row_count - 1),
+             chunk.hidden.cols * static_cast<int64_t>(sizeof(float)));
+  queue.stop_timer(Queue::kPrefillTimer);
+  OCELLUS_TRY(queue.finish());
+  prompt_.prefill_ms += queue.timer_ms(Queue::kPrefillTimer);
+  return queue.status();
+}
+
+Status Session::read_chunk() {
+  if (engine_->chunk_owner != this) return {};
   Status status = stop_.check();
-  if (status.ok()) status = reserve_chunk();
-  if (status.ok())
-    status = scratch.lay_out(engine_->text().config, engine_->shape().prompt_rows, engine_->shape().thread_count,
-                             engine_->arena());
-  if (status.ok())
-    status = prefill_chunk(engine_->text(), memory.chunk, next_position_, cache(), scratch, &stop_, engine_->queue());
+  if (status.ok()) status = encode_last_views();
+  if (status.ok()) status = prefill_chunk();
   if (status.ok()) {
-    commit_chunk();
+    take_encode_time();
+    if (engine_->memory().chunk.row_count > 0) commit_chunk();
     drop_chunk();
   } else {
     engine_->queue().clear();
+    encode_timed_ = false;
     forget_prompt();
   }
-  prompt_.prefill_ms += elapsed_ms(start, now_ns());
   return status;
 }
 
@@ -144,6 +160,7 @@ void Session::take_chunk() {
 void Session::drop_chunk() {
   if (engine_->chunk_owner != this) return;
   engine_->memory().chunk.clear();
+  engine_->memory().waiting_views.clear();
   engine_->chunk_owner = nullptr;
 }
 
@@ -166,18 +183,25 @@ Status Session::start_adding() {
   return {};
 }
 
+int64_t Session::room_for_text() const {
+  const int64_t waiting = engine_->chunk_owner == this ? engine_->memory().chunk.text_count : 0;
+  return engine_->shape().pages_per_session * kPageSlots - cache().text_slots() - waiting;
+}
+
+int64_t Session::room_for_positions() const {
+  return engine_->text().config.context_length - next_position_ - waiting_rows();
+}
+
 /// kFull if this many more rows exceed the planned text slots or the positions of the model.
 Status Session::check_room(int64_t text_rows, int64_t image_rows) const {
-  const PromptChunk& chunk = engine_->memory().chunk;
-  const int64_t waiting_text = engine_->chunk_owner == this ? chunk.text_count : 0;
-  const int64_t planned = engine_->shape().pages_per_session * kPageSlots;
-  const int64_t left = planned - cache().text_slots() - waiting_text;
+  const int64_t left = room_for_text();
   if (text_rows > left)
     return OCELLUS_FAIL(
         Code::kFull, "%lld more text tokens do not fit: the session has room for %lld of %lld; plan more text tokens",
-        static_cast<long long>(text_rows), static_cast<long long>(left), static_cast<long long>(planned));
+        static_cast<long long>(text_rows), static_cast<long long>(left),
+        static_cast<long long>(engine_->shape().pages_per_session * kPageSlots));
   const int64_t position = next_position_ + waiting_rows() + text_rows + image_rows;
-  if (position > engine_->text().config.context_length)
+  if (text_rows + image_rows > room_for_positions())
     return OCELLUS_FAIL(
         Code::kFull,
         "the conversation would reach position %lld, but the model was made for %d: reset the session or "

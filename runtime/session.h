@@ -8,18 +8,17 @@
 #include <string_view>
 
 #include "mm/frame.h"
-#include "mm/image_decode.h"
 #include "mm/preprocess.h"
 #include "platform/queue.h"
 #include "runtime/kv_cache.h"
 #include "runtime/ocellus.h"
-#include "runtime/prefill.h"
 #include "runtime/tokenizer.h"
 
 namespace ocellus {
 
 class Engine;
 struct ImageScratch;
+struct Picture;
 
 /// Time and rows spent since the last generate.
 struct PromptStats {
@@ -66,15 +65,6 @@ class Session {
  private:
   friend class Generation;
 
-  /// Where add_image gets its pixels from: encoded bytes or a frame, both known by size before anything is decoded.
-  struct Picture {
-    const uint8_t* bytes = nullptr;
-    int64_t byte_count = 0;
-    const Frame* frame = nullptr;
-    int32_t width = 0;
-    int32_t height = 0;
-  };
-
   /// The conversation as the last generate left it: what a prompt that is not read to its end goes back to.
   struct Checkpoint {
     int64_t text_slots = 0;
@@ -99,9 +89,15 @@ class Session {
   Status encode_text(std::string_view text, bool parse_special, bool continues, int64_t* count);
   Status append_text_rows(const TokenId* tokens, int64_t count);
   Status check_room(int64_t text_rows, int64_t image_rows) const;
+  /// Text tokens that the planned slots still hold, and positions the model still has, waiting rows counted.
+  int64_t room_for_text() const;
+  int64_t room_for_positions() const;
   Status add_picture(const Picture& picture);
-  Status encode_picture(const Picture& picture, const ViewPlan& plan, const ImageScratch& scratch);
-  Status prepare_picture(const Picture& picture, const ViewPlan& plan, const ImageScratch& scratch, PreparedViews* out);
+  Status add_views(const Picture& picture, const ViewPlan& plan, const ImageScratch& scratch);
+  Status encode_waiting_views(const ImageScratch& scratch);
+  Status encode_last_views();
+  void take_encode_time();
+  Status prefill_chunk();
   Status reserve_chunk();
   void commit_chunk();
   void remember_token(TokenId token);
@@ -124,6 +120,7 @@ class Session {
   uint64_t drawn_count_ = 0;  // tokens sampled, the counter of the random numbers
   Checkpoint checkpoint_;
   PromptStats prompt_;
+  bool encode_timed_ = false;  // the queue's encode timer runs or has run, and nobody has asked it yet
   Utf8Stream utf8_;
 };
 

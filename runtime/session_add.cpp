@@ -1,10 +1,9 @@
 // Adding text and images to a session: from bytes to rows in the prompt chunk.
 #include <algorithm>
 
-#include "kernels/gather_rows.h"
 #include "mm/image_prompt.h"
-#include "mm/projector.h"
 #include "runtime/engine.h"
+#include "runtime/picture_source.h"
 #include "runtime/session.h"
 
 namespace ocellus {
@@ -86,7 +85,7 @@ Status Session::encode_text(std::string_view text, bool parse_special, bool cont
   const ArenaScope scope(engine_->arena());
   TextScratch scratch;
   OCELLUS_TRY(scratch.lay_out(engine_->shape(), engine_->arena()));
-  const DeviceView<TokenId>& ids = engine_->memory().token_ids;
+  const HostView<TokenId>& ids = engine_->memory().token_ids;
   return engine_->tokenizer().encode(text, parse_special, scratch.workspace.data, scratch.workspace.cols, ids.data,
                                      ids.cols, count, continues);
 }
@@ -121,7 +120,7 @@ Status Session::add_tokens(const TokenId* tokens, int64_t count) {
   return {};
 }
 
-/// Embeds tokens into the chunk, reading the chunk whenever it is full.
+/// Appends tokens to the chunk, reading the chunk whenever it is full.
 Status Session::append_text_rows(const TokenId* tokens, int64_t count) {
   PromptChunk& chunk = engine_->memory().chunk;
   for (int64_t done = 0; done < count;) {
@@ -130,15 +129,7 @@ Status Session::append_text_rows(const TokenId* tokens, int64_t count) {
       take_chunk();
     }
     const int64_t piece = std::min(count - done, chunk.room());
-    gather_rows({.ids = tokens + done,
-                 .count = piece,
-                 .table = engine_->text().embedding,
-                 .output = chunk.hidden.slice_rows(chunk.row_count, piece)},
-                engine_->queue());
-    const Status status = engine_->queue().status();
-    engine_->queue().clear();
-    OCELLUS_TRY(status);
-    chunk.add_piece(RowKind::kText, 0, piece);
+    chunk.add_text(tokens + done, piece);
     done += piece;
   }
   return {};
@@ -178,39 +169,30 @@ Status Session::add_picture(const Picture& picture) {
 
   const ArenaScope scope(engine_->arena());
   ImageScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(engine_->model(), shape, engine_->arena()));
+  OCELLUS_TRY(scratch.lay_out(engine_->model(), shape, engine_->memory().picture_staging, engine_->arena()));
   const PromptChunk::Mark mark = chunk.mark();
-  const Status status = encode_picture(picture, plan, scratch);
+  const Status status = add_views(picture, plan, scratch);
   if (!status.ok()) {
-    chunk.rewind(mark);
     engine_->queue().clear();
+    encode_timed_ = false;
+    chunk.rewind(mark);
+    engine_->memory().waiting_views.forget_from(mark.row_count);
   }
   return status;
 }
 
-Status Session::prepare_picture(const Picture& picture, const ViewPlan& plan, const ImageScratch& scratch,
-                                PreparedViews* out) {
-  const EngineShape& shape = engine_->shape();
-  const Extent region{scratch.picture.data, scratch.picture.cols};
-  RgbImage image;
-  if (picture.frame != nullptr)
-    OCELLUS_TRY(convert_frame(*picture.frame, shape.image_limits, region, &image));
-  else
-    OCELLUS_TRY(decode_image(picture.bytes, picture.byte_count, shape.image_limits, region, &image));
-  return prepare_views(shape.preprocess, plan, image, scratch_after(image, region), out);
-}
-
-/// Writes the rows of a picture and the texts around its views behind the chunk's rows.
-Status Session::encode_picture(const Picture& picture, const ViewPlan& plan, const ImageScratch& scratch) {
-  const VisionModel& vision = engine_->vision();
+/// Appends the rows of a picture and the texts around its views to the chunk. The pixels of the views are made now;
+/// the views are encoded whenever a batch is full, the last ones when the chunk is read.
+Status Session::add_views(const Picture& picture, const ViewPlan& plan, const ImageScratch& scratch) {
+  const VisionConfig& vision = engine_->vision().config;
   PromptChunk& chunk = engine_->memory().chunk;
+  WaitingViews& waiting = engine_->memory().waiting_views;
   Queue& queue = engine_->queue();
   const int32_t ordinal = next_image();
-
-  int64_t start = now_ns();
-  PreparedViews prepared;
-  OCELLUS_TRY(prepare_picture(picture, plan, scratch, &prepared));
+  PictureSource source(engine_->shape(), plan, scratch, queue);
   DelimiterTokens tokens;
+  int64_t start = now_ns();
+  OCELLUS_TRY(source.open(picture));
   for (int32_t i = 0, pieces = image_piece_count(plan); i < pieces; ++i) {
     const ImagePiece piece = image_piece(plan, i);
     if (!piece.is_view()) {
@@ -218,18 +200,43 @@ Status Session::encode_picture(const Picture& picture, const ViewPlan& plan, con
       OCELLUS_TRY(append_text_rows(tokens.ids(), tokens.count()));
       continue;
     }
-    OCELLUS_TRY(
-        render_view(engine_->shape().preprocess, prepared, piece.view_index, scratch.vision.pixels(vision.config)));
-    const int64_t rendered = now_ns();
-    prompt_.preprocess_ms += elapsed_ms(start, rendered);
-    const int64_t count = vision.config.tokens_per_view();
-    OCELLUS_TRY(encode_view(vision, scratch.vision, &stop_, queue));
-    OCELLUS_TRY(project_view(vision, scratch.vision, chunk.hidden.slice_rows(chunk.row_count, count), queue));
-    chunk.add_piece(RowKind::kImage, ordinal, count);
+    OCELLUS_TRY(source.render(piece.view_index, waiting.next_pixels(vision, scratch.vision, 1)));
+    waiting.add(chunk.row_count);
+    chunk.add_image_rows(ordinal, vision.tokens_per_view());
+    if (!waiting.full()) continue;
+    prompt_.preprocess_ms += elapsed_ms(start, now_ns());
+    OCELLUS_TRY(encode_waiting_views(scratch));
     start = now_ns();
-    prompt_.encode_ms += elapsed_ms(rendered, start);
   }
-  return {};
+  prompt_.preprocess_ms += elapsed_ms(start, now_ns());
+  return queue.status();
+}
+
+Status Session::encode_waiting_views(const ImageScratch& scratch) {
+  EngineMemory& memory = engine_->memory();
+  Queue& queue = engine_->queue();
+  take_encode_time();
+  queue.start_timer(Queue::kEncodeTimer);
+  encode_timed_ = true;
+  OCELLUS_TRY(memory.waiting_views.encode(engine_->vision(), scratch.vision, memory.chunk.hidden, &stop_, queue));
+  queue.stop_timer(Queue::kEncodeTimer);
+  return queue.status();
+}
+
+/// Encodes the views that still wait for a full batch.
+Status Session::encode_last_views() {
+  if (engine_->memory().waiting_views.count() == 0) return {};
+  const ArenaScope scope(engine_->arena());
+  ImageScratch scratch;
+  OCELLUS_TRY(scratch.lay_out(engine_->model(), engine_->shape(), engine_->memory().picture_staging,
+                              engine_->arena()));
+  return encode_waiting_views(scratch);
+}
+
+/// Adds the time of the latest encoding to the statistics, once.
+void Session::take_encode_time() {
+  if (encode_timed_) prompt_.encode_ms += engine_->queue().timer_ms(Queue::kEncodeTimer);
+  encode_timed_ = false;
 }
 
 }  // namespace ocellus

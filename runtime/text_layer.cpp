@@ -2,28 +2,31 @@
 
 #include <algorithm>
 
-#include "kernels/elementwise.h"
 #include "kernels/matmul.h"
-#include "kernels/rmsnorm.h"
-#include "kernels/rope.h"
+#include "kernels/norm_matmul.h"
 
 namespace ocellus {
 
-Status LayerScratch::lay_out(const TextConfig& c, int64_t rows, int thread_count, Phase phase, RowSink& sink) {
+Status LayerScratch::lay_out(const TextConfig& c, int64_t rows, int64_t outputs, const DeviceTraits& device, Phase phase,
+                             RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
+  const ActivationType type = device.activations();
   const int64_t widest = std::max<int64_t>(c.width, c.query_width());
-  const int64_t matmul_bytes = matmul_scratch_bytes(rows, std::max<int64_t>(widest, c.mlp_width), thread_count);
-  OCELLUS_TRY(take_rows(sink, "normed or mixed", kLife, phase, rows, widest, &normed_or_mixed));
-  OCELLUS_TRY(take_rows(sink, "query, key, value", kLife, phase, rows, c.query_width() + 2 * c.kv_width(), &qkv));
-  OCELLUS_TRY(take_rows(sink, "gate and up", kLife, phase, rows, 2 * int64_t{c.mlp_width}, &gate_up));
+  const int64_t tallest = std::max<int64_t>({widest, c.mlp_width, outputs});
+  const int64_t matmul_bytes = std::max(matmul_scratch_bytes(rows, widest, tallest, device),
+                                        matmul_scratch_bytes(rows, c.mlp_width, c.width, device));
+  OCELLUS_TRY(take_activations(sink, "normed or mixed", kLife, phase, type, rows, widest, &normed_or_mixed));
+  OCELLUS_TRY(take_activations(sink, "query, key, value", kLife, phase, type, rows, c.query_width() + 2 * c.kv_width(),
+                               &qkv));
+  OCELLUS_TRY(take_activations(sink, "gate and up", kLife, phase, type, rows, 2 * int64_t{c.mlp_width}, &gate_up));
   return take_rows(sink, "matmul", kLife, phase, 1, matmul_bytes, &matmul_scratch);
 }
 
 LayerRows LayerScratch::view(const TextConfig& c, int64_t rows) const {
-  const DeviceView<float> all = qkv.slice_rows(0, rows);
-  const DeviceView<float> both = gate_up.slice_rows(0, rows);
-  return {.normed = {normed_or_mixed.data, rows, c.width},
-          .mixed = {normed_or_mixed.data, rows, c.query_width()},
+  const ActivationView all = qkv.slice_rows(0, rows);
+  const ActivationView both = gate_up.slice_rows(0, rows);
+  return {.normed = {normed_or_mixed.data, rows, c.width, c.width, normed_or_mixed.type},
+          .mixed = {normed_or_mixed.data, rows, c.query_width(), c.query_width(), normed_or_mixed.type},
           .query = all.slice_cols(0, c.query_width()),
           .key = all.slice_cols(c.query_width(), c.kv_width()),
           .value = all.slice_cols(c.query_width() + c.kv_width(), c.kv_width()),
@@ -32,18 +35,18 @@ LayerRows LayerScratch::view(const TextConfig& c, int64_t rows) const {
           .matmul_scratch = matmul_scratch};
 }
 
-void project_qkv(const TextConfig& c, const TextLayer& w, DeviceView<const float> hidden,
-                 DeviceView<const float> angles, const LayerRows& rows, Queue& q) {
-  rmsnorm({.input = hidden, .weight = w.attention_norm, .epsilon = c.epsilon, .output = rows.normed}, q);
-  matmul({.input = rows.normed,
-          .count = 3,
-          .weights = {w.query.weight, w.key.weight, w.value.weight},
-          .biases = {w.query.bias, w.key.bias, w.value.bias},
-          .outputs = {rows.query, rows.key, rows.value},
-          .scratch = rows.matmul_scratch},
-         q);
-  rotate({.values = rows.query, .head_dim = c.head_dim, .params = c.rope, .angles = angles}, q);
-  rotate({.values = rows.key, .head_dim = c.head_dim, .params = c.rope, .angles = angles}, q);
+void project_qkv(const TextConfig& c, const TextLayer& w, DeviceView<const float> hidden, const LayerRows& rows,
+                 Queue& q) {
+  norm_matmul({.input = hidden,
+               .norm_weight = w.attention_norm,
+               .epsilon = c.epsilon,
+               .normed = rows.normed,
+               .count = 3,
+               .weights = {w.query.weight, w.key.weight, w.value.weight},
+               .biases = {w.query.bias, w.key.bias, w.value.bias},
+               .outputs = {rows.query, rows.key, rows.value},
+               .scratch = rows.matmul_scratch},
+              q);
 }
 
 void add_attention_output(const TextLayer& w, const LayerRows& rows, DeviceView<float> hidden, Queue& q) {
@@ -57,15 +60,18 @@ void add_attention_output(const TextLayer& w, const LayerRows& rows, DeviceView<
 }
 
 void add_mlp(const TextConfig& c, const TextLayer& w, const LayerRows& rows, DeviceView<float> hidden, Queue& q) {
-  rmsnorm({.input = hidden, .weight = w.mlp_norm, .epsilon = c.epsilon, .output = rows.normed}, q);
-  matmul({.input = rows.normed,
-          .count = 2,
-          .weights = {w.mlp_gate.weight, w.mlp_up.weight},
-          .biases = {w.mlp_gate.bias, w.mlp_up.bias},
-          .outputs = {rows.gate, rows.up},
-          .scratch = rows.matmul_scratch},
-         q);
-  gated_silu({.gate = rows.gate, .up = rows.up}, q);
+  gated_matmul({.input = hidden,
+                .norm_weight = w.mlp_norm,
+                .epsilon = c.epsilon,
+                .normed = rows.normed,
+                .gate_weight = w.mlp_gate.weight,
+                .up_weight = w.mlp_up.weight,
+                .gate_bias = w.mlp_gate.bias,
+                .up_bias = w.mlp_up.bias,
+                .gate = rows.gate,
+                .up = rows.up,
+                .scratch = rows.matmul_scratch},
+               q);
   matmul({.input = rows.gate,
           .weights = {w.mlp_down.weight},
           .biases = {w.mlp_down.bias},

@@ -1,7 +1,7 @@
 // The parts of a text layer that prefill and decode share. What differs between the two is only how keys and values
 // are stored and attended to:
 //
-//   project_qkv -> (store, attend: prefill.cpp or decode_step.cpp) -> add_attention_output -> add_mlp
+//   project_qkv -> (rotate, store, attend: prefill.cpp or decode_step.cpp) -> add_attention_output -> add_mlp
 #pragma once
 
 #include "platform/arena.h"
@@ -13,29 +13,31 @@ namespace ocellus {
 /// The buffers of one layer, seen for the rows in flight. `normed` and `mixed` share memory: one is the input of the
 /// attention, the other its output.
 struct LayerRows {
-  DeviceView<float> normed;  // [T, D]
-  DeviceView<float> mixed;   // [T, H * E]
-  DeviceView<float> query;   // [T, H * E], these three side by side
-  DeviceView<float> key;     // [T, G * E]
-  DeviceView<float> value;   // [T, G * E]
-  DeviceView<float> gate;    // [T, F], these two side by side
-  DeviceView<float> up;      // [T, F]
+  ActivationView normed;  // [T, D]
+  ActivationView mixed;   // [T, H * E]
+  ActivationView query;   // [T, H * E], these three side by side
+  ActivationView key;     // [T, G * E]
+  ActivationView value;   // [T, G * E]
+  ActivationView gate;    // [T, F], these two side by side
+  ActivationView up;      // [T, F]
   DeviceView<std::byte> matmul_scratch;
 };
 
 struct LayerScratch {
-  DeviceView<float> normed_or_mixed;  // [rows, max(D, H * E)]
-  DeviceView<float> qkv;              // [rows, (H + 2 G) E]
-  DeviceView<float> gate_up;          // [rows, 2 F]
+  ActivationView normed_or_mixed;  // [rows, max(D, H * E)]
+  ActivationView qkv;              // [rows, (H + 2 G) E]
+  ActivationView gate_up;          // [rows, 2 F]
   DeviceView<std::byte> matmul_scratch;
 
-  Status lay_out(const TextConfig& config, int64_t rows, int thread_count, Phase phase, RowSink& sink);
+  /// `outputs`: rows of the largest matrix the scratch has to serve besides the layers' own (the unembedding).
+  Status lay_out(const TextConfig& config, int64_t rows, int64_t outputs, const DeviceTraits& device, Phase phase,
+                 RowSink& sink);
   LayerRows view(const TextConfig& config, int64_t rows) const;
 };
 
-/// rows.query, key, value = the projections of the normalised hidden rows; query and key rotated by `angles`.
+/// rows.query, key, value = the projections of the normalised hidden rows, not yet rotated.
 void project_qkv(const TextConfig& config, const TextLayer& weights, DeviceView<const float> hidden,
-                 DeviceView<const float> angles, const LayerRows& rows, Queue& queue);
+                 const LayerRows& rows, Queue& queue);
 
 /// hidden += W_o rows.mixed
 void add_attention_output(const TextLayer& weights, const LayerRows& rows, DeviceView<float> hidden, Queue& queue);

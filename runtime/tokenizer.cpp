@@ -56,6 +56,7 @@ Status take_table(RowSink& sink, const char* name, const char* dtype, int64_t ro
   RowSpec row;
   row.name = name;
   row.lifetime = Lifetime::kWeights;
+  row.place = Place::kHost;
   row.dtype = dtype;
   row.shape[0] = rows;
   row.shape[1] = cols;

@@ -1,20 +1,14 @@
 #!/bin/sh
-# Compiles every CUDA source where a CUDA compiler is installed; no GPU is needed for that.
+# Builds everything with the CUDA backend where a CUDA compiler is installed; no GPU is needed for that.
+# tools/check_cuda.sh [ARCHITECTURE...]   default: 87, the Jetson Orin; "all" for every one we support
 set -eu
 cd "$(dirname "$0")/.."
-PATH=$PATH:/usr/local/cuda/bin
-sources=$(find platform quant kernels mm runtime -name '*.cu')
-if [ -z "$sources" ]; then
-  echo "check_cuda: there are no CUDA sources"
-  exit 0
-fi
-if ! command -v nvcc >/dev/null; then
+if ! PATH=$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null; then
   echo "check_cuda: no nvcc here, CUDA sources were not compiled"
   exit 0
 fi
-object=$(mktemp --suffix=.o)
-trap 'rm -f "$object"' EXIT
-for source in $sources; do
-  echo "check_cuda: $source"
-  nvcc -std=c++20 -Werror all-warnings -gencode arch=compute_87,code=sm_87 -I . -c "$source" -o "$object"
-done
+architectures=${*:-87}
+[ "$architectures" != all ] || architectures="87 110 86 89 90 120"
+echo "check_cuda: building for $architectures"
+sh tools/build.sh cuda all -DOCELLUS_CUDA_ARCHITECTURES="$(echo "$architectures" | tr ' ' ';')" -DOCELLUS_WERROR=ON \
+  -DCMAKE_CXX_FLAGS=-Wno-error=restrict

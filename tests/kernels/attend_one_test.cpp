@@ -51,16 +51,16 @@ class Case {
     const int64_t bytes = attend_one_scratch_bytes(sessions(), most_slots_, shape_.heads, shape_.dim);
     Guarded<std::byte> scratch(1, bytes);
     std::memset(scratch.data(), 0xFF, static_cast<size_t>(bytes));  // NaN: what was there before must not matter
-    attend_one({.query = {query_.data(), sessions(), width(), stride()},
-                .query_heads = shape_.heads,
-                .kv_heads = shape_.kv_heads,
-                .head_dim = shape_.dim,
-                .runs = runs_.data(),
-                .run_begin = run_begin_.data(),
-                .layer = TestRun::kLayer,
-                .output = out.view(),
-                .scratch = scratch.view()},
-               queue);
+    cpu::attend_one({.query = {query_.data(), sessions(), width(), stride()},
+                     .query_heads = shape_.heads,
+                     .kv_heads = shape_.kv_heads,
+                     .head_dim = shape_.dim,
+                     .runs = runs_.data(),
+                     .run_begin = run_begin_.data(),
+                     .layer = TestRun::kLayer,
+                     .output = out.view(),
+                     .scratch = scratch.view()},
+                    queue);
     CHECK(queue.ok());
     CHECK(out.intact());
     CHECK(scratch.intact());
@@ -171,16 +171,16 @@ TEST_CASE("a decode step's scores far outside the range of the exponential neith
       Guarded<float> out(1, kDim);
       test::TestQueue queue(2);
       std::vector<std::byte> scratch(static_cast<size_t>(attend_one_scratch_bytes(1, kSlots, 1, kDim)));
-      attend_one({.query = {query.data(), 1, kDim},
-                  .query_heads = 1,
-                  .kv_heads = 1,
-                  .head_dim = kDim,
-                  .runs = &past.run(),
-                  .run_begin = run_begin,
-                  .layer = TestRun::kLayer,
-                  .output = out.view(),
-                  .scratch = {scratch.data(), 1, static_cast<int64_t>(scratch.size())}},
-                 *queue);
+      cpu::attend_one({.query = {query.data(), 1, kDim},
+                       .query_heads = 1,
+                       .kv_heads = 1,
+                       .head_dim = kDim,
+                       .runs = &past.run(),
+                       .run_begin = run_begin,
+                       .layer = TestRun::kLayer,
+                       .output = out.view(),
+                       .scratch = {scratch.data(), 1, static_cast<int64_t>(scratch.size())}},
+                      *queue);
       for (int64_t e = 0; e < kDim; ++e) REQUIRE(out.at(0, e) == doctest::Approx(2.0).epsilon(1e-6));
     }
   });
@@ -200,13 +200,13 @@ TEST_CASE("a moved run or short scratch stops a decode step") {
                      .output = out.view(),
                      .scratch = {nullptr, 1, 16}};
   test::TestQueue queue(1);
-  attend_one(args, *queue);
+  cpu::attend_one(args, *queue);
   CHECK(queue->status().code() == Code::kInternal);
 
   test::TestQueue other(1);
   args.scratch.cols = 1 << 20;
   run.position_shift = 3;
-  attend_one(args, *other);
+  cpu::attend_one(args, *other);
   CHECK(other->status().code() == Code::kInternal);
   CHECK(std::strstr(last_failure().sentence, "moved by 3") != nullptr);
   CHECK(out.untouched_count() == 64);

@@ -1,19 +1,15 @@
+// matmul on the CPU; matmul_many_rows_test.cpp has CUDA.
 #include "kernels/matmul.h"
 
 #include <doctest/doctest.h>
-#include <hwy/targets.h>
 
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "quant/block_codes.h"
-#include "tests/support/guard.h"
-#include "tests/support/random.h"
-#include "tests/support/weights.h"
+#include "tests/kernels/matmul_case.h"
 
 namespace ocellus {
 namespace {
@@ -24,81 +20,21 @@ constexpr WeightFormat kBlockFormats[] = {WeightFormat::kQ8_0, WeightFormat::kQ4
                                           WeightFormat::kQ5_K, WeightFormat::kQ6_K, WeightFormat::kIQ4_NL};
 constexpr int64_t kInputRows[] = {1, 2, 3, 7, 8, 9, 33};
 
-struct Options {
-  bool bias = false;
-  bool accumulate = false;
-  int64_t gap = 0;  // elements between rows of the input and the outputs
-};
+using test::activated;
+using test::addend;
+using test::make_weights;
+using test::MatmulCase;
+using test::MatmulOptions;
 
-// One call: random operands, guarded outputs and scratch, and the bounds its results must keep.
-struct Case {
-  Case(std::vector<test::Weights> weights_, int64_t rows_, Options options_, uint64_t seed)
-      : weights(std::move(weights_)), rows(rows_), cols(weights[0].cols), options(options_) {
-    test::Random random(seed);
-    input = random.normals(rows * (cols + options.gap));
-    // Groups of very different size, and one that is all zero.
-    for (int64_t i = 0; i < std::min<int64_t>(32, cols); ++i)
-      input[static_cast<size_t>(i)] *= rows % 2 == 0 ? 0.0f : 1000.0f;
-    for (const test::Weights& weight : weights) {
-      biases.push_back(random.normals(weight.rows));
-      before.push_back(random.normals(rows * weight.rows));
-    }
-  }
-
-  float x(int64_t t, int64_t i) const { return input[static_cast<size_t>(t * (cols + options.gap) + i)]; }
-
-  /// Runs the call and returns all outputs, one after the other.
-  std::vector<float> run(int threads) const {
-    ThreadPool pool;
-    REQUIRE(pool.start(threads).ok());
-    Queue queue(pool);
-    std::vector<std::unique_ptr<test::Guarded<float>>> outputs;
-    test::Guarded<std::byte> scratch(1, matmul_scratch_bytes(rows, cols, threads));
-    MatmulArgs args;
-    args.input = {input.data(), rows, cols, cols + options.gap};
-    args.count = static_cast<int>(weights.size());
-    args.accumulate = options.accumulate;
-    args.scratch = scratch.view();
-    for (size_t i = 0; i < weights.size(); ++i) {
-      const int64_t size = weights[i].rows;
-      outputs.push_back(std::make_unique<test::Guarded<float>>(rows, size, size + options.gap));
-      if (options.accumulate)
-        for (int64_t t = 0; t < rows; ++t)
-          for (int64_t n = 0; n < size; ++n) outputs[i]->at(t, n) = before[i][static_cast<size_t>(t * size + n)];
-      args.weights[i] = weights[i].view();
-      args.biases[i] = options.bias ? biases[i].data() : nullptr;
-      args.outputs[i] = outputs[i]->view();
-    }
-    matmul(args, queue);
-    REQUIRE(queue.ok());
-    CHECK(scratch.intact());
-    std::vector<float> values;
-    for (size_t i = 0; i < weights.size(); ++i) {
-      CHECK(outputs[i]->intact());
-      for (int64_t t = 0; t < rows; ++t)
-        values.insert(values.end(), &outputs[i]->at(t, 0), &outputs[i]->at(t, 0) + weights[i].rows);
-    }
-    return values;
-  }
-
-  std::vector<test::Weights> weights;
-  int64_t rows, cols;
-  Options options;
-  std::vector<float> input;
-  std::vector<std::vector<float>> biases, before;
-};
-
-// What is added to a product, in double.
-double addend(const Case& c, size_t matrix, int64_t t, int64_t n) {
-  const int64_t size = c.weights[matrix].rows;
-  double value = c.options.bias ? c.biases[matrix][static_cast<size_t>(n)] : 0.0;
-  if (c.options.accumulate) value += c.before[matrix][static_cast<size_t>(t * size + n)];
-  return value;
+std::vector<float> run_on_cpu(const MatmulCase& c, int threads) {
+  test::TestQueue queue(threads);
+  return c.run(*queue);
 }
 
 // Inputs rounded as the contract says: int8 with one scale per 32. All zero for plain formats, which do not round.
 struct RoundedInput {
-  explicit RoundedInput(const Case& c) : codes(static_cast<size_t>(c.rows * c.cols)), scales(codes.size() / 32 + 1) {
+  explicit RoundedInput(const MatmulCase& c)
+      : codes(static_cast<size_t>(c.rows * c.cols)), scales(codes.size() / 32 + 1) {
     if (!is_block_format(c.weights[0].format)) return;
     for (size_t g = 0; g < codes.size() / 32; ++g) {
       const auto t = static_cast<int64_t>(g) / (c.cols / 32), first = static_cast<int64_t>(g) % (c.cols / 32) * 32;
@@ -116,7 +52,7 @@ struct RoundedInput {
 
 // The plain reference: weights decoded, everything else in double; once on the rounded inputs, where only the float
 // sum over groups differs, and once on the inputs as they are.
-void check_against_reference(const Case& c, const std::vector<float>& actual) {
+void check_against_reference(const MatmulCase& c, const std::vector<float>& actual) {
   const bool coded = is_block_format(c.weights[0].format);
   const RoundedInput rounded(c);
   size_t at = 0, wrong = 0;
@@ -139,27 +75,23 @@ void check_against_reference(const Case& c, const std::vector<float>& actual) {
           energy += w * x * w * x;
           rounding += std::abs(w) * scale * 0.5;
         }
-        const double extra = addend(c, matrix, t, n);
-        const double tolerance = 2e-6 * (magnitude + std::abs(extra));
-        const double error = std::abs(actual[at] - (expected + extra));
+        const test::Addend extra = addend(c, matrix, t, n);
+        const bool plain = c.options.activation == Activation::kNone;
+        // Activations have slopes up to 1.13, and errors of their own below 1e-6.
+        const double tolerance = (plain ? 2e-6 : 3.5e-6) * (magnitude + extra.magnitude) + (plain ? 0.0 : 1e-6);
+        const double error = std::abs(actual[at] - activated(c.options.activation, expected + extra.value));
         wrong += !(error <= tolerance);
         worst = std::max(worst, error / (tolerance + 1e-30));
         // No input moved by more than half a step.
-        wrong += !(std::abs(actual[at] - (exact + extra)) <= rounding * 1.001 + tolerance);
-        error_sum += (actual[at] - (exact + extra)) * (actual[at] - (exact + extra));
+        const double moved = actual[at] - activated(c.options.activation, exact + extra.value);
+        wrong += !(std::abs(moved) <= rounding * 1.131 + tolerance);
+        error_sum += moved * moved;
         size_sum += energy;
       }
   }
   CHECK_MESSAGE(wrong == 0, wrong << " of " << 2 * at << " comparisons fail, worst error " << worst << " tolerances");
   // Together the errors are as small as independent roundings of 1/254 of a group's largest input make them.
   CHECK(std::sqrt(error_sum) <= (coded ? 3e-2 : 1e-5) * std::sqrt(size_sum) + 1e-5);
-}
-
-std::vector<test::Weights> make_weights(WeightFormat format, std::vector<int64_t> sizes, int64_t cols, uint64_t seed) {
-  test::Random random(seed);
-  std::vector<test::Weights> weights;
-  for (const int64_t size : sizes) weights.push_back(test::random_weights(format, size, cols, random));
-  return weights;
 }
 
 std::vector<int64_t> columns_for(WeightFormat format) {
@@ -180,9 +112,10 @@ void check_all_shapes() {
           CAPTURE(rows);
           CAPTURE(sizes.size());
           ++seed;
-          const Options options{seed % 2 == 0, seed % 3 == 0, seed % 5 < 2 ? 3 : 0};
-          const Case c(make_weights(format, sizes, cols, seed), rows, options, seed + 1000);
-          check_against_reference(c, c.run(2));
+          MatmulOptions options{.bias = seed % 2 == 0, .accumulate = seed % 3 == 0, .gap = seed % 5 < 2 ? 3 : 0};
+          if (!options.accumulate) options.activation = static_cast<Activation>(seed / 3 % 5);
+          const MatmulCase c(make_weights(format, sizes, cols, seed), rows, options, seed + 1000);
+          check_against_reference(c, run_on_cpu(c, 2));
         }
   };
   for (const WeightFormat format : kPlainFormats) check_format(format);
@@ -219,10 +152,10 @@ TEST_CASE("the number of threads does not change a bit") {
     for (const int64_t rows : {1, 3, 9, 70}) {
       CAPTURE(std::string(format_info(format).name));
       CAPTURE(rows);
-      const Case c(make_weights(format, {200, 40, 17}, 256, 5), rows, {true, true, 0}, 6);
-      const std::vector<float> alone = c.run(1);
+      const MatmulCase c(make_weights(format, {200, 40, 17}, 256, 5), rows, {.bias = true, .accumulate = true}, 6);
+      const std::vector<float> alone = run_on_cpu(c, 1);
       for (const int threads : {2, 3}) {
-        const std::vector<float> together = c.run(threads);
+        const std::vector<float> together = run_on_cpu(c, threads);
         CHECK(std::memcmp(alone.data(), together.data(), alone.size() * sizeof(float)) == 0);
       }
     }
@@ -230,10 +163,10 @@ TEST_CASE("the number of threads does not change a bit") {
 
 TEST_CASE("a row's result does not depend on its neighbours in a large call") {
   const auto weights = make_weights(WeightFormat::kQ8_0, {20}, 96, 9);
-  const Case c(weights, 33, {}, 10);
-  Case shorter(weights, 13, {}, 10);
+  const MatmulCase c(weights, 33, {}, 10);
+  MatmulCase shorter(weights, 13, {}, 10);
   shorter.input = c.input;
-  const std::vector<float> all = c.run(2), some = shorter.run(2);
+  const std::vector<float> all = run_on_cpu(c, 2), some = run_on_cpu(shorter, 2);
   CHECK(std::memcmp(all.data(), some.data(), some.size() * sizeof(float)) == 0);
 }
 
@@ -243,8 +176,8 @@ TEST_CASE("matrices of different formats share one call") {
   for (const WeightFormat format : {WeightFormat::kQ4_K, WeightFormat::kQ6_K, WeightFormat::kQ8_0})
     weights.push_back(test::random_weights(format, 21, 512, random));
   for (const int64_t rows : {1, 5, 16}) {
-    const Case c(weights, rows, {true, false, 0}, 12);
-    check_against_reference(c, c.run(2));
+    const MatmulCase c(weights, rows, {.bias = true}, 12);
+    check_against_reference(c, run_on_cpu(c, 2));
   }
 }
 
@@ -253,8 +186,9 @@ TEST_CASE("a plain and a block matrix share one call") {
   const test::Weights coded = test::random_weights(WeightFormat::kQ8_0, 18, 64, random);
   const test::Weights plain = test::random_weights(WeightFormat::kF16, 18, 64, random);
   for (const int64_t rows : {1, 6}) {
-    const std::vector<float> both = Case({coded, plain}, rows, {}, 14).run(2);
-    const std::vector<float> first = Case({coded}, rows, {}, 14).run(2), second = Case({plain}, rows, {}, 14).run(2);
+    const std::vector<float> both = run_on_cpu(MatmulCase({coded, plain}, rows, {}, 14), 2);
+    const std::vector<float> first = run_on_cpu(MatmulCase({coded}, rows, {}, 14), 2);
+    const std::vector<float> second = run_on_cpu(MatmulCase({plain}, rows, {}, 14), 2);
     std::vector<float> joined = first;
     joined.insert(joined.end(), second.begin(), second.end());
     CHECK(both == joined);
@@ -273,54 +207,60 @@ TEST_CASE("extreme codes give exact sums on every instruction set") {
             test::write_half(&weights[0].bytes[at], 1.0f);
             std::memset(&weights[0].bytes[at + 2], code, 32);
           }
-          Case c(weights, rows, {}, 2);
+          MatmulCase c(weights, rows, {}, 2);
           for (float& value : c.input) value = sign * 127.0f;
-          for (const float value : c.run(1)) CHECK(value == sign * 127.0f * static_cast<float>(code) * 320.0f);
+          for (const float value : run_on_cpu(c, 1)) CHECK(value == sign * 127.0f * static_cast<float>(code) * 320.0f);
         }
   }
 }
 
 TEST_CASE("groups too small for a scale count as zero and do not poison the sum") {
-  Case c(make_weights(WeightFormat::kQ8_0, {4}, 64, 3), 1, {}, 4);
+  MatmulCase c(make_weights(WeightFormat::kQ8_0, {4}, 64, 3), 1, {}, 4);
   for (size_t i = 0; i < 32; ++i) c.input[i] = 1e-40f;
   for (size_t i = 32; i < 64; ++i) c.input[i] = 0.0f;
-  for (const float value : c.run(1)) CHECK(value == 0.0f);
+  for (const float value : run_on_cpu(c, 1)) CHECK(value == 0.0f);
 }
 
 TEST_CASE("infinite and undefined inputs do no harm to other rows") {
   for (const int64_t bit : targets()) {
     const OnlyTarget only(bit);
     for (const WeightFormat format : {WeightFormat::kF16, WeightFormat::kQ8_0, WeightFormat::kQ4_K}) {
-      Case c(make_weights(format, {20}, 256, 3), 9, {}, 4);
-      const std::vector<float> sound = c.run(2);
+      MatmulCase c(make_weights(format, {20}, 256, 3), 9, {}, 4);
+      const std::vector<float> sound = run_on_cpu(c, 2);
       c.input[256 * 8 + 3] = std::numeric_limits<float>::infinity();
       c.input[256 * 8 + 70] = std::numeric_limits<float>::quiet_NaN();
       c.input[256 * 8 + 140] = -std::numeric_limits<float>::max();
-      const std::vector<float> actual = c.run(2);
+      const std::vector<float> actual = run_on_cpu(c, 2);
       CHECK(std::memcmp(sound.data(), actual.data(), 8 * 20 * sizeof(float)) == 0);
     }
   }
 }
 
-TEST_CASE("too little or unaligned scratch is refused") {
-  const test::Weights weights = std::move(make_weights(WeightFormat::kQ8_0, {4}, 64, 3)[0]);
-  const std::vector<float> input(64, 1.0f);
-  test::Guarded<float> output(1, 4);
-  test::Guarded<std::byte> scratch(1, matmul_scratch_bytes(1, 64, 1) + 64);
-  ThreadPool pool;
-  MatmulArgs args;
-  args.input = {input.data(), 1, 64};
-  args.weights[0] = weights.view();
-  args.outputs[0] = output.view();
-  for (const auto& [offset, missing] : {std::pair{0, 1}, std::pair{1, 0}, std::pair{0, 0}}) {
-    Queue queue(pool);
-    args.scratch = {scratch.data() + offset, 1, matmul_scratch_bytes(1, 64, 1) - missing};
-    matmul(args, queue);
-    const bool sound = offset == 0 && missing == 0;
-    CHECK(queue.ok() == sound);
-    if (!sound) CHECK(queue.status().code() == Code::kInternal);
-    CHECK(output.untouched_count() == (sound ? 0 : 4));
-  }
+TEST_CASE("too little or unaligned scratch is refused, and an activation of an accumulated sum") {
+  test::for_each_backend([](Queue& queue) {
+    const test::Weights weights = std::move(make_weights(WeightFormat::kQ8_0, {4}, 64, 3)[0]);
+    const test::Vector<uint8_t> bytes(weights.bytes.begin(), weights.bytes.end());
+    test::Vector<float> input(64, 1.0f);
+    const int64_t needed = matmul_scratch_bytes(1, 64, 4, queue.traits());
+    test::Guarded<std::byte> scratch(1, needed + 64);
+    for (const auto& [offset, missing, twice] : {std::tuple{0, 1, false}, {1, 0, false}, {0, 0, true}, {0, 0, false}}) {
+      test::Guarded<float> output(1, 4);
+      for (int64_t i = 0; i < 4 && twice; ++i) output.at(0, i) = 1.0f;
+      MatmulArgs args;
+      args.input = DeviceView<float>(input.data(), 1, 64);
+      args.weights[0] = {bytes.data(), weights.format, weights.rows, weights.cols};
+      args.outputs[0] = output.view();
+      args.scratch = {scratch.data() + offset, 1, needed - missing};
+      args.accumulate = twice;
+      args.activation = twice ? Activation::kSilu : Activation::kNone;
+      matmul(args, queue);
+      const bool sound = offset == 0 && missing == 0 && !twice;
+      CHECK(queue.finish().ok() == sound);
+      if (!sound) CHECK(queue.status().code() == Code::kInternal);
+      if (!twice) CHECK(output.untouched_count() == (sound ? 0 : 4));
+      queue.clear();
+    }
+  });
 }
 
 }  // namespace ocellus

@@ -1,12 +1,12 @@
 // Every choice a language model file may make, on small random models, against the double-precision reference.
-#define XXH_INLINE_ALL
 #include <doctest/doctest.h>
-#include <xxhash.h>
 
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <vector>
 
+#include "kernels/sample.h"
 #include "quant/block_codes.h"
 #include "tests/support/loaded_engine.h"
 #include "tests/support/random.h"
@@ -36,7 +36,11 @@ TokenId most_likely(const std::vector<float>& logits) {
 }
 
 /// Over the bits, as generating reports it.
-uint64_t hash_of(const std::vector<float>& logits) { return XXH3_64bits(logits.data(), logits.size() * sizeof(float)); }
+uint64_t hash_of(const std::vector<float>& logits) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < logits.size(); ++i) sum += hash_logit(static_cast<uint32_t>(i), std::bit_cast<uint32_t>(logits[i]));
+  return sum;
+}
 
 struct Case {
   std::string name;
@@ -72,24 +76,26 @@ std::vector<float> decode(Session& session, TokenId token, int64_t position) {
   const ArenaScope scope(engine.arena());
   GenerateScratch scratch;
   REQUIRE(scratch.lay_out(engine.model(), engine.shape(), engine.arena()).ok());
-  const DecodeScratch& step = scratch.step;
+  const StepScratch& step = scratch.step;
   SessionCache& cache = session.cache();
+  Queue& queue = engine.queue();
   REQUIRE(cache.reserve_text(1).ok());
-  int32_t slot = 0;
-  const KvRun page = cache.text_place(cache.text_slots(), &slot);
-  step.tokens.data[0] = token;
-  step.positions.data[0] = static_cast<int32_t>(position);
-  step.new_runs.data[0] = page;
-  step.new_slots.data[0] = slot;
-  step.run_begin.data[0] = 0;
-  step.run_begin.data[1] = cache.run_count();
-  std::copy_n(cache.runs(), cache.run_count(), step.runs.data);
-  for (int32_t i = 0; i < cache.run_count(); ++i)
-    if (step.runs.data[i].data == page.data) step.runs.data[i].slots = slot + 1;
-  REQUIRE(enqueue_decode_step(engine.text(), 1, step, nullptr, engine.queue()).ok());
-  REQUIRE(engine.queue().ok());
+  int32_t first_page = 0;
+  const int64_t tiles = cache.list_for_steps(tile_slots(engine.shape().device), step.tiles.host.data, &first_page);
+  StepRow& row = step.steps.host.data[0];
+  row = StepRow();
+  row.active = 1;
+  row.token = token;
+  row.position = static_cast<int32_t>(position);
+  row.new_tile = first_page + static_cast<int32_t>(cache.text_slots() / kPageSlots);
+  row.new_slot = static_cast<int32_t>(cache.text_slots() % kPageSlots);
+  queue.upload(step.steps, 1);
+  queue.upload(step.tiles, tiles);
+  if (queue.on_cuda()) REQUIRE(queue.cuda()->fill(step.attend_scratch.data, 0, step.attend_scratch.cols).ok());
+  REQUIRE_MESSAGE(engine.run_step({1, tiles}, step, nullptr).ok(), last_failure().sentence);
+  const std::vector<float> logits = test::download(step.logits.slice_rows(0, 1), queue);
   cache.commit_text(1);
-  return {step.logits.data, step.logits.data + step.logits.cols};
+  return logits;
 }
 
 /// What a greedy answer went through: the tokens with the prompt before them, and logits after the prompt and after
@@ -127,9 +133,10 @@ Errors measure(const Case& c, const Loaded& loaded) {
   const Matrix expected = reference.logits(rows);
   const int64_t chunk_rows = loaded.engine->shape().prompt_rows;
   const int64_t last_rows = (c.prompt_rows - 1) % chunk_rows + 1;
-  const float* hidden = loaded.engine->memory().chunk.hidden.row(0);
+  const DeviceView<float> chunk = loaded.engine->memory().chunk.hidden;
+  const std::vector<float> hidden = test::download({chunk.data, 1, last_rows * rows.cols}, loaded.engine->queue());
   Errors errors;
-  errors.hidden = test::relative_error(hidden, rows.row(c.prompt_rows - last_rows), last_rows * rows.cols);
+  errors.hidden = test::relative_error(hidden.data(), rows.row(c.prompt_rows - last_rows), last_rows * rows.cols);
   errors.first = test::relative_error(got.logits[0].data(), expected.row(c.prompt_rows - 1), expected.cols);
   for (int64_t i = 1; i <= kDecodeSteps; ++i) {
     const float* logits = got.logits[static_cast<size_t>(i)].data();
@@ -152,14 +159,18 @@ void check_generate(const Case& c, const Loaded& loaded) {
   CHECK(answer.stats.logits_hash == hash_of(stepped.logits.back()));
 }
 
+/// On CUDA activations are rounded to f16 between the ops, 5e-4 each time.
+constexpr double kCudaFactor = 20;
+
 void compare(const Case& c, const Errors& bounds) {
   CAPTURE(c.name);
   const Loaded loaded(c);
   const Errors errors = measure(c, loaded);
+  const double factor = loaded.engine->queue().on_cuda() ? kCudaFactor : 1.0;
   INFO("hidden rows " << errors.hidden << ", first logits " << errors.first << ", decoding " << errors.decode);
-  CHECK(errors.hidden < bounds.hidden);
-  CHECK(errors.first < bounds.first);
-  CHECK(errors.decode < bounds.decode);
+  CHECK(errors.hidden < factor * bounds.hidden);
+  CHECK(errors.first < factor * bounds.first);
+  CHECK(errors.decode < factor * bounds.decode);
   check_generate(c, loaded);
 }
 
@@ -178,6 +189,7 @@ constexpr Errors kBlockBounds = {2e-2, 3e-2, 4e-2};
 
 /// Of many short prompts, some meet no value near a middle. There the two must agree as float arithmetic does.
 constexpr double kExactBound = 3e-5;
+constexpr double kCudaExactBound = 1e-2;
 constexpr uint64_t kShortPrompts = 12;
 
 /// The best of several short prompts.
@@ -197,8 +209,9 @@ void compare_exactly(const std::string& name, const TextRecipe& recipe) {
     best.first = std::min(best.first, error(kRows - 1));
     best.decode = std::min(best.decode, error(kRows));
   }
-  CHECK(best.first < kExactBound);
-  CHECK(best.decode < kExactBound);
+  const double bound = loaded.engine->queue().on_cuda() ? kCudaExactBound : kExactBound;
+  CHECK(best.first < bound);
+  CHECK(best.decode < bound);
 }
 
 }  // namespace
@@ -290,7 +303,7 @@ TEST_CASE("long prompts in one chunk, in blocks and in small chunks") {
   const TextRecipe llama = {.width = 64, .query_heads = 4, .kv_heads = 2, .head_dim = 16};
   const TextRecipe qwen2 = {
       .architecture = "qwen2", .width = 64, .query_heads = 4, .kv_heads = 1, .head_dim = 16, .biases = true};
-  static_assert(kPrefillBlockRows == 128, "the row counts below are chosen around the block size");
+  REQUIRE(prefill_block_rows(DeviceTraits(), 1000) == 128);  // the row counts below are chosen around the block size
   const Case cases[] = {
       {"llama, one chunk of three blocks", llama, 0, 301},
       {"llama, chunks of 1 row", llama, 1, 37},

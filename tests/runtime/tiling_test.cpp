@@ -28,8 +28,8 @@ constexpr TokenId kFake = 259;
 constexpr TokenId kGlobal = 260;
 constexpr TokenId tile_token(int row, int col) { return 261 + 4 * row + col; }
 
-struct Picture {
-  Picture(int w, int h) : width(w), height(h), pixels(testing::synthetic_pixels(w, h)) {}
+struct TestPicture {
+  TestPicture(int w, int h) : width(w), height(h), pixels(testing::synthetic_pixels(w, h)) {}
   RgbImage image() const { return testing::view_of(pixels, width, height); }
   Frame frame() const {
     Frame frame;
@@ -103,7 +103,7 @@ Matrix reference_view(const Model& model, const PreprocessConfig& config, const 
 
 /// All rows of a prompt, as the reference has them.
 Matrix reference_rows(const Model& model, const PreprocessConfig& config, const Parts& parts,
-                      const std::vector<Picture>& pictures) {
+                      const std::vector<TestPicture>& pictures) {
   const ReferenceText text(model.text_file());
   Matrix all(0, model.text().width);
   for (const Part& part : parts) {
@@ -165,7 +165,7 @@ void check_picture(const Pair& pair, const Cut& cut, ocellus_resize resize) {
   CAPTURE(static_cast<int>(resize));
   const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(1, 8, resize));
   Session& session = test::open_session(*engine);
-  const std::vector<Picture> pictures = {{cut.width, cut.height}};
+  const std::vector<TestPicture> pictures = {{cut.width, cut.height}};
   REQUIRE_MESSAGE(session.add_frame(pictures[0].frame()).ok(), last_failure().sentence);
   Parts parts;
   append_picture(parts, 0, cut.tile_rows, cut.tile_cols);
@@ -214,7 +214,7 @@ TEST_CASE("the reference tells views apart") {
   // Else views in a wrong order would pass.
   const Pair pair(VisionRecipe{.longest_edge = 96});
   const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(1, 8, OCELLUS_RESIZE_LLAMA_CPP));
-  const Picture picture(96, 96);
+  const TestPicture picture(96, 96);
   const PreprocessConfig& config = engine->shape().preprocess;
   const Matrix first = reference_view(pair.model, config, picture.image(), 0);
   for (int view = 1; view < 10; ++view) {
@@ -249,7 +249,7 @@ TEST_CASE("a tower in Q8_0") {
   // As with language models: views that meet no rounding tie agree as float arithmetic does, the others to 1/127.
   const Pair pair(VisionRecipe{.longest_edge = 96, .format = WeightFormat::kQ8_0});
   const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(1, 8, OCELLUS_RESIZE_LLAMA_CPP));
-  const Picture picture(96, 96);
+  const TestPicture picture(96, 96);
   REQUIRE(test::open_session(*engine).add_frame(picture.frame()).ok());
   const PromptChunk& chunk = engine->memory().chunk;
   double best = 1;
@@ -268,8 +268,8 @@ TEST_CASE("a tower in Q8_0") {
 
 namespace {
 
-const std::vector<Picture>& conversation_pictures() {
-  static const std::vector<Picture> pictures = {{96, 64}, {33, 200}, {64, 60}};
+const std::vector<TestPicture>& conversation_pictures() {
+  static const std::vector<TestPicture> pictures = {{96, 64}, {33, 200}, {64, 60}};
   return pictures;
 }
 
@@ -285,7 +285,7 @@ Parts conversation_parts() {
 }
 
 void add_conversation(Session& session) {
-  const std::vector<Picture>& pictures = conversation_pictures();
+  const std::vector<TestPicture>& pictures = conversation_pictures();
   REQUIRE(session.add_text("Compare ", false).ok());
   REQUIRE_MESSAGE(session.add_frame(pictures[0].frame()).ok(), last_failure().sentence);
   REQUIRE_MESSAGE(session.add_frame(pictures[1].frame()).ok(), last_failure().sentence);
@@ -336,7 +336,7 @@ TEST_CASE("a session takes exactly the worst pictures it was planned for") {
   const Pair pair(VisionRecipe{.longest_edge = 96});
   const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(2, 2, OCELLUS_RESIZE_LLAMA_CPP));
   Session& session = test::open_session(*engine);
-  const Picture worst(64, 64);
+  const TestPicture worst(64, 64);
   for (int i = 0; i < 2; ++i) REQUIRE_MESSAGE(session.add_frame(worst.frame()).ok(), last_failure().sentence);
   CHECK(session.add_frame(worst.frame()).code() == Code::kFull);
   const test::Answer answer = test::answer_of(session, test::default_params(3));
@@ -376,11 +376,11 @@ TEST_CASE("a picture of too many views is refused, and the session goes on as if
   CHECK(engine->shape().views_per_image == 7);
   Session& session = test::open_session(*engine);
   REQUIRE(session.add_text("a", false).ok());
-  CHECK(session.add_frame(Picture(64, 64).frame()).code() == Code::kFull);
+  CHECK(session.add_frame(TestPicture(64, 64).frame()).code() == Code::kFull);
   CHECK(std::string(last_failure().sentence).find("10 views") != std::string::npos);
-  CHECK(session.add_frame(Picture(300, 300).frame()).code() == Code::kBadImage);  // more pixels than planned
+  CHECK(session.add_frame(TestPicture(300, 300).frame()).code() == Code::kBadImage);  // more pixels than planned
   CHECK(engine->memory().chunk.row_count == 1);
-  const std::vector<Picture> pictures = {{96, 64}};
+  const std::vector<TestPicture> pictures = {{96, 64}};
   REQUIRE_MESSAGE(session.add_frame(pictures[0].frame()).ok(), last_failure().sentence);
   Parts parts;
   append_text(parts, "a");

@@ -7,24 +7,11 @@
 
 #include <cstdint>
 #include <cstring>
-#include <memory>
-#include <new>
-#include <vector>
 
 #include "platform/views.h"
+#include "tests/support/visible_memory.h"
 
 namespace ocellus::test {
-
-/// Memory on 64-byte boundaries, so that copies of a buffer are laid out alike.
-struct LineAllocator : std::allocator<uint8_t> {
-  template <class>
-  struct rebind {
-    using other = LineAllocator;
-  };
-  static constexpr std::align_val_t kLine{64};
-  uint8_t* allocate(size_t count) { return static_cast<uint8_t*>(::operator new(count, kLine)); }
-  void deallocate(uint8_t* bytes, size_t) { ::operator delete(bytes, kLine); }
-};
 
 template <class T>
 class Guarded {
@@ -78,7 +65,7 @@ class Guarded {
   }
 
   int64_t rows_, cols_, stride_;
-  std::vector<uint8_t, LineAllocator> bytes_;
+  Vector<uint8_t> bytes_;
 };
 
 }  // namespace ocellus::test

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "kernels/kv_run.h"
 #include "quant/weight_format.h"
 #include "tests/support/random.h"
+#include "tests/support/visible_memory.h"
 
 namespace ocellus::test {
 
@@ -38,7 +38,7 @@ class TestRun {
   const KvRun& run() const { return run_; }
 
  private:
-  std::vector<Half> halves_;
+  Vector<Half> halves_;
   KvRun run_;
 };
 

@@ -10,10 +10,12 @@
 
 #include "runtime/engine.h"
 #include "tests/support/goldens.h"
+#include "tests/support/visible_memory.h"
 
 namespace ocellus::test {
 
-/// Room for small conversations about the test boards, which are 256 x 256.
+/// Room for small conversations about the test boards, which are 256 x 256. The device is chosen automatically: the tests
+/// are run once without GPUs in sight and once with.
 inline ocellus_limits board_limits(int32_t images, int32_t text_tokens) {
   ocellus_limits limits;
   ocellus_limits_init(&limits);
@@ -124,6 +126,14 @@ inline Answer answer_of(Session& session, const ocellus_generate_params& params 
   return batch_answers({&session}, params).front();
 }
 
+/// Device memory as the host sees it.
+inline std::vector<float> download(DeviceView<const float> row, Queue& queue) {
+  Vector<float> values(static_cast<size_t>(row.cols));
+  queue.copy(values.data(), row.data, row.cols * static_cast<int64_t>(sizeof(float)));
+  REQUIRE_MESSAGE(queue.finish().ok(), last_failure().sentence);
+  return {values.begin(), values.end()};
+}
+
 /// Reads the prompt and gives the logits after its last row; the session can then still be asked to generate.
 inline std::vector<float> first_logits(Session& session) {
   Engine& engine = session.engine();
@@ -132,12 +142,10 @@ inline std::vector<float> first_logits(Session& session) {
   const ArenaScope scope(engine.arena());
   GenerateScratch scratch;
   REQUIRE(scratch.lay_out(engine.model(), engine.shape(), engine.arena()).ok());
-  const DecodeScratch& step = scratch.step;
-  std::copy_n(engine.memory().last_hidden.row(session.index()), step.hidden.cols, step.hidden.data);
-  enqueue_logits(engine.text(), step.hidden.slice_rows(0, 1), step.logits.slice_rows(0, 1), step.layer.matmul_scratch,
-                 engine.queue());
-  REQUIRE(engine.queue().ok());
-  return {step.logits.data, step.logits.data + step.logits.cols};
+  const StepScratch& step = scratch.step;
+  engine.queue().copy(step.hidden.data, engine.memory().last_hidden.row(session.index()), step.hidden.cols * 4);
+  enqueue_logits(engine.text(), 1, step, engine.queue());
+  return download(step.logits.slice_rows(0, 1), engine.queue());
 }
 
 }  // namespace ocellus::test

@@ -1,4 +1,4 @@
-// Times attention on the shapes of the models we run. attend_bench [threads]
+// Times attention on the CPU, on the shapes of the models we run. attend_bench [threads]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -50,15 +50,15 @@ void time_rows(const char* name, int64_t rows, int32_t heads, int32_t kv_heads, 
   std::vector<Half> cache = random_halves(random, 2 * kv_heads * std::max(past, 1) * dim);
   KvRun run{
       reinterpret_cast<std::byte*>(cache.data()), 0, int64_t{4} * past * dim, int64_t{2} * past * dim, past, past};
-  std::vector<std::byte> scratch(static_cast<size_t>(attend_rows_scratch_bytes(dim, queue.thread_count())));
-  const AttendRowsArgs args{.query = {query.data(), rows, width},
+  std::vector<std::byte> scratch(static_cast<size_t>(attend_rows_scratch_bytes(dim, queue.traits())));
+  const AttendRowsArgs args{.query = DeviceView<float>(query.data(), rows, width),
                             .query_heads = heads,
-                            .rows = {keys.data(), values.data(), kv_heads, dim, rows},
+                            .rows = KvLayerRows::head_major(keys.data(), values.data(), kv_heads, dim, rows),
                             .row_count = rows,
                             .runs = &run,
                             .run_count = past > 0 ? 1 : 0,
                             .causal = causal,
-                            .output = {output.data(), rows, width},
+                            .output = DeviceView<float>(output.data(), rows, width),
                             .scratch = {scratch.data(), 1, static_cast<int64_t>(scratch.size())}};
   const double us = best_us([&] { attend_rows(args, queue); });
   const double pairs = static_cast<double>(rows) * past + (causal ? 0.5 * rows * (rows + 1) : 1.0 * rows * rows);
@@ -87,7 +87,7 @@ void time_one(int32_t slots, int32_t run_slots, Queue& queue) {
                            .run_begin = run_begin,
                            .output = {output.data(), 1, kHeads * kDim},
                            .scratch = {scratch.data(), 1, static_cast<int64_t>(scratch.size())}};
-  const double us = best_us([&] { attend_one(args, queue); });
+  const double us = best_us([&] { cpu::attend_one(args, queue); });
   std::printf("attend_one  %5d slots in runs of %4d  %8.2f us  %6.1f GFLOP/s  %6.1f GB/s\n", slots, run_slots, us,
               4.0 * slots * kHeads * kDim / us * 1e-3, 4.0 * slots * kKvHeads * kDim / us * 1e-3);
 }

@@ -76,7 +76,7 @@ void measure(const Shape& shape, double seconds, Queue& queue) {
   std::vector<float> input(static_cast<size_t>(shape.rows * shape.cols));
   for (float& value : input) value = normal(random);
   std::vector<float> output(static_cast<size_t>(shape.rows * total_outputs));
-  const int64_t scratch_bytes = matmul_scratch_bytes(shape.rows, shape.cols, queue.thread_count());
+  const int64_t scratch_bytes = matmul_scratch_bytes(shape.rows, shape.cols, total_outputs, queue.traits());
   std::vector<std::byte> scratch(static_cast<size_t>(scratch_bytes) + 64);
   std::byte* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
 
@@ -84,7 +84,7 @@ void measure(const Shape& shape, double seconds, Queue& queue) {
   double spent = 0.0;
   for (int64_t call = 0; spent < seconds; ++call) {
     MatmulArgs args;
-    args.input = {input.data(), shape.rows, shape.cols};
+    args.input = DeviceView<float>(input.data(), shape.rows, shape.cols);
     args.count = 0;
     args.scratch = {aligned, 1, scratch_bytes};
     const uint8_t* at = weights.data() + call % copies * set_bytes;
@@ -92,7 +92,7 @@ void measure(const Shape& shape, double seconds, Queue& queue) {
     for (const int64_t outputs : shape.outputs) {
       if (outputs == 0) break;
       args.weights[args.count] = {at, shape.format, outputs, shape.cols};
-      args.outputs[args.count] = {out, shape.rows, outputs};
+      args.outputs[args.count] = DeviceView<float>(out, shape.rows, outputs);
       at += args.weights[args.count].bytes();
       out += shape.rows * outputs;
       ++args.count;

@@ -20,6 +20,9 @@ install(FILES ${CMAKE_BINARY_DIR}/ocellus-config.cmake ${CMAKE_BINARY_DIR}/ocell
 # The prefix is found from where the .pc file lies, so that an installed tree can be moved.
 file(RELATIVE_PATH ocellus_prefix_from_pc
   ${CMAKE_INSTALL_PREFIX}/${ocellus_pkgconfig_dir} ${CMAKE_INSTALL_PREFIX})
+if(OCELLUS_HAS_CUDA)
+  set(OCELLUS_CUDA_LIBS "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lcublasLt -ldl -lrt")
+endif()
 configure_file(tools/cmake/ocellus.pc.in ${CMAKE_BINARY_DIR}/ocellus.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/ocellus.pc DESTINATION ${ocellus_pkgconfig_dir})
 

@@ -1,0 +1,45 @@
+// The list of ops. kernels/<op>.h declares the one function callers use; it runs cpu::<op> (kernels/<op>_cpu.cpp) or
+// cuda::<op> (kernels/<op>.cu) depending on the queue (dispatch.cpp). A new op is one line here.
+#pragma once
+
+#define OCELLUS_FOR_EACH_OP(OP)             \
+  OP(rmsnorm, RmsNormArgs)                  \
+  OP(layernorm, LayerNormArgs)              \
+  OP(gated_silu, GatedSiluArgs)             \
+  OP(activate, ActivateArgs)                \
+  OP(add_rows, AddRowsArgs)                 \
+  OP(gather_rows, GatherRowsArgs)           \
+  OP(rope_angles, RopeAnglesArgs)           \
+  OP(rotate, RotateArgs)                    \
+  OP(round_kv, RoundKvArgs)                 \
+  OP(store_kv, StoreKvArgs)                 \
+  OP(matmul, MatmulArgs)                    \
+  OP(norm_matmul, NormMatmulArgs)           \
+  OP(gated_matmul, GatedMatmulArgs)         \
+  OP(attend_rows, AttendRowsArgs)           \
+  OP(attend_step, AttendStepArgs)           \
+  OP(sample_tokens, SampleTokensArgs)       \
+  OP(cut_patches, CutPatchesArgs)           \
+  OP(shuffle_pixels, ShufflePixelsArgs)     \
+  OP(convert_pixels, ConvertPixelsArgs)     \
+  OP(stretch_views, StretchViewsArgs)       \
+  OP(resample_picture, ResamplePictureArgs) \
+  OP(normalise_tiles, NormaliseTilesArgs)   \
+  OP(fill_weights, FillWeightsArgs)
+
+namespace ocellus {
+
+class Queue;
+
+#define OCELLUS_DECLARE_OP(op, Args)              \
+  struct Args;                                    \
+  namespace cpu {                                 \
+  void op(const Args& args, Queue& queue);        \
+  }                                               \
+  namespace cuda {                                \
+  void op(const Args& args, Queue& queue);        \
+  }
+OCELLUS_FOR_EACH_OP(OCELLUS_DECLARE_OP)
+#undef OCELLUS_DECLARE_OP
+
+}  // namespace ocellus

@@ -1,0 +1,23 @@
+// In a build without CUDA no queue is ever on CUDA; these keep the linker content and would say so.
+#include "kernels/backends.h"
+#include "kernels/matmul_library.h"
+#include "kernels/matmul_scratch.h"
+#include "platform/queue.h"
+
+namespace ocellus {
+
+#define OCELLUS_ABSENT_OP(op, Args)                                                                  \
+  void cuda::op(const Args&, Queue& queue) {                                                         \
+    queue.fail(OCELLUS_FAIL(Code::kUnsupported, "this build has no CUDA backend, which " #op " needs")); \
+  }
+OCELLUS_FOR_EACH_OP(OCELLUS_ABSENT_OP)
+#undef OCELLUS_ABSENT_OP
+
+Status MatmulLibrary::create(CudaDevice&, std::unique_ptr<MatmulLibrary>*) {
+  return OCELLUS_FAIL(Code::kUnsupported, "this build has no CUDA backend");
+}
+MatmulLibrary::~MatmulLibrary() = default;
+void MatmulLibrary::freeze() {}
+int64_t cuda::matmul_scratch_bytes(int64_t, int64_t, int64_t) { return 0; }
+
+}  // namespace ocellus

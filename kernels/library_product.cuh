@@ -1,0 +1,33 @@
+// One product by cuBLASLt, through the plans of a MatmulLibrary.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "platform/queue.h"
+#include "platform/views.h"
+
+namespace ocellus::cuda {
+
+/// out = gelu(x W^T + bias), or without gelu, or without bias; all addresses aligned to 16 bytes, except that
+/// those of the outputs may be less aligned.
+struct LibraryProduct {
+  const __half* input = nullptr;  // x [rows, cols]
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t input_stride = 0;
+  const __half* weights = nullptr;  // W [output.cols, cols], rows contiguous
+  const void* bias = nullptr;       // in the type of the outputs, or null
+  bool gelu = false;                // the tanh form
+  bool accumulate = false;          // add what the outputs held, before gelu
+  ActivationView output;
+  std::byte* workspace = nullptr;  // aligned to 256
+  int64_t workspace_bytes = 0;
+};
+
+/// False if cuBLASLt cannot do it in one step on this device: then nothing was done, and nothing failed. Always false
+/// or always true for the same kind of product.
+bool multiply_by_library(const LibraryProduct& product, Queue& queue);
+
+}  // namespace ocellus::cuda

@@ -1,0 +1,33 @@
+// MatmulLibrary: what the CUDA matrix product of many rows keeps between calls: the cuBLASLt handle, and for every
+// shape it has met the algorithm chosen for it. While an engine is set up, each shape is run once (a shape: outputs,
+// inputs, the rows rounded up to a power of two, types, epilogue); freeze() then ends the learning, after which nothing
+// is chosen, loaded or allocated any more.
+#pragma once
+
+#include <memory>
+
+#include "platform/device.h"
+#include "platform/status.h"
+
+namespace ocellus {
+
+class MatmulLibrary {
+ public:
+  static Status create(CudaDevice& device, std::unique_ptr<MatmulLibrary>* out);
+  ~MatmulLibrary();
+  MatmulLibrary(const MatmulLibrary&) = delete;
+  MatmulLibrary& operator=(const MatmulLibrary&) = delete;
+
+  /// From now on a shape that was not met before fails with kInternal, except that fewer rows run by the plan of the
+  /// next larger number that was met.
+  void freeze();
+
+  struct State;
+  State& state() { return *state_; }
+
+ private:
+  MatmulLibrary() = default;
+  State* state_ = nullptr;
+};
+
+}  // namespace ocellus

@@ -1,0 +1,58 @@
+// How the CUDA matrix product of many rows cuts its operands, and the scratch it needs for them. Plain arithmetic, so
+// that plans can be made in builds without CUDA.
+//
+// In scratch lie, in this order: the workspace of cuBLASLt, the biases, input rows rounded to f16, decoded weight rows.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+namespace ocellus::cuda {
+
+inline constexpr int64_t kScratchUnit = 256;  // alignment of every part; cuBLASLt asks for it
+inline constexpr int64_t kMostMatrices = 3;
+
+constexpr int64_t scratch_units(int64_t bytes) { return (bytes + kScratchUnit - 1) / kScratchUnit * kScratchUnit; }
+
+/// The rows rounded up to a power of two: numbers of rows of one bucket share a plan.
+constexpr int64_t row_bucket(int64_t rows) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows))); }
+
+/// What cuBLASLt may use to sum parts of a product side by side: room for four f32 copies of the outputs.
+constexpr int64_t library_workspace_bytes(int64_t rows, int64_t outputs) {
+  return scratch_units(std::clamp<int64_t>(16 * row_bucket(rows) * outputs, 1 << 20, 32 << 20));
+}
+
+/// Inputs that are no aligned f16 are rounded into scratch, at most this many bytes at a time.
+inline constexpr int64_t kRoundedInputBytes = 8 << 20;
+/// Weights that are no f16 are decoded into scratch, at most this many bytes at a time. What was decoded stays in the
+/// level-2 cache of large GPUs until it is multiplied.
+inline constexpr int64_t kDecodedWeightBytes = 32 << 20;
+inline constexpr int64_t kSmallestPart = 64;  // rows
+
+constexpr int64_t most_rows(int64_t bytes, int64_t cols) {
+  return std::max(kSmallestPart, bytes / (2 * cols) / kSmallestPart * kSmallestPart);
+}
+/// Rows of a part if `rows` rows are cut into as few parts as `bytes` allow, all of about the same size.
+constexpr int64_t part_rows(int64_t rows, int64_t bytes, int64_t cols) {
+  const int64_t most = most_rows(bytes, cols);
+  if (rows <= most) return rows;
+  const int64_t parts = (rows + most - 1) / most;
+  return ((rows + parts - 1) / parts + kSmallestPart - 1) / kSmallestPart * kSmallestPart;
+}
+/// No less than any part_rows() takes, for up to `rows` and `cols`.
+constexpr int64_t part_bytes(int64_t rows, int64_t bytes, int64_t cols) {
+  return scratch_units(std::min(2 * rows * cols, std::max(bytes, 2 * kSmallestPart * cols)));
+}
+
+constexpr int64_t bias_bytes(int64_t outputs) { return scratch_units(4 * outputs); }
+
+constexpr int64_t many_rows_scratch_bytes(int64_t rows, int64_t cols, int64_t outputs) {
+  return kScratchUnit + library_workspace_bytes(rows, outputs) + kMostMatrices * bias_bytes(outputs) +
+         part_bytes(rows, kRoundedInputBytes, cols) + part_bytes(outputs, kDecodedWeightBytes, cols);
+}
+
+/// What matmul_scratch_bytes says on CUDA.
+int64_t matmul_scratch_bytes(int64_t rows, int64_t cols, int64_t outputs);
+
+}  // namespace ocellus::cuda

@@ -1,0 +1,120 @@
+// Devices: the CPU, or one CUDA GPU. Nothing here needs CUDA's headers, so that every layer can speak of devices in
+// builds without CUDA too; there, no CUDA device is ever found.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "platform/status.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+enum class DeviceKind : uint8_t { kCpu, kCuda };
+
+/// What plans depend on: sizes of scratch, types of activations, and whether staged rows exist once or twice.
+struct DeviceTraits {
+  DeviceKind kind = DeviceKind::kCpu;
+  int32_t thread_count = 1;   // of the CPU's thread pool
+  bool shares_memory = true;  // the device reads the host's memory: the CPU itself, and GPUs on the same chip
+
+  DeviceTraits() = default;
+  /// The CPU with this many threads.
+  DeviceTraits(int32_t threads) : thread_count(threads) {}
+  bool is_cuda() const { return kind == DeviceKind::kCuda; }
+  ActivationType activations() const { return is_cuda() ? ActivationType::kF16 : ActivationType::kF32; }
+};
+
+/// Facts of one CUDA device, as the driver reports them.
+struct CudaFacts {
+  char name[64] = {};
+  int32_t index = 0;
+  int32_t major = 0, minor = 0;  // compute capability
+  int32_t multiprocessors = 0;
+  int32_t driver_version = 0, runtime_version = 0;  // 13000 is 13.0
+  int32_t clock_khz = 0, memory_clock_khz = 0;      // 0 where the driver does not tell
+  bool integrated = false;                          // shares the host's memory (Jetson)
+  int64_t memory_bytes = 0;
+  int64_t free_bytes = 0;
+  int64_t l2_bytes = 0;
+};
+
+/// 0 in builds without CUDA, without a driver and without a GPU.
+int cuda_device_count();
+bool built_with_cuda();
+/// kUnsupported without CUDA, kBadArgument for an index that does not exist, kDevice if the driver fails.
+Status read_cuda_facts(int index, CudaFacts* out);
+
+/// A recorded sequence of device work that can be started with one call.
+class CudaGraph {
+ public:
+  CudaGraph() = default;
+  ~CudaGraph();
+  CudaGraph(CudaGraph&& other) noexcept : executable_(other.executable_) { other.executable_ = nullptr; }
+  CudaGraph& operator=(CudaGraph&& other) noexcept {
+    std::swap(executable_, other.executable_);
+    return *this;
+  }
+  bool ready() const { return executable_ != nullptr; }
+
+ private:
+  friend class CudaDevice;
+  void* executable_ = nullptr;  // cudaGraphExec_t
+};
+
+/// One GPU with one stream. Everything CUDA allocates for us is taken in open() and in the two functions named
+/// allocate; nothing else here allocates.
+class CudaDevice {
+ public:
+  /// Marks that can be waited for; recording a mark again forgets where it was.
+  static constexpr int kMarks = 20;
+
+  /// Opens the device, loads every kernel of the library, and works on `stream` (a cudaStream_t) or, if that is null,
+  /// on a stream of its own.
+  static Status open(int index, void* stream, std::unique_ptr<CudaDevice>* out);
+  ~CudaDevice();
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  const CudaFacts& facts() const { return facts_; }
+  void* stream() const { return stream_; }
+
+  /// Device memory, and pinned host memory that the device can read and write. Freed with the device.
+  Status allocate_device(int64_t bytes, std::byte** out);
+  Status allocate_pinned(int64_t bytes, std::byte** out);
+
+  /// Device memory taken outside allocate_device() since open() began: context, kernels, library handles, graphs.
+  /// Other processes on the device blur the figure. -1 if it cannot be read.
+  int64_t outside_bytes() const;
+  /// Bytes per second of a large copy inside the device, read and written bytes counted. Uses `scratch`.
+  Status measure_copy_rate(std::byte* scratch, int64_t bytes, double* out);
+
+  // What follows works in the order of the stream; CUDA's errors come back as kDevice with CUDA's number.
+  Status copy(void* to, const void* from, int64_t bytes);
+  Status fill(void* to, uint8_t value, int64_t bytes);
+  Status finish();
+  Status record_mark(int mark);
+  Status wait_for_mark(int mark);
+  double elapsed_ms(int first_mark, int last_mark);
+  Status begin_capture();
+  Status end_capture(CudaGraph* out);
+  Status launch(const CudaGraph& graph);
+  bool capturing() const { return capturing_; }
+
+ private:
+  CudaDevice() = default;
+  CudaFacts facts_;
+  void* stream_ = nullptr;
+  bool owns_stream_ = false;
+  bool capturing_ = false;
+  void* marks_[kMarks] = {};  // cudaEvent_t
+  std::byte* device_memory_[4] = {};
+  std::byte* pinned_memory_[4] = {};
+  int device_count_ = 0, pinned_count_ = 0;
+  int64_t allocated_bytes_ = 0;
+  int64_t used_before_ = -1;
+};
+
+}  // namespace ocellus

@@ -1,0 +1,46 @@
+// PictureSource: one picture, from the caller's bytes or frame to the pixels of its views. On the CPU everything happens
+// there; on CUDA the host only decodes (or copies the frame's planes into pinned memory), and conversion, resizing and
+// normalisation run on the device.
+#pragma once
+
+#include "mm/device_preprocess.h"
+#include "mm/frame.h"
+#include "mm/image_decode.h"
+#include "mm/preprocess.h"
+#include "platform/queue.h"
+#include "runtime/engine_memory.h"
+
+namespace ocellus {
+
+/// Where a picture's pixels come from: encoded bytes or a frame, both known by size before anything is decoded.
+struct Picture {
+  const uint8_t* bytes = nullptr;
+  int64_t byte_count = 0;
+  const Frame* frame = nullptr;
+  int32_t width = 0;
+  int32_t height = 0;
+};
+
+class PictureSource {
+ public:
+  PictureSource(const EngineShape& shape, const ViewPlan& plan, const ImageScratch& scratch, Queue& queue)
+      : shape_(shape), plan_(plan), scratch_(scratch), queue_(queue) {}
+
+  /// Decodes or converts the picture and makes what its views share.
+  Status open(const Picture& picture);
+  /// Normalised planar pixels of one view: [3 * side, side].
+  Status render(int32_t view_index, DeviceView<float> pixels);
+
+ private:
+  Status open_on_host(const Picture& picture);
+  Status open_on_device(const Picture& picture);
+
+  const EngineShape& shape_;
+  const ViewPlan& plan_;
+  const ImageScratch& scratch_;
+  Queue& queue_;
+  PreparedViews prepared_;    // CPU
+  DeviceViews device_views_;  // CUDA
+};
+
+}  // namespace ocellus

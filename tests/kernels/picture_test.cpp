@@ -1,0 +1,277 @@
+#include "kernels/picture.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "kernels/picture_math.h"
+#include "mm/frame.h"
+#include "mm/resize.h"
+#include "tests/support/device.h"
+#include "tests/support/guard.h"
+
+namespace ocellus {
+namespace {
+
+using test::Guarded;
+
+/// Random bytes [rows, cols], smooth in places and with black and white in it.
+Guarded<uint8_t> random_rows(int64_t rows, int64_t cols, int64_t stride, unsigned seed) {
+  std::mt19937 random(seed);
+  Guarded<uint8_t> bytes(rows, cols, stride);
+  for (int64_t y = 0; y < rows; ++y) {
+    for (int64_t x = 0; x < cols; ++x) {
+      const bool flat = (x / 24 + y / 8) % 2 == 0;
+      const unsigned value = flat ? (x / 48 % 2 == 0 ? 0 : 252) + random() % 4 : random() % 256;
+      bytes.at(y, x) = static_cast<uint8_t>(value);
+    }
+  }
+  return bytes;
+}
+
+RgbImage image_of(const Guarded<uint8_t>& rows, int32_t width, int32_t height, int64_t stride) {
+  return {rows.data(), width, height, stride};
+}
+
+void check_conversion(PixelFormat format, int32_t width, int32_t height, ColorMatrix matrix, bool full_range,
+                      Queue& queue) {
+  CAPTURE(pixel_format_name(format));
+  CAPTURE(width);
+  CAPTURE(height);
+  Frame frame;
+  frame.format = format;
+  frame.width = width;
+  frame.height = height;
+  frame.matrix = matrix;
+  frame.full_range = full_range;
+  const PlaneSize first = plane_size(frame, 0), second = plane_size(frame, 1);
+  const int64_t strides[2] = {first.row_bytes + 7, second.row_bytes + 5};
+  Guarded<uint8_t> plane = random_rows(first.rows, first.row_bytes, strides[0], 1);
+  Guarded<uint8_t> chroma =
+      random_rows(std::max(second.rows, 1), std::max<int64_t>(second.row_bytes, 1), strides[1], 2);
+  frame.planes[0] = plane.data();
+  frame.planes[1] = chroma.data();
+  frame.stride_bytes[0] = strides[0];
+  frame.stride_bytes[1] = strides[1];
+  std::vector<std::byte> scratch(static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
+  RgbImage expected;
+  REQUIRE(convert_frame(frame, {}, {scratch.data(), static_cast<int64_t>(scratch.size())}, &expected).ok());
+
+  Guarded<uint8_t> out(height, int64_t{3} * width, int64_t{3} * width + 11);
+  DeviceView<const uint8_t> no_plane;
+  convert_pixels({.format = format,
+                  .matrix = matrix,
+                  .full_range = full_range,
+                  .planes = {plane.view(), second.rows > 0 ? DeviceView<const uint8_t>(chroma.view()) : no_plane},
+                  .output = out.view()},
+                 queue);
+  REQUIRE(queue.finish().ok());
+  CHECK(out.intact());
+  for (int32_t y = 0; y < height; ++y)
+    REQUIRE(std::memcmp(&out.at(y, 0), expected.row(y), static_cast<size_t>(width) * 3) == 0);
+}
+
+struct Grid {
+  int32_t rows, cols;
+  int32_t inner_width, inner_height, left, top;
+};
+
+/// `first` and `count` pick some of the views.
+void check_stretch(int32_t width, int32_t height, int32_t side, const Grid& grid, int32_t first, int32_t count,
+                   Queue& queue) {
+  CAPTURE(width);
+  CAPTURE(height);
+  CAPTURE(side);
+  CAPTURE(grid.inner_width);
+  CAPTURE(grid.inner_height);
+  const int64_t stride = int64_t{3} * width + 2;
+  Guarded<uint8_t> source = random_rows(height, int64_t{3} * width, stride, static_cast<unsigned>(width * height));
+  const Normalisation norm = {{0.5f, 0.25f, 0.4f}, {0.5f, 0.3f, 1.0f}};
+  Guarded<float> pixels(int64_t{3} * count * side, side, side + 3);
+  stretch_views({.source = source.view(),
+                 .normalisation = norm,
+                 .side = side,
+                 .tile_rows = grid.rows,
+                 .tile_cols = grid.cols,
+                 .inner_width = grid.inner_width,
+                 .inner_height = grid.inner_height,
+                 .inner_left = grid.left,
+                 .inner_top = grid.top,
+                 .first_view = first,
+                 .pixels = pixels.view()},
+                queue);
+  REQUIRE(queue.finish().ok());
+  CHECK(pixels.intact());
+
+  const RgbImage image = image_of(source, width, height, stride);
+  const int32_t tiles = grid.rows * grid.cols;
+  int64_t wrong = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    for (int32_t y = 0; y < side; ++y) {
+      std::vector<uint8_t> row(static_cast<size_t>(side) * 3, 0);
+      const int32_t view = first + i;
+      if (view == tiles) {
+        stretch_row_bilinear(image, {side, side}, y, row.data());
+      } else {
+        const int32_t inner_y = view / grid.cols * side + y - grid.top;
+        const int32_t left = view % grid.cols * side;
+        const int32_t from = std::max(left, grid.left), end = std::min(left + side, grid.left + grid.inner_width);
+        if (inner_y >= 0 && inner_y < grid.inner_height && from < end)
+          stretch_row_bicubic(image, {grid.inner_width, grid.inner_height}, inner_y, from - grid.left, end - from,
+                              row.data() + 3 * (from - left));
+      }
+      for (int32_t x = 0; x < side; ++x)
+        for (int32_t c = 0; c < 3; ++c) {
+          const float value = static_cast<float>(row[static_cast<size_t>(3 * x + c)]);
+          wrong += pixels.at((int64_t{3} * i + c) * side + y, x) != (value / 255.0f - norm.mean[c]) / norm.std[c];
+        }
+    }
+  }
+  CHECK(wrong == 0);
+}
+
+void check_resample(int32_t width, int32_t height, Size target, Queue& queue) {
+  CAPTURE(width);
+  CAPTURE(height);
+  CAPTURE(target.width);
+  CAPTURE(target.height);
+  const int64_t stride = int64_t{3} * width + 4;
+  Guarded<uint8_t> source = random_rows(height, int64_t{3} * width, stride, static_cast<unsigned>(width + height));
+  Guarded<uint8_t> out(target.height, int64_t{3} * target.width, int64_t{3} * target.width + 9);
+  const bool columns = width != target.width;
+  const int64_t bytes =
+      columns ? resample_scratch_bytes(width, target.width) : resample_scratch_bytes(height, target.height);
+  Guarded<std::byte> scratch(1, bytes);
+  resample_picture({.source = source.view(), .output = out.view(), .scratch = scratch.view()}, queue);
+  REQUIRE(queue.finish().ok());
+  CHECK(out.intact());
+  CHECK(scratch.intact());
+
+  const Size from = {width, height};
+  std::vector<std::byte> memory(static_cast<size_t>(PillowResize::scratch_bytes(from, target, Filter::kLanczos)));
+  ImageRows rows(image_of(source, width, height, stride));
+  PillowResize resize;
+  REQUIRE(
+      resize.begin(rows, from, target, Filter::kLanczos, {memory.data(), static_cast<int64_t>(memory.size())}).ok());
+  for (int32_t y = 0; y < target.height; ++y)
+    REQUIRE(std::memcmp(&out.at(y, 0), resize.row(y), static_cast<size_t>(target.width) * 3) == 0);
+}
+
+TEST_CASE("convert_pixels equals the conversion of frames to the bit") {
+  test::for_each_backend([](Queue& queue) {
+    for (const auto& [width, height] : {std::pair{2, 2}, {6, 4}, {258, 6}, {640, 30}, {1000, 6}}) {
+      for (const PixelFormat format : {PixelFormat::kNv12, PixelFormat::kYuyv})
+        for (const ColorMatrix matrix : {ColorMatrix::kBt601, ColorMatrix::kBt709})
+          for (const bool full_range : {false, true})
+            check_conversion(format, width, height, matrix, full_range, queue);
+    }
+    check_conversion(PixelFormat::kYuyv, 4, 7, ColorMatrix::kBt601, false, queue);
+    for (const auto& [width, height] : {std::pair{1, 1}, {7, 5}, {255, 3}, {257, 9}, {1, 190}})
+      for (const PixelFormat format : {PixelFormat::kRgba8, PixelFormat::kGray8})
+        check_conversion(format, width, height, ColorMatrix::kBt601, false, queue);
+  });
+}
+
+TEST_CASE("convert_pixels copies RGB8") {
+  test::for_each_backend([](Queue& queue) {
+    Guarded<uint8_t> source = random_rows(5, 3 * 301, 3 * 301 + 8, 4), out(5, 3 * 301);
+    convert_pixels({.planes = {source.view()}, .output = out.view()}, queue);
+    REQUIRE(queue.finish().ok());
+    CHECK(out.intact());
+    for (int64_t y = 0; y < 5; ++y) CHECK(std::memcmp(&out.at(y, 0), &source.at(y, 0), 3 * 301) == 0);
+  });
+}
+
+TEST_CASE("stretch_views equals llama.cpp's resizes to the bit, tile by tile") {
+  test::for_each_backend([](Queue& queue) {
+    check_stretch(1, 1, 1, {0, 0, 0, 0, 0, 0}, 0, 1, queue);
+    check_stretch(5, 3, 17, {0, 0, 0, 0, 0, 0}, 0, 1, queue);
+    check_stretch(40, 30, 16, {2, 3, 48, 32, 0, 0}, 0, 7, queue);
+    check_stretch(40, 30, 16, {2, 3, 43, 32, 2, 0}, 0, 7, queue);
+    check_stretch(31, 57, 20, {3, 2, 33, 60, 3, 0}, 2, 3, queue);
+    check_stretch(31, 57, 20, {3, 2, 40, 51, 0, 4}, 5, 2, queue);
+    check_stretch(200, 1, 33, {1, 3, 99, 1, 0, 16}, 0, 4, queue);
+    check_stretch(300, 220, 64, {3, 4, 256, 187, 0, 2}, 0, 13, queue);
+    check_stretch(64, 64, 64, {1, 1, 64, 64, 0, 0}, 0, 2, queue);
+    check_stretch(97, 131, 100, {5, 4, 371, 500, 14, 0}, 19, 2, queue);
+  });
+}
+
+TEST_CASE("resample_picture equals Pillow's passes") {
+  test::for_each_backend([](Queue& queue) {
+    for (const auto& [from, to] :
+         {std::pair{1, 9}, {9, 1}, {2, 1}, {50, 64}, {64, 50}, {100, 7}, {333, 128}, {40, 341}}) {
+      check_resample(from, 5, {to, 5}, queue);
+      check_resample(6, from, {6, to}, queue);
+      check_resample(from, 131, {to, 131}, queue);
+      check_resample(350, from, {350, to}, queue);
+    }
+    check_resample(4000, 2, {30, 2}, queue);  // windows of hundreds of pixels
+    check_resample(2, 4000, {2, 30}, queue);
+  });
+}
+
+TEST_CASE("normalise_tiles puts every pixel where the formula says") {
+  test::for_each_backend([](Queue& queue) {
+    for (const auto& [rows, cols, side] : {std::tuple{1, 1, 1}, {1, 1, 37}, {2, 3, 16}, {3, 1, 24}, {4, 4, 50}}) {
+      CAPTURE(side);
+      const int64_t width = int64_t{3} * cols * side;
+      Guarded<uint8_t> picture = random_rows(int64_t{rows} * side, width, width + 5, 8);
+      const Normalisation norm = {{0.48f, 0.45f, 0.41f}, {0.27f, 0.26f, 0.28f}};
+      const int32_t first = rows * cols / 2, count = rows * cols - first;
+      Guarded<float> pixels(int64_t{3} * count * side, side, side + 2);
+      normalise_tiles({.picture = picture.view(),
+                       .normalisation = norm,
+                       .side = side,
+                       .first_tile = first,
+                       .pixels = pixels.view()},
+                      queue);
+      REQUIRE(queue.finish().ok());
+      CHECK(pixels.intact());
+      int64_t wrong = 0;
+      for (int32_t i = 0; i < count; ++i)
+        for (int32_t c = 0; c < 3; ++c)
+          for (int32_t y = 0; y < side; ++y)
+            for (int32_t x = 0; x < side; ++x) {
+              const int32_t tile = first + i;
+              const uint8_t value =
+                  picture.at(int64_t{tile / cols} * side + y, int64_t{3} * (tile % cols * side + x) + c);
+              wrong += pixels.at((int64_t{3} * i + c) * side + y, x) !=
+                       (static_cast<float>(value) / 255.0f - norm.mean[c]) / norm.std[c];
+            }
+      CHECK(wrong == 0);
+    }
+  });
+}
+
+TEST_CASE("a sixth is rounded to nearest for every numerator a cubic may have") {
+  for (int i = -2295; i <= 2295; ++i) {
+    const float exact = static_cast<float>(i) / 6.0f;
+    REQUIRE(picture::sixth(static_cast<float>(i)) == exact);
+  }
+}
+
+TEST_CASE("the cubic for bytes equals the one in double to the bit") {
+  std::mt19937 random(3);
+  int64_t wrong = 0;
+  for (int i = 0; i < 3000000; ++i) {
+    const unsigned spread = i % 3 == 0 ? 256 : i % 3 == 1 ? 4 : 16, base = random() % (257 - spread);
+    uint8_t v[4];
+    for (uint8_t& value : v) value = static_cast<uint8_t>(base + random() % spread);
+    if (i % 5 == 0) v[1] = 0;
+    if (i % 7 == 0) v[3] = static_cast<uint8_t>(std::clamp(6 * v[2] - 2 * v[0] - 3 * v[1], 0, 255));
+    const int exponent = static_cast<int>(random() % 26);
+    const float t = i % 4 == 0 ? std::ldexp(1.0f, -exponent - 1) : std::ldexp(static_cast<float>(random() >> 8), -24);
+    const float exact = picture::interpolate_cubic(v[0], v[1], v[2], v[3], t);
+    const float found = picture::interpolate_cubic_bytes(v[0], v[1], v[2], v[3], t);
+    wrong += std::memcmp(&exact, &found, sizeof exact) != 0;
+  }
+  CHECK(wrong == 0);
+}
+
+}  // namespace
+}  // namespace ocellus

@@ -1,0 +1,249 @@
+#include "mm/device_preprocess.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <string>
+
+#include "tests/support/device.h"
+#include "tests/support/guard.h"
+#include "tests/support/pictures.h"
+
+namespace ocellus {
+namespace {
+
+using test::Guarded;
+
+PreprocessConfig make_config(ResizeFlavour flavour, int32_t image_size, int32_t longest_edge) {
+  PreprocessConfig config;
+  config.flavour = flavour;
+  config.image_size = image_size;
+  config.longest_edge = longest_edge;
+  const float mean[3] = {0.48f, 0.5f, 0.41f}, std[3] = {0.27f, 0.5f, 0.28f};
+  std::copy_n(mean, 3, config.mean);
+  std::copy_n(std, 3, config.std);
+  return config;
+}
+
+/// A frame of random bytes, padded rows.
+class RandomFrame {
+ public:
+  RandomFrame(PixelFormat format, int32_t width, int32_t height, unsigned seed) {
+    std::mt19937 random(seed);
+    frame_.format = format;
+    frame_.width = width;
+    frame_.height = height;
+    frame_.matrix = random() % 2 == 0 ? ColorMatrix::kBt601 : ColorMatrix::kBt709;
+    frame_.full_range = random() % 2 == 0;
+    for (int i = 0; i < 2; ++i) {
+      const PlaneSize size = plane_size(frame_, i);
+      frame_.stride_bytes[i] = size.row_bytes + static_cast<int64_t>(random() % 9);
+      planes_[i].resize(static_cast<size_t>(frame_.stride_bytes[i] * size.rows));
+      for (uint8_t& byte : planes_[i]) byte = static_cast<uint8_t>(random());
+      frame_.planes[i] = size.rows > 0 ? planes_[i].data() : nullptr;
+    }
+  }
+  const Frame& get() const { return frame_; }
+
+ private:
+  Frame frame_;
+  std::vector<uint8_t> planes_[2];
+};
+
+ImageLimits limits_for(int32_t width, int32_t height) {
+  ImageLimits limits;
+  limits.max_side = std::max(width, height);
+  limits.max_pixels = int64_t{width} * height;
+  limits.max_aspect = 1000;
+  return limits;
+}
+
+/// Two separate places, as on a GPU with memory of its own.
+struct Staging {
+  explicit Staging(int64_t bytes) : host(1, bytes), device(1, bytes) {
+    rows.host = {host.data(), 1, bytes};
+    rows.device = device.view();
+  }
+  Guarded<std::byte> host, device;
+  StagedRows<std::byte> rows;
+};
+
+/// What the CPU makes of the frame.
+std::vector<float> expected_views(const PreprocessConfig& config, const ViewPlan& plan, const Frame& frame,
+                                  const ImageLimits& limits) {
+  testing::GuardedScratch frame_scratch(frame_scratch_bytes(limits)), scratch(preprocess_scratch_bytes(config, limits));
+  RgbImage image;
+  REQUIRE(convert_frame(frame, limits, frame_scratch.extent(), &image).ok());
+  PreparedViews prepared;
+  REQUIRE(prepare_views(config, plan, image, scratch.extent(), &prepared).ok());
+  const int64_t size = config.image_size, view_values = 3 * size * size;
+  std::vector<float> pixels(static_cast<size_t>(plan.view_count * view_values));
+  for (int32_t i = 0; i < plan.view_count; ++i)
+    REQUIRE(render_view(config, prepared, i, DeviceView<float>(pixels.data() + i * view_values, 3 * size, size)).ok());
+  return pixels;
+}
+
+bool equal_rows(const std::vector<float>& expected, const Guarded<float>& found, int64_t rows, int64_t cols) {
+  for (int64_t y = 0; y < rows; ++y)
+    if (std::memcmp(expected.data() + y * cols, &found.at(y, 0), static_cast<size_t>(cols) * sizeof(float)) != 0)
+      return false;
+  return true;
+}
+
+/// In staging and scratch of exactly the planned sizes.
+void check_frame_views(const PreprocessConfig& config, PixelFormat format, int32_t width, int32_t height,
+                       Queue& queue) {
+  CAPTURE(pixel_format_name(format));
+  CAPTURE(width);
+  CAPTURE(height);
+  CAPTURE(config.image_size);
+  CAPTURE(config.longest_edge);
+  const ImageLimits limits = limits_for(width, height);
+  const RandomFrame frame(format, width, height, static_cast<unsigned>(width * 31 + height));
+  ViewPlan plan;
+  REQUIRE(plan_views(config, width, height, &plan).ok());
+  Staging staging(frame_upload_bytes(limits));
+  Guarded<std::byte> scratch(1, device_picture_scratch_bytes(config, limits));
+  const int64_t size = config.image_size;
+  Guarded<float> pixels(plan.view_count * 3 * size, size, size + 1);
+  DevicePicture picture;
+  REQUIRE(upload_frame(frame.get(), limits, staging.rows, queue, &picture).ok());
+  const Status status = enqueue_views(config, plan, picture, scratch.view(), pixels.view(), queue);
+  INFO(last_failure().sentence);
+  REQUIRE(status.ok());
+  REQUIRE(queue.finish().ok());
+  CHECK(scratch.intact());
+  CHECK(staging.host.intact());
+  CHECK(staging.device.intact());
+  CHECK(pixels.intact());
+  CHECK(equal_rows(expected_views(config, plan, frame.get(), limits), pixels, plan.view_count * 3 * size, size));
+}
+
+TEST_CASE("views made on the device equal the CPU's to the bit") {
+  constexpr PixelFormat kFormats[] = {PixelFormat::kRgb8, PixelFormat::kRgba8, PixelFormat::kGray8, PixelFormat::kNv12,
+                                      PixelFormat::kYuyv};
+  test::for_each_backend([&](Queue& queue) {
+    for (const ResizeFlavour flavour : {ResizeFlavour::kLlamaCpp, ResizeFlavour::kHuggingFace}) {
+      for (const PixelFormat format : kFormats) {
+        check_frame_views(make_config(flavour, 32, 0), format, 50, 38, queue);
+        check_frame_views(make_config(flavour, 32, 128), format, 100, 62, queue);
+        check_frame_views(make_config(flavour, 24, 100), format, 42, 130, queue);
+      }
+      for (const PixelFormat format : {PixelFormat::kRgb8, PixelFormat::kGray8}) {
+        check_frame_views(make_config(flavour, 33, 99), format, 1, 1, queue);
+        check_frame_views(make_config(flavour, 33, 99), format, 151, 3, queue);
+        check_frame_views(make_config(flavour, 17, 85), format, 3, 151, queue);
+        check_frame_views(make_config(flavour, 64, 64), format, 77, 91, queue);
+        check_frame_views(make_config(flavour, 16, 48), format, 48, 32, queue);  // nothing to resize
+        check_frame_views(make_config(flavour, 16, 0), format, 16, 16, queue);
+      }
+    }
+  });
+}
+
+TEST_CASE("the planned device scratch suffices for every shape") {
+  std::mt19937 random(17);
+  test::for_each_backend([&](Queue& queue) {
+    for (int round = 0; round < 60; ++round) {
+      const auto flavour = round % 4 == 0 ? ResizeFlavour::kLlamaCpp : ResizeFlavour::kHuggingFace;
+      const int size = static_cast<int>(random() % 40) + 1;
+      const int edge = random() % 4 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(6 * size)) + 1;
+      const int longer = static_cast<int>(random() % 500) + 1;
+      const int shorter = std::max(1, longer / (static_cast<int>(random() % 200) + 1));
+      const bool wide = random() % 2 == 0;
+      check_frame_views(make_config(flavour, size, edge), round % 2 == 0 ? PixelFormat::kRgb8 : PixelFormat::kRgba8,
+                        wide ? longer : shorter, wide ? shorter : longer, queue);
+    }
+  });
+}
+
+TEST_CASE("views rendered in batches equal those rendered at once") {
+  test::for_each_backend([](Queue& queue) {
+    for (const ResizeFlavour flavour : {ResizeFlavour::kLlamaCpp, ResizeFlavour::kHuggingFace}) {
+      const PreprocessConfig config = make_config(flavour, 20, 80);
+      const ImageLimits limits = limits_for(90, 70);
+      const RandomFrame frame(PixelFormat::kNv12, 90, 70, 5);
+      ViewPlan plan;
+      REQUIRE(plan_views(config, 90, 70, &plan).ok());
+      REQUIRE(plan.view_count > 6);
+      Staging staging(frame_upload_bytes(limits));
+      Guarded<std::byte> scratch(1, device_picture_scratch_bytes(config, limits));
+      DevicePicture picture;
+      DeviceViews views;
+      REQUIRE(upload_frame(frame.get(), limits, staging.rows, queue, &picture).ok());
+      REQUIRE(prepare_device_views(config, plan, picture, scratch.view(), queue, &views).ok());
+      const std::vector<float> expected = expected_views(config, plan, frame.get(), limits);
+      for (int32_t first = 0; first < plan.view_count; first += 3) {
+        const int32_t count = std::min(3, plan.view_count - first);
+        Guarded<float> pixels(count * 60, 20);
+        REQUIRE(render_device_views(config, views, first, count, pixels.view(), queue).ok());
+        REQUIRE(queue.finish().ok());
+        CHECK(pixels.intact());
+        const auto begin = expected.begin() + first * 1200;
+        CHECK(equal_rows({begin, begin + count * 1200}, pixels, count * 60, 20));
+      }
+    }
+  });
+}
+
+TEST_CASE("a decoded picture is uploaded from where it lies") {
+  test::for_each_backend([](Queue& queue) {
+    const PreprocessConfig config = make_config(ResizeFlavour::kHuggingFace, 32, 64);
+    const ImageLimits limits = limits_for(41, 29);
+    const RandomFrame frame(PixelFormat::kRgb8, 41, 29, 6);
+    Staging staging(4 * 41 * 29);
+    auto* pixels = reinterpret_cast<uint8_t*>(staging.rows.host.data) + 40;
+    const RgbImage image = {pixels, 41, 29, 3 * 41 + 2};
+    for (int32_t y = 0; y < 29; ++y)
+      std::memcpy(pixels + y * image.stride_bytes, frame.get().planes[0] + y * frame.get().stride_bytes[0], 3 * 41);
+    ViewPlan plan;
+    REQUIRE(plan_views(config, 41, 29, &plan).ok());
+    Guarded<std::byte> scratch(1, device_picture_scratch_bytes(config, limits));
+    Guarded<float> out(plan.view_count * 96, 32);
+    DevicePicture picture;
+    REQUIRE(upload_picture(image, staging.rows, queue, &picture).ok());
+    REQUIRE(enqueue_views(config, plan, picture, scratch.view(), out.view(), queue).ok());
+    REQUIRE(queue.finish().ok());
+    CHECK(equal_rows(expected_views(config, plan, frame.get(), limits), out, plan.view_count * 96, 32));
+    const RgbImage elsewhere = {frame.get().planes[0], 41, 29, frame.get().stride_bytes[0]};
+    CHECK(upload_picture(elsewhere, staging.rows, queue, &picture).code() == Code::kInternal);
+  });
+}
+
+TEST_CASE("what does not fit or match is refused") {
+  test::TestQueue queue(1);
+  const PreprocessConfig config = make_config(ResizeFlavour::kHuggingFace, 32, 96);
+  const ImageLimits limits = limits_for(60, 40);
+  const RandomFrame frame(PixelFormat::kRgba8, 60, 40, 7);
+  CHECK(frame_bytes(frame.get()) == 4 * 60 * 40);
+  CHECK(frame_bytes(RandomFrame(PixelFormat::kNv12, 60, 40, 7).get()) == 60 * 40 * 3 / 2);
+  CHECK(frame_bytes(Frame()) == 0);
+  ViewPlan plan;
+  REQUIRE(plan_views(config, 60, 40, &plan).ok());
+  DevicePicture picture;
+  Staging small(4 * 60 * 40 - 1), staging(4 * 60 * 40);
+  CHECK(upload_frame(frame.get(), limits, small.rows, *queue, &picture).code() == Code::kFull);
+  CHECK(upload_frame(frame.get(), limits_for(50, 40), staging.rows, *queue, &picture).code() == Code::kBadImage);
+  REQUIRE(upload_frame(frame.get(), limits, staging.rows, *queue, &picture).ok());
+  Guarded<std::byte> scratch(1, device_picture_scratch_bytes(config, limits)), short_scratch(1, 3 * 60 * 40);
+  DeviceViews views;
+  CHECK(prepare_device_views(config, plan, picture, short_scratch.view(), *queue, &views).code() == Code::kFull);
+  CHECK(short_scratch.intact());
+  REQUIRE(prepare_device_views(config, plan, picture, scratch.view(), *queue, &views).ok());
+  Guarded<float> pixels(2 * 96, 32);
+  const auto render = [&](int32_t first, int32_t count) {
+    return render_device_views(config, views, first, count, pixels.view(), *queue).code();
+  };
+  CHECK(render(plan.view_count - 2, 2) == Code::kOk);
+  CHECK(render(plan.view_count - 1, 2) == Code::kInternal);
+  CHECK(render(-1, 2) == Code::kInternal);
+  CHECK(render(0, 1) == Code::kInternal);
+  picture.width = 40;
+  picture.height = 60;
+  CHECK(prepare_device_views(config, plan, picture, scratch.view(), *queue, &views).code() == Code::kInternal);
+}
+
+}  // namespace
+}  // namespace ocellus

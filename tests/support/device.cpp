@@ -1,0 +1,82 @@
+#include "tests/support/device.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "kernels/matmul_library.h"
+#if OCELLUS_HAS_CUDA
+#include <cuda_runtime.h>
+#endif
+
+namespace ocellus::test {
+namespace {
+
+bool has_gpu() {
+  static const bool found = cuda_device_count() > 0;
+  return found;
+}
+
+#if OCELLUS_HAS_CUDA
+/// Pinned blocks given back, by the power of two that is their size: pinning and freeing take the driver long, and
+/// tests ask for thousands. They are never freed, as the driver may be gone before static objects are.
+std::vector<void*>& spare_blocks(size_t bytes) {
+  static auto* const spares = new std::array<std::vector<void*>, 64>;
+  return (*spares)[static_cast<size_t>(std::countr_zero(bytes))];
+}
+size_t block_size(size_t bytes) { return std::bit_ceil(std::max<size_t>(bytes, 4096)); }
+
+void* allocate_pinned(size_t bytes) {
+  std::vector<void*>& spares = spare_blocks(block_size(bytes));
+  void* memory = nullptr;
+  if (!spares.empty()) {
+    memory = spares.back();
+    spares.pop_back();
+  } else if (cudaHostAlloc(&memory, block_size(bytes), cudaHostAllocPortable | cudaHostAllocMapped) != cudaSuccess) {
+    std::abort();
+  }
+  return memory;
+}
+#endif
+
+}  // namespace
+
+void* allocate_visible(size_t bytes) {
+#if OCELLUS_HAS_CUDA
+  if (has_gpu()) return allocate_pinned(bytes);
+#endif
+  // Not one byte more than asked for, so that sanitizers see reads behind the end.
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 64, bytes) != 0) std::abort();
+  return memory;
+}
+
+void release_visible(void* memory, [[maybe_unused]] size_t bytes) {
+#if OCELLUS_HAS_CUDA
+  if (has_gpu()) return spare_blocks(block_size(bytes)).push_back(memory);
+#endif
+  std::free(memory);
+}
+
+Queue* cuda_queue() {
+  if (!has_gpu()) return nullptr;
+  struct Cuda {
+    ThreadPool pool;
+    Queue queue{pool};
+    std::unique_ptr<CudaDevice> device;
+    std::unique_ptr<MatmulLibrary> library;
+  };
+  static Cuda* const cuda = [] {
+    auto* opened = new Cuda;  // lives as long as the program: CUDA may be gone before static objects are
+    REQUIRE_MESSAGE(CudaDevice::open(0, nullptr, &opened->device).ok(), last_failure().sentence);
+    REQUIRE_MESSAGE(MatmulLibrary::create(*opened->device, &opened->library).ok(), last_failure().sentence);
+    opened->queue.use_cuda(opened->device.get(), opened->library.get());
+    return opened;
+  }();
+  return &cuda->queue;
+}
+
+}  // namespace ocellus::test

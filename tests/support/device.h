@@ -1,0 +1,95 @@
+// Where op tests run: on the CPU, and on a GPU where there is one. Buffers are memory that both can read and write, so
+// that one test serves both backends.
+//
+//   test::for_each_backend([&](Queue& queue) {
+//     test::Activations out(queue, T, N);              // f32 on the CPU, f16 on CUDA
+//     op({.output = out.view()}, queue);
+//     REQUIRE(queue.finish().ok());
+//     CHECK(out.intact());
+//   });
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "platform/queue.h"
+#include "quant/weight_format.h"
+#include "tests/support/guard.h"
+#include "tests/support/test_queue.h"
+#include "tests/support/visible_memory.h"
+
+namespace ocellus::test {
+
+/// A queue on the first GPU, opened once; null if there is none.
+Queue* cuda_queue();
+
+/// Calls body(queue) for the CPU and, where there is one, the GPU.
+template <class Body>
+void for_each_backend(Body body) {
+  {
+    TestQueue queue(2);
+    INFO("on the CPU");
+    body(*queue);
+  }
+  if (Queue* queue = cuda_queue()) {
+    INFO("on CUDA");
+    body(*queue);
+    REQUIRE_MESSAGE(queue->finish().ok(), last_failure().sentence);
+  }
+}
+
+/// As for_each_backend, with the CPU's kernels held to each vector target in turn.
+template <class Body>
+void for_each_backend_and_target(Body body) {
+  for_each_backend([&](Queue& queue) {
+    if (queue.on_cuda())
+      body(queue);
+    else
+      for_each_target([&] { body(queue); });
+  });
+}
+
+/// How far an exact value may lie from the f16 it is rounded to: half a step.
+inline double half_rounding(double value) {
+  const int exponent = std::max(std::ilogb(std::max(std::abs(value), 1e-30)), -14);
+  return std::ldexp(1.0, exponent - 11);
+}
+
+/// Activation rows of the queue's type, guarded.
+class Activations {
+ public:
+  Activations(Queue& queue, int64_t rows, int64_t cols, int64_t stride) {
+    if (queue.traits().activations() == ActivationType::kF16)
+      halves_.emplace(rows, cols, stride);
+    else
+      floats_.emplace(rows, cols, stride);
+  }
+  Activations(Queue& queue, int64_t rows, int64_t cols) : Activations(queue, rows, cols, cols) {}
+
+  bool is_half() const { return halves_.has_value(); }
+  ActivationView view() { return halves_ ? ActivationView(halves_->view()) : ActivationView(floats_->view()); }
+  /// Stores the value as the type can hold it.
+  void set(int64_t row, int64_t col, float value) {
+    if (halves_)
+      halves_->at(row, col) = float_to_half(value);
+    else
+      floats_->at(row, col) = value;
+  }
+  float get(int64_t row, int64_t col) const {
+    return halves_ ? half_to_float(halves_->at(row, col)) : floats_->at(row, col);
+  }
+  /// What rounding to the type adds to the error of a stored value; the value an op stores for one that is too large.
+  double rounding(double value) const { return halves_ ? half_rounding(value) : 0.0; }
+  double limited(double value) const { return halves_ ? std::clamp(value, -65504.0, 65504.0) : value; }
+  bool intact() const { return halves_ ? halves_->intact() : floats_->intact(); }
+  int64_t untouched_count() const { return halves_ ? halves_->untouched_count() : floats_->untouched_count(); }
+
+ private:
+  std::optional<Guarded<float>> floats_;
+  std::optional<Guarded<Half>> halves_;
+};
+
+}  // namespace ocellus::test

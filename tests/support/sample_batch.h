@@ -1,0 +1,76 @@
+// Rows to sample in one call, with guards around everything it writes.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "kernels/sample.h"
+#include "tests/support/device.h"
+
+namespace ocellus::test {
+
+/// Every row starts active, greedy, at step 0.
+struct SampleBatch {
+  SampleBatch(Queue& queue_, int64_t rows_, int64_t vocabulary_, int64_t gap = 0)
+      : queue(queue_),
+        rows(rows_),
+        vocabulary(vocabulary_),
+        logits(rows, vocabulary, vocabulary + gap),
+        steps(1, rows),
+        results(kResultSteps, rows, rows + gap),
+        scratch(1, sample_scratch_bytes(rows, vocabulary, queue.traits())) {
+    for (int64_t b = 0; b < rows; ++b) {
+      step(b) = StepRow();
+      step(b).active = 1;
+    }
+  }
+  StepRow& step(int64_t b) { return steps.at(0, b); }
+  StepResult& result(int64_t step, int64_t b) { return results.at(step % kResultSteps, b); }
+  void set_logits(int64_t b, const std::vector<float>& values) {
+    std::copy(values.begin(), values.end(), &logits.at(b, 0));
+  }
+  std::vector<float> get_logits(int64_t b) { return {&logits.at(b, 0), &logits.at(b, 0) + vocabulary}; }
+  SampleTokensArgs args() {
+    return {.logits = logits.view(),
+            .steps = steps.data(),
+            .tiles = tiles.data(),
+            .tiles_per_row = static_cast<int64_t>(tiles.size()) / rows,
+            .advance = !tiles.empty(),
+            .results = results.data(),
+            .result_stride = results.view().stride,
+            .scratch = scratch.view()};
+  }
+  void run() {
+    sample_tokens(args(), queue);
+    REQUIRE(queue.finish().ok());
+    REQUIRE(logits.intact());
+    REQUIRE(steps.intact());
+    REQUIRE(results.intact());
+    REQUIRE(scratch.intact());
+  }
+
+  Queue& queue;
+  int64_t rows, vocabulary;
+  Guarded<float> logits;
+  Guarded<StepRow> steps;
+  Vector<KvRun> tiles;  // none: advance is off
+  Guarded<StepResult> results;
+  Guarded<std::byte> scratch;
+};
+
+inline uint64_t hash_of(const std::vector<float>& logits) {
+  uint64_t hash = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, &logits[i], sizeof bits);
+    hash += hash_logit(static_cast<uint32_t>(i), bits);
+  }
+  return hash;
+}
+
+inline void remember(StepRow& row, const std::vector<int32_t>& tokens) {
+  for (const int32_t token : tokens) row.recent[row.recent_count++ % kRecentTokens] = token;
+}
+
+}  // namespace ocellus::test
