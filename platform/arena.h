@@ -126,7 +126,7 @@ struct Extent {
 
 class Arena : public RowSink {
  public:
-  static constexpr int kMaxExtents = 8;
+  static constexpr int kMaxExtents = 9;  // eight of a caller, and pinned staging
   static constexpr int kMaxRows = 256;
 
   /// Adds memory; kBadArgument if it is null, not aligned to kRowAlignment, or one extent too many. Memory added for

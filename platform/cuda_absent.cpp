@@ -19,6 +19,7 @@ Status CudaDevice::open(int, void*, std::unique_ptr<CudaDevice>*) { return absen
 CudaDevice::~CudaDevice() = default;
 Status CudaDevice::allocate_device(int64_t, std::byte**) { return absent(); }
 Status CudaDevice::allocate_pinned(int64_t, std::byte**) { return absent(); }
+Status CudaDevice::check_reachable(const void*) const { return absent(); }
 int64_t CudaDevice::outside_bytes() const { return -1; }
 Status CudaDevice::measure_copy_rate(std::byte*, int64_t, double*) { return absent(); }
 Status CudaDevice::copy(void*, const void*, int64_t) { return absent(); }

@@ -29,7 +29,8 @@ int64_t managed_used_bytes(int index) {
   void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return -1;
   const auto init = reinterpret_cast<int (*)()>(::dlsym(library, "nvmlInit_v2"));
-  const auto by_bus = reinterpret_cast<int (*)(const char*, void**)>(::dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
+  const auto by_bus =
+      reinterpret_cast<int (*)(const char*, void**)>(::dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
   const auto memory = reinterpret_cast<int (*)(void*, MemoryInfo*)>(::dlsym(library, "nvmlDeviceGetMemoryInfo"));
   int64_t used = -1;
   char bus[32] = {};
@@ -106,6 +107,10 @@ Status load_all_kernels() {
     if (dynamic > 0)
       OCELLUS_TRY(check(cudaFuncSetAttribute(entry->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic),
                         "raising a kernel's shared memory"));
+    // One split between shared memory and cache for all: changing it between kernels would keep them from overlapping.
+    OCELLUS_TRY(check(cudaFuncSetAttribute(entry->kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                           cudaSharedmemCarveoutMaxShared),
+                      "choosing a kernel's share of the cache"));
   }
   return {};
 }
@@ -179,6 +184,17 @@ Status CudaDevice::allocate_pinned(int64_t bytes, std::byte** out) {
   return {};
 }
 
+Status CudaDevice::check_reachable(const void* memory) const {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, memory) != cudaSuccess) {
+    (void)cudaGetLastError();
+    attributes.type = cudaMemoryTypeUnregistered;
+  }
+  if (attributes.type != cudaMemoryTypeUnregistered && attributes.devicePointer != nullptr) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "a memory extent is not device memory of %s, nor pinned memory it can reach",
+                      facts_.name);
+}
+
 int64_t CudaDevice::outside_bytes() const {
   const int64_t used = managed_used_bytes(facts_.index);
   if (used_before_ < 0 || used < 0) {
@@ -208,8 +224,9 @@ Status CudaDevice::measure_copy_rate(std::byte* scratch, int64_t bytes, double* 
 }
 
 Status CudaDevice::copy(void* to, const void* from, int64_t bytes) {
-  return check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, static_cast<cudaStream_t>(stream_)),
-               "copying");
+  return check(
+      cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, static_cast<cudaStream_t>(stream_)),
+      "copying");
 }
 
 Status CudaDevice::fill(void* to, uint8_t value, int64_t bytes) {

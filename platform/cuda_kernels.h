@@ -1,5 +1,5 @@
-// The list of every kernel that the library may launch, so that opening a device can load them all: CUDA otherwise loads
-// a kernel, and allocates for it, when it is launched for the first time. Needs no CUDA header.
+// The list of every kernel that the library may launch, so that opening a device can load them all: CUDA otherwise
+// loads a kernel, and allocates for it, when it is launched for the first time. Needs no CUDA header.
 #pragma once
 
 #include "platform/status.h"

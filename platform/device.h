@@ -85,6 +85,9 @@ class CudaDevice {
   Status allocate_device(int64_t bytes, std::byte** out);
   Status allocate_pinned(int64_t bytes, std::byte** out);
 
+  /// kBadArgument unless kernels can read and write this memory of the caller.
+  Status check_reachable(const void* memory) const;
+
   /// Device memory taken outside allocate_device() since open() began: context, kernels, library handles, graphs.
   /// Other processes on the device blur the figure. -1 if it cannot be read.
   int64_t outside_bytes() const;

@@ -72,8 +72,8 @@ class Queue {
   /// Waits until every op is done; returns the first failure.
   Status finish();
 
-  /// Host memory that was given to copy() may be written again after wait_for_copies(), which waits for the copies before
-  /// the latest note_copies() only.
+  /// Host memory that was given to copy() may be written again after wait_for_copies(), which waits for the copies
+  /// before the latest note_copies() only.
   void note_copies();
   void wait_for_copies();
 
