@@ -1,10 +1,13 @@
 // Flash attention (Dao et al. 2022) on tensor cores: one pass over the slots with a running maximum and sum. Stages of
 // slots are copied into shared memory (attend_rows_fetch.cuh) while the stage before is worked on
-// (attend_rows_mix.cuh).
+// (attend_rows_mix.cuh). attend_rows_hopper.cu does the same with larger products where there are any.
 #include <cmath>
 
 #include "kernels/attend_rows.h"
+#include "kernels/attend_rows_fetch.cuh"
+#include "kernels/attend_rows_hopper.cuh"
 #include "kernels/attend_rows_mix.cuh"
+#include "kernels/attend_rows_write.cuh"
 #include "kernels/backends.h"
 #include "kernels/launch.cuh"
 
@@ -12,40 +15,14 @@ namespace ocellus {
 namespace cuda {
 namespace {
 
-/// Divides by the sums and writes f16 rows, through the memory of the queries so that rows leave in 16-byte pieces.
-template <class T>
-__device__ void write_rows(const RowsWork& work, const TilePlace& place, const TileRows<T>& rows, __half* warp_tile) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-#pragma unroll
-  for (int r = 0; r < T::kRowTiles; ++r) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float factor = 1.0f / rows.sum[r][half];
-      __half* to = warp_tile + (r * kFragment + half * kMatrix + lane / 4) * T::kStride + lane % 4 * 2;
-#pragma unroll
-      for (int n = 0; n < T::kDim / kMatrix; ++n)
-        *reinterpret_cast<__half2*>(to + n * kMatrix) =
-            round_half2(rows.mixed[r][n][2 * half] * factor, rows.mixed[r][n][2 * half + 1] * factor);
-    }
-  }
-  __syncwarp();
-  const int first = first_warp_row<T>(place);
-  for (int i = lane; i < T::kWarpRows * T::kRowUnits; i += kWarp) {
-    const int row = i / T::kRowUnits, unit = i % T::kRowUnits;
-    if (first + row >= place.rows || unit * 8 >= work.head_dim) continue;
-    *reinterpret_cast<uint4*>(work.output + row_offset(work, place, first + row, work.output_stride) + unit * 8) =
-        *reinterpret_cast<const uint4*>(warp_tile + row * T::kStride + unit * 8);
-  }
-}
-
 /// Leaves the sums to combine_splits.
 template <class T>
 __device__ void write_partials(const RowsWork& work, const TilePlace& place, const TileRows<T>& rows) {
   static_assert(T::kRows == kAttendNarrowRows || T::kRowTiles > 1);
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   float* mixed = work.partials + (blockIdx.x * int64_t{gridDim.y} + blockIdx.y) * T::kSplitFloats;
-  float* maxima = mixed + T::kRows * T::kDim;
-  float* sums = maxima + T::kRows;
+  float* bases = mixed + T::kRows * T::kDim;
+  float* sums = bases + T::kRows;
 #pragma unroll
   for (int r = 0; r < T::kRowTiles; ++r) {
 #pragma unroll
@@ -56,7 +33,7 @@ __device__ void write_partials(const RowsWork& work, const TilePlace& place, con
       for (int n = 0; n < T::kDim / kMatrix; ++n)
         *reinterpret_cast<float2*>(mixed + row * T::kDim + n * kMatrix + lane % 4 * 2) =
             make_float2(rows.mixed[r][n][2 * half], rows.mixed[r][n][2 * half + 1]);
-      if (lane % 4 == 0) maxima[row] = rows.maximum[r][half];
+      if (lane % 4 == 0) bases[row] = rows.base[r][half];
       if (lane % 4 == 0) sums[row] = rows.sum[r][half];
     }
   }
@@ -99,23 +76,18 @@ __global__ void __launch_bounds__(kRowsThreads, T::kBlocks) attend_tile(const __
       fetch_runs<T>(work, stage + 2, ring);
       commit_copies();
     }
-    if ((stage * T::kPieces - work.run_count) * kTileSlots >= rows.largest_limit) continue;  // behind all of our rows
+    if (own_row_of<T>(work, stage) >= rows.largest_limit) continue;  // behind all of our rows
     const KvRun* runs = runs_of<T>(ring, stage);
     TileScores<T> scores = {};
     score_stage<T>(rows, warp_queries, keys, scores);
     if (!sees_all<T>(work, runs, stage, rows.least_limit)) mask_stage<T>(work, place, runs, stage, scores);
-    weigh<T>(work.scale, rows, scores);
-    mix_stage<T>(scores, keys + T::kSlots * T::kStride, rows);
+    float rescale[T::kRowTiles][2];
+    const bool moved = move_bases<T>(work.scale, scores, rows, rescale);
+    if (__any_sync(0xFFFFFFFFu, moved)) rescale_mixed<T>(rescale, rows);
+    mix_stage<T>(work.scale, scores, keys + T::kSlots * T::kStride, rows);
   }
 
-#pragma unroll
-  for (int r = 0; r < T::kRowTiles; ++r) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      rows.sum[r][half] += __shfl_xor_sync(0xFFFFFFFFu, rows.sum[r][half], 1);
-      rows.sum[r][half] += __shfl_xor_sync(0xFFFFFFFFu, rows.sum[r][half], 2);
-    }
-  }
+  add_lane_sums<T>(rows);
   if (T::kRowTiles == 1 && work.partials != nullptr) return write_partials<T>(work, place, rows);
   __syncthreads();  // the queries' memory may be a stage that others still read
   write_rows<T>(work, place, rows, warp_queries);
@@ -239,6 +211,8 @@ void attend_rows(const AttendRowsArgs& args, Queue& queue) {
                                                  queue.cuda()->facts().multiprocessors);
   work.tiles = plan.tiles;
   work.stages_per_split = plan.stages_per_split;
+  const bool many_rows = int64_t{work.rows} * work.group > kAttendNarrowRows;
+  if (plan.splits == 1 && many_rows && attend_rows_hopper(work, queue)) return;
   work.partials = plan.splits > 1 ? reinterpret_cast<float*>(args.scratch.data) : nullptr;
   attend_of_dim(tile_dim, work, plan, queue);
   if (plan.splits == 1) return;

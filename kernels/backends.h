@@ -31,13 +31,13 @@ namespace ocellus {
 
 class Queue;
 
-#define OCELLUS_DECLARE_OP(op, Args)              \
-  struct Args;                                    \
-  namespace cpu {                                 \
-  void op(const Args& args, Queue& queue);        \
-  }                                               \
-  namespace cuda {                                \
-  void op(const Args& args, Queue& queue);        \
+#define OCELLUS_DECLARE_OP(op, Args)       \
+  struct Args;                             \
+  namespace cpu {                          \
+  void op(const Args& args, Queue& queue); \
+  }                                        \
+  namespace cuda {                         \
+  void op(const Args& args, Queue& queue); \
   }
 OCELLUS_FOR_EACH_OP(OCELLUS_DECLARE_OP)
 #undef OCELLUS_DECLARE_OP

@@ -1,13 +1,14 @@
 // In a build without CUDA no queue is ever on CUDA; these keep the linker content and would say so.
 #include "kernels/backends.h"
+#include "kernels/matmul_few_rows.h"
 #include "kernels/matmul_library.h"
 #include "kernels/matmul_scratch.h"
 #include "platform/queue.h"
 
 namespace ocellus {
 
-#define OCELLUS_ABSENT_OP(op, Args)                                                                  \
-  void cuda::op(const Args&, Queue& queue) {                                                         \
+#define OCELLUS_ABSENT_OP(op, Args)                                                                      \
+  void cuda::op(const Args&, Queue& queue) {                                                             \
     queue.fail(OCELLUS_FAIL(Code::kUnsupported, "this build has no CUDA backend, which " #op " needs")); \
   }
 OCELLUS_FOR_EACH_OP(OCELLUS_ABSENT_OP)
@@ -19,5 +20,7 @@ Status MatmulLibrary::create(CudaDevice&, std::unique_ptr<MatmulLibrary>*) {
 MatmulLibrary::~MatmulLibrary() = default;
 void MatmulLibrary::freeze() {}
 int64_t cuda::matmul_scratch_bytes(int64_t, int64_t, int64_t) { return 0; }
+bool cuda::few_rows_fits(int64_t, const WeightView*, int, bool) { return false; }
+const char* cuda::few_rows_plan_name(int64_t, const WeightView&, const CudaFacts&) { return "none"; }
 
 }  // namespace ocellus

@@ -11,8 +11,8 @@
 
 namespace ocellus::cuda {
 
-/// `rows` as f16, rows contiguous; magnitudes above the largest f16 become that. Data and `out` aligned to 16 bytes,
-/// columns a multiple of 8.
+/// `rows` as f16, padded_cols(columns) values apart, with zeros behind the last column; magnitudes above the largest
+/// f16 become that. `out` aligned to 16 bytes, the data to 8.
 void decode_weights(const WeightView& rows, __half* out, Queue& queue);
 
 /// Calls visit(Decoder()) with the type that decodes the format.

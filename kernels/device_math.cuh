@@ -35,8 +35,8 @@ __device__ inline float warp_max(float x) {
   return x;
 }
 
-/// The sum over a block, in every thread. All threads call it; `room` holds 32 floats of shared memory and is free again
-/// when all have returned and met a barrier.
+/// The sum over a block, in every thread. All threads call it; `room` holds 32 floats of shared memory and is free
+/// again when all have returned and met a barrier.
 __device__ inline float block_sum(float x, float* room) {
   const int warps = static_cast<int>(blockDim.x + kWarp - 1) / kWarp;
   x = warp_sum(x);

@@ -25,9 +25,7 @@ struct LaunchShape {
 inline cudaStream_t stream_of(Queue& queue) { return static_cast<cudaStream_t>(queue.cuda()->stream()); }
 
 /// Compute capability as one number: 87, 90, 120.
-inline int capability_of(Queue& queue) {
-  return 10 * queue.cuda()->facts().major + queue.cuda()->facts().minor;
-}
+inline int capability_of(Queue& queue) { return 10 * queue.cuda()->facts().major + queue.cuda()->facts().minor; }
 
 /// Turns a CUDA error into the queue's failure.
 inline void record(Queue& queue, const char* op, cudaError_t error) {

@@ -10,8 +10,9 @@
 
 namespace ocellus::cuda {
 
-/// out = gelu(x W^T + bias), or without gelu, or without bias; all addresses aligned to 16 bytes, except that
-/// those of the outputs may be less aligned.
+/// out = gelu(x W^T + bias), or without gelu, or without bias; 8 divides cols; all addresses aligned to 16 bytes,
+/// except that those of the outputs may be less aligned. May be recorded: nothing here outlives the call but device
+/// memory.
 struct LibraryProduct {
   const __half* input = nullptr;  // x [rows, cols]
   int64_t rows = 0;

@@ -1,5 +1,6 @@
 // The router of matrix products: few rows are a matter of reading weights (matmul_few_rows), many rows one of
-// arithmetic, which cuBLASLt does on f16. What is no f16 yet is rounded or decoded into scratch part by part.
+// arithmetic, which cuBLASLt does on f16. What is no f16 yet, or ends or lies at odd places, is rounded or decoded into
+// scratch part by part.
 #include "kernels/backends.h"
 #include "kernels/decode_weights.cuh"
 #include "kernels/elementwise.h"
@@ -15,25 +16,26 @@ namespace cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kAlignment = 16;
+constexpr int64_t kWeightAlignment = 8;  // that of files, at least
 
-bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % kAlignment == 0; }
+bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % kLibraryAlignment == 0; }
 
-/// Rows as packed f16, eight values a thread.
+/// Rows as packed f16 with zeros up to a multiple of eight values, eight values a thread.
 template <class Value>
-__global__ void round_rows(const Value* input, int64_t stride, uint32_t eights, uint32_t eights_per_row, bool wide,
-                           __half* out) {
+__global__ void round_rows(const Value* input, int64_t stride, uint32_t cols, uint32_t eights_per_row, uint32_t eights,
+                           bool wide, __half* out) {
   wait_for_inputs();
   let_next_start();
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= eights) return;
-  const Value* from = input + i / eights_per_row * stride + 8 * (i % eights_per_row);
+  const uint32_t first = 8 * (i % eights_per_row);
+  const Value* from = input + i / eights_per_row * stride + first;
   float values[8];
-  if (wide) {
+  if (wide && first + 8 <= cols) {
     load_values<8>(from, values);
   } else {
 #pragma unroll
-    for (int k = 0; k < 8; ++k) values[k] = load_value(from + k);
+    for (uint32_t k = 0; k < 8; ++k) values[k] = first + k < cols ? load_value(from + k) : 0.0f;
   }
   store_values<8>(out + int64_t{8} * i, values);
 }
@@ -60,12 +62,12 @@ __global__ void copy_biases(const BiasCopies copies) {
 }
 
 template <class Value>
-__global__ void add_bias(Value* out, int64_t stride, int64_t rows, int64_t cols, const float* bias) {
+__global__ void add_bias(Value* out, int64_t stride, int64_t rows, int64_t cols, const Value* bias) {
   wait_for_inputs();
   let_next_start();
   const int64_t n = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (n >= cols) return;
-  const float addend = bias[n];
+  const float addend = load_value(bias + n);
   for (int64_t t = blockIdx.y; t < rows; t += gridDim.y)
     store_value(out + t * stride + n, load_value(out + t * stride + n) + addend);
 }
@@ -73,89 +75,138 @@ __global__ void add_bias(Value* out, int64_t stride, int64_t rows, int64_t cols,
 /// Places in the scratch of a call.
 struct Scratch {
   explicit Scratch(const MatmulArgs& args, int64_t outputs) {
+    const int64_t rows = args.input.rows;
     const auto address = reinterpret_cast<uintptr_t>(args.scratch.data);
     workspace = args.scratch.data + (kScratchUnit - static_cast<int64_t>(address % kScratchUnit)) % kScratchUnit;
-    workspace_bytes = library_workspace_bytes(args.input.rows, outputs);
-    std::byte* at = workspace + workspace_bytes;
-    for (std::byte*& bias : biases) {
-      bias = at;
-      at += bias_bytes(outputs);
-    }
-    input = reinterpret_cast<__half*>(at);
-    at += part_bytes(args.input.rows, kRoundedInputBytes, args.input.cols);
-    weights = reinterpret_cast<__half*>(at);
+    workspace_bytes = library_workspace_bytes(rows, kMostMatrices * outputs);
+    biases = workspace + workspace_bytes;
+    std::byte* const after = biases + kMostMatrices * bias_bytes(outputs);
+    input = reinterpret_cast<__half*>(after);
+    weights = reinterpret_cast<__half*>(after + part_bytes(rows, kRoundedInputBytes, padded_cols(args.input.cols)));
   }
 
   std::byte* workspace;
   int64_t workspace_bytes;
-  std::byte* biases[kMostMatrices];
+  std::byte* biases;
   __half* input;
   __half* weights;
 };
 
-/// Biases as cuBLASLt wants them: aligned, in the type of the outputs.
-struct Biases {
-  const std::byte* data[kMostMatrices] = {};
+/// Matrices first, first + 1, ... of a call that are multiplied as one.
+struct Group {
+  int first = 0;
+  int count = 1;
+  int64_t rows = 0;                 // of all its weights
+  bool decoded = false;             // into scratch; otherwise used where they are
+  const std::byte* bias = nullptr;  // as cuBLASLt wants it: aligned, in the type of the outputs
 };
 
-Biases prepare_biases(const MatmulArgs& args, const Scratch& scratch, Queue& queue) {
-  Biases biases;
-  BiasCopies copies;
-  int64_t most = 0;
+struct Groups {
+  Group list[kMostMatrices];
+  int count = 0;
+};
+
+bool is_usable(const WeightView& weight) {
+  return weight.format == WeightFormat::kF16 && has_usable_rows(weight.data, weight.cols);
+}
+
+/// Whether the outputs of matrix i lie right behind those of the matrix before, with or without bias like these.
+bool continues(const MatmulArgs& args, int i) {
+  const ActivationView &before = args.outputs[i - 1], &out = args.outputs[i];
+  return out.data == before.slice_cols(before.cols, 0).data && out.stride == before.stride && out.type == before.type &&
+         (args.biases[i] == nullptr) == (args.biases[i - 1] == nullptr);
+}
+
+/// Neighbours whose weights are decoded are joined if they fit into scratch together: one product instead of three
+/// starts once and fills the device better.
+Groups form_groups(const MatmulArgs& args) {
+  const int64_t budget = decoded_weight_bytes(args.input.rows), cols = padded_cols(args.input.cols);
+  Groups groups;
   for (int i = 0; i < args.count; ++i) {
-    if (args.biases[i] == nullptr) continue;
-    const bool as_half = args.outputs[i].type == ActivationType::kF16;
-    if (!as_half && is_aligned(args.biases[i])) {
-      biases.data[i] = reinterpret_cast<const std::byte*>(args.biases[i]);
+    const WeightView& weight = args.weights[i];
+    const bool decoded = !is_usable(weight);
+    if (i > 0 && decoded && continues(args, i)) {
+      Group& last = groups.list[groups.count - 1];
+      const int64_t together = last.rows + weight.rows;
+      if (last.decoded && part_rows(together, budget, cols) == together) {
+        ++last.count;
+        last.rows = together;
+        continue;
+      }
+    }
+    groups.list[groups.count++] = {.first = i, .rows = weight.rows, .decoded = decoded};
+  }
+  return groups;
+}
+
+void prepare_biases(const MatmulArgs& args, const Scratch& scratch, Groups& groups, Queue& queue) {
+  BiasCopies copies;
+  std::byte* at = scratch.biases;
+  int64_t most = 0;
+  for (int g = 0; g < groups.count; ++g) {
+    Group& group = groups.list[g];
+    const float* first = args.biases[group.first];
+    if (first == nullptr) continue;
+    const ActivationView& out = args.outputs[group.first];
+    const bool as_half = out.type == ActivationType::kF16;
+    if (!as_half && group.count == 1 && is_aligned(first)) {
+      group.bias = reinterpret_cast<const std::byte*>(first);
       continue;
     }
-    copies.from[i] = args.biases[i];
-    copies.to[i] = scratch.biases[i];
-    copies.count[i] = args.weights[i].rows;
-    copies.as_half[i] = as_half;
-    biases.data[i] = scratch.biases[i];
-    most = std::max(most, copies.count[i]);
+    group.bias = at;
+    std::byte* to = at;
+    for (int i = group.first; i < group.first + group.count; ++i) {
+      copies.from[i] = args.biases[i];
+      copies.to[i] = to;
+      copies.count[i] = args.weights[i].rows;
+      copies.as_half[i] = as_half;
+      to += copies.count[i] * out.value_bytes();
+      most = std::max(most, copies.count[i]);
+    }
+    at += bias_bytes(group.rows);
   }
   const dim3 grid(static_cast<unsigned>(divide_up(most, kThreads)), static_cast<unsigned>(args.count));
   launch<copy_biases>(queue, "matmul", {.grid = grid, .threads = kThreads}, copies);
-  return biases;
 }
 
 ActivationView round_input(const ActivationView& input, __half* out, Queue& queue) {
-  const auto eights_per_row = static_cast<uint32_t>(input.cols / 8);
+  const int64_t cols = padded_cols(input.cols);
+  const auto from_cols = static_cast<uint32_t>(input.cols), eights_per_row = static_cast<uint32_t>(cols / 8);
   const auto eights = static_cast<uint32_t>(input.rows * eights_per_row);
   const bool wide = takes_wide(input, 8);
   const LaunchShape shape{.grid = static_cast<unsigned>(divide_up(eights, kThreads)), .threads = kThreads};
   if (input.type == ActivationType::kF16)
-    launch<round_rows<__half>>(queue, "matmul", shape, half_data(input), input.stride, eights, eights_per_row, wide,
-                               out);
+    launch<round_rows<__half>>(queue, "matmul", shape, half_data(input), input.stride, from_cols, eights_per_row,
+                               eights, wide, out);
   else
-    launch<round_rows<float>>(queue, "matmul", shape, static_cast<const float*>(input.data), input.stride, eights,
-                              eights_per_row, wide, out);
-  return {out, input.rows, input.cols, input.cols, ActivationType::kF16};
+    launch<round_rows<float>>(queue, "matmul", shape, static_cast<const float*>(input.data), input.stride, from_cols,
+                              eights_per_row, eights, wide, out);
+  return {out, input.rows, cols, cols, ActivationType::kF16};
 }
 
-void add_bias_after(const ActivationView& out, const float* bias, Queue& queue) {
+void add_bias_after(const ActivationView& out, const void* bias, Queue& queue) {
   constexpr int64_t kMostRowBlocks = 1024;
   const dim3 grid(static_cast<unsigned>(divide_up(out.cols, kThreads)),
                   static_cast<unsigned>(std::min(out.rows, kMostRowBlocks)));
   const LaunchShape shape{.grid = grid, .threads = kThreads};
   if (out.type == ActivationType::kF16)
-    launch<add_bias<__half>>(queue, "matmul", shape, half_data(out), out.stride, out.rows, out.cols, bias);
+    launch<add_bias<__half>>(queue, "matmul", shape, half_data(out), out.stride, out.rows, out.cols,
+                             static_cast<const __half*>(bias));
   else
     launch<add_bias<float>>(queue, "matmul", shape, static_cast<float*>(out.data), out.stride, out.rows, out.cols,
-                            bias);
+                            static_cast<const float*>(bias));
 }
 
 /// One product and all that follows it. What cuBLASLt cannot do in the same step becomes a step of its own.
-void multiply_part(LibraryProduct product, const float* bias, Activation activation, Queue& queue) {
+void multiply_part(LibraryProduct product, Activation activation, Queue& queue) {
+  const void* bias = product.bias;
   product.gelu = activation == Activation::kGeluTanh && product.output.type == ActivationType::kF16;
   bool done = multiply_by_library(product, queue);
   if (!done && product.gelu) {
     product.gelu = false;
     done = multiply_by_library(product, queue);
   }
-  if (!done && product.bias != nullptr) {
+  if (!done && bias != nullptr) {
     product.bias = nullptr;
     done = multiply_by_library(product, queue);
   }
@@ -169,42 +220,58 @@ void multiply_part(LibraryProduct product, const float* bias, Activation activat
     cuda::activate({.values = product.output, .activation = activation}, queue);
 }
 
-/// Rows [first, first + x.rows) of the outputs of matrix i; x as aligned f16.
-void multiply_matrix(const MatmulArgs& args, int i, int64_t first, const ActivationView& x, const Biases& biases,
-                     const Scratch& scratch, Queue& queue) {
-  const WeightView& weight = args.weights[i];
-  const bool is_half = weight.format == WeightFormat::kF16;
-  const int64_t step = is_half ? weight.rows : part_rows(weight.rows, kDecodedWeightBytes, weight.cols);
-  const ActivationView out = args.outputs[i].slice_rows(first, x.rows);
-  for (int64_t n = 0; n < weight.rows && queue.ok(); n += step) {
-    const WeightView part = weight.slice_rows(n, std::min(step, weight.rows - n));
-    if (!is_half) decode_weights(part, scratch.weights, queue);
-    const std::byte* bias = biases.data[i];
-    if (bias != nullptr) bias += n * out.value_bytes();
+/// Rows [first, first + count) of the group's weights as f16. Groups of several matrices are decoded whole.
+const __half* prepare_weights(const MatmulArgs& args, const Group& group, int64_t first, int64_t count,
+                              const Scratch& scratch, Queue& queue) {
+  const WeightView& weight = args.weights[group.first];
+  if (!group.decoded) return reinterpret_cast<const __half*>(weight.row(first));
+  if (group.count == 1) {
+    decode_weights(weight.slice_rows(first, count), scratch.weights, queue);
+    return scratch.weights;
+  }
+  __half* to = scratch.weights;
+  for (int i = group.first; i < group.first + group.count; ++i) {
+    decode_weights(args.weights[i], to, queue);
+    to += args.weights[i].rows * padded_cols(args.weights[i].cols);
+  }
+  return scratch.weights;
+}
+
+/// Rows [first, first + x.rows) of the outputs of a group; x as aligned f16.
+void multiply_group(const MatmulArgs& args, const Group& group, int64_t first, const ActivationView& x,
+                    const Scratch& scratch, Queue& queue) {
+  ActivationView out = args.outputs[group.first].slice_rows(first, x.rows);
+  out.cols = group.rows;
+  const int64_t step =
+      group.decoded ? part_rows(group.rows, decoded_weight_bytes(args.input.rows), x.cols) : group.rows;
+  for (int64_t n = 0; n < group.rows && queue.ok(); n += step) {
+    const int64_t count = std::min(step, group.rows - n);
     multiply_part({.input = half_data(x),
                    .rows = x.rows,
                    .cols = x.cols,
                    .input_stride = x.stride,
-                   .weights = is_half ? reinterpret_cast<const __half*>(part.data) : scratch.weights,
-                   .bias = bias,
+                   .weights = prepare_weights(args, group, n, count, scratch, queue),
+                   .bias = group.bias == nullptr ? nullptr : group.bias + n * out.value_bytes(),
                    .accumulate = args.accumulate,
-                   .output = out.slice_cols(n, part.rows),
+                   .output = out.slice_cols(n, count),
                    .workspace = scratch.workspace,
                    .workspace_bytes = scratch.workspace_bytes},
-                  args.biases[i] == nullptr ? nullptr : args.biases[i] + n, args.activation, queue);
+                  args.activation, queue);
   }
 }
 
 void multiply_many_rows(const MatmulArgs& args, int64_t largest, Queue& queue) {
   const ActivationView& input = args.input;
   const Scratch scratch(args, largest);
-  const Biases biases = prepare_biases(args, scratch, queue);
-  const bool is_usable = input.type == ActivationType::kF16 && takes_wide(input, 8);
-  const int64_t step = is_usable ? input.rows : part_rows(input.rows, kRoundedInputBytes, input.cols);
+  Groups groups = form_groups(args);
+  prepare_biases(args, scratch, groups, queue);
+  const bool usable =
+      input.type == ActivationType::kF16 && padded_cols(input.cols) == input.cols && takes_wide(input, 8);
+  const int64_t step = usable ? input.rows : part_rows(input.rows, kRoundedInputBytes, padded_cols(input.cols));
   for (int64_t t = 0; t < input.rows && queue.ok(); t += step) {
     ActivationView x = input.slice_rows(t, std::min(step, input.rows - t));
-    if (!is_usable) x = round_input(x, scratch.input, queue);
-    for (int i = 0; i < args.count; ++i) multiply_matrix(args, i, t, x, biases, scratch, queue);
+    if (!usable) x = round_input(x, scratch.input, queue);
+    for (int g = 0; g < groups.count; ++g) multiply_group(args, groups.list[g], t, x, scratch, queue);
   }
 }
 
@@ -232,22 +299,23 @@ bool is_sound(const MatmulArgs& args, int64_t largest, Queue& queue) {
                             static_cast<long long>(needed), static_cast<long long>(got)));
     return false;
   }
-  bool sound = args.input.cols % 8 == 0 && !(args.accumulate && args.activation != Activation::kNone);
-  for (int i = 0; i < args.count; ++i) sound = sound && is_aligned(args.weights[i].data);
+  bool sound = !(args.accumulate && args.activation != Activation::kNone);
+  for (int i = 0; i < args.count; ++i) {
+    sound = sound && reinterpret_cast<uintptr_t>(args.weights[i].data) % kWeightAlignment == 0;
+    sound = sound && !(args.accumulate && args.outputs[i].type != ActivationType::kF32);
+  }
   if (!sound)
     queue.fail(OCELLUS_FAIL(Code::kInternal,
-                            "matmul on CUDA needs inner dimensions that 8 divides (not %lld), weights aligned to 16 "
-                            "bytes, and either to accumulate or an activation",
-                            static_cast<long long>(args.input.cols)));
+                            "matmul on CUDA needs weights aligned to %lld bytes, and accumulates into f32 and without "
+                            "an activation only",
+                            static_cast<long long>(kWeightAlignment)));
   return sound;
 }
 
 }  // namespace
 
 int64_t matmul_scratch_bytes(int64_t rows, int64_t cols, int64_t outputs) {
-  const int64_t few = few_rows_scratch_bytes(std::min(rows, kFewRows), cols);
-  const WeightView plain{nullptr, WeightFormat::kF16, outputs, cols};  // what takes the fewest rows for few
-  return few_rows_fits(rows, &plain, 1, false) ? few : std::max(few, many_rows_scratch_bytes(rows, cols, outputs));
+  return std::max(few_rows_scratch_bytes(std::min(rows, kFewRows), cols), many_rows_scratch_bytes(rows, cols, outputs));
 }
 
 void matmul(const MatmulArgs& args, Queue& queue) {

@@ -16,14 +16,16 @@ enum class Activation : uint8_t { kNone, kGeluTanh, kGeluErf, kQuickGelu, kSilu 
 /// Arithmetic  CPU: F32/F16/BF16 weights, products and sums in f32. Block formats: x is rounded to int8 with one f32
 ///             scale per 32 inputs, products exact in int32 per group, scaled sums in f32.
 ///             CUDA, few rows: as on the CPU, except that for F32/F16/BF16 weights x and the weights are taken as f16.
-///             CUDA, many rows: x and decoded weights as f16, sums in f32.
-/// Divisible   K by the block size of the format, and by 32 for block formats; T, N any >= 1. CUDA: K by 8
-/// Aligned     CUDA: weights to 16 bytes; inputs and outputs better so, and their rows
-/// Aliasing    outputs must not overlap the input or each other; `accumulate` adds into the outputs (residual stream)
+///             CUDA, many rows, weights not aligned to 16 bytes, K that 8 does not divide: x and decoded weights as
+///             f16, sums in f32; biases are rounded to the type of their outputs.
+/// Divisible   K by the block size of the format, and by 32 for block formats; T, N any >= 1
+/// Aligned     CUDA: weights to 8 bytes; weights, inputs, outputs and their rows better to 16
+/// Aliasing    outputs must not overlap the input or each other; `accumulate` adds into the outputs, which then are
+///             f32 (residual stream)
 /// Scratch     matmul_scratch_bytes(T, K, largest N_i, traits), aligned to 64
 /// Determinism same inputs give the same bits, whatever the number of threads
-/// Errors      kInternal in the queue if scratch is too small or not aligned, or if there are both an activation and
-///             `accumulate`
+/// Errors      kInternal in the queue if scratch is too small or not aligned, or if there is `accumulate` together
+///             with an activation or with outputs that are not f32
 struct MatmulArgs {
   ActivationView input;
   int count = 1;

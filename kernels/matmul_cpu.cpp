@@ -294,6 +294,9 @@ void cpu::matmul(const MatmulArgs& args, Queue& queue) {
   const bool activated = args.activation != Activation::kNone;
   if (activated && args.accumulate)
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "matmul either accumulates or has an activation"));
+  for (int i = 0; i < args.count; ++i)
+    if (args.accumulate && args.outputs[i].type != ActivationType::kF32)
+      return queue.fail(OCELLUS_FAIL(Code::kInternal, "matmul accumulates into f32 outputs only"));
   HWY_DYNAMIC_DISPATCH(multiply)(args, queue);
   for (int i = 0; activated && i < args.count; ++i)
     cpu::activate({.values = args.outputs[i], .activation = args.activation}, queue);

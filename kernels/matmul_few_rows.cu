@@ -6,28 +6,28 @@
 #include "kernels/launch.cuh"
 #include "kernels/matmul_few_rows.h"
 #include "kernels/matmul_few_rows_input.cuh"
+#include "kernels/matmul_few_rows_per_warp.cuh"
 #include "kernels/matmul_few_rows_plan.cuh"
 
 namespace ocellus::cuda {
 namespace {
 
-/// Beyond this many input values, rounding them once takes less time than rounding them in every block.
-constexpr int64_t kMostOwnValues = 16384;
-/// Of more rows, cuBLASLt multiplies plain weights sooner.
-constexpr int64_t kMostPlainRows = 32;
 /// With fewer weight rows a block is not worth its start.
 constexpr int kFewestBlockRows = 4;
-constexpr int kMostSharedBytes = 99 * 1024;  // of a block, on devices with little shared memory
 
 struct StepFacts {
-  bool plain, aligned;
+  bool plain;
   int bytes, warps;
+  int ring_bytes, piece_weights, piece_bytes;  // FewRowsPlan::kPerWarp: of a warp; of the weights and inputs of a piece
   void (*launch)(FewRowsPlan plan, const LaunchShape& shape, const FewRowsWork& work, Queue& queue);
 };
 
 template <WeightFormat kFormat>
-constexpr StepFacts kFactsOf = {Step<kFormat>::kPlain, Step<kFormat>::kAligned, Step<kFormat>::kBytes,
-                                Step<kFormat>::kWarps, launch_few_rows<kFormat>};
+constexpr StepFacts kFactsOf = {
+    Step<kFormat>::kPlain,    Step<kFormat>::kBytes,
+    Step<kFormat>::kWarps,    Piece<kFormat>::kRing* Piece<kFormat>::kSlotBytes,
+    Piece<kFormat>::kWeights, LaneRows<kFormat>::kPieceBytes + LaneRows<kFormat>::kPieceScales * 8,
+    launch_few_rows<kFormat>};
 
 const StepFacts& facts_of(WeightFormat format) {
   using enum WeightFormat;
@@ -41,10 +41,21 @@ const StepFacts& facts_of(WeightFormat format) {
 /// Rows rounded beforehand stand in tiles of eight, 2, 4 or 8 of them.
 int64_t rounded_columns(int64_t rows) { return rows <= 16 ? 16 : rows <= 32 ? 32 : 64; }
 
-FewRowsPlan choose_plan(int64_t rows, int64_t cols, bool plain) {
-  if (rows <= kMostOwnTokens && rows * 32 * groups_of(static_cast<int>(cols)) <= kMostOwnValues)
-    return rows <= 2 && !plain ? FewRowsPlan::kSpread : FewRowsPlan::kOwn;
-  return rows <= 16 ? FewRowsPlan::kTwo : rows <= 32 ? FewRowsPlan::kFour : FewRowsPlan::kEight;
+/// Blocks are smaller where a multiprocessor has little shared memory.
+int most_warps_of(const CudaFacts& device) {
+  return most_shared_bytes(device.major, device.minor) < 128 * 1024 ? 8 : 16;
+}
+
+constexpr int kRoomBytes = (kMostOwnTokens + kWarp) * 4;  // of sums over a block
+
+int64_t per_warp_bytes(const StepFacts& facts, int64_t rows, int64_t cols, const CudaFacts& device) {
+  return most_warps_of(device) * facts.ring_bytes + rows * divide_up(cols, facts.piece_weights) * facts.piece_bytes +
+         kRoomBytes;
+}
+
+FewRowsPlan choose_plan(const StepFacts& facts, int64_t rows, int64_t cols, const CudaFacts& device) {
+  return choose_few_rows_plan(rows, cols, facts.plain, per_warp_bytes(facts, rows, cols, device),
+                              most_shared_bytes(device.major, device.minor));
 }
 
 /// One block a row; without a norm, one for every so many items.
@@ -99,12 +110,32 @@ int row_pitch(const FewRowsWork& work, const StepFacts& facts) {
   return static_cast<int>(16 * (pieces | 1));
 }
 
+/// Divides the weight rows among at most this many blocks, and says how many there are.
+unsigned divide_rows(int64_t weight_rows, int64_t most_blocks, FewRowsWork& work) {
+  const int64_t blocks = std::min(most_blocks, divide_up(weight_rows, kFewestBlockRows));
+  work.rows_per_block = static_cast<int>(weight_rows / blocks);
+  work.blocks_with_more = static_cast<int>(weight_rows % blocks);
+  return static_cast<unsigned>(blocks);
+}
+
+LaunchShape shape_per_warp(const StepFacts& facts, int64_t weight_rows, FewRowsWork& work, const CudaFacts& device) {
+  const int warps = most_warps_of(device);
+  const int64_t pieces = work.input.rows * divide_up(work.input.cols, facts.piece_weights);
+  work.values_at = warps * facts.ring_bytes;
+  const int64_t value_bytes = pieces * (facts.plain ? 2 : 1) * facts.piece_weights;
+  work.scales_at = work.values_at + static_cast<int>(value_bytes);
+  work.room_at = work.values_at + static_cast<int>(pieces * facts.piece_bytes);
+  return {.grid = divide_rows(weight_rows, device.multiprocessors, work),
+          .threads = warps * kWarp,
+          .shared_bytes = work.room_at + kRoomBytes};
+}
+
 /// Lays out shared memory and divides the weight rows among blocks.
 LaunchShape shape_launch(FewRowsPlan plan, const StepFacts& facts, int64_t weight_rows, FewRowsWork& work,
                          const Queue& queue) {
   const CudaFacts& device = queue.cuda()->facts();
-  const bool small_memory = device.major == 12 || (device.major == 8 && (device.minor == 6 || device.minor == 9));
-  const int warps = std::min({facts.warps, most_warps(plan), small_memory ? 8 : 16});
+  if (plan == FewRowsPlan::kPerWarp) return shape_per_warp(facts, weight_rows, work, device);
+  const int warps = std::min({facts.warps, most_warps(plan), most_warps_of(device)});
   const int groups = groups_of(work.input.cols), unit_bytes = kUnitRows * work.input.rows * 4;
   work.pitch = row_pitch(work, facts);
   int at = warps * kRingSteps * kUnitRows * work.pitch;
@@ -115,19 +146,27 @@ LaunchShape shape_launch(FewRowsPlan plan, const StepFacts& facts, int64_t weigh
     work.scales_at = at;
     at += facts.plain ? 0 : groups * work.rounded.columns * 8;
   }
-  work.two_buffers = work.input.rows <= 8;
+  work.two_buffers = work.input.rows <= 16;
   work.partials_at = at;
   at += (work.two_buffers ? 2 : 1) * warps * unit_bytes;
   work.gates_at = at;
   at += work.gated ? unit_bytes : 0;
   work.room_at = at;
-  at += (kMostOwnTokens + warps) * 4;
+  at += kRoomBytes;
 
-  const int64_t resident = int64_t{device.multiprocessors} * (tiles_of(plan) >= 4 && at <= kMostSharedBytes ? 2 : 1);
-  const auto blocks = static_cast<int>(std::min(resident, divide_up(weight_rows, kFewestBlockRows)));
-  work.rows_per_block = static_cast<int>(weight_rows / blocks);
-  work.blocks_with_more = static_cast<int>(weight_rows % blocks);
-  return {.grid = static_cast<unsigned>(blocks), .threads = warps * kWarp, .shared_bytes = at};
+  if (!rounds_itself(plan)) {
+    const int values = groups * work.rounded.columns * (facts.plain ? 64 : 32);
+    const int bytes = values + (facts.plain ? 0 : groups * work.rounded.columns * 8);
+    if (at + bytes <= std::min(kMostStagedBytes, most_shared_bytes(device.major, device.minor))) {
+      at = (at + 15) / 16 * 16;
+      work.values_at = at;
+      work.scales_at = at + values;
+      work.staged_bytes = bytes;
+      at += bytes;
+    }
+  }
+  const int64_t resident = int64_t{device.multiprocessors} * (tiles_of(plan) >= 2 && at <= kMostStagedBytes ? 2 : 1);
+  return {.grid = divide_rows(weight_rows, resident, work), .threads = warps * kWarp, .shared_bytes = at};
 }
 
 FewRowsInput describe_input(const FewRowsArgs& args) {
@@ -175,10 +214,10 @@ Rounded multiply_format(const FewRowsArgs& args, int first, Rounded rounded, Que
   }
   if (args.gated) weight_rows = args.weights[first].rows;
   if (weight_rows == 0) return rounded;
-  const FewRowsPlan plan = choose_plan(args.input.rows, args.input.cols, facts.plain);
+  const FewRowsPlan plan = choose_plan(facts, args.input.rows, args.input.cols, queue.cuda()->facts());
+  if (!rounds_itself(plan)) work.rounded.columns = static_cast<int>(rounded_columns(args.input.rows));
   const LaunchShape shape = shape_launch(plan, facts, weight_rows, work, queue);
   if (!rounds_itself(plan)) {
-    work.rounded.columns = static_cast<int>(rounded_columns(args.input.rows));
     work.rounded.values = reinterpret_cast<uint8_t*>(args.scratch.data);
     const int64_t code_bytes = int64_t{32} * groups_of(work.input.cols) * work.rounded.columns;
     work.rounded.scales = reinterpret_cast<float2*>(args.scratch.data + code_bytes);
@@ -199,6 +238,10 @@ bool few_rows_fits(int64_t rows, const WeightView* weights, int count, bool gate
     if (weights[i].cols % 8 != 0 || reinterpret_cast<uintptr_t>(weights[i].data) % 16 != 0) return false;
   }
   return !gated || (count == 2 && weights[0].format == weights[1].format && weights[0].rows == weights[1].rows);
+}
+
+const char* few_rows_plan_name(int64_t rows, const WeightView& weights, const CudaFacts& device) {
+  return name_of(choose_plan(facts_of(weights.format), rows, weights.cols, device));
 }
 
 int64_t few_rows_scratch_bytes(int64_t rows, int64_t cols) {

@@ -29,6 +29,9 @@ struct FewRowsArgs {
 /// Whether multiply_few_rows is meant for this many rows and these matrices.
 bool few_rows_fits(int64_t rows, const WeightView* weights, int count, bool gated);
 
+/// How they are multiplied, for tables of measurements.
+const char* few_rows_plan_name(int64_t rows, const WeightView& weights, const CudaFacts& device);
+
 /// Scratch of multiply_few_rows for at most `rows` rows of at most `cols` values.
 int64_t few_rows_scratch_bytes(int64_t rows, int64_t cols);
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/device_math.cuh"
+#include "kernels/launch.cuh"
 #include "kernels/matmul_few_rows_work.cuh"
 
 namespace ocellus::cuda {
@@ -15,23 +16,38 @@ inline constexpr int kItemsPerGroup = 8;  // neighbouring lanes hold a group
 /// Groups of 32 that K values need; the last may be filled up with zeros.
 __host__ __device__ constexpr int groups_of(int cols) { return (cols + 31) / 32; }
 
-/// Values col..col + 3 of input row t; zeros behind the row.
-__device__ inline float4 load_item(const FewRowsInput& input, int t, int col) {
-  float4 x{};
-  if (col >= input.cols) return x;
+/// Values col..col + 3 of input row t as they lie in memory; zeros behind the row. Apart from load_item's arithmetic,
+/// so that loads do not wait for each other.
+__device__ inline uint4 load_bits(const FewRowsInput& input, int t, int col) {
+  uint4 bits{};
+  if (col >= input.cols) return bits;
+  const int64_t at = t * input.stride + col;
   if (input.is_half) {
-    const __half* p = static_cast<const __half*>(input.data) + t * input.stride + col;
+    const auto* p = static_cast<const uint16_t*>(input.data) + at;
     if (input.is_wide) {
-      const uint2 bits = *reinterpret_cast<const uint2*>(p);
-      const float2 front = __half22float2(*reinterpret_cast<const __half2*>(&bits.x));
-      const float2 back = __half22float2(*reinterpret_cast<const __half2*>(&bits.y));
-      return {front.x, front.y, back.x, back.y};
+      const uint2 pairs = *reinterpret_cast<const uint2*>(p);
+      bits.x = pairs.x, bits.y = pairs.y;
+    } else {
+      bits.x = p[0] | static_cast<uint32_t>(p[1]) << 16, bits.y = p[2] | static_cast<uint32_t>(p[3]) << 16;
     }
-    return {__half2float(p[0]), __half2float(p[1]), __half2float(p[2]), __half2float(p[3])};
+    return bits;
   }
-  const float* p = static_cast<const float*>(input.data) + t * input.stride + col;
-  if (input.is_wide) return *reinterpret_cast<const float4*>(p);
+  const auto* p = static_cast<const uint32_t*>(input.data) + at;
+  if (input.is_wide) return *reinterpret_cast<const uint4*>(p);
   return {p[0], p[1], p[2], p[3]};
+}
+
+__device__ inline float4 values_of(const FewRowsInput& input, const uint4& bits) {
+  if (input.is_half) {
+    const float2 front = __half22float2(*reinterpret_cast<const __half2*>(&bits.x));
+    const float2 back = __half22float2(*reinterpret_cast<const __half2*>(&bits.y));
+    return {front.x, front.y, back.x, back.y};
+  }
+  return {__uint_as_float(bits.x), __uint_as_float(bits.y), __uint_as_float(bits.z), __uint_as_float(bits.w)};
+}
+
+__device__ inline float4 load_item(const FewRowsInput& input, int t, int col) {
+  return values_of(input, load_bits(input, t, col));
 }
 
 /// Sum over the eight lanes of a group; the same in all of them.
@@ -44,14 +60,13 @@ __device__ inline Value over_group(Value x, Combine combine) {
 }
 
 /// Rounds an item and stores it. The eight lanes of a group call it together.
-template <bool kPlain>
-__device__ inline void store_item(const float4& x, int t, int item, const RoundedRows& out) {
+template <bool kPlain, class Rows>
+__device__ inline void store_item(const float4& x, int t, int item, const Rows& out) {
   constexpr float kSmallestInput = 1e-30f;  // below it a group counts as zero, as on the CPU
   const int group = item / kItemsPerGroup, word = item % kItemsPerGroup;
-  const int64_t place = int64_t{group} * out.columns + t;
   if constexpr (kPlain) {
     const uint2 halves{pack_halves(x.x, x.y), pack_halves(x.z, x.w)};
-    *reinterpret_cast<uint2*>(out.values + 64 * place + 8 * word) = halves;
+    *reinterpret_cast<uint2*>(out.template value_at<true>(t, group, word)) = halves;
   } else {
     const float largest = over_group(fmaxf(fmaxf(fabsf(x.x), fabsf(x.y)), fmaxf(fabsf(x.z), fabsf(x.w))),
                                      [](float a, float b) { return fmaxf(a, b); });
@@ -62,9 +77,9 @@ __device__ inline void store_item(const float4& x, int t, int item, const Rounde
     const int sum = over_group(codes[0] + codes[1] + codes[2] + codes[3], [](int a, int b) { return a + b; });
     const uint32_t packed = (static_cast<uint32_t>(codes[0]) & 255) | (static_cast<uint32_t>(codes[1]) & 255) << 8 |
                             (static_cast<uint32_t>(codes[2]) & 255) << 16 | static_cast<uint32_t>(codes[3]) << 24;
-    *reinterpret_cast<uint32_t*>(out.values + 32 * place + 4 * ((word & 3) * 2 + (word >> 2))) = packed;
+    *reinterpret_cast<uint32_t*>(out.template value_at<false>(t, group, word)) = packed;
     const float scale = zero ? 0.0f : largest / 127.0f;
-    if (word == 0) out.scales[place] = {scale, scale * static_cast<float>(sum)};
+    if (word == 0) *out.scale_at(t, group) = {scale, scale * static_cast<float>(sum)};
   }
 }
 
@@ -100,15 +115,15 @@ __device__ inline void find_row_scales(const FewRowsInput& input, float* room) {
 }
 
 /// Rounds all input rows into the block's shared memory. Ends with a barrier.
-template <bool kPlain>
-__device__ inline void round_own_rows(const FewRowsInput& input, const RoundedRows& out, float* room) {
+template <bool kPlain, class Rows>
+__device__ inline void round_own_rows(const FewRowsInput& input, const Rows& out, float* room) {
   constexpr int kBatch = 4;  // loads in flight
   const bool norm = input.norm_weight != nullptr;
   if (norm) find_row_scales(input, room);
   const int items = kItemsPerGroup * groups_of(input.cols), all = items * input.rows;
   const int step = static_cast<int>(blockDim.x);
   for (int begin = static_cast<int>(threadIdx.x); begin < all; begin += kBatch * step) {
-    float4 x[kBatch];
+    uint4 bits[kBatch];
     int rows[kBatch], places[kBatch];
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
@@ -116,17 +131,60 @@ __device__ inline void round_own_rows(const FewRowsInput& input, const RoundedRo
       places[i] = begin + i * step;
       if (places[i] >= all) continue;
       for (; places[i] >= items; ++rows[i]) places[i] -= items;
-      x[i] = load_item(input, rows[i], kItem * places[i]);
+      bits[i] = load_bits(input, rows[i], kItem * places[i]);
     }
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       if (begin + i * step >= all) continue;
       const int col = kItem * places[i];
-      if (norm) x[i] = normalised(x[i], room[rows[i]], input.norm_weight, col, input.cols);
-      store_item<kPlain>(x[i], rows[i], places[i], out);
+      float4 x = values_of(input, bits[i]);
+      if (norm) x = normalised(x, room[rows[i]], input.norm_weight, col, input.cols);
+      store_item<kPlain>(x, rows[i], places[i], out);
     }
   }
   __syncthreads();
+}
+
+/// One row with a norm, of at most kRowItems items a thread: the row is read once, and what never changes before it.
+inline constexpr int kRowItems = 4;
+
+template <bool kPlain, class Rows>
+__device__ inline void round_own_row(const FewRowsInput& input, const Rows& out, float* room) {
+  const int items = kItemsPerGroup * groups_of(input.cols), threads = static_cast<int>(blockDim.x);
+  uint4 bits[kRowItems];
+  float4 weight[kRowItems];
+#pragma unroll
+  for (int i = 0; i < kRowItems; ++i) {
+    const int col = kItem * (static_cast<int>(threadIdx.x) + i * threads);
+    const float* w = input.norm_weight + col;
+    weight[i] = col < input.cols ? float4{w[0], w[1], w[2], w[3]} : float4{};
+  }
+  wait_for_inputs();
+#pragma unroll
+  for (int i = 0; i < kRowItems; ++i)
+    bits[i] = load_bits(input, 0, kItem * (static_cast<int>(threadIdx.x) + i * threads));
+  float squares = 0;
+#pragma unroll
+  for (int i = 0; i < kRowItems; ++i) squares += squares_of(values_of(input, bits[i]));
+  const float scale = rsqrtf(block_sum(squares, room) / static_cast<float>(input.cols) + input.epsilon);
+#pragma unroll
+  for (int i = 0; i < kRowItems; ++i) {
+    const int item = static_cast<int>(threadIdx.x) + i * threads;
+    if (item >= items) break;  // whole groups end together
+    const float4 x = values_of(input, bits[i]), &w = weight[i];
+    store_item<kPlain>({x.x * scale * w.x, x.y * scale * w.y, x.z * scale * w.z, x.w * scale * w.w}, 0, item, out);
+  }
+  __syncthreads();
+}
+
+/// Waits for the input and rounds it into the block's shared memory. Ends with a barrier.
+template <bool kPlain, class Rows>
+__device__ inline void take_input(const FewRowsInput& input, const Rows& out, float* room) {
+  const int items = kItemsPerGroup * groups_of(input.cols);
+  if (input.rows == 1 && input.norm_weight != nullptr && items <= kRowItems * static_cast<int>(blockDim.x))
+    return round_own_row<kPlain>(input, out, room);
+  wait_for_inputs();
+  round_own_rows<kPlain>(input, out, room);
 }
 
 }  // namespace ocellus::cuda

@@ -3,6 +3,7 @@
 
 #include "kernels/activation.cuh"
 #include "kernels/matmul_few_rows_input.cuh"
+#include "kernels/matmul_few_rows_per_warp.cuh"
 #include "kernels/matmul_few_rows_plan.cuh"
 #include "kernels/matmul_few_rows_spread.cuh"
 #include "kernels/matmul_few_rows_step.cuh"
@@ -71,6 +72,15 @@ __device__ inline void finish_unit(const FewRowsWork& work, const Unit& unit, in
   }
 }
 
+/// Copies the rounded input into shared memory. Ends with a barrier.
+__device__ inline void stage_rounded_rows(const FewRowsWork& work, uint8_t* to) {
+  const int step = 16 * static_cast<int>(blockDim.x);
+#pragma unroll 8
+  for (int i = 16 * static_cast<int>(threadIdx.x); i < work.staged_bytes; i += step)
+    *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(work.rounded.values + i);
+  __syncthreads();
+}
+
 /// The fetching side of a warp's steps.
 template <WeightFormat kFormat>
 struct Fetcher {
@@ -92,8 +102,8 @@ template <WeightFormat kFormat, FewRowsPlan kPlan>
 __global__ void __launch_bounds__(most_warps(kPlan) * kWarp, 2)
     multiply_rows(const __grid_constant__ FewRowsWork work) {
   using Shape = Step<kFormat>;
-  constexpr bool kOwnInput = rounds_itself(kPlan), kSpread = kPlan == FewRowsPlan::kSpread;
-  constexpr int kTiles = tiles_of(kPlan);
+  constexpr bool kOwnInput = kRoundsItself<kPlan>, kSpread = kPlan == FewRowsPlan::kSpread;
+  constexpr int kTiles = kTilesOf<kPlan>;
   extern __shared__ uint4 shared_memory[];
   let_next_start();
   auto* shared = reinterpret_cast<uint8_t*>(shared_memory);
@@ -110,12 +120,18 @@ __global__ void __launch_bounds__(most_warps(kPlan) * kWarp, 2)
   Unit unit = fetcher.unit;
   for (int i = 0; i < kRingSteps; ++i) fetcher.fetch(work, steps, ring_address + static_cast<uint32_t>(i * slot_bytes));
 
-  wait_for_inputs();
   RoundedRows x = work.rounded;
   if constexpr (kOwnInput) {
     x.values = shared + work.values_at;
     x.scales = reinterpret_cast<float2*>(shared + work.scales_at);
-    round_own_rows<Shape::kPlain>(work.input, x, reinterpret_cast<float*>(shared + work.room_at));
+    take_input<Shape::kPlain>(work.input, x, reinterpret_cast<float*>(shared + work.room_at));
+  } else {
+    wait_for_inputs();
+    if (work.staged_bytes > 0) {
+      stage_rounded_rows(work, shared + work.values_at);
+      x.values = shared + work.values_at;
+      x.scales = reinterpret_cast<float2*>(shared + work.scales_at);
+    }
   }
   auto* partials = reinterpret_cast<float*>(shared + work.partials_at);
   auto* gates = reinterpret_cast<float*>(shared + work.gates_at);
@@ -151,6 +167,10 @@ template <WeightFormat kFormat>
 void launch_few_rows(FewRowsPlan plan, const LaunchShape& shape, const FewRowsWork& work, Queue& queue) {
   constexpr const char* kName = "matmul";
   switch (plan) {
+    case FewRowsPlan::kPerWarp:
+      if (work.input.rows == 1) return launch<multiply_per_warp<kFormat, 1>>(queue, kName, shape, work);
+      if (work.input.rows == 2) return launch<multiply_per_warp<kFormat, 2>>(queue, kName, shape, work);
+      return launch<multiply_per_warp<kFormat, 4>>(queue, kName, shape, work);
     case FewRowsPlan::kSpread:
       if constexpr (!is_plain(kFormat)) launch<multiply_rows<kFormat, FewRowsPlan::kSpread>>(queue, kName, shape, work);
       return;

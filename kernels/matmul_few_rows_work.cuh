@@ -11,13 +11,13 @@
 #include <cstdint>
 
 #include "kernels/matmul.h"
+#include "kernels/matmul_few_rows_plan.h"
 #include "kernels/weight_codes_k.cuh"
 
 namespace ocellus::cuda {
 
 inline constexpr int kUnitRows = 16;
-inline constexpr int kRingSteps = 2;      // steps of a warp's ring
-inline constexpr int kMostOwnTokens = 8;  // input rows that blocks round for themselves
+inline constexpr int kRingSteps = 2;  // steps of a warp's ring
 inline constexpr int kMostMatricesOfWork = 3;
 
 struct FewRowsMatrix {
@@ -46,6 +46,13 @@ struct RoundedRows {
   uint8_t* values = nullptr;
   float2* scales = nullptr;
   int columns = 0;
+
+  template <bool kPlain>
+  __device__ uint8_t* value_at(int t, int group, int word) const {
+    const int64_t place = int64_t{group} * columns + t;
+    return values + (kPlain ? 64 * place + 8 * word : 32 * place + 4 * ((word & 3) * 2 + (word >> 2)));
+  }
+  __device__ float2* scale_at(int t, int group) const { return scales + int64_t{group} * columns + t; }
 };
 
 struct FewRowsWork {
@@ -59,7 +66,8 @@ struct FewRowsWork {
   bool accumulate = false;
   bool two_buffers = false;  // of partial sums: units then need one barrier instead of two
   Activation activation = Activation::kNone;
-  RoundedRows rounded;  // of inputs rounded beforehand
+  RoundedRows rounded;   // of inputs rounded beforehand
+  int staged_bytes = 0;  // of those, scales behind values, that blocks copy into shared memory: all or none
   // Offsets in shared memory, behind the rings.
   int values_at = 0, scales_at = 0, partials_at = 0, gates_at = 0, room_at = 0;
 };

@@ -158,6 +158,19 @@ bool fits_bucket(cublasLtHandle_t handle, const LibraryProduct& product, const P
   return true;
 }
 
+/// While a stream is recorded, CUDA refuses the recording thread all that might wait, and loading a kernel might. It is
+/// none of the recorded work, so that it may go ahead.
+class LoadingAllowed {
+ public:
+  LoadingAllowed() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~LoadingAllowed() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  LoadingAllowed(const LoadingAllowed&) = delete;
+  LoadingAllowed& operator=(const LoadingAllowed&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 }  // namespace
 
 struct MatmulLibrary::State {
@@ -166,20 +179,21 @@ struct MatmulLibrary::State {
   int count = 0;
   Plan plans[kCapacity];
 
-  /// While learning, the plan of the bucket; later also that of the next larger one.
-  const Plan* find(const PlanKey& key) const {
+  /// While learning, the plan of the bucket; later also that of the next larger one, if the workspace is enough for it.
+  const Plan* find(const PlanKey& key, int64_t workspace_bytes) const {
     const Plan* found = nullptr;
     for (int i = 0; i < count; ++i) {
       const Plan& plan = plans[i];
       if (!plan.key.same_but_for_rows(key)) continue;
       if (plan.key.bucket == key.bucket) return &plan;
-      if (frozen && plan.key.bucket > key.bucket && (found == nullptr || plan.key.bucket < found->key.bucket))
-        found = &plan;
+      const bool serves = frozen && plan.key.bucket > key.bucket && plan.workspace_bytes <= workspace_bytes;
+      if (serves && (found == nullptr || plan.key.bucket < found->key.bucket)) found = &plan;
     }
     return found;
   }
 
-  /// Chooses the plan of a new key by doing the product. False, and a plan that says so, if that cannot be done.
+  /// Chooses the plan of a new key by doing the product, or recording it. False, and a plan that says so, if that
+  /// cannot be done.
   bool learn(const LibraryProduct& product, const PlanKey& key, Queue& queue);
 };
 
@@ -188,6 +202,7 @@ bool MatmulLibrary::State::learn(const LibraryProduct& product, const PlanKey& k
     queue.fail(OCELLUS_FAIL(Code::kInternal, "more than %d kinds of matrix products in one engine", kCapacity));
     return true;
   }
+  const LoadingAllowed allowed;
   Plan& plan = plans[count++];
   plan = {.key = key};
   cublasLtMatmulHeuristicResult_t candidates[kCandidates] = {};
@@ -233,7 +248,7 @@ bool cuda::multiply_by_library(const LibraryProduct& product, Queue& queue) {
   }
   MatmulLibrary::State& state = queue.matmul_library()->state();
   const PlanKey key = key_of(product);
-  const Plan* plan = state.find(key);
+  const Plan* plan = state.find(key, product.workspace_bytes);
   if (plan == nullptr && !state.frozen) return state.learn(product, key, queue);
   if (plan == nullptr) {
     queue.fail(OCELLUS_FAIL(Code::kInternal,

@@ -1,7 +1,8 @@
 // MatmulLibrary: what the CUDA matrix product of many rows keeps between calls: the cuBLASLt handle, and for every
 // shape it has met the algorithm chosen for it. While an engine is set up, each shape is run once (a shape: outputs,
 // inputs, the rows rounded up to a power of two, types, epilogue); freeze() then ends the learning, after which nothing
-// is chosen, loaded or allocated any more.
+// is chosen or loaded any more. Choosing looks at shapes only and measures nothing, so that it may happen while a
+// stream is recorded, too; run a shape before it is recorded all the same, as its kernels are loaded then.
 #pragma once
 
 #include <memory>

@@ -12,22 +12,34 @@ namespace ocellus::cuda {
 
 inline constexpr int64_t kScratchUnit = 256;  // alignment of every part; cuBLASLt asks for it
 inline constexpr int64_t kMostMatrices = 3;
+inline constexpr int64_t kLibraryAlignment = 16;  // of operands and their rows, in bytes
+/// Few rows come this way only if their weights lie or end at odd places. They then take little memory rather than
+/// little time, as no other few rows need any.
+inline constexpr int64_t kOddRows = 32;
 
 constexpr int64_t scratch_units(int64_t bytes) { return (bytes + kScratchUnit - 1) / kScratchUnit * kScratchUnit; }
+
+/// Inner dimensions are multiples of 8 f16; rows that are none get zeros behind their last value, in scratch.
+constexpr int64_t padded_cols(int64_t cols) { return (cols + 7) / 8 * 8; }
+/// Whether f16 rows of `cols` values, one behind the other, can be multiplied where they are.
+inline bool has_usable_rows(const void* data, int64_t cols) {
+  return padded_cols(cols) == cols && reinterpret_cast<uintptr_t>(data) % kLibraryAlignment == 0;
+}
 
 /// The rows rounded up to a power of two: numbers of rows of one bucket share a plan.
 constexpr int64_t row_bucket(int64_t rows) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows))); }
 
-/// What cuBLASLt may use to sum parts of a product side by side: room for four f32 copies of the outputs.
+/// What cuBLASLt may use to sum parts of a product side by side: room for two f32 copies of the outputs.
 constexpr int64_t library_workspace_bytes(int64_t rows, int64_t outputs) {
-  return scratch_units(std::clamp<int64_t>(16 * row_bucket(rows) * outputs, 1 << 20, 32 << 20));
+  if (rows <= kOddRows) return 1 << 20;
+  return scratch_units(std::clamp<int64_t>(8 * row_bucket(rows) * outputs, 1 << 20, 8 << 20));
 }
 
 /// Inputs that are no aligned f16 are rounded into scratch, at most this many bytes at a time.
 inline constexpr int64_t kRoundedInputBytes = 8 << 20;
-/// Weights that are no f16 are decoded into scratch, at most this many bytes at a time. What was decoded stays in the
-/// level-2 cache of large GPUs until it is multiplied.
-inline constexpr int64_t kDecodedWeightBytes = 32 << 20;
+/// Weights that are no aligned f16 are decoded into scratch, at most this many bytes at a time. What was decoded stays
+/// in the level-2 cache of large GPUs until it is multiplied.
+constexpr int64_t decoded_weight_bytes(int64_t rows) { return rows <= kOddRows ? 1 << 20 : 32 << 20; }
 inline constexpr int64_t kSmallestPart = 64;  // rows
 
 constexpr int64_t most_rows(int64_t bytes, int64_t cols) {
@@ -47,9 +59,11 @@ constexpr int64_t part_bytes(int64_t rows, int64_t bytes, int64_t cols) {
 
 constexpr int64_t bias_bytes(int64_t outputs) { return scratch_units(4 * outputs); }
 
+/// Matrices whose outputs lie side by side are multiplied as one, so that there is room for all.
 constexpr int64_t many_rows_scratch_bytes(int64_t rows, int64_t cols, int64_t outputs) {
-  return kScratchUnit + library_workspace_bytes(rows, outputs) + kMostMatrices * bias_bytes(outputs) +
-         part_bytes(rows, kRoundedInputBytes, cols) + part_bytes(outputs, kDecodedWeightBytes, cols);
+  const int64_t padded = padded_cols(cols), joined = kMostMatrices * outputs;
+  return kScratchUnit + library_workspace_bytes(rows, joined) + kMostMatrices * bias_bytes(outputs) +
+         part_bytes(rows, kRoundedInputBytes, padded) + part_bytes(joined, decoded_weight_bytes(rows), padded);
 }
 
 /// What matmul_scratch_bytes says on CUDA.

@@ -71,6 +71,7 @@ __global__ void store_kv_units(KvLayerRows rows, const KvSlot* slots, int layer,
   if (unit >= count) return;
   const UnitPlace place = place_of(unit, rows);
   const KvSlot slot = slots[place.row];
+  if (slot.key == nullptr) return;
   const int64_t from = place.row * rows.row_stride + place.head * rows.head_stride + place.at;
   std::byte* to = slot.key + layer * slot.layer_stride + place.head * slot.head_stride + place.at * int64_t{2};
   store_unit(reinterpret_cast<Half*>(to), load_unit(rows.keys + from));

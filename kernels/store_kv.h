@@ -13,10 +13,10 @@ namespace ocellus {
 struct KvLayerRows {
   Half* keys = nullptr;
   Half* values = nullptr;
-  int32_t heads = 0;            // G
-  int32_t head_dim = 0;         // E
-  int64_t capacity = 0;         // rows
-  int64_t row_stride = 0;       // in values, as all strides here
+  int32_t heads = 0;       // G
+  int32_t head_dim = 0;    // E
+  int64_t capacity = 0;    // rows
+  int64_t row_stride = 0;  // in values, as all strides here
   int64_t head_stride = 0;
   int64_t sequence_stride = 0;  // of independent sequences of the same length, as images are to the vision tower
 
@@ -41,7 +41,8 @@ struct RoundKvArgs {
 };
 void round_kv(const RoundKvArgs& args, Queue& queue);
 
-/// Copies chunk rows [0, count) of one layer into their cache slots: row t goes to slots[t].
+/// Copies chunk rows [0, count) of one layer into their cache slots: row t goes to slots[t], or nowhere if that has no
+/// address.
 ///
 /// Shapes    rows as above; slots [count], in the device's memory
 /// Divisible E by 8; on CUDA all rows and slots start on 16 bytes

@@ -50,6 +50,7 @@ void cpu::store_kv(const StoreKvArgs& args, Queue& queue) {
   queue.parallel(args.count, rows_per_piece(width, 65536), [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
       const KvSlot& slot = args.slots[t];
+      if (slot.key == nullptr) continue;
       for (int64_t head = 0; head < rows.heads; ++head) {
         std::byte* to = slot.key + args.layer * slot.layer_stride + head * slot.head_stride;
         std::memcpy(to, rows.keys + rows.at(t, head), bytes);

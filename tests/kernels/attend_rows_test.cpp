@@ -274,6 +274,11 @@ std::vector<Shape> shapes_for_tiles() {
   shapes.push_back({3, 5, 5, 64, false, {{999, 1000}, {77, 80}}, 0, 7});
   shapes.push_back({40, 64, 1, 64, true, {{700, 700}}});
   shapes.push_back({2, 1, 1, 64, true, {}, 600});  // own rows split
+  for (const int32_t dim : {48, 64, 72, 128}) {    // several tiles of one head, whose rows see different slots
+    shapes.push_back({205, 2, 2, dim, true, {}});
+    shapes.push_back({200, 1, 1, dim, true, {{90, 90}, {33, 40}}, 31});
+    shapes.push_back({67, 3, 1, dim, false, {{10, 10}}, 0, 70});
+  }
   for (const int32_t dim : {24, 64, 72, 96, 128}) {
     Shape images{130, 6, 6, dim, false, {}, 0, 0, 24, true};
     images.check_every = 37;
@@ -292,7 +297,8 @@ TEST_CASE("attend_rows equals plain attention on every backend, with the same bi
     for (const Shape& shape : shapes_for_tiles()) shapes.push_back(shape);
     for (const Shape& shape : shapes) {
       OCELLUS_CAPTURE_SHAPE(shape);
-      Case instance(shape, ++seed, queue);
+      if (test::skip(++seed, 5)) continue;
+      Case instance(shape, seed, queue);
       const Activations out = instance.attend(queue);
       instance.check_numbers(out);
       CHECK(same_bits(out, instance.attend(queue), shape));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,10 +22,12 @@ namespace ocellus::test {
 struct MatmulOptions {
   bool bias = false;
   bool accumulate = false;
-  int64_t gap = 0;  // elements between rows of the input and the outputs
+  int64_t gap = 0;  // elements between rows of the input and the outputs; between those of the input they are NaN
   Activation activation = Activation::kNone;
   bool input_activations = false;  // f16 on CUDA; otherwise f32 everywhere
   bool output_activations = false;
+  bool side_by_side = false;  // all outputs are columns of one matrix
+  int64_t weight_offset = 0;  // bytes of the weights' addresses beyond a multiple of 64; CUDA only
 };
 
 /// Scratch in the memory of the device, where atomics and copies into shared memory work whatever a library does there.
@@ -73,10 +76,8 @@ struct MatmulCase {
   /// Runs the call and returns all outputs, one after the other.
   std::vector<float> run(Queue& queue) const {
     TestQueue plain(1);  // for rows that are f32 on any backend
-    Activations x_rows(options.input_activations ? queue : *plain, rows, cols, cols + options.gap);
-    for (int64_t t = 0; t < rows; ++t)
-      for (int64_t i = 0; i < cols; ++i) x_rows.set(t, i, x(t, i));
-    std::vector<std::unique_ptr<Activations>> outputs;
+    Activations x_rows = input_rows(options.input_activations ? queue : *plain);
+    Outputs outputs(*this, options.output_activations ? queue : *plain);
     std::vector<Vector<uint8_t>> visible_weights;
     std::vector<Vector<float>> visible_biases;
     MatmulArgs args;
@@ -85,29 +86,18 @@ struct MatmulCase {
     args.accumulate = options.accumulate;
     args.activation = options.activation;
     for (size_t i = 0; i < weights.size(); ++i) {
-      const int64_t size = weights[i].rows;
-      outputs.push_back(
-          std::make_unique<Activations>(options.output_activations ? queue : *plain, rows, size, size + options.gap));
-      if (options.accumulate)
-        for (int64_t t = 0; t < rows; ++t)
-          for (int64_t n = 0; n < size; ++n) outputs[i]->set(t, n, before[i][static_cast<size_t>(t * size + n)]);
       args.weights[i] = weights[i].view();
       if (queue.on_cuda()) {  // on the CPU the exact bytes, so that sanitizers see reads behind them
-        visible_weights.emplace_back(weights[i].bytes.begin(), weights[i].bytes.end());
-        args.weights[i].data = visible_weights.back().data();
+        visible_weights.emplace_back(static_cast<size_t>(options.weight_offset));
+        visible_weights.back().insert(visible_weights.back().end(), weights[i].bytes.begin(), weights[i].bytes.end());
+        args.weights[i].data = visible_weights.back().data() + options.weight_offset;
       }
       visible_biases.emplace_back(biases[i].begin(), biases[i].end());
       args.biases[i] = options.bias ? visible_biases.back().data() : nullptr;
-      args.outputs[i] = outputs[i]->view();
+      args.outputs[i] = outputs.view(i);
     }
     multiply(args, queue);
-    std::vector<float> values;
-    for (size_t i = 0; i < weights.size(); ++i) {
-      CHECK(outputs[i]->intact());
-      for (int64_t t = 0; t < rows; ++t)
-        for (int64_t n = 0; n < weights[i].rows; ++n) values.push_back(outputs[i]->get(t, n));
-    }
-    return values;
+    return outputs.values();
   }
 
   void multiply(MatmulArgs& args, Queue& queue) const {
@@ -124,6 +114,58 @@ struct MatmulCase {
   MatmulOptions options;
   std::vector<float> input;
   std::vector<std::vector<float>> biases, before;
+
+ private:
+  Activations input_rows(Queue& queue) const {
+    Activations values(queue, rows, cols, cols + options.gap);
+    for (int64_t t = 0; t < rows; ++t)
+      for (int64_t i = 0; i < cols + options.gap; ++i)
+        values.set(t, i, i < cols ? x(t, i) : std::numeric_limits<float>::quiet_NaN());
+    return values;
+  }
+
+  /// The matrices that the call writes to: one for all weights, or one for each.
+  class Outputs {
+   public:
+    Outputs(const MatmulCase& c, Queue& queue) : case_(c) {
+      int64_t width = 0;
+      for (const Weights& weight : c.weights) width += weight.rows;
+      for (size_t i = 0; i < c.weights.size(); ++i) {
+        if (i == 0 || !c.options.side_by_side) {
+          const int64_t cols = c.options.side_by_side ? width : c.weights[i].rows;
+          matrices_.push_back(std::make_unique<Activations>(queue, c.rows, cols, cols + c.options.gap));
+        }
+        places_.push_back({matrices_.back().get(), i == 0 || !c.options.side_by_side ? 0 : next_});
+        next_ = places_.back().first + c.weights[i].rows;
+        for (int64_t t = 0; c.options.accumulate && t < c.rows; ++t)
+          for (int64_t n = 0; n < c.weights[i].rows; ++n)
+            places_[i].matrix->set(t, places_[i].first + n,
+                                   c.before[i][static_cast<size_t>(t * c.weights[i].rows + n)]);
+      }
+    }
+    ActivationView view(size_t i) {
+      return places_[i].matrix->view().slice_cols(places_[i].first, case_.weights[i].rows);
+    }
+    std::vector<float> values() const {
+      for (const auto& matrix : matrices_) CHECK(matrix->intact());
+      std::vector<float> values;
+      for (size_t i = 0; i < places_.size(); ++i)
+        for (int64_t t = 0; t < case_.rows; ++t)
+          for (int64_t n = 0; n < case_.weights[i].rows; ++n)
+            values.push_back(places_[i].matrix->get(t, places_[i].first + n));
+      return values;
+    }
+
+   private:
+    struct Place {
+      Activations* matrix;
+      int64_t first;
+    };
+    const MatmulCase& case_;
+    std::vector<std::unique_ptr<Activations>> matrices_;
+    std::vector<Place> places_;
+    int64_t next_ = 0;
+  };
 };
 
 inline std::vector<Weights> make_weights(WeightFormat format, std::vector<int64_t> sizes, int64_t cols, uint64_t seed) {
@@ -153,46 +195,6 @@ inline Addend addend(const MatmulCase& c, size_t matrix, int64_t t, int64_t n) {
   const double bias = c.options.bias ? c.biases[matrix][static_cast<size_t>(n)] : 0.0;
   const double before = c.options.accumulate ? c.before[matrix][static_cast<size_t>(t * size + n)] : 0.0;
   return {bias + before, std::abs(bias) + std::abs(before)};
-}
-
-/// Output n of row t of a product of many rows on CUDA: inputs and weights as f16, sums in f32, where tensor cores cut
-/// off rather than round; biases and outputs f16 if the outputs are. `error` is how far it may be off.
-inline double many_rows_reference(const MatmulCase& c, size_t matrix, const float* decoded, int64_t t, int64_t n,
-                                  double* error) {
-  double sum = 0.0, magnitude = 0.0;
-  for (int64_t i = 0; i < c.cols; ++i) {
-    const double product = double{as_half(decoded[i])} * as_half(c.x(t, i));
-    sum += product;
-    magnitude += std::abs(product);
-  }
-  const Addend extra = addend(c, matrix, t, n);
-  const double value = sum + extra.value, result = activated(c.options.activation, value);
-  *error = 2e-5 * (magnitude + extra.magnitude) + 2e-6;
-  if (c.options.output_activations) {
-    if (c.options.accumulate) *error += 1.01 * half_rounding(extra.magnitude);  // what was there before was f16, too
-    if (c.options.bias) *error += half_rounding(c.biases[matrix][static_cast<size_t>(n)]);
-    *error += 1.01 * half_rounding(value);
-  }
-  if (c.options.activation != Activation::kNone)  // slopes up to 1.13; a fast tanh may be 2^-11 off; rounded once more
-    *error = 1.2 * *error + 5e-4 * std::abs(value) + 1.01 * half_rounding(result);
-  return result;
-}
-
-/// Checks all outputs of a product of many rows on CUDA.
-inline void check_many_rows(const MatmulCase& c, const std::vector<float>& actual) {
-  size_t at = 0, wrong = 0;
-  double worst = 0.0;
-  for (size_t matrix = 0; matrix < c.weights.size(); ++matrix) {
-    const std::vector<float> decoded = c.weights[matrix].decoded();
-    for (int64_t t = 0; t < c.rows; ++t)
-      for (int64_t n = 0; n < c.weights[matrix].rows; ++n, ++at) {
-        double error = 0.0;
-        const double expected = many_rows_reference(c, matrix, decoded.data() + n * c.cols, t, n, &error);
-        wrong += !(std::abs(actual[at] - expected) <= error);
-        worst = std::max(worst, std::abs(actual[at] - expected) / error);
-      }
-  }
-  CHECK_MESSAGE(wrong == 0, wrong << " of " << at << " outputs are wrong, worst error " << worst << " tolerances");
 }
 
 }  // namespace ocellus::test

@@ -60,6 +60,36 @@ TEST_CASE("products of few rows on CUDA agree with the reference with every opti
     }
 }
 
+TEST_CASE("products of up to four rows on CUDA agree with the reference wherever rows and pieces end") {
+  Queue* queue = test::cuda_queue();
+  if (queue == nullptr) return;
+  uint64_t seed = 1000;
+  for (int i = 0; i < kWeightFormatCount; ++i) {
+    const auto format = static_cast<WeightFormat>(i);
+    const int64_t block = format_info(format).block_elements;
+    // Parts of a piece, whole ones, more than the ring holds; rows that start at any even address.
+    const std::vector<int64_t> widths = block == 1    ? std::vector<int64_t>{8, 520, 1032, 4096}
+                                        : block == 32 ? std::vector<int64_t>{32, 96, 1056, 2048, 11296}
+                                                      : std::vector<int64_t>{256, 1280, 2048, 2304, 12544};
+    for (const int64_t cols : widths)
+      for (const int64_t rows : {1, 2, 3, 4}) {
+        ++seed;
+        CAPTURE(std::string(format_info(format).name));
+        CAPTURE(rows);
+        CAPTURE(cols);
+        test::MatmulOptions options{.bias = seed % 2 == 0, .accumulate = seed % 3 == 0, .gap = seed % 5 < 2 ? 3 : 0};
+        options.input_activations = seed % 7 < 3;
+        options.output_activations = seed % 4 < 2 && !options.accumulate;
+        if (!options.accumulate) options.activation = static_cast<Activation>(seed / 3 % 5);
+        // Fewer rows than warps, a second matrix within a block, and several rows a warp.
+        const std::vector<int64_t> sizes =
+            cols > 4096 ? std::vector<int64_t>{5, 150} : std::vector<int64_t>{1, 2500, 7};
+        check_few_rows(test::MatmulCase(test::make_weights(format, sizes, cols, seed), rows, options, seed + 1),
+                       *queue);
+      }
+  }
+}
+
 TEST_CASE("matrices of different formats share one call of few rows on CUDA") {
   Queue* queue = test::cuda_queue();
   if (queue == nullptr) return;

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "platform/queue.h"
 #include "quant/weight_format.h"
@@ -26,10 +25,10 @@ namespace ocellus::test {
 /// A queue on the first GPU, opened once; null if there is none.
 Queue* cuda_queue();
 
-/// Calls body(queue) for the CPU and, where there is one, the GPU.
+/// Calls body(queue) for the CPU and, where there is one, the GPU; in small runs for the GPU only, if there is one.
 template <class Body>
 void for_each_backend(Body body) {
-  {
+  if (!is_small_run() || cuda_queue() == nullptr) {
     TestQueue queue(2);
     INFO("on the CPU");
     body(*queue);
@@ -61,35 +60,34 @@ inline double half_rounding(double value) {
 /// Activation rows of the queue's type, guarded.
 class Activations {
  public:
-  Activations(Queue& queue, int64_t rows, int64_t cols, int64_t stride) {
-    if (queue.traits().activations() == ActivationType::kF16)
-      halves_.emplace(rows, cols, stride);
-    else
-      floats_.emplace(rows, cols, stride);
-  }
+  Activations(Queue& queue, int64_t rows, int64_t cols, int64_t stride)
+      : is_half_(queue.traits().activations() == ActivationType::kF16),
+        floats_(is_half_ ? 0 : rows, cols, stride),
+        halves_(is_half_ ? rows : 0, cols, stride) {}
   Activations(Queue& queue, int64_t rows, int64_t cols) : Activations(queue, rows, cols, cols) {}
 
-  bool is_half() const { return halves_.has_value(); }
-  ActivationView view() { return halves_ ? ActivationView(halves_->view()) : ActivationView(floats_->view()); }
+  bool is_half() const { return is_half_; }
+  ActivationView view() { return is_half_ ? ActivationView(halves_.view()) : ActivationView(floats_.view()); }
   /// Stores the value as the type can hold it.
   void set(int64_t row, int64_t col, float value) {
-    if (halves_)
-      halves_->at(row, col) = float_to_half(value);
+    if (is_half_)
+      halves_.at(row, col) = float_to_half(value);
     else
-      floats_->at(row, col) = value;
+      floats_.at(row, col) = value;
   }
   float get(int64_t row, int64_t col) const {
-    return halves_ ? half_to_float(halves_->at(row, col)) : floats_->at(row, col);
+    return is_half_ ? half_to_float(halves_.at(row, col)) : floats_.at(row, col);
   }
   /// What rounding to the type adds to the error of a stored value; the value an op stores for one that is too large.
-  double rounding(double value) const { return halves_ ? half_rounding(value) : 0.0; }
-  double limited(double value) const { return halves_ ? std::clamp(value, -65504.0, 65504.0) : value; }
-  bool intact() const { return halves_ ? halves_->intact() : floats_->intact(); }
-  int64_t untouched_count() const { return halves_ ? halves_->untouched_count() : floats_->untouched_count(); }
+  double rounding(double value) const { return is_half_ ? half_rounding(value) : 0.0; }
+  double limited(double value) const { return is_half_ ? std::clamp(value, -65504.0, 65504.0) : value; }
+  bool intact() const { return is_half_ ? halves_.intact() : floats_.intact(); }
+  int64_t untouched_count() const { return is_half_ ? halves_.untouched_count() : floats_.untouched_count(); }
 
  private:
-  std::optional<Guarded<float>> floats_;
-  std::optional<Guarded<Half>> halves_;
+  bool is_half_;
+  Guarded<float> floats_;  // the other one has no rows
+  Guarded<Half> halves_;
 };
 
 }  // namespace ocellus::test

@@ -14,8 +14,8 @@
 
 namespace ocellus::test {
 
-/// Room for small conversations about the test boards, which are 256 x 256. The device is chosen automatically: the tests
-/// are run once without GPUs in sight and once with.
+/// Room for small conversations about the test boards, which are 256 x 256. The device is chosen automatically: the
+/// tests are run once without GPUs in sight and once with.
 inline ocellus_limits board_limits(int32_t images, int32_t text_tokens) {
   ocellus_limits limits;
   ocellus_limits_init(&limits);

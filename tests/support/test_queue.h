@@ -3,6 +3,7 @@
 
 #include "kernels/highway_targets.h"
 #include "platform/queue.h"
+#include "tests/support/small_run.h"
 
 namespace ocellus::test {
 
@@ -19,13 +20,15 @@ class TestQueue {
   Queue queue_;
 };
 
-/// Calls body() with the kernels held to each target in turn, from the widest vectors to none.
+/// Calls body() with the kernels held to each target in turn, from the widest vectors to none; in small
+/// runs to the widest only.
 template <class Body>
 void for_each_target(Body body) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
     body();
+    if (is_small_run()) break;
   }
   hwy::SetSupportedTargetsForTest(0);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());

@@ -3,13 +3,14 @@
 //   decode_kernels_bench
 //
 // Each line: one product (or all four of a layer) in one format with one number of rows; microseconds, weight bytes per
-// second, and their share of the measured copy rate. Calls are recorded as one graph, as a decode step is, and rotate
-// through weights that exceed the level-2 cache.
+// second, their share of the measured copy rate, and the plan (kernels/matmul_few_rows_plan.h). Calls are recorded as
+// one graph, as a decode step is, and rotate through weights that exceed the level-2 cache.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 
 #include "kernels/fill_weights.h"
+#include "kernels/matmul_few_rows.h"
 #include "kernels/matmul_library.h"
 #include "kernels/norm_matmul.h"
 #include "platform/device.h"
@@ -171,6 +172,14 @@ int64_t enqueue(Part part, Rows& r, Pool& pool, Queue& queue) {
   return bytes;
 }
 
+/// How the part's products are done; nothing for several of them.
+const char* plan_of(Part part, const Rows& r, WeightFormat format, const CudaFacts& facts) {
+  if (part == Part::kLayer) return "";
+  const bool down = part == Part::kDown;
+  const WeightView weights{nullptr, format, r.layer.width, down ? r.layer.hidden : r.layer.width};
+  return cuda::few_rows_fits(r.rows, &weights, 1, false) ? cuda::few_rows_plan_name(r.rows, weights, facts) : "library";
+}
+
 void measure(Part part, Rows& rows, WeightFormat format, Pool& pool, double copy_rate, Queue& queue) {
   const int64_t once = enqueue(part, rows, pool, queue);  // chooses what the library must choose
   check(queue.finish());
@@ -189,9 +198,10 @@ void measure(Part part, Rows& rows, WeightFormat format, Pool& pool, double copy
     if (i > 0) best = std::min(best, queue.timer_ms(Queue::kPrefillTimer));  // the first warms up
   }
   const double rate = static_cast<double>(bytes) / (best * 1e-3);
-  std::printf("%-5s %-5s T %2lld  %-12s %9.2f us  %7.1f GB/s  %5.1f %%\n", rows.layer.name, format_info(format).name,
-              static_cast<long long>(rows.rows), kPartNames[static_cast<int>(part)],
-              best * 1e3 / static_cast<double>(calls), rate * 1e-9, 100 * rate / copy_rate);
+  std::printf("%-5s %-5s T %2lld  %-12s %9.2f us  %7.1f GB/s  %5.1f %%  %s\n", rows.layer.name,
+              format_info(format).name, static_cast<long long>(rows.rows), kPartNames[static_cast<int>(part)],
+              best * 1e3 / static_cast<double>(calls), rate * 1e-9, 100 * rate / copy_rate,
+              plan_of(part, rows, format, queue.cuda()->facts()));
 }
 
 }  // namespace

@@ -1,0 +1,62 @@
+// Which way a few-row product is done. Pure functions of shapes and device; the limits are measured.
+#pragma once
+
+#include <cstdint>
+
+#include "quant/weight_format.h"
+
+namespace ocellus::cuda {
+
+/// Of more input rows than these, tensor cores are sooner done than a row of weights per warp.
+inline constexpr int64_t kMostPerWarpRows = 4;       // block formats
+inline constexpr int64_t kMostPerWarpPlainRows = 2;  // F32, F16, BF16
+/// Beyond this many input values, rounding them once takes less time than rounding them in every block.
+inline constexpr int64_t kMostPerWarpValues = 65536;
+inline constexpr int64_t kMostOwnValues = 16384;  // of products on tensor cores
+/// Of more rows, cuBLASLt multiplies plain weights sooner.
+inline constexpr int64_t kMostPlainRows = 32;
+inline constexpr int kMostOwnTokens = 8;  // input rows that blocks round for themselves
+
+/// Inputs rounded beforehand are copied into shared memory where a block needs no more of it than this then: two blocks
+/// of a multiprocessor of 228 KB.
+inline constexpr int kMostStagedBytes = 112 * 1024;
+
+/// How a product is done, by the number of its input rows.
+enum class FewRowsPlan : uint8_t {
+  kPerWarp,  // up to four: a warp takes a row of weights, without tensor cores
+  kSpread,   // one or two, on tensor cores, rounded by every block for itself; block formats
+  kOwn,      // up to eight, likewise; all formats
+  kTwo,      // rounded beforehand: up to 16, 32, 64
+  kFour,
+  kEight,
+};
+
+constexpr int tiles_of(FewRowsPlan plan) {
+  return plan == FewRowsPlan::kTwo ? 2 : plan == FewRowsPlan::kFour ? 4 : plan == FewRowsPlan::kEight ? 8 : 1;
+}
+constexpr bool rounds_itself(FewRowsPlan plan) { return plan <= FewRowsPlan::kOwn; }
+
+/// Dynamic shared memory that a block may have.
+constexpr int most_shared_bytes(int major, int minor) {
+  if (major == 8) return minor == 0 || minor == 7 ? 163 * 1024 : 99 * 1024;
+  return major >= 9 && major <= 11 ? 227 * 1024 : 99 * 1024;
+}
+
+/// `per_warp_bytes`: shared memory that FewRowsPlan::kPerWarp needs.
+constexpr FewRowsPlan choose_few_rows_plan(int64_t rows, int64_t cols, bool plain, int64_t per_warp_bytes,
+                                           int64_t most_shared) {
+  const int64_t values = rows * ((cols + 31) / 32) * 32;
+  if (rows <= (plain ? kMostPerWarpPlainRows : kMostPerWarpRows) && values <= kMostPerWarpValues &&
+      per_warp_bytes <= most_shared)
+    return FewRowsPlan::kPerWarp;
+  if (rows <= kMostOwnTokens && values <= kMostOwnValues)
+    return rows <= 2 && !plain ? FewRowsPlan::kSpread : FewRowsPlan::kOwn;
+  return rows <= 16 ? FewRowsPlan::kTwo : rows <= 32 ? FewRowsPlan::kFour : FewRowsPlan::kEight;
+}
+
+constexpr const char* name_of(FewRowsPlan plan) {
+  constexpr const char* kNames[] = {"per warp", "spread", "own", "two", "four", "eight"};
+  return kNames[static_cast<int>(plan)];
+}
+
+}  // namespace ocellus::cuda

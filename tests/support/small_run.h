@@ -1,0 +1,20 @@
+// Runs under tools that slow a program down ten times and more (compute-sanitizer): with the environment variable
+// OCELLUS_TEST_SMALL set, only the GPU is tested where there is one, on one vector target at most, and loops over many
+// similar cases leave most of them out.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace ocellus::test {
+
+inline bool is_small_run() {
+  static const bool small = std::getenv("OCELLUS_TEST_SMALL") != nullptr;
+  return small;
+}
+
+/// Whether to leave out this one of many similar, numbered cases. One in `of` stays; the default has no factor in
+/// common with the periods at which cases change their options.
+inline bool skip(uint64_t number, uint64_t of = 13) { return is_small_run() && number % of != 1; }
+
+}  // namespace ocellus::test
