@@ -153,7 +153,7 @@ Status upload_picture(const RgbImage& image, const StagedRows<std::byte>& stagin
   const int64_t bytes = (image.height - int64_t{1}) * image.stride_bytes + row_bytes;
   const auto offset = static_cast<int64_t>(reinterpret_cast<uintptr_t>(first)) -
                       static_cast<int64_t>(reinterpret_cast<uintptr_t>(staging.host.data));
-  if (offset < 0 || offset + bytes > staging.host.cols)
+  if (offset < 0 || offset + bytes > staging.device.cols)
     return OCELLUS_FAIL(Code::kInternal, "the picture to upload does not lie in the staging");
   std::byte* to = staging.device.data + offset;
   if (to != first) queue.copy(to, first, bytes);

@@ -50,11 +50,10 @@ KvLayerRows key_value_rows(const VisionConfig& c, const VisionScratch& s, Activa
                            Queue& q) {
   if (key.type == ActivationType::kF16) {
     const int64_t sequence = int64_t{c.patch_count()} * key.stride;
-    return {key.half_row(0), value.half_row(0), c.heads,  c.head_dim(), c.patch_count(), key.stride,
-            c.head_dim(),    sequence};
+    return {key.half_row(0), value.half_row(0), c.heads,      c.head_dim(),
+            c.patch_count(), key.stride,        c.head_dim(), sequence};
   }
-  const KvLayerRows rows =
-      KvLayerRows::head_major(s.keys.data, s.values.data, c.heads, c.head_dim(), c.patch_count());
+  const KvLayerRows rows = KvLayerRows::head_major(s.keys.data, s.values.data, c.heads, c.head_dim(), c.patch_count());
   round_kv({.keys = key, .values = value, .out = rows}, q);
   return rows;
 }
@@ -128,6 +127,12 @@ void run_mlp(const TowerPass& pass, const VisionLayer& w, Queue& q) {
   }
 }
 
+TowerPass tower_pass(const VisionModel& m, int64_t views, const VisionScratch& s) {
+  const int64_t rows = views * m.config.patch_count();
+  const ActivationView normed = s.normed_or_mixed.slice_rows(0, rows);
+  return {m, s, views, rows, s.hidden.slice_rows(0, rows), normed, normed};
+}
+
 int64_t matmul_bytes(const VisionConfig& c, int64_t views, const DeviceTraits& device) {
   const int64_t rows = views * c.patch_count(), wide_rows = mlp_rows(c, views, device);
   const int64_t joined = int64_t{c.width} * c.scale_factor * c.scale_factor;
@@ -159,10 +164,9 @@ Status VisionScratch::lay_out(const VisionConfig& c, int64_t views, const Device
     OCELLUS_TRY(take_rows(sink, "vision values", kLife, kPhase, c.patch_count(), c.width, &values));
   }
   if (device.is_cuda())
-    OCELLUS_TRY(take_rows(sink, "vision projected", kLife, kPhase, views * c.tokens_per_view(), c.output_width,
-                          &projected));
-  OCELLUS_TRY(
-      take_rows(sink, "vision matmul", kLife, kPhase, 1, matmul_bytes(c, views, device), &matmul_scratch));
+    OCELLUS_TRY(
+        take_rows(sink, "vision projected", kLife, kPhase, views * c.tokens_per_view(), c.output_width, &projected));
+  OCELLUS_TRY(take_rows(sink, "vision matmul", kLife, kPhase, 1, matmul_bytes(c, views, device), &matmul_scratch));
   return take_rows(sink, "vision attention", kLife, kPhase, 1, attend_rows_scratch_bytes(c.head_dim(), device),
                    &attend_scratch);
 }
@@ -171,24 +175,36 @@ DeviceView<float> pixels_over_qkv(const VisionConfig& c, const VisionScratch& s)
   return {static_cast<float*>(s.qkv.data), 3 * int64_t{c.image_size}, c.image_size};
 }
 
-Status encode_views(const VisionModel& m, DeviceView<const float> pixels, int64_t views, const VisionScratch& s,
-                    const StopSignal* stop, Queue& q) {
-  const VisionConfig& c = m.config;
-  const int64_t rows = views * c.patch_count();
-  const ActivationView normed = s.normed_or_mixed.slice_rows(0, rows);
-  const TowerPass pass{m, s, views, rows, s.hidden.slice_rows(0, rows), normed, normed};
-  embed_patches(pass, pixels, q);
-  for (const VisionLayer& layer : m.layers) {
-    if (q.stopped(stop)) break;
-    attend(pass, layer, q);
-    run_mlp(pass, layer, q);
+void embed_views(const VisionModel& m, DeviceView<const float> pixels, int64_t views, const VisionScratch& s,
+                 Queue& q) {
+  embed_patches(tower_pass(m, views, s), pixels, q);
+}
+
+void encode_layers(const VisionModel& m, const LayerRange& range, int64_t views, const VisionScratch& s,
+                   const StopSignal* stop, Queue& q) {
+  const TowerPass pass = tower_pass(m, views, s);
+  for (int32_t layer = range.first; layer < range.end; ++layer) {
+    if (q.stopped(stop)) return;
+    attend(pass, m.layers[layer], q);
+    run_mlp(pass, m.layers[layer], q);
   }
-  layernorm({.input = pass.hidden,
+}
+
+void normalise_views(const VisionModel& m, int64_t views, const VisionScratch& s, Queue& q) {
+  const DeviceView<float> hidden = s.hidden.slice_rows(0, views * m.config.patch_count());
+  layernorm({.input = hidden,
              .weight = m.final_norm_weight,
              .bias = m.final_norm_bias,
-             .epsilon = c.epsilon,
-             .output = pass.hidden},
+             .epsilon = m.config.epsilon,
+             .output = hidden},
             q);
+}
+
+Status encode_views(const VisionModel& m, DeviceView<const float> pixels, int64_t views, const VisionScratch& s,
+                    const StopSignal* stop, Queue& q) {
+  embed_views(m, pixels, views, s, q);
+  encode_layers(m, {0, m.config.layer_count}, views, s, stop, q);
+  normalise_views(m, views, s, q);
   return q.status();
 }
 

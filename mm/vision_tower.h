@@ -24,9 +24,23 @@ struct VisionScratch {
   Status lay_out(const VisionConfig& config, int64_t views, const DeviceTraits& device, RowSink& sink);
 };
 
-/// Normalised planar pixels of the views to encode, [views * 3 * side, side]. On the CPU, where one view is encoded at a
-/// time, they may lie where the tower's qkv rows come later.
+/// Normalised planar pixels of the views to encode, [views * 3 * side, side]. On the CPU, where one view is encoded at
+/// a time, they may lie where the tower's qkv rows come later.
 DeviceView<float> pixels_over_qkv(const VisionConfig& config, const VisionScratch& scratch);
+
+/// Layers [first, end).
+struct LayerRange {
+  int32_t first = 0;
+  int32_t end = 0;
+};
+
+/// The three movements of encode_views: patches to hidden rows, some layers (stopping between them if asked to), and
+/// the final norm.
+void embed_views(const VisionModel& model, DeviceView<const float> pixels, int64_t views, const VisionScratch& scratch,
+                 Queue& queue);
+void encode_layers(const VisionModel& model, const LayerRange& range, int64_t views, const VisionScratch& scratch,
+                   const StopSignal* stop, Queue& queue);
+void normalise_views(const VisionModel& model, int64_t views, const VisionScratch& scratch, Queue& queue);
 
 /// Reads the pixels of `views` views, leaves the final-norm rows in scratch.hidden [views * P, D]. Stops between layers
 /// if asked to.

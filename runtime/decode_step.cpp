@@ -35,8 +35,8 @@ int64_t most_step_rows(int64_t sessions, const DeviceTraits& device) {
   return device.is_cuda() ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(sessions))) : sessions;
 }
 
-Status StepScratch::lay_out(const TextConfig& c, int64_t sessions, int64_t tiles_per_session,
-                            int64_t slots_per_session, const DeviceTraits& device, RowSink& sink) {
+Status StepScratch::lay_out(const TextConfig& c, int64_t sessions, int64_t tiles_per_session, int64_t slots_per_session,
+                            const DeviceTraits& device, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = Phase::kDecode;
   const int64_t rows = most_step_rows(sessions, device);
@@ -73,12 +73,8 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
   const LayerRows rows = s.layer.view(c, shape.rows);
   const StepRow* steps = s.steps.device.data;
 
-  gather_rows({.ids = &steps->token,
-               .id_stride = kStepStride,
-               .count = shape.rows,
-               .table = m.embedding,
-               .output = hidden},
-              q);
+  gather_rows(
+      {.ids = &steps->token, .id_stride = kStepStride, .count = shape.rows, .table = m.embedding, .output = hidden}, q);
   rope_angles({.positions = &steps->position,
                .position_stride = kStepStride,
                .count = shape.rows,

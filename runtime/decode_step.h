@@ -45,17 +45,17 @@ struct StepScratch {
                  const DeviceTraits& device, RowSink& sink);
 };
 
-/// Enqueues the step for rows 0 .. shape.rows - 1: reads each active row's token, writes its keys and values to the row's
-/// new slot, samples the token that follows, and moves the row on. Everything that differs from step to step lies in
-/// scratch.steps. Stops between layers with kCancelled or kDeadline.
+/// Enqueues the step for rows 0 .. shape.rows - 1: reads each active row's token, writes its keys and values to the
+/// row's new slot, samples the token that follows, and moves the row on. Everything that differs from step to step lies
+/// in scratch.steps. Stops between layers with kCancelled or kDeadline.
 Status enqueue_decode_step(const TextModel& model, const StepShape& shape, const StepScratch& scratch,
                            const StopSignal* stop, Queue& queue);
 
 /// scratch.logits = unembedding of final_norm(scratch.hidden).
 void enqueue_logits(const TextModel& model, int64_t rows, const StepScratch& scratch, Queue& queue);
 
-/// Samples each active row's first token from scratch.hidden, the last layer's output for the newest prompt row; the row
-/// then stands before its first step.
+/// Samples each active row's first token from scratch.hidden, the last layer's output for the newest prompt row; the
+/// row then stands before its first step.
 Status enqueue_first_token(const TextModel& model, int64_t rows, const StepScratch& scratch, Queue& queue);
 
 }  // namespace ocellus

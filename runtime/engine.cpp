@@ -47,6 +47,7 @@ Status check_budget(const ocellus_limits& limits, int64_t total_bytes) {
 class PhaseTrial : public RowSink {
  public:
   explicit PhaseTrial(Arena& arena) : arena_(arena) {}
+  bool shares_host_memory() const override { return arena_.shares_host_memory(); }
   Status take(const RowSpec& row, std::byte** out) override {
     if (row.phase != phase_) {
       scope_.reset();
@@ -117,16 +118,20 @@ Status Engine::open_cuda(void* stream) {
 /// The last steps of setting up a GPU: after them it allocates nothing more.
 Status Engine::finish_cuda() {
   const WarmUp all{*model_, shape_, text_, vision_, memory_, arena_, queue_};
-  OCELLUS_TRY(warm_up(all, &step_graphs_));
+  OCELLUS_TRY(warm_up(all, &prefill_graphs_, &step_graphs_));
   matmul_library_->freeze();
   outside_bytes_ = cuda_->outside_bytes();
   return {};
 }
 
 Status Engine::take_memory(const ocellus_engine_config& config, const ocellus_plan& plan) {
+  constexpr int32_t kMostExtents = Arena::kMaxExtents - 1;
+  if (config.extent_count > kMostExtents)
+    return OCELLUS_FAIL(Code::kBadArgument, "at most %d memory extents are supported", kMostExtents);
   for (int32_t i = 0; i < config.extent_count; ++i) {
     if (config.extents == nullptr) return OCELLUS_FAIL(Code::kBadArgument, "extent_count is set, but extents is null");
     const Extent extent{static_cast<std::byte*>(config.extents[i].data), config.extents[i].bytes};
+    if (cuda_ != nullptr && extent.data != nullptr) OCELLUS_TRY(cuda_->check_reachable(extent.data));
     OCELLUS_TRY(cuda_ == nullptr ? arena_.add_extent(extent) : arena_.add_extent(extent, Place::kDevice));
   }
   const int64_t needed = plan.total_bytes - plan.staging_bytes;
@@ -209,6 +214,12 @@ Status Engine::load_weights() {
   OCELLUS_TRY(load_file(vision, memory_.vision_weights));
   return bind_vision_model(vision, model_->vision(), reinterpret_cast<const uint8_t*>(memory_.vision_weights.data),
                            &vision_);
+}
+
+Status Engine::run_prefill(int64_t rows, const PrefillPlan& plan, const PrefillScratch& scratch,
+                           const StopSignal* stop) {
+  if (cuda_ != nullptr) return prefill_graphs_.run(rows, plan, stop, queue_);
+  return prefill_rows(text_, memory_.chunk.hidden.slice_rows(0, rows), plan, scratch, stop, queue_);
 }
 
 Status Engine::run_step(const StepShape& step, const StepScratch& scratch, const StopSignal* stop) {

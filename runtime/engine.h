@@ -7,6 +7,7 @@
 #include "platform/log.h"
 #include "platform/queue.h"
 #include "runtime/engine_memory.h"
+#include "runtime/prefill_graphs.h"
 #include "runtime/session.h"
 #include "runtime/step_graphs.h"
 
@@ -40,6 +41,10 @@ class Engine {
   /// Keeps the high-water mark of cache blocks in use.
   void note_cache_use();
 
+  /// Takes the first `rows` rows of the chunk through the text model; see prefill_rows. The plan's lists are uploaded
+  /// here.
+  Status run_prefill(int64_t rows, const PrefillPlan& plan, const PrefillScratch& scratch, const StopSignal* stop);
+
   /// Starts one decode step; see enqueue_decode_step.
   Status run_step(const StepShape& step, const StepScratch& scratch, const StopSignal* stop);
 
@@ -63,6 +68,7 @@ class Engine {
   ThreadPool pool_;
   std::unique_ptr<CudaDevice> cuda_;  // before all that lives on it
   std::unique_ptr<MatmulLibrary> matmul_library_;
+  PrefillGraphs prefill_graphs_;
   StepGraphs step_graphs_;
   Queue queue_;
   EngineMemory memory_;

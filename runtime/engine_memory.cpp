@@ -55,8 +55,8 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
 /// The device and what plans need to know of it. Automatic: the first GPU if there is one, else the CPU.
 Status resolve_device(const ocellus_limits& limits, EngineShape* out) {
   out->device = DeviceTraits(limits.thread_count > 0 ? limits.thread_count : available_cores());
-  const bool cuda = limits.device == OCELLUS_DEVICE_CUDA ||
-                    (limits.device == OCELLUS_DEVICE_AUTO && cuda_device_count() > 0);
+  const bool cuda =
+      limits.device == OCELLUS_DEVICE_CUDA || (limits.device == OCELLUS_DEVICE_AUTO && cuda_device_count() > 0);
   if (!cuda) return {};
   CudaFacts facts;
   OCELLUS_TRY(read_cuda_facts(limits.device_index, &facts));
@@ -172,7 +172,8 @@ Status ImageScratch::lay_out(const Model& model, const EngineShape& shape, HostV
   if (shape.device.is_cuda()) {
     picture = {staging, {staging.data, 1, staging.cols}};
     if (!sink.shares_host_memory())
-      OCELLUS_TRY(take_rows(sink, "picture", kLife, Phase::kImage, 1, staging.cols, &picture.device));
+      OCELLUS_TRY(take_rows(sink, "picture", kLife, Phase::kImage, 1, frame_upload_bytes(shape.image_limits),
+                            &picture.device));
     OCELLUS_TRY(take_rows(sink, "picture and views", kLife, Phase::kImage, 1,
                           device_picture_scratch_bytes(shape.preprocess, shape.image_limits), &view_scratch));
   } else {
@@ -196,8 +197,7 @@ Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sin
     OCELLUS_TRY(image.lay_out(model, shape, staging, sink));
   }
   PrefillScratch prefill;
-  OCELLUS_TRY(
-      prefill.lay_out(model.text(), shape.prompt_rows, shape.tiles_per_session(), shape.device, sink));
+  OCELLUS_TRY(prefill.lay_out(model.text(), shape.prompt_rows, shape.tiles_per_session(), shape.device, sink));
   GenerateScratch generate;
   return generate.lay_out(model, shape, sink);
 }

@@ -34,9 +34,7 @@ struct EngineShape {
   PreprocessConfig preprocess;
 
   /// Most runs that one session's cache is listed as for attention.
-  int64_t tiles_per_session() const {
-    return kv.tiles_of(pages_per_session, images_per_session, tile_slots(device));
-  }
+  int64_t tiles_per_session() const { return kv.tiles_of(pages_per_session, images_per_session, tile_slots(device)); }
   int64_t slots_per_session() const {
     return pages_per_session * kPageSlots + int64_t{images_per_session} * kv.image_slots;
   }

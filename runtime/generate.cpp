@@ -85,9 +85,7 @@ class Generation {
   void summarise(int32_t i);
   /// A session that decodes alone on the CPU stops between layers. A batch stops between steps only, because one of its
   /// sessions must not end the step of the others, and so does a GPU, whose steps are recorded.
-  const StopSignal* step_signal() {
-    return count_ == 1 && !engine_.queue().on_cuda() ? &sessions_[0]->stop_ : nullptr;
-  }
+  const StopSignal* step_signal() { return count_ == 1 && !engine_.queue().on_cuda() ? &sessions_[0]->stop_ : nullptr; }
   bool active(int32_t i) const { return parts_[i].active; }
   int64_t active_count() const {
     return std::count_if(parts_, parts_ + count_, [](const Part& part) { return part.active; });
@@ -200,11 +198,13 @@ Status Generation::start_first_token() {
 /// Tells the device that session i takes no part in later steps.
 void Generation::leave_step(int32_t i) {
   parts_[i].on_device = false;
-  const StepScratch& s = scratch_.step;
-  int32_t& flag = s.steps.host.data[parts_[i].row].active;
-  flag = 0;
-  if (s.steps.device.data != s.steps.host.data)
-    engine_.queue().copy(&s.steps.device.data[parts_[i].row].active, &flag, sizeof flag);
+  int32_t& flag = scratch_.step.steps.device.data[parts_[i].row].active;
+  Queue& queue = engine_.queue();
+  // In the order of the steps even where the GPU reads the host's memory: it may still be at work on the one before.
+  if (queue.on_cuda())
+    queue.fail(queue.cuda()->fill(&flag, 0, sizeof flag));
+  else
+    flag = 0;
 }
 
 /// Starts the next step for all sessions that can take part; false if none can, or if it failed.

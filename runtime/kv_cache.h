@@ -109,8 +109,8 @@ class SessionCache {
   /// The live slots as runs of at most `most_slots` each, images first; returns their number. What attention reads of
   /// the past: the order of past slots does not matter to it.
   int64_t list_live(int32_t most_slots, KvRun* out) const;
-  /// The same for decoding: live slots of images, then every page, reserved ones too, as if full. The session's text slot
-  /// number i lies in tile *first_page + i / kPageSlots, slot i % kPageSlots.
+  /// The same for decoding: live slots of images, then every page, reserved ones too, as if full. The session's text
+  /// slot number i lies in tile *first_page + i / kPageSlots, slot i % kPageSlots.
   int64_t list_for_steps(int32_t most_slots, KvRun* out, int32_t* first_page) const;
 
   /// Makes `count` more slots live, in order.

@@ -182,7 +182,7 @@ Status plan_memory(const Model& model, const ocellus_limits& limits, ocellus_pla
   OCELLUS_TRY(record(model, limits, &shape, &recorder));
   *out = {};
   out->row_count = recorder.row_count();
-  for (int i = 0; i < recorder.row_count(); ++i) 
+  for (int i = 0; i < recorder.row_count(); ++i)
     describe_row(recorder.row(i), recorder.counted_as(recorder.row(i)), &out->rows[i]);
   out->weights_bytes = recorder.lifetime_bytes(Lifetime::kWeights);
   out->session_bytes = recorder.lifetime_bytes(Lifetime::kSession);

@@ -102,8 +102,8 @@ typedef enum ocellus_resize { OCELLUS_RESIZE_LLAMA_CPP = 0, OCELLUS_RESIZE_HUGGI
 /* What the engine must be able to hold. Everything else follows from it. */
 typedef struct ocellus_limits {
   uint32_t struct_bytes;
-  int32_t device;       /* ocellus_device; automatic: the first GPU if there is one, else the CPU */
-  int32_t device_index; /* which GPU */
+  int32_t device;           /* ocellus_device; automatic: the first GPU if there is one, else the CPU */
+  int32_t device_index;     /* which GPU */
   int32_t thread_count;     /* 0: one per available core */
   int32_t max_sessions;     /* 1 */
   int32_t max_images;       /* per session; 1 */
@@ -164,16 +164,16 @@ typedef struct ocellus_gpu_facts {
   int32_t compute_major;
   int32_t compute_minor;
   int32_t multiprocessors;
-  int32_t integrated;      /* 1: shares the host's memory (Jetson) */
-  int32_t driver_version;  /* 13000 is CUDA 13.0 */
+  int32_t integrated;     /* 1: shares the host's memory (Jetson) */
+  int32_t driver_version; /* 13000 is CUDA 13.0 */
   int32_t runtime_version;
-  int32_t clock_khz;        /* highest clocks; 0 if the driver does not tell */
+  int32_t clock_khz; /* highest clocks; 0 if the driver does not tell */
   int32_t memory_clock_khz;
   int64_t memory_bytes;
   int64_t free_bytes;
   int64_t l2_bytes;
-  int64_t outside_bytes;     /* measured: context, kernels and library of one engine, outside its arena; -1: unknown */
-  double copy_bytes_per_s;   /* measured: a large copy inside the device, bytes read plus bytes written */
+  int64_t outside_bytes;   /* measured: context, kernels and library of one engine, outside its arena; -1: unknown */
+  double copy_bytes_per_s; /* measured: a large copy inside the device, bytes read plus bytes written */
 } ocellus_gpu_facts;
 
 int32_t ocellus_built_with_cuda(void);
@@ -199,7 +199,7 @@ typedef struct ocellus_engine_config {
   const ocellus_extent* extents; /* the caller's memory, alive as long as the engine; NULL: the engine allocates once */
   int32_t extent_count;          /* on a GPU device memory; the pinned staging is always the engine's own */
   void* stream;                  /* a cudaStream_t to work on, alive as long as the engine; NULL: one of its own */
-  ocellus_log_function log; /* may be NULL */
+  ocellus_log_function log;      /* may be NULL */
   void* log_user;
 } ocellus_engine_config;
 void ocellus_engine_config_init(ocellus_engine_config* config);
@@ -215,8 +215,8 @@ typedef struct ocellus_engine_stats {
   int64_t session_high_water_bytes; /* cache slots and pages really used, with the fixed session rows */
   int64_t scratch_high_water_bytes;
   int64_t staging_high_water_bytes; /* pinned host memory; 0 on the CPU */
-  int64_t outside_bytes;            /* taken by CUDA outside the arena: context, kernels, library, graphs; -1: unknown */
-  int64_t outside_bytes_now;        /* the same at the time of this call */
+  int64_t outside_bytes;     /* taken by CUDA outside the arena: context, kernels, library, graphs; -1: unknown */
+  int64_t outside_bytes_now; /* the same at the time of this call */
   double load_ms;
 } ocellus_engine_stats;
 ocellus_status ocellus_engine_get_stats(const ocellus_engine* engine, ocellus_engine_stats* out);

@@ -28,12 +28,20 @@ Status PictureSource::open_on_device(const Picture& picture) {
     OCELLUS_TRY(upload_picture(image, scratch_.picture, queue_, &uploaded));
   }
   queue_.note_copies();
-  return prepare_device_views(shape_.preprocess, plan_, uploaded, scratch_.view_scratch, queue_, &device_views_);
+  OCELLUS_TRY(prepare_device_views(shape_.preprocess, plan_, uploaded, scratch_.view_scratch, queue_, &device_views_));
+  note_reads();
+  return queue_.status();
+}
+
+void PictureSource::note_reads() {
+  if (queue_.traits().shares_memory) queue_.note_copies();
 }
 
 Status PictureSource::render(int32_t view_index, DeviceView<float> pixels) {
   if (!queue_.on_cuda()) return render_view(shape_.preprocess, prepared_, view_index, pixels);
-  return render_device_views(shape_.preprocess, device_views_, view_index, 1, pixels, queue_);
+  OCELLUS_TRY(render_device_views(shape_.preprocess, device_views_, view_index, 1, pixels, queue_));
+  note_reads();
+  return queue_.status();
 }
 
 }  // namespace ocellus

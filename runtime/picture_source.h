@@ -1,6 +1,6 @@
-// PictureSource: one picture, from the caller's bytes or frame to the pixels of its views. On the CPU everything happens
-// there; on CUDA the host only decodes (or copies the frame's planes into pinned memory), and conversion, resizing and
-// normalisation run on the device.
+// PictureSource: one picture, from the caller's bytes or frame to the pixels of its views. On the CPU everything
+// happens there; on CUDA the host only decodes (or copies the frame's planes into pinned memory), and conversion,
+// resizing and normalisation run on the device.
 #pragma once
 
 #include "mm/device_preprocess.h"
@@ -34,6 +34,8 @@ class PictureSource {
  private:
   Status open_on_host(const Picture& picture);
   Status open_on_device(const Picture& picture);
+  /// A GPU that shares the host's memory reads the picture where the host puts it: those reads count as copies.
+  void note_reads();
 
   const EngineShape& shape_;
   const ViewPlan& plan_;

@@ -10,7 +10,6 @@ namespace ocellus {
 namespace {
 
 constexpr int64_t kBlockRowsOnCpu = 128;
-constexpr int64_t kBlockRowsOnCuda = 2048;
 
 /// One layer of a chunk: where the chunk's own keys and values are kept, and the cache before the chunk.
 struct LayerPass {
@@ -110,11 +109,9 @@ void PromptChunk::add_image_rows(int32_t image_ordinal, int64_t count) {
 
 void PromptChunk::embed_text(const WeightView& embedding, Queue& q) const {
   q.upload(token_ids, row_count);
-  gather_rows({.ids = token_ids.device.data,
-               .count = row_count,
-               .table = embedding,
-               .output = hidden.slice_rows(0, row_count)},
-              q);
+  gather_rows(
+      {.ids = token_ids.device.data, .count = row_count, .table = embedding, .output = hidden.slice_rows(0, row_count)},
+      q);
 }
 
 void PromptChunk::rewind(const Mark& mark) {
@@ -125,7 +122,7 @@ void PromptChunk::rewind(const Mark& mark) {
 }
 
 int64_t prefill_block_rows(const DeviceTraits& device, int64_t max_rows) {
-  return std::min(device.is_cuda() ? kBlockRowsOnCuda : kBlockRowsOnCpu, max_rows);
+  return device.is_cuda() ? max_rows : std::min(kBlockRowsOnCpu, max_rows);
 }
 
 Status PrefillScratch::lay_out(const TextConfig& c, int64_t max_rows, int64_t past_tiles, const DeviceTraits& device,
@@ -143,7 +140,7 @@ Status PrefillScratch::lay_out(const TextConfig& c, int64_t max_rows, int64_t pa
 }
 
 PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int32_t head_dim,
-                         const PrefillScratch& s, Queue& q) {
+                         const PrefillScratch& s, const DeviceTraits& device) {
   SlotCursor cursor(cache, head_dim);
   int64_t row = 0;
   for (int64_t p = 0; p < chunk.piece_count; ++p)
@@ -151,37 +148,37 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, const
       s.slots.host.data[row] = cursor.next(chunk.pieces.data[p]);
       s.positions.host.data[row] = static_cast<int32_t>(first_position + row);
     }
-  const int32_t most_slots = tile_slots(q.traits());
-  const PrefillPlan plan{cache.list_live(most_slots, s.past.host.data)};
-  q.upload(s.slots, row);
-  q.upload(s.positions, row);
-  q.upload(s.past, plan.past_tiles);
-  return plan;
+  return {cache.list_live(tile_slots(device), s.past.host.data)};
 }
 
-Status prefill_rows(const TextModel& model, DeviceView<float> hidden, const PrefillPlan& plan, const PrefillScratch& s,
-                    const StopSignal* stop, Queue& q) {
+void enqueue_layers(const TextModel& model, const LayerRange& range, DeviceView<float> hidden, const PrefillPlan& plan,
+                    const PrefillScratch& s, const StopSignal* stop, Queue& q) {
   const TextConfig& c = model.config;
   const int64_t row_count = hidden.rows;
   const int64_t block = prefill_block_rows(q.traits(), row_count);
   const KvLayerRows rows =
       KvLayerRows::head_major(s.keys.data, s.values.data, c.kv_heads, c.head_dim, s.keys.rows / c.kv_heads);
-  rope_angles({.positions = s.positions.device.data,
-               .count = row_count,
-               .params = c.rope,
-               .angles = s.angles.slice_rows(0, row_count)},
-              q);
-
-  for (int32_t layer = 0; layer < c.layer_count; ++layer) {
+  if (range.first == 0)
+    rope_angles({.positions = s.positions.device.data,
+                 .count = row_count,
+                 .params = c.rope,
+                 .angles = s.angles.slice_rows(0, row_count)},
+                q);
+  for (int32_t layer = range.first; layer < range.end; ++layer) {
     const TextLayer& w = model.layers[layer];
     const LayerPass pass{c, s, plan, rows, layer};
     // A block needs the keys and values of its own rows and those before it, so it can take the whole layer at once.
     for (int64_t first = 0; first < row_count; first += block) {
-      if (q.stopped(stop)) return q.status();
+      if (q.stopped(stop)) return;
       run_block(pass, w, first, hidden.slice_rows(first, std::min(block, row_count - first)), q);
     }
     store_kv({.rows = rows, .count = row_count, .slots = s.slots.device.data, .layer = layer}, q);
   }
+}
+
+Status prefill_rows(const TextModel& model, DeviceView<float> hidden, const PrefillPlan& plan, const PrefillScratch& s,
+                    const StopSignal* stop, Queue& q) {
+  enqueue_layers(model, {0, model.config.layer_count}, hidden, plan, s, stop, q);
   return q.status();
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/store_kv.h"
+#include "mm/vision_tower.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
 #include "runtime/kv_cache.h"
@@ -34,8 +35,8 @@ struct PromptChunk {
 
   Status lay_out(int64_t max_rows, int64_t width, RowSink& sink);
   int64_t room() const { return hidden.rows - row_count; }
-  /// Appends `count` rows to the last piece if it is of the same place, or as a new one. Rows of images are written by the
-  /// caller before or after; those of text are looked up in embed_text().
+  /// Appends `count` rows to the last piece if it is of the same place, or as a new one. Rows of images are written by
+  /// the caller before or after; those of text are looked up in embed_text().
   void add_text(const int32_t* tokens, int64_t count);
   void add_image_rows(int32_t image_ordinal, int64_t count);
   /// Writes the embeddings of all text rows.
@@ -55,8 +56,8 @@ struct PromptChunk {
   void add_piece(RowKind kind, int32_t image_ordinal, int64_t count);
 };
 
-/// Rows of a chunk go through the parts of a layer this many at a time: enough to keep the matrix product at full
-/// speed (measured, tools/bench/NOTES.md), few enough that the widest buffers stay small.
+/// Rows of a chunk go through the parts of a layer this many at a time. On the CPU: enough to keep the matrix product
+/// at full speed (measured, tools/bench/NOTES.md), few enough that the widest buffers stay small. On a GPU: all.
 int64_t prefill_block_rows(const DeviceTraits& device, int64_t max_rows);
 
 struct PrefillScratch {
@@ -77,14 +78,19 @@ struct PrefillPlan {
   int64_t past_tiles = 0;  // runs of the cache before the chunk
 };
 
-/// Fills positions, slots and past of the scratch: the chunk's rows stand at positions first_position, ..., its keys and
-/// values go to the reserved slots of `cache`.
+/// Fills positions, slots and past of the scratch on the host's side: the chunk's rows stand at positions
+/// first_position,
+/// ..., its keys and values go to the reserved slots of `cache`.
 PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int32_t head_dim,
-                         const PrefillScratch& scratch, Queue& queue);
+                         const PrefillScratch& scratch, const DeviceTraits& device);
 
-/// Runs `hidden` [T, D] through all layers, in place; the last layer's output is left there. Keys and values land in the
-/// planned slots. Stops between blocks of rows with kCancelled or kDeadline; the cache's live slots are untouched until
-/// the caller commits.
+/// Some of prefill_rows: the layers of a range, and before the first of them the angles of the positions.
+void enqueue_layers(const TextModel& model, const LayerRange& range, DeviceView<float> hidden, const PrefillPlan& plan,
+                    const PrefillScratch& scratch, const StopSignal* stop, Queue& queue);
+
+/// Runs `hidden` [T, D] through all layers, in place; the last layer's output is left there. Keys and values land in
+/// the planned slots. Stops between blocks of rows with kCancelled or kDeadline; the cache's live slots are untouched
+/// until the caller commits.
 Status prefill_rows(const TextModel& model, DeviceView<float> hidden, const PrefillPlan& plan,
                     const PrefillScratch& scratch, const StopSignal* stop, Queue& queue);
 

@@ -118,12 +118,12 @@ Status Session::prefill_chunk() {
   const ArenaScope scope(engine_->arena());
   PrefillScratch scratch;
   OCELLUS_TRY(reserve_chunk());
-  OCELLUS_TRY(scratch.lay_out(text.config, shape.prompt_rows, shape.tiles_per_session(), shape.device,
-                              engine_->arena()));
+  OCELLUS_TRY(
+      scratch.lay_out(text.config, shape.prompt_rows, shape.tiles_per_session(), shape.device, engine_->arena()));
   queue.start_timer(Queue::kPrefillTimer);
-  const PrefillPlan plan = plan_prefill(chunk, next_position_, cache(), text.config.head_dim, scratch, queue);
+  const PrefillPlan plan = plan_prefill(chunk, next_position_, cache(), text.config.head_dim, scratch, shape.device);
   chunk.embed_text(text.embedding, queue);
-  OCELLUS_TRY(prefill_rows(text, chunk.hidden.slice_rows(0, chunk.row_count), plan, scratch, &stop_, queue));
+  OCELLUS_TRY(engine_->run_prefill(chunk.row_count, plan, scratch, &stop_));
   queue.copy(memory.last_hidden.row(index_), chunk.hidden.row(chunk.row_count - 1),
              chunk.hidden.cols * static_cast<int64_t>(sizeof(float)));
   queue.stop_timer(Queue::kPrefillTimer);

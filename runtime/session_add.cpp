@@ -228,8 +228,7 @@ Status Session::encode_last_views() {
   if (engine_->memory().waiting_views.count() == 0) return {};
   const ArenaScope scope(engine_->arena());
   ImageScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(engine_->model(), engine_->shape(), engine_->memory().picture_staging,
-                              engine_->arena()));
+  OCELLUS_TRY(scratch.lay_out(engine_->model(), engine_->shape(), engine_->memory().picture_staging, engine_->arena()));
   return encode_waiting_views(scratch);
 }
 

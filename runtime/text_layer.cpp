@@ -7,8 +7,8 @@
 
 namespace ocellus {
 
-Status LayerScratch::lay_out(const TextConfig& c, int64_t rows, int64_t outputs, const DeviceTraits& device, Phase phase,
-                             RowSink& sink) {
+Status LayerScratch::lay_out(const TextConfig& c, int64_t rows, int64_t outputs, const DeviceTraits& device,
+                             Phase phase, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   const ActivationType type = device.activations();
   const int64_t widest = std::max<int64_t>(c.width, c.query_width());
@@ -16,8 +16,8 @@ Status LayerScratch::lay_out(const TextConfig& c, int64_t rows, int64_t outputs,
   const int64_t matmul_bytes = std::max(matmul_scratch_bytes(rows, widest, tallest, device),
                                         matmul_scratch_bytes(rows, c.mlp_width, c.width, device));
   OCELLUS_TRY(take_activations(sink, "normed or mixed", kLife, phase, type, rows, widest, &normed_or_mixed));
-  OCELLUS_TRY(take_activations(sink, "query, key, value", kLife, phase, type, rows, c.query_width() + 2 * c.kv_width(),
-                               &qkv));
+  OCELLUS_TRY(
+      take_activations(sink, "query, key, value", kLife, phase, type, rows, c.query_width() + 2 * c.kv_width(), &qkv));
   OCELLUS_TRY(take_activations(sink, "gate and up", kLife, phase, type, rows, 2 * int64_t{c.mlp_width}, &gate_up));
   return take_rows(sink, "matmul", kLife, phase, 1, matmul_bytes, &matmul_scratch);
 }

@@ -18,23 +18,25 @@ DeviceView<float> WaitingViews::next_pixels(const VisionConfig& c, const VisionS
   return pixels_.slice_rows(count_ * rows_per_view, views * rows_per_view);
 }
 
+Status WaitingViews::record(const VisionModel& model, const VisionScratch& scratch, Queue& queue) {
+  return graphs_.record(model, pixels_, rows_.cols, scratch, queue);
+}
+
 Status WaitingViews::encode(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
                             const StopSignal* stop, Queue& queue) {
-  const VisionConfig& c = model.config;
-  const int64_t views = count_, tokens = c.tokens_per_view();
+  const int64_t views = count_, tokens = model.config.tokens_per_view();
   if (views == 0) return {};
-  const bool collected = pixels_.data != nullptr;
-  const DeviceView<float> pixels =
-      collected ? pixels_.slice_rows(0, views * 3 * c.image_size) : pixels_over_qkv(c, scratch);
-  const DeviceView<float> rows =
-      collected ? scratch.projected.slice_rows(0, views * tokens) : hidden.slice_rows(rows_.data[0], tokens);
-  OCELLUS_TRY(encode_views(model, pixels, views, scratch, stop, queue));
-  OCELLUS_TRY(project_views(model, views, scratch, rows, queue));
+  if (!queue.on_cuda()) {
+    OCELLUS_TRY(encode_views(model, pixels_over_qkv(model.config, scratch), views, scratch, stop, queue));
+    OCELLUS_TRY(project_views(model, views, scratch, hidden.slice_rows(rows_.data[0], tokens), queue));
+  } else {
+    OCELLUS_TRY(graphs_.run(views, stop, queue));
+    // Text stands between the views of a prompt, so that their rows do not lie together there.
+    const int64_t view_bytes = tokens * hidden.cols * static_cast<int64_t>(sizeof(float));
+    for (int64_t i = 0; i < views; ++i)
+      queue.copy(hidden.row(rows_.data[i]), scratch.projected.row(i * tokens), view_bytes);
+  }
   count_ = 0;
-  if (!collected) return {};
-  // Text stands between the views of a prompt, so that their rows do not lie together there.
-  const int64_t view_bytes = tokens * hidden.cols * static_cast<int64_t>(sizeof(float));
-  for (int64_t i = 0; i < views; ++i) queue.copy(hidden.row(rows_.data[i]), rows.row(i * tokens), view_bytes);
   return queue.status();
 }
 

@@ -1,10 +1,11 @@
-// WaitingViews: views of pictures whose rows are in the prompt chunk already, but are still to be encoded. A GPU encodes
-// many views as cheaply as a few, so they are collected until the batch is full or the chunk is read.
+// WaitingViews: views of pictures whose rows are in the prompt chunk already, but are still to be encoded. A GPU
+// encodes many views as cheaply as a few, so they are collected until the batch is full or the chunk is read.
 #pragma once
 
 #include "mm/vision_tower.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
+#include "runtime/vision_graphs.h"
 
 namespace ocellus {
 
@@ -27,6 +28,9 @@ class WaitingViews {
   /// The next view's pixels are there; its rows begin at row `first_row` of the chunk.
   void add(int64_t first_row) { rows_.data[count_++] = first_row; }
 
+  /// On a GPU: records the encoding of every number of views that may come together.
+  Status record(const VisionModel& model, const VisionScratch& scratch, Queue& queue);
+
   /// Encodes and projects all that wait into their rows of `hidden`. After a failure they wait still.
   Status encode(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
                 const StopSignal* stop, Queue& queue);
@@ -35,6 +39,7 @@ class WaitingViews {
   DeviceView<float> pixels_;  // [capacity * 3 * side, side]; CUDA only
   HostView<int64_t> rows_;    // [1, capacity]
   int64_t count_ = 0;
+  VisionGraphs graphs_;
 };
 
 }  // namespace ocellus

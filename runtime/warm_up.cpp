@@ -5,28 +5,16 @@
 namespace ocellus {
 namespace {
 
-Status clear_rows(DeviceView<float> rows, Queue& queue) {
-  return queue.cuda()->fill(rows.data, 0, rows.rows * rows.cols * static_cast<int64_t>(sizeof(float)));
-}
-
 /// The tower and the projector for every number of views that may come together.
-Status encode_each_batch(const WarmUp& e) {
+Status record_encoding(const WarmUp& e) {
   const ArenaScope scope(e.arena);
   ImageScratch scratch;
   OCELLUS_TRY(scratch.lay_out(e.model, e.shape, e.memory.picture_staging, e.arena));
-  const VisionConfig& c = e.vision.config;
-  const int64_t most = std::min<int64_t>(e.shape.view_batch, e.memory.chunk.hidden.rows / c.tokens_per_view());
-  for (int64_t views = 1; views <= most; ++views) {
-    WaitingViews& waiting = e.memory.waiting_views;
-    OCELLUS_TRY(clear_rows(waiting.next_pixels(c, scratch.vision, views), e.queue));
-    for (int64_t i = 0; i < views; ++i) waiting.add(0);
-    OCELLUS_TRY(waiting.encode(e.vision, scratch.vision, e.memory.chunk.hidden, nullptr, e.queue));
-  }
-  return e.queue.finish();
+  return e.memory.waiting_views.record(e.vision, scratch.vision, e.queue);
 }
 
-/// Prompts of one row, two, four, ... and of a whole chunk. Their keys and values go to the first page, over and over.
-Status prefill_each_size(const WarmUp& e) {
+/// Prompts of every shape. Their keys and values go to the first page, over and over.
+Status record_prefill(const WarmUp& e, PrefillGraphs* graphs) {
   const ArenaScope scope(e.arena);
   PrefillScratch scratch;
   const TextConfig& c = e.text.config;
@@ -39,12 +27,14 @@ Status prefill_each_size(const WarmUp& e) {
   }
   e.queue.upload(scratch.slots, hidden.rows);
   e.queue.upload(scratch.positions, hidden.rows);
-  for (int64_t rows = 1;; rows = std::min(2 * rows, hidden.rows)) {
-    OCELLUS_TRY(clear_rows(hidden, e.queue));
-    OCELLUS_TRY(prefill_rows(e.text, hidden.slice_rows(0, rows), {}, scratch, nullptr, e.queue));
-    if (rows == hidden.rows) break;
-  }
-  return e.queue.finish();
+  return graphs->record(e.text, hidden, scratch, e.queue);
+}
+
+/// All rows inactive.
+Status clear_steps(const StepScratch& s, Queue& queue) {
+  std::fill(s.steps.host.data, s.steps.host.data + s.steps.host.cols, StepRow());
+  queue.upload(s.steps, s.steps.host.cols);
+  return queue.cuda()->fill(s.attend_scratch.data, 0, s.attend_scratch.rows * s.attend_scratch.cols);
 }
 
 Status record_steps(const WarmUp& e, StepGraphs* graphs) {
@@ -52,20 +42,60 @@ Status record_steps(const WarmUp& e, StepGraphs* graphs) {
   GenerateScratch scratch;
   OCELLUS_TRY(scratch.lay_out(e.model, e.shape, e.arena));
   const StepScratch& s = scratch.step;
-  std::fill(s.steps.host.data, s.steps.host.data + s.steps.host.cols, StepRow());
-  e.queue.upload(s.steps, s.steps.host.cols);
-  OCELLUS_TRY(e.queue.cuda()->fill(s.attend_scratch.data, 0, s.attend_scratch.rows * s.attend_scratch.cols));
+  OCELLUS_TRY(clear_steps(s, e.queue));
   const StepShape most{most_step_rows(e.shape.sessions, e.shape.device), e.shape.tiles_per_session()};
   for (int64_t rows = 1; rows <= most.rows; rows *= 2) OCELLUS_TRY(enqueue_first_token(e.text, rows, s, e.queue));
   return graphs->record(e.text, most, s, e.queue);
 }
 
+/// Does once what an engine does all day, so that the driver, too, has met every kind of call.
+Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps) {
+  const ArenaScope scope(e.arena);
+  Queue& q = e.queue;
+  for (const Queue::Timer timer : {Queue::kPictureTimer, Queue::kEncodeTimer, Queue::kPrefillTimer}) {
+    q.start_timer(timer);
+    q.stop_timer(timer);
+    (void)q.timer_ms(timer);
+  }
+  if (e.shape.images_per_session > 0) {
+    const ArenaScope image_scope(e.arena);
+    ImageScratch scratch;
+    OCELLUS_TRY(scratch.lay_out(e.model, e.shape, e.memory.picture_staging, e.arena));
+    q.upload(scratch.picture, scratch.picture.device.cols);
+    q.note_copies();
+    q.wait_for_copies();
+    e.memory.waiting_views.add(0);
+    OCELLUS_TRY(e.memory.waiting_views.encode(e.vision, scratch.vision, e.memory.chunk.hidden, nullptr, q));
+  }
+  {
+    const ArenaScope prefill_scope(e.arena);
+    PrefillScratch scratch;
+    OCELLUS_TRY(
+        scratch.lay_out(e.text.config, e.shape.prompt_rows, e.shape.tiles_per_session(), e.shape.device, e.arena));
+    std::fill_n(scratch.slots.host.data, scratch.slots.host.cols, KvSlot());  // nothing is stored
+    std::fill_n(scratch.positions.host.data, scratch.positions.host.cols, 0);
+    for (int64_t rows = 1; rows < e.memory.chunk.hidden.rows; rows = 4 * rows + 1)
+      OCELLUS_TRY(prefill.run(rows, {}, nullptr, q));
+    OCELLUS_TRY(q.finish());  // its lists are still being read, and what follows writes to the same host memory
+  }
+  GenerateScratch scratch;
+  OCELLUS_TRY(scratch.lay_out(e.model, e.shape, e.arena));
+  OCELLUS_TRY(clear_steps(scratch.step, q));
+  for (int64_t step = 0; step < 2 * Queue::kResultMarks; ++step) {
+    OCELLUS_TRY(steps->launch({1, 1}, scratch.step, q));
+    q.record_result(step);
+    q.wait_for_result(step);
+  }
+  return q.finish();
+}
+
 }  // namespace
 
-Status warm_up(const WarmUp& e, StepGraphs* graphs) {
-  if (e.shape.images_per_session > 0) OCELLUS_TRY(encode_each_batch(e));
-  OCELLUS_TRY(prefill_each_size(e));
-  return record_steps(e, graphs);
+Status warm_up(const WarmUp& e, PrefillGraphs* prefill, StepGraphs* steps) {
+  if (e.shape.images_per_session > 0) OCELLUS_TRY(record_encoding(e));
+  OCELLUS_TRY(record_prefill(e, prefill));
+  OCELLUS_TRY(record_steps(e, steps));
+  return rehearse(e, *prefill, steps);
 }
 
 }  // namespace ocellus

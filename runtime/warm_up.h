@@ -1,9 +1,10 @@
-// Warming up a GPU engine: every shape of matrix product the engine will meet is run once, so that the library has chosen
-// its algorithms and loaded its kernels, and the decode steps are recorded. After it nothing is chosen, loaded or
-// allocated any more.
+// Warming up a GPU engine: every shape of matrix product the engine will meet is run once, so that the library has
+// chosen its algorithms and loaded its kernels, and the decode steps are recorded. After it nothing is chosen, loaded
+// or allocated any more.
 #pragma once
 
 #include "runtime/engine_memory.h"
+#include "runtime/prefill_graphs.h"
 #include "runtime/step_graphs.h"
 
 namespace ocellus {
@@ -19,6 +20,6 @@ struct WarmUp {
 };
 
 /// What it leaves in the cache lies in slots that are not live.
-Status warm_up(const WarmUp& engine, StepGraphs* graphs);
+Status warm_up(const WarmUp& engine, PrefillGraphs* prefill, StepGraphs* steps);
 
 }  // namespace ocellus

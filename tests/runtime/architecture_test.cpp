@@ -38,7 +38,8 @@ TokenId most_likely(const std::vector<float>& logits) {
 /// Over the bits, as generating reports it.
 uint64_t hash_of(const std::vector<float>& logits) {
   uint64_t sum = 0;
-  for (size_t i = 0; i < logits.size(); ++i) sum += hash_logit(static_cast<uint32_t>(i), std::bit_cast<uint32_t>(logits[i]));
+  for (size_t i = 0; i < logits.size(); ++i)
+    sum += hash_logit(static_cast<uint32_t>(i), std::bit_cast<uint32_t>(logits[i]));
   return sum;
 }
 
@@ -189,7 +190,7 @@ constexpr Errors kBlockBounds = {2e-2, 3e-2, 4e-2};
 
 /// Of many short prompts, some meet no value near a middle. There the two must agree as float arithmetic does.
 constexpr double kExactBound = 3e-5;
-constexpr double kCudaExactBound = 1e-2;
+constexpr double kCudaExactBound = 2.5e-2;  // a prompt's inputs of block formats are not rounded to 127 steps there
 constexpr uint64_t kShortPrompts = 12;
 
 /// The best of several short prompts.

@@ -1,0 +1,39 @@
+// RecordedParts: work that is recorded once for each of a few shapes and then only started. Each recording is cut into
+// parts of a few layers, between which it can be stopped. What libraries do for a call (choosing, allocating) has then
+// been done when it was recorded.
+#pragma once
+
+#include <memory>
+
+#include "platform/queue.h"
+#include "platform/status.h"
+
+namespace ocellus {
+
+/// Layers of one part: few enough that a stop takes effect soon, enough that starting them costs little.
+inline constexpr int32_t kLayersPerPart = 4;
+constexpr int32_t part_count(int32_t layers) { return (layers + kLayersPerPart - 1) / kLayersPerPart; }
+
+class RecordedParts {
+ public:
+  Status allocate(int32_t shapes, int32_t parts);
+  bool recorded() const { return graphs_ != nullptr; }
+
+  /// Calls enqueue() while the queue records.
+  template <class Enqueue>
+  Status record(int32_t shape, int32_t part, Queue& queue, Enqueue&& enqueue) {
+    OCELLUS_TRY(queue.begin_capture());
+    enqueue();
+    return queue.end_capture(&graphs_[shape * parts_ + part]);
+  }
+
+  /// Starts all parts of a shape, or fewer if `stop` asks for it.
+  Status run(int32_t shape, const StopSignal* stop, Queue& queue) const;
+
+ private:
+  std::unique_ptr<CudaGraph[]> graphs_;  // [shapes, parts]
+  int32_t shapes_ = 0;
+  int32_t parts_ = 0;
+};
+
+}  // namespace ocellus

@@ -1,0 +1,29 @@
+// VisionGraphs: the vision tower and projector on a GPU, recorded for 1, 2, 4, ... views and for a whole batch. Views
+// are padded to the next larger shape: what stands behind them is encoded, too, and not looked at.
+#pragma once
+
+#include <algorithm>
+
+#include "mm/projector.h"
+#include "runtime/recorded_parts.h"
+
+namespace ocellus {
+
+class VisionGraphs {
+ public:
+  /// Runs and records every shape. Recordings hold the addresses of `pixels` (of `capacity` views) and `scratch`.
+  Status record(const VisionModel& model, DeviceView<const float> pixels, int64_t capacity,
+                const VisionScratch& scratch, Queue& queue);
+
+  /// Encodes and projects the first `views` views into scratch.projected.
+  Status run(int64_t views, const StopSignal* stop, Queue& queue) const;
+
+ private:
+  int64_t views_of(int32_t shape) const { return std::min(int64_t{1} << shape, capacity_); }
+
+  RecordedParts parts_;
+  int64_t capacity_ = 0;
+  int32_t shapes_ = 0;
+};
+
+}  // namespace ocellus
