@@ -147,11 +147,11 @@ class Bench {
   }
 
   // Bytes a step has to read at least, weights and cache, over its time.
-  void add_traffic(const std::string& name, int32_t depth, int32_t sessions, double step_ms, BenchReport* report) const {
+  void add_traffic(const std::string& name, int32_t depth, int32_t sessions, double step_ms,
+                   BenchReport* report) const {
     if (step_ms <= 0) return;
     const int64_t cache_tokens = int64_t{depth} + options_.generated_tokens / 2;
-    const int64_t bytes =
-        model_.facts.step_weight_bytes + sessions * cache_tokens * running_.plan.kv_bytes_per_token;
+    const int64_t bytes = model_.facts.step_weight_bytes + sessions * cache_tokens * running_.plan.kv_bytes_per_token;
     const double bytes_per_s = static_cast<double>(bytes) / (step_ms * 1e-3);
     report->add(name + " reads", "GB/s", bytes_per_s * 1e-9);
     if (copy_bytes_per_s_ > 0) report->add(name + " of copy rate", "%", 100.0 * bytes_per_s / copy_bytes_per_s_);

@@ -29,18 +29,19 @@ std::string version_text(int32_t version) {
 }
 
 nlohmann::ordered_json gpu_json(const ocellus_gpu_facts& gpu) {
-  nlohmann::ordered_json object = {{"device", "cuda:" + std::to_string(gpu.index)},
-                                   {"name", gpu.name},
-                                   {"compute_capability", std::to_string(gpu.compute_major) + "." +
-                                                              std::to_string(gpu.compute_minor)},
-                                   {"multiprocessors", gpu.multiprocessors},
-                                   {"integrated", gpu.integrated != 0},
-                                   {"driver", version_text(gpu.driver_version)},
-                                   {"cuda", version_text(gpu.runtime_version)},
-                                   {"memory_bytes", gpu.memory_bytes},
-                                   {"available_bytes", gpu.free_bytes},
-                                   {"l2_bytes", gpu.l2_bytes}};
-  object["outside_bytes"] = gpu.outside_bytes < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(gpu.outside_bytes);
+  nlohmann::ordered_json object = {
+      {"device", "cuda:" + std::to_string(gpu.index)},
+      {"name", gpu.name},
+      {"compute_capability", std::to_string(gpu.compute_major) + "." + std::to_string(gpu.compute_minor)},
+      {"multiprocessors", gpu.multiprocessors},
+      {"integrated", gpu.integrated != 0},
+      {"driver", version_text(gpu.driver_version)},
+      {"cuda", version_text(gpu.runtime_version)},
+      {"memory_bytes", gpu.memory_bytes},
+      {"available_bytes", gpu.free_bytes},
+      {"l2_bytes", gpu.l2_bytes}};
+  object["outside_bytes"] =
+      gpu.outside_bytes < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(gpu.outside_bytes);
   object["copy_bytes_per_s"] = gpu.copy_bytes_per_s;
   return object;
 }
@@ -53,8 +54,9 @@ void add_gpu(Table* table, const ocellus_gpu_facts& gpu) {
   table->add_row({"  CUDA", version_text(gpu.runtime_version) + ", driver for " + version_text(gpu.driver_version)});
   table->add_row({"  memory", format_mib(gpu.memory_bytes) + " MiB, " + format_mib(gpu.free_bytes) + " MiB available"});
   table->add_row({"  copy rate", std::to_string(std::llround(gpu.copy_bytes_per_s / 1e9)) + " GB/s, read and written"});
-  table->add_row({"  outside any arena",
-                  gpu.outside_bytes < 0 ? "not known" : format_mib(gpu.outside_bytes) + " MiB (context, kernels, library)"});
+  table->add_row({"  outside any arena", gpu.outside_bytes < 0
+                                             ? "not known"
+                                             : format_mib(gpu.outside_bytes) + " MiB (context, kernels, library)"});
 }
 
 std::string cuda_text(size_t gpu_count) {

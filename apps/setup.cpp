@@ -22,8 +22,7 @@ int64_t planned_text_tokens(const ocellus_model_facts& facts, const Needs& needs
 }  // namespace
 
 bool runs_on_gpu(const CommonOptions& options) {
-  return options.device == OCELLUS_DEVICE_CUDA ||
-         (options.device == OCELLUS_DEVICE_AUTO && ocellus_gpu_count() > 0);
+  return options.device == OCELLUS_DEVICE_CUDA || (options.device == OCELLUS_DEVICE_AUTO && ocellus_gpu_count() > 0);
 }
 
 Model open_model(const CommonOptions& options) {

@@ -54,6 +54,8 @@ def self_test():
     """Every rule must be able to fail, and a sound tree must pass."""
     sound = {
         "platform/status.h": "",
+        "kernels/tile.cuh": '#include "platform/status.h"\n',
+        "kernels/add.cu": '#include "kernels/tile.cuh"\n',
         "runtime/ocellus.h": "",
         "runtime/session.h": '#include "platform/status.h"\n#include "hwy/highway.h"\n',
         "apps/main.cpp": '#include "runtime/ocellus.h"\n#include <vector>\n',
@@ -62,6 +64,8 @@ def self_test():
         "tools/bench/session_bench.cpp": '#include "runtime/session.h"\n',
     }
     broken = {
+        "kernels/tile.cuh": '#include "runtime/session.h"\n',
+        "kernels/add.cu": '#include "runtime/session.h"\n',
         "platform/status.h": '#include "runtime/session.h"\n',
         "apps/main.cpp": '  #  include "runtime/session.h"\n',
         "runtime/session.h": '#include "tests/support/guard.h"\n',

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks format and size: clang-format, lines per file, lines per function, a test and a source for every op.
+"""Checks format and size: clang-format, lines per file, lines per function, a test and both sources for every op.
 
-Limits: header 200 lines, source 500, function 60 (120 in sources of kernels/).
+Limits: header 200 lines, source 500, function 60 (in kernels/ 120, but 60 for host functions of CUDA files).
 Exceptions stand in the tables below, each with its reason; an exception that is not needed any more is a failure.
 """
 import re
@@ -14,6 +14,7 @@ from pathlib import Path
 FOLDERS = ["platform", "quant", "kernels", "mm", "runtime", "apps", "tests", "tools"]
 HEADERS = {".h", ".cuh"}
 SOURCES = {".cpp", ".c", ".cu"}
+CUDA = {".cu", ".cuh"}
 HEADER_LINES, SOURCE_LINES, FUNCTION_LINES, KERNEL_LINES = 200, 500, 60, 120
 FORMATTERS = ["clang-format-14", "clang-format"]
 FORMAT_VERSION = "version 14."
@@ -26,16 +27,31 @@ LONG_FILES = {
 LONG_FUNCTIONS = {}
 # headers of kernels/ that are no op: shared vocabulary and helpers
 NO_OP = {
-    "shapes": "the shape alphabet",
-    "kv_run": "a struct that the attention ops share",
     "attend_rows_plan": "tile choice of attend_rows, tested with it",
+    "attend_step_plan": "tile choice and scratch of attend_step, tested with it",
+    "backends": "the list of ops",
     "highway_targets": "which instruction sets are compiled",
+    "kv_run": "a struct that the attention ops share",
     "matmul_codes": "the int8 half of matmul, tested with it",
+    "matmul_few_rows_plan": "how matmul_few_rows cuts its work, tested with it",
+    "matmul_library": "what matmul keeps between calls on CUDA, tested with it",
+    "matmul_scratch": "how matmul cuts its operands on CUDA, tested with it",
+    "picture_math": "arithmetic that both backends of the picture ops share, tested with them",
     "row_pieces": "how the ops cut rows into pieces for threads",
+    "sample_row": "arithmetic that both backends of sample share, tested with it",
+    "shapes": "the shape alphabet",
+    "step_row": "a struct that the ops of a decode step share",
+}
+# ops of one backend: the source they do have, and why
+ONE_BACKEND = {
+    "attend_one": ("_cpu.cpp", "the CPU's half of attend_step"),
+    "matmul_few_rows": (".cu", "CUDA's way of multiplying few rows, for three ops"),
 }
 
 NOT_CODE = re.compile(r"""//[^\n]* | /\*.*?\*/ | R"(\w*)\(.*?\)\1" | "(?:\\.|[^"\\\n])*" |
                           (?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'""", re.DOTALL | re.VERBOSE)
+ATTRIBUTE = re.compile(r"__launch_bounds__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
+ON_DEVICE = re.compile(r"\b__(?:global|device)__\b")
 SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b[^()]*$|\bTEST_SUITE\b")
 
 
@@ -45,27 +61,29 @@ def blank(match):
 
 
 def functions(text):
-    """(name, first line, line count) of every function body, by matching braces; good enough for formatted code."""
+    """(name, first line, line count, whether a GPU runs it) of every function body, by matching braces; good enough for
+    formatted code."""
     text = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", blank, NOT_CODE.sub(blank, text), flags=re.MULTILINE)
     found, scopes, start = [], [], 0  # scopes: None for a namespace or class, else (name, offset) of a function
     for match in re.finditer(r"[{};]", text):
         head = text[start:match.start()]
         inside = any(scopes)
         if match.group() == "{":
-            opens = None if inside or SCOPE.search(head) or ")" not in head else (name_in(head), match.start())
+            is_body = not inside and not SCOPE.search(head) and ")" in head
+            opens = (name_in(head), match.start(), bool(ON_DEVICE.search(head))) if is_body else None
             scopes.append(opens if not inside else ())
         elif match.group() == "}" and scopes:
             closed = scopes.pop()
             if closed:
                 first = text.count("\n", 0, closed[1]) + 1
-                found.append((closed[0], first, text.count("\n", 0, match.start()) + 2 - first))
+                found.append((closed[0], first, text.count("\n", 0, match.start()) + 2 - first, closed[2]))
         start = match.end()
     return found
 
 
 def name_in(head):
     """The function's name in the text before its body: the word before the first parenthesis."""
-    before = head.split("(")[0].split()
+    before = ATTRIBUTE.sub("", head).split("(")[0].split()
     return before[-1].lstrip("*&") if before else "?"
 
 
@@ -84,9 +102,9 @@ def check_sizes(root, long_files, long_functions):
             used.add(name)
             if name not in long_files:
                 problems.append(f"{name}: {lines} lines, the limit is {limit}")
-        kernel = name.startswith("kernels/") and (path.suffix in SOURCES or name.endswith("-inl.h"))
-        limit = KERNEL_LINES if kernel else FUNCTION_LINES
-        for function, first, lines in functions(text):
+        kernels = name.startswith("kernels/") and (path.suffix in SOURCES | CUDA or name.endswith("-inl.h"))
+        for function, first, lines, on_device in functions(text):
+            limit = KERNEL_LINES if kernels and (on_device or path.suffix not in CUDA) else FUNCTION_LINES
             if lines > limit:
                 used.add(f"{name}:{function}")
                 if f"{name}:{function}" not in long_functions:
@@ -95,16 +113,18 @@ def check_sizes(root, long_files, long_functions):
     return problems + [f"check_style.py: the exception for {name} is not needed any more" for name in sorted(stale)]
 
 
-def check_siblings(root, no_op):
-    """One op, one stem: contract, CPU source and test."""
-    problems = []
-    for header in sorted((root / "kernels").glob("*.h")):
-        stem = header.stem
+def check_siblings(root, no_op, one_backend):
+    """One op, one stem: contract, source for the CPU, source for CUDA, and test."""
+    stems = [header.stem for header in sorted((root / "kernels").glob("*.h"))]
+    problems = [f"check_style.py: the exception for kernels/{stem}.h is not needed any more"
+                for stem in sorted({*no_op, *one_backend} - set(stems))]
+    for stem in stems:
         if stem in no_op or stem.endswith("-inl"):
             continue
-        for sibling in (f"kernels/{stem}_cpu.cpp", f"tests/kernels/{stem}_test.cpp"):
+        sources = [one_backend[stem][0]] if stem in one_backend else ["_cpu.cpp", ".cu"]
+        for sibling in [f"kernels/{stem}{source}" for source in sources] + [f"tests/kernels/{stem}_test.cpp"]:
             if not (root / sibling).is_file():
-                problems.append(f"kernels/{header.name}: {sibling} is missing")
+                problems.append(f"kernels/{stem}.h: {sibling} is missing")
     return problems
 
 
@@ -127,37 +147,50 @@ def self_test():
         ".clang-format": "BasedOnStyle: Google\n",
         "kernels/add.h": "void add();\n",
         "kernels/add_cpu.cpp": long_body.format("add"),  # a kernel body may have 120 lines
+        "kernels/add.cu": long_body.format("__global__ __launch_bounds__(kThreads(8)) add_rows") + "\n" +
+                          long_body.format("launch_add"),
+        "kernels/add_tile.cuh": "int  tile();\n" + "// a line\n" * 200,
         "tests/kernels/add_test.cpp": test,
         "kernels/scale.h": "void scale();\n",
         "kernels/scale_cpu.cpp": 'void scale() { const char* brace = "{"; }\n',
+        "kernels/scale.cu": test,
+        "kernels/shift.h": "void shift();\n",
+        "kernels/shift_cpu.cpp": test,
+        "tests/kernels/shift_test.cpp": test,
+        "kernels/turn.h": "void turn();\n",
+        "kernels/turn.cu": test,
+        "tests/kernels/turn_test.cpp": test,
         "platform/arena.h": "// a line\n" * 201,
         "platform/arena.cpp": long_body.format("Arena::take"),
         "platform/clock.cpp": "int  now() { return 0; }\n",
     }
-    expected = ["kernels/scale.h: tests/kernels/scale_test.cpp is missing", "platform/arena.h: 201 lines",
+    expected = ["kernels/scale.h: tests/kernels/scale_test.cpp is missing", "kernels/shift.h: kernels/shift.cu is missing",
+                "kernels/add_tile.cuh: 201 lines", "kernels/add_tile.cuh: run clang-format-14",
+                "kernels/add.cu:63: launch_add has 61 lines", "platform/arena.h: 201 lines",
                 "platform/arena.cpp:1: Arena::take has 61 lines", "platform/clock.cpp: run clang-format-14",
-                "the exception for quant/gone.h"]
+                "the exception for quant/gone.h", "the exception for kernels/gone.h"]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         for name, text in tree.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
-        problems = find_problems(root, {"quant/gone.h": ""}, {}, {})
+        problems = find_problems(root, {"quant/gone.h": ""}, {}, {"gone": ""}, {"turn": (".cu", "")})
     missed = [text for text in expected if not any(text in problem for problem in problems)]
     if missed or len(problems) != len(expected):
         sys.exit(f"check_style.py: self-test failed: missed {missed}, said {problems}")
     print(f"check_style.py: self-test: {len(expected)} planted faults found and nothing else")
 
 
-def find_problems(root, long_files, long_functions, no_op):
-    return (check_sizes(root, long_files, long_functions) + check_siblings(root, no_op) +
+def find_problems(root, long_files, long_functions, no_op, one_backend):
+    return (check_sizes(root, long_files, long_functions) + check_siblings(root, no_op, one_backend) +
             check_format(root))
 
 
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
-    problems = find_problems(Path(__file__).resolve().parent.parent, LONG_FILES, LONG_FUNCTIONS, NO_OP)
+    root = Path(__file__).resolve().parent.parent
+    problems = find_problems(root, LONG_FILES, LONG_FUNCTIONS, NO_OP, ONE_BACKEND)
     print("\n".join(problems + [f"check_style.py: {len(problems)} problems"]))
     sys.exit(bool(problems))
 

@@ -27,7 +27,7 @@ done
 for format in F16 Q8_0 Q4_K; do
   wanted 8b && measure "internvl2.5_8b_$format" --shape InternVL2.5-8B --format $format -p 512 -n 64 -r 3 -b 16
 done
-wanted 256m && measure smolvlm_256m_Q8_0 --shape SmolVLM-256M --format Q8_0 -r 3 --images 16 -d 1024
+wanted 256m && measure smolvlm_256m_Q8_0 --shape SmolVLM-256M --format Q8_0 -r 3 --images 1 -d 1024
 wanted 7b && measure llava_7b_Q8_0 --shape LLaVA-1.5-7B --format Q8_0 -p 512 -n 64 -r 3
 wanted 26b && measure internvl2.5_26b_Q4_K --shape InternVL2.5-26B --format Q4_K -p 512 -n 64 -r 2
 exit 0

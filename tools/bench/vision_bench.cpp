@@ -1,0 +1,63 @@
+// Speed of encoding views of a public model's shape on a GPU: the tower and the projector, as an engine runs them.
+//
+//   vision_bench [SHAPE] [VIEWS]      default: SmolVLM-256M, 16 views of 512 x 512
+//
+// One JSON line: milliseconds for all views together, median of 20.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "runtime/engine.h"
+
+namespace {
+
+using namespace ocellus;
+
+void require(Status status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", last_failure().sentence);
+  std::exit(1);
+}
+
+double encode_ms(Engine& engine, int32_t views) {
+  const ArenaScope scope(engine.arena());
+  ImageScratch scratch;
+  require(scratch.lay_out(engine.model(), engine.shape(), engine.memory().picture_staging, engine.arena()));
+  WaitingViews& waiting = engine.memory().waiting_views;
+  for (int32_t i = 0; i < views; ++i) waiting.add(i * int64_t{engine.vision().config.tokens_per_view()});
+  Queue& queue = engine.queue();
+  queue.start_timer(Queue::kEncodeTimer);
+  require(waiting.encode(engine.vision(), scratch.vision, engine.memory().chunk.hidden, nullptr, queue));
+  queue.stop_timer(Queue::kEncodeTimer);
+  const double ms = queue.timer_ms(Queue::kEncodeTimer);
+  require(queue.finish());
+  return ms;
+}
+
+}  // namespace
+
+int main(int argument_count, char** arguments) {
+  const char* shape = argument_count > 1 ? arguments[1] : "SmolVLM-256M";
+  const int32_t views = argument_count > 2 ? std::atoi(arguments[2]) : 16;
+  if (cuda_device_count() == 0) return std::puts("vision_bench: there is no GPU"), 0;
+  Model model;
+  require(model.open_shape(shape, "F16"));
+  ocellus_engine_config config;
+  ocellus_engine_config_init(&config);
+  config.limits.device = OCELLUS_DEVICE_CUDA;
+  config.limits.max_images = 2;
+  config.limits.max_encode_views = views;
+  std::unique_ptr<Engine> engine;
+  require(Engine::create(model, config, &engine));
+  std::vector<double> times;
+  for (int i = -3; i < 20; ++i) {
+    const double ms = encode_ms(*engine, views);
+    if (i >= 0) times.push_back(ms);
+  }
+  std::sort(times.begin(), times.end());
+  std::printf("{\"bench\": \"vision\", \"shape\": \"%s\", \"views\": %d, \"ms_median\": %.4f, \"ms_least\": %.4f}\n",
+              shape, views, times[times.size() / 2], times.front());
+  return 0;
+}
