@@ -13,9 +13,9 @@ namespace ocellus {
 namespace cuda {
 namespace {
 
+constexpr int kHeads = static_cast<int>(kAttendStepHeads);
 constexpr int kWarps = static_cast<int>(kAttendStepWarps);
 constexpr int kThreads = kWarps * kWarp;
-constexpr int kHeads = static_cast<int>(kAttendStepHeads);
 
 struct StepParams {
   const __half* query;
@@ -37,6 +37,7 @@ struct StepParams {
   int heads, head_tiles;
   int rotated, layer;
   RopePairing pairing;
+  bool cache_settled;
 };
 
 /// What a block computes.
@@ -46,9 +47,11 @@ struct Piece {
   bool active, stores;                  // stores: this block's head tile is the one that fills the cache
   int new_tile, new_slot;
   int pieces, begin, end;  // the row has this many pieces; tiles of this one
+  int warps;               // that have tiles
 };
 
-__device__ Piece find_piece(const StepParams& p) {
+/// May run before wait_for_inputs(): what an earlier launch left in the first-level cache is not looked at.
+__device__ Piece find_piece(const StepParams& p, int warps) {
   Piece piece;
   const int head_tile = static_cast<int>(blockIdx.y) % p.head_tiles;
   piece.row = static_cast<int>(blockIdx.z);
@@ -58,14 +61,15 @@ __device__ Piece find_piece(const StepParams& p) {
   piece.group = static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y);
   piece.stores = head_tile == 0;
   const StepRow& step = p.steps[piece.row];
-  piece.active = step.active != 0;
-  piece.new_tile = step.new_tile;
-  piece.new_slot = step.new_slot;
+  piece.active = __ldcg(&step.active) != 0;
+  piece.new_tile = __ldcg(&step.new_tile);
+  piece.new_slot = __ldcg(&step.new_slot);
   const int live = piece.new_tile + 1, index = static_cast<int>(blockIdx.x);
-  piece.pieces = live <= kAttendStepAlone ? 1 : min(static_cast<int>(gridDim.x), (live + kWarps - 1) / kWarps);
+  piece.pieces = live <= kAttendStepAlone ? 1 : min(static_cast<int>(gridDim.x), (live + warps - 1) / warps);
   const int share = live / piece.pieces, longer = live % piece.pieces;  // the first `longer` pieces have one tile more
   piece.begin = index * share + min(index, longer);
   piece.end = piece.begin + share + (index < longer);
+  piece.warps = min(warps, piece.end - piece.begin);
   return piece;
 }
 
@@ -78,74 +82,100 @@ struct alignas(16) Room {
   int is_last;
 };
 
-/// Two channels that rotate together (or lie side by side and stay), after rotation.
-struct Turned {
-  int first, second;  // channels
-  float a, b;
+/// A thread's two channels, which rotate together (or lie side by side and stay), and where their values come from.
+template <int kChunks>
+struct Pair {
+  static constexpr int kPairs = kChunks * kChunk / 2;
+  static constexpr int kTogether = kThreads / kPairs;  // heads at once
+  int first, second, head;                             // kTogether heads and more: nothing to do
+  bool inside, turns;
+  const __half* query;  // of its first head; key and value: null unless this thread prepares them
+  const __half *key, *value;
+  const float* angles;
+
+  __device__ Pair(const StepParams& p, const Piece& piece)
+      : head(static_cast<int>(threadIdx.x) / kPairs), key(nullptr), value(nullptr) {
+    const int index = static_cast<int>(threadIdx.x) % kPairs;
+    inside = 2 * index < p.head_dim;
+    turns = index < p.rotated / 2;
+    const bool split = turns && p.pairing == RopePairing::kHalves;
+    first = split ? index : 2 * index;
+    second = split ? index + p.rotated / 2 : 2 * index + 1;
+    query = p.query + piece.row * p.query_stride + int64_t{piece.first_head + head} * p.head_dim;
+    angles = p.angles + piece.row * p.angle_stride + 2 * index;
+    // The last of the threads that share a pair, which may have no query.
+    if (piece.end <= piece.new_tile || head != kTogether - 1) return;
+    key = p.key + piece.row * p.key_stride + int64_t{piece.kv_head} * p.head_dim;
+    value = p.value + piece.row * p.value_stride + int64_t{piece.kv_head} * p.head_dim;
+  }
+  /// Stores the channels' values, rotated (turn: cosine and sine) and scaled.
+  __device__ void store(const __half (&values)[2], float2 turn, float scale, __half* to) const {
+    const float x = __half2float(values[0]), y = __half2float(values[1]);
+    to[first] = round_half((turns ? x * turn.x - y * turn.y : x) * scale);
+    to[second] = round_half((turns ? x * turn.y + y * turn.x : y) * scale);
+  }
 };
-__device__ inline Turned turn_pair(const StepParams& p, const __half* head, const float* angles, int pair) {
-  const int pairs = p.rotated / 2;
-  const bool split = p.pairing == RopePairing::kHalves && pair < pairs;
-  Turned turned;
-  turned.first = split ? pair : 2 * pair;
-  turned.second = split ? pair + pairs : 2 * pair + 1;
-  turned.a = __half2float(head[turned.first]);
-  turned.b = __half2float(head[turned.second]);
-  if (pair < pairs) {
-    const float cosine = angles[2 * pair], sine = angles[2 * pair + 1], a = turned.a;
-    turned.a = a * cosine - turned.b * sine;
-    turned.b = a * sine + turned.b * cosine;
-  }
-  return turned;
+
+__device__ inline std::byte* keys_of(const KvRun& run, int64_t layer, int64_t kv_head) {
+  std::byte* data = reinterpret_cast<std::byte*>(__ldcg(reinterpret_cast<const unsigned long long*>(&run.data)));
+  return data + layer * __ldcg(&run.layer_stride) + kv_head * __ldcg(&run.head_stride);
 }
 
+/// Where the new slot's key and value of one head go; null in blocks that do not store them.
+struct NewSlot {
+  __half* key = nullptr;
+  __half* value = nullptr;
+
+  __device__ NewSlot(const StepParams& p, const Piece& piece) {
+    if (!piece.stores || piece.end <= piece.new_tile) return;
+    const KvRun& tile = p.tiles[piece.row * p.tiles_per_row + piece.new_tile];
+    std::byte* keys = keys_of(tile, p.layer, piece.kv_head);
+    const int64_t slot = int64_t{piece.new_slot} * p.head_dim;
+    key = reinterpret_cast<__half*>(keys) + slot;
+    value = reinterpret_cast<__half*>(keys + __ldcg(&tile.value_offset)) + slot;
+  }
+};
+
+/// Puts the queries and, if it is this piece's, the new slot into the room, and the latter into the cache. All loads
+/// are under way before the first is waited for.
 template <int kChunks>
-__device__ void prepare_queries(const StepParams& p, const Piece& piece, Room<kChunks>& room) {
-  constexpr int kPairs = kChunks * kChunk / 2;
-  const __half* query = p.query + piece.row * p.query_stride + int64_t{piece.first_head} * p.head_dim;
-  const float* angles = p.angles + piece.row * p.angle_stride;
+__device__ void prepare_inputs(const StepParams& p, const Piece& piece, const Pair<kChunks>& pair, const NewSlot& slot,
+                               Room<kChunks>& room) {
+  constexpr int kTogether = Pair<kChunks>::kTogether, kRounds = kHeads / kTogether;
+  static_assert(kTogether * kRounds == kHeads);
+  if (pair.head >= kTogether) return;
+  __half queries[kRounds][2], key[2], value[2];
+  const bool prepares_new = pair.key != nullptr, wants_new = prepares_new && pair.inside;
+  const float2 turn{load_if(pair.turns, pair.angles), load_if(pair.turns, pair.angles + 1)};
 #pragma unroll
-  for (int i = 0; i < kHeads * kPairs / kThreads; ++i) {
-    const int item = static_cast<int>(threadIdx.x) + i * kThreads;
-    const int head = item / kPairs, pair = item % kPairs;
-    Turned turned{2 * pair, 2 * pair + 1, 0.0f, 0.0f};
-    if (head < piece.heads && 2 * pair < p.head_dim) turned = turn_pair(p, query + head * p.head_dim, angles, pair);
-    room.queries[head][turned.first] = round_half(turned.a * p.scale);
-    room.queries[head][turned.second] = round_half(turned.b * p.scale);
+  for (int i = 0; i < kRounds; ++i) {
+    const bool wanted = pair.inside && pair.head + i * kTogether < piece.heads;
+    queries[i][0] = load_if(wanted, pair.query + i * kTogether * p.head_dim + pair.first);
+    queries[i][1] = load_if(wanted, pair.query + i * kTogether * p.head_dim + pair.second);
   }
+  key[0] = load_if(wants_new, pair.key + pair.first);
+  key[1] = load_if(wants_new, pair.key + pair.second);
+  value[0] = load_if(wants_new, pair.value + pair.first);
+  value[1] = load_if(wants_new, pair.value + pair.second);
+#pragma unroll
+  for (int i = 0; i < kRounds; ++i) pair.store(queries[i], turn, p.scale, room.queries[pair.head + i * kTogether]);
+  if (!prepares_new) return;
+  pair.store(key, turn, 1.0f, room.key);
+  room.value[pair.first] = value[0];
+  room.value[pair.second] = value[1];
+  if (!pair.inside || slot.key == nullptr) return;
+  pair.store(key, turn, 1.0f, slot.key);
+  slot.value[pair.first] = value[0];
+  slot.value[pair.second] = value[1];
 }
 
-/// Key and value of the new slot, for this block and, if it is the one to do so, for the cache.
-template <int kChunks>
-__device__ void prepare_new_slot(const StepParams& p, const Piece& piece, Room<kChunks>& room) {
-  constexpr int kChannels = Room<kChunks>::kChannels;
-  static_assert(kChannels <= kThreads);
-  const int dim = p.head_dim, channel = static_cast<int>(threadIdx.x);
-  const KvRun& tile = p.tiles[piece.row * p.tiles_per_row + piece.new_tile];
-  const int64_t slot = int64_t{piece.new_slot} * dim, head = int64_t{piece.kv_head} * dim;
-  std::byte* keys = tile.data + p.layer * tile.layer_stride + piece.kv_head * tile.head_stride;
-  __half* cached_key = reinterpret_cast<__half*>(keys) + slot;
-  __half* cached_value = reinterpret_cast<__half*>(keys + tile.value_offset) + slot;
-  if (channel < kChannels) {
-    const __half value = channel < dim ? p.value[piece.row * p.value_stride + head + channel] : __float2half_rn(0.0f);
-    room.value[channel] = value;
-    if (piece.stores && channel < dim) cached_value[channel] = value;
-  }
-  // The last threads first: where there are two threads a pair, the others are still busy with the value.
-  const int pair = kThreads - 1 - channel;
-  if (pair >= kChannels / 2) return;
-  Turned turned{2 * pair, 2 * pair + 1, 0.0f, 0.0f};
-  if (2 * pair < dim) {
-    const float* angles = p.angles + piece.row * p.angle_stride;
-    turned = turn_pair(p, p.key + piece.row * p.key_stride + head, angles, pair);
-  }
-  const __half a = round_half(turned.a), b = round_half(turned.b);
-  room.key[turned.first] = a;
-  room.key[turned.second] = b;
-  if (piece.stores && 2 * pair < dim) {
-    cached_key[turned.first] = a;
-    cached_key[turned.second] = b;
-  }
+/// Begins to bring memory that is read soon to the second-level cache. From compute capability 9.0 on; `bytes` a
+/// multiple of 16.
+__device__ inline void fetch_ahead([[maybe_unused]] const std::byte* from, [[maybe_unused]] int bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;\n" ::"l"(__cvta_generic_to_global(from)), "r"(bytes)
+               : "memory");
+#endif
 }
 
 /// The tiles of one warp: every kWarps-th of the piece. Each lane reads the entry of one of the next 32.
@@ -168,15 +198,22 @@ class TileWalk {
     return {reinterpret_cast<const std::byte*>(__shfl_sync(0xFFFFFFFFu, keys, source)),
             __shfl_sync(0xFFFFFFFFu, mine_.value_offset, source), __shfl_sync(0xFFFFFFFFu, mine_.count, source)};
   }
+  /// After at(0), if there are at most 32 tiles: those behind the first come nearer.
+  __device__ void fetch_rest(int dim, int lane) const {
+    if (lane == 0 || mine_.count == 0) return;
+    fetch_ahead(mine_.keys, 2 * dim * mine_.count);
+    fetch_ahead(mine_.keys + mine_.value_offset, 2 * dim * mine_.count);
+  }
 
  private:
   __device__ void read_entries() {
     mine_ = {nullptr, 0, 0};
     if (lane_tile_ < end_) {
       const KvRun& run = tiles_[lane_tile_];
-      mine_.keys = run.data + layer_ * run.layer_stride + kv_head_ * run.head_stride;
-      mine_.value_offset = run.value_offset;
-      mine_.count = lane_tile_ == new_tile_ ? new_slot_ : run.slots;
+      mine_.keys = keys_of(run, layer_, kv_head_);
+      mine_.value_offset = __ldcg(&run.value_offset);
+      mine_.count = __ldcg(&run.slots);
+      if (lane_tile_ == new_tile_) mine_.count = new_slot_;
     }
     lane_tile_ += kWarp * kWarps;
   }
@@ -212,51 +249,47 @@ __device__ inline void store_output(__half* to, const float4& mixed, float sum) 
   to[3] = round_half(mixed.w * by);
 }
 
-/// Puts each warp's sums into `shared` [warps, heads, E / 4 + 1], all relative to the block's maximum.
+/// Puts a warp's sums, relative to its own maximum, into its part of `shared` [warps, heads, E / 4 + 1].
 template <int kChunks>
-__device__ void gather_warps(const Attended<kChunks>& attended, const Piece& piece, int dim, int warp, int row,
-                             int column, Room<kChunks>& room, float4* shared) {
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const float sum = sum_of_rows(attended.sum[h]);
-    if (row == 0) {
-      room.maxima[warp][2 * column + h] = attended.maximum[h];
-      room.sums[warp][2 * column + h] = sum;
-    }
-  }
-  __syncthreads();
+__device__ void gather_warp(const Attended<kChunks>& attended, const Piece& piece, int dim, int warp, int row,
+                            int column, Room<kChunks>& room, float4* shared) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int head = 2 * column + h;
-    float maximum = kNoScore;
-    for (int w = 0; w < kWarps; ++w) maximum = fmaxf(maximum, room.maxima[w][head]);
-    const float factor = exp2_of(attended.maximum[h] - maximum);
+    const float sum = sum_of_rows(attended.sum[h]);
+    if (row == 0) {
+      room.maxima[warp][head] = attended.maximum[h];
+      room.sums[warp][head] = sum;
+    }
     float4* to = shared + (warp * piece.heads + head) * (dim / 4 + 1) + 2 * row;
 #pragma unroll
     for (int i = 0; i < kChunks; ++i) {
       if (head >= piece.heads || kChunk * i + 8 * row >= dim) continue;
       const auto& x = attended.mixed[i];
-      to[kChunk / 4 * i] = make_float4(x[0][h] * factor, x[0][2 + h] * factor, x[1][h] * factor, x[1][2 + h] * factor);
-      to[kChunk / 4 * i + 1] =
-          make_float4(x[2][h] * factor, x[2][2 + h] * factor, x[3][h] * factor, x[3][2 + h] * factor);
+      to[kChunk / 4 * i] = make_float4(x[0][h], x[0][2 + h], x[1][h], x[1][2 + h]);
+      to[kChunk / 4 * i + 1] = make_float4(x[2][h], x[2][2 + h], x[3][h], x[3][2 + h]);
     }
   }
-  __syncthreads();
 }
 
-/// The block's result: the output if the row has one piece, else what combine_pieces reads.
+/// The block's result, relative to its maximum: the output if the row has one piece, else what combine_pieces reads.
 template <int kChunks>
 __device__ void finish_piece(const StepParams& p, const Piece& piece, const Room<kChunks>& room, const float4* shared) {
   const int units = p.head_dim / 4;
   const int64_t first = (int64_t{piece.group} * gridDim.x + blockIdx.x) * p.heads;
   for (int item = static_cast<int>(threadIdx.x); item < piece.heads * units; item += kThreads) {
     const int head = item / units, unit = item % units;
+    // Warps without tiles left nothing: the last one that did is read again, and counts no more.
     float maximum = kNoScore, sum = 0.0f;
-    for (int w = 0; w < kWarps; ++w) maximum = fmaxf(maximum, room.maxima[w][head]);
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) maximum = fmaxf(maximum, room.maxima[min(w, piece.warps - 1)][head]);
     float4 mixed{};
+#pragma unroll
     for (int w = 0; w < kWarps; ++w) {
-      sum += room.sums[w][head] * exp2_of(room.maxima[w][head] - maximum);
-      add_scaled(mixed, 1.0f, shared[(w * piece.heads + head) * (units + 1) + unit]);
+      const int from = min(w, piece.warps - 1);
+      const float factor = w == from ? exp2_of(room.maxima[from][head] - maximum) : 0.0f;
+      sum += room.sums[from][head] * factor;
+      add_scaled(mixed, factor, shared[(from * piece.heads + head) * (units + 1) + unit]);
     }
     if (piece.pieces == 1) {
       store_output(p.output + piece.row * p.output_stride + int64_t{piece.first_head} * p.head_dim + 4 * item, mixed,
@@ -320,24 +353,34 @@ __device__ void clear_output(const StepParams& p, const Piece& piece) {
 
 /// Grid: pieces, key/value heads times head tiles, rows.
 template <int kChunks>
-__global__ void __launch_bounds__(kThreads, kChunks == 1 ? 2 : 1) attend_piece(const StepParams p) {
+__global__ void __launch_bounds__(kThreads, static_cast<int>(attend_step_residents(kChunks* kChunk)))
+    attend_piece(const StepParams p) {
   extern __shared__ float4 shared[];
   __shared__ Room<kChunks> room;
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   const int row = lane / 4, column = lane % 4, dim = p.head_dim;
   let_next_start();
-  wait_for_inputs();
-  const Piece piece = find_piece(p);
-  if (!piece.active && blockIdx.x == 0) clear_output(p, piece);
-  if (!piece.active || static_cast<int>(blockIdx.x) >= piece.pieces) return;
+  if (!p.cache_settled) wait_for_inputs();
+  const Piece piece = find_piece(p, kWarps);
+  // Blocks without work do not wait: a row's first block does, so that the kernel ends after those before it.
+  if (static_cast<int>(blockIdx.x) >= (piece.active ? piece.pieces : 1)) return;
+  if (!piece.active) {
+    wait_for_inputs();
+    return clear_output(p, piece);
+  }
 
+  const NewSlot new_slot(p, piece);
+  const Pair<kChunks> pair(p, piece);
   TileWalk walk(p, piece, warp, lane);
   TileSlots slots = walk.at(0);
   Tile<kChunks> tile;
   tile.load_keys(slots, dim, row, column);
   tile.load_values(slots, dim, row, column);
-  prepare_queries(p, piece, room);
-  if (piece.end > piece.new_tile) prepare_new_slot(p, piece, room);
+  if (piece.end - piece.begin <= kAttendStepAlone) walk.fetch_rest(dim, lane);
+  // If the cache is settled, the above goes on while the kernels before end; what follows reads what they write, or
+  // writes.
+  wait_for_inputs();
+  prepare_inputs(p, piece, pair, new_slot, room);
   __syncthreads();
   uint4 queries[2 * kChunks];
 #pragma unroll
@@ -358,7 +401,8 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? 2 : 1) attend_piece(c
     attended.mix(tile.values, weights);
     tile.load_values(slots, dim, row, column);
   }
-  gather_warps(attended, piece, dim, warp, row, column, room, shared);
+  if (warp < piece.warps) gather_warp(attended, piece, dim, warp, row, column, room, shared);
+  __syncthreads();
   finish_piece(p, piece, room, shared);
   if (piece.pieces > 1 && all_pieces_done(p, piece, &room.is_last)) combine_pieces(p, piece);
 }
@@ -392,7 +436,18 @@ StepParams params_of(const AttendStepArgs& args, const AttendStepPlan& plan) {
   p.rotated = args.rope.rotated;
   p.layer = args.layer;
   p.pairing = args.rope.pairing;
+  p.cache_settled = args.cache_settled;
   return p;
+}
+
+template <int kChunks>
+void launch_pieces(const StepParams& params, const AttendStepArgs& args, const AttendStepPlan& plan, Queue& queue) {
+  const LaunchShape shape{
+      .grid = dim3(static_cast<unsigned>(plan.pieces), static_cast<unsigned>(args.kv_heads * plan.head_tiles),
+                   static_cast<unsigned>(args.query.rows)),
+      .threads = kThreads,
+      .shared_bytes = static_cast<int>(kWarps * plan.heads * (args.head_dim / 4 + 1) * int64_t{sizeof(float4)})};
+  launch<attend_piece<kChunks>>(queue, "attend_step", shape, params);
 }
 
 }  // namespace
@@ -408,17 +463,12 @@ void attend_step(const AttendStepArgs& args, Queue& queue) {
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "attend_step got %lld bytes of scratch instead of %lld",
                                    static_cast<long long>(given), static_cast<long long>(needed)));
   }
-  const LaunchShape shape{
-      .grid = dim3(static_cast<unsigned>(plan.pieces), static_cast<unsigned>(args.kv_heads * plan.head_tiles),
-                   static_cast<unsigned>(rows)),
-      .threads = kThreads,
-      .shared_bytes = static_cast<int>(kAttendStepWarps * plan.heads * (dim / 4 + 1) * sizeof(float4))};
   const StepParams params = params_of(args, plan);
   switch (divide_up(dim, kChunk)) {
-    case 1: return launch<attend_piece<1>>(queue, "attend_step", shape, params);
-    case 2: return launch<attend_piece<2>>(queue, "attend_step", shape, params);
-    case 3: return launch<attend_piece<3>>(queue, "attend_step", shape, params);
-    default: return launch<attend_piece<4>>(queue, "attend_step", shape, params);
+    case 1: return launch_pieces<1>(params, args, plan, queue);
+    case 2: return launch_pieces<2>(params, args, plan, queue);
+    case 3: return launch_pieces<3>(params, args, plan, queue);
+    default: return launch_pieces<4>(params, args, plan, queue);
   }
 }
 

@@ -36,6 +36,9 @@ struct AttendStepArgs {
   int64_t tiles_per_row = 0;
   int64_t most_tiles = 0;  // no row has more live tiles than this; at most tiles_per_row
   int32_t layer = 0;
+  /// Everything but query, key, value and angles was written by work that had ended before the recorded step began: the
+  /// kernel may read steps, tiles and the cache while the kernels before it are still running.
+  bool cache_settled = false;
   ActivationView output;
   DeviceView<std::byte> scratch;
 };

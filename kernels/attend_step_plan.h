@@ -9,12 +9,13 @@
 
 namespace ocellus {
 
-/// Warps of a block; each takes every kAttendStepWarps-th tile of the block's piece.
+/// Warps of a block; each takes one of the next so many tiles of the block's piece. Four for long heads, two blocks to
+/// a multiprocessor, were measured: as fast at short contexts, 3% slower at 32,768 slots (tools/bench/NOTES.md).
 inline constexpr int64_t kAttendStepWarps = 8;
 /// Most query heads of a block: the columns of one matrix product.
 inline constexpr int64_t kAttendStepHeads = 8;
-/// Up to this many tiles are not worth the meeting of several blocks.
-inline constexpr int64_t kAttendStepAlone = 2 * kAttendStepWarps;
+/// Up to this many tiles, two a warp, are not worth the meeting of several blocks.
+inline constexpr int64_t kAttendStepAlone = 16;
 /// So long rows next to short ones do not keep a few blocks busy alone.
 inline constexpr int64_t kAttendStepMostTiles = 256;
 /// Scratch is planned before the device is known: larger ones are used as if they had this many.
@@ -41,15 +42,15 @@ constexpr int64_t attend_step_fewest_pieces(int64_t most_tiles) {
 
 /// The number of pieces whose blocks, `resident` at a time, are done first if every row has most_tiles tiles: rounds of
 /// one tile per warp, and what a block needs to begin and end.
-constexpr int64_t attend_step_pieces(int64_t groups, int64_t most_tiles, int64_t resident) {
+constexpr int64_t attend_step_pieces(int64_t groups, int64_t most_tiles, int64_t warps, int64_t resident) {
   constexpr int64_t kBlockRounds = 2;
   const int64_t fewest = attend_step_fewest_pieces(most_tiles);
-  const int64_t most = std::max(fewest, attend_step_divide(most_tiles, kAttendStepWarps));
+  const int64_t most = std::max(fewest, attend_step_divide(most_tiles, warps));
   int64_t best = fewest, best_rounds = INT64_MAX;
   for (int64_t waves = 1; waves <= kAttendStepMostWaves; ++waves) {
     const int64_t pieces = std::clamp(waves * resident / groups, fewest, most);
-    const int64_t rounds = attend_step_divide(groups * pieces, resident) *
-                           (attend_step_divide(most_tiles, pieces * kAttendStepWarps) + kBlockRounds);
+    const int64_t rounds =
+        attend_step_divide(groups * pieces, resident) * (attend_step_divide(most_tiles, pieces * warps) + kBlockRounds);
     if (rounds < best_rounds) {
       best = pieces;
       best_rounds = rounds;
@@ -65,7 +66,7 @@ constexpr AttendStepPlan plan_attend_step(int64_t rows, int64_t most_tiles, int6
   plan.heads = std::min(group, kAttendStepHeads);
   plan.head_tiles = attend_step_divide(group, kAttendStepHeads);
   const int64_t resident = std::min(multiprocessors, kAttendStepMostMultiprocessors) * attend_step_residents(head_dim);
-  plan.pieces = attend_step_pieces(plan.groups(rows, kv_heads), most_tiles, resident);
+  plan.pieces = attend_step_pieces(plan.groups(rows, kv_heads), most_tiles, kAttendStepWarps, resident);
   return plan;
 }
 

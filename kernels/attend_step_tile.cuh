@@ -32,6 +32,25 @@ __device__ inline uint4 load_16_if(bool wanted, const void* from) {
   return to;
 }
 
+/// A value, or zero. Loads of this kind begin in the order in which they are written, without waiting for each other.
+__device__ inline __half load_if(bool wanted, const __half* from) {
+  uint16_t to;
+  asm volatile("{\n.reg .pred wanted;\nsetp.ne.s32 wanted, %2, 0;\nmov.u16 %0, 0;\n@wanted ld.global.u16 %0, [%1];\n}\n"
+               : "=&h"(to)
+               : "l"(__cvta_generic_to_global(from)), "r"(static_cast<int>(wanted))
+               : "memory");
+  return __ushort_as_half(to);
+}
+__device__ inline float load_if(bool wanted, const float* from) {
+  float to;
+  asm volatile(
+      "{\n.reg .pred wanted;\nsetp.ne.s32 wanted, %2, 0;\nmov.f32 %0, 0f00000000;\n@wanted ld.global.f32 %0, [%1];\n}\n"
+      : "=&f"(to)
+      : "l"(__cvta_generic_to_global(from)), "r"(static_cast<int>(wanted))
+      : "memory");
+  return to;
+}
+
 /// Where a tile's slots lie, and how many of them the cache holds: not the new one.
 struct TileSlots {
   const std::byte* keys;

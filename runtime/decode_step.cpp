@@ -98,6 +98,9 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
                  .tiles_per_row = s.tiles.device.cols,
                  .most_tiles = shape.most_tiles,
                  .layer = layer,
+                 // In a recorded step only the sampler at its end writes steps, nothing writes tiles, and the slots
+                 // that attention reads were filled before: the new one is stored, but not read from the cache.
+                 .cache_settled = q.on_cuda() && q.cuda()->capturing(),
                  .output = rows.mixed,
                  .scratch = s.attend_scratch},
                 q);

@@ -17,7 +17,7 @@ constexpr double kMaxCacheBytes = 0x1p48;
 /// Bytes of text accepted per planned token: prose has four to five, source code and lists fewer.
 constexpr int64_t kTextBytesPerToken = 8;
 constexpr int64_t kDefaultPromptRows = 2048;
-constexpr int64_t kDefaultViewBatch = 16;
+constexpr int64_t kDefaultViewBatch = 8;  // as fast for each view as 16, with half the scratch (tools/bench/NOTES.md)
 
 int available_cores() {
   cpu_set_t cores;
@@ -172,8 +172,8 @@ Status ImageScratch::lay_out(const Model& model, const EngineShape& shape, HostV
   if (shape.device.is_cuda()) {
     picture = {staging, {staging.data, 1, staging.cols}};
     if (!sink.shares_host_memory())
-      OCELLUS_TRY(take_rows(sink, "picture", kLife, Phase::kImage, 1, frame_upload_bytes(shape.image_limits),
-                            &picture.device));
+      OCELLUS_TRY(
+          take_rows(sink, "picture", kLife, Phase::kImage, 1, frame_upload_bytes(shape.image_limits), &picture.device));
     OCELLUS_TRY(take_rows(sink, "picture and views", kLife, Phase::kImage, 1,
                           device_picture_scratch_bytes(shape.preprocess, shape.image_limits), &view_scratch));
   } else {

@@ -110,7 +110,7 @@ typedef struct ocellus_limits {
   int32_t max_text_tokens;  /* per session, prompts and answers together; tokens around images are added; 512 */
   int32_t max_prompt_rows;  /* rows prefilled at once; 0: enough for one session's images and text, at most 2048 */
   int32_t max_views;        /* views per picture; 0: as many as the model's tiling may give */
-  int32_t max_encode_views; /* views a GPU encodes together; 0: 16, or all that may come if they are fewer */
+  int32_t max_encode_views; /* views a GPU encodes together; 0: 8, or all that may come if they are fewer */
   int32_t resize;           /* ocellus_resize */
   int64_t max_image_pixels; /* pixels of the largest picture or frame; 1920 * 1080; tall and wide pictures included */
   int64_t budget_bytes;     /* 0: no budget */

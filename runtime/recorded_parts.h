@@ -19,12 +19,15 @@ class RecordedParts {
   Status allocate(int32_t shapes, int32_t parts);
   bool recorded() const { return graphs_ != nullptr; }
 
-  /// Calls enqueue() while the queue records.
+  /// Calls enqueue() while the queue records, and starts the recording once: the driver allocates at a first start.
   template <class Enqueue>
   Status record(int32_t shape, int32_t part, Queue& queue, Enqueue&& enqueue) {
     OCELLUS_TRY(queue.begin_capture());
     enqueue();
-    return queue.end_capture(&graphs_[shape * parts_ + part]);
+    CudaGraph& graph = graphs_[shape * parts_ + part];
+    OCELLUS_TRY(queue.end_capture(&graph));
+    queue.launch(graph);
+    return queue.status();
   }
 
   /// Starts all parts of a shape, or fewer if `stop` asks for it.

@@ -16,6 +16,7 @@ Status StepGraphs::record(const TextModel& model, const StepShape& most, const S
       OCELLUS_TRY(queue.begin_capture());
       (void)enqueue_decode_step(model, shape, scratch, nullptr, queue);
       OCELLUS_TRY(queue.end_capture(&graphs_[r][t]));
+      queue.launch(graphs_[r][t]);  // the driver allocates at a first start
     }
   return queue.finish();
 }

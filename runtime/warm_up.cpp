@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/picture_source.h"
+
 namespace ocellus {
 namespace {
 
@@ -48,6 +50,29 @@ Status record_steps(const WarmUp& e, StepGraphs* graphs) {
   return graphs->record(e.text, most, s, e.queue);
 }
 
+/// A small picture of every format, from the caller's memory to the pixels of its views.
+Status rehearse_pictures(const WarmUp& e, const ImageScratch& scratch) {
+  constexpr int32_t kSide = 16;
+  constexpr uint8_t kBytes[4 * kSide * kSide] = {};
+  const int64_t pixels = e.shape.image_limits.max_pixels;
+  if (pixels < kSide * kSide || e.shape.image_limits.max_side < kSide) return {};  // nothing so large can come
+  for (const PixelFormat format :
+       {PixelFormat::kRgb8, PixelFormat::kRgba8, PixelFormat::kGray8, PixelFormat::kNv12, PixelFormat::kYuyv}) {
+    const Frame frame{.format = format,
+                      .width = kSide,
+                      .height = kSide,
+                      .planes = {kBytes, kBytes},
+                      .stride_bytes = {4 * kSide, 4 * kSide}};
+    ViewPlan plan;
+    if (!plan_views(e.shape.preprocess, kSide, kSide, &plan).ok()) return {};  // more views than were planned
+    PictureSource source(e.shape, plan, scratch, e.queue);
+    OCELLUS_TRY(source.open({.frame = &frame, .width = kSide, .height = kSide}));
+    const DeviceView<float> out = e.memory.waiting_views.next_pixels(e.vision.config, scratch.vision, 1);
+    for (int32_t view = 0; view < plan.view_count; ++view) OCELLUS_TRY(source.render(view, out));
+  }
+  return e.queue.status();
+}
+
 /// Does once what an engine does all day, so that the driver, too, has met every kind of call.
 Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps) {
   const ArenaScope scope(e.arena);
@@ -64,6 +89,7 @@ Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps
     q.upload(scratch.picture, scratch.picture.device.cols);
     q.note_copies();
     q.wait_for_copies();
+    OCELLUS_TRY(rehearse_pictures(e, scratch));
     e.memory.waiting_views.add(0);
     OCELLUS_TRY(e.memory.waiting_views.encode(e.vision, scratch.vision, e.memory.chunk.hidden, nullptr, q));
   }
@@ -74,13 +100,18 @@ Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps
         scratch.lay_out(e.text.config, e.shape.prompt_rows, e.shape.tiles_per_session(), e.shape.device, e.arena));
     std::fill_n(scratch.slots.host.data, scratch.slots.host.cols, KvSlot());  // nothing is stored
     std::fill_n(scratch.positions.host.data, scratch.positions.host.cols, 0);
-    for (int64_t rows = 1; rows < e.memory.chunk.hidden.rows; rows = 4 * rows + 1)
-      OCELLUS_TRY(prefill.run(rows, {}, nullptr, q));
+    OCELLUS_TRY(prefill.run(1, {}, nullptr, q));
+    const int32_t token = 0;
+    e.memory.chunk.add_text(&token, 1);
+    e.memory.chunk.embed_text(e.text.embedding, q);
+    e.memory.chunk.clear();
+    q.copy(e.memory.last_hidden.data, e.memory.chunk.hidden.data, e.memory.last_hidden.cols * int64_t{sizeof(float)});
     OCELLUS_TRY(q.finish());  // its lists are still being read, and what follows writes to the same host memory
   }
   GenerateScratch scratch;
   OCELLUS_TRY(scratch.lay_out(e.model, e.shape, e.arena));
   OCELLUS_TRY(clear_steps(scratch.step, q));
+  q.copy(&scratch.step.steps.device.data->active, &scratch.step.steps.host.data->active, sizeof(int32_t));
   for (int64_t step = 0; step < 2 * Queue::kResultMarks; ++step) {
     OCELLUS_TRY(steps->launch({1, 1}, scratch.step, q));
     q.record_result(step);

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Everything that needs a GPU, in one run: builds for this machine's GPU, runs all tests on CPU and GPU, compute-sanitizer
-# over the tests of every kernel, then the benchmarks.
+# Everything that needs a GPU, in one run: builds for this machine's GPU, runs the benchmarks, all tests on CPU and GPU,
+# and compute-sanitizer over the tests of every kernel.
 # tools/gpu_check.sh [FOLDER for logs and results]    default: build/gpu
-# STAGES (default "build test sanitize bench") chooses parts.
+# STAGES (default "build bench test sanitize") chooses parts.
 set -u
 cd "$(dirname "$0")/.."
 results=${1:-build/gpu}
-stages=${STAGES:-build test sanitize bench}
+stages=${STAGES:-build bench test sanitize}
 mkdir -p "$results"
 failures=$results/failures
 : >"$failures"
@@ -21,7 +21,7 @@ run() { # run NAME COMMAND...: its output goes to a file, one line here, and the
   else
     echo "gpu_check: $name: FAILED after $(($(date +%s) - start)) s"
     echo "$name" >>"$failures"
-    tail -n 25 "$results/$name.log"
+    tail -n "${SHOW_LINES:-25}" "$results/$name.log"
   fi
 }
 
@@ -30,22 +30,28 @@ if has build; then
   run configure cmake --preset cuda -G Ninja
   run build cmake --build --preset cuda --parallel "$(nproc)"
 fi
-if has test; then
-  run tests ctest --test-dir build/cuda --parallel 8 --output-on-failure --timeout 300
-fi
-if has sanitize; then
-  # The kernels' tests hold every kernel; whole models would take hours under these tools.
-  for tool in memcheck racecheck initcheck synccheck; do
-    run "$tool" env OCELLUS_TEST_SMALL=1 OCELLUS_TEST_NEEDS_GPU=1 \
-      compute-sanitizer --tool "$tool" --error-exitcode 1 build/cuda/tests/test_kernels &
-  done
-  wait
-fi
 if has bench; then
   for bench in decode_kernels attend_step attend_rows cublas_rate vision; do
     run "$bench" "build/cuda/bench/${bench}_bench"
   done
   sh tools/bench/gpu_bench.sh build/cuda/apps/ocellus "$results"
+fi
+if has test; then
+  run tests ctest --test-dir build/cuda --parallel 8 --output-on-failure --timeout 300
+fi
+if has sanitize; then
+  # The kernels' tests hold every kernel; whole models would take hours under these tools. A quarter of the cases to each
+  # process, all at once.
+  cases=$(build/cuda/tests/test_kernels --count --no-colors | grep -o '[0-9]*$' | tail -n 1)
+  part=$(((cases + 3) / 4))
+  for tool in memcheck racecheck initcheck synccheck; do
+    for first in 1 $((part + 1)) $((2 * part + 1)) $((3 * part + 1)); do
+      run "$tool-from-$first" env OCELLUS_TEST_SMALL=1 OCELLUS_TEST_NEEDS_GPU=1 \
+        timeout "${SANITIZE_SECONDS:-280}" compute-sanitizer --tool "$tool" --error-exitcode 1 \
+        build/cuda/tests/test_kernels --first="$first" --last=$((first + part - 1)) &
+    done
+  done
+  wait
 fi
 echo "gpu_check: $(wc -l <"$failures") failed"
 [ ! -s "$failures" ]

@@ -200,7 +200,7 @@ class Case {
                                      shape_.dim, queue.traits());
   }
 
-  void attend(Queue& queue, int64_t most_tiles, DeviceView<std::byte> scratch) {
+  void attend(Queue& queue, int64_t most_tiles, DeviceView<std::byte> scratch, bool cache_settled = false) {
     attend_step({.query = query_.view(),
                  .key = key_.view(),
                  .value = value_.view(),
@@ -214,6 +214,7 @@ class Case {
                  .tiles_per_row = cache_.tiles_per_row,
                  .most_tiles = most_tiles,
                  .layer = kLayer,
+                 .cache_settled = cache_settled,
                  .output = out_.view(),
                  .scratch = scratch},
                 queue);
@@ -365,7 +366,7 @@ void check_twice(const Shape& shape, uint64_t seed, Queue& queue) {
   std::vector<float> first;
   for (const bool again : {false, true}) {
     instance.reset();
-    instance.attend(queue, instance.cache().most_tiles, scratch.view());
+    instance.attend(queue, instance.cache().most_tiles, scratch.view(), again);  // settled or not: the same
     REQUIRE(queue.finish().ok());
     CHECK(scratch.intact());
     if (!again) instance.check();
@@ -374,10 +375,12 @@ void check_twice(const Shape& shape, uint64_t seed, Queue& queue) {
     first = out;
   }
   // Prepared for more tiles than are live, as a recorded step is.
-  instance.reset();
-  instance.attend(queue, instance.cache().tiles_per_row, scratch.view());
-  REQUIRE(queue.finish().ok());
-  instance.check();
+  for (const bool settled : {false, true}) {
+    instance.reset();
+    instance.attend(queue, instance.cache().tiles_per_row, scratch.view(), settled);
+    REQUIRE(queue.finish().ok());
+    instance.check();
+  }
 }
 
 TEST_CASE("attend_step equals plain attention, stores the new slot and nothing else, with the same bits again") {

@@ -2,8 +2,8 @@
 // beyond any machine. All of it ends in an answer or in a clear sentence.
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <memory>
