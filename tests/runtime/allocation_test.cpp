@@ -4,12 +4,14 @@
 // sanitizers, which define them too. Nothing of the test framework runs while calls are counted: it allocates.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
+#include <execinfo.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdarg>
 #include <cstdlib>
@@ -33,17 +35,19 @@ constexpr const char* kCallNames[kCallCount] = {"malloc", "calloc", "realloc", "
 std::atomic<bool> g_counting{false};
 std::atomic<int64_t> g_calls[kCallCount];
 
-/// The first places that called while counting, to be named when there should have been none.
-constexpr int kCallerCount = 8;
-std::atomic<void*> g_callers[kCallerCount];
+/// The stacks of the first calls while counting, to be shown when there should have been none.
+constexpr int kStackCount = 4;
+constexpr int kStackDepth = 24;
+void* g_stacks[kStackCount][kStackDepth];
+int g_stack_depths[kStackCount];
+std::atomic<int> g_stacks_used{0};
 
-void count(Call call, void* caller = nullptr) {
+void count(Call call) {
   if (!g_counting.load(std::memory_order_relaxed)) return;
   g_calls[call].fetch_add(1, std::memory_order_relaxed);
-  for (auto& known : g_callers) {
-    void* expected = nullptr;
-    if (caller == nullptr || known.compare_exchange_strong(expected, caller) || expected == caller) return;
-  }
+  if (call == kFree || g_stacks_used.load() >= kStackCount) return;
+  const int index = g_stacks_used.fetch_add(1);
+  if (index < kStackCount) g_stack_depths[index] = ::backtrace(g_stacks[index], kStackDepth);
 }
 
 /// Counts the calls of all threads while it lives.
@@ -51,7 +55,7 @@ class Counter {
  public:
   Counter() {
     for (auto& calls : g_calls) calls.store(0);
-    for (auto& caller : g_callers) caller.store(nullptr);
+    g_stacks_used.store(0);
     g_counting.store(true);
   }
   ~Counter() { g_counting.store(false); }
@@ -74,6 +78,8 @@ __attribute__((constructor)) void find_definitions() {
   g_create_thread = next_definition<CreateThread>("pthread_create");
   g_brk = next_definition<int(void*)>("brk");
   g_sbrk = next_definition<void*(intptr_t)>("sbrk");
+  void* frames[2];
+  ::backtrace(frames, 2);  // allocates at its first call
 }
 
 }  // namespace
@@ -88,15 +94,15 @@ void __libc_free(void*);
 void* __libc_memalign(size_t, size_t);
 
 void* malloc(size_t bytes) noexcept {
-  count(kMalloc, __builtin_return_address(0));
+  count(kMalloc);
   return __libc_malloc(bytes);
 }
 void* calloc(size_t items, size_t bytes) noexcept {
-  count(kCalloc, __builtin_return_address(0));
+  count(kCalloc);
   return __libc_calloc(items, bytes);
 }
 void* realloc(void* memory, size_t bytes) noexcept {
-  count(kRealloc, __builtin_return_address(0));
+  count(kRealloc);
   return __libc_realloc(memory, bytes);
 }
 void free(void* memory) noexcept {
@@ -298,12 +304,15 @@ int64_t report_calls() {
     total += g_calls[i].load();
     if (g_calls[i].load() != 0) MESSAGE(std::string(kCallNames[i]) << " was called " << g_calls[i].load() << " times");
   }
-  for (const auto& caller : g_callers) {
-    Dl_info where = {};
-    if (total == 0 || caller.load() == nullptr || ::dladdr(caller.load(), &where) == 0) continue;
-    const std::string name = where.dli_sname == nullptr ? "?" : where.dli_sname;
-    const auto offset = static_cast<char*>(caller.load()) - static_cast<char*>(where.dli_fbase);
-    MESSAGE("called from " << std::string(where.dli_fname) << " + " << offset << ", " << name);
+  for (int i = 0; total != 0 && i < std::min(g_stacks_used.load(), kStackCount); ++i) {
+    std::string stack = "one call came from";
+    for (int k = 2; k < g_stack_depths[i]; ++k) {
+      Dl_info where = {};
+      if (::dladdr(g_stacks[i][k], &where) == 0) continue;
+      const std::string file = where.dli_fname;
+      stack += "\n  " + file.substr(file.rfind('/') + 1) + " " + (where.dli_sname == nullptr ? "?" : where.dli_sname);
+    }
+    MESSAGE(stack);
   }
   return total;
 }
