@@ -94,12 +94,14 @@ __device__ uint32_t stage_address(const __half* stages, int stage) {
   return shared_address(stages + stage % T::kStages * T::kStage);
 }
 
-/// Waits until a stage has arrived for all, and all are done with the stage before the one before it.
+/// Waits until a stage has arrived for all, and all are done with the stage before the one before it. Warpgroups come
+/// here from different loops, though equally often; so the barrier is one by number, not __syncthreads.
 template <class T>
 __device__ void await_stage() {
+  constexpr int kBarrier = 1;
   wait_for_copies<T::kAhead - 1>();
   show_copies_to_products();
-  __syncthreads();
+  asm volatile("bar.sync %0, %1;\n" ::"n"(kBarrier), "n"(T::kThreads) : "memory");
 }
 
 /// Begins to copy the stage that follows kAhead stages later into the memory that nobody reads any more.
