@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Puts the results of gpu_bench.sh into one result file.
 
-usage: record_gpu.py FOLDER OUT.json --commit HASH [--date YYYY-MM-DD] [--extra NAME=FILE.json ...]
+usage: record_gpu.py FOLDER OUT.json --commit HASH [--date YYYY-MM-DD] [--extra NAME=FILE.json ...] [--lines NAME=FILE ...]
 
 FOLDER holds the bench_<name>.json files and, beside each, the command that made it (bench_<name>.command).
 """
@@ -27,7 +27,8 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--commit", required=True)
     parser.add_argument("--date", default=datetime.date.today().isoformat())
-    parser.add_argument("--extra", action="append", default=[])
+    parser.add_argument("--extra", action="append", default=[], help="a JSON document to keep as it is")
+    parser.add_argument("--lines", action="append", default=[], help="a timing program's output, kept line by line")
     arguments = parser.parse_args()
     benches = {path.stem.removeprefix("bench_"): summary(path)
                for path in sorted(arguments.folder.glob("bench_*.json"))}
@@ -38,6 +39,10 @@ def main():
     for extra in arguments.extra:
         name, file = extra.split("=", 1)
         record[name] = json.loads(pathlib.Path(file).read_text(encoding="utf-8"))
+    for lines in arguments.lines:
+        name, file = lines.split("=", 1)
+        text = pathlib.Path(file).read_text(encoding="utf-8")
+        record[name] = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     arguments.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(f"{arguments.out}: {len(benches)} benches on {device}")
 
