@@ -17,6 +17,7 @@ Status read_cuda_facts(int, CudaFacts*) { return absent(); }
 CudaGraph::~CudaGraph() = default;
 Status CudaDevice::open(int, void*, std::unique_ptr<CudaDevice>*) { return absent(); }
 CudaDevice::~CudaDevice() = default;
+Status CudaDevice::make_current() { return absent(); }
 Status CudaDevice::allocate_device(int64_t, std::byte**) { return absent(); }
 Status CudaDevice::allocate_pinned(int64_t, std::byte**) { return absent(); }
 Status CudaDevice::check_reachable(const void*) const { return absent(); }

@@ -146,6 +146,7 @@ Status CudaDevice::open(int index, void* stream, std::unique_ptr<CudaDevice>* ou
 }
 
 CudaDevice::~CudaDevice() {
+  (void)cudaSetDevice(facts_.index);
   if (stream_ != nullptr) (void)cudaStreamSynchronize(static_cast<cudaStream_t>(stream_));
   for (void* mark : marks_)
     if (mark != nullptr) cudaEventDestroy(static_cast<cudaEvent_t>(mark));
@@ -153,6 +154,8 @@ CudaDevice::~CudaDevice() {
   for (int i = 0; i < pinned_count_; ++i) cudaFreeHost(pinned_memory_[i]);
   if (owns_stream_) cudaStreamDestroy(static_cast<cudaStream_t>(stream_));
 }
+
+Status CudaDevice::make_current() { return check(cudaSetDevice(facts_.index), "choosing the device"); }
 
 Status CudaDevice::allocate_device(int64_t bytes, std::byte** out) {
   if (device_count_ == static_cast<int>(std::size(device_memory_)))

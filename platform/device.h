@@ -81,6 +81,10 @@ class CudaDevice {
   const CudaFacts& facts() const { return facts_; }
   void* stream() const { return stream_; }
 
+  /// CUDA's current device belongs to the thread: whoever calls from another thread, or has used another GPU, calls
+  /// this first.
+  Status make_current();
+
   /// Device memory, and pinned host memory that the device can read and write. Freed with the device.
   Status allocate_device(int64_t bytes, std::byte** out);
   Status allocate_pinned(int64_t bytes, std::byte** out);

@@ -46,6 +46,10 @@ class Queue {
     cuda_ = device;
     matmul_library_ = library;
   }
+  /// What every call from outside begins with: the thread may be another one than last time.
+  void enter() {
+    if (cuda_ != nullptr) fail(cuda_->make_current());
+  }
   bool on_cuda() const { return cuda_ != nullptr; }
   CudaDevice* cuda() const { return cuda_; }
   MatmulLibrary* matmul_library() const { return matmul_library_; }

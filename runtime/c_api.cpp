@@ -43,7 +43,10 @@ Status check_session(const ocellus_session* session, const char* function) {
 template <class Call>
 ocellus_status on_session(ocellus_session* session, const char* function, Call&& call) {
   Status status = check_session(session, function);
-  if (status.ok()) status = unwrap(session)->acknowledge_cancel(call(*unwrap(session)));
+  if (status.ok()) {
+    unwrap(session)->engine().queue().enter();
+    status = unwrap(session)->acknowledge_cancel(call(*unwrap(session)));
+  }
   return result(status);
 }
 
@@ -303,6 +306,7 @@ ocellus_status ocellus_batch_generate(ocellus_session* const* sessions, const oc
   OCELLUS_REQUIRE(stats);
   for (int32_t i = 0; i < count; ++i)
     if (const Status status = check_session(sessions[i], __func__); !status.ok()) return result(status);
+  if (count > 0) unwrap(sessions[0])->engine().queue().enter();
   return result(ocellus::generate(reinterpret_cast<Session* const*>(sessions), params, stats, count));
 }
 

@@ -104,6 +104,7 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
 }
 
 Engine::~Engine() {
+  queue_.enter();
   pool_.stop();
   if (own_memory_ != nullptr) ::munmap(own_memory_, static_cast<size_t>(own_bytes_));
 }

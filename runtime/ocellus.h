@@ -9,6 +9,7 @@
  * sentence that says what to change. After ocellus_engine_create nothing is allocated: no heap, no mapping, no thread.
  *
  * Threads: one thread at a time may use an engine and its sessions; ocellus_session_cancel may come from any thread.
+ * Calls on an engine on a GPU make that GPU the calling thread's current CUDA device.
  * Structs with a `struct_bytes` field are filled by their *_init function, so that old callers keep working.
  */
 #ifndef OCELLUS_H
