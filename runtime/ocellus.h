@@ -6,7 +6,7 @@
  *   session = one conversation: text and images, then answers  ocellus_session_*
  *
  * No function throws, aborts or prints. Functions return OCELLUS_OK or the reason; ocellus_last_error() then holds one
- * sentence that says what to change. After ocellus_engine_create nothing is allocated: no heap, no mapping, no thread.
+ * sentence that says what to change. After ocellus_engine_create nothing is allocated: no heap, no device memory, no thread.
  *
  * Threads: one thread at a time may use an engine and its sessions; ocellus_session_cancel may come from any thread.
  * Calls on an engine on a GPU make that GPU the calling thread's current CUDA device.
@@ -256,9 +256,10 @@ void ocellus_session_close(ocellus_session* session);
 ocellus_status ocellus_session_begin_turn(ocellus_session* session);
 ocellus_status ocellus_session_add_text(ocellus_session* session, const char* text, int64_t text_bytes, uint32_t flags);
 ocellus_status ocellus_session_add_tokens(ocellus_session* session, const int32_t* tokens, int32_t count);
-/* Encodes the picture at once and keeps only its rows; the caller's memory is free again on return. On failure,
- * cancellation or deadline the session is as it was before the call. One exception, for text as well: what waits may
- * have to be read first to make room; if that is stopped, everything added since the last generate is forgotten. */
+/* Cuts the picture up and encodes it, on a GPU some pictures together and the last ones when they are read; keeps only
+ * rows, and the caller's memory is free again on return. On failure, cancellation or deadline the session is as it was
+ * before the call. One exception, for text as well: what waits may have to be read first to make room; if that is
+ * stopped, everything added since the last generate is forgotten. */
 ocellus_status ocellus_session_add_image(ocellus_session* session, const ocellus_frame* frame);
 ocellus_status ocellus_session_add_encoded_image(ocellus_session* session, const void* bytes, int64_t byte_count);
 ocellus_status ocellus_session_end_turn(ocellus_session* session);
@@ -308,7 +309,7 @@ typedef struct ocellus_generate_stats {
   double token_p95_ms;
   int64_t kv_bytes;      /* cache bytes the session holds now */
   int64_t kv_bytes_full; /* the same tokens, unpacked f16, nothing evicted */
-  uint64_t logits_hash;  /* XXH3 of the last logits: equal runs give equal hashes */
+  uint64_t logits_hash;  /* of the last logits: equal runs on one device give equal hashes */
 } ocellus_generate_stats;
 
 /* Reads what was added, then answers. `stats` may be NULL. With OCELLUS_CANCELLED or OCELLUS_DEADLINE the tokens
@@ -324,7 +325,7 @@ ocellus_status ocellus_batch_generate(ocellus_session* const* sessions, const oc
                                       ocellus_generate_stats* stats, int32_t count);
 
 /* From any thread: the call in progress on this session, or else the next one, returns OCELLUS_CANCELLED within the
- * time of one layer. */
+ * time of one layer; on a GPU within four layers of a prompt or picture, and between tokens. */
 void ocellus_session_cancel(ocellus_session* session);
 /* Absolute CLOCK_MONOTONIC nanoseconds for all following calls; 0: none. */
 void ocellus_session_set_deadline(ocellus_session* session, int64_t deadline_ns);
