@@ -6,8 +6,8 @@
  *   session = one conversation: text and images, then answers  ocellus_session_*
  *
  * No function throws, aborts or prints. Functions return OCELLUS_OK or the reason; ocellus_last_error() then holds one
- * sentence that says what to change. After ocellus_engine_create nothing is allocated: no heap, no mapping, no thread, no
- * device memory.
+ * sentence that says what to change. After ocellus_engine_create nothing is allocated: no heap, no mapping, no thread,
+ * no device memory.
  *
  * Threads: one thread at a time may use an engine and its sessions; ocellus_session_cancel may come from any thread.
  * Calls on an engine on a GPU make that GPU the calling thread's current CUDA device.
