@@ -68,7 +68,7 @@ class Generation {
   };
 
   void start_deadlines();
-  Status read_prompts();
+  void read_prompts();
   Status read_prompt(int32_t i);
   Status place_rows();
   Status place_row(int32_t i);
@@ -118,7 +118,7 @@ Status Generation::read_prompt(int32_t i) {
 }
 
 /// Sessions whose prompt cannot be read are out; the others of a batch go on, as they do when one is stopped later.
-Status Generation::read_prompts() {
+void Generation::read_prompts() {
   for (int32_t i = 0; i < count_; ++i) {
     const Status status = read_prompt(i);
     parts_[i].active = status.ok() && params_[i].max_tokens > 0;
@@ -127,7 +127,6 @@ Status Generation::read_prompts() {
     sessions_[i]->forget_prompt();
     if (result_.ok()) result_ = status;
   }
-  return {};
 }
 
 /// Fills session i's row of the step: where it stands, what it may use, how it samples.
@@ -333,7 +332,7 @@ void Generation::start_deadlines() {
 
 Status Generation::run() {
   start_deadlines();
-  OCELLUS_TRY(read_prompts());
+  read_prompts();
   const ArenaScope scope(engine_.arena());
   OCELLUS_TRY(scratch_.lay_out(engine_.model(), engine_.shape(), engine_.arena()));
   const int64_t start = now_ns();

@@ -17,7 +17,6 @@ constexpr int32_t part_count(int32_t layers) { return (layers + kLayersPerPart -
 class RecordedParts {
  public:
   Status allocate(int32_t shapes, int32_t parts);
-  bool recorded() const { return graphs_ != nullptr; }
 
   /// Calls enqueue() while the queue records, and starts the recording once: the driver allocates at a first start.
   template <class Enqueue>
