@@ -1,79 +1,38 @@
 #include "kernels/backends.h"
-#include "kernels/elementwise.h"
 #include "kernels/matmul_few_rows.h"
-#include "kernels/norm_matmul.h"
-#include "kernels/rmsnorm.h"
+#include "kernels/norm_matmul_parts.h"
 
 namespace ocellus {
 namespace cuda {
-namespace {
-
-void normalise(const DeviceView<const float>& input, const float* weight, float epsilon, const ActivationView& out,
-               Queue& queue) {
-  ocellus::rmsnorm({.input = input, .weight = weight, .epsilon = epsilon, .output = out}, queue);
-}
-
-}  // namespace
 
 void norm_matmul(const NormMatmulArgs& args, Queue& queue) {
   if (!queue.ok() || args.input.rows == 0) return;
-  const bool few = few_rows_fits(args.input.rows, args.weights, args.count, false);
-  FewRowsArgs product;
-  product.input = few ? ActivationView(args.input) : args.normed;
-  product.norm_weight = args.norm_weight;
-  product.epsilon = args.epsilon;
-  product.count = args.count;
-  product.scratch = args.scratch;
-  for (int i = 0; i < args.count; ++i) {
-    product.weights[i] = args.weights[i];
-    product.biases[i] = args.biases[i];
-    product.outputs[i] = args.outputs[i];
-  }
-  if (few) return multiply_few_rows(product, queue);
-  normalise(args.input, args.norm_weight, args.epsilon, args.normed, queue);
-  MatmulArgs many;
-  many.input = args.normed;
-  many.count = args.count;
-  many.scratch = args.scratch;
-  for (int i = 0; i < args.count; ++i) {
-    many.weights[i] = args.weights[i];
-    many.biases[i] = args.biases[i];
-    many.outputs[i] = args.outputs[i];
-  }
-  ocellus::matmul(many, queue);
+  if (!few_rows_fits(args.input.rows, args.weights, args.count, false)) return norm_matmul_in_parts(args, queue);
+  multiply_few_rows({.input = args.input,
+                     .norm_weight = args.norm_weight,
+                     .epsilon = args.epsilon,
+                     .count = args.count,
+                     .weights = {args.weights[0], args.weights[1], args.weights[2]},
+                     .biases = {args.biases[0], args.biases[1], args.biases[2]},
+                     .outputs = {args.outputs[0], args.outputs[1], args.outputs[2]},
+                     .scratch = args.scratch},
+                    queue);
 }
 
 void gated_matmul(const GatedMatmulArgs& args, Queue& queue) {
   if (!queue.ok() || args.input.rows == 0) return;
-  const WeightView weights[2] = {args.gate_weight, args.up_weight};
-  if (few_rows_fits(args.input.rows, weights, 2, true)) {
-    FewRowsArgs product;
-    product.input = args.input;
-    product.norm_weight = args.norm_weight;
-    product.epsilon = args.epsilon;
-    product.count = 2;
-    product.weights[0] = args.gate_weight;
-    product.weights[1] = args.up_weight;
-    product.biases[0] = args.gate_bias;
-    product.biases[1] = args.up_bias;
-    product.outputs[0] = args.gate;
-    product.gated = true;
-    product.scratch = args.scratch;
-    return multiply_few_rows(product, queue);
-  }
-  normalise(args.input, args.norm_weight, args.epsilon, args.normed, queue);
-  MatmulArgs many;
-  many.input = args.normed;
-  many.count = 2;
-  many.weights[0] = args.gate_weight;
-  many.weights[1] = args.up_weight;
-  many.biases[0] = args.gate_bias;
-  many.biases[1] = args.up_bias;
-  many.outputs[0] = args.gate;
-  many.outputs[1] = args.up;
-  many.scratch = args.scratch;
-  ocellus::matmul(many, queue);
-  ocellus::gated_silu({.gate = args.gate, .up = args.up}, queue);
+  const WeightView weights[] = {args.gate_weight, args.up_weight};
+  if (!few_rows_fits(args.input.rows, weights, 2, true)) return gated_matmul_in_parts(args, queue);
+  multiply_few_rows({.input = args.input,
+                     .norm_weight = args.norm_weight,
+                     .epsilon = args.epsilon,
+                     .count = 2,
+                     .weights = {args.gate_weight, args.up_weight},
+                     .biases = {args.gate_bias, args.up_bias},
+                     .outputs = {args.gate},
+                     .gated = true,
+                     .scratch = args.scratch},
+                    queue);
 }
 
 }  // namespace cuda

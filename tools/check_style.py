@@ -36,6 +36,7 @@ NO_OP = {
     "matmul_few_rows_plan": "how matmul_few_rows cuts its work, tested with it",
     "matmul_library": "what matmul keeps between calls on CUDA, tested with it",
     "matmul_scratch": "how matmul cuts its operands on CUDA, tested with it",
+    "norm_matmul_parts": "the ops that norm_matmul stands for on both backends, tested with it",
     "picture_math": "arithmetic that both backends of the picture ops share, tested with them",
     "row_pieces": "how the ops cut rows into pieces for threads",
     "sample_row": "arithmetic that both backends of sample share, tested with it",
