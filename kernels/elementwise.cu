@@ -35,60 +35,10 @@ struct GeluErf {
   static __device__ float of(float x) { return 0.5f * x * erfcf(x * -0.70710678118654752f); }
 };
 
-template <int kWide>
-__global__ void gate_rows(__half* gate, int64_t gate_stride, const __half* up, int64_t up_stride, int64_t cols,
-                          unsigned pieces) {
-  const RowPlace place(pieces);
-  gate += place.row * gate_stride;
-  up += place.row * up_stride;
-  float g[kUnits][kWide], u[kUnits][kWide];
-  wait_for_inputs();
-  let_next_start();
-#pragma unroll
-  for (int i = 0; i < kUnits; ++i) {
-    const int64_t col = (place.first + i * place.step) * kWide;
-    if (col >= cols) continue;
-    load_values(gate + col, g[i]);
-    load_values(up + col, u[i]);
-  }
-#pragma unroll
-  for (int i = 0; i < kUnits; ++i) {
-    const int64_t col = (place.first + i * place.step) * kWide;
-    if (col >= cols) continue;
-#pragma unroll
-    for (int k = 0; k < kWide; ++k) g[i][k] = Silu::of(g[i][k]) * u[i][k];
-    store_values(gate + col, g[i]);
-  }
-}
-
-template <class Function, int kWide>
-__global__ void activate_rows(__half* values, int64_t stride, int64_t cols, unsigned pieces) {
-  const RowPlace place(pieces);
-  values += place.row * stride;
-  float x[kUnits][kWide];
-  wait_for_inputs();
-  let_next_start();
-#pragma unroll
-  for (int i = 0; i < kUnits; ++i) {
-    const int64_t col = (place.first + i * place.step) * kWide;
-    if (col < cols) load_values(values + col, x[i]);
-  }
-#pragma unroll
-  for (int i = 0; i < kUnits; ++i) {
-    const int64_t col = (place.first + i * place.step) * kWide;
-    if (col >= cols) continue;
-#pragma unroll
-    for (int k = 0; k < kWide; ++k) x[i][k] = Function::of(x[i][k]);
-    store_values(values + col, x[i]);
-  }
-}
-
-template <int kWide>
-__global__ void add_to_rows(float* values, int64_t stride, const float* addend, int64_t addend_stride,
-                            unsigned addend_rows, int64_t cols, unsigned pieces) {
-  const RowPlace place(pieces);
-  values += place.row * stride;
-  addend += static_cast<unsigned>(place.row) % addend_rows * addend_stride;
+/// The thread's values of a row become of(value, other). All its loads come before its arithmetic, so that they are on
+/// their way together; what `of` does not look at is not loaded.
+template <int kWide, class Value, class Of>
+__device__ void change_values(const RowPlace& place, int64_t cols, Value* values, const Value* others, Of of) {
   float x[kUnits][kWide], y[kUnits][kWide];
   wait_for_inputs();
   let_next_start();
@@ -97,16 +47,40 @@ __global__ void add_to_rows(float* values, int64_t stride, const float* addend, 
     const int64_t col = (place.first + i * place.step) * kWide;
     if (col >= cols) continue;
     load_values(values + col, x[i]);
-    load_values(addend + col, y[i]);
+    load_values(others + col, y[i]);
   }
 #pragma unroll
   for (int i = 0; i < kUnits; ++i) {
     const int64_t col = (place.first + i * place.step) * kWide;
     if (col >= cols) continue;
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) x[i][k] += y[i][k];
+    for (int k = 0; k < kWide; ++k) x[i][k] = of(x[i][k], y[i][k]);
     store_values(values + col, x[i]);
   }
+}
+
+template <int kWide>
+__global__ void gate_rows(__half* gate, int64_t gate_stride, const __half* up, int64_t up_stride, int64_t cols,
+                          unsigned pieces) {
+  const RowPlace place(pieces);
+  change_values<kWide>(place, cols, gate + place.row * gate_stride, up + place.row * up_stride,
+                       [](float g, float u) { return Silu::of(g) * u; });
+}
+
+template <class Function, int kWide>
+__global__ void activate_rows(__half* values, int64_t stride, int64_t cols, unsigned pieces) {
+  const RowPlace place(pieces);
+  __half* const row = values + place.row * stride;
+  change_values<kWide>(place, cols, row, row, [](float x, float) { return Function::of(x); });
+}
+
+template <int kWide>
+__global__ void add_to_rows(float* values, int64_t stride, const float* addend, int64_t addend_stride,
+                            unsigned addend_rows, int64_t cols, unsigned pieces) {
+  const RowPlace place(pieces);
+  const unsigned addend_row = static_cast<unsigned>(place.row) % addend_rows;
+  change_values<kWide>(place, cols, values + place.row * stride, addend + addend_row * addend_stride,
+                       [](float x, float y) { return x + y; });
 }
 
 /// Rows without gaps between them are one long row, which leaves no block half empty.
