@@ -1,5 +1,4 @@
 #include "kernels/backends.h"
-#include "kernels/launch.cuh"
 #include "kernels/layernorm.h"
 #include "kernels/row_registers.cuh"
 
@@ -70,26 +69,14 @@ __global__ void normalise_plain_rows(Norm norm, Out* output, int64_t output_stri
     store_value(out + i, (x[i] - mean) * scale * norm.weight[i] + norm.bias[i]);
 }
 
-template <auto kKernel, class Out>
-void start(const LayerNormArgs& args, int threads, Out* output, Queue& queue) {
-  const Norm norm{args.input.data, args.input.stride, args.weight,
-                  args.bias,       args.epsilon,      static_cast<int>(args.input.cols)};
-  launch<kKernel>(queue, "layernorm", {.grid = static_cast<unsigned>(args.input.rows), .threads = threads}, norm,
-                  output, args.output.stride);
-}
-
 template <class Out>
 void normalise(const LayerNormArgs& args, Queue& queue) {
-  Out* const output = static_cast<Out*>(args.output.data);
-  const int64_t cols = args.input.cols;
-  const bool wide = cols % 4 == 0 && takes_wide(args.input, 4) && takes_wide(args.weight, 4) &&
+  const bool wide = args.input.cols % 4 == 0 && takes_wide(args.input, 4) && takes_wide(args.weight, 4) &&
                     takes_wide(args.bias, 4) && takes_wide(args.output, 4);
-  if (wide && cols <= kShortRow)
-    start<normalise_rows<Out, 2>>(args, row_threads(cols, 2), output, queue);
-  else if (wide && cols <= kLongRow)
-    start<normalise_rows<Out, 4>>(args, row_threads(cols, 4), output, queue);
-  else
-    start<normalise_plain_rows<Out>>(args, kPlainRowThreads, output, queue);
+  const Norm norm{args.input.data, args.input.stride, args.weight,
+                  args.bias,       args.epsilon,      static_cast<int>(args.input.cols)};
+  launch_rows<normalise_rows<Out, 2>, normalise_rows<Out, 4>, normalise_plain_rows<Out>>(
+      queue, "layernorm", args.input, wide, norm, static_cast<Out*>(args.output.data), args.output.stride);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 #include "kernels/backends.h"
-#include "kernels/launch.cuh"
 #include "kernels/rmsnorm.h"
 #include "kernels/row_registers.cuh"
 
@@ -50,25 +49,13 @@ __global__ void normalise_plain_rows(const float* input, int64_t input_stride, c
     store_value(out + i, x[i] * (scale * weight[i]));
 }
 
-template <auto kKernel, class Out>
-void start(const RmsNormArgs& args, int threads, Out* output, Queue& queue) {
-  launch<kKernel>(queue, "rmsnorm", {.grid = static_cast<unsigned>(args.input.rows), .threads = threads},
-                  args.input.data, args.input.stride, args.weight, args.epsilon, static_cast<int>(args.input.cols),
-                  output, args.output.stride);
-}
-
 template <class Out>
 void normalise(const RmsNormArgs& args, Queue& queue) {
-  Out* const output = static_cast<Out*>(args.output.data);
-  const int64_t cols = args.input.cols;
   const bool wide =
-      cols % 4 == 0 && takes_wide(args.input, 4) && takes_wide(args.weight, 4) && takes_wide(args.output, 4);
-  if (wide && cols <= kShortRow)
-    start<normalise_rows<Out, 2>>(args, row_threads(cols, 2), output, queue);
-  else if (wide && cols <= kLongRow)
-    start<normalise_rows<Out, 4>>(args, row_threads(cols, 4), output, queue);
-  else
-    start<normalise_plain_rows<Out>>(args, kPlainRowThreads, output, queue);
+      args.input.cols % 4 == 0 && takes_wide(args.input, 4) && takes_wide(args.weight, 4) && takes_wide(args.output, 4);
+  launch_rows<normalise_rows<Out, 2>, normalise_rows<Out, 4>, normalise_plain_rows<Out>>(
+      queue, "rmsnorm", args.input, wide, args.input.data, args.input.stride, args.weight, args.epsilon,
+      static_cast<int>(args.input.cols), static_cast<Out*>(args.output.data), args.output.stride);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Rows held in registers by one block each, so that norms read memory once.
 #pragma once
 
+#include "kernels/launch.cuh"
 #include "kernels/row_access.cuh"
 
 namespace ocellus::cuda {
@@ -34,6 +35,20 @@ inline constexpr int kPlainRowThreads = 256;
 
 inline int row_threads(int64_t cols, int chunks) {
   return static_cast<int>(divide_up(cols, 4 * chunks * kWarp) * kWarp);
+}
+
+/// Launches one block for each row of the kernel that such rows take: with two groups a thread, with four, or the plain
+/// one. `wide`: addresses and length allow groups.
+template <auto kShort, auto kLong, auto kPlain, class... Values>
+void launch_rows(Queue& queue, const char* op, const DeviceView<const float>& input, bool wide,
+                 const Values&... values) {
+  const unsigned grid = static_cast<unsigned>(input.rows);
+  if (wide && input.cols <= kShortRow)
+    launch<kShort>(queue, op, {.grid = grid, .threads = row_threads(input.cols, 2)}, values...);
+  else if (wide && input.cols <= kLongRow)
+    launch<kLong>(queue, op, {.grid = grid, .threads = row_threads(input.cols, 4)}, values...);
+  else
+    launch<kPlain>(queue, op, {.grid = grid, .threads = kPlainRowThreads}, values...);
 }
 
 }  // namespace ocellus::cuda
