@@ -15,15 +15,17 @@
 #include "kernels/norm_matmul.h"
 #include "platform/device.h"
 #include "platform/queue.h"
+#include "tools/bench/gpu_timing.h"
 
 namespace {
 
 using namespace ocellus;
+using bench::require;
 
 constexpr int64_t kPoolBytes = 900 << 20;  // of weights
 constexpr int64_t kRowsBytes = 128 << 20;  // of everything else
 constexpr int64_t kBytesPerGraph = 400 << 20;
-constexpr int kLaunches = 3;
+constexpr int kLaunches = 4;  // the first warms up, the least counts
 constexpr int64_t kInputRows[] = {1, 2, 4, 8, 16, 32, 64};
 constexpr int64_t kMostInputRows = 64;
 
@@ -32,14 +34,6 @@ struct Layer {
   int64_t width, hidden, queries, keys, vocabulary;  // D, F, H E, G E, V
 };
 constexpr Layer kLayers[] = {{"2.2B", 2048, 8192, 2048, 2048, 49280}, {"8B", 4096, 14336, 4096, 1024, 92544}};
-
-[[noreturn]] void give_up() {
-  std::fprintf(stderr, "%s\n", last_failure().sentence);
-  std::exit(2);
-}
-void check(Status status) {
-  if (!status.ok()) give_up();
-}
 
 constexpr int64_t kCols = 4096;
 void fill_random(void* data, WeightFormat format, int64_t rows, float deviation, Queue& queue) {
@@ -182,26 +176,15 @@ const char* plan_of(Part part, const Rows& r, WeightFormat format, const CudaFac
 
 void measure(Part part, Rows& rows, WeightFormat format, Pool& pool, double copy_rate, Queue& queue) {
   const int64_t once = enqueue(part, rows, pool, queue);  // chooses what the library must choose
-  check(queue.finish());
+  require(queue.finish());
   const int64_t calls = std::clamp<int64_t>(kBytesPerGraph / once, 4, 64);
-  CudaGraph graph;
-  check(queue.begin_capture());
   int64_t bytes = 0;
-  for (int64_t i = 0; i < calls; ++i) bytes += enqueue(part, rows, pool, queue);
-  check(queue.end_capture(&graph));
-  double best = 1e30;
-  for (int i = 0; i <= kLaunches; ++i) {
-    queue.start_timer(Queue::kPrefillTimer);
-    queue.launch(graph);
-    queue.stop_timer(Queue::kPrefillTimer);
-    check(queue.finish());
-    if (i > 0) best = std::min(best, queue.timer_ms(Queue::kPrefillTimer));  // the first warms up
-  }
-  const double rate = static_cast<double>(bytes) / (best * 1e-3);
+  const std::vector<double> times =
+      bench::call_times(calls, kLaunches, queue, [&](int64_t) { bytes += enqueue(part, rows, pool, queue); });
+  const double us = times.front(), rate = static_cast<double>(bytes) / static_cast<double>(calls) / (us * 1e-6);
   std::printf("%-5s %-5s T %2lld  %-12s %9.2f us  %7.1f GB/s  %5.1f %%  %s\n", rows.layer.name,
-              format_info(format).name, static_cast<long long>(rows.rows), kPartNames[static_cast<int>(part)],
-              best * 1e3 / static_cast<double>(calls), rate * 1e-9, 100 * rate / copy_rate,
-              plan_of(part, rows, format, queue.cuda()->facts()));
+              format_info(format).name, static_cast<long long>(rows.rows), kPartNames[static_cast<int>(part)], us,
+              rate * 1e-9, 100 * rate / copy_rate, plan_of(part, rows, format, queue.cuda()->facts()));
 }
 
 }  // namespace
@@ -216,14 +199,14 @@ int main() {
   std::unique_ptr<CudaDevice> device;
   std::unique_ptr<MatmulLibrary> library;
   std::byte *weights = nullptr, *memory = nullptr;
-  check(threads.start(1));
-  check(CudaDevice::open(0, nullptr, &device));
-  check(MatmulLibrary::create(*device, &library));
+  require(threads.start(1));
+  require(CudaDevice::open(0, nullptr, &device));
+  require(MatmulLibrary::create(*device, &library));
   queue.use_cuda(device.get(), library.get());
-  check(device->allocate_device(kPoolBytes, &weights));
-  check(device->allocate_device(kRowsBytes, &memory));
+  require(device->allocate_device(kPoolBytes, &weights));
+  require(device->allocate_device(kRowsBytes, &memory));
   double copy_rate = 0;
-  check(device->measure_copy_rate(weights, kPoolBytes, &copy_rate));
+  require(device->measure_copy_rate(weights, kPoolBytes, &copy_rate));
   std::printf("%s, copies at %.1f GB/s\n", device->facts().name, copy_rate * 1e-9);
   for (const WeightFormat format : {WeightFormat::kF16, WeightFormat::kQ8_0, WeightFormat::kQ4_K}) {
     Pool pool(weights, format);

@@ -10,16 +10,12 @@
 #include <vector>
 
 #include "runtime/engine.h"
+#include "tools/bench/gpu_timing.h"
 
 namespace {
 
 using namespace ocellus;
-
-void require(Status status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", last_failure().sentence);
-  std::exit(1);
-}
+using bench::require;
 
 double encode_ms(Engine& engine, int32_t views) {
   const ArenaScope scope(engine.arena());

@@ -1,0 +1,107 @@
+// What the timing programs for GPUs share: a device with memory full of numbers, and the time of calls in a row.
+#pragma once
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "platform/arena.h"
+#include "platform/queue.h"
+#include "quant/weight_format.h"
+
+namespace ocellus::bench {
+
+/// Ends the program if something failed.
+inline void require(Status status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", last_failure().sentence);
+  std::exit(2);
+}
+
+/// One GPU, and memory of it that every shape takes from the start again.
+class Gpu {
+ public:
+  explicit Gpu(int index) {
+    require(pool_.start(1));
+    require(CudaDevice::open(index, nullptr, &device_));
+    require(device_->allocate_device(kMemoryBytes, &memory_));
+    require(device_->allocate_pinned(kStagingBytes, &staging_));
+    queue_.use_cuda(device_.get(), nullptr);
+  }
+  Queue& queue() { return queue_; }
+  const char* name() const { return device_->facts().name; }
+
+  /// Bytes per second, read and written ones counted.
+  double copy_rate() {
+    double rate = 0;
+    require(device_->measure_copy_rate(memory_, kMemoryBytes, &rate));
+    return rate;
+  }
+
+  /// Normal f16 values everywhere, with an odd period, so that rows differ.
+  void fill_normal() {
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    Half* const halves = reinterpret_cast<Half*>(staging_);
+    constexpr int64_t kDrawn = (1 << 18) - 1;
+    for (int64_t i = 0; i < kDrawn; ++i) halves[i] = float_to_half(normal(random));
+    for (int64_t i = kDrawn; i < kStagingBytes / 2; ++i) halves[i] = halves[i - kDrawn];
+    for (int64_t at = 0; at < kMemoryBytes; at += kStagingBytes) queue_.copy(memory_ + at, halves, kStagingBytes);
+    require(queue_.finish());
+  }
+
+  void take_from_start() { used_ = 0; }
+  template <class T>
+  T* take(int64_t count) {
+    T* const taken = reinterpret_cast<T*>(memory_ + used_);
+    used_ += aligned_bytes(count * static_cast<int64_t>(sizeof(T)));
+    if (used_ > kMemoryBytes) std::abort();
+    return taken;
+  }
+  template <class T>
+  const T* upload(const std::vector<T>& values) {
+    T* const to = take<T>(static_cast<int64_t>(values.size()));
+    const size_t bytes = values.size() * sizeof(T);
+    std::memcpy(staging_, values.data(), bytes);
+    queue_.copy(to, staging_, static_cast<int64_t>(bytes));
+    require(queue_.finish());
+    return to;
+  }
+
+ private:
+  static constexpr int64_t kMemoryBytes = int64_t{1} << 30;
+  static constexpr int64_t kStagingBytes = int64_t{16} << 20;
+
+  ThreadPool pool_;
+  std::unique_ptr<CudaDevice> device_;
+  Queue queue_{pool_};
+  std::byte* memory_ = nullptr;
+  std::byte* staging_ = nullptr;
+  int64_t used_ = 0;
+};
+
+/// Microseconds of one of `calls` calls, call(0), call(1), ..., that are recorded and follow each other without a
+/// pause: one figure for each launch of the recording, sorted.
+template <class Call>
+std::vector<double> call_times(int64_t calls, int launches, Queue& queue, Call call) {
+  CudaGraph graph;
+  require(queue.begin_capture());
+  for (int64_t i = 0; i < calls; ++i) call(i);
+  require(queue.end_capture(&graph));
+  std::vector<double> times;
+  for (int i = 0; i < launches; ++i) {
+    queue.start_timer(Queue::kPrefillTimer);
+    queue.launch(graph);
+    queue.stop_timer(Queue::kPrefillTimer);
+    require(queue.finish());
+    times.push_back(queue.timer_ms(Queue::kPrefillTimer) * 1e3 / static_cast<double>(calls));
+  }
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+}  // namespace ocellus::bench
