@@ -94,14 +94,12 @@ __device__ uint32_t stage_address(const __half* stages, int stage) {
   return shared_address(stages + stage % T::kStages * T::kStage);
 }
 
-/// Waits until a stage has arrived for all, and all are done with the stage before the one before it. Warpgroups come
-/// here from different loops, though equally often; so the barrier is one by number, not __syncthreads.
+/// Waits until a stage has arrived for all, and all are done with the stage before the one before it.
 template <class T>
 __device__ void await_stage() {
-  constexpr int kBarrier = 1;
   wait_for_copies<T::kAhead - 1>();
   show_copies_to_products();
-  asm volatile("bar.sync %0, %1;\n" ::"n"(kBarrier), "n"(T::kThreads) : "memory");
+  __syncthreads();
 }
 
 /// Begins to copy the stage that follows kAhead stages later into the memory that nobody reads any more.
@@ -120,6 +118,15 @@ __device__ void add_values(const TileWeights<T>& weights, uint32_t values, TileR
 #pragma unroll
   for (int k = 0; k < T::kPieces; ++k) multiply_add<true>(rows.mixed[0], weights[k], value_factor<T>(values, k), true);
   commit_products();
+}
+
+template <class T>
+__device__ void add_last_values(const TileWeights<T>& weights, uint32_t values, TileRows<T>& rows) {
+  settle(rows.mixed[0]);
+  begin_products();
+  add_values<T>(weights, values, rows);
+  wait_for_products<0>();
+  settle(rows.mixed[0]);
 }
 
 /// Scores become weights, relative to the row's base.
@@ -226,20 +233,18 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend_tile_hopper(co
   await_stage<T>();
   keep_queries<T>(warp_queries, rows);
   work_on<T, true>(work, place, ring, 0, stages, rows, scores, weights);
+  // One loop for all warpgroups, so that they meet at one barrier: those whose rows see less keep fetching.
 #pragma unroll 1
-  for (int stage = 1; stage < end; ++stage) {
+  for (int stage = 1; stage < place.stages_end; ++stage) {
     await_stage<T>();
-    work_on<T, false>(work, place, ring, stage, stages, rows, scores, weights);
+    if (stage < end) {
+      work_on<T, false>(work, place, ring, stage, stages, rows, scores, weights);
+    } else {
+      if (stage == end) add_last_values<T>(weights, stage_address<T>(stages, end - 1) + T::kStage, rows);
+      fetch_ahead<T>(work, place, ring, stage, stages);
+    }
   }
-  settle(rows.mixed[0]);
-  begin_products();
-  add_values<T>(weights, stage_address<T>(stages, end - 1) + T::kStage, rows);
-  wait_for_products<0>();
-  settle(rows.mixed[0]);
-  for (int stage = end; stage < place.stages_end; ++stage) {
-    await_stage<T>();
-    fetch_ahead<T>(work, place, ring, stage, stages);
-  }
+  if (end == place.stages_end) add_last_values<T>(weights, stage_address<T>(stages, end - 1) + T::kStage, rows);
 
   add_lane_sums<T>(rows);
   __syncthreads();  // the queries' memory may be a stage that others still read
