@@ -25,6 +25,14 @@ run() { # run NAME COMMAND...: its output goes to a file, one line here, and the
   fi
 }
 
+check_races() { # check_races COMMAND...: racecheck does not follow the barriers of cuBLASLt's own Hopper kernels ("nvjet"),
+  # and reports races in them. A run in which it reports nothing else, and every test case passes, is a good one.
+  "$@" && return
+  log=$results/$name.log
+  grep -q "Status: SUCCESS" "$log" && ! grep -q "Internal Sanitizer Error" "$log" &&
+    ! grep -E "Race reported|and (Read|Write) access" "$log" | grep -qv nvjet
+}
+
 nvidia-smi --query-gpu=name,driver_version,power.limit,clocks.max.sm,clocks.max.mem --format=csv,noheader || exit 1
 if has build; then
   run configure cmake --preset cuda -G Ninja
@@ -44,10 +52,10 @@ if has sanitize; then
   # process, all at once: racecheck is the slowest by far, and a few cases take it minutes.
   cases=$(build/cuda/tests/test_kernels --count --no-colors | grep -o '[0-9]*$' | tail -n 1)
   for tool in memcheck racecheck initcheck synccheck; do
-    [ "$tool" = racecheck ] && shares=8 || shares=2
+    [ "$tool" = racecheck ] && shares=12 checked=check_races || shares=2 checked=
     share=$(((cases + shares - 1) / shares))
     for first in $(seq 1 "$share" "$cases"); do
-      run "$tool-from-$first" env OCELLUS_TEST_SMALL=1 OCELLUS_TEST_NEEDS_GPU=1 \
+      run "$tool-from-$first" $checked env OCELLUS_TEST_SMALL=1 OCELLUS_TEST_NEEDS_GPU=1 \
         timeout "${SANITIZE_SECONDS:-280}" compute-sanitizer --tool "$tool" --error-exitcode 1 \
         build/cuda/tests/test_kernels --first="$first" --last=$((first + share - 1)) &
     done
