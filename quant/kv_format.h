@@ -1,0 +1,98 @@
+// How keys and values are stored in the cache: as f16, or as min/max codes of 8, 4, 2 or 1 bits (CalibQuant).
+//
+// A packed block holds the visual slots of one image for one layer and one key/value head. Every channel of its keys
+// has an offset and a step, and so has every channel of its values; a value x is stored as the integer code
+//
+//   code = clamp(round((x - offset) / step), 0, 2^b - 1),   read as offset + step * code
+//
+// Round is to nearest, ties to even. Offset and step are f16, and codes are made with their rounded values. The bytes:
+//
+//   scales   [4, E] f16: key offsets, key steps, value offsets, value steps
+//   keys     [capacity, E b / 8]   codes; a row holds one slot, so that rows can be dropped or read alone
+//   values   [capacity, E b / 8]
+//
+// Codes of a row follow each other from the most significant bits of the first byte on (CalibQuant, appendix A.1).
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "platform/views.h"
+
+#ifdef __CUDACC__
+#define OCELLUS_EVERYWHERE __host__ __device__
+#else
+#define OCELLUS_EVERYWHERE
+#endif
+
+namespace ocellus {
+
+enum class KvFormat : uint8_t { kF16 = 0, k8Bit, k4Bit, k2Bit, k1Bit };
+
+/// Bits of one element: 16, 8, 4, 2 or 1.
+OCELLUS_EVERYWHERE constexpr int32_t kv_bits(KvFormat format) { return 16 >> static_cast<int>(format); }
+OCELLUS_EVERYWHERE constexpr bool is_packed(KvFormat format) { return format != KvFormat::kF16; }
+constexpr bool has_kv_format(int32_t bits) { return bits == 16 || bits == 8 || bits == 4 || bits == 2 || bits == 1; }
+/// The format of so many bits; has_kv_format(bits).
+constexpr KvFormat kv_format_of(int32_t bits) {
+  KvFormat format = KvFormat::kF16;
+  while (kv_bits(format) > bits) format = static_cast<KvFormat>(static_cast<int>(format) + 1);
+  return format;
+}
+
+/// Rows of f16 before the codes of a packed block.
+enum KvScaleRow { kKeyOffsets = 0, kKeySteps, kValueOffsets, kValueSteps, kKvScaleRows };
+
+/// Where the parts of a block lie, in bytes from its start. E by 8, so that a row is whole bytes.
+struct KvBlockLayout {
+  int64_t row_bytes = 0;     // of one slot's keys
+  int64_t keys = 0;          // after the scales; 0 for f16
+  int64_t values = 0;        // after the keys of all slots
+  int64_t bytes = 0;         // all of it
+  int64_t padded_bytes = 0;  // rounded up so that the next block starts on 16 bytes
+
+  OCELLUS_EVERYWHERE static constexpr KvBlockLayout of(KvFormat format, int32_t head_dim, int64_t capacity) {
+    KvBlockLayout layout;
+    layout.row_bytes = int64_t{head_dim} * kv_bits(format) / 8;
+    layout.keys = is_packed(format) ? int64_t{2} * kKvScaleRows * head_dim : 0;
+    layout.values = layout.keys + capacity * layout.row_bytes;
+    layout.bytes = layout.values + capacity * layout.row_bytes;
+    layout.padded_bytes = (layout.bytes + 15) / 16 * 16;
+    return layout;
+  }
+};
+
+/// Code of channel e in a packed row.
+constexpr int32_t kv_code_at(const uint8_t* row, int32_t bits, int64_t e) {
+  const int32_t per_byte = 8 / bits;
+  const int32_t shift = bits * (per_byte - 1 - static_cast<int32_t>(e % per_byte));
+  return (row[e / per_byte] >> shift) & ((1 << bits) - 1);
+}
+
+/// Sets it, and no other.
+constexpr void set_kv_code(uint8_t* row, int32_t bits, int64_t e, int32_t code) {
+  const int32_t per_byte = 8 / bits;
+  const int32_t shift = bits * (per_byte - 1 - static_cast<int32_t>(e % per_byte));
+  const int32_t others = row[e / per_byte] & ~(((1 << bits) - 1) << shift);
+  row[e / per_byte] = static_cast<uint8_t>(others | code << shift);
+}
+
+/// Offset and step of a channel whose values lie in [least, greatest]; both still to be rounded to f16, which can hold
+/// them. The step is never zero: a channel that is constant has code 0 everywhere, which reads as the constant. A
+/// `range` below 1 shrinks the ends towards zero, as the code published with CalibQuant does for 1 bit (0.5 for keys,
+/// 0.3 for values).
+struct KvScale {
+  float offset = 0;
+  float step = 1;
+
+  OCELLUS_EVERYWHERE static KvScale of(float least, float greatest, float range, int32_t bits) {
+    // No product is added to anything, so that compilers that fuse the two give the same bits. Nor must it show which
+    // of the two zeros the least value was.
+    const float low = range * (least + 0.0f);
+    const float step = range * (greatest - least) / static_cast<float>((1 << bits) - 1);
+    return {low, std::fmin(std::fmax(step, 1e-6f * std::fmax(1.0f, std::fabs(low))), 65504.0f)};
+  }
+};
+
+}  // namespace ocellus
