@@ -1,36 +1,49 @@
 // KvRun: a stretch of cache slots as attention sees it.
 //
-// A session's cache is a list of runs (text pages, image slots). In the past of every query their order does not
-// matter: keys were rotated at the position where they were computed, so a run carries no positions.
+// A session's cache is a list of runs (text pages, image slots, survivors of an eviction). In the past of every query
+// their order does not matter: keys were rotated at the position where they were computed, so a run carries no
+// positions. Per layer and key/value head a run is one block (quant/kv_format.h):
 //
-//   data + layer * layer_stride + head * head_stride                  keys   [capacity, E] f16
-//   data + layer * layer_stride + head * head_stride + value_offset   values [capacity, E] f16
+//   block(run, layer, head) = data + layer * layer_stride + head * head_stride
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
 #include "platform/views.h"
+#include "quant/kv_format.h"
 
 namespace ocellus {
 
-enum class KvFormat : uint8_t { kF16 = 0 };  // packed formats follow
-
 struct KvRun {
-  std::byte* data = nullptr;
-  int64_t layer_stride = 0;  // bytes
-  int64_t head_stride = 0;   // bytes
-  int64_t value_offset = 0;  // bytes
+  std::byte* data = nullptr;  // of layer 0 and head 0. f16: keys of slot `first`; packed: the block's scales
+  int64_t layer_stride = 0;   // bytes, as all of these
+  int64_t head_stride = 0;
+  int64_t value_offset = 0;  // from a slot's keys to its values
   int32_t slots = 0;         // live slots, <= capacity
-  int32_t capacity = 0;
+  int32_t capacity = 0;      // from slot `first` on
+  int32_t first = 0;         // slot of the block where the run begins
+  int32_t counted_before = 0;
+  /// Where layers and heads kept different numbers of slots: live slots by layer and head,
+  /// counts[layer * heads + head], of a list in which this run's block follows `counted_before` others. The run then
+  /// has as many of its `slots` as reach into them. In the device's memory. Null: `slots` everywhere.
+  const int32_t* counts = nullptr;
   /// Positions the run was moved by since it was computed: it is read with a query rotated by -position_shift.
   int32_t position_shift = 0;
   KvFormat format = KvFormat::kF16;
+  /// Whether calibration applies to its slots: packed runs, and f16 copies made of them for prefill.
+  bool calibrated = false;
 };
+static_assert(sizeof(KvRun) == 64, "copied in words of 8 bytes, and by the cache line");
 
-/// Most slots of a run on CUDA: runs are handed to attention there in pieces of at most this many, so that a list of
-/// runs is a list of equal tiles.
+/// Most slots of an f16 run and of a packed one on CUDA: runs are handed to attention there in pieces of at most this
+/// many, so that a list of runs is a list of tiles.
 inline constexpr int32_t kTileSlots = 16;
+inline constexpr int32_t kPackedTileSlots = 64;
+
+/// Most channels of a head, E.
+inline constexpr int32_t kMostHeadDim = 256;
 
 /// One slot of an f16 run, in every layer and head.
 struct KvSlot {
@@ -42,21 +55,65 @@ struct KvSlot {
 inline KvSlot run_slot(const KvRun& run, int64_t slot, int64_t head_dim) {
   return {run.data + slot * head_dim * 2, run.layer_stride, run.head_stride, run.value_offset};
 }
-/// Slots [first, first + count) of an f16 run as a run of their own.
+/// Slots [first, first + count) of a run as a run of their own.
 inline KvRun slice_run(const KvRun& run, int32_t first, int32_t count, int64_t head_dim) {
   KvRun part = run;
-  part.data += first * head_dim * 2;
+  if (!is_packed(run.format)) part.data += first * head_dim * 2;
+  part.first += first;
   part.slots = count;
   part.capacity = run.capacity - first;
   return part;
 }
 
+/// Live slots of one layer and head.
+OCELLUS_EVERYWHERE inline int32_t live_slots(const KvRun& run, int64_t layer, int64_t heads, int64_t head) {
+  if (run.counts == nullptr) return run.slots;
+  const int32_t reached = run.counts[layer * heads + head] - run.counted_before - run.first;
+  return reached < 0 ? 0 : reached < run.slots ? reached : run.slots;
+}
+
+/// Whether KvCalibration applies to the run's slots.
+inline bool is_calibrated(const KvRun& run) { return run.calibrated || is_packed(run.format); }
+
 /// Keys [capacity, E] and values [capacity, E] of one layer and key/value head of an f16 run.
-inline Half* run_keys(const KvRun& run, int64_t layer, int64_t head) {
+OCELLUS_EVERYWHERE inline Half* run_keys(const KvRun& run, int64_t layer, int64_t head) {
   return reinterpret_cast<Half*>(run.data + layer * run.layer_stride + head * run.head_stride);
 }
-inline Half* run_values(const KvRun& run, int64_t layer, int64_t head) {
+OCELLUS_EVERYWHERE inline Half* run_values(const KvRun& run, int64_t layer, int64_t head) {
   return reinterpret_cast<Half*>(run.data + layer * run.layer_stride + head * run.head_stride + run.value_offset);
 }
+
+/// One layer's and key/value head's part of a packed run. E channels.
+struct PackedRows {
+  const Half* scales;   // [kKvScaleRows, E]
+  const uint8_t* keys;  // of the run's first slot; rows of row_bytes
+  const uint8_t* values;
+  int64_t row_bytes;
+};
+OCELLUS_EVERYWHERE inline PackedRows packed_rows(const KvRun& run, int64_t layer, int64_t head, int32_t head_dim) {
+  const std::byte* block = run.data + layer * run.layer_stride + head * run.head_stride;
+  const KvBlockLayout layout = KvBlockLayout::of(run.format, head_dim, 0);
+  const std::byte* keys = block + layout.keys + run.first * layout.row_bytes;
+  return {reinterpret_cast<const Half*>(block), reinterpret_cast<const uint8_t*>(keys),
+          reinterpret_cast<const uint8_t*>(keys + run.value_offset), layout.row_bytes};
+}
+
+/// CalibQuant's calibration of the scores of packed slots (paper, section 3.3; the authors' code applies it to visual
+/// scores only, and so do we). Per query row and head, with the least score `low` and the greatest score `high` of all
+/// packed slots it sees in this step (natural units: q . k / sqrt(E)):
+///
+///   g(u) = low - tau_low + slope (u - low),   slope = max(0, (high - low + tau_low - tau_high) / (high - low + 1e-8))
+///
+/// A query head that sees fewer than two packed slots is not calibrated.
+struct KvCalibration {
+  bool on = false;
+  float tau_low = 0;   // tau_1 of the paper
+  float tau_high = 0;  // tau_2
+
+  /// `spread`: high - low.
+  OCELLUS_EVERYWHERE float slope(float spread) const {
+    return std::fmax(0.0f, (spread + tau_low - tau_high) / (spread + 1e-8f));
+  }
+};
 
 }  // namespace ocellus

@@ -1,8 +1,7 @@
-#include <cmath>
-
 #include "kernels/backends.h"
 #include "kernels/launch.cuh"
 #include "kernels/rope.h"
+#include "kernels/rope_angles.cuh"
 #include "kernels/row_access.cuh"
 
 namespace ocellus {
@@ -16,24 +15,19 @@ constexpr int64_t kRowsPerThread = 4;
 
 /// A thread computes one pair's power once, for a few rows.
 __global__ void fill_angles(const int32_t* positions, int64_t position_stride, int64_t count, RopeParams params,
-                            double octaves_per_pair, float* angles, int64_t angle_stride) {
+                            double octaves, float* angles, int64_t angle_stride) {
   const int pair = static_cast<int>(blockIdx.y * kPairThreads + threadIdx.x);
   const bool live = pair < params.rotated / 2;
-  double step = 0;
-  if (live) {
-    step = exp2(octaves_per_pair * pair) * static_cast<double>(params.position_scale);
-    if (params.factors != nullptr) step /= static_cast<double>(params.factors[pair]);
-  }
+  const double step = live ? angle_step(params, octaves, pair) : 0;
   wait_for_inputs();
   let_next_start();
   if (!live) return;
   const int64_t first = blockIdx.x * kRowsPerThread;
   for (int64_t t = first; t < count && t < first + kRowsPerThread; ++t) {
-    double sine, cosine;
-    sincos(positions[t * position_stride] * step, &sine, &cosine);
+    const float2 turn = turn_at(positions[t * position_stride], step);
     float* out = angles + t * angle_stride + 2 * pair;
-    out[0] = static_cast<float>(cosine);
-    out[1] = static_cast<float>(sine);
+    out[0] = turn.x;
+    out[1] = turn.y;
   }
 }
 
@@ -147,11 +141,11 @@ void turn_pairing(const RotateArgs& args, Queue& queue) {
 
 void rope_angles(const RopeAnglesArgs& args, Queue& queue) {
   const RopeParams& params = args.params;
-  const double octaves_per_pair = -2.0 * std::log2(static_cast<double>(params.base)) / params.rotated;
   const dim3 grid(static_cast<unsigned>(divide_up(args.count, kRowsPerThread)),
                   static_cast<unsigned>(divide_up(params.rotated / 2, kPairThreads)));
   launch<fill_angles>(queue, "rope_angles", {.grid = grid, .threads = kPairThreads}, args.positions,
-                      args.position_stride, args.count, params, octaves_per_pair, args.angles.data, args.angles.stride);
+                      args.position_stride, args.count, params, octaves_per_pair(params), args.angles.data,
+                      args.angles.stride);
 }
 
 void rotate(const RotateArgs& args, Queue& queue) {

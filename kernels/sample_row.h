@@ -7,12 +7,6 @@
 #include "kernels/kv_run.h"
 #include "kernels/step_row.h"
 
-#ifdef __CUDACC__
-#define OCELLUS_EVERYWHERE __host__ __device__
-#else
-#define OCELLUS_EVERYWHERE
-#endif
-
 namespace ocellus {
 
 /// One term of a row's logits hash: the hash is the sum of all terms modulo 2^64, so that it may be added up in any

@@ -20,7 +20,7 @@ struct KvLayerRows {
   int64_t head_stride = 0;
   int64_t sequence_stride = 0;  // of independent sequences of the same length, as images are to the vision tower
 
-  int64_t at(int64_t row, int64_t head) const { return row * row_stride + head * head_stride; }
+  OCELLUS_EVERYWHERE int64_t at(int64_t row, int64_t head) const { return row * row_stride + head * head_stride; }
   /// Keys [G, capacity, E] and values alike: what round_kv fills for one sequence.
   static KvLayerRows head_major(Half* keys, Half* values, int32_t heads, int32_t head_dim, int64_t capacity) {
     return {keys, values, heads, head_dim, capacity, head_dim, capacity * head_dim, 0};

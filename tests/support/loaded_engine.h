@@ -134,6 +134,14 @@ inline std::vector<float> download(DeviceView<const float> row, Queue& queue) {
   return {values.begin(), values.end()};
 }
 
+template <class T>
+std::vector<T> download(const void* data, int64_t count, Queue& queue) {
+  Vector<T> values(static_cast<size_t>(count));
+  queue.copy(values.data(), data, count * static_cast<int64_t>(sizeof(T)));
+  REQUIRE_MESSAGE(queue.finish().ok(), last_failure().sentence);
+  return {values.begin(), values.end()};
+}
+
 /// Reads the prompt and gives the logits after its last row; the session can then still be asked to generate.
 inline std::vector<float> first_logits(Session& session) {
   Engine& engine = session.engine();

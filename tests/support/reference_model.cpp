@@ -188,13 +188,15 @@ Matrix ReferenceText::embed(const std::vector<int32_t>& ids) const {
   return out;
 }
 
-/// Row t stands at position t. Pairs are neighbours in llama files and half the rotated part apart in qwen2 files.
-void ReferenceText::rotate(Matrix& x) const {
+/// Row t stands at position t if no positions are given. Pairs are neighbours in llama files and half the rotated part
+/// apart in qwen2 files.
+void ReferenceText::rotate(Matrix& x, const std::vector<int64_t>& positions) const {
   const double* factors = weights_.has("rope_freqs.weight") ? weights_.tensor("rope_freqs.weight").row(0) : nullptr;
   for (int64_t t = 0; t < x.rows; ++t) {
+    const int64_t position = positions.empty() ? t : positions[static_cast<size_t>(t)];
     for (int64_t head = 0; head < x.cols; head += head_dim_) {
       for (int64_t i = 0; i < rotated_ / 2; ++i) {
-        double angle = static_cast<double>(t) * position_scale_ *
+        double angle = static_cast<double>(position) * position_scale_ *
                        std::pow(base_, -2.0 * static_cast<double>(i) / static_cast<double>(rotated_));
         if (factors != nullptr) angle /= factors[i];
         double& a = x.row(t)[head + (adjacent_pairs_ ? 2 * i : i)];
@@ -207,7 +209,7 @@ void ReferenceText::rotate(Matrix& x) const {
   }
 }
 
-Matrix ReferenceText::mix(const Matrix& x, const std::string& layer) const {
+Matrix ReferenceText::mix(const Matrix& x, const std::vector<int64_t>& positions, const std::string& layer) const {
   Matrix query, key, value;
   if (weights_.has(layer + "attn_qkv.weight")) {
     const Matrix all = weights_.linear(x, layer + "attn_qkv");
@@ -219,15 +221,15 @@ Matrix ReferenceText::mix(const Matrix& x, const std::string& layer) const {
     key = weights_.linear(x, layer + "attn_k");
     value = weights_.linear(x, layer + "attn_v");
   }
-  rotate(query);
-  rotate(key);
+  rotate(query, positions);
+  rotate(key, positions);
   return weights_.linear(weights_.attend(query, key, value, heads_, kv_heads_, true), layer + "attn_output");
 }
 
-Matrix ReferenceText::read(Matrix x) const {
+Matrix ReferenceText::read(Matrix x, const std::vector<int64_t>& positions) const {
   for (int64_t i = 0; i < layers_; ++i) {
     const std::string layer = "blk." + std::to_string(i) + ".";
-    add(x, mix(weights_.rms_norm(x, layer + "attn_norm", epsilon_), layer));
+    add(x, mix(weights_.rms_norm(x, layer + "attn_norm", epsilon_), positions, layer));
     const Matrix normed = weights_.rms_norm(x, layer + "ffn_norm", epsilon_);
     Matrix gate = weights_.linear(normed, layer + "ffn_gate");
     const Matrix up = weights_.linear(normed, layer + "ffn_up");

@@ -61,14 +61,14 @@ class ReferenceText {
  public:
   explicit ReferenceText(const GgufFile& file, Rounding rounding = {});
   Matrix embed(const std::vector<int32_t>& ids) const;
-  /// Rows at positions 0, 1, 2, ... through all layers.
-  Matrix read(Matrix rows) const;
+  /// Rows at positions 0, 1, 2, ... through all layers; or at these positions.
+  Matrix read(Matrix rows, const std::vector<int64_t>& positions = {}) const;
   /// One row of logits per row.
   Matrix logits(const Matrix& rows) const;
 
  private:
-  void rotate(Matrix& x) const;
-  Matrix mix(const Matrix& x, const std::string& layer) const;
+  void rotate(Matrix& x, const std::vector<int64_t>& positions) const;
+  Matrix mix(const Matrix& x, const std::vector<int64_t>& positions, const std::string& layer) const;
 
   ReferenceWeights weights_;
   bool adjacent_pairs_ = false;

@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/backends.h"
+#include "kernels/device_math.cuh"
+#include "kernels/expand_kv.h"
+#include "kernels/launch.cuh"
+#include "kernels/rope_angles.cuh"
+#include "kernels/row_access.cuh"
+
+namespace ocellus {
+namespace cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kUnit = 8;         // channels of one 16-byte access
+constexpr int kMostPairs = 128;  // of channels that rotate together
+
+/// The keys or the values of one head of a run: f16, or codes.
+struct RunRows {
+  const __half* halves;  // null: codes
+  const __half* offsets;
+  const __half* steps;
+  const uint8_t* codes;
+  int bits, dim;
+
+  __device__ RunRows(const KvRun& run, int layer, int head, int head_dim, bool of_values)
+      : halves(nullptr), bits(kv_bits(run.format)), dim(head_dim) {
+    if (is_packed(run.format)) {
+      const PackedRows packed = packed_rows(run, layer, head, dim);
+      const __half* scales = reinterpret_cast<const __half*>(packed.scales);
+      offsets = scales + (of_values ? kValueOffsets : kKeyOffsets) * dim;
+      steps = scales + (of_values ? kValueSteps : kKeySteps) * dim;
+      codes = of_values ? packed.values : packed.keys;
+    } else {
+      halves = reinterpret_cast<const __half*>(of_values ? run_values(run, layer, head) : run_keys(run, layer, head));
+    }
+  }
+  /// Channels [channel, channel + kUnit) of a slot.
+  __device__ void load_unit(int slot, int channel, float (&to)[kUnit]) const {
+    if (halves != nullptr) return load_values(halves + slot * dim + channel, to);
+    const uint64_t word = load_codes(codes + (slot * dim + channel) / kUnit * bits);
+    float offset[kUnit], step[kUnit];
+    load_values(offsets + channel, offset);
+    load_values(steps + channel, step);
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) {
+      const int at = i * bits;
+      const int code = static_cast<int>(word >> (at / 8 * 8 + 8 - bits - at % 8)) & ((1 << bits) - 1);
+      to[i] = offset[i] + step[i] * static_cast<float>(code);  // the product is exact
+    }
+  }
+  __device__ float load(int slot, int channel) const {
+    if (halves != nullptr) return __half2float(halves[slot * dim + channel]);
+    const int at = (slot * dim + channel) * bits;
+    const int code = codes[at / 8] >> (8 - bits - at % 8) & ((1 << bits) - 1);
+    return __half2float(offsets[channel]) + __half2float(steps[channel]) * static_cast<float>(code);
+  }
+
+ private:
+  /// The codes of a unit: as many bytes as a code has bits.
+  __device__ uint64_t load_codes(const uint8_t* from) const {
+    switch (bits) {
+      case 8: return *reinterpret_cast<const uint64_t*>(from);
+      case 4: return *reinterpret_cast<const uint32_t*>(from);
+      case 2: return *reinterpret_cast<const uint16_t*>(from);
+      default: return *from;
+    }
+  }
+};
+
+/// Rotates a unit of keys. The other channel of a pair may be in another unit.
+__device__ void turn_unit(const RunRows& keys, int slot, int channel, const RopeParams& rope, const float2* turns,
+                          float (&values)[kUnit]) {
+  const int half = rope.rotated / 2;
+  float turned[kUnit];
+#pragma unroll
+  for (int i = 0; i < kUnit; ++i) {
+    const int at = channel + i;
+    turned[i] = values[i];
+    if (at >= rope.rotated) continue;
+    const bool adjacent = rope.pairing == RopePairing::kAdjacent;
+    const bool first = adjacent ? i % 2 == 0 : at < half;
+    const float other = adjacent ? values[i ^ 1] : keys.load(slot, first ? at + half : at - half);
+    const float2 turn = turns[adjacent ? at / 2 : first ? at : at - half];
+    turned[i] = first ? values[i] * turn.x - other * turn.y : other * turn.y + values[i] * turn.x;
+  }
+#pragma unroll
+  for (int i = 0; i < kUnit; ++i) values[i] = turned[i];
+}
+
+/// A block takes one run, and every gridDim.y-th head of it.
+__global__ void __launch_bounds__(kThreads) expand_runs(const __grid_constant__ ExpandKvArgs args, double octaves) {
+  __shared__ float2 turns[kMostPairs];
+  wait_for_inputs();
+  let_next_start();
+  const KvRun& run = args.runs[blockIdx.x];
+  const bool turns_keys = run.position_shift != 0;
+  if (turns_keys) {
+    for (int pair = static_cast<int>(threadIdx.x); pair < args.rope.rotated / 2; pair += kThreads)
+      turns[pair] = turn_at(run.position_shift, angle_step(args.rope, octaves, pair));
+    __syncthreads();
+  }
+  const int dim = args.out.head_dim, head_units = dim / kUnit;
+  for (int head = static_cast<int>(blockIdx.y); head < args.out.heads; head += static_cast<int>(gridDim.y)) {
+    const RunRows keys(run, args.layer, head, dim, false), values(run, args.layer, head, dim, true);
+    const int slots = min(live_slots(run, args.layer, args.out.heads, head), kPackedTileSlots);
+    for (int i = static_cast<int>(threadIdx.x); i < slots * head_units; i += kThreads) {
+      const int slot = i / head_units, channel = i % head_units * kUnit;
+      float key[kUnit], value[kUnit];
+      keys.load_unit(slot, channel, key);
+      values.load_unit(slot, channel, value);
+      if (turns_keys) turn_unit(keys, slot, channel, args.rope, turns, key);
+      const int64_t to = args.out.at(int64_t{blockIdx.x} * kPackedTileSlots + slot, head) + channel;
+      store_values(reinterpret_cast<__half*>(args.out.keys) + to, key);
+      store_values(reinterpret_cast<__half*>(args.out.values) + to, value);
+    }
+  }
+}
+
+}  // namespace
+
+void expand_kv(const ExpandKvArgs& args, Queue& queue) {
+  if (args.run_count == 0) return;
+  if (args.out.capacity < int64_t{args.run_count} * kPackedTileSlots || args.rope.rotated > 2 * kMostPairs) {
+    return queue.fail(OCELLUS_FAIL(Code::kInternal, "expand_kv got %d runs for %lld rows, %d channels rotated",
+                                   args.run_count, static_cast<long long>(args.out.capacity), args.rope.rotated));
+  }
+  // Heads of a run share its angles where there are blocks enough without taking them apart.
+  const int wanted = 4 * queue.cuda()->facts().multiprocessors;
+  const int head_blocks = std::clamp<int>(static_cast<int>(divide_up(wanted, args.run_count)), 1, args.out.heads);
+  const dim3 grid(static_cast<unsigned>(args.run_count), static_cast<unsigned>(head_blocks));
+  launch<expand_runs>(queue, "expand_kv", {.grid = grid, .threads = kThreads}, args, octaves_per_pair(args.rope));
+}
+
+}  // namespace cuda
+}  // namespace ocellus

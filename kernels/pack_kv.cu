@@ -1,0 +1,239 @@
+// Channels know nothing of each other, so a block of threads takes a slice of them: of the keys or the values of one
+// head and job. It looks at all rows that set the scales, then packs its part of the rows. The parts of a slice each
+// find the scales for themselves, which costs less than a second kernel: the rows come from the second-level cache, and
+// there are several parts only where blocks are few.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/backends.h"
+#include "kernels/device_math.cuh"
+#include "kernels/launch.cuh"
+#include "kernels/pack_kv.h"
+
+namespace ocellus {
+namespace cuda {
+namespace {
+
+constexpr int kThreads = 1024;
+constexpr int kWarps = kThreads / kWarp;
+constexpr int kSlice = 32;  // channels: whole words even of the shortest codes
+constexpr int kUnit = 8;    // channels of one 16-byte access
+constexpr int kSliceUnits = kSlice / kUnit;
+constexpr int kWarpRows = kWarp / kSliceUnits;
+constexpr int kRowsAtOnce = kWarps * kWarpRows;
+constexpr int kBatch = 4;  // rows that a thread has on their way together
+constexpr int kUnitPairs = kUnit / 2;
+constexpr int kMostParts = 8;
+constexpr unsigned short kNanBits = 0x7E00;  // as float_to_half writes it
+
+/// Where a thread reads: its unit of the slice, in rows by their place in the list.
+struct SliceRows {
+  const __half* unit;  // of row 0
+  int64_t row_stride;
+  const int32_t* indices;  // of the head
+
+  __device__ uint4 load(int place) const { return *reinterpret_cast<const uint4*>(unit + indices[place] * row_stride); }
+};
+
+/// Least and greatest values of a unit's channels. Not a number where one of the values was none.
+struct Extremes {
+  __half2 least[kUnitPairs], greatest[kUnitPairs];
+
+  __device__ Extremes() {
+#pragma unroll
+    for (int i = 0; i < kUnitPairs; ++i) {
+      least[i] = __float2half2_rn(INFINITY);
+      greatest[i] = __float2half2_rn(-INFINITY);
+    }
+  }
+  __device__ void add(const uint4& unit) {
+    __half2 pairs[kUnitPairs];
+    memcpy(pairs, &unit, sizeof unit);
+#pragma unroll
+    for (int i = 0; i < kUnitPairs; ++i) {
+      least[i] = __hmin2_nan(least[i], pairs[i]);
+      greatest[i] = __hmax2_nan(greatest[i], pairs[i]);
+    }
+  }
+  /// Takes in the rows that the warp's other lanes have seen.
+  __device__ void add_lanes() {
+#pragma unroll
+    for (int i = 0; i < kUnitPairs; ++i) {
+      for (int offset = kSliceUnits; offset < kWarp; offset *= 2) {
+        least[i] = __hmin2_nan(least[i], __shfl_xor_sync(0xFFFFFFFFu, least[i], offset));
+        greatest[i] = __hmax2_nan(greatest[i], __shfl_xor_sync(0xFFFFFFFFu, greatest[i], offset));
+      }
+    }
+  }
+};
+
+/// What the threads of a block share.
+struct SliceRoom {
+  __half2 least[kWarps][kSlice / 2], greatest[kWarps][kSlice / 2];
+  float offsets[kSlice], steps[kSlice];  // as rounded to f16
+};
+
+/// Extremes of list places [first, first + count), by warps, into the room.
+__device__ void find_extremes(const SliceRows& rows, int first, int count, SliceRoom& room) {
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp, warp = thread / kWarp;
+  Extremes extremes;
+  // A row may be looked at twice: loads without a condition are under way together.
+  for (int row = thread / kSliceUnits; row < count; row += kRowsAtOnce * kBatch) {
+    uint4 units[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) units[i] = rows.load(first + min(row + i * kRowsAtOnce, count - 1));
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) extremes.add(units[i]);
+  }
+  __syncwarp();
+  extremes.add_lanes();
+  if (lane >= kSliceUnits) return;
+#pragma unroll
+  for (int i = 0; i < kUnitPairs; ++i) {
+    room.least[warp][lane * kUnitPairs + i] = extremes.least[i];
+    room.greatest[warp][lane * kUnitPairs + i] = extremes.greatest[i];
+  }
+}
+
+/// Scales of the slice, one channel a thread, from the extremes of all warps.
+__device__ void set_scale(int channel, bool any, float range, int bits, SliceRoom& room, __half* offsets,
+                          __half* steps) {
+  __half least = __float2half_rn(INFINITY), greatest = __float2half_rn(-INFINITY);
+  for (int warp = 0; warp < kWarps; ++warp) {
+    least = __hmin_nan(least, reinterpret_cast<const __half*>(room.least[warp])[channel]);
+    greatest = __hmax_nan(greatest, reinterpret_cast<const __half*>(room.greatest[warp])[channel]);
+  }
+  const float low = __half2float(least), high = __half2float(greatest);
+  const bool finite = low > -INFINITY && high < INFINITY;  // not a number is neither
+  const KvScale scale = any && finite ? KvScale::of(low, high, range, bits) : KvScale{};
+  const __half offset = any && !finite ? __ushort_as_half(kNanBits) : __float2half_rn(scale.offset);
+  const __half step = __float2half_rn(scale.step);
+  room.offsets[channel] = __half2float(offset);
+  room.steps[channel] = __half2float(step);
+  if (offsets == nullptr) return;
+  offsets[channel] = offset;
+  steps[channel] = step;
+}
+
+/// Writes a unit's codes as bytes, the first in the most significant bits. Lanes side by side have units side by side;
+/// those that share a word put it together, and the first of them writes it. All lanes of the warp come here.
+template <int kBits>
+__device__ void store_codes(const int (&codes)[kUnit], bool wanted, uint8_t* to) {
+  constexpr int kWords = kUnit * kBits > 32 ? 2 : 1;
+  uint32_t words[kWords] = {};
+#pragma unroll
+  for (int i = 0; i < kUnit; ++i) {
+    const int at = i * kBits;
+    words[at / 32] |= static_cast<uint32_t>(codes[i]) << (at % 32 / 8 * 8 + 8 - kBits - at % 8);
+  }
+  if constexpr (kWords == 2) {
+    if (wanted) *reinterpret_cast<uint2*>(to) = make_uint2(words[0], words[1]);
+  } else {
+    constexpr int kSharers = 32 / (kUnit * kBits);
+    const int sharer = static_cast<int>(threadIdx.x) % kSharers;
+    words[0] <<= sharer * kUnit * kBits;
+#pragma unroll
+    for (int offset = 1; offset < kSharers; offset *= 2) words[0] |= __shfl_xor_sync(0xFFFFFFFFu, words[0], offset);
+    if (wanted && sharer == 0) *reinterpret_cast<uint32_t*>(to) = words[0];
+  }
+}
+
+/// Packs slots [begin, end), which are list places `first` + slot. `codes` is this thread's unit in slot 0.
+template <int kBits>
+__device__ void pack_slots(const SliceRows& rows, int first, int begin, int end, const SliceRoom& room, uint8_t* codes,
+                           int64_t row_bytes) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  float offsets[kUnit], steps[kUnit];
+#pragma unroll
+  for (int i = 0; i < kUnit; ++i) {
+    offsets[i] = room.offsets[lane % kSliceUnits * kUnit + i];
+    steps[i] = room.steps[lane % kSliceUnits * kUnit + i];
+  }
+  for (int warp_slot = begin + warp * kWarpRows; warp_slot < end; warp_slot += kRowsAtOnce * kBatch) {
+    const int slot = warp_slot + lane / kSliceUnits;
+    uint4 units[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) units[k] = rows.load(first + min(slot + k * kRowsAtOnce, end - 1));
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      if (warp_slot + k * kRowsAtOnce >= end) break;
+      __half2 pairs[kUnitPairs];
+      memcpy(pairs, &units[k], sizeof pairs);
+      int unit_codes[kUnit];
+#pragma unroll
+      for (int i = 0; i < kUnit; ++i) {
+        const float value = __half2float(i % 2 == 0 ? __low2half(pairs[i / 2]) : __high2half(pairs[i / 2]));
+        // Not a number becomes zero, and what lies outside the integers the outermost one.
+        const int code = __float2int_rn(__fdiv_rn(value - offsets[i], steps[i]));
+        unit_codes[i] = min(max(code, 0), (1 << kBits) - 1);
+      }
+      const int at = slot + k * kRowsAtOnce;
+      store_codes<kBits>(unit_codes, at < end, codes + at * row_bytes);
+    }
+  }
+}
+
+__device__ void pack_slots(int bits, const SliceRows& rows, int first, int begin, int end, const SliceRoom& room,
+                           uint8_t* codes, int64_t row_bytes) {
+  switch (bits) {
+    case 8: return pack_slots<8>(rows, first, begin, end, room, codes, row_bytes);
+    case 4: return pack_slots<4>(rows, first, begin, end, room, codes, row_bytes);
+    case 2: return pack_slots<2>(rows, first, begin, end, room, codes, row_bytes);
+    default: return pack_slots<1>(rows, first, begin, end, room, codes, row_bytes);
+  }
+}
+
+/// Blocks: slices by parts, heads by keys and values, jobs.
+__global__ void __launch_bounds__(kThreads) pack_slices(const __grid_constant__ PackKvArgs args, int parts) {
+  __shared__ SliceRoom room;
+  const int thread = static_cast<int>(threadIdx.x), dim = args.rows.head_dim, slices = dim / kSlice;
+  const int part = static_cast<int>(blockIdx.x) / slices, channel = static_cast<int>(blockIdx.x) % slices * kSlice;
+  const int head = static_cast<int>(blockIdx.y) / 2;
+  const bool of_values = blockIdx.y % 2 == 1;
+  const int unit_channel = channel + thread % kSliceUnits * kUnit;
+  const Half* head_rows = (of_values ? args.rows.values : args.rows.keys) + head * args.rows.head_stride;
+  const SliceRows rows{reinterpret_cast<const __half*>(head_rows) + unit_channel, args.rows.row_stride,
+                       args.indices + head * args.index_stride};
+  wait_for_inputs();
+  let_next_start();
+
+  const PackJob& job = args.jobs[blockIdx.z];
+  const int bits = kv_bits(job.out.format);
+  const int slots = live_slots(job.out, args.layer, args.rows.heads, head);
+  int32_t range_first = 0;
+  const int range_count = range_rows(job, args.layer, args.rows.heads, head, slots, &range_first);
+  find_extremes(rows, range_first, range_count, room);
+  __syncthreads();
+  std::byte* block = job.out.data + args.layer * job.out.layer_stride + head * job.out.head_stride;
+  if (thread < kSlice) {
+    __half* scales = reinterpret_cast<__half*>(block) + (of_values ? kValueOffsets : kKeyOffsets) * dim + channel;
+    set_scale(thread, range_count > 0, of_values ? args.value_range : args.key_range, bits, room,
+              part == 0 ? scales : nullptr, scales + (kKeySteps - kKeyOffsets) * dim);
+  }
+  __syncthreads();
+  const int share = (slots + parts - 1) / parts;
+  const KvBlockLayout layout = KvBlockLayout::of(job.out.format, dim, 0);
+  std::byte* codes = block + layout.keys + (of_values ? job.out.value_offset : 0) + unit_channel * bits / 8;
+  pack_slots(bits, rows, job.first_index, part * share, min(slots, (part + 1) * share), room,
+             reinterpret_cast<uint8_t*>(codes), layout.row_bytes);
+}
+
+}  // namespace
+
+void pack_kv(const PackKvArgs& args, Queue& queue) {
+  const int dim = args.rows.head_dim;
+  if (dim % kSlice != 0) {
+    return queue.fail(
+        OCELLUS_FAIL(Code::kUnsupported, "pack_kv packs channels by %d on CUDA, not %d of them", kSlice, dim));
+  }
+  const int64_t blocks = int64_t{dim / kSlice} * args.rows.heads * 2 * args.job_count;
+  if (!queue.ok() || blocks == 0) return;
+  const int64_t parts = std::clamp<int64_t>(queue.cuda()->facts().multiprocessors / blocks, 1, kMostParts);
+  const dim3 grid(static_cast<unsigned>(dim / kSlice * parts), static_cast<unsigned>(args.rows.heads * 2),
+                  static_cast<unsigned>(args.job_count));
+  launch<pack_slices>(queue, "pack_kv", {.grid = grid, .threads = kThreads}, args, static_cast<int>(parts));
+}
+
+}  // namespace cuda
+}  // namespace ocellus

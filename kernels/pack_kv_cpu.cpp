@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "kernels/backends.h"
+#include "kernels/highway_targets.h"
+#include "kernels/pack_kv.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/pack_kv_cpu.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/vectors-inl.h"
+
+#ifndef OCELLUS_KERNELS_PACK_KV_SHARED
+#define OCELLUS_KERNELS_PACK_KV_SHARED
+namespace ocellus {
+namespace {
+
+/// Rows of one head's keys or values, taken by a list of their numbers.
+struct ListedRows {
+  const Half* first;
+  int64_t stride;
+  const int32_t* list;
+  int64_t count;
+
+  const Half* row(int64_t i) const { return first + list[i] * stride; }
+};
+
+/// One task: the keys or the values of one block in one key/value head.
+struct PackTask {
+  ListedRows rows;
+  ListedRows range_rows;
+  float range;
+  int64_t dim;
+  int32_t bits;
+  Half* offsets;
+  Half* steps;
+  uint8_t* codes;
+};
+
+}  // namespace
+}  // namespace ocellus
+#endif  // OCELLUS_KERNELS_PACK_KV_SHARED
+
+HWY_BEFORE_NAMESPACE();
+namespace ocellus {
+namespace HWY_NAMESPACE {
+namespace {
+
+/// Least and greatest values of every channel; `invalid` is 1 instead of 0 where a value is not finite.
+struct ChannelEnds {
+  HWY_ALIGN float least[kMostHeadDim];
+  HWY_ALIGN float greatest[kMostHeadDim];
+  HWY_ALIGN float invalid[kMostHeadDim];
+};
+
+void find_ends(const ListedRows& rows, int64_t dim, ChannelEnds& ends) {
+  const EightTag d;
+  std::fill_n(ends.least, dim, std::numeric_limits<float>::infinity());
+  std::fill_n(ends.greatest, dim, -std::numeric_limits<float>::infinity());
+  std::fill_n(ends.invalid, dim, 0.0f);
+  // Where halves are converted without the processor's help, infinity and NaN come out as numbers beyond the largest.
+  const auto limit = hn::Set(d, kLargestHalf), one = hn::Set(d, 1.0f);
+  for (int64_t i = 0; i < rows.count; ++i) {
+    const Half* row = rows.row(i);
+    for (int64_t e = 0; e < dim; e += static_cast<int64_t>(hn::Lanes(d))) {
+      const auto x = load_halves(d, row + e);
+      hn::Store(hn::Min(x, hn::Load(d, ends.least + e)), d, ends.least + e);
+      hn::Store(hn::Max(x, hn::Load(d, ends.greatest + e)), d, ends.greatest + e);
+      const auto is_valid = hn::Le(hn::Abs(x), limit);
+      hn::Store(hn::IfThenElse(is_valid, hn::Load(d, ends.invalid + e), one), d, ends.invalid + e);
+    }
+  }
+}
+
+void set_scales(const PackTask& task) {
+  ChannelEnds ends;
+  find_ends(task.range_rows, task.dim, ends);
+  for (int64_t e = 0; e < task.dim; ++e) {
+    KvScale scale;
+    if (ends.invalid[e] != 0.0f)
+      scale.offset = std::numeric_limits<float>::quiet_NaN();
+    else if (task.range_rows.count > 0)
+      scale = KvScale::of(ends.least[e], ends.greatest[e], task.range, task.bits);
+    task.offsets[e] = round_to_half(scale.offset);
+    task.steps[e] = round_to_half(scale.step);
+  }
+}
+
+/// One byte per code; 0 for what is not a number.
+void find_codes(const PackTask& task, const Half* row, uint8_t* codes) {
+  const EightTag d;
+  const hn::Rebind<uint8_t, EightTag> bytes;
+  const auto most = hn::Set(d, static_cast<float>((1 << task.bits) - 1));
+  for (int64_t e = 0; e < task.dim; e += static_cast<int64_t>(hn::Lanes(d))) {
+    const auto above = hn::Sub(load_halves(d, row + e), load_halves(d, task.offsets + e));
+    const auto steps = hn::Div(above, load_halves(d, task.steps + e));
+    const auto code = hn::Min(hn::IfThenElseZero(hn::Ge(steps, hn::Zero(d)), steps), most);
+    hn::StoreU(hn::DemoteTo(bytes, hn::NearestInt(code)), bytes, codes + e);
+  }
+}
+
+void pack_codes(const uint8_t* codes, int32_t bits, int64_t row_bytes, uint8_t* row) {
+  if (bits == 8) {
+    std::memcpy(row, codes, static_cast<size_t>(row_bytes));
+    return;
+  }
+  for (int64_t i = 0; i < row_bytes; ++i) {
+    uint32_t byte = 0;
+    for (int32_t k = 0; k < 8 / bits; ++k) byte = byte << bits | *codes++;
+    row[i] = static_cast<uint8_t>(byte);
+  }
+}
+
+void pack_rows(const PackTask& task) {
+  set_scales(task);
+  const int64_t row_bytes = task.dim * task.bits / 8;
+  uint8_t codes[kMostHeadDim];
+  for (int64_t i = 0; i < task.rows.count; ++i) {
+    find_codes(task, task.rows.row(i), codes);
+    pack_codes(codes, task.bits, row_bytes, task.codes + i * row_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace ocellus
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ocellus {
+namespace {
+
+PackTask describe(const PackKvArgs& args, const PackJob& job, int64_t head, bool is_values) {
+  const KvLayerRows& from = args.rows;
+  const PackedRows to = packed_rows(job.out, args.layer, head, from.head_dim);
+  Half* const scales = const_cast<Half*>(to.scales);
+  const int32_t* list = args.indices + head * args.index_stride;
+  const ListedRows rows = {(is_values ? from.values : from.keys) + from.at(0, head), from.row_stride,
+                           list + job.first_index, live_slots(job.out, args.layer, from.heads, head)};
+  ListedRows ranged = rows;
+  int32_t first = 0;
+  ranged.count = range_rows(job, args.layer, from.heads, head, static_cast<int32_t>(rows.count), &first);
+  ranged.list = list + first;
+  return {.rows = rows,
+          .range_rows = ranged,
+          .range = is_values ? args.value_range : args.key_range,
+          .dim = from.head_dim,
+          .bits = kv_bits(job.out.format),
+          .offsets = scales + (is_values ? kValueOffsets : kKeyOffsets) * from.head_dim,
+          .steps = scales + (is_values ? kValueSteps : kKeySteps) * from.head_dim,
+          .codes = const_cast<uint8_t*>(is_values ? to.values : to.keys)};
+}
+
+}  // namespace
+
+HWY_EXPORT(pack_rows);
+
+void cpu::pack_kv(const PackKvArgs& args, Queue& queue) {
+  const int64_t heads = args.rows.heads;
+  if (args.rows.head_dim > kMostHeadDim || args.rows.head_dim % 8 != 0) {
+    return queue.fail(OCELLUS_FAIL(Code::kInternal, "pack_kv cannot pack heads of %d values", args.rows.head_dim));
+  }
+  queue.parallel(args.job_count * heads * 2, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t task = begin; task < end; ++task) {
+      const PackJob& job = args.jobs[task / 2 / heads];
+      HWY_DYNAMIC_DISPATCH(pack_rows)(describe(args, job, task / 2 % heads, task % 2 == 1));
+    }
+  });
+}
+
+}  // namespace ocellus
+#endif  // HWY_ONCE

@@ -1,0 +1,129 @@
+// Caches for attention tests: f16 and packed runs, moved runs, and runs whose heads kept different numbers of slots.
+//
+//   PackedCache cache(random, heads, dim, {{.slots = 40}, {.format = KvFormat::k2Bit, .slots = 100, .shift = 7}});
+//   attend to cache.runs(); compare with attend_packed(query, cache.slots(head), ...)
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "kernels/kv_run.h"
+#include "quant/weight_format.h"
+#include "tests/support/packed_reference.h"
+#include "tests/support/random.h"
+#include "tests/support/visible_memory.h"
+
+namespace ocellus::test {
+
+struct CachePart {
+  KvFormat format = KvFormat::kF16;
+  int32_t slots = 1;
+  int32_t room = 0;  // of the block behind its last slot
+  int32_t shift = 0;
+  bool calibrated = false;           // though it is f16
+  std::vector<int32_t> counts = {};  // by head, of a list where this block follows `counted_before` slots
+  int32_t counted_before = 0;
+};
+
+class PackedCache {
+ public:
+  static constexpr int32_t kLayers = 2;
+  static constexpr int32_t kLayer = 1;  // the one filled with numbers; the other holds NaN
+
+  PackedCache(Random& random, int32_t heads, int32_t dim, const std::vector<CachePart>& parts)
+      : heads_(heads), dim_(dim), parts_(parts) {
+    for (const CachePart& part : parts) add(part, random);
+  }
+
+  const std::vector<KvRun>& runs() const { return runs_; }
+  /// The runs in pieces as CUDA wants them, or of `most` slots if that is less.
+  std::vector<KvRun> tiles(int32_t most) const {
+    std::vector<KvRun> tiles;
+    for (const KvRun& run : runs_) {
+      const int32_t step = std::min(most, is_packed(run.format) ? kPackedTileSlots : kTileSlots);
+      for (int32_t first = 0; first < run.slots; first += step)
+        tiles.push_back(slice_run(run, first, std::min(step, run.slots - first), dim_));
+    }
+    return tiles;
+  }
+  int32_t live(size_t part, int32_t head) const {
+    const CachePart& from = parts_[part];
+    if (from.counts.empty()) return from.slots;
+    return std::clamp(from.counts[static_cast<size_t>(head)] - from.counted_before, 0, from.slots);
+  }
+  std::vector<RealSlot> slots(int32_t head) const {
+    std::vector<RealSlot> all;
+    for (size_t i = 0; i < parts_.size(); ++i)
+      for (int32_t slot = 0; slot < live(i, head); ++slot) all.push_back(read_slot(runs_[i], kLayer, head, slot, dim_));
+    return all;
+  }
+
+ private:
+  void add(const CachePart& part, Random& random) {
+    const int32_t capacity = part.slots + part.room;
+    const KvBlockLayout layout = KvBlockLayout::of(part.format, dim_, capacity);
+    blocks_.emplace_back(static_cast<size_t>(kLayers * heads_ * layout.padded_bytes));
+    KvRun run;
+    run.data = blocks_.back().data();
+    run.layer_stride = heads_ * layout.padded_bytes;
+    run.head_stride = layout.padded_bytes;
+    run.value_offset = layout.values - layout.keys;
+    run.slots = part.slots;
+    run.capacity = capacity;
+    run.position_shift = part.shift;
+    run.format = part.format;
+    run.calibrated = part.calibrated;
+    fill(run, layout, random);
+    if (!part.counts.empty()) {
+      counts_.emplace_back(static_cast<size_t>(kLayers * heads_), 1 << 20);
+      for (int32_t head = 0; head < heads_; ++head)
+        counts_.back()[static_cast<size_t>(kLayer * heads_ + head)] = part.counts[static_cast<size_t>(head)];
+      run.counts = counts_.back().data();
+      run.counted_before = part.counted_before;
+    }
+    runs_.push_back(run);
+  }
+
+  /// NaN in the other layer and in dead slots, or as near to it as codes come: the largest. Every part has channels
+  /// with ends of its own, so that taking another part's scales shows.
+  void fill(const KvRun& run, const KvBlockLayout& layout, Random& random) {
+    std::vector<Half> nans(blocks_.back().size() / 2, Half{0x7FFF});
+    std::memcpy(run.data, nans.data(), nans.size() * 2);
+    const float levels = static_cast<float>((1 << kv_bits(run.format)) - 1);
+    for (int32_t head = 0; head < heads_; ++head) {
+      std::byte* const block = run.data + kLayer * run.layer_stride + head * run.head_stride;
+      auto* const scales = reinterpret_cast<Half*>(block);
+      for (int32_t e = 0; e < dim_; ++e) {
+        const float key_offset = random.normal(0.4f), value_offset = random.normal(0.8f);
+        if (is_packed(run.format)) {
+          scales[e] = float_to_half(key_offset - 1.7f);
+          scales[dim_ + e] = float_to_half(random.uniform(2.4f, 4.0f) / levels);
+          scales[2 * dim_ + e] = float_to_half(value_offset - 1.7f);
+          scales[3 * dim_ + e] = float_to_half(random.uniform(2.4f, 4.0f) / levels);
+          continue;
+        }
+        for (int32_t slot = 0; slot < run.slots; ++slot) {
+          scales[slot * dim_ + e] = float_to_half(key_offset + random.normal());
+          scales[run.value_offset / 2 + slot * dim_ + e] = float_to_half(value_offset + random.normal());
+        }
+      }
+      if (!is_packed(run.format)) continue;
+      auto* const codes = reinterpret_cast<uint8_t*>(block + layout.keys);
+      const int64_t live_bytes = run.slots * layout.row_bytes;
+      for (int64_t i = 0; i < layout.bytes - layout.keys; ++i) {
+        const bool is_live = i % run.value_offset < live_bytes;
+        codes[i] = is_live ? static_cast<uint8_t>(random.bits()) : uint8_t{0xFF};
+      }
+    }
+  }
+
+  int32_t heads_, dim_;
+  std::vector<CachePart> parts_;
+  std::vector<Vector<std::byte>> blocks_;
+  std::vector<Vector<int32_t>> counts_;
+  std::vector<KvRun> runs_;
+};
+
+}  // namespace ocellus::test

@@ -1,0 +1,62 @@
+// Engines whose caches are packed and cut down, and what their sessions hold.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/support/loaded_engine.h"
+
+namespace ocellus::test {
+
+inline ocellus_limits packed_limits(int32_t images, int32_t text_tokens, int32_t bits) {
+  ocellus_limits limits = board_limits(images, text_tokens);
+  limits.cache.kv_bits = bits;
+  return limits;
+}
+
+inline ocellus_limits evicting_limits(int32_t images, int32_t text_tokens, ocellus_evict method, float keep,
+                                      int32_t bits = 16, ocellus_compress_at at = OCELLUS_COMPRESS_PROMPT_END) {
+  ocellus_limits limits = packed_limits(images, text_tokens, bits);
+  limits.cache.evict = method;
+  limits.cache.keep = keep;
+  limits.cache.compress_at = at;
+  return limits;
+}
+
+/// Live slots of an eviction by layer and head.
+struct KeptCounts {
+  std::vector<int32_t> text, visual;
+};
+inline KeptCounts kept_counts(Session& session, int32_t eviction) {
+  const SessionCache& cache = session.cache();
+  const KvShape& shape = session.engine().shape().kv;
+  const int64_t matrices = int64_t{shape.layer_count} * shape.kv_heads;
+  Queue& queue = session.engine().queue();
+  KeptCounts counts;
+  counts.text = download<int32_t>(cache.text_counts(eviction), matrices, queue);
+  counts.visual.assign(static_cast<size_t>(matrices), 0);
+  if (cache.evicted_blocks(eviction) > 0)
+    counts.visual = download<int32_t>(cache.visual_counts(eviction), matrices, queue);
+  return counts;
+}
+
+/// Offsets and steps of a packed block in one layer and head: [4, E].
+inline std::vector<float> block_scales(Session& session, const KvRun& run, int32_t layer, int32_t head) {
+  const int64_t dim = session.engine().shape().kv.head_dim;
+  const std::byte* block = run.data + layer * run.layer_stride + head * run.head_stride;
+  std::vector<float> scales;
+  for (const Half half : download<Half>(block, kKvScaleRows * dim, session.engine().queue()))
+    scales.push_back(half_to_float(half));
+  return scales;
+}
+
+/// What the pools have left.
+struct FreeBlocks {
+  int64_t pages, blocks;
+  explicit FreeBlocks(Engine& engine)
+      : pages(engine.memory().pools.pages.free_count()), blocks(engine.memory().pools.blocks.free_count()) {}
+  bool operator==(const FreeBlocks&) const = default;
+};
+
+}  // namespace ocellus::test

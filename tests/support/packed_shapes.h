@@ -1,0 +1,122 @@
+// Mixtures of runs for attention tests.
+#pragma once
+
+#include <cstdint>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "kernels/rope.h"
+#include "tests/support/packed_cache.h"
+#include "tests/support/random.h"
+
+namespace ocellus::test {
+
+struct PackedShape {
+  int32_t heads = 1, kv_heads = 1, dim = 64;
+  KvFormat format = KvFormat::k8Bit;  // of the packed parts
+  RopeParams rope = {};
+  KvCalibration calibration = {};
+  std::vector<std::vector<CachePart>> sessions = {};
+  bool in_tiles = false;  // on the CPU too, and in odd ones
+  float query_size = 1.0f;
+
+  std::string name() const {
+    std::ostringstream text;
+    text << heads << "/" << kv_heads << " heads of " << dim << ", " << kv_bits(format) << " bits"
+         << (calibration.on ? ", calibrated" : "");
+    for (const std::vector<CachePart>& session : sessions) {
+      text << ";";
+      for (const CachePart& part : session) {
+        text << " " << part.slots << (is_packed(part.format) ? "p" : "") << (part.calibrated ? "c" : "");
+        text << (part.counts.empty() ? "" : "#") << "@" << part.shift;
+      }
+    }
+    return text.str();
+  }
+};
+
+/// A list of slots of which every head kept its own number, in blocks of at most `block` slots.
+inline std::vector<CachePart> kept_parts(KvFormat format, int32_t slots, int32_t block,
+                                         const std::vector<int32_t>& counts, int32_t shift = 0) {
+  std::vector<CachePart> parts;
+  for (int32_t first = 0; first < slots; first += block) {
+    parts.push_back({.format = format,
+                     .slots = std::min(block, slots - first),
+                     .shift = shift,
+                     .counts = counts,
+                     .counted_before = first});
+  }
+  return parts;
+}
+
+/// What one session sees: text, images packed each with its own scales, moved ones, survivors of an eviction.
+inline std::vector<CachePart> mixed_parts(KvFormat format, int32_t kv_heads, Random& random) {
+  const auto draw = [&](int64_t low, int64_t high) { return static_cast<int32_t>(random.integer(low, high)); };
+  constexpr int32_t kSizes[] = {1, 2, 15, 16, 17, 63, 64, 65, 100, 130, 300};
+  std::vector<CachePart> parts;
+  for (int32_t i = draw(1, 4); i > 0; --i) {
+    CachePart part;
+    part.slots = kSizes[draw(0, 10)];
+    part.room = draw(0, 1) * draw(1, 20);
+    part.format = draw(0, 3) == 0 ? KvFormat::kF16 : format;
+    part.shift = draw(0, 2) == 0 ? draw(-300, 300) : 0;
+    part.calibrated = part.format == KvFormat::kF16 && draw(0, 2) == 0;
+    if (draw(0, 2) > 0) {
+      parts.push_back(part);
+      continue;
+    }
+    std::vector<int32_t> counts;
+    for (int32_t head = 0; head < kv_heads; ++head) counts.push_back(draw(0, 2) * draw(0, part.slots / 2 + 1));
+    for (const CachePart& kept : kept_parts(part.format, part.slots, draw(16, 80), counts, part.shift))
+      parts.push_back(kept);
+  }
+  return parts;
+}
+
+/// Shapes of all kinds; those CUDA has no kernels for are left out there.
+inline std::vector<PackedShape> packed_shapes(bool on_cuda) {
+  std::vector<PackedShape> shapes;
+  Random random(17);
+  constexpr int32_t kGroups[] = {1, 2, 3, 4, 8};
+  constexpr KvFormat kFormats[] = {KvFormat::k8Bit, KvFormat::k4Bit, KvFormat::k2Bit, KvFormat::k1Bit};
+  for (const int32_t dim : {32, 64, 96, 128, 256, 8, 24, 72, 80}) {
+    for (const KvFormat format : kFormats) {
+      for (const bool calibrated : {false, true}) {
+        PackedShape shape;
+        shape.dim = dim;
+        shape.kv_heads = static_cast<int32_t>(random.integer(1, 3));
+        shape.heads = shape.kv_heads * kGroups[random.integer(0, 4)];
+        shape.format = format;
+        shape.rope.pairing = random.integer(0, 1) == 0 ? RopePairing::kAdjacent : RopePairing::kHalves;
+        shape.rope.rotated = random.integer(0, 2) == 0 ? dim / 2 : dim;
+        shape.rope.position_scale = random.integer(0, 1) == 0 ? 1.0f : 0.25f;
+        if (calibrated) shape.calibration = {true, random.uniform(0.0f, 2.0f), random.uniform(0.0f, 4.0f)};
+        for (int64_t b = random.integer(1, 3); b > 0; --b)
+          shape.sessions.push_back(mixed_parts(format, shape.kv_heads, random));
+        shape.in_tiles = random.integer(0, 2) == 0;
+        if (!on_cuda || dim % 32 == 0) shapes.push_back(shape);
+      }
+    }
+  }
+  // No calibrated slot, one, and two in different runs.
+  for (const int32_t single : {0, 1, 2}) {
+    PackedShape shape{.heads = 4, .kv_heads = 2, .format = KvFormat::k2Bit, .rope = {.rotated = 64}};
+    shape.calibration = {true, 0.5f, 3.0f};
+    shape.sessions = {{{.slots = 40}}};
+    for (int32_t i = 0; i < single; ++i) shape.sessions[0].push_back({.format = KvFormat::k2Bit, .slots = 1});
+    shapes.push_back(shape);
+  }
+  if (on_cuda) return shapes;
+  for (const bool calibrated : {false, true}) {  // every format in one list
+    PackedShape shape{.heads = 6, .kv_heads = 2, .format = KvFormat::k1Bit, .rope = {.rotated = 64}};
+    shape.calibration = {calibrated, 1.0f, 2.0f};
+    shape.sessions.resize(1);
+    for (const KvFormat format : kFormats)
+      for (const CachePart& part : mixed_parts(format, 2, random)) shape.sessions[0].push_back(part);
+    shapes.push_back(shape);
+  }
+  return shapes;
+}
+
+}  // namespace ocellus::test
