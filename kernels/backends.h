@@ -13,6 +13,11 @@
   OP(rotate, RotateArgs)                    \
   OP(round_kv, RoundKvArgs)                 \
   OP(store_kv, StoreKvArgs)                 \
+  OP(pack_kv, PackKvArgs)                   \
+  OP(expand_kv, ExpandKvArgs)               \
+  OP(score_rows, ScoreRowsArgs)             \
+  OP(select_slots, SelectSlotsArgs)         \
+  OP(gather_kv, GatherKvArgs)               \
   OP(matmul, MatmulArgs)                    \
   OP(norm_matmul, NormMatmulArgs)           \
   OP(gated_matmul, GatedMatmulArgs)         \
