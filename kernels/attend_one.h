@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/kv_run.h"
+#include "kernels/rope.h"
 #include "platform/queue.h"
 #include "platform/views.h"
 
@@ -12,14 +13,14 @@ namespace ocellus {
 ///
 /// Shapes      query [B, H * E] f32 (rows may be strided); session b's runs are runs[run_begin[b] .. run_begin[b + 1]);
 ///             run_begin [B + 1]; out [B, H * E]
-/// Types       keys and values f16, read as f32; scores, softmax and sums in f32
+/// Types       keys and values f16 or codes, read as f32; scores, softmax and sums in f32
+/// Packed      calibrated if asked for; a run's position shift turns the query that reads it: see kv_run.h
 /// Work        split over (session, key/value head, piece of at most kAttendSplitSlots slots); the pieces are combined
 ///             in a fixed order, so the same inputs give the same bits whatever the number of threads
 /// Scratch     attend_one_scratch_bytes(...)
 /// Divisible   E by 8, E <= 256; H by G
 /// Aliasing    out may not overlap query
-/// Errors      kInternal in the queue if scratch is too small, or if a run's position shift is not 0: shifts have to
-///             wait for linked segments
+/// Errors      kInternal in the queue if scratch is too small
 /// A session without live slots gets zeros.
 struct AttendOneArgs {
   DeviceView<const float> query;
@@ -29,14 +30,20 @@ struct AttendOneArgs {
   const KvRun* runs = nullptr;
   const int32_t* run_begin = nullptr;
   int32_t layer = 0;
+  RopeParams rope = {};  // for shifted runs
+  KvCalibration calibration = {};
   DeviceView<float> output;
   DeviceView<std::byte> scratch;
 };
 
 inline constexpr int64_t kAttendSplitSlots = 256;
+/// Floats of a piece's row of scores, rounded up to whole vectors.
+inline constexpr int64_t kAttendScoreRow = kAttendSplitSlots + 16;
 
-/// For at most `sessions` sessions of at most `slots` live slots each, in however many runs: pieces go across runs.
-int64_t attend_one_scratch_bytes(int64_t sessions, int64_t slots, int32_t query_heads, int32_t head_dim);
+/// For at most `sessions` sessions of at most `slots` live slots each, in at most `runs` runs all together; calibrated
+/// or not.
+int64_t attend_one_scratch_bytes(int64_t sessions, int64_t slots, int64_t runs, int32_t query_heads, int32_t head_dim,
+                                 bool calibrated);
 
 namespace cpu {
 void attend_one(const AttendOneArgs& args, Queue& queue);

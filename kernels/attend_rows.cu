@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/attend_rows.h"
+#include "kernels/attend_rows_calibrate.cuh"
 #include "kernels/attend_rows_fetch.cuh"
 #include "kernels/attend_rows_hopper.cuh"
 #include "kernels/attend_rows_mix.cuh"
@@ -43,7 +44,7 @@ template <class T>
 __global__ void __launch_bounds__(kRowsThreads, T::kBlocks) attend_tile(const __grid_constant__ RowsWork work) {
   extern __shared__ __align__(16) std::byte shared[];
   __half* const stages = reinterpret_cast<__half*>(shared);
-  KvRun* const ring = reinterpret_cast<KvRun*>(stages + T::kHalves);
+  RingRun* const ring = reinterpret_cast<RingRun*>(stages + T::kHalves);
   __half* const queries = stages + T::kQueryAt;
   __half* const warp_queries = queries + static_cast<int>(threadIdx.x) / kWarp * T::kWarpRows * T::kStride;
   const TilePlace place = find_place<T>(work);
@@ -77,9 +78,10 @@ __global__ void __launch_bounds__(kRowsThreads, T::kBlocks) attend_tile(const __
       commit_copies();
     }
     if (own_row_of<T>(work, stage) >= rows.largest_limit) continue;  // behind all of our rows
-    const KvRun* runs = runs_of<T>(ring, stage);
+    const RingRun* runs = runs_of<T>(ring, stage);
     TileScores<T> scores = {};
     score_stage<T>(rows, warp_queries, keys, scores);
+    if (work.calibration.rows != nullptr) calibrate_stage<T>(work, place, runs, stage, scores);
     if (!sees_all<T>(work, runs, stage, rows.least_limit)) mask_stage<T>(work, place, runs, stage, scores);
     float rescale[T::kRowTiles][2];
     const bool moved = move_bases<T>(work.scale, scores, rows, rescale);
@@ -200,9 +202,18 @@ void attend_rows(const AttendRowsArgs& args, Queue& queue) {
   if (args.rows.head_dim > 256)
     queue.fail(
         OCELLUS_FAIL(Code::kUnsupported, "attend_rows has no kernel for heads of %d values", args.rows.head_dim));
+  const bool calibrates = args.calibration.on && args.run_count > 0;
+  const DeviceView<float>& pairs = args.calibration_scratch;
+  if (calibrates && (pairs.rows < args.query.rows || pairs.cols < 2 * args.query_heads))
+    queue.fail(OCELLUS_FAIL(Code::kInternal, "attend_rows got [%lld, %lld] of calibration scratch",
+                            static_cast<long long>(pairs.rows), static_cast<long long>(pairs.cols)));
   if (!queue.ok() || args.query.rows == 0) return;
 
   RowsWork work = describe(args);
+  if (calibrates) {
+    work.calibration = {pairs.data, pairs.stride, args.calibration, std::sqrt(static_cast<float>(work.head_dim))};
+    find_calibration(work, reinterpret_cast<float*>(args.scratch.data), queue);
+  }
   const int tile_dim = attend_tile_dim(work.head_dim);
   const int64_t own = args.causal ? args.first_row + work.rows : args.row_count;
   const int64_t pieces = args.run_count + divide_up(own, kTileSlots);
@@ -212,7 +223,7 @@ void attend_rows(const AttendRowsArgs& args, Queue& queue) {
   work.tiles = plan.tiles;
   work.stages_per_split = plan.stages_per_split;
   const bool many_rows = int64_t{work.rows} * work.group > kAttendNarrowRows;
-  if (plan.splits == 1 && many_rows && attend_rows_hopper(work, queue)) return;
+  if (plan.splits == 1 && many_rows && !calibrates && attend_rows_hopper(work, queue)) return;
   work.partials = plan.splits > 1 ? reinterpret_cast<float*>(args.scratch.data) : nullptr;
   attend_of_dim(tile_dim, work, plan, queue);
   if (plan.splits == 1) return;

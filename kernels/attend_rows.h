@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/kv_run.h"
+#include "kernels/rope.h"
 #include "kernels/store_kv.h"
 #include "platform/queue.h"
 #include "platform/views.h"
@@ -15,15 +16,17 @@ namespace ocellus {
 ///
 /// Shapes      query [sequences * T, H * E] (rows may be strided); chunk rows in KvLayerRows; out the same;
 ///             runs [run_count] in the device's memory, on CUDA of at most kTileSlots slots each
+/// Packed      on the CPU runs may be packed or shifted, and packed ones are calibrated if asked for. On CUDA runs are
+///             f16 and not shifted: expand_kv makes copies of those that are not, to be marked `calibrated` if they
+///             were packed. Calibration takes a second pass over the runs' keys there
 /// Types       query, out activations. CPU: keys and values f16 read as f32, all arithmetic in f32. CUDA: products of
 ///             f16 (weights of the values rounded to f16), softmax (running maximum) and sums in f32
-/// Divisible   E by 8, E <= 256 on CUDA; H by G; H / G <= 64; on CUDA all rows start on 16 bytes; sequences > 1 only
-///             without runs and causality, with first_row 0
+/// Divisible   E by 8, E <= 256 on CUDA and where runs are shifted; H by G; H / G <= 64; on CUDA all rows start on 16
+///             bytes; sequences > 1 only without runs and causality, with first_row 0
 /// Aliasing    out may not overlap query
 /// Scratch     attend_rows_scratch_bytes(E, traits); never a T x T matrix
 /// Determinism the same bits whatever the number of threads
-/// Errors      kInternal in the queue if scratch is too small, or if a run's position shift is not 0 (not looked at on
-///             CUDA): shifts have to wait for linked segments
+/// Errors      kInternal in the queue if scratch, or on CUDA the calibration's, is too small
 struct AttendRowsArgs {
   ActivationView query;
   int32_t query_heads = 0;
@@ -35,6 +38,9 @@ struct AttendRowsArgs {
   int32_t layer = 0;
   bool causal = true;
   int64_t sequences = 1;
+  RopeParams rope = {};  // for shifted runs
+  KvCalibration calibration = {};
+  DeviceView<float> calibration_scratch = {};  // [T, 2 H], CUDA only, if the calibration is on
   ActivationView output;
   DeviceView<std::byte> scratch;
 };

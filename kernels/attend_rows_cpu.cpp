@@ -11,11 +11,15 @@
 #include "kernels/attend_rows_plan.h"
 #include "kernels/backends.h"
 #include "kernels/highway_targets.h"
+#include "kernels/rope_angles.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attend_rows_cpu.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/kv_rows-inl.h"
+#include "kernels/products-inl.h"
+#include "kernels/rope-inl.h"
 #include "kernels/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,67 +27,9 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace {
 
-constexpr int kTileRows = 4;
 constexpr int64_t kAllVisible = kAttendSlots;
-// Accumulators must stay in registers: 4 x 4 of 32, or 4 x 2 of 16.
-#if HWY_ARCH_ARM || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
-constexpr int kTileVectors = 4;
-#else
-constexpr int kTileVectors = 2;
-#endif
-
-/// A left factor: element (i, k) at data[i * row_step + k * col_step].
-struct LeftFactor {
-  const float* data;
-  int64_t row_step;
-  int64_t col_step;
-};
-
-/// c[rows, kVectors * kLanes] = rescale * c + left * b; without kRescale, c = left * b. Rows in steps of kTileRows.
-template <bool kRescale, int kVectors>
-HWY_INLINE void multiply_columns(LeftFactor left, const float* b, int64_t b_stride, int64_t rows, int64_t depth,
-                                 const float* rescale, float* c, int64_t c_stride) {
-  const FloatTag d;
-  for (int64_t row = 0; row < rows; row += kTileRows) {
-    FloatVec sums[kTileRows][kVectors];
-    for (int r = 0; r < kTileRows; ++r) {
-      for (int v = 0; v < kVectors; ++v) {
-        sums[r][v] = hn::Zero(d);
-        if (kRescale) {
-          const float* old = c + (row + r) * c_stride + v * kLanes;
-          sums[r][v] = hn::Mul(hn::LoadU(d, old), hn::Set(d, rescale[row + r]));
-        }
-      }
-    }
-    const float* a = left.data + row * left.row_step;
-    for (int64_t k = 0; k < depth; ++k) {
-      FloatVec right[kVectors];
-      for (int v = 0; v < kVectors; ++v) right[v] = hn::LoadU(d, b + k * b_stride + v * kLanes);
-      for (int r = 0; r < kTileRows; ++r) {
-        const FloatVec factor = hn::Set(d, a[r * left.row_step + k * left.col_step]);
-        for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(factor, right[v], sums[r][v]);
-      }
-    }
-    for (int r = 0; r < kTileRows; ++r) {
-      for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[r][v], d, c + (row + r) * c_stride + v * kLanes);
-    }
-  }
-}
-
-template <bool kRescale>
-void multiply(LeftFactor left, const float* b, int64_t b_stride, int64_t rows, int64_t depth, int64_t cols,
-              const float* rescale, float* c, int64_t c_stride) {
-  int64_t col = 0;
-  for (; col + kTileVectors * kLanes <= cols; col += kTileVectors * kLanes) {
-    multiply_columns<kRescale, kTileVectors>(left, b + col, b_stride, rows, depth, rescale, c + col, c_stride);
-  }
-  for (; col + 2 * kLanes <= cols; col += 2 * kLanes) {
-    multiply_columns<kRescale, 2>(left, b + col, b_stride, rows, depth, rescale, c + col, c_stride);
-  }
-  for (; col < cols; col += kLanes) {
-    multiply_columns<kRescale, 1>(left, b + col, b_stride, rows, depth, rescale, c + col, c_stride);
-  }
-}
+/// Scores are powers of two: exp(x) = 2^(x log2 e).
+constexpr float kLog2E = 1.44269504f;
 
 /// Turns the scores of `slots` slots into weights relative to the new maximum of their column.
 void update_weights(int64_t slots, int64_t columns, const AttendRowsScratch& s) {
@@ -103,6 +49,32 @@ void update_weights(int64_t slots, int64_t columns, const AttendRowsScratch& s) 
     hn::StoreU(maximum, d, s.maxima + column);
     hn::StoreU(rescale, d, s.rescale + column);
     hn::StoreU(sum, d, s.sums + column);
+  }
+}
+
+/// base = min(base, scores), slope = max(slope, scores), while they still are the ends of the calibrated scores.
+void widen_ends(int64_t slots, int64_t columns, const AttendRowsScratch& s) {
+  const FloatTag d;
+  for (int64_t column = 0; column < columns; column += kLanes) {
+    FloatVec low = hn::LoadU(d, s.base + column), high = hn::LoadU(d, s.slope + column);
+    for (int64_t i = 0; i < slots; ++i) {
+      const FloatVec score = hn::LoadU(d, s.weights + i * columns + column);
+      low = hn::Min(low, score);
+      high = hn::Max(high, score);
+    }
+    hn::StoreU(low, d, s.base + column);
+    hn::StoreU(high, d, s.slope + column);
+  }
+}
+
+void calibrate(int64_t slots, int64_t columns, const AttendRowsScratch& s) {
+  const FloatTag d;
+  for (int64_t column = 0; column < columns; column += kLanes) {
+    const FloatVec base = hn::LoadU(d, s.base + column), slope = hn::LoadU(d, s.slope + column);
+    for (int64_t i = 0; i < slots; ++i) {
+      float* scores = s.weights + i * columns + column;
+      hn::StoreU(hn::MulAdd(slope, hn::LoadU(d, scores), base), d, scores);
+    }
   }
 }
 
@@ -129,15 +101,23 @@ class QueryBlock {
 
   void attend() {
     start();
-    attend_runs();
+    if (find_calibration()) {
+      for_each_block(Slots::kPlain, [&](int64_t slots) HWY_ATTR { absorb(slots, kAllVisible); });
+      for_each_block(Slots::kCalibrated, [&](int64_t slots) HWY_ATTR {
+        score(slots);
+        calibrate(slots, columns_, s_);
+        mix(slots);
+      });
+    } else {
+      for_each_block(Slots::kAll, [&](int64_t slots) HWY_ATTR { absorb(slots, kAllVisible); });
+    }
     attend_own_rows();
     write_output();
   }
 
  private:
   void start() {
-    // Scores come out in powers of two: exp(x) = 2^(x log2 e).
-    const float scale = 1.44269504f / std::sqrt(static_cast<float>(dim_));
+    const float scale = kLog2E / std::sqrt(static_cast<float>(dim_));
     for (int64_t m = 0; m < columns_; ++m) {
       const bool used = m < rows_ * group_;
       const float* query = used ? query_of(m) : nullptr;
@@ -153,25 +133,51 @@ class QueryBlock {
   }
   int64_t head_offset(int64_t m) const { return (kv_head_ * group_ + m % group_) * dim_; }
 
-  /// Short runs share a block of slots: in the past their order does not matter.
-  void attend_runs() {
+  /// Finds every column's line from scores of calibrated slots to calibrated ones. False: there is nothing to
+  /// calibrate.
+  bool find_calibration() {
+    if (!args_.calibration.on) return false;
+    int64_t slots = 0;
+    for (int32_t i = 0; i < args_.run_count; ++i) slots += is_calibrated(args_.runs[i]) ? live(args_.runs[i]) : 0;
+    if (slots < 2) return false;
+    std::fill_n(s_.base, columns_, std::numeric_limits<float>::infinity());
+    std::fill_n(s_.slope, columns_, -std::numeric_limits<float>::infinity());
+    for_each_block(Slots::kCalibrated, [&](int64_t count) HWY_ATTR {
+      score(count);
+      widen_ends(count, columns_, s_);
+    });
+    for (int64_t m = 0; m < columns_; ++m) {
+      const float low = s_.base[m], high = s_.slope[m];
+      s_.slope[m] = args_.calibration.slope((high - low) / kLog2E);
+      s_.base[m] = low - args_.calibration.tau_low * kLog2E - s_.slope[m] * low;
+    }
+    return true;
+  }
+
+  enum class Slots { kAll, kPlain, kCalibrated };
+
+  /// Calls body(slots) for blocks of expanded slots. Short runs share a block: in the past their order does not matter.
+  template <class Body>
+  HWY_INLINE void for_each_block(Slots which, Body body) {
     int64_t filled = 0;
     for (int32_t i = 0; i < args_.run_count; ++i) {
       const KvRun& run = args_.runs[i];
-      const Half* keys = run_keys(run, args_.layer, kv_head_);
-      const Half* values = run_values(run, args_.layer, kv_head_);
-      for (int64_t slot = 0; slot < run.slots;) {
-        const int64_t count = std::min<int64_t>(kAttendSlots - filled, run.slots - slot);
-        expand(keys + slot * dim_, values + slot * dim_, dim_, count, filled);
+      if (which != Slots::kAll && is_calibrated(run) != (which == Slots::kCalibrated)) continue;
+      const int64_t slots = live(run);
+      if (run.position_shift != 0 && slots > 0) set_rope_angles(args_.rope, run.position_shift, angles_);
+      for (int64_t slot = 0; slot < slots;) {
+        const int64_t count = std::min<int64_t>(kAttendSlots - filled, slots - slot);
+        expand_run(run, slot, count, filled);
         slot += count;
         filled += count;
         if (filled < kAttendSlots) continue;
-        absorb(filled, kAllVisible);
+        body(filled);
         filled = 0;
       }
     }
-    if (filled > 0) absorb(filled, kAllVisible);
+    if (filled > 0) body(filled);
   }
+  int64_t live(const KvRun& run) const { return live_slots(run, args_.layer, args_.rows.heads, kv_head_); }
 
   void attend_own_rows() {
     const KvLayerRows& own = args_.rows;
@@ -194,14 +200,41 @@ class QueryBlock {
     }
   }
 
+  void expand_run(const KvRun& run, int64_t slot, int64_t count, int64_t at) {
+    if (is_packed(run.format)) {
+      const PackedRows rows = packed_rows(run, args_.layer, kv_head_, static_cast<int32_t>(dim_));
+      const Half* scales = rows.scales;
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t from = (slot + i) * rows.row_bytes, to = (at + i) * dim_;
+        expand_codes(rows.keys + from, kv_bits(run.format), scales + kKeyOffsets * dim_, scales + kKeySteps * dim_,
+                     dim_, s_.keys + to);
+        expand_codes(rows.values + from, kv_bits(run.format), scales + kValueOffsets * dim_,
+                     scales + kValueSteps * dim_, dim_, s_.values + to);
+      }
+    } else {
+      const int64_t from = slot * dim_;
+      expand(run_keys(run, args_.layer, kv_head_) + from, run_values(run, args_.layer, kv_head_) + from, dim_, count,
+             at);
+    }
+    // Turning the keys on is as good as turning the queries back, and here they are few.
+    for (int64_t i = 0; run.position_shift != 0 && i < count; ++i)
+      rotate_head(args_.rope, angles_, s_.keys + (at + i) * dim_);
+  }
+
   /// Takes the expanded slots into the running softmax. Slot i is hidden from row r if i > last_visible + r.
   void absorb(int64_t slots, int64_t last_visible) {
-    // Rows are computed in fours; the ones behind the last slot hold leftovers and are not used.
-    multiply<false>({s_.keys, dim_, 1}, s_.queries, columns_, slots, dim_, columns_, nullptr, s_.weights, columns_);
+    score(slots);
     for (int64_t i = std::max<int64_t>(0, last_visible + 1); i < slots; ++i) {
       const int64_t hidden = std::min((i - last_visible) * group_, columns_);
       std::fill_n(s_.weights + i * columns_, hidden, -std::numeric_limits<float>::infinity());
     }
+    mix(slots);
+  }
+  void score(int64_t slots) {
+    // Rows are computed in fours; the ones behind the last slot hold leftovers and are not used.
+    multiply<false>({s_.keys, dim_, 1}, s_.queries, columns_, slots, dim_, columns_, nullptr, s_.weights, columns_);
+  }
+  void mix(int64_t slots) {
     update_weights(slots, columns_, s_);
     std::fill_n(s_.values + slots * dim_, kAttendPadding, 0.0f);
     multiply<true>({s_.weights, 1, columns_}, s_.values, dim_, columns_, slots, attend_padded(dim_), s_.rescale,
@@ -223,6 +256,7 @@ class QueryBlock {
   const AttendRowsArgs& args_;
   const AttendRowsScratch s_;
   const int64_t dim_, group_, kv_head_, sequence_, sequence_rows_, first_row_, rows_, columns_;
+  HWY_ALIGN float angles_[kMostHeadDim];  // of the run at hand
 };
 
 /// Task number `task`. Late blocks see the most slots; starting with them leaves small ones to fill up the end.
@@ -244,11 +278,8 @@ namespace ocellus {
 namespace {
 
 bool check(const AttendRowsArgs& args, Queue& queue) {
-  for (int32_t i = 0; i < args.run_count; ++i) {
-    if (args.runs[i].position_shift == 0) continue;
-    queue.fail(OCELLUS_FAIL(Code::kInternal, "cache run %d was moved by %d positions, which attend_rows cannot read", i,
-                            args.runs[i].position_shift));
-  }
+  if (args.rope.rotated > kMostHeadDim)
+    queue.fail(OCELLUS_FAIL(Code::kInternal, "attend_rows cannot rotate %d values of a head", args.rope.rotated));
   const int64_t given = args.scratch.rows * args.scratch.cols;
   const int64_t needed = attend_rows_scratch_bytes(args.rows.head_dim, queue.traits());
   if (given < needed)

@@ -19,19 +19,19 @@ __device__ void fetch_queries(const RowsWork& work, const TilePlace& place, __ha
 /// Descriptions of a stage's runs are fetched as many stages ahead of its slots as those are ahead of their use, and
 /// kept in a ring.
 template <class T>
-__device__ const KvRun* runs_of(const KvRun* ring, int stage) {
+__device__ RingRun* runs_of(RingRun* ring, int stage) {
   return ring + stage % T::kRing * T::kPieces;
 }
 
 template <class T>
-__device__ void fetch_runs(const RowsWork& work, int stage, KvRun* ring) {
+__device__ void fetch_runs(const RowsWork& work, int stage, RingRun* ring) {
   if constexpr (!T::kHasRuns) return;
   constexpr int kWords = sizeof(KvRun) / 8;
   static_assert(sizeof(KvRun) % 8 == 0 && T::kPieces * kWords <= T::kThreads);
   const int entry = static_cast<int>(threadIdx.x) / kWords, word = static_cast<int>(threadIdx.x) % kWords;
   const int piece = stage * T::kPieces + entry;
   if (entry >= T::kPieces || piece >= work.run_count) return;
-  copy_8_async(reinterpret_cast<std::byte*>(ring + stage % T::kRing * T::kPieces + entry) + word * 8,
+  copy_8_async(reinterpret_cast<std::byte*>(&runs_of<T>(ring, stage)[entry].run) + word * 8,
                reinterpret_cast<const std::byte*>(work.runs + piece) + word * 8);
 }
 
@@ -58,7 +58,7 @@ __device__ void fetch_slots(const __half* keys, const __half* values, int stride
 
 /// Begins to copy a stage's keys and values.
 template <class T>
-__device__ void fetch_stage(const RowsWork& work, const TilePlace& place, const KvRun* ring, int stage, __half* to) {
+__device__ void fetch_stage(const RowsWork& work, const TilePlace& place, RingRun* ring, int stage, __half* to) {
   const int dim = work.head_dim;
   const int own = own_row_of<T>(work, stage);
   const int64_t own_offset = int64_t{own} * work.row_stride;
@@ -70,12 +70,15 @@ __device__ void fetch_stage(const RowsWork& work, const TilePlace& place, const 
 #pragma unroll
   for (int entry = 0; entry < T::kPieces; ++entry) {
     const int first = own + entry * kTileSlots;
-    const KvRun& run = runs_of<T>(ring, stage)[entry];
     const int at = entry * kTileSlots;
     if (first < 0) {
+      const KvRun& run = runs_of<T>(ring, stage)[entry].run;
+      // Counts are one long row: an index of 32 bits takes the fewest registers.
+      const int live = live_slots(run, 0, 0, work.layer * work.kv_heads + place.kv_head);
+      if (threadIdx.x == 0) runs_of<T>(ring, stage)[entry].live = live;
       const std::byte* data = run.data + work.layer * run.layer_stride + place.kv_head * run.head_stride;
       fetch_slots<T, kTileSlots>(reinterpret_cast<const __half*>(data),
-                                 reinterpret_cast<const __half*>(data + run.value_offset), dim, run.slots, dim, at, to);
+                                 reinterpret_cast<const __half*>(data + run.value_offset), dim, live, dim, at, to);
     } else {
       const int64_t offset = int64_t{first} * work.row_stride;
       fetch_slots<T, kTileSlots>(place.keys + offset, place.values + offset, work.row_stride, place.visible - first,

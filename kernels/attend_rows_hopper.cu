@@ -45,7 +45,7 @@ struct WarpgroupTile {
   static constexpr bool kKeepsQueries = true;  // they arrive through the memory that is needed last
   static constexpr int kQueryAt = (kStages - 1) * kStage;
   static constexpr int kHalves = kQueryAt + std::max(kStage, kRows* kStride);
-  static constexpr int kSharedBytes = kHalves * 2 + kRing * kPieces * static_cast<int>(sizeof(KvRun));
+  static constexpr int kSharedBytes = kHalves * 2 + kRing * kPieces * static_cast<int>(sizeof(RingRun));
   static constexpr bool kSwizzled = kDim % 64 == 0;
   static constexpr int kPanel = kSlots * 64;
   static_assert(kBlocks * (kSharedBytes + 1024) <= 228 * 1024);
@@ -104,7 +104,7 @@ __device__ void await_stage() {
 
 /// Begins to copy the stage that follows kAhead stages later into the memory that nobody reads any more.
 template <class T>
-__device__ void fetch_ahead(const RowsWork& work, const TilePlace& place, KvRun* ring, int stage, __half* stages) {
+__device__ void fetch_ahead(const RowsWork& work, const TilePlace& place, RingRun* ring, int stage, __half* stages) {
   const int later = stage + T::kAhead;
   if (later < place.stages_end) {
     fetch_stage<T>(work, place, ring, later, stages + later % T::kStages * T::kStage);
@@ -151,7 +151,7 @@ __device__ void weigh(float scale, TileRows<T>& rows, TileScores<T>& scores) {
 
 /// Orders the scores of a stage and, behind them, the sums of the values of the stage before; makes the weights.
 template <class T, bool kFirst>
-__device__ void work_on(const RowsWork& work, const TilePlace& place, KvRun* ring, int stage, __half* stages,
+__device__ void work_on(const RowsWork& work, const TilePlace& place, RingRun* ring, int stage, __half* stages,
                         TileRows<T>& rows, TileScores<T>& scores, TileWeights<T>& weights) {
   const uint32_t keys = stage_address<T>(stages, stage);
   settle(scores[0]);
@@ -166,7 +166,7 @@ __device__ void work_on(const RowsWork& work, const TilePlace& place, KvRun* rin
   wait_for_products<kFirst ? 0 : 1>();
   settle(scores[0]);
 
-  const KvRun* runs = runs_of<T>(ring, stage);
+  const RingRun* runs = runs_of<T>(ring, stage);
   if (!sees_all<T>(work, runs, stage, rows.least_limit)) mask_stage<T>(work, place, runs, stage, scores);
   float rescale[1][2];
   const bool moved = move_bases<T>(work.scale, scores, rows, rescale);
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend_tile_hopper(co
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) std::byte shared[];
   __half* const stages = reinterpret_cast<__half*>(shared);
-  KvRun* const ring = reinterpret_cast<KvRun*>(stages + T::kHalves);
+  RingRun* const ring = reinterpret_cast<RingRun*>(stages + T::kHalves);
   __half* const warp_queries = stages + T::kQueryAt + static_cast<int>(threadIdx.x) / kWarp * T::kWarpRows * T::kStride;
   const TilePlace place = find_place<T>(work);
 

@@ -17,6 +17,14 @@ inline constexpr int kMatrix = 8;     // side of the matrices that fragments are
 inline constexpr int kFragment = 16;  // rows and depth of one product
 static_assert(kTileSlots == kFragment);
 
+/// How scores of calibrated runs are changed (KvCalibration).
+struct RowsCalibration {
+  float* rows;     // null: not at all. [T, 2 H]: of each query row and head, what attend_rows_calibrate.cuh says
+  int64_t stride;  // of query rows
+  KvCalibration by;
+  float root;  // of E: the kernels' scores are q . k, and `by` is in natural units
+};
+
 /// One call, as the kernels see it.
 struct RowsWork {
   const __half* query;
@@ -42,6 +50,13 @@ struct RowsWork {
   int stages_per_split;
   float scale;      // of the scores, which are powers of two: exp(x) = 2^(x log2 e)
   float* partials;  // null: a block sees all slots and writes to output
+  RowsCalibration calibration;
+};
+
+/// A run in shared memory.
+struct RingRun {
+  KvRun run;
+  int live;  // slots of the block's head, as soon as their copying has begun
 };
 
 /// How one kernel cuts tiles: sizes in rows, slots and halves.
@@ -67,7 +82,7 @@ struct RowsTile {
   static constexpr int kHalves = kQueryAt + (kKeepsQueries ? kStage : kRows * kStride);
   static constexpr int kBlocks = kRowTiles == 1 && kDim <= 80 ? 3 : 2;  // at a time, as registers go
   static constexpr int kRing = 3;
-  static constexpr int kRunBytes = kRing * kPieces * static_cast<int>(sizeof(KvRun));
+  static constexpr int kRunBytes = kRing * kPieces * static_cast<int>(sizeof(RingRun));
   static constexpr int64_t kSplitFloats = attend_split_floats(kDim);
   static constexpr int kSharedBytes = kHalves * 2 + kRunBytes;
   static_assert(!kKeepsQueries || kRows * kStride <= kStage);

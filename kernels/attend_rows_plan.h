@@ -52,11 +52,13 @@ struct AttendRowsScratch {
   float* maxima;   // [columns]: largest score so far
   float* sums;     // [columns]: sum of weights so far
   float* rescale;  // [columns]: what this block's new maximum multiplies earlier sums by
+  float* base;     // [columns]: calibrated slots' scores become base + slope * score
+  float* slope;    // [columns]
 
   static constexpr int64_t bytes(int64_t head_dim) {
     const int64_t dim = attend_padded(head_dim);
     const int64_t matrices = dim * kAttendColumns * 2 + dim * kAttendSlots * 2 + kAttendSlots * kAttendColumns;
-    const int64_t floats = matrices + kAttendPadding + 3 * kAttendColumns;
+    const int64_t floats = matrices + kAttendPadding + 5 * kAttendColumns;
     return aligned_bytes(floats * static_cast<int64_t>(sizeof(float)));
   }
 
@@ -69,7 +71,9 @@ struct AttendRowsScratch {
     maxima = mixed + dim * kAttendColumns;
     sums = maxima + kAttendColumns;
     rescale = sums + kAttendColumns;
-    values = rescale + kAttendColumns;
+    base = rescale + kAttendColumns;
+    slope = base + kAttendColumns;
+    values = slope + kAttendColumns;
   }
 };
 

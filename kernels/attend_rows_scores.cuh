@@ -2,6 +2,7 @@
 // and weights never leave its registers.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/attend_rows_place.cuh"
@@ -12,10 +13,10 @@ namespace ocellus::cuda {
 template <class T>
 struct TileRows {
   uint32_t queries[T::kRowTiles][T::kKeepsQueries ? T::kDim / kFragment : 1][4];
-  float mixed[T::kRowTiles][T::kValueDim / kMatrix][4] = {};  // weighted sums of values
-  float base[T::kRowTiles][2];                                // scaled, at most kMostAboveBase below the largest score
-  float sum[T::kRowTiles][2] = {};                            // of the weights this lane saw
-  int least_limit, largest_limit;                             // of the warp's rows
+  float mixed[T::kRowTiles][std::max(T::kValueDim / kMatrix, 1)][4] = {};  // weighted sums of values
+  float base[T::kRowTiles][2];      // scaled, at most kMostAboveBase below the largest score
+  float sum[T::kRowTiles][2] = {};  // of the weights this lane saw
+  int least_limit, largest_limit;   // of the warp's rows
 };
 
 template <class T>
@@ -56,7 +57,7 @@ __device__ void keep_queries(const __half* warp_queries, TileRows<T>& rows) {
 
 /// Hides what is not live or lies behind a row.
 template <class T>
-__device__ void mask_stage(const RowsWork& work, const TilePlace& place, const KvRun* runs, int stage,
+__device__ void mask_stage(const RowsWork& work, const TilePlace& place, const RingRun* runs, int stage,
                            TileScores<T>& scores) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
@@ -67,7 +68,7 @@ __device__ void mask_stage(const RowsWork& work, const TilePlace& place, const K
 #pragma unroll
       for (int n = 0; n < T::kSlots / kMatrix; ++n) {
         const int own = own_row_of<T>(work, stage) + n / 2 * kTileSlots;
-        const int visible = is_run<T>(own) ? runs[n / 2].slots : limit - own;
+        const int visible = is_run<T>(own) ? runs[n / 2].live : limit - own;
         const int column = n % 2 * kMatrix + lane % 4 * 2;
         if (column >= visible) scores[r][n][2 * half] = -INFINITY;
         if (column + 1 >= visible) scores[r][n][2 * half + 1] = -INFINITY;
@@ -77,13 +78,13 @@ __device__ void mask_stage(const RowsWork& work, const TilePlace& place, const K
 }
 
 template <class T>
-__device__ bool sees_all(const RowsWork& work, const KvRun* runs, int stage, int least_limit) {
+__device__ bool sees_all(const RowsWork& work, const RingRun* runs, int stage, int least_limit) {
   const int own = own_row_of<T>(work, stage);
   bool all = own + T::kSlots <= least_limit;
   if (!is_run<T>(own)) return all;
 #pragma unroll
   for (int entry = 0; entry < T::kPieces; ++entry)
-    all = all && (own + entry * kTileSlots >= 0 || runs[entry].slots >= kTileSlots);
+    all = all && (own + entry * kTileSlots >= 0 || runs[entry].live >= kTileSlots);
   return all;
 }
 

@@ -15,12 +15,20 @@ namespace ocellus {
 /// Shapes      query [B, H * E], key, value [B, G * E] (rows may be strided; may be overwritten); angles [B, rotated];
 ///             steps [B]; row b's tiles are tiles[b * tiles_per_row ..], live ones 0 .. steps[b].new_tile, the last of
 ///             them up to new_slot; on CUDA a tile has at most kTileSlots slots; out [B, H * E]
-/// Types       query, key, value, out activations; cache f16. CPU: all arithmetic in f32. CUDA: products of f16 (query
-///             and weights of the values rounded to f16), softmax and sums in f32
+/// Packed      tiles of format packed_format hold codes (quant/kv_format.h) and are never expanded to memory: steps and
+///             offsets of keys are folded into the query and a constant, those of values into the output (CalibQuant,
+///             section 3.2). On CUDA such a tile has at most kPackedTileSlots slots and lies within one block. With
+///             calibration, scores of packed slots are calibrated as kv_run.h says; f16 tiles of a step are what they
+///             seem, never copies of packed ones. Tile new_tile is f16, and its counts are not looked at
+/// Moved       the query is turned back by a tile's position shift before it reads it; new_tile is not moved
+/// Types       query, key, value, out activations; cache f16 or codes. CPU: all arithmetic in f32. CUDA: products of
+///             f16 (of a query, times the steps of packed keys, and of weights, all rounded to f16) and softmax and
+///             sums in f32
 /// Work        split over (row, key/value head, piece of the slots); the pieces are combined in a fixed order, so the
 ///             same inputs give the same bits. On CUDA the number of pieces follows from B, most_tiles and the device
-/// Scratch     attend_step_scratch_bytes(...), zeroed once before the first call; a call leaves its counters at zero
-/// Divisible   E by 8, E <= 256; H by G, H / G <= 32
+/// Scratch     attend_step_scratch_bytes(...), zeroed once before the first call; a call leaves what has to be zero
+///             (AttendStepScratch::counters_bytes) at zero
+/// Divisible   E by 8, E <= 256; on CUDA, with packed tiles, E by 32; H by G, H / G <= 32
 /// Aliasing    out may not overlap query, key or value
 /// Errors      kInternal in the queue if scratch is too small
 /// A row that is not active gets zeros and stores nothing.
@@ -39,13 +47,15 @@ struct AttendStepArgs {
   /// Everything but query, key, value and angles was written by work that had ended before the recorded step began: the
   /// kernel may read steps, tiles and the cache while the kernels before it are still running.
   bool cache_settled = false;
+  KvFormat packed_format = KvFormat::kF16;  // of the packed tiles; kF16: there are none
+  KvCalibration calibration = {};
   ActivationView output;
   DeviceView<std::byte> scratch;
 };
 
-/// For at most `rows` rows of at most `slots` live slots in at most `tiles` tiles each.
+/// For at most `rows` rows of at most `slots` live slots in at most `tiles` tiles each; packed_format as above.
 int64_t attend_step_scratch_bytes(int64_t rows, int64_t slots, int64_t tiles, int32_t query_heads, int32_t kv_heads,
-                                  int32_t head_dim, const DeviceTraits& device);
+                                  int32_t head_dim, KvFormat packed_format, const DeviceTraits& device);
 
 void attend_step(const AttendStepArgs& args, Queue& queue);
 

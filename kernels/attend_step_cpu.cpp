@@ -72,7 +72,9 @@ void list_live(const AttendStepArgs& args, KvRun* runs, int32_t* begin) {
     const StepRow& step = args.steps[b];
     begin[b] = count;
     for (int64_t i = 0; i < live_tiles(step); ++i) runs[count++] = args.tiles[b * args.tiles_per_row + i];
-    if (live_tiles(step) > 0) runs[count - 1].slots = step.new_slot + 1;
+    if (live_tiles(step) == 0) continue;
+    runs[count - 1].slots = step.new_slot + 1;
+    runs[count - 1].counts = nullptr;
   }
   begin[args.query.rows] = count;
 }
@@ -82,9 +84,11 @@ void list_live(const AttendStepArgs& args, KvRun* runs, int32_t* begin) {
 HWY_EXPORT(store_new_slots);
 
 int64_t attend_step_scratch_bytes(int64_t rows, int64_t slots, int64_t tiles, int32_t query_heads, int32_t kv_heads,
-                                  int32_t head_dim, const DeviceTraits& device) {
-  if (device.is_cuda()) return AttendStepScratch::most_bytes(rows, tiles, query_heads, kv_heads, head_dim);
-  return ListBytes(rows * tiles, rows).total() + attend_one_scratch_bytes(rows, slots, query_heads, head_dim);
+                                  int32_t head_dim, KvFormat packed_format, const DeviceTraits& device) {
+  if (device.is_cuda())
+    return AttendStepScratch::most_bytes(rows, tiles, query_heads, kv_heads, head_dim, packed_format);
+  return ListBytes(rows * tiles, rows).total() +
+         attend_one_scratch_bytes(rows, slots, rows * tiles, query_heads, head_dim, is_packed(packed_format));
 }
 
 void cpu::attend_step(const AttendStepArgs& args, Queue& queue) {
@@ -113,6 +117,8 @@ void cpu::attend_step(const AttendStepArgs& args, Queue& queue) {
                    .runs = runs,
                    .run_begin = begin,
                    .layer = args.layer,
+                   .rope = args.rope,
+                   .calibration = args.calibration,
                    .output = {args.output.row(0), rows, args.output.cols, args.output.stride},
                    .scratch = {args.scratch.data + list.total(), 1, given - list.total()}},
                   queue);

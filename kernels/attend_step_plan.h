@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "platform/arena.h"
+#include "quant/kv_format.h"
 
 namespace ocellus {
 
@@ -24,7 +25,9 @@ inline constexpr int64_t kAttendStepMostMultiprocessors = 192;
 inline constexpr int64_t kAttendStepMostWaves = 4;
 
 /// Blocks that a multiprocessor holds at a time: registers allow no more.
-constexpr int64_t attend_step_residents(int64_t head_dim) { return head_dim <= 64 ? 2 : 1; }
+constexpr int64_t attend_step_residents(int64_t head_dim, KvFormat packed_format) {
+  return head_dim <= (is_packed(packed_format) ? 128 : 64) ? 2 : 1;
+}
 
 struct AttendStepPlan {
   int64_t heads = 1;       // query heads of a block; the last of a key/value head may have fewer
@@ -60,41 +63,51 @@ constexpr int64_t attend_step_pieces(int64_t groups, int64_t most_tiles, int64_t
 }
 
 constexpr AttendStepPlan plan_attend_step(int64_t rows, int64_t most_tiles, int64_t query_heads, int64_t kv_heads,
-                                          int64_t head_dim, int64_t multiprocessors) {
+                                          int64_t head_dim, int64_t multiprocessors,
+                                          KvFormat packed_format = KvFormat::kF16) {
   AttendStepPlan plan;
   const int64_t group = query_heads / kv_heads;
   plan.heads = std::min(group, kAttendStepHeads);
   plan.head_tiles = attend_step_divide(group, kAttendStepHeads);
-  const int64_t resident = std::min(multiprocessors, kAttendStepMostMultiprocessors) * attend_step_residents(head_dim);
+  const int64_t resident =
+      std::min(multiprocessors, kAttendStepMostMultiprocessors) * attend_step_residents(head_dim, packed_format);
   plan.pieces = attend_step_pieces(plan.groups(rows, kv_heads), most_tiles, kAttendStepWarps, resident);
   return plan;
 }
 
-/// Scratch begins with what every block found and ends with the counters of finished pieces, so that their place is the
-/// same whatever a call's number of rows.
+/// What calibration must know of the packed slots that a group's blocks see, as words that are zero where nothing was
+/// seen (kernels/attend_step_ranges.cuh): by head the greatest score and the least, then the number of slots.
+inline constexpr int64_t kAttendStepRangeWords = 2 * kAttendStepHeads + 1;
+
+/// Scratch begins with what every block found and ends with the counters of finished pieces and, if tiles may be
+/// packed, the ranges of scores behind them. So what must be zero between calls lies in the same place whatever a
+/// call's number of rows: a call with fewer rows uses the end of it.
 struct AttendStepScratch {
   /// Of one block: per head the weighted sums of values [E], the largest score and the sum of the weights.
   static constexpr int64_t block_floats(int64_t heads, int64_t head_dim) { return heads * (head_dim + 2); }
   static constexpr int64_t blocks_bytes(int64_t blocks, int64_t heads, int64_t head_dim) {
     return aligned_bytes(blocks * block_floats(heads, head_dim) * static_cast<int64_t>(sizeof(float)));
   }
-  static constexpr int64_t counters_bytes(int64_t groups) {
-    return aligned_bytes(groups * static_cast<int64_t>(sizeof(uint32_t)));
+  /// What must be zero between calls.
+  static constexpr int64_t counters_bytes(int64_t groups, KvFormat packed_format = KvFormat::kF16) {
+    const int64_t words = is_packed(packed_format) ? 1 + kAttendStepRangeWords : 1;
+    return aligned_bytes(groups * words * static_cast<int64_t>(sizeof(uint32_t)));
   }
-  static constexpr int64_t bytes(const AttendStepPlan& plan, int64_t rows, int64_t kv_heads, int64_t head_dim) {
+  static constexpr int64_t bytes(const AttendStepPlan& plan, int64_t rows, int64_t kv_heads, int64_t head_dim,
+                                 KvFormat packed_format = KvFormat::kF16) {
     const int64_t groups = plan.groups(rows, kv_heads);
-    return blocks_bytes(groups * plan.pieces, plan.heads, head_dim) + counters_bytes(groups);
+    return blocks_bytes(groups * plan.pieces, plan.heads, head_dim) + counters_bytes(groups, packed_format);
   }
-  /// Enough for any device, and for any smaller number of rows and tiles.
+  /// Enough for any device, for any smaller number of rows and tiles, and for calls without packed tiles.
   static constexpr int64_t most_bytes(int64_t rows, int64_t most_tiles, int64_t query_heads, int64_t kv_heads,
-                                      int64_t head_dim) {
-    const AttendStepPlan plan = plan_attend_step(rows, most_tiles, query_heads, kv_heads, head_dim, 1);
+                                      int64_t head_dim, KvFormat packed_format = KvFormat::kF16) {
+    const AttendStepPlan plan = plan_attend_step(rows, most_tiles, query_heads, kv_heads, head_dim, 1, packed_format);
     const int64_t groups = plan.groups(rows, kv_heads);
-    const int64_t resident = kAttendStepMostMultiprocessors * attend_step_residents(head_dim);
+    const int64_t resident = kAttendStepMostMultiprocessors * attend_step_residents(head_dim, packed_format);
     const int64_t blocks =
         std::min(groups * std::max<int64_t>(1, attend_step_divide(most_tiles, kAttendStepWarps)),
                  std::max(groups * attend_step_fewest_pieces(most_tiles), kAttendStepMostWaves * resident));
-    return blocks_bytes(blocks, plan.heads, head_dim) + counters_bytes(groups);
+    return blocks_bytes(blocks, plan.heads, head_dim) + counters_bytes(groups, packed_format);
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "kernels/attend_step_loads.cuh"
 #include "kernels/attend_tile.cuh"
 #include "kernels/device_math.cuh"
 
@@ -19,43 +20,12 @@ inline constexpr float kNoScore = -1e30f;
 /// The largest weight is 2 to this power: weights far below it are still told apart in f16.
 inline constexpr float kLargestWeight = 10.0f;
 
-/// 16 bytes past the first-level cache, or zeros.
-__device__ inline uint4 load_16_if(bool wanted, const void* from) {
-  uint4 to;
-  asm volatile(
-      "{\n.reg .pred wanted;\nsetp.ne.s32 wanted, %5, 0;\n"
-      "mov.u32 %0, 0;\nmov.u32 %1, 0;\nmov.u32 %2, 0;\nmov.u32 %3, 0;\n"
-      "@wanted ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];\n}\n"
-      : "=&r"(to.x), "=&r"(to.y), "=&r"(to.z), "=&r"(to.w)
-      : "l"(__cvta_generic_to_global(from)), "r"(static_cast<int>(wanted))
-      : "memory");
-  return to;
-}
-
-/// A value, or zero. Loads of this kind begin in the order in which they are written, without waiting for each other.
-__device__ inline __half load_if(bool wanted, const __half* from) {
-  uint16_t to;
-  asm volatile("{\n.reg .pred wanted;\nsetp.ne.s32 wanted, %2, 0;\nmov.u16 %0, 0;\n@wanted ld.global.u16 %0, [%1];\n}\n"
-               : "=&h"(to)
-               : "l"(__cvta_generic_to_global(from)), "r"(static_cast<int>(wanted))
-               : "memory");
-  return __ushort_as_half(to);
-}
-__device__ inline float load_if(bool wanted, const float* from) {
-  float to;
-  asm volatile(
-      "{\n.reg .pred wanted;\nsetp.ne.s32 wanted, %2, 0;\nmov.f32 %0, 0f00000000;\n@wanted ld.global.f32 %0, [%1];\n}\n"
-      : "=&f"(to)
-      : "l"(__cvta_generic_to_global(from)), "r"(static_cast<int>(wanted))
-      : "memory");
-  return to;
-}
-
 /// Where a tile's slots lie, and how many of them the cache holds: not the new one.
 struct TileSlots {
   const std::byte* keys;
   int64_t value_offset;
   int count;
+  int shift;  // position_shift
 };
 
 /// A warp's tile as its lanes hold it. Keys: slots row and row + 8, channels 32 i + 8 column .. + 7. Values: slots

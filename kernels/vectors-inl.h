@@ -114,13 +114,13 @@ HWY_INLINE V scale_exp2(D d, V fraction, V shifted) {
 /// Adding this to a float of magnitude below 2^22 leaves the nearest integer in the low mantissa bits.
 inline constexpr float kRounder = 0x1.8p23f;
 
-/// 2^x for x <= 0, within 2e-7 of the value; 0 for x below -125, minus infinity included.
+/// 2^x for x <= 0, within 2e-7 of the value; 0 for x below -125, minus infinity included; NaN for NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp2_of_negative(D d, V x) {
   const V rounder = hn::Set(d, kRounder);
   const V shifted = hn::Add(x, rounder);
   const V fraction = hn::Sub(x, hn::Sub(shifted, rounder));
-  return hn::IfThenElseZero(hn::Ge(x, hn::Set(d, -125.0f)), scale_exp2(d, fraction, shifted));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -125.0f)), scale_exp2(d, fraction, shifted));
 }
 
 /// e^x, within 4e-7 of the value; 0 for x below -86, constant above 88.

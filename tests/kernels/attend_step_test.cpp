@@ -197,7 +197,7 @@ class Case {
     for (int64_t b = 0; b < rows(); ++b)
       most_slots = std::max(most_slots, static_cast<int64_t>(cache_.live(b, 0).size()));
     return attend_step_scratch_bytes(rows(), most_slots, cache_.tiles_per_row, shape_.heads, shape_.kv_heads,
-                                     shape_.dim, queue.traits());
+                                     shape_.dim, KvFormat::kF16, queue.traits());
   }
 
   void attend(Queue& queue, int64_t most_tiles, DeviceView<std::byte> scratch, bool cache_settled = false) {
@@ -444,7 +444,8 @@ TEST_CASE("a decode step stores keys too large for f16 as the largest, and enorm
     steps[0].active = 1;
     steps[0].new_tile = kSlots / kTileSlots;
     steps[0].new_slot = kSlots % kTileSlots;
-    Scratch scratch(attend_step_scratch_bytes(1, kSlots + 1, kTiles, 1, 1, kDim, queue.traits()), 1, queue);
+    Scratch scratch(attend_step_scratch_bytes(1, kSlots + 1, kTiles, 1, 1, kDim, KvFormat::kF16, queue.traits()), 1,
+                    queue);
     const AttendStepArgs args{.query = query.view(),
                               .key = key.view(),
                               .value = value.view(),

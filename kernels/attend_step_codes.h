@@ -1,0 +1,83 @@
+// Where the codes of packed rows lie in the words that attend_step multiplies on CUDA, and what numbers they are there.
+//
+// A row is read in halves of 16 bits, little-endian, and a word holds two of them: two neighbours of one slot (keys),
+// or the same half of two slots (values). Code i of a half is the one in its bits [i b, i b + b). The codes i of both
+// halves become two f16 numbers without any conversion. Compiled for the device too.
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define OCELLUS_HOST_DEVICE __host__ __device__
+#else
+#define OCELLUS_HOST_DEVICE
+#endif
+
+namespace ocellus {
+
+/// Codes become f16 numbers in place: masked where they lie in the lowest 10 bits of a half (those above: of the word
+/// moved down once), which f16 reads as subnormal numbers, code * 2^(place - 24); products take them exactly. To shift
+/// every code to the top of the mantissa of 1 instead was measured: up to 1.4 times slower (tools/bench/NOTES.md).
+template <int kBits>
+struct PackedCodes {
+  static_assert(kBits == 1 || kBits == 2 || kBits == 4 || kBits == 8);
+  static constexpr int kPerHalf = 16 / kBits;
+  static constexpr int kPerByte = 8 / kBits;
+  static constexpr int kMantissa = 10;            // bits of an f16 number's mantissa
+  static constexpr int kMove = 6;                 // by which the word is moved for codes that end beyond it
+  static constexpr uint32_t kOnes = 0x3C003C00u;  // two ones in f16
+  static constexpr uint32_t kBothHalves = 0x00010001u;
+  static constexpr uint32_t kCode = ((1u << kBits) - 1) * kBothHalves;
+
+  /// The channel of code i, counted from the first of the half: bytes hold their first code at the top.
+  OCELLUS_HOST_DEVICE static constexpr int channel(int i) {
+    return i / kPerByte * kPerByte + (kPerByte - 1 - i % kPerByte);
+  }
+  OCELLUS_HOST_DEVICE static constexpr bool is_moved(int i) { return kBits * (i + 1) > kMantissa; }
+  /// Of the code's lowest bit when it is masked.
+  OCELLUS_HOST_DEVICE static constexpr int place(int i) { return kBits * i - (is_moved(i) ? kMove : 0); }
+
+  OCELLUS_HOST_DEVICE static constexpr uint32_t moved(uint32_t word) { return word >> kMove; }
+  /// Code i of both halves of `word` as f16 numbers; `moved_word` is moved(word).
+  OCELLUS_HOST_DEVICE static constexpr uint32_t numbers(uint32_t word, uint32_t moved_word, int i) {
+    return (is_moved(i) ? moved_word : word) & (kCode << place(i));
+  }
+
+  // number = code * 2^number_exponent. Queries are multiplied by the channel's step and by 2^query_exponent, so that
+  // query * number * 2^kScoreExponent is a channel's part of the score. kScoreExponent keeps both the products of large
+  // queries with the lowest places and those of small ones with the highest within f16: q * step may reach 1023, 511,
+  // 255 and 127 for 1, 2, 4 and 8 bits, and is rounded to multiples of 2^-21 or less.
+  static constexpr int kLift = kBits == 1 ? 6 : kBits == 2 ? 7 : kBits == 4 ? 8 : 9;
+  static constexpr int kScoreExponent = 24 - kLift;
+  OCELLUS_HOST_DEVICE static constexpr int number_exponent(int i) { return place(i) - 24; }
+  OCELLUS_HOST_DEVICE static constexpr int query_exponent(int i) { return -kScoreExponent - number_exponent(i); }
+};
+
+/// 2^exponent as the bits of an f16 and of an f32 number, of exponents that need no subnormal numbers.
+OCELLUS_HOST_DEVICE constexpr uint32_t half_power_bits(int exponent) {
+  return static_cast<uint32_t>(exponent + 15) << 10;
+}
+OCELLUS_HOST_DEVICE constexpr uint32_t float_power_bits(int exponent) {
+  return static_cast<uint32_t>(exponent + 127) << 23;
+}
+
+/// How the tiles of one format and size are cut on CUDA. Rows are taken in units of 16 bytes; the last may be partly
+/// beyond the row's end. E up to 64 kChunks.
+template <int kFormatBits, int kFormatChunks>
+struct PackedShape {
+  using Codes = PackedCodes<kFormatBits>;
+  static constexpr int kBits = kFormatBits;
+  static constexpr int kChunks = kFormatChunks;
+  static constexpr int kUnits = 64 * kChunks * kBits / 128;                // of a row
+  static constexpr int kSlots = kUnits <= 2 ? 64 : kUnits <= 4 ? 32 : 16;  // worked on at a time
+  static constexpr int kSteps = kSlots / 16;                               // matrix products take 16 of them
+  static constexpr int kPerHalf = Codes::kPerHalf;
+  static constexpr int kWordChannels = 2 * kPerHalf;
+  static constexpr int kPartBytes = 16 * kUnits * kSlots;  // keys or values of kSlots slots
+  static_assert(kUnits >= 1 && 64 * kChunks == kUnits * 8 * kPerHalf, "1 bit: kChunks is even");
+
+  /// The first channel of a half of a row: `half` of the eight of `unit`.
+  OCELLUS_HOST_DEVICE static constexpr int first_channel(int unit, int half) { return (8 * unit + half) * kPerHalf; }
+};
+
+}  // namespace ocellus
