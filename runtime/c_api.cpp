@@ -1,4 +1,5 @@
 // The C API: checks pointers, turns Status into ocellus_status, nothing else.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -173,6 +174,13 @@ void ocellus_limits_init(ocellus_limits* limits) {
   limits->max_images = 1;
   limits->max_text_tokens = 512;
   limits->max_image_pixels = int64_t{1920} * 1080;
+  limits->cache.kv_bits = 16;
+  limits->cache.key_range = limits->cache.value_range = 1.0f;
+  limits->cache.keep = 1.0f;
+  limits->cache.pool = 5;
+  limits->cache.rho = 2.0f;
+  limits->cache.threshold = 0.3f;
+  limits->cache.pack_window = 1;
 }
 
 ocellus_status ocellus_plan_memory(const ocellus_model* model, const ocellus_limits* limits, ocellus_plan* out) {
@@ -278,6 +286,31 @@ ocellus_status ocellus_session_add_encoded_image(ocellus_session* session, const
   OCELLUS_REQUIRE(bytes);
   return on_session(session, __func__,
                     [&](Session& s) { return s.add_encoded_image(static_cast<const uint8_t*>(bytes), byte_count); });
+}
+
+ocellus_status ocellus_session_add_synthetic_image(ocellus_session* session) {
+  return on_session(session, __func__, [](Session& s) { return s.add_synthetic_image(); });
+}
+
+ocellus_status ocellus_session_set_rolling(ocellus_session* session, int32_t images, int32_t sink_tokens) {
+  return on_session(session, __func__, [&](Session& s) { return s.set_rolling(images, sink_tokens); });
+}
+
+ocellus_status ocellus_session_get_ncar(ocellus_session* session, float* theta, int32_t capacity, int32_t* count,
+                                        int32_t* switch_layer) {
+  OCELLUS_REQUIRE(count);
+  OCELLUS_REQUIRE(switch_layer);
+  return on_session(session, __func__, [&](Session& s) -> Status {
+    if (!s.engine().shape().policy.watches_ncar())
+      return OCELLUS_FAIL(Code::kBadArgument, "NCAR is looked at by DAVID among all rows of a prompt only: plan that");
+    if (capacity < 0 || (capacity > 0 && theta == nullptr))
+      return OCELLUS_FAIL(Code::kBadArgument, "there is no room for %d values of NCAR", capacity);
+    const ocellus::NcarState* ncar = s.ncar();
+    *switch_layer = ncar == nullptr ? ocellus::NcarState::kNotYet : ncar->switch_layer;
+    *count = ncar == nullptr ? 0 : ncar->layers(s.engine().text().config.layer_count);
+    if (ncar != nullptr) std::copy_n(ncar->theta, std::min(*count, capacity), theta);
+    return {};
+  });
 }
 
 void ocellus_generate_params_init(ocellus_generate_params* params) {

@@ -7,21 +7,22 @@ constexpr TurnText kTurnTexts[] = {
     /* kRaw */ {},
     /* kSmolVlm */
     {"<|im_start|>", "\n\n",
-     "User: ", "<|im_start|>User: ", "\nUser: ", "<end_of_utterance>\nAssistant:", "<end_of_utterance>"},
+     "User: ", "<|im_start|>User: ", "\nUser: ", "<end_of_utterance>\nAssistant:", "Assistant:", "<end_of_utterance>"},
     /* kChatMl */
     {"<|im_start|>system\n", "<|im_end|>\n", "<|im_start|>user\n", "<|im_start|>user\n", "\n<|im_start|>user\n",
-     "<|im_end|>\n<|im_start|>assistant\n", "<|im_end|>"},
+     "<|im_end|>\n<|im_start|>assistant\n", "<|im_start|>assistant\n", "<|im_end|>"},
     /* kVicuna */
-    {"", "\n\n", "USER:", "USER:", "\nUSER:", "\nASSISTANT:", "</s>"},
+    {"", "\n\n", "USER:", "USER:", "\nUSER:", "\nASSISTANT:", "ASSISTANT:", "</s>"},
     /* kLlama2 */
-    {"[INST] <<SYS>>\n", "\n<</SYS>>\n\n", "", "[INST]", "<s>[INST]", " [/INST]", "</s>"},
+    {"[INST] <<SYS>>\n", "\n<</SYS>>\n\n", "", "[INST]", "<s>[INST]", " [/INST]", "[/INST]", "</s>"},
     /* kLlama3 */
     {"<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>", "<|start_header_id|>user<|end_header_id|>\n\n",
      "<|start_header_id|>user<|end_header_id|>\n\n", "<|start_header_id|>user<|end_header_id|>\n\n",
-     "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"},
+     "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n", "<|start_header_id|>assistant<|end_header_id|>\n\n",
+     "<|eot_id|>"},
     /* kGemma */
     {"<start_of_turn>user\n", "\n\n", "", "<start_of_turn>user\n", "\n<start_of_turn>user\n",
-     "<end_of_turn>\n<start_of_turn>model\n", "<end_of_turn>"},
+     "<end_of_turn>\n<start_of_turn>model\n", "<start_of_turn>model\n", "<end_of_turn>"},
 };
 
 }  // namespace

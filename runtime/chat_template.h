@@ -32,6 +32,7 @@ struct TurnText {
   const char* user_first = "";
   const char* user_later = "";
   const char* user_close = "";  // up to and including what makes the model answer
+  const char* suffix = "";      // the end of user_close that makes the model answer
   const char* answer_end = "";
 };
 const TurnText& turn_text(ChatTemplate chat_template);

@@ -35,13 +35,15 @@ int64_t most_step_rows(int64_t sessions, const DeviceTraits& device) {
   return device.is_cuda() ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(sessions))) : sessions;
 }
 
-Status StepScratch::lay_out(const TextConfig& c, int64_t sessions, int64_t tiles_per_session, int64_t slots_per_session,
-                            const DeviceTraits& device, RowSink& sink) {
+Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const DeviceTraits& device, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = Phase::kDecode;
-  const int64_t rows = most_step_rows(sessions, device);
-  const int64_t attend_bytes = attend_step_scratch_bytes(rows, slots_per_session, tiles_per_session, c.query_heads,
-                                                         c.kv_heads, c.head_dim, device);
+  packed_format = limits.packed_format;
+  calibration = limits.calibration;
+  const int64_t rows = most_step_rows(limits.sessions, device);
+  const int64_t tiles_per_session = limits.tiles_per_session;
+  const int64_t attend_bytes = attend_step_scratch_bytes(rows, limits.slots_per_session, tiles_per_session,
+                                                         c.query_heads, c.kv_heads, c.head_dim, packed_format, device);
   OCELLUS_TRY(steps.lay_out(sink, "steps", kLife, kPhase, 1, rows));
   OCELLUS_TRY(tiles.lay_out(sink, "runs", kLife, kPhase, rows, tiles_per_session));
   OCELLUS_TRY(take_rows(sink, "tokens", kLife, kPhase, kResultSteps, rows, &results));
@@ -101,6 +103,8 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
                  // In a recorded step only the sampler at its end writes steps, nothing writes tiles, and the slots
                  // that attention reads were filled before: the new one is stored, but not read from the cache.
                  .cache_settled = q.on_cuda() && q.cuda()->capturing(),
+                 .packed_format = s.packed_format,
+                 .calibration = s.calibration,
                  .output = rows.mixed,
                  .scratch = s.attend_scratch},
                 q);

@@ -28,6 +28,15 @@ struct StepShape {
 /// The largest step of an engine with so many sessions: rows are a power of two on CUDA.
 int64_t most_step_rows(int64_t sessions, const DeviceTraits& device);
 
+/// Sizes of a step, for the plan.
+struct StepLimits {
+  int64_t sessions = 1;
+  int64_t tiles_per_session = 0;
+  int64_t slots_per_session = 0;  // live ones
+  KvFormat packed_format = KvFormat::kF16;
+  KvCalibration calibration;
+};
+
 /// Buffers of a step, one row per session of the batch.
 struct StepScratch {
   StagedRows<StepRow> steps;     // [1, B]
@@ -39,10 +48,10 @@ struct StepScratch {
   DeviceView<float> logits;      // [B, V]
   DeviceView<std::byte> attend_scratch;
   DeviceView<std::byte> sample_scratch;
+  KvFormat packed_format = KvFormat::kF16;  // of packed runs; kF16: there are none
+  KvCalibration calibration;
 
-  /// For at most `sessions` sessions of at most `tiles_per_session` tiles and `slots_per_session` live slots each.
-  Status lay_out(const TextConfig& config, int64_t sessions, int64_t tiles_per_session, int64_t slots_per_session,
-                 const DeviceTraits& device, RowSink& sink);
+  Status lay_out(const TextConfig& config, const StepLimits& limits, const DeviceTraits& device, RowSink& sink);
 };
 
 /// Enqueues the step for rows 0 .. shape.rows - 1: reads each active row's token, writes its keys and values to the

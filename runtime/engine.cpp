@@ -219,7 +219,7 @@ Status Engine::load_weights() {
 
 Status Engine::run_prefill(int64_t rows, const PrefillPlan& plan, const PrefillScratch& scratch,
                            const StopSignal* stop) {
-  if (cuda_ != nullptr) return prefill_graphs_.run(rows, plan, stop, queue_);
+  if (cuda_ != nullptr) return prefill_graphs_.run(text_, rows, plan, stop, queue_);
   return prefill_rows(text_, memory_.chunk.hidden.slice_rows(0, rows), plan, scratch, stop, queue_);
 }
 
@@ -242,7 +242,7 @@ Status Engine::open_session(Session** out) {
 void Engine::note_cache_use() {
   // Everything of the session lifetime except cache blocks that were never taken.
   const KvShape& kv = shape_.kv;
-  const int64_t pool_bytes = kv.page_count * kv.page_bytes() + kv.image_count * kv.image_bytes();
+  const int64_t pool_bytes = kv.page_count * kv.page_bytes() + kv.block_count * kv.block_bytes();
   arena_.note_session_use(arena_.used_bytes(Lifetime::kSession) - pool_bytes + memory_.pools.used_bytes());
 }
 

@@ -45,7 +45,10 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the views of a picture", limits.max_views, 0, 4096));
   OCELLUS_TRY(check_range("the views encoded together", limits.max_encode_views, 0, 4096));
   OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
+  OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
+  if (limits.max_images > 0 && limits.synthetic_tokens > 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "synthetic tokens stand in for images: plan no images beside them");
   if (limits.max_images > 0 && !model.has_vision())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "images were planned, but no mmproj file was opened: give the model's mmproj file");
@@ -105,37 +108,128 @@ Status take_weights(const char* name, const GgufFile& file, RowSink& sink, Devic
   return {};
 }
 
+/// Pages and blocks of a session in which all rows of a prompt compete, so that its images fit in whatever prompts they
+/// come: every image may be the only one of its prompt, which then leaves a page and a block that are not full.
+void size_evicted(const ChunkFacts& all, int64_t slots_per_image, EngineShape* s) {
+  const CachePolicy& policy = s->policy;
+  const int64_t images = s->images_per_session;
+  const Survivors left = policy.survivors(all);
+  const int64_t text = s->text_tokens_per_session;
+  const int64_t window = policy.packs() && !policy.pack_window ? images * left.window : 0;
+  s->evictions_per_session = images;
+  s->kv.image_slots = 0;
+  // Text that survives takes the place of text that came in; so do images that stay f16, beside it.
+  const int64_t f16_slots = policy.packs() ? text + window : text + std::min(left.slots(), all.visual_rows);
+  s->pages_per_session = blocks_of(f16_slots, kPageSlots) + images;
+  if (!policy.packs()) return;
+  // Of every prompt at least one slot stays, even where that is more than the share to keep.
+  const int64_t visual = std::min(left.visual + images, all.visual_rows);
+  s->kv.block_slots = static_cast<int32_t>(std::min<int64_t>(s->kv.block_slots, visual));
+  const int64_t block = s->kv.block_slots;
+  s->blocks_per_session = std::min((visual + images * (block - 1)) / block, images * blocks_of(slots_per_image, block));
+}
+
+/// One image whose slots are made up: those that would survive of it, in blocks of its own.
+void size_synthetic(EngineShape* s) {
+  const CachePolicy& policy = s->policy;
+  const int64_t tokens = s->synthetic_tokens;
+  KvShape& kv = s->kv;
+  kv.image_slots = static_cast<int32_t>(
+      policy.evicts() ? policy.survivors({.rows = tokens, .visual_rows = tokens}).slots() : tokens);
+  const bool cut = policy.packs() && policy.block_slots > 0;
+  kv.block_slots = cut ? std::min(policy.block_slots, kv.image_slots) : kv.image_slots;
+  s->blocks_per_session = kv.blocks_per_image();
+}
+
+/// What a session's cache is made of, by the policy.
+void size_cache(int64_t slots_per_image, EngineShape* s) {
+  const CachePolicy& policy = s->policy;
+  KvShape& kv = s->kv;
+  kv.format = policy.format;
+  kv.image_slots = static_cast<int32_t>(slots_per_image);
+  s->pages_per_session = blocks_of(s->text_tokens_per_session, kPageSlots);
+  if (s->synthetic_tokens > 0) return size_synthetic(s);
+  if (s->images_per_session == 0) return;
+  const int64_t visual = s->images_per_session * slots_per_image;
+  const ChunkFacts all{.rows = s->text_tokens_per_session + visual, .visual_rows = visual};
+  if (policy.evicts_images())
+    kv.image_slots = static_cast<int32_t>(policy.survivors({slots_per_image, slots_per_image}).slots());
+  const bool cut = policy.packs() && policy.block_slots > 0;
+  kv.block_slots = cut ? std::min(policy.block_slots, kv.image_slots) : kv.image_slots;
+  if (policy.evicts_chunks())
+    size_evicted(all, slots_per_image, s);
+  else
+    s->blocks_per_session = s->images_per_session * kv.blocks_per_image();
+}
+
+/// Which of the policies this build, this model and this device run.
+Status check_policy(const EngineShape& s, const TextConfig& text) {
+  if (s.policy.packs() && s.device.is_cuda() && (text.head_dim % 32 != 0 || text.head_dim > 256))
+    return OCELLUS_FAIL(Code::kUnsupported, "packed caches on a GPU need heads of 32 to 256 values by 32, not %d",
+                        text.head_dim);
+  if (s.policy.evicts() && text.layer_count > NcarState::kMostLayers)
+    return OCELLUS_FAIL(Code::kUnsupported, "eviction is made for at most %d layers, not %d", NcarState::kMostLayers,
+                        text.layer_count);
+  if (s.policy.evicts_images() && s.views_per_image > 1)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "images of several views cannot be cut down one by one: plan one view, or compress at the "
+                        "prompt's end");
+  return {};
+}
+
 }  // namespace
+
+PrefillLimits EngineShape::prefill_limits() const {
+  PrefillLimits limits;
+  limits.compress = {.rows = prompt_rows,
+                     .blocks = blocks_per_session,
+                     .pages = std::max(pages_per_session, blocks_per_session),
+                     .policy = policy};
+  limits.past_tiles = tiles_per_session();
+  if (!device.is_cuda()) return limits;
+  // Copies of packed runs are listed in tiles of f16.
+  const int64_t packed = kv.tiles_of(0, blocks_per_session, TileLimits::of(device));
+  limits.expanded_tiles = (policy.packs() ? packed : 0) + kMostSinkPages;
+  if (policy.packs()) limits.past_tiles = pages_per_session + packed * (kPackedTileSlots / kTileSlots);
+  return limits;
+}
+
+StepLimits EngineShape::step_limits() const {
+  return {sessions, tiles_per_session(), slots_per_session(), policy.format, policy.calibration};
+}
 
 Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineShape* out) {
   OCELLUS_TRY(check_limits(model, limits));
   EngineShape s;
   const TextConfig& text = model.text();
   OCELLUS_TRY(resolve_device(limits, &s));
+  OCELLUS_TRY(resolve_cache_policy(limits.cache, &s.policy));
   s.sessions = limits.max_sessions;
   s.images_per_session = limits.max_images;
+  s.synthetic_tokens = limits.synthetic_tokens;
   s.text_tokens_per_session = limits.max_text_tokens;
   s.kv = {.layer_count = text.layer_count, .kv_heads = text.kv_heads, .head_dim = text.head_dim};
-  int64_t rows_per_image = 0;
+  int64_t rows_per_image = 0, slots_per_image = 0;
   if (s.images_per_session > 0) {
     s.image_limits = image_limits(limits);
     s.preprocess = preprocess_config(model.vision(), limits);
     s.views_per_image = max_view_count(s.preprocess);
     s.view_batch = view_batch(limits, s);
-    s.kv.image_slots = s.views_per_image * model.vision().tokens_per_view();
+    slots_per_image = int64_t{s.views_per_image} * model.vision().tokens_per_view();
     const int64_t delimiters = model.delimiter_tokens(s.views_per_image);
     s.text_tokens_per_session += s.images_per_session * delimiters;
-    rows_per_image = s.kv.image_slots + delimiters;
+    rows_per_image = slots_per_image + delimiters;
   }
-  s.pages_per_session = (s.text_tokens_per_session + kPageSlots - 1) / kPageSlots;
-  s.kv.page_count = s.pages_per_session * s.sessions;
-  s.kv.image_count = int64_t{s.images_per_session} * s.sessions;
-  OCELLUS_TRY(check_cache(s));
-  s.text_bytes = s.text_tokens_per_session * kTextBytesPerToken + 1024;
-  const int64_t whole_session = s.text_tokens_per_session + int64_t{s.images_per_session} * s.kv.image_slots;
+  OCELLUS_TRY(check_policy(s, text));
+  const int64_t whole_session = s.text_tokens_per_session + s.images_per_session * slots_per_image;
   const int64_t wanted = limits.max_prompt_rows > 0 ? limits.max_prompt_rows : kDefaultPromptRows;
   // An image's rows are read together, so a chunk must hold at least one image.
   s.prompt_rows = std::max(std::min(wanted, whole_session), rows_per_image);
+  size_cache(slots_per_image, &s);
+  s.kv.page_count = s.pages_per_session * s.sessions;
+  s.kv.block_count = s.blocks_per_session * s.sessions;
+  OCELLUS_TRY(check_cache(s));
+  s.text_bytes = s.text_tokens_per_session * kTextBytesPerToken + 1024;
   *out = s;
   return {};
 }
@@ -148,8 +242,7 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
   OCELLUS_TRY(tokenizer.build(model.text_file(), model.vocabulary(), sink));
   OCELLUS_TRY(pools.lay_out(shape.kv, sink));
   OCELLUS_TRY(caches.resize(shape.sessions));
-  for (SessionCache& cache : caches)
-    OCELLUS_TRY(cache.lay_out(shape.pages_per_session, shape.images_per_session, sink));
+  for (SessionCache& cache : caches) OCELLUS_TRY(cache.lay_out(shape.kv, shape.session_limits(), sink));
   OCELLUS_TRY(take_rows(sink, "recent tokens", kLife, Phase::kNone, shape.sessions, kRecentTokens, &recent_tokens));
   OCELLUS_TRY(
       take_rows(sink, "last hidden rows", kLife, Phase::kNone, shape.sessions, model.text().width, &last_hidden));
@@ -158,6 +251,8 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
     OCELLUS_TRY(waiting_views.lay_out(model.vision(), shape.view_batch, shape.device, sink));
   if (shape.images_per_session > 0 && shape.device.is_cuda())
     OCELLUS_TRY(take_rows(sink, "picture staging", kLife, Phase::kNone, 1, staging_bytes(shape), &picture_staging));
+  if (shape.policy.watches_ncar() && shape.images_per_session > 0)
+    OCELLUS_TRY(take_rows(sink, "ncar by session", kLife, Phase::kNone, 1, shape.sessions, &ncar));
   OCELLUS_TRY(take_rows(sink, "token ids", kLife, Phase::kNone, 1, shape.text_tokens_per_session, &token_ids));
   return take_rows(sink, "token times", kLife, Phase::kNone, 1, shape.text_tokens_per_session, &token_times);
 }
@@ -184,8 +279,7 @@ Status ImageScratch::lay_out(const Model& model, const EngineShape& shape, HostV
 }
 
 Status GenerateScratch::lay_out(const Model& model, const EngineShape& shape, RowSink& sink) {
-  return step.lay_out(model.text(), shape.sessions, shape.tiles_per_session(), shape.slots_per_session(), shape.device,
-                      sink);
+  return step.lay_out(model.text(), shape.step_limits(), shape.device, sink);
 }
 
 Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sink) {
@@ -197,7 +291,7 @@ Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sin
     OCELLUS_TRY(image.lay_out(model, shape, staging, sink));
   }
   PrefillScratch prefill;
-  OCELLUS_TRY(prefill.lay_out(model.text(), shape.prompt_rows, shape.tiles_per_session(), shape.device, sink));
+  OCELLUS_TRY(prefill.lay_out(model.text(), shape.prefill_limits(), shape.device, sink));
   GenerateScratch generate;
   return generate.lay_out(model, shape, sink);
 }

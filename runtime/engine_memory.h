@@ -23,21 +23,31 @@ struct EngineShape {
   int32_t device_index = 0;
   int32_t sessions = 1;
   int32_t images_per_session = 0;
+  int32_t synthetic_tokens = 0;  // of an image per session that is made up; there are no others then
   int32_t views_per_image = 0;
   int32_t view_batch = 1;               // views encoded together
   int64_t text_tokens_per_session = 0;  // tokens around images included
   int64_t pages_per_session = 0;
+  int64_t blocks_per_session = 0;
+  int64_t evictions_per_session = 0;
   int64_t prompt_rows = 0;  // rows of one prefill chunk
   int64_t text_bytes = 0;   // of one add_text call
   KvShape kv;
+  CachePolicy policy;
   ImageLimits image_limits;
   PreprocessConfig preprocess;
 
   /// Most runs that one session's cache is listed as for attention.
-  int64_t tiles_per_session() const { return kv.tiles_of(pages_per_session, images_per_session, tile_slots(device)); }
-  int64_t slots_per_session() const {
-    return pages_per_session * kPageSlots + int64_t{images_per_session} * kv.image_slots;
+  int64_t tiles_per_session() const {
+    return kv.tiles_of(pages_per_session, blocks_per_session, TileLimits::of(device));
   }
+  int64_t slots_per_session() const { return pages_per_session * kPageSlots + blocks_per_session * kv.block_slots; }
+  SessionLimits session_limits() const {
+    const int64_t images = images_per_session + (synthetic_tokens > 0 ? 1 : 0);
+    return {pages_per_session, blocks_per_session, images, evictions_per_session};
+  }
+  PrefillLimits prefill_limits() const;
+  StepLimits step_limits() const;
 };
 
 /// kBadArgument names the limit that is out of range; kUnsupported if the model's vision part cannot be planned or the
@@ -60,6 +70,7 @@ struct EngineMemory {
   HostView<std::byte> picture_staging;
   HostView<TokenId> token_ids;  // [1, text tokens] of the text being added
   HostView<float> token_times;  // [1, text tokens] ms per generated token, for medians
+  HostView<NcarState> ncar;     // [1, sessions] of the newest rows that competed; DAVID only
 
   Status lay_out(const Model& model, const EngineShape& shape, RowSink& sink);
 };

@@ -135,6 +135,7 @@ Status Generation::place_row(int32_t i) {
   Part& part = parts_[i];
   SessionCache& cache = session.cache();
   const StepScratch& s = scratch_.step;
+  session.make_room_to_answer(params_[i].max_tokens - 1);
   // Every token but the last has to be read again, which takes a slot and a position.
   const int64_t room = std::min(session.room_for_text(), session.room_for_positions());
   part.most_steps = std::min<int64_t>(params_[i].max_tokens - 1, room);
@@ -142,7 +143,7 @@ Status Generation::place_row(int32_t i) {
 
   int32_t first_page = 0;
   const int64_t tile_count =
-      cache.list_for_steps(tile_slots(engine_.shape().device), s.tiles.host.row(part.row), &first_page);
+      cache.list_for_steps(TileLimits::of(engine_.shape().device), s.tiles.host.row(part.row), &first_page);
   shape_.most_tiles = std::max(shape_.most_tiles, tile_count);
   StepRow& row = s.steps.host.data[part.row];
   row = StepRow();
@@ -265,6 +266,7 @@ Status Generation::accept_result(int32_t i, int64_t step) {
   Session& session = *sessions_[i];
   const StepScratch& s = scratch_.step;
   if (step > 0) {
+    session.cache().note_text_position(session.cache().text_slots(), session.next_position_);
     session.cache().commit_text(1);
     session.unread_token_ = kNoToken;
     session.has_answerable_ = false;  // the last hidden row is the prompt's, and the answer has moved on
@@ -315,8 +317,11 @@ void Generation::summarise(int32_t i) {
   s.encode_ms = session.prompt_.encode_ms;
   s.prefill_ms = session.prompt_.prefill_ms;
   s.first_token_ms += s.preprocess_ms + s.encode_ms + s.prefill_ms;
-  s.kv_bytes = session.cache().bytes();
-  s.kv_bytes_full = session.cache().bytes();
+  const CacheBytes bytes = session.cache().bytes();
+  s.kv_bytes = bytes.payload + bytes.scales;
+  s.kv_scale_bytes = bytes.scales;
+  s.kv_waste_bytes = bytes.waste;
+  s.kv_bytes_full = session.cache().full_bytes();
   session.prompt_ = PromptStats();
 }
 

@@ -1,154 +1,280 @@
 #include "runtime/kv_cache.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace ocellus {
+namespace {
 
-Status BlockPool::lay_out(const char* name, const char* index_name, int64_t block_bytes, int64_t count, RowSink& sink) {
-  OCELLUS_TRY(take_rows(sink, name, Lifetime::kSession, Phase::kNone, count, block_bytes, &memory_));
-  OCELLUS_TRY(take_rows(sink, index_name, Lifetime::kSession, Phase::kNone, 1, count, &free_));
-  free_count_ = count;
-  if (free_.data == nullptr) return {};
-  // Block 0 is on top, so that a fresh pool is used from its start.
-  for (int64_t i = 0; i < count; ++i) free_.data[i] = static_cast<int32_t>(count - 1 - i);
-  return {};
+/// Takes `count` blocks; gives back those it got if there are not enough.
+bool take_blocks(BlockPool& pool, int64_t count, int32_t* out) {
+  if (pool.free_count() < count) return false;
+  for (int64_t i = 0; i < count; ++i) out[i] = pool.take();
+  return true;
+}
+void release_blocks(BlockPool& pool, const int32_t* blocks, int64_t count) {
+  // The last one taken first, so that the pool's stack is as it was.
+  for (int64_t i = count; i > 0; --i) pool.release(blocks[i - 1]);
 }
 
-int32_t BlockPool::take() { return free_count_ == 0 ? -1 : free_.data[--free_count_]; }
-
-void BlockPool::release(int32_t block) { free_.data[free_count_++] = block; }
-
-Status KvPools::lay_out(const KvShape& shape_, RowSink& sink) {
-  shape = shape_;
-  OCELLUS_TRY(pages.lay_out("kv text pages", "kv free pages", shape.page_bytes(), shape.page_count, sink));
-  return images.lay_out("kv image slots", "kv free image slots", shape.image_bytes(), shape.image_count, sink);
+/// Removes list entries [first, first + count).
+template <class T>
+void erase(T* list, int64_t size, int64_t first, int64_t count) {
+  std::copy(list + first + count, list + size, list + first);
 }
 
-KvRun KvPools::run_over(std::byte* block, int32_t capacity) const {
-  KvRun run;
-  run.data = block;
-  run.value_offset = int64_t{2} * capacity * shape.head_dim;
-  run.head_stride = 2 * run.value_offset;
-  run.layer_stride = run.head_stride * shape.kv_heads;
-  run.capacity = capacity;
-  return run;
-}
+}  // namespace
 
-Status SessionCache::lay_out(int64_t max_pages, int64_t max_images, RowSink& sink) {
+Status SessionCache::lay_out(const KvShape& shape, const SessionLimits& limits, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kSession;
-  OCELLUS_TRY(take_rows(sink, "kv runs", kLife, Phase::kNone, 1, max_pages + max_images, &runs_));
-  HostView<std::byte> segments;
-  OCELLUS_TRY(take_rows(sink, "kv segments", kLife, Phase::kNone, 1,
-                        (max_pages + max_images) * static_cast<int64_t>(sizeof(Segment)), &segments));
-  segments_ = {reinterpret_cast<Segment*>(segments.data), 1, max_pages + max_images};
-  OCELLUS_TRY(take_rows(sink, "kv page index", kLife, Phase::kNone, 1, max_pages, &page_run_));
-  return take_rows(sink, "kv image index", kLife, Phase::kNone, 1, max_images, &image_run_);
-}
-
-KvRun* SessionCache::add_segment(SegmentKind kind, int32_t block, std::byte* memory, int32_t capacity) {
-  segments_.data[run_count_] = {kind, block};
-  runs_.data[run_count_] = pools_->run_over(memory, capacity);
-  return &runs_.data[run_count_++];
+  const auto take_list = [&](const char* name, int64_t count, auto* out) {
+    return take_rows(sink, name, kLife, Phase::kNone, 1, count, out);
+  };
+  OCELLUS_TRY(take_list("kv pages of text", limits.pages, &pages_));
+  OCELLUS_TRY(take_list("kv blocks of images", limits.blocks, &blocks_));
+  OCELLUS_TRY(take_list("kv images", limits.images, &images_));
+  if (limits.evictions == 0) return {};
+  OCELLUS_TRY(take_list("kv pages of survivors", limits.pages, &evicted_pages_));
+  OCELLUS_TRY(take_list("kv evictions", limits.evictions, &evictions_));
+  return counts_.lay_out(sink, "kv live counts", kLife, Phase::kNone, 2 * limits.evictions,
+                         int64_t{shape.layer_count} * shape.kv_heads);
 }
 
 Status SessionCache::reserve_text(int64_t count) {
-  const int64_t pages_needed = (text_slots_ + count + kPageSlots - 1) / kPageSlots;
+  const int64_t pages_needed = blocks_of(text_slots_ + count, kPageSlots);
   while (page_count_ < pages_needed) {
-    const int32_t block = page_count_ < page_run_.cols ? pools_->pages.take() : -1;
-    if (block < 0)
+    const int32_t page = page_count_ + evicted_page_count_ < pages_.cols ? pools_->pages.take() : -1;
+    if (page < 0)
       return OCELLUS_FAIL(Code::kFull, "the session has no room for %lld more text tokens: plan more text tokens",
                           static_cast<long long>(count));
-    page_run_.data[page_count_++] = run_count_;
-    add_segment(SegmentKind::kText, block, pools_->pages.address(block), kPageSlots);
+    pages_.data[page_count_++] = {.page = page};
   }
   return {};
 }
 
 Status SessionCache::reserve_image(int32_t* ordinal) {
-  const int32_t block = reserved_images_ < image_run_.cols ? pools_->images.take() : -1;
-  if (block < 0)
+  const int64_t needed = pools_->shape.blocks_per_image();
+  if (own_image_count_ >= images_.cols || block_count_ + needed > blocks_.cols ||
+      !take_blocks(pools_->blocks, needed, blocks_.data + block_count_))
     return OCELLUS_FAIL(Code::kFull, "the session holds its planned %lld images already: plan more images",
-                        static_cast<long long>(image_run_.cols));
-  image_run_.data[reserved_images_] = run_count_;
-  add_segment(SegmentKind::kImage, block, pools_->images.address(block), pools_->shape.image_slots);
-  *ordinal = reserved_images_++;
+                        static_cast<long long>(images_.cols));
+  block_count_ += static_cast<int32_t>(needed);
+  images_.data[own_image_count_] = StoredImage();
+  *ordinal = own_image_count_++;
   return {};
+}
+
+Status SessionCache::reserve_evicted(const EvictedRows& rows) {
+  const int64_t pages = blocks_of(rows.text, kPageSlots);
+  const int64_t blocks = rows.visual == 0 ? 0 : blocks_of(rows.visual, pools_->shape.block_slots);
+  if (eviction_count_ >= evictions_.cols || page_count_ + evicted_page_count_ + pages > pages_.cols ||
+      block_count_ + blocks > blocks_.cols || pools_->blocks.free_count() < blocks ||
+      !take_blocks(pools_->pages, pages, evicted_pages_.data + evicted_page_count_))
+    return OCELLUS_FAIL(Code::kFull,
+                        "the session has no room for what is to be kept of %d more rows: plan more images, or more "
+                        "text tokens",
+                        rows.rows);
+  (void)take_blocks(pools_->blocks, blocks, blocks_.data + block_count_);
+  EvictedRows& taken = evictions_.data[eviction_count_];
+  taken = rows;
+  taken.first_page = evicted_page_count_;
+  taken.first_block = block_count_;
+  evicted_page_count_ += static_cast<int32_t>(pages);
+  block_count_ += static_cast<int32_t>(blocks);
+  eviction_reserved_ = true;
+  return {};
+}
+
+KvRun SessionCache::text_page(int32_t page) const {
+  KvRun run = pools_->page_run(pages_.data[page].page);
+  run.slots = static_cast<int32_t>(std::clamp<int64_t>(text_slots_ - int64_t{page} * kPageSlots, 0, kPageSlots));
+  run.position_shift = pages_.data[page].position_shift;
+  return run;
 }
 
 KvRun SessionCache::text_place(int64_t index, int32_t* slot) const {
   *slot = static_cast<int32_t>(index % kPageSlots);
-  return runs_.data[page_run_.data[index / kPageSlots]];
+  return text_page(static_cast<int32_t>(index / kPageSlots));
 }
 
-int64_t SessionCache::list_images(int32_t most_slots, KvRun* out) const {
-  const int64_t dim = pools_->shape.head_dim;
+KvRun SessionCache::image_block(int32_t ordinal, int32_t block) const {
+  const StoredImage& image = images_.data[ordinal];
+  KvRun run = pools_->block_run(blocks_.data[ordinal * blocks_per_image() + block]);
+  run.slots = std::clamp(image.slots - block * pools_->shape.block_slots, 0, pools_->shape.block_slots);
+  return run;
+}
+
+KvRun SessionCache::evicted_page(int32_t eviction, int32_t page) const {
+  const EvictedRows& rows = evicted(eviction);
+  KvRun run = pools_->page_run(evicted_pages_.data[rows.first_page + page]);
+  run.counted_before = page * kPageSlots;
+  run.slots = std::min(rows.text - run.counted_before, kPageSlots);
+  run.counts = text_counts(eviction);
+  return run;
+}
+
+KvRun SessionCache::evicted_block(int32_t eviction, int32_t block) const {
+  const EvictedRows& rows = evicted(eviction);
+  KvRun run = pools_->block_run(blocks_.data[rows.first_block + block]);
+  run.counted_before = block * pools_->shape.block_slots;
+  run.slots = std::min(rows.visual - run.counted_before, pools_->shape.block_slots);
+  run.counts = visual_counts(eviction);
+  return run;
+}
+
+void SessionCache::fetch_counts(int32_t eviction, Queue& queue) {
+  const int64_t bytes = 2 * counts_.host.cols * static_cast<int64_t>(sizeof(int32_t));
+  if (counts_.host.data != counts_.device.data)
+    queue.copy(counts_.host.row(2 * eviction), counts_.device.row(2 * eviction), bytes);
+}
+
+int64_t SessionCache::list_for_steps(const TileLimits& limits, KvRun* out, int32_t* first_page) const {
   int64_t count = 0;
-  for (int32_t i = 0; i < image_count_; ++i) {
-    const KvRun& run = runs_.data[image_run_.data[i]];
-    for (int32_t slot = 0; slot < run.slots; slot += most_slots)
-      out[count++] = slice_run(run, slot, std::min(most_slots, run.slots - slot), dim);
-  }
-  return count;
-}
-
-int64_t SessionCache::list_live(int32_t most_slots, KvRun* out) const {
-  int64_t count = list_images(most_slots, out);
-  for (int32_t i = 0; i < page_count_; ++i)
-    if (const KvRun& run = runs_.data[page_run_.data[i]]; run.slots > 0) out[count++] = run;
-  return count;
-}
-
-int64_t SessionCache::list_for_steps(int32_t most_slots, KvRun* out, int32_t* first_page) const {
-  int64_t count = list_images(most_slots, out);
+  visit_fixed(limits, [&](const KvRun& run) { out[count++] = run; });
   *first_page = static_cast<int32_t>(count);
   for (int32_t i = 0; i < page_count_; ++i) {
-    out[count] = runs_.data[page_run_.data[i]];
+    out[count] = text_page(i);
     out[count++].slots = kPageSlots;
   }
   return count;
 }
 
-void SessionCache::commit_text(int64_t count) {
-  while (count > 0) {
-    KvRun& run = runs_.data[page_run_.data[text_slots_ / kPageSlots]];
-    const int32_t added = static_cast<int32_t>(std::min<int64_t>(count, kPageSlots - run.slots));
-    run.slots += added;
-    text_slots_ += added;
-    count -= added;
-  }
-}
+void SessionCache::commit_text(int64_t count) { text_slots_ += count; }
 
-void SessionCache::commit_image(int32_t ordinal, int32_t count) {
-  runs_.data[image_run_.data[ordinal]].slots += count;
-  image_slots_ += count;
+void SessionCache::commit_image(int32_t ordinal, int32_t slots, int32_t rows) {
+  images_.data[ordinal].slots += slots;
+  images_.data[ordinal].rows += rows;
+  image_rows_ += rows;
   image_count_ = std::max(image_count_, ordinal + 1);
 }
 
+void SessionCache::commit_evicted() {
+  const EvictedRows& rows = evictions_.data[eviction_count_++];
+  eviction_reserved_ = false;
+  image_count_ += rows.images;
+  evicted_rows_ += rows.rows;
+  evicted_text_rows_ += rows.text_rows;
+}
+
 void SessionCache::drop_uncommitted() {
-  // Uncommitted segments were taken last, so they stand at the end of the list.
-  while (run_count_ > 0 && runs_.data[run_count_ - 1].slots == 0) {
-    const Segment& segment = segments_.data[--run_count_];
-    if (segment.kind == SegmentKind::kText) {
-      pools_->pages.release(segment.block);
-      --page_count_;
-    } else {
-      pools_->images.release(segment.block);
-      --reserved_images_;
+  if (eviction_reserved_) {
+    release_blocks(pools_->blocks, blocks_.data + evicted(eviction_count_).first_block,
+                   evicted_blocks(eviction_count_));
+    release_blocks(pools_->pages, evicted_pages_.data + evicted(eviction_count_).first_page,
+                   evicted_pages(eviction_count_));
+    block_count_ = evicted(eviction_count_).first_block;
+    evicted_page_count_ = evicted(eviction_count_).first_page;
+    eviction_reserved_ = false;
+  }
+  while (own_image_count_ > 0 && images_.data[own_image_count_ - 1].slots == 0) {
+    --own_image_count_;
+    block_count_ -= blocks_per_image();
+    release_blocks(pools_->blocks, blocks_.data + block_count_, blocks_per_image());
+  }
+  const auto live_pages = static_cast<int32_t>(blocks_of(text_slots_, kPageSlots));
+  while (page_count_ > live_pages) pools_->pages.release(pages_.data[--page_count_].page);
+}
+
+void SessionCache::rewind(const Mark& mark) {
+  drop_uncommitted();
+  text_slots_ = mark.text_slots;
+  while (eviction_count_ > mark.eviction_count) {
+    const EvictedRows& rows = evicted(--eviction_count_);
+    evicted_rows_ -= rows.rows;
+    evicted_text_rows_ -= rows.text_rows;
+    eviction_reserved_ = true;
+    drop_uncommitted();
+  }
+  if (eviction_count_ == 0) {  // else images have no blocks of their own
+    for (int32_t i = mark.image_count; i < own_image_count_; ++i) {
+      image_rows_ -= images_.data[i].rows;
+      images_.data[i] = StoredImage();
     }
+  }
+  image_count_ = mark.image_count;
+  drop_uncommitted();
+  // What is filled from now on stands where it stands, though the page was full before and moved.
+  if (text_slots_ % kPageSlots != 0) pages_.data[text_slots_ / kPageSlots].position_shift = 0;
+}
+
+void SessionCache::release_oldest_image() {
+  if (own_image_count_ == 0) return;
+  image_rows_ -= images_.data[0].rows;
+  release_blocks(pools_->blocks, blocks_.data, blocks_per_image());
+  erase(blocks_.data, block_count_, 0, blocks_per_image());
+  erase(images_.data, own_image_count_, 0, 1);
+  block_count_ -= blocks_per_image();
+  --own_image_count_;
+  --image_count_;
+}
+
+void SessionCache::release_text_pages(int32_t first, int32_t count) {
+  for (int32_t i = first; i < first + count; ++i) pools_->pages.release(pages_.data[i].page);
+  erase(pages_.data, page_count_, first, count);
+  page_count_ -= count;
+  text_slots_ -= int64_t{count} * kPageSlots;
+}
+
+void SessionCache::note_text_position(int64_t index, int64_t position) {
+  TextPage& page = pages_.data[index / kPageSlots];
+  if (index % kPageSlots == 0) page.position = position;
+  page.end = position + 1;
+}
+
+int64_t SessionCache::oldest_position(int32_t pages, int64_t none) const {
+  int64_t oldest = none;
+  if (text_slots_ > int64_t{pages} * kPageSlots)
+    oldest = std::min(oldest, pages_.data[pages].position + pages_.data[pages].position_shift);
+  if (own_image_count_ > 0) oldest = std::min(oldest, images_.data[0].position);
+  return oldest;
+}
+
+bool SessionCache::oldest_is_image(int32_t pages) const {
+  return own_image_count_ > 0 &&
+         (text_slots_ <= int64_t{pages} * kPageSlots ||
+          images_.data[0].position < pages_.data[pages].position + pages_.data[pages].position_shift);
+}
+
+int64_t SessionCache::span_of_pages(int32_t pages) const {
+  int64_t span = 0;
+  for (int32_t i = 0; i < pages; ++i) span += pages_.data[i].end - pages_.data[i].position;
+  return span;
+}
+
+void SessionCache::move_pages(int32_t pages, int64_t end) {
+  for (int32_t i = pages - 1; i >= 0; --i) {
+    TextPage& page = pages_.data[i];
+    page.position_shift = static_cast<int32_t>(std::max<int64_t>(0, end - page.end));
+    end = std::min(end, page.position + page.position_shift);
   }
 }
 
-void SessionCache::rewind(int64_t text_slots, int32_t image_count) {
-  for (int64_t first = text_slots / kPageSlots, i = first; i < page_count_; ++i)
-    runs_.data[page_run_.data[i]].slots = i == first ? static_cast<int32_t>(text_slots % kPageSlots) : 0;
-  for (int32_t i = image_count; i < reserved_images_; ++i) {
-    KvRun& run = runs_.data[image_run_.data[i]];
-    image_slots_ -= run.slots;
-    run.slots = 0;
+/// Live slots of an eviction, all layers and heads.
+int64_t SessionCache::live_evicted(int32_t eviction, bool visual) const {
+  const int32_t* counts = counts_.host.row(2 * eviction + (visual ? 1 : 0));
+  return std::accumulate(counts, counts + counts_.host.cols, int64_t{0});
+}
+
+CacheBytes SessionCache::bytes() const {
+  const KvShape& shape = pools_->shape;
+  const int64_t matrices = int64_t{shape.layer_count} * shape.kv_heads;
+  const int64_t text_bytes = shape.slot_bytes() / matrices, visual_bytes = shape.visual_slot_bytes() / matrices;
+  CacheBytes bytes;
+  bytes.payload = text_slots_ * shape.slot_bytes();
+  int64_t used_blocks = 0;  // an image of fewer views than planned leaves some empty
+  for (int32_t i = 0; i < own_image_count_; ++i) {
+    bytes.payload += images_.data[i].slots * shape.visual_slot_bytes();
+    used_blocks += blocks_of(images_.data[i].slots, shape.block_slots);
   }
-  text_slots_ = text_slots;
-  image_count_ = image_count;
-  drop_uncommitted();
+  for (int32_t i = 0; i < eviction_count_; ++i) {
+    bytes.payload += live_evicted(i, false) * text_bytes;
+    if (evicted_blocks(i) > 0) bytes.payload += live_evicted(i, true) * visual_bytes;
+    used_blocks += evicted_blocks(i);
+  }
+  bytes.scales = used_blocks * shape.scale_bytes();
+  const int64_t pages = page_count_ + evicted_page_count_;
+  bytes.waste = pages * shape.page_bytes() + block_count_ * shape.block_bytes() - bytes.payload - bytes.scales;
+  return bytes;
 }
 
 }  // namespace ocellus

@@ -1,148 +1,157 @@
-// The cache: fixed pools of image slots and text pages, and per session a list of segments drawn from them.
+// The cache: fixed pools of text pages and image blocks, and per session lists of what it has taken from them.
 //
 // Keys are stored rotated at the position where they were computed, so that a slot in the past needs no position and
-// the order of segments does not matter to attention. Text of a session is dense: text token number i lies in its
-// page i / kPageSlots at slot i % kPageSlots, whatever images stand between. An image owns one image slot.
-// Taking and releasing is O(1) and nothing fragments.
+// the order of what is listed does not matter to attention. Text of a session is dense: text token number i lies in its
+// page i / kPageSlots at slot i % kPageSlots, whatever images stand between. An image owns a few blocks, f16 or packed.
+// Where all rows of a prompt compete for a share of the slots, what survives of it lies in pages and blocks of its own,
+// with live counts by layer and head. Taking and releasing is O(1) and nothing fragments.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/kv_run.h"
 #include "platform/arena.h"
-#include "platform/device.h"
+#include "platform/queue.h"
 #include "platform/status.h"
+#include "runtime/kv_pools.h"
+#include "runtime/kv_segments.h"
 
 namespace ocellus {
 
-template <>
-struct TypeName<KvRun> {
-  static constexpr const char* value = "run";
-};
-template <>
-struct TypeName<KvSlot> {
-  static constexpr const char* value = "slot";
-};
-
-/// Slots of one text page.
-inline constexpr int32_t kPageSlots = 16;
-
-/// Most slots of a run as attention is given it: see kTileSlots.
-inline int32_t tile_slots(const DeviceTraits& device) { return device.is_cuda() ? kTileSlots : INT32_MAX; }
-
-/// What one cache slot looks like and how many the pools hold.
-struct KvShape {
-  int32_t layer_count = 0;
-  int32_t kv_heads = 0;
-  int32_t head_dim = 0;
-  int32_t image_slots = 0;  // slots of one image: views times tokens per view
-  int64_t page_count = 0;
-  int64_t image_count = 0;
-
-  /// Keys and values of one token, all layers, f16.
-  int64_t slot_bytes() const { return int64_t{4} * layer_count * kv_heads * head_dim; }
-  /// Most runs that a session of this many pages and images is listed as.
-  int64_t tiles_of(int64_t pages, int64_t images, int32_t most_slots) const {
-    return pages + images * ((int64_t{image_slots} + most_slots - 1) / most_slots);
-  }
-  int64_t page_bytes() const { return slot_bytes() * kPageSlots; }
-  int64_t image_bytes() const { return slot_bytes() * image_slots; }
-};
-
-/// Equal blocks of memory with a stack of free ones.
-class BlockPool {
- public:
-  Status lay_out(const char* name, const char* index_name, int64_t block_bytes, int64_t count, RowSink& sink);
-  /// Block number, or -1 if all are taken.
-  int32_t take();
-  void release(int32_t block);
-  std::byte* address(int32_t block) const { return memory_.data + block * memory_.cols; }
-  int64_t free_count() const { return free_count_; }
-  int64_t taken_count() const { return memory_.rows - free_count_; }
-
- private:
-  DeviceView<std::byte> memory_;  // [count, block_bytes]
-  HostView<int32_t> free_;        // [1, count] stack
-  int64_t free_count_ = 0;
-};
-
-struct KvPools {
-  KvShape shape;
-  BlockPool pages;
-  BlockPool images;
-
-  Status lay_out(const KvShape& shape_, RowSink& sink);
-  /// An empty run over a block: `capacity` slots per head, layer by layer, head by head, keys before values.
-  KvRun run_over(std::byte* block, int32_t capacity) const;
-  int64_t used_bytes() const {
-    return pages.taken_count() * shape.page_bytes() + images.taken_count() * shape.image_bytes();
-  }
-};
-
-enum class SegmentKind : uint8_t { kText, kImage };
-
-/// The segments of one session in the order they were taken. runs()[i] is what attention reads of segment i; its
-/// `slots` is the live count. Slots are first reserved (blocks are taken), then filled layer by layer, then committed.
+/// The slots of one session. They are first reserved (pages and blocks are taken), then filled layer by layer, then
+/// committed.
 class SessionCache {
  public:
-  Status lay_out(int64_t max_pages, int64_t max_images, RowSink& sink);
+  Status lay_out(const KvShape& shape, const SessionLimits& limits, RowSink& sink);
   void attach(KvPools* pools) { pools_ = pools; }
 
-  const KvRun* runs() const { return runs_.data; }
-  int32_t run_count() const { return run_count_; }
   int64_t text_slots() const { return text_slots_; }
   int32_t image_count() const { return image_count_; }
-  int64_t image_slots() const { return image_slots_; }
-  int64_t slots() const { return text_slots_ + image_slots_; }
-  /// Live slots times their f16 size.
-  int64_t bytes() const { return slots() * pools_->shape.slot_bytes(); }
+  /// Rows that were read and not released, whatever is left of them.
+  int64_t rows() const { return text_slots_ + image_rows_ + evicted_rows_; }
+  int64_t text_rows() const { return text_slots_ + evicted_text_rows_; }
+  int32_t eviction_count() const { return eviction_count_; }
+  CacheBytes bytes() const;
+  /// The same rows as f16, nothing evicted.
+  int64_t full_bytes() const { return rows() * pools_->shape.slot_bytes(); }
 
   /// Makes room for text slots [text_slots(), text_slots() + count). kFull if the pages are used up.
   Status reserve_text(int64_t count);
-  /// Takes an image slot; *ordinal counts the session's images from 0. kFull if none is free.
+  /// Takes an image's blocks; *ordinal counts the session's images from 0. kFull if there are none.
   Status reserve_image(int32_t* ordinal);
+  /// Takes pages and blocks for what will survive; one at a time. kFull if there are none.
+  Status reserve_evicted(const EvictedRows& rows);
 
   /// Where text slot `index` lives: the run (for writing; its live count may lie before the slot) and the slot in it.
   KvRun text_place(int64_t index, int32_t* slot) const;
-  KvRun image_place(int32_t ordinal) const { return runs_.data[image_run_.data[ordinal]]; }
+  /// Block `block` of an image, which begins with its slot block * block_slots; as many slots as are live.
+  KvRun image_block(int32_t ordinal, int32_t block) const;
+  int32_t blocks_per_image() const { return static_cast<int32_t>(pools_->shape.blocks_per_image()); }
+  /// Pages and blocks of an eviction, the newest one's while it is reserved. Slots: as many as there may be.
+  const EvictedRows& evicted(int32_t eviction) const { return evictions_.data[eviction]; }
+  int32_t evicted_pages(int32_t eviction) const {
+    return static_cast<int32_t>(blocks_of(evicted(eviction).text, kPageSlots));
+  }
+  int32_t evicted_blocks(int32_t eviction) const {
+    return static_cast<int32_t>(blocks_of(evicted(eviction).visual, pools_->shape.block_slots));
+  }
+  KvRun evicted_page(int32_t eviction, int32_t page) const;
+  KvRun evicted_block(int32_t eviction, int32_t block) const;
+  /// Live slots by layer and head, [layers, heads] each, in the device's memory.
+  int32_t* text_counts(int32_t eviction) const { return counts_.device.row(2 * eviction); }
+  int32_t* visual_counts(int32_t eviction) const { return counts_.device.row(2 * eviction + 1); }
+  /// Brings an eviction's counts to the host, for bytes(). To be called when the device is done with the prompt.
+  void fetch_counts(int32_t eviction, Queue& queue);
 
-  /// The live slots as runs of at most `most_slots` each, images first; returns their number. What attention reads of
-  /// the past: the order of past slots does not matter to it.
-  int64_t list_live(int32_t most_slots, KvRun* out) const;
-  /// The same for decoding: live slots of images, then every page, reserved ones too, as if full. The session's text
-  /// slot number i lies in tile *first_page + i / kPageSlots, slot i % kPageSlots.
-  int64_t list_for_steps(int32_t most_slots, KvRun* out, int32_t* first_page) const;
+  /// The live slots as runs of at most so many each. What attention reads of the past: the order of past slots does
+  /// not matter to it.
+  int64_t list_live(const TileLimits& limits, KvRun* out) const {
+    int64_t count = 0;
+    visit_live(limits, [&](const KvRun& run) { out[count++] = run; });
+    return count;
+  }
+  /// The same, one after the other.
+  template <class Visit>
+  void visit_live(const TileLimits& limits, Visit visit) const {
+    visit_fixed(limits, visit);
+    for (int32_t i = 0; i < page_count_; ++i)
+      if (const KvRun run = text_page(i); run.slots > 0) visit(run);
+  }
+  /// The same for decoding: live slots, then every text page, reserved ones too, as if full. The session's text slot
+  /// number i lies in tile *first_page + i / kPageSlots, slot i % kPageSlots.
+  int64_t list_for_steps(const TileLimits& limits, KvRun* out, int32_t* first_page) const;
 
   /// Makes `count` more slots live, in order.
   void commit_text(int64_t count);
-  void commit_image(int32_t ordinal, int32_t count);
-  /// Gives back blocks that hold no live slot: after a prefill that did not finish.
+  void commit_image(int32_t ordinal, int32_t slots, int32_t rows);
+  void commit_evicted();
+  /// Gives back what holds no live slot: after a prefill that did not finish.
   void drop_uncommitted();
-  /// Back to an earlier state, when `text_slots` text slots and `image_count` images were live and nothing was
-  /// reserved.
-  void rewind(int64_t text_slots, int32_t image_count);
-  void reset() { rewind(0, 0); }
+  /// The committed state, to go back to while nothing is reserved.
+  struct Mark {
+    int64_t text_slots = 0;
+    int32_t image_count = 0;
+    int32_t eviction_count = 0;
+  };
+  Mark mark() const { return {text_slots_, image_count_, eviction_count_}; }
+  void rewind(const Mark& mark);
+  void reset() { rewind({}); }
+
+  /// Forgets the oldest image that has blocks of its own. Nothing may be reserved.
+  void release_oldest_image();
+  /// Forgets text pages [first, first + count), which must be full. Nothing may be reserved.
+  void release_text_pages(int32_t first, int32_t count);
+  /// Hears where a text slot or an image's first one stands, when it is filled. Text comes in order.
+  void note_text_position(int64_t index, int64_t position);
+  void note_image_position(int32_t ordinal, int64_t position) { images_.data[ordinal].position = position; }
+  /// The least position of what is live behind the first `pages` pages, or `none` if nothing is.
+  int64_t oldest_position(int32_t pages, int64_t none) const;
+  bool oldest_is_image(int32_t pages) const;
+  /// Positions from the first to the last slot of each of the first `pages` pages, which are full, added up.
+  int64_t span_of_pages(int32_t pages) const;
+  /// Moves the first `pages` pages, which are full, up to each other and to position `end`; never down, and not across
+  /// what stands between them.
+  void move_pages(int32_t pages, int64_t end);
 
  private:
-  struct Segment {
-    SegmentKind kind;
-    int32_t block;
-  };
-  KvRun* add_segment(SegmentKind kind, int32_t block, std::byte* memory, int32_t capacity);
+  /// Everything but text pages.
+  template <class Visit>
+  void visit_fixed(const TileLimits& limits, Visit visit) const {
+    for (int32_t i = 0; i < own_image_count_; ++i)
+      for (int32_t b = 0; b < blocks_per_image(); ++b) visit_block(image_block(i, b), limits, visit);
+    for (int32_t i = 0; i < eviction_count_; ++i) {
+      for (int32_t b = 0; b < evicted_blocks(i); ++b) visit_block(evicted_block(i, b), limits, visit);
+      for (int32_t p = 0; p < evicted_pages(i); ++p) visit(evicted_page(i, p));
+    }
+  }
+  template <class Visit>
+  void visit_block(const KvRun& run, const TileLimits& limits, Visit visit) const {
+    const int32_t most = limits.of(run.format);
+    for (int32_t slot = 0, count = 0; slot < run.slots; slot += count) {
+      count = std::min(most, run.slots - slot);
+      visit(slice_run(run, slot, count, pools_->shape.head_dim));
+    }
+  }
+  KvRun text_page(int32_t page) const;
+  int64_t live_evicted(int32_t eviction, bool visual) const;
 
   KvPools* pools_ = nullptr;
-  int64_t list_images(int32_t most_slots, KvRun* out) const;
-
-  HostView<KvRun> runs_;         // [1, max_pages + max_images]
-  HostView<Segment> segments_;   // the same order
-  HostView<int32_t> page_run_;   // run of the session's i-th text page
-  HostView<int32_t> image_run_;  // run of the session's i-th image
-  int32_t run_count_ = 0;
+  HostView<TextPage> pages_;         // of text, in order
+  HostView<int32_t> evicted_pages_;  // of survivors
+  HostView<int32_t> blocks_;         // of images, blocks_per_image() each, then none; or of survivors
+  HostView<StoredImage> images_;
+  HostView<EvictedRows> evictions_;
+  StagedRows<int32_t> counts_;  // [2 * evictions, layers * heads]
   int32_t page_count_ = 0;
-  int32_t image_count_ = 0;  // committed images
-  int32_t reserved_images_ = 0;
+  int32_t evicted_page_count_ = 0;
+  int32_t block_count_ = 0;
+  int32_t own_image_count_ = 0;  // that have blocks of their own, reserved ones included
+  int32_t eviction_count_ = 0;   // committed
+  bool eviction_reserved_ = false;
+  int32_t image_count_ = 0;  // committed
   int64_t text_slots_ = 0;
-  int64_t image_slots_ = 0;
+  int64_t image_rows_ = 0;
+  int64_t evicted_rows_ = 0;
+  int64_t evicted_text_rows_ = 0;
 };
 
 }  // namespace ocellus

@@ -1,6 +1,7 @@
 #include "runtime/memory_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -46,12 +47,32 @@ int32_t images_in_budget(const Model& model, const ocellus_limits& limits) {
   return static_cast<int32_t>(std::max<int64_t>(fits, 0));
 }
 
+/// The greatest share of the cache, in whole percent below `now`, that fits the budget; 0 if none does. Without a rule
+/// that chooses it is DAVID's.
+int32_t keep_in_budget(const Model& model, ocellus_limits limits, int32_t now) {
+  if (limits.cache.evict == OCELLUS_EVICT_NONE) limits.cache.evict = OCELLUS_EVICT_DAVID;
+  int32_t fits = 0, most = now - 1;
+  while (fits < most) {
+    const int32_t middle = fits + (most - fits + 1) / 2;
+    limits.cache.keep = static_cast<float>(middle) / 100.0f;
+    if (total_for(model, limits) <= limits.budget_bytes)
+      fits = middle;
+    else
+      most = middle - 1;
+  }
+  return fits;
+}
+
 class Advisor {
  public:
   Advisor(const Model& model, const ocellus_limits& limits, ocellus_plan* plan)
       : model_(model), limits_(limits), plan_(plan) {}
 
   void advise() {
+    if (limits_.max_images > 0 || limits_.synthetic_tokens > 0) {
+      reduce_bits();
+      reduce_keep();
+    }
     reduce(&ocellus_limits::max_images, 1, "images per session");
     reduce(&ocellus_limits::max_sessions, 1, "sessions");
     reduce(&ocellus_limits::max_text_tokens, 16, "text tokens per session");
@@ -76,6 +97,29 @@ class Advisor {
     ocellus_limits changed = limits_;
     changed.*field = static_cast<Limit>(fits);
     add(changed, "at most %lld %s instead of %lld", static_cast<long long>(fits), what, static_cast<long long>(now));
+  }
+
+  /// The gentlest packing that is enough.
+  void reduce_bits() {
+    const int32_t count_before = plan_->advice_count;
+    for (const int32_t bits : {8, 4, 2, 1}) {
+      if (bits >= limits_.cache.kv_bits || plan_->advice_count > count_before) continue;
+      ocellus_limits changed = limits_;
+      changed.cache.kv_bits = bits;
+      add(changed, "visual keys and values in %d bit%s (kv_bits) instead of %d", bits, bits == 1 ? "" : "s",
+          limits_.cache.kv_bits);
+    }
+  }
+
+  void reduce_keep() {
+    const auto now = static_cast<int32_t>(std::ceil(limits_.cache.keep * 100.0f - 1e-3f));
+    const int32_t fits = keep_in_budget(model_, limits_, now);
+    if (fits == 0) return;
+    ocellus_limits changed = limits_;
+    changed.cache.keep = static_cast<float>(fits) / 100.0f;
+    if (changed.cache.evict == OCELLUS_EVICT_NONE) changed.cache.evict = OCELLUS_EVICT_DAVID;
+    add(changed, "%d %% of the cache kept by %s (evict, keep) instead of %d %%", fits,
+        changed.cache.evict == OCELLUS_EVICT_DAVID ? "DAVID" : "SnapKV", now);
   }
 
   void reduce_prompt_rows() {
@@ -191,6 +235,8 @@ Status plan_memory(const Model& model, const ocellus_limits& limits, ocellus_pla
   out->total_bytes = recorder.total_bytes();
   out->kv_bytes_per_image = shape.kv.image_bytes();
   out->kv_bytes_per_token = shape.kv.slot_bytes();
+  out->kv_bytes_per_session =
+      shape.pages_per_session * shape.kv.page_bytes() + shape.blocks_per_session * shape.kv.block_bytes();
   out->budget_bytes = limits.budget_bytes;
   out->images_in_budget = -1;
   out->fits = 1;

@@ -101,6 +101,47 @@ ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, int32_
 typedef enum ocellus_device { OCELLUS_DEVICE_AUTO = 0, OCELLUS_DEVICE_CPU = 1, OCELLUS_DEVICE_CUDA = 2 } ocellus_device;
 typedef enum ocellus_resize { OCELLUS_RESIZE_LLAMA_CPP = 0, OCELLUS_RESIZE_HUGGING_FACE = 1 } ocellus_resize;
 
+/* Rules that drop cached slots. SnapKV: Li et al. 2024; DAVID: decoupled and unified stages by modality. */
+typedef enum ocellus_evict { OCELLUS_EVICT_NONE = 0, OCELLUS_EVICT_SNAPKV = 1, OCELLUS_EVICT_DAVID = 2 } ocellus_evict;
+/* When DAVID goes from the decoupled to the unified stage: at a layer whose NCAR has fallen by less than the threshold
+ * (the paper's eq. 7), by more than it (its prose), is itself below it (its figure 2), or at layer `threshold`. */
+typedef enum ocellus_ncar {
+  OCELLUS_NCAR_SMALL_DROP = 0,
+  OCELLUS_NCAR_LARGE_DROP = 1,
+  OCELLUS_NCAR_LOW = 2,
+  OCELLUS_NCAR_AT_LAYER = 3
+} ocellus_ncar;
+typedef enum ocellus_compress_at {
+  OCELLUS_COMPRESS_PROMPT_END = 0,    /* after the whole prompt: the first token comes from exact attention */
+  OCELLUS_COMPRESS_BEFORE_SUFFIX = 1, /* in end_turn, before the text that makes the model answer */
+  OCELLUS_COMPRESS_IMAGE_END = 2      /* in add_image, before any question is known */
+} ocellus_compress_at;
+
+/* What stays of images in the cache, and in how many bits. Text stays f16; eviction chooses among text, too, unless
+ * images are compressed one by one (DAVID then has one modality, and chooses as SnapKV does). Prompts that are read in
+ * several chunks are compressed chunk by chunk. Evicted text still counts as planned text. */
+typedef struct ocellus_cache_policy {
+  int32_t kv_bits;     /* of visual keys and values: 16 (as they are), 8, 4, 2 or 1 (CalibQuant) */
+  int32_t block_slots; /* slots that share an offset and a step per channel; 0: those of one image */
+  int32_t one_range;   /* 1: one range for all images read together, as in the paper */
+  float key_range;     /* 1; factor of the ranges about zero. The paper's public code has 0.5 and 0.3 at 1 bit */
+  float value_range;   /* 1 */
+  int32_t calibrate;   /* 1: scores of packed slots are calibrated (paper, section 3.3) */
+  float tau_low;       /* tau 1, at least 0 */
+  float tau_high;      /* tau 2 */
+  int32_t evict;       /* ocellus_evict */
+  float keep;          /* fraction of the slots that stays, in (0, 1]; 1: all, bit for bit */
+  int32_t window;      /* recent slots that stay whatever their score; 0: half of what is kept, at most 16 */
+  int32_t pool;        /* neighbouring scores pooled, odd; 5 */
+  int32_t pool_mean;   /* 0: the greatest of them, 1: their mean */
+  float rho;           /* DAVID: visual slots per text slot while decoupled; 2 */
+  int32_t rho_alg28;   /* 1: the share as line 28 of the paper's algorithm has it, against its definition of rho */
+  int32_t ncar;        /* ocellus_ncar */
+  float threshold;     /* 0.3 */
+  int32_t pack_window; /* 1: visual slots of the recent window are packed like others */
+  int32_t compress_at; /* ocellus_compress_at */
+} ocellus_cache_policy;
+
 /* What the engine must be able to hold. Everything else follows from it. */
 typedef struct ocellus_limits {
   uint32_t struct_bytes;
@@ -115,12 +156,14 @@ typedef struct ocellus_limits {
   int32_t max_encode_views; /* views a GPU encodes together; 0: 8, or all that may come if they are fewer */
   int32_t resize;           /* ocellus_resize */
   int64_t max_image_pixels; /* pixels of the largest picture or frame; 1920 * 1080; tall and wide pictures included */
+  int32_t synthetic_tokens; /* per session, instead of images; see ocellus_session_add_synthetic_image; 0 */
   int64_t budget_bytes;     /* 0: no budget */
+  ocellus_cache_policy cache;
 } ocellus_limits;
 void ocellus_limits_init(ocellus_limits* limits);
 
-#define OCELLUS_PLAN_MAX_ROWS 80
-#define OCELLUS_PLAN_MAX_ADVICE 6
+#define OCELLUS_PLAN_MAX_ROWS 120
+#define OCELLUS_PLAN_MAX_ADVICE 8
 
 typedef struct ocellus_plan_row {
   char name[40];
@@ -146,10 +189,11 @@ typedef struct ocellus_plan {
   int64_t staging_bytes;
   int64_t total_bytes; /* exactly what the engine allocates */
   int64_t budget_bytes;
-  int64_t shortfall_bytes;    /* 0 if it fits */
-  int64_t kv_bytes_per_image; /* one image slot */
-  int64_t kv_bytes_per_token; /* one text token */
-  int32_t images_in_budget;   /* most images per session that fit the budget; -1 without a budget */
+  int64_t shortfall_bytes;      /* 0 if it fits */
+  int64_t kv_bytes_per_image;   /* as it is kept; 0 where it shares a budget with the text around it */
+  int64_t kv_bytes_per_token;   /* one text token */
+  int64_t kv_bytes_per_session; /* the whole cache of one session, as allocated */
+  int32_t images_in_budget;     /* most images per session that fit the budget; -1 without a budget */
   int32_t advice_count;
   ocellus_advice advice[OCELLUS_PLAN_MAX_ADVICE];
   ocellus_plan_row rows[OCELLUS_PLAN_MAX_ROWS];
@@ -265,6 +309,27 @@ ocellus_status ocellus_session_add_image(ocellus_session* session, const ocellus
 ocellus_status ocellus_session_add_encoded_image(ocellus_session* session, const void* bytes, int64_t byte_count);
 ocellus_status ocellus_session_end_turn(ocellus_session* session);
 
+/* For questions about memory and speed, as ocellus_model_open_shape: one image of limits.synthetic_tokens rows whose
+ * keys and values are made up, in the format of the cache policy; of rows that it would drop the last ones are left
+ * out. Takes no vision part and no time for encoding. Once per conversation. */
+ocellus_status ocellus_session_add_synthetic_image(ocellus_session* session);
+
+/* A rolling context, for sessions that go on for hours: from now on only the newest `images` images (at most the
+ * planned ones) stay, and of text what the planned text tokens hold; the oldest makes room for the newest. The first
+ * sink_tokens tokens of the conversation stay (rounded up to pages of 16; at most 64), moved up behind what was
+ * released, so that no distance grows beyond the model's context. images 0: no longer rolling. Not with eviction among
+ * all tokens of a prompt (ocellus_cache_policy.compress_at): images must have slots of their own.
+ * For an answer at most half of the planned text is released, and nothing of its prompt: a longer one stops with
+ * OCELLUS_STOP_FULL and goes on with the next generate. What can never fit is refused before anything is released. */
+ocellus_status ocellus_session_set_rolling(ocellus_session* session, int32_t images, int32_t sink_tokens);
+
+/* What DAVID saw in the newest prompt with images, or in the newest part of it that was read at once: NCAR (the mean
+ * attention of the recent window to a visual row, times the number of rows: 1 is a fair share) by layer up to the one
+ * that switched, and the first layer of the unified stage, -1 if there is none. Writes at most `capacity` values;
+ * *count is how many there are, 0 before the first such prompt and after one that was forgotten. */
+ocellus_status ocellus_session_get_ncar(ocellus_session* session, float* theta, int32_t capacity, int32_t* count,
+                                        int32_t* switch_layer);
+
 /* `text` is complete UTF-8, not terminated, valid during the call. Return nonzero to stop. May call nothing of Ocellus
  * but ocellus_session_cancel. */
 typedef int (*ocellus_text_function)(void* user, const char* text, int32_t text_bytes);
@@ -308,9 +373,11 @@ typedef struct ocellus_generate_stats {
   double decode_ms;      /* all tokens after the first */
   double token_median_ms;
   double token_p95_ms;
-  int64_t kv_bytes;      /* cache bytes the session holds now */
-  int64_t kv_bytes_full; /* the same tokens, unpacked f16, nothing evicted */
-  uint64_t logits_hash;  /* of the last logits: equal runs on one device give equal hashes */
+  int64_t kv_bytes;       /* keys and values the session holds now, with offsets and steps of packed ones */
+  int64_t kv_scale_bytes; /* of them offsets and steps */
+  int64_t kv_waste_bytes; /* beside them: empty slots of pages and blocks, padding */
+  int64_t kv_bytes_full;  /* the same tokens, unpacked f16, nothing evicted */
+  uint64_t logits_hash;   /* of the last logits: equal runs on one device give equal hashes */
 } ocellus_generate_stats;
 
 /* Reads what was added, then answers. `stats` may be NULL. With OCELLUS_CANCELLED or OCELLUS_DEADLINE the tokens

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/attend_rows.h"
+#include "kernels/expand_kv.h"
 #include "kernels/gather_rows.h"
 #include "kernels/rope.h"
 
@@ -10,6 +11,10 @@ namespace ocellus {
 namespace {
 
 constexpr int64_t kBlockRowsOnCpu = 128;
+
+KvLayerRows layer_rows(const TextConfig& c, const PrefillScratch& s) {
+  return KvLayerRows::head_major(s.keys.data, s.values.data, c.kv_heads, c.head_dim, s.keys.rows / c.kv_heads);
+}
 
 /// One layer of a chunk: where the chunk's own keys and values are kept, and the cache before the chunk.
 struct LayerPass {
@@ -19,6 +24,16 @@ struct LayerPass {
   KvLayerRows rows;
   int32_t layer;
 };
+
+/// On the CPU a layer's queries are gone when its last block is done, so those of the window are kept.
+void keep_window_queries(const LayerPass& pass, int64_t first, const ActivationView& query, int64_t row_count,
+                         Queue& q) {
+  const ActivationView& window = pass.scratch.compress.window;
+  const int64_t window_first = row_count - pass.plan.compress.survivors.window;
+  for (int64_t t = std::max(first, window_first); t < first + query.rows; ++t)
+    q.copy(window.slice_rows(t - window_first, 1).data, query.slice_rows(t - first, 1).data,
+           query.cols * query.value_bytes());
+}
 
 /// Takes chunk rows first.. through one layer.
 void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceView<float> hidden, Queue& q) {
@@ -30,6 +45,8 @@ void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceV
   rotate({.values = rows.query, .head_dim = c.head_dim, .params = c.rope, .angles = angles}, q);
   rotate({.values = rows.key, .head_dim = c.head_dim, .params = c.rope, .angles = angles}, q);
   round_kv({.keys = rows.key, .values = rows.value, .first = first, .out = pass.rows}, q);
+  if (!q.on_cuda() && pass.plan.compress.evicts)
+    keep_window_queries(pass, first, rows.query, pass.plan.compress.facts.rows, q);
   attend_rows({.query = rows.query,
                .query_heads = c.query_heads,
                .rows = pass.rows,
@@ -39,6 +56,9 @@ void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceV
                .run_count = static_cast<int32_t>(pass.plan.past_tiles),
                .layer = pass.layer,
                .causal = true,
+               .rope = c.rope,
+               .calibration = s.compress.policy.calibration,
+               .calibration_scratch = s.expand.calibration.slice_rows(0, hidden.rows),
                .output = rows.mixed,
                .scratch = s.attend_scratch},
               q);
@@ -49,23 +69,30 @@ void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceV
 /// Where the rows of a piece go, one after the other.
 class SlotCursor {
  public:
-  SlotCursor(const SessionCache& cache, int32_t head_dim)
-      : cache_(cache), head_dim_(head_dim), text_index_(cache.text_slots()) {}
+  SlotCursor(SessionCache& cache, const CachePolicy& policy, int32_t head_dim)
+      : cache_(cache), policy_(policy), head_dim_(head_dim), text_index_(cache.text_slots()) {}
 
-  KvSlot next(const Piece& piece) {
+  KvSlot next(const Piece& piece, int64_t position) {
     if (piece.kind == RowKind::kText) {
+      cache_.note_text_position(text_index_, position);
       int32_t slot = 0;
       const KvRun run = cache_.text_place(text_index_++, &slot);
       return run_slot(run, slot, head_dim_);
     }
-    // An image that is cut into views has several pieces; they fill its slot one after the other.
-    if (piece.image_ordinal != image_ordinal_) image_slot_ = 0;
+    // An image that is cut into views has several pieces; they fill its blocks one after the other.
+    if (piece.image_ordinal != image_ordinal_) {
+      image_slot_ = 0;
+      cache_.note_image_position(piece.image_ordinal, position);
+    }
     image_ordinal_ = piece.image_ordinal;
-    return run_slot(cache_.image_place(image_ordinal_), image_slot_++, head_dim_);
+    const int64_t slot = image_slot_++;
+    if (policy_.compresses()) return {};
+    return run_slot(cache_.image_block(image_ordinal_, 0), slot, head_dim_);
   }
 
  private:
-  const SessionCache& cache_;
+  SessionCache& cache_;
+  const CachePolicy& policy_;
   int32_t head_dim_;
   int64_t text_index_;
   int32_t image_ordinal_ = -1;
@@ -125,60 +152,146 @@ int64_t prefill_block_rows(const DeviceTraits& device, int64_t max_rows) {
   return device.is_cuda() ? max_rows : std::min(kBlockRowsOnCpu, max_rows);
 }
 
-Status PrefillScratch::lay_out(const TextConfig& c, int64_t max_rows, int64_t past_tiles, const DeviceTraits& device,
+Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, const DeviceTraits& device,
                                RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = Phase::kPrefill;
+  const int64_t max_rows = limits.compress.rows;
   OCELLUS_TRY(positions.lay_out(sink, "positions", kLife, kPhase, 1, max_rows));
   OCELLUS_TRY(slots.lay_out(sink, "slots of rows", kLife, kPhase, 1, max_rows));
-  OCELLUS_TRY(past.lay_out(sink, "past runs", kLife, kPhase, 1, past_tiles));
+  OCELLUS_TRY(past.lay_out(sink, "past runs", kLife, kPhase, 1, limits.past_tiles));
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, max_rows, c.rope.rotated, &angles));
   OCELLUS_TRY(take_rows(sink, "layer keys", kLife, kPhase, c.kv_heads * max_rows, c.head_dim, &keys));
   OCELLUS_TRY(take_rows(sink, "layer values", kLife, kPhase, c.kv_heads * max_rows, c.head_dim, &values));
   OCELLUS_TRY(layer.lay_out(c, prefill_block_rows(device, max_rows), 0, device, kPhase, sink));
-  return take_rows(sink, "attention", kLife, kPhase, 1, attend_rows_scratch_bytes(c.head_dim, device), &attend_scratch);
+  OCELLUS_TRY(compress.lay_out(c, limits.compress, device, sink));
+  OCELLUS_TRY(
+      take_rows(sink, "attention", kLife, kPhase, 1, attend_rows_scratch_bytes(c.head_dim, device), &attend_scratch));
+  if (!device.is_cuda() || limits.expanded_tiles == 0) return {};
+  const int64_t rows = c.kv_heads * limits.expanded_tiles * kPackedTileSlots;
+  OCELLUS_TRY(expand.runs.lay_out(sink, "packed runs", kLife, kPhase, 1, limits.expanded_tiles));
+  OCELLUS_TRY(take_rows(sink, "packed keys as f16", kLife, kPhase, rows, c.head_dim, &expand.keys));
+  OCELLUS_TRY(take_rows(sink, "packed values as f16", kLife, kPhase, rows, c.head_dim, &expand.values));
+  if (!limits.compress.policy.calibration.on) return {};
+  return take_rows(sink, "calibration", kLife, kPhase, max_rows, 2 * int64_t{c.query_heads}, &expand.calibration);
 }
 
-PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int32_t head_dim,
-                         const PrefillScratch& s, const DeviceTraits& device) {
-  SlotCursor cursor(cache, head_dim);
+namespace {
+
+/// Tiles of an f16 copy of run `index` of the list of packed runs.
+int64_t list_copy(const KvRun& run, int64_t index, const ExpandScratch& e, KvRun* out) {
+  const int64_t dim = e.keys.cols;
+  KvRun copy = run;
+  copy.data = reinterpret_cast<std::byte*>(e.keys.data + index * kPackedTileSlots * dim);
+  copy.layer_stride = 0;
+  copy.head_stride = 2 * dim * (e.runs.host.cols * kPackedTileSlots);
+  copy.value_offset =
+      reinterpret_cast<const std::byte*>(e.values.data) - reinterpret_cast<const std::byte*>(e.keys.data);
+  copy.capacity = kPackedTileSlots;
+  copy.counted_before += run.first;
+  copy.first = 0;
+  copy.position_shift = 0;
+  copy.format = KvFormat::kF16;
+  int64_t count = 0;
+  for (int32_t slot = 0; slot < run.slots; slot += kTileSlots)
+    out[count++] = slice_run(copy, slot, std::min(kTileSlots, run.slots - slot), dim);
+  return count;
+}
+
+/// The cache before the chunk as attention reads it. On CUDA that is f16 tiles: runs that are packed or shifted are
+/// listed to be copied, and their copies in their place.
+void plan_past(const SessionCache& cache, const PrefillScratch& s, const DeviceTraits& device, PrefillPlan* plan) {
+  KvRun* const past = s.past.host.data;
+  if (!device.is_cuda()) {
+    plan->past_tiles = cache.list_live(TileLimits::of(device), past);
+    return;
+  }
+  cache.visit_live(TileLimits::of(device), [&](const KvRun& run) {
+    if (!is_packed(run.format) && run.position_shift == 0) {
+      past[plan->past_tiles++] = run;
+      return;
+    }
+    s.expand.runs.host.data[plan->expanded_tiles] = run;
+    plan->past_tiles += list_copy(run, plan->expanded_tiles++, s.expand, past + plan->past_tiles);
+  });
+}
+
+}  // namespace
+
+PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
+                         const PrefillScratch& s, Queue& queue) {
+  PrefillPlan plan;
+  plan.compress = plan_compression(chunk, cache, s.compress, queue);
+  const bool all_compete = plan.compress.evicts && !plan.compress.one_image;
+  SlotCursor cursor(cache, s.compress.policy, head_dim);
   int64_t row = 0;
   for (int64_t p = 0; p < chunk.piece_count; ++p)
     for (int64_t i = 0; i < chunk.pieces.data[p].row_count; ++i, ++row) {
-      s.slots.host.data[row] = cursor.next(chunk.pieces.data[p]);
+      s.slots.host.data[row] = all_compete ? KvSlot() : cursor.next(chunk.pieces.data[p], first_position + row);
       s.positions.host.data[row] = static_cast<int32_t>(first_position + row);
     }
-  return {cache.list_live(tile_slots(device), s.past.host.data)};
+  plan_past(cache, s, queue.traits(), &plan);
+  if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
+  return plan;
 }
 
-void enqueue_layers(const TextModel& model, const LayerRange& range, DeviceView<float> hidden, const PrefillPlan& plan,
-                    const PrefillScratch& s, const StopSignal* stop, Queue& q) {
+void enqueue_layer(const TextModel& model, int32_t layer, DeviceView<float> hidden, const PrefillPlan& plan,
+                   const PrefillScratch& s, const StopSignal* stop, Queue& q) {
   const TextConfig& c = model.config;
   const int64_t row_count = hidden.rows;
   const int64_t block = prefill_block_rows(q.traits(), row_count);
-  const KvLayerRows rows =
-      KvLayerRows::head_major(s.keys.data, s.values.data, c.kv_heads, c.head_dim, s.keys.rows / c.kv_heads);
-  if (range.first == 0)
+  if (layer == 0)
     rope_angles({.positions = s.positions.device.data,
                  .count = row_count,
                  .params = c.rope,
                  .angles = s.angles.slice_rows(0, row_count)},
                 q);
-  for (int32_t layer = range.first; layer < range.end; ++layer) {
-    const TextLayer& w = model.layers[layer];
-    const LayerPass pass{c, s, plan, rows, layer};
-    // A block needs the keys and values of its own rows and those before it, so it can take the whole layer at once.
-    for (int64_t first = 0; first < row_count; first += block) {
-      if (q.stopped(stop)) return;
-      run_block(pass, w, first, hidden.slice_rows(first, std::min(block, row_count - first)), q);
-    }
-    store_kv({.rows = rows, .count = row_count, .slots = s.slots.device.data, .layer = layer}, q);
+  const LayerPass pass{c, s, plan, layer_rows(c, s), layer};
+  // A block needs the keys and values of its own rows and those before it, so it can take the whole layer at once.
+  for (int64_t first = 0; first < row_count; first += block) {
+    if (q.stopped(stop)) return;
+    run_block(pass, model.layers[layer], first, hidden.slice_rows(first, std::min(block, row_count - first)), q);
   }
+  store_kv({.rows = pass.rows, .count = row_count, .slots = s.slots.device.data, .layer = layer}, q);
+}
+
+void expand_past(const TextModel& model, int32_t layer, const PrefillPlan& plan, const PrefillScratch& s, Queue& q) {
+  if (plan.expanded_tiles == 0) return;
+  expand_kv({.runs = s.expand.runs.device.data,
+             .run_count = static_cast<int32_t>(plan.expanded_tiles),
+             .layer = layer,
+             .rope = model.config.rope,
+             .out = s.expand.rows(model.config)},
+            q);
+}
+
+void compress_rows(const TextModel& model, int32_t layer, const PrefillPlan& plan, const PrefillScratch& s, Queue& q) {
+  if (!plan.compress.active) return;
+  const TextConfig& c = model.config;
+  const int64_t window = plan.compress.survivors.window;
+  // A GPU takes all rows at once, and its queries are still there.
+  const ActivationView queries =
+      q.on_cuda()
+          ? s.layer.view(c, plan.compress.facts.rows).query.slice_rows(plan.compress.facts.rows - window, window)
+          : s.compress.window.slice_rows(0, window);
+  compress_layer({.config = c,
+                  .plan = plan.compress,
+                  .scratch = s.compress,
+                  .rows = layer_rows(c, s),
+                  .window = queries,
+                  .past = s.past.device.data,
+                  .past_count = static_cast<int32_t>(plan.past_tiles),
+                  .layer = layer},
+                 q);
 }
 
 Status prefill_rows(const TextModel& model, DeviceView<float> hidden, const PrefillPlan& plan, const PrefillScratch& s,
                     const StopSignal* stop, Queue& q) {
-  enqueue_layers(model, {0, model.config.layer_count}, hidden, plan, s, stop, q);
+  for (int32_t layer = 0; layer < model.config.layer_count && q.ok(); ++layer) {
+    expand_past(model, layer, plan, s, q);
+    enqueue_layer(model, layer, hidden, plan, s, stop, q);
+    compress_rows(model, layer, plan, s, q);
+  }
   return q.status();
 }
 

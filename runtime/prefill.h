@@ -9,6 +9,7 @@
 #include "mm/vision_tower.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
+#include "runtime/compress.h"
 #include "runtime/kv_cache.h"
 #include "runtime/text_layer.h"
 
@@ -60,6 +61,24 @@ struct PromptChunk {
 /// at full speed (measured, tools/bench/NOTES.md), few enough that the widest buffers stay small. On a GPU: all.
 int64_t prefill_block_rows(const DeviceTraits& device, int64_t max_rows);
 
+/// Sizes of prefill, for the plan.
+struct PrefillLimits {
+  int64_t past_tiles = 0;      // runs of the cache before a chunk, as attention lists them
+  int64_t expanded_tiles = 0;  // CUDA: of them packed or shifted
+  CompressLimits compress;     // with the rows of a chunk
+};
+
+/// CUDA: what attention reads of packed and shifted runs, one layer at a time.
+struct ExpandScratch {
+  StagedRows<KvRun> runs;         // [1, tiles]
+  DeviceView<Half> keys, values;  // [G * rows, E]
+  DeviceView<float> calibration;  // [T, 2 H]
+  KvLayerRows rows(const TextConfig& config) const {
+    return KvLayerRows::head_major(keys.data, values.data, config.kv_heads, config.head_dim,
+                                   keys.rows / config.kv_heads);
+  }
+};
+
 struct PrefillScratch {
   StagedRows<int32_t> positions;  // [1, T]
   StagedRows<KvSlot> slots;       // [1, T] where each row's keys and values go
@@ -68,25 +87,34 @@ struct PrefillScratch {
   DeviceView<Half> keys, values;  // [G * T, E], head-major, one layer
   LayerScratch layer;             // of one block of rows
   DeviceView<std::byte> attend_scratch;
+  ExpandScratch expand;
+  CompressScratch compress;
 
-  Status lay_out(const TextConfig& config, int64_t max_rows, int64_t past_tiles, const DeviceTraits& device,
-                 RowSink& sink);
+  Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
 };
 
 /// What a chunk needs to know beyond its rows.
 struct PrefillPlan {
-  int64_t past_tiles = 0;  // runs of the cache before the chunk
+  int64_t past_tiles = 0;      // runs of the cache before the chunk
+  int64_t expanded_tiles = 0;  // of them copied out first
+  CompressPlan compress = {};
 };
 
 /// Fills positions, slots and past of the scratch on the host's side: the chunk's rows stand at positions
-/// first_position,
-/// ..., its keys and values go to the reserved slots of `cache`.
-PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int32_t head_dim,
-                         const PrefillScratch& scratch, const DeviceTraits& device);
+/// first_position, ..., its keys and values go to the reserved slots of `cache`, which hears where they stand. What is
+/// compressed is planned and its lists are uploaded.
+PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
+                         const PrefillScratch& scratch, Queue& queue);
 
-/// Some of prefill_rows: the layers of a range, and before the first of them the angles of the positions.
-void enqueue_layers(const TextModel& model, const LayerRange& range, DeviceView<float> hidden, const PrefillPlan& plan,
-                    const PrefillScratch& scratch, const StopSignal* stop, Queue& queue);
+/// A layer of prefill_rows up to its output and the storing of text, and before layer 0 the angles of the positions.
+/// On CUDA copies of packed runs must be there: see expand_past.
+void enqueue_layer(const TextModel& model, int32_t layer, DeviceView<float> hidden, const PrefillPlan& plan,
+                   const PrefillScratch& scratch, const StopSignal* stop, Queue& queue);
+/// What comes before and after a layer where a chunk or its past is compressed. Not part of recordings: sizes differ.
+void expand_past(const TextModel& model, int32_t layer, const PrefillPlan& plan, const PrefillScratch& scratch,
+                 Queue& queue);
+void compress_rows(const TextModel& model, int32_t layer, const PrefillPlan& plan, const PrefillScratch& scratch,
+                   Queue& queue);
 
 /// Runs `hidden` [T, D] through all layers, in place; the last layer's output is left there. Keys and values land in
 /// the planned slots. Stops between blocks of rows with kCancelled or kDeadline; the cache's live slots are untouched

@@ -17,7 +17,8 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
   hidden_ = hidden;
   scratch_ = scratch;
   for (row_shapes_ = 1; rows_of(row_shapes_ - 1) < hidden.rows;) ++row_shapes_;
-  const int32_t layers = model.config.layer_count, parts = part_count(layers);
+  layers_per_part_ = scratch.compress.policy.compresses() || scratch.expand.runs.host.cols > 0 ? 1 : kLayersPerPart;
+  const int32_t layers = model.config.layer_count, parts = part_count(layers, layers_per_part_);
   OCELLUS_TRY(parts_.allocate(row_shapes_ * kPastShapes, parts));
   std::fill_n(scratch.past.host.data, scratch.past.host.cols, KvRun());
   queue.upload(scratch.past, scratch.past.host.cols);
@@ -28,15 +29,18 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
     OCELLUS_TRY(prefill_rows(model, rows, {}, scratch, nullptr, queue));
     for (int32_t p = 0; p < kPastShapes; ++p)
       for (int32_t part = 0; part < parts; ++part) {
-        const LayerRange range{part * kLayersPerPart, std::min((part + 1) * kLayersPerPart, layers)};
-        OCELLUS_TRY(parts_.record(r * kPastShapes + p, part, queue,
-                                  [&] { enqueue_layers(model, range, rows, {past_of(p)}, scratch, nullptr, queue); }));
+        const int32_t end = std::min((part + 1) * layers_per_part_, layers);
+        OCELLUS_TRY(parts_.record(r * kPastShapes + p, part, queue, [&] {
+          for (int32_t layer = part * layers_per_part_; layer < end; ++layer)
+            enqueue_layer(model, layer, rows, {.past_tiles = past_of(p)}, scratch, nullptr, queue);
+        }));
       }
   }
   return queue.finish();
 }
 
-Status PrefillGraphs::run(int64_t rows, const PrefillPlan& plan, const StopSignal* stop, Queue& queue) const {
+Status PrefillGraphs::run(const TextModel& model, int64_t rows, const PrefillPlan& plan, const StopSignal* stop,
+                          Queue& queue) const {
   int32_t r = 0, p = 0;
   while (r + 1 < row_shapes_ && rows_of(r) < rows) ++r;
   while (p + 1 < kPastShapes && past_of(p) < plan.past_tiles) ++p;
@@ -50,7 +54,13 @@ Status PrefillGraphs::run(int64_t rows, const PrefillPlan& plan, const StopSigna
   if (padded > rows && queue.ok())
     queue.fail(
         queue.cuda()->fill(hidden_.row(rows), 0, (padded - rows) * hidden_.cols * static_cast<int64_t>(sizeof(float))));
-  return parts_.run(r * kPastShapes + p, stop, queue);
+  if (layers_per_part_ > 1) return parts_.run(r * kPastShapes + p, stop, queue);
+  for (int32_t layer = 0; layer < model.config.layer_count && !queue.stopped(stop); ++layer) {
+    expand_past(model, layer, plan, scratch_, queue);
+    parts_.run_part(r * kPastShapes + p, layer, queue);
+    compress_rows(model, layer, plan, scratch_, queue);
+  }
+  return queue.status();
 }
 
 }  // namespace ocellus

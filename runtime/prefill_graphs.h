@@ -16,7 +16,7 @@ class PrefillGraphs {
 
   /// As prefill_rows, for the first `rows` rows of the chunk. Pads the scratch's lists, which plan_prefill has filled
   /// but not yet uploaded, and uploads them.
-  Status run(int64_t rows, const PrefillPlan& plan, const StopSignal* stop, Queue& queue) const;
+  Status run(const TextModel& model, int64_t rows, const PrefillPlan& plan, const StopSignal* stop, Queue& queue) const;
 
  private:
   static constexpr int64_t kLeastRows = 16;
@@ -30,6 +30,7 @@ class PrefillGraphs {
   DeviceView<float> hidden_;
   PrefillScratch scratch_;
   int32_t row_shapes_ = 0;
+  int32_t layers_per_part_ = kLayersPerPart;  // one where something happens between layers that is not recorded
 };
 
 }  // namespace ocellus

@@ -12,7 +12,9 @@ namespace ocellus {
 
 /// Layers of one part: few enough that a stop takes effect soon, enough that starting them costs little.
 inline constexpr int32_t kLayersPerPart = 4;
-constexpr int32_t part_count(int32_t layers) { return (layers + kLayersPerPart - 1) / kLayersPerPart; }
+constexpr int32_t part_count(int32_t layers, int32_t layers_per_part = kLayersPerPart) {
+  return (layers + layers_per_part - 1) / layers_per_part;
+}
 
 class RecordedParts {
  public:
@@ -31,6 +33,8 @@ class RecordedParts {
 
   /// Starts all parts of a shape, or fewer if `stop` asks for it.
   Status run(int32_t shape, const StopSignal* stop, Queue& queue) const;
+  /// Starts one part; the shape and the part were recorded.
+  void run_part(int32_t shape, int32_t part, Queue& queue) const { queue.launch(graphs_[shape * parts_ + part]); }
 
  private:
   std::unique_ptr<CudaGraph[]> graphs_;  // [shapes, parts]

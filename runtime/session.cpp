@@ -16,6 +16,7 @@ const SessionCache& Session::cache() const { return engine_->memory().caches[ind
 
 void Session::open() {
   open_ = true;
+  rolling_images_ = sink_pages_ = 0;
   stop_.acknowledge();
   stop_.set_deadline(0);
   reset();
@@ -31,7 +32,7 @@ void Session::reset() {
   cache().reset();
   deferred_ = Status();
   next_position_ = 0;
-  has_answerable_ = conversation_started_ = text_started_ = false;
+  has_answerable_ = conversation_started_ = text_started_ = has_ncar_ = false;
   unread_token_ = kNoToken;
   recent_count_ = 0;
   drawn_count_ = 0;
@@ -41,8 +42,7 @@ void Session::reset() {
 }
 
 void Session::set_checkpoint() {
-  checkpoint_ = {.text_slots = cache().text_slots(),
-                 .image_count = cache().image_count(),
+  checkpoint_ = {.cache = cache().mark(),
                  .next_position = next_position_,
                  .has_answerable = has_answerable_,
                  .conversation_started = conversation_started_,
@@ -54,7 +54,7 @@ void Session::set_checkpoint() {
 /// Back to the checkpoint: rows that wait and rows that were read early, to make room, are forgotten alike.
 void Session::forget_prompt() {
   drop_chunk();
-  cache().rewind(checkpoint_.text_slots, checkpoint_.image_count);
+  cache().rewind(checkpoint_.cache);
   // The oldest remembered tokens made place for the forgotten ones; nothing stands there now.
   const int64_t overwritten = std::min<int64_t>(recent_count_ - checkpoint_.recent_count, kRecentTokens);
   int32_t* recent = engine_->memory().recent_tokens.row(index_);
@@ -66,6 +66,7 @@ void Session::forget_prompt() {
   conversation_started_ = checkpoint_.conversation_started;
   text_started_ = checkpoint_.text_started;
   unread_token_ = checkpoint_.unread_token;
+  has_ncar_ = false;
   prompt_.rows = prompt_.image_rows = 0;
 }
 
@@ -75,30 +76,56 @@ void Session::remember_token(TokenId token) {
   engine_->memory().recent_tokens.row(index_)[recent_count_++ % kRecentTokens] = token;
 }
 
-/// Takes cache blocks for every waiting row, in the order of the pieces.
-Status Session::reserve_chunk() {
+int32_t Session::chunk_images() const {
   const PromptChunk& chunk = engine_->memory().chunk;
-  int64_t text_count = 0;
-  int32_t last_image = cache().image_count() - 1;
+  int32_t count = 0, last = cache().image_count() - 1;
   for (int64_t i = 0; i < chunk.piece_count; ++i) {
     const Piece& piece = chunk.pieces.data[i];
-    if (piece.kind == RowKind::kText) {
-      text_count += piece.row_count;
-      OCELLUS_TRY(cache().reserve_text(text_count));
-    } else if (piece.image_ordinal > last_image) {
-      OCELLUS_TRY(cache().reserve_image(&last_image));
-    }
+    if (piece.kind != RowKind::kImage || piece.image_ordinal <= last) continue;
+    last = piece.image_ordinal;
+    ++count;
   }
-  return {};
+  return count;
+}
+
+bool Session::chunk_is_evicted() const { return engine_->shape().policy.evicts_chunks() && chunk_images() > 0; }
+
+/// Takes pages and blocks for every waiting row, or for what will be left of them.
+Status Session::reserve_chunk() {
+  const PromptChunk& chunk = engine_->memory().chunk;
+  if (chunk_is_evicted()) {
+    const Survivors left =
+        engine_->shape().policy.survivors({.rows = chunk.row_count, .visual_rows = chunk.row_count - chunk.text_count});
+    return cache().reserve_evicted({.text = static_cast<int32_t>(left.text),
+                                    .visual = static_cast<int32_t>(left.visual),
+                                    .images = chunk_images(),
+                                    .rows = static_cast<int32_t>(chunk.row_count),
+                                    .text_rows = static_cast<int32_t>(chunk.text_count)});
+  }
+  int32_t ordinal = 0;
+  for (int32_t i = chunk_images(); i > 0; --i) OCELLUS_TRY(cache().reserve_image(&ordinal));
+  return cache().reserve_text(chunk.text_count);
+}
+
+/// The slots that an image of so many rows keeps in blocks of its own.
+int32_t Session::kept_slots(int64_t image_rows) const {
+  const CachePolicy& policy = engine_->shape().policy;
+  return static_cast<int32_t>(policy.evicts_images() ? policy.survivors({image_rows, image_rows}).slots() : image_rows);
 }
 
 void Session::commit_chunk() {
   EngineMemory& memory = engine_->memory();
   const PromptChunk& chunk = memory.chunk;
-  cache().commit_text(chunk.text_count);
-  for (int64_t i = 0; i < chunk.piece_count; ++i) {
-    const Piece& piece = chunk.pieces.data[i];
-    if (piece.kind == RowKind::kImage) cache().commit_image(piece.image_ordinal, static_cast<int32_t>(piece.row_count));
+  if (chunk_is_evicted()) {
+    cache().commit_evicted();
+    has_ncar_ = memory.ncar.data != nullptr;
+  } else {
+    cache().commit_text(chunk.text_count);
+    for (int64_t i = 0; i < chunk.piece_count; ++i) {
+      const Piece& piece = chunk.pieces.data[i];
+      if (piece.kind == RowKind::kImage)
+        cache().commit_image(piece.image_ordinal, kept_slots(piece.row_count), static_cast<int32_t>(piece.row_count));
+    }
   }
   next_position_ += chunk.row_count;
   prompt_.rows += static_cast<int32_t>(chunk.row_count);
@@ -118,14 +145,16 @@ Status Session::prefill_chunk() {
   const ArenaScope scope(engine_->arena());
   PrefillScratch scratch;
   OCELLUS_TRY(reserve_chunk());
-  OCELLUS_TRY(
-      scratch.lay_out(text.config, shape.prompt_rows, shape.tiles_per_session(), shape.device, engine_->arena()));
+  OCELLUS_TRY(scratch.lay_out(text.config, shape.prefill_limits(), shape.device, engine_->arena()));
   queue.start_timer(Queue::kPrefillTimer);
-  const PrefillPlan plan = plan_prefill(chunk, next_position_, cache(), text.config.head_dim, scratch, shape.device);
+  const PrefillPlan plan = plan_prefill(chunk, next_position_, cache(), text.config.head_dim, scratch, queue);
   chunk.embed_text(text.embedding, queue);
   OCELLUS_TRY(engine_->run_prefill(chunk.row_count, plan, scratch, &stop_));
   queue.copy(memory.last_hidden.row(index_), chunk.hidden.row(chunk.row_count - 1),
              chunk.hidden.cols * static_cast<int64_t>(sizeof(float)));
+  if (chunk_is_evicted()) cache().fetch_counts(cache().eviction_count(), queue);
+  if (chunk_is_evicted() && memory.ncar.data != nullptr)
+    queue.copy(memory.ncar.data + index_, scratch.compress.ncar.data, sizeof(NcarState));
   queue.stop_timer(Queue::kPrefillTimer);
   OCELLUS_TRY(queue.finish());
   prompt_.prefill_ms += queue.timer_ms(Queue::kPrefillTimer);
@@ -177,19 +206,28 @@ Status Session::start_adding() {
   take_chunk();
   if (unread_token_ == kNoToken) return {};
   const TokenId token = unread_token_;
+  OCELLUS_TRY(make_room(1, 0));
   OCELLUS_TRY(check_room(1, 0));
   OCELLUS_TRY(append_text_rows(&token, 1));
   unread_token_ = kNoToken;
   return {};
 }
 
-int64_t Session::room_for_text() const {
-  const int64_t waiting = engine_->chunk_owner == this ? engine_->memory().chunk.text_count : 0;
-  return engine_->shape().pages_per_session * kPageSlots - cache().text_slots() - waiting;
+const NcarState* Session::ncar() const { return has_ncar_ ? engine_->memory().ncar.data + index_ : nullptr; }
+
+/// Text tokens that the session holds at most. Where rows compete, pages are also planned for what is left of images,
+/// and text that went is still counted, so that the planned images fit whatever comes before them.
+int64_t Session::most_text() const {
+  const EngineShape& shape = engine_->shape();
+  return shape.policy.evicts_chunks() ? shape.text_tokens_per_session : shape.pages_per_session * kPageSlots;
 }
 
+int64_t Session::waiting_text() const { return engine_->chunk_owner == this ? engine_->memory().chunk.text_count : 0; }
+
+int64_t Session::room_for_text() const { return most_text() - cache().text_rows() - waiting_text(); }
+
 int64_t Session::room_for_positions() const {
-  return engine_->text().config.context_length - next_position_ - waiting_rows();
+  return engine_->text().config.context_length - live_span() - waiting_rows();
 }
 
 /// kFull if this many more rows exceed the planned text slots or the positions of the model.
@@ -198,8 +236,7 @@ Status Session::check_room(int64_t text_rows, int64_t image_rows) const {
   if (text_rows > left)
     return OCELLUS_FAIL(
         Code::kFull, "%lld more text tokens do not fit: the session has room for %lld of %lld; plan more text tokens",
-        static_cast<long long>(text_rows), static_cast<long long>(left),
-        static_cast<long long>(engine_->shape().pages_per_session * kPageSlots));
+        static_cast<long long>(text_rows), static_cast<long long>(left), static_cast<long long>(most_text()));
   const int64_t position = next_position_ + waiting_rows() + text_rows + image_rows;
   if (text_rows + image_rows > room_for_positions())
     return OCELLUS_FAIL(

@@ -2,14 +2,18 @@
 //
 //   add_text, add_image  -> rows in the prompt chunk      session_add.cpp
 //   read_chunk           -> the cache holds them          session.cpp
+//   add_synthetic_image  -> the cache holds made-up rows  session_synthetic.cpp
 //   generate             -> tokens, one step at a time    generate.cpp
+//   set_rolling          -> the oldest makes room         session_rolling.cpp
 #pragma once
 
 #include <string_view>
 
+#include "kernels/select_slots.h"
 #include "mm/frame.h"
 #include "mm/preprocess.h"
 #include "platform/queue.h"
+#include "runtime/chat_template.h"
 #include "runtime/kv_cache.h"
 #include "runtime/ocellus.h"
 #include "runtime/tokenizer.h"
@@ -44,6 +48,15 @@ class Session {
   Status add_tokens(const TokenId* tokens, int64_t count);
   Status add_frame(const Frame& frame);
   Status add_encoded_image(const uint8_t* bytes, int64_t byte_count);
+  /// See ocellus_session_add_synthetic_image.
+  Status add_synthetic_image();
+
+  /// Keeps only the newest `images` images from now on (0: all, as planned), and of text what fits; see
+  /// ocellus_session_set_rolling.
+  Status set_rolling(int32_t images, int32_t sink_tokens);
+
+  /// DAVID's NCAR by layer in the newest rows with images that competed; null if there were none.
+  const NcarState* ncar() const;
 
   /// A cancellation stays set until a call has reported it: see acknowledge_cancel().
   StopSignal& stop_signal() { return stop_; }
@@ -67,8 +80,7 @@ class Session {
 
   /// The conversation as the last generate left it: what a prompt that is not read to its end goes back to.
   struct Checkpoint {
-    int64_t text_slots = 0;
-    int32_t image_count = 0;
+    SessionCache::Mark cache;
     int64_t next_position = 0;
     bool has_answerable = false;
     bool conversation_started = false;
@@ -85,14 +97,26 @@ class Session {
   void drop_chunk();
   Status add_start_token();
   Status add_template_text(const char* text, bool continues);
+  Status add_user_close(const TurnText& texts);
   Status add_text_piece(std::string_view text, bool parse_special, bool continues);
   Status encode_text(std::string_view text, bool parse_special, bool continues, int64_t* count);
   Status append_text_rows(const TokenId* tokens, int64_t count);
   Status check_room(int64_t text_rows, int64_t image_rows) const;
+  Status make_room(int64_t text_rows, int64_t image_rows);
+  void make_room_to_answer(int64_t text_rows);
+  bool can_have_room(int64_t text_rows, int64_t image_rows) const;
+  bool has_room(int64_t text_rows, int64_t image_rows) const;
+  bool release_oldest(int64_t text_rows, int64_t image_rows, const SessionCache::Mark& until);
+  int32_t sinks() const;
+  void move_sinks();
+  int64_t live_span() const;
+  int64_t most_text() const;
+  int64_t waiting_text() const;
   /// Text tokens that the planned slots still hold, and positions the model still has, waiting rows counted.
   int64_t room_for_text() const;
   int64_t room_for_positions() const;
   Status add_picture(const Picture& picture);
+  Status add_picture_rows(const Picture& picture, const ViewPlan& plan);
   Status add_views(const Picture& picture, const ViewPlan& plan, const ImageScratch& scratch);
   Status encode_waiting_views(const ImageScratch& scratch);
   Status encode_last_views();
@@ -100,6 +124,10 @@ class Session {
   Status prefill_chunk();
   Status reserve_chunk();
   void commit_chunk();
+  /// Images of the waiting rows; whether those rows compete for slots; slots that an image keeps.
+  int32_t chunk_images() const;
+  bool chunk_is_evicted() const;
+  int32_t kept_slots(int64_t image_rows) const;
   void remember_token(TokenId token);
   int64_t waiting_rows() const;
   /// Ordinal of the image that would be added next: those in the cache and those waiting come before it.
@@ -116,6 +144,9 @@ class Session {
   bool conversation_started_ = false;  // a template turn was begun
   bool text_started_ = false;          // the beginning-of-text token is in
   TokenId unread_token_ = kNoToken;    // generated, not yet in the cache
+  int32_t rolling_images_ = 0;         // 0: not rolling
+  int32_t sink_pages_ = 0;
+  bool has_ncar_ = false;
   int64_t recent_count_ = 0;
   uint64_t drawn_count_ = 0;  // tokens sampled, the counter of the random numbers
   Checkpoint checkpoint_;

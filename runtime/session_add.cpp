@@ -44,6 +44,7 @@ Status count_delimiters(const Tokenizer& tokenizer, const ViewPlan& plan, int64_
 Status Session::add_start_token() {
   const VocabularyFacts& facts = engine_->tokenizer().facts();
   if (!text_started_ && facts.add_bos && facts.bos != kNoToken) {
+    OCELLUS_TRY(make_room(1, 0));
     OCELLUS_TRY(check_room(1, 0));
     OCELLUS_TRY(append_text_rows(&facts.bos, 1));
   }
@@ -72,7 +73,34 @@ Status Session::begin_turn() {
   return {};
 }
 
-Status Session::end_turn() { return add_template_text(turn_text(engine_->model().chat_template()).user_close, true); }
+Status Session::end_turn() {
+  const TurnText& texts = turn_text(engine_->model().chat_template());
+  const CachePolicy& policy = engine_->shape().policy;
+  if (!policy.compresses() || policy.when != CompressAt::kBeforeSuffix)
+    return add_template_text(texts.user_close, true);
+  return add_user_close(texts);
+}
+
+/// Adds the end of the turn, and has everything read and compressed that comes before the suffix. The text is encoded
+/// as a whole: at the joint tokens could come out differently.
+Status Session::add_user_close(const TurnText& texts) {
+  OCELLUS_TRY(start_adding());
+  OCELLUS_TRY(add_start_token());
+  DelimiterTokens suffix;
+  OCELLUS_TRY(suffix.encode(engine_->tokenizer(), texts.suffix));
+  int64_t count = 0;
+  OCELLUS_TRY(encode_text(texts.user_close, true, true, &count));
+  OCELLUS_TRY(make_room(count, 0));
+  OCELLUS_TRY(check_room(count, 0));
+  const TokenId* ids = engine_->memory().token_ids.data;
+  const int64_t before = std::max<int64_t>(0, count - suffix.count());
+  OCELLUS_TRY(append_text_rows(ids, before));
+  OCELLUS_TRY(read_chunk());
+  take_chunk();
+  OCELLUS_TRY(append_text_rows(ids + before, count - before));
+  for (int64_t i = 0; i < count; ++i) remember_token(ids[i]);
+  return {};
+}
 
 /// `continues`: the text follows other text directly (a SentencePiece vocabulary then adds no space before it).
 Status Session::add_template_text(const char* text, bool continues) { return add_text_piece(text, true, continues); }
@@ -100,6 +128,7 @@ Status Session::add_text_piece(std::string_view text, bool parse_special, bool c
   OCELLUS_TRY(add_start_token());
   int64_t count = 0;
   OCELLUS_TRY(encode_text(text, parse_special, continues, &count));
+  OCELLUS_TRY(make_room(count, 0));
   OCELLUS_TRY(check_room(count, 0));
   const TokenId* ids = engine_->memory().token_ids.data;
   OCELLUS_TRY(append_text_rows(ids, count));
@@ -113,6 +142,7 @@ Status Session::add_tokens(const TokenId* tokens, int64_t count) {
     if (tokens[i] < 0 || tokens[i] >= engine_->text().config.vocabulary)
       return OCELLUS_FAIL(Code::kBadArgument, "token %d at index %lld is not in the vocabulary of %d", tokens[i],
                           static_cast<long long>(i), engine_->text().config.vocabulary);
+  OCELLUS_TRY(make_room(count, 0));
   OCELLUS_TRY(check_room(count, 0));
   text_started_ = true;
   OCELLUS_TRY(append_text_rows(tokens, count));
@@ -153,31 +183,38 @@ Status Session::add_picture(const Picture& picture) {
   ViewPlan plan;
   OCELLUS_TRY(plan_views(shape.preprocess, picture.width, picture.height, &plan));
   OCELLUS_TRY(start_adding());
+  int64_t text_rows = 0;
+  OCELLUS_TRY(count_delimiters(engine_->tokenizer(), plan, &text_rows));
+  const int64_t image_rows = int64_t{plan.view_count} * engine_->vision().config.tokens_per_view();
+  OCELLUS_TRY(make_room(text_rows, image_rows));
   if (next_image() >= shape.images_per_session)
     return OCELLUS_FAIL(Code::kFull, "the session holds its planned %d images already: plan more images",
                         shape.images_per_session);
   OCELLUS_TRY(add_start_token());
-
-  int64_t text_rows = 0;
-  OCELLUS_TRY(count_delimiters(engine_->tokenizer(), plan, &text_rows));
-  const int64_t image_rows = int64_t{plan.view_count} * engine_->vision().config.tokens_per_view();
   OCELLUS_TRY(check_room(text_rows, image_rows));
   if (chunk.room() < text_rows + image_rows) {
     OCELLUS_TRY(read_chunk());
     take_chunk();
   }
 
+  OCELLUS_TRY(add_picture_rows(picture, plan));
+  const bool at_once = shape.policy.compresses() && shape.policy.when == CompressAt::kImageEnd;
+  return at_once ? read_chunk() : Status();
+}
+
+/// All of a picture's rows or none.
+Status Session::add_picture_rows(const Picture& picture, const ViewPlan& plan) {
+  PromptChunk& chunk = engine_->memory().chunk;
   const ArenaScope scope(engine_->arena());
   ImageScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(engine_->model(), shape, engine_->memory().picture_staging, engine_->arena()));
+  OCELLUS_TRY(scratch.lay_out(engine_->model(), engine_->shape(), engine_->memory().picture_staging, engine_->arena()));
   const PromptChunk::Mark mark = chunk.mark();
   const Status status = add_views(picture, plan, scratch);
-  if (!status.ok()) {
-    engine_->queue().clear();
-    encode_timed_ = false;
-    chunk.rewind(mark);
-    engine_->memory().waiting_views.forget_from(mark.row_count);
-  }
+  if (status.ok()) return {};
+  engine_->queue().clear();
+  encode_timed_ = false;
+  chunk.rewind(mark);
+  engine_->memory().waiting_views.forget_from(mark.row_count);
   return status;
 }
 

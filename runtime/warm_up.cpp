@@ -21,8 +21,8 @@ Status record_prefill(const WarmUp& e, PrefillGraphs* graphs) {
   PrefillScratch scratch;
   const TextConfig& c = e.text.config;
   const DeviceView<float> hidden = e.memory.chunk.hidden;
-  OCELLUS_TRY(scratch.lay_out(c, e.shape.prompt_rows, e.shape.tiles_per_session(), e.shape.device, e.arena));
-  const KvRun page = e.memory.pools.run_over(e.memory.pools.pages.address(0), kPageSlots);
+  OCELLUS_TRY(scratch.lay_out(c, e.shape.prefill_limits(), e.shape.device, e.arena));
+  const KvRun page = e.memory.pools.page_run(0);
   for (int64_t i = 0; i < hidden.rows; ++i) {
     scratch.slots.host.data[i] = run_slot(page, i % kPageSlots, c.head_dim);
     scratch.positions.host.data[i] = static_cast<int32_t>(i % c.context_length);
@@ -96,11 +96,10 @@ Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps
   {
     const ArenaScope prefill_scope(e.arena);
     PrefillScratch scratch;
-    OCELLUS_TRY(
-        scratch.lay_out(e.text.config, e.shape.prompt_rows, e.shape.tiles_per_session(), e.shape.device, e.arena));
+    OCELLUS_TRY(scratch.lay_out(e.text.config, e.shape.prefill_limits(), e.shape.device, e.arena));
     std::fill_n(scratch.slots.host.data, scratch.slots.host.cols, KvSlot());  // nothing is stored
     std::fill_n(scratch.positions.host.data, scratch.positions.host.cols, 0);
-    OCELLUS_TRY(prefill.run(1, {}, nullptr, q));
+    OCELLUS_TRY(prefill.run(e.text, 1, {}, nullptr, q));
     const int32_t token = 0;
     e.memory.chunk.add_text(&token, 1);
     e.memory.chunk.embed_text(e.text.embedding, q);

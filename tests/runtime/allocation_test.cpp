@@ -326,6 +326,23 @@ void be_refused(Work& work, ocellus_session* session, const std::vector<uint8_t>
   work.expect_refusal(ocellus_session_begin_turn(session), OCELLUS_FULL);
 }
 
+/// Turns of which the newest two pictures stay, or short conversations seen by DAVID; now and then one is cancelled.
+void go_on(Work& work, ocellus_session* session, const std::vector<std::vector<uint8_t>>& pictures, bool rolling) {
+  if (rolling) work.expect(ocellus_session_set_rolling(session, 2, 16));
+  for (int32_t turn = 0; turn < 30; ++turn) {
+    if (!rolling && turn % 2 == 0) work.expect(ocellus_session_reset(session));
+    add_turn(work, session, pictures[static_cast<size_t>(turn) % pictures.size()], 1 + turn % 2);
+    generate(work, session, params_for(work, 12));
+    int32_t count = 0, layer = 0;
+    if (!rolling) work.expect(ocellus_session_get_ncar(session, nullptr, 0, &count, &layer));
+    if (turn % 5 != 4) continue;
+    add_turn(work, session, pictures[0], 1);
+    ocellus_session_cancel(session);
+    const ocellus_generate_params params = params_for(work, 4);
+    work.expect_refusal(ocellus_session_generate(session, &params, nullptr), OCELLUS_CANCELLED);
+  }
+}
+
 int64_t report_calls() {
   int64_t total = 0;
   for (int i = 0; i < kCallCount; ++i) {
@@ -438,5 +455,46 @@ TEST_CASE("an engine allocates when it is created and never again") {
   CHECK(work.refusals == 7);
   CHECK(work.text_bytes > 500);
   ocellus_engine_destroy(engine);
+  ocellus_model_close(model);
+}
+
+TEST_CASE("packed caches, eviction and rolling contexts allocate nothing either") {
+  const ocellus::test::ModelPair pair = ocellus::test::bundled_pair();
+  ocellus_model* model = nullptr;
+  REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
+  std::vector<std::vector<uint8_t>> pictures;
+  for (const char* name : {"tests/data/shapeboard/images/115.png", "apps/samples/board_01.jpg"})
+    pictures.push_back(ocellus::test::read_bytes(ocellus::test::kSourceDir + "/" + name));
+  for (const bool rolling : {true, false}) {
+    ocellus_engine_config config;
+    ocellus_engine_config_init(&config);
+    config.limits.thread_count = 2;
+    config.limits.max_images = 4;
+    config.limits.max_text_tokens = 200;
+    config.limits.max_image_pixels = 65536;
+    config.limits.max_prompt_rows = 150;
+    config.limits.cache.kv_bits = 2;
+    config.limits.cache.calibrate = 1;
+    config.limits.cache.evict = rolling ? OCELLUS_EVICT_SNAPKV : OCELLUS_EVICT_DAVID;
+    config.limits.cache.keep = 0.5f;
+    config.limits.cache.compress_at = rolling ? OCELLUS_COMPRESS_IMAGE_END : OCELLUS_COMPRESS_BEFORE_SUFFIX;
+    ocellus_engine* engine = nullptr;
+    REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
+    ocellus_session* session = nullptr;
+    REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
+    Work work;
+    const int64_t device_bytes = free_device_bytes();
+    {
+      const Counter counter;
+      go_on(work, session, pictures, rolling);
+    }
+    CHECK(report_calls() == 0);
+    CHECK(free_device_bytes() == device_bytes);
+    CHECK(work.failures == 0);
+    CHECK(work.images == 51);
+    CHECK(work.tokens == 360);
+    CHECK(work.refusals == 6);
+    ocellus_engine_destroy(engine);
+  }
   ocellus_model_close(model);
 }

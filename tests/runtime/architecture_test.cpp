@@ -82,7 +82,7 @@ std::vector<float> decode(Session& session, TokenId token, int64_t position) {
   Queue& queue = engine.queue();
   REQUIRE(cache.reserve_text(1).ok());
   int32_t first_page = 0;
-  const int64_t tiles = cache.list_for_steps(tile_slots(engine.shape().device), step.tiles.host.data, &first_page);
+  const int64_t tiles = cache.list_for_steps(TileLimits::of(engine.shape().device), step.tiles.host.data, &first_page);
   StepRow& row = step.steps.host.data[0];
   row = StepRow();
   row.active = 1;

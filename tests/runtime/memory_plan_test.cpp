@@ -174,6 +174,11 @@ ocellus_limits apply_advice(const ocellus_limits& limits, const char* text) {
       changed.max_image_pixels = value;
     else
       FAIL_CHECK(text);
+  } else if (std::sscanf(text, "visual keys and values in %lld bit", &value) == 1) {
+    changed.cache.kv_bits = static_cast<int32_t>(value);
+  } else if (std::sscanf(text, "%lld %% of the cache kept by DAVID", &value) == 1) {
+    changed.cache.evict = OCELLUS_EVICT_DAVID;
+    changed.cache.keep = static_cast<float>(value) / 100.0f;
   } else if (std::sscanf(text, "prompts read in chunks of %lld rows", &value) == 1) {
     changed.max_prompt_rows = static_cast<int32_t>(value);
   } else if (std::strncmp(text, "no images", 9) == 0) {
@@ -296,6 +301,8 @@ TEST_CASE("every advice makes the plan fit, and the verdict says what is missing
     }
   }
   CHECK(kinds.size() >= 3);
+  CHECK(kinds.count("visual ke") == 1);
+  CHECK(std::any_of(kinds.begin(), kinds.end(), [](const std::string& kind) { return kind.find("% of") < 5; }));
   limits.budget_bytes = total;
   const ocellus_plan fitting = plan_of(limits);
   CHECK(fitting.fits == 1);

@@ -62,11 +62,11 @@ class Canceller {
 
 /// Everything a call may not change if it fails.
 struct Snapshot {
-  int64_t position, text_slots, image_slots, used_bytes, waiting_rows;
+  int64_t position, text_slots, rows, used_bytes, waiting_rows;
   explicit Snapshot(Session& session)
       : position(session.next_position()),
         text_slots(session.cache().text_slots()),
-        image_slots(session.cache().image_slots()),
+        rows(session.cache().rows()),
         used_bytes(session.engine().memory().pools.used_bytes()),
         waiting_rows(session.engine().chunk_owner == &session ? session.engine().memory().chunk.row_count : 0) {}
   bool operator==(const Snapshot&) const = default;
@@ -168,11 +168,11 @@ TEST_CASE("a conversation that was cancelled in its first prompt starts anew") {
   const Answer fresh = answer_of(session);
   session.reset();
   add_long_prompt(session, 200);
-  CHECK(session.cache().slots() > 64);
+  CHECK(session.cache().rows() > 64);
   session.stop_signal().cancel();
   CHECK(answer_of(session).status.code() == Code::kCancelled);
   CHECK(session.next_position() == 0);
-  CHECK(session.cache().slots() == 0);
+  CHECK(session.cache().rows() == 0);
   CHECK(engine->memory().pools.used_bytes() == 0);
   REQUIRE(ask(session).ok());
   const Answer again = answer_of(session);
@@ -204,7 +204,7 @@ TEST_CASE("a cancelled answer stays as far as it was delivered") {
   CHECK(cancelled.stats.stop == OCELLUS_STOP_CANCELLED);
   CHECK(cancelled.stats.generated_tokens >= 4);
   CHECK(kAnswer.substr(0, delivery.text.size()) == delivery.text);
-  CHECK(session.next_position() == session.cache().slots());
+  CHECK(session.next_position() == session.cache().rows());
   CHECK(delivery.text + answer_of(session).text == kAnswer);
 
   // From another thread, at no particular layer.
@@ -238,7 +238,7 @@ TEST_CASE("one cancelled session leaves the others of a batch to finish") {
   CHECK(last_failure().code == Code::kCancelled);
   CHECK(answers[1].stats.stop == OCELLUS_STOP_CANCELLED);
   CHECK(answers[1].text.empty());
-  CHECK(sessions[1]->cache().slots() == 0);
+  CHECK(sessions[1]->cache().rows() == 0);
   for (const size_t i : {size_t{0}, size_t{2}}) {
     CHECK(answers[i].stats.stop == OCELLUS_STOP_END_TOKEN);
     CHECK(answers[i].text == kAnswer);
@@ -295,7 +295,7 @@ TEST_CASE("deadlines that have passed or pass soon are kept") {
   const Answer cut = answer_of(session, params);
   CHECK(cut.status.code() == Code::kDeadline);
   CHECK(cut.stats.stop == OCELLUS_STOP_DEADLINE);
-  CHECK(session.next_position() == session.cache().slots());
+  CHECK(session.next_position() == session.cache().rows());
 }
 
 TEST_CASE("too many images and too much text are refused, and nothing is lost") {

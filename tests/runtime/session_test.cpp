@@ -65,7 +65,7 @@ TEST_CASE("the answer does not depend on how the prompt is cut into chunks") {
     CHECK(error < 2e-2);
     CHECK(in_one.next_position() == in_many.next_position());
     CHECK(in_one.cache().text_slots() == in_many.cache().text_slots());
-    CHECK(in_one.cache().image_slots() == in_many.cache().image_slots());
+    CHECK(in_one.cache().rows() == in_many.cache().rows());
     CHECK(answer_of(in_one).text == answer_of(in_many).text);
   }
 }
@@ -139,7 +139,7 @@ TEST_CASE("a reset session answers as a fresh one") {
   const Answer first = answer_golden(session, 5);
   for (int round = 0; round < 3; ++round) {
     session.reset();
-    CHECK(session.cache().slots() == 0);
+    CHECK(session.cache().rows() == 0);
     CHECK(engine->memory().pools.used_bytes() == 0);
     if (round == 1) REQUIRE(session.add_text("half a prompt, then a reset", false).ok());
     if (round == 1) session.reset();
@@ -173,7 +173,7 @@ TEST_CASE("a second turn reads the first answer, whichever way that was stopped"
   CHECK(session.next_position() == after_answer - 1);
   test::add_question(session, golden(1));
   CHECK(answer_of(session).text == second.text);
-  CHECK(session.cache().slots() == session.next_position());
+  CHECK(session.cache().rows() == session.next_position());
 }
 
 TEST_CASE("generating again after max_tokens continues the same text") {
@@ -286,7 +286,7 @@ TEST_CASE("statistics add up") {
   CHECK(s.image_count == 4);
   CHECK(s.image_tokens == 4 * 64);
   CHECK(s.prompt_tokens == static_cast<int32_t>(golden(12)["prompt_ids"].size()));
-  CHECK(s.kv_bytes == session.cache().slots() * engine->shape().kv.slot_bytes());
+  CHECK(s.kv_bytes == session.cache().rows() * engine->shape().kv.slot_bytes());
   CHECK(s.kv_bytes_full == s.kv_bytes);
   CHECK(s.first_token_ms >= s.preprocess_ms + s.encode_ms + s.prefill_ms);
   for (const double part : {s.preprocess_ms, s.encode_ms, s.prefill_ms, s.decode_ms, s.token_median_ms})

@@ -368,7 +368,7 @@ TEST_CASE("a session takes exactly the worst pictures it was planned for") {
   const test::Answer answer = test::answer_of(session, test::default_params(3));
   CHECK(answer.stats.image_count == 2);
   CHECK(answer.stats.image_tokens == 2 * 10 * 4);
-  CHECK(session.cache().slots() <= engine->shape().slots_per_session());
+  CHECK(session.cache().rows() <= engine->shape().slots_per_session());
 }
 
 TEST_CASE("no picture asks for more views or text than the plan has for it") {

@@ -1,0 +1,115 @@
+#include "runtime/cache_policy.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ocellus {
+namespace {
+
+constexpr int64_t kLeastWindow = 4;
+constexpr int32_t kMostBlockSlots = 65536;
+constexpr int32_t kMostPool = 65;
+constexpr float kMostTau = 100.0f;
+
+Status check_range(const char* name, double value, double least, double most) {
+  if (value >= least && value <= most) return {};  // false for what is no number
+  return OCELLUS_FAIL(Code::kBadArgument, "%s must be between %g and %g, not %g", name, least, most, value);
+}
+
+Status check_packing(const ocellus_cache_policy& p) {
+  if (!has_kv_format(p.kv_bits))
+    return OCELLUS_FAIL(Code::kBadArgument, "there is no cache format of %d bits: 16, 8, 4, 2 and 1 are there",
+                        p.kv_bits);
+  OCELLUS_TRY(check_range("the slots of a cache block", p.block_slots, 0, kMostBlockSlots));
+  OCELLUS_TRY(check_range("the range factor of keys", p.key_range, 0.01, 1));
+  OCELLUS_TRY(check_range("the range factor of values", p.value_range, 0.01, 1));
+  OCELLUS_TRY(check_range("tau 1 of the calibration", p.tau_low, 0, kMostTau));
+  return check_range("tau 2 of the calibration", p.tau_high, 0, kMostTau);
+}
+
+Status check_eviction(const ocellus_cache_policy& p) {
+  OCELLUS_TRY(check_range("the eviction method", p.evict, OCELLUS_EVICT_NONE, OCELLUS_EVICT_DAVID));
+  if (!(p.keep > 0 && p.keep <= 1))
+    return OCELLUS_FAIL(Code::kBadArgument, "the fraction to keep must be more than 0 and at most 1, not %g",
+                        static_cast<double>(p.keep));
+  if (p.keep < 1 && p.evict == OCELLUS_EVICT_NONE)
+    return OCELLUS_FAIL(Code::kBadArgument, "to keep %g of the cache an eviction method must be chosen",
+                        static_cast<double>(p.keep));
+  OCELLUS_TRY(check_range("the recent window", p.window, 0, kMostBlockSlots));
+  OCELLUS_TRY(check_range("the pooling width", p.pool, 1, kMostPool));
+  if (p.pool % 2 == 0) return OCELLUS_FAIL(Code::kBadArgument, "the pooling width must be odd, not %d", p.pool);
+  OCELLUS_TRY(check_range("the way of pooling", p.pool_mean, 0, 1));
+  OCELLUS_TRY(check_range("rho of DAVID", p.rho, 0, 1000));
+  OCELLUS_TRY(check_range("the reading of DAVID's switch", p.ncar, OCELLUS_NCAR_SMALL_DROP, OCELLUS_NCAR_AT_LAYER));
+  OCELLUS_TRY(check_range("the threshold of DAVID's switch", p.threshold, -1000, 1000));
+  return check_range("the time of compression", p.compress_at, OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_IMAGE_END);
+}
+
+}  // namespace
+
+const char* evict_method_name(EvictMethod method) {
+  switch (method) {
+    case EvictMethod::kNone: return "none";
+    case EvictMethod::kSnapKv: return "snapkv";
+    case EvictMethod::kDavid: return "david";
+  }
+  return "unknown";
+}
+
+const char* compress_at_name(CompressAt when) {
+  switch (when) {
+    case CompressAt::kPromptEnd: return "prompt-end";
+    case CompressAt::kBeforeSuffix: return "before-suffix";
+    case CompressAt::kImageEnd: return "image-end";
+  }
+  return "unknown";
+}
+
+Survivors CachePolicy::survivors(const ChunkFacts& facts) const {
+  Survivors left;
+  const int64_t kept =
+      evicts() ? std::clamp<int64_t>(
+                     static_cast<int64_t>(std::floor(static_cast<double>(keep) * static_cast<double>(facts.rows))),
+                     std::min<int64_t>(1, facts.rows), facts.rows)
+               : facts.rows;
+  const int64_t wanted = window > 0 ? window : std::clamp(kept / 2, kLeastWindow, kMostWindow);
+  left.window = std::min(wanted, kept);
+  left.budget = kept - left.window;
+  // Whether text or images fill the slots is known per head, and only then.
+  left.text =
+      packs() ? std::min(facts.text_rows() + (pack_window ? 0 : std::min(left.window, facts.visual_rows)), kept) : kept;
+  left.visual = packs() ? std::min(facts.visual_rows, kept) : 0;
+  return left;
+}
+
+int64_t CachePolicy::visual_quota(int64_t budget) const {
+  const double share = rho_alg28 ? 1.0 / (1.0 + rho) : rho / (1.0 + rho);
+  return static_cast<int64_t>(std::floor(static_cast<double>(budget) * share));
+}
+
+Status resolve_cache_policy(const ocellus_cache_policy& p, CachePolicy* out) {
+  OCELLUS_TRY(check_packing(p));
+  OCELLUS_TRY(check_eviction(p));
+  CachePolicy policy;
+  policy.format = kv_format_of(p.kv_bits);
+  policy.block_slots = p.block_slots;
+  policy.one_range = p.one_range != 0;
+  policy.key_range = p.key_range;
+  policy.value_range = p.value_range;
+  policy.calibration = {.on = policy.packs() && p.calibrate != 0, .tau_low = p.tau_low, .tau_high = p.tau_high};
+  policy.evict = p.keep < 1 ? static_cast<EvictMethod>(p.evict) : EvictMethod::kNone;
+  policy.keep = policy.evicts() ? p.keep : 1.0f;
+  policy.window = p.window;
+  policy.pool = p.pool;
+  policy.pooling = p.pool_mean != 0 ? ScorePooling::kMean : ScorePooling::kMax;
+  policy.rho = p.rho;
+  policy.rho_alg28 = p.rho_alg28 != 0;
+  policy.ncar = static_cast<NcarSwitch>(p.ncar);
+  policy.threshold = p.threshold;
+  policy.pack_window = p.pack_window != 0;
+  policy.when = static_cast<CompressAt>(p.compress_at);
+  *out = policy;
+  return {};
+}
+
+}  // namespace ocellus

@@ -1,0 +1,80 @@
+// CachePolicy: how much of what was read stays in the cache, and in how many bits.
+//
+// The order is fixed: score in full precision, evict, pack the survivors, decode over what is left. A policy is part of
+// an engine's limits, so the plan is exact before anything runs.
+#pragma once
+
+#include "kernels/kv_run.h"
+#include "kernels/select_slots.h"
+#include "platform/status.h"
+#include "runtime/ocellus.h"
+
+namespace ocellus {
+
+enum class EvictMethod : uint8_t { kNone, kSnapKv, kDavid };
+const char* evict_method_name(EvictMethod method);
+
+/// When images are compressed: what follows reads the compressed cache.
+enum class CompressAt : uint8_t {
+  kPromptEnd,     // after the last prompt token: the first answer token comes from exact attention
+  kBeforeSuffix,  // before the text that makes the model answer ("Assistant:"), so that one-word answers show the loss
+  kImageEnd       // as soon as an image is in, before any question: for rolling contexts
+};
+const char* compress_at_name(CompressAt when);
+
+/// Rows that are read together, before their first layer.
+struct ChunkFacts {
+  int64_t rows = 0;
+  int64_t visual_rows = 0;
+  int64_t text_rows() const { return rows - visual_rows; }
+};
+
+/// What a policy leaves of a chunk, per layer and key/value head.
+struct Survivors {
+  int64_t window = 0;  // last rows, which are kept
+  int64_t budget = 0;  // others that are kept
+  int64_t text = 0;    // most slots that stay f16
+  int64_t visual = 0;  // most slots that are packed; 0 where all stay f16
+  int64_t slots() const { return window + budget; }
+};
+
+struct CachePolicy {
+  KvFormat format = KvFormat::kF16;  // of visual slots
+  int32_t block_slots = 0;           // slots that share offsets and steps; 0: those of one image
+  bool one_range = false;            // offsets and steps of all images read together, as the CalibQuant paper has it
+  float key_range = 1.0f;            // see KvScale
+  float value_range = 1.0f;
+  KvCalibration calibration;
+  EvictMethod evict = EvictMethod::kNone;
+  float keep = 1.0f;   // fraction of the rows read together; of an image's where images are compressed one by one
+  int32_t window = 0;  // recent rows that stay; 0: half of what is kept, at most kMostWindow
+  int32_t pool = 5;
+  ScorePooling pooling = ScorePooling::kMax;
+  float rho = 2.0f;        // DAVID: visual slots per text slot in the decoupled stage
+  bool rho_alg28 = false;  // DAVID, Alg. 1 line 28: the visual share is 1 / (1 + rho)
+  NcarSwitch ncar = NcarSwitch::kSmallDrop;
+  float threshold = 0.3f;   // theta_T; the layer for NcarSwitch::kAtLayer
+  bool pack_window = true;  // visual slots of the window are packed, too
+  CompressAt when = CompressAt::kPromptEnd;
+
+  static constexpr int64_t kMostWindow = 16;
+
+  bool packs() const { return is_packed(format); }
+  bool evicts() const { return evict != EvictMethod::kNone; }
+  /// Chooses among all rows of a chunk; else among each image's.
+  bool evicts_chunks() const { return evicts() && when != CompressAt::kImageEnd; }
+  bool evicts_images() const { return evicts() && when == CompressAt::kImageEnd; }
+  bool watches_ncar() const { return evict == EvictMethod::kDavid && evicts_chunks(); }
+  bool compresses() const { return packs() || evicts(); }
+
+  /// Where all rows compete. `facts` may also be the sum of several chunks': then it is what all of them leave at most.
+  Survivors survivors(const ChunkFacts& facts) const;
+  /// Visual slots that the decoupled stage takes of the budget.
+  int64_t visual_quota(int64_t budget) const;
+};
+
+/// kBadArgument names the part of the policy that is out of range. What stays as it is (keep 1, 16 bits) turns what
+/// depends on it off.
+Status resolve_cache_policy(const ocellus_cache_policy& policy, CachePolicy* out);
+
+}  // namespace ocellus

@@ -1,0 +1,244 @@
+#include "runtime/compress.h"
+
+#include <algorithm>
+
+#include "kernels/gather_kv.h"
+#include "kernels/score_rows.h"
+#include "runtime/prefill.h"
+
+namespace ocellus {
+namespace {
+
+bool is_image(const Piece& piece) { return piece.kind == RowKind::kImage; }
+
+/// Lists the rows of images, and marks them. Returns their number.
+int64_t list_image_rows(const PromptChunk& chunk, const CompressScratch& s) {
+  int64_t count = 0;
+  for (int64_t p = 0; p < chunk.piece_count; ++p) {
+    const Piece& piece = chunk.pieces.data[p];
+    for (int64_t i = 0; i < piece.row_count; ++i) {
+      const int64_t row = piece.first_row + i;
+      if (is_image(piece)) s.image_rows.host.data[count++] = static_cast<int32_t>(row);
+      if (s.is_visual.host.data != nullptr) s.is_visual.host.data[row] = is_image(piece) ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+/// Text among the last `rows` rows.
+int64_t count_text(const PromptChunk& chunk, int64_t rows) {
+  int64_t count = 0;
+  for (int64_t p = 0; p < chunk.piece_count; ++p) {
+    const Piece& piece = chunk.pieces.data[p];
+    const int64_t first = std::max(piece.first_row, chunk.row_count - rows);
+    if (!is_image(piece)) count += std::max<int64_t>(0, piece.first_row + piece.row_count - first);
+  }
+  return count;
+}
+
+/// Rows of each image of the chunk in turn: visit(ordinal, rows before it in the list, its rows).
+template <class Visit>
+void for_each_image(const PromptChunk& chunk, Visit visit) {
+  int64_t first = 0, count = 0;
+  int32_t ordinal = -1;
+  for (int64_t p = 0; p < chunk.piece_count; ++p) {
+    const Piece& piece = chunk.pieces.data[p];
+    if (!is_image(piece)) continue;
+    if (piece.image_ordinal != ordinal && count > 0) visit(ordinal, first, count);
+    if (piece.image_ordinal != ordinal) {
+      first += count;
+      count = 0;
+    }
+    ordinal = piece.image_ordinal;
+    count += piece.row_count;
+  }
+  if (count > 0) visit(ordinal, first, count);
+}
+
+/// Adds the jobs that fill an image's blocks with `slots` entries of a list from `first` on.
+void add_image_jobs(const SessionCache& cache, int32_t ordinal, int64_t first, int64_t slots, int64_t all_rows,
+                    const CompressScratch& s, CompressPlan* plan) {
+  for (int32_t b = 0; b < cache.blocks_per_image(); ++b) {
+    PackJob job;
+    job.out = cache.image_block(ordinal, b);
+    const int64_t before = int64_t{b} * job.out.capacity;
+    job.out.slots = static_cast<int32_t>(std::clamp<int64_t>(slots - before, 0, job.out.capacity));
+    job.first_index = static_cast<int32_t>(first + before);
+    if (s.policy.one_range) job.range_count = static_cast<int32_t>(all_rows);
+    if (job.out.slots > 0) s.jobs.host.data[plan->job_count++] = job;
+  }
+}
+
+/// What survives goes to the pages and blocks that the cache has reserved.
+void add_survivors(const SessionCache& cache, const CompressScratch& s, CompressPlan* plan) {
+  const int32_t eviction = cache.eviction_count();
+  plan->text_counts = cache.text_counts(eviction);
+  plan->visual_counts = cache.visual_counts(eviction);
+  for (int32_t p = 0; p < cache.evicted_pages(eviction); ++p)
+    s.pages.host.data[plan->page_count++] = cache.evicted_page(eviction, p);
+  for (int32_t b = 0; b < cache.evicted_blocks(eviction); ++b) {
+    PackJob job;
+    job.out = cache.evicted_block(eviction, b);
+    job.first_index = job.out.counted_before;
+    if (s.policy.one_range) job.range_count = cache.evicted(eviction).visual;
+    s.jobs.host.data[plan->job_count++] = job;
+  }
+}
+
+/// An image that keeps some of its slots, the same number in every head: blocks of f16 are filled like pages.
+void add_kept_image(const SessionCache& cache, int32_t ordinal, const CompressScratch& s, CompressPlan* plan) {
+  const int64_t slots = plan->survivors.slots();
+  if (s.policy.packs()) return add_image_jobs(cache, ordinal, 0, slots, slots, s, plan);
+  for (int32_t b = 0; b < cache.blocks_per_image(); ++b) {
+    KvRun run = cache.image_block(ordinal, b);
+    run.counted_before = b * run.capacity;
+    run.slots = static_cast<int32_t>(std::clamp<int64_t>(slots - run.counted_before, 0, run.capacity));
+    s.pages.host.data[plan->page_count++] = run;
+  }
+}
+
+SelectSlotsArgs selection(const CompressLayerArgs& a) {
+  const CachePolicy& policy = a.scratch.policy;
+  const CompressPlan& plan = a.plan;
+  const int64_t heads = a.config.kv_heads, at = a.layer * heads;
+  SelectSlotsArgs args;
+  args.scores = a.scratch.scores;
+  args.row_count = plan.facts.rows;
+  args.is_visual = a.scratch.is_visual.device.data;
+  args.visual_count = plan.facts.visual_rows;
+  args.window = plan.survivors.window;
+  args.pool = policy.pool;
+  args.pooling = policy.pooling;
+  args.ncar = policy.ncar;
+  args.threshold = policy.threshold;
+  args.layer = a.layer;
+  args.state = a.scratch.ncar.data;
+  args.kept_text = a.scratch.kept_text;
+  args.kept_visual = a.scratch.kept_visual;
+  args.scratch = a.scratch.select_scratch;
+  if (plan.one_image) {
+    // Text takes no part: all of it is let through here and stored in its pages, and the image keeps its own number.
+    args.stage = SelectStage::kDecoupled;
+    args.visual_quota = plan.image_budget;
+    args.budget = plan.image_budget + plan.text_before_window;
+    args.is_split = true;
+    args.pack_window = true;
+    args.text_counts = a.scratch.counts.row(0);
+    args.visual_counts = a.scratch.counts.row(1);
+    return args;
+  }
+  args.stage = policy.evict == EvictMethod::kDavid ? SelectStage::kUntilSwitch : SelectStage::kUnified;
+  args.budget = plan.survivors.budget;
+  args.visual_quota = policy.visual_quota(plan.survivors.budget);
+  args.is_split = policy.packs();
+  args.pack_window = policy.pack_window;
+  args.text_counts = plan.text_counts + at;
+  args.visual_counts = plan.visual_counts + at;
+  return args;
+}
+
+void choose_rows(const CompressLayerArgs& a, Queue& queue) {
+  score_rows({.query = a.window,
+              .query_heads = a.config.query_heads,
+              .rows = a.rows,
+              .row_count = a.plan.facts.rows,
+              .runs = a.past,
+              .run_count = a.past_count,
+              .layer = a.layer,
+              .rope = a.config.rope,
+              .calibration = a.scratch.policy.calibration,
+              .scores = a.scratch.scores,
+              .scratch = a.scratch.score_scratch},
+             queue);
+  select_slots(selection(a), queue);
+}
+
+}  // namespace
+
+int64_t most_window(const CachePolicy& policy, int64_t rows) {
+  return policy.evicts() ? policy.survivors({.rows = rows, .visual_rows = rows}).window : 0;
+}
+
+Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limits, const DeviceTraits& device,
+                                RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  constexpr Phase kPhase = Phase::kPrefill;
+  policy = limits.policy;
+  if (!policy.compresses()) return {};
+  OCELLUS_TRY(image_rows.lay_out(sink, "rows of images", kLife, kPhase, 1, limits.rows));
+  if (policy.packs()) OCELLUS_TRY(jobs.lay_out(sink, "blocks to pack", kLife, kPhase, 1, limits.blocks));
+  if (!policy.evicts()) return {};
+  const int64_t most = most_window(policy, limits.rows);
+  OCELLUS_TRY(is_visual.lay_out(sink, "rows by modality", kLife, kPhase, 1, limits.rows));
+  OCELLUS_TRY(pages.lay_out(sink, "pages of survivors", kLife, kPhase, 1, limits.pages));
+  if (!device.is_cuda())
+    OCELLUS_TRY(
+        take_activations(sink, "window queries", kLife, kPhase, device.activations(), most, c.query_width(), &window));
+  OCELLUS_TRY(take_rows(sink, "row scores", kLife, kPhase, c.kv_heads, limits.rows, &scores));
+  OCELLUS_TRY(take_rows(sink, "kept text", kLife, kPhase, c.kv_heads, limits.rows, &kept_text));
+  OCELLUS_TRY(take_rows(sink, "kept visual", kLife, kPhase, c.kv_heads, limits.rows, &kept_visual));
+  OCELLUS_TRY(take_rows(sink, "kept counts", kLife, kPhase, 2, c.kv_heads, &counts));
+  OCELLUS_TRY(take_rows(sink, "ncar", kLife, kPhase, 1, 1, &ncar));
+  OCELLUS_TRY(take_rows(sink, "scoring", kLife, kPhase, 1,
+                        score_rows_scratch_bytes(most, limits.rows, c.query_heads, c.head_dim, device),
+                        &score_scratch));
+  return take_rows(sink, "selection", kLife, kPhase, 1, select_slots_scratch_bytes(limits.rows, c.kv_heads, device),
+                   &select_scratch);
+}
+
+CompressPlan plan_compression(const PromptChunk& chunk, const SessionCache& cache, const CompressScratch& s,
+                              Queue& queue) {
+  CompressPlan plan;
+  plan.facts = {.rows = chunk.row_count, .visual_rows = chunk.row_count - chunk.text_count};
+  if (!s.policy.compresses() || plan.facts.visual_rows == 0) return plan;
+  plan.active = true;
+  plan.evicts = s.policy.evicts();
+  plan.one_image = s.policy.evicts_images();
+  const int64_t image_rows = list_image_rows(chunk, s);
+  if (plan.one_image) {
+    plan.survivors = s.policy.survivors({.rows = image_rows, .visual_rows = image_rows});
+    const int64_t text_in_window = count_text(chunk, plan.survivors.window);
+    plan.image_budget = plan.survivors.budget + text_in_window;
+    plan.text_before_window = chunk.text_count - text_in_window;
+    for_each_image(chunk, [&](int32_t ordinal, int64_t, int64_t) { add_kept_image(cache, ordinal, s, &plan); });
+  } else if (plan.evicts) {
+    plan.survivors = s.policy.survivors(plan.facts);
+    add_survivors(cache, s, &plan);
+  } else {
+    for_each_image(chunk, [&](int32_t ordinal, int64_t first, int64_t rows) {
+      add_image_jobs(cache, ordinal, first, rows, image_rows, s, &plan);
+    });
+  }
+  queue.upload(s.image_rows, image_rows);
+  if (plan.job_count > 0) queue.upload(s.jobs, plan.job_count);
+  if (plan.page_count > 0) queue.upload(s.pages, plan.page_count);
+  if (plan.evicts) queue.upload(s.is_visual, chunk.row_count);
+  return plan;
+}
+
+void compress_layer(const CompressLayerArgs& a, Queue& queue) {
+  const CompressScratch& s = a.scratch;
+  if (!a.plan.active) return;
+  if (a.plan.evicts) choose_rows(a, queue);
+  const DeviceView<int32_t>& f16_rows = a.plan.one_image ? s.kept_visual : s.kept_text;
+  if (a.plan.page_count > 0)
+    gather_kv({.rows = a.rows,
+               .indices = f16_rows.data,
+               .index_stride = f16_rows.cols,
+               .runs = s.pages.device.data,
+               .run_count = a.plan.page_count,
+               .layer = a.layer},
+              queue);
+  if (a.plan.job_count > 0)
+    pack_kv({.rows = a.rows,
+             .indices = a.plan.evicts ? s.kept_visual.data : s.image_rows.device.data,
+             .index_stride = a.plan.evicts ? s.kept_visual.cols : 0,
+             .jobs = s.jobs.device.data,
+             .job_count = a.plan.job_count,
+             .layer = a.layer,
+             .key_range = s.policy.key_range,
+             .value_range = s.policy.value_range},
+            queue);
+}
+
+}  // namespace ocellus

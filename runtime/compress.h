@@ -1,0 +1,91 @@
+// Compressing a chunk of prompt rows, layer by layer: which rows stay, and how they are stored. A layer's keys and
+// values are there in full precision when its attention is done; then
+//
+//   score -> select -> gather what stays f16 -> pack what is packed
+//
+// and the next layer may write over them. Without eviction only the last part is left.
+#pragma once
+
+#include "kernels/pack_kv.h"
+#include "kernels/select_slots.h"
+#include "platform/arena.h"
+#include "runtime/cache_policy.h"
+#include "runtime/kv_cache.h"
+#include "runtime/text_model.h"
+
+namespace ocellus {
+
+template <>
+struct TypeName<PackJob> {
+  static constexpr const char* value = "job";
+};
+template <>
+struct TypeName<NcarState> {
+  static constexpr const char* value = "state";
+};
+
+struct PromptChunk;
+
+/// Sizes of a chunk, for the plan.
+struct CompressLimits {
+  int64_t rows = 0;    // of a chunk
+  int64_t blocks = 0;  // image blocks it may fill
+  int64_t pages = 0;   // pages of survivors it may fill
+  CachePolicy policy;
+};
+
+/// How the chunk at hand is compressed. The lists it speaks of are in the scratch.
+struct CompressPlan {
+  bool active = false;  // there are images in the chunk, and a policy
+  bool evicts = false;
+  bool one_image = false;  // only an image's rows compete: text rows stay in their pages
+  int32_t job_count = 0;   // blocks to pack
+  int32_t page_count = 0;  // f16 runs to fill with survivors
+  ChunkFacts facts;
+  Survivors survivors;
+  int64_t image_budget = 0;  // one_image: visual slots before the window that stay, and text rows there
+  int64_t text_before_window = 0;
+  int32_t* text_counts = nullptr;  // [layers, heads]; where live slots are counted
+  int32_t* visual_counts = nullptr;
+};
+
+struct CompressScratch {
+  CachePolicy policy;
+  StagedRows<PackJob> jobs;        // [1, blocks]
+  StagedRows<int32_t> image_rows;  // [1, T] rows of images, one image after the other
+  StagedRows<uint8_t> is_visual;   // [1, T]
+  StagedRows<KvRun> pages;         // [1, pages]
+  ActivationView window;           // [most window, H * E] CPU: the queries of the last rows
+  DeviceView<float> scores;        // [G, T]
+  DeviceView<int32_t> kept_text;   // [G, T]
+  DeviceView<int32_t> kept_visual;
+  DeviceView<int32_t> counts;  // [2, G] where nobody asks for them
+  DeviceView<NcarState> ncar;
+  DeviceView<std::byte> score_scratch;
+  DeviceView<std::byte> select_scratch;
+
+  Status lay_out(const TextConfig& config, const CompressLimits& limits, const DeviceTraits& device, RowSink& sink);
+};
+
+/// Most rows that a policy's window can have in a chunk of `rows`.
+int64_t most_window(const CachePolicy& policy, int64_t rows);
+
+/// Fills the scratch's lists for the chunk, whose blocks and pages `cache` has reserved, and uploads them.
+CompressPlan plan_compression(const PromptChunk& chunk, const SessionCache& cache, const CompressScratch& scratch,
+                              Queue& queue);
+
+/// One layer of the chunk: its keys and values in `rows`; `window` the rotated queries of its last
+/// plan.survivors.window rows; `past` what attention reads of the cache before the chunk.
+struct CompressLayerArgs {
+  const TextConfig& config;
+  const CompressPlan& plan;
+  const CompressScratch& scratch;
+  KvLayerRows rows;
+  ActivationView window;
+  const KvRun* past = nullptr;
+  int32_t past_count = 0;
+  int32_t layer = 0;
+};
+void compress_layer(const CompressLayerArgs& args, Queue& queue);
+
+}  // namespace ocellus

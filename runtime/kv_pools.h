@@ -1,0 +1,89 @@
+// The pools that all sessions' caches draw from: text pages and image blocks, their layout and their sizes.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/kv_run.h"
+#include "platform/arena.h"
+#include "platform/device.h"
+#include "platform/status.h"
+
+namespace ocellus {
+
+/// Slots of one text page.
+inline constexpr int32_t kPageSlots = 16;
+/// Pages of a conversation's beginning that a rolling context may keep.
+inline constexpr int32_t kMostSinkPages = 4;
+
+constexpr int64_t blocks_of(int64_t slots, int64_t block_slots) { return (slots + block_slots - 1) / block_slots; }
+
+/// Most slots of a run as attention is given it, and of a packed one: see kTileSlots.
+struct TileLimits {
+  int32_t f16 = INT32_MAX;
+  int32_t packed = INT32_MAX;
+
+  static TileLimits of(const DeviceTraits& device) {
+    return device.is_cuda() ? TileLimits{kTileSlots, kPackedTileSlots} : TileLimits{};
+  }
+  int32_t of(KvFormat format) const { return is_packed(format) ? packed : f16; }
+};
+
+/// What one cache slot looks like and how many the pools hold.
+struct KvShape {
+  int32_t layer_count = 0;
+  int32_t kv_heads = 0;
+  int32_t head_dim = 0;
+  KvFormat format = KvFormat::kF16;  // of image blocks
+  int32_t block_slots = 1;           // slots of an image block
+  int32_t image_slots = 0;           // slots that an image keeps in blocks of its own
+  int64_t page_count = 0;
+  int64_t block_count = 0;
+
+  /// Keys and values of one token, all layers, f16.
+  int64_t slot_bytes() const { return int64_t{4} * layer_count * kv_heads * head_dim; }
+  int64_t page_bytes() const { return slot_bytes() * kPageSlots; }
+  KvBlockLayout block_layout() const { return KvBlockLayout::of(format, head_dim, block_slots); }
+  int64_t block_bytes() const { return block_layout().padded_bytes * layer_count * kv_heads; }
+  int64_t blocks_per_image() const { return blocks_of(image_slots, block_slots); }
+  int64_t image_bytes() const { return blocks_per_image() * block_bytes(); }
+  /// Codes (or f16 values) of one visual slot, and offsets and steps of one block, all layers.
+  int64_t visual_slot_bytes() const { return 2 * block_layout().row_bytes * layer_count * kv_heads; }
+  int64_t scale_bytes() const { return block_layout().keys * layer_count * kv_heads; }
+  /// Most runs that a session of so many pages and blocks is listed as.
+  int64_t tiles_of(int64_t pages, int64_t blocks, const TileLimits& limits) const {
+    return pages + blocks * blocks_of(block_slots, limits.of(format));
+  }
+};
+
+/// Equal blocks of memory with a stack of free ones.
+class BlockPool {
+ public:
+  Status lay_out(const char* name, const char* index_name, int64_t block_bytes, int64_t count, RowSink& sink);
+  /// Block number, or -1 if all are taken.
+  int32_t take();
+  void release(int32_t block);
+  std::byte* address(int32_t block) const { return memory_.data + block * memory_.cols; }
+  int64_t free_count() const { return free_count_; }
+  int64_t taken_count() const { return memory_.rows - free_count_; }
+
+ private:
+  DeviceView<std::byte> memory_;  // [count, block_bytes]
+  HostView<int32_t> free_;        // [1, count] stack
+  int64_t free_count_ = 0;
+};
+
+struct KvPools {
+  KvShape shape;
+  BlockPool pages;
+  BlockPool blocks;
+
+  Status lay_out(const KvShape& shape_, RowSink& sink);
+  /// An empty run over a page, or over an image block.
+  KvRun page_run(int32_t page) const;
+  KvRun block_run(int32_t block) const;
+  int64_t used_bytes() const {
+    return pages.taken_count() * shape.page_bytes() + blocks.taken_count() * shape.block_bytes();
+  }
+};
+
+}  // namespace ocellus

@@ -1,0 +1,75 @@
+// What a session's cache is listed as: pages of text, images, and what survived of rows that competed for slots.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/kv_run.h"
+#include "platform/arena.h"
+
+namespace ocellus {
+
+template <>
+struct TypeName<KvRun> {
+  static constexpr const char* value = "run";
+};
+template <>
+struct TypeName<KvSlot> {
+  static constexpr const char* value = "slot";
+};
+
+/// What one session may take: the sizes of its lists.
+struct SessionLimits {
+  int64_t pages = 0;
+  int64_t blocks = 0;
+  int64_t images = 0;
+  int64_t evictions = 0;  // prompts, or parts of them, of which only some slots survive
+};
+
+/// Bytes of a session's live slots, as the plan's formulas count them, and what else its pages and blocks take.
+struct CacheBytes {
+  int64_t payload = 0;  // keys and values
+  int64_t scales = 0;   // offsets and steps of packed blocks
+  int64_t waste = 0;    // slots without a token, padding
+  int64_t resident() const { return payload + scales + waste; }
+};
+
+/// What survived of rows that competed: `text` f16 slots in pages and `visual` slots in blocks, at most, by layer and
+/// head as counts says.
+struct EvictedRows {
+  int32_t first_page = 0;   // of the session's pages of survivors
+  int32_t first_block = 0;  // of its blocks
+  int32_t text = 0;
+  int32_t visual = 0;
+  int32_t images = 0;  // that were among the rows
+  int32_t rows = 0;
+  int32_t text_rows = 0;  // of them
+};
+
+struct TextPage {
+  int32_t page = 0;  // of the pool
+  int32_t position_shift = 0;
+  int64_t position = 0;  // of its first slot, when it was computed
+  int64_t end = 0;       // behind its last one
+};
+
+/// An image with blocks of its own.
+struct StoredImage {
+  int32_t slots = 0;     // 0: reserved
+  int32_t rows = 0;      // it was read as
+  int64_t position = 0;  // of its first row
+};
+
+template <>
+struct TypeName<TextPage> {
+  static constexpr const char* value = "page";
+};
+template <>
+struct TypeName<EvictedRows> {
+  static constexpr const char* value = "rows";
+};
+template <>
+struct TypeName<StoredImage> {
+  static constexpr const char* value = "image";
+};
+
+}  // namespace ocellus
