@@ -126,13 +126,22 @@ double decode_tokens_per_second(const ocellus_generate_stats& stats) {
 }
 
 nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats) {
-  return {{"stop", stop_name(stats.stop)},        {"prompt_tokens", stats.prompt_tokens},
-          {"image_tokens", stats.image_tokens},   {"generated_tokens", stats.generated_tokens},
-          {"preprocess_ms", stats.preprocess_ms}, {"encode_ms", stats.encode_ms},
-          {"prefill_ms", stats.prefill_ms},       {"ttft_ms", stats.first_token_ms},
-          {"decode_ms", stats.decode_ms},         {"token_median_ms", stats.token_median_ms},
-          {"token_p95_ms", stats.token_p95_ms},   {"decode_tok_s", decode_tokens_per_second(stats)},
-          {"kv_bytes", stats.kv_bytes},           {"kv_bytes_full", stats.kv_bytes_full}};
+  return {{"stop", stop_name(stats.stop)},
+          {"prompt_tokens", stats.prompt_tokens},
+          {"image_tokens", stats.image_tokens},
+          {"generated_tokens", stats.generated_tokens},
+          {"preprocess_ms", stats.preprocess_ms},
+          {"encode_ms", stats.encode_ms},
+          {"prefill_ms", stats.prefill_ms},
+          {"ttft_ms", stats.first_token_ms},
+          {"decode_ms", stats.decode_ms},
+          {"token_median_ms", stats.token_median_ms},
+          {"token_p95_ms", stats.token_p95_ms},
+          {"decode_tok_s", decode_tokens_per_second(stats)},
+          {"kv_bytes", stats.kv_bytes},
+          {"kv_scale_bytes", stats.kv_scale_bytes},
+          {"kv_waste_bytes", stats.kv_waste_bytes},
+          {"kv_bytes_full", stats.kv_bytes_full}};
 }
 
 std::string json_line(const nlohmann::ordered_json& object) {

@@ -145,6 +145,7 @@ class Chat {
       nlohmann::ordered_json object = {{"command", "stats"}, {"images", images_seen_}};
       object.update(stats_json(last_));
       object["arena_bytes"] = engine.arena_bytes;
+      object["policy"] = policy_json(running_.limits.cache);
       print(json_line(object));
       return;
     }
@@ -160,6 +161,9 @@ class Chat {
     table.add_row({"generated tokens", std::to_string(last_.generated_tokens)});
     table.add_row({"tokens per second", format_number(decode_tokens_per_second(last_), 1)});
     table.add_row({"cache in use", format_bytes(last_.kv_bytes)});
+    if (last_.kv_scale_bytes > 0) table.add_row({"  of it scales", format_bytes(last_.kv_scale_bytes)});
+    table.add_row({"  as f16 with nothing dropped", format_bytes(last_.kv_bytes_full)});
+    table.add_row({"cache of pictures", describe_policy(running_.limits.cache)});
     table.add_row({"memory of the engine", format_bytes(engine.arena_bytes)});
     print(table.plain_text());
   }

@@ -27,6 +27,7 @@ void declare_commands(CLI::App* program, Action* action) {
   add_chat_command(program, action);
   add_plan_command(program, action);
   add_eval_command(program, action);
+  add_calibrate_command(program, action);
   add_bench_command(program, action);
   add_devices_command(program, action);
   add_later_commands(program, action);
@@ -41,7 +42,8 @@ std::string describe_usage_error(const CLI::App& program, const CLI::ParseError&
     const std::string extra = what.substr(what.find_last_of(' ') + 1);
     what = (extra[0] == '-' ? "unknown flag " : "unexpected argument ") + extra;
   } else if (error.get_name() == "ArgumentMismatch") {
-    what = what.substr(0, what.find(':')) + " needs a value";
+    const bool twice = what.find("received 2") != std::string::npos;
+    what = what.substr(0, what.find(':')) + (twice ? " is given twice" : " needs a value");
   } else if (error.get_name() == "ConversionError") {
     // "Could not convert: --seed = many": what no bound refuses already must be a whole number.
     const size_t name = what.find(": ") + 2, equals = what.find(" = ", name);

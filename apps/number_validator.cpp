@@ -1,5 +1,6 @@
 #include "apps/number_validator.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <string>
@@ -18,6 +19,20 @@ CLI::Validator number_between(double low, double high) {
         return is_number && value >= low && value <= high ? std::string() : text + " is not a number from " + bounds;
       },
       bounds);
+}
+
+CLI::Validator one_of_numbers(const std::vector<int>& allowed) {
+  std::string list;
+  for (size_t i = 0; i < allowed.size(); ++i) {
+    list += (i == 0 ? "" : i + 1 < allowed.size() ? ", " : " or ") + std::to_string(allowed[i]);
+  }
+  return CLI::Validator(
+      [allowed, list](std::string& text) {
+        const bool is_known =
+            std::any_of(allowed.begin(), allowed.end(), [&text](int value) { return text == std::to_string(value); });
+        return is_known ? std::string() : text + " is not " + list;
+      },
+      list);
 }
 
 }  // namespace ocellus

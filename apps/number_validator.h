@@ -3,11 +3,15 @@
 #define OCELLUS_APPS_NUMBER_VALIDATOR_H_
 
 #include <CLI/CLI.hpp>
+#include <vector>
 
 namespace ocellus {
 
 // Unlike CLI::Range this refuses "nan", and it says the bounds as a person would.
 CLI::Validator number_between(double low, double high);
+
+// Says what is allowed also of a text that is no number.
+CLI::Validator one_of_numbers(const std::vector<int>& allowed);
 
 }  // namespace ocellus
 

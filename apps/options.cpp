@@ -24,10 +24,9 @@ struct LaterFlag {
   const char* help;
 };
 constexpr LaterFlag kLaterFlags[] = {
-    {"--kv-bits", "16", "Bits of a cached key or value"}, {"--calib", "none", "Calibration of packed caches"},
-    {"--evict", "none", "Rule that drops cached tokens"}, {"--keep", "1", "Fraction of cached tokens that stay"},
-    {"--compress-at", "", "When caches are packed"},      {"--library", "", "Folder of stored image caches"},
-    {"--owner", "", "Whose stored image caches to use"},  {"--reuse", "none", "How stored image caches are used"},
+    {"--library", "", "Folder of stored image caches"},
+    {"--owner", "", "Whose stored image caches to use"},
+    {"--reuse", "none", "How stored image caches are used"},
 };
 
 bool same_value(const std::string& given, const std::string& only) {
@@ -161,9 +160,10 @@ void add_sampling_options(CLI::App* command, CommonOptions* options, AnswerLengt
 
 }  // namespace
 
-void add_common_options(CLI::App* command, CommonOptions* options, AnswerLength answer_length) {
+void add_common_options(CLI::App* command, CommonOptions* options, AnswerLength answer_length, CacheFlags cache_flags) {
   add_model_options(command, options);
   add_memory_options(command, options);
+  add_cache_options(command, &options->cache, cache_flags);
   add_sampling_options(command, options, answer_length);
   command->add_flag("--json", options->json, "One JSON object per answer on stdout")->group("Output");
   command->add_flag("--quiet", options->quiet, "No progress and no remarks on stderr")->group("Output");

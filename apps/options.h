@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "apps/cache_options.h"
 #include "runtime/ocellus.h"
 
 namespace CLI {
@@ -27,8 +28,10 @@ struct CommonOptions {
   std::optional<int32_t> images;
   std::optional<int32_t> text_tokens;
   std::optional<int64_t> image_pixels;
-  int32_t prompt_rows = 0;  // 0: the library's choice
+  int32_t prompt_rows = 0;       // 0: the library's choice
+  int32_t synthetic_tokens = 0;  // instead of pictures; no common flag
   int32_t threads = 0;
+  CacheOptions cache;
   int32_t answer_tokens = 128;
   float temperature = 0.0f;
   int32_t top_k = 0;
@@ -45,7 +48,8 @@ enum class AnswerLength { kCommonFlag, kOwnFlag };
 // `options` must outlive the parser. Flags of later versions are refused while parsing, with a Failure. With kOwnFlag
 // the command gives -n a meaning of its own.
 void add_common_options(CLI::App* command, CommonOptions* options,
-                        AnswerLength answer_length = AnswerLength::kCommonFlag);
+                        AnswerLength answer_length = AnswerLength::kCommonFlag,
+                        CacheFlags cache_flags = CacheFlags::kAll);
 
 // After the common ones: a model by its shape instead of its files, for commands that do not care what it says.
 void add_shape_options(CLI::App* command, CommonOptions* options);

@@ -6,6 +6,7 @@
 #include "apps/commands.h"
 #include "apps/failure.h"
 #include "apps/options.h"
+#include "apps/plan_choices.h"
 #include "apps/plan_table.h"
 #include "apps/setup.h"
 #include "apps/sizes.h"
@@ -20,7 +21,8 @@ constexpr int32_t kDefaultTextTokens = 512;
 
 struct PlanOptions {
   CommonOptions common;
-  bool solve_images = false;
+  std::string solve;  // "images", "bits", "keep" or nothing
+  bool table = false;
   bool all = false;
 };
 
@@ -50,12 +52,22 @@ std::string advice_text(const ocellus_plan& plan) {
   return any_is_enough ? "Each of these alone would make it fit:\n" + changes.plain_text() : changes.plain_text();
 }
 
-std::string verdict_text(const ocellus_plan& plan, const PlanOptions& options) {
+// What the policy makes of a token, a picture and a session's cache.
+std::string cache_text(const ocellus_plan& plan, const ocellus_limits& limits, int64_t full_bytes) {
   std::string text = "One text token takes " + std::to_string(plan.kv_bytes_per_token) + " bytes of cache";
   if (plan.kv_bytes_per_image > 0) text += ", one picture " + format_bytes(plan.kv_bytes_per_image);
   text += ".\n";
-  if (!options.common.budget_bytes) return text + "No budget was given; see --budget.\n";
-  text += "Budget " + format_bytes(plan.budget_bytes) + ": ";
+  if (limits.max_images > 0 && plan.kv_bytes_per_image == 0) {
+    text += "Pictures compete with the text around them for what is kept, so one picture alone has no fixed size.\n";
+  }
+  text += "The cache of a full session takes " + format_bytes(plan.kv_bytes_per_session);
+  if (plan.kv_bytes_per_session != full_bytes) text += "; as f16 with nothing dropped: " + format_bytes(full_bytes);
+  return text + ".\n";
+}
+
+std::string verdict_text(const ocellus_plan& plan, const PlanOptions& options) {
+  if (!options.common.budget_bytes) return "No budget was given; see --budget.\n";
+  std::string text = "Budget " + format_bytes(plan.budget_bytes) + ": ";
   if (plan.fits) {
     text += "fits, " + format_bytes(plan.budget_bytes - plan.total_bytes) + " to spare.\n";
   } else {
@@ -66,22 +78,29 @@ std::string verdict_text(const ocellus_plan& plan, const PlanOptions& options) {
   return text + "Most pictures per session in this budget: " + std::to_string(plan.images_in_budget) + "\n";
 }
 
+nlohmann::ordered_json limits_json(const Model& model, const ocellus_limits& limits) {
+  return {{"model", model.facts.name},
+          {"sessions", limits.max_sessions},
+          {"images", limits.max_images},
+          {"text_tokens", limits.max_text_tokens},
+          {"image_pixels", limits.max_image_pixels}};
+}
+
 nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan,
-                                 const PlanOptions& options, const ocellus_gpu_facts* gpu) {
-  nlohmann::ordered_json object = {{"command", "plan"},
-                                   {"model", model.facts.name},
-                                   {"sessions", limits.max_sessions},
-                                   {"images", limits.max_images},
-                                   {"text_tokens", limits.max_text_tokens},
-                                   {"image_pixels", limits.max_image_pixels},
-                                   {"fits", plan.fits != 0},
-                                   {"total_bytes", plan.total_bytes},
-                                   {"weights_bytes", plan.weights_bytes},
-                                   {"session_bytes", plan.session_bytes},
-                                   {"scratch_bytes", plan.scratch_bytes},
-                                   {"staging_bytes", plan.staging_bytes},
-                                   {"kv_bytes_per_image", plan.kv_bytes_per_image},
-                                   {"kv_bytes_per_token", plan.kv_bytes_per_token}};
+                                 const PlanOptions& options, int64_t full_bytes, const ocellus_gpu_facts* gpu) {
+  nlohmann::ordered_json object = {{"command", "plan"}};
+  object.update(limits_json(model, limits));
+  object.update({{"fits", plan.fits != 0},
+                 {"total_bytes", plan.total_bytes},
+                 {"weights_bytes", plan.weights_bytes},
+                 {"session_bytes", plan.session_bytes},
+                 {"scratch_bytes", plan.scratch_bytes},
+                 {"staging_bytes", plan.staging_bytes},
+                 {"kv_bytes_per_image", plan.kv_bytes_per_image},
+                 {"kv_bytes_per_token", plan.kv_bytes_per_token},
+                 {"kv_bytes_per_session", plan.kv_bytes_per_session},
+                 {"kv_bytes_per_session_full", full_bytes}});
+  object["policy"] = policy_json(limits.cache);
   object["rows"] = nlohmann::ordered_json::array();
   for (int32_t i = 0; i < plan.row_count; ++i) {
     const ocellus_plan_row& row = plan.rows[i];
@@ -123,27 +142,50 @@ void remark_on_context(const Model& model, const ocellus_limits& limits) {
              " positions, the model is made for " + std::to_string(facts.context_length) + ".");
 }
 
-int run_plan(PlanOptions options) {
-  if (options.solve_images && !options.common.budget_bytes) {
-    throw Failure(kExitUsage, "plan --solve images needs a --budget to fill.");
+// What --solve found.
+struct Solution {
+  bool found = true;
+  std::string text;
+};
+
+// Chooses what --solve asks for, in the options. If nothing fits they are those that come closest.
+Solution solve(const Model& model, const Needs& needs, const std::string& what, CommonOptions* options) {
+  if (what == "images") {
+    const int32_t most = plan_memory(model, make_limits(model, *options, needs), *options).images_in_budget;
+    if (most < 1) return {false, "Not solved: not one picture fits.\n"};
+    options->images = most;
+    return {true, "Solved: --images " + std::to_string(most) + " is the most that fits.\n"};
   }
-  const Model model = open_model(options.common);
-  options.common.text_tokens = options.common.text_tokens.value_or(kDefaultTextTokens);
-  const Needs needs = {.images = options.common.images.value_or(model.facts.has_vision ? kDefaultImages : 0)};
-  ocellus_limits limits = make_limits(model, options.common, needs);
-  ocellus_plan plan = plan_memory(model, limits, options.common);
-  if (options.solve_images && plan.images_in_budget > 0) {
-    limits.max_images = plan.images_in_budget;
-    plan = plan_memory(model, limits, options.common);
+  const std::string pictures = format_count(needs.images, "picture");
+  if (what == "bits") {
+    const bool found = solve_bits(model, needs, options);
+    if (!found) return {false, "Not solved: not even 1 bit is small enough for " + pictures + ".\n"};
+    return {true, "Solved: --kv-bits " + std::to_string(options->cache.bits) + " is the gentlest that fits " +
+                      pictures + ".\n"};
   }
+  const bool found = solve_keep(model, needs, options);
+  const std::string flags = "--evict " + options->cache.evict + " --keep " + format_number(options->cache.keep, 2);
+  if (!found) return {false, "Not solved: " + flags + " is not small enough for " + pictures + ".\n"};
+  if (options->cache.keep == 1) return {true, "Solved: " + pictures + " fit without dropping anything.\n"};
+  return {true, "Solved: " + flags + " is the most that fits " + pictures + ".\n"};
+}
+
+int show_plan(const Model& model, const Needs& needs, const PlanOptions& options, const Solution& solution) {
+  const ocellus_limits limits = make_limits(model, options.common, needs);
+  const ocellus_plan plan = plan_memory(model, limits, options.common);
+  const int64_t full_bytes = full_cache_bytes(model, limits);
   ocellus_gpu_facts gpu = {};
   const bool on_gpu = runs_on_gpu(options.common);
   if (on_gpu) check(ocellus_probe_gpu(options.common.device_index, &gpu));
   const SmallRows small_rows = options.all ? SmallRows::kShown : SmallRows::kFolded;
   if (options.common.json) {
-    print(json_line(plan_json(model, limits, plan, options, on_gpu ? &gpu : nullptr)));
+    nlohmann::ordered_json object = plan_json(model, limits, plan, options, full_bytes, on_gpu ? &gpu : nullptr);
+    if (!options.solve.empty()) object["solved"] = solution.found;
+    print(json_line(object));
   } else {
-    print(describe_limits(model, limits) + "\n" + plan_table(plan, small_rows) + "\n" + verdict_text(plan, options) +
+    const std::string cache = limits.max_images > 0 ? "cache of pictures: " + describe_policy(limits.cache) + "\n" : "";
+    print(describe_limits(model, limits) + cache + "\n" + plan_table(plan, small_rows) + "\n" +
+          cache_text(plan, limits, full_bytes) + verdict_text(plan, options) + solution.text +
           (on_gpu ? outside_text(gpu) : ""));
   }
   if (!options.common.quiet) remark_on_context(model, limits);
@@ -154,12 +196,51 @@ int run_plan(PlanOptions options) {
   return kExitOk;
 }
 
-void set_solve(PlanOptions* options, const std::string& what) {
-  if (what == "bits" || what == "keep") {
-    throw Failure(kExitUsage, "plan --solve " + what + " is not available in this version: only --solve images works.");
+int show_choices(const Model& model, const Needs& needs, const PlanOptions& options) {
+  const std::vector<PlannedChoice> choices = plan_choices(model, needs, options.common);
+  const ocellus_limits limits = make_limits(model, with_choice(options.common, {}), needs);
+  if (options.common.json) {
+    nlohmann::ordered_json object = {{"command", "plan"}};
+    object.update(limits_json(model, limits));
+    object["budget_bytes"] =
+        options.common.budget_bytes ? nlohmann::ordered_json(*options.common.budget_bytes) : nullptr;
+    object["table"] = choices_json(choices, options.common);
+    print(json_line(object));
+    return kExitOk;
   }
-  if (what != "images") throw Failure(kExitUsage, "plan --solve " + what + ": only --solve images works.");
-  options->solve_images = true;
+  const std::string rule = options.common.cache.evict == "none" ? "david" : options.common.cache.evict;
+  print(describe_limits(model, limits) + "\nBy bits of visual keys and values, and by what " + rule +
+        " keeps of the cache:\n\n" + choices_table(choices, options.common));
+  return kExitOk;
+}
+
+int run_plan(PlanOptions options) {
+  if (!options.solve.empty() && !options.common.budget_bytes) {
+    throw Failure(kExitUsage, "plan --solve " + options.solve + " needs a --budget to fill.");
+  }
+  const Model model = open_model(options.common);
+  if (!model.facts.has_vision && (!options.solve.empty() || options.table)) {
+    throw Failure(kExitUsage, "this model has no vision part: there are no pictures to plan for.");
+  }
+  options.common.text_tokens = options.common.text_tokens.value_or(kDefaultTextTokens);
+  const Needs needs = {.images = options.common.images.value_or(model.facts.has_vision ? kDefaultImages : 0)};
+  if (options.table) return show_choices(model, needs, options);
+  Solution solution;
+  if (!options.solve.empty()) solution = solve(model, needs, options.solve, &options.common);
+  return show_plan(model, needs, options, solution);
+}
+
+// What is to be found must not be given.
+void check_choices(const CLI::App* command, const PlanOptions& options) {
+  const auto refuse = [&](const char* flag, const std::string& by) {
+    if (command->count(flag) > 0) throw Failure(kExitUsage, by + " chooses " + flag + ": leave it out.");
+  };
+  if (options.solve == "bits") refuse("--kv-bits", "plan --solve bits");
+  if (options.solve == "keep") refuse("--keep", "plan --solve keep");
+  if (!options.table) return;
+  if (!options.solve.empty()) throw Failure(kExitUsage, "plan --table and --solve exclude each other.");
+  refuse("--kv-bits", "plan --table");
+  refuse("--keep", "plan --table");
 }
 
 }  // namespace
@@ -167,15 +248,17 @@ void set_solve(PlanOptions* options, const std::string& what) {
 void add_plan_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<PlanOptions>();
   CLI::App* command = program->add_subcommand("plan", "The memory table and whether it fits; loads no weights");
-  command
-      ->add_option_function<std::string>(
-          "--solve", [raw = options.get()](const std::string& what) { set_solve(raw, what); },
-          "Plan for the most pictures that fit the budget")
-      ->option_text("images");
+  command->add_option("--solve", options->solve, "What fits the budget: most pictures, gentlest bits, greatest --keep")
+      ->option_text("images|bits|keep")
+      ->check(CLI::IsMember({"images", "bits", "keep"}));
+  command->add_flag("--table", options->table, "Instead: cache and total by bits and by what is kept of the cache");
   command->add_flag("--all", options->all, "List small buffers, too, each on its own line");
   add_common_options(command, &options->common);
   add_shape_options(command, &options->common);
-  command->callback([=] { *action = [=] { return run_plan(*options); }; });
+  command->callback([=] {
+    check_choices(command, *options);
+    *action = [=] { return run_plan(*options); };
+  });
 }
 
 }  // namespace ocellus

@@ -32,6 +32,7 @@ Model open_model(const CommonOptions& options) {
     const bool bundled = options.model_path.empty();
     const ModelPaths paths = bundled ? find_bundled_models() : ModelPaths{options.model_path, options.mmproj_path};
     check(ocellus_model_open(paths.model.c_str(), paths.mmproj.empty() ? nullptr : paths.mmproj.c_str(), &handle));
+    model.path = paths.model;
   } else {
     check(ocellus_model_open_shape(options.shape.c_str(), options.shape_format.c_str(), &handle));
   }
@@ -70,8 +71,14 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.max_image_pixels =
       options.image_pixels.value_or(needs.image_pixels > 0 ? needs.image_pixels : kDefaultImagePixels);
   limits.max_prompt_rows = options.prompt_rows;
+  limits.synthetic_tokens = options.synthetic_tokens;
   // To the library 0 means no budget; to a user it means no bytes at all.
   limits.budget_bytes = options.budget_bytes ? std::max<int64_t>(*options.budget_bytes, 1) : 0;
+  std::vector<std::string> notes;
+  limits.cache = cache_policy(options.cache, model.path, &notes);
+  for (const std::string& note : notes) {
+    if (!options.quiet) print_note(note);
+  }
   return limits;
 }
 
@@ -105,6 +112,7 @@ Running start(const Model& model, const CommonOptions& options, const Needs& nee
   check_context(model.facts, needs);
   const ocellus_limits limits = make_limits(model, options, needs);
   Running running;
+  running.limits = limits;
   running.plan = plan_memory(model, limits, options);
   if (!running.plan.fits) throw Failure(kExitOverBudget, describe_shortfall(running.plan, options) + ".");
 

@@ -24,6 +24,7 @@ struct SessionCloser {
 struct Model {
   std::unique_ptr<ocellus_model, ModelCloser> handle;
   ocellus_model_facts facts;
+  std::string path;  // of the text model; empty for shapes
   ocellus_model* get() const { return handle.get(); }
 };
 
@@ -53,6 +54,7 @@ ocellus_plan plan_memory(const Model& model, const ocellus_limits& limits, const
 
 // An engine with one session; the members are in the order that destroys them rightly.
 struct Running {
+  ocellus_limits limits;
   ocellus_plan plan;
   std::unique_ptr<ocellus_engine, EngineDestroyer> engine;
   std::unique_ptr<ocellus_session, SessionCloser> session;

@@ -124,8 +124,8 @@ class Eval(ProgramTest):
         self.assertEqual((first["exact"], second["exact"]), (True, False))
         self.assertEqual((summary["questions"], summary["exact"], summary["accuracy"]), (2, 1, 0.5))
         self.assertEqual(summary["by_kind"]["at"], {"questions": 1, "exact": 1, "accuracy": 1.0})
-        keys = {"questions", "exact", "accuracy", "by_kind", "by_images", "kv_bytes", "kv_bytes_full", "arena_bytes",
-                "ttft_ms", "decode_tok_s", "policy"}
+        keys = {"questions", "exact", "accuracy", "by_kind", "by_images", "kv_bytes", "kv_scale_bytes",
+                "kv_waste_bytes", "kv_bytes_full", "arena_bytes", "ttft_ms", "decode_tok_s", "policy"}
         self.assertEqual(set(summary), keys)
         self.assertGreater(summary["kv_bytes"], 0)
 
@@ -297,6 +297,7 @@ class Usage(ProgramTest):
                 (["caption", picture, "--threads", "257"], "257 is not a number from 0 to 256"),
                 (["caption", picture, "--seed", "many"], "--seed: many is not a whole number"),
                 (["ask", picture, "--prompt"], "--prompt needs a value"),
+                (["caption", picture, "-n", "2", "-n", "3"], "-n is given twice"),
                 (["caption", picture, "--device", "tpu"], "auto, cpu, cuda and cuda:N"),
                 (["caption", picture, "--resize", "nearest"], "--resize"),
                 (["caption", picture, "--image-pixels", "0x5"], "--image-pixels"),
@@ -310,11 +311,8 @@ class Usage(ProgramTest):
     def test_what_other_versions_have_is_refused(self):
         picture = board("113")
         for arguments in [["watch", "synthetic"], ["serve", "--http", "127.0.0.1:80"], ["library", "add", "x"],
-                          ["caption", picture, "--kv-bits", "4"], ["caption", picture, "--calib", "auto"],
-                          ["ask", "--prompt", "x", picture, "--evict", "h2o"], ["caption", picture, "--keep", "0.5"],
-                          ["caption", picture, "--compress-at", "image-end"], ["caption", picture, "--library", "x"],
-                          ["caption", picture, "--owner", "me"], ["caption", picture, "--reuse", "mpic:16"],
-                          ["plan", "--solve", "bits"], ["plan", "--solve", "keep"]]:
+                          ["caption", picture, "--library", "x"], ["caption", picture, "--owner", "me"],
+                          ["caption", picture, "--reuse", "mpic:16"]]:
             with self.subTest(arguments=arguments):
                 self.assert_refused(arguments, USAGE, "not available in this version")
 
@@ -326,7 +324,7 @@ class Usage(ProgramTest):
     def test_help_and_version_are_answers(self):
         self.assertRegex(self.answer("--version"), r"\Aocellus \d")
         self.assertRegex(self.answer("--help"), "caption")
-        for command in ["caption", "ask", "chat", "plan", "eval", "bench", "devices"]:
+        for command in ["caption", "ask", "chat", "plan", "eval", "calibrate", "bench", "devices"]:
             self.assertRegex(self.answer(command, "--help"), "--budget SIZE")
 
 

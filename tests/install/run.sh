@@ -49,4 +49,8 @@ check "through find_package" "$work/cmake/consumer" "$model" "$mmproj" "$picture
 check "through pkg-config" "$work/by-pkg-config" "$model" "$mmproj" "$picture"
 if [ -x "$prefix/bin/ocellus" ]; then
   check "installed program" "$prefix/bin/ocellus" caption --quiet --prompt "Describe this image." "$picture"
+  for bits in 2 1; do
+    remark=$("$prefix/bin/ocellus" plan --kv-bits $bits --calib auto 2>&1 >/dev/null)
+    [ -z "$remark" ] || { echo "install: the calibration for $bits bits is missing: $remark" >&2; exit 1; }
+  done
 fi

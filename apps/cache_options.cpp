@@ -1,0 +1,228 @@
+#include "apps/cache_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+
+#include "apps/calibration_file.h"
+#include "apps/failure.h"
+#include "apps/number_validator.h"
+#include "apps/sizes.h"
+
+namespace ocellus {
+namespace {
+
+constexpr double kMostTau = 100;
+
+constexpr char kGroup[] = "Cache (what stays of pictures, and in how many bits)";
+constexpr std::array<const char*, 3> kEvictNames = {"none", "snapkv", "david"};
+constexpr std::array<const char*, 3> kWhenNames = {"prompt-end", "before-suffix", "image-end"};
+constexpr std::array<const char*, 4> kNcarNames = {"small-drop", "large-drop", "low", "layer"};
+
+template <size_t kCount>
+int32_t index_of(const std::array<const char*, kCount>& names, const std::string& name) {
+  return static_cast<int32_t>(std::find(names.begin(), names.end(), name) - names.begin());
+}
+template <size_t kCount>
+std::vector<std::string> list_of(const std::array<const char*, kCount>& names) {
+  return {names.begin(), names.end()};
+}
+
+// What was written, as far as a float tells: 0.2 and not 0.200000003.
+double decimal(float value) { return std::round(static_cast<double>(value) * 1e6) / 1e6; }
+
+// "2", "0.25"
+std::string short_number(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+// "T1,T2"
+TauPair parse_taus(const std::string& text) {
+  TauPair taus;
+  char* end = nullptr;
+  taus.low = std::strtof(text.c_str(), &end);
+  const bool has_comma = end != text.c_str() && *end == ',';
+  const char* second = has_comma ? end + 1 : end;
+  taus.high = has_comma ? std::strtof(second, &end) : 0;
+  const auto in_range = [](float tau) { return tau >= 0 && tau <= kMostTau; };
+  if (has_comma && end != second && *end == '\0' && in_range(taus.low) && in_range(taus.high)) return taus;
+  throw Failure(kExitUsage, "--calib " + text + ": write none, auto or two numbers from 0 to 100, as in 0,2.");
+}
+
+void set_calibration(const CacheOptions& options, const std::string& model_path, ocellus_cache_policy* policy,
+                     std::vector<std::string>* notes) {
+  if (options.calibration == "none") return;
+  if (options.calibration != "auto") {
+    const TauPair taus = parse_taus(options.calibration);
+    if (options.bits == 16) throw Failure(kExitUsage, "--calib calibrates packed caches: add --kv-bits 8, 4, 2 or 1.");
+    policy->calibrate = 1;
+    policy->tau_low = taus.low;
+    policy->tau_high = taus.high;
+    return;
+  }
+  if (options.bits == 16) return;
+  const std::optional<TauPair> taus = read_calibration(model_path, options.bits);
+  if (!taus) {
+    notes->push_back("No calibration for " + format_count(options.bits, "bit") +
+                     " is known for this model, so none is used; ocellus calibrate finds one.");
+    return;
+  }
+  policy->calibrate = taus->low != 0 || taus->high != 0 ? 1 : 0;
+  policy->tau_low = taus->low;
+  policy->tau_high = taus->high;
+}
+
+void add_packing_options(CLI::App* command, CacheOptions* options) {
+  command->add_option("--kv-bits", options->bits, "Bits of a cached visual key or value (default: 16)")
+      ->option_text("16|8|4|2|1")
+      ->check(one_of_numbers({16, 8, 4, 2, 1}))
+      ->group(kGroup);
+  command->add_option("--calib", options->calibration, "Calibration of packed scores; auto: ocellus calibrate's")
+      ->option_text("none|auto|T1,T2")
+      ->group(kGroup);
+}
+
+void add_eviction_options(CLI::App* command, CacheOptions* options) {
+  command->add_option("--evict", options->evict, "Rule that drops cached tokens (default: none)")
+      ->option_text("none|snapkv|david")
+      ->check(CLI::IsMember(list_of(kEvictNames)))
+      ->group(kGroup);
+  command->add_option("--keep", options->keep, "Fraction of the cached tokens that stays (default: 1)")
+      ->option_text("FRACTION")
+      ->check(number_between(0, 1))
+      ->group(kGroup);
+  command->add_option("--compress-at", options->compress_at, "When pictures are compressed (default: prompt-end)")
+      ->option_text("prompt-end|before-suffix|image-end")
+      ->check(CLI::IsMember(list_of(kWhenNames)))
+      ->group(kGroup);
+}
+
+void add_detail_options(CLI::App* command, CacheOptions* options) {
+  const std::string details = "Cache, in detail";
+  command->add_option("--kv-block", options->block_slots, "Slots that share a range (default: those of one picture)")
+      ->option_text("N")
+      ->check(number_between(0, 65536))
+      ->group(details);
+  command
+      ->add_flag("--kv-one-range", options->one_range, "One range for all pictures of a prompt, as CalibQuant's paper")
+      ->group(details);
+  command
+      ->add_flag("--kv-shrunk-ranges", options->shrunk_ranges, "Ranges times 0.5 and 0.3 at 1 bit, as its public code")
+      ->group(details);
+  command->add_option("--evict-window", options->window, "Recent tokens that stay (default: half, at most 16)")
+      ->option_text("N")
+      ->check(number_between(0, 65536))
+      ->group(details);
+  command->add_flag("--evict-window-f16", options->window_f16, "Visual tokens among them are not packed")
+      ->group(details);
+  command->add_option("--evict-pool", options->pool, "Neighbouring scores pooled, odd (default: 5)")
+      ->option_text("N")
+      ->check(number_between(1, 65))
+      ->group(details);
+  command->add_flag("--evict-pool-mean", options->pool_mean, "Pool to the mean, not the greatest")->group(details);
+  command->add_option("--david-rho", options->rho, "Visual tokens per text token (default: 2)")
+      ->option_text("X")
+      ->check(number_between(0, 1000))
+      ->group(details);
+  command->add_flag("--david-rho-alg28", options->rho_alg28, "Shares as line 28 of DAVID's algorithm has them")
+      ->group(details);
+  command->add_option("--david-switch", options->ncar, "What ends the decoupled stage (default: small-drop)")
+      ->option_text("small-drop|large-drop|low|layer")
+      ->check(CLI::IsMember(list_of(kNcarNames)))
+      ->group(details);
+  command->add_option("--david-threshold", options->ncar_threshold, "Its threshold, or the layer (default: 0.3)")
+      ->option_text("X")
+      ->check(number_between(-1000, 1000))
+      ->group(details);
+}
+
+}  // namespace
+
+void add_cache_options(CLI::App* command, CacheOptions* options, CacheFlags flags) {
+  if (flags == CacheFlags::kAll) add_packing_options(command, options);
+  add_eviction_options(command, options);
+  add_detail_options(command, options);
+}
+
+ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string& model_path,
+                                  std::vector<std::string>* notes) {
+  ocellus_limits defaults;
+  ocellus_limits_init(&defaults);
+  ocellus_cache_policy policy = defaults.cache;
+  policy.kv_bits = options.bits;
+  policy.evict = index_of(kEvictNames, options.evict);
+  policy.keep = options.keep;
+  if (!(options.keep > 0)) throw Failure(kExitUsage, "--keep 0 would keep nothing: give a fraction of more than 0.");
+  if (options.keep < 1 && options.evict == "none") {
+    throw Failure(kExitUsage, "--keep below 1 needs a rule that chooses: add --evict david or --evict snapkv.");
+  }
+  if (options.keep == 1 && options.evict != "none") {
+    notes->push_back("--evict " + options.evict + " drops nothing without --keep; --keep 0.2 keeps a fifth.");
+  }
+  if (options.pool % 2 == 0) throw Failure(kExitUsage, "--evict-pool takes an odd number.");
+  if (options.compress_at) policy.compress_at = index_of(kWhenNames, *options.compress_at);
+  policy.block_slots = options.block_slots;
+  policy.one_range = options.one_range ? 1 : 0;
+  if (options.shrunk_ranges && options.bits == 1) {
+    policy.key_range = 0.5f;
+    policy.value_range = 0.3f;
+  }
+  policy.window = options.window;
+  policy.pool = options.pool;
+  policy.pool_mean = options.pool_mean ? 1 : 0;
+  policy.rho = options.rho;
+  policy.rho_alg28 = options.rho_alg28 ? 1 : 0;
+  policy.ncar = index_of(kNcarNames, options.ncar);
+  policy.threshold = options.ncar_threshold;
+  policy.pack_window = options.window_f16 ? 0 : 1;
+  set_calibration(options, model_path, &policy, notes);
+  return policy;
+}
+
+nlohmann::ordered_json policy_json(const ocellus_cache_policy& policy) {
+  const bool packs = policy.kv_bits < 16, evicts = policy.keep < 1;
+  nlohmann::ordered_json object = {{"kv_bits", policy.kv_bits}};
+  object["calib"] = policy.calibrate != 0 ? nlohmann::ordered_json{decimal(policy.tau_low), decimal(policy.tau_high)}
+                                          : nlohmann::ordered_json("none");
+  object["evict"] = kEvictNames[static_cast<size_t>(policy.evict)];
+  object["keep"] = decimal(policy.keep);
+  object["compress_at"] = kWhenNames[static_cast<size_t>(policy.compress_at)];
+  object["reuse"] = "none";
+  if (packs) {
+    object["kv_block"] = policy.block_slots;
+    object["kv_one_range"] = policy.one_range != 0;
+    object["kv_ranges"] = {decimal(policy.key_range), decimal(policy.value_range)};
+  }
+  if (evicts) {
+    object["evict_window"] = policy.window;
+    object["evict_pool"] = policy.pool;
+    object["evict_pool_mean"] = policy.pool_mean != 0;
+    if (packs) object["evict_window_f16"] = policy.pack_window == 0;
+  }
+  if (evicts && policy.evict == OCELLUS_EVICT_DAVID) {
+    object["david_rho"] = decimal(policy.rho);
+    object["david_rho_alg28"] = policy.rho_alg28 != 0;
+    object["david_switch"] = kNcarNames[static_cast<size_t>(policy.ncar)];
+    object["david_threshold"] = decimal(policy.threshold);
+  }
+  return object;
+}
+
+std::string describe_policy(const ocellus_cache_policy& policy) {
+  std::string text = policy.kv_bits == 16 ? "f16" : format_count(policy.kv_bits, "bit");
+  if (policy.calibrate != 0) {
+    text += " calibrated by " + short_number(policy.tau_low) + ", " + short_number(policy.tau_high);
+  }
+  if (policy.keep < 1) {
+    text += std::string(", ") + kEvictNames[static_cast<size_t>(policy.evict)] + " keeps " +
+            short_number(100.0 * decimal(policy.keep)) + " %";
+  }
+  return text;
+}
+
+}  // namespace ocellus

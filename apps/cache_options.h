@@ -1,0 +1,54 @@
+// The flags that say what of the cache is kept, and in how many bits.
+#ifndef OCELLUS_APPS_CACHE_OPTIONS_H_
+#define OCELLUS_APPS_CACHE_OPTIONS_H_
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/ocellus.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ocellus {
+
+struct CacheOptions {
+  int32_t bits = 16;
+  std::string calibration = "none";  // "none", "auto" or "T1,T2"
+  std::string evict = "none";
+  float keep = 1.0f;
+  std::optional<std::string> compress_at;  // the command's own default
+  int32_t block_slots = 0;
+  bool one_range = false;
+  bool shrunk_ranges = false;
+  int32_t window = 0;
+  int32_t pool = 5;
+  bool pool_mean = false;
+  float rho = 2.0f;
+  bool rho_alg28 = false;
+  std::string ncar = "small-drop";
+  float ncar_threshold = 0.3f;
+  bool window_f16 = false;
+};
+
+// What the command leaves to the user: with kOwnPacking it sets bits and calibration itself.
+enum class CacheFlags { kAll, kOwnPacking };
+
+// `options` must outlive the parser.
+void add_cache_options(CLI::App* command, CacheOptions* options, CacheFlags flags);
+
+// A Failure if two options contradict each other. "auto" reads the calibration from the file beside `model_path`, if
+// there is one for these bits. `notes`: what the user may not expect of these options.
+ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string& model_path,
+                                  std::vector<std::string>* notes);
+
+// As the flags would say it, for reports.
+nlohmann::ordered_json policy_json(const ocellus_cache_policy& policy);
+std::string describe_policy(const ocellus_cache_policy& policy);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_CACHE_OPTIONS_H_

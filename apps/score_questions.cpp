@@ -1,0 +1,90 @@
+#include "apps/score_questions.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "apps/failure.h"
+#include "apps/number_validator.h"
+
+namespace ocellus {
+namespace {
+
+std::string trimmed(const std::string& text) {
+  const char* space = " \t\r\n";
+  const size_t begin = text.find_first_not_of(space);
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(space) + 1 - begin);
+}
+
+}  // namespace
+
+void add_question_options(CLI::App* command, QuestionOptions* options) {
+  command->add_option("QUESTIONS", options->path, "One JSON object a line: images, prompt, answer, kind")
+      ->required()
+      ->option_text("FILE");
+  command->add_option("--per-question", options->images_each, "Only questions with N pictures")
+      ->option_text("N")
+      ->check(number_between(0, 1000000));
+  command->add_option("--limit", options->limit, "Only the first K of them")
+      ->option_text("K")
+      ->check(number_between(1, 1000000));
+}
+
+std::vector<Question> read_questions(const QuestionOptions& options) {
+  return read_questions(options.path, options.images_each, options.limit);
+}
+
+void Totals::add(const Question& question, const ocellus_generate_stats& stats, bool is_exact) {
+  all.add(is_exact);
+  by_kind[question.kind].add(is_exact);
+  by_images[question.image_count].add(is_exact);
+  kv_bytes += stats.kv_bytes;
+  kv_scale_bytes += stats.kv_scale_bytes;
+  kv_waste_bytes += stats.kv_waste_bytes;
+  kv_bytes_full += stats.kv_bytes_full;
+  decoded_tokens += std::max(0, stats.generated_tokens - 1);
+  first_token_ms += stats.first_token_ms;
+  decode_ms += stats.decode_ms;
+}
+
+double Totals::decode_tokens_per_second() const {
+  return decode_ms <= 0 ? 0 : 1000.0 * static_cast<double>(decoded_tokens) / decode_ms;
+}
+
+Needs needs_of(const std::vector<Question>& questions, const Model& model, const CommonOptions& options) {
+  Needs needs = {.images = 0, .answer_tokens = options.answer_tokens};
+  for (const Question& question : questions) {
+    needs.images = std::max(needs.images, question.image_count);
+    needs.prompt_tokens = std::max(needs.prompt_tokens, count_text_tokens(model.get(), question.parts));
+    for (const PromptPart& part : question.parts) {
+      if (part.is_image) needs.image_pixels = std::max(needs.image_pixels, part.image.pixels());
+    }
+  }
+  return needs;
+}
+
+void compress_before_suffix(CommonOptions* options) {
+  if (!options->cache.compress_at) options->cache.compress_at = "before-suffix";
+}
+
+bool score_questions(const Running& running, const std::vector<Question>& questions, const std::string& path,
+                     const CommonOptions& options, const OnAnswer& on_answer, Totals* totals) {
+  CommonOptions silent = options;
+  silent.quiet = true;  // the caller has one progress line for all questions
+  for (const Question& question : questions) {
+    const std::string where = path + ", line " + std::to_string(question.line);
+    check(ocellus_session_reset(running.session.get()), where);
+    Answer answer;
+    try {
+      answer = answer_turn(running.session.get(), question.parts, silent, Streaming::kOff);
+    } catch (const Failure& failure) {
+      throw Failure(failure.exit_code(), where + ": " + failure.what());
+    }
+    if (answer.interrupted) return false;
+    const bool is_exact = trimmed(question.answer) == answer.text;
+    totals->add(question, answer.stats, is_exact);
+    on_answer(question, answer, is_exact, *totals);
+  }
+  return true;
+}
+
+}  // namespace ocellus

@@ -1,0 +1,308 @@
+"""Flags of the cache, what they change, what the program says about it, and calibrations."""
+
+import json
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+from program import (BAD_INPUT, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, RUNTIME, USAGE, ProgramTest, board, run)
+
+DEFAULT_POLICY = {"kv_bits": 16, "calib": "none", "evict": "none", "keep": 1.0, "compress_at": "prompt-end",
+                  "reuse": "none"}
+
+
+class Flags(ProgramTest):
+    def test_bad_values_are_refused_in_one_sentence(self):
+        for flags, sentence in [
+                (["--kv-bits", "3"], "--kv-bits: 3 is not 16, 8, 4, 2 or 1"),
+                (["--kv-bits", "two"], "--kv-bits: two is not 16, 8, 4, 2 or 1"),
+                (["--kv-bits", "-1"], "--kv-bits"), (["--kv-bits", "1.5"], "--kv-bits"),
+                (["--kv-bits"], "--kv-bits needs a value"),
+                (["--calib", "1,2"], "--calib calibrates packed caches: add --kv-bits"),
+                (["--kv-bits", "1", "--calib", "on"], "none, auto or two numbers from 0 to 100"),
+                (["--kv-bits", "1", "--calib", "1"], "two numbers"), (["--kv-bits", "1", "--calib", "1,2,3"], "two num"),
+                (["--kv-bits", "1", "--calib", "1,nan"], "two num"), (["--kv-bits", "1", "--calib=-1,0"], "two num"),
+                (["--kv-bits", "1", "--calib", "0,101"], "two num"), (["--kv-bits", "1", "--calib", ","], "two num"),
+                (["--evict", "h2o"], "--evict: h2o "), (["--keep", "0.5"], "add --evict david or --evict snapkv"),
+                (["--evict", "david", "--keep", "0"], "--keep 0 would keep nothing"),
+                (["--evict", "david", "--keep", "1.5"], "1.5 is not a number from 0 to 1"),
+                (["--evict", "david", "--keep", "nan"], "nan is not a number from 0 to 1"),
+                (["--evict", "david", "--keep", "half"], "half is not a number from 0 to 1"),
+                (["--compress-at", "never"], "--compress-at: never "),
+                (["--kv-block", "-1"], "--kv-block"), (["--kv-block", "65537"], "--kv-block"),
+                (["--evict-window", "-1"], "--evict-window"), (["--evict-window", "few"], "--evict-window"),
+                (["--evict-pool", "4"], "--evict-pool takes an odd number"), (["--evict-pool", "67"], "--evict-pool"),
+                (["--david-rho", "-1"], "--david-rho"), (["--david-rho", "inf"], "--david-rho"),
+                (["--david-switch", "soon"], "--david-switch"), (["--david-threshold", "nan"], "--david-threshold")]:
+            with self.subTest(flags=flags):
+                self.assert_refused(["caption", board("113"), *flags], USAGE, sentence)
+
+    def test_every_command_knows_them(self):
+        for command in ["caption", "ask", "chat", "plan", "eval", "bench"]:
+            text = self.answer(command, "--help")
+            for flag in ["--kv-bits 16|8|4|2|1", "--calib none|auto|T1,T2", "--evict none|snapkv|david",
+                         "--keep FRACTION", "--compress-at prompt-end|before-suffix|image-end"]:
+                self.assertIn(flag, text)
+
+    def test_without_them_nothing_is_compressed(self):
+        (answer,) = self.objects("caption", board("113"))
+        self.assertEqual((answer["answer"], answer["policy"]), (GREEN_STAR, DEFAULT_POLICY))
+        self.assertEqual(answer["kv_bytes"], answer["kv_bytes_full"])
+        self.assertEqual(answer["kv_scale_bytes"], 0)
+        (same,) = self.objects("caption", board("113"), "--kv-bits", 16, "--evict", "none", "--keep", 1)
+        for key in ["answer", "kv_bytes", "kv_waste_bytes", "arena_bytes", "policy"]:
+            self.assertEqual(same[key], answer[key], key)
+
+    def test_packing_shrinks_pictures_by_its_bits(self):
+        (full,) = self.objects("ask", "--prompt", "What is on the left?", board("115"), "-n", 2)
+        image_bytes = 64 * 8192
+        for bits in [8, 4, 2, 1]:
+            (packed,) = self.objects("ask", "--prompt", "What is on the left?", board("115"), "-n", 2, "--kv-bits", bits)
+            self.assertEqual(packed["policy"]["kv_bits"], bits)
+            self.assertEqual(packed["kv_bytes_full"], full["kv_bytes"])
+            self.assertEqual(packed["kv_bytes"] - packed["kv_scale_bytes"],
+                             full["kv_bytes"] - image_bytes + image_bytes * bits // 16)
+
+    def test_eviction_keeps_its_share(self):
+        question = ["ask", "--prompt", "What is on the left?", board("115"), "-n", 1]
+        (full,) = self.objects(*question)
+        for rule in ["david", "snapkv"]:
+            (kept,) = self.objects(*question, "--evict", rule, "--keep", 0.25)
+            self.assertEqual((kept["policy"]["evict"], kept["policy"]["keep"]), (rule, 0.25))
+            self.assertAlmostEqual(kept["kv_bytes"] / full["kv_bytes"], 0.25, delta=0.02)
+
+    def test_a_rule_without_a_share_is_remarked_on(self):
+        done = run("caption", board("113"), "--evict", "david")
+        self.assertEqual((done.returncode, done.stdout), (OK, GREEN_STAR + "\n"))
+        self.assertRegex(done.stderr, r"\A--evict david drops nothing without --keep; [^\n]+\n\Z")
+        self.assertEqual(run("caption", board("113"), "--evict", "david", "--quiet").stderr, "")
+
+    def test_chat_says_what_the_cache_takes(self):
+        flags = ["--kv-bits", 2, "--evict", "david", "--keep", 0.5, "--images", 1, "--quiet"]
+        text = self.answer("chat", board("115"), *flags, stdin="What is on the left?\n/stats\n")
+        self.assertRegex(text, r"cache in use +\d+ bytes")
+        self.assertRegex(text, r"of it scales +\d+ bytes")
+        self.assertRegex(text, r"cache of pictures +2 bits, david keeps 50 %\n")
+        *_, stats = self.objects("chat", board("115"), *flags, stdin="What is on the left?\n/stats\n")
+        self.assertEqual((stats["policy"]["kv_bits"], stats["policy"]["keep"]), (2, 0.5))
+        self.assertLess(stats["kv_bytes"], stats["kv_bytes_full"])
+
+    def test_bench_decodes_over_made_up_visual_tokens(self):
+        arguments = ["bench", "--visual", 100, "-n", 4, "-r", 1, "--kv-bits", 2]
+        (bench,) = self.objects(*arguments, "-b", 3)
+        rows = {row["test"]: row["mean"] for row in bench["rows"]}
+        self.assertGreater(rows["tg4 @ v100"], 0)
+        self.assertGreater(rows["tg4 b3 @ v100"], 0)
+        self.assertNotIn("pp512", rows)
+        (bench,) = self.objects(*arguments, "--kv-budget", "2M")
+        self.assertEqual(bench["sessions"], int(2 / rows["cache per session"]))
+        self.assert_refused([*arguments, "--kv-budget", 1000], OVER_BUDGET, "the cache of one session takes")
+        for flags, sentence in [(["-b", 2, "--kv-budget", "1M"], "excludes"), (["-p", 8], "excludes"),
+                                ([board("113")], "excludes"), (["--kv-budget", "much"], "--kv-budget much")]:
+            self.assert_refused([*arguments, *flags], USAGE, sentence)
+        self.assert_refused(["bench", "--kv-budget", "1M"], USAGE, "--kv-budget requires --visual")
+        self.assert_refused(["bench", "--visual", 100, "-n", 0], USAGE, "leave -n 0 out")
+
+
+class Plan(ProgramTest):
+    ROOM = ["--images", 40, "--image-pixels", "256x256"]
+
+    def plan(self, *arguments):
+        (plan,) = self.objects("plan", *self.ROOM, *arguments)
+        return plan
+
+    def total(self, *arguments):
+        return self.plan(*arguments)["total_bytes"]
+
+    def test_the_policy_is_part_of_the_plan(self):
+        full, packed = self.plan(), self.plan("--kv-bits", 2)
+        self.assertEqual(full["policy"], DEFAULT_POLICY)
+        self.assertEqual(full["kv_bytes_per_session"], full["kv_bytes_per_session_full"])
+        self.assertEqual(packed["kv_bytes_per_session_full"], full["kv_bytes_per_session"])
+        self.assertEqual(full["kv_bytes_per_session"] - packed["kv_bytes_per_session"],
+                         40 * (full["kv_bytes_per_image"] - packed["kv_bytes_per_image"]))
+        self.assertRegex(self.answer("plan", "--kv-bits", 1), r"cache of pictures: 1 bit\n")
+        kept = ["--evict", "snapkv", "--keep", 0.2]
+        self.assertEqual(self.plan(*kept)["kv_bytes_per_image"], 0)
+        text = self.answer("plan", *self.ROOM, *kept)
+        self.assertRegex(text, "one picture alone has no fixed size")
+        self.assertRegex(text, "as f16 with nothing dropped: ")
+
+    def test_solving_for_bits_finds_the_gentlest(self):
+        totals = {bits: self.total("--kv-bits", bits) for bits in [16, 8, 4, 2, 1]}
+        for bits, gentler in [(16, None), (8, 16), (4, 8), (2, 4), (1, 2)]:
+            budget = totals[bits] if gentler is None else totals[gentler] - 1
+            plan = self.plan("--solve", "bits", "--budget", budget)
+            self.assertEqual((plan["policy"]["kv_bits"], plan["solved"], plan["fits"]), (bits, True, True))
+        short = run("plan", *self.ROOM, "--solve", "bits", "--budget", totals[1] - 1, "--json")
+        self.assertEqual(short.returncode, OVER_BUDGET)
+        report = json.loads(short.stdout)
+        self.assertEqual((report["solved"], report["policy"]["kv_bits"]), (False, 1))
+
+    def test_solving_for_keep_finds_the_greatest(self):
+        self.assertEqual(self.plan("--solve", "keep", "--budget", self.total())["policy"]["keep"], 1)
+        budget = self.total("--evict", "david", "--keep", 0.3)
+        plan = self.plan("--solve", "keep", "--budget", budget)
+        keep = plan["policy"]["keep"]
+        self.assertEqual((plan["policy"]["evict"], plan["fits"]), ("david", True))
+        self.assertGreaterEqual(keep, 0.3)
+        self.assertGreater(self.total("--evict", "david", "--keep", round(keep + 0.01, 2)), budget)
+        budget = self.total("--evict", "david", "--keep", 0.1, "--kv-bits", 4)
+        plan = self.plan("--solve", "keep", "--budget", budget, "--evict", "snapkv", "--kv-bits", 4)
+        self.assertEqual((plan["policy"]["evict"], plan["policy"]["kv_bits"]), ("snapkv", 4))
+        self.assertLess(plan["policy"]["keep"], 0.5)
+        short = run("plan", *self.ROOM, "--solve", "keep", "--budget", "48M")
+        self.assertEqual(short.returncode, OVER_BUDGET)
+        self.assertRegex(short.stdout, "Not solved: --evict david --keep 0.01 is not small enough for 40 pictures")
+
+    def test_a_budget_without_room_for_a_picture_holds_none(self):
+        done = run("plan", "--solve", "images", "--budget", "40M", "--image-pixels", "256x256")
+        self.assertEqual(done.returncode, OVER_BUDGET)
+        self.assertRegex(done.stdout, "Most pictures per session in this budget: 0\nNot solved: not one picture fits")
+
+    def test_solving_needs_a_budget_and_leaves_the_choice(self):
+        for what in ["images", "bits", "keep"]:
+            self.assert_refused(["plan", "--solve", what], USAGE, f"plan --solve {what} needs a --budget")
+        self.assert_refused(["plan", "--solve", "speed"], USAGE, "--solve")
+        for flags in [["--solve", "bits", "--kv-bits", 2], ["--solve", "keep", "--keep", 0.5], ["--table", "--keep", 1]]:
+            self.assert_refused(["plan", "--budget", "1G", *flags], USAGE, f"chooses {flags[-2]}: leave it out")
+        self.assert_refused(["plan", "--budget", "1G", "--solve", "bits", "--table"], USAGE, "exclude each other")
+        self.assert_refused(["plan", "--table", "-m", MODEL], USAGE, "no vision part")
+
+    def test_advice_names_bits_and_share(self):
+        done = run("plan", *self.ROOM, "--budget", "60M", "--json")
+        self.assertEqual(done.returncode, OVER_BUDGET)
+        changes = " ".join(advice["change"] for advice in json.loads(done.stdout)["advice"])
+        self.assertRegex(changes, r"visual keys and values in \d bits \(kv_bits\) instead of 16")
+        self.assertRegex(changes, r"\d+ % of the cache kept by DAVID \(evict, keep\) instead of 100 %")
+
+    def test_the_table_agrees_with_the_plans(self):
+        (report,) = self.objects("plan", *self.ROOM, "--table", "--budget", "60M")
+        rows = {(row["policy"]["kv_bits"], row["policy"]["keep"]): row for row in report["table"]}
+        self.assertEqual(set(rows), {(bits, keep) for bits in [16, 8, 4, 2, 1] for keep in [1, 0.5, 0.2, 0.1, 0.05]})
+        for bits, keep in [(16, 1), (4, 0.2), (1, 0.05)]:
+            flags = ["--kv-bits", bits] + (["--evict", "david", "--keep", keep] if keep < 1 else [])
+            done = run("plan", *self.ROOM, *flags, "--budget", "60M", "--json")
+            plan, row = json.loads(done.stdout), rows[bits, keep]
+            for key in ["total_bytes", "kv_bytes_per_session", "images_in_budget", "fits", "policy"]:
+                self.assertEqual(row[key], plan[key], key)
+        self.assertRegex(self.answer("plan", *self.ROOM, "--table"), r"\n +16  100 % +\d+ ")
+
+
+class Calibrate(ProgramTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.model, self.mmproj = self.folder / "model.gguf", self.folder / "mmproj.gguf"
+        self.file = self.folder / "model.calib.json"
+        self.model.symlink_to(MODEL)
+        self.mmproj.symlink_to(MMPROJ)
+        self.pair = ["-m", self.model, "--mmproj", self.mmproj]
+        self.questions = self.folder / "questions.jsonl"
+        lines = [{"images": [board("115")], "prompt": "<image>What is on the left?", "answer": answer}
+                 for answer in ["A large cyan star.", "Nothing."]]
+        self.questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def calibrate(self, *arguments):
+        return self.objects("calibrate", self.questions, *self.pair, *arguments)[0]
+
+    def test_the_grid_is_searched_and_the_best_written(self):
+        report = self.calibrate("--kv-bits", "2,1")
+        self.assertEqual((report["questions"], report["file"]), (2, str(self.file)))
+        written = json.loads(self.file.read_text())
+        for result in report["results"]:
+            grid = {(point["tau_1"], point["tau_2"]): point["exact"] for point in result["grid"]}
+            self.assertEqual(set(grid), {(low, high) for low in range(4) for high in range(4)})
+            best = min(grid, key=lambda taus: (-grid[taus], sum(taus), taus))
+            self.assertEqual((result["tau_1"], result["tau_2"]), best)
+            entry = written["taus"][str(result["kv_bits"])]
+            self.assertEqual((entry["tau_1"], entry["tau_2"], entry["questions"]), (*best, 2))
+        self.assertEqual([result["kv_bits"] for result in report["results"]], [2, 1])
+        self.assertEqual(list(self.folder.glob("*.part")), [])
+
+    def test_a_dry_run_writes_nothing(self):
+        self.assertIsNone(self.calibrate("--kv-bits", 2, "--limit", 1, "--dry-run")["file"])
+        self.assertFalse(self.file.exists())
+        text = self.answer("calibrate", self.questions, *self.pair, "--kv-bits", 2, "--limit", 1, "--dry-run")
+        self.assertRegex(text, r"2 bits, accuracy over 1 question:\n\n *tau 1 \\ tau 2 +0 +1 +2 +3\n")
+        self.assertRegex(text, r"\* best: tau 1 = 0, tau 2 = 0, .* Not written\.\n")
+
+    def write(self, **changes):
+        """A calibration of the model as calibrate writes it, changed."""
+        if not self.file.exists():
+            self.calibrate("--kv-bits", 2, "--limit", 1)
+        content = json.loads(self.file.read_text())
+        content.update(changes)
+        self.file.write_text(json.dumps(content))
+
+    def caption(self, bits=2):
+        return ["caption", board("113"), *self.pair, "--kv-bits", bits, "--calib", "auto"]
+
+    def test_auto_reads_what_was_written(self):
+        self.write(taus={"2": {"tau_1": 0.5, "tau_2": 2}})
+        (answer,) = self.objects(*self.caption())
+        self.assertEqual(answer["policy"]["calib"], [0.5, 2])
+        done = run(*self.caption(bits=1), "--json")
+        self.assertRegex(done.stderr, r"\ANo calibration for 1 bit is known for this model, so none is used; .+\n\Z")
+        self.assertEqual(json.loads(done.stdout)["policy"]["calib"], "none")
+        self.file.unlink()
+        self.assertRegex(run(*self.caption()).stderr, "No calibration for 2 bits")
+        self.assertEqual(run("plan", "--shape", "SmolVLM-256M", "--kv-bits", 2, "--calib", "auto", "--quiet").stderr, "")
+
+    def test_a_damaged_file_is_refused(self):
+        self.write()
+        good = self.file.read_text()
+        for content, sentence in [("", "is not a calibration, or is cut off"), (good[:len(good) // 2], "is cut off"),
+                                  ("[1, 2]", "is not a calibration"), ('{"kind": 3}', "is not a calibration"),
+                                  ("\x00" * 99, "is not a calibration"), ("[" * 100000, "is not a calibration"),
+                                  ("x" * (1 << 21), "too large")]:
+            self.file.write_text(content)
+            self.assert_refused(self.caption(), BAD_INPUT, sentence)
+            self.assert_refused(["calibrate", self.questions, *self.pair], BAD_INPUT, sentence)
+        self.file.write_text(good)
+        for taus in [{"tau_1": -1, "tau_2": 0}, {"tau_1": 0}, {"tau_1": "0", "tau_2": 0}, {"tau_1": 1e9, "tau_2": 0}, 3]:
+            self.write(taus={"2": taus})
+            self.assert_refused(self.caption(), BAD_INPUT, "holds a tau that is no number from 0 to 100")
+        self.write(taus=[])
+        self.assert_refused(self.caption(), BAD_INPUT, "holds no taus")
+
+    def test_a_file_of_another_model_is_refused(self):
+        self.write()
+        changed = bytearray(MODEL.read_bytes())
+        for at in range(len(changed) // 2, len(changed) // 2 + (1 << 20)):
+            changed[at] ^= 1  # the same size, other weights
+        self.model.unlink()
+        self.model.write_bytes(changed)
+        self.assert_refused(self.caption(), BAD_INPUT, "was made for another model file; run ocellus calibrate again")
+
+    def test_a_file_that_cannot_be_written_is_known_before_the_search(self):
+        (self.folder / "model.calib.json.part").mkdir()  # what no permission can help against
+        self.assert_refused(["calibrate", self.questions, *self.pair], RUNTIME,
+                            r"model\.calib\.json cannot be written: .*--dry-run")
+        self.calibrate("--kv-bits", 2, "--limit", 1, "--dry-run")
+
+    def test_a_write_that_fails_leaves_the_old_file(self):
+        self.write()
+        good = self.file.read_text()
+        (self.folder / "model.calib.json.part").mkdir()
+        run("calibrate", self.questions, *self.pair)
+        self.assertEqual(self.file.read_text(), good)
+
+    def test_bad_usage(self):
+        for flags, sentence in [(["--kv-bits", "16"], "--kv-bits: 16 "), (["--kv-bits", "2,2"], "names a number twice"),
+                                (["--kv-bits", "3,2"], "--kv-bits: 3 "), (["--kv-bits", ""], "--kv-bits"),
+                                (["--calib", "auto"], "unknown flag --calib")]:
+            self.assert_refused(["calibrate", self.questions, *flags], USAGE, sentence)
+        self.assert_refused(["calibrate"], USAGE, "QUESTIONS is required")
+        self.assert_refused(["calibrate", self.folder / "none.jsonl"], BAD_INPUT, "none.jsonl")
+
+    def test_the_bundled_calibration_is_read_where_it_is_installed(self):
+        shutil.copy(MODEL.with_suffix("").with_suffix(".calib.json"), self.file)
+        for bits in [2, 1]:
+            self.assertEqual(run(*self.caption(bits)).stderr, "")
+
+
+if __name__ == "__main__":
+    unittest.main()
