@@ -28,6 +28,7 @@ LONG_FUNCTIONS = {}
 # headers of kernels/ that are no op: shared vocabulary and helpers
 NO_OP = {
     "attend_rows_plan": "tile choice of attend_rows, tested with it",
+    "attend_step_codes": "how attend_step reads packed codes on CUDA, tested by itself",
     "attend_step_plan": "tile choice and scratch of attend_step, tested with it",
     "backends": "the list of ops",
     "highway_targets": "which instruction sets are compiled",
@@ -38,8 +39,10 @@ NO_OP = {
     "matmul_scratch": "how matmul cuts its operands on CUDA, tested with it",
     "norm_matmul_parts": "the ops that norm_matmul stands for on both backends, tested with it",
     "picture_math": "arithmetic that both backends of the picture ops share, tested with them",
+    "rope_angles": "arithmetic that rope and attention share, tested with rope",
     "row_pieces": "how the ops cut rows into pieces for threads",
     "sample_row": "arithmetic that both backends of sample share, tested with it",
+    "score_rows_plan": "tile choice and scratch of score_rows, tested with it",
     "shapes": "the shape alphabet",
     "step_row": "a struct that the ops of a decode step share",
 }

@@ -78,7 +78,8 @@ void time_one(int32_t slots, int32_t run_slots, Queue& queue) {
                     std::min(run_slots, slots - first), run_slots});
   }
   const int32_t run_begin[2] = {0, static_cast<int32_t>(runs.size())};
-  std::vector<std::byte> scratch(static_cast<size_t>(attend_one_scratch_bytes(1, slots, kHeads, kDim)));
+  std::vector<std::byte> scratch(
+      static_cast<size_t>(attend_one_scratch_bytes(1, slots, static_cast<int64_t>(runs.size()), kHeads, kDim, false)));
   const AttendOneArgs args{.query = {query.data(), 1, kHeads * kDim},
                            .query_heads = kHeads,
                            .kv_heads = kKvHeads,
@@ -90,6 +91,40 @@ void time_one(int32_t slots, int32_t run_slots, Queue& queue) {
   const double us = best_us([&] { cpu::attend_one(args, queue); });
   std::printf("attend_one  %5d slots in runs of %4d  %8.2f us  %6.1f GFLOP/s  %6.1f GB/s\n", slots, run_slots, us,
               4.0 * slots * kHeads * kDim / us * 1e-3, 4.0 * slots * kKvHeads * kDim / us * 1e-3);
+}
+
+/// One image of packed slots, against f16.
+void time_packed(int32_t heads, int32_t kv_heads, int32_t dim, int32_t slots, Queue& queue) {
+  std::mt19937 random(3);
+  std::vector<float> query = random_floats(random, heads * dim), output(query.size());
+  double f16_us = 0;
+  for (const int32_t bits : {16, 8, 4, 2, 1}) {
+    const KvFormat format = kv_format_of(bits);
+    const KvBlockLayout layout = KvBlockLayout::of(format, dim, slots);
+    // Halves or scales and codes: any of these bits will do, as no half made of them is infinite.
+    std::vector<Half> cache = random_halves(random, kv_heads * layout.padded_bytes / 2);
+    const KvRun run{.data = reinterpret_cast<std::byte*>(cache.data()),
+                    .head_stride = layout.padded_bytes,
+                    .value_offset = layout.values - layout.keys,
+                    .slots = slots,
+                    .capacity = slots,
+                    .format = format};
+    const int32_t run_begin[2] = {0, 1};
+    std::vector<std::byte> scratch(static_cast<size_t>(attend_one_scratch_bytes(1, slots, 1, heads, dim, false)));
+    const AttendOneArgs args{.query = {query.data(), 1, heads * dim},
+                             .query_heads = heads,
+                             .kv_heads = kv_heads,
+                             .head_dim = dim,
+                             .runs = &run,
+                             .run_begin = run_begin,
+                             .output = {output.data(), 1, heads * dim},
+                             .scratch = {scratch.data(), 1, static_cast<int64_t>(scratch.size())}};
+    const double us = best_us([&] { cpu::attend_one(args, queue); });
+    if (bits == 16) f16_us = us;
+    std::printf("attend_one  %5d slots of %2d bits  H %2d  G %2d  E %3d  %8.2f us  %5.2f times f16  %6.1f GB/s\n",
+                slots, bits, heads, kv_heads, dim, us, f16_us / us,
+                2.0 * static_cast<double>(layout.row_bytes) * slots * kv_heads / us * 1e-3);
+  }
 }
 
 }  // namespace
@@ -110,5 +145,9 @@ int main(int argc, char** argv) {
   time_rows("one row after past", 1, 8, 4, 64, true, 1000, queue);
   for (const int32_t slots : {10, 50, 100, 200, 400, 800, 1500}) time_one(slots, 64, queue);
   time_one(1500, 1500, queue);
+  time_packed(8, 4, 64, 1024, queue);
+  time_packed(8, 4, 64, 65536, queue);
+  time_packed(32, 8, 128, 1024, queue);
+  time_packed(9, 3, 64, 64, queue);
   return queue.ok() ? 0 : 1;
 }

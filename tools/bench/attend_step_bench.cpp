@@ -61,7 +61,7 @@ AttendStepArgs arguments(const Shape& shape, int64_t layers, Gpu& gpu) {
   args.steps = gpu.upload(steps);
   args.tiles_per_row = args.most_tiles = tiles;
   const int64_t scratch_bytes = attend_step_scratch_bytes(shape.rows, shape.slots, tiles, shape.heads, shape.kv_heads,
-                                                          shape.dim, gpu.queue().traits());
+                                                          shape.dim, KvFormat::kF16, gpu.queue().traits());
   args.scratch = {gpu.take<std::byte>(scratch_bytes), 1, scratch_bytes};
   bench::require(gpu.queue().cuda()->fill(args.scratch.data, 0, scratch_bytes));
   args.tiles = gpu.upload(page_list(shape, layers, tiles, gpu));

@@ -29,6 +29,6 @@ install(FILES ${CMAKE_BINARY_DIR}/ocellus.pc DESTINATION ${ocellus_pkgconfig_dir
 if(TARGET ocellus_app)
   install(TARGETS ocellus_app RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(DIRECTORY apps/models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/ocellus/models
-    FILES_MATCHING PATTERN "*.gguf" PATTERN "README.md")
+    FILES_MATCHING PATTERN "*.gguf" PATTERN "*.calib.json" PATTERN "README.md")
 endif()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/ocellus)
