@@ -1,236 +1,27 @@
 // After an engine is created nothing allocates: no heap, no mapping, no thread. Counted, not promised.
-//
-// This program defines the allocation functions itself, so it is an executable of its own, and built without
-// sanitizers, which define them too. Nothing of the test framework runs while calls are counted: it allocates.
-#include <dlfcn.h>
 #include <doctest/doctest.h>
-#include <execinfo.h>
-#include <malloc.h>
-#include <pthread.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <cstdarg>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 #include <string>
 #include <thread>
 
 #include "runtime/ocellus.h"
+#include "tests/support/call_counter.h"
+#include "tests/support/goldens.h"
 #if OCELLUS_HAS_CUDA
 #include <cuda_runtime.h>
 #endif
-#include "tests/support/goldens.h"
 
 namespace {
 
-enum Call { kMalloc, kCalloc, kRealloc, kFree, kAligned, kNew, kMap, kBreak, kThread, kCallCount };
-constexpr const char* kCallNames[kCallCount] = {"malloc", "calloc", "realloc", "free",          "aligned allocation",
-                                                "new",    "mmap",   "brk",     "pthread_create"};
+using namespace ocellus::test;
 
-std::atomic<bool> g_counting{false};
-std::atomic<int64_t> g_calls[kCallCount];
-
-/// The stacks of the first calls while counting, to be shown when there should have been none.
-constexpr int kStackCount = 4;
-constexpr int kStackDepth = 24;
-void* g_stacks[kStackCount][kStackDepth];
-int g_stack_depths[kStackCount];
-std::atomic<int> g_stacks_used{0};
-
-/// CUDA's driver has threads of its own, which now and then see to their own affairs: nobody waits for them, and what
-/// they allocate is counted apart.
-thread_local bool t_is_drivers = false;
-std::atomic<int64_t> g_driver_calls{0};
-
-void count(Call call) {
-  if (!g_counting.load(std::memory_order_relaxed)) return;
-  if (t_is_drivers) {
-    g_driver_calls.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
-  g_calls[call].fetch_add(1, std::memory_order_relaxed);
-  if (call == kFree || g_stacks_used.load() >= kStackCount) return;
-  const int index = g_stacks_used.fetch_add(1);
-  if (index < kStackCount) g_stack_depths[index] = ::backtrace(g_stacks[index], kStackDepth);
-}
-
-/// Counts the calls of all threads while it lives.
-class Counter {
- public:
-  Counter() {
-    for (auto& calls : g_calls) calls.store(0);
-    g_stacks_used.store(0);
-    g_driver_calls.store(0);
-    g_counting.store(true);
-  }
-  ~Counter() { g_counting.store(false); }
-};
-
-int64_t calls_of(Call call) { return g_calls[call].load(); }
-
-/// The next definition of a function, behind ours. Looked up before main: dlsym itself may allocate.
-template <class Function>
-Function* next_definition(const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
-}
-
-/// What a thread of the CUDA driver was to run, kept until it marks itself as one.
-struct DriverThread {
-  void* (*run)(void*);
-  void* argument;
-};
-void* run_driver_thread(void* start) {
-  t_is_drivers = true;
-  const DriverThread thread = *static_cast<DriverThread*>(start);
-  std::free(start);
-  return thread.run(thread.argument);
-}
-
-using CreateThread = int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
-CreateThread* g_create_thread = nullptr;
-int (*g_brk)(void*) = nullptr;
-void* (*g_sbrk)(intptr_t) = nullptr;
-
-__attribute__((constructor)) void find_definitions() {
-  g_create_thread = next_definition<CreateThread>("pthread_create");
-  g_brk = next_definition<int(void*)>("brk");
-  g_sbrk = next_definition<void*(intptr_t)>("sbrk");
-  void* frames[2];
-  ::backtrace(frames, 2);  // allocates at its first call
-}
-
-}  // namespace
-
-extern "C" {
-
-// glibc's own, under the names it keeps for programs that define malloc.
-void* __libc_malloc(size_t);
-void* __libc_calloc(size_t, size_t);
-void* __libc_realloc(void*, size_t);
-void __libc_free(void*);
-void* __libc_memalign(size_t, size_t);
-
-void* malloc(size_t bytes) noexcept {
-  count(kMalloc);
-  return __libc_malloc(bytes);
-}
-void* calloc(size_t items, size_t bytes) noexcept {
-  count(kCalloc);
-  return __libc_calloc(items, bytes);
-}
-void* realloc(void* memory, size_t bytes) noexcept {
-  count(kRealloc);
-  return __libc_realloc(memory, bytes);
-}
-void free(void* memory) noexcept {
-  count(kFree);
-  __libc_free(memory);
-}
-void* memalign(size_t alignment, size_t bytes) noexcept {
-  count(kAligned);
-  return __libc_memalign(alignment, bytes);
-}
-void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
-  count(kAligned);
-  return __libc_memalign(alignment, bytes);
-}
-int posix_memalign(void** out, size_t alignment, size_t bytes) noexcept {
-  count(kAligned);
-  *out = __libc_memalign(alignment, bytes);
-  return *out == nullptr ? ENOMEM : 0;
-}
-
-void* mmap(void* address, size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
-  count(kMap);
-  return reinterpret_cast<void*>(::syscall(SYS_mmap, address, bytes, protection, flags, file, offset));
-}
-void* mmap64(void* address, size_t bytes, int protection, int flags, int file, off64_t offset) noexcept {
-  return mmap(address, bytes, protection, flags, file, static_cast<off_t>(offset));
-}
-int munmap(void* address, size_t bytes) noexcept {
-  count(kMap);
-  return static_cast<int>(::syscall(SYS_munmap, address, bytes));
-}
-void* mremap(void* address, size_t old_bytes, size_t bytes, int flags, ...) noexcept {
-  count(kMap);
-  va_list arguments;
-  va_start(arguments, flags);
-  void* wanted = (flags & MREMAP_FIXED) != 0 ? va_arg(arguments, void*) : nullptr;
-  va_end(arguments);
-  return reinterpret_cast<void*>(::syscall(SYS_mremap, address, old_bytes, bytes, flags, wanted));
-}
-int brk(void* end) noexcept {
-  count(kBreak);
-  return g_brk(end);
-}
-void* sbrk(intptr_t bytes) noexcept {
-  count(kBreak);
-  return g_sbrk(bytes);
-}
-int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) noexcept {
-  count(kThread);
-  Dl_info caller = {};
-  const bool known = ::dladdr(__builtin_return_address(0), &caller) != 0 && caller.dli_fname != nullptr;
-  if (!known || std::strstr(caller.dli_fname, "libcuda.so") == nullptr)
-    return g_create_thread(thread, attributes, run, argument);
-  void* start = __libc_malloc(sizeof(DriverThread));
-  if (start == nullptr) return ENOMEM;
-  return g_create_thread(thread, attributes, run_driver_thread, new (start) DriverThread{run, argument});
-}
-
-}  // extern "C"
-
-void* operator new(size_t bytes) {
-  count(kNew);
-  if (void* memory = __libc_malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-void* operator new[](size_t bytes) { return ::operator new(bytes); }
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  count(kNew);
-  return __libc_malloc(bytes);
-}
-void* operator new[](size_t bytes, const std::nothrow_t& tag) noexcept { return ::operator new(bytes, tag); }
-void* operator new(size_t bytes, std::align_val_t alignment) {
-  count(kNew);
-  if (void* memory = __libc_memalign(static_cast<size_t>(alignment), bytes)) return memory;
-  throw std::bad_alloc();
-}
-void* operator new[](size_t bytes, std::align_val_t alignment) { return ::operator new(bytes, alignment); }
-void operator delete(void* memory) noexcept {
-  count(kFree);
-  __libc_free(memory);
-}
-void operator delete[](void* memory) noexcept { ::operator delete(memory); }
-void operator delete(void* memory, size_t) noexcept { ::operator delete(memory); }
-void operator delete[](void* memory, size_t) noexcept { ::operator delete(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { ::operator delete(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { ::operator delete(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { ::operator delete(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { ::operator delete(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { ::operator delete(memory); }
-void operator delete[](void* memory, size_t, std::align_val_t) noexcept { ::operator delete(memory); }
-
-namespace {
-
-/// What a workload did, so that the check can tell a quiet run from one that did nothing.
 constexpr int32_t kSessions = 16;
 
-/// Of the first GPU; 0 without one.
-int64_t free_device_bytes() {
-  size_t free = 0;
-#if OCELLUS_HAS_CUDA
-  size_t total = 0;
-  if (ocellus_gpu_count() > 0) REQUIRE(cudaMemGetInfo(&free, &total) == cudaSuccess);
-#endif
-  return static_cast<int64_t>(free);
-}
-
+/// What a workload did, so that the check can tell a quiet run from one that did nothing.
 struct Work {
   int32_t images = 0;
   int32_t tokens = 0;
@@ -343,32 +134,13 @@ void go_on(Work& work, ocellus_session* session, const std::vector<std::vector<u
   }
 }
 
-int64_t report_calls() {
-  int64_t total = 0;
-  for (int i = 0; i < kCallCount; ++i) {
-    total += g_calls[i].load();
-    if (g_calls[i].load() != 0) MESSAGE(std::string(kCallNames[i]) << " was called " << g_calls[i].load() << " times");
-  }
-  for (int i = 0; total != 0 && i < std::min(g_stacks_used.load(), kStackCount); ++i) {
-    std::string stack = "one call came from";
-    for (int k = 2; k < g_stack_depths[i]; ++k) {
-      Dl_info where = {};
-      if (::dladdr(g_stacks[i][k], &where) == 0) continue;
-      const std::string file = where.dli_fname;
-      stack += "\n  " + file.substr(file.rfind('/') + 1) + " " + (where.dli_sname == nullptr ? "?" : where.dli_sname);
-    }
-    MESSAGE(stack);
-  }
-  return total;
-}
-
 }  // namespace
 
 TEST_CASE("the counters see every way to allocate") {
   // Volatile pointers keep the compiler from leaving pairs of calls out.
   void* volatile memory = nullptr;
   {
-    const Counter counter;
+    const CallCounter counter;
     memory = std::malloc(10);
     memory = std::realloc(memory, 20);
     std::free(memory);
@@ -400,10 +172,18 @@ TEST_CASE("the counters see every way to allocate") {
   memory = std::malloc(10);
   std::free(memory);
   CHECK(calls_of(kMalloc) == before);  // not counting
+#if OCELLUS_HAS_CUDA
+  if (ocellus_gpu_count() == 0) return;
+  {
+    const CallCounter counter;
+    if (cudaMalloc(const_cast<void**>(&memory), 256) == cudaSuccess) (void)cudaFree(memory);
+  }
+  CHECK(calls_of(kCuda) == 1);
+#endif
 }
 
 TEST_CASE("an engine allocates when it is created and never again") {
-  const ocellus::test::ModelPair pair = ocellus::test::bundled_pair();
+  const ModelPair pair = bundled_pair();
   ocellus_model* model = nullptr;
   REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
   ocellus_engine_config config;
@@ -416,13 +196,11 @@ TEST_CASE("an engine allocates when it is created and never again") {
   config.limits.max_prompt_rows = 150;           // prompts are read in several chunks
   const bool has_gpu = ocellus_gpu_count() > 0;  // to look for one makes the driver start, not the engine
   ocellus_engine* engine = nullptr;
-  int64_t creation_calls = 0;
   {
-    const Counter counter;
+    const CallCounter counter;
     REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
   }
-  for (const auto& calls : g_calls) creation_calls += calls.load();
-  CHECK(creation_calls > 0);
+  CHECK(total_calls() > 0);
   if (!has_gpu) {                // CUDA maps memory and starts threads of its own
     CHECK(calls_of(kMap) == 1);  // the one allocation
     CHECK(calls_of(kThread) == 1);
@@ -431,11 +209,11 @@ TEST_CASE("an engine allocates when it is created and never again") {
   std::vector<std::vector<uint8_t>> pictures;
   for (const char* name :
        {"tests/data/shapeboard/images/115.png", "apps/samples/board_01.jpg", "apps/samples/board_02.png"})
-    pictures.push_back(ocellus::test::read_bytes(ocellus::test::kSourceDir + "/" + name));
+    pictures.push_back(read_bytes(kSourceDir + "/" + name));
   Work work;
   const int64_t device_bytes = free_device_bytes();
   {
-    const Counter counter;
+    const CallCounter counter;
     ocellus_session* sessions[kSessions] = {};
     for (ocellus_session*& session : sessions) work.expect(ocellus_session_open(engine, &session));
     work_hard(work, sessions, pictures);
@@ -443,8 +221,7 @@ TEST_CASE("an engine allocates when it is created and never again") {
     for (ocellus_session* session : sessions) ocellus_session_close(session);
   }
   CHECK(report_calls() == 0);
-  if (g_driver_calls.load() != 0)
-    MESSAGE("the CUDA driver's own threads made " << g_driver_calls.load() << " calls of their own");
+  if (driver_calls() != 0) MESSAGE("the CUDA driver's own threads made " << driver_calls() << " calls of their own");
   CHECK(free_device_bytes() == device_bytes);
   MESSAGE(work.images << " images, " << work.tokens << " tokens, " << work.resets << " resets");
   CHECK(work.failures == 0);
@@ -459,12 +236,12 @@ TEST_CASE("an engine allocates when it is created and never again") {
 }
 
 TEST_CASE("packed caches, eviction and rolling contexts allocate nothing either") {
-  const ocellus::test::ModelPair pair = ocellus::test::bundled_pair();
+  const ModelPair pair = bundled_pair();
   ocellus_model* model = nullptr;
   REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
   std::vector<std::vector<uint8_t>> pictures;
   for (const char* name : {"tests/data/shapeboard/images/115.png", "apps/samples/board_01.jpg"})
-    pictures.push_back(ocellus::test::read_bytes(ocellus::test::kSourceDir + "/" + name));
+    pictures.push_back(read_bytes(kSourceDir + "/" + name));
   for (const bool rolling : {true, false}) {
     ocellus_engine_config config;
     ocellus_engine_config_init(&config);
@@ -485,7 +262,7 @@ TEST_CASE("packed caches, eviction and rolling contexts allocate nothing either"
     Work work;
     const int64_t device_bytes = free_device_bytes();
     {
-      const Counter counter;
+      const CallCounter counter;
       go_on(work, session, pictures, rolling);
     }
     CHECK(report_calls() == 0);
