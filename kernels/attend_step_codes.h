@@ -7,11 +7,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define OCELLUS_HOST_DEVICE __host__ __device__
-#else
-#define OCELLUS_HOST_DEVICE
-#endif
+#include "quant/kv_format.h"
 
 namespace ocellus {
 
@@ -30,16 +26,16 @@ struct PackedCodes {
   static constexpr uint32_t kCode = ((1u << kBits) - 1) * kBothHalves;
 
   /// The channel of code i, counted from the first of the half: bytes hold their first code at the top.
-  OCELLUS_HOST_DEVICE static constexpr int channel(int i) {
+  OCELLUS_EVERYWHERE static constexpr int channel(int i) {
     return i / kPerByte * kPerByte + (kPerByte - 1 - i % kPerByte);
   }
-  OCELLUS_HOST_DEVICE static constexpr bool is_moved(int i) { return kBits * (i + 1) > kMantissa; }
+  OCELLUS_EVERYWHERE static constexpr bool is_moved(int i) { return kBits * (i + 1) > kMantissa; }
   /// Of the code's lowest bit when it is masked.
-  OCELLUS_HOST_DEVICE static constexpr int place(int i) { return kBits * i - (is_moved(i) ? kMove : 0); }
+  OCELLUS_EVERYWHERE static constexpr int place(int i) { return kBits * i - (is_moved(i) ? kMove : 0); }
 
-  OCELLUS_HOST_DEVICE static constexpr uint32_t moved(uint32_t word) { return word >> kMove; }
+  OCELLUS_EVERYWHERE static constexpr uint32_t moved(uint32_t word) { return word >> kMove; }
   /// Code i of both halves of `word` as f16 numbers; `moved_word` is moved(word).
-  OCELLUS_HOST_DEVICE static constexpr uint32_t numbers(uint32_t word, uint32_t moved_word, int i) {
+  OCELLUS_EVERYWHERE static constexpr uint32_t numbers(uint32_t word, uint32_t moved_word, int i) {
     return (is_moved(i) ? moved_word : word) & (kCode << place(i));
   }
 
@@ -49,15 +45,15 @@ struct PackedCodes {
   // 255 and 127 for 1, 2, 4 and 8 bits, and is rounded to multiples of 2^-21 or less.
   static constexpr int kLift = kBits == 1 ? 6 : kBits == 2 ? 7 : kBits == 4 ? 8 : 9;
   static constexpr int kScoreExponent = 24 - kLift;
-  OCELLUS_HOST_DEVICE static constexpr int number_exponent(int i) { return place(i) - 24; }
-  OCELLUS_HOST_DEVICE static constexpr int query_exponent(int i) { return -kScoreExponent - number_exponent(i); }
+  OCELLUS_EVERYWHERE static constexpr int number_exponent(int i) { return place(i) - 24; }
+  OCELLUS_EVERYWHERE static constexpr int query_exponent(int i) { return -kScoreExponent - number_exponent(i); }
 };
 
 /// 2^exponent as the bits of an f16 and of an f32 number, of exponents that need no subnormal numbers.
-OCELLUS_HOST_DEVICE constexpr uint32_t half_power_bits(int exponent) {
+OCELLUS_EVERYWHERE constexpr uint32_t half_power_bits(int exponent) {
   return static_cast<uint32_t>(exponent + 15) << 10;
 }
-OCELLUS_HOST_DEVICE constexpr uint32_t float_power_bits(int exponent) {
+OCELLUS_EVERYWHERE constexpr uint32_t float_power_bits(int exponent) {
   return static_cast<uint32_t>(exponent + 127) << 23;
 }
 
@@ -77,7 +73,7 @@ struct PackedShape {
   static_assert(kUnits >= 1 && 64 * kChunks == kUnits * 8 * kPerHalf, "1 bit: kChunks is even");
 
   /// The first channel of a half of a row: `half` of the eight of `unit`.
-  OCELLUS_HOST_DEVICE static constexpr int first_channel(int unit, int half) { return (8 * unit + half) * kPerHalf; }
+  OCELLUS_EVERYWHERE static constexpr int first_channel(int unit, int half) { return (8 * unit + half) * kPerHalf; }
 };
 
 }  // namespace ocellus
