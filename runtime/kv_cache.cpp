@@ -6,7 +6,7 @@
 namespace ocellus {
 namespace {
 
-/// Takes `count` blocks; gives back those it got if there are not enough.
+/// Takes `count` blocks, or none if there are not so many.
 bool take_blocks(BlockPool& pool, int64_t count, int32_t* out) {
   if (pool.free_count() < count) return false;
   for (int64_t i = 0; i < count; ++i) out[i] = pool.take();
