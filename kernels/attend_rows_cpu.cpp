@@ -52,21 +52,6 @@ void update_weights(int64_t slots, int64_t columns, const AttendRowsScratch& s) 
   }
 }
 
-/// base = min(base, scores), slope = max(slope, scores), while they still are the ends of the calibrated scores.
-void widen_ends(int64_t slots, int64_t columns, const AttendRowsScratch& s) {
-  const FloatTag d;
-  for (int64_t column = 0; column < columns; column += kLanes) {
-    FloatVec low = hn::LoadU(d, s.base + column), high = hn::LoadU(d, s.slope + column);
-    for (int64_t i = 0; i < slots; ++i) {
-      const FloatVec score = hn::LoadU(d, s.weights + i * columns + column);
-      low = hn::Min(low, score);
-      high = hn::Max(high, score);
-    }
-    hn::StoreU(low, d, s.base + column);
-    hn::StoreU(high, d, s.slope + column);
-  }
-}
-
 void calibrate(int64_t slots, int64_t columns, const AttendRowsScratch& s) {
   const FloatTag d;
   for (int64_t column = 0; column < columns; column += kLanes) {
@@ -144,7 +129,7 @@ class QueryBlock {
     std::fill_n(s_.slope, columns_, -std::numeric_limits<float>::infinity());
     for_each_block(Slots::kCalibrated, [&](int64_t count) HWY_ATTR {
       score(count);
-      widen_ends(count, columns_, s_);
+      widen_ends(s_.weights, count, columns_, s_.base, s_.slope);  // of the scores until all were seen
     });
     for (int64_t m = 0; m < columns_; ++m) {
       const float low = s_.base[m], high = s_.slope[m];

@@ -155,23 +155,13 @@ class LineBlock {
   }
 
   void find_slopes() {
-    const FloatTag d;
     std::fill_n(s_.lows, columns_, kInfinity);
     std::fill_n(s_.highs, columns_, -kInfinity);
     int64_t seen = 0;
     visit_runs(true, [&](int64_t slots, bool) {
       seen += slots;
       score(slots);
-      for (int64_t column = 0; column < columns_; column += kLanes) {
-        FloatVec low = hn::LoadU(d, s_.lows + column), high = hn::LoadU(d, s_.highs + column);
-        for (int64_t i = 0; i < slots; ++i) {
-          const FloatVec scores = hn::LoadU(d, s_.scores + i * columns_ + column);
-          low = hn::Min(low, scores);
-          high = hn::Max(high, scores);
-        }
-        hn::StoreU(low, d, s_.lows + column);
-        hn::StoreU(high, d, s_.highs + column);
-      }
+      widen_ends(s_.scores, slots, columns_, s_.lows, s_.highs);
     });
     for (int64_t m = 0; m < columns_; ++m) {
       const ScoreSlope slope = ScoreSlope::of(args_.calibration, s_.lows[m], s_.highs[m], seen);

@@ -97,6 +97,21 @@ HWY_INLINE void round_to_halves(const float* from, int64_t count, Half* to) {
   for (; i < count; ++i) to[i] = round_to_half(from[i]);
 }
 
+/// Every column's least and greatest value among `rows` rows of scores, while there are more to come.
+HWY_INLINE void widen_ends(const float* scores, int64_t rows, int64_t columns, float* least, float* greatest) {
+  const FloatTag d;
+  for (int64_t column = 0; column < columns; column += kLanes) {
+    FloatVec low = hn::LoadU(d, least + column), high = hn::LoadU(d, greatest + column);
+    for (int64_t i = 0; i < rows; ++i) {
+      const FloatVec score = hn::LoadU(d, scores + i * columns + column);
+      low = hn::Min(low, score);
+      high = hn::Max(high, score);
+    }
+    hn::StoreU(low, d, least + column);
+    hn::StoreU(high, d, greatest + column);
+  }
+}
+
 /// 2^fraction * 2^n for fraction in [-1/2, 1/2], where the low mantissa bits of `shifted` hold the integer n.
 /// The polynomial is the best one of degree 5 in relative error (1.1e-7) that is exact at 0.
 template <class D, class V = hn::Vec<D>>
