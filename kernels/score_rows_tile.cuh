@@ -93,12 +93,6 @@ struct StageNotes {
   int calibrated[T::kPieces];
 };
 
-__device__ inline int live_in_piece(const KvRun& run, int layer, int heads, int head) {
-  if (run.counts == nullptr) return run.slots;
-  const int reach = run.counts[layer * heads + head] - run.counted_before - run.first;
-  return max(0, min(reach, run.slots));
-}
-
 /// The chunk's row where piece `entry` of a stage begins; negative if it is a run.
 template <class T>
 __device__ int own_row_of_piece(const ScoreWork& work, int stage, int entry) {
@@ -120,7 +114,7 @@ __device__ void fetch_slots(const ScoreWork& work, int kv_head, int own_rows, in
     const KvRun& run = work.runs[stage * T::kPieces + entry];
     keys = reinterpret_cast<const __half*>(run.data + work.layer * run.layer_stride + kv_head * run.head_stride);
     stride = work.head_dim;
-    live = live_in_piece(run, work.layer, work.kv_heads, kv_head);
+    live = live_slots(run, 0, 0, work.layer * work.kv_heads + kv_head);
     calibrated = run.calibrated ? 1 : 0;
   } else if (live > 0) {
     keys += own * work.row_stride;
