@@ -100,15 +100,9 @@ __global__ void __launch_bounds__(kStepThreads,
   __shared__ StepRoom<kChunks> room;
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   const int row = lane / 4, column = lane % 4, dim = p.head_dim;
-  let_next_start();
-  if (!p.cache_settled) wait_for_inputs();
-  const StepPiece piece = find_piece(p, kStepWarps);
-  // Blocks without work do not wait: a row's first block does, so that the kernel ends after those before it.
-  if (static_cast<int>(blockIdx.x) >= (piece.active ? piece.pieces : 1)) return;
-  if (!piece.active) {
-    wait_for_inputs();
-    return clear_output(p, piece);
-  }
+  const StepPiece piece = start_piece(p);
+  if (!has_work(piece)) return;
+  if (!piece.active) return clear_output(p, piece);
 
   const NewStepSlot new_slot(p, piece);
   const StepPair<kChunks> pair(p, piece);

@@ -78,6 +78,18 @@ __device__ inline StepPiece find_piece(const StepParams& p, int warps) {
   return piece;
 }
 
+/// What every block begins with.
+__device__ inline StepPiece start_piece(const StepParams& p) {
+  let_next_start();
+  if (!p.cache_settled) wait_for_inputs();
+  return find_piece(p, kStepWarps);
+}
+
+/// Blocks without work do not wait: a row's first block does, so that the kernel ends after those before it.
+__device__ inline bool has_work(const StepPiece& piece) {
+  return static_cast<int>(blockIdx.x) < (piece.active ? piece.pieces : 1);
+}
+
 template <int kChunks>
 struct alignas(16) StepRoom {
   static constexpr int kChannels = kChunks * kChunk;

@@ -105,7 +105,9 @@ __device__ inline void combine_pieces(const StepParams& p, const StepPiece& piec
   }
 }
 
+/// All that is done for a row that is not active.
 __device__ inline void clear_output(const StepParams& p, const StepPiece& piece) {
+  wait_for_inputs();
   __half* output = p.output + piece.row * p.output_stride + int64_t{piece.first_head} * p.head_dim;
   for (int i = static_cast<int>(threadIdx.x); i < piece.heads * p.head_dim; i += kStepThreads)
     output[i] = __float2half_rn(0.0f);
