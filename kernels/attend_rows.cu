@@ -69,14 +69,7 @@ __global__ void __launch_bounds__(kRowsThreads, T::kBlocks) attend_tile(const __
 
 #pragma unroll 1
   for (int stage = place.stages_begin; stage < place.stages_end; ++stage) {
-    __half* const keys = stages + (stage - place.stages_begin) % 2 * T::kStage;
-    wait_for_copies<0>();
-    __syncthreads();  // the stage has arrived for all, and all are done with the one whose memory is filled next
-    if (stage + 1 < place.stages_end) {
-      fetch_stage<T>(work, place, ring, stage + 1, stages + (stage + 1 - place.stages_begin) % 2 * T::kStage);
-      fetch_runs<T>(work, stage + 2, ring);
-      commit_copies();
-    }
+    __half* const keys = take_stage<T>(work, place, ring, stage, stages);
     if (own_row_of<T>(work, stage) >= rows.largest_limit) continue;  // behind all of our rows
     const RingRun* runs = runs_of<T>(ring, stage);
     TileScores<T> scores = {};

@@ -38,14 +38,7 @@ __global__ void __launch_bounds__(kRowsThreads, T::kBlocks) measure_tile(const _
 
 #pragma unroll 1
   for (int stage = place.stages_begin; stage < place.stages_end; ++stage) {
-    const __half* keys = stages + (stage - place.stages_begin) % 2 * T::kStage;
-    wait_for_copies<0>();
-    __syncthreads();  // as in attend_tile
-    if (stage + 1 < place.stages_end) {
-      fetch_stage<T>(work, place, ring, stage + 1, stages + (stage + 1 - place.stages_begin) % 2 * T::kStage);
-      fetch_runs<T>(work, stage + 2, ring);
-      commit_copies();
-    }
+    const __half* keys = take_stage<T>(work, place, ring, stage, stages);
     TileScores<T> scores = {};
     score_stage<T>(rows, warp_queries, keys, scores);
     slots += add_stage<T>(work, runs_of<T>(ring, stage), stage, scores, ranges);

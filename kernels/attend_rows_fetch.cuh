@@ -87,4 +87,18 @@ __device__ void fetch_stage(const RowsWork& work, const TilePlace& place, RingRu
   }
 }
 
+/// Waits for a stage and begins to fetch the one after it; returns where it lies.
+template <class T>
+__device__ __half* take_stage(const RowsWork& work, const TilePlace& place, RingRun* ring, int stage, __half* stages) {
+  __half* const here = stages + (stage - place.stages_begin) % 2 * T::kStage;
+  wait_for_copies<0>();
+  __syncthreads();  // the stage has arrived for all, and all are done with the one whose memory is filled next
+  if (stage + 1 < place.stages_end) {
+    fetch_stage<T>(work, place, ring, stage + 1, stages + (stage + 1 - place.stages_begin) % 2 * T::kStage);
+    fetch_runs<T>(work, stage + 2, ring);
+    commit_copies();
+  }
+  return here;
+}
+
 }  // namespace ocellus::cuda
