@@ -278,10 +278,6 @@ Status ImageScratch::lay_out(const Model& model, const EngineShape& shape, HostV
   return vision.lay_out(model.vision(), shape.view_batch, shape.device, sink);
 }
 
-Status GenerateScratch::lay_out(const Model& model, const EngineShape& shape, RowSink& sink) {
-  return step.lay_out(model.text(), shape.step_limits(), shape.device, sink);
-}
-
 Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sink) {
   TextScratch text;
   OCELLUS_TRY(text.lay_out(shape, sink));
@@ -292,8 +288,8 @@ Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sin
   }
   PrefillScratch prefill;
   OCELLUS_TRY(prefill.lay_out(model.text(), shape.prefill_limits(), shape.device, sink));
-  GenerateScratch generate;
-  return generate.lay_out(model, shape, sink);
+  StepScratch step;
+  return step.lay_out(model.text(), shape.step_limits(), shape.device, sink);
 }
 
 }  // namespace ocellus

@@ -89,12 +89,6 @@ struct ImageScratch {
   Status lay_out(const Model& model, const EngineShape& shape, HostView<std::byte> staging, RowSink& sink);
 };
 
-/// Decoding one token for every session, and choosing it.
-struct GenerateScratch {
-  StepScratch step;
-  Status lay_out(const Model& model, const EngineShape& shape, RowSink& sink);
-};
-
 /// The scratch of every phase, for the planner.
 Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sink);
 

@@ -96,7 +96,7 @@ class Generation {
   ocellus_generate_stats* stats_;
   int32_t count_;
   Engine& engine_;
-  GenerateScratch scratch_;
+  StepScratch scratch_;
   StepShape shape_;
   Part parts_[kMaxSessions];
   int64_t session_deadlines_[kMaxSessions];
@@ -134,7 +134,7 @@ Status Generation::place_row(int32_t i) {
   Session& session = *sessions_[i];
   Part& part = parts_[i];
   SessionCache& cache = session.cache();
-  const StepScratch& s = scratch_.step;
+  const StepScratch& s = scratch_;
   session.make_room_to_answer(params_[i].max_tokens - 1);
   // Every token but the last has to be read again, which takes a slot and a position.
   const int64_t room = std::min(session.room_for_text(), session.room_for_positions());
@@ -165,7 +165,7 @@ Status Generation::place_row(int32_t i) {
 
 /// Lays out the batch: one row for each active session, in order, then rows that take no part.
 Status Generation::place_rows() {
-  const StepScratch& s = scratch_.step;
+  const StepScratch& s = scratch_;
   Queue& queue = engine_.queue();
   int32_t rows = 0;
   for (int32_t i = 0; i < count_; ++i) {
@@ -184,7 +184,7 @@ Status Generation::place_rows() {
 
 /// Step 0: the first token of every session comes from the last row its prompt left behind.
 Status Generation::start_first_token() {
-  const StepScratch& s = scratch_.step;
+  const StepScratch& s = scratch_;
   Queue& queue = engine_.queue();
   for (int32_t i = 0; i < count_; ++i)
     if (active(i))
@@ -198,7 +198,7 @@ Status Generation::start_first_token() {
 /// Tells the device that session i takes no part in later steps.
 void Generation::leave_step(int32_t i) {
   parts_[i].on_device = false;
-  int32_t& flag = scratch_.step.steps.device.data[parts_[i].row].active;
+  int32_t& flag = scratch_.steps.device.data[parts_[i].row].active;
   Queue& queue = engine_.queue();
   // In the order of the steps even where the GPU reads the host's memory: it may still be at work on the one before.
   if (queue.on_cuda())
@@ -216,7 +216,7 @@ bool Generation::start_step() {
     any = any || part.on_device;
   }
   if (!any) return false;
-  const Status status = engine_.run_step(shape_, scratch_.step, step_signal());
+  const Status status = engine_.run_step(shape_, scratch_, step_signal());
   if (!status.ok()) return false;
   engine_.queue().record_result(started_++);
   return engine_.queue().ok();
@@ -264,7 +264,7 @@ Status Generation::accept_results(int64_t step) {
 /// Session i's token of step `step`. The step has also read the token before it, whose slot is now live.
 Status Generation::accept_result(int32_t i, int64_t step) {
   Session& session = *sessions_[i];
-  const StepScratch& s = scratch_.step;
+  const StepScratch& s = scratch_;
   if (step > 0) {
     session.cache().note_text_position(session.cache().text_slots(), session.next_position_);
     session.cache().commit_text(1);
@@ -339,7 +339,8 @@ Status Generation::run() {
   start_deadlines();
   read_prompts();
   const ArenaScope scope(engine_.arena());
-  OCELLUS_TRY(scratch_.lay_out(engine_.model(), engine_.shape(), engine_.arena()));
+  const EngineShape& shape = engine_.shape();
+  OCELLUS_TRY(scratch_.lay_out(engine_.text().config, shape.step_limits(), shape.device, engine_.arena()));
   const int64_t start = now_ns();
   first_token_ns_ = last_token_ns_ = start;
   Status status;

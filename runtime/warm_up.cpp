@@ -41,9 +41,8 @@ Status clear_steps(const StepScratch& s, Queue& queue) {
 
 Status record_steps(const WarmUp& e, StepGraphs* graphs) {
   const ArenaScope scope(e.arena);
-  GenerateScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(e.model, e.shape, e.arena));
-  const StepScratch& s = scratch.step;
+  StepScratch s;
+  OCELLUS_TRY(s.lay_out(e.text.config, e.shape.step_limits(), e.shape.device, e.arena));
   OCELLUS_TRY(clear_steps(s, e.queue));
   const StepShape most{most_step_rows(e.shape.sessions, e.shape.device), e.shape.tiles_per_session()};
   for (int64_t rows = 1; rows <= most.rows; rows *= 2) OCELLUS_TRY(enqueue_first_token(e.text, rows, s, e.queue));
@@ -107,12 +106,12 @@ Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps
     q.copy(e.memory.last_hidden.data, e.memory.chunk.hidden.data, e.memory.last_hidden.cols * int64_t{sizeof(float)});
     OCELLUS_TRY(q.finish());  // its lists are still being read, and what follows writes to the same host memory
   }
-  GenerateScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(e.model, e.shape, e.arena));
-  OCELLUS_TRY(clear_steps(scratch.step, q));
-  q.copy(&scratch.step.steps.device.data->active, &scratch.step.steps.host.data->active, sizeof(int32_t));
+  StepScratch scratch;
+  OCELLUS_TRY(scratch.lay_out(e.text.config, e.shape.step_limits(), e.shape.device, e.arena));
+  OCELLUS_TRY(clear_steps(scratch, q));
+  q.copy(&scratch.steps.device.data->active, &scratch.steps.host.data->active, sizeof(int32_t));
   for (int64_t step = 0; step < 2 * Queue::kResultMarks; ++step) {
-    OCELLUS_TRY(steps->launch({1, 1}, scratch.step, q));
+    OCELLUS_TRY(steps->launch({1, 1}, scratch, q));
     q.record_result(step);
     q.wait_for_result(step);
   }

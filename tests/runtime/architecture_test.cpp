@@ -75,9 +75,9 @@ struct Loaded {
 std::vector<float> decode(Session& session, TokenId token, int64_t position) {
   Engine& engine = session.engine();
   const ArenaScope scope(engine.arena());
-  GenerateScratch scratch;
-  REQUIRE(scratch.lay_out(engine.model(), engine.shape(), engine.arena()).ok());
-  const StepScratch& step = scratch.step;
+  const EngineShape& shape = engine.shape();
+  StepScratch step;
+  REQUIRE(step.lay_out(engine.text().config, shape.step_limits(), shape.device, engine.arena()).ok());
   SessionCache& cache = session.cache();
   Queue& queue = engine.queue();
   REQUIRE(cache.reserve_text(1).ok());
