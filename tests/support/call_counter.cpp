@@ -20,6 +20,8 @@
 
 #if OCELLUS_HAS_CUDA
 #include <cuda_runtime.h>
+
+#include "runtime/ocellus.h"
 #endif
 
 namespace ocellus::test {
