@@ -28,6 +28,66 @@ using test::PackedShape;
 using test::Random;
 using test::RealSlot;
 
+/// Compares rows [heads, E] of which every `step`-th is looked at with expected(row, head).
+template <class Expected>
+void check_heads(const std::vector<float>& out, const PackedShape& shape, int64_t step, double tolerance,
+                 Expected expected) {
+  const int64_t width = int64_t{shape.heads} * shape.dim, rows = static_cast<int64_t>(out.size()) / width;
+  for (int64_t row = 0; row < rows; row += step) {
+    for (int32_t head = 0; head < shape.heads; ++head) {
+      const std::vector<double> values = expected(row, head);
+      for (int32_t e = 0; e < shape.dim; ++e) {
+        const double x = values[static_cast<size_t>(e)];
+        const double got = static_cast<double>(out[static_cast<size_t>(row * width + head * shape.dim + e)]);
+        CAPTURE(row);
+        CAPTURE(head);
+        CAPTURE(e);
+        REQUIRE(std::abs(got - x) <= tolerance * (1.0 + std::abs(x)));
+      }
+    }
+  }
+}
+
+/// What a case wrote to its output, every row of it.
+std::vector<float> read_rows(const Activations& out, int64_t rows, int64_t width) {
+  std::vector<float> all;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < width; ++i) all.push_back(out.get(row, i));
+  return all;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+/// Calls body(shape, seed, queue) for all that the backends attend over.
+template <class Body>
+void for_each_shape(Body body) {
+  test::for_each_backend_and_target([&](Queue& queue) {
+    uint64_t seed = 0;
+    for (const PackedShape& shape : test::packed_shapes(queue.on_cuda())) {
+      if (test::skip(++seed, 5)) continue;
+      CAPTURE(seed);
+      const std::string name = shape.name();
+      CAPTURE(name);
+      body(shape, seed, queue);
+    }
+  });
+}
+
+/// attend(shape, seed, queue) on one, two and seven threads.
+template <class Attend>
+void check_thread_counts(Attend attend) {
+  test::TestQueue one(1), two(2), seven(7);
+  uint64_t seed = 0;
+  for (const PackedShape& shape : test::packed_shapes(false)) {
+    if (++seed % 3 != 0) continue;
+    const std::vector<float> first = attend(shape, seed, *one);
+    CHECK(same_bits(attend(shape, seed, *two), first));
+    CHECK(same_bits(attend(shape, seed, *seven), first));
+  }
+}
+
 /// One decode step: every session has its parts, then a page with a few tokens and room for the new one.
 class StepCase {
  public:
@@ -80,26 +140,12 @@ class StepCase {
     REQUIRE_MESSAGE(queue.finish().ok(), last_failure().sentence);
     CHECK(scratch.intact());
     CHECK(out_.intact());
-    std::vector<float> all;
-    for (int64_t b = 0; b < rows(); ++b)
-      for (int64_t i = 0; i < width(); ++i) all.push_back(out_.get(b, i));
-    return all;
+    return read_rows(out_, rows(), width());
   }
 
   void check(const std::vector<float>& out) const {
-    for (int64_t b = 0; b < rows(); ++b) {
-      for (int32_t head = 0; head < shape_.heads; ++head) {
-        const std::vector<double> expected = expected_head(b, head);
-        for (int32_t e = 0; e < shape_.dim; ++e) {
-          const double x = expected[static_cast<size_t>(e)];
-          const double got = static_cast<double>(out[static_cast<size_t>(b * width() + head * shape_.dim + e)]);
-          CAPTURE(b);
-          CAPTURE(head);
-          CAPTURE(e);
-          REQUIRE(std::abs(got - x) <= (out_.is_half() ? 1e-2 : 1e-5) * (1.0 + std::abs(x)));
-        }
-      }
-    }
+    check_heads(out, shape_, 1, out_.is_half() ? 1e-2 : 1e-5,
+                [&](int64_t b, int32_t head) { return expected_head(b, head); });
   }
 
   int64_t rows() const { return static_cast<int64_t>(shape_.sessions.size()); }
@@ -159,34 +205,17 @@ class StepCase {
 };
 
 TEST_CASE("a decode step over packed, moved and unevenly kept slots equals plain attention, with the same bits again") {
-  test::for_each_backend_and_target([](Queue& queue) {
-    uint64_t seed = 0;
-    for (const PackedShape& shape : test::packed_shapes(queue.on_cuda())) {
-      if (test::skip(++seed, 5)) continue;
-      CAPTURE(seed);
-      const std::string name = shape.name();
-      CAPTURE(name);
-      StepCase instance(shape, seed, queue);
-      const std::vector<float> out = instance.attend(queue);
-      instance.check(out);
-      const std::vector<float> again = instance.attend(queue);
-      CHECK(std::memcmp(out.data(), again.data(), out.size() * sizeof(float)) == 0);
-    }
+  for_each_shape([](const PackedShape& shape, uint64_t seed, Queue& queue) {
+    StepCase instance(shape, seed, queue);
+    const std::vector<float> out = instance.attend(queue);
+    instance.check(out);
+    CHECK(same_bits(instance.attend(queue), out));
   });
 }
 
 TEST_CASE("a decode step over packed slots has the same bits on any number of threads") {
-  test::TestQueue one(1), two(2), three(3);
-  uint64_t seed = 0;
-  for (const PackedShape& shape : test::packed_shapes(false)) {
-    if (++seed % 3 != 0) continue;
-    std::vector<float> first;
-    for (test::TestQueue* queue : {&one, &two, &three}) {
-      const std::vector<float> out = StepCase(shape, seed, **queue).attend(**queue);
-      if (first.empty()) first = out;
-      CHECK(std::memcmp(out.data(), first.data(), out.size() * sizeof(float)) == 0);
-    }
-  }
+  check_thread_counts(
+      [](const PackedShape& shape, uint64_t seed, Queue& queue) { return StepCase(shape, seed, queue).attend(queue); });
 }
 
 /// Some query rows of a chunk after the first session's cache.
@@ -238,26 +267,12 @@ class RowsCase {
     CHECK(scratch.intact());
     CHECK(ends_.intact());
     CHECK(out_.intact());
-    std::vector<float> all;
-    for (int64_t t = 0; t < count_; ++t)
-      for (int64_t i = 0; i < width(); ++i) all.push_back(out_.get(t, i));
-    return all;
+    return read_rows(out_, count_, width());
   }
 
   void check(const std::vector<float>& out, double tolerance) const {
-    for (int64_t t = 0; t < count_; t += 1 + count_ / 9) {
-      for (int32_t head = 0; head < shape_.heads; ++head) {
-        const std::vector<double> expected = expected_head(t, head);
-        for (int32_t e = 0; e < shape_.dim; ++e) {
-          const double x = expected[static_cast<size_t>(e)];
-          const double got = static_cast<double>(out[static_cast<size_t>(t * width() + head * shape_.dim + e)]);
-          CAPTURE(t);
-          CAPTURE(head);
-          CAPTURE(e);
-          REQUIRE(std::abs(got - x) <= tolerance * (1.0 + std::abs(x)));
-        }
-      }
-    }
+    check_heads(out, shape_, 1 + count_ / 9, tolerance,
+                [&](int64_t t, int32_t head) { return expected_head(t, head); });
   }
 
  private:
@@ -325,35 +340,19 @@ class RowsCase {
 };
 
 TEST_CASE("prefill over packed, moved and unevenly kept slots equals plain attention, with the same bits again") {
-  test::for_each_backend_and_target([](Queue& queue) {
-    uint64_t seed = 0;
-    for (const PackedShape& shape : test::packed_shapes(queue.on_cuda())) {
-      if (test::skip(++seed, 5)) continue;
-      CAPTURE(seed);
-      const std::string name = shape.name();
-      CAPTURE(name);
-      RowsCase instance(shape, seed, queue);
-      if (!queue.on_cuda()) instance.check(instance.attend(false, queue), 1e-5);
-      const std::vector<float> out = instance.attend(true, queue);
-      instance.check(out, 1e-2);
-      const std::vector<float> again = instance.attend(true, queue);
-      CHECK(std::memcmp(out.data(), again.data(), out.size() * sizeof(float)) == 0);
-    }
+  for_each_shape([](const PackedShape& shape, uint64_t seed, Queue& queue) {
+    RowsCase instance(shape, seed, queue);
+    if (!queue.on_cuda()) instance.check(instance.attend(false, queue), 1e-5);
+    const std::vector<float> out = instance.attend(true, queue);
+    instance.check(out, 1e-2);
+    CHECK(same_bits(instance.attend(true, queue), out));
   });
 }
 
 TEST_CASE("prefill over packed slots has the same bits on any number of threads") {
-  test::TestQueue one(1), two(2), seven(7);
-  uint64_t seed = 0;
-  for (const PackedShape& shape : test::packed_shapes(false)) {
-    if (++seed % 3 != 0) continue;
-    std::vector<float> first;
-    for (test::TestQueue* queue : {&one, &two, &seven}) {
-      const std::vector<float> out = RowsCase(shape, seed, **queue).attend(false, **queue);
-      if (first.empty()) first = out;
-      CHECK(std::memcmp(out.data(), first.data(), out.size() * sizeof(float)) == 0);
-    }
-  }
+  check_thread_counts([](const PackedShape& shape, uint64_t seed, Queue& queue) {
+    return RowsCase(shape, seed, queue).attend(false, queue);
+  });
 }
 
 }  // namespace

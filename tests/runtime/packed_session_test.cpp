@@ -12,12 +12,14 @@
 namespace ocellus {
 namespace {
 
-using nlohmann::json;
 using test::Answer;
+using test::answer_golden;
 using test::answer_of;
+using test::check_equal;
 using test::default_params;
 using test::evicting_limits;
 using test::FreeBlocks;
+using test::golden;
 using test::make_engine;
 using test::open_session;
 using test::packed_limits;
@@ -25,24 +27,6 @@ using test::packed_limits;
 constexpr int64_t kLayers = 8, kHeads = 4, kDim = 64, kImageSlots = 64;  // of the bundled model
 constexpr int64_t kSlotBytes = 4 * kLayers * kHeads * kDim;
 constexpr int64_t kScaleBytes = 8 * kLayers * kHeads * kDim;  // of a block
-
-const json& golden(int id) {
-  static const json goldens = test::read_goldens();
-  return goldens.at(static_cast<size_t>(id));
-}
-
-Answer answer_golden(Session& session, int id, int32_t max_tokens = 128) {
-  test::add_question(session, golden(id));
-  const Answer answer = answer_of(session, default_params(max_tokens));
-  REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
-  return answer;
-}
-
-void check_equal(const Answer& a, const Answer& b) {
-  CHECK(a.text == b.text);
-  CHECK(a.stats.logits_hash == b.stats.logits_hash);
-  CHECK(a.stats.generated_tokens == b.stats.generated_tokens);
-}
 
 /// What the whole engine has taken is what the session's statistics say.
 void check_resident(Session& session, const ocellus_generate_stats& stats) {

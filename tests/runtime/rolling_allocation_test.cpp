@@ -217,9 +217,8 @@ TEST_CASE("a rolling session takes picture after picture in constant memory") {
   ocellus_limits limits = test::packed_limits(kKept, 200, 2);
   limits.cache.compress_at = OCELLUS_COMPRESS_IMAGE_END;
   const std::unique_ptr<Engine> engine = test::make_engine(limits);
-  const nlohmann::json goldens = test::read_goldens();
   std::vector<Question> questions;
-  for (int i = 0; i < kQuestions; ++i) questions.emplace_back(goldens.at(static_cast<size_t>(kFirstQuestion + i)));
+  for (int i = 0; i < kQuestions; ++i) questions.emplace_back(test::golden(kFirstQuestion + i));
   Session& session = test::open_session(*engine);
   Talk talk(session, questions);
   int64_t right_alone = 0;

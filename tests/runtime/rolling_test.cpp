@@ -444,11 +444,8 @@ TEST_CASE("after two hundred turns the newest picture is answered as well as aft
   const test::TemporaryFile file(shortened_model(700));
   Model model;
   REQUIRE_MESSAGE(model.open(file.c_str(), test::bundled_pair().mmproj.c_str()).ok(), last_failure().sentence);
-  const nlohmann::json goldens = test::read_goldens();
   constexpr int kQuestions = 12;
-  const auto question_of = [&](int turn) -> const nlohmann::json& {
-    return goldens[static_cast<size_t>(turn * 5 % kQuestions)];
-  };
+  const auto question_of = [](int turn) -> const nlohmann::json& { return test::golden(turn * 5 % kQuestions); };
   // The small model is often wrong about the newest of several pictures, and less often about the only one.
   struct Rolling {
     int32_t bits, images;

@@ -8,32 +8,15 @@
 namespace ocellus {
 namespace {
 
-using nlohmann::json;
 using test::Answer;
+using test::answer_golden;
 using test::answer_of;
 using test::board_limits;
+using test::check_equal;
 using test::default_params;
+using test::golden;
 using test::make_engine;
 using test::open_session;
-
-const json& golden(int id) {
-  static const json goldens = test::read_goldens();
-  return goldens.at(static_cast<size_t>(id));
-}
-
-Answer answer_golden(Session& session, int id) {
-  test::add_question(session, golden(id));
-  const Answer answer = answer_of(session);
-  REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
-  return answer;
-}
-
-void check_equal(const Answer& a, const Answer& b) {
-  CHECK(a.text == b.text);
-  CHECK(a.stats.logits_hash == b.stats.logits_hash);
-  CHECK(a.stats.stop == b.stats.stop);
-  CHECK(a.stats.generated_tokens == b.stats.generated_tokens);
-}
 
 std::string joined(const std::vector<std::string>& pieces) {
   std::string text;
@@ -196,7 +179,7 @@ TEST_CASE("generating again after max_tokens continues the same text") {
   // The answer ended: there is nothing to go on from, and saying so changes nothing.
   CHECK(answer_of(session).status.code() == Code::kBadArgument);
   CHECK(std::string(last_failure().sentence).find("nothing to answer") != std::string::npos);
-  test::add_question(session, json{{"prompt", "What color is the background?"}, {"images", json::array()}});
+  REQUIRE(test::add_turn(session, "What color is the background?", {}).ok());
   CHECK(answer_of(session).status.ok());
 }
 

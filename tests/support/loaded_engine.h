@@ -126,6 +126,26 @@ inline Answer answer_of(Session& session, const ocellus_generate_params& params 
   return batch_answers({&session}, params).front();
 }
 
+/// Golden number `id`, asked in a session as it stands.
+inline const nlohmann::json& golden(int id) {
+  static const nlohmann::json goldens = read_goldens();
+  return goldens.at(static_cast<size_t>(id));
+}
+inline Answer answer_golden(Session& session, int id, int32_t max_tokens = 128) {
+  add_question(session, golden(id));
+  const Answer answer = answer_of(session, default_params(max_tokens));
+  REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
+  return answer;
+}
+
+/// Bit for bit.
+inline void check_equal(const Answer& a, const Answer& b) {
+  CHECK(a.text == b.text);
+  CHECK(a.stats.logits_hash == b.stats.logits_hash);
+  CHECK(a.stats.stop == b.stats.stop);
+  CHECK(a.stats.generated_tokens == b.stats.generated_tokens);
+}
+
 /// Device memory as the host sees it.
 inline std::vector<float> download(DeviceView<const float> row, Queue& queue) {
   Vector<float> values(static_cast<size_t>(row.cols));
