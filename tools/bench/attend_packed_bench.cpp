@@ -2,25 +2,20 @@
 // against the device's own copies.
 // attend_packed_bench [device [bits rows]]    with the last two only that format and batch, once
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "kernels/attend_step.h"
-#include "platform/arena.h"
-#include "platform/queue.h"
-#include "quant/weight_format.h"
+#include "tools/bench/gpu_timing.h"
 
 namespace {
 
 using namespace ocellus;
+using bench::Gpu;
 
 constexpr int64_t kMemoryBytes = int64_t{5} << 30;
-constexpr int64_t kStagingBytes = int64_t{16} << 20;
 /// Calls go through this many bytes of cache before they come back to the first: much more than the device keeps.
 constexpr int64_t kCacheBytes = int64_t{400} << 20;
 constexpr int32_t kHeads = 32, kKvHeads = 8, kDim = 128;
@@ -38,21 +33,6 @@ struct Case {
   bool calibrated;
 };
 
-/// Device memory, from the start again for every case.
-struct Memory {
-  std::byte* data = nullptr;
-  std::byte* staging = nullptr;
-  int64_t used = 0;
-
-  template <class T>
-  T* take(int64_t count) {
-    T* taken = reinterpret_cast<T*>(data + used);
-    used += aligned_bytes(count * static_cast<int64_t>(sizeof(T)));
-    if (used > kMemoryBytes) std::abort();
-    return taken;
-  }
-};
-
 /// Numbers of either sign, away from zero.
 std::vector<Half> draw(int64_t count, float scale) {
   std::mt19937 random(1);
@@ -63,32 +43,11 @@ std::vector<Half> draw(int64_t count, float scale) {
   return drawn;
 }
 
-/// f16 values everywhere: they are keys, codes and steps alike.
-void fill(Memory& memory, Queue& queue) {
-  Half* halves = reinterpret_cast<Half*>(memory.staging);
-  constexpr int64_t kDrawn = 1 << 18;
-  const std::vector<Half> drawn = draw(kDrawn, 1.0f);
-  std::copy(drawn.begin(), drawn.end(), halves);
-  for (int64_t i = kDrawn; i < kStagingBytes / 2; ++i) halves[i] = halves[i - kDrawn];
-  for (int64_t at = 0; at < kMemoryBytes; at += kStagingBytes) queue.copy(memory.data + at, halves, kStagingBytes);
-  queue.fail(queue.finish());
-}
-
-template <class T>
-const T* upload(const std::vector<T>& values, Memory& memory, Queue& queue) {
-  T* to = memory.take<T>(static_cast<int64_t>(values.size()));
-  const int64_t bytes = static_cast<int64_t>(values.size() * sizeof(T));
-  std::memcpy(memory.staging, values.data(), static_cast<size_t>(bytes));
-  queue.copy(to, memory.staging, bytes);
-  queue.fail(queue.finish());
-  return to;
-}
-
 /// Blocks of all layers and heads, as the runtime lays them out.
-KvRun take_run(KvFormat format, int32_t slots, int64_t layers, Memory& memory) {
+KvRun take_run(KvFormat format, int32_t slots, int64_t layers, Gpu& gpu) {
   const KvBlockLayout layout = KvBlockLayout::of(format, kDim, slots);
   KvRun run;
-  run.data = memory.take<std::byte>(layers * kKvHeads * layout.padded_bytes);
+  run.data = gpu.take<std::byte>(layers * kKvHeads * layout.padded_bytes);
   run.layer_stride = kKvHeads * layout.padded_bytes;
   run.head_stride = layout.padded_bytes;
   run.value_offset = layout.values - layout.keys;
@@ -99,85 +58,66 @@ KvRun take_run(KvFormat format, int32_t slots, int64_t layers, Memory& memory) {
 }
 
 /// Per row: images, then a page with nothing but the new slot.
-std::vector<KvRun> tile_list(const Shape& shape, KvFormat format, int64_t layers, Memory& memory) {
+std::vector<KvRun> tile_list(const Shape& shape, KvFormat format, int64_t layers, Gpu& gpu) {
   const int32_t most = is_packed(format) ? kPackedTileSlots : kTileSlots;
   std::vector<KvRun> list;
   for (int64_t b = 0; b < shape.rows; ++b) {
     for (int32_t left = shape.slots; left > 0; left -= kImageSlots) {
-      const KvRun image = take_run(format, std::min(left, kImageSlots), layers, memory);
+      const KvRun image = take_run(format, std::min(left, kImageSlots), layers, gpu);
       for (int32_t first = 0; first < image.slots; first += most)
         list.push_back(slice_run(image, first, std::min(most, image.slots - first), kDim));
     }
-    list.push_back(take_run(KvFormat::kF16, kTileSlots, layers, memory));
+    list.push_back(take_run(KvFormat::kF16, kTileSlots, layers, gpu));
   }
   return list;
 }
 
-AttendStepArgs arguments(const Shape& shape, const Case& what, int64_t layers, Memory& memory, Queue& queue) {
-  memory.used = 0;
+AttendStepArgs arguments(const Shape& shape, const Case& what, int64_t layers, Gpu& gpu) {
+  gpu.take_from_start();
   AttendStepArgs args;
   // Scores spread as those of f16 keys do, whatever the greatest code.
   const float scale = is_packed(what.format) ? 2.0f / static_cast<float>((1 << kv_bits(what.format)) - 1) : 1.0f;
-  const Half* queries = upload(draw(shape.rows * kHeads * kDim, scale), memory, queue);
+  const Half* queries = gpu.upload(draw(shape.rows * kHeads * kDim, scale));
   args.query = DeviceView<Half>(const_cast<Half*>(queries), shape.rows, kHeads * kDim);
-  args.key = DeviceView<Half>(memory.take<Half>(shape.rows * kKvHeads * kDim), shape.rows, kKvHeads * kDim);
-  args.value = DeviceView<Half>(memory.take<Half>(shape.rows * kKvHeads * kDim), shape.rows, kKvHeads * kDim);
-  args.output = DeviceView<Half>(memory.take<Half>(shape.rows * kHeads * kDim), shape.rows, kHeads * kDim);
+  args.key = gpu.take_rows<Half>(shape.rows, kKvHeads * kDim);
+  args.value = gpu.take_rows<Half>(shape.rows, kKvHeads * kDim);
+  args.output = gpu.take_rows<Half>(shape.rows, kHeads * kDim);
   args.query_heads = kHeads;
   args.kv_heads = kKvHeads;
   args.head_dim = kDim;
   args.rope.pairing = RopePairing::kHalves;
   args.rope.rotated = kDim;
   const std::vector<float> turns(static_cast<size_t>(shape.rows * kDim), 0.70710678f);
-  args.angles = {upload(turns, memory, queue), shape.rows, kDim};
-  const std::vector<KvRun> tiles = tile_list(shape, what.format, layers, memory);
+  args.angles = {gpu.upload(turns), shape.rows, kDim};
+  const std::vector<KvRun> tiles = tile_list(shape, what.format, layers, gpu);
   args.tiles_per_row = args.most_tiles = static_cast<int64_t>(tiles.size()) / shape.rows;
-  args.tiles = upload(tiles, memory, queue);
+  args.tiles = gpu.upload(tiles);
   std::vector<StepRow> steps(static_cast<size_t>(shape.rows));
   for (StepRow& step : steps) {
     step.active = 1;
     step.new_tile = static_cast<int32_t>(args.most_tiles - 1);
   }
-  args.steps = upload(steps, memory, queue);
+  args.steps = gpu.upload(steps);
   args.cache_settled = shape.cache_settled;
   args.packed_format = what.format;
   args.calibration = {what.calibrated, 0.5f, 1.0f};
   const int64_t scratch_bytes = attend_step_scratch_bytes(shape.rows, shape.slots + 1, args.most_tiles, kHeads,
-                                                          kKvHeads, kDim, what.format, queue.traits());
-  args.scratch = {memory.take<std::byte>(scratch_bytes), 1, scratch_bytes};
-  queue.fail(queue.cuda()->fill(args.scratch.data, 0, scratch_bytes));
+                                                          kKvHeads, kDim, what.format, gpu.queue().traits());
+  args.scratch = {gpu.take<std::byte>(scratch_bytes), 1, scratch_bytes};
+  bench::require(gpu.queue().cuda()->fill(args.scratch.data, 0, scratch_bytes));
   return args;
 }
 
-/// Microseconds of a call. Calls follow each other as in a decode step: recorded, one layer after the other.
-double time_calls(AttendStepArgs args, int64_t layers, Queue& queue) {
-  CudaDevice& device = *queue.cuda();
-  constexpr int kFirst = CudaDevice::kMarks - 2, kLast = CudaDevice::kMarks - 1;
-  const int64_t calls = std::max<int64_t>(layers, 16);
-  CudaGraph graph;
-  queue.fail(queue.begin_capture());
-  for (int64_t i = 0; i < calls; ++i) {
-    args.layer = static_cast<int32_t>(i % layers);
-    attend_step(args, queue);
-  }
-  queue.fail(queue.end_capture(&graph));
-  std::vector<double> times;
-  for (int i = 0; i < kReplays; ++i) {
-    queue.fail(device.record_mark(kFirst));
-    queue.launch(graph);
-    queue.fail(device.record_mark(kLast));
-    if (!queue.finish().ok()) return NAN;
-    times.push_back(device.elapsed_ms(kFirst, kLast) * 1e3 / static_cast<double>(calls));
-  }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
-}
-
-double time_case(const Shape& shape, const Case& what, double f16_us, double copy_rate, Memory& memory, Queue& queue) {
+double time_case(const Shape& shape, const Case& what, double f16_us, double copy_rate, Gpu& gpu) {
   const double bytes = 2.0 * static_cast<double>(shape.rows) * shape.slots * kKvHeads * kDim * kv_bits(what.format) / 8;
   const int64_t layers = std::clamp<int64_t>(static_cast<int64_t>(static_cast<double>(kCacheBytes) / bytes), 2, 64);
-  const AttendStepArgs args = arguments(shape, what, layers, memory, queue);
-  const double us = time_calls(args, layers, queue);
+  AttendStepArgs args = arguments(shape, what, layers, gpu);
+  // As in a decode step: one layer after the other.
+  const double us =
+      bench::median(bench::call_times(std::max<int64_t>(layers, 16), kReplays, gpu.queue(), [&](int64_t call) {
+        args.layer = static_cast<int32_t>(call % layers);
+        attend_step(args, gpu.queue());
+      }));
   std::printf("B %3lld  slots %5d  %-9s %2d bits  %-10s %8.2f us  %7.1f GB/s  %5.1f%% of copy",
               static_cast<long long>(shape.rows), shape.slots, shape.cache_settled ? "settled" : "",
               kv_bits(what.format), what.calibrated ? "calibrated" : "", us, bytes / us * 1e-3,
@@ -188,42 +128,29 @@ double time_case(const Shape& shape, const Case& what, double f16_us, double cop
 }
 
 /// One case alone, for a profiler.
-void time_one(int32_t bits, int64_t rows, double copy_rate, Memory& memory, Queue& queue) {
+void time_one(int32_t bits, int64_t rows, double copy_rate, Gpu& gpu) {
   const Shape shape{rows, rows == 1 ? 32768 : kImageSlots, true};
-  time_case(shape, {kv_format_of(bits), false}, 0, copy_rate, memory, queue);
+  time_case(shape, {kv_format_of(bits), false}, 0, copy_rate, gpu);
 }
 
-void time_shape(const Shape& shape, double copy_rate, Memory& memory, Queue& queue) {
-  const double f16_us = time_case(shape, {KvFormat::kF16, false}, 0, copy_rate, memory, queue);
+void time_shape(const Shape& shape, double copy_rate, Gpu& gpu) {
+  const double f16_us = time_case(shape, {KvFormat::kF16, false}, 0, copy_rate, gpu);
   for (const KvFormat format : {KvFormat::k8Bit, KvFormat::k4Bit, KvFormat::k2Bit, KvFormat::k1Bit}) {
-    for (const bool calibrated : {false, true})
-      time_case(shape, {format, calibrated}, f16_us, copy_rate, memory, queue);
+    for (const bool calibrated : {false, true}) time_case(shape, {format, calibrated}, f16_us, copy_rate, gpu);
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  ThreadPool pool;
-  std::unique_ptr<CudaDevice> device;
-  Memory memory;
-  double copy_rate = 0;
-  if (!pool.start(1).ok() || !CudaDevice::open(argc > 1 ? std::atoi(argv[1]) : 0, nullptr, &device).ok() ||
-      !device->allocate_device(kMemoryBytes, &memory.data).ok() ||
-      !device->allocate_pinned(kStagingBytes, &memory.staging).ok() ||
-      !device->measure_copy_rate(memory.data, kMemoryBytes, &copy_rate).ok()) {
-    std::fprintf(stderr, "attend_packed_bench: %s\n", last_failure().sentence);
-    return 2;
-  }
-  Queue queue(pool);
-  queue.use_cuda(device.get(), nullptr);
-  fill(memory, queue);
-  std::printf("%s, copy %.1f GB/s; H %d, G %d, E %d\n", device->facts().name, copy_rate * 1e-9, kHeads, kKvHeads, kDim);
+  Gpu gpu(argc > 1 ? std::atoi(argv[1]) : 0, kMemoryBytes);
+  const double copy_rate = gpu.copy_rate();
+  gpu.fill(draw(1 << 18, 1.0f));  // keys, codes and steps alike
+  std::printf("%s, copy %.1f GB/s; H %d, G %d, E %d\n", gpu.name(), copy_rate * 1e-9, kHeads, kKvHeads, kDim);
   const Shape shapes[] = {
       {1, 32768, true}, {8, 32768, true}, {1, kImageSlots, true}, {16, kImageSlots, true}, {128, kImageSlots, true}};
-  if (argc > 3) time_one(std::atoi(argv[2]), std::atoi(argv[3]), copy_rate, memory, queue);
+  if (argc > 3) time_one(std::atoi(argv[2]), std::atoi(argv[3]), copy_rate, gpu);
   for (const Shape& shape : shapes)
-    if (argc <= 3) time_shape(shape, copy_rate, memory, queue);
-  if (!queue.ok()) std::fprintf(stderr, "attend_packed_bench: %s\n", last_failure().sentence);
-  return queue.ok() ? 0 : 1;
+    if (argc <= 3) time_shape(shape, copy_rate, gpu);
+  return 0;
 }

@@ -25,10 +25,10 @@ inline void require(Status status) {
 /// One GPU, and memory of it that every shape takes from the start again.
 class Gpu {
  public:
-  explicit Gpu(int index) {
+  explicit Gpu(int index, int64_t memory_bytes = int64_t{1} << 30) : memory_bytes_(memory_bytes) {
     require(pool_.start(1));
     require(CudaDevice::open(index, nullptr, &device_));
-    require(device_->allocate_device(kMemoryBytes, &memory_));
+    require(device_->allocate_device(memory_bytes_, &memory_));
     require(device_->allocate_pinned(kStagingBytes, &staging_));
     queue_.use_cuda(device_.get(), nullptr);
   }
@@ -38,20 +38,24 @@ class Gpu {
   /// Bytes per second, read and written ones counted.
   double copy_rate() {
     double rate = 0;
-    require(device_->measure_copy_rate(memory_, kMemoryBytes, &rate));
+    require(device_->measure_copy_rate(memory_, memory_bytes_, &rate));
     return rate;
   }
 
-  /// Normal f16 values everywhere, with an odd period, so that rows differ.
+  /// These values everywhere, over and over.
+  void fill(const std::vector<Half>& values) {
+    Half* const halves = reinterpret_cast<Half*>(staging_);
+    for (int64_t i = 0; i < kStagingBytes / 2; ++i) halves[i] = values[static_cast<size_t>(i) % values.size()];
+    for (int64_t at = 0; at < memory_bytes_; at += kStagingBytes) queue_.copy(memory_ + at, halves, kStagingBytes);
+    require(queue_.finish());
+  }
+  /// Normal f16 values, with an odd period, so that rows differ.
   void fill_normal() {
     std::mt19937 random(1);
     std::normal_distribution<float> normal;
-    Half* const halves = reinterpret_cast<Half*>(staging_);
-    constexpr int64_t kDrawn = (1 << 18) - 1;
-    for (int64_t i = 0; i < kDrawn; ++i) halves[i] = float_to_half(normal(random));
-    for (int64_t i = kDrawn; i < kStagingBytes / 2; ++i) halves[i] = halves[i - kDrawn];
-    for (int64_t at = 0; at < kMemoryBytes; at += kStagingBytes) queue_.copy(memory_ + at, halves, kStagingBytes);
-    require(queue_.finish());
+    std::vector<Half> drawn((1 << 18) - 1);
+    for (Half& value : drawn) value = float_to_half(normal(random));
+    fill(drawn);
   }
 
   void take_from_start() { used_ = 0; }
@@ -59,8 +63,12 @@ class Gpu {
   T* take(int64_t count) {
     T* const taken = reinterpret_cast<T*>(memory_ + used_);
     used_ += aligned_bytes(count * static_cast<int64_t>(sizeof(T)));
-    if (used_ > kMemoryBytes) std::abort();
+    if (used_ > memory_bytes_) std::abort();
     return taken;
+  }
+  template <class T>
+  DeviceView<T> take_rows(int64_t rows, int64_t cols) {
+    return {take<T>(rows * cols), rows, cols};
   }
   template <class T>
   const T* upload(const std::vector<T>& values) {
@@ -73,9 +81,9 @@ class Gpu {
   }
 
  private:
-  static constexpr int64_t kMemoryBytes = int64_t{1} << 30;
   static constexpr int64_t kStagingBytes = int64_t{16} << 20;
 
+  const int64_t memory_bytes_;
   ThreadPool pool_;
   std::unique_ptr<CudaDevice> device_;
   Queue queue_{pool_};
@@ -103,5 +111,8 @@ std::vector<double> call_times(int64_t calls, int launches, Queue& queue, Call c
   std::sort(times.begin(), times.end());
   return times;
 }
+
+/// Of sorted figures.
+inline double median(const std::vector<double>& times) { return times[times.size() / 2]; }
 
 }  // namespace ocellus::bench

@@ -59,7 +59,7 @@ std::vector<KvLayerRows> row_lists(const Shape& shape, int64_t capacity, Gpu& gp
 }
 
 void print(const char* op, const Shape& shape, int64_t bytes, const std::vector<double>& times) {
-  const double us = times[times.size() / 2];
+  const double us = bench::median(times);
   std::printf("%-14s %-16s images %d  slots %4d  G %d  E %3d  %2d bits  %8.2f us  %7.1f GB/s\n", op, shape.name,
               shape.images, shape.slots, shape.heads, shape.dim, shape.bits, us,
               static_cast<double>(bytes) / us * 1e-3);
