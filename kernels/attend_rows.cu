@@ -212,7 +212,7 @@ void attend_rows(const AttendRowsArgs& args, Queue& queue) {
   const int64_t pieces = args.run_count + divide_up(own, kTileSlots);
   const AttendTilesPlan plan = plan_attend_tiles(int64_t{work.rows} * work.group, work.heads,
                                                  divide_up(pieces, attend_stage_slots(tile_dim) / kTileSlots), tile_dim,
-                                                 queue.cuda()->facts().multiprocessors);
+                                                 queue.cuda()->facts().multiprocessors, queue.traits().lean);
   work.tiles = plan.tiles;
   work.stages_per_split = plan.stages_per_split;
   const bool many_rows = int64_t{work.rows} * work.group > kAttendNarrowRows;

@@ -110,7 +110,7 @@ void find_calibration(RowsWork work, float* partials, Queue& queue) {
   const int64_t stages = divide_up(work.run_count, attend_stage_slots(tile_dim) / kTileSlots);
   // As if the device were too large for wide tiles.
   const AttendTilesPlan plan =
-      plan_attend_tiles(int64_t{work.rows} * work.group, work.heads, stages, tile_dim, 1 << 30);
+      plan_attend_tiles(int64_t{work.rows} * work.group, work.heads, stages, tile_dim, 1 << 30, queue.traits().lean);
   work.tiles = plan.tiles;
   work.stages_per_split = plan.stages_per_split;
   work.partials = plan.splits > 1 ? partials : nullptr;

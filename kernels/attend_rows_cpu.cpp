@@ -278,7 +278,7 @@ bool check(const AttendRowsArgs& args, Queue& queue) {
 HWY_EXPORT(attend_query_block);
 
 int64_t attend_rows_scratch_bytes(int32_t head_dim, const DeviceTraits& device) {
-  if (device.is_cuda()) return attend_split_scratch_bytes(head_dim);
+  if (device.is_cuda()) return attend_split_scratch_bytes(head_dim, device.lean);
   return AttendRowsScratch::bytes(head_dim) * device.thread_count;
 }
 

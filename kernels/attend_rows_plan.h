@@ -87,6 +87,7 @@ inline constexpr int32_t kAttendWideRows = 128;
 /// Most blocks that split the slots between them; each needs scratch. A constant, not what the device has, so that the
 /// same inputs give the same bits on every device.
 inline constexpr int32_t kAttendSplitBlocks = 128;
+constexpr int32_t attend_split_blocks(bool lean) { return lean ? kAttendSplitBlocks / 8 : kAttendSplitBlocks; }
 
 /// The head sizes there are kernels for; others are padded with zeros to the next.
 constexpr int32_t attend_tile_dim(int32_t head_dim) {
@@ -106,15 +107,17 @@ struct AttendTilesPlan {
 };
 
 /// `query_rows` and `heads`: rows of a head with all query heads of its group counted, and key/value heads with all
-/// sequences counted. `stages`: most stages of any tile. Splits do not depend on the device, and neither do results.
+/// sequences counted. `stages`: most stages of any tile. Splits do not depend on the device beyond `lean`, and neither
+/// do results.
 constexpr AttendTilesPlan plan_attend_tiles(int64_t query_rows, int64_t heads, int64_t stages, int32_t tile_dim,
-                                            int32_t multiprocessors) {
+                                            int32_t multiprocessors, bool lean) {
   const auto tiles_of = [&](int64_t rows) { return static_cast<int32_t>((query_rows + rows - 1) / rows); };
   AttendTilesPlan plan;
   plan.tiles = tiles_of(kAttendNarrowRows);
   plan.stages_per_split = static_cast<int32_t>(stages);
   // Fewer than two stages a block do not pay for putting the pieces together.
-  const int64_t splits = std::min<int64_t>(kAttendSplitBlocks / std::max<int64_t>(plan.tiles * heads, 1), stages / 2);
+  const int64_t splits =
+      std::min<int64_t>(attend_split_blocks(lean) / std::max<int64_t>(plan.tiles * heads, 1), stages / 2);
   if (splits >= 2 && stages >= 8) {
     plan.stages_per_split = static_cast<int32_t>((stages + splits - 1) / splits);
     plan.splits = static_cast<int32_t>((stages + plan.stages_per_split - 1) / plan.stages_per_split);
@@ -128,8 +131,8 @@ constexpr AttendTilesPlan plan_attend_tiles(int64_t query_rows, int64_t heads, i
 /// What one splitting block leaves behind, in floats: unscaled sums of values, then the largest score and the sum of
 /// weights of every row.
 constexpr int64_t attend_split_floats(int32_t tile_dim) { return int64_t{kAttendNarrowRows} * (tile_dim + 2); }
-constexpr int64_t attend_split_scratch_bytes(int32_t head_dim) {
-  return aligned_bytes(kAttendSplitBlocks * attend_split_floats(attend_tile_dim(head_dim)) * 4);
+constexpr int64_t attend_split_scratch_bytes(int32_t head_dim, bool lean) {
+  return aligned_bytes(attend_split_blocks(lean) * attend_split_floats(attend_tile_dim(head_dim)) * 4);
 }
 
 }  // namespace ocellus

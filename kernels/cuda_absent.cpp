@@ -2,7 +2,6 @@
 #include "kernels/backends.h"
 #include "kernels/matmul_few_rows.h"
 #include "kernels/matmul_library.h"
-#include "kernels/matmul_scratch.h"
 #include "platform/queue.h"
 
 namespace ocellus {
@@ -19,7 +18,6 @@ Status MatmulLibrary::create(CudaDevice&, std::unique_ptr<MatmulLibrary>*) {
 }
 MatmulLibrary::~MatmulLibrary() = default;
 void MatmulLibrary::freeze() {}
-int64_t cuda::matmul_scratch_bytes(int64_t, int64_t, int64_t) { return 0; }
 bool cuda::few_rows_fits(int64_t, const WeightView*, int, bool) { return false; }
 const char* cuda::few_rows_plan_name(int64_t, const WeightView&, const CudaFacts&) { return "none"; }
 

@@ -15,6 +15,9 @@ namespace ocellus {
 namespace cuda {
 namespace {
 
+// Blocks of lean devices are multiplied by weights as they lie.
+static_assert(DeviceTraits::kLeanRows <= kFewRows);
+
 constexpr int kThreads = 256;
 constexpr int64_t kWeightAlignment = 8;  // that of files, at least
 
@@ -74,17 +77,19 @@ __global__ void add_bias(Value* out, int64_t stride, int64_t rows, int64_t cols,
 
 /// Places in the scratch of a call.
 struct Scratch {
-  explicit Scratch(const MatmulArgs& args, int64_t outputs) {
+  Scratch(const MatmulArgs& args, int64_t outputs, bool lean_) : lean(lean_) {
     const int64_t rows = args.input.rows;
     const auto address = reinterpret_cast<uintptr_t>(args.scratch.data);
     workspace = args.scratch.data + (kScratchUnit - static_cast<int64_t>(address % kScratchUnit)) % kScratchUnit;
-    workspace_bytes = library_workspace_bytes(rows, kMostMatrices * outputs);
+    workspace_bytes = library_workspace_bytes(rows, kMostMatrices * outputs, lean);
     biases = workspace + workspace_bytes;
     std::byte* const after = biases + kMostMatrices * bias_bytes(outputs);
     input = reinterpret_cast<__half*>(after);
-    weights = reinterpret_cast<__half*>(after + part_bytes(rows, kRoundedInputBytes, padded_cols(args.input.cols)));
+    weights =
+        reinterpret_cast<__half*>(after + part_bytes(rows, rounded_input_bytes(lean), padded_cols(args.input.cols)));
   }
 
+  bool lean;
   std::byte* workspace;
   int64_t workspace_bytes;
   std::byte* biases;
@@ -119,8 +124,8 @@ bool continues(const MatmulArgs& args, int i) {
 
 /// Neighbours whose weights are decoded are joined if they fit into scratch together: one product instead of three
 /// starts once and fills the device better.
-Groups form_groups(const MatmulArgs& args) {
-  const int64_t budget = decoded_weight_bytes(args.input.rows), cols = padded_cols(args.input.cols);
+Groups form_groups(const MatmulArgs& args, bool lean) {
+  const int64_t budget = decoded_weight_bytes(args.input.rows, lean), cols = padded_cols(args.input.cols);
   Groups groups;
   for (int i = 0; i < args.count; ++i) {
     const WeightView& weight = args.weights[i];
@@ -242,8 +247,8 @@ void multiply_group(const MatmulArgs& args, const Group& group, int64_t first, c
                     const Scratch& scratch, Queue& queue) {
   ActivationView out = args.outputs[group.first].slice_rows(first, x.rows);
   out.cols = group.rows;
-  const int64_t step =
-      group.decoded ? part_rows(group.rows, decoded_weight_bytes(args.input.rows), x.cols) : group.rows;
+  const int64_t budget = decoded_weight_bytes(args.input.rows, scratch.lean);
+  const int64_t step = group.decoded ? part_rows(group.rows, budget, x.cols) : group.rows;
   for (int64_t n = 0; n < group.rows && queue.ok(); n += step) {
     const int64_t count = std::min(step, group.rows - n);
     multiply_part({.input = half_data(x),
@@ -262,12 +267,13 @@ void multiply_group(const MatmulArgs& args, const Group& group, int64_t first, c
 
 void multiply_many_rows(const MatmulArgs& args, int64_t largest, Queue& queue) {
   const ActivationView& input = args.input;
-  const Scratch scratch(args, largest);
-  Groups groups = form_groups(args);
+  const Scratch scratch(args, largest, queue.traits().lean);
+  Groups groups = form_groups(args, scratch.lean);
   prepare_biases(args, scratch, groups, queue);
   const bool usable =
       input.type == ActivationType::kF16 && padded_cols(input.cols) == input.cols && takes_wide(input, 8);
-  const int64_t step = usable ? input.rows : part_rows(input.rows, kRoundedInputBytes, padded_cols(input.cols));
+  const int64_t step =
+      usable ? input.rows : part_rows(input.rows, rounded_input_bytes(scratch.lean), padded_cols(input.cols));
   for (int64_t t = 0; t < input.rows && queue.ok(); t += step) {
     ActivationView x = input.slice_rows(t, std::min(step, input.rows - t));
     if (!usable) x = round_input(x, scratch.input, queue);
@@ -292,7 +298,7 @@ void multiply_few_rows(const MatmulArgs& args, Queue& queue) {
 
 /// The contract's conditions on addresses and shapes; false, and a failure, if one does not hold.
 bool is_sound(const MatmulArgs& args, int64_t largest, Queue& queue) {
-  const int64_t needed = matmul_scratch_bytes(args.input.rows, args.input.cols, largest);
+  const int64_t needed = matmul_scratch_bytes(args.input.rows, args.input.cols, largest, queue.traits().lean);
   const int64_t got = args.scratch.rows * args.scratch.cols;
   if (got < needed || reinterpret_cast<uintptr_t>(args.scratch.data) % 64 != 0) {
     queue.fail(OCELLUS_FAIL(Code::kInternal, "matmul needs %lld bytes of scratch aligned to 64 and got %lld",
@@ -313,10 +319,6 @@ bool is_sound(const MatmulArgs& args, int64_t largest, Queue& queue) {
 }
 
 }  // namespace
-
-int64_t matmul_scratch_bytes(int64_t rows, int64_t cols, int64_t outputs) {
-  return std::max(few_rows_scratch_bytes(std::min(rows, kFewRows), cols), many_rows_scratch_bytes(rows, cols, outputs));
-}
 
 void matmul(const MatmulArgs& args, Queue& queue) {
   if (!queue.ok() || args.input.rows == 0) return;

@@ -281,7 +281,7 @@ int64_t cpu_scratch_bytes(int64_t rows, int64_t cols, int thread_count) {
 }  // namespace
 
 int64_t matmul_scratch_bytes(int64_t rows, int64_t cols, int64_t outputs, const DeviceTraits& device) {
-  if (device.is_cuda()) return cuda::matmul_scratch_bytes(rows, cols, outputs);
+  if (device.is_cuda()) return cuda::matmul_scratch_bytes(rows, cols, outputs, device.lean);
   return cpu_scratch_bytes(rows, cols, device.thread_count);
 }
 

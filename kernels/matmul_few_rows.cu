@@ -38,9 +38,6 @@ const StepFacts& facts_of(WeightFormat format) {
   return kFacts[static_cast<int>(format)];
 }
 
-/// Rows rounded beforehand stand in tiles of eight, 2, 4 or 8 of them.
-int64_t rounded_columns(int64_t rows) { return rows <= 16 ? 16 : rows <= 32 ? 32 : 64; }
-
 /// Blocks are smaller where a multiprocessor has little shared memory.
 int most_warps_of(const CudaFacts& device) {
   return most_shared_bytes(device.major, device.minor) < 128 * 1024 ? 8 : 16;
@@ -242,11 +239,6 @@ bool few_rows_fits(int64_t rows, const WeightView* weights, int count, bool gate
 
 const char* few_rows_plan_name(int64_t rows, const WeightView& weights, const CudaFacts& device) {
   return name_of(choose_plan(facts_of(weights.format), rows, weights.cols, device));
-}
-
-int64_t few_rows_scratch_bytes(int64_t rows, int64_t cols) {
-  constexpr int64_t kLargestGroupBytes = 64;  // of f16; codes and scales take 40
-  return kLargestGroupBytes * divide_up(cols, 32) * rounded_columns(std::min(rows, kFewRows));
 }
 
 void multiply_few_rows(const FewRowsArgs& args, Queue& queue) {

@@ -3,11 +3,9 @@
 #pragma once
 
 #include "kernels/matmul.h"
+#include "kernels/matmul_few_rows_plan.h"
 
 namespace ocellus::cuda {
-
-/// No product of more rows is taken.
-inline constexpr int64_t kFewRows = 64;
 
 /// n W_i^T, where n is the input or, with `norm_weight`, the input after rmsnorm; then bias and activation, and with
 /// `accumulate` the sum with what the outputs hold. `gated` (count 2): outputs[0] = silu(n W_0^T + b_0) * (n W_1^T +
@@ -32,10 +30,8 @@ bool few_rows_fits(int64_t rows, const WeightView* weights, int count, bool gate
 /// How they are multiplied, for tables of measurements.
 const char* few_rows_plan_name(int64_t rows, const WeightView& weights, const CudaFacts& device);
 
-/// Scratch of multiply_few_rows for at most `rows` rows of at most `cols` values.
-int64_t few_rows_scratch_bytes(int64_t rows, int64_t cols);
-
-/// The call must fit (few_rows_fits). kInternal in the queue if scratch is too small or not aligned to 64.
+/// The call must fit (few_rows_fits). kInternal in the queue if scratch is less than few_rows_scratch_bytes or not
+/// aligned to 64.
 void multiply_few_rows(const FewRowsArgs& args, Queue& queue);
 
 }  // namespace ocellus::cuda

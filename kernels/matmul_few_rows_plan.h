@@ -1,12 +1,15 @@
 // Which way a few-row product is done. Pure functions of shapes and device; the limits are measured.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "quant/weight_format.h"
 
 namespace ocellus::cuda {
 
+/// No product of more rows is taken.
+inline constexpr int64_t kFewRows = 64;
 /// Of more input rows than these, tensor cores are sooner done than a row of weights per warp.
 inline constexpr int64_t kMostPerWarpRows = 4;       // block formats
 inline constexpr int64_t kMostPerWarpPlainRows = 2;  // F32, F16, BF16
@@ -57,6 +60,15 @@ constexpr FewRowsPlan choose_few_rows_plan(int64_t rows, int64_t cols, bool plai
 constexpr const char* name_of(FewRowsPlan plan) {
   constexpr const char* kNames[] = {"per warp", "spread", "own", "two", "four", "eight"};
   return kNames[static_cast<int>(plan)];
+}
+
+/// Rows rounded beforehand stand in tiles of eight, 2, 4 or 8 of them.
+constexpr int64_t rounded_columns(int64_t rows) { return rows <= 16 ? 16 : rows <= 32 ? 32 : 64; }
+
+/// Scratch of multiply_few_rows for at most `rows` rows of at most `cols` values.
+constexpr int64_t few_rows_scratch_bytes(int64_t rows, int64_t cols) {
+  constexpr int64_t kLargestGroupBytes = 64;  // of f16; codes and scales take 40
+  return kLargestGroupBytes * ((cols + 31) / 32) * rounded_columns(std::min(rows, kFewRows));
 }
 
 }  // namespace ocellus::cuda

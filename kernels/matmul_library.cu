@@ -114,7 +114,7 @@ cublasStatus_t run(cublasLtHandle_t handle, const LibraryProduct& product, const
 
 /// The library's own best guesses for the fullest product of the bucket. Not measured here: what is chosen must not
 /// depend on the moment, so that two runs give the same bits.
-int find_candidates(cublasLtHandle_t handle, const LibraryProduct& product, const PlanKey& key,
+int find_candidates(cublasLtHandle_t handle, const LibraryProduct& product, const PlanKey& key, int64_t workspace_bytes,
                     cublasLtMatmulHeuristicResult_t* candidates) {
   Description description(product, key.bucket);
   cublasLtMatmulPreferenceOpaque_t preference;
@@ -123,8 +123,7 @@ int find_candidates(cublasLtHandle_t handle, const LibraryProduct& product, cons
     description.take(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value));
   };
   const auto alignment = static_cast<uint32_t>(key.alignment);
-  const auto workspace = static_cast<uint64_t>(cuda::library_workspace_bytes(key.bucket, key.outputs));
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(workspace_bytes));
   // Partial sums only where they are added up in a fixed order and in f32.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(kMostAlignment));
@@ -141,9 +140,9 @@ int find_candidates(cublasLtHandle_t handle, const LibraryProduct& product, cons
 }
 
 /// Whether the candidate runs every number of rows of the bucket in the workspace it will have.
-bool fits_bucket(cublasLtHandle_t handle, const LibraryProduct& product, const PlanKey& key,
+bool fits_bucket(cublasLtHandle_t handle, const LibraryProduct& product, const PlanKey& key, int64_t workspace_bytes,
                  const cublasLtMatmulHeuristicResult_t& candidate) {
-  const auto most = static_cast<size_t>(cuda::library_workspace_bytes(key.bucket, key.outputs));
+  const auto most = static_cast<size_t>(workspace_bytes);
   if (candidate.state != CUBLAS_STATUS_SUCCESS || candidate.workspaceSize > most) return false;
   for (const int64_t rows : {key.bucket, key.bucket / 2 + 1, product.rows}) {
     Description description(product, rows);
@@ -206,9 +205,10 @@ bool MatmulLibrary::State::learn(const LibraryProduct& product, const PlanKey& k
   Plan& plan = plans[count++];
   plan = {.key = key};
   cublasLtMatmulHeuristicResult_t candidates[kCandidates] = {};
-  const int found = find_candidates(handle, product, key, candidates);
+  const int64_t workspace = cuda::library_workspace_bytes(key.bucket, key.outputs, queue.traits().lean);
+  const int found = find_candidates(handle, product, key, workspace, candidates);
   for (int i = 0; i < found && !plan.possible; ++i) {
-    if (!fits_bucket(handle, product, key, candidates[i])) continue;
+    if (!fits_bucket(handle, product, key, workspace, candidates[i])) continue;
     const cublasStatus_t status = run(handle, product, candidates[i].algo, queue);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) continue;
     plan.possible = true;

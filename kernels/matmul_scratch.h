@@ -8,13 +8,15 @@
 #include <bit>
 #include <cstdint>
 
+#include "kernels/matmul_few_rows_plan.h"
+
 namespace ocellus::cuda {
 
 inline constexpr int64_t kScratchUnit = 256;  // alignment of every part; cuBLASLt asks for it
 inline constexpr int64_t kMostMatrices = 3;
 inline constexpr int64_t kLibraryAlignment = 16;  // of operands and their rows, in bytes
 /// Few rows come this way only if their weights lie or end at odd places. They then take little memory rather than
-/// little time, as no other few rows need any.
+/// little time, as no other few rows need any. Lean devices do so for any number of rows.
 inline constexpr int64_t kOddRows = 32;
 
 constexpr int64_t scratch_units(int64_t bytes) { return (bytes + kScratchUnit - 1) / kScratchUnit * kScratchUnit; }
@@ -29,17 +31,22 @@ inline bool has_usable_rows(const void* data, int64_t cols) {
 /// The rows rounded up to a power of two: numbers of rows of one bucket share a plan.
 constexpr int64_t row_bucket(int64_t rows) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows))); }
 
-/// What cuBLASLt may use to sum parts of a product side by side: room for two f32 copies of the outputs.
-constexpr int64_t library_workspace_bytes(int64_t rows, int64_t outputs) {
+/// What cuBLASLt may use to sum parts of a product side by side: room for two f32 copies of the outputs. Lean: only what
+/// its kernels count their progress in.
+constexpr int64_t library_workspace_bytes(int64_t rows, int64_t outputs, bool lean) {
+  if (lean) return 64 << 10;
   if (rows <= kOddRows) return 1 << 20;
   return scratch_units(std::clamp<int64_t>(8 * row_bucket(rows) * outputs, 1 << 20, 8 << 20));
 }
 
 /// Inputs that are no aligned f16 are rounded into scratch, at most this many bytes at a time.
-inline constexpr int64_t kRoundedInputBytes = 8 << 20;
+constexpr int64_t rounded_input_bytes(bool lean) { return lean ? 128 << 10 : 8 << 20; }
 /// Weights that are no aligned f16 are decoded into scratch, at most this many bytes at a time. What was decoded stays
 /// in the level-2 cache of large GPUs until it is multiplied.
-constexpr int64_t decoded_weight_bytes(int64_t rows) { return rows <= kOddRows ? 1 << 20 : 32 << 20; }
+constexpr int64_t decoded_weight_bytes(int64_t rows, bool lean) {
+  if (lean) return 128 << 10;
+  return rows <= kOddRows ? 1 << 20 : 32 << 20;
+}
 inline constexpr int64_t kSmallestPart = 64;  // rows
 
 constexpr int64_t most_rows(int64_t bytes, int64_t cols) {
@@ -60,13 +67,16 @@ constexpr int64_t part_bytes(int64_t rows, int64_t bytes, int64_t cols) {
 constexpr int64_t bias_bytes(int64_t outputs) { return scratch_units(4 * outputs); }
 
 /// Matrices whose outputs lie side by side are multiplied as one, so that there is room for all.
-constexpr int64_t many_rows_scratch_bytes(int64_t rows, int64_t cols, int64_t outputs) {
+constexpr int64_t many_rows_scratch_bytes(int64_t rows, int64_t cols, int64_t outputs, bool lean) {
   const int64_t padded = padded_cols(cols), joined = kMostMatrices * outputs;
-  return kScratchUnit + library_workspace_bytes(rows, joined) + kMostMatrices * bias_bytes(outputs) +
-         part_bytes(rows, kRoundedInputBytes, padded) + part_bytes(joined, decoded_weight_bytes(rows), padded);
+  return kScratchUnit + library_workspace_bytes(rows, joined, lean) + kMostMatrices * bias_bytes(outputs) +
+         part_bytes(rows, rounded_input_bytes(lean), padded) +
+         part_bytes(joined, decoded_weight_bytes(rows, lean), padded);
 }
 
 /// What matmul_scratch_bytes says on CUDA.
-int64_t matmul_scratch_bytes(int64_t rows, int64_t cols, int64_t outputs);
+constexpr int64_t matmul_scratch_bytes(int64_t rows, int64_t cols, int64_t outputs, bool lean) {
+  return std::max(few_rows_scratch_bytes(rows, cols), many_rows_scratch_bytes(rows, cols, outputs, lean));
+}
 
 }  // namespace ocellus::cuda

@@ -13,12 +13,13 @@ constexpr int kUnits = RowPieces::kUnitsPerThread;
 
 /// One block a patch; kWide divides the patch's side, so that a unit lies in one line of pixels.
 template <int kWide>
-__global__ void cut_rows(const float* pixels, int64_t pixel_stride, int side, int patch, __half* output,
+__global__ void cut_rows(const float* pixels, int64_t pixel_stride, int side, int patch, int first, __half* output,
                          int64_t output_stride) {
   const int grid = side / patch;
   const int cells = grid * grid;
-  const int view = static_cast<int>(blockIdx.x) / cells;
-  const int cell = static_cast<int>(blockIdx.x) % cells;
+  const int place = first + static_cast<int>(blockIdx.x);
+  const int view = place / cells;
+  const int cell = place % cells;
   const float* corner = pixels + (int64_t{view} * 3 * side + cell / grid * patch) * pixel_stride + cell % grid * patch;
   __half* out = output + blockIdx.x * output_stride;
   const int cols = 3 * patch * patch;
@@ -61,13 +62,12 @@ __global__ void join_rows(const float* input, int64_t input_stride, int grid, in
 
 template <int kWide>
 void cut(const CutPatchesArgs& args, Queue& queue) {
-  const int64_t grid = args.side / args.patch;
   const int64_t units = divide_up(args.output.cols, kWide);
   const int64_t threads = std::min(kMostPatchThreads, divide_up(units, kWarp) * kWarp);
-  launch<cut_rows<kWide>>(
-      queue, "cut_patches",
-      {.grid = static_cast<unsigned>(args.views * grid * grid), .threads = static_cast<int>(threads)}, args.pixels.data,
-      args.pixels.stride, args.side, args.patch, half_data(args.output), args.output.stride);
+  launch<cut_rows<kWide>>(queue, "cut_patches",
+                          {.grid = static_cast<unsigned>(args.output.rows), .threads = static_cast<int>(threads)},
+                          args.pixels.data, args.pixels.stride, args.side, args.patch, static_cast<int>(args.first),
+                          half_data(args.output), args.output.stride);
 }
 
 template <int kWide>

@@ -6,16 +6,16 @@
 namespace ocellus {
 
 /// Cuts a picture into patch rows, so that the patch embedding is a matrix product.
-/// out[y * grid + x][(c * p + dy) * p + dx] = pixels[c][y * p + dy][x * p + dx]
+/// out[y * grid + x - first][(c * p + dy) * p + dx] = pixels[c][y * p + dy][x * p + dx]
 ///
 /// Shapes    pixels [views, 3, side, side] f32 (a view of views * 3 * side rows, side cols); grid = side / patch,
-///           remainder dropped; out [views * grid * grid, 3 * patch * patch]
+///           remainder dropped; out [T, 3 * patch * patch]: patches first .. first + T - 1 of the views * grid * grid
 /// Types     out activations
 struct CutPatchesArgs {
   DeviceView<const float> pixels;
-  int64_t views = 1;
   int32_t side = 0;
   int32_t patch = 0;
+  int64_t first = 0;
   ActivationView output;
 };
 void cut_patches(const CutPatchesArgs& args, Queue& queue);

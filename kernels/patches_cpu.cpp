@@ -10,12 +10,13 @@ void cpu::cut_patches(const CutPatchesArgs& args, Queue& queue) {
   const int64_t patch = args.patch;
   const int64_t grid = args.side / patch;
   const int64_t grain = rows_per_piece(args.output.cols, 65536);
-  queue.parallel(args.views * grid * grid, grain, [&](int64_t begin, int64_t end, int) {
+  queue.parallel(args.output.rows, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
-      const int64_t cell = row % (grid * grid);
+      const int64_t place = args.first + row;
+      const int64_t cell = place % (grid * grid);
       const int64_t top = cell / grid * patch;
       const int64_t left = cell % grid * patch;
-      const int64_t first_channel = row / (grid * grid) * 3;
+      const int64_t first_channel = place / (grid * grid) * 3;
       float* out = args.output.row(row);
       for (int64_t channel = first_channel; channel < first_channel + 3; ++channel) {
         for (int64_t dy = 0; dy < patch; ++dy, out += patch) {

@@ -34,8 +34,7 @@ void embed_patches(const TowerPass& pass, DeviceView<const float> pixels, Queue&
   const VisionScratch& s = pass.scratch;
   const ActivationView patches(s.patches_or_mlp.data, pass.rows, c.patch_values(), c.patch_values(),
                                s.patches_or_mlp.type);
-  cut_patches({.pixels = pixels, .views = pass.views, .side = c.image_size, .patch = c.patch_size, .output = patches},
-              q);
+  cut_patches({.pixels = pixels, .side = c.image_size, .patch = c.patch_size, .output = patches}, q);
   matmul({.input = patches,
           .weights = {pass.model.patch_embedding.weight},
           .biases = {pass.model.patch_embedding.bias},

@@ -19,6 +19,7 @@ const char* phase_name(Phase phase) {
   switch (phase) {
     case Phase::kNone: return "-";
     case Phase::kText: return "text";
+    case Phase::kPicture: return "picture";
     case Phase::kImage: return "image";
     case Phase::kPrefill: return "prefill";
     case Phase::kDecode: return "decode";

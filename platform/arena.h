@@ -20,8 +20,8 @@ inline constexpr int kLifetimeCount = 4;
 const char* lifetime_name(Lifetime lifetime);
 
 /// Phases share the same scratch bytes: at most one of them runs at a time.
-enum class Phase : uint8_t { kNone = 0, kText = 1, kImage = 2, kPrefill = 3, kDecode = 4 };
-inline constexpr int kPhaseCount = 5;
+enum class Phase : uint8_t { kNone = 0, kText = 1, kPicture = 2, kImage = 3, kPrefill = 4, kDecode = 5 };
+inline constexpr int kPhaseCount = 6;
 const char* phase_name(Phase phase);
 
 /// Where a row lies. On the CPU, and wherever the device reads the host's memory, the two are the same memory.

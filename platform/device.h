@@ -2,6 +2,7 @@
 // builds without CUDA too; there, no CUDA device is ever found.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,12 +20,21 @@ struct DeviceTraits {
   DeviceKind kind = DeviceKind::kCpu;
   int32_t thread_count = 1;   // of the CPU's thread pool
   bool shares_memory = true;  // the device reads the host's memory: the CPU itself, and GPUs on the same chip
+  bool lean = false;          // little scratch rather than little time
 
   DeviceTraits() = default;
   /// The CPU with this many threads.
   DeviceTraits(int32_t threads) : thread_count(threads) {}
   bool is_cuda() const { return kind == DeviceKind::kCuda; }
   ActivationType activations() const { return is_cuda() ? ActivationType::kF16 : ActivationType::kF32; }
+
+  /// A GPU wants all rows of a layer and many views at once. Elsewhere rows go through the parts of a layer in blocks
+  /// and views one by one, which keeps the widest buffers small. Blocks of the CPU are wide enough for full speed of
+  /// the matrix product (measured, tools/bench/NOTES.md); lean ones are those that a GPU multiplies by weights as they
+  /// lie in the file, so that none are decoded.
+  bool in_blocks() const { return !is_cuda() || lean; }
+  int64_t block_rows(int64_t rows) const { return in_blocks() ? std::min(lean ? kLeanRows : kCpuRows, rows) : rows; }
+  static constexpr int64_t kCpuRows = 128, kLeanRows = 64;
 };
 
 /// Facts of one CUDA device, as the driver reports them.

@@ -10,6 +10,7 @@ Status StopSignal::check() const {
 
 DeviceTraits Queue::traits() const {
   DeviceTraits traits(pool_->thread_count());
+  traits.lean = lean_;
   if (cuda_ == nullptr) return traits;
   traits.kind = DeviceKind::kCuda;
   traits.shares_memory = cuda_->facts().integrated;

@@ -54,6 +54,8 @@ class Queue {
   CudaDevice* cuda() const { return cuda_; }
   MatmulLibrary* matmul_library() const { return matmul_library_; }
   DeviceTraits traits() const;
+  /// From here on ops make do with little scratch; see DeviceTraits.
+  void set_lean(bool lean) { lean_ = lean; }
   int thread_count() const { return pool_->thread_count(); }
 
   /// CPU ops run through here; nothing happens after a failure.
@@ -130,6 +132,7 @@ class Queue {
   ThreadPool* pool_;
   CudaDevice* cuda_ = nullptr;
   MatmulLibrary* matmul_library_ = nullptr;
+  bool lean_ = false;
   int64_t layers_begun_ = 0;
   bool copies_noted_ = false;
   int64_t timer_ns_[kTimerCount][2] = {};

@@ -153,8 +153,9 @@ typedef struct ocellus_limits {
   int32_t max_text_tokens;  /* per session, prompts and answers together; tokens around images are added; 512 */
   int32_t max_prompt_rows;  /* rows prefilled at once; 0: enough for one session's images and text, at most 2048 */
   int32_t max_views;        /* views per picture; 0: as many as the model's tiling may give */
-  int32_t max_encode_views; /* views a GPU encodes together; 0: 8, or all that may come if they are fewer */
+  int32_t max_encode_views; /* views a GPU encodes together, lean: one; 0: 8, or all that may come if they are fewer */
   int32_t resize;           /* ocellus_resize */
+  int32_t lean;             /* 1: little scratch rather than little time: rows and views go through in small blocks; 0 */
   int64_t max_image_pixels; /* pixels of the largest picture or frame; 1920 * 1080; tall and wide pictures included */
   int32_t synthetic_tokens; /* per session, instead of images; see ocellus_session_add_synthetic_image; 0 */
   int64_t budget_bytes;     /* 0: no budget */
@@ -163,12 +164,12 @@ typedef struct ocellus_limits {
 void ocellus_limits_init(ocellus_limits* limits);
 
 #define OCELLUS_PLAN_MAX_ROWS 120
-#define OCELLUS_PLAN_MAX_ADVICE 8
+#define OCELLUS_PLAN_MAX_ADVICE 9
 
 typedef struct ocellus_plan_row {
   char name[40];
   char lifetime[12]; /* weights, session, scratch; staging: pinned host memory of an engine on a GPU */
-  char phase[12];    /* text, image, prefill, decode; "-" for rows that are no scratch */
+  char phase[12];    /* text, picture, image, prefill, decode; "-" for rows that are no scratch */
   char dtype[8];
   int64_t shape[4];
   int64_t bytes; /* as allocated, alignment included */

@@ -371,22 +371,24 @@ TEST_CASE("tiles cover every row once, split only where few blocks would walk fa
   constexpr int32_t kMultiprocessors = 132;
   for (const int64_t rows : {1, 40, 64, 65, 700, 2048}) {
     for (const int64_t heads : {1, 3, 32, 192}) {
-      for (const int64_t stages : {1, 7, 8, 30, 500}) {
-        const AttendTilesPlan plan = plan_attend_tiles(rows, heads, stages, 64, kMultiprocessors);
+      for (const auto& [stages, lean] : {std::pair<int64_t, bool>{1, false}, {7, false}, {8, false}, {30, false},
+                                         {500, false}, {30, true}, {500, true}}) {
+        const AttendTilesPlan plan = plan_attend_tiles(rows, heads, stages, 64, kMultiprocessors, lean);
         CHECK(int64_t{plan.tiles} * plan.rows >= rows);
         CHECK((int64_t{plan.tiles} - 1) * plan.rows < rows);
         CHECK(int64_t{plan.splits} * plan.stages_per_split >= stages);
         CHECK((int64_t{plan.splits} - 1) * plan.stages_per_split < stages);
         if (plan.splits == 1) continue;
         CHECK(plan.rows == kAttendNarrowRows);
-        CHECK(plan.tiles * heads * plan.splits <= kAttendSplitBlocks);
+        CHECK(plan.tiles * heads * plan.splits <= attend_split_blocks(lean));
+        CHECK(plan.splits * plan.tiles * heads * attend_split_floats(64) * 4 <= attend_split_scratch_bytes(64, lean));
         CHECK(plan.stages_per_split >= 2);
-        CHECK(plan.splits == plan_attend_tiles(rows, heads, stages, 64, 8).splits);
+        CHECK(plan.splits == plan_attend_tiles(rows, heads, stages, 64, 8, lean).splits);
       }
     }
   }
-  CHECK(plan_attend_tiles(1024, 16 * 12, 16, 64, kMultiprocessors).rows == kAttendWideRows);
-  CHECK(plan_attend_tiles(60, 3, 313, 64, kMultiprocessors).splits > 30);
+  CHECK(plan_attend_tiles(1024, 16 * 12, 16, 64, kMultiprocessors, false).rows == kAttendWideRows);
+  CHECK(plan_attend_tiles(60, 3, 313, 64, kMultiprocessors, false).splits > 30);
   CHECK(attend_tile_dim(72) == 80);
   CHECK(attend_tile_dim(136) == 256);
 }

@@ -231,8 +231,8 @@ TEST_CASE("CUDA: twice the same call gives the same bits") {
 TEST_CASE("CUDA: matrices and inputs larger than their scratch are taken in parts") {
   if (without_cuda()) return;
   constexpr int64_t kRows = 520, kCols = 8192, kOutputs = 2100;
-  static_assert(cuda::part_rows(kRows, cuda::kRoundedInputBytes, kCols) < kRows);
-  constexpr int64_t kBudget = cuda::decoded_weight_bytes(kRows);
+  static_assert(cuda::part_rows(kRows, cuda::rounded_input_bytes(false), kCols) < kRows);
+  constexpr int64_t kBudget = cuda::decoded_weight_bytes(kRows, false);
   static_assert(cuda::part_rows(kOutputs, kBudget, kCols) < kOutputs);
   MatmulOptions options{.bias = true, .output_activations = true};
   const MatmulCase c(make_weights(WeightFormat::kQ4_0, {kOutputs}, kCols, 7), kRows, options, 8);
@@ -343,8 +343,8 @@ TEST_CASE("CUDA: a product can be recorded before or after it was first run, and
 TEST_CASE("parts of rows and outputs fit the scratch that is planned for them") {
   for (const int64_t cols : {8, 64, 576, 2048, 2056, 8192, 53248, 1 << 20})
     for (const int64_t rows : {1, 63, 64, 65, 1000, 4096, 16384, 151936})
-      for (const int64_t bytes :
-           {cuda::kRoundedInputBytes, cuda::decoded_weight_bytes(1), cuda::decoded_weight_bytes(100)}) {
+      for (const int64_t bytes : {cuda::rounded_input_bytes(false), cuda::decoded_weight_bytes(1, false),
+                                  cuda::decoded_weight_bytes(100, false), cuda::decoded_weight_bytes(100, true)}) {
         CAPTURE(cols);
         CAPTURE(rows);
         const int64_t part = cuda::part_rows(rows, bytes, cols);
@@ -360,12 +360,18 @@ TEST_CASE("scratch for many rows on CUDA serves fewer rows, inputs and outputs")
   const std::vector<int64_t> sizes = {1, 7, 8, 27, 31, 32, 33, 64, 65, 576, 588, 2049, 49280};
   for (const int64_t rows : sizes)
     for (const int64_t cols : sizes)
-      for (const int64_t outputs : sizes) {
-        const int64_t bytes = cuda::many_rows_scratch_bytes(rows, cols, outputs);
-        CHECK(bytes <= cuda::many_rows_scratch_bytes(rows + 1, cols, outputs));
-        CHECK(bytes <= cuda::many_rows_scratch_bytes(rows, cols + 1, outputs));
-        CHECK(bytes <= cuda::many_rows_scratch_bytes(rows, cols, outputs + 1));
-      }
+      for (const int64_t outputs : sizes)
+        for (const bool lean : {false, true}) {
+          const int64_t bytes = cuda::many_rows_scratch_bytes(rows, cols, outputs, lean);
+          CHECK(bytes <= cuda::many_rows_scratch_bytes(rows + 1, cols, outputs, lean));
+          CHECK(bytes <= cuda::many_rows_scratch_bytes(rows, cols + 1, outputs, lean));
+          CHECK(bytes <= cuda::many_rows_scratch_bytes(rows, cols, outputs + 1, lean));
+          CHECK(cuda::many_rows_scratch_bytes(rows, cols, outputs, true) <= bytes);
+        }
+}
+
+TEST_CASE("scratch of a lean device's products is small") {
+  for (const int64_t rows : {1, 64}) CHECK(cuda::matmul_scratch_bytes(rows, 1536, 2560, true) < 500'000);
 }
 
 }  // namespace
