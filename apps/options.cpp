@@ -136,6 +136,8 @@ void add_memory_options(CLI::App* command, CommonOptions* options) {
           "Largest picture, WIDTHxHEIGHT or a pixel count")
       ->option_text("SIZE")
       ->group(group);
+  command->add_flag("--lean", options->lean, "Little scratch rather than little time: slower, in less memory")
+      ->group(group);
 }
 
 void add_sampling_options(CLI::App* command, CommonOptions* options, AnswerLength answer_length) {

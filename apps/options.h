@@ -29,6 +29,7 @@ struct CommonOptions {
   std::optional<int32_t> text_tokens;
   std::optional<int64_t> image_pixels;
   int32_t prompt_rows = 0;       // 0: the library's choice
+  bool lean = false;
   int32_t synthetic_tokens = 0;  // instead of pictures; no common flag
   int32_t threads = 0;
   CacheOptions cache;

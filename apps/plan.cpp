@@ -34,7 +34,7 @@ std::string describe_limits(const Model& model, const ocellus_limits& limits) {
           format_number(static_cast<double>(facts.parameter_count) / 1e6, 1) + " M parameters\n";
   text += format_count(limits.max_sessions, "session") + ", each with " + format_count(limits.max_images, "picture") +
           " of up to " + std::to_string(limits.max_image_pixels) + " pixels and " +
-          format_count(limits.max_text_tokens, "text token") + "\n";
+          format_count(limits.max_text_tokens, "text token") + (limits.lean != 0 ? "; lean\n" : "\n");
   return text;
 }
 
@@ -83,7 +83,8 @@ nlohmann::ordered_json limits_json(const Model& model, const ocellus_limits& lim
           {"sessions", limits.max_sessions},
           {"images", limits.max_images},
           {"text_tokens", limits.max_text_tokens},
-          {"image_pixels", limits.max_image_pixels}};
+          {"image_pixels", limits.max_image_pixels},
+          {"lean", limits.lean != 0}};
 }
 
 nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan,

@@ -71,6 +71,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.max_image_pixels =
       options.image_pixels.value_or(needs.image_pixels > 0 ? needs.image_pixels : kDefaultImagePixels);
   limits.max_prompt_rows = options.prompt_rows;
+  limits.lean = options.lean ? 1 : 0;
   limits.synthetic_tokens = options.synthetic_tokens;
   // To the library 0 means no budget; to a user it means no bytes at all.
   limits.budget_bytes = options.budget_bytes ? std::max<int64_t>(*options.budget_bytes, 1) : 0;

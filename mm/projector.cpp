@@ -1,5 +1,7 @@
 #include "mm/projector.h"
 
+#include <algorithm>
+
 #include "kernels/matmul.h"
 #include "kernels/patches.h"
 
@@ -7,16 +9,22 @@ namespace ocellus {
 
 Status project_idefics3(const VisionModel& m, int64_t views, const VisionScratch& s, DeviceView<float> out, Queue& q) {
   const VisionConfig& c = m.config;
-  const int64_t joined = int64_t{c.width} * c.scale_factor * c.scale_factor;
-  const ActivationView shuffled(s.normed_or_mixed.data, views * c.tokens_per_view(), joined, joined,
-                                s.normed_or_mixed.type);
+  const int64_t rows = views * c.tokens_per_view(), block = q.traits().block_rows(rows);
+  const ActivationView joined = s.joined.slice_rows(0, rows);
   shuffle_pixels({.input = s.hidden.slice_rows(0, views * c.patch_count()),
                   .views = views,
                   .grid = c.grid(),
                   .scale = c.scale_factor,
-                  .output = shuffled},
+                  .output = joined},
                  q);
-  matmul({.input = shuffled, .weights = {m.projection.weight}, .outputs = {out}, .scratch = s.matmul_scratch}, q);
+  for (int64_t first = 0; first < rows; first += block) {
+    const int64_t count = std::min(block, rows - first);
+    matmul({.input = joined.slice_rows(first, count),
+            .weights = {m.projection.weight},
+            .outputs = {out.slice_rows(first, count)},
+            .scratch = s.op_scratch},
+           q);
+  }
   return q.status();
 }
 

@@ -6,8 +6,8 @@
 namespace ocellus {
 
 /// Idefics3: joins scale x scale neighbouring patches (pixel shuffle), then one linear map without bias.
-/// Reads scratch.hidden [views * P, D]; writes out [views * tokens_per_view, output_width]; uses
-/// scratch.normed_or_mixed.
+/// Reads scratch.hidden [views * P, D]; writes out [views * tokens_per_view, output_width], which may be
+/// scratch.projected; uses scratch.joined.
 Status project_idefics3(const VisionModel& model, int64_t views, const VisionScratch& scratch, DeviceView<float> out,
                         Queue& queue);
 

@@ -34,6 +34,7 @@ struct VisionConfig {
   int32_t grid() const { return image_size / patch_size; }
   int32_t patch_count() const { return grid() * grid(); }
   int32_t patch_values() const { return 3 * patch_size * patch_size; }
+  int32_t joined_width() const { return width * scale_factor * scale_factor; }  // what the projector reads
   int32_t tokens_per_view() const { return patch_count() / (scale_factor * scale_factor); }
 };
 

@@ -8,25 +8,38 @@
 
 namespace ocellus {
 
-/// Everything the tower and the projector write to, besides their output, for up to W views at once. Two rows serve two
-/// purposes each that are never alive together; the names say both.
+/// Everything the tower and the projector write to, for up to W views at once. Where the device takes rows in blocks,
+/// views are encoded one by one, and all but `hidden`, `keys` and `values` hold a block of B rows; otherwise B = W P.
+///
+/// The embedding, the layers and the projector take turns with one row of the plan, in which lie
+///
+///   pixels                         where views are encoded one by one
+///   keys | values | normed_or_mixed
+///   joined | projected
+///
+/// Some buffers have two or more names: these are never alive together, either.
 struct VisionScratch {
-  DeviceView<float> hidden;        // [W P, D] residual stream
-  ActivationView normed_or_mixed;  // [W P, D]
-  ActivationView qkv;              // [W P, 3 D]
-  ActivationView patches_or_mlp;   // [W P, 3 p^2] | [rows, F]
-  DeviceView<Half> keys, values;   // [heads, P, E] of one layer; none on CUDA, where activations are f16 themselves
-  DeviceView<float> projected;     // [W tokens per view, D of the language model]
-  DeviceView<std::byte> matmul_scratch;
-  DeviceView<std::byte> attend_scratch;
+  DeviceView<float> pixels;        // [3 side, side]; none where WaitingViews has them
+  DeviceView<Half> keys, values;   // [P, D] of one layer; none where all rows are there at once as f16
+  ActivationView normed_or_mixed;  // [B, D]
+  ActivationView joined;           // [W tokens per view, scale^2 D]
+  DeviceView<float> projected;     // [W tokens per view, D of the language model]; CUDA only
+
+  DeviceView<float> hidden;  // [W P, D] residual stream
+  ActivationView wide;       // patches [B, 3 p^2], query, key and value [B, 3 D] or up to two of them, mlp [B, F]
+  DeviceView<std::byte> op_scratch;  // of matmul and attend_rows
 
   /// Takes (or, while planning, records) the scratch of the image phase.
   Status lay_out(const VisionConfig& config, int64_t views, const DeviceTraits& device, RowSink& sink);
-};
+  /// Takes only the row that holds the pixels, where it holds any. It comes first in lay_out(), so that in a scope of
+  /// its own it lies at the same place: pixels that are written now will be there then.
+  Status lay_out_pixels(const VisionConfig& config, int64_t views, const DeviceTraits& device, Phase phase,
+                        RowSink& sink);
 
-/// Normalised planar pixels of the views to encode, [views * 3 * side, side]. On the CPU, where one view is encoded at
-/// a time, they may lie where the tower's qkv rows come later.
-DeviceView<float> pixels_over_qkv(const VisionConfig& config, const VisionScratch& scratch);
+ private:
+  int64_t cut_turns(const VisionConfig& config, int64_t views, const DeviceTraits& device, std::byte* memory);
+  Status take_turns(const VisionConfig& config, int64_t views, const DeviceTraits& device, Phase phase, RowSink& sink);
+};
 
 /// Layers [first, end).
 struct LayerRange {

@@ -171,9 +171,10 @@ Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limit
   const int64_t most = most_window(policy, limits.rows);
   OCELLUS_TRY(is_visual.lay_out(sink, "rows by modality", kLife, kPhase, 1, limits.rows));
   OCELLUS_TRY(pages.lay_out(sink, "pages of survivors", kLife, kPhase, 1, limits.pages));
-  if (!device.is_cuda())
-    OCELLUS_TRY(
-        take_activations(sink, "window queries", kLife, kPhase, device.activations(), most, c.query_width(), &window));
+  if (device.in_blocks())
+    OCELLUS_TRY(take_activations(sink, "window queries", kLife, kPhase, device.activations(),
+                                 device.is_cuda() ? limits.rows : most, c.query_width(),
+                                 device.is_cuda() ? &queries : &window));
   OCELLUS_TRY(take_rows(sink, "row scores", kLife, kPhase, c.kv_heads, limits.rows, &scores));
   OCELLUS_TRY(take_rows(sink, "kept text", kLife, kPhase, c.kv_heads, limits.rows, &kept_text));
   OCELLUS_TRY(take_rows(sink, "kept visual", kLife, kPhase, c.kv_heads, limits.rows, &kept_visual));

@@ -55,7 +55,8 @@ struct CompressScratch {
   StagedRows<int32_t> image_rows;  // [1, T] rows of images, one image after the other
   StagedRows<uint8_t> is_visual;   // [1, T]
   StagedRows<KvRun> pages;         // [1, pages]
-  ActivationView window;           // [most window, H * E] CPU: the queries of the last rows
+  ActivationView window;           // [most window, H * E] CPU: the queries of the last rows, copied from their blocks
+  ActivationView queries;          // [T, H * E] lean CUDA: of all rows, as recordings do not know which will be last
   DeviceView<float> scores;        // [G, T]
   DeviceView<int32_t> kept_text;   // [G, T]
   DeviceView<int32_t> kept_visual;

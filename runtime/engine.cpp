@@ -78,6 +78,7 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   OCELLUS_TRY(plan_memory(model, planned, plan.get()));
   OCELLUS_TRY(check_budget(config.limits, plan->total_bytes));
   OCELLUS_TRY(resolve_shape(model, config.limits, &engine->shape_));
+  engine->queue_.set_lean(engine->shape_.device.lean);
   engine->model_ = &model;
   engine->log_ = {config.log, config.log_user};
   OCELLUS_TRY(engine->pool_.start(engine->shape_.device.thread_count));

@@ -37,6 +37,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
     return OCELLUS_FAIL(Code::kBadArgument, "the limits were not set up by ocellus_limits_init");
   OCELLUS_TRY(check_range("the device", limits.device, OCELLUS_DEVICE_AUTO, OCELLUS_DEVICE_CUDA));
   OCELLUS_TRY(check_range("the way to resize", limits.resize, OCELLUS_RESIZE_LLAMA_CPP, OCELLUS_RESIZE_HUGGING_FACE));
+  OCELLUS_TRY(check_range("lean", limits.lean, 0, 1));
   OCELLUS_TRY(check_range("the number of threads", limits.thread_count, 0, ThreadPool::kMaxThreads));
   OCELLUS_TRY(check_range("the number of sessions", limits.max_sessions, 1, kMaxSessions));
   OCELLUS_TRY(check_range("the number of images", limits.max_images, 0, kMaxImages));
@@ -58,6 +59,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
 /// The device and what plans need to know of it. Automatic: the first GPU if there is one, else the CPU.
 Status resolve_device(const ocellus_limits& limits, EngineShape* out) {
   out->device = DeviceTraits(limits.thread_count > 0 ? limits.thread_count : available_cores());
+  out->device.lean = limits.lean != 0;
   const bool cuda =
       limits.device == OCELLUS_DEVICE_CUDA || (limits.device == OCELLUS_DEVICE_AUTO && cuda_device_count() > 0);
   if (!cuda) return {};
@@ -82,9 +84,9 @@ Status check_cache(const EngineShape& s) {
       bytes / 1e9);
 }
 
-/// The CPU encodes one view at a time: more would take memory and save nothing.
+/// Where rows go in blocks, views go one by one: more would take memory and save nothing.
 int32_t view_batch(const ocellus_limits& limits, const EngineShape& s) {
-  if (!s.device.is_cuda()) return 1;
+  if (s.device.in_blocks()) return 1;
   const int64_t all = int64_t{s.images_per_session} * s.views_per_image;
   const int64_t wanted = limits.max_encode_views > 0 ? limits.max_encode_views : kDefaultViewBatch;
   return static_cast<int32_t>(std::min(wanted, all));
@@ -264,18 +266,19 @@ Status TextScratch::lay_out(const EngineShape& shape, RowSink& sink) {
 
 Status ImageScratch::lay_out(const Model& model, const EngineShape& shape, HostView<std::byte> staging, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
-  if (shape.device.is_cuda()) {
-    picture = {staging, {staging.data, 1, staging.cols}};
-    if (!sink.shares_host_memory())
-      OCELLUS_TRY(
-          take_rows(sink, "picture", kLife, Phase::kImage, 1, frame_upload_bytes(shape.image_limits), &picture.device));
-    OCELLUS_TRY(take_rows(sink, "picture and views", kLife, Phase::kImage, 1,
-                          device_picture_scratch_bytes(shape.preprocess, shape.image_limits), &view_scratch));
-  } else {
-    OCELLUS_TRY(picture.lay_out(sink, "picture and views", kLife, Phase::kImage, 1,
-                                image_scratch_bytes(shape.preprocess, shape.image_limits)));
-  }
-  return vision.lay_out(model.vision(), shape.view_batch, shape.device, sink);
+  const Phase phase = shape.picture_phase();
+  if (phase == Phase::kImage)
+    OCELLUS_TRY(vision.lay_out(model.vision(), shape.view_batch, shape.device, sink));
+  else
+    OCELLUS_TRY(vision.lay_out_pixels(model.vision(), shape.view_batch, shape.device, phase, sink));
+  if (!shape.device.is_cuda())
+    return picture.lay_out(sink, "picture and views", kLife, phase, 1,
+                           image_scratch_bytes(shape.preprocess, shape.image_limits));
+  picture = {staging, {staging.data, 1, staging.cols}};
+  if (!sink.shares_host_memory())
+    OCELLUS_TRY(take_rows(sink, "picture", kLife, phase, 1, frame_upload_bytes(shape.image_limits), &picture.device));
+  return take_rows(sink, "picture and views", kLife, phase, 1,
+                   device_picture_scratch_bytes(shape.preprocess, shape.image_limits), &view_scratch);
 }
 
 Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sink) {
@@ -285,6 +288,8 @@ Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sin
     ImageScratch image;
     const HostView<std::byte> staging(nullptr, 1, shape.device.is_cuda() ? staging_bytes(shape) : 0);
     OCELLUS_TRY(image.lay_out(model, shape, staging, sink));
+    if (shape.picture_phase() != Phase::kImage)
+      OCELLUS_TRY(image.vision.lay_out(model.vision(), shape.view_batch, shape.device, sink));
   }
   PrefillScratch prefill;
   OCELLUS_TRY(prefill.lay_out(model.text(), shape.prefill_limits(), shape.device, sink));

@@ -41,6 +41,7 @@ struct EngineShape {
   int64_t tiles_per_session() const {
     return kv.tiles_of(pages_per_session, blocks_per_session, TileLimits::of(device));
   }
+  Phase picture_phase() const { return views_per_image > 1 ? Phase::kImage : Phase::kPicture; }
   int64_t slots_per_session() const { return pages_per_session * kPageSlots + blocks_per_session * kv.block_slots; }
   SessionLimits session_limits() const {
     const int64_t images = images_per_session + (synthetic_tokens > 0 ? 1 : 0);
@@ -81,11 +82,13 @@ struct TextScratch {
   Status lay_out(const EngineShape& shape, RowSink& sink);
 };
 
-/// From encoded bytes or a frame to rows of the language model.
+/// From encoded bytes or a frame to the pixels of views. A picture of one view is done with when the tower begins, which
+/// then takes its memory: it has a phase of its own, and the tower's is laid out later. Of a picture with several views
+/// some may be encoded before others are made: it lies beside the tower.
 struct ImageScratch {
+  VisionScratch vision;  // where pictures have one view only: its pixels
   StagedRows<std::byte> picture;       // the decoded picture or the frame's planes; on the CPU also what views need
   DeviceView<std::byte> view_scratch;  // CUDA only: the picture as RGB8 there, and what its views need
-  VisionScratch vision;
   Status lay_out(const Model& model, const EngineShape& shape, HostView<std::byte> staging, RowSink& sink);
 };
 

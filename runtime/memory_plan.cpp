@@ -69,6 +69,7 @@ class Advisor {
       : model_(model), limits_(limits), plan_(plan) {}
 
   void advise() {
+    make_lean();
     if (limits_.max_images > 0 || limits_.synthetic_tokens > 0) {
       reduce_bits();
       reduce_keep();
@@ -87,6 +88,13 @@ class Advisor {
   }
 
  private:
+  void make_lean() {
+    if (limits_.lean != 0) return;
+    ocellus_limits changed = limits_;
+    changed.lean = 1;
+    add(changed, "little scratch (lean): slower, all else as planned");
+  }
+
   /// Advises the largest value of one limit, from `least` up, with which the plan fits.
   template <class Limit>
   void reduce(Limit ocellus_limits::*field, int64_t least, const char* what) {

@@ -10,8 +10,6 @@
 namespace ocellus {
 namespace {
 
-constexpr int64_t kBlockRowsOnCpu = 128;
-
 KvLayerRows layer_rows(const TextConfig& c, const PrefillScratch& s) {
   return KvLayerRows::head_major(s.keys.data, s.values.data, c.kv_heads, c.head_dim, s.keys.rows / c.kv_heads);
 }
@@ -25,7 +23,7 @@ struct LayerPass {
   int32_t layer;
 };
 
-/// On the CPU a layer's queries are gone when its last block is done, so those of the window are kept.
+/// Blocks write over each other's queries, so those of the window are kept.
 void keep_window_queries(const LayerPass& pass, int64_t first, const ActivationView& query, int64_t row_count,
                          Queue& q) {
   const ActivationView& window = pass.scratch.compress.window;
@@ -35,17 +33,26 @@ void keep_window_queries(const LayerPass& pass, int64_t first, const ActivationV
            query.cols * query.value_bytes());
 }
 
+/// The queries of the window, wherever a layer has left them.
+ActivationView window_queries(const TextConfig& c, const CompressPlan& plan, const PrefillScratch& s) {
+  const int64_t rows = plan.facts.rows, window = plan.survivors.window;
+  if (s.compress.window.data != nullptr) return s.compress.window.slice_rows(0, window);
+  const ActivationView all = s.compress.queries.data != nullptr ? s.compress.queries : s.layer.view(c, rows).query;
+  return all.slice_rows(rows - window, window);
+}
+
 /// Takes chunk rows first.. through one layer.
 void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceView<float> hidden, Queue& q) {
   const PrefillScratch& s = pass.scratch;
   const TextConfig& c = pass.config;
-  const LayerRows rows = s.layer.view(c, hidden.rows);
+  LayerRows rows = s.layer.view(c, hidden.rows);
+  if (s.compress.queries.data != nullptr) rows.query = s.compress.queries.slice_rows(first, hidden.rows);
   const DeviceView<float> angles = s.angles.slice_rows(first, hidden.rows);
   project_qkv(c, w, hidden, rows, q);
   rotate({.values = rows.query, .head_dim = c.head_dim, .params = c.rope, .angles = angles}, q);
   rotate({.values = rows.key, .head_dim = c.head_dim, .params = c.rope, .angles = angles}, q);
   round_kv({.keys = rows.key, .values = rows.value, .first = first, .out = pass.rows}, q);
-  if (!q.on_cuda() && pass.plan.compress.evicts)
+  if (s.compress.window.data != nullptr && pass.plan.compress.evicts)
     keep_window_queries(pass, first, rows.query, pass.plan.compress.facts.rows, q);
   attend_rows({.query = rows.query,
                .query_heads = c.query_heads,
@@ -148,10 +155,6 @@ void PromptChunk::rewind(const Mark& mark) {
   if (piece_count > 0) pieces.data[piece_count - 1].row_count = mark.last_piece_rows;
 }
 
-int64_t prefill_block_rows(const DeviceTraits& device, int64_t max_rows) {
-  return device.is_cuda() ? max_rows : std::min(kBlockRowsOnCpu, max_rows);
-}
-
 Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, const DeviceTraits& device,
                                RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
@@ -163,7 +166,7 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, max_rows, c.rope.rotated, &angles));
   OCELLUS_TRY(take_rows(sink, "layer keys", kLife, kPhase, c.kv_heads * max_rows, c.head_dim, &keys));
   OCELLUS_TRY(take_rows(sink, "layer values", kLife, kPhase, c.kv_heads * max_rows, c.head_dim, &values));
-  OCELLUS_TRY(layer.lay_out(c, prefill_block_rows(device, max_rows), 0, device, kPhase, sink));
+  OCELLUS_TRY(layer.lay_out(c, device.block_rows(max_rows), 0, device, kPhase, sink));
   OCELLUS_TRY(compress.lay_out(c, limits.compress, device, sink));
   OCELLUS_TRY(
       take_rows(sink, "attention", kLife, kPhase, 1, attend_rows_scratch_bytes(c.head_dim, device), &attend_scratch));
@@ -173,7 +176,8 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   OCELLUS_TRY(take_rows(sink, "packed keys as f16", kLife, kPhase, rows, c.head_dim, &expand.keys));
   OCELLUS_TRY(take_rows(sink, "packed values as f16", kLife, kPhase, rows, c.head_dim, &expand.values));
   if (!limits.compress.policy.calibration.on) return {};
-  return take_rows(sink, "calibration", kLife, kPhase, max_rows, 2 * int64_t{c.query_heads}, &expand.calibration);
+  return take_rows(sink, "calibration", kLife, kPhase, device.block_rows(max_rows), 2 * int64_t{c.query_heads},
+                   &expand.calibration);
 }
 
 namespace {
@@ -239,7 +243,7 @@ void enqueue_layer(const TextModel& model, int32_t layer, DeviceView<float> hidd
                    const PrefillScratch& s, const StopSignal* stop, Queue& q) {
   const TextConfig& c = model.config;
   const int64_t row_count = hidden.rows;
-  const int64_t block = prefill_block_rows(q.traits(), row_count);
+  const int64_t block = q.traits().block_rows(row_count);
   if (layer == 0)
     rope_angles({.positions = s.positions.device.data,
                  .count = row_count,
@@ -268,17 +272,11 @@ void expand_past(const TextModel& model, int32_t layer, const PrefillPlan& plan,
 void compress_rows(const TextModel& model, int32_t layer, const PrefillPlan& plan, const PrefillScratch& s, Queue& q) {
   if (!plan.compress.active) return;
   const TextConfig& c = model.config;
-  const int64_t window = plan.compress.survivors.window;
-  // A GPU takes all rows at once, and its queries are still there.
-  const ActivationView queries =
-      q.on_cuda()
-          ? s.layer.view(c, plan.compress.facts.rows).query.slice_rows(plan.compress.facts.rows - window, window)
-          : s.compress.window.slice_rows(0, window);
   compress_layer({.config = c,
                   .plan = plan.compress,
                   .scratch = s.compress,
                   .rows = layer_rows(c, s),
-                  .window = queries,
+                  .window = window_queries(c, plan.compress, s),
                   .past = s.past.device.data,
                   .past_count = static_cast<int32_t>(plan.past_tiles),
                   .layer = layer},

@@ -1,6 +1,6 @@
 // Prefill: many rows through the language model at once, layer by layer.
 //
-// All rows of a chunk go through layer l before layer l + 1 begins. Layer l's keys and values of the chunk's own rows
+// All rows of a chunk go through layer l, in blocks (DeviceTraits::block_rows), before layer l + 1 begins. Layer l's keys and values of the chunk's own rows
 // are kept as f16 in one buffer, where the chunk attends to them, then stored into the cache segments; the same buffer
 // serves layer l + 1. Peak memory is the hidden rows plus one layer of keys and values, whatever the number of layers.
 #pragma once
@@ -57,10 +57,6 @@ struct PromptChunk {
   void add_piece(RowKind kind, int32_t image_ordinal, int64_t count);
 };
 
-/// Rows of a chunk go through the parts of a layer this many at a time. On the CPU: enough to keep the matrix product
-/// at full speed (measured, tools/bench/NOTES.md), few enough that the widest buffers stay small. On a GPU: all.
-int64_t prefill_block_rows(const DeviceTraits& device, int64_t max_rows);
-
 /// Sizes of prefill, for the plan.
 struct PrefillLimits {
   int64_t past_tiles = 0;      // runs of the cache before a chunk, as attention lists them
@@ -72,7 +68,7 @@ struct PrefillLimits {
 struct ExpandScratch {
   StagedRows<KvRun> runs;         // [1, tiles]
   DeviceView<Half> keys, values;  // [G * rows, E]
-  DeviceView<float> calibration;  // [T, 2 H]
+  DeviceView<float> calibration;  // [rows of a block, 2 H]
   KvLayerRows rows(const TextConfig& config) const {
     return KvLayerRows::head_major(keys.data, values.data, config.kv_heads, config.head_dim,
                                    keys.rows / config.kv_heads);

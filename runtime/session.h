@@ -21,7 +21,7 @@
 namespace ocellus {
 
 class Engine;
-struct ImageScratch;
+struct VisionScratch;
 struct Picture;
 
 /// Time and rows spent since the last generate.
@@ -117,8 +117,8 @@ class Session {
   int64_t room_for_positions() const;
   Status add_picture(const Picture& picture);
   Status add_picture_rows(const Picture& picture, const ViewPlan& plan);
-  Status add_views(const Picture& picture, const ViewPlan& plan, const ImageScratch& scratch);
-  Status encode_waiting_views(const ImageScratch& scratch);
+  Status add_views(const Picture& picture, const ViewPlan& plan);
+  Status encode_waiting_views(const VisionScratch& scratch);
   Status encode_last_views();
   void take_encode_time();
   Status prefill_chunk();

@@ -205,11 +205,9 @@ Status Session::add_picture(const Picture& picture) {
 /// All of a picture's rows or none.
 Status Session::add_picture_rows(const Picture& picture, const ViewPlan& plan) {
   PromptChunk& chunk = engine_->memory().chunk;
-  const ArenaScope scope(engine_->arena());
-  ImageScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(engine_->model(), engine_->shape(), engine_->memory().picture_staging, engine_->arena()));
   const PromptChunk::Mark mark = chunk.mark();
-  const Status status = add_views(picture, plan, scratch);
+  Status status = add_views(picture, plan);
+  if (status.ok() && engine_->memory().waiting_views.full()) status = encode_last_views();
   if (status.ok()) return {};
   engine_->queue().clear();
   encode_timed_ = false;
@@ -218,13 +216,17 @@ Status Session::add_picture_rows(const Picture& picture, const ViewPlan& plan) {
   return status;
 }
 
-/// Appends the rows of a picture and the texts around its views to the chunk. The pixels of the views are made now;
-/// the views are encoded whenever a batch is full, the last ones when the chunk is read.
-Status Session::add_views(const Picture& picture, const ViewPlan& plan, const ImageScratch& scratch) {
+/// Appends the rows of a picture and the texts around its views to the chunk. The pixels of the views are made now; a
+/// full batch of views is encoded before the next view is made or, in its own memory, when all are made. Until then
+/// nothing else may take scratch, where the pixels of a batch of one lie.
+Status Session::add_views(const Picture& picture, const ViewPlan& plan) {
   const VisionConfig& vision = engine_->vision().config;
   PromptChunk& chunk = engine_->memory().chunk;
   WaitingViews& waiting = engine_->memory().waiting_views;
   Queue& queue = engine_->queue();
+  const ArenaScope scope(engine_->arena());
+  ImageScratch scratch;
+  OCELLUS_TRY(scratch.lay_out(engine_->model(), engine_->shape(), engine_->memory().picture_staging, engine_->arena()));
   const int32_t ordinal = next_image();
   PictureSource source(engine_->shape(), plan, scratch, queue);
   DelimiterTokens tokens;
@@ -237,35 +239,37 @@ Status Session::add_views(const Picture& picture, const ViewPlan& plan, const Im
       OCELLUS_TRY(append_text_rows(tokens.ids(), tokens.count()));
       continue;
     }
+    if (waiting.full()) {
+      prompt_.preprocess_ms += elapsed_ms(start, now_ns());
+      OCELLUS_TRY(encode_waiting_views(scratch.vision));
+      start = now_ns();
+    }
     OCELLUS_TRY(source.render(piece.view_index, waiting.next_pixels(vision, scratch.vision, 1)));
     waiting.add(chunk.row_count);
     chunk.add_image_rows(ordinal, vision.tokens_per_view());
-    if (!waiting.full()) continue;
-    prompt_.preprocess_ms += elapsed_ms(start, now_ns());
-    OCELLUS_TRY(encode_waiting_views(scratch));
-    start = now_ns();
   }
   prompt_.preprocess_ms += elapsed_ms(start, now_ns());
   return queue.status();
 }
 
-Status Session::encode_waiting_views(const ImageScratch& scratch) {
+Status Session::encode_waiting_views(const VisionScratch& scratch) {
   EngineMemory& memory = engine_->memory();
   Queue& queue = engine_->queue();
   take_encode_time();
   queue.start_timer(Queue::kEncodeTimer);
   encode_timed_ = true;
-  OCELLUS_TRY(memory.waiting_views.encode(engine_->vision(), scratch.vision, memory.chunk.hidden, &stop_, queue));
+  OCELLUS_TRY(memory.waiting_views.encode(engine_->vision(), scratch, memory.chunk.hidden, &stop_, queue));
   queue.stop_timer(Queue::kEncodeTimer);
   return queue.status();
 }
 
-/// Encodes the views that still wait for a full batch.
+/// Encodes the views that still wait.
 Status Session::encode_last_views() {
+  const EngineShape& shape = engine_->shape();
   if (engine_->memory().waiting_views.count() == 0) return {};
   const ArenaScope scope(engine_->arena());
-  ImageScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(engine_->model(), engine_->shape(), engine_->memory().picture_staging, engine_->arena()));
+  VisionScratch scratch;
+  OCELLUS_TRY(scratch.lay_out(engine_->vision().config, shape.view_batch, shape.device, engine_->arena()));
   return encode_waiting_views(scratch);
 }
 

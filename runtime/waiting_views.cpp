@@ -7,19 +7,19 @@ namespace ocellus {
 Status WaitingViews::lay_out(const VisionConfig& c, int64_t capacity, const DeviceTraits& device, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kSession;
   OCELLUS_TRY(take_rows(sink, "waiting views", kLife, Phase::kNone, 1, capacity, &rows_));
-  if (!device.is_cuda()) return {};
+  if (device.in_blocks()) return {};
   return take_rows(sink, "pixels of waiting views", kLife, Phase::kNone, capacity * 3 * c.image_size, c.image_size,
                    &pixels_);
 }
 
 DeviceView<float> WaitingViews::next_pixels(const VisionConfig& c, const VisionScratch& scratch, int64_t views) const {
-  if (pixels_.data == nullptr) return pixels_over_qkv(c, scratch);
+  if (pixels_.data == nullptr) return scratch.pixels;
   const int64_t rows_per_view = 3 * int64_t{c.image_size};
   return pixels_.slice_rows(count_ * rows_per_view, views * rows_per_view);
 }
 
 Status WaitingViews::record(const VisionModel& model, const VisionScratch& scratch, Queue& queue) {
-  return graphs_.record(model, pixels_, rows_.cols, scratch, queue);
+  return graphs_.record(model, pixels_.data == nullptr ? scratch.pixels : pixels_, rows_.cols, scratch, queue);
 }
 
 Status WaitingViews::encode(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
@@ -27,7 +27,7 @@ Status WaitingViews::encode(const VisionModel& model, const VisionScratch& scrat
   const int64_t views = count_, tokens = model.config.tokens_per_view();
   if (views == 0) return {};
   if (!queue.on_cuda()) {
-    OCELLUS_TRY(encode_views(model, pixels_over_qkv(model.config, scratch), views, scratch, stop, queue));
+    OCELLUS_TRY(encode_views(model, scratch.pixels, views, scratch, stop, queue));
     OCELLUS_TRY(project_views(model, views, scratch, hidden.slice_rows(rows_.data[0], tokens), queue));
   } else {
     OCELLUS_TRY(graphs_.run(views, stop, queue));

@@ -1,5 +1,6 @@
 // WaitingViews: views of pictures whose rows are in the prompt chunk already, but are still to be encoded. A GPU
-// encodes many views as cheaply as a few, so they are collected until the batch is full or the chunk is read.
+// encodes many views as cheaply as a few, so they are collected until the batch is full or the chunk is read. The CPU
+// and lean devices have a batch of one.
 #pragma once
 
 #include "mm/vision_tower.h"
@@ -11,7 +12,7 @@ namespace ocellus {
 
 class WaitingViews {
  public:
-  /// Room for `capacity` views. On the CPU, where the batch is one view, its pixels lie in the scratch of the tower.
+  /// Room for `capacity` views. Where views are encoded one by one, the pixels lie in the scratch of the tower.
   Status lay_out(const VisionConfig& config, int64_t capacity, const DeviceTraits& device, RowSink& sink);
 
   int64_t count() const { return count_; }
@@ -36,7 +37,7 @@ class WaitingViews {
                 const StopSignal* stop, Queue& queue);
 
  private:
-  DeviceView<float> pixels_;  // [capacity * 3 * side, side]; CUDA only
+  DeviceView<float> pixels_;  // [capacity * 3 * side, side]; none where they lie in the tower's scratch
   HostView<int64_t> rows_;    // [1, capacity]
   int64_t count_ = 0;
   VisionGraphs graphs_;

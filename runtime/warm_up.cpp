@@ -10,9 +10,9 @@ namespace {
 /// The tower and the projector for every number of views that may come together.
 Status record_encoding(const WarmUp& e) {
   const ArenaScope scope(e.arena);
-  ImageScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(e.model, e.shape, e.memory.picture_staging, e.arena));
-  return e.memory.waiting_views.record(e.vision, scratch.vision, e.queue);
+  VisionScratch scratch;
+  OCELLUS_TRY(scratch.lay_out(e.vision.config, e.shape.view_batch, e.shape.device, e.arena));
+  return e.memory.waiting_views.record(e.vision, scratch, e.queue);
 }
 
 /// Prompts of every shape. Their keys and values go to the first page, over and over.
@@ -72,6 +72,23 @@ Status rehearse_pictures(const WarmUp& e, const ImageScratch& scratch) {
   return e.queue.status();
 }
 
+Status rehearse_images(const WarmUp& e) {
+  {
+    const ArenaScope picture_scope(e.arena);
+    ImageScratch scratch;
+    OCELLUS_TRY(scratch.lay_out(e.model, e.shape, e.memory.picture_staging, e.arena));
+    e.queue.upload(scratch.picture, scratch.picture.device.cols);
+    e.queue.note_copies();
+    e.queue.wait_for_copies();
+    OCELLUS_TRY(rehearse_pictures(e, scratch));
+  }
+  const ArenaScope scope(e.arena);
+  VisionScratch scratch;
+  OCELLUS_TRY(scratch.lay_out(e.vision.config, e.shape.view_batch, e.shape.device, e.arena));
+  e.memory.waiting_views.add(0);
+  return e.memory.waiting_views.encode(e.vision, scratch, e.memory.chunk.hidden, nullptr, e.queue);
+}
+
 /// Does once what an engine does all day, so that the driver, too, has met every kind of call.
 Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps) {
   const ArenaScope scope(e.arena);
@@ -81,17 +98,7 @@ Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps
     q.stop_timer(timer);
     (void)q.timer_ms(timer);
   }
-  if (e.shape.images_per_session > 0) {
-    const ArenaScope image_scope(e.arena);
-    ImageScratch scratch;
-    OCELLUS_TRY(scratch.lay_out(e.model, e.shape, e.memory.picture_staging, e.arena));
-    q.upload(scratch.picture, scratch.picture.device.cols);
-    q.note_copies();
-    q.wait_for_copies();
-    OCELLUS_TRY(rehearse_pictures(e, scratch));
-    e.memory.waiting_views.add(0);
-    OCELLUS_TRY(e.memory.waiting_views.encode(e.vision, scratch.vision, e.memory.chunk.hidden, nullptr, q));
-  }
+  if (e.shape.images_per_session > 0) OCELLUS_TRY(rehearse_images(e));
   {
     const ArenaScope prefill_scope(e.arena);
     PrefillScratch scratch;

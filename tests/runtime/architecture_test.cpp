@@ -304,7 +304,7 @@ TEST_CASE("long prompts in one chunk, in blocks and in small chunks") {
   const TextRecipe llama = {.width = 64, .query_heads = 4, .kv_heads = 2, .head_dim = 16};
   const TextRecipe qwen2 = {
       .architecture = "qwen2", .width = 64, .query_heads = 4, .kv_heads = 1, .head_dim = 16, .biases = true};
-  REQUIRE(prefill_block_rows(DeviceTraits(), 1000) == 128);  // the row counts below are chosen around the block size
+  REQUIRE(DeviceTraits().block_rows(1000) == 128);  // the row counts below are chosen around the block size
   const Case cases[] = {
       {"llama, one chunk of three blocks", llama, 0, 301},
       {"llama, chunks of 1 row", llama, 1, 37},

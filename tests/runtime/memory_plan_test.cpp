@@ -92,7 +92,7 @@ void check_high_water(const std::string& what, const ocellus_limits& limits) {
 /// Which phase the plan's scratch belongs to.
 std::string largest_phase(const ocellus_limits& limits) {
   const ocellus_plan plan = plan_of(limits);
-  for (const char* phase : {"text", "image", "prefill", "decode"}) {
+  for (const char* phase : {"text", "picture", "image", "prefill", "decode"}) {
     int64_t bytes = 0;
     for (int32_t i = 0; i < plan.row_count; ++i)
       if (std::strcmp(plan.rows[i].phase, phase) == 0) bytes += plan.rows[i].bytes;
@@ -181,6 +181,8 @@ ocellus_limits apply_advice(const ocellus_limits& limits, const char* text) {
     changed.cache.keep = static_cast<float>(value) / 100.0f;
   } else if (std::sscanf(text, "prompts read in chunks of %lld rows", &value) == 1) {
     changed.max_prompt_rows = static_cast<int32_t>(value);
+  } else if (std::strncmp(text, "little scratch (lean)", 21) == 0) {
+    changed.lean = 1;
   } else if (std::strncmp(text, "no images", 9) == 0) {
     changed.max_images = 0;
   } else {
@@ -204,6 +206,11 @@ TEST_CASE("a run that uses everything reaches the plan within one percent, in ev
   ocellus_limits many = board_limits(1, 40);
   many.max_sessions = 5;
   check_high_water("five sessions", many);
+
+  ocellus_limits lean = board_limits(3, 160);
+  lean.max_prompt_rows = 96;
+  lean.lean = 1;
+  check_high_water("lean", lean);
 
   ocellus_limits text_only = board_limits(0, 900);
   CHECK(largest_phase(text_only) != "image");
@@ -302,12 +309,45 @@ TEST_CASE("every advice makes the plan fit, and the verdict says what is missing
   }
   CHECK(kinds.size() >= 3);
   CHECK(kinds.count("visual ke") == 1);
+  CHECK(kinds.count("little sc") == 1);
   CHECK(std::any_of(kinds.begin(), kinds.end(), [](const std::string& kind) { return kind.find("% of") < 5; }));
   limits.budget_bytes = total;
   const ocellus_plan fitting = plan_of(limits);
   CHECK(fitting.fits == 1);
   CHECK(fitting.shortfall_bytes == 0);
   CHECK(fitting.advice_count == 0);
+}
+
+/// What is allocated on a GPU with memory of its own, without one being there.
+int64_t total_on_cuda(const ocellus_limits& limits) {
+  EngineShape shape;
+  REQUIRE_MESSAGE(resolve_shape(bundled_model(), limits, &shape).ok(), last_failure().sentence);
+  shape.device.kind = DeviceKind::kCuda;
+  shape.device.shares_memory = false;
+  PlanRecorder recorder(shape.device);
+  EngineMemory memory;
+  REQUIRE(memory.lay_out(bundled_model(), shape, recorder).ok());
+  REQUIRE(lay_out_phases(bundled_model(), shape, recorder).ok());
+  return recorder.total_bytes();
+}
+
+TEST_CASE("lean, 16 pictures in 2 bits fit 44 MB and 32 fit 48 MB, weights and all") {
+  for (const auto& [images, bytes] : {std::pair<int32_t, int64_t>{16, 44'000'000}, {32, 48'000'000}}) {
+    ocellus_limits limits = board_limits(images, 112);
+    limits.device = OCELLUS_DEVICE_CPU;
+    limits.max_prompt_rows = 96;
+    limits.cache.kv_bits = 2;
+    const int64_t usual = plan_of(limits).total_bytes;
+    limits.lean = 1;
+    const int64_t on_cpu = plan_of(limits).total_bytes, on_cuda = total_on_cuda(limits);
+    MESSAGE(images << " pictures: " << usual << " bytes, lean " << on_cpu << ", on CUDA " << on_cuda);
+    CHECK(on_cpu < usual);
+    CHECK(on_cpu <= bytes);
+    CHECK(on_cuda <= bytes);
+    if (cuda_device_count() == 0) continue;
+    limits.device = OCELLUS_DEVICE_CUDA;
+    CHECK(plan_of(limits).total_bytes <= bytes);
+  }
 }
 
 TEST_CASE("images_in_budget is exact") {
@@ -400,6 +440,9 @@ TEST_CASE("limits out of range are named") {
   CHECK(refusal(&ocellus_limits::device, OCELLUS_DEVICE_CPU) == "");
   CHECK(refusal(&ocellus_limits::device, 3).find("device") != std::string::npos);
   CHECK(refusal(&ocellus_limits::resize, 2).find("resize") != std::string::npos);
+  CHECK(refusal(&ocellus_limits::lean, 1) == "");
+  CHECK(refusal(&ocellus_limits::lean, 2).find("lean") != std::string::npos);
+  CHECK(refusal(&ocellus_limits::lean, -1).find("lean") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_sessions, 0).find("sessions") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_sessions, 513).find("sessions") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_images, -1).find("images") != std::string::npos);

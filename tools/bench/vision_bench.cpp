@@ -19,13 +19,13 @@ using bench::require;
 
 double encode_ms(Engine& engine, int32_t views) {
   const ArenaScope scope(engine.arena());
-  ImageScratch scratch;
-  require(scratch.lay_out(engine.model(), engine.shape(), engine.memory().picture_staging, engine.arena()));
+  VisionScratch scratch;
+  require(scratch.lay_out(engine.vision().config, engine.shape().view_batch, engine.shape().device, engine.arena()));
   WaitingViews& waiting = engine.memory().waiting_views;
   for (int32_t i = 0; i < views; ++i) waiting.add(i * int64_t{engine.vision().config.tokens_per_view()});
   Queue& queue = engine.queue();
   queue.start_timer(Queue::kEncodeTimer);
-  require(waiting.encode(engine.vision(), scratch.vision, engine.memory().chunk.hidden, nullptr, queue));
+  require(waiting.encode(engine.vision(), scratch, engine.memory().chunk.hidden, nullptr, queue));
   queue.stop_timer(Queue::kEncodeTimer);
   const double ms = queue.timer_ms(Queue::kEncodeTimer);
   require(queue.finish());
