@@ -29,9 +29,9 @@ struct CommonOptions {
   std::optional<int32_t> text_tokens;
   std::optional<int64_t> image_pixels;
   int32_t prompt_rows = 0;       // 0: the library's choice
-  bool lean = false;
   int32_t synthetic_tokens = 0;  // instead of pictures; no common flag
   int32_t threads = 0;
+  bool lean = false;
   CacheOptions cache;
   int32_t answer_tokens = 128;
   float temperature = 0.0f;

@@ -31,8 +31,8 @@ inline bool has_usable_rows(const void* data, int64_t cols) {
 /// The rows rounded up to a power of two: numbers of rows of one bucket share a plan.
 constexpr int64_t row_bucket(int64_t rows) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows))); }
 
-/// What cuBLASLt may use to sum parts of a product side by side: room for two f32 copies of the outputs. Lean: only what
-/// its kernels count their progress in.
+/// What cuBLASLt may use to sum parts of a product side by side: room for two f32 copies of the outputs. Lean: only
+/// what its kernels count their progress in.
 constexpr int64_t library_workspace_bytes(int64_t rows, int64_t outputs, bool lean) {
   if (lean) return 64 << 10;
   if (rows <= kOddRows) return 1 << 20;

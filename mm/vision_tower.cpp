@@ -242,8 +242,7 @@ Status VisionScratch::lay_out(const VisionConfig& c, int64_t views, const Device
   constexpr Phase kPhase = Phase::kImage;
   const int64_t products = (device.in_blocks() ? 2 : 3) * int64_t{c.width};
   const int64_t widest = std::max({int64_t{c.patch_values()}, products, int64_t{c.mlp_width}});
-  const int64_t op_bytes =
-      std::max(matmul_bytes(c, views, device), attend_rows_scratch_bytes(c.head_dim(), device));
+  const int64_t op_bytes = std::max(matmul_bytes(c, views, device), attend_rows_scratch_bytes(c.head_dim(), device));
   OCELLUS_TRY(take_turns(c, views, device, kPhase, sink));
   OCELLUS_TRY(take_rows(sink, "vision hidden", kLife, kPhase, views * c.patch_count(), c.width, &hidden));
   OCELLUS_TRY(take_activations(sink, "vision patches, qkv or mlp", kLife, kPhase, device.activations(),

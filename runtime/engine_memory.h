@@ -82,11 +82,11 @@ struct TextScratch {
   Status lay_out(const EngineShape& shape, RowSink& sink);
 };
 
-/// From encoded bytes or a frame to the pixels of views. A picture of one view is done with when the tower begins, which
-/// then takes its memory: it has a phase of its own, and the tower's is laid out later. Of a picture with several views
-/// some may be encoded before others are made: it lies beside the tower.
+/// From encoded bytes or a frame to the pixels of views. A picture of one view is done with when the tower begins,
+/// which then takes its memory: it has a phase of its own, and the tower's is laid out later. Of a picture with several
+/// views some may be encoded before others are made: it lies beside the tower.
 struct ImageScratch {
-  VisionScratch vision;  // where pictures have one view only: its pixels
+  VisionScratch vision;                // where pictures have one view only: its pixels
   StagedRows<std::byte> picture;       // the decoded picture or the frame's planes; on the CPU also what views need
   DeviceView<std::byte> view_scratch;  // CUDA only: the picture as RGB8 there, and what its views need
   Status lay_out(const Model& model, const EngineShape& shape, HostView<std::byte> staging, RowSink& sink);

@@ -92,7 +92,7 @@ class Advisor {
     if (limits_.lean != 0) return;
     ocellus_limits changed = limits_;
     changed.lean = 1;
-    add(changed, "little scratch (lean): slower, all else as planned");
+    add(changed, "little scratch (lean), which is slower");
   }
 
   /// Advises the largest value of one limit, from `least` up, with which the plan fits.

@@ -155,7 +155,7 @@ typedef struct ocellus_limits {
   int32_t max_views;        /* views per picture; 0: as many as the model's tiling may give */
   int32_t max_encode_views; /* views a GPU encodes together, lean: one; 0: 8, or all that may come if they are fewer */
   int32_t resize;           /* ocellus_resize */
-  int32_t lean;             /* 1: little scratch rather than little time: rows and views go through in small blocks; 0 */
+  int32_t lean;             /* 1: little scratch rather than little time: small blocks of rows, views one by one; 0 */
   int64_t max_image_pixels; /* pixels of the largest picture or frame; 1920 * 1080; tall and wide pictures included */
   int32_t synthetic_tokens; /* per session, instead of images; see ocellus_session_add_synthetic_image; 0 */
   int64_t budget_bytes;     /* 0: no budget */

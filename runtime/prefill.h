@@ -1,8 +1,9 @@
 // Prefill: many rows through the language model at once, layer by layer.
 //
-// All rows of a chunk go through layer l, in blocks (DeviceTraits::block_rows), before layer l + 1 begins. Layer l's keys and values of the chunk's own rows
-// are kept as f16 in one buffer, where the chunk attends to them, then stored into the cache segments; the same buffer
-// serves layer l + 1. Peak memory is the hidden rows plus one layer of keys and values, whatever the number of layers.
+// All rows of a chunk go through layer l, in blocks (DeviceTraits::block_rows), before layer l + 1 begins. Layer l's
+// keys and values of the chunk's own rows are kept as f16 in one buffer, where the chunk attends to them, then stored
+// into the cache segments; the same buffer serves layer l + 1. Peak memory is the hidden rows plus one layer of keys
+// and values, whatever the number of layers.
 #pragma once
 
 #include "kernels/store_kv.h"

@@ -59,6 +59,28 @@ class PlanTable(ProgramTest):
             self.assertTrue(any((row["name"], row["bytes"]) in rows for _, rows in short.values()), row)
 
 
+class Lean(ProgramTest):
+    SETTING = ["--images", 16, "--kv-bits", 2, "--text-tokens", 112, "--prompt-rows", 96, "--image-pixels", "256x256",
+               "--threads", 2]
+
+    def test_lean_fits_where_the_usual_plan_does_not(self):
+        (usual,) = self.objects("plan", *self.SETTING)
+        (lean,) = self.objects("plan", *self.SETTING, "--lean")
+        self.assertEqual((usual["lean"], lean["lean"]), (False, True))
+        self.assertLess(lean["total_bytes"], usual["total_bytes"])
+        self.assertLessEqual(lean["total_bytes"], 44_000_000)
+        self.assertRegex(self.answer("plan", *self.SETTING, "--lean"), "; lean\n")
+        budget = ["--budget", lean["total_bytes"]]
+        report = json.loads(run("plan", *self.SETTING, *budget, "--json").stdout)
+        self.assertIn("little scratch (lean)", report["advice"][0]["change"])
+        self.assertEqual(run("plan", *self.SETTING, *budget, "--lean").returncode, OK)
+
+    def test_lean_answers_the_same(self):
+        usual, lean = (self.objects("caption", board("113"), "--threads", 2, *option)[0] for option in [[], ["--lean"]])
+        self.assertEqual(usual["answer"], lean["answer"])
+        self.assertLess(lean["arena_bytes"], usual["arena_bytes"])
+
+
 class Budget(ProgramTest):
     def needed(self, *arguments):
         done = run(*arguments, "--budget", 1)

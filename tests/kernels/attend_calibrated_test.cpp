@@ -175,6 +175,8 @@ TEST_CASE("attend_rows on CUDA counts live slots by head and calibrates, however
     if (shape.calibration.on) CHECK_FALSE(instance.error(out, {}) <= 1.0);  // it does make a difference
     for (int64_t t = 0; t < shape.rows; ++t)
       for (int64_t i = 0; i < int64_t{shape.heads} * shape.dim; ++i) REQUIRE(out.get(t, i) == again.get(t, i));
+    const test::Lean lean(*queue);
+    CHECK(instance.error(instance.attend(*queue), shape.calibration) <= 1.0);
   }
 }
 

@@ -302,6 +302,10 @@ TEST_CASE("attend_rows equals plain attention on every backend, with the same bi
       const Activations out = instance.attend(queue);
       instance.check_numbers(out);
       CHECK(same_bits(out, instance.attend(queue), shape));
+      if (!queue.on_cuda()) continue;
+      INFO("lean");
+      const test::Lean lean(queue);
+      instance.check_numbers(instance.attend(queue));
     }
   });
 }
@@ -371,20 +375,20 @@ TEST_CASE("tiles cover every row once, split only where few blocks would walk fa
   constexpr int32_t kMultiprocessors = 132;
   for (const int64_t rows : {1, 40, 64, 65, 700, 2048}) {
     for (const int64_t heads : {1, 3, 32, 192}) {
-      for (const auto& [stages, lean] : {std::pair<int64_t, bool>{1, false}, {7, false}, {8, false}, {30, false},
-                                         {500, false}, {30, true}, {500, true}}) {
-        const AttendTilesPlan plan = plan_attend_tiles(rows, heads, stages, 64, kMultiprocessors, lean);
-        CHECK(int64_t{plan.tiles} * plan.rows >= rows);
-        CHECK((int64_t{plan.tiles} - 1) * plan.rows < rows);
-        CHECK(int64_t{plan.splits} * plan.stages_per_split >= stages);
-        CHECK((int64_t{plan.splits} - 1) * plan.stages_per_split < stages);
-        if (plan.splits == 1) continue;
-        CHECK(plan.rows == kAttendNarrowRows);
-        CHECK(plan.tiles * heads * plan.splits <= attend_split_blocks(lean));
-        CHECK(plan.splits * plan.tiles * heads * attend_split_floats(64) * 4 <= attend_split_scratch_bytes(64, lean));
-        CHECK(plan.stages_per_split >= 2);
-        CHECK(plan.splits == plan_attend_tiles(rows, heads, stages, 64, 8, lean).splits);
-      }
+      for (const int64_t stages : {1, 7, 8, 30, 500})
+        for (const bool lean : {false, true}) {
+          const AttendTilesPlan plan = plan_attend_tiles(rows, heads, stages, 64, kMultiprocessors, lean);
+          CHECK(int64_t{plan.tiles} * plan.rows >= rows);
+          CHECK((int64_t{plan.tiles} - 1) * plan.rows < rows);
+          CHECK(int64_t{plan.splits} * plan.stages_per_split >= stages);
+          CHECK((int64_t{plan.splits} - 1) * plan.stages_per_split < stages);
+          if (plan.splits == 1) continue;
+          CHECK(plan.rows == kAttendNarrowRows);
+          CHECK(plan.tiles * heads * plan.splits <= attend_split_blocks(lean));
+          CHECK(plan.splits * plan.tiles * heads * attend_split_floats(64) * 4 <= attend_split_scratch_bytes(64, lean));
+          CHECK(plan.stages_per_split >= 2);
+          CHECK(plan.splits == plan_attend_tiles(rows, heads, stages, 64, 8, lean).splits);
+        }
     }
   }
   CHECK(plan_attend_tiles(1024, 16 * 12, 16, 64, kMultiprocessors, false).rows == kAttendWideRows);

@@ -174,6 +174,33 @@ TEST_CASE("CUDA: inner dimensions that 8 does not divide, and weights at odd add
     }
 }
 
+TEST_CASE("CUDA: lean devices' products agree with the reference, in parts of little scratch") {
+  if (without_cuda()) return;
+  OwnLibrary own;
+  own.queue.set_lean(true);
+  uint64_t number = 0;
+  const auto check = [&](WeightFormat format, int64_t cols, int64_t rows, int64_t weight_offset) {
+    MatmulOptions options = options_of(++number);
+    options.weight_offset = weight_offset;
+    CAPTURE(std::string(format_info(format).name));
+    CAPTURE(cols);
+    CAPTURE(rows);
+    CAPTURE(number);
+    const MatmulCase c(make_weights(format, {130, 3, 210}, cols, 80 + number), rows, options, 4000 + number);
+    check_many_rows(c, c.run(own.queue));
+  };
+  for (int i = 0; i < kWeightFormatCount; ++i) {
+    const auto format = static_cast<WeightFormat>(i);
+    for (const int64_t cols : {256, 1536}) {
+      for (const int64_t rows : {65, 201}) check(format, cols, rows, 0);
+      for (const int64_t rows : {1, 7, 64}) check(format, cols, rows, 8);
+      if (!is_block_format(format)) check(format, cols, 64, 0);
+    }
+    if (!is_block_format(format))
+      for (const int64_t rows : {1, 64, 201}) check(format, 588, rows, 0);
+  }
+}
+
 TEST_CASE("CUDA: outputs side by side get the same bits as one matrix of all their weights") {
   if (without_cuda()) return;
   for (const WeightFormat format : {WeightFormat::kBF16, WeightFormat::kQ8_0})

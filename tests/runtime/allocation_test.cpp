@@ -205,7 +205,6 @@ TEST_CASE("an engine allocates when it is created and never again") {
     CHECK(calls_of(kMap) == 1);  // the one allocation
     CHECK(calls_of(kThread) == 1);
   }
-
   std::vector<std::vector<uint8_t>> pictures;
   for (const char* name :
        {"tests/data/shapeboard/images/115.png", "apps/samples/board_01.jpg", "apps/samples/board_02.png"})
@@ -235,14 +234,14 @@ TEST_CASE("an engine allocates when it is created and never again") {
   ocellus_model_close(model);
 }
 
-TEST_CASE("packed caches, eviction and rolling contexts allocate nothing either") {
+TEST_CASE("packed caches, eviction, rolling contexts and lean engines allocate nothing either") {
   const ModelPair pair = bundled_pair();
   ocellus_model* model = nullptr;
   REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
   std::vector<std::vector<uint8_t>> pictures;
   for (const char* name : {"tests/data/shapeboard/images/115.png", "apps/samples/board_01.jpg"})
     pictures.push_back(read_bytes(kSourceDir + "/" + name));
-  for (const bool rolling : {true, false}) {
+  for (const auto& [rolling, lean] : {std::pair{true, 0}, {false, 0}, {true, 1}, {false, 1}}) {
     ocellus_engine_config config;
     ocellus_engine_config_init(&config);
     config.limits.thread_count = 2;
@@ -250,6 +249,7 @@ TEST_CASE("packed caches, eviction and rolling contexts allocate nothing either"
     config.limits.max_text_tokens = 200;
     config.limits.max_image_pixels = 65536;
     config.limits.max_prompt_rows = 150;
+    config.limits.lean = lean;
     config.limits.cache.kv_bits = 2;
     config.limits.cache.calibrate = 1;
     config.limits.cache.evict = rolling ? OCELLUS_EVICT_SNAPKV : OCELLUS_EVICT_DAVID;

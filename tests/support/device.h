@@ -25,6 +25,18 @@ namespace ocellus::test {
 /// A queue on the first GPU, opened once; null if there is none.
 Queue* cuda_queue();
 
+/// Makes a queue a lean device's for a while.
+class Lean {
+ public:
+  explicit Lean(Queue& queue) : queue_(queue) { queue_.set_lean(true); }
+  ~Lean() { queue_.set_lean(false); }
+  Lean(const Lean&) = delete;
+  Lean& operator=(const Lean&) = delete;
+
+ private:
+  Queue& queue_;
+};
+
 /// Calls body(queue) for the CPU and, where there is one, the GPU; in small runs for the GPU only, if there is one.
 template <class Body>
 void for_each_backend(Body body) {
