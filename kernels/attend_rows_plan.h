@@ -87,7 +87,7 @@ inline constexpr int32_t kAttendWideRows = 128;
 /// Most blocks that split the slots between them; each needs scratch. A constant, not what the device has, so that the
 /// same inputs give the same bits on every device.
 inline constexpr int32_t kAttendSplitBlocks = 128;
-constexpr int32_t attend_split_blocks(bool lean) { return lean ? kAttendSplitBlocks / 8 : kAttendSplitBlocks; }
+constexpr int32_t attend_split_blocks(bool lean) { return lean ? kAttendSplitBlocks / 16 : kAttendSplitBlocks; }
 
 /// The head sizes there are kernels for; others are padded with zeros to the next.
 constexpr int32_t attend_tile_dim(int32_t head_dim) {

@@ -325,7 +325,7 @@ void matmul(const MatmulArgs& args, Queue& queue) {
   int64_t largest = 0;
   for (int i = 0; i < args.count; ++i) largest = std::max(largest, args.weights[i].rows);
   if (!is_sound(args, largest, queue)) return;
-  if (few_rows_fits(args.input.rows, args.weights, args.count, false))
+  if (few_rows_fits(args.input.rows, args.weights, args.count, false, queue.traits().lean))
     multiply_few_rows(args, queue);
   else
     multiply_many_rows(args, largest, queue);

@@ -228,10 +228,10 @@ Rounded multiply_format(const FewRowsArgs& args, int first, Rounded rounded, Que
 
 }  // namespace
 
-bool few_rows_fits(int64_t rows, const WeightView* weights, int count, bool gated) {
+bool few_rows_fits(int64_t rows, const WeightView* weights, int count, bool gated, bool lean) {
   if (rows < 1 || rows > kFewRows) return false;
   for (int i = 0; i < count; ++i) {
-    if (is_plain(weights[i].format) && rows > kMostPlainRows) return false;
+    if (is_plain(weights[i].format) && rows > kMostPlainRows && !lean) return false;
     if (weights[i].cols % 8 != 0 || reinterpret_cast<uintptr_t>(weights[i].data) % 16 != 0) return false;
   }
   return !gated || (count == 2 && weights[0].format == weights[1].format && weights[0].rows == weights[1].rows);

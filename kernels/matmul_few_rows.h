@@ -24,8 +24,9 @@ struct FewRowsArgs {
   DeviceView<std::byte> scratch;
 };
 
-/// Whether multiply_few_rows is meant for this many rows and these matrices.
-bool few_rows_fits(int64_t rows, const WeightView* weights, int count, bool gated);
+/// Whether multiply_few_rows is meant for this many rows and these matrices. Lean: also where cuBLASLt would be sooner
+/// done, as it wants scratch.
+bool few_rows_fits(int64_t rows, const WeightView* weights, int count, bool gated, bool lean);
 
 /// How they are multiplied, for tables of measurements.
 const char* few_rows_plan_name(int64_t rows, const WeightView& weights, const CudaFacts& device);

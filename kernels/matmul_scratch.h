@@ -40,24 +40,27 @@ constexpr int64_t library_workspace_bytes(int64_t rows, int64_t outputs, bool le
 }
 
 /// Inputs that are no aligned f16 are rounded into scratch, at most this many bytes at a time.
-constexpr int64_t rounded_input_bytes(bool lean) { return lean ? 128 << 10 : 8 << 20; }
+constexpr int64_t rounded_input_bytes(bool lean) { return lean ? 48 << 10 : 8 << 20; }
 /// Weights that are no aligned f16 are decoded into scratch, at most this many bytes at a time. What was decoded stays
 /// in the level-2 cache of large GPUs until it is multiplied.
 constexpr int64_t decoded_weight_bytes(int64_t rows, bool lean) {
-  if (lean) return 128 << 10;
+  if (lean) return 64 << 10;
   return rows <= kOddRows ? 1 << 20 : 32 << 20;
 }
-inline constexpr int64_t kSmallestPart = 64;  // rows
+/// Parts have a multiple of so many rows, better of kFullPart, which is what tensor cores like.
+inline constexpr int64_t kSmallestPart = 16, kFullPart = 64;
 
+constexpr int64_t part_unit(int64_t most) { return most >= kFullPart ? kFullPart : kSmallestPart; }
 constexpr int64_t most_rows(int64_t bytes, int64_t cols) {
-  return std::max(kSmallestPart, bytes / (2 * cols) / kSmallestPart * kSmallestPart);
+  const int64_t most = std::max(kSmallestPart, bytes / (2 * cols));
+  return most / part_unit(most) * part_unit(most);
 }
 /// Rows of a part if `rows` rows are cut into as few parts as `bytes` allow, all of about the same size.
 constexpr int64_t part_rows(int64_t rows, int64_t bytes, int64_t cols) {
   const int64_t most = most_rows(bytes, cols);
   if (rows <= most) return rows;
   const int64_t parts = (rows + most - 1) / most;
-  return ((rows + parts - 1) / parts + kSmallestPart - 1) / kSmallestPart * kSmallestPart;
+  return ((rows + parts - 1) / parts + part_unit(most) - 1) / part_unit(most) * part_unit(most);
 }
 /// No less than any part_rows() takes, for up to `rows` and `cols`.
 constexpr int64_t part_bytes(int64_t rows, int64_t bytes, int64_t cols) {

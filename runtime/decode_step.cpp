@@ -49,7 +49,7 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
   OCELLUS_TRY(take_rows(sink, "tokens", kLife, kPhase, kResultSteps, rows, &results));
   OCELLUS_TRY(take_rows(sink, "hidden", kLife, kPhase, rows, c.width, &hidden));
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, rows, c.rope.rotated, &angles));
-  OCELLUS_TRY(layer.lay_out(c, rows, c.vocabulary, device, kPhase, sink));
+  OCELLUS_TRY(layer.lay_out(c, rows, {.outputs = c.vocabulary}, device, kPhase, sink));
   OCELLUS_TRY(take_rows(sink, "logits", kLife, kPhase, rows, c.vocabulary, &logits));
   OCELLUS_TRY(take_rows(sink, "attention", kLife, kPhase, 1, attend_bytes, &attend_scratch));
   return take_rows(sink, "sampler", kLife, kPhase, 1, sample_scratch_bytes(rows, c.vocabulary, device),

@@ -67,7 +67,7 @@ void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceV
                .calibration = s.compress.policy.calibration,
                .calibration_scratch = s.expand.calibration.slice_rows(0, hidden.rows),
                .output = rows.mixed,
-               .scratch = s.attend_scratch},
+               .scratch = rows.matmul_scratch},
               q);
   add_attention_output(w, rows, hidden, q);
   add_mlp(c, w, rows, hidden, q);
@@ -166,10 +166,9 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, max_rows, c.rope.rotated, &angles));
   OCELLUS_TRY(take_rows(sink, "layer keys", kLife, kPhase, c.kv_heads * max_rows, c.head_dim, &keys));
   OCELLUS_TRY(take_rows(sink, "layer values", kLife, kPhase, c.kv_heads * max_rows, c.head_dim, &values));
-  OCELLUS_TRY(layer.lay_out(c, device.block_rows(max_rows), 0, device, kPhase, sink));
+  OCELLUS_TRY(layer.lay_out(c, device.block_rows(max_rows), {.op_bytes = attend_rows_scratch_bytes(c.head_dim, device)},
+                            device, kPhase, sink));
   OCELLUS_TRY(compress.lay_out(c, limits.compress, device, sink));
-  OCELLUS_TRY(
-      take_rows(sink, "attention", kLife, kPhase, 1, attend_rows_scratch_bytes(c.head_dim, device), &attend_scratch));
   if (!device.is_cuda() || limits.expanded_tiles == 0) return {};
   const int64_t rows = c.kv_heads * limits.expanded_tiles * kPackedTileSlots;
   OCELLUS_TRY(expand.runs.lay_out(sink, "packed runs", kLife, kPhase, 1, limits.expanded_tiles));

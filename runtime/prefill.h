@@ -83,7 +83,6 @@ struct PrefillScratch {
   DeviceView<float> angles;       // [T, rotated]
   DeviceView<Half> keys, values;  // [G * T, E], head-major, one layer
   LayerScratch layer;             // of one block of rows
-  DeviceView<std::byte> attend_scratch;
   ExpandScratch expand;
   CompressScratch compress;
 

@@ -7,19 +7,20 @@
 
 namespace ocellus {
 
-Status LayerScratch::lay_out(const TextConfig& c, int64_t rows, int64_t outputs, const DeviceTraits& device,
+Status LayerScratch::lay_out(const TextConfig& c, int64_t rows, const Others& others, const DeviceTraits& device,
                              Phase phase, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   const ActivationType type = device.activations();
   const int64_t widest = std::max<int64_t>(c.width, c.query_width());
-  const int64_t tallest = std::max<int64_t>({widest, c.mlp_width, outputs});
-  const int64_t matmul_bytes = std::max(matmul_scratch_bytes(rows, widest, tallest, device),
-                                        matmul_scratch_bytes(rows, c.mlp_width, c.width, device));
+  const int64_t tallest = std::max<int64_t>({widest, c.mlp_width, others.outputs});
+  const int64_t bytes = std::max({matmul_scratch_bytes(rows, widest, tallest, device),
+                                  matmul_scratch_bytes(rows, c.mlp_width, c.width, device), others.op_bytes});
   OCELLUS_TRY(take_activations(sink, "normed or mixed", kLife, phase, type, rows, widest, &normed_or_mixed));
   OCELLUS_TRY(
       take_activations(sink, "query, key, value", kLife, phase, type, rows, c.query_width() + 2 * c.kv_width(), &qkv));
   OCELLUS_TRY(take_activations(sink, "gate and up", kLife, phase, type, rows, 2 * int64_t{c.mlp_width}, &gate_up));
-  return take_rows(sink, "matmul", kLife, phase, 1, matmul_bytes, &matmul_scratch);
+  return take_rows(sink, others.op_bytes > 0 ? "matmul or attention" : "matmul", kLife, phase, 1, bytes,
+                   &matmul_scratch);
 }
 
 LayerRows LayerScratch::view(const TextConfig& c, int64_t rows) const {

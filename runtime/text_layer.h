@@ -29,8 +29,13 @@ struct LayerScratch {
   ActivationView gate_up;          // [rows, 2 F]
   DeviceView<std::byte> matmul_scratch;
 
-  /// `outputs`: rows of the largest matrix the scratch has to serve besides the layers' own (the unembedding).
-  Status lay_out(const TextConfig& config, int64_t rows, int64_t outputs, const DeviceTraits& device, Phase phase,
+  /// Whom the scratch of the matrix products has to serve besides the layers: a matrix of `outputs` rows (the
+  /// unembedding), and ops between the products that need `op_bytes` (the attention).
+  struct Others {
+    int64_t outputs = 0;
+    int64_t op_bytes = 0;
+  };
+  Status lay_out(const TextConfig& config, int64_t rows, const Others& others, const DeviceTraits& device, Phase phase,
                  RowSink& sink);
   LayerRows view(const TextConfig& config, int64_t rows) const;
 };

@@ -195,7 +195,7 @@ ocellus_limits apply_advice(const ocellus_limits& limits, const char* text) {
 
 TEST_CASE("a run that uses everything reaches the plan within one percent, in every lifetime") {
   ocellus_limits small = board_limits(3, 160);
-  small.max_prompt_rows = 128;
+  small.max_prompt_rows = 72;
   CHECK(largest_phase(small) == "image");
   check_high_water("small prompt chunks", small);
 
@@ -309,7 +309,6 @@ TEST_CASE("every advice makes the plan fit, and the verdict says what is missing
   }
   CHECK(kinds.size() >= 3);
   CHECK(kinds.count("visual ke") == 1);
-  CHECK(kinds.count("little sc") == 1);
   CHECK(std::any_of(kinds.begin(), kinds.end(), [](const std::string& kind) { return kind.find("% of") < 5; }));
   limits.budget_bytes = total;
   const ocellus_plan fitting = plan_of(limits);
@@ -344,6 +343,13 @@ TEST_CASE("lean, 16 pictures in 2 bits fit 44 MB and 32 fit 48 MB, weights and a
     CHECK(on_cpu < usual);
     CHECK(on_cpu <= bytes);
     CHECK(on_cuda <= bytes);
+    limits.lean = 0;
+    limits.budget_bytes = on_cpu;
+    const ocellus_plan tight = plan_of(limits);
+    REQUIRE(tight.advice_count > 0);
+    CHECK(plan_of(apply_advice(limits, tight.advice[0].text)).total_bytes == on_cpu);
+    limits.lean = 1;
+    CHECK(plan_of(limits).advice_count == 0);
     if (cuda_device_count() == 0) continue;
     limits.device = OCELLUS_DEVICE_CUDA;
     CHECK(plan_of(limits).total_bytes <= bytes);
@@ -382,7 +388,7 @@ TEST_CASE("the bundled model keeps its size") {
   const auto within_percent = [](int64_t bytes, int64_t pinned) { return std::abs(bytes - pinned) * 100 <= pinned; };
   CHECK(within_percent(plan.weights_bytes, 37'240'000));
   CHECK(within_percent(plan.session_bytes, 6'060'000));
-  CHECK(within_percent(plan.scratch_bytes, 29'300'000));
+  CHECK(within_percent(plan.scratch_bytes, 26'250'000));
   CHECK(plan.kv_bytes_per_token == 8192);
   CHECK(plan.kv_bytes_per_image == 64 * plan.kv_bytes_per_token);
 }
