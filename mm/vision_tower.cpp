@@ -10,25 +10,27 @@
 namespace ocellus {
 namespace {
 
+/// Rows that go through a part of the tower together. A GPU takes all at once. So does the CPU but for the MLP, whose
+/// rows are the widest: fewer and larger products let its threads wait less for each other (4 % of the time). Lean
+/// devices take small blocks throughout.
+struct BlockRows {
+  BlockRows(const VisionConfig& c, int64_t views, const DeviceTraits& device)
+      : mlp(device.block_rows(views * c.patch_count())), others(device.lean ? mlp : views * c.patch_count()) {}
+  int64_t mlp, others;
+};
+
 /// What the layers of one call share.
 struct TowerPass {
   const VisionModel& model;
   const VisionScratch& scratch;
   int64_t views;
   DeviceView<float> hidden;  // [views * P, D]
-  bool in_blocks;
-  int64_t block_rows;
+  BlockRows blocks;
 
-  /// Calls visit(first, count) for rows [first, end) in blocks.
+  /// Calls visit(first, count) for all rows in blocks of so many.
   template <class Visit>
-  void for_each_block(int64_t first, int64_t end, Visit visit) const {
-    for (; first < end; first += block_rows) visit(first, std::min(block_rows, end - first));
-  }
-  /// The same for all rows; a block lies in one view, unless there is but one.
-  template <class Visit>
-  void for_each_block(Visit visit) const {
-    const int64_t step = in_blocks ? int64_t{model.config.patch_count()} : hidden.rows;
-    for (int64_t first = 0; first < hidden.rows; first += step) for_each_block(first, first + step, visit);
+  void for_each_block(int64_t block, Visit visit) const {
+    for (int64_t first = 0; first < hidden.rows; first += block) visit(first, std::min(block, hidden.rows - first));
   }
   ActivationView normed(int64_t rows) const { return scratch.normed_or_mixed.slice_rows(0, rows); }
   ActivationView wide(int64_t rows, int64_t cols) const {
@@ -36,15 +38,9 @@ struct TowerPass {
   }
 };
 
-/// Rows that go through the layers together.
-int64_t block_of(const VisionConfig& c, int64_t views, const DeviceTraits& device) {
-  return device.block_rows((device.in_blocks() ? 1 : views) * c.patch_count());
-}
-
 TowerPass tower_pass(const VisionModel& m, int64_t views, const VisionScratch& s, const Queue& q) {
-  const DeviceTraits device = q.traits();
   const DeviceView<float> hidden = s.hidden.slice_rows(0, views * m.config.patch_count());
-  return {m, s, views, hidden, device.in_blocks(), block_of(m.config, views, device)};
+  return {m, s, views, hidden, BlockRows(m.config, views, q.traits())};
 }
 
 void embed_patches(const TowerPass& pass, DeviceView<const float> pixels, int64_t first, int64_t count, Queue& q) {
@@ -59,10 +55,9 @@ void embed_patches(const TowerPass& pass, DeviceView<const float> pixels, int64_
           .outputs = {hidden},
           .scratch = pass.scratch.op_scratch},
          q);
-  // Whole views take all positions again and again; a block takes its own.
+  // A block takes its own positions; several views take all, again and again.
   const DeviceView<const float> positions(m.positions, c.patch_count(), c.width);
-  const int64_t place = first % c.patch_count();
-  add_rows({.values = hidden, .addend = positions.slice_rows(place, std::min(count, c.patch_count() - place))}, q);
+  add_rows({.values = hidden, .addend = positions.slice_rows(first, std::min<int64_t>(count, c.patch_count()))}, q);
 }
 
 void normalise(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t count, Queue& q) {
@@ -74,13 +69,13 @@ void normalise(const TowerPass& pass, const VisionLayer& w, int64_t first, int64
             q);
 }
 
-void attend_rows_of(const TowerPass& pass, ActivationView query, const KvLayerRows& rows, int64_t sequences, Queue& q) {
+void attend_rows_of(const TowerPass& pass, ActivationView query, const KvLayerRows& rows, Queue& q) {
   attend_rows({.query = query,
                .query_heads = pass.model.config.heads,
                .rows = rows,
                .row_count = pass.model.config.patch_count(),
                .causal = false,
-               .sequences = sequences,
+               .sequences = pass.views,
                .output = pass.normed(query.rows),
                .scratch = pass.scratch.op_scratch},
               q);
@@ -96,7 +91,20 @@ void add_attention_output(const TowerPass& pass, const VisionLayer& w, int64_t f
          q);
 }
 
-/// All views at once. Attention reads f16 keys and values where the product leaves them.
+/// Keys and values of all views as attention reads them: f16 rows as they are, f32 rows rounded and laid out by head.
+KvLayerRows key_value_rows(const TowerPass& pass, ActivationView key, ActivationView value, Queue& q) {
+  const VisionConfig& c = pass.model.config;
+  const VisionScratch& s = pass.scratch;
+  if (key.type == ActivationType::kF16) {
+    const int64_t sequence = int64_t{c.patch_count()} * key.stride;
+    return {key.half_row(0), value.half_row(0), c.heads,      c.head_dim(),
+            c.patch_count(), key.stride,        c.head_dim(), sequence};
+  }
+  const KvLayerRows rows = KvLayerRows::head_major(s.keys.data, s.values.data, c.heads, c.head_dim(), c.patch_count());
+  round_kv({.keys = key, .values = value, .out = rows}, q);
+  return rows;
+}
+
 void attend_at_once(const TowerPass& pass, const VisionLayer& w, Queue& q) {
   const VisionConfig& c = pass.model.config;
   const int64_t rows = pass.hidden.rows;
@@ -111,20 +119,17 @@ void attend_at_once(const TowerPass& pass, const VisionLayer& w, Queue& q) {
           .outputs = {query, key, value},
           .scratch = pass.scratch.op_scratch},
          q);
-  const KvLayerRows key_values{key.half_row(0), value.half_row(0), c.heads,      c.head_dim(),
-                               c.patch_count(), key.stride,        c.head_dim(), int64_t{c.patch_count()} * key.stride};
-  attend_rows_of(pass, query, key_values, pass.views, q);
+  attend_rows_of(pass, query, key_value_rows(pass, key, value, q), q);
   add_attention_output(pass, w, 0, rows, q);
 }
 
-/// The view whose rows begin at `view_first`, in blocks: the keys and values of all, then for each block its queries.
-/// These need its rows normalised again, which costs little, and by then only its own rows change.
-void attend_in_blocks(const TowerPass& pass, const VisionLayer& w, int64_t view_first, Queue& q) {
+/// One view, in blocks: the keys and values of all, then for each block its queries. For these its rows are normalised
+/// again, which costs little; by then only its own rows change.
+void attend_in_blocks(const TowerPass& pass, const VisionLayer& w, Queue& q) {
   const VisionConfig& c = pass.model.config;
   const VisionScratch& s = pass.scratch;
   const KvLayerRows rows = KvLayerRows::head_major(s.keys.data, s.values.data, c.heads, c.head_dim(), c.patch_count());
-  const int64_t view_end = view_first + c.patch_count();
-  pass.for_each_block(view_first, view_end, [&](int64_t first, int64_t count) {
+  pass.for_each_block(pass.blocks.others, [&](int64_t first, int64_t count) {
     const ActivationView both = pass.wide(count, 2 * int64_t{c.width});
     const ActivationView key = both.slice_cols(0, c.width), value = both.slice_cols(c.width, c.width);
     normalise(pass, w, first, count, q);
@@ -135,9 +140,9 @@ void attend_in_blocks(const TowerPass& pass, const VisionLayer& w, int64_t view_
             .outputs = {key, value},
             .scratch = s.op_scratch},
            q);
-    round_kv({.keys = key, .values = value, .first = first - view_first, .out = rows}, q);
+    round_kv({.keys = key, .values = value, .first = first, .out = rows}, q);
   });
-  pass.for_each_block(view_first, view_end, [&](int64_t first, int64_t count) {
+  pass.for_each_block(pass.blocks.others, [&](int64_t first, int64_t count) {
     const ActivationView query = pass.wide(count, c.width);
     normalise(pass, w, first, count, q);
     matmul({.input = pass.normed(count),
@@ -146,7 +151,7 @@ void attend_in_blocks(const TowerPass& pass, const VisionLayer& w, int64_t view_
             .outputs = {query},
             .scratch = s.op_scratch},
            q);
-    attend_rows_of(pass, query, rows, 1, q);
+    attend_rows_of(pass, query, rows, q);
     add_attention_output(pass, w, first, count, q);
   });
 }
@@ -178,10 +183,11 @@ void run_mlp(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t
 }
 
 int64_t matmul_bytes(const VisionConfig& c, int64_t views, const DeviceTraits& device) {
-  const int64_t block = block_of(c, views, device), tokens = device.block_rows(views * c.tokens_per_view());
-  return std::max({matmul_scratch_bytes(block, std::max(c.width, c.patch_values()), c.width, device),
-                   matmul_scratch_bytes(block, c.width, c.mlp_width, device),
-                   matmul_scratch_bytes(block, c.mlp_width, c.width, device),
+  const BlockRows blocks(c, views, device);
+  const int64_t tokens = device.block_rows(views * c.tokens_per_view());
+  return std::max({matmul_scratch_bytes(blocks.others, std::max(c.patch_values(), c.width), c.width, device),
+                   matmul_scratch_bytes(blocks.mlp, c.width, c.mlp_width, device),
+                   matmul_scratch_bytes(blocks.mlp, c.mlp_width, c.width, device),
                    matmul_scratch_bytes(tokens, c.joined_width(), c.output_width, device)});
 }
 
@@ -217,7 +223,7 @@ int64_t VisionScratch::cut_turns(const VisionConfig& c, int64_t views, const Dev
     keys = layers.rows<Half>(c.patch_count(), c.width);
     values = layers.rows<Half>(c.patch_count(), c.width);
   }
-  normed_or_mixed = layers.activations(type, block_of(c, views, device), c.width);
+  normed_or_mixed = layers.activations(type, BlockRows(c, views, device).others, c.width);
   joined = projector.activations(type, tokens, c.joined_width());
   if (device.is_cuda()) projected = projector.rows<float>(tokens, c.output_width);
   return std::max({embedding.bytes, layers.bytes, projector.bytes});
@@ -240,20 +246,23 @@ Status VisionScratch::lay_out_pixels(const VisionConfig& c, int64_t views, const
 Status VisionScratch::lay_out(const VisionConfig& c, int64_t views, const DeviceTraits& device, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = Phase::kImage;
-  const int64_t products = (device.in_blocks() ? 2 : 3) * int64_t{c.width};
-  const int64_t widest = std::max({int64_t{c.patch_values()}, products, int64_t{c.mlp_width}});
+  const BlockRows blocks(c, views, device);
+  const int64_t products = (device.lean ? 2 : 3) * int64_t{c.width};
+  const int64_t wide_values =
+      std::max(blocks.others * std::max<int64_t>(c.patch_values(), products), blocks.mlp * c.mlp_width);
   const int64_t op_bytes = std::max(matmul_bytes(c, views, device), attend_rows_scratch_bytes(c.head_dim(), device));
   OCELLUS_TRY(take_turns(c, views, device, kPhase, sink));
   OCELLUS_TRY(take_rows(sink, "vision hidden", kLife, kPhase, views * c.patch_count(), c.width, &hidden));
-  OCELLUS_TRY(take_activations(sink, "vision patches, qkv or mlp", kLife, kPhase, device.activations(),
-                               block_of(c, views, device), widest, &wide));
+  OCELLUS_TRY(
+      take_activations(sink, "vision patches, qkv or mlp", kLife, kPhase, device.activations(), 1, wide_values, &wide));
   return take_rows(sink, "vision products, attention", kLife, kPhase, 1, op_bytes, &op_scratch);
 }
 
 void embed_views(const VisionModel& m, DeviceView<const float> pixels, int64_t views, const VisionScratch& s,
                  Queue& q) {
   const TowerPass pass = tower_pass(m, views, s, q);
-  pass.for_each_block([&](int64_t first, int64_t count) { embed_patches(pass, pixels, first, count, q); });
+  pass.for_each_block(pass.blocks.others,
+                      [&](int64_t first, int64_t count) { embed_patches(pass, pixels, first, count, q); });
 }
 
 void encode_layers(const VisionModel& m, const LayerRange& range, int64_t views, const VisionScratch& s,
@@ -262,10 +271,11 @@ void encode_layers(const VisionModel& m, const LayerRange& range, int64_t views,
   for (int32_t layer = range.first; layer < range.end; ++layer) {
     if (q.stopped(stop)) return;
     const VisionLayer& w = m.layers[layer];
-    if (!pass.in_blocks) attend_at_once(pass, w, q);
-    for (int64_t view = 0; pass.in_blocks && view < views; ++view)
-      attend_in_blocks(pass, w, view * m.config.patch_count(), q);
-    pass.for_each_block([&](int64_t first, int64_t count) { run_mlp(pass, w, first, count, q); });
+    if (q.traits().lean)
+      attend_in_blocks(pass, w, q);
+    else
+      attend_at_once(pass, w, q);
+    pass.for_each_block(pass.blocks.mlp, [&](int64_t first, int64_t count) { run_mlp(pass, w, first, count, q); });
   }
 }
 

@@ -8,8 +8,8 @@
 
 namespace ocellus {
 
-/// Everything the tower and the projector write to, for up to W views at once. Where the device takes rows in blocks,
-/// views are encoded one by one, and all but `hidden`, `keys` and `values` hold a block of B rows; otherwise B = W P.
+/// Everything the tower and the projector write to, for up to W views at once; W is 1 where the device takes rows in
+/// blocks. B rows go through a part of the tower together: all, or a block.
 ///
 /// The embedding, the layers and the projector take turns with one row of the plan, in which lie
 ///
@@ -26,7 +26,7 @@ struct VisionScratch {
   DeviceView<float> projected;     // [W tokens per view, D of the language model]; CUDA only
 
   DeviceView<float> hidden;  // [W P, D] residual stream
-  ActivationView wide;       // patches [B, 3 p^2], query, key and value [B, 3 D] or up to two of them, mlp [B, F]
+  ActivationView wide;       // patches [B, 3 p^2]; query, key and value [B, 3 D] or at most two of them; mlp [B, F]
   DeviceView<std::byte> op_scratch;  // of matmul and attend_rows
 
   /// Takes (or, while planning, records) the scratch of the image phase.

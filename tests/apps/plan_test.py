@@ -60,7 +60,7 @@ class PlanTable(ProgramTest):
 
 
 class Lean(ProgramTest):
-    SETTING = ["--images", 16, "--kv-bits", 2, "--text-tokens", 112, "--prompt-rows", 96, "--image-pixels", "256x256",
+    SETTING = ["--images", 16, "--kv-bits", 2, "--text-tokens", 160, "--prompt-rows", 96, "--image-pixels", "256x256",
                "--threads", 2]
 
     def test_lean_fits_where_the_usual_plan_does_not(self):
