@@ -111,7 +111,7 @@ class Budget(ProgramTest):
 
     def test_who_gives_pictures_is_not_told_to_do_without(self):
         needed = self.needed("caption", board("113"))
-        self.assert_refused(["caption", board("113"), "--budget", "40M"], OVER_BUDGET,
+        self.assert_refused(["caption", board("113"), "--budget", "38M"], OVER_BUDGET,
                             f"this would fit: --budget {needed}\\.$")
 
     def test_every_advice_of_the_plan_is_enough(self):
