@@ -183,11 +183,14 @@ struct Cut {
   int tile_rows, tile_cols;
 };
 
-void check_picture(const Pair& pair, const Cut& cut, ocellus_resize resize) {
+void check_picture(const Pair& pair, const Cut& cut, ocellus_resize resize, bool lean) {
   CAPTURE(cut.width);
   CAPTURE(cut.height);
   CAPTURE(static_cast<int>(resize));
-  const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(1, 8, resize));
+  CAPTURE(lean);
+  ocellus_limits limits = picture_limits(1, 8, resize);
+  limits.lean = lean ? 1 : 0;
+  const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
   Session& session = test::open_session(*engine);
   const std::vector<TestPicture> pictures = {{cut.width, cut.height}};
   REQUIRE_MESSAGE(session.add_frame(pictures[0].frame()).ok(), last_failure().sentence);
@@ -206,6 +209,9 @@ void check_picture(const Pair& pair, const Cut& cut, ocellus_resize resize) {
   const Matrix expected = text.logits(text.read(rows));
   CHECK(test::relative_error(logits.data(), expected.row(rows.rows - 1), expected.cols) <
         bound_on(*engine, 3e-4, 1e-2));
+}
+void check_picture(const Pair& pair, const Cut& cut, ocellus_resize resize) {
+  for (const bool lean : {false, true}) check_picture(pair, cut, resize, lean);
 }
 
 }  // namespace
@@ -327,10 +333,13 @@ TEST_CASE("three tiled pictures in one conversation, whatever the size of a chun
   for (const ocellus_resize resize : {OCELLUS_RESIZE_LLAMA_CPP, OCELLUS_RESIZE_HUGGING_FACE}) {
     std::string first_answer;
     std::vector<double> expected;
-    for (const int chunk_rows : {0, 90, 1}) {  // everything; two pictures do not fit; as few as one picture allows
+    // Everything; two pictures do not fit; as few as one picture allows.
+    for (const auto& [chunk_rows, lean] : {std::pair{0, 0}, {90, 0}, {1, 0}, {0, 1}, {90, 1}}) {
       CAPTURE(chunk_rows);
+      CAPTURE(lean);
       ocellus_limits limits = picture_limits(3, 64, resize);
       limits.max_prompt_rows = chunk_rows;
+      limits.lean = lean;
       const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
       Session& session = test::open_session(*engine);
       add_conversation(session);
@@ -352,7 +361,7 @@ TEST_CASE("three tiled pictures in one conversation, whatever the size of a chun
       const test::Answer answer = test::answer_of(session, params);
       REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
       CHECK(answer.stats.generated_tokens == 16);
-      if (chunk_rows == 0) first_answer = answer.text;
+      if (first_answer.empty()) first_answer = answer.text;
       if (!engine->queue().on_cuda()) CHECK(answer.text == first_answer);  // roundings differ, and so may near ties
     }
   }
