@@ -104,7 +104,7 @@ void add_eviction_options(CLI::App* command, CacheOptions* options) {
 
 void add_detail_options(CLI::App* command, CacheOptions* options) {
   const std::string details = "Cache, in detail";
-  command->add_option("--kv-block", options->block_slots, "Slots that share a range (default: those of one picture)")
+  command->add_option("--kv-block", options->block_slots, "Slots that share a range (default: what a picture leaves)")
       ->option_text("N")
       ->check(number_between(0, 65536))
       ->group(details);

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/eviction_rule.h"
+
 namespace ocellus {
 namespace {
 
-constexpr int64_t kLeastWindow = 4;
 constexpr int32_t kMostBlockSlots = 65536;
 constexpr int32_t kMostPool = 65;
 constexpr float kMostTau = 100.0f;
@@ -47,33 +48,16 @@ Status check_eviction(const ocellus_cache_policy& p) {
 
 }  // namespace
 
-const char* evict_method_name(EvictMethod method) {
-  switch (method) {
-    case EvictMethod::kNone: return "none";
-    case EvictMethod::kSnapKv: return "snapkv";
-    case EvictMethod::kDavid: return "david";
-  }
-  return "unknown";
-}
-
-const char* compress_at_name(CompressAt when) {
-  switch (when) {
-    case CompressAt::kPromptEnd: return "prompt-end";
-    case CompressAt::kBeforeSuffix: return "before-suffix";
-    case CompressAt::kImageEnd: return "image-end";
-  }
-  return "unknown";
+int64_t CachePolicy::kept_rows(int64_t rows) const {
+  if (!evicts()) return rows;
+  const double share = std::floor(static_cast<double>(keep) * static_cast<double>(rows));
+  return std::clamp<int64_t>(static_cast<int64_t>(share), std::min<int64_t>(1, rows), rows);
 }
 
 Survivors CachePolicy::survivors(const ChunkFacts& facts) const {
   Survivors left;
-  const int64_t kept =
-      evicts() ? std::clamp<int64_t>(
-                     static_cast<int64_t>(std::floor(static_cast<double>(keep) * static_cast<double>(facts.rows))),
-                     std::min<int64_t>(1, facts.rows), facts.rows)
-               : facts.rows;
-  const int64_t wanted = window > 0 ? window : std::clamp(kept / 2, kLeastWindow, kMostWindow);
-  left.window = std::min(wanted, kept);
+  const int64_t kept = kept_rows(facts.rows);
+  left.window = evicts() ? std::min(eviction_rule(evict).window(*this, kept), kept) : 0;
   left.budget = kept - left.window;
   // Whether text or images fill the slots is known per head, and only then.
   left.text =

@@ -12,7 +12,6 @@
 namespace ocellus {
 
 enum class EvictMethod : uint8_t { kNone, kSnapKv, kDavid };
-const char* evict_method_name(EvictMethod method);
 
 /// When images are compressed: what follows reads the compressed cache.
 enum class CompressAt : uint8_t {
@@ -20,7 +19,6 @@ enum class CompressAt : uint8_t {
   kBeforeSuffix,  // before the text that makes the model answer ("Assistant:"), so that one-word answers show the loss
   kImageEnd       // as soon as an image is in, before any question: for rolling contexts
 };
-const char* compress_at_name(CompressAt when);
 
 /// Rows that are read together, before their first layer.
 struct ChunkFacts {
@@ -40,14 +38,14 @@ struct Survivors {
 
 struct CachePolicy {
   KvFormat format = KvFormat::kF16;  // of visual slots
-  int32_t block_slots = 0;           // slots that share offsets and steps; 0: those of one image
+  int32_t block_slots = 0;           // slots that share offsets and steps; 0: what an image leaves, at least 16
   bool one_range = false;            // offsets and steps of all images read together, as the CalibQuant paper has it
   float key_range = 1.0f;            // see KvScale
   float value_range = 1.0f;
   KvCalibration calibration;
   EvictMethod evict = EvictMethod::kNone;
   float keep = 1.0f;   // fraction of the rows read together; of an image's where images are compressed one by one
-  int32_t window = 0;  // recent rows that stay; 0: half of what is kept, at most kMostWindow
+  int32_t window = 0;  // recent rows that stay; 0: as many as the method says
   int32_t pool = 5;
   ScorePooling pooling = ScorePooling::kMax;
   float rho = 2.0f;        // DAVID: visual slots per text slot in the decoupled stage
@@ -57,8 +55,6 @@ struct CachePolicy {
   bool pack_window = true;  // visual slots of the window are packed, too
   CompressAt when = CompressAt::kPromptEnd;
 
-  static constexpr int64_t kMostWindow = 16;
-
   bool packs() const { return is_packed(format); }
   bool evicts() const { return evict != EvictMethod::kNone; }
   /// Chooses among all rows of a chunk; else among each image's.
@@ -67,7 +63,10 @@ struct CachePolicy {
   bool watches_ncar() const { return evict == EvictMethod::kDavid && evicts_chunks(); }
   bool compresses() const { return packs() || evicts(); }
 
-  /// Where all rows compete. `facts` may also be the sum of several chunks': then it is what all of them leave at most.
+  /// Rows that stay of `rows` that compete.
+  int64_t kept_rows(int64_t rows) const;
+  /// Where all rows compete, by the policy's rule (eviction_rule.h). `facts` may also be the sum of several chunks':
+  /// then it is what all of them leave at most.
   Survivors survivors(const ChunkFacts& facts) const;
   /// Visual slots that the decoupled stage takes of the budget.
   int64_t visual_quota(int64_t budget) const;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/gather_kv.h"
-#include "kernels/score_rows.h"
+#include "runtime/eviction_rule.h"
 #include "runtime/prefill.h"
 
 namespace ocellus {
@@ -97,67 +97,7 @@ void add_kept_image(const SessionCache& cache, int32_t ordinal, const CompressSc
   }
 }
 
-SelectSlotsArgs selection(const CompressLayerArgs& a) {
-  const CachePolicy& policy = a.scratch.policy;
-  const CompressPlan& plan = a.plan;
-  const int64_t heads = a.config.kv_heads, at = a.layer * heads;
-  SelectSlotsArgs args;
-  args.scores = a.scratch.scores;
-  args.row_count = plan.facts.rows;
-  args.is_visual = a.scratch.is_visual.device.data;
-  args.visual_count = plan.facts.visual_rows;
-  args.window = plan.survivors.window;
-  args.pool = policy.pool;
-  args.pooling = policy.pooling;
-  args.ncar = policy.ncar;
-  args.threshold = policy.threshold;
-  args.layer = a.layer;
-  args.state = a.scratch.ncar.data;
-  args.kept_text = a.scratch.kept_text;
-  args.kept_visual = a.scratch.kept_visual;
-  args.scratch = a.scratch.select_scratch;
-  if (plan.one_image) {
-    // Text takes no part: all of it is let through here and stored in its pages, and the image keeps its own number.
-    args.stage = SelectStage::kDecoupled;
-    args.visual_quota = plan.image_budget;
-    args.budget = plan.image_budget + plan.text_before_window;
-    args.is_split = true;
-    args.pack_window = true;
-    args.text_counts = a.scratch.counts.row(0);
-    args.visual_counts = a.scratch.counts.row(1);
-    return args;
-  }
-  args.stage = policy.evict == EvictMethod::kDavid ? SelectStage::kUntilSwitch : SelectStage::kUnified;
-  args.budget = plan.survivors.budget;
-  args.visual_quota = policy.visual_quota(plan.survivors.budget);
-  args.is_split = policy.packs();
-  args.pack_window = policy.pack_window;
-  args.text_counts = plan.text_counts + at;
-  args.visual_counts = plan.visual_counts + at;
-  return args;
-}
-
-void choose_rows(const CompressLayerArgs& a, Queue& queue) {
-  score_rows({.query = a.window,
-              .query_heads = a.config.query_heads,
-              .rows = a.rows,
-              .row_count = a.plan.facts.rows,
-              .runs = a.past,
-              .run_count = a.past_count,
-              .layer = a.layer,
-              .rope = a.config.rope,
-              .calibration = a.scratch.policy.calibration,
-              .scores = a.scratch.scores,
-              .scratch = a.scratch.score_scratch},
-             queue);
-  select_slots(selection(a), queue);
-}
-
 }  // namespace
-
-int64_t most_window(const CachePolicy& policy, int64_t rows) {
-  return policy.evicts() ? policy.survivors({.rows = rows, .visual_rows = rows}).window : 0;
-}
 
 Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limits, const DeviceTraits& device,
                                 RowSink& sink) {
@@ -168,23 +108,23 @@ Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limit
   OCELLUS_TRY(image_rows.lay_out(sink, "rows of images", kLife, kPhase, 1, limits.rows));
   if (policy.packs()) OCELLUS_TRY(jobs.lay_out(sink, "blocks to pack", kLife, kPhase, 1, limits.blocks));
   if (!policy.evicts()) return {};
-  const int64_t most = most_window(policy, limits.rows);
+  const EvictionRule& method = eviction_rule(policy.evict);
+  const int64_t window = policy.survivors({.rows = limits.rows, .visual_rows = limits.rows}).window;
+  const int64_t most = method.observed_rows(window, limits.rows);
   OCELLUS_TRY(is_visual.lay_out(sink, "rows by modality", kLife, kPhase, 1, limits.rows));
   OCELLUS_TRY(pages.lay_out(sink, "pages of survivors", kLife, kPhase, 1, limits.pages));
   if (device.in_blocks())
-    OCELLUS_TRY(take_activations(sink, "window queries", kLife, kPhase, device.activations(),
+    OCELLUS_TRY(take_activations(sink, "observed queries", kLife, kPhase, device.activations(),
                                  device.is_cuda() ? limits.rows : most, c.query_width(),
-                                 device.is_cuda() ? &queries : &window));
+                                 device.is_cuda() ? &all_queries : &last_queries));
   OCELLUS_TRY(take_rows(sink, "row scores", kLife, kPhase, c.kv_heads, limits.rows, &scores));
   OCELLUS_TRY(take_rows(sink, "kept text", kLife, kPhase, c.kv_heads, limits.rows, &kept_text));
   OCELLUS_TRY(take_rows(sink, "kept visual", kLife, kPhase, c.kv_heads, limits.rows, &kept_visual));
   OCELLUS_TRY(take_rows(sink, "kept counts", kLife, kPhase, 2, c.kv_heads, &counts));
   OCELLUS_TRY(take_rows(sink, "ncar", kLife, kPhase, 1, 1, &ncar));
-  OCELLUS_TRY(take_rows(sink, "scoring", kLife, kPhase, 1,
-                        score_rows_scratch_bytes(most, limits.rows, c.query_heads, c.head_dim, device),
-                        &score_scratch));
+  OCELLUS_TRY(take_rows(sink, "scoring", kLife, kPhase, 1, method.scratch_bytes(c, most, limits.rows, device), &rule));
   return take_rows(sink, "selection", kLife, kPhase, 1, select_slots_scratch_bytes(limits.rows, c.kv_heads, device),
-                   &select_scratch);
+                   &selection);
 }
 
 CompressPlan plan_compression(const PromptChunk& chunk, const SessionCache& cache, const CompressScratch& s,
@@ -210,6 +150,7 @@ CompressPlan plan_compression(const PromptChunk& chunk, const SessionCache& cach
       add_image_jobs(cache, ordinal, first, rows, image_rows, s, &plan);
     });
   }
+  if (plan.evicts) plan.observed = eviction_rule(s.policy.evict).observed_rows(plan.survivors.window, chunk.row_count);
   queue.upload(s.image_rows, image_rows);
   if (plan.job_count > 0) queue.upload(s.jobs, plan.job_count);
   if (plan.page_count > 0) queue.upload(s.pages, plan.page_count);
@@ -217,10 +158,10 @@ CompressPlan plan_compression(const PromptChunk& chunk, const SessionCache& cach
   return plan;
 }
 
-void compress_layer(const CompressLayerArgs& a, Queue& queue) {
+void compress_layer(const LayerToCompress& a, Queue& queue) {
   const CompressScratch& s = a.scratch;
   if (!a.plan.active) return;
-  if (a.plan.evicts) choose_rows(a, queue);
+  if (a.plan.evicts) eviction_rule(s.policy.evict).choose(a, queue);
   const DeviceView<int32_t>& f16_rows = a.plan.one_image ? s.kept_visual : s.kept_text;
   if (a.plan.page_count > 0)
     gather_kv({.rows = a.rows,

@@ -1,7 +1,7 @@
 // Compressing a chunk of prompt rows, layer by layer: which rows stay, and how they are stored. A layer's keys and
 // values are there in full precision when its attention is done; then
 //
-//   score -> select -> gather what stays f16 -> pack what is packed
+//   choose rows (eviction_rule.h) -> gather what stays f16 -> pack what is packed
 //
 // and the next layer may write over them. Without eviction only the last part is left.
 #pragma once
@@ -43,6 +43,7 @@ struct CompressPlan {
   int32_t page_count = 0;  // f16 runs to fill with survivors
   ChunkFacts facts;
   Survivors survivors;
+  int64_t observed = 0;      // last rows whose queries the rule reads
   int64_t image_budget = 0;  // one_image: visual slots before the window that stay, and text rows there
   int64_t text_before_window = 0;
   int32_t* text_counts = nullptr;  // [layers, heads]; where live slots are counted
@@ -55,38 +56,25 @@ struct CompressScratch {
   StagedRows<int32_t> image_rows;  // [1, T] rows of images, one image after the other
   StagedRows<uint8_t> is_visual;   // [1, T]
   StagedRows<KvRun> pages;         // [1, pages]
-  ActivationView window;           // [most window, H * E] CPU: the queries of the last rows, copied from their blocks
-  ActivationView queries;          // [T, H * E] lean CUDA: of all rows, as recordings do not know which will be last
+  ActivationView last_queries;     // [most observed, H * E] CPU: copied from their blocks
+  ActivationView all_queries;      // [T, H * E] lean CUDA: of all rows, as recordings do not know which will be last
   DeviceView<float> scores;        // [G, T]
   DeviceView<int32_t> kept_text;   // [G, T]
   DeviceView<int32_t> kept_visual;
   DeviceView<int32_t> counts;  // [2, G] where nobody asks for them
   DeviceView<NcarState> ncar;
-  DeviceView<std::byte> score_scratch;
-  DeviceView<std::byte> select_scratch;
+  DeviceView<std::byte> rule;
+  DeviceView<std::byte> selection;
 
   Status lay_out(const TextConfig& config, const CompressLimits& limits, const DeviceTraits& device, RowSink& sink);
 };
-
-/// Most rows that a policy's window can have in a chunk of `rows`.
-int64_t most_window(const CachePolicy& policy, int64_t rows);
 
 /// Fills the scratch's lists for the chunk, whose blocks and pages `cache` has reserved, and uploads them.
 CompressPlan plan_compression(const PromptChunk& chunk, const SessionCache& cache, const CompressScratch& scratch,
                               Queue& queue);
 
-/// One layer of the chunk: its keys and values in `rows`; `window` the rotated queries of its last
-/// plan.survivors.window rows; `past` what attention reads of the cache before the chunk.
-struct CompressLayerArgs {
-  const TextConfig& config;
-  const CompressPlan& plan;
-  const CompressScratch& scratch;
-  KvLayerRows rows;
-  ActivationView window;
-  const KvRun* past = nullptr;
-  int32_t past_count = 0;
-  int32_t layer = 0;
-};
-void compress_layer(const CompressLayerArgs& args, Queue& queue);
+struct LayerToCompress;
+/// Chooses and stores what stays of a layer.
+void compress_layer(const LayerToCompress& layer, Queue& queue);
 
 }  // namespace ocellus

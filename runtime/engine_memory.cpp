@@ -17,6 +17,7 @@ constexpr double kMaxCacheBytes = 0x1p48;
 /// Bytes of text accepted per planned token: prose has four to five, source code and lists fewer.
 constexpr int64_t kTextBytesPerToken = 8;
 constexpr int64_t kDefaultPromptRows = 2048;
+constexpr int64_t kLeastBlockSlots = 16;
 constexpr int64_t kDefaultViewBatch = 8;  // as fast for each view as 16, with half the scratch (tools/bench/NOTES.md)
 
 int available_cores() {
@@ -110,6 +111,19 @@ Status take_weights(const char* name, const GgufFile& file, RowSink& sink, Devic
   return {};
 }
 
+/// Slots of a block: as many as the policy says; otherwise `usual`.
+int32_t block_slots(const CachePolicy& policy, int64_t image_slots, int64_t usual) {
+  const int64_t wanted = policy.packs() && policy.block_slots > 0 ? policy.block_slots : usual;
+  return static_cast<int32_t>(std::min(wanted, image_slots));
+}
+
+/// Where rows compete, a block takes what an image leaves if all leave alike, so that a smaller share to keep takes
+/// less memory. Fewer slots than kLeastBlockSlots would spend more on offsets and steps than on codes.
+int64_t usual_block_slots(const CachePolicy& policy, int64_t image_slots) {
+  if (!policy.packs() || !policy.evicts_chunks()) return image_slots;
+  return std::max(policy.kept_rows(image_slots), kLeastBlockSlots);
+}
+
 /// Pages and blocks of a session in which all rows of a prompt compete, so that its images fit in whatever prompts they
 /// come: every image may be the only one of its prompt, which then leaves a page and a block that are not full.
 void size_evicted(const ChunkFacts& all, int64_t slots_per_image, EngineShape* s) {
@@ -138,8 +152,7 @@ void size_synthetic(EngineShape* s) {
   KvShape& kv = s->kv;
   kv.image_slots = static_cast<int32_t>(
       policy.evicts() ? policy.survivors({.rows = tokens, .visual_rows = tokens}).slots() : tokens);
-  const bool cut = policy.packs() && policy.block_slots > 0;
-  kv.block_slots = cut ? std::min(policy.block_slots, kv.image_slots) : kv.image_slots;
+  kv.block_slots = block_slots(policy, kv.image_slots, kv.image_slots);
   s->blocks_per_session = kv.blocks_per_image();
 }
 
@@ -156,8 +169,7 @@ void size_cache(int64_t slots_per_image, EngineShape* s) {
   const ChunkFacts all{.rows = s->text_tokens_per_session + visual, .visual_rows = visual};
   if (policy.evicts_images())
     kv.image_slots = static_cast<int32_t>(policy.survivors({slots_per_image, slots_per_image}).slots());
-  const bool cut = policy.packs() && policy.block_slots > 0;
-  kv.block_slots = cut ? std::min(policy.block_slots, kv.image_slots) : kv.image_slots;
+  kv.block_slots = block_slots(policy, kv.image_slots, usual_block_slots(policy, kv.image_slots));
   if (policy.evicts_chunks())
     size_evicted(all, slots_per_image, s);
   else

@@ -122,7 +122,7 @@ typedef enum ocellus_compress_at {
  * several chunks are compressed chunk by chunk. Evicted text still counts as planned text. */
 typedef struct ocellus_cache_policy {
   int32_t kv_bits;     /* of visual keys and values: 16 (as they are), 8, 4, 2 or 1 (CalibQuant) */
-  int32_t block_slots; /* slots that share an offset and a step per channel; 0: those of one image */
+  int32_t block_slots; /* slots that share an offset and a step per channel; 0: those that an image leaves, >= 16 */
   int32_t one_range;   /* 1: one range for all images read together, as in the paper */
   float key_range;     /* 1; factor of the ranges about zero. The paper's public code has 0.5 and 0.3 at 1 bit */
   float value_range;   /* 1 */

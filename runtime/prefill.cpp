@@ -6,6 +6,7 @@
 #include "kernels/expand_kv.h"
 #include "kernels/gather_rows.h"
 #include "kernels/rope.h"
+#include "runtime/eviction_rule.h"
 
 namespace ocellus {
 namespace {
@@ -23,22 +24,23 @@ struct LayerPass {
   int32_t layer;
 };
 
-/// Blocks write over each other's queries, so those of the window are kept.
-void keep_window_queries(const LayerPass& pass, int64_t first, const ActivationView& query, int64_t row_count,
-                         Queue& q) {
-  const ActivationView& window = pass.scratch.compress.window;
-  const int64_t window_first = row_count - pass.plan.compress.survivors.window;
-  for (int64_t t = std::max(first, window_first); t < first + query.rows; ++t)
-    q.copy(window.slice_rows(t - window_first, 1).data, query.slice_rows(t - first, 1).data,
+/// Blocks write over each other's queries, so those that the rule reads are kept.
+void keep_observed_queries(const LayerPass& pass, int64_t first, const ActivationView& query, int64_t row_count,
+                           Queue& q) {
+  const ActivationView& kept = pass.scratch.compress.last_queries;
+  const int64_t observed_first = row_count - pass.plan.compress.observed;
+  for (int64_t t = std::max(first, observed_first); t < first + query.rows; ++t)
+    q.copy(kept.slice_rows(t - observed_first, 1).data, query.slice_rows(t - first, 1).data,
            query.cols * query.value_bytes());
 }
 
-/// The queries of the window, wherever a layer has left them.
-ActivationView window_queries(const TextConfig& c, const CompressPlan& plan, const PrefillScratch& s) {
-  const int64_t rows = plan.facts.rows, window = plan.survivors.window;
-  if (s.compress.window.data != nullptr) return s.compress.window.slice_rows(0, window);
-  const ActivationView all = s.compress.queries.data != nullptr ? s.compress.queries : s.layer.view(c, rows).query;
-  return all.slice_rows(rows - window, window);
+/// The queries that the rule reads, wherever a layer has left them.
+ActivationView observed_queries(const TextConfig& c, const CompressPlan& plan, const PrefillScratch& s) {
+  const CompressScratch& kept = s.compress;
+  const int64_t rows = plan.facts.rows;
+  if (kept.last_queries.data != nullptr) return kept.last_queries.slice_rows(0, plan.observed);
+  const ActivationView all = kept.all_queries.data != nullptr ? kept.all_queries : s.layer.view(c, rows).query;
+  return all.slice_rows(rows - plan.observed, plan.observed);
 }
 
 /// Takes chunk rows first.. through one layer.
@@ -46,14 +48,14 @@ void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceV
   const PrefillScratch& s = pass.scratch;
   const TextConfig& c = pass.config;
   LayerRows rows = s.layer.view(c, hidden.rows);
-  if (s.compress.queries.data != nullptr) rows.query = s.compress.queries.slice_rows(first, hidden.rows);
+  if (s.compress.all_queries.data != nullptr) rows.query = s.compress.all_queries.slice_rows(first, hidden.rows);
   const DeviceView<float> angles = s.angles.slice_rows(first, hidden.rows);
   project_qkv(c, w, hidden, rows, q);
   rotate({.values = rows.query, .head_dim = c.head_dim, .params = c.rope, .angles = angles}, q);
   rotate({.values = rows.key, .head_dim = c.head_dim, .params = c.rope, .angles = angles}, q);
   round_kv({.keys = rows.key, .values = rows.value, .first = first, .out = pass.rows}, q);
-  if (s.compress.window.data != nullptr && pass.plan.compress.evicts)
-    keep_window_queries(pass, first, rows.query, pass.plan.compress.facts.rows, q);
+  if (s.compress.last_queries.data != nullptr && pass.plan.compress.evicts)
+    keep_observed_queries(pass, first, rows.query, pass.plan.compress.facts.rows, q);
   attend_rows({.query = rows.query,
                .query_heads = c.query_heads,
                .rows = pass.rows,
@@ -275,7 +277,7 @@ void compress_rows(const TextModel& model, int32_t layer, const PrefillPlan& pla
                   .plan = plan.compress,
                   .scratch = s.compress,
                   .rows = layer_rows(c, s),
-                  .window = window_queries(c, plan.compress, s),
+                  .queries = observed_queries(c, plan.compress, s),
                   .past = s.past.device.data,
                   .past_count = static_cast<int32_t>(plan.past_tiles),
                   .layer = layer},
