@@ -16,7 +16,9 @@
   OP(pack_kv, PackKvArgs)                   \
   OP(expand_kv, ExpandKvArgs)               \
   OP(score_rows, ScoreRowsArgs)             \
+  OP(refine_scores, RefineScoresArgs)       \
   OP(select_slots, SelectSlotsArgs)         \
+  OP(merge_kv, MergeKvArgs)                 \
   OP(gather_kv, GatherKvArgs)               \
   OP(matmul, MatmulArgs)                    \
   OP(norm_matmul, NormMatmulArgs)           \

@@ -78,7 +78,8 @@ OCELLUS_ON_BOTH inline bool is_watching(const SelectSlotsArgs& args) {
 
 /// NCAR from the sum of all heads' scores of visual rows.
 OCELLUS_ON_BOTH inline double ncar_of(const SelectSlotsArgs& args, double visual_sum) {
-  const int64_t queries = args.window < args.row_count ? args.window : args.row_count;
+  const int64_t observed = args.observed > 0 ? args.observed : args.window;
+  const int64_t queries = observed < args.row_count ? observed : args.row_count;
   if (args.visual_count == 0 || queries == 0) return 0;
   const double heads = static_cast<double>(args.scores.rows);
   const double per_row = visual_sum / heads / static_cast<double>(args.visual_count) / static_cast<double>(queries);

@@ -38,7 +38,8 @@ struct NcarState {
 /// by pooled score. Higher scores first, among equals the lower row; a score that is not a number ranks before all. A
 /// modality's share is capped at the rows it has, and what is left over goes to the other.
 ///
-/// NCAR (DAVID, eq. 6)  theta = n / (n_V r) * mean over g of sum over visual j of scores[g][j], r = min(window, n): the
+/// NCAR (DAVID, eq. 6)  theta = n / (n_V r) * mean over g of sum over visual j of scores[g][j], r = min(observed, n):
+/// the
 ///                      mean attention per visual row divided by 1 / n. Without visual rows 0. Not computed in the
 ///                      layers behind the one that switches
 /// Pooling              over `pool` neighbouring rows (odd; fewer at the ends) among the rows before the window, before
@@ -61,6 +62,7 @@ struct SelectSlotsArgs {
   const uint8_t* is_visual = nullptr;
   int64_t visual_count = 0;
   int64_t window = 0;
+  int64_t observed = 0;  // queries that the scores sum over; 0: the window's
   int64_t budget = 0;
   int64_t visual_quota = 0;  // of the budget, in the decoupled stage
   int32_t pool = 1;

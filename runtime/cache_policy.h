@@ -11,7 +11,17 @@
 
 namespace ocellus {
 
-enum class EvictMethod : uint8_t { kNone, kSnapKv, kDavid };
+/// As ocellus_evict, which says what they are.
+enum class EvictMethod : uint8_t {
+  kNone,
+  kSnapKv,
+  kDavid,
+  kH2oPrefill,
+  kDavidH2o,
+  kSinkRecent,
+  kElasticPrefill,
+  kValueWindow
+};
 
 /// When images are compressed: what follows reads the compressed cache.
 enum class CompressAt : uint8_t {
@@ -60,7 +70,9 @@ struct CachePolicy {
   /// Chooses among all rows of a chunk; else among each image's.
   bool evicts_chunks() const { return evicts() && when != CompressAt::kImageEnd; }
   bool evicts_images() const { return evicts() && when == CompressAt::kImageEnd; }
-  bool watches_ncar() const { return evict == EvictMethod::kDavid && evicts_chunks(); }
+  bool watches_ncar() const {
+    return (evict == EvictMethod::kDavid || evict == EvictMethod::kDavidH2o) && evicts_chunks();
+  }
   bool compresses() const { return packs() || evicts(); }
 
   /// Rows that stay of `rows` that compete.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/merge_kv.h"
+#include "kernels/refine_scores.h"
 #include "kernels/score_rows.h"
 #include "kernels/select_slots.h"
 
@@ -51,43 +53,117 @@ SelectSlotsArgs selection_of_image(const LayerToCompress& a) {
   return args;
 }
 
-/// SnapKV, and DAVID on top of it: rows are scored by the attention that they get from a short window of last rows.
-class WindowRule final : public EvictionRule {
+/// Rows whose queries say how much attention a row gets.
+enum class Observed : uint8_t { kNone, kWindow, kAll };
+/// How many last rows stay, whatever their score, where the user does not say.
+enum class Window : uint8_t {
+  kShort,  // half of what is kept, from 4 to 16
+  kHalf,   // half of what is kept
+  kOne,
+  kRest  // all but the first rows
+};
+
+/// How the methods that score, then select the best rows, differ.
+struct ScoredMethod {
+  Observed observed = Observed::kWindow;
+  Window window = Window::kShort;
+  SelectStage stage = SelectStage::kUnified;
+  bool pools = false;
+  bool by_values = false;  // scores times the norm of values
+  bool mean = false;       // one ranking for all heads
+  int64_t first_rows = 0;  // that stay
+  bool merges = false;     // what is dropped into what is kept
+};
+
+class ScoredRule final : public EvictionRule {
  public:
-  explicit constexpr WindowRule(SelectStage stage) : stage_(stage) {}
+  explicit constexpr ScoredRule(const ScoredMethod& method) : method_(method) {}
 
   int64_t window(const CachePolicy& policy, int64_t kept) const override {
-    return policy.window > 0 ? policy.window : std::clamp(kept / 2, kLeastWindow, kMostWindow);
+    if (policy.window > 0) return policy.window;
+    switch (method_.window) {
+      case Window::kShort: return std::clamp(kept / 2, kLeastWindow, kMostWindow);
+      case Window::kHalf: return std::max<int64_t>(kept / 2, 1);
+      case Window::kOne: return 1;
+      case Window::kRest: return std::max<int64_t>(kept - method_.first_rows, 1);
+    }
+    return 1;
   }
-  int64_t observed_rows(int64_t window, int64_t) const override { return window; }
+
+  int64_t observed_rows(int64_t window, int64_t rows) const override {
+    return method_.observed == Observed::kNone ? 0 : method_.observed == Observed::kAll ? rows : window;
+  }
+
   int64_t scratch_bytes(const TextConfig& c, int64_t observed, int64_t rows,
                         const DeviceTraits& device) const override {
-    return score_rows_scratch_bytes(observed, rows, c.query_heads, c.head_dim, device);
+    return method_.observed == Observed::kNone
+               ? 0
+               : score_rows_scratch_bytes(observed, rows, c.query_heads, c.head_dim, device);
   }
+
   void choose(const LayerToCompress& a, Queue& queue) const override {
-    score_rows({.query = a.queries,
-                .query_heads = a.config.query_heads,
-                .rows = a.rows,
-                .row_count = a.plan.facts.rows,
-                .runs = a.past,
-                .run_count = a.past_count,
-                .layer = a.layer,
-                .rope = a.config.rope,
-                .calibration = a.scratch.policy.calibration,
-                .scores = a.scratch.scores,
-                .scratch = a.scratch.rule},
-               queue);
-    select_slots(a.plan.one_image ? selection_of_image(a) : selection(a, stage_), queue);
+    score(a, queue);
+    SelectSlotsArgs args = a.plan.one_image ? selection_of_image(a) : selection(a, method_.stage);
+    if (!method_.pools) args.pool = 1;
+    if (method_.observed == Observed::kAll) args.observed = a.plan.observed;
+    select_slots(args, queue);
+    if (method_.merges) merge(a, args, queue);
   }
 
  private:
   static constexpr int64_t kLeastWindow = 4;
   static constexpr int64_t kMostWindow = 16;
-  SelectStage stage_;
+
+  void score(const LayerToCompress& a, Queue& queue) const {
+    if (method_.observed != Observed::kNone)
+      score_rows({.query = a.queries,
+                  .query_heads = a.config.query_heads,
+                  .rows = a.rows,
+                  .row_count = a.plan.facts.rows,
+                  .runs = a.past,
+                  .run_count = a.past_count,
+                  .layer = a.layer,
+                  .rope = a.config.rope,
+                  .calibration = a.scratch.policy.calibration,
+                  .scores = a.scratch.scores,
+                  .scratch = a.scratch.rule},
+                 queue);
+    const RefineScoresArgs refined{.scores = a.scratch.scores,
+                                   .rows = a.rows,
+                                   .row_count = a.plan.facts.rows,
+                                   .clear = method_.observed == Observed::kNone,
+                                   .by_values = method_.by_values,
+                                   .mean = method_.mean,
+                                   .first_rows = method_.first_rows};
+    if (refined.clear || refined.by_values || refined.mean || refined.first_rows > 0) refine_scores(refined, queue);
+  }
+
+  /// The first rows and the window stay as they are: nothing joins them.
+  void merge(const LayerToCompress& a, const SelectSlotsArgs& kept, Queue& queue) const {
+    merge_kv({.rows = a.rows,
+              .first = method_.first_rows,
+              .end = a.plan.facts.rows - a.plan.survivors.window,
+              .kept_text = kept.kept_text,
+              .kept_visual = kept.kept_visual,
+              .text_counts = kept.text_counts,
+              .visual_counts = kept.is_split ? kept.visual_counts : nullptr,
+              .most_kept = a.plan.survivors.slots()},
+             queue);
+  }
+
+  ScoredMethod method_;
 };
 
-constexpr WindowRule kSnapKv(SelectStage::kUnified);
-constexpr WindowRule kDavid(SelectStage::kUntilSwitch);
+constexpr ScoredRule kSnapKv({.pools = true});
+constexpr ScoredRule kDavid({.stage = SelectStage::kUntilSwitch, .pools = true});
+constexpr ScoredRule kH2oPrefill({.observed = Observed::kAll, .window = Window::kHalf});
+constexpr ScoredRule kDavidH2o({.observed = Observed::kAll,
+                                .window = Window::kHalf,
+                                .stage = SelectStage::kUntilSwitch});
+constexpr ScoredRule kSinkRecent({.observed = Observed::kNone, .window = Window::kRest, .first_rows = 4});
+constexpr ScoredRule kElasticPrefill(
+    {.observed = Observed::kAll, .window = Window::kOne, .mean = true, .first_rows = 1, .merges = true});
+constexpr ScoredRule kValueWindow({.by_values = true});
 
 }  // namespace
 
@@ -96,6 +172,11 @@ const EvictionRule& eviction_rule(EvictMethod method) {
     case EvictMethod::kNone: break;
     case EvictMethod::kSnapKv: return kSnapKv;
     case EvictMethod::kDavid: return kDavid;
+    case EvictMethod::kH2oPrefill: return kH2oPrefill;
+    case EvictMethod::kDavidH2o: return kDavidH2o;
+    case EvictMethod::kSinkRecent: return kSinkRecent;
+    case EvictMethod::kElasticPrefill: return kElasticPrefill;
+    case EvictMethod::kValueWindow: return kValueWindow;
   }
   return kSnapKv;
 }

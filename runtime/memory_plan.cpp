@@ -125,9 +125,12 @@ class Advisor {
     if (fits == 0) return;
     ocellus_limits changed = limits_;
     changed.cache.keep = static_cast<float>(fits) / 100.0f;
-    if (changed.cache.evict == OCELLUS_EVICT_NONE) changed.cache.evict = OCELLUS_EVICT_DAVID;
-    add(changed, "%d %% of the cache kept by %s (evict, keep) instead of %d %%", fits,
-        changed.cache.evict == OCELLUS_EVICT_DAVID ? "DAVID" : "SnapKV", now);
+    if (changed.cache.evict != OCELLUS_EVICT_NONE) {
+      add(changed, "%d %% of the cache kept (keep) instead of %d %%", fits, now);
+      return;
+    }
+    changed.cache.evict = OCELLUS_EVICT_DAVID;
+    add(changed, "%d %% of the cache kept by DAVID (evict, keep) instead of %d %%", fits, now);
   }
 
   void reduce_prompt_rows() {

@@ -101,8 +101,19 @@ ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, int32_
 typedef enum ocellus_device { OCELLUS_DEVICE_AUTO = 0, OCELLUS_DEVICE_CPU = 1, OCELLUS_DEVICE_CUDA = 2 } ocellus_device;
 typedef enum ocellus_resize { OCELLUS_RESIZE_LLAMA_CPP = 0, OCELLUS_RESIZE_HUGGING_FACE = 1 } ocellus_resize;
 
-/* Rules that drop cached slots. SnapKV: Li et al. 2024; DAVID: decoupled and unified stages by modality. */
-typedef enum ocellus_evict { OCELLUS_EVICT_NONE = 0, OCELLUS_EVICT_SNAPKV = 1, OCELLUS_EVICT_DAVID = 2 } ocellus_evict;
+/* Rules that drop cached slots, per layer and key/value head unless said otherwise. What each keeps beside its recent
+ * window is the best by a score: */
+typedef enum ocellus_evict {
+  OCELLUS_EVICT_NONE = 0,
+  OCELLUS_EVICT_SNAPKV = 1,      /* attention from the window, pooled (Li et al. 2024) */
+  OCELLUS_EVICT_DAVID = 2,       /* SnapKV's score, decoupled and unified stages by modality (DAVID) */
+  OCELLUS_EVICT_H2O_PREFILL = 3, /* attention from all rows (Zhang et al. 2023), once after the prompt */
+  OCELLUS_EVICT_DAVID_H2O = 4,   /* DAVID's stages on that score (its table 6) */
+  OCELLUS_EVICT_SINK_RECENT = 5, /* the first four and the last; positions stay (StreamingLLM without re-rotation) */
+  OCELLUS_EVICT_ELASTIC_PREFILL = 6, /* attention from all rows, one ranking a layer; what is dropped is merged into the
+                                        nearest that is kept (Elastic Cache), once after the prompt */
+  OCELLUS_EVICT_VALUE_WINDOW = 7     /* ours: attention from the window times the norm of the value, not pooled */
+} ocellus_evict;
 /* When DAVID goes from the decoupled to the unified stage: at a layer whose NCAR has fallen by less than the threshold
  * (the paper's eq. 7), by more than it (its prose), is itself below it (its figure 2), or at layer `threshold`. */
 typedef enum ocellus_ncar {

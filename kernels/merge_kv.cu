@@ -1,0 +1,49 @@
+#include "kernels/backends.h"
+#include "kernels/device_math.cuh"
+#include "kernels/launch.cuh"
+#include "kernels/merge_kv.h"
+
+namespace ocellus {
+namespace cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kBucketsPerBlock = kThreads / kWarp;
+
+/// A warp merges one bucket of one head, a lane the same channels of its keys and values.
+__global__ void merge_buckets(const __grid_constant__ MergeKvArgs args) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, head = static_cast<int>(blockIdx.y);
+  const int i = static_cast<int>(blockIdx.x) * kBucketsPerBlock + static_cast<int>(threadIdx.x) / kWarp;
+  wait_for_inputs();
+  let_next_start();
+  const merge::KeptRows kept = merge::KeptRows::of(args, head);
+  if (i >= kept.count()) return;
+  const merge::Bucket bucket = merge::bucket_of(args, kept, i);
+  if (bucket.end - bucket.first < 2) return;
+  __half* const keys = reinterpret_cast<__half*>(args.rows.keys);
+  __half* const values = reinterpret_cast<__half*>(args.rows.values);
+  const auto count = static_cast<float>(bucket.end - bucket.first);
+  const int64_t to = args.rows.at(bucket.anchor, head);
+  for (int e = lane; e < args.rows.head_dim; e += kWarp) {
+    float key = 0, value = 0;
+    for (int64_t row = bucket.first; row < bucket.end; ++row) {
+      const int64_t from = args.rows.at(row, head) + e;
+      key += __half2float(keys[from]);
+      value += __half2float(values[from]);
+    }
+    keys[to + e] = round_half(key / count);
+    values[to + e] = round_half(value / count);
+  }
+}
+
+}  // namespace
+
+void merge_kv(const MergeKvArgs& args, Queue& queue) {
+  if (args.most_kept == 0) return;
+  const dim3 grid(static_cast<unsigned>(divide_up(args.most_kept, kBucketsPerBlock)),
+                  static_cast<unsigned>(args.rows.heads));
+  launch<merge_buckets>(queue, "merge_kv", {.grid = grid, .threads = kThreads}, args);
+}
+
+}  // namespace cuda
+}  // namespace ocellus
