@@ -1,6 +1,7 @@
 // Made-up images: the plan counts them, sessions decode over them, and nothing else changes.
 #include <doctest/doctest.h>
 
+#include "runtime/memory_plan.h"
 #include "tests/support/loaded_engine.h"
 
 namespace ocellus {
@@ -73,6 +74,30 @@ TEST_CASE("a made-up image changes what is said after it") {
   ocellus_generate_params params = default_params(5);
   params.ignore_end = 1;
   CHECK(answer_of(session, params).stats.logits_hash != with_image);
+}
+
+TEST_CASE("one bit takes 3,328 visual and 100 text tokens of an 8B model from 428.5 to under 40 MiB") {
+  Model model;
+  REQUIRE_MESSAGE(model.open_shape("InternVL2.5-8B", "F16").ok(), last_failure().sentence);
+  ocellus_limits limits = test::board_limits(0, 100);
+  limits.device = OCELLUS_DEVICE_CPU;
+  limits.synthetic_tokens = 3328;
+  for (const int32_t bits : {16, 1}) {
+    limits.cache.kv_bits = bits;
+    EngineShape shape;
+    REQUIRE_MESSAGE(resolve_shape(model, limits, &shape).ok(), last_failure().sentence);
+    const KvShape& kv = shape.kv;
+    const int64_t bytes =
+        kv.image_slots * kv.visual_slot_bytes() + (bits < 16 ? kv.scale_bytes() : 0) + 100 * kv.slot_bytes();
+    // CalibQuant: 2 L G E n_V b / 8 for codes, 8 E L G for offsets and steps, 4 L G E n_T for text.
+    const int64_t heads = 32 * 8, dim = 128;
+    const int64_t codes = 2 * heads * dim * 3328 * bits / 8, text = 4 * heads * dim * 100;
+    CHECK(bytes == codes + (bits < 16 ? 8 * dim * heads : 0) + text);
+    CHECK(bytes <= (bits == 1 ? int64_t{40} << 20 : int64_t{429} << 20));
+    ocellus_plan plan;
+    REQUIRE(plan_memory(model, limits, &plan).ok());
+    CHECK(plan.kv_bytes_per_session == bytes + (kPageSlots * blocks_of(100, kPageSlots) - 100) * kv.slot_bytes());
+  }
 }
 
 TEST_CASE("made-up images that were not planned are refused") {
