@@ -112,6 +112,8 @@ void add_detail_options(CLI::App* command, CacheOptions* options) {
   command
       ->add_flag("--kv-one-range", options->one_range, "One range for all pictures of a prompt, as CalibQuant's paper")
       ->group(details);
+  command->add_flag("--kv-pack-text", options->pack_text, "Text that competes with pictures is packed, too (ours)")
+      ->group(details);
   command
       ->add_flag("--kv-shrunk-ranges", options->shrunk_ranges, "Ranges times 0.5 and 0.3 at 1 bit, as its public code")
       ->group(details);
@@ -181,6 +183,7 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
   policy.ncar = index_of(kNcarNames, options.ncar);
   policy.threshold = options.ncar_threshold;
   policy.pack_window = options.window_f16 ? 0 : 1;
+  policy.pack_text = options.pack_text ? 1 : 0;
   set_calibration(options, model_path, &policy, notes);
   return policy;
 }
@@ -203,6 +206,7 @@ nlohmann::ordered_json policy_json(const ocellus_cache_policy& policy) {
     object["evict_window"] = policy.window;
     object["evict_pool"] = policy.pool;
     object["evict_pool_mean"] = policy.pool_mean != 0;
+    if (packs) object["kv_pack_text"] = policy.pack_text != 0;
     if (packs) object["evict_window_f16"] = policy.pack_window == 0;
   }
   if (evicts && policy.evict == OCELLUS_EVICT_DAVID) {

@@ -32,6 +32,7 @@ struct CacheOptions {
   std::string ncar = "small-drop";
   float ncar_threshold = 0.3f;
   bool window_f16 = false;
+  bool pack_text = false;
 };
 
 // What the command leaves to the user: with kOwnPacking it sets bits and calibration itself.

@@ -114,7 +114,7 @@ OCELLUS_ON_BOTH inline bool is_visual_row(const SelectSlotsArgs& args, int64_t r
 }
 /// Which list a kept row goes to.
 OCELLUS_ON_BOTH inline bool goes_to_visual(const SelectSlotsArgs& args, int64_t row, bool is_visual) {
-  return args.is_split && is_visual && (args.pack_window || row < args.row_count - args.window);
+  return args.is_split && (is_visual || args.pack_text) && (args.pack_window || row < args.row_count - args.window);
 }
 
 }  // namespace ocellus::select

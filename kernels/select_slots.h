@@ -49,8 +49,8 @@ struct NcarState {
 ///           [G, >= n] row numbers, ascending; text_counts, visual_counts [G]; state one. All in the device's memory
 /// Types     integers, but for pooled means, which are f32 and added from the lowest row on, and theta, added in f64
 /// Split     is_split: visual rows that are kept go to kept_visual, text to kept_text; visual rows of the window go to
-///           kept_text unless pack_window. Otherwise all kept rows go to kept_text, and kept_visual and visual_counts
-///           may be null
+///           kept_text unless pack_window; with pack_text all rows are treated as visual ones are. Otherwise all kept
+///           rows go to kept_text, and kept_visual and visual_counts may be null
 /// Scratch   select_slots_scratch_bytes(n, G, traits)
 /// Determinism the same bits whatever the number of threads; both backends choose the same rows of the same scores,
 ///           unless theta lies as close to the threshold as its rounding
@@ -74,6 +74,7 @@ struct SelectSlotsArgs {
   NcarState* state = nullptr;  // kUntilSwitch only
   bool is_split = false;
   bool pack_window = true;
+  bool pack_text = false;
   DeviceView<int32_t> kept_text;
   DeviceView<int32_t> kept_visual;
   int32_t* text_counts = nullptr;

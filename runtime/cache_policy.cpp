@@ -60,9 +60,12 @@ Survivors CachePolicy::survivors(const ChunkFacts& facts) const {
   left.window = evicts() ? std::min(eviction_rule(evict).window(*this, kept), kept) : 0;
   left.budget = kept - left.window;
   // Whether text or images fill the slots is known per head, and only then.
-  left.text =
-      packs() ? std::min(facts.text_rows() + (pack_window ? 0 : std::min(left.window, facts.visual_rows)), kept) : kept;
-  left.visual = packs() ? std::min(facts.visual_rows, kept) : 0;
+  left.text = kept;
+  if (!packs()) return left;
+  const int64_t text_rows = packs_text() ? 0 : facts.text_rows(), packed_rows = facts.rows - text_rows;
+  const int64_t f16_window = pack_window ? 0 : std::min(left.window, packed_rows);
+  left.text = std::min(text_rows + f16_window, kept);
+  left.visual = std::min(packed_rows, kept);
   return left;
 }
 
@@ -91,6 +94,7 @@ Status resolve_cache_policy(const ocellus_cache_policy& p, CachePolicy* out) {
   policy.ncar = static_cast<NcarSwitch>(p.ncar);
   policy.threshold = p.threshold;
   policy.pack_window = p.pack_window != 0;
+  policy.pack_text = p.pack_text != 0;
   policy.when = static_cast<CompressAt>(p.compress_at);
   *out = policy;
   return {};

@@ -42,7 +42,7 @@ struct Survivors {
   int64_t window = 0;  // last rows, which are kept
   int64_t budget = 0;  // others that are kept
   int64_t text = 0;    // most slots that stay f16
-  int64_t visual = 0;  // most slots that are packed; 0 where all stay f16
+  int64_t visual = 0;  // most slots that are packed: visual ones, with pack_text all; 0 where all stay f16
   int64_t slots() const { return window + budget; }
 };
 
@@ -63,6 +63,7 @@ struct CachePolicy {
   NcarSwitch ncar = NcarSwitch::kSmallDrop;
   float threshold = 0.3f;   // theta_T; the layer for NcarSwitch::kAtLayer
   bool pack_window = true;  // visual slots of the window are packed, too
+  bool pack_text = false;   // ours: of all rows that compete, text is packed, too
   CompressAt when = CompressAt::kPromptEnd;
 
   bool packs() const { return is_packed(format); }
@@ -73,6 +74,7 @@ struct CachePolicy {
   bool watches_ncar() const {
     return (evict == EvictMethod::kDavid || evict == EvictMethod::kDavidH2o) && evicts_chunks();
   }
+  bool packs_text() const { return pack_text && packs() && evicts_chunks(); }
   bool compresses() const { return packs() || evicts(); }
 
   /// Rows that stay of `rows` that compete.

@@ -139,10 +139,12 @@ void size_evicted(const ChunkFacts& all, int64_t slots_per_image, EngineShape* s
   s->pages_per_session = blocks_of(f16_slots, kPageSlots) + images;
   if (!policy.packs()) return;
   // Of every prompt at least one slot stays, even where that is more than the share to keep.
-  const int64_t visual = std::min(left.visual + images, all.visual_rows);
+  const bool packs_text = policy.packs_text();
+  const int64_t visual = std::min(left.visual + images, packs_text ? all.rows : all.visual_rows);
   s->kv.block_slots = static_cast<int32_t>(std::min<int64_t>(s->kv.block_slots, visual));
   const int64_t block = s->kv.block_slots;
-  s->blocks_per_session = std::min((visual + images * (block - 1)) / block, images * blocks_of(slots_per_image, block));
+  s->blocks_per_session = (visual + images * (block - 1)) / block;
+  if (!packs_text) s->blocks_per_session = std::min(s->blocks_per_session, images * blocks_of(slots_per_image, block));
 }
 
 /// One image whose slots are made up: those that would survive of it, in blocks of its own.

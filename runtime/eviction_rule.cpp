@@ -37,6 +37,7 @@ SelectSlotsArgs selection(const LayerToCompress& a, SelectStage stage) {
   args.visual_quota = policy.visual_quota(plan.survivors.budget);
   args.is_split = policy.packs();
   args.pack_window = policy.pack_window;
+  args.pack_text = policy.packs_text();
   return args;
 }
 
@@ -48,6 +49,7 @@ SelectSlotsArgs selection_of_image(const LayerToCompress& a) {
   args.budget = a.plan.image_budget + a.plan.text_before_window;
   args.is_split = true;
   args.pack_window = true;
+  args.pack_text = false;
   args.text_counts = a.scratch.counts.row(0);
   args.visual_counts = a.scratch.counts.row(1);
   return args;

@@ -150,6 +150,7 @@ typedef struct ocellus_cache_policy {
   int32_t ncar;        /* ocellus_ncar */
   float threshold;     /* 0.3 */
   int32_t pack_window; /* 1: visual slots of the recent window are packed like others */
+  int32_t pack_text;   /* ours; 1: text that competes with images is packed like them, in the same blocks */
   int32_t compress_at; /* ocellus_compress_at */
 } ocellus_cache_policy;
 
