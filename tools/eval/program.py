@@ -142,8 +142,8 @@ class Program:
 
 
 def before_answer(answer):
-    """With the bytes of the cache that the answer is read from: long answers, whose own tokens stay whole, would count as
-    large caches. The last token is in the cache only if it ended the answer."""
+    """With the bytes of the cache that the answer is read from: long answers, whose own tokens stay whole, would count
+    as large caches. The last token is in the cache only if it ended the answer."""
     own_tokens = answer["generated_tokens"] - (answer["stop"] != "end")
     own_bytes = answer["kv_bytes_full"] // (answer["prompt_tokens"] + own_tokens) * own_tokens
     return {**answer, **{key: answer[key] - own_bytes for key in ["kv_bytes", "kv_bytes_full"]}}

@@ -67,7 +67,7 @@ def parse_arguments(words):
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", metavar="FILE",
                         help="the ocellus program (default: this tree's, or the one in PATH)")
-    parser.add_argument("--questions", metavar="FILE", type=Path, default=SAMPLES,
+    parser.add_argument("--questions", metavar="FILE", type=Path, default=Path(os.path.relpath(SAMPLES)),
                         help="as for ocellus eval (default: 24 over eight sample pictures each, which is a try-out)")
     parser.add_argument("--images", metavar="N,...", type=list_of(int, lambda n: n >= 0, "a list of picture counts"),
                         help="pictures per question (default: those of 1,4,8,16 that the file has)")
@@ -184,12 +184,12 @@ def take(program, results, progress, cell, future):
     progress.finish(cell, f"{name}: {value} with {format_size(result['kv_bytes'])}")
 
 
-def report(arguments, results):
+def report(arguments, results, with_plots=True):
     """Markdown and plots of what is there. Returns the files' names."""
     if not results.cells:
         return []
-    pyplot = plots.load_matplotlib()
-    if not pyplot:
+    pyplot = plots.load_matplotlib() if with_plots else None
+    if with_plots and not pyplot:
         print("matrix: matplotlib is missing, so there are no plots: pip install -r tools/eval/requirements.txt, then "
               "the same again with --resume.", file=sys.stderr)
     names = plots.draw_all(pyplot, results, arguments.out, arguments.kind_budget) if pyplot else []
@@ -221,10 +221,12 @@ def main():
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         run_cells(program, cells, results, arguments.jobs)
-    finally:
-        names = report(arguments, results)
+    except (KeyboardInterrupt, Refused):
+        report(arguments, results, with_plots=False)
+        raise
     if not results.cells:
-        raise Refused("no cell gave a result.", next(iter(results.failures.values()))["exit_code"])
+        raise Refused("no cell gave a result.", max((row["exit_code"] for row in results.failures.values()), default=2))
+    names = report(arguments, results)
     print(f"Written to {arguments.out}: {', '.join(names)}")
     exit_codes = {failure["exit_code"] for failure in results.failures.values()} - {USAGE}
     return max(exit_codes, default=0)
@@ -236,6 +238,9 @@ if __name__ == "__main__":
     except Refused as refusal:
         print(f"matrix: {refusal}", file=sys.stderr)
         sys.exit(refusal.exit_code)
+    except OSError as error:
+        print(f"matrix: {error.filename or 'a file'} cannot be written: {error.strerror}.", file=sys.stderr)
+        sys.exit(1)
     except KeyboardInterrupt:
         print("matrix: stopped; what is done is written, --resume goes on with it.", file=sys.stderr)
         sys.exit(INTERRUPTED)

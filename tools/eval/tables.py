@@ -101,8 +101,8 @@ def caption_section(cells, names):
     full = max(cells, key=lambda cell: cell["share"])
     parts = ["## Captions",
              f"{full['captions']} captions, one picture each, against their references (pycocoevalcap, lower case, no "
-             "punctuation). CIDEr is 10 at most, the others 1. Shares are those of the cache that a caption is read from, "
-             "without its own tokens.",
+             "punctuation). CIDEr is 10 at most, the others 1. Shares are those of the cache that a caption is read "
+             "from, without its own tokens.",
              table(["setting", "share", *(name for name, _ in CAPTION_SCORES), "exact"],
                    [[cell["setting"], percent(cell["share"]), *(score(cell[key]) for _, key in CAPTION_SCORES),
                      score(cell["accuracy"])] for cell in cells])]
