@@ -53,6 +53,10 @@ def count_pictures(count):
     return f"{count} picture" + ("s" if count != 1 else "")
 
 
+def place_name(task, pictures):
+    return "captions" if task == CAPTIONS else count_pictures(pictures)
+
+
 def bits_name(bits):
     return "f16" if bits == F16 else f"{bits} bit" + ("s" if bits > 1 else "")
 

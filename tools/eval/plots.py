@@ -4,7 +4,7 @@ import math
 from methods import CAPTIONS, F16, METHODS, QUESTIONS, bits_name, count_pictures
 from tables import best_within, percent, unique
 
-MARKERS = "sD^vP*X<>"
+MARKERS = "sD^vPX<>ph*"  # one more than colours, so that they do not go round together
 PANEL_WIDTH, PANEL_HEIGHT, PANELS_PER_ROW = 4.0, 3.3, 3  # inches
 DOTS_PER_INCH = 130
 TICKS = [2.0 ** -power for power in range(8)]
@@ -28,9 +28,10 @@ def styles(pyplot, cells):
     a black ring that hides nothing."""
     others = [name for name in METHODS if name != "full"]
     others += [name for name in unique(cell["method"] for cell in cells) if name not in METHODS]
-    colors = pyplot.get_cmap("tab10" if len(others) <= 10 else "tab20")
-    look = {name: {"color": colors(index % colors.N), "marker": MARKERS[index % len(MARKERS)], "markersize": 5.5,
-                   "markeredgecolor": "white", "markeredgewidth": 0.6} for index, name in enumerate(others)}
+    colors = pyplot.get_cmap("tab10")
+    look = {name: {"color": colors(index % colors.N), "marker": MARKERS[index % len(MARKERS)], "markersize": 6,
+                   "linestyle": ["-", "--", ":"][index // colors.N % 3], "markeredgecolor": "white",
+                   "markeredgewidth": 0.6} for index, name in enumerate(others)}
     return {**look, "full": {"color": "black", "marker": "o", "fillstyle": "none", "markersize": 9, "linestyle": "none",
                              "zorder": 4}}
 
@@ -74,7 +75,7 @@ def draw_against_bytes(pyplot, cells, key, label, path, title, top=None, with_be
     """`top`: the highest value there can be, if not the highest there is."""
     top = top or max(cell[key] for cell in cells) or 1
     panels = panels_of(cells, key, with_best)
-    columns = min(PANELS_PER_ROW, len(panels))
+    columns = 2 if len(panels) == 4 else min(PANELS_PER_ROW, len(panels))
     rows = -(-len(panels) // columns)
     figure = pyplot.figure(layout="constrained", figsize=(PANEL_WIDTH * columns + 1.5, PANEL_HEIGHT * rows + 0.4))
     low, high = min(cell["share"] for cell in cells) / 1.25, max(cell["share"] for cell in cells) * 1.25

@@ -21,7 +21,7 @@ import captions  # noqa: E402
 import plots  # noqa: E402
 import tables  # noqa: E402
 from budget_demo import SAMPLES, Refused, find_program, format_size  # noqa: E402
-from methods import METHODS, QUESTIONS, cells_of, count_pictures, settings_of  # noqa: E402
+from methods import METHODS, cells_of, count_pictures, place_name, settings_of  # noqa: E402
 from program import INTERRUPTED, Failed, Program  # noqa: E402
 from progress import Progress  # noqa: E402
 from results import Results, device_name, fingerprint  # noqa: E402
@@ -165,7 +165,7 @@ def run_cells(program, cells, results, jobs):
 
 
 def take(program, results, progress, cell, future):
-    name = (count_pictures(cell.pictures) if cell.task == QUESTIONS else "captions") + f", {cell.name()}"
+    name = f"{place_name(cell.task, cell.pictures)}, {cell.name()}"
     try:
         result = future.result()
     except Failed as failure:

@@ -2,7 +2,7 @@
 import math
 
 from budget_demo import format_size
-from methods import CAPTIONS, QUESTIONS, bits_name, count_pictures
+from methods import CAPTIONS, QUESTIONS, bits_name, count_pictures, place_name
 
 SHARES = [1 / 4, 1 / 8, 1 / 10, 1 / 16, 1 / 32]  # of the bytes of all as f16
 CAPTION_SCORES = [("CIDEr", "cider"), ("BLEU-4", "bleu_4"), ("ROUGE-L", "rouge_l")]
@@ -74,7 +74,7 @@ def every_cell(cells):
 
 def sampling_error(counts):
     """One sentence on how far chance moves an accuracy."""
-    each = [f"{math.sqrt(0.25 / count):.3f} at .5 and {math.sqrt(0.09 / count):.3f} at .9 for {count} questions"
+    each = [f"{math.sqrt(0.25 / count):.3f} at 0.5 and {math.sqrt(0.09 / count):.3f} at 0.9 for {count} questions"
             for count in unique(counts)]
     return "One standard deviation of an accuracy p over N questions is sqrt(p (1 - p) / N): " + "; ".join(each) + \
         ". All settings answer the same questions, so differences between them vary less."
@@ -114,7 +114,7 @@ def failure_section(failures):
     by_sentence = {}
     for failure in failures:
         by_sentence.setdefault(failure["sentence"], []).append(
-            f"{failure['setting']} ({failure['task']}, {failure['pictures']})")
+            f"{failure['setting']} ({place_name(failure['task'], failure['pictures'])})")
     return ["## Not measured"] + [f"- {', '.join(settings)}: {sentence}" for sentence, settings in by_sentence.items()]
 
 
