@@ -78,20 +78,22 @@ class EvalMatrix(unittest.TestCase):
         self.assertEqual("matplotlib is missing" in done.stderr, not has_matplotlib)
 
     def test_a_stopped_matrix_is_resumed(self):
-        with subprocess.Popen(self.small(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cells = ["--methods", "david", "--keep", "0.5,0.4,0.3,0.2,0.1"]
+        with subprocess.Popen(self.small(*cells), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               cwd=self.folder) as process:
-            self.assertRegex(process.stderr.readline(), "^1 of 2: ")
+            self.assertRegex(process.stderr.readline(), "^1 of 5: ")
             process.send_signal(signal.SIGINT)
             _, said = process.communicate(timeout=60)
         self.assertEqual(process.returncode, INTERRUPTED, said)
         self.assertRegex(said, "stopped; what is done is written")
-        first, = self.results()["cells"]
-        self.assert_refused(self.run_matrix(self.small()), USAGE, "results.json is there already: add --resume")
-        done = self.run_matrix(self.small("--resume"))
+        before = self.results()["cells"]
+        self.assertIn(len(before), [1, 2, 3, 4])
+        self.assert_refused(self.run_matrix(self.small(*cells)), USAGE, "results.json is there already: add --resume")
+        done = self.run_matrix(self.small(*cells, "--resume"))
         self.assertEqual(done.returncode, OK, done.stderr)
-        self.assertEqual((self.results()["cells"][0], len(self.results()["cells"])), (first, 2))
-        self.assertRegex(done.stderr, "^1 of 1: ")
-        self.assert_refused(self.run_matrix(self.small("--resume", "--limit", 1)), USAGE,
+        self.assertEqual((self.results()["cells"][:len(before)], len(self.results()["cells"])), (before, 5))
+        self.assertRegex(done.stderr, f"^1 of {5 - len(before)}: ")
+        self.assert_refused(self.run_matrix(self.small(*cells, "--resume", "--limit", 1)), USAGE,
                             "results.json was made with another limit: give another --out")
 
     def test_a_method_that_the_program_does_not_know_is_left_out(self):
