@@ -37,8 +37,9 @@ struct KeptRows {
 
   OCELLUS_EVERYWHERE static KeptRows of(const MergeKvArgs& args, int64_t head) {
     const bool split = args.visual_counts != nullptr;
-    return {{args.kept_text.row(head), split ? args.kept_visual.row(head) : nullptr},
-            {args.text_counts[head], split ? args.visual_counts[head] : 0}};
+    const int32_t* text = args.kept_text.data + head * args.kept_text.stride;
+    const int32_t* visual = split ? args.kept_visual.data + head * args.kept_visual.stride : nullptr;
+    return {{text, visual}, {args.text_counts[head], split ? args.visual_counts[head] : 0}};
   }
   OCELLUS_EVERYWHERE int32_t count() const { return counts[0] + counts[1]; }
 

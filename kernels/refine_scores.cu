@@ -21,6 +21,10 @@ __device__ float value_norm(const KvLayerRows& rows, int64_t row, int64_t head, 
   return sqrtf(warp_sum(squares));
 }
 
+__device__ float& score_at(const RefineScoresArgs& args, int64_t head, int64_t row) {
+  return args.scores.data[head * args.scores.stride + row];
+}
+
 /// A warp takes a row through all heads.
 __global__ void refine(const __grid_constant__ RefineScoresArgs args) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -30,16 +34,16 @@ __global__ void refine(const __grid_constant__ RefineScoresArgs args) {
   if (row >= args.row_count) return;
   float sum = 0;
   for (int64_t g = 0; g < heads; ++g) {
-    float score = args.clear ? 0.0f : args.scores.row(g)[row];
+    float score = args.clear ? 0.0f : score_at(args, g, row);
     if (args.by_values) score *= value_norm(args.rows, row, g, lane);
     sum += score;
     __syncwarp();  // all lanes have read the score
-    if (lane == 0) args.scores.row(g)[row] = score;
+    if (lane == 0) score_at(args, g, row) = score;
   }
   if (!args.mean && row >= args.first_rows) return;
   const float all = row < args.first_rows ? INFINITY : sum / static_cast<float>(heads);
   __syncwarp();
-  for (int64_t g = lane; g < heads; g += kWarp) args.scores.row(g)[row] = all;
+  for (int64_t g = lane; g < heads; g += kWarp) score_at(args, g, row) = all;
 }
 
 }  // namespace
