@@ -29,11 +29,13 @@ struct PlanKey {
   int32_t output_type = 0;  // cudaDataType_t
   int32_t epilogue = 0;     // cublasLtEpilogue_t
   int32_t alignment = 0;    // of the outputs and their rows, in bytes
+  int64_t stride = 0;       // of the outputs; 0: any that is aligned so
   bool accumulate = false;
 
   bool same_but_for_rows(const PlanKey& other) const {
     return outputs == other.outputs && cols == other.cols && output_type == other.output_type &&
-           epilogue == other.epilogue && alignment == other.alignment && accumulate == other.accumulate;
+           epilogue == other.epilogue && alignment == other.alignment && stride == other.stride &&
+           accumulate == other.accumulate;
   }
 };
 
@@ -110,6 +112,10 @@ cublasStatus_t run(cublasLtHandle_t handle, const LibraryProduct& product, const
                         &description.input, &before, product.output.data, &description.output, product.output.data,
                         &description.output, &algorithm, product.workspace,
                         static_cast<size_t>(product.workspace_bytes), cuda::stream_of(queue));
+}
+
+bool is_refused(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
 }
 
 /// The library's own best guesses for the fullest product of the bucket. Not measured here: what is chosen must not
@@ -210,7 +216,7 @@ bool MatmulLibrary::State::learn(const LibraryProduct& product, const PlanKey& k
   for (int i = 0; i < found && !plan.possible; ++i) {
     if (!fits_bucket(handle, product, key, workspace, candidates[i])) continue;
     const cublasStatus_t status = run(handle, product, candidates[i].algo, queue);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) continue;
+    if (is_refused(status)) continue;
     plan.possible = true;
     plan.algorithm = candidates[i].algo;
     plan.workspace_bytes = static_cast<int64_t>(candidates[i].workspaceSize);
@@ -248,7 +254,10 @@ bool cuda::multiply_by_library(const LibraryProduct& product, Queue& queue) {
   }
   MatmulLibrary::State& state = queue.matmul_library()->state();
   const PlanKey key = key_of(product);
-  const Plan* plan = state.find(key, product.workspace_bytes);
+  PlanKey own = key;
+  own.stride = product.output.stride;
+  const Plan* plan = state.find(own, product.workspace_bytes);
+  if (plan == nullptr) plan = state.find(key, product.workspace_bytes);
   if (plan == nullptr && !state.frozen) return state.learn(product, key, queue);
   if (plan == nullptr) {
     queue.fail(OCELLUS_FAIL(Code::kInternal,
@@ -263,6 +272,8 @@ bool cuda::multiply_by_library(const LibraryProduct& product, Queue& queue) {
     return true;
   }
   const cublasStatus_t status = run(state.handle, product, plan->algorithm, queue);
+  // Some algorithms run with some strides only, which the library's check does not always tell.
+  if (is_refused(status) && !state.frozen && plan->key.stride == 0) return state.learn(product, own, queue);
   if (status != CUBLAS_STATUS_SUCCESS) fail("cuBLASLt", product, status, queue);
   return true;
 }

@@ -14,6 +14,9 @@ class PrefillGraphs {
   /// prompts must use the same memory. `scratch` must have slots and positions for every row.
   Status record(const TextModel& model, DeviceView<float> hidden, const PrefillScratch& scratch, Queue& queue);
 
+  /// Starts recordings one behind the other as fast as prompts ever will: the driver takes memory for work in flight.
+  Status rehearse(Queue& queue) const;
+
   /// As prefill_rows, for the first `rows` rows of the chunk. Pads the scratch's lists, which plan_prefill has filled
   /// but not yet uploaded, and uploads them.
   Status run(const TextModel& model, int64_t rows, const PrefillPlan& plan, const StopSignal* stop, Queue& queue) const;
