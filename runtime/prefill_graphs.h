@@ -14,7 +14,8 @@ class PrefillGraphs {
   /// prompts must use the same memory. `scratch` must have slots and positions for every row.
   Status record(const TextModel& model, DeviceView<float> hidden, const PrefillScratch& scratch, Queue& queue);
 
-  /// Starts recordings one behind the other as fast as prompts ever will: the driver takes memory for work in flight.
+  /// Starts every recording once, one behind the other: the driver takes memory for what it meets first, and for work
+  /// in flight. The scratch's lists are to be uploaded before, with nothing in them.
   Status rehearse(Queue& queue) const;
 
   /// As prefill_rows, for the first `rows` rows of the chunk. Pads the scratch's lists, which plan_prefill has filled
