@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/rope.h"
+
 namespace ocellus {
 
 /// 16, 32, 64, ... and all rows of a chunk.
@@ -39,8 +41,21 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
   return queue.finish();
 }
 
-Status PrefillGraphs::rehearse(Queue& queue) const {
-  for (int32_t shape = 0; shape < row_shapes_ * kPastShapes; ++shape) OCELLUS_TRY(parts_.run(shape, nullptr, queue));
+Status PrefillGraphs::rehearse(const TextModel& model, Queue& queue) const {
+  const auto start_kernel = [&] {
+    rope_angles({.positions = scratch_.positions.device.data,
+                 .count = 1,
+                 .params = model.config.rope,
+                 .angles = scratch_.angles.slice_rows(0, 1)},
+                queue);
+  };
+  const int32_t parts = part_count(model.config.layer_count, layers_per_part_);
+  for (int32_t shape = 0; shape < row_shapes_ * kPastShapes; ++shape)
+    for (int32_t part = 0; part < parts; ++part) {
+      start_kernel();
+      parts_.run_part(shape, part, queue);
+      start_kernel();
+    }
   return queue.finish();
 }
 

@@ -14,9 +14,10 @@ class PrefillGraphs {
   /// prompts must use the same memory. `scratch` must have slots and positions for every row.
   Status record(const TextModel& model, DeviceView<float> hidden, const PrefillScratch& scratch, Queue& queue);
 
-  /// Starts every recording once, one behind the other: the driver takes memory for what it meets first, and for work
-  /// in flight. The scratch's lists are to be uploaded before, with nothing in them.
-  Status rehearse(Queue& queue) const;
+  /// Starts every recording once, one behind the other and between kernels, as prompts do that are compressed: the
+  /// driver takes memory for what it meets first, and for work in flight. The scratch's lists are to be uploaded
+  /// before, with nothing in them.
+  Status rehearse(const TextModel& model, Queue& queue) const;
 
   /// As prefill_rows, for the first `rows` rows of the chunk. Pads the scratch's lists, which plan_prefill has filled
   /// but not yet uploaded, and uploads them.

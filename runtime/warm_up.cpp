@@ -110,7 +110,7 @@ Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps
     q.upload(scratch.positions, scratch.positions.host.cols);
     q.upload(scratch.slots, scratch.slots.host.cols);
     q.upload(scratch.past, scratch.past.host.cols);
-    OCELLUS_TRY(prefill.rehearse(q));
+    OCELLUS_TRY(prefill.rehearse(e.text, q));
     const int32_t token = 0;
     e.memory.chunk.add_text(&token, 1);
     e.memory.chunk.embed_text(e.text.embedding, q);
