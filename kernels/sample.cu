@@ -44,7 +44,7 @@ __device__ SamplePart warp_join(SamplePart part) {
 __device__ uint64_t penalise_repetition(const StepRow& row, float* logits, int begin, int end) {
   const float penalty = row.sampler.repetition_penalty;
   const int i = static_cast<int>(threadIdx.x);
-  if (penalty == 1.0f || i >= kRecentTokens || i >= row.recent_count) return 0;
+  if (penalty == 1.0f || row.forced != 0 || i >= kRecentTokens || i >= row.recent_count) return 0;
   const int token = row.recent[i];
   if (token < begin || token >= end) return 0;
   // A token that occurs several times is penalised once.
@@ -349,15 +349,20 @@ __device__ void search(Goal goal, const Task& task, const StepRow& row, Room& ro
   cut_near(task, range, room, weigh);
 }
 
-/// Called by all threads of the block; none of the logits kept is infinite but downwards.
-__device__ int sample_token(const Task& task, const StepRow& row, Room& room) {
-  const SamplerParams& params = row.sampler;
+/// Called by all threads: the room as searches begin with, every candidate kept. Ends with a barrier.
+__device__ void open_room(Room& room) {
   for (int i = static_cast<int>(threadIdx.x); i < kPowers; i += kThreads) room.powers[i] = kPowerTable.values[i];
   if (threadIdx.x == 0) {
     room.cut = 0;
     room.list_count = -1;
   }
   __syncthreads();
+}
+
+/// Called by all threads of the block; none of the logits kept is infinite but downwards.
+__device__ int sample_token(const Task& task, const StepRow& row, Room& room) {
+  const SamplerParams& params = row.sampler;
+  open_room(room);
   for (const Goal goal : {Goal::kTopK, Goal::kTopP, Goal::kDraw}) {
     if (goal == Goal::kTopK && params.top_k <= 0) continue;
     if (goal == Goal::kTopP && !(params.top_p < 1)) continue;
@@ -374,11 +379,30 @@ __device__ int sample_token(const Task& task, const StepRow& row, Room& room) {
   return token_of(room.cut, task.token_bits);
 }
 
+/// Called by all threads, counts in one of them. Of `token` at temperature 1, among all logits; the largest one is a
+/// number. Integers are added, so that no order of additions shows.
+__device__ float log_probability(const Task& task, int token, Room& room) {
+  const float logit = task.logits[token];
+  if (isinf(task.largest)) return logit == task.largest ? 0.0f : -INFINITY;
+  if (isnan(logit)) return -INFINITY;
+  if (threadIdx.x == 0) room.weighing = make_weighing(task.largest, 1.0f, task.unit_bits);
+  open_room(room);
+  uint64_t sum = 0;
+  visit_candidates(task, room, [&](uint64_t, float other) { sum += weight_of(other, room.weighing, room.powers); });
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kAllLanes, sum, offset);
+  if (lane_index() == 0) room.warp_sum[warp_index()] = sum;
+  __syncthreads();
+  if (threadIdx.x != 0) return 0;
+  for (int i = 1; i < kThreads / kWarp; ++i) sum += room.warp_sum[i];
+  const double total = static_cast<double>(sum) / static_cast<double>(1LL << task.unit_bits);
+  return static_cast<float>(static_cast<double>(logit) - static_cast<double>(task.largest) - log(total));
+}
+
 /// Block b: row b's token from its parts and, where the row samples, from its logits.
 __global__ void __launch_bounds__(kThreads)
     choose_tokens(const float* all_logits, int64_t stride, int vocabulary, int token_bits, const SamplePart* parts,
                   int parts_per_row, StepRow* steps, const KvRun* tiles, int64_t tiles_per_row, StepResult* results,
-                  int64_t result_stride) {
+                  int64_t result_stride, const int32_t* forced, int64_t forced_stride) {
   __shared__ Room room;
   wait_for_inputs();
   let_next_start();
@@ -392,18 +416,26 @@ __global__ void __launch_bounds__(kThreads)
   int token = best.best == 0 ? kNoTokenSampled : token_of(best.best, token_bits);
   const uint32_t largest_key = key_in(best.best, token_bits);
   const float largest = logit_of(largest_key);
-  // Differences to an infinite logit are not numbers.
-  if (token >= 0 && row.sampler.temperature != 0 && row.sampler.top_k != 1 && !isinf(largest)) {
-    // So many bits that the sum of all weights fits; more than 48 serve nobody.
-    const int unit_bits = min(48, __clz(vocabulary) + 32);
-    token = sample_token({all_logits + b * stride, vocabulary, token_bits, unit_bits, largest_key, largest}, row, room);
+  // So many bits that the sum of all weights fits; more than 48 serve nobody.
+  const int unit_bits = min(48, __clz(vocabulary) + 32);
+  const Task task{all_logits + b * stride, vocabulary, token_bits, unit_bits, largest_key, largest};
+  StepResult result;
+  int next;
+  if (row.forced != 0) {
+    next = __ldcv(forced + row.step % kResultSteps * forced_stride + b);  // the host writes between steps
+    __syncthreads();                                                      // before the row moves on
+    if (token >= 0) result.log_probability = log_probability(task, next, room);
+  } else {
+    // Differences to an infinite logit are not numbers.
+    if (token >= 0 && row.sampler.temperature != 0 && row.sampler.top_k != 1 && !isinf(largest))
+      token = sample_token(task, row, room);
+    next = max(token, 0);
   }
   if (threadIdx.x != 0) return;
-  StepResult result;
   result.token = token;
   result.logits_hash = best.hash;
   results[row.step % kResultSteps * result_stride + b] = result;
-  move_on(row, max(token, 0), tiles == nullptr ? nullptr : tiles + b * tiles_per_row);
+  move_on(row, next, tiles == nullptr ? nullptr : tiles + b * tiles_per_row);
   __threadfence_system();  // the host may look at the result as soon as the step is done
 }
 
@@ -424,7 +456,8 @@ void sample_tokens(const SampleTokensArgs& args, Queue& queue) {
       args.logits.data, args.logits.stride, vocabulary, token_bits, args.steps, parts);
   launch<choose_tokens>(queue, "sample_tokens", {.grid = dim3(static_cast<unsigned>(rows)), .threads = kThreads},
                         args.logits.data, args.logits.stride, vocabulary, token_bits, parts, parts_per_row, args.steps,
-                        args.advance ? args.tiles : nullptr, args.tiles_per_row, args.results, args.result_stride);
+                        args.advance ? args.tiles : nullptr, args.tiles_per_row, args.results, args.result_stride,
+                        args.forced, args.forced_stride);
 }
 
 }  // namespace cuda

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "kernels/backends.h"
 #include "kernels/sample.h"
@@ -136,6 +137,18 @@ int32_t choose_token(float* logits, int64_t vocabulary, const StepRow& row, Cand
   return draw(ranking, params.temperature, philox_uniform(params.seed, row.drawn_count));
 }
 
+/// Of `token` at temperature 1, among all logits; `best` is the most likely one.
+float log_probability(const float* logits, int64_t vocabulary, int32_t token, int32_t best) {
+  const double largest = logits[best];
+  const double gap = logits[token] - largest;
+  if (std::isinf(largest)) return logits[token] == logits[best] ? 0.0f : -std::numeric_limits<float>::infinity();
+  if (std::isnan(gap)) return -std::numeric_limits<float>::infinity();
+  double total = 0;
+  for (int64_t i = 0; i < vocabulary; ++i)
+    if (!std::isnan(logits[i])) total += std::exp(logits[i] - largest);
+  return static_cast<float>(gap - std::log(total));
+}
+
 }  // namespace
 
 int64_t sample_scratch_bytes(int64_t rows, int64_t vocabulary, const DeviceTraits& device) {
@@ -161,9 +174,17 @@ void cpu::sample_tokens(const SampleTokensArgs& args, Queue& queue) {
       float* const logits = args.logits.row(b);
       StepResult result;
       result.logits_hash = hash_logits(logits, vocabulary);
-      result.token = choose_token(logits, vocabulary, row, room + (row_has_own_room ? b : worker) * vocabulary);
+      int32_t next;
+      if (row.forced != 0) {
+        next = args.forced[row.step % kResultSteps * args.forced_stride + b];
+        result.token = most_likely(logits, vocabulary);
+        if (result.token >= 0) result.log_probability = log_probability(logits, vocabulary, next, result.token);
+      } else {
+        result.token = choose_token(logits, vocabulary, row, room + (row_has_own_room ? b : worker) * vocabulary);
+        next = std::max(result.token, 0);
+      }
       args.results[row.step % kResultSteps * args.result_stride + b] = result;
-      move_on(row, std::max(result.token, 0), args.advance ? args.tiles + b * args.tiles_per_row : nullptr);
+      move_on(row, next, args.advance ? args.tiles + b * args.tiles_per_row : nullptr);
     }
   });
 }

@@ -28,17 +28,17 @@ struct StepRow {
   int32_t new_slot = 0;  // it are live as they stand in the list, those after it are not
   int32_t step = 0;      // tokens sampled since the host filled the row: where the result goes
   int32_t recent_count = 0;
-  int32_t reserved = 0;
+  int32_t forced = 0;        // 1: the host says which token comes next (SampleTokensArgs::forced), nothing is sampled
   uint64_t drawn_count = 0;  // tokens sampled in the session: the counter of the random numbers
   SamplerParams sampler;
   int32_t recent[kRecentTokens] = {};  // ring; token number i of the session lies at i % kRecentTokens
 };
 
-/// What the host hears of a sampled token.
+/// What the host hears of a sampled token; of a forced row, of the token that it would have been.
 struct StepResult {
   int32_t token = kNoTokenSampled;  // kNoTokenSampled: no logit was a number
-  int32_t reserved = 0;
-  uint64_t logits_hash = 0;  // see hash_logit
+  float log_probability = 0;        // of the forced token; 0 in other rows
+  uint64_t logits_hash = 0;         // see hash_logit
 };
 
 /// Results of this many steps are kept, so that the host may look at one while the device works on the next.

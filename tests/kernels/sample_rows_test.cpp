@@ -286,4 +286,136 @@ TEST_CASE("a recorded step samples on its own, time after time") {
   }
 }
 
+namespace {
+
+/// ln of softmax(logits)[token] in f64: what is no number weighs nothing, an infinite largest logit takes all.
+double log_probability(const std::vector<float>& logits, int32_t token) {
+  double largest = -kInfinity, total = 0;
+  for (const float logit : logits)
+    if (!std::isnan(logit)) largest = std::max(largest, double{logit});
+  const double own = double{logits[static_cast<size_t>(token)]};
+  if (std::isinf(largest)) return own == largest ? 0.0 : -double{kInfinity};
+  if (std::isnan(own)) return -double{kInfinity};
+  for (const float logit : logits)
+    if (!std::isnan(logit)) total += std::exp(double{logit} - largest);
+  return own - largest - std::log(total);
+}
+
+}  // namespace
+
+TEST_CASE("forced rows read what they are told and hear its probability, whatever their sampler says") {
+  test::for_each_backend([](Queue& queue) {
+    test::Random random(21);
+    double worst = 0;
+    for (const auto& [rows, vocabulary] : {std::pair<int64_t, int64_t>{16, 1}, {64, 33}, {300, 257}, {7, 49152}}) {
+      Batch batch(queue, rows, vocabulary, random.integer(0, 5));
+      std::vector<std::vector<float>> logits;
+      for (int64_t b = 0; b < rows; ++b) {
+        logits.push_back(random_logits(random, vocabulary));
+        batch.set_logits(b, logits.back());
+        batch.step(b) = random_row(random, vocabulary);
+        batch.step(b).active = random.integer(0, 9) != 0;
+        if (b % 3 != 1) batch.force(b, batch.step(b).step, static_cast<int32_t>(random.integer(0, vocabulary - 1)));
+      }
+      const std::vector<StepRow> before(batch.steps.data(), batch.steps.data() + rows);
+      const int64_t written = batch.results.untouched_count();
+      batch.run();
+      int64_t active = 0;
+      for (int64_t b = 0; b < rows; ++b) {
+        CAPTURE(vocabulary);
+        CAPTURE(b);
+        const StepRow& old = before[static_cast<size_t>(b)];
+        const StepRow& row = batch.step(b);
+        active += old.active;
+        if (old.active == 0) REQUIRE(std::memcmp(&old, &row, sizeof row) == 0);
+        if (old.active == 0) continue;
+        const auto& given = logits[static_cast<size_t>(b)];
+        const StepResult& result = batch.result(old.step, b);
+        REQUIRE(result.logits_hash == hash_of(given));
+        REQUIRE(row.step == old.step + 1);
+        REQUIRE(row.drawn_count == old.drawn_count + 1);
+        if (old.forced == 0) {
+          REQUIRE(result.log_probability == 0);
+          REQUIRE(row.token == std::max(result.token, 0));
+          continue;
+        }
+        const int32_t token = batch.forced.at(old.step % kResultSteps, b);
+        StepRow greedy = old;
+        greedy.sampler = {};
+        REQUIRE(result.token == brute_force(given, greedy).token);
+        REQUIRE(row.token == token);
+        REQUIRE(row.recent[old.recent_count % kRecentTokens] == token);
+        const std::vector<float> left = batch.get_logits(b);
+        REQUIRE(std::memcmp(left.data(), given.data(), given.size() * sizeof(float)) == 0);  // nothing is penalised
+        if (result.token == kNoTokenSampled) continue;
+        const double expected = log_probability(given, token);
+        if (std::isinf(expected)) REQUIRE(double{result.log_probability} == expected);
+        if (!std::isinf(expected))
+          worst = std::max(worst, std::abs(result.log_probability - expected) / std::max(1.0, std::abs(expected)));
+      }
+      CHECK(batch.results.untouched_count() == written - active);
+    }
+    MESSAGE("largest error of a log-probability: " << worst);
+    CHECK(worst < 1e-7);
+  });
+}
+
+TEST_CASE("log-probabilities of infinite logits and of what is no number") {
+  test::for_each_backend([](Queue& queue) {
+    struct Case {
+      std::vector<float> logits;
+      int32_t token;
+      float expected;
+    };
+    for (const Case& c : {Case{{1, kInfinity, 2}, 1, 0.0f},
+                          {{1, kInfinity, 2}, 0, -kInfinity},
+                          {{1, kInfinity, kNan}, 2, -kInfinity},
+                          {{-kInfinity, -kInfinity, kNan}, 1, 0.0f},
+                          {{0, -kInfinity, kNan}, 0, 0.0f},
+                          {{0, -kInfinity, kNan}, 1, -kInfinity},
+                          {{0, -kInfinity, kNan}, 2, -kInfinity},
+                          {{-0.0f, 0.0f, kNan}, 0, std::log(0.5f)},
+                          {{3e38f, -3e38f, 0}, 0, 0.0f}}) {
+      CAPTURE(c.token);
+      Batch batch(queue, 1, 3);
+      batch.set_logits(0, c.logits);
+      batch.force(0, 0, c.token);
+      batch.run();
+      CHECK(batch.result(0, 0).log_probability == c.expected);
+      CHECK(batch.step(0).token == c.token);
+    }
+    Batch batch(queue, 1, 3);
+    batch.set_logits(0, {kNan, kNan, kNan});
+    batch.force(0, 0, 2);
+    batch.run();
+    CHECK(batch.result(0, 0).token == kNoTokenSampled);
+    CHECK(batch.step(0).token == 2);
+  });
+}
+
+TEST_CASE("a recorded step takes the tokens that the host writes between steps, and gives the same bits twice") {
+  Queue* const cuda = test::cuda_queue();
+  if (cuda == nullptr) return;
+  constexpr int64_t kVocabulary = 5000;
+  Batch batch(*cuda, 2, kVocabulary);
+  test::Random random(22);
+  for (int64_t b = 0; b < 2; ++b) batch.set_logits(b, random.normals(kVocabulary, 4.0f));
+  CudaGraph graph;
+  REQUIRE(cuda->begin_capture().ok());
+  sample_tokens(batch.args(), *cuda);
+  REQUIRE(cuda->end_capture(&graph).ok());
+  for (int step = 0; step < 3 * kResultSteps; ++step) {
+    const auto token = static_cast<int32_t>(random.integer(0, kVocabulary - 1));
+    batch.force(0, step, token);
+    batch.force(1, step, token);
+    cuda->launch(graph);
+    REQUIRE(cuda->finish().ok());
+    for (int64_t b = 0; b < 2; ++b) {
+      CHECK(batch.step(b).token == token);
+      const double expected = log_probability(batch.get_logits(b), token);
+      CHECK(batch.result(step, b).log_probability == doctest::Approx(expected).epsilon(1e-6));
+    }
+  }
+}
+
 }  // namespace ocellus

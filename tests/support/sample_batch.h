@@ -19,6 +19,7 @@ struct SampleBatch {
         logits(rows, vocabulary, vocabulary + gap),
         steps(1, rows),
         results(kResultSteps, rows, rows + gap),
+        forced(kResultSteps, rows, rows + 2 * gap),
         scratch(1, sample_scratch_bytes(rows, vocabulary, queue.traits())) {
     for (int64_t b = 0; b < rows; ++b) {
       step(b) = StepRow();
@@ -27,6 +28,11 @@ struct SampleBatch {
   }
   StepRow& step(int64_t b) { return steps.at(0, b); }
   StepResult& result(int64_t step, int64_t b) { return results.at(step % kResultSteps, b); }
+  /// The row reads `token` after its step `step`.
+  void force(int64_t b, int64_t at_step, int32_t token) {
+    step(b).forced = 1;
+    forced.at(at_step % kResultSteps, b) = token;
+  }
   void set_logits(int64_t b, const std::vector<float>& values) {
     std::copy(values.begin(), values.end(), &logits.at(b, 0));
   }
@@ -39,6 +45,8 @@ struct SampleBatch {
             .advance = !tiles.empty(),
             .results = results.data(),
             .result_stride = results.view().stride,
+            .forced = forced.data(),
+            .forced_stride = forced.view().stride,
             .scratch = scratch.view()};
   }
   void run() {
@@ -47,6 +55,7 @@ struct SampleBatch {
     REQUIRE(logits.intact());
     REQUIRE(steps.intact());
     REQUIRE(results.intact());
+    REQUIRE(forced.intact());
     REQUIRE(scratch.intact());
   }
 
@@ -56,6 +65,7 @@ struct SampleBatch {
   Guarded<StepRow> steps;
   Vector<KvRun> tiles;  // none: advance is off
   Guarded<StepResult> results;
+  Guarded<int32_t> forced;
   Guarded<std::byte> scratch;
 };
 
