@@ -136,6 +136,25 @@ ocellus_status ocellus_model_count_tokens(const ocellus_model* model, const char
   return result(status);
 }
 
+ocellus_status ocellus_model_tokenize(const ocellus_model* model, const char* text, int64_t text_bytes, uint32_t flags,
+                                      int32_t* tokens, int32_t capacity, int32_t* count) {
+  OCELLUS_REQUIRE(model);
+  OCELLUS_REQUIRE(text);
+  OCELLUS_REQUIRE(count);
+  if (text_bytes < 0 || capacity < 0 || (capacity > 0 && tokens == nullptr))
+    return result(OCELLUS_FAIL(Code::kBadArgument, "there is no room for %d tokens of a text of %lld bytes", capacity,
+                               static_cast<long long>(text_bytes)));
+  const ocellus::TextRole role{.parse_special = (flags & OCELLUS_TEXT_PARSE_SPECIAL) != 0,
+                               .starts = (flags & OCELLUS_TEXT_START) != 0,
+                               .answers = (flags & OCELLUS_TEXT_ANSWER) != 0};
+  ocellus::Buffer<ocellus::TokenId> all;
+  const Status status = model->model.tokenize({text, static_cast<size_t>(text_bytes)}, role, &all);
+  if (!status.ok()) return result(status);
+  std::copy_n(all.data(), std::min<int64_t>(all.size(), capacity), tokens);
+  *count = static_cast<int32_t>(all.size());
+  return OCELLUS_OK;
+}
+
 ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out) {
   OCELLUS_REQUIRE(model);
   OCELLUS_REQUIRE(out);
@@ -329,6 +348,16 @@ ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_
   return on_session(session, __func__, [&](Session& s) {
     Session* const one = &s;
     return ocellus::generate(&one, params, stats != nullptr ? stats : &unwanted, 1);
+  });
+}
+
+ocellus_status ocellus_session_score(ocellus_session* session, const int32_t* tokens, int32_t count,
+                                     float* log_probabilities, ocellus_generate_stats* stats) {
+  OCELLUS_REQUIRE(tokens);
+  OCELLUS_REQUIRE(log_probabilities);
+  ocellus_generate_stats unwanted;
+  return on_session(session, __func__, [&](Session& s) {
+    return ocellus::score(s, {tokens, count, log_probabilities}, stats != nullptr ? stats : &unwanted);
   });
 }
 

@@ -25,6 +25,8 @@ void enqueue_tokens(const TextModel& m, int64_t rows, bool advance, const StepSc
                  .advance = advance,
                  .results = s.results.data,
                  .result_stride = s.results.cols,
+                 .forced = s.forced.data,
+                 .forced_stride = s.forced.cols,
                  .scratch = s.sample_scratch},
                 q);
 }
@@ -47,6 +49,7 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
   OCELLUS_TRY(steps.lay_out(sink, "steps", kLife, kPhase, 1, rows));
   OCELLUS_TRY(tiles.lay_out(sink, "runs", kLife, kPhase, rows, tiles_per_session));
   OCELLUS_TRY(take_rows(sink, "tokens", kLife, kPhase, kResultSteps, rows, &results));
+  OCELLUS_TRY(take_rows(sink, "forced tokens", kLife, kPhase, kResultSteps, rows, &forced));
   OCELLUS_TRY(take_rows(sink, "hidden", kLife, kPhase, rows, c.width, &hidden));
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, rows, c.rope.rotated, &angles));
   OCELLUS_TRY(layer.lay_out(c, rows, {.outputs = c.vocabulary}, device, kPhase, sink));

@@ -42,6 +42,7 @@ struct StepScratch {
   StagedRows<StepRow> steps;     // [1, B]
   StagedRows<KvRun> tiles;       // [B, tiles per row]
   HostView<StepResult> results;  // [kResultSteps, B], written by the device
+  HostView<int32_t> forced;      // [kResultSteps, B], read by the device: tokens that forced rows are told
   DeviceView<float> hidden;      // [B, D]
   DeviceView<float> angles;      // [B, rotated]
   LayerScratch layer;            // of B rows

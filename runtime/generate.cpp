@@ -3,6 +3,8 @@
 // The device keeps a StepRow for every session and moves it on by itself, so the host only starts steps and reads the
 // tokens they chose. On CUDA the host starts one step more than it has read tokens of: whether a token ends an answer
 // shows while the device works on the next, whose slot is then simply not committed.
+//
+// Scoring is the same with tokens that are given: the device reads each from host memory when its step is done.
 #include <algorithm>
 
 #include "runtime/engine.h"
@@ -49,9 +51,15 @@ ocellus_stop stop_for(Status status) {
 /// One call of generate(): sessions, what each has still to do, and the buffers of a step.
 class Generation {
  public:
+  /// `forced`: what the only session is to say; null where tokens are sampled.
   Generation(Session* const* sessions, const ocellus_generate_params* params, ocellus_generate_stats* stats,
-             int32_t count)
-      : sessions_(sessions), params_(params), stats_(stats), count_(count), engine_(sessions[0]->engine()) {}
+             int32_t count, const ForcedAnswer* forced)
+      : sessions_(sessions),
+        params_(params),
+        stats_(stats),
+        count_(count),
+        forced_(forced),
+        engine_(sessions[0]->engine()) {}
 
   /// Always to be followed by settle().
   Status run();
@@ -79,6 +87,8 @@ class Generation {
   Status accept_results(int64_t step);
   Status accept_result(int32_t i, int64_t step);
   void accept_token(int32_t i, TokenId token);
+  void accept_forced(int64_t step, float log_probability);
+  void force_next_token();
   void deliver(int32_t i, std::string_view text);
   void finish(int32_t i, ocellus_stop stop);
   void stop_if_asked(int32_t i);
@@ -95,6 +105,7 @@ class Generation {
   const ocellus_generate_params* params_;
   ocellus_generate_stats* stats_;
   int32_t count_;
+  const ForcedAnswer* forced_;
   Engine& engine_;
   StepScratch scratch_;
   StepShape shape_;
@@ -139,6 +150,9 @@ Status Generation::place_row(int32_t i) {
   // Every token but the last has to be read again, which takes a slot and a position.
   const int64_t room = std::min(session.room_for_text(), session.room_for_positions());
   part.most_steps = std::min<int64_t>(params_[i].max_tokens - 1, room);
+  if (forced_ != nullptr && part.most_steps < forced_->count - 1)
+    return OCELLUS_FAIL(Code::kFull, "%d tokens do not fit: the session has room for %lld; plan more text tokens",
+                        forced_->count, static_cast<long long>(room));
   OCELLUS_TRY(cache.reserve_text(part.most_steps));
 
   int32_t first_page = 0;
@@ -148,6 +162,7 @@ Status Generation::place_row(int32_t i) {
   StepRow& row = s.steps.host.data[part.row];
   row = StepRow();
   row.active = 1;
+  row.forced = forced_ != nullptr ? 1 : 0;
   row.position = static_cast<int32_t>(session.next_position_);
   row.new_tile = first_page + static_cast<int32_t>(cache.text_slots() / kPageSlots);
   row.new_slot = static_cast<int32_t>(cache.text_slots() % kPageSlots);
@@ -182,6 +197,11 @@ Status Generation::place_rows() {
   return queue.status();
 }
 
+/// Before step `started_` is started: the token that comes after it.
+void Generation::force_next_token() {
+  if (forced_ != nullptr) scratch_.forced.row(started_ % kResultSteps)[parts_[0].row] = forced_->tokens[started_];
+}
+
 /// Step 0: the first token of every session comes from the last row its prompt left behind.
 Status Generation::start_first_token() {
   const StepScratch& s = scratch_;
@@ -190,6 +210,7 @@ Status Generation::start_first_token() {
     if (active(i))
       queue.copy(s.hidden.row(parts_[i].row), engine_.memory().last_hidden.row(sessions_[i]->index_),
                  s.hidden.cols * static_cast<int64_t>(sizeof(float)));
+  force_next_token();
   OCELLUS_TRY(enqueue_first_token(engine_.text(), shape_.rows, s, queue));
   queue.record_result(started_++);
   return queue.status();
@@ -216,6 +237,7 @@ bool Generation::start_step() {
     any = any || part.on_device;
   }
   if (!any) return false;
+  force_next_token();
   const Status status = engine_.run_step(shape_, scratch_, step_signal());
   if (!status.ok()) return false;
   engine_.queue().record_result(started_++);
@@ -277,7 +299,10 @@ Status Generation::accept_result(int32_t i, int64_t step) {
   ++session.drawn_count_;
   if (result.token == kNoTokenSampled)
     return OCELLUS_FAIL(Code::kBadFile, "the model's output is not a number: the weights are damaged");
-  accept_token(i, result.token);
+  if (forced_ != nullptr)
+    accept_forced(step, result.log_probability);
+  else
+    accept_token(i, result.token);
   if (active(i) && step >= parts_[i].most_steps) finish(i, OCELLUS_STOP_FULL);
   return {};
 }
@@ -291,6 +316,18 @@ void Generation::accept_token(int32_t i, TokenId token) {
   ++stats_[i].generated_tokens;
   deliver(i, session.utf8_.push(engine_.tokenizer().piece(token, false)));
   if (active(i) && stats_[i].generated_tokens >= p.max_tokens) finish(i, OCELLUS_STOP_MAX_TOKENS);
+}
+
+/// An end token that comes last is not read, nor is it when the model says it: the chat template writes it.
+void Generation::accept_forced(int64_t step, float log_probability) {
+  Session& session = *sessions_[0];
+  const TokenId token = forced_->tokens[step];
+  forced_->log_probabilities[step] = log_probability;
+  const bool is_last = ++stats_[0].generated_tokens == forced_->count;
+  if (is_last && engine_.tokenizer().is_end_of_generation(token)) return finish(0, OCELLUS_STOP_END_TOKEN);
+  session.unread_token_ = token;
+  session.remember_token(token);
+  if (is_last) finish(0, OCELLUS_STOP_MAX_TOKENS);
 }
 
 void Generation::deliver(int32_t i, std::string_view text) {
@@ -387,11 +424,25 @@ Status generate(Session* const* sessions, const ocellus_generate_params* params,
     for (int32_t k = 0; k < i; ++k)
       if (sessions[k] == sessions[i]) return OCELLUS_FAIL(Code::kBadArgument, "a session was given twice");
   }
-  Generation generation(sessions, params, stats, count);
+  Generation generation(sessions, params, stats, count, nullptr);
   const Status status = generation.run();
   generation.settle(status);
   if (!status.ok() && last_failure().code != status.code())
     return OCELLUS_FAIL(status.code(), "one of the sessions was stopped: %s", code_name(status.code()));
+  return status;
+}
+
+Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stats* stats) {
+  if (answer.count < 1) return OCELLUS_FAIL(Code::kBadArgument, "%d tokens cannot be scored: give some", answer.count);
+  OCELLUS_TRY(session.check_tokens(answer.tokens, answer.count));
+  OCELLUS_TRY(session.check_room_to_score(answer.count));
+  ocellus_generate_params params;
+  ocellus_generate_params_init(&params);
+  params.max_tokens = answer.count;
+  Session* const one = &session;
+  Generation generation(&one, &params, stats, 1, &answer);
+  const Status status = generation.run();
+  generation.settle(status);
   return status;
 }
 

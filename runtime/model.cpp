@@ -151,17 +151,6 @@ Status Model::build_tokenizer() {
   return tokenizer_.build(text_file_, vocabulary_, memory);
 }
 
-Status Model::count_tokens(std::string_view text, bool parse_special, int64_t* count) const {
-  const int64_t size = static_cast<int64_t>(text.size());
-  const int64_t workspace_bytes = Tokenizer::workspace_bytes(size);
-  const int64_t capacity = size + 16;  // a token covers a byte at least; a space prefix may add one
-  std::unique_ptr<std::byte[]> workspace(new (std::nothrow) std::byte[static_cast<size_t>(workspace_bytes)]);
-  std::unique_ptr<TokenId[]> ids(new (std::nothrow) TokenId[static_cast<size_t>(capacity)]);
-  if (workspace == nullptr || ids == nullptr)
-    return OCELLUS_FAIL(Code::kIo, "the system has no memory to tokenise %lld bytes", static_cast<long long>(size));
-  return tokenizer_.encode(text, parse_special, workspace.get(), workspace_bytes, ids.get(), capacity, count);
-}
-
 void Model::describe(ocellus_model_facts* out) const {
   *out = {};
   std::string_view name;

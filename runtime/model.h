@@ -5,6 +5,7 @@
 
 #include "mm/preprocess.h"
 #include "mm/vision_model.h"
+#include "platform/buffer.h"
 #include "quant/gguf.h"
 #include "runtime/chat_template.h"
 #include "runtime/ocellus.h"
@@ -14,6 +15,13 @@
 namespace ocellus {
 
 struct ModelShape;  // runtime/model_shapes.h
+
+/// What a text is to a conversation; see the OCELLUS_TEXT_ flags.
+struct TextRole {
+  bool parse_special = false;  // special tokens in it are recognised
+  bool starts = false;         // the beginning-of-text token comes first, where the model has one
+  bool answers = false;        // what the model would say: with the space before it and the end token behind it
+};
 
 class Model {
  public:
@@ -36,6 +44,7 @@ class Model {
 
   /// Tokenises with tables of its own: for sizing plans before there is an engine. Allocates.
   Status count_tokens(std::string_view text, bool parse_special, int64_t* count) const;
+  Status tokenize(std::string_view text, const TextRole& role, Buffer<TokenId>* out) const;
 
  private:
   Status read_text();
@@ -43,6 +52,8 @@ class Model {
   Status check_vocabulary_fits() const;
   Status build_tokenizer();
   Status measure_delimiters();
+  Status append_tokens(std::string_view text, bool parse_special, Buffer<TokenId>* out) const;
+  Status append_answer(std::string_view text, bool parse_special, Buffer<TokenId>* out) const;
 
   GgufFile text_file_;
   GgufFile vision_file_;

@@ -90,6 +90,12 @@ ocellus_status ocellus_model_get_facts(const ocellus_model* model, ocellus_model
 /* Tokens of a text, as ocellus_session_add_text would add them (set-up time: allocates). */
 ocellus_status ocellus_model_count_tokens(const ocellus_model* model, const char* text, int64_t text_bytes,
                                           uint32_t flags, int32_t* out);
+#define OCELLUS_TEXT_PARSE_SPECIAL 1u /* recognise special tokens ("<|im_start|>") in the text */
+#define OCELLUS_TEXT_START 2u         /* first the token that begins a conversation, where the model has one */
+#define OCELLUS_TEXT_ANSWER 4u /* as the model says it after end_turn: the space before it, the end token behind */
+/* The tokens themselves, with any of the flags above: writes the first `capacity`, *count is how many there are. */
+ocellus_status ocellus_model_tokenize(const ocellus_model* model, const char* text, int64_t text_bytes, uint32_t flags,
+                                      int32_t* tokens, int32_t capacity, int32_t* count);
 /* Tokens the chat template puts around one user turn of the conversation's start. */
 ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out);
 
@@ -307,10 +313,9 @@ ocellus_status ocellus_session_open(ocellus_engine* engine, ocellus_session** ou
 ocellus_status ocellus_session_reset(ocellus_session* session);
 void ocellus_session_close(ocellus_session* session);
 
-#define OCELLUS_TEXT_PARSE_SPECIAL 1u /* recognise special tokens ("<|im_start|>") in the text */
-
 /* A user turn in the model's chat template: begin, then text and images in any order, then end. Raw prompts leave
- * begin and end out and add text with OCELLUS_TEXT_PARSE_SPECIAL. Each call to add_text is tokenised on its own. */
+ * begin and end out and add text with OCELLUS_TEXT_PARSE_SPECIAL, the only flag that counts here. Each call to add_text
+ * is tokenised on its own. */
 ocellus_status ocellus_session_begin_turn(ocellus_session* session);
 ocellus_status ocellus_session_add_text(ocellus_session* session, const char* text, int64_t text_bytes, uint32_t flags);
 ocellus_status ocellus_session_add_tokens(ocellus_session* session, const int32_t* tokens, int32_t count);
@@ -404,6 +409,15 @@ ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_
  * fails or is stopped leaves the others to finish, and the first such status is returned. */
 ocellus_status ocellus_batch_generate(ocellus_session* const* sessions, const ocellus_generate_params* params,
                                       ocellus_generate_stats* stats, int32_t count);
+
+/* Reads what was added, then goes on as if the model had said these tokens, one decode step each, and writes the
+ * natural logarithm of the probability it gave to each: softmax over the whole vocabulary at temperature 1. The mean of
+ * their negatives, to the power of e, is the answer's perplexity. An end token that comes last ends the answer as in
+ * generate; after another token the next generate or score goes on behind it. OCELLUS_FULL if not all tokens find room,
+ * before anything is read (in a rolling context with a long prompt: before anything is said). When stopped,
+ * stats->generated_tokens says how many there are; what comes after them is not written. `stats` may be NULL. */
+ocellus_status ocellus_session_score(ocellus_session* session, const int32_t* tokens, int32_t count,
+                                     float* log_probabilities, ocellus_generate_stats* stats);
 
 /* From any thread: the call in progress on this session, or else the next one, returns OCELLUS_CANCELLED within the
  * time of one layer; on a GPU within four layers of a prompt or picture, and between tokens. */

@@ -230,6 +230,15 @@ int64_t Session::room_for_positions() const {
   return engine_->text().config.context_length - live_span() - waiting_rows();
 }
 
+/// kFull if so many forced tokens cannot find room, whatever a rolling context releases. The last one is not read yet.
+Status Session::check_room_to_score(int64_t count) const {
+  const int64_t rows = count - 1 + (unread_token_ != kNoToken ? 1 : 0);
+  if (rolling_images_ == 0) return check_room(rows, 0);
+  if (count - 1 <= most_text() / 2 || rows <= std::min(room_for_text(), room_for_positions())) return {};
+  return OCELLUS_FAIL(Code::kFull, "%lld tokens are more than a rolling context of %lld makes room for at once",
+                      static_cast<long long>(count), static_cast<long long>(most_text()));
+}
+
 /// kFull if this many more rows exceed the planned text slots or the positions of the model.
 Status Session::check_room(int64_t text_rows, int64_t image_rows) const {
   const int64_t left = room_for_text();

@@ -3,7 +3,7 @@
 //   add_text, add_image  -> rows in the prompt chunk      session_add.cpp
 //   read_chunk           -> the cache holds them          session.cpp
 //   add_synthetic_image  -> the cache holds made-up rows  session_synthetic.cpp
-//   generate             -> tokens, one step at a time    generate.cpp
+//   generate, score      -> tokens, one step at a time    generate.cpp
 //   set_rolling          -> the oldest makes room         session_rolling.cpp
 #pragma once
 
@@ -31,6 +31,13 @@ struct PromptStats {
   double preprocess_ms = 0;
   double encode_ms = 0;
   double prefill_ms = 0;
+};
+
+/// What a session is to say, and where the log-probabilities of its tokens go.
+struct ForcedAnswer {
+  const TokenId* tokens = nullptr;
+  int32_t count = 0;
+  float* log_probabilities = nullptr;
 };
 
 class Session {
@@ -77,6 +84,7 @@ class Session {
 
  private:
   friend class Generation;
+  friend Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stats* stats);
 
   /// The conversation as the last generate left it: what a prompt that is not read to its end goes back to.
   struct Checkpoint {
@@ -101,9 +109,11 @@ class Session {
   Status add_text_piece(std::string_view text, bool parse_special, bool continues);
   Status encode_text(std::string_view text, bool parse_special, bool continues, int64_t* count);
   Status append_text_rows(const TokenId* tokens, int64_t count);
+  Status check_tokens(const TokenId* tokens, int64_t count) const;
   Status check_room(int64_t text_rows, int64_t image_rows) const;
   Status make_room(int64_t text_rows, int64_t image_rows);
   void make_room_to_answer(int64_t text_rows);
+  Status check_room_to_score(int64_t count) const;
   bool can_have_room(int64_t text_rows, int64_t image_rows) const;
   bool has_room(int64_t text_rows, int64_t image_rows) const;
   bool release_oldest(int64_t text_rows, int64_t image_rows, const SessionCache::Mark& until);
@@ -154,6 +164,9 @@ class Session {
   bool encode_timed_ = false;  // the queue's encode timer runs or has run, and nobody has asked it yet
   Utf8Stream utf8_;
 };
+
+/// Goes on as if the model had said these tokens; see ocellus_session_score.
+Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stats* stats);
 
 /// Decodes for several sessions together; see ocellus_batch_generate.
 Status generate(Session* const* sessions, const ocellus_generate_params* params, ocellus_generate_stats* stats,

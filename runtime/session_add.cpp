@@ -136,12 +136,17 @@ Status Session::add_text_piece(std::string_view text, bool parse_special, bool c
   return {};
 }
 
-Status Session::add_tokens(const TokenId* tokens, int64_t count) {
-  OCELLUS_TRY(start_adding());
+Status Session::check_tokens(const TokenId* tokens, int64_t count) const {
   for (int64_t i = 0; i < count; ++i)
     if (tokens[i] < 0 || tokens[i] >= engine_->text().config.vocabulary)
       return OCELLUS_FAIL(Code::kBadArgument, "token %d at index %lld is not in the vocabulary of %d", tokens[i],
                           static_cast<long long>(i), engine_->text().config.vocabulary);
+  return {};
+}
+
+Status Session::add_tokens(const TokenId* tokens, int64_t count) {
+  OCELLUS_TRY(start_adding());
+  OCELLUS_TRY(check_tokens(tokens, count));
   OCELLUS_TRY(make_room(count, 0));
   OCELLUS_TRY(check_room(count, 0));
   text_started_ = true;

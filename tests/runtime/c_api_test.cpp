@@ -243,6 +243,11 @@ TEST_CASE("null arguments are named") {
   CHECK(ocellus_model_count_tokens(handles.model, nullptr, 1, 0, &count) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_model_count_tokens(handles.model, text, 1, 0, nullptr) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_model_count_tokens(handles.model, text, -1, 0, &count) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_model_tokenize(nullptr, text, 1, 0, nullptr, 0, &count) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_model_tokenize(handles.model, nullptr, 1, 0, nullptr, 0, &count) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_model_tokenize(handles.model, text, 1, 0, nullptr, 0, nullptr) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_model_tokenize(handles.model, text, 1, 0, nullptr, 1, &count) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_model_tokenize(handles.model, text, -1, 0, nullptr, 0, &count) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_model_template_tokens(nullptr, &count) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_model_template_tokens(handles.model, nullptr) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_image_probe(nullptr, 1, &count, &count) == OCELLUS_BAD_ARGUMENT);
@@ -313,6 +318,40 @@ TEST_CASE("calls on a session without one, or with half of their arguments, are 
     CHECK(ocellus_session_generate(s, &bad, &stats) == OCELLUS_BAD_ARGUMENT);
   }
   CHECK(ocellus_session_generate(s, &params, nullptr) == OCELLUS_OK);  // bad parameters cost nothing
+}
+
+TEST_CASE("an answer is cut into tokens and scored") {
+  Handles handles;
+  const char* answer = "Blue.";
+  int32_t tokens[8] = {-7, -7, -7, -7, -7, -7, -7, -7}, count = 0, plain = 0;
+  REQUIRE(ocellus_model_tokenize(handles.model, answer, 5, OCELLUS_TEXT_ANSWER, tokens, 2, &count) == OCELLUS_OK);
+  CHECK(count == 3);
+  CHECK(tokens[1] != -7);
+  CHECK(tokens[2] == -7);  // there was no room
+  REQUIRE(ocellus_model_tokenize(handles.model, answer, 5, OCELLUS_TEXT_ANSWER, tokens, 8, &count) == OCELLUS_OK);
+  REQUIRE(ocellus_model_tokenize(handles.model, answer, 5, 0, nullptr, 0, &plain) == OCELLUS_OK);
+  int32_t expected = 0;
+  REQUIRE(ocellus_model_count_tokens(handles.model, answer, 5, 0, &expected) == OCELLUS_OK);
+  CHECK(plain == expected);
+
+  float values[3] = {};
+  ocellus_session* s = handles.session;
+  CHECK(ocellus_session_score(nullptr, tokens, 1, values, nullptr) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_session_score(s, nullptr, 1, values, nullptr) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_session_score(s, tokens, 1, nullptr, nullptr) == OCELLUS_BAD_ARGUMENT);
+  for (const int32_t bad : {0, -1})
+    CHECK(ocellus_session_score(s, tokens, bad, values, nullptr) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_session_score(s, tokens, 3, values, nullptr) == OCELLUS_BAD_ARGUMENT);
+  CHECK(last_error_says(OCELLUS_BAD_ARGUMENT, "nothing to answer"));
+  REQUIRE(ocellus_session_begin_turn(s) == OCELLUS_OK);
+  REQUIRE(ocellus_session_add_text(s, "What color is it?", 17, 0) == OCELLUS_OK);
+  REQUIRE(ocellus_session_end_turn(s) == OCELLUS_OK);
+  ocellus_generate_stats stats;
+  REQUIRE(ocellus_session_score(s, tokens, count, values, &stats) == OCELLUS_OK);
+  CHECK(stats.generated_tokens == 3);
+  CHECK(stats.stop == OCELLUS_STOP_END_TOKEN);
+  CHECK(stats.kv_bytes > 0);
+  for (const float value : values) CHECK(value < 0);
 }
 
 TEST_CASE("a closed session is refused and can be opened again") {
