@@ -102,6 +102,31 @@ Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& part
   return answer;
 }
 
+Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& parts,
+                      const std::vector<int32_t>& answer) {
+  const InterruptScope interruptible(session);
+  Progress silent(/*quiet=*/true, "");
+  std::vector<float> log_probabilities(answer.size());
+  ocellus_status status = add_turn(session, parts, &silent);
+  if (status == OCELLUS_OK) {
+    status = ocellus_session_score(session, answer.data(), static_cast<int32_t>(answer.size()),
+                                   log_probabilities.data(), nullptr);
+  }
+  Likelihood likelihood = {.tokens = std::ssize(answer), .interrupted = status == OCELLUS_CANCELLED};
+  if (!likelihood.interrupted) check(status);
+  for (const float value : log_probabilities) likelihood.nll -= double{value};
+  return likelihood;
+}
+
+std::vector<int32_t> tokenize(const ocellus_model* model, const std::string& text, uint32_t flags) {
+  std::vector<int32_t> tokens(text.size() + 16);  // one a byte at most, and those around the text
+  int32_t count = 0;
+  check(ocellus_model_tokenize(model, text.data(), static_cast<int64_t>(text.size()), flags, tokens.data(),
+                               static_cast<int32_t>(tokens.size()), &count));
+  tokens.resize(static_cast<size_t>(count));
+  return tokens;
+}
+
 void remark_on_full(const Answer& answer, const CommonOptions& options) {
   if (answer.stats.stop != OCELLUS_STOP_FULL || options.quiet) return;
   print_note("The answer ends here because the planned text tokens are used up; see --text-tokens.");

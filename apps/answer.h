@@ -19,12 +19,26 @@ struct Answer {
   bool interrupted = false;  // by Ctrl-C; `text` is what came before
 };
 
+// What the model thinks of an answer that is given.
+struct Likelihood {
+  double nll = 0;  // the sum of the negative natural logarithms of its tokens' probabilities
+  int64_t tokens = 0;
+  bool interrupted = false;
+};
+
 enum class Streaming { kOff, kToStdout };
 
 // Adds one user turn and generates. With kToStdout the answer is printed as it comes: `label` before it, no newline
 // after it.
 Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
                    Streaming streaming, const std::string& label = "");
+
+// Adds one user turn and forces the answer, given as tokens; quietly.
+Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& parts,
+                      const std::vector<int32_t>& answer);
+
+// The tokens of a text; flags as in ocellus_model_tokenize.
+std::vector<int32_t> tokenize(const ocellus_model* model, const std::string& text, uint32_t flags);
 
 // Tells on stderr, unless quiet, that an answer ends where the planned text tokens do.
 void remark_on_full(const Answer& answer, const CommonOptions& options);

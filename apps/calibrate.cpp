@@ -86,7 +86,7 @@ class Search {
     const std::string point =
         format_count(bits, "bit") + ", tau " + std::to_string(low) + " and " + std::to_string(high) + ": ";
     const Running running = start(model_, common, needs_of(questions_, model_, common));
-    const auto show = [&](const Question&, const Answer&, bool, const Totals& sums) {
+    const auto show = [&](const Question&, const Outcome&, const Totals& sums) {
       progress_.set(point + std::to_string(sums.all.questions) + " of " +
                     format_count(std::ssize(questions_), "question") + ", accuracy " +
                     format_number(sums.all.accuracy(), 3) + time_left_.text(++done_, total_));

@@ -17,10 +17,16 @@ namespace {
 struct EvalOptions {
   CommonOptions common;
   QuestionOptions questions;
+  bool perplexity = false;
 };
 
 nlohmann::ordered_json score_json(const Score& score) {
-  return {{"questions", score.questions}, {"exact", score.exact}, {"accuracy", score.accuracy()}};
+  nlohmann::ordered_json object = {
+      {"questions", score.questions}, {"exact", score.exact}, {"accuracy", score.accuracy()}};
+  if (score.forced_tokens == 0) return object;
+  object["perplexity"] = score.perplexity();
+  object["forced_tokens"] = score.forced_tokens;
+  return object;
 }
 
 std::string summary_json(const Totals& totals, const Running& running) {
@@ -41,12 +47,17 @@ std::string summary_json(const Totals& totals, const Running& running) {
 }
 
 std::string summary_text(const Totals& totals, const Running& running) {
-  Table scores("lrrr");
-  const auto add = [&scores](const std::string& name, const Score& score) {
-    scores.add_row(
-        {name, std::to_string(score.questions), std::to_string(score.exact), format_number(score.accuracy(), 3)});
+  const bool perplexity = totals.all.forced_tokens > 0;
+  Table scores(perplexity ? "lrrrr" : "lrrr");
+  const auto add_row = [&](std::vector<std::string> cells, const std::string& last) {
+    if (perplexity) cells.push_back(last);
+    scores.add_row(cells);
   };
-  scores.add_row({"", "questions", "exact", "accuracy"});
+  const auto add = [&](const std::string& name, const Score& score) {
+    add_row({name, std::to_string(score.questions), std::to_string(score.exact), format_number(score.accuracy(), 3)},
+            format_number(score.perplexity(), 4));
+  };
+  add_row({"", "questions", "exact", "accuracy"}, "perplexity");
   scores.add_rule();
   for (const auto& [kind, score] : totals.by_kind) add(kind.empty() ? "(no kind)" : kind, score);
   scores.add_rule();
@@ -54,6 +65,10 @@ std::string summary_text(const Totals& totals, const Running& running) {
   scores.add_rule();
   add("all", totals.all);
   Table facts("ll");
+  if (perplexity) {
+    facts.add_row({"perplexity of the expected answers", format_number(totals.all.perplexity(), 4) + " over " +
+                                                             format_count(totals.all.forced_tokens, "token")});
+  }
   facts.add_row({"cache per question", format_bytes(totals.mean(totals.kv_bytes))});
   if (totals.kv_scale_bytes > 0) facts.add_row({"  of it scales", format_bytes(totals.mean(totals.kv_scale_bytes))});
   facts.add_row({"  beside it empty slots", format_bytes(totals.mean(totals.kv_waste_bytes))});
@@ -64,22 +79,28 @@ std::string summary_text(const Totals& totals, const Running& running) {
   return scores.plain_text() + "\n" + facts.plain_text();
 }
 
-std::string question_json(const Question& question, const Answer& answer, bool is_exact) {
-  nlohmann::ordered_json object = {{"line", question.line},       {"n", question.image_count}, {"kind", question.kind},
-                                   {"expected", question.answer}, {"answer", answer.text},     {"exact", is_exact}};
-  object.update(stats_json(answer.stats));
+std::string question_json(const Question& question, const Outcome& outcome) {
+  nlohmann::ordered_json object = {{"line", question.line},         {"n", question.image_count},
+                                   {"kind", question.kind},         {"expected", question.answer},
+                                   {"answer", outcome.answer.text}, {"exact", outcome.is_exact}};
+  if (outcome.expected.tokens > 0) {
+    object["nll"] = outcome.expected.nll;
+    object["forced_tokens"] = outcome.expected.tokens;
+  }
+  object.update(stats_json(outcome.answer.stats));
   return json_line(object);
 }
 
 int run_eval(EvalOptions options) {
   compress_before_suffix(&options.common);
-  const std::vector<Question> questions = read_questions(options.questions);
+  std::vector<Question> questions = read_questions(options.questions);
   const Model model = open_model(options.common);
+  if (options.perplexity) ask_for_probabilities(model, &questions);
   const Running running = start(model, options.common, needs_of(questions, model, options.common));
   Progress progress(options.common.quiet, "reading the first question ...");
   const TimeLeft time_left;
-  const auto show = [&](const Question& question, const Answer& answer, bool is_exact, const Totals& sums) {
-    if (options.common.json) print(question_json(question, answer, is_exact));
+  const auto show = [&](const Question& question, const Outcome& outcome, const Totals& sums) {
+    if (options.common.json) print(question_json(question, outcome));
     progress.set(std::to_string(sums.all.questions) + " of " + format_count(std::ssize(questions), "question") +
                  ", accuracy " + format_number(sums.all.accuracy(), 3) +
                  time_left.text(sums.all.questions, std::ssize(questions)));
@@ -99,6 +120,8 @@ void add_eval_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<EvalOptions>();
   CLI::App* command = program->add_subcommand("eval", "Exact-match accuracy over a file of questions");
   add_question_options(command, &options->questions);
+  command->add_flag("--perplexity", options->perplexity,
+                    "Also how probable each expected answer is; reads every question twice");
   add_common_options(command, &options->common);
   command->callback([=] { *action = [=] { return run_eval(*options); }; });
 }

@@ -16,6 +16,7 @@ struct Question {
   std::string answer;
   std::vector<PromptPart> parts;
   int64_t image_count = 0;
+  std::vector<int32_t> answer_tokens = {};  // with the end token; empty unless the answer's probability is asked for
 };
 
 // Keeps at most `limit` questions (0: all) with `images_each` pictures (negative: any number), and finds the sizes of

@@ -33,10 +33,11 @@ std::vector<Question> read_questions(const QuestionOptions& options) {
   return read_questions(options.path, options.images_each, options.limit);
 }
 
-void Totals::add(const Question& question, const ocellus_generate_stats& stats, bool is_exact) {
-  all.add(is_exact);
-  by_kind[question.kind].add(is_exact);
-  by_images[question.image_count].add(is_exact);
+void Totals::add(const Question& question, const Outcome& outcome) {
+  const ocellus_generate_stats& stats = outcome.answer.stats;
+  all.add(outcome);
+  by_kind[question.kind].add(outcome);
+  by_images[question.image_count].add(outcome);
   kv_bytes += stats.kv_bytes;
   kv_scale_bytes += stats.kv_scale_bytes;
   kv_waste_bytes += stats.kv_waste_bytes;
@@ -50,11 +51,17 @@ double Totals::decode_tokens_per_second() const {
   return decode_ms <= 0 ? 0 : 1000.0 * static_cast<double>(decoded_tokens) / decode_ms;
 }
 
+void ask_for_probabilities(const Model& model, std::vector<Question>* questions) {
+  for (Question& question : *questions)
+    question.answer_tokens = tokenize(model.get(), trimmed(question.answer), OCELLUS_TEXT_ANSWER);
+}
+
 Needs needs_of(const std::vector<Question>& questions, const Model& model, const CommonOptions& options) {
   Needs needs = {.images = 0, .answer_tokens = options.answer_tokens};
   for (const Question& question : questions) {
     needs.images = std::max(needs.images, question.image_count);
     needs.prompt_tokens = std::max(needs.prompt_tokens, count_text_tokens(model.get(), question.parts));
+    needs.answer_tokens = std::max(needs.answer_tokens, std::ssize(question.answer_tokens));
     for (const PromptPart& part : question.parts) {
       if (part.is_image) needs.image_pixels = std::max(needs.image_pixels, part.image.pixels());
     }
@@ -72,17 +79,21 @@ bool score_questions(const Running& running, const std::vector<Question>& questi
   silent.quiet = true;  // the caller has one progress line for all questions
   for (const Question& question : questions) {
     const std::string where = path + ", line " + std::to_string(question.line);
-    check(ocellus_session_reset(running.session.get()), where);
-    Answer answer;
+    Outcome outcome;
     try {
-      answer = answer_turn(running.session.get(), question.parts, silent, Streaming::kOff);
+      check(ocellus_session_reset(running.session.get()));
+      outcome.answer = answer_turn(running.session.get(), question.parts, silent, Streaming::kOff);
+      if (!question.answer_tokens.empty() && !outcome.answer.interrupted) {
+        check(ocellus_session_reset(running.session.get()));
+        outcome.expected = score_turn(running.session.get(), question.parts, question.answer_tokens);
+      }
     } catch (const Failure& failure) {
       throw Failure(failure.exit_code(), where + ": " + failure.what());
     }
-    if (answer.interrupted) return false;
-    const bool is_exact = trimmed(question.answer) == answer.text;
-    totals->add(question, answer.stats, is_exact);
-    on_answer(question, answer, is_exact, *totals);
+    if (outcome.answer.interrupted || outcome.expected.interrupted) return false;
+    outcome.is_exact = trimmed(question.answer) == outcome.answer.text;
+    totals->add(question, outcome);
+    on_answer(question, outcome, *totals);
   }
   return true;
 }

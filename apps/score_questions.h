@@ -2,6 +2,7 @@
 #ifndef OCELLUS_APPS_SCORE_QUESTIONS_H_
 #define OCELLUS_APPS_SCORE_QUESTIONS_H_
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -28,13 +29,25 @@ struct QuestionOptions {
 void add_question_options(CLI::App* command, QuestionOptions* options);
 std::vector<Question> read_questions(const QuestionOptions& options);
 
+// What became of one question.
+struct Outcome {
+  Answer answer;
+  bool is_exact = false;
+  Likelihood expected;  // of the expected answer; no tokens where nobody asks for it
+};
+
 struct Score {
   int64_t questions = 0;
   int64_t exact = 0;
+  double nll = 0;  // of the expected answers, where their probabilities are asked for
+  int64_t forced_tokens = 0;
   double accuracy() const { return questions == 0 ? 0 : static_cast<double>(exact) / static_cast<double>(questions); }
-  void add(bool is_exact) {
+  double perplexity() const { return std::exp(nll / static_cast<double>(forced_tokens)); }
+  void add(const Outcome& outcome) {
     ++questions;
-    exact += is_exact ? 1 : 0;
+    exact += outcome.is_exact ? 1 : 0;
+    nll += outcome.expected.nll;
+    forced_tokens += outcome.expected.tokens;
   }
 };
 
@@ -51,11 +64,15 @@ struct Totals {
   double first_token_ms = 0;
   double decode_ms = 0;
 
-  void add(const Question& question, const ocellus_generate_stats& stats, bool is_exact);
+  void add(const Question& question, const Outcome& outcome);
   double mean(double sum) const { return all.questions == 0 ? 0 : sum / static_cast<double>(all.questions); }
   int64_t mean(int64_t sum) const { return all.questions == 0 ? 0 : sum / all.questions; }
   double decode_tokens_per_second() const;
 };
+
+// Has score_questions() also force every expected answer, with the end token behind it: how probable each is says more
+// than whether it came out exactly. The questions are read once more for it.
+void ask_for_probabilities(const Model& model, std::vector<Question>* questions);
 
 // What one engine must hold to answer every question.
 Needs needs_of(const std::vector<Question>& questions, const Model& model, const CommonOptions& options);
@@ -65,7 +82,7 @@ Needs needs_of(const std::vector<Question>& questions, const Model& model, const
 void compress_before_suffix(CommonOptions* options);
 
 // After each answer, with the sums so far.
-using OnAnswer = std::function<void(const Question& question, const Answer& answer, bool is_exact, const Totals& sums)>;
+using OnAnswer = std::function<void(const Question& question, const Outcome& outcome, const Totals& sums)>;
 
 // Answers each question in a session of its own; the answer, trimmed, must equal the expected one. `path` names the
 // file in failures. False if the user interrupted it.

@@ -1,6 +1,7 @@
 """The command line: answers, JSON, exit codes and the sentences that go with them."""
 
 import json
+import math
 import os
 import pathlib
 import re
@@ -128,6 +129,23 @@ class Eval(ProgramTest):
                 "kv_waste_bytes", "kv_bytes_full", "arena_bytes", "ttft_ms", "decode_tok_s", "policy"}
         self.assertEqual(set(summary), keys)
         self.assertGreater(summary["kv_bytes"], 0)
+
+    def test_perplexity_tells_a_probable_answer_from_an_improbable_one(self):
+        path = self.file(self.question(), self.question("A small red ring.", kind="other"))
+        first, second, summary = self.objects("eval", path, "--perplexity")
+        self.assertEqual((first["exact"], second["exact"]), (True, False))
+        self.assertGreater(second["nll"], first["nll"] + 5)
+        self.assertGreater(first["nll"], 0)
+        tokens = first["forced_tokens"] + second["forced_tokens"]
+        self.assertEqual(summary["forced_tokens"], tokens)
+        self.assertAlmostEqual(summary["perplexity"], math.exp((first["nll"] + second["nll"]) / tokens), places=4)
+        self.assertAlmostEqual(summary["by_kind"]["at"]["perplexity"],
+                               math.exp(first["nll"] / first["forced_tokens"]), places=6)
+        plain = self.objects("eval", path)[-1]
+        for key in ["exact", "kv_bytes", "kv_bytes_full"]:
+            self.assertEqual(plain[key], summary[key])
+        self.assertRegex(self.answer("eval", path, "--perplexity"),
+                         r"perplexity of the expected answers +[0-9.]+ over [0-9]+ tokens")
 
     def test_questions_are_chosen_by_their_pictures_and_counted(self):
         path = self.file(self.question(), self.question(pictures=2), self.question())
