@@ -30,6 +30,9 @@ enum class CompressAt : uint8_t {
   kImageEnd       // as soon as an image is in, before any question: for rolling contexts
 };
 
+/// Of text without images so many rows at least compete, where they compete at all: fewer would leave next to nothing.
+inline constexpr int64_t kLeastCompetingText = 128;
+
 /// Rows that are read together, before their first layer.
 struct ChunkFacts {
   int64_t rows = 0;
@@ -76,6 +79,11 @@ struct CachePolicy {
   }
   bool packs_text() const { return pack_text && packs() && evicts_chunks(); }
   bool compresses() const { return packs() || evicts(); }
+  /// Nothing is packed.
+  void leave_f16() {
+    format = KvFormat::kF16;
+    calibration = KvCalibration();
+  }
 
   /// Rows that stay of `rows` that compete.
   int64_t kept_rows(int64_t rows) const;

@@ -104,6 +104,7 @@ Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limit
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = Phase::kPrefill;
   policy = limits.policy;
+  least_text = limits.least_text;
   if (!policy.compresses()) return {};
   OCELLUS_TRY(image_rows.lay_out(sink, "rows of images", kLife, kPhase, 1, limits.rows));
   if (policy.packs()) OCELLUS_TRY(jobs.lay_out(sink, "blocks to pack", kLife, kPhase, 1, limits.blocks));
@@ -131,7 +132,7 @@ CompressPlan plan_compression(const PromptChunk& chunk, const SessionCache& cach
                               Queue& queue) {
   CompressPlan plan;
   plan.facts = {.rows = chunk.row_count, .visual_rows = chunk.row_count - chunk.text_count};
-  if (!s.policy.compresses() || plan.facts.visual_rows == 0) return plan;
+  if (!s.policy.compresses() || (plan.facts.visual_rows == 0 && plan.facts.rows < s.least_text)) return plan;
   plan.active = true;
   plan.evicts = s.policy.evicts();
   plan.one_image = s.policy.evicts_images();
@@ -151,7 +152,7 @@ CompressPlan plan_compression(const PromptChunk& chunk, const SessionCache& cach
     });
   }
   if (plan.evicts) plan.observed = eviction_rule(s.policy.evict).observed_rows(plan.survivors.window, chunk.row_count);
-  queue.upload(s.image_rows, image_rows);
+  if (image_rows > 0) queue.upload(s.image_rows, image_rows);
   if (plan.job_count > 0) queue.upload(s.jobs, plan.job_count);
   if (plan.page_count > 0) queue.upload(s.pages, plan.page_count);
   if (plan.evicts) queue.upload(s.is_visual, chunk.row_count);

@@ -32,11 +32,12 @@ struct CompressLimits {
   int64_t blocks = 0;  // image blocks it may fill
   int64_t pages = 0;   // pages of survivors it may fill
   CachePolicy policy;
+  int64_t least_text = INT64_MAX;  // rows without images from which on they compete
 };
 
 /// How the chunk at hand is compressed. The lists it speaks of are in the scratch.
 struct CompressPlan {
-  bool active = false;  // there are images in the chunk, and a policy
+  bool active = false;  // there are rows in the chunk that the policy is for
   bool evicts = false;
   bool one_image = false;  // only an image's rows compete: text rows stay in their pages
   int32_t job_count = 0;   // blocks to pack
@@ -52,6 +53,7 @@ struct CompressPlan {
 
 struct CompressScratch {
   CachePolicy policy;
+  int64_t least_text = INT64_MAX;
   StagedRows<PackJob> jobs;        // [1, blocks]
   StagedRows<int32_t> image_rows;  // [1, T] rows of images, one image after the other
   StagedRows<uint8_t> is_visual;   // [1, T]

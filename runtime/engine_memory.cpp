@@ -147,6 +147,13 @@ void size_evicted(const ChunkFacts& all, int64_t slots_per_image, EngineShape* s
   if (!packs_text) s->blocks_per_session = std::min(s->blocks_per_session, images * blocks_of(slots_per_image, block));
 }
 
+/// The same where text alone competes. Whatever is dropped still counts as planned text; every piece that competes may
+/// leave a page that is not full, and so does the text behind it.
+void size_evicted_text(EngineShape* s) {
+  s->evictions_per_session = s->text_tokens_per_session / kLeastCompetingText;
+  s->pages_per_session = blocks_of(s->text_tokens_per_session, kPageSlots) + s->evictions_per_session + 1;
+}
+
 /// One image whose slots are made up: those that would survive of it, in blocks of its own.
 void size_synthetic(EngineShape* s) {
   const CachePolicy& policy = s->policy;
@@ -166,6 +173,7 @@ void size_cache(int64_t slots_per_image, EngineShape* s) {
   kv.image_slots = static_cast<int32_t>(slots_per_image);
   s->pages_per_session = blocks_of(s->text_tokens_per_session, kPageSlots);
   if (s->synthetic_tokens > 0) return size_synthetic(s);
+  if (s->text_competes()) size_evicted_text(s);
   if (s->images_per_session == 0) return;
   const int64_t visual = s->images_per_session * slots_per_image;
   const ChunkFacts all{.rows = s->text_tokens_per_session + visual, .visual_rows = visual};
@@ -200,7 +208,8 @@ PrefillLimits EngineShape::prefill_limits() const {
   limits.compress = {.rows = prompt_rows,
                      .blocks = blocks_per_session,
                      .pages = std::max(pages_per_session, blocks_per_session),
-                     .policy = policy};
+                     .policy = policy,
+                     .least_text = text_competes() ? kLeastCompetingText : INT64_MAX};
   limits.past_tiles = tiles_per_session();
   if (!device.is_cuda()) return limits;
   // Copies of packed runs are listed in tiles of f16.
@@ -236,6 +245,8 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
     s.text_tokens_per_session += s.images_per_session * delimiters;
     rows_per_image = slots_per_image + delimiters;
   }
+  // Only visual slots are packed.
+  if (s.images_per_session == 0 && s.synthetic_tokens == 0) s.policy.leave_f16();
   OCELLUS_TRY(check_policy(s, text));
   const int64_t whole_session = s.text_tokens_per_session + s.images_per_session * slots_per_image;
   const int64_t wanted = limits.max_prompt_rows > 0 ? limits.max_prompt_rows : kDefaultPromptRows;

@@ -42,6 +42,13 @@ struct EngineShape {
     return kv.tiles_of(pages_per_session, blocks_per_session, TileLimits::of(device));
   }
   Phase picture_phase() const { return views_per_image > 1 ? Phase::kImage : Phase::kPicture; }
+  /// Rows that are read together compete for slots if there are images among them. Where no images are planned, text
+  /// alone competes, from kLeastCompetingText rows on: shorter pieces, as the suffix that makes the model answer, stay.
+  bool text_competes() const { return policy.evicts_chunks() && images_per_session == 0 && synthetic_tokens == 0; }
+  bool competes(const ChunkFacts& facts) const {
+    if (!policy.evicts_chunks()) return false;
+    return facts.visual_rows > 0 || (text_competes() && facts.rows >= kLeastCompetingText);
+  }
   int64_t slots_per_session() const { return pages_per_session * kPageSlots + blocks_per_session * kv.block_slots; }
   SessionLimits session_limits() const {
     const int64_t images = images_per_session + (synthetic_tokens > 0 ? 1 : 0);

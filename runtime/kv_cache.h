@@ -52,7 +52,8 @@ class SessionCache {
     return static_cast<int32_t>(blocks_of(evicted(eviction).text, kPageSlots));
   }
   int32_t evicted_blocks(int32_t eviction) const {
-    return static_cast<int32_t>(blocks_of(evicted(eviction).visual, pools_->shape.block_slots));
+    const EvictedRows& rows = evicted(eviction);
+    return rows.visual == 0 ? 0 : static_cast<int32_t>(blocks_of(rows.visual, pools_->shape.block_slots));
   }
   KvRun evicted_page(int32_t eviction, int32_t page) const;
   KvRun evicted_block(int32_t eviction, int32_t block) const;

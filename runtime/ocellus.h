@@ -136,7 +136,9 @@ typedef enum ocellus_compress_at {
 
 /* What stays of images in the cache, and in how many bits. Text stays f16; eviction chooses among text, too, unless
  * images are compressed one by one (DAVID then has one modality, and chooses as SnapKV does). Prompts that are read in
- * several chunks are compressed chunk by chunk. Evicted text still counts as planned text. */
+ * several chunks are compressed chunk by chunk. Evicted text still counts as planned text. Where no images are planned
+ * (text models), eviction acts on text alone, on pieces of 128 tokens or more that are read together; nothing is
+ * packed. */
 typedef struct ocellus_cache_policy {
   int32_t kv_bits;     /* of visual keys and values: 16 (as they are), 8, 4, 2 or 1 (CalibQuant) */
   int32_t block_slots; /* slots that share an offset and a step per channel; 0: those that an image leaves, >= 16 */

@@ -88,7 +88,10 @@ int32_t Session::chunk_images() const {
   return count;
 }
 
-bool Session::chunk_is_evicted() const { return engine_->shape().policy.evicts_chunks() && chunk_images() > 0; }
+bool Session::chunk_is_evicted() const {
+  const PromptChunk& chunk = engine_->memory().chunk;
+  return engine_->shape().competes({.rows = chunk.row_count, .visual_rows = chunk.row_count - chunk.text_count});
+}
 
 /// Takes pages and blocks for every waiting row, or for what will be left of them.
 Status Session::reserve_chunk() {
