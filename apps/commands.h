@@ -18,6 +18,7 @@ void add_ask_command(CLI::App* program, Action* action);
 void add_chat_command(CLI::App* program, Action* action);
 void add_plan_command(CLI::App* program, Action* action);
 void add_eval_command(CLI::App* program, Action* action);
+void add_perplexity_command(CLI::App* program, Action* action);
 void add_calibrate_command(CLI::App* program, Action* action);
 void add_bench_command(CLI::App* program, Action* action);
 void add_devices_command(CLI::App* program, Action* action);

@@ -27,6 +27,7 @@ void declare_commands(CLI::App* program, Action* action) {
   add_chat_command(program, action);
   add_plan_command(program, action);
   add_eval_command(program, action);
+  add_perplexity_command(program, action);
   add_calibrate_command(program, action);
   add_bench_command(program, action);
   add_devices_command(program, action);

@@ -103,6 +103,47 @@ class Json(ProgramTest):
         self.assertIn(devices["cuda"], ["not built in", "no device found"])
 
 
+class Perplexity(ProgramTest):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def file(self, text):
+        path = pathlib.Path(self.folder.name) / "text.txt"
+        path.write_text(text)
+        return path
+
+    def test_windows_and_their_sum(self):
+        path = self.file("A large cyan star at the top left, on a gray background. " * 60)
+        *windows, summary = self.objects("perplexity", path, "--tokens", 500, "--window", 200, "--context", 50)
+        self.assertEqual([window["forced_tokens"] for window in windows], [150, 150, 50])
+        nll = sum(window["nll"] for window in windows)
+        self.assertAlmostEqual(summary["nll"], nll, places=3)
+        self.assertAlmostEqual(summary["perplexity"], math.exp(nll / 350), places=4)
+        self.assertGreater(summary["perplexity"], 1)
+        self.assertEqual((summary["windows"], summary["prompt_tokens"]), (3, 150))
+        self.assertRegex(self.answer("perplexity", path), r"perplexity +[0-9.]+\n")
+
+    def test_eviction_acts_on_text(self):
+        path = self.file("A large cyan star at the top left, on a gray background. " * 60)
+        flags = ["--tokens", 400, "--window", 400, "--context", 300]
+        exact = self.objects("perplexity", path, *flags)[-1]
+        cut = self.objects("perplexity", path, *flags, "--evict", "snapkv", "--keep", 0.2)[-1]
+        self.assertEqual(exact["kv_bytes"], exact["kv_bytes_full"])
+        self.assertEqual(cut["kv_bytes_full"], exact["kv_bytes"])
+        self.assertLess(cut["kv_bytes"], exact["kv_bytes"] / 2)
+        self.assertNotEqual(cut["perplexity"], exact["perplexity"])
+
+    def test_what_cannot_be_measured_is_refused(self):
+        path = self.file("A star.")
+        self.assert_refused(["perplexity", path], BAD_INPUT, "leave nothing behind a --context of 512")
+        self.assert_refused(["perplexity", path, "--context", 1024], USAGE, "--context must be less than --window")
+        self.assert_refused(["perplexity", self.file("")], BAD_INPUT, "empty")
+        self.assert_refused(["perplexity", "none.txt"], BAD_INPUT, "none.txt")
+        self.assert_refused(["perplexity", self.file("word " * 40000), "--window", 40000, "--tokens", 40000], OVER_BUDGET,
+                            "the model is made for")
+
+
 class Eval(ProgramTest):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -342,7 +383,7 @@ class Usage(ProgramTest):
     def test_help_and_version_are_answers(self):
         self.assertRegex(self.answer("--version"), r"\Aocellus \d")
         self.assertRegex(self.answer("--help"), "caption")
-        for command in ["caption", "ask", "chat", "plan", "eval", "calibrate", "bench", "devices"]:
+        for command in ["caption", "ask", "chat", "plan", "eval", "perplexity", "calibrate", "bench", "devices"]:
             self.assertRegex(self.answer(command, "--help"), "--budget SIZE")
 
 
