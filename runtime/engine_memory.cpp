@@ -147,11 +147,12 @@ void size_evicted(const ChunkFacts& all, int64_t slots_per_image, EngineShape* s
   if (!packs_text) s->blocks_per_session = std::min(s->blocks_per_session, images * blocks_of(slots_per_image, block));
 }
 
-/// The same where text alone competes. Whatever is dropped still counts as planned text; every piece that competes may
-/// leave a page that is not full, and so does the text behind it.
+/// The same where text alone competes. Whatever is dropped still counts as planned text, and every piece that competes
+/// may leave a page that is not full: as many pages as so many pieces, and the text that does not compete, may take.
 void size_evicted_text(EngineShape* s) {
   s->evictions_per_session = s->text_tokens_per_session / kLeastCompetingText;
-  s->pages_per_session = blocks_of(s->text_tokens_per_session, kPageSlots) + s->evictions_per_session + 1;
+  s->pages_per_session =
+      blocks_of(s->text_tokens_per_session + s->evictions_per_session * (kPageSlots - 1), kPageSlots);
 }
 
 /// One image whose slots are made up: those that would survive of it, in blocks of its own.

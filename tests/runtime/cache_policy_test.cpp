@@ -270,7 +270,7 @@ TEST_CASE("the plan of everything at once has rows to spare") {
   CHECK(rows + 4 <= OCELLUS_PLAN_MAX_ROWS);
 }
 
-TEST_CASE("a policy without images changes nothing") {
+TEST_CASE("a policy changes nothing where neither images nor much text are planned") {
   ocellus_limits limits = board_limits(0, 64);
   const ocellus_plan plain = plan_for(limits);
   limits.cache = evicting(OCELLUS_EVICT_DAVID, 0.1f, 2);
