@@ -234,6 +234,7 @@ TEST_CASE("a rolling session takes picture after picture in constant memory") {
   }
   REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
   CHECK(test::report_calls() == 0);
+  CHECK(test::driver_calls() <= test::kMostDriverCalls);
   const Marks warm(*engine);
   const int64_t warm_resident = resident_bytes();
   const int64_t start = now_ns();
@@ -251,12 +252,14 @@ TEST_CASE("a rolling session takes picture after picture in constant memory") {
   report["seconds_after_warm_up"] = seconds;
   report["host_calls"] = host_calls;
   report["device_calls"] = device_calls;
+  report["driver_calls"] = test::driver_calls();
   report["device_bytes_taken"] = taken_device_bytes;
   report["high_water_moved"] = marks != warm;
   report["resident_bytes_after_warm_up"] = warm_resident;
   report["resident_bytes_at_end"] = end_resident;
   MESSAGE(report.dump());
   CHECK(test::report_calls() == 0);
+  CHECK(test::driver_calls() <= test::kMostDriverCalls);
   CHECK(taken_device_bytes == 0);
   CHECK(marks == warm);
   if (!engine->queue().on_cuda()) CHECK(end_resident - warm_resident < int64_t{1} << 20);

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <execinfo.h>
+#include <link.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -42,10 +43,26 @@ std::atomic<int> g_stacks_used{0};
 
 thread_local bool t_is_drivers = false;
 std::atomic<int64_t> g_driver_calls{0};
+/// Where the CUDA driver's code lies.
+uintptr_t g_driver_first = 0, g_driver_end = 0;
 
-void count(Call call) {
+int find_driver(dl_phdr_info* library, size_t, void*) {
+  if (std::strstr(library->dlpi_name, "libcuda.so") == nullptr) return 0;
+  g_driver_first = UINTPTR_MAX;
+  g_driver_end = 0;
+  for (int i = 0; i < library->dlpi_phnum; ++i) {
+    if (library->dlpi_phdr[i].p_type != PT_LOAD) continue;
+    const uintptr_t first = library->dlpi_addr + library->dlpi_phdr[i].p_vaddr;
+    g_driver_first = std::min(g_driver_first, first);
+    g_driver_end = std::max(g_driver_end, first + library->dlpi_phdr[i].p_memsz);
+  }
+  return 1;
+}
+
+void count(Call call, const void* caller = nullptr) {
   if (!g_counting.load(std::memory_order_relaxed)) return;
-  if (t_is_drivers) {
+  const auto from = reinterpret_cast<uintptr_t>(caller);
+  if (t_is_drivers || (from >= g_driver_first && from < g_driver_end)) {
     g_driver_calls.fetch_add(1, std::memory_order_relaxed);
     return;
   }
@@ -92,6 +109,7 @@ CallCounter::CallCounter() {
   for (auto& calls : g_calls) calls.store(0);
   g_stacks_used.store(0);
   g_driver_calls.store(0);
+  ::dl_iterate_phdr(find_driver, nullptr);
   g_counting.store(true);
 }
 CallCounter::~CallCounter() { g_counting.store(false); }
@@ -144,48 +162,48 @@ void __libc_free(void*);
 void* __libc_memalign(size_t, size_t);
 
 void* malloc(size_t bytes) noexcept {
-  count(kMalloc);
+  count(kMalloc, __builtin_return_address(0));
   return __libc_malloc(bytes);
 }
 void* calloc(size_t items, size_t bytes) noexcept {
-  count(kCalloc);
+  count(kCalloc, __builtin_return_address(0));
   return __libc_calloc(items, bytes);
 }
 void* realloc(void* memory, size_t bytes) noexcept {
-  count(kRealloc);
+  count(kRealloc, __builtin_return_address(0));
   return __libc_realloc(memory, bytes);
 }
 void free(void* memory) noexcept {
-  count(kFree);
+  count(kFree, __builtin_return_address(0));
   __libc_free(memory);
 }
 void* memalign(size_t alignment, size_t bytes) noexcept {
-  count(kAligned);
+  count(kAligned, __builtin_return_address(0));
   return __libc_memalign(alignment, bytes);
 }
 void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
-  count(kAligned);
+  count(kAligned, __builtin_return_address(0));
   return __libc_memalign(alignment, bytes);
 }
 int posix_memalign(void** out, size_t alignment, size_t bytes) noexcept {
-  count(kAligned);
+  count(kAligned, __builtin_return_address(0));
   *out = __libc_memalign(alignment, bytes);
   return *out == nullptr ? ENOMEM : 0;
 }
 
 void* mmap(void* address, size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
-  count(kMap);
+  count(kMap, __builtin_return_address(0));
   return reinterpret_cast<void*>(::syscall(SYS_mmap, address, bytes, protection, flags, file, offset));
 }
 void* mmap64(void* address, size_t bytes, int protection, int flags, int file, off64_t offset) noexcept {
   return mmap(address, bytes, protection, flags, file, static_cast<off_t>(offset));
 }
 int munmap(void* address, size_t bytes) noexcept {
-  count(kMap);
+  count(kMap, __builtin_return_address(0));
   return static_cast<int>(::syscall(SYS_munmap, address, bytes));
 }
 void* mremap(void* address, size_t old_bytes, size_t bytes, int flags, ...) noexcept {
-  count(kMap);
+  count(kMap, __builtin_return_address(0));
   va_list arguments;
   va_start(arguments, flags);
   void* wanted = (flags & MREMAP_FIXED) != 0 ? va_arg(arguments, void*) : nullptr;
@@ -193,11 +211,11 @@ void* mremap(void* address, size_t old_bytes, size_t bytes, int flags, ...) noex
   return reinterpret_cast<void*>(::syscall(SYS_mremap, address, old_bytes, bytes, flags, wanted));
 }
 int brk(void* end) noexcept {
-  count(kBreak);
+  count(kBreak, __builtin_return_address(0));
   return g_brk(end);
 }
 void* sbrk(intptr_t bytes) noexcept {
-  count(kBreak);
+  count(kBreak, __builtin_return_address(0));
   return g_sbrk(bytes);
 }
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) noexcept {
