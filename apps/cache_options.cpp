@@ -18,8 +18,8 @@ namespace {
 constexpr double kMostTau = 100;
 
 constexpr char kGroup[] = "Cache (what stays of pictures, and in how many bits)";
-constexpr std::array<const char*, 8> kEvictNames = {"none",      "snapkv",      "david",           "h2o-prefill",
-                                                    "david-h2o", "sink-recent", "elastic-prefill", "value-window"};
+constexpr std::array<const char*, 9> kEvictNames = {
+    "none", "snapkv", "david", "h2o-prefill", "david-h2o", "sink-recent", "elastic-prefill", "value-window", "look-m"};
 constexpr std::array<const char*, 3> kWhenNames = {"prompt-end", "before-suffix", "image-end"};
 constexpr std::array<const char*, 4> kNcarNames = {"small-drop", "large-drop", "low", "layer"};
 
@@ -90,7 +90,7 @@ void add_packing_options(CLI::App* command, CacheOptions* options) {
 
 void add_eviction_options(CLI::App* command, CacheOptions* options) {
   command->add_option("--evict", options->evict, "Rule that drops cached tokens (default: none)")
-      ->option_text("none|snapkv|david|h2o-prefill|david-h2o|sink-recent|elastic-prefill|value-window")
+      ->option_text("none|snapkv|david|h2o-prefill|david-h2o|sink-recent|elastic-prefill|value-window|look-m")
       ->check(CLI::IsMember(list_of(kEvictNames)))
       ->group(kGroup);
   command->add_option("--keep", options->keep, "Fraction of the cached tokens that stays (default: 1)")

@@ -19,6 +19,7 @@
   OP(refine_scores, RefineScoresArgs)       \
   OP(select_slots, SelectSlotsArgs)         \
   OP(merge_kv, MergeKvArgs)                 \
+  OP(merge_similar_kv, MergeSimilarArgs)    \
   OP(gather_kv, GatherKvArgs)               \
   OP(matmul, MatmulArgs)                    \
   OP(norm_matmul, NormMatmulArgs)           \

@@ -36,6 +36,7 @@ __global__ void refine(const __grid_constant__ RefineScoresArgs args) {
   for (int64_t g = 0; g < heads; ++g) {
     float score = args.clear ? 0.0f : score_at(args, g, row);
     if (args.by_values) score *= value_norm(args.rows, row, g, lane);
+    if (args.text_first && args.is_visual[row] == 0) score += static_cast<float>(args.row_count);
     sum += score;
     __syncwarp();  // all lanes have read the score
     if (lane == 0) score_at(args, g, row) = score;

@@ -26,6 +26,7 @@ void refine_row(const RefineScoresArgs& args, int64_t row) {
     float& score = args.scores.row(g)[row];
     if (args.clear) score = 0;
     if (args.by_values) score *= value_norm(args.rows, row, g);
+    if (args.text_first && args.is_visual[row] == 0) score += static_cast<float>(args.row_count);
     sum += score;
   }
   if (!args.mean && row >= args.first_rows) return;

@@ -29,7 +29,7 @@ Status check_packing(const ocellus_cache_policy& p) {
 }
 
 Status check_eviction(const ocellus_cache_policy& p) {
-  OCELLUS_TRY(check_range("the eviction method", p.evict, OCELLUS_EVICT_NONE, OCELLUS_EVICT_VALUE_WINDOW));
+  OCELLUS_TRY(check_range("the eviction method", p.evict, OCELLUS_EVICT_NONE, OCELLUS_EVICT_LOOK_M));
   if (!(p.keep > 0 && p.keep <= 1))
     return OCELLUS_FAIL(Code::kBadArgument, "the fraction to keep must be more than 0 and at most 1, not %g",
                         static_cast<double>(p.keep));

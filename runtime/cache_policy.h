@@ -20,7 +20,8 @@ enum class EvictMethod : uint8_t {
   kDavidH2o,
   kSinkRecent,
   kElasticPrefill,
-  kValueWindow
+  kValueWindow,
+  kLookM
 };
 
 /// When images are compressed: what follows reads the compressed cache.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/merge_kv.h"
+#include "kernels/merge_similar_kv.h"
 #include "kernels/refine_scores.h"
 #include "kernels/score_rows.h"
 #include "kernels/select_slots.h"
@@ -65,6 +65,8 @@ enum class Window : uint8_t {
   kRest  // all but the first rows
 };
 
+enum class Merge : uint8_t { kNone, kNearest, kSimilar };
+
 /// How the methods that score, then select the best rows, differ.
 struct ScoredMethod {
   Observed observed = Observed::kWindow;
@@ -74,7 +76,8 @@ struct ScoredMethod {
   bool by_values = false;  // scores times the norm of values
   bool mean = false;       // one ranking for all heads
   int64_t first_rows = 0;  // that stay
-  bool merges = false;     // what is dropped into what is kept
+  bool text_first = false;
+  Merge merge = Merge::kNone;  // what is dropped into what is kept
 };
 
 class ScoredRule final : public EvictionRule {
@@ -98,9 +101,9 @@ class ScoredRule final : public EvictionRule {
 
   int64_t scratch_bytes(const TextConfig& c, int64_t observed, int64_t rows,
                         const DeviceTraits& device) const override {
-    return method_.observed == Observed::kNone
-               ? 0
-               : score_rows_scratch_bytes(observed, rows, c.query_heads, c.head_dim, device);
+    const int64_t targets = method_.merge == Merge::kSimilar ? rows * c.kv_heads * int64_t{sizeof(int32_t)} : 0;
+    if (method_.observed == Observed::kNone) return targets;
+    return std::max(targets, score_rows_scratch_bytes(observed, rows, c.query_heads, c.head_dim, device));
   }
 
   void choose(const LayerToCompress& a, Queue& queue) const override {
@@ -109,7 +112,7 @@ class ScoredRule final : public EvictionRule {
     if (!method_.pools) args.pool = 1;
     if (method_.observed == Observed::kAll) args.observed = a.plan.observed;
     select_slots(args, queue);
-    if (method_.merges) merge(a, args, queue);
+    if (method_.merge != Merge::kNone) merge(a, args, queue);
   }
 
  private:
@@ -136,21 +139,28 @@ class ScoredRule final : public EvictionRule {
                                    .clear = method_.observed == Observed::kNone,
                                    .by_values = method_.by_values,
                                    .mean = method_.mean,
+                                   .text_first = method_.text_first,
+                                   .is_visual = a.scratch.is_visual.device.data,
                                    .first_rows = method_.first_rows};
-    if (refined.clear || refined.by_values || refined.mean || refined.first_rows > 0) refine_scores(refined, queue);
+    if (refined.clear || refined.by_values || refined.mean || refined.text_first || refined.first_rows > 0)
+      refine_scores(refined, queue);
   }
 
-  /// The first rows and the window stay as they are: nothing joins them.
   void merge(const LayerToCompress& a, const SelectSlotsArgs& kept, Queue& queue) const {
-    merge_kv({.rows = a.rows,
-              .first = method_.first_rows,
-              .end = a.plan.facts.rows - a.plan.survivors.window,
-              .kept_text = kept.kept_text,
-              .kept_visual = kept.kept_visual,
-              .text_counts = kept.text_counts,
-              .visual_counts = kept.is_split ? kept.visual_counts : nullptr,
-              .most_kept = a.plan.survivors.slots()},
-             queue);
+    // Where the nearest is joined, the first rows and the window stay as they are.
+    const MergeKvArgs args{.rows = a.rows,
+                           .first = method_.first_rows,
+                           .end = a.plan.facts.rows - a.plan.survivors.window,
+                           .kept_text = kept.kept_text,
+                           .kept_visual = kept.kept_visual,
+                           .text_counts = kept.text_counts,
+                           .visual_counts = kept.is_split ? kept.visual_counts : nullptr,
+                           .most_kept = a.plan.survivors.slots()};
+    if (method_.merge == Merge::kNearest) return merge_kv(args, queue);
+    auto* const targets = reinterpret_cast<int32_t*>(a.scratch.rule.data);  // scores are done with it
+    merge_similar_kv(
+        {.kept = args, .row_count = a.plan.facts.rows, .targets = {targets, a.config.kv_heads, a.plan.facts.rows}},
+        queue);
   }
 
   ScoredMethod method_;
@@ -164,7 +174,9 @@ constexpr ScoredRule kDavidH2o({.observed = Observed::kAll,
                                 .stage = SelectStage::kUntilSwitch});
 constexpr ScoredRule kSinkRecent({.observed = Observed::kNone, .window = Window::kRest, .first_rows = 4});
 constexpr ScoredRule kElasticPrefill(
-    {.observed = Observed::kAll, .window = Window::kOne, .mean = true, .first_rows = 1, .merges = true});
+    {.observed = Observed::kAll, .window = Window::kOne, .mean = true, .first_rows = 1, .merge = Merge::kNearest});
+constexpr ScoredRule kLookM(
+    {.observed = Observed::kAll, .window = Window::kHalf, .text_first = true, .merge = Merge::kSimilar});
 constexpr ScoredRule kValueWindow({.by_values = true});
 
 }  // namespace
@@ -179,6 +191,7 @@ const EvictionRule& eviction_rule(EvictMethod method) {
     case EvictMethod::kSinkRecent: return kSinkRecent;
     case EvictMethod::kElasticPrefill: return kElasticPrefill;
     case EvictMethod::kValueWindow: return kValueWindow;
+    case EvictMethod::kLookM: return kLookM;
   }
   return kSnapKv;
 }

@@ -29,6 +29,7 @@ double expected(const RefineScoresArgs& args, const Guarded<float>& scores, int6
     for (int32_t e = 0; e < args.rows.head_dim; ++e)
       squares += std::pow(static_cast<double>(half_to_float(args.rows.values[args.rows.at(row, g) + e])), 2);
     if (args.by_values) score *= std::sqrt(squares);
+    if (args.text_first && args.is_visual[row] == 0) score += static_cast<double>(args.row_count);
     sum += score;
     if (g == head) own = score;
   }
@@ -47,6 +48,9 @@ void check_shape(const Shape& shape, RefineScoresArgs args, Queue& queue) {
   args.scores = scores.view();
   args.rows = KvLayerRows::head_major(nullptr, values.data(), shape.heads, shape.dim, capacity);
   args.row_count = shape.rows;
+  test::Vector<uint8_t> is_visual(static_cast<size_t>(shape.rows));
+  for (uint8_t& visual : is_visual) visual = random.integer(0, 1) == 0 ? 1 : 0;
+  args.is_visual = is_visual.data();
   refine_scores(args, queue);
   REQUIRE_MESSAGE(queue.finish().ok(), last_failure().sentence);
   CHECK(scores.intact());
@@ -68,11 +72,12 @@ TEST_CASE("refine_scores clears, weighs, averages and protects as a rule asks, i
   test::for_each_backend([](Queue& queue) {
     for (const Shape& shape :
          {Shape{1, 1, 8}, Shape{37, 3, 64}, Shape{129, 2, 72}, Shape{600, 4, 128}, Shape{9, 33, 256}})
-      for (int which = 0; which < 16; ++which)
+      for (int which = 0; which < 32; ++which)
         check_shape(shape,
                     {.clear = (which & 1) != 0,
                      .by_values = (which & 2) != 0,
                      .mean = (which & 4) != 0,
+                     .text_first = (which & 16) != 0,
                      .first_rows = (which & 8) != 0 ? 4 : 0},
                     queue);
   });

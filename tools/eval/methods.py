@@ -18,6 +18,15 @@ METHODS = {
     "blocks-16": Method("--kv-block 16", keep=False, bits="packed"),
     "snapkv": Method("--evict snapkv", keep=True),
     "david": Method("--evict david", keep=True),
+    "h2o-prefill": Method("--evict h2o-prefill", keep=True, bits="f16"),
+    "h2o-prefill-16": Method("--evict h2o-prefill --evict-window 16", keep=True, bits="f16"),
+    "david-h2o": Method("--evict david-h2o", keep=True, bits="f16"),
+    "sink-recent": Method("--evict sink-recent", keep=True, bits="f16"),
+    "elastic-prefill": Method("--evict elastic-prefill", keep=True, bits="f16"),
+    "elastic-prefill-16": Method("--evict elastic-prefill --evict-window 16", keep=True, bits="f16"),
+    "look-m": Method("--evict look-m", keep=True, bits="f16"),
+    "value-window": Method("--evict value-window", keep=True),
+    "value-window-text": Method("--evict value-window --kv-pack-text", keep=True, bits="packed"),
 }
 
 F16 = 16
