@@ -8,8 +8,6 @@
 namespace ocellus {
 namespace {
 
-constexpr int32_t kMostHeadDim = 256;
-
 float dot(const Half* a, const Half* b, int32_t count) {
   float sum = 0;
   for (int32_t i = 0; i < count; ++i) sum += half_to_float(a[i]) * half_to_float(b[i]);
