@@ -73,10 +73,10 @@ struct ScoredMethod {
   Window window = Window::kShort;
   SelectStage stage = SelectStage::kUnified;
   bool pools = false;
-  bool by_values = false;  // scores times the norm of values
-  bool mean = false;       // one ranking for all heads
-  int64_t first_rows = 0;  // that stay
-  bool text_first = false;
+  bool by_values = false;      // scores times the norm of values
+  bool mean = false;           // one ranking for all heads
+  int64_t first_rows = 0;      // that stay
+  bool text_first = false;     // pictures get what text leaves
   Merge merge = Merge::kNone;  // what is dropped into what is kept
 };
 

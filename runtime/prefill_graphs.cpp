@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/rope.h"
-
 namespace ocellus {
 
 /// 16, 32, 64, ... and all rows of a chunk.
@@ -38,24 +36,6 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
         }));
       }
   }
-  return queue.finish();
-}
-
-Status PrefillGraphs::rehearse(const TextModel& model, Queue& queue) const {
-  const auto start_kernel = [&] {
-    rope_angles({.positions = scratch_.positions.device.data,
-                 .count = 1,
-                 .params = model.config.rope,
-                 .angles = scratch_.angles.slice_rows(0, 1)},
-                queue);
-  };
-  const int32_t parts = part_count(model.config.layer_count, layers_per_part_);
-  for (int32_t shape = 0; shape < row_shapes_ * kPastShapes; ++shape)
-    for (int32_t part = 0; part < parts; ++part) {
-      start_kernel();
-      parts_.run_part(shape, part, queue);
-      start_kernel();
-    }
   return queue.finish();
 }
 

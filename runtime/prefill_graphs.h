@@ -14,11 +14,6 @@ class PrefillGraphs {
   /// prompts must use the same memory. `scratch` must have slots and positions for every row.
   Status record(const TextModel& model, DeviceView<float> hidden, const PrefillScratch& scratch, Queue& queue);
 
-  /// Starts every recording once, one behind the other and between kernels, as prompts do that are compressed: the
-  /// driver takes memory for what it meets first, and for work in flight. The scratch's lists are to be uploaded
-  /// before, with nothing in them.
-  Status rehearse(const TextModel& model, Queue& queue) const;
-
   /// As prefill_rows, for the first `rows` rows of the chunk. Pads the scratch's lists, which plan_prefill has filled
   /// but not yet uploaded, and uploads them.
   Status run(const TextModel& model, int64_t rows, const PrefillPlan& plan, const StopSignal* stop, Queue& queue) const;

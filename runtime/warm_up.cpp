@@ -106,11 +106,6 @@ Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps
     std::fill_n(scratch.slots.host.data, scratch.slots.host.cols, KvSlot());  // nothing is stored
     std::fill_n(scratch.positions.host.data, scratch.positions.host.cols, 0);
     OCELLUS_TRY(prefill.run(e.text, 1, {}, nullptr, q));
-    std::fill_n(scratch.past.host.data, scratch.past.host.cols, KvRun());
-    q.upload(scratch.positions, scratch.positions.host.cols);
-    q.upload(scratch.slots, scratch.slots.host.cols);
-    q.upload(scratch.past, scratch.past.host.cols);
-    OCELLUS_TRY(prefill.rehearse(e.text, q));
     const int32_t token = 0;
     e.memory.chunk.add_text(&token, 1);
     e.memory.chunk.embed_text(e.text.embedding, q);
