@@ -18,8 +18,9 @@ namespace {
 constexpr double kMostTau = 100;
 
 constexpr char kGroup[] = "Cache (what stays of pictures, and in how many bits)";
-constexpr std::array<const char*, 9> kEvictNames = {
-    "none", "snapkv", "david", "h2o-prefill", "david-h2o", "sink-recent", "elastic-prefill", "value-window", "look-m"};
+constexpr std::array<const char*, 12> kEvictNames = {"none",      "snapkv",      "david",           "h2o-prefill",
+                                                     "david-h2o", "sink-recent", "elastic-prefill", "value-window",
+                                                     "look-m",    "h2o",         "streaming-llm",   "elastic"};
 constexpr std::array<const char*, 3> kWhenNames = {"prompt-end", "before-suffix", "image-end"};
 constexpr std::array<const char*, 4> kNcarNames = {"small-drop", "large-drop", "low", "layer"};
 
@@ -90,7 +91,9 @@ void add_packing_options(CLI::App* command, CacheOptions* options) {
 
 void add_eviction_options(CLI::App* command, CacheOptions* options) {
   command->add_option("--evict", options->evict, "Rule that drops cached tokens (default: none)")
-      ->option_text("none|snapkv|david|h2o-prefill|david-h2o|sink-recent|elastic-prefill|value-window|look-m")
+      ->option_text(
+          "none|snapkv|david|h2o|h2o-prefill|david-h2o|streaming-llm|sink-recent|elastic|elastic-prefill|look-m|"
+          "value-window")
       ->check(CLI::IsMember(list_of(kEvictNames)))
       ->group(kGroup);
   command->add_option("--keep", options->keep, "Fraction of the cached tokens that stays (default: 1)")

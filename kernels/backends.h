@@ -21,10 +21,12 @@
   OP(merge_kv, MergeKvArgs)                 \
   OP(merge_similar_kv, MergeSimilarArgs)    \
   OP(gather_kv, GatherKvArgs)               \
+  OP(note_slots, NoteSlotsArgs)             \
   OP(matmul, MatmulArgs)                    \
   OP(norm_matmul, NormMatmulArgs)           \
   OP(gated_matmul, GatedMatmulArgs)         \
   OP(attend_rows, AttendRowsArgs)           \
+  OP(evict_step, EvictStepArgs)             \
   OP(attend_step, AttendStepArgs)           \
   OP(sample_tokens, SampleTokensArgs)       \
   OP(cut_patches, CutPatchesArgs)           \

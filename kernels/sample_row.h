@@ -53,7 +53,10 @@ OCELLUS_EVERYWHERE inline void move_on(StepRow& row, int32_t token, const KvRun*
   ++row.step;
   ++row.drawn_count;
   if (tiles == nullptr) return;
+  row.eviction.settles = row.eviction.evicts(row.position) ? 1 : 0;
   ++row.position;
+  if (row.eviction.settles != 0) return;  // the token takes another slot
+  ++row.eviction.slots;
   if (++row.new_slot < tiles[row.new_tile].capacity) return;
   ++row.new_tile;
   row.new_slot = 0;

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "quant/kv_format.h"
+
 namespace ocellus {
 
 /// Tokens remembered for the repetition penalty.
@@ -20,6 +22,29 @@ struct SamplerParams {
   uint64_t seed = 0;
 };
 
+/// How a row's cache is kept small while it answers (evict_step.h). A step that reads a token evicts a slot if
+///
+///   floor(slots + 1 - (budget + growth * tokens)) >= 1,   tokens: all that the session has seen, this one among them
+///
+/// The token then takes the place of what goes, at the beginning of the next step: where a step is started before it is
+/// known whether an answer ends, it does no harm.
+struct StepEviction {
+  int32_t on = 0;
+  int32_t slots = 0;        // live before the token that the step reads
+  int32_t budget = 0;       // H2O, StreamingLLM: slots that stay
+  float growth = 0;         // Elastic Cache: per token
+  int32_t recent = 0;       // newest tokens that are not dropped; with sums only
+  int32_t settles = 0;      // 1: the step before evicted a slot; its token waits in the row's new slot
+  int32_t moves_sinks = 0;  // 1: tile 0 holds what is to stand right before the others, wherever they are
+
+  OCELLUS_EVERYWHERE constexpr bool evicts(int32_t position) const {
+    // Exact: the product has 53 bits at most.
+    if (on == 0) return false;
+    const double most = budget + static_cast<double>(growth) * (position + 1.0);
+    return slots + 1 - most >= 1;
+  }
+};
+
 struct StepRow {
   int32_t active = 0;    // 0: nothing of this row is read, attended to, stored or sampled
   int32_t token = 0;     // to be read by the step
@@ -28,7 +53,8 @@ struct StepRow {
   int32_t new_slot = 0;  // it are live as they stand in the list, those after it are not
   int32_t step = 0;      // tokens sampled since the host filled the row: where the result goes
   int32_t recent_count = 0;
-  int32_t forced = 0;        // 1: the host says which token comes next (SampleTokensArgs::forced), nothing is sampled
+  int32_t forced = 0;  // 1: the host says which token comes next (SampleTokensArgs::forced), nothing is sampled
+  StepEviction eviction;
   uint64_t drawn_count = 0;  // tokens sampled in the session: the counter of the random numbers
   SamplerParams sampler;
   int32_t recent[kRecentTokens] = {};  // ring; token number i of the session lies at i % kRecentTokens

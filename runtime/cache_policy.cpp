@@ -29,7 +29,7 @@ Status check_packing(const ocellus_cache_policy& p) {
 }
 
 Status check_eviction(const ocellus_cache_policy& p) {
-  OCELLUS_TRY(check_range("the eviction method", p.evict, OCELLUS_EVICT_NONE, OCELLUS_EVICT_LOOK_M));
+  OCELLUS_TRY(check_range("the eviction method", p.evict, OCELLUS_EVICT_NONE, OCELLUS_EVICT_ELASTIC));
   if (!(p.keep > 0 && p.keep <= 1))
     return OCELLUS_FAIL(Code::kBadArgument, "the fraction to keep must be more than 0 and at most 1, not %g",
                         static_cast<double>(p.keep));
@@ -46,7 +46,23 @@ Status check_eviction(const ocellus_cache_policy& p) {
   return check_range("the time of compression", p.compress_at, OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_IMAGE_END);
 }
 
+/// Rules that go on while a session answers need slots that a new token can take, and all of them.
+Status check_answers(const CachePolicy& policy) {
+  if (!policy.evicts() || !eviction_rule(policy.evict).answers().required || policy.evicts_answers()) return {};
+  if (policy.packs())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "this eviction method goes on while the session answers and so needs 16 bits: choose the one "
+                        "that ends with the prompt, or pack nothing");
+  return OCELLUS_FAIL(Code::kBadArgument,
+                      "this eviction method chooses among all tokens: compress at the prompt's end or before the "
+                      "suffix, not at the image's end");
+}
+
 }  // namespace
+
+bool CachePolicy::evicts_answers() const {
+  return evicts_chunks() && !packs() && eviction_rule(evict).answers().evicts;
+}
 
 int64_t CachePolicy::kept_rows(int64_t rows) const {
   if (!evicts()) return rows;
@@ -96,6 +112,7 @@ Status resolve_cache_policy(const ocellus_cache_policy& p, CachePolicy* out) {
   policy.pack_window = p.pack_window != 0;
   policy.pack_text = p.pack_text != 0;
   policy.when = static_cast<CompressAt>(p.compress_at);
+  OCELLUS_TRY(check_answers(policy));
   *out = policy;
   return {};
 }

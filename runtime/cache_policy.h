@@ -21,7 +21,10 @@ enum class EvictMethod : uint8_t {
   kSinkRecent,
   kElasticPrefill,
   kValueWindow,
-  kLookM
+  kLookM,
+  kH2o,
+  kStreamingLlm,
+  kElastic
 };
 
 /// When images are compressed: what follows reads the compressed cache.
@@ -78,6 +81,8 @@ struct CachePolicy {
   bool watches_ncar() const {
     return (evict == EvictMethod::kDavid || evict == EvictMethod::kDavidH2o) && evicts_chunks();
   }
+  /// Slots go while a session answers, too. Packed ones cannot be taken by a new token, so not where images are packed.
+  bool evicts_answers() const;
   bool packs_text() const { return pack_text && packs() && evicts_chunks(); }
   bool compresses() const { return packs() || evicts(); }
   /// Nothing is packed.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/gather_kv.h"
+#include "kernels/note_slots.h"
 #include "runtime/eviction_rule.h"
 #include "runtime/prefill.h"
 
@@ -74,6 +75,8 @@ void add_survivors(const SessionCache& cache, const CompressScratch& s, Compress
   const int32_t eviction = cache.eviction_count();
   plan->text_counts = cache.text_counts(eviction);
   plan->visual_counts = cache.visual_counts(eviction);
+  plan->ledger = cache.ledger();
+  plan->stay = static_cast<int32_t>(eviction_rule(s.policy.evict).answers().stay(plan->survivors.slots()));
   for (int32_t p = 0; p < cache.evicted_pages(eviction); ++p)
     s.pages.host.data[plan->page_count++] = cache.evicted_page(eviction, p);
   for (int32_t b = 0; b < cache.evicted_blocks(eviction); ++b) {
@@ -128,12 +131,13 @@ Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limit
                    &selection);
 }
 
-CompressPlan plan_compression(const PromptChunk& chunk, const SessionCache& cache, const CompressScratch& s,
-                              Queue& queue) {
+CompressPlan plan_compression(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache,
+                              const CompressScratch& s, Queue& queue) {
   CompressPlan plan;
   plan.facts = {.rows = chunk.row_count, .visual_rows = chunk.row_count - chunk.text_count};
   if (!s.policy.compresses() || (plan.facts.visual_rows == 0 && plan.facts.rows < s.least_text)) return plan;
   plan.active = true;
+  plan.first_position = static_cast<int32_t>(first_position);
   plan.evicts = s.policy.evicts();
   plan.one_image = s.policy.evicts_images();
   const int64_t image_rows = list_image_rows(chunk, s);
@@ -159,6 +163,25 @@ CompressPlan plan_compression(const PromptChunk& chunk, const SessionCache& cach
   return plan;
 }
 
+namespace {
+
+void note_survivors(const LayerToCompress& a, Queue& queue) {
+  const CompressScratch& s = a.scratch;
+  NoteSlotsArgs args{.ledger = a.plan.ledger,
+                     .runs = s.pages.device.data,
+                     .run_count = a.plan.page_count,
+                     .indices = s.kept_text.data,
+                     .index_stride = s.kept_text.cols,
+                     .first_position = a.plan.first_position,
+                     .stay = a.plan.stay,
+                     .first_layer = a.layer,
+                     .kv_heads = a.config.kv_heads};
+  if (args.ledger.sums.data != nullptr) args.scores = s.scores;
+  note_slots(args, queue);
+}
+
+}  // namespace
+
 void compress_layer(const LayerToCompress& a, Queue& queue) {
   const CompressScratch& s = a.scratch;
   if (!a.plan.active) return;
@@ -172,6 +195,7 @@ void compress_layer(const LayerToCompress& a, Queue& queue) {
                .run_count = a.plan.page_count,
                .layer = a.layer},
               queue);
+  if (a.plan.ledger.kept()) note_survivors(a, queue);
   if (a.plan.job_count > 0)
     pack_kv({.rows = a.rows,
              .indices = a.plan.evicts ? s.kept_visual.data : s.image_rows.device.data,

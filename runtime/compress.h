@@ -42,11 +42,14 @@ struct CompressPlan {
   bool one_image = false;  // only an image's rows compete: text rows stay in their pages
   int32_t job_count = 0;   // blocks to pack
   int32_t page_count = 0;  // f16 runs to fill with survivors
+  int32_t first_position = 0;
   ChunkFacts facts;
   Survivors survivors;
   int64_t observed = 0;      // last rows whose queries the rule reads
   int64_t image_budget = 0;  // one_image: visual slots before the window that stay, and text rows there
   int64_t text_before_window = 0;
+  SlotLedger ledger;               // where slots go while the session answers
+  int32_t stay = 0;                // entries of the kept rows that never go
   int32_t* text_counts = nullptr;  // [layers, heads]; where live slots are counted
   int32_t* visual_counts = nullptr;
 };
@@ -72,8 +75,8 @@ struct CompressScratch {
 };
 
 /// Fills the scratch's lists for the chunk, whose blocks and pages `cache` has reserved, and uploads them.
-CompressPlan plan_compression(const PromptChunk& chunk, const SessionCache& cache, const CompressScratch& scratch,
-                              Queue& queue);
+CompressPlan plan_compression(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache,
+                              const CompressScratch& scratch, Queue& queue);
 
 struct LayerToCompress;
 /// Chooses and stores what stays of a layer.

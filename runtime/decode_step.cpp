@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "kernels/attend_step.h"
+#include "kernels/evict_step.h"
 #include "kernels/gather_rows.h"
 #include "kernels/matmul.h"
 #include "kernels/norm_matmul.h"
@@ -31,6 +32,30 @@ void enqueue_tokens(const TextModel& m, int64_t rows, bool advance, const StepSc
                 q);
 }
 
+EvictStepArgs eviction(const TextConfig& c, const StepShape& shape, const StepScratch& s, int32_t layer) {
+  return {.query_heads = c.query_heads,
+          .kv_heads = c.kv_heads,
+          .head_dim = c.head_dim,
+          .rope = c.rope,
+          .steps = s.steps.device.data,
+          .tiles = s.tiles.device.data,
+          .tiles_per_row = s.tiles.device.cols,
+          .most_tiles = shape.most_tiles,
+          .rows = shape.rows,
+          .layer = layer,
+          .ledger = s.ledger,
+          .scratch = s.evict_scratch};
+}
+
+void evict(const TextConfig& c, const StepShape& shape, const StepScratch& s, const LayerRows& rows,
+           DeviceView<const float> angles, int32_t layer, Queue& q) {
+  EvictStepArgs args = eviction(c, shape, s, layer);
+  args.query = rows.query;
+  args.key = rows.key;
+  args.angles = angles;
+  evict_step(args, q);
+}
+
 }  // namespace
 
 int64_t most_step_rows(int64_t sessions, const DeviceTraits& device) {
@@ -55,6 +80,11 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
   OCELLUS_TRY(layer.lay_out(c, rows, {.outputs = c.vocabulary}, device, kPhase, sink));
   OCELLUS_TRY(take_rows(sink, "logits", kLife, kPhase, rows, c.vocabulary, &logits));
   OCELLUS_TRY(take_rows(sink, "attention", kLife, kPhase, 1, attend_bytes, &attend_scratch));
+  if (limits.has_sums) {
+    const int64_t evict_bytes = evict_step_scratch_bytes(rows, limits.slots_per_session, tiles_per_session,
+                                                         c.query_heads, c.kv_heads, c.head_dim, device);
+    OCELLUS_TRY(take_rows(sink, "attention by slot", kLife, kPhase, 1, evict_bytes, &evict_scratch));
+  }
   return take_rows(sink, "sampler", kLife, kPhase, 1, sample_scratch_bytes(rows, c.vocabulary, device),
                    &sample_scratch);
 }
@@ -90,6 +120,7 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
     if (q.stopped(stop)) return q.status();
     const TextLayer& w = m.layers[layer];
     project_qkv(c, w, hidden, rows, q);
+    if (s.ledger.kept()) evict(c, shape, s, rows, angles, layer, q);
     attend_step({.query = rows.query,
                  .key = rows.key,
                  .value = rows.value,
@@ -104,8 +135,9 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
                  .most_tiles = shape.most_tiles,
                  .layer = layer,
                  // In a recorded step only the sampler at its end writes steps, nothing writes tiles, and the slots
-                 // that attention reads were filled before: the new one is stored, but not read from the cache.
-                 .cache_settled = q.on_cuda() && q.cuda()->capturing(),
+                 // that attention reads were filled before: the new one is stored, but not read from the cache. Unless
+                 // slots go.
+                 .cache_settled = q.on_cuda() && q.cuda()->capturing() && !s.ledger.kept(),
                  .packed_format = s.packed_format,
                  .calibration = s.calibration,
                  .output = rows.mixed,
@@ -115,6 +147,15 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
     add_mlp(c, w, rows, hidden, q);
   }
   enqueue_tokens(m, shape.rows, true, s, q);
+  return q.status();
+}
+
+Status enqueue_settling(const TextModel& m, const StepShape& shape, const StepScratch& s, Queue& q) {
+  for (int32_t layer = 0; layer < m.config.layer_count; ++layer) {
+    EvictStepArgs args = eviction(m.config, shape, s, layer);
+    args.settle_only = true;
+    evict_step(args, q);
+  }
   return q.status();
 }
 

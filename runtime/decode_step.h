@@ -35,6 +35,7 @@ struct StepLimits {
   int64_t slots_per_session = 0;  // live ones
   KvFormat packed_format = KvFormat::kF16;
   KvCalibration calibration;
+  bool has_sums = false;  // of attention, by slot: where what had least of it goes
 };
 
 /// Buffers of a step, one row per session of the batch.
@@ -48,7 +49,9 @@ struct StepScratch {
   LayerScratch layer;            // of B rows
   DeviceView<float> logits;      // [B, V]
   DeviceView<std::byte> attend_scratch;
+  DeviceView<std::byte> evict_scratch;
   DeviceView<std::byte> sample_scratch;
+  SlotLedger ledger;                        // where slots go while sessions answer; to be set by whoever lays this out
   KvFormat packed_format = KvFormat::kF16;  // of packed runs; kF16: there are none
   KvCalibration calibration;
 
@@ -60,6 +63,10 @@ struct StepScratch {
 /// in scratch.steps. Stops between layers with kCancelled or kDeadline.
 Status enqueue_decode_step(const TextModel& model, const StepShape& shape, const StepScratch& scratch,
                            const StopSignal* stop, Queue& queue);
+
+/// Gives the newest token of every active row its slot in all layers, where the last step has dropped one for it: what
+/// the next step would begin with.
+Status enqueue_settling(const TextModel& model, const StepShape& shape, const StepScratch& scratch, Queue& queue);
 
 /// scratch.logits = unembedding of final_norm(scratch.hidden).
 void enqueue_logits(const TextModel& model, int64_t rows, const StepScratch& scratch, Queue& queue);

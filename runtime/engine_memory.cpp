@@ -6,6 +6,7 @@
 
 #include "mm/device_preprocess.h"
 #include "mm/image_decode.h"
+#include "runtime/eviction_rule.h"
 
 namespace ocellus {
 namespace {
@@ -171,6 +172,10 @@ void size_cache(int64_t slots_per_image, EngineShape* s) {
   const CachePolicy& policy = s->policy;
   KvShape& kv = s->kv;
   kv.format = policy.format;
+  if (policy.evicts_answers()) {
+    kv.has_ledger = true;
+    kv.has_sums = eviction_rule(policy.evict).answers().by_attention;
+  }
   kv.image_slots = static_cast<int32_t>(slots_per_image);
   s->pages_per_session = blocks_of(s->text_tokens_per_session, kPageSlots);
   if (s->synthetic_tokens > 0) return size_synthetic(s);
@@ -204,6 +209,12 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
 
 }  // namespace
 
+int32_t EngineShape::sink_slots() const {
+  if (!policy.evicts_answers()) return 0;
+  const AnswerRule rule = eviction_rule(policy.evict).answers();
+  return rule.moves_sinks ? static_cast<int32_t>(rule.first_slots) : 0;
+}
+
 PrefillLimits EngineShape::prefill_limits() const {
   PrefillLimits limits;
   limits.compress = {.rows = prompt_rows,
@@ -221,7 +232,7 @@ PrefillLimits EngineShape::prefill_limits() const {
 }
 
 StepLimits EngineShape::step_limits() const {
-  return {sessions, tiles_per_session(), slots_per_session(), policy.format, policy.calibration};
+  return {sessions, tiles_per_session(), slots_per_session(), policy.format, policy.calibration, kv.has_sums};
 }
 
 Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineShape* out) {
@@ -270,7 +281,10 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
   OCELLUS_TRY(tokenizer.build(model.text_file(), model.vocabulary(), sink));
   OCELLUS_TRY(pools.lay_out(shape.kv, sink));
   OCELLUS_TRY(caches.resize(shape.sessions));
-  for (SessionCache& cache : caches) OCELLUS_TRY(cache.lay_out(shape.kv, shape.session_limits(), sink));
+  for (SessionCache& cache : caches) {
+    OCELLUS_TRY(cache.lay_out(shape.kv, shape.session_limits(), sink));
+    cache.set_sinks(shape.sink_slots());
+  }
   OCELLUS_TRY(take_rows(sink, "recent tokens", kLife, Phase::kNone, shape.sessions, kRecentTokens, &recent_tokens));
   OCELLUS_TRY(
       take_rows(sink, "last hidden rows", kLife, Phase::kNone, shape.sessions, model.text().width, &last_hidden));

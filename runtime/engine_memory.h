@@ -39,7 +39,8 @@ struct EngineShape {
 
   /// Most runs that one session's cache is listed as for attention.
   int64_t tiles_per_session() const {
-    return kv.tiles_of(pages_per_session, blocks_per_session, TileLimits::of(device));
+    const int64_t sinks = policy.evicts_answers() ? 1 : 0;  // a tile of their own
+    return kv.tiles_of(pages_per_session, blocks_per_session, TileLimits::of(device)) + sinks;
   }
   Phase picture_phase() const { return views_per_image > 1 ? Phase::kImage : Phase::kPicture; }
   /// Rows that are read together compete for slots if there are images among them. Where no images are planned, text
@@ -49,6 +50,8 @@ struct EngineShape {
     if (!policy.evicts_chunks()) return false;
     return facts.visual_rows > 0 || (text_competes() && facts.rows >= kLeastCompetingText);
   }
+  /// Slots of a prompt that are moved up to the others, where the policy moves any.
+  int32_t sink_slots() const;
   int64_t slots_per_session() const { return pages_per_session * kPageSlots + blocks_per_session * kv.block_slots; }
   SessionLimits session_limits() const {
     const int64_t images = images_per_session + (synthetic_tokens > 0 ? 1 : 0);

@@ -78,11 +78,14 @@ struct ScoredMethod {
   int64_t first_rows = 0;      // that stay
   bool text_first = false;     // pictures get what text leaves
   Merge merge = Merge::kNone;  // what is dropped into what is kept
+  AnswerRule answers = {};
 };
 
 class ScoredRule final : public EvictionRule {
  public:
   explicit constexpr ScoredRule(const ScoredMethod& method) : method_(method) {}
+
+  AnswerRule answers() const override { return method_.answers; }
 
   int64_t window(const CachePolicy& policy, int64_t kept) const override {
     if (policy.window > 0) return policy.window;
@@ -172,9 +175,27 @@ constexpr ScoredRule kH2oPrefill({.observed = Observed::kAll, .window = Window::
 constexpr ScoredRule kDavidH2o({.observed = Observed::kAll,
                                 .window = Window::kHalf,
                                 .stage = SelectStage::kUntilSwitch});
-constexpr ScoredRule kSinkRecent({.observed = Observed::kNone, .window = Window::kRest, .first_rows = 4});
+constexpr ScoredRule kH2o({.observed = Observed::kAll,
+                           .window = Window::kHalf,
+                           .answers = {.evicts = true, .required = true, .by_attention = true}});
+constexpr ScoredRule kSinkRecent({.observed = Observed::kNone,
+                                  .window = Window::kRest,
+                                  .first_rows = 4,
+                                  .answers = {.evicts = true, .first_slots = 4}});
+constexpr ScoredRule kStreamingLlm({.observed = Observed::kNone,
+                                    .window = Window::kRest,
+                                    .first_rows = 4,
+                                    .answers = {
+                                        .evicts = true, .required = true, .moves_sinks = true, .first_slots = 4}});
 constexpr ScoredRule kElasticPrefill(
     {.observed = Observed::kAll, .window = Window::kOne, .mean = true, .first_rows = 1, .merge = Merge::kNearest});
+constexpr ScoredRule kElastic(
+    {.observed = Observed::kAll,
+     .window = Window::kOne,
+     .mean = true,
+     .first_rows = 1,
+     .merge = Merge::kNearest,
+     .answers = {.evicts = true, .required = true, .grows = true, .first_slots = 1, .last_slots = 25}});
 constexpr ScoredRule kLookM(
     {.observed = Observed::kAll, .window = Window::kHalf, .text_first = true, .merge = Merge::kSimilar});
 constexpr ScoredRule kValueWindow({.by_values = true});
@@ -192,6 +213,9 @@ const EvictionRule& eviction_rule(EvictMethod method) {
     case EvictMethod::kElasticPrefill: return kElasticPrefill;
     case EvictMethod::kValueWindow: return kValueWindow;
     case EvictMethod::kLookM: return kLookM;
+    case EvictMethod::kH2o: return kH2o;
+    case EvictMethod::kStreamingLlm: return kStreamingLlm;
+    case EvictMethod::kElastic: return kElastic;
   }
   return kSnapKv;
 }

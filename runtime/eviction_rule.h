@@ -4,6 +4,8 @@
 // scratch it takes. So plans stay exact, and a new method is a class here and a name in eviction_rule().
 #pragma once
 
+#include <algorithm>
+
 #include "runtime/compress.h"
 
 namespace ocellus {
@@ -20,8 +22,25 @@ struct LayerToCompress {
   int32_t layer = 0;
 };
 
+/// What a rule does while a session answers (evict_step.h).
+struct AnswerRule {
+  bool evicts = false;        // a slot goes for every token that comes, as far as policies allow
+  bool required = false;      // or the method is not what its name says
+  bool by_attention = false;  // what had least goes, and of the newest half nothing; else the oldest
+  bool grows = false;         // so that `keep` of all tokens stay; else as many slots stay as the answer began with
+  bool moves_sinks = false;   // the slots that stay are read as if they stood right before the others
+  int64_t first_slots = 0;    // of a prompt's that stay, at least
+  int64_t last_slots = -1;    // where not -1: all stay but so many of its last
+
+  /// Of `kept` slots that a prompt left: the first ones that stay.
+  int64_t stay(int64_t kept) const {
+    return last_slots < 0 ? first_slots : std::max<int64_t>(first_slots, kept - last_slots);
+  }
+};
+
 class EvictionRule {
  public:
+  virtual AnswerRule answers() const { return {}; }
   /// Of `kept` rows those that stay because they are the last. At least one, where any stay.
   virtual int64_t window(const CachePolicy& policy, int64_t kept) const = 0;
   /// The chunk's last rows whose queries are read, where `window` of `rows` rows are the window.

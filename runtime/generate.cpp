@@ -9,6 +9,7 @@
 
 #include "runtime/engine.h"
 #include "runtime/session.h"
+#include "runtime/step_eviction.h"
 
 namespace ocellus {
 namespace {
@@ -72,7 +73,10 @@ class Generation {
     bool active = false;     // still to be given tokens
     bool on_device = false;  // its row takes part in the steps that are started
     int32_t row = 0;
-    int64_t most_steps = 0;  // slots reserved for tokens of the answer
+    int64_t most_steps = 0;  // tokens of the answer for which there is room
+    int64_t last_step = 0;   // the newest that the row took part in
+    StepEviction eviction;   // as the device counts, up to the tokens that were accepted
+    bool unsettled = false;  // the newest accepted token has no slot of its own yet
   };
 
   void start_deadlines();
@@ -80,12 +84,15 @@ class Generation {
   Status read_prompt(int32_t i);
   Status place_rows();
   Status place_row(int32_t i);
+  void settle_newest();
+  void mark_active(int32_t i, bool active);
   Status start_first_token();
   bool start_step();
   void leave_step(int32_t i);
   Status answer();
   Status accept_results(int64_t step);
   Status accept_result(int32_t i, int64_t step);
+  void read_token(int32_t i, int64_t step);
   void accept_token(int32_t i, TokenId token);
   void accept_forced(int64_t step, float log_probability);
   void force_next_token();
@@ -95,7 +102,11 @@ class Generation {
   void summarise(int32_t i);
   /// A session that decodes alone on the CPU stops between layers. A batch stops between steps only, because one of its
   /// sessions must not end the step of the others, and so does a GPU, whose steps are recorded.
-  const StopSignal* step_signal() { return count_ == 1 && !engine_.queue().on_cuda() ? &sessions_[0]->stop_ : nullptr; }
+  /// Nor does one in which slots go: a layer that was left out would keep what the others dropped.
+  const StopSignal* step_signal() {
+    const bool stops = count_ == 1 && !engine_.queue().on_cuda() && !engine_.shape().kv.has_ledger;
+    return stops ? &sessions_[0]->stop_ : nullptr;
+  }
   bool active(int32_t i) const { return parts_[i].active; }
   int64_t active_count() const {
     return std::count_if(parts_, parts_ + count_, [](const Part& part) { return part.active; });
@@ -147,13 +158,16 @@ Status Generation::place_row(int32_t i) {
   SessionCache& cache = session.cache();
   const StepScratch& s = scratch_;
   session.make_room_to_answer(params_[i].max_tokens - 1);
-  // Every token but the last has to be read again, which takes a slot and a position.
-  const int64_t room = std::min(session.room_for_text(), session.room_for_positions());
-  part.most_steps = std::min<int64_t>(params_[i].max_tokens - 1, room);
+  cache.move_sinks(session.next_position_);
+  part.eviction = plan_eviction(engine_.shape().policy, cache);
+  const AnswerRoom room{.text = session.room_for_text(), .positions = session.room_for_positions()};
+  const AnswerSteps planned =
+      plan_steps(part.eviction, session.next_position_, room, std::max(params_[i].max_tokens - 1, 0));
+  part.most_steps = planned.steps;
   if (forced_ != nullptr && part.most_steps < forced_->count - 1)
     return OCELLUS_FAIL(Code::kFull, "%d tokens do not fit: the session has room for %lld; plan more text tokens",
-                        forced_->count, static_cast<long long>(room));
-  OCELLUS_TRY(cache.reserve_text(part.most_steps));
+                        forced_->count, static_cast<long long>(part.most_steps));
+  OCELLUS_TRY(cache.reserve_text(planned.slots));
 
   int32_t first_page = 0;
   const int64_t tile_count =
@@ -166,6 +180,7 @@ Status Generation::place_row(int32_t i) {
   row.position = static_cast<int32_t>(session.next_position_);
   row.new_tile = first_page + static_cast<int32_t>(cache.text_slots() / kPageSlots);
   row.new_slot = static_cast<int32_t>(cache.text_slots() % kPageSlots);
+  row.eviction = part.eviction;
   row.drawn_count = session.drawn_count_;
   row.sampler = sampler_params(params_[i]);
   // Only its place in the ring counts once the ring is full.
@@ -216,16 +231,32 @@ Status Generation::start_first_token() {
   return queue.status();
 }
 
-/// Tells the device that session i takes no part in later steps.
-void Generation::leave_step(int32_t i) {
-  parts_[i].on_device = false;
+void Generation::mark_active(int32_t i, bool active) {
   int32_t& flag = scratch_.steps.device.data[parts_[i].row].active;
   Queue& queue = engine_.queue();
   // In the order of the steps even where the GPU reads the host's memory: it may still be at work on the one before.
   if (queue.on_cuda())
-    queue.fail(queue.cuda()->fill(&flag, 0, sizeof flag));
+    queue.fail(queue.cuda()->fill(&flag, active ? 1 : 0, sizeof flag));  // any byte that is not zero
   else
-    flag = 0;
+    flag = active ? 1 : 0;
+}
+
+/// Tells the device that session i takes no part in later steps.
+void Generation::leave_step(int32_t i) {
+  parts_[i].on_device = false;
+  mark_active(i, false);
+}
+
+/// A step gives the token of the step before it the slot of what goes. Where no step has followed, that is done here;
+/// where one has, and its own token was not accepted, nothing is left to do.
+void Generation::settle_newest() {
+  bool any = false;
+  for (int32_t i = 0; i < count_; ++i) {
+    if (parts_[i].most_steps == 0 && !parts_[i].on_device) continue;
+    mark_active(i, parts_[i].unsettled);
+    any = any || parts_[i].unsettled;
+  }
+  if (any) (void)enqueue_settling(engine_.text(), shape_, scratch_, engine_.queue());
 }
 
 /// Starts the next step for all sessions that can take part; false if none can, or if it failed.
@@ -237,6 +268,8 @@ bool Generation::start_step() {
     any = any || part.on_device;
   }
   if (!any) return false;
+  for (int32_t i = 0; i < count_; ++i)
+    if (parts_[i].on_device) parts_[i].last_step = started_;
   force_next_token();
   const Status status = engine_.run_step(shape_, scratch_, step_signal());
   if (!status.ok()) return false;
@@ -283,13 +316,28 @@ Status Generation::accept_results(int64_t step) {
   return {};
 }
 
+/// The token that step `step` has read has a slot of its own now, or will take another one's.
+void Generation::read_token(int32_t i, int64_t step) {
+  Part& part = parts_[i];
+  Session& session = *sessions_[i];
+  SessionCache& cache = session.cache();
+  if (part.eviction.evicts(static_cast<int32_t>(session.next_position_))) {
+    cache.note_replaced();
+    part.unsettled = part.last_step == step;
+    return;
+  }
+  part.unsettled = false;
+  ++part.eviction.slots;
+  cache.note_text_position(cache.text_slots(), session.next_position_);
+  cache.commit_text(1);
+}
+
 /// Session i's token of step `step`. The step has also read the token before it, whose slot is now live.
 Status Generation::accept_result(int32_t i, int64_t step) {
   Session& session = *sessions_[i];
   const StepScratch& s = scratch_;
   if (step > 0) {
-    session.cache().note_text_position(session.cache().text_slots(), session.next_position_);
-    session.cache().commit_text(1);
+    read_token(i, step);
     session.unread_token_ = kNoToken;
     session.has_answerable_ = false;  // the last hidden row is the prompt's, and the answer has moved on
     ++session.next_position_;
@@ -378,6 +426,7 @@ Status Generation::run() {
   const ArenaScope scope(engine_.arena());
   const EngineShape& shape = engine_.shape();
   OCELLUS_TRY(scratch_.lay_out(engine_.text().config, shape.step_limits(), shape.device, engine_.arena()));
+  scratch_.ledger = engine_.memory().pools.ledger;
   const int64_t start = now_ns();
   first_token_ns_ = last_token_ns_ = start;
   Status status;
@@ -385,6 +434,7 @@ Status Generation::run() {
     status = place_rows();
     if (status.ok()) status = start_first_token();
     if (status.ok()) status = answer();
+    settle_newest();
     // A step that nobody waits for any more may still be under way in this scope's memory.
     if (engine_.queue().on_cuda()) (void)engine_.queue().finish();
   }

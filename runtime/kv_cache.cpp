@@ -122,6 +122,29 @@ KvRun SessionCache::evicted_block(int32_t eviction, int32_t block) const {
   return run;
 }
 
+int64_t SessionCache::live_slots() const {
+  int64_t count = text_slots_;
+  for (int32_t i = 0; i < eviction_count_; ++i) count += evicted(i).text;
+  return count;
+}
+
+/// The slots that are moved, which lie in one page.
+KvRun SessionCache::sinks() const {
+  const KvRun page = evicted_page(0, 0);
+  KvRun run = slice_run(page, 0, std::min(sink_slots_, page.slots), pools_->shape.head_dim);
+  run.position_shift = sink_shift_;
+  return run;
+}
+
+KvRun SessionCache::behind_sinks(const KvRun& page) const {
+  const int32_t first = std::min(sink_slots_, page.slots);
+  return first == 0 ? page : slice_run(page, first, page.slots - first, pools_->shape.head_dim);
+}
+
+void SessionCache::move_sinks(int64_t position) {
+  if (has_sinks()) sink_shift_ = static_cast<int32_t>(std::max<int64_t>(0, position - live_slots()));
+}
+
 void SessionCache::fetch_counts(int32_t eviction, Queue& queue) {
   const int64_t bytes = 2 * counts_.host.cols * static_cast<int64_t>(sizeof(int32_t));
   if (counts_.host.data != counts_.device.data)
@@ -177,6 +200,7 @@ void SessionCache::drop_uncommitted() {
 
 void SessionCache::rewind(const Mark& mark) {
   drop_uncommitted();
+  replaced_rows_ = mark.replaced_rows;
   text_slots_ = mark.text_slots;
   while (eviction_count_ > mark.eviction_count) {
     const EvictedRows& rows = evicted(--eviction_count_);

@@ -23,13 +23,17 @@ class SessionCache {
  public:
   Status lay_out(const KvShape& shape, const SessionLimits& limits, RowSink& sink);
   void attach(KvPools* pools) { pools_ = pools; }
+  const KvShape& shape() const { return pools_->shape; }
+  const SlotLedger& ledger() const { return pools_->ledger; }
 
   int64_t text_slots() const { return text_slots_; }
   int32_t image_count() const { return image_count_; }
   /// Rows that were read and not released, whatever is left of them.
-  int64_t rows() const { return text_slots_ + image_rows_ + evicted_rows_; }
+  int64_t rows() const { return text_slots_ + image_rows_ + evicted_rows_ + replaced_rows_; }
   int64_t text_rows() const { return text_slots_ + evicted_text_rows_; }
   int32_t eviction_count() const { return eviction_count_; }
+  /// Live slots in every layer and head; where nothing is packed and images have no slots of their own.
+  int64_t live_slots() const;
   CacheBytes bytes() const;
   /// The same rows as f16, nothing evicted.
   int64_t full_bytes() const { return rows() * pools_->shape.slot_bytes(); }
@@ -81,6 +85,14 @@ class SessionCache {
   /// number i lies in tile *first_page + i / kPageSlots, slot i % kPageSlots.
   int64_t list_for_steps(const TileLimits& limits, KvRun* out, int32_t* first_page) const;
 
+  /// Of the oldest prompt's survivors the first `slots` are to be read as if they stood right before all others, at the
+  /// end of which `position` comes next.
+  void set_sinks(int32_t slots) { sink_slots_ = slots; }
+  void move_sinks(int64_t position);
+  bool has_sinks() const { return sink_slots_ > 0 && eviction_count_ > 0; }
+  /// A token of an answer took another one's slot.
+  void note_replaced() { ++replaced_rows_; }
+
   /// Makes `count` more slots live, in order.
   void commit_text(int64_t count);
   void commit_image(int32_t ordinal, int32_t slots, int32_t rows);
@@ -92,8 +104,9 @@ class SessionCache {
     int64_t text_slots = 0;
     int32_t image_count = 0;
     int32_t eviction_count = 0;
+    int64_t replaced_rows = 0;
   };
-  Mark mark() const { return {text_slots_, image_count_, eviction_count_}; }
+  Mark mark() const { return {text_slots_, image_count_, eviction_count_, replaced_rows_}; }
   void rewind(const Mark& mark);
   void reset() { rewind({}); }
 
@@ -119,9 +132,12 @@ class SessionCache {
   void visit_fixed(const TileLimits& limits, Visit visit) const {
     for (int32_t i = 0; i < own_image_count_; ++i)
       for (int32_t b = 0; b < blocks_per_image(); ++b) visit_block(image_block(i, b), limits, visit);
+    if (has_sinks()) visit(sinks());
     for (int32_t i = 0; i < eviction_count_; ++i) {
       for (int32_t b = 0; b < evicted_blocks(i); ++b) visit_block(evicted_block(i, b), limits, visit);
-      for (int32_t p = 0; p < evicted_pages(i); ++p) visit(evicted_page(i, p));
+      for (int32_t p = 0; p < evicted_pages(i); ++p)
+        if (const KvRun run = i + p == 0 ? behind_sinks(evicted_page(i, p)) : evicted_page(i, p); run.slots > 0)
+          visit(run);
     }
   }
   template <class Visit>
@@ -133,6 +149,8 @@ class SessionCache {
     }
   }
   KvRun text_page(int32_t page) const;
+  KvRun sinks() const;
+  KvRun behind_sinks(const KvRun& run) const;
   int64_t live_evicted(int32_t eviction, bool visual) const;
 
   KvPools* pools_ = nullptr;
@@ -153,6 +171,9 @@ class SessionCache {
   int64_t image_rows_ = 0;
   int64_t evicted_rows_ = 0;
   int64_t evicted_text_rows_ = 0;
+  int64_t replaced_rows_ = 0;
+  int32_t sink_slots_ = 0;
+  int32_t sink_shift_ = 0;
 };
 
 }  // namespace ocellus

@@ -19,7 +19,19 @@ void BlockPool::release(int32_t block) { free_.data[free_count_++] = block; }
 Status KvPools::lay_out(const KvShape& shape_, RowSink& sink) {
   shape = shape_;
   OCELLUS_TRY(pages.lay_out("kv text pages", "kv free pages", shape.page_bytes(), shape.page_count, sink));
-  return blocks.lay_out("kv image blocks", "kv free blocks", shape.block_bytes(), shape.block_count, sink);
+  OCELLUS_TRY(blocks.lay_out("kv image blocks", "kv free blocks", shape.block_bytes(), shape.block_count, sink));
+  if (!shape.has_ledger) return {};
+  const int64_t lines = int64_t{shape.layer_count} * shape.kv_heads, slots = shape.page_count * kPageSlots;
+  const auto take = [&](const char* name, auto* out) {
+    return take_rows(sink, name, Lifetime::kSession, Phase::kNone, lines, slots, out);
+  };
+  OCELLUS_TRY(take("kv slot positions", &ledger.positions));
+  if (shape.has_sums) OCELLUS_TRY(take("kv slot attention sums", &ledger.sums));
+  if (shape.has_sums) OCELLUS_TRY(take("kv slot newest attention", &ledger.latest));
+  ledger.pages = pages.address(0);
+  ledger.page_bytes = pages.block_bytes();
+  ledger.page_slots = kPageSlots;
+  return {};
 }
 
 KvRun KvPools::page_run(int32_t page) const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/kv_run.h"
+#include "kernels/slot_ledger.h"
 #include "platform/arena.h"
 #include "platform/device.h"
 #include "platform/status.h"
@@ -38,6 +39,8 @@ struct KvShape {
   int32_t image_slots = 0;           // slots that an image keeps in blocks of its own
   int64_t page_count = 0;
   int64_t block_count = 0;
+  bool has_ledger = false;  // of the pages' slots, where slots go while sessions answer; with sums of attention
+  bool has_sums = false;
 
   /// Keys and values of one token, all layers, f16.
   int64_t slot_bytes() const { return int64_t{4} * layer_count * kv_heads * head_dim; }
@@ -63,6 +66,7 @@ class BlockPool {
   int32_t take();
   void release(int32_t block);
   std::byte* address(int32_t block) const { return memory_.data + block * memory_.cols; }
+  int64_t block_bytes() const { return memory_.cols; }
   int64_t free_count() const { return free_count_; }
   int64_t taken_count() const { return memory_.rows - free_count_; }
 
@@ -76,6 +80,7 @@ struct KvPools {
   KvShape shape;
   BlockPool pages;
   BlockPool blocks;
+  SlotLedger ledger;
 
   Status lay_out(const KvShape& shape_, RowSink& sink);
   /// An empty run over a page, or over an image block.

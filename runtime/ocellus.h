@@ -111,16 +111,23 @@ typedef enum ocellus_resize { OCELLUS_RESIZE_LLAMA_CPP = 0, OCELLUS_RESIZE_HUGGI
  * window is the best by a score: */
 typedef enum ocellus_evict {
   OCELLUS_EVICT_NONE = 0,
-  OCELLUS_EVICT_SNAPKV = 1,      /* attention from the window, pooled (Li et al. 2024) */
-  OCELLUS_EVICT_DAVID = 2,       /* SnapKV's score, decoupled and unified stages by modality (DAVID) */
-  OCELLUS_EVICT_H2O_PREFILL = 3, /* attention from all rows (Zhang et al. 2023), once after the prompt */
-  OCELLUS_EVICT_DAVID_H2O = 4,   /* DAVID's stages on that score (its table 6) */
-  OCELLUS_EVICT_SINK_RECENT = 5, /* the first four and the last; positions stay (StreamingLLM without re-rotation) */
+  OCELLUS_EVICT_SNAPKV = 1,          /* attention from the window, pooled (Li et al. 2024) */
+  OCELLUS_EVICT_DAVID = 2,           /* SnapKV's score, decoupled and unified stages by modality (DAVID) */
+  OCELLUS_EVICT_H2O_PREFILL = 3,     /* attention from all rows (Zhang et al. 2023), once after the prompt */
+  OCELLUS_EVICT_DAVID_H2O = 4,       /* DAVID's stages on that score (its table 6) */
+  OCELLUS_EVICT_SINK_RECENT = 5,     /* the first four and the last; positions stay (StreamingLLM without re-rotation);
+                                          in 16 bits while the session answers, too */
   OCELLUS_EVICT_ELASTIC_PREFILL = 6, /* attention from all rows, one ranking a layer; what is dropped is merged into the
                                         nearest that is kept (Elastic Cache), once after the prompt */
   OCELLUS_EVICT_VALUE_WINDOW = 7,    /* ours: attention from the window times the norm of the value, not pooled */
-  OCELLUS_EVICT_LOOK_M = 8 /* attention from all rows, text before pictures; what is dropped is merged into what
+  OCELLUS_EVICT_LOOK_M = 8, /* attention from all rows, text before pictures; what is dropped is merged into what
                               is kept and most like it (LOOK-M, strict budget, pivot merge) */
+  /* These go on while the session answers: a slot goes for every token, or for almost every one. 16 bits only, and
+   * where all tokens of a prompt compete. */
+  OCELLUS_EVICT_H2O = 9, /* as h2o-prefill; then what had least attention, every answer token's added to the prompt's */
+  OCELLUS_EVICT_STREAMING_LLM = 10, /* the first four and the last, as if nothing had been between (StreamingLLM) */
+  OCELLUS_EVICT_ELASTIC = 11 /* as elastic-prefill; then the oldest behind a fixed place (25 before the end of what the
+                                prompt left), so that `keep` of all tokens stay (Elastic Cache) */
 } ocellus_evict;
 /* When DAVID goes from the decoupled to the unified stage: at a layer whose NCAR has fallen by less than the threshold
  * (the paper's eq. 7), by more than it (its prose), is itself below it (its figure 2), or at layer `threshold`. */

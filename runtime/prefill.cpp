@@ -5,6 +5,7 @@
 #include "kernels/attend_rows.h"
 #include "kernels/expand_kv.h"
 #include "kernels/gather_rows.h"
+#include "kernels/note_slots.h"
 #include "kernels/rope.h"
 #include "runtime/eviction_rule.h"
 
@@ -171,6 +172,11 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   OCELLUS_TRY(layer.lay_out(c, device.block_rows(max_rows), {.op_bytes = attend_rows_scratch_bytes(c.head_dim, device)},
                             device, kPhase, sink));
   OCELLUS_TRY(compress.lay_out(c, limits.compress, device, sink));
+  if (compress.policy.evicts_answers()) {
+    const int64_t pages = blocks_of(max_rows + kPageSlots - 1, kPageSlots);
+    OCELLUS_TRY(noted.runs.lay_out(sink, "runs of text", kLife, kPhase, 1, pages));
+    OCELLUS_TRY(noted.rows.lay_out(sink, "rows of text", kLife, kPhase, 1, max_rows));
+  }
   if (!device.is_cuda() || limits.expanded_tiles == 0) return {};
   const int64_t rows = c.kv_heads * limits.expanded_tiles * kPackedTileSlots;
   OCELLUS_TRY(expand.runs.lay_out(sink, "packed runs", kLife, kPhase, 1, limits.expanded_tiles));
@@ -205,8 +211,10 @@ int64_t list_copy(const KvRun& run, int64_t index, const ExpandScratch& e, KvRun
 
 /// The cache before the chunk as attention reads it. On CUDA that is f16 tiles: runs that are packed or shifted are
 /// listed to be copied, and their copies in their place.
-void plan_past(const SessionCache& cache, const PrefillScratch& s, const DeviceTraits& device, PrefillPlan* plan) {
+void plan_past(SessionCache& cache, int64_t first_position, const PrefillScratch& s, const DeviceTraits& device,
+               PrefillPlan* plan) {
   KvRun* const past = s.past.host.data;
+  cache.move_sinks(first_position);
   if (!device.is_cuda()) {
     plan->past_tiles = cache.list_live(TileLimits::of(device), past);
     return;
@@ -221,12 +229,42 @@ void plan_past(const SessionCache& cache, const PrefillScratch& s, const DeviceT
   });
 }
 
+/// Enters the chunk's text into the ledger, in every layer: it goes to the pages behind the live text.
+void note_text(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, const PrefillScratch& s,
+               Queue& queue) {
+  int32_t count = 0, run_count = 0;
+  for (int64_t p = 0; p < chunk.piece_count; ++p) {
+    const Piece& piece = chunk.pieces.data[p];
+    for (int64_t i = 0; piece.kind == RowKind::kText && i < piece.row_count; ++i)
+      s.noted.rows.host.data[count++] = static_cast<int32_t>(piece.first_row + i);
+  }
+  const KvShape& shape = cache.shape();
+  for (int32_t done = 0; done < count;) {
+    int32_t slot = 0;
+    const KvRun page = cache.text_place(cache.text_slots() + done, &slot);
+    KvRun run = slice_run(page, slot, std::min(kPageSlots - slot, count - done), shape.head_dim);
+    run.counted_before = done - run.first;
+    s.noted.runs.host.data[run_count++] = run;
+    done += run.slots;
+  }
+  queue.upload(s.noted.rows, count);
+  queue.upload(s.noted.runs, run_count);
+  note_slots({.ledger = cache.ledger(),
+              .runs = s.noted.runs.device.data,
+              .run_count = run_count,
+              .indices = s.noted.rows.device.data,
+              .first_position = static_cast<int32_t>(first_position),
+              .layer_count = shape.layer_count,
+              .kv_heads = shape.kv_heads},
+             queue);
+}
+
 }  // namespace
 
 PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
                          const PrefillScratch& s, Queue& queue) {
   PrefillPlan plan;
-  plan.compress = plan_compression(chunk, cache, s.compress, queue);
+  plan.compress = plan_compression(chunk, first_position, cache, s.compress, queue);
   const bool all_compete = plan.compress.evicts && !plan.compress.one_image;
   SlotCursor cursor(cache, s.compress.policy, head_dim);
   int64_t row = 0;
@@ -235,7 +273,8 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
       s.slots.host.data[row] = all_compete ? KvSlot() : cursor.next(chunk.pieces.data[p], first_position + row);
       s.positions.host.data[row] = static_cast<int32_t>(first_position + row);
     }
-  plan_past(cache, s, queue.traits(), &plan);
+  if (cache.ledger().kept() && !all_compete && chunk.text_count > 0) note_text(chunk, first_position, cache, s, queue);
+  plan_past(cache, first_position, s, queue.traits(), &plan);
   if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
   return plan;
 }

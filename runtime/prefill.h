@@ -76,6 +76,12 @@ struct ExpandScratch {
   }
 };
 
+/// Where slots go while a session answers: text that does not compete, for the ledger.
+struct NotedText {
+  StagedRows<KvRun> runs;    // [1, pages] the slots where it goes
+  StagedRows<int32_t> rows;  // [1, T]
+};
+
 struct PrefillScratch {
   StagedRows<int32_t> positions;  // [1, T]
   StagedRows<KvSlot> slots;       // [1, T] where each row's keys and values go
@@ -85,6 +91,7 @@ struct PrefillScratch {
   LayerScratch layer;             // of one block of rows
   ExpandScratch expand;
   CompressScratch compress;
+  NotedText noted;
 
   Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
 };

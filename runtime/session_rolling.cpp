@@ -52,6 +52,7 @@ void Session::move_sinks() {
 
 /// Positions that the model has to tell apart: from the oldest row after the sinks to the next one, and the sinks'.
 int64_t Session::live_span() const {
+  if (cache().has_sinks()) return cache().live_slots();                // which are read as if nothing had been between
   if (engine_->shape().policy.evicts_chunks()) return next_position_;  // nobody noted where rows stand that competed
   const int32_t pages = sinks();
   return next_position_ - cache().oldest_position(pages, next_position_) + cache().span_of_pages(pages);

@@ -43,6 +43,7 @@ Status record_steps(const WarmUp& e, StepGraphs* graphs) {
   const ArenaScope scope(e.arena);
   StepScratch s;
   OCELLUS_TRY(s.lay_out(e.text.config, e.shape.step_limits(), e.shape.device, e.arena));
+  s.ledger = e.memory.pools.ledger;
   OCELLUS_TRY(clear_steps(s, e.queue));
   const StepShape most{most_step_rows(e.shape.sessions, e.shape.device), e.shape.tiles_per_session()};
   for (int64_t rows = 1; rows <= most.rows; rows *= 2) OCELLUS_TRY(enqueue_first_token(e.text, rows, s, e.queue));

@@ -44,6 +44,7 @@ NO_OP = {
     "sample_row": "arithmetic that both backends of sample share, tested with it",
     "score_rows_plan": "tile choice and scratch of score_rows, tested with it",
     "shapes": "the shape alphabet",
+    "slot_ledger": "a struct that the ops share where slots go while sessions answer",
     "step_row": "a struct that the ops of a decode step share",
 }
 # ops of one backend: the source they do have, and why
