@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -135,6 +136,7 @@ class Bench {
     measure_text(0, report);
     if (options_.depth > 0) measure_text(options_.depth, report);
     if (options_.batch > 1) measure_batch(report);
+    if (options_.batch > 1 && options_.depth > 0) measure_conversations(options_.depth, report);
     measure_pictures(report);
     measure_text_question(report);
   }
@@ -174,6 +176,33 @@ class Bench {
   void measure_batch(BenchReport* report) {
     for (ocellus_session* session : first_sessions(options_.batch)) check(ocellus_session_reset(session));
     decode_together(options_.batch, 0, batch_name(options_.batch), report);
+  }
+
+  // Whole answers to prompts of `depth` tokens: each prompt read, then all answered together, as papers measure it.
+  void measure_conversations(int32_t depth, BenchReport* report) {
+    const std::vector<ocellus_session*> sessions = first_sessions(options_.batch);
+    ocellus_generate_params params = generate_params(options_.common);
+    params.max_tokens = options_.generated_tokens;
+    params.ignore_end = 1;
+    const std::vector<ocellus_generate_params> each(sessions.size(), params);
+    std::vector<ocellus_generate_stats> stats(sessions.size());
+    std::vector<int32_t> tokens(static_cast<size_t>(depth));
+    for (ocellus_session* session : sessions) check(ocellus_session_reset(session));
+    const auto start = std::chrono::steady_clock::now();
+    for (ocellus_session* session : sessions) {
+      for (int32_t& token : tokens) token = next_token();
+      check(ocellus_session_add_tokens(session, tokens.data(), depth));
+    }
+    check(ocellus_batch_generate(sessions.data(), each.data(), stats.data(), options_.batch));
+    const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+    double bytes = 0;
+    for (const ocellus_generate_stats& one : stats) bytes += static_cast<double>(one.kv_bytes);
+    const std::string name = batch_name(options_.batch) + " @ d" + std::to_string(depth);
+    report->add(name + " latency", "ms", elapsed.count());
+    report->add(name + " throughput", "tokens/s",
+                per_second(options_.batch * options_.generated_tokens, elapsed.count()));
+    report->add(name + " token median", "ms", stats[0].token_median_ms);
+    report->add(name + " caches at the end", "MiB", bytes / (1 << 20));
   }
 
   // Over visual tokens that are put into the caches without encoding.
