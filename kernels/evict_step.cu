@@ -106,7 +106,7 @@ __global__ void settle(const __grid_constant__ EvictStepArgs a) {
   if (a.settle_only || threadIdx.x != 0) return;
   h.position(h.newest()) = h.step.position;
   if (h.has_sums()) h.sum(h.newest()) = 0;
-  if (h.step.eviction.moves_sinks != 0 && a.layer == 0 && h.head == 0)
+  if (h.step.eviction.moves_sinks != 0 && h.head == 0)
     h.tiles[0].position_shift = h.step.position - h.step.eviction.slots;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/eviction_rule.h"
 #include "runtime/memory_plan.h"
 #include "tests/support/loaded_engine.h"
 #include "tests/support/random.h"
@@ -18,8 +19,9 @@ using test::make_engine;
 using test::open_session;
 
 constexpr ocellus_evict kMethods[] = {
-    OCELLUS_EVICT_SNAPKV,      OCELLUS_EVICT_DAVID,        OCELLUS_EVICT_H2O_PREFILL,    OCELLUS_EVICT_DAVID_H2O,
-    OCELLUS_EVICT_SINK_RECENT, OCELLUS_EVICT_VALUE_WINDOW, OCELLUS_EVICT_ELASTIC_PREFILL};
+    OCELLUS_EVICT_SNAPKV,        OCELLUS_EVICT_DAVID,        OCELLUS_EVICT_H2O_PREFILL,     OCELLUS_EVICT_DAVID_H2O,
+    OCELLUS_EVICT_SINK_RECENT,   OCELLUS_EVICT_VALUE_WINDOW, OCELLUS_EVICT_ELASTIC_PREFILL, OCELLUS_EVICT_H2O,
+    OCELLUS_EVICT_STREAMING_LLM, OCELLUS_EVICT_ELASTIC};
 
 ocellus_limits text_limits(int32_t tokens, ocellus_evict evict, float keep) {
   ocellus_limits limits = board_limits(0, tokens);
@@ -63,7 +65,10 @@ TEST_CASE("every rule leaves its share of a long text, and what follows reads th
     Session& session = open_session(*engine);
     add(session, prompt);
     const std::vector<float> values = score_of(session, answer, &stats);
-    CHECK(stats.kv_bytes == (75 + 19) * slot_bytes);
+    const AnswerRule answers = eviction_rule(engine->shape().policy.evict).answers();
+    // Elastic Cache: floor(slots - tokens / 4) stays below 1.
+    const int64_t slots = !answers.evicts ? 75 + 19 : answers.grows ? (300 + 19) / 4 + 1 : 75;
+    CHECK(stats.kv_bytes == slots * slot_bytes);
     CHECK(stats.kv_bytes_full == (300 + 19) * slot_bytes);
     CHECK(session.next_position() == 300 + 19);
     CHECK(values[0] == expected[0]);  // the prompt was read with nothing dropped
