@@ -21,7 +21,10 @@ METHODS = {
     "h2o-prefill": Method("--evict h2o-prefill", keep=True, bits="f16"),
     "h2o-prefill-16": Method("--evict h2o-prefill --evict-window 16", keep=True, bits="f16"),
     "david-h2o": Method("--evict david-h2o", keep=True, bits="f16"),
+    "h2o": Method("--evict h2o", keep=True, bits="f16"),
+    "streaming-llm": Method("--evict streaming-llm", keep=True, bits="f16"),
     "sink-recent": Method("--evict sink-recent", keep=True, bits="f16"),
+    "elastic": Method("--evict elastic", keep=True, bits="f16"),
     "elastic-prefill": Method("--evict elastic-prefill", keep=True, bits="f16"),
     "elastic-prefill-16": Method("--evict elastic-prefill --evict-window 16", keep=True, bits="f16"),
     "look-m": Method("--evict look-m", keep=True, bits="f16"),
@@ -30,7 +33,7 @@ METHODS = {
 }
 
 F16 = 16
-QUESTIONS, CAPTIONS = "questions", "captions"
+QUESTIONS, CAPTIONS, TEXT = "questions", "captions", "text"
 KEY = ["task", "pictures", "method", "keep", "bits"]  # what tells cells apart
 
 
@@ -63,7 +66,7 @@ def count_pictures(count):
 
 
 def place_name(task, pictures):
-    return "captions" if task == CAPTIONS else count_pictures(pictures)
+    return {CAPTIONS: "captions", TEXT: "text"}.get(task) or count_pictures(pictures)
 
 
 def bits_name(bits):
@@ -85,12 +88,14 @@ def settings_of(methods, keeps, bits_list):
                 yield name, keep, bits
 
 
-def cells_of(settings, question_counts, caption_count):
+def cells_of(settings, question_counts, caption_count, has_text):
     """The cells of all settings, picture count by picture count. An answer's work grows with the pictures read before
-    it; a caption is a long answer over one picture."""
+    it; a caption is a long answer over one picture. Of text nothing is packed."""
     cells = []
     for pictures, count in question_counts.items():
         cells += [Cell(QUESTIONS, pictures, *setting, weight=count * (pictures + 1)) for setting in settings]
     if caption_count:
         cells += [Cell(CAPTIONS, 1, *setting, weight=caption_count * 4) for setting in settings]
+    if has_text:
+        cells += [Cell(TEXT, 0, *setting, weight=4000) for setting in settings if setting[-1] == F16]
     return cells

@@ -1,7 +1,7 @@
 """The result as pictures: value against bytes, a panel for every number of bits; accuracy by kind of question."""
 import math
 
-from methods import CAPTIONS, F16, METHODS, QUESTIONS, bits_name, count_pictures
+from methods import CAPTIONS, F16, METHODS, QUESTIONS, TEXT, bits_name, count_pictures
 from tables import best_within, percent, unique
 
 MARKERS = "sD^vPX<>ph*"  # one more than colours, so that they do not go round together
@@ -151,4 +151,9 @@ def draw_all(pyplot, results, folder, kind_budget):
     captions = results.of_task(CAPTIONS)
     if captions:
         draw("captions.png", captions, "cider", "CIDEr", f"{captions[0]['captions']} captions")
+    text = results.of_task(TEXT)
+    if text:
+        lowest = min(cell["perplexity"] for cell in text)
+        draw("text.png", text, "perplexity", "perplexity", f"{text[0]['forced_tokens']} tokens of text",
+             top=min(4 * lowest, max(cell["perplexity"] for cell in text)))
     return names

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import captions
 from budget_demo import Refused
-from methods import CAPTIONS, KEY
+from methods import CAPTIONS, KEY, TEXT
 
 INTERRUPTED = 130
 COPIED = ["questions", "exact", "accuracy", "kv_bytes", "kv_scale_bytes", "kv_waste_bytes", "kv_bytes_full",
@@ -57,18 +57,20 @@ class Program:
 
     def run(self, cell, on_share):
         """The cell's result; throws Failed. `on_share` hears how much of it is done."""
-        command = self.caption_command(cell) if cell.task == CAPTIONS else self.question_command(cell)
-        count = len(self.references) if cell.task == CAPTIONS else self.question_counts[cell.pictures]
+        command = {CAPTIONS: self.caption_command, TEXT: self.text_command}.get(cell.task, self.question_command)(cell)
+        count = {CAPTIONS: len(self.references), TEXT: 8}.get(cell.task) or self.question_counts[cell.pictures]
         begin = time.monotonic()
         objects = self.objects(command, lambda answers: on_share(min(answers / count, 0.99)))
-        result = self.caption_result(objects) if cell.task == CAPTIONS else question_result(objects)
+        result = {CAPTIONS: self.caption_result, TEXT: text_result}.get(cell.task, question_result)(objects)
         return {**dict(zip(KEY, cell.key())), "setting": cell.name(), "flags": cell.flags(self.arguments.calib),
                 "command": shlex.join([Path(command[0]).name, *command[1:]]), **result,
                 "seconds": round(time.monotonic() - begin, 2)}
 
     def check_common_options(self):
         """Throws Refused if the program does not understand what all cells share."""
-        pictures = min(self.question_counts)
+        pictures = min(self.question_counts, default=None)
+        if pictures is None:
+            return
         try:
             self.objects(self.question_base(pictures, 1) + self.arguments.extra, lambda answers: None)
         except Failed as failure:
@@ -89,6 +91,12 @@ class Program:
         flags += ["--compress-at", "before-suffix"] if "--compress-at" not in flags else []  # as eval does by itself
         return [self.path, "caption", *(image for image, _ in self.references), "--json", "--quiet",
                 *self.device_flags(), *flags]
+
+    def text_command(self, cell):
+        """Of a model of its own, if there is one, whose flags are not the other cells'."""
+        model = self.arguments.text_model
+        return [self.path, "perplexity", str(self.arguments.text), "--json", "--quiet", *self.device_flags(),
+                *cell.flags(self.arguments.calib), *(["-m", str(model)] if model else self.arguments.extra)]
 
     def device_flags(self):
         return ["--device", self.arguments.device] if self.arguments.device else []
@@ -157,6 +165,13 @@ def question_result(objects):
     result = {key: summary[key] for key in COPIED + COPIED_IF_THERE if key in summary}
     result["by_kind"] = {kind: [score["exact"], score["questions"]] for kind, score in summary["by_kind"].items()}
     return with_shares(result)
+
+
+def text_result(objects):
+    summary = objects[-1]
+    keys = ["perplexity", "forced_tokens", "prompt_tokens", "windows", "window", "context", "kv_bytes", "kv_bytes_full",
+            "decode_tok_s", "arena_bytes", "policy"]
+    return with_shares({**{key: summary[key] for key in keys}, "kv_scale_bytes": 0})
 
 
 def with_shares(result):

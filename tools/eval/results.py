@@ -48,9 +48,9 @@ class Results:
         self.cells, self.failures = {}, {}
         if earlier:
             for key, value in earlier["setup"].items():
-                if setup.get(key) is None and key.startswith("captions"):
+                if setup.get(key) is None and key.startswith(("captions", "text")):
                     setup[key] = value
-                if value != setup.get(key) and not (value is None and key.startswith("captions")):
+                if value != setup.get(key) and not (value is None and key.startswith(("captions", "text"))):
                     raise Refused(f"{path} was made with another {key.replace('_', ' ')}: give another --out.")
             self.cells = {key_of(cell): cell for cell in earlier["cells"]}
         self.about = {**about, "date": datetime.date.today().isoformat(), "commit": commit()}

@@ -85,6 +85,11 @@ def parse_arguments(words):
                         help="only the first K questions of each picture count, and captions")
     parser.add_argument("--captions", metavar="FILE", type=Path,
                         help="also caption: JSON lines with image and references, or one object of captions by picture")
+    parser.add_argument("--text", metavar="FILE", type=Path,
+                        help="also the perplexity of this plain text, where nothing is packed (ocellus perplexity)")
+    parser.add_argument("--text-model", metavar="FILE", type=Path,
+                        help="a text model for that, run without the further flags (default: the same model)")
+    parser.add_argument("--only-text", action="store_true", help="no questions")
     parser.add_argument("--perplexity", action="store_true", help="also ask ocellus eval for --perplexity")
     parser.add_argument("--device", metavar="D", help="as for ocellus eval")
     parser.add_argument("--jobs", metavar="N", type=number(int, lambda n: n >= 1, "a count"), default=1,
@@ -97,6 +102,8 @@ def parse_arguments(words):
     parser.add_argument("extra", nargs="*", metavar="-- FLAG",
                         help="further flags of every cell after --, as in: -- --threads 1 -m MODEL.gguf")
     arguments = parser.parse_args(words)
+    if arguments.only_text and not arguments.text:
+        parser.error("--only-text needs --text.")
     arguments.keep = [keep for keep in arguments.keep if keep < 1]  # what keeps all is the method full
     arguments.command = shlex.join(["tools/eval/run.py", *words])
     return arguments
@@ -123,6 +130,8 @@ def count_questions(path, limit):
 
 
 def wanted_counts(arguments):
+    if arguments.only_text:
+        return {}
     counts = count_questions(arguments.questions, arguments.limit)
     wanted = arguments.images or [pictures for pictures in IMAGES if pictures in counts]
     for pictures in wanted:
@@ -180,7 +189,8 @@ def take(program, results, progress, cell, future):
         progress.finish(cell, f"{name}: left out")
         return
     results.add(result)
-    value = f"CIDEr {result['cider']:.2f}" if "cider" in result else f"{result['accuracy']:.3f}"
+    value = f"CIDEr {result['cider']:.2f}" if "cider" in result else \
+        f"{result['accuracy']:.3f}" if "accuracy" in result else f"perplexity {result['perplexity']:.4g}"
     progress.finish(cell, f"{name}: {value} with {format_size(result['kv_bytes'])}")
 
 
@@ -210,13 +220,15 @@ def main():
     about["device"] = device_name(program.devices(), arguments.device)
     setup = {"questions_file": arguments.questions.name, "questions": fingerprint(arguments.questions),
              "captions_file": arguments.captions and arguments.captions.name,
-             "captions": arguments.captions and fingerprint(arguments.captions), "limit": arguments.limit,
+             "captions": arguments.captions and fingerprint(arguments.captions),
+             "text_file": arguments.text and arguments.text.name, "text": arguments.text and fingerprint(arguments.text),
+             "text_model": arguments.text_model and arguments.text_model.name, "limit": arguments.limit,
              "device": arguments.device, "perplexity": arguments.perplexity, "extra_flags": arguments.extra}
     make_folder(arguments.out)
     results = Results(arguments.out / "results.json", about, setup, arguments.resume)
     settings = list(settings_of(arguments.methods, sorted(arguments.keep, reverse=True),
                                 sorted(arguments.bits, reverse=True)))
-    cells = [cell for cell in cells_of(settings, counts, len(references))
+    cells = [cell for cell in cells_of(settings, counts, len(references), arguments.text is not None)
              if not results.has(cell, cell.flags(arguments.calib))]
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

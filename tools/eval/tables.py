@@ -2,7 +2,7 @@
 import math
 
 from budget_demo import format_size
-from methods import CAPTIONS, QUESTIONS, bits_name, count_pictures, place_name
+from methods import CAPTIONS, QUESTIONS, TEXT, bits_name, count_pictures, place_name
 
 SHARES = [1 / 4, 1 / 8, 1 / 10, 1 / 16, 1 / 32]  # of the bytes of all as f16
 CAPTION_SCORES = [("CIDEr", "cider"), ("BLEU-4", "bleu_4"), ("ROUGE-L", "rouge_l")]
@@ -109,6 +109,15 @@ def caption_section(cells, names):
     return parts + [f"![{name}]({name})" for name in names if name.startswith("captions")]
 
 
+def text_section(cells, names):
+    about = cells[0]
+    parts = ["## Text",
+             f"Perplexity of {about['forced_tokens']} tokens in {about['windows']} windows of {about['window']}, of which "
+             f"{about['context']} are the prompt that is cut down, and in brackets the share of the bytes of all as f16 "
+             "at a window's end:", methods_by_keep(cells, "perplexity")]
+    return parts + [f"![{name}]({name})" for name in names if name.startswith("text")]
+
+
 def failure_section(failures):
     """What has no result, sentence by sentence."""
     by_sentence = {}
@@ -130,6 +139,8 @@ def markdown(results, names):
     parts += picture_sections(results, names)
     if results.of_task(CAPTIONS):
         parts += caption_section(results.of_task(CAPTIONS), names)
+    if results.of_task(TEXT):
+        parts += text_section(results.of_task(TEXT), names)
     if results.failures:
         parts += failure_section(results.failures.values())
     return "\n\n".join(parts) + "\n"
