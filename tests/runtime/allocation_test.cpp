@@ -129,15 +129,17 @@ void be_refused(Work& work, ocellus_session* session, const std::vector<uint8_t>
   work.expect_refusal(ocellus_session_begin_turn(session), OCELLUS_FULL);
 }
 
-/// Turns of which the newest two pictures stay, or short conversations seen by DAVID; now and then one is cancelled.
-void go_on(Work& work, ocellus_session* session, const std::vector<std::vector<uint8_t>>& pictures, bool rolling) {
+/// Turns of which the newest two pictures stay, or short conversations in which all tokens compete; now and then one is
+/// cancelled.
+void go_on(Work& work, ocellus_session* session, const std::vector<std::vector<uint8_t>>& pictures, bool rolling,
+           ocellus_evict evict) {
   if (rolling) work.expect(ocellus_session_set_rolling(session, 2, 16));
   for (int32_t turn = 0; turn < 30; ++turn) {
     if (!rolling && turn % 2 == 0) work.expect(ocellus_session_reset(session));
     add_turn(work, session, pictures[static_cast<size_t>(turn) % pictures.size()], 1 + turn % 2);
     generate(work, session, params_for(work, 12));
     int32_t count = 0, layer = 0;
-    if (!rolling) work.expect(ocellus_session_get_ncar(session, nullptr, 0, &count, &layer));
+    if (evict == OCELLUS_EVICT_DAVID) work.expect(ocellus_session_get_ncar(session, nullptr, 0, &count, &layer));
     if (turn % 5 != 4) continue;
     add_turn(work, session, pictures[0], 1);
     ocellus_session_cancel(session);
@@ -254,7 +256,17 @@ TEST_CASE("packed caches, eviction, rolling contexts and lean engines allocate n
   std::vector<std::vector<uint8_t>> pictures;
   for (const char* name : {"tests/data/shapeboard/images/115.png", "apps/samples/board_01.jpg"})
     pictures.push_back(read_bytes(kSourceDir + "/" + name));
-  for (const auto& [rolling, lean] : {std::pair{true, 0}, {false, 0}, {true, 1}, {false, 1}}) {
+  struct Setting {
+    ocellus_evict evict;
+    bool rolling;
+    int32_t bits, lean;
+  };
+  for (const auto& [evict, rolling, bits, lean] :
+       {Setting{OCELLUS_EVICT_SNAPKV, true, 2, 0}, Setting{OCELLUS_EVICT_DAVID, false, 2, 0},
+        Setting{OCELLUS_EVICT_SNAPKV, true, 2, 1}, Setting{OCELLUS_EVICT_DAVID, false, 2, 1},
+        Setting{OCELLUS_EVICT_H2O, false, 16, 0}, Setting{OCELLUS_EVICT_STREAMING_LLM, false, 16, 0},
+        Setting{OCELLUS_EVICT_ELASTIC, false, 16, 1}}) {
+    CAPTURE(evict);
     ocellus_engine_config config;
     ocellus_engine_config_init(&config);
     config.limits.thread_count = 2;
@@ -263,9 +275,9 @@ TEST_CASE("packed caches, eviction, rolling contexts and lean engines allocate n
     config.limits.max_image_pixels = 65536;
     config.limits.max_prompt_rows = 150;
     config.limits.lean = lean;
-    config.limits.cache.kv_bits = 2;
+    config.limits.cache.kv_bits = bits;
     config.limits.cache.calibrate = 1;
-    config.limits.cache.evict = rolling ? OCELLUS_EVICT_SNAPKV : OCELLUS_EVICT_DAVID;
+    config.limits.cache.evict = evict;
     config.limits.cache.keep = 0.5f;
     config.limits.cache.compress_at = rolling ? OCELLUS_COMPRESS_IMAGE_END : OCELLUS_COMPRESS_BEFORE_SUFFIX;
     ocellus_engine* engine = nullptr;
@@ -276,7 +288,7 @@ TEST_CASE("packed caches, eviction, rolling contexts and lean engines allocate n
     const int64_t device_bytes = free_device_bytes();
     {
       const CallCounter counter;
-      go_on(work, session, pictures, rolling);
+      go_on(work, session, pictures, rolling, evict);
     }
     CHECK(report_calls() == 0);
     CHECK(driver_calls() <= kMostDriverCalls);
