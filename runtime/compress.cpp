@@ -170,7 +170,7 @@ void compress_layer(const LayerToCompress& a, Queue& queue) {
                .index_stride = f16_rows.cols,
                .runs = s.pages.device.data,
                .run_count = a.plan.page_count,
-               .layer = a.layer},
+               .layer = a.layer.index},
               queue);
   if (a.plan.job_count > 0)
     pack_kv({.rows = a.rows,

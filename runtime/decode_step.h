@@ -33,7 +33,7 @@ struct StepLimits {
   int64_t sessions = 1;
   int64_t tiles_per_session = 0;
   int64_t slots_per_session = 0;  // live ones
-  KvFormat packed_format = KvFormat::kF16;
+  KvShape kv;                     // how visual slots are stored
   KvCalibration calibration;
 };
 
@@ -49,7 +49,7 @@ struct StepScratch {
   DeviceView<float> logits;      // [B, V]
   DeviceView<std::byte> attend_scratch;
   DeviceView<std::byte> sample_scratch;
-  KvFormat packed_format = KvFormat::kF16;  // of packed runs; kF16: there are none
+  KvShape kv;
   KvCalibration calibration;
 
   Status lay_out(const TextConfig& config, const StepLimits& limits, const DeviceTraits& device, RowSink& sink);
