@@ -166,6 +166,8 @@ nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats) {
           {"kv_bytes", stats.kv_bytes},
           {"kv_scale_bytes", stats.kv_scale_bytes},
           {"kv_waste_bytes", stats.kv_waste_bytes},
+          {"kv_block_bytes", stats.kv_block_bytes},
+          {"kv_block_elements", stats.kv_block_elements},
           {"kv_bytes_full", stats.kv_bytes_full}};
 }
 

@@ -43,6 +43,21 @@ std::string short_number(double value) {
   return text.str();
 }
 
+// "2,1,1,4"; the greatest of them stands for all where one number is asked for
+void set_layer_bits(const std::string& text, ocellus_cache_policy* policy) {
+  std::istringstream list(text);
+  for (std::string entry; std::getline(list, entry, ',');) {
+    const bool known = entry == "8" || entry == "4" || entry == "2" || entry == "1";
+    if (!known || policy->layer_bits_count == OCELLUS_MOST_LAYER_BITS) {
+      throw Failure(kExitUsage, "--kv-layer-bits " + text + ": write 8, 4, 2 or 1 for each of up to " +
+                                    std::to_string(OCELLUS_MOST_LAYER_BITS) + " layers, as in 2,1,1,4.");
+    }
+    policy->layer_bits[policy->layer_bits_count++] = static_cast<uint8_t>(entry[0] - '0');
+  }
+  const std::vector<int32_t> bits(policy->layer_bits, policy->layer_bits + policy->layer_bits_count);
+  if (!bits.empty()) policy->kv_bits = *std::max_element(bits.begin(), bits.end());
+}
+
 // "T1,T2"
 TauPair parse_taus(const std::string& text) {
   TauPair taus;
@@ -61,13 +76,17 @@ void set_calibration(const CacheOptions& options, const std::string& model_path,
   if (options.calibration == "none") return;
   if (options.calibration != "auto") {
     const TauPair taus = parse_taus(options.calibration);
-    if (options.bits == 16) throw Failure(kExitUsage, "--calib calibrates packed caches: add --kv-bits 8, 4, 2 or 1.");
+    if (!options.packs()) throw Failure(kExitUsage, "--calib calibrates packed caches: add --kv-bits 8, 4, 2 or 1.");
     policy->calibrate = 1;
     policy->tau_low = taus.low;
     policy->tau_high = taus.high;
     return;
   }
-  if (options.bits == 16) return;
+  if (!options.packs()) return;
+  if (!options.layer_bits.empty()) {
+    notes->push_back("Calibrations are known for equal bits in all layers only, so none is used.");
+    return;
+  }
   const std::optional<TauPair> taus = read_calibration(model_path, options.bits);
   if (!taus) {
     notes->push_back("No calibration for " + format_count(options.bits, "bit") +
@@ -83,6 +102,10 @@ void add_packing_options(CLI::App* command, CacheOptions* options) {
   command->add_option("--kv-bits", options->bits, "Bits of a cached visual key or value (default: 16)")
       ->option_text("16|8|4|2|1")
       ->check(one_of_numbers({16, 8, 4, 2, 1}))
+      ->group(kGroup);
+  command->add_option("--kv-layer-bits", options->layer_bits, "Bits by layer instead, first to last (ours)")
+      ->option_text("B,B,...")
+      ->excludes("--kv-bits")
       ->group(kGroup);
   command->add_option("--calib", options->calibration, "Calibration of packed scores; auto: ocellus calibrate's")
       ->option_text("none|auto|T1,T2")
@@ -111,6 +134,10 @@ void add_detail_options(CLI::App* command, CacheOptions* options) {
   command->add_option("--kv-block", options->block_slots, "Slots that share a range (default: what a picture leaves)")
       ->option_text("N")
       ->check(number_between(0, 65536))
+      ->group(details);
+  command->add_option("--kv-scales", options->scales, "Bits of the ends of a range; 6: ours (default: 16)")
+      ->option_text("16|6")
+      ->check(one_of_numbers({16, 6}))
       ->group(details);
   command
       ->add_flag("--kv-one-range", options->one_range, "One range for all pictures of a prompt, as CalibQuant's paper")
@@ -161,6 +188,8 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
   ocellus_limits_init(&defaults);
   ocellus_cache_policy policy = defaults.cache;
   policy.kv_bits = options.bits;
+  set_layer_bits(options.layer_bits, &policy);
+  policy.kv_scales = options.scales;
   policy.evict = index_of(kEvictNames, options.evict);
   policy.keep = options.keep;
   if (!(options.keep > 0)) throw Failure(kExitUsage, "--keep 0 would keep nothing: give a fraction of more than 0.");
@@ -194,6 +223,8 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
 nlohmann::ordered_json policy_json(const ocellus_cache_policy& policy) {
   const bool packs = policy.kv_bits < 16, evicts = policy.keep < 1;
   nlohmann::ordered_json object = {{"kv_bits", policy.kv_bits}};
+  if (policy.layer_bits_count > 0)
+    object["kv_layer_bits"] = std::vector<int>(policy.layer_bits, policy.layer_bits + policy.layer_bits_count);
   object["calib"] = policy.calibrate != 0 ? nlohmann::ordered_json{decimal(policy.tau_low), decimal(policy.tau_high)}
                                           : nlohmann::ordered_json("none");
   object["evict"] = kEvictNames[static_cast<size_t>(policy.evict)];
@@ -202,6 +233,7 @@ nlohmann::ordered_json policy_json(const ocellus_cache_policy& policy) {
   object["reuse"] = "none";
   if (packs) {
     object["kv_block"] = policy.block_slots;
+    object["kv_scales"] = policy.kv_scales;
     object["kv_one_range"] = policy.one_range != 0;
     object["kv_ranges"] = {decimal(policy.key_range), decimal(policy.value_range)};
   }
@@ -223,6 +255,11 @@ nlohmann::ordered_json policy_json(const ocellus_cache_policy& policy) {
 
 std::string describe_policy(const ocellus_cache_policy& policy) {
   std::string text = policy.kv_bits == 16 ? "f16" : format_count(policy.kv_bits, "bit");
+  if (policy.layer_bits_count > 0) {
+    text = "bits by layer";
+    for (int32_t i = 0; i < policy.layer_bits_count; ++i)
+      text += (i == 0 ? " " : ",") + std::to_string(policy.layer_bits[i]);
+  }
   if (policy.calibrate != 0) {
     text += " calibrated by " + short_number(policy.tau_low) + ", " + short_number(policy.tau_high);
   }

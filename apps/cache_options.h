@@ -17,6 +17,8 @@ namespace ocellus {
 
 struct CacheOptions {
   int32_t bits = 16;
+  std::string layer_bits;  // "2,1,1,4": by layer, in place of bits; empty: the same in all
+  int32_t scales = 16;
   std::string calibration = "none";  // "none", "auto" or "T1,T2"
   std::string evict = "none";
   float keep = 1.0f;
@@ -33,6 +35,8 @@ struct CacheOptions {
   float ncar_threshold = 0.3f;
   bool window_f16 = false;
   bool pack_text = false;
+
+  bool packs() const { return bits < 16 || !layer_bits.empty(); }
 };
 
 // What the command leaves to the user: with kOwnPacking it sets bits and calibration itself.

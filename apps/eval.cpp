@@ -38,6 +38,7 @@ std::string summary_json(const Totals& totals, const Running& running) {
   object["kv_bytes"] = totals.mean(totals.kv_bytes);  // per question
   object["kv_scale_bytes"] = totals.mean(totals.kv_scale_bytes);
   object["kv_waste_bytes"] = totals.mean(totals.kv_waste_bytes);
+  object["kv_visual_bits"] = totals.bits_per_element();
   object["kv_bytes_full"] = totals.mean(totals.kv_bytes_full);
   object["arena_bytes"] = running.plan.total_bytes;
   object["ttft_ms"] = totals.mean(totals.first_token_ms);
@@ -71,6 +72,8 @@ std::string summary_text(const Totals& totals, const Running& running) {
   }
   facts.add_row({"cache per question", format_bytes(totals.mean(totals.kv_bytes))});
   if (totals.kv_scale_bytes > 0) facts.add_row({"  of it scales", format_bytes(totals.mean(totals.kv_scale_bytes))});
+  if (totals.kv_block_elements > 0)
+    facts.add_row({"  a visual key or value", format_number(totals.bits_per_element(), 2) + " bits, all counted"});
   facts.add_row({"  beside it empty slots", format_bytes(totals.mean(totals.kv_waste_bytes))});
   facts.add_row({"  all of it as f16", format_bytes(totals.mean(totals.kv_bytes_full))});
   facts.add_row({"memory of the engine", format_bytes(running.plan.total_bytes)});

@@ -41,6 +41,8 @@ void Totals::add(const Question& question, const Outcome& outcome) {
   kv_bytes += stats.kv_bytes;
   kv_scale_bytes += stats.kv_scale_bytes;
   kv_waste_bytes += stats.kv_waste_bytes;
+  kv_block_bytes += stats.kv_block_bytes;
+  kv_block_elements += stats.kv_block_elements;
   kv_bytes_full += stats.kv_bytes_full;
   decoded_tokens += std::max(0, stats.generated_tokens - 1);
   first_token_ms += stats.first_token_ms;

@@ -59,11 +59,18 @@ struct Totals {
   int64_t kv_bytes = 0;
   int64_t kv_scale_bytes = 0;
   int64_t kv_waste_bytes = 0;
+  int64_t kv_block_bytes = 0;
+  int64_t kv_block_elements = 0;
   int64_t kv_bytes_full = 0;
   int64_t decoded_tokens = 0;
   double first_token_ms = 0;
   double decode_ms = 0;
 
+  // Of a number in image blocks, offsets and steps included; 0 without such blocks.
+  double bits_per_element() const {
+    return kv_block_elements == 0 ? 0
+                                  : 8.0 * static_cast<double>(kv_block_bytes) / static_cast<double>(kv_block_elements);
+  }
   void add(const Question& question, const Outcome& outcome);
   double mean(double sum) const { return all.questions == 0 ? 0 : sum / static_cast<double>(all.questions); }
   int64_t mean(int64_t sum) const { return all.questions == 0 ? 0 : sum / all.questions; }

@@ -86,15 +86,15 @@ HWY_INLINE void score_slots(D d, const Rows& keys, int64_t count, const float* q
 /// The same for slots of a packed run.
 template <int kHeads>
 HWY_NOINLINE void score_codes(const PackedRows& rows, int64_t slot, int64_t count, const float* queries, int64_t dim,
-                              int32_t bits, float* scores) {
+                              float* scores) {
   with_code_lanes(rows.row_bytes, [&](auto d) HWY_ATTR {
-    const CodeOrder order(bits, static_cast<int64_t>(hn::Lanes(d)), rows.row_bytes);
+    const CodeOrder order(rows.bits, static_cast<int64_t>(hn::Lanes(d)), rows.row_bytes);
     HWY_ALIGN float folded[kHeads * kMostHeadDim];
     float constants[kHeads];
     for (int h = 0; h < kHeads; ++h)
       constants[h] = fold_keys(d, order, rows, queries + h * dim, dim, folded + h * kMostHeadDim);
     const uint8_t* first = rows.keys + slot * rows.row_bytes;
-    if (bits == 8) {
+    if (rows.bits == 8) {
       const CodeRows<true> keys{first, rows.row_bytes, &order};
       score_slots<decltype(d), kHeads>(d, keys, count, folded, kMostHeadDim, scores);
     } else {
@@ -169,14 +169,14 @@ HWY_INLINE float sum_of(const float* values, int64_t count) {
 /// The same for slots of a packed run.
 template <int kHeads>
 HWY_NOINLINE void mix_codes(const PackedRows& rows, int64_t slot, int64_t count, const float* weights, int64_t dim,
-                            int32_t bits, float* mixed, int64_t mixed_stride) {
+                            float* mixed, int64_t mixed_stride) {
   with_code_lanes(rows.row_bytes, [&](auto d) HWY_ATTR {
-    const CodeOrder order(bits, static_cast<int64_t>(hn::Lanes(d)), rows.row_bytes);
+    const CodeOrder order(rows.bits, static_cast<int64_t>(hn::Lanes(d)), rows.row_bytes);
     HWY_ALIGN float sums[kHeads * kMostHeadDim];
     const int64_t positions = order.position(order.groups, 0);
     for (int h = 0; h < kHeads; ++h) std::fill_n(sums + h * kMostHeadDim, positions, 0.0f);
     const uint8_t* first = rows.values + slot * rows.row_bytes;
-    if (bits == 8)
+    if (rows.bits == 8)
       mix_slots<decltype(d), kHeads>(d, CodeRows<true>{first, rows.row_bytes, &order}, count, weights, sums,
                                      kMostHeadDim);
     else

@@ -29,7 +29,7 @@ struct AttendOneArgs {
   int32_t head_dim = 0;
   const KvRun* runs = nullptr;
   const int32_t* run_begin = nullptr;
-  int32_t layer = 0;
+  KvLayer layer = {};
   RopeParams rope = {};  // for shifted runs
   KvCalibration calibration = {};
   DeviceView<float> output;

@@ -52,7 +52,7 @@ struct Piece {
   int64_t dim() const { return args.head_dim; }
   int64_t group() const { return args.query_heads / args.kv_heads; }
   const KvRun* runs() const { return args.runs + args.run_begin[session]; }
-  int64_t live(const KvRun& run) const { return live_slots(run, args.layer, args.kv_heads, kv_head); }
+  int64_t live(const KvRun& run) const { return live_slots(run, args.layer.index, args.kv_heads, kv_head); }
 };
 
 /// Walks the stretches of consecutive slots that make up a piece.
@@ -141,11 +141,10 @@ class HeadTile {
     }
     for (SlotWalk walk(piece_); walk.next();) {
       const KvRun& run = walk.run();
-      if (is_packed(run.format)) {
-        mix_codes<kHeads>(packed(run), walk.slot(), walk.count(), weights + walk.done(), dim, kv_bits(run.format),
-                          mixed, stride);
+      if (run.packed) {
+        mix_codes<kHeads>(packed(run), walk.slot(), walk.count(), weights + walk.done(), dim, mixed, stride);
       } else {
-        const HalfRows rows{run_values(run, piece_.args.layer, piece_.kv_head) + walk.slot() * dim, dim};
+        const HalfRows rows{run_values(run, piece_.args.layer.index, piece_.kv_head) + walk.slot() * dim, dim};
         mix_slots<D, kHeads>(D(), rows, walk.count(), weights + walk.done(), mixed, stride);
       }
     }
@@ -158,10 +157,10 @@ class HeadTile {
   void score_stretch(const SlotWalk& walk, const float* queries, float* scores) {
     const int64_t dim = piece_.dim();
     const KvRun& run = walk.run();
-    if (is_packed(run.format)) {
-      return score_codes<kHeads>(packed(run), walk.slot(), walk.count(), queries, dim, kv_bits(run.format), scores);
+    if (run.packed) {
+      return score_codes<kHeads>(packed(run), walk.slot(), walk.count(), queries, dim, scores);
     }
-    const HalfRows rows{run_keys(run, piece_.args.layer, piece_.kv_head) + walk.slot() * dim, dim};
+    const HalfRows rows{run_keys(run, piece_.args.layer.index, piece_.kv_head) + walk.slot() * dim, dim};
     score_slots<D, kHeads>(D(), rows, walk.count(), queries, dim, scores);
   }
   HWY_NOINLINE void score_moved(const SlotWalk& walk, const float* queries, float* scores) {
@@ -297,7 +296,7 @@ int64_t piece_count(int64_t slots) { return (slots + kAttendSplitSlots - 1) / kA
 int64_t count_slots(const AttendOneArgs& args, int64_t session, int64_t kv_head) {
   int64_t slots = 0;
   for (int32_t i = args.run_begin[session]; i < args.run_begin[session + 1]; ++i)
-    slots += live_slots(args.runs[i], args.layer, args.kv_heads, kv_head);
+    slots += live_slots(args.runs[i], args.layer.index, args.kv_heads, kv_head);
   return slots;
 }
 

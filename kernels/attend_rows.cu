@@ -171,7 +171,7 @@ RowsWork describe(const AttendRowsArgs& args) {
   work.row_stride = static_cast<int>(args.rows.row_stride);
   work.runs = args.runs;
   work.run_count = args.run_count;
-  work.layer = args.layer;
+  work.layer = args.layer.index;
   work.head_dim = args.rows.head_dim;
   work.kv_heads = args.rows.heads;
   work.group = args.query_heads / args.rows.heads;

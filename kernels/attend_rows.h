@@ -35,7 +35,7 @@ struct AttendRowsArgs {
   int64_t row_count = 0;  // chunk rows that hold keys, at least first_row + T; not looked at if causal
   const KvRun* runs = nullptr;
   int32_t run_count = 0;
-  int32_t layer = 0;
+  KvLayer layer = {};
   bool causal = true;
   int64_t sequences = 1;
   RopeParams rope = {};  // for shifted runs

@@ -162,7 +162,7 @@ class QueryBlock {
     }
     if (filled > 0) body(filled);
   }
-  int64_t live(const KvRun& run) const { return live_slots(run, args_.layer, args_.rows.heads, kv_head_); }
+  int64_t live(const KvRun& run) const { return live_slots(run, args_.layer.index, args_.rows.heads, kv_head_); }
 
   void attend_own_rows() {
     const KvLayerRows& own = args_.rows;
@@ -186,20 +186,19 @@ class QueryBlock {
   }
 
   void expand_run(const KvRun& run, int64_t slot, int64_t count, int64_t at) {
-    if (is_packed(run.format)) {
+    if (run.packed) {
       const PackedRows rows = packed_rows(run, args_.layer, kv_head_, static_cast<int32_t>(dim_));
-      const Half* scales = rows.scales;
+      const ScaleRow key_offsets(rows, kKeyOffsets), key_steps(rows, kKeySteps);
+      const ScaleRow value_offsets(rows, kValueOffsets), value_steps(rows, kValueSteps);
       for (int64_t i = 0; i < count; ++i) {
         const int64_t from = (slot + i) * rows.row_bytes, to = (at + i) * dim_;
-        expand_codes(rows.keys + from, kv_bits(run.format), scales + kKeyOffsets * dim_, scales + kKeySteps * dim_,
-                     dim_, s_.keys + to);
-        expand_codes(rows.values + from, kv_bits(run.format), scales + kValueOffsets * dim_,
-                     scales + kValueSteps * dim_, dim_, s_.values + to);
+        expand_codes(rows.keys + from, rows.bits, key_offsets.data(), key_steps.data(), dim_, s_.keys + to);
+        expand_codes(rows.values + from, rows.bits, value_offsets.data(), value_steps.data(), dim_, s_.values + to);
       }
     } else {
       const int64_t from = slot * dim_;
-      expand(run_keys(run, args_.layer, kv_head_) + from, run_values(run, args_.layer, kv_head_) + from, dim_, count,
-             at);
+      expand(run_keys(run, args_.layer.index, kv_head_) + from, run_values(run, args_.layer.index, kv_head_) + from,
+             dim_, count, at);
     }
     // Turning the keys on is as good as turning the queries back, and here they are few.
     for (int64_t i = 0; run.position_shift != 0 && i < count; ++i)

@@ -163,15 +163,15 @@ void attend_step(const AttendStepArgs& args, Queue& queue) {
   const int64_t rows = args.query.rows, dim = args.head_dim;
   if (!queue.ok() || rows == 0) return;
   const AttendStepPlan plan = plan_attend_step(rows, args.most_tiles, args.query_heads, args.kv_heads, dim,
-                                               queue.cuda()->facts().multiprocessors, args.packed_format);
+                                               queue.cuda()->facts().multiprocessors, args.layer.format);
   const int64_t given = args.scratch.rows * args.scratch.cols;
-  const int64_t needed = AttendStepScratch::bytes(plan, rows, args.kv_heads, dim, args.packed_format);
+  const int64_t needed = AttendStepScratch::bytes(plan, rows, args.kv_heads, dim, args.layer.format);
   if (given < needed) {
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "attend_step got %lld bytes of scratch instead of %lld",
                                    static_cast<long long>(given), static_cast<long long>(needed)));
   }
   const StepParams params = step_params(args, plan);
-  if (is_packed(args.packed_format)) return attend_step_packed(params, args, plan, queue);
+  if (is_packed(args.layer.format)) return attend_step_packed(params, args, plan, queue);
   switch (divide_up(dim, kChunk)) {
     case 1: return launch_pieces<1>(params, args, plan, queue);
     case 2: return launch_pieces<2>(params, args, plan, queue);

@@ -15,11 +15,12 @@ namespace ocellus {
 /// Shapes      query [B, H * E], key, value [B, G * E] (rows may be strided; may be overwritten); angles [B, rotated];
 ///             steps [B]; row b's tiles are tiles[b * tiles_per_row ..], live ones 0 .. steps[b].new_tile, the last of
 ///             them up to new_slot; on CUDA a tile has at most kTileSlots slots; out [B, H * E]
-/// Packed      tiles of format packed_format hold codes (quant/kv_format.h) and are never expanded to memory: steps and
-///             offsets of keys are folded into the query and a constant, those of values into the output (CalibQuant,
-///             section 3.2). On CUDA such a tile has at most kPackedTileSlots slots and lies within one block. With
-///             calibration, scores of packed slots are calibrated as kv_run.h says; f16 tiles of a step are what they
-///             seem, never copies of packed ones. Tile new_tile is f16, and its counts are not looked at
+/// Packed      packed tiles hold codes of the layer's format (quant/kv_format.h) and are never expanded to memory:
+/// steps
+///             and offsets of keys are folded into the query and a constant, those of values into the output
+///             (CalibQuant, section 3.2). On CUDA such a tile has at most kPackedTileSlots slots and lies within one
+///             block. With calibration, scores of packed slots are calibrated as kv_run.h says; f16 tiles of a step are
+///             what they seem, never copies of packed ones. Tile new_tile is f16, and its counts are not looked at
 /// Moved       the query is turned back by a tile's position shift before it reads it; new_tile is not moved
 /// Types       query, key, value, out activations; cache f16 or codes. CPU: all arithmetic in f32. CUDA: products of
 ///             f16 (of a query, times the steps of packed keys, and of weights, all rounded to f16) and softmax and
@@ -43,17 +44,17 @@ struct AttendStepArgs {
   const KvRun* tiles = nullptr;
   int64_t tiles_per_row = 0;
   int64_t most_tiles = 0;  // no row has more live tiles than this; at most tiles_per_row
-  int32_t layer = 0;
+  KvLayer layer = {};
   /// Everything but query, key, value and angles was written by work that had ended before the recorded step began: the
   /// kernel may read steps, tiles and the cache while the kernels before it are still running.
   bool cache_settled = false;
-  KvFormat packed_format = KvFormat::kF16;  // of the packed tiles; kF16: there are none
   KvCalibration calibration = {};
   ActivationView output;
   DeviceView<std::byte> scratch;
 };
 
-/// For at most `rows` rows of at most `slots` live slots in at most `tiles` tiles each; packed_format as above.
+/// For at most `rows` rows of at most `slots` live slots in at most `tiles` tiles each; packed_format: of any layer,
+/// kF16 if no tile is packed.
 int64_t attend_step_scratch_bytes(int64_t rows, int64_t slots, int64_t tiles, int32_t query_heads, int32_t kv_heads,
                                   int32_t head_dim, KvFormat packed_format, const DeviceTraits& device);
 

@@ -34,7 +34,9 @@ struct StepParams {
   float scale;              // of queries, so that scores are powers of two: exp(x) = 2^(x log2 e)
   int shared_by, head_dim;  // query heads per key/value head
   int heads, head_tiles, kv_heads;
-  int rotated, layer;
+  int rotated, layer, scale_bytes;  // scale_bytes: before the codes of packed tiles
+  KvScaleForm scales;               // of packed tiles
+  int64_t layer_offset;             // from their data to the layer
   RopePairing pairing;
   bool cache_settled;
   double octaves_per_pair;  // what the angles of moved tiles are computed from, with the next two
@@ -133,16 +135,15 @@ struct StepPair {
   }
 };
 
+/// Of an f16 run.
 __device__ inline std::byte* keys_of(const KvRun& run, int64_t layer, int64_t kv_head) {
-  std::byte* data = reinterpret_cast<std::byte*>(__ldcg(reinterpret_cast<const unsigned long long*>(&run.data)));
-  return data + layer * __ldcg(&run.layer_stride) + kv_head * __ldcg(&run.head_stride);
+  return load_pointer(run.data) + layer * __ldcg(&run.layer_stride) + kv_head * __ldcg(&run.head_stride);
 }
 
 /// Slots of a tile that are live in a layer and head.
 __device__ inline int live_in(const KvRun& run, const StepParams& p, int kv_head) {
   const int slots = __ldcg(&run.slots), before = __ldcg(&run.counted_before) + __ldcg(&run.first);
-  const auto* counts =
-      reinterpret_cast<const int32_t*>(__ldcg(reinterpret_cast<const unsigned long long*>(&run.counts)));
+  const int32_t* counts = load_pointer(run.counts);
   if (counts == nullptr) return slots;
   return min(max(__ldcg(counts + int64_t{p.layer} * p.kv_heads + kv_head) - before, 0), slots);
 }

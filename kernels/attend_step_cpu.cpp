@@ -24,8 +24,8 @@ void store_new_slots(const AttendStepArgs& args) {
     const KvRun& tile = args.tiles[b * args.tiles_per_row + step.new_tile];
     for (int64_t head = 0; head < args.kv_heads; ++head) {
       const int64_t to = step.new_slot * dim;
-      round_to_halves(args.key.row(b) + head * dim, dim, run_keys(tile, args.layer, head) + to);
-      round_to_halves(args.value.row(b) + head * dim, dim, run_values(tile, args.layer, head) + to);
+      round_to_halves(args.key.row(b) + head * dim, dim, run_keys(tile, args.layer.index, head) + to);
+      round_to_halves(args.value.row(b) + head * dim, dim, run_values(tile, args.layer.index, head) + to);
     }
   }
 }

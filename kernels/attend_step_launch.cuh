@@ -26,7 +26,7 @@ inline StepParams step_params(const AttendStepArgs& args, const AttendStepPlan& 
   p.output = static_cast<__half*>(args.output.data);
   p.output_stride = args.output.stride;
   const int64_t counters =
-      args.scratch.rows * args.scratch.cols - AttendStepScratch::counters_bytes(groups, args.packed_format);
+      args.scratch.rows * args.scratch.cols - AttendStepScratch::counters_bytes(groups, args.layer.format);
   p.mixed = reinterpret_cast<float4*>(args.scratch.data);
   p.weighed = reinterpret_cast<float2*>(p.mixed + blocks * plan.heads * dim / 4);
   p.done = reinterpret_cast<uint32_t*>(args.scratch.data + counters);
@@ -37,13 +37,16 @@ inline StepParams step_params(const AttendStepArgs& args, const AttendStepPlan& 
   p.head_tiles = static_cast<int>(plan.head_tiles);
   p.kv_heads = args.kv_heads;
   p.rotated = args.rope.rotated;
-  p.layer = args.layer;
+  p.layer = args.layer.index;
+  p.scales = args.layer.scales;
+  p.scale_bytes = static_cast<int>(KvBlockLayout::scale_bytes(args.head_dim, args.layer.scales));
+  p.layer_offset = args.layer.offset;
   p.pairing = args.rope.pairing;
   p.cache_settled = args.cache_settled;
   p.octaves_per_pair = -2.0 * std::log2(static_cast<double>(args.rope.base)) / args.rope.rotated;
   p.position_scale = args.rope.position_scale;
   p.factors = args.rope.factors;
-  if (!is_packed(args.packed_format) || !args.calibration.on) return p;
+  if (!is_packed(args.layer.format) || !args.calibration.on) return p;
   p.ranges = p.done + groups;
   p.tau_low = args.calibration.tau_low;
   p.tau_high = args.calibration.tau_high;

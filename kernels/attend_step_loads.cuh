@@ -41,6 +41,12 @@ __device__ inline float load_if(bool wanted, const float* from) {
   return to;
 }
 
+/// A pointer past the first-level cache.
+template <class T>
+__device__ inline T* load_pointer(T* const& from) {
+  return reinterpret_cast<T*>(__ldcg(reinterpret_cast<const unsigned long long*>(&from)));
+}
+
 /// Begins to bring memory that is read soon to the second-level cache. From compute capability 9.0 on; `bytes` a
 /// multiple of 16.
 __device__ inline void fetch_ahead([[maybe_unused]] const std::byte* from, [[maybe_unused]] int bytes) {

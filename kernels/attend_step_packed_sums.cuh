@@ -84,11 +84,11 @@ struct PackedAttended {
     }
   }
   /// Sums of plain values become sums of numbers, in units of the block's steps.
-  __device__ void take_up(const std::byte* block, int dim, int row) {
+  __device__ void take_up(const BlockScales& scales, int row) {
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit) {
       float steps[kPerHalf], offsets[kPerHalf];
-      read_scales(block, dim, Shape::first_channel(unit, row), steps, offsets);
+      read_scales(scales, Shape::first_channel(unit, row), steps, offsets);
 #pragma unroll
       for (int i = 0; i < kPerHalf; ++i) {
         const float by = inverse_of(steps[i]);
@@ -97,11 +97,11 @@ struct PackedAttended {
     }
   }
   /// And back, the offsets added for what came since.
-  __device__ void settle(const std::byte* block, int dim, int row) {
+  __device__ void settle(const BlockScales& scales, int row) {
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit) {
       float steps[kPerHalf], offsets[kPerHalf];
-      read_scales(block, dim, Shape::first_channel(unit, row), steps, offsets);
+      read_scales(scales, Shape::first_channel(unit, row), steps, offsets);
 #pragma unroll
       for (int i = 0; i < kPerHalf; ++i) {
         for (int h = 0; h < 2; ++h) {
@@ -124,17 +124,17 @@ struct PackedAttended {
     for (int h = 0; h < 2; ++h) earlier[h] *= factor[h];
   }
   /// What a value is by the number of code i: number * steps[i] + offsets[i]. Ones and zeros behind the last channel.
-  static __device__ void read_scales(const std::byte* block, int dim, int channel, float (&steps)[kPerHalf],
+  static __device__ void read_scales(const BlockScales& scales, int channel, float (&steps)[kPerHalf],
                                      float (&offsets)[kPerHalf]) {
-    const __half* scales = reinterpret_cast<const __half*>(block);
+    const bool inside = channel < scales.dim;
     uint32_t step_words[kPerHalf / 2], offset_words[kPerHalf / 2];
-    load_words_if(channel < dim, scales + kValueSteps * dim + channel, step_words);
-    load_words_if(channel < dim, scales + kValueOffsets * dim + channel, offset_words);
+    scales.load_if(inside, kValueSteps, channel, step_words);
+    scales.load_if(inside, kValueOffsets, channel, offset_words);
 #pragma unroll
     for (int i = 0; i < kPerHalf; ++i) {
       const int at = Codes::channel(i);
       const float step = at % 2 == 0 ? low_of(step_words[at / 2]) : high_of(step_words[at / 2]);
-      steps[i] = channel < dim ? step * __uint_as_float(float_power_bits(-Codes::number_exponent(i))) : 1.0f;
+      steps[i] = inside ? step * __uint_as_float(float_power_bits(-Codes::number_exponent(i))) : 1.0f;
       offsets[i] = at % 2 == 0 ? low_of(offset_words[at / 2]) : high_of(offset_words[at / 2]);
     }
   }

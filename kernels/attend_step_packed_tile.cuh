@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/attend_step_codes.h"
+#include "kernels/attend_step_scales.cuh"
 #include "kernels/attend_step_tile.cuh"
 
 namespace ocellus::cuda {
@@ -37,16 +38,15 @@ struct PackedQuery {
   float base[2];                                     // of heads 2 column and 2 column + 1
 
   /// query: of head `row`, zeros behind its last channel.
-  __device__ void fold(const __half* query, const std::byte* block, int dim, int column) {
+  __device__ void fold(const __half* query, const BlockScales& scales, int column) {
     constexpr int kWords = Shape::kWordChannels / 2;
-    const __half* scales = reinterpret_cast<const __half*>(block);
     float offset[4] = {};
 #pragma unroll
     for (int unit = 0; unit < Shape::kUnits; ++unit) {
       const int channel = Shape::first_channel(unit, 2 * column);
       uint32_t queries[kWords], steps[kWords], offsets[kWords];
-      load_words_if(channel < dim, scales + kKeySteps * dim + channel, steps);
-      load_words_if(channel < dim, scales + kKeyOffsets * dim + channel, offsets);
+      scales.load_if(channel < scales.dim, kKeySteps, channel, steps);
+      scales.load_if(channel < scales.dim, kKeyOffsets, channel, offsets);
       copy_words(query + channel, queries);
       // Every slot has the offsets: a product with them as if they were the keys of all slots.
 #pragma unroll

@@ -46,6 +46,7 @@ struct PackedQuerySource {
   const std::byte* block = nullptr;
   int shift = 0;
 
+  __device__ BlockScales scales_of(const std::byte* of_block) const { return {of_block, p.head_dim, p.scales}; }
   /// Of head lane / 4; zeros if there is no such head.
   __device__ const __half* of_shift(int wanted) {
     constexpr int kStride = PackedWarpRoom<Shape, 2>::kTurnedStride;
@@ -56,7 +57,7 @@ struct PackedQuerySource {
   }
   __device__ void follow(const StepTile& tile) {
     if (tile.block == block && tile.shift == shift) return;
-    query.fold(of_shift(tile.shift), tile.block, p.head_dim, lane % 4);
+    query.fold(of_shift(tile.shift), scales_of(tile.block), lane % 4);
     block = tile.block;
   }
 };
@@ -82,8 +83,8 @@ __device__ void attend_packed_tiles(const StepParams& p, const StepPiece& piece,
     const std::byte* before = source.block;
     source.follow(tile);
     if (tile.block != before && before != nullptr) {
-      attended.settle(before, p.head_dim, row);
-      attended.take_up(tile.block, p.head_dim, row);
+      attended.settle(source.scales_of(before), row);
+      attended.take_up(source.scales_of(tile.block), row);
     }
     for (int first = 0; first < tile.count; first += Shape::kSlots) {
       const std::byte* stage = ring.next();
@@ -98,7 +99,7 @@ __device__ void attend_packed_tiles(const StepParams& p, const StepPiece& piece,
       attended.mix(stage + Shape::kPartBytes, weights, lane);
     }
   }
-  if (source.block != nullptr) attended.settle(source.block, p.head_dim, row);
+  if (source.block != nullptr) attended.settle(source.scales_of(source.block), row);
 }
 
 template <class Shape>

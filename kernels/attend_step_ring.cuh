@@ -27,18 +27,20 @@ static_assert(kAttendStepMostTiles == int64_t{kWarp} * kStepWarps, "a lane reads
 
 __device__ inline StepTile read_tile(const StepParams& p, const StepPiece& piece, int index, int row_bytes) {
   const KvRun& run = p.tiles[piece.row * p.tiles_per_row + index];
-  const bool packed =
-      __ldcg(reinterpret_cast<const unsigned char*>(&run.format)) != static_cast<unsigned char>(KvFormat::kF16);
   StepTile tile;
-  tile.keys = keys_of(run, p.layer, piece.kv_head);
-  tile.block = nullptr;
-  tile.value_offset = __ldcg(&run.value_offset);
   tile.shift = __ldcg(&run.position_shift);
   tile.count = index == piece.new_tile ? piece.new_slot : live_in(run, p, piece.kv_head);
-  if (packed) {
-    tile.block = tile.keys;
-    tile.keys += 2 * kKvScaleRows * p.head_dim + int64_t{__ldcg(&run.first)} * row_bytes;
+  if (__ldcg(reinterpret_cast<const unsigned char*>(&run.packed)) == 0) {
+    tile.keys = keys_of(run, p.layer, piece.kv_head);
+    tile.block = nullptr;
+    tile.value_offset = __ldcg(&run.value_offset);
+    return tile;
   }
+  const int64_t first = __ldcg(&run.first);
+  tile.value_offset = (first + __ldcg(&run.capacity)) * row_bytes;  // as KvBlockLayout has it
+  const int64_t block_bytes = (p.scale_bytes + 2 * tile.value_offset + 15) / 16 * 16;
+  tile.block = load_pointer(run.data) + p.layer_offset + piece.kv_head * block_bytes;
+  tile.keys = tile.block + p.scale_bytes + first * row_bytes;
   return tile;
 }
 
@@ -70,7 +72,7 @@ __device__ inline StepTiles list_tiles(const StepParams& p, const StepPiece& pie
   if (plain & own) list[tiles.packed + __popc(plain & before)] = tile;
   const auto block = reinterpret_cast<unsigned long long>(tile.block);
   const bool other_block = __shfl_up_sync(0xFFFFFFFFu, block, 1) != block || lane == 0;
-  if ((packed & own) && other_block) fetch_ahead(tile.block, 2 * kKvScaleRows * p.head_dim);
+  if ((packed & own) && other_block) fetch_ahead(tile.block, p.scale_bytes);
   if ((plain & own) && __popc(plain & before) < kPlainAhead) fetch_tile(tile, p.head_dim);
   __syncwarp();
   return tiles;

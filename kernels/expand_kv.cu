@@ -7,6 +7,7 @@
 #include "kernels/launch.cuh"
 #include "kernels/rope_angles.cuh"
 #include "kernels/row_access.cuh"
+#include "quant/kv_scales.h"
 
 namespace ocellus {
 namespace cuda {
@@ -24,16 +25,19 @@ struct RunRows {
   const uint8_t* codes;
   int bits, dim;
 
-  __device__ RunRows(const KvRun& run, int layer, int head, int head_dim, bool of_values)
-      : halves(nullptr), bits(kv_bits(run.format)), dim(head_dim) {
-    if (is_packed(run.format)) {
+  /// `small` has room for two rows of scales, which load_scales fills in where they are coded.
+  __device__ RunRows(const KvRun& run, const KvLayer& layer, int head, int head_dim, bool of_values, __half* small)
+      : halves(nullptr), bits(kv_bits(layer.format)), dim(head_dim) {
+    if (run.packed) {
       const PackedRows packed = packed_rows(run, layer, head, dim);
-      const __half* scales = reinterpret_cast<const __half*>(packed.scales);
-      offsets = scales + (of_values ? kValueOffsets : kKeyOffsets) * dim;
-      steps = scales + (of_values ? kValueSteps : kKeySteps) * dim;
+      const bool coded = packed.scales != KvScaleForm::kF16;
+      const __half* scales = reinterpret_cast<const __half*>(packed.block);
+      offsets = coded ? small : scales + (of_values ? kValueOffsets : kKeyOffsets) * dim;
+      steps = coded ? small + dim : scales + (of_values ? kValueSteps : kKeySteps) * dim;
       codes = of_values ? packed.values : packed.keys;
     } else {
-      halves = reinterpret_cast<const __half*>(of_values ? run_values(run, layer, head) : run_keys(run, layer, head));
+      halves = reinterpret_cast<const __half*>(of_values ? run_values(run, layer.index, head)
+                                                         : run_keys(run, layer.index, head));
     }
   }
   /// Channels [channel, channel + kUnit) of a slot.
@@ -89,9 +93,27 @@ __device__ void turn_unit(const RunRows& keys, int slot, int channel, const Rope
   for (int i = 0; i < kUnit; ++i) values[i] = turned[i];
 }
 
+/// Decodes the scales of a packed run's head, where they are coded, in the order of their rows. All threads of the
+/// block come here.
+__device__ void load_scales(const KvRun& run, const KvLayer& layer, int head, int dim, __half* to) {
+  if (!run.packed || layer.scales == KvScaleForm::kF16) return;
+  const PackedRows packed = packed_rows(run, layer, head, dim);
+  __syncthreads();  // those of the head before are read
+  for (int i = static_cast<int>(threadIdx.x); i < kKvScaleRows * dim / 4; i += kThreads) {
+    const auto row = static_cast<KvScaleRow>(4 * i / dim);
+    const __half* ends = reinterpret_cast<const __half*>(packed.block + scale_ends_at(row));
+    const float least = __half2float(ends[0]), place = __half2float(ends[1]);
+    uint8_t codes[4];
+    get_scale_codes(reinterpret_cast<const uint8_t*>(packed.block + scale_codes_at(kKeyOffsets, dim)) + 3 * i, codes);
+    for (int k = 0; k < 4; ++k) to[4 * i + k] = __float2half_rn(fmaf(place, static_cast<float>(codes[k]), least));
+  }
+  __syncthreads();
+}
+
 /// A block takes one run, and every gridDim.y-th head of it.
 __global__ void __launch_bounds__(kThreads) expand_runs(const __grid_constant__ ExpandKvArgs args, double octaves) {
   __shared__ float2 turns[kMostPairs];
+  __shared__ alignas(16) __half small[kKvScaleRows * kMostHeadDim];
   wait_for_inputs();
   let_next_start();
   const KvRun& run = args.runs[blockIdx.x];
@@ -103,8 +125,10 @@ __global__ void __launch_bounds__(kThreads) expand_runs(const __grid_constant__ 
   }
   const int dim = args.out.head_dim, head_units = dim / kUnit;
   for (int head = static_cast<int>(blockIdx.y); head < args.out.heads; head += static_cast<int>(gridDim.y)) {
-    const RunRows keys(run, args.layer, head, dim, false), values(run, args.layer, head, dim, true);
-    const int slots = min(live_slots(run, args.layer, args.out.heads, head), kPackedTileSlots);
+    load_scales(run, args.layer, head, dim, small);
+    const RunRows keys(run, args.layer, head, dim, false, small);
+    const RunRows values(run, args.layer, head, dim, true, small + kValueOffsets * dim);
+    const int slots = min(live_slots(run, args.layer.index, args.out.heads, head), kPackedTileSlots);
     for (int i = static_cast<int>(threadIdx.x); i < slots * head_units; i += kThreads) {
       const int slot = i / head_units, channel = i % head_units * kUnit;
       float key[kUnit], value[kUnit];

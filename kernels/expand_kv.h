@@ -20,7 +20,7 @@ namespace ocellus {
 struct ExpandKvArgs {
   const KvRun* runs = nullptr;
   int32_t run_count = 0;
-  int32_t layer = 0;
+  KvLayer layer = {};
   RopeParams rope;
   KvLayerRows out;
 };

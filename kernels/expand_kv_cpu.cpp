@@ -20,20 +20,25 @@ namespace {
 void expand_run(const ExpandKvArgs& args, int64_t index, int64_t head) {
   const KvRun& run = args.runs[index];
   const int32_t dim = args.out.head_dim;
-  const int64_t slots = live_slots(run, args.layer, args.out.heads, head);
-  const PackedRows rows = packed_rows(run, args.layer, head, dim);
-  const int32_t bits = kv_bits(run.format);
+  const int64_t slots = live_slots(run, args.layer.index, args.out.heads, head);
+  const PackedRows rows = run.packed ? packed_rows(run, args.layer, head, dim) : PackedRows{};
+  ScaleRow key_offsets, key_steps, value_offsets, value_steps;
+  if (slots > 0 && run.packed) {
+    key_offsets.read(rows, kKeyOffsets);
+    key_steps.read(rows, kKeySteps);
+    value_offsets.read(rows, kValueOffsets);
+    value_steps.read(rows, kValueSteps);
+  }
   HWY_ALIGN float angles[kMostHeadDim], key[kMostHeadDim], value[kMostHeadDim];
   if (slots > 0 && run.position_shift != 0) set_rope_angles(args.rope, run.position_shift, angles);
   for (int64_t slot = 0; slot < slots; ++slot) {
-    if (is_packed(run.format)) {
+    if (run.packed) {
       const int64_t from = slot * rows.row_bytes;
-      expand_codes(rows.keys + from, bits, rows.scales + kKeyOffsets * dim, rows.scales + kKeySteps * dim, dim, key);
-      expand_codes(rows.values + from, bits, rows.scales + kValueOffsets * dim, rows.scales + kValueSteps * dim, dim,
-                   value);
+      expand_codes(rows.keys + from, rows.bits, key_offsets.data(), key_steps.data(), dim, key);
+      expand_codes(rows.values + from, rows.bits, value_offsets.data(), value_steps.data(), dim, value);
     } else {
-      expand_halves(run_keys(run, args.layer, head) + slot * dim, dim, key);
-      expand_halves(run_values(run, args.layer, head) + slot * dim, dim, value);
+      expand_halves(run_keys(run, args.layer.index, head) + slot * dim, dim, key);
+      expand_halves(run_values(run, args.layer.index, head) + slot * dim, dim, value);
     }
     if (run.position_shift != 0) rotate_head(args.rope, angles, key);
     const int64_t to = args.out.at(index * kPackedTileSlots + slot, head);

@@ -14,6 +14,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/kv_run.h"
+#include "kernels/scale_row-inl.h"
 #include "kernels/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -111,11 +112,12 @@ HWY_INLINE float fold_keys(D d, const CodeOrder& order, const PackedRows& rows, 
   const EightTag eight;
   const hn::RebindToSigned<D> integers;
   HWY_ALIGN float stepped[kMostHeadDim];
+  const ScaleRow offsets(rows, kKeyOffsets), steps(rows, kKeySteps);
   auto constant = hn::Zero(eight);
   for (int64_t e = 0; e < dim; e += static_cast<int64_t>(hn::Lanes(eight))) {
     const auto q = hn::LoadU(eight, query + e);
-    constant = hn::MulAdd(q, load_halves(eight, rows.scales + kKeyOffsets * dim + e), constant);
-    hn::Store(hn::Mul(q, load_halves(eight, rows.scales + kKeySteps * dim + e)), eight, stepped + e);
+    constant = hn::MulAdd(q, load_halves(eight, offsets.data() + e), constant);
+    hn::Store(hn::Mul(q, load_halves(eight, steps.data() + e)), eight, stepped + e);
   }
   const auto every = hn::Mul(hn::Iota(integers, 0), hn::Set(integers, static_cast<int32_t>(order.picks)));
   for (int64_t group = 0; group < order.groups; ++group) {
@@ -141,10 +143,11 @@ HWY_INLINE void unfold_values(const CodeOrder& order, const PackedRows& rows, co
       for (int64_t k = 0; k < order.lanes; ++k) to[k * order.picks] = from[k] * order.unit[j];
     }
   }
+  const ScaleRow offset_row(rows, kValueOffsets), step_row(rows, kValueSteps);
   const auto weights = hn::Set(eight, weight_sum);
   for (int64_t e = 0; e < dim; e += static_cast<int64_t>(hn::Lanes(eight))) {
-    const auto offsets = load_halves(eight, rows.scales + kValueOffsets * dim + e);
-    const auto steps = load_halves(eight, rows.scales + kValueSteps * dim + e);
+    const auto offsets = load_halves(eight, offset_row.data() + e);
+    const auto steps = load_halves(eight, step_row.data() + e);
     const auto sum = hn::MulAdd(offsets, weights, hn::LoadU(eight, mixed + e));
     hn::StoreU(hn::MulAdd(steps, hn::Load(eight, codes + e), sum), eight, mixed + e);
   }

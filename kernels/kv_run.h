@@ -4,7 +4,8 @@
 // their order does not matter: keys were rotated at the position where they were computed, so a run carries no
 // positions. Per layer and key/value head a run is one block (quant/kv_format.h):
 //
-//   block(run, layer, head) = data + layer * layer_stride + head * head_stride
+//   block(run, layer, head) = data + layer * layer_stride + head * head_stride   f16
+//                             data + layer.offset + head * (bytes of a block)    packed: layers may differ in bits
 #pragma once
 
 #include <cmath>
@@ -16,9 +17,18 @@
 
 namespace ocellus {
 
+/// A layer as an op is told of it: which it is, and how packed runs keep it. The packed runs of a call have blocks of
+/// equal room, or room between their layers, so that one offset fits all.
+struct KvLayer {
+  int32_t index = 0;
+  KvFormat format = KvFormat::kF16;  // of packed runs; kF16: there are none
+  KvScaleForm scales = KvScaleForm::kF16;
+  int64_t offset = 0;  // bytes from a packed run's data to the layer's head 0
+};
+
 struct KvRun {
   std::byte* data = nullptr;  // of layer 0 and head 0. f16: keys of slot `first`; packed: the block's scales
-  int64_t layer_stride = 0;   // bytes, as all of these
+  int64_t layer_stride = 0;   // bytes, as all of these. f16 only: those of packed runs follow from KvLayer
   int64_t head_stride = 0;
   int64_t value_offset = 0;  // from a slot's keys to its values
   int32_t slots = 0;         // live slots, <= capacity
@@ -31,7 +41,7 @@ struct KvRun {
   const int32_t* counts = nullptr;
   /// Positions the run was moved by since it was computed: it is read with a query rotated by -position_shift.
   int32_t position_shift = 0;
-  KvFormat format = KvFormat::kF16;
+  bool packed = false;  // into the bits that a KvLayer says
   /// Whether calibration applies to its slots: packed runs, and f16 copies made of them for prefill.
   bool calibrated = false;
 };
@@ -58,7 +68,7 @@ inline KvSlot run_slot(const KvRun& run, int64_t slot, int64_t head_dim) {
 /// Slots [first, first + count) of a run as a run of their own.
 inline KvRun slice_run(const KvRun& run, int32_t first, int32_t count, int64_t head_dim) {
   KvRun part = run;
-  if (!is_packed(run.format)) part.data += first * head_dim * 2;
+  if (!run.packed) part.data += first * head_dim * 2;
   part.first += first;
   part.slots = count;
   part.capacity = run.capacity - first;
@@ -73,7 +83,7 @@ OCELLUS_EVERYWHERE inline int32_t live_slots(const KvRun& run, int64_t layer, in
 }
 
 /// Whether KvCalibration applies to the run's slots.
-inline bool is_calibrated(const KvRun& run) { return run.calibrated || is_packed(run.format); }
+inline bool is_calibrated(const KvRun& run) { return run.calibrated || run.packed; }
 
 /// Keys [capacity, E] and values [capacity, E] of one layer and key/value head of an f16 run.
 OCELLUS_EVERYWHERE inline Half* run_keys(const KvRun& run, int64_t layer, int64_t head) {
@@ -85,17 +95,26 @@ OCELLUS_EVERYWHERE inline Half* run_values(const KvRun& run, int64_t layer, int6
 
 /// One layer's and key/value head's part of a packed run. E channels.
 struct PackedRows {
-  const Half* scales;   // [kKvScaleRows, E]
-  const uint8_t* keys;  // of the run's first slot; rows of row_bytes
+  const std::byte* block;  // begins with the scales
+  const uint8_t* keys;     // of the run's first slot; rows of row_bytes
   const uint8_t* values;
   int64_t row_bytes;
+  int32_t head_dim, bits;
+  KvScaleForm scales;
 };
-OCELLUS_EVERYWHERE inline PackedRows packed_rows(const KvRun& run, int64_t layer, int64_t head, int32_t head_dim) {
-  const std::byte* block = run.data + layer * run.layer_stride + head * run.head_stride;
-  const KvBlockLayout layout = KvBlockLayout::of(run.format, head_dim, 0);
-  const std::byte* keys = block + layout.keys + run.first * layout.row_bytes;
-  return {reinterpret_cast<const Half*>(block), reinterpret_cast<const uint8_t*>(keys),
-          reinterpret_cast<const uint8_t*>(keys + run.value_offset), layout.row_bytes};
+OCELLUS_EVERYWHERE inline PackedRows packed_rows(const KvRun& run, const KvLayer& layer, int64_t head,
+                                                 int32_t head_dim) {
+  const KvBlockLayout layout =
+      KvBlockLayout::of(layer.format, head_dim, int64_t{run.first} + run.capacity, layer.scales);
+  const std::byte* block = run.data + layer.offset + head * layout.padded_bytes;
+  const int64_t first = run.first * layout.row_bytes;
+  return {block,
+          reinterpret_cast<const uint8_t*>(block + layout.keys + first),
+          reinterpret_cast<const uint8_t*>(block + layout.values + first),
+          layout.row_bytes,
+          head_dim,
+          kv_bits(layer.format),
+          layer.scales};
 }
 
 /// CalibQuant's calibration of the scores of packed slots (paper, section 3.3; the authors' code applies it to visual

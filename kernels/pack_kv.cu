@@ -1,7 +1,8 @@
 // Channels know nothing of each other, so a block of threads takes a slice of them: of the keys or the values of one
 // head and job. It looks at all rows that set the scales, then packs its part of the rows. The parts of a slice each
 // find the scales for themselves, which costs less than a second kernel: the rows come from the second-level cache, and
-// there are several parts only where blocks are few.
+// there are several parts only where blocks are few. Where scales are coded together with those of the head's other
+// channels, every block looks at all channels, for the same reason.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include "kernels/device_math.cuh"
 #include "kernels/launch.cuh"
 #include "kernels/pack_kv.h"
+#include "quant/kv_scales.h"
 
 namespace ocellus {
 namespace cuda {
@@ -96,16 +98,23 @@ __device__ void find_extremes(const SliceRows& rows, int first, int count, Slice
   }
 }
 
-/// Scales of the slice, one channel a thread, from the extremes of all warps.
-__device__ void set_scale(int channel, bool any, float range, int bits, SliceRoom& room, __half* offsets,
-                          __half* steps) {
+/// Least and greatest value of a channel of the slice, from the extremes of all warps.
+__device__ float2 ends_of(int channel, const SliceRoom& room) {
   __half least = __float2half_rn(INFINITY), greatest = __float2half_rn(-INFINITY);
   for (int warp = 0; warp < kWarps; ++warp) {
     least = __hmin_nan(least, reinterpret_cast<const __half*>(room.least[warp])[channel]);
     greatest = __hmax_nan(greatest, reinterpret_cast<const __half*>(room.greatest[warp])[channel]);
   }
-  const float low = __half2float(least), high = __half2float(greatest);
-  const bool finite = low > -INFINITY && high < INFINITY;  // not a number is neither
+  return make_float2(__half2float(least), __half2float(greatest));
+}
+/// Not a number is not.
+__device__ bool are_finite(float2 ends) { return ends.x > -INFINITY && ends.y < INFINITY; }
+
+/// Scales of the slice, one channel a thread.
+__device__ void set_scale(int channel, bool any, float range, int bits, SliceRoom& room, __half* offsets,
+                          __half* steps) {
+  const auto [low, high] = ends_of(channel, room);
+  const bool finite = are_finite({low, high});
   const KvScale scale = any && finite ? KvScale::of(low, high, range, bits) : KvScale{};
   const __half offset = any && !finite ? __ushort_as_half(kNanBits) : __float2half_rn(scale.offset);
   const __half step = __float2half_rn(scale.step);
@@ -114,6 +123,96 @@ __device__ void set_scale(int channel, bool any, float range, int bits, SliceRoo
   if (offsets == nullptr) return;
   offsets[channel] = offset;
   steps[channel] = step;
+}
+
+/// What the threads of a block share where scales are coded: a row's code takes all channels of the head.
+struct HeadRoom {
+  float2 ends[kMostHeadDim];
+  float values[kMostHeadDim];  // of the row at hand
+  uint8_t codes[kMostHeadDim];
+};
+
+/// The block's task where scales are coded.
+struct CodedScales {
+  std::byte* block;  // null: another part of the slice writes them
+  KvScaleRow offset_row, step_row;
+  int dim, channel;  // the first of the slice
+  float range;
+  int bits;
+};
+
+/// Every warp for itself.
+__device__ KvScaleCoding code_row(const float* values, int dim) {
+  float least = INFINITY, greatest = -INFINITY;
+  for (int e = static_cast<int>(threadIdx.x) % kWarp; e < dim; e += kWarp) {
+    least = fminf(least, values[e]);
+    greatest = fmaxf(greatest, values[e]);
+  }
+  __syncwarp();
+  for (int offset = 1; offset < kWarp; offset *= 2) {
+    least = fminf(least, __shfl_xor_sync(0xFFFFFFFFu, least, offset));
+    greatest = fmaxf(greatest, __shfl_xor_sync(0xFFFFFFFFu, greatest, offset));
+  }
+  return KvScaleCoding::of(least, greatest);
+}
+
+/// Writes the room's codes as a row of scales.
+__device__ void store_row(const CodedScales& task, KvScaleRow row, const KvScaleCoding& coding, const HeadRoom& room) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (task.block == nullptr) return;
+  if (thread < task.dim / 4) {
+    const uint8_t codes[4] = {room.codes[4 * thread], room.codes[4 * thread + 1], room.codes[4 * thread + 2],
+                              room.codes[4 * thread + 3]};
+    put_scale_codes(codes, reinterpret_cast<uint8_t*>(task.block + scale_codes_at(row, task.dim)) + 3 * thread);
+  }
+  if (thread > 0) return;
+  auto* ends = reinterpret_cast<uint16_t*>(task.block + scale_ends_at(row));
+  ends[0] = coding.least;
+  ends[1] = coding.place;
+}
+
+/// Codes the head's scales as pack_kv_cpu.cpp does, a channel a thread, and leaves the slice's in the room. All threads
+/// of the block come here; the head's ends are there.
+__device__ void set_coded_scales(const CodedScales& task, bool any, SliceRoom& slice, HeadRoom& room) {
+  const int e = static_cast<int>(threadIdx.x), in_slice = e - task.channel;
+  const bool mine = e < task.dim, sliced = in_slice >= 0 && in_slice < kSlice;
+  const bool valid = __syncthreads_and(!any || !mine || are_finite(room.ends[mine ? e : 0])) != 0;
+  const float low = mine && any && valid ? task.range * (room.ends[e].x + 0.0f) : 0.0f;
+  if (mine) room.values[e] = low;
+  __syncthreads();
+  KvScaleCoding coding = code_row(room.values, task.dim);
+  const int offset_code = mine ? coding.code_below(low) : 0;
+  if (!valid) coding = KvScaleCoding::not_a_number();
+  const float offset = coding.value(offset_code);
+  __syncthreads();
+  const float step = mine && any && valid ? reaching_step(room.ends[e].y, offset, task.range, task.bits) : 1.0f;
+  if (mine) {
+    room.codes[e] = static_cast<uint8_t>(offset_code);
+    room.values[e] = step;
+  }
+  __syncthreads();
+  store_row(task, task.offset_row, coding, room);
+  coding = code_row(room.values, task.dim);
+  const int step_code = mine ? coding.code_above(step) : 0;
+  __syncthreads();
+  if (mine) room.codes[e] = static_cast<uint8_t>(step_code);
+  if (sliced) {
+    slice.offsets[in_slice] = offset;
+    slice.steps[in_slice] = coding.value(step_code);
+  }
+  __syncthreads();
+  store_row(task, task.step_row, coding, room);
+}
+
+/// Least and greatest values of all channels of the head, slice by slice. `rows` reads the first slice.
+__device__ void find_head_ends(const SliceRows& rows, int first, int count, int dim, SliceRoom& slice, HeadRoom& room) {
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int channel = 0; channel < dim; channel += kSlice) {
+    find_extremes({rows.unit + channel, rows.row_stride, rows.indices}, first, count, slice);
+    __syncthreads();
+    if (thread < kSlice) room.ends[channel + thread] = ends_of(thread, slice);
+    __syncthreads();
+  }
 }
 
 /// Writes a unit's codes as bytes, the first in the most significant bits. Lanes side by side have units side by side;
@@ -184,7 +283,8 @@ __device__ void pack_slots(int bits, const SliceRows& rows, int first, int begin
   }
 }
 
-/// Blocks: slices by parts, heads by keys and values, jobs.
+/// Blocks: slices by parts, heads by keys and values, jobs. kCoded: scales of 6 bits.
+template <bool kCoded>
 __global__ void __launch_bounds__(kThreads) pack_slices(const __grid_constant__ PackKvArgs args, int parts) {
   __shared__ SliceRoom room;
   const int thread = static_cast<int>(threadIdx.x), dim = args.rows.head_dim, slices = dim / kSlice;
@@ -199,24 +299,33 @@ __global__ void __launch_bounds__(kThreads) pack_slices(const __grid_constant__ 
   let_next_start();
 
   const PackJob& job = args.jobs[blockIdx.z];
-  const int bits = kv_bits(job.out.format);
-  const int slots = live_slots(job.out, args.layer, args.rows.heads, head);
+  const PackedRows to = packed_rows(job.out, args.layer, head, dim);
+  const int bits = to.bits;
+  const int slots = live_slots(job.out, args.layer.index, args.rows.heads, head);
   int32_t range_first = 0;
-  const int range_count = range_rows(job, args.layer, args.rows.heads, head, slots, &range_first);
-  find_extremes(rows, range_first, range_count, room);
-  __syncthreads();
-  std::byte* block = job.out.data + args.layer * job.out.layer_stride + head * job.out.head_stride;
-  if (thread < kSlice) {
-    __half* scales = reinterpret_cast<__half*>(block) + (of_values ? kValueOffsets : kKeyOffsets) * dim + channel;
-    set_scale(thread, range_count > 0, of_values ? args.value_range : args.key_range, bits, room,
-              part == 0 ? scales : nullptr, scales + (kKeySteps - kKeyOffsets) * dim);
+  const int range_count = range_rows(job, args.layer.index, args.rows.heads, head, slots, &range_first);
+  const float range = of_values ? args.value_range : args.key_range;
+  const KvScaleRow offset_row = of_values ? kValueOffsets : kKeyOffsets, step_row = of_values ? kValueSteps : kKeySteps;
+  auto* const block = const_cast<std::byte*>(to.block);
+  if constexpr (kCoded) {
+    __shared__ HeadRoom head_room;
+    find_head_ends({rows.unit - channel, rows.row_stride, rows.indices}, range_first, range_count, dim, room,
+                   head_room);
+    set_coded_scales({blockIdx.x == 0 ? block : nullptr, offset_row, step_row, dim, channel, range, bits},
+                     range_count > 0, room, head_room);
+  } else {
+    find_extremes(rows, range_first, range_count, room);
+    __syncthreads();
+    if (thread < kSlice) {
+      __half* scales = reinterpret_cast<__half*>(block) + channel;
+      set_scale(thread, range_count > 0, range, bits, room, part == 0 ? scales + offset_row * dim : nullptr,
+                scales + step_row * dim);
+    }
+    __syncthreads();
   }
-  __syncthreads();
   const int share = (slots + parts - 1) / parts;
-  const KvBlockLayout layout = KvBlockLayout::of(job.out.format, dim, 0);
-  std::byte* codes = block + layout.keys + (of_values ? job.out.value_offset : 0) + unit_channel * bits / 8;
-  pack_slots(bits, rows, job.first_index, part * share, min(slots, (part + 1) * share), room,
-             reinterpret_cast<uint8_t*>(codes), layout.row_bytes);
+  auto* const codes = const_cast<uint8_t*>(of_values ? to.values : to.keys) + unit_channel * bits / 8;
+  pack_slots(bits, rows, job.first_index, part * share, min(slots, (part + 1) * share), room, codes, to.row_bytes);
 }
 
 }  // namespace
@@ -232,7 +341,11 @@ void pack_kv(const PackKvArgs& args, Queue& queue) {
   const int64_t parts = std::clamp<int64_t>(queue.cuda()->facts().multiprocessors / blocks, 1, kMostParts);
   const dim3 grid(static_cast<unsigned>(dim / kSlice * parts), static_cast<unsigned>(args.rows.heads * 2),
                   static_cast<unsigned>(args.job_count));
-  launch<pack_slices>(queue, "pack_kv", {.grid = grid, .threads = kThreads}, args, static_cast<int>(parts));
+  const LaunchShape shape{.grid = grid, .threads = kThreads};
+  if (args.layer.scales == KvScaleForm::kF16)
+    launch<pack_slices<false>>(queue, "pack_kv", shape, args, static_cast<int>(parts));
+  else
+    launch<pack_slices<true>>(queue, "pack_kv", shape, args, static_cast<int>(parts));
 }
 
 }  // namespace cuda

@@ -5,6 +5,7 @@
 #include "kernels/backends.h"
 #include "kernels/highway_targets.h"
 #include "kernels/pack_kv.h"
+#include "quant/kv_scales.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/pack_kv_cpu.cpp"
@@ -34,9 +35,16 @@ struct PackTask {
   float range;
   int64_t dim;
   int32_t bits;
-  Half* offsets;
-  Half* steps;
+  KvScaleForm form;
+  std::byte* block;
+  KvScaleRow offset_row, step_row;
   uint8_t* codes;
+};
+
+/// Scales of a block's keys or values as they are read back.
+struct PackScales {
+  Half offsets[kMostHeadDim];
+  Half steps[kMostHeadDim];
 };
 
 }  // namespace
@@ -74,28 +82,59 @@ void find_ends(const ListedRows& rows, int64_t dim, ChannelEnds& ends) {
   }
 }
 
-void set_scales(const PackTask& task) {
-  ChannelEnds ends;
-  find_ends(task.range_rows, task.dim, ends);
+void set_half_scales(const PackTask& task, const ChannelEnds& ends, PackScales& scales) {
   for (int64_t e = 0; e < task.dim; ++e) {
     KvScale scale;
     if (ends.invalid[e] != 0.0f)
       scale.offset = std::numeric_limits<float>::quiet_NaN();
     else if (task.range_rows.count > 0)
       scale = KvScale::of(ends.least[e], ends.greatest[e], task.range, task.bits);
-    task.offsets[e] = round_to_half(scale.offset);
-    task.steps[e] = round_to_half(scale.step);
+    scales.offsets[e] = round_to_half(scale.offset);
+    scales.steps[e] = round_to_half(scale.step);
   }
+  auto* const halves = reinterpret_cast<Half*>(task.block);
+  std::copy_n(scales.offsets, task.dim, halves + task.offset_row * task.dim);
+  std::copy_n(scales.steps, task.dim, halves + task.step_row * task.dim);
+}
+
+/// Stores a row of scales in 6 bits each, and what is read back of it.
+void store_coded_row(const PackTask& task, KvScaleRow row, const KvScaleCoding& coding, const uint8_t* codes,
+                     Half* read_back) {
+  const Half ends[2] = {{coding.least}, {coding.place}};
+  std::memcpy(task.block + scale_ends_at(row), ends, sizeof ends);
+  auto* to = reinterpret_cast<uint8_t*>(task.block + scale_codes_at(row, static_cast<int32_t>(task.dim)));
+  for (int64_t e = 0; e < task.dim; e += 4, to += 3)
+    put_scale_codes({codes[e], codes[e + 1], codes[e + 2], codes[e + 3]}, to);
+  for (int64_t e = 0; e < task.dim; ++e) read_back[e] = {coding.value_bits(codes[e])};
+}
+
+void set_coded_scales(const PackTask& task, const ChannelEnds& ends, PackScales& scales) {
+  const int64_t dim = task.dim;
+  const bool any = task.range_rows.count > 0;
+  const bool valid = std::all_of(ends.invalid, ends.invalid + dim, [](float flag) { return flag == 0.0f; });
+  float low[kMostHeadDim], steps[kMostHeadDim];
+  uint8_t codes[kMostHeadDim];
+  for (int64_t e = 0; e < dim; ++e) low[e] = any && valid ? task.range * (ends.least[e] + 0.0f) : 0.0f;
+  KvScaleCoding coding = KvScaleCoding::of(*std::min_element(low, low + dim), *std::max_element(low, low + dim));
+  for (int64_t e = 0; e < dim; ++e) codes[e] = static_cast<uint8_t>(coding.code_below(low[e]));
+  if (!valid) coding = KvScaleCoding::not_a_number();
+  store_coded_row(task, task.offset_row, coding, codes, scales.offsets);
+  for (int64_t e = 0; e < dim; ++e)
+    steps[e] =
+        any && valid ? reaching_step(ends.greatest[e], half_to_float(scales.offsets[e]), task.range, task.bits) : 1.0f;
+  coding = KvScaleCoding::of(*std::min_element(steps, steps + dim), *std::max_element(steps, steps + dim));
+  for (int64_t e = 0; e < dim; ++e) codes[e] = static_cast<uint8_t>(coding.code_above(steps[e]));
+  store_coded_row(task, task.step_row, coding, codes, scales.steps);
 }
 
 /// One byte per code; 0 for what is not a number.
-void find_codes(const PackTask& task, const Half* row, uint8_t* codes) {
+void find_codes(const PackTask& task, const PackScales& scales, const Half* row, uint8_t* codes) {
   const EightTag d;
   const hn::Rebind<uint8_t, EightTag> bytes;
   const auto most = hn::Set(d, static_cast<float>((1 << task.bits) - 1));
   for (int64_t e = 0; e < task.dim; e += static_cast<int64_t>(hn::Lanes(d))) {
-    const auto above = hn::Sub(load_halves(d, row + e), load_halves(d, task.offsets + e));
-    const auto steps = hn::Div(above, load_halves(d, task.steps + e));
+    const auto above = hn::Sub(load_halves(d, row + e), load_halves(d, scales.offsets + e));
+    const auto steps = hn::Div(above, load_halves(d, scales.steps + e));
     const auto code = hn::Min(hn::IfThenElseZero(hn::Ge(steps, hn::Zero(d)), steps), most);
     hn::StoreU(hn::DemoteTo(bytes, hn::NearestInt(code)), bytes, codes + e);
   }
@@ -114,11 +153,17 @@ void pack_codes(const uint8_t* codes, int32_t bits, int64_t row_bytes, uint8_t* 
 }
 
 void pack_rows(const PackTask& task) {
-  set_scales(task);
+  ChannelEnds ends;
+  find_ends(task.range_rows, task.dim, ends);
+  PackScales scales;
+  if (task.form == KvScaleForm::kF16)
+    set_half_scales(task, ends, scales);
+  else
+    set_coded_scales(task, ends, scales);
   const int64_t row_bytes = task.dim * task.bits / 8;
   uint8_t codes[kMostHeadDim];
   for (int64_t i = 0; i < task.rows.count; ++i) {
-    find_codes(task, task.rows.row(i), codes);
+    find_codes(task, scales, task.rows.row(i), codes);
     pack_codes(codes, task.bits, row_bytes, task.codes + i * row_bytes);
   }
 }
@@ -135,21 +180,22 @@ namespace {
 PackTask describe(const PackKvArgs& args, const PackJob& job, int64_t head, bool is_values) {
   const KvLayerRows& from = args.rows;
   const PackedRows to = packed_rows(job.out, args.layer, head, from.head_dim);
-  Half* const scales = const_cast<Half*>(to.scales);
   const int32_t* list = args.indices + head * args.index_stride;
   const ListedRows rows = {(is_values ? from.values : from.keys) + from.at(0, head), from.row_stride,
-                           list + job.first_index, live_slots(job.out, args.layer, from.heads, head)};
+                           list + job.first_index, live_slots(job.out, args.layer.index, from.heads, head)};
   ListedRows ranged = rows;
   int32_t first = 0;
-  ranged.count = range_rows(job, args.layer, from.heads, head, static_cast<int32_t>(rows.count), &first);
+  ranged.count = range_rows(job, args.layer.index, from.heads, head, static_cast<int32_t>(rows.count), &first);
   ranged.list = list + first;
   return {.rows = rows,
           .range_rows = ranged,
           .range = is_values ? args.value_range : args.key_range,
           .dim = from.head_dim,
-          .bits = kv_bits(job.out.format),
-          .offsets = scales + (is_values ? kValueOffsets : kKeyOffsets) * from.head_dim,
-          .steps = scales + (is_values ? kValueSteps : kKeySteps) * from.head_dim,
+          .bits = to.bits,
+          .form = to.scales,
+          .block = const_cast<std::byte*>(to.block),
+          .offset_row = is_values ? kValueOffsets : kKeyOffsets,
+          .step_row = is_values ? kValueSteps : kKeySteps,
           .codes = const_cast<uint8_t*>(is_values ? to.values : to.keys)};
 }
 

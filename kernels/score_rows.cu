@@ -321,7 +321,7 @@ ScoreWork describe(const ScoreRowsArgs& args) {
   work.row_stride = args.rows.row_stride;
   work.runs = args.runs;
   work.run_count = args.run_count;
-  work.layer = args.layer;
+  work.layer = args.layer.index;
   work.head_dim = args.rows.head_dim;
   work.group = args.query_heads / args.rows.heads;
   work.kv_heads = args.rows.heads;

@@ -34,7 +34,7 @@ struct ScoreRowsArgs {
   int64_t row_count = 0;
   const KvRun* runs = nullptr;
   int32_t run_count = 0;
-  int32_t layer = 0;
+  KvLayer layer = {};
   RopeParams rope = {};  // for shifted runs
   KvCalibration calibration = {};
   DeviceView<float> scores;

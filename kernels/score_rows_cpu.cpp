@@ -33,10 +33,13 @@ class RunKeys {
  public:
   RunKeys(const ScoreRowsArgs& args, const KvRun& run, int64_t kv_head, const ScoreThreadScratch& scratch)
       : rope_(args.rope), run_(run), dim_(args.rows.head_dim), s_(scratch) {
-    if (is_packed(run.format))
+    if (run.packed) {
       packed_ = packed_rows(run, args.layer, kv_head, args.rows.head_dim);
-    else
-      halves_ = run_keys(run, args.layer, kv_head);
+      offsets_.read(packed_, kKeyOffsets);
+      steps_.read(packed_, kKeySteps);
+    } else {
+      halves_ = run_keys(run, args.layer.index, kv_head);
+    }
     // Turning a key by the run's shift is turning the query back by it.
     if (run.position_shift != 0) set_rope_angles(rope_, run.position_shift, s_.angles);
   }
@@ -51,8 +54,7 @@ class RunKeys {
 
  private:
   void decode(int64_t slot, float* to) const {
-    expand_codes(packed_.keys + slot * packed_.row_bytes, kv_bits(run_.format), packed_.scales + kKeyOffsets * dim_,
-                 packed_.scales + kKeySteps * dim_, dim_, to);
+    expand_codes(packed_.keys + slot * packed_.row_bytes, packed_.bits, offsets_.data(), steps_.data(), dim_, to);
   }
 
   const RopeParams& rope_;
@@ -60,6 +62,7 @@ class RunKeys {
   const int64_t dim_;
   const ScoreThreadScratch& s_;
   PackedRows packed_ = {};
+  ScaleRow offsets_, steps_;
   const Half* halves_ = nullptr;
 };
 
@@ -112,7 +115,7 @@ class LineBlock {
     bool calibrated = false;
     for (int32_t i = 0; i < args_.run_count; ++i) {
       const KvRun& run = args_.runs[i];
-      const int64_t live = live_slots(run, args_.layer, args_.rows.heads, kv_head_);
+      const int64_t live = live_slots(run, args_.layer.index, args_.rows.heads, kv_head_);
       if (live == 0 || (calibrated_only && !is_calibrated(run))) continue;
       if (filled > 0 && calibrated != is_calibrated(run)) {
         absorb(filled, calibrated);

@@ -7,7 +7,7 @@
 //
 // Round is to nearest, ties to even. Offset and step are f16, and codes are made with their rounded values. The bytes:
 //
-//   scales   [4, E] f16: key offsets, key steps, value offsets, value steps
+//   scales   [4, E] f16: key offsets, key steps, value offsets, value steps; or small ones (kv_scales.h)
 //   keys     [capacity, E b / 8]   codes; a row holds one slot, so that rows can be dropped or read alone
 //   values   [capacity, E b / 8]
 //
@@ -41,25 +41,34 @@ constexpr KvFormat kv_format_of(int32_t bits) {
   return format;
 }
 
-/// Rows of f16 before the codes of a packed block.
+/// Rows of scales before the codes of a packed block.
 enum KvScaleRow { kKeyOffsets = 0, kKeySteps, kValueOffsets, kValueSteps, kKvScaleRows };
+
+/// How offsets and steps are stored: as f16, or in 6 bits each between the ends of their row.
+enum class KvScaleForm : uint8_t { kF16 = 0, k6Bit };
 
 /// Where the parts of a block lie, in bytes from its start. E by 8, so that a row is whole bytes.
 struct KvBlockLayout {
   int64_t row_bytes = 0;     // of one slot's keys
-  int64_t keys = 0;          // after the scales; 0 for f16
+  int64_t keys = 0;          // after the scales, on 16 bytes; 0 for f16
   int64_t values = 0;        // after the keys of all slots
   int64_t bytes = 0;         // all of it
   int64_t padded_bytes = 0;  // rounded up so that the next block starts on 16 bytes
 
-  OCELLUS_EVERYWHERE static constexpr KvBlockLayout of(KvFormat format, int32_t head_dim, int64_t capacity) {
+  OCELLUS_EVERYWHERE static constexpr KvBlockLayout of(KvFormat format, int32_t head_dim, int64_t capacity,
+                                                       KvScaleForm scales = KvScaleForm::kF16) {
     KvBlockLayout layout;
     layout.row_bytes = int64_t{head_dim} * kv_bits(format) / 8;
-    layout.keys = is_packed(format) ? int64_t{2} * kKvScaleRows * head_dim : 0;
+    layout.keys = is_packed(format) ? scale_bytes(head_dim, scales) : 0;
     layout.values = layout.keys + capacity * layout.row_bytes;
     layout.bytes = layout.values + capacity * layout.row_bytes;
     layout.padded_bytes = (layout.bytes + 15) / 16 * 16;
     return layout;
+  }
+  /// Of a packed block. 6 bits: the ends of all rows, 4 bytes each, then the rows, 4 codes in 3 bytes.
+  OCELLUS_EVERYWHERE static constexpr int64_t scale_bytes(int32_t head_dim, KvScaleForm scales) {
+    if (scales == KvScaleForm::kF16) return int64_t{2} * kKvScaleRows * head_dim;
+    return (kKvScaleRows * (4 + int64_t{3} * head_dim / 4) + 15) / 16 * 16;
   }
 };
 

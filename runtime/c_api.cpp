@@ -194,6 +194,7 @@ void ocellus_limits_init(ocellus_limits* limits) {
   limits->max_text_tokens = 512;
   limits->max_image_pixels = int64_t{1920} * 1080;
   limits->cache.kv_bits = 16;
+  limits->cache.kv_scales = 16;
   limits->cache.key_range = limits->cache.value_range = 1.0f;
   limits->cache.keep = 1.0f;
   limits->cache.pool = 5;

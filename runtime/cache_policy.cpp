@@ -17,10 +17,27 @@ Status check_range(const char* name, double value, double least, double most) {
   return OCELLUS_FAIL(Code::kBadArgument, "%s must be between %g and %g, not %g", name, least, most, value);
 }
 
+Status check_layer_bits(const ocellus_cache_policy& p) {
+  OCELLUS_TRY(
+      check_range("the number of layers with bits of their own", p.layer_bits_count, 0, OCELLUS_MOST_LAYER_BITS));
+  for (int32_t layer = 0; layer < p.layer_bits_count; ++layer)
+    if (p.layer_bits[layer] == 16 || !has_kv_format(p.layer_bits[layer]))
+      return OCELLUS_FAIL(Code::kBadArgument, "layer %d cannot be packed into %d bits: 8, 4, 2 and 1 are there", layer,
+                          p.layer_bits[layer]);
+  return {};
+}
+
+int32_t most_layer_bits(const ocellus_cache_policy& p) {
+  return *std::max_element(p.layer_bits, p.layer_bits + p.layer_bits_count);
+}
+
 Status check_packing(const ocellus_cache_policy& p) {
   if (!has_kv_format(p.kv_bits))
     return OCELLUS_FAIL(Code::kBadArgument, "there is no cache format of %d bits: 16, 8, 4, 2 and 1 are there",
                         p.kv_bits);
+  OCELLUS_TRY(check_layer_bits(p));
+  if (p.kv_scales != 16 && p.kv_scales != 6)
+    return OCELLUS_FAIL(Code::kBadArgument, "offsets and steps have 16 or 6 bits, not %d", p.kv_scales);
   OCELLUS_TRY(check_range("the slots of a cache block", p.block_slots, 0, kMostBlockSlots));
   OCELLUS_TRY(check_range("the range factor of keys", p.key_range, 0.01, 1));
   OCELLUS_TRY(check_range("the range factor of values", p.value_range, 0.01, 1));
@@ -94,7 +111,11 @@ Status resolve_cache_policy(const ocellus_cache_policy& p, CachePolicy* out) {
   OCELLUS_TRY(check_packing(p));
   OCELLUS_TRY(check_eviction(p));
   CachePolicy policy;
-  policy.format = kv_format_of(p.kv_bits);
+  policy.format = kv_format_of(p.layer_bits_count > 0 ? most_layer_bits(p) : p.kv_bits);
+  policy.layer_formats.count = p.layer_bits_count;
+  for (int32_t layer = 0; layer < p.layer_bits_count; ++layer)
+    policy.layer_formats.formats[layer] = kv_format_of(p.layer_bits[layer]);
+  policy.scales = p.kv_scales == 6 ? KvScaleForm::k6Bit : KvScaleForm::kF16;
   policy.block_slots = p.block_slots;
   policy.one_range = p.one_range != 0;
   policy.key_range = p.key_range;

@@ -7,6 +7,7 @@
 #include "kernels/kv_run.h"
 #include "kernels/select_slots.h"
 #include "platform/status.h"
+#include "runtime/kv_formats.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus {
@@ -54,10 +55,12 @@ struct Survivors {
 };
 
 struct CachePolicy {
-  KvFormat format = KvFormat::kF16;  // of visual slots
-  int32_t block_slots = 0;           // slots that share offsets and steps; 0: what an image leaves, at least 16
-  bool one_range = false;            // offsets and steps of all images read together, as the CalibQuant paper has it
-  float key_range = 1.0f;            // see KvScale
+  KvFormat format = KvFormat::kF16;  // of visual slots; where layers differ, the one of most bits
+  KvFormatList layer_formats;
+  KvScaleForm scales = KvScaleForm::kF16;
+  int32_t block_slots = 0;  // slots that share offsets and steps; 0: what an image leaves, at least 16
+  bool one_range = false;   // offsets and steps of all images read together, as the CalibQuant paper has it
+  float key_range = 1.0f;   // see KvScale
   float value_range = 1.0f;
   KvCalibration calibration;
   EvictMethod evict = EvictMethod::kNone;
@@ -88,6 +91,7 @@ struct CachePolicy {
   /// Nothing is packed.
   void leave_f16() {
     format = KvFormat::kF16;
+    layer_formats = KvFormatList();
     calibration = KvCalibration();
   }
 

@@ -174,7 +174,7 @@ void note_survivors(const LayerToCompress& a, Queue& queue) {
                      .index_stride = s.kept_text.cols,
                      .first_position = a.plan.first_position,
                      .stay = a.plan.stay,
-                     .first_layer = a.layer,
+                     .first_layer = a.layer.index,
                      .kv_heads = a.config.kv_heads};
   if (args.ledger.sums.data != nullptr) args.scores = s.scores;
   note_slots(args, queue);
@@ -193,7 +193,7 @@ void compress_layer(const LayerToCompress& a, Queue& queue) {
                .index_stride = f16_rows.cols,
                .runs = s.pages.device.data,
                .run_count = a.plan.page_count,
-               .layer = a.layer},
+               .layer = a.layer.index},
               queue);
   if (a.plan.ledger.kept()) note_survivors(a, queue);
   if (a.plan.job_count > 0)

@@ -65,12 +65,12 @@ int64_t most_step_rows(int64_t sessions, const DeviceTraits& device) {
 Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const DeviceTraits& device, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = Phase::kDecode;
-  packed_format = limits.packed_format;
+  kv = limits.kv;
   calibration = limits.calibration;
   const int64_t rows = most_step_rows(limits.sessions, device);
   const int64_t tiles_per_session = limits.tiles_per_session;
   const int64_t attend_bytes = attend_step_scratch_bytes(rows, limits.slots_per_session, tiles_per_session,
-                                                         c.query_heads, c.kv_heads, c.head_dim, packed_format, device);
+                                                         c.query_heads, c.kv_heads, c.head_dim, kv.format, device);
   OCELLUS_TRY(steps.lay_out(sink, "steps", kLife, kPhase, 1, rows));
   OCELLUS_TRY(tiles.lay_out(sink, "runs", kLife, kPhase, rows, tiles_per_session));
   OCELLUS_TRY(take_rows(sink, "tokens", kLife, kPhase, kResultSteps, rows, &results));
@@ -80,7 +80,7 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
   OCELLUS_TRY(layer.lay_out(c, rows, {.outputs = c.vocabulary}, device, kPhase, sink));
   OCELLUS_TRY(take_rows(sink, "logits", kLife, kPhase, rows, c.vocabulary, &logits));
   OCELLUS_TRY(take_rows(sink, "attention", kLife, kPhase, 1, attend_bytes, &attend_scratch));
-  if (limits.has_sums) {
+  if (limits.kv.has_sums) {
     const int64_t evict_bytes = evict_step_scratch_bytes(rows, limits.slots_per_session, tiles_per_session,
                                                          c.query_heads, c.kv_heads, c.head_dim, device);
     OCELLUS_TRY(take_rows(sink, "attention by slot", kLife, kPhase, 1, evict_bytes, &evict_scratch));
@@ -133,12 +133,11 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
                  .tiles = s.tiles.device.data,
                  .tiles_per_row = s.tiles.device.cols,
                  .most_tiles = shape.most_tiles,
-                 .layer = layer,
+                 .layer = s.kv.layer(layer),
                  // In a recorded step only the sampler at its end writes steps, nothing writes tiles, and the slots
                  // that attention reads were filled before: the new one is stored, but not read from the cache. Unless
                  // slots go.
                  .cache_settled = q.on_cuda() && q.cuda()->capturing() && !s.ledger.kept(),
-                 .packed_format = s.packed_format,
                  .calibration = s.calibration,
                  .output = rows.mixed,
                  .scratch = s.attend_scratch},

@@ -33,9 +33,8 @@ struct StepLimits {
   int64_t sessions = 1;
   int64_t tiles_per_session = 0;
   int64_t slots_per_session = 0;  // live ones
-  KvFormat packed_format = KvFormat::kF16;
+  KvShape kv;                     // how visual slots are stored
   KvCalibration calibration;
-  bool has_sums = false;  // of attention, by slot: where what had least of it goes
 };
 
 /// Buffers of a step, one row per session of the batch.
@@ -51,8 +50,8 @@ struct StepScratch {
   DeviceView<std::byte> attend_scratch;
   DeviceView<std::byte> evict_scratch;
   DeviceView<std::byte> sample_scratch;
-  SlotLedger ledger;                        // where slots go while sessions answer; to be set by whoever lays this out
-  KvFormat packed_format = KvFormat::kF16;  // of packed runs; kF16: there are none
+  SlotLedger ledger;  // where slots go while sessions answer; to be set by whoever lays this out
+  KvShape kv;
   KvCalibration calibration;
 
   Status lay_out(const TextConfig& config, const StepLimits& limits, const DeviceTraits& device, RowSink& sink);

@@ -176,6 +176,8 @@ void size_cache(int64_t slots_per_image, EngineShape* s) {
     kv.has_ledger = true;
     kv.has_sums = eviction_rule(policy.evict).answers().by_attention;
   }
+  kv.layer_formats = policy.layer_formats;
+  kv.scales = policy.scales;
   kv.image_slots = static_cast<int32_t>(slots_per_image);
   s->pages_per_session = blocks_of(s->text_tokens_per_session, kPageSlots);
   if (s->synthetic_tokens > 0) return size_synthetic(s);
@@ -197,6 +199,10 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
   if (s.policy.packs() && s.device.is_cuda() && (text.head_dim % 32 != 0 || text.head_dim > 256))
     return OCELLUS_FAIL(Code::kUnsupported, "packed caches on a GPU need heads of 32 to 256 values by 32, not %d",
                         text.head_dim);
+  const int32_t listed = s.policy.layer_formats.count;
+  if (listed > 0 && listed != text.layer_count)
+    return OCELLUS_FAIL(Code::kBadArgument, "the model has %d layers, but bits are given for %d", text.layer_count,
+                        listed);
   if (s.policy.evicts() && text.layer_count > NcarState::kMostLayers)
     return OCELLUS_FAIL(Code::kUnsupported, "eviction is made for at most %d layers, not %d", NcarState::kMostLayers,
                         text.layer_count);
@@ -223,6 +229,7 @@ PrefillLimits EngineShape::prefill_limits() const {
                      .policy = policy,
                      .least_text = text_competes() ? kLeastCompetingText : INT64_MAX};
   limits.past_tiles = tiles_per_session();
+  limits.kv = kv;
   if (!device.is_cuda()) return limits;
   // Copies of packed runs are listed in tiles of f16.
   const int64_t packed = kv.tiles_of(0, blocks_per_session, TileLimits::of(device));
@@ -232,7 +239,7 @@ PrefillLimits EngineShape::prefill_limits() const {
 }
 
 StepLimits EngineShape::step_limits() const {
-  return {sessions, tiles_per_session(), slots_per_session(), policy.format, policy.calibration, kv.has_sums};
+  return {sessions, tiles_per_session(), slots_per_session(), kv, policy.calibration};
 }
 
 Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineShape* out) {

@@ -24,12 +24,12 @@ SelectSlotsArgs selection(const LayerToCompress& a, SelectStage stage) {
   args.pooling = policy.pooling;
   args.ncar = policy.ncar;
   args.threshold = policy.threshold;
-  args.layer = a.layer;
+  args.layer = a.layer.index;
   args.state = a.scratch.ncar.data;
   args.kept_text = a.scratch.kept_text;
   args.kept_visual = a.scratch.kept_visual;
   args.scratch = a.scratch.selection;
-  const int64_t counts_at = int64_t{a.layer} * a.config.kv_heads;
+  const int64_t counts_at = int64_t{a.layer.index} * a.config.kv_heads;
   args.text_counts = plan.text_counts + counts_at;
   args.visual_counts = plan.visual_counts + counts_at;
   args.stage = stage;

@@ -19,7 +19,7 @@ struct LayerToCompress {
   ActivationView queries;       // [observed rows, H * E], rotated: the chunk's last
   const KvRun* past = nullptr;  // what attention reads of the cache before the chunk
   int32_t past_count = 0;
-  int32_t layer = 0;
+  KvLayer layer;
 };
 
 /// What a rule does while a session answers (evict_step.h).

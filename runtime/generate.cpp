@@ -406,6 +406,8 @@ void Generation::summarise(int32_t i) {
   s.kv_bytes = bytes.payload + bytes.scales;
   s.kv_scale_bytes = bytes.scales;
   s.kv_waste_bytes = bytes.waste;
+  s.kv_block_bytes = bytes.blocks;
+  s.kv_block_elements = bytes.block_elements;
   s.kv_bytes_full = session.cache().full_bytes();
   session.prompt_ = PromptStats();
 }

@@ -273,29 +273,29 @@ void SessionCache::move_pages(int32_t pages, int64_t end) {
   }
 }
 
-/// Live slots of an eviction, all layers and heads.
-int64_t SessionCache::live_evicted(int32_t eviction, bool visual) const {
-  const int32_t* counts = counts_.host.row(2 * eviction + (visual ? 1 : 0));
-  return std::accumulate(counts, counts + counts_.host.cols, int64_t{0});
-}
-
 CacheBytes SessionCache::bytes() const {
   const KvShape& shape = pools_->shape;
-  const int64_t matrices = int64_t{shape.layer_count} * shape.kv_heads;
-  const int64_t text_bytes = shape.slot_bytes() / matrices, visual_bytes = shape.visual_slot_bytes() / matrices;
+  const int64_t slot_elements = 2 * int64_t{shape.head_dim};  // of a slot in one layer and head
   CacheBytes bytes;
   bytes.payload = text_slots_ * shape.slot_bytes();
-  int64_t used_blocks = 0;  // an image of fewer views than planned leaves some empty
+  int64_t in_blocks = 0, used_blocks = 0;  // an image of fewer views than planned leaves some blocks empty
   for (int32_t i = 0; i < own_image_count_; ++i) {
-    bytes.payload += images_.data[i].slots * shape.visual_slot_bytes();
+    in_blocks += images_.data[i].slots * shape.visual_slot_bytes();
+    bytes.block_elements += images_.data[i].slots * slot_elements * shape.layer_count * shape.kv_heads;
     used_blocks += blocks_of(images_.data[i].slots, shape.block_slots);
   }
   for (int32_t i = 0; i < eviction_count_; ++i) {
-    bytes.payload += live_evicted(i, false) * text_bytes;
-    if (evicted_blocks(i) > 0) bytes.payload += live_evicted(i, true) * visual_bytes;
+    visit_evicted(i, false, [&](int32_t, int64_t slots) { bytes.payload += slots * slot_elements * 2; });
+    if (evicted_blocks(i) == 0) continue;
+    visit_evicted(i, true, [&](int32_t layer, int64_t slots) {
+      in_blocks += slots * 2 * shape.block_layout(layer).row_bytes;
+      bytes.block_elements += slots * slot_elements;
+    });
     used_blocks += evicted_blocks(i);
   }
+  bytes.payload += in_blocks;
   bytes.scales = used_blocks * shape.scale_bytes();
+  bytes.blocks = in_blocks + bytes.scales;
   const int64_t pages = page_count_ + evicted_page_count_;
   bytes.waste = pages * shape.page_bytes() + block_count_ * shape.block_bytes() - bytes.payload - bytes.scales;
   return bytes;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 
 #include "platform/arena.h"
 #include "platform/queue.h"
@@ -142,7 +143,7 @@ class SessionCache {
   }
   template <class Visit>
   void visit_block(const KvRun& run, const TileLimits& limits, Visit visit) const {
-    const int32_t most = limits.of(run.format);
+    const int32_t most = limits.of(run.packed);
     for (int32_t slot = 0, count = 0; slot < run.slots; slot += count) {
       count = std::min(most, run.slots - slot);
       visit(slice_run(run, slot, count, pools_->shape.head_dim));
@@ -151,7 +152,14 @@ class SessionCache {
   KvRun text_page(int32_t page) const;
   KvRun sinks() const;
   KvRun behind_sinks(const KvRun& run) const;
-  int64_t live_evicted(int32_t eviction, bool visual) const;
+  /// Calls visit(layer, live slots of all its heads together).
+  template <class Visit>
+  void visit_evicted(int32_t eviction, bool visual, Visit visit) const {
+    const int32_t* counts = counts_.host.row(2 * eviction + (visual ? 1 : 0));
+    const KvShape& shape = pools_->shape;
+    for (int32_t layer = 0; layer < shape.layer_count; ++layer, counts += shape.kv_heads)
+      visit(layer, std::accumulate(counts, counts + shape.kv_heads, int64_t{0}));
+  }
 
   KvPools* pools_ = nullptr;
   HostView<TextPage> pages_;         // of text, in order

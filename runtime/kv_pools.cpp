@@ -45,15 +45,16 @@ KvRun KvPools::page_run(int32_t page) const {
 }
 
 KvRun KvPools::block_run(int32_t block) const {
-  const KvBlockLayout layout = shape.block_layout();
   KvRun run;
   run.data = blocks.address(block);
+  run.capacity = shape.block_slots;
+  run.packed = is_packed(shape.format);
+  run.calibrated = run.packed;
+  if (run.packed) return run;
+  const KvBlockLayout layout = shape.block_layout(0);
   run.value_offset = layout.values - layout.keys;
   run.head_stride = layout.padded_bytes;
   run.layer_stride = run.head_stride * shape.kv_heads;
-  run.capacity = shape.block_slots;
-  run.format = shape.format;
-  run.calibrated = is_packed(shape.format);
   return run;
 }
 

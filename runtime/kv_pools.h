@@ -8,6 +8,7 @@
 #include "platform/arena.h"
 #include "platform/device.h"
 #include "platform/status.h"
+#include "runtime/kv_formats.h"
 
 namespace ocellus {
 
@@ -26,7 +27,7 @@ struct TileLimits {
   static TileLimits of(const DeviceTraits& device) {
     return device.is_cuda() ? TileLimits{kTileSlots, kPackedTileSlots} : TileLimits{};
   }
-  int32_t of(KvFormat format) const { return is_packed(format) ? packed : f16; }
+  int32_t of(bool is_packed) const { return is_packed ? packed : f16; }
 };
 
 /// What one cache slot looks like and how many the pools hold.
@@ -34,27 +35,52 @@ struct KvShape {
   int32_t layer_count = 0;
   int32_t kv_heads = 0;
   int32_t head_dim = 0;
-  KvFormat format = KvFormat::kF16;  // of image blocks
+  KvFormat format = KvFormat::kF16;  // of image blocks; where layers differ, the one of most bits
   int32_t block_slots = 1;           // slots of an image block
   int32_t image_slots = 0;           // slots that an image keeps in blocks of its own
   int64_t page_count = 0;
   int64_t block_count = 0;
   bool has_ledger = false;  // of the pages' slots, where slots go while sessions answer; with sums of attention
   bool has_sums = false;
+  KvFormatList layer_formats = {};
+  KvScaleForm scales = KvScaleForm::kF16;  // of packed blocks
 
   /// Keys and values of one token, all layers, f16.
   int64_t slot_bytes() const { return int64_t{4} * layer_count * kv_heads * head_dim; }
   int64_t page_bytes() const { return slot_bytes() * kPageSlots; }
-  KvBlockLayout block_layout() const { return KvBlockLayout::of(format, head_dim, block_slots); }
-  int64_t block_bytes() const { return block_layout().padded_bytes * layer_count * kv_heads; }
+  KvFormat format_of(int32_t layer) const { return layer_formats.of(layer, format); }
+  /// Of one head's part of a block in a layer.
+  KvBlockLayout block_layout(int32_t layer) const {
+    return KvBlockLayout::of(format_of(layer), head_dim, block_slots, scales);
+  }
+  /// An image block's layers lie one after the other, with all their heads.
+  int64_t block_bytes() const { return offset_of(layer_count); }
+  KvLayer layer(int32_t index) const { return {index, format_of(index), scales, offset_of(index)}; }
   int64_t blocks_per_image() const { return blocks_of(image_slots, block_slots); }
   int64_t image_bytes() const { return blocks_per_image() * block_bytes(); }
   /// Codes (or f16 values) of one visual slot, and offsets and steps of one block, all layers.
-  int64_t visual_slot_bytes() const { return 2 * block_layout().row_bytes * layer_count * kv_heads; }
-  int64_t scale_bytes() const { return block_layout().keys * layer_count * kv_heads; }
+  int64_t visual_slot_bytes() const {
+    return sum_of_layers(layer_count, [](const KvBlockLayout& layout) { return 2 * layout.row_bytes; });
+  }
+  int64_t scale_bytes() const {
+    return sum_of_layers(layer_count, [](const KvBlockLayout& layout) { return layout.keys; });
+  }
   /// Most runs that a session of so many pages and blocks is listed as.
   int64_t tiles_of(int64_t pages, int64_t blocks, const TileLimits& limits) const {
-    return pages + blocks * blocks_of(block_slots, limits.of(format));
+    return pages + blocks * blocks_of(block_slots, limits.of(is_packed(format)));
+  }
+
+ private:
+  int64_t offset_of(int32_t layer) const {
+    return sum_of_layers(layer, [](const KvBlockLayout& layout) { return layout.padded_bytes; });
+  }
+  /// Of the first `layers` layers, all heads.
+  template <class Bytes>
+  int64_t sum_of_layers(int32_t layers, Bytes bytes) const {
+    if (layer_formats.empty()) return bytes(block_layout(0)) * layers * kv_heads;
+    int64_t sum = 0;
+    for (int32_t layer = 0; layer < layers; ++layer) sum += bytes(block_layout(layer)) * kv_heads;
+    return sum;
   }
 };
 

@@ -27,9 +27,11 @@ struct SessionLimits {
 
 /// Bytes of a session's live slots, as the plan's formulas count them, and what else its pages and blocks take.
 struct CacheBytes {
-  int64_t payload = 0;  // keys and values
-  int64_t scales = 0;   // offsets and steps of packed blocks
-  int64_t waste = 0;    // slots without a token, padding
+  int64_t payload = 0;         // keys and values
+  int64_t scales = 0;          // offsets and steps of packed blocks
+  int64_t waste = 0;           // slots without a token, padding
+  int64_t blocks = 0;          // of payload and scales what lies in image blocks
+  int64_t block_elements = 0;  // numbers that it stands for
   int64_t resident() const { return payload + scales + waste; }
 };
 

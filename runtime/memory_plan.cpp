@@ -109,6 +109,7 @@ class Advisor {
 
   /// The gentlest packing that is enough.
   void reduce_bits() {
+    if (limits_.cache.layer_bits_count > 0) return;  // chosen one by one
     const int32_t count_before = plan_->advice_count;
     for (const int32_t bits : {8, 4, 2, 1}) {
       if (bits >= limits_.cache.kv_bits || plan_->advice_count > count_before) continue;

@@ -148,6 +148,7 @@ typedef enum ocellus_compress_at {
  * several chunks are compressed chunk by chunk. Evicted text still counts as planned text. Where no images are planned
  * (text models), eviction acts on text alone, on pieces of 128 tokens or more that are read together; nothing is
  * packed. */
+#define OCELLUS_MOST_LAYER_BITS 128
 typedef struct ocellus_cache_policy {
   int32_t kv_bits;     /* of visual keys and values: 16 (as they are), 8, 4, 2 or 1 (CalibQuant) */
   int32_t block_slots; /* slots that share an offset and a step per channel; 0: those that an image leaves, >= 16 */
@@ -169,6 +170,9 @@ typedef struct ocellus_cache_policy {
   int32_t pack_window; /* 1: visual slots of the recent window are packed like others */
   int32_t pack_text;   /* ours; 1: text that competes with images is packed like them, in the same blocks */
   int32_t compress_at; /* ocellus_compress_at */
+  int32_t kv_scales;   /* ours; bits of an offset or a step: 16, or 6 between two f16 ends of their row; 16 */
+  int32_t layer_bits_count;                    /* ours; 0: kv_bits in all layers, else the model's layers: */
+  uint8_t layer_bits[OCELLUS_MOST_LAYER_BITS]; /* bits by layer, 8, 4, 2 or 1, in place of kv_bits */
 } ocellus_cache_policy;
 
 /* What the engine must be able to hold. Everything else follows from it. */
@@ -405,8 +409,10 @@ typedef struct ocellus_generate_stats {
   int64_t kv_bytes;       /* keys and values the session holds now, with offsets and steps of packed ones */
   int64_t kv_scale_bytes; /* of them offsets and steps */
   int64_t kv_waste_bytes; /* beside them: empty slots of pages and blocks, padding */
-  int64_t kv_bytes_full;  /* the same tokens, unpacked f16, nothing evicted */
-  uint64_t logits_hash;   /* of the last logits: equal runs on one device give equal hashes */
+  int64_t kv_block_bytes; /* of kv_bytes those in image blocks: visual slots, unless they survived among text as f16 */
+  int64_t kv_block_elements; /* numbers they stand for: 8 kv_block_bytes / kv_block_elements bits each */
+  int64_t kv_bytes_full;     /* the same tokens, unpacked f16, nothing evicted */
+  uint64_t logits_hash;      /* of the last logits: equal runs on one device give equal hashes */
 } ocellus_generate_stats;
 
 /* Reads what was added, then answers. `stats` may be NULL. With OCELLUS_CANCELLED or OCELLUS_DEADLINE the tokens

@@ -64,7 +64,7 @@ void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceV
                .row_count = first + hidden.rows,
                .runs = s.past.device.data,
                .run_count = static_cast<int32_t>(pass.plan.past_tiles),
-               .layer = pass.layer,
+               .layer = s.kv.layer(pass.layer),
                .causal = true,
                .rope = c.rope,
                .calibration = s.compress.policy.calibration,
@@ -163,6 +163,7 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = Phase::kPrefill;
   const int64_t max_rows = limits.compress.rows;
+  kv = limits.kv;
   OCELLUS_TRY(positions.lay_out(sink, "positions", kLife, kPhase, 1, max_rows));
   OCELLUS_TRY(slots.lay_out(sink, "slots of rows", kLife, kPhase, 1, max_rows));
   OCELLUS_TRY(past.lay_out(sink, "past runs", kLife, kPhase, 1, limits.past_tiles));
@@ -202,7 +203,7 @@ int64_t list_copy(const KvRun& run, int64_t index, const ExpandScratch& e, KvRun
   copy.counted_before += run.first;
   copy.first = 0;
   copy.position_shift = 0;
-  copy.format = KvFormat::kF16;
+  copy.packed = false;
   int64_t count = 0;
   for (int32_t slot = 0; slot < run.slots; slot += kTileSlots)
     out[count++] = slice_run(copy, slot, std::min(kTileSlots, run.slots - slot), dim);
@@ -220,7 +221,7 @@ void plan_past(SessionCache& cache, int64_t first_position, const PrefillScratch
     return;
   }
   cache.visit_live(TileLimits::of(device), [&](const KvRun& run) {
-    if (!is_packed(run.format) && run.position_shift == 0) {
+    if (!run.packed && run.position_shift == 0) {
       past[plan->past_tiles++] = run;
       return;
     }
@@ -303,7 +304,7 @@ void expand_past(const TextModel& model, int32_t layer, const PrefillPlan& plan,
   if (plan.expanded_tiles == 0) return;
   expand_kv({.runs = s.expand.runs.device.data,
              .run_count = static_cast<int32_t>(plan.expanded_tiles),
-             .layer = layer,
+             .layer = s.kv.layer(layer),
              .rope = model.config.rope,
              .out = s.expand.rows(model.config)},
             q);
@@ -319,7 +320,7 @@ void compress_rows(const TextModel& model, int32_t layer, const PrefillPlan& pla
                   .queries = observed_queries(c, plan.compress, s),
                   .past = s.past.device.data,
                   .past_count = static_cast<int32_t>(plan.past_tiles),
-                  .layer = layer},
+                  .layer = s.kv.layer(layer)},
                  q);
 }
 

@@ -63,6 +63,7 @@ struct PrefillLimits {
   int64_t past_tiles = 0;      // runs of the cache before a chunk, as attention lists them
   int64_t expanded_tiles = 0;  // CUDA: of them packed or shifted
   CompressLimits compress;     // with the rows of a chunk
+  KvShape kv;                  // how visual slots are stored
 };
 
 /// CUDA: what attention reads of packed and shifted runs, one layer at a time.
@@ -92,6 +93,7 @@ struct PrefillScratch {
   ExpandScratch expand;
   CompressScratch compress;
   NotedText noted;
+  KvShape kv;
 
   Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
 };

@@ -27,11 +27,16 @@ std::array<std::byte, kPatternBytes> make_pattern(KvFormat format) {
 }
 
 /// Offsets and steps with which codes read as values between -1/2 and 1/2.
-void make_scales(KvFormat format, int32_t head_dim, Half* scales) {
+void make_scales(const KvLayer& layer, int32_t head_dim, Half* scales) {
   const Half offset = float_to_half(-0.5f);
-  const Half step = float_to_half(1.0f / static_cast<float>((1 << kv_bits(format)) - 1));
-  for (int32_t row = 0; row < kKvScaleRows; ++row)
-    std::fill_n(scales + row * head_dim, head_dim, row == kKeyOffsets || row == kValueOffsets ? offset : step);
+  const Half step = float_to_half(1.0f / static_cast<float>((1 << kv_bits(layer.format)) - 1));
+  const auto value = [&](int32_t row) { return row == kKeyOffsets || row == kValueOffsets ? offset : step; };
+  if (layer.scales == KvScaleForm::kF16) {
+    for (int32_t row = 0; row < kKvScaleRows; ++row) std::fill_n(scales + row * head_dim, head_dim, value(row));
+    return;
+  }
+  // Every row's least value, in places of no width: whatever the codes are.
+  for (int32_t row = 0; row < kKvScaleRows; ++row) scales[2 * row] = value(row);
 }
 
 /// Repeats the first `done` bytes until there are `bytes`.
@@ -39,20 +44,27 @@ void repeat(std::byte* data, int64_t done, int64_t bytes, Queue& queue) {
   for (; done < bytes; done *= 2) queue.copy(data + done, data, std::min(done, bytes - done));
 }
 
-/// Every layer and head of a block, whose memory is one stretch. Waits, because the pattern lies on the stack.
-Status fill_block(const KvShape& shape, const KvRun& run, Queue& queue) {
-  const auto pattern = make_pattern(shape.format);
-  std::array<Half, int64_t{kKvScaleRows} * kMostHeadDim> scales;
-  const KvBlockLayout layout = shape.block_layout();
+/// Every head of a layer, whose memory is one stretch. Waits, because the pattern lies on the stack.
+Status fill_layer(const KvShape& shape, const KvLayer& layer, const KvRun& run, Queue& queue) {
+  const auto pattern = make_pattern(layer.format);
+  std::array<Half, int64_t{kKvScaleRows}* kMostHeadDim> scales = {};
+  const KvBlockLayout layout = shape.block_layout(layer.index);
   const int64_t codes = layout.padded_bytes - layout.keys;
-  queue.copy(run.data + layout.keys, pattern.data(), std::min(kPatternBytes, codes));
-  repeat(run.data + layout.keys, kPatternBytes, codes, queue);
-  if (is_packed(shape.format)) {
-    make_scales(shape.format, shape.head_dim, scales.data());
-    queue.copy(run.data, scales.data(), layout.keys);
+  std::byte* data = run.data + layer.offset;
+  queue.copy(data + layout.keys, pattern.data(), std::min(kPatternBytes, codes));
+  repeat(data + layout.keys, kPatternBytes, codes, queue);
+  if (is_packed(layer.format)) {
+    make_scales(layer, shape.head_dim, scales.data());
+    queue.copy(data, scales.data(), layout.keys);
   }
-  repeat(run.data, layout.padded_bytes, shape.block_bytes(), queue);
+  repeat(data, layout.padded_bytes, layout.padded_bytes * shape.kv_heads, queue);
   return queue.finish();
+}
+
+Status fill_block(const KvShape& shape, const KvRun& run, Queue& queue) {
+  for (int32_t layer = 0; layer < shape.layer_count; ++layer)
+    OCELLUS_TRY(fill_layer(shape, shape.layer(layer), run, queue));
+  return {};
 }
 
 }  // namespace

@@ -24,6 +24,11 @@ class Flags(ProgramTest):
                 (["--kv-bits", "1", "--calib", "1"], "two numbers"), (["--kv-bits", "1", "--calib", "1,2,3"], "two num"),
                 (["--kv-bits", "1", "--calib", "1,nan"], "two num"), (["--kv-bits", "1", "--calib=-1,0"], "two num"),
                 (["--kv-bits", "1", "--calib", "0,101"], "two num"), (["--kv-bits", "1", "--calib", ","], "two num"),
+                (["--kv-scales", "8"], "--kv-scales: 8 is not 16 or 6"),
+                (["--kv-layer-bits", "2,1,3,1,1,1,2,4"], "write 8, 4, 2 or 1 for each"),
+                (["--kv-layer-bits", "16,1,1,1,1,1,2,4"], "write 8, 4, 2 or 1"), (["--kv-layer-bits", "2,,1"], "write 8"),
+                (["--kv-layer-bits", "2,1"], "the model has 8 layers, but bits are given for 2"),
+                (["--kv-bits", "2", "--kv-layer-bits", "2,1,1,1,1,1,2,4"], "--kv-bits excludes --kv-layer-bits"),
                 (["--evict", "h2o"], "--evict: h2o "), (["--keep", "0.5"], "add --evict david or --evict snapkv"),
                 (["--evict", "david", "--keep", "0"], "--keep 0 would keep nothing"),
                 (["--evict", "david", "--keep", "1.5"], "1.5 is not a number from 0 to 1"),
@@ -41,8 +46,9 @@ class Flags(ProgramTest):
     def test_every_command_knows_them(self):
         for command in ["caption", "ask", "chat", "plan", "eval", "bench"]:
             text = self.answer(command, "--help")
-            for flag in ["--kv-bits 16|8|4|2|1", "--calib none|auto|T1,T2", "--evict none|snapkv|david",
-                         "--keep FRACTION", "--compress-at prompt-end|before-suffix|image-end"]:
+            for flag in ["--kv-bits 16|8|4|2|1", "--kv-layer-bits B,B,...", "--kv-scales 16|6",
+                         "--calib none|auto|T1,T2", "--evict none|snapkv|david", "--keep FRACTION",
+                         "--compress-at prompt-end|before-suffix|image-end"]:
                 self.assertIn(flag, text)
 
     def test_without_them_nothing_is_compressed(self):
@@ -63,6 +69,21 @@ class Flags(ProgramTest):
             self.assertEqual(packed["kv_bytes_full"], full["kv_bytes"])
             self.assertEqual(packed["kv_bytes"] - packed["kv_scale_bytes"],
                              full["kv_bytes"] - image_bytes + image_bytes * bits // 16)
+
+    def test_layers_may_differ_in_bits_and_scales_may_be_small(self):
+        question = ["ask", "--prompt", "What is on the left?", board("115"), "-n", 2]
+        (full,) = self.objects(*question)
+        bits = [2, 1, 1, 1, 1, 1, 2, 4]
+        (packed,) = self.objects(*question, "--kv-layer-bits", ",".join(map(str, bits)), "--kv-scales", 6)
+        self.assertEqual((packed["policy"]["kv_layer_bits"], packed["policy"]["kv_scales"]), (bits, 6))
+        elements, scales = 64 * 2 * 4 * 64 * 8, (16 + 3 * 64) * 4 * 8
+        self.assertEqual(packed["kv_block_elements"], elements)
+        self.assertEqual(packed["kv_block_bytes"], elements * sum(bits) // 64 + scales)
+        self.assertEqual(packed["kv_bytes"], full["kv_bytes"] - 2 * elements + packed["kv_block_bytes"])
+        (listed,) = self.objects(*question, "--kv-layer-bits", "2,2,2,2,2,2,2,2")
+        (equal,) = self.objects(*question, "--kv-bits", 2)
+        for key in ["answer", "kv_bytes", "kv_waste_bytes", "logits_hash"]:
+            self.assertEqual(listed.get(key), equal.get(key), key)
 
     def test_eviction_keeps_its_share(self):
         question = ["ask", "--prompt", "What is on the left?", board("115"), "-n", 1]

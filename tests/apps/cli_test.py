@@ -167,7 +167,7 @@ class Eval(ProgramTest):
         self.assertEqual((summary["questions"], summary["exact"], summary["accuracy"]), (2, 1, 0.5))
         self.assertEqual(summary["by_kind"]["at"], {"questions": 1, "exact": 1, "accuracy": 1.0})
         keys = {"questions", "exact", "accuracy", "by_kind", "by_images", "kv_bytes", "kv_scale_bytes",
-                "kv_waste_bytes", "kv_bytes_full", "arena_bytes", "ttft_ms", "decode_tok_s", "policy"}
+                "kv_waste_bytes", "kv_visual_bits", "kv_bytes_full", "arena_bytes", "ttft_ms", "decode_tok_s", "policy"}
         self.assertEqual(set(summary), keys)
         self.assertGreater(summary["kv_bytes"], 0)
 

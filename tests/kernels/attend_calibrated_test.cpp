@@ -61,7 +61,7 @@ class Case {
                  .first_row = shape_.first_row,
                  .runs = tiles_.data(),
                  .run_count = static_cast<int32_t>(tiles_.size()),
-                 .layer = PackedCache::kLayer,
+                 .layer = cache_.layer(),
                  .calibration = shape_.calibration,
                  .calibration_scratch = pairs.view(),
                  .output = out.view(),

@@ -36,7 +36,7 @@ class Image {
   std::vector<float> attend_half() { return attend(half_cache_, {}); }
   std::vector<float> attend_packed(int32_t bits, const KvCalibration& calibration) {
     PackedCache packed(random_, kKvHeads, kDim, {{.format = kv_format_of(bits), .slots = kSlots}});
-    pack(packed.runs()[0]);
+    pack(packed);
     return attend(packed, calibration);
   }
   /// Makes one value of the rows something else.
@@ -48,12 +48,12 @@ class Image {
   }
 
  private:
-  void pack(const KvRun& out) {
+  void pack(const PackedCache& packed) {
     const KvRun& half = half_cache_.runs()[0];
     test::Vector<int32_t> list;
     for (int32_t i = 0; i < kSlots; ++i) list.push_back(i);
     test::Vector<PackJob> job(1);
-    job[0].out = out;
+    job[0].out = packed.runs()[0];
     KvLayerRows rows;
     rows.keys = run_keys(half, PackedCache::kLayer, 0);
     rows.values = run_values(half, PackedCache::kLayer, 0);
@@ -62,7 +62,7 @@ class Image {
     rows.capacity = kSlots;
     rows.row_stride = kDim;
     rows.head_stride = half.head_stride / 2;
-    pack_kv({.rows = rows, .indices = list.data(), .jobs = job.data(), .job_count = 1, .layer = PackedCache::kLayer},
+    pack_kv({.rows = rows, .indices = list.data(), .jobs = job.data(), .job_count = 1, .layer = packed.layer()},
             queue_);
     REQUIRE_MESSAGE(queue_.finish().ok(), last_failure().sentence);
   }
@@ -80,9 +80,8 @@ class Image {
     Guarded<float> angles(1, 2);
     angles.at(0, 0) = 1.0f;
     angles.at(0, 1) = 0.0f;
-    const KvFormat format = tiles[0].format;
     const int64_t bytes =
-        attend_step_scratch_bytes(1, kSlots + 1, count, kHeads, kKvHeads, kDim, format, queue_.traits());
+        attend_step_scratch_bytes(1, kSlots + 1, count, kHeads, kKvHeads, kDim, past.layer().format, queue_.traits());
     Guarded<std::byte> scratch(1, bytes);
     std::memset(scratch.data(), 0, static_cast<size_t>(bytes));
     attend_step({.query = query.view(),
@@ -97,8 +96,7 @@ class Image {
                  .tiles = tiles.data(),
                  .tiles_per_row = count,
                  .most_tiles = count,
-                 .layer = PackedCache::kLayer,
-                 .packed_format = format,
+                 .layer = past.layer(),
                  .calibration = calibration,
                  .output = out.view(),
                  .scratch = scratch.view()},

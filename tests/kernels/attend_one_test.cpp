@@ -58,7 +58,7 @@ class Case {
                      .head_dim = shape_.dim,
                      .runs = runs_.data(),
                      .run_begin = run_begin_.data(),
-                     .layer = TestRun::kLayer,
+                     .layer = {.index = TestRun::kLayer},
                      .output = out.view(),
                      .scratch = scratch.view()},
                     queue);
@@ -178,7 +178,7 @@ TEST_CASE("a decode step's scores far outside the range of the exponential neith
                        .head_dim = kDim,
                        .runs = &past.run(),
                        .run_begin = run_begin,
-                       .layer = TestRun::kLayer,
+                       .layer = {.index = TestRun::kLayer},
                        .output = out.view(),
                        .scratch = {scratch.data(), 1, static_cast<int64_t>(scratch.size())}},
                       *queue);

@@ -131,8 +131,7 @@ class StepCase {
                  .tiles = tiles_.data(),
                  .tiles_per_row = tiles_per_row_,
                  .most_tiles = most_tiles_,
-                 .layer = PackedCache::kLayer,
-                 .packed_format = shape_.format,
+                 .layer = shape_.layer(),
                  .calibration = shape_.calibration,
                  .output = out_.view(),
                  .scratch = scratch.view()},
@@ -161,7 +160,7 @@ class StepCase {
     for (CachePart& part : parts) part.calibrated = part.calibrated && !on_cuda;
     const auto new_slot = static_cast<int32_t>(random_.integer(0, kTileSlots - 1));
     parts.push_back({.slots = new_slot, .room = kTileSlots - new_slot});
-    caches_.emplace_back(random_, shape_.kv_heads, shape_.dim, parts);
+    caches_.emplace_back(random_, shape_.kv_heads, shape_.dim, parts, shape_.scales);
     const PackedCache& cache = caches_.back();
     std::vector<KvRun> list = in_tiles ? cache.tiles(shape_.in_tiles ? 9 : kPackedTileSlots) : cache.runs();
     if (in_tiles && new_slot > 0) {  // the new page is one tile, however many it is cut into
@@ -224,7 +223,7 @@ class RowsCase {
   RowsCase(const PackedShape& shape, uint64_t seed, Queue& queue)
       : shape_(shape),
         random_(seed),
-        cache_(random_, shape.kv_heads, shape.dim, shape.sessions[0]),
+        cache_(random_, shape.kv_heads, shape.dim, shape.sessions[0], shape.scales),
         count_(kCounts[seed % 6]),
         first_row_(seed % 3 == 0 ? 20 : 0),
         own_keys_(static_cast<size_t>(shape.kv_heads * capacity() * shape.dim), test::kHalfNan),
@@ -256,7 +255,7 @@ class RowsCase {
                  .first_row = first_row_,
                  .runs = runs.data(),
                  .run_count = static_cast<int32_t>(runs.size()),
-                 .layer = PackedCache::kLayer,
+                 .layer = shape_.layer(),
                  .rope = shape_.rope,
                  .calibration = shape_.calibration,
                  .calibration_scratch = ends_.view(),
@@ -285,7 +284,7 @@ class RowsCase {
     std::vector<KvRun> runs;
     test::Vector<KvRun> expanded;
     for (const KvRun& tile : cache_.tiles(kPackedTileSlots))
-      (is_packed(tile.format) || tile.position_shift != 0 ? expanded.push_back(tile) : runs.push_back(tile));
+      (tile.packed || tile.position_shift != 0 ? expanded.push_back(tile) : runs.push_back(tile));
     const auto rows = static_cast<int64_t>(expanded.size()) * kPackedTileSlots + 1;
     copy_keys_.assign(static_cast<size_t>(shape_.kv_heads * rows * shape_.dim), test::kHalfNan);
     copy_keys_.resize(2 * copy_keys_.size(), test::kHalfNan);
@@ -293,7 +292,7 @@ class RowsCase {
     const KvLayerRows out = KvLayerRows::head_major(copy_keys_.data(), values, shape_.kv_heads, shape_.dim, rows);
     expand_kv({.runs = expanded.data(),
                .run_count = static_cast<int32_t>(expanded.size()),
-               .layer = PackedCache::kLayer,
+               .layer = shape_.layer(),
                .rope = shape_.rope,
                .out = out},
               queue);
@@ -306,7 +305,7 @@ class RowsCase {
       copy.value_offset = 2 * (out.values - out.keys);
       copy.position_shift = 0;
       copy.calibrated = is_calibrated(copy);
-      copy.format = KvFormat::kF16;
+      copy.packed = false;
       for (int32_t first = 0; first < copy.slots; first += kTileSlots)
         runs.push_back(slice_run(copy, first, std::min(kTileSlots, copy.slots - first), shape_.dim));
     }

@@ -85,7 +85,7 @@ class Case {
                  .row_count = shape_.row_count(),
                  .runs = runs_.data(),
                  .run_count = static_cast<int32_t>(runs_.size()),
-                 .layer = TestRun::kLayer,
+                 .layer = {.index = TestRun::kLayer},
                  .causal = shape_.causal,
                  .sequences = shape_.sequences,
                  .output = out.view(),
@@ -335,7 +335,7 @@ void check_scores_of_size(float size, Queue& queue) {
                .rows = KvLayerRows::head_major(own.data(), own.data(), 1, kDim, kRows),
                .runs = runs.data(),
                .run_count = static_cast<int32_t>(runs.size()),
-               .layer = TestRun::kLayer,
+               .layer = {.index = TestRun::kLayer},
                .output = out.view(),
                .scratch = scratch.view()},
               queue);

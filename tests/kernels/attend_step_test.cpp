@@ -213,7 +213,7 @@ class Case {
                  .tiles = cache_.tiles.data(),
                  .tiles_per_row = cache_.tiles_per_row,
                  .most_tiles = most_tiles,
-                 .layer = kLayer,
+                 .layer = {.index = kLayer},
                  .cache_settled = cache_settled,
                  .output = out_.view(),
                  .scratch = scratch},

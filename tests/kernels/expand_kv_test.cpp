@@ -38,14 +38,14 @@ void check_row(const RealSlot& slot, const RopeParams& rope, const Half* key, co
 
 void check_shape(const PackedShape& shape, uint64_t seed, int32_t most, Queue& queue) {
   Random random(seed);
-  const PackedCache cache(random, shape.kv_heads, shape.dim, shape.sessions[0]);
+  const PackedCache cache(random, shape.kv_heads, shape.dim, shape.sessions[0], shape.scales);
   const test::Vector<KvRun> runs = test::visible(cache.tiles(most));
   const auto count = static_cast<int64_t>(runs.size());
   const int64_t capacity = count * kPackedTileSlots + 2;
   Guarded<Half> keys(shape.kv_heads * capacity, shape.dim), values(shape.kv_heads * capacity, shape.dim);
   expand_kv({.runs = runs.data(),
              .run_count = static_cast<int32_t>(count),
-             .layer = PackedCache::kLayer,
+             .layer = shape.layer(),
              .rope = shape.rope,
              .out = KvLayerRows::head_major(keys.data(), values.data(), shape.kv_heads, shape.dim, capacity)},
             queue);
@@ -59,7 +59,7 @@ void check_shape(const PackedShape& shape, uint64_t seed, int32_t most, Queue& q
       const KvRun& run = runs[static_cast<size_t>(i)];
       for (int32_t slot = 0; slot < live_slots(run, PackedCache::kLayer, shape.kv_heads, head); ++slot, ++live) {
         const int64_t row = head * capacity + i * kPackedTileSlots + slot;
-        check_row(test::read_slot(run, PackedCache::kLayer, head, slot, shape.dim), shape.rope, &keys.at(row, 0),
+        check_row(test::read_slot(run, shape.layer(), head, slot, shape.dim), shape.rope, &keys.at(row, 0),
                   &values.at(row, 0));
       }
     }

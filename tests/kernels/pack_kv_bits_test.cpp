@@ -36,7 +36,9 @@ test::Vector<Half> draw(const Shape& shape, Random& random) {
 
 TEST_CASE("pack_kv writes the same bytes on every target and backend") {
   uint64_t seed = 0;
-  for (const int32_t bits : {8, 4, 2, 1}) {
+  for (int i = 0; i < 8; ++i) {
+    const int32_t bits = 1 << i % 4;
+    const KvScaleForm form = i < 4 ? KvScaleForm::kF16 : KvScaleForm::k6Bit;
     for (const Shape& shape : {Shape{3, 64, bits, 300, 1.0f}, Shape{1, 128, bits, 33, 0.3f},
                                Shape{2, 32, bits, 7, 0.5f}, Shape{1, 32, bits, 2500, 1.0f}}) {
       CAPTURE(bits);
@@ -44,23 +46,22 @@ TEST_CASE("pack_kv writes the same bytes on every target and backend") {
       Random random(++seed);
       test::Vector<Half> keys = draw(shape, random), values = draw(shape, random);
       test::Vector<int32_t> indices;
-      for (int32_t i = 0; i < shape.slots; ++i)
+      for (int32_t slot = 0; slot < shape.slots; ++slot)
         indices.push_back(static_cast<int32_t>(random.integer(0, shape.slots - 1)));
-      const KvBlockLayout layout = KvBlockLayout::of(kv_format_of(bits), shape.dim, shape.slots);
+      const KvBlockLayout layout = KvBlockLayout::of(kv_format_of(bits), shape.dim, shape.slots, form);
       std::vector<std::byte> expected;
       test::for_each_backend_and_target([&](Queue& queue) {
         test::Vector<std::byte> block(static_cast<size_t>(shape.heads * layout.padded_bytes));
         std::memset(block.data(), 0x5A, block.size());
         test::Vector<PackJob> jobs(1);
         jobs[0].out.data = block.data();
-        jobs[0].out.head_stride = layout.padded_bytes;
-        jobs[0].out.value_offset = layout.values - layout.keys;
         jobs[0].out.slots = jobs[0].out.capacity = shape.slots;
-        jobs[0].out.format = kv_format_of(bits);
+        jobs[0].out.packed = true;
         pack_kv({.rows = KvLayerRows::head_major(keys.data(), values.data(), shape.heads, shape.dim, shape.slots),
                  .indices = indices.data(),
                  .jobs = jobs.data(),
                  .job_count = 1,
+                 .layer = {.format = kv_format_of(bits), .scales = form},
                  .key_range = shape.range,
                  .value_range = 1.0f},
                 queue);

@@ -31,6 +31,16 @@ struct Shape {
   bool list_by_head = false;         // rows of the list differ by head
   std::vector<int32_t> counts = {};  // by head: of the blocks' slots together
   float key_range = 1.0f, value_range = 1.0f;
+  KvScaleForm scales = KvScaleForm::kF16;
+
+  KvFormat format() const { return kv_format_of(bits); }
+  /// What lies before the layer in a block of so many slots: the same layer once more, in f16 scales and 8 bits.
+  KvLayer layer() const {
+    int64_t offset = 0;
+    for (const Block& block : blocks)
+      offset = std::max(offset, heads * KvBlockLayout::of(KvFormat::k8Bit, dim, block.capacity).padded_bytes);
+    return {kLayer, format(), scales, offset};
+  }
 };
 
 /// Rows of one layer, the list of those to pack, and blocks to pack them into.
@@ -54,7 +64,7 @@ class Case {
              .index_stride = list_stride_,
              .jobs = jobs_.data(),
              .job_count = static_cast<int32_t>(jobs_.size()),
-             .layer = kLayer,
+             .layer = shape_.layer(),
              .key_range = shape_.key_range,
              .value_range = shape_.value_range},
             queue);
@@ -112,17 +122,16 @@ class Case {
     }
     int32_t before = 0;
     for (const Block& block : shape_.blocks) {
-      const KvFormat format = kv_format_of(shape_.bits);
-      const KvBlockLayout layout = KvBlockLayout::of(format, shape_.dim, block.capacity);
-      memory_.emplace_back(kLayers * shape_.heads, layout.bytes, layout.padded_bytes);
+      const KvBlockLayout layout = KvBlockLayout::of(shape_.format(), shape_.dim, block.capacity, shape_.scales);
+      const int64_t offset = shape_.layer().offset;
+      const int64_t rows_before = (offset + layout.padded_bytes - 1) / layout.padded_bytes;
+      memory_.emplace_back(rows_before + shape_.heads, layout.bytes, layout.padded_bytes);
+      rows_before_.push_back(rows_before);
       PackJob job;
-      job.out.data = memory_.back().data();
-      job.out.layer_stride = shape_.heads * layout.padded_bytes;
-      job.out.head_stride = layout.padded_bytes;
-      job.out.value_offset = layout.values - layout.keys;
+      job.out.data = memory_.back().data() + rows_before * layout.padded_bytes - offset;
       job.out.slots = block.slots;
       job.out.capacity = block.capacity;
-      job.out.format = format;
+      job.out.packed = true;
       job.out.counted_before = before;
       job.out.counts = counts_.empty() ? nullptr : counts_.data();
       job.first_index = before + 2;
@@ -134,15 +143,15 @@ class Case {
   }
 
   void check_side(const PackJob& job, int32_t head, int32_t live, bool is_values) const {
-    const std::byte* block = job.out.data + kLayer * job.out.layer_stride + head * job.out.head_stride;
-    const auto* scales = reinterpret_cast<const Half*>(block) + (is_values ? 2 * shape_.dim : 0);
-    const auto* codes =
-        reinterpret_cast<const uint8_t*>(block + 8 * shape_.dim) + (is_values ? job.out.value_offset : 0);
+    const test::RealBlock block(job.out, shape_.layer(), head, shape_.dim);
+    const uint8_t* codes = block.codes(is_values);
+    const bool is_small = shape_.scales == KvScaleForm::k6Bit;
     const double range = static_cast<double>(is_values ? shape_.value_range : shape_.key_range);
     const float most = static_cast<float>((1 << shape_.bits) - 1);
     for (int64_t e = 0; e < shape_.dim; ++e) {
       CAPTURE(e);
-      const float offset = half_to_float(scales[e]), step = half_to_float(scales[shape_.dim + e]);
+      const auto offset = static_cast<float>(block.scale(is_values ? 2 : 0, e));
+      const auto step = static_cast<float>(block.scale(is_values ? 3 : 1, e));
       if (live == 0) {
         REQUIRE(offset == 0.0f);
         REQUIRE(step == 1.0f);
@@ -159,13 +168,18 @@ class Case {
       }
       const double low = range * static_cast<double>(least), high = range * static_cast<double>(greatest);
       const double exact = std::max((high - low) / static_cast<double>(most), 1e-6 * std::max(1.0, std::abs(low)));
-      REQUIRE(std::abs(static_cast<double>(offset) - low) <= 1.001 * test::half_rounding(low));
-      REQUIRE(std::abs(static_cast<double>(step) - exact) <= 1.001 * test::half_rounding(exact));
+      if (is_small) {
+        REQUIRE(static_cast<double>(offset) <= low);
+        REQUIRE(static_cast<double>(offset) + static_cast<double>(step * most) >= high - 1e-6 * std::abs(high - low));
+      } else {
+        REQUIRE(std::abs(static_cast<double>(offset) - low) <= 1.001 * test::half_rounding(low));
+        REQUIRE(std::abs(static_cast<double>(step) - exact) <= 1.001 * test::half_rounding(exact));
+      }
       for (int64_t i = 0; i < live; ++i) {
         const float quotient = std::nearbyint((source(job, head, i, e, is_values) - offset) / step);
         const int32_t code = kv_code_at(codes + i * shape_.dim * shape_.bits / 8, shape_.bits, e);
         REQUIRE(static_cast<float>(code) == std::fmin(std::fmax(quotient, 0.0f), most));
-        if (e == 3 && range == 1.0 && job.range_count == 0)
+        if (e == 3 && range == 1.0 && job.range_count == 0 && !is_small)
           REQUIRE(offset + step * static_cast<float>(code) == source(job, head, i, e, is_values));
       }
     }
@@ -176,15 +190,15 @@ class Case {
     const PackJob& job = jobs_[j];
     int64_t expected = 0;
     const int64_t row_bytes = int64_t{shape_.dim} * shape_.bits / 8;
-    const KvBlockLayout layout = KvBlockLayout::of(job.out.format, shape_.dim, job.out.capacity);
-    expected += shape_.heads * layout.bytes;
+    const KvBlockLayout layout = KvBlockLayout::of(shape_.format(), shape_.dim, job.out.capacity, shape_.scales);
+    expected += rows_before_[j] * layout.bytes;
     for (int32_t head = 0; head < shape_.heads; ++head) {
       const int32_t live = live_slots(job.out, kLayer, shape_.heads, head);
       expected += 2 * (job.out.capacity - live) * row_bytes;
       const Guarded<std::byte>& memory = memory_[j];
       for (int64_t i = layout.keys + live * row_bytes; i < layout.values; ++i) {
-        REQUIRE(memory.at(kLayer * shape_.heads + head, i) == std::byte{0xA7});
-        REQUIRE(memory.at(kLayer * shape_.heads + head, i + layout.values - layout.keys) == std::byte{0xA7});
+        REQUIRE(memory.at(rows_before_[j] + head, i) == std::byte{0xA7});
+        REQUIRE(memory.at(rows_before_[j] + head, i + layout.values - layout.keys) == std::byte{0xA7});
       }
     }
     CHECK(memory_[j].untouched_count() >= expected);
@@ -196,6 +210,7 @@ class Case {
   test::Vector<int32_t> list_, counts_;
   int64_t list_stride_ = 0;
   std::vector<Guarded<std::byte>> memory_;
+  std::vector<int64_t> rows_before_;  // of memory, before the layer's
 };
 
 std::vector<Shape> interesting_shapes(bool on_cuda) {
@@ -213,6 +228,10 @@ std::vector<Shape> interesting_shapes(bool on_cuda) {
     shapes.push_back({2, 8, bits, {{5, 7}}});
     shapes.push_back({2, 72, bits, {{31, 32}, {3, 3}}, true});
     shapes.push_back({1, 80, bits, {{300, 300}}});
+  }
+  for (size_t i = 0, count = shapes.size(); i < count; ++i) {
+    shapes.push_back(shapes[i]);
+    shapes.back().scales = KvScaleForm::k6Bit;
   }
   return shapes;
 }
@@ -234,17 +253,20 @@ TEST_CASE("pack_kv finds every block's ranges and codes and writes nothing else,
 
 TEST_CASE("every value lies within half a step of what it is read back as") {
   test::for_each_backend([](Queue& queue) {
-    for (const int32_t bits : {8, 4, 2, 1}) {
-      Case instance({2, 64, bits, {{100, 100}}}, 3);
+    for (int i = 0; i < 8; ++i) {
+      const int32_t bits = 1 << i % 4;
+      Shape shape{2, 64, bits, {{100, 100}}};
+      if (i >= 4) shape.scales = KvScaleForm::k6Bit;
+      Case instance(shape, 3);
       instance.pack(queue);
       const PackJob& job = instance.jobs_[0];
       for (int32_t head = 0; head < 2; ++head) {
-        for (int32_t i = 0; i < 100; ++i) {
-          const test::RealSlot slot = test::read_slot(job.out, kLayer, head, i, 64);
-          const PackedRows packed = packed_rows(job.out, kLayer, head, 64);
+        for (int32_t slot_index = 0; slot_index < 100; ++slot_index) {
+          const test::RealSlot slot = test::read_slot(job.out, shape.layer(), head, slot_index, 64);
+          const test::RealBlock packed(job.out, shape.layer(), head, 64);
           for (int64_t e = 0; e < 64; ++e) {
-            const double step = test::as_double(packed.scales[kKeySteps * 64 + e]);
-            const double x = static_cast<double>(instance.source(job, head, i, e, false));
+            const double step = packed.scale(kKeySteps, e);
+            const double x = static_cast<double>(instance.source(job, head, slot_index, e, false));
             // Rounding the step moves the upper end by 2^-11 of the range.
             const double slack = step * ((1 << bits) - 1) * 5e-4 + 1e-6;
             REQUIRE(std::abs(slot.key[static_cast<size_t>(e)] - x) <= 0.5001 * step + slack);
@@ -255,10 +277,14 @@ TEST_CASE("every value lies within half a step of what it is read back as") {
   });
 }
 
-TEST_CASE("a channel with a value that is not finite becomes NaN, the others stay as they are") {
+TEST_CASE("a channel with a value that is not finite becomes NaN, and with small scales all do") {
   test::for_each_backend_and_target([](Queue& queue) {
-    for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
-      Case instance({2, 32, 4, {{40, 40}}}, 9);
+    for (int i = 0; i < 6; ++i) {
+      const float bad = i % 3 == 0 ? std::nanf("") : i % 3 == 1 ? INFINITY : -INFINITY;
+      const bool is_small = i >= 3;
+      Shape shape{2, 32, 4, {{40, 40}}};
+      if (is_small) shape.scales = KvScaleForm::k6Bit;
+      Case instance(shape, 9);
       const PackJob& job = instance.jobs_[0];
       const float before = instance.source(job, 1, 17, 5, true);
       REQUIRE(std::isfinite(before));
@@ -269,10 +295,10 @@ TEST_CASE("a channel with a value that is not finite becomes NaN, the others sta
       }
       instance.pack(queue);
       for (int32_t head = 0; head < 2; ++head) {
-        const test::RealSlot slot = test::read_slot(job.out, kLayer, head, 17, 32);
+        const test::RealSlot slot = test::read_slot(job.out, shape.layer(), head, 17, 32);
         for (int64_t e = 0; e < 32; ++e) {
-          CHECK(std::isnan(slot.key[static_cast<size_t>(e)]) == (head == 0 && e == 11));
-          CHECK(std::isnan(slot.value[static_cast<size_t>(e)]) == (head == 1 && e == 30));
+          CHECK(std::isnan(slot.key[static_cast<size_t>(e)]) == (head == 0 && (is_small || e == 11)));
+          CHECK(std::isnan(slot.value[static_cast<size_t>(e)]) == (head == 1 && (is_small || e == 30)));
         }
       }
     }
@@ -288,7 +314,9 @@ TEST_CASE("pack_kv gives the same bytes on any number of threads") {
   first.check();
   for (size_t j = 0; j < first.jobs_.size(); ++j) {
     const KvRun& run = first.jobs_[j].out;
-    CHECK(std::memcmp(run.data, second.jobs_[j].out.data, static_cast<size_t>(kLayers * run.layer_stride)) == 0);
+    const KvBlockLayout layout = KvBlockLayout::of(shape.format(), shape.dim, run.capacity);
+    const int64_t offset = shape.layer().offset, bytes = shape.heads * layout.padded_bytes;
+    CHECK(std::memcmp(run.data + offset, second.jobs_[j].out.data + offset, static_cast<size_t>(bytes)) == 0);
   }
 }
 

@@ -59,7 +59,7 @@ class ScoreCase {
                 .row_count = shape_.rows,
                 .runs = past_.runs().data(),
                 .run_count = static_cast<int32_t>(past_.runs().size()),
-                .layer = TestRun::kLayer,
+                .layer = past_.layer(),
                 .rope = past_.rope(),
                 .calibration = calibration_,
                 .scores = scores.view(),

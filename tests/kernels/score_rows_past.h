@@ -25,16 +25,14 @@ class PackedRun {
  public:
   PackedRun(Random& random, int32_t heads, int32_t dim, const RunShape& shape) {
     const KvBlockLayout layout = KvBlockLayout::of(shape.format, dim, shape.capacity);
-    bytes_.assign(static_cast<size_t>(TestRun::kLayers * heads * layout.padded_bytes), std::byte{0xFF});
+    const int64_t offset = offset_of(heads, dim);
+    bytes_.assign(static_cast<size_t>(offset + heads * layout.padded_bytes), std::byte{0xFF});
     run_.data = bytes_.data();
-    run_.head_stride = layout.padded_bytes;
-    run_.layer_stride = heads * layout.padded_bytes;
-    run_.value_offset = layout.values - layout.keys;
     run_.slots = shape.slots;
     run_.capacity = shape.capacity;
-    run_.format = shape.format;
+    run_.packed = true;
     for (int32_t head = 0; head < heads; ++head) {
-      std::byte* block = run_.data + TestRun::kLayer * run_.layer_stride + head * run_.head_stride;
+      std::byte* block = run_.data + offset + head * layout.padded_bytes;
       Half* scales = reinterpret_cast<Half*>(block);
       const float step = 4.0f / static_cast<float>((1 << kv_bits(shape.format)) - 1);
       for (int32_t e = 0; e < dim; ++e) {
@@ -46,6 +44,8 @@ class PackedRun {
     }
   }
   const KvRun& run() const { return run_; }
+  /// Of the layer, in all blocks.
+  static int64_t offset_of(int32_t heads, int32_t dim) { return int64_t{48} * heads * dim; }
 
  private:
   Vector<std::byte> bytes_;
@@ -70,6 +70,8 @@ class ScorePast {
   void add(const RunShape& shape, bool tiled, Random& random) {
     KvRun run;
     if (is_packed(shape.format)) {
+      layer_.format = shape.format;
+      layer_.offset = PackedRun::offset_of(kv_heads_, dim_);
       packed_.emplace_back(random, kv_heads_, dim_, shape);
       run = packed_.back().run();
     } else {
@@ -88,6 +90,7 @@ class ScorePast {
   }
 
   const Vector<KvRun>& runs() const { return runs_; }
+  const KvLayer& layer() const { return layer_; }
   const RopeParams& rope() const { return rope_; }
 
   std::vector<Slot> slots_of(int32_t kv_head) const {
@@ -111,7 +114,7 @@ class ScorePast {
     for (int32_t head = 0; head < kv_heads_; ++head) {
       const auto live = static_cast<int32_t>(random.integer(0, run.slots + 2));  // or more: of runs that follow
       counts_.back()[static_cast<size_t>(TestRun::kLayer * kv_heads_ + head)] = run.counted_before + live;
-      if (is_packed(run.format)) continue;
+      if (run.packed) continue;
       Half* keys = run_keys(run, TestRun::kLayer, head);
       for (int64_t i = int64_t{live} * dim_; i < int64_t{run.slots} * dim_; ++i) keys[i] = kHalfNan;
     }
@@ -121,13 +124,14 @@ class ScorePast {
     std::vector<double> key;
     const auto number = [](Half half) { return static_cast<double>(half_to_float(half)); };
     for (int64_t e = 0; e < dim_; ++e) {
-      if (!is_packed(run.format)) {
+      if (!run.packed) {
         key.push_back(number(run_keys(run, TestRun::kLayer, kv_head)[slot * dim_ + e]));
         continue;
       }
-      const PackedRows rows = packed_rows(run, TestRun::kLayer, kv_head, dim_);
-      const int32_t code = kv_code_at(rows.keys + slot * rows.row_bytes, kv_bits(run.format), e);
-      key.push_back(number(rows.scales[kKeyOffsets * dim_ + e]) + number(rows.scales[kKeySteps * dim_ + e]) * code);
+      const PackedRows rows = packed_rows(run, layer_, kv_head, dim_);
+      const auto* scales = reinterpret_cast<const Half*>(rows.block);
+      const int32_t code = kv_code_at(rows.keys + slot * rows.row_bytes, rows.bits, e);
+      key.push_back(number(scales[kKeyOffsets * dim_ + e]) + number(scales[kKeySteps * dim_ + e]) * code);
     }
     return key;
   }
@@ -148,6 +152,7 @@ class ScorePast {
 
   int32_t kv_heads_, dim_;
   RopeParams rope_;
+  KvLayer layer_{.index = TestRun::kLayer};  // packed runs are of one format
   std::vector<TestRun> plain_;
   std::vector<PackedRun> packed_;
   std::vector<Vector<int32_t>> counts_;

@@ -50,6 +50,11 @@ int64_t row_bytes(const ocellus_plan& plan, const std::string& name) {
   return -1;
 }
 
+void set_layer_bits(std::initializer_list<int> bits, ocellus_cache_policy* policy) {
+  policy->layer_bits_count = 0;
+  for (const int each : bits) policy->layer_bits[policy->layer_bits_count++] = static_cast<uint8_t>(each);
+}
+
 struct BadField {
   const char* words;  // of the sentence
   void (*spoil)(ocellus_cache_policy&);
@@ -60,6 +65,17 @@ const BadField kBadFields[] = {
     {"no cache format of 0 bits", [](auto& p) { p.kv_bits = 0; }},
     {"no cache format of 32 bits", [](auto& p) { p.kv_bits = 32; }},
     {"no cache format of -1 bits", [](auto& p) { p.kv_bits = -1; }},
+    {"offsets and steps have 16 or 6 bits, not 8", [](auto& p) { p.kv_scales = 8; }},
+    {"number of layers with bits of their own", [](auto& p) { p.layer_bits_count = -1; }},
+    {"number of layers with bits of their own", [](auto& p) { p.layer_bits_count = OCELLUS_MOST_LAYER_BITS + 1; }},
+    {"layer 1 cannot be packed into 16 bits",
+     [](auto& p) {
+       set_layer_bits({2, 16}, &p);
+     }},
+    {"layer 0 cannot be packed into 3 bits",
+     [](auto& p) {
+       set_layer_bits({3, 2}, &p);
+     }},
     {"slots of a cache block", [](auto& p) { p.block_slots = -1; }},
     {"slots of a cache block", [](auto& p) { p.block_slots = 65537; }},
     {"range factor of keys must be between 0.01 and 1, not 0", [](auto& p) { p.key_range = 0; }},
@@ -213,6 +229,26 @@ TEST_CASE("the plan has an image's bytes as the formulas have them") {
     limits.cache.compress_at = OCELLUS_COMPRESS_PROMPT_END;
     CHECK(plan_for(limits).kv_bytes_per_image == 0);
   }
+}
+
+TEST_CASE("the plan has an image's bytes by layer and with small scales as the formulas have them") {
+  ocellus_limits limits = board_limits(3, 100);
+  set_layer_bits({2, 1, 1, 1, 1, 1, 2, 4}, &limits.cache);
+  const int64_t codes = 2 * kHeads * kImageSlots * kDim * (2 + 5 + 2 + 4) / 8;
+  CHECK(plan_for(limits).kv_bytes_per_image == codes + 8 * kDim * kLayers * kHeads);
+  limits.cache.kv_scales = 6;
+  const int64_t scales = (16 + 3 * kDim) * kLayers * kHeads;
+  CHECK(plan_for(limits).kv_bytes_per_image == codes + scales);
+  CHECK(row_bytes(plan_for(limits), "kv image blocks") == aligned_bytes(3 * (codes + scales)));
+  limits.cache.block_slots = 32;
+  CHECK(plan_for(limits).kv_bytes_per_image == codes + 2 * scales);
+  set_layer_bits({2, 1, 1, 1, 1, 1, 2}, &limits.cache);
+  ocellus_plan plan;
+  CHECK(plan_memory(test::bundled_model(), limits, &plan).code() == Code::kBadArgument);
+  CHECK(std::string(last_failure().sentence) == "the model has 8 layers, but bits are given for 7");
+  // Where there is nothing to pack, the list is not looked at, and f16 has no scales.
+  limits.max_images = 0;
+  CHECK(plan_memory(test::bundled_model(), limits, &plan).ok());
 }
 
 TEST_CASE("the fewer bits and slots, the smaller the plan and the more images in a budget") {

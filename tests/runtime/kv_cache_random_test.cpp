@@ -20,9 +20,9 @@ using test::shape_of;
 
 /// The bytes of a slot's keys and values in one layer and head.
 template <class Visit>
-void visit_slot(const KvRun& run, int32_t layer, int32_t head, int32_t slot, Visit visit) {
-  if (is_packed(run.format)) {
-    const PackedRows rows = packed_rows(run, layer, head, kDim);
+void visit_slot(const KvShape& shape, const KvRun& run, int32_t layer, int32_t head, int32_t slot, Visit visit) {
+  if (run.packed) {
+    const PackedRows rows = packed_rows(run, shape.layer(layer), head, kDim);
     for (const uint8_t* first : {rows.keys, rows.values})
       visit(const_cast<uint8_t*>(first + slot * rows.row_bytes), static_cast<size_t>(rows.row_bytes));
     return;
@@ -30,24 +30,24 @@ void visit_slot(const KvRun& run, int32_t layer, int32_t head, int32_t slot, Vis
   for (Half* first : {run_keys(run, layer, head), run_values(run, layer, head)})
     visit(reinterpret_cast<uint8_t*>(first + int64_t{slot} * kDim), size_t{2} * kDim);
 }
-void write_slot(const KvRun& run, int32_t layer, int32_t head, int32_t slot, uint8_t value) {
-  visit_slot(run, layer, head, slot, [&](uint8_t* bytes, size_t count) { std::memset(bytes, value, count); });
+void write_slot(const KvShape& shape, const KvRun& run, int32_t layer, int32_t head, int32_t slot, uint8_t value) {
+  visit_slot(shape, run, layer, head, slot, [&](uint8_t* bytes, size_t count) { std::memset(bytes, value, count); });
 }
-bool slot_holds(const KvRun& run, int32_t layer, int32_t head, int32_t slot, uint8_t value) {
+bool slot_holds(const KvShape& shape, const KvRun& run, int32_t layer, int32_t head, int32_t slot, uint8_t value) {
   bool same = true;
-  visit_slot(run, layer, head, slot, [&](const uint8_t* bytes, size_t count) {
+  visit_slot(shape, run, layer, head, slot, [&](const uint8_t* bytes, size_t count) {
     for (size_t i = 0; i < count; ++i) same = same && bytes[i] == value;
   });
   return same;
 }
-void write_slot(const KvRun& run, int32_t slot, uint8_t value) {
+void write_slot(const KvShape& shape, const KvRun& run, int32_t slot, uint8_t value) {
   for (int32_t layer = 0; layer < kLayers; ++layer)
-    for (int32_t head = 0; head < kHeads; ++head) write_slot(run, layer, head, slot, value);
+    for (int32_t head = 0; head < kHeads; ++head) write_slot(shape, run, layer, head, slot, value);
 }
-bool slot_holds(const KvRun& run, int32_t slot, uint8_t value) {
+bool slot_holds(const KvShape& shape, const KvRun& run, int32_t slot, uint8_t value) {
   bool same = true;
   for (int32_t layer = 0; layer < kLayers; ++layer)
-    for (int32_t head = 0; head < kHeads; ++head) same = same && slot_holds(run, layer, head, slot, value);
+    for (int32_t head = 0; head < kHeads; ++head) same = same && slot_holds(shape, run, layer, head, slot, value);
   return same;
 }
 
@@ -98,7 +98,7 @@ void check_eviction(const KvShape& shape, const SessionCache& cache, int32_t ind
         REQUIRE(run.counted_before == i * each);
         const int32_t count = live_slots(run, layer, kHeads, head);
         for (int32_t slot = 0; slot < count; ++slot)
-          REQUIRE(slot_holds(run, layer, head, slot, slots[static_cast<size_t>(live + slot)]));
+          REQUIRE(slot_holds(shape, run, layer, head, slot, slots[static_cast<size_t>(live + slot)]));
         live += count;
       }
       REQUIRE(live == static_cast<int32_t>(slots.size()));
@@ -112,21 +112,34 @@ void check_eviction(const KvShape& shape, const SessionCache& cache, int32_t ind
 }
 
 void check_bytes(const KvShape& shape, const SessionCache& cache, const PlainCache& plain) {
-  const int64_t bits = kv_bits(shape.format);
+  int64_t layer_bits[kLayers], all_bits = 0;
+  for (int32_t layer = 0; layer < kLayers; ++layer) {
+    layer_bits[layer] = kv_bits(shape.layer_formats.empty() ? shape.format : shape.layer_formats.formats[layer]);
+    all_bits += layer_bits[layer];
+  }
+  int64_t in_blocks = 0, elements = 0;
   int64_t payload = static_cast<int64_t>(plain.text.size()) * kLayers * kHeads * kDim * 4;
   int64_t scales = 0;
-  const int64_t scale_bytes = is_packed(shape.format) ? int64_t{8} * kDim * kLayers * kHeads : 0;
+  const int64_t head_scales = shape.scales == KvScaleForm::kF16 ? 8 * kDim : 48;  // 16 + 3 kDim by 16
+  const int64_t scale_bytes = is_packed(shape.format) ? head_scales * kLayers * kHeads : 0;
   for (const auto& image : plain.images) {
-    payload += static_cast<int64_t>(image.size()) * kLayers * kHeads * kDim * 2 * bits / 8;
+    in_blocks += static_cast<int64_t>(image.size()) * kHeads * kDim * 2 * all_bits / 8;
+    elements += static_cast<int64_t>(image.size()) * kLayers * kHeads * kDim * 2;
     scales += blocks_of(static_cast<int64_t>(image.size()), shape.block_slots) * scale_bytes;
   }
   for (const PlainEviction& eviction : plain.evictions) {
     for (const auto& slots : eviction.text_slots) payload += static_cast<int64_t>(slots.size()) * kDim * 4;
-    for (const auto& slots : eviction.visual_slots) payload += static_cast<int64_t>(slots.size()) * kDim * 2 * bits / 8;
+    for (size_t i = 0; i < eviction.visual_slots.size(); ++i) {
+      const int64_t numbers = static_cast<int64_t>(eviction.visual_slots[i].size()) * kDim * 2;
+      in_blocks += numbers * layer_bits[i / kHeads] / 8;
+      elements += numbers;
+    }
     scales += blocks_of(eviction.visual, shape.block_slots) * scale_bytes;
   }
   const CacheBytes bytes = cache.bytes();
-  REQUIRE(bytes.payload == payload);
+  REQUIRE(bytes.payload == payload + in_blocks);
+  REQUIRE(bytes.blocks == in_blocks + scales);
+  REQUIRE(bytes.block_elements == elements);
   REQUIRE(bytes.scales == scales);
   REQUIRE(bytes.waste >= 0);
   REQUIRE(bytes.resident() == plain.pages() * shape.page_bytes() + plain.blocks(shape) * shape.block_bytes());
@@ -143,7 +156,7 @@ void check_lists(const SessionCache& cache, const PlainCache& plain) {
     for (const KvRun& run : live_runs(cache, limits)) {
       REQUIRE(run.slots > 0);
       REQUIRE(run.slots <= run.capacity);
-      if (run.counts == nullptr && run.format != KvFormat::kF16) REQUIRE(run.slots <= limits.packed);
+      if (run.counts == nullptr && run.packed) REQUIRE(run.slots <= limits.packed);
       live += live_slots(run, kLayers - 1, kHeads, kHeads - 1);
     }
     REQUIRE(live == static_cast<int64_t>(expected));
@@ -165,7 +178,7 @@ void check_same(const KvShape& shape, const SessionCache& cache, const PlainCach
     const KvRun run = cache.text_place(static_cast<int64_t>(i), &slot);
     REQUIRE(slot == static_cast<int32_t>(i % kPageSlots));
     REQUIRE(slot < run.slots);
-    REQUIRE(slot_holds(run, slot, plain.text[i]));
+    REQUIRE(slot_holds(shape, run, slot, plain.text[i]));
   }
   for (size_t i = 0; i < plain.images.size(); ++i) {
     int32_t live = 0;
@@ -173,7 +186,7 @@ void check_same(const KvShape& shape, const SessionCache& cache, const PlainCach
       const KvRun run = cache.image_block(static_cast<int32_t>(i), b);
       REQUIRE(run.capacity == shape.block_slots);
       for (int32_t slot = 0; slot < run.slots; ++slot)
-        REQUIRE(slot_holds(run, slot, plain.images[i][static_cast<size_t>(live++)]));
+        REQUIRE(slot_holds(shape, run, slot, plain.images[i][static_cast<size_t>(live++)]));
     }
     REQUIRE(live == static_cast<int32_t>(plain.images[i].size()));
     rows += 2 * live;  // see read_prompt
@@ -195,7 +208,7 @@ void write_text(test::Random& random, SessionCache& cache, int64_t before, int64
     int32_t slot = -1;
     const KvRun run = cache.text_place(cache.text_slots() + before + i, &slot);
     after.text.push_back(static_cast<uint8_t>(random.bits()));
-    write_slot(run, slot, after.text.back());
+    write_slot(KvShape(), run, slot, after.text.back());
   }
 }
 
@@ -220,7 +233,7 @@ void read_prompt(test::Random& random, const KvShape& shape, SessionCache& cache
       for (size_t slot = 0; slot < after.images.back().size(); ++slot) {
         after.images.back()[slot] = static_cast<uint8_t>(random.bits());
         const auto at = static_cast<int32_t>(slot);
-        write_slot(cache.image_block(ordinal, at / shape.block_slots), at % shape.block_slots,
+        write_slot(shape, cache.image_block(ordinal, at / shape.block_slots), at % shape.block_slots,
                    after.images.back()[slot]);
       }
     }
@@ -260,7 +273,8 @@ void evict_prompt(test::Random& random, const KvShape& shape, SessionCache& cach
       std::vector<uint8_t> slots(static_cast<size_t>(counts[matrix]));
       for (size_t i = 0; i < slots.size(); ++i) {
         slots[i] = static_cast<uint8_t>(random.bits());
-        write_slot(run_of(static_cast<int32_t>(i) / each), layer, head, static_cast<int32_t>(i) % each, slots[i]);
+        write_slot(shape, run_of(static_cast<int32_t>(i) / each), layer, head, static_cast<int32_t>(i) % each,
+                   slots[i]);
       }
       return slots;
     };
@@ -338,16 +352,25 @@ void run_random(KvShape shape, bool evicts) {
   }
 }
 
+/// Layers of different bits, and small scales.
+KvShape by_layer(int32_t image_slots, int32_t block_slots) {
+  KvShape shape = shape_of(KvFormat::k4Bit, image_slots, block_slots);
+  shape.layer_formats = {.count = kLayers, .formats = {KvFormat::k1Bit, KvFormat::k4Bit}};
+  shape.scales = KvScaleForm::k6Bit;
+  return shape;
+}
+
 }  // namespace
 
 TEST_CASE("random prompts, drops, rewinds, releases and resets leave exactly what a plain model holds") {
   for (const auto& shape : {shape_of(KvFormat::kF16, 6, 6), shape_of(KvFormat::k8Bit, 6, 6),
-                            shape_of(KvFormat::k1Bit, 6, 4), shape_of(KvFormat::k2Bit, 7, 3)})
+                            shape_of(KvFormat::k1Bit, 6, 4), shape_of(KvFormat::k2Bit, 7, 3), by_layer(6, 4)})
     run_random(shape, false);
 }
 
 TEST_CASE("random evictions leave exactly what a plain model holds") {
-  for (const auto& shape : {shape_of(KvFormat::kF16, 0, 6), shape_of(KvFormat::k4Bit, 0, 5)}) run_random(shape, true);
+  for (const auto& shape : {shape_of(KvFormat::kF16, 0, 6), shape_of(KvFormat::k4Bit, 0, 5), by_layer(0, 5)})
+    run_random(shape, true);
 }
 
 }  // namespace ocellus

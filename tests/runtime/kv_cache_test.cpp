@@ -89,7 +89,7 @@ TEST_CASE("an image that is packed in several blocks fills them one after the ot
   CHECK(bytes.scales == 5 * kLayers * kHeads * kDim * 8);
   CHECK(bytes.resident() == 6 * caches.shape().block_bytes());
   for (const KvRun& run : live_runs(cache)) {
-    CHECK(run.format == KvFormat::k4Bit);
+    CHECK(run.packed);
     CHECK(run.calibrated);
   }
 }

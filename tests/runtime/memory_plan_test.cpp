@@ -212,6 +212,12 @@ TEST_CASE("a run that uses everything reaches the plan within one percent, in ev
   lean.lean = 1;
   check_high_water("lean", lean);
 
+  ocellus_limits by_layer = board_limits(3, 160);
+  by_layer.cache.kv_scales = 6;
+  for (const uint8_t bits : {2, 1, 1, 1, 1, 1, 2, 4})
+    by_layer.cache.layer_bits[by_layer.cache.layer_bits_count++] = bits;
+  check_high_water("bits by layer, small scales", by_layer);
+
   ocellus_limits text_only = board_limits(0, 900);
   CHECK(largest_phase(text_only) != "image");
   const ocellus_plan plan = plan_of(text_only);

@@ -63,6 +63,20 @@ TEST_CASE("a session decodes over a made-up image in every format, the same each
   }
 }
 
+TEST_CASE("a session decodes over a made-up image whose layers differ in bits, with small scales") {
+  ocellus_limits limits = synthetic_limits(16, 1);
+  limits.cache.kv_scales = 6;
+  for (const uint8_t bits : {4, 1, 2, 8, 1, 1, 2, 2}) limits.cache.layer_bits[limits.cache.layer_bits_count++] = bits;
+  const std::unique_ptr<Engine> engine = make_engine(limits);
+  const KvShape& kv = engine->shape().kv;
+  Session& session = open_session(*engine);
+  ocellus_generate_stats stats = {}, again = {};
+  const uint64_t hash = answer_over_image(session, &stats);
+  CHECK(answer_over_image(session, &again) == hash);
+  CHECK(kv.visual_slot_bytes() == 2 * kv.kv_heads * kv.head_dim * 21 / 8);
+  CHECK(stats.kv_bytes == 5 * kv.slot_bytes() + kTokens * kv.visual_slot_bytes() + kv.scale_bytes());
+}
+
 TEST_CASE("a made-up image changes what is said after it") {
   const std::unique_ptr<Engine> engine = make_engine(synthetic_limits(16, 1));
   Session& session = open_session(*engine);

@@ -32,17 +32,27 @@ class PackedCache {
   static constexpr int32_t kLayers = 2;
   static constexpr int32_t kLayer = 1;  // the one filled with numbers; the other holds NaN
 
-  PackedCache(Random& random, int32_t heads, int32_t dim, const std::vector<CachePart>& parts)
+  /// Packed parts are all of one format.
+  PackedCache(Random& random, int32_t heads, int32_t dim, const std::vector<CachePart>& parts,
+              KvScaleForm scales = KvScaleForm::kF16)
       : heads_(heads), dim_(dim), parts_(parts) {
+    for (const CachePart& part : parts)
+      if (is_packed(part.format)) layer_ = packed_layer(heads, dim, part.format, scales);
     for (const CachePart& part : parts) add(part, random);
   }
+
+  /// kLayer of packed runs. What lies before it takes as many bytes in all caches, as if it had other bits.
+  static KvLayer packed_layer(int32_t heads, int32_t dim, KvFormat format, KvScaleForm scales = KvScaleForm::kF16) {
+    return {kLayer, format, scales, int64_t{48} * heads * dim};
+  }
+  const KvLayer& layer() const { return layer_; }
 
   const std::vector<KvRun>& runs() const { return runs_; }
   /// The runs in pieces as CUDA wants them, or of `most` slots if that is less.
   std::vector<KvRun> tiles(int32_t most) const {
     std::vector<KvRun> tiles;
     for (const KvRun& run : runs_) {
-      const int32_t step = std::min(most, is_packed(run.format) ? kPackedTileSlots : kTileSlots);
+      const int32_t step = std::min(most, run.packed ? kPackedTileSlots : kTileSlots);
       for (int32_t first = 0; first < run.slots; first += step)
         tiles.push_back(slice_run(run, first, std::min(step, run.slots - first), dim_));
     }
@@ -56,26 +66,32 @@ class PackedCache {
   std::vector<RealSlot> slots(int32_t head) const {
     std::vector<RealSlot> all;
     for (size_t i = 0; i < parts_.size(); ++i)
-      for (int32_t slot = 0; slot < live(i, head); ++slot) all.push_back(read_slot(runs_[i], kLayer, head, slot, dim_));
+      for (int32_t slot = 0; slot < live(i, head); ++slot) all.push_back(read_slot(runs_[i], layer_, head, slot, dim_));
     return all;
   }
 
  private:
   void add(const CachePart& part, Random& random) {
     const int32_t capacity = part.slots + part.room;
-    const KvBlockLayout layout = KvBlockLayout::of(part.format, dim_, capacity);
-    blocks_.emplace_back(static_cast<size_t>(kLayers * heads_ * layout.padded_bytes));
     KvRun run;
+    run.packed = is_packed(part.format);
+    const KvBlockLayout layout = KvBlockLayout::of(part.format, dim_, capacity, layer_.scales);
+    const int64_t bytes = heads_ * layout.padded_bytes;
+    blocks_.emplace_back(static_cast<size_t>(run.packed ? layer_.offset + bytes : kLayers * bytes));
     run.data = blocks_.back().data();
-    run.layer_stride = heads_ * layout.padded_bytes;
-    run.head_stride = layout.padded_bytes;
-    run.value_offset = layout.values - layout.keys;
+    if (!run.packed) {
+      run.layer_stride = bytes;
+      run.head_stride = layout.padded_bytes;
+      run.value_offset = layout.values - layout.keys;
+    }
     run.slots = part.slots;
     run.capacity = capacity;
     run.position_shift = part.shift;
-    run.format = part.format;
     run.calibrated = part.calibrated;
-    fill(run, layout, random);
+    std::vector<Half> nans(blocks_.back().size() / 2, Half{0x7FFF});
+    std::memcpy(run.data, nans.data(), nans.size() * 2);
+    for (int32_t head = 0; head < heads_; ++head)
+      run.packed ? fill_packed(run, layout, head, random) : fill_plain(run, head, random);
     if (!part.counts.empty()) {
       counts_.emplace_back(static_cast<size_t>(kLayers * heads_), 1 << 20);
       for (int32_t head = 0; head < heads_; ++head)
@@ -86,41 +102,49 @@ class PackedCache {
     runs_.push_back(run);
   }
 
-  /// NaN in the other layer and in dead slots, or as near to it as codes come: the largest. Every part has channels
-  /// with ends of its own, so that taking another part's scales shows.
-  void fill(const KvRun& run, const KvBlockLayout& layout, Random& random) {
-    std::vector<Half> nans(blocks_.back().size() / 2, Half{0x7FFF});
-    std::memcpy(run.data, nans.data(), nans.size() * 2);
-    const float levels = static_cast<float>((1 << kv_bits(run.format)) - 1);
-    for (int32_t head = 0; head < heads_; ++head) {
-      std::byte* const block = run.data + kLayer * run.layer_stride + head * run.head_stride;
-      auto* const scales = reinterpret_cast<Half*>(block);
+  // NaN is in the other layer and in dead slots, or as near to it as codes come: the largest. Every part has channels
+  // with ends of its own, so that taking another part's scales shows.
+  void fill_plain(const KvRun& run, int32_t head, Random& random) {
+    auto* const keys = reinterpret_cast<Half*>(run.data + kLayer * run.layer_stride + head * run.head_stride);
+    for (int32_t e = 0; e < dim_; ++e) {
+      const float key_offset = random.normal(0.4f), value_offset = random.normal(0.8f);
+      for (int32_t slot = 0; slot < run.slots; ++slot) {
+        keys[slot * dim_ + e] = float_to_half(key_offset + random.normal());
+        keys[run.value_offset / 2 + slot * dim_ + e] = float_to_half(value_offset + random.normal());
+      }
+    }
+  }
+  void fill_packed(const KvRun& run, const KvBlockLayout& layout, int32_t head, Random& random) {
+    std::byte* const block = run.data + layer_.offset + head * layout.padded_bytes;
+    auto* const halves = reinterpret_cast<Half*>(block);
+    const float levels = static_cast<float>((1 << kv_bits(layer_.format)) - 1);
+    if (layer_.scales == KvScaleForm::kF16) {
       for (int32_t e = 0; e < dim_; ++e) {
-        const float key_offset = random.normal(0.4f), value_offset = random.normal(0.8f);
-        if (is_packed(run.format)) {
-          scales[e] = float_to_half(key_offset - 1.7f);
-          scales[dim_ + e] = float_to_half(random.uniform(2.4f, 4.0f) / levels);
-          scales[2 * dim_ + e] = float_to_half(value_offset - 1.7f);
-          scales[3 * dim_ + e] = float_to_half(random.uniform(2.4f, 4.0f) / levels);
-          continue;
-        }
-        for (int32_t slot = 0; slot < run.slots; ++slot) {
-          scales[slot * dim_ + e] = float_to_half(key_offset + random.normal());
-          scales[run.value_offset / 2 + slot * dim_ + e] = float_to_half(value_offset + random.normal());
-        }
+        halves[e] = float_to_half(random.normal(0.4f) - 1.7f);
+        halves[dim_ + e] = float_to_half(random.uniform(2.4f, 4.0f) / levels);
+        halves[2 * dim_ + e] = float_to_half(random.normal(0.8f) - 1.7f);
+        halves[3 * dim_ + e] = float_to_half(random.uniform(2.4f, 4.0f) / levels);
       }
-      if (!is_packed(run.format)) continue;
-      auto* const codes = reinterpret_cast<uint8_t*>(block + layout.keys);
-      const int64_t live_bytes = run.slots * layout.row_bytes;
-      for (int64_t i = 0; i < layout.bytes - layout.keys; ++i) {
-        const bool is_live = i % run.value_offset < live_bytes;
-        codes[i] = is_live ? static_cast<uint8_t>(random.bits()) : uint8_t{0xFF};
+    } else {
+      for (int64_t i = 0; i < layout.keys; ++i) block[i] = static_cast<std::byte>(random.bits());
+      for (const int32_t row : {kKeyOffsets, kValueOffsets}) {
+        halves[2 * row] = float_to_half(random.uniform(-3.5f, -2.0f));
+        halves[2 * row + 1] = float_to_half(random.uniform(0.01f, 0.04f));
+        halves[2 * (row + 1)] = float_to_half(random.uniform(2.0f, 2.5f) / levels);
+        halves[2 * (row + 1) + 1] = float_to_half(random.uniform(0.01f, 0.025f) / levels);
       }
+    }
+    auto* const codes = reinterpret_cast<uint8_t*>(block + layout.keys);
+    const int64_t live_bytes = run.slots * layout.row_bytes;
+    for (int64_t i = 0; i < layout.bytes - layout.keys; ++i) {
+      const bool is_live = i % (layout.values - layout.keys) < live_bytes;
+      codes[i] = is_live ? static_cast<uint8_t>(random.bits()) : uint8_t{0xFF};
     }
   }
 
   int32_t heads_, dim_;
   std::vector<CachePart> parts_;
+  KvLayer layer_{.index = kLayer};
   std::vector<Vector<std::byte>> blocks_;
   std::vector<Vector<int32_t>> counts_;
   std::vector<KvRun> runs_;

@@ -21,26 +21,57 @@ struct RealSlot {
 
 inline double as_double(Half half) { return static_cast<double>(half_to_float(half)); }
 
-/// Reads slot `slot` of a block; shares no code with the ops but the order of the codes.
-inline RealSlot read_slot(const KvRun& run, int64_t layer, int64_t head, int64_t slot, int32_t dim) {
+/// One head's part of a packed block; shares no code with the ops but the order of the elements' codes.
+struct RealBlock {
+  const std::byte* data;
+  int32_t dim, bits;
+  int64_t capacity;
+  KvScaleForm form;
+
+  RealBlock(const KvRun& run, const KvLayer& layer, int64_t head, int32_t head_dim)
+      : dim(head_dim), bits(kv_bits(layer.format)), capacity(run.first + run.capacity), form(layer.scales) {
+    data = run.data + layer.offset + head * ((scale_bytes() + 2 * value_bytes() + 15) / 16 * 16);
+  }
+  int64_t scale_bytes() const { return form == KvScaleForm::kF16 ? 8 * dim : (16 + 3 * dim + 15) / 16 * 16; }
+  int64_t value_bytes() const { return capacity * dim * bits / 8; }
+  const uint8_t* codes(bool of_values) const {
+    return reinterpret_cast<const uint8_t*>(data + scale_bytes() + (of_values ? value_bytes() : 0));
+  }
+  /// Row 0 to 3: key offsets, key steps, value offsets, value steps.
+  double scale(int32_t row, int64_t e) const {
+    const auto* halves = reinterpret_cast<const Half*>(data);
+    if (form == KvScaleForm::kF16) return as_double(halves[row * dim + e]);
+    int32_t code = 0;
+    for (int64_t bit = 0; bit < 6; ++bit) {
+      const int64_t at = 6 * e + bit;
+      const auto byte = static_cast<int32_t>(data[16 + row * dim * 3 / 4 + at / 8]);
+      code |= (byte >> at % 8 & 1) << bit;
+    }
+    const double value = as_double(halves[2 * row]) + as_double(halves[2 * row + 1]) * code;
+    return as_double(float_to_half(static_cast<float>(value)));
+  }
+  double element(int64_t slot, int64_t e, bool of_values) const {
+    const uint8_t* row = codes(of_values) + slot * dim * bits / 8;
+    return scale(of_values ? 2 : 0, e) + scale(of_values ? 3 : 1, e) * kv_code_at(row, bits, e);
+  }
+};
+
+/// Reads slot `slot` of a run.
+inline RealSlot read_slot(const KvRun& run, const KvLayer& layer, int64_t head, int64_t slot, int32_t dim) {
   RealSlot real;
   real.shift = run.position_shift;
-  real.calibrated = run.calibrated || is_packed(run.format);
-  const std::byte* block = run.data + layer * run.layer_stride + head * run.head_stride;
-  const int32_t bits = kv_bits(run.format);
-  const auto* scales = reinterpret_cast<const Half*>(block);
-  const std::byte* key = block + (is_packed(run.format) ? 8 * dim : 0) + (run.first + slot) * dim * bits / 8;
+  real.calibrated = run.calibrated || run.packed;
   for (int64_t e = 0; e < dim; ++e) {
-    if (!is_packed(run.format)) {
-      const auto* halves = reinterpret_cast<const Half*>(block) + slot * dim;
-      real.key.push_back(as_double(halves[e]));
-      real.value.push_back(as_double(halves[run.value_offset / 2 + e]));
+    if (run.packed) {
+      const RealBlock block(run, layer, head, dim);
+      real.key.push_back(block.element(run.first + slot, e, false));
+      real.value.push_back(block.element(run.first + slot, e, true));
       continue;
     }
-    const auto* codes = reinterpret_cast<const uint8_t*>(key);
-    real.key.push_back(as_double(scales[e]) + as_double(scales[dim + e]) * kv_code_at(codes, bits, e));
-    real.value.push_back(as_double(scales[2 * dim + e]) +
-                         as_double(scales[3 * dim + e]) * kv_code_at(codes + run.value_offset, bits, e));
+    const std::byte* keys = run.data + layer.index * run.layer_stride + head * run.head_stride;
+    const auto* halves = reinterpret_cast<const Half*>(keys) + slot * dim;
+    real.key.push_back(as_double(halves[e]));
+    real.value.push_back(as_double(halves[run.value_offset / 2 + e]));
   }
   return real;
 }

@@ -24,6 +24,13 @@ inline ocellus_limits evicting_limits(int32_t images, int32_t text_tokens, ocell
   return limits;
 }
 
+/// Layers of different bits, as many as the bundled model has, and small scales.
+inline void set_layer_bits(ocellus_cache_policy* policy) {
+  policy->kv_scales = 6;
+  policy->layer_bits_count = 0;
+  for (const uint8_t bits : {2, 1, 1, 1, 1, 1, 2, 4}) policy->layer_bits[policy->layer_bits_count++] = bits;
+}
+
 /// Live slots of an eviction by layer and head.
 struct KeptCounts {
   std::vector<int32_t> text, visual;
@@ -43,8 +50,9 @@ inline KeptCounts kept_counts(Session& session, int32_t eviction) {
 
 /// Offsets and steps of a packed block in one layer and head: [4, E].
 inline std::vector<float> block_scales(Session& session, const KvRun& run, int32_t layer, int32_t head) {
-  const int64_t dim = session.engine().shape().kv.head_dim;
-  const std::byte* block = run.data + layer * run.layer_stride + head * run.head_stride;
+  const KvShape& shape = session.engine().shape().kv;
+  const int32_t dim = shape.head_dim;
+  const std::byte* block = packed_rows(run, shape.layer(layer), head, dim).block;
   std::vector<float> scales;
   for (const Half half : download<Half>(block, kKvScaleRows * dim, session.engine().queue()))
     scales.push_back(half_to_float(half));

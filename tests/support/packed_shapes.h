@@ -20,11 +20,14 @@ struct PackedShape {
   std::vector<std::vector<CachePart>> sessions = {};
   bool in_tiles = false;  // on the CPU too, and in odd ones
   float query_size = 1.0f;
+  KvScaleForm scales = KvScaleForm::kF16;
+
+  KvLayer layer() const { return PackedCache::packed_layer(kv_heads, dim, format, scales); }
 
   std::string name() const {
     std::ostringstream text;
     text << heads << "/" << kv_heads << " heads of " << dim << ", " << kv_bits(format) << " bits"
-         << (calibration.on ? ", calibrated" : "");
+         << (scales == KvScaleForm::k6Bit ? ", small scales" : "") << (calibration.on ? ", calibrated" : "");
     for (const std::vector<CachePart>& session : sessions) {
       text << ";";
       for (const CachePart& part : session) {
@@ -80,7 +83,9 @@ inline std::vector<PackedShape> packed_shapes(bool on_cuda) {
   Random random(17);
   constexpr int32_t kGroups[] = {1, 2, 3, 4, 8};
   constexpr KvFormat kFormats[] = {KvFormat::k8Bit, KvFormat::k4Bit, KvFormat::k2Bit, KvFormat::k1Bit};
+  int32_t count = 0;
   for (const int32_t dim : {32, 64, 96, 128, 256, 8, 24, 72, 80}) {
+    ++count;  // so that calibrated shapes, too, come with scales of either kind
     for (const KvFormat format : kFormats) {
       for (const bool calibrated : {false, true}) {
         PackedShape shape;
@@ -95,6 +100,7 @@ inline std::vector<PackedShape> packed_shapes(bool on_cuda) {
         for (int64_t b = random.integer(1, 3); b > 0; --b)
           shape.sessions.push_back(mixed_parts(format, shape.kv_heads, random));
         shape.in_tiles = random.integer(0, 2) == 0;
+        shape.scales = ++count % 2 == 0 ? KvScaleForm::k6Bit : KvScaleForm::kF16;
         if (!on_cuda || dim % 32 == 0) shapes.push_back(shape);
       }
     }
@@ -105,15 +111,6 @@ inline std::vector<PackedShape> packed_shapes(bool on_cuda) {
     shape.calibration = {true, 0.5f, 3.0f};
     shape.sessions = {{{.slots = 40}}};
     for (int32_t i = 0; i < single; ++i) shape.sessions[0].push_back({.format = KvFormat::k2Bit, .slots = 1});
-    shapes.push_back(shape);
-  }
-  if (on_cuda) return shapes;
-  for (const bool calibrated : {false, true}) {  // every format in one list
-    PackedShape shape{.heads = 6, .kv_heads = 2, .format = KvFormat::k1Bit, .rope = {.rotated = 64}};
-    shape.calibration = {calibrated, 1.0f, 2.0f};
-    shape.sessions.resize(1);
-    for (const KvFormat format : kFormats)
-      for (const CachePart& part : mixed_parts(format, 2, random)) shape.sessions[0].push_back(part);
     shapes.push_back(shape);
   }
   return shapes;

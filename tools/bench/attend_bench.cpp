@@ -108,7 +108,7 @@ void time_packed(int32_t heads, int32_t kv_heads, int32_t dim, int32_t slots, Qu
                     .value_offset = layout.values - layout.keys,
                     .slots = slots,
                     .capacity = slots,
-                    .format = format};
+                    .packed = is_packed(format)};
     const int32_t run_begin[2] = {0, 1};
     std::vector<std::byte> scratch(static_cast<size_t>(attend_one_scratch_bytes(1, slots, 1, heads, dim, false)));
     const AttendOneArgs args{.query = {query.data(), 1, heads * dim},
@@ -117,6 +117,7 @@ void time_packed(int32_t heads, int32_t kv_heads, int32_t dim, int32_t slots, Qu
                              .head_dim = dim,
                              .runs = &run,
                              .run_begin = run_begin,
+                             .layer = {.format = format},
                              .output = {output.data(), 1, heads * dim},
                              .scratch = {scratch.data(), 1, static_cast<int64_t>(scratch.size())}};
     const double us = best_us([&] { cpu::attend_one(args, queue); });

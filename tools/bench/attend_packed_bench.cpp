@@ -43,17 +43,22 @@ std::vector<Half> draw(int64_t count, float scale) {
   return drawn;
 }
 
-/// Blocks of all layers and heads, as the runtime lays them out.
+/// A layer's part of a block of so many slots, with all its heads.
+int64_t layer_bytes(KvFormat format, int32_t slots) {
+  return kKvHeads * KvBlockLayout::of(format, kDim, slots).padded_bytes;
+}
+
+/// Blocks of all layers and heads, as the runtime lays them out; layers begin where those of the largest block do.
 KvRun take_run(KvFormat format, int32_t slots, int64_t layers, Gpu& gpu) {
   const KvBlockLayout layout = KvBlockLayout::of(format, kDim, slots);
   KvRun run;
-  run.data = gpu.take<std::byte>(layers * kKvHeads * layout.padded_bytes);
+  const int32_t room = is_packed(format) ? std::max(slots, kImageSlots) : slots;
+  run.data = gpu.take<std::byte>(layers * layer_bytes(format, room));
   run.layer_stride = kKvHeads * layout.padded_bytes;
   run.head_stride = layout.padded_bytes;
   run.value_offset = layout.values - layout.keys;
   run.slots = run.capacity = slots;
-  run.format = format;
-  run.calibrated = is_packed(format);
+  run.packed = run.calibrated = is_packed(format);
   return run;
 }
 
@@ -99,7 +104,6 @@ AttendStepArgs arguments(const Shape& shape, const Case& what, int64_t layers, G
   }
   args.steps = gpu.upload(steps);
   args.cache_settled = shape.cache_settled;
-  args.packed_format = what.format;
   args.calibration = {what.calibrated, 0.5f, 1.0f};
   const int64_t scratch_bytes = attend_step_scratch_bytes(shape.rows, shape.slots + 1, args.most_tiles, kHeads,
                                                           kKvHeads, kDim, what.format, gpu.queue().traits());
@@ -115,7 +119,9 @@ double time_case(const Shape& shape, const Case& what, double f16_us, double cop
   // As in a decode step: one layer after the other.
   const double us =
       bench::median(bench::call_times(std::max<int64_t>(layers, 16), kReplays, gpu.queue(), [&](int64_t call) {
-        args.layer = static_cast<int32_t>(call % layers);
+        const int64_t layer = call % layers;
+        args.layer = {static_cast<int32_t>(layer), what.format, KvScaleForm::kF16,
+                      layer * layer_bytes(what.format, kImageSlots)};
         attend_step(args, gpu.queue());
       }));
   std::printf("B %3lld  slots %5d  %-9s %2d bits  %-10s %8.2f us  %7.1f GB/s  %5.1f%% of copy",

@@ -75,7 +75,7 @@ void time_shape(const Shape& shape, Gpu& gpu) {
   const int64_t calls = std::max<int64_t>(layer_count(shape), 12);
   AttendRowsArgs args = arguments(shape, gpu);
   const std::vector<double> times = bench::call_times(calls, kLaunches, gpu.queue(), [&](int64_t call) {
-    args.layer = static_cast<int32_t>(call % layer_count(shape));
+    args.layer.index = static_cast<int32_t>(call % layer_count(shape));
     attend_rows(args, gpu.queue());
   });
   const double us = times[times.size() / 2];

@@ -75,7 +75,7 @@ void time_shape(const Shape& shape, double copy_rate, Gpu& gpu) {
   const int64_t calls = std::max<int64_t>(layers, 16);
   AttendStepArgs args = arguments(shape, layers, gpu);
   const std::vector<double> times = bench::call_times(calls, kLaunches, gpu.queue(), [&](int64_t call) {
-    args.layer = static_cast<int32_t>(call % layers);
+    args.layer.index = static_cast<int32_t>(call % layers);
     attend_step(args, gpu.queue());
   });
   const double us = times[times.size() / 2];

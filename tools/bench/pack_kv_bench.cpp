@@ -42,10 +42,14 @@ std::vector<KvRun> packed_runs(const Shape& shape, Gpu& gpu) {
     run.value_offset = layout.values - layout.keys;
     run.data = gpu.take<std::byte>(shape.layers() * run.layer_stride);
     run.slots = run.capacity = shape.slots;
-    run.format = kv_format_of(shape.bits);
+    run.packed = shape.bits < 16;
     run.calibrated = true;
   }
   return runs;
+}
+
+KvLayer layer_of(const Shape& shape, const KvRun& run, int64_t index) {
+  return {static_cast<int32_t>(index), kv_format_of(shape.bits), KvScaleForm::kF16, index * run.layer_stride};
 }
 
 /// One layer's rows a call.
@@ -77,8 +81,8 @@ void time_pack(const Shape& shape, const std::vector<KvRun>& runs, Gpu& gpu) {
   args.jobs = gpu.upload(jobs);
   args.job_count = shape.images;
   const std::vector<double> times = bench::call_times(kCalls, kLaunches, gpu.queue(), [&](int64_t call) {
-    args.layer = static_cast<int32_t>(call % shape.layers());
-    args.rows = lists[static_cast<size_t>(args.layer)];
+    args.layer = layer_of(shape, runs[0], call % shape.layers());
+    args.rows = lists[static_cast<size_t>(args.layer.index)];
     pack_kv(args, gpu.queue());
   });
   print("pack_kv", shape, shape.half_bytes() + shape.code_bytes(), times);
@@ -97,8 +101,8 @@ void time_expand(const char* op, const Shape& shape, const std::vector<KvRun>& r
   args.run_count = count;
   args.rope = {.pairing = RopePairing::kHalves, .rotated = shape.dim, .base = 1e6f};
   const std::vector<double> times = bench::call_times(kCalls, kLaunches, gpu.queue(), [&](int64_t call) {
-    args.layer = static_cast<int32_t>(call % shape.layers());
-    args.out = lists[static_cast<size_t>(args.layer)];
+    args.layer = layer_of(shape, runs[0], call % shape.layers());
+    args.out = lists[static_cast<size_t>(args.layer.index)];
     expand_kv(args, gpu.queue());
   });
   print(op, shape, shape.half_bytes() + shape.code_bytes(), times);

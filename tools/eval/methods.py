@@ -6,11 +6,14 @@ import shlex
 @dataclasses.dataclass(frozen=True)
 class Method:
     """Flags of ocellus eval. `keep`: is run at every fraction of --keep; `bits`: "all" of --bits, "packed" ones (below
-    16) or "f16" only."""
+    16), "f16" only, or "own": the flags say them, and the method is shown among those of OWN_BITS."""
     flags: str
     keep: bool
     bits: str = "all"
 
+
+# Of the bundled model; its average is 1.625, and 1.83 with small scales.
+LAYER_BITS = "--kv-layer-bits 2,1,1,1,1,1,2,4 --kv-scales 6"
 
 METHODS = {
     "full": Method("", keep=False),
@@ -30,9 +33,15 @@ METHODS = {
     "look-m": Method("--evict look-m", keep=True, bits="f16"),
     "value-window": Method("--evict value-window", keep=True),
     "value-window-text": Method("--evict value-window --kv-pack-text", keep=True, bits="packed"),
+    "small-scales": Method("--kv-scales 6", keep=False, bits="packed"),
+    "small-scales-32": Method("--kv-scales 6 --kv-block 32", keep=False, bits="packed"),
+    "by-layer": Method(LAYER_BITS, keep=False, bits="own"),
+    "by-layer-32": Method(LAYER_BITS + " --kv-block 32", keep=False, bits="own"),
+    "value-window-by-layer": Method("--evict value-window --kv-pack-text " + LAYER_BITS, keep=True, bits="own"),
 }
 
 F16 = 16
+OWN_BITS = 2
 QUESTIONS, CAPTIONS, TEXT = "questions", "captions", "text"
 KEY = ["task", "pictures", "method", "keep", "bits"]  # what tells cells apart
 
@@ -55,7 +64,7 @@ class Cell:
 
     def flags(self, calibration):
         flags = shlex.split(METHODS[self.method].flags)
-        if self.bits < F16:
+        if METHODS[self.method].bits != "own" and self.bits < F16:
             flags += ["--kv-bits", str(self.bits)]
             flags += ["--calib", calibration] if "--calib" not in flags else []
         return flags + (["--keep", f"{self.keep:g}"] if self.keep < 1 else [])
@@ -82,7 +91,8 @@ def settings_of(methods, keeps, bits_list):
     """(method, keep, bits) of every setting; what is cheapest to lose comes last."""
     for name in methods:
         method = METHODS[name]
-        wanted = {"all": bits_list, "packed": [bits for bits in bits_list if bits < F16], "f16": [F16]}[method.bits]
+        wanted = {"all": bits_list, "packed": [bits for bits in bits_list if bits < F16], "f16": [F16],
+                  "own": [OWN_BITS]}[method.bits]
         for bits in wanted:
             for keep in keeps if method.keep else [1.0]:
                 yield name, keep, bits

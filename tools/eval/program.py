@@ -13,7 +13,7 @@ from methods import CAPTIONS, KEY, TEXT
 INTERRUPTED = 130
 COPIED = ["questions", "exact", "accuracy", "kv_bytes", "kv_scale_bytes", "kv_waste_bytes", "kv_bytes_full",
           "decode_tok_s", "ttft_ms", "arena_bytes", "policy"]
-COPIED_IF_THERE = ["perplexity", "forced_tokens"]
+COPIED_IF_THERE = ["kv_visual_bits", "perplexity", "forced_tokens"]
 
 
 class Failed(Exception):

@@ -1,0 +1,63 @@
+// Offsets and steps of a packed block as f16 numbers, whatever their form. Compiled once per Highway target.
+#if defined(OCELLUS_KERNELS_SCALE_ROW_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef OCELLUS_KERNELS_SCALE_ROW_INL_H
+#undef OCELLUS_KERNELS_SCALE_ROW_INL_H
+#else
+#define OCELLUS_KERNELS_SCALE_ROW_INL_H
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "hwy/highway.h"
+#include "kernels/kv_run.h"
+#include "kernels/vectors-inl.h"
+#include "quant/kv_scales.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ocellus {
+namespace HWY_NAMESPACE {
+
+/// A row of a block's scales as f16 numbers: where they lie, or decoded.
+class ScaleRow {
+ public:
+  ScaleRow() = default;
+  ScaleRow(const PackedRows& rows, KvScaleRow row) { read(rows, row); }
+  ScaleRow(const ScaleRow&) = delete;
+  ScaleRow& operator=(const ScaleRow&) = delete;
+
+  HWY_INLINE void read(const PackedRows& rows, KvScaleRow row) {
+    data_ = reinterpret_cast<const Half*>(rows.block) + int64_t{row} * rows.head_dim;
+    if (rows.scales != KvScaleForm::kF16) decode(rows, row);
+  }
+  const Half* data() const { return data_; }
+
+ private:
+  HWY_NOINLINE void decode(const PackedRows& rows, KvScaleRow row) {
+    const int32_t dim = rows.head_dim;
+    Half ends[2];
+    std::memcpy(ends, rows.block + scale_ends_at(row), sizeof ends);
+    const float least = half_to_float(ends[0]), place = half_to_float(ends[1]);
+    data_ = decoded_;
+    if (std::isnan(least)) return static_cast<void>(std::fill_n(decoded_, dim, ends[0]));
+    const auto* from = reinterpret_cast<const uint8_t*>(rows.block + scale_codes_at(row, dim));
+    HWY_ALIGN float values[kMostHeadDim];
+    for (int32_t e = 0; e < dim; e += 4, from += 3) {
+      uint8_t codes[4];
+      get_scale_codes(from, codes);
+      for (int32_t i = 0; i < 4; ++i) values[e + i] = least + place * static_cast<float>(codes[i]);
+    }
+    round_to_halves(values, dim, decoded_);
+  }
+
+  const Half* data_ = nullptr;
+  Half decoded_[kMostHeadDim];
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace ocellus
+HWY_AFTER_NAMESPACE();
+
+#endif  // OCELLUS_KERNELS_SCALE_ROW_INL_H
