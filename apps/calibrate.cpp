@@ -7,6 +7,7 @@
 #include "apps/calibration_file.h"
 #include "apps/commands.h"
 #include "apps/failure.h"
+#include "apps/layer_bits_search.h"
 #include "apps/number_validator.h"
 #include "apps/score_questions.h"
 #include "apps/setup.h"
@@ -24,6 +25,7 @@ struct CalibrateOptions {
   CommonOptions common;
   QuestionOptions questions;
   std::vector<int> bits = {2, 1};
+  std::optional<double> layer_bits;  // the average that a search for bits by layer ends with
   bool dry_run = false;
 };
 
@@ -148,6 +150,7 @@ nlohmann::ordered_json grid_json(const Grid& grid) {
 
 int run_calibrate(CalibrateOptions options) {
   compress_before_suffix(&options.common);
+  if (options.layer_bits) return search_layer_bits(options.common, options.questions, *options.layer_bits);
   const std::vector<Question> questions = read_questions(options.questions);
   const Model model = open_model(options.common);
   if (!options.dry_run) check_calibration_file(model.path);
@@ -193,11 +196,18 @@ void add_calibrate_command(CLI::App* program, Action* action) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(one_of_numbers({8, 4, 2, 1}));
+  command
+      ->add_option("--layer-bits", options->layer_bits,
+                   "Instead: finds bits by layer of at most this average, for --kv-layer-bits")
+      ->option_text("AVERAGE")
+      ->excludes("--kv-bits")
+      ->check(number_between(1, 4));
   command->add_flag("--dry-run", options->dry_run, "Only print: do not write the file beside the model");
   add_common_options(command, &options->common, AnswerLength::kCommonFlag, CacheFlags::kOwnPacking);
   command->footer(
       "Tries tau 1 and tau 2 of CalibQuant's calibration from 0 to 3 each, so every question is answered 16 times.\n"
-      "The best pair goes to MODEL.calib.json beside the model, where --calib auto finds it.");
+      "The best pair goes to MODEL.calib.json beside the model, where --calib auto finds it.\n"
+      "--layer-bits reads the questions and their expected answers a few dozen times, and prints a list.");
   command->callback([=] {
     check_bits(options->bits);
     *action = [=] { return run_calibrate(*options); };

@@ -272,6 +272,22 @@ class Calibrate(ProgramTest):
         self.assertRegex(run(*self.caption()).stderr, "No calibration for 2 bits")
         self.assertEqual(run("plan", "--shape", "SmolVLM-256M", "--kv-bits", 2, "--calib", "auto", "--quiet").stderr, "")
 
+    def test_bits_by_layer_are_lowered_one_by_one_until_the_average_is_reached(self):
+        report = self.calibrate("--layer-bits", 3.5)
+        points = report["points"]
+        self.assertEqual(points[0]["layer_bits"], [4] * 8)
+        for before, after in zip(points, points[1:]):
+            pairs = [pair for pair in zip(before["layer_bits"], after["layer_bits"]) if pair[0] != pair[1]]
+            self.assertEqual([pair[1] * 2 for pair in pairs], [pairs[0][0]])
+            self.assertEqual(after["average"], sum(after["layer_bits"]) / 8)
+            self.assertGreater(before["average"], 3.5)
+        self.assertLessEqual(points[-1]["average"], 3.5)
+        self.assertEqual(report["layer_bits"], points[-1]["layer_bits"])
+        self.assertFalse(self.file.exists())
+        bits = ",".join(map(str, report["layer_bits"]))
+        summary = self.objects("eval", self.questions, *self.pair, "--perplexity", "--kv-layer-bits", bits)[-1]
+        self.assertAlmostEqual(summary["perplexity"], points[-1]["perplexity"], places=4)
+
     def test_a_damaged_file_is_refused(self):
         self.write()
         good = self.file.read_text()
