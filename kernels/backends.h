@@ -17,6 +17,7 @@
   OP(expand_kv, ExpandKvArgs)               \
   OP(score_rows, ScoreRowsArgs)             \
   OP(refine_scores, RefineScoresArgs)       \
+  OP(order_scores, OrderScoresArgs)         \
   OP(select_slots, SelectSlotsArgs)         \
   OP(merge_kv, MergeKvArgs)                 \
   OP(merge_similar_kv, MergeSimilarArgs)    \
