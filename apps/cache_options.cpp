@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <sstream>
 
 #include "apps/calibration_file.h"
@@ -18,8 +19,22 @@ namespace {
 constexpr double kMostTau = 100;
 
 constexpr char kGroup[] = "Cache (what stays of pictures, and in how many bits)";
-constexpr std::array<const char*, 9> kEvictNames = {
-    "none", "snapkv", "david", "h2o-prefill", "david-h2o", "sink-recent", "elastic-prefill", "value-window", "look-m"};
+// By number; "" where no method has it.
+constexpr std::array<const char*, 15> kEvictNames = {"none",
+                                                     "snapkv",
+                                                     "david",
+                                                     "h2o-prefill",
+                                                     "david-h2o",
+                                                     "sink-recent",
+                                                     "elastic-prefill",
+                                                     "value-window",
+                                                     "look-m",
+                                                     "",
+                                                     "",
+                                                     "",
+                                                     "look-m-all-text",
+                                                     "elastic-repo",
+                                                     "elastic-derope-prefill"};
 constexpr std::array<const char*, 3> kWhenNames = {"prompt-end", "before-suffix", "image-end"};
 constexpr std::array<const char*, 4> kNcarNames = {"small-drop", "large-drop", "low", "layer"};
 
@@ -29,7 +44,17 @@ int32_t index_of(const std::array<const char*, kCount>& names, const std::string
 }
 template <size_t kCount>
 std::vector<std::string> list_of(const std::array<const char*, kCount>& names) {
-  return {names.begin(), names.end()};
+  std::vector<std::string> list;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(list), [](const char* name) { return *name != '\0'; });
+  return list;
+}
+
+// "none|snapkv|david"
+template <size_t kCount>
+std::string joined_names(const std::array<const char*, kCount>& names) {
+  std::string text;
+  for (const std::string& name : list_of(names)) text += (text.empty() ? "" : "|") + name;
+  return text;
 }
 
 // What was written, as far as a float tells: 0.2 and not 0.200000003.
@@ -90,7 +115,7 @@ void add_packing_options(CLI::App* command, CacheOptions* options) {
 
 void add_eviction_options(CLI::App* command, CacheOptions* options) {
   command->add_option("--evict", options->evict, "Rule that drops cached tokens (default: none)")
-      ->option_text("none|snapkv|david|h2o-prefill|david-h2o|sink-recent|elastic-prefill|value-window|look-m")
+      ->option_text(joined_names(kEvictNames))
       ->check(CLI::IsMember(list_of(kEvictNames)))
       ->group(kGroup);
   command->add_option("--keep", options->keep, "Fraction of the cached tokens that stays (default: 1)")

@@ -21,7 +21,10 @@ enum class EvictMethod : uint8_t {
   kSinkRecent,
   kElasticPrefill,
   kValueWindow,
-  kLookM
+  kLookM,
+  kLookMAllText = 12,
+  kElasticRepo,
+  kElasticDeropePrefill
 };
 
 /// When images are compressed: what follows reads the compressed cache.
@@ -86,11 +89,16 @@ struct CachePolicy {
     calibration = KvCalibration();
   }
 
+  /// All text stays, be it more than the share to keep.
+  bool keeps_text() const;
+
   /// Rows that stay of `rows` that compete.
   int64_t kept_rows(int64_t rows) const;
-  /// Where all rows compete, by the policy's rule (eviction_rule.h). `facts` may also be the sum of several chunks':
-  /// then it is what all of them leave at most.
+  /// Where all rows compete, by the policy's rule (eviction_rule.h): what a chunk leaves at most.
   Survivors survivors(const ChunkFacts& facts) const;
+  /// The same of several chunks whose sum is `facts`: visual slots that stay, for every chunk one more where its share
+  /// is less than that; with pack_text all slots.
+  int64_t most_visual(const ChunkFacts& facts) const;
   /// Visual slots that the decoupled stage takes of the budget.
   int64_t visual_quota(int64_t budget) const;
 };

@@ -36,6 +36,12 @@ int64_t count_text(const PromptChunk& chunk, int64_t rows) {
   return count;
 }
 
+/// Rows that stay before the window where all text does: the share, or text that exceeds it.
+int64_t budget_beside_text(const PromptChunk& chunk, int64_t window, const CachePolicy& policy) {
+  const int64_t text_before_window = chunk.text_count - count_text(chunk, window);
+  return std::max(policy.kept_rows(chunk.row_count) - window, text_before_window);
+}
+
 /// Rows of each image of the chunk in turn: visit(ordinal, rows before it in the list, its rows).
 template <class Visit>
 void for_each_image(const PromptChunk& chunk, Visit visit) {
@@ -145,6 +151,7 @@ CompressPlan plan_compression(const PromptChunk& chunk, const SessionCache& cach
     for_each_image(chunk, [&](int32_t ordinal, int64_t, int64_t) { add_kept_image(cache, ordinal, s, &plan); });
   } else if (plan.evicts) {
     plan.survivors = s.policy.survivors(plan.facts);
+    if (s.policy.keeps_text()) plan.survivors.budget = budget_beside_text(chunk, plan.survivors.window, s.policy);
     add_survivors(cache, s, &plan);
   } else {
     for_each_image(chunk, [&](int32_t ordinal, int64_t first, int64_t rows) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/merge_similar_kv.h"
+#include "kernels/order_scores.h"
 #include "kernels/refine_scores.h"
 #include "kernels/score_rows.h"
 #include "kernels/select_slots.h"
@@ -65,7 +66,7 @@ enum class Window : uint8_t {
   kRest  // all but the first rows
 };
 
-enum class Merge : uint8_t { kNone, kNearest, kSimilar };
+enum class Merge : uint8_t { kNone, kNearest, kNearestUnrotated, kSimilar };
 
 /// How the methods that score, then select the best rows, differ.
 struct ScoredMethod {
@@ -75,8 +76,10 @@ struct ScoredMethod {
   bool pools = false;
   bool by_values = false;      // scores times the norm of values
   bool mean = false;           // one ranking for all heads
+  bool by_order = false;       // ranked as Elastic Cache's public code does, see order_scores
   int64_t first_rows = 0;      // that stay
   bool text_first = false;     // pictures get what text leaves
+  bool all_text = false;       // text stays, be it more than the budget
   Merge merge = Merge::kNone;  // what is dropped into what is kept
 };
 
@@ -99,11 +102,14 @@ class ScoredRule final : public EvictionRule {
     return method_.observed == Observed::kNone ? 0 : method_.observed == Observed::kAll ? rows : window;
   }
 
+  bool keeps_text() const override { return method_.all_text; }
+
   int64_t scratch_bytes(const TextConfig& c, int64_t observed, int64_t rows,
                         const DeviceTraits& device) const override {
-    const int64_t targets = method_.merge == Merge::kSimilar ? rows * c.kv_heads * int64_t{sizeof(int32_t)} : 0;
-    if (method_.observed == Observed::kNone) return targets;
-    return std::max(targets, score_rows_scratch_bytes(observed, rows, c.query_heads, c.head_dim, device));
+    const bool numbers_rows = method_.merge == Merge::kSimilar || method_.by_order;
+    const int64_t numbers = numbers_rows ? rows * c.kv_heads * int64_t{sizeof(int32_t)} : 0;
+    if (method_.observed == Observed::kNone) return numbers;
+    return std::max(numbers, score_rows_scratch_bytes(observed, rows, c.query_heads, c.head_dim, device));
   }
 
   void choose(const LayerToCompress& a, Queue& queue) const override {
@@ -144,23 +150,36 @@ class ScoredRule final : public EvictionRule {
                                    .first_rows = method_.first_rows};
     if (refined.clear || refined.by_values || refined.mean || refined.text_first || refined.first_rows > 0)
       refine_scores(refined, queue);
+    if (method_.by_order)
+      order_scores({.scores = a.scratch.scores,
+                    .first = method_.first_rows,
+                    .end = a.plan.facts.rows - a.plan.survivors.window,
+                    .order = row_numbers(a)},
+                   queue);
   }
 
   void merge(const LayerToCompress& a, const SelectSlotsArgs& kept, Queue& queue) const {
     // Where the nearest is joined, the first rows and the window stay as they are.
-    const MergeKvArgs args{.rows = a.rows,
-                           .first = method_.first_rows,
-                           .end = a.plan.facts.rows - a.plan.survivors.window,
-                           .kept_text = kept.kept_text,
-                           .kept_visual = kept.kept_visual,
-                           .text_counts = kept.text_counts,
-                           .visual_counts = kept.is_split ? kept.visual_counts : nullptr,
-                           .most_kept = a.plan.survivors.slots()};
-    if (method_.merge == Merge::kNearest) return merge_kv(args, queue);
-    auto* const targets = reinterpret_cast<int32_t*>(a.scratch.rule.data);  // scores are done with it
-    merge_similar_kv(
-        {.kept = args, .row_count = a.plan.facts.rows, .targets = {targets, a.config.kv_heads, a.plan.facts.rows}},
-        queue);
+    MergeKvArgs args{.rows = a.rows,
+                     .first = method_.first_rows,
+                     .end = a.plan.facts.rows - a.plan.survivors.window,
+                     .kept_text = kept.kept_text,
+                     .kept_visual = kept.kept_visual,
+                     .text_counts = kept.text_counts,
+                     .visual_counts = kept.is_split ? kept.visual_counts : nullptr,
+                     .most_kept = a.plan.survivors.slots()};
+    if (method_.merge == Merge::kSimilar)
+      return merge_similar_kv({.kept = args, .row_count = a.plan.facts.rows, .targets = row_numbers(a)}, queue);
+    if (method_.merge == Merge::kNearestUnrotated) {
+      args.rope = a.config.rope;
+      args.angles = a.angles;
+    }
+    merge_kv(args, queue);
+  }
+
+  /// A number for every row and head, in memory that scoring is done with.
+  static DeviceView<int32_t> row_numbers(const LayerToCompress& a) {
+    return {reinterpret_cast<int32_t*>(a.scratch.rule.data), a.config.kv_heads, a.plan.facts.rows};
   }
 
   ScoredMethod method_;
@@ -175,25 +194,55 @@ constexpr ScoredRule kDavidH2o({.observed = Observed::kAll,
 constexpr ScoredRule kSinkRecent({.observed = Observed::kNone, .window = Window::kRest, .first_rows = 4});
 constexpr ScoredRule kElasticPrefill(
     {.observed = Observed::kAll, .window = Window::kOne, .mean = true, .first_rows = 1, .merge = Merge::kNearest});
+constexpr ScoredRule kElasticRepo({.observed = Observed::kAll,
+                                   .window = Window::kOne,
+                                   .mean = true,
+                                   .by_order = true,
+                                   .first_rows = 1,
+                                   .merge = Merge::kNearest});
+constexpr ScoredRule kElasticDeropePrefill({.observed = Observed::kAll,
+                                            .window = Window::kOne,
+                                            .mean = true,
+                                            .first_rows = 1,
+                                            .merge = Merge::kNearestUnrotated});
 constexpr ScoredRule kLookM(
     {.observed = Observed::kAll, .window = Window::kHalf, .text_first = true, .merge = Merge::kSimilar});
+constexpr ScoredRule kLookMAllText({.observed = Observed::kAll,
+                                    .window = Window::kHalf,
+                                    .text_first = true,
+                                    .all_text = true,
+                                    .merge = Merge::kSimilar});
 constexpr ScoredRule kValueWindow({.by_values = true});
+
+const EvictionRule* find_rule(EvictMethod method) {
+  switch (method) {
+    case EvictMethod::kNone: break;
+    case EvictMethod::kSnapKv: return &kSnapKv;
+    case EvictMethod::kDavid: return &kDavid;
+    case EvictMethod::kH2oPrefill: return &kH2oPrefill;
+    case EvictMethod::kDavidH2o: return &kDavidH2o;
+    case EvictMethod::kSinkRecent: return &kSinkRecent;
+    case EvictMethod::kElasticPrefill: return &kElasticPrefill;
+    case EvictMethod::kValueWindow: return &kValueWindow;
+    case EvictMethod::kLookM: return &kLookM;
+    case EvictMethod::kLookMAllText: return &kLookMAllText;
+    case EvictMethod::kElasticRepo: return &kElasticRepo;
+    case EvictMethod::kElasticDeropePrefill: return &kElasticDeropePrefill;
+  }
+  return nullptr;
+}
 
 }  // namespace
 
 const EvictionRule& eviction_rule(EvictMethod method) {
-  switch (method) {
-    case EvictMethod::kNone: break;
-    case EvictMethod::kSnapKv: return kSnapKv;
-    case EvictMethod::kDavid: return kDavid;
-    case EvictMethod::kH2oPrefill: return kH2oPrefill;
-    case EvictMethod::kDavidH2o: return kDavidH2o;
-    case EvictMethod::kSinkRecent: return kSinkRecent;
-    case EvictMethod::kElasticPrefill: return kElasticPrefill;
-    case EvictMethod::kValueWindow: return kValueWindow;
-    case EvictMethod::kLookM: return kLookM;
-  }
-  return kSnapKv;
+  const EvictionRule* rule = find_rule(method);
+  return rule != nullptr ? *rule : kSnapKv;
+}
+
+bool is_evict_method(int32_t number) {
+  if (number < 0 || number > UINT8_MAX) return false;
+  const auto method = static_cast<EvictMethod>(number);
+  return method == EvictMethod::kNone || find_rule(method) != nullptr;
 }
 
 }  // namespace ocellus

@@ -18,6 +18,7 @@ struct LayerToCompress {
   const KvRun* past = nullptr;  // what attention reads of the cache before the chunk
   int32_t past_count = 0;
   int32_t layer = 0;
+  DeviceView<const float> angles = {};  // [T, rotated], of the rows' positions
 };
 
 class EvictionRule {
@@ -26,6 +27,8 @@ class EvictionRule {
   virtual int64_t window(const CachePolicy& policy, int64_t kept) const = 0;
   /// The chunk's last rows whose queries are read, where `window` of `rows` rows are the window.
   virtual int64_t observed_rows(int64_t window, int64_t rows) const = 0;
+  /// Whether all text stays, be it more than the share to keep (and images get what it leaves).
+  virtual bool keeps_text() const { return false; }
   /// Bytes of scratch.rule, for chunks of up to `rows` rows of which the queries of up to `observed` are read.
   virtual int64_t scratch_bytes(const TextConfig& config, int64_t observed, int64_t rows,
                                 const DeviceTraits& device) const = 0;
@@ -39,5 +42,8 @@ class EvictionRule {
 
 /// The rule of a method other than EvictMethod::kNone.
 const EvictionRule& eviction_rule(EvictMethod method);
+
+/// Whether a number names a method, kNone among them.
+bool is_evict_method(int32_t number);
 
 }  // namespace ocellus

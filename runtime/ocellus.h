@@ -119,8 +119,13 @@ typedef enum ocellus_evict {
   OCELLUS_EVICT_ELASTIC_PREFILL = 6, /* attention from all rows, one ranking a layer; what is dropped is merged into the
                                         nearest that is kept (Elastic Cache), once after the prompt */
   OCELLUS_EVICT_VALUE_WINDOW = 7,    /* ours: attention from the window times the norm of the value, not pooled */
-  OCELLUS_EVICT_LOOK_M = 8 /* attention from all rows, text before pictures; what is dropped is merged into what
-                              is kept and most like it (LOOK-M, strict budget, pivot merge) */
+  OCELLUS_EVICT_LOOK_M = 8, /* attention from all rows, text before pictures; what is dropped is merged into what
+                               is kept and most like it (LOOK-M, strict budget, pivot merge) */
+  OCELLUS_EVICT_LOOK_M_ALL_TEXT = 12, /* the same as LOOK-M's public code has it: all text stays, pictures get what it
+                                         leaves of the share, which text may exceed */
+  OCELLUS_EVICT_ELASTIC_REPO = 13,    /* Elastic Cache with the ranking of its public code, which takes the indices of
+                                         sorted scores for ranks */
+  OCELLUS_EVICT_ELASTIC_DEROPE_PREFILL = 14 /* ours: Elastic Cache, keys averaged before their rotation */
 } ocellus_evict;
 /* When DAVID goes from the decoupled to the unified stage: at a layer whose NCAR has fallen by less than the threshold
  * (the paper's eq. 7), by more than it (its prose), is itself below it (its figure 2), or at layer `threshold`. */

@@ -280,7 +280,8 @@ void compress_rows(const TextModel& model, int32_t layer, const PrefillPlan& pla
                   .queries = observed_queries(c, plan.compress, s),
                   .past = s.past.device.data,
                   .past_count = static_cast<int32_t>(plan.past_tiles),
-                  .layer = layer},
+                  .layer = layer,
+                  .angles = s.angles},
                  q);
 }
 

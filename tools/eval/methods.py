@@ -24,7 +24,11 @@ METHODS = {
     "sink-recent": Method("--evict sink-recent", keep=True, bits="f16"),
     "elastic-prefill": Method("--evict elastic-prefill", keep=True, bits="f16"),
     "elastic-prefill-16": Method("--evict elastic-prefill --evict-window 16", keep=True, bits="f16"),
+    "elastic-repo": Method("--evict elastic-repo", keep=True, bits="f16"),
+    "elastic-derope-prefill": Method("--evict elastic-derope-prefill", keep=True, bits="f16"),
+    "elastic-derope-prefill-16": Method("--evict elastic-derope-prefill --evict-window 16", keep=True, bits="f16"),
     "look-m": Method("--evict look-m", keep=True, bits="f16"),
+    "look-m-all-text": Method("--evict look-m-all-text", keep=True, bits="f16"),
     "value-window": Method("--evict value-window", keep=True),
     "value-window-text": Method("--evict value-window --kv-pack-text", keep=True, bits="packed"),
 }
