@@ -20,7 +20,7 @@ constexpr double kMostTau = 100;
 
 constexpr char kGroup[] = "Cache (what stays of pictures, and in how many bits)";
 // By number; "" where no method has it.
-constexpr std::array<const char*, 15> kEvictNames = {"none",
+constexpr std::array<const char*, 18> kEvictNames = {"none",
                                                      "snapkv",
                                                      "david",
                                                      "h2o-prefill",
@@ -34,7 +34,10 @@ constexpr std::array<const char*, 15> kEvictNames = {"none",
                                                      "",
                                                      "look-m-all-text",
                                                      "elastic-repo",
-                                                     "elastic-derope-prefill"};
+                                                     "elastic-derope-prefill",
+                                                     "csp",
+                                                     "vl-cache",
+                                                     "meda"};
 constexpr std::array<const char*, 3> kWhenNames = {"prompt-end", "before-suffix", "image-end"};
 constexpr std::array<const char*, 4> kNcarNames = {"small-drop", "large-drop", "low", "layer"};
 
@@ -167,6 +170,10 @@ void add_detail_options(CLI::App* command, CacheOptions* options) {
       ->option_text("X")
       ->check(number_between(-1000, 1000))
       ->group(details);
+  command->add_option("--csp-cross", options->csp_cross, "Share chosen by attention between modalities (default: 0.5)")
+      ->option_text("X")
+      ->check(number_between(0, 1))
+      ->group(details);
 }
 
 }  // namespace
@@ -209,6 +216,7 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
   policy.threshold = options.ncar_threshold;
   policy.pack_window = options.window_f16 ? 0 : 1;
   policy.pack_text = options.pack_text ? 1 : 0;
+  policy.csp_cross = options.csp_cross;
   set_calibration(options, model_path, &policy, notes);
   return policy;
 }
@@ -240,6 +248,7 @@ nlohmann::ordered_json policy_json(const ocellus_cache_policy& policy) {
     object["david_switch"] = kNcarNames[static_cast<size_t>(policy.ncar)];
     object["david_threshold"] = decimal(policy.threshold);
   }
+  if (evicts && policy.evict == OCELLUS_EVICT_CSP) object["csp_cross"] = decimal(policy.csp_cross);
   return object;
 }
 

@@ -33,6 +33,7 @@ struct CacheOptions {
   float ncar_threshold = 0.3f;
   bool window_f16 = false;
   bool pack_text = false;
+  float csp_cross = 0.5f;
 };
 
 // What the command leaves to the user: with kOwnPacking it sets bits and calibration itself.

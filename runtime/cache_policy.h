@@ -24,7 +24,10 @@ enum class EvictMethod : uint8_t {
   kLookM,
   kLookMAllText = 12,
   kElasticRepo,
-  kElasticDeropePrefill
+  kElasticDeropePrefill,
+  kCsp,
+  kVlCache,
+  kMeda
 };
 
 /// When images are compressed: what follows reads the compressed cache.
@@ -41,6 +44,7 @@ inline constexpr int64_t kLeastCompetingText = 128;
 struct ChunkFacts {
   int64_t rows = 0;
   int64_t visual_rows = 0;
+  int64_t image_end = 0;  // rows up to the end of the last image
   int64_t text_rows() const { return rows - visual_rows; }
 };
 
@@ -72,6 +76,7 @@ struct CachePolicy {
   bool pack_window = true;  // visual slots of the window are packed, too
   bool pack_text = false;   // ours: of all rows that compete, text is packed, too
   CompressAt when = CompressAt::kPromptEnd;
+  float csp_cross = 0.5f;  // CSP: share of the budget chosen by attention between modalities
 
   bool packs() const { return is_packed(format); }
   bool evicts() const { return evict != EvictMethod::kNone; }
@@ -91,6 +96,8 @@ struct CachePolicy {
 
   /// All text stays, be it more than the share to keep.
   bool keeps_text() const;
+  /// Rows are dropped only when all layers have run: until then all stand in the cache.
+  bool is_late() const;
 
   /// Rows that stay of `rows` that compete.
   int64_t kept_rows(int64_t rows) const;

@@ -125,7 +125,13 @@ typedef enum ocellus_evict {
                                          leaves of the share, which text may exceed */
   OCELLUS_EVICT_ELASTIC_REPO = 13,    /* Elastic Cache with the ranking of its public code, which takes the indices of
                                          sorted scores for ranks */
-  OCELLUS_EVICT_ELASTIC_DEROPE_PREFILL = 14 /* ours: Elastic Cache, keys averaged before their rotation */
+  OCELLUS_EVICT_ELASTIC_DEROPE_PREFILL = 14, /* ours: Elastic Cache, keys averaged before their rotation */
+  OCELLUS_EVICT_CSP = 15, /* n-softmax attention from the window; the best by attention within a modality, the best by
+                            attention between modalities, and of the others the best by both (CSP) */
+  OCELLUS_EVICT_VL_CACHE = 16, /* attention from the rows behind the last image; layers share the slots by its density
+                                  (VL-Cache) */
+  OCELLUS_EVICT_MEDA = 17      /* attention from all rows; layers share the slots by its entropy; what is dropped is
+                                  merged into what is kept and most like it, to the average (MEDA's public code) */
 } ocellus_evict;
 /* When DAVID goes from the decoupled to the unified stage: at a layer whose NCAR has fallen by less than the threshold
  * (the paper's eq. 7), by more than it (its prose), is itself below it (its figure 2), or at layer `threshold`. */
@@ -142,7 +148,9 @@ typedef enum ocellus_compress_at {
 } ocellus_compress_at;
 
 /* What stays of images in the cache, and in how many bits. Text stays f16; eviction chooses among text, too, unless
- * images are compressed one by one (DAVID then has one modality, and chooses as SnapKV does). Prompts that are read in
+ * images are compressed one by one (DAVID then has one modality, and chooses as SnapKV does). VL-Cache and MEDA choose
+ * when a prompt has gone through all layers: until then its f16 slots all stand in the cache, and are planned; they
+ * take neither fewer bits nor images one by one. Prompts that are read in
  * several chunks are compressed chunk by chunk. Evicted text still counts as planned text. Where no images are planned
  * (text models), eviction acts on text alone, on pieces of 128 tokens or more that are read together; nothing is
  * packed. */
@@ -167,6 +175,7 @@ typedef struct ocellus_cache_policy {
   int32_t pack_window; /* 1: visual slots of the recent window are packed like others */
   int32_t pack_text;   /* ours; 1: text that competes with images is packed like them, in the same blocks */
   int32_t compress_at; /* ocellus_compress_at */
+  float csp_cross;     /* CSP: share of the slots chosen by attention between modalities, 0 to 1; 0.5 */
 } ocellus_cache_policy;
 
 /* What the engine must be able to hold. Everything else follows from it. */

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "runtime/memory_plan.h"
@@ -88,6 +89,96 @@ TEST_CASE("the ranking and the merging of Elastic Cache change what is read, and
   }
   std::sort(hashes.begin(), hashes.end());
   CHECK(std::unique(hashes.begin(), hashes.end()) == hashes.end());
+}
+
+TEST_CASE("CSP keeps its share, and the share of attention between modalities decides which") {
+  std::vector<uint64_t> hashes;
+  for (const float cross : {0.0f, 0.5f, 1.0f}) {
+    ocellus_limits limits = evicting_limits(4, 200, OCELLUS_EVICT_CSP, 0.25f);
+    limits.cache.compress_at = OCELLUS_COMPRESS_BEFORE_SUFFIX;
+    limits.cache.csp_cross = cross;
+    const Read read = read_golden(13, limits);
+    const EvictedRows& rows = read.session->cache().evicted(0);
+    CHECK(all_are(kept_counts(*read.session, 0).text, rows.rows / 4));
+    hashes.push_back(read.stats.logits_hash);
+  }
+  std::sort(hashes.begin(), hashes.end());
+  CHECK(std::unique(hashes.begin(), hashes.end()) == hashes.end());
+}
+
+TEST_CASE("every way of eviction works where images are cut down one by one, but the late ones refuse") {
+  for (const ocellus_evict method : {OCELLUS_EVICT_LOOK_M_ALL_TEXT, OCELLUS_EVICT_ELASTIC_REPO,
+                                     OCELLUS_EVICT_ELASTIC_DEROPE_PREFILL, OCELLUS_EVICT_CSP}) {
+    const Read read = read_golden(13, evicting_limits(4, 200, method, 0.5f, 16, OCELLUS_COMPRESS_IMAGE_END));
+    const int64_t slots = read.images * kImageSlots / 2 + read.session->cache().text_slots();
+    CHECK(read.stats.kv_bytes == slots * read.engine->shape().kv.slot_bytes());
+  }
+  for (const ocellus_evict method : {OCELLUS_EVICT_VL_CACHE, OCELLUS_EVICT_MEDA}) {
+    ocellus_plan plan;
+    const ocellus_limits by_image = evicting_limits(4, 200, method, 0.5f, 16, OCELLUS_COMPRESS_IMAGE_END);
+    CHECK(plan_memory(test::bundled_model(), by_image, &plan).code() == Code::kBadArgument);
+    CHECK(std::string(last_failure().sentence).find("image by image") != std::string::npos);
+    const ocellus_limits packed = evicting_limits(4, 200, method, 0.5f, 4);
+    CHECK(plan_memory(test::bundled_model(), packed, &plan).code() == Code::kBadArgument);
+    CHECK(std::string(last_failure().sentence).find("4-bit") != std::string::npos);
+  }
+}
+
+TEST_CASE("layers of the late methods keep different numbers of slots, and pages behind the most are given back") {
+  for (const ocellus_evict method : {OCELLUS_EVICT_VL_CACHE, OCELLUS_EVICT_MEDA}) {
+    CAPTURE(method);
+    const Read read = read_golden(13, evicting_limits(4, 200, method, 0.3f));
+    Engine& engine = *read.engine;
+    const KvShape& shape = engine.shape().kv;
+    const EvictedRows& rows = read.session->cache().evicted(0);
+    const KeptCounts counts = kept_counts(*read.session, 0);
+    int32_t most = 0, least = rows.rows;
+    int64_t all = 0;
+    for (int32_t layer = 0; layer < shape.layer_count; ++layer) {
+      const int32_t* of_layer = counts.text.data() + int64_t{layer} * shape.kv_heads;
+      CHECK(std::all_of(of_layer, of_layer + shape.kv_heads, [&](int32_t count) { return count == *of_layer; }));
+      most = std::max(most, *of_layer);
+      least = std::min(least, *of_layer);
+      all += *of_layer;
+    }
+    CHECK(least < most);
+    CHECK(rows.text == most);
+    CHECK(most < rows.rows);
+    // VL-Cache's shares add up; MEDA's window holds all text.
+    if (method == OCELLUS_EVICT_VL_CACHE) {
+      CHECK(all <= static_cast<int64_t>(0.3f * static_cast<float>(rows.rows * shape.layer_count)));
+      CHECK(all > static_cast<int64_t>(0.28f * static_cast<float>(rows.rows * shape.layer_count)));
+    } else {
+      CHECK(least >= rows.text_rows);
+    }
+    const int64_t said = read.session->cache().text_slots();
+    const int64_t pages = blocks_of(most, kPageSlots) + blocks_of(said, kPageSlots);
+    CHECK(engine.memory().pools.used_bytes() == pages * shape.page_bytes());
+    CHECK(read.stats.kv_bytes == all * shape.slot_bytes() / shape.layer_count + said * shape.slot_bytes());
+    CHECK(read.stats.kv_bytes + read.stats.kv_waste_bytes == engine.memory().pools.used_bytes());
+    read.session->reset();
+    CHECK(engine.memory().pools.used_bytes() == 0);
+    const test::Answer again = test::answer_golden(*read.session, 13);
+    CHECK(again.stats.logits_hash == read.stats.logits_hash);
+  }
+}
+
+TEST_CASE("the late methods answer with the first token of exact attention, and find room for planned pictures") {
+  for (const ocellus_evict method : {OCELLUS_EVICT_VL_CACHE, OCELLUS_EVICT_MEDA}) {
+    for (const int32_t prompt_rows : {0, 100}) {
+      ocellus_limits limits = evicting_limits(4, 200, method, 0.5f);
+      limits.max_prompt_rows = prompt_rows;
+      const std::unique_ptr<Engine> engine = make_engine(limits);
+      Session& session = open_session(*engine);
+      test::add_question(session, test::golden(13));
+      const std::vector<float> logits = test::first_logits(session);
+      CHECK((session.cache().eviction_count() > 1) == (prompt_rows != 0));
+      const std::unique_ptr<Engine> exact = make_engine(test::board_limits(4, 200));
+      Session& whole = open_session(*exact);
+      test::add_question(whole, test::golden(13));
+      CHECK((test::first_logits(whole) == logits) == (prompt_rows == 0));
+    }
+  }
 }
 
 TEST_CASE("numbers that no method has are refused") {

@@ -29,6 +29,9 @@ METHODS = {
     "elastic-derope-prefill-16": Method("--evict elastic-derope-prefill --evict-window 16", keep=True, bits="f16"),
     "look-m": Method("--evict look-m", keep=True, bits="f16"),
     "look-m-all-text": Method("--evict look-m-all-text", keep=True, bits="f16"),
+    "csp": Method("--evict csp", keep=True, bits="f16"),
+    "vl-cache": Method("--evict vl-cache", keep=True, bits="f16"),
+    "meda": Method("--evict meda", keep=True, bits="f16"),
     "value-window": Method("--evict value-window", keep=True),
     "value-window-text": Method("--evict value-window --kv-pack-text", keep=True, bits="packed"),
 }
