@@ -18,6 +18,9 @@ using test::make_engine;
 using test::open_session;
 
 constexpr int64_t kImageSlots = 64;  // of the bundled model
+constexpr ocellus_evict kMethods[] = {
+    OCELLUS_EVICT_LOOK_M_ALL_TEXT, OCELLUS_EVICT_ELASTIC_REPO, OCELLUS_EVICT_ELASTIC_DEROPE_PREFILL, OCELLUS_EVICT_CSP,
+    OCELLUS_EVICT_VL_CACHE,        OCELLUS_EVICT_MEDA};
 
 /// A question of the golden set with the rows before its suffix, read.
 struct Read {
@@ -178,6 +181,41 @@ TEST_CASE("the late methods answer with the first token of exact attention, and 
       test::add_question(whole, test::golden(13));
       CHECK((test::first_logits(whole) == logits) == (prompt_rows == 0));
     }
+  }
+}
+
+TEST_CASE("a long prompt takes exactly the scratch that is planned for its method") {
+  for (const ocellus_evict method : kMethods) {
+    CAPTURE(method);
+    ocellus_limits limits = evicting_limits(0, 900, method, 0.2f);
+    ocellus_plan plan;
+    REQUIRE(plan_memory(test::bundled_model(), limits, &plan).ok());
+    const std::unique_ptr<Engine> engine = make_engine(limits);
+    Session& session = open_session(*engine);
+    const std::vector<TokenId> tokens(850, 297);
+    REQUIRE(session.add_tokens(tokens.data(), std::ssize(tokens)).ok());
+    REQUIRE(test::answer_of(session, test::default_params(20)).status.ok());
+    ocellus_engine_stats stats;
+    engine->describe(&stats);
+    CHECK(stats.arena_bytes == plan.total_bytes);
+    CHECK(stats.scratch_high_water_bytes == plan.scratch_bytes);
+    CHECK(stats.session_high_water_bytes <= plan.session_bytes);
+  }
+}
+
+TEST_CASE("a plan that does not fit gives advice that does, whatever the method") {
+  for (const ocellus_evict method : kMethods) {
+    CAPTURE(method);
+    ocellus_limits limits = evicting_limits(4, 300, method, 0.5f);
+    ocellus_plan plan;
+    REQUIRE(plan_memory(test::bundled_model(), limits, &plan).ok());
+    limits.budget_bytes = plan.total_bytes - 100000;
+    REQUIRE(plan_memory(test::bundled_model(), limits, &plan).ok());
+    CHECK(plan.fits == 0);
+    CHECK(plan.advice_count > 0);
+    const bool is_late = method == OCELLUS_EVICT_VL_CACHE || method == OCELLUS_EVICT_MEDA;
+    for (int32_t i = 0; i < plan.advice_count; ++i)
+      if (is_late) CHECK(std::string(plan.advice[i].text).find("kv_bits") == std::string::npos);
   }
 }
 
