@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "runtime/eviction_rule.h"
 #include "runtime/memory_plan.h"
 #include "tests/support/packed_sessions.h"
 
@@ -181,6 +183,48 @@ TEST_CASE("the late methods answer with the first token of exact attention, and 
       test::add_question(whole, test::golden(13));
       CHECK((test::first_logits(whole) == logits) == (prompt_rows == 0));
     }
+  }
+}
+
+TEST_CASE("VL-Cache looks from the rows behind the last image, MEDA from all, and a layer's slots are its share") {
+  const ChunkFacts facts{.rows = 500, .visual_rows = 400, .image_end = 470};
+  const EvictionRule& vl_cache = eviction_rule(EvictMethod::kVlCache);
+  const EvictionRule& meda = eviction_rule(EvictMethod::kMeda);
+  CHECK(vl_cache.observed_rows(1, facts) == 30);
+  CHECK(vl_cache.observed_rows(1, {.rows = 500, .visual_rows = 400, .image_end = 500}) == 1);
+  CHECK(vl_cache.observed_rows(1, {.rows = 500, .visual_rows = 0}) == 500);
+  CHECK(meda.observed_rows(1, facts) == 500);
+  CachePolicy policy;
+  for (const double share : {0.001, 0.01, 0.2, 0.7, 1.0}) {
+    CAPTURE(share);
+    const auto kept = std::max<int64_t>(1, static_cast<int64_t>(share * 500));
+    const Survivors strict = vl_cache.survivors_of_layer(policy, facts, share);
+    CHECK(strict.slots() == kept);
+    CHECK(strict.window == std::max<int64_t>(1, kept / 10));
+    // Half are the best, and the other half grows until it holds as many rows as there is text.
+    const Survivors wide = meda.survivors_of_layer(policy, facts, share);
+    CHECK(wide.window == std::max<int64_t>(std::max<int64_t>(1, kept / 2), 100));
+    CHECK(wide.budget == std::min<int64_t>(kept - std::max<int64_t>(1, kept / 2), 500 - wide.window));
+  }
+  policy.window = 7;
+  CHECK(meda.survivors_of_layer(policy, facts, 0.2).window == 7);
+  CHECK(vl_cache.survivors_of_layer(policy, facts, 0.2).window == 7);
+}
+
+TEST_CASE("without pictures all text stays where it comes first or fills the window, and VL-Cache shares it out") {
+  for (const ocellus_evict method : {OCELLUS_EVICT_LOOK_M_ALL_TEXT, OCELLUS_EVICT_MEDA, OCELLUS_EVICT_VL_CACHE}) {
+    const std::unique_ptr<Engine> engine = make_engine(evicting_limits(0, 400, method, 0.25f));
+    Session& session = open_session(*engine);
+    std::vector<TokenId> tokens(300);
+    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<TokenId>(280 + i * 37 % 200);
+    REQUIRE(session.add_tokens(tokens.data(), std::ssize(tokens)).ok());
+    REQUIRE(test::answer_of(session, test::default_params(4)).status.ok());
+    REQUIRE(session.cache().eviction_count() == 1);
+    const std::vector<int32_t> counts = kept_counts(session, 0).text;
+    CHECK(all_are(counts, 300) == (method != OCELLUS_EVICT_VL_CACHE));
+    const int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    const auto share = static_cast<int64_t>(75 * counts.size());
+    if (method == OCELLUS_EVICT_VL_CACHE) CHECK((sum <= share && sum > share * 9 / 10));
   }
 }
 
