@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <sstream>
 
 #include "apps/calibration_file.h"
@@ -18,9 +19,25 @@ namespace {
 constexpr double kMostTau = 100;
 
 constexpr char kGroup[] = "Cache (what stays of pictures, and in how many bits)";
-constexpr std::array<const char*, 12> kEvictNames = {"none",      "snapkv",      "david",           "h2o-prefill",
-                                                     "david-h2o", "sink-recent", "elastic-prefill", "value-window",
-                                                     "look-m",    "h2o",         "streaming-llm",   "elastic"};
+// By number; "" where no method has it.
+constexpr std::array<const char*, 18> kEvictNames = {"none",
+                                                     "snapkv",
+                                                     "david",
+                                                     "h2o-prefill",
+                                                     "david-h2o",
+                                                     "sink-recent",
+                                                     "elastic-prefill",
+                                                     "value-window",
+                                                     "look-m",
+                                                     "h2o",
+                                                     "streaming-llm",
+                                                     "elastic",
+                                                     "look-m-all-text",
+                                                     "elastic-repo",
+                                                     "elastic-derope-prefill",
+                                                     "csp",
+                                                     "vl-cache",
+                                                     "meda"};
 constexpr std::array<const char*, 3> kWhenNames = {"prompt-end", "before-suffix", "image-end"};
 constexpr std::array<const char*, 4> kNcarNames = {"small-drop", "large-drop", "low", "layer"};
 
@@ -30,7 +47,17 @@ int32_t index_of(const std::array<const char*, kCount>& names, const std::string
 }
 template <size_t kCount>
 std::vector<std::string> list_of(const std::array<const char*, kCount>& names) {
-  return {names.begin(), names.end()};
+  std::vector<std::string> list;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(list), [](const char* name) { return *name != '\0'; });
+  return list;
+}
+
+// "none|snapkv|david"
+template <size_t kCount>
+std::string joined_names(const std::array<const char*, kCount>& names) {
+  std::string text;
+  for (const std::string& name : list_of(names)) text += (text.empty() ? "" : "|") + name;
+  return text;
 }
 
 // What was written, as far as a float tells: 0.2 and not 0.200000003.
@@ -114,9 +141,7 @@ void add_packing_options(CLI::App* command, CacheOptions* options) {
 
 void add_eviction_options(CLI::App* command, CacheOptions* options) {
   command->add_option("--evict", options->evict, "Rule that drops cached tokens (default: none)")
-      ->option_text(
-          "none|snapkv|david|h2o|h2o-prefill|david-h2o|streaming-llm|sink-recent|elastic|elastic-prefill|look-m|"
-          "value-window")
+      ->option_text(joined_names(kEvictNames))
       ->check(CLI::IsMember(list_of(kEvictNames)))
       ->group(kGroup);
   command->add_option("--keep", options->keep, "Fraction of the cached tokens that stays (default: 1)")
@@ -172,6 +197,10 @@ void add_detail_options(CLI::App* command, CacheOptions* options) {
       ->option_text("X")
       ->check(number_between(-1000, 1000))
       ->group(details);
+  command->add_option("--csp-cross", options->csp_cross, "Share chosen by attention between modalities (default: 0.5)")
+      ->option_text("X")
+      ->check(number_between(0, 1))
+      ->group(details);
 }
 
 }  // namespace
@@ -216,6 +245,7 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
   policy.threshold = options.ncar_threshold;
   policy.pack_window = options.window_f16 ? 0 : 1;
   policy.pack_text = options.pack_text ? 1 : 0;
+  policy.csp_cross = options.csp_cross;
   set_calibration(options, model_path, &policy, notes);
   return policy;
 }
@@ -250,6 +280,7 @@ nlohmann::ordered_json policy_json(const ocellus_cache_policy& policy) {
     object["david_switch"] = kNcarNames[static_cast<size_t>(policy.ncar)];
     object["david_threshold"] = decimal(policy.threshold);
   }
+  if (evicts && policy.evict == OCELLUS_EVICT_CSP) object["csp_cross"] = decimal(policy.csp_cross);
   return object;
 }
 

@@ -37,6 +37,7 @@ struct CacheOptions {
   bool pack_text = false;
 
   bool packs() const { return bits < 16 || !layer_bits.empty(); }
+  float csp_cross = 0.5f;
 };
 
 // What the command leaves to the user: with kOwnPacking it sets bits and calibration itself.

@@ -17,6 +17,10 @@
   OP(expand_kv, ExpandKvArgs)               \
   OP(score_rows, ScoreRowsArgs)             \
   OP(refine_scores, RefineScoresArgs)       \
+  OP(order_scores, OrderScoresArgs)         \
+  OP(sum_scores, SumScoresArgs)             \
+  OP(split_modalities, SplitModalitiesArgs) \
+  OP(favour_rows, FavourRowsArgs)           \
   OP(select_slots, SelectSlotsArgs)         \
   OP(merge_kv, MergeKvArgs)                 \
   OP(merge_similar_kv, MergeSimilarArgs)    \

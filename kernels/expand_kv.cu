@@ -128,14 +128,14 @@ __global__ void __launch_bounds__(kThreads) expand_runs(const __grid_constant__ 
     load_scales(run, args.layer, head, dim, small);
     const RunRows keys(run, args.layer, head, dim, false, small);
     const RunRows values(run, args.layer, head, dim, true, small + kValueOffsets * dim);
-    const int slots = min(live_slots(run, args.layer.index, args.out.heads, head), kPackedTileSlots);
+    const int slots = min(live_slots(run, args.layer.index, args.out.heads, head), static_cast<int>(args.rows_per_run));
     for (int i = static_cast<int>(threadIdx.x); i < slots * head_units; i += kThreads) {
       const int slot = i / head_units, channel = i % head_units * kUnit;
       float key[kUnit], value[kUnit];
       keys.load_unit(slot, channel, key);
       values.load_unit(slot, channel, value);
       if (turns_keys) turn_unit(keys, slot, channel, args.rope, turns, key);
-      const int64_t to = args.out.at(int64_t{blockIdx.x} * kPackedTileSlots + slot, head) + channel;
+      const int64_t to = args.out.at(blockIdx.x * args.rows_per_run + slot, head) + channel;
       store_values(reinterpret_cast<__half*>(args.out.keys) + to, key);
       store_values(reinterpret_cast<__half*>(args.out.values) + to, value);
     }
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kThreads) expand_runs(const __grid_constant__ 
 
 void expand_kv(const ExpandKvArgs& args, Queue& queue) {
   if (args.run_count == 0) return;
-  if (args.out.capacity < int64_t{args.run_count} * kPackedTileSlots || args.rope.rotated > 2 * kMostPairs) {
+  if (args.out.capacity < args.most_rows() || args.rope.rotated > 2 * kMostPairs) {
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "expand_kv got %d runs for %lld rows, %d channels rotated",
                                    args.run_count, static_cast<long long>(args.out.capacity), args.rope.rotated));
   }

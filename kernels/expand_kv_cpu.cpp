@@ -41,7 +41,7 @@ void expand_run(const ExpandKvArgs& args, int64_t index, int64_t head) {
       expand_halves(run_values(run, args.layer.index, head) + slot * dim, dim, value);
     }
     if (run.position_shift != 0) rotate_head(args.rope, angles, key);
-    const int64_t to = args.out.at(index * kPackedTileSlots + slot, head);
+    const int64_t to = args.out.at(index * args.rows_per_run + slot, head);
     round_to_halves(key, dim, args.out.keys + to);
     round_to_halves(value, dim, args.out.values + to);
   }
@@ -59,7 +59,7 @@ HWY_EXPORT(expand_run);
 
 void cpu::expand_kv(const ExpandKvArgs& args, Queue& queue) {
   const int64_t heads = args.out.heads;
-  if (args.out.head_dim > kMostHeadDim || args.out.capacity < int64_t{args.run_count} * kPackedTileSlots) {
+  if (args.out.head_dim > kMostHeadDim || args.out.capacity < args.most_rows()) {
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "expand_kv has %lld rows of %d values for %d runs",
                                    static_cast<long long>(args.out.capacity), args.out.head_dim, args.run_count));
   }

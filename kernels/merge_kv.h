@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/kv_run.h"
+#include "kernels/rope.h"
 #include "kernels/store_kv.h"
 #include "platform/queue.h"
 #include "platform/views.h"
@@ -10,11 +11,15 @@ namespace ocellus {
 /// Merges what is dropped into what is kept, in place (Elastic Cache, eq. 2): of the rows first .. end - 1 each joins
 /// the kept row nearest to it, the lower one where two are as near, and every kept row's key and value become the mean
 /// of those that joined it, itself among them. Rows outside stay as they are, and no row joins a kept row outside.
+/// With angles keys are averaged before their rotation: each is turned back by the angles of its own row, and their
+/// mean is turned on by those of the kept row (ours: rotated keys of rows apart attenuate each other).
 ///
 /// Shapes      rows [G, capacity, E]; kept_text, kept_visual [G, >= counts] row numbers, ascending, no row twice;
 ///             counts [G]. kept_visual and visual_counts may be null. All in the device's memory
 /// Types       f16; sums in f32, added from the lowest row on
 /// Divisible   E by 8
+/// Angles      [>= end, rotated], of the rows as `rotate` takes them; null: keys are averaged as they are. `rope` is
+///             read with them
 /// Kept        at most most_kept rows a head; a head that keeps none of first .. end - 1 keeps its rows as they are
 struct MergeKvArgs {
   KvLayerRows rows = {};
@@ -25,6 +30,8 @@ struct MergeKvArgs {
   const int32_t* text_counts = nullptr;
   const int32_t* visual_counts = nullptr;
   int64_t most_kept = 0;
+  RopeParams rope = {};
+  DeviceView<const float> angles = {};
 };
 void merge_kv(const MergeKvArgs& args, Queue& queue);
 
@@ -54,6 +61,15 @@ struct KeptRows {
         high = middle;
     }
     return low;
+  }
+};
+
+/// The two channels of a pair that rotate together.
+struct ChannelPair {
+  int32_t first, second;
+  OCELLUS_EVERYWHERE static ChannelPair of(const RopeParams& rope, int32_t pair) {
+    const bool adjacent = rope.pairing == RopePairing::kAdjacent;
+    return {adjacent ? 2 * pair : pair, adjacent ? 2 * pair + 1 : pair + rope.rotated / 2};
   }
 };
 

@@ -6,13 +6,34 @@
 namespace ocellus {
 namespace {
 
-/// The mean of rows of one head, written over one of them.
-void merge_rows(const KvLayerRows& rows, Half* data, int64_t head, const merge::Bucket& bucket) {
+/// The mean of rows of one head, written over one of them, from a channel on.
+void merge_rows(const KvLayerRows& rows, Half* data, int64_t head, const merge::Bucket& bucket, int32_t first_channel) {
   const auto count = static_cast<float>(bucket.end - bucket.first);
-  for (int32_t e = 0; e < rows.head_dim; ++e) {
+  for (int32_t e = first_channel; e < rows.head_dim; ++e) {
     float sum = 0;
     for (int64_t row = bucket.first; row < bucket.end; ++row) sum += half_to_float(data[rows.at(row, head) + e]);
     data[rows.at(bucket.anchor, head) + e] = float_to_half(sum / count);
+  }
+}
+
+/// The same of keys as they were before their rotation, rotated as the row that they are written over.
+void merge_unrotated(const MergeKvArgs& args, int64_t head, const merge::Bucket& bucket) {
+  const KvLayerRows& rows = args.rows;
+  const auto count = static_cast<float>(bucket.end - bucket.first);
+  Half* const anchor = rows.keys + rows.at(bucket.anchor, head);
+  for (int32_t pair = 0; pair < args.rope.rotated / 2; ++pair) {
+    const merge::ChannelPair at = merge::ChannelPair::of(args.rope, pair);
+    float first = 0, second = 0;
+    for (int64_t row = bucket.first; row < bucket.end; ++row) {
+      const Half* key = rows.keys + rows.at(row, head);
+      const float a = half_to_float(key[at.first]), b = half_to_float(key[at.second]);
+      const float cosine = args.angles.row(row)[2 * pair], sine = args.angles.row(row)[2 * pair + 1];
+      first += a * cosine + b * sine;
+      second += b * cosine - a * sine;
+    }
+    const float* turn = args.angles.row(bucket.anchor) + int64_t{2} * pair;
+    anchor[at.first] = float_to_half((first * turn[0] - second * turn[1]) / count);
+    anchor[at.second] = float_to_half((first * turn[1] + second * turn[0]) / count);
   }
 }
 
@@ -30,8 +51,10 @@ void cpu::merge_kv(const MergeKvArgs& args, Queue& queue) {
                      if (i >= kept.count()) continue;
                      const merge::Bucket bucket = merge::bucket_of(args, kept, i);
                      if (bucket.end - bucket.first < 2) continue;
-                     merge_rows(rows, rows.keys, head, bucket);
-                     merge_rows(rows, rows.values, head, bucket);
+                     const bool unrotated = args.angles.data != nullptr;
+                     if (unrotated) merge_unrotated(args, head, bucket);
+                     merge_rows(rows, rows.keys, head, bucket, unrotated ? args.rope.rotated : 0);
+                     merge_rows(rows, rows.values, head, bucket, 0);
                    }
                  });
 }

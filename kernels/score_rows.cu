@@ -94,7 +94,10 @@ __device__ void finish_line(const ScoreWork& work, int64_t line, const ScorePart
   if constexpr (kExtremes)
     work.slopes[line] = ScoreSlope::of(work.calibration, part.first, part.second, part.slots);
   else
-    work.measured[line] = {part.first, 1.0f / part.second};
+    work.measured[line] = {
+        part.first, score_factor(part.first, part.second, work.adds_one,
+                                 is_observer(work.observers, work.is_visual,
+                                             work.first_row + static_cast<int>(line % work.lines) / work.group))};
 }
 
 /// First pass. Block (tile, head; split): the extremes of calibrated scores, or maxima and sums of weights.
@@ -208,10 +211,18 @@ __device__ void fetch_measured(const ScoreWork& work, int kv_head, int first, fl
     to[i] = make_float2(0, 0);
 }
 
+/// What is told of the attention `share` = 2^exponent * factor that a slot gets from a line.
+__device__ float fact_of(const ScoreWork& work, float exponent, float factor, float share, int line) {
+  if (work.fact == AttentionFact::kEntropy)
+    return share != 0 ? -kScoreLn2 * share * (exponent + log2f(factor)) : 0.0f;  // not a number stays so
+  const bool dense = factor != 0 && exp2_of(exponent) >= kDensityShare;
+  return dense ? 1.0f / static_cast<float>(work.first_row + line / work.group + 1) : 0.0f;
+}
+
 /// Adds a stage's shares to the sums of a lane's slots. Lines from `line` on; all see all slots if `sees_all`.
-template <class T>
+template <class T, bool kFacts>
 __device__ void add_shares(const ScoreWork& work, const float2* measured, int line, bool sees_all, int first_slot,
-                           const StageScores<T>& scores, float (&sums)[2]) {
+                           const StageScores<T>& scores, float (&sums)[2], float (&told)[2]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   float shares[2] = {};
 #pragma unroll
@@ -224,8 +235,11 @@ __device__ void add_shares(const ScoreWork& work, const float2* measured, int li
       if (!sees_all) last_seen = line + column < work.lines ? work.first_row + (line + column) / work.group : -1;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const float share = exp2_of(fmaf(scores[n][2 * half + i], work.scale, -facts.x)) * facts.y;
-        shares[half] += first_slot + half * 8 <= last_seen ? share : 0.0f;
+        const float exponent = fmaf(scores[n][2 * half + i], work.scale, -facts.x);
+        const float share = exp2_of(exponent) * facts.y;
+        const bool sees = first_slot + half * 8 <= last_seen;
+        shares[half] += sees ? share : 0.0f;
+        if (kFacts && sees) told[half] += fact_of(work, exponent, facts.y, share, line + column);
       }
     }
   }
@@ -233,7 +247,7 @@ __device__ void add_shares(const ScoreWork& work, const float2* measured, int li
 }
 
 /// Second pass. Block (tile of own rows, head).
-template <class T>
+template <class T, bool kFacts>
 __global__ void __launch_bounds__(kScoreThreads, T::kBlocks) sum_columns(const __grid_constant__ ScoreWork work) {
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ float2 measured[2][T::kStage];
@@ -259,7 +273,7 @@ __global__ void __launch_bounds__(kScoreThreads, T::kBlocks) sum_columns(const _
   keep_rows<T>(tile, kept);
 
   const int slot = first + warp * kScoreFragment + lane / 4;
-  float sums[2] = {};
+  float sums[2] = {}, told[2] = {};
 #pragma unroll 1
   for (int stage = begin; stage < end; ++stage) {
     const int room = (stage - begin) % 2;
@@ -275,12 +289,13 @@ __global__ void __launch_bounds__(kScoreThreads, T::kBlocks) sum_columns(const _
     const int line = stage * T::kStage;
     const bool sees_all =
         line + T::kStage <= work.lines && first + kScoreTile <= work.first_row + line / work.group + 1;
-    add_shares<T>(work, measured[room], line, sees_all, slot, scores, sums);
+    add_shares<T, kFacts>(work, measured[room], line, sees_all, slot, scores, sums, told);
   }
   for (int half = 0; half < 2; ++half) {
-    const float sum = row_sum(sums[half]);
+    const float sum = row_sum(sums[half]), all_told = kFacts ? row_sum(told[half]) : 0.0f;
     if (lane % 4 != 0 || slot + half * 8 >= work.row_count) continue;
     work.scores[kv_head * work.scores_stride + slot + half * 8] = sum / static_cast<float>(work.group);
+    if (kFacts) work.facts[kv_head * work.facts_stride + slot + half * 8] = all_told / static_cast<float>(work.group);
   }
 }
 
@@ -306,10 +321,12 @@ void score(const ScoreWork& work, Queue& queue) {
   if (work.slopes != nullptr) measure<T, true>(work, work.run_count, queue);
   measure<T, false>(work, work.run_count + divide_up(work.row_count, kTileSlots), queue);
   const int64_t tiles = divide_up(work.row_count, kScoreTile);
-  launch<sum_columns<T>>(
-      queue, "score_rows",
-      {.grid = static_cast<unsigned>(tiles * work.kv_heads), .threads = kScoreThreads, .shared_bytes = T::kSharedBytes},
-      work);
+  const LaunchShape shape{
+      .grid = static_cast<unsigned>(tiles * work.kv_heads), .threads = kScoreThreads, .shared_bytes = T::kSharedBytes};
+  if (work.fact == AttentionFact::kNone)
+    launch<sum_columns<T, false>>(queue, "score_rows", shape, work);
+  else
+    launch<sum_columns<T, true>>(queue, "score_rows", shape, work);
 }
 
 ScoreWork describe(const ScoreRowsArgs& args) {
@@ -336,6 +353,12 @@ ScoreWork describe(const ScoreRowsArgs& args) {
   work.parts = reinterpret_cast<ScorePart*>(behind_lines + score_slopes_bytes(args.query.rows, args.query_heads));
   work.scores = args.scores.data;
   work.scores_stride = args.scores.stride;
+  work.observers = args.observers;
+  work.is_visual = args.is_visual;
+  work.adds_one = args.adds_one;
+  work.fact = args.fact;
+  work.facts = args.facts.data;
+  work.facts_stride = args.facts.stride;
   return work;
 }
 

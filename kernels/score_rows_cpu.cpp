@@ -101,7 +101,11 @@ class LineBlock {
       absorb(slots);
     });
     absorb_own_rows();
-    for (int64_t m = 0; m < lines_; ++m) out[m] = {s_.maxima[m], 1.0f / s_.sums[m]};
+    const int64_t first = args_.row_count - args_.query.rows + first_row_;
+    for (int64_t m = 0; m < lines_; ++m) {
+      const bool counts = is_observer(args_.observers, args_.is_visual, first + m / group_);
+      out[m] = {s_.maxima[m], score_factor(s_.maxima[m], s_.sums[m], args_.adds_one, counts)};
+    }
   }
 
  private:
@@ -220,23 +224,53 @@ void measure_lines(const ScoreRowsArgs& args, const AttendRowsPlan& plan, int64_
   block.measure(lines + (kv_head * args.query.rows + first_row) * plan.group);
 }
 
-/// Adds the shares that own rows first .. get from `count` lines, which begin with line `line`. Scores lie lines by
-/// slots.
-void add_shares(const ScoreLine* lines, const int64_t* visible, int64_t count, int64_t slots,
+/// What the second pass knows of a line beside the first pass's ScoreLine.
+struct LineView {
+  int64_t visible;  // own rows that it sees, from the block's first one on
+  float term;       // kEntropy: log2 of its factor; kDensity: what a dense row adds
+};
+
+/// What is told of the attention `share` that slots get from a line.
+template <AttentionFact kFact>
+FloatVec fact_of(FloatVec exponent, FloatVec weight, FloatVec share, float term) {
+  const FloatTag d;
+  if (kFact == AttentionFact::kDensity)
+    return hn::IfThenElseZero(hn::Ge(weight, hn::Set(d, kDensityShare)), hn::Set(d, term));
+  const FloatVec log = hn::Mul(hn::Set(d, -kScoreLn2), hn::Add(exponent, hn::Set(d, term)));
+  return hn::IfThenElse(hn::Eq(share, hn::Zero(d)), hn::Zero(d), hn::Mul(share, log));
+}
+
+/// Adds the shares that own rows first .. get from `count` lines, and what is told of them. Scores lie lines by slots.
+template <AttentionFact kFact>
+void add_shares(const ScoreLine* lines, const LineView* views, int64_t count, int64_t slots,
                 const ScoreThreadScratch& s) {
   const FloatTag d;
   for (int64_t column = 0; column < slots; column += kLanes) {
-    FloatVec sum = hn::Zero(d);
+    FloatVec sum = hn::Zero(d), facts = hn::Zero(d);
     for (int64_t m = 0; m < count; ++m) {
-      const int64_t seen = visible[m] - column;
+      const int64_t seen = views[m].visible - column;
       if (seen <= 0) continue;
+      const auto visible = [&](FloatVec x) {
+        return seen >= kLanes ? x : hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(seen)), x);
+      };
       const FloatVec score = hn::LoadU(d, s.scores + m * kAttendSlots + column);
-      const FloatVec weight = exp2_of_negative(d, hn::Sub(score, hn::Set(d, lines[m].largest)));
+      const FloatVec exponent = hn::Sub(score, hn::Set(d, lines[m].largest));
+      const FloatVec weight = exp2_of_negative(d, exponent);
       const FloatVec share = hn::Mul(weight, hn::Set(d, lines[m].factor));
-      sum = hn::Add(sum, seen >= kLanes ? share : hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(seen)), share));
+      sum = hn::Add(sum, visible(share));
+      if (kFact != AttentionFact::kNone)
+        facts = hn::Add(facts, visible(fact_of<kFact>(exponent, weight, share, views[m].term)));
     }
     hn::StoreU(hn::Add(hn::LoadU(d, s.sums + column), sum), d, s.sums + column);
+    if (kFact != AttentionFact::kNone) hn::StoreU(hn::Add(hn::LoadU(d, s.facts + column), facts), d, s.facts + column);
   }
+}
+
+/// What the second pass needs to know of a line whose row sees `visible` own rows, from row `first` on.
+LineView view_line(AttentionFact fact, const ScoreLine& line, int64_t visible, int64_t first) {
+  if (fact == AttentionFact::kEntropy) return {visible, std::log2(line.factor)};
+  const bool counts = line.factor != 0;
+  return {visible, counts ? 1.0f / static_cast<float>(visible + first) : 0.0f};
 }
 
 /// One task of the second pass: own rows [first, first + 64) of a head.
@@ -250,23 +284,33 @@ void sum_columns(const ScoreRowsArgs& args, int64_t kv_head, int64_t first, cons
     for (int64_t i = 0; i < kAttendSlots; ++i)
       s.across[e * kAttendSlots + i] = i < slots ? s.expanded[i * dim + e] : 0.0f;
   std::fill_n(s.sums, kAttendSlots, 0.0f);
+  std::fill_n(s.facts, kAttendSlots, 0.0f);
 
   // Lines before the first one that sees any of the rows are left out; blocks stay where they are.
   const int64_t first_query = args.row_count - args.query.rows, line_count = args.query.rows * group;
   const int64_t first_line = std::max<int64_t>(0, first - first_query) * group;
   for (int64_t line = first_line / kAttendColumns * kAttendColumns; line < line_count; line += kAttendColumns) {
     const int64_t count = std::min(kAttendColumns, line_count - line);
-    int64_t visible[kAttendColumns];
+    const ScoreLine* const measured = lines + kv_head * line_count + line;
+    LineView views[kAttendColumns];
     for (int64_t m = 0; m < count; ++m) {
       copy_query(args, kv_head, line + m, s.along + m * dim, 1);
-      visible[m] = first_query + (line + m) / group + 1 - first;
+      views[m] = view_line(args.fact, measured[m], first_query + (line + m) / group + 1 - first, first);
     }
     multiply<false>({s.along, dim, 1}, s.across, kAttendSlots, count, dim, attend_padded(slots), nullptr, s.scores,
                     kAttendSlots);
-    add_shares(lines + kv_head * line_count + line, visible, count, slots, s);
+    if (args.fact == AttentionFact::kEntropy)
+      add_shares<AttentionFact::kEntropy>(measured, views, count, slots, s);
+    else if (args.fact == AttentionFact::kDensity)
+      add_shares<AttentionFact::kDensity>(measured, views, count, slots, s);
+    else
+      add_shares<AttentionFact::kNone>(measured, views, count, slots, s);
   }
   float* out = args.scores.row(kv_head) + first;
   for (int64_t i = 0; i < slots; ++i) out[i] = s.sums[i] / static_cast<float>(group);
+  if (args.fact == AttentionFact::kNone) return;
+  float* facts = args.facts.row(kv_head) + first;
+  for (int64_t i = 0; i < slots; ++i) facts[i] = s.facts[i] / static_cast<float>(group);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -40,6 +41,18 @@ struct ScoreLine {
 
 /// Scores are powers of two: e^x = 2^(x log2 e).
 inline constexpr float kScoreLog2E = 1.44269504f;
+inline constexpr float kScoreLn2 = 0.693147181f;
+
+/// Whether the query of a chunk row counts.
+OCELLUS_FOR_BOTH inline bool is_observer(Observers observers, const uint8_t* is_visual, int64_t row) {
+  return observers == Observers::kAll || (is_visual[row] != 0) == (observers == Observers::kVisual);
+}
+
+/// The factor of a line of which `sum` is the sum of 2^(s - largest). Lines that do not count have none.
+OCELLUS_FOR_BOTH inline float score_factor(float largest, float sum, bool adds_one, bool counts) {
+  if (!counts) return 0;
+  return 1.0f / (adds_one ? sum + exp2f(-largest) : sum);
+}
 
 /// What calibration makes of a line's score u, both in powers of two: slope (u - low) + base.
 struct ScoreSlope {
@@ -72,6 +85,7 @@ struct ScoreThreadScratch {
   float* angles;    // [E]: cosines and sines of a moved run
   float* maxima;    // [64], as all below: by line
   float* sums;      // by line, in the second pass by slot
+  float* facts;     // by slot, in the second pass: where the maxima were
   float* lows;      // least and greatest calibrated score
   float* highs;
   float* slopes;
@@ -90,7 +104,7 @@ struct ScoreThreadScratch {
     expanded = along + dim * kAttendSlots;
     scores = expanded + dim * kAttendSlots;
     angles = scores + kAttendSlots * kAttendColumns;
-    maxima = angles + dim;
+    facts = maxima = angles + dim;
     sums = maxima + kAttendColumns;
     lows = sums + kAttendColumns;
     highs = lows + kAttendColumns;

@@ -35,6 +35,12 @@ struct ScoreWork {
   ScorePart* parts;     // [splits, kv_heads, lines]
   float* scores;
   int64_t scores_stride;
+  Observers observers;
+  const uint8_t* is_visual;
+  bool adds_one;
+  AttentionFact fact;
+  float* facts;
+  int64_t facts_stride;
 };
 
 template <int kDim_>

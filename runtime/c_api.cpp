@@ -201,6 +201,7 @@ void ocellus_limits_init(ocellus_limits* limits) {
   limits->cache.rho = 2.0f;
   limits->cache.threshold = 0.3f;
   limits->cache.pack_window = 1;
+  limits->cache.csp_cross = 0.5f;
 }
 
 ocellus_status ocellus_plan_memory(const ocellus_model* model, const ocellus_limits* limits, ocellus_plan* out) {

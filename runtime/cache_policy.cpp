@@ -46,7 +46,7 @@ Status check_packing(const ocellus_cache_policy& p) {
 }
 
 Status check_eviction(const ocellus_cache_policy& p) {
-  OCELLUS_TRY(check_range("the eviction method", p.evict, OCELLUS_EVICT_NONE, OCELLUS_EVICT_ELASTIC));
+  if (!is_evict_method(p.evict)) return OCELLUS_FAIL(Code::kBadArgument, "there is no eviction method %d", p.evict);
   if (!(p.keep > 0 && p.keep <= 1))
     return OCELLUS_FAIL(Code::kBadArgument, "the fraction to keep must be more than 0 and at most 1, not %g",
                         static_cast<double>(p.keep));
@@ -60,6 +60,7 @@ Status check_eviction(const ocellus_cache_policy& p) {
   OCELLUS_TRY(check_range("rho of DAVID", p.rho, 0, 1000));
   OCELLUS_TRY(check_range("the reading of DAVID's switch", p.ncar, OCELLUS_NCAR_SMALL_DROP, OCELLUS_NCAR_AT_LAYER));
   OCELLUS_TRY(check_range("the threshold of DAVID's switch", p.threshold, -1000, 1000));
+  OCELLUS_TRY(check_range("the share of CSP's attention between modalities", p.csp_cross, 0, 1));
   return check_range("the time of compression", p.compress_at, OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_IMAGE_END);
 }
 
@@ -92,15 +93,26 @@ Survivors CachePolicy::survivors(const ChunkFacts& facts) const {
   const int64_t kept = kept_rows(facts.rows);
   left.window = evicts() ? std::min(eviction_rule(evict).window(*this, kept), kept) : 0;
   left.budget = kept - left.window;
+  if (keeps_text()) left.budget = std::clamp(facts.text_rows(), left.budget, facts.rows - left.window);
+  if (is_late()) left.budget = facts.rows - left.window;
   // Whether text or images fill the slots is known per head, and only then.
-  left.text = kept;
+  left.text = left.slots();
   if (!packs()) return left;
   const int64_t text_rows = packs_text() ? 0 : facts.text_rows(), packed_rows = facts.rows - text_rows;
   const int64_t f16_window = pack_window ? 0 : std::min(left.window, packed_rows);
-  left.text = std::min(text_rows + f16_window, kept);
-  left.visual = std::min(packed_rows, kept);
+  left.text = std::min(text_rows + f16_window, left.slots());
+  left.visual = std::min(packed_rows, packs_text() ? left.slots() : kept);
   return left;
 }
+
+int64_t CachePolicy::most_visual(const ChunkFacts& facts) const {
+  if (is_late()) return facts.visual_rows;
+  const int64_t text = packs_text() && keeps_text() ? facts.text_rows() : 0;
+  return std::min(kept_rows(facts.rows) + text, packs_text() ? facts.rows : facts.visual_rows);
+}
+
+bool CachePolicy::keeps_text() const { return evicts_chunks() && eviction_rule(evict).keeps_text(); }
+bool CachePolicy::is_late() const { return evicts() && eviction_rule(evict).is_late(); }
 
 int64_t CachePolicy::visual_quota(int64_t budget) const {
   const double share = rho_alg28 ? 1.0 / (1.0 + rho) : rho / (1.0 + rho);
@@ -132,7 +144,16 @@ Status resolve_cache_policy(const ocellus_cache_policy& p, CachePolicy* out) {
   policy.threshold = p.threshold;
   policy.pack_window = p.pack_window != 0;
   policy.pack_text = p.pack_text != 0;
+  policy.csp_cross = p.csp_cross;
   policy.when = static_cast<CompressAt>(p.compress_at);
+  if (policy.is_late() && policy.packs())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "VL-Cache and MEDA choose after the last layer among f16 slots, not %d-bit ones: keep 16 bits",
+                        p.kv_bits);
+  if (policy.is_late() && policy.evicts_images())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "VL-Cache and MEDA choose among all rows of a prompt, not image by image: compress at the "
+                        "prompt's end or before the suffix");
   OCELLUS_TRY(check_answers(policy));
   *out = policy;
   return {};

@@ -25,7 +25,13 @@ enum class EvictMethod : uint8_t {
   kLookM,
   kH2o,
   kStreamingLlm,
-  kElastic
+  kElastic,
+  kLookMAllText = 12,
+  kElasticRepo,
+  kElasticDeropePrefill,
+  kCsp,
+  kVlCache,
+  kMeda
 };
 
 /// When images are compressed: what follows reads the compressed cache.
@@ -42,6 +48,7 @@ inline constexpr int64_t kLeastCompetingText = 128;
 struct ChunkFacts {
   int64_t rows = 0;
   int64_t visual_rows = 0;
+  int64_t image_end = 0;  // rows up to the end of the last image
   int64_t text_rows() const { return rows - visual_rows; }
 };
 
@@ -75,6 +82,7 @@ struct CachePolicy {
   bool pack_window = true;  // visual slots of the window are packed, too
   bool pack_text = false;   // ours: of all rows that compete, text is packed, too
   CompressAt when = CompressAt::kPromptEnd;
+  float csp_cross = 0.5f;  // CSP: share of the budget chosen by attention between modalities
 
   bool packs() const { return is_packed(format); }
   bool evicts() const { return evict != EvictMethod::kNone; }
@@ -95,11 +103,18 @@ struct CachePolicy {
     calibration = KvCalibration();
   }
 
+  /// All text stays, be it more than the share to keep.
+  bool keeps_text() const;
+  /// Rows are dropped only when all layers have run: until then all stand in the cache.
+  bool is_late() const;
+
   /// Rows that stay of `rows` that compete.
   int64_t kept_rows(int64_t rows) const;
-  /// Where all rows compete, by the policy's rule (eviction_rule.h). `facts` may also be the sum of several chunks':
-  /// then it is what all of them leave at most.
+  /// Where all rows compete, by the policy's rule (eviction_rule.h): what a chunk leaves at most.
   Survivors survivors(const ChunkFacts& facts) const;
+  /// The same of several chunks whose sum is `facts`: visual slots that stay, for every chunk one more where its share
+  /// is less than that; with pack_text all slots.
+  int64_t most_visual(const ChunkFacts& facts) const;
   /// Visual slots that the decoupled stage takes of the budget.
   int64_t visual_quota(int64_t budget) const;
 };

@@ -40,6 +40,7 @@ struct CompressPlan {
   bool active = false;  // there are rows in the chunk that the policy is for
   bool evicts = false;
   bool one_image = false;  // only an image's rows compete: text rows stay in their pages
+  bool is_late = false;    // all rows stand in the pages until all layers have run
   int32_t job_count = 0;   // blocks to pack
   int32_t page_count = 0;  // f16 runs to fill with survivors
   int32_t first_position = 0;
@@ -63,7 +64,10 @@ struct CompressScratch {
   StagedRows<KvRun> pages;         // [1, pages]
   ActivationView last_queries;     // [most observed, H * E] CPU: copied from their blocks
   ActivationView all_queries;      // [T, H * E] lean CUDA: of all rows, as recordings do not know which will be last
-  DeviceView<float> scores;        // [G, T]
+  DeviceView<float> scores;        // [G, T]; late [layers * G, T]
+  StagedRows<float> layer_facts;   // [1, layers] late: what the rule has seen in each
+  HostView<int32_t> layer_slots;   // [1, layers] late: what each has kept
+  StagedRows<KvRun> whole_pages;   // [1, pages] late: all rows, whatever the counts
   DeviceView<int32_t> kept_text;   // [G, T]
   DeviceView<int32_t> kept_visual;
   DeviceView<int32_t> counts;  // [2, G] where nobody asks for them
@@ -72,6 +76,9 @@ struct CompressScratch {
   DeviceView<std::byte> selection;
 
   Status lay_out(const TextConfig& config, const CompressLimits& limits, const DeviceTraits& device, RowSink& sink);
+
+ private:
+  Status lay_out_late(const TextConfig& config, const CompressLimits& limits, RowSink& sink);
 };
 
 /// Fills the scratch's lists for the chunk, whose blocks and pages `cache` has reserved, and uploads them.
@@ -79,7 +86,10 @@ CompressPlan plan_compression(const PromptChunk& chunk, int64_t first_position, 
                               const CompressScratch& scratch, Queue& queue);
 
 struct LayerToCompress;
-/// Chooses and stores what stays of a layer.
+/// Chooses and stores what stays of a layer; where the plan is late, only looks at it.
 void compress_layer(const LayerToCompress& layer, Queue& queue);
+/// Late: waits for the last layer, shares the slots out, then chooses and stores what stays of all layers. `last`: that
+/// layer, whose rows are written over. Fills scratch.layer_slots.
+void compress_all_layers(const LayerToCompress& last, Queue& queue);
 
 }  // namespace ocellus

@@ -136,12 +136,12 @@ void size_evicted(const ChunkFacts& all, int64_t slots_per_image, EngineShape* s
   s->evictions_per_session = images;
   s->kv.image_slots = 0;
   // Text that survives takes the place of text that came in; so do images that stay f16, beside it.
-  const int64_t f16_slots = policy.packs() ? text + window : text + std::min(left.slots(), all.visual_rows);
+  const int64_t f16_slots = policy.packs() ? text + window : text + policy.most_visual(all);
   s->pages_per_session = blocks_of(f16_slots, kPageSlots) + images;
   if (!policy.packs()) return;
   // Of every prompt at least one slot stays, even where that is more than the share to keep.
   const bool packs_text = policy.packs_text();
-  const int64_t visual = std::min(left.visual + images, packs_text ? all.rows : all.visual_rows);
+  const int64_t visual = std::min(policy.most_visual(all) + images, packs_text ? all.rows : all.visual_rows);
   s->kv.block_slots = static_cast<int32_t>(std::min<int64_t>(s->kv.block_slots, visual));
   const int64_t block = s->kv.block_slots;
   s->blocks_per_session = (visual + images * (block - 1)) / block;

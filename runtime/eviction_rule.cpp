@@ -2,58 +2,16 @@
 
 #include <algorithm>
 
+#include "kernels/favour_rows.h"
 #include "kernels/merge_similar_kv.h"
+#include "kernels/order_scores.h"
 #include "kernels/refine_scores.h"
-#include "kernels/score_rows.h"
-#include "kernels/select_slots.h"
+#include "kernels/split_modalities.h"
+#include "runtime/late_rule.h"
+#include "runtime/rule_parts.h"
 
 namespace ocellus {
 namespace {
-
-/// The selection of the best rows by the scores in the scratch: what all rules that score share.
-SelectSlotsArgs selection(const LayerToCompress& a, SelectStage stage) {
-  const CachePolicy& policy = a.scratch.policy;
-  const CompressPlan& plan = a.plan;
-  SelectSlotsArgs args;
-  args.scores = a.scratch.scores;
-  args.row_count = plan.facts.rows;
-  args.is_visual = a.scratch.is_visual.device.data;
-  args.visual_count = plan.facts.visual_rows;
-  args.window = plan.survivors.window;
-  args.pool = policy.pool;
-  args.pooling = policy.pooling;
-  args.ncar = policy.ncar;
-  args.threshold = policy.threshold;
-  args.layer = a.layer.index;
-  args.state = a.scratch.ncar.data;
-  args.kept_text = a.scratch.kept_text;
-  args.kept_visual = a.scratch.kept_visual;
-  args.scratch = a.scratch.selection;
-  const int64_t counts_at = int64_t{a.layer.index} * a.config.kv_heads;
-  args.text_counts = plan.text_counts + counts_at;
-  args.visual_counts = plan.visual_counts + counts_at;
-  args.stage = stage;
-  args.budget = plan.survivors.budget;
-  args.visual_quota = policy.visual_quota(plan.survivors.budget);
-  args.is_split = policy.packs();
-  args.pack_window = policy.pack_window;
-  args.pack_text = policy.packs_text();
-  return args;
-}
-
-/// The same where only an image's rows compete: text takes no part, so all of it is let through here and stored in its
-/// pages, and the image keeps its own number.
-SelectSlotsArgs selection_of_image(const LayerToCompress& a) {
-  SelectSlotsArgs args = selection(a, SelectStage::kDecoupled);
-  args.visual_quota = a.plan.image_budget;
-  args.budget = a.plan.image_budget + a.plan.text_before_window;
-  args.is_split = true;
-  args.pack_window = true;
-  args.pack_text = false;
-  args.text_counts = a.scratch.counts.row(0);
-  args.visual_counts = a.scratch.counts.row(1);
-  return args;
-}
 
 /// Rows whose queries say how much attention a row gets.
 enum class Observed : uint8_t { kNone, kWindow, kAll };
@@ -65,7 +23,7 @@ enum class Window : uint8_t {
   kRest  // all but the first rows
 };
 
-enum class Merge : uint8_t { kNone, kNearest, kSimilar };
+enum class Merge : uint8_t { kNone, kNearest, kNearestUnrotated, kSimilar };
 
 /// How the methods that score, then select the best rows, differ.
 struct ScoredMethod {
@@ -75,8 +33,10 @@ struct ScoredMethod {
   bool pools = false;
   bool by_values = false;      // scores times the norm of values
   bool mean = false;           // one ranking for all heads
+  bool by_order = false;       // ranked as Elastic Cache's public code does, see order_scores
   int64_t first_rows = 0;      // that stay
   bool text_first = false;     // pictures get what text leaves
+  bool all_text = false;       // text stays, be it more than the budget
   Merge merge = Merge::kNone;  // what is dropped into what is kept
   AnswerRule answers = {};
 };
@@ -98,15 +58,18 @@ class ScoredRule final : public EvictionRule {
     return 1;
   }
 
-  int64_t observed_rows(int64_t window, int64_t rows) const override {
-    return method_.observed == Observed::kNone ? 0 : method_.observed == Observed::kAll ? rows : window;
+  int64_t observed_rows(int64_t window, const ChunkFacts& facts) const override {
+    return method_.observed == Observed::kNone ? 0 : method_.observed == Observed::kAll ? facts.rows : window;
   }
+
+  bool keeps_text() const override { return method_.all_text; }
 
   int64_t scratch_bytes(const TextConfig& c, int64_t observed, int64_t rows,
                         const DeviceTraits& device) const override {
-    const int64_t targets = method_.merge == Merge::kSimilar ? rows * c.kv_heads * int64_t{sizeof(int32_t)} : 0;
-    if (method_.observed == Observed::kNone) return targets;
-    return std::max(targets, score_rows_scratch_bytes(observed, rows, c.query_heads, c.head_dim, device));
+    const bool numbers_rows = method_.merge == Merge::kSimilar || method_.by_order;
+    const int64_t numbers = numbers_rows ? rows * c.kv_heads * int64_t{sizeof(int32_t)} : 0;
+    if (method_.observed == Observed::kNone) return numbers;
+    return std::max(numbers, score_rows_scratch_bytes(observed, rows, c.query_heads, c.head_dim, device));
   }
 
   void choose(const LayerToCompress& a, Queue& queue) const override {
@@ -123,20 +86,8 @@ class ScoredRule final : public EvictionRule {
   static constexpr int64_t kMostWindow = 16;
 
   void score(const LayerToCompress& a, Queue& queue) const {
-    if (method_.observed != Observed::kNone)
-      score_rows({.query = a.queries,
-                  .query_heads = a.config.query_heads,
-                  .rows = a.rows,
-                  .row_count = a.plan.facts.rows,
-                  .runs = a.past,
-                  .run_count = a.past_count,
-                  .layer = a.layer,
-                  .rope = a.config.rope,
-                  .calibration = a.scratch.policy.calibration,
-                  .scores = a.scratch.scores,
-                  .scratch = a.scratch.rule},
-                 queue);
-    const RefineScoresArgs refined{.scores = a.scratch.scores,
+    if (method_.observed != Observed::kNone) score_rows(scoring(a), queue);
+    const RefineScoresArgs refined{.scores = a.scores(),
                                    .rows = a.rows,
                                    .row_count = a.plan.facts.rows,
                                    .clear = method_.observed == Observed::kNone,
@@ -147,28 +98,95 @@ class ScoredRule final : public EvictionRule {
                                    .first_rows = method_.first_rows};
     if (refined.clear || refined.by_values || refined.mean || refined.text_first || refined.first_rows > 0)
       refine_scores(refined, queue);
+    if (method_.by_order)
+      order_scores({.scores = a.scores(),
+                    .first = method_.first_rows,
+                    .end = a.plan.facts.rows - a.plan.survivors.window,
+                    .order = row_numbers(a)},
+                   queue);
   }
 
   void merge(const LayerToCompress& a, const SelectSlotsArgs& kept, Queue& queue) const {
     // Where the nearest is joined, the first rows and the window stay as they are.
-    const MergeKvArgs args{.rows = a.rows,
-                           .first = method_.first_rows,
-                           .end = a.plan.facts.rows - a.plan.survivors.window,
-                           .kept_text = kept.kept_text,
-                           .kept_visual = kept.kept_visual,
-                           .text_counts = kept.text_counts,
-                           .visual_counts = kept.is_split ? kept.visual_counts : nullptr,
-                           .most_kept = a.plan.survivors.slots()};
-    if (method_.merge == Merge::kNearest) return merge_kv(args, queue);
-    auto* const targets = reinterpret_cast<int32_t*>(a.scratch.rule.data);  // scores are done with it
-    merge_similar_kv(
-        {.kept = args, .row_count = a.plan.facts.rows, .targets = {targets, a.config.kv_heads, a.plan.facts.rows}},
-        queue);
+    MergeKvArgs args = merging(a, kept, method_.first_rows, a.plan.facts.rows - a.plan.survivors.window);
+    if (method_.merge == Merge::kSimilar)
+      return merge_similar_kv({.kept = args, .row_count = a.plan.facts.rows, .targets = row_numbers(a)}, queue);
+    if (method_.merge == Merge::kNearestUnrotated) {
+      args.rope = a.config.rope;
+      args.angles = a.angles;
+    }
+    merge_kv(args, queue);
   }
 
   ScoredMethod method_;
 };
 
+/// CSP: what text queries and visual queries of the window attend is kept apart. Of the budget k the best
+/// floor(k (1 - c)) rows stay by what their own modality attends and the best floor(k c) by what the other does, and
+/// where the two agree, the best of the others by the sum. (The paper's eq. 3 has the intersection, its section 5.1 and
+/// code the two lists, a row of both counted twice.)
+class CspRule final : public EvictionRule {
+ public:
+  int64_t window(const CachePolicy& policy, int64_t kept) const override {
+    return policy.window > 0 ? policy.window : std::max<int64_t>(kept / 2, 1);
+  }
+  int64_t observed_rows(int64_t window, const ChunkFacts&) const override { return window; }
+  int64_t scratch_bytes(const TextConfig& c, int64_t observed, int64_t rows,
+                        const DeviceTraits& device) const override {
+    return 2 * rule_matrix_bytes(c, rows) + score_rows_scratch_bytes(observed, rows, c.query_heads, c.head_dim, device);
+  }
+
+  void choose(const LayerToCompress& a, Queue& queue) const override {
+    const DeviceView<float> same = rule_matrix(a, 0), cross = rule_matrix(a, 1);
+    score(a, Observers::kText, same, queue);
+    score(a, Observers::kVisual, cross, queue);
+    split_modalities({.of_text = same,
+                      .of_visual = cross,
+                      .is_visual = a.scratch.is_visual.device.data,
+                      .row_count = a.plan.facts.rows,
+                      .sums = a.scores()},
+                     queue);
+    const int64_t budget = a.plan.one_image ? a.plan.image_budget : a.plan.survivors.budget;
+    const auto share = static_cast<double>(a.scratch.policy.csp_cross);
+    favour_best(a, same, static_cast<int64_t>(static_cast<double>(budget) * (1 - share)), queue);
+    favour_best(a, cross, static_cast<int64_t>(static_cast<double>(budget) * share), queue);
+    SelectSlotsArgs args = a.plan.one_image ? selection_of_image(a) : selection(a, SelectStage::kUnified);
+    args.pool = 1;
+    select_slots(args, queue);
+  }
+
+ private:
+  void score(const LayerToCompress& a, Observers observers, DeviceView<float> scores, Queue& queue) const {
+    ScoreRowsArgs args = scoring(a);
+    args.observers = observers;
+    args.is_visual = a.scratch.is_visual.device.data;
+    args.adds_one = true;
+    args.scores = scores;
+    args.scratch = behind_matrices(a, 2);
+    score_rows(args, queue);
+  }
+
+  /// Lets the `count` best rows by `scores` rank before all others. Rows that nothing attends are not among them.
+  void favour_best(const LayerToCompress& a, DeviceView<float> scores, int64_t count, Queue& queue) const {
+    SelectSlotsArgs args = a.plan.one_image ? selection_of_image(a) : selection(a, SelectStage::kUnified);
+    args.scores = scores;
+    args.budget = count + (a.plan.one_image ? a.plan.text_before_window : 0);
+    args.visual_quota = count;
+    args.pool = 1;
+    args.is_split = false;
+    args.text_counts = a.scratch.counts.row(0);
+    select_slots(args, queue);
+    favour_rows({.scores = a.scores(),
+                 .reasons = scores,
+                 .rows = args.kept_text,
+                 .counts = args.text_counts,
+                 .most_listed = a.plan.facts.rows,
+                 .amount = static_cast<float>(a.plan.facts.rows)},
+                queue);
+  }
+};
+
+constexpr CspRule kCsp;
 constexpr ScoredRule kSnapKv({.pools = true});
 constexpr ScoredRule kDavid({.stage = SelectStage::kUntilSwitch, .pools = true});
 constexpr ScoredRule kH2oPrefill({.observed = Observed::kAll, .window = Window::kHalf});
@@ -196,28 +214,61 @@ constexpr ScoredRule kElastic(
      .first_rows = 1,
      .merge = Merge::kNearest,
      .answers = {.evicts = true, .required = true, .grows = true, .first_slots = 1, .last_slots = 25}});
+constexpr ScoredRule kElasticRepo({.observed = Observed::kAll,
+                                   .window = Window::kOne,
+                                   .mean = true,
+                                   .by_order = true,
+                                   .first_rows = 1,
+                                   .merge = Merge::kNearest});
+constexpr ScoredRule kElasticDeropePrefill({.observed = Observed::kAll,
+                                            .window = Window::kOne,
+                                            .mean = true,
+                                            .first_rows = 1,
+                                            .merge = Merge::kNearestUnrotated});
 constexpr ScoredRule kLookM(
     {.observed = Observed::kAll, .window = Window::kHalf, .text_first = true, .merge = Merge::kSimilar});
+constexpr ScoredRule kLookMAllText({.observed = Observed::kAll,
+                                    .window = Window::kHalf,
+                                    .text_first = true,
+                                    .all_text = true,
+                                    .merge = Merge::kSimilar});
 constexpr ScoredRule kValueWindow({.by_values = true});
+
+const EvictionRule* find_rule(EvictMethod method) {
+  switch (method) {
+    case EvictMethod::kNone: break;
+    case EvictMethod::kSnapKv: return &kSnapKv;
+    case EvictMethod::kDavid: return &kDavid;
+    case EvictMethod::kH2oPrefill: return &kH2oPrefill;
+    case EvictMethod::kDavidH2o: return &kDavidH2o;
+    case EvictMethod::kSinkRecent: return &kSinkRecent;
+    case EvictMethod::kElasticPrefill: return &kElasticPrefill;
+    case EvictMethod::kValueWindow: return &kValueWindow;
+    case EvictMethod::kLookM: return &kLookM;
+    case EvictMethod::kH2o: return &kH2o;
+    case EvictMethod::kStreamingLlm: return &kStreamingLlm;
+    case EvictMethod::kElastic: return &kElastic;
+    case EvictMethod::kLookMAllText: return &kLookMAllText;
+    case EvictMethod::kElasticRepo: return &kElasticRepo;
+    case EvictMethod::kElasticDeropePrefill: return &kElasticDeropePrefill;
+    case EvictMethod::kCsp: return &kCsp;
+    case EvictMethod::kVlCache: return &vl_cache_rule();
+    case EvictMethod::kMeda: return &meda_rule();
+  }
+  return nullptr;
+}
 
 }  // namespace
 
 const EvictionRule& eviction_rule(EvictMethod method) {
-  switch (method) {
-    case EvictMethod::kNone: break;
-    case EvictMethod::kSnapKv: return kSnapKv;
-    case EvictMethod::kDavid: return kDavid;
-    case EvictMethod::kH2oPrefill: return kH2oPrefill;
-    case EvictMethod::kDavidH2o: return kDavidH2o;
-    case EvictMethod::kSinkRecent: return kSinkRecent;
-    case EvictMethod::kElasticPrefill: return kElasticPrefill;
-    case EvictMethod::kValueWindow: return kValueWindow;
-    case EvictMethod::kLookM: return kLookM;
-    case EvictMethod::kH2o: return kH2o;
-    case EvictMethod::kStreamingLlm: return kStreamingLlm;
-    case EvictMethod::kElastic: return kElastic;
-  }
-  return kSnapKv;
+  const EvictionRule* rule = find_rule(method);
+  return rule != nullptr ? *rule : kSnapKv;
+}
+
+bool is_evict_method(int32_t number) {
+  if (number < 0 || number > UINT8_MAX) return false;
+  const auto method = static_cast<EvictMethod>(number);
+  return method == EvictMethod::kNone || find_rule(method) != nullptr;
 }
 
 }  // namespace ocellus

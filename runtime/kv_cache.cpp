@@ -85,6 +85,15 @@ Status SessionCache::reserve_evicted(const EvictedRows& rows) {
   return {};
 }
 
+void SessionCache::shrink_evicted(int32_t slots) {
+  EvictedRows& rows = evictions_.data[eviction_count_];
+  const int32_t before = evicted_pages(eviction_count_);
+  rows.text = std::min(rows.text, slots);
+  const int32_t kept = evicted_pages(eviction_count_);
+  release_blocks(pools_->pages, evicted_pages_.data + rows.first_page + kept, before - kept);
+  evicted_page_count_ -= before - kept;
+}
+
 KvRun SessionCache::text_page(int32_t page) const {
   KvRun run = pools_->page_run(pages_.data[page].page);
   run.slots = static_cast<int32_t>(std::clamp<int64_t>(text_slots_ - int64_t{page} * kPageSlots, 0, kPageSlots));

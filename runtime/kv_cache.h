@@ -62,6 +62,13 @@ class SessionCache {
   }
   KvRun evicted_page(int32_t eviction, int32_t page) const;
   KvRun evicted_block(int32_t eviction, int32_t block) const;
+  /// A slot of the pages that are reserved for what survives.
+  KvSlot evicted_slot(int64_t slot) const {
+    const auto page = static_cast<int32_t>(slot / kPageSlots);
+    return run_slot(evicted_page(eviction_count_, page), slot % kPageSlots, pools_->shape.head_dim);
+  }
+  /// Gives back those of the reserved pages that lie behind the first `slots` slots.
+  void shrink_evicted(int32_t slots);
   /// Live slots by layer and head, [layers, heads] each, in the device's memory.
   int32_t* text_counts(int32_t eviction) const { return counts_.device.row(2 * eviction); }
   int32_t* visual_counts(int32_t eviction) const { return counts_.device.row(2 * eviction + 1); }

@@ -126,8 +126,20 @@ typedef enum ocellus_evict {
    * where all tokens of a prompt compete. */
   OCELLUS_EVICT_H2O = 9, /* as h2o-prefill; then what had least attention, every answer token's added to the prompt's */
   OCELLUS_EVICT_STREAMING_LLM = 10, /* the first four and the last, as if nothing had been between (StreamingLLM) */
-  OCELLUS_EVICT_ELASTIC = 11 /* as elastic-prefill; then the oldest behind a fixed place (25 before the end of what the
+  OCELLUS_EVICT_ELASTIC = 11, /* as elastic-prefill; then the oldest behind a fixed place (25 before the end of what the
                                 prompt left), so that `keep` of all tokens stay (Elastic Cache) */
+  /* Once after the prompt, as those above: */
+  OCELLUS_EVICT_LOOK_M_ALL_TEXT = 12, /* the same as LOOK-M's public code has it: all text stays, pictures get what it
+                                         leaves of the share, which text may exceed */
+  OCELLUS_EVICT_ELASTIC_REPO = 13,    /* Elastic Cache with the ranking of its public code, which takes the indices of
+                                         sorted scores for ranks */
+  OCELLUS_EVICT_ELASTIC_DEROPE_PREFILL = 14, /* ours: Elastic Cache, keys averaged before their rotation */
+  OCELLUS_EVICT_CSP = 15, /* n-softmax attention from the window; the best by attention within a modality, the best by
+                            attention between modalities, and of the others the best by both (CSP) */
+  OCELLUS_EVICT_VL_CACHE = 16, /* attention from the rows behind the last image; layers share the slots by its density
+                                  (VL-Cache) */
+  OCELLUS_EVICT_MEDA = 17      /* attention from all rows; layers share the slots by its entropy; what is dropped is
+                                  merged into what is kept and most like it, to the average (MEDA's public code) */
 } ocellus_evict;
 /* When DAVID goes from the decoupled to the unified stage: at a layer whose NCAR has fallen by less than the threshold
  * (the paper's eq. 7), by more than it (its prose), is itself below it (its figure 2), or at layer `threshold`. */
@@ -144,7 +156,9 @@ typedef enum ocellus_compress_at {
 } ocellus_compress_at;
 
 /* What stays of images in the cache, and in how many bits. Text stays f16; eviction chooses among text, too, unless
- * images are compressed one by one (DAVID then has one modality, and chooses as SnapKV does). Prompts that are read in
+ * images are compressed one by one (DAVID then has one modality, and chooses as SnapKV does). VL-Cache and MEDA choose
+ * when a prompt has gone through all layers: until then its f16 slots all stand in the cache, and are planned; they
+ * take neither fewer bits nor images one by one. Prompts that are read in
  * several chunks are compressed chunk by chunk. Evicted text still counts as planned text. Where no images are planned
  * (text models), eviction acts on text alone, on pieces of 128 tokens or more that are read together; nothing is
  * packed. */
@@ -173,6 +187,7 @@ typedef struct ocellus_cache_policy {
   int32_t kv_scales;   /* ours; bits of an offset or a step: 16, or 6 between two f16 ends of their row; 16 */
   int32_t layer_bits_count;                    /* ours; 0: kv_bits in all layers, else the model's layers: */
   uint8_t layer_bits[OCELLUS_MOST_LAYER_BITS]; /* bits by layer, 8, 4, 2 or 1, in place of kv_bits */
+  float csp_cross; /* CSP: share of the slots chosen by attention between modalities, 0 to 1; 0.5 */
 } ocellus_cache_policy;
 
 /* What the engine must be able to hold. Everything else follows from it. */

@@ -267,11 +267,13 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   PrefillPlan plan;
   plan.compress = plan_compression(chunk, first_position, cache, s.compress, queue);
   const bool all_compete = plan.compress.evicts && !plan.compress.one_image;
+  const auto competing_slot = [&](int64_t row) { return plan.compress.is_late ? cache.evicted_slot(row) : KvSlot(); };
   SlotCursor cursor(cache, s.compress.policy, head_dim);
   int64_t row = 0;
   for (int64_t p = 0; p < chunk.piece_count; ++p)
     for (int64_t i = 0; i < chunk.pieces.data[p].row_count; ++i, ++row) {
-      s.slots.host.data[row] = all_compete ? KvSlot() : cursor.next(chunk.pieces.data[p], first_position + row);
+      s.slots.host.data[row] =
+          all_compete ? competing_slot(row) : cursor.next(chunk.pieces.data[p], first_position + row);
       s.positions.host.data[row] = static_cast<int32_t>(first_position + row);
     }
   if (cache.ledger().kept() && !all_compete && chunk.text_count > 0) note_text(chunk, first_position, cache, s, queue);
@@ -313,15 +315,17 @@ void expand_past(const TextModel& model, int32_t layer, const PrefillPlan& plan,
 void compress_rows(const TextModel& model, int32_t layer, const PrefillPlan& plan, const PrefillScratch& s, Queue& q) {
   if (!plan.compress.active) return;
   const TextConfig& c = model.config;
-  compress_layer({.config = c,
-                  .plan = plan.compress,
-                  .scratch = s.compress,
-                  .rows = layer_rows(c, s),
-                  .queries = observed_queries(c, plan.compress, s),
-                  .past = s.past.device.data,
-                  .past_count = static_cast<int32_t>(plan.past_tiles),
-                  .layer = s.kv.layer(layer)},
-                 q);
+  const LayerToCompress compressed{.config = c,
+                                   .plan = plan.compress,
+                                   .scratch = s.compress,
+                                   .rows = layer_rows(c, s),
+                                   .queries = observed_queries(c, plan.compress, s),
+                                   .past = s.past.device.data,
+                                   .past_count = static_cast<int32_t>(plan.past_tiles),
+                                   .layer = s.kv.layer(layer),
+                                   .angles = s.angles};
+  compress_layer(compressed, q);
+  if (plan.compress.is_late && layer + 1 == c.layer_count) compress_all_layers(compressed, q);
 }
 
 Status prefill_rows(const TextModel& model, DeviceView<float> hidden, const PrefillPlan& plan, const PrefillScratch& s,

@@ -161,6 +161,10 @@ Status Session::prefill_chunk() {
   queue.stop_timer(Queue::kPrefillTimer);
   OCELLUS_TRY(queue.finish());
   prompt_.prefill_ms += queue.timer_ms(Queue::kPrefillTimer);
+  if (plan.compress.is_late) {
+    const HostView<int32_t>& slots = scratch.compress.layer_slots;
+    cache().shrink_evicted(*std::max_element(slots.data, slots.data + slots.cols));
+  }
   return queue.status();
 }
 

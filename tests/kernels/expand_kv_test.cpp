@@ -36,18 +36,22 @@ void check_row(const RealSlot& slot, const RopeParams& rope, const Half* key, co
   }
 }
 
-void check_shape(const PackedShape& shape, uint64_t seed, int32_t most, Queue& queue) {
+void check_shape(const PackedShape& shape, uint64_t seed, int32_t most, Queue& queue,
+                 int64_t rows_per_run = kPackedTileSlots) {
   Random random(seed);
   const PackedCache cache(random, shape.kv_heads, shape.dim, shape.sessions[0], shape.scales);
   const test::Vector<KvRun> runs = test::visible(cache.tiles(most));
   const auto count = static_cast<int64_t>(runs.size());
-  const int64_t capacity = count * kPackedTileSlots + 2;
+  // No more rows than the last run has.
+  const int64_t capacity = (count - 1) * rows_per_run + runs.back().slots;
   Guarded<Half> keys(shape.kv_heads * capacity, shape.dim), values(shape.kv_heads * capacity, shape.dim);
   expand_kv({.runs = runs.data(),
              .run_count = static_cast<int32_t>(count),
              .layer = shape.layer(),
              .rope = shape.rope,
-             .out = KvLayerRows::head_major(keys.data(), values.data(), shape.kv_heads, shape.dim, capacity)},
+             .out = KvLayerRows::head_major(keys.data(), values.data(), shape.kv_heads, shape.dim, capacity),
+             .rows_per_run = rows_per_run,
+             .last_run_slots = runs.back().slots},
             queue);
   REQUIRE_MESSAGE(queue.finish().ok(), last_failure().sentence);
   CHECK(keys.intact());
@@ -58,7 +62,7 @@ void check_shape(const PackedShape& shape, uint64_t seed, int32_t most, Queue& q
     for (int64_t i = 0; i < count; ++i) {
       const KvRun& run = runs[static_cast<size_t>(i)];
       for (int32_t slot = 0; slot < live_slots(run, PackedCache::kLayer, shape.kv_heads, head); ++slot, ++live) {
-        const int64_t row = head * capacity + i * kPackedTileSlots + slot;
+        const int64_t row = head * capacity + i * rows_per_run + slot;
         check_row(test::read_slot(run, shape.layer(), head, slot, shape.dim), shape.rope, &keys.at(row, 0),
                   &values.at(row, 0));
       }
@@ -81,6 +85,7 @@ TEST_CASE("expand_kv gives every live slot its row, turned and rounded, and writ
       const std::string name = shape.name();
       CAPTURE(name);
       check_shape(shape, seed, seed % 2 == 0 ? kPackedTileSlots : 21, queue);
+      check_shape(shape, seed, 16, queue, 16);
     }
   });
 }

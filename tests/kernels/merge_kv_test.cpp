@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <vector>
 
@@ -120,6 +121,143 @@ TEST_CASE("merge_kv makes every kept row the mean of the rows nearest to it and 
       REQUIRE_MESSAGE(queue.finish().ok(), last_failure().sentence);
       check_rows(keys_before, keys.data(), rows, shape, kept);
       check_rows(values_before, values.data(), rows, shape, kept);
+    }
+  });
+}
+
+/// Turns a key by one row's angles, backwards if asked.
+std::vector<double> turned(std::vector<double> key, const RopeParams& rope, const float* angles, bool back) {
+  for (int32_t pair = 0; pair < rope.rotated / 2; ++pair) {
+    const bool adjacent = rope.pairing == RopePairing::kAdjacent;
+    const auto i = static_cast<size_t>(adjacent ? 2 * pair : pair);
+    const size_t j = adjacent ? i + 1 : i + static_cast<size_t>(rope.rotated / 2);
+    const double cosine = static_cast<double>(angles[2 * pair]);
+    const double sine = static_cast<double>(angles[2 * pair + 1]) * (back ? -1 : 1), a = key[i], b = key[j];
+    key[i] = a * cosine - b * sine;
+    key[j] = a * sine + b * cosine;
+  }
+  return key;
+}
+
+struct TurnedShape {
+  int64_t rows;
+  int32_t heads, dim, rotated;
+  RopePairing pairing;
+  int32_t step;  // every so manieth row stays
+};
+
+/// The chunk's angles, and its keys of one head in double precision.
+struct TurnedCase {
+  explicit TurnedCase(const TurnedShape& given, Random& random)
+      : shape(given),
+        keys(static_cast<size_t>(given.heads * given.rows * given.dim)),
+        values(keys.size()),
+        rows(KvLayerRows::head_major(keys.data(), values.data(), given.heads, given.dim, given.rows)),
+        angles(given.rows, given.rotated, given.rotated + 4),
+        kept(given.heads, given.rows),
+        counts(1, given.heads) {
+    for (Half& half : keys) half = float_to_half(random.normal());
+    for (Half& half : values) half = float_to_half(random.normal());
+    for (int64_t row = 0; row < shape.rows; ++row)
+      for (int32_t i = 0; i < shape.rotated / 2; ++i) {
+        const float angle = static_cast<float>(row + 100) / static_cast<float>(1 + i * i);
+        angles.at(row, 2 * i) = std::cos(angle);
+        angles.at(row, 2 * i + 1) = std::sin(angle);
+      }
+    for (int32_t g = 0; g < shape.heads; ++g) {
+      counts.at(0, g) = 0;
+      for (int32_t row = g; row < shape.rows; row += shape.step) kept.at(g, counts.at(0, g)++) = row;
+    }
+  }
+  MergeKvArgs args() {
+    MergeKvArgs merged{.rows = rows, .first = 1, .end = shape.rows - 1};
+    merged.kept_text = kept.view();
+    merged.text_counts = counts.data();
+    merged.most_kept = shape.rows;
+    merged.rope.pairing = shape.pairing;
+    merged.rope.rotated = shape.rotated;
+    merged.angles = angles.view();
+    return merged;
+  }
+  std::vector<double> key(const std::vector<Half>& from, int32_t head, int64_t row) const {
+    std::vector<double> out;
+    for (int32_t e = 0; e < shape.dim; ++e)
+      out.push_back(static_cast<double>(half_to_float(from[static_cast<size_t>(rows.at(row, head) + e)])));
+    return out;
+  }
+
+  TurnedShape shape;
+  test::Vector<Half> keys, values;
+  KvLayerRows rows;
+  test::Guarded<float> angles;
+  test::Guarded<int32_t> kept, counts;
+};
+
+TEST_CASE("with angles merge_kv averages keys as they were before their rotation, and values as they are") {
+  test::for_each_backend([](Queue& queue) {
+    uint64_t seed = 20;
+    for (const TurnedShape& shape :
+         {TurnedShape{40, 2, 64, 64, RopePairing::kHalves, 5}, TurnedShape{77, 3, 72, 40, RopePairing::kAdjacent, 9},
+          TurnedShape{50, 1, 256, 128, RopePairing::kHalves, 3},
+          TurnedShape{30, 2, 8, 2, RopePairing::kAdjacent, 30}}) {
+      Random random(++seed);
+      TurnedCase instance(shape, random);
+      const std::vector<Half> before(instance.keys.begin(), instance.keys.end());
+      const std::vector<Half> values_before(instance.values.begin(), instance.values.end());
+      merge_kv(instance.args(), queue);
+      REQUIRE_MESSAGE(queue.finish().ok(), last_failure().sentence);
+      Shape plain{shape.rows, 1, shape.rows - 1, shape.heads, shape.dim, 0};
+      Kept kept;
+      for (int32_t g = 0; g < shape.heads; ++g) {
+        const int32_t* list = &instance.kept.at(g, 0);
+        kept.text.emplace_back(list, list + instance.counts.at(0, g));
+        kept.visual.emplace_back();
+        std::vector<int32_t> anchors;
+        for (const int32_t row : kept.text.back())
+          if (row >= plain.first && row < plain.end) anchors.push_back(row);
+        for (const int32_t anchor : anchors) {
+          std::vector<double> sum(static_cast<size_t>(shape.dim));
+          int count = 0;
+          for (int64_t row = plain.first; row < plain.end; ++row) {
+            if (nearest(anchors, row) != anchor) continue;
+            const auto key =
+                turned(instance.key(before, g, row), instance.args().rope, &instance.angles.at(row, 0), true);
+            for (size_t e = 0; e < key.size(); ++e) sum[e] += key[e];
+            ++count;
+          }
+          for (double& channel : sum) channel /= count;
+          const auto wanted = turned(sum, instance.args().rope, &instance.angles.at(anchor, 0), false);
+          const auto got = instance.key({instance.keys.begin(), instance.keys.end()}, g, anchor);
+          for (size_t e = 0; e < wanted.size(); ++e) REQUIRE(std::abs(got[e] - wanted[e]) < 2e-3);
+        }
+      }
+      check_rows(values_before, instance.values.data(), instance.rows, plain, kept);
+    }
+  });
+}
+
+TEST_CASE("one key rotated at every position stays what it is when merge_kv is given the angles, and not without") {
+  test::for_each_backend([](Queue& queue) {
+    for (const bool with_angles : {true, false}) {
+      Random random(31);
+      TurnedCase instance({33, 1, 64, 64, RopePairing::kHalves, 4}, random);
+      const std::vector<double> key = instance.key({instance.keys.begin(), instance.keys.end()}, 0, 0);
+      MergeKvArgs args = instance.args();
+      for (int64_t row = 0; row < 33; ++row) {
+        const auto rotated = turned(key, args.rope, &instance.angles.at(row, 0), false);
+        for (size_t e = 0; e < rotated.size(); ++e)
+          instance.keys[static_cast<size_t>(instance.rows.at(row, 0)) + e] =
+              float_to_half(static_cast<float>(rotated[e]));
+      }
+      const std::vector<Half> before(instance.keys.begin(), instance.keys.end());
+      if (!with_angles) args.angles = {};
+      merge_kv(args, queue);
+      REQUIRE(queue.finish().ok());
+      double most = 0;
+      for (size_t i = 0; i < before.size(); ++i)
+        most =
+            std::max(most, std::abs(static_cast<double>(half_to_float(before[i]) - half_to_float(instance.keys[i]))));
+      CHECK((most < 5e-3) == with_angles);
     }
   });
 }

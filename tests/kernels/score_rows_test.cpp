@@ -137,6 +137,71 @@ TEST_CASE("score_rows equals plain column sums on every backend, with the same b
   });
 }
 
+/// Shapes with past and without, few rows and many, each with something else asked.
+std::vector<Shape> shapes_that_tell() {
+  std::vector<Shape> shapes;
+  for (const Observers observers : {Observers::kAll, Observers::kVisual, Observers::kText})
+    for (const bool adds_one : {false, true})
+      for (const AttentionFact fact : {AttentionFact::kNone, AttentionFact::kEntropy, AttentionFact::kDensity}) {
+        for (Shape shape : {Shape{1, 1, 1, 1, 8}, Shape{70, 9, 6, 2, 72, {{20, 20}, {3, 5}}}, Shape{150, 150, 4, 2, 64},
+                            Shape{90, 20, 4, 1, 128, {{50, 60, true}, {30, 30}}, true}, Shape{131, 70, 2, 1, 256}}) {
+          shape.observers = observers;
+          shape.adds_one = adds_one;
+          shape.fact = fact;
+          shapes.push_back(shape);
+        }
+      }
+  return shapes;
+}
+
+TEST_CASE("score_rows counts the queries of one modality, knows the n-softmax, and tells entropy and density") {
+  test::for_each_backend([&](Queue& queue) {
+    uint64_t seed = 300;
+    for (const Shape& shape : shapes_that_tell()) {
+      OCELLUS_CAPTURE_SHAPE(shape);
+      CAPTURE(static_cast<int>(shape.observers));
+      CAPTURE(static_cast<int>(shape.fact));
+      CAPTURE(shape.adds_one);
+      Case instance(shape, ++seed, queue);
+      instance.check_numbers(instance.score(queue), queue.on_cuda() ? 1e-4 : 3e-5);
+      if (shape.fact != AttentionFact::kNone) instance.check_facts(queue.on_cuda() ? 3e-4 : 1e-4);
+    }
+  });
+}
+
+TEST_CASE("what visual queries and text queries give adds up to what all give") {
+  test::for_each_backend([&](Queue& queue) {
+    Shape shape{170, 60, 6, 2, 64, {{30, 30}}};
+    std::vector<std::vector<std::vector<float>>> scores;
+    for (const Observers observers : {Observers::kAll, Observers::kVisual, Observers::kText}) {
+      shape.observers = observers;
+      scores.push_back(Case(shape, 12, queue).score(queue));
+    }
+    for (size_t g = 0; g < 2; ++g)
+      for (size_t row = 0; row < 170; ++row) {
+        const auto both = static_cast<double>(scores[1][g][row] + scores[2][g][row]);
+        CHECK(static_cast<double>(scores[0][g][row]) == doctest::Approx(both).epsilon(1e-4));
+      }
+  });
+}
+
+TEST_CASE("rows that are all liked alike are dense, and their entropy is the logarithm of their number") {
+  test::for_each_backend([&](Queue& queue) {
+    for (const AttentionFact fact : {AttentionFact::kEntropy, AttentionFact::kDensity}) {
+      Shape shape{200, 200, 4, 2, 64};
+      shape.fact = fact;
+      Case instance(shape, 4, queue);
+      for (int64_t t = 0; t < 200; ++t)
+        for (int64_t i = 0; i < 4 * 64; ++i) instance.query().set(t, i, 0);
+      instance.score(queue);
+      double wanted = 0;
+      for (int rows = 1; rows <= 200; ++rows) wanted += fact == AttentionFact::kDensity ? 1.0 : std::log(rows);
+      for (const std::vector<float>& facts : instance.facts())
+        CHECK(std::accumulate(facts.begin(), facts.end(), 0.0) == doctest::Approx(wanted).epsilon(1e-4));
+    }
+  });
+}
+
 TEST_CASE("sums over all queries and rows total the number of queries") {
   test::for_each_backend([&](Queue& queue) {
     for (const Shape& shape : {Shape{150, 150, 6, 2, 64}, Shape{333, 333, 3, 3, 40}, Shape{333, 100, 4, 1, 128}}) {

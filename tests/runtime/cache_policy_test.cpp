@@ -106,6 +106,8 @@ const BadField kBadFields[] = {
     {"rho", [](auto& p) { p.rho = kNan; }},
     {"DAVID's switch", [](auto& p) { p.ncar = 4; }},
     {"threshold of DAVID's switch", [](auto& p) { p.threshold = kNan; }},
+    {"attention between modalities", [](auto& p) { p.csp_cross = -0.1f; }},
+    {"attention between modalities", [](auto& p) { p.csp_cross = kNan; }},
     {"time of compression", [](auto& p) { p.compress_at = 3; }},
 };
 

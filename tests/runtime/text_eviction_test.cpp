@@ -18,10 +18,19 @@ using test::default_params;
 using test::make_engine;
 using test::open_session;
 
-constexpr ocellus_evict kMethods[] = {
-    OCELLUS_EVICT_SNAPKV,        OCELLUS_EVICT_DAVID,        OCELLUS_EVICT_H2O_PREFILL,     OCELLUS_EVICT_DAVID_H2O,
-    OCELLUS_EVICT_SINK_RECENT,   OCELLUS_EVICT_VALUE_WINDOW, OCELLUS_EVICT_ELASTIC_PREFILL, OCELLUS_EVICT_H2O,
-    OCELLUS_EVICT_STREAMING_LLM, OCELLUS_EVICT_ELASTIC};
+constexpr ocellus_evict kMethods[] = {OCELLUS_EVICT_SNAPKV,
+                                      OCELLUS_EVICT_DAVID,
+                                      OCELLUS_EVICT_H2O_PREFILL,
+                                      OCELLUS_EVICT_DAVID_H2O,
+                                      OCELLUS_EVICT_SINK_RECENT,
+                                      OCELLUS_EVICT_VALUE_WINDOW,
+                                      OCELLUS_EVICT_ELASTIC_PREFILL,
+                                      OCELLUS_EVICT_ELASTIC_REPO,
+                                      OCELLUS_EVICT_ELASTIC_DEROPE_PREFILL,
+                                      OCELLUS_EVICT_CSP,
+                                      OCELLUS_EVICT_H2O,
+                                      OCELLUS_EVICT_STREAMING_LLM,
+                                      OCELLUS_EVICT_ELASTIC};
 
 ocellus_limits text_limits(int32_t tokens, ocellus_evict evict, float keep) {
   ocellus_limits limits = board_limits(0, tokens);
