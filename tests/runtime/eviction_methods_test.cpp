@@ -29,6 +29,7 @@ struct Read {
   std::unique_ptr<Engine> engine;
   Session* session = nullptr;
   ocellus_generate_stats stats = {};
+  std::string text;
   int64_t images = 0;
 };
 Read read_golden(int id, const ocellus_limits& limits) {
@@ -38,6 +39,7 @@ Read read_golden(int id, const ocellus_limits& limits) {
   const test::Answer answer = test::answer_golden(*read.session, id);
   REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
   read.stats = answer.stats;
+  read.text = answer.text;
   read.images = test::golden(id)["n"];
   return read;
 }
@@ -225,6 +227,19 @@ TEST_CASE("without pictures all text stays where it comes first or fills the win
     const int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t{0});
     const auto share = static_cast<int64_t>(75 * counts.size());
     if (method == OCELLUS_EVICT_VL_CACHE) CHECK((sum <= share && sum > share * 9 / 10));
+  }
+}
+
+TEST_CASE("a lean engine keeps what another one keeps, and answers alike") {
+  for (const ocellus_evict method : kMethods) {
+    CAPTURE(method);
+    ocellus_limits limits = evicting_limits(4, 200, method, 0.4f, 16, OCELLUS_COMPRESS_BEFORE_SUFFIX);
+    const Read usual = read_golden(13, limits);
+    limits.lean = 1;
+    const Read lean = read_golden(13, limits);
+    CHECK(lean.text == usual.text);
+    CHECK(kept_counts(*lean.session, 0).text == kept_counts(*usual.session, 0).text);
+    CHECK(lean.stats.kv_bytes == usual.stats.kv_bytes);
   }
 }
 
