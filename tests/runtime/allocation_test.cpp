@@ -278,8 +278,8 @@ TEST_CASE("packed caches, eviction, rolling contexts and lean engines allocate n
     config.limits.cache.kv_bits = bits;
     if (lean != 0 && bits < 16) {  // layers of different bits, and small scales
       config.limits.cache.kv_scales = 6;
-      for (const uint8_t bits : {2, 1, 1, 1, 1, 1, 2, 4})
-        config.limits.cache.layer_bits[config.limits.cache.layer_bits_count++] = bits;
+      for (const uint8_t of_layer : {2, 1, 1, 1, 1, 1, 2, 4})
+        config.limits.cache.layer_bits[config.limits.cache.layer_bits_count++] = of_layer;
     }
     config.limits.cache.calibrate = 1;
     config.limits.cache.evict = evict;
