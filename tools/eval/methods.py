@@ -28,6 +28,7 @@ METHODS = {
     "streaming-llm": Method("--evict streaming-llm", keep=True, bits="f16"),
     "sink-recent": Method("--evict sink-recent", keep=True, bits="f16"),
     "elastic": Method("--evict elastic", keep=True, bits="f16"),
+    "elastic-16": Method("--evict elastic --evict-window 16", keep=True, bits="f16"),
     "elastic-prefill": Method("--evict elastic-prefill", keep=True, bits="f16"),
     "elastic-prefill-16": Method("--evict elastic-prefill --evict-window 16", keep=True, bits="f16"),
     "elastic-repo": Method("--evict elastic-repo", keep=True, bits="f16"),
