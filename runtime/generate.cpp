@@ -321,27 +321,25 @@ void Generation::read_token(int32_t i, int64_t step) {
   Part& part = parts_[i];
   Session& session = *sessions_[i];
   SessionCache& cache = session.cache();
-  if (part.eviction.evicts(static_cast<int32_t>(session.next_position_))) {
+  const bool evicts = part.eviction.evicts(static_cast<int32_t>(session.next_position_));
+  part.unsettled = evicts && part.last_step == step;
+  if (evicts) {
     cache.note_replaced();
-    part.unsettled = part.last_step == step;
-    return;
+  } else {
+    ++part.eviction.slots;
+    cache.note_text_position(cache.text_slots(), session.next_position_);
+    cache.commit_text(1);
   }
-  part.unsettled = false;
-  ++part.eviction.slots;
-  cache.note_text_position(cache.text_slots(), session.next_position_);
-  cache.commit_text(1);
+  session.unread_token_ = kNoToken;
+  session.has_answerable_ = false;  // the last hidden row is the prompt's, and the answer has moved on
+  ++session.next_position_;
 }
 
 /// Session i's token of step `step`. The step has also read the token before it, whose slot is now live.
 Status Generation::accept_result(int32_t i, int64_t step) {
   Session& session = *sessions_[i];
   const StepScratch& s = scratch_;
-  if (step > 0) {
-    read_token(i, step);
-    session.unread_token_ = kNoToken;
-    session.has_answerable_ = false;  // the last hidden row is the prompt's, and the answer has moved on
-    ++session.next_position_;
-  }
+  if (step > 0) read_token(i, step);
   const StepResult& result = s.results.row(step % kResultSteps)[parts_[i].row];
   stats_[i].logits_hash = result.logits_hash;
   ++session.drawn_count_;
