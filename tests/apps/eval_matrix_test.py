@@ -115,6 +115,20 @@ class EvalMatrix(unittest.TestCase):
         self.assertAlmostEqual(scores["rouge_l"], 1, places=3)
         self.assertAlmostEqual(scores["cider"], 10, places=3)
 
+    def test_the_perplexity_of_a_text_is_measured_where_nothing_is_packed(self):
+        text = self.folder / "text.txt"
+        text.write_text((SOURCE / "README.md").read_text(encoding="utf-8")[:9000])
+        done = self.run_matrix(self.command("--only-text", "--text", text, "--methods", "full,elastic", "--keep", 0.5,
+                                            "--bits", "16,2", "--", "--threads", 1))
+        self.assertEqual(done.returncode, OK, done.stderr)
+        full, elastic = sorted(self.results()["cells"], key=lambda cell: -cell["keep"])
+        self.assertEqual([full["setting"], elastic["setting"]], ["full, f16", "elastic 50 %, f16"])
+        self.assertEqual(full["share"], 1)
+        self.assertAlmostEqual(elastic["share"], 0.5, delta=0.03)
+        self.assertGreater(full["forced_tokens"], 500)
+        self.assertNotEqual(full["perplexity"], elastic["perplexity"])
+        self.assertIn("## Text", (self.folder / "out" / "results.md").read_text())
+
     def test_what_it_cannot_do_is_said_in_one_sentence(self):
         broken = self.folder / "broken.jsonl"
         broken.write_text('{"images": []}\nno JSON\n')
@@ -132,6 +146,8 @@ class EvalMatrix(unittest.TestCase):
                 (["--methods", "none"], USAGE, "--methods: 'none' is not a list of these: full"),
                 (["--out", "file/below"], USAGE, "file/below cannot be made"),
                 (["--captions", "none.jsonl"], BAD_INPUT, "none.jsonl cannot be read"),
+                (["--text", "none.txt"], BAD_INPUT, "none.txt cannot be read"),
+                (["--only-text"], USAGE, "--only-text needs --text"),
                 (["--captions", broken], BAD_INPUT, "broken.jsonl, line 1: ")]:
             self.assert_refused(self.run_matrix(self.small(*arguments)), exit_code, sentence)
         self.assert_refused(self.run_matrix(self.small(flags=["--device", "tpu"])), USAGE, "--device tpu")

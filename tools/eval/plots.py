@@ -95,6 +95,32 @@ def draw_against_bytes(pyplot, cells, key, label, path, title, top=None, with_be
     pyplot.close(figure)
 
 
+def draw_overview(pyplot, cells, path, title):
+    """One panel with what every method reaches with the bits that suit it best: published ones thin, ours thick, and
+    what is best of either kind at their ends. False if there is only one kind."""
+    by_method = panels_of(cells, "accuracy", with_best=True)[0][1]
+    own = {method for method in by_method if method in METHODS and METHODS[method].own}
+    if not own or own == set(by_method):
+        return False
+    figure, axes = pyplot.subplots(layout="constrained", figsize=(8.2, 4.6))
+    style = styles(pyplot, cells)
+    for method, line in sorted(by_method.items(), key=lambda item: item[0] not in own):
+        look = {**style[method], "linestyle": "-"} if method != "full" else {**style[method], "linestyle": ":"}
+        axes.plot([cell["share"] for cell in line], [cell["accuracy"] for cell in line], label=method,
+                  **{**look, "linewidth": 2.6 if method in own else 0.8, "markersize": 7 if method in own else 4,
+                     "alpha": 1 if method in own or method == "full" else 0.75})
+    ticks = [tick for tick in TICKS if tick >= min(cell["share"] for cell in cells) / 1.25]
+    axes.set_xscale("log")
+    axes.minorticks_off()
+    axes.set_xticks(ticks, [percent(tick) for tick in ticks])
+    axes.set(xlabel="share of the bytes of all as f16, everything counted", ylabel="exact answers", ylim=(-0.03, 1.05),
+             title=title)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
+    figure.savefig(path, dpi=DOTS_PER_INCH)
+    pyplot.close(figure)
+    return True
+
+
 def draw_kinds(pyplot, cells, budget, path):
     """A heat map: the full cache, and of every method the best setting within the budget, by kind of question. False if
     there is nothing to show."""
@@ -143,6 +169,8 @@ def draw_all(pyplot, results, folder, kind_budget):
         cells = results.of_task(QUESTIONS, pictures)
         what = f"{cells[0]['questions']} questions over {count_pictures(pictures)}"
         draw(f"accuracy_{pictures}.png", cells, "accuracy", "exact answers", what, top=1)
+        overview = f"overview_{pictures}.png"
+        names += [overview] if draw_overview(pyplot, cells, folder / overview, what) else []
         kinds = f"kinds_{pictures}.png"
         names += [kinds] if draw_kinds(pyplot, cells, kind_budget, folder / kinds) else []
         draw(f"speed_{pictures}.png", cells, "decode_tok_s", "decode, tokens/s", what, with_best=False)

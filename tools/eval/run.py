@@ -129,6 +129,14 @@ def count_questions(path, limit):
     return {pictures: min(count, limit or count) for pictures, count in counts.items()}
 
 
+def check_text(path):
+    try:
+        path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}.",
+                      BAD_INPUT) from error
+
+
 def wanted_counts(arguments):
     if arguments.only_text:
         return {}
@@ -210,6 +218,8 @@ def report(arguments, results, with_plots=True):
 def main():
     arguments = parse_arguments(sys.argv[1:])
     counts = wanted_counts(arguments)
+    if arguments.text:
+        check_text(arguments.text)
     references, scorers = [], None
     if arguments.captions:
         references = captions.read_references(arguments.captions, arguments.limit)
