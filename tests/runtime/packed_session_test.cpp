@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "runtime/eviction_rule.h"
 #include "runtime/memory_plan.h"
 #include "tests/support/packed_sessions.h"
 
@@ -59,10 +60,9 @@ TEST_CASE("to keep everything gives the plain engine's answers, bit for bit") {
     plain.reset();
     expected.push_back(answer_golden(plain, id));
   }
-  for (const ocellus_evict method :
-       {OCELLUS_EVICT_NONE, OCELLUS_EVICT_SNAPKV, OCELLUS_EVICT_DAVID, OCELLUS_EVICT_LOOK_M_ALL_TEXT,
-        OCELLUS_EVICT_ELASTIC_REPO, OCELLUS_EVICT_ELASTIC_DEROPE_PREFILL, OCELLUS_EVICT_CSP, OCELLUS_EVICT_VL_CACHE,
-        OCELLUS_EVICT_MEDA}) {
+  for (int32_t number = OCELLUS_EVICT_NONE; is_evict_method(number); ++number) {
+    const auto method = static_cast<ocellus_evict>(number);
+    CAPTURE(number);
     for (const ocellus_compress_at at :
          {OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_BEFORE_SUFFIX, OCELLUS_COMPRESS_IMAGE_END}) {
       ocellus_limits limits = evicting_limits(4, 200, method, 1, 16, at);
