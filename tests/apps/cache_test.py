@@ -29,7 +29,7 @@ class Flags(ProgramTest):
                 (["--kv-layer-bits", "16,1,1,1,1,1,2,4"], "write 8, 4, 2 or 1"), (["--kv-layer-bits", "2,,1"], "write 8"),
                 (["--kv-layer-bits", "2,1"], "the model has 8 layers, but bits are given for 2"),
                 (["--kv-bits", "2", "--kv-layer-bits", "2,1,1,1,1,1,2,4"], "--kv-bits excludes --kv-layer-bits"),
-                (["--evict", "h2o"], "--evict: h2o "), (["--keep", "0.5"], "add --evict david or --evict snapkv"),
+                (["--evict", "lru"], "--evict: lru "), (["--keep", "0.5"], "add --evict david or --evict snapkv"),
                 (["--evict", "david", "--keep", "0"], "--keep 0 would keep nothing"),
                 (["--evict", "david", "--keep", "1.5"], "1.5 is not a number from 0 to 1"),
                 (["--evict", "david", "--keep", "nan"], "nan is not a number from 0 to 1"),
