@@ -112,8 +112,8 @@ void set_coded_scales(const PackTask& task, const ChannelEnds& ends, PackScales&
   const int64_t dim = task.dim;
   const bool any = task.range_rows.count > 0;
   const bool valid = std::all_of(ends.invalid, ends.invalid + dim, [](float flag) { return flag == 0.0f; });
-  float low[kMostHeadDim], steps[kMostHeadDim];
-  uint8_t codes[kMostHeadDim];
+  float low[kMostHeadDim] = {}, steps[kMostHeadDim] = {};
+  uint8_t codes[kMostHeadDim] = {};
   for (int64_t e = 0; e < dim; ++e) low[e] = any && valid ? task.range * (ends.least[e] + 0.0f) : 0.0f;
   KvScaleCoding coding = KvScaleCoding::of(*std::min_element(low, low + dim), *std::max_element(low, low + dim));
   for (int64_t e = 0; e < dim; ++e) codes[e] = static_cast<uint8_t>(coding.code_below(low[e]));

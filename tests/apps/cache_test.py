@@ -6,7 +6,8 @@ import shutil
 import tempfile
 import unittest
 
-from program import (BAD_INPUT, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, RUNTIME, USAGE, ProgramTest, board, run)
+from program import (BAD_INPUT, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, RUNTIME, SANITIZED, USAGE, ProgramTest, board,
+                     run)
 
 DEFAULT_POLICY = {"kv_bits": 16, "calib": "none", "evict": "none", "keep": 1.0, "compress_at": "prompt-end",
                   "reuse": "none"}
@@ -272,6 +273,7 @@ class Calibrate(ProgramTest):
         self.assertRegex(run(*self.caption()).stderr, "No calibration for 2 bits")
         self.assertEqual(run("plan", "--shape", "SmolVLM-256M", "--kv-bits", 2, "--calib", "auto", "--quiet").stderr, "")
 
+    @unittest.skipIf(SANITIZED, "takes minutes under sanitizers")
     def test_bits_by_layer_are_lowered_one_by_one_until_the_average_is_reached(self):
         report = self.calibrate("--layer-bits", 3.5)
         points = report["points"]

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-from program import BAD_INPUT, OK, PROGRAM, SOURCE, USAGE
+from program import BAD_INPUT, OK, PROGRAM, SANITIZED, SOURCE, USAGE
 
 MATRIX = SOURCE / "tools" / "eval" / "run.py"
 QUESTIONS = SOURCE / "apps" / "samples" / "questions.jsonl"
@@ -115,17 +115,18 @@ class EvalMatrix(unittest.TestCase):
         self.assertAlmostEqual(scores["rouge_l"], 1, places=3)
         self.assertAlmostEqual(scores["cider"], 10, places=3)
 
+    @unittest.skipIf(SANITIZED, "takes minutes under sanitizers")
     def test_the_perplexity_of_a_text_is_measured_where_nothing_is_packed(self):
         text = self.folder / "text.txt"
         text.write_text((SOURCE / "README.md").read_text(encoding="utf-8")[:9000])
         done = self.run_matrix(self.command("--only-text", "--text", text, "--methods", "full,elastic", "--keep", 0.5,
-                                            "--bits", "16,2", "--", "--threads", 1))
+                                            "--bits", "16,2", "--", "--threads", 1, "--tokens", 1200, "--window", 600))
         self.assertEqual(done.returncode, OK, done.stderr)
         full, elastic = sorted(self.results()["cells"], key=lambda cell: -cell["keep"])
         self.assertEqual([full["setting"], elastic["setting"]], ["full, f16", "elastic 50 %, f16"])
         self.assertEqual(full["share"], 1)
         self.assertAlmostEqual(elastic["share"], 0.5, delta=0.03)
-        self.assertGreater(full["forced_tokens"], 500)
+        self.assertGreater(full["forced_tokens"], 200)
         self.assertNotEqual(full["perplexity"], elastic["perplexity"])
         self.assertIn("## Text", (self.folder / "out" / "results.md").read_text())
 

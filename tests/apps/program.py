@@ -10,6 +10,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("OCELLUS_PROGRAM", str(SOURCE / "build" / "release" / "apps" / "ocellus"))
 MODEL = SOURCE / "apps" / "models" / "shapeboard-34m-q8_0.gguf"
 MMPROJ = SOURCE / "apps" / "models" / "mmproj-shapeboard-34m-q8_0.gguf"
+SANITIZED = os.environ.get("OCELLUS_SANITIZED") == "1"  # a build whose every step takes ten times as long
 BOARDS = SOURCE / "tests" / "data" / "shapeboard"
 
 OK, RUNTIME, USAGE, OVER_BUDGET, BAD_INPUT = range(5)
