@@ -11,6 +11,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/attend_one.h"
+#include "kernels/attend_one_token-inl.h"
 #include "kernels/kv_rows-inl.h"
 #include "kernels/vectors-inl.h"
 
@@ -170,6 +171,7 @@ HWY_INLINE float sum_of(const float* values, int64_t count) {
 template <int kHeads>
 HWY_NOINLINE void mix_codes(const PackedRows& rows, int64_t slot, int64_t count, const float* weights, int64_t dim,
                             float* mixed, int64_t mixed_stride) {
+  if (rows.by_token()) return mix_codes_by_token<kHeads>(rows, slot, count, weights, dim, mixed, mixed_stride);
   with_code_lanes(rows.row_bytes, [&](auto d) HWY_ATTR {
     const CodeOrder order(rows.bits, static_cast<int64_t>(hn::Lanes(d)), rows.row_bytes);
     HWY_ALIGN float sums[kHeads * kMostHeadDim];

@@ -189,11 +189,12 @@ class QueryBlock {
     if (run.packed) {
       const PackedRows rows = packed_rows(run, args_.layer, kv_head_, static_cast<int32_t>(dim_));
       const ScaleRow key_offsets(rows, kKeyOffsets), key_steps(rows, kKeySteps);
-      const ScaleRow value_offsets(rows, kValueOffsets), value_steps(rows, kValueSteps);
+      ValueScales of_values(rows);
       for (int64_t i = 0; i < count; ++i) {
         const int64_t from = (slot + i) * rows.row_bytes, to = (at + i) * dim_;
         expand_codes(rows.keys + from, rows.bits, key_offsets.data(), key_steps.data(), dim_, s_.keys + to);
-        expand_codes(rows.values + from, rows.bits, value_offsets.data(), value_steps.data(), dim_, s_.values + to);
+        of_values.turn_to(slot + i);
+        expand_codes(rows.values + from, rows.bits, of_values.offsets(), of_values.steps(), dim_, s_.values + to);
       }
     } else {
       const int64_t from = slot * dim_;

@@ -16,11 +16,11 @@ namespace ocellus {
 ///             steps [B]; row b's tiles are tiles[b * tiles_per_row ..], live ones 0 .. steps[b].new_tile, the last of
 ///             them up to new_slot; on CUDA a tile has at most kTileSlots slots; out [B, H * E]
 /// Packed      packed tiles hold codes of the layer's format (quant/kv_format.h) and are never expanded to memory:
-/// steps
-///             and offsets of keys are folded into the query and a constant, those of values into the output
-///             (CalibQuant, section 3.2). On CUDA such a tile has at most kPackedTileSlots slots and lies within one
-///             block. With calibration, scores of packed slots are calibrated as kv_run.h says; f16 tiles of a step are
-///             what they seem, never copies of packed ones. Tile new_tile is f16, and its counts are not looked at
+///             steps and offsets of keys are folded into the query and a constant, those of values into the output
+///             (CalibQuant, section 3.2); where values have scales by token, tiles are expanded in registers. On CUDA
+///             such a tile has at most packed_tile_slots(scales) slots and lies within one block. With calibration,
+///             scores of packed slots are calibrated as kv_run.h says; f16 tiles of a step are what they seem, never
+///             copies of packed ones. Tile new_tile is f16, and its counts are not looked at
 /// Moved       the query is turned back by a tile's position shift before it reads it; new_tile is not moved
 /// Types       query, key, value, out activations; cache f16 or codes. CPU: all arithmetic in f32. CUDA: products of
 ///             f16 (of a query, times the steps of packed keys, and of weights, all rounded to f16) and softmax and
@@ -29,7 +29,7 @@ namespace ocellus {
 ///             same inputs give the same bits. On CUDA the number of pieces follows from B, most_tiles and the device
 /// Scratch     attend_step_scratch_bytes(...), zeroed once before the first call; a call leaves what has to be zero
 ///             (AttendStepScratch::counters_bytes) at zero
-/// Divisible   E by 8, E <= 256; on CUDA, with packed tiles, E by 32; H by G, H / G <= 32
+/// Divisible   E by 8, E <= 256; with scales by token and, on CUDA, with packed tiles E by 32; H by G, H / G <= 32
 /// Aliasing    out may not overlap query, key or value
 /// Errors      kInternal in the queue if scratch is too small
 /// A row that is not active gets zeros and stores nothing.

@@ -36,14 +36,14 @@ struct StepParams {
   int heads, head_tiles, kv_heads;
   int rotated, layer, scale_bytes;  // scale_bytes: before the codes of packed tiles
   KvScaleForm scales;               // of packed tiles
+  KvFormat format;                  // likewise
   int64_t layer_offset;             // from their data to the layer
   RopePairing pairing;
   bool cache_settled;
   double octaves_per_pair;  // what the angles of moved tiles are computed from, with the next two
   float position_scale;
   const float* factors;
-  // Calibration; null and zeros without it.
-  uint32_t* ranges;         // [groups, kAttendStepRangeWords]
+  uint32_t* ranges;         // [groups, kAttendStepRangeWords]; null, and zeros, without calibration
   float tau_low, tau_high;  // of scores as powers of two, like the scores
 };
 

@@ -39,7 +39,9 @@ inline StepParams step_params(const AttendStepArgs& args, const AttendStepPlan& 
   p.rotated = args.rope.rotated;
   p.layer = args.layer.index;
   p.scales = args.layer.scales;
-  p.scale_bytes = static_cast<int>(KvBlockLayout::scale_bytes(args.head_dim, args.layer.scales));
+  p.format = args.layer.format;
+  if (args.layer.scales != KvScaleForm::kByToken)  // whose number depends on the block
+    p.scale_bytes = static_cast<int>(KvBlockLayout::scale_bytes(args.head_dim, 0, args.layer.scales));
   p.layer_offset = args.layer.offset;
   p.pairing = args.rope.pairing;
   p.cache_settled = args.cache_settled;

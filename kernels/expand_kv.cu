@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "kernels/backends.h"
+#include "kernels/code_units.cuh"
 #include "kernels/device_math.cuh"
 #include "kernels/expand_kv.h"
 #include "kernels/launch.cuh"
@@ -14,23 +15,25 @@ namespace cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kUnit = 8;         // channels of one 16-byte access
-constexpr int kMostPairs = 128;  // of channels that rotate together
+constexpr int kUnit = kCodeUnit;  // channels of one 16-byte access
+constexpr int kMostPairs = 128;   // of channels that rotate together
 
 /// The keys or the values of one head of a run: f16, or codes.
 struct RunRows {
   const __half* halves;  // null: codes
   const __half* offsets;
   const __half* steps;
+  const __half2* by_token;  // null: offsets and steps are by channel
   const uint8_t* codes;
   int bits, dim;
 
   /// `small` has room for two rows of scales, which load_scales fills in where they are coded.
   __device__ RunRows(const KvRun& run, const KvLayer& layer, int head, int head_dim, bool of_values, __half* small)
-      : halves(nullptr), bits(kv_bits(layer.format)), dim(head_dim) {
+      : halves(nullptr), by_token(nullptr), bits(kv_bits(layer.format)), dim(head_dim) {
     if (run.packed) {
       const PackedRows packed = packed_rows(run, layer, head, dim);
-      const bool coded = packed.scales != KvScaleForm::kF16;
+      const bool coded = packed.scales == KvScaleForm::k6Bit;
+      if (of_values && packed.by_token()) by_token = reinterpret_cast<const __half2*>(packed.token_scales(0));
       const __half* scales = reinterpret_cast<const __half*>(packed.block);
       offsets = coded ? small : scales + (of_values ? kValueOffsets : kKeyOffsets) * dim;
       steps = coded ? small + dim : scales + (of_values ? kValueSteps : kKeySteps) * dim;
@@ -43,17 +46,14 @@ struct RunRows {
   /// Channels [channel, channel + kUnit) of a slot.
   __device__ void load_unit(int slot, int channel, float (&to)[kUnit]) const {
     if (halves != nullptr) return load_values(halves + slot * dim + channel, to);
-    const uint64_t word = load_codes(codes + (slot * dim + channel) / kUnit * bits);
+    const uint64_t unit = load_code_unit(codes + (slot * dim + channel) / kUnit * bits, bits);
     float offset[kUnit], step[kUnit];
-    load_values(offsets + channel, offset);
-    load_values(steps + channel, step);
+    load_scales(slot, channel, offset, step);
 #pragma unroll
-    for (int i = 0; i < kUnit; ++i) {
-      const int at = i * bits;
-      const int code = static_cast<int>(word >> (at / 8 * 8 + 8 - bits - at % 8)) & ((1 << bits) - 1);
-      to[i] = offset[i] + step[i] * static_cast<float>(code);  // the product is exact
-    }
+    for (int i = 0; i < kUnit; ++i)
+      to[i] = offset[i] + step[i] * static_cast<float>(code_in_unit(unit, bits, i));  // the product is exact
   }
+  /// Of keys.
   __device__ float load(int slot, int channel) const {
     if (halves != nullptr) return __half2float(halves[slot * dim + channel]);
     const int at = (slot * dim + channel) * bits;
@@ -62,13 +62,17 @@ struct RunRows {
   }
 
  private:
-  /// The codes of a unit: as many bytes as a code has bits.
-  __device__ uint64_t load_codes(const uint8_t* from) const {
-    switch (bits) {
-      case 8: return *reinterpret_cast<const uint64_t*>(from);
-      case 4: return *reinterpret_cast<const uint32_t*>(from);
-      case 2: return *reinterpret_cast<const uint16_t*>(from);
-      default: return *from;
+  __device__ void load_scales(int slot, int channel, float (&offset)[kUnit], float (&step)[kUnit]) const {
+    if (by_token == nullptr) {
+      load_values(offsets + channel, offset);
+      load_values(steps + channel, step);
+      return;
+    }
+    const float2 scale = __half22float2(by_token[(slot * dim + channel) / kValueGroup]);
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) {
+      offset[i] = scale.x;
+      step[i] = scale.y;
     }
   }
 };
@@ -96,7 +100,7 @@ __device__ void turn_unit(const RunRows& keys, int slot, int channel, const Rope
 /// Decodes the scales of a packed run's head, where they are coded, in the order of their rows. All threads of the
 /// block come here.
 __device__ void load_scales(const KvRun& run, const KvLayer& layer, int head, int dim, __half* to) {
-  if (!run.packed || layer.scales == KvScaleForm::kF16) return;
+  if (!run.packed || layer.scales != KvScaleForm::k6Bit) return;
   const PackedRows packed = packed_rows(run, layer, head, dim);
   __syncthreads();  // those of the head before are read
   for (int i = static_cast<int>(threadIdx.x); i < kKvScaleRows * dim / 4; i += kThreads) {

@@ -22,12 +22,12 @@ void expand_run(const ExpandKvArgs& args, int64_t index, int64_t head) {
   const int32_t dim = args.out.head_dim;
   const int64_t slots = live_slots(run, args.layer.index, args.out.heads, head);
   const PackedRows rows = run.packed ? packed_rows(run, args.layer, head, dim) : PackedRows{};
-  ScaleRow key_offsets, key_steps, value_offsets, value_steps;
+  ScaleRow key_offsets, key_steps;
+  ValueScales of_values;
   if (slots > 0 && run.packed) {
     key_offsets.read(rows, kKeyOffsets);
     key_steps.read(rows, kKeySteps);
-    value_offsets.read(rows, kValueOffsets);
-    value_steps.read(rows, kValueSteps);
+    of_values.read(rows);
   }
   HWY_ALIGN float angles[kMostHeadDim], key[kMostHeadDim], value[kMostHeadDim];
   if (slots > 0 && run.position_shift != 0) set_rope_angles(args.rope, run.position_shift, angles);
@@ -35,7 +35,8 @@ void expand_run(const ExpandKvArgs& args, int64_t index, int64_t head) {
     if (run.packed) {
       const int64_t from = slot * rows.row_bytes;
       expand_codes(rows.keys + from, rows.bits, key_offsets.data(), key_steps.data(), dim, key);
-      expand_codes(rows.values + from, rows.bits, value_offsets.data(), value_steps.data(), dim, value);
+      of_values.turn_to(slot);
+      expand_codes(rows.values + from, rows.bits, of_values.offsets(), of_values.steps(), dim, value);
     } else {
       expand_halves(run_keys(run, args.layer.index, head) + slot * dim, dim, key);
       expand_halves(run_values(run, args.layer.index, head) + slot * dim, dim, value);

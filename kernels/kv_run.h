@@ -51,6 +51,10 @@ static_assert(sizeof(KvRun) == 64, "copied in words of 8 bytes, and by the cache
 /// many, so that a list of runs is a list of tiles.
 inline constexpr int32_t kTileSlots = 16;
 inline constexpr int32_t kPackedTileSlots = 64;
+/// Of a packed run while decoding: where values have scales by token, a tile is expanded as it is loaded.
+constexpr int32_t packed_tile_slots(KvScaleForm scales) {
+  return scales == KvScaleForm::kByToken ? kTileSlots : kPackedTileSlots;
+}
 
 /// Most channels of a head, E.
 inline constexpr int32_t kMostHeadDim = 256;
@@ -101,6 +105,14 @@ struct PackedRows {
   int64_t row_bytes;
   int32_t head_dim, bits;
   KvScaleForm scales;
+  int32_t first;  // slot of the block where the run begins
+
+  OCELLUS_EVERYWHERE bool by_token() const { return scales == KvScaleForm::kByToken; }
+  /// By token: offset and step, one after the other, of each group of a slot's value.
+  OCELLUS_EVERYWHERE const Half* token_scales(int64_t slot) const {
+    return reinterpret_cast<const Half*>(block + KvBlockLayout::token_scales_at(head_dim) +
+                                         (first + slot) * KvBlockLayout::token_scale_bytes(head_dim));
+  }
 };
 OCELLUS_EVERYWHERE inline PackedRows packed_rows(const KvRun& run, const KvLayer& layer, int64_t head,
                                                  int32_t head_dim) {
@@ -114,7 +126,8 @@ OCELLUS_EVERYWHERE inline PackedRows packed_rows(const KvRun& run, const KvLayer
           layout.row_bytes,
           head_dim,
           kv_bits(layer.format),
-          layer.scales};
+          layer.scales,
+          run.first};
 }
 
 /// CalibQuant's calibration of the scores of packed slots (paper, section 3.3; the authors' code applies it to visual

@@ -238,14 +238,41 @@ __device__ void store_codes(const int (&codes)[kUnit], bool wanted, uint8_t* to)
   }
 }
 
+/// Where the scales of a slice's rows go where they are by token: a slice of channels is a group.
+static_assert(kSlice == kValueGroup);
+struct RowScales {
+  __half2* of_slots = nullptr;  // of slot 0; null: the slice's channels have scales, in the room
+  int stride = 0;               // from slot to slot
+  float range = 1.0f;
+};
+
+/// Offset and step of a row of the slice, of which each of the lanes side by side has a unit. All of them come here.
+__device__ __half2 scale_row(const __half2 (&unit)[kUnitPairs], float range, int bits) {
+  __half2 least = unit[0], greatest = unit[0];
+#pragma unroll
+  for (int i = 1; i < kUnitPairs; ++i) {
+    least = __hmin2_nan(least, unit[i]);
+    greatest = __hmax2_nan(greatest, unit[i]);
+  }
+  for (int offset = 1; offset < kSliceUnits; offset *= 2) {
+    least = __hmin2_nan(least, __shfl_xor_sync(0xFFFFFFFFu, least, offset));
+    greatest = __hmax2_nan(greatest, __shfl_xor_sync(0xFFFFFFFFu, greatest, offset));
+  }
+  const float low = __half2float(__hmin_nan(__low2half(least), __high2half(least)));
+  const float high = __half2float(__hmax_nan(__low2half(greatest), __high2half(greatest)));
+  if (!are_finite({low, high})) return __halves2half2(__ushort_as_half(kNanBits), __float2half_rn(1.0f));
+  const KvScale scale = KvScale::of(low, high, range, bits);
+  return __floats2half2_rn(scale.offset, scale.step);
+}
+
 /// Packs slots [begin, end), which are list places `first` + slot. `codes` is this thread's unit in slot 0.
-template <int kBits>
-__device__ void pack_slots(const SliceRows& rows, int first, int begin, int end, const SliceRoom& room, uint8_t* codes,
-                           int64_t row_bytes) {
+template <int kBits, bool kByToken>
+__device__ void pack_slots(const SliceRows& rows, int first, int begin, int end, const SliceRoom& room,
+                           const RowScales& scales, uint8_t* codes, int64_t row_bytes) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   float offsets[kUnit], steps[kUnit];
 #pragma unroll
-  for (int i = 0; i < kUnit; ++i) {
+  for (int i = 0; i < kUnit && !kByToken; ++i) {
     offsets[i] = room.offsets[lane % kSliceUnits * kUnit + i];
     steps[i] = room.steps[lane % kSliceUnits * kUnit + i];
   }
@@ -259,6 +286,16 @@ __device__ void pack_slots(const SliceRows& rows, int first, int begin, int end,
       if (warp_slot + k * kRowsAtOnce >= end) break;
       __half2 pairs[kUnitPairs];
       memcpy(pairs, &units[k], sizeof pairs);
+      const int at = slot + k * kRowsAtOnce;
+      if constexpr (kByToken) {
+        const __half2 scale = scale_row(pairs, scales.range, kBits);
+        if (at < end && lane % kSliceUnits == 0) scales.of_slots[at * scales.stride] = scale;
+#pragma unroll
+        for (int i = 0; i < kUnit; ++i) {
+          offsets[i] = __low2float(scale);
+          steps[i] = __high2float(scale);
+        }
+      }
       int unit_codes[kUnit];
 #pragma unroll
       for (int i = 0; i < kUnit; ++i) {
@@ -267,24 +304,24 @@ __device__ void pack_slots(const SliceRows& rows, int first, int begin, int end,
         const int code = __float2int_rn(__fdiv_rn(value - offsets[i], steps[i]));
         unit_codes[i] = min(max(code, 0), (1 << kBits) - 1);
       }
-      const int at = slot + k * kRowsAtOnce;
       store_codes<kBits>(unit_codes, at < end, codes + at * row_bytes);
     }
   }
 }
 
+template <bool kByToken>
 __device__ void pack_slots(int bits, const SliceRows& rows, int first, int begin, int end, const SliceRoom& room,
-                           uint8_t* codes, int64_t row_bytes) {
+                           const RowScales& scales, uint8_t* codes, int64_t row_bytes) {
   switch (bits) {
-    case 8: return pack_slots<8>(rows, first, begin, end, room, codes, row_bytes);
-    case 4: return pack_slots<4>(rows, first, begin, end, room, codes, row_bytes);
-    case 2: return pack_slots<2>(rows, first, begin, end, room, codes, row_bytes);
-    default: return pack_slots<1>(rows, first, begin, end, room, codes, row_bytes);
+    case 8: return pack_slots<8, kByToken>(rows, first, begin, end, room, scales, codes, row_bytes);
+    case 4: return pack_slots<4, kByToken>(rows, first, begin, end, room, scales, codes, row_bytes);
+    case 2: return pack_slots<2, kByToken>(rows, first, begin, end, room, scales, codes, row_bytes);
+    default: return pack_slots<1, kByToken>(rows, first, begin, end, room, scales, codes, row_bytes);
   }
 }
 
-/// Blocks: slices by parts, heads by keys and values, jobs. kCoded: scales of 6 bits.
-template <bool kCoded>
+/// Blocks: slices by parts, heads by keys and values, jobs.
+template <KvScaleForm kForm>
 __global__ void __launch_bounds__(kThreads) pack_slices(const __grid_constant__ PackKvArgs args, int parts) {
   __shared__ SliceRoom room;
   const int thread = static_cast<int>(threadIdx.x), dim = args.rows.head_dim, slices = dim / kSlice;
@@ -307,7 +344,16 @@ __global__ void __launch_bounds__(kThreads) pack_slices(const __grid_constant__ 
   const float range = of_values ? args.value_range : args.key_range;
   const KvScaleRow offset_row = of_values ? kValueOffsets : kKeyOffsets, step_row = of_values ? kValueSteps : kKeySteps;
   auto* const block = const_cast<std::byte*>(to.block);
-  if constexpr (kCoded) {
+  const int share = (slots + parts - 1) / parts, begin = part * share, end = min(slots, (part + 1) * share);
+  auto* const codes = const_cast<uint8_t*>(of_values ? to.values : to.keys) + unit_channel * bits / 8;
+  if constexpr (kForm == KvScaleForm::kByToken) {
+    if (of_values) {
+      auto* const of_slots = reinterpret_cast<__half2*>(const_cast<Half*>(to.token_scales(0)));
+      const RowScales scales{of_slots + channel / kSlice, slices, range};
+      return pack_slots<true>(bits, rows, job.first_index, begin, end, room, scales, codes, to.row_bytes);
+    }
+  }
+  if constexpr (kForm == KvScaleForm::k6Bit) {
     __shared__ HeadRoom head_room;
     find_head_ends({rows.unit - channel, rows.row_stride, rows.indices}, range_first, range_count, dim, room,
                    head_room);
@@ -323,9 +369,7 @@ __global__ void __launch_bounds__(kThreads) pack_slices(const __grid_constant__ 
     }
     __syncthreads();
   }
-  const int share = (slots + parts - 1) / parts;
-  auto* const codes = const_cast<uint8_t*>(of_values ? to.values : to.keys) + unit_channel * bits / 8;
-  pack_slots(bits, rows, job.first_index, part * share, min(slots, (part + 1) * share), room, codes, to.row_bytes);
+  pack_slots<false>(bits, rows, job.first_index, begin, end, room, {}, codes, to.row_bytes);
 }
 
 }  // namespace
@@ -342,10 +386,14 @@ void pack_kv(const PackKvArgs& args, Queue& queue) {
   const dim3 grid(static_cast<unsigned>(dim / kSlice * parts), static_cast<unsigned>(args.rows.heads * 2),
                   static_cast<unsigned>(args.job_count));
   const LaunchShape shape{.grid = grid, .threads = kThreads};
-  if (args.layer.scales == KvScaleForm::kF16)
-    launch<pack_slices<false>>(queue, "pack_kv", shape, args, static_cast<int>(parts));
-  else
-    launch<pack_slices<true>>(queue, "pack_kv", shape, args, static_cast<int>(parts));
+  switch (args.layer.scales) {
+    case KvScaleForm::kF16:
+      return launch<pack_slices<KvScaleForm::kF16>>(queue, "pack_kv", shape, args, static_cast<int>(parts));
+    case KvScaleForm::k6Bit:
+      return launch<pack_slices<KvScaleForm::k6Bit>>(queue, "pack_kv", shape, args, static_cast<int>(parts));
+    case KvScaleForm::kByToken:
+      return launch<pack_slices<KvScaleForm::kByToken>>(queue, "pack_kv", shape, args, static_cast<int>(parts));
+  }
 }
 
 }  // namespace cuda

@@ -37,10 +37,13 @@ OCELLUS_EVERYWHERE inline int32_t range_rows(const PackJob& job, int64_t layer, 
 ///           jobs [job_count]. All in the device's memory
 /// Types     f16 to codes; least, greatest, offset, step and quotient in f32, offset and step rounded to f16
 /// Divisible E by 8 and at most 256; on CUDA E by 32
-/// Scales    f16, or coded as the layer says (quant/kv_scales.h): then no value lies outside its channel's codes
+/// Scales    f16, or coded as the layer says (quant/kv_scales.h): then no value lies outside its channel's codes; by
+///           token: values have theirs by slot and group of channels, whatever the ranges of the jobs (KIVI: Liu et al.
+///           2024, section 3.2), and E is a multiple of kValueGroup
 /// Special   a channel with a value in its range that is not finite gets a NaN offset, so that attention shows it, a
-///           step of one and zeros as codes; where scales are coded all channels of the block's keys or values do; a
-///           block without rows has zero offsets and steps of one; bytes behind the last slot are not written
+///           step of one and zeros as codes; where scales are coded all channels of the block's keys or values do, and
+///           by token the group of such a value; a block without rows has zero offsets and steps of one; bytes behind
+///           the last slot are not written
 /// Same bits on all backends, where offsets are numbers
 struct PackKvArgs {
   KvLayerRows rows;

@@ -39,6 +39,7 @@ struct PackTask {
   std::byte* block;
   KvScaleRow offset_row, step_row;
   uint8_t* codes;
+  Half* token_scales;  // values with scales by token: of the first slot; else null
 };
 
 /// Scales of a block's keys or values as they are read back.
@@ -152,14 +153,53 @@ void pack_codes(const uint8_t* codes, int32_t bits, int64_t row_bytes, uint8_t* 
   }
 }
 
+/// The scales of one row, group by group.
+void set_token_scales(const PackTask& task, const Half* row, Half* stored, PackScales& scales) {
+  const EightTag d;
+  const auto limit = hn::Set(d, kLargestHalf);
+  for (int64_t first = 0; first < task.dim; first += kValueGroup, stored += 2) {
+    auto least = hn::Set(d, std::numeric_limits<float>::infinity()), greatest = hn::Neg(least);
+    auto is_valid = hn::Eq(limit, limit);
+    for (int64_t e = first; e < first + kValueGroup; e += static_cast<int64_t>(hn::Lanes(d))) {
+      const auto x = load_halves(d, row + e);
+      least = hn::Min(x, least);
+      greatest = hn::Max(x, greatest);
+      is_valid = hn::And(is_valid, hn::Le(hn::Abs(x), limit));
+    }
+    KvScale scale;
+    if (hn::AllTrue(d, is_valid))
+      scale = KvScale::of(hn::GetLane(hn::MinOfLanes(d, least)), hn::GetLane(hn::MaxOfLanes(d, greatest)), task.range,
+                          task.bits);
+    else
+      scale.offset = std::numeric_limits<float>::quiet_NaN();
+    stored[0] = round_to_half(scale.offset);
+    stored[1] = round_to_half(scale.step);
+    std::fill_n(scales.offsets + first, kValueGroup, stored[0]);
+    std::fill_n(scales.steps + first, kValueGroup, stored[1]);
+  }
+}
+
+/// Values as KIVI stores them: every row in scales of its own.
+void pack_rows_by_token(const PackTask& task) {
+  const int64_t row_bytes = task.dim * task.bits / 8;
+  PackScales scales;
+  uint8_t codes[kMostHeadDim];
+  for (int64_t i = 0; i < task.rows.count; ++i) {
+    set_token_scales(task, task.rows.row(i), task.token_scales + i * 2 * (task.dim / kValueGroup), scales);
+    find_codes(task, scales, task.rows.row(i), codes);
+    pack_codes(codes, task.bits, row_bytes, task.codes + i * row_bytes);
+  }
+}
+
 void pack_rows(const PackTask& task) {
+  if (task.token_scales != nullptr) return pack_rows_by_token(task);
   ChannelEnds ends;
   find_ends(task.range_rows, task.dim, ends);
   PackScales scales;
-  if (task.form == KvScaleForm::kF16)
-    set_half_scales(task, ends, scales);
-  else
+  if (task.form == KvScaleForm::k6Bit)
     set_coded_scales(task, ends, scales);
+  else
+    set_half_scales(task, ends, scales);
   const int64_t row_bytes = task.dim * task.bits / 8;
   uint8_t codes[kMostHeadDim];
   for (int64_t i = 0; i < task.rows.count; ++i) {
@@ -196,7 +236,8 @@ PackTask describe(const PackKvArgs& args, const PackJob& job, int64_t head, bool
           .block = const_cast<std::byte*>(to.block),
           .offset_row = is_values ? kValueOffsets : kKeyOffsets,
           .step_row = is_values ? kValueSteps : kKeySteps,
-          .codes = const_cast<uint8_t*>(is_values ? to.values : to.keys)};
+          .codes = const_cast<uint8_t*>(is_values ? to.values : to.keys),
+          .token_scales = is_values && to.by_token() ? const_cast<Half*>(to.token_scales(0)) : nullptr};
 }
 
 }  // namespace

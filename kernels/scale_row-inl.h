@@ -30,7 +30,12 @@ class ScaleRow {
 
   HWY_INLINE void read(const PackedRows& rows, KvScaleRow row) {
     data_ = reinterpret_cast<const Half*>(rows.block) + int64_t{row} * rows.head_dim;
-    if (rows.scales != KvScaleForm::kF16) decode(rows, row);
+    if (rows.scales == KvScaleForm::k6Bit) decode(rows, row);
+  }
+  /// Groups of channels that share a number: the first of `from`, the third, ...
+  HWY_INLINE void spread(const Half* from, int32_t dim) {
+    for (int32_t e = 0; e < dim; e += kValueGroup, from += 2) std::fill_n(decoded_ + e, kValueGroup, *from);
+    data_ = decoded_;
   }
   const Half* data() const { return data_; }
 
@@ -54,6 +59,33 @@ class ScaleRow {
 
   const Half* data_ = nullptr;
   Half decoded_[kMostHeadDim];
+};
+
+/// Offsets and steps of a packed run's values, which may be those of a slot.
+class ValueScales {
+ public:
+  ValueScales() = default;
+  explicit ValueScales(const PackedRows& rows) { read(rows); }
+
+  HWY_INLINE void read(const PackedRows& rows) {
+    rows_ = rows;
+    if (rows.by_token()) return;
+    offsets_.read(rows, kValueOffsets);
+    steps_.read(rows, kValueSteps);
+  }
+  /// Before a slot of the run is read.
+  HWY_INLINE void turn_to(int64_t slot) {
+    if (!rows_.by_token()) return;
+    const Half* scales = rows_.token_scales(slot);
+    offsets_.spread(scales, rows_.head_dim);
+    steps_.spread(scales + 1, rows_.head_dim);
+  }
+  const Half* offsets() const { return offsets_.data(); }
+  const Half* steps() const { return steps_.data(); }
+
+ private:
+  PackedRows rows_ = {};
+  ScaleRow offsets_, steps_;
 };
 
 }  // namespace HWY_NAMESPACE

@@ -1,4 +1,4 @@
-// How keys and values are stored in the cache: as f16, or as min/max codes of 8, 4, 2 or 1 bits (CalibQuant).
+// How keys and values are stored in the cache: as f16, or as min/max codes of 8, 4, 2 or 1 bits (CalibQuant, KIVI).
 //
 // A packed block holds the visual slots of one image for one layer and one key/value head. Every channel of its keys
 // has an offset and a step, and so has every channel of its values; a value x is stored as the integer code
@@ -12,6 +12,10 @@
 //   values   [capacity, E b / 8]
 //
 // Codes of a row follow each other from the most significant bits of the first byte on (CalibQuant, appendix A.1).
+//
+// KIVI (Liu et al. 2024) scales keys in the same way, over the tokens of a block, but values token by token, in groups
+// of 32 channels. Its public code puts a row's first code into the least significant bits, and keys' codes side by side
+// along tokens; that order is all that differs.
 #pragma once
 
 #include <cmath>
@@ -44,8 +48,15 @@ constexpr KvFormat kv_format_of(int32_t bits) {
 /// Rows of scales before the codes of a packed block.
 enum KvScaleRow { kKeyOffsets = 0, kKeySteps, kValueOffsets, kValueSteps, kKvScaleRows };
 
-/// How offsets and steps are stored: as f16, or in 6 bits each between the ends of their row.
-enum class KvScaleForm : uint8_t { kF16 = 0, k6Bit };
+/// How offsets and steps are stored.
+enum class KvScaleForm : uint8_t {
+  kF16 = 0,  // as f16
+  k6Bit,     // in 6 bits each between the ends of their row
+  kByToken   // f16; values have them by slot and group of channels, [capacity, E / 32, 2] behind those of keys (KIVI)
+};
+
+/// Channels of a value that share an offset and a step with KvScaleForm::kByToken. E is a multiple of it.
+inline constexpr int32_t kValueGroup = 32;
 
 /// Where the parts of a block lie, in bytes from its start. E by 8, so that a row is whole bytes.
 struct KvBlockLayout {
@@ -59,16 +70,26 @@ struct KvBlockLayout {
                                                        KvScaleForm scales = KvScaleForm::kF16) {
     KvBlockLayout layout;
     layout.row_bytes = int64_t{head_dim} * kv_bits(format) / 8;
-    layout.keys = is_packed(format) ? scale_bytes(head_dim, scales) : 0;
+    layout.keys = is_packed(format) ? scale_bytes(head_dim, capacity, scales) : 0;
     layout.values = layout.keys + capacity * layout.row_bytes;
     layout.bytes = layout.values + capacity * layout.row_bytes;
     layout.padded_bytes = (layout.bytes + 15) / 16 * 16;
     return layout;
   }
   /// Of a packed block. 6 bits: the ends of all rows, 4 bytes each, then the rows, 4 codes in 3 bytes.
-  OCELLUS_EVERYWHERE static constexpr int64_t scale_bytes(int32_t head_dim, KvScaleForm scales) {
-    if (scales == KvScaleForm::kF16) return int64_t{2} * kKvScaleRows * head_dim;
-    return (kKvScaleRows * (4 + int64_t{3} * head_dim / 4) + 15) / 16 * 16;
+  OCELLUS_EVERYWHERE static constexpr int64_t scale_bytes(int32_t head_dim, int64_t capacity, KvScaleForm scales) {
+    switch (scales) {
+      case KvScaleForm::kF16: break;
+      case KvScaleForm::k6Bit: return (kKvScaleRows * (4 + int64_t{3} * head_dim / 4) + 15) / 16 * 16;
+      case KvScaleForm::kByToken:
+        return (token_scales_at(head_dim) + capacity * token_scale_bytes(head_dim) + 15) / 16 * 16;
+    }
+    return int64_t{2} * kKvScaleRows * head_dim;
+  }
+  /// By token: bytes from a block's start to the scales of its values, and of a slot's.
+  OCELLUS_EVERYWHERE static constexpr int64_t token_scales_at(int32_t head_dim) { return int64_t{4} * head_dim; }
+  OCELLUS_EVERYWHERE static constexpr int64_t token_scale_bytes(int32_t head_dim) {
+    return int64_t{4} * (head_dim / kValueGroup);
   }
 };
 

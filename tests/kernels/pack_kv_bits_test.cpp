@@ -36,9 +36,9 @@ test::Vector<Half> draw(const Shape& shape, Random& random) {
 
 TEST_CASE("pack_kv writes the same bytes on every target and backend") {
   uint64_t seed = 0;
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 12; ++i) {
     const int32_t bits = 1 << i % 4;
-    const KvScaleForm form = i < 4 ? KvScaleForm::kF16 : KvScaleForm::k6Bit;
+    const auto form = static_cast<KvScaleForm>(i / 4);
     for (const Shape& shape : {Shape{3, 64, bits, 300, 1.0f}, Shape{1, 128, bits, 33, 0.3f},
                                Shape{2, 32, bits, 7, 0.5f}, Shape{1, 32, bits, 2500, 1.0f}}) {
       CAPTURE(bits);

@@ -146,6 +146,7 @@ class Case {
     const test::RealBlock block(job.out, shape_.layer(), head, shape_.dim);
     const uint8_t* codes = block.codes(is_values);
     const bool is_small = shape_.scales == KvScaleForm::k6Bit;
+    if (is_values && shape_.scales == KvScaleForm::kByToken) return check_values_by_token(job, head, live);
     const double range = static_cast<double>(is_values ? shape_.value_range : shape_.key_range);
     const float most = static_cast<float>((1 << shape_.bits) - 1);
     for (int64_t e = 0; e < shape_.dim; ++e) {
@@ -185,6 +186,32 @@ class Case {
     }
   }
 
+  /// Every slot has scales by groups of channels, from its own values.
+  void check_values_by_token(const PackJob& job, int32_t head, int32_t live) const {
+    const test::RealBlock block(job.out, shape_.layer(), head, shape_.dim);
+    const double most = (1 << shape_.bits) - 1, range = static_cast<double>(shape_.value_range);
+    for (int64_t i = 0; i < live; ++i) {
+      const uint8_t* codes = block.codes(true) + i * shape_.dim * shape_.bits / 8;
+      for (int64_t first = 0; first < shape_.dim; first += 32) {
+        CAPTURE(first);
+        double low = INFINITY, high = -INFINITY;
+        for (int64_t e = first; e < first + 32; ++e) {
+          low = std::min(low, range * static_cast<double>(source(job, head, i, e, true)));
+          high = std::max(high, range * static_cast<double>(source(job, head, i, e, true)));
+        }
+        const double step = std::max((high - low) / most, 1e-6 * std::max(1.0, std::abs(low)));
+        REQUIRE(std::abs(block.scale(kValueOffsets, first, i) - low) <= 1.001 * test::half_rounding(low));
+        REQUIRE(std::abs(block.scale(kValueSteps, first, i) - step) <= 1.001 * test::half_rounding(step));
+        for (int64_t e = first; e < first + 32; ++e) {
+          const float above = source(job, head, i, e, true) - static_cast<float>(block.scale(kValueOffsets, e, i));
+          const float quotient = std::nearbyint(above / static_cast<float>(block.scale(kValueSteps, e, i)));
+          const auto code = static_cast<double>(kv_code_at(codes, shape_.bits, e));
+          REQUIRE(code == std::fmin(std::fmax(static_cast<double>(quotient), 0.0), most));
+        }
+      }
+    }
+  }
+
   /// The other layer, and codes behind the last slot.
   void check_untouched(size_t j) const {
     const PackJob& job = jobs_[j];
@@ -200,6 +227,11 @@ class Case {
         REQUIRE(memory.at(rows_before_[j] + head, i) == std::byte{0xA7});
         REQUIRE(memory.at(rows_before_[j] + head, i + layout.values - layout.keys) == std::byte{0xA7});
       }
+      if (shape_.scales != KvScaleForm::kByToken) continue;
+      const int64_t scales = KvBlockLayout::token_scales_at(shape_.dim), each = shape_.dim / 32 * 4;
+      for (int64_t i = scales + live * each; i < layout.keys; ++i)
+        REQUIRE(memory.at(rows_before_[j] + head, i) == std::byte{0xA7});
+      expected += layout.keys - scales - live * each;
     }
     CHECK(memory_[j].untouched_count() >= expected);
   }
@@ -232,6 +264,9 @@ std::vector<Shape> interesting_shapes(bool on_cuda) {
   for (size_t i = 0, count = shapes.size(); i < count; ++i) {
     shapes.push_back(shapes[i]);
     shapes.back().scales = KvScaleForm::k6Bit;
+    if (shapes[i].dim % kValueGroup != 0) continue;
+    shapes.push_back(shapes[i]);
+    shapes.back().scales = KvScaleForm::kByToken;
   }
   return shapes;
 }
@@ -253,10 +288,10 @@ TEST_CASE("pack_kv finds every block's ranges and codes and writes nothing else,
 
 TEST_CASE("every value lies within half a step of what it is read back as") {
   test::for_each_backend([](Queue& queue) {
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < 12; ++i) {
       const int32_t bits = 1 << i % 4;
       Shape shape{2, 64, bits, {{100, 100}}};
-      if (i >= 4) shape.scales = KvScaleForm::k6Bit;
+      shape.scales = static_cast<KvScaleForm>(i / 4);
       Case instance(shape, 3);
       instance.pack(queue);
       const PackJob& job = instance.jobs_[0];
@@ -270,6 +305,10 @@ TEST_CASE("every value lies within half a step of what it is read back as") {
             // Rounding the step moves the upper end by 2^-11 of the range.
             const double slack = step * ((1 << bits) - 1) * 5e-4 + 1e-6;
             REQUIRE(std::abs(slot.key[static_cast<size_t>(e)] - x) <= 0.5001 * step + slack);
+            const double value_step = packed.scale(kValueSteps, e, slot_index);
+            const double value = static_cast<double>(instance.source(job, head, slot_index, e, true));
+            const double value_slack = value_step * ((1 << bits) - 1) * 5e-4 + 1e-6;
+            REQUIRE(std::abs(slot.value[static_cast<size_t>(e)] - value) <= 0.5001 * value_step + value_slack);
           }
         }
       }
@@ -300,6 +339,26 @@ TEST_CASE("a channel with a value that is not finite becomes NaN, and with small
           CHECK(std::isnan(slot.key[static_cast<size_t>(e)]) == (head == 0 && (is_small || e == 11)));
           CHECK(std::isnan(slot.value[static_cast<size_t>(e)]) == (head == 1 && (is_small || e == 30)));
         }
+      }
+    }
+  });
+}
+
+TEST_CASE("by token, a group with a value that is not finite becomes NaN, and no other") {
+  test::for_each_backend_and_target([](Queue& queue) {
+    for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
+      Shape shape{2, 96, 4, {{40, 40}}};
+      shape.scales = KvScaleForm::kByToken;
+      Case instance(shape, 9);
+      const PackJob& job = instance.jobs_[0];
+      const KvLayerRows& rows = instance.rows_;
+      for (int64_t row = 0; row < rows.capacity; row += 2) rows.values[rows.at(row, 1) + 40] = float_to_half(bad);
+      instance.pack(queue);
+      for (int64_t i = 0; i < 40; ++i) {
+        const bool hit = !std::isfinite(instance.source(job, 1, i, 40, true));
+        const test::RealSlot slot = test::read_slot(job.out, shape.layer(), 1, i, 96);
+        for (int64_t e = 0; e < 96; ++e)
+          REQUIRE(std::isnan(slot.value[static_cast<size_t>(e)]) == (hit && e / 32 == 1));
       }
     }
   });

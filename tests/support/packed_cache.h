@@ -52,7 +52,7 @@ class PackedCache {
   std::vector<KvRun> tiles(int32_t most) const {
     std::vector<KvRun> tiles;
     for (const KvRun& run : runs_) {
-      const int32_t step = std::min(most, run.packed ? kPackedTileSlots : kTileSlots);
+      const int32_t step = std::min(most, run.packed ? packed_tile_slots(layer_.scales) : kTileSlots);
       for (int32_t first = 0; first < run.slots; first += step)
         tiles.push_back(slice_run(run, first, std::min(step, run.slots - first), dim_));
     }
@@ -118,13 +118,15 @@ class PackedCache {
     std::byte* const block = run.data + layer_.offset + head * layout.padded_bytes;
     auto* const halves = reinterpret_cast<Half*>(block);
     const float levels = static_cast<float>((1 << kv_bits(layer_.format)) - 1);
-    if (layer_.scales == KvScaleForm::kF16) {
+    if (layer_.scales != KvScaleForm::k6Bit) {
       for (int32_t e = 0; e < dim_; ++e) {
         halves[e] = float_to_half(random.normal(0.4f) - 1.7f);
         halves[dim_ + e] = float_to_half(random.uniform(2.4f, 4.0f) / levels);
+        if (layer_.scales == KvScaleForm::kByToken) continue;
         halves[2 * dim_ + e] = float_to_half(random.normal(0.8f) - 1.7f);
         halves[3 * dim_ + e] = float_to_half(random.uniform(2.4f, 4.0f) / levels);
       }
+      if (layer_.scales == KvScaleForm::kByToken) fill_token_scales(run, block, levels, random);
     } else {
       for (int64_t i = 0; i < layout.keys; ++i) block[i] = static_cast<std::byte>(random.bits());
       for (const int32_t row : {kKeyOffsets, kValueOffsets}) {
@@ -139,6 +141,15 @@ class PackedCache {
     for (int64_t i = 0; i < layout.bytes - layout.keys; ++i) {
       const bool is_live = i % (layout.values - layout.keys) < live_bytes;
       codes[i] = is_live ? static_cast<uint8_t>(random.bits()) : uint8_t{0xFF};
+    }
+  }
+
+  void fill_token_scales(const KvRun& run, std::byte* block, float levels, Random& random) {
+    auto* const scales = reinterpret_cast<Half*>(block + 4 * dim_);
+    for (int64_t i = 0; i < int64_t{run.capacity} * dim_ / 32; ++i) {
+      const bool is_live = i < int64_t{run.slots} * dim_ / 32;
+      scales[2 * i] = is_live ? float_to_half(random.normal(0.8f) - 1.7f) : Half{0x7FFF};
+      scales[2 * i + 1] = is_live ? float_to_half(random.uniform(2.4f, 4.0f) / levels) : Half{0x7FFF};
     }
   }
 

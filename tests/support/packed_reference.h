@@ -32,15 +32,20 @@ struct RealBlock {
       : dim(head_dim), bits(kv_bits(layer.format)), capacity(run.first + run.capacity), form(layer.scales) {
     data = run.data + layer.offset + head * ((scale_bytes() + 2 * value_bytes() + 15) / 16 * 16);
   }
-  int64_t scale_bytes() const { return form == KvScaleForm::kF16 ? 8 * dim : (16 + 3 * dim + 15) / 16 * 16; }
+  int64_t scale_bytes() const {
+    if (form == KvScaleForm::kF16) return 8 * dim;
+    return ((form == KvScaleForm::k6Bit ? 16 + 3 * dim : 4 * dim + capacity * (dim / 32) * 4) + 15) / 16 * 16;
+  }
   int64_t value_bytes() const { return capacity * dim * bits / 8; }
   const uint8_t* codes(bool of_values) const {
     return reinterpret_cast<const uint8_t*>(data + scale_bytes() + (of_values ? value_bytes() : 0));
   }
-  /// Row 0 to 3: key offsets, key steps, value offsets, value steps.
-  double scale(int32_t row, int64_t e) const {
+  /// Row 0 to 3: key offsets, key steps, value offsets, value steps; by token, of the block's slot `slot`.
+  double scale(int32_t row, int64_t e, int64_t slot = 0) const {
     const auto* halves = reinterpret_cast<const Half*>(data);
-    if (form == KvScaleForm::kF16) return as_double(halves[row * dim + e]);
+    if (form == KvScaleForm::kByToken && row >= 2)
+      return as_double(halves[2 * dim + (slot * (dim / 32) + e / 32) * 2 + row - 2]);
+    if (form != KvScaleForm::k6Bit) return as_double(halves[row * dim + e]);
     int32_t code = 0;
     for (int64_t bit = 0; bit < 6; ++bit) {
       const int64_t at = 6 * e + bit;
@@ -52,7 +57,7 @@ struct RealBlock {
   }
   double element(int64_t slot, int64_t e, bool of_values) const {
     const uint8_t* row = codes(of_values) + slot * dim * bits / 8;
-    return scale(of_values ? 2 : 0, e) + scale(of_values ? 3 : 1, e) * kv_code_at(row, bits, e);
+    return scale(of_values ? 2 : 0, e, slot) + scale(of_values ? 3 : 1, e, slot) * kv_code_at(row, bits, e);
   }
 };
 

@@ -27,7 +27,8 @@ struct PackedShape {
   std::string name() const {
     std::ostringstream text;
     text << heads << "/" << kv_heads << " heads of " << dim << ", " << kv_bits(format) << " bits"
-         << (scales == KvScaleForm::k6Bit ? ", small scales" : "") << (calibration.on ? ", calibrated" : "");
+         << (scales == KvScaleForm::k6Bit ? ", small scales" : "")
+         << (scales == KvScaleForm::kByToken ? ", scales by token" : "") << (calibration.on ? ", calibrated" : "");
     for (const std::vector<CachePart>& session : sessions) {
       text << ";";
       for (const CachePart& part : session) {
@@ -103,6 +104,19 @@ inline std::vector<PackedShape> packed_shapes(bool on_cuda) {
         shape.scales = ++count % 2 == 0 ? KvScaleForm::k6Bit : KvScaleForm::kF16;
         if (!on_cuda || dim % 32 == 0) shapes.push_back(shape);
       }
+    }
+  }
+  for (const int32_t dim : {32, 64, 96, 128, 256}) {
+    for (const KvFormat format : {KvFormat::k8Bit, KvFormat::k4Bit, KvFormat::k2Bit}) {
+      PackedShape shape{.kv_heads = static_cast<int32_t>(random.integer(1, 3)), .dim = dim, .format = format};
+      shape.heads = shape.kv_heads * kGroups[random.integer(0, 4)];
+      shape.rope.pairing = random.integer(0, 1) == 0 ? RopePairing::kAdjacent : RopePairing::kHalves;
+      shape.rope.rotated = dim;
+      for (int64_t b = random.integer(1, 3); b > 0; --b)
+        shape.sessions.push_back(mixed_parts(format, shape.kv_heads, random));
+      shape.in_tiles = random.integer(0, 2) == 0;
+      shape.scales = KvScaleForm::kByToken;
+      shapes.push_back(shape);
     }
   }
   // No calibrated slot, one, and two in different runs.
