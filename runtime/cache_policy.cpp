@@ -45,6 +45,37 @@ Status check_packing(const ocellus_cache_policy& p) {
   return check_range("tau 2 of the calibration", p.tau_high, 0, kMostTau);
 }
 
+/// What KIVI has no place for.
+Status check_kivi(const ocellus_cache_policy& p) {
+  const char* refused = nullptr;
+  if (p.layer_bits_count > 0) refused = "has the same bits in all layers";
+  if (p.kv_bits == 1) refused = "packs into 8, 4 or 2 bits, not 1";
+  if (p.block_slots != 0 && p.block_slots != kKiviGroup) refused = "has groups of 32 rows, not blocks of another size";
+  if (p.kv_scales != 16) refused = "has offsets and steps of 16 bits";
+  if (p.one_range != 0 || p.key_range != 1 || p.value_range != 1) refused = "takes every group's range as it is";
+  if (p.calibrate != 0) refused = "is not calibrated";
+  if (p.keep < 1) refused = "keeps all rows: choose it or an eviction method";
+  if (p.compress_at == OCELLUS_COMPRESS_IMAGE_END)
+    refused = "packs prompts, not images one by one: compress at the prompt's end or before the suffix";
+  if (refused == nullptr) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "KIVI %s", refused);
+}
+
+Status check_scheme(const ocellus_cache_policy& p) {
+  OCELLUS_TRY(check_range("the way of packing", p.kv_scheme, OCELLUS_KV_CALIBQUANT, OCELLUS_KV_KIVI));
+  return p.kv_scheme == OCELLUS_KV_KIVI && p.kv_bits < 16 ? check_kivi(p) : Status();
+}
+
+/// KIVI's way of packing as the rest of the runtime knows it: a rule that keeps everything, with a window in f16.
+void pack_oldest(CachePolicy* policy) {
+  policy->scales = KvScaleForm::kByToken;
+  policy->block_slots = kKiviGroup;
+  policy->evict = EvictMethod::kPackOldest;
+  if (policy->window == 0) policy->window = kKiviWindow;
+  policy->pack_window = false;
+  policy->pack_text = true;
+}
+
 Status check_eviction(const ocellus_cache_policy& p) {
   if (!is_evict_method(p.evict)) return OCELLUS_FAIL(Code::kBadArgument, "there is no eviction method %d", p.evict);
   if (!(p.keep > 0 && p.keep <= 1))
@@ -101,7 +132,8 @@ Survivors CachePolicy::survivors(const ChunkFacts& facts) const {
   const int64_t text_rows = packs_text() ? 0 : facts.text_rows(), packed_rows = facts.rows - text_rows;
   const int64_t f16_window = pack_window ? 0 : std::min(left.window, packed_rows);
   left.text = std::min(text_rows + f16_window, left.slots());
-  left.visual = std::min(packed_rows, packs_text() ? left.slots() : kept);
+  // Of a window in f16 nobody knows beforehand how much is visual, unless all of it counts.
+  left.visual = std::min(packed_rows, packs_text() ? left.slots() - f16_window : kept);
   return left;
 }
 
@@ -122,6 +154,7 @@ int64_t CachePolicy::visual_quota(int64_t budget) const {
 Status resolve_cache_policy(const ocellus_cache_policy& p, CachePolicy* out) {
   OCELLUS_TRY(check_packing(p));
   OCELLUS_TRY(check_eviction(p));
+  OCELLUS_TRY(check_scheme(p));
   CachePolicy policy;
   policy.format = kv_format_of(p.layer_bits_count > 0 ? most_layer_bits(p) : p.kv_bits);
   policy.layer_formats.count = p.layer_bits_count;
@@ -146,6 +179,7 @@ Status resolve_cache_policy(const ocellus_cache_policy& p, CachePolicy* out) {
   policy.pack_text = p.pack_text != 0;
   policy.csp_cross = p.csp_cross;
   policy.when = static_cast<CompressAt>(p.compress_at);
+  if (p.kv_scheme == OCELLUS_KV_KIVI && policy.packs()) pack_oldest(&policy);
   if (policy.is_late() && policy.packs())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "VL-Cache and MEDA choose after the last layer among f16 slots, not %d-bit ones: keep 16 bits",

@@ -31,7 +31,8 @@ enum class EvictMethod : uint8_t {
   kElasticDeropePrefill,
   kCsp,
   kVlCache,
-  kMeda
+  kMeda,
+  kPackOldest = 255  // no ocellus_evict: nothing goes, all but the window is packed (KIVI)
 };
 
 /// When images are compressed: what follows reads the compressed cache.
@@ -40,6 +41,10 @@ enum class CompressAt : uint8_t {
   kBeforeSuffix,  // before the text that makes the model answer ("Assistant:"), so that one-word answers show the loss
   kImageEnd       // as soon as an image is in, before any question: for rolling contexts
 };
+
+/// KIVI: rows whose keys share an offset and a step, and rows of a prompt's end that stay f16, unless the user says.
+inline constexpr int32_t kKiviGroup = 32;
+inline constexpr int32_t kKiviWindow = 128;
 
 /// Of text without images so many rows at least compete, where they compete at all: fewer would leave next to nothing.
 inline constexpr int64_t kLeastCompetingText = 128;
@@ -72,7 +77,7 @@ struct CachePolicy {
   KvCalibration calibration;
   EvictMethod evict = EvictMethod::kNone;
   float keep = 1.0f;   // fraction of the rows read together; of an image's where images are compressed one by one
-  int32_t window = 0;  // recent rows that stay; 0: as many as the method says
+  int32_t window = 0;  // recent rows that stay, or that stay f16; 0: as many as the method says
   int32_t pool = 5;
   ScorePooling pooling = ScorePooling::kMax;
   float rho = 2.0f;        // DAVID: visual slots per text slot in the decoupled stage
@@ -94,10 +99,13 @@ struct CachePolicy {
   }
   /// Slots go while a session answers, too. Packed ones cannot be taken by a new token, so not where images are packed.
   bool evicts_answers() const;
+  /// KIVI's way: whole blocks, from the oldest row on.
+  bool packs_oldest() const { return evict == EvictMethod::kPackOldest; }
   bool packs_text() const { return pack_text && packs() && evicts_chunks(); }
   bool compresses() const { return packs() || evicts(); }
   /// Nothing is packed.
   void leave_f16() {
+    if (packs_oldest()) evict = EvictMethod::kNone;
     format = KvFormat::kF16;
     layer_formats = KvFormatList();
     calibration = KvCalibration();

@@ -148,12 +148,27 @@ void size_evicted(const ChunkFacts& all, int64_t slots_per_image, EngineShape* s
   if (!packs_text) s->blocks_per_session = std::min(s->blocks_per_session, images * blocks_of(slots_per_image, block));
 }
 
+/// The same where all but the end of a prompt is packed, in whole blocks, text too. Every image may be the only one of
+/// its prompt, whose end then stays f16.
+void size_packed_oldest(const ChunkFacts& all, EngineShape* s) {
+  const int64_t images = s->images_per_session, block = s->policy.block_slots;
+  const int64_t f16_images = std::min(images * (s->policy.window + block - 1), all.visual_rows);
+  s->evictions_per_session = images;
+  s->kv.image_slots = 0;
+  s->kv.block_slots = static_cast<int32_t>(block);
+  s->pages_per_session = blocks_of(s->text_tokens_per_session + f16_images, kPageSlots) + images;
+  s->blocks_per_session = all.rows / block;
+}
+
 /// The same where text alone competes. Whatever is dropped still counts as planned text, and every piece that competes
 /// may leave a page that is not full: as many pages as so many pieces, and the text that does not compete, may take.
 void size_evicted_text(EngineShape* s) {
   s->evictions_per_session = s->text_tokens_per_session / kLeastCompetingText;
   s->pages_per_session =
       blocks_of(s->text_tokens_per_session + s->evictions_per_session * (kPageSlots - 1), kPageSlots);
+  if (!s->policy.packs_oldest()) return;
+  s->kv.block_slots = s->policy.block_slots;
+  s->blocks_per_session = s->text_tokens_per_session / s->policy.block_slots;
 }
 
 /// One image whose slots are made up: those that would survive of it, in blocks of its own.
@@ -188,7 +203,9 @@ void size_cache(int64_t slots_per_image, EngineShape* s) {
   if (policy.evicts_images())
     kv.image_slots = static_cast<int32_t>(policy.survivors({slots_per_image, slots_per_image}).slots());
   kv.block_slots = block_slots(policy, kv.image_slots, usual_block_slots(policy, kv.image_slots));
-  if (policy.evicts_chunks())
+  if (policy.packs_oldest())
+    size_packed_oldest(all, s);
+  else if (policy.evicts_chunks())
     size_evicted(all, slots_per_image, s);
   else
     s->blocks_per_session = s->images_per_session * kv.blocks_per_image();
@@ -196,6 +213,9 @@ void size_cache(int64_t slots_per_image, EngineShape* s) {
 
 /// Which of the policies this build, this model and this device run.
 Status check_policy(const EngineShape& s, const TextConfig& text) {
+  if (s.policy.packs_oldest() && text.head_dim % kValueGroup != 0)
+    return OCELLUS_FAIL(Code::kUnsupported, "KIVI packs values in groups of %d channels, and heads have %d",
+                        kValueGroup, text.head_dim);
   if (s.policy.packs() && s.device.is_cuda() && (text.head_dim % 32 != 0 || text.head_dim > 256))
     return OCELLUS_FAIL(Code::kUnsupported, "packed caches on a GPU need heads of 32 to 256 values by 32, not %d",
                         text.head_dim);
@@ -265,7 +285,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
     rows_per_image = slots_per_image + delimiters;
   }
   // Only visual slots are packed.
-  if (s.images_per_session == 0 && s.synthetic_tokens == 0) s.policy.leave_f16();
+  if (s.images_per_session == 0 && s.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
   OCELLUS_TRY(check_policy(s, text));
   const int64_t whole_session = s.text_tokens_per_session + s.images_per_session * slots_per_image;
   const int64_t wanted = limits.max_prompt_rows > 0 ? limits.max_prompt_rows : kDefaultPromptRows;

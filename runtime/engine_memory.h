@@ -40,7 +40,7 @@ struct EngineShape {
   /// Most runs that one session's cache is listed as for attention.
   int64_t tiles_per_session() const {
     const int64_t sinks = policy.evicts_answers() ? 1 : 0;  // a tile of their own
-    return kv.tiles_of(pages_per_session, blocks_per_session, TileLimits::of(device)) + sinks;
+    return kv.tiles_of(pages_per_session, blocks_per_session, TileLimits::of_steps(device, kv.scales)) + sinks;
   }
   Phase picture_phase() const { return views_per_image > 1 ? Phase::kImage : Phase::kPicture; }
   /// Rows that are read together compete for slots if there are images among them. Where no images are planned, text

@@ -20,7 +20,8 @@ enum class Window : uint8_t {
   kShort,  // half of what is kept, from 4 to 16
   kHalf,   // half of what is kept
   kOne,
-  kRest  // all but the first rows
+  kRest,         // all but the first rows
+  kRestOfBlocks  // what is left by as many whole blocks as the policy's window allows
 };
 
 enum class Merge : uint8_t { kNone, kNearest, kNearestUnrotated, kSimilar };
@@ -48,12 +49,14 @@ class ScoredRule final : public EvictionRule {
   AnswerRule answers() const override { return method_.answers; }
 
   int64_t window(const CachePolicy& policy, int64_t kept) const override {
-    if (policy.window > 0) return policy.window;
+    if (policy.window > 0 && method_.window != Window::kRestOfBlocks) return policy.window;
     switch (method_.window) {
       case Window::kShort: return std::clamp(kept / 2, kLeastWindow, kMostWindow);
       case Window::kHalf: return std::max<int64_t>(kept / 2, 1);
       case Window::kOne: return 1;
       case Window::kRest: return std::max<int64_t>(kept - method_.first_rows, 1);
+      case Window::kRestOfBlocks:
+        return kept - std::max<int64_t>(kept - policy.window, 0) / policy.block_slots * policy.block_slots;
     }
     return 1;
   }
@@ -233,6 +236,7 @@ constexpr ScoredRule kLookMAllText({.observed = Observed::kAll,
                                     .all_text = true,
                                     .merge = Merge::kSimilar});
 constexpr ScoredRule kValueWindow({.by_values = true});
+constexpr ScoredRule kPackOldest({.observed = Observed::kNone, .window = Window::kRestOfBlocks});
 
 const EvictionRule* find_rule(EvictMethod method) {
   switch (method) {
@@ -254,6 +258,7 @@ const EvictionRule* find_rule(EvictMethod method) {
     case EvictMethod::kCsp: return &kCsp;
     case EvictMethod::kVlCache: return &vl_cache_rule();
     case EvictMethod::kMeda: return &meda_rule();
+    case EvictMethod::kPackOldest: return &kPackOldest;
   }
   return nullptr;
 }
@@ -266,7 +271,7 @@ const EvictionRule& eviction_rule(EvictMethod method) {
 }
 
 bool is_evict_method(int32_t number) {
-  if (number < 0 || number > UINT8_MAX) return false;
+  if (number < 0 || number >= static_cast<int32_t>(EvictMethod::kPackOldest)) return false;
   const auto method = static_cast<EvictMethod>(number);
   return method == EvictMethod::kNone || find_rule(method) != nullptr;
 }

@@ -170,8 +170,8 @@ Status Generation::place_row(int32_t i) {
   OCELLUS_TRY(cache.reserve_text(planned.slots));
 
   int32_t first_page = 0;
-  const int64_t tile_count =
-      cache.list_for_steps(TileLimits::of(engine_.shape().device), s.tiles.host.row(part.row), &first_page);
+  const int64_t tile_count = cache.list_for_steps(TileLimits::of_steps(engine_.shape().device, cache.shape().scales),
+                                                  s.tiles.host.row(part.row), &first_page);
   shape_.most_tiles = std::max(shape_.most_tiles, tile_count);
   StepRow& row = s.steps.host.data[part.row];
   row = StepRow();

@@ -27,6 +27,10 @@ struct TileLimits {
   static TileLimits of(const DeviceTraits& device) {
     return device.is_cuda() ? TileLimits{kTileSlots, kPackedTileSlots} : TileLimits{};
   }
+  /// While decoding.
+  static TileLimits of_steps(const DeviceTraits& device, KvScaleForm scales) {
+    return device.is_cuda() ? TileLimits{kTileSlots, packed_tile_slots(scales)} : TileLimits{};
+  }
   int32_t of(bool is_packed) const { return is_packed ? packed : f16; }
 };
 

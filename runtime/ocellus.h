@@ -155,13 +155,21 @@ typedef enum ocellus_compress_at {
   OCELLUS_COMPRESS_IMAGE_END = 2      /* in add_image, before any question is known */
 } ocellus_compress_at;
 
+typedef enum ocellus_kv_scheme {
+  OCELLUS_KV_CALIBQUANT = 0, /* visual slots in blocks; keys and values have an offset and a step per channel */
+  OCELLUS_KV_KIVI = 1        /* all but the last `window` rows of a prompt, text too, in groups of 32: keys by channel
+                                over 32 rows, values by row over 32 channels; 8, 4 or 2 bits (KIVI, Liu et al. 2024) */
+} ocellus_kv_scheme;
+
 /* What stays of images in the cache, and in how many bits. Text stays f16; eviction chooses among text, too, unless
  * images are compressed one by one (DAVID then has one modality, and chooses as SnapKV does). VL-Cache and MEDA choose
  * when a prompt has gone through all layers: until then its f16 slots all stand in the cache, and are planned; they
  * take neither fewer bits nor images one by one. Prompts that are read in
  * several chunks are compressed chunk by chunk. Evicted text still counts as planned text. Where no images are planned
- * (text models), eviction acts on text alone, on pieces of 128 tokens or more that are read together; nothing is
- * packed. */
+ * (text models), eviction acts on text alone, on pieces of 128 tokens or more that are read together; CalibQuant then
+ * packs nothing. KIVI goes without eviction, calibration, bits by layer and images one by one; where a prompt has n
+ * rows, the last n - 32 floor((n - window) / 32) stay f16, and so do answers (its paper packs those, too, as they leave
+ * the window: the numbers of answers of fewer tokens than the window are the same). */
 #define OCELLUS_MOST_LAYER_BITS 128
 typedef struct ocellus_cache_policy {
   int32_t kv_bits;     /* of visual keys and values: 16 (as they are), 8, 4, 2 or 1 (CalibQuant) */
@@ -174,7 +182,8 @@ typedef struct ocellus_cache_policy {
   float tau_high;      /* tau 2 */
   int32_t evict;       /* ocellus_evict */
   float keep;          /* fraction of the slots that stays, in (0, 1]; 1: all, bit for bit */
-  int32_t window;      /* recent slots that stay whatever their score; 0: half of what is kept, at most 16 */
+  int32_t window;      /* recent slots that stay whatever their score; 0: half of what is kept, at most 16; KIVI: that
+                          stay f16; 0: 128 */
   int32_t pool;        /* neighbouring scores pooled, odd; 5 */
   int32_t pool_mean;   /* 0: the greatest of them, 1: their mean */
   float rho;           /* DAVID: visual slots per text slot while decoupled; 2 */
@@ -187,7 +196,8 @@ typedef struct ocellus_cache_policy {
   int32_t kv_scales;   /* ours; bits of an offset or a step: 16, or 6 between two f16 ends of their row; 16 */
   int32_t layer_bits_count;                    /* ours; 0: kv_bits in all layers, else the model's layers: */
   uint8_t layer_bits[OCELLUS_MOST_LAYER_BITS]; /* bits by layer, 8, 4, 2 or 1, in place of kv_bits */
-  float csp_cross; /* CSP: share of the slots chosen by attention between modalities, 0 to 1; 0.5 */
+  float csp_cross;   /* CSP: share of the slots chosen by attention between modalities, 0 to 1; 0.5 */
+  int32_t kv_scheme; /* ocellus_kv_scheme, where kv_bits is less than 16 */
 } ocellus_cache_policy;
 
 /* What the engine must be able to hold. Everything else follows from it. */

@@ -27,12 +27,15 @@ std::array<std::byte, kPatternBytes> make_pattern(KvFormat format) {
 }
 
 /// Offsets and steps with which codes read as values between -1/2 and 1/2.
-void make_scales(const KvLayer& layer, int32_t head_dim, Half* scales) {
+void make_scales(const KvLayer& layer, int32_t head_dim, int64_t count, Half* scales) {
   const Half offset = float_to_half(-0.5f);
   const Half step = float_to_half(1.0f / static_cast<float>((1 << kv_bits(layer.format)) - 1));
   const auto value = [&](int32_t row) { return row == kKeyOffsets || row == kValueOffsets ? offset : step; };
-  if (layer.scales == KvScaleForm::kF16) {
-    for (int32_t row = 0; row < kKvScaleRows; ++row) std::fill_n(scales + row * head_dim, head_dim, value(row));
+  if (layer.scales != KvScaleForm::k6Bit) {
+    // By token, what lies behind the keys' rows are pairs of both.
+    const int32_t rows = layer.scales == KvScaleForm::kByToken ? kValueOffsets : kKvScaleRows;
+    for (int64_t i = rows * head_dim; i < count; ++i) scales[i] = i % 2 == 0 ? offset : step;
+    for (int32_t row = 0; row < rows; ++row) std::fill_n(scales + row * head_dim, head_dim, value(row));
     return;
   }
   // Every row's least value, in places of no width: whatever the codes are.
@@ -54,7 +57,7 @@ Status fill_layer(const KvShape& shape, const KvLayer& layer, const KvRun& run, 
   queue.copy(data + layout.keys, pattern.data(), std::min(kPatternBytes, codes));
   repeat(data + layout.keys, kPatternBytes, codes, queue);
   if (is_packed(layer.format)) {
-    make_scales(layer, shape.head_dim, scales.data());
+    make_scales(layer, shape.head_dim, layout.keys / 2, scales.data());
     queue.copy(data, scales.data(), layout.keys);
   }
   repeat(data, layout.padded_bytes, layout.padded_bytes * shape.kv_heads, queue);

@@ -55,6 +55,13 @@ void set_layer_bits(std::initializer_list<int> bits, ocellus_cache_policy* polic
   for (const int each : bits) policy->layer_bits[policy->layer_bits_count++] = static_cast<uint8_t>(each);
 }
 
+ocellus_cache_policy kivi(int32_t bits) {
+  ocellus_cache_policy policy = default_policy();
+  policy.kv_scheme = OCELLUS_KV_KIVI;
+  policy.kv_bits = bits;
+  return policy;
+}
+
 struct BadField {
   const char* words;  // of the sentence
   void (*spoil)(ocellus_cache_policy&);
@@ -109,6 +116,45 @@ const BadField kBadFields[] = {
     {"attention between modalities", [](auto& p) { p.csp_cross = -0.1f; }},
     {"attention between modalities", [](auto& p) { p.csp_cross = kNan; }},
     {"time of compression", [](auto& p) { p.compress_at = 3; }},
+    {"way of packing", [](auto& p) { p.kv_scheme = 2; }},
+    {"way of packing", [](auto& p) { p.kv_scheme = -1; }},
+    {"KIVI packs into 8, 4 or 2 bits, not 1", [](auto& p) { p = kivi(1); }},
+    {"KIVI has the same bits in all layers",
+     [](auto& p) {
+       p = kivi(2);
+       set_layer_bits({2, 4}, &p);
+     }},
+    {"KIVI has groups of 32 rows",
+     [](auto& p) {
+       p = kivi(2);
+       p.block_slots = 64;
+     }},
+    {"KIVI has offsets and steps of 16 bits",
+     [](auto& p) {
+       p = kivi(2);
+       p.kv_scales = 6;
+     }},
+    {"KIVI takes every group's range as it is",
+     [](auto& p) {
+       p = kivi(2);
+       p.value_range = 0.5f;
+     }},
+    {"KIVI is not calibrated",
+     [](auto& p) {
+       p = kivi(2);
+       p.calibrate = 1;
+     }},
+    {"KIVI keeps all rows",
+     [](auto& p) {
+       p = kivi(2);
+       p.evict = OCELLUS_EVICT_SNAPKV;
+       p.keep = 0.5f;
+     }},
+    {"KIVI packs prompts, not images one by one",
+     [](auto& p) {
+       p = kivi(2);
+       p.compress_at = OCELLUS_COMPRESS_IMAGE_END;
+     }},
 };
 
 }  // namespace
@@ -188,6 +234,25 @@ TEST_CASE("of n rows floor(keep n) stay, the window among them") {
       }
     }
   }
+}
+
+TEST_CASE("KIVI packs whole groups of what is older than its window") {
+  ocellus_cache_policy policy = kivi(2);
+  for (const int32_t window : {0, 1, 32, 100}) {
+    policy.window = window;
+    const CachePolicy out = resolved(policy);
+    CHECK(out.packs_oldest());
+    CHECK(out.scales == KvScaleForm::kByToken);
+    for (const int64_t rows : {1, 31, 32, 33, 64, 100, 128, 160, 161, 1000}) {
+      const Survivors left = out.survivors({.rows = rows, .visual_rows = rows / 2});
+      const int64_t f16 = window == 0 ? 128 : window;
+      CHECK(left.slots() == rows);
+      CHECK(left.visual == (rows > f16 ? (rows - f16) / 32 * 32 : 0));
+      CHECK(left.text == rows - left.visual);
+    }
+  }
+  policy.kv_bits = 16;
+  CHECK_FALSE(resolved(policy).packs_oldest());
 }
 
 TEST_CASE("rho is the ratio of visual to text slots, and its inverse as algorithm 1 has it") {
