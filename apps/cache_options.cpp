@@ -38,6 +38,7 @@ constexpr std::array<const char*, 18> kEvictNames = {"none",
                                                      "csp",
                                                      "vl-cache",
                                                      "meda"};
+constexpr std::array<const char*, 2> kSchemeNames = {"calibquant", "kivi"};
 constexpr std::array<const char*, 3> kWhenNames = {"prompt-end", "before-suffix", "image-end"};
 constexpr std::array<const char*, 4> kNcarNames = {"small-drop", "large-drop", "low", "layer"};
 
@@ -101,6 +102,7 @@ TauPair parse_taus(const std::string& text) {
 void set_calibration(const CacheOptions& options, const std::string& model_path, ocellus_cache_policy* policy,
                      std::vector<std::string>* notes) {
   if (options.calibration == "none") return;
+  if (options.is_kivi() && options.calibration == "auto") return;
   if (options.calibration != "auto") {
     const TauPair taus = parse_taus(options.calibration);
     if (!options.packs()) throw Failure(kExitUsage, "--calib calibrates packed caches: add --kv-bits 8, 4, 2 or 1.");
@@ -156,6 +158,14 @@ void add_eviction_options(CLI::App* command, CacheOptions* options) {
 
 void add_detail_options(CLI::App* command, CacheOptions* options) {
   const std::string details = "Cache, in detail";
+  command->add_option("--kv-scheme", options->scheme, "Way of packing; kivi: text, too (default: calibquant)")
+      ->option_text(joined_names(kSchemeNames))
+      ->check(CLI::IsMember(list_of(kSchemeNames)))
+      ->group(details);
+  command->add_option("--kv-residual", options->residual, "Newest tokens of a prompt that kivi leaves (default: 128)")
+      ->option_text("N")
+      ->check(number_between(1, 65536))
+      ->group(details);
   command->add_option("--kv-block", options->block_slots, "Slots that share a range (default: what a picture leaves)")
       ->option_text("N")
       ->check(number_between(0, 65536))
@@ -228,6 +238,9 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
   if (options.keep == 1 && options.evict != "none") {
     notes->push_back("--evict " + options.evict + " drops nothing without --keep; --keep 0.2 keeps a fifth.");
   }
+  if (options.is_kivi() && !options.packs())
+    throw Failure(kExitUsage, "--kv-scheme kivi packs nothing in 16 bits: add --kv-bits 8, 4 or 2.");
+  if (options.residual > 0 && !options.is_kivi()) throw Failure(kExitUsage, "--kv-residual is for --kv-scheme kivi.");
   if (options.pool % 2 == 0) throw Failure(kExitUsage, "--evict-pool takes an odd number.");
   if (options.compress_at) policy.compress_at = index_of(kWhenNames, *options.compress_at);
   policy.block_slots = options.block_slots;
@@ -236,7 +249,7 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
     policy.key_range = 0.5f;
     policy.value_range = 0.3f;
   }
-  policy.window = options.window;
+  policy.window = options.is_kivi() ? options.residual : options.window;
   policy.pool = options.pool;
   policy.pool_mean = options.pool_mean ? 1 : 0;
   policy.rho = options.rho;
@@ -246,6 +259,7 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
   policy.pack_window = options.window_f16 ? 0 : 1;
   policy.pack_text = options.pack_text ? 1 : 0;
   policy.csp_cross = options.csp_cross;
+  policy.kv_scheme = index_of(kSchemeNames, options.scheme);
   set_calibration(options, model_path, &policy, notes);
   return policy;
 }
@@ -261,7 +275,10 @@ nlohmann::ordered_json policy_json(const ocellus_cache_policy& policy) {
   object["keep"] = decimal(policy.keep);
   object["compress_at"] = kWhenNames[static_cast<size_t>(policy.compress_at)];
   object["reuse"] = "none";
-  if (packs) {
+  const bool is_kivi = packs && policy.kv_scheme == OCELLUS_KV_KIVI;
+  if (packs) object["kv_scheme"] = kSchemeNames[static_cast<size_t>(policy.kv_scheme)];
+  if (is_kivi) object["kv_residual"] = policy.window > 0 ? policy.window : 128;
+  if (packs && !is_kivi) {
     object["kv_block"] = policy.block_slots;
     object["kv_scales"] = policy.kv_scales;
     object["kv_one_range"] = policy.one_range != 0;
@@ -291,6 +308,8 @@ std::string describe_policy(const ocellus_cache_policy& policy) {
     for (int32_t i = 0; i < policy.layer_bits_count; ++i)
       text += (i == 0 ? " " : ",") + std::to_string(policy.layer_bits[i]);
   }
+  if (policy.kv_bits < 16 && policy.kv_scheme == OCELLUS_KV_KIVI)
+    text += ", kivi with " + format_count(policy.window > 0 ? policy.window : 128, "token") + " in f16";
   if (policy.calibrate != 0) {
     text += " calibrated by " + short_number(policy.tau_low) + ", " + short_number(policy.tau_high);
   }

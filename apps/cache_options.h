@@ -35,9 +35,12 @@ struct CacheOptions {
   float ncar_threshold = 0.3f;
   bool window_f16 = false;
   bool pack_text = false;
+  float csp_cross = 0.5f;
+  std::string scheme = "calibquant";
+  int32_t residual = 0;
 
   bool packs() const { return bits < 16 || !layer_bits.empty(); }
-  float csp_cross = 0.5f;
+  bool is_kivi() const { return scheme == "kivi"; }
 };
 
 // What the command leaves to the user: with kOwnPacking it sets bits and calibration itself.

@@ -6,7 +6,8 @@ import shlex
 @dataclasses.dataclass(frozen=True)
 class Method:
     """Flags of ocellus eval. `keep`: is run at every fraction of --keep; `bits`: "all" of --bits, "packed" ones (below
-    16), "f16" only, or "own": the flags say them, and the method is shown among those of OWN_BITS."""
+    16), "kivi" ones (packed, but not 1), "f16" only, or "own": the flags say them, and the method is shown among those
+    of OWN_BITS."""
     flags: str
     keep: bool
     bits: str = "all"
@@ -19,6 +20,8 @@ LAYER_BITS = "--kv-layer-bits 2,1,1,1,1,1,2,4 --kv-scales 6"
 METHODS = {
     "full": Method("", keep=False),
     "minmax": Method("--calib none", keep=False, bits="packed"),
+    "kivi": Method("--kv-scheme kivi --calib none", keep=False, bits="kivi"),
+    "kivi-32": Method("--kv-scheme kivi --kv-residual 32 --calib none", keep=False, bits="kivi"),
     "blocks-16": Method("--kv-block 16", keep=False, bits="packed", own=True),
     "snapkv": Method("--evict snapkv", keep=True),
     "david": Method("--evict david", keep=True),
@@ -100,7 +103,8 @@ def settings_of(methods, keeps, bits_list):
     """(method, keep, bits) of every setting; what is cheapest to lose comes last."""
     for name in methods:
         method = METHODS[name]
-        wanted = {"all": bits_list, "packed": [bits for bits in bits_list if bits < F16], "f16": [F16],
+        packed = [bits for bits in bits_list if bits < F16]
+        wanted = {"all": bits_list, "packed": packed, "kivi": [bits for bits in packed if bits > 1], "f16": [F16],
                   "own": [OWN_BITS]}[method.bits]
         for bits in wanted:
             for keep in keeps if method.keep else [1.0]:
@@ -109,12 +113,13 @@ def settings_of(methods, keeps, bits_list):
 
 def cells_of(settings, question_counts, caption_count, has_text):
     """The cells of all settings, picture count by picture count. An answer's work grows with the pictures read before
-    it; a caption is a long answer over one picture. Of text nothing is packed."""
+    it; a caption is a long answer over one picture. Of text nothing is packed, but by KIVI."""
     cells = []
     for pictures, count in question_counts.items():
         cells += [Cell(QUESTIONS, pictures, *setting, weight=count * (pictures + 1)) for setting in settings]
     if caption_count:
         cells += [Cell(CAPTIONS, 1, *setting, weight=caption_count * 4) for setting in settings]
     if has_text:
-        cells += [Cell(TEXT, 0, *setting, weight=4000) for setting in settings if setting[-1] == F16]
+        cells += [Cell(TEXT, 0, *setting, weight=4000) for setting in settings
+                  if setting[-1] == F16 or METHODS[setting[0]].bits == "kivi"]
     return cells

@@ -86,7 +86,7 @@ def parse_arguments(words):
     parser.add_argument("--captions", metavar="FILE", type=Path,
                         help="also caption: JSON lines with image and references, or one object of captions by picture")
     parser.add_argument("--text", metavar="FILE", type=Path,
-                        help="also the perplexity of this plain text, where nothing is packed (ocellus perplexity)")
+                        help="also the perplexity of this plain text, which only kivi packs (ocellus perplexity)")
     parser.add_argument("--text-model", metavar="FILE", type=Path,
                         help="a text model for that, run without the further flags (default: the same model)")
     parser.add_argument("--only-text", action="store_true", help="no questions")
