@@ -338,7 +338,8 @@ class RowsCase {
   Guarded<float> ends_;
 };
 
-TEST_CASE("prefill over packed, moved and unevenly kept slots equals plain attention, with the same bits again") {
+TEST_CASE("prefill over packed, moved and unevenly kept slots equals plain attention, with the same bits again" *
+          doctest::test_suite("long")) {
   for_each_shape([](const PackedShape& shape, uint64_t seed, Queue& queue) {
     RowsCase instance(shape, seed, queue);
     if (!queue.on_cuda()) instance.check(instance.attend(false, queue), 1e-5);

@@ -112,7 +112,8 @@ TEST_CASE("rules by age keep what stays and the newest; H2O keeps the newest hal
   }
 }
 
-TEST_CASE("an answer in a batch with evictions is the answer alone, whenever the others end") {
+TEST_CASE("an answer in a batch with evictions is the answer alone, whenever the others end" *
+          doctest::test_suite("long")) {
   for (const ocellus_evict method : kMethods) {
     CAPTURE(method);
     std::vector<std::vector<std::multiset<int32_t>>> alone;

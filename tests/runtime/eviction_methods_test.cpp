@@ -51,7 +51,8 @@ bool all_are(const std::vector<int32_t>& counts, int64_t wanted) {
 
 }  // namespace
 
-TEST_CASE("look-m-all-text keeps all text, and gives pictures what it leaves of the share") {
+TEST_CASE("look-m-all-text keeps all text, and gives pictures what it leaves of the share" *
+          doctest::test_suite("long")) {
   for (const float keep : {0.9f, 0.5f, 0.2f, 0.05f}) {
     for (const int32_t bits : {16, 4}) {
       CAPTURE(keep);
@@ -171,7 +172,8 @@ TEST_CASE("layers of the late methods keep different numbers of slots, and pages
   }
 }
 
-TEST_CASE("the late methods answer with the first token of exact attention, and find room for planned pictures") {
+TEST_CASE("the late methods answer with the first token of exact attention, and find room for planned pictures" *
+          doctest::test_suite("long")) {
   for (const ocellus_evict method : {OCELLUS_EVICT_VL_CACHE, OCELLUS_EVICT_MEDA}) {
     for (const int32_t prompt_rows : {0, 100}) {
       ocellus_limits limits = evicting_limits(4, 200, method, 0.5f);
@@ -231,7 +233,7 @@ TEST_CASE("without pictures all text stays where it comes first or fills the win
   }
 }
 
-TEST_CASE("a lean engine keeps what another one keeps, and answers alike") {
+TEST_CASE("a lean engine keeps what another one keeps, and answers alike" * doctest::test_suite("long")) {
   for (const ocellus_evict method : kMethods) {
     CAPTURE(method);
     ocellus_limits limits = evicting_limits(4, 200, method, 0.4f, 16, OCELLUS_COMPRESS_BEFORE_SUFFIX);
@@ -248,7 +250,7 @@ TEST_CASE("a lean engine keeps what another one keeps, and answers alike") {
   }
 }
 
-TEST_CASE("a long prompt takes exactly the scratch that is planned for its method") {
+TEST_CASE("a long prompt takes exactly the scratch that is planned for its method" * doctest::test_suite("long")) {
   for (const ocellus_evict method : kMethods) {
     CAPTURE(method);
     ocellus_limits limits = evicting_limits(0, 900, method, 0.2f);

@@ -74,7 +74,7 @@ void compare(const test::ModelPair& pair, const Tolerance& tolerance) {
 
 }  // namespace
 
-TEST_CASE("the bundled Q8_0 pair answers as the reference does") {
+TEST_CASE("the bundled Q8_0 pair answers as the reference does" * doctest::test_suite("long")) {
   compare(test::bundled_pair(), {.image_rows = 3e-2, .first_logits = 6e-2, .least_equal_answers = 21});
 }
 

@@ -93,7 +93,7 @@ TEST_CASE("KIVI leaves a prompt that is no longer than its window as it is") {
   }
 }
 
-TEST_CASE("KIVI with eight bits answers as f16 does") {
+TEST_CASE("KIVI with eight bits answers as f16 does" * doctest::test_suite("long")) {
   const std::unique_ptr<Engine> plain_engine = make_engine(board_limits(8, 300));
   Session& plain = open_session(*plain_engine);
   for (const ocellus_compress_at at : {OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_BEFORE_SUFFIX}) {
@@ -110,7 +110,7 @@ TEST_CASE("KIVI with eight bits answers as f16 does") {
   }
 }
 
-TEST_CASE("KIVI finds room for the planned images in whatever prompts they come") {
+TEST_CASE("KIVI finds room for the planned images in whatever prompts they come" * doctest::test_suite("long")) {
   for (const int32_t window : {1, 40, 128}) {
     for (const int32_t chunk_rows : {0, 1}) {
       CAPTURE(window);
@@ -165,7 +165,8 @@ TEST_CASE("KIVI packs long text where no images are planned, the better the more
   CHECK(before < 3.0);  // of words at random
 }
 
-TEST_CASE("KIVI always finds pages and blocks for planned text, in whatever pieces it comes") {
+TEST_CASE("KIVI always finds pages and blocks for planned text, in whatever pieces it comes" *
+          doctest::test_suite("long")) {
   constexpr int32_t kTokens = 1500;
   test::Random random(6);
   for (const int32_t window : {1, 100}) {

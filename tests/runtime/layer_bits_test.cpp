@@ -21,7 +21,8 @@ constexpr int64_t kSlotBytes = 4 * kLayers * kHeads * kDim;
 
 }  // namespace
 
-TEST_CASE("bits by layer that are all equal give the answers of equal bits, bit for bit") {
+TEST_CASE("bits by layer that are all equal give the answers of equal bits, bit for bit" *
+          doctest::test_suite("long")) {
   for (const int32_t bits : {8, 2, 1}) {
     for (const auto& [evict, when] : {std::pair{OCELLUS_EVICT_NONE, OCELLUS_COMPRESS_BEFORE_SUFFIX},
                                       {OCELLUS_EVICT_DAVID, OCELLUS_COMPRESS_BEFORE_SUFFIX},

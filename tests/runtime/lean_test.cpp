@@ -54,7 +54,7 @@ double worst_first_logits(const Twins& twins, const std::vector<int>& prompts) {
 
 }  // namespace
 
-TEST_CASE("lean engines answer as usual ones do") {
+TEST_CASE("lean engines answer as usual ones do" * doctest::test_suite("long")) {
   for (const int32_t prompt_rows : {0, 96}) {
     CAPTURE(prompt_rows);
     ocellus_limits limits = test::board_limits(4, 200);
@@ -65,7 +65,7 @@ TEST_CASE("lean engines answer as usual ones do") {
   }
 }
 
-TEST_CASE("lean engines pack and choose what usual ones do") {
+TEST_CASE("lean engines pack and choose what usual ones do" * doctest::test_suite("long")) {
   for (const ocellus_evict method : {OCELLUS_EVICT_NONE, OCELLUS_EVICT_SNAPKV, OCELLUS_EVICT_DAVID})
     for (const ocellus_compress_at at : {OCELLUS_COMPRESS_BEFORE_SUFFIX, OCELLUS_COMPRESS_IMAGE_END})
       for (const int32_t bits : {16, 2}) {

@@ -52,7 +52,7 @@ std::vector<Eviction> many_evictions() {
 
 }  // namespace
 
-TEST_CASE("to keep everything gives the plain engine's answers, bit for bit") {
+TEST_CASE("to keep everything gives the plain engine's answers, bit for bit" * doctest::test_suite("long")) {
   const std::unique_ptr<Engine> plain_engine = make_engine(test::board_limits(4, 200));
   Session& plain = open_session(*plain_engine);
   std::vector<Answer> expected;
@@ -82,7 +82,7 @@ TEST_CASE("to keep everything gives the plain engine's answers, bit for bit") {
   }
 }
 
-TEST_CASE("eight bits answer as f16 does") {
+TEST_CASE("eight bits answer as f16 does" * doctest::test_suite("long")) {
   const std::unique_ptr<Engine> plain_engine = make_engine(test::board_limits(8, 300));
   Session& plain = open_session(*plain_engine);
   std::map<int, std::string> expected;
@@ -163,7 +163,7 @@ TEST_CASE("at the prompt's end the first token comes from exact attention, befor
   }
 }
 
-TEST_CASE("every head keeps floor(keep n) slots of a prompt, whichever they are") {
+TEST_CASE("every head keeps floor(keep n) slots of a prompt, whichever they are" * doctest::test_suite("long")) {
   for (const Eviction& e : many_evictions()) {
     for (const ocellus_compress_at at : {OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_BEFORE_SUFFIX}) {
       CAPTURE(e.method);
@@ -242,7 +242,7 @@ TEST_CASE("an image that stands alone, and a window larger than what is kept") {
   }
 }
 
-TEST_CASE("planned images fit in whatever prompts and parts of prompts they come") {
+TEST_CASE("planned images fit in whatever prompts and parts of prompts they come" * doctest::test_suite("long")) {
   int number = 0;
   for (const Eviction& e : many_evictions()) {
     const int32_t chunk_rows = number % 2, pack_window = number / 2 % 2;
@@ -295,7 +295,8 @@ TEST_CASE("planned images fit in whatever prompts and parts of prompts they come
   }
 }
 
-TEST_CASE("a prompt that is cancelled gives pages and blocks back, whatever was compressed already") {
+TEST_CASE("a prompt that is cancelled gives pages and blocks back, whatever was compressed already" *
+          doctest::test_suite("long")) {
   for (const Eviction& e : {Eviction{OCELLUS_EVICT_NONE, 1, 2}, Eviction{OCELLUS_EVICT_SNAPKV, 0.2f, 16},
                             Eviction{OCELLUS_EVICT_DAVID, 0.2f, 4}}) {
     for (const ocellus_compress_at at :

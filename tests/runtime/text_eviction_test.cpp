@@ -126,7 +126,7 @@ TEST_CASE("the suffix that makes the model answer reads the evicted text and sta
   CHECK(stats.kv_bytes == (read / 5 + suffix + 1) * engine->shape().kv.slot_bytes());
 }
 
-TEST_CASE("planned text always finds its pages, in whatever pieces it comes") {
+TEST_CASE("planned text always finds its pages, in whatever pieces it comes" * doctest::test_suite("long")) {
   constexpr int32_t kTokens = 1500;
   test::Random random(6);
   for (const float keep : {0.05f, 0.5f, 0.99f}) {
