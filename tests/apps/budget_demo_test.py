@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from program import BAD_INPUT, OK, PROGRAM, SOURCE, USAGE
+from program import BAD_INPUT, OK, PROGRAM, SOURCE, USAGE, long
 
 DEMO = SOURCE / "apps" / "budget_demo.py"
 
@@ -22,6 +22,7 @@ class BudgetDemo(unittest.TestCase):
         return subprocess.run([sys.executable, "-B", DEMO, "--program", PROGRAM, "--no-png", *map(str, arguments)],
                               capture_output=True, text=True, timeout=300, cwd=self.folder, check=False)
 
+    @long
     def test_the_best_setting_for_every_budget_is_shown(self):
         done = self.demo("--limit", 2, "--bits", "16,2", "--keep", "1,0.2", "--budgets", "1,0.4,0.01", "--calib", "none")
         self.assertEqual(done.returncode, OK, done.stderr)

@@ -6,8 +6,8 @@ import shutil
 import tempfile
 import unittest
 
-from program import (BAD_INPUT, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, RUNTIME, SANITIZED, USAGE, ProgramTest, board,
-                     run)
+from program import (BAD_INPUT, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, RUNTIME, USAGE, ProgramTest, board,
+                     long, run)
 
 DEFAULT_POLICY = {"kv_bits": 16, "calib": "none", "evict": "none", "keep": 1.0, "compress_at": "prompt-end",
                   "reuse": "none"}
@@ -26,6 +26,9 @@ class Flags(ProgramTest):
                 (["--kv-bits", "1", "--calib", "1,nan"], "two num"), (["--kv-bits", "1", "--calib=-1,0"], "two num"),
                 (["--kv-bits", "1", "--calib", "0,101"], "two num"), (["--kv-bits", "1", "--calib", ","], "two num"),
                 (["--kv-scales", "8"], "--kv-scales: 8 is not 16 or 6"),
+                (["--kv-scheme", "zip"], "--kv-scheme: zip not in {calibquant,kivi}"),
+                (["--kv-scheme", "kivi"], "packs nothing in 16 bits"),
+                (["--kv-residual", "32"], "--kv-residual is for --kv-scheme kivi"),
                 (["--kv-layer-bits", "2,1,3,1,1,1,2,4"], "write 8, 4, 2 or 1 for each"),
                 (["--kv-layer-bits", "16,1,1,1,1,1,2,4"], "write 8, 4, 2 or 1"), (["--kv-layer-bits", "2,,1"], "write 8"),
                 (["--kv-layer-bits", "2,1"], "the model has 8 layers, but bits are given for 2"),
@@ -85,6 +88,19 @@ class Flags(ProgramTest):
         (equal,) = self.objects(*question, "--kv-bits", 2)
         for key in ["answer", "kv_bytes", "kv_waste_bytes", "logits_hash"]:
             self.assertEqual(listed.get(key), equal.get(key), key)
+
+    def test_kivi_packs_whole_groups_of_what_is_old(self):
+        question = ["ask", "--prompt", "What is on the left?", board("115"), "-n", 2]
+        (full,) = self.objects(*question)
+        for bits in [8, 2]:
+            (packed,) = self.objects(*question, "--kv-bits", bits, "--kv-scheme", "kivi", "--kv-residual", 16)
+            self.assertEqual((packed["policy"]["kv_scheme"], packed["policy"]["kv_residual"]), ("kivi", 16))
+            slots = (packed["prompt_tokens"] - 16) // 32 * 32
+            self.assertGreaterEqual(slots, 64)
+            self.assertEqual(packed["kv_scale_bytes"], slots * 4096 * 4 // 32)
+            self.assertEqual(packed["kv_bytes"],
+                             full["kv_bytes"] - slots * 8192 + slots * 4096 * bits // 8 + packed["kv_scale_bytes"])
+        self.assert_refused(["caption", board("113"), "--kv-scheme", "kivi", "--kv-bits", 1], USAGE, "KIVI packs into 8")
 
     def test_eviction_keeps_its_share(self):
         question = ["ask", "--prompt", "What is on the left?", board("115"), "-n", 1]
@@ -230,6 +246,7 @@ class Calibrate(ProgramTest):
     def calibrate(self, *arguments):
         return self.objects("calibrate", self.questions, *self.pair, *arguments)[0]
 
+    @long
     def test_the_grid_is_searched_and_the_best_written(self):
         report = self.calibrate("--kv-bits", "2,1")
         self.assertEqual((report["questions"], report["file"]), (2, str(self.file)))
@@ -273,7 +290,7 @@ class Calibrate(ProgramTest):
         self.assertRegex(run(*self.caption()).stderr, "No calibration for 2 bits")
         self.assertEqual(run("plan", "--shape", "SmolVLM-256M", "--kv-bits", 2, "--calib", "auto", "--quiet").stderr, "")
 
-    @unittest.skipIf(SANITIZED, "takes minutes under sanitizers")
+    @long
     def test_bits_by_layer_are_lowered_one_by_one_until_the_average_is_reached(self):
         report = self.calibrate("--layer-bits", 3.5)
         points = report["points"]

@@ -12,7 +12,7 @@ import time
 import unittest
 
 from program import (BAD_INPUT, BOARDS, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, ProgramTest,
-                     board, goldens, run)
+                     board, goldens, long, run)
 
 
 class Answers(ProgramTest):
@@ -30,6 +30,7 @@ class Answers(ProgramTest):
         lines = self.answer("caption", board("063"), board("113")).splitlines()
         self.assertEqual(lines[1], f"{board('113')}: {GREEN_STAR}")
 
+    @long
     def test_golden_questions_are_answered(self):
         right = 0
         questions = goldens()

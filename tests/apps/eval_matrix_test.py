@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-from program import BAD_INPUT, OK, PROGRAM, SANITIZED, SOURCE, USAGE
+from program import BAD_INPUT, OK, PROGRAM, SOURCE, USAGE, long
 
 MATRIX = SOURCE / "tools" / "eval" / "run.py"
 QUESTIONS = SOURCE / "apps" / "samples" / "questions.jsonl"
@@ -115,7 +115,7 @@ class EvalMatrix(unittest.TestCase):
         self.assertAlmostEqual(scores["rouge_l"], 1, places=3)
         self.assertAlmostEqual(scores["cider"], 10, places=3)
 
-    @unittest.skipIf(SANITIZED, "takes minutes under sanitizers")
+    @long
     def test_the_perplexity_of_a_text_is_measured_where_nothing_is_packed(self):
         text = self.folder / "text.txt"
         text.write_text((SOURCE / "README.md").read_text(encoding="utf-8")[:9000])

@@ -10,7 +10,8 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("OCELLUS_PROGRAM", str(SOURCE / "build" / "release" / "apps" / "ocellus"))
 MODEL = SOURCE / "apps" / "models" / "shapeboard-34m-q8_0.gguf"
 MMPROJ = SOURCE / "apps" / "models" / "mmproj-shapeboard-34m-q8_0.gguf"
-SANITIZED = os.environ.get("OCELLUS_SANITIZED") == "1"  # a build whose every step takes ten times as long
+# For tests that take too long in a build with sanitizers, whose every step takes ten times as long.
+long = unittest.skipIf(os.environ.get("OCELLUS_SANITIZED") == "1", "takes minutes under sanitizers")
 BOARDS = SOURCE / "tests" / "data" / "shapeboard"
 
 OK, RUNTIME, USAGE, OVER_BUDGET, BAD_INPUT = range(5)
