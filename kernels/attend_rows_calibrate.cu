@@ -34,14 +34,14 @@ __global__ void __launch_bounds__(kRowsThreads, T::kBlocks) measure_tile(const _
   TileRows<T> rows;
   keep_queries<T>(warp_queries, rows);
   ScoreRange ranges[2];
-  int slots = 0;
+  int seen[2] = {};
 
 #pragma unroll 1
   for (int stage = place.stages_begin; stage < place.stages_end; ++stage) {
     const __half* keys = take_stage<T>(work, place, ring, stage, stages);
     TileScores<T> scores = {};
     score_stage<T>(rows, warp_queries, keys, scores);
-    slots += add_stage<T>(work, runs_of<T>(ring, stage), stage, scores, ranges);
+    add_stage<T>(work, place, runs_of<T>(ring, stage), stage, scores, ranges, seen);
   }
 
 #pragma unroll
@@ -50,12 +50,12 @@ __global__ void __launch_bounds__(kRowsThreads, T::kBlocks) measure_tile(const _
     const int row = warp * T::kWarpRows + half * kMatrix + lane / 4;
     if (lane % 4 != 0 || place.tile_row + row >= place.rows) continue;
     if (work.partials == nullptr) {
-      set_calibration(work, place, place.tile_row + row, ranges[half], slots);
+      set_calibration(work, place, place.tile_row + row, ranges[half], seen[half]);
     } else {
       float* partial = work.partials + (blockIdx.x * int64_t{gridDim.y} + blockIdx.y) * kPartialFloats + row;
       partial[0] = ranges[half].low;
       partial[kAttendNarrowRows] = ranges[half].high;
-      partial[2 * kAttendNarrowRows] = static_cast<float>(slots);
+      partial[2 * kAttendNarrowRows] = static_cast<float>(seen[half]);
     }
   }
 }

@@ -53,23 +53,28 @@ __device__ int calibrated_slots(const RowsWork& work, const RingRun* runs, int s
   return run && runs[entry].run.calibrated ? runs[entry].live : 0;
 }
 
-/// Takes a stage's scores into the ranges of the lane's two rows; returns how many slots of it are calibrated.
+/// Takes a stage's scores into the ranges of the lane's two rows, and the number of its slots that are calibrated, and
+/// that the rows see, into `seen`.
 template <class T>
-__device__ int add_stage(const RowsWork& work, const RingRun* runs, int stage, const TileScores<T>& scores,
-                         ScoreRange (&ranges)[2]) {
+__device__ void add_stage(const RowsWork& work, const TilePlace& place, const RingRun* runs, int stage,
+                          const TileScores<T>& scores, ScoreRange (&ranges)[2], int (&seen)[2]) {
   static_assert(T::kRowTiles == 1);
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  int all = 0;
 #pragma unroll
-  for (int n = 0; n < T::kSlots / kMatrix; ++n) {
-    const int slots = calibrated_slots<T>(work, runs, stage, n / 2);
-    if (n % 2 == 0) all += slots;
-    const int column = n % 2 * kMatrix + lane % 4 * 2;
+  for (int half = 0; half < 2; ++half) {
+    const int m = min(first_warp_row<T>(place) + half * kMatrix + lane / 4, place.rows - 1);
+    const int row = work.first_row + m / work.group;
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-      if (column + i % 2 < slots) ranges[i / 2].add(scores[0][n][i]);
+    for (int n = 0; n < T::kSlots / kMatrix; ++n) {
+      const int calibrated = calibrated_slots<T>(work, runs, stage, n / 2);
+      const int slots = calibrated > 0 && runs[n / 2].run.visible_from <= row ? calibrated : 0;
+      if (n % 2 == 0) seen[half] += slots;
+      const int column = n % 2 * kMatrix + lane % 4 * 2;
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        if (column + i < slots) ranges[half].add(scores[0][n][2 * half + i]);
+    }
   }
-  return all;
 }
 
 /// The lanes of a row have each seen some of the slots.

@@ -27,7 +27,8 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace {
 
-constexpr int64_t kAllVisible = kAttendSlots;
+/// Below every score, and finite, so that differences of it are numbers: of columns that saw nothing yet.
+constexpr float kNoScore = -1e30f;
 /// Scores are powers of two: exp(x) = 2^(x log2 e).
 constexpr float kLog2E = 1.44269504f;
 
@@ -87,14 +88,15 @@ class QueryBlock {
   void attend() {
     start();
     if (find_calibration()) {
-      for_each_block(Slots::kPlain, [&](int64_t slots) HWY_ATTR { absorb(slots, kAllVisible); });
-      for_each_block(Slots::kCalibrated, [&](int64_t slots) HWY_ATTR {
+      for_each_block(Slots::kPlain, [&](int64_t slots, int64_t hidden) HWY_ATTR { absorb_past(slots, hidden); });
+      for_each_block(Slots::kCalibrated, [&](int64_t slots, int64_t hidden) HWY_ATTR {
         score(slots);
         calibrate(slots, columns_, s_);
+        hide_columns(slots, hidden);
         mix(slots);
       });
     } else {
-      for_each_block(Slots::kAll, [&](int64_t slots) HWY_ATTR { absorb(slots, kAllVisible); });
+      for_each_block(Slots::kAll, [&](int64_t slots, int64_t hidden) HWY_ATTR { absorb_past(slots, hidden); });
     }
     attend_own_rows();
     write_output();
@@ -110,7 +112,7 @@ class QueryBlock {
     }
     std::fill_n(s_.mixed, columns_ * attend_padded(dim_), 0.0f);
     std::fill_n(s_.sums, columns_, 0.0f);
-    std::fill_n(s_.maxima, columns_, -std::numeric_limits<float>::infinity());
+    std::fill_n(s_.maxima, columns_, kNoScore);
   }
 
   const float* query_of(int64_t m) const {
@@ -122,32 +124,64 @@ class QueryBlock {
   /// calibrate.
   bool find_calibration() {
     if (!args_.calibration.on) return false;
-    int64_t slots = 0;
-    for (int32_t i = 0; i < args_.run_count; ++i) slots += is_calibrated(args_.runs[i]) ? live(args_.runs[i]) : 0;
-    if (slots < 2) return false;
+    if (calibrated_slots(rows_ - 1) < 2) return false;
     std::fill_n(s_.base, columns_, std::numeric_limits<float>::infinity());
     std::fill_n(s_.slope, columns_, -std::numeric_limits<float>::infinity());
-    for_each_block(Slots::kCalibrated, [&](int64_t count) HWY_ATTR {
+    for_each_block(Slots::kCalibrated, [&](int64_t count, int64_t hidden) HWY_ATTR {
+      float low[kAttendColumns], high[kAttendColumns];  // of columns that do not see the block
+      std::copy_n(s_.base, hidden, low);
+      std::copy_n(s_.slope, hidden, high);
       score(count);
       widen_ends(s_.weights, count, columns_, s_.base, s_.slope);  // of the scores until all were seen
+      std::copy_n(low, hidden, s_.base);
+      std::copy_n(high, hidden, s_.slope);
     });
     for (int64_t m = 0; m < columns_; ++m) {
       const float low = s_.base[m], high = s_.slope[m];
+      if (calibrated_slots(std::min(m / group_, rows_ - 1)) < 2) {
+        s_.base[m] = 0.0f;
+        s_.slope[m] = 1.0f;
+        continue;
+      }
       s_.slope[m] = args_.calibration.slope((high - low) / kLog2E);
       s_.base[m] = low - args_.calibration.tau_low * kLog2E - s_.slope[m] * low;
     }
     return true;
   }
 
+  /// That a row of the block sees.
+  int64_t calibrated_slots(int64_t row) const {
+    int64_t slots = 0;
+    for (int32_t i = 0; i < args_.run_count; ++i) {
+      const KvRun& run = args_.runs[i];
+      if (is_calibrated(run) && hidden_rows(run) <= row) slots += live(run);
+    }
+    return slots;
+  }
+  /// Rows of the block that come before those that see a run.
+  int64_t hidden_rows(const KvRun& run) const {
+    return std::clamp<int64_t>(run.visible_from - (args_.first_row + first_row_), 0, rows_);
+  }
+
   enum class Slots { kAll, kPlain, kCalibrated };
 
-  /// Calls body(slots) for blocks of expanded slots. Short runs share a block: in the past their order does not matter.
+  /// Calls body(slots, hidden) for blocks of expanded slots that the first `hidden` columns do not see. Short runs
+  /// share a block: in the past their order does not matter.
   template <class Body>
   HWY_INLINE void for_each_block(Slots which, Body body) {
-    int64_t filled = 0;
+    int64_t filled = 0, hidden = 0;
+    uint16_t visible_from = 0;
     for (int32_t i = 0; i < args_.run_count; ++i) {
       const KvRun& run = args_.runs[i];
       if (which != Slots::kAll && is_calibrated(run) != (which == Slots::kCalibrated)) continue;
+      if (hidden_rows(run) == rows_) continue;
+      // What shares a block must not depend on which rows are worked on together.
+      if (run.visible_from != visible_from && filled > 0) {
+        body(filled, hidden);
+        filled = 0;
+      }
+      visible_from = run.visible_from;
+      hidden = hidden_rows(run) * group_;
       const int64_t slots = live(run);
       if (run.position_shift != 0 && slots > 0) set_rope_angles(args_.rope, run.position_shift, angles_);
       for (int64_t slot = 0; slot < slots;) {
@@ -156,11 +190,11 @@ class QueryBlock {
         slot += count;
         filled += count;
         if (filled < kAttendSlots) continue;
-        body(filled);
+        body(filled, hidden);
         filled = 0;
       }
     }
-    if (filled > 0) body(filled);
+    if (filled > 0) body(filled, hidden);
   }
   int64_t live(const KvRun& run) const { return live_slots(run, args_.layer.index, args_.rows.heads, kv_head_); }
 
@@ -172,7 +206,7 @@ class QueryBlock {
       const int64_t count = std::min(kAttendSlots, visible - slot);
       const int64_t at = sequence_ * own.sequence_stride + own.at(slot, kv_head_);
       expand(own.keys + at, own.values + at, own.row_stride, count, 0);
-      absorb(count, args_.causal ? chunk_row - slot : kAllVisible);
+      absorb(count, args_.causal ? chunk_row - slot : count);
     }
   }
 
@@ -206,6 +240,16 @@ class QueryBlock {
       rotate_head(args_.rope, angles_, s_.keys + (at + i) * dim_);
   }
 
+  /// Takes the expanded slots into the running softmax, but for the first `hidden` columns.
+  void absorb_past(int64_t slots, int64_t hidden) {
+    score(slots);
+    hide_columns(slots, hidden);
+    mix(slots);
+  }
+  void hide_columns(int64_t slots, int64_t hidden) {
+    for (int64_t i = 0; hidden > 0 && i < slots; ++i)
+      std::fill_n(s_.weights + i * columns_, hidden, -std::numeric_limits<float>::infinity());
+  }
   /// Takes the expanded slots into the running softmax. Slot i is hidden from row r if i > last_visible + r.
   void absorb(int64_t slots, int64_t last_visible) {
     score(slots);

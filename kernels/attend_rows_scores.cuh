@@ -55,6 +55,11 @@ __device__ void keep_queries(const __half* warp_queries, TileRows<T>& rows) {
       load_matrices(rows.queries[r][k], fragment_row<T>(warp_queries) + r * kFragment * T::kStride + k * kFragment);
 }
 
+/// Slots of a run that a row sees, of which limit_of() is `limit`.
+__device__ inline int visible_slots(const RingRun& run, int limit) {
+  return run.run.visible_from < limit ? run.live : 0;
+}
+
 /// Hides what is not live or lies behind a row.
 template <class T>
 __device__ void mask_stage(const RowsWork& work, const TilePlace& place, const RingRun* runs, int stage,
@@ -68,7 +73,7 @@ __device__ void mask_stage(const RowsWork& work, const TilePlace& place, const R
 #pragma unroll
       for (int n = 0; n < T::kSlots / kMatrix; ++n) {
         const int own = own_row_of<T>(work, stage) + n / 2 * kTileSlots;
-        const int visible = is_run<T>(own) ? runs[n / 2].live : limit - own;
+        const int visible = is_run<T>(own) ? visible_slots(runs[n / 2], limit) : limit - own;
         const int column = n % 2 * kMatrix + lane % 4 * 2;
         if (column >= visible) scores[r][n][2 * half] = -INFINITY;
         if (column + 1 >= visible) scores[r][n][2 * half + 1] = -INFINITY;
@@ -84,7 +89,7 @@ __device__ bool sees_all(const RowsWork& work, const RingRun* runs, int stage, i
   if (!is_run<T>(own)) return all;
 #pragma unroll
   for (int entry = 0; entry < T::kPieces; ++entry)
-    all = all && (own + entry * kTileSlots >= 0 || runs[entry].live >= kTileSlots);
+    all = all && (own + entry * kTileSlots >= 0 || visible_slots(runs[entry], least_limit) >= kTileSlots);
   return all;
 }
 

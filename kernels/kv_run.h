@@ -44,6 +44,9 @@ struct KvRun {
   bool packed = false;  // into the bits that a KvLayer says
   /// Whether calibration applies to its slots: packed runs, and f16 copies made of them for prefill.
   bool calibrated = false;
+  /// Rows of the chunk that is being read before this one do not see the run: it stands among the chunk's rows (an
+  /// image whose slots come from elsewhere), or, 0, before them all.
+  uint16_t visible_from = 0;
 };
 static_assert(sizeof(KvRun) == 64, "copied in words of 8 bytes, and by the cache line");
 

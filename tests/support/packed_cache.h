@@ -25,6 +25,7 @@ struct CachePart {
   bool calibrated = false;           // though it is f16
   std::vector<int32_t> counts = {};  // by head, of a list where this block follows `counted_before` slots
   int32_t counted_before = 0;
+  uint16_t visible_from = 0;  // row of a prompt
 };
 
 class PackedCache {
@@ -88,6 +89,7 @@ class PackedCache {
     run.capacity = capacity;
     run.position_shift = part.shift;
     run.calibrated = part.calibrated;
+    run.visible_from = part.visible_from;
     std::vector<Half> nans(blocks_.back().size() / 2, Half{0x7FFF});
     std::memcpy(run.data, nans.data(), nans.size() * 2);
     for (int32_t head = 0; head < heads_; ++head)

@@ -17,6 +17,7 @@ struct RealSlot {
   std::vector<double> key, value;
   int32_t shift = 0;
   bool calibrated = false;
+  int32_t visible_from = 0;  // row of a prompt
 };
 
 inline double as_double(Half half) { return static_cast<double>(half_to_float(half)); }
@@ -66,6 +67,7 @@ inline RealSlot read_slot(const KvRun& run, const KvLayer& layer, int64_t head, 
   RealSlot real;
   real.shift = run.position_shift;
   real.calibrated = run.calibrated || run.packed;
+  real.visible_from = run.visible_from;
   for (int64_t e = 0; e < dim; ++e) {
     if (run.packed) {
       const RealBlock block(run, layer, head, dim);

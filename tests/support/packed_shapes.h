@@ -66,14 +66,17 @@ inline std::vector<CachePart> mixed_parts(KvFormat format, int32_t kv_heads, Ran
     part.format = draw(0, 3) == 0 ? KvFormat::kF16 : format;
     part.shift = draw(0, 2) == 0 ? draw(-300, 300) : 0;
     part.calibrated = part.format == KvFormat::kF16 && draw(0, 2) == 0;
+    if (draw(0, 1) == 0) part.visible_from = static_cast<uint16_t>(draw(0, 80));
     if (draw(0, 2) > 0) {
       parts.push_back(part);
       continue;
     }
     std::vector<int32_t> counts;
     for (int32_t head = 0; head < kv_heads; ++head) counts.push_back(draw(0, 2) * draw(0, part.slots / 2 + 1));
-    for (const CachePart& kept : kept_parts(part.format, part.slots, draw(16, 80), counts, part.shift))
+    for (CachePart kept : kept_parts(part.format, part.slots, draw(16, 80), counts, part.shift)) {
+      kept.visible_from = part.visible_from;
       parts.push_back(kept);
+    }
   }
   return parts;
 }
