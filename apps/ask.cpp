@@ -36,7 +36,7 @@ int run_ask(const AskOptions& options) {
         {"command", "ask"}, {"images", options.image_paths}, {"prompt", options.prompt}, {"answer", answer.text}};
     object.update(stats_json(answer.stats));
     object["arena_bytes"] = running.plan.total_bytes;
-    object["policy"] = policy_json(running.limits.cache);
+    object["policy"] = policy_json(running.limits);
     print(json_line(object));
   } else {
     print("\n");

@@ -3,10 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
 #include <sstream>
+#include <string_view>
 
 #include "apps/calibration_file.h"
 #include "apps/failure.h"
@@ -154,6 +156,10 @@ void add_eviction_options(CLI::App* command, CacheOptions* options) {
       ->option_text("prompt-end|before-suffix|image-end")
       ->check(CLI::IsMember(list_of(kWhenNames)))
       ->group(kGroup);
+  command
+      ->add_option("--reuse", options->reuse, "mpic:K: pictures are read alone, and K of their tokens again in place")
+      ->option_text("none|mpic:K|mpic:all")
+      ->group(kGroup);
 }
 
 void add_detail_options(CLI::App* command, CacheOptions* options) {
@@ -264,7 +270,24 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
   return policy;
 }
 
-nlohmann::ordered_json policy_json(const ocellus_cache_policy& policy) {
+void set_reuse(const std::string& text, ocellus_limits* limits) {
+  if (text == "none") return;
+  constexpr std::string_view kMpic = "mpic:";
+  int32_t rows = -1;
+  const char* const end = text.data() + text.size();
+  if (text.rfind(kMpic, 0) == 0 && text != "mpic:all") {
+    const auto [stop, error] = std::from_chars(text.data() + kMpic.size(), end, rows);
+    if (error != std::errc() || stop != end || rows < 0) rows = -2;
+  } else if (text != "mpic:all") {
+    rows = -2;
+  }
+  if (rows < -1) throw Failure(kExitUsage, "--reuse " + text + ": write none, mpic:all or mpic:K, as in mpic:16.");
+  limits->reuse = OCELLUS_REUSE_MPIC;
+  limits->reuse_rows = rows;
+}
+
+nlohmann::ordered_json policy_json(const ocellus_limits& limits) {
+  const ocellus_cache_policy& policy = limits.cache;
   const bool packs = policy.kv_bits < 16, evicts = policy.keep < 1;
   nlohmann::ordered_json object = {{"kv_bits", policy.kv_bits}};
   if (policy.layer_bits_count > 0)
@@ -274,7 +297,9 @@ nlohmann::ordered_json policy_json(const ocellus_cache_policy& policy) {
   object["evict"] = kEvictNames[static_cast<size_t>(policy.evict)];
   object["keep"] = decimal(policy.keep);
   object["compress_at"] = kWhenNames[static_cast<size_t>(policy.compress_at)];
-  object["reuse"] = "none";
+  object["reuse"] = limits.reuse == OCELLUS_REUSE_NONE ? "none"
+                    : limits.reuse_rows < 0            ? "mpic:all"
+                                                       : "mpic:" + std::to_string(limits.reuse_rows);
   const bool is_kivi = packs && policy.kv_scheme == OCELLUS_KV_KIVI;
   if (packs) object["kv_scheme"] = kSchemeNames[static_cast<size_t>(policy.kv_scheme)];
   if (is_kivi) object["kv_residual"] = policy.window > 0 ? policy.window : 128;

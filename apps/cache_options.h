@@ -38,6 +38,7 @@ struct CacheOptions {
   float csp_cross = 0.5f;
   std::string scheme = "calibquant";
   int32_t residual = 0;
+  std::string reuse = "none";  // "mpic:16", "mpic:all"
 
   bool packs() const { return bits < 16 || !layer_bits.empty(); }
   bool is_kivi() const { return scheme == "kivi"; }
@@ -54,8 +55,11 @@ void add_cache_options(CLI::App* command, CacheOptions* options, CacheFlags flag
 ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string& model_path,
                                   std::vector<std::string>* notes);
 
+// "mpic:16". A Failure if it means nothing.
+void set_reuse(const std::string& text, ocellus_limits* limits);
+
 // As the flags would say it, for reports.
-nlohmann::ordered_json policy_json(const ocellus_cache_policy& policy);
+nlohmann::ordered_json policy_json(const ocellus_limits& limits);
 std::string describe_policy(const ocellus_cache_policy& policy);
 
 }  // namespace ocellus

@@ -39,7 +39,7 @@ int run_caption(const CaptionOptions& options) {
           {"command", "caption"}, {"image", image.path}, {"prompt", options.prompt}, {"answer", answer.text}};
       object.update(stats_json(answer.stats));
       object["arena_bytes"] = running.plan.total_bytes;
-      object["policy"] = policy_json(running.limits.cache);
+      object["policy"] = policy_json(running.limits);
       print(json_line(object));
     } else {
       print("\n");

@@ -145,7 +145,7 @@ class Chat {
       nlohmann::ordered_json object = {{"command", "stats"}, {"images", images_seen_}};
       object.update(stats_json(last_));
       object["arena_bytes"] = engine.arena_bytes;
-      object["policy"] = policy_json(running_.limits.cache);
+      object["policy"] = policy_json(running_.limits);
       print(json_line(object));
       return;
     }

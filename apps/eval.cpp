@@ -43,7 +43,7 @@ std::string summary_json(const Totals& totals, const Running& running) {
   object["arena_bytes"] = running.plan.total_bytes;
   object["ttft_ms"] = totals.mean(totals.first_token_ms);
   object["decode_tok_s"] = totals.decode_tokens_per_second();
-  object["policy"] = policy_json(running.limits.cache);
+  object["policy"] = policy_json(running.limits);
   return json_line(object);
 }
 

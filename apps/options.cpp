@@ -26,7 +26,6 @@ struct LaterFlag {
 constexpr LaterFlag kLaterFlags[] = {
     {"--library", "", "Folder of stored image caches"},
     {"--owner", "", "Whose stored image caches to use"},
-    {"--reuse", "none", "How stored image caches are used"},
 };
 
 bool same_value(const std::string& given, const std::string& only) {

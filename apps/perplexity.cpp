@@ -116,7 +116,7 @@ std::string summary_json(const PerplexityOptions& options, const Sums& sums, con
                                          {"arena_bytes", running.plan.total_bytes},
                                          {"prefill_ms", sums.prefill_ms},
                                          {"decode_tok_s", sums.tokens_per_second()},
-                                         {"policy", policy_json(running.limits.cache)}};
+                                         {"policy", policy_json(running.limits)}};
   return json_line(object);
 }
 

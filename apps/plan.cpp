@@ -101,7 +101,7 @@ nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limit
                  {"kv_bytes_per_token", plan.kv_bytes_per_token},
                  {"kv_bytes_per_session", plan.kv_bytes_per_session},
                  {"kv_bytes_per_session_full", full_bytes}});
-  object["policy"] = policy_json(limits.cache);
+  object["policy"] = policy_json(limits);
   object["rows"] = nlohmann::ordered_json::array();
   for (int32_t i = 0; i < plan.row_count; ++i) {
     const ocellus_plan_row& row = plan.rows[i];

@@ -66,7 +66,7 @@ std::vector<PlannedChoice> plan_choices(const Model& model, const Needs& needs, 
       tried.quiet = true;
       const ocellus_limits limits = make_limits(model, tried, needs);
       const ocellus_plan plan = plan_memory(model, limits, tried);
-      planned.policy = limits.cache;
+      planned.limits = limits;
       planned.kv_bytes = plan.kv_bytes_per_session;
       planned.total_bytes = plan.total_bytes;
       planned.images_in_budget = plan.images_in_budget;
@@ -99,7 +99,7 @@ nlohmann::ordered_json choices_json(const std::vector<PlannedChoice>& choices, c
       object["fits"] = planned.total_bytes <= *options.budget_bytes;
       object["images_in_budget"] = planned.images_in_budget;
     }
-    object["policy"] = policy_json(planned.policy);
+    object["policy"] = policy_json(planned.limits);
     list.push_back(object);
   }
   return list;

@@ -33,7 +33,7 @@ int64_t full_cache_bytes(const Model& model, ocellus_limits limits);
 // The plan under each of 16, 8, 4, 2, 1 bits and 100, 50, 20, 10, 5 %.
 struct PlannedChoice {
   CacheChoice choice;
-  ocellus_cache_policy policy;
+  ocellus_limits limits;
   int64_t kv_bytes = 0;  // of a full session
   int64_t total_bytes = 0;
   int32_t images_in_budget = -1;

@@ -77,6 +77,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.budget_bytes = options.budget_bytes ? std::max<int64_t>(*options.budget_bytes, 1) : 0;
   std::vector<std::string> notes;
   limits.cache = cache_policy(options.cache, model.path, &notes);
+  set_reuse(options.cache.reuse, &limits);
   for (const std::string& note : notes) {
     if (!options.quiet) print_note(note);
   }

@@ -50,6 +50,8 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
   OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
+  OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_MPIC));
+  OCELLUS_TRY(check_range("the rows of a linked image that are read in place", limits.reuse_rows, -1, kMaxTextTokens));
   if (limits.max_images > 0 && limits.synthetic_tokens > 0)
     return OCELLUS_FAIL(Code::kBadArgument, "synthetic tokens stand in for images: plan no images beside them");
   if (limits.max_images > 0 && !model.has_vision())
@@ -194,7 +196,7 @@ void size_cache(int64_t slots_per_image, EngineShape* s) {
   kv.layer_formats = policy.layer_formats;
   kv.scales = policy.scales;
   kv.image_slots = static_cast<int32_t>(slots_per_image);
-  s->pages_per_session = blocks_of(s->text_tokens_per_session, kPageSlots);
+  s->pages_per_session = blocks_of(s->text_tokens_per_session + s->images_per_session * s->linked_rows, kPageSlots);
   if (s->synthetic_tokens > 0) return size_synthetic(s);
   if (s->text_competes()) size_evicted_text(s);
   if (s->images_per_session == 0) return;
@@ -209,6 +211,18 @@ void size_cache(int64_t slots_per_image, EngineShape* s) {
     size_evicted(all, slots_per_image, s);
   else
     s->blocks_per_session = s->images_per_session * kv.blocks_per_image();
+}
+
+/// Linked images keep the slots that they were given elsewhere.
+Status check_links(const EngineShape& s) {
+  if (!s.links) return {};
+  if (s.policy.evicts())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "linked images are the same in every prompt: plan them without an eviction method and KIVI");
+  if (s.prompt_rows > UINT16_MAX)
+    return OCELLUS_FAIL(Code::kUnsupported, "images are linked into prompt chunks of at most %d rows, not %lld",
+                        UINT16_MAX, static_cast<long long>(s.prompt_rows));
+  return {};
 }
 
 /// Which of the policies this build, this model and this device run.
@@ -248,13 +262,14 @@ PrefillLimits EngineShape::prefill_limits() const {
                      .pages = std::max(pages_per_session, blocks_per_session),
                      .policy = policy,
                      .least_text = text_competes() ? kLeastCompetingText : INT64_MAX};
-  limits.past_tiles = tiles_per_session();
+  limits.past_tiles = tiles_per_session() + most_links();
   limits.kv = kv;
   if (!device.is_cuda()) return limits;
   // Copies of packed runs are listed in tiles of f16.
-  const int64_t packed = kv.tiles_of(0, blocks_per_session, TileLimits::of(device));
-  limits.expanded_tiles = (policy.packs() ? packed : 0) + kMostSinkPages;
-  if (policy.packs()) limits.past_tiles = pages_per_session + packed * (kPackedTileSlots / kTileSlots);
+  const int64_t packed = kv.tiles_of(0, blocks_per_session, TileLimits::of(device)) + most_links();
+  const bool expands = policy.packs() || links;
+  limits.expanded_tiles = (expands ? packed : 0) + kMostSinkPages;
+  if (expands) limits.past_tiles = pages_per_session + packed * (kPackedTileSlots / kTileSlots);
   return limits;
 }
 
@@ -283,6 +298,11 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
     const int64_t delimiters = model.delimiter_tokens(s.views_per_image);
     s.text_tokens_per_session += s.images_per_session * delimiters;
     rows_per_image = slots_per_image + delimiters;
+    s.links = limits.reuse == OCELLUS_REUSE_MPIC;
+  }
+  if (s.links) {
+    s.image_rows = rows_per_image + 1;  // the start token
+    s.linked_rows = limits.reuse_rows < 0 ? slots_per_image : std::min<int64_t>(limits.reuse_rows, slots_per_image);
   }
   // Only visual slots are packed.
   if (s.images_per_session == 0 && s.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
@@ -290,7 +310,8 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   const int64_t whole_session = s.text_tokens_per_session + s.images_per_session * slots_per_image;
   const int64_t wanted = limits.max_prompt_rows > 0 ? limits.max_prompt_rows : kDefaultPromptRows;
   // An image's rows are read together, so a chunk must hold at least one image.
-  s.prompt_rows = std::max(std::min(wanted, whole_session), rows_per_image);
+  s.prompt_rows = std::max({std::min(wanted, whole_session), rows_per_image, s.image_rows});
+  OCELLUS_TRY(check_links(s));
   size_cache(slots_per_image, &s);
   s.kv.page_count = s.pages_per_session * s.sessions;
   s.kv.block_count = s.blocks_per_session * s.sessions;
@@ -315,7 +336,8 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
   OCELLUS_TRY(take_rows(sink, "recent tokens", kLife, Phase::kNone, shape.sessions, kRecentTokens, &recent_tokens));
   OCELLUS_TRY(
       take_rows(sink, "last hidden rows", kLife, Phase::kNone, shape.sessions, model.text().width, &last_hidden));
-  OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text().width, sink));
+  OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text().width, shape.most_links(), nullptr, sink));
+  if (shape.links) OCELLUS_TRY(lay_out_links(model, shape, sink));
   if (shape.images_per_session > 0)
     OCELLUS_TRY(waiting_views.lay_out(model.vision(), shape.view_batch, shape.device, sink));
   if (shape.images_per_session > 0 && shape.device.is_cuda())
@@ -324,6 +346,12 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
     OCELLUS_TRY(take_rows(sink, "ncar by session", kLife, Phase::kNone, 1, shape.sessions, &ncar));
   OCELLUS_TRY(take_rows(sink, "token ids", kLife, Phase::kNone, 1, shape.text_tokens_per_session, &token_ids));
   return take_rows(sink, "token times", kLife, Phase::kNone, 1, shape.text_tokens_per_session, &token_times);
+}
+
+Status EngineMemory::lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink) {
+  OCELLUS_TRY(image_chunk.lay_out(shape.image_rows, model.text().width, 0, &chunk, sink));
+  return take_rows(sink, "rows of linked images", Lifetime::kSession, Phase::kNone,
+                   shape.images_per_session * shape.linked_rows, model.text().width, &linked_rows);
 }
 
 Status TextScratch::lay_out(const EngineShape& shape, RowSink& sink) {

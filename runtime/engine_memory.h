@@ -32,6 +32,9 @@ struct EngineShape {
   int64_t evictions_per_session = 0;
   int64_t prompt_rows = 0;  // rows of one prefill chunk
   int64_t text_bytes = 0;   // of one add_text call
+  bool links = false;       // images are read alone and linked into prompts
+  int64_t linked_rows = 0;  // of an image: rows that are read once more, in place
+  int64_t image_rows = 0;   // of one image, with the tokens around its views
   KvShape kv;
   CachePolicy policy;
   ImageLimits image_limits;
@@ -50,6 +53,8 @@ struct EngineShape {
     if (!policy.evicts_chunks()) return false;
     return facts.visual_rows > 0 || (text_competes() && facts.rows >= kLeastCompetingText);
   }
+  /// Stretches of linked images in a chunk.
+  int64_t most_links() const { return links ? int64_t{images_per_session} * views_per_image : 0; }
   /// Slots of a prompt that are moved up to the others, where the policy moves any.
   int32_t sink_slots() const;
   int64_t slots_per_session() const { return pages_per_session * kPageSlots + blocks_per_session * kv.block_slots; }
@@ -75,6 +80,10 @@ struct EngineMemory {
   HostView<int32_t> recent_tokens;  // [sessions, kRecentTokens] ring
   DeviceView<float> last_hidden;    // [sessions, D] output of the last layer for the newest prompt row
   PromptChunk chunk;
+  // Where images are linked: one that is read alone, in the chunk's memory, and the embeddings of rows that are read in
+  // place.
+  PromptChunk image_chunk;
+  DeviceView<float> linked_rows;  // [images * rows, D]
   WaitingViews waiting_views;
   // CUDA only: host memory of pictures on their way to the device. No scratch, because other phases would write to it
   // while it is still being read.
@@ -84,6 +93,9 @@ struct EngineMemory {
   HostView<NcarState> ncar;     // [1, sessions] of the newest rows that competed; DAVID only
 
   Status lay_out(const Model& model, const EngineShape& shape, RowSink& sink);
+
+ private:
+  Status lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink);
 };
 
 /// Tokenising one text.

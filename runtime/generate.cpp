@@ -132,7 +132,7 @@ class Generation {
 Status Generation::read_prompt(int32_t i) {
   Session& session = *sessions_[i];
   OCELLUS_TRY(session.start_adding());
-  if (session.waiting_rows() == 0) engine_.chunk_owner = nullptr;
+  if (session.waiting_positions() == 0) engine_.chunk_owner = nullptr;
   OCELLUS_TRY(session.read_chunk());
   if (!session.has_answerable_)
     return OCELLUS_FAIL(Code::kBadArgument, "there is nothing to answer: add text or an image first");

@@ -113,6 +113,15 @@ KvRun SessionCache::image_block(int32_t ordinal, int32_t block) const {
   return run;
 }
 
+KvRun SessionCache::live_block(int32_t ordinal, int32_t block) const {
+  const StoredImage& image = images_.data[ordinal];
+  const KvRun whole = image_block(ordinal, block);
+  const int32_t first = std::clamp(image.first_slot - block * pools_->shape.block_slots, 0, whole.slots);
+  KvRun run = first == 0 ? whole : slice_run(whole, first, whole.slots - first, pools_->shape.head_dim);
+  run.position_shift = image.position_shift;
+  return run;
+}
+
 KvRun SessionCache::evicted_page(int32_t eviction, int32_t page) const {
   const EvictedRows& rows = evicted(eviction);
   KvRun run = pools_->page_run(evicted_pages_.data[rows.first_page + page]);
@@ -180,6 +189,18 @@ void SessionCache::commit_image(int32_t ordinal, int32_t slots, int32_t rows) {
   image_count_ = std::max(image_count_, ordinal + 1);
 }
 
+void SessionCache::commit_linked(int32_t ordinal, int32_t slots, int32_t first_slot, int32_t position_shift) {
+  commit_image(ordinal, slots, slots - first_slot);
+  images_.data[ordinal].first_slot = first_slot;
+  images_.data[ordinal].position_shift = position_shift;
+}
+
+void SessionCache::release_reserved_image() {
+  --own_image_count_;
+  block_count_ -= blocks_per_image();
+  release_blocks(pools_->blocks, blocks_.data + block_count_, blocks_per_image());
+}
+
 void SessionCache::commit_evicted() {
   const EvictedRows& rows = evictions_.data[eviction_count_++];
   eviction_reserved_ = false;
@@ -198,11 +219,7 @@ void SessionCache::drop_uncommitted() {
     evicted_page_count_ = evicted(eviction_count_).first_page;
     eviction_reserved_ = false;
   }
-  while (own_image_count_ > 0 && images_.data[own_image_count_ - 1].slots == 0) {
-    --own_image_count_;
-    block_count_ -= blocks_per_image();
-    release_blocks(pools_->blocks, blocks_.data + block_count_, blocks_per_image());
-  }
+  while (own_image_count_ > 0 && images_.data[own_image_count_ - 1].slots == 0) release_reserved_image();
   const auto live_pages = static_cast<int32_t>(blocks_of(text_slots_, kPageSlots));
   while (page_count_ > live_pages) pools_->pages.release(pages_.data[--page_count_].page);
 }
@@ -289,8 +306,9 @@ CacheBytes SessionCache::bytes() const {
   bytes.payload = text_slots_ * shape.slot_bytes();
   int64_t in_blocks = 0, used_blocks = 0;  // an image of fewer views than planned leaves some blocks empty
   for (int32_t i = 0; i < own_image_count_; ++i) {
-    in_blocks += images_.data[i].slots * shape.visual_slot_bytes();
-    bytes.block_elements += images_.data[i].slots * slot_elements * shape.layer_count * shape.kv_heads;
+    const int64_t slots = images_.data[i].slots - images_.data[i].first_slot;
+    in_blocks += slots * shape.visual_slot_bytes();
+    bytes.block_elements += slots * slot_elements * shape.layer_count * shape.kv_heads;
     used_blocks += blocks_of(images_.data[i].slots, shape.block_slots);
   }
   for (int32_t i = 0; i < eviction_count_; ++i) {

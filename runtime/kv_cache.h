@@ -50,6 +50,8 @@ class SessionCache {
   KvRun text_place(int64_t index, int32_t* slot) const;
   /// Block `block` of an image, which begins with its slot block * block_slots; as many slots as are live.
   KvRun image_block(int32_t ordinal, int32_t block) const;
+  /// The same of the slots that are read, in place.
+  KvRun live_block(int32_t ordinal, int32_t block) const;
   int32_t blocks_per_image() const { return static_cast<int32_t>(pools_->shape.blocks_per_image()); }
   /// Pages and blocks of an eviction, the newest one's while it is reserved. Slots: as many as there may be.
   const EvictedRows& evicted(int32_t eviction) const { return evictions_.data[eviction]; }
@@ -104,6 +106,10 @@ class SessionCache {
   /// Makes `count` more slots live, in order.
   void commit_text(int64_t count);
   void commit_image(int32_t ordinal, int32_t slots, int32_t rows);
+  /// An image of `slots` slots, of which those from `first_slot` on are read.
+  void commit_linked(int32_t ordinal, int32_t slots, int32_t first_slot, int32_t position_shift);
+  /// Gives the blocks of the image back that was reserved last.
+  void release_reserved_image();
   void commit_evicted();
   /// Gives back what holds no live slot: after a prefill that did not finish.
   void drop_uncommitted();
@@ -139,21 +145,15 @@ class SessionCache {
   template <class Visit>
   void visit_fixed(const TileLimits& limits, Visit visit) const {
     for (int32_t i = 0; i < own_image_count_; ++i)
-      for (int32_t b = 0; b < blocks_per_image(); ++b) visit_block(image_block(i, b), limits, visit);
+      for (int32_t b = 0; b < blocks_per_image(); ++b)
+        visit_pieces(live_block(i, b), limits, pools_->shape.head_dim, visit);
     if (has_sinks()) visit(sinks());
     for (int32_t i = 0; i < eviction_count_; ++i) {
-      for (int32_t b = 0; b < evicted_blocks(i); ++b) visit_block(evicted_block(i, b), limits, visit);
+      for (int32_t b = 0; b < evicted_blocks(i); ++b)
+        visit_pieces(evicted_block(i, b), limits, pools_->shape.head_dim, visit);
       for (int32_t p = 0; p < evicted_pages(i); ++p)
         if (const KvRun run = i + p == 0 ? behind_sinks(evicted_page(i, p)) : evicted_page(i, p); run.slots > 0)
           visit(run);
-    }
-  }
-  template <class Visit>
-  void visit_block(const KvRun& run, const TileLimits& limits, Visit visit) const {
-    const int32_t most = limits.of(run.packed);
-    for (int32_t slot = 0, count = 0; slot < run.slots; slot += count) {
-      count = std::min(most, run.slots - slot);
-      visit(slice_run(run, slot, count, pools_->shape.head_dim));
     }
   }
   KvRun text_page(int32_t page) const;

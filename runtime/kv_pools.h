@@ -1,6 +1,7 @@
 // The pools that all sessions' caches draw from: text pages and image blocks, their layout and their sizes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/kv_run.h"
@@ -33,6 +34,16 @@ struct TileLimits {
   }
   int32_t of(bool is_packed) const { return is_packed ? packed : f16; }
 };
+
+/// Calls visit(piece) for pieces of a run that are as long as the limits allow.
+template <class Visit>
+void visit_pieces(const KvRun& run, const TileLimits& limits, int32_t head_dim, Visit visit) {
+  const int32_t most = limits.of(run.packed);
+  for (int32_t slot = 0, count = 0; slot < run.slots; slot += count) {
+    count = std::min(most, run.slots - slot);
+    visit(slice_run(run, slot, count, head_dim));
+  }
+}
 
 /// What one cache slot looks like and how many the pools hold.
 struct KvShape {

@@ -59,6 +59,18 @@ struct StoredImage {
   int32_t slots = 0;     // 0: reserved
   int32_t rows = 0;      // it was read as
   int64_t position = 0;  // of its first row
+  // Linked images only:
+  int32_t first_slot = 0;      // those before it are not read: their rows stand among the text
+  int32_t position_shift = 0;  // from where it was computed
+};
+
+/// A stretch of an image's slots that stands among the rows of a chunk.
+struct LinkedRun {
+  int32_t ordinal = 0;
+  int32_t first_slot = 0;
+  int32_t slots = 0;
+  int32_t position_shift = 0;
+  int32_t visible_from = 0;  // row of the chunk
 };
 
 template <>
@@ -68,6 +80,10 @@ struct TypeName<TextPage> {
 template <>
 struct TypeName<EvictedRows> {
   static constexpr const char* value = "rows";
+};
+template <>
+struct TypeName<LinkedRun> {
+  static constexpr const char* value = "link";
 };
 template <>
 struct TypeName<StoredImage> {

@@ -200,6 +200,14 @@ typedef struct ocellus_cache_policy {
   int32_t kv_scheme; /* ocellus_kv_scheme, where kv_bits is less than 16 */
 } ocellus_cache_policy;
 
+/* Whether an image's keys and values are its own, whatever stands before it, so that they can be used anywhere. */
+typedef enum ocellus_reuse {
+  OCELLUS_REUSE_NONE = 0,
+  OCELLUS_REUSE_MPIC = 1 /* every image is read in a context of its own (the start token and the tokens around it) and
+                            linked into the prompt, where its first `reuse_rows` rows are read once more, in place
+                            (MPIC-k; InfoBlend). Without eviction and KIVI */
+} ocellus_reuse;
+
 /* What the engine must be able to hold. Everything else follows from it. */
 typedef struct ocellus_limits {
   uint32_t struct_bytes;
@@ -217,6 +225,9 @@ typedef struct ocellus_limits {
   int64_t max_image_pixels; /* pixels of the largest picture or frame; 1920 * 1080; tall and wide pictures included */
   int32_t synthetic_tokens; /* per session, instead of images; see ocellus_session_add_synthetic_image; 0 */
   int64_t budget_bytes;     /* 0: no budget */
+  int32_t reuse;            /* ocellus_reuse */
+  int32_t reuse_rows;       /* rows of a linked image that are read in place, at most; -1: all, as if it had never been
+                               seen; they stay f16 beside its other slots */
   ocellus_cache_policy cache;
 } ocellus_limits;
 void ocellus_limits_init(ocellus_limits* limits);

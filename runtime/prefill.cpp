@@ -8,6 +8,7 @@
 #include "kernels/note_slots.h"
 #include "kernels/rope.h"
 #include "runtime/eviction_rule.h"
+#include "runtime/kv_links.h"
 
 namespace ocellus {
 namespace {
@@ -79,11 +80,13 @@ void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceV
 /// Where the rows of a piece go, one after the other.
 class SlotCursor {
  public:
-  SlotCursor(SessionCache& cache, const CachePolicy& policy, int32_t head_dim)
-      : cache_(cache), policy_(policy), head_dim_(head_dim), text_index_(cache.text_slots()) {}
+  /// `text_goes`: nothing but images is stored.
+  SlotCursor(SessionCache& cache, const CachePolicy& policy, int32_t head_dim, bool text_goes)
+      : cache_(cache), policy_(policy), head_dim_(head_dim), text_goes_(text_goes), text_index_(cache.text_slots()) {}
 
   KvSlot next(const Piece& piece, int64_t position) {
-    if (piece.kind == RowKind::kText) {
+    if (piece.kind != RowKind::kImage) {
+      if (text_goes_) return {};
       cache_.note_text_position(text_index_, position);
       int32_t slot = 0;
       const KvRun run = cache_.text_place(text_index_++, &slot);
@@ -104,6 +107,7 @@ class SlotCursor {
   SessionCache& cache_;
   const CachePolicy& policy_;
   int32_t head_dim_;
+  bool text_goes_;
   int64_t text_index_;
   int32_t image_ordinal_ = -1;
   int64_t image_slot_ = 0;
@@ -116,22 +120,30 @@ struct TypeName<Piece> {
   static constexpr const char* value = "piece";
 };
 
-Status PromptChunk::lay_out(int64_t max_rows, int64_t width, RowSink& sink) {
+Status PromptChunk::lay_out(int64_t max_rows, int64_t width, int64_t max_links, const PromptChunk* hidden_of,
+                            RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kSession;
-  OCELLUS_TRY(take_rows(sink, "prompt rows", kLife, Phase::kNone, max_rows, width, &hidden));
-  OCELLUS_TRY(token_ids.lay_out(sink, "prompt tokens", kLife, Phase::kNone, 1, max_rows));
-  return take_rows(sink, "prompt pieces", kLife, Phase::kNone, 1, max_rows, &pieces);
+  const bool shares = hidden_of != nullptr;
+  if (shares)
+    hidden = hidden_of->hidden.slice_rows(0, max_rows);
+  else
+    OCELLUS_TRY(take_rows(sink, "prompt rows", kLife, Phase::kNone, max_rows, width, &hidden));
+  OCELLUS_TRY(token_ids.lay_out(sink, shares ? "image tokens" : "prompt tokens", kLife, Phase::kNone, 1, max_rows));
+  OCELLUS_TRY(take_rows(sink, shares ? "image pieces" : "prompt pieces", kLife, Phase::kNone, 1, max_rows, &pieces));
+  if (max_links == 0) return {};
+  return take_rows(sink, "links to images", kLife, Phase::kNone, 1, max_links, &links);
 }
 
 void PromptChunk::add_piece(RowKind kind, int32_t image_ordinal, int64_t count) {
   Piece* last = piece_count > 0 ? &pieces.data[piece_count - 1] : nullptr;
-  if (last != nullptr && last->kind == kind && last->image_ordinal == image_ordinal) {
+  if (last != nullptr && last->kind == kind && last->image_ordinal == image_ordinal &&
+      last->linked_before == linked_slots) {
     last->row_count += count;
   } else {
-    pieces.data[piece_count++] = {kind, image_ordinal, row_count, count};
+    pieces.data[piece_count++] = {kind, image_ordinal, row_count, count, linked_slots, linked_rows};
   }
   row_count += count;
-  if (kind == RowKind::kText) text_count += count;
+  if (kind != RowKind::kImage) text_count += count;
 }
 
 void PromptChunk::add_text(const int32_t* tokens, int64_t count) {
@@ -142,6 +154,19 @@ void PromptChunk::add_text(const int32_t* tokens, int64_t count) {
 void PromptChunk::add_image_rows(int32_t image_ordinal, int64_t count) {
   std::fill_n(token_ids.host.data + row_count, count, kSkippedRow);
   add_piece(RowKind::kImage, image_ordinal, count);
+}
+
+void PromptChunk::add_linked_rows(int64_t count) {
+  if (count == 0) return;
+  std::fill_n(token_ids.host.data + row_count, count, kSkippedRow);
+  add_piece(RowKind::kLinked, 0, count);
+  linked_rows += count;
+}
+
+void PromptChunk::add_link(LinkedRun link) {
+  link.visible_from = static_cast<int32_t>(row_count);
+  links.data[link_count++] = link;
+  linked_slots += link.slots;
 }
 
 void PromptChunk::embed_text(const WeightView& embedding, Queue& q) const {
@@ -155,6 +180,9 @@ void PromptChunk::rewind(const Mark& mark) {
   row_count = mark.row_count;
   piece_count = mark.piece_count;
   text_count = mark.text_count;
+  link_count = mark.link_count;
+  linked_slots = mark.linked_slots;
+  linked_rows = mark.linked_rows;
   if (piece_count > 0) pieces.data[piece_count - 1].row_count = mark.last_piece_rows;
 }
 
@@ -210,24 +238,23 @@ int64_t list_copy(const KvRun& run, int64_t index, const ExpandScratch& e, KvRun
   return count;
 }
 
-/// The cache before the chunk as attention reads it. On CUDA that is f16 tiles: runs that are packed or shifted are
-/// listed to be copied, and their copies in their place.
-void plan_past(SessionCache& cache, int64_t first_position, const PrefillScratch& s, const DeviceTraits& device,
-               PrefillPlan* plan) {
+/// The cache before the chunk, and what is linked into it, as attention reads it. On CUDA that is f16 tiles: runs that
+/// are packed or shifted are listed to be copied, and their copies in their place.
+void plan_past(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, const PrefillScratch& s,
+               const DeviceTraits& device, PrefillPlan* plan) {
   KvRun* const past = s.past.host.data;
-  cache.move_sinks(first_position);
-  if (!device.is_cuda()) {
-    plan->past_tiles = cache.list_live(TileLimits::of(device), past);
-    return;
-  }
-  cache.visit_live(TileLimits::of(device), [&](const KvRun& run) {
-    if (!run.packed && run.position_shift == 0) {
+  const auto list = [&](const KvRun& run) {
+    if (!device.is_cuda() || (!run.packed && run.position_shift == 0)) {
       past[plan->past_tiles++] = run;
       return;
     }
     s.expand.runs.host.data[plan->expanded_tiles] = run;
     plan->past_tiles += list_copy(run, plan->expanded_tiles++, s.expand, past + plan->past_tiles);
-  });
+  };
+  const TileLimits limits = TileLimits::of(device);
+  cache.move_sinks(first_position);
+  cache.visit_live(limits, list);
+  for (int64_t i = 0; i < chunk.link_count; ++i) visit_linked(cache, chunk.links.data[i], limits, list);
 }
 
 /// Enters the chunk's text into the ledger, in every layer: it goes to the pages behind the live text.
@@ -236,7 +263,7 @@ void note_text(const PromptChunk& chunk, int64_t first_position, const SessionCa
   int32_t count = 0, run_count = 0;
   for (int64_t p = 0; p < chunk.piece_count; ++p) {
     const Piece& piece = chunk.pieces.data[p];
-    for (int64_t i = 0; piece.kind == RowKind::kText && i < piece.row_count; ++i)
+    for (int64_t i = 0; piece.kind != RowKind::kImage && i < piece.row_count; ++i)
       s.noted.rows.host.data[count++] = static_cast<int32_t>(piece.first_row + i);
   }
   const KvShape& shape = cache.shape();
@@ -260,6 +287,21 @@ void note_text(const PromptChunk& chunk, int64_t first_position, const SessionCa
              queue);
 }
 
+/// Where the rows stand and go. `row_slot` is asked for the slots of rows that compete.
+template <class RowSlot>
+void place_rows(const PromptChunk& chunk, int64_t first_position, bool all_compete, RowSlot row_slot,
+                SlotCursor& cursor, const PrefillScratch& s) {
+  int64_t row = 0;
+  for (int64_t p = 0; p < chunk.piece_count; ++p) {
+    const Piece& piece = chunk.pieces.data[p];
+    for (int64_t i = 0; i < piece.row_count; ++i, ++row) {
+      const int64_t position = first_position + piece.linked_before + row;
+      s.slots.host.data[row] = all_compete ? row_slot(row) : cursor.next(piece, position);
+      s.positions.host.data[row] = static_cast<int32_t>(position);
+    }
+  }
+}
+
 }  // namespace
 
 PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
@@ -268,17 +310,21 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   plan.compress = plan_compression(chunk, first_position, cache, s.compress, queue);
   const bool all_compete = plan.compress.evicts && !plan.compress.one_image;
   const auto competing_slot = [&](int64_t row) { return plan.compress.is_late ? cache.evicted_slot(row) : KvSlot(); };
-  SlotCursor cursor(cache, s.compress.policy, head_dim);
-  int64_t row = 0;
-  for (int64_t p = 0; p < chunk.piece_count; ++p)
-    for (int64_t i = 0; i < chunk.pieces.data[p].row_count; ++i, ++row) {
-      s.slots.host.data[row] =
-          all_compete ? competing_slot(row) : cursor.next(chunk.pieces.data[p], first_position + row);
-      s.positions.host.data[row] = static_cast<int32_t>(first_position + row);
-    }
+  SlotCursor cursor(cache, s.compress.policy, head_dim, false);
+  place_rows(chunk, first_position, all_compete, competing_slot, cursor, s);
   if (cache.ledger().kept() && !all_compete && chunk.text_count > 0) note_text(chunk, first_position, cache, s, queue);
-  plan_past(cache, first_position, s, queue.traits(), &plan);
+  plan_past(chunk, first_position, cache, s, queue.traits(), &plan);
   if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
+  return plan;
+}
+
+PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, int32_t head_dim, const PrefillScratch& s,
+                               Queue& queue) {
+  PrefillPlan plan;
+  plan.compress = plan_compression(chunk, 0, cache, s.compress, queue);
+  SlotCursor cursor(cache, s.compress.policy, head_dim, true);
+  place_rows(
+      chunk, 0, false, [](int64_t) { return KvSlot(); }, cursor, s);
   return plan;
 }
 

@@ -16,7 +16,8 @@
 
 namespace ocellus {
 
-enum class RowKind : uint8_t { kText, kImage };
+/// kLinked: rows of a linked image that are read in place, and stored like text.
+enum class RowKind : uint8_t { kText, kImage, kLinked };
 
 /// Consecutive rows of a chunk that go to the same place: text pages, or one image's slot.
 struct Piece {
@@ -24,6 +25,8 @@ struct Piece {
   int32_t image_ordinal = 0;  // images only: which image of the session
   int64_t first_row = 0;
   int64_t row_count = 0;
+  int64_t linked_before = 0;  // positions of the chunk before the piece that are no rows: slots of linked images
+  int64_t source_row = 0;     // kLinked: of the linked rows' embeddings
 };
 
 /// Rows that wait to be read: embeddings of text and images of one session, in order of position.
@@ -33,24 +36,36 @@ struct PromptChunk {
   HostView<Piece> pieces;         // [1, max rows]
   int64_t row_count = 0;
   int64_t piece_count = 0;
-  int64_t text_count = 0;
+  int64_t text_count = 0;  // rows that go to text pages
+  HostView<LinkedRun> links;
+  int64_t link_count = 0;
+  int64_t linked_slots = 0;  // positions that are no rows
+  int64_t linked_rows = 0;   // rows of linked images
 
-  Status lay_out(int64_t max_rows, int64_t width, RowSink& sink);
+  /// `links`: stretches of linked images. With `hidden_of` the rows share another chunk's memory: only one of the two
+  /// may be read at a time.
+  Status lay_out(int64_t max_rows, int64_t width, int64_t max_links, const PromptChunk* hidden_of, RowSink& sink);
   int64_t room() const { return hidden.rows - row_count; }
   /// Appends `count` rows to the last piece if it is of the same place, or as a new one. Rows of images are written by
   /// the caller before or after; those of text are looked up in embed_text().
   void add_text(const int32_t* tokens, int64_t count);
   void add_image_rows(int32_t image_ordinal, int64_t count);
+  /// Rows of a linked image whose embeddings are the linked rows from linked_rows on.
+  void add_linked_rows(int64_t count);
+  /// What stands behind the rows so far.
+  void add_link(LinkedRun link);
+  int64_t positions() const { return row_count + linked_slots; }
   /// Writes the embeddings of all text rows.
   void embed_text(const WeightView& embedding, Queue& queue) const;
-  void clear() { row_count = piece_count = text_count = 0; }
+  void clear() { row_count = piece_count = text_count = link_count = linked_slots = linked_rows = 0; }
 
   /// The state to go back to if an image turns out not to be readable half way.
   struct Mark {
-    int64_t row_count, piece_count, text_count, last_piece_rows;
+    int64_t row_count, piece_count, text_count, last_piece_rows, link_count, linked_slots, linked_rows;
   };
   Mark mark() const {
-    return {row_count, piece_count, text_count, piece_count > 0 ? pieces.data[piece_count - 1].row_count : 0};
+    const int64_t last_piece_rows = piece_count > 0 ? pieces.data[piece_count - 1].row_count : 0;
+    return {row_count, piece_count, text_count, last_piece_rows, link_count, linked_slots, linked_rows};
   }
   void rewind(const Mark& mark);
 
@@ -110,6 +125,9 @@ struct PrefillPlan {
 /// compressed is planned and its lists are uploaded.
 PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
                          const PrefillScratch& scratch, Queue& queue);
+/// The same of a chunk that sees nothing but itself, from position 0 on, and of which only the images are stored.
+PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, int32_t head_dim,
+                               const PrefillScratch& scratch, Queue& queue);
 
 /// A layer of prefill_rows up to its output and the storing of text, and before layer 0 the angles of the positions.
 /// On CUDA copies of packed runs must be there: see expand_past.

@@ -70,7 +70,9 @@ void Session::forget_prompt() {
   prompt_.rows = prompt_.image_rows = 0;
 }
 
-int64_t Session::waiting_rows() const { return engine_->chunk_owner == this ? engine_->memory().chunk.row_count : 0; }
+int64_t Session::waiting_positions() const {
+  return engine_->chunk_owner == this ? engine_->memory().chunk.positions() : 0;
+}
 
 void Session::remember_token(TokenId token) {
   engine_->memory().recent_tokens.row(index_)[recent_count_++ % kRecentTokens] = token;
@@ -130,9 +132,10 @@ void Session::commit_chunk() {
         cache().commit_image(piece.image_ordinal, kept_slots(piece.row_count), static_cast<int32_t>(piece.row_count));
     }
   }
-  next_position_ += chunk.row_count;
-  prompt_.rows += static_cast<int32_t>(chunk.row_count);
-  prompt_.image_rows += static_cast<int32_t>(chunk.row_count - chunk.text_count);
+  commit_links();
+  next_position_ += chunk.positions();
+  prompt_.rows += static_cast<int32_t>(chunk.positions());
+  prompt_.image_rows += static_cast<int32_t>(chunk.positions() - chunk.text_count + chunk.linked_rows);
   has_answerable_ = true;
   engine_->note_cache_use();
 }
@@ -152,6 +155,7 @@ Status Session::prefill_chunk() {
   queue.start_timer(Queue::kPrefillTimer);
   const PrefillPlan plan = plan_prefill(chunk, next_position_, cache(), text.config.head_dim, scratch, queue);
   chunk.embed_text(text.embedding, queue);
+  fetch_linked_rows();
   OCELLUS_TRY(engine_->run_prefill(chunk.row_count, plan, scratch, &stop_));
   queue.copy(memory.last_hidden.row(index_), chunk.hidden.row(chunk.row_count - 1),
              chunk.hidden.cols * static_cast<int64_t>(sizeof(float)));
@@ -223,10 +227,12 @@ Status Session::start_adding() {
 const NcarState* Session::ncar() const { return has_ncar_ ? engine_->memory().ncar.data + index_ : nullptr; }
 
 /// Text tokens that the session holds at most. Where rows compete, pages are also planned for what is left of images,
-/// and text that went is still counted, so that the planned images fit whatever comes before them.
+/// and text that went is still counted, so that the planned images fit whatever comes before them. So do the rows of
+/// linked images that are to come.
 int64_t Session::most_text() const {
   const EngineShape& shape = engine_->shape();
-  return shape.policy.evicts_chunks() ? shape.text_tokens_per_session : shape.pages_per_session * kPageSlots;
+  if (shape.policy.evicts_chunks()) return shape.text_tokens_per_session;
+  return shape.pages_per_session * kPageSlots - (shape.images_per_session - next_image()) * shape.linked_rows;
 }
 
 int64_t Session::waiting_text() const { return engine_->chunk_owner == this ? engine_->memory().chunk.text_count : 0; }
@@ -234,7 +240,7 @@ int64_t Session::waiting_text() const { return engine_->chunk_owner == this ? en
 int64_t Session::room_for_text() const { return most_text() - cache().text_rows() - waiting_text(); }
 
 int64_t Session::room_for_positions() const {
-  return engine_->text().config.context_length - live_span() - waiting_rows();
+  return engine_->text().config.context_length - live_span() - waiting_positions();
 }
 
 /// kFull if so many forced tokens cannot find room, whatever a rolling context releases. The last one is not read yet.
@@ -253,7 +259,7 @@ Status Session::check_room(int64_t text_rows, int64_t image_rows) const {
     return OCELLUS_FAIL(
         Code::kFull, "%lld more text tokens do not fit: the session has room for %lld of %lld; plan more text tokens",
         static_cast<long long>(text_rows), static_cast<long long>(left), static_cast<long long>(most_text()));
-  const int64_t position = next_position_ + waiting_rows() + text_rows + image_rows;
+  const int64_t position = next_position_ + waiting_positions() + text_rows + image_rows;
   if (text_rows + image_rows > room_for_positions())
     return OCELLUS_FAIL(
         Code::kFull,

@@ -2,6 +2,7 @@
 //
 //   add_text, add_image  -> rows in the prompt chunk      session_add.cpp
 //   read_chunk           -> the cache holds them          session.cpp
+//   link_picture         -> an image read alone, linked   session_link.cpp
 //   add_synthetic_image  -> the cache holds made-up rows  session_synthetic.cpp
 //   generate, score      -> tokens, one step at a time    generate.cpp
 //   set_rolling          -> the oldest makes room         session_rolling.cpp
@@ -21,6 +22,7 @@
 namespace ocellus {
 
 class Engine;
+struct PromptChunk;
 struct VisionScratch;
 struct Picture;
 
@@ -127,8 +129,15 @@ class Session {
   int64_t room_for_positions() const;
   Status add_picture(const Picture& picture);
   Status add_picture_rows(const Picture& picture, const ViewPlan& plan);
-  Status add_views(const Picture& picture, const ViewPlan& plan);
+  Status add_views(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk);
   Status encode_waiting_views(const VisionScratch& scratch);
+  /// Where images are linked (session_link.cpp).
+  Status link_picture(const Picture& picture, const ViewPlan& plan);
+  Status read_alone(const Picture& picture, const ViewPlan& plan);
+  Status prefill_alone();
+  Status add_links(const ViewPlan& plan, int32_t ordinal);
+  void commit_links();
+  void fetch_linked_rows();
   Status encode_last_views();
   void take_encode_time();
   Status prefill_chunk();
@@ -139,7 +148,7 @@ class Session {
   bool chunk_is_evicted() const;
   int32_t kept_slots(int64_t image_rows) const;
   void remember_token(TokenId token);
-  int64_t waiting_rows() const;
+  int64_t waiting_positions() const;
   /// Ordinal of the image that would be added next: those in the cache and those waiting come before it.
   int32_t next_image() const;
 

@@ -1,31 +1,13 @@
 // Adding text and images to a session: from bytes to rows in the prompt chunk.
 #include <algorithm>
 
-#include "mm/image_prompt.h"
+#include "runtime/delimiter_tokens.h"
 #include "runtime/engine.h"
 #include "runtime/picture_source.h"
 #include "runtime/session.h"
 
 namespace ocellus {
 namespace {
-
-/// The texts around an image are short; their tokens and the workspace to find them fit on the stack.
-class DelimiterTokens {
- public:
-  Status encode(const Tokenizer& tokenizer, const char* text) {
-    if (Tokenizer::workspace_bytes(kMostBytes) > static_cast<int64_t>(sizeof workspace_))
-      return OCELLUS_FAIL(Code::kInternal, "the workspace for image delimiters is too small");
-    return tokenizer.encode(text, true, workspace_, sizeof workspace_, ids_, kMostBytes, &count_);
-  }
-  const TokenId* ids() const { return ids_; }
-  int64_t count() const { return count_; }
-
- private:
-  static constexpr int64_t kMostBytes = sizeof(ImagePiece::text);
-  std::byte workspace_[16384];
-  TokenId ids_[kMostBytes];
-  int64_t count_ = 0;
-};
 
 Status count_delimiters(const Tokenizer& tokenizer, const ViewPlan& plan, int64_t* total) {
   DelimiterTokens tokens;
@@ -54,6 +36,7 @@ Status Session::add_start_token() {
 
 int32_t Session::next_image() const {
   const PromptChunk& chunk = engine_->memory().chunk;
+  if (engine_->chunk_owner == this && chunk.link_count > 0) return chunk.links.data[chunk.link_count - 1].ordinal + 1;
   if (engine_->chunk_owner == this)
     for (int64_t i = chunk.piece_count - 1; i >= 0; --i)
       if (chunk.pieces.data[i].kind == RowKind::kImage) return chunk.pieces.data[i].image_ordinal + 1;
@@ -197,7 +180,7 @@ Status Session::add_picture(const Picture& picture) {
                         shape.images_per_session);
   OCELLUS_TRY(add_start_token());
   OCELLUS_TRY(check_room(text_rows, image_rows));
-  if (chunk.room() < text_rows + image_rows) {
+  if (chunk.room() < text_rows + (shape.links ? std::min(image_rows, shape.linked_rows) : image_rows)) {
     OCELLUS_TRY(read_chunk());
     take_chunk();
   }
@@ -211,7 +194,7 @@ Status Session::add_picture(const Picture& picture) {
 Status Session::add_picture_rows(const Picture& picture, const ViewPlan& plan) {
   PromptChunk& chunk = engine_->memory().chunk;
   const PromptChunk::Mark mark = chunk.mark();
-  Status status = add_views(picture, plan);
+  Status status = engine_->shape().links ? link_picture(picture, plan) : add_views(picture, plan, chunk);
   if (status.ok() && engine_->memory().waiting_views.full()) status = encode_last_views();
   if (status.ok()) return {};
   engine_->queue().clear();
@@ -221,12 +204,11 @@ Status Session::add_picture_rows(const Picture& picture, const ViewPlan& plan) {
   return status;
 }
 
-/// Appends the rows of a picture and the texts around its views to the chunk. The pixels of the views are made now; a
-/// full batch of views is encoded before the next view is made or, in its own memory, when all are made. Until then
-/// nothing else may take scratch, where the pixels of a batch of one lie.
-Status Session::add_views(const Picture& picture, const ViewPlan& plan) {
+/// Appends the rows of a picture and the texts around its views to the chunk, which has room for them. The pixels of
+/// the views are made now; a full batch of views is encoded before the next view is made or, in its own memory, when
+/// all are made. Until then nothing else may take scratch, where the pixels of a batch of one lie.
+Status Session::add_views(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk) {
   const VisionConfig& vision = engine_->vision().config;
-  PromptChunk& chunk = engine_->memory().chunk;
   WaitingViews& waiting = engine_->memory().waiting_views;
   Queue& queue = engine_->queue();
   const ArenaScope scope(engine_->arena());
@@ -241,7 +223,7 @@ Status Session::add_views(const Picture& picture, const ViewPlan& plan) {
     const ImagePiece piece = image_piece(plan, i);
     if (!piece.is_view()) {
       OCELLUS_TRY(tokens.encode(engine_->tokenizer(), piece.text));
-      OCELLUS_TRY(append_text_rows(tokens.ids(), tokens.count()));
+      chunk.add_text(tokens.ids(), tokens.count());
       continue;
     }
     if (waiting.full()) {

@@ -30,6 +30,8 @@ Status Session::set_rolling(int32_t images, int32_t sink_tokens) {
     return OCELLUS_FAIL(Code::kBadArgument,
                         "a rolling context releases images one by one, so they must be compressed one by one: plan "
                         "eviction at the image's end");
+  if (shape.links && images > 0)
+    return OCELLUS_FAIL(Code::kUnsupported, "a rolling context cannot release linked images: plan it without reuse");
   const auto sink_pages = static_cast<int32_t>(blocks_of(sink_tokens, kPageSlots));
   if (images > 0 && sink_pages + 1 >= shape.pages_per_session)
     return OCELLUS_FAIL(Code::kBadArgument, "%d text tokens leave no room beside %d of the beginning: plan more",
@@ -99,7 +101,7 @@ Status Session::make_room(int64_t text_rows, int64_t image_rows) {
     return OCELLUS_FAIL(Code::kFull, "the conversation has reached position %lld: reset the session",
                         static_cast<long long>(next_position_));
   while (!has_room(text_rows, image_rows)) {
-    if (waiting_rows() > 0) {
+    if (waiting_positions() > 0) {
       OCELLUS_TRY(read_chunk());
       take_chunk();
     } else if (!release_oldest(text_rows, image_rows, cache().mark())) {

@@ -372,7 +372,7 @@ class Usage(ProgramTest):
         picture = board("113")
         for arguments in [["watch", "synthetic"], ["serve", "--http", "127.0.0.1:80"], ["library", "add", "x"],
                           ["caption", picture, "--library", "x"], ["caption", picture, "--owner", "me"],
-                          ["caption", picture, "--reuse", "mpic:16"]]:
+                          ["caption", picture, "--library", "x", "--reuse", "mpic:16"]]:
             with self.subTest(arguments=arguments):
                 self.assert_refused(arguments, USAGE, "not available in this version")
 

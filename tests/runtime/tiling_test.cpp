@@ -15,6 +15,7 @@
 namespace ocellus {
 namespace {
 
+using test::LinkedRows;
 using test::Matrix;
 using test::ReferenceText;
 using test::ReferenceVision;
@@ -364,6 +365,62 @@ TEST_CASE("three tiled pictures in one conversation, whatever the size of a chun
       if (first_answer.empty()) first_answer = answer.text;
       if (!engine->queue().on_cuda()) CHECK(answer.text == first_answer);  // roundings differ, and so may near ties
     }
+  }
+}
+
+TEST_CASE("a tiled picture that was read alone stands in a prompt as the reference links it, whatever is in place") {
+  const Pair pair(VisionRecipe{.longest_edge = 96});
+  const std::vector<TestPicture> pictures = {{100, 37}};
+  const int64_t tokens = pair.model.vision().tokens_per_view(), slots = 7 * tokens;
+  const ReferenceText text(pair.model.text_file());
+  const std::string far = "What is on the left of", near;  // near: it stands where it was read
+  for (const auto& [before, in_place] : {std::pair{far, int64_t{0}},
+                                         {far, 1},
+                                         {far, tokens - 1},
+                                         {far, tokens + 1},
+                                         {far, slots},
+                                         {near, 0},
+                                         {near, 5}}) {
+    CAPTURE(before);
+    CAPTURE(in_place);
+    ocellus_limits limits = picture_limits(1, 40, OCELLUS_RESIZE_LLAMA_CPP);
+    limits.reuse = OCELLUS_REUSE_MPIC;
+    limits.reuse_rows = static_cast<int32_t>(in_place);
+    const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
+    const VocabularyFacts& facts = engine->tokenizer().facts();
+    Parts alone, parts;
+    if (facts.add_bos) alone.push_back({.token = facts.bos});
+    parts = alone;
+    append_text(parts, before);
+    append_picture(alone, 0, 2, 3);
+    append_picture(parts, 0, 2, 3);
+    append_text(parts, "?");
+
+    Session& session = test::open_session(*engine);
+    REQUIRE(session.add_text(before, false).ok());
+    REQUIRE_MESSAGE(session.add_frame(pictures[0].frame()).ok(), last_failure().sentence);
+    REQUIRE(session.add_text("?", false).ok());
+    const std::vector<float> logits = test::first_logits(session);
+
+    LinkedRows linked;
+    text.read(reference_rows(pair.model, engine->shape().preprocess, alone, pictures), {}, {}, &linked.source);
+    const Matrix rows = reference_rows(pair.model, engine->shape().preprocess, parts, pictures);
+    int64_t row = 0, image_row = 0;
+    for (const Part& part : parts) {
+      for (int64_t i = 0; part.view >= 0 && i < tokens; ++i, ++image_row)
+        if (image_row >= in_place) linked.rows.push_back({row + i, row + i - std::ssize(before)});
+      row += part.view < 0 ? 1 : tokens;
+    }
+    REQUIRE(image_row == slots);
+    CHECK(session.next_position() == rows.rows);
+    const auto error_to = [&](const Matrix& expected) {
+      return test::relative_error(logits.data(), expected.row(rows.rows - 1), expected.cols);
+    };
+    const double error = error_to(text.logits(text.read(rows, {}, linked)));
+    const double bound = bound_on(*engine, 1e-3, 1e-2), plain_error = error_to(text.logits(text.read(rows)));
+    CHECK(error < bound);
+    const bool as_plain = before == near || in_place == slots;
+    CHECK((as_plain ? plain_error < bound : plain_error > 5 * error));  // else what is linked would not matter
   }
 }
 

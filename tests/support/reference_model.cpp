@@ -188,6 +188,12 @@ Matrix ReferenceText::embed(const std::vector<int32_t>& ids) const {
   return out;
 }
 
+namespace {
+
+std::string layer_name(int64_t layer) { return "blk." + std::to_string(layer) + "."; }
+
+}  // namespace
+
 /// Row t stands at position t if no positions are given. Pairs are neighbours in llama files and half the rotated part
 /// apart in qwen2 files.
 void ReferenceText::rotate(Matrix& x, const std::vector<int64_t>& positions) const {
@@ -209,7 +215,9 @@ void ReferenceText::rotate(Matrix& x, const std::vector<int64_t>& positions) con
   }
 }
 
-Matrix ReferenceText::mix(const Matrix& x, const std::vector<int64_t>& positions, const std::string& layer) const {
+Matrix ReferenceText::mix(const Matrix& x, const std::vector<int64_t>& positions, int64_t number,
+                          const LinkedRows& linked, KeysAndValues* taken) const {
+  const std::string layer = layer_name(number);
   Matrix query, key, value;
   if (weights_.has(layer + "attn_qkv.weight")) {
     const Matrix all = weights_.linear(x, layer + "attn_qkv");
@@ -221,15 +229,23 @@ Matrix ReferenceText::mix(const Matrix& x, const std::vector<int64_t>& positions
     key = weights_.linear(x, layer + "attn_k");
     value = weights_.linear(x, layer + "attn_v");
   }
+  for (const LinkedRows::Pair& row : linked.rows) {
+    const auto at = static_cast<size_t>(number);
+    std::copy_n(linked.source.keys[at].row(row.from), key.cols, key.row(row.to));
+    std::copy_n(linked.source.values[at].row(row.from), value.cols, value.row(row.to));
+  }
+  if (taken != nullptr) taken->keys.push_back(key);
+  if (taken != nullptr) taken->values.push_back(value);
   rotate(query, positions);
   rotate(key, positions);
   return weights_.linear(weights_.attend(query, key, value, heads_, kv_heads_, true), layer + "attn_output");
 }
 
-Matrix ReferenceText::read(Matrix x, const std::vector<int64_t>& positions) const {
+Matrix ReferenceText::read(Matrix x, const std::vector<int64_t>& positions, const LinkedRows& linked,
+                           KeysAndValues* taken) const {
   for (int64_t i = 0; i < layers_; ++i) {
-    const std::string layer = "blk." + std::to_string(i) + ".";
-    add(x, mix(weights_.rms_norm(x, layer + "attn_norm", epsilon_), positions, layer));
+    const std::string layer = layer_name(i);
+    add(x, mix(weights_.rms_norm(x, layer + "attn_norm", epsilon_), positions, i, linked, taken));
     const Matrix normed = weights_.rms_norm(x, layer + "ffn_norm", epsilon_);
     Matrix gate = weights_.linear(normed, layer + "ffn_gate");
     const Matrix up = weights_.linear(normed, layer + "ffn_up");

@@ -57,18 +57,35 @@ class ReferenceWeights {
   mutable std::map<std::string, Matrix> decoded_;
 };
 
+/// Keys, before their rotation, and values by layer.
+struct KeysAndValues {
+  std::vector<Matrix> keys, values;
+};
+/// Rows whose keys and values, in every layer, are those of rows that were read elsewhere: row `to` has those of row
+/// `from`.
+struct LinkedRows {
+  struct Pair {
+    int64_t to, from;
+  };
+  KeysAndValues source;
+  std::vector<Pair> rows;
+};
+
 class ReferenceText {
  public:
   explicit ReferenceText(const GgufFile& file, Rounding rounding = {});
   Matrix embed(const std::vector<int32_t>& ids) const;
   /// Rows at positions 0, 1, 2, ... through all layers; or at these positions.
-  Matrix read(Matrix rows, const std::vector<int64_t>& positions = {}) const;
+  Matrix read(Matrix rows, const std::vector<int64_t>& positions = {}) const { return read(rows, positions, {}); }
+  Matrix read(Matrix rows, const std::vector<int64_t>& positions, const LinkedRows& linked,
+              KeysAndValues* taken = nullptr) const;
   /// One row of logits per row.
   Matrix logits(const Matrix& rows) const;
 
  private:
   void rotate(Matrix& x, const std::vector<int64_t>& positions) const;
-  Matrix mix(const Matrix& x, const std::vector<int64_t>& positions, const std::string& layer) const;
+  Matrix mix(const Matrix& x, const std::vector<int64_t>& positions, int64_t layer, const LinkedRows& linked,
+             KeysAndValues* taken) const;
 
   ReferenceWeights weights_;
   bool adjacent_pairs_ = false;
