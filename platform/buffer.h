@@ -58,6 +58,7 @@ class Buffer {
   T* data() { return data_; }
   const T* data() const { return data_; }
   int64_t size() const { return size_; }
+  int64_t capacity() const { return capacity_; }
   bool empty() const { return size_ == 0; }
   T& operator[](int64_t i) { return data_[i]; }
   const T& operator[](int64_t i) const { return data_[i]; }

@@ -2,7 +2,8 @@
 # Installs what is missing to build and test Ocellus on Debian 12 or Ubuntu 24.04. Does nothing where all is there.
 # Arguments are further packages.
 set -eu
-packages="g++ cmake ninja-build pkg-config libstb-dev libhwy-dev libutf8proc-dev libxxhash-dev libcli11-dev
+packages="g++ cmake ninja-build pkg-config libstb-dev libhwy-dev libutf8proc-dev libxxhash-dev libsqlite3-dev
+  libcli11-dev
   nlohmann-json3-dev doctest-dev python3 clang-format-14 $*"
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

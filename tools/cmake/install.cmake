@@ -7,6 +7,10 @@ set(ocellus_pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 # A static archive passes its own needs on. The build uses targets of ours for them, an installation the packages.
 target_link_libraries(ocellus INTERFACE
   $<INSTALL_INTERFACE:PkgConfig::OCELLUS_hwy> $<INSTALL_INTERFACE:PkgConfig::OCELLUS_utf8proc>)
+if(OCELLUS_HAS_SQLITE)
+  target_link_libraries(ocellus INTERFACE $<INSTALL_INTERFACE:PkgConfig::OCELLUS_sqlite3>)
+  set(OCELLUS_PC_SQLITE " sqlite3")
+endif()
 
 install(TARGETS ocellus EXPORT ocellus-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES runtime/ocellus.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

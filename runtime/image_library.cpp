@@ -1,0 +1,304 @@
+#include "runtime/image_library.h"
+
+#include <cmath>
+#include <new>
+
+#include "runtime/library_store.h"
+
+namespace ocellus {
+namespace {
+
+Status check_owner(std::string_view owner) {
+  if (is_owner_name(owner)) return {};
+  return OCELLUS_FAIL(Code::kBadArgument,
+                      "an owner's name has 1 to 64 letters, digits, dots, underscores and hyphens, and no dot first");
+}
+
+Status check_embedding(std::span<const float> embedding) {
+  double square = 0;
+  for (const float number : embedding) square += static_cast<double>(number) * static_cast<double>(number);
+  if (std::isfinite(square) && square > 0) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "a retrieval embedding must be finite and not zero");
+}
+
+Status check_new_entry(const NewEntry& entry) {
+  if (const char* fault = find_fault(entry.facts))
+    return OCELLUS_FAIL(Code::kBadArgument, "the facts of a library entry have %s", fault);
+  if (static_cast<int64_t>(entry.blocks.size()) != int64_t{entry.facts.layer_count} + 1)
+    return OCELLUS_FAIL(Code::kBadArgument, "a library entry of %d layers has %d blocks, not %d",
+                        entry.facts.layer_count, entry.facts.layer_count + 1, static_cast<int>(entry.blocks.size()));
+  if (entry.tags.size() > kMostTags)
+    return OCELLUS_FAIL(Code::kBadArgument, "a library entry has at most %d tags", kMostTags);
+  for (const std::string_view tag : entry.tags)
+    if (!is_tag(tag))
+      return OCELLUS_FAIL(Code::kBadArgument, "a tag has 1 to %d bytes and no control characters", kMostTagBytes);
+  if (entry.expires < 0) return OCELLUS_FAIL(Code::kBadArgument, "a library entry cannot expire before 1970");
+  if (entry.embedding.empty()) return {};
+  if (static_cast<int64_t>(entry.embedding.size()) != entry.facts.embedding_width)
+    return OCELLUS_FAIL(Code::kBadArgument, "a retrieval embedding of %d numbers was given where the facts say %d",
+                        static_cast<int>(entry.embedding.size()), entry.facts.embedding_width);
+  return check_embedding(entry.embedding);
+}
+
+Status fill_header(const OwnerRecord& owner, const NewEntry& entry, int64_t now, EntryHeader* header) {
+  header->key = library_key(owner.secret, entry.facts);
+  header->facts = entry.facts;
+  header->owner = owner.name;
+  for (const std::string_view tag : entry.tags) header->tags.tags[header->tags.count++].assign(tag);
+  header->created = now;
+  header->expires = entry.expires;
+  header->pinned = entry.pinned;
+  OCELLUS_TRY(header->embedding.resize(static_cast<int64_t>(entry.embedding.size())));
+  std::copy(entry.embedding.begin(), entry.embedding.end(), header->embedding.data());
+  return {};
+}
+
+}  // namespace
+
+Status LibraryEntry::accept(const FileOutcome& outcome, bool* found) {
+  *found = outcome.is_sound();
+  if (!*found) {
+    store_->report_damage(file_, outcome.detail);
+    file_.close();
+  }
+  return {};
+}
+
+Status LibraryEntry::read_block(int32_t block, std::span<std::byte> to, bool* found) {
+  *found = false;
+  if (!is_open() || block < 0 || block >= block_count())
+    return OCELLUS_FAIL(Code::kBadArgument, "the library entry is closed or has no block %d", block);
+  if (static_cast<int64_t>(to.size()) < block_bytes(block))
+    return OCELLUS_FAIL(Code::kBadArgument, "block %d of the library entry needs memory of %lld bytes", block,
+                        static_cast<long long>(block_bytes(block)));
+  return accept(file_.read_block(block, to.data()), found);
+}
+
+Status LibraryEntry::check_block(int32_t block, std::span<const std::byte> bytes, bool* found) {
+  *found = false;
+  if (!is_open() || block < 0 || block >= block_count())
+    return OCELLUS_FAIL(Code::kBadArgument, "the library entry is closed or has no block %d", block);
+  if (static_cast<int64_t>(bytes.size()) < block_bytes(block))
+    return accept({FileState::kDamaged, "a block that cannot be read"}, found);
+  return accept(file_.check_block(block, bytes.data()), found);
+}
+
+ImageLibrary::ImageLibrary() = default;
+ImageLibrary::~ImageLibrary() = default;
+
+Status ImageLibrary::open(const LibraryConfig& config) {
+  store_.reset(new (std::nothrow) LibraryStore);
+  if (store_ == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for a library");
+  const Status status = store_->open(config);
+  if (!status.ok()) close();
+  return status;
+}
+
+void ImageLibrary::close() { store_.reset(); }
+
+/// The store, or what to say where there is none.
+#define OCELLUS_REQUIRE_STORE() \
+  if (store_ == nullptr) return Catalogue().require_open()
+
+Status ImageLibrary::put(std::string_view owner, LibraryPart part, const NewEntry& entry, LibraryKey* key) {
+  OCELLUS_REQUIRE_STORE();
+  OCELLUS_TRY(check_owner(owner));
+  OCELLUS_TRY(check_new_entry(entry));
+  EntryHeader header;
+  int64_t now = 0;
+  const Status status = store_->run([&](int64_t seconds) -> Status {
+    OwnerRecord writer;
+    bool found = false;
+    now = seconds;
+    OCELLUS_TRY(store_->find_writer(owner, part, &writer, &found));
+    if (!found) OCELLUS_TRY(store_->require_owner(owner, &writer));
+    header = {};
+    return fill_header(writer, entry, seconds, &header);
+  });
+  OCELLUS_TRY(status);
+  // Outside of run(): others may go on while the blocks are written.
+  NewFile file(store_->files(), store_->entries_folder());
+  OCELLUS_TRY(write_entry(&header, entry.blocks, &file));
+  *key = header.key;
+  return store_->run([&](int64_t seconds) { return store_->place_entry(header.owner.view(), header, seconds, &file); });
+}
+
+Status ImageLibrary::find(std::string_view owner, const EntryFacts& facts, LibraryEntry* out, bool* found) {
+  OCELLUS_REQUIRE_STORE();
+  OCELLUS_TRY(check_owner(owner));
+  return store_->run([&](int64_t now) -> Status {
+    *found = false;
+    out->close();
+    out->store_ = store_.get();
+    for (const LibraryPart part : {LibraryPart::kOwn, LibraryPart::kShared}) {
+      OwnerRecord record;
+      bool is_known = false;
+      OCELLUS_TRY(store_->find_owner(part == LibraryPart::kOwn ? owner : kSharedName, &record, &is_known));
+      if (!is_known) continue;
+      const LibraryKey key = library_key(record.secret, facts);
+      OCELLUS_TRY(store_->open_entry({record, key, &facts}, now, &out->file_, found));
+      out->part_ = part;
+      if (!*found) continue;
+      store_->catalogue.touch_entry(key, now);
+      return {};
+    }
+    return {};
+  });
+}
+
+Status ImageLibrary::find_key(std::string_view owner, const LibraryKey& key, LibraryEntry* out, bool* found) {
+  OCELLUS_REQUIRE_STORE();
+  OCELLUS_TRY(check_owner(owner));
+  return store_->run([&](int64_t now) -> Status {
+    *found = false;
+    out->close();
+    out->store_ = store_.get();
+    CatalogueRow row;
+    OwnerRecord record;
+    bool is_known = false;
+    // The row says whose it is; others must not learn anything about it, nor have it set aside.
+    OCELLUS_TRY(store_->catalogue.find_entry(key, &row, &is_known));
+    if (is_known) OCELLUS_TRY(store_->catalogue.find_owner(row.owner, &record, &is_known));
+    const bool is_shared = record.name.view() == kSharedName;
+    if (!is_known || (!is_shared && record.name.view() != owner)) return {};
+    OCELLUS_TRY(store_->open_entry({record, key}, now, &out->file_, found));
+    out->part_ = is_shared ? LibraryPart::kShared : LibraryPart::kOwn;
+    if (*found) store_->catalogue.touch_entry(key, now);
+    return {};
+  });
+}
+
+Status ImageLibrary::remove(std::string_view owner, LibraryPart part, const LibraryKey& key, bool* found) {
+  OCELLUS_REQUIRE_STORE();
+  OCELLUS_TRY(check_owner(owner));
+  return store_->run([&](int64_t now) -> Status {
+    OwnerRecord writer;
+    CatalogueRow row;
+    OCELLUS_TRY(store_->find_writer(owner, part, &writer, found));
+    if (!*found) return {};
+    OCELLUS_TRY(store_->catalogue.find_entry(key, &row, found));
+    *found = *found && row.owner == writer.id;
+    if (!*found) return {};
+    *found = row.expires == 0 || now < row.expires;
+    OCELLUS_TRY(store_->change([&]() { return store_->remove_entry(key); }));
+    // What somebody wanted gone must not come back with the next loss of power.
+    const int error = sync_directory(store_->files(), store_->entries_folder().c_str());
+    return error < 0 ? OCELLUS_FAIL(Code::kIo, "a removed entry may come back after a loss of power") : Status();
+  });
+}
+
+Status ImageLibrary::set_pinned(std::string_view owner, LibraryPart part, const LibraryKey& key, bool pinned,
+                                bool* found) {
+  OCELLUS_REQUIRE_STORE();
+  OCELLUS_TRY(check_owner(owner));
+  return store_->run([&](int64_t now) -> Status {
+    OwnerRecord writer;
+    CatalogueRow row;
+    OCELLUS_TRY(store_->find_writer(owner, part, &writer, found));
+    if (!*found) return {};
+    OCELLUS_TRY(store_->catalogue.find_entry(key, &row, found));
+    *found = *found && row.owner == writer.id;
+    if (!*found) return {};
+    return store_->rewrite_entry({writer, key}, now, pinned, found);
+  });
+}
+
+Status ImageLibrary::list(std::string_view owner, VisitItem visit, void* user) {
+  OCELLUS_REQUIRE_STORE();
+  OCELLUS_TRY(check_owner(owner));
+  int64_t id = 0;
+  while (true) {
+    LibraryItem item;
+    bool found = false;
+    OCELLUS_TRY(store_->run([&](int64_t now) { return store_->next_item(owner, now, &id, &item, &found); }));
+    if (!found || !visit(user, item)) return {};
+  }
+}
+
+Status ImageLibrary::nearest(std::string_view owner, const Hash128& model, std::span<const float> embedding,
+                             int32_t count, Buffer<NearEntry>* out) {
+  OCELLUS_REQUIRE_STORE();
+  OCELLUS_TRY(check_owner(owner));
+  OCELLUS_TRY(check_embedding(embedding));
+  if (count < 1) return OCELLUS_FAIL(Code::kBadArgument, "a search must ask for at least one entry");
+  return store_->run([&](int64_t now) -> Status {
+    *out = {};
+    OwnerRecord record;
+    int64_t owners[2] = {}, shared = 0;
+    size_t owner_count = 0;
+    for (const std::string_view name : {owner, kSharedName}) {
+      bool found = false;
+      OCELLUS_TRY(store_->find_owner(name, &record, &found));
+      if (found) owners[owner_count++] = record.id;
+      if (found && name == kSharedName) shared = record.id;
+    }
+    Buffer<LibraryIndex::Near> near;
+    OCELLUS_TRY(store_->index.search(store_->catalogue, {{owners, owner_count}, model, embedding, now, count}, &near));
+    for (const LibraryIndex::Near& one : near) {
+      CatalogueRow row;
+      bool found = false;
+      OCELLUS_TRY(store_->catalogue.find_row(one.id, &row, &found));
+      const LibraryPart part = row.owner == shared ? LibraryPart::kShared : LibraryPart::kOwn;
+      if (found) OCELLUS_TRY(out->push({row.key, part, one.similarity}));
+    }
+    return {};
+  });
+}
+
+Status ImageLibrary::create_shared(std::string_view administrator) {
+  OCELLUS_REQUIRE_STORE();
+  OCELLUS_TRY(check_owner(administrator));
+  return store_->run([&](int64_t) { return store_->require_shared(administrator); });
+}
+
+Status ImageLibrary::set_owner_quota(std::string_view owner, int64_t bytes) {
+  OCELLUS_REQUIRE_STORE();
+  OCELLUS_TRY(check_owner(owner));
+  if (bytes < 0) return OCELLUS_FAIL(Code::kBadArgument, "a quota cannot be negative");
+  return store_->run([&](int64_t) { return store_->save_quota(owner, bytes); });
+}
+
+Status ImageLibrary::describe_owner(std::string_view owner, LibraryUse* out) {
+  OCELLUS_REQUIRE_STORE();
+  OCELLUS_TRY(check_owner(owner));
+  return store_->run([&](int64_t) { return store_->describe(owner, out); });
+}
+
+Status ImageLibrary::describe_all(LibraryUse* out) {
+  OCELLUS_REQUIRE_STORE();
+  return store_->run([&](int64_t) { return store_->describe({}, out); });
+}
+
+Status ImageLibrary::verify(LibraryReport* report) {
+  OCELLUS_REQUIRE_STORE();
+  *report = {};
+  OCELLUS_TRY(store_->run([&](int64_t) { return store_->reconcile(report); }));
+  int64_t id = 0;
+  while (true) {
+    EntryFile file;
+    bool is_row = false, is_open = false;
+    OCELLUS_TRY(store_->run([&](int64_t) { return store_->next_to_verify(&id, &file, &is_row, &is_open, report); }));
+    if (!is_row) return {};
+    if (!is_open) continue;
+    // Outside of run(): others may go on while the blocks are read.
+    FileOutcome outcome;
+    OCELLUS_TRY(file.scan_blocks(nullptr, &outcome));
+    ++report->checked;
+    report->sound += outcome.is_sound() ? 1 : 0;
+    if (!outcome.is_sound()) report->set_aside += store_->report_damage(file, outcome.detail) ? 1 : 0;
+  }
+}
+
+Status ImageLibrary::collect_garbage(LibraryReport* report) {
+  OCELLUS_REQUIRE_STORE();
+  *report = {};
+  return store_->run([&](int64_t now) -> Status {
+    OCELLUS_TRY(store_->remove_unfinished(report));
+    OCELLUS_TRY(store_->reconcile(report));
+    OCELLUS_TRY(store_->change([&]() { return store_->remove_expired(Catalogue::kAllOwners, now, &report->expired); }));
+    (void)sync_directory(store_->files(), store_->entries_folder().c_str());
+    return {};
+  });
+}
+
+}  // namespace ocellus

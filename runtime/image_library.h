@@ -1,0 +1,164 @@
+// The image library: what images became as keys and values, kept in a directory across sessions and restarts, so that a
+// known image is not encoded again.
+//
+// An entry belongs to an owner, who alone sees it; the shared part is read by all owners and written by its
+// administrator. Whatever is not exactly what was asked for, or was damaged, is not found, never served. Several
+// processes may have a library open, and several threads may use one ImageLibrary.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "platform/buffer.h"
+#include "platform/log.h"
+#include "platform/status.h"
+#include "runtime/library_entry.h"
+#include "runtime/library_entry_file.h"
+
+namespace ocellus {
+
+class LibraryStore;
+
+struct LibraryConfig {
+  const char* path = nullptr;     // a directory; made if it is missing
+  int64_t quota_bytes = 0;        // of all entries together; 0: no limit
+  int64_t owner_quota_bytes = 0;  // of one owner, and of the shared part; 0: no limit. See set_owner_quota
+  LogSink log = {};               // told of what was set aside
+  LibraryFiles* files = nullptr;  // null: the system's
+  LibraryClock* clock = nullptr;  // null: the system's
+};
+
+/// An entry to be. Everything is copied.
+struct NewEntry {
+  EntryFacts facts = {};
+  std::span<const std::string_view> tags = {};              // at most 8, see is_tag
+  int64_t expires = 0;                                      // the second from which on it is gone; 0: never
+  bool pinned = false;                                      // quotas do not remove it
+  std::span<const float> embedding = {};                    // for nearest(): facts.embedding_width numbers, or none
+  std::span<const std::span<const std::byte>> blocks = {};  // one for every layer, then the input rows; may be empty
+};
+
+/// An entry as list() shows it.
+struct LibraryItem {
+  LibraryKey key = {};
+  LibraryPart part = LibraryPart::kOwn;
+  EntryFacts facts = {};
+  EntryTags tags = {};
+  int64_t bytes = 0;      // of its file
+  int64_t created = 0;    // seconds since 1970, as the next two
+  int64_t last_used = 0;  // put, found or pinned
+  int64_t expires = 0;
+  bool pinned = false;
+};
+
+struct NearEntry {
+  LibraryKey key = {};
+  LibraryPart part = LibraryPart::kOwn;
+  float similarity = 0;  // cosine, -1 to 1
+};
+
+/// What an owner has, or all together.
+struct LibraryUse {
+  int64_t entries = 0;
+  int64_t bytes = 0;
+  int64_t pinned_bytes = 0;
+  int64_t quota_bytes = 0;  // 0: no limit
+};
+
+/// What verify() and collect_garbage() did.
+struct LibraryReport {
+  int64_t checked = 0;     // entries whose every byte was read
+  int64_t sound = 0;       // of these
+  int64_t set_aside = 0;   // damaged files, and files of unknown owners
+  int64_t expired = 0;     // removed
+  int64_t unfinished = 0;  // files of writers that died, removed
+  int64_t adopted = 0;     // files that the catalogue did not know
+  int64_t dropped = 0;     // of the catalogue, without a file
+};
+
+/// An entry that was found: its head is checked, its blocks are when they are read. Stays readable when the entry is
+/// replaced or removed meanwhile. Must not outlive the library. One thread at a time.
+class LibraryEntry {
+ public:
+  const LibraryKey& key() const { return file_.header().key; }
+  LibraryPart part() const { return part_; }
+  const EntryFacts& facts() const { return file_.header().facts; }
+  const EntryHeader& header() const { return file_.header(); }
+  bool is_open() const { return file_.is_open(); }
+  void close() { file_.close(); }
+
+  int32_t block_count() const { return static_cast<int32_t>(header().blocks.size()); }
+  int64_t block_bytes(int32_t block) const { return header().blocks[block].bytes; }
+  /// Reads a block into memory of at least its size and checks it. *found is false, and the entry set aside, where it
+  /// is not what was written; the memory then holds anything. kBadArgument.
+  Status read_block(int32_t block, std::span<std::byte> to, bool* found);
+
+  /// For reads by other means: the open file, and where a block begins in it, always at a multiple of 4096 bytes, as
+  /// does what follows it; O_DIRECT may be set on the descriptor. What was read is no block before check_block.
+  int descriptor() const { return file_.descriptor(); }
+  int64_t block_offset(int32_t block) const { return header().blocks[block].offset; }
+  /// As read_block, for bytes that were read. Where the read failed pass an empty span: the entry is set aside.
+  Status check_block(int32_t block, std::span<const std::byte> bytes, bool* found);
+
+ private:
+  friend class ImageLibrary;
+  Status accept(const FileOutcome& outcome, bool* found);
+
+  LibraryStore* store_ = nullptr;
+  EntryFile file_;
+  LibraryPart part_ = LibraryPart::kOwn;
+};
+
+/// Every call that names an owner gives kBadArgument for a name that is none (is_owner_name), kIo where the disk or the
+/// catalogue fails. In builds without SQLite all give kUnsupported. Not finding something is no failure.
+class ImageLibrary {
+ public:
+  /// Return false to stop. May call the library.
+  using VisitItem = bool (*)(void* user, const LibraryItem& item);
+
+  ImageLibrary();
+  ~ImageLibrary();
+  ImageLibrary(const ImageLibrary&) = delete;
+  ImageLibrary& operator=(const ImageLibrary&) = delete;
+
+  /// Opens the directory; makes its catalogue again where that is missing or does not fit.
+  Status open(const LibraryConfig& config);
+  void close();
+
+  /// Stores an entry, in place of one with the same facts. When this returns it outlasts a loss of power. To hold the
+  /// quotas, what has expired goes first, then what was not used for longest. kFull: too large beside pinned entries.
+  Status put(std::string_view owner, LibraryPart part, const NewEntry& entry, LibraryKey* key);
+  /// The owner's entry with exactly these facts, else the shared one.
+  Status find(std::string_view owner, const EntryFacts& facts, LibraryEntry* out, bool* found);
+  /// The entry with this key among those that the owner sees.
+  Status find_key(std::string_view owner, const LibraryKey& key, LibraryEntry* out, bool* found);
+  Status remove(std::string_view owner, LibraryPart part, const LibraryKey& key, bool* found);
+  /// Writes the entry's file again, since that is where this is kept.
+  Status set_pinned(std::string_view owner, LibraryPart part, const LibraryKey& key, bool pinned, bool* found);
+  /// Visits what the owner sees, in the order in which it came. Entries put meanwhile may be seen.
+  Status list(std::string_view owner, VisitItem visit, void* user);
+  /// The entries of one model (EntryFacts::model) that the owner sees whose embeddings are nearest by cosine, the
+  /// nearest first. `embedding` has the width of theirs.
+  Status nearest(std::string_view owner, const Hash128& model, std::span<const float> embedding, int32_t count,
+                 Buffer<NearEntry>* out);
+
+  /// Makes the shared part. kBadArgument where it has another administrator.
+  Status create_shared(std::string_view administrator);
+  /// Kept in the directory; 0 means as configured. Takes effect with the next put.
+  Status set_owner_quota(std::string_view owner, int64_t bytes);
+  Status describe_owner(std::string_view owner, LibraryUse* out);
+  Status describe_all(LibraryUse* out);
+
+  /// Reads every entry, sets damaged ones aside, and makes the catalogue right.
+  Status verify(LibraryReport* report);
+  /// Removes expired entries and what dead writers left, and makes the catalogue right.
+  Status collect_garbage(LibraryReport* report);
+
+ private:
+  std::unique_ptr<LibraryStore> store_;
+};
+
+}  // namespace ocellus

@@ -1,0 +1,197 @@
+#include "runtime/library_index.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+
+#include "kernels/nearest_rows.h"
+
+namespace ocellus {
+namespace {
+
+double length_of(std::span<const float> numbers) {
+  double square = 0;
+  for (const float number : numbers) square += static_cast<double>(number) * static_cast<double>(number);
+  return std::sqrt(square);
+}
+
+float greatest_of(std::span<const float> numbers) {
+  float greatest = 0;
+  for (const float number : numbers) greatest = std::max(greatest, std::fabs(number));
+  return greatest;
+}
+
+}  // namespace
+
+void LibraryIndex::reset() {
+  for (int32_t i = 0; i < group_count_; ++i) groups_[i].reset();
+  group_count_ = 0;
+  last_change_ = 0;
+  is_loaded_ = false;
+}
+
+LibraryIndex::Group* LibraryIndex::find_group(const Hash128& model, int64_t width) {
+  for (int32_t i = 0; i < group_count_; ++i)
+    if (groups_[i]->model == model && groups_[i]->width == width) return groups_[i].get();
+  return nullptr;
+}
+
+Status LibraryIndex::add(const CatalogueVector& vector) {
+  const auto width = static_cast<int64_t>(vector.embedding.size());
+  const float greatest = greatest_of(vector.embedding);
+  const double length = length_of(vector.embedding);
+  if (!(greatest > 0) || !std::isfinite(length)) return {};  // has no direction
+  Group* group = find_group(vector.model, width);
+  if (group == nullptr) {
+    if (group_count_ == kMostGroups)
+      return OCELLUS_FAIL(Code::kUnsupported, "a library searches entries of at most %d models", kMostGroups);
+    groups_[group_count_].reset(new (std::nothrow) Group);
+    group = groups_[group_count_].get();
+    if (group == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for the library's index");
+    ++group_count_;
+    group->model = vector.model;
+    group->width = width;
+    group->padded_width = (width + kNearestRowsWidth - 1) / kNearestRowsWidth * kNearestRowsWidth;
+  }
+  const int64_t first = group->codes.size();
+  if (first + group->padded_width > group->codes.capacity())
+    OCELLUS_TRY(group->codes.reserve(2 * first + 64 * group->padded_width));
+  OCELLUS_TRY(group->codes.resize(first + group->padded_width));
+  const float scale = 127.0f / greatest;
+  for (int64_t w = 0; w < width; ++w)
+    group->codes[first + w] = static_cast<int8_t>(std::lrintf(vector.embedding[static_cast<size_t>(w)] * scale));
+  OCELLUS_TRY(group->steps.push(static_cast<float>(static_cast<double>(greatest) / 127 / length)));
+  OCELLUS_TRY(group->ids.push(vector.id));
+  OCELLUS_TRY(group->owners.push(vector.owner));
+  return group->expires.push(vector.expires);
+}
+
+void LibraryIndex::drop(int64_t id) {
+  for (int32_t i = 0; i < group_count_; ++i) {
+    Group& group = *groups_[i];
+    const int64_t* found = std::lower_bound(group.ids.begin(), group.ids.end(), id);
+    if (found == group.ids.end() || *found != id) continue;
+    int64_t& owner = group.owners[found - group.ids.begin()];
+    group.gone += owner != 0 ? 1 : 0;
+    owner = 0;
+    if (2 * group.gone > group.ids.size()) pack(&group);
+  }
+}
+
+void LibraryIndex::pack(Group* group) {
+  int64_t kept = 0;
+  for (int64_t row = 0; row < group->ids.size(); ++row) {
+    if (group->owners[row] == 0) continue;
+    group->ids[kept] = group->ids[row];
+    group->owners[kept] = group->owners[row];
+    group->expires[kept] = group->expires[row];
+    group->steps[kept] = group->steps[row];
+    std::copy_n(group->codes.data() + row * group->padded_width, group->padded_width,
+                group->codes.data() + kept * group->padded_width);
+    ++kept;
+  }
+  // Shrinking takes no memory and cannot fail.
+  (void)group->ids.resize(kept);
+  (void)group->owners.resize(kept);
+  (void)group->expires.resize(kept);
+  (void)group->steps.resize(kept);
+  (void)group->codes.resize(kept * group->padded_width);
+  group->gone = 0;
+}
+
+Status LibraryIndex::follow(Catalogue& catalogue) {
+  int64_t latest = 0;
+  OCELLUS_TRY(catalogue.last_change(&latest));
+  if (is_loaded_ && latest == last_change_) return {};
+  const auto add_one = [](void* user, const CatalogueVector& vector) {
+    return static_cast<LibraryIndex*>(user)->add(vector);
+  };
+  Buffer<int64_t> ids;
+  bool complete = false;
+  if (is_loaded_) OCELLUS_TRY(catalogue.list_changes(last_change_, &ids, &complete));
+  // A failure on the way leaves the index to be loaded anew.
+  is_loaded_ = false;
+  if (!complete) {
+    reset();
+    OCELLUS_TRY(catalogue.visit_vectors(0, add_one, this));
+  }
+  // An entry comes once and goes once: what is known and changed has gone. New ids are greater than all before.
+  std::sort(ids.begin(), ids.end());
+  for (int64_t i = 0; i < ids.size(); ++i) {
+    if (i > 0 && ids[i] == ids[i - 1]) continue;
+    drop(ids[i]);
+    OCELLUS_TRY(catalogue.visit_vectors(ids[i], add_one, this));
+  }
+  last_change_ = latest;
+  is_loaded_ = true;
+  return {};
+}
+
+Status LibraryIndex::scan(const Group& group, const Question& question, Buffer<Near>* candidates) const {
+  Buffer<int16_t> query;
+  OCELLUS_TRY(query.resize(group.padded_width));
+  const float greatest = greatest_of(question.embedding);
+  for (int64_t w = 0; w < group.width; ++w) {
+    const float number =
+        question.embedding[static_cast<size_t>(w)] * (static_cast<float>(kNearestQueryLimit) / greatest);
+    query[w] = static_cast<int16_t>(std::lrintf(number));
+  }
+  // Eight bits put neighbours in the wrong order now and then, so more than asked for are looked at again.
+  Buffer<NearRow> best;
+  int64_t count = 0;
+  OCELLUS_TRY(best.resize(4 * int64_t{question.count} + 32));
+  const auto is_seen = [&](int64_t row) {
+    const int64_t expires = group.expires[row];
+    if (expires != 0 && expires <= question.now) return false;
+    return std::find(question.owners.begin(), question.owners.end(), group.owners[row]) != question.owners.end();
+  };
+  const int64_t rows = group.ids.size();
+  for (int64_t begin = 0, end = 0; begin < rows; begin = end) {
+    while (begin < rows && !is_seen(begin)) ++begin;
+    end = begin;
+    while (end < rows && is_seen(end)) ++end;
+    nearest_rows({.codes = {group.codes.data() + begin * group.padded_width, end - begin, group.padded_width},
+                  .steps = group.steps.data() + begin,
+                  .query = query.data(),
+                  .first = begin,
+                  .best = best.data(),
+                  .capacity = best.size(),
+                  .count = &count});
+  }
+  for (int64_t i = 0; i < count; ++i) OCELLUS_TRY(candidates->push({group.ids[best[i].row], 0}));
+  return {};
+}
+
+Status LibraryIndex::search(Catalogue& catalogue, const Question& question, Buffer<Near>* out) {
+  *out = {};
+  OCELLUS_TRY(follow(catalogue));
+  const Group* group = find_group(question.model, static_cast<int64_t>(question.embedding.size()));
+  if (group == nullptr || question.owners.empty()) return {};
+  OCELLUS_TRY(scan(*group, question, out));
+  struct Score {
+    std::span<const float> query;
+    double length;
+    float similarity;
+  } score{question.embedding, length_of(question.embedding), 0};
+  for (Near& near : *out) {
+    score.similarity = -2;  // an entry that went in this moment comes last
+    OCELLUS_TRY(catalogue.visit_vectors(
+        near.id,
+        [](void* user, const CatalogueVector& vector) -> Status {
+          auto& s = *static_cast<Score*>(user);
+          double product = 0;
+          for (size_t w = 0; w < s.query.size() && w < vector.embedding.size(); ++w)
+            product += static_cast<double>(s.query[w]) * static_cast<double>(vector.embedding[w]);
+          s.similarity = static_cast<float>(product / s.length / length_of(vector.embedding));
+          return {};
+        },
+        &score));
+    near.similarity = score.similarity;
+  }
+  std::sort(out->begin(), out->end(), [](const Near& a, const Near& b) {
+    return a.similarity != b.similarity ? a.similarity > b.similarity : a.id < b.id;
+  });
+  return out->resize(std::min<int64_t>(out->size(), question.count));
+}
+
+}  // namespace ocellus
