@@ -160,6 +160,12 @@ Status LibraryStore::adopt_entry(const LibraryKey& key, LibraryReport* report) {
 }
 
 Status LibraryStore::drop_rows_without_files(LibraryReport* report) {
+  // Every file has a row by now, so that as many rows as files need no look.
+  Buffer<LibraryKey> keys;
+  CatalogueSums sums;
+  OCELLUS_TRY(list_files(&keys));
+  OCELLUS_TRY(catalogue.sum_entries(Catalogue::kAllOwners, &sums));
+  if (sums.entries == keys.size()) return {};
   CatalogueRow row;
   bool found = false;
   OCELLUS_TRY(catalogue.next_entry(Catalogue::kAllOwners, 0, &row, &found));
