@@ -272,13 +272,13 @@ Status ImageLibrary::describe_all(LibraryUse* out) {
 Status ImageLibrary::verify(LibraryReport* report) {
   OCELLUS_REQUIRE_STORE();
   *report = {};
+  Buffer<LibraryKey> keys;
   OCELLUS_TRY(store_->run([&](int64_t) { return store_->reconcile(report); }));
-  int64_t id = 0;
-  while (true) {
+  OCELLUS_TRY(store_->run([&](int64_t) { return store_->list_files(&keys); }));
+  for (const LibraryKey& key : keys) {
     EntryFile file;
-    bool is_row = false, is_open = false;
-    OCELLUS_TRY(store_->run([&](int64_t) { return store_->next_to_verify(&id, &file, &is_row, &is_open, report); }));
-    if (!is_row) return {};
+    bool is_open = false;
+    OCELLUS_TRY(store_->run([&](int64_t) { return store_->open_to_verify(key, &file, &is_open, report); }));
     if (!is_open) continue;
     // Outside of run(): others may go on while the blocks are read.
     FileOutcome outcome;
@@ -287,6 +287,7 @@ Status ImageLibrary::verify(LibraryReport* report) {
     report->sound += outcome.is_sound() ? 1 : 0;
     if (!outcome.is_sound()) report->set_aside += store_->report_damage(file, outcome.detail) ? 1 : 0;
   }
+  return {};
 }
 
 Status ImageLibrary::collect_garbage(LibraryReport* report) {

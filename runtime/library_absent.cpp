@@ -18,7 +18,8 @@ Status Catalogue::open(const char*, bool*) { return absent(); }
 Status Catalogue::open_in_memory() { return absent(); }
 void Catalogue::close() {}
 Status Catalogue::require_open() const { return absent(); }
-bool Catalogue::is_lost() const { return false; }
+bool Catalogue::is_gone() const { return false; }
+bool Catalogue::is_damaged() const { return false; }
 Status Catalogue::begin() { return absent(); }
 Status Catalogue::commit() { return absent(); }
 void Catalogue::roll_back() {}

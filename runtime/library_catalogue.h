@@ -65,8 +65,12 @@ class Catalogue {
   bool is_open() const { return parts_ != nullptr; }
   /// kUnsupported in builds without SQLite, else kBadArgument if it is not open.
   Status require_open() const;
-  /// Whether the file was taken away or found damaged: close and open again.
-  bool is_lost() const;
+  /// Whether the file was taken away, by another process that found it damaged perhaps.
+  bool is_gone() const;
+  /// Whether the file was found damaged.
+  bool is_damaged() const;
+  /// Either: close, and open it or another one.
+  bool is_lost() const { return is_gone() || is_damaged(); }
 
   /// Changes until commit() become visible together. Waits some seconds for another process. kIo.
   Status begin();

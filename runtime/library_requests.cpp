@@ -55,20 +55,19 @@ Status LibraryStore::next_item(std::string_view owner, int64_t now, int64_t* id,
   }
 }
 
-Status LibraryStore::next_to_verify(int64_t* id, EntryFile* file, bool* is_row, bool* is_open, LibraryReport* report) {
+Status LibraryStore::open_to_verify(const LibraryKey& key, EntryFile* file, bool* is_open, LibraryReport* report) {
   CatalogueRow row;
   OwnerRecord owner;
   bool found = false;
   *is_open = false;
-  OCELLUS_TRY(catalogue.next_entry(Catalogue::kAllOwners, *id, &row, is_row));
-  if (!*is_row) return {};
-  *id = row.id;
+  OCELLUS_TRY(catalogue.find_entry(key, &row, &found));
+  if (!found) return {};  // came or went this moment
   // The file says whose it is; a row that says otherwise is repaired.
-  const FileOutcome opened = file->open(files(), entry_path(row.key));
+  const FileOutcome opened = file->open(files(), entry_path(key));
   const OwnerName name = opened.is_sound() ? file->header().owner : OwnerName();
   OCELLUS_TRY(opened.is_sound() ? find_owner(name.view(), &owner, &found)
                                 : catalogue.find_owner(row.owner, &owner, &found));
-  const EntryQuestion question{owner, row.key};
+  const EntryQuestion question{owner, key};
   const FileOutcome outcome = check_entry(question, file);
   *is_open = outcome.is_sound();
   if (*is_open) return repair_row(owner, row, file->header());

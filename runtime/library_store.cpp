@@ -64,6 +64,8 @@ Status LibraryStore::open_catalogue() {
   const ScopedFile lock(files(), files().open((folder_ / "lock").c_str(), O_RDWR | O_CREAT, 0600));
   if (lock.descriptor() >= 0) (void)files().wait_for_lock(lock.descriptor());
   index.reset();
+  // Opening would not find all damage that was found on the way.
+  if (catalogue.is_open() && catalogue.is_damaged() && !catalogue.is_gone()) move_catalogue_aside();
   OCELLUS_TRY(open_catalogue_file());
   LibraryReport report;
   Status status = reconcile(&report);
@@ -221,13 +223,17 @@ Status LibraryStore::place_entry(std::string_view owner_name, const EntryHeader&
     if (!catalogue.commit().ok()) catalogue.roll_back();
     return record_failure(failure.code, failure.file, failure.line, "%s", failure.sentence);
   }
-  status = file->place(FileName(key_text(header.key).text, kEntrySuffix).text);
-  if (status.ok()) status = catalogue.save_entry(owner.id, header, now);
+  const Status placed = file->place(FileName(key_text(header.key).text, kEntrySuffix).text);
+  const Failure failure = last_failure();
+  status = file->is_placed() ? catalogue.save_entry(owner.id, header, now) : placed;
   if (status.ok()) status = catalogue.commit();
-  if (status.ok()) return {};
-  catalogue.roll_back();
-  if (file->is_placed()) files().remove(entry_path(header.key).c_str());
-  return status;
+  if (!status.ok()) {
+    catalogue.roll_back();
+    if (file->is_placed()) files().remove(entry_path(header.key).c_str());
+    return status;
+  }
+  // The entry is there; only that its name outlasts a loss of power may be in doubt.
+  return placed.ok() ? placed : record_failure(failure.code, failure.file, failure.line, "%s", failure.sentence);
 }
 
 Status LibraryStore::remove_entry(const LibraryKey& key) {

@@ -82,8 +82,10 @@ class LibraryStore {
   Status rewrite_entry(const EntryQuestion& question, int64_t now, bool pinned, bool* found);
   /// What the owner sees next behind the row with this id.
   Status next_item(std::string_view owner, int64_t now, int64_t* id, LibraryItem* item, bool* found);
-  /// Opens the next entry behind the row with this id, and sets it aside or repairs the row where they do not agree.
-  Status next_to_verify(int64_t* id, EntryFile* file, bool* is_row, bool* is_open, LibraryReport* report);
+  /// The keys of all files, known or not.
+  Status list_files(Buffer<LibraryKey>* keys);
+  /// Opens an entry; sets it aside if it is damaged, repairs its row if that says something else.
+  Status open_to_verify(const LibraryKey& key, EntryFile* file, bool* is_open, LibraryReport* report);
   Status require_shared(std::string_view administrator);
   Status save_quota(std::string_view owner, int64_t bytes);
   /// Of all owners if `owner` is empty.

@@ -97,6 +97,17 @@ Status LibraryStore::reconcile_owners(LibraryReport* report) {
   return {};
 }
 
+Status LibraryStore::list_files(Buffer<LibraryKey>* keys) {
+  *keys = {};
+  Buffer<ListedName> names;
+  OCELLUS_TRY(list_names(files(), entries_folder_, &names));
+  for (const ListedName& name : names) {
+    LibraryKey key;
+    if (parse_entry_name(name, &key)) OCELLUS_TRY(keys->push(key));
+  }
+  return {};
+}
+
 /// Files that the catalogue does not know, as a crash or the loss of the catalogue leaves them: from the oldest on, so
 /// that their order of use is the next best thing.
 Status LibraryStore::adopt_entries(LibraryReport* report) {
@@ -104,14 +115,12 @@ Status LibraryStore::adopt_entries(LibraryReport* report) {
     LibraryKey key;
     int64_t created;
   };
-  Buffer<ListedName> names;
+  Buffer<LibraryKey> keys;
   Buffer<Unknown> unknown;
-  OCELLUS_TRY(list_names(files(), entries_folder_, &names));
-  for (const ListedName& name : names) {
-    LibraryKey key;
+  OCELLUS_TRY(list_files(&keys));
+  for (const LibraryKey& key : keys) {
     CatalogueRow row;
     bool found = false;
-    if (!parse_entry_name(name, &key)) continue;
     OCELLUS_TRY(catalogue.find_entry(key, &row, &found));
     EntryFile file;
     if (!found) {
@@ -151,6 +160,12 @@ Status LibraryStore::adopt_entry(const LibraryKey& key, LibraryReport* report) {
 }
 
 Status LibraryStore::drop_rows_without_files(LibraryReport* report) {
+  // Every file has a row by now, so that as many rows as files need no look.
+  Buffer<LibraryKey> keys;
+  CatalogueSums sums;
+  OCELLUS_TRY(list_files(&keys));
+  OCELLUS_TRY(catalogue.sum_entries(Catalogue::kAllOwners, &sums));
+  if (sums.entries == keys.size()) return {};
   CatalogueRow row;
   bool found = false;
   OCELLUS_TRY(catalogue.next_entry(Catalogue::kAllOwners, 0, &row, &found));

@@ -189,11 +189,13 @@ Status Catalogue::require_open() const {
   return is_open() ? Status() : OCELLUS_FAIL(Code::kBadArgument, "the library is not open");
 }
 
-bool Catalogue::is_lost() const {
+bool Catalogue::is_gone() const {
   int has_moved = 0;
   sqlite3_file_control(parts_->database.handle, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved);
-  return has_moved != 0 || parts_->database.is_damaged;
+  return has_moved != 0;
 }
+
+bool Catalogue::is_damaged() const { return parts_->database.is_damaged; }
 
 Status Catalogue::begin() { return parts_->database.execute("BEGIN IMMEDIATE"); }
 
