@@ -154,6 +154,8 @@ nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats) {
   return {{"stop", stop_name(stats.stop)},
           {"prompt_tokens", stats.prompt_tokens},
           {"image_tokens", stats.image_tokens},
+          {"library_hits", stats.library_hits},
+          {"library_misses", stats.library_misses},
           {"generated_tokens", stats.generated_tokens},
           {"preprocess_ms", stats.preprocess_ms},
           {"encode_ms", stats.encode_ms},

@@ -160,6 +160,12 @@ void add_eviction_options(CLI::App* command, CacheOptions* options) {
       ->add_option("--reuse", options->reuse, "mpic:K: pictures are read alone, and K of their tokens again in place")
       ->option_text("none|mpic:K|mpic:all")
       ->group(kGroup);
+  command->add_option("--library", options->library_path, "Folder of pictures' caches, for later runs (mpic:16)")
+      ->option_text("DIR")
+      ->group(kGroup);
+  command->add_option("--owner", options->owner, "Whose pictures in the library these are")
+      ->option_text("NAME")
+      ->group(kGroup);
 }
 
 void add_detail_options(CLI::App* command, CacheOptions* options) {
@@ -270,7 +276,14 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
   return policy;
 }
 
-void set_reuse(const std::string& text, ocellus_limits* limits) {
+void set_reuse(const CacheOptions& options, ocellus_limits* limits) {
+  const bool has_library = !options.library_path.empty();
+  if (has_library && options.owner.empty())
+    throw Failure(kExitUsage, "--library needs an --owner, whose pictures these are.");
+  if (!has_library && !options.owner.empty()) throw Failure(kExitUsage, "--owner goes with a --library.");
+  const std::string text = !options.reuse.empty() ? options.reuse : has_library ? "mpic:16" : "none";
+  if (text == "none" && has_library)
+    throw Failure(kExitUsage, "--library with --reuse none would be of no use: say mpic:K, as in mpic:16.");
   if (text == "none") return;
   constexpr std::string_view kMpic = "mpic:";
   int32_t rows = -1;
@@ -282,6 +295,7 @@ void set_reuse(const std::string& text, ocellus_limits* limits) {
     rows = -2;
   }
   if (rows < -1) throw Failure(kExitUsage, "--reuse " + text + ": write none, mpic:all or mpic:K, as in mpic:16.");
+  limits->library = has_library ? 1 : 0;
   limits->reuse = OCELLUS_REUSE_MPIC;
   limits->reuse_rows = rows;
 }

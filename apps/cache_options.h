@@ -38,7 +38,9 @@ struct CacheOptions {
   float csp_cross = 0.5f;
   std::string scheme = "calibquant";
   int32_t residual = 0;
-  std::string reuse = "none";  // "mpic:16", "mpic:all"
+  std::string reuse;  // "none", "mpic:16", "mpic:all"; empty: as the library needs it
+  std::string library_path;
+  std::string owner;
 
   bool packs() const { return bits < 16 || !layer_bits.empty(); }
   bool is_kivi() const { return scheme == "kivi"; }
@@ -55,8 +57,8 @@ void add_cache_options(CLI::App* command, CacheOptions* options, CacheFlags flag
 ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string& model_path,
                                   std::vector<std::string>* notes);
 
-// "mpic:16". A Failure if it means nothing.
-void set_reuse(const std::string& text, ocellus_limits* limits);
+// How stored images are used. A Failure if the options mean nothing together.
+void set_reuse(const CacheOptions& options, ocellus_limits* limits);
 
 // As the flags would say it, for reports.
 nlohmann::ordered_json policy_json(const ocellus_limits& limits);

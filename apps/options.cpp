@@ -15,33 +15,6 @@ namespace {
 
 constexpr int32_t kMaxCount = 1000000;
 constexpr int32_t kMaxThreads = 256;  // of the library, too
-constexpr char kLaterGroup[] = "Not in this version (only the value shown)";
-
-// Flags that other versions give a meaning to. Ignoring them would change what is measured, so they are refused.
-struct LaterFlag {
-  const char* name;
-  const char* only_value;  // empty: no value works
-  const char* help;
-};
-constexpr LaterFlag kLaterFlags[] = {
-    {"--library", "", "Folder of stored image caches"},
-    {"--owner", "", "Whose stored image caches to use"},
-};
-
-bool same_value(const std::string& given, const std::string& only) {
-  char* end = nullptr;
-  const double number = std::strtod(given.c_str(), &end);
-  return given == only || (!given.empty() && *end == '\0' && only == "1" && number == 1.0);
-}
-
-void refuse_later_value(const LaterFlag& flag, const std::string& value) {
-  const std::string only = flag.only_value;
-  if (!only.empty() && same_value(value, only)) return;
-  const std::string name = flag.name;
-  throw Failure(kExitUsage, only.empty() ? name + " is not available in this version."
-                                         : name + " " + value + " is not available in this version: only " + name +
-                                               " " + only + " works.");
-}
 
 void set_device(CommonOptions* options, const std::string& device) {
   constexpr std::string_view kCuda = "cuda";
@@ -168,13 +141,6 @@ void add_common_options(CLI::App* command, CommonOptions* options, AnswerLength 
   add_sampling_options(command, options, answer_length);
   command->add_flag("--json", options->json, "One JSON object per answer on stdout")->group("Output");
   command->add_flag("--quiet", options->quiet, "No progress and no remarks on stderr")->group("Output");
-  for (const LaterFlag& flag : kLaterFlags) {
-    command
-        ->add_option_function<std::string>(
-            flag.name, [&flag](const std::string& value) { refuse_later_value(flag, value); }, flag.help)
-        ->option_text(flag.only_value)
-        ->group(kLaterGroup);
-  }
 }
 
 void add_shape_options(CLI::App* command, CommonOptions* options) {

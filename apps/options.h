@@ -46,7 +46,7 @@ struct CommonOptions {
 
 enum class AnswerLength { kCommonFlag, kOwnFlag };
 
-// `options` must outlive the parser. Flags of later versions are refused while parsing, with a Failure. With kOwnFlag
+// `options` must outlive the parser. With kOwnFlag
 // the command gives -n a meaning of its own.
 void add_common_options(CLI::App* command, CommonOptions* options,
                         AnswerLength answer_length = AnswerLength::kCommonFlag,

@@ -77,7 +77,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.budget_bytes = options.budget_bytes ? std::max<int64_t>(*options.budget_bytes, 1) : 0;
   std::vector<std::string> notes;
   limits.cache = cache_policy(options.cache, model.path, &notes);
-  set_reuse(options.cache.reuse, &limits);
+  set_reuse(options.cache, &limits);
   for (const std::string& note : notes) {
     if (!options.quiet) print_note(note);
   }
@@ -110,6 +110,12 @@ ocellus_engine_stats Running::engine_stats() const {
   return stats;
 }
 
+Library open_library(const std::string& path) {
+  ocellus_library* library = nullptr;
+  check(ocellus_library_open(path.c_str(), 0, &library));
+  return Library(library);
+}
+
 Running start(const Model& model, const CommonOptions& options, const Needs& needs) {
   check_context(model.facts, needs);
   const ocellus_limits limits = make_limits(model, options, needs);
@@ -128,6 +134,9 @@ Running start(const Model& model, const CommonOptions& options, const Needs& nee
   ocellus_session* session = nullptr;
   check(ocellus_session_open(engine, &session));
   running.session.reset(session);
+  if (limits.library == 0) return running;
+  running.library = open_library(options.cache.library_path);
+  check(ocellus_session_set_library(session, running.library.get(), options.cache.owner.c_str()));
   return running;
 }
 

@@ -52,10 +52,17 @@ std::string describe_shortfall(const ocellus_plan& plan, const CommonOptions& op
 
 ocellus_plan plan_memory(const Model& model, const ocellus_limits& limits, const CommonOptions& options);
 
+struct LibraryCloser {
+  void operator()(ocellus_library* library) const { ocellus_library_close(library); }
+};
+using Library = std::unique_ptr<ocellus_library, LibraryCloser>;
+Library open_library(const std::string& path);
+
 // An engine with one session; the members are in the order that destroys them rightly.
 struct Running {
   ocellus_limits limits;
   ocellus_plan plan;
+  Library library;
   std::unique_ptr<ocellus_engine, EngineDestroyer> engine;
   std::unique_ptr<ocellus_session, SessionCloser> session;
   ocellus_engine_stats engine_stats() const;

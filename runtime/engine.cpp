@@ -240,6 +240,16 @@ Status Engine::open_session(Session** out) {
                       shape_.sessions);
 }
 
+Status Engine::fingerprint_model() {
+  if (fingerprint_ != Hash128()) return {};
+  const FileMap &text = model_->text_file().map(), &vision = model_->vision_file().map();
+  if (text.data() == nullptr)
+    return OCELLUS_FAIL(Code::kUnsupported, "an image library is for models with files: this one is made up");
+  fingerprint_.high = library_checksum(text.data(), text.size());
+  fingerprint_.low = vision.data() == nullptr ? 1 : library_checksum(vision.data(), vision.size());
+  return {};
+}
+
 void Engine::note_cache_use() {
   // Everything of the session lifetime except cache blocks that were never taken.
   const KvShape& kv = shape_.kv;

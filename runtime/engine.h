@@ -7,6 +7,7 @@
 #include "platform/log.h"
 #include "platform/queue.h"
 #include "runtime/engine_memory.h"
+#include "runtime/library_entry.h"
 #include "runtime/prefill_graphs.h"
 #include "runtime/session.h"
 #include "runtime/step_graphs.h"
@@ -37,6 +38,10 @@ class Engine {
 
   /// The session whose rows wait in memory().chunk; null if it is empty.
   Session* chunk_owner = nullptr;
+
+  /// A hash over all bytes of the model's files, for what is kept of them elsewhere. Read when it is first asked for.
+  Status fingerprint_model();
+  const Hash128& model_fingerprint() const { return fingerprint_; }
 
   /// Keeps the high-water mark of cache blocks in use.
   void note_cache_use();
@@ -75,6 +80,7 @@ class Engine {
   TextModel text_;
   VisionModel vision_;
   std::unique_ptr<Session[]> sessions_;
+  Hash128 fingerprint_;
   double load_ms_ = 0;
   int64_t outside_bytes_ = 0;
 };

@@ -50,6 +50,9 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
   OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
+  OCELLUS_TRY(check_range("the image library", limits.library, 0, 1));
+  if (limits.library != 0 && limits.reuse == OCELLUS_REUSE_NONE)
+    return OCELLUS_FAIL(Code::kBadArgument, "an image library is of use only where images are linked: plan reuse");
   OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_MPIC));
   OCELLUS_TRY(check_range("the rows of a linked image that are read in place", limits.reuse_rows, -1, kMaxTextTokens));
   if (limits.max_images > 0 && limits.synthetic_tokens > 0)
@@ -299,6 +302,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
     s.text_tokens_per_session += s.images_per_session * delimiters;
     rows_per_image = slots_per_image + delimiters;
     s.links = limits.reuse == OCELLUS_REUSE_MPIC;
+    s.has_library = s.links && limits.library != 0;
   }
   if (s.links) {
     s.image_rows = rows_per_image + 1;  // the start token
@@ -350,8 +354,15 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
 
 Status EngineMemory::lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink) {
   OCELLUS_TRY(image_chunk.lay_out(shape.image_rows, model.text().width, 0, &chunk, sink));
-  return take_rows(sink, "rows of linked images", Lifetime::kSession, Phase::kNone,
-                   shape.images_per_session * shape.linked_rows, model.text().width, &linked_rows);
+  OCELLUS_TRY(take_rows(sink, "rows of linked images", Lifetime::kSession, Phase::kNone,
+                        shape.images_per_session * shape.linked_rows, model.text().width, &linked_rows));
+  if (!shape.has_library) return {};
+  const int64_t row_bytes = model.text().width * int64_t{sizeof(float)};
+  const int64_t entry = shape.kv.image_bytes() + shape.linked_rows * row_bytes;
+  OCELLUS_TRY(take_rows(sink, "library staging", Lifetime::kSession, Phase::kNone, 1,
+                        std::max(entry, shape.image_rows * row_bytes), &library_staging));
+  return take_rows(sink, "library embedding", Lifetime::kSession, Phase::kNone, 1, model.text().width,
+                   &library_embedding);
 }
 
 Status TextScratch::lay_out(const EngineShape& shape, RowSink& sink) {

@@ -35,6 +35,7 @@ struct EngineShape {
   bool links = false;       // images are read alone and linked into prompts
   int64_t linked_rows = 0;  // of an image: rows that are read once more, in place
   int64_t image_rows = 0;   // of one image, with the tokens around its views
+  bool has_library = false;
   KvShape kv;
   CachePolicy policy;
   ImageLimits image_limits;
@@ -84,6 +85,9 @@ struct EngineMemory {
   // place.
   PromptChunk image_chunk;
   DeviceView<float> linked_rows;  // [images * rows, D]
+  // Where there is a library: an image on its way to or from it, and the mean of its rows.
+  HostView<std::byte> library_staging;
+  HostView<float> library_embedding;  // [1, D]
   WaitingViews waiting_views;
   // CUDA only: host memory of pictures on their way to the device. No scratch, because other phases would write to it
   // while it is still being read.

@@ -394,12 +394,7 @@ void Generation::summarise(int32_t i) {
   Session& session = *sessions_[i];
   ocellus_generate_stats& s = stats_[i];
   s.image_count = session.cache().image_count();
-  s.image_tokens = session.prompt_.image_rows;
-  s.prompt_tokens = session.prompt_.rows;
-  s.preprocess_ms = session.prompt_.preprocess_ms;
-  s.encode_ms = session.prompt_.encode_ms;
-  s.prefill_ms = session.prompt_.prefill_ms;
-  s.first_token_ms += s.preprocess_ms + s.encode_ms + s.prefill_ms;
+  session.prompt_.report(&s);
   const CacheBytes bytes = session.cache().bytes();
   s.kv_bytes = bytes.payload + bytes.scales;
   s.kv_scale_bytes = bytes.scales;

@@ -228,6 +228,7 @@ typedef struct ocellus_limits {
   int32_t reuse;            /* ocellus_reuse */
   int32_t reuse_rows;       /* rows of a linked image that are read in place, at most; -1: all, as if it had never been
                                seen; they stay f16 beside its other slots */
+  int32_t library;          /* 1: sessions may use an image library; plans its staging; with OCELLUS_REUSE_MPIC only */
   ocellus_cache_policy cache;
 } ocellus_limits;
 void ocellus_limits_init(ocellus_limits* limits);
@@ -430,10 +431,12 @@ typedef enum ocellus_stop {
 } ocellus_stop;
 
 typedef struct ocellus_generate_stats {
-  int32_t stop;          /* ocellus_stop */
-  int32_t image_count;   /* of the session */
-  int32_t image_tokens;  /* prompt rows that came from images, since the last generate */
-  int32_t prompt_tokens; /* all prompt rows, images included, since the last generate */
+  int32_t stop;           /* ocellus_stop */
+  int32_t image_count;    /* of the session */
+  int32_t image_tokens;   /* prompt rows that came from images, since the last generate */
+  int32_t library_hits;   /* images since then that came from the image library */
+  int32_t library_misses; /* that did not and are in it now, unless it could not take them */
+  int32_t prompt_tokens;  /* all prompt rows, images included, since the last generate */
   int32_t generated_tokens;
   double preprocess_ms; /* decoding, resizing, normalising the images since the last generate */
   double encode_ms;     /* vision tower and projector for them */
@@ -471,6 +474,55 @@ ocellus_status ocellus_batch_generate(ocellus_session* const* sessions, const oc
  * stats->generated_tokens says how many there are; what comes after them is not written. `stats` may be NULL. */
 ocellus_status ocellus_session_score(ocellus_session* session, const int32_t* tokens, int32_t count,
                                      float* log_probabilities, ocellus_generate_stats* stats);
+
+/* ---- image library -------------------------------------------------------------------------------------------- */
+
+/* What images became, kept in a directory across sessions and restarts (image_library.h): an image that an owner has
+ * shown before is read from there, bit for bit as it was computed, wherever it stands in a prompt. Damaged, expired and
+ * foreign entries are never used; the image is computed again. OCELLUS_UNSUPPORTED in builds without SQLite. */
+typedef struct ocellus_library ocellus_library;
+
+/* Makes the directory if it is missing. `quota_bytes` of all entries together, 0: no limit; what was not used for
+ * longest goes first. Several processes and threads may use a directory. */
+ocellus_status ocellus_library_open(const char* path, int64_t quota_bytes, ocellus_library** out);
+/* No session may use it any more. */
+void ocellus_library_close(ocellus_library* library);
+/* Images that are added from now on are looked up among the owner's entries and the shared ones, and kept as the
+ * owner's. The owner: 1 to 64 of A-Za-z0-9._-, no dot first. NULL: no library. The limits must plan one. */
+ocellus_status ocellus_session_set_library(ocellus_session* session, ocellus_library* library, const char* owner);
+
+typedef struct ocellus_library_item {
+  char key[33]; /* 32 hexadecimal digits */
+  int32_t shared;
+  int32_t bits; /* of a stored key or value */
+  int32_t tokens;
+  int32_t views;
+  int32_t pinned;
+  int64_t bytes;   /* of its file */
+  int64_t created; /* seconds since 1970, as the next two */
+  int64_t last_used;
+  int64_t expires; /* 0: never */
+} ocellus_library_item;
+/* Calls visit for what the owner sees, in the order in which it came; nonzero stops. */
+typedef int (*ocellus_library_visit)(void* user, const ocellus_library_item* item);
+ocellus_status ocellus_library_list(ocellus_library* library, const char* owner, ocellus_library_visit visit,
+                                    void* user);
+/* *found is 0 if the owner has no such entry of its own. */
+ocellus_status ocellus_library_remove(ocellus_library* library, const char* owner, const char* key, int32_t* found);
+
+typedef struct ocellus_library_report {
+  int64_t checked;    /* entries whose every byte was read */
+  int64_t sound;      /* of these */
+  int64_t set_aside;  /* damaged files */
+  int64_t expired;    /* removed */
+  int64_t unfinished; /* files of writers that died, removed */
+  int64_t adopted;    /* files that the catalogue did not know */
+  int64_t dropped;    /* of the catalogue, without a file */
+} ocellus_library_report;
+/* Reads every entry and sets damaged ones aside; removes expired entries and what dead writers left. Both make the
+ * catalogue right. */
+ocellus_status ocellus_library_verify(ocellus_library* library, ocellus_library_report* report);
+ocellus_status ocellus_library_collect_garbage(ocellus_library* library, ocellus_library_report* report);
 
 /* From any thread: the call in progress on this session, or else the next one, returns OCELLUS_CANCELLED within the
  * time of one layer; on a GPU within four layers of a prompt or picture, and between tokens. */

@@ -6,13 +6,25 @@ Status PictureSource::open(const Picture& picture) {
   return queue_.on_cuda() ? open_on_device(picture) : open_on_host(picture);
 }
 
+/// Into the scratch on the host's side.
+Status PictureSource::decode(const Picture& picture, RgbImage* image) {
+  const Extent region{scratch_.picture.host.data, scratch_.picture.host.cols};
+  if (picture.frame != nullptr) return convert_frame(*picture.frame, shape_.image_limits, region, image);
+  return decode_image(picture.bytes, picture.byte_count, shape_.image_limits, region, image);
+}
+
+Status PictureSource::identify(const Picture& picture, ImageHash* hash) {
+  RgbImage image;
+  queue_.wait_for_copies();
+  OCELLUS_TRY(decode(picture, &image));
+  *hash = hash_image(image, shape_.preprocess);
+  return {};
+}
+
 Status PictureSource::open_on_host(const Picture& picture) {
   const Extent region{scratch_.picture.host.data, scratch_.picture.host.cols};
   RgbImage image;
-  if (picture.frame != nullptr)
-    OCELLUS_TRY(convert_frame(*picture.frame, shape_.image_limits, region, &image));
-  else
-    OCELLUS_TRY(decode_image(picture.bytes, picture.byte_count, shape_.image_limits, region, &image));
+  OCELLUS_TRY(decode(picture, &image));
   return prepare_views(shape_.preprocess, plan_, image, scratch_after(image, region), &prepared_);
 }
 

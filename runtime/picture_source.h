@@ -6,6 +6,7 @@
 #include "mm/device_preprocess.h"
 #include "mm/frame.h"
 #include "mm/image_decode.h"
+#include "mm/image_hash.h"
 #include "mm/preprocess.h"
 #include "platform/queue.h"
 #include "runtime/engine_memory.h"
@@ -26,12 +27,15 @@ class PictureSource {
   PictureSource(const EngineShape& shape, const ViewPlan& plan, const ImageScratch& scratch, Queue& queue)
       : shape_(shape), plan_(plan), scratch_(scratch), queue_(queue) {}
 
+  /// The picture's identity, from its pixels. Before open(), which decodes it once more.
+  Status identify(const Picture& picture, ImageHash* hash);
   /// Decodes or converts the picture and makes what its views share.
   Status open(const Picture& picture);
   /// Normalised planar pixels of one view: [3 * side, side].
   Status render(int32_t view_index, DeviceView<float> pixels);
 
  private:
+  Status decode(const Picture& picture, RgbImage* image);
   Status open_on_host(const Picture& picture);
   Status open_on_device(const Picture& picture);
   /// A GPU that shares the host's memory reads the picture where the host puts it: those reads count as copies.

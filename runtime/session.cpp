@@ -14,8 +14,20 @@ void Session::attach(Engine* engine, int32_t index) {
 SessionCache& Session::cache() { return engine_->memory().caches[index_]; }
 const SessionCache& Session::cache() const { return engine_->memory().caches[index_]; }
 
+void PromptStats::report(ocellus_generate_stats* out) const {
+  out->image_tokens = image_rows;
+  out->prompt_tokens = rows;
+  out->library_hits = library_hits;
+  out->library_misses = library_misses;
+  out->preprocess_ms = preprocess_ms;
+  out->encode_ms = encode_ms;
+  out->prefill_ms = prefill_ms;
+  out->first_token_ms += preprocess_ms + encode_ms + prefill_ms;
+}
+
 void Session::open() {
   open_ = true;
+  library_ = nullptr;
   rolling_images_ = sink_pages_ = 0;
   stop_.acknowledge();
   stop_.set_deadline(0);

@@ -2,7 +2,7 @@
 //
 //   add_text, add_image  -> rows in the prompt chunk      session_add.cpp
 //   read_chunk           -> the cache holds them          session.cpp
-//   link_picture         -> an image read alone, linked   session_link.cpp
+//   link_picture         -> an image read alone, linked   session_link.cpp, session_library.cpp
 //   add_synthetic_image  -> the cache holds made-up rows  session_synthetic.cpp
 //   generate, score      -> tokens, one step at a time    generate.cpp
 //   set_rolling          -> the oldest makes room         session_rolling.cpp
@@ -16,12 +16,14 @@
 #include "platform/queue.h"
 #include "runtime/chat_template.h"
 #include "runtime/kv_cache.h"
+#include "runtime/library_entry.h"
 #include "runtime/ocellus.h"
 #include "runtime/tokenizer.h"
 
 namespace ocellus {
 
 class Engine;
+class ImageLibrary;
 struct PromptChunk;
 struct VisionScratch;
 struct Picture;
@@ -33,6 +35,10 @@ struct PromptStats {
   double preprocess_ms = 0;
   double encode_ms = 0;
   double prefill_ms = 0;
+  int32_t library_hits = 0;
+  int32_t library_misses = 0;
+
+  void report(ocellus_generate_stats* out) const;
 };
 
 /// What a session is to say, and where the log-probabilities of its tokens go.
@@ -57,6 +63,8 @@ class Session {
   Status add_tokens(const TokenId* tokens, int64_t count);
   Status add_frame(const Frame& frame);
   Status add_encoded_image(const uint8_t* bytes, int64_t byte_count);
+  /// Null: none. See ocellus_session_set_library.
+  Status set_library(ImageLibrary* library, std::string_view owner);
   /// See ocellus_session_add_synthetic_image.
   Status add_synthetic_image();
 
@@ -134,6 +142,12 @@ class Session {
   /// Where images are linked (session_link.cpp).
   Status link_picture(const Picture& picture, const ViewPlan& plan);
   Status read_alone(const Picture& picture, const ViewPlan& plan);
+  /// With a library (session_library.cpp).
+  Status recall_or_read(const Picture& picture, const ViewPlan& plan, int32_t ordinal);
+  Status describe_entry(const Picture& picture, const ViewPlan& plan, EntryFacts* facts);
+  Status load_entry(const EntryFacts& facts, int32_t ordinal, bool* found);
+  Status keep_entry(const EntryFacts& facts, int32_t ordinal);
+  void note_embedding();
   Status prefill_alone();
   Status add_links(const ViewPlan& plan, int32_t ordinal);
   void commit_links();
@@ -163,7 +177,9 @@ class Session {
   bool conversation_started_ = false;  // a template turn was begun
   bool text_started_ = false;          // the beginning-of-text token is in
   TokenId unread_token_ = kNoToken;    // generated, not yet in the cache
-  int32_t rolling_images_ = 0;         // 0: not rolling
+  ImageLibrary* library_ = nullptr;
+  OwnerName owner_;
+  int32_t rolling_images_ = 0;  // 0: not rolling
   int32_t sink_pages_ = 0;
   bool has_ncar_ = false;
   int64_t recent_count_ = 0;

@@ -13,7 +13,7 @@ namespace ocellus {
 Status Session::link_picture(const Picture& picture, const ViewPlan& plan) {
   int32_t ordinal = 0;
   OCELLUS_TRY(cache().reserve_image(&ordinal));
-  Status status = read_alone(picture, plan);
+  Status status = library_ == nullptr ? read_alone(picture, plan) : recall_or_read(picture, plan, ordinal);
   if (status.ok()) status = add_links(plan, ordinal);
   if (status.ok()) return {};
   cache().release_reserved_image();
@@ -30,6 +30,7 @@ Status Session::read_alone(const Picture& picture, const ViewPlan& plan) {
   if (facts.add_bos && facts.bos != kNoToken) alone.add_text(&facts.bos, 1);
   OCELLUS_TRY(add_views(picture, plan, alone));
   OCELLUS_TRY(encode_last_views());
+  if (library_ != nullptr) note_embedding();
   const int64_t row_bytes = alone.hidden.cols * int64_t{sizeof(float)};
   int64_t kept = 0;
   for (int64_t p = 0; p < alone.piece_count; ++p) {

@@ -369,10 +369,7 @@ class Usage(ProgramTest):
                 self.assert_refused(arguments, USAGE, sentence)
 
     def test_what_other_versions_have_is_refused(self):
-        picture = board("113")
-        for arguments in [["watch", "synthetic"], ["serve", "--http", "127.0.0.1:80"], ["library", "add", "x"],
-                          ["caption", picture, "--library", "x"], ["caption", picture, "--owner", "me"],
-                          ["caption", picture, "--library", "x", "--reuse", "mpic:16"]]:
+        for arguments in [["watch", "synthetic"], ["serve", "--http", "127.0.0.1:80"]]:
             with self.subTest(arguments=arguments):
                 self.assert_refused(arguments, USAGE, "not available in this version")
 

@@ -1,0 +1,66 @@
+"""The image library from outside: pictures are found again in another run, and its folder is looked after."""
+
+import pathlib
+import tempfile
+
+from program import BAD_INPUT, RUNTIME, USAGE, ProgramTest, board, run
+
+
+class Library(ProgramTest):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name) / "library"
+        self.flags = ["--library", self.path, "--owner", "robot-1"]
+
+    def caption(self, *flags):
+        (answer,) = self.objects("caption", board("113"), *self.flags, *flags)
+        return answer
+
+    def test_a_picture_is_found_again_and_answered_alike(self):
+        first, second = self.caption(), self.caption()
+        self.assertEqual((first["library_hits"], first["library_misses"]), (0, 1))
+        self.assertEqual((second["library_hits"], second["library_misses"]), (1, 0))
+        self.assertEqual(first["answer"], second["answer"])
+        self.assertEqual(second["policy"]["reuse"], "mpic:16")
+        self.assertEqual(second["encode_ms"], 0)
+        other = self.caption("--reuse", "mpic:8")
+        self.assertEqual(other["library_hits"], 0)
+        self.assertEqual(other["policy"]["reuse"], "mpic:8")
+
+    def test_entries_are_listed_verified_and_removed(self):
+        self.caption()
+        listed = self.objects("library", "list", self.path, "--owner", "robot-1")
+        self.assertEqual([(entry["bits"], entry["tokens"], entry["shared"]) for entry in listed], [(16, 64, False)])
+        self.assertIn(listed[0]["key"], self.answer("library", "list", self.path, "--owner", "robot-1"))
+        self.assertEqual(self.objects("library", "list", self.path, "--owner", "robot-2"), [])
+        self.assertEqual(self.objects("library", "verify", self.path)[0]["sound"], 1)
+        (entry,) = [file for file in (self.path / "entries").rglob("*") if file.is_file()]
+        damaged = bytearray(entry.read_bytes())
+        damaged[5000] ^= 1
+        entry.write_bytes(damaged)
+        done = run("library", "verify", self.path, "--json")
+        self.assertEqual(done.returncode, RUNTIME)
+        self.assertIn('"set_aside":1', done.stdout)
+        self.assertEqual(self.caption()["library_misses"], 1)
+        (entry,) = self.objects("library", "list", self.path, "--owner", "robot-1")
+        self.answer("library", "remove", self.path, entry["key"], "--owner", "robot-1")
+        self.assertEqual(self.objects("library", "list", self.path, "--owner", "robot-1"), [])
+        self.assert_refused(["library", "remove", self.path, entry["key"], "--owner", "robot-1"], BAD_INPUT,
+                            "robot-1 has no entry")
+        self.assertEqual(self.objects("library", "gc", self.path)[0]["expired"], 0)
+
+    def test_what_means_nothing_is_refused(self):
+        for flags, sentence in [(["--library", self.path], "--library needs an --owner"),
+                                (["--owner", "me"], "--owner goes with a --library"),
+                                (["--library", self.path, "--owner", "../me"], "an owner has 1 to 64"),
+                                ([*self.flags, "--reuse", "none"], "would be of no use"),
+                                (["--reuse", "mpic"], "write none, mpic:all or mpic:K"),
+                                (["--reuse", "mpic:-2"], "write none"), (["--reuse", "mpic:4x"], "write none"),
+                                (["--reuse", "prefix"], "write none"),
+                                (["--reuse", "mpic:8", "--evict", "david", "--keep", 0.5], "without an eviction")]:
+            with self.subTest(flags=flags):
+                self.assert_refused(["caption", board("113"), *flags], USAGE, sentence)
+        self.assert_refused(["library"], USAGE, "subcommand")
+        self.assert_refused(["library", "list", self.path], USAGE, "--owner")
+        self.assert_refused(["library", "remove", self.path, "zz", "--owner", "me"], USAGE, "32 hexadecimal")

@@ -1,0 +1,170 @@
+// Sessions that keep linked images in an image library, and find them there.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "runtime/image_library.h"
+#include "tests/support/packed_sessions.h"
+
+namespace ocellus {
+namespace {
+
+using test::Answer;
+using test::answer_golden;
+using test::default_params;
+using test::golden;
+using test::make_engine;
+using test::open_session;
+
+/// A library in a folder of its own, which goes away with it.
+struct Shelf {
+  Shelf() {
+    std::string name = (std::filesystem::temp_directory_path() / "ocellus-shelf-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+    REQUIRE_MESSAGE(library.open({.path = path.c_str()}).ok(), last_failure().sentence);
+  }
+  ~Shelf() {
+    library.close();
+    std::filesystem::remove_all(path);
+  }
+  std::vector<std::filesystem::path> files() const {
+    std::vector<std::filesystem::path> all;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path + "/entries"))
+      if (entry.is_regular_file()) all.push_back(entry.path());
+    return all;
+  }
+
+  std::string path;
+  ImageLibrary library;
+};
+
+ocellus_limits shelf_limits(int32_t images, int32_t rows, int32_t bits = 16) {
+  ocellus_limits limits = test::packed_limits(images, 200, bits);
+  limits.reuse = OCELLUS_REUSE_MPIC;
+  limits.reuse_rows = rows;
+  limits.library = 1;
+  return limits;
+}
+
+Session& open_with(Engine& engine, Shelf& shelf, const char* owner) {
+  Session& session = open_session(engine);
+  REQUIRE_MESSAGE(session.set_library(&shelf.library, owner).ok(), last_failure().sentence);
+  return session;
+}
+
+void check_hits(const Answer& answer, int32_t hits, int32_t misses) {
+  CHECK(answer.stats.library_hits == hits);
+  CHECK(answer.stats.library_misses == misses);
+}
+
+}  // namespace
+
+TEST_CASE("an image from the library gives the bits of one that was computed, in any engine and at any place") {
+  for (const auto& [rows, bits] : {std::pair{16, 16}, {0, 16}, {8, 4}, {64, 2}, {3, 1}}) {
+    CAPTURE(rows);
+    CAPTURE(bits);
+    Shelf shelf;
+    Answer computed;
+    {
+      const std::unique_ptr<Engine> engine = make_engine(shelf_limits(4, rows, bits));
+      Session& session = open_with(*engine, shelf, "robot");
+      computed = answer_golden(session, 13, 24);
+      check_hits(computed, 0, 4);
+      session.reset();
+      REQUIRE(session.set_library(nullptr, "").ok());
+      test::check_equal(answer_golden(session, 13, 24), computed);
+    }
+    const std::unique_ptr<Engine> engine = make_engine(shelf_limits(4, rows, bits));
+    Session& session = open_with(*engine, shelf, "robot");
+    const Answer found = answer_golden(session, 13, 24);
+    check_hits(found, 4, 0);
+    CHECK(found.stats.encode_ms == 0);
+    test::check_equal(found, computed);
+    // The same pictures elsewhere.
+    session.reset();
+    REQUIRE(test::add_turn(session, "<image>What is on the left?", {golden(13)["images"][2]}).ok());
+    check_hits(test::answer_of(session, default_params(4)), 1, 0);
+  }
+}
+
+TEST_CASE("another owner, other rows in place and other bits find nothing in the library") {
+  Shelf shelf;
+  const std::unique_ptr<Engine> engine = make_engine(shelf_limits(1, 8));
+  check_hits(answer_golden(open_with(*engine, shelf, "ann"), 1, 2), 0, 1);
+  const std::unique_ptr<Engine> other = make_engine(shelf_limits(1, 8));
+  check_hits(answer_golden(open_with(*other, shelf, "bob"), 1, 2), 0, 1);
+  const std::unique_ptr<Engine> more_rows = make_engine(shelf_limits(1, 9));
+  check_hits(answer_golden(open_with(*more_rows, shelf, "ann"), 1, 2), 0, 1);
+  const std::unique_ptr<Engine> packed = make_engine(shelf_limits(1, 8, 4));
+  check_hits(answer_golden(open_with(*packed, shelf, "ann"), 1, 2), 0, 1);
+  ocellus_limits small_scales = shelf_limits(1, 8, 4);
+  small_scales.cache.kv_scales = 6;
+  const std::unique_ptr<Engine> scaled = make_engine(small_scales);
+  check_hits(answer_golden(open_with(*scaled, shelf, "ann"), 1, 2), 0, 1);
+  const std::unique_ptr<Engine> again = make_engine(shelf_limits(1, 8));
+  check_hits(answer_golden(open_with(*again, shelf, "ann"), 1, 2), 1, 0);
+}
+
+TEST_CASE("an entry of the library that is damaged is computed again, and answers alike") {
+  Shelf shelf;
+  const std::unique_ptr<Engine> engine = make_engine(shelf_limits(1, 8, 8));
+  Session& session = open_with(*engine, shelf, "ann");
+  const Answer expected = answer_golden(session, 1, 16);
+  for (const int64_t at : {int64_t{100}, int64_t{5000}, int64_t{-1}}) {
+    CAPTURE(at);
+    const std::vector<std::filesystem::path> files = shelf.files();
+    REQUIRE(files.size() == 1);
+    if (at < 0) {
+      std::filesystem::resize_file(files[0], std::filesystem::file_size(files[0]) / 2);
+    } else {
+      std::fstream file(files[0], std::ios::in | std::ios::out | std::ios::binary);
+      file.seekg(at);
+      const char byte = static_cast<char>(file.get() ^ 4);
+      file.seekp(at);
+      file.put(byte);
+    }
+    session.reset();
+    Answer answer = answer_golden(session, 1, 16);
+    check_hits(answer, 0, 1);
+    CHECK(answer.text == expected.text);
+    CHECK(answer.stats.logits_hash == expected.stats.logits_hash);
+    session.reset();
+    answer = answer_golden(session, 1, 16);
+    check_hits(answer, 1, 0);
+    CHECK(answer.stats.logits_hash == expected.stats.logits_hash);
+  }
+}
+
+TEST_CASE("a library that cannot be written keeps nobody from answering") {
+  Shelf shelf;
+  const std::unique_ptr<Engine> engine = make_engine(shelf_limits(1, 8));
+  Session& session = open_with(*engine, shelf, "ann");
+  const Answer expected = answer_golden(session, 1, 16);
+  std::filesystem::remove_all(shelf.path);
+  session.reset();
+  const Answer answer = answer_golden(session, 1, 16);
+  CHECK(answer.text == expected.text);
+  CHECK(answer.stats.library_hits == 0);
+}
+
+TEST_CASE("a session takes a library only where one is planned, and of an owner with a name") {
+  Shelf shelf;
+  ocellus_limits limits = shelf_limits(1, 8);
+  limits.library = 0;
+  const std::unique_ptr<Engine> engine = make_engine(limits);
+  CHECK(open_session(*engine).set_library(&shelf.library, "ann").code() == Code::kBadArgument);
+  const std::unique_ptr<Engine> planned = make_engine(shelf_limits(1, 8));
+  Session& session = open_session(*planned);
+  for (const char* name : {"", "../ann", "a b", ".ann"})
+    CHECK(session.set_library(&shelf.library, name).code() == Code::kBadArgument);
+  CHECK(session.set_library(&shelf.library, "ann").ok());
+  CHECK(session.set_library(nullptr, "").ok());
+  check_hits(answer_golden(session, 1, 2), 0, 0);
+}
+
+}  // namespace ocellus
