@@ -82,6 +82,12 @@ Status LibraryIndex::add(const CatalogueVector& vector) {
   return group->expires.push(vector.expires);
 }
 
+bool LibraryIndex::is_known(int64_t id) const {
+  for (int32_t i = 0; i < group_count_; ++i)
+    if (std::binary_search(groups_[i]->ids.begin(), groups_[i]->ids.end(), id)) return true;
+  return false;
+}
+
 void LibraryIndex::drop(int64_t id) {
   for (int32_t i = 0; i < group_count_; ++i) {
     Group& group = *groups_[i];
@@ -134,12 +140,17 @@ Status LibraryIndex::follow(Catalogue& catalogue) {
     reset();
     OCELLUS_TRY(catalogue.visit_vectors(0, add_one, this));
   }
-  // An entry comes once and goes once: what is known and changed has gone. New ids are greater than all before.
+  // An entry comes once and goes once, and new ids are greater than all before. One that came while everything was
+  // read is known already.
   std::sort(ids.begin(), ids.end());
-  for (int64_t i = 0; i < ids.size(); ++i) {
-    if (i > 0 && ids[i] == ids[i - 1]) continue;
-    drop(ids[i]);
-    OCELLUS_TRY(catalogue.visit_vectors(ids[i], add_one, this));
+  for (const int64_t id : ids) {
+    CatalogueRow row;
+    bool exists = false;
+    OCELLUS_TRY(catalogue.find_row(id, &row, &exists));
+    if (!exists)
+      drop(id);
+    else if (!is_known(id))
+      OCELLUS_TRY(catalogue.visit_vectors(id, add_one, this));
   }
   last_change_ = latest;
   is_loaded_ = true;

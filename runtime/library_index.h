@@ -47,6 +47,7 @@ class LibraryIndex {
 
   Status follow(Catalogue& catalogue);
   Status add(const CatalogueVector& vector);
+  bool is_known(int64_t id) const;
   void drop(int64_t id);
   static void pack(Group* group);
   Group* find_group(const Hash128& model, int64_t width);
