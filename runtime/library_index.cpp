@@ -4,7 +4,9 @@
 #include <cmath>
 #include <new>
 
+#include "kernels/differing_bits.h"
 #include "kernels/nearest_rows.h"
+#include "runtime/library_sketch.h"
 
 namespace ocellus {
 namespace {
@@ -20,6 +22,19 @@ float greatest_of(std::span<const float> numbers) {
   for (const float number : numbers) greatest = std::max(greatest, std::fabs(number));
   return greatest;
 }
+
+/// Adds elements, with room for as many again.
+template <class T>
+Status grow(Buffer<T>* buffer, int64_t count) {
+  const int64_t size = buffer->size() + count;
+  if (size > buffer->capacity()) OCELLUS_TRY(buffer->reserve(2 * size));
+  return buffer->resize(size);
+}
+
+/// Of so many rows sketches choose those that are looked at more closely. Embeddings that are nearly the same differ in
+/// fewer bits than chance gives, hence not too few.
+constexpr int64_t kLeastChosen = 2048;
+constexpr int64_t kChosenPart = 32;
 
 }  // namespace
 
@@ -54,16 +69,23 @@ Status LibraryIndex::add(const CatalogueVector& vector) {
     group->padded_width = (width + kNearestRowsWidth - 1) / kNearestRowsWidth * kNearestRowsWidth;
   }
   const int64_t first = group->codes.size();
-  if (first + group->padded_width > group->codes.capacity())
-    OCELLUS_TRY(group->codes.reserve(2 * first + 64 * group->padded_width));
-  OCELLUS_TRY(group->codes.resize(first + group->padded_width));
+  OCELLUS_TRY(grow(&group->codes, group->padded_width));
   const float scale = 127.0f / greatest;
   for (int64_t w = 0; w < width; ++w)
     group->codes[first + w] = static_cast<int8_t>(std::lrintf(vector.embedding[static_cast<size_t>(w)] * scale));
+  const int64_t words = group->sketches.size();
+  OCELLUS_TRY(grow(&group->sketches, kSketchWords));
+  sketch_embedding(vector.embedding, group->sketches.data() + words);
   OCELLUS_TRY(group->steps.push(static_cast<float>(static_cast<double>(greatest) / 127 / length)));
   OCELLUS_TRY(group->ids.push(vector.id));
   OCELLUS_TRY(group->owners.push(vector.owner));
   return group->expires.push(vector.expires);
+}
+
+bool LibraryIndex::is_known(int64_t id) const {
+  for (int32_t i = 0; i < group_count_; ++i)
+    if (std::binary_search(groups_[i]->ids.begin(), groups_[i]->ids.end(), id)) return true;
+  return false;
 }
 
 void LibraryIndex::drop(int64_t id) {
@@ -88,6 +110,8 @@ void LibraryIndex::pack(Group* group) {
     group->steps[kept] = group->steps[row];
     std::copy_n(group->codes.data() + row * group->padded_width, group->padded_width,
                 group->codes.data() + kept * group->padded_width);
+    std::copy_n(group->sketches.data() + row * kSketchWords, kSketchWords,
+                group->sketches.data() + kept * kSketchWords);
     ++kept;
   }
   // Shrinking takes no memory and cannot fail.
@@ -96,6 +120,7 @@ void LibraryIndex::pack(Group* group) {
   (void)group->expires.resize(kept);
   (void)group->steps.resize(kept);
   (void)group->codes.resize(kept * group->padded_width);
+  (void)group->sketches.resize(kept * kSketchWords);
   group->gone = 0;
 }
 
@@ -115,45 +140,71 @@ Status LibraryIndex::follow(Catalogue& catalogue) {
     reset();
     OCELLUS_TRY(catalogue.visit_vectors(0, add_one, this));
   }
-  // An entry comes once and goes once: what is known and changed has gone. New ids are greater than all before.
+  // An entry comes once and goes once, and new ids are greater than all before. One that came while everything was
+  // read is known already.
   std::sort(ids.begin(), ids.end());
-  for (int64_t i = 0; i < ids.size(); ++i) {
-    if (i > 0 && ids[i] == ids[i - 1]) continue;
-    drop(ids[i]);
-    OCELLUS_TRY(catalogue.visit_vectors(ids[i], add_one, this));
+  for (const int64_t id : ids) {
+    CatalogueRow row;
+    bool exists = false;
+    OCELLUS_TRY(catalogue.find_row(id, &row, &exists));
+    if (!exists)
+      drop(id);
+    else if (!is_known(id))
+      OCELLUS_TRY(catalogue.visit_vectors(id, add_one, this));
   }
   last_change_ = latest;
   is_loaded_ = true;
   return {};
 }
 
-Status LibraryIndex::scan(const Group& group, const Question& question, Buffer<Near>* candidates) const {
+Status LibraryIndex::choose_rows(const Group& group, const Question& question, Buffer<int64_t>* rows) {
+  OCELLUS_TRY(rows->reserve(group.ids.size()));
+  for (int64_t row = 0; row < group.ids.size(); ++row) {
+    const int64_t expires = group.expires[row];
+    if (expires != 0 && expires <= question.now) continue;
+    if (std::find(question.owners.begin(), question.owners.end(), group.owners[row]) == question.owners.end()) continue;
+    OCELLUS_TRY(rows->push(row));
+  }
+  const int64_t chosen = std::max({kLeastChosen, 16 * int64_t{question.count}, rows->size() / kChosenPart});
+  if (rows->size() <= 2 * chosen) return {};
+  uint64_t query[kSketchWords];
+  sketch_embedding(question.embedding, query);
+  Buffer<uint16_t> distances;
+  OCELLUS_TRY(distances.resize(rows->size()));
+  for (int64_t begin = 0, end = 0; begin < rows->size(); begin = end) {
+    // Rows that follow each other in memory at once.
+    for (end = begin + 1; end < rows->size() && (*rows)[end] == (*rows)[end - 1] + 1;) ++end;
+    differing_bits({.rows = {group.sketches.data() + (*rows)[begin] * kSketchWords, end - begin, kSketchWords},
+                    .query = query,
+                    .distances = distances.data() + begin});
+  }
+  int64_t counts[kSketchBits + 1] = {};
+  for (const uint16_t distance : distances) ++counts[distance];
+  int64_t limit = 0;
+  for (int64_t below = 0; limit < kSketchBits && (below += counts[limit]) < chosen;) ++limit;
+  int64_t kept = 0;
+  for (int64_t i = 0; i < rows->size(); ++i)
+    if (distances[i] <= limit) (*rows)[kept++] = (*rows)[i];
+  return rows->resize(kept);
+}
+
+Status LibraryIndex::scan(const Group& group, const Question& question, Buffer<Near>* candidates) {
   Buffer<int16_t> query;
   OCELLUS_TRY(query.resize(group.padded_width));
-  const float greatest = greatest_of(question.embedding);
-  for (int64_t w = 0; w < group.width; ++w) {
-    const float number =
-        question.embedding[static_cast<size_t>(w)] * (static_cast<float>(kNearestQueryLimit) / greatest);
-    query[w] = static_cast<int16_t>(std::lrintf(number));
-  }
+  const float scale = static_cast<float>(kNearestQueryLimit) / greatest_of(question.embedding);
+  for (int64_t w = 0; w < group.width; ++w)
+    query[w] = static_cast<int16_t>(std::lrintf(question.embedding[static_cast<size_t>(w)] * scale));
   // Eight bits put neighbours in the wrong order now and then, so more than asked for are looked at again.
   Buffer<NearRow> best;
+  Buffer<int64_t> rows;
   int64_t count = 0;
-  OCELLUS_TRY(best.resize(4 * int64_t{question.count} + 32));
-  const auto is_seen = [&](int64_t row) {
-    const int64_t expires = group.expires[row];
-    if (expires != 0 && expires <= question.now) return false;
-    return std::find(question.owners.begin(), question.owners.end(), group.owners[row]) != question.owners.end();
-  };
-  const int64_t rows = group.ids.size();
-  for (int64_t begin = 0, end = 0; begin < rows; begin = end) {
-    while (begin < rows && !is_seen(begin)) ++begin;
-    end = begin;
-    while (end < rows && is_seen(end)) ++end;
-    nearest_rows({.codes = {group.codes.data() + begin * group.padded_width, end - begin, group.padded_width},
-                  .steps = group.steps.data() + begin,
+  OCELLUS_TRY(best.resize(2 * int64_t{question.count} + 16));
+  OCELLUS_TRY(choose_rows(group, question, &rows));
+  for (const int64_t row : rows) {
+    nearest_rows({.codes = {group.codes.data() + row * group.padded_width, 1, group.padded_width},
+                  .steps = group.steps.data() + row,
                   .query = query.data(),
-                  .first = begin,
+                  .first = row,
                   .best = best.data(),
                   .capacity = best.size(),
                   .count = &count});

@@ -1,5 +1,6 @@
-// Nearest entries by their retrieval embeddings: eight-bit copies of all embeddings in memory, scanned from end to end;
-// the best are then scored with the exact ones. Follows the catalogue, whoever changes it.
+// Nearest entries by their retrieval embeddings, in three steps from coarse to exact: sketches of 128 bytes of all
+// entries are scanned from end to end; of the best few percent, copies in eight bits; of the best of these, the
+// embeddings themselves. Follows the catalogue, whoever changes it.
 #pragma once
 
 #include <cstdint>
@@ -39,16 +40,20 @@ class LibraryIndex {
     int64_t padded_width = 0;
     int64_t gone = 0;
     Buffer<int64_t> ids, owners, expires;
-    Buffer<float> steps;   // of the codes, with the length of the embedding divided out
-    Buffer<int8_t> codes;  // [rows, padded_width]
+    Buffer<float> steps;        // of the codes, with the length of the embedding divided out
+    Buffer<int8_t> codes;       // [rows, padded_width]
+    Buffer<uint64_t> sketches;  // [rows, kSketchWords]
   };
 
   Status follow(Catalogue& catalogue);
   Status add(const CatalogueVector& vector);
+  bool is_known(int64_t id) const;
   void drop(int64_t id);
   static void pack(Group* group);
   Group* find_group(const Hash128& model, int64_t width);
-  Status scan(const Group& group, const Question& question, Buffer<Near>* candidates) const;
+  /// Rows that the question may see and whose sketches are near: of many rows some, of few all.
+  static Status choose_rows(const Group& group, const Question& question, Buffer<int64_t>* rows);
+  static Status scan(const Group& group, const Question& question, Buffer<Near>* candidates);
 
   static constexpr int32_t kMostGroups = 64;
   std::unique_ptr<Group> groups_[kMostGroups];

@@ -23,6 +23,8 @@ struct FileName {
 }  // namespace
 
 Status LibraryStore::open(const LibraryConfig& config) {
+  const Status built = catalogue.require_open();
+  if (built.code() == Code::kUnsupported) return built;  // before any folder is made
   config_ = config;
   if (config_.files == nullptr) config_.files = &LibraryFiles::system();
   if (config_.clock == nullptr) config_.clock = &LibraryClock::system();

@@ -73,7 +73,8 @@ END;
         "WHERE key = ?")                                                                                             \
   QUERY(kSumAll, "SELECT ifnull(sum(entries), 0), ifnull(sum(bytes), 0), ifnull(sum(pinned_bytes), 0) FROM owners")  \
   QUERY(kSumOwner, "SELECT entries, bytes, pinned_bytes FROM owners WHERE id = ?")                                   \
-  QUERY(kChangeEnds, "SELECT ifnull(min(number), 0), ifnull(max(number), 0) FROM changes")                           \
+  QUERY(kChangeEnds,                                                                                                 \
+        "SELECT ifnull((SELECT min(number) FROM changes), 0), ifnull((SELECT max(number) FROM changes), 0)")         \
   QUERY(kChanges, "SELECT entry FROM changes WHERE number > ? ORDER BY number")                                      \
   QUERY(kVectors, OCELLUS_VECTOR_COLUMNS "ORDER BY e.id")                                                            \
   QUERY(kVector, OCELLUS_VECTOR_COLUMNS "WHERE e.id = ?")

@@ -11,6 +11,7 @@
 //
 // Ends with 1 where anything wrong was served.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -113,6 +114,36 @@ void measure_speed(const Options& options) {
               megabytes / elapsed_ms(from, now_ns()) * 1000, find_ms / static_cast<double>(count), megabytes);
 }
 
+/// The numbers of the nearest, by looking at all.
+std::vector<size_t> nearest_of(const std::vector<float>& all, const std::vector<float>& query, size_t count) {
+  std::vector<std::pair<float, size_t>> scores(all.size() / query.size());
+  for (size_t i = 0; i < scores.size(); ++i) {
+    float product = 0, square = 0;
+    for (size_t w = 0; w < query.size(); ++w) {
+      const float number = all[i * query.size() + w];
+      product += number * query[w];
+      square += number * number;
+    }
+    scores[i] = {-product / std::sqrt(square), i};
+  }
+  std::partial_sort(scores.begin(), scores.begin() + static_cast<int64_t>(count), scores.end());
+  std::vector<size_t> numbers;
+  for (size_t i = 0; i < count; ++i) numbers.push_back(scores[i].second);
+  return numbers;
+}
+
+/// A library that is there, and one whose catalogue is gone.
+void measure_opening(const Place& place) {
+  for (const char* name : {"open_ms", "rebuild_ms"}) {
+    ImageLibrary library;
+    const int64_t from = now_ns();
+    if (!library.open({.path = place.path.c_str()}).ok()) stop("open");
+    std::printf(", \"%s\": %.0f", name, elapsed_ms(from, now_ns()));
+    library.close();
+    std::filesystem::remove(place.path + "/catalogue.sqlite");
+  }
+}
+
 /// Searches among many entries with random embeddings around 1000 centres.
 void measure_search(const Options& options) {
   const Place place(options.folder);
@@ -133,33 +164,36 @@ void measure_search(const Options& options) {
     for (size_t w = 0; w < embedding.size(); ++w) embedding[w] = centre[w] + 0.5f * number();
   };
   LibraryKey key;
+  std::vector<LibraryKey> keys;
+  std::vector<float> all;
   for (int64_t i = 0; i < options.entries; ++i) {
     facts.content.high = static_cast<uint64_t>(i);
     draw();
+    all.insert(all.end(), embedding.begin(), embedding.end());
     const NewEntry entry{.facts = facts, .embedding = embedding, .blocks = blocks};
     if (!library.put("owner", LibraryPart::kOwn, entry, &key).ok()) stop("put");
+    keys.push_back(key);
   }
   Buffer<NearEntry> near;
   int64_t from = now_ns();
   if (!library.nearest("owner", facts.model, embedding, 5, &near).ok()) stop("nearest");
   std::printf(", \"index_load_ms\": %.0f", elapsed_ms(from, now_ns()));
   std::vector<double> times;
+  int64_t right = 0, asked = 0;
   for (int i = 0; i < 51; ++i) {
     draw();
     from = now_ns();
     if (!library.nearest("owner", facts.model, embedding, 5, &near).ok()) stop("nearest");
     times.push_back(elapsed_ms(from, now_ns()));
+    for (const size_t expected : nearest_of(all, embedding, 5)) {
+      ++asked;
+      right += std::any_of(near.begin(), near.end(), [&](const NearEntry& one) { return one.key == keys[expected]; });
+    }
   }
   std::sort(times.begin(), times.end());
+  std::printf(", \"recall_of_5\": %.4f", static_cast<double>(right) / static_cast<double>(asked));
   library.close();
-  from = now_ns();
-  if (!library.open({.path = place.path.c_str()}).ok()) stop("open");
-  std::printf(", \"open_ms\": %.0f", elapsed_ms(from, now_ns()));
-  library.close();
-  std::filesystem::remove(place.path + "/catalogue.sqlite");
-  from = now_ns();
-  if (!library.open({.path = place.path.c_str()}).ok()) stop("open");
-  std::printf(", \"rebuild_ms\": %.0f", elapsed_ms(from, now_ns()));
+  measure_opening(place);
   std::printf(
       ", \"entries\": %lld, \"width\": %lld, \"nearest_5_ms\": {\"median\": %.2f, \"least\": %.2f, \"most\": %.2f}",
       static_cast<long long>(options.entries), static_cast<long long>(options.width), times[times.size() / 2],

@@ -1,6 +1,9 @@
 // The image library's catalogue is made again from the files whenever it is gone, damaged, foreign or behind.
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "tests/support/library.h"
 
 namespace ocellus {
@@ -205,6 +208,35 @@ TEST_CASE("two libraries on one folder see what the other does at once") {
   REQUIRE(other.remove("ann", LibraryPart::kOwn, key, &found).ok());
   CHECK(t.version_of("ann", 1) == 0);
   CHECK(t.use().entries == 0);
+}
+
+TEST_CASE("threads may share a library") {
+  TestLibrary t;
+  LibraryConfig config = t.config;
+  config.files = nullptr;  // the test's own are for one thread
+  ImageLibrary library;
+  REQUIRE(library.open(config).ok());
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (uint64_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread]() {
+      const std::string owner = "owner" + std::to_string(thread % 2);
+      for (uint64_t i = 0; i < 60; ++i) {
+        LibraryKey key;
+        LibraryEntry entry;
+        bool found = false;
+        uint64_t version = 0;
+        const uint64_t picture = i % 5;
+        if (!library.put(owner, LibraryPart::kOwn, Contents(picture, 100 * thread + i).entry(), &key).ok()) ++wrong;
+        if (!library.find(owner, facts_of(picture), &entry, &found).ok() || !found) ++wrong;
+        if (found && (!walk::check_entry(entry, picture, &version, &found).empty() || !found)) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  CHECK(t.use().entries == 10);
+  CHECK(t.aside_count() == 0);
 }
 
 }  // namespace ocellus

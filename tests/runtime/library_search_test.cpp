@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "runtime/library_index.h"
 #include "tests/support/library.h"
 #include "tests/support/random.h"
 
@@ -136,6 +137,57 @@ TEST_CASE("a library's search refuses what has no direction, and finds nothing a
   CHECK(t.library.nearest("ann", model, ones, 3, &near).ok());
   REQUIRE(near.size() == 1);
   CHECK(near[0].similarity > 0.999999f);
+}
+
+TEST_CASE("a library's search among very many entries finds the near ones of the right owners") {
+  constexpr int64_t kRows = 9000, kCentres = 300;
+  Catalogue catalogue;
+  REQUIRE(catalogue.open_in_memory().ok());
+  OwnerRecord owners[2];
+  owners[0].name.assign("ann");
+  owners[1].name.assign("bob");
+  for (OwnerRecord& owner : owners) REQUIRE(catalogue.save_owner(&owner).ok());
+  Random random(72);
+  const std::vector<float> centres = random.normals(kCentres * kWidth);
+  EntryHeader header;
+  header.facts = walk::facts_of(1);
+  header.facts.embedding_width = kWidth;
+  REQUIRE(header.embedding.resize(kWidth).ok());
+  const auto near_centre = [&](int64_t centre) {
+    std::vector<float> embedding = random.normals(kWidth, 0.4f);
+    for (int64_t w = 0; w < kWidth; ++w)
+      embedding[static_cast<size_t>(w)] += centres[static_cast<size_t>(centre * kWidth + w)];
+    return embedding;
+  };
+  std::vector<std::vector<float>> all;
+  REQUIRE(catalogue.begin().ok());
+  for (int64_t row = 0; row < kRows; ++row) {
+    all.push_back(near_centre(row % kCentres));
+    std::copy(all.back().begin(), all.back().end(), header.embedding.data());
+    header.key.low = static_cast<uint64_t>(row);
+    header.expires = row % 10 == 5 ? 100 : 0;
+    REQUIRE(catalogue.save_entry(owners[row % 20 == 0 ? 1 : 0].id, header, 0).ok());
+  }
+  REQUIRE(catalogue.commit().ok());
+  LibraryIndex index;
+  int64_t right = 0, asked = 0;
+  for (int64_t round = 0; round < 40; ++round) {
+    const std::vector<float> query = near_centre(round * 7 % kCentres);
+    std::vector<std::pair<double, int64_t>> best;
+    for (int64_t row = 0; row < kRows; ++row)
+      if (row % 20 != 0 && row % 10 != 5) best.emplace_back(cosine(query, all[static_cast<size_t>(row)]), row + 1);
+    std::sort(best.rbegin(), best.rend());
+    Buffer<LibraryIndex::Near> near;
+    REQUIRE(index.search(catalogue, {{&owners[0].id, 1}, header.facts.model, query, 100, 5}, &near).ok());
+    REQUIRE(near.size() == 5);
+    for (const LibraryIndex::Near& one : near) {
+      CHECK((one.id - 1) % 20 != 0);
+      CHECK((one.id - 1) % 10 != 5);
+    }
+    for (size_t i = 0; i < 5; ++i, ++asked)
+      right += std::any_of(near.begin(), near.end(), [&](const auto& one) { return one.id == best[i].second; });
+  }
+  CHECK(right >= asked * 98 / 100);
 }
 
 }  // namespace ocellus
