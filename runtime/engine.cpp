@@ -63,6 +63,23 @@ class PhaseTrial : public RowSink {
   Phase phase_ = Phase::kNone;
 };
 
+/// Of all bytes, a piece at a time, each with the hash of those before it. Not through the mapping, whose pages would
+/// stay.
+Status hash_file(const FileMap& file, uint64_t* hash) {
+  struct {
+    uint64_t before;
+    std::byte bytes[32768];
+  } piece = {};
+  for (int64_t done = 0; done < file.size();) {
+    const int64_t count = std::min<int64_t>(file.size() - done, sizeof piece.bytes);
+    OCELLUS_TRY(file.read_at(done, piece.bytes, count));
+    piece.before = library_checksum(&piece, int64_t{sizeof piece.before} + count);
+    done += count;
+  }
+  *hash = piece.before;
+  return {};
+}
+
 }  // namespace
 
 Status Engine::create(const Model& model, const ocellus_engine_config& config, std::unique_ptr<Engine>* out) {
@@ -242,11 +259,12 @@ Status Engine::open_session(Session** out) {
 
 Status Engine::fingerprint_model() {
   if (fingerprint_ != Hash128()) return {};
-  const FileMap &text = model_->text_file().map(), &vision = model_->vision_file().map();
-  if (text.data() == nullptr)
+  if (model_->text_file().map().data() == nullptr)
     return OCELLUS_FAIL(Code::kUnsupported, "an image library is for models with files: this one is made up");
-  fingerprint_.high = library_checksum(text.data(), text.size());
-  fingerprint_.low = vision.data() == nullptr ? 1 : library_checksum(vision.data(), vision.size());
+  Hash128 found;
+  OCELLUS_TRY(hash_file(model_->text_file().map(), &found.high));
+  if (model_->has_vision()) OCELLUS_TRY(hash_file(model_->vision_file().map(), &found.low));
+  fingerprint_ = found;
   return {};
 }
 

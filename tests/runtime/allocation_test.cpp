@@ -249,7 +249,7 @@ TEST_CASE("an engine allocates when it is created and never again") {
   ocellus_model_close(model);
 }
 
-TEST_CASE("packed caches, eviction, rolling contexts and lean engines allocate nothing either") {
+TEST_CASE("packed caches, eviction, rolling contexts, linked images and lean engines allocate nothing either") {
   const ModelPair pair = bundled_pair();
   ocellus_model* model = nullptr;
   REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
@@ -260,12 +260,14 @@ TEST_CASE("packed caches, eviction, rolling contexts and lean engines allocate n
     ocellus_evict evict;
     bool rolling;
     int32_t bits, lean;
+    bool links = false, kivi = false;
   };
-  for (const auto& [evict, rolling, bits, lean] :
+  for (const auto& [evict, rolling, bits, lean, links, kivi] :
        {Setting{OCELLUS_EVICT_SNAPKV, true, 2, 0}, Setting{OCELLUS_EVICT_DAVID, false, 2, 0},
         Setting{OCELLUS_EVICT_SNAPKV, true, 2, 1}, Setting{OCELLUS_EVICT_DAVID, false, 2, 1},
         Setting{OCELLUS_EVICT_H2O, false, 16, 0}, Setting{OCELLUS_EVICT_STREAMING_LLM, false, 16, 0},
-        Setting{OCELLUS_EVICT_ELASTIC, false, 16, 1}}) {
+        Setting{OCELLUS_EVICT_ELASTIC, false, 16, 1}, Setting{OCELLUS_EVICT_NONE, false, 16, 0, true},
+        Setting{OCELLUS_EVICT_NONE, false, 2, 1, true}, Setting{OCELLUS_EVICT_NONE, false, 4, 0, false, true}}) {
     CAPTURE(evict);
     ocellus_engine_config config;
     ocellus_engine_config_init(&config);
@@ -281,9 +283,13 @@ TEST_CASE("packed caches, eviction, rolling contexts and lean engines allocate n
       for (const uint8_t of_layer : {2, 1, 1, 1, 1, 1, 2, 4})
         config.limits.cache.layer_bits[config.limits.cache.layer_bits_count++] = of_layer;
     }
-    config.limits.cache.calibrate = 1;
+    config.limits.cache.calibrate = kivi ? 0 : 1;
     config.limits.cache.evict = evict;
-    config.limits.cache.keep = 0.5f;
+    config.limits.cache.keep = evict == OCELLUS_EVICT_NONE ? 1.0f : 0.5f;
+    config.limits.cache.kv_scheme = kivi ? OCELLUS_KV_KIVI : OCELLUS_KV_CALIBQUANT;
+    config.limits.cache.window = kivi ? 20 : 0;
+    config.limits.reuse = links ? OCELLUS_REUSE_MPIC : OCELLUS_REUSE_NONE;
+    config.limits.reuse_rows = 8;
     config.limits.cache.compress_at = rolling ? OCELLUS_COMPRESS_IMAGE_END : OCELLUS_COMPRESS_BEFORE_SUFFIX;
     ocellus_engine* engine = nullptr;
     REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
