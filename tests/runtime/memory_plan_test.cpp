@@ -218,6 +218,12 @@ TEST_CASE("a run that uses everything reaches the plan within one percent, in ev
     by_layer.cache.layer_bits[by_layer.cache.layer_bits_count++] = bits;
   check_high_water("bits by layer, small scales", by_layer);
 
+  ocellus_limits linked = board_limits(3, 160);
+  linked.reuse = OCELLUS_REUSE_MPIC;
+  linked.reuse_rows = 16;
+  linked.cache.kv_bits = 2;
+  check_high_water("linked images", linked);
+
   ocellus_limits text_only = board_limits(0, 900);
   CHECK(largest_phase(text_only) != "image");
   const ocellus_plan plan = plan_of(text_only);
