@@ -16,14 +16,24 @@ namespace {
 /// Bytes of all heads of a layer, in one of the image's blocks.
 int64_t layer_bytes(const KvShape& kv, int32_t layer) { return kv.block_layout(layer).padded_bytes * kv.kv_heads; }
 
-/// Calls visit(layer, bytes in the cache, where they begin among the layer's bytes, count).
+/// Images of up to so many bytes are one block of their entry, since blocks are padded; others are one for every layer,
+/// which can then be read one by one.
+constexpr int64_t kMostTogether = int64_t{1} << 20;
+
+/// Of the entry's blocks: the layers, then the input rows.
+int64_t entry_block_bytes(const KvShape& kv, const EntryFacts& facts, int32_t block) {
+  if (block == kv.layer_count) return facts.stored_input_rows * facts.embedding_width * int64_t{sizeof(float)};
+  if (kv.image_bytes() > kMostTogether) return kv.blocks_per_image() * layer_bytes(kv, block);
+  return block == 0 ? kv.image_bytes() : 0;
+}
+
+/// Calls visit(bytes in the cache, count), layer by layer.
 template <class Visit>
 void visit_layers(const SessionCache& cache, int32_t ordinal, Visit visit) {
   const KvShape& kv = cache.shape();
   for (int32_t layer = 0; layer < kv.layer_count; ++layer)
     for (int32_t b = 0; b < cache.blocks_per_image(); ++b)
-      visit(layer, cache.image_block(ordinal, b).data + kv.layer(layer).offset, b * layer_bytes(kv, layer),
-            layer_bytes(kv, layer));
+      visit(cache.image_block(ordinal, b).data + kv.layer(layer).offset, layer_bytes(kv, layer));
 }
 
 /// Everything that the bytes of an entry depend on beside its other facts.
@@ -102,16 +112,14 @@ Status Session::load_entry(const EntryFacts& facts, int32_t ordinal, bool* found
   queue.wait_for_copies();
   std::byte* to = memory.library_staging.data;
   for (int32_t block = 0; block <= kv.layer_count && *found; ++block) {
-    const int64_t bytes = block < kv.layer_count
-                              ? cache().blocks_per_image() * layer_bytes(kv, block)
-                              : facts.stored_input_rows * facts.embedding_width * int64_t{sizeof(float)};
+    const int64_t bytes = entry_block_bytes(kv, facts, block);
     *found = entry.block_bytes(block) == bytes;
     if (*found && bytes > 0) OCELLUS_TRY(entry.read_block(block, {to, static_cast<size_t>(bytes)}, found));
     to += bytes;
   }
   if (!*found) return {};
   const std::byte* from = memory.library_staging.data;
-  visit_layers(cache(), ordinal, [&](int32_t, std::byte* data, int64_t, int64_t count) {
+  visit_layers(cache(), ordinal, [&](std::byte* data, int64_t count) {
     queue.copy(data, from, count);
     from += count;
   });
@@ -130,7 +138,7 @@ Status Session::keep_entry(const EntryFacts& facts, int32_t ordinal) {
   Queue& queue = engine_->queue();
   std::byte* const staging = memory.library_staging.data;
   std::byte* to = staging;
-  visit_layers(cache(), ordinal, [&](int32_t, std::byte* data, int64_t, int64_t count) {
+  visit_layers(cache(), ordinal, [&](std::byte* data, int64_t count) {
     queue.copy(to, data, count);
     to += count;
   });
@@ -139,12 +147,11 @@ Status Session::keep_entry(const EntryFacts& facts, int32_t ordinal) {
   OCELLUS_TRY(queue.finish());
   std::span<const std::byte> blocks[kMostEntryLayers + 1];
   to = staging;
-  for (int32_t layer = 0; layer < kv.layer_count; ++layer) {
-    const int64_t bytes = cache().blocks_per_image() * layer_bytes(kv, layer);
-    blocks[layer] = {to, static_cast<size_t>(bytes)};
+  for (int32_t block = 0; block <= kv.layer_count; ++block) {
+    const int64_t bytes = entry_block_bytes(kv, facts, block);
+    blocks[block] = {to, static_cast<size_t>(bytes)};
     to += bytes;
   }
-  blocks[kv.layer_count] = {to, static_cast<size_t>(row_bytes)};
   NewEntry entry;
   entry.facts = facts;
   entry.embedding = {memory.library_embedding.data, static_cast<size_t>(memory.library_embedding.cols)};
