@@ -148,6 +148,36 @@ void go_on(Work& work, ocellus_session* session, const std::vector<std::vector<u
   }
 }
 
+struct Setting {
+  ocellus_evict evict;
+  bool rolling;
+  int32_t bits, lean;
+  bool links = false, kivi = false;
+};
+
+void set_limits(const Setting& setting, ocellus_limits* limits) {
+  limits->thread_count = 2;
+  limits->max_images = 4;
+  limits->max_text_tokens = 200;
+  limits->max_image_pixels = 65536;
+  limits->max_prompt_rows = 150;
+  limits->lean = setting.lean;
+  limits->cache.kv_bits = setting.bits;
+  if (setting.lean != 0 && setting.bits < 16) {  // layers of different bits, and small scales
+    limits->cache.kv_scales = 6;
+    for (const uint8_t of_layer : {2, 1, 1, 1, 1, 1, 2, 4})
+      limits->cache.layer_bits[limits->cache.layer_bits_count++] = of_layer;
+  }
+  limits->cache.calibrate = setting.kivi ? 0 : 1;
+  limits->cache.evict = setting.evict;
+  limits->cache.keep = setting.evict == OCELLUS_EVICT_NONE ? 1.0f : 0.5f;
+  limits->cache.kv_scheme = setting.kivi ? OCELLUS_KV_KIVI : OCELLUS_KV_CALIBQUANT;
+  limits->cache.window = setting.kivi ? 20 : 0;
+  limits->reuse = setting.links ? OCELLUS_REUSE_MPIC : OCELLUS_REUSE_NONE;
+  limits->reuse_rows = 8;
+  limits->cache.compress_at = setting.rolling ? OCELLUS_COMPRESS_IMAGE_END : OCELLUS_COMPRESS_BEFORE_SUFFIX;
+}
+
 }  // namespace
 
 TEST_CASE("the counters see every way to allocate") {
@@ -256,41 +286,16 @@ TEST_CASE("packed caches, eviction, rolling contexts, linked images and lean eng
   std::vector<std::vector<uint8_t>> pictures;
   for (const char* name : {"tests/data/shapeboard/images/115.png", "apps/samples/board_01.jpg"})
     pictures.push_back(read_bytes(kSourceDir + "/" + name));
-  struct Setting {
-    ocellus_evict evict;
-    bool rolling;
-    int32_t bits, lean;
-    bool links = false, kivi = false;
-  };
-  for (const auto& [evict, rolling, bits, lean, links, kivi] :
+  for (const Setting& setting :
        {Setting{OCELLUS_EVICT_SNAPKV, true, 2, 0}, Setting{OCELLUS_EVICT_DAVID, false, 2, 0},
         Setting{OCELLUS_EVICT_SNAPKV, true, 2, 1}, Setting{OCELLUS_EVICT_DAVID, false, 2, 1},
         Setting{OCELLUS_EVICT_H2O, false, 16, 0}, Setting{OCELLUS_EVICT_STREAMING_LLM, false, 16, 0},
         Setting{OCELLUS_EVICT_ELASTIC, false, 16, 1}, Setting{OCELLUS_EVICT_NONE, false, 16, 0, true},
         Setting{OCELLUS_EVICT_NONE, false, 2, 1, true}, Setting{OCELLUS_EVICT_NONE, false, 4, 0, false, true}}) {
-    CAPTURE(evict);
+    CAPTURE(setting.evict);
     ocellus_engine_config config;
     ocellus_engine_config_init(&config);
-    config.limits.thread_count = 2;
-    config.limits.max_images = 4;
-    config.limits.max_text_tokens = 200;
-    config.limits.max_image_pixels = 65536;
-    config.limits.max_prompt_rows = 150;
-    config.limits.lean = lean;
-    config.limits.cache.kv_bits = bits;
-    if (lean != 0 && bits < 16) {  // layers of different bits, and small scales
-      config.limits.cache.kv_scales = 6;
-      for (const uint8_t of_layer : {2, 1, 1, 1, 1, 1, 2, 4})
-        config.limits.cache.layer_bits[config.limits.cache.layer_bits_count++] = of_layer;
-    }
-    config.limits.cache.calibrate = kivi ? 0 : 1;
-    config.limits.cache.evict = evict;
-    config.limits.cache.keep = evict == OCELLUS_EVICT_NONE ? 1.0f : 0.5f;
-    config.limits.cache.kv_scheme = kivi ? OCELLUS_KV_KIVI : OCELLUS_KV_CALIBQUANT;
-    config.limits.cache.window = kivi ? 20 : 0;
-    config.limits.reuse = links ? OCELLUS_REUSE_MPIC : OCELLUS_REUSE_NONE;
-    config.limits.reuse_rows = 8;
-    config.limits.cache.compress_at = rolling ? OCELLUS_COMPRESS_IMAGE_END : OCELLUS_COMPRESS_BEFORE_SUFFIX;
+    set_limits(setting, &config.limits);
     ocellus_engine* engine = nullptr;
     REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
     ocellus_session* session = nullptr;
@@ -299,7 +304,7 @@ TEST_CASE("packed caches, eviction, rolling contexts, linked images and lean eng
     const int64_t device_bytes = free_device_bytes();
     {
       const CallCounter counter;
-      go_on(work, session, pictures, rolling, evict);
+      go_on(work, session, pictures, setting.rolling, setting.evict);
     }
     CHECK(report_calls() == 0);
     CHECK(driver_calls() <= kMostDriverCalls);

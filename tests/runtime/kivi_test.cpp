@@ -7,7 +7,7 @@
 
 #include "runtime/memory_plan.h"
 #include "tests/support/packed_sessions.h"
-#include "tests/support/random.h"
+#include "tests/support/text_sessions.h"
 
 namespace ocellus {
 namespace {
@@ -20,6 +20,8 @@ using test::default_params;
 using test::FreeBlocks;
 using test::make_engine;
 using test::open_session;
+using test::score_of;
+using test::words;
 
 constexpr int64_t kLayers = 8, kHeads = 4, kDim = 64;  // of the bundled model
 constexpr int64_t kSlotBytes = 4 * kLayers * kHeads * kDim;
@@ -36,21 +38,6 @@ int64_t packed_of(int64_t rows, int64_t window) { return rows > window ? (rows -
 int64_t scale_bytes(int64_t packed) { return 2 * kLayers * kHeads * kDim * packed * 4 / 32; }
 int64_t code_bytes(int64_t packed, int32_t bits) { return 2 * kLayers * kHeads * kDim * packed * bits / 8; }
 
-std::vector<TokenId> words(int64_t count, uint64_t seed) {
-  test::Random random(seed);
-  std::vector<TokenId> tokens;
-  for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<TokenId>(random.integer(280, 500)));
-  return tokens;
-}
-void add(Session& session, const std::vector<TokenId>& tokens) {
-  REQUIRE_MESSAGE(session.add_tokens(tokens.data(), std::ssize(tokens)).ok(), last_failure().sentence);
-}
-std::vector<float> score_of(Session& session, const std::vector<TokenId>& tokens, ocellus_generate_stats* stats) {
-  std::vector<float> values(tokens.size());
-  const Status status = score(session, {tokens.data(), static_cast<int32_t>(tokens.size()), values.data()}, stats);
-  REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
-  return values;
-}
 double mean_difference(const std::vector<float>& a, const std::vector<float>& b) {
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) sum += std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
@@ -143,7 +130,7 @@ TEST_CASE("KIVI packs long text where no images are planned, the better the more
   const std::vector<TokenId> prompt = words(300, 1), answer = words(40, 2);
   const std::unique_ptr<Engine> exact = make_engine(board_limits(0, 400));
   Session& whole = open_session(*exact);
-  add(whole, prompt);
+  test::add(whole, prompt);
   ocellus_generate_stats stats;
   const std::vector<float> expected = score_of(whole, answer, &stats);
   double before = 0;
@@ -151,7 +138,7 @@ TEST_CASE("KIVI packs long text where no images are planned, the better the more
     CAPTURE(bits);
     const std::unique_ptr<Engine> engine = make_engine(kivi_limits(0, 400, bits, 32));
     Session& session = open_session(*engine);
-    add(session, prompt);
+    test::add(session, prompt);
     const std::vector<float> values = score_of(session, answer, &stats);
     const int64_t packed = packed_of(300, 32);
     CHECK(packed == 256);
@@ -176,16 +163,7 @@ TEST_CASE("KIVI always finds pages and blocks for planned text, in whatever piec
     Session& session = open_session(*engine);
     for (int round = 0; round < 2; ++round) {
       session.reset();
-      int64_t left = kTokens - 1;
-      while (left > 8) {
-        const int64_t prompt = std::min<int64_t>(random.integer(0, 3) == 0 ? 128 : random.integer(1, 450), left - 4);
-        add(session, words(prompt, 7));
-        const int64_t said = std::min<int64_t>(random.integer(1, 40), left - prompt);
-        ocellus_generate_stats stats;
-        score_of(session, words(said, 8), &stats);
-        left -= prompt + said;
-      }
-      CHECK(session.next_position() <= kTokens);
+      test::fill_with_pieces(session, kTokens, random);
     }
   }
 }

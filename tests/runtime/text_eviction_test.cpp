@@ -7,7 +7,7 @@
 #include "runtime/eviction_rule.h"
 #include "runtime/memory_plan.h"
 #include "tests/support/loaded_engine.h"
-#include "tests/support/random.h"
+#include "tests/support/text_sessions.h"
 
 namespace ocellus {
 namespace {
@@ -17,6 +17,8 @@ using test::board_limits;
 using test::default_params;
 using test::make_engine;
 using test::open_session;
+using test::score_of;
+using test::words;
 
 constexpr ocellus_evict kMethods[] = {OCELLUS_EVICT_SNAPKV,
                                       OCELLUS_EVICT_DAVID,
@@ -39,31 +41,13 @@ ocellus_limits text_limits(int32_t tokens, ocellus_evict evict, float keep) {
   return limits;
 }
 
-std::vector<TokenId> words(int64_t count, uint64_t seed) {
-  test::Random random(seed);
-  std::vector<TokenId> tokens;
-  for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<TokenId>(random.integer(280, 500)));
-  return tokens;
-}
-
-void add(Session& session, const std::vector<TokenId>& tokens) {
-  REQUIRE_MESSAGE(session.add_tokens(tokens.data(), std::ssize(tokens)).ok(), last_failure().sentence);
-}
-
-std::vector<float> score_of(Session& session, const std::vector<TokenId>& tokens, ocellus_generate_stats* stats) {
-  std::vector<float> values(tokens.size());
-  const Status status = score(session, {tokens.data(), static_cast<int32_t>(tokens.size()), values.data()}, stats);
-  REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
-  return values;
-}
-
 }  // namespace
 
 TEST_CASE("every rule leaves its share of a long text, and what follows reads that") {
   const std::vector<TokenId> prompt = words(300, 1), answer = words(20, 2);
   const std::unique_ptr<Engine> exact = make_engine(board_limits(0, 400));
   Session& whole = open_session(*exact);
-  add(whole, prompt);
+  test::add(whole, prompt);
   ocellus_generate_stats stats;
   const std::vector<float> expected = score_of(whole, answer, &stats);
   const int64_t slot_bytes = exact->shape().kv.slot_bytes();
@@ -72,7 +56,7 @@ TEST_CASE("every rule leaves its share of a long text, and what follows reads th
     CAPTURE(method);
     const std::unique_ptr<Engine> engine = make_engine(text_limits(400, method, 0.25f));
     Session& session = open_session(*engine);
-    add(session, prompt);
+    test::add(session, prompt);
     const std::vector<float> values = score_of(session, answer, &stats);
     const AnswerRule answers = eviction_rule(engine->shape().policy.evict).answers();
     // Elastic Cache: floor(slots - tokens / 4) stays below 1.
@@ -85,7 +69,7 @@ TEST_CASE("every rule leaves its share of a long text, and what follows reads th
     CHECK(answer_of(session, default_params(8)).status.ok());
     session.reset();
     CHECK(engine->memory().pools.used_bytes() == 0);
-    add(session, prompt);
+    test::add(session, prompt);
     CHECK(score_of(session, answer, &stats) == values);
   }
 }
@@ -94,7 +78,7 @@ TEST_CASE("short pieces of text stay, and so does everything where all is kept")
   const std::vector<TokenId> prompt = words(127, 3), answer = words(10, 4);
   const std::unique_ptr<Engine> exact = make_engine(board_limits(0, 400));
   Session& whole = open_session(*exact);
-  add(whole, prompt);
+  test::add(whole, prompt);
   ocellus_generate_stats stats;
   const std::vector<float> expected = score_of(whole, answer, &stats);
   for (const float keep : {0.1f, 1.0f}) {
@@ -102,7 +86,7 @@ TEST_CASE("short pieces of text stay, and so does everything where all is kept")
     limits.cache.kv_bits = 2;  // of pictures, of which there are none
     const std::unique_ptr<Engine> engine = make_engine(limits);
     Session& session = open_session(*engine);
-    add(session, prompt);
+    test::add(session, prompt);
     CHECK(score_of(session, answer, &stats) == expected);
     CHECK(stats.kv_bytes == stats.kv_bytes_full);
   }
@@ -114,7 +98,7 @@ TEST_CASE("the suffix that makes the model answer reads the evicted text and sta
   const std::unique_ptr<Engine> engine = make_engine(limits);
   Session& session = open_session(*engine);
   REQUIRE(session.begin_turn().ok());
-  add(session, words(300, 5));
+  test::add(session, words(300, 5));
   REQUIRE(session.end_turn().ok());
   const int64_t read = session.next_position();
   CHECK(read > 300);
@@ -136,16 +120,7 @@ TEST_CASE("planned text always finds its pages, in whatever pieces it comes" * d
     Session& session = open_session(*engine);
     for (int round = 0; round < 3; ++round) {
       session.reset();
-      int64_t left = kTokens - 1;
-      while (left > 8) {
-        const int64_t prompt = std::min<int64_t>(random.integer(0, 3) == 0 ? 128 : random.integer(1, 450), left - 4);
-        add(session, words(prompt, 7));
-        const int64_t said = std::min<int64_t>(random.integer(1, 40), left - prompt);
-        ocellus_generate_stats stats;
-        score_of(session, words(said, 8), &stats);
-        left -= prompt + said;
-      }
-      CHECK(session.next_position() <= kTokens);
+      test::fill_with_pieces(session, kTokens, random);
     }
   }
 }
