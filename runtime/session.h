@@ -139,13 +139,13 @@ class Session {
   Status add_picture_rows(const Picture& picture, const ViewPlan& plan);
   Status add_views(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk);
   Status encode_waiting_views(const VisionScratch& scratch);
-  /// Where images are linked (session_link.cpp).
+  /// Where images are linked (session_link.cpp), with a library (session_library.cpp).
   Status link_picture(const Picture& picture, const ViewPlan& plan);
   Status read_alone(const Picture& picture, const ViewPlan& plan);
-  /// With a library (session_library.cpp).
   Status recall_or_read(const Picture& picture, const ViewPlan& plan, int32_t ordinal);
   Status describe_entry(const Picture& picture, const ViewPlan& plan, EntryFacts* facts);
   Status load_entry(const EntryFacts& facts, int32_t ordinal, bool* found);
+  void clear_blocks(int32_t ordinal);
   Status keep_entry(const EntryFacts& facts, int32_t ordinal);
   void note_embedding();
   Status prefill_alone();

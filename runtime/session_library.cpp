@@ -69,6 +69,7 @@ Status Session::recall_or_read(const Picture& picture, const ViewPlan& plan, int
   OCELLUS_TRY(engine_->queue().status());
   (found ? prompt_.library_hits : prompt_.library_misses) += 1;
   if (found) return {};
+  clear_blocks(ordinal);
   OCELLUS_TRY(read_alone(picture, plan));
   OCELLUS_TRY(engine_->queue().finish());
   (void)keep_entry(facts, ordinal);
@@ -129,6 +130,19 @@ Status Session::load_entry(const EntryFacts& facts, int32_t ordinal, bool* found
   queue.note_copies();
   prompt_.prefill_ms += elapsed_ms(start, now_ns());
   return queue.status();
+}
+
+/// An image may leave slots of its blocks unwritten, and those are kept with it: they must not hold what another
+/// session's image was.
+void Session::clear_blocks(int32_t ordinal) {
+  EngineMemory& memory = engine_->memory();
+  Queue& queue = engine_->queue();
+  const int64_t bytes = cache().shape().block_bytes();
+  queue.wait_for_copies();
+  std::memset(memory.library_staging.data, 0, static_cast<size_t>(bytes));
+  for (int32_t b = 0; b < cache().blocks_per_image(); ++b)
+    queue.copy(cache().image_block(ordinal, b).data, memory.library_staging.data, bytes);
+  queue.note_copies();
 }
 
 /// Keeps what read_alone() has computed.

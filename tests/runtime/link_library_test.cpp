@@ -140,6 +140,36 @@ TEST_CASE("an entry of the library that is damaged is computed again, and answer
   }
 }
 
+TEST_CASE("an entry of the library holds nothing of what its blocks held before") {
+  std::vector<std::byte> kept[2];
+  for (const int32_t rows : {64, 8}) {
+    for (const bool after_others : {false, true}) {
+      Shelf shelf;
+      const std::unique_ptr<Engine> engine = make_engine(shelf_limits(1, rows));
+      Session& session = open_session(*engine);
+      if (after_others) answer_golden(session, 0, 2);
+      session.reset();
+      REQUIRE(session.set_library(&shelf.library, "ann").ok());
+      answer_golden(session, 1, 2);
+      LibraryKey key;
+      const auto take_key = [](void* user, const LibraryItem& item) {
+        *static_cast<LibraryKey*>(user) = item.key;
+        return false;
+      };
+      REQUIRE(shelf.library.list("ann", take_key, &key).ok());
+      LibraryEntry entry;
+      bool found = false;
+      REQUIRE(shelf.library.find_key("ann", key, &entry, &found).ok());
+      REQUIRE(found);
+      std::vector<std::byte>& bytes = kept[after_others ? 1 : 0];
+      bytes.assign(static_cast<size_t>(entry.block_bytes(0)), std::byte{1});
+      REQUIRE(entry.read_block(0, bytes, &found).ok());
+      REQUIRE(found);
+    }
+    CHECK(kept[0] == kept[1]);
+  }
+}
+
 TEST_CASE("a library that cannot be written keeps nobody from answering") {
   Shelf shelf;
   const std::unique_ptr<Engine> engine = make_engine(shelf_limits(1, 8));
