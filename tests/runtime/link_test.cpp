@@ -31,9 +31,13 @@ ocellus_limits linking_limits(int32_t images, int32_t text_tokens, int32_t rows,
 }  // namespace
 
 TEST_CASE("images whose rows are all read in place give the logits of images that are not linked, bit for bit") {
-  const std::unique_ptr<Engine> plain_engine = make_engine(board_limits(4, 200));
-  const std::unique_ptr<Engine> engine = make_engine(linking_limits(4, 200, -1));
-  const std::unique_ptr<Engine> more_engine = make_engine(linking_limits(4, 200, 1000));
+  const auto make = [](ocellus_limits limits) {
+    limits.max_encode_views = 1;  // as linked images are encoded: on a GPU a batch of views has other bits than one
+    return make_engine(limits);
+  };
+  const std::unique_ptr<Engine> plain_engine = make(board_limits(4, 200));
+  const std::unique_ptr<Engine> engine = make(linking_limits(4, 200, -1));
+  const std::unique_ptr<Engine> more_engine = make(linking_limits(4, 200, 1000));
   for (const int id : {0, 1, 12, 13}) {
     CAPTURE(id);
     Session &plain = open_session(*plain_engine), &session = open_session(*engine), &more = open_session(*more_engine);
