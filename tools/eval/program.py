@@ -149,12 +149,20 @@ class Program:
                             "arena_bytes": answers[-1]["arena_bytes"], "policy": answers[-1]["policy"]})
 
 
+def slots_of_own_token(policy):
+    """By how many slots a token of the answer makes the cache larger, on average."""
+    if policy["evict"] in ("h2o", "streaming-llm", "sink-recent"):
+        return 0
+    return policy["keep"] if policy["evict"] in ("elastic", "elastic-repo") else 1
+
+
 def before_answer(answer):
     """With the bytes of the cache that the answer is read from: long answers, whose own tokens stay whole, would count
     as large caches. The last token is in the cache only if it ended the answer."""
     own_tokens = answer["generated_tokens"] - (answer["stop"] != "end")
     own_bytes = answer["kv_bytes_full"] // (answer["prompt_tokens"] + own_tokens) * own_tokens
-    return {**answer, **{key: answer[key] - own_bytes for key in ["kv_bytes", "kv_bytes_full"]}}
+    kept_bytes = int(own_bytes * slots_of_own_token(answer["policy"]))
+    return {**answer, "kv_bytes": answer["kv_bytes"] - kept_bytes, "kv_bytes_full": answer["kv_bytes_full"] - own_bytes}
 
 
 def question_result(objects):
