@@ -9,6 +9,8 @@
   OP(activate, ActivateArgs)                \
   OP(add_rows, AddRowsArgs)                 \
   OP(gather_rows, GatherRowsArgs)           \
+  OP(spread_rows, SpreadRowsArgs)           \
+  OP(carry_change, CarryChangeArgs)         \
   OP(rope_angles, RopeAnglesArgs)           \
   OP(rotate, RotateArgs)                    \
   OP(round_kv, RoundKvArgs)                 \
