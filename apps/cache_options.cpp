@@ -41,6 +41,7 @@ constexpr std::array<const char*, 18> kEvictNames = {"none",
                                                      "vl-cache",
                                                      "meda"};
 constexpr std::array<const char*, 2> kSchemeNames = {"calibquant", "kivi"};
+constexpr std::array<const char*, 5> kReuseNames = {"none", "mpic", "spread", "carry", "full"};
 constexpr std::array<const char*, 3> kWhenNames = {"prompt-end", "before-suffix", "image-end"};
 constexpr std::array<const char*, 4> kNcarNames = {"small-drop", "large-drop", "low", "layer"};
 
@@ -157,8 +158,10 @@ void add_eviction_options(CLI::App* command, CacheOptions* options) {
       ->check(CLI::IsMember(list_of(kWhenNames)))
       ->group(kGroup);
   command
-      ->add_option("--reuse", options->reuse, "mpic:K: pictures are read alone, and K of their tokens again in place")
-      ->option_text("none|mpic:K|mpic:all")
+      ->add_option("--reuse", options->reuse,
+                   "Pictures are read alone, and K of their tokens again in place: the first, or spread over the "
+                   "picture, or these, carrying their change over to the others; full: none")
+      ->option_text("none|mpic:K|spread:K|carry:K|full")
       ->group(kGroup);
   command->add_option("--library", options->library_path, "Folder of pictures' caches, for later runs (mpic:16)")
       ->option_text("DIR")
@@ -276,6 +279,31 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
   return policy;
 }
 
+namespace {
+
+/// "full", "mpic:16", "spread:all"
+bool parse_reuse(std::string_view text, ocellus_limits* limits) {
+  const size_t colon = text.find(':');
+  const auto* const name = std::find(kReuseNames.begin() + 1, kReuseNames.end(), text.substr(0, colon));
+  if (name == kReuseNames.end()) return false;
+  limits->reuse = static_cast<int32_t>(name - kReuseNames.begin());
+  limits->reuse_rows = 0;
+  if (limits->reuse == OCELLUS_REUSE_FULL) return colon == text.npos;
+  if (colon == text.npos) return false;
+  const std::string_view rows = text.substr(colon + 1);
+  if (rows == "all") return limits->reuse_rows = -1, true;
+  const auto [stop, error] = std::from_chars(rows.data(), rows.data() + rows.size(), limits->reuse_rows);
+  return error == std::errc() && stop == rows.data() + rows.size() && limits->reuse_rows >= 0;
+}
+
+std::string reuse_text(const ocellus_limits& limits) {
+  const std::string name = kReuseNames[static_cast<size_t>(limits.reuse)];
+  if (limits.reuse == OCELLUS_REUSE_NONE || limits.reuse == OCELLUS_REUSE_FULL) return name;
+  return name + ":" + (limits.reuse_rows < 0 ? "all" : std::to_string(limits.reuse_rows));
+}
+
+}  // namespace
+
 void set_reuse(const CacheOptions& options, ocellus_limits* limits) {
   const bool has_library = !options.library_path.empty();
   if (has_library && options.owner.empty())
@@ -285,19 +313,9 @@ void set_reuse(const CacheOptions& options, ocellus_limits* limits) {
   if (text == "none" && has_library)
     throw Failure(kExitUsage, "--library with --reuse none would be of no use: say mpic:K, as in mpic:16.");
   if (text == "none") return;
-  constexpr std::string_view kMpic = "mpic:";
-  int32_t rows = -1;
-  const char* const end = text.data() + text.size();
-  if (text.rfind(kMpic, 0) == 0 && text != "mpic:all") {
-    const auto [stop, error] = std::from_chars(text.data() + kMpic.size(), end, rows);
-    if (error != std::errc() || stop != end || rows < 0) rows = -2;
-  } else if (text != "mpic:all") {
-    rows = -2;
-  }
-  if (rows < -1) throw Failure(kExitUsage, "--reuse " + text + ": write none, mpic:all or mpic:K, as in mpic:16.");
   limits->library = has_library ? 1 : 0;
-  limits->reuse = OCELLUS_REUSE_MPIC;
-  limits->reuse_rows = rows;
+  if (!parse_reuse(text, limits))
+    throw Failure(kExitUsage, "--reuse " + text + ": write none, full, or mpic:K, spread:K or carry:K, as in mpic:16.");
 }
 
 nlohmann::ordered_json policy_json(const ocellus_limits& limits) {
@@ -311,9 +329,7 @@ nlohmann::ordered_json policy_json(const ocellus_limits& limits) {
   object["evict"] = kEvictNames[static_cast<size_t>(policy.evict)];
   object["keep"] = decimal(policy.keep);
   object["compress_at"] = kWhenNames[static_cast<size_t>(policy.compress_at)];
-  object["reuse"] = limits.reuse == OCELLUS_REUSE_NONE ? "none"
-                    : limits.reuse_rows < 0            ? "mpic:all"
-                                                       : "mpic:" + std::to_string(limits.reuse_rows);
+  object["reuse"] = reuse_text(limits);
   const bool is_kivi = packs && policy.kv_scheme == OCELLUS_KV_KIVI;
   if (packs) object["kv_scheme"] = kSchemeNames[static_cast<size_t>(policy.kv_scheme)];
   if (is_kivi) object["kv_residual"] = policy.window > 0 ? policy.window : 128;

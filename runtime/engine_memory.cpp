@@ -53,7 +53,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the image library", limits.library, 0, 1));
   if (limits.library != 0 && limits.reuse == OCELLUS_REUSE_NONE)
     return OCELLUS_FAIL(Code::kBadArgument, "an image library is of use only where images are linked: plan reuse");
-  OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_MPIC));
+  OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_FULL));
   OCELLUS_TRY(check_range("the rows of a linked image that are read in place", limits.reuse_rows, -1, kMaxTextTokens));
   if (limits.max_images > 0 && limits.synthetic_tokens > 0)
     return OCELLUS_FAIL(Code::kBadArgument, "synthetic tokens stand in for images: plan no images beside them");
@@ -222,6 +222,9 @@ Status check_links(const EngineShape& s) {
   if (s.policy.evicts())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "linked images are the same in every prompt: plan them without an eviction method and KIVI");
+  if (s.carries && s.policy.packs())
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "what rows in place become is carried to slots of 16 bits only: plan kv_bits of 16, or spread");
   if (s.prompt_rows > UINT16_MAX)
     return OCELLUS_FAIL(Code::kUnsupported, "images are linked into prompt chunks of at most %d rows, not %lld",
                         UINT16_MAX, static_cast<long long>(s.prompt_rows));
@@ -258,6 +261,17 @@ int32_t EngineShape::sink_slots() const {
   return rule.moves_sinks ? static_cast<int32_t>(rule.first_slots) : 0;
 }
 
+LinkLimits EngineShape::link_limits() const {
+  if (!links) return {};
+  const int64_t images = images_per_session, between = std::min(linked_rows, kv.image_slots - linked_rows);
+  return {.images = images,
+          .slots = kv.image_slots,
+          .in_place = linked_rows,
+          .runs = images * (views_per_image + between),
+          .carries = carries,
+          .text_alone = text_alone};
+}
+
 PrefillLimits EngineShape::prefill_limits() const {
   PrefillLimits limits;
   limits.compress = {.rows = prompt_rows,
@@ -265,14 +279,15 @@ PrefillLimits EngineShape::prefill_limits() const {
                      .pages = std::max(pages_per_session, blocks_per_session),
                      .policy = policy,
                      .least_text = text_competes() ? kLeastCompetingText : INT64_MAX};
-  limits.past_tiles = tiles_per_session() + most_links();
+  limits.links = link_limits();
+  limits.past_tiles = tiles_per_session() + limits.links.runs;
   limits.kv = kv;
   if (!device.is_cuda()) return limits;
-  // Copies of packed runs are listed in tiles of f16.
-  const int64_t packed = kv.tiles_of(0, blocks_per_session, TileLimits::of(device)) + most_links();
+  // Copies of packed and shifted runs are listed in tiles of f16; where a link begins or ends, one more begins.
+  const int64_t copied = blocks_per_session * blocks_of(kv.block_slots, kPackedTileSlots);
   const bool expands = policy.packs() || links;
-  limits.expanded_tiles = (expands ? packed : 0) + kMostSinkPages;
-  if (expands) limits.past_tiles = pages_per_session + packed * (kPackedTileSlots / kTileSlots);
+  limits.expanded_tiles = (expands ? copied : 0) + kMostSinkPages;
+  if (expands) limits.past_tiles = pages_per_session + copied * (kPackedTileSlots / kTileSlots + 1) + limits.links.runs;
   return limits;
 }
 
@@ -301,12 +316,16 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
     const int64_t delimiters = model.delimiter_tokens(s.views_per_image);
     s.text_tokens_per_session += s.images_per_session * delimiters;
     rows_per_image = slots_per_image + delimiters;
-    s.links = limits.reuse == OCELLUS_REUSE_MPIC;
+    s.links = limits.reuse != OCELLUS_REUSE_NONE;
+    s.spreads = limits.reuse == OCELLUS_REUSE_SPREAD || limits.reuse == OCELLUS_REUSE_CARRY;
+    s.carries = limits.reuse == OCELLUS_REUSE_CARRY;
+    s.text_alone = limits.reuse == OCELLUS_REUSE_FULL;
     s.has_library = s.links && limits.library != 0;
   }
   if (s.links) {
     s.image_rows = rows_per_image + 1;  // the start token
     s.linked_rows = limits.reuse_rows < 0 ? slots_per_image : std::min<int64_t>(limits.reuse_rows, slots_per_image);
+    if (s.text_alone) s.linked_rows = 0;
   }
   // Only visual slots are packed.
   if (s.images_per_session == 0 && s.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
@@ -340,7 +359,7 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
   OCELLUS_TRY(take_rows(sink, "recent tokens", kLife, Phase::kNone, shape.sessions, kRecentTokens, &recent_tokens));
   OCELLUS_TRY(
       take_rows(sink, "last hidden rows", kLife, Phase::kNone, shape.sessions, model.text().width, &last_hidden));
-  OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text().width, shape.most_links(), nullptr, sink));
+  OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text().width, shape.link_limits(), sink));
   if (shape.links) OCELLUS_TRY(lay_out_links(model, shape, sink));
   if (shape.images_per_session > 0)
     OCELLUS_TRY(waiting_views.lay_out(model.vision(), shape.view_batch, shape.device, sink));
@@ -352,13 +371,21 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
   return take_rows(sink, "token times", kLife, Phase::kNone, 1, shape.text_tokens_per_session, &token_times);
 }
 
+Status SpreadMemory::lay_out(int64_t rows, int64_t width, int64_t most_picks, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kSession;
+  OCELLUS_TRY(picks.lay_out(sink, "spread rows", kLife, Phase::kNone, 1, most_picks));
+  OCELLUS_TRY(take_rows(sink, "spread distances", kLife, Phase::kNone, 1, rows, &least));
+  return take_rows(sink, "mean image row", kLife, Phase::kNone, 1, width, &mean);
+}
+
 Status EngineMemory::lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink) {
-  OCELLUS_TRY(image_chunk.lay_out(shape.image_rows, model.text().width, 0, &chunk, sink));
+  OCELLUS_TRY(image_chunk.lay_out_alone(shape.image_rows, chunk, shape.linked_rows, sink));
+  if (shape.spreads) OCELLUS_TRY(spread.lay_out(shape.image_rows, model.text().width, shape.linked_rows, sink));
   OCELLUS_TRY(take_rows(sink, "rows of linked images", Lifetime::kSession, Phase::kNone,
                         shape.images_per_session * shape.linked_rows, model.text().width, &linked_rows));
   if (!shape.has_library) return {};
   const int64_t row_bytes = model.text().width * int64_t{sizeof(float)};
-  const int64_t entry = shape.kv.image_bytes() + shape.linked_rows * row_bytes;
+  const int64_t entry = shape.kv.image_bytes() + shape.linked_rows * (row_bytes + int64_t{sizeof(int32_t)});
   OCELLUS_TRY(take_rows(sink, "library staging", Lifetime::kSession, Phase::kNone, 1,
                         std::max(entry, shape.image_rows * row_bytes), &library_staging));
   return take_rows(sink, "library embedding", Lifetime::kSession, Phase::kNone, 1, model.text().width,

@@ -34,6 +34,9 @@ struct EngineShape {
   int64_t text_bytes = 0;   // of one add_text call
   bool links = false;       // images are read alone and linked into prompts
   int64_t linked_rows = 0;  // of an image: rows that are read once more, in place
+  bool spreads = false;     // those rows are far from each other, else the first ones
+  bool carries = false;     // what they become, the others do
+  bool text_alone = false;  // only a prompt's last row sees linked images
   int64_t image_rows = 0;   // of one image, with the tokens around its views
   bool has_library = false;
   KvShape kv;
@@ -54,8 +57,7 @@ struct EngineShape {
     if (!policy.evicts_chunks()) return false;
     return facts.visual_rows > 0 || (text_competes() && facts.rows >= kLeastCompetingText);
   }
-  /// Stretches of linked images in a chunk.
-  int64_t most_links() const { return links ? int64_t{images_per_session} * views_per_image : 0; }
+  LinkLimits link_limits() const;
   /// Slots of a prompt that are moved up to the others, where the policy moves any.
   int32_t sink_slots() const;
   int64_t slots_per_session() const { return pages_per_session * kPageSlots + blocks_per_session * kv.block_slots; }
@@ -71,6 +73,14 @@ struct EngineShape {
 /// device is not there.
 Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineShape* out);
 
+/// Choosing rows of an image that lie far from each other: see spread_rows.
+struct SpreadMemory {
+  StagedRows<int32_t> picks;
+  DeviceView<float> least;
+  DeviceView<float> mean;
+  Status lay_out(int64_t rows, int64_t width, int64_t most_picks, RowSink& sink);
+};
+
 /// Rows that live as long as the engine.
 struct EngineMemory {
   DeviceView<std::byte> text_weights;  // the tensor section of the file, as it is
@@ -85,6 +95,7 @@ struct EngineMemory {
   // place.
   PromptChunk image_chunk;
   DeviceView<float> linked_rows;  // [images * rows, D]
+  SpreadMemory spread;
   // Where there is a library: an image on its way to or from it, and the mean of its rows.
   HostView<std::byte> library_staging;
   HostView<float> library_embedding;  // [1, D]

@@ -64,12 +64,20 @@ struct StoredImage {
   int32_t position_shift = 0;  // from where it was computed
 };
 
-/// A stretch of an image's slots that stands among the rows of a chunk.
-struct LinkedRun {
+/// An image that is linked into a chunk. Its slots: first those of the rows that are read in place, whose keys and
+/// values stand among the text from then on, then the others, which are read from where they are; both by position.
+struct LinkedImage {
   int32_t ordinal = 0;
+  int32_t slots = 0;
+  int32_t in_place = 0;
+  int32_t position_shift = 0;
+};
+
+/// A stretch of a linked image's slots that stands between two rows of a chunk.
+struct LinkedRun {
+  int32_t image = 0;  // of the chunk's linked images
   int32_t first_slot = 0;
   int32_t slots = 0;
-  int32_t position_shift = 0;
   int32_t visible_from = 0;  // row of the chunk
 };
 
@@ -80,6 +88,10 @@ struct TypeName<TextPage> {
 template <>
 struct TypeName<EvictedRows> {
   static constexpr const char* value = "rows";
+};
+template <>
+struct TypeName<LinkedImage> {
+  static constexpr const char* value = "image";
 };
 template <>
 struct TypeName<LinkedRun> {

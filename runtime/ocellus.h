@@ -203,9 +203,15 @@ typedef struct ocellus_cache_policy {
 /* Whether an image's keys and values are its own, whatever stands before it, so that they can be used anywhere. */
 typedef enum ocellus_reuse {
   OCELLUS_REUSE_NONE = 0,
-  OCELLUS_REUSE_MPIC = 1 /* every image is read in a context of its own (the start token and the tokens around it) and
-                            linked into the prompt, where its first `reuse_rows` rows are read once more, in place
-                            (MPIC-k; InfoBlend). Without eviction and KIVI */
+  /* Every image is read in a context of its own (the start token and the tokens around it) and linked into the prompt,
+   * where some of its rows are read once more, in place. Without eviction and KIVI. */
+  OCELLUS_REUSE_MPIC = 1,   /* its first `reuse_rows` rows (MPIC-k; InfoBlend) */
+  OCELLUS_REUSE_SPREAD = 2, /* ours: `reuse_rows` rows that lie far from each other (farthest-point sampling of what the
+                               vision tower gives), chosen once for each image */
+  OCELLUS_REUSE_CARRY = 3,  /* ours: those, and what they have become in the prompt, on average, all others are taken to
+                               have become too; kv_bits 16 */
+  OCELLUS_REUSE_FULL = 4    /* none: text is read as if there were no images, then its last token sees all (full reuse,
+                               the two-step form of MPIC's tables) */
 } ocellus_reuse;
 
 /* What the engine must be able to hold. Everything else follows from it. */
@@ -228,7 +234,7 @@ typedef struct ocellus_limits {
   int32_t reuse;            /* ocellus_reuse */
   int32_t reuse_rows;       /* rows of a linked image that are read in place, at most; -1: all, as if it had never been
                                seen; they stay f16 beside its other slots */
-  int32_t library;          /* 1: sessions may use an image library; plans its staging; with OCELLUS_REUSE_MPIC only */
+  int32_t library;          /* 1: sessions may use an image library; plans its staging; with a way to reuse only */
   ocellus_cache_policy cache;
 } ocellus_limits;
 void ocellus_limits_init(ocellus_limits* limits);

@@ -4,11 +4,8 @@
 
 #include "kernels/attend_rows.h"
 #include "kernels/expand_kv.h"
-#include "kernels/gather_rows.h"
-#include "kernels/note_slots.h"
 #include "kernels/rope.h"
 #include "runtime/eviction_rule.h"
-#include "runtime/kv_links.h"
 
 namespace ocellus {
 namespace {
@@ -45,8 +42,8 @@ ActivationView observed_queries(const TextConfig& c, const CompressPlan& plan, c
   return all.slice_rows(rows - plan.observed, plan.observed);
 }
 
-/// Takes chunk rows first.. through one layer.
-void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceView<float> hidden, Queue& q) {
+/// Queries of chunk rows first.., and their keys and values where attention reads them.
+LayerRows prepare_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceView<float> hidden, Queue& q) {
   const PrefillScratch& s = pass.scratch;
   const TextConfig& c = pass.config;
   LayerRows rows = s.layer.view(c, hidden.rows);
@@ -56,6 +53,30 @@ void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceV
   rotate({.values = rows.query, .head_dim = c.head_dim, .params = c.rope, .angles = angles}, q);
   rotate({.values = rows.key, .head_dim = c.head_dim, .params = c.rope, .angles = angles}, q);
   round_kv({.keys = rows.key, .values = rows.value, .first = first, .out = pass.rows}, q);
+  return rows;
+}
+
+/// What the rows in place have become goes to the other slots of their images, before anything attends to them.
+void carry_layer(const LayerPass& pass, int64_t image_count, Queue& q) {
+  const CarryScratch& carry = pass.scratch.carry;
+  const ExpandScratch& copies = pass.scratch.expand;
+  carry_change({.rows = pass.rows,
+                .images = carry.images.device.data,
+                .image_count = static_cast<int32_t>(image_count),
+                .rows_in_place = carry.rows_in_place.device.data,
+                .layer = pass.layer,
+                .rope = pass.config.rope,
+                .angles = pass.scratch.angles,
+                .slot_angles = carry.slot_angles,
+                .copies = copies.keys.data == nullptr ? KvLayerRows() : copies.rows(pass.config)},
+               q);
+}
+
+/// Takes chunk rows first.., which are prepared, through one layer.
+void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, const LayerRows& rows,
+               DeviceView<float> hidden, Queue& q) {
+  const PrefillScratch& s = pass.scratch;
+  const TextConfig& c = pass.config;
   if (s.compress.last_queries.data != nullptr && pass.plan.compress.evicts)
     keep_observed_queries(pass, first, rows.query, pass.plan.compress.facts.rows, q);
   attend_rows({.query = rows.query,
@@ -77,113 +98,15 @@ void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceV
   add_mlp(c, w, rows, hidden, q);
 }
 
-/// Where the rows of a piece go, one after the other.
-class SlotCursor {
- public:
-  /// `text_goes`: nothing but images is stored.
-  SlotCursor(SessionCache& cache, const CachePolicy& policy, int32_t head_dim, bool text_goes)
-      : cache_(cache), policy_(policy), head_dim_(head_dim), text_goes_(text_goes), text_index_(cache.text_slots()) {}
-
-  KvSlot next(const Piece& piece, int64_t position) {
-    if (piece.kind != RowKind::kImage) {
-      if (text_goes_) return {};
-      cache_.note_text_position(text_index_, position);
-      int32_t slot = 0;
-      const KvRun run = cache_.text_place(text_index_++, &slot);
-      return run_slot(run, slot, head_dim_);
-    }
-    // An image that is cut into views has several pieces; they fill its blocks one after the other.
-    if (piece.image_ordinal != image_ordinal_) {
-      image_slot_ = 0;
-      cache_.note_image_position(piece.image_ordinal, position);
-    }
-    image_ordinal_ = piece.image_ordinal;
-    const int64_t slot = image_slot_++;
-    if (policy_.compresses()) return {};
-    return run_slot(cache_.image_block(image_ordinal_, 0), slot, head_dim_);
-  }
-
- private:
-  SessionCache& cache_;
-  const CachePolicy& policy_;
-  int32_t head_dim_;
-  bool text_goes_;
-  int64_t text_index_;
-  int32_t image_ordinal_ = -1;
-  int64_t image_slot_ = 0;
-};
-
 }  // namespace
 
-template <>
-struct TypeName<Piece> {
-  static constexpr const char* value = "piece";
-};
-
-Status PromptChunk::lay_out(int64_t max_rows, int64_t width, int64_t max_links, const PromptChunk* hidden_of,
-                            RowSink& sink) {
-  constexpr Lifetime kLife = Lifetime::kSession;
-  const bool shares = hidden_of != nullptr;
-  if (shares)
-    hidden = hidden_of->hidden.slice_rows(0, max_rows);
-  else
-    OCELLUS_TRY(take_rows(sink, "prompt rows", kLife, Phase::kNone, max_rows, width, &hidden));
-  OCELLUS_TRY(token_ids.lay_out(sink, shares ? "image tokens" : "prompt tokens", kLife, Phase::kNone, 1, max_rows));
-  OCELLUS_TRY(take_rows(sink, shares ? "image pieces" : "prompt pieces", kLife, Phase::kNone, 1, max_rows, &pieces));
-  if (max_links == 0) return {};
-  return take_rows(sink, "links to images", kLife, Phase::kNone, 1, max_links, &links);
-}
-
-void PromptChunk::add_piece(RowKind kind, int32_t image_ordinal, int64_t count) {
-  Piece* last = piece_count > 0 ? &pieces.data[piece_count - 1] : nullptr;
-  if (last != nullptr && last->kind == kind && last->image_ordinal == image_ordinal &&
-      last->linked_before == linked_slots) {
-    last->row_count += count;
-  } else {
-    pieces.data[piece_count++] = {kind, image_ordinal, row_count, count, linked_slots, linked_rows};
-  }
-  row_count += count;
-  if (kind != RowKind::kImage) text_count += count;
-}
-
-void PromptChunk::add_text(const int32_t* tokens, int64_t count) {
-  std::copy(tokens, tokens + count, token_ids.host.data + row_count);
-  add_piece(RowKind::kText, 0, count);
-}
-
-void PromptChunk::add_image_rows(int32_t image_ordinal, int64_t count) {
-  std::fill_n(token_ids.host.data + row_count, count, kSkippedRow);
-  add_piece(RowKind::kImage, image_ordinal, count);
-}
-
-void PromptChunk::add_linked_rows(int64_t count) {
-  if (count == 0) return;
-  std::fill_n(token_ids.host.data + row_count, count, kSkippedRow);
-  add_piece(RowKind::kLinked, 0, count);
-  linked_rows += count;
-}
-
-void PromptChunk::add_link(LinkedRun link) {
-  link.visible_from = static_cast<int32_t>(row_count);
-  links.data[link_count++] = link;
-  linked_slots += link.slots;
-}
-
-void PromptChunk::embed_text(const WeightView& embedding, Queue& q) const {
-  q.upload(token_ids, row_count);
-  gather_rows(
-      {.ids = token_ids.device.data, .count = row_count, .table = embedding, .output = hidden.slice_rows(0, row_count)},
-      q);
-}
-
-void PromptChunk::rewind(const Mark& mark) {
-  row_count = mark.row_count;
-  piece_count = mark.piece_count;
-  text_count = mark.text_count;
-  link_count = mark.link_count;
-  linked_slots = mark.linked_slots;
-  linked_rows = mark.linked_rows;
-  if (piece_count > 0) pieces.data[piece_count - 1].row_count = mark.last_piece_rows;
+Status CarryScratch::lay_out(const LinkLimits& limits, int64_t rotated, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  constexpr Phase kPhase = Phase::kPrefill;
+  OCELLUS_TRY(images.lay_out(sink, "carried images", kLife, kPhase, 1, limits.images));
+  OCELLUS_TRY(rows_in_place.lay_out(sink, "rows in place", kLife, kPhase, limits.images, limits.in_place));
+  OCELLUS_TRY(positions.lay_out(sink, "slot positions", kLife, kPhase, limits.images, limits.slots + 1));
+  return take_rows(sink, "slot angles", kLife, kPhase, limits.images * (limits.slots + 1), rotated, &slot_angles);
 }
 
 Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, const DeviceTraits& device,
@@ -201,6 +124,8 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   OCELLUS_TRY(layer.lay_out(c, device.block_rows(max_rows), {.op_bytes = attend_rows_scratch_bytes(c.head_dim, device)},
                             device, kPhase, sink));
   OCELLUS_TRY(compress.lay_out(c, limits.compress, device, sink));
+  text_alone = limits.links.text_alone;
+  if (limits.links.carries) OCELLUS_TRY(carry.lay_out(limits.links, c.rope.rotated, sink));
   if (compress.policy.evicts_answers()) {
     const int64_t pages = blocks_of(max_rows + kPageSlots - 1, kPageSlots);
     OCELLUS_TRY(noted.runs.lay_out(sink, "runs of text", kLife, kPhase, 1, pages));
@@ -218,132 +143,43 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
 
 namespace {
 
-/// Tiles of an f16 copy of run `index` of the list of packed runs.
-int64_t list_copy(const KvRun& run, int64_t index, const ExpandScratch& e, KvRun* out) {
-  const int64_t dim = e.keys.cols;
-  KvRun copy = run;
-  copy.data = reinterpret_cast<std::byte*>(e.keys.data + index * kPackedTileSlots * dim);
-  copy.layer_stride = 0;
-  copy.head_stride = 2 * dim * (e.runs.host.cols * kPackedTileSlots);
-  copy.value_offset =
-      reinterpret_cast<const std::byte*>(e.values.data) - reinterpret_cast<const std::byte*>(e.keys.data);
-  copy.capacity = kPackedTileSlots;
-  copy.counted_before += run.first;
-  copy.first = 0;
-  copy.position_shift = 0;
-  copy.packed = false;
-  int64_t count = 0;
-  for (int32_t slot = 0; slot < run.slots; slot += kTileSlots)
-    out[count++] = slice_run(copy, slot, std::min(kTileSlots, run.slots - slot), dim);
-  return count;
-}
-
-/// The cache before the chunk, and what is linked into it, as attention reads it. On CUDA that is f16 tiles: runs that
-/// are packed or shifted are listed to be copied, and their copies in their place.
-void plan_past(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, const PrefillScratch& s,
-               const DeviceTraits& device, PrefillPlan* plan) {
-  KvRun* const past = s.past.host.data;
-  const auto list = [&](const KvRun& run) {
-    if (!device.is_cuda() || (!run.packed && run.position_shift == 0)) {
-      past[plan->past_tiles++] = run;
-      return;
-    }
-    s.expand.runs.host.data[plan->expanded_tiles] = run;
-    plan->past_tiles += list_copy(run, plan->expanded_tiles++, s.expand, past + plan->past_tiles);
-  };
-  const TileLimits limits = TileLimits::of(device);
-  cache.move_sinks(first_position);
-  cache.visit_live(limits, list);
-  for (int64_t i = 0; i < chunk.link_count; ++i) visit_linked(cache, chunk.links.data[i], limits, list);
-}
-
-/// Enters the chunk's text into the ledger, in every layer: it goes to the pages behind the live text.
-void note_text(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, const PrefillScratch& s,
-               Queue& queue) {
-  int32_t count = 0, run_count = 0;
-  for (int64_t p = 0; p < chunk.piece_count; ++p) {
-    const Piece& piece = chunk.pieces.data[p];
-    for (int64_t i = 0; piece.kind != RowKind::kImage && i < piece.row_count; ++i)
-      s.noted.rows.host.data[count++] = static_cast<int32_t>(piece.first_row + i);
-  }
-  const KvShape& shape = cache.shape();
-  for (int32_t done = 0; done < count;) {
-    int32_t slot = 0;
-    const KvRun page = cache.text_place(cache.text_slots() + done, &slot);
-    KvRun run = slice_run(page, slot, std::min(kPageSlots - slot, count - done), shape.head_dim);
-    run.counted_before = done - run.first;
-    s.noted.runs.host.data[run_count++] = run;
-    done += run.slots;
-  }
-  queue.upload(s.noted.rows, count);
-  queue.upload(s.noted.runs, run_count);
-  note_slots({.ledger = cache.ledger(),
-              .runs = s.noted.runs.device.data,
-              .run_count = run_count,
-              .indices = s.noted.rows.device.data,
-              .first_position = static_cast<int32_t>(first_position),
-              .layer_count = shape.layer_count,
-              .kv_heads = shape.kv_heads},
-             queue);
-}
-
-/// Where the rows stand and go. `row_slot` is asked for the slots of rows that compete.
-template <class RowSlot>
-void place_rows(const PromptChunk& chunk, int64_t first_position, bool all_compete, RowSlot row_slot,
-                SlotCursor& cursor, const PrefillScratch& s) {
-  int64_t row = 0;
-  for (int64_t p = 0; p < chunk.piece_count; ++p) {
-    const Piece& piece = chunk.pieces.data[p];
-    for (int64_t i = 0; i < piece.row_count; ++i, ++row) {
-      const int64_t position = first_position + piece.linked_before + row;
-      s.slots.host.data[row] = all_compete ? row_slot(row) : cursor.next(piece, position);
-      s.positions.host.data[row] = static_cast<int32_t>(position);
-    }
-  }
+void enqueue_angles(const TextConfig& c, int64_t row_count, const PrefillScratch& s, Queue& q) {
+  rope_angles({.positions = s.positions.device.data,
+               .count = row_count,
+               .params = c.rope,
+               .angles = s.angles.slice_rows(0, row_count)},
+              q);
+  if (s.carry.on())
+    rope_angles({.positions = s.carry.positions.device.data,
+                 .count = s.carry.slot_angles.rows,
+                 .params = c.rope,
+                 .angles = s.carry.slot_angles},
+                q);
 }
 
 }  // namespace
-
-PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
-                         const PrefillScratch& s, Queue& queue) {
-  PrefillPlan plan;
-  plan.compress = plan_compression(chunk, first_position, cache, s.compress, queue);
-  const bool all_compete = plan.compress.evicts && !plan.compress.one_image;
-  const auto competing_slot = [&](int64_t row) { return plan.compress.is_late ? cache.evicted_slot(row) : KvSlot(); };
-  SlotCursor cursor(cache, s.compress.policy, head_dim, false);
-  place_rows(chunk, first_position, all_compete, competing_slot, cursor, s);
-  if (cache.ledger().kept() && !all_compete && chunk.text_count > 0) note_text(chunk, first_position, cache, s, queue);
-  plan_past(chunk, first_position, cache, s, queue.traits(), &plan);
-  if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
-  return plan;
-}
-
-PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, int32_t head_dim, const PrefillScratch& s,
-                               Queue& queue) {
-  PrefillPlan plan;
-  plan.compress = plan_compression(chunk, 0, cache, s.compress, queue);
-  SlotCursor cursor(cache, s.compress.policy, head_dim, true);
-  place_rows(
-      chunk, 0, false, [](int64_t) { return KvSlot(); }, cursor, s);
-  return plan;
-}
 
 void enqueue_layer(const TextModel& model, int32_t layer, DeviceView<float> hidden, const PrefillPlan& plan,
                    const PrefillScratch& s, const StopSignal* stop, Queue& q) {
   const TextConfig& c = model.config;
   const int64_t row_count = hidden.rows;
   const int64_t block = q.traits().block_rows(row_count);
-  if (layer == 0)
-    rope_angles({.positions = s.positions.device.data,
-                 .count = row_count,
-                 .params = c.rope,
-                 .angles = s.angles.slice_rows(0, row_count)},
-                q);
+  if (layer == 0) enqueue_angles(c, row_count, s, q);
   const LayerPass pass{c, s, plan, layer_rows(c, s), layer};
+  const TextLayer& w = model.layers[layer];
+  const auto rows_from = [&](int64_t first) { return hidden.slice_rows(first, std::min(block, row_count - first)); };
+  const int64_t carried = s.carry.on() && q.traits().is_cuda() ? s.carry.images.device.cols : plan.carried_images;
+  // What the rows of an image have become must be known before any row attends to it.
+  const bool ahead = carried > 0 && block < row_count;
+  for (int64_t first = 0; ahead && first < row_count; first += block)
+    prepare_block(pass, w, first, rows_from(first), q);
+  if (ahead) carry_layer(pass, carried, q);
   // A block needs the keys and values of its own rows and those before it, so it can take the whole layer at once.
   for (int64_t first = 0; first < row_count; first += block) {
     if (q.stopped(stop)) return;
-    run_block(pass, model.layers[layer], first, hidden.slice_rows(first, std::min(block, row_count - first)), q);
+    const LayerRows rows = prepare_block(pass, w, first, rows_from(first), q);
+    if (carried > 0 && !ahead) carry_layer(pass, carried, q);
+    run_block(pass, w, first, rows, rows_from(first), q);
   }
   store_kv({.rows = pass.rows, .count = row_count, .slots = s.slots.device.data, .layer = layer}, q);
 }

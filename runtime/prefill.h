@@ -6,79 +6,24 @@
 // and values, whatever the number of layers.
 #pragma once
 
+#include "kernels/carry_change.h"
 #include "kernels/store_kv.h"
 #include "mm/vision_tower.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
 #include "runtime/compress.h"
-#include "runtime/kv_cache.h"
+#include "runtime/prompt_chunk.h"
 #include "runtime/text_layer.h"
 
 namespace ocellus {
-
-/// kLinked: rows of a linked image that are read in place, and stored like text.
-enum class RowKind : uint8_t { kText, kImage, kLinked };
-
-/// Consecutive rows of a chunk that go to the same place: text pages, or one image's slot.
-struct Piece {
-  RowKind kind = RowKind::kText;
-  int32_t image_ordinal = 0;  // images only: which image of the session
-  int64_t first_row = 0;
-  int64_t row_count = 0;
-  int64_t linked_before = 0;  // positions of the chunk before the piece that are no rows: slots of linked images
-  int64_t source_row = 0;     // kLinked: of the linked rows' embeddings
-};
-
-/// Rows that wait to be read: embeddings of text and images of one session, in order of position.
-struct PromptChunk {
-  DeviceView<float> hidden;       // [max rows, D]
-  StagedRows<int32_t> token_ids;  // [1, max rows]; kSkippedRow for rows of images
-  HostView<Piece> pieces;         // [1, max rows]
-  int64_t row_count = 0;
-  int64_t piece_count = 0;
-  int64_t text_count = 0;  // rows that go to text pages
-  HostView<LinkedRun> links;
-  int64_t link_count = 0;
-  int64_t linked_slots = 0;  // positions that are no rows
-  int64_t linked_rows = 0;   // rows of linked images
-
-  /// `links`: stretches of linked images. With `hidden_of` the rows share another chunk's memory: only one of the two
-  /// may be read at a time.
-  Status lay_out(int64_t max_rows, int64_t width, int64_t max_links, const PromptChunk* hidden_of, RowSink& sink);
-  int64_t room() const { return hidden.rows - row_count; }
-  /// Appends `count` rows to the last piece if it is of the same place, or as a new one. Rows of images are written by
-  /// the caller before or after; those of text are looked up in embed_text().
-  void add_text(const int32_t* tokens, int64_t count);
-  void add_image_rows(int32_t image_ordinal, int64_t count);
-  /// Rows of a linked image whose embeddings are the linked rows from linked_rows on.
-  void add_linked_rows(int64_t count);
-  /// What stands behind the rows so far.
-  void add_link(LinkedRun link);
-  int64_t positions() const { return row_count + linked_slots; }
-  /// Writes the embeddings of all text rows.
-  void embed_text(const WeightView& embedding, Queue& queue) const;
-  void clear() { row_count = piece_count = text_count = link_count = linked_slots = linked_rows = 0; }
-
-  /// The state to go back to if an image turns out not to be readable half way.
-  struct Mark {
-    int64_t row_count, piece_count, text_count, last_piece_rows, link_count, linked_slots, linked_rows;
-  };
-  Mark mark() const {
-    const int64_t last_piece_rows = piece_count > 0 ? pieces.data[piece_count - 1].row_count : 0;
-    return {row_count, piece_count, text_count, last_piece_rows, link_count, linked_slots, linked_rows};
-  }
-  void rewind(const Mark& mark);
-
- private:
-  void add_piece(RowKind kind, int32_t image_ordinal, int64_t count);
-};
 
 /// Sizes of prefill, for the plan.
 struct PrefillLimits {
   int64_t past_tiles = 0;      // runs of the cache before a chunk, as attention lists them
   int64_t expanded_tiles = 0;  // CUDA: of them packed or shifted
   CompressLimits compress;     // with the rows of a chunk
-  KvShape kv;                  // how visual slots are stored
+  LinkLimits links;
+  KvShape kv;  // how visual slots are stored
 };
 
 /// CUDA: what attention reads of packed and shifted runs, one layer at a time.
@@ -98,6 +43,21 @@ struct NotedText {
   StagedRows<int32_t> rows;  // [1, T]
 };
 
+template <>
+struct TypeName<CarriedImage> {
+  static constexpr const char* value = "image";
+};
+
+/// Linked images whose change is carried: see carry_change.
+struct CarryScratch {
+  StagedRows<CarriedImage> images;    // [1, images]
+  StagedRows<int32_t> rows_in_place;  // [images, in place]
+  StagedRows<int32_t> positions;      // [images, slots + 1] of its slots, then the distance it has moved
+  DeviceView<float> slot_angles;      // [images * (slots + 1), rotated]
+  Status lay_out(const LinkLimits& limits, int64_t rotated, RowSink& sink);
+  bool on() const { return images.host.cols > 0; }
+};
+
 struct PrefillScratch {
   StagedRows<int32_t> positions;  // [1, T]
   StagedRows<KvSlot> slots;       // [1, T] where each row's keys and values go
@@ -106,6 +66,8 @@ struct PrefillScratch {
   DeviceView<Half> keys, values;  // [G * T, E], head-major, one layer
   LayerScratch layer;             // of one block of rows
   ExpandScratch expand;
+  CarryScratch carry;
+  bool text_alone = false;  // LinkLimits
   CompressScratch compress;
   NotedText noted;
   KvShape kv;
@@ -117,8 +79,12 @@ struct PrefillScratch {
 struct PrefillPlan {
   int64_t past_tiles = 0;      // runs of the cache before the chunk
   int64_t expanded_tiles = 0;  // of them copied out first
+  int64_t carried_images = 0;
   CompressPlan compress = {};
 };
+
+/// No image's change is carried: for recordings, which always ask.
+void carry_no_change(const CarryScratch& carry, Queue& queue);
 
 /// Fills positions, slots and past of the scratch on the host's side: the chunk's rows stand at positions
 /// first_position, ..., its keys and values go to the reserved slots of `cache`, which hears where they stand. What is

@@ -22,6 +22,7 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
   OCELLUS_TRY(parts_.allocate(row_shapes_ * kPastShapes, parts));
   std::fill_n(scratch.past.host.data, scratch.past.host.cols, KvRun());
   queue.upload(scratch.past, scratch.past.host.cols);
+  if (scratch.carry.on()) carry_no_change(scratch.carry, queue);
   for (int32_t r = 0; r < row_shapes_; ++r) {
     const DeviceView<float> rows = hidden.slice_rows(0, rows_of(r));
     OCELLUS_TRY(queue.cuda()->fill(rows.data, 0, rows.rows * rows.cols * static_cast<int64_t>(sizeof(float))));

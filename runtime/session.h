@@ -132,16 +132,17 @@ class Session {
   int64_t live_span() const;
   int64_t most_text() const;
   int64_t waiting_text() const;
-  /// Text tokens that the planned slots still hold, and positions the model still has, waiting rows counted.
+  /// What the planned slots and the model still hold, waiting rows counted.
   int64_t room_for_text() const;
   int64_t room_for_positions() const;
   Status add_picture(const Picture& picture);
   Status add_picture_rows(const Picture& picture, const ViewPlan& plan);
   Status add_views(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk);
   Status encode_waiting_views(const VisionScratch& scratch);
-  /// Where images are linked (session_link.cpp), with a library (session_library.cpp).
   Status link_picture(const Picture& picture, const ViewPlan& plan);
   Status read_alone(const Picture& picture, const ViewPlan& plan);
+  Status pick_rows();
+  void keep_picked_rows();
   Status recall_or_read(const Picture& picture, const ViewPlan& plan, int32_t ordinal);
   Status describe_entry(const Picture& picture, const ViewPlan& plan, EntryFacts* facts);
   Status load_entry(const EntryFacts& facts, int32_t ordinal, bool* found);

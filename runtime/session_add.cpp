@@ -36,7 +36,8 @@ Status Session::add_start_token() {
 
 int32_t Session::next_image() const {
   const PromptChunk& chunk = engine_->memory().chunk;
-  if (engine_->chunk_owner == this && chunk.link_count > 0) return chunk.links.data[chunk.link_count - 1].ordinal + 1;
+  if (engine_->chunk_owner == this && chunk.linked_image_count > 0)
+    return chunk.linked_images.data[chunk.linked_image_count - 1].ordinal + 1;
   if (engine_->chunk_owner == this)
     for (int64_t i = chunk.piece_count - 1; i >= 0; --i)
       if (chunk.pieces.data[i].kind == RowKind::kImage) return chunk.pieces.data[i].image_ordinal + 1;

@@ -20,9 +20,15 @@ int64_t layer_bytes(const KvShape& kv, int32_t layer) { return kv.block_layout(l
 /// which can then be read one by one.
 constexpr int64_t kMostTogether = int64_t{1} << 20;
 
+/// Of an entry's last block: the input rows, then which rows of the image they are.
+int64_t input_row_bytes(const EntryFacts& facts) {
+  return int64_t{facts.stored_input_rows} * facts.embedding_width * int64_t{sizeof(float)};
+}
+int64_t pick_bytes(const EntryFacts& facts) { return facts.stored_input_rows * int64_t{sizeof(int32_t)}; }
+
 /// Of the entry's blocks: the layers, then the input rows.
 int64_t entry_block_bytes(const KvShape& kv, const EntryFacts& facts, int32_t block) {
-  if (block == kv.layer_count) return facts.stored_input_rows * facts.embedding_width * int64_t{sizeof(float)};
+  if (block == kv.layer_count) return input_row_bytes(facts) + pick_bytes(facts);
   if (kv.image_bytes() > kMostTogether) return kv.blocks_per_image() * layer_bytes(kv, block);
   return block == 0 ? kv.image_bytes() : 0;
 }
@@ -39,7 +45,8 @@ void visit_layers(const SessionCache& cache, int32_t ordinal, Visit visit) {
 /// Everything that the bytes of an entry depend on beside its other facts.
 uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
   const float ranges[2] = {shape.policy.key_range, shape.policy.value_range};
-  std::byte bytes[16 + OCELLUS_MOST_LAYER_BITS] = {};
+  std::byte bytes[17 + OCELLUS_MOST_LAYER_BITS] = {};
+  bytes[16 + OCELLUS_MOST_LAYER_BITS] = static_cast<std::byte>(shape.spreads ? 1 : 0);
   const int32_t start = facts.add_bos ? facts.bos : kNoToken;
   std::memcpy(bytes, &start, sizeof start);
   std::memcpy(bytes + sizeof start, ranges, sizeof ranges);
@@ -124,9 +131,11 @@ Status Session::load_entry(const EntryFacts& facts, int32_t ordinal, bool* found
     queue.copy(data, from, count);
     from += count;
   });
-  if (facts.stored_input_rows > 0)
-    queue.copy(memory.linked_rows.row(memory.chunk.linked_rows), from,
-               facts.stored_input_rows * facts.embedding_width * int64_t{sizeof(float)});
+  memory.image_chunk.pick_count = facts.stored_input_rows;
+  if (facts.stored_input_rows > 0) {
+    queue.copy(memory.linked_rows.row(memory.chunk.linked_rows), from, input_row_bytes(facts));
+    std::memcpy(memory.image_chunk.picks.data, from + input_row_bytes(facts), static_cast<size_t>(pick_bytes(facts)));
+  }
   queue.note_copies();
   prompt_.prefill_ms += elapsed_ms(start, now_ns());
   return queue.status();
@@ -156,8 +165,10 @@ Status Session::keep_entry(const EntryFacts& facts, int32_t ordinal) {
     queue.copy(to, data, count);
     to += count;
   });
-  const int64_t row_bytes = facts.stored_input_rows * facts.embedding_width * int64_t{sizeof(float)};
-  if (row_bytes > 0) queue.copy(to, memory.linked_rows.row(memory.chunk.linked_rows), row_bytes);
+  if (facts.stored_input_rows > 0) {
+    queue.copy(to, memory.linked_rows.row(memory.chunk.linked_rows), input_row_bytes(facts));
+    std::memcpy(to + input_row_bytes(facts), memory.image_chunk.picks.data, static_cast<size_t>(pick_bytes(facts)));
+  }
   OCELLUS_TRY(queue.finish());
   std::span<const std::byte> blocks[kMostEntryLayers + 1];
   to = staging;

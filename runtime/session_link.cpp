@@ -1,14 +1,68 @@
 // Images that are linked into prompts (MPIC, Zhao et al. 2025; InfoBlend): an image is read alone, after the start
 // token and between the tokens around its views, so that its keys and values do not depend on the prompt. In the prompt
 // stand those tokens and the image's first rows, read in place; its other slots are seen from where the prompt has
-// them.
+// them. Which rows those are is MPIC's choice (the first) or ours (rows that lie far from each other).
 #include <algorithm>
+#include <numeric>
 
+#include "kernels/spread_rows.h"
 #include "runtime/delimiter_tokens.h"
 #include "runtime/engine.h"
 #include "runtime/session.h"
 
 namespace ocellus {
+namespace {
+
+/// Puts the rows of a linked image into a chunk, in order: those in place become rows, the others links between them.
+class LinkedRows {
+ public:
+  /// For the image that was added to the chunk last.
+  LinkedRows(PromptChunk& chunk, int64_t next_position, const int32_t* picks)
+      : chunk_(chunk),
+        image_(chunk.linked_images.data[chunk.linked_image_count - 1]),
+        next_position_(next_position),
+        picks_(picks),
+        slot_(image_.in_place) {}
+
+  /// The next `count` rows of the image.
+  void add(int64_t count) {
+    for (const int64_t end = row_ + count; row_ < end;) {
+      const int64_t next = pick_ < image_.in_place ? std::min<int64_t>(picks_[pick_], end) : end;
+      if (next > row_) {
+        const auto slots = static_cast<int32_t>(next - row_);
+        note_positions(slot_, slots);
+        chunk_.add_link(slot_, slots);
+        slot_ += slots;
+        row_ = next;
+      } else {
+        note_positions(pick_, 1);
+        if (chunk_.rows_in_place.data != nullptr)
+          chunk_.rows_in_place.row(chunk_.linked_image_count - 1)[pick_] = static_cast<int32_t>(chunk_.row_count);
+        chunk_.add_linked_rows(1);
+        ++pick_;
+        ++row_;
+      }
+    }
+  }
+
+ private:
+  /// Where slots were computed whose rows come next.
+  void note_positions(int32_t slot, int32_t count) {
+    if (chunk_.slot_positions.data == nullptr) return;
+    int32_t* const positions = chunk_.slot_positions.row(chunk_.linked_image_count - 1) + slot;
+    std::iota(positions, positions + count,
+              static_cast<int32_t>(next_position_ + chunk_.positions()) - image_.position_shift);
+  }
+
+  PromptChunk& chunk_;
+  const LinkedImage& image_;
+  int64_t next_position_;
+  const int32_t* picks_;
+  int32_t slot_, pick_ = 0;
+  int64_t row_ = 0;
+};
+
+}  // namespace
 
 Status Session::link_picture(const Picture& picture, const ViewPlan& plan) {
   int32_t ordinal = 0;
@@ -31,17 +85,63 @@ Status Session::read_alone(const Picture& picture, const ViewPlan& plan) {
   OCELLUS_TRY(add_views(picture, plan, alone));
   OCELLUS_TRY(encode_last_views());
   if (library_ != nullptr) note_embedding();
+  OCELLUS_TRY(pick_rows());
+  keep_picked_rows();
+  return alone.row_count - alone.text_count > alone.pick_count ? prefill_alone() : engine_->queue().status();
+}
+
+/// Chooses the rows of the waiting image that are read in place.
+Status Session::pick_rows() {
+  EngineMemory& memory = engine_->memory();
+  PromptChunk& alone = memory.image_chunk;
+  Queue& queue = engine_->queue();
+  const int64_t rows = alone.row_count - alone.text_count;
+  alone.pick_count = std::min(engine_->shape().linked_rows, rows);
+  int32_t* const picks = alone.picks.data;
+  std::iota(picks, picks + alone.pick_count, 0);
+  if (!engine_->shape().spreads || alone.pick_count == rows) return queue.status();
+  const SpreadMemory& spread = memory.spread;
+  queue.upload(alone.token_ids, alone.row_count);
+  spread_rows({.rows = alone.hidden.slice_rows(0, alone.row_count),
+               .ids = alone.token_ids.device.data,
+               .least = spread.least.data,
+               .mean = spread.mean.data,
+               .picks = spread.picks.device.data,
+               .count = static_cast<int32_t>(alone.pick_count)},
+              queue);
+  if (spread.picks.host.data != spread.picks.device.data)
+    queue.copy(spread.picks.host.data, spread.picks.device.data, alone.pick_count * int64_t{sizeof(int32_t)});
+  OCELLUS_TRY(queue.finish());
+  std::copy_n(spread.picks.host.data, alone.pick_count, picks);
+  std::sort(picks, picks + alone.pick_count);
+  // Rows of the chunk become rows of the image: those of text before them do not count.
+  int64_t pick = 0, image_row = 0;
+  for (int64_t row = 0; pick < alone.pick_count; ++row) {
+    if (picks[pick] == row) picks[pick++] = static_cast<int32_t>(image_row);
+    if (alone.token_ids.host.data[row] == kSkippedRow) ++image_row;
+  }
+  return {};
+}
+
+/// The embeddings of the picked rows, which the prompt chunk reads in place.
+void Session::keep_picked_rows() {
+  EngineMemory& memory = engine_->memory();
+  const PromptChunk& alone = memory.image_chunk;
   const int64_t row_bytes = alone.hidden.cols * int64_t{sizeof(float)};
-  int64_t kept = 0;
+  int64_t pick = 0, before = 0;
   for (int64_t p = 0; p < alone.piece_count; ++p) {
     const Piece& piece = alone.pieces.data[p];
-    const int64_t count = std::min(piece.row_count, engine_->shape().linked_rows - kept);
-    if (piece.kind != RowKind::kImage || count == 0) continue;
-    engine_->queue().copy(memory.linked_rows.row(memory.chunk.linked_rows + kept), alone.hidden.row(piece.first_row),
-                          count * row_bytes);
-    kept += count;
+    if (piece.kind != RowKind::kImage) continue;
+    const int64_t end = before + piece.row_count;
+    while (pick < alone.pick_count && alone.picks.data[pick] < end) {
+      const int64_t first = pick, row = alone.picks.data[first];
+      while (pick < alone.pick_count && alone.picks.data[pick] == row + pick - first && row + pick - first < end)
+        ++pick;
+      engine_->queue().copy(memory.linked_rows.row(memory.chunk.linked_rows + first),
+                            alone.hidden.row(piece.first_row + row - before), (pick - first) * row_bytes);
+    }
+    before = end;
   }
-  return alone.row_count - alone.text_count > kept ? prefill_alone() : engine_->queue().status();
 }
 
 Status Session::prefill_alone() {
@@ -66,28 +166,25 @@ Status Session::prefill_alone() {
 /// The tokens around the views and the rows that are read in place go to the chunk, which has room for them.
 Status Session::add_links(const ViewPlan& plan, int32_t ordinal) {
   PromptChunk& chunk = engine_->memory().chunk;
+  const PromptChunk& alone = engine_->memory().image_chunk;
   const VocabularyFacts& facts = engine_->tokenizer().facts();
-  const auto tokens_per_view = static_cast<int32_t>(engine_->vision().config.tokens_per_view());
+  const int64_t tokens_per_view = engine_->vision().config.tokens_per_view();
   const int64_t first = next_position_ + chunk.positions();
-  LinkedRun link{.ordinal = ordinal};
-  link.position_shift = static_cast<int32_t>(first - (facts.add_bos && facts.bos != kNoToken ? 1 : 0));
+  LinkedImage& image = chunk.linked_images.data[chunk.linked_image_count++];
+  image.ordinal = ordinal;
+  image.slots = static_cast<int32_t>(plan.view_count * tokens_per_view);
+  image.in_place = static_cast<int32_t>(alone.pick_count);
+  image.position_shift = static_cast<int32_t>(first - (facts.add_bos && facts.bos != kNoToken ? 1 : 0));
   DelimiterTokens tokens;
-  int32_t slot = 0;
-  auto rows = static_cast<int32_t>(engine_->shape().linked_rows);
+  LinkedRows rows(chunk, next_position_, alone.picks.data);
   for (int32_t i = 0, pieces = image_piece_count(plan); i < pieces; ++i) {
     const ImagePiece piece = image_piece(plan, i);
-    if (!piece.is_view()) {
-      OCELLUS_TRY(tokens.encode(engine_->tokenizer(), piece.text));
-      chunk.add_text(tokens.ids(), tokens.count());
+    if (piece.is_view()) {
+      rows.add(tokens_per_view);
       continue;
     }
-    const int32_t in_place = std::min(rows, tokens_per_view);
-    chunk.add_linked_rows(in_place);
-    link.first_slot = slot + in_place;
-    link.slots = tokens_per_view - in_place;
-    chunk.add_link(link);
-    slot += tokens_per_view;
-    rows -= in_place;
+    OCELLUS_TRY(tokens.encode(engine_->tokenizer(), piece.text));
+    chunk.add_text(tokens.ids(), tokens.count());
   }
   cache().note_image_position(ordinal, first);
   return {};
@@ -95,14 +192,9 @@ Status Session::add_links(const ViewPlan& plan, int32_t ordinal) {
 
 void Session::commit_links() {
   const PromptChunk& chunk = engine_->memory().chunk;
-  if (chunk.link_count == 0) return;
-  const auto tokens_per_view = static_cast<int32_t>(engine_->vision().config.tokens_per_view());
-  const auto rows = static_cast<int32_t>(engine_->shape().linked_rows);
-  for (int64_t begin = 0, end = 0; begin < chunk.link_count; begin = end) {
-    const LinkedRun& link = chunk.links.data[begin];
-    while (end < chunk.link_count && chunk.links.data[end].ordinal == link.ordinal) ++end;
-    const int32_t slots = static_cast<int32_t>(end - begin) * tokens_per_view;
-    cache().commit_linked(link.ordinal, slots, std::min(rows, slots), link.position_shift);
+  for (int64_t i = 0; i < chunk.linked_image_count; ++i) {
+    const LinkedImage& image = chunk.linked_images.data[i];
+    cache().commit_linked(image.ordinal, image.slots, image.in_place, image.position_shift);
   }
 }
 

@@ -7,127 +7,25 @@
 #include <vector>
 
 #include "kernels/gather_rows.h"
-#include "tests/support/loaded_engine.h"
-#include "tests/support/pictures.h"
-#include "tests/support/random_model.h"
-#include "tests/support/reference_model.h"
+#include "tests/support/tiled_pictures.h"
 
 namespace ocellus {
 namespace {
 
-using test::LinkedRows;
+using test::append_picture;
+using test::append_text;
+using test::bound_on;
 using test::Matrix;
+using test::Pair;
+using test::Part;
+using test::Parts;
+using test::picture_limits;
+using test::reference_rows;
+using test::reference_view;
 using test::ReferenceText;
-using test::ReferenceVision;
+using test::TestPicture;
 using test::TextRecipe;
 using test::VisionRecipe;
-
-constexpr uint64_t kSeed = 21;
-
-// Ids of the random vocabulary.
-constexpr TokenId kLineBreak = '\n';
-constexpr TokenId kTwoLineBreaks = 256;
-constexpr TokenId kFake = 259;
-constexpr TokenId kGlobal = 260;
-constexpr TokenId tile_token(int row, int col) { return 261 + 4 * row + col; }
-
-struct TestPicture {
-  TestPicture(int w, int h) : width(w), height(h), pixels(testing::synthetic_pixels(w, h)) {}
-  RgbImage image() const { return testing::view_of(pixels, width, height); }
-  Frame frame() const {
-    Frame frame;
-    frame.width = width;
-    frame.height = height;
-    frame.planes[0] = pixels.data();
-    frame.stride_bytes[0] = int64_t{3} * width;
-    return frame;
-  }
-
-  int width, height;
-  std::vector<uint8_t> pixels;
-};
-
-/// A text token, or one view of a picture.
-struct Part {
-  TokenId token = kNoToken;
-  int picture = -1;
-  int view = -1;
-};
-using Parts = std::vector<Part>;
-
-void append_text(Parts& parts, const std::string& text) {
-  for (const char c : text) parts.push_back({.token = static_cast<uint8_t>(c)});
-}
-
-/// What stands in the prompt for a picture: tiles row by row, a line break between rows, then the overview.
-void append_picture(Parts& parts, int picture, int tile_rows, int tile_cols) {
-  const auto text = [&](TokenId token) { parts.push_back({.token = token}); };
-  const auto view = [&](int index) { parts.push_back({.picture = picture, .view = index}); };
-  for (int row = 0; row < tile_rows; ++row) {
-    if (row > 0) text(kLineBreak);
-    for (int col = 0; col < tile_cols; ++col) {
-      text(kFake);
-      text(tile_token(row, col));
-      view(row * tile_cols + col);
-    }
-  }
-  text(kTwoLineBreaks);
-  text(kFake);
-  text(kGlobal);
-  view(tile_rows * tile_cols);
-  text(kFake);
-}
-
-struct Pair {
-  Pair(const TextRecipe& text, const VisionRecipe& vision) : text_file(text, kSeed), vision_file(vision, kSeed + 1) {
-    const Status status = model.open(text_file.path().c_str(), vision_file.path().c_str());
-    REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
-  }
-  explicit Pair(const VisionRecipe& vision) : Pair(TextRecipe{.kv_heads = 2}, vision) {}
-
-  test::TemporaryModel text_file, vision_file;
-  Model model;
-};
-
-/// The rows of one view, by mm's pixels and the reference's arithmetic.
-Matrix reference_view(const Model& model, const PreprocessConfig& config, const RgbImage& image, int view) {
-  ViewPlan plan;
-  REQUIRE(plan_views(config, image.width, image.height, &plan).ok());
-  ImageLimits limits;
-  limits.max_pixels = int64_t{image.width} * image.height;
-  const testing::GuardedScratch scratch(preprocess_scratch_bytes(config, limits));
-  PreparedViews prepared;
-  REQUIRE(prepare_views(config, plan, image, scratch.extent(), &prepared).ok());
-  const int32_t side = config.image_size;
-  std::vector<float> pixels(static_cast<size_t>(3 * side * side));
-  REQUIRE(render_view(config, prepared, view, {pixels.data(), 3 * side, side}).ok());
-  return ReferenceVision(model.vision_file()).encode(pixels.data());
-}
-
-/// All rows of a prompt, as the reference has them.
-Matrix reference_rows(const Model& model, const PreprocessConfig& config, const Parts& parts,
-                      const std::vector<TestPicture>& pictures) {
-  const ReferenceText text(model.text_file());
-  Matrix all(0, model.text().width);
-  for (const Part& part : parts) {
-    const Matrix rows =
-        part.view < 0 ? text.embed({part.token})
-                      : reference_view(model, config, pictures[static_cast<size_t>(part.picture)].image(), part.view);
-    all.values.insert(all.values.end(), rows.values.begin(), rows.values.end());
-    all.rows += rows.rows;
-  }
-  return all;
-}
-
-ocellus_limits picture_limits(int images, int text_tokens, ocellus_resize resize) {
-  ocellus_limits limits = test::board_limits(images, text_tokens);
-  limits.resize = resize;
-  limits.max_encode_views = 1;  // views are encoded when they are added, so that their rows can be looked at
-  return limits;
-}
-
-/// On CUDA activations are rounded to f16 between the ops, 5e-4 each time.
-double bound_on(Engine& engine, double cpu, double cuda) { return engine.queue().on_cuda() ? cuda : cpu; }
 
 /// The pieces that wait in the chunk are `parts` cut where text and views meet, and hold their tokens.
 void check_pieces(const PromptChunk& chunk, const Parts& parts, int64_t tokens_per_view) {
@@ -365,62 +263,6 @@ TEST_CASE("three tiled pictures in one conversation, whatever the size of a chun
       if (first_answer.empty()) first_answer = answer.text;
       if (!engine->queue().on_cuda()) CHECK(answer.text == first_answer);  // roundings differ, and so may near ties
     }
-  }
-}
-
-TEST_CASE("a tiled picture that was read alone stands in a prompt as the reference links it, whatever is in place") {
-  const Pair pair(VisionRecipe{.longest_edge = 96});
-  const std::vector<TestPicture> pictures = {{100, 37}};
-  const int64_t tokens = pair.model.vision().tokens_per_view(), slots = 7 * tokens;
-  const ReferenceText text(pair.model.text_file());
-  const std::string far = "What is on the left of", near;  // near: it stands where it was read
-  for (const auto& [before, in_place] : {std::pair{far, int64_t{0}},
-                                         {far, 1},
-                                         {far, tokens - 1},
-                                         {far, tokens + 1},
-                                         {far, slots},
-                                         {near, 0},
-                                         {near, 5}}) {
-    CAPTURE(before);
-    CAPTURE(in_place);
-    ocellus_limits limits = picture_limits(1, 40, OCELLUS_RESIZE_LLAMA_CPP);
-    limits.reuse = OCELLUS_REUSE_MPIC;
-    limits.reuse_rows = static_cast<int32_t>(in_place);
-    const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
-    const VocabularyFacts& facts = engine->tokenizer().facts();
-    Parts alone, parts;
-    if (facts.add_bos) alone.push_back({.token = facts.bos});
-    parts = alone;
-    append_text(parts, before);
-    append_picture(alone, 0, 2, 3);
-    append_picture(parts, 0, 2, 3);
-    append_text(parts, "?");
-
-    Session& session = test::open_session(*engine);
-    REQUIRE(session.add_text(before, false).ok());
-    REQUIRE_MESSAGE(session.add_frame(pictures[0].frame()).ok(), last_failure().sentence);
-    REQUIRE(session.add_text("?", false).ok());
-    const std::vector<float> logits = test::first_logits(session);
-
-    LinkedRows linked;
-    text.read(reference_rows(pair.model, engine->shape().preprocess, alone, pictures), {}, {}, &linked.source);
-    const Matrix rows = reference_rows(pair.model, engine->shape().preprocess, parts, pictures);
-    int64_t row = 0, image_row = 0;
-    for (const Part& part : parts) {
-      for (int64_t i = 0; part.view >= 0 && i < tokens; ++i, ++image_row)
-        if (image_row >= in_place) linked.rows.push_back({row + i, row + i - std::ssize(before)});
-      row += part.view < 0 ? 1 : tokens;
-    }
-    REQUIRE(image_row == slots);
-    CHECK(session.next_position() == rows.rows);
-    const auto error_to = [&](const Matrix& expected) {
-      return test::relative_error(logits.data(), expected.row(rows.rows - 1), expected.cols);
-    };
-    const double error = error_to(text.logits(text.read(rows, {}, linked)));
-    const double bound = bound_on(*engine, 1e-3, 1e-2), plain_error = error_to(text.logits(text.read(rows)));
-    CHECK(error < bound);
-    const bool as_plain = before == near || in_place == slots;
-    CHECK((as_plain ? plain_error < bound : plain_error > 5 * error));  // else what is linked would not matter
   }
 }
 

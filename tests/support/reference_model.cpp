@@ -215,6 +215,19 @@ void ReferenceText::rotate(Matrix& x, const std::vector<int64_t>& positions) con
   }
 }
 
+namespace {
+
+void link_rows(const LinkedRows& linked, const Matrix& source, Matrix* rows) {
+  for (int64_t i = 0; i < rows->cols; ++i) {
+    double change = 0;
+    for (const LinkedRows::Pair& row : linked.carried)
+      change += (rows->row(row.to)[i] - source.row(row.from)[i]) / static_cast<double>(linked.carried.size());
+    for (const LinkedRows::Pair& row : linked.rows) rows->row(row.to)[i] = source.row(row.from)[i] + change;
+  }
+}
+
+}  // namespace
+
 Matrix ReferenceText::mix(const Matrix& x, const std::vector<int64_t>& positions, int64_t number,
                           const LinkedRows& linked, KeysAndValues* taken) const {
   const std::string layer = layer_name(number);
@@ -229,10 +242,9 @@ Matrix ReferenceText::mix(const Matrix& x, const std::vector<int64_t>& positions
     key = weights_.linear(x, layer + "attn_k");
     value = weights_.linear(x, layer + "attn_v");
   }
-  for (const LinkedRows::Pair& row : linked.rows) {
-    const auto at = static_cast<size_t>(number);
-    std::copy_n(linked.source.keys[at].row(row.from), key.cols, key.row(row.to));
-    std::copy_n(linked.source.values[at].row(row.from), value.cols, value.row(row.to));
+  if (!linked.rows.empty()) {
+    link_rows(linked, linked.source.keys[static_cast<size_t>(number)], &key);
+    link_rows(linked, linked.source.values[static_cast<size_t>(number)], &value);
   }
   if (taken != nullptr) taken->keys.push_back(key);
   if (taken != nullptr) taken->values.push_back(value);

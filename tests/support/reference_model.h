@@ -62,13 +62,14 @@ struct KeysAndValues {
   std::vector<Matrix> keys, values;
 };
 /// Rows whose keys and values, in every layer, are those of rows that were read elsewhere: row `to` has those of row
-/// `from`.
+/// `from`. `carried`: rows whose mean change since then, of keys before their rotation, is added to all of these.
 struct LinkedRows {
   struct Pair {
     int64_t to, from;
   };
   KeysAndValues source;
   std::vector<Pair> rows;
+  std::vector<Pair> carried = {};
 };
 
 class ReferenceText {

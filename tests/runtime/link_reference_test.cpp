@@ -1,0 +1,184 @@
+// Linked images against a double-precision reference that links: whichever of their rows are read in place, and
+// whatever becomes of the others.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/support/tiled_pictures.h"
+
+namespace ocellus {
+namespace {
+
+using test::append_picture;
+using test::append_text;
+using test::bound_on;
+using test::LinkedRows;
+using test::Matrix;
+using test::Pair;
+using test::Part;
+using test::Parts;
+using test::picture_limits;
+using test::reference_rows;
+using test::ReferenceText;
+using test::TestPicture;
+using test::VisionRecipe;
+
+/// A picture of six tiles and an overview between two texts.
+class LinkedPicture {
+ public:
+  LinkedPicture(const std::string& before, ocellus_reuse reuse, int64_t in_place) : before_(before) {
+    ocellus_limits limits = picture_limits(1, 40, OCELLUS_RESIZE_LLAMA_CPP);
+    limits.reuse = reuse;
+    limits.reuse_rows = static_cast<int32_t>(in_place);
+    engine_ = test::make_engine(pair_.model, limits);
+    const VocabularyFacts& facts = engine_->tokenizer().facts();
+    if (facts.add_bos) alone_.push_back({.token = facts.bos});
+    parts_ = alone_;
+    append_text(parts_, before);
+    append_picture(alone_, 0, 2, 3);
+    append_picture(parts_, 0, 2, 3);
+    append_text(parts_, "?");
+    text_.read(rows_of(alone_), {}, {}, &source_);
+  }
+
+  int64_t slots() const { return 7 * tokens(); }
+  Engine& engine() { return *engine_; }
+  Matrix rows() const { return rows_of(parts_); }
+
+  Session& ask() {
+    Session& session = test::open_session(*engine_);
+    REQUIRE(session.add_text(before_, false).ok());
+    REQUIRE_MESSAGE(session.add_frame(pictures_[0].frame()).ok(), last_failure().sentence);
+    const PromptChunk& alone = engine_->memory().image_chunk;
+    picks_ = std::set<int64_t>(alone.picks.data, alone.picks.data + alone.pick_count);
+    REQUIRE(session.add_text("?", false).ok());
+    return session;
+  }
+  /// Rows of the image that were read in place when it was asked.
+  const std::set<int64_t>& picks() const { return picks_; }
+
+  /// Logits of the last row.
+  std::vector<double> expected(bool linked, bool carries, bool text_alone) const {
+    const Matrix all = rows();
+    LinkedRows links;
+    if (linked) links = text_alone ? links_seen_by_the_last_row() : links_of_picture(carries);
+    const Matrix logits = text_.logits(text_.read(all, {}, links));
+    return {logits.row(all.rows - 1), logits.row(all.rows - 1) + logits.cols};
+  }
+
+ private:
+  int64_t tokens() const { return pair_.model.vision().tokens_per_view(); }
+  Matrix rows_of(const Parts& parts) const {
+    return reference_rows(pair_.model, engine_->shape().preprocess, parts, pictures_);
+  }
+  /// Calls visit(row, row of the image or -1) for all rows of the prompt.
+  template <class Visit>
+  void visit_rows(Visit visit) const {
+    int64_t row = 0, image_row = 0;
+    for (const Part& part : parts_)
+      for (int64_t i = 0; i < (part.view < 0 ? 1 : tokens()); ++i) visit(row++, part.view < 0 ? -1 : image_row++);
+  }
+  LinkedRows links_of_picture(bool carries) const {
+    LinkedRows links{.source = source_, .rows = {}};
+    visit_rows([&](int64_t row, int64_t image_row) {
+      const LinkedRows::Pair pair{row, row - std::ssize(before_)};
+      if (image_row >= 0 && !picks_.contains(image_row)) links.rows.push_back(pair);
+      if (image_row >= 0 && picks_.contains(image_row) && carries) links.carried.push_back(pair);
+    });
+    return links;
+  }
+  /// Full reuse: text is read without the picture, then the last row sees both.
+  LinkedRows links_seen_by_the_last_row() const {
+    LinkedRows links{.source = source_, .rows = {}};
+    const Matrix all = rows();
+    Matrix text(0, all.cols);
+    std::vector<int64_t> positions;
+    const int64_t alone = source_.keys[0].rows;
+    visit_rows([&](int64_t row, int64_t image_row) {
+      if (image_row >= 0) return links.rows.push_back({row, row - std::ssize(before_)});
+      if (row + 1 < all.rows) links.rows.push_back({row, alone + text.rows});
+      text.values.insert(text.values.end(), all.row(row), all.row(row) + all.cols);
+      ++text.rows;
+      positions.push_back(row);
+    });
+    test::KeysAndValues of_text;
+    text_.read(text, positions, {}, &of_text);
+    for (size_t layer = 0; layer < of_text.keys.size(); ++layer) {
+      append(of_text.keys[layer], &links.source.keys[layer]);
+      append(of_text.values[layer], &links.source.values[layer]);
+    }
+    return links;
+  }
+  static void append(const Matrix& rows, Matrix* to) {
+    to->values.insert(to->values.end(), rows.values.begin(), rows.values.end());
+    to->rows += rows.rows;
+  }
+
+  std::string before_;
+  Pair pair_{VisionRecipe{.longest_edge = 96}};
+  std::vector<TestPicture> pictures_ = {{100, 37}};
+  ReferenceText text_{pair_.model.text_file()};
+  std::unique_ptr<Engine> engine_;
+  Parts alone_, parts_;
+  test::KeysAndValues source_;
+  std::set<int64_t> picks_;
+};
+
+struct Case {
+  ocellus_reuse reuse;
+  const char* before;
+  int64_t in_place;
+};
+constexpr const char *kFar = "What is on the left of", *kNear = "";  // near: it stands where it was read
+
+}  // namespace
+
+TEST_CASE("a tiled picture that was read alone stands in a prompt as the reference links it") {
+  const int64_t tokens = 4, slots = 7 * tokens;
+  for (const Case& c : {Case{OCELLUS_REUSE_MPIC, kFar, 0},
+                        {OCELLUS_REUSE_MPIC, kFar, 1},
+                        {OCELLUS_REUSE_MPIC, kFar, tokens - 1},
+                        {OCELLUS_REUSE_MPIC, kFar, tokens + 1},
+                        {OCELLUS_REUSE_MPIC, kFar, slots},
+                        {OCELLUS_REUSE_MPIC, kNear, 0},
+                        {OCELLUS_REUSE_MPIC, kNear, 5},
+                        {OCELLUS_REUSE_SPREAD, kFar, 1},
+                        {OCELLUS_REUSE_SPREAD, kFar, 9},
+                        {OCELLUS_REUSE_SPREAD, kFar, slots - 1},
+                        {OCELLUS_REUSE_SPREAD, kFar, slots},
+                        {OCELLUS_REUSE_SPREAD, kNear, 6},
+                        {OCELLUS_REUSE_CARRY, kFar, 0},
+                        {OCELLUS_REUSE_CARRY, kFar, 1},
+                        {OCELLUS_REUSE_CARRY, kFar, 9},
+                        {OCELLUS_REUSE_CARRY, kFar, slots},
+                        {OCELLUS_REUSE_CARRY, kNear, 6},
+                        {OCELLUS_REUSE_FULL, kFar, 0},
+                        {OCELLUS_REUSE_FULL, kNear, 0}}) {
+    CAPTURE(c.reuse);
+    CAPTURE(c.before);
+    CAPTURE(c.in_place);
+    LinkedPicture picture(c.before, c.reuse, c.in_place);
+    REQUIRE(picture.slots() == slots);
+    Session& session = picture.ask();
+    const std::vector<float> logits = test::first_logits(session);
+    CHECK(session.next_position() == picture.rows().rows);
+    REQUIRE(std::ssize(picture.picks()) == c.in_place);
+    if (c.reuse == OCELLUS_REUSE_MPIC && c.in_place > 0) CHECK(*picture.picks().rbegin() == c.in_place - 1);
+    if (c.reuse != OCELLUS_REUSE_MPIC && c.in_place > 1 && c.in_place < slots / 2)
+      CHECK(*picture.picks().rbegin() >= c.in_place);
+    const auto error_to = [&](const std::vector<double>& expected) {
+      return test::relative_error(logits.data(), expected.data(), std::ssize(expected));
+    };
+    const bool carries = c.reuse == OCELLUS_REUSE_CARRY && c.in_place > 0, alone = c.reuse == OCELLUS_REUSE_FULL;
+    const double error = error_to(picture.expected(true, carries, alone));
+    const double bound = bound_on(picture.engine(), 1e-3, 1e-2);
+    const double plain_error = error_to(picture.expected(false, false, false));
+    CHECK(error < bound);
+    const bool as_plain = (c.before == kNear && !alone) || c.in_place == slots;
+    CHECK((as_plain ? plain_error < bound : plain_error > 5 * error));  // else what is linked would not matter
+    if (carries && !as_plain) CHECK(error_to(picture.expected(true, false, false)) > 5 * error);
+  }
+}
+
+}  // namespace ocellus
