@@ -44,11 +44,11 @@ bool visit_item(void* user, const ocellus::LibraryItem& from) {
   item.bits = from.facts.bits;
   item.tokens = from.facts.token_count;
   item.views = from.facts.view_count;
-  item.pinned = from.pinned ? 1 : 0;
+  item.pinned = from.labels.pinned ? 1 : 0;
   item.bytes = from.bytes;
   item.created = from.created;
   item.last_used = from.last_used;
-  item.expires = from.expires;
+  item.expires = from.labels.expires;
   return visitor.visit(visitor.user, &item) == 0;
 }
 

@@ -233,9 +233,9 @@ class Walk {
       if ((name.first != owner_ && name.first != kShared) || plain_.is_gone(entry)) continue;
       ++count;
       const auto item = items.find({entry.key.high, entry.key.low});
-      require(item != items.end() && item->second.bytes == entry.bytes && item->second.pinned == entry.pinned &&
-                  item->second.expires == entry.expires && item->second.facts == facts_of(name.second) &&
-                  item->second.created == entry.created && item->second.tags.count == 2,
+      require(item != items.end() && item->second.bytes == entry.bytes && item->second.labels.pinned == entry.pinned &&
+                  item->second.labels.expires == entry.expires && item->second.facts == facts_of(name.second) &&
+                  item->second.created == entry.created && item->second.labels.tags.count == 2,
               "a listed entry differs");
     }
     require(items.size() == count, "the list has another length");

@@ -95,13 +95,14 @@ NewEntry Contents::entry() const {
   entry.tags = tags;
   entry.expires = expires;
   entry.pinned = pinned;
+  entry.caption = caption;
   entry.embedding = embedding;
   entry.blocks = spans;
   return entry;
 }
 
 int64_t Contents::file_bytes() const {
-  int64_t bytes = padded_block_bytes(1024 + 4 * kWidth + 24 * (kLayers + 1));
+  int64_t bytes = padded_block_bytes(2048 + 4 * kWidth + 24 * (kLayers + 1));
   for (const auto& block : blocks) bytes += padded_block_bytes(static_cast<int64_t>(block.size()));
   return bytes;
 }
