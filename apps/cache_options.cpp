@@ -160,11 +160,16 @@ void add_eviction_options(CLI::App* command, CacheOptions* options) {
       ->add_option("--reuse", options->reuse, "mpic:K: pictures are read alone, and K of their tokens again in place")
       ->option_text("none|mpic:K|mpic:all")
       ->group(kGroup);
-  command->add_option("--library", options->library_path, "Folder of pictures' caches, for later runs (mpic:16)")
-      ->option_text("DIR")
-      ->group(kGroup);
+}
+
+void add_library_options(CLI::App* command, CacheOptions* options, bool is_own) {
+  if (!is_own)
+    command->add_option("--library", options->library_path, "Folder of pictures' caches, for later runs (mpic:16)")
+        ->option_text("DIR")
+        ->group(kGroup);
   command->add_option("--owner", options->owner, "Whose pictures in the library these are")
       ->option_text("NAME")
+      ->required(is_own)
       ->group(kGroup);
 }
 
@@ -228,8 +233,9 @@ void add_detail_options(CLI::App* command, CacheOptions* options) {
 }  // namespace
 
 void add_cache_options(CLI::App* command, CacheOptions* options, CacheFlags flags) {
-  if (flags == CacheFlags::kAll) add_packing_options(command, options);
+  if (flags != CacheFlags::kOwnPacking) add_packing_options(command, options);
   add_eviction_options(command, options);
+  add_library_options(command, options, flags == CacheFlags::kOwnLibrary);
   add_detail_options(command, options);
 }
 
