@@ -58,6 +58,25 @@ Answer ask(Session& session, const std::string (&boards)[2], const LibraryKey* k
   return answer;
 }
 
+/// The same blocks under the owner's own name, with other facts.
+template <class Change>
+LibraryKey put_changed(TestLibrary& shelf, const LibraryKey& of, Change change) {
+  LibraryEntry entry;
+  bool found = false;
+  REQUIRE(shelf.library.find_key("ann", of, &entry, &found).ok());
+  std::vector<std::vector<std::byte>> blocks;
+  for (int32_t i = 0; i < entry.block_count(); ++i) {
+    blocks.emplace_back(static_cast<size_t>(entry.block_bytes(i)));
+    REQUIRE(entry.read_block(i, blocks.back(), &found).ok());
+  }
+  const std::vector<std::span<const std::byte>> spans(blocks.begin(), blocks.end());
+  NewEntry changed{.facts = entry.facts(), .blocks = spans};
+  change(changed.facts);
+  LibraryKey key;
+  REQUIRE_MESSAGE(shelf.library.put("ann", LibraryPart::kOwn, changed, &key).ok(), last_failure().sentence);
+  return key;
+}
+
 Status add_key(Session& session, const LibraryKey& key) { return Retrieval(session).add_image(key); }
 
 std::string sentence() { return last_failure().sentence; }
@@ -143,23 +162,6 @@ TEST_CASE("a session takes no entry that it may not see or that is not as it wou
   guess.low ^= 1;
   shelf.clock.seconds += 10;
 
-  // An entry of another model under the owner's own name.
-  LibraryEntry entry;
-  bool found = false;
-  REQUIRE(shelf.library.find_key("ann", sound, &entry, &found).ok());
-  std::vector<std::vector<std::byte>> blocks;
-  for (int32_t i = 0; i < entry.block_count(); ++i) {
-    blocks.emplace_back(static_cast<size_t>(entry.block_bytes(i)));
-    REQUIRE(entry.read_block(i, blocks.back(), &found).ok());
-  }
-  const std::vector<std::span<const std::byte>> spans(blocks.begin(), blocks.end());
-  const auto put_changed = [&](auto change) {
-    NewEntry changed{.facts = entry.facts(), .blocks = spans};
-    change(changed.facts);
-    LibraryKey key;
-    REQUIRE_MESSAGE(shelf.library.put("ann", LibraryPart::kOwn, changed, &key).ok(), last_failure().sentence);
-    return key;
-  };
   struct Refused {
     LibraryKey key;
     Code code;
@@ -169,13 +171,16 @@ TEST_CASE("a session takes no entry that it may not see or that is not as it wou
       {of_bob, Code::kBadArgument, "has no entry"},
       {guess, Code::kBadArgument, "has no entry"},
       {expired, Code::kBadArgument, "has no entry"},
-      {put_changed([](EntryFacts& facts) { ++facts.model.low; }), Code::kBadArgument, "another model"},
-      {put_changed([](EntryFacts& facts) { facts.bits = 2; }), Code::kBadArgument, "2 bits, the session of 4"},
-      {put_changed([](EntryFacts& facts) { facts.stored_input_rows = 4; }), Code::kBadArgument, "4 rows read in place"},
-      {put_changed([](EntryFacts& facts) { facts.block_rows = 7; }), Code::kBadArgument, "blocks of 7 slots"},
-      {put_changed([](EntryFacts& facts) { ++facts.prefix_id; }), Code::kBadArgument, "other settings"},
-      {put_changed([](EntryFacts& facts) { facts.tile_cols = 3; }), Code::kBadArgument, "other settings"},
-      {put_changed([](EntryFacts& facts) { facts.view_count = 50; }), Code::kFull, "50 views"},
+      {put_changed(shelf, sound, [](EntryFacts& facts) { ++facts.model.low; }), Code::kBadArgument, "another model"},
+      {put_changed(shelf, sound, [](EntryFacts& facts) { facts.bits = 2; }), Code::kBadArgument,
+       "2 bits, the session of 4"},
+      {put_changed(shelf, sound, [](EntryFacts& facts) { facts.stored_input_rows = 4; }), Code::kBadArgument,
+       "4 rows read in place"},
+      {put_changed(shelf, sound, [](EntryFacts& facts) { facts.block_rows = 7; }), Code::kBadArgument,
+       "blocks of 7 slots"},
+      {put_changed(shelf, sound, [](EntryFacts& facts) { ++facts.prefix_id; }), Code::kBadArgument, "other settings"},
+      {put_changed(shelf, sound, [](EntryFacts& facts) { facts.tile_cols = 3; }), Code::kBadArgument, "other settings"},
+      {put_changed(shelf, sound, [](EntryFacts& facts) { facts.view_count = 50; }), Code::kFull, "50 views"},
   };
   const std::string boards[2] = {kBoards[2], kBoards[2]};
   const LibraryKey keys[2] = {sound, sound};
