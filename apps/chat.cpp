@@ -92,16 +92,20 @@ class Chat {
     remark("The conversation starts again.");
   }
 
-  void say(const std::string& text) {
-    std::vector<PromptPart> parts = place_images(text, waiting_, images_seen_);
-    waiting_.clear();  // a picture that fails is not tried again with every message
-    parts = place_retrievals(parts, options_.cache);
+  // The parts with entries of the library in the places that ask for them.
+  std::vector<PromptPart> retrieve(const std::vector<PromptPart>& parts) {
+    std::vector<PromptPart> placed = place_retrievals(parts, options_.cache);
     taken_.clear();
-    if (has_retrievals(parts)) {
-      retrieve_by_words(running_.library.get(), options_.cache.owner, &parts, &taken_);
-      retrieve_by_pictures(running_.session.get(), &parts, &taken_);
-      if (!options_.quiet) remark_on_retrieved(taken_);
-    }
+    if (!has_retrievals(placed)) return placed;
+    retrieve_by_words(running_.library.get(), options_.cache.owner, &placed, &taken_);
+    retrieve_by_pictures(running_.session.get(), &placed, &taken_);
+    if (!options_.quiet) remark_on_retrieved(taken_);
+    return placed;
+  }
+
+  void say(const std::string& text) {
+    const std::vector<PromptPart> parts = retrieve(place_images(text, waiting_, images_seen_));
+    waiting_.clear();  // a picture that fails is not tried again with every message
     const int64_t images = count_images(parts);
     Answer answer;
     try {

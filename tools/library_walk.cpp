@@ -87,6 +87,7 @@ Contents::Contents(uint64_t picture_, uint64_t version) : picture(picture_) {
   Random random(picture);
   for (int32_t i = 0; i < kWidth; ++i) embedding.push_back(static_cast<float>(random.integer(-1000, 1000)) / 1000);
   tags = {"a tag", "another"};
+  caption = "Picture p" + std::to_string(picture) + ", version " + std::to_string(version);
 }
 
 NewEntry Contents::entry() const {

@@ -47,6 +47,7 @@ TEST_CASE("a library gives back what was put, in this session and the next") {
     REQUIRE(header.labels.tags.count == 2);
     CHECK(header.labels.tags.tags[0].view() == "a tag");
     CHECK(header.labels.tags.tags[1].view() == "another");
+    CHECK(header.labels.caption.view() == contents.caption);
     REQUIRE(header.embedding.size() == walk::kWidth);
     CHECK(std::equal(header.embedding.begin(), header.embedding.end(), contents.embedding.begin()));
     REQUIRE(entry.block_count() == walk::kLayers + 1);
