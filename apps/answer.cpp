@@ -55,7 +55,13 @@ class AnswerStream {
   std::string held_back_;  // may turn out to be the end
 };
 
-ocellus_status add_image(ocellus_session* session, const ImageFile& image) {
+ocellus_status add_image(ocellus_session* session, const PromptPart& part) {
+  if (!part.key.empty()) {
+    const ocellus_status status = ocellus_session_add_library_image(session, part.key.c_str());
+    if (status != OCELLUS_CANCELLED) check(status);
+    return status;
+  }
+  const ImageFile& image = part.image;
   const std::vector<uint8_t> bytes = read_input_file(image.path);
   const ocellus_status status =
       ocellus_session_add_encoded_image(session, bytes.data(), static_cast<int64_t>(bytes.size()));
@@ -74,7 +80,7 @@ ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>&
       continue;
     }
     progress->set("looking at picture " + std::to_string(++done) + " of " + std::to_string(images) + " ...");
-    if (const ocellus_status status = add_image(session, part.image); status != OCELLUS_OK) return status;
+    if (const ocellus_status status = add_image(session, part); status != OCELLUS_OK) return status;
   }
   check(ocellus_session_end_turn(session));
   return OCELLUS_OK;

@@ -1,5 +1,6 @@
 // ocellus ask --prompt TEXT IMAGE...
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "apps/answer.h"
@@ -8,6 +9,7 @@
 #include "apps/image_file.h"
 #include "apps/options.h"
 #include "apps/prompt.h"
+#include "apps/retrieve.h"
 #include "apps/setup.h"
 #include "apps/terminal.h"
 
@@ -22,18 +24,26 @@ struct AskOptions {
 
 int run_ask(const AskOptions& options) {
   const std::vector<ImageFile> images = probe_images(options.image_paths);
-  const std::vector<PromptPart> parts = place_images(options.prompt, images);
+  const CacheOptions& cache = options.common.cache;
+  std::vector<PromptPart> parts = place_retrievals(place_images(options.prompt, images), cache);
+  const bool retrieves = has_retrievals(parts);
+  std::vector<Retrieved> taken;
   const Model model = open_model(options.common);
-  const Needs needs = {.images = static_cast<int64_t>(images.size()),
+  // The plan counts the pictures, so that they are looked for before there is an engine.
+  if (retrieves) retrieve_by_words(open_library(cache.library_path).get(), cache.owner, &parts, &taken);
+  const Needs needs = {.images = count_images(parts),
                        .prompt_tokens = count_text_tokens(model.get(), parts),
                        .answer_tokens = options.common.answer_tokens,
-                       .image_pixels = largest_pixels(images)};
+                       .image_pixels = std::max(largest_pixels(images), largest_query_pixels(parts))};
   const Running running = start(model, options.common, needs);
+  retrieve_by_pictures(running.session.get(), &parts, &taken);
+  if (!options.common.quiet) remark_on_retrieved(taken);
   const Answer answer = answer_turn(running.session.get(), parts, options.common,
                                     options.common.json ? Streaming::kOff : Streaming::kToStdout);
   if (options.common.json) {
     nlohmann::ordered_json object = {
         {"command", "ask"}, {"images", options.image_paths}, {"prompt", options.prompt}, {"answer", answer.text}};
+    if (retrieves) object["retrieved"] = retrieved_json(taken);
     object.update(stats_json(answer.stats));
     object["arena_bytes"] = running.plan.total_bytes;
     object["policy"] = policy_json(running.limits);
@@ -54,7 +64,8 @@ void add_ask_command(CLI::App* program, Action* action) {
       ->option_text("...");
   command
       ->add_option("--prompt", options->prompt,
-                   "The question; <image> marks where the pictures go, otherwise they go first")
+                   "The question; <image> marks where the pictures go, otherwise they go first; <retrieve: WORDS or "
+                   "FILE, n> takes the n best from --library")
       ->required()
       ->option_text("TEXT");
   add_common_options(command, &options->common);

@@ -163,11 +163,16 @@ void add_eviction_options(CLI::App* command, CacheOptions* options) {
                    "picture, or these, carrying their change over to the others; full: none")
       ->option_text("none|mpic:K|spread:K|carry:K|full")
       ->group(kGroup);
-  command->add_option("--library", options->library_path, "Folder of pictures' caches, for later runs (mpic:16)")
-      ->option_text("DIR")
-      ->group(kGroup);
+}
+
+void add_library_options(CLI::App* command, CacheOptions* options, bool is_own) {
+  if (!is_own)
+    command->add_option("--library", options->library_path, "Folder of pictures' caches, for later runs (mpic:16)")
+        ->option_text("DIR")
+        ->group(kGroup);
   command->add_option("--owner", options->owner, "Whose pictures in the library these are")
       ->option_text("NAME")
+      ->required(is_own)
       ->group(kGroup);
 }
 
@@ -231,8 +236,9 @@ void add_detail_options(CLI::App* command, CacheOptions* options) {
 }  // namespace
 
 void add_cache_options(CLI::App* command, CacheOptions* options, CacheFlags flags) {
-  if (flags == CacheFlags::kAll) add_packing_options(command, options);
+  if (flags != CacheFlags::kOwnPacking) add_packing_options(command, options);
   add_eviction_options(command, options);
+  add_library_options(command, options, flags == CacheFlags::kOwnLibrary);
   add_detail_options(command, options);
 }
 

@@ -46,8 +46,9 @@ struct CacheOptions {
   bool is_kivi() const { return scheme == "kivi"; }
 };
 
-// What the command leaves to the user: with kOwnPacking it sets bits and calibration itself.
-enum class CacheFlags { kAll, kOwnPacking };
+// What the command leaves to the user: with kOwnPacking it sets bits and calibration itself, with kOwnLibrary the
+// library, of which an owner must be named.
+enum class CacheFlags { kAll, kOwnPacking, kOwnLibrary };
 
 // `options` must outlive the parser.
 void add_cache_options(CLI::App* command, CacheOptions* options, CacheFlags flags);

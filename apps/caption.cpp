@@ -17,7 +17,7 @@ namespace {
 struct CaptionOptions {
   CommonOptions common;
   std::vector<std::string> image_paths;
-  std::string prompt = "Caption this image.";
+  std::string prompt = kCaptionPrompt;
 };
 
 int run_caption(const CaptionOptions& options) {

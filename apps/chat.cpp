@@ -10,6 +10,7 @@
 #include "apps/image_file.h"
 #include "apps/options.h"
 #include "apps/prompt.h"
+#include "apps/retrieve.h"
 #include "apps/setup.h"
 #include "apps/sizes.h"
 #include "apps/table.h"
@@ -27,7 +28,8 @@ constexpr char kHelp[] =
     "/stats       time and memory of the last answer\n"
     "/help        this list\n"
     "/quit        leave, as does the end of the input\n"
-    "Anything else is said to the model; <image> marks where waiting pictures go.\n";
+    "Anything else is said to the model; <image> marks where waiting pictures go, and\n"
+    "<retrieve: WORDS, n> or <retrieve: PATH, n> takes the n best from --library.\n";
 
 struct ChatOptions {
   CommonOptions common;
@@ -90,10 +92,21 @@ class Chat {
     remark("The conversation starts again.");
   }
 
+  // The parts with entries of the library in the places that ask for them.
+  std::vector<PromptPart> retrieve(const std::vector<PromptPart>& parts) {
+    std::vector<PromptPart> placed = place_retrievals(parts, options_.cache);
+    taken_.clear();
+    if (!has_retrievals(placed)) return placed;
+    retrieve_by_words(running_.library.get(), options_.cache.owner, &placed, &taken_);
+    retrieve_by_pictures(running_.session.get(), &placed, &taken_);
+    if (!options_.quiet) remark_on_retrieved(taken_);
+    return placed;
+  }
+
   void say(const std::string& text) {
-    const std::vector<PromptPart> parts = place_images(text, waiting_, images_seen_);
-    const int64_t images = static_cast<int64_t>(waiting_.size());
+    const std::vector<PromptPart> parts = retrieve(place_images(text, waiting_, images_seen_));
     waiting_.clear();  // a picture that fails is not tried again with every message
+    const int64_t images = count_images(parts);
     Answer answer;
     try {
       answer =
@@ -114,6 +127,7 @@ class Chat {
   void show_end(const Answer& answer) {
     if (options_.json) {
       nlohmann::ordered_json object = {{"command", "chat"}, {"answer", answer.text}};
+      if (!taken_.empty()) object["retrieved"] = retrieved_json(taken_);
       object.update(stats_json(answer.stats));
       print(json_line(object));
     } else {
@@ -177,6 +191,7 @@ class Chat {
   bool decorated_;  // a person types and reads
   bool quit_ = false;
   std::vector<ImageFile> waiting_;
+  std::vector<Retrieved> taken_;  // from the library, for the newest message
   int64_t images_seen_ = 0;
   ocellus_generate_stats last_ = {};
 };

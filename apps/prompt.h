@@ -3,6 +3,7 @@
 #define OCELLUS_APPS_PROMPT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,12 +12,25 @@
 
 namespace ocellus {
 
-// Text, or one picture.
-struct PromptPart {
-  std::string text;
-  bool is_image = false;
-  ImageFile image;
+// What "<retrieve: ...>" asks for; see retrieve.h.
+struct RetrieveMark {
+  std::string query;
+  bool is_picture = false;
+  ImageFile picture;  // to search with
+  int32_t count = 1;
 };
+
+// Text, or one picture: of a file, of the image library, or pictures that are still to be found there.
+struct PromptPart {
+  std::string text = {};
+  bool is_image = false;
+  ImageFile image = {};
+  std::string key = {};  // of the library's entry
+  std::optional<RetrieveMark> retrieve = {};
+};
+
+// What a model that captions is told.
+inline constexpr char kCaptionPrompt[] = "Caption this image.";
 
 inline constexpr char kImageMark[] = "<image>";
 

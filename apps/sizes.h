@@ -15,6 +15,9 @@ std::optional<int64_t> parse_bytes(const std::string& text);
 // Pixels of "1920x1080" or "2073600"; nothing if the text is anything else, zero or more than 2^31 - 1.
 std::optional<int64_t> parse_pixels(const std::string& text);
 
+// Seconds of "90s", "30m", "12h" or "7d"; nothing if the text is anything else, zero or more than 1000 years.
+std::optional<int64_t> parse_seconds(const std::string& text);
+
 // "39.3" for 41234567: 1 MiB is 1048576 bytes.
 std::string format_mib(int64_t bytes);
 

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "runtime/library_store.h"
+#include "runtime/library_words.h"
 
 namespace ocellus {
 namespace {
@@ -21,6 +22,19 @@ Status check_embedding(std::span<const float> embedding) {
   return OCELLUS_FAIL(Code::kBadArgument, "a retrieval embedding must be finite and not zero");
 }
 
+Status check_labels(std::string_view caption, int64_t expires) {
+  if (!is_caption(caption))
+    return OCELLUS_FAIL(Code::kBadArgument, "a caption is UTF-8 of at most %d bytes without control characters",
+                        kMostCaptionBytes);
+  if (expires < 0) return OCELLUS_FAIL(Code::kBadArgument, "a library entry cannot expire before 1970");
+  return {};
+}
+
+Status check_tag(std::string_view tag) {
+  if (is_tag(tag)) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "a tag has 1 to %d bytes and no control characters", kMostTagBytes);
+}
+
 Status check_new_entry(const NewEntry& entry) {
   if (const char* fault = find_fault(entry.facts))
     return OCELLUS_FAIL(Code::kBadArgument, "the facts of a library entry have %s", fault);
@@ -29,10 +43,8 @@ Status check_new_entry(const NewEntry& entry) {
                         entry.facts.layer_count, entry.facts.layer_count + 1, static_cast<int>(entry.blocks.size()));
   if (entry.tags.size() > kMostTags)
     return OCELLUS_FAIL(Code::kBadArgument, "a library entry has at most %d tags", kMostTags);
-  for (const std::string_view tag : entry.tags)
-    if (!is_tag(tag))
-      return OCELLUS_FAIL(Code::kBadArgument, "a tag has 1 to %d bytes and no control characters", kMostTagBytes);
-  if (entry.expires < 0) return OCELLUS_FAIL(Code::kBadArgument, "a library entry cannot expire before 1970");
+  for (const std::string_view tag : entry.tags) OCELLUS_TRY(check_tag(tag));
+  OCELLUS_TRY(check_labels(entry.caption, entry.expires));
   if (entry.embedding.empty()) return {};
   if (static_cast<int64_t>(entry.embedding.size()) != entry.facts.embedding_width)
     return OCELLUS_FAIL(Code::kBadArgument, "a retrieval embedding of %d numbers was given where the facts say %d",
@@ -44,10 +56,12 @@ Status fill_header(const OwnerRecord& owner, const NewEntry& entry, int64_t now,
   header->key = library_key(owner.secret, entry.facts);
   header->facts = entry.facts;
   header->owner = owner.name;
-  for (const std::string_view tag : entry.tags) header->tags.tags[header->tags.count++].assign(tag);
+  EntryTags& tags = header->labels.tags;
+  for (const std::string_view tag : entry.tags) tags.tags[tags.count++].assign(tag);
+  header->labels.caption.assign(entry.caption);
+  header->labels.expires = entry.expires;
+  header->labels.pinned = entry.pinned;
   header->created = now;
-  header->expires = entry.expires;
-  header->pinned = entry.pinned;
   OCELLUS_TRY(header->embedding.resize(static_cast<int64_t>(entry.embedding.size())));
   std::copy(entry.embedding.begin(), entry.embedding.end(), header->embedding.data());
   return {};
@@ -124,24 +138,26 @@ Status ImageLibrary::put(std::string_view owner, LibraryPart part, const NewEntr
 }
 
 Status ImageLibrary::find(std::string_view owner, const EntryFacts& facts, LibraryEntry* out, bool* found) {
+  OCELLUS_TRY(find_in(owner, LibraryPart::kOwn, facts, out, found));
+  return *found ? Status() : find_in(owner, LibraryPart::kShared, facts, out, found);
+}
+
+Status ImageLibrary::find_in(std::string_view owner, LibraryPart part, const EntryFacts& facts, LibraryEntry* out,
+                             bool* found) {
   OCELLUS_REQUIRE_STORE();
   OCELLUS_TRY(check_owner(owner));
   return store_->run([&](int64_t now) -> Status {
     *found = false;
     out->close();
     out->store_ = store_.get();
-    for (const LibraryPart part : {LibraryPart::kOwn, LibraryPart::kShared}) {
-      OwnerRecord record;
-      bool is_known = false;
-      OCELLUS_TRY(store_->find_owner(part == LibraryPart::kOwn ? owner : kSharedName, &record, &is_known));
-      if (!is_known) continue;
-      const LibraryKey key = library_key(record.secret, facts);
-      OCELLUS_TRY(store_->open_entry({record, key, &facts}, now, &out->file_, found));
-      out->part_ = part;
-      if (!*found) continue;
-      store_->catalogue.touch_entry(key, now);
-      return {};
-    }
+    out->part_ = part;
+    OwnerRecord record;
+    bool is_known = false;
+    OCELLUS_TRY(store_->find_owner(part == LibraryPart::kOwn ? owner : kSharedName, &record, &is_known));
+    if (!is_known) return {};
+    const LibraryKey key = library_key(record.secret, facts);
+    OCELLUS_TRY(store_->open_entry({record, key, &facts}, now, &out->file_, found));
+    if (*found) store_->catalogue.touch_entry(key, now);
     return {};
   });
 }
@@ -179,7 +195,7 @@ Status ImageLibrary::remove(std::string_view owner, LibraryPart part, const Libr
     OCELLUS_TRY(store_->catalogue.find_entry(key, &row, found));
     *found = *found && row.owner == writer.id;
     if (!*found) return {};
-    *found = row.expires == 0 || now < row.expires;
+    *found = row.labels.expires == 0 || now < row.labels.expires;
     OCELLUS_TRY(store_->change([&]() { return store_->remove_entry(key); }));
     // What somebody wanted gone must not come back with the next loss of power.
     const int error = sync_directory(store_->files(), store_->entries_folder().c_str());
@@ -187,8 +203,8 @@ Status ImageLibrary::remove(std::string_view owner, LibraryPart part, const Libr
   });
 }
 
-Status ImageLibrary::set_pinned(std::string_view owner, LibraryPart part, const LibraryKey& key, bool pinned,
-                                bool* found) {
+Status ImageLibrary::change_labels(std::string_view owner, LibraryPart part, const LibraryKey& key,
+                                   const LabelChange& change, bool* found) {
   OCELLUS_REQUIRE_STORE();
   OCELLUS_TRY(check_owner(owner));
   return store_->run([&](int64_t now) -> Status {
@@ -199,8 +215,37 @@ Status ImageLibrary::set_pinned(std::string_view owner, LibraryPart part, const 
     OCELLUS_TRY(store_->catalogue.find_entry(key, &row, found));
     *found = *found && row.owner == writer.id;
     if (!*found) return {};
-    return store_->rewrite_entry({writer, key}, now, pinned, found);
+    return store_->rewrite_entry({writer, key}, now, change, found);
   });
+}
+
+Status ImageLibrary::set_labels(std::string_view owner, LibraryPart part, const LibraryKey& key,
+                                const EntryLabels& labels, bool* found) {
+  OCELLUS_REQUIRE_STORE();
+  for (int32_t i = 0; i < labels.tags.count; ++i) OCELLUS_TRY(check_tag(labels.tags.tags[i].view()));
+  OCELLUS_TRY(check_labels(labels.caption.view(), labels.expires));
+  return change_labels(owner, part, key, {.labels = &labels}, found);
+}
+
+Status ImageLibrary::set_pinned(std::string_view owner, LibraryPart part, const LibraryKey& key, bool pinned,
+                                bool* found) {
+  return change_labels(owner, part, key, {.pinned = pinned}, found);
+}
+
+Status ImageLibrary::check_writer(std::string_view owner, LibraryPart part) {
+  OCELLUS_REQUIRE_STORE();
+  OCELLUS_TRY(check_owner(owner));
+  return store_->run([&](int64_t) -> Status {
+    OwnerRecord writer;
+    bool found = false;
+    return store_->find_writer(owner, part, &writer, &found);
+  });
+}
+
+Status ImageLibrary::describe_entry(std::string_view owner, const LibraryKey& key, LibraryItem* out, bool* found) {
+  OCELLUS_REQUIRE_STORE();
+  OCELLUS_TRY(check_owner(owner));
+  return store_->run([&](int64_t now) { return store_->find_item(owner, key, now, out, found); });
 }
 
 Status ImageLibrary::list(std::string_view owner, VisitItem visit, void* user) {
@@ -243,6 +288,17 @@ Status ImageLibrary::nearest(std::string_view owner, const Hash128& model, std::
     }
     return {};
   });
+}
+
+Status ImageLibrary::search_text(std::string_view owner, std::string_view words, int32_t count,
+                                 Buffer<FoundText>* out) {
+  OCELLUS_REQUIRE_STORE();
+  OCELLUS_TRY(check_owner(owner));
+  if (count < 1) return OCELLUS_FAIL(Code::kBadArgument, "a search must ask for at least one entry");
+  Buffer<char> question;
+  OCELLUS_TRY(quote_words(words, &question));
+  const std::string_view text(question.data(), static_cast<size_t>(question.size()));
+  return store_->run([&](int64_t now) { return store_->search_text(owner, text, count, now, out); });
 }
 
 Status ImageLibrary::create_shared(std::string_view administrator) {
@@ -295,6 +351,7 @@ Status ImageLibrary::collect_garbage(LibraryReport* report) {
   *report = {};
   return store_->run([&](int64_t now) -> Status {
     OCELLUS_TRY(store_->remove_unfinished(report));
+    OCELLUS_TRY(store_->remove_outdated(report));
     OCELLUS_TRY(store_->reconcile(report));
     OCELLUS_TRY(store_->change([&]() { return store_->remove_expired(Catalogue::kAllOwners, now, &report->expired); }));
     (void)sync_directory(store_->files(), store_->entries_folder().c_str());

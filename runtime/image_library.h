@@ -21,6 +21,7 @@
 namespace ocellus {
 
 class LibraryStore;
+struct LabelChange;
 
 struct LibraryConfig {
   const char* path = nullptr;     // a directory; made if it is missing
@@ -37,6 +38,7 @@ struct NewEntry {
   std::span<const std::string_view> tags = {};              // at most 8, see is_tag
   int64_t expires = 0;                                      // the second from which on it is gone; 0: never
   bool pinned = false;                                      // quotas do not remove it
+  std::string_view caption = {};                            // see is_caption
   std::span<const float> embedding = {};                    // for nearest(): facts.embedding_width numbers, or none
   std::span<const std::span<const std::byte>> blocks = {};  // one for every layer, then the input rows; may be empty
 };
@@ -46,12 +48,11 @@ struct LibraryItem {
   LibraryKey key = {};
   LibraryPart part = LibraryPart::kOwn;
   EntryFacts facts = {};
-  EntryTags tags = {};
+  EntryLabels labels = {};
   int64_t bytes = 0;      // of its file
-  int64_t created = 0;    // seconds since 1970, as the next two
-  int64_t last_used = 0;  // put, found or pinned
-  int64_t expires = 0;
-  bool pinned = false;
+  int64_t created = 0;    // seconds since 1970, as the next
+  int64_t last_used = 0;  // put, found or labelled
+  bool has_embedding = false;
 };
 
 struct NearEntry {
@@ -59,6 +60,16 @@ struct NearEntry {
   LibraryPart part = LibraryPart::kOwn;
   float similarity = 0;  // cosine, -1 to 1
 };
+
+struct FoundText {
+  LibraryKey key = {};
+  LibraryPart part = LibraryPart::kOwn;
+  double score = 0;  // bm25: the greater, the better
+};
+
+/// Of a search for words: more of either are refused.
+inline constexpr int32_t kMostSearchWords = 64;
+inline constexpr int32_t kMostSearchBytes = 1000;
 
 /// What an owner has, or all together.
 struct LibraryUse {
@@ -77,6 +88,7 @@ struct LibraryReport {
   int64_t unfinished = 0;  // files of writers that died, removed
   int64_t adopted = 0;     // files that the catalogue did not know
   int64_t dropped = 0;     // of the catalogue, without a file
+  int64_t outdated = 0;    // files of an earlier version, removed
 };
 
 /// An entry that was found: its head is checked, its blocks are when they are read. Stays readable when the entry is
@@ -133,17 +145,30 @@ class ImageLibrary {
   Status put(std::string_view owner, LibraryPart part, const NewEntry& entry, LibraryKey* key);
   /// The owner's entry with exactly these facts, else the shared one.
   Status find(std::string_view owner, const EntryFacts& facts, LibraryEntry* out, bool* found);
+  /// The same in one part alone.
+  Status find_in(std::string_view owner, LibraryPart part, const EntryFacts& facts, LibraryEntry* out, bool* found);
   /// The entry with this key among those that the owner sees.
   Status find_key(std::string_view owner, const LibraryKey& key, LibraryEntry* out, bool* found);
   Status remove(std::string_view owner, LibraryPart part, const LibraryKey& key, bool* found);
-  /// Writes the entry's file again, since that is where this is kept.
+  /// Both write the entry's file again, since that is where this is kept.
+  Status set_labels(std::string_view owner, LibraryPart part, const LibraryKey& key, const EntryLabels& labels,
+                    bool* found);
   Status set_pinned(std::string_view owner, LibraryPart part, const LibraryKey& key, bool pinned, bool* found);
+  /// What list() would show of the entry with this key.
+  Status describe_entry(std::string_view owner, const LibraryKey& key, LibraryItem* out, bool* found);
+  /// kBadArgument where the owner may not change this part, or there is no such part.
+  Status check_writer(std::string_view owner, LibraryPart part);
   /// Visits what the owner sees, in the order in which it came. Entries put meanwhile may be seen.
   Status list(std::string_view owner, VisitItem visit, void* user);
   /// The entries of one model (EntryFacts::model) that the owner sees whose embeddings are nearest by cosine, the
   /// nearest first. `embedding` has the width of theirs.
   Status nearest(std::string_view owner, const Hash128& model, std::span<const float> embedding, int32_t count,
                  Buffer<NearEntry>* out);
+
+  /// The entries that the owner sees whose captions and tags hold any of the words, at most `count`, the best first:
+  /// those with more of the words, and with words that fewer entries have, those of other owners counted. The words are
+  /// but words, whatever signs are in them. kUnsupported where SQLite lacks full text search (FTS5).
+  Status search_text(std::string_view owner, std::string_view words, int32_t count, Buffer<FoundText>* out);
 
   /// Makes the shared part. kBadArgument where it has another administrator.
   Status create_shared(std::string_view administrator);
@@ -154,10 +179,13 @@ class ImageLibrary {
 
   /// Reads every entry, sets damaged ones aside, and makes the catalogue right.
   Status verify(LibraryReport* report);
-  /// Removes expired entries and what dead writers left, and makes the catalogue right.
+  /// Removes expired entries, those of earlier versions and what dead writers left, and makes the catalogue right.
   Status collect_garbage(LibraryReport* report);
 
  private:
+  Status change_labels(std::string_view owner, LibraryPart part, const LibraryKey& key, const LabelChange& change,
+                       bool* found);
+
   std::unique_ptr<LibraryStore> store_;
 };
 

@@ -39,6 +39,9 @@ Status Catalogue::find_expired(int64_t, int64_t, CatalogueRow*, bool*) { return 
 Status Catalogue::find_oldest(int64_t, const LibraryKey&, CatalogueRow*, bool*) { return absent(); }
 Status Catalogue::last_change(int64_t*) { return absent(); }
 Status Catalogue::list_changes(int64_t, Buffer<int64_t>*, bool*) { return absent(); }
+Status Catalogue::search_text(std::span<const int64_t>, std::string_view, int64_t, int32_t, Buffer<CatalogueMatch>*) {
+  return absent();
+}
 Status Catalogue::visit_vectors(int64_t, VisitVector, void*) { return absent(); }
 
 }  // namespace ocellus

@@ -22,12 +22,17 @@ struct CatalogueRow {
   int64_t owner = 0;
   LibraryKey key = {};
   EntryFacts facts = {};
-  EntryTags tags = {};
+  EntryLabels labels = {};
   int64_t bytes = 0;  // of the file
   int64_t created = 0;
   int64_t last_used = 0;
-  int64_t expires = 0;
-  bool pinned = false;
+  bool has_embedding = false;
+};
+
+/// A text search's find; the greater the score, the better.
+struct CatalogueMatch {
+  int64_t id = 0;
+  double score = 0;
 };
 
 /// Bytes of entries of one owner or of all.
@@ -109,6 +114,11 @@ class Catalogue {
   /// Visits the embeddings of the entry with this id, or of all in the order of their ids if it is 0.
   Status visit_vectors(int64_t id, VisitVector visit, void* user);
   Status find_row(int64_t id, CatalogueRow* out, bool* found);
+
+  /// Entries of these owners, at most two, that have not expired and whose captions or tags hold any of the words, the
+  /// best by bm25 first. `question` is in SQLite's language: see quote_words. kUnsupported where SQLite lacks FTS5.
+  Status search_text(std::span<const int64_t> owners, std::string_view question, int64_t seconds, int32_t count,
+                     Buffer<CatalogueMatch>* out);
 
  private:
   struct Parts;

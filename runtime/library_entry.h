@@ -6,6 +6,7 @@
 #include <cstring>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 namespace ocellus {
 
@@ -35,6 +36,7 @@ struct EntryFacts {
   int32_t view_count = 0;         // views that the picture was cut into
   int32_t embedding_width = 0;    // elements of an input row and of the retrieval embedding; up to kMostEmbeddingWidth
   int32_t stored_input_rows = 0;  // rows in the last block
+  int32_t tile_cols = 0;          // tiles side by side among the views; 0: the picture is one view
   friend constexpr bool operator==(const EntryFacts&, const EntryFacts&) = default;
 };
 
@@ -43,6 +45,7 @@ inline constexpr int32_t kMostEmbeddingWidth = 16384;
 inline constexpr int32_t kMostTags = 8;
 inline constexpr int32_t kMostTagBytes = 31;
 inline constexpr int32_t kMostOwnerBytes = 64;
+inline constexpr int32_t kMostCaptionBytes = 1000;
 /// Blocks begin at multiples of this in their file, and the file ends at one, as direct reads want it.
 inline constexpr int64_t kBlockAlignment = 4096;
 
@@ -50,12 +53,13 @@ inline constexpr int64_t kBlockAlignment = 4096;
 template <int kMost>
 class ShortText {
  public:
+  using Length = std::conditional_t<(kMost > 255), uint16_t, uint8_t>;
   constexpr ShortText() = default;
   bool assign(std::string_view text) {
     if (text.size() > kMost) return false;
     *this = {};
     std::memcpy(text_, text.data(), text.size());
-    length_ = static_cast<uint8_t>(text.size());
+    length_ = static_cast<Length>(text.size());
     return true;
   }
   std::string_view view() const { return {text_, length_}; }
@@ -64,13 +68,15 @@ class ShortText {
 
  private:
   char text_[kMost + 1] = {};
-  uint8_t length_ = 0;
+  Length length_ = 0;
 };
+using EntryCaption = ShortText<kMostCaptionBytes>;
 using OwnerName = ShortText<kMostOwnerBytes>;
 
 struct EntryTags {
   ShortText<kMostTagBytes> tags[kMostTags];
   int32_t count = 0;
+  friend bool operator==(const EntryTags&, const EntryTags&) = default;
 };
 
 /// Whose entries: an owner's own, or the part that all owners of a library read.
@@ -83,6 +89,17 @@ inline constexpr std::string_view kSharedName = "@shared";
 bool is_owner_name(std::string_view name);
 /// 1 to 31 bytes without control characters.
 bool is_tag(std::string_view tag);
+/// UTF-8 of at most 1,000 bytes without control characters (line ends are such, too); may be empty.
+bool is_caption(std::string_view caption);
+
+/// What its owner says about an entry. It may change; what the entry was computed from may not.
+struct EntryLabels {
+  EntryTags tags = {};
+  EntryCaption caption = {};
+  int64_t expires = 0;  // from this second on the entry is gone; 0: never
+  bool pinned = false;  // quotas do not remove it
+  friend bool operator==(const EntryLabels&, const EntryLabels&) = default;
+};
 
 /// Random bytes of one owner, which make its keys differ from everybody else's.
 struct OwnerSecret {

@@ -112,6 +112,7 @@ FileOutcome EntryFile::open(LibraryFiles& files, const LibraryPath& path) {
 FileOutcome EntryFile::read_header() {
   std::byte preamble[kPreambleBytes];
   if (read_fully(*files_, descriptor_, 0, preamble, kPreambleBytes) < 0) return damaged("a head that cannot be read");
+  if (is_outdated(preamble)) return {FileState::kOutdated, "a form of an earlier version"};
   const int64_t count = header_bytes_of(preamble);
   if (count == 0) return damaged("a file that begins as no entry does");
   const int64_t size = files_->size(descriptor_);

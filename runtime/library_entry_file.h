@@ -52,6 +52,7 @@ enum class FileState : uint8_t {
   kMissing,
   kDamaged,     // wrong bytes, or the disk could not read them
   kUnreadable,  // could not be opened, which says nothing about its bytes
+  kOutdated,    // written by an earlier version
 };
 
 /// How reading went; `detail` completes "the entry has ...".

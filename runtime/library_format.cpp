@@ -7,16 +7,19 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "runtime/tokenizer_utf8.h"
+
 namespace ocellus {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are put into their bytes in this order");
 
 constexpr uint64_t kMagic = 0x0031424C4C45434Full;  // "OCELLB1" and a zero
-constexpr uint32_t kVersion = 1;
+/// 2: with captions and the columns of tiles.
+constexpr uint32_t kVersion = 2;
 constexpr int64_t kChecksumOffset = 24;
 /// Of the fixed fields, with room to spare.
-constexpr int64_t kFixedBytes = 1024;
+constexpr int64_t kFixedBytes = 2048;
 
 void walk_facts(FieldWalk& walk, EntryFacts& facts) {
   walk.number(facts.format_version);
@@ -25,7 +28,7 @@ void walk_facts(FieldWalk& walk, EntryFacts& facts) {
   walk.number(facts.prefix_id);
   for (int32_t* field :
        {&facts.layer_count, &facts.kv_heads, &facts.head_dim, &facts.bits, &facts.scale_form, &facts.token_count,
-        &facts.block_rows, &facts.view_count, &facts.embedding_width, &facts.stored_input_rows})
+        &facts.block_rows, &facts.view_count, &facts.embedding_width, &facts.stored_input_rows, &facts.tile_cols})
     walk.number(*field);
 }
 
@@ -51,12 +54,14 @@ Status walk_body(FieldWalk& walk, EntryHeader& header) {
   walk_facts(walk, header.facts);
   walk.text(header.owner);
   walk.number(header.created);
-  walk.number(header.expires);
-  uint8_t pinned = header.pinned ? 1 : 0;
+  EntryLabels& labels = header.labels;
+  walk.number(labels.expires);
+  uint8_t pinned = labels.pinned ? 1 : 0;
   walk.number(pinned);
-  header.pinned = pinned != 0;
-  walk.number(header.tags.count);
-  for (auto& tag : header.tags.tags) walk.text(tag);
+  labels.pinned = pinned != 0;
+  walk.number(labels.tags.count);
+  for (auto& tag : labels.tags.tags) walk.text(tag);
+  walk.text(labels.caption);
   auto numbers = static_cast<int32_t>(header.embedding.size()), blocks = static_cast<int32_t>(header.blocks.size());
   walk.number(numbers);
   walk.number(blocks);
@@ -87,9 +92,11 @@ bool has_sound_blocks(const EntryHeader& header) {
 const char* find_fault(const EntryHeader& header) {
   if (const char* fault = find_fault(header.facts)) return fault;
   if (!is_owner_name(header.owner.view()) && header.owner.view() != kSharedName) return "a name that no owner can have";
-  if (header.tags.count < 0 || header.tags.count > kMostTags) return "too many tags";
-  for (int32_t i = 0; i < header.tags.count; ++i)
-    if (!is_tag(header.tags.tags[i].view())) return "a tag that cannot be";
+  const EntryTags& tags = header.labels.tags;
+  if (tags.count < 0 || tags.count > kMostTags) return "too many tags";
+  for (int32_t i = 0; i < tags.count; ++i)
+    if (!is_tag(tags.tags[i].view())) return "a tag that cannot be";
+  if (!is_caption(header.labels.caption.view())) return "a caption that cannot be";
   if (!header.embedding.empty() && header.embedding.size() != header.facts.embedding_width)
     return "an embedding of another width";
   for (const float number : header.embedding)
@@ -157,10 +164,8 @@ Status copy_header(const EntryHeader& from, EntryHeader* to) {
   to->key = from.key;
   to->facts = from.facts;
   to->owner = from.owner;
-  to->tags = from.tags;
+  to->labels = from.labels;
   to->created = from.created;
-  to->expires = from.expires;
-  to->pinned = from.pinned;
   to->header_bytes = from.header_bytes;
   to->file_bytes = from.file_bytes;
   OCELLUS_TRY(to->embedding.resize(from.embedding.size()));
@@ -178,6 +183,13 @@ int64_t header_bytes_of(const std::byte* preamble_bytes) {
   const bool is_sound = preamble.magic == kMagic && preamble.version == kVersion && bytes >= kBlockAlignment &&
                         bytes <= kMostHeaderBytes && bytes % kBlockAlignment == 0;
   return is_sound ? bytes : 0;
+}
+
+bool is_outdated(const std::byte* preamble_bytes) {
+  Preamble preamble;
+  FieldWalk fields = FieldWalk::reading(preamble_bytes, kPreambleBytes);
+  preamble.walk(fields);
+  return preamble.magic == kMagic && preamble.version >= 1 && preamble.version < kVersion;
 }
 
 const char* decode_header(const std::byte* bytes, int64_t count, EntryHeader* out) {
@@ -216,6 +228,17 @@ bool is_tag(std::string_view tag) {
   if (tag.empty() || tag.size() > kMostTagBytes) return false;
   for (const char c : tag)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) return false;
+  return true;
+}
+
+bool is_caption(std::string_view caption) {
+  if (caption.size() > kMostCaptionBytes) return false;
+  while (!caption.empty()) {
+    int bytes = 0;
+    const int32_t point = decode_utf8(caption, &bytes);
+    if (point < 0x20 || (point >= 0x7F && point < 0xA0)) return false;
+    caption.remove_prefix(static_cast<size_t>(bytes));
+  }
   return true;
 }
 

@@ -1,7 +1,8 @@
 // The head of an entry's file: all that is known of an entry, and where its blocks lie.
 //
-//   head      magic, version, sizes, checksum, key, facts, owner, times, tags, embedding, table of blocks; then zeros
-//             to a multiple of 4096 bytes
+//   head      magic, version, sizes, checksum, key, facts, owner, times, tags, caption, embedding, table of blocks;
+//   then
+//             zeros to a multiple of 4096 bytes
 //   blocks    each from a multiple of 4096 bytes on, zeros between
 //
 // Numbers are little-endian. The checksum covers the whole head, zeros included.
@@ -26,10 +27,8 @@ struct EntryHeader {
   LibraryKey key = {};
   EntryFacts facts = {};
   OwnerName owner = {};
-  EntryTags tags = {};
-  int64_t created = 0;  // seconds since 1970
-  int64_t expires = 0;  // from this second on the entry is gone; 0: never
-  bool pinned = false;
+  EntryLabels labels = {};
+  int64_t created = 0;        // seconds since 1970
   Buffer<float> embedding;    // empty or facts.embedding_width numbers
   Buffer<BlockPlace> blocks;  // one for every layer, then the one of input rows
   int64_t header_bytes = 0;   // multiple of kBlockAlignment
@@ -56,12 +55,14 @@ Status encode_header(const EntryHeader& header, Buffer<std::byte>* out);
 
 /// Length of the head whose first kPreambleBytes are given, or 0 if they begin no entry of this version.
 int64_t header_bytes_of(const std::byte* preamble);
+/// Whether they begin an entry as earlier versions wrote them. Such entries are not read, and not damaged either.
+bool is_outdated(const std::byte* preamble);
 
 /// Reads a head. Null, or what is wrong with it in a few words.
 const char* decode_header(const std::byte* bytes, int64_t count, EntryHeader* out);
 
 /// The facts as the key and the catalogue take them.
-inline constexpr int64_t kFactsBytes = 4 + 16 + 16 + 8 + 10 * 4;
+inline constexpr int64_t kFactsBytes = 4 + 16 + 16 + 8 + 11 * 4;
 void encode_facts(const EntryFacts& facts, std::byte* out);
 void decode_facts(const std::byte* bytes, EntryFacts* out);
 
@@ -99,7 +100,7 @@ class FieldWalk {
   template <int kMost>
   void text(ShortText<kMost>& value) {
     char place[kMost] = {};
-    auto length = static_cast<uint8_t>(value.view().size());
+    auto length = static_cast<typename ShortText<kMost>::Length>(value.view().size());
     std::memcpy(place, value.c_str(), length);
     number(length);
     bytes(place, kMost);

@@ -5,13 +5,24 @@
 
 namespace ocellus {
 
-Status LibraryStore::rewrite_entry(const EntryQuestion& question, int64_t now, bool pinned, bool* found) {
+namespace {
+
+LibraryItem to_item(const CatalogueRow& row, LibraryPart part) {
+  return {row.key, part, row.facts, row.labels, row.bytes, row.created, row.last_used, row.has_embedding};
+}
+
+}  // namespace
+
+Status LibraryStore::rewrite_entry(const EntryQuestion& question, int64_t now, const LabelChange& change, bool* found) {
   EntryFile old;
   OCELLUS_TRY(open_entry(question, now, &old, found));
-  if (!*found || old.header().pinned == pinned) return {};
+  if (!*found) return {};
+  EntryLabels labels = change.labels != nullptr ? *change.labels : old.header().labels;
+  if (change.labels == nullptr) labels.pinned = change.pinned;
+  if (labels == old.header().labels) return {};
   EntryHeader header;
   OCELLUS_TRY(copy_header(old.header(), &header));
-  header.pinned = pinned;
+  header.labels = labels;
   Buffer<std::byte> head;
   OCELLUS_TRY(encode_header(header, &head));
   NewFile file(files(), entries_folder_);
@@ -44,15 +55,48 @@ Status LibraryStore::next_item(std::string_view owner, int64_t now, int64_t* id,
     const int which = has[0] && (!has[1] || rows[0].id < rows[1].id) ? 0 : 1;
     const CatalogueRow& row = rows[which];
     *id = row.id;
-    if (row.expires != 0 && row.expires <= now) continue;
-    *item = {row.key,       which == 0 ? LibraryPart::kOwn : LibraryPart::kShared,
-             row.facts,     row.tags,
-             row.bytes,     row.created,
-             row.last_used, row.expires,
-             row.pinned};
+    if (row.labels.expires != 0 && row.labels.expires <= now) continue;
+    *item = to_item(row, which == 0 ? LibraryPart::kOwn : LibraryPart::kShared);
     *found = true;
     return {};
   }
+}
+
+Status LibraryStore::find_item(std::string_view owner, const LibraryKey& key, int64_t now, LibraryItem* item,
+                               bool* found) {
+  CatalogueRow row;
+  OwnerRecord record;
+  OCELLUS_TRY(catalogue.find_entry(key, &row, found));
+  if (*found) OCELLUS_TRY(catalogue.find_owner(row.owner, &record, found));
+  const bool is_shared = record.name.view() == kSharedName;
+  const bool is_gone = row.labels.expires != 0 && row.labels.expires <= now;
+  *found = *found && !is_gone && (is_shared || record.name.view() == owner);
+  if (*found) *item = to_item(row, is_shared ? LibraryPart::kShared : LibraryPart::kOwn);
+  return {};
+}
+
+Status LibraryStore::search_text(std::string_view owner, std::string_view question, int32_t count, int64_t now,
+                                 Buffer<FoundText>* out) {
+  *out = {};
+  OwnerRecord record;
+  int64_t owners[2] = {}, shared = 0;
+  size_t owner_count = 0;
+  for (const std::string_view name : {owner, kSharedName}) {
+    bool found = false;
+    OCELLUS_TRY(find_owner(name, &record, &found));
+    if (found) owners[owner_count++] = record.id;
+    if (found && name == kSharedName) shared = record.id;
+  }
+  Buffer<CatalogueMatch> matches;
+  OCELLUS_TRY(catalogue.search_text({owners, owner_count}, question, now, count, &matches));
+  for (const CatalogueMatch& match : matches) {
+    CatalogueRow row;
+    bool found = false;
+    OCELLUS_TRY(catalogue.find_row(match.id, &row, &found));
+    const LibraryPart part = row.owner == shared ? LibraryPart::kShared : LibraryPart::kOwn;
+    if (found) OCELLUS_TRY(out->push({row.key, part, match.score}));
+  }
+  return {};
 }
 
 Status LibraryStore::open_to_verify(const LibraryKey& key, EntryFile* file, bool* is_open, LibraryReport* report) {

@@ -163,7 +163,7 @@ Status LibraryStore::open_entry(const EntryQuestion& question, int64_t now, Entr
   *found = false;
   const FileOutcome outcome = check_entry(question, file);
   if (outcome.is_sound()) {
-    const int64_t expires = file->header().expires;
+    const int64_t expires = file->header().labels.expires;
     *found = expires == 0 || now < expires;
     if (!*found) file->close();
     return {};
@@ -272,7 +272,7 @@ Status LibraryStore::make_room_of(int64_t owner, int64_t quota, const EntryHeade
   bool replaces = false;
   OCELLUS_TRY(catalogue.find_entry(header.key, &replaced, &replaces));
   int64_t bytes = sums.bytes - (replaces ? replaced.bytes : 0) + header.file_bytes;
-  const int64_t pinned_bytes = sums.pinned_bytes - (replaces && replaced.pinned ? replaced.bytes : 0);
+  const int64_t pinned_bytes = sums.pinned_bytes - (replaces && replaced.labels.pinned ? replaced.bytes : 0);
   const Status full =
       pinned_bytes + header.file_bytes <= quota
           ? Status()

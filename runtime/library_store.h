@@ -28,6 +28,12 @@ struct EntryQuestion {
   const EntryFacts* facts = nullptr;  // null: any that give the key
 };
 
+/// What becomes of an entry's labels.
+struct LabelChange {
+  const EntryLabels* labels = nullptr;  // null: they stay but for the next
+  bool pinned = false;
+};
+
 class LibraryStore {
  public:
   Status open(const LibraryConfig& config);
@@ -78,8 +84,14 @@ class LibraryStore {
   /// Takes from and writes to the catalogue where it differs from the head of a sound file.
   Status repair_row(const OwnerRecord& owner, const CatalogueRow& row, const EntryHeader& header);
 
-  /// Writes an entry's file again with another flag.
-  Status rewrite_entry(const EntryQuestion& question, int64_t now, bool pinned, bool* found);
+  Status remove_outdated(LibraryReport* report);
+
+  /// Writes an entry's file again with other labels.
+  Status rewrite_entry(const EntryQuestion& question, int64_t now, const LabelChange& change, bool* found);
+  /// What the owner sees under this key.
+  Status find_item(std::string_view owner, const LibraryKey& key, int64_t now, LibraryItem* item, bool* found);
+  Status search_text(std::string_view owner, std::string_view question, int32_t count, int64_t now,
+                     Buffer<FoundText>* out);
   /// What the owner sees next behind the row with this id.
   Status next_item(std::string_view owner, int64_t now, int64_t* id, LibraryItem* item, bool* found);
   /// The keys of all files, known or not.

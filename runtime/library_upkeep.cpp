@@ -196,11 +196,28 @@ Status LibraryStore::remove_unfinished(LibraryReport* report) {
   return {};
 }
 
+Status LibraryStore::remove_outdated(LibraryReport* report) {
+  Buffer<LibraryKey> keys;
+  OCELLUS_TRY(list_files(&keys));
+  for (const LibraryKey& key : keys) {
+    CatalogueRow row;
+    bool found = false;
+    OCELLUS_TRY(catalogue.find_entry(key, &row, &found));
+    EntryFile file;
+    if (found || file.open(files(), entry_path(key)).state != FileState::kOutdated) continue;
+    // Nobody can be about to name another file so while we have the catalogue.
+    OCELLUS_TRY(change([&]() -> Status {
+      if (file.open(files(), entry_path(key)).state == FileState::kOutdated)
+        report->outdated += files().remove(entry_path(key).c_str()) >= 0 ? 1 : 0;
+      return {};
+    }));
+  }
+  return {};
+}
+
 Status LibraryStore::repair_row(const OwnerRecord& owner, const CatalogueRow& row, const EntryHeader& header) {
-  bool is_same = row.owner == owner.id && row.facts == header.facts && row.bytes == header.file_bytes &&
-                 row.created == header.created && row.expires == header.expires && row.pinned == header.pinned &&
-                 row.tags.count == header.tags.count;
-  for (int32_t i = 0; is_same && i < row.tags.count; ++i) is_same = row.tags.tags[i] == header.tags.tags[i];
+  const bool is_same = row.owner == owner.id && row.facts == header.facts && row.bytes == header.file_bytes &&
+                       row.created == header.created && row.labels == header.labels;
   if (is_same) return {};
   return change([&]() { return catalogue.save_entry(owner.id, header, row.last_used); });
 }

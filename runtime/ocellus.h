@@ -497,6 +497,23 @@ void ocellus_library_close(ocellus_library* library);
  * owner's. The owner: 1 to 64 of A-Za-z0-9._-, no dot first. NULL: no library. The limits must plan one. */
 ocellus_status ocellus_session_set_library(ocellus_session* session, ocellus_library* library, const char* owner);
 
+#define OCELLUS_MOST_TAGS 8
+
+/* What an owner says of an entry. Texts are copied by the calls that take them. */
+typedef struct ocellus_library_keep {
+  uint32_t struct_bytes;
+  int32_t shared;          /* 1: the entry is the shared part's, which only its administrator changes */
+  int32_t only_there;      /* sessions; 1: images are looked up in that part alone, so that they are in it afterwards */
+  int32_t pinned;          /* 1: quotas do not remove it */
+  int64_t expires;         /* the second since 1970 from which on it is gone; 0: never */
+  const char* const* tags; /* 1 to 31 bytes each, without control characters; may be NULL */
+  int32_t tag_count;       /* at most OCELLUS_MOST_TAGS */
+  const char* caption;     /* UTF-8 of at most 1,000 bytes without control characters; may be NULL */
+} ocellus_library_keep;
+void ocellus_library_keep_init(ocellus_library_keep* keep);
+/* How images that the session computes from now on are kept; setting a library makes it as initialised. */
+ocellus_status ocellus_session_set_library_keep(ocellus_session* session, const ocellus_library_keep* keep);
+
 typedef struct ocellus_library_item {
   char key[33]; /* 32 hexadecimal digits */
   int32_t shared;
@@ -508,13 +525,73 @@ typedef struct ocellus_library_item {
   int64_t created; /* seconds since 1970, as the next two */
   int64_t last_used;
   int64_t expires; /* 0: never */
+  int32_t layers;
+  int32_t input_rows;    /* stored, to be read in place: OCELLUS_REUSE_MPIC's reuse_rows, at most `tokens` */
+  int32_t block_slots;   /* of packed keys and values */
+  int32_t has_embedding; /* 1: searches by picture find it */
+  int32_t embedding_width;
+  int32_t tag_count;
+  char tags[OCELLUS_MOST_TAGS][32];
+  char caption[1001];
 } ocellus_library_item;
+
+/* What became of the image that was added last with a library. */
+typedef struct ocellus_library_image {
+  char key[33];
+  int32_t shared;
+  int32_t stored; /* 1: computed and stored, 0: it was there */
+} ocellus_library_image;
+/* Waits until it is stored. Gives the failure where it could not be: OCELLUS_FULL where it does not fit the quotas,
+ * OCELLUS_IO; OCELLUS_BAD_ARGUMENT where no image was added with this library. */
+ocellus_status ocellus_session_get_library_image(ocellus_session* session, ocellus_library_image* out);
+
+/* Adds an image straight from the library, without its pixels; the same bits as adding the picture. The owner must see
+ * the entry, and it must be as the session would have made it. OCELLUS_BAD_ARGUMENT where it is not, or there is no
+ * such entry; OCELLUS_BAD_FILE where it is damaged; OCELLUS_FULL. The session is then as it was before the call. */
+ocellus_status ocellus_session_add_library_image(ocellus_session* session, const char* key);
+
+typedef struct ocellus_library_hit {
+  ocellus_library_item item;
+  double score; /* the greater, the better; of pictures their cosine, -1 to 1, of words bm25 */
+} ocellus_library_hit;
+/* Entries of this model that the session's owner sees, whose pictures are most like the encoded one, the best first, at
+ * most `capacity`. The picture is encoded but not added. Set-up time: allocates. */
+ocellus_status ocellus_session_search_library(ocellus_session* session, const void* bytes, int64_t byte_count,
+                                              ocellus_library_hit* hits, int32_t capacity, int32_t* count);
+/* Entries that the owner sees whose captions and tags hold any of the words, at most 64 of them in 1,000 bytes, the
+ * best first. Signs in the text mean nothing. OCELLUS_UNSUPPORTED where SQLite has no full text search (FTS5). */
+ocellus_status ocellus_library_search_text(ocellus_library* library, const char* owner, const char* text,
+                                           int64_t text_bytes, ocellus_library_hit* hits, int32_t capacity,
+                                           int32_t* count);
 /* Calls visit for what the owner sees, in the order in which it came; nonzero stops. */
 typedef int (*ocellus_library_visit)(void* user, const ocellus_library_item* item);
 ocellus_status ocellus_library_list(ocellus_library* library, const char* owner, ocellus_library_visit visit,
                                     void* user);
-/* *found is 0 if the owner has no such entry of its own. */
-ocellus_status ocellus_library_remove(ocellus_library* library, const char* owner, const char* key, int32_t* found);
+/* What list shows of one entry. *found is 0 if the owner sees none with this key. */
+ocellus_status ocellus_library_describe_entry(ocellus_library* library, const char* owner, const char* key,
+                                              ocellus_library_item* out, int32_t* found);
+/* These change an entry of the owner's own or, where `shared` is 1, of the shared part, which is for its administrator
+ * alone: OCELLUS_BAD_ARGUMENT for others. *found is 0 if there is no such entry. */
+ocellus_status ocellus_library_remove(ocellus_library* library, const char* owner, int32_t shared, const char* key,
+                                      int32_t* found);
+ocellus_status ocellus_library_set_pinned(ocellus_library* library, const char* owner, int32_t shared, const char* key,
+                                          int32_t pinned, int32_t* found);
+/* Replaces tags, caption, expiry and pin by those of `keep`, whose `shared` says where. */
+ocellus_status ocellus_library_relabel(ocellus_library* library, const char* owner, const char* key,
+                                       const ocellus_library_keep* keep, int32_t* found);
+/* Makes the part that all owners read and its administrator changes. OCELLUS_BAD_ARGUMENT if it is another's. */
+ocellus_status ocellus_library_create_shared(ocellus_library* library, const char* administrator);
+/* Of all entries of one owner, kept in the directory; takes effect with the next entry. 0: no limit. */
+ocellus_status ocellus_library_set_owner_quota(ocellus_library* library, const char* owner, int64_t bytes);
+
+typedef struct ocellus_library_use {
+  int64_t entries;
+  int64_t bytes;
+  int64_t pinned_bytes;
+  int64_t quota_bytes; /* 0: no limit */
+} ocellus_library_use;
+/* What an owner has of its own, or with NULL all together. */
+ocellus_status ocellus_library_describe_use(ocellus_library* library, const char* owner, ocellus_library_use* out);
 
 typedef struct ocellus_library_report {
   int64_t checked;    /* entries whose every byte was read */
@@ -524,8 +601,10 @@ typedef struct ocellus_library_report {
   int64_t unfinished; /* files of writers that died, removed */
   int64_t adopted;    /* files that the catalogue did not know */
   int64_t dropped;    /* of the catalogue, without a file */
+  int64_t outdated;   /* files of an earlier version, removed */
 } ocellus_library_report;
-/* Reads every entry and sets damaged ones aside; removes expired entries and what dead writers left. Both make the
+/* Reads every entry and sets damaged ones aside; removes entries that expired or are of an earlier version, and what
+ * dead writers left. Both make the
  * catalogue right. */
 ocellus_status ocellus_library_verify(ocellus_library* library, ocellus_library_report* report);
 ocellus_status ocellus_library_collect_garbage(ocellus_library* library, ocellus_library_report* report);

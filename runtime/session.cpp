@@ -28,6 +28,7 @@ void PromptStats::report(ocellus_generate_stats* out) const {
 void Session::open() {
   open_ = true;
   library_ = nullptr;
+  keep_ = {};
   rolling_images_ = sink_pages_ = 0;
   stop_.acknowledge();
   stop_.set_deadline(0);

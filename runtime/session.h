@@ -16,8 +16,8 @@
 #include "platform/queue.h"
 #include "runtime/chat_template.h"
 #include "runtime/kv_cache.h"
-#include "runtime/library_entry.h"
 #include "runtime/ocellus.h"
+#include "runtime/session_keep.h"
 #include "runtime/tokenizer.h"
 
 namespace ocellus {
@@ -65,11 +65,9 @@ class Session {
   Status add_encoded_image(const uint8_t* bytes, int64_t byte_count);
   /// Null: none. See ocellus_session_set_library.
   Status set_library(ImageLibrary* library, std::string_view owner);
-  /// See ocellus_session_add_synthetic_image.
-  Status add_synthetic_image();
+  Status add_synthetic_image();  // see ocellus_session_add_synthetic_image
 
-  /// Keeps only the newest `images` images from now on (0: all, as planned), and of text what fits; see
-  /// ocellus_session_set_rolling.
+  /// See ocellus_session_set_rolling.
   Status set_rolling(int32_t images, int32_t sink_tokens);
 
   /// DAVID's NCAR by layer in the newest rows with images that competed; null if there were none.
@@ -94,6 +92,7 @@ class Session {
 
  private:
   friend class Generation;
+  friend class Retrieval;  // session_retrieve.h: images from the library, by key
   friend Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stats* stats);
 
   /// The conversation as the last generate left it: what a prompt that is not read to its end goes back to.
@@ -136,6 +135,7 @@ class Session {
   int64_t room_for_text() const;
   int64_t room_for_positions() const;
   Status add_picture(const Picture& picture);
+  Status prepare_rows(const ViewPlan& plan);
   Status add_picture_rows(const Picture& picture, const ViewPlan& plan);
   Status add_views(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk);
   Status encode_waiting_views(const VisionScratch& scratch);
@@ -180,8 +180,8 @@ class Session {
   TokenId unread_token_ = kNoToken;    // generated, not yet in the cache
   ImageLibrary* library_ = nullptr;
   OwnerName owner_;
-  int32_t rolling_images_ = 0;  // 0: not rolling
-  int32_t sink_pages_ = 0;
+  SessionKeep keep_;
+  int32_t rolling_images_ = 0, sink_pages_ = 0;  // 0: not rolling
   bool has_ncar_ = false;
   int64_t recent_count_ = 0;
   uint64_t drawn_count_ = 0;  // tokens sampled, the counter of the random numbers

@@ -166,11 +166,20 @@ Status Session::add_encoded_image(const uint8_t* bytes, int64_t byte_count) {
 
 Status Session::add_picture(const Picture& picture) {
   const EngineShape& shape = engine_->shape();
-  PromptChunk& chunk = engine_->memory().chunk;
   if (shape.images_per_session == 0) return OCELLUS_FAIL(Code::kFull, "no images were planned: plan at least one");
   OCELLUS_TRY(check_image_size(shape.image_limits, "picture", picture.width, picture.height));
   ViewPlan plan;
   OCELLUS_TRY(plan_views(shape.preprocess, picture.width, picture.height, &plan));
+  OCELLUS_TRY(prepare_rows(plan));
+  OCELLUS_TRY(add_picture_rows(picture, plan));
+  const bool at_once = shape.policy.compresses() && shape.policy.when == CompressAt::kImageEnd;
+  return at_once ? read_chunk() : Status();
+}
+
+/// Begins an addition and makes room in the chunk and the cache for an image's rows and the texts around its views.
+Status Session::prepare_rows(const ViewPlan& plan) {
+  const EngineShape& shape = engine_->shape();
+  const PromptChunk& chunk = engine_->memory().chunk;
   OCELLUS_TRY(start_adding());
   int64_t text_rows = 0;
   OCELLUS_TRY(count_delimiters(engine_->tokenizer(), plan, &text_rows));
@@ -185,10 +194,7 @@ Status Session::add_picture(const Picture& picture) {
     OCELLUS_TRY(read_chunk());
     take_chunk();
   }
-
-  OCELLUS_TRY(add_picture_rows(picture, plan));
-  const bool at_once = shape.policy.compresses() && shape.policy.when == CompressAt::kImageEnd;
-  return at_once ? read_chunk() : Status();
+  return {};
 }
 
 /// All of a picture's rows or none.

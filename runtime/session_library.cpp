@@ -9,6 +9,7 @@
 #include "runtime/image_library.h"
 #include "runtime/picture_source.h"
 #include "runtime/session.h"
+#include "runtime/session_retrieve.h"
 
 namespace ocellus {
 namespace {
@@ -57,6 +58,24 @@ uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
 
 }  // namespace
 
+EntryFacts entry_facts(Engine& engine, int32_t view_count) {
+  const EngineShape& shape = engine.shape();
+  EntryFacts facts;
+  facts.model = engine.model_fingerprint();
+  facts.prefix_id = prefix_id(engine.tokenizer().facts(), shape);
+  facts.layer_count = shape.kv.layer_count;
+  facts.kv_heads = shape.kv.kv_heads;
+  facts.head_dim = shape.kv.head_dim;
+  facts.bits = kv_bits(shape.kv.format);
+  facts.scale_form = static_cast<int32_t>(shape.kv.scales);
+  facts.token_count = static_cast<int32_t>(view_count * engine.vision().config.tokens_per_view());
+  facts.block_rows = shape.kv.block_slots;
+  facts.view_count = view_count;
+  facts.embedding_width = static_cast<int32_t>(engine.memory().linked_rows.cols);
+  facts.stored_input_rows = static_cast<int32_t>(std::min<int64_t>(shape.linked_rows, facts.token_count));
+  return facts;
+}
+
 Status Session::set_library(ImageLibrary* library, std::string_view owner) {
   if (library != nullptr && !engine_->shape().has_library)
     return OCELLUS_FAIL(Code::kBadArgument, "no image library was planned: plan one");
@@ -64,6 +83,7 @@ Status Session::set_library(ImageLibrary* library, std::string_view owner) {
     return OCELLUS_FAIL(Code::kBadArgument, "an owner has 1 to 64 characters of A-Z, a-z, 0-9, '.', '_' and '-'");
   if (library != nullptr) OCELLUS_TRY(engine_->fingerprint_model());
   library_ = library;
+  keep_ = {};
   return {};
 }
 
@@ -92,19 +112,9 @@ Status Session::describe_entry(const Picture& picture, const ViewPlan& plan, Ent
   ImageHash hash;
   OCELLUS_TRY(PictureSource(shape, plan, scratch, engine_->queue()).identify(picture, &hash));
   prompt_.preprocess_ms += elapsed_ms(start, now_ns());
-  facts->model = engine_->model_fingerprint();
+  *facts = entry_facts(*engine_, plan.view_count);
   facts->content = {hash.high, hash.low};
-  facts->prefix_id = prefix_id(engine_->tokenizer().facts(), shape);
-  facts->layer_count = shape.kv.layer_count;
-  facts->kv_heads = shape.kv.kv_heads;
-  facts->head_dim = shape.kv.head_dim;
-  facts->bits = kv_bits(shape.kv.format);
-  facts->scale_form = static_cast<int32_t>(shape.kv.scales);
-  facts->token_count = static_cast<int32_t>(plan.view_count * engine_->vision().config.tokens_per_view());
-  facts->block_rows = shape.kv.block_slots;
-  facts->view_count = plan.view_count;
-  facts->embedding_width = static_cast<int32_t>(engine_->memory().linked_rows.cols);
-  facts->stored_input_rows = static_cast<int32_t>(std::min<int64_t>(shape.linked_rows, facts->token_count));
+  facts->tile_cols = plan.tile_cols;
   return {};
 }
 
@@ -115,7 +125,8 @@ Status Session::load_entry(const EntryFacts& facts, int32_t ordinal, bool* found
   const KvShape& kv = cache().shape();
   Queue& queue = engine_->queue();
   LibraryEntry entry;
-  OCELLUS_TRY(library_->find(owner_.view(), facts, &entry, found));
+  OCELLUS_TRY(keep_.only_there ? library_->find_in(owner_.view(), keep_.part, facts, &entry, found)
+                               : library_->find(owner_.view(), facts, &entry, found));
   if (!*found) return {};
   queue.wait_for_copies();
   std::byte* to = memory.library_staging.data;
@@ -137,6 +148,7 @@ Status Session::load_entry(const EntryFacts& facts, int32_t ordinal, bool* found
     std::memcpy(memory.image_chunk.picks.data, from + input_row_bytes(facts), static_cast<size_t>(pick_bytes(facts)));
   }
   queue.note_copies();
+  keep_.note_found(entry.key(), entry.part());
   prompt_.prefill_ms += elapsed_ms(start, now_ns());
   return queue.status();
 }
@@ -181,8 +193,17 @@ Status Session::keep_entry(const EntryFacts& facts, int32_t ordinal) {
   entry.facts = facts;
   entry.embedding = {memory.library_embedding.data, static_cast<size_t>(memory.library_embedding.cols)};
   entry.blocks = {blocks, static_cast<size_t>(kv.layer_count) + 1};
+  std::string_view tags[kMostTags];
+  const EntryLabels& labels = keep_.labels;
+  for (int32_t i = 0; i < labels.tags.count; ++i) tags[i] = labels.tags.tags[i].view();
+  entry.tags = {tags, static_cast<size_t>(labels.tags.count)};
+  entry.caption = labels.caption.view();
+  entry.expires = labels.expires;
+  entry.pinned = labels.pinned;
   LibraryKey key;
-  return library_->put(owner_.view(), LibraryPart::kOwn, entry, &key);
+  const Status status = library_->put(owner_.view(), keep_.part, entry, &key);
+  keep_.note_stored(key, status);
+  return status;
 }
 
 /// The mean of the rows that wait to be read alone. The staging is free: what it held is on its way no more.

@@ -54,15 +54,20 @@ bool parse_tags(std::string_view text, EntryTags* out) {
 struct Catalogue::Parts {
   SqliteDatabase database;
   SqliteStatement statements[kQueryCount];
+  SqliteStatement search;
+  bool has_words = false;  // SQLite was built with FTS5
 
   ~Parts() {
     for (SqliteStatement& statement : statements) statement.finalize();
+    search.finalize();
     sqlite3_close(database.handle);
   }
   SqliteStatement& operator[](Query query) { return statements[query]; }
 
   Status open(const char* path);
   Status read_pragma(const char* text, int64_t* out);
+  Status look_for_words();
+  Status create();
   /// *fits is false where the tables are not ours.
   Status check_or_create(bool* fits);
   Status prepare();
@@ -100,18 +105,13 @@ Status Catalogue::Parts::check_or_create(bool* fits) {
   OCELLUS_TRY(read_pragma("PRAGMA user_version", &version));
   OCELLUS_TRY(read_pragma("SELECT count(*) FROM sqlite_schema", &tables));
   const bool is_new = application == 0 && version == 0 && tables == 0;
+  OCELLUS_TRY(look_for_words());
   // What is not ours stays as it is.
-  if (!is_new && (application != kCatalogueApplication || version != kCatalogueVersion)) return {};
+  const int expected = has_words ? kWordsVersion : kCatalogueVersion;
+  if (!is_new && (application != kCatalogueApplication || version != expected)) return {};
   OCELLUS_TRY(database.execute("PRAGMA journal_mode = WAL"));
   OCELLUS_TRY(database.execute("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON"));
-  if (is_new) {
-    char text[128];
-    std::snprintf(text, sizeof text, "PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
-                  kCatalogueApplication, kCatalogueVersion);
-    OCELLUS_TRY(database.execute("BEGIN IMMEDIATE"));
-    OCELLUS_TRY(database.execute(kCatalogueSchema));
-    OCELLUS_TRY(database.execute(text));
-  }
+  if (is_new) OCELLUS_TRY(create());
   for (const char* text : {"PRAGMA quick_check('entries')", "PRAGMA quick_check('owners')"}) {
     SqliteStatement statement;
     OCELLUS_TRY(statement.prepare(database, text));
@@ -124,9 +124,32 @@ Status Catalogue::Parts::check_or_create(bool* fits) {
   return {};
 }
 
+Status Catalogue::Parts::look_for_words() {
+  SqliteStatement statement;
+  OCELLUS_TRY(statement.prepare(database, "PRAGMA module_list"));
+  SqliteRun run(statement);
+  bool found = false;
+  OCELLUS_TRY(run.next(&found));
+  while (found && !has_words) {
+    has_words = run.read_text() == "fts5";
+    OCELLUS_TRY(run.next(&found));
+  }
+  return {};
+}
+
+Status Catalogue::Parts::create() {
+  char text[128];
+  std::snprintf(text, sizeof text, "PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
+                kCatalogueApplication, has_words ? kWordsVersion : kCatalogueVersion);
+  OCELLUS_TRY(database.execute("BEGIN IMMEDIATE"));
+  OCELLUS_TRY(database.execute(kCatalogueSchema));
+  if (has_words) OCELLUS_TRY(database.execute(kWordsSchema));
+  return database.execute(text);
+}
+
 Status Catalogue::Parts::prepare() {
   for (int i = 0; i < kQueryCount; ++i) OCELLUS_TRY(statements[i].prepare(database, kQueryTexts[i]));
-  return {};
+  return has_words ? search.prepare(database, kSearchText) : Status();
 }
 
 Status Catalogue::Parts::read_owner(SqliteRun& run, OwnerRecord* out, bool* found) {
@@ -150,11 +173,13 @@ Status Catalogue::Parts::read_entry(SqliteRun& run, CatalogueRow* out, bool* fou
   std::byte facts[kFactsBytes];
   bool is_sound = run.read_key(&out->key);
   is_sound = run.read_exactly(facts, sizeof facts) && is_sound;
-  is_sound = parse_tags(run.read_text(), &out->tags) && is_sound;
+  is_sound = parse_tags(run.read_text(), &out->labels.tags) && is_sound;
+  is_sound = out->labels.caption.assign(run.read_text()) && is_sound;
   if (!is_sound) return fail_damaged();
   decode_facts(facts, &out->facts);
-  for (int64_t* field : {&out->bytes, &out->created, &out->last_used, &out->expires}) *field = run.read_number();
-  out->pinned = run.read_number() != 0;
+  for (int64_t* field : {&out->bytes, &out->created, &out->last_used, &out->labels.expires}) *field = run.read_number();
+  out->labels.pinned = run.read_number() != 0;
+  out->has_embedding = run.read_number() != 0;
   return {};
 }
 
@@ -289,11 +314,12 @@ Status Catalogue::save_entry(int64_t owner, const EntryHeader& header, int64_t l
   OCELLUS_TRY(drop_entry(header.key));
   std::byte facts[kFactsBytes];
   encode_facts(header.facts, facts);
-  const TagText tags(header.tags);
+  const EntryLabels& labels = header.labels;
+  const TagText tags(labels.tags);
   SqliteRun run((*parts_)[kInsertEntry]);
-  run.number(owner).key(header.key).bytes(facts, sizeof facts).text(tags.view());
+  run.number(owner).key(header.key).bytes(facts, sizeof facts).text(tags.view()).text(labels.caption.view());
   run.number(header.file_bytes).number(header.created).number(last_used);
-  OCELLUS_TRY(run.number(header.expires).number(header.pinned ? 1 : 0).finish());
+  OCELLUS_TRY(run.number(labels.expires).number(labels.pinned ? 1 : 0).finish());
   if (header.embedding.empty()) return {};
   SqliteRun vector((*parts_)[kInsertVector]);
   return vector.bytes(header.embedding.data(), 4 * header.embedding.size()).finish();
@@ -348,6 +374,24 @@ Status Catalogue::list_changes(int64_t number, Buffer<int64_t>* ids, bool* compl
     OCELLUS_TRY(run.next(&found));
   }
   *complete = true;
+  return {};
+}
+
+Status Catalogue::search_text(std::span<const int64_t> owners, std::string_view question, int64_t seconds,
+                              int32_t count, Buffer<CatalogueMatch>* out) {
+  *out = {};
+  if (!parts_->has_words)
+    return OCELLUS_FAIL(Code::kUnsupported, "this SQLite has no full text search (FTS5), so captions are not searched");
+  if (owners.empty()) return {};
+  SqliteRun run(parts_->search);
+  run.text(question).number(owners.front()).number(owners.back()).number(seconds).number(count);
+  bool found = false;
+  OCELLUS_TRY(run.next(&found));
+  while (found) {
+    const int64_t id = run.read_number();
+    OCELLUS_TRY(out->push({id, run.read_real()}));
+    OCELLUS_TRY(run.next(&found));
+  }
   return {};
 }
 

@@ -4,7 +4,9 @@
 namespace ocellus {
 
 inline constexpr int kCatalogueApplication = 0x4F434C42;  // "OCLB"
-inline constexpr int kCatalogueVersion = 1;
+/// Of a catalogue without captions' words, and of one with them: who cannot keep them must not write there.
+inline constexpr int kCatalogueVersion = 2;
+inline constexpr int kWordsVersion = 3;
 
 // Sums of an owner's entries and the list of changes are kept by triggers, so that no path can forget them. Rows of
 // `entries` are never changed but for their last use: what changes otherwise is a new row.
@@ -15,7 +17,7 @@ CREATE TABLE owners(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNI
   administrator TEXT NOT NULL, quota INTEGER NOT NULL, entries INTEGER NOT NULL DEFAULT 0,
   bytes INTEGER NOT NULL DEFAULT 0, pinned_bytes INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE entries(id INTEGER PRIMARY KEY AUTOINCREMENT, owner INTEGER NOT NULL REFERENCES owners(id),
-  key BLOB NOT NULL UNIQUE, facts BLOB NOT NULL, tags TEXT NOT NULL, bytes INTEGER NOT NULL, created INTEGER NOT NULL,
+  key BLOB NOT NULL UNIQUE, facts BLOB NOT NULL, tags TEXT NOT NULL, caption TEXT NOT NULL, bytes INTEGER NOT NULL, created INTEGER NOT NULL,
   last_used INTEGER NOT NULL, use_order INTEGER NOT NULL, expires INTEGER NOT NULL, pinned INTEGER NOT NULL);
 CREATE INDEX entries_by_owner ON entries(owner);
 CREATE INDEX entries_by_use ON entries(use_order);
@@ -37,46 +39,66 @@ CREATE TRIGGER entry_goes AFTER DELETE ON entries BEGIN
 END;
 )";
 
+// The words of captions and tags, for searches: an index without texts of its own. English endings do not count, nor
+// do accents.
+inline constexpr char kWordsSchema[] = R"(
+CREATE VIRTUAL TABLE words USING fts5(caption, tags, content='entries', content_rowid='id',
+  tokenize='porter unicode61 remove_diacritics 2');
+CREATE TRIGGER words_come AFTER INSERT ON entries BEGIN
+  INSERT INTO words(rowid, caption, tags) VALUES(new.id, new.caption, new.tags);
+END;
+CREATE TRIGGER words_go AFTER DELETE ON entries BEGIN
+  INSERT INTO words(words, rowid, caption, tags) VALUES('delete', old.id, old.caption, old.tags);
+END;
+)";
+
 #define OCELLUS_OWNER_COLUMNS "SELECT id, name, secret, administrator, quota FROM owners "
-#define OCELLUS_ENTRY_COLUMNS \
-  "SELECT id, owner, key, facts, tags, bytes, created, last_used, expires, pinned FROM entries "
+#define OCELLUS_ENTRY_COLUMNS                                                                 \
+  "SELECT id, owner, key, facts, tags, caption, bytes, created, last_used, expires, pinned, " \
+  "EXISTS(SELECT 1 FROM vectors WHERE entry = id) FROM entries "
 #define OCELLUS_VECTOR_COLUMNS \
   "SELECT e.id, e.owner, e.expires, e.facts, v.embedding FROM vectors v JOIN entries e ON e.id = v.entry "
 
 /// Every statement once; parameters in the order of the question marks.
-#define OCELLUS_FOR_EACH_QUERY(QUERY)                                                                                \
-  QUERY(kReadTime, "SELECT value FROM meta WHERE name = 'time'")                                                     \
-  QUERY(kWriteTime, "UPDATE meta SET value = max(value, ?) WHERE name = 'time'")                                     \
-  QUERY(kOwnerByName, OCELLUS_OWNER_COLUMNS "WHERE name = ?")                                                        \
-  QUERY(kOwnerById, OCELLUS_OWNER_COLUMNS "WHERE id = ?")                                                            \
-  QUERY(kNextOwner, OCELLUS_OWNER_COLUMNS "WHERE id > ? ORDER BY id LIMIT 1")                                        \
-  QUERY(kSaveOwner,                                                                                                  \
-        "INSERT INTO owners(name, secret, administrator, quota) VALUES(?, ?, ?, ?) ON CONFLICT(name) DO UPDATE SET " \
-        "secret = excluded.secret, administrator = excluded.administrator, quota = excluded.quota")                  \
-  QUERY(kEntryByKey, OCELLUS_ENTRY_COLUMNS "WHERE key = ?")                                                          \
-  QUERY(kEntryById, OCELLUS_ENTRY_COLUMNS "WHERE id = ?")                                                            \
-  QUERY(kNextEntry, OCELLUS_ENTRY_COLUMNS "WHERE id > ? ORDER BY id LIMIT 1")                                        \
-  QUERY(kNextOfOwner, OCELLUS_ENTRY_COLUMNS "WHERE owner = ? AND id > ? ORDER BY id LIMIT 1")                        \
-  QUERY(kExpired, OCELLUS_ENTRY_COLUMNS "WHERE expires > 0 AND expires <= ? ORDER BY expires LIMIT 1")               \
-  QUERY(kExpiredOfOwner,                                                                                             \
-        OCELLUS_ENTRY_COLUMNS "WHERE owner = ? AND expires > 0 AND expires <= ? ORDER BY expires LIMIT 1")           \
-  QUERY(kOldest, OCELLUS_ENTRY_COLUMNS "WHERE pinned = 0 AND key <> ? ORDER BY use_order LIMIT 1")                   \
-  QUERY(kOldestOfOwner,                                                                                              \
-        OCELLUS_ENTRY_COLUMNS "WHERE owner = ? AND pinned = 0 AND key <> ? ORDER BY use_order LIMIT 1")              \
-  QUERY(kInsertEntry,                                                                                                \
-        "INSERT INTO entries(owner, key, facts, tags, bytes, created, last_used, use_order, expires, pinned) "       \
-        "VALUES(?, ?, ?, ?, ?, ?, ?, (SELECT ifnull(max(use_order), 0) + 1 FROM entries), ?, ?)")                    \
-  QUERY(kInsertVector, "INSERT INTO vectors(entry, embedding) VALUES(last_insert_rowid(), ?)")                       \
-  QUERY(kDropEntry, "DELETE FROM entries WHERE key = ?")                                                             \
-  QUERY(kTouchEntry,                                                                                                 \
-        "UPDATE entries SET last_used = max(last_used, ?), use_order = (SELECT max(use_order) + 1 FROM entries) "    \
-        "WHERE key = ?")                                                                                             \
-  QUERY(kSumAll, "SELECT ifnull(sum(entries), 0), ifnull(sum(bytes), 0), ifnull(sum(pinned_bytes), 0) FROM owners")  \
-  QUERY(kSumOwner, "SELECT entries, bytes, pinned_bytes FROM owners WHERE id = ?")                                   \
-  QUERY(kChangeEnds,                                                                                                 \
-        "SELECT ifnull((SELECT min(number) FROM changes), 0), ifnull((SELECT max(number) FROM changes), 0)")         \
-  QUERY(kChanges, "SELECT entry FROM changes WHERE number > ? ORDER BY number")                                      \
-  QUERY(kVectors, OCELLUS_VECTOR_COLUMNS "ORDER BY e.id")                                                            \
+#define OCELLUS_FOR_EACH_QUERY(QUERY)                                                                                 \
+  QUERY(kReadTime, "SELECT value FROM meta WHERE name = 'time'")                                                      \
+  QUERY(kWriteTime, "UPDATE meta SET value = max(value, ?) WHERE name = 'time'")                                      \
+  QUERY(kOwnerByName, OCELLUS_OWNER_COLUMNS "WHERE name = ?")                                                         \
+  QUERY(kOwnerById, OCELLUS_OWNER_COLUMNS "WHERE id = ?")                                                             \
+  QUERY(kNextOwner, OCELLUS_OWNER_COLUMNS "WHERE id > ? ORDER BY id LIMIT 1")                                         \
+  QUERY(kSaveOwner,                                                                                                   \
+        "INSERT INTO owners(name, secret, administrator, quota) VALUES(?, ?, ?, ?) ON CONFLICT(name) DO UPDATE SET "  \
+        "secret = excluded.secret, administrator = excluded.administrator, quota = excluded.quota")                   \
+  QUERY(kEntryByKey, OCELLUS_ENTRY_COLUMNS "WHERE key = ?")                                                           \
+  QUERY(kEntryById, OCELLUS_ENTRY_COLUMNS "WHERE id = ?")                                                             \
+  QUERY(kNextEntry, OCELLUS_ENTRY_COLUMNS "WHERE id > ? ORDER BY id LIMIT 1")                                         \
+  QUERY(kNextOfOwner, OCELLUS_ENTRY_COLUMNS "WHERE owner = ? AND id > ? ORDER BY id LIMIT 1")                         \
+  QUERY(kExpired, OCELLUS_ENTRY_COLUMNS "WHERE expires > 0 AND expires <= ? ORDER BY expires LIMIT 1")                \
+  QUERY(kExpiredOfOwner,                                                                                              \
+        OCELLUS_ENTRY_COLUMNS "WHERE owner = ? AND expires > 0 AND expires <= ? ORDER BY expires LIMIT 1")            \
+  QUERY(kOldest, OCELLUS_ENTRY_COLUMNS "WHERE pinned = 0 AND key <> ? ORDER BY use_order LIMIT 1")                    \
+  QUERY(kOldestOfOwner,                                                                                               \
+        OCELLUS_ENTRY_COLUMNS "WHERE owner = ? AND pinned = 0 AND key <> ? ORDER BY use_order LIMIT 1")               \
+  QUERY(                                                                                                              \
+      kInsertEntry,                                                                                                   \
+      "INSERT INTO entries(owner, key, facts, tags, caption, bytes, created, last_used, use_order, expires, pinned) " \
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, (SELECT ifnull(max(use_order), 0) + 1 FROM entries), ?, ?)")                    \
+  QUERY(kInsertVector, "INSERT INTO vectors(entry, embedding) VALUES(last_insert_rowid(), ?)")                        \
+  QUERY(kDropEntry, "DELETE FROM entries WHERE key = ?")                                                              \
+  QUERY(kTouchEntry,                                                                                                  \
+        "UPDATE entries SET last_used = max(last_used, ?), use_order = (SELECT max(use_order) + 1 FROM entries) "     \
+        "WHERE key = ?")                                                                                              \
+  QUERY(kSumAll, "SELECT ifnull(sum(entries), 0), ifnull(sum(bytes), 0), ifnull(sum(pinned_bytes), 0) FROM owners")   \
+  QUERY(kSumOwner, "SELECT entries, bytes, pinned_bytes FROM owners WHERE id = ?")                                    \
+  QUERY(kChangeEnds,                                                                                                  \
+        "SELECT ifnull((SELECT min(number) FROM changes), 0), ifnull((SELECT max(number) FROM changes), 0)")          \
+  QUERY(kChanges, "SELECT entry FROM changes WHERE number > ? ORDER BY number")                                       \
+  QUERY(kVectors, OCELLUS_VECTOR_COLUMNS "ORDER BY e.id")                                                             \
   QUERY(kVector, OCELLUS_VECTOR_COLUMNS "WHERE e.id = ?")
+
+/// For catalogues that have words.
+inline constexpr char kSearchText[] =
+    "SELECT e.id, -bm25(words) AS score FROM words JOIN entries e ON e.id = words.rowid WHERE words MATCH ? AND "
+    "e.owner IN (?, ?) AND (e.expires = 0 OR e.expires > ?) ORDER BY score DESC, e.id LIMIT ?";
 
 }  // namespace ocellus

@@ -64,6 +64,7 @@ class SqliteRun {
   Status finish();
 
   int64_t read_number() { return sqlite3_column_int64(statement_.handle(), column_++); }
+  double read_real() { return sqlite3_column_double(statement_.handle(), column_++); }
   std::string_view read_text();
   std::span<const std::byte> read_bytes();
   bool read_key(LibraryKey* out);

@@ -233,9 +233,10 @@ class Walk {
       if ((name.first != owner_ && name.first != kShared) || plain_.is_gone(entry)) continue;
       ++count;
       const auto item = items.find({entry.key.high, entry.key.low});
-      require(item != items.end() && item->second.bytes == entry.bytes && item->second.pinned == entry.pinned &&
-                  item->second.expires == entry.expires && item->second.facts == facts_of(name.second) &&
-                  item->second.created == entry.created && item->second.tags.count == 2,
+      require(item != items.end() && item->second.bytes == entry.bytes && item->second.labels.pinned == entry.pinned &&
+                  item->second.labels.expires == entry.expires && item->second.facts == facts_of(name.second) &&
+                  item->second.created == entry.created && item->second.labels.tags.count == 2 &&
+                  item->second.labels.caption.view() == Contents(name.second, entry.version).caption,
               "a listed entry differs");
     }
     require(items.size() == count, "the list has another length");
@@ -261,7 +262,22 @@ class Walk {
     return product / std::sqrt(length * other);
   }
 
+  /// Pictures by the word that their captions have.
+  void search_text() {
+    Buffer<FoundText> found;
+    require(library_->search_text(owner(), std::string("p").append(std::to_string(picture_)), 100, &found));
+    std::vector<LibraryKey> expected;
+    for (const int32_t whose : {owner_, kShared}) {
+      const auto entry = plain_.entries.find({whose, picture_});
+      if (entry != plain_.entries.end() && !plain_.is_gone(entry->second)) expected.push_back(entry->second.key);
+    }
+    require(found.size() == std::ssize(expected), "as many captions are not found");
+    for (const FoundText& one : found)
+      require(std::find(expected.begin(), expected.end(), one.key) != expected.end(), "another's caption is found");
+  }
+
   void search() {
+    if (random_.integer(0, 1) == 0) return search_text();
     constexpr int32_t kCount = 5;
     Buffer<NearEntry> near;
     require(library_->nearest(owner(), facts_of(1).model, Contents(picture_, 0).embedding, kCount, &near));

@@ -87,6 +87,7 @@ Contents::Contents(uint64_t picture_, uint64_t version) : picture(picture_) {
   Random random(picture);
   for (int32_t i = 0; i < kWidth; ++i) embedding.push_back(static_cast<float>(random.integer(-1000, 1000)) / 1000);
   tags = {"a tag", "another"};
+  caption = "Picture p" + std::to_string(picture) + ", version " + std::to_string(version);
 }
 
 NewEntry Contents::entry() const {
@@ -95,13 +96,14 @@ NewEntry Contents::entry() const {
   entry.tags = tags;
   entry.expires = expires;
   entry.pinned = pinned;
+  entry.caption = caption;
   entry.embedding = embedding;
   entry.blocks = spans;
   return entry;
 }
 
 int64_t Contents::file_bytes() const {
-  int64_t bytes = padded_block_bytes(1024 + 4 * kWidth + 24 * (kLayers + 1));
+  int64_t bytes = padded_block_bytes(2048 + 4 * kWidth + 24 * (kLayers + 1));
   for (const auto& block : blocks) bytes += padded_block_bytes(static_cast<int64_t>(block.size()));
   return bytes;
 }

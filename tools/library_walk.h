@@ -72,6 +72,7 @@ struct Contents {
   std::vector<std::span<const std::byte>> spans;
   std::vector<float> embedding;
   std::vector<std::string_view> tags;
+  std::string caption;
   int64_t expires = 0;
   bool pinned = false;
 };

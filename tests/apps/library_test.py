@@ -1,16 +1,26 @@
 """The image library from outside: pictures are found again in another run, and its folder is looked after."""
 
+import json
 import pathlib
 import tempfile
+import time
 
-from program import BAD_INPUT, RUNTIME, USAGE, ProgramTest, board, run
+from program import BAD_INPUT, OVER_BUDGET, RUNTIME, USAGE, ProgramTest, board, run
 
 
-class Library(ProgramTest):
+class LibraryTest(ProgramTest):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         self.path = pathlib.Path(self.folder.name) / "library"
+
+    def add(self, *arguments, owner="ann"):
+        return self.objects("library", "add", self.path, "--owner", owner, *arguments)
+
+
+class Library(LibraryTest):
+    def setUp(self):
+        super().setUp()
         self.flags = ["--library", self.path, "--owner", "robot-1"]
 
     def caption(self, *flags):
@@ -64,3 +74,194 @@ class Library(ProgramTest):
         self.assert_refused(["library"], USAGE, "subcommand")
         self.assert_refused(["library", "list", self.path], USAGE, "--owner")
         self.assert_refused(["library", "remove", self.path, "zz", "--owner", "me"], USAGE, "32 hexadecimal")
+
+
+class Entries(LibraryTest):
+    def test_pictures_are_added_shown_and_added_again(self):
+        (first,) = self.add(board("113"), "--tag", "kitchen", "--tag", "a b", "--caption", "A plain board")
+        self.assertEqual((first["stored"], first["tags"], first["caption"]), (True, ["kitchen", "a b"], "A plain board"))
+        self.assertEqual((first["pinned"], first["expires"], first["tokens"]), (False, 0, 64))
+        (again,) = self.add(board("113"), "--pin", "--expires", "7d")
+        self.assertEqual((again["stored"], again["key"]), (False, first["key"]))
+        self.assertEqual((again["pinned"], again["tags"], again["caption"]), (True, ["kitchen", "a b"], "A plain board"))
+        self.assertAlmostEqual(again["expires"], time.time() + 7 * 86400, delta=100)
+        (forever,) = self.add(board("113"), "--expires", "never", "--tag", "hall")
+        self.assertEqual((forever["expires"], forever["tags"], forever["pinned"]), (0, ["hall"], True))
+        (shown,) = self.objects("library", "show", self.path, "--owner", "ann", first["key"])
+        self.assertEqual((shown["tags"], shown["bits"], shown["embedding"]), (["hall"], 16, True))
+        text = self.answer("library", "show", self.path, "--owner", "ann", first["key"])
+        for words in ["A plain board", "hall", "512 numbers", "never"]:
+            self.assertIn(words, text)
+        line = self.answer("library", "add", self.path, "--owner", "ann", board("113"), board("004"))
+        self.assertRegex(line, r"113.png: [0-9a-f]{32}, \d+ bytes, 64 tokens, already there\n.*004.png: .*, stored\n\Z")
+        hits = self.objects("caption", board("113"), "--library", self.path, "--owner", "ann")
+        self.assertEqual(hits[0]["library_hits"], 1)
+
+    def test_the_model_describes_pictures_as_caption_does(self):
+        (plain,) = self.objects("caption", board("113"), "--library", self.path, "--owner", "bob")
+        (added,) = self.add(board("113"), "--describe")
+        self.assertEqual((added["caption"], added["stored"]), (plain["answer"], True))
+        (again,) = self.add(board("113"), "--describe", "--tag", "x")
+        self.assertEqual((again["caption"], again["stored"], again["tags"]), (plain["answer"], False, ["x"]))
+
+    def test_entries_are_pinned_listed_and_removed_by_tag(self):
+        first, second = self.add(board("113"), board("004"), "--tag", "a")
+        (third,) = self.add(board("005"), "--tag", "b")
+        for command, pinned in [("pin", True), ("unpin", False)]:
+            self.answer("library", command, self.path, "--owner", "ann", first["key"])
+            self.assertEqual(self.objects("library", "show", self.path, "--owner", "ann", first["key"])[0]["pinned"],
+                             pinned)
+        listed = self.objects("library", "list", self.path, "--owner", "ann", "--tag", "a")
+        self.assertCountEqual([entry["key"] for entry in listed], [first["key"], second["key"]])
+        self.answer("library", "remove", self.path, "--owner", "ann", "--tag", "a")
+        listed = self.objects("library", "list", self.path, "--owner", "ann")
+        self.assertEqual([entry["key"] for entry in listed], [third["key"]])
+
+    def test_the_shared_part_is_its_administrators(self):
+        mine = ["library", "add", self.path, "--owner", "ann", "--shared", board("113")]
+        self.assert_refused(mine, USAGE, "no shared part")
+        self.answer("library", "share", self.path, "--owner", "root")
+        self.answer("library", "share", self.path, "--owner", "root")
+        self.assert_refused(["library", "share", self.path, "--owner", "ann"], USAGE, "belongs to root")
+        self.assert_refused(mine, USAGE, "only root may change the shared part")
+        (entry,) = self.add(board("113"), "--shared", "--tag", "all", owner="root")
+        self.assertTrue(entry["shared"])
+        (seen,) = self.objects("library", "list", self.path, "--owner", "ann", "--shared")
+        self.assertEqual(seen["key"], entry["key"])
+        for command in ["remove", "pin", "unpin"]:
+            self.assert_refused(["library", command, self.path, "--owner", "ann", "--shared", entry["key"]], USAGE,
+                                "only root may change")
+            self.assert_refused(["library", command, self.path, "--owner", "ann", entry["key"]], BAD_INPUT,
+                                "ann has no entry")
+        self.assert_refused(["library", "remove", self.path, "--owner", "ann", "--shared", "--tag", "all"], USAGE,
+                            "only root may change")
+        # One's own is another one.
+        (own,) = self.add(board("113"))
+        self.assertTrue(own["stored"])
+        self.assertNotEqual(own["key"], entry["key"])
+        self.answer("library", "remove", self.path, "--owner", "root", "--shared", entry["key"])
+        self.assertEqual(len(self.objects("library", "list", self.path, "--owner", "ann")), 1)
+
+    def test_a_quota_is_set_shown_and_held(self):
+        (entry,) = self.add(board("113"))
+        (use,) = self.objects("library", "quota", self.path, "--owner", "ann", entry["bytes"])
+        self.assertEqual((use["entries"], use["bytes"], use["quota_bytes"]), (1, entry["bytes"], entry["bytes"]))
+        (other,) = self.add(board("004"))
+        (left,) = self.objects("library", "list", self.path, "--owner", "ann")
+        self.assertEqual(left["key"], other["key"])
+        self.assertIn("quota", self.answer("library", "quota", self.path, "--owner", "ann"))
+        self.answer("library", "pin", self.path, "--owner", "ann", other["key"])
+        self.assert_refused(["library", "add", self.path, "--owner", "ann", board("113")], OVER_BUDGET,
+                            "does not fit the library's quota")
+        self.objects("library", "quota", self.path, "--owner", "ann", 0)
+        self.add(board("113"))
+
+    def test_words_and_pictures_are_searched(self):
+        red, blue = self.add(board("113"), "--caption", "a red fox")[0], self.add(board("004"), "--caption", "a bus")[0]
+        search = ["library", "search", self.path, "--owner", "ann"]
+        (hit,) = self.objects(*search, "--text", "FOXES \"* OR")
+        self.assertEqual((hit["key"], hit["caption"]), (red["key"], "a red fox"))
+        self.assertEqual(self.objects(*search, "--text", "zebra"), [])
+        self.assertEqual(self.objects("library", "search", self.path, "--owner", "bob", "--text", "fox"), [])
+        hits = self.objects(*search, "--image", board("004"))
+        self.assertEqual([hit["key"] for hit in hits], [blue["key"], red["key"]])
+        self.assertGreater(hits[0]["score"], 0.99999)
+        self.assertEqual(len(self.objects(*search, "--image", board("004"), "-n", 1)), 1)
+        self.assertIn("a red fox", self.answer(*search, "--text", "fox"))
+
+    def test_bad_input_is_refused_and_leaves_nothing(self):
+        add = ["library", "add", self.path]
+        unreadable = pathlib.Path(self.folder.name) / "text.png"
+        unreadable.write_text("no picture")
+        for arguments, code, sentence in [
+                ([*add, board("113")], USAGE, "--owner"), ([*add, "--owner", "ann"], USAGE, "IMAGE"),
+                ([*add, "--owner", "../ann", board("113")], USAGE, "an owner has 1 to 64"),
+                ([*add, "--owner", "ann", unreadable], BAD_INPUT, "text.png"),
+                ([*add, "--owner", "ann", board("113"), "/nowhere/a.png"], BAD_INPUT, "/nowhere/a.png"),
+                ([*add, "--owner", "ann", board("113"), "--expires", "soon"], USAGE, "--expires soon"),
+                ([*add, "--owner", "ann", board("113"), "--expires", "0d"], USAGE, "--expires 0d"),
+                ([*add, "--owner", "ann", board("113"), "--tag", "x" * 32], USAGE, "a tag has 1 to 31"),
+                ([*add, "--owner", "ann", board("113"), *["--tag", "x"] * 9], USAGE, "at most 8 tags"),
+                ([*add, "--owner", "ann", board("113"), "--caption", "x" * 1001], USAGE, "a caption is UTF-8"),
+                ([*add, "--owner", "ann", board("113"), "--caption", "a\nb"], USAGE, "a caption is UTF-8"),
+                ([*add, "--owner", "ann", board("113"), "--caption", "a", "--describe"], USAGE, "describe"),
+                ([*add, "--owner", "ann", board("113"), "--reuse", "none"], USAGE, "would be of no use"),
+                ([*add, "--owner", "ann", board("113"), "--budget", "1M"], OVER_BUDGET, "budget")]:
+            with self.subTest(arguments=arguments):
+                self.assert_refused(arguments, code, sentence)
+        self.assertEqual(list((self.path / "entries").glob("*")), [])
+        key = "0123456789abcdef" * 2
+        for arguments, code, sentence in [
+                (["show", key], BAD_INPUT, "ann sees no entry"), (["show", "zz"], USAGE, "32 hexadecimal"),
+                (["pin", key], BAD_INPUT, "ann has no entry"), (["unpin", "../x"], USAGE, "32 hexadecimal"),
+                (["remove"], USAGE, "by its KEY or by a --tag"), (["remove", key, "--tag", "x"], USAGE, "one of the two"),
+                (["remove", "--tag", "x"], BAD_INPUT, "no entry with the tag x"), (["quota", "lots"], USAGE, "quota lots"),
+                (["quota", "-5"], USAGE, "-5"), (["search"], USAGE, "--text WORDS or --image FILE"),
+                (["search", "--text", "a", "--image", board("113")], USAGE, "excludes"),
+                (["search", "--text", " "], USAGE, "takes 1 to 64 words"),
+                (["search", "--text", "w " * 65], USAGE, "takes 1 to 64 words"),
+                (["search", "--text", "a", "-n", "0"], USAGE, "-n"),
+                (["search", "--image", unreadable], BAD_INPUT, "text.png")]:
+            with self.subTest(arguments=arguments):
+                self.assert_refused(["library", arguments[0], self.path, "--owner", "ann", *arguments[1:]], code, sentence)
+        for command in ["list", "show", "remove", "pin", "share", "quota", "search"]:
+            more = {"show": [key], "remove": [key], "pin": [key], "search": ["--text", "a"]}.get(command, [])
+            with self.subTest(command=command):
+                self.assert_refused(["library", command, self.path, "--owner", "a/b", *more], USAGE, "owner")
+
+
+class Retrieval(LibraryTest):
+    def setUp(self):
+        super().setUp()
+        self.flags = ["--library", self.path, "--owner", "ann"]
+        (self.fox,) = self.add(board("113"), "--caption", "a red fox")
+        (self.bus,) = self.add(board("004"), "--caption", "a red bus")
+
+    def ask(self, prompt, *arguments):
+        (answer,) = self.objects("ask", *self.flags, "--prompt", prompt, *arguments)
+        return answer
+
+    def test_entries_stand_in_prompts_as_their_pictures_would(self):
+        plain = self.ask("<image>Caption this image.", board("113"))
+        for mark in ["<retrieve: fox>", "<retrieve:fox , 1>", f"<retrieve: {board('113')}>"]:
+            with self.subTest(mark=mark):
+                found = self.ask(mark + "Caption this image.")
+                self.assertEqual(found["answer"], plain["answer"])
+                self.assertEqual((found["library_hits"], found["encode_ms"] > 0), (1, "png" in mark))
+                self.assertEqual([one["key"] for one in found["retrieved"]], [self.fox["key"]])
+        both = self.ask("Here: <retrieve: red bus, 2> and <image>. What differs?", board("005"))
+        self.assertEqual([one["key"] for one in both["retrieved"]], [self.bus["key"], self.fox["key"]])
+        self.assertEqual(both["image_tokens"], 3 * 64)
+        many = self.ask(f"<retrieve: {board('004')}, 900>What is that?")
+        self.assertEqual([one["key"] for one in many["retrieved"]][:2], [self.bus["key"], self.fox["key"]])
+
+    def test_what_was_taken_is_told(self):
+        done = run("ask", *self.flags, "--prompt", "<retrieve: fox>Caption this image.", "-n", 4)
+        self.assertRegex(done.stderr, f"takes {self.fox['key']} .score .*: a red fox")
+        done = run("ask", *self.flags, "--prompt", "<retrieve: fox>Caption this image.", "-n", 4, "--quiet")
+        self.assertEqual(done.stderr, "")
+
+    def test_a_chat_retrieves_in_any_message(self):
+        lines = "<retrieve: fox>Caption this image.\n<retrieve: zebra>What?\n<retrieve: bus\n<retrieve: bus>And this?\n"
+        done = run("chat", *self.flags, "--json", "-n", 8, stdin=lines)
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([answer["retrieved"][0]["key"] for answer in answers], [self.fox["key"], self.bus["key"]])
+        self.assertIn("nothing that fits <retrieve: zebra>", done.stderr)
+        self.assertIn("is not closed", done.stderr)
+
+    def test_what_cannot_be_retrieved_is_refused(self):
+        for prompt, code, sentence in [
+                ("<retrieve: fox", USAGE, "is not closed"), ("a <retrieve: fox <retrieve: b>", USAGE, "is not closed"),
+                ("<retrieve: fox, 0>", USAGE, "asks for 0 entries"), ("<retrieve: fox, -1>", USAGE, "asks for -1"),
+                ("<retrieve: fox, 99999999999>", USAGE, "from 1 to 1000"), ("<retrieve: , 2>", USAGE, "nothing to search"),
+                ("<retrieve:>", USAGE, "nothing to search"), ("<retrieve: zebra>", RUNTIME, "nothing that fits"),
+                ("<retrieve: /nowhere/a.png>", BAD_INPUT, "/nowhere/a.png")]:
+            with self.subTest(prompt=prompt):
+                self.assert_refused(["ask", *self.flags, "--prompt", prompt], code, sentence)
+        self.assert_refused(["ask", "--prompt", "<retrieve: fox>"], USAGE, "add --library and --owner")
+        bob = ["--library", self.path, "--owner", "bob", "--quiet"]
+        self.assert_refused(["ask", *bob, "--prompt", "<retrieve: fox>"], RUNTIME, "nothing that fits")
+        self.assert_refused(["ask", *bob, "--prompt", f"<retrieve: {board('113')}>"], RUNTIME, "nothing that fits")
+        quiet = [*self.flags, "--quiet", "--prompt", "<retrieve: fox>"]
+        self.assert_refused(["ask", *quiet, "--kv-bits", 4], USAGE, "16 bits, the session of 4")
+        self.assert_refused(["ask", *quiet, "--reuse", "mpic:20"], USAGE, "16 rows read in place, and the session reads 20")

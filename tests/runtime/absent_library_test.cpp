@@ -23,6 +23,12 @@ TEST_CASE("an image library that is not open says so, or that this build has non
   CHECK(library.remove("ann", LibraryPart::kOwn, key, &found).code() == code);
   CHECK(library.set_pinned("ann", LibraryPart::kOwn, key, true, &found).code() == code);
   CHECK(library.nearest("ann", {}, {}, 1, &near).code() == code);
+  Buffer<FoundText> found_text;
+  LibraryItem item;
+  CHECK(library.search_text("ann", "red", 1, &found_text).code() == code);
+  CHECK(library.describe_entry("ann", key, &item, &found).code() == code);
+  CHECK(library.set_labels("ann", LibraryPart::kOwn, key, {}, &found).code() == code);
+  CHECK(library.check_writer("ann", LibraryPart::kShared).code() == code);
   CHECK(library.create_shared("ann").code() == code);
   CHECK(library.set_owner_quota("ann", 1).code() == code);
   CHECK(library.describe_owner("ann", &use).code() == code);

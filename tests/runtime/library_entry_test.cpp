@@ -42,11 +42,12 @@ TEST_CASE("a library gives back what was put, in this session and the next") {
     const EntryHeader& header = entry.header();
     CHECK(header.owner.view() == "ann");
     CHECK(header.created == t.clock.seconds);
-    CHECK(header.expires == contents.expires);
-    CHECK(header.pinned);
-    REQUIRE(header.tags.count == 2);
-    CHECK(header.tags.tags[0].view() == "a tag");
-    CHECK(header.tags.tags[1].view() == "another");
+    CHECK(header.labels.expires == contents.expires);
+    CHECK(header.labels.pinned);
+    REQUIRE(header.labels.tags.count == 2);
+    CHECK(header.labels.tags.tags[0].view() == "a tag");
+    CHECK(header.labels.tags.tags[1].view() == "another");
+    CHECK(header.labels.caption.view() == contents.caption);
     REQUIRE(header.embedding.size() == walk::kWidth);
     CHECK(std::equal(header.embedding.begin(), header.embedding.end(), contents.embedding.begin()));
     REQUIRE(entry.block_count() == walk::kLayers + 1);
@@ -134,7 +135,7 @@ TEST_CASE("every fact of a library's entry makes another key") {
   differs(facts.prefix_id);
   for (int32_t* field :
        {&facts.layer_count, &facts.kv_heads, &facts.head_dim, &facts.bits, &facts.scale_form, &facts.token_count,
-        &facts.block_rows, &facts.view_count, &facts.embedding_width, &facts.stored_input_rows})
+        &facts.block_rows, &facts.view_count, &facts.embedding_width, &facts.stored_input_rows, &facts.tile_cols})
     differs(*field);
 }
 

@@ -158,8 +158,8 @@ TEST_CASE("a library lists what there is, in the order in which it came") {
     CHECK(items[i].facts == facts_of(i + 1));
     CHECK(items[i].bytes == test::Contents(i + 1, 1).file_bytes());
     CHECK(items[i].created == t.clock.seconds);
-    REQUIRE(items[i].tags.count == 2);
-    CHECK(items[i].tags.tags[1].view() == "another");
+    REQUIRE(items[i].labels.tags.count == 2);
+    CHECK(items[i].labels.tags.tags[1].view() == "another");
   }
   // A visitor may stop, and may call the library.
   struct Visit {

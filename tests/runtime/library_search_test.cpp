@@ -165,7 +165,7 @@ TEST_CASE("a library's search among very many entries finds the near ones of the
     all.push_back(near_centre(row % kCentres));
     std::copy(all.back().begin(), all.back().end(), header.embedding.data());
     header.key.low = static_cast<uint64_t>(row);
-    header.expires = row % 10 == 5 ? 100 : 0;
+    header.labels.expires = row % 10 == 5 ? 100 : 0;
     REQUIRE(catalogue.save_entry(owners[row % 20 == 0 ? 1 : 0].id, header, 0).ok());
   }
   REQUIRE(catalogue.commit().ok());
