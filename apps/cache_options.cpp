@@ -41,7 +41,7 @@ constexpr std::array<const char*, 18> kEvictNames = {"none",
                                                      "vl-cache",
                                                      "meda"};
 constexpr std::array<const char*, 2> kSchemeNames = {"calibquant", "kivi"};
-constexpr std::array<const char*, 5> kReuseNames = {"none", "mpic", "spread", "carry", "full"};
+constexpr std::array<const char*, 6> kReuseNames = {"none", "mpic", "spread", "carry", "full", "mpic-tiles"};
 constexpr std::array<const char*, 3> kWhenNames = {"prompt-end", "before-suffix", "image-end"};
 constexpr std::array<const char*, 4> kNcarNames = {"small-drop", "large-drop", "low", "layer"};
 
@@ -159,9 +159,9 @@ void add_eviction_options(CLI::App* command, CacheOptions* options) {
       ->group(kGroup);
   command
       ->add_option("--reuse", options->reuse,
-                   "Pictures are read alone, and K of their tokens again in place: the first, or spread over the "
-                   "picture, or these, carrying their change over to the others; full: none")
-      ->option_text("none|mpic:K|spread:K|carry:K|full")
+                   "Pictures are read alone, and K of their tokens again in place: the first (of each tile), or "
+                   "spread over the picture, or these, carrying their change over to the others; full: none")
+      ->option_text("none|mpic:K|mpic-tiles:K|spread:K|carry:K|full")
       ->group(kGroup);
 }
 

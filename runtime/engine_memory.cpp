@@ -53,7 +53,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the image library", limits.library, 0, 1));
   if (limits.library != 0 && limits.reuse == OCELLUS_REUSE_NONE)
     return OCELLUS_FAIL(Code::kBadArgument, "an image library is of use only where images are linked: plan reuse");
-  OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_FULL));
+  OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_TILES));
   OCELLUS_TRY(check_range("the rows of a linked image that are read in place", limits.reuse_rows, -1, kMaxTextTokens));
   if (limits.max_images > 0 && limits.synthetic_tokens > 0)
     return OCELLUS_FAIL(Code::kBadArgument, "synthetic tokens stand in for images: plan no images beside them");
@@ -317,14 +317,16 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
     s.text_tokens_per_session += s.images_per_session * delimiters;
     rows_per_image = slots_per_image + delimiters;
     s.links = limits.reuse != OCELLUS_REUSE_NONE;
-    s.spreads = limits.reuse == OCELLUS_REUSE_SPREAD || limits.reuse == OCELLUS_REUSE_CARRY;
+    if (limits.reuse == OCELLUS_REUSE_SPREAD || limits.reuse == OCELLUS_REUSE_CARRY) s.picks = PickRule::kSpread;
+    if (limits.reuse == OCELLUS_REUSE_TILES) s.picks = PickRule::kFirstOfTiles;
     s.carries = limits.reuse == OCELLUS_REUSE_CARRY;
     s.text_alone = limits.reuse == OCELLUS_REUSE_FULL;
     s.has_library = s.links && limits.library != 0;
   }
   if (s.links) {
     s.image_rows = rows_per_image + 1;  // the start token
-    s.linked_rows = limits.reuse_rows < 0 ? slots_per_image : std::min<int64_t>(limits.reuse_rows, slots_per_image);
+    const int64_t tiles = s.picks == PickRule::kFirstOfTiles ? s.views_per_image : 1;
+    s.linked_rows = limits.reuse_rows < 0 ? slots_per_image : std::min(limits.reuse_rows * tiles, slots_per_image);
     if (s.text_alone) s.linked_rows = 0;
   }
   // Only visual slots are packed.
@@ -380,7 +382,8 @@ Status SpreadMemory::lay_out(int64_t rows, int64_t width, int64_t most_picks, Ro
 
 Status EngineMemory::lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink) {
   OCELLUS_TRY(image_chunk.lay_out_alone(shape.image_rows, chunk, shape.linked_rows, sink));
-  if (shape.spreads) OCELLUS_TRY(spread.lay_out(shape.image_rows, model.text().width, shape.linked_rows, sink));
+  if (shape.picks == PickRule::kSpread)
+    OCELLUS_TRY(spread.lay_out(shape.image_rows, model.text().width, shape.linked_rows, sink));
   OCELLUS_TRY(take_rows(sink, "rows of linked images", Lifetime::kSession, Phase::kNone,
                         shape.images_per_session * shape.linked_rows, model.text().width, &linked_rows));
   if (!shape.has_library) return {};

@@ -17,6 +17,9 @@ namespace ocellus {
 inline constexpr int32_t kMaxSessions = 512;
 inline constexpr int32_t kMaxImages = 65536;  // per session
 
+/// Which rows of a linked image are read in place.
+enum class PickRule : uint8_t { kFirst, kSpread, kFirstOfTiles };
+
 /// The limits resolved against a model: every count that sizes a buffer.
 struct EngineShape {
   DeviceTraits device;
@@ -30,14 +33,14 @@ struct EngineShape {
   int64_t pages_per_session = 0;
   int64_t blocks_per_session = 0;
   int64_t evictions_per_session = 0;
-  int64_t prompt_rows = 0;  // rows of one prefill chunk
-  int64_t text_bytes = 0;   // of one add_text call
-  bool links = false;       // images are read alone and linked into prompts
-  int64_t linked_rows = 0;  // of an image: rows that are read once more, in place
-  bool spreads = false;     // those rows are far from each other, else the first ones
-  bool carries = false;     // what they become, the others do
-  bool text_alone = false;  // only a prompt's last row sees linked images
-  int64_t image_rows = 0;   // of one image, with the tokens around its views
+  int64_t prompt_rows = 0;            // rows of one prefill chunk
+  int64_t text_bytes = 0;             // of one add_text call
+  bool links = false;                 // images are read alone and linked into prompts
+  int64_t linked_rows = 0;            // of an image of most views: rows that are read once more, in place
+  PickRule picks = PickRule::kFirst;  // which rows those are
+  bool carries = false;               // what they become, the others do
+  bool text_alone = false;            // only a prompt's last row sees linked images
+  int64_t image_rows = 0;             // of one image, with the tokens around its views
   bool has_library = false;
   KvShape kv;
   CachePolicy policy;
@@ -58,6 +61,11 @@ struct EngineShape {
     return facts.visual_rows > 0 || (text_competes() && facts.rows >= kLeastCompetingText);
   }
   LinkLimits link_limits() const;
+  /// Of an image of so many views.
+  int64_t rows_in_place(int64_t views) const {
+    const int64_t rows = linked_rows * views / views_per_image;
+    return picks == PickRule::kFirstOfTiles ? rows : std::min(linked_rows, views * kv.image_slots / views_per_image);
+  }
   /// Slots of a prompt that are moved up to the others, where the policy moves any.
   int32_t sink_slots() const;
   int64_t slots_per_session() const { return pages_per_session * kPageSlots + blocks_per_session * kv.block_slots; }

@@ -210,8 +210,9 @@ typedef enum ocellus_reuse {
                                vision tower gives), chosen once for each image */
   OCELLUS_REUSE_CARRY = 3,  /* ours: those, and what they have become in the prompt, on average, all others are taken to
                                have become too; kv_bits 16 */
-  OCELLUS_REUSE_FULL = 4    /* none: text is read as if there were no images, then its last token sees all (full reuse,
+  OCELLUS_REUSE_FULL = 4,   /* none: text is read as if there were no images, then its last token sees all (full reuse,
                                the two-step form of MPIC's tables) */
+  OCELLUS_REUSE_TILES = 5   /* the first `reuse_rows` rows of each of its tiles */
 } ocellus_reuse;
 
 /* What the engine must be able to hold. Everything else follows from it. */
@@ -232,8 +233,8 @@ typedef struct ocellus_limits {
   int32_t synthetic_tokens; /* per session, instead of images; see ocellus_session_add_synthetic_image; 0 */
   int64_t budget_bytes;     /* 0: no budget */
   int32_t reuse;            /* ocellus_reuse */
-  int32_t reuse_rows;       /* rows of a linked image that are read in place, at most; -1: all, as if it had never been
-                               seen; they stay f16 beside its other slots */
+  int32_t reuse_rows;       /* rows of a linked image (REUSE_TILES: of a tile) that are read in place, at most; -1: all,
+                               as if it had never been seen; they stay f16 beside its other slots */
   int32_t library;          /* 1: sessions may use an image library; plans its staging; with a way to reuse only */
   ocellus_cache_policy cache;
 } ocellus_limits;

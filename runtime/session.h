@@ -164,8 +164,7 @@ class Session {
   int32_t kept_slots(int64_t image_rows) const;
   void remember_token(TokenId token);
   int64_t waiting_positions() const;
-  /// Ordinal of the image that would be added next: those in the cache and those waiting come before it.
-  int32_t next_image() const;
+  int32_t next_image() const;  // ordinal: those in the cache and those waiting come before it
 
   Engine* engine_ = nullptr;
   int32_t index_ = 0;

@@ -47,7 +47,7 @@ void visit_layers(const SessionCache& cache, int32_t ordinal, Visit visit) {
 uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
   const float ranges[2] = {shape.policy.key_range, shape.policy.value_range};
   std::byte bytes[17 + OCELLUS_MOST_LAYER_BITS] = {};
-  bytes[16 + OCELLUS_MOST_LAYER_BITS] = static_cast<std::byte>(shape.spreads ? 1 : 0);
+  bytes[16 + OCELLUS_MOST_LAYER_BITS] = static_cast<std::byte>(shape.picks);
   const int32_t start = facts.add_bos ? facts.bos : kNoToken;
   std::memcpy(bytes, &start, sizeof start);
   std::memcpy(bytes + sizeof start, ranges, sizeof ranges);
@@ -72,7 +72,7 @@ EntryFacts entry_facts(Engine& engine, int32_t view_count) {
   facts.block_rows = shape.kv.block_slots;
   facts.view_count = view_count;
   facts.embedding_width = static_cast<int32_t>(engine.memory().linked_rows.cols);
-  facts.stored_input_rows = static_cast<int32_t>(std::min<int64_t>(shape.linked_rows, facts.token_count));
+  facts.stored_input_rows = static_cast<int32_t>(shape.rows_in_place(view_count));
   return facts;
 }
 

@@ -95,11 +95,16 @@ Status Session::pick_rows() {
   EngineMemory& memory = engine_->memory();
   PromptChunk& alone = memory.image_chunk;
   Queue& queue = engine_->queue();
-  const int64_t rows = alone.row_count - alone.text_count;
-  alone.pick_count = std::min(engine_->shape().linked_rows, rows);
+  const EngineShape& shape = engine_->shape();
+  const int64_t rows = alone.row_count - alone.text_count, of_view = engine_->vision().config.tokens_per_view();
+  const int64_t views = rows / of_view;
+  alone.pick_count = shape.rows_in_place(views);
   int32_t* const picks = alone.picks.data;
   std::iota(picks, picks + alone.pick_count, 0);
-  if (!engine_->shape().spreads || alone.pick_count == rows) return queue.status();
+  if (shape.picks == PickRule::kFirstOfTiles)
+    for (int64_t i = 0, each = alone.pick_count / views; i < alone.pick_count; ++i)
+      picks[i] = static_cast<int32_t>(i / each * of_view + i % each);
+  if (shape.picks != PickRule::kSpread || alone.pick_count == rows) return queue.status();
   const SpreadMemory& spread = memory.spread;
   queue.upload(alone.token_ids, alone.row_count);
   spread_rows({.rows = alone.hidden.slice_rows(0, alone.row_count),

@@ -65,9 +65,10 @@ class Library(LibraryTest):
                                 (["--owner", "me"], "--owner goes with a --library"),
                                 (["--library", self.path, "--owner", "../me"], "an owner has 1 to 64"),
                                 ([*self.flags, "--reuse", "none"], "would be of no use"),
-                                (["--reuse", "mpic"], "write none, mpic:all or mpic:K"),
+                                (["--reuse", "mpic"], "write none, full, or mpic:K"),
                                 (["--reuse", "mpic:-2"], "write none"), (["--reuse", "mpic:4x"], "write none"),
-                                (["--reuse", "prefix"], "write none"),
+                                (["--reuse", "prefix"], "write none"), (["--reuse", "full:3"], "write none"),
+                                (["--reuse", "carry:8", "--kv-bits", "4"], "16 bits only"),
                                 (["--reuse", "mpic:8", "--evict", "david", "--keep", 0.5], "without an eviction")]:
             with self.subTest(flags=flags):
                 self.assert_refused(["caption", board("113"), *flags], USAGE, sentence)

@@ -173,7 +173,7 @@ void set_limits(const Setting& setting, ocellus_limits* limits) {
   limits->cache.keep = setting.evict == OCELLUS_EVICT_NONE ? 1.0f : 0.5f;
   limits->cache.kv_scheme = setting.kivi ? OCELLUS_KV_KIVI : OCELLUS_KV_CALIBQUANT;
   limits->cache.window = setting.kivi ? 20 : 0;
-  limits->reuse = setting.links ? OCELLUS_REUSE_MPIC : OCELLUS_REUSE_NONE;
+  limits->reuse = !setting.links ? OCELLUS_REUSE_NONE : setting.bits == 16 ? OCELLUS_REUSE_CARRY : OCELLUS_REUSE_MPIC;
   limits->reuse_rows = 8;
   limits->cache.compress_at = setting.rolling ? OCELLUS_COMPRESS_IMAGE_END : OCELLUS_COMPRESS_BEFORE_SUFFIX;
 }

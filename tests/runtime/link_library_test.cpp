@@ -43,9 +43,9 @@ struct Shelf {
   ImageLibrary library;
 };
 
-ocellus_limits shelf_limits(int32_t images, int32_t rows, int32_t bits = 16) {
+ocellus_limits shelf_limits(int32_t images, int32_t rows, int32_t bits = 16, int32_t reuse = OCELLUS_REUSE_MPIC) {
   ocellus_limits limits = test::packed_limits(images, 200, bits);
-  limits.reuse = OCELLUS_REUSE_MPIC;
+  limits.reuse = reuse;
   limits.reuse_rows = rows;
   limits.library = 1;
   return limits;
@@ -65,13 +65,22 @@ void check_hits(const Answer& answer, int32_t hits, int32_t misses) {
 }  // namespace
 
 TEST_CASE("an image from the library gives the bits of one that was computed, in any engine and at any place") {
-  for (const auto& [rows, bits] : {std::pair{16, 16}, {0, 16}, {8, 4}, {64, 2}, {3, 1}}) {
+  struct Setting {
+    int32_t rows, bits, reuse;
+  };
+  for (const auto& [rows, bits, reuse] : {Setting{16, 16, OCELLUS_REUSE_MPIC},
+                                          {0, 16, OCELLUS_REUSE_FULL},
+                                          {8, 4, OCELLUS_REUSE_MPIC},
+                                          {64, 2, OCELLUS_REUSE_SPREAD},
+                                          {3, 1, OCELLUS_REUSE_SPREAD},
+                                          {5, 16, OCELLUS_REUSE_CARRY}}) {
     CAPTURE(rows);
     CAPTURE(bits);
+    CAPTURE(reuse);
     Shelf shelf;
     Answer computed;
     {
-      const std::unique_ptr<Engine> engine = make_engine(shelf_limits(4, rows, bits));
+      const std::unique_ptr<Engine> engine = make_engine(shelf_limits(4, rows, bits, reuse));
       Session& session = open_with(*engine, shelf, "robot");
       computed = answer_golden(session, 13, 24);
       check_hits(computed, 0, 4);
@@ -79,7 +88,7 @@ TEST_CASE("an image from the library gives the bits of one that was computed, in
       REQUIRE(session.set_library(nullptr, "").ok());
       test::check_equal(answer_golden(session, 13, 24), computed);
     }
-    const std::unique_ptr<Engine> engine = make_engine(shelf_limits(4, rows, bits));
+    const std::unique_ptr<Engine> engine = make_engine(shelf_limits(4, rows, bits, reuse));
     Session& session = open_with(*engine, shelf, "robot");
     const Answer found = answer_golden(session, 13, 24);
     check_hits(found, 4, 0);
@@ -100,6 +109,10 @@ TEST_CASE("another owner, other rows in place and other bits find nothing in the
   check_hits(answer_golden(open_with(*other, shelf, "bob"), 1, 2), 0, 1);
   const std::unique_ptr<Engine> more_rows = make_engine(shelf_limits(1, 9));
   check_hits(answer_golden(open_with(*more_rows, shelf, "ann"), 1, 2), 0, 1);
+  const std::unique_ptr<Engine> other_rows = make_engine(shelf_limits(1, 8, 16, OCELLUS_REUSE_SPREAD));
+  check_hits(answer_golden(open_with(*other_rows, shelf, "ann"), 1, 2), 0, 1);
+  const std::unique_ptr<Engine> carries = make_engine(shelf_limits(1, 8, 16, OCELLUS_REUSE_CARRY));
+  check_hits(answer_golden(open_with(*carries, shelf, "ann"), 1, 2), 1, 0);  // the same rows, the same slots
   const std::unique_ptr<Engine> packed = make_engine(shelf_limits(1, 8, 4));
   check_hits(answer_golden(open_with(*packed, shelf, "ann"), 1, 2), 0, 1);
   ocellus_limits small_scales = shelf_limits(1, 8, 4);

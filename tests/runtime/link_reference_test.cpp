@@ -136,24 +136,16 @@ constexpr const char *kFar = "What is on the left of", *kNear = "";  // near: it
 
 TEST_CASE("a tiled picture that was read alone stands in a prompt as the reference links it") {
   const int64_t tokens = 4, slots = 7 * tokens;
-  for (const Case& c : {Case{OCELLUS_REUSE_MPIC, kFar, 0},
-                        {OCELLUS_REUSE_MPIC, kFar, 1},
-                        {OCELLUS_REUSE_MPIC, kFar, tokens - 1},
-                        {OCELLUS_REUSE_MPIC, kFar, tokens + 1},
-                        {OCELLUS_REUSE_MPIC, kFar, slots},
-                        {OCELLUS_REUSE_MPIC, kNear, 0},
-                        {OCELLUS_REUSE_MPIC, kNear, 5},
-                        {OCELLUS_REUSE_SPREAD, kFar, 1},
-                        {OCELLUS_REUSE_SPREAD, kFar, 9},
-                        {OCELLUS_REUSE_SPREAD, kFar, slots - 1},
-                        {OCELLUS_REUSE_SPREAD, kFar, slots},
-                        {OCELLUS_REUSE_SPREAD, kNear, 6},
-                        {OCELLUS_REUSE_CARRY, kFar, 0},
-                        {OCELLUS_REUSE_CARRY, kFar, 1},
-                        {OCELLUS_REUSE_CARRY, kFar, 9},
-                        {OCELLUS_REUSE_CARRY, kFar, slots},
-                        {OCELLUS_REUSE_CARRY, kNear, 6},
-                        {OCELLUS_REUSE_FULL, kFar, 0},
+  for (const Case& c : {Case{OCELLUS_REUSE_MPIC, kFar, 0},      {OCELLUS_REUSE_MPIC, kFar, 1},
+                        {OCELLUS_REUSE_MPIC, kFar, tokens - 1}, {OCELLUS_REUSE_MPIC, kFar, tokens + 1},
+                        {OCELLUS_REUSE_MPIC, kFar, slots},      {OCELLUS_REUSE_MPIC, kNear, 0},
+                        {OCELLUS_REUSE_MPIC, kNear, 5},         {OCELLUS_REUSE_SPREAD, kFar, 1},
+                        {OCELLUS_REUSE_SPREAD, kFar, 9},        {OCELLUS_REUSE_SPREAD, kFar, slots - 1},
+                        {OCELLUS_REUSE_SPREAD, kFar, slots},    {OCELLUS_REUSE_SPREAD, kNear, 6},
+                        {OCELLUS_REUSE_CARRY, kFar, 0},         {OCELLUS_REUSE_CARRY, kFar, 1},
+                        {OCELLUS_REUSE_CARRY, kFar, 9},         {OCELLUS_REUSE_CARRY, kFar, slots},
+                        {OCELLUS_REUSE_CARRY, kNear, 6},        {OCELLUS_REUSE_TILES, kFar, 2},
+                        {OCELLUS_REUSE_TILES, kFar, tokens},    {OCELLUS_REUSE_FULL, kFar, 0},
                         {OCELLUS_REUSE_FULL, kNear, 0}}) {
     CAPTURE(c.reuse);
     CAPTURE(c.before);
@@ -163,7 +155,9 @@ TEST_CASE("a tiled picture that was read alone stands in a prompt as the referen
     Session& session = picture.ask();
     const std::vector<float> logits = test::first_logits(session);
     CHECK(session.next_position() == picture.rows().rows);
-    REQUIRE(std::ssize(picture.picks()) == c.in_place);
+    const bool by_tile = c.reuse == OCELLUS_REUSE_TILES;
+    REQUIRE(std::ssize(picture.picks()) == (by_tile ? 7 : 1) * c.in_place);
+    for (const int64_t row : picture.picks()) CHECK((!by_tile || row % tokens < c.in_place));
     if (c.reuse == OCELLUS_REUSE_MPIC && c.in_place > 0) CHECK(*picture.picks().rbegin() == c.in_place - 1);
     if (c.reuse != OCELLUS_REUSE_MPIC && c.in_place > 1 && c.in_place < slots / 2)
       CHECK(*picture.picks().rbegin() >= c.in_place);
@@ -175,7 +169,7 @@ TEST_CASE("a tiled picture that was read alone stands in a prompt as the referen
     const double bound = bound_on(picture.engine(), 1e-3, 1e-2);
     const double plain_error = error_to(picture.expected(false, false, false));
     CHECK(error < bound);
-    const bool as_plain = (c.before == kNear && !alone) || c.in_place == slots;
+    const bool as_plain = (c.before == kNear && !alone) || c.in_place == slots || (by_tile && c.in_place == tokens);
     CHECK((as_plain ? plain_error < bound : plain_error > 5 * error));  // else what is linked would not matter
     if (carries && !as_plain) CHECK(error_to(picture.expected(true, false, false)) > 5 * error);
   }

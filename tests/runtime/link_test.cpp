@@ -37,7 +37,9 @@ TEST_CASE("images whose rows are all read in place give the logits of images tha
   };
   const std::unique_ptr<Engine> plain_engine = make(board_limits(4, 200));
   const std::unique_ptr<Engine> engine = make(linking_limits(4, 200, -1));
-  const std::unique_ptr<Engine> more_engine = make(linking_limits(4, 200, 1000));
+  ocellus_limits above_all = linking_limits(4, 200, 1000);
+  above_all.reuse = OCELLUS_REUSE_CARRY;
+  const std::unique_ptr<Engine> more_engine = make(above_all);
   for (const int id : {0, 1, 12, 13}) {
     CAPTURE(id);
     Session &plain = open_session(*plain_engine), &session = open_session(*engine), &more = open_session(*more_engine);
@@ -173,6 +175,9 @@ TEST_CASE("what linked images do not go with is refused in one sentence") {
   limits = linking_limits(1, 100, 0);
   limits.reuse = 7;
   refused(limits, "way to reuse images");
+  limits = linking_limits(1, 100, 8, 4);
+  limits.reuse = OCELLUS_REUSE_CARRY;
+  refused(limits, "16 bits only");
   const std::unique_ptr<Engine> engine = make_engine(linking_limits(2, 200, 8));
   CHECK(open_session(*engine).set_rolling(1, 0).code() == Code::kUnsupported);
 }
