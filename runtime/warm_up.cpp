@@ -106,6 +106,7 @@ Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps
     OCELLUS_TRY(scratch.lay_out(e.text.config, e.shape.prefill_limits(), e.shape.device, e.arena));
     std::fill_n(scratch.slots.host.data, scratch.slots.host.cols, KvSlot());  // nothing is stored
     std::fill_n(scratch.positions.host.data, scratch.positions.host.cols, 0);
+    if (scratch.carry.on()) carry_no_change(scratch.carry, q);  // pictures were made where its list lies
     OCELLUS_TRY(prefill.run(e.text, 1, {}, nullptr, q));
     const int32_t token = 0;
     e.memory.chunk.add_text(&token, 1);
