@@ -14,6 +14,7 @@
 
 #include "platform/buffer.h"
 #include "platform/log.h"
+#include "platform/monitor.h"
 #include "platform/status.h"
 #include "runtime/library_entry.h"
 #include "runtime/library_entry_file.h"
@@ -79,6 +80,13 @@ struct LibraryReport {
   int64_t dropped = 0;     // of the catalogue, without a file
 };
 
+/// Tells an entry as it was read from whatever stands in its place later.
+struct EntryStamp {
+  LibraryKey key = {};
+  FileStamp file = {};
+  int64_t expires = 0;
+};
+
 /// An entry that was found: its head is checked, its blocks are when they are read. Stays readable when the entry is
 /// replaced or removed meanwhile. Must not outlive the library. One thread at a time.
 class LibraryEntry {
@@ -95,6 +103,9 @@ class LibraryEntry {
   /// Reads a block into memory of at least its size and checks it. *found is false, and the entry set aside, where it
   /// is not what was written; the memory then holds anything. kBadArgument.
   Status read_block(int32_t block, std::span<std::byte> to, bool* found);
+
+  /// False where the file cannot be asked.
+  bool take_stamp(EntryStamp* out) const;
 
   /// For reads by other means: the open file, and where a block begins in it, always at a multiple of 4096 bytes, as
   /// does what follows it; O_DIRECT may be set on the descriptor. What was read is no block before check_block.
@@ -126,7 +137,13 @@ class ImageLibrary {
 
   /// Opens the directory; makes its catalogue again where that is missing or does not fit.
   Status open(const LibraryConfig& config);
+  /// Waits for those who use the library on threads of their own.
   void close();
+  /// Another number for every library that was ever opened in this process; 0: none is open.
+  uint64_t serial() const { return serial_; }
+  /// Between the two close() waits.
+  void begin_use();
+  void end_use();
 
   /// Stores an entry, in place of one with the same facts. When this returns it outlasts a loss of power. To hold the
   /// quotas, what has expired goes first, then what was not used for longest. kFull: too large beside pinned entries.
@@ -135,6 +152,11 @@ class ImageLibrary {
   Status find(std::string_view owner, const EntryFacts& facts, LibraryEntry* out, bool* found);
   /// The entry with this key among those that the owner sees.
   Status find_key(std::string_view owner, const LibraryKey& key, LibraryEntry* out, bool* found);
+  /// Whether an entry is still there as it was read, and has not expired: not removed, replaced or written to by
+  /// anybody. Asks the file system and not the catalogue; allocates nothing.
+  bool is_current(const EntryStamp& stamp) const;
+  /// Notes that an entry was used, as find does, for the quotas.
+  void note_use(const LibraryKey& key);
   Status remove(std::string_view owner, LibraryPart part, const LibraryKey& key, bool* found);
   /// Writes the entry's file again, since that is where this is kept.
   Status set_pinned(std::string_view owner, LibraryPart part, const LibraryKey& key, bool pinned, bool* found);
@@ -159,6 +181,9 @@ class ImageLibrary {
 
  private:
   std::unique_ptr<LibraryStore> store_;
+  uint64_t serial_ = 0;
+  Monitor users_;
+  int32_t user_count_ = 0;
 };
 
 }  // namespace ocellus

@@ -16,17 +16,6 @@ namespace {
 /// Bytes of all heads of a layer, in one of the image's blocks.
 int64_t layer_bytes(const KvShape& kv, int32_t layer) { return kv.block_layout(layer).padded_bytes * kv.kv_heads; }
 
-/// Images of up to so many bytes are one block of their entry, since blocks are padded; others are one for every layer,
-/// which can then be read one by one.
-constexpr int64_t kMostTogether = int64_t{1} << 20;
-
-/// Of the entry's blocks: the layers, then the input rows.
-int64_t entry_block_bytes(const KvShape& kv, const EntryFacts& facts, int32_t block) {
-  if (block == kv.layer_count) return facts.stored_input_rows * facts.embedding_width * int64_t{sizeof(float)};
-  if (kv.image_bytes() > kMostTogether) return kv.blocks_per_image() * layer_bytes(kv, block);
-  return block == 0 ? kv.image_bytes() : 0;
-}
-
 /// Calls visit(bytes in the cache, count), layer by layer.
 template <class Visit>
 void visit_layers(const SessionCache& cache, int32_t ordinal, Visit visit) {
@@ -62,17 +51,22 @@ Status Session::set_library(ImageLibrary* library, std::string_view owner) {
 
 /// A library that fails is no reason to fail: the image is computed.
 Status Session::recall_or_read(const Picture& picture, const ViewPlan& plan, int32_t ordinal) {
+  PicturesAhead& ahead = engine_->pictures_ahead();
   EntryFacts facts;
-  OCELLUS_TRY(describe_entry(picture, plan, &facts));
+  int load = -1;
+  if (!ahead.current(&facts, &load)) OCELLUS_TRY(describe_entry(picture, plan, &facts));
   bool found = false;
-  if (!load_entry(facts, ordinal, &found).ok() || !engine_->queue().ok()) found = false;
-  OCELLUS_TRY(engine_->queue().status());
+  OCELLUS_TRY(load_entry(facts, load, ordinal, &found));
+  ahead.start_loads(library_, owner_, engine_->library_traffic(), engine_->queue());
   (found ? prompt_.library_hits : prompt_.library_misses) += 1;
-  if (found) return {};
-  clear_blocks(ordinal);
-  OCELLUS_TRY(read_alone(picture, plan));
-  OCELLUS_TRY(engine_->queue().finish());
-  (void)keep_entry(facts, ordinal);
+  if (!found) {
+    const int64_t start = now_ns();
+    clear_blocks(ordinal);
+    OCELLUS_TRY(read_alone(picture, plan));
+    OCELLUS_TRY(engine_->queue().finish());
+    (void)keep_entry(facts, ordinal, elapsed_ms(start, now_ns()));
+  }
+  ahead.finish_current();
   return engine_->queue().status();
 }
 
@@ -86,6 +80,7 @@ Status Session::describe_entry(const Picture& picture, const ViewPlan& plan, Ent
   OCELLUS_TRY(PictureSource(shape, plan, scratch, engine_->queue()).identify(picture, &hash));
   prompt_.preprocess_ms += elapsed_ms(start, now_ns());
   facts->model = engine_->model_fingerprint();
+  if (engine_->model().is_made_up()) facts->format_version |= kMadeUpModel;
   facts->content = {hash.high, hash.low};
   facts->prefix_id = prefix_id(engine_->tokenizer().facts(), shape);
   facts->layer_count = shape.kv.layer_count;
@@ -101,35 +96,37 @@ Status Session::describe_entry(const Picture& picture, const ViewPlan& plan, Ent
   return {};
 }
 
-/// All or nothing: only when every block is there and right does the cache change.
-Status Session::load_entry(const EntryFacts& facts, int32_t ordinal, bool* found) {
+/// All or nothing: only when every block is there and right does the cache change. `load`: where it was begun; -1: now.
+Status Session::load_entry(const EntryFacts& facts, int load, int32_t ordinal, bool* found) {
   const int64_t start = now_ns();
   EngineMemory& memory = engine_->memory();
-  const KvShape& kv = cache().shape();
+  LibraryTraffic& traffic = engine_->library_traffic();
   Queue& queue = engine_->queue();
-  LibraryEntry entry;
-  OCELLUS_TRY(library_->find(owner_.view(), facts, &entry, found));
-  if (!*found) return {};
-  queue.wait_for_copies();
-  std::byte* to = memory.library_staging.data;
-  for (int32_t block = 0; block <= kv.layer_count && *found; ++block) {
-    const int64_t bytes = entry_block_bytes(kv, facts, block);
-    *found = entry.block_bytes(block) == bytes;
-    if (*found && bytes > 0) OCELLUS_TRY(entry.read_block(block, {to, static_cast<size_t>(bytes)}, found));
-    to += bytes;
+  LoadedEntry entry;
+  if (load < 0) OCELLUS_TRY(traffic.begin_now({library_, owner_, facts}, stop_, queue, &load));
+  OCELLUS_TRY(traffic.wait(load, stop_, &entry));
+  *found = entry.bytes != nullptr;
+  if (*found) {
+    const std::byte* from = entry.bytes;
+    queue.begin_transfers();
+    visit_layers(cache(), ordinal, [&](std::byte* data, int64_t count) {
+      queue.transfer(data, from, count);
+      from += count;
+    });
+    queue.transfer(memory.linked_rows.row(memory.chunk.linked_rows), from, entry.bytes + entry.byte_count - from);
+    queue.end_transfers(load);
   }
-  if (!*found) return {};
-  const std::byte* from = memory.library_staging.data;
-  visit_layers(cache(), ordinal, [&](std::byte* data, int64_t count) {
-    queue.copy(data, from, count);
-    from += count;
-  });
-  if (facts.stored_input_rows > 0)
-    queue.copy(memory.linked_rows.row(memory.chunk.linked_rows), from,
-               facts.stored_input_rows * facts.embedding_width * int64_t{sizeof(float)});
-  queue.note_copies();
-  prompt_.prefill_ms += elapsed_ms(start, now_ns());
+  traffic.end(load, queue);
+  const double spent_ms = elapsed_ms(start, now_ns());
+  prompt_.prefill_ms += spent_ms;
+  if (*found) note_hit(entry, spent_ms);
   return queue.status();
+}
+
+void Session::note_hit(const LoadedEntry& entry, double spent_ms) {
+  prompt_.library_memory_hits += entry.from_memory ? 1 : 0;
+  prompt_.library_bytes += entry.from_memory ? 0 : entry.byte_count;
+  prompt_.library_saved_ms += entry.computed_ms > 0 ? entry.computed_ms - spent_ms : 0;
 }
 
 /// An image may leave slots of its blocks unwritten, and those are kept with it: they must not hold what another
@@ -145,33 +142,24 @@ void Session::clear_blocks(int32_t ordinal) {
   queue.note_copies();
 }
 
-/// Keeps what read_alone() has computed.
-Status Session::keep_entry(const EntryFacts& facts, int32_t ordinal) {
+/// Hands what read_alone() has computed to the thread that writes it.
+Status Session::keep_entry(const EntryFacts& facts, int32_t ordinal, double computed_ms) {
   EngineMemory& memory = engine_->memory();
-  const KvShape& kv = cache().shape();
+  LibraryTraffic& traffic = engine_->library_traffic();
   Queue& queue = engine_->queue();
-  std::byte* const staging = memory.library_staging.data;
-  std::byte* to = staging;
+  std::byte* to = traffic.wait_for_room(stop_);
+  if (to == nullptr) return {};
   visit_layers(cache(), ordinal, [&](std::byte* data, int64_t count) {
     queue.copy(to, data, count);
     to += count;
   });
-  const int64_t row_bytes = facts.stored_input_rows * facts.embedding_width * int64_t{sizeof(float)};
-  if (row_bytes > 0) queue.copy(to, memory.linked_rows.row(memory.chunk.linked_rows), row_bytes);
-  OCELLUS_TRY(queue.finish());
-  std::span<const std::byte> blocks[kMostEntryLayers + 1];
-  to = staging;
-  for (int32_t block = 0; block <= kv.layer_count; ++block) {
-    const int64_t bytes = entry_block_bytes(kv, facts, block);
-    blocks[block] = {to, static_cast<size_t>(bytes)};
-    to += bytes;
-  }
-  NewEntry entry;
-  entry.facts = facts;
-  entry.embedding = {memory.library_embedding.data, static_cast<size_t>(memory.library_embedding.cols)};
-  entry.blocks = {blocks, static_cast<size_t>(kv.layer_count) + 1};
-  LibraryKey key;
-  return library_->put(owner_.view(), LibraryPart::kOwn, entry, &key);
+  queue.copy(to, memory.linked_rows.row(memory.chunk.linked_rows),
+             entry_block_bytes(cache().shape(), facts, facts.layer_count));
+  if (queue.finish().ok())
+    traffic.store({{library_, owner_, facts}, memory.library_embedding.data, computed_ms});
+  else
+    traffic.give_up();
+  return queue.status();
 }
 
 /// The mean of the rows that wait to be read alone. The staging is free: what it held is on its way no more.
