@@ -27,7 +27,7 @@ struct LibraryConfig {
   const char* path = nullptr;     // a directory; made if it is missing
   int64_t quota_bytes = 0;        // of all entries together; 0: no limit
   int64_t owner_quota_bytes = 0;  // of one owner, and of the shared part; 0: no limit. See set_owner_quota
-  LogSink log = {};               // told of what was set aside
+  LogSink log = {};               // told of what was set aside, from any thread
   LibraryFiles* files = nullptr;  // null: the system's
   LibraryClock* clock = nullptr;  // null: the system's
 };

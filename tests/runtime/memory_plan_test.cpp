@@ -223,6 +223,9 @@ TEST_CASE("a run that uses everything reaches the plan within one percent, in ev
   linked.reuse_rows = 16;
   linked.cache.kv_bits = 2;
   check_high_water("linked images", linked);
+  linked.library = 1;
+  linked.library_cache_bytes = 1 << 20;
+  check_high_water("linked images with a library", linked);
 
   ocellus_limits text_only = board_limits(0, 900);
   CHECK(largest_phase(text_only) != "image");
