@@ -143,6 +143,12 @@ Status Engine::open_cuda(void* stream) {
 Status Engine::finish_cuda() {
   const WarmUp all{*model_, shape_, text_, vision_, memory_, arena_, queue_};
   OCELLUS_TRY(warm_up(all, &prefill_graphs_, &step_graphs_));
+  if (shape_.has_library) {  // the driver sets a stream up when it is first used
+    queue_.begin_transfers();
+    queue_.transfer(memory_.last_hidden.data, memory_.library_traffic.loads.data, sizeof(float));
+    for (int ticket = 0; ticket < Queue::kTickets; ++ticket) queue_.end_transfers(ticket);
+    OCELLUS_TRY(queue_.finish());
+  }
   matmul_library_->freeze();
   outside_bytes_ = cuda_->outside_bytes();
   return {};
