@@ -87,7 +87,7 @@ Status LibraryEntry::check_block(int32_t block, std::span<const std::byte> bytes
 
 bool LibraryEntry::take_stamp(EntryStamp* out) const {
   *out = {.key = key(), .expires = header().expires};
-  return is_open() && store_->files().stamp_open(descriptor(), &out->file);
+  return is_open() && LibraryFiles::stamp_open(descriptor(), &out->file);
 }
 
 ImageLibrary::ImageLibrary() = default;

@@ -63,9 +63,9 @@ class LibraryFiles {
   virtual int wait_for_lock(int descriptor) = 0;
   /// Whether a path leads to the file that is open.
   virtual bool is_same_file(int descriptor, const char* path) = 0;
-  /// False where there is no such file. Neither allocates.
-  virtual bool stamp_open(int descriptor, FileStamp* out);
-  virtual bool stamp_named(const char* path, FileStamp* out);
+  /// The system's word on a file. False where there is no such one. Neither allocates.
+  static bool stamp_open(int descriptor, FileStamp* out);
+  static bool stamp_named(const char* path, FileStamp* out);
 
   static LibraryFiles& system();
 };

@@ -114,8 +114,8 @@ void LibraryStore::move_catalogue_aside() {
 bool LibraryStore::is_current(const EntryStamp& stamp) const {
   FileStamp file;
   const int64_t now = std::max(greatest_time_.load(), config_.clock->unix_seconds());
-  return (stamp.expires == 0 || now < stamp.expires) && files().stamp_named(entry_path(stamp.key).c_str(), &file) &&
-         file == stamp.file;
+  return (stamp.expires == 0 || now < stamp.expires) &&
+         LibraryFiles::stamp_named(entry_path(stamp.key).c_str(), &file) && file == stamp.file;
 }
 
 LibraryPath LibraryStore::entry_path(const LibraryKey& key) const {

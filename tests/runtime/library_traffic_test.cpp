@@ -356,6 +356,35 @@ TEST_CASE("an image that no disk takes is counted, and the session goes on") {
   CHECK(stats.library_unstored == 1);
 }
 
+TEST_CASE("images of a made-up model are kept under a name that no file has") {
+  Shelf shelf;
+  Model model;
+  REQUIRE_MESSAGE(model.open_shape("SmolVLM-256M", "Q4_K").ok(), last_failure().sentence);
+  ocellus_limits limits = tier_limits(1, int64_t{64} << 20);
+  limits.max_views = 1;
+  limits.lean = 1;
+  const std::unique_ptr<Engine> engine = make_engine(model, limits);
+  Session& session = open_with(*engine, shelf, "ann");
+  const std::vector<uint8_t> picture = test::board_bytes(boards()[0]);
+  const auto ask = [&] {
+    session.reset();
+    REQUIRE_MESSAGE(session.add_encoded_image(picture.data(), std::ssize(picture)).ok(), last_failure().sentence);
+    REQUIRE(session.add_text("Look.", false).ok());
+    return test::answer_of(session, test::default_params(1));
+  };
+  const Answer computed = ask();
+  check_from(computed, 0, 0, 1);
+  engine->library_traffic().finish_writes();
+  const Answer remembered = ask();
+  check_from(remembered, 1, 0, 0);
+  CHECK(remembered.stats.logits_hash == computed.stats.logits_hash);
+  LibraryEntry entry;
+  bool found = false;
+  REQUIRE(shelf.library.find_key("ann", only_key(shelf.library, "ann"), &entry, &found).ok());
+  REQUIRE(found);
+  CHECK((entry.facts().format_version & kMadeUpModel) != 0);
+}
+
 TEST_CASE("the memory tier is planned to the byte, within what was asked for") {
   const auto total = [](int64_t bytes) {
     ocellus_plan plan;
