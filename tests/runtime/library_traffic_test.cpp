@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "runtime/memory_plan.h"
+#include "runtime/model_shapes.h"
 #include "tests/support/shelf.h"
 
 namespace ocellus {
@@ -358,10 +359,14 @@ TEST_CASE("an image that no disk takes is counted, and the session goes on") {
 
 TEST_CASE("images of a made-up model are kept under a name that no file has") {
   Shelf shelf;
+  const ModelShape* published = nullptr;
+  REQUIRE(find_model_shape("SmolVLM-256M", &published).ok());
+  ModelShape shape = *published;
+  shape.text.layer_count = 2;
+  shape.vision.layer_count = 1;
   Model model;
-  REQUIRE_MESSAGE(model.open_shape("SmolVLM-256M", "Q4_K").ok(), last_failure().sentence);
+  REQUIRE_MESSAGE(model.open_shape(shape, WeightFormat::kQ8_0).ok(), last_failure().sentence);
   ocellus_limits limits = tier_limits(1, int64_t{64} << 20);
-  limits.max_views = 1;
   limits.lean = 1;
   const std::unique_ptr<Engine> engine = make_engine(model, limits);
   Session& session = open_with(*engine, shelf, "ann");
