@@ -50,17 +50,40 @@ class Library(ProgramTest):
                             "robot-1 has no entry")
         self.assertEqual(self.objects("library", "gc", self.path)[0]["expired"], 0)
 
+    def test_pictures_of_one_run_come_from_memory_where_that_is_planned(self):
+        answers = self.objects("caption", board("113"), board("115"), board("113"), *self.flags, "--library-cache", "8M")
+        self.assertEqual([answer["library_misses"] for answer in answers], [1, 1, 0])
+        self.assertEqual([answer["library_memory_hits"] for answer in answers], [0, 0, 1])
+        self.assertEqual(answers[0]["answer"], answers[2]["answer"])
+        self.assertEqual(answers[2]["library_bytes_read"], 0)
+        self.assertGreater(self.caption()["library_bytes_read"], 0)
+
+    def test_the_bench_measures_pictures_computed_read_and_remembered_and_leaves_no_entry(self):
+        (report,) = self.objects("bench", board("113"), board("115"), "--library", self.path, "--library-cache", "8M",
+                                 "--images", 2, "-p", 0, "-n", 0, "-r", 1)
+        rows = {row["test"]: row["mean"] for row in report["rows"]}
+        for count in ("1 image", "2 images"):
+            for how in ("cold", "from disk", "from disk elsewhere", "from memory", "from memory elsewhere"):
+                self.assertGreater(rows[f"TTFT {count}, {how}"], 0)
+        self.assertGreater(rows["library store"], 0)
+        self.assertGreater(rows["library load"], 0)
+        self.assertEqual([file for file in (self.path / "entries").rglob("*") if file.is_file()], [])
+
     def test_what_means_nothing_is_refused(self):
         for flags, sentence in [(["--library", self.path], "--library needs an --owner"),
                                 (["--owner", "me"], "--owner goes with a --library"),
                                 (["--library", self.path, "--owner", "../me"], "an owner has 1 to 64"),
                                 ([*self.flags, "--reuse", "none"], "would be of no use"),
+                                (["--library-cache", "8M"], "--library-cache goes with a --library"),
+                                ([*self.flags, "--library-cache", "much"], "write a size"),
+                                ([*self.flags, "--library-cache", "4K"], "does not hold one image"),
                                 (["--reuse", "mpic"], "write none, mpic:all or mpic:K"),
                                 (["--reuse", "mpic:-2"], "write none"), (["--reuse", "mpic:4x"], "write none"),
                                 (["--reuse", "prefix"], "write none"),
                                 (["--reuse", "mpic:8", "--evict", "david", "--keep", 0.5], "without an eviction")]:
             with self.subTest(flags=flags):
                 self.assert_refused(["caption", board("113"), *flags], USAGE, sentence)
+        self.assert_refused(["bench", *self.flags], USAGE, "leave --owner out")
         self.assert_refused(["library"], USAGE, "subcommand")
         self.assert_refused(["library", "list", self.path], USAGE, "--owner")
         self.assert_refused(["library", "remove", self.path, "zz", "--owner", "me"], USAGE, "32 hexadecimal")
