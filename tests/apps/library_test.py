@@ -1,9 +1,11 @@
 """The image library from outside: pictures are found again in another run, and its folder is looked after."""
 
 import pathlib
+import subprocess
 import tempfile
+import time
 
-from program import BAD_INPUT, RUNTIME, USAGE, ProgramTest, board, run
+from program import BAD_INPUT, PROGRAM, RUNTIME, USAGE, ProgramTest, board, run
 
 
 class Library(ProgramTest):
@@ -57,6 +59,19 @@ class Library(ProgramTest):
         self.assertEqual(answers[0]["answer"], answers[2]["answer"])
         self.assertEqual(answers[2]["library_bytes_read"], 0)
         self.assertGreater(self.caption()["library_bytes_read"], 0)
+
+    def test_a_run_that_is_killed_leaves_whole_entries_or_none(self):
+        names = ["004", "005", "006", "010", "011", "013"]
+        for delay_s in (0.2, 0.3, 0.4, 0.5, 0.6, 0.8):
+            with self.subTest(delay_s=delay_s):
+                running = subprocess.Popen([PROGRAM, "caption", *map(board, names), *map(str, self.flags), "--quiet"],
+                                           stdout=subprocess.DEVNULL)
+                time.sleep(delay_s)
+                running.kill()
+                running.wait()
+                if self.path.exists():
+                    (report,) = self.objects("library", "verify", self.path)
+                    self.assertEqual((report["set_aside"], report["checked"]), (0, report["sound"]))
 
     def test_the_bench_measures_pictures_computed_read_and_remembered_and_leaves_no_entry(self):
         (report,) = self.objects("bench", board("113"), board("115"), "--library", self.path, "--library-cache", "8M",
