@@ -5,6 +5,7 @@
 #include "apps/failure.h"
 #include "apps/image_file.h"
 #include "apps/interrupt.h"
+#include "apps/sizes.h"
 #include "apps/terminal.h"
 
 namespace ocellus {
@@ -55,6 +56,32 @@ class AnswerStream {
   std::string held_back_;  // may turn out to be the end
 };
 
+// All at once: what the library knows is read while other pictures are looked at. Takes the memory of all files.
+ocellus_status add_together(ocellus_session* session, const std::vector<PromptPart>& parts) {
+  std::vector<std::vector<uint8_t>> files;
+  std::vector<ocellus_part> all;
+  files.reserve(parts.size());
+  for (const PromptPart& part : parts) {
+    ocellus_part one = {.kind = part.is_image ? OCELLUS_PART_IMAGE : OCELLUS_PART_TEXT,
+                        .flags = 0,
+                        .bytes = part.text.data(),
+                        .byte_count = static_cast<int64_t>(part.text.size()),
+                        .frame = nullptr};
+    if (part.is_image) {
+      files.push_back(read_input_file(part.image.path));
+      one.bytes = files.back().data();
+      one.byte_count = static_cast<int64_t>(files.back().size());
+    }
+    all.push_back(one);
+  }
+  int32_t failed = -1;
+  const ocellus_status status =
+      ocellus_session_add_parts(session, all.data(), static_cast<int32_t>(all.size()), &failed);
+  if (status == OCELLUS_OK || status == OCELLUS_CANCELLED) return status;
+  const bool is_image = failed >= 0 && parts[static_cast<size_t>(failed)].is_image;
+  throw is_image ? library_failure(status, parts[static_cast<size_t>(failed)].image.path) : library_failure(status, "");
+}
+
 ocellus_status add_image(ocellus_session* session, const PromptPart& part) {
   if (!part.key.empty()) {
     const ocellus_status status = ocellus_session_add_library_image(session, part.key.c_str());
@@ -70,10 +97,18 @@ ocellus_status add_image(ocellus_session* session, const PromptPart& part) {
 }
 
 // Returns OCELLUS_OK or OCELLUS_CANCELLED.
-ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>& parts, Progress* progress) {
+ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>& parts, bool has_library,
+                        Progress* progress) {
   check(ocellus_session_begin_turn(session));
   size_t images = 0, done = 0;
   for (const PromptPart& part : parts) images += part.is_image ? 1 : 0;
+  const bool has_keys = std::any_of(parts.begin(), parts.end(), [](const auto& part) { return !part.key.empty(); });
+  if (has_library && !has_keys) {
+    progress->set("looking at " + format_count(static_cast<int64_t>(images), "picture") + " ...");
+    if (const ocellus_status status = add_together(session, parts); status != OCELLUS_OK) return status;
+    check(ocellus_session_end_turn(session));
+    return OCELLUS_OK;
+  }
   for (const PromptPart& part : parts) {
     if (!part.is_image) {
       check(ocellus_session_add_text(session, part.text.data(), static_cast<int64_t>(part.text.size()), 0));
@@ -94,7 +129,7 @@ Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& part
   Progress progress(options.quiet, "reading the prompt ...");
   AnswerStream stream(streaming, label, &progress);
   Answer answer;
-  ocellus_status status = add_turn(session, parts, &progress);
+  ocellus_status status = add_turn(session, parts, !options.cache.library_path.empty(), &progress);
   if (status == OCELLUS_OK) {
     progress.set("reading the prompt ...");
     ocellus_generate_params params = generate_params(options);
@@ -113,7 +148,7 @@ Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& p
   const InterruptScope interruptible(session);
   Progress silent(/*quiet=*/true, "");
   std::vector<float> log_probabilities(answer.size());
-  ocellus_status status = add_turn(session, parts, &silent);
+  ocellus_status status = add_turn(session, parts, /*has_library=*/false, &silent);
   if (status == OCELLUS_OK) {
     status = ocellus_session_score(session, answer.data(), static_cast<int32_t>(answer.size()),
                                    log_probabilities.data(), nullptr);
@@ -161,7 +196,10 @@ nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats) {
           {"prompt_tokens", stats.prompt_tokens},
           {"image_tokens", stats.image_tokens},
           {"library_hits", stats.library_hits},
+          {"library_memory_hits", stats.library_memory_hits},
           {"library_misses", stats.library_misses},
+          {"library_bytes_read", stats.library_bytes_read},
+          {"library_saved_ms", stats.library_saved_ms},
           {"generated_tokens", stats.generated_tokens},
           {"preprocess_ms", stats.preprocess_ms},
           {"encode_ms", stats.encode_ms},

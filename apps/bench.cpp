@@ -8,10 +8,11 @@
 #include <optional>
 
 #include "apps/answer.h"
+#include "apps/bench_library.h"
+#include "apps/bench_pictures.h"
 #include "apps/bench_report.h"
 #include "apps/commands.h"
 #include "apps/failure.h"
-#include "apps/image_file.h"
 #include "apps/machine.h"
 #include "apps/number_validator.h"
 #include "apps/options.h"
@@ -26,8 +27,6 @@ namespace {
 constexpr char kQuestion[] = "Caption this image.";
 constexpr char kTextQuestion[] = "What is in an image?";
 constexpr int64_t kMaxBatch = 512;  // of the library, too
-constexpr int32_t kFrameWidth = 640;
-constexpr int32_t kFrameHeight = 480;
 
 struct BenchOptions {
   CommonOptions common;
@@ -43,50 +42,6 @@ struct BenchOptions {
   int32_t repetitions = 5;
 };
 
-// The pictures of a prompt: given files in turn, or frames with a pattern, each different.
-class Pictures {
- public:
-  explicit Pictures(const std::vector<std::string>& paths) {
-    for (const std::string& path : paths) {
-      largest_pixels_ = std::max(largest_pixels_, probe_image(path).pixels());
-      files_.push_back(read_input_file(path));
-    }
-    if (files_.empty()) {
-      largest_pixels_ = int64_t{kFrameWidth} * kFrameHeight;
-      pixels_.resize(static_cast<size_t>(largest_pixels_) * 3);
-    }
-  }
-
-  int64_t largest_pixels() const { return largest_pixels_; }
-
-  std::string describe() const {
-    if (!files_.empty()) return format_count(std::ssize(files_), "file");
-    return std::to_string(kFrameWidth) + "x" + std::to_string(kFrameHeight) + " RGB frames";
-  }
-
-  ocellus_status add(ocellus_session* session, int32_t index) {
-    if (!files_.empty()) {
-      const std::vector<uint8_t>& bytes = files_[static_cast<size_t>(index) % files_.size()];
-      return ocellus_session_add_encoded_image(session, bytes.data(), static_cast<int64_t>(bytes.size()));
-    }
-    for (size_t i = 0; i < pixels_.size(); ++i) {
-      pixels_[i] = static_cast<uint8_t>((i / 97 + i / kFrameWidth + 31 * static_cast<size_t>(index)) & 255);
-    }
-    const ocellus_frame frame = {.format = OCELLUS_RGB8,
-                                 .width = kFrameWidth,
-                                 .height = kFrameHeight,
-                                 .full_range = 0,
-                                 .plane = {pixels_.data(), nullptr},
-                                 .stride_bytes = {int64_t{kFrameWidth} * 3, 0}};
-    return ocellus_session_add_image(session, &frame);
-  }
-
- private:
-  std::vector<std::vector<uint8_t>> files_;
-  std::vector<uint8_t> pixels_;
-  int64_t largest_pixels_ = 0;
-};
-
 using SessionPointer = std::unique_ptr<ocellus_session, decltype(&ocellus_session_close)>;
 
 class Bench {
@@ -100,6 +55,7 @@ class Bench {
         copy_bytes_per_s_(copy_bytes_per_s),
         session_(running.session.get()),
         pictures_(pictures) {
+    if (running.limits.library != 0) library_.emplace(running, options.common.cache.library_path, pictures);
     for (int32_t i = 1; i < options.batch; ++i) {
       ocellus_session* session = nullptr;
       check(ocellus_session_open(running.engine.get(), &session));
@@ -137,7 +93,10 @@ class Bench {
     if (options_.depth > 0) measure_text(options_.depth, report);
     if (options_.batch > 1) measure_batch(report);
     if (options_.batch > 1 && options_.depth > 0) measure_conversations(options_.depth, report);
-    measure_pictures(report);
+    if (library_)
+      library_->measure(options_.image_count, report);
+    else
+      measure_pictures(report);
     measure_text_question(report);
   }
 
@@ -273,7 +232,7 @@ class Bench {
 
   void add_facts(BenchReport* report) const {
     const ocellus_engine_stats engine = running_.engine_stats();
-    if (options_.image_count > 0) report->add("first image preprocess + encode", "ms", first_picture_ms_);
+    if (options_.image_count > 0 && !library_) report->add("first image preprocess + encode", "ms", first_picture_ms_);
     report->add("load", "ms", engine.load_ms);
     report->add("arena", "MiB", mebibytes(engine.arena_bytes));
     report->add("peak RSS of the process", "MiB", mebibytes(peak_resident_bytes()));
@@ -329,6 +288,7 @@ class Bench {
   ocellus_session* session_;
   std::vector<SessionPointer> more_sessions_;
   Pictures* pictures_;
+  std::optional<LibraryBench> library_;
   uint32_t random_ = 1;
   double picture_ms_ = 0;
   double first_picture_ms_ = 0;
@@ -340,6 +300,7 @@ Needs needs_of(const BenchOptions& options, const Model& model, const Pictures& 
   if (options.visual_tokens > 0) return {.images = 0, .prompt_tokens = 1 + options.generated_tokens + 2};
   std::vector<PromptPart> question(1);
   question[0].text = kQuestion;
+  if (!options.common.cache.library_path.empty()) question[0].text += " Look.";
   const int64_t text_rows =
       int64_t{options.depth} + 1 + std::max<int64_t>(options.prompt_tokens + 1, options.generated_tokens + 2);
   return {.images = options.image_count,
@@ -385,12 +346,21 @@ nlohmann::ordered_json heading(const BenchOptions& options, const Model& model, 
   return object;
 }
 
+// Entries that are measured with belong to nobody else.
+void set_library_owner(bool sees, CacheOptions* cache) {
+  if (cache->library_path.empty()) return;
+  if (!sees) throw Failure(kExitUsage, "bench --library is about pictures: the model sees none here.");
+  if (!cache->owner.empty()) throw Failure(kExitUsage, "bench --library has an owner of its own: leave --owner out.");
+  cache->owner = "bench";
+}
+
 int run_bench(const BenchOptions& options) {
   const Model model = open_model(options.common);
   BenchOptions fitted = options;
   const bool sees = model.facts.has_vision && options.visual_tokens == 0;
   fitted.image_count = sees ? options.common.images.value_or(1) : 0;
   fitted.common.synthetic_tokens = options.visual_tokens;
+  set_library_owner(sees, &fitted.common.cache);
   Pictures pictures(options.image_paths);
   const Needs needs = needs_of(fitted, model, pictures);
   check_positions(options, model.facts, needs);

@@ -144,6 +144,12 @@ void add_packing_options(CLI::App* command, CacheOptions* options) {
       ->group(kGroup);
 }
 
+void set_library_cache(CacheOptions* options, const std::string& size) {
+  const std::optional<int64_t> bytes = parse_bytes(size);
+  if (!bytes) throw Failure(kExitUsage, "--library-cache " + size + ": write a size, as in 64M or 1G.");
+  options->library_cache_bytes = *bytes;
+}
+
 void add_eviction_options(CLI::App* command, CacheOptions* options) {
   command->add_option("--evict", options->evict, "Rule that drops cached tokens (default: none)")
       ->option_text(joined_names(kEvictNames))
@@ -173,6 +179,12 @@ void add_library_options(CLI::App* command, CacheOptions* options, bool is_own) 
   command->add_option("--owner", options->owner, "Whose pictures in the library these are")
       ->option_text("NAME")
       ->required(is_own)
+      ->group(kGroup);
+  command
+      ->add_option_function<std::string>(
+          "--library-cache", [options](const std::string& size) { set_library_cache(options, size); },
+          "Memory for pictures that the library holds, too (default: 0)")
+      ->option_text("SIZE")
       ->group(kGroup);
 }
 
@@ -315,11 +327,14 @@ void set_reuse(const CacheOptions& options, ocellus_limits* limits) {
   if (has_library && options.owner.empty())
     throw Failure(kExitUsage, "--library needs an --owner, whose pictures these are.");
   if (!has_library && !options.owner.empty()) throw Failure(kExitUsage, "--owner goes with a --library.");
+  if (!has_library && options.library_cache_bytes > 0)
+    throw Failure(kExitUsage, "--library-cache goes with a --library.");
   const std::string text = !options.reuse.empty() ? options.reuse : has_library ? "mpic:16" : "none";
   if (text == "none" && has_library)
     throw Failure(kExitUsage, "--library with --reuse none would be of no use: say mpic:K, as in mpic:16.");
   if (text == "none") return;
   limits->library = has_library ? 1 : 0;
+  limits->library_cache_bytes = options.library_cache_bytes;
   if (!parse_reuse(text, limits))
     throw Failure(kExitUsage, "--reuse " + text + ": write none, full, or mpic:K, spread:K or carry:K, as in mpic:16.");
 }

@@ -41,6 +41,7 @@ struct CacheOptions {
   std::string reuse;  // "none", "mpic:16", "mpic:all"; empty: as the library needs it
   std::string library_path;
   std::string owner;
+  int64_t library_cache_bytes = 0;
 
   bool packs() const { return bits < 16 || !layer_bits.empty(); }
   bool is_kivi() const { return scheme == "kivi"; }

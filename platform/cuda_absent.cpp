@@ -32,5 +32,10 @@ double CudaDevice::elapsed_ms(int, int) { return 0; }
 Status CudaDevice::begin_capture() { return absent(); }
 Status CudaDevice::end_capture(CudaGraph*) { return absent(); }
 Status CudaDevice::launch(const CudaGraph&) { return absent(); }
+Status CudaDevice::copy_beside(void*, const void*, int64_t) { return absent(); }
+Status CudaDevice::record_mark_beside(int) { return absent(); }
+Status CudaDevice::order_beside_after_work(int) { return absent(); }
+Status CudaDevice::order_work_after_mark(int) { return absent(); }
+bool CudaDevice::mark_reached(int) const { return true; }
 
 }  // namespace ocellus

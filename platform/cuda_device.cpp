@@ -132,6 +132,9 @@ Status CudaDevice::open(int index, void* stream, std::unique_ptr<CudaDevice>* ou
     device->owns_stream_ = true;
   }
   device->stream_ = stream;
+  cudaStream_t beside = nullptr;
+  OCELLUS_TRY(check(cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking), "making a stream for copies"));
+  device->copy_stream_ = beside;
   for (void*& mark : device->marks_) {
     cudaEvent_t event = nullptr;
     OCELLUS_TRY(check(cudaEventCreate(&event), "making an event"));
@@ -147,7 +150,9 @@ Status CudaDevice::open(int index, void* stream, std::unique_ptr<CudaDevice>* ou
 
 CudaDevice::~CudaDevice() {
   (void)cudaSetDevice(facts_.index);
+  if (copy_stream_ != nullptr) (void)cudaStreamSynchronize(static_cast<cudaStream_t>(copy_stream_));
   if (stream_ != nullptr) (void)cudaStreamSynchronize(static_cast<cudaStream_t>(stream_));
+  if (copy_stream_ != nullptr) (void)cudaStreamDestroy(static_cast<cudaStream_t>(copy_stream_));
   for (void* mark : marks_)
     if (mark != nullptr) cudaEventDestroy(static_cast<cudaEvent_t>(mark));
   for (int i = 0; i < device_count_; ++i) cudaFree(device_memory_[i]);
@@ -279,6 +284,34 @@ Status CudaDevice::end_capture(CudaGraph* out) {
 Status CudaDevice::launch(const CudaGraph& graph) {
   return check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph.executable_), static_cast<cudaStream_t>(stream_)),
                "starting a graph");
+}
+
+Status CudaDevice::copy_beside(void* to, const void* from, int64_t bytes) {
+  return check(
+      cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, static_cast<cudaStream_t>(copy_stream_)),
+      "copying beside the work");
+}
+
+Status CudaDevice::record_mark_beside(int mark) {
+  return check(cudaEventRecord(static_cast<cudaEvent_t>(marks_[mark]), static_cast<cudaStream_t>(copy_stream_)),
+               "recording an event");
+}
+
+Status CudaDevice::order_beside_after_work(int mark) {
+  OCELLUS_TRY(record_mark(mark));
+  return check(cudaStreamWaitEvent(static_cast<cudaStream_t>(copy_stream_), static_cast<cudaEvent_t>(marks_[mark]), 0),
+               "putting copies behind the work");
+}
+
+Status CudaDevice::order_work_after_mark(int mark) {
+  return check(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream_), static_cast<cudaEvent_t>(marks_[mark]), 0),
+               "putting the work behind copies");
+}
+
+bool CudaDevice::mark_reached(int mark) const {
+  if (cudaEventQuery(static_cast<cudaEvent_t>(marks_[mark])) == cudaSuccess) return true;
+  (void)cudaGetLastError();  // "not ready" is an answer, not a failure to be found later
+  return false;
 }
 
 }  // namespace ocellus

@@ -74,8 +74,8 @@ class CudaGraph {
   void* executable_ = nullptr;  // cudaGraphExec_t
 };
 
-/// One GPU with one stream. Everything CUDA allocates for us is taken in open() and in the two functions named
-/// allocate; nothing else here allocates.
+/// One GPU with one stream for its work and one for copies beside it. Everything CUDA allocates for us is taken in
+/// open() and in the two functions named allocate; nothing else here allocates.
 class CudaDevice {
  public:
   /// Marks that can be waited for; recording a mark again forgets where it was.
@@ -118,12 +118,23 @@ class CudaDevice {
   Status begin_capture();
   Status end_capture(CudaGraph* out);
   Status launch(const CudaGraph& graph);
+
+  // Copies on the second stream. Each of the two can be made to wait for a point of the other, without the host's
+  // waiting for anything: what is given to it from then on comes after what the other had been given.
+  Status copy_beside(void* to, const void* from, int64_t bytes);
+  Status record_mark_beside(int mark);
+  /// `mark` is overwritten.
+  Status order_beside_after_work(int mark);
+  Status order_work_after_mark(int mark);
+  /// Whether a mark was reached; true also if it was never recorded.
+  bool mark_reached(int mark) const;
   bool capturing() const { return capturing_; }
 
  private:
   CudaDevice() = default;
   CudaFacts facts_;
   void* stream_ = nullptr;
+  void* copy_stream_ = nullptr;
   bool owns_stream_ = false;
   bool capturing_ = false;
   void* marks_[kMarks] = {};  // cudaEvent_t

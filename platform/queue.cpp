@@ -26,6 +26,7 @@ void Queue::copy(void* to, const void* from, int64_t bytes) {
 }
 
 Status Queue::finish() {
+  join_transfers();
   if (cuda_ != nullptr) fail(cuda_->finish());
   return status_;
 }
@@ -38,6 +39,38 @@ void Queue::note_copies() {
 void Queue::wait_for_copies() {
   if (copies_noted_) wait(kCopiesMark);
   copies_noted_ = false;
+}
+
+void Queue::begin_transfers() {
+  if (status_.ok() && cuda_ != nullptr) fail(cuda_->order_beside_after_work(kBesideMark));
+}
+
+void Queue::transfer(void* to, const void* from, int64_t bytes) {
+  if (cuda_ == nullptr) return copy(to, from, bytes);
+  if (status_.ok() && bytes > 0) fail(cuda_->copy_beside(to, from, bytes));
+}
+
+/// After a failure, too: some copies may have begun.
+void Queue::end_transfers(int ticket) {
+  if (cuda_ == nullptr) return;
+  fail(cuda_->record_mark_beside(kFirstTicketMark + ticket));
+  unjoined_ticket_ = ticket;
+}
+
+/// After a failure, too: later ops, and whoever gets the memory next, must not meet copies that are still on their way.
+/// The latest mark stands behind all earlier ones.
+void Queue::join_transfers() {
+  if (cuda_ == nullptr || unjoined_ticket_ < 0) return;
+  fail(cuda_->order_work_after_mark(kFirstTicketMark + unjoined_ticket_));
+  unjoined_ticket_ = -1;
+}
+
+bool Queue::transfers_done(int ticket) const {
+  return cuda_ == nullptr || cuda_->mark_reached(kFirstTicketMark + ticket);
+}
+
+void Queue::wait_for_transfers(int ticket) {
+  if (cuda_ != nullptr) fail(cuda_->wait_for_mark(kFirstTicketMark + ticket));
 }
 
 void Queue::start_timer(Timer timer) {
@@ -57,6 +90,7 @@ double Queue::timer_ms(Timer timer) {
 }
 
 void Queue::clear() {
+  join_transfers();
   if (!status_.ok() && cuda_ != nullptr) (void)cuda_->finish();
   status_ = Status();
 }

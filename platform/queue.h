@@ -83,6 +83,17 @@ class Queue {
   void note_copies();
   void wait_for_copies();
 
+  /// Copies beside the ops, from pinned host memory: begin_transfers(), transfer() for each, end_transfers(). On CUDA
+  /// they come behind the ops so far and go on while later ones run; what they bring is there for ops behind
+  /// join_transfers() and when finish() has returned. On the CPU they are done at once. `ticket`, below kTickets, is
+  /// for asking when host memory may be written again, also after a failure; it may be used again after that.
+  void begin_transfers();
+  void transfer(void* to, const void* from, int64_t bytes);
+  void end_transfers(int ticket);
+  void join_transfers();
+  bool transfers_done(int ticket) const;
+  void wait_for_transfers(int ticket);
+
   /// Time from one point in the order of the ops to another. timer_ms() waits until the second is reached.
   enum Timer : int { kPictureTimer = 0, kEncodeTimer = 1, kPrefillTimer = 2, kTimerCount = 3 };
   void start_timer(Timer timer);
@@ -117,11 +128,16 @@ class Queue {
  public:
   /// Marks from here on may be used by whoever drives the queue: kResultMarks of them.
   static constexpr int kResultMarks = 4;
-  static_assert(kFirstFreeMark + kResultMarks <= CudaDevice::kMarks - 2);
+  static constexpr int kTickets = 2;
   void record_result(int64_t step) { mark(kFirstFreeMark + static_cast<int>(step % kResultMarks)); }
   void wait_for_result(int64_t step) { wait(kFirstFreeMark + static_cast<int>(step % kResultMarks)); }
 
  private:
+  // Where copies beside the ops begin and end.
+  static constexpr int kBesideMark = kFirstFreeMark + kResultMarks;
+  static constexpr int kFirstTicketMark = kBesideMark + 1;
+  static_assert(kFirstTicketMark + kTickets <= CudaDevice::kMarks - 2);
+
   void mark(int number) {
     if (status_.ok() && cuda_ != nullptr) fail(cuda_->record_mark(number));
   }
@@ -135,6 +151,7 @@ class Queue {
   bool lean_ = false;
   int64_t layers_begun_ = 0;
   bool copies_noted_ = false;
+  int unjoined_ticket_ = -1;  // the latest one that no op waits for yet
   int64_t timer_ns_[kTimerCount][2] = {};
   Status status_;
 };

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "mm/image_decode.h"
+#include "runtime/api_frame.h"
 #include "runtime/engine.h"
 #include "runtime/gpu_probe.h"
 #include "runtime/memory_plan.h"
@@ -49,20 +50,6 @@ ocellus_status on_session(ocellus_session* session, const char* function, Call&&
     status = unwrap(session)->acknowledge_cancel(call(*unwrap(session)));
   }
   return result(status);
-}
-
-Status to_frame(const ocellus_frame& from, ocellus::Frame* to) {
-  if (from.format < OCELLUS_RGB8 || from.format > OCELLUS_YUYV)
-    return OCELLUS_FAIL(Code::kBadArgument, "pixel format %d does not exist", from.format);
-  to->format = static_cast<ocellus::PixelFormat>(from.format);
-  to->width = from.width;
-  to->height = from.height;
-  to->full_range = from.full_range != 0;
-  for (int i = 0; i < 2; ++i) {
-    to->planes[i] = from.plane[i];
-    to->stride_bytes[i] = from.stride_bytes[i];
-  }
-  return {};
 }
 
 }  // namespace
@@ -298,7 +285,7 @@ ocellus_status ocellus_session_add_image(ocellus_session* session, const ocellus
   OCELLUS_REQUIRE(frame);
   return on_session(session, __func__, [&](Session& s) -> Status {
     ocellus::Frame own;
-    OCELLUS_TRY(to_frame(*frame, &own));
+    OCELLUS_TRY(ocellus::to_frame(*frame, &own));
     return s.add_frame(own);
   });
 }
@@ -307,6 +294,18 @@ ocellus_status ocellus_session_add_encoded_image(ocellus_session* session, const
   OCELLUS_REQUIRE(bytes);
   return on_session(session, __func__,
                     [&](Session& s) { return s.add_encoded_image(static_cast<const uint8_t*>(bytes), byte_count); });
+}
+
+ocellus_status ocellus_session_add_parts(ocellus_session* session, const ocellus_part* parts, int32_t count,
+                                         int32_t* failed_part) {
+  OCELLUS_REQUIRE(parts);
+  int32_t failed = -1;
+  const ocellus_status status = on_session(session, __func__, [&](Session& s) -> Status {
+    if (count < 0) return OCELLUS_FAIL(Code::kBadArgument, "there cannot be %d parts", count);
+    return s.add_parts(parts, count, &failed);
+  });
+  if (failed_part != nullptr) *failed_part = failed;
+  return status;
 }
 
 ocellus_status ocellus_session_add_synthetic_image(ocellus_session* session) {

@@ -105,6 +105,10 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   OCELLUS_TRY(engine->load_weights());
   if (engine->cuda_ != nullptr) OCELLUS_TRY(engine->finish_cuda());
 
+  if (engine->shape_.has_library) {
+    engine->pictures_ahead_.attach(engine->memory_.pictures_ahead);
+    OCELLUS_TRY(engine->library_traffic_.start(engine->shape_.kv, engine->memory_.library_traffic));
+  }
   const int32_t session_count = engine->shape_.sessions;
   engine->sessions_.reset(new (std::nothrow) Session[static_cast<size_t>(session_count)]);
   if (engine->sessions_ == nullptr)
@@ -122,6 +126,7 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
 }
 
 Engine::~Engine() {
+  library_traffic_.stop();
   queue_.enter();
   pool_.stop();
   if (own_memory_ != nullptr) ::munmap(own_memory_, static_cast<size_t>(own_bytes_));
@@ -138,6 +143,12 @@ Status Engine::open_cuda(void* stream) {
 Status Engine::finish_cuda() {
   const WarmUp all{*model_, shape_, text_, vision_, memory_, arena_, queue_};
   OCELLUS_TRY(warm_up(all, &prefill_graphs_, &step_graphs_));
+  if (shape_.has_library) {  // the driver sets a stream up when it is first used
+    queue_.begin_transfers();
+    queue_.transfer(memory_.last_hidden.data, memory_.library_traffic.loads.data, sizeof(float));
+    for (int ticket = 0; ticket < Queue::kTickets; ++ticket) queue_.end_transfers(ticket);
+    OCELLUS_TRY(queue_.finish());
+  }
   matmul_library_->freeze();
   outside_bytes_ = cuda_->outside_bytes();
   return {};
@@ -259,8 +270,14 @@ Status Engine::open_session(Session** out) {
 
 Status Engine::fingerprint_model() {
   if (fingerprint_ != Hash128()) return {};
-  if (model_->text_file().map().data() == nullptr)
-    return OCELLUS_FAIL(Code::kUnsupported, "an image library is for models with files: this one is made up");
+  if (model_->is_made_up()) {
+    ocellus_model_facts facts = {};
+    model_->describe(&facts);
+    char text[128] = {};
+    std::snprintf(text, sizeof text, "%s %s %d", facts.name, facts.weight_format, kRandomWeightsSeed);
+    fingerprint_ = {library_checksum(text, sizeof text), static_cast<uint64_t>(kRandomWeightsSeed)};
+    return {};
+  }
   Hash128 found;
   OCELLUS_TRY(hash_file(model_->text_file().map(), &found.high));
   if (model_->has_vision()) OCELLUS_TRY(hash_file(model_->vision_file().map(), &found.low));
@@ -284,6 +301,12 @@ void Engine::describe(ocellus_engine_stats* out) const {
   out->outside_bytes = outside_bytes_;
   out->outside_bytes_now = cuda_ == nullptr ? 0 : cuda_->outside_bytes();
   out->load_ms = load_ms_;
+  const TrafficTotals traffic = library_traffic_.totals();
+  out->library_unstored = traffic.unstored;
+  out->library_read_bytes = traffic.read_bytes;
+  out->library_read_ms = traffic.read_ms;
+  out->library_written_bytes = traffic.written_bytes;
+  out->library_write_ms = traffic.write_ms;
 }
 
 }  // namespace ocellus

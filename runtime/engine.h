@@ -8,6 +8,7 @@
 #include "platform/queue.h"
 #include "runtime/engine_memory.h"
 #include "runtime/library_entry.h"
+#include "runtime/pictures_ahead.h"
 #include "runtime/prefill_graphs.h"
 #include "runtime/session.h"
 #include "runtime/step_graphs.h"
@@ -35,11 +36,15 @@ class Engine {
   const Tokenizer& tokenizer() const { return memory_.tokenizer; }
   Arena& arena() { return arena_; }
   Queue& queue() { return queue_; }
+  LibraryTraffic& library_traffic() { return library_traffic_; }
+  /// Of the prompt that is being added.
+  PicturesAhead& pictures_ahead() { return pictures_ahead_; }
 
   /// The session whose rows wait in memory().chunk; null if it is empty.
   Session* chunk_owner = nullptr;
 
-  /// A hash over all bytes of the model's files, for what is kept of them elsewhere. Read when it is first asked for.
+  /// A hash over all bytes of the model's files, for what is kept of them elsewhere, read when it is first asked for;
+  /// of a model that is made up, over what it is made from.
   Status fingerprint_model();
   const Hash128& model_fingerprint() const { return fingerprint_; }
 
@@ -79,6 +84,8 @@ class Engine {
   EngineMemory memory_;
   TextModel text_;
   VisionModel vision_;
+  LibraryTraffic library_traffic_;
+  PicturesAhead pictures_ahead_;
   std::unique_ptr<Session[]> sessions_;
   Hash128 fingerprint_;
   double load_ms_ = 0;

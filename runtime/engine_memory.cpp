@@ -15,6 +15,7 @@ namespace {
 constexpr int32_t kMaxTextTokens = 1 << 24;
 constexpr int64_t kMaxPixels = int64_t{1} << 28;
 constexpr double kMaxCacheBytes = 0x1p48;
+constexpr int64_t kMaxTierBytes = int64_t{1} << 48;
 /// Bytes of text accepted per planned token: prose has four to five, source code and lists fewer.
 constexpr int64_t kTextBytesPerToken = 8;
 constexpr int64_t kDefaultPromptRows = 2048;
@@ -51,6 +52,10 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
   OCELLUS_TRY(check_range("the image library", limits.library, 0, 1));
+  OCELLUS_TRY(
+      check_range("the bytes of the image library's memory tier", limits.library_cache_bytes, 0, kMaxTierBytes));
+  if (limits.library_cache_bytes > 0 && limits.library == 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "the image library's memory tier is of use only with a library: plan one");
   if (limits.library != 0 && limits.reuse == OCELLUS_REUSE_NONE)
     return OCELLUS_FAIL(Code::kBadArgument, "an image library is of use only where images are linked: plan reuse");
   OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_TILES));
@@ -231,6 +236,22 @@ Status check_links(const EngineShape& s) {
   return {};
 }
 
+/// What an image takes in a library and on the way there, and how many the memory tier holds, records included.
+Status size_library(int64_t tier_bytes, int64_t width, EngineShape* s) {
+  if (!s->has_library) return {};
+  // Records look for each other one by one: more would take longer than reading a file.
+  constexpr int64_t kMostEntries = 65536;
+  s->library_entry_bytes =
+      aligned_bytes(s->kv.image_bytes() + s->linked_rows * (width * int64_t{sizeof(float)} + int64_t{sizeof(int32_t)}));
+  const int64_t each = s->library_entry_bytes + int64_t{sizeof(CachedEntry)};
+  const int64_t padding = tier_bytes > 0 ? kRowAlignment : 0;  // of the records
+  s->library_cache_entries = std::min(std::max<int64_t>(tier_bytes - padding, 0) / each, kMostEntries);
+  if (tier_bytes == 0 || s->library_cache_entries > 0) return {};
+  return OCELLUS_FAIL(Code::kBadArgument,
+                      "the image library's memory tier of %lld bytes does not hold one image, which takes %lld",
+                      static_cast<long long>(tier_bytes), static_cast<long long>(each + padding));
+}
+
 /// Which of the policies this build, this model and this device run.
 Status check_policy(const EngineShape& s, const TextConfig& text) {
   if (s.policy.packs_oldest() && text.head_dim % kValueGroup != 0)
@@ -338,6 +359,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   s.prompt_rows = std::max({std::min(wanted, whole_session), rows_per_image, s.image_rows});
   OCELLUS_TRY(check_links(s));
   size_cache(slots_per_image, &s);
+  OCELLUS_TRY(size_library(limits.library_cache_bytes, text.width, &s));
   s.kv.page_count = s.pages_per_session * s.sessions;
   s.kv.block_count = s.blocks_per_session * s.sessions;
   OCELLUS_TRY(check_cache(s));
@@ -386,13 +408,29 @@ Status EngineMemory::lay_out_links(const Model& model, const EngineShape& shape,
     OCELLUS_TRY(spread.lay_out(shape.image_rows, model.text().width, shape.linked_rows, sink));
   OCELLUS_TRY(take_rows(sink, "rows of linked images", Lifetime::kSession, Phase::kNone,
                         shape.images_per_session * shape.linked_rows, model.text().width, &linked_rows));
-  if (!shape.has_library) return {};
+  return shape.has_library ? lay_out_library(model, shape, sink) : Status();
+}
+
+Status EngineMemory::lay_out_library(const Model& model, const EngineShape& shape, RowSink& sink) {
+  const auto take = [&](const char* name, int64_t rows, int64_t bytes, HostView<std::byte>* out) {
+    return take_rows(sink, name, Lifetime::kSession, Phase::kNone, rows, bytes, out);
+  };
+  const auto take_mean = [&](const char* name, HostView<float>* out) {
+    return take_rows(sink, name, Lifetime::kSession, Phase::kNone, 1, model.text().width, out);
+  };
   const int64_t row_bytes = model.text().width * int64_t{sizeof(float)};
-  const int64_t entry = shape.kv.image_bytes() + shape.linked_rows * (row_bytes + int64_t{sizeof(int32_t)});
-  OCELLUS_TRY(take_rows(sink, "library staging", Lifetime::kSession, Phase::kNone, 1,
-                        std::max(entry, shape.image_rows * row_bytes), &library_staging));
-  return take_rows(sink, "library embedding", Lifetime::kSession, Phase::kNone, 1, model.text().width,
-                   &library_embedding);
+  const int64_t entry = shape.library_entry_bytes, cached = shape.library_cache_entries;
+  TrafficMemory& traffic = library_traffic;
+  OCELLUS_TRY(
+      take("library staging", 1, std::max(shape.kv.block_bytes(), shape.image_rows * row_bytes), &library_staging));
+  OCELLUS_TRY(take_mean("library embedding", &library_embedding));
+  OCELLUS_TRY(take("library loads", LibraryTraffic::kLoads, entry, &traffic.loads));
+  OCELLUS_TRY(take("library store", 1, entry, &traffic.store));
+  OCELLUS_TRY(take_mean("library store embedding", &traffic.embedding));
+  OCELLUS_TRY(take("pictures ahead", shape.images_per_session, sizeof(EntryFacts), &pictures_ahead));
+  if (cached == 0) return {};
+  OCELLUS_TRY(take("library cache", cached, entry, &traffic.cache));
+  return take("library cache records", cached, sizeof(CachedEntry), &traffic.cache_records);
 }
 
 Status TextScratch::lay_out(const EngineShape& shape, RowSink& sink) {

@@ -5,6 +5,7 @@
 #include "platform/arena.h"
 #include "runtime/decode_step.h"
 #include "runtime/kv_cache.h"
+#include "runtime/library_traffic.h"
 #include "runtime/model.h"
 #include "runtime/prefill.h"
 #include "runtime/sampler.h"
@@ -42,6 +43,8 @@ struct EngineShape {
   bool text_alone = false;            // only a prompt's last row sees linked images
   int64_t image_rows = 0;             // of one image, with the tokens around its views
   bool has_library = false;
+  int64_t library_entry_bytes = 0;    // most that one image takes there
+  int64_t library_cache_entries = 0;  // that the memory tier holds
   KvShape kv;
   CachePolicy policy;
   ImageLimits image_limits;
@@ -104,9 +107,12 @@ struct EngineMemory {
   PromptChunk image_chunk;
   DeviceView<float> linked_rows;  // [images * rows, D]
   SpreadMemory spread;
-  // Where there is a library: an image on its way to or from it, and the mean of its rows.
+  // Where there is a library: an image's rows or an empty block, the mean of the rows, what is on its way to or from
+  // the library, and the pictures of a prompt that is added as a whole.
   HostView<std::byte> library_staging;
   HostView<float> library_embedding;  // [1, D]
+  TrafficMemory library_traffic;
+  HostView<std::byte> pictures_ahead;
   WaitingViews waiting_views;
   // CUDA only: host memory of pictures on their way to the device. No scratch, because other phases would write to it
   // while it is still being read.
@@ -119,6 +125,7 @@ struct EngineMemory {
 
  private:
   Status lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink);
+  Status lay_out_library(const Model& model, const EngineShape& shape, RowSink& sink);
 };
 
 /// Tokenising one text.

@@ -1,6 +1,8 @@
 #include "runtime/image_library.h"
 
+#include <atomic>
 #include <cmath>
+#include <mutex>
 #include <new>
 
 #include "runtime/library_store.h"
@@ -62,6 +64,7 @@ Status fill_header(const OwnerRecord& owner, const NewEntry& entry, int64_t now,
   header->labels.expires = entry.expires;
   header->labels.pinned = entry.pinned;
   header->created = now;
+  header->computed_us = entry.computed_us;
   OCELLUS_TRY(header->embedding.resize(static_cast<int64_t>(entry.embedding.size())));
   std::copy(entry.embedding.begin(), entry.embedding.end(), header->embedding.data());
   return {};
@@ -97,18 +100,42 @@ Status LibraryEntry::check_block(int32_t block, std::span<const std::byte> bytes
   return accept(file_.check_block(block, bytes.data()), found);
 }
 
+bool LibraryEntry::take_stamp(EntryStamp* out) const {
+  *out = {.key = key(), .expires = header().labels.expires};
+  return is_open() && LibraryFiles::stamp_open(descriptor(), &out->file);
+}
+
 ImageLibrary::ImageLibrary() = default;
-ImageLibrary::~ImageLibrary() = default;
+ImageLibrary::~ImageLibrary() { close(); }
 
 Status ImageLibrary::open(const LibraryConfig& config) {
+  close();
   store_.reset(new (std::nothrow) LibraryStore);
   if (store_ == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for a library");
   const Status status = store_->open(config);
   if (!status.ok()) close();
+  static std::atomic<uint64_t> count{0};
+  if (status.ok()) serial_ = ++count;
   return status;
 }
 
-void ImageLibrary::close() { store_.reset(); }
+void ImageLibrary::close() {
+  const std::lock_guard lock(users_);
+  while (user_count_ > 0) users_.wait();
+  serial_ = 0;
+  store_.reset();
+}
+
+void ImageLibrary::begin_use() {
+  const std::lock_guard lock(users_);
+  ++user_count_;
+}
+
+void ImageLibrary::end_use() {
+  const std::lock_guard lock(users_);
+  --user_count_;
+  users_.notify_all();
+}
 
 /// The store, or what to say where there is none.
 #define OCELLUS_REQUIRE_STORE() \
@@ -180,6 +207,16 @@ Status ImageLibrary::find_key(std::string_view owner, const LibraryKey& key, Lib
     OCELLUS_TRY(store_->open_entry({record, key}, now, &out->file_, found));
     out->part_ = is_shared ? LibraryPart::kShared : LibraryPart::kOwn;
     if (*found) store_->catalogue.touch_entry(key, now);
+    return {};
+  });
+}
+
+bool ImageLibrary::is_current(const EntryStamp& stamp) const { return store_ != nullptr && store_->is_current(stamp); }
+
+void ImageLibrary::note_use(const LibraryKey& key) {
+  if (store_ == nullptr) return;
+  (void)store_->run([&](int64_t now) -> Status {
+    store_->catalogue.touch_entry(key, now);
     return {};
   });
 }

@@ -14,9 +14,11 @@
 
 #include "platform/buffer.h"
 #include "platform/log.h"
+#include "platform/monitor.h"
 #include "platform/status.h"
 #include "runtime/library_entry.h"
 #include "runtime/library_entry_file.h"
+#include "runtime/library_items.h"
 
 namespace ocellus {
 
@@ -27,7 +29,7 @@ struct LibraryConfig {
   const char* path = nullptr;     // a directory; made if it is missing
   int64_t quota_bytes = 0;        // of all entries together; 0: no limit
   int64_t owner_quota_bytes = 0;  // of one owner, and of the shared part; 0: no limit. See set_owner_quota
-  LogSink log = {};               // told of what was set aside
+  LogSink log = {};               // told of what was set aside, from any thread
   LibraryFiles* files = nullptr;  // null: the system's
   LibraryClock* clock = nullptr;  // null: the system's
 };
@@ -39,56 +41,9 @@ struct NewEntry {
   int64_t expires = 0;                                      // the second from which on it is gone; 0: never
   bool pinned = false;                                      // quotas do not remove it
   std::string_view caption = {};                            // see is_caption
+  int64_t computed_us = 0;                                  // what the image took to compute; 0: not known
   std::span<const float> embedding = {};                    // for nearest(): facts.embedding_width numbers, or none
   std::span<const std::span<const std::byte>> blocks = {};  // one for every layer, then the input rows; may be empty
-};
-
-/// An entry as list() shows it.
-struct LibraryItem {
-  LibraryKey key = {};
-  LibraryPart part = LibraryPart::kOwn;
-  EntryFacts facts = {};
-  EntryLabels labels = {};
-  int64_t bytes = 0;      // of its file
-  int64_t created = 0;    // seconds since 1970, as the next
-  int64_t last_used = 0;  // put, found or labelled
-  bool has_embedding = false;
-};
-
-struct NearEntry {
-  LibraryKey key = {};
-  LibraryPart part = LibraryPart::kOwn;
-  float similarity = 0;  // cosine, -1 to 1
-};
-
-struct FoundText {
-  LibraryKey key = {};
-  LibraryPart part = LibraryPart::kOwn;
-  double score = 0;  // bm25: the greater, the better
-};
-
-/// Of a search for words: more of either are refused.
-inline constexpr int32_t kMostSearchWords = 64;
-inline constexpr int32_t kMostSearchBytes = 1000;
-
-/// What an owner has, or all together.
-struct LibraryUse {
-  int64_t entries = 0;
-  int64_t bytes = 0;
-  int64_t pinned_bytes = 0;
-  int64_t quota_bytes = 0;  // 0: no limit
-};
-
-/// What verify() and collect_garbage() did.
-struct LibraryReport {
-  int64_t checked = 0;     // entries whose every byte was read
-  int64_t sound = 0;       // of these
-  int64_t set_aside = 0;   // damaged files, and files of unknown owners
-  int64_t expired = 0;     // removed
-  int64_t unfinished = 0;  // files of writers that died, removed
-  int64_t adopted = 0;     // files that the catalogue did not know
-  int64_t dropped = 0;     // of the catalogue, without a file
-  int64_t outdated = 0;    // files of an earlier version, removed
 };
 
 /// An entry that was found: its head is checked, its blocks are when they are read. Stays readable when the entry is
@@ -107,6 +62,9 @@ class LibraryEntry {
   /// Reads a block into memory of at least its size and checks it. *found is false, and the entry set aside, where it
   /// is not what was written; the memory then holds anything. kBadArgument.
   Status read_block(int32_t block, std::span<std::byte> to, bool* found);
+
+  /// False where the file cannot be asked.
+  bool take_stamp(EntryStamp* out) const;
 
   /// For reads by other means: the open file, and where a block begins in it, always at a multiple of 4096 bytes, as
   /// does what follows it; O_DIRECT may be set on the descriptor. What was read is no block before check_block.
@@ -138,7 +96,13 @@ class ImageLibrary {
 
   /// Opens the directory; makes its catalogue again where that is missing or does not fit.
   Status open(const LibraryConfig& config);
+  /// Waits for those who use the library on threads of their own.
   void close();
+  /// Another number for every library that was ever opened in this process; 0: none is open.
+  uint64_t serial() const { return serial_; }
+  /// Between the two close() waits.
+  void begin_use();
+  void end_use();
 
   /// Stores an entry, in place of one with the same facts. When this returns it outlasts a loss of power. To hold the
   /// quotas, what has expired goes first, then what was not used for longest. kFull: too large beside pinned entries.
@@ -149,6 +113,11 @@ class ImageLibrary {
   Status find_in(std::string_view owner, LibraryPart part, const EntryFacts& facts, LibraryEntry* out, bool* found);
   /// The entry with this key among those that the owner sees.
   Status find_key(std::string_view owner, const LibraryKey& key, LibraryEntry* out, bool* found);
+  /// Whether an entry is still there as it was read, and has not expired: not removed, replaced or written to by
+  /// anybody. Asks the file system and not the catalogue; allocates nothing.
+  bool is_current(const EntryStamp& stamp) const;
+  /// Notes that an entry was used, as find does, for the quotas.
+  void note_use(const LibraryKey& key);
   Status remove(std::string_view owner, LibraryPart part, const LibraryKey& key, bool* found);
   /// Both write the entry's file again, since that is where this is kept.
   Status set_labels(std::string_view owner, LibraryPart part, const LibraryKey& key, const EntryLabels& labels,
@@ -187,6 +156,9 @@ class ImageLibrary {
                        bool* found);
 
   std::unique_ptr<LibraryStore> store_;
+  uint64_t serial_ = 0;
+  Monitor users_;
+  int32_t user_count_ = 0;
 };
 
 }  // namespace ocellus

@@ -19,6 +19,9 @@ struct Hash128 {
 /// An entry's name. The same picture has another one for every owner.
 using LibraryKey = Hash128;
 
+/// Set in EntryFacts::format_version where the model's weights are made up: such entries are never those of a file.
+inline constexpr uint32_t kMadeUpModel = 0x80000000u;
+
 /// What an entry was computed from and how it is stored. All of it goes into the key, and an entry is served only where
 /// all of it is as asked for.
 struct EntryFacts {

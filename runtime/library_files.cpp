@@ -90,6 +90,12 @@ class SystemFiles : public LibraryFiles {
   }
 };
 
+int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec; }
+
+FileStamp stamp_of(const struct stat& found) {
+  return {found.st_dev, found.st_ino, found.st_size, nanoseconds(found.st_mtim), nanoseconds(found.st_ctim)};
+}
+
 class SystemClock : public LibraryClock {
  public:
   int64_t unix_seconds() override {
@@ -100,6 +106,20 @@ class SystemClock : public LibraryClock {
 };
 
 }  // namespace
+
+bool LibraryFiles::stamp_open(int descriptor, FileStamp* out) {
+  struct stat found {};
+  if (::fstat(descriptor, &found) != 0) return false;
+  *out = stamp_of(found);
+  return true;
+}
+
+bool LibraryFiles::stamp_named(const char* path, FileStamp* out) {
+  struct stat found {};
+  if (::lstat(path, &found) != 0) return false;
+  *out = stamp_of(found);
+  return true;
+}
 
 void LibraryPath::append(const char* text) {
   const size_t added = std::strlen(text);

@@ -25,6 +25,16 @@ class LibraryPath {
   bool is_sound_ = true;
 };
 
+/// Which file it is and in what state: another one after the file was replaced or written to.
+struct FileStamp {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  int64_t size = 0;
+  int64_t written_ns = 0;  // the last change of the contents, and of anything at all
+  int64_t changed_ns = 0;
+  friend constexpr bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+
 /// File operations. What fails returns -errno, as system calls do inside the kernel.
 class LibraryFiles {
  public:
@@ -53,6 +63,9 @@ class LibraryFiles {
   virtual int wait_for_lock(int descriptor) = 0;
   /// Whether a path leads to the file that is open.
   virtual bool is_same_file(int descriptor, const char* path) = 0;
+  /// The system's word on a file. False where there is no such one. Neither allocates.
+  static bool stamp_open(int descriptor, FileStamp* out);
+  static bool stamp_named(const char* path, FileStamp* out);
 
   static LibraryFiles& system();
 };

@@ -15,7 +15,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "numbers are put into their bytes in this order");
 
 constexpr uint64_t kMagic = 0x0031424C4C45434Full;  // "OCELLB1" and a zero
-/// 2: with captions and the columns of tiles.
+/// 2: with captions, the columns of tiles, and what the image took to compute.
 constexpr uint32_t kVersion = 2;
 constexpr int64_t kChecksumOffset = 24;
 /// Of the fixed fields, with room to spare.
@@ -54,6 +54,7 @@ Status walk_body(FieldWalk& walk, EntryHeader& header) {
   walk_facts(walk, header.facts);
   walk.text(header.owner);
   walk.number(header.created);
+  walk.number(header.computed_us);
   EntryLabels& labels = header.labels;
   walk.number(labels.expires);
   uint8_t pinned = labels.pinned ? 1 : 0;
@@ -166,6 +167,7 @@ Status copy_header(const EntryHeader& from, EntryHeader* to) {
   to->owner = from.owner;
   to->labels = from.labels;
   to->created = from.created;
+  to->computed_us = from.computed_us;
   to->header_bytes = from.header_bytes;
   to->file_bytes = from.file_bytes;
   OCELLUS_TRY(to->embedding.resize(from.embedding.size()));

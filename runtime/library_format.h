@@ -29,6 +29,7 @@ struct EntryHeader {
   OwnerName owner = {};
   EntryLabels labels = {};
   int64_t created = 0;        // seconds since 1970
+  int64_t computed_us = 0;    // what computing the image took; 0: not known
   Buffer<float> embedding;    // empty or facts.embedding_width numbers
   Buffer<BlockPlace> blocks;  // one for every layer, then the one of input rows
   int64_t header_bytes = 0;   // multiple of kBlockAlignment

@@ -50,13 +50,14 @@ Status LibraryStore::open(const LibraryConfig& config) {
 Status LibraryStore::get_ready(int64_t* now) {
   OCELLUS_TRY(catalogue.require_open());
   if (catalogue.is_lost()) OCELLUS_TRY(open_catalogue());
-  greatest_time_ = std::max(greatest_time_, config_.clock->unix_seconds());
-  Status status = catalogue.see_time(&greatest_time_);
+  *now = std::max(greatest_time_.load(), config_.clock->unix_seconds());
+  Status status = catalogue.see_time(now);
   if (!status.ok() && catalogue.is_lost()) {
     OCELLUS_TRY(open_catalogue());
-    status = catalogue.see_time(&greatest_time_);
+    *now = std::max(*now, greatest_time_.load());
+    status = catalogue.see_time(now);
   }
-  *now = greatest_time_;
+  greatest_time_ = *now;
   return status;
 }
 
@@ -108,6 +109,13 @@ void LibraryStore::move_catalogue_aside() {
   if (!move_aside(path, kCatalogueName)) files().remove(path.c_str());
   files().remove((folder_ / FileName(kCatalogueName, "-wal").text).c_str());
   files().remove((folder_ / FileName(kCatalogueName, "-shm").text).c_str());
+}
+
+bool LibraryStore::is_current(const EntryStamp& stamp) const {
+  FileStamp file;
+  const int64_t now = std::max(greatest_time_.load(), config_.clock->unix_seconds());
+  return (stamp.expires == 0 || now < stamp.expires) &&
+         LibraryFiles::stamp_named(entry_path(stamp.key).c_str(), &file) && file == stamp.file;
 }
 
 LibraryPath LibraryStore::entry_path(const LibraryKey& key) const {

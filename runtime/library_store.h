@@ -10,6 +10,7 @@
 // processes see them together; what a crash leaves between the two is put right at the next opening.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 
 #include "runtime/image_library.h"
@@ -107,8 +108,10 @@ class LibraryStore {
 
   /// Sets an open entry aside. Whether it did.
   bool report_damage(const EntryFile& file, const char* detail);
+  /// See ImageLibrary.
+  bool is_current(const EntryStamp& stamp) const;
 
-  LibraryFiles& files() { return *config_.files; }
+  LibraryFiles& files() const { return *config_.files; }
   const LibraryPath& entries_folder() const { return entries_folder_; }
   int64_t quota_of(const OwnerRecord& owner) const {
     return owner.quota_bytes > 0 ? owner.quota_bytes : config_.owner_quota_bytes;
@@ -135,7 +138,8 @@ class LibraryStore {
 
   std::mutex mutex_;
   LibraryConfig config_;
-  int64_t greatest_time_ = 0;  // that was ever seen: a clock that goes back must not bring back what has expired
+  // That was ever seen: a clock that goes back must not bring back what has expired.
+  std::atomic<int64_t> greatest_time_{0};
   LibraryPath folder_, entries_folder_, owners_folder_, aside_folder_;
 };
 

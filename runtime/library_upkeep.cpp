@@ -146,7 +146,7 @@ Status LibraryStore::adopt_entry(const LibraryKey& key, LibraryReport* report) {
   }
   if (outcome.is_sound()) {
     ++report->adopted;
-    greatest_time_ = std::max(greatest_time_, file.header().created);
+    greatest_time_ = std::max(greatest_time_.load(), file.header().created);
     return catalogue.save_entry(owner.id, file.header(), file.header().created);
   }
   if (outcome.state != FileState::kDamaged) return {};

@@ -31,6 +31,8 @@ class Model {
   Status open_shape(const ModelShape& shape, WeightFormat format);
   Status open_shape(const char* name, const char* format);
 
+  /// Whether an engine makes the weights up.
+  bool is_made_up() const { return !text_file_.has_data(); }
   const GgufFile& text_file() const { return text_file_; }
   const GgufFile& vision_file() const { return vision_file_; }
   bool has_vision() const { return has_vision_; }

@@ -7,7 +7,8 @@
  *
  * No function throws, aborts or prints. Functions return OCELLUS_OK or the reason; ocellus_last_error() then holds one
  * sentence that says what to change. After ocellus_engine_create nothing is allocated: no heap, no mapping, no thread,
- * no device memory.
+ * no device memory. One exception: an image library opens files and asks its catalogue, which allocates, when an image
+ * is read from there, kept there or, once a minute, used; not when it comes from limits.library_cache_bytes.
  *
  * Threads: one thread at a time may use an engine and its sessions; ocellus_session_cancel may come from any thread.
  * Calls on an engine on a GPU make that GPU the calling thread's current CUDA device.
@@ -236,6 +237,8 @@ typedef struct ocellus_limits {
   int32_t reuse_rows;       /* rows of a linked image (REUSE_TILES: of a tile) that are read in place, at most; -1: all,
                                as if it had never been seen; they stay f16 beside its other slots */
   int32_t library;          /* 1: sessions may use an image library; plans its staging; with a way to reuse only */
+  int64_t library_cache_bytes; /* of host memory for images that came from a library, so that they come faster when they
+                                  come again; all sessions share it; with `library` only; 0: none */
   ocellus_cache_policy cache;
 } ocellus_limits;
 void ocellus_limits_init(ocellus_limits* limits);
@@ -342,6 +345,11 @@ typedef struct ocellus_engine_stats {
   int64_t outside_bytes;     /* taken by CUDA outside the arena: context, kernels, library, graphs; -1: unknown */
   int64_t outside_bytes_now; /* the same at the time of this call */
   double load_ms;
+  int64_t library_unstored;   /* images that were computed and that an image library did not take */
+  int64_t library_read_bytes; /* of entries, by the thread that reads them, and the time it took, checks included */
+  double library_read_ms;
+  int64_t library_written_bytes; /* by the thread that writes them, and the time, until the disk had them */
+  double library_write_ms;
 } ocellus_engine_stats;
 ocellus_status ocellus_engine_get_stats(const ocellus_engine* engine, ocellus_engine_stats* out);
 
@@ -385,6 +393,26 @@ ocellus_status ocellus_session_add_tokens(ocellus_session* session, const int32_
 ocellus_status ocellus_session_add_image(ocellus_session* session, const ocellus_frame* frame);
 ocellus_status ocellus_session_add_encoded_image(ocellus_session* session, const void* bytes, int64_t byte_count);
 ocellus_status ocellus_session_end_turn(ocellus_session* session);
+
+typedef enum ocellus_part_kind {
+  OCELLUS_PART_TEXT = 0,
+  OCELLUS_PART_IMAGE = 1, /* an encoded picture */
+  OCELLUS_PART_FRAME = 2
+} ocellus_part_kind;
+typedef struct ocellus_part {
+  int32_t kind;      /* ocellus_part_kind */
+  uint32_t flags;    /* of text: OCELLUS_TEXT_PARSE_SPECIAL */
+  const void* bytes; /* of text and encoded pictures */
+  int64_t byte_count;
+  const ocellus_frame* frame; /* of frames */
+} ocellus_part;
+/* The same as adding the parts one by one, and faster with an image library: all pictures are looked for first, and
+ * those that are found are read from the disk while those that are not are computed. What the parts point to must stay
+ * as it is until this returns. All parts or none: on failure the session is as it was before the call, unless rows had
+ * to be read to make room; then everything added since the last generate is forgotten. *failed_part is the part at
+ * fault, counted from 0, or -1; failed_part may be NULL. */
+ocellus_status ocellus_session_add_parts(ocellus_session* session, const ocellus_part* parts, int32_t count,
+                                         int32_t* failed_part);
 
 /* For questions about memory and speed, as ocellus_model_open_shape: one image of limits.synthetic_tokens rows whose
  * keys and values are made up, in the format of the cache policy; of rows that it would drop the last ones are left
@@ -438,15 +466,18 @@ typedef enum ocellus_stop {
 } ocellus_stop;
 
 typedef struct ocellus_generate_stats {
-  int32_t stop;           /* ocellus_stop */
-  int32_t image_count;    /* of the session */
-  int32_t image_tokens;   /* prompt rows that came from images, since the last generate */
-  int32_t library_hits;   /* images since then that came from the image library */
-  int32_t library_misses; /* that did not and are in it now, unless it could not take them */
-  int32_t prompt_tokens;  /* all prompt rows, images included, since the last generate */
+  int32_t stop;                /* ocellus_stop */
+  int32_t image_count;         /* of the session */
+  int32_t image_tokens;        /* prompt rows that came from images, since the last generate */
+  int32_t library_hits;        /* images since then that came from the image library */
+  int32_t library_memory_hits; /* of these those from limits.library_cache_bytes, without a file being read */
+  int32_t library_misses;      /* that did not and are in it soon, unless it could not take them */
+  int32_t prompt_tokens;       /* all prompt rows, images included, since the last generate */
   int32_t generated_tokens;
-  double preprocess_ms; /* decoding, resizing, normalising the images since the last generate */
-  double encode_ms;     /* vision tower and projector for them */
+  int64_t library_bytes_read; /* of entries, since the last generate */
+  double library_saved_ms; /* what computing the hits once took less what loading them took; 0 where it is not known */
+  double preprocess_ms;    /* decoding, resizing, normalising the images since the last generate */
+  double encode_ms;        /* vision tower and projector for them */
   double prefill_ms;
   double first_token_ms; /* preprocess + encode + prefill + first sample: the time to the first token */
   double decode_ms;      /* all tokens after the first */
@@ -486,13 +517,14 @@ ocellus_status ocellus_session_score(ocellus_session* session, const int32_t* to
 
 /* What images became, kept in a directory across sessions and restarts (image_library.h): an image that an owner has
  * shown before is read from there, bit for bit as it was computed, wherever it stands in a prompt. Damaged, expired and
- * foreign entries are never used; the image is computed again. OCELLUS_UNSUPPORTED in builds without SQLite. */
+ * foreign entries are never used; the image is computed again. Entries are written by a thread of the engine while the
+ * session goes on, and are on the disk when the engine is destroyed. OCELLUS_UNSUPPORTED in builds without SQLite. */
 typedef struct ocellus_library ocellus_library;
 
 /* Makes the directory if it is missing. `quota_bytes` of all entries together, 0: no limit; what was not used for
  * longest goes first. Several processes and threads may use a directory. */
 ocellus_status ocellus_library_open(const char* path, int64_t quota_bytes, ocellus_library** out);
-/* No session may use it any more. */
+/* No session may use it any more. Waits for what is still being written. */
 void ocellus_library_close(ocellus_library* library);
 /* Images that are added from now on are looked up among the owner's entries and the shared ones, and kept as the
  * owner's. The owner: 1 to 64 of A-Za-z0-9._-, no dot first. NULL: no library. The limits must plan one. */

@@ -9,6 +9,9 @@
 
 namespace ocellus {
 
+/// Changes with the weights that are made up.
+inline constexpr int kRandomWeightsSeed = 1;
+
 /// Fills the tensor section of `file` at `base` (device memory, aligned to 32) with random weights and waits until that
 /// is done. Always the same ones. Norms are 1, biases small; a matrix over K inputs gets the deviation 1 / sqrt(K),
 /// and the two that write into the residual stream less, so that activations stay of size 1 through all layers.

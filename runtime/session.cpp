@@ -18,7 +18,10 @@ void PromptStats::report(ocellus_generate_stats* out) const {
   out->image_tokens = image_rows;
   out->prompt_tokens = rows;
   out->library_hits = library_hits;
+  out->library_memory_hits = library_memory_hits;
   out->library_misses = library_misses;
+  out->library_bytes_read = library_bytes;
+  out->library_saved_ms = library_saved_ms;
   out->preprocess_ms = preprocess_ms;
   out->encode_ms = encode_ms;
   out->prefill_ms = prefill_ms;
@@ -68,11 +71,7 @@ void Session::set_checkpoint() {
 void Session::forget_prompt() {
   drop_chunk();
   cache().rewind(checkpoint_.cache);
-  // The oldest remembered tokens made place for the forgotten ones; nothing stands there now.
-  const int64_t overwritten = std::min<int64_t>(recent_count_ - checkpoint_.recent_count, kRecentTokens);
-  int32_t* recent = engine_->memory().recent_tokens.row(index_);
-  for (int64_t i = 0; i < overwritten; ++i) recent[(checkpoint_.recent_count + i) % kRecentTokens] = kNoToken;
-  recent_count_ = checkpoint_.recent_count;
+  forget_recent_tokens(checkpoint_.recent_count);
   // The last hidden row is still the checkpoint's if nothing was read since.
   has_answerable_ = checkpoint_.has_answerable && next_position_ == checkpoint_.next_position;
   next_position_ = checkpoint_.next_position;
@@ -81,6 +80,15 @@ void Session::forget_prompt() {
   unread_token_ = checkpoint_.unread_token;
   has_ncar_ = false;
   prompt_.rows = prompt_.image_rows = 0;
+}
+
+/// Back to the first `count` tokens. The oldest remembered ones made place for the forgotten ones; nothing stands there
+/// now.
+void Session::forget_recent_tokens(int64_t count) {
+  const int64_t overwritten = std::min<int64_t>(recent_count_ - count, kRecentTokens);
+  int32_t* recent = engine_->memory().recent_tokens.row(index_);
+  for (int64_t i = 0; i < overwritten; ++i) recent[(count + i) % kRecentTokens] = kNoToken;
+  recent_count_ = count;
 }
 
 int64_t Session::waiting_positions() const {
@@ -168,6 +176,7 @@ Status Session::prefill_chunk() {
   queue.start_timer(Queue::kPrefillTimer);
   const PrefillPlan plan = plan_prefill(chunk, next_position_, cache(), text.config.head_dim, scratch, queue);
   chunk.embed_text(text.embedding, queue);
+  queue.join_transfers();  // of images from the library
   fetch_linked_rows();
   OCELLUS_TRY(engine_->run_prefill(chunk.row_count, plan, scratch, &stop_));
   queue.copy(memory.last_hidden.row(index_), chunk.hidden.row(chunk.row_count - 1),
@@ -187,6 +196,7 @@ Status Session::prefill_chunk() {
 
 Status Session::read_chunk() {
   if (engine_->chunk_owner != this) return {};
+  chunk_was_read_ = true;
   Status status = stop_.check();
   if (status.ok()) status = encode_last_views();
   if (status.ok()) status = prefill_chunk();
@@ -212,6 +222,7 @@ void Session::take_chunk() {
 
 void Session::drop_chunk() {
   if (engine_->chunk_owner != this) return;
+  engine_->queue().join_transfers();  // whoever gets the blocks next writes behind them
   engine_->memory().chunk.clear();
   engine_->memory().waiting_views.clear();
   engine_->chunk_owner = nullptr;

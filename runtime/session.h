@@ -1,6 +1,7 @@
 // Session: one conversation. Text and images are added as rows, read in chunks (prefill), and answered (decode).
 //
 //   add_text, add_image  -> rows in the prompt chunk      session_add.cpp
+//   add_parts            -> all of a prompt               session_parts.cpp
 //   read_chunk           -> the cache holds them          session.cpp
 //   link_picture         -> an image read alone, linked   session_link.cpp, session_library.cpp
 //   add_synthetic_image  -> the cache holds made-up rows  session_synthetic.cpp
@@ -15,8 +16,10 @@
 #include "mm/preprocess.h"
 #include "platform/queue.h"
 #include "runtime/chat_template.h"
+#include "runtime/generate.h"
 #include "runtime/kv_cache.h"
 #include "runtime/ocellus.h"
+#include "runtime/prompt_stats.h"
 #include "runtime/session_keep.h"
 #include "runtime/tokenizer.h"
 
@@ -24,29 +27,11 @@ namespace ocellus {
 
 class Engine;
 class ImageLibrary;
+struct EntryWish;
+struct LoadedEntry;
 struct PromptChunk;
 struct VisionScratch;
 struct Picture;
-
-/// Time and rows spent since the last generate.
-struct PromptStats {
-  int32_t image_rows = 0;
-  int32_t rows = 0;
-  double preprocess_ms = 0;
-  double encode_ms = 0;
-  double prefill_ms = 0;
-  int32_t library_hits = 0;
-  int32_t library_misses = 0;
-
-  void report(ocellus_generate_stats* out) const;
-};
-
-/// What a session is to say, and where the log-probabilities of its tokens go.
-struct ForcedAnswer {
-  const TokenId* tokens = nullptr;
-  int32_t count = 0;
-  float* log_probabilities = nullptr;
-};
 
 class Session {
  public:
@@ -63,6 +48,8 @@ class Session {
   Status add_tokens(const TokenId* tokens, int64_t count);
   Status add_frame(const Frame& frame);
   Status add_encoded_image(const uint8_t* bytes, int64_t byte_count);
+  /// All of them or none; see ocellus_session_add_parts. *failed: the part at fault, or -1.
+  Status add_parts(const ocellus_part* parts, int32_t count, int32_t* failed);
   /// Null: none. See ocellus_session_set_library.
   Status set_library(ImageLibrary* library, std::string_view owner);
   Status add_synthetic_image();  // see ocellus_session_add_synthetic_image
@@ -136,6 +123,11 @@ class Session {
   int64_t room_for_positions() const;
   Status add_picture(const Picture& picture);
   Status prepare_rows(const ViewPlan& plan);
+  struct AddMark;
+  Status look_ahead(const ocellus_part& part);
+  Status add_part(const ocellus_part& part);
+  void take_back(const AddMark& mark);
+  void forget_recent_tokens(int64_t count);
   Status add_picture_rows(const Picture& picture, const ViewPlan& plan);
   Status add_views(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk);
   Status encode_waiting_views(const VisionScratch& scratch);
@@ -145,9 +137,11 @@ class Session {
   void keep_picked_rows();
   Status recall_or_read(const Picture& picture, const ViewPlan& plan, int32_t ordinal);
   Status describe_entry(const Picture& picture, const ViewPlan& plan, EntryFacts* facts);
-  Status load_entry(const EntryFacts& facts, int32_t ordinal, bool* found);
+  EntryWish wish_for(const EntryFacts& facts) const;
+  Status load_entry(const EntryFacts& facts, int load, int32_t ordinal, bool* found);
+  void note_hit(const LoadedEntry& entry, double spent_ms);
   void clear_blocks(int32_t ordinal);
-  Status keep_entry(const EntryFacts& facts, int32_t ordinal);
+  Status keep_entry(const EntryFacts& facts, int32_t ordinal, double computed_ms);
   void note_embedding();
   Status prefill_alone();
   Status add_links(const ViewPlan& plan, int32_t ordinal);
@@ -176,6 +170,7 @@ class Session {
   bool has_answerable_ = false;        // last_hidden holds the newest row
   bool conversation_started_ = false;  // a template turn was begun
   bool text_started_ = false;          // the beginning-of-text token is in
+  bool chunk_was_read_ = false;        // since somebody last looked
   TokenId unread_token_ = kNoToken;    // generated, not yet in the cache
   ImageLibrary* library_ = nullptr;
   OwnerName owner_;
@@ -189,12 +184,5 @@ class Session {
   bool encode_timed_ = false;  // the queue's encode timer runs or has run, and nobody has asked it yet
   Utf8Stream utf8_;
 };
-
-/// Goes on as if the model had said these tokens; see ocellus_session_score.
-Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stats* stats);
-
-/// Decodes for several sessions together; see ocellus_batch_generate.
-Status generate(Session* const* sessions, const ocellus_generate_params* params, ocellus_generate_stats* stats,
-                int32_t count);
 
 }  // namespace ocellus

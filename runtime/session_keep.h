@@ -9,7 +9,7 @@
 namespace ocellus {
 
 struct SessionKeep {
-  enum class Outcome : uint8_t { kNone, kFound, kStored, kFailed };
+  enum class Outcome : uint8_t { kNone, kFound, kStoring, kStored, kFailed };
 
   /// Of images that are computed from now on.
   EntryLabels labels = {};
@@ -27,11 +27,14 @@ struct SessionKeep {
     last_key = key;
     last_part = where;
   }
-  void note_stored(const LibraryKey& key, Status status) {
+  void note_storing() {
+    outcome = Outcome::kStoring;
+    last_part = part;
+  }
+  void note_stored(const LibraryKey& key, Status status, const Failure& why) {
     outcome = status.ok() ? Outcome::kStored : Outcome::kFailed;
     last_key = key;
-    last_part = part;
-    if (!status.ok()) failure = last_failure();
+    failure = why;
   }
 };
 

@@ -17,23 +17,6 @@ namespace {
 /// Bytes of all heads of a layer, in one of the image's blocks.
 int64_t layer_bytes(const KvShape& kv, int32_t layer) { return kv.block_layout(layer).padded_bytes * kv.kv_heads; }
 
-/// Images of up to so many bytes are one block of their entry, since blocks are padded; others are one for every layer,
-/// which can then be read one by one.
-constexpr int64_t kMostTogether = int64_t{1} << 20;
-
-/// Of an entry's last block: the input rows, then which rows of the image they are.
-int64_t input_row_bytes(const EntryFacts& facts) {
-  return int64_t{facts.stored_input_rows} * facts.embedding_width * int64_t{sizeof(float)};
-}
-int64_t pick_bytes(const EntryFacts& facts) { return facts.stored_input_rows * int64_t{sizeof(int32_t)}; }
-
-/// Of the entry's blocks: the layers, then the input rows.
-int64_t entry_block_bytes(const KvShape& kv, const EntryFacts& facts, int32_t block) {
-  if (block == kv.layer_count) return input_row_bytes(facts) + pick_bytes(facts);
-  if (kv.image_bytes() > kMostTogether) return kv.blocks_per_image() * layer_bytes(kv, block);
-  return block == 0 ? kv.image_bytes() : 0;
-}
-
 /// Calls visit(bytes in the cache, count), layer by layer.
 template <class Visit>
 void visit_layers(const SessionCache& cache, int32_t ordinal, Visit visit) {
@@ -62,6 +45,7 @@ EntryFacts entry_facts(Engine& engine, int32_t view_count) {
   const EngineShape& shape = engine.shape();
   EntryFacts facts;
   facts.model = engine.model_fingerprint();
+  if (engine.model().is_made_up()) facts.format_version |= kMadeUpModel;
   facts.prefix_id = prefix_id(engine.tokenizer().facts(), shape);
   facts.layer_count = shape.kv.layer_count;
   facts.kv_heads = shape.kv.kv_heads;
@@ -87,19 +71,28 @@ Status Session::set_library(ImageLibrary* library, std::string_view owner) {
   return {};
 }
 
+EntryWish Session::wish_for(const EntryFacts& facts) const {
+  return {library_, owner_, facts, keep_.only_there, keep_.part};
+}
+
 /// A library that fails is no reason to fail: the image is computed.
 Status Session::recall_or_read(const Picture& picture, const ViewPlan& plan, int32_t ordinal) {
+  PicturesAhead& ahead = engine_->pictures_ahead();
   EntryFacts facts;
-  OCELLUS_TRY(describe_entry(picture, plan, &facts));
+  int load = -1;
+  if (!ahead.current(&facts, &load)) OCELLUS_TRY(describe_entry(picture, plan, &facts));
   bool found = false;
-  if (!load_entry(facts, ordinal, &found).ok() || !engine_->queue().ok()) found = false;
-  OCELLUS_TRY(engine_->queue().status());
+  OCELLUS_TRY(load_entry(facts, load, ordinal, &found));
+  ahead.start_loads(wish_for({}), engine_->library_traffic(), engine_->queue());
   (found ? prompt_.library_hits : prompt_.library_misses) += 1;
-  if (found) return {};
-  clear_blocks(ordinal);
-  OCELLUS_TRY(read_alone(picture, plan));
-  OCELLUS_TRY(engine_->queue().finish());
-  (void)keep_entry(facts, ordinal);
+  if (!found) {
+    const int64_t start = now_ns();
+    clear_blocks(ordinal);
+    OCELLUS_TRY(read_alone(picture, plan));
+    OCELLUS_TRY(engine_->queue().finish());
+    (void)keep_entry(facts, ordinal, elapsed_ms(start, now_ns()));
+  }
+  ahead.finish_current();
   return engine_->queue().status();
 }
 
@@ -118,39 +111,42 @@ Status Session::describe_entry(const Picture& picture, const ViewPlan& plan, Ent
   return {};
 }
 
-/// All or nothing: only when every block is there and right does the cache change.
-Status Session::load_entry(const EntryFacts& facts, int32_t ordinal, bool* found) {
+/// All or nothing: only when every block is there and right does the cache change. `load`: where it was begun; -1: now.
+Status Session::load_entry(const EntryFacts& facts, int load, int32_t ordinal, bool* found) {
   const int64_t start = now_ns();
   EngineMemory& memory = engine_->memory();
-  const KvShape& kv = cache().shape();
+  LibraryTraffic& traffic = engine_->library_traffic();
   Queue& queue = engine_->queue();
-  LibraryEntry entry;
-  OCELLUS_TRY(keep_.only_there ? library_->find_in(owner_.view(), keep_.part, facts, &entry, found)
-                               : library_->find(owner_.view(), facts, &entry, found));
-  if (!*found) return {};
-  queue.wait_for_copies();
-  std::byte* to = memory.library_staging.data;
-  for (int32_t block = 0; block <= kv.layer_count && *found; ++block) {
-    const int64_t bytes = entry_block_bytes(kv, facts, block);
-    *found = entry.block_bytes(block) == bytes;
-    if (*found && bytes > 0) OCELLUS_TRY(entry.read_block(block, {to, static_cast<size_t>(bytes)}, found));
-    to += bytes;
+  LoadedEntry entry;
+  if (load < 0) OCELLUS_TRY(traffic.begin_now(wish_for(facts), stop_, queue, &load));
+  OCELLUS_TRY(traffic.wait(load, stop_, &entry));
+  *found = entry.bytes != nullptr;
+  if (*found) {
+    const std::byte* from = entry.bytes;
+    queue.begin_transfers();
+    visit_layers(cache(), ordinal, [&](std::byte* data, int64_t count) {
+      queue.transfer(data, from, count);
+      from += count;
+    });
+    if (facts.stored_input_rows > 0) {
+      queue.transfer(memory.linked_rows.row(memory.chunk.linked_rows), from, input_row_bytes(facts));
+      std::memcpy(memory.image_chunk.picks.data, from + input_row_bytes(facts), static_cast<size_t>(pick_bytes(facts)));
+    }
+    queue.end_transfers(load);
+    memory.image_chunk.pick_count = facts.stored_input_rows;
+    keep_.note_found(entry.key, entry.part);
   }
-  if (!*found) return {};
-  const std::byte* from = memory.library_staging.data;
-  visit_layers(cache(), ordinal, [&](std::byte* data, int64_t count) {
-    queue.copy(data, from, count);
-    from += count;
-  });
-  memory.image_chunk.pick_count = facts.stored_input_rows;
-  if (facts.stored_input_rows > 0) {
-    queue.copy(memory.linked_rows.row(memory.chunk.linked_rows), from, input_row_bytes(facts));
-    std::memcpy(memory.image_chunk.picks.data, from + input_row_bytes(facts), static_cast<size_t>(pick_bytes(facts)));
-  }
-  queue.note_copies();
-  keep_.note_found(entry.key(), entry.part());
-  prompt_.prefill_ms += elapsed_ms(start, now_ns());
+  traffic.end(load, queue);
+  const double spent_ms = elapsed_ms(start, now_ns());
+  prompt_.prefill_ms += spent_ms;
+  if (*found) note_hit(entry, spent_ms);
   return queue.status();
+}
+
+void Session::note_hit(const LoadedEntry& entry, double spent_ms) {
+  prompt_.library_memory_hits += entry.from_memory ? 1 : 0;
+  prompt_.library_bytes += entry.from_memory ? 0 : entry.byte_count;
+  prompt_.library_saved_ms += entry.computed_ms > 0 ? entry.computed_ms - spent_ms : 0;
 }
 
 /// An image may leave slots of its blocks unwritten, and those are kept with it: they must not hold what another
@@ -166,13 +162,14 @@ void Session::clear_blocks(int32_t ordinal) {
   queue.note_copies();
 }
 
-/// Keeps what read_alone() has computed.
-Status Session::keep_entry(const EntryFacts& facts, int32_t ordinal) {
+/// Hands what read_alone() has computed to the thread that writes it.
+Status Session::keep_entry(const EntryFacts& facts, int32_t ordinal, double computed_ms) {
   EngineMemory& memory = engine_->memory();
-  const KvShape& kv = cache().shape();
+  LibraryTraffic& traffic = engine_->library_traffic();
   Queue& queue = engine_->queue();
-  std::byte* const staging = memory.library_staging.data;
-  std::byte* to = staging;
+  std::byte* to = traffic.wait_for_room(stop_);
+  keep_.note_storing();
+  if (to == nullptr) return {};
   visit_layers(cache(), ordinal, [&](std::byte* data, int64_t count) {
     queue.copy(to, data, count);
     to += count;
@@ -181,29 +178,11 @@ Status Session::keep_entry(const EntryFacts& facts, int32_t ordinal) {
     queue.copy(to, memory.linked_rows.row(memory.chunk.linked_rows), input_row_bytes(facts));
     std::memcpy(to + input_row_bytes(facts), memory.image_chunk.picks.data, static_cast<size_t>(pick_bytes(facts)));
   }
-  OCELLUS_TRY(queue.finish());
-  std::span<const std::byte> blocks[kMostEntryLayers + 1];
-  to = staging;
-  for (int32_t block = 0; block <= kv.layer_count; ++block) {
-    const int64_t bytes = entry_block_bytes(kv, facts, block);
-    blocks[block] = {to, static_cast<size_t>(bytes)};
-    to += bytes;
-  }
-  NewEntry entry;
-  entry.facts = facts;
-  entry.embedding = {memory.library_embedding.data, static_cast<size_t>(memory.library_embedding.cols)};
-  entry.blocks = {blocks, static_cast<size_t>(kv.layer_count) + 1};
-  std::string_view tags[kMostTags];
-  const EntryLabels& labels = keep_.labels;
-  for (int32_t i = 0; i < labels.tags.count; ++i) tags[i] = labels.tags.tags[i].view();
-  entry.tags = {tags, static_cast<size_t>(labels.tags.count)};
-  entry.caption = labels.caption.view();
-  entry.expires = labels.expires;
-  entry.pinned = labels.pinned;
-  LibraryKey key;
-  const Status status = library_->put(owner_.view(), keep_.part, entry, &key);
-  keep_.note_stored(key, status);
-  return status;
+  if (queue.finish().ok())
+    traffic.store({wish_for(facts), keep_.labels, memory.library_embedding.data, computed_ms});
+  else
+    traffic.give_up();
+  return queue.status();
 }
 
 /// The mean of the rows that wait to be read alone. The staging is free: what it held is on its way no more.

@@ -70,6 +70,7 @@ Status Session::link_picture(const Picture& picture, const ViewPlan& plan) {
   Status status = library_ == nullptr ? read_alone(picture, plan) : recall_or_read(picture, plan, ordinal);
   if (status.ok()) status = add_links(plan, ordinal);
   if (status.ok()) return {};
+  engine_->queue().join_transfers();
   cache().release_reserved_image();
   engine_->memory().waiting_views.clear();
   return status;

@@ -30,7 +30,12 @@ Status Retrieval::require_library() const {
   return OCELLUS_FAIL(Code::kBadArgument, "the session has no image library: set one first");
 }
 
-const SessionKeep& Retrieval::keep() const { return session_.keep_; }
+const SessionKeep& Retrieval::keep() {
+  if (session_.keep_.outcome != SessionKeep::Outcome::kStoring) return session_.keep_;
+  const StoredEntry stored = session_.engine().library_traffic().last_stored();
+  session_.keep_.note_stored(stored.key, stored.status, stored.failure);
+  return session_.keep_;
+}
 
 ImageLibrary* Retrieval::library() const { return session_.library_; }
 
@@ -109,7 +114,7 @@ Status Retrieval::link(const EntryFacts& facts, const ViewPlan& plan) {
   OCELLUS_TRY(session_.cache().reserve_image(&ordinal));
   // Where computed images are kept does not matter here.
   const bool only_there = std::exchange(session_.keep_.only_there, false);
-  Status status = session_.load_entry(facts, ordinal, &found);
+  Status status = session_.load_entry(facts, -1, ordinal, &found);
   session_.keep_.only_there = only_there;
   if (status.ok()) status = session_.engine().queue().status();
   if (status.ok() && !found)

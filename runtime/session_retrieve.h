@@ -24,7 +24,8 @@ class Retrieval {
 
   /// See ocellus_session_set_library_keep. kBadArgument for what cannot be kept so.
   Status set_keep(const EntryLabels& labels, LibraryPart part, bool only_there);
-  const SessionKeep& keep() const;
+  /// Waits for what is being stored.
+  const SessionKeep& keep();
   ImageLibrary* library() const;
   std::string_view owner() const;
 

@@ -2,10 +2,11 @@
 
 import json
 import pathlib
+import subprocess
 import tempfile
 import time
 
-from program import BAD_INPUT, OVER_BUDGET, RUNTIME, USAGE, ProgramTest, board, run
+from program import BAD_INPUT, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, ProgramTest, board, run
 
 
 class LibraryTest(ProgramTest):
@@ -60,11 +61,46 @@ class Library(LibraryTest):
                             "robot-1 has no entry")
         self.assertEqual(self.objects("library", "gc", self.path)[0]["expired"], 0)
 
+    def test_pictures_of_one_run_come_from_memory_where_that_is_planned(self):
+        answers = self.objects("caption", board("113"), board("115"), board("113"), *self.flags, "--library-cache", "8M")
+        self.assertEqual([answer["library_misses"] for answer in answers], [1, 1, 0])
+        self.assertEqual([answer["library_memory_hits"] for answer in answers], [0, 0, 1])
+        self.assertEqual(answers[0]["answer"], answers[2]["answer"])
+        self.assertEqual(answers[2]["library_bytes_read"], 0)
+        self.assertGreater(self.caption()["library_bytes_read"], 0)
+
+    def test_a_run_that_is_killed_leaves_whole_entries_or_none(self):
+        names = ["004", "005", "006", "010", "011", "013"]
+        for delay_s in (0.2, 0.3, 0.4, 0.5, 0.6, 0.8):
+            with self.subTest(delay_s=delay_s):
+                running = subprocess.Popen([PROGRAM, "caption", *map(board, names), *map(str, self.flags), "--quiet"],
+                                           stdout=subprocess.DEVNULL)
+                time.sleep(delay_s)
+                running.kill()
+                running.wait()
+                if self.path.exists():
+                    (report,) = self.objects("library", "verify", self.path)
+                    self.assertEqual((report["set_aside"], report["checked"]), (0, report["sound"]))
+
+    def test_the_bench_measures_pictures_computed_read_and_remembered_and_leaves_no_entry(self):
+        (report,) = self.objects("bench", board("113"), board("115"), "--library", self.path, "--library-cache", "8M",
+                                 "--images", 2, "-p", 0, "-n", 0, "-r", 1)
+        rows = {row["test"]: row["mean"] for row in report["rows"]}
+        for count in ("1 image", "2 images"):
+            for how in ("cold", "from disk", "from disk elsewhere", "from memory", "from memory elsewhere"):
+                self.assertGreater(rows[f"TTFT {count}, {how}"], 0)
+        self.assertGreater(rows["library store"], 0)
+        self.assertGreater(rows["library load"], 0)
+        self.assertEqual([file for file in (self.path / "entries").rglob("*") if file.is_file()], [])
+
     def test_what_means_nothing_is_refused(self):
         for flags, sentence in [(["--library", self.path], "--library needs an --owner"),
                                 (["--owner", "me"], "--owner goes with a --library"),
                                 (["--library", self.path, "--owner", "../me"], "an owner has 1 to 64"),
                                 ([*self.flags, "--reuse", "none"], "would be of no use"),
+                                (["--library-cache", "8M"], "--library-cache goes with a --library"),
+                                ([*self.flags, "--library-cache", "much"], "write a size"),
+                                ([*self.flags, "--library-cache", "4K"], "does not hold one image"),
                                 (["--reuse", "mpic"], "write none, full, or mpic:K"),
                                 (["--reuse", "mpic:-2"], "write none"), (["--reuse", "mpic:4x"], "write none"),
                                 (["--reuse", "prefix"], "write none"), (["--reuse", "full:3"], "write none"),
@@ -72,6 +108,7 @@ class Library(LibraryTest):
                                 (["--reuse", "mpic:8", "--evict", "david", "--keep", 0.5], "without an eviction")]:
             with self.subTest(flags=flags):
                 self.assert_refused(["caption", board("113"), *flags], USAGE, sentence)
+        self.assert_refused(["bench", *self.flags], USAGE, "leave --owner out")
         self.assert_refused(["library"], USAGE, "subcommand")
         self.assert_refused(["library", "list", self.path], USAGE, "--owner")
         self.assert_refused(["library", "remove", self.path, "zz", "--owner", "me"], USAGE, "32 hexadecimal")

@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
+
+#include "tests/support/device.h"
 
 namespace ocellus {
 namespace {
@@ -25,6 +28,36 @@ TEST_CASE("after a failure the queue runs nothing and keeps the first cause") {
   queue.clear();
   queue.parallel(10, 1, count);
   CHECK(done == 20);
+}
+
+TEST_CASE("copies beside the ops come behind those before them and before those that wait for them") {
+  test::for_each_backend([](Queue& queue) {
+    constexpr size_t kCount = 1 << 18;
+    constexpr auto kBytes = static_cast<int64_t>(kCount * sizeof(int32_t));
+    test::Vector<int32_t> first(kCount, 1), second(kCount, 2), middle(kCount, 0), last(kCount, 0);
+    for (int round = 0; round < 8; ++round) {
+      queue.copy(middle.data(), first.data(), kBytes);
+      queue.begin_transfers();
+      queue.transfer(middle.data(), second.data(), kBytes);
+      queue.end_transfers(round % Queue::kTickets);
+      queue.join_transfers();
+      queue.copy(last.data(), middle.data(), kBytes);
+      REQUIRE(queue.finish().ok());
+      CHECK(queue.transfers_done(round % Queue::kTickets));
+      CHECK(std::count(last.begin(), last.end(), 2) == static_cast<int64_t>(kCount));
+      std::fill(last.begin(), last.end(), 0);
+    }
+    // Also when nobody but finish() waits, and after a failure.
+    queue.begin_transfers();
+    queue.transfer(last.data(), second.data(), kBytes);
+    queue.end_transfers(0);
+    queue.fail(Status(Code::kCancelled));
+    queue.wait_for_transfers(0);
+    CHECK(queue.transfers_done(0));
+    queue.clear();
+    REQUIRE(queue.finish().ok());
+    CHECK(last == second);
+  });
 }
 
 TEST_CASE("a cancellation stays until it is acknowledged") {

@@ -8,59 +8,21 @@
 #include <vector>
 
 #include "runtime/image_library.h"
-#include "tests/support/packed_sessions.h"
+#include "tests/support/shelf.h"
 
 namespace ocellus {
 namespace {
 
 using test::Answer;
 using test::answer_golden;
+using test::check_hits;
 using test::default_params;
 using test::golden;
 using test::make_engine;
 using test::open_session;
-
-/// A library in a folder of its own, which goes away with it.
-struct Shelf {
-  Shelf() {
-    std::string name = (std::filesystem::temp_directory_path() / "ocellus-shelf-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-    REQUIRE_MESSAGE(library.open({.path = path.c_str()}).ok(), last_failure().sentence);
-  }
-  ~Shelf() {
-    library.close();
-    std::filesystem::remove_all(path);
-  }
-  std::vector<std::filesystem::path> files() const {
-    std::vector<std::filesystem::path> all;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path + "/entries"))
-      if (entry.is_regular_file()) all.push_back(entry.path());
-    return all;
-  }
-
-  std::string path;
-  ImageLibrary library;
-};
-
-ocellus_limits shelf_limits(int32_t images, int32_t rows, int32_t bits = 16, int32_t reuse = OCELLUS_REUSE_MPIC) {
-  ocellus_limits limits = test::packed_limits(images, 200, bits);
-  limits.reuse = reuse;
-  limits.reuse_rows = rows;
-  limits.library = 1;
-  return limits;
-}
-
-Session& open_with(Engine& engine, Shelf& shelf, const char* owner) {
-  Session& session = open_session(engine);
-  REQUIRE_MESSAGE(session.set_library(&shelf.library, owner).ok(), last_failure().sentence);
-  return session;
-}
-
-void check_hits(const Answer& answer, int32_t hits, int32_t misses) {
-  CHECK(answer.stats.library_hits == hits);
-  CHECK(answer.stats.library_misses == misses);
-}
+using test::open_with;
+using test::Shelf;
+using test::shelf_limits;
 
 }  // namespace
 
@@ -130,6 +92,7 @@ TEST_CASE("an entry of the library that is damaged is computed again, and answer
   const Answer expected = answer_golden(session, 1, 16);
   for (const int64_t at : {int64_t{100}, int64_t{5000}, int64_t{-1}}) {
     CAPTURE(at);
+    engine->library_traffic().finish_writes();
     const std::vector<std::filesystem::path> files = shelf.files();
     REQUIRE(files.size() == 1);
     if (at < 0) {
@@ -166,6 +129,7 @@ TEST_CASE("an entry of the library holds nothing of what its blocks held before"
       REQUIRE(engine->queue().finish().ok());
       REQUIRE(session.set_library(&shelf.library, "ann").ok());
       answer_golden(session, 1, 2);
+      engine->library_traffic().finish_writes();
       LibraryKey key;
       const auto take_key = [](void* user, const LibraryItem& item) {
         *static_cast<LibraryKey*>(user) = item.key;

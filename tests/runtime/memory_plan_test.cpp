@@ -223,6 +223,11 @@ TEST_CASE("a run that uses everything reaches the plan within one percent, in ev
   linked.reuse_rows = 16;
   linked.cache.kv_bits = 2;
   check_high_water("linked images", linked);
+  linked.library = 1;
+  linked.library_cache_bytes = 1 << 20;
+  check_high_water("linked images with a library", linked);
+  linked.library = 0;
+  linked.library_cache_bytes = 0;
   linked.reuse = OCELLUS_REUSE_CARRY;
   linked.cache.kv_bits = 16;
   check_high_water("linked images that carry their change", linked);

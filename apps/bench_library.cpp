@@ -1,0 +1,107 @@
+#include "apps/bench_library.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "apps/failure.h"
+#include "apps/sizes.h"
+
+namespace ocellus {
+namespace {
+
+constexpr char kQuestion[] = "Caption this image.";
+constexpr char kElsewhere[] = "Look.";
+
+double megabytes_per_second(int64_t bytes, double milliseconds) {
+  return milliseconds > 0 ? static_cast<double>(bytes) * 1e-6 / (milliseconds * 1e-3) : 0;
+}
+
+}  // namespace
+
+LibraryBench::LibraryBench(const Running& running, std::string path, Pictures* pictures)
+    : running_(running),
+      path_(std::move(path)),
+      owner_("bench." + std::to_string(::getpid())),
+      pictures_(pictures),
+      session_(running.session.get()) {}
+
+// What was written before is then on the disk, and a library that is opened anew finds nothing in the memory tier.
+void LibraryBench::reopen() {
+  close();
+  library_ = open_library(path_);
+  check(ocellus_session_set_library(session_, library_.get(), owner_.c_str()));
+}
+
+void LibraryBench::close() {
+  check(ocellus_session_set_library(session_, nullptr, nullptr));
+  library_.reset();
+}
+
+double LibraryBench::first_token_ms(int32_t image_count, const std::string& before) {
+  std::vector<ocellus_part> parts = pictures_->parts(image_count);
+  const auto text = [](const char* bytes, size_t count) {
+    return ocellus_part{OCELLUS_PART_TEXT, 0, bytes, static_cast<int64_t>(count), nullptr};
+  };
+  if (!before.empty()) parts.insert(parts.begin(), text(before.data(), before.size()));
+  parts.push_back(text(kQuestion, sizeof kQuestion - 1));
+  ocellus_generate_params params;
+  ocellus_generate_params_init(&params);
+  params.max_tokens = 1;
+  params.ignore_end = 1;
+  check(ocellus_session_reset(session_));
+  const auto start = std::chrono::steady_clock::now();
+  check(ocellus_session_begin_turn(session_));
+  check(ocellus_session_add_parts(session_, parts.data(), static_cast<int32_t>(parts.size()), nullptr));
+  check(ocellus_session_end_turn(session_));
+  check(ocellus_session_generate(session_, &params, nullptr));
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+void LibraryBench::measure_found(int32_t image_count, BenchReport* report) {
+  const std::string name = "TTFT " + format_count(image_count, "image") + ", from ";
+  reopen();
+  report->add(name + "disk", "ms", first_token_ms(image_count, ""));
+  reopen();
+  report->add(name + "disk elsewhere", "ms", first_token_ms(image_count, kElsewhere));
+  if (running_.limits.library_cache_bytes == 0) return;
+  report->add(name + "memory", "ms", first_token_ms(image_count, ""));
+  report->add(name + "memory elsewhere", "ms", first_token_ms(image_count, kElsewhere));
+}
+
+void LibraryBench::remove_entries() {
+  std::vector<std::string> keys;
+  const auto take_key = [](void* user, const ocellus_library_item* item) {
+    static_cast<std::vector<std::string>*>(user)->push_back(item->key);
+    return 0;
+  };
+  check(ocellus_library_list(library_.get(), owner_.c_str(), take_key, &keys));
+  int32_t found = 0;
+  for (const std::string& key : keys)
+    check(ocellus_library_remove(library_.get(), owner_.c_str(), 0, key.c_str(), &found));
+}
+
+void LibraryBench::measure(int32_t image_count, BenchReport* report) {
+  close();
+  for (int32_t count = 1; count <= image_count; count *= 2)
+    report->add("TTFT " + format_count(count, "image") + ", cold", "ms", first_token_ms(count, ""));
+  reopen();
+  const ocellus_engine_stats before = running_.engine_stats();
+  (void)first_token_ms(image_count, "");
+  reopen();
+  const ocellus_engine_stats stored = running_.engine_stats();
+  for (int32_t count = 1; count <= image_count; count *= 2) measure_found(count, report);
+  const ocellus_engine_stats loaded = running_.engine_stats();
+  report->add("library store", "MB/s",
+              megabytes_per_second(stored.library_written_bytes - before.library_written_bytes,
+                                   stored.library_write_ms - before.library_write_ms));
+  report->add("library load", "MB/s",
+              megabytes_per_second(loaded.library_read_bytes - stored.library_read_bytes,
+                                   loaded.library_read_ms - stored.library_read_ms));
+  remove_entries();
+  close();
+}
+
+}  // namespace ocellus

@@ -1,0 +1,45 @@
+// What an image library saves: the time to the first token with pictures computed, and from the library.
+#ifndef OCELLUS_APPS_BENCH_LIBRARY_H_
+#define OCELLUS_APPS_BENCH_LIBRARY_H_
+
+#include <cstdint>
+#include <string>
+
+#include "apps/bench_pictures.h"
+#include "apps/bench_report.h"
+#include "apps/setup.h"
+
+namespace ocellus {
+
+// Works in the name of an owner of its own, whose entries go when a round is over.
+class LibraryBench {
+ public:
+  // `path`: of the library, which the session must have been planned for. All must outlive this.
+  LibraryBench(const Running& running, std::string path, Pictures* pictures);
+
+  // One sample of each row, with 1, 2, 4, ... pictures up to `image_count`:
+  //   TTFT 4 images, cold                   computed, without a library
+  //   TTFT 4 images, from disk              from the library's files, as far as the system keeps them in memory
+  //   TTFT 4 images, from disk elsewhere    the same, with other text before them
+  //   TTFT 4 images, from memory [elsewhere]    from the memory tier, where one is planned
+  //   library store, library load           MB/s of the threads that do it, waiting for the disk included
+  void measure(int32_t image_count, BenchReport* report);
+
+ private:
+  void reopen();
+  void close();
+  double first_token_ms(int32_t image_count, const std::string& before);
+  void measure_found(int32_t image_count, BenchReport* report);
+  void remove_entries();
+
+  const Running& running_;
+  std::string path_;
+  std::string owner_;
+  Pictures* pictures_;
+  ocellus_session* session_;
+  Library library_;
+};
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_BENCH_LIBRARY_H_
