@@ -228,7 +228,7 @@ Status check_links(const EngineShape& s) {
     return OCELLUS_FAIL(Code::kBadArgument,
                         "linked images are the same in every prompt: plan them without an eviction method and KIVI");
   if (s.carries && s.policy.packs())
-    return OCELLUS_FAIL(Code::kUnsupported,
+    return OCELLUS_FAIL(Code::kBadArgument,
                         "what rows in place become is carried to slots of 16 bits only: plan kv_bits of 16, or spread");
   if (s.prompt_rows > UINT16_MAX)
     return OCELLUS_FAIL(Code::kUnsupported, "images are linked into prompt chunks of at most %d rows, not %lld",
