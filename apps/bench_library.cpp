@@ -19,6 +19,14 @@ double megabytes_per_second(int64_t bytes, double milliseconds) {
   return milliseconds > 0 ? static_cast<double>(bytes) * 1e-6 / (milliseconds * 1e-3) : 0;
 }
 
+// 1, 2, 4, ... and all of them.
+std::vector<int32_t> image_counts(int32_t most) {
+  std::vector<int32_t> counts;
+  for (int32_t count = 1; count < most; count *= 2) counts.push_back(count);
+  counts.push_back(most);
+  return counts;
+}
+
 }  // namespace
 
 LibraryBench::LibraryBench(const Running& running, std::string path, Pictures* pictures)
@@ -85,14 +93,15 @@ void LibraryBench::remove_entries() {
 
 void LibraryBench::measure(int32_t image_count, BenchReport* report) {
   close();
-  for (int32_t count = 1; count <= image_count; count *= 2)
+  const std::vector<int32_t> counts = image_counts(image_count);
+  for (const int32_t count : counts)
     report->add("TTFT " + format_count(count, "image") + ", cold", "ms", first_token_ms(count, ""));
   reopen();
   const ocellus_engine_stats before = running_.engine_stats();
   (void)first_token_ms(image_count, "");
   reopen();
   const ocellus_engine_stats stored = running_.engine_stats();
-  for (int32_t count = 1; count <= image_count; count *= 2) measure_found(count, report);
+  for (const int32_t count : counts) measure_found(count, report);
   const ocellus_engine_stats loaded = running_.engine_stats();
   report->add("library store", "MB/s",
               megabytes_per_second(stored.library_written_bytes - before.library_written_bytes,
