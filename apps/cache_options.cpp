@@ -173,7 +173,9 @@ void add_eviction_options(CLI::App* command, CacheOptions* options) {
 
 void add_library_options(CLI::App* command, CacheOptions* options, bool is_own) {
   if (!is_own)
-    command->add_option("--library", options->library_path, "Folder of pictures' caches, for later runs (mpic:16)")
+    command
+        ->add_option("--library", options->library_path,
+                     "Folder of pictures' caches, for later runs (carry:16, or spread:16 of packed caches)")
         ->option_text("DIR")
         ->group(kGroup);
   command->add_option("--owner", options->owner, "Whose pictures in the library these are")
@@ -329,14 +331,17 @@ void set_reuse(const CacheOptions& options, ocellus_limits* limits) {
   if (!has_library && !options.owner.empty()) throw Failure(kExitUsage, "--owner goes with a --library.");
   if (!has_library && options.library_cache_bytes > 0)
     throw Failure(kExitUsage, "--library-cache goes with a --library.");
-  const std::string text = !options.reuse.empty() ? options.reuse : has_library ? "mpic:16" : "none";
+  const bool packs = limits->cache.kv_bits < 16 || limits->cache.layer_bits_count > 0;
+  const std::string best = packs ? "spread:16" : "carry:16";
+  const std::string text = !options.reuse.empty() ? options.reuse : has_library ? best : "none";
   if (text == "none" && has_library)
-    throw Failure(kExitUsage, "--library with --reuse none would be of no use: say mpic:K, as in mpic:16.");
+    throw Failure(kExitUsage, "--library with --reuse none would be of no use: say carry:K, as in carry:16.");
   if (text == "none") return;
   limits->library = has_library ? 1 : 0;
   limits->library_cache_bytes = options.library_cache_bytes;
   if (!parse_reuse(text, limits))
-    throw Failure(kExitUsage, "--reuse " + text + ": write none, full, or mpic:K, spread:K or carry:K, as in mpic:16.");
+    throw Failure(kExitUsage,
+                  "--reuse " + text + ": write none, full, or mpic:K, spread:K or carry:K, as in carry:16.");
 }
 
 nlohmann::ordered_json policy_json(const ocellus_limits& limits) {

@@ -38,7 +38,7 @@ struct CacheOptions {
   float csp_cross = 0.5f;
   std::string scheme = "calibquant";
   int32_t residual = 0;
-  std::string reuse;  // "none", "mpic:16", "mpic:all"; empty: as the library needs it
+  std::string reuse;  // "none", "carry:16", "mpic:all"; empty: as the library needs it
   std::string library_path;
   std::string owner;
   int64_t library_cache_bytes = 0;

@@ -33,7 +33,7 @@ class Library(LibraryTest):
         self.assertEqual((first["library_hits"], first["library_misses"]), (0, 1))
         self.assertEqual((second["library_hits"], second["library_misses"]), (1, 0))
         self.assertEqual(first["answer"], second["answer"])
-        self.assertEqual(second["policy"]["reuse"], "mpic:16")
+        self.assertEqual(second["policy"]["reuse"], "carry:16")
         self.assertEqual(second["encode_ms"], 0)
         other = self.caption("--reuse", "mpic:8")
         self.assertEqual(other["library_hits"], 0)
