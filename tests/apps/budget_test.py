@@ -4,7 +4,7 @@ import json
 import re
 import unittest
 
-from program import board, run
+from program import board, long, run
 
 STEPS = 200
 QUESTION = ["ask", "--prompt", "What is on the left?", board("115"), "-n", "16"]
@@ -20,6 +20,7 @@ class BudgetSweep(unittest.TestCase):
         self.assertEqual(done.stderr.count("\n"), 1)
         return None, int(re.search(r"needs (\d+) bytes", done.stderr).group(1))
 
+    @long
     def test_every_budget_works_or_is_refused_with_the_bytes_needed(self):
         unlimited = json.loads(run(*QUESTION, "--json").stdout)
         total, expected = unlimited["arena_bytes"], unlimited["answer"] + "\n"

@@ -114,6 +114,7 @@ class Perplexity(ProgramTest):
         path.write_text(text)
         return path
 
+    @long
     def test_windows_and_their_sum(self):
         path = self.file("A large cyan star at the top left, on a gray background. " * 60)
         *windows, summary = self.objects("perplexity", path, "--tokens", 500, "--window", 200, "--context", 50)

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 
-from program import BAD_INPUT, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, ProgramTest, board, run
+from program import BAD_INPUT, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, ProgramTest, board, long, run
 
 
 class LibraryTest(ProgramTest):
@@ -69,6 +69,7 @@ class Library(LibraryTest):
         self.assertEqual(answers[2]["library_bytes_read"], 0)
         self.assertGreater(self.caption()["library_bytes_read"], 0)
 
+    @long
     def test_a_run_that_is_killed_leaves_whole_entries_or_none(self):
         names = ["004", "005", "006", "010", "011", "013"]
         for delay_s in (0.2, 0.3, 0.4, 0.5, 0.6, 0.8):

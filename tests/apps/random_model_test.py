@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from program import SOURCE, USAGE, ProgramTest, board
+from program import SOURCE, USAGE, ProgramTest, board, long
 
 TOOL = SOURCE / "tools" / "make_random_model.py"
 SHAPES = ["SmolVLM-256M", "SmolVLM-500M", "SmolVLM2-2.2B", "LLaVA-1.5-7B", "LLaVA-1.5-13B", "InternVL2.5-8B",
@@ -28,6 +28,7 @@ class Shapes(ProgramTest):
         (plan,) = self.objects("plan", *arguments)
         return [row["bytes"] for row in plan["rows"] if row["name"] in ("text weights", "vision weights")]
 
+    @long
     def test_the_program_and_the_tool_agree_on_every_shape(self):
         for shape in SHAPES:
             for weight_format in FORMATS:
@@ -45,6 +46,7 @@ class Shapes(ProgramTest):
             self.assert_refused([command, "--format", "Q8_0"], USAGE, "--format requires --shape")
             self.assert_refused([command, "--shape", SHAPES[0], "--model", "x.gguf"], USAGE, "excludes")
 
+    @long
     def test_bench_measures_a_shape(self):
         (report,) = self.objects("bench", "--shape", "qwen2.5-0.5b", "--format", "q4_k", "-p", 4, "-n", 2, "-r", 1)
         self.assertIn("Qwen2.5-0.5B, random weights", str(report))
@@ -57,6 +59,7 @@ class Files(ProgramTest):
         self.addCleanup(temporary.cleanup)
         self.folder = temporary.name
 
+    @long
     def test_the_program_runs_on_a_written_pair(self):
         for weight_format in ["F16", "Q4_K"]:
             with self.subTest(format=weight_format):

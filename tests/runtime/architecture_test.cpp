@@ -277,7 +277,7 @@ TEST_CASE("the reference tells the options apart") {
   }
 }
 
-TEST_CASE("every weight format") {
+TEST_CASE("every weight format" * doctest::test_suite("long")) {
   for (int i = 0; i < kWeightFormatCount; ++i) {
     const auto format = static_cast<WeightFormat>(i);
     const char* name = format_info(format).name;

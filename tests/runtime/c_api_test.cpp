@@ -166,7 +166,7 @@ bool last_error_says(ocellus_status status, const char* text) {
 
 }  // namespace
 
-TEST_CASE("frames of every format are captioned as the picture they hold") {
+TEST_CASE("frames of every format are captioned as the picture they hold" * doctest::test_suite("long")) {
   Handles handles;
   for (const char* name : {"images/098.png", "images/115.png"}) {
     CAPTURE(name);

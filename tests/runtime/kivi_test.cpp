@@ -46,7 +46,7 @@ double mean_difference(const std::vector<float>& a, const std::vector<float>& b)
 
 }  // namespace
 
-TEST_CASE("KIVI's cache takes the bytes of its formula, to the byte") {
+TEST_CASE("KIVI's cache takes the bytes of its formula, to the byte" * doctest::test_suite("long")) {
   for (const auto& [bits, window] : {std::pair{8, 1}, {4, 32}, {2, 0}, {2, 100}}) {
     CAPTURE(bits);
     CAPTURE(window);

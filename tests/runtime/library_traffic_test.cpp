@@ -357,7 +357,7 @@ TEST_CASE("an image that no disk takes is counted, and the session goes on") {
   CHECK(stats.library_unstored == 1);
 }
 
-TEST_CASE("images of a made-up model are kept under a name that no file has") {
+TEST_CASE("images of a made-up model are kept under a name that no file has" * doctest::test_suite("long")) {
   Shelf shelf;
   const ModelShape* published = nullptr;
   REQUIRE(find_model_shape("SmolVLM-256M", &published).ok());

@@ -26,7 +26,8 @@ using test::shelf_limits;
 
 }  // namespace
 
-TEST_CASE("an image from the library gives the bits of one that was computed, in any engine and at any place") {
+TEST_CASE("an image from the library gives the bits of one that was computed, in any engine and at any place" *
+          doctest::test_suite("long")) {
   struct Setting {
     int32_t rows, bits, reuse;
   };

@@ -30,7 +30,8 @@ ocellus_limits linking_limits(int32_t images, int32_t text_tokens, int32_t rows,
 
 }  // namespace
 
-TEST_CASE("images whose rows are all read in place give the logits of images that are not linked, bit for bit") {
+TEST_CASE("images whose rows are all read in place give the logits of images that are not linked, bit for bit" *
+          doctest::test_suite("long")) {
   const auto make = [](ocellus_limits limits) {
     limits.max_encode_views = 1;  // as linked images are encoded: on a GPU a batch of views has other bits than one
     return make_engine(limits);
@@ -93,7 +94,8 @@ TEST_CASE("an image is linked alike in every prompt and at every place") {
   CHECK(block_of(session, 3) == first);
 }
 
-TEST_CASE("planned images can be linked in whatever prompts they come, and text until nothing fits") {
+TEST_CASE("planned images can be linked in whatever prompts they come, and text until nothing fits" *
+          doctest::test_suite("long")) {
   for (const auto& [rows, chunk_rows] : {std::pair{0, 0}, {16, 0}, {16, 1}, {-1, 0}}) {
     CAPTURE(rows);
     CAPTURE(chunk_rows);

@@ -193,7 +193,8 @@ ocellus_limits apply_advice(const ocellus_limits& limits, const char* text) {
 
 }  // namespace
 
-TEST_CASE("a run that uses everything reaches the plan within one percent, in every lifetime") {
+TEST_CASE("a run that uses everything reaches the plan within one percent, in every lifetime" *
+          doctest::test_suite("long")) {
   ocellus_limits small = board_limits(3, 160);
   small.max_prompt_rows = 72;
   CHECK(largest_phase(small) == "image");
@@ -272,7 +273,8 @@ TEST_CASE("the plan grows with every limit") {
   check_growth("pixels", &ocellus_limits::max_image_pixels, {1, 1000, 65536, 1 << 20, 1 << 21, 1 << 24, 1 << 28});
 }
 
-TEST_CASE("any budget from 110% of the plan down to nothing fits or names the exact bytes, which then fit") {
+TEST_CASE("any budget from 110% of the plan down to nothing fits or names the exact bytes, which then fit" *
+          doctest::test_suite("long")) {
   const ocellus_limits limits = board_limits(1, 64);
   const int64_t total = plan_of(limits).total_bytes;
   std::set<int64_t> named;

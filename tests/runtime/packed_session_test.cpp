@@ -101,7 +101,7 @@ TEST_CASE("eight bits answer as f16 does" * doctest::test_suite("long")) {
   }
 }
 
-TEST_CASE("packed images take the bytes of the formulas, to the byte") {
+TEST_CASE("packed images take the bytes of the formulas, to the byte" * doctest::test_suite("long")) {
   for (const int32_t bits : {8, 4, 2, 1}) {
     for (const int32_t block_slots : {0, 20}) {
       const bool calibrate = (bits == 1 || bits == 8) == (block_slots == 0);
@@ -198,7 +198,8 @@ TEST_CASE("every head keeps floor(keep n) slots of a prompt, whichever they are"
   }
 }
 
-TEST_CASE("every head keeps floor(keep n) slots of an image that is compressed on its own, and all text") {
+TEST_CASE("every head keeps floor(keep n) slots of an image that is compressed on its own, and all text" *
+          doctest::test_suite("long")) {
   for (const Eviction& e : many_evictions()) {
     CAPTURE(e.keep);
     CAPTURE(e.bits);

@@ -272,7 +272,7 @@ TEST_CASE("scoring stops when it is told to, and what was read stays") {
   CHECK(first + rest.sum() == doctest::Approx(all.sum()).epsilon(1e-3));
 }
 
-TEST_CASE("a forced answer reads the compressed cache") {
+TEST_CASE("a forced answer reads the compressed cache" * doctest::test_suite("long")) {
   const auto perplexity = [](int32_t bits, float keep) {
     ocellus_limits limits = board_limits(4, 200);
     limits.cache.kv_bits = bits;

@@ -43,7 +43,7 @@ ocellus_limits text_limits(int32_t tokens, ocellus_evict evict, float keep) {
 
 }  // namespace
 
-TEST_CASE("every rule leaves its share of a long text, and what follows reads that") {
+TEST_CASE("every rule leaves its share of a long text, and what follows reads that" * doctest::test_suite("long")) {
   const std::vector<TokenId> prompt = words(300, 1), answer = words(20, 2);
   const std::unique_ptr<Engine> exact = make_engine(board_limits(0, 400));
   Session& whole = open_session(*exact);
