@@ -1,6 +1,7 @@
 // The nouns of the image library: what an entry is known by and what it is made of.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -61,7 +62,7 @@ class ShortText {
   bool assign(std::string_view text) {
     if (text.size() > kMost) return false;
     *this = {};
-    std::memcpy(text_, text.data(), text.size());
+    std::copy(text.begin(), text.end(), text_);
     length_ = static_cast<Length>(text.size());
     return true;
   }
