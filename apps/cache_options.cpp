@@ -41,7 +41,8 @@ constexpr std::array<const char*, 18> kEvictNames = {"none",
                                                      "vl-cache",
                                                      "meda"};
 constexpr std::array<const char*, 2> kSchemeNames = {"calibquant", "kivi"};
-constexpr std::array<const char*, 6> kReuseNames = {"none", "mpic", "spread", "carry", "full", "mpic-tiles"};
+constexpr std::array<const char*, 8> kReuseNames = {"none", "mpic",       "spread", "carry",
+                                                    "full", "mpic-tiles", "prefix", "cacheblend"};
 constexpr std::array<const char*, 3> kWhenNames = {"prompt-end", "before-suffix", "image-end"};
 constexpr std::array<const char*, 4> kNcarNames = {"small-drop", "large-drop", "low", "layer"};
 
@@ -166,8 +167,10 @@ void add_eviction_options(CLI::App* command, CacheOptions* options) {
   command
       ->add_option("--reuse", options->reuse,
                    "Pictures are read alone, and K of their tokens again in place: the first (of each tile), or "
-                   "spread over the picture, or these, carrying their change over to the others; full: none")
-      ->option_text("none|mpic:K|mpic-tiles:K|spread:K|carry:K|full")
+                   "spread over the picture, or these, carrying their change over to the others; cacheblend: R percent "
+                   "of all, those that have changed most; full: none; or, with "
+                   "prefix, as they are, and found again behind the same text and pictures only")
+      ->option_text("none|mpic:K|mpic-tiles:K|spread:K|carry:K|cacheblend:R|full|prefix")
       ->group(kGroup);
 }
 
@@ -301,6 +304,10 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
 
 namespace {
 
+bool takes_rows(int32_t reuse) {
+  return reuse != OCELLUS_REUSE_NONE && reuse != OCELLUS_REUSE_FULL && reuse != OCELLUS_REUSE_PREFIX;
+}
+
 /// "full", "mpic:16", "spread:all"
 bool parse_reuse(std::string_view text, ocellus_limits* limits) {
   const size_t colon = text.find(':');
@@ -308,7 +315,7 @@ bool parse_reuse(std::string_view text, ocellus_limits* limits) {
   if (name == kReuseNames.end()) return false;
   limits->reuse = static_cast<int32_t>(name - kReuseNames.begin());
   limits->reuse_rows = 0;
-  if (limits->reuse == OCELLUS_REUSE_FULL) return colon == text.npos;
+  if (!takes_rows(limits->reuse)) return colon == text.npos;
   if (colon == text.npos) return false;
   const std::string_view rows = text.substr(colon + 1);
   if (rows == "all") return limits->reuse_rows = -1, true;
@@ -318,7 +325,7 @@ bool parse_reuse(std::string_view text, ocellus_limits* limits) {
 
 std::string reuse_text(const ocellus_limits& limits) {
   const std::string name = kReuseNames[static_cast<size_t>(limits.reuse)];
-  if (limits.reuse == OCELLUS_REUSE_NONE || limits.reuse == OCELLUS_REUSE_FULL) return name;
+  if (!takes_rows(limits.reuse)) return name;
   return name + ":" + (limits.reuse_rows < 0 ? "all" : std::to_string(limits.reuse_rows));
 }
 
@@ -340,8 +347,9 @@ void set_reuse(const CacheOptions& options, ocellus_limits* limits) {
   limits->library = has_library ? 1 : 0;
   limits->library_cache_bytes = options.library_cache_bytes;
   if (!parse_reuse(text, limits))
-    throw Failure(kExitUsage,
-                  "--reuse " + text + ": write none, full, or mpic:K, spread:K or carry:K, as in carry:16.");
+    throw Failure(
+        kExitUsage,
+        "--reuse " + text + ": write none, full, prefix, cacheblend:R, mpic:K, spread:K or carry:K, as in carry:16.");
 }
 
 nlohmann::ordered_json policy_json(const ocellus_limits& limits) {

@@ -11,6 +11,7 @@
   OP(gather_rows, GatherRowsArgs)           \
   OP(spread_rows, SpreadRowsArgs)           \
   OP(carry_change, CarryChangeArgs)         \
+  OP(value_change, ValueChangeArgs)         \
   OP(rope_angles, RopeAnglesArgs)           \
   OP(rotate, RotateArgs)                    \
   OP(round_kv, RoundKvArgs)                 \

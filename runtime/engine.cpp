@@ -43,6 +43,11 @@ Status check_budget(const ocellus_limits& limits, int64_t total_bytes) {
                       total_bytes, limits.budget_bytes, total_bytes - limits.budget_bytes);
 }
 
+/// That help to read one library entry: some cores are left to the work that goes on beside it.
+int reading_threads(const EngineShape& shape) {
+  return std::clamp(shape.device.thread_count / 2 - 1, 0, BlockReaders::kMostThreads);
+}
+
 /// Takes the rows of one phase after the other from the arena, and gives each phase's back before the next.
 class PhaseTrial : public RowSink {
  public:
@@ -107,7 +112,8 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
 
   if (engine->shape_.has_library) {
     engine->pictures_ahead_.attach(engine->memory_.pictures_ahead);
-    OCELLUS_TRY(engine->library_traffic_.start(engine->shape_.kv, engine->memory_.library_traffic));
+    OCELLUS_TRY(engine->library_traffic_.start(engine->shape_.kv, engine->memory_.library_traffic,
+                                               reading_threads(engine->shape_)));
   }
   const int32_t session_count = engine->shape_.sessions;
   engine->sessions_.reset(new (std::nothrow) Session[static_cast<size_t>(session_count)]);

@@ -58,8 +58,10 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
     return OCELLUS_FAIL(Code::kBadArgument, "the image library's memory tier is of use only with a library: plan one");
   if (limits.library != 0 && limits.reuse == OCELLUS_REUSE_NONE)
     return OCELLUS_FAIL(Code::kBadArgument, "an image library is of use only where images are linked: plan reuse");
-  OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_TILES));
+  OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_BLEND));
   OCELLUS_TRY(check_range("the rows of a linked image that are read in place", limits.reuse_rows, -1, kMaxTextTokens));
+  if (limits.reuse == OCELLUS_REUSE_BLEND)
+    OCELLUS_TRY(check_range("the percentage of linked images' rows that is read in place", limits.reuse_rows, -1, 100));
   if (limits.max_images > 0 && limits.synthetic_tokens > 0)
     return OCELLUS_FAIL(Code::kBadArgument, "synthetic tokens stand in for images: plan no images beside them");
   if (limits.max_images > 0 && !model.has_vision())
@@ -230,6 +232,8 @@ Status check_links(const EngineShape& s) {
   if (s.carries && s.policy.packs())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "what rows in place become is carried to slots of 16 bits only: plan kv_bits of 16, or spread");
+  if (s.blends() && s.policy.packs())
+    return OCELLUS_FAIL(Code::kBadArgument, "CacheBlend compares rows with slots of 16 bits only: plan kv_bits of 16");
   if (s.prompt_rows > UINT16_MAX)
     return OCELLUS_FAIL(Code::kUnsupported, "images are linked into prompt chunks of at most %d rows, not %lld",
                         UINT16_MAX, static_cast<long long>(s.prompt_rows));
@@ -242,7 +246,7 @@ Status size_library(int64_t tier_bytes, int64_t width, EngineShape* s) {
   // Records look for each other one by one: more would take longer than reading a file.
   constexpr int64_t kMostEntries = 65536;
   s->library_entry_bytes =
-      aligned_bytes(s->kv.image_bytes() + s->linked_rows * (width * int64_t{sizeof(float)} + int64_t{sizeof(int32_t)}));
+      aligned_bytes(s->kv.image_bytes() + s->input_rows * (width * int64_t{sizeof(float)} + int64_t{sizeof(int32_t)}));
   const int64_t each = s->library_entry_bytes + int64_t{sizeof(CachedEntry)};
   const int64_t padding = tier_bytes > 0 ? kRowAlignment : 0;  // of the records
   s->library_cache_entries = std::min(std::max<int64_t>(tier_bytes - padding, 0) / each, kMostEntries);
@@ -288,8 +292,9 @@ LinkLimits EngineShape::link_limits() const {
   return {.images = images,
           .slots = kv.image_slots,
           .in_place = linked_rows,
-          .runs = images * (views_per_image + between),
+          .runs = images * (views_per_image + (blends() ? linked_rows : between)),
           .carries = carries,
+          .blends = blends(),
           .text_alone = text_alone};
 }
 
@@ -305,7 +310,7 @@ PrefillLimits EngineShape::prefill_limits() const {
   limits.kv = kv;
   if (!device.is_cuda()) return limits;
   // Copies of packed and shifted runs are listed in tiles of f16; where a link begins or ends, one more begins.
-  const int64_t copied = blocks_per_session * blocks_of(kv.block_slots, kPackedTileSlots);
+  const int64_t copied = blocks_per_session * blocks_of(kv.block_slots, kPackedTileSlots) + most_holes();
   const bool expands = policy.packs() || links;
   limits.expanded_tiles = (expands ? copied : 0) + kMostSinkPages;
   if (expands) limits.past_tiles = pages_per_session + copied * (kPackedTileSlots / kTileSlots + 1) + limits.links.runs;
@@ -315,6 +320,16 @@ PrefillLimits EngineShape::prefill_limits() const {
 StepLimits EngineShape::step_limits() const {
   return {sessions, tiles_per_session(), slots_per_session(), kv, policy.calibration};
 }
+
+namespace {
+
+void size_blend(int32_t percent, int64_t slots_per_image, EngineShape* s) {
+  s->blend_percent = percent < 0 ? 100 : percent;
+  s->linked_rows = blocks_of(slots_per_image * s->blend_percent, 100);
+  s->input_rows = slots_per_image;
+}
+
+}  // namespace
 
 Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineShape* out) {
   OCELLUS_TRY(check_limits(model, limits));
@@ -338,8 +353,10 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
     s.text_tokens_per_session += s.images_per_session * delimiters;
     rows_per_image = slots_per_image + delimiters;
     s.links = limits.reuse != OCELLUS_REUSE_NONE;
+    s.in_context = limits.reuse == OCELLUS_REUSE_PREFIX;
     if (limits.reuse == OCELLUS_REUSE_SPREAD || limits.reuse == OCELLUS_REUSE_CARRY) s.picks = PickRule::kSpread;
     if (limits.reuse == OCELLUS_REUSE_TILES) s.picks = PickRule::kFirstOfTiles;
+    if (limits.reuse == OCELLUS_REUSE_BLEND) s.picks = PickRule::kMostChanged;
     s.carries = limits.reuse == OCELLUS_REUSE_CARRY;
     s.text_alone = limits.reuse == OCELLUS_REUSE_FULL;
     s.has_library = s.links && limits.library != 0;
@@ -348,7 +365,9 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
     s.image_rows = rows_per_image + 1;  // the start token
     const int64_t tiles = s.picks == PickRule::kFirstOfTiles ? s.views_per_image : 1;
     s.linked_rows = limits.reuse_rows < 0 ? slots_per_image : std::min(limits.reuse_rows * tiles, slots_per_image);
-    if (s.text_alone) s.linked_rows = 0;
+    if (s.text_alone || s.in_context) s.linked_rows = 0;
+    s.input_rows = s.linked_rows;
+    if (s.blends()) size_blend(limits.reuse_rows, slots_per_image, &s);
   }
   // Only visual slots are packed.
   if (s.images_per_session == 0 && s.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
@@ -403,11 +422,11 @@ Status SpreadMemory::lay_out(int64_t rows, int64_t width, int64_t most_picks, Ro
 }
 
 Status EngineMemory::lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink) {
-  OCELLUS_TRY(image_chunk.lay_out_alone(shape.image_rows, chunk, shape.linked_rows, sink));
+  OCELLUS_TRY(image_chunk.lay_out_alone(shape.image_rows, chunk, shape.input_rows, sink));
   if (shape.picks == PickRule::kSpread)
     OCELLUS_TRY(spread.lay_out(shape.image_rows, model.text().width, shape.linked_rows, sink));
   OCELLUS_TRY(take_rows(sink, "rows of linked images", Lifetime::kSession, Phase::kNone,
-                        shape.images_per_session * shape.linked_rows, model.text().width, &linked_rows));
+                        shape.images_per_session * shape.input_rows, model.text().width, &linked_rows));
   return shape.has_library ? lay_out_library(model, shape, sink) : Status();
 }
 

@@ -19,7 +19,7 @@ inline constexpr int32_t kMaxSessions = 512;
 inline constexpr int32_t kMaxImages = 65536;  // per session
 
 /// Which rows of a linked image are read in place.
-enum class PickRule : uint8_t { kFirst, kSpread, kFirstOfTiles };
+enum class PickRule : uint8_t { kFirst, kSpread, kFirstOfTiles, kMostChanged };
 
 /// The limits resolved against a model: every count that sizes a buffer.
 struct EngineShape {
@@ -36,9 +36,12 @@ struct EngineShape {
   int64_t evictions_per_session = 0;
   int64_t prompt_rows = 0;            // rows of one prefill chunk
   int64_t text_bytes = 0;             // of one add_text call
-  bool links = false;                 // images are read alone and linked into prompts
+  bool links = false;                 // images are linked into prompts: read alone, or
+  bool in_context = false;            // as they were read in a prompt that began alike
   int64_t linked_rows = 0;            // of an image of most views: rows that are read once more, in place
+  int64_t input_rows = 0;             // those of which some may be: their embeddings are kept
   PickRule picks = PickRule::kFirst;  // which rows those are
+  int32_t blend_percent = 0;          // of all rows of linked images, where those are chosen that have changed most
   bool carries = false;               // what they become, the others do
   bool text_alone = false;            // only a prompt's last row sees linked images
   int64_t image_rows = 0;             // of one image, with the tokens around its views
@@ -53,7 +56,8 @@ struct EngineShape {
   /// Most runs that one session's cache is listed as for attention.
   int64_t tiles_per_session() const {
     const int64_t sinks = policy.evicts_answers() ? 1 : 0;  // a tile of their own
-    return kv.tiles_of(pages_per_session, blocks_per_session, TileLimits::of_steps(device, kv.scales)) + sinks;
+    return kv.tiles_of(pages_per_session, blocks_per_session, TileLimits::of_steps(device, kv.scales)) + sinks +
+           most_holes();
   }
   Phase picture_phase() const { return views_per_image > 1 ? Phase::kImage : Phase::kPicture; }
   /// Rows that are read together compete for slots if there are images among them. Where no images are planned, text
@@ -64,17 +68,21 @@ struct EngineShape {
     return facts.visual_rows > 0 || (text_competes() && facts.rows >= kLeastCompetingText);
   }
   LinkLimits link_limits() const;
+  /// Which rows are read in place is chosen when a prompt is read, of all.
+  bool blends() const { return picks == PickRule::kMostChanged; }
   /// Of an image of so many views.
-  int64_t rows_in_place(int64_t views) const {
-    const int64_t rows = linked_rows * views / views_per_image;
-    return picks == PickRule::kFirstOfTiles ? rows : std::min(linked_rows, views * kv.image_slots / views_per_image);
+  int64_t input_rows_of(int64_t views) const {
+    const int64_t rows = input_rows * views / views_per_image;
+    return picks == PickRule::kFirstOfTiles ? rows : std::min(input_rows, views * kv.image_slots / views_per_image);
   }
+  /// Where chosen rows are left out of their images' runs, so many more runs begin.
+  int64_t most_holes() const { return blends() ? images_per_session * linked_rows : 0; }
   /// Slots of a prompt that are moved up to the others, where the policy moves any.
   int32_t sink_slots() const;
   int64_t slots_per_session() const { return pages_per_session * kPageSlots + blocks_per_session * kv.block_slots; }
   SessionLimits session_limits() const {
     const int64_t images = images_per_session + (synthetic_tokens > 0 ? 1 : 0);
-    return {pages_per_session, blocks_per_session, images, evictions_per_session};
+    return {pages_per_session, blocks_per_session, images, evictions_per_session, blends() ? kv.image_slots : 0};
   }
   PrefillLimits prefill_limits() const;
   StepLimits step_limits() const;

@@ -330,6 +330,7 @@ void Generation::read_token(int32_t i, int64_t step) {
     cache.note_text_position(cache.text_slots(), session.next_position_);
     cache.commit_text(1);
   }
+  session.note_prefix(&session.unread_token_, 1);
   session.unread_token_ = kNoToken;
   session.has_answerable_ = false;  // the last hidden row is the prompt's, and the answer has moved on
   ++session.next_position_;

@@ -63,6 +63,10 @@ class LibraryEntry {
   /// is not what was written; the memory then holds anything. kBadArgument.
   Status read_block(int32_t block, std::span<std::byte> to, bool* found);
 
+  /// Whether a block is what was written, read into memory of its size; from any number of threads at once. Without
+  /// what follows where it is not: see read_block.
+  bool probe_block(int32_t block, std::byte* to) const { return file_.read_block(block, to).is_sound(); }
+
   /// False where the file cannot be asked.
   bool take_stamp(EntryStamp* out) const;
 

@@ -33,6 +33,8 @@ Status SessionCache::lay_out(const KvShape& shape, const SessionLimits& limits, 
   OCELLUS_TRY(take_list("kv pages of text", limits.pages, &pages_));
   OCELLUS_TRY(take_list("kv blocks of images", limits.blocks, &blocks_));
   OCELLUS_TRY(take_list("kv images", limits.images, &images_));
+  if (limits.holes > 0)
+    OCELLUS_TRY(take_rows(sink, "kv holes in images", kLife, Phase::kNone, limits.images, limits.holes, &holes_));
   if (limits.evictions == 0) return {};
   OCELLUS_TRY(take_list("kv pages of survivors", limits.pages, &evicted_pages_));
   OCELLUS_TRY(take_list("kv evictions", limits.evictions, &evictions_));
@@ -113,15 +115,6 @@ KvRun SessionCache::image_block(int32_t ordinal, int32_t block) const {
   return run;
 }
 
-KvRun SessionCache::live_block(int32_t ordinal, int32_t block) const {
-  const StoredImage& image = images_.data[ordinal];
-  const KvRun whole = image_block(ordinal, block);
-  const int32_t first = std::clamp(image.first_slot - block * pools_->shape.block_slots, 0, whole.slots);
-  KvRun run = first == 0 ? whole : slice_run(whole, first, whole.slots - first, pools_->shape.head_dim);
-  run.position_shift = image.position_shift;
-  return run;
-}
-
 KvRun SessionCache::evicted_page(int32_t eviction, int32_t page) const {
   const EvictedRows& rows = evicted(eviction);
   KvRun run = pools_->page_run(evicted_pages_.data[rows.first_page + page]);
@@ -190,7 +183,7 @@ void SessionCache::commit_image(int32_t ordinal, int32_t slots, int32_t rows) {
 }
 
 void SessionCache::commit_linked(int32_t ordinal, int32_t slots, int32_t first_slot, int32_t position_shift) {
-  commit_image(ordinal, slots, slots - first_slot);
+  commit_image(ordinal, slots, slots - first_slot - images_.data[ordinal].hole_count);
   images_.data[ordinal].first_slot = first_slot;
   images_.data[ordinal].position_shift = position_shift;
 }
@@ -306,10 +299,11 @@ CacheBytes SessionCache::bytes() const {
   bytes.payload = text_slots_ * shape.slot_bytes();
   int64_t in_blocks = 0, used_blocks = 0;  // an image of fewer views than planned leaves some blocks empty
   for (int32_t i = 0; i < own_image_count_; ++i) {
-    const int64_t slots = images_.data[i].slots - images_.data[i].first_slot;
+    const StoredImage& image = images_.data[i];
+    const int64_t slots = image.slots - image.first_slot - image.hole_count;
     in_blocks += slots * shape.visual_slot_bytes();
     bytes.block_elements += slots * slot_elements * shape.layer_count * shape.kv_heads;
-    used_blocks += blocks_of(images_.data[i].slots, shape.block_slots);
+    used_blocks += blocks_of(image.slots, shape.block_slots);
   }
   for (int32_t i = 0; i < eviction_count_; ++i) {
     visit_evicted(i, false, [&](int32_t, int64_t slots) { bytes.payload += slots * slot_elements * 2; });

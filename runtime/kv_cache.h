@@ -7,6 +7,7 @@
 // with live counts by layer and head. Taking and releasing is O(1) and nothing fragments.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 
@@ -50,8 +51,9 @@ class SessionCache {
   KvRun text_place(int64_t index, int32_t* slot) const;
   /// Block `block` of an image, which begins with its slot block * block_slots; as many slots as are live.
   KvRun image_block(int32_t ordinal, int32_t block) const;
-  /// The same of the slots that are read, in place.
-  KvRun live_block(int32_t ordinal, int32_t block) const;
+  /// Calls visit(run) for slots [first, first + count) of an image, which need not be committed, block by block.
+  template <class Visit>
+  void visit_slots(int32_t ordinal, int32_t first, int32_t count, int32_t position_shift, Visit visit) const;
   int32_t blocks_per_image() const { return static_cast<int32_t>(pools_->shape.blocks_per_image()); }
   /// Pages and blocks of an eviction, the newest one's while it is reserved. Slots: as many as there may be.
   const EvictedRows& evicted(int32_t eviction) const { return evictions_.data[eviction]; }
@@ -108,6 +110,8 @@ class SessionCache {
   void commit_image(int32_t ordinal, int32_t slots, int32_t rows);
   /// An image of `slots` slots, of which those from `first_slot` on are read.
   void commit_linked(int32_t ordinal, int32_t slots, int32_t first_slot, int32_t position_shift);
+  /// A slot of a reserved image is not read: its row stands among the text. In ascending order.
+  void note_hole(int32_t ordinal, int32_t slot) { holes_.row(ordinal)[images_.data[ordinal].hole_count++] = slot; }
   /// Gives the blocks of the image back that was reserved last.
   void release_reserved_image();
   void commit_evicted();
@@ -143,19 +147,10 @@ class SessionCache {
  private:
   /// Everything but text pages.
   template <class Visit>
-  void visit_fixed(const TileLimits& limits, Visit visit) const {
-    for (int32_t i = 0; i < own_image_count_; ++i)
-      for (int32_t b = 0; b < blocks_per_image(); ++b)
-        visit_pieces(live_block(i, b), limits, pools_->shape.head_dim, visit);
-    if (has_sinks()) visit(sinks());
-    for (int32_t i = 0; i < eviction_count_; ++i) {
-      for (int32_t b = 0; b < evicted_blocks(i); ++b)
-        visit_pieces(evicted_block(i, b), limits, pools_->shape.head_dim, visit);
-      for (int32_t p = 0; p < evicted_pages(i); ++p)
-        if (const KvRun run = i + p == 0 ? behind_sinks(evicted_page(i, p)) : evicted_page(i, p); run.slots > 0)
-          visit(run);
-    }
-  }
+  void visit_fixed(const TileLimits& limits, Visit visit) const;
+  /// The slots of an image that are read.
+  template <class Visit>
+  void visit_image(int32_t ordinal, const TileLimits& limits, Visit visit) const;
   KvRun text_page(int32_t page) const;
   KvRun sinks() const;
   KvRun behind_sinks(const KvRun& run) const;
@@ -173,6 +168,7 @@ class SessionCache {
   HostView<int32_t> evicted_pages_;  // of survivors
   HostView<int32_t> blocks_;         // of images, blocks_per_image() each, then none; or of survivors
   HostView<StoredImage> images_;
+  HostView<int32_t> holes_;  // [images, holes]
   HostView<EvictedRows> evictions_;
   StagedRows<int32_t> counts_;  // [2 * evictions, layers * heads]
   int32_t page_count_ = 0;
@@ -192,3 +188,5 @@ class SessionCache {
 };
 
 }  // namespace ocellus
+
+#include "runtime/kv_visit.h"  // the bodies of its templates

@@ -23,6 +23,7 @@ struct SessionLimits {
   int64_t blocks = 0;
   int64_t images = 0;
   int64_t evictions = 0;  // prompts, or parts of them, of which only some slots survive
+  int64_t holes = 0;      // of an image: slots that are not read, anywhere in it
 };
 
 /// Bytes of a session's live slots, as the plan's formulas count them, and what else its pages and blocks take.
@@ -61,6 +62,7 @@ struct StoredImage {
   int64_t position = 0;  // of its first row
   // Linked images only:
   int32_t first_slot = 0;      // those before it are not read: their rows stand among the text
+  int32_t hole_count = 0;      // nor are these, see SessionCache::note_hole
   int32_t position_shift = 0;  // from where it was computed
 };
 

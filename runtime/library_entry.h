@@ -20,6 +20,11 @@ struct Hash128 {
 /// An entry's name. The same picture has another one for every owner.
 using LibraryKey = Hash128;
 
+/// What stands before an image: a chain over tokens and images, one after the other.
+inline constexpr uint64_t kEmptyPrefix = 1;
+/// The prefix with one more part of it. `part`: a token, or a hash.
+uint64_t prefix_of(uint64_t before, uint64_t part);
+
 /// Set in EntryFacts::format_version where the model's weights are made up: such entries are never those of a file.
 inline constexpr uint32_t kMadeUpModel = 0x80000000u;
 

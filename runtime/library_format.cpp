@@ -261,6 +261,11 @@ LibraryKey library_key(const OwnerSecret& secret, const EntryFacts& facts) {
 
 uint64_t library_checksum(const void* bytes, int64_t count) { return XXH3_64bits(bytes, static_cast<size_t>(count)); }
 
+uint64_t prefix_of(uint64_t before, uint64_t part) {
+  const uint64_t both[2] = {before, part};
+  return library_checksum(both, sizeof both);
+}
+
 KeyText key_text(const LibraryKey& key) {
   KeyText out;
   for (int i = 0; i < 32; ++i) {

@@ -79,15 +79,28 @@ bool LibraryTraffic::read_entry(const EntryWish& wish, int load, CachedEntry* ou
   out->part = entry.part();
   out->stamp.key = entry.key();
   out->computed_ms = static_cast<double>(entry.header().computed_us) * 1e-3;
-  std::byte* const to = memory_.loads.row(load);
-  for (int32_t block = 0; block <= kv_->layer_count; ++block) {
-    const int64_t bytes = entry_block_bytes(*kv_, wish.facts, block);
-    if (entry.block_bytes(block) != bytes || is_abandoned(load)) return false;
-    if (bytes > 0 && (!entry.read_block(block, {to + out->bytes, static_cast<size_t>(bytes)}, &found).ok() || !found))
-      return false;
-    out->bytes += bytes;
+  int64_t offsets[kMostEntryLayers + 1];
+  const int32_t count = kv_->layer_count + 1;
+  if (entry.block_count() != count) return false;
+  for (int32_t block = 0; block < count; ++block) {
+    offsets[block] = out->bytes;
+    out->bytes += entry_block_bytes(*kv_, wish.facts, block);
+    if (entry.block_bytes(block) != out->bytes - offsets[block]) return false;
   }
-  return true;
+  std::byte* const to = memory_.loads.row(load);
+  readers_.begin(entry, count, offsets, to);
+  bool is_wanted = true;
+  while (readers_.help())
+    if (is_abandoned(load)) {
+      readers_.drop();
+      is_wanted = false;
+    }
+  const int32_t damaged = readers_.finish();
+  if (damaged < 0) return is_wanted;
+  // Again, by the call that sets it aside.
+  const auto bytes = static_cast<size_t>(entry.block_bytes(damaged));
+  (void)entry.read_block(damaged, {to + offsets[damaged], bytes}, &found);
+  return false;
 }
 
 /// With the lock, which others may have meanwhile.

@@ -1,6 +1,5 @@
 #include "runtime/library_traffic.h"
 
-#include <csignal>
 #include <cstring>
 #include <mutex>
 
@@ -15,16 +14,6 @@ constexpr int64_t kMostTogether = int64_t{1} << 20;
 
 /// How often somebody who waits for another thread looks whether to stop.
 constexpr int64_t kPollMilliseconds = 5;
-
-/// Starts a thread that gets none of the process's signals.
-int start_thread(pthread_t* thread, void* (*main)(void*), void* argument) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int error = pthread_create(thread, nullptr, main, argument);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return error;
-}
 
 bool is_same(const EntryWish& a, const EntryWish& b) {
   return a.library == b.library && a.facts == b.facts && a.owner == b.owner;
@@ -48,7 +37,7 @@ int64_t entry_bytes(const KvShape& kv, const EntryFacts& facts) {
   return kv.image_bytes() + entry_block_bytes(kv, facts, kv.layer_count);
 }
 
-Status LibraryTraffic::start(const KvShape& kv, const TrafficMemory& memory) {
+Status LibraryTraffic::start(const KvShape& kv, const TrafficMemory& memory, int readers) {
   kv_ = &kv;
   memory_ = memory;
   cache_.attach(memory.cache, memory.cache_records);
@@ -61,9 +50,9 @@ Status LibraryTraffic::start(const KvShape& kv, const TrafficMemory& memory) {
                                      return nullptr;
                                    }};
   for (; running_ < 2; ++running_)
-    if (const int error = start_thread(&threads_[running_], mains[running_], this); error != 0)
+    if (const int error = start_library_thread(&threads_[running_], mains[running_], this); error != 0)
       return OCELLUS_FAIL(Code::kIo, "the system allows no threads for the image library (%s)", std::strerror(error));
-  return {};
+  return readers_.start(readers);
 }
 
 void LibraryTraffic::stop() {

@@ -16,6 +16,7 @@
 
 #include "platform/queue.h"
 #include "runtime/library_cache.h"
+#include "runtime/library_readers.h"
 
 namespace ocellus {
 
@@ -82,8 +83,9 @@ class LibraryTraffic {
   LibraryTraffic(const LibraryTraffic&) = delete;
   LibraryTraffic& operator=(const LibraryTraffic&) = delete;
 
-  /// Starts the two threads. Both arguments must stay as they are. kIo if the system refuses a thread.
-  Status start(const KvShape& kv, const TrafficMemory& memory);
+  /// Starts the two threads, and `readers` that help the one that reads. The other arguments must stay as they are. kIo
+  /// if the system refuses a thread.
+  Status start(const KvShape& kv, const TrafficMemory& memory, int readers);
   /// Finishes what is to be written and ends the threads.
   void stop();
 
@@ -158,6 +160,7 @@ class LibraryTraffic {
   bool quit_ = false;
   int running_ = 0;
   pthread_t threads_[2];
+  BlockReaders readers_;  // of the reading thread
 };
 
 }  // namespace ocellus

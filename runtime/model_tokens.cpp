@@ -36,7 +36,7 @@ Status Model::append_answer(std::string_view text, bool parse_special, Buffer<To
 }
 
 Status Model::tokenize(std::string_view text, const TextRole& role, Buffer<TokenId>* out) const {
-  if (role.starts && vocabulary_.add_bos && vocabulary_.bos != kNoToken) OCELLUS_TRY(out->push(vocabulary_.bos));
+  if (role.starts && vocabulary_.start_token() != kNoToken) OCELLUS_TRY(out->push(vocabulary_.bos));
   return role.answers ? append_answer(text, role.parse_special, out) : append_tokens(text, role.parse_special, out);
 }
 

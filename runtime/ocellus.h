@@ -213,7 +213,11 @@ typedef enum ocellus_reuse {
                                have become too; kv_bits 16 */
   OCELLUS_REUSE_FULL = 4,   /* none: text is read as if there were no images, then its last token sees all (full reuse,
                                the two-step form of MPIC's tables) */
-  OCELLUS_REUSE_TILES = 5   /* the first `reuse_rows` rows of each of its tiles */
+  OCELLUS_REUSE_TILES = 5,  /* the first `reuse_rows` rows of each of its tiles */
+  OCELLUS_REUSE_PREFIX = 6, /* prefix caching: images are read in their prompts, behind all that stands before them, and
+                               come from a library only where all of it is the same; none are read again */
+  OCELLUS_REUSE_BLEND = 7   /* CacheBlend: of all rows of a prompt's linked images the `reuse_rows` percent whose values
+                               in the second layer have changed most, jointly; kv_bits 16 */
 } ocellus_reuse;
 
 /* What the engine must be able to hold. Everything else follows from it. */
@@ -234,7 +238,8 @@ typedef struct ocellus_limits {
   int32_t synthetic_tokens; /* per session, instead of images; see ocellus_session_add_synthetic_image; 0 */
   int64_t budget_bytes;     /* 0: no budget */
   int32_t reuse;            /* ocellus_reuse */
-  int32_t reuse_rows;       /* rows of a linked image (REUSE_TILES: of a tile) that are read in place, at most; -1: all,
+  int32_t reuse_rows;       /* rows of a linked image (REUSE_TILES: of a tile; REUSE_BLEND: percent of them) that are
+                               read in place, at most; -1: all,
                                as if it had never been seen; they stay f16 beside its other slots */
   int32_t library;          /* 1: sessions may use an image library; plans its staging; with a way to reuse only */
   int64_t library_cache_bytes; /* of host memory for images that came from a library, so that they come faster when they

@@ -10,10 +10,6 @@
 namespace ocellus {
 namespace {
 
-KvLayerRows layer_rows(const TextConfig& c, const PrefillScratch& s) {
-  return KvLayerRows::head_major(s.keys.data, s.values.data, c.kv_heads, c.head_dim, s.keys.rows / c.kv_heads);
-}
-
 /// One layer of a chunk: where the chunk's own keys and values are kept, and the cache before the chunk.
 struct LayerPass {
   const TextConfig& config;
@@ -109,6 +105,12 @@ Status CarryScratch::lay_out(const LinkLimits& limits, int64_t rotated, RowSink&
   return take_rows(sink, "slot angles", kLife, kPhase, limits.images * (limits.slots + 1), rotated, &slot_angles);
 }
 
+Status BlendScratch::lay_out(int64_t max_rows, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  OCELLUS_TRY(changes.lay_out(sink, "changes of rows", kLife, Phase::kPrefill, 1, max_rows));
+  return take_rows(sink, "rows by change", kLife, Phase::kPrefill, 1, max_rows, &order);
+}
+
 Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, const DeviceTraits& device,
                                RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
@@ -126,6 +128,7 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   OCELLUS_TRY(compress.lay_out(c, limits.compress, device, sink));
   text_alone = limits.links.text_alone;
   if (limits.links.carries) OCELLUS_TRY(carry.lay_out(limits.links, c.rope.rotated, sink));
+  if (limits.links.blends) OCELLUS_TRY(blend.lay_out(max_rows, sink));
   if (compress.policy.evicts_answers()) {
     const int64_t pages = blocks_of(max_rows + kPageSlots - 1, kPageSlots);
     OCELLUS_TRY(noted.runs.lay_out(sink, "runs of text", kLife, kPhase, 1, pages));
@@ -165,7 +168,7 @@ void enqueue_layer(const TextModel& model, int32_t layer, DeviceView<float> hidd
   const int64_t row_count = hidden.rows;
   const int64_t block = q.traits().block_rows(row_count);
   if (layer == 0) enqueue_angles(c, row_count, s, q);
-  const LayerPass pass{c, s, plan, layer_rows(c, s), layer};
+  const LayerPass pass{c, s, plan, s.layer_rows(c), layer};
   const TextLayer& w = model.layers[layer];
   const auto rows_from = [&](int64_t first) { return hidden.slice_rows(first, std::min(block, row_count - first)); };
   const int64_t carried = s.carry.on() && q.traits().is_cuda() ? s.carry.images.device.cols : plan.carried_images;
@@ -200,7 +203,7 @@ void compress_rows(const TextModel& model, int32_t layer, const PrefillPlan& pla
   const LayerToCompress compressed{.config = c,
                                    .plan = plan.compress,
                                    .scratch = s.compress,
-                                   .rows = layer_rows(c, s),
+                                   .rows = s.layer_rows(c),
                                    .queries = observed_queries(c, plan.compress, s),
                                    .past = s.past.device.data,
                                    .past_count = static_cast<int32_t>(plan.past_tiles),
@@ -212,7 +215,8 @@ void compress_rows(const TextModel& model, int32_t layer, const PrefillPlan& pla
 
 Status prefill_rows(const TextModel& model, DeviceView<float> hidden, const PrefillPlan& plan, const PrefillScratch& s,
                     const StopSignal* stop, Queue& q) {
-  for (int32_t layer = 0; layer < model.config.layer_count && q.ok(); ++layer) {
+  const int32_t layers = std::min(model.config.layer_count, plan.most_layers);
+  for (int32_t layer = 0; layer < layers && q.ok(); ++layer) {
     expand_past(model, layer, plan, s, q);
     enqueue_layer(model, layer, hidden, plan, s, stop, q);
     compress_rows(model, layer, plan, s, q);

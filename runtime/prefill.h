@@ -58,6 +58,13 @@ struct CarryScratch {
   bool on() const { return images.host.cols > 0; }
 };
 
+/// Choosing the rows that are read in place, of all.
+struct BlendScratch {
+  StagedRows<float> changes;  // [1, T] of values, row by row
+  HostView<int32_t> order;    // [1, T] rows
+  Status lay_out(int64_t max_rows, RowSink& sink);
+};
+
 struct PrefillScratch {
   StagedRows<int32_t> positions;  // [1, T]
   StagedRows<KvSlot> slots;       // [1, T] where each row's keys and values go
@@ -67,12 +74,17 @@ struct PrefillScratch {
   LayerScratch layer;             // of one block of rows
   ExpandScratch expand;
   CarryScratch carry;
+  BlendScratch blend;
   bool text_alone = false;  // LinkLimits
   CompressScratch compress;
   NotedText noted;
   KvShape kv;
 
   Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
+  KvLayerRows layer_rows(const TextConfig& config) const {
+    return KvLayerRows::head_major(keys.data, values.data, config.kv_heads, config.head_dim,
+                                   keys.rows / config.kv_heads);
+  }
 };
 
 /// What a chunk needs to know beyond its rows.
@@ -80,6 +92,7 @@ struct PrefillPlan {
   int64_t past_tiles = 0;      // runs of the cache before the chunk
   int64_t expanded_tiles = 0;  // of them copied out first
   int64_t carried_images = 0;
+  int32_t most_layers = INT32_MAX;  // that are run, from the first on
   CompressPlan compress = {};
 };
 
@@ -91,6 +104,9 @@ void carry_no_change(const CarryScratch& carry, Queue& queue);
 /// compressed is planned and its lists are uploaded.
 PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
                          const PrefillScratch& scratch, Queue& queue);
+/// The same of rows that are not stored anywhere.
+PrefillPlan plan_look(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
+                      const PrefillScratch& scratch, Queue& queue);
 /// The same of a chunk that sees nothing but itself, from position 0 on, and of which only the images are stored.
 PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, int32_t head_dim,
                                const PrefillScratch& scratch, Queue& queue);

@@ -56,7 +56,8 @@ Status PrefillGraphs::run(const TextModel& model, int64_t rows, const PrefillPla
     queue.fail(
         queue.cuda()->fill(hidden_.row(rows), 0, (padded - rows) * hidden_.cols * static_cast<int64_t>(sizeof(float))));
   if (layers_per_part_ > 1) return parts_.run(r * kPastShapes + p, stop, queue);
-  for (int32_t layer = 0; layer < model.config.layer_count && !queue.stopped(stop); ++layer) {
+  const int32_t layers = std::min(model.config.layer_count, plan.most_layers);
+  for (int32_t layer = 0; layer < layers && !queue.stopped(stop); ++layer) {
     expand_past(model, layer, plan, scratch_, queue);
     parts_.run_part(r * kPastShapes + p, layer, queue);
     compress_rows(model, layer, plan, scratch_, queue);

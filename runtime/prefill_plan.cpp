@@ -1,8 +1,8 @@
 // What a prefill needs to know before it runs: where rows stand and go, what they see, what is carried.
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/note_slots.h"
-#include "runtime/kv_links.h"
 #include "runtime/prefill.h"
 
 namespace ocellus {
@@ -86,7 +86,7 @@ class PastList {
       int64_t end = link;
       while (end < chunk.link_count && chunk.links.data[end].image == i) ++end;
       int32_t slot = image.in_place;
-      visit_linked_blocks(cache_, image, slot, image.slots - slot, [&](const KvRun& block) {
+      cache_.visit_slots(image.ordinal, slot, image.slots - slot, image.position_shift, [&](const KvRun& block) {
         visit_pieces(block, copy_limits_, dim(), [&](const KvRun& piece) {
           const KvRun run = read_as(piece);
           for (int64_t l = link; l < end; ++l) add_part(run, slot, chunk, chunk.links.data[l]);
@@ -127,13 +127,41 @@ class PastList {
   PrefillPlan* plan_;
 };
 
+/// The rows of a linked image that are read in place, and where each of its slots was computed. Images in order.
+class CarriedSlots {
+ public:
+  CarriedSlots(const PromptChunk& chunk, int64_t first_position, const PrefillScratch& s)
+      : chunk_(chunk), first_position_(first_position), scratch_(s) {}
+
+  void list(int64_t number, const LinkedImage& image, int32_t* rows_in_place, int32_t* positions) {
+    for (int32_t i = 0; i < image.in_place; ++i, ++row_) {
+      while (chunk_.is_text(row_)) ++row_;
+      rows_in_place[i] = static_cast<int32_t>(row_);
+      positions[i] = scratch_.positions.host.data[row_] - image.position_shift;
+    }
+    for (; link_ < chunk_.link_count && chunk_.links.data[link_].image == number; ++link_) {
+      const LinkedRun& run = chunk_.links.data[link_];
+      const int64_t first = first_position_ + run.visible_from + slots_before_ - image.position_shift;
+      std::iota(positions + run.first_slot, positions + run.first_slot + run.slots, static_cast<int32_t>(first));
+      slots_before_ += run.slots;
+    }
+  }
+
+ private:
+  const PromptChunk& chunk_;
+  int64_t first_position_;
+  const PrefillScratch& scratch_;
+  int64_t row_ = 0, link_ = 0, slots_before_ = 0;
+};
+
 /// Fills the lists of images whose change is carried: those linked into the chunk. Copies on CUDA begin with number
 /// `first_copied` of the runs that are copied.
-void plan_carry(const PromptChunk& chunk, const SessionCache& cache, int64_t first_copied, const PrefillScratch& s,
-                PrefillPlan* plan) {
+void plan_carry(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int64_t first_copied,
+                const PrefillScratch& s, PrefillPlan* plan) {
   const CarryScratch& carry = s.carry;
   std::fill_n(carry.images.host.data, carry.images.host.cols, CarriedImage());
   const int64_t most_slots = carry.positions.host.cols - 1;
+  CarriedSlots slots(chunk, first_position, s);
   for (int64_t i = 0; i < chunk.linked_image_count; ++i) {
     const LinkedImage& linked = chunk.linked_images.data[i];
     CarriedImage& image = carry.images.host.data[plan->carried_images++];
@@ -143,8 +171,7 @@ void plan_carry(const PromptChunk& chunk, const SessionCache& cache, int64_t fir
     image.first_row = static_cast<int32_t>(i * carry.rows_in_place.host.cols);
     image.first_angle = static_cast<int32_t>(i * carry.positions.host.cols);
     image.shift_angle = static_cast<int32_t>(image.first_angle + most_slots);
-    std::copy_n(chunk.rows_in_place.row(i), linked.in_place, carry.rows_in_place.host.row(i));
-    std::copy_n(chunk.slot_positions.row(i), linked.slots, carry.positions.host.row(i));
+    slots.list(i, linked, carry.rows_in_place.host.row(i), carry.positions.host.row(i));
     carry.positions.host.row(i)[most_slots] = linked.position_shift;
     if (s.expand.keys.data == nullptr || linked.position_shift == 0) continue;
     image.first_copy = static_cast<int32_t>(first_copied * kPackedTileSlots);
@@ -226,9 +253,20 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   const int64_t first_copied = plan.expanded_tiles;
   past.add_linked(chunk);
   if (s.carry.on()) {
-    plan_carry(chunk, cache, first_copied, s, &plan);
+    plan_carry(chunk, first_position, cache, first_copied, s, &plan);
     upload_carry(s.carry, queue);
   }
+  if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
+  return plan;
+}
+
+PrefillPlan plan_look(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
+                      const PrefillScratch& s, Queue& queue) {
+  PrefillPlan plan;
+  SlotCursor cursor(chunk, cache, s.compress.policy, head_dim, false);
+  const auto nowhere = [](int64_t) { return KvSlot(); };
+  place_rows(chunk, first_position, true, nowhere, cursor, s);
+  PastList(cache, s, queue.traits(), &plan).add_live();
   if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
   return plan;
 }

@@ -28,6 +28,7 @@ struct LinkLimits {
   int64_t in_place = 0;     // of an image: rows that are read in place
   int64_t runs = 0;         // stretches of slots between rows, of all images
   bool carries = false;     // what the rows in place have become, the others do: see carry_change
+  bool blends = false;      // of all rows those are read in place that have changed most: session_blend.cpp
   bool text_alone = false;  // only a chunk's last row sees linked images
 };
 
@@ -58,9 +59,7 @@ struct PromptChunk {
   int64_t text_count = 0;  // rows that go to text pages
   HostView<LinkedImage> linked_images;
   HostView<LinkedRun> links;
-  HostView<int32_t> rows_in_place;   // [images, in place] where change is carried: rows of the chunk
-  HostView<int32_t> slot_positions;  // [images, slots] where each slot was computed
-  HostView<int32_t> picks;           // [1, in place] of the one image of a chunk that is read alone, ascending
+  HostView<int32_t> picks;  // [1, in place] of the one image of a chunk that is read alone, ascending
   int64_t pick_count = 0;
   int64_t linked_image_count = 0;
   int64_t link_count = 0;
@@ -75,11 +74,18 @@ struct PromptChunk {
   /// the caller before or after; those of text are looked up in embed_text().
   void add_text(const int32_t* tokens, int64_t count);
   void add_image_rows(int32_t image_ordinal, int64_t count);
-  /// Rows of a linked image whose embeddings are the linked rows from linked_rows on.
-  void add_linked_rows(int64_t count);
-  /// Slots of the linked image that was added last, which stand behind the rows so far.
-  void add_link(int32_t first_slot, int32_t slots);
+  /// Rows of a linked image whose embeddings are the linked rows from `source_row` on.
+  void add_linked_rows(int64_t count, int64_t source_row);
+  /// Slots of a linked image of the chunk, which stand behind the rows so far.
+  void add_link(int32_t image, int32_t first_slot, int32_t slots);
+  /// Forgets all rows and links, but not the images that are linked.
+  void clear_rows();
+  bool is_text(int64_t row) const;
   int64_t positions() const { return row_count + linked_slots; }
+  /// Else a linked image ends it, whose last row was read elsewhere.
+  bool ends_with_row() const {
+    return row_count > 0 && (link_count == 0 || links.data[link_count - 1].visible_from < row_count);
+  }
   /// Writes the embeddings of all text rows.
   void embed_text(const WeightView& embedding, Queue& queue) const;
   void clear() { rewind({}); }
@@ -97,7 +103,7 @@ struct PromptChunk {
   void rewind(const Mark& mark);
 
  private:
-  void add_piece(RowKind kind, int32_t image_ordinal, int64_t count);
+  void add_piece(RowKind kind, int32_t image_ordinal, int64_t count, int64_t source_row = 0);
 };
 
 }  // namespace ocellus

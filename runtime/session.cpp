@@ -51,6 +51,7 @@ void Session::reset() {
   has_answerable_ = conversation_started_ = text_started_ = has_ncar_ = false;
   unread_token_ = kNoToken;
   recent_count_ = 0;
+  prefix_hash_ = kEmptyPrefix;
   drawn_count_ = 0;
   prompt_ = PromptStats();
   utf8_.finish();
@@ -64,7 +65,8 @@ void Session::set_checkpoint() {
                  .conversation_started = conversation_started_,
                  .text_started = text_started_,
                  .unread_token = unread_token_,
-                 .recent_count = recent_count_};
+                 .recent_count = recent_count_,
+                 .prefix_hash = prefix_hash_};
 }
 
 /// Back to the checkpoint: rows that wait and rows that were read early, to make room, are forgotten alike.
@@ -78,6 +80,7 @@ void Session::forget_prompt() {
   conversation_started_ = checkpoint_.conversation_started;
   text_started_ = checkpoint_.text_started;
   unread_token_ = checkpoint_.unread_token;
+  prefix_hash_ = checkpoint_.prefix_hash;
   has_ncar_ = false;
   prompt_.rows = prompt_.image_rows = 0;
 }
@@ -129,7 +132,9 @@ Status Session::reserve_chunk() {
                                     .text_rows = static_cast<int32_t>(chunk.text_count)});
   }
   int32_t ordinal = 0;
-  for (int32_t i = chunk_images(); i > 0; --i) OCELLUS_TRY(cache().reserve_image(&ordinal));
+  // Where images are linked, or read in context, they were reserved when they came.
+  for (int32_t i = engine_->shape().links ? 0 : chunk_images(); i > 0; --i)
+    OCELLUS_TRY(cache().reserve_image(&ordinal));
   return cache().reserve_text(chunk.text_count);
 }
 
@@ -157,7 +162,7 @@ void Session::commit_chunk() {
   next_position_ += chunk.positions();
   prompt_.rows += static_cast<int32_t>(chunk.positions());
   prompt_.image_rows += static_cast<int32_t>(chunk.positions() - chunk.text_count + chunk.linked_rows);
-  has_answerable_ = true;
+  has_answerable_ = chunk.ends_with_row();
   engine_->note_cache_use();
 }
 
@@ -168,7 +173,11 @@ Status Session::prefill_chunk() {
   const PromptChunk& chunk = memory.chunk;
   const TextModel& text = engine_->text();
   Queue& queue = engine_->queue();
-  if (chunk.row_count == 0) return {};
+  if (chunk.row_count == 0) {
+    queue.join_transfers();
+    return queue.status();
+  }
+  if (shape.blends()) OCELLUS_TRY(blend_chunk());
   const ArenaScope scope(engine_->arena());
   PrefillScratch scratch;
   OCELLUS_TRY(reserve_chunk());
@@ -202,7 +211,7 @@ Status Session::read_chunk() {
   if (status.ok()) status = prefill_chunk();
   if (status.ok()) {
     take_encode_time();
-    if (engine_->memory().chunk.row_count > 0) commit_chunk();
+    if (engine_->memory().chunk.positions() > 0) commit_chunk();
     drop_chunk();
   } else {
     engine_->queue().clear();
@@ -259,7 +268,14 @@ int64_t Session::most_text() const {
   return shape.pages_per_session * kPageSlots - (shape.images_per_session - next_image()) * shape.linked_rows;
 }
 
-int64_t Session::waiting_text() const { return engine_->chunk_owner == this ? engine_->memory().chunk.text_count : 0; }
+/// As much of it as there will be: of linked images' rows some may yet turn out not to be read in place.
+int64_t Session::waiting_text() const {
+  if (engine_->chunk_owner != this) return 0;
+  const PromptChunk& chunk = engine_->memory().chunk;
+  const EngineShape& shape = engine_->shape();
+  const int64_t unread = chunk.linked_rows - chunk.linked_image_count * shape.linked_rows;
+  return chunk.text_count - (shape.blends() ? unread : 0);
+}
 
 int64_t Session::room_for_text() const { return most_text() - cache().text_rows() - waiting_text(); }
 

@@ -4,6 +4,8 @@
 //   add_parts            -> all of a prompt               session_parts.cpp
 //   read_chunk           -> the cache holds them          session.cpp
 //   link_picture         -> an image read alone, linked   session_link.cpp, session_library.cpp
+//   add_in_context       -> an image of a known prefix    session_prefix.cpp
+//   blend_chunk          -> rows to read in place         session_blend.cpp
 //   add_synthetic_image  -> the cache holds made-up rows  session_synthetic.cpp
 //   generate, score      -> tokens, one step at a time    generate.cpp
 //   set_rolling          -> the oldest makes room         session_rolling.cpp
@@ -91,6 +93,7 @@ class Session {
     bool text_started = false;
     TokenId unread_token = kNoToken;
     int64_t recent_count = 0;
+    uint64_t prefix_hash = 0;
   };
   void set_checkpoint();
   void forget_prompt();
@@ -131,6 +134,9 @@ class Session {
   Status add_picture_rows(const Picture& picture, const ViewPlan& plan);
   Status add_views(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk);
   Status encode_waiting_views(const VisionScratch& scratch);
+  Status add_in_context(const Picture& picture, const ViewPlan& plan);
+  Status read_in_context(const Picture& picture, const ViewPlan& plan, double* spent_ms);
+  void note_prefix(const TokenId* tokens, int64_t count);
   Status link_picture(const Picture& picture, const ViewPlan& plan);
   Status read_alone(const Picture& picture, const ViewPlan& plan);
   Status pick_rows();
@@ -142,11 +148,12 @@ class Session {
   void note_hit(const LoadedEntry& entry, double spent_ms);
   void clear_blocks(int32_t ordinal);
   Status keep_entry(const EntryFacts& facts, int32_t ordinal, double computed_ms);
-  void note_embedding();
+  void note_embedding(const PromptChunk& chunk);
   Status prefill_alone();
   Status add_links(const ViewPlan& plan, int32_t ordinal);
   void commit_links();
   void fetch_linked_rows();
+  Status blend_chunk();
   Status encode_last_views();
   void take_encode_time();
   Status prefill_chunk();
@@ -178,6 +185,7 @@ class Session {
   int32_t rolling_images_ = 0, sink_pages_ = 0;  // 0: not rolling
   bool has_ncar_ = false;
   int64_t recent_count_ = 0;
+  uint64_t prefix_hash_ = 0;  // of all that was read and waits, see session_prefix.cpp
   uint64_t drawn_count_ = 0;  // tokens sampled, the counter of the random numbers
   Checkpoint checkpoint_;
   PromptStats prompt_;

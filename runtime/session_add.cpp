@@ -1,5 +1,6 @@
 // Adding text and images to a session: from bytes to rows in the prompt chunk.
 #include <algorithm>
+#include <utility>
 
 #include "runtime/delimiter_tokens.h"
 #include "runtime/engine.h"
@@ -24,11 +25,11 @@ Status count_delimiters(const Tokenizer& tokenizer, const ViewPlan& plan, int64_
 }  // namespace
 
 Status Session::add_start_token() {
-  const VocabularyFacts& facts = engine_->tokenizer().facts();
-  if (!text_started_ && facts.add_bos && facts.bos != kNoToken) {
+  const TokenId start = engine_->tokenizer().facts().start_token();
+  if (!text_started_ && start != kNoToken) {
     OCELLUS_TRY(make_room(1, 0));
     OCELLUS_TRY(check_room(1, 0));
-    OCELLUS_TRY(append_text_rows(&facts.bos, 1));
+    OCELLUS_TRY(append_text_rows(&start, 1));
   }
   text_started_ = true;
   return {};
@@ -151,6 +152,7 @@ Status Session::append_text_rows(const TokenId* tokens, int64_t count) {
     chunk.add_text(tokens + done, piece);
     done += piece;
   }
+  note_prefix(tokens, count);
   return {};
 }
 
@@ -190,22 +192,31 @@ Status Session::prepare_rows(const ViewPlan& plan) {
                         shape.images_per_session);
   OCELLUS_TRY(add_start_token());
   OCELLUS_TRY(check_room(text_rows, image_rows));
-  if (chunk.room() < text_rows + (shape.links ? std::min(image_rows, shape.linked_rows) : image_rows)) {
+  if (chunk.room() < text_rows + (shape.links ? std::min(image_rows, shape.input_rows) : image_rows)) {
     OCELLUS_TRY(read_chunk());
     take_chunk();
   }
   return {};
 }
 
-/// All of a picture's rows or none.
+/// All of a picture's rows or none; where text before them was read already, that goes with them.
 Status Session::add_picture_rows(const Picture& picture, const ViewPlan& plan) {
+  const EngineShape& shape = engine_->shape();
   PromptChunk& chunk = engine_->memory().chunk;
   const PromptChunk::Mark mark = chunk.mark();
-  Status status = engine_->shape().links ? link_picture(picture, plan) : add_views(picture, plan, chunk);
+  const bool was_read = std::exchange(chunk_was_read_, false);
+  Status status = shape.in_context ? add_in_context(picture, plan)
+                  : shape.links    ? link_picture(picture, plan)
+                                   : add_views(picture, plan, chunk);
   if (status.ok() && engine_->memory().waiting_views.full()) status = encode_last_views();
+  const bool reads = std::exchange(chunk_was_read_, chunk_was_read_ || was_read);
   if (status.ok()) return {};
   engine_->queue().clear();
   encode_timed_ = false;
+  if (reads) {
+    forget_prompt();
+    return status;
+  }
   chunk.rewind(mark);
   engine_->memory().waiting_views.forget_from(mark.row_count);
   return status;

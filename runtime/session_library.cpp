@@ -31,7 +31,7 @@ uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
   const float ranges[2] = {shape.policy.key_range, shape.policy.value_range};
   std::byte bytes[17 + OCELLUS_MOST_LAYER_BITS] = {};
   bytes[16 + OCELLUS_MOST_LAYER_BITS] = static_cast<std::byte>(shape.picks);
-  const int32_t start = facts.add_bos ? facts.bos : kNoToken;
+  const TokenId start = facts.start_token();
   std::memcpy(bytes, &start, sizeof start);
   std::memcpy(bytes + sizeof start, ranges, sizeof ranges);
   for (int32_t i = 0; i < shape.kv.layer_formats.count; ++i)
@@ -56,7 +56,7 @@ EntryFacts entry_facts(Engine& engine, int32_t view_count) {
   facts.block_rows = shape.kv.block_slots;
   facts.view_count = view_count;
   facts.embedding_width = static_cast<int32_t>(engine.memory().linked_rows.cols);
-  facts.stored_input_rows = static_cast<int32_t>(shape.rows_in_place(view_count));
+  facts.stored_input_rows = static_cast<int32_t>(shape.input_rows_of(view_count));
   return facts;
 }
 
@@ -107,6 +107,7 @@ Status Session::describe_entry(const Picture& picture, const ViewPlan& plan, Ent
   prompt_.preprocess_ms += elapsed_ms(start, now_ns());
   *facts = entry_facts(*engine_, plan.view_count);
   facts->content = {hash.high, hash.low};
+  if (shape.in_context) facts->prefix_id = prefix_of(facts->prefix_id, prefix_hash_);
   facts->tile_cols = plan.tile_cols;
   return {};
 }
@@ -185,23 +186,22 @@ Status Session::keep_entry(const EntryFacts& facts, int32_t ordinal, double comp
   return queue.status();
 }
 
-/// The mean of the rows that wait to be read alone. The staging is free: what it held is on its way no more.
-void Session::note_embedding() {
+/// The mean of the image rows of a chunk. The staging is free: what it held is on its way no more.
+void Session::note_embedding(const PromptChunk& chunk) {
   EngineMemory& memory = engine_->memory();
-  const PromptChunk& alone = memory.image_chunk;
   Queue& queue = engine_->queue();
-  const int64_t width = alone.hidden.cols;
+  const int64_t width = chunk.hidden.cols;
   float* const mean = memory.library_embedding.data;
   auto* const rows = reinterpret_cast<float*>(memory.library_staging.data);
-  queue.copy(rows, alone.hidden.data, alone.row_count * width * int64_t{sizeof(float)});
+  queue.copy(rows, chunk.hidden.data, chunk.row_count * width * int64_t{sizeof(float)});
   if (!queue.finish().ok()) return;
   std::fill_n(mean, width, 0.0f);
-  for (int64_t p = 0; p < alone.piece_count; ++p) {
-    const Piece& piece = alone.pieces.data[p];
+  for (int64_t p = 0; p < chunk.piece_count; ++p) {
+    const Piece& piece = chunk.pieces.data[p];
     for (int64_t i = 0; piece.kind == RowKind::kImage && i < piece.row_count; ++i)
       for (int64_t e = 0; e < width; ++e) mean[e] += rows[(piece.first_row + i) * width + e];
   }
-  const auto count = static_cast<float>(alone.row_count - alone.text_count);
+  const auto count = static_cast<float>(chunk.row_count - chunk.text_count);
   for (int64_t e = 0; e < width; ++e) mean[e] /= count;
 }
 

@@ -17,28 +17,23 @@ namespace {
 class LinkedRows {
  public:
   /// For the image that was added to the chunk last.
-  LinkedRows(PromptChunk& chunk, int64_t next_position, const int32_t* picks)
+  LinkedRows(PromptChunk& chunk, const int32_t* picks)
       : chunk_(chunk),
-        image_(chunk.linked_images.data[chunk.linked_image_count - 1]),
-        next_position_(next_position),
+        in_place_(chunk.linked_images.data[chunk.linked_image_count - 1].in_place),
         picks_(picks),
-        slot_(image_.in_place) {}
+        slot_(in_place_) {}
 
   /// The next `count` rows of the image.
   void add(int64_t count) {
     for (const int64_t end = row_ + count; row_ < end;) {
-      const int64_t next = pick_ < image_.in_place ? std::min<int64_t>(picks_[pick_], end) : end;
+      const int64_t next = pick_ < in_place_ ? std::min<int64_t>(picks_[pick_], end) : end;
       if (next > row_) {
         const auto slots = static_cast<int32_t>(next - row_);
-        note_positions(slot_, slots);
-        chunk_.add_link(slot_, slots);
+        chunk_.add_link(static_cast<int32_t>(chunk_.linked_image_count - 1), slot_, slots);
         slot_ += slots;
         row_ = next;
       } else {
-        note_positions(pick_, 1);
-        if (chunk_.rows_in_place.data != nullptr)
-          chunk_.rows_in_place.row(chunk_.linked_image_count - 1)[pick_] = static_cast<int32_t>(chunk_.row_count);
-        chunk_.add_linked_rows(1);
+        chunk_.add_linked_rows(1, chunk_.linked_rows);
         ++pick_;
         ++row_;
       }
@@ -46,17 +41,8 @@ class LinkedRows {
   }
 
  private:
-  /// Where slots were computed whose rows come next.
-  void note_positions(int32_t slot, int32_t count) {
-    if (chunk_.slot_positions.data == nullptr) return;
-    int32_t* const positions = chunk_.slot_positions.row(chunk_.linked_image_count - 1) + slot;
-    std::iota(positions, positions + count,
-              static_cast<int32_t>(next_position_ + chunk_.positions()) - image_.position_shift);
-  }
-
   PromptChunk& chunk_;
-  const LinkedImage& image_;
-  int64_t next_position_;
+  int32_t in_place_;
   const int32_t* picks_;
   int32_t slot_, pick_ = 0;
   int64_t row_ = 0;
@@ -80,15 +66,16 @@ Status Session::link_picture(const Picture& picture, const ViewPlan& plan) {
 Status Session::read_alone(const Picture& picture, const ViewPlan& plan) {
   EngineMemory& memory = engine_->memory();
   PromptChunk& alone = memory.image_chunk;
-  const VocabularyFacts& facts = engine_->tokenizer().facts();
+  const TokenId start = engine_->tokenizer().facts().start_token();
   alone.clear();
-  if (facts.add_bos && facts.bos != kNoToken) alone.add_text(&facts.bos, 1);
+  if (start != kNoToken) alone.add_text(&start, 1);
   OCELLUS_TRY(add_views(picture, plan, alone));
   OCELLUS_TRY(encode_last_views());
-  if (library_ != nullptr) note_embedding();
+  if (library_ != nullptr) note_embedding(alone);
   OCELLUS_TRY(pick_rows());
   keep_picked_rows();
-  return alone.row_count - alone.text_count > alone.pick_count ? prefill_alone() : engine_->queue().status();
+  const bool reads_all = alone.row_count - alone.text_count == alone.pick_count && !engine_->shape().blends();
+  return reads_all ? engine_->queue().status() : prefill_alone();
 }
 
 /// Chooses the rows of the waiting image that are read in place.
@@ -99,7 +86,7 @@ Status Session::pick_rows() {
   const EngineShape& shape = engine_->shape();
   const int64_t rows = alone.row_count - alone.text_count, of_view = engine_->vision().config.tokens_per_view();
   const int64_t views = rows / of_view;
-  alone.pick_count = shape.rows_in_place(views);
+  alone.pick_count = shape.input_rows_of(views);
   int32_t* const picks = alone.picks.data;
   std::iota(picks, picks + alone.pick_count, 0);
   if (shape.picks == PickRule::kFirstOfTiles)
@@ -173,16 +160,16 @@ Status Session::prefill_alone() {
 Status Session::add_links(const ViewPlan& plan, int32_t ordinal) {
   PromptChunk& chunk = engine_->memory().chunk;
   const PromptChunk& alone = engine_->memory().image_chunk;
-  const VocabularyFacts& facts = engine_->tokenizer().facts();
   const int64_t tokens_per_view = engine_->vision().config.tokens_per_view();
   const int64_t first = next_position_ + chunk.positions();
+  const int64_t start_tokens = engine_->tokenizer().facts().start_token() != kNoToken ? 1 : 0;
   LinkedImage& image = chunk.linked_images.data[chunk.linked_image_count++];
   image.ordinal = ordinal;
   image.slots = static_cast<int32_t>(plan.view_count * tokens_per_view);
   image.in_place = static_cast<int32_t>(alone.pick_count);
-  image.position_shift = static_cast<int32_t>(first - (facts.add_bos && facts.bos != kNoToken ? 1 : 0));
+  image.position_shift = engine_->shape().in_context ? 0 : static_cast<int32_t>(first - start_tokens);
   DelimiterTokens tokens;
-  LinkedRows rows(chunk, next_position_, alone.picks.data);
+  LinkedRows rows(chunk, alone.picks.data);
   for (int32_t i = 0, pieces = image_piece_count(plan); i < pieces; ++i) {
     const ImagePiece piece = image_piece(plan, i);
     if (piece.is_view()) {

@@ -42,6 +42,7 @@ struct Session::AddMark {
   int32_t image = 0;
   bool text_started = false;
   int64_t recent_count = 0;
+  uint64_t prefix_hash = 0;
 };
 
 Status Session::add_parts(const ocellus_part* parts, int32_t count, int32_t* failed) {
@@ -52,7 +53,7 @@ Status Session::add_parts(const ocellus_part* parts, int32_t count, int32_t* fai
       return status;
     }
   OCELLUS_TRY(start_adding());
-  const AddMark mark{engine_->memory().chunk.mark(), next_image(), text_started_, recent_count_};
+  const AddMark mark{engine_->memory().chunk.mark(), next_image(), text_started_, recent_count_, prefix_hash_};
   chunk_was_read_ = false;
   Status status;
   for (int32_t i = 0; i < count && status.ok(); ++i)
@@ -64,11 +65,12 @@ Status Session::add_parts(const ocellus_part* parts, int32_t count, int32_t* fai
   return status;
 }
 
-/// Identifies a picture, and starts the loads that there is room for.
+/// Identifies a picture, and starts the loads that there is room for. Where images are read in context, what stands
+/// before them is part of what they are, and not known yet.
 Status Session::look_ahead(const ocellus_part& part) {
   const EngineShape& shape = engine_->shape();
   PicturesAhead& ahead = engine_->pictures_ahead();
-  if (library_ == nullptr || part.kind == OCELLUS_PART_TEXT || !ahead.has_room()) return {};
+  if (library_ == nullptr || shape.in_context || part.kind == OCELLUS_PART_TEXT || !ahead.has_room()) return {};
   Frame frame;
   Picture picture;
   ViewPlan plan;
@@ -103,6 +105,7 @@ void Session::take_back(const AddMark& mark) {
   memory.waiting_views.forget_from(mark.chunk.row_count);
   for (int32_t i = mark.image; i < images; ++i) cache().release_reserved_image();
   text_started_ = mark.text_started;
+  prefix_hash_ = mark.prefix_hash;
   forget_recent_tokens(mark.recent_count);
 }
 

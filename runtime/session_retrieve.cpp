@@ -65,6 +65,9 @@ Status Retrieval::find_entry(const LibraryKey& key, EntryFacts* facts) {
 /// Whether the session's cache takes the entry as it is.
 Status Retrieval::check_fits(const LibraryKey& key, const EntryFacts& facts) {
   const KeyText name = key_text(key);
+  if (session_.engine().shape().in_context)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "with prefix caching an image is found by all that stands before it, not by its key");
   EntryFacts expected = entry_facts(session_.engine(), facts.view_count);
   if (facts.model != expected.model)
     return OCELLUS_FAIL(Code::kBadArgument, "library entry %s was made by another model", name.text);
@@ -138,7 +141,7 @@ Status Retrieval::embed(const uint8_t* bytes, int64_t byte_count) {
   memory.image_chunk.clear();
   Status status = session_.add_views(picture, plan, memory.image_chunk);
   if (status.ok()) status = session_.encode_last_views();
-  if (status.ok()) session_.note_embedding();
+  if (status.ok()) session_.note_embedding(memory.image_chunk);
   if (status.ok()) status = session_.engine().queue().status();
   memory.image_chunk.clear();
   if (status.ok()) return {};

@@ -52,6 +52,9 @@ struct VocabularyFacts {
   bool add_eos = false;
   bool add_space_prefix = false;  // SentencePiece: a text starts with a space, also after a special token
   bool ignore_merges = false;     // a piece that is a token is that token, whatever the merges say
+
+  /// What every prompt begins with; kNoToken: nothing.
+  TokenId start_token() const { return add_bos ? bos : kNoToken; }
 };
 
 /// Checks the vocabulary of `file` in full: types, lengths, ids below the token count, merges of known tokens,

@@ -104,7 +104,7 @@ class Library(LibraryTest):
                                 ([*self.flags, "--library-cache", "4K"], "does not hold one image"),
                                 (["--reuse", "mpic"], "write none, full, or mpic:K"),
                                 (["--reuse", "mpic:-2"], "write none"), (["--reuse", "mpic:4x"], "write none"),
-                                (["--reuse", "prefix"], "write none"), (["--reuse", "full:3"], "write none"),
+                                (["--reuse", "prefix:3"], "write none"), (["--reuse", "full:3"], "write none"),
                                 (["--reuse", "carry:8", "--kv-bits", "4"], "16 bits only"),
                                 (["--reuse", "mpic:8", "--evict", "david", "--keep", 0.5], "without an eviction")]:
             with self.subTest(flags=flags):

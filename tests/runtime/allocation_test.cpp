@@ -153,7 +153,8 @@ struct Setting {
   ocellus_evict evict;
   bool rolling;
   int32_t bits, lean;
-  bool links = false, kivi = false;
+  ocellus_reuse reuse = OCELLUS_REUSE_NONE;
+  bool kivi = false;
 };
 
 void set_limits(const Setting& setting, ocellus_limits* limits) {
@@ -174,7 +175,7 @@ void set_limits(const Setting& setting, ocellus_limits* limits) {
   limits->cache.keep = setting.evict == OCELLUS_EVICT_NONE ? 1.0f : 0.5f;
   limits->cache.kv_scheme = setting.kivi ? OCELLUS_KV_KIVI : OCELLUS_KV_CALIBQUANT;
   limits->cache.window = setting.kivi ? 20 : 0;
-  limits->reuse = !setting.links ? OCELLUS_REUSE_NONE : setting.bits == 16 ? OCELLUS_REUSE_CARRY : OCELLUS_REUSE_MPIC;
+  limits->reuse = setting.reuse;
   limits->reuse_rows = 8;
   limits->cache.compress_at = setting.rolling ? OCELLUS_COMPRESS_IMAGE_END : OCELLUS_COMPRESS_BEFORE_SUFFIX;
 }
@@ -291,8 +292,11 @@ TEST_CASE("packed caches, eviction, rolling contexts, linked images and lean eng
        {Setting{OCELLUS_EVICT_SNAPKV, true, 2, 0}, Setting{OCELLUS_EVICT_DAVID, false, 2, 0},
         Setting{OCELLUS_EVICT_SNAPKV, true, 2, 1}, Setting{OCELLUS_EVICT_DAVID, false, 2, 1},
         Setting{OCELLUS_EVICT_H2O, false, 16, 0}, Setting{OCELLUS_EVICT_STREAMING_LLM, false, 16, 0},
-        Setting{OCELLUS_EVICT_ELASTIC, false, 16, 1}, Setting{OCELLUS_EVICT_NONE, false, 16, 0, true},
-        Setting{OCELLUS_EVICT_NONE, false, 2, 1, true}, Setting{OCELLUS_EVICT_NONE, false, 4, 0, false, true}}) {
+        Setting{OCELLUS_EVICT_ELASTIC, false, 16, 1}, Setting{OCELLUS_EVICT_NONE, false, 16, 0, OCELLUS_REUSE_CARRY},
+        Setting{OCELLUS_EVICT_NONE, false, 16, 0, OCELLUS_REUSE_BLEND},
+        Setting{OCELLUS_EVICT_NONE, false, 2, 0, OCELLUS_REUSE_PREFIX},
+        Setting{OCELLUS_EVICT_NONE, false, 2, 1, OCELLUS_REUSE_MPIC},
+        Setting{OCELLUS_EVICT_NONE, false, 4, 0, OCELLUS_REUSE_NONE, true}}) {
     CAPTURE(setting.evict);
     ocellus_engine_config config;
     ocellus_engine_config_init(&config);
@@ -331,7 +335,7 @@ TEST_CASE("images that the library's memory tier holds allocate nothing, however
     REQUIRE(opened == OCELLUS_OK);
     ocellus_engine_config config;
     ocellus_engine_config_init(&config);
-    set_limits({OCELLUS_EVICT_NONE, false, 16, 0, true}, &config.limits);
+    set_limits({OCELLUS_EVICT_NONE, false, 16, 0, OCELLUS_REUSE_CARRY}, &config.limits);
     config.limits.cache.calibrate = 0;
     config.limits.library = 1;
     config.limits.library_cache_bytes = int64_t{8} << 20;

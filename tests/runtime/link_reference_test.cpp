@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "tests/support/tiled_pictures.h"
 
@@ -45,6 +46,8 @@ class LinkedPicture {
   int64_t slots() const { return 7 * tokens(); }
   Engine& engine() { return *engine_; }
   Matrix rows() const { return rows_of(parts_); }
+  /// The same with more text behind the question.
+  void go_on(const std::string& text) { append_text(parts_, text); }
 
   Session& ask() {
     Session& session = test::open_session(*engine_);
@@ -57,9 +60,25 @@ class LinkedPicture {
   }
   /// Rows of the image that were read in place when it was asked.
   const std::set<int64_t>& picks() const { return picks_; }
+  /// CacheBlend: those whose values in the second layer have changed most.
+  void pick_changed(int64_t percent) {
+    test::KeysAndValues now;
+    text_.read(rows(), {}, {}, &now);
+    std::vector<std::pair<double, int64_t>> changes;
+    visit_rows([&](int64_t row, int64_t image_row) {
+      if (image_row < 0) return;
+      const double *value = now.values[1].row(row), *stored = source_.values[1].row(row - std::ssize(before_));
+      double change = 0;
+      for (int64_t i = 0; i < now.values[1].cols; ++i) change += (value[i] - stored[i]) * (value[i] - stored[i]);
+      changes.push_back({-change, image_row});
+    });
+    std::sort(changes.begin(), changes.end());
+    picks_.clear();
+    for (int64_t i = 0; i < slots() * percent / 100; ++i) picks_.insert(changes[static_cast<size_t>(i)].second);
+  }
 
   /// Logits of the last row.
-  std::vector<double> expected(bool linked, bool carries, bool text_alone) const {
+  std::vector<double> expected(bool linked, bool carries = false, bool text_alone = false) const {
     const Matrix all = rows();
     LinkedRows links;
     if (linked) links = text_alone ? links_seen_by_the_last_row() : links_of_picture(carries);
@@ -146,7 +165,10 @@ TEST_CASE("a tiled picture that was read alone stands in a prompt as the referen
                         {OCELLUS_REUSE_CARRY, kFar, 9},         {OCELLUS_REUSE_CARRY, kFar, slots},
                         {OCELLUS_REUSE_CARRY, kNear, 6},        {OCELLUS_REUSE_TILES, kFar, 2},
                         {OCELLUS_REUSE_TILES, kFar, tokens},    {OCELLUS_REUSE_FULL, kFar, 0},
-                        {OCELLUS_REUSE_FULL, kNear, 0}}) {
+                        {OCELLUS_REUSE_FULL, kNear, 0},         {OCELLUS_REUSE_BLEND, kFar, 0},
+                        {OCELLUS_REUSE_BLEND, kFar, 20},        {OCELLUS_REUSE_BLEND, kFar, 60},
+                        {OCELLUS_REUSE_BLEND, kFar, 100},       {OCELLUS_REUSE_BLEND, kNear, 20},
+                        {OCELLUS_REUSE_PREFIX, kFar, 0},        {OCELLUS_REUSE_PREFIX, kNear, 0}}) {
     CAPTURE(c.reuse);
     CAPTURE(c.before);
     CAPTURE(c.in_place);
@@ -155,23 +177,34 @@ TEST_CASE("a tiled picture that was read alone stands in a prompt as the referen
     Session& session = picture.ask();
     const std::vector<float> logits = test::first_logits(session);
     CHECK(session.next_position() == picture.rows().rows);
-    const bool by_tile = c.reuse == OCELLUS_REUSE_TILES;
-    REQUIRE(std::ssize(picture.picks()) == (by_tile ? 7 : 1) * c.in_place);
+    const bool by_tile = c.reuse == OCELLUS_REUSE_TILES, blends = c.reuse == OCELLUS_REUSE_BLEND;
+    const bool in_context = c.reuse == OCELLUS_REUSE_PREFIX;
+    if (blends) picture.pick_changed(c.in_place);
+    const int64_t picks = blends ? slots * c.in_place / 100 : (by_tile ? 7 : 1) * c.in_place;
+    REQUIRE(std::ssize(picture.picks()) == picks);
+    CHECK(session.cache().text_slots() == session.next_position() - slots + picks);
     for (const int64_t row : picture.picks()) CHECK((!by_tile || row % tokens < c.in_place));
     if (c.reuse == OCELLUS_REUSE_MPIC && c.in_place > 0) CHECK(*picture.picks().rbegin() == c.in_place - 1);
-    if (c.reuse != OCELLUS_REUSE_MPIC && c.in_place > 1 && c.in_place < slots / 2)
-      CHECK(*picture.picks().rbegin() >= c.in_place);
+    if (c.reuse != OCELLUS_REUSE_MPIC && !blends && c.in_place > 1 && picks < slots / 2)
+      CHECK(*picture.picks().rbegin() >= picks);
     const auto error_to = [&](const std::vector<double>& expected) {
       return test::relative_error(logits.data(), expected.data(), std::ssize(expected));
     };
     const bool carries = c.reuse == OCELLUS_REUSE_CARRY && c.in_place > 0, alone = c.reuse == OCELLUS_REUSE_FULL;
-    const double error = error_to(picture.expected(true, carries, alone));
+    const double error = error_to(picture.expected(!in_context, carries, alone));
     const double bound = bound_on(picture.engine(), 1e-3, 1e-2);
     const double plain_error = error_to(picture.expected(false, false, false));
     CHECK(error < bound);
-    const bool as_plain = (c.before == kNear && !alone) || c.in_place == slots || (by_tile && c.in_place == tokens);
+    const bool as_plain = (c.before == kNear && !alone) || picks == slots || in_context;
     CHECK((as_plain ? plain_error < bound : plain_error > 5 * error));  // else what is linked would not matter
-    if (carries && !as_plain) CHECK(error_to(picture.expected(true, false, false)) > 5 * error);
+    if (carries && !as_plain) CHECK(error_to(picture.expected(true)) > 5 * error);
+    if (alone) continue;
+    // What comes next sees the image as the cache holds it.
+    REQUIRE(session.add_text("Or?", false).ok());
+    picture.go_on("Or?");
+    const std::vector<float> next = test::first_logits(session);
+    const std::vector<double> expected = picture.expected(!in_context, carries);
+    CHECK(test::relative_error(next.data(), expected.data(), std::ssize(expected)) < bound);
   }
 }
 

@@ -41,16 +41,21 @@ TEST_CASE("images whose rows are all read in place give the logits of images tha
   ocellus_limits above_all = linking_limits(4, 200, 1000);
   above_all.reuse = OCELLUS_REUSE_CARRY;
   const std::unique_ptr<Engine> more_engine = make(above_all);
+  ocellus_limits all_changed = linking_limits(4, 200, 100);
+  all_changed.reuse = OCELLUS_REUSE_BLEND;
+  const std::unique_ptr<Engine> blending_engine = make(all_changed);
   for (const int id : {0, 1, 12, 13}) {
     CAPTURE(id);
-    Session &plain = open_session(*plain_engine), &session = open_session(*engine), &more = open_session(*more_engine);
-    for (Session* each : {&plain, &session, &more}) test::add_question(*each, golden(id));
+    Session &plain = open_session(*plain_engine), &session = open_session(*engine), &more = open_session(*more_engine),
+            &blending = open_session(*blending_engine);
+    for (Session* each : {&plain, &session, &more, &blending}) test::add_question(*each, golden(id));
     const std::vector<float> expected = test::first_logits(plain);
     CHECK(test::first_logits(session) == expected);
     CHECK(test::first_logits(more) == expected);
+    CHECK(test::first_logits(blending) == expected);
     CHECK(session.next_position() == plain.next_position());
     CHECK(session.cache().rows() == plain.cache().rows());
-    for (Session* each : {&plain, &session, &more}) each->close();
+    for (Session* each : {&plain, &session, &more, &blending}) each->close();
   }
 }
 
@@ -72,6 +77,29 @@ TEST_CASE("linked images take the bytes of their slots, and rows in place those 
       CHECK(stats.kv_bytes + stats.kv_waste_bytes == engine->memory().pools.used_bytes());
       CHECK(stats.image_tokens == images * kImageSlots);
     }
+  }
+}
+
+TEST_CASE("of all images of a prompt together the planned percentage of rows is read in place") {
+  for (const int percent : {0, 1, 15, 50}) {
+    CAPTURE(percent);
+    ocellus_limits limits = linking_limits(4, 200, percent);
+    limits.reuse = OCELLUS_REUSE_BLEND;
+    const std::unique_ptr<Engine> engine = make_engine(limits);
+    const FreeBlocks all(*engine);
+    Session& session = open_session(*engine);
+    const ocellus_generate_stats stats = answer_golden(session, 13).stats;
+    const int64_t rows = 4 * kImageSlots * percent / 100;
+    const int64_t text = session.next_position() - 4 * kImageSlots + rows;
+    CHECK(session.cache().text_slots() == text);
+    CHECK(session.cache().rows() == session.next_position());
+    CHECK(stats.kv_bytes == session.next_position() * kSlotBytes);
+    CHECK(stats.image_tokens == 4 * kImageSlots);
+    session.reset();
+    CHECK(FreeBlocks(*engine) == all);
+    answer_golden(session, 12, 4);  // two turns would need more images than are planned
+    CHECK(session.begin_turn().ok());
+    CHECK(test::add_board(session, "images/115.png").code() == Code::kFull);
   }
 }
 
@@ -175,11 +203,16 @@ TEST_CASE("what linked images do not go with is refused in one sentence") {
   limits = linking_limits(1, 100, -2);
   refused(limits, "rows of a linked image");
   limits = linking_limits(1, 100, 0);
-  limits.reuse = 7;
+  limits.reuse = 9;
   refused(limits, "way to reuse images");
   limits = linking_limits(1, 100, 8, 4);
   limits.reuse = OCELLUS_REUSE_CARRY;
   refused(limits, "16 bits only");
+  limits.reuse = OCELLUS_REUSE_BLEND;
+  refused(limits, "16 bits only");
+  limits = linking_limits(1, 100, 101);
+  limits.reuse = OCELLUS_REUSE_BLEND;
+  refused(limits, "percentage");
   const std::unique_ptr<Engine> engine = make_engine(linking_limits(2, 200, 8));
   CHECK(open_session(*engine).set_rolling(1, 0).code() == Code::kUnsupported);
 }

@@ -232,6 +232,10 @@ TEST_CASE("a run that uses everything reaches the plan within one percent, in ev
   linked.reuse = OCELLUS_REUSE_CARRY;
   linked.cache.kv_bits = 16;
   check_high_water("linked images that carry their change", linked);
+  linked.reuse = OCELLUS_REUSE_BLEND;
+  check_high_water("linked images of which the most changed rows are read", linked);
+  linked.reuse = OCELLUS_REUSE_PREFIX;
+  check_high_water("images that are read in context", linked);
 
   ocellus_limits text_only = board_limits(0, 900);
   CHECK(largest_phase(text_only) != "image");
