@@ -232,7 +232,7 @@ Status ImageLibrary::remove(std::string_view owner, LibraryPart part, const Libr
     OCELLUS_TRY(store_->catalogue.find_entry(key, &row, found));
     *found = *found && row.owner == writer.id;
     if (!*found) return {};
-    *found = row.labels.expires == 0 || now < row.labels.expires;
+    *found = !has_expired(row.labels.expires, now);
     OCELLUS_TRY(store_->change([&]() { return store_->remove_entry(key); }));
     // What somebody wanted gone must not come back with the next loss of power.
     const int error = sync_directory(store_->files(), store_->entries_folder().c_str());

@@ -105,6 +105,9 @@ struct EntryLabels {
   friend bool operator==(const EntryLabels&, const EntryLabels&) = default;
 };
 
+/// Both in seconds since 1970; 0: never.
+constexpr bool has_expired(int64_t expires, int64_t now) { return expires != 0 && expires <= now; }
+
 /// Random bytes of one owner, which make its keys differ from everybody else's.
 struct OwnerSecret {
   uint8_t bytes[32] = {};
