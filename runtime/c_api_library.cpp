@@ -86,28 +86,20 @@ Status parse_key(const char* text, LibraryKey* out) {
   return OCELLUS_FAIL(Code::kBadArgument, "a key has 32 hexadecimal digits");
 }
 
-/// What does not fit its place is refused here, the rest by the library.
+/// Of a text that may be null.
+std::string_view text_of(const char* text) { return text == nullptr ? std::string_view() : text; }
+
 Status to_labels(const ocellus_library_keep& keep, ocellus::EntryLabels* out) {
   if (keep.struct_bytes != sizeof keep)
     return OCELLUS_FAIL(Code::kBadArgument, "an ocellus_library_keep that was not initialised");
-  if (keep.tag_count < 0 || keep.tag_count > ocellus::kMostTags || (keep.tag_count > 0 && keep.tags == nullptr))
-    return OCELLUS_FAIL(Code::kBadArgument, "a library entry has at most %d tags", ocellus::kMostTags);
-  for (int32_t i = 0; i < keep.tag_count; ++i) {
-    const std::string_view tag = keep.tags[i] == nullptr ? "" : keep.tags[i];
-    if (!ocellus::is_tag(tag))
-      return OCELLUS_FAIL(Code::kBadArgument, "a tag has 1 to %d bytes and no control characters",
-                          ocellus::kMostTagBytes);
-    out->tags.tags[out->tags.count++].assign(tag);
-  }
-  const std::string_view caption = keep.caption == nullptr ? "" : keep.caption;
-  if (!ocellus::is_caption(caption))
-    return OCELLUS_FAIL(Code::kBadArgument, "a caption is UTF-8 of at most %d bytes without control characters",
-                        ocellus::kMostCaptionBytes);
-  out->caption.assign(caption);
-  if (keep.expires < 0) return OCELLUS_FAIL(Code::kBadArgument, "a library entry cannot expire before 1970");
-  out->expires = keep.expires;
-  out->pinned = keep.pinned != 0;
-  return {};
+  if (keep.tag_count < 0 || (keep.tag_count > 0 && keep.tags == nullptr))
+    return OCELLUS_FAIL(Code::kBadArgument, "an ocellus_library_keep counts %d tags and has no list of them",
+                        keep.tag_count);
+  std::string_view tags[ocellus::kMostTags + 1];  // one more, which is refused
+  const int32_t count = std::min(keep.tag_count, ocellus::kMostTags + 1);
+  for (int32_t i = 0; i < count; ++i) tags[i] = text_of(keep.tags[i]);
+  return ocellus::make_labels({tags, static_cast<size_t>(count)}, text_of(keep.caption), keep.expires, keep.pinned != 0,
+                              out);
 }
 
 Status check_search(const ocellus_library_hit* hits, int32_t capacity) {

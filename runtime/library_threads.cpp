@@ -137,10 +137,9 @@ bool LibraryTraffic::write_entry() {
   }
   const EntryLabels& labels = store_.labels;
   std::string_view tags[kMostTags];
-  for (int32_t i = 0; i < labels.tags.count; ++i) tags[i] = labels.tags.tags[i].view();
   NewEntry entry;
   entry.facts = wish.facts;
-  entry.tags = {tags, static_cast<size_t>(labels.tags.count)};
+  entry.tags = view_tags(labels.tags, tags);
   entry.caption = labels.caption.view();
   entry.expires = labels.expires;
   entry.pinned = labels.pinned;
