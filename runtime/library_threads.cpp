@@ -6,6 +6,7 @@
 #include "runtime/library_traffic.h"
 
 namespace ocellus {
+
 void LibraryTraffic::read_loop() {
   const std::lock_guard lock(monitor_);
   while (true) {
@@ -77,7 +78,6 @@ bool LibraryTraffic::read_entry(const EntryWish& wish, int load, CachedEntry* ou
   // Before the bytes: if the file changes while it is read, what was read is not current.
   if (!entry.take_stamp(&out->stamp)) out->library = 0;
   out->part = entry.part();
-  out->stamp.key = entry.key();
   out->computed_ms = static_cast<double>(entry.header().computed_us) * 1e-3;
   std::byte* const to = memory_.loads.row(load);
   for (int32_t block = 0; block <= kv_->layer_count; ++block) {
