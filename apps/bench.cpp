@@ -24,7 +24,6 @@
 namespace ocellus {
 namespace {
 
-constexpr char kQuestion[] = "Caption this image.";
 constexpr char kTextQuestion[] = "What is in an image?";
 constexpr int64_t kMaxBatch = 512;  // of the library, too
 
@@ -209,7 +208,7 @@ class Bench {
     check(ocellus_session_reset(session_));
     check(ocellus_session_begin_turn(session_));
     for (int32_t i = 0; i < options_.image_count; ++i) check(pictures_->add(session_, i));
-    check(ocellus_session_add_text(session_, kQuestion, sizeof kQuestion - 1, 0));
+    check(ocellus_session_add_text(session_, kCaptionPrompt, sizeof kCaptionPrompt - 1, 0));
     check(ocellus_session_end_turn(session_));
     const ocellus_generate_stats stats = generate(0, 1);
     const std::string count = format_count(options_.image_count, "image");
@@ -299,8 +298,8 @@ class Bench {
 Needs needs_of(const BenchOptions& options, const Model& model, const Pictures& pictures) {
   if (options.visual_tokens > 0) return {.images = 0, .prompt_tokens = 1 + options.generated_tokens + 2};
   std::vector<PromptPart> question(1);
-  question[0].text = kQuestion;
-  if (!options.common.cache.library_path.empty()) question[0].text += " Look.";
+  question[0].text = kCaptionPrompt;
+  if (!options.common.cache.library_path.empty()) question[0].text += std::string(" ") + kElsewhere;
   const int64_t text_rows =
       int64_t{options.depth} + 1 + std::max<int64_t>(options.prompt_tokens + 1, options.generated_tokens + 2);
   return {.images = options.image_count,

@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "apps/failure.h"
+#include "apps/library_items.h"
+#include "apps/prompt.h"
 #include "apps/sizes.h"
 
 namespace ocellus {
 namespace {
-
-constexpr char kQuestion[] = "Caption this image.";
-constexpr char kElsewhere[] = "Look.";
 
 double megabytes_per_second(int64_t bytes, double milliseconds) {
   return milliseconds > 0 ? static_cast<double>(bytes) * 1e-6 / (milliseconds * 1e-3) : 0;
@@ -54,7 +53,7 @@ double LibraryBench::first_token_ms(int32_t image_count, const std::string& befo
     return ocellus_part{OCELLUS_PART_TEXT, 0, bytes, static_cast<int64_t>(count), nullptr};
   };
   if (!before.empty()) parts.insert(parts.begin(), text(before.data(), before.size()));
-  parts.push_back(text(kQuestion, sizeof kQuestion - 1));
+  parts.push_back(text(kCaptionPrompt, sizeof kCaptionPrompt - 1));
   ocellus_generate_params params;
   ocellus_generate_params_init(&params);
   params.max_tokens = 1;
@@ -80,15 +79,9 @@ void LibraryBench::measure_found(int32_t image_count, BenchReport* report) {
 }
 
 void LibraryBench::remove_entries() {
-  std::vector<std::string> keys;
-  const auto take_key = [](void* user, const ocellus_library_item* item) {
-    static_cast<std::vector<std::string>*>(user)->push_back(item->key);
-    return 0;
-  };
-  check(ocellus_library_list(library_.get(), owner_.c_str(), take_key, &keys));
   int32_t found = 0;
-  for (const std::string& key : keys)
-    check(ocellus_library_remove(library_.get(), owner_.c_str(), 0, key.c_str(), &found));
+  for (const ocellus_library_item& item : list_items(library_.get(), owner_))
+    check(ocellus_library_remove(library_.get(), owner_.c_str(), 0, item.key, &found));
 }
 
 void LibraryBench::measure(int32_t image_count, BenchReport* report) {

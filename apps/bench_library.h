@@ -11,6 +11,9 @@
 
 namespace ocellus {
 
+// What is said before pictures that come elsewhere than they were computed.
+inline constexpr char kElsewhere[] = "Look.";
+
 // Works in the name of an owner of its own, whose entries go when a round is over.
 class LibraryBench {
  public:

@@ -17,7 +17,7 @@
 namespace ocellus {
 namespace {
 
-constexpr size_t kMostCaptionBytes = 1000;
+constexpr size_t kMostCaptionBytes = sizeof(ocellus_library_item::caption) - 1;
 
 struct AddOptions {
   CommonOptions common;

@@ -9,17 +9,6 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Channels of a head that rotate together, or a pair of those that do not.
-struct ChannelPair {
-  int first, second;
-  bool rotates;
-  __device__ static ChannelPair of(const RopeParams& rope, int pair) {
-    if (2 * pair >= rope.rotated) return {2 * pair, 2 * pair + 1, false};
-    if (rope.pairing == RopePairing::kAdjacent) return {2 * pair, 2 * pair + 1, true};
-    return {pair, pair + rope.rotated / 2, true};
-  }
-};
-
 __device__ float2 load_pair(const Half* row, const ChannelPair& at) {
   const __half* values = reinterpret_cast<const __half*>(row);
   return make_float2(__half2float(values[at.first]), __half2float(values[at.second]));
@@ -40,8 +29,8 @@ __device__ float2 rotate_by(float2 turn, float2 x) {
 }
 __device__ float2 rotate_back(float2 turn, float2 x) { return rotate_by(make_float2(turn.x, -turn.y), x); }
 
-/// A block takes one head of one image; a thread a pair of channels, threads of different rows of the block different
-/// slots.
+/// A block takes one head of one image. To find the change a thread takes pairs of channels, each over all rows in
+/// place; to add it, pairs of the other slots.
 __global__ void __launch_bounds__(kThreads) carry_head(const __grid_constant__ CarryChangeArgs a) {
   extern __shared__ float2 changes[];  // [3, pairs]: of keys, of keys as copies are rotated, of values
   wait_for_inputs();

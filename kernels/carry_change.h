@@ -32,6 +32,7 @@ struct CarriedImage {
 ///           [.., rotated]: of s_j, slot by slot, and of shift. All in the device's memory
 /// Types     f16, sums and rotation in f32
 /// Divisible E by 8 and at most 256; on CUDA all rows start on 16 bytes
+/// Errors    heads of more than 256 values are kInternal in the queue on the CPU
 struct CarryChangeArgs {
   KvLayerRows rows;
   const CarriedImage* images = nullptr;

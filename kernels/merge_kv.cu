@@ -13,7 +13,7 @@ constexpr int kBucketsPerBlock = kThreads / kWarp;
 /// The pair's two channels of the mean of keys turned back, turned as the anchor is. Pairs of one lane.
 __device__ void merge_pair(const MergeKvArgs& args, int64_t head, const merge::Bucket& bucket, int pair) {
   __half* const keys = reinterpret_cast<__half*>(args.rows.keys);
-  const merge::ChannelPair at = merge::ChannelPair::of(args.rope, pair);
+  const ChannelPair at = ChannelPair::of(args.rope, pair);
   const auto angles_of = [&](int64_t row) { return args.angles.data + row * args.angles.stride + 2 * pair; };
   float first = 0, second = 0;
   for (int64_t row = bucket.first; row < bucket.end; ++row) {

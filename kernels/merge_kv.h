@@ -64,15 +64,6 @@ struct KeptRows {
   }
 };
 
-/// The two channels of a pair that rotate together.
-struct ChannelPair {
-  int32_t first, second;
-  OCELLUS_EVERYWHERE static ChannelPair of(const RopeParams& rope, int32_t pair) {
-    const bool adjacent = rope.pairing == RopePairing::kAdjacent;
-    return {adjacent ? 2 * pair : pair, adjacent ? 2 * pair + 1 : pair + rope.rotated / 2};
-  }
-};
-
 struct Bucket {
   int64_t anchor = 0;
   int64_t first = 0, end = 0;  // the rows that join it; none: it stays as it is

@@ -22,7 +22,7 @@ void merge_unrotated(const MergeKvArgs& args, int64_t head, const merge::Bucket&
   const auto count = static_cast<float>(bucket.end - bucket.first);
   Half* const anchor = rows.keys + rows.at(bucket.anchor, head);
   for (int32_t pair = 0; pair < args.rope.rotated / 2; ++pair) {
-    const merge::ChannelPair at = merge::ChannelPair::of(args.rope, pair);
+    const ChannelPair at = ChannelPair::of(args.rope, pair);
     float first = 0, second = 0;
     for (int64_t row = bucket.first; row < bucket.end; ++row) {
       const Half* key = rows.keys + rows.at(row, head);

@@ -2,6 +2,7 @@
 
 #include "platform/queue.h"
 #include "platform/views.h"
+#include "quant/kv_format.h"
 
 namespace ocellus {
 
@@ -15,6 +16,17 @@ struct RopeParams {
   float base = 10000.0f;
   float position_scale = 1.0f;     // 1 / factor for linear scaling
   const float* factors = nullptr;  // [rotated / 2] or null (rope_freqs of Llama 3)
+};
+
+/// The two channels of a head's pair. Pairs past those that are rotated are of neighbours, which stay as they are.
+struct ChannelPair {
+  int32_t first, second;
+  bool rotates;
+  OCELLUS_EVERYWHERE static ChannelPair of(const RopeParams& rope, int32_t pair) {
+    const bool rotates = 2 * pair < rope.rotated;
+    if (!rotates || rope.pairing == RopePairing::kAdjacent) return {2 * pair, 2 * pair + 1, rotates};
+    return {pair, pair + rope.rotated / 2, true};
+  }
 };
 
 /// out[t] = cos and sin of every pair's angle, computed in f64 and rounded once:

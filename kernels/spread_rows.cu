@@ -11,7 +11,6 @@ namespace {
 constexpr int kThreads = 1024;
 constexpr int kWarps = kThreads / kWarp;
 static_assert(kWarps == kWarp, "one warp compares what all have found");
-constexpr float kChosen = -2, kNoNumber = -1;  // in place of distances
 constexpr float kFar = 3.4028235e38f;
 
 /// A row and how far it is, or less where less is better.
@@ -52,7 +51,7 @@ __device__ int measure(const SpreadRowsArgs& a, const float* to, int chosen, boo
   for (int64_t t = warp; t < a.rows.rows; t += kWarps) {
     if (a.ids[t] != kSkippedRow) continue;
     const float before = a.least[t];
-    const bool out = t == chosen || (keep && before == kChosen);
+    const bool out = t == chosen || (keep && before == spread::kChosen);
     float distance = 0;
     for (int64_t i = lane; i < a.rows.cols && !out; i += kWarp) {
       const float apart = a.rows.data[t * a.rows.stride + i] - to[i];
@@ -60,11 +59,11 @@ __device__ int measure(const SpreadRowsArgs& a, const float* to, int chosen, boo
     }
     distance = warp_sum(distance);
     if (keep && !(distance < before)) distance = before;
-    if (out) distance = kChosen;
+    if (out) distance = spread::kChosen;
     __syncwarp();  // all lanes have read it
     if (lane == 0) a.least[t] = distance;
     if (out) continue;
-    const float score = distance >= 0 ? distance : nearest ? kFar : kNoNumber;
+    const float score = distance >= 0 ? distance : nearest ? kFar : spread::kNoNumber;
     const Candidate mine{nearest ? -score : score, static_cast<int>(t)};
     if (mine.beats(best)) best = mine;
   }
@@ -75,7 +74,7 @@ __device__ int measure(const SpreadRowsArgs& a, const float* to, int chosen, boo
   return best.row;
 }
 
-__global__ void __launch_bounds__(kThreads) spread(const __grid_constant__ SpreadRowsArgs a) {
+__global__ void __launch_bounds__(kThreads) choose_rows(const __grid_constant__ SpreadRowsArgs a) {
   __shared__ Candidate of_warps[kWarps];
   wait_for_inputs();
   let_next_start();
@@ -92,7 +91,7 @@ __global__ void __launch_bounds__(kThreads) spread(const __grid_constant__ Sprea
 
 void spread_rows(const SpreadRowsArgs& args, Queue& queue) {
   if (args.count == 0) return;
-  launch<spread>(queue, "spread_rows", {.grid = 1, .threads = kThreads}, args);
+  launch<choose_rows>(queue, "spread_rows", {.grid = 1, .threads = kThreads}, args);
 }
 
 }  // namespace cuda

@@ -24,4 +24,11 @@ struct SpreadRowsArgs {
 };
 void spread_rows(const SpreadRowsArgs& args, Queue& queue);
 
+namespace spread {
+
+/// In place of distances: of rows that are chosen, and of those whose distance is no number.
+inline constexpr float kChosen = -2, kNoNumber = -1;
+
+}  // namespace spread
+
 }  // namespace ocellus

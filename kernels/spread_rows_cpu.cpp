@@ -50,8 +50,6 @@ HWY_EXPORT(approach);
 
 namespace {
 
-constexpr float kChosen = -2, kNoNumber = -1;  // in place of distances
-
 void find_mean(const SpreadRowsArgs& args) {
   int64_t count = 0;
   std::fill_n(args.mean, args.rows.cols, 0.0f);
@@ -68,8 +66,10 @@ int64_t find_end(const SpreadRowsArgs& args, bool nearest) {
   int64_t best = -1;
   float at = 0;
   for (int64_t t = 0; t < args.rows.rows; ++t) {
-    if (args.ids[t] != kSkippedRow || args.least[t] == kChosen) continue;
-    const float distance = args.least[t] >= 0 ? args.least[t] : nearest ? std::numeric_limits<float>::max() : kNoNumber;
+    if (args.ids[t] != kSkippedRow || args.least[t] == spread::kChosen) continue;
+    const float distance = args.least[t] >= 0 ? args.least[t]
+                           : nearest          ? std::numeric_limits<float>::max()
+                                              : spread::kNoNumber;
     if (best >= 0 && (nearest ? distance >= at : distance <= at)) continue;
     best = t;
     at = distance;
@@ -92,7 +92,7 @@ void cpu::spread_rows(const SpreadRowsArgs& args, Queue& queue) {
   for (int32_t k = 0; k < args.count && row >= 0; ++k) {
     args.picks[k] = static_cast<int32_t>(row);
     measure(args.rows.row(row), k > 0);
-    for (int32_t i = 0; i <= k; ++i) args.least[args.picks[i]] = kChosen;
+    for (int32_t i = 0; i <= k; ++i) args.least[args.picks[i]] = spread::kChosen;
     row = find_end(args, false);
   }
 }

@@ -86,28 +86,31 @@ Status parse_key(const char* text, LibraryKey* out) {
   return OCELLUS_FAIL(Code::kBadArgument, "a key has 32 hexadecimal digits");
 }
 
-/// What does not fit its place is refused here, the rest by the library.
+/// What call(key, exists) gives for the entry of this key; whether it exists.
+template <class Call>
+ocellus_status on_entry(const char* key, int32_t* found, Call call) {
+  LibraryKey parsed;
+  bool exists = false;
+  Status status = parse_key(key, &parsed);
+  if (status.ok()) status = call(parsed, &exists);
+  *found = exists ? 1 : 0;
+  return result(status);
+}
+
+/// Of a text that may be null.
+std::string_view text_of(const char* text) { return text == nullptr ? std::string_view() : text; }
+
 Status to_labels(const ocellus_library_keep& keep, ocellus::EntryLabels* out) {
   if (keep.struct_bytes != sizeof keep)
     return OCELLUS_FAIL(Code::kBadArgument, "an ocellus_library_keep that was not initialised");
-  if (keep.tag_count < 0 || keep.tag_count > ocellus::kMostTags || (keep.tag_count > 0 && keep.tags == nullptr))
-    return OCELLUS_FAIL(Code::kBadArgument, "a library entry has at most %d tags", ocellus::kMostTags);
-  for (int32_t i = 0; i < keep.tag_count; ++i) {
-    const std::string_view tag = keep.tags[i] == nullptr ? "" : keep.tags[i];
-    if (!ocellus::is_tag(tag))
-      return OCELLUS_FAIL(Code::kBadArgument, "a tag has 1 to %d bytes and no control characters",
-                          ocellus::kMostTagBytes);
-    out->tags.tags[out->tags.count++].assign(tag);
-  }
-  const std::string_view caption = keep.caption == nullptr ? "" : keep.caption;
-  if (!ocellus::is_caption(caption))
-    return OCELLUS_FAIL(Code::kBadArgument, "a caption is UTF-8 of at most %d bytes without control characters",
-                        ocellus::kMostCaptionBytes);
-  out->caption.assign(caption);
-  if (keep.expires < 0) return OCELLUS_FAIL(Code::kBadArgument, "a library entry cannot expire before 1970");
-  out->expires = keep.expires;
-  out->pinned = keep.pinned != 0;
-  return {};
+  if (keep.tag_count < 0 || (keep.tag_count > 0 && keep.tags == nullptr))
+    return OCELLUS_FAIL(Code::kBadArgument, "an ocellus_library_keep counts %d tags and has no list of them",
+                        keep.tag_count);
+  std::string_view tags[ocellus::kMostTags + 1];  // one more, which is refused
+  const int32_t count = std::min(keep.tag_count, ocellus::kMostTags + 1);
+  for (int32_t i = 0; i < count; ++i) tags[i] = text_of(keep.tags[i]);
+  return ocellus::make_labels({tags, static_cast<size_t>(count)}, text_of(keep.caption), keep.expires, keep.pinned != 0,
+                              out);
 }
 
 Status check_search(const ocellus_library_hit* hits, int32_t capacity) {
@@ -196,16 +199,14 @@ ocellus_status ocellus_library_describe_entry(ocellus_library* library, const ch
   OCELLUS_REQUIRE(key);
   OCELLUS_REQUIRE(out);
   OCELLUS_REQUIRE(found);
-  LibraryKey parsed;
-  ocellus::LibraryItem item;
-  bool exists = false;
-  *found = 0;
-  Status status = parse_key(key, &parsed);
-  if (status.ok()) status = library->library.describe_entry(owner, parsed, &item, &exists);
-  if (!status.ok() || !exists) return result(status);
-  to_item(item, out);
-  *found = 1;
-  return OCELLUS_OK;
+  return on_entry(key, found, [&](const LibraryKey& parsed, bool* exists) -> Status {
+    ocellus::LibraryItem item;
+    bool is_there = false;
+    OCELLUS_TRY(library->library.describe_entry(owner, parsed, &item, &is_there));
+    if (is_there) to_item(item, out);
+    *exists = is_there;
+    return {};
+  });
 }
 
 ocellus_status ocellus_library_remove(ocellus_library* library, const char* owner, int32_t shared, const char* key,
@@ -214,12 +215,9 @@ ocellus_status ocellus_library_remove(ocellus_library* library, const char* owne
   OCELLUS_REQUIRE(owner);
   OCELLUS_REQUIRE(key);
   OCELLUS_REQUIRE(found);
-  LibraryKey parsed;
-  bool removed = false;
-  Status status = parse_key(key, &parsed);
-  if (status.ok()) status = library->library.remove(owner, part_of(shared), parsed, &removed);
-  *found = removed ? 1 : 0;
-  return result(status);
+  return on_entry(key, found, [&](const LibraryKey& parsed, bool* exists) {
+    return library->library.remove(owner, part_of(shared), parsed, exists);
+  });
 }
 
 ocellus_status ocellus_library_set_pinned(ocellus_library* library, const char* owner, int32_t shared, const char* key,
@@ -228,12 +226,9 @@ ocellus_status ocellus_library_set_pinned(ocellus_library* library, const char* 
   OCELLUS_REQUIRE(owner);
   OCELLUS_REQUIRE(key);
   OCELLUS_REQUIRE(found);
-  LibraryKey parsed;
-  bool exists = false;
-  Status status = parse_key(key, &parsed);
-  if (status.ok()) status = library->library.set_pinned(owner, part_of(shared), parsed, pinned != 0, &exists);
-  *found = exists ? 1 : 0;
-  return result(status);
+  return on_entry(key, found, [&](const LibraryKey& parsed, bool* exists) {
+    return library->library.set_pinned(owner, part_of(shared), parsed, pinned != 0, exists);
+  });
 }
 
 ocellus_status ocellus_library_relabel(ocellus_library* library, const char* owner, const char* key,
@@ -243,14 +238,11 @@ ocellus_status ocellus_library_relabel(ocellus_library* library, const char* own
   OCELLUS_REQUIRE(key);
   OCELLUS_REQUIRE(keep);
   OCELLUS_REQUIRE(found);
-  LibraryKey parsed;
-  ocellus::EntryLabels labels;
-  bool exists = false;
-  Status status = parse_key(key, &parsed);
-  if (status.ok()) status = to_labels(*keep, &labels);
-  if (status.ok()) status = library->library.set_labels(owner, part_of(keep->shared), parsed, labels, &exists);
-  *found = exists ? 1 : 0;
-  return result(status);
+  return on_entry(key, found, [&](const LibraryKey& parsed, bool* exists) -> Status {
+    ocellus::EntryLabels labels;
+    OCELLUS_TRY(to_labels(*keep, &labels));
+    return library->library.set_labels(owner, part_of(keep->shared), parsed, labels, exists);
+  });
 }
 
 ocellus_status ocellus_library_create_shared(ocellus_library* library, const char* administrator) {

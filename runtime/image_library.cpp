@@ -24,29 +24,12 @@ Status check_embedding(std::span<const float> embedding) {
   return OCELLUS_FAIL(Code::kBadArgument, "a retrieval embedding must be finite and not zero");
 }
 
-Status check_labels(std::string_view caption, int64_t expires) {
-  if (!is_caption(caption))
-    return OCELLUS_FAIL(Code::kBadArgument, "a caption is UTF-8 of at most %d bytes without control characters",
-                        kMostCaptionBytes);
-  if (expires < 0) return OCELLUS_FAIL(Code::kBadArgument, "a library entry cannot expire before 1970");
-  return {};
-}
-
-Status check_tag(std::string_view tag) {
-  if (is_tag(tag)) return {};
-  return OCELLUS_FAIL(Code::kBadArgument, "a tag has 1 to %d bytes and no control characters", kMostTagBytes);
-}
-
 Status check_new_entry(const NewEntry& entry) {
   if (const char* fault = find_fault(entry.facts))
     return OCELLUS_FAIL(Code::kBadArgument, "the facts of a library entry have %s", fault);
   if (static_cast<int64_t>(entry.blocks.size()) != int64_t{entry.facts.layer_count} + 1)
     return OCELLUS_FAIL(Code::kBadArgument, "a library entry of %d layers has %d blocks, not %d",
                         entry.facts.layer_count, entry.facts.layer_count + 1, static_cast<int>(entry.blocks.size()));
-  if (entry.tags.size() > kMostTags)
-    return OCELLUS_FAIL(Code::kBadArgument, "a library entry has at most %d tags", kMostTags);
-  for (const std::string_view tag : entry.tags) OCELLUS_TRY(check_tag(tag));
-  OCELLUS_TRY(check_labels(entry.caption, entry.expires));
   if (entry.embedding.empty()) return {};
   if (static_cast<int64_t>(entry.embedding.size()) != entry.facts.embedding_width)
     return OCELLUS_FAIL(Code::kBadArgument, "a retrieval embedding of %d numbers was given where the facts say %d",
@@ -54,15 +37,12 @@ Status check_new_entry(const NewEntry& entry) {
   return check_embedding(entry.embedding);
 }
 
-Status fill_header(const OwnerRecord& owner, const NewEntry& entry, int64_t now, EntryHeader* header) {
+Status fill_header(const OwnerRecord& owner, const NewEntry& entry, const EntryLabels& labels, int64_t now,
+                   EntryHeader* header) {
   header->key = library_key(owner.secret, entry.facts);
   header->facts = entry.facts;
   header->owner = owner.name;
-  EntryTags& tags = header->labels.tags;
-  for (const std::string_view tag : entry.tags) tags.tags[tags.count++].assign(tag);
-  header->labels.caption.assign(entry.caption);
-  header->labels.expires = entry.expires;
-  header->labels.pinned = entry.pinned;
+  header->labels = labels;
   header->created = now;
   header->computed_us = entry.computed_us;
   OCELLUS_TRY(header->embedding.resize(static_cast<int64_t>(entry.embedding.size())));
@@ -145,6 +125,8 @@ Status ImageLibrary::put(std::string_view owner, LibraryPart part, const NewEntr
   OCELLUS_REQUIRE_STORE();
   OCELLUS_TRY(check_owner(owner));
   OCELLUS_TRY(check_new_entry(entry));
+  EntryLabels labels;
+  OCELLUS_TRY(make_labels(entry.tags, entry.caption, entry.expires, entry.pinned, &labels));
   EntryHeader header;
   int64_t now = 0;
   const Status status = store_->run([&](int64_t seconds) -> Status {
@@ -154,7 +136,7 @@ Status ImageLibrary::put(std::string_view owner, LibraryPart part, const NewEntr
     OCELLUS_TRY(store_->find_writer(owner, part, &writer, &found));
     if (!found) OCELLUS_TRY(store_->require_owner(owner, &writer));
     header = {};
-    return fill_header(writer, entry, seconds, &header);
+    return fill_header(writer, entry, labels, seconds, &header);
   });
   OCELLUS_TRY(status);
   // Outside of run(): others may go on while the blocks are written.
@@ -232,7 +214,7 @@ Status ImageLibrary::remove(std::string_view owner, LibraryPart part, const Libr
     OCELLUS_TRY(store_->catalogue.find_entry(key, &row, found));
     *found = *found && row.owner == writer.id;
     if (!*found) return {};
-    *found = row.labels.expires == 0 || now < row.labels.expires;
+    *found = !has_expired(row.labels.expires, now);
     OCELLUS_TRY(store_->change([&]() { return store_->remove_entry(key); }));
     // What somebody wanted gone must not come back with the next loss of power.
     const int error = sync_directory(store_->files(), store_->entries_folder().c_str());
@@ -259,9 +241,11 @@ Status ImageLibrary::change_labels(std::string_view owner, LibraryPart part, con
 Status ImageLibrary::set_labels(std::string_view owner, LibraryPart part, const LibraryKey& key,
                                 const EntryLabels& labels, bool* found) {
   OCELLUS_REQUIRE_STORE();
-  for (int32_t i = 0; i < labels.tags.count; ++i) OCELLUS_TRY(check_tag(labels.tags.tags[i].view()));
-  OCELLUS_TRY(check_labels(labels.caption.view(), labels.expires));
-  return change_labels(owner, part, key, {.labels = &labels}, found);
+  std::string_view tags[kMostTags];
+  EntryLabels checked;
+  OCELLUS_TRY(
+      make_labels(view_tags(labels.tags, tags), labels.caption.view(), labels.expires, labels.pinned, &checked));
+  return change_labels(owner, part, key, {.labels = &checked}, found);
 }
 
 Status ImageLibrary::set_pinned(std::string_view owner, LibraryPart part, const LibraryKey& key, bool pinned,

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "platform/status.h"
+
 namespace ocellus {
 
 struct Hash128 {
@@ -109,6 +111,16 @@ struct EntryLabels {
   bool pinned = false;  // quotas do not remove it
   friend bool operator==(const EntryLabels&, const EntryLabels&) = default;
 };
+
+/// Labels from what a caller says. kBadArgument where a tag is no tag, the caption no caption, or too much of either.
+Status make_labels(std::span<const std::string_view> tags, std::string_view caption, int64_t expires, bool pinned,
+                   EntryLabels* out);
+
+/// Tags as a caller gives them; `views` must last as long.
+std::span<const std::string_view> view_tags(const EntryTags& tags, std::string_view (&views)[kMostTags]);
+
+/// Both in seconds since 1970; 0: never.
+constexpr bool has_expired(int64_t expires, int64_t now) { return expires != 0 && expires <= now; }
 
 /// Random bytes of one owner, which make its keys differ from everybody else's.
 struct OwnerSecret {

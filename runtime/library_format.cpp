@@ -244,6 +244,31 @@ bool is_caption(std::string_view caption) {
   return true;
 }
 
+Status make_labels(std::span<const std::string_view> tags, std::string_view caption, int64_t expires, bool pinned,
+                   EntryLabels* out) {
+  *out = {};
+  if (tags.size() > kMostTags)
+    return OCELLUS_FAIL(Code::kBadArgument, "a library entry has at most %d tags", kMostTags);
+  for (const std::string_view tag : tags) {
+    if (!is_tag(tag))
+      return OCELLUS_FAIL(Code::kBadArgument, "a tag has 1 to %d bytes and no control characters", kMostTagBytes);
+    out->tags.tags[out->tags.count++].assign(tag);
+  }
+  if (!is_caption(caption))
+    return OCELLUS_FAIL(Code::kBadArgument, "a caption is UTF-8 of at most %d bytes without control characters",
+                        kMostCaptionBytes);
+  out->caption.assign(caption);
+  if (expires < 0) return OCELLUS_FAIL(Code::kBadArgument, "a library entry cannot expire before 1970");
+  out->expires = expires;
+  out->pinned = pinned;
+  return {};
+}
+
+std::span<const std::string_view> view_tags(const EntryTags& tags, std::string_view (&views)[kMostTags]) {
+  for (int32_t i = 0; i < tags.count; ++i) views[i] = tags.tags[i].view();
+  return {views, static_cast<size_t>(tags.count)};
+}
+
 LibraryKey library_key(const OwnerSecret& secret, const EntryFacts& facts) {
   // XXH3 wants a long secret; its own way of making one has changed between releases, so this is ours.
   uint8_t drawn[XXH3_SECRET_SIZE_MIN + 56];

@@ -160,8 +160,7 @@ Status LibraryIndex::follow(Catalogue& catalogue) {
 Status LibraryIndex::choose_rows(const Group& group, const Question& question, Buffer<int64_t>* rows) {
   OCELLUS_TRY(rows->reserve(group.ids.size()));
   for (int64_t row = 0; row < group.ids.size(); ++row) {
-    const int64_t expires = group.expires[row];
-    if (expires != 0 && expires <= question.now) continue;
+    if (has_expired(group.expires[row], question.now)) continue;
     if (std::find(question.owners.begin(), question.owners.end(), group.owners[row]) == question.owners.end()) continue;
     OCELLUS_TRY(rows->push(row));
   }

@@ -55,7 +55,7 @@ Status LibraryStore::next_item(std::string_view owner, int64_t now, int64_t* id,
     const int which = has[0] && (!has[1] || rows[0].id < rows[1].id) ? 0 : 1;
     const CatalogueRow& row = rows[which];
     *id = row.id;
-    if (row.labels.expires != 0 && row.labels.expires <= now) continue;
+    if (has_expired(row.labels.expires, now)) continue;
     *item = to_item(row, which == 0 ? LibraryPart::kOwn : LibraryPart::kShared);
     *found = true;
     return {};
@@ -69,8 +69,7 @@ Status LibraryStore::find_item(std::string_view owner, const LibraryKey& key, in
   OCELLUS_TRY(catalogue.find_entry(key, &row, found));
   if (*found) OCELLUS_TRY(catalogue.find_owner(row.owner, &record, found));
   const bool is_shared = record.name.view() == kSharedName;
-  const bool is_gone = row.labels.expires != 0 && row.labels.expires <= now;
-  *found = *found && !is_gone && (is_shared || record.name.view() == owner);
+  *found = *found && !has_expired(row.labels.expires, now) && (is_shared || record.name.view() == owner);
   if (*found) *item = to_item(row, is_shared ? LibraryPart::kShared : LibraryPart::kOwn);
   return {};
 }

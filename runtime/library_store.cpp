@@ -114,8 +114,8 @@ void LibraryStore::move_catalogue_aside() {
 bool LibraryStore::is_current(const EntryStamp& stamp) const {
   FileStamp file;
   const int64_t now = std::max(greatest_time_.load(), config_.clock->unix_seconds());
-  return (stamp.expires == 0 || now < stamp.expires) &&
-         LibraryFiles::stamp_named(entry_path(stamp.key).c_str(), &file) && file == stamp.file;
+  return !has_expired(stamp.expires, now) && LibraryFiles::stamp_named(entry_path(stamp.key).c_str(), &file) &&
+         file == stamp.file;
 }
 
 LibraryPath LibraryStore::entry_path(const LibraryKey& key) const {
@@ -171,8 +171,7 @@ Status LibraryStore::open_entry(const EntryQuestion& question, int64_t now, Entr
   *found = false;
   const FileOutcome outcome = check_entry(question, file);
   if (outcome.is_sound()) {
-    const int64_t expires = file->header().labels.expires;
-    *found = expires == 0 || now < expires;
+    *found = !has_expired(file->header().labels.expires, now);
     if (!*found) file->close();
     return {};
   }

@@ -132,6 +132,8 @@ class LibraryStore {
   Status make_room(const OwnerRecord& owner, const EntryHeader& header, int64_t now);
   Status make_room_of(int64_t owner, int64_t quota, const EntryHeader& header, int64_t now);
   Status reconcile_owners(LibraryReport* report);
+  template <class Visit>
+  Status visit_unknown(Visit visit);
   Status adopt_entries(LibraryReport* report);
   Status adopt_entry(const LibraryKey& key, LibraryReport* report);
   Status drop_rows_without_files(LibraryReport* report);

@@ -6,6 +6,7 @@
 #include "runtime/library_traffic.h"
 
 namespace ocellus {
+
 void LibraryTraffic::read_loop() {
   const std::lock_guard lock(monitor_);
   while (true) {
@@ -77,7 +78,6 @@ bool LibraryTraffic::read_entry(const EntryWish& wish, int load, CachedEntry* ou
   // Before the bytes: if the file changes while it is read, what was read is not current.
   if (!entry.take_stamp(&out->stamp)) out->library = 0;
   out->part = entry.part();
-  out->stamp.key = entry.key();
   out->computed_ms = static_cast<double>(entry.header().computed_us) * 1e-3;
   int64_t offsets[kMostEntryLayers + 1];
   const int32_t count = kv_->layer_count + 1;
@@ -150,10 +150,9 @@ bool LibraryTraffic::write_entry() {
   }
   const EntryLabels& labels = store_.labels;
   std::string_view tags[kMostTags];
-  for (int32_t i = 0; i < labels.tags.count; ++i) tags[i] = labels.tags.tags[i].view();
   NewEntry entry;
   entry.facts = wish.facts;
-  entry.tags = {tags, static_cast<size_t>(labels.tags.count)};
+  entry.tags = view_tags(labels.tags, tags);
   entry.caption = labels.caption.view();
   entry.expires = labels.expires;
   entry.pinned = labels.pinned;

@@ -160,8 +160,10 @@ std::byte* LibraryTraffic::wait_for_room(const StopSignal& stop) {
   const std::lock_guard lock(monitor_);
   while (running_ == 2 && store_.step != Step::kFree) {
     monitor_.wait_ms(kPollMilliseconds);
-    if (store_.step == Step::kFree || stop.check().ok()) continue;
-    stored_ = {stop.check(), {}, last_failure()};
+    if (store_.step == Step::kFree) continue;
+    const Status stopped = stop.check();
+    if (stopped.ok()) continue;
+    stored_ = {stopped, {}, last_failure()};
     ++totals_.unstored;
     return nullptr;
   }
@@ -178,10 +180,10 @@ void LibraryTraffic::store(const ComputedEntry& entry) {
   monitor_.notify_all();
 }
 
-void LibraryTraffic::give_up() {
+void LibraryTraffic::give_up(Status why) {
   const std::lock_guard lock(monitor_);
   store_.step = Step::kFree;
-  stored_ = {OCELLUS_FAIL(Code::kDevice, "the image was not stored: it could not be copied"), {}, last_failure()};
+  stored_ = {why, {}, last_failure()};
   ++totals_.unstored;
 }
 

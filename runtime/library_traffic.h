@@ -106,8 +106,9 @@ class LibraryTraffic {
   std::byte* wait_for_room(const StopSignal& stop);
   /// Has the entry written whose bytes were put there; its facts and embedding are copied.
   void store(const ComputedEntry& entry);
-  /// Leaves the place that wait_for_room() gave; the entry counts as not stored.
-  void give_up();
+  /// Leaves the place that wait_for_room() gave; the entry counts as not stored because of `why`, the latest failure of
+  /// this thread.
+  void give_up(Status why);
   /// Waits for what is being written.
   void finish_writes();
   /// The same; what became of the last of it.

@@ -108,6 +108,20 @@ Status LibraryStore::list_files(Buffer<LibraryKey>* keys) {
   return {};
 }
 
+/// Calls visit(key) for every file that the catalogue does not know.
+template <class Visit>
+Status LibraryStore::visit_unknown(Visit visit) {
+  Buffer<LibraryKey> keys;
+  OCELLUS_TRY(list_files(&keys));
+  for (const LibraryKey& key : keys) {
+    CatalogueRow row;
+    bool found = false;
+    OCELLUS_TRY(catalogue.find_entry(key, &row, &found));
+    if (!found) OCELLUS_TRY(visit(key));
+  }
+  return {};
+}
+
 /// Files that the catalogue does not know, as a crash or the loss of the catalogue leaves them: from the oldest on, so
 /// that their order of use is the next best thing.
 Status LibraryStore::adopt_entries(LibraryReport* report) {
@@ -115,19 +129,12 @@ Status LibraryStore::adopt_entries(LibraryReport* report) {
     LibraryKey key;
     int64_t created;
   };
-  Buffer<LibraryKey> keys;
   Buffer<Unknown> unknown;
-  OCELLUS_TRY(list_files(&keys));
-  for (const LibraryKey& key : keys) {
-    CatalogueRow row;
-    bool found = false;
-    OCELLUS_TRY(catalogue.find_entry(key, &row, &found));
+  OCELLUS_TRY(visit_unknown([&](const LibraryKey& key) {
     EntryFile file;
-    if (!found) {
-      const bool is_sound = file.open(files(), entry_path(key)).is_sound();
-      OCELLUS_TRY(unknown.push({key, is_sound ? file.header().created : 0}));
-    }
-  }
+    const bool is_sound = file.open(files(), entry_path(key)).is_sound();
+    return unknown.push({key, is_sound ? file.header().created : 0});
+  }));
   std::sort(unknown.begin(), unknown.end(), [](const Unknown& a, const Unknown& b) {
     return std::tie(a.created, a.key.high, a.key.low) < std::tie(b.created, b.key.high, b.key.low);
   });
@@ -197,22 +204,16 @@ Status LibraryStore::remove_unfinished(LibraryReport* report) {
 }
 
 Status LibraryStore::remove_outdated(LibraryReport* report) {
-  Buffer<LibraryKey> keys;
-  OCELLUS_TRY(list_files(&keys));
-  for (const LibraryKey& key : keys) {
-    CatalogueRow row;
-    bool found = false;
-    OCELLUS_TRY(catalogue.find_entry(key, &row, &found));
+  return visit_unknown([&](const LibraryKey& key) -> Status {
     EntryFile file;
-    if (found || file.open(files(), entry_path(key)).state != FileState::kOutdated) continue;
+    if (file.open(files(), entry_path(key)).state != FileState::kOutdated) return {};
     // Nobody can be about to name another file so while we have the catalogue.
-    OCELLUS_TRY(change([&]() -> Status {
+    return change([&]() -> Status {
       if (file.open(files(), entry_path(key)).state == FileState::kOutdated)
         report->outdated += files().remove(entry_path(key).c_str()) >= 0 ? 1 : 0;
       return {};
-    }));
-  }
-  return {};
+    });
+  });
 }
 
 Status LibraryStore::repair_row(const OwnerRecord& owner, const CatalogueRow& row, const EntryHeader& header) {

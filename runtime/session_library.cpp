@@ -179,11 +179,12 @@ Status Session::keep_entry(const EntryFacts& facts, int32_t ordinal, double comp
     queue.copy(to, memory.linked_rows.row(memory.chunk.linked_rows), input_row_bytes(facts));
     std::memcpy(to + input_row_bytes(facts), memory.image_chunk.picks.data, static_cast<size_t>(pick_bytes(facts)));
   }
-  if (queue.finish().ok())
+  const Status copied = queue.finish();
+  if (copied.ok())
     traffic.store({wish_for(facts), keep_.labels, memory.library_embedding.data, computed_ms});
   else
-    traffic.give_up();
-  return queue.status();
+    traffic.give_up(copied);
+  return copied;
 }
 
 /// The mean of the image rows of a chunk. The staging is free: what it held is on its way no more.
