@@ -57,6 +57,10 @@ class Shapes(ProgramTest):
                     self.assertEqual(rows["prompt rows"]["shape"][-1], width)
 
     @long
+    def test_a_caption_needs_no_files_either(self):
+        self.answer("caption", board("113"), "--shape", "smolvlm-256m", "--format", "Q4_K", "-n", 4)
+
+    @long
     def test_bench_measures_a_shape(self):
         (report,) = self.objects("bench", "--shape", "qwen2.5-0.5b", "--format", "q4_k", "-p", 4, "-n", 2, "-r", 1)
         self.assertIn("Qwen2.5-0.5B, random weights", str(report))

@@ -110,16 +110,6 @@ TEST_CASE("a CLIP tower in Q8_0") {
                 70, 50, false, 3e-2);
 }
 
-TEST_CASE("the class row and its place matter") {
-  // Else a tower without it, or with it behind the patches, would pass.
-  const Pair pair(ClipRecipe{});
-  const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits_for(1, 8));
-  const TestPicture picture(50, 50);
-  const Matrix rows = test::reference_view(pair.model, engine->shape().preprocess, picture.image(), 0);
-  const std::vector<float> values(rows.values.begin(), rows.values.end());
-  CHECK(test::relative_error(values.data() + rows.cols, rows.row(0), (rows.rows - 1) * rows.cols) > 0.1);
-}
-
 namespace {
 
 const std::vector<TestPicture>& talk_pictures() {
