@@ -59,6 +59,7 @@ void add_caption_command(CLI::App* program, Action* action) {
   command->add_option("--prompt", options->prompt, "What to say to the model (default: Caption this image.)")
       ->option_text("TEXT");
   add_common_options(command, &options->common);
+  add_shape_options(command, &options->common);
   command->callback([=] { *action = [=] { return run_caption(*options); }; });
 }
 

@@ -38,6 +38,8 @@
   OP(sample_tokens, SampleTokensArgs)       \
   OP(cut_patches, CutPatchesArgs)           \
   OP(shuffle_pixels, ShufflePixelsArgs)     \
+  OP(place_class_rows, PlaceClassRowsArgs)  \
+  OP(drop_class_rows, DropClassRowsArgs)    \
   OP(convert_pixels, ConvertPixelsArgs)     \
   OP(stretch_views, StretchViewsArgs)       \
   OP(resample_picture, ResamplePictureArgs) \

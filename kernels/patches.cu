@@ -11,15 +11,15 @@ constexpr int64_t kMostPatchThreads = 512;
 constexpr int kWideHalves = 8;
 constexpr int kUnits = RowPieces::kUnitsPerThread;
 
-/// One block a patch; kWide divides the patch's side, so that a unit lies in one line of pixels.
+/// One block a row; kWide divides the patch's side, so that a unit lies in one line of pixels.
 template <int kWide>
-__global__ void cut_rows(const float* pixels, int64_t pixel_stride, int side, int patch, int first, __half* output,
-                         int64_t output_stride) {
+__global__ void cut_rows(const float* pixels, int64_t pixel_stride, int side, int patch, int lead, int first,
+                         __half* output, int64_t output_stride) {
   const int grid = side / patch;
-  const int cells = grid * grid;
+  const int view_rows = lead + grid * grid;
   const int place = first + static_cast<int>(blockIdx.x);
-  const int view = place / cells;
-  const int cell = place % cells;
+  const int view = place / view_rows;
+  const int cell = place % view_rows - lead;
   const float* corner = pixels + (int64_t{view} * 3 * side + cell / grid * patch) * pixel_stride + cell % grid * patch;
   __half* out = output + blockIdx.x * output_stride;
   const int cols = 3 * patch * patch;
@@ -29,8 +29,8 @@ __global__ void cut_rows(const float* pixels, int64_t pixel_stride, int side, in
     const int line = at / patch;
     const int channel = line / patch;
     const int64_t row = int64_t{channel} * side + (line - channel * patch);
-    float values[kWide];
-    load_values(corner + row * pixel_stride + (at - line * patch), values);
+    float values[kWide] = {};
+    if (cell >= 0) load_values(corner + row * pixel_stride + (at - line * patch), values);
     store_values(out + at, values);
   }
 }
@@ -66,8 +66,8 @@ void cut(const CutPatchesArgs& args, Queue& queue) {
   const int64_t threads = std::min(kMostPatchThreads, divide_up(units, kWarp) * kWarp);
   launch<cut_rows<kWide>>(queue, "cut_patches",
                           {.grid = static_cast<unsigned>(args.output.rows), .threads = static_cast<int>(threads)},
-                          args.pixels.data, args.pixels.stride, args.side, args.patch, static_cast<int>(args.first),
-                          half_data(args.output), args.output.stride);
+                          args.pixels.data, args.pixels.stride, args.side, args.patch, args.lead,
+                          static_cast<int>(args.first), half_data(args.output), args.output.stride);
 }
 
 template <int kWide>

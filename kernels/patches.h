@@ -6,15 +6,18 @@
 namespace ocellus {
 
 /// Cuts a picture into patch rows, so that the patch embedding is a matrix product.
-/// out[y * grid + x - first][(c * p + dy) * p + dx] = pixels[c][y * p + dy][x * p + dx]
+/// out[lead + y * grid + x - first][(c * p + dy) * p + dx] = pixels[c][y * p + dy][x * p + dx]
+/// The `lead` rows before a view's patches are zeros: room for what towers put there.
 ///
 /// Shapes    pixels [views, 3, side, side] f32 (a view of views * 3 * side rows, side cols); grid = side / patch,
-///           remainder dropped; out [T, 3 * patch * patch]: patches first .. first + T - 1 of the views * grid * grid
+///           remainder dropped; out [T, 3 * patch * patch]: rows first .. first + T - 1 of the
+///           views * (lead + grid * grid)
 /// Types     out activations
 struct CutPatchesArgs {
   DeviceView<const float> pixels;
   int32_t side = 0;
   int32_t patch = 0;
+  int32_t lead = 0;
   int64_t first = 0;
   ActivationView output;
 };

@@ -12,12 +12,17 @@ void cpu::cut_patches(const CutPatchesArgs& args, Queue& queue) {
   const int64_t grain = rows_per_piece(args.output.cols, 65536);
   queue.parallel(args.output.rows, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
+      const int64_t view_rows = args.lead + grid * grid;
       const int64_t place = args.first + row;
-      const int64_t cell = place % (grid * grid);
+      const int64_t cell = place % view_rows - args.lead;
+      float* out = args.output.row(row);
+      if (cell < 0) {
+        std::fill_n(out, args.output.cols, 0.0f);
+        continue;
+      }
       const int64_t top = cell / grid * patch;
       const int64_t left = cell % grid * patch;
-      const int64_t first_channel = place / (grid * grid) * 3;
-      float* out = args.output.row(row);
+      const int64_t first_channel = place / view_rows * 3;
       for (int64_t channel = first_channel; channel < first_channel + 3; ++channel) {
         for (int64_t dy = 0; dy < patch; ++dy, out += patch) {
           std::copy_n(args.pixels.row(channel * args.side + top + dy) + left, patch, out);

@@ -3,7 +3,7 @@
 #include "kernels/backends.h"
 #include "kernels/device_math.cuh"
 #include "kernels/launch.cuh"
-#include "kernels/picture_math.h"
+#include "kernels/resample_math.h"
 
 namespace ocellus {
 namespace cuda {
@@ -130,28 +130,36 @@ __global__ void normalise_pixels(const uint8_t* picture, int64_t stride, int32_t
   planes.write(blockIdx.y, x, y, picture + row * stride + int64_t{3} * (tile % tile_cols * planes.side + x));
 }
 
-/// A window for every output row or column, then the weights [capacity, output length].
+/// A span for every output row or column, then the weights [capacity, output length].
 struct ResampleTables {
-  int2* windows;
+  ResampleSpan* spans;
   int32_t* weights;
 };
 
 /// One warp a window. Filter values are added in the CPU's order, so that all lanes have the CPU's sum.
-__global__ void make_tables(int32_t source, int32_t output, ResampleTables tables) {
+__global__ void make_tables(ResampleAxis axis, ResampleTables tables) {
   wait_for_inputs();
   let_next_start();
   const int32_t at = static_cast<int32_t>((blockIdx.x * kThreads + threadIdx.x) / kWarp);
   const int32_t lane = static_cast<int32_t>(threadIdx.x % kWarp);
-  if (at >= output) return;  // a whole warp
-  const ResampleWindow window = resample_window(kLanczosRadius, source, output, at);
+  if (at >= axis.output) return;  // a whole warp
+  const ResampleWindow window = resample_window(filter_radius(axis.filter), axis.length, axis.output, at);
   double sum = 0;
   for (int32_t base = 0; base < window.count; base += kWarp) {
-    const double value = base + lane < window.count ? lanczos(window.position(base + lane)) : 0.0;
+    const double value = base + lane < window.count ? filter_value(axis.filter, window.position(base + lane)) : 0.0;
     for (int i = 0; i < kWarp; ++i) sum += __shfl_sync(0xFFFFFFFFu, value, i);
   }
-  for (int32_t i = lane; i < window.count; i += kWarp)
-    tables.weights[int64_t{i} * output + at] = fixed_weight(lanczos(window.position(i)), sum);
-  if (lane == 0) tables.windows[at] = make_int2(window.first, window.count);
+  ResampleSpan span = span_inside(axis, window);
+  for (int32_t i = lane; i < window.count; i += kWarp) {
+    const int32_t weight = fixed_weight(filter_value(axis.filter, window.position(i)), sum);
+    const int32_t place = window.first + i - axis.before - span.first;
+    if (place >= 0 && place < span.count)
+      tables.weights[int64_t{place} * axis.output + at] = weight;
+    else
+      span.outside += weight;
+  }
+  for (int step = kWarp / 2; step > 0; step /= 2) span.outside += __shfl_xor_sync(0xFFFFFFFFu, span.outside, step);
+  if (lane == 0) tables.spans[at] = span;
 }
 
 struct Resample {
@@ -159,8 +167,9 @@ struct Resample {
   int64_t source_stride;
   uint8_t* output;
   int64_t output_stride;
-  int32_t rows;  // of the output
-  int32_t cols;  // bytes for resample_rows, pixels for resample_columns
+  int32_t rows;       // of the output
+  int32_t cols;       // bytes for resample_rows, pixels for resample_columns
+  int32_t colour[3];  // of the margins
 };
 
 constexpr int kRowsPerThread = 4;
@@ -173,15 +182,15 @@ __global__ void __launch_bounds__(kColumnThreads) resample_columns(Resample r, R
   const int32_t x = static_cast<int32_t>(blockIdx.x * kColumnThreads + threadIdx.x);
   const int32_t first_row = static_cast<int32_t>(blockIdx.y * kRowsPerThread);
   if (x >= r.cols) return;
-  const int2 window = tables.windows[x];
+  const ResampleSpan span = tables.spans[x];
   const uint8_t* rows[kRowsPerThread];
   int32_t sums[kRowsPerThread][3];
 #pragma unroll
   for (int k = 0; k < kRowsPerThread; ++k) {
-    rows[k] = r.source + clamp_to(first_row + k, 0, r.rows - 1) * r.source_stride + int64_t{3} * window.x;
-    for (int c = 0; c < 3; ++c) sums[k][c] = kWeightHalf;
+    rows[k] = r.source + clamp_to(first_row + k, 0, r.rows - 1) * r.source_stride + int64_t{3} * span.first;
+    for (int c = 0; c < 3; ++c) sums[k][c] = kWeightHalf + span.outside * r.colour[c];
   }
-  for (int32_t i = 0; i < window.y; ++i) {
+  for (int32_t i = 0; i < span.count; ++i) {
     const int32_t weight = tables.weights[int64_t{i} * r.cols + x];
 #pragma unroll
     for (int k = 0; k < kRowsPerThread; ++k)
@@ -203,12 +212,12 @@ __global__ void __launch_bounds__(kThreads) resample_rows(Resample r, ResampleTa
   let_next_start();
   const int32_t first = static_cast<int32_t>(blockIdx.x * kThreads * kBytesPerThread + threadIdx.x);
   const int64_t y = blockIdx.y;
-  const int2 window = tables.windows[y];
+  const ResampleSpan span = tables.spans[y];
   int32_t sums[kBytesPerThread];
 #pragma unroll
-  for (int k = 0; k < kBytesPerThread; ++k) sums[k] = kWeightHalf;
-  const uint8_t* row = r.source + window.x * r.source_stride;
-  for (int32_t i = 0; i < window.y; ++i, row += r.source_stride) {
+  for (int k = 0; k < kBytesPerThread; ++k) sums[k] = kWeightHalf + span.outside * r.colour[(first + k * kThreads) % 3];
+  const uint8_t* row = r.source + span.first * r.source_stride;
+  for (int32_t i = 0; i < span.count; ++i, row += r.source_stride) {
     const int32_t weight = tables.weights[int64_t{i} * r.rows + y];
 #pragma unroll
     for (int k = 0; k < kBytesPerThread; ++k)
@@ -261,18 +270,22 @@ void normalise_tiles(const NormaliseTilesArgs& args, Queue& queue) {
 }
 
 void resample_picture(const ResamplePictureArgs& args, Queue& queue) {
-  const bool columns = args.source.cols != args.output.cols;
-  const auto source = static_cast<int32_t>(columns ? args.source.cols / 3 : args.source.rows);
-  const auto output = static_cast<int32_t>(columns ? args.output.cols / 3 : args.output.rows);
-  auto* windows = reinterpret_cast<int2*>(args.scratch.data);
-  const ResampleTables tables = {windows, reinterpret_cast<int32_t*>(windows + output)};
+  const ResampleAxis axis = resample_axis(args);
+  auto* spans = reinterpret_cast<ResampleSpan*>(args.scratch.data);
+  const ResampleTables tables = {spans, reinterpret_cast<int32_t*>(spans + axis.output)};
   launch<make_tables>(queue, "resample_picture",
-                      {.grid = blocks_for(int64_t{output} * kWarp, kThreads), .threads = kThreads}, source, output,
-                      tables);
+                      {.grid = blocks_for(int64_t{axis.output} * kWarp, kThreads), .threads = kThreads}, axis, tables);
   const auto rows = static_cast<int32_t>(args.output.rows);
-  const auto cols = static_cast<int32_t>(columns ? args.output.cols / 3 : args.output.cols);
-  const Resample resample = {args.source.data, args.source.stride, args.output.data, args.output.stride, rows, cols};
-  if (columns) {
+  const auto cols = static_cast<int32_t>(args.columns ? args.output.cols / 3 : args.output.cols);
+  const uint8_t* colour = args.margins.colour;
+  const Resample resample = {args.source.data,
+                             args.source.stride,
+                             args.output.data,
+                             args.output.stride,
+                             rows,
+                             cols,
+                             {colour[0], colour[1], colour[2]}};
+  if (args.columns) {
     launch<resample_columns>(
         queue, "resample_picture",
         {.grid = dim3(blocks_for(cols, kColumnThreads), blocks_for(rows, kRowsPerThread)), .threads = kColumnThreads},

@@ -64,22 +64,37 @@ struct StretchViewsArgs {
 };
 void stretch_views(const StretchViewsArgs& args, Queue& queue);
 
-/// Pillow's antialiased Lanczos resize along one axis: 22-bit fixed-point weights, 8 bits out. Both axes take two of
-/// these, columns first.
+/// The filters of Pillow's resize.
+enum class Filter : uint8_t { kBilinear, kBicubic, kLanczos };
+
+/// A picture inside a longer one, along the axis that is resampled: `before` pixels of one colour, the picture, and
+/// then more of that colour up to `length`.
+struct Margins {
+  int64_t length = 0;  // 0: there are none
+  int64_t before = 0;
+  uint8_t colour[3] = {};
+};
+
+/// Pillow's antialiased resize along one axis: 22-bit fixed-point weights, 8 bits out. Both axes take two of these,
+/// columns first.
 ///
-/// Shapes    source [H, 3 * W]; output [H, 3 * V] or [G, 3 * W]: exactly one side has another length
-/// Types     u8; weights are formed in f64 and rounded to 22 bits, sums in i32. The backends' sines differ in their
-/// last
-///           bit, which moves a rounded weight by one once in about 1e9 weights and then a result by at most one
+/// Shapes    source [H, 3 * W]; output [H, 3 * V] or [G, 3 * W]: exactly one side has another length than the source
+///           with its margins
+/// Types     u8; weights are formed in f64 and rounded to 22 bits, sums in i32. The backends' sines (of Lanczos only)
+///           differ in their last bit, which moves a rounded weight by one once in about 1e9 weights and then a result
+///           by at most one
 /// Aliasing  none
-/// Scratch   resample_scratch_bytes(source's length, output's length) on a 16-byte boundary
+/// Scratch   resample_scratch_bytes(source's length with margins, output's length, filter) on a 16-byte boundary
 struct ResamplePictureArgs {
   DeviceView<const uint8_t> source;
   DeviceView<uint8_t> output;
+  bool columns = true;  // the width changes, not the height
+  Filter filter = Filter::kLanczos;
+  Margins margins = {};
   DeviceView<std::byte> scratch;
 };
 void resample_picture(const ResamplePictureArgs& args, Queue& queue);
-int64_t resample_scratch_bytes(int64_t source_length, int64_t output_length);
+int64_t resample_scratch_bytes(int64_t source_length, int64_t output_length, Filter filter);
 
 /// Some of the square tiles of an RGB8 picture, row by row, normalised:
 /// pixels[(i * 3 + c) * side + y][x] = normalise(picture[tile_row * side + y][3 * (tile_col * side + x) + c])

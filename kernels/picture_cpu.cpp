@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "kernels/backends.h"
-#include "kernels/picture_math.h"
+#include "kernels/resample_math.h"
 #include "kernels/row_pieces.h"
 
 namespace ocellus {
@@ -81,28 +81,30 @@ void write_planes(const Normalisation& normalisation, const DeviceView<float>& p
     pixels.row((view * 3 + c) * side + y)[x] = normalise(rgb[c], normalisation.mean[c], normalisation.std[c]);
 }
 
-struct Window {
-  int32_t first;
-  int32_t count;
-};
-
-// Scratch holds a window for every output row or column, then the weights [capacity, output length].
+// Scratch holds a span for every output row or column, then the weights [capacity, output length].
 struct ResampleTables {
   ResampleTables(const DeviceView<std::byte>& scratch, int64_t output_length)
-      : windows(reinterpret_cast<Window*>(scratch.data)),
-        weights(reinterpret_cast<int32_t*>(windows + output_length)) {}
-  Window* windows;
+      : spans(reinterpret_cast<ResampleSpan*>(scratch.data)),
+        weights(reinterpret_cast<int32_t*>(spans + output_length)) {}
+  ResampleSpan* spans;
   int32_t* weights;
 };
 
-void make_tables(int32_t source, int32_t output, const ResampleTables& tables) {
-  for (int32_t at = 0; at < output; ++at) {
-    const ResampleWindow window = resample_window(kLanczosRadius, source, output, at);
+void make_tables(const ResampleAxis& axis, const ResampleTables& tables) {
+  for (int32_t at = 0; at < axis.output; ++at) {
+    const ResampleWindow window = resample_window(filter_radius(axis.filter), axis.length, axis.output, at);
+    ResampleSpan span = span_inside(axis, window);
     double sum = 0;
-    for (int32_t i = 0; i < window.count; ++i) sum += lanczos(window.position(i));
-    for (int32_t i = 0; i < window.count; ++i)
-      tables.weights[int64_t{i} * output + at] = fixed_weight(lanczos(window.position(i)), sum);
-    tables.windows[at] = {window.first, window.count};
+    for (int32_t i = 0; i < window.count; ++i) sum += filter_value(axis.filter, window.position(i));
+    for (int32_t i = 0; i < window.count; ++i) {
+      const int32_t weight = fixed_weight(filter_value(axis.filter, window.position(i)), sum);
+      const int32_t place = window.first + i - axis.before - span.first;
+      if (place >= 0 && place < span.count)
+        tables.weights[int64_t{place} * axis.output + at] = weight;
+      else
+        span.outside += weight;
+    }
+    tables.spans[at] = span;
   }
 }
 
@@ -112,10 +114,22 @@ const YuvConversion& picture::yuv_conversion(ColorMatrix matrix, bool full_range
   return kConversions[static_cast<int>(matrix)][full_range ? 1 : 0];
 }
 
-int64_t resample_scratch_bytes(int64_t source_length, int64_t output_length) {
+ResampleAxis picture::resample_axis(const ResamplePictureArgs& args) {
+  const auto length_of = [&](int64_t rows, int64_t cols) {
+    return static_cast<int32_t>(args.columns ? cols / 3 : rows);
+  };
+  const int32_t source = length_of(args.source.rows, args.source.cols);
+  return {.filter = args.filter,
+          .source = source,
+          .before = static_cast<int32_t>(args.margins.before),
+          .length = args.margins.length > 0 ? static_cast<int32_t>(args.margins.length) : source,
+          .output = length_of(args.output.rows, args.output.cols)};
+}
+
+int64_t resample_scratch_bytes(int64_t source_length, int64_t output_length, Filter filter) {
   const int64_t capacity =
-      window_capacity(kLanczosRadius, static_cast<int32_t>(source_length), static_cast<int32_t>(output_length));
-  return output_length * static_cast<int64_t>(sizeof(Window) + sizeof(int32_t) * static_cast<size_t>(capacity));
+      window_capacity(filter_radius(filter), static_cast<int32_t>(source_length), static_cast<int32_t>(output_length));
+  return output_length * static_cast<int64_t>(sizeof(ResampleSpan) + sizeof(int32_t) * static_cast<size_t>(capacity));
 }
 
 void cpu::convert_pixels(const ConvertPixelsArgs& args, Queue& queue) {
@@ -146,21 +160,19 @@ void cpu::stretch_views(const StretchViewsArgs& args, Queue& queue) {
 }
 
 void cpu::resample_picture(const ResamplePictureArgs& args, Queue& queue) {
-  const bool columns = args.source.cols != args.output.cols;
-  const int64_t source = columns ? args.source.cols / 3 : args.source.rows;
-  const int64_t output = columns ? args.output.cols / 3 : args.output.rows;
-  const ResampleTables tables(args.scratch, output);
-  make_tables(static_cast<int32_t>(source), static_cast<int32_t>(output), tables);
+  const ResampleAxis axis = resample_axis(args);
+  const ResampleTables tables(args.scratch, axis.output);
+  make_tables(axis, tables);
   queue.parallel(args.output.rows, rows_per_piece(args.output.cols, kPieceBytes), [&](int64_t begin, int64_t end, int) {
     for (int64_t y = begin; y < end; ++y) {
       for (int64_t j = 0; j < args.output.cols; ++j) {
-        const int64_t at = columns ? j / 3 : y;
-        const Window window = tables.windows[at];
-        int32_t sum = kWeightHalf;
-        for (int64_t i = 0; i < window.count; ++i) {
-          const uint8_t value = columns ? args.source.row(y)[3 * (window.first + i) + j % 3]  //
-                                        : args.source.row(window.first + i)[j];
-          sum += value * tables.weights[i * output + at];
+        const int64_t at = args.columns ? j / 3 : y;
+        const ResampleSpan span = tables.spans[at];
+        int32_t sum = kWeightHalf + span.outside * args.margins.colour[j % 3];
+        for (int64_t i = 0; i < span.count; ++i) {
+          const uint8_t value = args.columns ? args.source.row(y)[3 * (span.first + i) + j % 3]  //
+                                             : args.source.row(span.first + i)[j];
+          sum += value * tables.weights[i * axis.output + at];
         }
         args.output.row(y)[j] = round_sum(sum);
       }

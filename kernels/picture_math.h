@@ -142,49 +142,4 @@ OCELLUS_BOTH inline uint8_t round_to_byte(float value) {
   return static_cast<uint8_t>(rounded < 0.0f ? 0.0f : rounded > 255.0f ? 255.0f : rounded);
 }
 
-/// Pillow's fixed-point weights.
-inline constexpr int kWeightBits = 22;
-inline constexpr int32_t kWeightHalf = 1 << (kWeightBits - 1);
-inline constexpr double kLanczosRadius = 3.0;
-
-/// The source pixels that target pixel `at` averages, and where the filter has its middle.
-struct ResampleWindow {
-  int32_t first;
-  int32_t count;
-  double center;
-  double step;
-  /// Where source pixel first + i lies in the filter.
-  OCELLUS_BOTH double position(int32_t i) const { return times(first + i - center + 0.5, step); }
-};
-/// Half the width of the window in source pixels; a reduction widens it.
-OCELLUS_BOTH inline double window_radius(double filter_radius, int32_t source, int32_t target) {
-  const double scale = static_cast<double>(source) / target;
-  return times(scale > 1.0 ? scale : 1.0, filter_radius);
-}
-OCELLUS_BOTH inline ResampleWindow resample_window(double filter_radius, int32_t source, int32_t target, int32_t at) {
-  const double scale = static_cast<double>(source) / target;
-  const double radius = window_radius(filter_radius, source, target);
-  const double center = times(at + 0.5, scale);
-  const auto first = static_cast<int32_t>(center - radius + 0.5), end = static_cast<int32_t>(center + radius + 0.5);
-  const int32_t low = first > 0 ? first : 0;
-  return {low, (end < source ? end : source) - low, center, 1.0 / (scale > 1.0 ? scale : 1.0)};
-}
-/// No window has more pixels.
-inline int32_t window_capacity(double filter_radius, int32_t source, int32_t target) {
-  const int32_t most = static_cast<int32_t>(std::ceil(window_radius(filter_radius, source, target))) * 2 + 1;
-  return most < source ? most : source;
-}
-OCELLUS_BOTH inline double sinc(double x) {
-  const double angle = times(3.14159265358979323846, x);
-  return x == 0.0 ? 1.0 : sin(angle) / angle;
-}
-OCELLUS_BOTH inline double lanczos(double x) { return x >= -3.0 && x < 3.0 ? times(sinc(x), sinc(x / 3)) : 0.0; }
-OCELLUS_BOTH inline int32_t fixed_weight(double value, double sum) {
-  const double weight = times(sum != 0.0 ? value / sum : value, 1 << kWeightBits);
-  return static_cast<int32_t>(weight < 0 ? weight - 0.5 : weight + 0.5);
-}
-OCELLUS_BOTH inline uint8_t round_sum(int32_t sum) {
-  return static_cast<uint8_t>(clamp_to(sum >> kWeightBits, 0, 255));
-}
-
 }  // namespace ocellus::picture

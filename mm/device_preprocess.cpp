@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "mm/preprocess_llava.h"
+
 namespace ocellus {
 namespace {
 
@@ -72,7 +74,7 @@ struct PassList {
       if (!pass.is_needed()) continue;
       const bool columns = pass.from.width != pass.to.width;
       bytes = std::max(bytes, resample_scratch_bytes(columns ? pass.from.width : pass.from.height,
-                                                     columns ? pass.to.width : pass.to.height));
+                                                     columns ? pass.to.width : pass.to.height, Filter::kLanczos));
     }
     return bytes;
   }
@@ -105,11 +107,42 @@ void run_passes(const PassList& list, const PassScratch& scratch, Queue& queue, 
         i == 5 ? scratch.overview : scratch.places[std::exchange(next_place, 1 - next_place)];
     const DeviceView<uint8_t> output(reinterpret_cast<uint8_t*>(place.data), pass.to.height,
                                      int64_t{3} * pass.to.width);
-    resample_picture({.source = current, .output = output, .scratch = scratch.tables}, queue);
+    resample_picture(
+        {.source = current, .output = output, .columns = pass.from.width != pass.to.width, .scratch = scratch.tables},
+        queue);
     current = output;
   }
   views->overview = current;
 }
+
+/// LLaVA's resize: the picture gets the width of the view, then its height. Nobody makes the square around it: its
+/// margins are a number in each sum. Both passes always run, as only they write margins.
+struct SquarePasses {
+  DeviceView<uint8_t> narrow;  // [picture's height, 3 * side]
+  DeviceView<uint8_t> view;    // [side, 3 * side]
+  DeviceView<std::byte> tables;
+
+  void take(const ViewPlan& plan, int32_t side, ScratchPieces& pieces) {
+    const auto take_rgb = [&](int32_t height) {
+      return DeviceView<uint8_t>(reinterpret_cast<uint8_t*>(pieces.take(packed_bytes({side, height})).data), height,
+                                 int64_t{3} * side);
+    };
+    narrow = take_rgb(plan.source.height);
+    view = take_rgb(side);
+    tables = pieces.take(resample_scratch_bytes(plan.square, side, Filter::kBicubic));
+  }
+  void run(const PreprocessConfig& config, Queue& queue, DeviceViews* views) const {
+    for (const bool columns : {true, false})
+      resample_picture({.source = columns ? views->picture : DeviceView<const uint8_t>(narrow),
+                        .output = columns ? narrow : view,
+                        .columns = columns,
+                        .filter = Filter::kBicubic,
+                        .margins = square_margins(config, views->plan, columns),
+                        .scratch = tables},
+                       queue);
+    views->overview = view;
+  }
+};
 
 /// The largest integer whose square is at most `value`, or one more.
 int64_t root_bound(int64_t value) { return static_cast<int64_t>(std::sqrt(static_cast<double>(value))) + 1; }
@@ -168,6 +201,9 @@ int64_t device_picture_scratch_bytes(const PreprocessConfig& config, const Image
   const int64_t picture = aligned_bytes(3 * limits.max_pixels);
   if (config.flavour == ResizeFlavour::kLlamaCpp) return picture;
   const int64_t side = config.image_size;
+  if (config.flavour == ResizeFlavour::kLlava)
+    return picture + aligned_bytes(3 * side * limits.max_side) + aligned_bytes(3 * side * side) +
+           aligned_bytes(resample_scratch_bytes(limits.max_side, side, Filter::kBicubic));
   const int64_t longest = std::min<int64_t>(config.longest_edge == 0 ? side : config.longest_edge, 4096);
   const int64_t step = longest + 1;  // made even
   const int64_t grid = (longest + side - 1) / side * side;
@@ -175,9 +211,9 @@ int64_t device_picture_scratch_bytes(const PreprocessConfig& config, const Image
   // is at most the root of its pixels; of a tall one the new width is in the ratio of the sides, at most 3 more.
   const int64_t after_columns = root_bound(limits.max_pixels) * step + int64_t{3} * limits.max_side;
   const int64_t place = aligned_bytes(3 * std::max({step * step, grid * grid, after_columns}));
-  // A window has at most 6 * from / to + 3 pixels and no less than 9 where the picture grows.
+  // A window has at most 6 * from / to + 3 pixels and no less than 9 where the picture grows; its span is 12 bytes.
   const int64_t sides = std::max<int64_t>({limits.max_side, step, grid});
-  const int64_t tables = aligned_bytes(4 * (6 + 5) * sides);
+  const int64_t tables = aligned_bytes(4 * (6 + 6) * sides);
   return picture + 2 * place + aligned_bytes(3 * side * side) + tables;
 }
 
@@ -188,15 +224,18 @@ Status prepare_device_views(const PreprocessConfig& config, const ViewPlan& plan
                         plan.source.width, plan.source.height, source.width, source.height);
   }
   ScratchPieces pieces(scratch);
-  const bool converts = source.format != PixelFormat::kRgb8, resizes = config.flavour == ResizeFlavour::kHuggingFace;
+  const bool converts = source.format != PixelFormat::kRgb8, resizes = config.flavour == ResizeFlavour::kHuggingFace,
+             squares = config.flavour == ResizeFlavour::kLlava;
   DeviceView<std::byte> rgb;
   PassScratch passes;
+  SquarePasses square;
   const PassList list(plan, config.image_size);
   if (converts) rgb = pieces.take(packed_bytes(plan.source));
   if (resizes)
     passes.take(list.largest_result(), packed_bytes({config.image_size, config.image_size}), list.tables_bytes(),
                 pieces);
-  if (converts || resizes) OCELLUS_TRY(pieces.check());
+  if (squares) square.take(plan, config.image_size, pieces);
+  if (converts || resizes || squares) OCELLUS_TRY(pieces.check());
 
   *out = {plan, source.planes[0], {}};
   if (converts) {
@@ -210,6 +249,7 @@ Status prepare_device_views(const PreprocessConfig& config, const ViewPlan& plan
     out->picture = output;
   }
   if (resizes) run_passes(list, passes, queue, out);
+  if (squares) square.run(config, queue, out);
   return queue.status();
 }
 

@@ -48,14 +48,15 @@ Status upload_frame(const Frame& frame, const ImageLimits& limits, const StagedR
 Status upload_picture(const RgbImage& image, const StagedRows<std::byte>& staging, Queue& queue, DevicePicture* out);
 
 /// Scratch of prepare_device_views and enqueue_views for any picture within the limits. llama.cpp: the picture as RGB8.
-/// Hugging Face: also two pictures of the size of the tiled image and one overview.
+/// Hugging Face: also two pictures of the size of the tiled image and one overview. LLaVA: also the view and, of its
+/// width, the picture.
 int64_t device_picture_scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits);
 
 /// What all views of a picture are cut from; valid as long as the source and the scratch are.
 struct DeviceViews {
   ViewPlan plan;
   DeviceView<const uint8_t> picture;   // RGB8: the source, or Hugging Face's tiled image
-  DeviceView<const uint8_t> overview;  // Hugging Face only
+  DeviceView<const uint8_t> overview;  // Hugging Face and LLaVA only: the last view as bytes
 };
 
 /// kInternal if plan and picture differ in size, kFull if the scratch is too small. The scratch starts on a 16-byte

@@ -31,9 +31,12 @@ int32_t tile_piece_count(const ViewPlan& plan) {
 
 }  // namespace
 
-int32_t image_piece_count(const ViewPlan& plan) { return tile_piece_count(plan) + 3; }
+int32_t image_piece_count(const ViewPlan& plan) {
+  return plan.marks == ViewMarks::kNone ? plan.view_count : tile_piece_count(plan) + 3;
+}
 
 ImagePiece image_piece(const ViewPlan& plan, int32_t index) {
+  if (plan.marks == ViewMarks::kNone) return view_piece(index);
   const int32_t overview = index - tile_piece_count(plan);
   if (overview == 0) return text_piece("\n\n<fake_token_around_image><global-img>");
   if (overview == 1) return view_piece(plan.view_count - 1);

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/picture_math.h"
 #include "mm/image_decode.h"
+#include "mm/plane_writer.h"
+#include "mm/preprocess_llava.h"
 
 namespace ocellus {
 namespace {
@@ -27,29 +28,6 @@ class ResizeChain {
   RgbImage image_;
   ImageRows rows_;
   PillowResize first_, second_;
-};
-
-/// Normalises rows of one view into planes. A table has every possible result: 256 values a channel.
-class PlaneWriter {
- public:
-  PlaneWriter(const PreprocessConfig& config, DeviceView<float> out) : size_(config.image_size), out_(out) {
-    for (int c = 0; c < 3; ++c) {
-      for (int value = 0; value < 256; ++value) {
-        table_[c][value] = picture::normalise(static_cast<uint8_t>(value), config.mean[c], config.std[c]);
-      }
-    }
-  }
-  void write(int32_t y, const uint8_t* rgb) const {
-    for (int c = 0; c < 3; ++c) {
-      float* plane_row = out_.row(int64_t{c} * size_ + y);
-      for (int32_t x = 0; x < size_; ++x) plane_row[x] = table_[c][rgb[3 * x + c]];
-    }
-  }
-
- private:
-  int32_t size_;
-  DeviceView<float> out_;
-  float table_[3][256];
 };
 
 // llama.cpp's tile: a window on the picture resized to plan.inner inside the black grid.
@@ -111,6 +89,7 @@ int64_t resize_bound_bytes(int64_t source, int64_t target) {
 
 int64_t preprocess_scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits) {
   if (config.flavour == ResizeFlavour::kLlamaCpp) return aligned_bytes(int64_t{3} * config.image_size);
+  if (config.flavour == ResizeFlavour::kLlava) return aligned_bytes(llava_scratch_bytes(config, limits));
   const int64_t view = config.image_size;
   const int64_t longest = config.longest_edge == 0 ? view : config.longest_edge;
   const int64_t step = longest + 1;  // made even
@@ -164,8 +143,12 @@ Status render_view(const PreprocessConfig& config, const PreparedViews& prepared
                         prepared.plan.view_count, static_cast<long long>(out.rows), static_cast<long long>(out.cols));
   }
   const PlaneWriter writer(config, out);
-  if (config.flavour == ResizeFlavour::kHuggingFace) return render_hugging_face(size, prepared, view_index, writer);
-  return render_llama_cpp(size, prepared, view_index, writer);
+  switch (config.flavour) {
+    case ResizeFlavour::kLlamaCpp: return render_llama_cpp(size, prepared, view_index, writer);
+    case ResizeFlavour::kHuggingFace: return render_hugging_face(size, prepared, view_index, writer);
+    case ResizeFlavour::kLlava: return render_llava(config, prepared, writer);
+  }
+  return OCELLUS_FAIL(Code::kInternal, "no resize of this kind");
 }
 
 }  // namespace ocellus

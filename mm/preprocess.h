@@ -1,11 +1,13 @@
-// Preprocessing of SmolVLM and Idefics3: a picture of any size becomes a few square views, normalised.
+// Preprocessing: a picture of any size becomes a few square views, normalised.
 //
 //   views: tiles row by row, then the overview; without tiling only the overview
 //
-// Two flavours. kLlamaCpp does what llama.cpp does: the tiled image is a bicubic resize without antialias, centred on
-// black; the overview is an align-corner bilinear stretch of the original. kHuggingFace does what transformers' PIL
-// based Idefics3 processor does: Lanczos with antialias, longest side to longest_edge, then both sides up to multiples
-// of image_size; the overview is made from the tiled image. See mm/resize.h.
+// Two flavours are those of SmolVLM and Idefics3. kLlamaCpp does what llama.cpp does: the tiled image is a bicubic
+// resize without antialias, centred on black; the overview is an align-corner bilinear stretch of the original.
+// kHuggingFace does what transformers' PIL based Idefics3 processor does: Lanczos with antialias, longest side to
+// longest_edge, then both sides up to multiples of image_size; the overview is made from the tiled image.
+// kLlava is what LLaVA-1.5 was trained with (image_aspect_ratio "pad"): the picture in the middle of a square of the
+// mean colour, which becomes one view by Pillow's bicubic resize with antialias. See mm/resize.h.
 //
 //   plan_views -> prepare_views (once a picture) -> render_view (once a view)
 #pragma once
@@ -20,11 +22,11 @@
 
 namespace ocellus {
 
-enum class ResizeFlavour : uint8_t { kLlamaCpp, kHuggingFace };
+enum class ResizeFlavour : uint8_t { kLlamaCpp, kHuggingFace, kLlava };
 
 struct PreprocessConfig {
   int32_t image_size = 0;    // side of a view in pixels (clip.vision.image_size), 1..4096
-  int32_t longest_edge = 0;  // clip.vision.preproc_image_size; 0: no tiling
+  int32_t longest_edge = 0;  // clip.vision.preproc_image_size; 0: no tiling, as LLaVA has none
   float mean[3] = {0.5f, 0.5f, 0.5f};
   float std[3] = {0.5f, 0.5f, 0.5f};
   ResizeFlavour flavour = ResizeFlavour::kLlamaCpp;
@@ -34,8 +36,13 @@ struct PreprocessConfig {
 /// At most this many tiles along one side, so that a crafted longest_edge cannot ask for a million views.
 inline constexpr int32_t kMaxTilesPerSide = 16;
 
+/// What stands around the views of a picture in a prompt, see mm/image_prompt.h.
+enum class ViewMarks : uint8_t { kIdefics3, kNone };
+ViewMarks view_marks(ResizeFlavour flavour);
+
 /// How one picture is cut. Pure arithmetic on sizes.
 struct ViewPlan {
+  ViewMarks marks = ViewMarks::kIdefics3;
   int32_t tile_rows = 0;  // 0 x 0: no tiles
   int32_t tile_cols = 0;
   int32_t view_count = 0;  // tile_rows * tile_cols + 1: the last view is the overview
@@ -43,7 +50,8 @@ struct ViewPlan {
   Size step;               // Hugging Face only: after the first resize (longest side to longest_edge)
   Size grid;               // the tiled image, multiples of image_size; 0 x 0 without tiles
   Size inner;              // llama.cpp only: the picture inside the grid, the rest is black
-  int32_t inner_left = 0;
+  int32_t square = 0;      // LLaVA only: side of the square around the picture
+  int32_t inner_left = 0;  // in the grid or the square
   int32_t inner_top = 0;
 };
 
@@ -58,7 +66,7 @@ int32_t max_view_count(const PreprocessConfig& config);
 Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height, ViewPlan* plan);
 
 /// Scratch that prepare_views and render_view take together, for any picture within the limits.
-/// llama.cpp: one row. Hugging Face: the tiled image (3 bytes a pixel) and a few rows.
+/// llama.cpp: one row. Hugging Face: the tiled image (3 bytes a pixel) and a few rows. LLaVA: a few rows.
 int64_t preprocess_scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits);
 
 /// One region for everything: decode_image or convert_frame first, then the views in what scratch_after leaves.

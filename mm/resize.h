@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/picture.h"
 #include "mm/rgb_image.h"
 #include "platform/arena.h"
 #include "platform/status.h"
@@ -41,8 +42,6 @@ class ImageRows final : public RowSource {
  private:
   RgbImage image_;
 };
-
-enum class Filter : uint8_t { kBilinear, kBicubic, kLanczos };
 
 /// Pillow's Image.resize: separable antialiased filter, horizontal pass first, 22-bit fixed-point weights, 8 bits
 /// between the passes; a side that keeps its length is not filtered. Reads the source top down and keeps only the rows

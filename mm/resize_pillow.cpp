@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/picture_math.h"
+#include "kernels/resample_math.h"
 #include "mm/resize.h"
 
 namespace ocellus {
@@ -11,25 +11,6 @@ namespace ocellus {
 using namespace picture;
 
 namespace {
-
-double filter_value(Filter filter, double x) {
-  const double distance = std::fabs(x);
-  switch (filter) {
-    case Filter::kBilinear: return distance < 1.0 ? 1.0 - distance : 0.0;
-    case Filter::kBicubic: {
-      constexpr double a = -0.5;
-      if (distance < 1.0) return ((a + 2.0) * distance - (a + 3.0)) * distance * distance + 1;
-      if (distance < 2.0) return (((distance - 5) * distance + 8) * distance - 4) * a;
-      return 0.0;
-    }
-    case Filter::kLanczos: return lanczos(x);
-  }
-  return 0.0;
-}
-
-double filter_radius(Filter filter) {
-  return filter == Filter::kBilinear ? 1.0 : filter == Filter::kBicubic ? 2.0 : kLanczosRadius;
-}
 
 // Hands out consecutive arrays; with null memory it only counts.
 class Layout {

@@ -74,7 +74,17 @@ void plan_hugging_face(const PreprocessConfig& config, ViewPlan* plan) {
   plan->tile_rows = grid.height / config.image_size;
 }
 
+void plan_llava(ViewPlan* plan) {
+  plan->square = std::max(plan->source.width, plan->source.height);
+  plan->inner_left = (plan->square - plan->source.width) / 2;
+  plan->inner_top = (plan->square - plan->source.height) / 2;
+}
+
 }  // namespace
+
+ViewMarks view_marks(ResizeFlavour flavour) {
+  return flavour == ResizeFlavour::kLlava ? ViewMarks::kNone : ViewMarks::kIdefics3;
+}
 
 Status check_preprocess(const PreprocessConfig& config) {
   if (config.image_size < 1 || config.image_size > 4096) {
@@ -116,10 +126,13 @@ Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height,
   }
   *plan = ViewPlan();
   plan->source = {width, height};
-  if (config.flavour == ResizeFlavour::kHuggingFace) {
-    plan_hugging_face(config, plan);
-  } else if (config.longest_edge != 0) {
-    plan_llama_cpp(config, plan);
+  plan->marks = view_marks(config.flavour);
+  switch (config.flavour) {
+    case ResizeFlavour::kLlamaCpp:
+      if (config.longest_edge != 0) plan_llama_cpp(config, plan);
+      break;
+    case ResizeFlavour::kHuggingFace: plan_hugging_face(config, plan); break;
+    case ResizeFlavour::kLlava: plan_llava(plan); break;
   }
   plan->view_count = plan->tile_rows * plan->tile_cols + 1;
   if (config.max_views != 0 && plan->view_count > config.max_views) {

@@ -1,4 +1,5 @@
-// The vision tower (SigLIP): pixels of one or more views to one row per patch.
+// Vision towers: pixels of one or more views to R rows a view, one per patch and, in a CLIP tower, a class row before
+// them. The layers are the same in all; what comes before and behind them is in tower_<kind>.cpp.
 #pragma once
 
 #include "kernels/store_kv.h"
@@ -20,13 +21,14 @@ namespace ocellus {
 /// Some buffers have two or more names: these are never alive together, either.
 struct VisionScratch {
   DeviceView<float> pixels;        // [3 side, side]; none where WaitingViews has them
-  DeviceView<Half> keys, values;   // [P, D] of one layer; none where all rows are there at once as f16
+  DeviceView<Half> keys, values;   // [R, D] of one layer; none where all rows are there at once as f16
   ActivationView normed_or_mixed;  // [B, D]
   ActivationView joined;           // [W tokens per view, scale^2 D]
   DeviceView<float> projected;     // [W tokens per view, D of the language model]; CUDA only
 
-  DeviceView<float> hidden;  // [W P, D] residual stream
-  ActivationView wide;       // patches [B, 3 p^2]; query, key and value [B, 3 D] or at most two of them; mlp [B, F]
+  DeviceView<float> hidden;  // [W R, D] residual stream
+  ActivationView wide;       // patches [B, 3 p^2]; query, key and value [B, 3 D] or at most two of them; mlp [B, F];
+                             // middle of an mlp projector [B, projector_width]
   DeviceView<std::byte> op_scratch;  // of matmul and attend_rows
 
   /// Takes (or, while planning, records) the scratch of the image phase.
@@ -48,15 +50,15 @@ struct LayerRange {
 };
 
 /// The three movements of encode_views: patches to hidden rows, some layers (stopping between them if asked to), and
-/// the final norm.
+/// the final norm, where there is one.
 void embed_views(const VisionModel& model, DeviceView<const float> pixels, int64_t views, const VisionScratch& scratch,
                  Queue& queue);
 void encode_layers(const VisionModel& model, const LayerRange& range, int64_t views, const VisionScratch& scratch,
                    const StopSignal* stop, Queue& queue);
 void normalise_views(const VisionModel& model, int64_t views, const VisionScratch& scratch, Queue& queue);
 
-/// Reads the pixels of `views` views, leaves the final-norm rows in scratch.hidden [views * P, D]. Stops between layers
-/// if asked to.
+/// Reads the pixels of `views` views, leaves the rows that the projector reads in scratch.hidden [views * R, D]. Stops
+/// between layers if asked to.
 Status encode_views(const VisionModel& model, DeviceView<const float> pixels, int64_t views,
                     const VisionScratch& scratch, const StopSignal* stop, Queue& queue);
 

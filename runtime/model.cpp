@@ -95,10 +95,10 @@ Status Model::read_vision() {
   ocellus_limits_init(&limits);
   OCELLUS_TRY(check_preprocess(preprocess_config(vision_, limits)));
   if (vision_.output_width != text_.width)
-    return OCELLUS_FAIL(Code::kBadFile,
-                        "clip.vision.projection_dim is %d, but the language model has rows of %d: the two files are "
-                        "not a pair",
-                        vision_.output_width, text_.width);
+    return OCELLUS_FAIL(
+        Code::kBadFile, "%s is %d, but the language model has rows of %d: the two files are not a pair",
+        vision_.projector == ProjectorKind::kMlp ? "the height of tensor 'mm.2.weight'" : "clip.vision.projection_dim",
+        vision_.output_width, text_.width);
   OCELLUS_TRY(measure_delimiters());
   has_vision_ = true;
   return {};
@@ -109,6 +109,9 @@ Status Model::measure_delimiters() {
   ViewPlan plan;
   const int32_t side =
       vision_.longest_edge == 0 ? 0 : (vision_.longest_edge + vision_.image_size - 1) / vision_.image_size;
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  plan.marks = view_marks(preprocess_config(vision_, limits).flavour);
   plan.tile_rows = plan.tile_cols = std::min(side, kMaxTilesPerSide);
   plan.view_count = plan.tile_rows * plan.tile_cols + 1;
   for (int32_t i = 0, pieces = image_piece_count(plan); i < pieces; ++i) {
@@ -190,8 +193,11 @@ PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_lim
   config.longest_edge = vision.longest_edge;
   std::copy(vision.image_mean, vision.image_mean + 3, config.mean);
   std::copy(vision.image_std, vision.image_std + 3, config.std);
-  config.flavour =
-      limits.resize == OCELLUS_RESIZE_HUGGING_FACE ? ResizeFlavour::kHuggingFace : ResizeFlavour::kLlamaCpp;
+  if (vision.projector == ProjectorKind::kMlp)
+    config.flavour = ResizeFlavour::kLlava;
+  else
+    config.flavour =
+        limits.resize == OCELLUS_RESIZE_HUGGING_FACE ? ResizeFlavour::kHuggingFace : ResizeFlavour::kLlamaCpp;
   config.max_views = limits.max_views;
   return config;
 }

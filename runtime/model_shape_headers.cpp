@@ -11,10 +11,12 @@ namespace {
 // Tokens, in the order of their ids: one per byte, a double line break, the special ones, then made-up words.
 constexpr int32_t kByteTokens = 256;
 constexpr std::string_view kChatTokens[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
+constexpr std::string_view kLlavaTokens[] = {"<unk>", "<s>", "</s>"};
 constexpr std::string_view kPictureTokens[] = {"<end_of_utterance>", "<fake_token_around_image>", "<image>",
                                                "<global-img>"};
 constexpr int32_t kFirstSpecial = kByteTokens + 1;
-constexpr int32_t kChatEnd = kFirstSpecial + 2;     // <|im_end|>
+constexpr int32_t kLlavaStart = kFirstSpecial + 1;  // <s>
+constexpr int32_t kChatEnd = kFirstSpecial + 2;     // <|im_end|>, </s>
 constexpr int32_t kPictureEnd = kFirstSpecial + 3;  // <end_of_utterance>
 constexpr int32_t kTilesPerSide = 6;                // as the vocabulary of SmolVLM has them
 constexpr char kSpelledLineBreak[] = "\xC4\x8A";    // U+010A, see spell_byte()
@@ -54,8 +56,8 @@ void for_each_token(const ModelShape& shape, Visit visit) {
   };
   for (int32_t byte = 0; byte < kByteTokens; ++byte) emit(spell_byte(byte), kNormal);
   emit(Text("%s%s", kSpelledLineBreak, kSpelledLineBreak), kNormal);
-  for (const std::string_view token : kChatTokens) emit(token, kControl);
-  if (shape.has_vision()) {
+  for (const std::string_view token : shape.is_llava() ? kLlavaTokens : kChatTokens) emit(token, kControl);
+  if (shape.has_vision() && !shape.is_llava()) {
     for (const std::string_view token : kPictureTokens) emit(token, kControl);
     for (int32_t row = 1; row <= kTilesPerSide; ++row)
       for (int32_t col = 1; col <= kTilesPerSide; ++col) emit(Text("<row_%d_col_%d>", row, col), kControl);
@@ -73,9 +75,11 @@ void add_vocabulary(const ModelShape& shape, GgufHeaderWriter* file) {
   for_each_token(shape, [file](std::string_view, int32_t kind) { file->append_i32(kind); });
   file->begin_array("tokenizer.ggml.merges", GgufType::kString, 1);
   file->append_string(Text("%s %s", kSpelledLineBreak, kSpelledLineBreak));
-  file->add_u32("tokenizer.ggml.bos_token_id", kFirstSpecial);
-  file->add_u32("tokenizer.ggml.eos_token_id", shape.has_vision() ? kPictureEnd : kChatEnd);
-  file->add_bool("tokenizer.ggml.add_bos_token", false);
+  const bool is_llava = shape.is_llava();
+  file->add_u32("tokenizer.ggml.bos_token_id", is_llava ? kLlavaStart : kFirstSpecial);
+  file->add_u32("tokenizer.ggml.eos_token_id", shape.has_vision() && !is_llava ? kPictureEnd : kChatEnd);
+  file->add_bool("tokenizer.ggml.add_bos_token", is_llava);
+  if (is_llava) file->add_string("tokenizer.chat_template", "USER: {{ question }}\nASSISTANT:");
 }
 
 /// Adds tensors under "{prefix}{part}.weight" and ".bias".
@@ -158,6 +162,31 @@ Status describe_text_model(const ModelShape& shape, WeightFormat format, Buffer<
   return file.finish(out);
 }
 
+namespace {
+
+void add_siglip_parts(const VisionConfig& c, GgufHeaderWriter* file, Tensors* tensors) {
+  file->add_tensor("v.patch_embd.bias", WeightFormat::kF32, {c.width});
+  tensors->norm("", "v.post_ln", c.width, true);
+}
+
+void add_clip_parts(const VisionConfig& c, GgufHeaderWriter* file, Tensors* tensors) {
+  file->add_tensor("v.class_embd", WeightFormat::kF32, {c.width});
+  tensors->norm("", "v.pre_ln", c.width, true);
+}
+
+void add_idefics3_projector(const VisionConfig& c, GgufHeaderWriter* file, Tensors* tensors) {
+  file->add_u32("clip.vision.projector.scale_factor", c.scale_factor);
+  file->add_u32("clip.vision.preproc_image_size", c.longest_edge);
+  tensors->matrix("", "mm.model.fc", c.output_width, c.joined_width());
+}
+
+void add_mlp_projector(const VisionConfig& c, Tensors* tensors) {
+  tensors->matrix("", "mm.0", c.projector_width, c.width, true);
+  tensors->matrix("", "mm.2", c.output_width, c.projector_width, true);
+}
+
+}  // namespace
+
 Status describe_vision_model(const ModelShape& shape, WeightFormat format, Buffer<uint8_t>* out) {
   const VisionConfig& c = shape.vision;
   GgufHeaderWriter file;
@@ -177,17 +206,20 @@ Status describe_vision_model(const ModelShape& shape, WeightFormat format, Buffe
   file.add_f32("clip.vision.attention.layer_norm_epsilon", c.epsilon);
   file.add_floats("clip.vision.image_mean", c.image_mean, 3);
   file.add_floats("clip.vision.image_std", c.image_std, 3);
-  count("projector.scale_factor", c.scale_factor);
-  count("preproc_image_size", c.longest_edge);
   // A convolution's rows are a patch wide, too short for blocks.
   const WeightFormat patch_format = format_info(format).block_elements == 1 ? format : WeightFormat::kF16;
   file.add_tensor("v.patch_embd.weight", patch_format, {c.patch_size, c.patch_size, 3, c.width});
-  file.add_tensor("v.patch_embd.bias", WeightFormat::kF32, {c.width});
-  file.add_tensor("v.position_embd.weight", WeightFormat::kF32, {c.width, c.patch_count()});
+  file.add_tensor("v.position_embd.weight", WeightFormat::kF32, {c.width, c.rows_per_view()});
   Tensors tensors(&file, format);
+  switch (c.tower) {
+    case TowerKind::kSiglip: add_siglip_parts(c, &file, &tensors); break;
+    case TowerKind::kClip: add_clip_parts(c, &file, &tensors); break;
+  }
   for (int32_t layer = 0; layer < c.layer_count; ++layer) add_vision_layer(c, layer, &tensors);
-  tensors.norm("", "v.post_ln", c.width, true);
-  tensors.matrix("", "mm.model.fc", c.output_width, int64_t{c.width} * c.scale_factor * c.scale_factor);
+  switch (c.projector) {
+    case ProjectorKind::kIdefics3: add_idefics3_projector(c, &file, &tensors); break;
+    case ProjectorKind::kMlp: add_mlp_projector(c, &tensors); break;
+  }
   return file.finish(out);
 }
 

@@ -38,6 +38,24 @@ constexpr VisionConfig siglip_so400m(int32_t text_width) {
           .image_std = {0.5f, 0.5f, 0.5f}};
 }
 
+// openai/clip-vit-large-patch14-336 up to the layer before the last of its 24, and LLaVA-1.5's projector behind it.
+constexpr VisionConfig clip_vit_large(int32_t text_width) {
+  return {.projector = ProjectorKind::kMlp,
+          .tower = TowerKind::kClip,
+          .activation = Activation::kQuickGelu,
+          .image_size = 336,
+          .patch_size = 14,
+          .width = 1024,
+          .mlp_width = 4096,
+          .layer_count = 23,
+          .heads = 16,
+          .projector_width = text_width,
+          .output_width = text_width,
+          .epsilon = 1e-5f,
+          .image_mean = {0.48145466f, 0.4578275f, 0.40821073f},
+          .image_std = {0.26862954f, 0.26130258f, 0.27577711f}};
+}
+
 // From config.json of the model named in each comment. The dynamic rope scaling of InternLM2.5 starts beyond the
 // context length given here, so it is left out.
 constexpr ModelShape kShapes[] = {
@@ -77,7 +95,7 @@ constexpr ModelShape kShapes[] = {
               .context_length = 8192,
               .rope = {.base = 130000.0f}},
      .vision = siglip_so400m(2048)},
-    // liuhaotian/llava-v1.5-7b, without its tower: the language model is lmsys/vicuna-7b-v1.5
+    // liuhaotian/llava-v1.5-7b: the language model is lmsys/vicuna-7b-v1.5
     {.name = "LLaVA-1.5-7B",
      .text = {.layer_count = 32,
               .width = 4096,
@@ -87,8 +105,9 @@ constexpr ModelShape kShapes[] = {
               .mlp_width = 11008,
               .vocabulary = 32000,
               .context_length = 4096,
-              .rope = {.base = 10000.0f}}},
-    // liuhaotian/llava-v1.5-13b, without its tower: the language model is lmsys/vicuna-13b-v1.5
+              .rope = {.base = 10000.0f}},
+     .vision = clip_vit_large(4096)},
+    // liuhaotian/llava-v1.5-13b: the language model is lmsys/vicuna-13b-v1.5
     {.name = "LLaVA-1.5-13B",
      .text = {.layer_count = 40,
               .width = 5120,
@@ -98,7 +117,8 @@ constexpr ModelShape kShapes[] = {
               .mlp_width = 13824,
               .vocabulary = 32000,
               .context_length = 4096,
-              .rope = {.base = 10000.0f}}},
+              .rope = {.base = 10000.0f}},
+     .vision = clip_vit_large(5120)},
     // OpenGVLab/InternVL2_5-8B, without its tower: llm_config, which is internlm/internlm2_5-7b-chat with nine more
     // tokens
     {.name = "InternVL2.5-8B",

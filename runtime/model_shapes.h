@@ -19,6 +19,8 @@ struct ModelShape {
   VisionConfig vision = {};  // layer_count 0: no vision part
 
   bool has_vision() const { return vision.layer_count > 0; }
+  /// Whether prompts are Vicuna's, around pictures without marks.
+  bool is_llava() const { return has_vision() && vision.projector == ProjectorKind::kMlp; }
 };
 
 /// All shapes known by name.

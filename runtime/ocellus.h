@@ -61,7 +61,7 @@ typedef struct ocellus_model_facts {
   char architecture[32];  /* "llama", "qwen2" */
   char weight_format[16]; /* of most text weights, "Q8_0" */
   char chat_template[16];
-  char projector[32]; /* "idefics3"; empty without a vision part */
+  char projector[32]; /* "idefics3" or "mlp" (LLaVA-1.5); empty without a vision part */
   int64_t parameter_count;
   int64_t text_weight_bytes;
   int64_t vision_weight_bytes;
@@ -232,7 +232,7 @@ typedef struct ocellus_limits {
   int32_t max_prompt_rows;  /* rows prefilled at once; 0: enough for one session's images and text, at most 2048 */
   int32_t max_views;        /* views per picture; 0: as many as the model's tiling may give */
   int32_t max_encode_views; /* views a GPU encodes together, lean: one; 0: 8, or all that may come if they are fewer */
-  int32_t resize;           /* ocellus_resize */
+  int32_t resize;           /* ocellus_resize; pictures for LLaVA-1.5 have one way of their own */
   int32_t lean;             /* 1: little scratch rather than little time: small blocks of rows, views one by one; 0 */
   int64_t max_image_pixels; /* pixels of the largest picture or frame; 1920 * 1080; tall and wide pictures included */
   int32_t synthetic_tokens; /* per session, instead of images; see ocellus_session_add_synthetic_image; 0 */

@@ -39,6 +39,7 @@ NO_OP = {
     "matmul_scratch": "how matmul cuts its operands on CUDA, tested with it",
     "norm_matmul_parts": "the ops that norm_matmul stands for on both backends, tested with it",
     "picture_math": "arithmetic that both backends of the picture ops share, tested with them",
+    "resample_math": "arithmetic that both backends of the picture ops share, tested with them",
     "rope_angles": "arithmetic that rope and attention share, tested with rope",
     "row_pieces": "how the ops cut rows into pieces for threads",
     "sample_row": "arithmetic that both backends of sample share, tested with it",

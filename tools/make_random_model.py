@@ -22,18 +22,20 @@ GROUP_SCALE = 8  # of every group of Q4_K
 
 @dataclasses.dataclass(frozen=True)
 class Vision:
-    """A SigLIP tower and the Idefics3 projector."""
+    """A SigLIP tower and the Idefics3 projector, or a CLIP tower and LLaVA-1.5's."""
     image_size: int
     patch_size: int
     width: int
     mlp_width: int
     layers: int
     heads: int
-    scale_factor: int
-    longest_edge: int
+    scale_factor: int = 1
+    longest_edge: int = 0
+    is_llava: bool = False
 
-    def patches(self):
-        return (self.image_size // self.patch_size) ** 2
+    def rows(self):
+        """Of a view in the tower: CLIP has a class row."""
+        return (self.image_size // self.patch_size) ** 2 + self.is_llava
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,15 +55,20 @@ class Shape:
     tied: bool = False
     vision: Vision | None = None
 
+    def is_llava(self):
+        return self.vision is not None and self.vision.is_llava
+
 
 SIGLIP_BASE = Vision(512, 16, 768, 3072, 12, 12, 4, 2048)
 SIGLIP_SO400M = Vision(384, 14, 1152, 4304, 27, 16, 3, 1536)
+CLIP_VIT_LARGE = Vision(336, 14, 1024, 4096, 23, 16, is_llava=True)
+CLIP_MEAN, CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 SHAPES = {
     "SmolVLM-256M": Shape("llama", 30, 576, 9, 3, 64, 1536, 49280, 8192, 1e5, vision=SIGLIP_BASE),
     "SmolVLM-500M": Shape("llama", 32, 960, 15, 5, 64, 2560, 49280, 8192, 1e5, vision=SIGLIP_BASE),
     "SmolVLM2-2.2B": Shape("llama", 24, 2048, 32, 32, 64, 8192, 49280, 8192, 1.3e5, vision=SIGLIP_SO400M),
-    "LLaVA-1.5-7B": Shape("llama", 32, 4096, 32, 32, 128, 11008, 32000, 4096, 1e4),
-    "LLaVA-1.5-13B": Shape("llama", 40, 5120, 40, 40, 128, 13824, 32000, 4096, 1e4),
+    "LLaVA-1.5-7B": Shape("llama", 32, 4096, 32, 32, 128, 11008, 32000, 4096, 1e4, vision=CLIP_VIT_LARGE),
+    "LLaVA-1.5-13B": Shape("llama", 40, 5120, 40, 40, 128, 13824, 32000, 4096, 1e4, vision=CLIP_VIT_LARGE),
     "InternVL2.5-8B": Shape("llama", 32, 4096, 32, 8, 128, 14336, 92553, 32768, 1e6),
     "InternVL2.5-26B": Shape("llama", 48, 6144, 48, 8, 128, 16384, 92553, 32768, 5e7),
     "Qwen2.5-0.5B": Shape("qwen2", 24, 896, 14, 2, 64, 4864, 151936, 32768, 1e6, 1e-6, tied=True),
@@ -148,8 +155,13 @@ def vision_tensors(vision, text_width, weight_format):
     # A convolution's rows are a patch wide, too short for blocks.
     yield Tensor("v.patch_embd.weight", "F16", (vision.patch_size, vision.patch_size, 3, vision.width), 0,
                  1 / math.sqrt(patch_values))
-    yield Tensor("v.patch_embd.bias", "F32", (vision.width,), 0, 0.02)
-    yield Tensor("v.position_embd.weight", "F32", (vision.width, vision.patches()), 0, 1 / math.sqrt(vision.width))
+    yield Tensor("v.position_embd.weight", "F32", (vision.width, vision.rows()), 0, 1 / math.sqrt(vision.width))
+    if vision.is_llava:
+        yield Tensor("v.class_embd", "F32", (vision.width,), 1, 0)
+        yield from norm("v.pre_ln")
+    else:
+        yield Tensor("v.patch_embd.bias", "F32", (vision.width,), 0, 0.02)
+        yield from norm("v.post_ln")
     for layer in range(vision.layers):
         at = f"v.blk.{layer}."
         yield from norm(at + "ln1")
@@ -159,7 +171,10 @@ def vision_tensors(vision, text_width, weight_format):
         yield from norm(at + "ln2")
         yield from linear(at + "ffn_up", vision.mlp_width, vision.width)
         yield from linear(at + "ffn_down", vision.width, vision.mlp_width, residual_share)
-    yield from norm("v.post_ln")
+    if vision.is_llava:
+        yield from linear("mm.0", text_width, vision.width)
+        yield from linear("mm.2", text_width, text_width)
+        return
     joined = vision.width * vision.scale_factor ** 2
     yield Tensor("mm.model.fc.weight", format_that_fits(weight_format, joined), (joined, text_width), 0,
                  1 / math.sqrt(joined))
@@ -223,9 +238,9 @@ def add_vocabulary(header, shape):
     line_break, space = spellings[ord("\n")], spellings[ord(" ")]
     tokens = spellings + [line_break * 2]
     first_special = len(tokens)
-    tokens += ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-    end = "<|im_end|>"
-    if shape.vision:
+    tokens += ["<unk>", "<s>", "</s>"] if shape.is_llava() else ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    end = tokens[-1]
+    if shape.vision and not shape.is_llava():
         end = "<end_of_utterance>"
         tokens += [end, "<fake_token_around_image>", "<image>", "<global-img>"]
         tokens += [f"<row_{row}_col_{col}>" for row in range(1, 7) for col in range(1, 7)]
@@ -237,9 +252,11 @@ def add_vocabulary(header, shape):
     header.add_array("tokenizer.ggml.tokens", 8, [header.string(token) for token in tokens])
     header.add_array("tokenizer.ggml.token_type", 5, [struct.pack("<i", kind) for kind in kinds])
     header.add_array("tokenizer.ggml.merges", 8, [header.string(f"{line_break} {line_break}")])
-    header.add_count("tokenizer.ggml.bos_token_id", first_special)
+    header.add_count("tokenizer.ggml.bos_token_id", first_special + shape.is_llava())
     header.add_count("tokenizer.ggml.eos_token_id", tokens.index(end))
-    header.add_flag("tokenizer.ggml.add_bos_token", False)
+    header.add_flag("tokenizer.ggml.add_bos_token", shape.is_llava())
+    if shape.is_llava():
+        header.add_string("tokenizer.chat_template", "USER: {{ question }}\nASSISTANT:")
 
 
 def text_header(name, shape):
@@ -273,8 +290,8 @@ def vision_header(name, shape):
     header.add_string("general.architecture", "clip")
     header.add_string("general.name", f"{name}, random weights")
     header.add_flag("clip.has_vision_encoder", True)
-    header.add_string("clip.projector_type", "idefics3")
-    header.add_flag("clip.use_gelu", True)
+    header.add_string("clip.projector_type", "mlp" if vision.is_llava else "idefics3")
+    header.add_flag("clip.use_gelu", not vision.is_llava)
     counts = {
         "image_size": vision.image_size,
         "patch_size": vision.patch_size,
@@ -283,14 +300,15 @@ def vision_header(name, shape):
         "block_count": vision.layers,
         "projection_dim": shape.width,
         "attention.head_count": vision.heads,
-        "projector.scale_factor": vision.scale_factor,
-        "preproc_image_size": vision.longest_edge,
     }
+    if not vision.is_llava:
+        counts.update({"projector.scale_factor": vision.scale_factor, "preproc_image_size": vision.longest_edge})
     for key, value in counts.items():
         header.add_count(f"clip.vision.{key}", value)
-    header.add_float("clip.vision.attention.layer_norm_epsilon", 1e-6)
-    for key in ("image_mean", "image_std"):
-        header.add_array(f"clip.vision.{key}", 6, [struct.pack("<f", 0.5)] * 3)
+    header.add_float("clip.vision.attention.layer_norm_epsilon", 1e-5 if vision.is_llava else 1e-6)
+    mean, deviation = (CLIP_MEAN, CLIP_STD) if vision.is_llava else ((0.5,) * 3, (0.5,) * 3)
+    for key, values in (("image_mean", mean), ("image_std", deviation)):
+        header.add_array(f"clip.vision.{key}", 6, [struct.pack("<f", value) for value in values])
     return header
 
 

@@ -46,6 +46,20 @@ class Shapes(ProgramTest):
             self.assert_refused([command, "--format", "Q8_0"], USAGE, "--format requires --shape")
             self.assert_refused([command, "--shape", SHAPES[0], "--model", "x.gguf"], USAGE, "excludes")
 
+    def test_a_picture_for_llava_is_one_view_of_576_rows(self):
+        for shape, width in [("LLaVA-1.5-7B", 4096), ("LLaVA-1.5-13B", 5120)]:
+            for lean in [[], ["--lean"]]:
+                with self.subTest(shape=shape, lean=lean):
+                    (plan,) = self.objects("plan", "--shape", shape, "--images", 2, "--device", "cpu", *lean)
+                    self.assertEqual(plan["kv_bytes_per_image"], 576 * plan["kv_bytes_per_token"])
+                    rows = {row["name"]: row for row in plan["rows"]}
+                    self.assertEqual(rows["vision hidden"]["bytes"], (576 + 1) * 1024 * 4)  # and the class row
+                    self.assertEqual(rows["prompt rows"]["shape"][-1], width)
+
+    @long
+    def test_a_caption_needs_no_files_either(self):
+        self.answer("caption", board("113"), "--shape", "smolvlm-256m", "--format", "Q4_K", "-n", 4)
+
     @long
     def test_bench_measures_a_shape(self):
         (report,) = self.objects("bench", "--shape", "qwen2.5-0.5b", "--format", "q4_k", "-p", 4, "-n", 2, "-r", 1)

@@ -13,23 +13,25 @@ using test::Guarded;
 /// Whole numbers that an f16 holds, different for places near each other.
 float number_at(int64_t place) { return static_cast<float>(place % 2039); }
 
-void check_cut(int32_t side, int32_t patch, int64_t views, int64_t gap, Queue& queue) {
+void check_cut(int32_t side, int32_t patch, int64_t views, int64_t gap, Queue& queue, int32_t lead = 0) {
   CAPTURE(side);
   CAPTURE(patch);
   CAPTURE(views);
   CAPTURE(gap);
-  const int64_t grid = side / patch, width = 3 * patch * patch;
+  CAPTURE(lead);
+  const int64_t grid = side / patch, width = 3 * patch * patch, view_rows = lead + grid * grid;
   Guarded<float> pixels(views * 3 * side, side, side + gap);
-  test::Activations out(queue, views * grid * grid, width, width + 2 * gap);
+  test::Activations out(queue, views * view_rows, width, width + 2 * gap);
   for (int64_t y = 0; y < views * 3 * side; ++y)
     for (int64_t x = 0; x < side; ++x) pixels.at(y, x) = number_at(y * side + x);
   // In two parts, the second of which is the larger one.
-  const int64_t rows = views * grid * grid, first = rows / 3;
+  const int64_t rows = views * view_rows, first = rows / 3;
   for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, first}, {first, rows}})
     if (end > begin)
       cut_patches({.pixels = pixels.view(),
                    .side = side,
                    .patch = patch,
+                   .lead = lead,
                    .first = begin,
                    .output = out.view().slice_rows(begin, end - begin)},
                   queue);
@@ -37,10 +39,12 @@ void check_cut(int32_t side, int32_t patch, int64_t views, int64_t gap, Queue& q
   CHECK(out.intact());
   CHECK(out.untouched_count() == 0);
   for (int64_t view = 0; view < views; ++view) {
+    for (int64_t row = view * view_rows; row < view * view_rows + lead; ++row)
+      for (int64_t col = 0; col < width; ++col) REQUIRE(out.get(row, col) == 0);
     for (int64_t y = 0; y < grid * patch; ++y) {
       for (int64_t x = 0; x < grid * patch; ++x) {
         for (int64_t c = 0; c < 3; ++c) {
-          const int64_t row = (view * grid + y / patch) * grid + x / patch;
+          const int64_t row = view * view_rows + lead + y / patch * grid + x / patch;
           const int64_t col = (c * patch + y % patch) * patch + x % patch;
           REQUIRE(out.get(row, col) == pixels.at((view * 3 + c) * side + y, x));
         }
@@ -56,6 +60,12 @@ TEST_CASE("cut_patches puts every pixel where the formula says, dropping the rem
     check_cut(33, 5, 3, 2, queue);
     check_cut(64, 16, 4, 0, queue);
     check_cut(56, 14, 2, 0, queue);
+    for (const int32_t lead : {1, 4}) {
+      check_cut(7, 7, 1, 1, queue, lead);
+      check_cut(30, 7, 3, 2, queue, lead);
+      check_cut(56, 14, 2, 0, queue, lead);
+      check_cut(64, 16, 2, 4, queue, lead);
+    }
   });
 }
 

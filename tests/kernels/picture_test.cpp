@@ -134,29 +134,56 @@ void check_stretch(int32_t width, int32_t height, int32_t side, const Grid& grid
   CHECK(wrong == 0);
 }
 
-void check_resample(int32_t width, int32_t height, Size target, Queue& queue) {
-  CAPTURE(width);
-  CAPTURE(height);
-  CAPTURE(target.width);
-  CAPTURE(target.height);
-  const int64_t stride = int64_t{3} * width + 4;
-  Guarded<uint8_t> source = random_rows(height, int64_t{3} * width, stride, static_cast<unsigned>(width + height));
+/// The picture inside its margins, as memory.
+Guarded<uint8_t> with_margins(const Guarded<uint8_t>& source, Size size, const Margins& margins, bool columns) {
+  const Size whole = columns ? Size{static_cast<int32_t>(margins.length), size.height}
+                             : Size{size.width, static_cast<int32_t>(margins.length)};
+  const int64_t left = columns ? margins.before : 0, top = columns ? 0 : margins.before;
+  Guarded<uint8_t> out(whole.height, int64_t{3} * whole.width);
+  for (int64_t y = 0; y < whole.height; ++y)
+    for (int64_t x = 0; x < whole.width; ++x)
+      for (int64_t c = 0; c < 3; ++c) {
+        const bool inside = y >= top && y < top + size.height && x >= left && x < left + size.width;
+        out.at(y, 3 * x + c) = inside ? source.at(y - top, 3 * (x - left) + c) : margins.colour[c];
+      }
+  return out;
+}
+
+/// `size` becomes `length` pixels wide, or high.
+void check_resample(Size size, bool columns, int32_t length, Filter filter, const Margins& margins, Queue& queue) {
+  CAPTURE(size.width);
+  CAPTURE(size.height);
+  CAPTURE(columns);
+  CAPTURE(length);
+  CAPTURE(margins.length);
+  const int64_t stride = int64_t{3} * size.width + 4;
+  Guarded<uint8_t> source =
+      random_rows(size.height, int64_t{3} * size.width, stride, static_cast<unsigned>(size.width + size.height));
+  const Size target = columns ? Size{length, size.height} : Size{size.width, length};
   Guarded<uint8_t> out(target.height, int64_t{3} * target.width, int64_t{3} * target.width + 9);
-  const bool columns = width != target.width;
-  const int64_t bytes =
-      columns ? resample_scratch_bytes(width, target.width) : resample_scratch_bytes(height, target.height);
-  Guarded<std::byte> scratch(1, bytes);
-  resample_picture({.source = source.view(), .output = out.view(), .scratch = scratch.view()}, queue);
+  const int64_t own_length = columns ? size.width : size.height;
+  const int64_t source_length = margins.length > 0 ? margins.length : own_length;
+  Guarded<std::byte> scratch(1, resample_scratch_bytes(source_length, length, filter));
+  resample_picture({.source = source.view(),
+                    .output = out.view(),
+                    .columns = columns,
+                    .filter = filter,
+                    .margins = margins,
+                    .scratch = scratch.view()},
+                   queue);
   REQUIRE(queue.finish().ok());
   CHECK(out.intact());
   CHECK(scratch.intact());
 
-  const Size from = {width, height};
-  std::vector<std::byte> memory(static_cast<size_t>(PillowResize::scratch_bytes(from, target, Filter::kLanczos)));
-  ImageRows rows(image_of(source, width, height, stride));
+  const Guarded<uint8_t> whole =
+      margins.length > 0 ? with_margins(source, size, margins, columns) : random_rows(1, 3, 3, 0);
+  const Size from = columns ? Size{static_cast<int32_t>(source_length), size.height}
+                            : Size{size.width, static_cast<int32_t>(source_length)};
+  std::vector<std::byte> memory(static_cast<size_t>(PillowResize::scratch_bytes(from, target, filter)));
+  ImageRows rows(margins.length > 0 ? image_of(whole, from.width, from.height, int64_t{3} * from.width)
+                                    : image_of(source, size.width, size.height, stride));
   PillowResize resize;
-  REQUIRE(
-      resize.begin(rows, from, target, Filter::kLanczos, {memory.data(), static_cast<int64_t>(memory.size())}).ok());
+  REQUIRE(resize.begin(rows, from, target, filter, {memory.data(), static_cast<int64_t>(memory.size())}).ok());
   for (int32_t y = 0; y < target.height; ++y)
     REQUIRE(std::memcmp(&out.at(y, 0), resize.row(y), static_cast<size_t>(target.width) * 3) == 0);
 }
@@ -203,15 +230,37 @@ TEST_CASE("stretch_views equals llama.cpp's resizes to the bit, tile by tile") {
 
 TEST_CASE("resample_picture equals Pillow's passes") {
   test::for_each_backend([](Queue& queue) {
-    for (const auto& [from, to] :
-         {std::pair{1, 9}, {9, 1}, {2, 1}, {50, 64}, {64, 50}, {100, 7}, {333, 128}, {40, 341}}) {
-      check_resample(from, 5, {to, 5}, queue);
-      check_resample(6, from, {6, to}, queue);
-      check_resample(from, 131, {to, 131}, queue);
-      check_resample(350, from, {350, to}, queue);
+    for (const Filter filter : {Filter::kBilinear, Filter::kBicubic, Filter::kLanczos}) {
+      for (const auto& [from, to] :
+           {std::pair{1, 9}, {9, 1}, {2, 1}, {50, 64}, {64, 50}, {100, 7}, {333, 128}, {40, 341}}) {
+        check_resample({from, 5}, true, to, filter, {}, queue);
+        check_resample({6, from}, false, to, filter, {}, queue);
+        check_resample({from, 131}, true, to, filter, {}, queue);
+        check_resample({350, from}, false, to, filter, {}, queue);
+      }
+      check_resample({4000, 2}, true, 30, filter, {}, queue);  // windows of hundreds of pixels
+      check_resample({2, 4000}, false, 30, filter, {}, queue);
     }
-    check_resample(4000, 2, {30, 2}, queue);  // windows of hundreds of pixels
-    check_resample(2, 4000, {2, 30}, queue);
+  });
+}
+
+TEST_CASE("resample_picture sees margins as if they were pixels") {
+  test::for_each_backend([](Queue& queue) {
+    for (const bool columns : {true, false}) {
+      for (const Filter filter : {Filter::kBicubic, Filter::kLanczos}) {
+        for (const auto& [length, before, whole, to] : {std::tuple{1, 0, 2, 3},
+                                                        {1, 40, 100, 7},  // windows in the margins only
+                                                        {30, 10, 50, 64},
+                                                        {30, 0, 50, 33},
+                                                        {30, 20, 50, 9},
+                                                        {48, 8, 64, 64},  // only put into its margins
+                                                        {600, 300, 1200, 31},
+                                                        {200, 0, 200, 50}}) {
+          const Margins margins = {.length = whole, .before = before, .colour = {122, 0, 255}};
+          check_resample(columns ? Size{length, 19} : Size{19, length}, columns, to, filter, margins, queue);
+        }
+      }
+    }
   });
 }
 

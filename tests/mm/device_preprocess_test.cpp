@@ -140,6 +140,13 @@ TEST_CASE("views made on the device equal the CPU's to the bit") {
         check_frame_views(make_config(flavour, 16, 0), format, 16, 16, queue);
       }
     }
+    for (const PixelFormat format : kFormats) {
+      const PreprocessConfig llava = make_config(ResizeFlavour::kLlava, 56, 0);
+      for (const auto& [width, height] : {std::pair{100, 62}, {62, 100}, {56, 56}, {56, 20}, {2, 2}, {30, 28}})
+        check_frame_views(llava, format, width, height, queue);
+    }
+    for (const auto& [width, height] : {std::pair{1, 1}, {151, 3}, {3, 151}, {77, 91}, {56, 55}})
+      check_frame_views(make_config(ResizeFlavour::kLlava, 56, 0), PixelFormat::kRgb8, width, height, queue);
   });
 }
 
@@ -147,9 +154,12 @@ TEST_CASE("the planned device scratch suffices for every shape") {
   std::mt19937 random(17);
   test::for_each_backend([&](Queue& queue) {
     for (int round = 0; round < 60; ++round) {
-      const auto flavour = round % 4 == 0 ? ResizeFlavour::kLlamaCpp : ResizeFlavour::kHuggingFace;
+      const auto flavour = round % 4 == 0   ? ResizeFlavour::kLlamaCpp
+                           : round % 4 == 1 ? ResizeFlavour::kLlava
+                                            : ResizeFlavour::kHuggingFace;
       const int size = static_cast<int>(random() % 40) + 1;
-      const int edge = random() % 4 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(6 * size)) + 1;
+      const bool tiled = flavour != ResizeFlavour::kLlava && random() % 4 > 0;
+      const int edge = !tiled ? 0 : static_cast<int>(random() % static_cast<unsigned>(6 * size)) + 1;
       const int longer = static_cast<int>(random() % 500) + 1;
       const int shorter = std::max(1, longer / (static_cast<int>(random() % 200) + 1));
       const bool wide = random() % 2 == 0;

@@ -54,3 +54,13 @@ TEST_CASE("the longest tile name fits") {
   const ImagePiece last = image_piece(plan, image_piece_count(plan) - 5);
   CHECK(std::string(last.text) == "<fake_token_around_image><row_16_col_16>");
 }
+
+TEST_CASE("nothing stands around a LLaVA picture") {
+  PreprocessConfig config;
+  config.image_size = 336;
+  config.flavour = ResizeFlavour::kLlava;
+  ViewPlan plan;
+  REQUIRE(plan_views(config, 640, 480, &plan).ok());
+  REQUIRE(image_piece_count(plan) == 1);
+  CHECK(image_piece(plan, 0).view_index == 0);
+}

@@ -96,7 +96,7 @@ TEST_SUITE("what kind of mmproj file") {
   }
 
   TEST_CASE("other projectors are named") {
-    for (const std::string kind : {"mlp", "qwen2vl_merger", "ldpv2", "Idefics3"}) {
+    for (const std::string kind : {"mlp_norm", "qwen2vl_merger", "ldpv2", "Idefics3"}) {
       GgufBuilder file = small_projector();
       without(file, "clip.projector_type").add_string("clip.projector_type", kind);
       check_refused(file, Code::kUnsupported, "clip.projector_type '" + kind + "' is not supported");

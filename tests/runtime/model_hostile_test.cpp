@@ -95,6 +95,13 @@ TEST_SUITE("which file") {
     Model model;
     check_failure(model.open(text_file.c_str(), vision_file.c_str()), Code::kBadFile, vision_file.path(),
                   "clip.vision.projection_dim is 64, but the language model has rows of 32");
+    GgufBuilder llava = test::small_llava_projector();
+    set_tensor(llava, "mm.2.weight", {24, 64});
+    set_tensor(llava, "mm.2.bias", {64});
+    const TemporaryFile llava_file(llava);
+    Model other;
+    check_failure(other.open(text_file.c_str(), llava_file.c_str()), Code::kBadFile, llava_file.path(),
+                  "the height of tensor 'mm.2.weight' is 64, but the language model has rows of 32");
   }
 
   TEST_CASE("failures of an mmproj file carry its path") {

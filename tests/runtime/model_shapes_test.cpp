@@ -18,7 +18,8 @@ namespace {
 
 constexpr WeightFormat kFormats[] = {WeightFormat::kF16, WeightFormat::kQ8_0, WeightFormat::kQ4_K};
 
-/// Parameters as the model cards count them (of a text part alone: those of the language model it is).
+/// Parameters as the model cards count them (of a text part alone: those of the language model it is; of LLaVA without
+/// the last layer of its tower, which is not run).
 struct Published {
   const char* name;
   int64_t parameters;
@@ -28,8 +29,8 @@ constexpr Published kPublished[] = {
     {"SmolVLM-256M", 256484928, 30, 576, 9, 3, 64, 49280, 64},
     {"SmolVLM-500M", 507482304, 32, 960, 15, 5, 64, 49280, 64},
     {"SmolVLM2-2.2B", 2246784880, 24, 2048, 32, 32, 64, 49280, 81},
-    {"LLaVA-1.5-7B", 6738415616, 32, 4096, 32, 32, 128, 32000, 0},
-    {"LLaVA-1.5-13B", 13015864320, 40, 5120, 40, 40, 128, 32000, 0},
+    {"LLaVA-1.5-7B", 7050304512, 32, 4096, 32, 32, 128, 32000, 576},
+    {"LLaVA-1.5-13B", 13338241024, 40, 5120, 40, 40, 128, 32000, 576},
     {"InternVL2.5-8B", 7737708544, 32, 4096, 32, 8, 128, 92553, 0},
     {"InternVL2.5-26B", 19861149696, 48, 6144, 48, 8, 128, 92553, 0},
     {"Qwen2.5-0.5B", 494032768, 24, 896, 14, 2, 64, 151936, 0},
@@ -62,6 +63,30 @@ ModelShape small_shape(TextArchitecture architecture = TextArchitecture::kLlama)
                   .image_mean = {0.5f, 0.5f, 0.5f},
                   .image_std = {0.5f, 0.5f, 0.5f}};
   return shape;
+}
+
+/// The same language model behind CLIP and LLaVA's projector.
+ModelShape small_llava_shape() {
+  ModelShape shape = small_shape();
+  shape.vision = {.projector = ProjectorKind::kMlp,
+                  .tower = TowerKind::kClip,
+                  .activation = Activation::kQuickGelu,
+                  .image_size = 32,
+                  .patch_size = 8,
+                  .width = 64,
+                  .mlp_width = 104,
+                  .layer_count = 2,
+                  .heads = 2,
+                  .projector_width = 72,
+                  .output_width = 256,
+                  .epsilon = 1e-5f,
+                  .image_mean = {0.5f, 0.5f, 0.5f},
+                  .image_std = {0.5f, 0.5f, 0.5f}};
+  return shape;
+}
+
+const char* template_of(const ModelShape& shape) {
+  return shape.is_llava() ? "vicuna" : shape.has_vision() ? "smolvlm" : "chatml";
 }
 
 void open(Model& model, const ModelShape& shape, WeightFormat format) {
@@ -101,7 +126,9 @@ TEST_CASE("Every shape has the numbers of its model card, in every format") {
       CHECK(facts.vocabulary_size == published.vocabulary);
       CHECK(facts.tokens_per_view == published.tokens_per_view);
       CHECK(facts.has_vision == (published.tokens_per_view > 0 ? 1 : 0));
-      CHECK(std::string(facts.chat_template) == (facts.has_vision ? "smolvlm" : "chatml"));
+      const ModelShape* shape = nullptr;
+      REQUIRE(find_model_shape(published.name, &shape).ok());
+      CHECK(std::string(facts.chat_template) == template_of(*shape));
     }
   }
 }
@@ -125,6 +152,10 @@ TEST_CASE("The file pair says what the shape says") {
     CHECK(model.vision().layer_count == shape.vision.layer_count);
     CHECK(model.vision().longest_edge == shape.vision.longest_edge);
     CHECK(model.vision().output_width == shape.text.width);
+    CHECK(model.vision().rows_per_view() == shape.vision.rows_per_view());
+    CHECK(model.vision().projector_width == shape.vision.projector_width);
+    CHECK(model.vision().activation == shape.vision.activation);
+    CHECK(model.vision().epsilon == shape.vision.epsilon);
     CHECK(model.vision().head_dim() == shape.vision.head_dim());
   }
 }
@@ -181,9 +212,11 @@ TEST_CASE("Made-up vocabularies read any text, know the special tokens and can p
                               false, &count)
                 .ok());
     CHECK(count == 14);  // one per byte, two line breaks in one
-    REQUIRE(model.count_tokens("<|im_start|><|im_end|>", true, &count).ok());
+    const bool is_llava = model.has_vision() && model.vision().projector == ProjectorKind::kMlp;
+    REQUIRE(model.count_tokens(is_llava ? "<s></s>" : "<|im_start|><|im_end|>", true, &count).ok());
     CHECK(count == 2);
-    if (!model.has_vision()) continue;
+    if (is_llava) CHECK(model.delimiter_tokens(1) == 0);
+    if (is_llava || !model.has_vision()) continue;
     REQUIRE(
         model.count_tokens("<fake_token_around_image><row_4_col_4><global-img><end_of_utterance>", true, &count).ok());
     CHECK(count == 4);
@@ -216,36 +249,45 @@ TEST_CASE("Memory can be planned for every shape") {
   }
 }
 
+namespace {
+
+void check_weight_sizes(const GgufFile& file, Queue& queue) {
+  test::Vector<std::byte> memory(static_cast<size_t>(file.data_bytes()));
+  REQUIRE_MESSAGE(fill_random_weights(file, memory.data(), queue).ok(), last_failure().sentence);
+  const auto* base = reinterpret_cast<const uint8_t*>(memory.data());
+  for (const GgufTensor& tensor : file.tensors()) {
+    CAPTURE(tensor.name);
+    std::vector<float> values(static_cast<size_t>(tensor.rows() * tensor.cols()));
+    decode_row(tensor.format, base + tensor.offset, tensor.rows() * tensor.cols(), values.data());
+    double squares = 0;
+    for (const float value : values) squares += double{value} * double{value};
+    const double size = std::sqrt(squares / static_cast<double>(values.size()));
+    CHECK((size > 0.005 && size < 1.001));
+  }
+}
+
+}  // namespace
+
 TEST_CASE("Made-up weights fill every tensor with numbers of a sensible size") {
   for (int i = 0; i < kWeightFormatCount; ++i) {
     CAPTURE(format_info(static_cast<WeightFormat>(i)).name);
-    Model model;
-    open(model, small_shape(), static_cast<WeightFormat>(i));
-    test::for_each_backend([&](Queue& queue) {
-      for (const GgufFile* file : {&model.text_file(), &model.vision_file()}) {
-        test::Vector<std::byte> memory(static_cast<size_t>(file->data_bytes()));
-        REQUIRE_MESSAGE(fill_random_weights(*file, memory.data(), queue).ok(), last_failure().sentence);
-        const auto* base = reinterpret_cast<const uint8_t*>(memory.data());
-        for (const GgufTensor& tensor : file->tensors()) {
-          CAPTURE(tensor.name);
-          std::vector<float> values(static_cast<size_t>(tensor.rows() * tensor.cols()));
-          decode_row(tensor.format, base + tensor.offset, tensor.rows() * tensor.cols(), values.data());
-          double squares = 0;
-          for (const float value : values) squares += double{value} * double{value};
-          const double size = std::sqrt(squares / static_cast<double>(values.size()));
-          CHECK((size > 0.005 && size < 1.001));
-        }
-      }
-    });
+    for (const ModelShape& shape : {small_shape(), small_llava_shape()}) {
+      Model model;
+      open(model, shape, static_cast<WeightFormat>(i));
+      test::for_each_backend([&](Queue& queue) {
+        for (const GgufFile* file : {&model.text_file(), &model.vision_file()}) check_weight_sizes(*file, queue);
+      });
+    }
   }
 }
 
 TEST_CASE("An engine runs on made-up weights, with text and pictures, and says the same every time") {
-  for (const TextArchitecture architecture : {TextArchitecture::kLlama, TextArchitecture::kQwen2}) {
+  for (const ModelShape& shape : {small_shape(), small_shape(TextArchitecture::kQwen2), small_llava_shape()}) {
     for (const WeightFormat format : kFormats) {
       CAPTURE(format_info(format).name);
+      CAPTURE(template_of(shape));
       Model model;
-      open(model, small_shape(architecture), format);
+      open(model, shape, format);
       std::string answers[2];
       for (std::string& answer : answers) {
         const std::unique_ptr<Engine> engine = test::make_engine(model, cpu_limits(1, 160));

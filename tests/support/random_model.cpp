@@ -194,13 +194,14 @@ GgufBuilder build_text(const TextRecipe& r, uint64_t seed) {
   return file;
 }
 
-void add_vision_facts(GgufBuilder& file, const VisionRecipe& r) {
+/// What towers of every kind say of themselves.
+template <class Recipe>
+void add_tower_facts(GgufBuilder& file, const Recipe& r, float epsilon, int projection_dim) {
   const auto count = [&](const char* name, int value) {
     file.add_u32(std::string("clip.vision.") + name, static_cast<uint32_t>(value));
   };
   file.add_string("general.architecture", "clip");
   file.add_bool("clip.has_vision_encoder", true);
-  file.add_string("clip.projector_type", "idefics3");
   if (r.activation == std::string("gelu")) file.add_bool("clip.use_gelu", true);
   if (r.activation == std::string("silu")) file.add_bool("clip.use_silu", true);
   count("image_size", r.image_size);
@@ -208,16 +209,15 @@ void add_vision_facts(GgufBuilder& file, const VisionRecipe& r) {
   count("embedding_length", r.width);
   count("feed_forward_length", r.mlp_width);
   count("block_count", r.layers);
-  count("projection_dim", r.output_width);
+  count("projection_dim", projection_dim);
   count("attention.head_count", r.heads);
-  file.add_f32("clip.vision.attention.layer_norm_epsilon", 1e-6f);
+  file.add_f32("clip.vision.attention.layer_norm_epsilon", epsilon);
   file.add_f32_array("clip.vision.image_mean", {0.5f, 0.4f, 0.45f});
   file.add_f32_array("clip.vision.image_std", {0.5f, 0.25f, 0.3f});
-  count("projector.scale_factor", r.scale_factor);
-  count("preproc_image_size", r.longest_edge);
 }
 
-void add_vision_layer(Drawer& draw, const VisionRecipe& r, int layer) {
+template <class Recipe>
+void add_vision_layer(Drawer& draw, const Recipe& r, int layer, bool swapped_mlp) {
   const std::string at = "v.blk." + std::to_string(layer) + ".";
   const auto linear = [&](const char* part, int rows, int cols, double gain) {
     draw.matrix(at + part + ".weight", r.format, rows, cols, gain);
@@ -229,24 +229,57 @@ void add_vision_layer(Drawer& draw, const VisionRecipe& r, int layer) {
   linear("attn_out", r.width, r.width, 1.2);
   draw.norm(at + "ln2.weight", r.width);
   draw.bias(at + "ln2.bias", r.width);
-  linear(r.swapped_mlp ? "ffn_down" : "ffn_up", r.mlp_width, r.width, 1.5);
-  linear(r.swapped_mlp ? "ffn_up" : "ffn_down", r.width, r.mlp_width, 1.0);
+  linear(swapped_mlp ? "ffn_down" : "ffn_up", r.mlp_width, r.width, 1.5);
+  linear(swapped_mlp ? "ffn_up" : "ffn_down", r.width, r.mlp_width, 1.0);
+}
+
+/// A convolution has rows too short for blocks; files keep it in half precision.
+WeightFormat convolution_format(WeightFormat format) {
+  return format_info(format).block_elements == 1 ? format : WeightFormat::kF16;
 }
 
 GgufBuilder build_vision(const VisionRecipe& r, uint64_t seed) {
   GgufBuilder file;
   Drawer draw(file, seed);
-  add_vision_facts(file, r);
+  add_tower_facts(file, r, 1e-6f, r.output_width);
+  file.add_string("clip.projector_type", "idefics3");
+  file.add_u32("clip.vision.projector.scale_factor", static_cast<uint32_t>(r.scale_factor));
+  file.add_u32("clip.vision.preproc_image_size", static_cast<uint32_t>(r.longest_edge));
   const int grid = r.image_size / r.patch_size;
-  // A convolution has rows too short for blocks; files keep it in half precision.
-  const bool plain = format_info(r.format).block_elements == 1;
-  draw.convolution("v.patch_embd.weight", plain ? r.format : WeightFormat::kF16, r.patch_size, r.width);
+  draw.convolution("v.patch_embd.weight", convolution_format(r.format), r.patch_size, r.width);
   draw.bias("v.patch_embd.bias", r.width);
   draw.matrix("v.position_embd.weight", WeightFormat::kF32, grid * grid, r.width, 0.6 * std::sqrt(double{1} * r.width));
-  for (int layer = 0; layer < r.layers; ++layer) add_vision_layer(draw, r, layer);
+  for (int layer = 0; layer < r.layers; ++layer) add_vision_layer(draw, r, layer, r.swapped_mlp);
   draw.norm("v.post_ln.weight", r.width);
   draw.bias("v.post_ln.bias", r.width);
   draw.matrix("mm.model.fc.weight", r.format, r.output_width, r.width * r.scale_factor * r.scale_factor);
+  return file;
+}
+
+GgufBuilder build_clip(const ClipRecipe& r, uint64_t seed) {
+  GgufBuilder file;
+  Drawer draw(file, seed);
+  add_tower_facts(file, r, 1e-5f, r.is_old ? 768 : r.output_width);
+  if (r.is_old) {
+    file.add_bool("clip.has_text_encoder", false);
+    file.add_bool("clip.has_llava_projector", true);
+  } else {
+    file.add_string("clip.projector_type", "mlp");
+  }
+  if (r.feature_layer > 0) file.add_u32_array("clip.vision.feature_layer", {static_cast<uint32_t>(r.feature_layer)});
+  const int grid = r.image_size / r.patch_size;
+  const double lively = std::sqrt(static_cast<double>(r.width));
+  draw.vector("v.class_embd", draw.random().normals(r.width, 1.0f));
+  draw.convolution("v.patch_embd.weight", convolution_format(r.format), r.patch_size, r.width);
+  if (r.patch_bias) draw.bias("v.patch_embd.bias", r.width);
+  draw.matrix("v.position_embd.weight", r.position_format, grid * grid + 1, r.width, 0.6 * lively);
+  draw.norm("v.pre_ln.weight", r.width);
+  draw.bias("v.pre_ln.bias", r.width);
+  for (int layer = 0; layer < r.layers; ++layer) add_vision_layer(draw, r, layer, r.is_old);
+  draw.matrix("mm.0.weight", r.format, r.projector_width, r.width, 1.5);
+  draw.bias("mm.0.bias", r.projector_width);
+  draw.matrix("mm.2.weight", r.format, r.output_width, r.projector_width, 1.0);
+  draw.bias("mm.2.bias", r.output_width);
   return file;
 }
 
@@ -255,5 +288,7 @@ GgufBuilder build_vision(const VisionRecipe& r, uint64_t seed) {
 TemporaryModel::TemporaryModel(const TextRecipe& recipe, uint64_t seed) : TemporaryFile(build_text(recipe, seed)) {}
 
 TemporaryModel::TemporaryModel(const VisionRecipe& recipe, uint64_t seed) : TemporaryFile(build_vision(recipe, seed)) {}
+
+TemporaryModel::TemporaryModel(const ClipRecipe& recipe, uint64_t seed) : TemporaryFile(build_clip(recipe, seed)) {}
 
 }  // namespace ocellus::test

@@ -49,6 +49,26 @@ struct VisionRecipe {
   bool swapped_mlp = false;         // the matrices of the MLP under each other's names, as old files have them
 };
 
+/// An mmproj file of LLaVA-1.5's kind: a CLIP tower and the mlp projector. 4 x 4 patches and the class row make 17
+/// rows.
+struct ClipRecipe {
+  int image_size = 30;  // two pixels of each side belong to no patch
+  int patch_size = 7;
+  int layers = 2;
+  int width = 48;  // two heads of 24
+  int heads = 2;
+  int mlp_width = 104;
+  int projector_width = 80;
+  int output_width = 64;  // of the language model
+  WeightFormat format = WeightFormat::kF32;
+  WeightFormat position_format = WeightFormat::kF32;
+  const char* activation = "quick_gelu";  // or "gelu"
+  int feature_layer = 0;                  // clip.vision.feature_layer; 0: not written
+  bool patch_bias = false;
+  bool is_old =
+      false;  // as the first files of LLaVA-1.5: clip.has_llava_projector, swapped MLP, another projection_dim
+};
+
 /// Tokens of every random vocabulary.
 inline constexpr int kRandomVocabulary = 300;
 
@@ -56,6 +76,7 @@ class TemporaryModel : public TemporaryFile {
  public:
   TemporaryModel(const TextRecipe& recipe, uint64_t seed);
   TemporaryModel(const VisionRecipe& recipe, uint64_t seed);
+  TemporaryModel(const ClipRecipe& recipe, uint64_t seed);
 };
 
 }  // namespace ocellus::test

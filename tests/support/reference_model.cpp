@@ -272,7 +272,8 @@ Matrix ReferenceText::logits(const Matrix& rows) const {
   return weights_.linear(normed, weights_.has("output.weight") ? "output" : "token_embd");
 }
 
-ReferenceVision::ReferenceVision(const GgufFile& file, Rounding rounding) : weights_(file, rounding) {
+ReferenceVision::ReferenceVision(const GgufFile& file, Rounding rounding)
+    : weights_(file, rounding), is_llava_(file.find_tensor("mm.0.weight") != nullptr) {
   const auto count = [&](const char* name) {
     return static_cast<int64_t>(weights_.number(std::string("clip.vision.") + name, 1));
   };
@@ -280,6 +281,9 @@ ReferenceVision::ReferenceVision(const GgufFile& file, Rounding rounding) : weig
   patch_ = count("patch_size");
   grid_ = side_ / patch_;
   layers_ = count("block_count");
+  const GgufEntry* feature_layer = nullptr;
+  if (file.read_array("clip.vision.feature_layer", GgufType::kI32, &feature_layer).ok() && feature_layer != nullptr)
+    layers_ = *feature_layer->payload;  // a small one
   heads_ = count("attention.head_count");
   scale_ = count("projector.scale_factor");
   epsilon_ = weights_.number("clip.vision.attention.layer_norm_epsilon", 0);
@@ -294,7 +298,16 @@ Matrix ReferenceVision::embed_patches(const float* pixels) const {
         patches.row(y / patch_ * grid_ + x / patch_)[(c * patch_ + y % patch_) * patch_ + x % patch_] =
             static_cast<double>(pixels[(c * side_ + y) * side_ + x]);
   Matrix out = weights_.linear(patches, "v.patch_embd");
+  if (is_llava_) out = add_class_row(out);
   add(out, weights_.tensor("v.position_embd.weight"));
+  return is_llava_ ? weights_.layer_norm(out, "v.pre_ln", epsilon_) : out;
+}
+
+/// Comes first.
+Matrix ReferenceVision::add_class_row(const Matrix& patches) const {
+  Matrix out(patches.rows + 1, patches.cols);
+  std::copy_n(weights_.tensor("v.class_embd").row(0), patches.cols, out.row(0));
+  std::copy(patches.values.begin(), patches.values.end(), out.row(1));
   return out;
 }
 
@@ -315,8 +328,22 @@ Matrix ReferenceVision::shuffle(const Matrix& x) const {
   return out;
 }
 
+/// All rows but the class row, which comes first.
+Matrix ReferenceVision::project_llava(const Matrix& x) const {
+  Matrix patches(x.rows - 1, x.cols);
+  std::copy_n(x.row(1), patches.values.size(), patches.row(0));
+  Matrix wide = weights_.linear(patches, "mm.0");
+  for (double& value : wide.values) value = gelu_erf(value);
+  return weights_.linear(wide, "mm.2");
+}
+
 Matrix ReferenceVision::encode(const float* pixels) const {
-  Matrix x = embed_patches(pixels);
+  const Matrix x = run_layers(embed_patches(pixels));
+  if (is_llava_) return project_llava(x);
+  return weights_.linear(shuffle(weights_.layer_norm(x, "v.post_ln", epsilon_)), "mm.model.fc");
+}
+
+Matrix ReferenceVision::run_layers(Matrix x) const {
   for (int64_t i = 0; i < layers_; ++i) {
     const std::string layer = "v.blk." + std::to_string(i) + ".";
     const Matrix normed = weights_.layer_norm(x, layer + "ln1", epsilon_);
@@ -331,7 +358,7 @@ Matrix ReferenceVision::encode(const float* pixels) const {
     for (double& value : wide.values) value = activate(value);
     add(x, weights_.linear(wide, layer + (swapped ? "ffn_up" : "ffn_down")));
   }
-  return weights_.linear(shuffle(weights_.layer_norm(x, "v.post_ln", epsilon_)), "mm.model.fc");
+  return x;
 }
 
 }  // namespace ocellus::test

@@ -1,5 +1,6 @@
 // A transformer as the papers write it, in double precision, over the same files the runtime reads: the language
-// models (llama, qwen2), the SigLIP tower and the Idefics3 projector. Loops only; written to be read.
+// models (llama, qwen2), the SigLIP tower with the Idefics3 projector, the CLIP tower with LLaVA-1.5's. Loops only;
+// written to be read.
 #pragma once
 
 #include <cstdint>
@@ -102,10 +103,14 @@ class ReferenceVision {
 
  private:
   Matrix embed_patches(const float* pixels) const;
+  Matrix add_class_row(const Matrix& patches) const;
+  Matrix run_layers(Matrix x) const;
   Matrix shuffle(const Matrix& x) const;
+  Matrix project_llava(const Matrix& x) const;
   double activate(double x) const;
 
   ReferenceWeights weights_;
+  bool is_llava_;
   int64_t side_, patch_, grid_, layers_, heads_, scale_;
   double epsilon_;
 };

@@ -109,4 +109,27 @@ inline GgufBuilder small_projector() {
   return built;
 }
 
+/// The same tower as CLIP's and a projector as LLaVA-1.5's: 16 tokens a view, 24 values between the projector's maps.
+inline GgufBuilder small_llava_projector() {
+  static const GgufBuilder built = [] {
+    GgufBuilder file = small_projector();
+    without(file, "clip.projector_type").add_string("clip.projector_type", "mlp");
+    for (const char* key : {"clip.vision.projector.scale_factor", "clip.vision.preproc_image_size", "clip.use_gelu"})
+      without(file, key);
+    set_count(file, "clip.vision.projection_dim", 768);
+    for (const char* name : {"v.patch_embd.bias", "v.post_ln.weight", "v.post_ln.bias", "mm.model.fc.weight"})
+      file.remove_tensor(name);
+    set_tensor(file, "v.class_embd", {16});
+    set_tensor(file, "v.position_embd.weight", {16, 17});
+    set_tensor(file, "v.pre_ln.weight", {16}, 1.0f);
+    set_tensor(file, "v.pre_ln.bias", {16});
+    set_tensor(file, "mm.0.weight", {16, 24});
+    set_tensor(file, "mm.0.bias", {24});
+    set_tensor(file, "mm.2.weight", {24, 32});
+    set_tensor(file, "mm.2.bias", {32});
+    return file;
+  }();
+  return built;
+}
+
 }  // namespace ocellus::test

@@ -69,11 +69,14 @@ inline void append_picture(Parts& parts, int picture, int tile_rows, int tile_co
 }
 
 struct Pair {
-  Pair(const TextRecipe& text, const VisionRecipe& vision) : text_file(text, 21), vision_file(vision, 22) {
+  /// A VisionRecipe or a ClipRecipe.
+  template <class Recipe>
+  Pair(const TextRecipe& text, const Recipe& vision) : text_file(text, 21), vision_file(vision, 22) {
     const Status status = model.open(text_file.path().c_str(), vision_file.path().c_str());
     REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
   }
-  explicit Pair(const VisionRecipe& vision) : Pair(TextRecipe{.kv_heads = 2}, vision) {}
+  template <class Recipe>
+  explicit Pair(const Recipe& vision) : Pair(TextRecipe{.kv_heads = 2}, vision) {}
 
   TemporaryModel text_file, vision_file;
   Model model;

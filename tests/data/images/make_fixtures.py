@@ -76,6 +76,21 @@ def hugging_face_views(image, size, longest):
     return tiles + [image.resize((size, size), Image.LANCZOS)], h // size, w // size
 
 
+def llava_view(image, size):
+    """LLaVA-1.5's training: a square of CLIP's mean colour around the picture, then Pillow's bicubic resize."""
+    side = max(image.size)
+    square = Image.new("RGB", (side, side), tuple(int(x * 255) for x in (0.48145466, 0.4578275, 0.40821073)))
+    square.paste(image, ((side - image.width) // 2, (side - image.height) // 2))
+    return square.resize((size, size), Image.BICUBIC)
+
+
+def llava_goldens():
+    cases = [(300, 200, 64), (31, 78, 64), (78, 31, 64), (640, 480, 336), (336, 336, 336), (64, 41, 64), (5, 1000, 48),
+             (1000, 5, 48), (1, 1, 28), (20, 27, 28), (200, 1, 32)]
+    return [{"source": [width, height], "image_size": size, "hash": fnv(llava_view(synthetic(width, height), size).tobytes())}
+            for width, height, size in cases]
+
+
 def chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
@@ -194,10 +209,11 @@ def main():
     kept = []
     if os.path.exists("goldens.json"):
         kept = [v for v in json.load(open("goldens.json"))["views"] if v["flavour"] == "llama_cpp"]
-    goldens = {"pillow": PIL.__version__, "decoded": decoded, "resizes": resizes, "views": views + kept}
+    goldens = {"pillow": PIL.__version__, "decoded": decoded, "resizes": resizes, "views": views + kept, "squares": llava_goldens()}
     with open("goldens.json", "w") as file:
         json.dump(goldens, file, separators=(",", ":"))
         file.write("\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

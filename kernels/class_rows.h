@@ -1,0 +1,36 @@
+#pragma once
+
+#include "platform/queue.h"
+#include "platform/views.h"
+#include "quant/weight_format.h"
+
+namespace ocellus {
+
+/// Views whose tower has a class row before the patch rows: class rows begin, and every row gets its position.
+/// With p = (first + t) % (P + 1): x[t] = class_row + positions[0] where p is 0, else x[t] += positions[p].
+///
+/// Shapes    x [T, D] (rows may be strided): rows first .. first + T - 1 of views with P + 1 rows each; class_row [D];
+///           positions [P + 1, D] in any weight format
+/// Types     f32
+/// Divisible D by 8
+struct PlaceClassRowsArgs {
+  DeviceView<float> values;
+  const float* class_row = nullptr;
+  WeightView positions;
+  int64_t first = 0;
+};
+void place_class_rows(const PlaceClassRowsArgs& args, Queue& queue);
+
+/// The patch rows without the class rows: out[v * P + i] = x[v * (P + 1) + 1 + i].
+///
+/// Shapes    x [views * (P + 1), D]; out [views * P, D] (rows may be strided)
+/// Types     x f32, out activations
+/// Aliasing  none
+struct DropClassRowsArgs {
+  DeviceView<const float> input;
+  int64_t patches = 0;  // P
+  ActivationView output;
+};
+void drop_class_rows(const DropClassRowsArgs& args, Queue& queue);
+
+}  // namespace ocellus
