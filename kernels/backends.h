@@ -8,6 +8,7 @@
   OP(gated_silu, GatedSiluArgs)             \
   OP(activate, ActivateArgs)                \
   OP(add_rows, AddRowsArgs)                 \
+  OP(convert_rows, ConvertRowsArgs)         \
   OP(gather_rows, GatherRowsArgs)           \
   OP(spread_rows, SpreadRowsArgs)           \
   OP(carry_change, CarryChangeArgs)         \

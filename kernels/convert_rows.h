@@ -1,0 +1,20 @@
+#pragma once
+
+#include "platform/queue.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+/// to[t] = from[t], rounded to nearest even where f32 becomes f16; magnitudes above 65504, the largest f16, become
+/// that.
+///
+/// Shapes    from, to [T, D] (rows may be strided)
+/// Types     f32 or f16, each of the two
+/// Aliasing  to must not overlap from
+struct ConvertRowsArgs {
+  ActivationView from;
+  ActivationView to;
+};
+void convert_rows(const ConvertRowsArgs& args, Queue& queue);
+
+}  // namespace ocellus
