@@ -246,7 +246,7 @@ Status size_library(int64_t tier_bytes, int64_t width, EngineShape* s) {
   // Records look for each other one by one: more would take longer than reading a file.
   constexpr int64_t kMostEntries = 65536;
   s->library_entry_bytes =
-      aligned_bytes(s->kv.image_bytes() + s->input_rows * (width * int64_t{sizeof(float)} + int64_t{sizeof(int32_t)}));
+      aligned_bytes(s->kv.image_bytes() + s->input_rows * (width * int64_t{sizeof(Half)} + int64_t{sizeof(int32_t)}));
   const int64_t each = s->library_entry_bytes + int64_t{sizeof(CachedEntry)};
   const int64_t padding = tier_bytes > 0 ? kRowAlignment : 0;  // of the records
   s->library_cache_entries = std::min(std::max<int64_t>(tier_bytes - padding, 0) / each, kMostEntries);
@@ -425,8 +425,9 @@ Status EngineMemory::lay_out_links(const Model& model, const EngineShape& shape,
   OCELLUS_TRY(image_chunk.lay_out_alone(shape.image_rows, chunk, shape.input_rows, sink));
   if (shape.picks == PickRule::kSpread)
     OCELLUS_TRY(spread.lay_out(shape.image_rows, model.text().width, shape.linked_rows, sink));
-  OCELLUS_TRY(take_rows(sink, "rows of linked images", Lifetime::kSession, Phase::kNone,
-                        shape.images_per_session * shape.input_rows, model.text().width, &linked_rows));
+  OCELLUS_TRY(take_activations(sink, "rows of linked images", Lifetime::kSession, Phase::kNone,
+                               shape.has_library ? ActivationType::kF16 : ActivationType::kF32,
+                               shape.images_per_session * shape.input_rows, model.text().width, &linked_rows));
   return shape.has_library ? lay_out_library(model, shape, sink) : Status();
 }
 

@@ -111,9 +111,10 @@ struct EngineMemory {
   DeviceView<float> last_hidden;    // [sessions, D] output of the last layer for the newest prompt row
   PromptChunk chunk;
   // Where images are linked: one that is read alone, in the chunk's memory, and the embeddings of rows that are read in
-  // place.
+  // place. Those are f16 where there is a library, as its entries hold them: what is computed and what comes from there
+  // are the same.
   PromptChunk image_chunk;
-  DeviceView<float> linked_rows;  // [images * rows, D]
+  ActivationView linked_rows;  // [images * rows, D]
   SpreadMemory spread;
   // Where there is a library: an image's rows or an empty block, the mean of the rows, what is on its way to or from
   // the library, and the pictures of a prompt that is added as a whole.

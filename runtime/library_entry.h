@@ -33,7 +33,7 @@ inline constexpr uint32_t kMadeUpModel = 0x80000000u;
 /// What an entry was computed from and how it is stored. All of it goes into the key, and an entry is served only where
 /// all of it is as asked for.
 struct EntryFacts {
-  uint32_t format_version = 1;    // of the bytes in the blocks, which are the engine's affair
+  uint32_t format_version = 2;    // of the bytes in the blocks, which are the engine's affair
   Hash128 model = {};             // fingerprint of model and projector
   Hash128 content = {};           // of the pixels and their preprocessing: mm/image_hash.h
   uint64_t prefix_id = 0;         // of what stood before the image when it was read

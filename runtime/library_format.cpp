@@ -15,8 +15,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "numbers are put into their bytes in this order");
 
 constexpr uint64_t kMagic = 0x0031424C4C45434Full;  // "OCELLB1" and a zero
-/// 2: with captions, the columns of tiles, and what the image took to compute.
-constexpr uint32_t kVersion = 2;
+/// 2: with captions, the columns of tiles, and what the image took to compute. 3: input rows in f16.
+constexpr uint32_t kVersion = 3;
 constexpr int64_t kChecksumOffset = 24;
 /// Of the fixed fields, with room to spare.
 constexpr int64_t kFixedBytes = 2048;

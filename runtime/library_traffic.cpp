@@ -22,7 +22,7 @@ bool is_same(const EntryWish& a, const EntryWish& b) {
 }  // namespace
 
 int64_t input_row_bytes(const EntryFacts& facts) {
-  return int64_t{facts.stored_input_rows} * facts.embedding_width * int64_t{sizeof(float)};
+  return int64_t{facts.stored_input_rows} * facts.embedding_width * int64_t{sizeof(Half)};
 }
 int64_t pick_bytes(const EntryFacts& facts) { return facts.stored_input_rows * int64_t{sizeof(int32_t)}; }
 

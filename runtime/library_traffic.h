@@ -67,7 +67,7 @@ struct TrafficTotals {
 
 /// Of the entry's blocks: the layers, then the input rows.
 int64_t entry_block_bytes(const KvShape& kv, const EntryFacts& facts, int32_t block);
-/// Of the last block: the input rows, then which rows of the image they are.
+/// Of the last block: the input rows in f16, then which rows of the image they are.
 int64_t input_row_bytes(const EntryFacts& facts);
 int64_t pick_bytes(const EntryFacts& facts);
 int64_t entry_bytes(const KvShape& kv, const EntryFacts& facts);

@@ -130,7 +130,7 @@ Status Session::load_entry(const EntryFacts& facts, int load, int32_t ordinal, b
       from += count;
     });
     if (facts.stored_input_rows > 0) {
-      queue.transfer(memory.linked_rows.row(memory.chunk.linked_rows), from, input_row_bytes(facts));
+      queue.transfer(memory.linked_rows.half_row(memory.chunk.linked_rows), from, input_row_bytes(facts));
       std::memcpy(memory.image_chunk.picks.data, from + input_row_bytes(facts), static_cast<size_t>(pick_bytes(facts)));
     }
     queue.end_transfers(load);
@@ -176,7 +176,7 @@ Status Session::keep_entry(const EntryFacts& facts, int32_t ordinal, double comp
     to += count;
   });
   if (facts.stored_input_rows > 0) {
-    queue.copy(to, memory.linked_rows.row(memory.chunk.linked_rows), input_row_bytes(facts));
+    queue.copy(to, memory.linked_rows.half_row(memory.chunk.linked_rows), input_row_bytes(facts));
     std::memcpy(to + input_row_bytes(facts), memory.image_chunk.picks.data, static_cast<size_t>(pick_bytes(facts)));
   }
   const Status copied = queue.finish();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/convert_rows.h"
 #include "kernels/spread_rows.h"
 #include "runtime/delimiter_tokens.h"
 #include "runtime/engine.h"
@@ -120,7 +121,6 @@ Status Session::pick_rows() {
 void Session::keep_picked_rows() {
   EngineMemory& memory = engine_->memory();
   const PromptChunk& alone = memory.image_chunk;
-  const int64_t row_bytes = alone.hidden.cols * int64_t{sizeof(float)};
   int64_t pick = 0, before = 0;
   for (int64_t p = 0; p < alone.piece_count; ++p) {
     const Piece& piece = alone.pieces.data[p];
@@ -130,8 +130,9 @@ void Session::keep_picked_rows() {
       const int64_t first = pick, row = alone.picks.data[first];
       while (pick < alone.pick_count && alone.picks.data[pick] == row + pick - first && row + pick - first < end)
         ++pick;
-      engine_->queue().copy(memory.linked_rows.row(memory.chunk.linked_rows + first),
-                            alone.hidden.row(piece.first_row + row - before), (pick - first) * row_bytes);
+      convert_rows({.from = alone.hidden.slice_rows(piece.first_row + row - before, pick - first),
+                    .to = memory.linked_rows.slice_rows(memory.chunk.linked_rows + first, pick - first)},
+                   engine_->queue());
     }
     before = end;
   }
@@ -195,12 +196,12 @@ void Session::commit_links() {
 void Session::fetch_linked_rows() {
   const EngineMemory& memory = engine_->memory();
   const PromptChunk& chunk = memory.chunk;
-  const int64_t row_bytes = chunk.hidden.cols * int64_t{sizeof(float)};
   for (int64_t p = 0; p < chunk.piece_count; ++p) {
     const Piece& piece = chunk.pieces.data[p];
     if (piece.kind == RowKind::kLinked)
-      engine_->queue().copy(chunk.hidden.row(piece.first_row), memory.linked_rows.row(piece.source_row),
-                            piece.row_count * row_bytes);
+      convert_rows({.from = memory.linked_rows.slice_rows(piece.source_row, piece.row_count),
+                    .to = chunk.hidden.slice_rows(piece.first_row, piece.row_count)},
+                   engine_->queue());
   }
 }
 

@@ -4,9 +4,10 @@
 namespace ocellus {
 
 inline constexpr int kCatalogueApplication = 0x4F434C42;  // "OCLB"
-/// Of a catalogue without captions' words, and of one with them: who cannot keep them must not write there.
-inline constexpr int kCatalogueVersion = 2;
-inline constexpr int kWordsVersion = 3;
+/// Of a catalogue without captions' words, and of one with them: who cannot keep them must not write there. Both go up
+/// with the version of entries' files, so that no row is left of one that is not read any more.
+inline constexpr int kCatalogueVersion = 4;
+inline constexpr int kWordsVersion = 5;
 
 // Sums of an owner's entries and the list of changes are kept by triggers, so that no path can forget them. Rows of
 // `entries` are never changed but for their last use: what changes otherwise is a new row.

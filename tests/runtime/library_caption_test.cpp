@@ -228,28 +228,31 @@ TEST_CASE("words of a library's search are nothing but words, whatever is writte
 }
 
 TEST_CASE("entries of an earlier version are not found in a library, not set aside, and collected") {
-  TestLibrary t;
-  const LibraryKey old = put_caption(t, "ann", 1, "old"), sound = put_caption(t, "ann", 2, "new");
-  t.library.close();
-  std::fstream file(t.path_of(old), std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(8);
-  file.put(1);
-  file.close();
-  std::filesystem::remove(t.folder / "catalogue.sqlite");
-  t.reopen();
-  CHECK(t.version_of("ann", 1) == 0);
-  CHECK(t.version_of("ann", 2) == 1);
-  CHECK(caption_of(t, "ann", old) == "not found");
-  LibraryReport report;
-  REQUIRE(t.library.verify(&report).ok());
-  CHECK(report.set_aside == 0);
-  CHECK(report.sound == 1);
-  CHECK(t.aside_count() == 0);
-  CHECK(t.folder.names("entries").size() == 2);
-  REQUIRE(t.library.collect_garbage(&report).ok());
-  CHECK(report.outdated == 1);
-  CHECK(t.folder.names("entries").size() == 1);
-  CHECK(caption_of(t, "ann", sound) == "new");
+  for (const char version : {1, 2}) {
+    CAPTURE(static_cast<int>(version));
+    TestLibrary t;
+    const LibraryKey old = put_caption(t, "ann", 1, "old"), sound = put_caption(t, "ann", 2, "new");
+    t.library.close();
+    std::fstream file(t.path_of(old), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(8);
+    file.put(version);
+    file.close();
+    std::filesystem::remove(t.folder / "catalogue.sqlite");
+    t.reopen();
+    CHECK(t.version_of("ann", 1) == 0);
+    CHECK(t.version_of("ann", 2) == 1);
+    CHECK(caption_of(t, "ann", old) == "not found");
+    LibraryReport report;
+    REQUIRE(t.library.verify(&report).ok());
+    CHECK(report.set_aside == 0);
+    CHECK(report.sound == 1);
+    CHECK(t.aside_count() == 0);
+    CHECK(t.folder.names("entries").size() == 2);
+    REQUIRE(t.library.collect_garbage(&report).ok());
+    CHECK(report.outdated == 1);
+    CHECK(t.folder.names("entries").size() == 1);
+    CHECK(caption_of(t, "ann", sound) == "new");
+  }
 }
 
 TEST_CASE("where SQLite has no full text search a library keeps captions and says that it cannot search them") {
