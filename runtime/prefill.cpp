@@ -107,6 +107,7 @@ Status CarryScratch::lay_out(const LinkLimits& limits, int64_t rotated, RowSink&
 
 Status BlendScratch::lay_out(int64_t max_rows, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
+  OCELLUS_TRY(stored.lay_out(sink, "stored rows", kLife, Phase::kPrefill, 1, max_rows));
   OCELLUS_TRY(changes.lay_out(sink, "changes of rows", kLife, Phase::kPrefill, 1, max_rows));
   return take_rows(sink, "rows by change", kLife, Phase::kPrefill, 1, max_rows, &order);
 }

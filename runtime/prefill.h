@@ -60,6 +60,7 @@ struct CarryScratch {
 
 /// Choosing the rows that are read in place, of all.
 struct BlendScratch {
+  StagedRows<KvSlot> stored;  // [1, T] where each row is stored
   StagedRows<float> changes;  // [1, T] of values, row by row
   HostView<int32_t> order;    // [1, T] rows
   Status lay_out(int64_t max_rows, RowSink& sink);

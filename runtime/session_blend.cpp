@@ -35,11 +35,11 @@ class LinkedSlots {
 };
 
 /// Where rows are stored, to be compared with that; nothing is stored of text.
-void list_stored(const PromptChunk& chunk, const SessionCache& cache, const PrefillScratch& s) {
+void list_stored(const PromptChunk& chunk, const SessionCache& cache, const BlendScratch& s) {
   LinkedSlots at(chunk);
   const int32_t size = cache.shape().block_slots;
   for (int64_t row = 0; row < chunk.row_count; ++row) {
-    KvSlot& slot = s.slots.host.data[row];
+    KvSlot& slot = s.stored.host.data[row];
     slot = {};
     if (chunk.is_text(row)) continue;
     const KvRun block = cache.image_block(at.image().ordinal, at.slot() / size);
@@ -109,12 +109,12 @@ Status Session::blend_chunk() {
   queue.join_transfers();
   fetch_linked_rows();
   OCELLUS_TRY(engine_->run_prefill(chunk.row_count, plan, scratch, &stop_));
-  list_stored(chunk, cache(), scratch);
-  queue.upload(scratch.slots, chunk.row_count);
+  list_stored(chunk, cache(), scratch.blend);
+  queue.upload(scratch.blend.stored, chunk.row_count);
   const StagedRows<float>& changes = scratch.blend.changes;
   value_change({.rows = scratch.layer_rows(text.config),
                 .count = chunk.row_count,
-                .slots = scratch.slots.device.data,
+                .slots = scratch.blend.stored.device.data,
                 .layer = layer,
                 .changes = changes.device.data},
                queue);

@@ -10,8 +10,9 @@ namespace ocellus {
 namespace {
 
 /// The views of an entry as image_prompt lays them out, which asks for no more of a plan.
-ViewPlan view_plan(const EntryFacts& facts) {
+ViewPlan view_plan(const EntryFacts& facts, ResizeFlavour flavour) {
   ViewPlan plan;
+  plan.marks = view_marks(flavour);
   plan.view_count = facts.view_count;
   plan.tile_cols = facts.tile_cols;
   plan.tile_rows = facts.tile_cols == 0 ? 0 : (facts.view_count - 1) / facts.tile_cols;
@@ -96,7 +97,7 @@ Status Retrieval::add_image(const LibraryKey& key) {
   OCELLUS_TRY(session_.stop_.check());
   OCELLUS_TRY(find_entry(key, &facts));
   OCELLUS_TRY(check_fits(key, facts));
-  const ViewPlan plan = view_plan(facts);
+  const ViewPlan plan = view_plan(facts, session_.engine().shape().preprocess.flavour);
   OCELLUS_TRY(session_.prepare_rows(plan));
   PromptChunk& chunk = session_.engine().memory().chunk;
   const PromptChunk::Mark mark = chunk.mark();
