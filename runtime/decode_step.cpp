@@ -85,6 +85,7 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
                                                          c.query_heads, c.kv_heads, c.head_dim, device);
     OCELLUS_TRY(take_rows(sink, "attention by slot", kLife, kPhase, 1, evict_bytes, &evict_scratch));
   }
+  if (kv.scales == KvScaleForm::kByToken) OCELLUS_TRY(packing.lay_out(kv, kPhase, sink));
   return take_rows(sink, "sampler", kLife, kPhase, 1, sample_scratch_bytes(rows, c.vocabulary, device),
                    &sample_scratch);
 }

@@ -4,6 +4,7 @@
 #include "kernels/step_row.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
+#include "runtime/answer_packing.h"
 #include "runtime/kv_cache.h"
 #include "runtime/text_layer.h"
 
@@ -50,7 +51,8 @@ struct StepScratch {
   DeviceView<std::byte> attend_scratch;
   DeviceView<std::byte> evict_scratch;
   DeviceView<std::byte> sample_scratch;
-  SlotLedger ledger;  // where slots go while sessions answer; to be set by whoever lays this out
+  AnswerPacking packing;  // KIVI only
+  SlotLedger ledger;      // where slots go while sessions answer; to be set by whoever lays this out
   KvShape kv;
   KvCalibration calibration;
 

@@ -82,7 +82,12 @@ struct EngineShape {
   int64_t slots_per_session() const { return pages_per_session * kPageSlots + blocks_per_session * kv.block_slots; }
   SessionLimits session_limits() const {
     const int64_t images = images_per_session + (synthetic_tokens > 0 ? 1 : 0);
-    return {pages_per_session, blocks_per_session, images, evictions_per_session, blends() ? kv.image_slots : 0};
+    return {pages_per_session,
+            blocks_per_session,
+            images,
+            evictions_per_session,
+            blends() ? kv.image_slots : 0,
+            policy.packs_oldest() ? text_tokens_per_session / kv.block_slots : 0};
   }
   PrefillLimits prefill_limits() const;
   StepLimits step_limits() const;

@@ -7,21 +7,10 @@
 // Scoring is the same with tokens that are given: the device reads each from host memory when its step is done.
 #include <algorithm>
 
-#include "runtime/engine.h"
-#include "runtime/session.h"
-#include "runtime/step_eviction.h"
+#include "runtime/generation.h"
 
 namespace ocellus {
 namespace {
-
-SamplerParams sampler_params(const ocellus_generate_params& p) {
-  return {.temperature = p.temperature,
-          .top_k = p.top_k,
-          .top_p = p.top_p,
-          .min_p = p.min_p,
-          .repetition_penalty = p.repetition_penalty,
-          .seed = p.seed};
-}
 
 Status check_params(const ocellus_generate_params& p) {
   if (p.struct_bytes != sizeof p)
@@ -49,86 +38,6 @@ ocellus_stop stop_for(Status status) {
 
 }  // namespace
 
-/// One call of generate(): sessions, what each has still to do, and the buffers of a step.
-class Generation {
- public:
-  /// `forced`: what the only session is to say; null where tokens are sampled.
-  Generation(Session* const* sessions, const ocellus_generate_params* params, ocellus_generate_stats* stats,
-             int32_t count, const ForcedAnswer* forced)
-      : sessions_(sessions),
-        params_(params),
-        stats_(stats),
-        count_(count),
-        forced_(forced),
-        engine_(sessions[0]->engine()) {}
-
-  /// Always to be followed by settle().
-  Status run();
-  /// Whatever happened: no session is left active, statistics are complete, deadlines are the sessions' own again.
-  void settle(Status status);
-
- private:
-  /// A session's part in the batch. Its row takes part in step s if s <= most_steps; step 0 is the first token's.
-  struct Part {
-    bool active = false;     // still to be given tokens
-    bool on_device = false;  // its row takes part in the steps that are started
-    int32_t row = 0;
-    int64_t most_steps = 0;  // tokens of the answer for which there is room
-    int64_t last_step = 0;   // the newest that the row took part in
-    StepEviction eviction;   // as the device counts, up to the tokens that were accepted
-    bool unsettled = false;  // the newest accepted token has no slot of its own yet
-  };
-
-  void start_deadlines();
-  void read_prompts();
-  Status read_prompt(int32_t i);
-  Status place_rows();
-  Status place_row(int32_t i);
-  void settle_newest();
-  void mark_active(int32_t i, bool active);
-  Status start_first_token();
-  bool start_step();
-  void leave_step(int32_t i);
-  Status answer();
-  Status accept_results(int64_t step);
-  Status accept_result(int32_t i, int64_t step);
-  void read_token(int32_t i, int64_t step);
-  void accept_token(int32_t i, TokenId token);
-  void accept_forced(int64_t step, float log_probability);
-  void force_next_token();
-  void deliver(int32_t i, std::string_view text);
-  void finish(int32_t i, ocellus_stop stop);
-  void stop_if_asked(int32_t i);
-  void summarise(int32_t i);
-  /// A session that decodes alone on the CPU stops between layers. A batch stops between steps only, because one of its
-  /// sessions must not end the step of the others, and so does a GPU, whose steps are recorded.
-  /// Nor does one in which slots go: a layer that was left out would keep what the others dropped.
-  const StopSignal* step_signal() {
-    const bool stops = count_ == 1 && !engine_.queue().on_cuda() && !engine_.shape().kv.has_ledger;
-    return stops ? &sessions_[0]->stop_ : nullptr;
-  }
-  bool active(int32_t i) const { return parts_[i].active; }
-  int64_t active_count() const {
-    return std::count_if(parts_, parts_ + count_, [](const Part& part) { return part.active; });
-  }
-
-  Session* const* sessions_;
-  const ocellus_generate_params* params_;
-  ocellus_generate_stats* stats_;
-  int32_t count_;
-  const ForcedAnswer* forced_;
-  Engine& engine_;
-  StepScratch scratch_;
-  StepShape shape_;
-  Part parts_[kMaxSessions];
-  int64_t session_deadlines_[kMaxSessions];
-  Status result_;        // the first failure of any session
-  int64_t started_ = 0;  // steps, the first token's included
-  int64_t timed_tokens_ = 0;
-  int64_t first_token_ns_ = 0;
-  int64_t last_token_ns_ = 0;
-};
-
 Status Generation::read_prompt(int32_t i) {
   Session& session = *sessions_[i];
   OCELLUS_TRY(session.start_adding());
@@ -149,67 +58,6 @@ void Generation::read_prompts() {
     sessions_[i]->forget_prompt();
     if (result_.ok()) result_ = status;
   }
-}
-
-/// Fills session i's row of the step: where it stands, what it may use, how it samples.
-Status Generation::place_row(int32_t i) {
-  Session& session = *sessions_[i];
-  Part& part = parts_[i];
-  SessionCache& cache = session.cache();
-  const StepScratch& s = scratch_;
-  session.make_room_to_answer(params_[i].max_tokens - 1);
-  cache.move_sinks(session.next_position_);
-  part.eviction = plan_eviction(engine_.shape().policy, cache);
-  const AnswerRoom room{.text = session.room_for_text(), .positions = session.room_for_positions()};
-  const AnswerSteps planned =
-      plan_steps(part.eviction, session.next_position_, room, std::max(params_[i].max_tokens - 1, 0));
-  part.most_steps = planned.steps;
-  if (forced_ != nullptr && part.most_steps < forced_->count - 1)
-    return OCELLUS_FAIL(Code::kFull, "%d tokens do not fit: the session has room for %lld; plan more text tokens",
-                        forced_->count, static_cast<long long>(part.most_steps));
-  OCELLUS_TRY(cache.reserve_text(planned.slots));
-
-  int32_t first_page = 0;
-  const int64_t tile_count = cache.list_for_steps(TileLimits::of_steps(engine_.shape().device, cache.shape().scales),
-                                                  s.tiles.host.row(part.row), &first_page);
-  shape_.most_tiles = std::max(shape_.most_tiles, tile_count);
-  StepRow& row = s.steps.host.data[part.row];
-  row = StepRow();
-  row.active = 1;
-  row.forced = forced_ != nullptr ? 1 : 0;
-  row.position = static_cast<int32_t>(session.next_position_);
-  row.new_tile = first_page + static_cast<int32_t>(cache.text_slots() / kPageSlots);
-  row.new_slot = static_cast<int32_t>(cache.text_slots() % kPageSlots);
-  row.eviction = part.eviction;
-  row.drawn_count = session.drawn_count_;
-  row.sampler = sampler_params(params_[i]);
-  // Only its place in the ring counts once the ring is full.
-  const int64_t rounds = session.recent_count_ / kRecentTokens;
-  row.recent_count =
-      static_cast<int32_t>(session.recent_count_ % kRecentTokens + kRecentTokens * std::min<int64_t>(rounds, 1));
-  const int32_t* recent = engine_.memory().recent_tokens.row(session.index_);
-  std::copy(recent, recent + kRecentTokens, row.recent);
-  part.on_device = true;
-  return {};
-}
-
-/// Lays out the batch: one row for each active session, in order, then rows that take no part.
-Status Generation::place_rows() {
-  const StepScratch& s = scratch_;
-  Queue& queue = engine_.queue();
-  int32_t rows = 0;
-  for (int32_t i = 0; i < count_; ++i) {
-    if (!active(i)) continue;
-    parts_[i].row = rows++;
-    OCELLUS_TRY(place_row(i));
-  }
-  shape_.rows = most_step_rows(rows, engine_.shape().device);
-  std::fill(s.steps.host.data + rows, s.steps.host.data + shape_.rows, StepRow());
-  queue.upload(s.steps, shape_.rows);
-  queue.upload(s.tiles, rows * s.tiles.host.cols);
-  if (queue.on_cuda() && s.attend_scratch.data != nullptr)
-    queue.fail(queue.cuda()->fill(s.attend_scratch.data, 0, s.attend_scratch.rows * s.attend_scratch.cols));
-  return queue.status();
 }
 
 /// Before step `started_` is started: the token that comes after it.
@@ -287,12 +135,13 @@ void Generation::stop_if_asked(int32_t i) {
 /// Gives every session its tokens until all have finished.
 Status Generation::answer() {
   Queue& queue = engine_.queue();
-  const int64_t ahead = queue.on_cuda() ? 2 : 1;
   float* times = engine_.memory().token_times.data;
   int64_t before = now_ns();
   for (int64_t step = 0; active_count() > 0; ++step) {
     for (int32_t i = 0; i < count_; ++i)
       if (active(i) && step > 0) stop_if_asked(i);
+    if (started_ == step && has_text_to_pack()) OCELLUS_TRY(pack_text());
+    const int64_t ahead = queue.on_cuda() && !has_text_to_pack() ? 2 : 1;
     while (active_count() > 0 && started_ - step < ahead && start_step()) {
     }
     OCELLUS_TRY(queue.status());

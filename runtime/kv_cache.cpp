@@ -35,6 +35,7 @@ Status SessionCache::lay_out(const KvShape& shape, const SessionLimits& limits, 
   OCELLUS_TRY(take_list("kv images", limits.images, &images_));
   if (limits.holes > 0)
     OCELLUS_TRY(take_rows(sink, "kv holes in images", kLife, Phase::kNone, limits.images, limits.holes, &holes_));
+  if (limits.text_blocks > 0) OCELLUS_TRY(take_list("kv blocks of text", limits.text_blocks, &text_blocks_));
   if (limits.evictions == 0) return {};
   OCELLUS_TRY(take_list("kv pages of survivors", limits.pages, &evicted_pages_));
   OCELLUS_TRY(take_list("kv evictions", limits.evictions, &evictions_));
@@ -85,6 +86,30 @@ Status SessionCache::reserve_evicted(const EvictedRows& rows) {
   block_count_ += static_cast<int32_t>(blocks);
   eviction_reserved_ = true;
   return {};
+}
+
+bool SessionCache::has_text_to_pack(int32_t window) const {
+  return text_block_count_ < text_blocks_.cols && text_slots_ >= window + pools_->shape.block_slots;
+}
+
+Status SessionCache::reserve_text_block(KvRun* out) {
+  if (!take_blocks(pools_->blocks, 1, text_blocks_.data + text_block_count_))
+    return OCELLUS_FAIL(Code::kFull, "the session has no block left to pack text into");
+  text_block_reserved_ = true;
+  *out = text_block(text_block_count_);
+  return {};
+}
+
+void SessionCache::commit_text_block() {
+  text_block_reserved_ = false;
+  ++text_block_count_;
+  release_text_pages(0, pools_->shape.block_slots / kPageSlots);
+}
+
+KvRun SessionCache::text_block(int32_t block) const {
+  KvRun run = pools_->block_run(text_blocks_.data[block]);
+  run.slots = pools_->shape.block_slots;
+  return run;
 }
 
 void SessionCache::shrink_evicted(int32_t slots) {
@@ -212,6 +237,8 @@ void SessionCache::drop_uncommitted() {
     evicted_page_count_ = evicted(eviction_count_).first_page;
     eviction_reserved_ = false;
   }
+  if (text_block_reserved_) pools_->blocks.release(text_blocks_.data[text_block_count_]);
+  text_block_reserved_ = false;
   while (own_image_count_ > 0 && images_.data[own_image_count_ - 1].slots == 0) release_reserved_image();
   const auto live_pages = static_cast<int32_t>(blocks_of(text_slots_, kPageSlots));
   while (page_count_ > live_pages) pools_->pages.release(pages_.data[--page_count_].page);
@@ -221,6 +248,7 @@ void SessionCache::rewind(const Mark& mark) {
   drop_uncommitted();
   replaced_rows_ = mark.replaced_rows;
   text_slots_ = mark.text_slots;
+  while (text_block_count_ > mark.text_block_count) pools_->blocks.release(text_blocks_.data[--text_block_count_]);
   while (eviction_count_ > mark.eviction_count) {
     const EvictedRows& rows = evicted(--eviction_count_);
     evicted_rows_ -= rows.rows;
@@ -305,6 +333,9 @@ CacheBytes SessionCache::bytes() const {
     bytes.block_elements += slots * slot_elements * shape.layer_count * shape.kv_heads;
     used_blocks += blocks_of(image.slots, shape.block_slots);
   }
+  in_blocks += packed_text() * shape.visual_slot_bytes();
+  bytes.block_elements += packed_text() * slot_elements * shape.layer_count * shape.kv_heads;
+  used_blocks += text_block_count_;
   for (int32_t i = 0; i < eviction_count_; ++i) {
     visit_evicted(i, false, [&](int32_t, int64_t slots) { bytes.payload += slots * slot_elements * 2; });
     if (evicted_blocks(i) == 0) continue;
@@ -318,7 +349,8 @@ CacheBytes SessionCache::bytes() const {
   bytes.scales = used_blocks * shape.scale_bytes();
   bytes.blocks = in_blocks + bytes.scales;
   const int64_t pages = page_count_ + evicted_page_count_;
-  bytes.waste = pages * shape.page_bytes() + block_count_ * shape.block_bytes() - bytes.payload - bytes.scales;
+  const int64_t blocks = block_count_ + text_block_count_;
+  bytes.waste = pages * shape.page_bytes() + blocks * shape.block_bytes() - bytes.payload - bytes.scales;
   return bytes;
 }
 

@@ -7,9 +7,7 @@
 // with live counts by layer and head. Taking and releasing is O(1) and nothing fragments.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <numeric>
 
 #include "platform/arena.h"
 #include "platform/queue.h"
@@ -31,8 +29,8 @@ class SessionCache {
   int64_t text_slots() const { return text_slots_; }
   int32_t image_count() const { return image_count_; }
   /// Rows that were read and not released, whatever is left of them.
-  int64_t rows() const { return text_slots_ + image_rows_ + evicted_rows_ + replaced_rows_; }
-  int64_t text_rows() const { return text_slots_ + evicted_text_rows_; }
+  int64_t rows() const { return text_slots_ + packed_text() + image_rows_ + evicted_rows_ + replaced_rows_; }
+  int64_t text_rows() const { return text_slots_ + packed_text() + evicted_text_rows_; }
   int32_t eviction_count() const { return eviction_count_; }
   /// Live slots in every layer and head; where nothing is packed and images have no slots of their own.
   int64_t live_slots() const;
@@ -46,6 +44,12 @@ class SessionCache {
   Status reserve_image(int32_t* ordinal);
   /// Takes pages and blocks for what will survive; one at a time. kFull if there are none.
   Status reserve_evicted(const EvictedRows& rows);
+
+  /// Whether of the text in pages the oldest fills a block, the newest `window` tokens left out, and may be packed.
+  bool has_text_to_pack(int32_t window) const;
+  /// Takes the block; its pages go when it is committed, and the numbers of text slots begin behind them. kFull.
+  Status reserve_text_block(KvRun* out);
+  void commit_text_block();
 
   /// Where text slot `index` lives: the run (for writing; its live count may lie before the slot) and the slot in it.
   KvRun text_place(int64_t index, int32_t* slot) const;
@@ -123,8 +127,9 @@ class SessionCache {
     int32_t image_count = 0;
     int32_t eviction_count = 0;
     int64_t replaced_rows = 0;
+    int32_t text_block_count = 0;
   };
-  Mark mark() const { return {text_slots_, image_count_, eviction_count_, replaced_rows_}; }
+  Mark mark() const { return {text_slots_, image_count_, eviction_count_, replaced_rows_, text_block_count_}; }
   void rewind(const Mark& mark);
   void reset() { rewind({}); }
 
@@ -152,20 +157,18 @@ class SessionCache {
   template <class Visit>
   void visit_image(int32_t ordinal, const TileLimits& limits, Visit visit) const;
   KvRun text_page(int32_t page) const;
+  KvRun text_block(int32_t block) const;
+  int64_t packed_text() const { return int64_t{text_block_count_} * pools_->shape.block_slots; }
   KvRun sinks() const;
   KvRun behind_sinks(const KvRun& run) const;
   /// Calls visit(layer, live slots of all its heads together).
   template <class Visit>
-  void visit_evicted(int32_t eviction, bool visual, Visit visit) const {
-    const int32_t* counts = counts_.host.row(2 * eviction + (visual ? 1 : 0));
-    const KvShape& shape = pools_->shape;
-    for (int32_t layer = 0; layer < shape.layer_count; ++layer, counts += shape.kv_heads)
-      visit(layer, std::accumulate(counts, counts + shape.kv_heads, int64_t{0}));
-  }
+  void visit_evicted(int32_t eviction, bool visual, Visit visit) const;
 
   KvPools* pools_ = nullptr;
   HostView<TextPage> pages_;         // of text, in order
   HostView<int32_t> evicted_pages_;  // of survivors
+  HostView<int32_t> text_blocks_;    // of text that was packed after it was read, in order
   HostView<int32_t> blocks_;         // of images, blocks_per_image() each, then none; or of survivors
   HostView<StoredImage> images_;
   HostView<int32_t> holes_;  // [images, holes]
@@ -177,6 +180,8 @@ class SessionCache {
   int32_t own_image_count_ = 0;  // that have blocks of their own, reserved ones included
   int32_t eviction_count_ = 0;   // committed
   bool eviction_reserved_ = false;
+  int32_t text_block_count_ = 0;  // committed
+  bool text_block_reserved_ = false;
   int32_t image_count_ = 0;  // committed
   int64_t text_slots_ = 0;
   int64_t image_rows_ = 0;

@@ -22,8 +22,9 @@ struct SessionLimits {
   int64_t pages = 0;
   int64_t blocks = 0;
   int64_t images = 0;
-  int64_t evictions = 0;  // prompts, or parts of them, of which only some slots survive
-  int64_t holes = 0;      // of an image: slots that are not read, anywhere in it
+  int64_t evictions = 0;    // prompts, or parts of them, of which only some slots survive
+  int64_t holes = 0;        // of an image: slots that are not read, anywhere in it
+  int64_t text_blocks = 0;  // of text that was packed after it was read
 };
 
 /// Bytes of a session's live slots, as the plan's formulas count them, and what else its pages and blocks take.

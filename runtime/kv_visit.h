@@ -1,6 +1,9 @@
 // How a SessionCache goes through its slots: what kv_cache.h declares as templates.
 #pragma once
 
+#include <algorithm>
+#include <numeric>
+
 #include "runtime/kv_cache.h"
 
 namespace ocellus {
@@ -33,6 +36,7 @@ void SessionCache::visit_image(int32_t ordinal, const TileLimits& limits, Visit 
 template <class Visit>
 void SessionCache::visit_fixed(const TileLimits& limits, Visit visit) const {
   for (int32_t i = 0; i < own_image_count_; ++i) visit_image(i, limits, visit);
+  for (int32_t i = 0; i < text_block_count_; ++i) visit_pieces(text_block(i), limits, pools_->shape.head_dim, visit);
   if (has_sinks()) visit(sinks());
   for (int32_t i = 0; i < eviction_count_; ++i) {
     for (int32_t b = 0; b < evicted_blocks(i); ++b)
@@ -41,6 +45,14 @@ void SessionCache::visit_fixed(const TileLimits& limits, Visit visit) const {
       if (const KvRun run = i + p == 0 ? behind_sinks(evicted_page(i, p)) : evicted_page(i, p); run.slots > 0)
         visit(run);
   }
+}
+
+template <class Visit>
+void SessionCache::visit_evicted(int32_t eviction, bool visual, Visit visit) const {
+  const int32_t* counts = counts_.host.row(2 * eviction + (visual ? 1 : 0));
+  const KvShape& shape = pools_->shape;
+  for (int32_t layer = 0; layer < shape.layer_count; ++layer, counts += shape.kv_heads)
+    visit(layer, std::accumulate(counts, counts + shape.kv_heads, int64_t{0}));
 }
 
 }  // namespace ocellus

@@ -169,8 +169,8 @@ typedef enum ocellus_kv_scheme {
  * several chunks are compressed chunk by chunk. Evicted text still counts as planned text. Where no images are planned
  * (text models), eviction acts on text alone, on pieces of 128 tokens or more that are read together; CalibQuant then
  * packs nothing. KIVI goes without eviction, calibration, bits by layer and images one by one; where a prompt has n
- * rows, the last n - 32 floor((n - window) / 32) stay f16, and so do answers (its paper packs those, too, as they leave
- * the window: the numbers of answers of fewer tokens than the window are the same). */
+ * rows, the last n - 32 floor((n - window) / 32) stay f16. Answers, and text that does not compete, are packed 32 by 32
+ * while the session answers, all but the newest `window` of them and fewer than 32 more. */
 #define OCELLUS_MOST_LAYER_BITS 128
 typedef struct ocellus_cache_policy {
   int32_t kv_bits;     /* of visual keys and values: 16 (as they are), 8, 4, 2 or 1 (CalibQuant) */

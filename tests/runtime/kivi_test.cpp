@@ -55,12 +55,13 @@ TEST_CASE("KIVI's cache takes the bytes of its formula, to the byte" * doctest::
     for (const int id : {1, 12, 13}) {
       session.reset();
       const ocellus_generate_stats stats = answer_golden(session, id).stats;
-      const int64_t rows = session.cache().evicted(0).rows, answer = session.cache().text_slots();
-      const int64_t packed = packed_of(rows, window == 0 ? 128 : window);
+      const int64_t rows = session.cache().evicted(0).rows, answer = session.cache().rows() - rows;
+      const int64_t stays = window == 0 ? 128 : window, of_answer = packed_of(answer, stays);
+      const int64_t packed = packed_of(rows, stays) + of_answer;
       CAPTURE(rows);
-      CHECK(rows + answer == session.cache().rows());
+      CHECK(session.cache().text_slots() == answer - of_answer);
       CHECK(stats.kv_scale_bytes == scale_bytes(packed));
-      CHECK(stats.kv_bytes == code_bytes(packed, bits) + scale_bytes(packed) + (rows - packed + answer) * kSlotBytes);
+      CHECK(stats.kv_bytes == code_bytes(packed, bits) + scale_bytes(packed) + (rows + answer - packed) * kSlotBytes);
       CHECK(stats.kv_bytes + stats.kv_waste_bytes == engine->memory().pools.used_bytes());
       CHECK(stats.kv_bytes_full == session.cache().rows() * kSlotBytes);
     }
@@ -150,6 +151,64 @@ TEST_CASE("KIVI packs long text where no images are planned, the better the more
     before = difference;
   }
   CHECK(before < 3.0);  // of words at random
+}
+
+TEST_CASE("KIVI packs an answer, 32 tokens at a time, as they leave the window" * doctest::test_suite("long")) {
+  const std::vector<TokenId> prompt = words(20, 1), answer = words(300, 2);
+  const std::unique_ptr<Engine> exact = make_engine(board_limits(0, 400));
+  Session& whole = open_session(*exact);
+  test::add(whole, prompt);
+  ocellus_generate_stats stats;
+  const std::vector<float> expected = score_of(whole, answer, &stats);
+  double before = 0;
+  for (const int32_t bits : {8, 4, 2}) {
+    CAPTURE(bits);
+    constexpr int64_t kWindow = 40;
+    const std::unique_ptr<Engine> engine = make_engine(kivi_limits(0, 400, bits, kWindow));
+    const FreeBlocks all(*engine);
+    Session& session = open_session(*engine);
+    test::add(session, prompt);
+    const std::vector<float> values = score_of(session, answer, &stats);
+    const int64_t rows = 20 + 299, packed = packed_of(rows, kWindow);
+    CHECK(packed == 256);
+    CHECK(session.cache().rows() == rows);
+    CHECK(session.cache().text_rows() == rows);
+    CHECK(session.cache().text_slots() == rows - packed);
+    CHECK(stats.kv_bytes == code_bytes(packed, bits) + scale_bytes(packed) + (rows - packed) * kSlotBytes);
+    CHECK(stats.kv_bytes_full == rows * kSlotBytes);
+    // Until 20 + n tokens have filled the window and a block, nothing was packed.
+    for (size_t i = 0; i < static_cast<size_t>(kWindow + 32 - 20); ++i) CHECK(values[i] == expected[i]);
+    const double difference = mean_difference(values, expected);
+    MESSAGE("mean difference of a log-probability at " << bits << " bits: " << difference);
+    CHECK(difference > before);
+    before = difference;
+    // What follows sees it, and it goes with the session.
+    test::add(session, prompt);
+    CHECK(std::isfinite(score_of(session, words(30, 3), &stats).back()));
+    session.reset();
+    CHECK(FreeBlocks(*engine) == all);
+  }
+  CHECK(before < 3.0);
+}
+
+TEST_CASE("KIVI's long answers in a batch are those alone") {
+  ocellus_limits limits = kivi_limits(1, 300, 4, 16);
+  limits.max_sessions = 3;
+  const std::unique_ptr<Engine> engine = make_engine(limits);
+  const std::vector<Session*> sessions = {&open_session(*engine), &open_session(*engine), &open_session(*engine)};
+  ocellus_generate_params params = default_params(120);
+  params.ignore_end = 1;
+  std::vector<Answer> alone;
+  for (const int id : {0, 1, 5}) {
+    sessions[0]->reset();
+    test::add_question(*sessions[0], test::golden(id));
+    alone.push_back(test::answer_of(*sessions[0], params));
+    CHECK(sessions[0]->cache().text_slots() < 16 + 32);
+  }
+  sessions[0]->reset();
+  for (size_t i = 0; i < 3; ++i) test::add_question(*sessions[i], test::golden(std::array{0, 1, 5}[i]));
+  const std::vector<Answer> together = test::batch_answers(sessions, params);
+  for (size_t i = 0; i < 3; ++i) CHECK(together[i].text == alone[i].text);
 }
 
 TEST_CASE("KIVI always finds pages and blocks for planned text, in whatever pieces it comes" *
