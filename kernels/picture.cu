@@ -24,7 +24,7 @@ struct FrameRows {
 };
 
 /// One thread a pixel; grid.y is the row.
-__global__ void convert_rows(FrameRows frame, uint8_t* output, int64_t output_stride) {
+__global__ void convert_frame_rows(FrameRows frame, uint8_t* output, int64_t output_stride) {
   wait_for_inputs();
   let_next_start();
   const int32_t x = static_cast<int32_t>(blockIdx.x * kThreads + threadIdx.x);
@@ -237,7 +237,7 @@ void convert_pixels(const ConvertPixelsArgs& args, Queue& queue) {
                            {args.planes[0].data, args.planes[1].data},
                            {args.planes[0].stride, args.planes[1].stride},
                            width};
-  launch<convert_rows>(
+  launch<convert_frame_rows>(
       queue, "convert_pixels",
       {.grid = dim3(blocks_for(width, kThreads), static_cast<unsigned>(args.output.rows)), .threads = kThreads}, frame,
       args.output.data, args.output.stride);
