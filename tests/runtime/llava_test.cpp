@@ -190,7 +190,7 @@ TEST_CASE("three pictures without marks in one conversation, whatever the size o
 }
 
 TEST_CASE("pictures without marks are packed, evicted and linked like others") {
-  const Pair pair(TextRecipe{.layers = 3, .kv_heads = 2}, ClipRecipe{});
+  const Pair pair(TextRecipe{.layers = 3, .kv_heads = 2, .head_dim = 32}, ClipRecipe{});  // as packing on a GPU wants
   const auto answer_with = [&](auto change) {
     ocellus_limits limits = limits_for(3, 64);
     change(limits);
@@ -215,8 +215,8 @@ TEST_CASE("pictures without marks are packed, evicted and linked like others") {
           limits.reuse = OCELLUS_REUSE_MPIC;
           limits.reuse_rows = -1;
         }) < 1e-2);
-  for (const ocellus_reuse reuse :
-       {OCELLUS_REUSE_MPIC, OCELLUS_REUSE_SPREAD, OCELLUS_REUSE_CARRY, OCELLUS_REUSE_TILES, OCELLUS_REUSE_FULL}) {
+  for (const ocellus_reuse reuse : {OCELLUS_REUSE_MPIC, OCELLUS_REUSE_SPREAD, OCELLUS_REUSE_CARRY, OCELLUS_REUSE_TILES,
+                                    OCELLUS_REUSE_FULL, OCELLUS_REUSE_BLEND, OCELLUS_REUSE_PREFIX}) {
     CAPTURE(static_cast<int>(reuse));
     for (const int32_t rows : {3, 1}) {
       const double error = answer_with([&](ocellus_limits& limits) {
