@@ -320,7 +320,9 @@ bool parse_reuse(std::string_view text, ocellus_limits* limits) {
   const std::string_view rows = text.substr(colon + 1);
   if (rows == "all") return limits->reuse_rows = -1, true;
   const auto [stop, error] = std::from_chars(rows.data(), rows.data() + rows.size(), limits->reuse_rows);
-  return error == std::errc() && stop == rows.data() + rows.size() && limits->reuse_rows >= 0;
+  const int32_t most = limits->reuse == OCELLUS_REUSE_BLEND ? 100 : INT32_MAX;
+  return error == std::errc() && stop == rows.data() + rows.size() && limits->reuse_rows >= 0 &&
+         limits->reuse_rows <= most;
 }
 
 std::string reuse_text(const ocellus_limits& limits) {
@@ -347,9 +349,9 @@ void set_reuse(const CacheOptions& options, ocellus_limits* limits) {
   limits->library = has_library ? 1 : 0;
   limits->library_cache_bytes = options.library_cache_bytes;
   if (!parse_reuse(text, limits))
-    throw Failure(
-        kExitUsage,
-        "--reuse " + text + ": write none, full, prefix, cacheblend:R, mpic:K, spread:K or carry:K, as in carry:16.");
+    throw Failure(kExitUsage,
+                  "--reuse " + text +
+                      ": write none, full, prefix, cacheblend:PERCENT, mpic:K, spread:K or carry:K, as in carry:16.");
 }
 
 nlohmann::ordered_json policy_json(const ocellus_limits& limits) {

@@ -239,8 +239,8 @@ typedef struct ocellus_limits {
   int64_t budget_bytes;     /* 0: no budget */
   int32_t reuse;            /* ocellus_reuse */
   int32_t reuse_rows;       /* rows of a linked image (REUSE_TILES: of a tile; REUSE_BLEND: percent of them) that are
-                               read in place, at most; -1: all,
-                               as if it had never been seen; they stay f16 beside its other slots */
+                               read in place, at most; -1: all, as if it had never been seen; they stay f16 beside its
+                               other slots */
   int32_t library;          /* 1: sessions may use an image library; plans its staging; with a way to reuse only. Inputs
                                of rows that are read in place are then rounded to f16, as the library keeps them */
   int64_t library_cache_bytes; /* of host memory for images that came from a library, so that they come faster when they

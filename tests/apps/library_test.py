@@ -39,6 +39,17 @@ class Library(LibraryTest):
         self.assertEqual(other["library_hits"], 0)
         self.assertEqual(other["policy"]["reuse"], "mpic:8")
 
+    def test_under_prefix_caching_a_picture_is_found_behind_the_same_alone(self):
+        flags = [*self.flags, "--reuse", "prefix", "--prompt"]
+        first, second, other = (self.objects("ask", *flags, prompt, board("113"), board("115"))[0]
+                                for prompt in ["<image>One. <image>Two. Is there a ring?"] * 2
+                                + ["<image>One. <image>2. Is there a ring?"])
+        hits = [(answer["library_hits"], answer["library_misses"]) for answer in (first, second, other)]
+        self.assertEqual(hits, [(0, 2), (2, 0), (2, 0)])
+        self.assertEqual(first["answer"], second["answer"])
+        third = self.objects("ask", *flags, "So: <image>One. <image>Two. Is there a ring?", board("113"), board("115"))[0]
+        self.assertEqual((third["library_hits"], third["library_misses"]), (0, 2))
+
     def test_entries_are_listed_verified_and_removed(self):
         self.caption()
         listed = self.objects("library", "list", self.path, "--owner", "robot-1")
@@ -102,9 +113,11 @@ class Library(LibraryTest):
                                 (["--library-cache", "8M"], "--library-cache goes with a --library"),
                                 ([*self.flags, "--library-cache", "much"], "write a size"),
                                 ([*self.flags, "--library-cache", "4K"], "does not hold one image"),
-                                (["--reuse", "mpic"], "write none, full, or mpic:K"),
+                                (["--reuse", "mpic"], "write none, full, prefix"),
                                 (["--reuse", "mpic:-2"], "write none"), (["--reuse", "mpic:4x"], "write none"),
                                 (["--reuse", "prefix:3"], "write none"), (["--reuse", "full:3"], "write none"),
+                                (["--reuse", "cacheblend:101"], "cacheblend:PERCENT"),
+                                (["--reuse", "cacheblend:9", "--kv-bits", "4"], "16 bits only"),
                                 (["--reuse", "carry:8", "--kv-bits", "4"], "16 bits only"),
                                 (["--reuse", "mpic:8", "--evict", "david", "--keep", 0.5], "without an eviction")]:
             with self.subTest(flags=flags):
