@@ -70,8 +70,9 @@ class LibraryEntry {
   /// False where the file cannot be asked.
   bool take_stamp(EntryStamp* out) const;
 
-  /// For reads by other means: the open file, and where a block begins in it, always at a multiple of 4096 bytes, as
-  /// does what follows it; O_DIRECT may be set on the descriptor. What was read is no block before check_block.
+  /// For reads by other means: the open file, and where a block begins in it, always at a multiple of 512 bytes, as
+  /// does what follows it; O_DIRECT may be set on the descriptor where the disk's sectors are no larger. What was read
+  /// is no block before check_block.
   int descriptor() const { return file_.descriptor(); }
   int64_t block_offset(int32_t block) const { return header().blocks[block].offset; }
   /// As read_block, for bytes that were read. Where the read failed pass an empty span: the entry is set aside.

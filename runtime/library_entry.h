@@ -58,7 +58,7 @@ inline constexpr int32_t kMostTagBytes = 31;
 inline constexpr int32_t kMostOwnerBytes = 64;
 inline constexpr int32_t kMostCaptionBytes = 1000;
 /// Blocks begin at multiples of this in their file, and the file ends at one, as direct reads want it.
-inline constexpr int64_t kBlockAlignment = 4096;
+inline constexpr int64_t kBlockAlignment = 512;
 
 /// Text of at most kMost bytes in place.
 template <int kMost>

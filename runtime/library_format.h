@@ -1,8 +1,8 @@
 // The head of an entry's file: all that is known of an entry, and where its blocks lie.
 //
 //   head      magic, version, sizes, checksum, key, facts, owner, times, tags, caption, embedding, table of blocks;
-//             then zeros to a multiple of 4096 bytes
-//   blocks    each from a multiple of 4096 bytes on, zeros between
+//             then zeros to a multiple of 512 bytes
+//   blocks    each from a multiple of 512 bytes on, zeros between
 //
 // Numbers are little-endian. The checksum covers the whole head, zeros included.
 #pragma once

@@ -297,7 +297,7 @@ class Walk {
     if (found == plain_.entries.end() || found->second.damaged) return;
     const std::string path = folder_ / ("entries/" + std::string(key_text(found->second.key).text) + ".entry");
     const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    const int64_t place = 4096 + random_.integer(0, 599);  // in the first block
+    const int64_t place = kHeadBytes + random_.integer(0, 599);  // in the first block
     uint8_t byte = 0;
     require(::pread(file, &byte, 1, place) == 1, "a file is missing");
     byte ^= 1u << random_.integer(0, 7);

@@ -103,7 +103,7 @@ NewEntry Contents::entry() const {
 }
 
 int64_t Contents::file_bytes() const {
-  int64_t bytes = padded_block_bytes(2048 + 4 * kWidth + 24 * (kLayers + 1));
+  int64_t bytes = kHeadBytes;
   for (const auto& block : blocks) bytes += padded_block_bytes(static_cast<int64_t>(block.size()));
   return bytes;
 }

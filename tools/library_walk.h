@@ -56,6 +56,8 @@ class Folder {
 
 inline constexpr int32_t kLayers = 2;
 inline constexpr int32_t kWidth = 96;
+/// Of such entries' files.
+inline constexpr int64_t kHeadBytes = padded_block_bytes(2048 + 4 * kWidth + 24 * (kLayers + 1));
 
 /// Facts of picture number `picture`.
 EntryFacts facts_of(uint64_t picture);

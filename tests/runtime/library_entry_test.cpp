@@ -237,7 +237,7 @@ TEST_CASE("a library's verify reads everything and sets aside what is damaged") 
   CHECK(report.checked == 6);
   CHECK(report.sound == 6);
   change_byte(t.path_of(keys[0]), 100);
-  change_byte(t.path_of(keys[1]), 4096 + 10);
+  change_byte(t.path_of(keys[1]), walk::kHeadBytes + 10);
   change_byte(t.path_of(keys[2]), Contents(2, 1).file_bytes() - kBlockAlignment + 4);
   std::filesystem::remove(t.path_of(keys[3]));
   REQUIRE(t.library.verify(&report).ok());

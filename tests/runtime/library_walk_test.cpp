@@ -26,7 +26,7 @@ TEST_CASE("a library's writers are killed at any moment and leave nothing wrong"
 }
 
 TEST_CASE("a library serves no entry with a flipped bit in its head or its blocks") {
-  constexpr int64_t kHeadBits = 8 * 4096;
+  constexpr int64_t kHeadBits = 8 * walk::kHeadBytes;
   walk::Outcome outcome = walk::flip_bits(0, 1500);
   CHECK_MESSAGE(outcome.wrong == 0, outcome.first_wrong);
   CHECK(outcome.served == 0);
