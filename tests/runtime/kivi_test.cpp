@@ -191,7 +191,7 @@ TEST_CASE("KIVI packs an answer, 32 tokens at a time, as they leave the window" 
   CHECK(before < 3.0);
 }
 
-TEST_CASE("KIVI's long answers in a batch are those alone") {
+TEST_CASE("KIVI's long answers in a batch are those alone" * doctest::test_suite("long")) {
   ocellus_limits limits = kivi_limits(1, 300, 4, 16);
   limits.max_sessions = 3;
   const std::unique_ptr<Engine> engine = make_engine(limits);

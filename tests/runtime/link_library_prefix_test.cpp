@@ -49,7 +49,8 @@ Answer ask(Session& session, const std::string& prompt, const std::vector<std::s
 
 }  // namespace
 
-TEST_CASE("images that are found behind their prefix give what reading the prompt gives") {
+TEST_CASE("images that are found behind their prefix give what reading the prompt gives" *
+          doctest::test_suite("long")) {
   for (const int bits : {16, 4, 1}) {
     CAPTURE(bits);
     Shelf shelf;

@@ -80,7 +80,8 @@ TEST_CASE("linked images take the bytes of their slots, and rows in place those 
   }
 }
 
-TEST_CASE("of all images of a prompt together the planned percentage of rows is read in place") {
+TEST_CASE("of all images of a prompt together the planned percentage of rows is read in place" *
+          doctest::test_suite("long")) {
   for (const int percent : {0, 1, 15, 50}) {
     CAPTURE(percent);
     ocellus_limits limits = linking_limits(4, 200, percent);
