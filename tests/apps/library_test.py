@@ -39,6 +39,7 @@ class Library(LibraryTest):
         self.assertEqual(other["library_hits"], 0)
         self.assertEqual(other["policy"]["reuse"], "mpic:8")
 
+    @long
     def test_under_prefix_caching_a_picture_is_found_behind_the_same_alone(self):
         flags = [*self.flags, "--reuse", "prefix", "--prompt"]
         first, second, other = (self.objects("ask", *flags, prompt, board("113"), board("115"))[0]

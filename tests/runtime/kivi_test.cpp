@@ -227,7 +227,7 @@ TEST_CASE("KIVI always finds pages and blocks for planned text, in whatever piec
   }
 }
 
-TEST_CASE("KIVI's answers in a batch and on any number of threads are those alone") {
+TEST_CASE("KIVI's answers in a batch and on any number of threads are those alone" * doctest::test_suite("long")) {
   std::vector<Answer> by_threads;
   for (const int32_t threads : {1, 3}) {
     ocellus_limits limits = kivi_limits(4, 200, 2, 20);

@@ -80,7 +80,8 @@ TEST_CASE("images by layer and with small scales take the bytes of the formulas,
   }
 }
 
-TEST_CASE("with 8 bits in all layers and small scales the answers are those of the plain engine") {
+TEST_CASE("with 8 bits in all layers and small scales the answers are those of the plain engine" *
+          doctest::test_suite("long")) {
   const std::unique_ptr<Engine> plain = make_engine(test::board_limits(8, 300));
   ocellus_limits limits = packed_limits(8, 300, 8);
   limits.cache.kv_scales = 6;

@@ -59,7 +59,8 @@ TEST_CASE("images whose rows are all read in place give the logits of images tha
   }
 }
 
-TEST_CASE("linked images take the bytes of their slots, and rows in place those of text") {
+TEST_CASE("linked images take the bytes of their slots, and rows in place those of text" *
+          doctest::test_suite("long")) {
   for (const auto& [rows, bits] : {std::pair{0, 16}, {16, 16}, {0, 2}, {10, 4}, {64, 8}}) {
     CAPTURE(rows);
     CAPTURE(bits);

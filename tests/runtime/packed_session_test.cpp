@@ -361,7 +361,7 @@ TEST_CASE("sessions with compressed caches are decoded together as they are alon
   }
 }
 
-TEST_CASE("the number of threads changes no bit of a compressed cache") {
+TEST_CASE("the number of threads changes no bit of a compressed cache" * doctest::test_suite("long")) {
   for (const Eviction& e : {Eviction{OCELLUS_EVICT_NONE, 1, 1}, Eviction{OCELLUS_EVICT_DAVID, 0.3f, 2}}) {
     std::vector<Answer> answers;
     for (const int32_t threads : {1, 2, 3}) {
