@@ -106,7 +106,7 @@ void carry_no_change(const CarryScratch& carry, Queue& queue);
 PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
                          const PrefillScratch& scratch, Queue& queue);
 /// The same of rows that are not stored anywhere.
-PrefillPlan plan_look(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
+PrefillPlan plan_look(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache,
                       const PrefillScratch& scratch, Queue& queue);
 /// The same of a chunk that sees nothing but itself, from position 0 on, and of which only the images are stored.
 PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, int32_t head_dim,

@@ -216,16 +216,15 @@ void note_text(const PromptChunk& chunk, int64_t first_position, const SessionCa
              queue);
 }
 
-/// Where the rows stand and go. `row_slot` is asked for the slots of rows that compete.
-template <class RowSlot>
-void place_rows(const PromptChunk& chunk, int64_t first_position, bool all_compete, RowSlot row_slot,
-                SlotCursor& cursor, const PrefillScratch& s) {
+/// Where the rows stand and go: row by row to slot_of(piece, row, position).
+template <class SlotOf>
+void place_rows(const PromptChunk& chunk, int64_t first_position, SlotOf slot_of, const PrefillScratch& s) {
   int64_t row = 0;
   for (int64_t p = 0; p < chunk.piece_count; ++p) {
     const Piece& piece = chunk.pieces.data[p];
     for (int64_t i = 0; i < piece.row_count; ++i, ++row) {
       const int64_t position = first_position + piece.linked_before + row;
-      s.slots.host.data[row] = all_compete ? row_slot(row) : cursor.next(piece, position);
+      s.slots.host.data[row] = slot_of(piece, row, position);
       s.positions.host.data[row] = static_cast<int32_t>(position);
     }
   }
@@ -245,7 +244,10 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   const bool all_compete = plan.compress.evicts && !plan.compress.one_image;
   const auto competing_slot = [&](int64_t row) { return plan.compress.is_late ? cache.evicted_slot(row) : KvSlot(); };
   SlotCursor cursor(chunk, cache, s.compress.policy, head_dim, false);
-  place_rows(chunk, first_position, all_compete, competing_slot, cursor, s);
+  const auto slot_of = [&](const Piece& piece, int64_t row, int64_t position) {
+    return all_compete ? competing_slot(row) : cursor.next(piece, position);
+  };
+  place_rows(chunk, first_position, slot_of, s);
   if (cache.ledger().kept() && !all_compete && chunk.text_count > 0) note_text(chunk, first_position, cache, s, queue);
   cache.move_sinks(first_position);
   PastList past(cache, s, queue.traits(), &plan);
@@ -260,12 +262,11 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   return plan;
 }
 
-PrefillPlan plan_look(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
+PrefillPlan plan_look(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache,
                       const PrefillScratch& s, Queue& queue) {
   PrefillPlan plan;
-  SlotCursor cursor(chunk, cache, s.compress.policy, head_dim, false);
-  const auto nowhere = [](int64_t) { return KvSlot(); };
-  place_rows(chunk, first_position, true, nowhere, cursor, s);
+  const auto nowhere = [](const Piece&, int64_t, int64_t) { return KvSlot(); };
+  place_rows(chunk, first_position, nowhere, s);
   PastList(cache, s, queue.traits(), &plan).add_live();
   if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
   return plan;
@@ -276,8 +277,8 @@ PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, in
   PrefillPlan plan;
   plan.compress = plan_compression(chunk, 0, cache, s.compress, queue);
   SlotCursor cursor(chunk, cache, s.compress.policy, head_dim, true);
-  place_rows(
-      chunk, 0, false, [](int64_t) { return KvSlot(); }, cursor, s);
+  const auto slot_of = [&](const Piece& piece, int64_t, int64_t position) { return cursor.next(piece, position); };
+  place_rows(chunk, 0, slot_of, s);
   if (s.carry.on()) carry_no_change(s.carry, queue);
   return plan;
 }

@@ -102,7 +102,7 @@ Status Session::blend_chunk() {
   OCELLUS_TRY(
       scratch.lay_out(text.config, engine_->shape().prefill_limits(), engine_->shape().device, engine_->arena()));
   queue.start_timer(Queue::kPrefillTimer);
-  PrefillPlan plan = plan_look(chunk, next_position_, cache(), text.config.head_dim, scratch, queue);
+  PrefillPlan plan = plan_look(chunk, next_position_, cache(), scratch, queue);
   const int32_t layer = std::min(kCheckedLayer, text.config.layer_count - 1);
   plan.most_layers = layer + 1;
   chunk.embed_text(text.embedding, queue);
