@@ -38,10 +38,27 @@ int64_t packed_of(int64_t rows, int64_t window) { return rows > window ? (rows -
 int64_t scale_bytes(int64_t packed) { return 2 * kLayers * kHeads * kDim * packed * 4 / 32; }
 int64_t code_bytes(int64_t packed, int32_t bits) { return 2 * kLayers * kHeads * kDim * packed * bits / 8; }
 
+/// Log-probabilities of an answer to a prompt where nothing is packed.
+std::vector<float> plain_scores(const std::vector<TokenId>& prompt, const std::vector<TokenId>& answer) {
+  const std::unique_ptr<Engine> engine = make_engine(board_limits(0, 400));
+  Session& session = open_session(*engine);
+  test::add(session, prompt);
+  ocellus_generate_stats stats;
+  return score_of(session, answer, &stats);
+}
+
 double mean_difference(const std::vector<float>& a, const std::vector<float>& b) {
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) sum += std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
   return sum / static_cast<double>(a.size());
+}
+
+/// They differ more than those before did; the next must differ more than these.
+void check_farther(const std::vector<float>& values, const std::vector<float>& expected, double* before) {
+  const double difference = mean_difference(values, expected);
+  MESSAGE("mean difference of a log-probability: " << difference);
+  CHECK(difference > *before);
+  *before = difference;
 }
 
 }  // namespace
@@ -129,11 +146,8 @@ TEST_CASE("KIVI finds room for the planned images in whatever prompts they come"
 
 TEST_CASE("KIVI packs long text where no images are planned, the better the more bits it has") {
   const std::vector<TokenId> prompt = words(300, 1), answer = words(40, 2);
-  const std::unique_ptr<Engine> exact = make_engine(board_limits(0, 400));
-  Session& whole = open_session(*exact);
-  test::add(whole, prompt);
+  const std::vector<float> expected = plain_scores(prompt, answer);
   ocellus_generate_stats stats;
-  const std::vector<float> expected = score_of(whole, answer, &stats);
   double before = 0;
   for (const int32_t bits : {8, 4, 2}) {
     CAPTURE(bits);
@@ -145,21 +159,15 @@ TEST_CASE("KIVI packs long text where no images are planned, the better the more
     CHECK(packed == 256);
     CHECK(stats.kv_bytes == code_bytes(packed, bits) + scale_bytes(packed) + (300 - packed + 39) * kSlotBytes);
     CHECK(values[0] == expected[0]);  // the prompt was read with nothing packed
-    const double difference = mean_difference(values, expected);
-    MESSAGE("mean difference of a log-probability at " << bits << " bits: " << difference);
-    CHECK(difference > before);
-    before = difference;
+    check_farther(values, expected, &before);
   }
   CHECK(before < 3.0);  // of words at random
 }
 
 TEST_CASE("KIVI packs an answer, 32 tokens at a time, as they leave the window" * doctest::test_suite("long")) {
   const std::vector<TokenId> prompt = words(20, 1), answer = words(300, 2);
-  const std::unique_ptr<Engine> exact = make_engine(board_limits(0, 400));
-  Session& whole = open_session(*exact);
-  test::add(whole, prompt);
+  const std::vector<float> expected = plain_scores(prompt, answer);
   ocellus_generate_stats stats;
-  const std::vector<float> expected = score_of(whole, answer, &stats);
   double before = 0;
   for (const int32_t bits : {8, 4, 2}) {
     CAPTURE(bits);
@@ -178,10 +186,7 @@ TEST_CASE("KIVI packs an answer, 32 tokens at a time, as they leave the window" 
     CHECK(stats.kv_bytes_full == rows * kSlotBytes);
     // Until 20 + n tokens have filled the window and a block, nothing was packed.
     for (size_t i = 0; i < static_cast<size_t>(kWindow + 32 - 20); ++i) CHECK(values[i] == expected[i]);
-    const double difference = mean_difference(values, expected);
-    MESSAGE("mean difference of a log-probability at " << bits << " bits: " << difference);
-    CHECK(difference > before);
-    before = difference;
+    check_farther(values, expected, &before);
     // What follows sees it, and it goes with the session.
     test::add(session, prompt);
     CHECK(std::isfinite(score_of(session, words(30, 3), &stats).back()));

@@ -114,13 +114,8 @@ TEST_CASE("a CLIP tower in Q8_0") {
 
 namespace {
 
-const std::vector<TestPicture>& talk_pictures() {
-  static const std::vector<TestPicture> pictures = {{96, 64}, {33, 200}, {64, 60}};
-  return pictures;
-}
-
 /// Two pictures without a token between them.
-Parts talk_parts() {
+Parts conversation_parts() {
   Parts parts;
   append_text(parts, "Compare ");
   parts.push_back({.picture = 0, .view = 0});
@@ -131,18 +126,8 @@ Parts talk_parts() {
   return parts;
 }
 
-void add_talk(Session& session) {
-  const std::vector<TestPicture>& pictures = talk_pictures();
-  REQUIRE(session.add_text("Compare ", false).ok());
-  REQUIRE_MESSAGE(session.add_frame(pictures[0].frame()).ok(), last_failure().sentence);
-  REQUIRE_MESSAGE(session.add_frame(pictures[1].frame()).ok(), last_failure().sentence);
-  REQUIRE(session.add_text(" and then", false).ok());
-  REQUIRE_MESSAGE(session.add_frame(pictures[2].frame()).ok(), last_failure().sentence);
-  REQUIRE(session.add_text("Which one is the darkest?", false).ok());
-}
-
 std::vector<double> expected_logits(const Pair& pair, const PreprocessConfig& config) {
-  const Matrix rows = reference_rows(pair.model, config, talk_parts(), talk_pictures());
+  const Matrix rows = reference_rows(pair.model, config, conversation_parts(), test::conversation_pictures());
   const ReferenceText text(pair.model.text_file());
   const Matrix all = text.logits(text.read(rows));
   return {all.row(rows.rows - 1), all.row(rows.rows - 1) + all.cols};
@@ -176,12 +161,12 @@ TEST_CASE("three pictures without marks in one conversation, whatever the size o
     limits.max_encode_views = choice.batch;
     const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
     Session& session = test::open_session(*engine);
-    add_talk(session);
+    test::add_conversation(session);
     const std::vector<float> logits = test::first_logits(session);
     if (expected.empty()) expected = expected_logits(pair, engine->shape().preprocess);
     CHECK(test::relative_error(logits.data(), expected.data(), static_cast<int64_t>(expected.size())) <
           bound_on(*engine, 3e-4, 1e-2));
-    CHECK(session.next_position() == static_cast<int64_t>(talk_parts().size()) - 3 + 3 * kRows);
+    CHECK(session.next_position() == static_cast<int64_t>(conversation_parts().size()) - 3 + 3 * kRows);
     CHECK(session.cache().image_count() == 3);
     const test::Answer said = answer(session);
     if (first_answer.empty()) first_answer = said.text;
@@ -196,7 +181,7 @@ TEST_CASE("pictures without marks are packed, evicted and linked like others") {
     change(limits);
     const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
     Session& session = test::open_session(*engine);
-    add_talk(session);
+    test::add_conversation(session);
     const std::vector<float> logits = test::first_logits(session);
     answer(session);
     CHECK(session.cache().image_count() == 3);

@@ -198,11 +198,6 @@ TEST_CASE("a tower in Q8_0") {
 
 namespace {
 
-const std::vector<TestPicture>& conversation_pictures() {
-  static const std::vector<TestPicture> pictures = {{96, 64}, {33, 200}, {64, 60}};
-  return pictures;
-}
-
 Parts conversation_parts() {
   Parts parts;
   append_text(parts, "Compare ");
@@ -212,16 +207,6 @@ Parts conversation_parts() {
   append_picture(parts, 2, 3, 3);
   append_text(parts, "Which one is the darkest?");
   return parts;
-}
-
-void add_conversation(Session& session) {
-  const std::vector<TestPicture>& pictures = conversation_pictures();
-  REQUIRE(session.add_text("Compare ", false).ok());
-  REQUIRE_MESSAGE(session.add_frame(pictures[0].frame()).ok(), last_failure().sentence);
-  REQUIRE_MESSAGE(session.add_frame(pictures[1].frame()).ok(), last_failure().sentence);
-  REQUIRE(session.add_text(" and then", false).ok());
-  REQUIRE_MESSAGE(session.add_frame(pictures[2].frame()).ok(), last_failure().sentence);
-  REQUIRE(session.add_text("Which one is the darkest?", false).ok());
 }
 
 }  // namespace
@@ -241,11 +226,11 @@ TEST_CASE("three tiled pictures in one conversation, whatever the size of a chun
       limits.lean = lean;
       const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
       Session& session = test::open_session(*engine);
-      add_conversation(session);
+      test::add_conversation(session);
       const std::vector<float> logits = test::first_logits(session);
       if (expected.empty()) {
         const Matrix rows =
-            reference_rows(pair.model, engine->shape().preprocess, conversation_parts(), conversation_pictures());
+            reference_rows(pair.model, engine->shape().preprocess, conversation_parts(), test::conversation_pictures());
         const ReferenceText text(pair.model.text_file());
         const Matrix all = text.logits(text.read(rows));
         expected.assign(all.row(rows.rows - 1), all.row(rows.rows - 1) + all.cols);

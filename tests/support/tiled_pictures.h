@@ -122,4 +122,19 @@ inline ocellus_limits picture_limits(int images, int text_tokens, ocellus_resize
 /// On CUDA activations are rounded to f16 between the ops, 5e-4 each time.
 inline double bound_on(Engine& engine, double cpu, double cuda) { return engine.queue().on_cuda() ? cuda : cpu; }
 
+/// Three pictures with text before, between and behind them; the first two stand side by side.
+inline const std::vector<TestPicture>& conversation_pictures() {
+  static const std::vector<TestPicture> pictures = {{96, 64}, {33, 200}, {64, 60}};
+  return pictures;
+}
+inline void add_conversation(Session& session) {
+  const std::vector<TestPicture>& pictures = conversation_pictures();
+  REQUIRE(session.add_text("Compare ", false).ok());
+  REQUIRE_MESSAGE(session.add_frame(pictures[0].frame()).ok(), last_failure().sentence);
+  REQUIRE_MESSAGE(session.add_frame(pictures[1].frame()).ok(), last_failure().sentence);
+  REQUIRE(session.add_text(" and then", false).ok());
+  REQUIRE_MESSAGE(session.add_frame(pictures[2].frame()).ok(), last_failure().sentence);
+  REQUIRE(session.add_text("Which one is the darkest?", false).ok());
+}
+
 }  // namespace ocellus::test
