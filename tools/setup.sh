@@ -3,7 +3,7 @@
 # Arguments are further packages.
 set -eu
 packages="g++ cmake ninja-build pkg-config libstb-dev libhwy-dev libutf8proc-dev libxxhash-dev libsqlite3-dev
-  libcli11-dev
+  libmicrohttpd-dev libcli11-dev
   nlohmann-json3-dev doctest-dev python3 clang-format-14 $*"
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

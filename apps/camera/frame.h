@@ -1,0 +1,37 @@
+// One picture of a camera, as its source gave it.
+#ifndef OCELLUS_APPS_CAMERA_FRAME_H_
+#define OCELLUS_APPS_CAMERA_FRAME_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/ocellus.h"
+
+namespace ocellus {
+
+enum class FrameKind {
+  kEncoded,  // a JPEG or PNG file
+  kPixels,   // raw, in one of ocellus_pixel_format, rows without padding
+};
+
+// Frames are passed on by swapping, so that their memory is used again.
+struct Frame {
+  FrameKind kind = FrameKind::kEncoded;
+  int32_t pixel_format = OCELLUS_RGB8;  // of raw ones
+  int32_t width = 0;                    // pixels; of encoded ones from their headers
+  int32_t height = 0;
+  bool full_range = false;  // NV12, YUYV: luma uses 0..255
+  int64_t sequence = 0;     // counts frames that came from the source, from 1
+  int64_t captured_ns = 0;  // CLOCK_MONOTONIC
+  std::vector<uint8_t> bytes;
+
+  // Raw frames as the library takes them; valid as long as `bytes` is.
+  ocellus_frame view() const;
+};
+
+// Bytes of a raw frame; 0 for a size that the format does not allow.
+int64_t pixel_bytes(int32_t pixel_format, int32_t width, int32_t height);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_CAMERA_FRAME_H_

@@ -1,0 +1,44 @@
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "apps/failure.h"
+#include "apps/http/http_server.h"
+
+namespace ocellus {
+namespace {
+
+bool is_port(const std::string& text) {
+  return !text.empty() && text.size() <= 5 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; }) &&
+         std::atoi(text.c_str()) <= 65535;
+}
+
+}  // namespace
+
+HttpOptions parse_http_address(const std::string& text) {
+  HttpOptions options;
+  const size_t colon = text.rfind(':');
+  const std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
+  std::string address = colon == std::string::npos ? "" : text.substr(0, colon);
+  const bool is_bracketed = address.size() > 2 && address.front() == '[' && address.back() == ']';
+  if (is_bracketed) address = address.substr(1, address.size() - 2);
+  if (!is_port(port) || (!is_bracketed && address.find(':') != std::string::npos)) {
+    throw Failure(kExitUsage, "--http " + text + ": write ADDRESS:PORT, as in 127.0.0.1:8080 or [::1]:8080.");
+  }
+  options.port = std::atoi(port.c_str());
+  if (!address.empty()) options.address = address == "localhost" ? "127.0.0.1" : address;
+  return options;
+}
+
+HttpResponse error_response(int status, const std::string& message, const std::string& type, const std::string& code) {
+  nlohmann::ordered_json error = {{"message", message}, {"type", type}, {"param", nullptr}};
+  error["code"] = code.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(code);
+  return {.status = status,
+          .content_type = "application/json",
+          .body = nlohmann::ordered_json{{"error", error}}.dump(-1, ' ', false,
+                                                                nlohmann::ordered_json::error_handler_t::replace) +
+                  "\n"};
+}
+
+}  // namespace ocellus

@@ -1,0 +1,108 @@
+// A small HTTP/1.1 server for this program's page and endpoints. libmicrohttpd speaks the protocol, on one thread that
+// waits for all connections; what clients can take is bounded here: connections, time, bodies, bytes that wait.
+#ifndef OCELLUS_APPS_HTTP_HTTP_SERVER_H_
+#define OCELLUS_APPS_HTTP_HTTP_SERVER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ocellus {
+
+struct HttpRequest {
+  std::string method;  // "GET"
+  std::string path;    // decoded, without the query; begins with '/'
+  std::string body;
+  // Names in small letters.
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::vector<std::pair<std::string, std::string>> query;
+
+  std::string_view header(std::string_view name) const;  // empty if there is none
+  std::string_view argument(std::string_view name) const;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers = {};
+};
+
+// One request and its response. Functions may be called from any thread, for as long as anybody holds it; once the
+// client is gone they do nothing.
+class HttpExchange {
+ public:
+  virtual ~HttpExchange() = default;
+  virtual const HttpRequest& request() const = 0;
+  // The whole response. Once, and not with a stream.
+  virtual void respond(HttpResponse response) = 0;
+  // A response whose body comes in pieces: begin (its `body` is the first piece), write, end.
+  virtual void begin_stream(HttpResponse head) = 0;
+  // False if the client is gone, or has left more than HttpOptions::stream_bytes unread: it is then cut off.
+  virtual bool write(std::string_view bytes) = 0;
+  virtual void end() = 0;
+  // Whether the client still waits for something. Notices within half a second that it has gone.
+  virtual bool is_open() const = 0;
+};
+
+using HttpHandler = std::function<void(std::shared_ptr<HttpExchange>)>;
+
+struct HttpOptions {
+  std::string address = "127.0.0.1";  // IPv4 or IPv6; anything but loopback needs a token
+  int32_t port = 8080;                // 0: any that is free
+  std::string token;                  // empty: none. As "Authorization: Bearer TOKEN", as ?token=TOKEN of a page, which
+                                      // then sets a cookie, or as that cookie
+  int64_t body_bytes = 1 << 20;       // of the largest body; larger ones get 413 and are not kept
+  int64_t stream_bytes = 1 << 20;     // that may wait for one client
+  int64_t all_body_bytes = 64 << 20;  // of bodies that are being received, together; then 503
+  int32_t connections = 256;
+  int32_t request_seconds = 10;  // from the connection, or the end of the last response, to the end of the headers
+  int32_t body_seconds = 60;     // from there to the end of the body
+};
+
+// "127.0.0.1:8080", ":8080", "8080", "[::1]:8080"; throws a Failure for anything else.
+HttpOptions parse_http_address(const std::string& text);
+
+struct HttpCounts {
+  int64_t connections = 0;  // open now
+  int64_t accepted = 0;
+  int64_t requests = 0;
+  int64_t shed = 0;  // connections that were closed, and requests refused, because of a bound above
+};
+
+class HttpServer {
+ public:
+  // Throws a Failure for an address that needs a token.
+  explicit HttpServer(HttpOptions options);
+  ~HttpServer();  // stops
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // Before start(). `path` is matched as a whole; one that ends in "/*" matches all below it. Other paths get 404,
+  // other methods of a known path 405; HEAD is answered as GET. Handlers run on the server's thread and must not block.
+  // Where there is a token, requests without it get 401 before their handler is asked, except under `open_path`.
+  void handle(const std::string& method, const std::string& path, HttpHandler handler);
+  void open_path(const std::string& path);
+  // Throws a Failure if the address cannot be listened on.
+  void start();
+  void stop();
+  int32_t port() const;     // the one listened on
+  std::string url() const;  // "http://127.0.0.1:8080"
+  HttpCounts counts() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// {"error": {"message": ..., "type": ..., "code": ...}}, as OpenAI's interface has it; for all our endpoints.
+HttpResponse error_response(int status, const std::string& message, const std::string& type = "invalid_request_error",
+                            const std::string& code = "");
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_HTTP_HTTP_SERVER_H_
