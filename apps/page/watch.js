@@ -259,7 +259,7 @@ function draw_facts() {
   set_text(get('uptime'), `up ${format_span(state.uptime_s)}`);
   set_text(get('version'), `ocellus ${state.version}`);
   set_text(get('pause'), settings.paused ? 'Resume' : 'Pause');
-  get('pause').setAttribute('aria-pressed', String(settings.paused));
+  get('pause').classList.toggle('on', settings.paused);
   if (source.width && source.height) get('stage').style.aspectRatio = `${source.width} / ${source.height}`;
 }
 

@@ -159,11 +159,11 @@ class Page:
         return done["result"].get("value")
 
     def wait_for(self, expression, limit_s=15):
-        """The first value of the expression that is true for JavaScript."""
+        """The first value of the expression that is true for JavaScript; an element counts as that."""
         until = time.monotonic() + limit_s
         while True:
             try:
-                value = self.evaluate(f"(() => {{ const value = ({expression}); return value && (value === true || value); }})()")
+                value = self.evaluate(f"(() => {{ const value = ({expression}); return value instanceof Node || value; }})()")
             except BrowserFailure as failure:  # the page may be changing under our feet
                 value = None
                 if time.monotonic() > until:

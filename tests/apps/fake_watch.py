@@ -6,6 +6,7 @@ import http.server
 import json
 import math
 import queue
+import socket
 import struct
 import threading
 import time
@@ -75,7 +76,16 @@ class FakeWatch:
             daemon_threads = True
             request_queue_size = 64
 
+            def process_request(self, request, client_address):
+                self.open_sockets.add(request)
+                super().process_request(request, client_address)
+
+            def shutdown_request(self, request):
+                self.open_sockets.discard(request)
+                super().shutdown_request(request)
+
         self.server = Server(("127.0.0.1", self.port), type("Bound", (Handler,), {"watch": self}))
+        self.server.open_sockets = set()
         self.port = self.server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}"
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
@@ -87,6 +97,11 @@ class FakeWatch:
             for client in self.clients:
                 client.put(None)
             self.clients = []
+        for request in list(self.server.open_sockets):  # connections that are kept alive, too
+            try:
+                request.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
 
     # What it says
     def emit(self, name, data):
