@@ -19,7 +19,8 @@ const kStages = [['preprocess_ms', 'preprocess', 'other'], ['encode_ms', 'encode
                  ['prefill_ms', 'prefill', 'staging'], ['decode_ms', 'decode', 'session']];
 const kLifetimes = [['weights', 'Weights'], ['session', 'Session'], ['scratch', 'Scratch'], ['staging', 'Staging']];
 const kLatencies = [['last', 'last', 'Of the newest caption: from preprocessing to the last word'],
-                    ['mean', 'mean', 'Of the captions so far'], ['p95', 'p95', '95 of 100 captions took at most this long'],
+                    ['mean', 'mean', 'Of the captions so far'],
+                    ['p95', 'p95', '95 of 100 captions took at most this long'],
                     ['age_last', 'age', 'From capture to the end of the newest caption']];
 const kCounters = [
   ['captured', 'captured', 'Frames that the source delivered'],
@@ -39,7 +40,7 @@ const kCounters = [
 const dark_scheme = matchMedia('(prefers-color-scheme: dark)');
 const kThemes = ['auto', 'light', 'dark'];
 let theme = 'auto';
-try { theme = localStorage.getItem('theme') ?? 'auto'; } catch { /* no storage: the choice lasts as long as the page */ }
+try { theme = localStorage.getItem('theme') ?? 'auto'; } catch { /* no storage: the choice ends with the page */ }
 
 function apply_theme() {
   if (!kThemes.includes(theme)) theme = 'auto';
@@ -58,6 +59,7 @@ dark_scheme.addEventListener('change', apply_theme);
 apply_theme();
 
 // ---- Elements, numbers, times
+const kDot = ' \u00b7 ';
 const get = id => document.getElementById(id);
 
 function set_text(node, text) {
@@ -128,7 +130,10 @@ function make_lazy(draw, every_ms) {
 // JSON of the program's answer. Throws an Error whose message is its sentence.
 async function ask_program(address, body) {
   const options = {signal: AbortSignal.timeout(15000), cache: 'no-store'};
-  if (body) Object.assign(options, {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(body)});
+  if (body) {
+    const headers = {'Content-Type': 'application/json'};
+    Object.assign(options, {method: 'POST', headers, body: JSON.stringify(body)});
+  }
   let response;
   try {
     response = await fetch(address, options);
@@ -137,7 +142,9 @@ async function ask_program(address, body) {
   }
   const answer = await response.json().catch(() => null);
   if (response.status === 401) throw new Error('The token is missing or wrong: open this page with ?token= once more.');
-  if (!response.ok) throw new Error(answer?.error?.message ?? `The program answered ${response.status} without saying why.`);
+  if (!response.ok) {
+    throw new Error(answer?.error?.message ?? `The program answered ${response.status} without saying why.`);
+  }
   return answer;
 }
 
@@ -215,17 +222,19 @@ function take_state(next) {
 // [tone, word of the pill, words of the badge on the picture, sentence of the banner]
 function find_standing() {
   const source = state?.source;
-  const trouble = source?.trouble;
   if (reachable === false) {
     return ['bad', 'No connection', `Last picture, ${format_clock(unreachable_since)}`,
             'The program cannot be reached. Trying again every second or two.'];
   }
   if (!state) return ['idle', 'Connecting', '', ''];
-  if (source.state === 'lost') return ['bad', 'Camera lost', 'No picture', trouble || 'The camera is gone; trying again.'];
-  if (source.state === 'stalled') return ['warn', 'Stalled', 'No new picture', trouble || 'The camera is silent; waiting for it.'];
+  const what = source.state === 'lost' ? 'gone; trying again' : 'silent; waiting for it';
+  const trouble = source.trouble || `The camera is ${what}.`;
+  if (source.state === 'lost') return ['bad', 'Camera lost', 'No picture', trouble];
+  if (source.state === 'stalled') return ['warn', 'Stalled', 'No new picture', trouble];
   if (state.settings_pending) {
     const {keep, kv_bits} = state.settings;
-    return ['warn', 'Rebuilding', `Engine being made anew: ${keep} images, ${kv_bits === 16 ? 'f16' : `${kv_bits} bits`}`, ''];
+    const bits = kv_bits === 16 ? 'f16' : `${kv_bits} bits`;
+    return ['warn', 'Rebuilding', `Engine being made anew: ${keep} images, ${bits}`, ''];
   }
   if (source.state === 'ended') return ['idle', 'Ended', 'The source has ended', ''];
   if (state.settings.paused) return ['idle', 'Paused', 'Captions paused', ''];
@@ -253,9 +262,10 @@ function draw_standing() {
 
 function draw_facts() {
   const {source, model, settings} = state;
-  set_text(get('source'), [source.name, source.format, source.fps ? `${source.fps.toFixed(1)} fps` : ''].filter(Boolean).join(' \u00b7 '));
+  const rate = source.fps ? `${source.fps.toFixed(1)} fps` : '';
+  set_text(get('source'), [source.name, source.format, rate].filter(Boolean).join(kDot));
   get('source').title = get('source').textContent;
-  set_text(get('model'), `${model.name} \u00b7 ${model.format} \u00b7 ${model.device}`);
+  set_text(get('model'), [model.name, model.format, model.device].join(kDot));
   set_text(get('uptime'), `up ${format_span(state.uptime_s)}`);
   set_text(get('version'), `ocellus ${state.version}`);
   set_text(get('pause'), settings.paused ? 'Resume' : 'Pause');
@@ -310,8 +320,8 @@ function draw_memory() {
     set_text(share, format_share(bytes / room));
   });
   bar.setAttribute('aria-label', parts.map(([, label, bytes]) => `${label} ${format_bytes(bytes)}`).join(', '));
-  set_text(get('memory-total'), memory.budget_bytes
-    ? `${format_bytes(memory.total_bytes)} of ${format_bytes(memory.budget_bytes)}` : `${format_bytes(memory.total_bytes)}, no budget`);
+  const of_budget = memory.budget_bytes ? ` of ${format_bytes(memory.budget_bytes)}` : ', no budget';
+  set_text(get('memory-total'), format_bytes(memory.total_bytes) + of_budget);
 
   const lenses = get('lenses'), places = Math.min(memory.images_most, 32);
   while (lenses.children.length > places) lenses.lastChild.remove();
@@ -321,7 +331,8 @@ function draw_memory() {
   const share = memory.kv_bytes_full ? memory.kv_bytes / memory.kv_bytes_full : 0;
   get('kv-meter').style.width = `${Math.min(100, 100 * share)}%`;
   set_text(get('kv-bytes'), format_bytes(memory.kv_bytes) + (share ? `, ${format_share(share)}` : ''));
-  set_text(get('kv-bytes-full'), format_bytes(memory.kv_bytes_full) + (share ? `, ${(1 / share).toFixed(1)}\u00a0\u00d7` : ''));
+  const times = share ? `, ${(1 / share).toFixed(1)}\u00a0\u00d7` : '';
+  set_text(get('kv-bytes-full'), format_bytes(memory.kv_bytes_full) + times);
   set_text(get('kv-bits-used'), `${+memory.kv_bits.toFixed(2)} (images ${settings.kv_bits})`);
   set_text(get('session-used'), `${format_bytes(memory.session_used_bytes)} of ${format_bytes(memory.session_bytes)}`);
   set_text(get('resident'), format_bytes(memory.rss_bytes));
@@ -349,7 +360,8 @@ async function load_picture() {
       picture.failures = 0;
     } catch {
       if (++picture.failures === 3) {
-        add_note({level: 'warning', text: 'The live picture cannot be fetched; trying again with each frame.', at_ms: Date.now()});
+        const text = 'The live picture cannot be fetched; trying again with each frame.';
+        add_note({level: 'warning', text, at_ms: Date.now()});
       }
       await new Promise(resolve => setTimeout(resolve, 250));
     }
@@ -365,13 +377,15 @@ function draw_picture(bitmap, frame) {
   }
   canvas.getContext('2d', {alpha: false}).drawImage(bitmap, 0, 0);
   canvas.dataset.sequence = frame.sequence;
-  set_text(get('frame-facts'), `Frame ${format_count(frame.sequence)} \u00b7 ${frame.width} \u00d7 ${frame.height} \u00b7 ${format_clock(frame.at_ms)}`);
+  const size = `${frame.width} \u00d7 ${frame.height}`;
+  set_text(get('frame-facts'), [`Frame ${format_count(frame.sequence)}`, size, format_clock(frame.at_ms)].join(kDot));
   if (picture.shown++ === 0) draw_standing();
 }
 
 // ---- The caption over it
 // It streams word by word. What the caption before said stays, dimmed, while the new one repeats it.
-const caption = {coming: null, shown: null, before: '', hold_until: 0, timer: 0, spoken: '', spoken_at: -kSpokenEvery_ms};
+const caption = {coming: null, shown: null, before: '', hold_until: 0, timer: 0};
+const spoken = {text: '', at: -kSpokenEvery_ms};
 
 function begin_caption({id, at_ms, sequence}) {
   caption.coming = {id, at_ms, sequence, text: '', record: null};
@@ -419,10 +433,11 @@ function draw_caption({text, record, at_ms, sequence}) {
   const parts = [format_clock(at_ms), `frame ${format_count(sequence)}`];
   if (record) parts.push(format_ms(record.total_ms), `${record.tokens} tokens`, `age ${format_ms(record.age_ms)}`);
   if (record && record.stop !== 'end') parts.push(name_stop(record.stop));
-  set_text(get('caption-about'), parts.join(' \u00b7 '));
+  set_text(get('caption-about'), parts.join(kDot));
 }
 
-const name_stop = stop => ({length: 'cut at its length', deadline: 'cut at the deadline', cancelled: 'cancelled', failed: 'failed'})[stop] ?? stop;
+const kStops = new Map([['length', 'cut at its length'], ['deadline', 'cut at the deadline']]);
+const name_stop = stop => kStops.get(stop) ?? stop;
 
 function toggle_caption() {
   const button = get('hide-caption');
@@ -434,9 +449,8 @@ function toggle_caption() {
 // For screen readers: not every caption, and none twice.
 function say_caption(record) {
   const now = performance.now();
-  if (!record.text || record.text === caption.spoken || now - caption.spoken_at < kSpokenEvery_ms) return;
-  caption.spoken = record.text;
-  caption.spoken_at = now;
+  if (!record.text || record.text === spoken.text || now - spoken.at < kSpokenEvery_ms) return;
+  Object.assign(spoken, {text: record.text, at: now});
   get('spoken').textContent = record.text;
 }
 
@@ -462,7 +476,8 @@ function draw_spark() {
     let y = height;
     const add = (tint, ms) => {
       const rise = height * 0.94 * ms / most;
-      paths.set(tint, `${paths.get(tint)}M${x.toFixed(1)} ${y.toFixed(1)}h${width - 1}v${-rise.toFixed(1)}h${1 - width}z`);
+      const bar = `M${x.toFixed(1)} ${y.toFixed(1)}h${width - 1}v${-rise.toFixed(1)}h${1 - width}z`;
+      paths.set(tint, paths.get(tint) + bar);
       y -= rise;
     };
     if (record.stop === 'failed' || record.deadline_missed) return add('bad', record.total_ms);
@@ -488,7 +503,10 @@ const groups = [];  // {record, first_id, count, row}, newest first
 const drawn = new Set();
 let older_possible = null;
 
-const is_same = (group, record) => group && !record.error && group.record.text === record.text && group.record.prompt === record.prompt;
+function is_same(group, record) {
+  const before = group?.record;
+  return before && !before.error && !record.error && before.text === record.text && before.prompt === record.prompt;
+}
 
 function take_record(record) {
   const newest = groups[0];
@@ -580,7 +598,8 @@ function draw_history() {
       draw_row(group, words);
     }
   }
-  set_text(get('history-count'), words.length ? `${format_count(found)} of ${format_count(captions)}` : captions ? format_count(captions) : '');
+  const all = captions ? format_count(captions) : '';
+  set_text(get('history-count'), words.length ? `${format_count(found)} of ${all}` : all);
   get('history-empty').hidden = found > 0;
   set_text(get('history-empty'), captions ? 'No caption here has all of these words.' : 'No captions yet.');
 }
@@ -620,10 +639,12 @@ function draw_more({details, more, record, count, first_id}) {
     bar.append(part);
     return `${label} ${format_ms(record[name])}`;
   });
-  const facts = [`first word after ${format_ms(record.ttft_ms)}`, `age ${format_ms(record.age_ms)}`, `${record.tokens} tokens`,
+  const facts = [`first word after ${format_ms(record.ttft_ms)}`, `age ${format_ms(record.age_ms)}`,
+                 `${record.tokens} tokens`,
                  `changed ${format_percent(record.changed ?? 0)}`, `keys and values ${format_bytes(record.kv_bytes)}`,
-                 `frame ${format_count(record.sequence)}, ${format_count(record.dropped)} dropped before it`, count > 1 ? `captions ${first_id} to ${record.id}` : `caption ${record.id}`];
-  more.replaceChildren(bar, make('p', '', times.join(' \u00b7 ')), make('p', '', facts.join(' \u00b7 ')),
+                 `frame ${format_count(record.sequence)}, ${format_count(record.dropped)} dropped before it`,
+                 count > 1 ? `captions ${first_id} to ${record.id}` : `caption ${record.id}`];
+  more.replaceChildren(bar, make('p', '', times.join(kDot)), make('p', '', facts.join(kDot)),
                        make('p', '', `Prompt: ${record.prompt}`));
 }
 
@@ -657,7 +678,8 @@ function begin_question({id, question, at_ms = Date.now()}) {
   let answer = find_answer(id);
   if (answer) return answer;
   answer = {id, text: make('p', 'answer waiting'), seen: make('div', 'seen'), cost: make('span', 'cost')};
-  answer.row = make('li', '', make('p', 'asked', make('span', '', question), answer.cost, make_clock(at_ms)), answer.text, answer.seen);
+  const head = make('p', 'asked', make('span', '', question), answer.cost, make_clock(at_ms));
+  answer.row = make('li', '', head, answer.text, answer.seen);
   answer.seen.hidden = true;
   const place = answers.findIndex(other => other.id < id);
   if (place < 0) {
@@ -690,7 +712,8 @@ function end_question(end) {
   answer.seen.hidden = !frames.length;
   if (!end.error) {
     set_text(answer.cost, format_ms(end.total_ms));
-    answer.cost.title = `First word after ${format_ms(end.ttft_ms)}, ${end.tokens} tokens, over ${frames.length} images`;
+    answer.cost.title =
+      `First word after ${format_ms(end.ttft_ms)}, ${end.tokens} tokens, over ${frames.length} images`;
   }
   const named = answer.seen.querySelector('.named');
   if (named) answer.seen.scrollLeft = named.offsetLeft - answer.seen.offsetLeft - named.offsetWidth;
@@ -708,7 +731,9 @@ function make_seen(frame, asked_at_ms) {
                       make('span', '', format_clock(frame.at_ms)));
   button.title = `${ago} before the question was answered`;
   button.type = 'button';
-  button.setAttribute('aria-label', `Image ${frame.label}, ${format_clock(frame.at_ms)}, ${ago} before${frame.named ? ', named in the answer' : ''}: show its caption`);
+  const named = frame.named ? ', named in the answer' : '';
+  const name = `Image ${frame.label}, ${format_clock(frame.at_ms)}, ${ago} before${named}: show its caption`;
+  button.setAttribute('aria-label', name);
   button.addEventListener('click', () => show_record(frame.id));
   return button;
 }
@@ -823,7 +848,10 @@ function edit_prompt() {
 function apply_prompt(text) {
   const most = state?.limits.prompt_bytes ?? 2000, bytes = new TextEncoder().encode(text).length;
   if (!text) return;
-  if (bytes > most) return show_error('controls-error', `The prompt has ${format_count(bytes)} bytes; at most ${format_count(most)} fit.`);
+  if (bytes > most) {
+    const sentence = `The prompt has ${format_count(bytes)} bytes; at most ${format_count(most)} fit.`;
+    return show_error('controls-error', sentence);
+  }
   get('prompt').value = text;
   change_setting('prompt', text, 0);
 }
@@ -891,7 +919,10 @@ function start() {
   get('ask').addEventListener('submit', ask_question);
   get('filter').addEventListener('input', draw_history);
   get('older').addEventListener('click', load_older);
-  get('controls').addEventListener('submit', event => { event.preventDefault(); apply_prompt(get('prompt').value.trim()); });
+  get('controls').addEventListener('submit', event => {
+    event.preventDefault();
+    apply_prompt(get('prompt').value.trim());
+  });
   get('prompt').addEventListener('input', edit_prompt);
   get('prompt').addEventListener('keydown', event => {
     if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {

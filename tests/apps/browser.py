@@ -36,7 +36,7 @@ class Browser:
     def __init__(self):
         path = find_browser()
         if not path:
-            raise BrowserFailure("No Chromium was found: install chromium, or set OCELLUS_NO_BROWSER=1 to leave this out.")
+            raise BrowserFailure("No Chromium was found: install chromium, or set OCELLUS_NO_BROWSER=1 to go without.")
         self.folder = tempfile.TemporaryDirectory(prefix="ocellus-browser-", ignore_cleanup_errors=True)
         self.messages, self.unread, self.pages = 0, b"", {}
         theirs_in, self.out = os.pipe()
@@ -45,9 +45,9 @@ class Browser:
         theirs = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 20) for end in (theirs_in, theirs_out)]
         log = os.open(os.path.join(self.folder.name, "log"), os.O_WRONLY | os.O_CREAT)
         arguments = [path, *FLAGS, f"--user-data-dir={self.folder.name}/profile", "about:blank"]
-        self.process = os.posix_spawn(path, arguments, {**os.environ, "HOME": self.folder.name}, setpgroup=0, file_actions=[
-            (os.POSIX_SPAWN_DUP2, theirs[0], 3), (os.POSIX_SPAWN_DUP2, theirs[1], 4),
-            (os.POSIX_SPAWN_DUP2, log, 1), (os.POSIX_SPAWN_DUP2, log, 2)])
+        ends = [(os.POSIX_SPAWN_DUP2, end, number) for end, number in zip([*theirs, log, log], [3, 4, 1, 2])]
+        environment = {**os.environ, "HOME": self.folder.name}
+        self.process = os.posix_spawn(path, arguments, environment, setpgroup=0, file_actions=ends)
         for end in (theirs_in, theirs_out, log, *theirs):
             os.close(end)
         self.version = self.send("Browser.getVersion", limit_s=60)["product"]
@@ -161,9 +161,10 @@ class Page:
     def wait_for(self, expression, limit_s=15):
         """The first value of the expression that is true for JavaScript; an element counts as that."""
         until = time.monotonic() + limit_s
+        look = f"(() => {{ const value = ({expression}); return value instanceof Node || value; }})()"
         while True:
             try:
-                value = self.evaluate(f"(() => {{ const value = ({expression}); return value instanceof Node || value; }})()")
+                value = self.evaluate(look)
             except BrowserFailure as failure:  # the page may be changing under our feet
                 value = None
                 if time.monotonic() > until:
@@ -177,6 +178,11 @@ class Page:
     def text(self, selector):
         return self.evaluate(f"document.querySelector({json.dumps(selector)}).textContent")
 
+    def all(self, selector, what="textContent"):
+        """What JavaScript says of every element `one`: its textContent, or another expression."""
+        look = f"one.{what}" if what.isidentifier() else what
+        return self.evaluate(f"[...document.querySelectorAll({json.dumps(selector)})].map(one => {look})")
+
     def click(self, selector):
         """Presses the mouse where a viewer would, and only if nothing lies over the element there."""
         x, y = self.evaluate(f"""(() => {{
@@ -185,7 +191,7 @@ class Page:
           node.scrollIntoView({{block: 'nearest', inline: 'nearest'}});
           const box = node.getBoundingClientRect();
           const x = box.x + box.width / 2, y = box.y + box.height / 2, hit = document.elementFromPoint(x, y);
-          if (!hit || !(node.contains(hit) || hit.contains(node))) throw new Error(`covered by ${{hit && hit.outerHTML.slice(0, 80)}}`);
+          if (!hit || !(node.contains(hit) || hit.contains(node))) throw new Error(`covered by ${{hit?.outerHTML}}`);
           return [x, y];
         }})()""")
         self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)

@@ -41,7 +41,8 @@ COLOURS = [(34, 60, 92), (92, 40, 44), (40, 78, 56), (70, 70, 74), (88, 74, 30)]
 def draw_picture(number, width=640, height=480, ground=None):
     """A PNG of discs that move with the number."""
     ground = ground or COLOURS[number // 40 % len(COLOURS)]
-    discs = [(0.3 + 0.2 * math.sin(number / 9), 0.4, 0.2, (214, 64, 52)), (0.72, 0.35 + 0.2 * math.cos(number / 7), 0.14, (238, 196, 66)),
+    discs = [(0.3 + 0.2 * math.sin(number / 9), 0.4, 0.2, (214, 64, 52)),
+             (0.72, 0.35 + 0.2 * math.cos(number / 7), 0.14, (238, 196, 66)),
              (0.55 + 0.3 * math.cos(number / 13), 0.75, 0.11, (76, 176, 214))]
     rows = []
     for y in range(height):
@@ -126,8 +127,9 @@ class FakeWatch:
         total = changes.get("total_ms", 41.2)
         record = {"id": number, "sequence": 3 * number, "at_ms": now_ms(), "prompt": self.state["settings"]["prompt"],
                   "text": text, "stop": "end", "error": "", "age_ms": total + 6.8, "total_ms": total,
-                  "preprocess_ms": total * .04, "encode_ms": total * .45, "prefill_ms": total * .2, "ttft_ms": total * .7,
-                  "decode_ms": total * .29, "tokens": len(text.split()), "dropped": 1, "deadline_missed": False,
+                  "preprocess_ms": total * .04, "encode_ms": total * .45, "prefill_ms": total * .2,
+                  "ttft_ms": total * .7, "decode_ms": total * .29, "tokens": len(text.split()), "dropped": 1,
+                  "deadline_missed": False,
                   "kv_bytes": 700416, "changed": 0.4, "thumbnail": f"/history/{number}.jpg", **changes}
         self.records.append(record)
         return record
