@@ -89,7 +89,6 @@ void WatchPage::add_files() {
                          .headers = {{"Content-Security-Policy", kPolicy}, {"Cache-Control", "no-cache"}}});
     };
     server_.handle("GET", std::string(file.path), send);
-    if (file.path == "/index.html") server_.handle("GET", "/", send);
   }
 }
 

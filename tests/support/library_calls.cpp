@@ -98,12 +98,12 @@ void* mmap(void* address, size_t bytes, int protection, int flags, int file, off
   return reinterpret_cast<void*>(::syscall(SYS_mmap, address, bytes, protection, flags, file, offset));
 }
 
-#define OCELLUS_WATCHED(name, parameters, ...)   \
-  ocellus_status __real_##name parameters;       \
-  ocellus_status __wrap_##name parameters;       \
-  ocellus_status __wrap_##name parameters {      \
-    const Inside inside;                         \
-    return __real_##name(__VA_ARGS__);           \
+#define OCELLUS_WATCHED(name, parameters, ...) \
+  ocellus_status __real_##name parameters;     \
+  ocellus_status __wrap_##name parameters;     \
+  ocellus_status __wrap_##name parameters {    \
+    const Inside inside;                       \
+    return __real_##name(__VA_ARGS__);         \
   }
 
 OCELLUS_WATCHED(ocellus_session_reset, (ocellus_session * session), session)
