@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ constexpr int64_t kSecond = 1'000'000'000;
 constexpr int kBacklog = 512;
 constexpr size_t kMostClosing = 32;
 constexpr int64_t kClosingNs = 2 * kSecond;
+constexpr int64_t kLeftNs = kSecond / 5;
 constexpr int kMostReadsAtOnce = 64;
 
 union SocketAddress {
@@ -34,6 +36,11 @@ Failure listen_failure(int socket, const std::string& address, int32_t port, con
   if (socket >= 0) close(socket);
   return Failure(kExitRuntime,
                  "--http: " + address + ", port " + std::to_string(port) + ": " + what + ": " + reason + ".");
+}
+
+bool has_left(int socket) {
+  pollfd client = {.fd = socket, .events = POLLRDHUP, .revents = 0};
+  return poll(&client, 1, 0) > 0;
 }
 
 }  // namespace
@@ -148,7 +155,12 @@ void HttpConnections::tend() {
     if (one.is_shut || one.phase == HttpConnection::Phase::kAnswer) continue;
     const bool is_head = one.phase == HttpConnection::Phase::kHead;
     const int64_t seconds = is_head ? options_.request_seconds : options_.body_seconds;
-    if (now_ns - one.since_ns > seconds * kSecond) shut(&one);
+    if (now_ns - one.since_ns > seconds * kSecond) {
+      shut(&one);
+    } else if (now_ns - one.since_ns > kLeftNs && has_left(one.socket)) {
+      // libmicrohttpd waits on where the end came together with the last bytes.
+      (void)shutdown(one.socket, SHUT_RDWR);
+    }
   }
   tend_closing(now_ns);
 }

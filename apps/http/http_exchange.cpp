@@ -52,21 +52,21 @@ MHD_Result queue_response(MHD_Connection* connection, HttpResponse response) {
   return result;
 }
 
-Exchange::Exchange(HttpRequest request, const HttpOptions& options, std::shared_ptr<BodyBytes> bodies,
+Exchange::Exchange(HttpRequest request, const HttpOptions& options, std::shared_ptr<ExchangeTotals> totals,
                    MHD_Connection* connection, int socket)
     : request_(std::move(request)),
       stream_bytes_(options.stream_bytes),
       read_ns_(int64_t{options.body_seconds} * 1'000'000'000),
-      bodies_(std::move(bodies)),
+      totals_(std::move(totals)),
       body_bytes_(static_cast<int64_t>(request_.body.size())),
       connection_(connection),
       socket_(socket) {}
 
-Exchange::~Exchange() { bodies_->held -= body_bytes_; }
+Exchange::~Exchange() { totals_->body_bytes -= body_bytes_; }
 
 std::string Exchange::take_body() {
   const std::lock_guard lock(mutex_);
-  bodies_->held -= std::exchange(body_bytes_, 0);
+  totals_->body_bytes -= std::exchange(body_bytes_, 0);
   return std::exchange(request_.body, {});
 }
 
@@ -96,7 +96,7 @@ bool Exchange::write(std::string_view bytes) {
   if (is_gone_ || !is_stream_ || is_ended_) return false;
   const size_t unread = pending_.size() - pending_begin_;
   if (static_cast<int64_t>(unread + bytes.size()) > stream_bytes_) {
-    is_slow_ = true;
+    ++totals_->cut_off;
     cut_off_locked();
     return false;
   }
@@ -159,15 +159,15 @@ void Exchange::detach() {
   pending_begin_ = 0;
 }
 
-bool Exchange::check_client(int64_t now_ns) {
+void Exchange::check_client(int64_t now_ns) {
   const std::lock_guard lock(mutex_);
-  if (connection_ == nullptr || is_gone_) return true;
+  if (connection_ == nullptr || is_gone_) return;
   const bool is_slow = ended_ns_ != 0 && now_ns - ended_ns_ > read_ns_;
   pollfd client = {.fd = socket_, .events = POLLRDHUP, .revents = 0};
   const bool may_leave = is_suspended_ || is_stream_;
   const bool has_left = may_leave && poll(&client, 1, 0) > 0 && (client.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
   if (is_slow || has_left) cut_off_locked();
-  return !is_slow && !std::exchange(is_slow_, false);
+  if (is_slow) ++totals_->cut_off;
 }
 
 void Exchange::finish_for_stop() {

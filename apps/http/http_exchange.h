@@ -15,15 +15,16 @@
 
 namespace ocellus {
 
-// Bytes of all bodies in memory. Exchanges may outlive the server, and this lives as long as they do.
-struct BodyBytes {
-  std::atomic<int64_t> held{0};
+// Of all exchanges. They may outlive the server, and this lives as long as they do.
+struct ExchangeTotals {
+  std::atomic<int64_t> body_bytes{0};  // in memory
+  std::atomic<int64_t> cut_off{0};     // because their clients read too slowly
 };
 
 class Exchange final : public HttpExchange, public std::enable_shared_from_this<Exchange> {
  public:
-  // `request`'s body is already among `bodies`.
-  Exchange(HttpRequest request, const HttpOptions& options, std::shared_ptr<BodyBytes> bodies,
+  // `request`'s body is already among those of `totals`.
+  Exchange(HttpRequest request, const HttpOptions& options, std::shared_ptr<ExchangeTotals> totals,
            MHD_Connection* connection, int socket);
   ~Exchange() override;
   Exchange(const Exchange&) = delete;
@@ -44,8 +45,8 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   // The connection is done with this request.
   void detach();
 
-  // On the housekeeping thread. False if the client was cut off because it reads too slowly.
-  bool check_client(int64_t now_ns);
+  // On the housekeeping thread: cuts off clients that have left or read too slowly.
+  void check_client(int64_t now_ns);
   // Ends a stream, and answers 503 where nothing was answered.
   void finish_for_stop();
   void cut_off();
@@ -59,8 +60,8 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   HttpRequest request_;
   const int64_t stream_bytes_;
   const int64_t read_ns_;  // to read what is complete
-  const std::shared_ptr<BodyBytes> bodies_;
-  int64_t body_bytes_;  // among bodies_
+  const std::shared_ptr<ExchangeTotals> totals_;
+  int64_t body_bytes_;  // among totals_
 
   mutable std::mutex mutex_;
   MHD_Connection* connection_;  // nullptr once it is done with this
@@ -70,7 +71,6 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   bool is_stream_ = false;
   bool is_ended_ = false;
   bool is_gone_ = false;
-  bool is_slow_ = false;
   int64_t ended_ns_ = 0;
   HttpResponse response_;  // until it is queued
   std::string pending_;    // of the stream

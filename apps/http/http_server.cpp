@@ -110,7 +110,7 @@ struct HttpServer::State {
   std::map<std::string, std::map<std::string, HttpHandler>> routes;  // by path, then method
   std::vector<std::string> open_paths;
   HttpConnections connections;
-  std::shared_ptr<BodyBytes> bodies = std::make_shared<BodyBytes>();
+  std::shared_ptr<ExchangeTotals> totals = std::make_shared<ExchangeTotals>();
   MHD_Daemon* daemon = nullptr;
   int32_t port = 0;
 
@@ -220,12 +220,12 @@ MHD_Result HttpServer::State::take_body(MHD_Connection* connection, Pending* pen
   std::optional<HttpResponse> refusal;
   if (pending->body_bytes + bytes > options.body_bytes) {
     refusal = refuse_large_body(options.body_bytes);
-  } else if (bodies->held + bytes > options.all_body_bytes) {
+  } else if (totals->body_bytes + bytes > options.all_body_bytes) {
     refusal = refuse_overload();
   } else {
     pending->request.body += data;
     pending->body_bytes += bytes;
-    bodies->held += bytes;
+    totals->body_bytes += bytes;
     return MHD_YES;
   }
   connections.count_shed();
@@ -235,7 +235,7 @@ MHD_Result HttpServer::State::take_body(MHD_Connection* connection, Pending* pen
 
 // The request is complete.
 MHD_Result HttpServer::State::dispatch(MHD_Connection* connection, Pending* pending) {
-  const auto exchange = std::make_shared<Exchange>(std::move(pending->request), options, bodies, connection,
+  const auto exchange = std::make_shared<Exchange>(std::move(pending->request), options, totals, connection,
                                                    connection_of(connection)->socket);
   pending->body_bytes = 0;  // they are the exchange's now
   {
@@ -255,7 +255,7 @@ MHD_Result HttpServer::State::dispatch(MHD_Connection* connection, Pending* pend
 }
 
 void HttpServer::State::complete(MHD_Connection* connection, Pending* pending) {
-  bodies->held -= pending->body_bytes;
+  totals->body_bytes -= pending->body_bytes;
   if (pending->exchange != nullptr) {
     pending->exchange->detach();
     const std::lock_guard lock(mutex);
@@ -277,9 +277,7 @@ void HttpServer::State::keep_house() {
     lock.unlock();
     connections.tend();
     const int64_t now_ns = http_clock_ns();
-    for (const auto& exchange : open_exchanges()) {
-      if (!exchange->check_client(now_ns)) connections.count_shed();
-    }
+    for (const auto& exchange : open_exchanges()) exchange->check_client(now_ns);
     const auto pause = connections.has_closing() ? kBusyHousekeeping : kHousekeeping;
     lock.lock();
     changed.wait_for(lock, pause, [this] { return is_stopping; });
@@ -386,6 +384,10 @@ std::string HttpServer::url() const {
   return "http://" + (is_v6 ? "[" + address + "]" : address) + ":" + std::to_string(state_->port);
 }
 
-HttpCounts HttpServer::counts() const { return state_->connections.counts(); }
+HttpCounts HttpServer::counts() const {
+  HttpCounts counts = state_->connections.counts();
+  counts.shed += state_->totals->cut_off;
+  return counts;
+}
 
 }  // namespace ocellus

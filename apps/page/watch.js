@@ -13,7 +13,7 @@ const kSpokenEvery_ms = 10000; // so are captions read out by screen readers
 const kSilence_ms = 6000;      // the program says something every second: longer means that the line is dead
 const kSettle_ms = 400;        // sliders act once they rest
 
-const kPrompts = ['Describe this image.', 'How many shapes are there?', 'What does the sign say?', 'Which shape is the largest?'];
+const kPrompts = ['Describe this image.', 'What does the sign say?', 'Which shape is red?'];
 const kQuestions = ['What changed?', 'When did the red circle appear?', 'How many images show a ring?'];
 const kStages = [['preprocess_ms', 'preprocess', 'other'], ['encode_ms', 'encode', 'scratch'],
                  ['prefill_ms', 'prefill', 'staging'], ['decode_ms', 'decode', 'session']];
@@ -45,7 +45,7 @@ function apply_theme() {
   if (!kThemes.includes(theme)) theme = 'auto';
   document.documentElement.dataset.theme = theme === 'auto' ? (dark_scheme.matches ? 'dark' : 'light') : theme;
   const button = document.getElementById('theme');
-  if (button) button.textContent = {auto: 'Auto', light: 'Light', dark: 'Dark'}[theme];
+  if (button) button.textContent = {auto: '\u25D0 Auto', light: '\u25CB Light', dark: '\u25CF Dark'}[theme];
   if (button) button.setAttribute('aria-label', `Colours: ${theme}`);
 }
 
@@ -225,8 +225,7 @@ function find_standing() {
   if (source.state === 'stalled') return ['warn', 'Stalled', 'No new picture', trouble || 'The camera is silent; waiting for it.'];
   if (state.settings_pending) {
     const {keep, kv_bits} = state.settings;
-    return ['warn', 'Rebuilding', 'Engine being made anew',
-            `The engine is being made anew for ${keep} images with ${kv_bits} bits. Captions go on in a moment.`];
+    return ['warn', 'Rebuilding', `Engine being made anew: ${keep} images, ${kv_bits === 16 ? 'f16' : `${kv_bits} bits`}`, ''];
   }
   if (source.state === 'ended') return ['idle', 'Ended', 'The source has ended', ''];
   if (state.settings.paused) return ['idle', 'Paused', 'Captions paused', ''];
@@ -321,8 +320,8 @@ function draw_memory() {
   set_text(get('images-held'), `${memory.images_held} of ${memory.images_most}`);
   const share = memory.kv_bytes_full ? memory.kv_bytes / memory.kv_bytes_full : 0;
   get('kv-meter').style.width = `${Math.min(100, 100 * share)}%`;
-  set_text(get('kv-bytes'), `${format_bytes(memory.kv_bytes)} of ${format_bytes(memory.kv_bytes_full)} at f16` +
-    (memory.kv_bytes_full ? `, ${format_share(share)}` : ''));
+  set_text(get('kv-bytes'), format_bytes(memory.kv_bytes) + (share ? `, ${format_share(share)}` : ''));
+  set_text(get('kv-bytes-full'), format_bytes(memory.kv_bytes_full) + (share ? `, ${(1 / share).toFixed(1)} times as much` : ''));
   set_text(get('kv-bits-used'), `${+memory.kv_bits.toFixed(2)} (images ${settings.kv_bits})`);
   set_text(get('session-used'), `${format_bytes(memory.session_used_bytes)} of ${format_bytes(memory.session_bytes)}`);
   set_text(get('resident'), format_bytes(memory.rss_bytes));
@@ -558,6 +557,7 @@ function draw_history() {
   const list = get('history'), query = get('filter').value.trim().toLowerCase();
   const words = query.split(/\s+/).filter(Boolean);
   let captions = 0, found = 0;
+  list.classList.toggle('filtered', words.length > 0);
   const kept = new Set(groups);
   for (const group of drawn) {
     if (kept.has(group)) continue;
@@ -604,7 +604,6 @@ function draw_row(group, words) {
   mark_words(group.text, record.text || record.error || '(no words)', words);
   const parts = [make_clock(record.at_ms), make('span', '', format_ms(record.total_ms))];
   if (count > 1) parts.push(make('span', '', `${format_count(count)} times`));
-  if (record.dropped) parts.push(make('span', '', `${format_count(record.dropped)} dropped`));
   if (record.stop !== 'end') parts.push(make('span', 'flag', name_stop(record.stop)));
   else if (record.deadline_missed) parts.push(make('span', 'flag', 'late'));
   group.meta.replaceChildren(...parts);
@@ -623,7 +622,7 @@ function draw_more({details, more, record, count, first_id}) {
   });
   const facts = [`first word after ${format_ms(record.ttft_ms)}`, `age ${format_ms(record.age_ms)}`, `${record.tokens} tokens`,
                  `changed ${format_percent(record.changed ?? 0)}`, `keys and values ${format_bytes(record.kv_bytes)}`,
-                 `frame ${format_count(record.sequence)}`, count > 1 ? `captions ${first_id} to ${record.id}` : `caption ${record.id}`];
+                 `frame ${format_count(record.sequence)}, ${format_count(record.dropped)} dropped before it`, count > 1 ? `captions ${first_id} to ${record.id}` : `caption ${record.id}`];
   more.replaceChildren(bar, make('p', '', times.join(' \u00b7 ')), make('p', '', facts.join(' \u00b7 ')),
                        make('p', '', `Prompt: ${record.prompt}`));
 }
@@ -657,8 +656,8 @@ function find_answer(id) {
 function begin_question({id, question, at_ms = Date.now()}) {
   let answer = find_answer(id);
   if (answer) return answer;
-  answer = {id, text: make('p', 'answer waiting'), seen: make('div', 'seen'), cost: make('p', 'cost')};
-  answer.row = make('li', '', make('p', 'asked', make('span', '', question), make_clock(at_ms)), answer.text, answer.seen, answer.cost);
+  answer = {id, text: make('p', 'answer waiting'), seen: make('div', 'seen'), cost: make('span', 'cost')};
+  answer.row = make('li', '', make('p', 'asked', make('span', '', question), answer.cost, make_clock(at_ms)), answer.text, answer.seen);
   answer.seen.hidden = true;
   const place = answers.findIndex(other => other.id < id);
   if (place < 0) {
@@ -690,10 +689,11 @@ function end_question(end) {
   answer.seen.replaceChildren(...frames.map(frame => make_seen(frame, end.at_ms)));
   answer.seen.hidden = !frames.length;
   if (!end.error) {
-    set_text(answer.cost, `${format_ms(end.total_ms)} \u00b7 first word after ${format_ms(end.ttft_ms)} \u00b7 ` +
-      `${end.tokens} tokens \u00b7 over ${frames.length} ${frames.length === 1 ? 'image' : 'images'}`);
+    set_text(answer.cost, format_ms(end.total_ms));
+    answer.cost.title = `First word after ${format_ms(end.ttft_ms)}, ${end.tokens} tokens, over ${frames.length} images`;
   }
-  answer.seen.querySelector('.named')?.scrollIntoView({block: 'nearest', inline: 'nearest'});
+  const named = answer.seen.querySelector('.named');
+  if (named) answer.seen.scrollLeft = named.offsetLeft - answer.seen.offsetLeft - named.offsetWidth;
   if (answer.asked_here) say_answer(answer);
 }
 
@@ -705,7 +705,8 @@ function make_seen(frame, asked_at_ms) {
   const ago = format_span((asked_at_ms - frame.at_ms) / 1000);
   const button = make('button', frame.named ? 'named' : '', make_thumbnail(frame.thumbnail),
                       make('b', '', `${frame.named ? '\u25C6 ' : ''}image ${frame.label}`),
-                      make('span', '', format_clock(frame.at_ms)), make('span', '', `${ago} before`));
+                      make('span', '', format_clock(frame.at_ms)));
+  button.title = `${ago} before the question was answered`;
   button.type = 'button';
   button.setAttribute('aria-label', `Image ${frame.label}, ${format_clock(frame.at_ms)}, ${ago} before${frame.named ? ', named in the answer' : ''}: show its caption`);
   button.addEventListener('click', () => show_record(frame.id));
