@@ -61,6 +61,13 @@ void FrameMemory::remember(int64_t id, int64_t captured_ns, const Frame& frame) 
   kept_.push_back(std::move(kept));
 }
 
+void FrameMemory::inherit(FrameMemory&& old) {
+  if (kind_ != MemoryKind::kReplay || old.kind_ != MemoryKind::kReplay) return;
+  kept_ = std::move(old.kept_);
+  while (kept_.size() > static_cast<size_t>(most_)) kept_.pop_front();
+  remembered_ = static_cast<int64_t>(kept_.size());
+}
+
 void FrameMemory::show_frames() {
   if (kind_ == MemoryKind::kRolling) {
     if (!turn_is_open_) check(ocellus_session_begin_turn(session_));
@@ -169,12 +176,18 @@ void FrameMemory::ask_what_changed(const CommonOptions& options, const std::vect
     answer->text = "There is only one frame in memory yet.";
     return;
   }
-  const Kept &before = kept_[kept_.size() - 2], &after = kept_.back();
-  const std::string old_text = describe(before, options, newest_records, answer);
-  const std::string new_text = describe(after, options, newest_records, answer);
-  answer->frames[kept_.size() - 2].named = answer->frames[kept_.size() - 1].named = true;
-  answer->text = describe_change(old_text, new_text) + " Between image " + std::to_string(before.label) + ", at " +
-                 describe_time(before.captured_ns) + ", and image " + std::to_string(after.label) + ".";
+  const Kept& newest = kept_.back();
+  const std::string text = describe(newest, options, newest_records, answer);
+  answer->frames.back().named = true;
+  for (size_t i = kept_.size() - 1; i-- > 0;) {  // back to the latest frame that showed anything else
+    const std::string earlier = describe(kept_[i], options, newest_records, answer);
+    if (earlier == text) continue;
+    answer->frames[i].named = true;
+    answer->text = describe_change(earlier, text) + " Since image " + std::to_string(kept_[i].label) + ", at " +
+                   describe_time(kept_[i].captured_ns) + ".";
+    return;
+  }
+  answer->text = "Nothing that the captions tell, since " + describe_time(kept_.front().captured_ns) + ".";
 }
 
 void FrameMemory::forget() {

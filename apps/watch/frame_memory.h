@@ -26,6 +26,8 @@ class FrameMemory {
 
   // `frame` was answered as the record `id`. kRolling: throws a Failure if it cannot be read, and forgets nothing.
   void remember(int64_t id, int64_t captured_ns, const Frame& frame);
+  // Takes the frames of a memory that ends. Those of a rolling one cannot be had: it has not kept them.
+  void inherit(FrameMemory&& old);
   int32_t held() const { return static_cast<int32_t>(kept_.size()); }
   // Of frames that wait for questions, outside the plan.
   int64_t frame_bytes() const;

@@ -154,6 +154,7 @@ int run_watch(CommandOptions options) {
   watch.capture.stall_after = std::chrono::milliseconds(static_cast<int64_t>(options.stall_s * 1000));
   watch.narrator.memory = options.memory == "rolling" ? MemoryKind::kRolling : MemoryKind::kReplay;
   watch.narrator.image_pixels = common.image_pixels.value_or(0);
+  common.image_pixels.reset();  // larger frames are planned for when they come
   watch.settings.kv_bits = common.cache.bits;
   watch.settings.keep = common.cache.keep;
   watch.stays = !options.http.empty() && watch.frame_limit == 0;

@@ -36,8 +36,12 @@ Watcher::Watcher(const Model& model, WatchOptions options)
   if (!options_.history_path.empty()) {
     history_ = std::make_unique<HistoryFolder>(options_.history_path, options_.history_bytes);
   }
-  options_.narrator.image_pixels = std::max(options_.narrator.image_pixels, kDefaultPixels);
+  if (options_.narrator.image_pixels == 0) options_.narrator.image_pixels = kDefaultPixels;
   Narrator::plan(model_, options_.narrator, settings_);  // says what does not fit before a camera is opened
+  // The source is opened before the engine takes its time, and read from when the engine is there: the first frames
+  // are not lost.
+  std::unique_ptr<FrameSource> source = open_source(options_.capture.source);
+  narrator_ = std::make_unique<Narrator>(model_, options_.narrator, settings_);
   live_ = std::make_unique<LivePicture>([this](const Picture& picture) {
     const std::lock_guard lock(listener_mutex_);
     if (listener_ == nullptr) return;
@@ -48,8 +52,10 @@ Watcher::Watcher(const Model& model, WatchOptions options)
   });
   options_.capture.on_frame = [this](const Frame& frame) { live_->offer(frame); };
   options_.capture.on_event = [this](const std::string& text) { note("warning", text); };
+  options_.capture.open = [&source](const SourceOptions& asked) {
+    return source ? std::move(source) : open_source(asked);
+  };
   capture_ = std::make_unique<Capture>(options_.capture);
-  narrator_ = std::make_unique<Narrator>(model_, options_.narrator, settings_);
   publish_state(/*at_once=*/true);
 }
 
@@ -129,8 +135,11 @@ NarratorOptions Watcher::narrator_options() const {
 
 void Watcher::remake(const WatchSettings& settings) {
   Narrator::plan(model_, options_.narrator, settings);
+  std::optional<FrameMemory> frames;
+  if (narrator_) frames.emplace(std::move(narrator_->memory()));
   narrator_.reset();  // two at a time would not fit the budget
   narrator_ = std::make_unique<Narrator>(model_, options_.narrator, settings);
+  if (frames) narrator_->memory().inherit(std::move(*frames));
   use_settings(settings);
 }
 
