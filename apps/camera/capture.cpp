@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "apps/camera/pacer.h"
+#include "apps/camera/sentences.h"
 #include "apps/failure.h"
 #include "apps/sizes.h"
 
@@ -49,8 +50,6 @@ class RateMeter {
   std::array<int64_t, 128> times_ns_ = {};
   int64_t count_ = 0;
 };
-
-std::string size_text(int32_t width, int32_t height) { return std::to_string(width) + " x " + std::to_string(height); }
 
 }  // namespace
 
@@ -197,13 +196,15 @@ void Capture::State::accept(const SourceEvent& event) {
 
 void Capture::State::note_broken(const SourceEvent& event) {
   const std::string what = event.what.empty() ? "A frame is broken." : event.what;
+  bool news = false;
   {
     const std::lock_guard<std::mutex> guard(lock);
     ++status.broken;
     status.skipped += event.skipped;
+    news = broken_in_row == 0 || status.trouble != what;  // frame after frame the same is said once
     status.trouble = what;
   }
-  say(what);
+  if (news) say(what);
   check_stall();
   if (++broken_in_row > kBrokenInRow) pause(kBrokenPause);
 }

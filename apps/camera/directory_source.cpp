@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "apps/camera/picture_decode.h"
+#include "apps/camera/sentences.h"
 #include "apps/failure.h"
 #include "apps/sizes.h"
 
@@ -118,7 +119,7 @@ SourceEvent DirectorySource::next(Frame* frame, std::chrono::milliseconds wait) 
   const std::string& name = names_[next_++];
   if (!loop_) seen_.insert(name);
   const std::string wrong = read_picture(name, frame);
-  if (!wrong.empty()) return {.kind = SourceEvent::kBroken, .what = name + ": " + wrong};
+  if (!wrong.empty()) return {.kind = SourceEvent::kBroken, .what = about(name, wrong)};
   pacer_.advance();
   shown_any_ = true;
   frame->sequence = ++sequence_;
@@ -155,8 +156,7 @@ std::string DirectorySource::read_picture(const std::string& name, Frame* frame)
 }
 
 std::string DirectorySource::describe() const {
-  const std::string rate = format_number(rate_, rate_ == static_cast<int64_t>(rate_) ? 0 : 2);
-  return std::string(single_ ? "one picture" : "pictures of a directory") + ", " + rate + " a second" +
+  return std::string(single_ ? "one picture" : "pictures of a directory") + ", " + rate_text(rate_) + " a second" +
          (loop_ ? ", again and again" : "");
 }
 

@@ -6,6 +6,7 @@
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/pixel_convert.h"
 #include "apps/camera/scene_painter.h"
+#include "apps/camera/sentences.h"
 #include "apps/failure.h"
 #include "apps/sizes.h"
 
@@ -56,8 +57,8 @@ SyntheticSource::SyntheticSource(const SourceOptions& options)
 }
 
 std::string SyntheticSource::describe() const {
-  return std::to_string(width_) + " x " + std::to_string(height_) + " " + format_name_ + " of a made-up scene, " +
-         format_number(rate_, rate_ == static_cast<int64_t>(rate_) ? 0 : 2) + " frames a second";
+  return size_text(width_, height_) + " " + format_name_ + " of a made-up scene, " + rate_text(rate_) +
+         " frames a second";
 }
 
 void SyntheticSource::reopen() {
@@ -92,7 +93,7 @@ SourceEvent SyntheticSource::strike(bool* truncated, bool* damaged) {
         const bool back = fault.every && width_ == fault.width && height_ == fault.height;
         width_ = back ? asked_width_ : fault.width;
         height_ = back ? asked_height_ : fault.height;
-        event.what = "The made-up camera changes to " + std::to_string(width_) + " x " + std::to_string(height_) + ".";
+        event.what = "The made-up camera changes to " + size_text(width_, height_) + ".";
         break;
       }
       case Fault::kUnplug:
