@@ -321,7 +321,7 @@ function draw_memory() {
   const share = memory.kv_bytes_full ? memory.kv_bytes / memory.kv_bytes_full : 0;
   get('kv-meter').style.width = `${Math.min(100, 100 * share)}%`;
   set_text(get('kv-bytes'), format_bytes(memory.kv_bytes) + (share ? `, ${format_share(share)}` : ''));
-  set_text(get('kv-bytes-full'), format_bytes(memory.kv_bytes_full) + (share ? `, ${(1 / share).toFixed(1)} times as much` : ''));
+  set_text(get('kv-bytes-full'), format_bytes(memory.kv_bytes_full) + (share ? `, ${(1 / share).toFixed(1)}\u00a0\u00d7` : ''));
   set_text(get('kv-bits-used'), `${+memory.kv_bits.toFixed(2)} (images ${settings.kv_bits})`);
   set_text(get('session-used'), `${format_bytes(memory.session_used_bytes)} of ${format_bytes(memory.session_bytes)}`);
   set_text(get('resident'), format_bytes(memory.rss_bytes));

@@ -27,7 +27,7 @@ def find_browser():
     """The path of a Chromium, or None. Ubuntu's snap stub, which is a script without a browser, does not count."""
     for name in NAMES:
         path = shutil.which(name)
-        if path and b"snap" not in pathlib.Path(path).read_bytes()[:4096]:
+        if path and b"/snap/bin" not in pathlib.Path(path).read_bytes()[:4096]:
             return path
     return None
 
