@@ -232,9 +232,9 @@ function find_standing() {
   if (source.state === 'lost') return ['bad', 'Camera lost', 'No picture', trouble];
   if (source.state === 'stalled') return ['warn', 'Stalled', 'No new picture', trouble];
   if (state.settings_pending) {
-    const {keep, kv_bits} = state.settings;
+    const {frames, kv_bits} = state.settings;
     const bits = kv_bits === 16 ? 'f16' : `${kv_bits} bits`;
-    return ['warn', 'Rebuilding', `Engine being made anew: ${keep} images, ${bits}`, ''];
+    return ['warn', 'Rebuilding', `Engine being made anew: ${frames} frames, ${bits}`, ''];
   }
   if (source.state === 'ended') return ['idle', 'Ended', 'The source has ended', ''];
   if (state.settings.paused) return ['idle', 'Paused', 'Captions paused', ''];
@@ -290,12 +290,12 @@ function draw_figures() {
     if (value.textContent !== number + unit) value.replaceChildren(number, make('small', '', unit));
   }
   for (const [name, , , kind] of kCounters) {
-    const value = get(`frames-${name}`);
+    const value = get(`counts-${name}`);
     const count = state.frames[name] ?? 0;
     set_text(value, format_count(count));
     value.parentNode.className = count === 0 ? 'zero' : kind ?? '';
   }
-  const fps = get('frames-fps');
+  const fps = get('counts-fps');
   set_text(fps, (state.source.fps ?? 0).toFixed(1));
 }
 
@@ -762,7 +762,7 @@ function show_error(id, sentence) {
 }
 
 // ---- Controls
-const kNumbers = ['every_s', 'change', 'keep', 'deadline_ms'];
+const kNumbers = ['every_s', 'change', 'frames', 'keep', 'deadline_ms'];
 const touched = new Set();  // what the viewer changed and the program has not taken yet
 let unsent = {};
 let settle_timer = 0;
@@ -770,7 +770,7 @@ let sending = Promise.resolve();
 
 function draw_controls() {
   const {settings, limits} = state;
-  get('keep').max = limits.keep_most;
+  get('frames').max = limits.frames_most;
   if (get('bits').children.length !== limits.kv_bits.length) make_bits(limits.kv_bits);
   for (const name of kNumbers) {
     if (!touched.has(name)) get(name).value = settings[name];
@@ -787,8 +787,9 @@ function draw_controls() {
 
 function draw_outputs() {
   set_text(get('change-out'), Number(get('change').value) ? `over ${format_percent(get('change').value)}` : 'any');
-  const keep = Number(get('keep').value);
-  set_text(get('keep-out'), `${keep} ${keep === 1 ? 'image' : 'images'}`);
+  const frames = Number(get('frames').value), keep = Number(get('keep').value);
+  set_text(get('frames-out'), `${frames} ${frames === 1 ? 'frame' : 'frames'}`);
+  set_text(get('keep-out'), keep < 1 ? `${format_percent(keep)} of slots` : 'all slots');
 }
 
 function make_bits(choices) {
@@ -909,7 +910,7 @@ function make_presets(list, texts, act) {
 function start() {
   apply_theme();
   make_figures(get('latency'), kLatencies);
-  make_figures(get('frames'), [...kCounters, ['fps', 'fps', 'Frames a second from the source']]);
+  make_figures(get('counts'), [...kCounters, ['fps', 'fps', 'Frames a second from the source']]);
   draw_spark_legend();
   make_presets(get('ask-presets'), kQuestions, text => { get('question').value = text; get('ask').requestSubmit(); });
   make_presets(get('prompt-presets'), kPrompts, apply_prompt);

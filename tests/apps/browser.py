@@ -158,7 +158,7 @@ class Page:
             raise BrowserFailure(f"{expression}: {done['exceptionDetails'].get('exception', {}).get('description')}")
         return done["result"].get("value")
 
-    def wait_for(self, expression, limit_s=15):
+    def wait_for(self, expression, limit_s=30):
         """The first value of the expression that is true for JavaScript; an element counts as that."""
         until = time.monotonic() + limit_s
         look = f"(() => {{ const value = ({expression}); return value instanceof Node || value; }})()"

@@ -52,8 +52,8 @@ class PageTest(unittest.TestCase):
     def wait(self, expression, **limits):
         return self.page.wait_for(expression, **limits)
 
-    def wait_text(self, selector, text):
-        self.wait(f"document.querySelector({json.dumps(selector)})?.textContent.includes({json.dumps(text)})")
+    def wait_text(self, selector, text, **limits):
+        self.wait(f"document.querySelector({json.dumps(selector)})?.textContent.includes({json.dumps(text)})", **limits)
 
     def pixels(self):
         """Red, green, blue, alpha of 8 x 8 points of the picture, row by row."""
@@ -64,7 +64,7 @@ class PageTest(unittest.TestCase):
           return [...small.getImageData(0, 0, 8, 8).data];
         })()""")
 
-    def wait_until(self, is_true, limit_s=15):
+    def wait_until(self, is_true, limit_s=30):
         until = time.monotonic() + limit_s
         while not is_true():
             self.assertLess(time.monotonic(), until, "It did not come true.")
@@ -120,6 +120,9 @@ class FakePage(PageTest):
 
     def test_a_caption_streams_word_by_word_and_stays_long_enough_to_read(self):
         page = self.open()
+        page.evaluate("""window.seen = []; new MutationObserver(() => {
+          window.seen.push([document.querySelector('#caption-text').textContent, performance.now()]);
+        }).observe(document.querySelector('#caption'), {subtree: true, childList: true}); 1""")
         self.watch.show(1)
         self.watch.begin_caption(1)
         for piece, whole in [("A large", "A large"), (" red", "A large red"), (" circle", "A large red circle")]:
@@ -127,13 +130,13 @@ class FakePage(PageTest):
             self.wait(f"document.querySelector('#caption-text').textContent === {json.dumps(whole)}")
             self.assertTrue(page.evaluate("document.querySelector('#lower-third').classList.contains('streaming')"))
         self.watch.emit("caption_end", self.watch.make_record(1, "A large red circle."))
-        self.wait_text("#caption-about", "41.2\u00a0ms")
-        began = time.monotonic()
         self.watch.caption(2, STAR)
-        self.assertEqual(page.text("#caption-text"), "A large red circle.")
         self.wait(f"document.querySelector('#caption-text').textContent === {json.dumps(STAR)}")
-        self.assertGreater(time.monotonic() - began, 0.7)
-        self.assertEqual(page.evaluate("document.querySelectorAll('#history li').length"), 2)
+        first_shown = {}
+        for text, at_ms in page.evaluate("seen"):
+            first_shown.setdefault(text, at_ms)
+        self.assertGreater(first_shown[STAR] - first_shown["A large red circle."], 1000)
+        self.wait("document.querySelectorAll('#history li').length === 2")
         self.assertEqual(page.text("#spoken"), "A large red circle.", "screen readers are not told every caption")
 
     def test_words_that_come_again_stay_dimmed_until_they_are_said(self):
@@ -167,7 +170,7 @@ class FakePage(PageTest):
                        frames={"losses": 1})
         self.wait_text("#banners", "/dev/video0; trying again.")
         self.assertEqual(page.text("#pill"), "Camera lost")
-        self.assertIn("losses", page.text("#frames .fault"))
+        self.assertIn("losses", page.text("#counts .fault"))
         self.assertIn("/dev/video0", page.text("#notes"))
         self.watch.set(source={"state": "running", "trouble": ""})
         self.wait("document.querySelector('#banners').textContent === ''")
@@ -290,18 +293,22 @@ class FakePage(PageTest):
         page.press("Tab")
         page.fill("#deadline_ms", "300")
         page.press("Enter")
-        for control in ("#change", "#keep"):
+        for control, key in [("#change", "ArrowRight"), ("#keep", "ArrowLeft")]:
             page.evaluate(f"document.querySelector('{control}').focus()")
-            page.press("ArrowRight")
-            page.press("ArrowRight")
+            page.press(key)
+        page.evaluate("""for (const value of [9, 12, 11, 10]) {
+          const slider = document.querySelector('#frames');
+          slider.value = value;
+          for (const name of ['input', 'change']) slider.dispatchEvent(new Event(name));
+        }""")
         page.click("#bits label:nth-child(3)")
         page.fill("#prompt", "Which shape is red?")
         page.click("#apply-prompt")
         settings = self.watch.state["settings"]
-        wanted = {"prompt": "Which shape is red?", "every_s": 2.5, "change": 0.07, "keep": 10, "kv_bits": 4,
-                  "paused": False, "deadline_ms": 300}
+        wanted = {"prompt": "Which shape is red?", "every_s": 2.5, "change": 0.06, "frames": 10, "keep": 0.95,
+                  "kv_bits": 4, "paused": False, "deadline_ms": 300}
         self.wait_until(lambda: settings == wanted)
-        self.assertEqual(sum("keep" in one for one in self.posted("/api/settings")), 1, "a slider acts once it rests")
+        self.assertEqual(sum("frames" in one for one in self.posted("/api/settings")), 1, "a slider acts once it rests")
         page.click("#prompt-presets button")
         page.click("#pause")
         self.wait_until(lambda: settings["paused"] and settings["prompt"] == "Describe this image.")
@@ -386,8 +393,8 @@ class FakePage(PageTest):
                     self.watch.show(number, picture)
                     self.watch.answer(number + 1, "What changed?", f"Answer {number}.")
                 del self.watch.records[:-50], self.watch.answers[:-50]
-            self.wait_text("#history", f"Caption {lot * 400 + 399}.")
-            self.wait_text("#answers", f"Answer {lot * 400 + 396}.")
+            self.wait_text("#history", f"Caption {lot * 400 + 399}.", limit_s=120)
+            self.wait_text("#answers", f"Answer {lot * 400 + 396}.", limit_s=120)
             page.send("HeapProfiler.collectGarbage")
             nodes.append(page.send("Memory.getDOMCounters")["nodes"])
         self.assertEqual([len(page.all(f"{one} > li")) for one in ("#history", "#notes", "#answers")], [200, 50, 50])
@@ -397,8 +404,8 @@ class FakePage(PageTest):
     def test_the_numbers_are_the_programs(self):
         page = self.open()
         for name, text in [("latency-last", "41.2ms"), ("latency-mean", "43.0ms"), ("latency-p95", "55.1ms"),
-                           ("latency-age_last", "48.0ms"), ("frames-captured", "22,626"), ("frames-dropped", "1,204"),
-                           ("frames-unchanged", "7,020"), ("frames-broken", "0")]:
+                           ("latency-age_last", "48.0ms"), ("counts-captured", "22,626"), ("counts-dropped", "1,204"),
+                           ("counts-unchanged", "7,020"), ("counts-broken", "0")]:
             self.assertEqual(page.text(f"#{name}"), text)
         self.assertEqual(page.text("#memory-total"), "70.9\u00a0MiB of 128.0\u00a0MiB")
         widths = page.all("#memory-bar i", "parseFloat(one.style.width)")
@@ -442,8 +449,8 @@ class FakePage(PageTest):
             rings = page.all(":focus-visible:not([type=radio]), [type=radio]:focus-visible + span",
                              "getComputedStyle(one).outlineStyle")
             self.assertNotIn("none", rings, page.evaluate("document.activeElement.outerHTML"))
-        self.assertLessEqual({"pause", "hide-caption", "question", "send", "prompt", "every_s", "change", "keep",
-                              "deadline_ms", "kv_bits", "filter", "theme"}, reached)
+        self.assertLessEqual({"pause", "hide-caption", "question", "send", "prompt", "every_s", "change", "frames",
+                              "keep", "deadline_ms", "kv_bits", "filter", "theme"}, reached)
 
     def test_everything_that_acts_has_a_name(self):
         page = self.open()
@@ -536,6 +543,10 @@ class FakePage(PageTest):
         self.assertEqual(page.evaluate("document.getAnimations().length"), 0)
         page.emulate(still=False)
         self.wait("document.getAnimations().length > 0")
+
+    def test_every_id_is_one_elements(self):
+        ids = self.open().all("[id]", "id")
+        self.assertEqual(sorted(ids), sorted(set(ids)))
 
     def test_it_asks_nobody_but_the_program(self):
         page = self.open()
@@ -647,7 +658,7 @@ class RealPage(PageTest):
         page.fill("#deadline_ms", "5000")
         page.press("Tab")
         self.wait_until(lambda: self.settings()["deadline_ms"] == 5000)
-        for control in ("change", "keep"):
+        for control in ("change", "frames", "keep"):
             before = self.settings()[control]
             page.evaluate(f"document.querySelector('#{control}').focus()")
             page.press("ArrowLeft")
