@@ -31,18 +31,18 @@ struct CaptureStatus {
 };
 
 struct CaptureOptions {
-  SourceOptions source;
+  SourceOptions source = {};
   std::chrono::milliseconds stall_after{2000};
   std::chrono::milliseconds first_retry{250};  // doubles with every try, up to
   std::chrono::milliseconds last_retry{5000};
   // A source that can be opened again and has been stalled for so long is; 0: never.
   std::chrono::milliseconds reopen_after{15000};
   // How `source` is opened; empty: open_source. Tests hand in sources of their own.
-  std::function<std::unique_ptr<FrameSource>(const SourceOptions&)> open;
+  std::function<std::unique_ptr<FrameSource>(const SourceOptions&)> open = {};
   // Called on the capture's thread for every frame that came, before it waits to be taken, and for everything that
   // went wrong or right again (one sentence). May be empty. Must not block.
-  std::function<void(const Frame&)> on_frame;
-  std::function<void(const std::string&)> on_event;
+  std::function<void(const Frame&)> on_frame = {};
+  std::function<void(const std::string&)> on_event = {};
 };
 
 class Capture {

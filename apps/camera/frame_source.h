@@ -41,15 +41,16 @@ class FrameSource {
 };
 
 struct SourceOptions {
-  std::string name;    // /dev/videoN, a directory, a file, "-" or "synthetic"
-  std::string format;  // of raw frames on a pipe or in a file: "nv12", "yuyv422", "rgb24", "rgba", "gray"; empty:
-                       // MJPEG or Y4M by their first bytes. Of a camera: what to ask for, "mjpeg", "yuyv422", "nv12"
-  int32_t width = 0;   // of raw frames; of a camera and the synthetic scene what to ask for; 0: their own
+  std::string name = {};  // /dev/videoN, a directory, a file, "-" or "synthetic"
+  // Of raw frames on a pipe or in a file: "nv12", "yuyv422", "rgb24", "rgba", "gray"; empty: MJPEG or Y4M by their
+  // first bytes. What to ask a camera for: "mjpeg", "yuyv422", "nv12".
+  std::string format = {};
+  int32_t width = 0;  // of raw frames; of a camera and the synthetic scene what to ask for; 0: their own
   int32_t height = 0;
   double frames_per_second = 0;  // what to ask a camera for; the pace of directories, files and the synthetic scene; 0:
                                  // the source's own, a directory's and the synthetic scene's is 1 and 30
   bool loop = false;             // directories and files start again at their end
-  std::string faults;            // of the synthetic scene, for tests: see synthetic_source.h
+  std::string faults = {};       // of the synthetic scene, for tests: see synthetic_source.h
   uint64_t seed = 0;             // of the synthetic scene
 };
 

@@ -12,12 +12,30 @@ constexpr size_t kManyBetween = 64 << 10;  // bytes without a JPEG that nobody s
 enum Marker : uint8_t {
   kTem = 0x01,
   kFirstSof = 0xC0,
+  kDht = 0xC4,
+  kLastSof = 0xCF,
   kRst0 = 0xD0,
   kRst7 = 0xD7,
   kSoi = 0xD8,
   kEoi = 0xD9,
-  kSos = 0xDA
+  kSos = 0xDA,
+  kDqt = 0xDB,
+  kDnl = 0xDC,
+  kDri = 0xDD,
 };
+
+// Whether a segment of this kind can have this length: a wrong one would take other frames with it.
+bool is_possible(uint8_t marker, size_t length) {
+  if (marker == kDht) return length <= 2 + 8 * (17 + 256);
+  if (marker <= kLastSof) return length <= 8 + 3 * 4;
+  switch (marker) {
+    case kSos: return length <= 6 + 2 * 4;
+    case kDqt: return length <= 2 + 4 * 129;
+    case kDnl:
+    case kDri: return length == 4;
+    default: return length >= 2;
+  }
+}
 
 }  // namespace
 
@@ -126,7 +144,9 @@ JpegSplitter::Step JpegSplitter::read_marker() {
   if (marker < kFirstSof) return fail("A JPEG has a marker that does not exist.", doubtful_);
   if (at_ + 3 >= size) return Step::kNeedMore;
   const size_t length = static_cast<size_t>(bytes[at_ + 2] << 8 | bytes[at_ + 3]);
-  if (length < 2) return fail("A JPEG has a segment without its length.", doubtful_);
+  if (length < 2 || !is_possible(marker, length)) {
+    return fail("A JPEG has a segment of an impossible length.", doubtful_);
+  }
   doubtful_ = at_ + 2;
   segment_end_ = at_ + 2 + length;
   coded_next_ = marker == kSos;

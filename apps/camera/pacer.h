@@ -32,8 +32,8 @@ class Pacer {
   }
   // After a frame: the next is due a period later. Frames that could not be given in time are not made up for.
   void advance() {
-    due_ns_ += period_ns_;
     const int64_t now_ns = monotonic_ns();
+    due_ns_ = (due_ns_ == 0 ? now_ns : due_ns_) + period_ns_;
     if (due_ns_ < now_ns - period_ns_) due_ns_ = now_ns;
   }
   // Nothing is due for this long.
@@ -42,7 +42,7 @@ class Pacer {
 
  private:
   int64_t period_ns_;
-  int64_t due_ns_ = 0;
+  int64_t due_ns_ = 0;  // 0: the first is due at once
 };
 
 }  // namespace ocellus
