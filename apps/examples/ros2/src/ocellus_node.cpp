@@ -119,8 +119,7 @@ class OcellusNode : public rclcpp_lifecycle::LifecycleNode {
 
   /// About the newest frame.
   ocellus::Status ask(const std::string& prompt, std::string& text) {
-    ocellus_frame frame{};
-    if (!view(*newest_, frame)) return OCELLUS_BAD_IMAGE;
+    const ocellus_frame frame = view(*newest_);
     const std::chrono::milliseconds deadline(get_parameter("deadline_ms").as_int());
     session_.set_deadline(ocellus::Clock::now() + deadline);
     ocellus::Status status = session_.forget_all();
@@ -132,27 +131,28 @@ class OcellusNode : public rclcpp_lifecycle::LifecycleNode {
     return status;
   }
 
-  /// The frame as Ocellus sees it, without a copy unless red and blue must change places.
-  bool view(const Image& image, ocellus_frame& frame) {
+  /// The frame as Ocellus sees it, without a copy unless red and blue must change places. Ocellus refuses other
+  /// encodings and frames that are too short.
+  ocellus_frame view(const Image& image) {
+    ocellus_frame frame{};
     frame.width = static_cast<int32_t>(image.width);
     frame.height = static_cast<int32_t>(image.height);
-    frame.plane[0] = image.data.data();
     frame.stride_bytes[0] = image.step;
-    const bool whole = image.data.size() >= static_cast<size_t>(image.step) * image.height;
-    if (image.encoding == "rgb8") frame.format = OCELLUS_RGB8;
+    frame.format = -1;
+    if (image.encoding == "rgb8" || image.encoding == "bgr8") frame.format = OCELLUS_RGB8;
     if (image.encoding == "rgba8") frame.format = OCELLUS_RGBA8;
     if (image.encoding == "mono8") frame.format = OCELLUS_GRAY8;
     if (image.encoding == "yuv422_yuy2" || image.encoding == "yuyv") frame.format = OCELLUS_YUYV;
-    if (whole && image.encoding == "bgr8" && image.step >= image.width * 3) {
+    if (image.data.size() < static_cast<size_t>(image.step) * image.height) return frame;  // no plane
+    frame.plane[0] = image.data.data();
+    if (image.encoding == "bgr8" && image.step >= image.width * 3) {
       swapped_ = image.data;
       for (size_t y = 0; y < image.height; ++y)
         for (size_t x = 0; x < image.width; ++x)
           std::swap(swapped_[y * image.step + x * 3], swapped_[y * image.step + x * 3 + 2]);
       frame.plane[0] = swapped_.data();
     }
-    const bool known = frame.format != OCELLUS_RGB8 || image.encoding == "rgb8" || image.encoding == "bgr8";
-    if (!known || !whole) RCLCPP_ERROR(get_logger(), "frames of encoding %s are refused", image.encoding.c_str());
-    return known && whole;
+    return frame;
   }
 
   std::mutex work_;
