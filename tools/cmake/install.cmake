@@ -29,7 +29,7 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/ocellus-config-version.cmak
 install(FILES ${CMAKE_BINARY_DIR}/ocellus-config.cmake ${CMAKE_BINARY_DIR}/ocellus-config-version.cmake
   DESTINATION ${ocellus_package_dir})
 
-# ocellus.pc is for the shared library, and for the archive where that is all there is or with --static -static;
+# ocellus.pc is for the shared library, and for the archive where that is all there is or with --static;
 # ocellus-static.pc is for the archive alone. The prefix is found from where the file lies, so that an installed tree
 # can be moved.
 file(RELATIVE_PATH ocellus_prefix_from_pc
