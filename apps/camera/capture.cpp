@@ -187,11 +187,12 @@ void Capture::State::accept(const SourceEvent& event) {
     const std::lock_guard<std::mutex> guard(calls);
     if (!abandoned) options.on_frame(filling);
   }
-  const std::lock_guard<std::mutex> guard(lock);
+  std::unique_lock<std::mutex> guard(lock);
   std::swap(filling, newest);
   if (waits) ++status.dropped;
   waits = true;
   changed.notify_all();
+  if (options.lossless) changed.wait(guard, [&] { return !waits || stopping; });
 }
 
 void Capture::State::note_broken(const SourceEvent& event) {
@@ -305,6 +306,7 @@ bool Capture::take(Frame* frame, std::chrono::milliseconds wait) {
   if (!state.waits) return false;
   std::swap(*frame, state.newest);
   state.waits = false;
+  if (state.options.lossless) state.changed.notify_all();
   return true;
 }
 

@@ -37,6 +37,7 @@ struct CaptureOptions {
   std::chrono::milliseconds last_retry{5000};
   // A source that can be opened again and has been stalled for so long is; 0: never.
   std::chrono::milliseconds reopen_after{15000};
+  bool lossless = false;  // the next frame is read when the last one was taken: for pictures that must all be seen
   // How `source` is opened; empty: open_source. Tests hand in sources of their own.
   std::function<std::unique_ptr<FrameSource>(const SourceOptions&)> open = {};
   // Called on the capture's thread for every frame that came, before it waits to be taken, and for everything that

@@ -2,21 +2,14 @@
 #ifndef OCELLUS_APPS_CAMERA_PACER_H_
 #define OCELLUS_APPS_CAMERA_PACER_H_
 
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <thread>
 
-namespace ocellus {
+#include "apps/clock.h"
 
-// CLOCK_MONOTONIC, as frames carry it.
-inline int64_t monotonic_ns() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
+namespace ocellus {
 
 class Pacer {
  public:

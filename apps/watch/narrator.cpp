@@ -57,11 +57,11 @@ Narrator::Narrator(const Model& model, const NarratorOptions& options, const Wat
 TurnAnswer Narrator::caption(const Frame& frame, const std::string& prompt, int64_t deadline_ns, const TextSink& sink) {
   ocellus_session* session = running_.session.get();
   const StoppableWork work(session);
+  check(ocellus_session_reset(session));
+  check(ocellus_session_begin_turn(session));
   ocellus_session_set_deadline(session, deadline_ns);
   TurnAnswer answer;
   try {
-    check(ocellus_session_reset(session));
-    check(ocellus_session_begin_turn(session));
     answer.status = add_turn_parts(session, place_frame(prompt, frame));
     if (answer.status == OCELLUS_OK) answer = answer_frames(session, common_, sink);
   } catch (const Failure&) {

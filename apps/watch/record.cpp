@@ -7,18 +7,15 @@
 namespace ocellus {
 namespace {
 
-int64_t now_ns(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return int64_t{now.tv_sec} * 1000000000 + now.tv_nsec;
-}
-
 std::string thumbnail_path(int64_t id) { return "/history/" + std::to_string(id) + ".jpg"; }
 
 }  // namespace
 
-int64_t monotonic_ns() { return now_ns(CLOCK_MONOTONIC); }
-int64_t wall_ms(int64_t at_ns) { return (now_ns(CLOCK_REALTIME) - (monotonic_ns() - at_ns)) / 1000000; }
+int64_t wall_ms(int64_t at_ns) {
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec - (monotonic_ns() - at_ns)) / 1'000'000;
+}
 
 nlohmann::ordered_json record_json(const Record& record) {
   const ocellus_generate_stats& stats = record.stats;

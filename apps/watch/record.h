@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "apps/clock.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus {
 
-// Milliseconds since 1970 of a moment of CLOCK_MONOTONIC, and that clock.
-int64_t monotonic_ns();
+// Milliseconds since 1970 of a moment of CLOCK_MONOTONIC.
 int64_t wall_ms(int64_t at_ns);
 
 struct Record {

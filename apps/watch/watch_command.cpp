@@ -1,5 +1,6 @@
 // ocellus watch SOURCE
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 
 #include "apps/commands.h"
@@ -20,7 +21,8 @@ namespace {
 
 constexpr int64_t kLeastHistoryBytes = 1 << 20;
 constexpr char kFooter[] =
-    "SOURCE: /dev/videoN, a directory of pictures, a file or '-' with MJPEG, Y4M or (with --format and --size) raw\n"
+    "SOURCE: /dev/videoN, a directory of pictures (none is skipped), a file or '-' with MJPEG, Y4M or (with --format "
+    "and --size) raw\n"
     "frames, or 'synthetic', a scene that moves. Lines that are typed while it runs are questions about the frames in\n"
     "memory (\"What changed?\", \"When did the red circle appear?\"); /prompt TEXT, /every S, /pause, /resume, /stats\n"
     "and /quit act. Ctrl-C ends.";
@@ -152,6 +154,7 @@ int run_watch(CommandOptions options) {
   apply_size(options.size, &watch.capture.source);
   watch.capture.source.seed = common.seed;
   watch.capture.stall_after = std::chrono::milliseconds(static_cast<int64_t>(options.stall_s * 1000));
+  watch.capture.lossless = std::filesystem::is_directory(watch.capture.source.name);
   watch.narrator.memory = options.memory == "rolling" ? MemoryKind::kRolling : MemoryKind::kReplay;
   watch.narrator.image_pixels = common.image_pixels.value_or(0);
   common.image_pixels.reset();  // larger frames are planned for when they come

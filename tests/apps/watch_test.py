@@ -140,7 +140,7 @@ class Sources(ProgramTest):
         for arguments, code, sentence in [
                 (["/no/such/camera"], BAD_INPUT, "/no/such/camera"), (["/dev/null"], BAD_INPUT, "/dev/null"),
                 (["synthetic", "--faults", "fire@3"], USAGE, "fire"), (["synthetic", "--size", "1x"], USAGE, "--size"),
-                (["-", "--format", "nv12"], USAGE, "size"), ([], USAGE, "SOURCE"),
+                (["-", "--format", "nv12"], USAGE, "width and a height"), ([], USAGE, "SOURCE"),
                 (["synthetic", "--frames", "-1"], USAGE, "--frames"), (["synthetic", "--change", "2"], USAGE, "--change"),
                 (["synthetic", "--token", "x"], USAGE, "--token is for --http"),
                 (["synthetic", "--http", "nowhere:x"], USAGE, "ADDRESS:PORT"),
