@@ -342,10 +342,19 @@ typedef struct ocellus_engine_config {
   void* stream;                  /* a cudaStream_t to work on, alive as long as the engine; NULL: one of its own */
   ocellus_log_function log;      /* may be NULL */
   void* log_user;
+  /* For real time; see also limits.thread_count. These are about the threads that the engine creates: they are named
+   * "ocellus-1" and so on, those of an image library "ocellus-read" and "ocellus-write", and get no signals. The thread
+   * that calls works with them, and is the caller's to set. */
+  int32_t thread_priority; /* 1 to 99: SCHED_FIFO with it; 0: as the thread that creates the engine */
+  int32_t lock_memory;     /* 1: the engine's memory, the caller's extents too, and the threads' stacks stay in RAM */
+  int32_t prefault;        /* 1: all that and 256 KiB of the calling thread's stack is touched when the engine is
+                              created; after a first frame of each kind no call takes a page fault on the CPU */
+  uint64_t thread_cpus[4]; /* CPU i, where bit i % 64 of word i / 64 is set; all 0: as the thread that creates it */
 } ocellus_engine_config;
 OCELLUS_API void ocellus_engine_config_init(ocellus_engine_config* config);
 
-/* Allocates the plan's total, loads the weights, starts the threads. */
+/* Allocates the plan's total, loads the weights, starts the threads. OCELLUS_IO where the system refuses memory,
+ * threads, their priority or locked memory: the sentence names the limit that stands in the way. */
 OCELLUS_API ocellus_status ocellus_engine_create(const ocellus_model* model, const ocellus_engine_config* config,
                                                  ocellus_engine** out);
 OCELLUS_API void ocellus_engine_destroy(ocellus_engine* engine);
