@@ -1,8 +1,12 @@
 #include "platform/threads.h"
 
+#include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <new>
 
@@ -32,7 +36,24 @@ void pause_cpu() {
 #endif
 }
 
+long call_futex(std::atomic<uint32_t>* word, int operation, uint32_t value) {
+  static_assert(sizeof(*word) == sizeof(value));
+  return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
+}
+
 }  // namespace
+
+// What std::atomic's wait and notify_all do, without a way to throw. Sequentially consistent on both sides: either the
+// sleeper sees the new state or the waker sees the sleeper.
+void ThreadPool::sleep_while(uint32_t state) {
+  sleepers_.fetch_add(1);
+  if (state_.load() == state) call_futex(&state_, FUTEX_WAIT, state);  // returns at once if it has changed meanwhile
+  sleepers_.fetch_sub(1);
+}
+
+void ThreadPool::wake_all() {
+  if (sleepers_.load() > 0) call_futex(&state_, FUTEX_WAKE, INT_MAX);
+}
 
 Status ThreadPool::start(int thread_count) {
   if (thread_count < 1 || thread_count > kMaxThreads)
@@ -64,7 +85,7 @@ void ThreadPool::stop() {
   if (thread_count_ > 1) {
     quit_.store(true);
     state_.fetch_add(kJobUnit);
-    state_.notify_all();
+    wake_all();
     for (int i = 1; i < thread_count_; ++i) pthread_join(workers_[i - 1].thread, nullptr);
   }
   workers_.reset();
@@ -78,9 +99,9 @@ void ThreadPool::run_erased(int64_t count, int64_t grain, Function function, voi
   grain_ = std::max<int64_t>(grain, 1);
   next_.store(0, std::memory_order_relaxed);
   const uint32_t job = (state_.load(std::memory_order_relaxed) & kJobMask) + kJobUnit;
-  // Sequentially consistent, because notify_all then looks whether anybody sleeps.
+  // Sequentially consistent, because wake_all then looks whether anybody sleeps.
   state_.store(job | kOpen, std::memory_order_seq_cst);
-  state_.notify_all();
+  wake_all();
   take_pieces(0);
   // Closed to workers that come late; those inside finish the pieces they have.
   state_.fetch_and(~kOpen, std::memory_order_relaxed);
@@ -123,7 +144,7 @@ void ThreadPool::serve(int worker) {
       // Acquire: with the state that stop() leaves behind, quit_ must be seen too, or this worker would sleep forever.
       const uint32_t state = state_.load(std::memory_order_acquire);
       const bool open = (state & kOpen) != 0 && (state & kJobMask) != last_job;
-      if (!open && !quit_.load()) state_.wait(state, std::memory_order_relaxed);
+      if (!open && !quit_.load()) sleep_while(state);
     }
   }
 }

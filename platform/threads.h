@@ -53,6 +53,8 @@ class ThreadPool {
   void take_pieces(int worker);
   bool enter_job(uint32_t* last_job);
   void serve(int worker);
+  void sleep_while(uint32_t state);
+  void wake_all();
 
   struct Worker {
     ThreadPool* pool;
@@ -73,6 +75,7 @@ class ThreadPool {
   alignas(64) std::atomic<uint32_t> state_{0};
   alignas(64) std::atomic<int64_t> next_{0};
   std::atomic<bool> quit_{false};
+  std::atomic<int32_t> sleepers_{0};
 };
 
 }  // namespace ocellus

@@ -20,8 +20,8 @@ struct SourceEvent {
     kEnd,      // it has no more frames
   };
   Kind kind = kTimeout;
-  std::string what;     // one sentence for kBroken and kLost; for kFrame, if not empty, what is new (another size)
-  int64_t skipped = 0;  // frames before this one that the source itself could not keep (gaps of the driver's count)
+  std::string what = {};  // one sentence for kBroken and kLost; for kFrame, if not empty, what is new (another size)
+  int64_t skipped = 0;    // frames before this one that the source itself could not keep (gaps of the driver's count)
 };
 
 // One thread at a time.
@@ -34,6 +34,10 @@ class FrameSource {
   virtual std::string describe() const = 0;
   // Whether a lost source may come back (a camera), or not (a pipe).
   virtual bool can_reopen() const { return false; }
+  // Opens a lost source again; throws a Failure as long as it is away.
+  virtual void reopen() {}
+  // How often frames should come, so that slow sources are not taken for stalled ones; 0: not known.
+  virtual double frames_per_second() const { return 0; }
 };
 
 struct SourceOptions {
