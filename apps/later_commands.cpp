@@ -8,7 +8,7 @@
 namespace ocellus {
 
 void add_later_commands(CLI::App* program, Action* action) {
-  for (const std::string name : {"watch", "serve"}) {
+  for (const std::string name : {"watch"}) {
     CLI::App* command = program->add_subcommand(name, "Not in this version")->prefix_command()->group("Later versions");
     command->callback([=] {
       *action = [=]() -> int {

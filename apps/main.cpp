@@ -31,6 +31,7 @@ void declare_commands(CLI::App* program, Action* action) {
   add_calibrate_command(program, action);
   add_bench_command(program, action);
   add_library_command(program, action);
+  add_serve_command(program, action);
   add_devices_command(program, action);
   add_later_commands(program, action);
 }
