@@ -403,6 +403,9 @@ OCELLUS_API ocellus_status ocellus_session_open(ocellus_engine* engine, ocellus_
 OCELLUS_API ocellus_status ocellus_session_reset(ocellus_session* session);
 OCELLUS_API void ocellus_session_close(ocellus_session* session);
 
+/* What the model is told before everything else, in its chat template: once, and before the first turn. On failure
+ * part of it may be in the session. */
+OCELLUS_API ocellus_status ocellus_session_add_system(ocellus_session* session, const char* text, int64_t text_bytes);
 /* A user turn in the model's chat template: begin, then text and images in any order, then end. Raw prompts leave
  * begin and end out and add text with OCELLUS_TEXT_PARSE_SPECIAL, the only flag that counts here. Each call to add_text
  * is tokenised on its own. */
@@ -520,9 +523,10 @@ typedef struct ocellus_generate_stats {
 /* Reads what was added, then answers. `stats` may be NULL. With OCELLUS_CANCELLED or OCELLUS_DEADLINE the tokens
  * generated so far were delivered and stay in the session; if the prompt was still being read, what was added since
  * the last generate is forgotten and the earlier conversation stays. Called again after OCELLUS_STOP_MAX_TOKENS or
- * OCELLUS_STOP_CALLBACK it goes on where the answer was cut; after an end token there is nothing more to answer. */
-OCELLUS_API ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_generate_params* params,
-                                                    ocellus_generate_stats* stats);
+ * OCELLUS_STOP_CALLBACK it goes on where the answer was cut, with the same choices as if it had not been (a character
+ * that was cut, too, is delivered then); after an end token there is nothing more to answer. */
+ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_generate_params* params,
+                                        ocellus_generate_stats* stats);
 
 /* The same for several sessions of one engine, decoded together. stats[i] may show different stops: a session that
  * fails or is stopped leaves the others to finish, and the first such status is returned. */
