@@ -525,8 +525,8 @@ typedef struct ocellus_generate_stats {
  * the last generate is forgotten and the earlier conversation stays. Called again after OCELLUS_STOP_MAX_TOKENS or
  * OCELLUS_STOP_CALLBACK it goes on where the answer was cut, with the same choices as if it had not been (a character
  * that was cut, too, is delivered then); after an end token there is nothing more to answer. */
-ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_generate_params* params,
-                                        ocellus_generate_stats* stats);
+OCELLUS_API ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_generate_params* params,
+                                                    ocellus_generate_stats* stats);
 
 /* The same for several sessions of one engine, decoded together. stats[i] may show different stops: a session that
  * fails or is stopped leaves the others to finish, and the first such status is returned. */

@@ -35,8 +35,8 @@ class Soak:
         self.events = {}
         self.pictures = 0
         self.counted = None
-        self.arguments = [options.program, "watch", "synthetic", "--json", "--http", "127.0.0.1:0", "--fps",
-                          str(options.fps), "--faults", FAULTS, "--seed", "11", *options.further]
+        self.arguments = [options.program, "watch", "synthetic", "--json", "--http", "127.0.0.1:0", "--format", "mjpeg",
+                          "--fps", str(options.fps), "--faults", FAULTS, "--seed", "11", *options.further]
 
     def read_lines(self, process):
         for line in process.stdout:
