@@ -14,3 +14,5 @@ echo "check_cuda: building for $architectures"
 sh tools/build.sh cuda ocellus_test_support -DOCELLUS_CUDA_ARCHITECTURES="$(echo "$architectures" | tr ' ' ';')" -DOCELLUS_WERROR=ON \
   -DCMAKE_CXX_FLAGS=-Wno-error=restrict
 cmake --build --preset cuda --target test_allocation cublas_rate_bench --parallel "$(nproc)" >&2
+cmake --build --preset cuda --target ocellus_shared --parallel "$(nproc)" >&2
+python3 tools/check_symbols.py build/cuda
