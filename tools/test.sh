@@ -18,6 +18,7 @@ elif ! has_browser; then
 fi
 python3 tools/check_layers.py --self-test
 python3 tools/check_style.py --self-test
+python3 tools/check_symbols.py --self-test
 python3 tools/check_layers.py
 python3 tools/check_style.py
 
@@ -26,7 +27,9 @@ sh tools/build.sh release all "$@"
 
 ctest --preset release --parallel "$(nproc)"
 python3 tests/apps/samples_test.py build/release/apps/ocellus
+python3 tools/check_symbols.py build/release
 sh tests/install/run.sh build/release
+sh tools/check_deb.sh build/release
 sh tools/check_cuda.sh
 sh tools/check_aarch64.sh
 
