@@ -16,6 +16,9 @@ elif ! has_browser; then
   echo "test: no Chromium or Chrome was found: the tests of the page are left out" >&2
   export OCELLUS_NO_BROWSER=1
 fi
+if [ "$(uname -m)" = x86_64 ] && grep -q '^ID=debian' /etc/os-release 2>/dev/null; then
+  sh tools/setup.sh g++-aarch64-linux-gnu qemu-user
+fi
 python3 tools/check_layers.py --self-test
 python3 tools/check_style.py --self-test
 python3 tools/check_symbols.py --self-test
