@@ -4,6 +4,7 @@
 #include "apps/camera/capture.h"
 #include "apps/camera/pacer.h"
 #include "tests/apps/camera_support.h"
+#include "tests/apps/camera_timing.h"
 
 namespace ocellus {
 namespace {
@@ -61,7 +62,10 @@ class ScriptedSource : public FrameSource {
   }
   std::string describe() const override { return "scripted"; }
   bool can_reopen() const override { return shared_->reopens; }
-  void reopen() override { ++shared_->reopened; }
+  void reopen() override {
+    const std::lock_guard<std::mutex> guard(shared_->lock);
+    ++shared_->reopened;
+  }
   double frames_per_second() const override { return shared_->rate; }
 
  private:

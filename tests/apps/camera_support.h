@@ -161,29 +161,6 @@ inline bool comes_true(const std::function<bool()>& condition, milliseconds pati
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// Milliseconds that `action` takes, the best of three attempts: other programs may hold up any single one.
-inline int64_t best_ms(const std::function<std::function<void()>()>& prepare) {
-  int64_t best = 1 << 30;
-  for (int i = 0; i < 3; ++i) {
-    const std::function<void()> action = prepare();
-    const auto begin = std::chrono::steady_clock::now();
-    action();
-    const auto took = std::chrono::steady_clock::now() - begin;
-    best = std::min<int64_t>(best, std::chrono::duration_cast<milliseconds>(took).count());
-  }
-  return best;
-}
-
-/// How many more `count` becomes during some time, per 10 ms.
-inline double growth_per_10_ms(const std::function<int64_t()>& count, milliseconds time) {
-  const auto begin = std::chrono::steady_clock::now();
-  const int64_t before = count();
-  std::this_thread::sleep_for(time);
-  const int64_t after = count();
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-  return 10 * static_cast<double>(after - before) / took.count();
-}
-
 /// Events that a Capture reported.
 class EventList {
  public:

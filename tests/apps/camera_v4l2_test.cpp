@@ -2,6 +2,7 @@
 #include "apps/camera/pacer.h"
 #include "apps/camera/v4l2_source.h"
 #include "tests/apps/camera_fake_driver.h"
+#include "tests/apps/camera_timing.h"
 
 namespace ocellus {
 namespace {
