@@ -1,6 +1,11 @@
 #include "platform/threads.h"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <new>
 
@@ -30,7 +35,24 @@ void pause_cpu() {
 #endif
 }
 
+long call_futex(std::atomic<uint32_t>* word, int operation, uint32_t value) {
+  static_assert(sizeof(*word) == sizeof(value));
+  return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
+}
+
 }  // namespace
+
+// What std::atomic's wait and notify_all do, without a way to throw. Sequentially consistent on both sides: either the
+// sleeper sees the new state or the waker sees the sleeper.
+void ThreadPool::sleep_while(uint32_t state) {
+  sleepers_.fetch_add(1);
+  if (state_.load() == state) call_futex(&state_, FUTEX_WAIT, state);  // returns at once if it has changed meanwhile
+  sleepers_.fetch_sub(1);
+}
+
+void ThreadPool::wake_all() {
+  if (sleepers_.load() > 0) call_futex(&state_, FUTEX_WAKE, INT_MAX);
+}
 
 Status ThreadPool::start(int thread_count, const ThreadSettings& settings) {
   if (thread_count < 1 || thread_count > kMaxThreads)
@@ -61,7 +83,7 @@ void ThreadPool::stop() {
   if (thread_count_ > 1) {
     quit_.store(true);
     state_.fetch_add(kJobUnit);
-    state_.notify_all();
+    wake_all();
     for (int i = 1; i < thread_count_; ++i) workers_[i - 1].thread.join();
   }
   workers_.reset();
@@ -75,9 +97,9 @@ void ThreadPool::run_erased(int64_t count, int64_t grain, Function function, voi
   grain_ = std::max<int64_t>(grain, 1);
   next_.store(0, std::memory_order_relaxed);
   const uint32_t job = (state_.load(std::memory_order_relaxed) & kJobMask) + kJobUnit;
-  // Sequentially consistent, because notify_all then looks whether anybody sleeps.
+  // Sequentially consistent, because wake_all then looks whether anybody sleeps.
   state_.store(job | kOpen, std::memory_order_seq_cst);
-  state_.notify_all();
+  wake_all();
   take_pieces(0);
   // Closed to workers that come late; those inside finish the pieces they have.
   state_.fetch_and(~kOpen, std::memory_order_relaxed);
@@ -93,7 +115,7 @@ void ThreadPool::wait_for_workers() {
     // Sequentially consistent, as is leaving: either this thread sees that the last worker has left, or that one sees
     // that somebody sleeps.
     caller_sleeps_.store(1);
-    if ((state_.load() & kInsideMask) != 0) caller_sleeps_.wait(1);
+    if ((state_.load() & kInsideMask) != 0) call_futex(&caller_sleeps_, FUTEX_WAIT, 1);
     caller_sleeps_.store(0);
   }
 }
@@ -102,7 +124,7 @@ void ThreadPool::leave_job() {
   const bool is_last = (state_.fetch_sub(1) & kInsideMask) == 1;
   if (!is_last || caller_sleeps_.load() == 0) return;
   caller_sleeps_.store(0);
-  caller_sleeps_.notify_one();
+  call_futex(&caller_sleeps_, FUTEX_WAKE, 1);
 }
 
 void ThreadPool::take_pieces(int worker) {
@@ -138,7 +160,7 @@ void ThreadPool::serve(int worker) {
       // Acquire: with the state that stop() leaves behind, quit_ must be seen too, or this worker would sleep forever.
       const uint32_t state = state_.load(std::memory_order_acquire);
       const bool open = (state & kOpen) != 0 && (state & kJobMask) != last_job;
-      if (!open && !quit_.load()) state_.wait(state, std::memory_order_relaxed);
+      if (!open && !quit_.load()) sleep_while(state);
     }
   }
 }

@@ -55,6 +55,8 @@ class ThreadPool {
   void leave_job();
   void wait_for_workers();
   void serve(int worker);
+  void sleep_while(uint32_t state);
+  void wake_all();
 
   struct Worker {
     ThreadPool* pool;
@@ -75,6 +77,7 @@ class ThreadPool {
   alignas(64) std::atomic<uint32_t> state_{0};
   alignas(64) std::atomic<int64_t> next_{0};
   std::atomic<bool> quit_{false};
+  std::atomic<int32_t> sleepers_{0};
   std::atomic<uint32_t> caller_sleeps_{0};  // until the last worker has left the job
 };
 

@@ -239,8 +239,8 @@ void Generation::deliver(int32_t i, std::string_view text) {
 void Generation::finish(int32_t i, ocellus_stop stop) {
   parts_[i].active = false;
   stats_[i].stop = stop;
-  const std::string_view rest = sessions_[i]->utf8_.finish();
-  if (stop != OCELLUS_STOP_CALLBACK) deliver(i, rest);
+  // Where the answer may go on, what has come of a character waits for the rest of it.
+  if (stop != OCELLUS_STOP_CALLBACK && stop != OCELLUS_STOP_MAX_TOKENS) deliver(i, sessions_[i]->utf8_.finish());
 }
 
 void Generation::summarise(int32_t i) {

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "platform/monitor.h"
 #include "runtime/image_library.h"
 #include "runtime/library_catalogue.h"
 #include "runtime/library_index.h"
@@ -42,7 +43,7 @@ class LibraryStore {
   /// Calls body(now) with the catalogue at hand, again if it was found damaged meanwhile and made anew. Takes the lock.
   template <class Body>
   Status run(Body body) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<Monitor> lock(lock_);
     int64_t now = 0;
     OCELLUS_TRY(get_ready(&now));
     Status status = body(now);
@@ -138,7 +139,7 @@ class LibraryStore {
   Status adopt_entry(const LibraryKey& key, LibraryReport* report);
   Status drop_rows_without_files(LibraryReport* report);
 
-  std::mutex mutex_;
+  Monitor lock_;  // std::mutex throws
   LibraryConfig config_;
   // That was ever seen: a clock that goes back must not bring back what has expired.
   std::atomic<int64_t> greatest_time_{0};

@@ -19,6 +19,13 @@
 
 #include <stdint.h>
 
+/* Before every public function: the shared library exports these and nothing else. */
+#if defined(__GNUC__)
+#define OCELLUS_API __attribute__((visibility("default")))
+#else
+#define OCELLUS_API
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -38,7 +45,7 @@ typedef enum ocellus_status {
   OCELLUS_INTERNAL = 11 /* a defect in Ocellus */
 } ocellus_status;
 
-const char* ocellus_status_name(ocellus_status status);
+OCELLUS_API const char* ocellus_status_name(ocellus_status status);
 
 /* The last failure on the calling thread. Fixed memory, overwritten by the next failure. */
 typedef struct ocellus_failure {
@@ -48,9 +55,9 @@ typedef struct ocellus_failure {
   char file[64];
   char sentence[512];
 } ocellus_failure;
-const ocellus_failure* ocellus_last_error(void);
+OCELLUS_API const ocellus_failure* ocellus_last_error(void);
 
-const char* ocellus_version(void); /* "0.1.0" */
+OCELLUS_API const char* ocellus_version(void); /* "0.1.0" */
 
 /* ---- model ---------------------------------------------------------------------------------------------------- */
 
@@ -80,28 +87,28 @@ typedef struct ocellus_model_facts {
 } ocellus_model_facts;
 
 /* Opens and checks a pair; loads no weights. mmproj_path may be NULL (text only). */
-ocellus_status ocellus_model_open(const char* model_path, const char* mmproj_path, ocellus_model** out);
+OCELLUS_API ocellus_status ocellus_model_open(const char* model_path, const char* mmproj_path, ocellus_model** out);
 /* A model with the exact shape of a public one ("SmolVLM-256M"; the failure for an unknown name lists all) and weights
  * that the engine makes up, in the format "F16", "Q8_0" or "Q4_K". No file: for questions about memory and speed. */
-ocellus_status ocellus_model_open_shape(const char* name, const char* format, ocellus_model** out);
+OCELLUS_API ocellus_status ocellus_model_open_shape(const char* name, const char* format, ocellus_model** out);
 /* Must come after the engines made from it are destroyed. NULL is allowed. */
-void ocellus_model_close(ocellus_model* model);
-ocellus_status ocellus_model_get_facts(const ocellus_model* model, ocellus_model_facts* out);
+OCELLUS_API void ocellus_model_close(ocellus_model* model);
+OCELLUS_API ocellus_status ocellus_model_get_facts(const ocellus_model* model, ocellus_model_facts* out);
 
 /* Tokens of a text, as ocellus_session_add_text would add them (set-up time: allocates). */
-ocellus_status ocellus_model_count_tokens(const ocellus_model* model, const char* text, int64_t text_bytes,
-                                          uint32_t flags, int32_t* out);
+OCELLUS_API ocellus_status ocellus_model_count_tokens(const ocellus_model* model, const char* text, int64_t text_bytes,
+                                                      uint32_t flags, int32_t* out);
 #define OCELLUS_TEXT_PARSE_SPECIAL 1u /* recognise special tokens ("<|im_start|>") in the text */
 #define OCELLUS_TEXT_START 2u         /* first the token that begins a conversation, where the model has one */
 #define OCELLUS_TEXT_ANSWER 4u /* as the model says it after end_turn: the space before it, the end token behind */
 /* The tokens themselves, with any of the flags above: writes the first `capacity`, *count is how many there are. */
-ocellus_status ocellus_model_tokenize(const ocellus_model* model, const char* text, int64_t text_bytes, uint32_t flags,
-                                      int32_t* tokens, int32_t capacity, int32_t* count);
+OCELLUS_API ocellus_status ocellus_model_tokenize(const ocellus_model* model, const char* text, int64_t text_bytes,
+                                                  uint32_t flags, int32_t* tokens, int32_t capacity, int32_t* count);
 /* Tokens the chat template puts around one user turn of the conversation's start. */
-ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out);
+OCELLUS_API ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out);
 
 /* Width and height of a JPEG or PNG in memory, from its header. */
-ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, int32_t* width, int32_t* height);
+OCELLUS_API ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, int32_t* width, int32_t* height);
 
 /* ---- plan ----------------------------------------------------------------------------------------------------- */
 
@@ -247,7 +254,7 @@ typedef struct ocellus_limits {
                                   come again; all sessions share it; with `library` only; 0: none */
   ocellus_cache_policy cache;
 } ocellus_limits;
-void ocellus_limits_init(ocellus_limits* limits);
+OCELLUS_API void ocellus_limits_init(ocellus_limits* limits);
 
 #define OCELLUS_PLAN_MAX_ROWS 120
 #define OCELLUS_PLAN_MAX_ADVICE 9
@@ -287,7 +294,8 @@ typedef struct ocellus_plan {
 } ocellus_plan;
 
 /* Fills the plan. OCELLUS_OK also when it does not fit (see `fits`). Loads no weights. */
-ocellus_status ocellus_plan_memory(const ocellus_model* model, const ocellus_limits* limits, ocellus_plan* out);
+OCELLUS_API ocellus_status ocellus_plan_memory(const ocellus_model* model, const ocellus_limits* limits,
+                                               ocellus_plan* out);
 
 /* ---- devices -------------------------------------------------------------------------------------------------- */
 
@@ -309,10 +317,10 @@ typedef struct ocellus_gpu_facts {
   double copy_bytes_per_s; /* measured: a large copy inside the device, bytes read plus bytes written */
 } ocellus_gpu_facts;
 
-int32_t ocellus_built_with_cuda(void);
-int32_t ocellus_gpu_count(void);
+OCELLUS_API int32_t ocellus_built_with_cuda(void);
+OCELLUS_API int32_t ocellus_gpu_count(void);
 /* Opens the GPU for a moment to measure it: takes 512 MiB there for a few milliseconds, or what is free if less. */
-ocellus_status ocellus_probe_gpu(int32_t index, ocellus_gpu_facts* out);
+OCELLUS_API ocellus_status ocellus_probe_gpu(int32_t index, ocellus_gpu_facts* out);
 
 /* ---- engine --------------------------------------------------------------------------------------------------- */
 
@@ -353,13 +361,13 @@ typedef struct ocellus_engine_config {
   ocellus_trace_function trace; /* may be NULL */
   void* trace_user;
 } ocellus_engine_config;
-void ocellus_engine_config_init(ocellus_engine_config* config);
+OCELLUS_API void ocellus_engine_config_init(ocellus_engine_config* config);
 
 /* Allocates the plan's total, loads the weights, starts the threads. OCELLUS_IO where the system refuses memory,
  * threads, their priority or locked memory: the sentence names the limit that stands in the way. */
-ocellus_status ocellus_engine_create(const ocellus_model* model, const ocellus_engine_config* config,
-                                     ocellus_engine** out);
-void ocellus_engine_destroy(ocellus_engine* engine);
+OCELLUS_API ocellus_status ocellus_engine_create(const ocellus_model* model, const ocellus_engine_config* config,
+                                                 ocellus_engine** out);
+OCELLUS_API void ocellus_engine_destroy(ocellus_engine* engine);
 
 typedef struct ocellus_engine_stats {
   int64_t arena_bytes;
@@ -376,7 +384,7 @@ typedef struct ocellus_engine_stats {
   int64_t library_written_bytes; /* by the thread that writes them, and the time, until the disk had them */
   double library_write_ms;
 } ocellus_engine_stats;
-ocellus_status ocellus_engine_get_stats(const ocellus_engine* engine, ocellus_engine_stats* out);
+OCELLUS_API ocellus_status ocellus_engine_get_stats(const ocellus_engine* engine, ocellus_engine_stats* out);
 
 /* ---- session -------------------------------------------------------------------------------------------------- */
 
@@ -400,24 +408,29 @@ typedef struct ocellus_frame {
 } ocellus_frame;
 
 /* Opens one of the planned sessions; OCELLUS_FULL if all are open. */
-ocellus_status ocellus_session_open(ocellus_engine* engine, ocellus_session** out);
+OCELLUS_API ocellus_status ocellus_session_open(ocellus_engine* engine, ocellus_session** out);
 /* Forgets everything said and seen. */
-ocellus_status ocellus_session_reset(ocellus_session* session);
-void ocellus_session_close(ocellus_session* session);
+OCELLUS_API ocellus_status ocellus_session_reset(ocellus_session* session);
+OCELLUS_API void ocellus_session_close(ocellus_session* session);
 
+/* What the model is told before everything else, in its chat template: once, and before the first turn. On failure
+ * part of it may be in the session. */
+OCELLUS_API ocellus_status ocellus_session_add_system(ocellus_session* session, const char* text, int64_t text_bytes);
 /* A user turn in the model's chat template: begin, then text and images in any order, then end. Raw prompts leave
  * begin and end out and add text with OCELLUS_TEXT_PARSE_SPECIAL, the only flag that counts here. Each call to add_text
  * is tokenised on its own. */
-ocellus_status ocellus_session_begin_turn(ocellus_session* session);
-ocellus_status ocellus_session_add_text(ocellus_session* session, const char* text, int64_t text_bytes, uint32_t flags);
-ocellus_status ocellus_session_add_tokens(ocellus_session* session, const int32_t* tokens, int32_t count);
+OCELLUS_API ocellus_status ocellus_session_begin_turn(ocellus_session* session);
+OCELLUS_API ocellus_status ocellus_session_add_text(ocellus_session* session, const char* text, int64_t text_bytes,
+                                                    uint32_t flags);
+OCELLUS_API ocellus_status ocellus_session_add_tokens(ocellus_session* session, const int32_t* tokens, int32_t count);
 /* Cuts the picture up and encodes it, on a GPU some pictures together and the last ones when they are read; keeps only
  * rows, and the caller's memory is free again on return. On failure, cancellation or deadline the session is as it was
  * before the call. One exception, for text as well: what waits may have to be read first to make room; if that is
  * stopped, everything added since the last generate is forgotten. */
-ocellus_status ocellus_session_add_image(ocellus_session* session, const ocellus_frame* frame);
-ocellus_status ocellus_session_add_encoded_image(ocellus_session* session, const void* bytes, int64_t byte_count);
-ocellus_status ocellus_session_end_turn(ocellus_session* session);
+OCELLUS_API ocellus_status ocellus_session_add_image(ocellus_session* session, const ocellus_frame* frame);
+OCELLUS_API ocellus_status ocellus_session_add_encoded_image(ocellus_session* session, const void* bytes,
+                                                             int64_t byte_count);
+OCELLUS_API ocellus_status ocellus_session_end_turn(ocellus_session* session);
 
 typedef enum ocellus_part_kind {
   OCELLUS_PART_TEXT = 0,
@@ -436,13 +449,13 @@ typedef struct ocellus_part {
  * as it is until this returns. All parts or none: on failure the session is as it was before the call, unless rows had
  * to be read to make room; then everything added since the last generate is forgotten. *failed_part is the part at
  * fault, counted from 0, or -1; failed_part may be NULL. */
-ocellus_status ocellus_session_add_parts(ocellus_session* session, const ocellus_part* parts, int32_t count,
-                                         int32_t* failed_part);
+OCELLUS_API ocellus_status ocellus_session_add_parts(ocellus_session* session, const ocellus_part* parts, int32_t count,
+                                                     int32_t* failed_part);
 
 /* For questions about memory and speed, as ocellus_model_open_shape: one image of limits.synthetic_tokens rows whose
  * keys and values are made up, in the format of the cache policy; of rows that it would drop the last ones are left
  * out. Takes no vision part and no time for encoding. Once per conversation. */
-ocellus_status ocellus_session_add_synthetic_image(ocellus_session* session);
+OCELLUS_API ocellus_status ocellus_session_add_synthetic_image(ocellus_session* session);
 
 /* A rolling context, for sessions that go on for hours: from now on only the newest `images` images (at most the
  * planned ones) stay, and of text what the planned text tokens hold; the oldest makes room for the newest. The first
@@ -451,14 +464,14 @@ ocellus_status ocellus_session_add_synthetic_image(ocellus_session* session);
  * all tokens of a prompt (ocellus_cache_policy.compress_at): images must have slots of their own.
  * For an answer at most half of the planned text is released, and nothing of its prompt: a longer one stops with
  * OCELLUS_STOP_FULL and goes on with the next generate. What can never fit is refused before anything is released. */
-ocellus_status ocellus_session_set_rolling(ocellus_session* session, int32_t images, int32_t sink_tokens);
+OCELLUS_API ocellus_status ocellus_session_set_rolling(ocellus_session* session, int32_t images, int32_t sink_tokens);
 
 /* What DAVID saw in the newest prompt with images, or in the newest part of it that was read at once: NCAR (the mean
  * attention of the recent window to a visual row, times the number of rows: 1 is a fair share) by layer up to the one
  * that switched, and the first layer of the unified stage, -1 if there is none. Writes at most `capacity` values;
  * *count is how many there are, 0 before the first such prompt and after one that was forgotten. */
-ocellus_status ocellus_session_get_ncar(ocellus_session* session, float* theta, int32_t capacity, int32_t* count,
-                                        int32_t* switch_layer);
+OCELLUS_API ocellus_status ocellus_session_get_ncar(ocellus_session* session, float* theta, int32_t capacity,
+                                                    int32_t* count, int32_t* switch_layer);
 
 /* `text` is complete UTF-8, not terminated, valid during the call. Return nonzero to stop. May call nothing of Ocellus
  * but ocellus_session_cancel. */
@@ -478,7 +491,7 @@ typedef struct ocellus_generate_params {
   ocellus_text_function on_text;
   void* user;
 } ocellus_generate_params;
-void ocellus_generate_params_init(ocellus_generate_params* params);
+OCELLUS_API void ocellus_generate_params_init(ocellus_generate_params* params);
 
 typedef enum ocellus_stop {
   OCELLUS_STOP_END_TOKEN = 0,
@@ -520,14 +533,16 @@ typedef struct ocellus_generate_stats {
 /* Reads what was added, then answers. `stats` may be NULL. With OCELLUS_CANCELLED or OCELLUS_DEADLINE the tokens
  * generated so far were delivered and stay in the session; if the prompt was still being read, what was added since
  * the last generate is forgotten and the earlier conversation stays. Called again after OCELLUS_STOP_MAX_TOKENS or
- * OCELLUS_STOP_CALLBACK it goes on where the answer was cut; after an end token there is nothing more to answer. */
-ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_generate_params* params,
-                                        ocellus_generate_stats* stats);
+ * OCELLUS_STOP_CALLBACK it goes on where the answer was cut, with the same choices as if it had not been (a character
+ * that was cut, too, is delivered then); after an end token there is nothing more to answer. */
+OCELLUS_API ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_generate_params* params,
+                                                    ocellus_generate_stats* stats);
 
 /* The same for several sessions of one engine, decoded together. stats[i] may show different stops: a session that
  * fails or is stopped leaves the others to finish, and the first such status is returned. */
-ocellus_status ocellus_batch_generate(ocellus_session* const* sessions, const ocellus_generate_params* params,
-                                      ocellus_generate_stats* stats, int32_t count);
+OCELLUS_API ocellus_status ocellus_batch_generate(ocellus_session* const* sessions,
+                                                  const ocellus_generate_params* params, ocellus_generate_stats* stats,
+                                                  int32_t count);
 
 /* Reads what was added, then goes on as if the model had said these tokens, one decode step each, and writes the
  * natural logarithm of the probability it gave to each: softmax over the whole vocabulary at temperature 1. The mean of
@@ -535,8 +550,8 @@ ocellus_status ocellus_batch_generate(ocellus_session* const* sessions, const oc
  * generate; after another token the next generate or score goes on behind it. OCELLUS_FULL if not all tokens find room,
  * before anything is read (in a rolling context with a long prompt: before anything is said). When stopped,
  * stats->generated_tokens says how many there are; what comes after them is not written. `stats` may be NULL. */
-ocellus_status ocellus_session_score(ocellus_session* session, const int32_t* tokens, int32_t count,
-                                     float* log_probabilities, ocellus_generate_stats* stats);
+OCELLUS_API ocellus_status ocellus_session_score(ocellus_session* session, const int32_t* tokens, int32_t count,
+                                                 float* log_probabilities, ocellus_generate_stats* stats);
 
 /* ---- image library -------------------------------------------------------------------------------------------- */
 
@@ -548,12 +563,13 @@ typedef struct ocellus_library ocellus_library;
 
 /* Makes the directory if it is missing. `quota_bytes` of all entries together, 0: no limit; what was not used for
  * longest goes first. Several processes and threads may use a directory. */
-ocellus_status ocellus_library_open(const char* path, int64_t quota_bytes, ocellus_library** out);
+OCELLUS_API ocellus_status ocellus_library_open(const char* path, int64_t quota_bytes, ocellus_library** out);
 /* No session may use it any more. Waits for what is still being written. */
-void ocellus_library_close(ocellus_library* library);
+OCELLUS_API void ocellus_library_close(ocellus_library* library);
 /* Images that are added from now on are looked up among the owner's entries and the shared ones, and kept as the
  * owner's. The owner: 1 to 64 of A-Za-z0-9._-, no dot first. NULL: no library. The limits must plan one. */
-ocellus_status ocellus_session_set_library(ocellus_session* session, ocellus_library* library, const char* owner);
+OCELLUS_API ocellus_status ocellus_session_set_library(ocellus_session* session, ocellus_library* library,
+                                                       const char* owner);
 
 #define OCELLUS_MOST_TAGS 8
 
@@ -568,9 +584,9 @@ typedef struct ocellus_library_keep {
   int32_t tag_count;       /* at most OCELLUS_MOST_TAGS */
   const char* caption;     /* UTF-8 of at most 1,000 bytes without control characters; may be NULL */
 } ocellus_library_keep;
-void ocellus_library_keep_init(ocellus_library_keep* keep);
+OCELLUS_API void ocellus_library_keep_init(ocellus_library_keep* keep);
 /* How images that the session computes from now on are kept; setting a library makes it as initialised. */
-ocellus_status ocellus_session_set_library_keep(ocellus_session* session, const ocellus_library_keep* keep);
+OCELLUS_API ocellus_status ocellus_session_set_library_keep(ocellus_session* session, const ocellus_library_keep* keep);
 
 typedef struct ocellus_library_item {
   char key[33]; /* 32 hexadecimal digits */
@@ -601,12 +617,12 @@ typedef struct ocellus_library_image {
 } ocellus_library_image;
 /* Waits until it is stored. Gives the failure where it could not be: OCELLUS_FULL where it does not fit the quotas,
  * OCELLUS_IO; OCELLUS_BAD_ARGUMENT where no image was added with this library. */
-ocellus_status ocellus_session_get_library_image(ocellus_session* session, ocellus_library_image* out);
+OCELLUS_API ocellus_status ocellus_session_get_library_image(ocellus_session* session, ocellus_library_image* out);
 
 /* Adds an image straight from the library, without its pixels; the same bits as adding the picture. The owner must see
  * the entry, and it must be as the session would have made it. OCELLUS_BAD_ARGUMENT where it is not, or there is no
  * such entry; OCELLUS_BAD_FILE where it is damaged; OCELLUS_FULL. The session is then as it was before the call. */
-ocellus_status ocellus_session_add_library_image(ocellus_session* session, const char* key);
+OCELLUS_API ocellus_status ocellus_session_add_library_image(ocellus_session* session, const char* key);
 
 typedef struct ocellus_library_hit {
   ocellus_library_item item;
@@ -614,33 +630,34 @@ typedef struct ocellus_library_hit {
 } ocellus_library_hit;
 /* Entries of this model that the session's owner sees, whose pictures are most like the encoded one, the best first, at
  * most `capacity`. The picture is encoded but not added. Set-up time: allocates. */
-ocellus_status ocellus_session_search_library(ocellus_session* session, const void* bytes, int64_t byte_count,
-                                              ocellus_library_hit* hits, int32_t capacity, int32_t* count);
+OCELLUS_API ocellus_status ocellus_session_search_library(ocellus_session* session, const void* bytes,
+                                                          int64_t byte_count, ocellus_library_hit* hits,
+                                                          int32_t capacity, int32_t* count);
 /* Entries that the owner sees whose captions and tags hold any of the words, at most 64 of them in 1,000 bytes, the
  * best first. Signs in the text mean nothing. OCELLUS_UNSUPPORTED where SQLite has no full text search (FTS5). */
-ocellus_status ocellus_library_search_text(ocellus_library* library, const char* owner, const char* text,
-                                           int64_t text_bytes, ocellus_library_hit* hits, int32_t capacity,
-                                           int32_t* count);
+OCELLUS_API ocellus_status ocellus_library_search_text(ocellus_library* library, const char* owner, const char* text,
+                                                       int64_t text_bytes, ocellus_library_hit* hits, int32_t capacity,
+                                                       int32_t* count);
 /* Calls visit for what the owner sees, in the order in which it came; nonzero stops. */
 typedef int (*ocellus_library_visit)(void* user, const ocellus_library_item* item);
-ocellus_status ocellus_library_list(ocellus_library* library, const char* owner, ocellus_library_visit visit,
-                                    void* user);
+OCELLUS_API ocellus_status ocellus_library_list(ocellus_library* library, const char* owner,
+                                                ocellus_library_visit visit, void* user);
 /* What list shows of one entry. *found is 0 if the owner sees none with this key. */
-ocellus_status ocellus_library_describe_entry(ocellus_library* library, const char* owner, const char* key,
-                                              ocellus_library_item* out, int32_t* found);
+OCELLUS_API ocellus_status ocellus_library_describe_entry(ocellus_library* library, const char* owner, const char* key,
+                                                          ocellus_library_item* out, int32_t* found);
 /* These change an entry of the owner's own or, where `shared` is 1, of the shared part, which is for its administrator
  * alone: OCELLUS_BAD_ARGUMENT for others. *found is 0 if there is no such entry. */
-ocellus_status ocellus_library_remove(ocellus_library* library, const char* owner, int32_t shared, const char* key,
-                                      int32_t* found);
-ocellus_status ocellus_library_set_pinned(ocellus_library* library, const char* owner, int32_t shared, const char* key,
-                                          int32_t pinned, int32_t* found);
+OCELLUS_API ocellus_status ocellus_library_remove(ocellus_library* library, const char* owner, int32_t shared,
+                                                  const char* key, int32_t* found);
+OCELLUS_API ocellus_status ocellus_library_set_pinned(ocellus_library* library, const char* owner, int32_t shared,
+                                                      const char* key, int32_t pinned, int32_t* found);
 /* Replaces tags, caption, expiry and pin by those of `keep`, whose `shared` says where. */
-ocellus_status ocellus_library_relabel(ocellus_library* library, const char* owner, const char* key,
-                                       const ocellus_library_keep* keep, int32_t* found);
+OCELLUS_API ocellus_status ocellus_library_relabel(ocellus_library* library, const char* owner, const char* key,
+                                                   const ocellus_library_keep* keep, int32_t* found);
 /* Makes the part that all owners read and its administrator changes. OCELLUS_BAD_ARGUMENT if it is another's. */
-ocellus_status ocellus_library_create_shared(ocellus_library* library, const char* administrator);
+OCELLUS_API ocellus_status ocellus_library_create_shared(ocellus_library* library, const char* administrator);
 /* Of all entries of one owner, kept in the directory; takes effect with the next entry. 0: no limit. */
-ocellus_status ocellus_library_set_owner_quota(ocellus_library* library, const char* owner, int64_t bytes);
+OCELLUS_API ocellus_status ocellus_library_set_owner_quota(ocellus_library* library, const char* owner, int64_t bytes);
 
 typedef struct ocellus_library_use {
   int64_t entries;
@@ -649,7 +666,8 @@ typedef struct ocellus_library_use {
   int64_t quota_bytes; /* 0: no limit */
 } ocellus_library_use;
 /* What an owner has of its own, or with NULL all together. */
-ocellus_status ocellus_library_describe_use(ocellus_library* library, const char* owner, ocellus_library_use* out);
+OCELLUS_API ocellus_status ocellus_library_describe_use(ocellus_library* library, const char* owner,
+                                                        ocellus_library_use* out);
 
 typedef struct ocellus_library_report {
   int64_t checked;    /* entries whose every byte was read */
@@ -664,14 +682,14 @@ typedef struct ocellus_library_report {
 /* Reads every entry and sets damaged ones aside; removes entries that expired or are of an earlier version, and what
  * dead writers left. Both make the
  * catalogue right. */
-ocellus_status ocellus_library_verify(ocellus_library* library, ocellus_library_report* report);
-ocellus_status ocellus_library_collect_garbage(ocellus_library* library, ocellus_library_report* report);
+OCELLUS_API ocellus_status ocellus_library_verify(ocellus_library* library, ocellus_library_report* report);
+OCELLUS_API ocellus_status ocellus_library_collect_garbage(ocellus_library* library, ocellus_library_report* report);
 
 /* From any thread: the call in progress on this session, or else the next one, returns OCELLUS_CANCELLED within the
  * time of one layer; on a GPU within four layers of a prompt or picture, and between tokens. */
-void ocellus_session_cancel(ocellus_session* session);
+OCELLUS_API void ocellus_session_cancel(ocellus_session* session);
 /* Absolute CLOCK_MONOTONIC nanoseconds for all following calls; 0: none. */
-void ocellus_session_set_deadline(ocellus_session* session, int64_t deadline_ns);
+OCELLUS_API void ocellus_session_set_deadline(ocellus_session* session, int64_t deadline_ns);
 
 #ifdef __cplusplus
 }

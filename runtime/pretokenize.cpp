@@ -46,7 +46,7 @@ class Cursor {
  private:
   void read() {
     if (at_end()) return;
-    code_point_ = decode_utf8(text_.substr(at_), &bytes_);
+    code_point_ = decode_utf8(slice(text_, at_), &bytes_);
     class_ = classify(code_point_);
   }
 

@@ -45,14 +45,27 @@ int32_t Session::next_image() const {
   return cache().image_count();
 }
 
+Status Session::add_system(std::string_view text) {
+  OCELLUS_TRY(start_adding());
+  if (text_started_ || has_system_)
+    return OCELLUS_FAIL(Code::kBadArgument, "the system prompt comes before everything else: reset the session first");
+  const TurnText& texts = turn_text(engine_->model().chat_template());
+  OCELLUS_TRY(add_template_text(texts.system_open, false));
+  OCELLUS_TRY(add_text_piece(text, false, false));
+  OCELLUS_TRY(add_template_text(texts.system_close, true));
+  has_system_ = true;
+  return {};
+}
+
 Status Session::begin_turn() {
   OCELLUS_TRY(start_adding());
+  utf8_.finish();
   const TurnText& texts = turn_text(engine_->model().chat_template());
   if (conversation_started_) {
     OCELLUS_TRY(add_template_text(texts.answer_end, true));
     OCELLUS_TRY(add_template_text(texts.user_later, false));
   } else {
-    OCELLUS_TRY(add_template_text(texts.user_first, false));
+    OCELLUS_TRY(add_template_text(has_system_ ? texts.user_after_system : texts.user_first, has_system_));
   }
   conversation_started_ = true;
   return {};
@@ -112,6 +125,7 @@ Status Session::add_text_piece(std::string_view text, bool parse_special, bool c
   const TraceRange range(engine_->queue().trace(), "add text");
   OCELLUS_TRY(start_adding());
   if (text.empty()) return {};
+  utf8_.finish();
   OCELLUS_TRY(add_start_token());
   int64_t count = 0;
   OCELLUS_TRY(encode_text(text, parse_special, continues, &count));
@@ -134,6 +148,7 @@ Status Session::check_tokens(const TokenId* tokens, int64_t count) const {
 Status Session::add_tokens(const TokenId* tokens, int64_t count) {
   const TraceRange range(engine_->queue().trace(), "add text");
   OCELLUS_TRY(start_adding());
+  utf8_.finish();
   OCELLUS_TRY(check_tokens(tokens, count));
   OCELLUS_TRY(make_room(count, 0));
   OCELLUS_TRY(check_room(count, 0));
@@ -187,6 +202,7 @@ Status Session::prepare_rows(const ViewPlan& plan) {
   const EngineShape& shape = engine_->shape();
   const PromptChunk& chunk = engine_->memory().chunk;
   OCELLUS_TRY(start_adding());
+  utf8_.finish();
   int64_t text_rows = 0;
   OCELLUS_TRY(count_delimiters(engine_->tokenizer(), plan, &text_rows));
   const int64_t image_rows = int64_t{plan.view_count} * engine_->vision().config.tokens_per_view();

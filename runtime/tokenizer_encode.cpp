@@ -31,18 +31,18 @@ class Encoder {
     bool wants_prefix = !continues;
     size_t begin = 0;
     for (size_t at = 0; at < text.size();) {
-      const TokenId special = tokenizer_.match_special(text.substr(at), parse_special);
+      const TokenId special = tokenizer_.match_special(slice(text, at), parse_special);
       if (special == kNoToken) {
         ++at;
         continue;
       }
-      OCELLUS_TRY(encode_between(text.substr(begin, at - begin), wants_prefix));
+      OCELLUS_TRY(encode_between(slice(text, begin, at - begin), wants_prefix));
       OCELLUS_TRY(put(special));
       at += tokenizer_.text_of(special).size();
       begin = at;
       wants_prefix = true;
     }
-    return encode_between(text.substr(begin), wants_prefix);
+    return encode_between(slice(text, begin), wants_prefix);
   }
 
  private:
@@ -61,7 +61,7 @@ class Encoder {
     if (tokenizer_.facts_.kind == VocabularyKind::kSentencePiece) return encode_by_score(text, wants_prefix);
     while (!text.empty()) {
       const auto bytes = static_cast<size_t>(first_piece_bytes(tokenizer_.facts_.pre_tokenizer, text));
-      OCELLUS_TRY(encode_by_rank(text.substr(0, bytes)));
+      OCELLUS_TRY(encode_by_rank(slice(text, 0, bytes)));
       text.remove_prefix(bytes);
     }
     return {};
@@ -96,14 +96,14 @@ class Encoder {
     merge_symbols(symbols_, bytes, heap_, [this, text](int32_t left, int32_t right) {
       const auto begin = static_cast<size_t>(left);
       const auto end = static_cast<size_t>(symbols_[right].next);
-      const TokenId merged = tokenizer_.find_normal(text.substr(begin, end - begin));
+      const TokenId merged = tokenizer_.find_normal(slice(text, begin, end - begin));
       return merged == kNoToken ? PairMerge{} : PairMerge{merged, -tokenizer_.scores_[merged]};
     });
     for (int32_t i = 0; i < bytes; i = symbols_[i].next) {
       if (symbols_[i].id != kNoToken) {
         OCELLUS_TRY(put(symbols_[i].id));
       } else {
-        OCELLUS_TRY(put_bytes(text.substr(static_cast<size_t>(i), static_cast<size_t>(symbols_[i].next - i))));
+        OCELLUS_TRY(put_bytes(slice(text, static_cast<size_t>(i), static_cast<size_t>(symbols_[i].next - i))));
       }
     }
     return {};
@@ -122,8 +122,8 @@ class Encoder {
     int32_t previous = -1;
     for (int32_t i = 0; i < bytes; i = symbols_[i].next) {
       int character_bytes = 0;
-      decode_utf8(text.substr(static_cast<size_t>(i)), &character_bytes);
-      const auto character = text.substr(static_cast<size_t>(i), static_cast<size_t>(character_bytes));
+      decode_utf8(slice(text, static_cast<size_t>(i)), &character_bytes);
+      const auto character = slice(text, static_cast<size_t>(i), static_cast<size_t>(character_bytes));
       symbols_[i].previous = previous;
       symbols_[i].next = i + character_bytes;
       symbols_[i].id = tokenizer_.find_normal(character);

@@ -1,6 +1,7 @@
 // UTF-8, byte by byte, for text that may be anything.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -15,5 +16,11 @@ int measure_utf8(std::string_view text, int* whole_bytes);
 
 /// The code point at the start of `text` (not empty) and its bytes; kInvalidCodePoint and 1 where it is not UTF-8.
 int32_t decode_utf8(std::string_view text, int* bytes);
+
+/// The part of `text` from `begin` on, at most `count` bytes. Empty behind the end, where substr would throw.
+inline std::string_view slice(std::string_view text, size_t begin, size_t count = std::string_view::npos) {
+  text.remove_prefix(std::min(begin, text.size()));
+  return {text.data(), std::min(count, text.size())};
+}
 
 }  // namespace ocellus

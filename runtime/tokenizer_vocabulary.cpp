@@ -41,7 +41,7 @@ int64_t decode_byte_level_text(std::string_view spelling, char* out) {
   int64_t count = 0;
   for (size_t at = 0; at < spelling.size(); ++count) {
     int bytes = 0;
-    const int byte = byte_of_code_point(decode_utf8(spelling.substr(at), &bytes));
+    const int byte = byte_of_code_point(decode_utf8(slice(spelling, at), &bytes));
     if (byte < 0) return -1;
     if (out != nullptr) out[count] = static_cast<char>(byte);
     at += static_cast<size_t>(bytes);
@@ -95,7 +95,7 @@ int32_t SpelledTokens::guess_kind(TokenId id, std::string_view spelling) const {
 int64_t decode_spaces(std::string_view spelling, char* out) {
   int64_t count = 0;
   for (size_t at = 0; at < spelling.size(); ++count) {
-    const bool space = spelling.substr(at, kSpaceSpelling.size()) == kSpaceSpelling;
+    const bool space = slice(spelling, at, kSpaceSpelling.size()) == kSpaceSpelling;
     if (out != nullptr) out[count] = space ? ' ' : spelling[at];
     at += space ? kSpaceSpelling.size() : 1;
   }
@@ -124,7 +124,7 @@ int decode_byte_level(std::string_view spelling) {
 }
 
 int decode_byte_token(std::string_view spelling) {
-  if (spelling.size() != 6 || spelling.substr(0, 3) != "<0x" || spelling[5] != '>') return -1;
+  if (spelling.size() != 6 || slice(spelling, 0, 3) != "<0x" || spelling[5] != '>') return -1;
   const int high = hex_digit(spelling[3]);
   const int low = hex_digit(spelling[4]);
   return high < 0 || low < 0 ? -1 : high * 16 + low;
@@ -133,8 +133,8 @@ int decode_byte_token(std::string_view spelling) {
 bool split_merge(std::string_view merge, std::string_view* left, std::string_view* right) {
   const size_t space = merge.find(' ', 1);
   if (space == std::string_view::npos || space + 1 == merge.size()) return false;
-  *left = merge.substr(0, space);
-  *right = merge.substr(space + 1);
+  *left = slice(merge, 0, space);
+  *right = slice(merge, space + 1);
   return true;
 }
 

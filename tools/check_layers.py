@@ -14,7 +14,7 @@ LAYERS = ["platform", "quant", "kernels", "mm", "runtime", "apps"]
 ABOVE_ALL = ["tools", "tests"]
 QUOTED_LIBRARIES = ["hwy"]
 PUBLIC_HEADER = "runtime/ocellus.h"
-SUFFIXES = {".h", ".cpp", ".c", ".cu", ".cuh"}
+SUFFIXES = {".h", ".hpp", ".cpp", ".c", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 

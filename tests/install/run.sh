@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs a build into a fresh prefix, moves it, builds the same C program against it through find_package and through
-# pkg-config, and expects the same right caption from both and from the installed program.
+# Installs a build into a fresh prefix, moves it, and builds the same C program against it through find_package and
+# pkg-config, static and shared, the C++ header's test without exceptions and RTTI, and the examples; expects the
+# same right caption from all and from the installed program.
 # usage: tests/install/run.sh BUILD_DIR
 set -eu
 CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}  # the one tools/setup.sh installs
@@ -14,43 +15,98 @@ cmake --install "$build" --prefix "$work/first" >"$work/install.log"
 mv "$work/first" "$work/prefix"  # an installed tree must not depend on where it was installed
 prefix=$work/prefix
 models=$prefix/share/ocellus/models
-picture=$root/apps/samples/board_01.png
-want=$(sed -n 's/.*"board_01.png": "\(.*\)".*/\1/p' "$root/apps/samples/captions.json")
+model=$models/shapeboard-34m-q8_0.gguf
+mmproj=$models/mmproj-shapeboard-34m-q8_0.gguf
+samples=$root/apps/samples
+picture=$samples/board_01.png
+want=$(sed -n 's/.*"board_01.png": "\(.*\)".*/\1/p' "$samples/captions.json")
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name ocellus.pc)")
+library_dir=$(dirname "$(find "$prefix" -name libocellus.a)")
+export PKG_CONFIG_PATH
+shared=
+if [ -e "$library_dir/libocellus.so" ]; then shared=yes; fi
+
+fail() {
+  echo "install: $*" >&2
+  exit 1
+}
 
 check() {  # check NAME PROGRAM ARGUMENT...
   name=$1
   shift
   got=$("$@" | sed 's/^ *//')  # models begin an answer with a space
-  if [ "$got" != "$want" ]; then
-    echo "install: $name answered '$got' instead of '$want'" >&2
-    exit 1
-  fi
+  [ "$got" = "$want" ] || fail "$name answered '$got' instead of '$want'"
   echo "install: $name: $got"
+}
+
+# compile SOURCE PROGRAM FLAG...
+compile_c() { ${CC:-cc} -std=c99 -Wall -Wextra -Werror "$1" -o "$work/$2" $3; }
+compile_cpp() {
+  ${CXX:-c++} -std=c++17 -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Wconversion -Werror "$1" -o "$work/$2" $3
 }
 
 cmake -S "$root/tests/install/consumer" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$prefix" >"$work/configure.log"
 cmake --build "$work/cmake" >"$work/build.log" || { cat "$work/build.log" >&2; exit 1; }
+check "through find_package" "$work/cmake/consumer" "$model" "$mmproj" "$picture"
+main=$root/tests/install/consumer/main.c
+compile_c "$main" by-pkg-config "$(pkg-config --cflags --libs ocellus-static)"
+check "through pkg-config, the archive" "$work/by-pkg-config" "$model" "$mmproj" "$picture"
+compile_cpp "$root/tests/install/consumer/caption_test.cpp" cpp "$(pkg-config --cflags --libs ocellus-static)"
+check "the C++ header" "$work/cpp" "$model" "$mmproj" "$picture"
 
-pc=$(dirname "$(find "$prefix" -name ocellus.pc)")
-PKG_CONFIG_PATH=$pc
-export PKG_CONFIG_PATH
-# The unquoted expansion is meant: pkg-config prints a list of flags.
-${CC:-cc} -std=c99 -Wall -Wextra -Werror "$root/tests/install/consumer/main.c" -o "$work/by-pkg-config" \
-  $(pkg-config --cflags --libs ocellus)
+if [ -n "$shared" ]; then
+  flags=$(pkg-config --cflags --libs ocellus)
+  for hidden in -lhwy -lsqlite3 -lstdc++; do
+    case $flags in *"$hidden"*) fail "the shared library's users need not know of $hidden: $flags" ;; esac
+  done
+  compile_c "$main" by-shared "$flags"
+  readelf -d "$work/by-shared" | grep -q 'NEEDED.*libocellus\.so\.0\.1' || fail "libocellus.so.0.1 was not linked"
+  check "through find_package, shared" "$work/cmake/consumer_shared" "$model" "$mmproj" "$picture"
+  check "through pkg-config, shared" env LD_LIBRARY_PATH="$library_dir" "$work/by-shared" "$model" "$mmproj" "$picture"
+  compile_cpp "$root/tests/install/consumer/caption_test.cpp" cpp-shared "$flags"
+  check "the C++ header, shared" env LD_LIBRARY_PATH="$library_dir" "$work/cpp-shared" "$model" "$mmproj" "$picture"
+  # --static names what the archive needs; which form -locellus is, the linker says.
+  compile_c "$main" by-static "$(pkg-config --static --cflags --libs ocellus | sed 's/-locellus/-l:libocellus.a/')"
+  check "through pkg-config --static" "$work/by-static" "$model" "$mmproj" "$picture"
+  # What has the archive alone must not need the shared library, and the other way round.
+  cp -r "$prefix" "$work/archive-only"
+  find "$work/archive-only" \( -name 'libocellus.so*' -o -name 'ocellus-shared-targets*' \) -delete
+  cmake -S "$root/tests/install/consumer" -B "$work/cmake-archive" -DCMAKE_PREFIX_PATH="$work/archive-only" \
+    >"$work/configure.log"
+fi
 
 # The example in the README must compile as it stands there.
 sed -n '/^```c$/,/^```$/p' "$root/README.md" | sed '/^```/d' >"$work/readme.c"
-[ -s "$work/readme.c" ] || { echo "install: the README has no example in C" >&2; exit 1; }
+[ -s "$work/readme.c" ] || fail "the README has no example in C"
 ${CC:-cc} -std=c99 -Wall -Wextra -Werror -c "$work/readme.c" -o "$work/readme.o" $(pkg-config --cflags ocellus)
 
-model=$models/shapeboard-34m-q8_0.gguf
-mmproj=$models/mmproj-shapeboard-34m-q8_0.gguf
-check "through find_package" "$work/cmake/consumer" "$model" "$mmproj" "$picture"
-check "through pkg-config" "$work/by-pkg-config" "$model" "$mmproj" "$picture"
+# The examples as they are installed: all are compiled and run.
+examples=$(find "$prefix" -type d -name examples)
+cmake -S "$examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_FLAGS=-Werror \
+  -DCMAKE_CXX_FLAGS=-Werror ${shared:+-DOCELLUS_LINK=ocellus::shared} >"$work/configure.log"
+cmake --build "$work/examples" >"$work/build.log" || { cat "$work/build.log" >&2; exit 1; }
+check "example caption" "$work/examples/caption" "$model" "$mmproj" "$picture"
+check "example batch" "$work/examples/batch" "$model" "$mmproj" "$picture"
+check "example library" sh -c '"$@" | head -n 1' sh "$work/examples/library" "$model" "$mmproj" "$work/shelf" "$picture"
+expect() {  # expect PATTERN EXAMPLE ARGUMENT...: a line of its output
+  pattern=$1
+  shift
+  "$work/examples/$@" >"$work/output" || { cat "$work/output" >&2; fail "example $1 failed"; }
+  grep -q "$pattern" "$work/output" || { cat "$work/output" >&2; fail "example $1 did not say '$pattern'"; }
+  echo "install: example $1: $(grep "$pattern" "$work/output" | tail -n 1)"
+}
+expect 'from the library' library "$model" "$mmproj" "$work/shelf" "$picture"
+expect '128 MB,  2 bits: [0-9]* pictures' budget "$model" "$mmproj" 40 128
+expect 'handed in as many' own_memory "$model" "$mmproj"
+expect '^2: .*\[ok, ' camera_loop "$model" "$mmproj" 3 60000
+expect '\[deadline passed, ' camera_loop "$model" "$mmproj" 1 1
+expect '^cancelled after' cancel "$model" "$mmproj" 1
+expect 'ms old, [0-9]* dropped' lifecycle_node "$model" "$mmproj"
+
 if [ -x "$prefix/bin/ocellus" ]; then
   check "installed program" "$prefix/bin/ocellus" caption --quiet --prompt "Describe this image." "$picture"
   for bits in 2 1; do
     remark=$("$prefix/bin/ocellus" plan --kv-bits $bits --calib auto 2>&1 >/dev/null)
-    [ -z "$remark" ] || { echo "install: the calibration for $bits bits is missing: $remark" >&2; exit 1; }
+    [ -z "$remark" ] || fail "the calibration for $bits bits is missing: $remark"
   done
 fi

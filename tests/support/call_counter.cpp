@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -132,7 +133,11 @@ int64_t report_calls() {
       Dl_info where = {};
       if (::dladdr(g_stacks[i][k], &where) == 0) continue;
       const std::string file = where.dli_fname;
-      stack += "\n  " + file.substr(file.rfind('/') + 1) + " " + (where.dli_sname == nullptr ? "?" : where.dli_sname);
+      char offset[32];  // for addr2line -f -C -e FILE: the library's names are hidden
+      std::snprintf(offset, sizeof(offset), "+%#tx",
+                    static_cast<char*>(g_stacks[i][k]) - static_cast<char*>(where.dli_fbase));
+      stack +=
+          "\n  " + file.substr(file.rfind('/') + 1) + " " + (where.dli_sname == nullptr ? offset : where.dli_sname);
     }
     MESSAGE(stack);
   }

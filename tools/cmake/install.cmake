@@ -1,38 +1,61 @@
-# What `cmake --install` copies: the archive, its one header, the program, the bundled model, and the two ways in which
-# other builds find the library: find_package(ocellus) and pkg-config.
+# What `cmake --install` copies, as three components: the program with the bundled model (program), the shared library
+# (runtime), and the headers, the archive and the ways in which other builds find them (development): find_package and
+# pkg-config.
 include(CMakePackageConfigHelpers)
 set(ocellus_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ocellus)
 set(ocellus_pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 
 # A static archive passes its own needs on. The build uses targets of ours for them, an installation the packages.
 target_link_libraries(ocellus INTERFACE
   $<INSTALL_INTERFACE:PkgConfig::OCELLUS_hwy> $<INSTALL_INTERFACE:PkgConfig::OCELLUS_utf8proc>)
+set(ocellus_pc_requires "libhwy libutf8proc")  # read by the configuration for find_package, too
 if(OCELLUS_HAS_SQLITE)
   target_link_libraries(ocellus INTERFACE $<INSTALL_INTERFACE:PkgConfig::OCELLUS_sqlite3>)
-  set(OCELLUS_PC_SQLITE " sqlite3")
+  string(APPEND ocellus_pc_requires " sqlite3")
 endif()
 
 install(TARGETS ocellus EXPORT ocellus-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES runtime/ocellus.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES runtime/ocellus.h runtime/ocellus.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT ocellus-targets NAMESPACE ocellus:: DESTINATION ${ocellus_package_dir})
+if(OCELLUS_SHARED)
+  install(TARGETS ocellus_shared EXPORT ocellus-shared-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    COMPONENT runtime NAMELINK_COMPONENT development)
+  install(EXPORT ocellus-shared-targets NAMESPACE ocellus:: DESTINATION ${ocellus_package_dir})
+endif()
 configure_package_config_file(tools/cmake/ocellus-config.cmake.in ${CMAKE_BINARY_DIR}/ocellus-config.cmake
   INSTALL_DESTINATION ${ocellus_package_dir})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/ocellus-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/ocellus-config.cmake ${CMAKE_BINARY_DIR}/ocellus-config-version.cmake
   DESTINATION ${ocellus_package_dir})
 
-# The prefix is found from where the .pc file lies, so that an installed tree can be moved.
+# ocellus.pc is for the shared library, and for the archive where that is all there is or with --static;
+# ocellus-static.pc is for the archive alone. The prefix is found from where the file lies, so that an installed tree
+# can be moved.
 file(RELATIVE_PATH ocellus_prefix_from_pc
   ${CMAKE_INSTALL_PREFIX}/${ocellus_pkgconfig_dir} ${CMAKE_INSTALL_PREFIX})
 if(OCELLUS_HAS_CUDA)
-  set(OCELLUS_CUDA_LIBS "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lcublasLt -ldl -lrt")
+  set(ocellus_pc_cuda "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lcublasLt -ldl -lrt ")
 endif()
-configure_file(tools/cmake/ocellus.pc.in ${CMAKE_BINARY_DIR}/ocellus.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/ocellus.pc DESTINATION ${ocellus_pkgconfig_dir})
+set(ocellus_pc_libs "${ocellus_pc_cuda}-lstdc++ -lm -pthread")
+function(ocellus_write_pc name library private)
+  set(ocellus_pc_name ${name})
+  set(ocellus_pc_library ${library})
+  set(ocellus_pc_private ${private})
+  configure_file(tools/cmake/ocellus.pc.in ${CMAKE_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/${name}.pc DESTINATION ${ocellus_pkgconfig_dir})
+endfunction()
+if(OCELLUS_SHARED)
+  ocellus_write_pc(ocellus "-locellus\nLibs.private:" ".private")
+else()
+  ocellus_write_pc(ocellus "-locellus" "")
+endif()
+ocellus_write_pc(ocellus-static "-l:libocellus.a" "")
 
 if(TARGET ocellus_app)
-  install(TARGETS ocellus_app RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(DIRECTORY apps/models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/ocellus/models
+  install(TARGETS ocellus_app RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+  install(DIRECTORY apps/models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/ocellus/models COMPONENT program
     FILES_MATCHING PATTERN "*.gguf" PATTERN "*.calib.json" PATTERN "README.md")
 endif()
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/ocellus)
+install(DIRECTORY apps/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libocellus-dev)
+include(tools/cmake/package.cmake)

@@ -1,0 +1,456 @@
+// Ocellus for C++17 and later: ocellus.h with handles that close themselves, results, spans, lambdas and steady_clock.
+// Header-only; allocates nothing; needs neither exceptions nor RTTI. Facts, structs and enumerations are those of
+// ocellus.h, whose comments hold here, too: this file says only what differs.
+//
+//   auto model = ocellus::Model::open("model.gguf", "mmproj.gguf");
+//   auto engine = ocellus::Engine::create(*model, ocellus::engine_config());
+//   auto session = ocellus::Session::open(*engine);
+//   ...
+//   if (ocellus::Status status = session->end_turn(); !status) puts(status.sentence());
+//
+// A model must outlive its engines, an engine its sessions, a library the sessions that use it: declared in this order,
+// they do. Texts that ocellus.h wants terminated are `const char*`, others std::string_view.
+#pragma once
+
+#include <ocellus.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace ocellus {
+inline namespace cpp {  // the names of the archive's own classes are others
+
+/// What a call became. Converts to true for success.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(ocellus_status code) : code_(code) {}
+  explicit operator bool() const { return code_ == OCELLUS_OK; }
+  bool ok() const { return code_ == OCELLUS_OK; }
+  ocellus_status code() const { return code_; }
+  const char* name() const { return ocellus_status_name(code_); }
+  /// Of the calling thread's last failure: ask right after it.
+  static const char* sentence() { return ocellus_last_error()->sentence; }
+  static const ocellus_failure& failure() { return *ocellus_last_error(); }
+
+ private:
+  ocellus_status code_ = OCELLUS_OK;
+};
+
+/// A value, or the status that says why there is none; the value is then as T{} makes it.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(ocellus_status code) : status_(code) {}
+  Result(ocellus_status code, T value) : status_(code), value_(std::move(value)) {}
+  explicit operator bool() const { return status_.ok(); }
+  bool ok() const { return status_.ok(); }
+  Status status() const { return status_; }
+  T& operator*() & { return value_; }
+  const T& operator*() const& { return value_; }
+  T&& operator*() && { return std::move(value_); }
+  T* operator->() { return &value_; }
+  const T* operator->() const { return &value_; }
+
+ private:
+  Status status_;
+  T value_{};
+};
+
+/// Elements that lie one after another and belong to somebody else.
+template <class T>
+class Span {
+ public:
+  constexpr Span() = default;
+  constexpr Span(T* data, size_t size) : data_(data), size_(size) {}
+  template <class Container,
+            class = std::enable_if_t<std::is_convertible_v<decltype(std::data(std::declval<Container&>())), T*>>>
+  constexpr Span(Container&& container) : data_(std::data(container)), size_(std::size(container)) {}
+  constexpr T* data() const { return data_; }
+  constexpr size_t size() const { return size_; }
+  constexpr T* begin() const { return data_; }
+  constexpr T* end() const { return data_ + size_; }
+  constexpr T& operator[](size_t index) const { return data_[index]; }
+
+ private:
+  T* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// The bytes of anything that lies in one piece: a vector, a string_view, an array.
+class Bytes {
+ public:
+  Bytes(const void* data, size_t size) : data_(data), size_(size) {}
+  template <class Container, class = decltype(std::data(std::declval<const Container&>()))>
+  Bytes(const Container& container) : data_(std::data(container)), size_(std::size(container)) {
+    static_assert(sizeof(*std::data(container)) == 1, "bytes are wanted");
+  }
+  const void* data() const { return data_; }
+  int64_t size() const { return static_cast<int64_t>(size_); }
+
+ private:
+  const void* data_;
+  size_t size_;
+};
+
+/// Calls a function object that belongs to somebody else and lives as long as the call that takes this.
+template <class Signature>
+class FunctionRef;
+template <class R, class... Arguments>
+class FunctionRef<R(Arguments...)> {
+ public:
+  FunctionRef() = default;
+  FunctionRef(std::nullptr_t) {}
+  template <class F, class = std::enable_if_t<!std::is_same_v<std::decay_t<F>, FunctionRef> &&
+                                              std::is_invocable_r_v<R, F&, Arguments...>>>
+  FunctionRef(F&& function)
+      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(function)))),
+        call_([](void* object, Arguments... arguments) -> R {
+          return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Arguments>(arguments)...);
+        }) {}
+  explicit operator bool() const { return call_ != nullptr; }
+  R operator()(Arguments... arguments) const { return call_(object_, std::forward<Arguments>(arguments)...); }
+
+ private:
+  void* object_ = nullptr;
+  R (*call_)(void*, Arguments...) = nullptr;
+};
+/// Gets the next piece of an answer; returns whether to go on.
+using OnText = FunctionRef<bool(std::string_view)>;
+/// Gets one entry; returns whether to go on.
+using OnItem = FunctionRef<bool(const ocellus_library_item&)>;
+
+using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC, as deadlines are
+inline constexpr Clock::time_point kNoDeadline{};
+inline int64_t deadline_ns(Clock::time_point deadline) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch()).count();
+}
+
+inline ocellus_limits limits() {
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  return limits;
+}
+inline ocellus_engine_config engine_config() {
+  ocellus_engine_config config;
+  ocellus_engine_config_init(&config);
+  return config;
+}
+inline ocellus_generate_params generate_params() {
+  ocellus_generate_params params;
+  ocellus_generate_params_init(&params);
+  return params;
+}
+inline ocellus_library_keep library_keep() {
+  ocellus_library_keep keep;
+  ocellus_library_keep_init(&keep);
+  return keep;
+}
+/// `function(int32_t level, const char* text)` must live as long as engines made with the configuration.
+template <class F>
+void set_log(ocellus_engine_config& config, F& function) {
+  config.log_user = std::addressof(function);
+  config.log = [](void* user, int32_t level, const char* text) { (*static_cast<F*>(user))(level, text); };
+}
+/// `on_text` must live as long as calls with these parameters; needed for batch_generate only.
+inline void set_on_text(ocellus_generate_params& params, OnText& on_text) {
+  params.user = &on_text;
+  params.on_text = [](void* user, const char* text, int32_t text_bytes) {
+    return (*static_cast<OnText*>(user))({text, static_cast<size_t>(text_bytes)}) ? 0 : 1;
+  };
+}
+
+inline const char* version() { return ocellus_version(); }
+inline bool built_with_cuda() { return ocellus_built_with_cuda() != 0; }
+inline int32_t gpu_count() { return ocellus_gpu_count(); }
+inline Result<ocellus_gpu_facts> probe_gpu(int32_t index) {
+  ocellus_gpu_facts facts{};
+  const ocellus_status status = ocellus_probe_gpu(index, &facts);
+  return {status, facts};
+}
+struct ImageSize {
+  int32_t width = 0;
+  int32_t height = 0;
+};
+inline Result<ImageSize> probe_image(Bytes encoded) {
+  ImageSize size;
+  const ocellus_status status = ocellus_image_probe(encoded.data(), encoded.size(), &size.width, &size.height);
+  return {status, size};
+}
+
+/// Owns one object of ocellus.h; empty after a move.
+template <class T, void (*kClose)(T*)>
+class Handle {
+ public:
+  Handle() = default;
+  ~Handle() { reset(); }
+  Handle(Handle&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    if (this != &other) {
+      reset();
+      object_ = std::exchange(other.object_, nullptr);
+    }
+    return *this;
+  }
+  explicit operator bool() const { return object_ != nullptr; }
+  /// For functions of ocellus.h.
+  T* get() const { return object_; }
+
+ protected:
+  explicit Handle(T* object) : object_(object) {}
+
+ private:
+  void reset() {
+    if (object_ != nullptr) kClose(std::exchange(object_, nullptr));
+  }
+  T* object_ = nullptr;
+};
+
+class Model : public Handle<ocellus_model, ocellus_model_close> {
+ public:
+  Model() = default;
+  /// `mmproj_path` may be null.
+  static Result<Model> open(const char* model_path, const char* mmproj_path = nullptr) {
+    ocellus_model* model = nullptr;
+    const ocellus_status status = ocellus_model_open(model_path, mmproj_path, &model);
+    return {status, Model(model)};
+  }
+  static Result<Model> open_shape(const char* name, const char* format) {
+    ocellus_model* model = nullptr;
+    const ocellus_status status = ocellus_model_open_shape(name, format, &model);
+    return {status, Model(model)};
+  }
+  Result<ocellus_model_facts> facts() const {
+    ocellus_model_facts facts{};
+    const ocellus_status status = ocellus_model_get_facts(get(), &facts);
+    return {status, facts};
+  }
+  Result<int32_t> count_tokens(std::string_view text, uint32_t flags = 0) const {
+    int32_t count = 0;
+    const auto bytes = static_cast<int64_t>(text.size());
+    const ocellus_status status = ocellus_model_count_tokens(get(), text.data(), bytes, flags, &count);
+    return {status, count};
+  }
+  /// Fills `tokens` as far as it goes; the result is how many there are.
+  Result<int32_t> tokenize(std::string_view text, Span<int32_t> tokens, uint32_t flags = 0) const {
+    int32_t count = 0;
+    const ocellus_status status = ocellus_model_tokenize(get(), text.data(), static_cast<int64_t>(text.size()), flags,
+                                                         tokens.data(), static_cast<int32_t>(tokens.size()), &count);
+    return {status, count};
+  }
+  Result<int32_t> template_tokens() const {
+    int32_t count = 0;
+    const ocellus_status status = ocellus_model_template_tokens(get(), &count);
+    return {status, count};
+  }
+
+ private:
+  explicit Model(ocellus_model* model) : Handle(model) {}
+};
+
+/// The memory table. About 16 KB: not for small stacks.
+class Plan : public ocellus_plan {
+ public:
+  Plan() : ocellus_plan{} {}
+  static Result<Plan> make(const Model& model, const ocellus_limits& limits) {
+    Result<Plan> plan(OCELLUS_OK);
+    const ocellus_status status = ocellus_plan_memory(model.get(), &limits, &*plan);
+    return status == OCELLUS_OK ? plan : Result<Plan>(status);
+  }
+  Span<const ocellus_plan_row> table() const { return {rows, static_cast<size_t>(row_count)}; }
+  Span<const ocellus_advice> advices() const { return {advice, static_cast<size_t>(advice_count)}; }
+};
+
+class Engine : public Handle<ocellus_engine, ocellus_engine_destroy> {
+ public:
+  Engine() = default;
+  static Result<Engine> create(const Model& model, const ocellus_engine_config& config) {
+    ocellus_engine* engine = nullptr;
+    const ocellus_status status = ocellus_engine_create(model.get(), &config, &engine);
+    return {status, Engine(engine)};
+  }
+  Result<ocellus_engine_stats> stats() const {
+    ocellus_engine_stats stats{};
+    const ocellus_status status = ocellus_engine_get_stats(get(), &stats);
+    return {status, stats};
+  }
+
+ private:
+  explicit Engine(ocellus_engine* engine) : Handle(engine) {}
+};
+
+class Library : public Handle<ocellus_library, ocellus_library_close> {
+ public:
+  Library() = default;
+  static Result<Library> open(const char* path, int64_t quota_bytes = 0) {
+    ocellus_library* library = nullptr;
+    const ocellus_status status = ocellus_library_open(path, quota_bytes, &library);
+    return {status, Library(library)};
+  }
+  /// Fills `hits`, the best first; the result is how many.
+  Result<int32_t> search_text(const char* owner, std::string_view text, Span<ocellus_library_hit> hits) const {
+    int32_t count = 0;
+    const auto bytes = static_cast<int64_t>(text.size());
+    const auto capacity = static_cast<int32_t>(hits.size());
+    const ocellus_status status =
+        ocellus_library_search_text(get(), owner, text.data(), bytes, hits.data(), capacity, &count);
+    return {status, count};
+  }
+  Status list(const char* owner, OnItem on_item) const {
+    const ocellus_library_visit visit = [](void* user, const ocellus_library_item* item) {
+      return (*static_cast<OnItem*>(user))(*item) ? 0 : 1;
+    };
+    return ocellus_library_list(get(), owner, visit, &on_item);
+  }
+  /// Whether there is such an entry, here and below.
+  Result<bool> describe_entry(const char* owner, const char* key, ocellus_library_item& out) const {
+    int32_t found = 0;
+    const ocellus_status status = ocellus_library_describe_entry(get(), owner, key, &out, &found);
+    return {status, found != 0};
+  }
+  Result<bool> remove(const char* owner, const char* key, bool shared = false) const {
+    int32_t found = 0;
+    const ocellus_status status = ocellus_library_remove(get(), owner, shared ? 1 : 0, key, &found);
+    return {status, found != 0};
+  }
+  Result<bool> set_pinned(const char* owner, const char* key, bool pinned, bool shared = false) const {
+    int32_t found = 0;
+    const ocellus_status status = ocellus_library_set_pinned(get(), owner, shared ? 1 : 0, key, pinned ? 1 : 0, &found);
+    return {status, found != 0};
+  }
+  Result<bool> relabel(const char* owner, const char* key, const ocellus_library_keep& keep) const {
+    int32_t found = 0;
+    const ocellus_status status = ocellus_library_relabel(get(), owner, key, &keep, &found);
+    return {status, found != 0};
+  }
+  Status create_shared(const char* administrator) const { return ocellus_library_create_shared(get(), administrator); }
+  Status set_owner_quota(const char* owner, int64_t bytes) const {
+    return ocellus_library_set_owner_quota(get(), owner, bytes);
+  }
+  /// `owner` may be null: all together.
+  Result<ocellus_library_use> describe_use(const char* owner) const {
+    ocellus_library_use use{};
+    const ocellus_status status = ocellus_library_describe_use(get(), owner, &use);
+    return {status, use};
+  }
+  Result<ocellus_library_report> verify() const {
+    ocellus_library_report report{};
+    const ocellus_status status = ocellus_library_verify(get(), &report);
+    return {status, report};
+  }
+  Result<ocellus_library_report> collect_garbage() const {
+    ocellus_library_report report{};
+    const ocellus_status status = ocellus_library_collect_garbage(get(), &report);
+    return {status, report};
+  }
+
+ private:
+  explicit Library(ocellus_library* library) : Handle(library) {}
+};
+
+struct Ncar {
+  int32_t count = 0;
+  int32_t switch_layer = -1;
+};
+
+class Session : public Handle<ocellus_session, ocellus_session_close> {
+ public:
+  Session() = default;
+  static Result<Session> open(Engine& engine) {
+    ocellus_session* session = nullptr;
+    const ocellus_status status = ocellus_session_open(engine.get(), &session);
+    return {status, Session(session)};
+  }
+  Status forget_all() { return ocellus_session_reset(get()); }
+
+  Status add_system(std::string_view text) {
+    return ocellus_session_add_system(get(), text.data(), static_cast<int64_t>(text.size()));
+  }
+  Status begin_turn() { return ocellus_session_begin_turn(get()); }
+  Status end_turn() { return ocellus_session_end_turn(get()); }
+  Status add_text(std::string_view text, uint32_t flags = 0) {
+    return ocellus_session_add_text(get(), text.data(), static_cast<int64_t>(text.size()), flags);
+  }
+  Status add_tokens(Span<const int32_t> tokens) {
+    return ocellus_session_add_tokens(get(), tokens.data(), static_cast<int32_t>(tokens.size()));
+  }
+  Status add_image(const ocellus_frame& frame) { return ocellus_session_add_image(get(), &frame); }
+  Status add_encoded_image(Bytes picture) {
+    return ocellus_session_add_encoded_image(get(), picture.data(), picture.size());
+  }
+  Status add_parts(Span<const ocellus_part> parts, int32_t* failed_part = nullptr) {
+    return ocellus_session_add_parts(get(), parts.data(), static_cast<int32_t>(parts.size()), failed_part);
+  }
+  Status add_synthetic_image() { return ocellus_session_add_synthetic_image(get()); }
+  Status set_rolling(int32_t images, int32_t sink_tokens = 0) {
+    return ocellus_session_set_rolling(get(), images, sink_tokens);
+  }
+  Result<Ncar> get_ncar(Span<float> theta) const {
+    Ncar ncar;
+    const ocellus_status status = ocellus_session_get_ncar(get(), theta.data(), static_cast<int32_t>(theta.size()),
+                                                           &ncar.count, &ncar.switch_layer);
+    return {status, ncar};
+  }
+
+  /// `on_text` takes the place of the callback in `params`. `stats` is filled whatever the status; it may be null.
+  Status generate(const ocellus_generate_params& params, OnText on_text, ocellus_generate_stats* stats = nullptr) {
+    ocellus_generate_params with_text = params;
+    if (on_text) set_on_text(with_text, on_text);
+    return ocellus_session_generate(get(), &with_text, stats);
+  }
+  Status generate(OnText on_text, ocellus_generate_stats* stats = nullptr) {
+    return generate(generate_params(), on_text, stats);
+  }
+  /// `log_probabilities` has as many elements as `tokens`.
+  Status score(Span<const int32_t> tokens, Span<float> log_probabilities, ocellus_generate_stats* stats = nullptr) {
+    const auto count = static_cast<int32_t>(tokens.size());
+    float* const out = log_probabilities.size() < tokens.size() ? nullptr : log_probabilities.data();  // refused
+    return ocellus_session_score(get(), tokens.data(), count, out, stats);
+  }
+
+  /// From any thread, while the session lives.
+  void cancel() { ocellus_session_cancel(get()); }
+  void set_deadline(Clock::time_point deadline) { ocellus_session_set_deadline(get(), deadline_ns(deadline)); }
+  void clear_deadline() { set_deadline(kNoDeadline); }
+
+  Status set_library(const Library& library, const char* owner) {
+    return ocellus_session_set_library(get(), library.get(), owner);
+  }
+  Status clear_library() { return ocellus_session_set_library(get(), nullptr, nullptr); }
+  Status set_library_keep(const ocellus_library_keep& keep) { return ocellus_session_set_library_keep(get(), &keep); }
+  Result<ocellus_library_image> get_library_image() {
+    ocellus_library_image image{};
+    const ocellus_status status = ocellus_session_get_library_image(get(), &image);
+    return {status, image};
+  }
+  Status add_library_image(const char* key) { return ocellus_session_add_library_image(get(), key); }
+  /// Fills `hits`, the best first; the result is how many.
+  Result<int32_t> search_library(Bytes picture, Span<ocellus_library_hit> hits) {
+    int32_t count = 0;
+    const auto capacity = static_cast<int32_t>(hits.size());
+    const ocellus_status status =
+        ocellus_session_search_library(get(), picture.data(), picture.size(), hits.data(), capacity, &count);
+    return {status, count};
+  }
+
+ private:
+  explicit Session(ocellus_session* session) : Handle(session) {}
+};
+
+/// `params` and `stats` have one element for each of the sessions. set_on_text gives parameters their callbacks.
+inline Status batch_generate(Span<ocellus_session* const> sessions, Span<const ocellus_generate_params> params,
+                             Span<ocellus_generate_stats> stats) {
+  const size_t count = sessions.size();
+  const bool fits = params.size() >= count && stats.size() >= count;  // null is refused
+  return ocellus_batch_generate(sessions.data(), fits ? params.data() : nullptr, stats.data(),
+                                static_cast<int32_t>(count));
+}
+
+}  // namespace cpp
+}  // namespace ocellus
