@@ -101,6 +101,8 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   std::unique_ptr<Engine> engine(new (std::nothrow) Engine);
   if (plan == nullptr || engine == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for an engine");
 
+  engine->queue_.set_trace({config.trace, config.trace_user});
+  const TraceRange range(engine->queue_.trace(), "create engine");
   ocellus_limits planned = config.limits;
   planned.budget_bytes = 0;  // the verdict comes below; advice would cost time
   OCELLUS_TRY(plan_memory(model, planned, plan.get()));
@@ -146,7 +148,7 @@ Engine::~Engine() {
 
 Status Engine::start_library_threads() {
   pictures_ahead_.attach(memory_.pictures_ahead);
-  return library_traffic_.start(shape_.kv, memory_.library_traffic, reading_threads(shape_), threads_);
+  return library_traffic_.start(shape_.kv, memory_.library_traffic, reading_threads(shape_), threads_, queue_.trace());
 }
 
 Status Engine::open_cuda(void* stream) {
@@ -158,6 +160,7 @@ Status Engine::open_cuda(void* stream) {
 
 /// The last steps of setting up a GPU: after them it allocates nothing more.
 Status Engine::finish_cuda() {
+  const TraceRange range(queue_.trace(), "warm up");
   const WarmUp all{*model_, shape_, text_, vision_, memory_, arena_, queue_};
   OCELLUS_TRY(warm_up(all, &prefill_graphs_, &step_graphs_));
   if (shape_.has_library) {  // the driver sets a stream up when it is first used
@@ -271,6 +274,7 @@ Status Engine::load_file(const GgufFile& file, DeviceView<std::byte> out) {
 }
 
 Status Engine::load_weights() {
+  const TraceRange range(queue_.trace(), "load weights");
   const GgufFile& text = model_->text_file();
   OCELLUS_TRY(load_file(text, memory_.text_weights));
   OCELLUS_TRY(

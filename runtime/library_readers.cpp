@@ -7,7 +7,8 @@
 
 namespace ocellus {
 
-Status BlockReaders::start(int threads, const ThreadSettings& settings) {
+Status BlockReaders::start(int threads, const ThreadSettings& settings, const TraceSink& trace) {
+  trace_ = trace;
   const auto main = [](void* self) { static_cast<BlockReaders*>(self)->loop(); };
   for (; running_ < threads; ++running_) {
     char name[24];
@@ -61,7 +62,10 @@ void BlockReaders::read_next() {
   const int32_t block = next_++;
   ++begun_;
   monitor_.unlock();
-  const bool is_sound = entry_->probe_block(block, to_ + offsets_[block]);
+  const bool is_sound = [&] {
+    const TraceRange range(trace_, "library block");
+    return entry_->probe_block(block, to_ + offsets_[block]);
+  }();
   monitor_.lock();
   if (!is_sound) {
     damaged_ = block;

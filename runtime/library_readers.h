@@ -9,6 +9,7 @@
 #include "platform/monitor.h"
 #include "platform/status.h"
 #include "platform/thread.h"
+#include "platform/trace.h"
 
 namespace ocellus {
 
@@ -25,7 +26,7 @@ class BlockReaders {
   BlockReaders& operator=(const BlockReaders&) = delete;
 
   /// `threads` beside the one that calls: 0 to kMostThreads. Fails as Thread::start.
-  Status start(int threads, const ThreadSettings& settings = {});
+  Status start(int threads, const ThreadSettings& settings = {}, const TraceSink& trace = {});
   void stop();
 
   /// Block b of the entry's first `count` goes to `to` + offsets[b], where there is room for it. All of these stay
@@ -50,6 +51,7 @@ class BlockReaders {
   int32_t begun_ = 0;             // that are being read
   int32_t damaged_ = -1;
   bool quit_ = false;
+  TraceSink trace_;
   int running_ = 0;
   Thread threads_[kMostThreads];
 };

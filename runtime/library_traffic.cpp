@@ -38,8 +38,9 @@ int64_t entry_bytes(const KvShape& kv, const EntryFacts& facts) {
 }
 
 Status LibraryTraffic::start(const KvShape& kv, const TrafficMemory& memory, int readers,
-                             const ThreadSettings& settings) {
+                             const ThreadSettings& settings, const TraceSink& trace) {
   kv_ = &kv;
+  trace_ = trace;
   memory_ = memory;
   cache_.attach(memory.cache, memory.cache_records);
   const auto read = [](void* self) { static_cast<LibraryTraffic*>(self)->read_loop(); };
@@ -48,7 +49,7 @@ Status LibraryTraffic::start(const KvShape& kv, const TrafficMemory& memory, int
   ++running_;
   OCELLUS_TRY(threads_[running_].start(settings, "write", write, this));
   ++running_;
-  return readers_.start(readers, settings);
+  return readers_.start(readers, settings, trace);
 }
 
 void LibraryTraffic::stop() {

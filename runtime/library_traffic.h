@@ -83,7 +83,8 @@ class LibraryTraffic {
 
   /// Starts the two threads, and `readers` that help the one that reads. The other arguments must stay as they are.
   /// Fails as Thread::start.
-  Status start(const KvShape& kv, const TrafficMemory& memory, int readers, const ThreadSettings& settings);
+  Status start(const KvShape& kv, const TrafficMemory& memory, int readers, const ThreadSettings& settings,
+               const TraceSink& trace);
   /// Finishes what is to be written and ends the threads.
   void stop();
 
@@ -157,6 +158,7 @@ class LibraryTraffic {
   int64_t sequence_ = 0;
   TrafficTotals totals_;
   bool quit_ = false;
+  TraceSink trace_;
   int running_ = 0;
   Thread threads_[2];
   BlockReaders readers_;  // of the reading thread

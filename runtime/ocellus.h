@@ -334,6 +334,14 @@ typedef struct ocellus_extent {
 /* level: 0 debug, 1 information, 2 warning, 3 error. `text` is valid during the call. */
 typedef void (*ocellus_log_function)(void* user, int32_t level, const char* text);
 
+/* Called when a piece of work ends, by the thread that did it: "add image" and in it "preprocess", "encode", "project",
+ * "prefill"; "generate" and in it "prefill", "prefill chunk", "compress", "first token", "decode step", "sample",
+ * "deliver text"; "library read", "library write" and more. `name` is a literal, times are CLOCK_MONOTONIC; ranges of
+ * a thread nest. Work of a GPU goes on behind a range that only gives it the work. It comes from several threads, also
+ * while the engine is created and destroyed; it must return soon and call nothing of Ocellus. In builds with CUDA
+ * NVIDIA's tools see the same ranges (NVTX), whether this is set or not. */
+typedef void (*ocellus_trace_function)(void* user, const char* name, int64_t begin_ns, int64_t end_ns);
+
 typedef struct ocellus_engine_config {
   uint32_t struct_bytes;
   ocellus_limits limits;
@@ -350,6 +358,8 @@ typedef struct ocellus_engine_config {
   int32_t prefault;        /* 1: all that and 256 KiB of the calling thread's stack is touched when the engine is
                               created; after a first frame of each kind no call takes a page fault on the CPU */
   uint64_t thread_cpus[4]; /* CPU i, where bit i % 64 of word i / 64 is set; all 0: as the thread that creates it */
+  ocellus_trace_function trace; /* may be NULL */
+  void* trace_user;
 } ocellus_engine_config;
 OCELLUS_API void ocellus_engine_config_init(ocellus_engine_config* config);
 

@@ -179,6 +179,7 @@ Status Session::prefill_chunk() {
     queue.join_transfers();
     return queue.status();
   }
+  const TraceRange range(queue.trace(), "prefill chunk");
   if (shape.blends()) OCELLUS_TRY(blend_chunk());
   const ArenaScope scope(engine_->arena());
   PrefillScratch scratch;
@@ -207,6 +208,7 @@ Status Session::prefill_chunk() {
 
 Status Session::read_chunk() {
   if (engine_->chunk_owner != this) return {};
+  const TraceRange range(engine_->queue().trace(), "prefill");
   chunk_was_read_ = true;
   Status status = stop_.check();
   if (status.ok()) status = encode_last_views();
