@@ -7,11 +7,10 @@
 #include "apps/interrupt.h"
 #include "apps/sizes.h"
 #include "apps/terminal.h"
+#include "apps/trimmed_text.h"
 
 namespace ocellus {
 namespace {
-
-constexpr std::string_view kWhiteSpace = " \t\r\n";
 
 // Collects the answer and passes it on without the white space at both ends.
 class AnswerStream {
@@ -27,19 +26,13 @@ class AnswerStream {
   // Shows the label if no text came, and ends the progress line.
   std::string finish() {
     show("");
-    return text_;
+    return answer_.text();
   }
 
  private:
   bool add(std::string_view piece) {
-    held_back_ += piece;
-    const size_t end = held_back_.find_last_not_of(kWhiteSpace);
-    if (end == std::string::npos) return true;
-    const size_t begin = text_.empty() ? held_back_.find_first_not_of(kWhiteSpace) : 0;
-    const std::string shown = held_back_.substr(begin, end + 1 - begin);
-    held_back_.erase(0, end + 1);
-    text_ += shown;
-    return show(shown);
+    const std::string shown = answer_.add(piece);
+    return shown.empty() || show(shown);
   }
 
   bool show(const std::string& text) {
@@ -52,8 +45,7 @@ class AnswerStream {
   Streaming streaming_;
   std::string label_;  // not yet shown
   Progress* progress_;
-  std::string text_;
-  std::string held_back_;  // may turn out to be the end
+  TrimmedText answer_;
 };
 
 // All at once: what the library knows is read while other pictures are looked at. Takes the memory of all files.

@@ -22,9 +22,9 @@ void add_perplexity_command(CLI::App* program, Action* action);
 void add_calibrate_command(CLI::App* program, Action* action);
 void add_bench_command(CLI::App* program, Action* action);
 void add_library_command(CLI::App* program, Action* action);
+void add_watch_command(CLI::App* program, Action* action);
+void add_serve_command(CLI::App* program, Action* action);
 void add_devices_command(CLI::App* program, Action* action);
-// Commands of other versions, which are refused in one sentence.
-void add_later_commands(CLI::App* program, Action* action);
 
 }  // namespace ocellus
 

@@ -31,8 +31,9 @@ void declare_commands(CLI::App* program, Action* action) {
   add_calibrate_command(program, action);
   add_bench_command(program, action);
   add_library_command(program, action);
+  add_watch_command(program, action);
+  add_serve_command(program, action);
   add_devices_command(program, action);
-  add_later_commands(program, action);
 }
 
 // The parser's complaint as one sentence.

@@ -1,5 +1,6 @@
-// What device.h promises, in a build without CUDA: there are no CUDA devices.
+// What device.h promises, in a build without CUDA: there are no CUDA devices, nor tools that watch them.
 #include "platform/device.h"
+#include "platform/trace.h"
 
 namespace ocellus {
 namespace {
@@ -37,5 +38,8 @@ Status CudaDevice::record_mark_beside(int) { return absent(); }
 Status CudaDevice::order_beside_after_work(int) { return absent(); }
 Status CudaDevice::order_work_after_mark(int) { return absent(); }
 bool CudaDevice::mark_reached(int) const { return true; }
+
+void begin_tool_range(const char*) {}
+void end_tool_range() {}
 
 }  // namespace ocellus

@@ -1,13 +1,12 @@
 #include "platform/threads.h"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <climits>
-#include <cstring>
+#include <cstdio>
 #include <new>
 
 #if defined(__x86_64__)
@@ -55,7 +54,7 @@ void ThreadPool::wake_all() {
   if (sleepers_.load() > 0) call_futex(&state_, FUTEX_WAKE, INT_MAX);
 }
 
-Status ThreadPool::start(int thread_count) {
+Status ThreadPool::start(int thread_count, const ThreadSettings& settings) {
   if (thread_count < 1 || thread_count > kMaxThreads)
     return OCELLUS_FAIL(Code::kBadArgument, "threads must be between 1 and %d, not %d", kMaxThreads, thread_count);
   stop();
@@ -63,20 +62,19 @@ Status ThreadPool::start(int thread_count) {
   workers_.reset(new (std::nothrow) Worker[static_cast<size_t>(thread_count - 1)]);
   if (workers_ == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for %d threads", thread_count);
   quit_.store(false);
+  const auto main = [](void* self) { static_cast<Worker*>(self)->pool->serve(static_cast<Worker*>(self)->index); };
   for (; thread_count_ < thread_count; ++thread_count_) {
     Worker& worker = workers_[thread_count_ - 1];
     worker.pool = this;
     worker.index = thread_count_;
-    const auto main = [](void* self) -> void* {
-      static_cast<Worker*>(self)->pool->serve(static_cast<Worker*>(self)->index);
-      return nullptr;
-    };
-    const int error = pthread_create(&worker.thread, nullptr, main, &worker);
-    if (error == 0) continue;
-    const int started = thread_count_;
+    char name[24];
+    std::snprintf(name, sizeof name, "%d", thread_count_);
+    const Status status = worker.thread.start(settings, name, main, &worker);
+    if (status.ok()) continue;
+    char started[48];
+    std::snprintf(started, sizeof started, "thread %d of %d", thread_count_ + 1, thread_count);
     stop();
-    return OCELLUS_FAIL(Code::kIo, "the system allows only %d of %d threads (%s): ask for fewer", started, thread_count,
-                        std::strerror(error));
+    return prefix_failure(status, started);
   }
   return {};
 }
@@ -86,7 +84,7 @@ void ThreadPool::stop() {
     quit_.store(true);
     state_.fetch_add(kJobUnit);
     wake_all();
-    for (int i = 1; i < thread_count_; ++i) pthread_join(workers_[i - 1].thread, nullptr);
+    for (int i = 1; i < thread_count_; ++i) workers_[i - 1].thread.join();
   }
   workers_.reset();
   thread_count_ = 1;
@@ -105,10 +103,28 @@ void ThreadPool::run_erased(int64_t count, int64_t grain, Function function, voi
   take_pieces(0);
   // Closed to workers that come late; those inside finish the pieces they have.
   state_.fetch_and(~kOpen, std::memory_order_relaxed);
+  wait_for_workers();
+}
+
+/// Spins, then sleeps: a caller of a higher real-time priority would else keep a worker that shares its CPU from ever
+/// finishing, since yielding lets only equals run.
+void ThreadPool::wait_for_workers() {
   for (int spin = 0; (state_.load(std::memory_order_acquire) & kInsideMask) != 0; ++spin) {
     pause_cpu();
-    if (spin > kSpins) sched_yield();
+    if (spin < kSpins) continue;
+    // Sequentially consistent, as is leaving: either this thread sees that the last worker has left, or that one sees
+    // that somebody sleeps.
+    caller_sleeps_.store(1);
+    if ((state_.load() & kInsideMask) != 0) call_futex(&caller_sleeps_, FUTEX_WAIT, 1);
+    caller_sleeps_.store(0);
   }
+}
+
+void ThreadPool::leave_job() {
+  const bool is_last = (state_.fetch_sub(1) & kInsideMask) == 1;
+  if (!is_last || caller_sleeps_.load() == 0) return;
+  caller_sleeps_.store(0);
+  call_futex(&caller_sleeps_, FUTEX_WAKE, 1);
 }
 
 void ThreadPool::take_pieces(int worker) {
@@ -136,7 +152,7 @@ void ThreadPool::serve(int worker) {
   while (!quit_.load(std::memory_order_relaxed)) {
     if (enter_job(&last_job)) {
       take_pieces(worker);
-      state_.fetch_sub(1, std::memory_order_release);
+      leave_job();
       spins = 0;
     } else if (++spins < kSpins) {
       pause_cpu();

@@ -1,14 +1,13 @@
 // A fixed pool of worker threads, created once. Running work allocates nothing and creates no thread.
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
 
 #include "platform/status.h"
+#include "platform/thread.h"
 
 namespace ocellus {
 
@@ -21,9 +20,10 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  /// Starts `thread_count` - 1 workers; the calling thread is worker 0. kBadArgument outside 1..kMaxThreads,
-  /// kIo if the system refuses a thread (those already started are joined, and one thread remains usable).
-  Status start(int thread_count);
+  /// Starts `thread_count` - 1 workers, "ocellus-1" and so on; the calling thread is worker 0 and stays as it is.
+  /// kBadArgument outside 1..kMaxThreads, else as Thread::start: those already started are then joined, and one thread
+  /// remains usable.
+  Status start(int thread_count, const ThreadSettings& settings = {});
   void stop();
   int thread_count() const { return thread_count_; }
 
@@ -52,6 +52,8 @@ class ThreadPool {
   void run_erased(int64_t count, int64_t grain, Function function, void* context);
   void take_pieces(int worker);
   bool enter_job(uint32_t* last_job);
+  void leave_job();
+  void wait_for_workers();
   void serve(int worker);
   void sleep_while(uint32_t state);
   void wake_all();
@@ -59,7 +61,7 @@ class ThreadPool {
   struct Worker {
     ThreadPool* pool;
     int index;
-    pthread_t thread;
+    Thread thread;
   };
   int thread_count_ = 1;
   std::unique_ptr<Worker[]> workers_;
@@ -76,6 +78,7 @@ class ThreadPool {
   alignas(64) std::atomic<int64_t> next_{0};
   std::atomic<bool> quit_{false};
   std::atomic<int32_t> sleepers_{0};
+  std::atomic<uint32_t> caller_sleeps_{0};  // until the last worker has left the job
 };
 
 }  // namespace ocellus

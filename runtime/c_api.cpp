@@ -255,6 +255,15 @@ void ocellus_session_close(ocellus_session* session) {
   if (check_session(session, __func__).ok()) unwrap(session)->close();
 }
 
+ocellus_status ocellus_session_add_system(ocellus_session* session, const char* text, int64_t text_bytes) {
+  OCELLUS_REQUIRE(text);
+  return on_session(session, __func__, [&](Session& s) -> Status {
+    if (text_bytes < 0)
+      return OCELLUS_FAIL(Code::kBadArgument, "text_bytes is negative: %lld", static_cast<long long>(text_bytes));
+    return s.add_system({text, static_cast<size_t>(text_bytes)});
+  });
+}
+
 ocellus_status ocellus_session_begin_turn(ocellus_session* session) {
   return on_session(session, __func__, [](Session& s) { return s.begin_turn(); });
 }

@@ -29,12 +29,6 @@ int64_t available_memory_bytes() {
   return kilobytes < 0 ? INT64_MAX : int64_t{kilobytes} * 1024;
 }
 
-/// Page faults belong to set-up, not to the first image.
-void touch_pages(std::byte* memory, int64_t bytes) {
-  constexpr int64_t kSmallestPage = 4096;
-  for (int64_t at = 0; at < bytes; at += kSmallestPage) *const_cast<volatile std::byte*>(memory + at) = std::byte{0};
-}
-
 Status check_budget(const ocellus_limits& limits, int64_t total_bytes) {
   if (limits.budget_bytes == 0 || total_bytes <= limits.budget_bytes) return {};
   return OCELLUS_FAIL(Code::kOverBudget,
@@ -46,6 +40,18 @@ Status check_budget(const ocellus_limits& limits, int64_t total_bytes) {
 /// That help to read one library entry: some cores are left to the work that goes on beside it.
 int reading_threads(const EngineShape& shape) {
   return std::clamp(shape.device.thread_count / 2 - 1, 0, BlockReaders::kMostThreads);
+}
+
+/// `plan`: on the CPU all of it is locked, on a GPU, whose memory cannot go elsewhere, only stacks are.
+ThreadSettings thread_settings(const ocellus_engine_config& config, const EngineShape& shape,
+                               const ocellus_plan& plan) {
+  static_assert(sizeof config.thread_cpus == sizeof ThreadSettings::cpus);
+  ThreadSettings settings{.priority = config.thread_priority, .touches_stack = config.prefault != 0};
+  std::copy(std::begin(config.thread_cpus), std::end(config.thread_cpus), settings.cpus);
+  if (config.lock_memory == 0) return settings;
+  const int64_t threads = shape.device.thread_count - 1 + (shape.has_library ? 2 + reading_threads(shape) : 0);
+  settings.locked_bytes = (shape.device.is_cuda() ? 0 : plan.total_bytes) + threads * kResidentStackBytes;
+  return settings;
 }
 
 /// Takes the rows of one phase after the other from the arena, and gives each phase's back before the next.
@@ -95,6 +101,8 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   std::unique_ptr<Engine> engine(new (std::nothrow) Engine);
   if (plan == nullptr || engine == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for an engine");
 
+  engine->queue_.set_trace({config.trace, config.trace_user});
+  const TraceRange range(engine->queue_.trace(), "create engine");
   ocellus_limits planned = config.limits;
   planned.budget_bytes = 0;  // the verdict comes below; advice would cost time
   OCELLUS_TRY(plan_memory(model, planned, plan.get()));
@@ -103,18 +111,17 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   engine->queue_.set_lean(engine->shape_.device.lean);
   engine->model_ = &model;
   engine->log_ = {config.log, config.log_user};
-  OCELLUS_TRY(engine->pool_.start(engine->shape_.device.thread_count));
+  engine->threads_ = thread_settings(config, engine->shape_, *plan);
+  OCELLUS_TRY(engine->threads_.check());
+  OCELLUS_TRY(engine->pool_.start(engine->shape_.device.thread_count, engine->threads_));
   if (engine->shape_.device.is_cuda()) OCELLUS_TRY(engine->open_cuda(config.stream));
   OCELLUS_TRY(engine->take_memory(config, *plan));
+  OCELLUS_TRY(engine->settle_memory(config));
   OCELLUS_TRY(engine->lay_out_memory(config.extent_count));
   OCELLUS_TRY(engine->load_weights());
   if (engine->cuda_ != nullptr) OCELLUS_TRY(engine->finish_cuda());
 
-  if (engine->shape_.has_library) {
-    engine->pictures_ahead_.attach(engine->memory_.pictures_ahead);
-    OCELLUS_TRY(engine->library_traffic_.start(engine->shape_.kv, engine->memory_.library_traffic,
-                                               reading_threads(engine->shape_)));
-  }
+  if (engine->shape_.has_library) OCELLUS_TRY(engine->start_library_threads());
   const int32_t session_count = engine->shape_.sessions;
   engine->sessions_.reset(new (std::nothrow) Session[static_cast<size_t>(session_count)]);
   if (engine->sessions_ == nullptr)
@@ -135,7 +142,13 @@ Engine::~Engine() {
   library_traffic_.stop();
   queue_.enter();
   pool_.stop();
+  for (int i = 0; i < locked_extent_count_; ++i) unlock_pages(locked_extents_[i].data, locked_extents_[i].bytes);
   if (own_memory_ != nullptr) ::munmap(own_memory_, static_cast<size_t>(own_bytes_));
+}
+
+Status Engine::start_library_threads() {
+  pictures_ahead_.attach(memory_.pictures_ahead);
+  return library_traffic_.start(shape_.kv, memory_.library_traffic, reading_threads(shape_), threads_, queue_.trace());
 }
 
 Status Engine::open_cuda(void* stream) {
@@ -147,6 +160,7 @@ Status Engine::open_cuda(void* stream) {
 
 /// The last steps of setting up a GPU: after them it allocates nothing more.
 Status Engine::finish_cuda() {
+  const TraceRange range(queue_.trace(), "warm up");
   const WarmUp all{*model_, shape_, text_, vision_, memory_, arena_, queue_};
   OCELLUS_TRY(warm_up(all, &prefill_graphs_, &step_graphs_));
   if (shape_.has_library) {  // the driver sets a stream up when it is first used
@@ -204,10 +218,29 @@ Status Engine::take_host_memory(int64_t total_bytes) {
                         std::strerror(errno));
   // Large pages where the system has them: a token reads every weight once, and small pages cost it address lookups.
   ::madvise(memory, static_cast<size_t>(total_bytes), MADV_HUGEPAGE);
-  touch_pages(static_cast<std::byte*>(memory), total_bytes);
+  touch_pages(memory, total_bytes);
   own_memory_ = memory;
   own_bytes_ = total_bytes;
   return arena_.add_extent({static_cast<std::byte*>(memory), total_bytes});
+}
+
+/// Page faults belong to set-up: neither the first frame nor any other is to wait for them. Memory of our own has been
+/// touched already.
+Status Engine::settle_memory(const ocellus_engine_config& config) {
+  if (config.prefault != 0) {
+    touch_code();
+    touch_stack();
+    for (int32_t i = 0; cuda_ == nullptr && i < config.extent_count; ++i)
+      touch_pages(config.extents[i].data, config.extents[i].bytes);
+  }
+  if (config.lock_memory == 0 || cuda_ != nullptr) return {};
+  if (own_memory_ != nullptr) return lock_pages(own_memory_, own_bytes_, threads_.locked_bytes);
+  for (int32_t i = 0; i < config.extent_count; ++i) {
+    OCELLUS_TRY(lock_pages(config.extents[i].data, config.extents[i].bytes, threads_.locked_bytes));
+    locked_extents_[locked_extent_count_++] = {static_cast<std::byte*>(config.extents[i].data),
+                                               config.extents[i].bytes};
+  }
+  return {};
 }
 
 Status Engine::lay_out_memory(int32_t extent_count) {
@@ -241,6 +274,7 @@ Status Engine::load_file(const GgufFile& file, DeviceView<std::byte> out) {
 }
 
 Status Engine::load_weights() {
+  const TraceRange range(queue_.trace(), "load weights");
   const GgufFile& text = model_->text_file();
   OCELLUS_TRY(load_file(text, memory_.text_weights));
   OCELLUS_TRY(

@@ -61,6 +61,7 @@ class Engine {
  private:
   Engine() : queue_(pool_) {}
   Status open_cuda(void* stream);
+  Status start_library_threads();
   Status take_memory(const ocellus_engine_config& config, const ocellus_plan& plan);
   Status take_host_memory(int64_t bytes);
   Status take_cuda_memory(const ocellus_engine_config& config, const ocellus_plan& plan);
@@ -68,13 +69,17 @@ class Engine {
   Status load_weights();
   Status load_file(const GgufFile& file, DeviceView<std::byte> out);
   Status finish_cuda();
+  Status settle_memory(const ocellus_engine_config& config);
 
   const Model* model_ = nullptr;
   EngineShape shape_;
   LogSink log_;
   void* own_memory_ = nullptr;
   int64_t own_bytes_ = 0;
+  Extent locked_extents_[Arena::kMaxExtents];
+  int locked_extent_count_ = 0;
   Arena arena_;
+  ThreadSettings threads_;
   ThreadPool pool_;
   std::unique_ptr<CudaDevice> cuda_;  // before all that lives on it
   std::unique_ptr<MatmulLibrary> matmul_library_;

@@ -67,6 +67,7 @@ void Generation::force_next_token() {
 
 /// Step 0: the first token of every session comes from the last row its prompt left behind.
 Status Generation::start_first_token() {
+  const TraceRange range(engine_.queue().trace(), "first token");
   const StepScratch& s = scratch_;
   Queue& queue = engine_.queue();
   for (int32_t i = 0; i < count_; ++i)
@@ -138,6 +139,7 @@ Status Generation::answer() {
   float* times = engine_.memory().token_times.data;
   int64_t before = now_ns();
   for (int64_t step = 0; active_count() > 0; ++step) {
+    const TraceRange range(queue.trace(), step == 0 ? "first token" : "decode step");
     for (int32_t i = 0; i < count_; ++i)
       if (active(i) && step > 0) stop_if_asked(i);
     if (started_ == step && has_text_to_pack()) OCELLUS_TRY(pack_text());
@@ -229,6 +231,7 @@ void Generation::accept_forced(int64_t step, float log_probability) {
 void Generation::deliver(int32_t i, std::string_view text) {
   const ocellus_generate_params& p = params_[i];
   if (text.empty() || p.on_text == nullptr) return;
+  const TraceRange range(engine_.queue().trace(), "deliver text");
   if (p.on_text(p.user, text.data(), static_cast<int32_t>(text.size())) != 0 && active(i))
     finish(i, OCELLUS_STOP_CALLBACK);
 }
@@ -236,8 +239,8 @@ void Generation::deliver(int32_t i, std::string_view text) {
 void Generation::finish(int32_t i, ocellus_stop stop) {
   parts_[i].active = false;
   stats_[i].stop = stop;
-  const std::string_view rest = sessions_[i]->utf8_.finish();
-  if (stop != OCELLUS_STOP_CALLBACK) deliver(i, rest);
+  // Where the answer may go on, what has come of a character waits for the rest of it.
+  if (stop != OCELLUS_STOP_CALLBACK && stop != OCELLUS_STOP_MAX_TOKENS) deliver(i, sessions_[i]->utf8_.finish());
 }
 
 void Generation::summarise(int32_t i) {
@@ -319,6 +322,7 @@ Status generate(Session* const* sessions, const ocellus_generate_params* params,
     for (int32_t k = 0; k < i; ++k)
       if (sessions[k] == sessions[i]) return OCELLUS_FAIL(Code::kBadArgument, "a session was given twice");
   }
+  const TraceRange range(sessions[0]->engine().queue().trace(), "generate");
   Generation generation(sessions, params, stats, count, nullptr);
   const Status status = generation.run();
   generation.settle(status);
@@ -335,6 +339,7 @@ Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stat
   ocellus_generate_params_init(&params);
   params.max_tokens = answer.count;
   Session* const one = &session;
+  const TraceRange range(session.engine().queue().trace(), "score");
   Generation generation(&one, &params, stats, 1, &answer);
   const Status status = generation.run();
   generation.settle(status);

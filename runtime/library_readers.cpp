@@ -1,30 +1,20 @@
 #include "runtime/library_readers.h"
 
-#include <csignal>
-#include <cstring>
+#include <cstdio>
 #include <mutex>
 
 #include "runtime/image_library.h"
 
 namespace ocellus {
 
-int start_library_thread(pthread_t* thread, void* (*main)(void*), void* argument) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int error = pthread_create(thread, nullptr, main, argument);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return error;
-}
-
-Status BlockReaders::start(int threads) {
-  const auto main = [](void* self) -> void* {
-    static_cast<BlockReaders*>(self)->loop();
-    return nullptr;
-  };
-  for (; running_ < threads; ++running_)
-    if (const int error = start_library_thread(&threads_[running_], main, this); error != 0)
-      return OCELLUS_FAIL(Code::kIo, "the system allows no threads for the image library (%s)", std::strerror(error));
+Status BlockReaders::start(int threads, const ThreadSettings& settings, const TraceSink& trace) {
+  trace_ = trace;
+  const auto main = [](void* self) { static_cast<BlockReaders*>(self)->loop(); };
+  for (; running_ < threads; ++running_) {
+    char name[24];
+    std::snprintf(name, sizeof name, "read-%d", running_ + 1);
+    OCELLUS_TRY(threads_[running_].start(settings, name, main, this));
+  }
   return {};
 }
 
@@ -34,7 +24,7 @@ void BlockReaders::stop() {
     quit_ = true;
     monitor_.notify_all();
   }
-  for (; running_ > 0; --running_) pthread_join(threads_[running_ - 1], nullptr);
+  for (; running_ > 0; --running_) threads_[running_ - 1].join();
   quit_ = false;
 }
 
@@ -72,7 +62,10 @@ void BlockReaders::read_next() {
   const int32_t block = next_++;
   ++begun_;
   monitor_.unlock();
-  const bool is_sound = entry_->probe_block(block, to_ + offsets_[block]);
+  const bool is_sound = [&] {
+    const TraceRange range(trace_, "library block");
+    return entry_->probe_block(block, to_ + offsets_[block]);
+  }();
   monitor_.lock();
   if (!is_sound) {
     damaged_ = block;

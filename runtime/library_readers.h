@@ -3,20 +3,17 @@
 // the next.
 #pragma once
 
-#include <pthread.h>
-
 #include <cstddef>
 #include <cstdint>
 
 #include "platform/monitor.h"
 #include "platform/status.h"
+#include "platform/thread.h"
+#include "platform/trace.h"
 
 namespace ocellus {
 
 class LibraryEntry;
-
-/// Starts a thread that gets none of the process's signals; 0 or an errno.
-int start_library_thread(pthread_t* thread, void* (*main)(void*), void* argument);
 
 /// One entry at a time: begin, then help until that says no, then finish, all by one thread.
 class BlockReaders {
@@ -28,8 +25,8 @@ class BlockReaders {
   BlockReaders(const BlockReaders&) = delete;
   BlockReaders& operator=(const BlockReaders&) = delete;
 
-  /// `threads` beside the one that calls: 0 to kMostThreads. kIo if the system refuses one.
-  Status start(int threads);
+  /// `threads` beside the one that calls: 0 to kMostThreads. Fails as Thread::start.
+  Status start(int threads, const ThreadSettings& settings = {}, const TraceSink& trace = {});
   void stop();
 
   /// Block b of the entry's first `count` goes to `to` + offsets[b], where there is room for it. All of these stay
@@ -54,8 +51,9 @@ class BlockReaders {
   int32_t begun_ = 0;             // that are being read
   int32_t damaged_ = -1;
   bool quit_ = false;
+  TraceSink trace_;
   int running_ = 0;
-  pthread_t threads_[kMostThreads];
+  Thread threads_[kMostThreads];
 };
 
 }  // namespace ocellus

@@ -68,6 +68,7 @@ bool LibraryTraffic::is_abandoned(int load) {
 
 /// Whether the entry is there, whole and as it was written. A library that fails has no entries.
 bool LibraryTraffic::read_entry(const EntryWish& wish, int load, CachedEntry* out) {
+  const TraceRange range(trace_, "library read");
   LibraryEntry entry;
   bool found = false;
   const Status status = wish.only_there
@@ -139,6 +140,7 @@ void LibraryTraffic::write_loop() {
 
 /// Nobody but this thread touches what is being written.
 bool LibraryTraffic::write_entry() {
+  const TraceRange range(trace_, "library write");
   const EntryWish& wish = store_.wish;
   std::span<const std::byte> blocks[kMostEntryLayers + 1];
   CachedEntry cached{.library = wish.library->serial(), .owner = wish.owner, .facts = wish.facts, .stamp = {}};

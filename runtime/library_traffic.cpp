@@ -37,22 +37,19 @@ int64_t entry_bytes(const KvShape& kv, const EntryFacts& facts) {
   return kv.image_bytes() + entry_block_bytes(kv, facts, kv.layer_count);
 }
 
-Status LibraryTraffic::start(const KvShape& kv, const TrafficMemory& memory, int readers) {
+Status LibraryTraffic::start(const KvShape& kv, const TrafficMemory& memory, int readers,
+                             const ThreadSettings& settings, const TraceSink& trace) {
   kv_ = &kv;
+  trace_ = trace;
   memory_ = memory;
   cache_.attach(memory.cache, memory.cache_records);
-  void* (*const mains[])(void*) = {[](void* self) -> void* {
-                                     static_cast<LibraryTraffic*>(self)->read_loop();
-                                     return nullptr;
-                                   },
-                                   [](void* self) -> void* {
-                                     static_cast<LibraryTraffic*>(self)->write_loop();
-                                     return nullptr;
-                                   }};
-  for (; running_ < 2; ++running_)
-    if (const int error = start_library_thread(&threads_[running_], mains[running_], this); error != 0)
-      return OCELLUS_FAIL(Code::kIo, "the system allows no threads for the image library (%s)", std::strerror(error));
-  return readers_.start(readers);
+  const auto read = [](void* self) { static_cast<LibraryTraffic*>(self)->read_loop(); };
+  const auto write = [](void* self) { static_cast<LibraryTraffic*>(self)->write_loop(); };
+  OCELLUS_TRY(threads_[running_].start(settings, "read", read, this));
+  ++running_;
+  OCELLUS_TRY(threads_[running_].start(settings, "write", write, this));
+  ++running_;
+  return readers_.start(readers, settings, trace);
 }
 
 void LibraryTraffic::stop() {
@@ -61,7 +58,7 @@ void LibraryTraffic::stop() {
     quit_ = true;
     monitor_.notify_all();
   }
-  for (; running_ > 0; --running_) pthread_join(threads_[running_ - 1], nullptr);
+  for (; running_ > 0; --running_) threads_[running_ - 1].join();
 }
 
 bool LibraryTraffic::find_in_memory(Load& load) {

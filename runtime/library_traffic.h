@@ -9,8 +9,6 @@
 // (one at a time, as for the engine) calls what is public here.
 #pragma once
 
-#include <pthread.h>
-
 #include <cstddef>
 #include <cstdint>
 
@@ -83,9 +81,10 @@ class LibraryTraffic {
   LibraryTraffic(const LibraryTraffic&) = delete;
   LibraryTraffic& operator=(const LibraryTraffic&) = delete;
 
-  /// Starts the two threads, and `readers` that help the one that reads. The other arguments must stay as they are. kIo
-  /// if the system refuses a thread.
-  Status start(const KvShape& kv, const TrafficMemory& memory, int readers);
+  /// Starts the two threads, and `readers` that help the one that reads. The other arguments must stay as they are.
+  /// Fails as Thread::start.
+  Status start(const KvShape& kv, const TrafficMemory& memory, int readers, const ThreadSettings& settings,
+               const TraceSink& trace);
   /// Finishes what is to be written and ends the threads.
   void stop();
 
@@ -159,8 +158,9 @@ class LibraryTraffic {
   int64_t sequence_ = 0;
   TrafficTotals totals_;
   bool quit_ = false;
+  TraceSink trace_;
   int running_ = 0;
-  pthread_t threads_[2];
+  Thread threads_[2];
   BlockReaders readers_;  // of the reading thread
 };
 

@@ -334,6 +334,14 @@ typedef struct ocellus_extent {
 /* level: 0 debug, 1 information, 2 warning, 3 error. `text` is valid during the call. */
 typedef void (*ocellus_log_function)(void* user, int32_t level, const char* text);
 
+/* Called when a piece of work ends, by the thread that did it: "add image" and in it "preprocess", "encode", "project",
+ * "prefill"; "generate" and in it "prefill", "prefill chunk", "compress", "first token", "decode step", "sample",
+ * "deliver text"; "library read", "library write" and more. `name` is a literal, times are CLOCK_MONOTONIC; ranges of
+ * a thread nest. Work of a GPU goes on behind a range that only gives it the work. It comes from several threads, also
+ * while the engine is created and destroyed; it must return soon and call nothing of Ocellus. In builds with CUDA
+ * NVIDIA's tools see the same ranges (NVTX), whether this is set or not. */
+typedef void (*ocellus_trace_function)(void* user, const char* name, int64_t begin_ns, int64_t end_ns);
+
 typedef struct ocellus_engine_config {
   uint32_t struct_bytes;
   ocellus_limits limits;
@@ -342,10 +350,21 @@ typedef struct ocellus_engine_config {
   void* stream;                  /* a cudaStream_t to work on, alive as long as the engine; NULL: one of its own */
   ocellus_log_function log;      /* may be NULL */
   void* log_user;
+  /* For real time; see also limits.thread_count. These are about the threads that the engine creates: they are named
+   * "ocellus-1" and so on, those of an image library "ocellus-read" and "ocellus-write", and get no signals. The thread
+   * that calls works with them, and is the caller's to set. */
+  int32_t thread_priority; /* 1 to 99: SCHED_FIFO with it; 0: as the thread that creates the engine */
+  int32_t lock_memory;     /* 1: the engine's memory, the caller's extents too, and the threads' stacks stay in RAM */
+  int32_t prefault;        /* 1: all that and 256 KiB of the calling thread's stack is touched when the engine is
+                              created; after a first frame of each kind no call takes a page fault on the CPU */
+  uint64_t thread_cpus[4]; /* CPU i, where bit i % 64 of word i / 64 is set; all 0: as the thread that creates it */
+  ocellus_trace_function trace; /* may be NULL */
+  void* trace_user;
 } ocellus_engine_config;
 OCELLUS_API void ocellus_engine_config_init(ocellus_engine_config* config);
 
-/* Allocates the plan's total, loads the weights, starts the threads. */
+/* Allocates the plan's total, loads the weights, starts the threads. OCELLUS_IO where the system refuses memory,
+ * threads, their priority or locked memory: the sentence names the limit that stands in the way. */
 OCELLUS_API ocellus_status ocellus_engine_create(const ocellus_model* model, const ocellus_engine_config* config,
                                                  ocellus_engine** out);
 OCELLUS_API void ocellus_engine_destroy(ocellus_engine* engine);
@@ -394,6 +413,9 @@ OCELLUS_API ocellus_status ocellus_session_open(ocellus_engine* engine, ocellus_
 OCELLUS_API ocellus_status ocellus_session_reset(ocellus_session* session);
 OCELLUS_API void ocellus_session_close(ocellus_session* session);
 
+/* What the model is told before everything else, in its chat template: once, and before the first turn. On failure
+ * part of it may be in the session. */
+OCELLUS_API ocellus_status ocellus_session_add_system(ocellus_session* session, const char* text, int64_t text_bytes);
 /* A user turn in the model's chat template: begin, then text and images in any order, then end. Raw prompts leave
  * begin and end out and add text with OCELLUS_TEXT_PARSE_SPECIAL, the only flag that counts here. Each call to add_text
  * is tokenised on its own. */
@@ -511,9 +533,11 @@ typedef struct ocellus_generate_stats {
 /* Reads what was added, then answers. `stats` may be NULL. With OCELLUS_CANCELLED or OCELLUS_DEADLINE the tokens
  * generated so far were delivered and stay in the session; if the prompt was still being read, what was added since
  * the last generate is forgotten and the earlier conversation stays. Called again after OCELLUS_STOP_MAX_TOKENS or
- * OCELLUS_STOP_CALLBACK it goes on where the answer was cut; after an end token there is nothing more to answer. */
+ * OCELLUS_STOP_CALLBACK it goes on where the answer was cut: so do the random choices, and a character that was cut,
+ * too, is delivered then. The token before the cut is read as a row of a prompt, which may round otherwise. After an
+ * end token there is nothing more to answer. */
 OCELLUS_API ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_generate_params* params,
-                                                    ocellus_generate_stats* stats);
+                                        ocellus_generate_stats* stats);
 
 /* The same for several sessions of one engine, decoded together. stats[i] may show different stops: a session that
  * fails or is stopped leaves the others to finish, and the first such status is returned. */

@@ -369,6 +369,9 @@ class Session : public Handle<ocellus_session, ocellus_session_close> {
   }
   Status forget_all() { return ocellus_session_reset(get()); }
 
+  Status add_system(std::string_view text) {
+    return ocellus_session_add_system(get(), text.data(), static_cast<int64_t>(text.size()));
+  }
   Status begin_turn() { return ocellus_session_begin_turn(get()); }
   Status end_turn() { return ocellus_session_end_turn(get()); }
   Status add_text(std::string_view text, uint32_t flags = 0) {

@@ -48,7 +48,7 @@ void Session::reset() {
   cache().reset();
   deferred_ = Status();
   next_position_ = 0;
-  has_answerable_ = conversation_started_ = text_started_ = has_ncar_ = false;
+  has_answerable_ = conversation_started_ = has_system_ = text_started_ = has_ncar_ = false;
   unread_token_ = kNoToken;
   recent_count_ = 0;
   prefix_hash_ = kEmptyPrefix;
@@ -63,6 +63,7 @@ void Session::set_checkpoint() {
                  .next_position = next_position_,
                  .has_answerable = has_answerable_,
                  .conversation_started = conversation_started_,
+                 .has_system = has_system_,
                  .text_started = text_started_,
                  .unread_token = unread_token_,
                  .recent_count = recent_count_,
@@ -78,6 +79,7 @@ void Session::forget_prompt() {
   has_answerable_ = checkpoint_.has_answerable && next_position_ == checkpoint_.next_position;
   next_position_ = checkpoint_.next_position;
   conversation_started_ = checkpoint_.conversation_started;
+  has_system_ = checkpoint_.has_system;
   text_started_ = checkpoint_.text_started;
   unread_token_ = checkpoint_.unread_token;
   prefix_hash_ = checkpoint_.prefix_hash;
@@ -177,6 +179,7 @@ Status Session::prefill_chunk() {
     queue.join_transfers();
     return queue.status();
   }
+  const TraceRange range(queue.trace(), "prefill chunk");
   if (shape.blends()) OCELLUS_TRY(blend_chunk());
   const ArenaScope scope(engine_->arena());
   PrefillScratch scratch;
@@ -205,6 +208,7 @@ Status Session::prefill_chunk() {
 
 Status Session::read_chunk() {
   if (engine_->chunk_owner != this) return {};
+  const TraceRange range(engine_->queue().trace(), "prefill");
   chunk_was_read_ = true;
   Status status = stop_.check();
   if (status.ok()) status = encode_last_views();

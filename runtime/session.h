@@ -44,6 +44,7 @@ class Session {
   /// Forgets everything said and seen.
   void reset();
 
+  Status add_system(std::string_view text);
   Status begin_turn();
   Status end_turn();
   Status add_text(std::string_view text, bool parse_special);
@@ -90,6 +91,7 @@ class Session {
     int64_t next_position = 0;
     bool has_answerable = false;
     bool conversation_started = false;
+    bool has_system = false;
     bool text_started = false;
     TokenId unread_token = kNoToken;
     int64_t recent_count = 0;
@@ -176,6 +178,7 @@ class Session {
   int64_t next_position_ = 0;
   bool has_answerable_ = false;        // last_hidden holds the newest row
   bool conversation_started_ = false;  // a template turn was begun
+  bool has_system_ = false;            // a system prompt was added
   bool text_started_ = false;          // the beginning-of-text token is in
   bool chunk_was_read_ = false;        // since somebody last looked
   TokenId unread_token_ = kNoToken;    // generated, not yet in the cache

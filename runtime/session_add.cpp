@@ -45,14 +45,27 @@ int32_t Session::next_image() const {
   return cache().image_count();
 }
 
+Status Session::add_system(std::string_view text) {
+  OCELLUS_TRY(start_adding());
+  if (text_started_ || has_system_)
+    return OCELLUS_FAIL(Code::kBadArgument, "the system prompt comes before everything else: reset the session first");
+  const TurnText& texts = turn_text(engine_->model().chat_template());
+  OCELLUS_TRY(add_template_text(texts.system_open, false));
+  OCELLUS_TRY(add_text_piece(text, false, false));
+  OCELLUS_TRY(add_template_text(texts.system_close, true));
+  has_system_ = true;
+  return {};
+}
+
 Status Session::begin_turn() {
   OCELLUS_TRY(start_adding());
+  utf8_.finish();
   const TurnText& texts = turn_text(engine_->model().chat_template());
   if (conversation_started_) {
     OCELLUS_TRY(add_template_text(texts.answer_end, true));
     OCELLUS_TRY(add_template_text(texts.user_later, false));
   } else {
-    OCELLUS_TRY(add_template_text(texts.user_first, false));
+    OCELLUS_TRY(add_template_text(has_system_ ? texts.user_after_system : texts.user_first, has_system_));
   }
   conversation_started_ = true;
   return {};
@@ -69,6 +82,7 @@ Status Session::end_turn() {
 /// Adds the end of the turn, and has everything read and compressed that comes before the suffix. The text is encoded
 /// as a whole: at the joint tokens could come out differently.
 Status Session::add_user_close(const TurnText& texts) {
+  const TraceRange range(engine_->queue().trace(), "add text");
   OCELLUS_TRY(start_adding());
   OCELLUS_TRY(add_start_token());
   DelimiterTokens suffix;
@@ -108,8 +122,10 @@ Status Session::add_text(std::string_view text, bool parse_special) {
 }
 
 Status Session::add_text_piece(std::string_view text, bool parse_special, bool continues) {
+  const TraceRange range(engine_->queue().trace(), "add text");
   OCELLUS_TRY(start_adding());
   if (text.empty()) return {};
+  utf8_.finish();
   OCELLUS_TRY(add_start_token());
   int64_t count = 0;
   OCELLUS_TRY(encode_text(text, parse_special, continues, &count));
@@ -130,7 +146,9 @@ Status Session::check_tokens(const TokenId* tokens, int64_t count) const {
 }
 
 Status Session::add_tokens(const TokenId* tokens, int64_t count) {
+  const TraceRange range(engine_->queue().trace(), "add text");
   OCELLUS_TRY(start_adding());
+  utf8_.finish();
   OCELLUS_TRY(check_tokens(tokens, count));
   OCELLUS_TRY(make_room(count, 0));
   OCELLUS_TRY(check_room(count, 0));
@@ -167,6 +185,7 @@ Status Session::add_encoded_image(const uint8_t* bytes, int64_t byte_count) {
 }
 
 Status Session::add_picture(const Picture& picture) {
+  const TraceRange range(engine_->queue().trace(), "add image");
   const EngineShape& shape = engine_->shape();
   if (shape.images_per_session == 0) return OCELLUS_FAIL(Code::kFull, "no images were planned: plan at least one");
   OCELLUS_TRY(check_image_size(shape.image_limits, "picture", picture.width, picture.height));
@@ -183,6 +202,7 @@ Status Session::prepare_rows(const ViewPlan& plan) {
   const EngineShape& shape = engine_->shape();
   const PromptChunk& chunk = engine_->memory().chunk;
   OCELLUS_TRY(start_adding());
+  utf8_.finish();
   int64_t text_rows = 0;
   OCELLUS_TRY(count_delimiters(engine_->tokenizer(), plan, &text_rows));
   const int64_t image_rows = int64_t{plan.view_count} * engine_->vision().config.tokens_per_view();

@@ -97,6 +97,7 @@ Status Session::blend_chunk() {
   const TextModel& text = engine_->text();
   Queue& queue = engine_->queue();
   if (chunk.linked_rows == 0) return {};
+  const TraceRange range(queue.trace(), "choose rows");
   const ArenaScope scope(engine_->arena());
   PrefillScratch scratch;
   OCELLUS_TRY(

@@ -31,20 +31,27 @@ struct CaptureStatus {
 };
 
 struct CaptureOptions {
-  SourceOptions source;
+  SourceOptions source = {};
   std::chrono::milliseconds stall_after{2000};
   std::chrono::milliseconds first_retry{250};  // doubles with every try, up to
   std::chrono::milliseconds last_retry{5000};
+  // A source that can be opened again and has been stalled for so long is; 0: never.
+  std::chrono::milliseconds reopen_after{15000};
+  bool lossless = false;  // the next frame is read when the last one was taken: for pictures that must all be seen
+  // How `source` is opened; empty: open_source. Tests hand in sources of their own.
+  std::function<std::unique_ptr<FrameSource>(const SourceOptions&)> open = {};
   // Called on the capture's thread for every frame that came, before it waits to be taken, and for everything that
   // went wrong or right again (one sentence). May be empty. Must not block.
-  std::function<void(const Frame&)> on_frame;
-  std::function<void(const std::string&)> on_event;
+  std::function<void(const Frame&)> on_frame = {};
+  std::function<void(const std::string&)> on_event = {};
 };
 
 class Capture {
  public:
   // Opens the source (throws its Failure) and starts the thread.
   explicit Capture(CaptureOptions options);
+  // Takes 100 ms at most, also if the source hangs in a system call: then its thread is left to end by itself, and
+  // calls nothing of `options` any more.
   ~Capture();
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
@@ -56,7 +63,7 @@ class Capture {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;  // the thread's, too
 };
 
 }  // namespace ocellus

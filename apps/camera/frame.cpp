@@ -1,6 +1,14 @@
 #include "apps/camera/frame.h"
 
+#include "apps/camera/sentences.h"
+#include "apps/sizes.h"
+
 namespace ocellus {
+
+std::string rate_text(double frames_per_second) {
+  const bool whole = frames_per_second == static_cast<double>(static_cast<int64_t>(frames_per_second));
+  return format_number(frames_per_second, whole ? 0 : 2);
+}
 
 int64_t pixel_bytes(int32_t pixel_format, int32_t width, int32_t height) {
   if (width < 1 || height < 1) return 0;

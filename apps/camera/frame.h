@@ -3,6 +3,7 @@
 #define OCELLUS_APPS_CAMERA_FRAME_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "runtime/ocellus.h"
@@ -24,6 +25,7 @@ struct Frame {
   int64_t sequence = 0;     // counts frames that came from the source, from 1
   int64_t captured_ns = 0;  // CLOCK_MONOTONIC
   std::vector<uint8_t> bytes;
+  std::string truth;  // of made-up scenes: what they show, as the bundled model was taught to say it
 
   // Raw frames as the library takes them; valid as long as `bytes` is.
   ocellus_frame view() const;

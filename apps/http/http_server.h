@@ -47,6 +47,8 @@ class HttpExchange {
   virtual void end() = 0;
   // Whether the client still waits for something. Notices within half a second that it has gone.
   virtual bool is_open() const = 0;
+  // Moves the body out; it is no longer counted among HttpOptions::all_body_bytes.
+  virtual std::string take_body() = 0;
 };
 
 using HttpHandler = std::function<void(std::shared_ptr<HttpExchange>)>;
@@ -58,10 +60,10 @@ struct HttpOptions {
                                       // then sets a cookie, or as that cookie
   int64_t body_bytes = 1 << 20;       // of the largest body; larger ones get 413 and are not kept
   int64_t stream_bytes = 1 << 20;     // that may wait for one client
-  int64_t all_body_bytes = 64 << 20;  // of bodies that are being received, together; then 503
+  int64_t all_body_bytes = 64 << 20;  // of bodies that are being received or held by exchanges, together; then 503
   int32_t connections = 256;
   int32_t request_seconds = 10;  // from the connection, or the end of the last response, to the end of the headers
-  int32_t body_seconds = 60;     // from there to the end of the body
+  int32_t body_seconds = 60;     // from there to the end of the body; as long for a client to read what is complete
 };
 
 // "127.0.0.1:8080", ":8080", "8080", "[::1]:8080"; throws a Failure for anything else.

@@ -369,11 +369,6 @@ class Usage(ProgramTest):
             with self.subTest(arguments=arguments):
                 self.assert_refused(arguments, USAGE, sentence)
 
-    def test_what_other_versions_have_is_refused(self):
-        for arguments in [["watch", "synthetic"], ["serve", "--http", "127.0.0.1:80"]]:
-            with self.subTest(arguments=arguments):
-                self.assert_refused(arguments, USAGE, "not available in this version")
-
     def test_values_that_change_nothing_are_accepted(self):
         text = self.answer("caption", board("113"), "--kv-bits", 16, "--calib", "none", "--evict", "none", "--keep",
                            1.0, "--reuse", "none", "--device", "auto")

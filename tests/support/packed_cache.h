@@ -40,6 +40,12 @@ class PackedCache {
     for (const CachePart& part : parts)
       if (is_packed(part.format)) layer_ = packed_layer(heads, dim, part.format, scales);
     for (const CachePart& part : parts) add(part, random);
+    read_all_slots();
+  }
+  /// After a test has changed what the runs hold: slots() as they are now.
+  void read_all_slots() {
+    slots_.clear();
+    for (int32_t head = 0; head < heads_; ++head) slots_.push_back(read_slots(head));
   }
 
   /// kLayer of packed runs. What lies before it takes as many bytes in all caches, as if it had other bits.
@@ -64,14 +70,16 @@ class PackedCache {
     if (from.counts.empty()) return from.slots;
     return std::clamp(from.counts[static_cast<size_t>(head)] - from.counted_before, 0, from.slots);
   }
-  std::vector<RealSlot> slots(int32_t head) const {
+  const std::vector<RealSlot>& slots(int32_t head) const { return slots_[static_cast<size_t>(head)]; }
+
+ private:
+  std::vector<RealSlot> read_slots(int32_t head) const {
     std::vector<RealSlot> all;
     for (size_t i = 0; i < parts_.size(); ++i)
       for (int32_t slot = 0; slot < live(i, head); ++slot) all.push_back(read_slot(runs_[i], layer_, head, slot, dim_));
     return all;
   }
 
- private:
   void add(const CachePart& part, Random& random) {
     const int32_t capacity = part.slots + part.room;
     KvRun run;
@@ -161,6 +169,7 @@ class PackedCache {
   std::vector<Vector<std::byte>> blocks_;
   std::vector<Vector<int32_t>> counts_;
   std::vector<KvRun> runs_;
+  std::vector<std::vector<RealSlot>> slots_;  // by head
 };
 
 }  // namespace ocellus::test

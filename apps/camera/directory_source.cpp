@@ -1,0 +1,163 @@
+#include "apps/camera/directory_source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "apps/camera/picture_decode.h"
+#include "apps/camera/sentences.h"
+#include "apps/failure.h"
+#include "apps/sizes.h"
+
+namespace ocellus {
+namespace {
+
+constexpr double kUsualRate = 1;
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool is_picture_name(const std::string& name) {
+  if (name.empty() || name[0] == '.') return false;
+  std::string ending = std::filesystem::path(name).extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+// The number at *at without its leading zeros; *at goes behind it.
+std::string take_number(const std::string& text, size_t* at) {
+  while (*at < text.size() && text[*at] == '0') ++*at;
+  const size_t begin = *at;
+  while (*at < text.size() && is_digit(text[*at])) ++*at;
+  return text.substr(begin, *at - begin);
+}
+
+}  // namespace
+
+bool comes_before(const std::string& left, const std::string& right) {
+  size_t i = 0, j = 0;
+  while (i < left.size() && j < right.size()) {
+    if (is_digit(left[i]) && is_digit(right[j])) {
+      const std::string a = take_number(left, &i), b = take_number(right, &j);
+      if (a.size() != b.size()) return a.size() < b.size();
+      if (a != b) return a < b;
+    } else {
+      if (left[i] != right[j]) return static_cast<unsigned char>(left[i]) < static_cast<unsigned char>(right[j]);
+      ++i;
+      ++j;
+    }
+  }
+  const bool left_over = i < left.size(), right_over = j < right.size();
+  if (left_over != right_over) return right_over;
+  return left < right;  // names that differ in zeros only
+}
+
+DirectorySource::DirectorySource(const SourceOptions& options)
+    : path_(options.name),
+      folder_(options.name),
+      loop_(options.loop),
+      rate_(options.frames_per_second > 0 ? options.frames_per_second : kUsualRate),
+      pacer_(rate_) {
+  struct stat facts;
+  single_ = stat(path_.c_str(), &facts) == 0 && !S_ISDIR(facts.st_mode);
+  if (single_) {
+    folder_ = std::filesystem::path(path_).parent_path().string();
+    names_ = {std::filesystem::path(path_).filename().string()};
+  } else {
+    list();
+  }
+  if (names_.empty()) {
+    throw Failure(kExitBadInput, path_ + ": the directory holds no pictures (.jpg, .jpeg or .png).");
+  }
+}
+
+void DirectorySource::list() {
+  names_.clear();
+  next_ = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (is_picture_name(name) && seen_.count(name) == 0) names_.push_back(name);
+  }
+  if (error) {
+    throw Failure(kExitBadInput, path_ + ": the directory cannot be read: " + error.message() + ".");
+  }
+  std::sort(names_.begin(), names_.end(), comes_before);
+}
+
+// At the end of a pass: whether there is a next one.
+bool DirectorySource::start_again() {
+  if (single_) {
+    next_ = 0;
+    if (!loop_) names_.clear();
+  } else {
+    list();
+  }
+  if (!shown_any_) pacer_.advance();  // so that a pass over nothing usable takes its time, too
+  shown_any_ = false;
+  return loop_ || !names_.empty();
+}
+
+void DirectorySource::reopen() {
+  if (!single_) list();
+}
+
+SourceEvent DirectorySource::next(Frame* frame, std::chrono::milliseconds wait) {
+  if (next_ == names_.size()) {
+    try {
+      if (!start_again()) return {.kind = SourceEvent::kEnd};
+    } catch (const Failure& failure) {
+      return {.kind = SourceEvent::kLost, .what = failure.what()};
+    }
+  }
+  if (!pacer_.wait_until_due(wait) || next_ == names_.size()) return {.kind = SourceEvent::kTimeout};
+  const std::string& name = names_[next_++];
+  if (!loop_) seen_.insert(name);
+  const std::string wrong = read_picture(name, frame);
+  if (!wrong.empty()) return {.kind = SourceEvent::kBroken, .what = about(name, wrong)};
+  pacer_.advance();
+  shown_any_ = true;
+  frame->sequence = ++sequence_;
+  frame->captured_ns = monotonic_ns();
+  return {.kind = SourceEvent::kFrame};
+}
+
+// Returns what is wrong with the file.
+std::string DirectorySource::read_picture(const std::string& name, Frame* frame) const {
+  const std::string path = folder_.empty() ? name : (std::filesystem::path(folder_) / name).string();
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return std::string("The file cannot be opened: ") + std::strerror(errno) + ".";
+  struct stat facts;
+  std::string wrong;
+  if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+    wrong = "This is not a regular file.";
+  } else if (facts.st_size > kMostEncodedBytes) {
+    wrong = "The file has " + format_bytes(facts.st_size) + ", more than the 32 MiB that are read.";
+  }
+  if (wrong.empty()) {
+    frame->bytes.resize(static_cast<size_t>(facts.st_size));
+    size_t done = 0;
+    while (done < frame->bytes.size()) {
+      const ssize_t count = read(file, frame->bytes.data() + done, frame->bytes.size() - done);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) break;
+      done += static_cast<size_t>(count);
+    }
+    frame->bytes.resize(done);
+  }
+  close(file);
+  frame->truth.clear();
+  return wrong.empty() ? finish_encoded(frame) : wrong;
+}
+
+std::string DirectorySource::describe() const {
+  return std::string(single_ ? "one picture" : "pictures of a directory") + ", " + rate_text(rate_) + " a second" +
+         (loop_ ? ", again and again" : "");
+}
+
+}  // namespace ocellus

@@ -1,0 +1,179 @@
+#include "apps/camera/jpeg_splitter.h"
+
+#include <cstring>
+
+#include "apps/camera/picture_decode.h"
+
+namespace ocellus {
+namespace {
+
+constexpr size_t kManyBetween = 64 << 10;  // bytes without a JPEG that nobody sends on purpose
+
+enum Marker : uint8_t {
+  kTem = 0x01,
+  kFirstSof = 0xC0,
+  kDht = 0xC4,
+  kLastSof = 0xCF,
+  kRst0 = 0xD0,
+  kRst7 = 0xD7,
+  kSoi = 0xD8,
+  kEoi = 0xD9,
+  kSos = 0xDA,
+  kDqt = 0xDB,
+  kDnl = 0xDC,
+  kDri = 0xDD,
+};
+
+// Whether a segment of this kind can have this length: a wrong one would take other frames with it.
+bool is_possible(uint8_t marker, size_t length) {
+  if (marker == kDht) return length <= 2 + 8 * (17 + 256);
+  if (marker <= kLastSof) return length <= 8 + 3 * 4;
+  switch (marker) {
+    case kSos: return length <= 6 + 2 * 4;
+    case kDqt: return length <= 2 + 4 * 129;
+    case kDnl:
+    case kDri: return length == 4;
+    default: return length >= 2;
+  }
+}
+
+}  // namespace
+
+void JpegSplitter::push(const uint8_t* bytes, size_t count) {
+  if (state_ == State::kSearch) start_ = at_;
+  if (start_ > 0) {
+    bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(start_));
+    at_ -= start_;
+    segment_end_ -= start_;
+    doubtful_ -= start_;
+    start_ = 0;
+  }
+  bytes_.insert(bytes_.end(), bytes, bytes + count);
+}
+
+JpegSplitter::Result JpegSplitter::next(std::vector<uint8_t>* frame, std::string* what) {
+  for (;;) {
+    Step step = Step::kOn;
+    switch (state_) {
+      case State::kSearch: step = search(); break;
+      case State::kMarker: step = read_marker(); break;
+      case State::kCoded: step = read_coded(); break;
+      case State::kSegment:
+        if (bytes_.size() < segment_end_) {
+          step = Step::kNeedMore;
+        } else {
+          at_ = segment_end_;
+          state_ = coded_next_ ? State::kCoded : State::kMarker;
+        }
+        break;
+    }
+    if (step != Step::kFrame && state_ != State::kSearch && at_ - start_ > static_cast<size_t>(kMostEncodedBytes)) {
+      step = fail("A frame has more than 32 MiB.", at_);
+    }
+    switch (step) {
+      case Step::kOn: break;
+      case Step::kNeedMore: return kNeedMore;
+      case Step::kBroken: *what = why_; return kBroken;
+      case Step::kFrame:
+        frame->assign(bytes_.begin() + static_cast<std::ptrdiff_t>(start_),
+                      bytes_.begin() + static_cast<std::ptrdiff_t>(at_));
+        state_ = State::kSearch;
+        start_ = at_;
+        between_ = 0;
+        complained_ = false;
+        return kFrame;
+    }
+  }
+}
+
+bool JpegSplitter::finish() {
+  const bool begun = state_ != State::kSearch;
+  *this = JpegSplitter();
+  return begun;
+}
+
+JpegSplitter::Step JpegSplitter::fail(const char* why, size_t search_from) {
+  why_ = why;
+  state_ = State::kSearch;
+  start_ = at_ = search_from;
+  between_ = 0;
+  return Step::kBroken;
+}
+
+JpegSplitter::Step JpegSplitter::search() {
+  const uint8_t* bytes = bytes_.data();
+  const size_t size = bytes_.size(), from = at_;
+  while (at_ < size) {
+    const void* found = std::memchr(bytes + at_, 0xFF, size - at_);
+    at_ = found == nullptr ? size : static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes);
+    if (at_ + 2 >= size) break;
+    if (bytes[at_ + 1] == kSoi && bytes[at_ + 2] == 0xFF) {
+      start_ = at_;
+      at_ += 2;
+      doubtful_ = at_;
+      seen_scan_ = false;
+      state_ = State::kMarker;
+      return Step::kOn;
+    }
+    ++at_;
+  }
+  between_ += at_ - from;
+  if (between_ <= kManyBetween || complained_) return Step::kNeedMore;
+  complained_ = true;
+  why_ = "The stream has more than 64 KiB that are no JPEG.";
+  return Step::kBroken;
+}
+
+JpegSplitter::Step JpegSplitter::read_marker() {
+  const uint8_t* bytes = bytes_.data();
+  const size_t size = bytes_.size();
+  if (at_ < size && bytes[at_] != 0xFF) return fail("A JPEG has no marker where one should be.", doubtful_);
+  while (at_ + 1 < size && bytes[at_ + 1] == 0xFF) ++at_;  // padding
+  if (at_ + 1 >= size) return Step::kNeedMore;
+  const uint8_t marker = bytes[at_ + 1];
+  if (marker == kSoi) return fail("A JPEG ends where the next one begins.", at_);
+  if (marker == kEoi && !seen_scan_) return fail("A JPEG ends before its picture.", at_ + 2);
+  if (marker == kEoi) {
+    at_ += 2;
+    return Step::kFrame;
+  }
+  if (marker == kTem || (marker >= kRst0 && marker <= kRst7)) {  // they stand alone
+    at_ += 2;
+    return Step::kOn;
+  }
+  if (marker < kFirstSof) return fail("A JPEG has a marker that does not exist.", doubtful_);
+  if (at_ + 3 >= size) return Step::kNeedMore;
+  const size_t length = static_cast<size_t>(bytes[at_ + 2] << 8 | bytes[at_ + 3]);
+  if (length < 2 || !is_possible(marker, length)) {
+    return fail("A JPEG has a segment of an impossible length.", doubtful_);
+  }
+  doubtful_ = at_ + 2;
+  segment_end_ = at_ + 2 + length;
+  coded_next_ = marker == kSos;
+  seen_scan_ = seen_scan_ || coded_next_;
+  state_ = State::kSegment;
+  return Step::kOn;
+}
+
+JpegSplitter::Step JpegSplitter::read_coded() {
+  const uint8_t* bytes = bytes_.data();
+  const size_t size = bytes_.size();
+  while (at_ < size) {
+    const void* found = std::memchr(bytes + at_, 0xFF, size - at_);
+    at_ = found == nullptr ? size : static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes);
+    if (at_ + 1 >= size) break;
+    const uint8_t marker = bytes[at_ + 1];
+    if (marker == 0xFF) {
+      ++at_;
+    } else if (marker < kFirstSof || (marker >= kRst0 && marker <= kRst7)) {
+      at_ += 2;  // a byte FF of the data, a restart, or damage that decoders skip
+    } else {
+      doubtful_ = at_ + 2;
+      state_ = State::kMarker;
+      return Step::kOn;
+    }
+  }
+  return Step::kNeedMore;
+}
+
+}  // namespace ocellus

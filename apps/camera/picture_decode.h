@@ -1,0 +1,38 @@
+// JPEG and PNG files as pixels.
+#ifndef OCELLUS_APPS_CAMERA_PICTURE_DECODE_H_
+#define OCELLUS_APPS_CAMERA_PICTURE_DECODE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/camera/frame.h"
+
+namespace ocellus {
+
+// A frame may have this many pixels in width and in height.
+inline constexpr int32_t kMostSide = 8192;
+// Encoded frames may have this many bytes.
+inline constexpr int64_t kMostEncodedBytes = int64_t{32} << 20;
+
+bool is_jpeg(const std::vector<uint8_t>& bytes);
+bool is_png(const std::vector<uint8_t>& bytes);
+
+// Makes an encoded frame fit for decoders: adds the Huffman tables that cameras leave out, walks the whole file and
+// sets width and height. Returns why the frame cannot be used, in one sentence; empty if it can.
+std::string finish_encoded(Frame* frame);
+
+struct Picture {
+  int32_t width = 0, height = 0;
+  std::vector<uint8_t> pixels;  // rows without padding, 3 bytes a pixel (RGB) or 1 (grey)
+};
+
+// Pixels of any frame, encoded or raw; transparent PNG on white. Memory of *picture is used again. False for damaged
+// files and for raw frames whose bytes do not fit their size.
+bool decode_rgb(const Frame& frame, Picture* picture);
+// Brightness of a JPEG or PNG.
+bool decode_grey(const Frame& frame, Picture* picture);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_CAMERA_PICTURE_DECODE_H_

@@ -1,0 +1,17 @@
+// Scenes as pixels.
+#ifndef OCELLUS_APPS_CAMERA_SCENE_PAINTER_H_
+#define OCELLUS_APPS_CAMERA_SCENE_PAINTER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "apps/camera/scene.h"
+
+namespace ocellus {
+
+// Paints a scene over the whole picture, whatever its shape: the board's cells fill it. Shapes have smooth edges.
+void paint_scene(const Scene& scene, int32_t width, int32_t height, std::vector<uint8_t>* rgb);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_CAMERA_SCENE_PAINTER_H_

@@ -1,0 +1,113 @@
+#include "apps/camera/stream_parser.h"
+
+#include <algorithm>
+
+#include "apps/camera/jpeg_splitter.h"
+#include "apps/camera/picture_decode.h"
+#include "apps/camera/sentences.h"
+#include "apps/failure.h"
+
+namespace ocellus {
+namespace {
+
+class MjpegParser : public StreamParser {
+ public:
+  size_t take(const uint8_t* bytes, size_t count) override {
+    splitter_.push(bytes, count);
+    return count;
+  }
+  SourceEvent next(Frame* frame) override {
+    SourceEvent event;
+    switch (splitter_.next(&frame->bytes, &event.what)) {
+      case JpegSplitter::kNeedMore: return {.kind = SourceEvent::kTimeout};
+      case JpegSplitter::kBroken: event.kind = SourceEvent::kBroken; return event;
+      case JpegSplitter::kFrame: break;
+    }
+    const std::string wrong = finish_encoded(frame);
+    if (!wrong.empty()) return {.kind = SourceEvent::kBroken, .what = wrong};
+    width_ = frame->width;
+    height_ = frame->height;
+    return {.kind = SourceEvent::kFrame};
+  }
+  bool finish() override { return splitter_.finish(); }
+  std::string describe() const override { return width_ == 0 ? "mjpeg" : size_text(width_, height_) + " mjpeg"; }
+
+ private:
+  JpegSplitter splitter_;
+  int32_t width_ = 0, height_ = 0;
+};
+
+struct RawFormat {
+  const char* name;
+  ocellus_pixel_format format;
+};
+constexpr RawFormat kRawFormats[] = {{"nv12", OCELLUS_NV12},
+                                     {"yuyv422", OCELLUS_YUYV},
+                                     {"rgb24", OCELLUS_RGB8},
+                                     {"rgba", OCELLUS_RGBA8},
+                                     {"gray", OCELLUS_GRAY8}};
+
+class RawParser : public StreamParser {
+ public:
+  RawParser(const RawFormat& format, int32_t width, int32_t height)
+      : format_(format),
+        width_(width),
+        height_(height),
+        whole_(static_cast<size_t>(pixel_bytes(format.format, width, height))) {}
+
+  size_t take(const uint8_t* bytes, size_t count) override {
+    count = std::min(count, whole_ - have_);
+    if (bytes_.size() != whole_) bytes_.resize(whole_);
+    std::copy_n(bytes, count, bytes_.data() + have_);
+    have_ += count;
+    return count;
+  }
+  SourceEvent next(Frame* frame) override {
+    if (have_ < whole_) return {.kind = SourceEvent::kTimeout};
+    have_ = 0;
+    std::swap(frame->bytes, bytes_);
+    frame->kind = FrameKind::kPixels;
+    frame->pixel_format = format_.format;
+    frame->width = width_;
+    frame->height = height_;
+    frame->full_range = false;
+    return {.kind = SourceEvent::kFrame};
+  }
+  bool finish() override {
+    const bool begun = have_ > 0;
+    have_ = 0;
+    return begun;
+  }
+  std::string describe() const override { return size_text(width_, height_) + " " + format_.name; }
+
+ private:
+  RawFormat format_;
+  int32_t width_, height_;
+  size_t whole_, have_ = 0;  // bytes of a frame, of the one that comes
+  std::vector<uint8_t> bytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<StreamParser> make_mjpeg_parser() { return std::make_unique<MjpegParser>(); }
+
+std::unique_ptr<StreamParser> make_raw_parser(const std::string& format, int32_t width, int32_t height) {
+  const auto* known = std::find_if(std::begin(kRawFormats), std::end(kRawFormats),
+                                   [&](const RawFormat& candidate) { return format == candidate.name; });
+  if (known == std::end(kRawFormats)) {
+    throw Failure(kExitUsage, "Frames of the format \"" + format +
+                                  "\" are not read: there are nv12, yuyv422, rgb24, rgba and gray, mjpeg and y4m.");
+  }
+  if (width < 1 || height < 1) {
+    throw Failure(kExitUsage, "Raw frames of the format " + format + " need a width and a height.");
+  }
+  if (width > kMostSide || height > kMostSide || pixel_bytes(known->format, width, height) == 0) {
+    throw Failure(
+        kExitUsage,
+        "Raw frames of the format " + format + " cannot have " + size_text(width, height) + " pixels" +
+            (width > kMostSide || height > kMostSide ? ": at most 8192 x 8192 are read." : ": its sides are even."));
+  }
+  return std::make_unique<RawParser>(*known, width, height);
+}
+
+}  // namespace ocellus

@@ -1,0 +1,184 @@
+#include "apps/camera/stream_source.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "apps/camera/sentences.h"
+#include "apps/failure.h"
+
+namespace ocellus {
+namespace {
+
+constexpr size_t kInputBytes = 256 << 10;
+constexpr int kPipeBytes = 1 << 20;
+constexpr size_t kSniffedBytes = 10;
+constexpr double kUsualRate = 30;
+
+int open_input(const std::string& name) {
+  if (name == "-") return fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+  return open(name.c_str(),
+              O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // non-blocking, so that a pipe may get its writer later
+}
+
+bool begins(const std::vector<uint8_t>& bytes, size_t count, const char* with) {
+  const size_t length = std::strlen(with);
+  return count >= length && std::memcmp(bytes.data(), with, length) == 0;
+}
+
+}  // namespace
+
+StreamSource::StreamSource(const SourceOptions& options) : StreamSource(options, open_input(options.name)) {}
+
+StreamSource::StreamSource(const SourceOptions& options, int descriptor)
+    : options_(options), descriptor_(descriptor), pacer_(kUsualRate), input_(kInputBytes) {
+  if (options_.name == "-") options_.name = "standard input";
+  if (descriptor_ < 0) {
+    throw Failure(kExitBadInput, options_.name + ": the source cannot be opened: " + std::strerror(errno) + ".");
+  }
+  try {
+    start();
+  } catch (...) {
+    close(descriptor_);
+    throw;
+  }
+}
+
+StreamSource::~StreamSource() { close(descriptor_); }
+
+void StreamSource::start() {
+  struct stat facts;
+  is_file_ = fstat(descriptor_, &facts) == 0 && S_ISREG(facts.st_mode);
+  if (options_.format == "mjpeg") {
+    parser_ = make_mjpeg_parser();
+  } else if (options_.format == "y4m") {
+    parser_ = make_y4m_parser();
+  } else if (!options_.format.empty()) {
+    parser_ = make_raw_parser(options_.format, options_.width, options_.height);
+  }
+  if (!is_file_) {
+    fcntl(descriptor_, F_SETPIPE_SZ, kPipeBytes);  // fewer switches between writer and reader, where it is allowed
+    return;
+  }
+  file_begin_ = std::max<int64_t>(0, lseek(descriptor_, 0, SEEK_CUR));
+  // What is wrong with a file's beginning is known at once.
+  while (parser_ == nullptr || !parser_->is_ready()) {
+    const Input input = read_more(0);
+    std::string wrong = input == Input::kError ? std::string("The file cannot be read: ") + std::strerror(errno) + "."
+                                               : choose_parser(input == Input::kEnd);
+    if (wrong.empty() && parser_ != nullptr) {
+      taken_ += parser_->take(input_.data() + taken_, held_ - taken_);
+      Frame none;
+      if (!parser_->is_ready()) wrong = parser_->next(&none).what;
+      if (wrong.empty() && !parser_->is_ready() && input == Input::kEnd) wrong = "The file ends in its header.";
+    }
+    if (!wrong.empty()) throw Failure(kExitBadInput, about(options_.name, wrong));
+  }
+  pacer_ = Pacer(frames_per_second());
+}
+
+double StreamSource::frames_per_second() const {
+  if (!is_file_) return 0;
+  if (options_.frames_per_second > 0) return options_.frames_per_second;
+  const double own = parser_ == nullptr ? 0 : parser_->frames_per_second();
+  return own > 0 ? own : kUsualRate;
+}
+
+std::string StreamSource::describe() const {
+  const std::string what = parser_ == nullptr ? "frames of an unknown kind" : parser_->describe();
+  const double rate = frames_per_second();
+  if (rate == 0) return what + " from a pipe";
+  return what + " from a file, " + rate_text(rate) + " frames a second" + (options_.loop ? ", again and again" : "");
+}
+
+StreamSource::Input StreamSource::read_more(int64_t wait_ns) {
+  if (taken_ == held_) {
+    taken_ = held_ = 0;
+  } else if (held_ == input_.size()) {
+    return Input::kBytes;  // the parser has to take some first
+  }
+  pollfd watched = {descriptor_, POLLIN, 0};
+  const int wait_ms = static_cast<int>(std::clamp<int64_t>((wait_ns + 999'999) / 1'000'000, 0, 60'000));
+  const int ready = is_file_ ? 1 : poll(&watched, 1, wait_ms);
+  if (ready == 0 || (ready < 0 && errno == EINTR)) return Input::kNothing;
+  if (ready < 0) return Input::kError;
+  const ssize_t count = read(descriptor_, input_.data() + held_, input_.size() - held_);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return Input::kNothing;
+  if (count < 0) return Input::kError;
+  if (count == 0) return Input::kEnd;
+  held_ += static_cast<size_t>(count);
+  return Input::kBytes;
+}
+
+// By the first bytes, once enough of them have come. Returns what is wrong with them.
+std::string StreamSource::choose_parser(bool at_end) {
+  if (parser_ != nullptr || (held_ < kSniffedBytes && !at_end)) return {};
+  const bool jpeg = held_ >= 3 && input_[0] == 0xFF && input_[1] == 0xD8 && input_[2] == 0xFF;
+  if (jpeg || begins(input_, held_, "--") || begins(input_, held_, "\r\n--")) {
+    parser_ = make_mjpeg_parser();
+  } else if (begins(input_, held_, "YUV4MPEG2 ")) {
+    parser_ = make_y4m_parser();
+  } else if (held_ == 0) {
+    return "There are no bytes.";
+  } else {
+    return "This is neither motion JPEG nor Y4M: name the format and size of raw frames, or let ffmpeg read it and "
+           "give "
+           "Y4M (ffmpeg -i FILE -f yuv4mpegpipe -).";
+  }
+  return {};
+}
+
+SourceEvent StreamSource::parse(Frame* frame) {
+  for (;;) {
+    SourceEvent event = parser_->next(frame);
+    if (event.kind != SourceEvent::kTimeout) return event;
+    if (taken_ == held_) return event;
+    taken_ += parser_->take(input_.data() + taken_, held_ - taken_);
+  }
+}
+
+SourceEvent StreamSource::end_of_input() {
+  const bool cut = parser_ != nullptr && parser_->finish();
+  taken_ = held_ = 0;
+  at_end_ = true;
+  if (is_file_ && options_.loop && any_in_pass_ && lseek(descriptor_, file_begin_, SEEK_SET) >= 0) at_end_ = false;
+  any_in_pass_ = false;
+  if (cut) return {.kind = SourceEvent::kBroken, .what = "The last frame is cut short."};
+  return {.kind = at_end_ ? SourceEvent::kEnd : SourceEvent::kTimeout};
+}
+
+SourceEvent StreamSource::next(Frame* frame, std::chrono::milliseconds wait) {
+  if (at_end_) return {.kind = SourceEvent::kEnd};
+  const int64_t end_ns = monotonic_ns() + std::chrono::nanoseconds(wait).count();
+  if (is_file_ && !pacer_.wait_until_due(wait)) return {.kind = SourceEvent::kTimeout};
+  for (bool first = true;; first = false) {
+    if (parser_ != nullptr) {
+      SourceEvent event = parse(frame);
+      if (event.kind == SourceEvent::kFrame) {
+        if (is_file_) pacer_.advance();
+        any_in_pass_ = true;
+        frame->truth.clear();
+        frame->sequence = ++sequence_;
+        frame->captured_ns = monotonic_ns();
+      }
+      if (event.kind != SourceEvent::kTimeout) return event;
+    }
+    const int64_t left_ns = end_ns - monotonic_ns();
+    if (left_ns <= 0 && !first) return {.kind = SourceEvent::kTimeout};
+    const Input input = read_more(left_ns);
+    if (input == Input::kNothing) return {.kind = SourceEvent::kTimeout};
+    if (input == Input::kError) {
+      return {.kind = SourceEvent::kLost, .what = std::string("Reading failed: ") + std::strerror(errno) + "."};
+    }
+    const std::string wrong = choose_parser(input == Input::kEnd);
+    if (!wrong.empty()) return {.kind = SourceEvent::kLost, .what = wrong};
+    if (input == Input::kEnd && taken_ == held_) return end_of_input();
+  }
+}
+
+}  // namespace ocellus

@@ -1,0 +1,56 @@
+// Frames from a pipe or a file.
+#ifndef OCELLUS_APPS_CAMERA_STREAM_SOURCE_H_
+#define OCELLUS_APPS_CAMERA_STREAM_SOURCE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/camera/frame_source.h"
+#include "apps/camera/pacer.h"
+#include "apps/camera/stream_parser.h"
+
+namespace ocellus {
+
+// Reads standard input ("-"), a named pipe or a file: motion JPEG (also in HTTP's multipart form), Y4M or, with
+// `format`, raw frames. Pipes give frames as they come, however fast. Files are paced at `frames_per_second`, their own
+// rate or 30, and with `loop` start again at their end. A stalled pipe is a kTimeout; a frame that is cut short at the
+// end is kBroken.
+class StreamSource : public FrameSource {
+ public:
+  // Throws a Failure for files that cannot be read and for options that make no sense. What a pipe brings is known
+  // later: if it cannot be read, next() says kLost.
+  explicit StreamSource(const SourceOptions& options);
+  // Reads from an open descriptor, which it closes; `name` is for sentences.
+  StreamSource(const SourceOptions& options, int descriptor);
+  ~StreamSource() override;
+  StreamSource(const StreamSource&) = delete;
+  StreamSource& operator=(const StreamSource&) = delete;
+
+  SourceEvent next(Frame* frame, std::chrono::milliseconds wait) override;
+  std::string describe() const override;
+  double frames_per_second() const override;
+
+ private:
+  enum class Input { kBytes, kNothing, kEnd, kError };
+
+  void start();
+  Input read_more(int64_t wait_ns);
+  std::string choose_parser(bool at_end);
+  SourceEvent parse(Frame* frame);
+  SourceEvent end_of_input();
+
+  SourceOptions options_;
+  int descriptor_;
+  bool is_file_ = false, at_end_ = false, any_in_pass_ = false;
+  int64_t file_begin_ = 0;
+  std::unique_ptr<StreamParser> parser_;  // once it is known which
+  Pacer pacer_;
+  std::vector<uint8_t> input_;
+  size_t taken_ = 0, held_ = 0;  // of input_: bytes that the parser has, that were read
+  int64_t sequence_ = 0;
+};
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_CAMERA_STREAM_SOURCE_H_

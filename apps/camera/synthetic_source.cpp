@@ -1,0 +1,197 @@
+#include "apps/camera/synthetic_source.h"
+
+#include <algorithm>
+
+#include "apps/camera/jpeg.h"
+#include "apps/camera/picture_decode.h"
+#include "apps/camera/pixel_convert.h"
+#include "apps/camera/scene_painter.h"
+#include "apps/camera/sentences.h"
+#include "apps/failure.h"
+#include "apps/sizes.h"
+
+namespace ocellus {
+namespace {
+
+constexpr int32_t kUsualWidth = 640, kUsualHeight = 480, kLeastSide = 16;
+constexpr double kUsualRate = 30, kMostRate = 100'000;
+
+int32_t checked_side(const char* what, int32_t side, int32_t usual) {
+  if (side == 0) return usual;
+  if (side >= kLeastSide && side <= kMostSide && side % 2 == 0) return side;
+  throw Failure(kExitUsage, std::string("The synthetic scene's ") + what + " is an even number from 16 to 8192, not " +
+                                std::to_string(side) + ".");
+}
+
+double checked_rate(double rate) {
+  if (rate == 0) return kUsualRate;
+  if (rate > 0 && rate <= kMostRate) return rate;
+  throw Failure(kExitUsage,
+                "The synthetic scene gives up to 100000 frames a second, not " + format_number(rate, 3) + ".");
+}
+
+}  // namespace
+
+SyntheticSource::SyntheticSource(const SourceOptions& options)
+    : format_name_(options.format.empty() ? "rgb24" : options.format),
+      asked_width_(checked_side("width", options.width, kUsualWidth)),
+      asked_height_(checked_side("height", options.height, kUsualHeight)),
+      width_(asked_width_),
+      height_(asked_height_),
+      rate_(checked_rate(options.frames_per_second)),
+      pacer_(rate_),
+      scene_(options.seed),
+      plan_(parse_faults(options.faults)) {
+  if (format_name_ == "rgb24") {
+    format_ = Format::kRgb;
+  } else if (format_name_ == "nv12") {
+    format_ = Format::kNv12;
+  } else if (format_name_ == "yuyv422") {
+    format_ = Format::kYuyv;
+  } else if (format_name_ == "mjpeg") {
+    format_ = Format::kMjpeg;
+  } else {
+    throw Failure(kExitUsage,
+                  "The synthetic scene comes as rgb24, nv12, yuyv422 or mjpeg, not as \"" + format_name_ + "\".");
+  }
+}
+
+std::string SyntheticSource::describe() const {
+  return size_text(width_, height_) + " " + format_name_ + " of a made-up scene, " + rate_text(rate_) +
+         " frames a second";
+}
+
+void SyntheticSource::reopen() {
+  if (monotonic_ns() < back_ns_) throw Failure(kExitRuntime, "The made-up camera is still unplugged.");
+  lost_ = false;
+}
+
+// Stalls that come before this frame begin once.
+bool SyntheticSource::stalls(int64_t number) {
+  if (stalled_number_ == number) return false;
+  stalled_number_ = number;
+  double seconds = 0;
+  for (const Fault& fault : plan_.faults) {
+    if (fault.kind == Fault::kStall && plan_.strikes(fault, number)) seconds += fault.seconds;
+  }
+  if (seconds > 0) pacer_.hold(std::chrono::nanoseconds(static_cast<int64_t>(1e9 * seconds)));
+  return seconds > 0;
+}
+
+// What the faults of frame number_ make of it: kFrame if it comes.
+SourceEvent SyntheticSource::strike(bool* truncated, bool* damaged) {
+  SourceEvent event = {.kind = SourceEvent::kFrame};
+  const int64_t number = number_;
+  for (const Fault& fault : plan_.faults) {
+    if (!plan_.strikes(fault, number)) continue;
+    switch (fault.kind) {
+      case Fault::kStall: break;
+      case Fault::kBroken: broken_left_ = std::max(broken_left_, fault.count); break;
+      case Fault::kTruncated: *truncated = true; break;
+      case Fault::kDamaged: *damaged = true; break;
+      case Fault::kResize: {
+        const bool back = fault.every && width_ == fault.width && height_ == fault.height;
+        width_ = back ? asked_width_ : fault.width;
+        height_ = back ? asked_height_ : fault.height;
+        event.what = "The made-up camera changes to " + size_text(width_, height_) + ".";
+        break;
+      }
+      case Fault::kUnplug:
+        lost_ = true;
+        back_ns_ = monotonic_ns() + static_cast<int64_t>(1e9 * fault.seconds);
+        break;
+      case Fault::kErrors: errors_left_ = fault.count; break;
+      case Fault::kSkip:
+        skipped_ += fault.count;
+        number_ += fault.count;
+        break;
+      case Fault::kEnd: ended_ = true; break;
+    }
+  }
+  return event;
+}
+
+SourceEvent SyntheticSource::next(Frame* frame, std::chrono::milliseconds wait) {
+  if (ended_) return {.kind = SourceEvent::kEnd};
+  if (lost_) return {.kind = SourceEvent::kLost, .what = "The made-up camera is unplugged."};
+  if (!pacer_.wait_until_due(wait)) return {.kind = SourceEvent::kTimeout};
+  if (stalls(number_ + 1) && !pacer_.wait_until_due(wait)) return {.kind = SourceEvent::kTimeout};
+  ++number_;
+  pacer_.advance();
+  if (plan_.loop_frames > 0 && (number_ - 1) / plan_.loop_frames != pass_) {
+    pass_ = (number_ - 1) / plan_.loop_frames;
+    width_ = asked_width_;
+    height_ = asked_height_;
+  }
+  bool truncated = false, damaged = false;
+  SourceEvent event = strike(&truncated, &damaged);
+  if (ended_) return {.kind = SourceEvent::kEnd};
+  if (errors_left_ > 0) {
+    --errors_left_;
+    lost_ = true;
+    return {.kind = SourceEvent::kLost, .what = "The made-up camera's driver reports an input/output error."};
+  }
+  if (lost_) return {.kind = SourceEvent::kLost, .what = "The made-up camera was unplugged."};
+  if (broken_left_ > 0) {
+    --broken_left_;
+    return {.kind = SourceEvent::kBroken, .what = "The made-up camera marks a frame as broken."};
+  }
+  paint(frame);
+  if (truncated) {
+    const size_t whole = frame->bytes.size();
+    frame->bytes.resize(whole / 2);
+    event.kind = SourceEvent::kBroken;
+    event.what = format_ == Format::kMjpeg
+                     ? finish_encoded(frame)
+                     : "A frame has " + std::to_string(whole / 2) + " of its " + std::to_string(whole) + " bytes.";
+    return event;
+  }
+  if (damaged) damage(frame);
+  event.skipped = skipped_;
+  skipped_ = 0;
+  return event;
+}
+
+void SyntheticSource::paint(Frame* frame) {
+  scene_.advance(static_cast<double>(number_) / rate_);
+  frame->truth = scene_.caption();
+  frame->width = width_;
+  frame->height = height_;
+  frame->full_range = false;
+  frame->sequence = number_;
+  frame->captured_ns = monotonic_ns();
+  frame->kind = format_ == Format::kMjpeg ? FrameKind::kEncoded : FrameKind::kPixels;
+  frame->pixel_format = OCELLUS_RGB8;
+  if (format_ == Format::kRgb) {
+    paint_scene(scene_, width_, height_, &frame->bytes);
+    return;
+  }
+  canvas_.kind = FrameKind::kPixels;
+  canvas_.pixel_format = OCELLUS_RGB8;
+  canvas_.width = width_;
+  canvas_.height = height_;
+  paint_scene(scene_, width_, height_, &canvas_.bytes);
+  encode(frame);
+}
+
+void SyntheticSource::encode(Frame* frame) {
+  if (format_ == Format::kMjpeg) {
+    make_jpeg(canvas_, 0, &frame->bytes);
+    return;
+  }
+  frame->pixel_format = format_ == Format::kNv12 ? OCELLUS_NV12 : OCELLUS_YUYV;
+  frame->bytes.resize(static_cast<size_t>(pixel_bytes(frame->pixel_format, width_, height_)));
+  const auto convert = format_ == Format::kNv12 ? &convert_to_nv12 : &convert_to_yuyv;
+  convert(canvas_.bytes.data(), width_, height_, frame->bytes.data());
+}
+
+// Bits turn in the second half of the data, where a JPEG has no headers; no marker comes to be.
+void SyntheticSource::damage(Frame* frame) {
+  for (size_t i = frame->bytes.size() / 2; i + 2 < frame->bytes.size(); i += 61) {
+    const bool by_marker = frame->bytes[i - 1] == 0xFF || frame->bytes[i] == 0xFF || frame->bytes[i] == 0xA5;
+    if (!by_marker) frame->bytes[i] ^= 0x5A;
+  }
+  frame->truth.clear();
+}
+
+}  // namespace ocellus

@@ -1,0 +1,19 @@
+// CLOCK_MONOTONIC, as frames and deadlines carry it.
+#ifndef OCELLUS_APPS_CLOCK_H_
+#define OCELLUS_APPS_CLOCK_H_
+
+#include <time.h>
+
+#include <cstdint>
+
+namespace ocellus {
+
+inline int64_t monotonic_ns() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_CLOCK_H_

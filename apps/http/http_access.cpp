@@ -1,0 +1,181 @@
+#include "apps/http/http_access.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+
+namespace ocellus {
+namespace {
+
+constexpr size_t kMostTokenBytes = 512;
+
+bool is_read_only(const HttpRequest& request) { return request.method == "GET" || request.method == "HEAD"; }
+
+// "localhost:8080" without its port, brackets of IPv6 included.
+std::string_view host_name(std::string_view host) {
+  if (!host.empty() && host.front() == '[') return host.substr(0, host.find(']') + 1);
+  return host.substr(0, host.find(':'));
+}
+
+bool names_loopback(std::string_view host) {
+  std::string name(host_name(host));
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (name == "localhost") return true;
+  if (name.size() > 2 && name.front() == '[' && name.back() == ']') name = name.substr(1, name.size() - 2);
+  return is_loopback_address(name);
+}
+
+// Whether the page that sends the request, if a browser says that one does, came from here.
+bool is_own_origin(const HttpRequest& request) {
+  const std::string_view origin = request.header("origin");
+  return origin.empty() || origin == "http://" + std::string(request.header("host"));
+}
+
+// The value of a cookie in "a=1; b=2"; the first of that name.
+std::string_view cookie_value(std::string_view cookies, std::string_view name) {
+  while (!cookies.empty()) {
+    const size_t end = cookies.find(';');
+    std::string_view cookie = cookies.substr(0, end);
+    cookies.remove_prefix(end == std::string_view::npos ? cookies.size() : end + 1);
+    cookie.remove_prefix(std::min(cookie.find_first_not_of(' '), cookie.size()));
+    if (cookie.size() > name.size() && cookie.substr(0, name.size()) == name && cookie[name.size()] == '=') {
+      return cookie.substr(name.size() + 1);
+    }
+  }
+  return {};
+}
+
+std::string_view bearer_token(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
+  if (authorization.size() < kScheme.size() ||
+      !std::equal(kScheme.begin(), kScheme.end(), authorization.begin(), [&](char b, char a) { return same(a, b); })) {
+    return {};
+  }
+  return authorization.substr(kScheme.size());
+}
+
+std::string encode(std::string_view text, std::string_view also_plain) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string encoded;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = byte < 128 && (std::isalnum(byte) || std::strchr("-._~", c) != nullptr ||
+                                      also_plain.find(c) != std::string_view::npos);
+    if (plain) {
+      encoded += c;
+    } else {
+      encoded += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return encoded;
+}
+
+// The page's own address, without the token: it must not stay in the address bar, the history or a bookmark.
+std::string location_without_token(const HttpRequest& request) {
+  // Two slashes would begin the name of another machine.
+  const size_t begin = std::min(request.path.find_first_not_of('/'), request.path.size());
+  std::string location = "/";
+  location += encode(std::string_view(request.path).substr(begin), "/");
+  char joint = '?';
+  for (const auto& [name, value] : request.query) {
+    if (name == "token") continue;
+    location += joint + encode(name, "") + "=" + encode(value, "");
+    joint = '&';
+  }
+  return location;
+}
+
+HttpResponse keep_token_in_cookie(const AccessRules& rules, const HttpRequest& request) {
+  HttpResponse response = {.status = 303, .body = "The token is kept as a cookie.\n"};
+  response.headers = {{"Set-Cookie", rules.cookie_name + "=" + rules.token + "; HttpOnly; SameSite=Strict; Path=/"},
+                      {"Location", location_without_token(request)}};
+  return response;
+}
+
+HttpResponse refuse_origin() {
+  return error_response(403, "Pages of another origin may not do this.", "permission_error", "origin_not_allowed");
+}
+
+std::optional<HttpResponse> refuse_without_token(const HttpRequest& request) {
+  if (!names_loopback(request.header("host"))) {
+    return error_response(403, "This server answers to the names of this machine only: localhost, 127.0.0.1, [::1].",
+                          "permission_error", "host_not_allowed");
+  }
+  if (!is_read_only(request) && !is_own_origin(request)) return refuse_origin();
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_numeric_address(const std::string& address) {
+  in6_addr any;
+  return inet_pton(AF_INET, address.c_str(), &any) == 1 || inet_pton(AF_INET6, address.c_str(), &any) == 1;
+}
+
+bool is_loopback_address(const std::string& address) {
+  in_addr v4;
+  in6_addr v6;
+  if (inet_pton(AF_INET, address.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
+  return inet_pton(AF_INET6, address.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+bool is_sound_token(const std::string& token) {
+  const size_t padding = std::min(token.find('='), token.size());
+  const auto is_plain = [](unsigned char c) {
+    return c < 128 && (std::isalnum(c) || (c != 0 && std::strchr("-._~+/", c) != nullptr));
+  };
+  return padding > 0 && token.size() <= kMostTokenBytes &&
+         std::all_of(token.begin(), token.begin() + static_cast<std::ptrdiff_t>(padding), is_plain) &&
+         token.find_first_not_of('=', padding) == std::string::npos;
+}
+
+bool is_equal_in_constant_time(std::string_view given, std::string_view secret) {
+  unsigned different = given.size() == secret.size() ? 0 : 1;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const char expected = secret.empty() ? '\0' : secret[i % secret.size()];
+    different |= static_cast<unsigned char>(given[i] ^ expected);
+  }
+  return different == 0;
+}
+
+bool is_sound_target(std::string_view target) {
+  const std::string_view path = target.substr(0, target.find('?'));
+  for (const char c : target) {
+    if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7f) return false;
+  }
+  for (size_t at = path.find('%'); at != std::string_view::npos; at = path.find('%', at + 1)) {
+    if (at + 2 >= path.size()) return false;
+    const char high = path[at + 1], low = path[at + 2];
+    if (!std::isxdigit(static_cast<unsigned char>(high)) || !std::isxdigit(static_cast<unsigned char>(low))) {
+      return false;
+    }
+    if (high == '0' || high == '1' || (high == '7' && (low == 'f' || low == 'F'))) return false;
+  }
+  return !path.empty() && path.front() == '/';
+}
+
+std::optional<HttpResponse> refuse_access(const AccessRules& rules, const HttpRequest& request, bool is_open_path) {
+  if (rules.token.empty()) return refuse_without_token(request);
+  if (is_open_path) return std::nullopt;
+  if (is_equal_in_constant_time(bearer_token(request.header("authorization")), rules.token)) return std::nullopt;
+  if (is_equal_in_constant_time(cookie_value(request.header("cookie"), rules.cookie_name), rules.token)) {
+    // To browsers all ports of a machine are one site, so the cookie alone does not show who asks.
+    if (!is_read_only(request) && !is_own_origin(request)) return refuse_origin();
+    if (request.argument("token").empty() || !is_read_only(request)) return std::nullopt;
+  }
+  if (is_equal_in_constant_time(request.argument("token"), rules.token)) {
+    if (!is_read_only(request)) return std::nullopt;
+    return keep_token_in_cookie(rules, request);
+  }
+  HttpResponse refusal =
+      error_response(401, "A token is needed: as 'Authorization: Bearer TOKEN', or in a browser as /?token=TOKEN.",
+                     "authentication_error", "invalid_api_key");
+  refusal.headers = {{"WWW-Authenticate", "Bearer realm=\"ocellus\""}};
+  return refusal;
+}
+
+}  // namespace ocellus

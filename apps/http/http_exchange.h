@@ -1,0 +1,88 @@
+// A request whose answer may come later, from any thread. While there is nothing to send its connection is suspended:
+// the server's thread does not look at it.
+#ifndef OCELLUS_APPS_HTTP_HTTP_EXCHANGE_H_
+#define OCELLUS_APPS_HTTP_HTTP_EXCHANGE_H_
+
+#include <microhttpd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "apps/http/http_server.h"
+
+namespace ocellus {
+
+// Of all exchanges. They may outlive the server, and this lives as long as they do.
+struct ExchangeTotals {
+  std::atomic<int64_t> body_bytes{0};  // in memory
+  std::atomic<int64_t> cut_off{0};     // because their clients read too slowly
+};
+
+class Exchange final : public HttpExchange, public std::enable_shared_from_this<Exchange> {
+ public:
+  // `request`'s body is already among those of `totals`.
+  Exchange(HttpRequest request, const HttpOptions& options, std::shared_ptr<ExchangeTotals> totals,
+           MHD_Connection* connection, int socket);
+  ~Exchange() override;
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  const HttpRequest& request() const override { return request_; }
+  void respond(HttpResponse response) override;
+  void begin_stream(HttpResponse head) override;
+  bool write(std::string_view bytes) override;
+  void end() override;
+  bool is_open() const override;
+  std::string take_body() override;
+
+  // On the server's thread: queues the answer, or suspends the connection until there is one.
+  MHD_Result answer();
+  // Bytes of the stream; suspends the connection if there are none.
+  ssize_t read(char* out, size_t capacity);
+  // The connection is done with this request.
+  void detach();
+
+  // On the housekeeping thread: cuts off clients that have left or read too slowly.
+  void check_client(int64_t now_ns);
+  // Ends a stream, and answers 503 where nothing was answered.
+  void finish_for_stop();
+  void cut_off();
+
+ private:
+  // All with the mutex held.
+  bool start(HttpResponse* response, bool is_stream);
+  void wake();
+  void cut_off_locked();
+
+  HttpRequest request_;
+  const int64_t stream_bytes_;
+  const int64_t read_ns_;  // to read what is complete
+  const std::shared_ptr<ExchangeTotals> totals_;
+  int64_t body_bytes_;  // among totals_
+
+  mutable std::mutex mutex_;
+  MHD_Connection* connection_;  // nullptr once it is done with this
+  const int socket_;
+  bool is_suspended_ = false;
+  bool is_started_ = false;
+  bool is_stream_ = false;
+  bool is_ended_ = false;
+  bool is_gone_ = false;
+  int64_t ended_ns_ = 0;
+  HttpResponse response_;  // until it is queued
+  std::string pending_;    // of the stream
+  size_t pending_begin_ = 0;
+};
+
+// With the headers that all responses have. `reader`: whose stream the body is; nullptr: the response has a body.
+MHD_Response* make_mhd_response(HttpResponse response, std::shared_ptr<Exchange> reader);
+
+// Queues a whole response.
+MHD_Result queue_response(MHD_Connection* connection, HttpResponse response);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_HTTP_HTTP_EXCHANGE_H_

@@ -1,0 +1,396 @@
+#include "apps/http/http_server.h"
+
+#include <microhttpd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "apps/failure.h"
+#include "apps/http/http_access.h"
+#include "apps/http/http_connections.h"
+#include "apps/http/http_exchange.h"
+
+namespace ocellus {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr unsigned kReserveConnections = 32;  // that may be open while others are being closed
+constexpr size_t kConnectionBytes = 32768;    // for the head of a request and the pieces of its response
+constexpr auto kHousekeeping = milliseconds(200);
+constexpr auto kBusyHousekeeping = milliseconds(20);
+constexpr auto kMostStopping = milliseconds(500);
+
+HttpConnection* connection_of(MHD_Connection* connection) {
+  const MHD_ConnectionInfo* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+  return info == nullptr ? nullptr : static_cast<HttpConnection*>(info->socket_context);
+}
+
+std::string_view find_value(const std::vector<std::pair<std::string, std::string>>& values, std::string_view name) {
+  for (const auto& [key, value] : values) {
+    if (key == name) return value;
+  }
+  return {};
+}
+
+MHD_Result add_header(void* headers, MHD_ValueKind /*kind*/, const char* name, const char* value) noexcept {
+  std::string small(name);
+  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
+  static_cast<std::vector<std::pair<std::string, std::string>>*>(headers)->emplace_back(small, value ? value : "");
+  return MHD_YES;
+}
+
+MHD_Result add_argument(void* query, MHD_ValueKind /*kind*/, const char* name, const char* value) noexcept {
+  static_cast<std::vector<std::pair<std::string, std::string>>*>(query)->emplace_back(name, value ? value : "");
+  return MHD_YES;
+}
+
+// -1 if the request does not say.
+int64_t announced_body_bytes(const HttpRequest& request) {
+  const std::string text(request.header("content-length"));
+  if (text.empty()) return -1;
+  const unsigned long long bytes = std::strtoull(text.c_str(), nullptr, 10);
+  return static_cast<int64_t>(std::min<unsigned long long>(bytes, std::numeric_limits<int64_t>::max()));
+}
+
+HttpResponse refuse_large_body(int64_t most_bytes) {
+  return error_response(413, "The body is larger than the " + std::to_string(most_bytes) + " bytes that are taken.",
+                        "invalid_request_error", "body_too_large");
+}
+
+HttpResponse refuse_overload() {
+  HttpResponse response =
+      error_response(503, "The server has too much to do; try again later.", "server_error", "overloaded");
+  response.headers = {{"Retry-After", "1"}};
+  return response;
+}
+
+// A request from its first line to the end of its response.
+struct Pending {
+  HttpRequest request;
+  int64_t body_bytes = 0;  // among those of the server
+  std::optional<HttpResponse> refusal;
+  const HttpHandler* handler = nullptr;
+  std::shared_ptr<Exchange> exchange;
+};
+
+}  // namespace
+
+std::string_view HttpRequest::header(std::string_view name) const { return find_value(headers, name); }
+std::string_view HttpRequest::argument(std::string_view name) const { return find_value(query, name); }
+
+struct HttpServer::State {
+  struct Callbacks;
+
+  explicit State(HttpOptions given) : options(std::move(given)), connections(options) {}
+
+  MHD_Result take(MHD_Connection* connection, const char* url, const char* method, const char* version,
+                  const char* data, size_t* data_bytes, Pending** pending);
+  Pending* begin(MHD_Connection* connection, const char* url, const char* method);
+  std::optional<HttpResponse> refuse(const HttpRequest& request, const HttpConnection& connection,
+                                     const std::string& version, const HttpHandler** handler);
+  std::optional<HttpResponse> find_handler(const HttpRequest& request, const HttpHandler** handler) const;
+  bool is_open(const std::string& path) const;
+  MHD_Result take_body(MHD_Connection* connection, Pending* pending, std::string_view data);
+  MHD_Result dispatch(MHD_Connection* connection, Pending* pending);
+  void complete(MHD_Connection* connection, Pending* pending);
+  void keep_house();
+  std::vector<std::shared_ptr<Exchange>> open_exchanges();
+
+  HttpOptions options;
+  AccessRules access;
+  std::map<std::string, std::map<std::string, HttpHandler>> routes;  // by path, then method
+  std::vector<std::string> open_paths;
+  HttpConnections connections;
+  std::shared_ptr<ExchangeTotals> totals = std::make_shared<ExchangeTotals>();
+  MHD_Daemon* daemon = nullptr;
+  int32_t port = 0;
+
+  std::mutex mutex;  // of what follows
+  std::condition_variable changed;
+  bool is_stopping = false;
+  std::set<std::shared_ptr<Exchange>> exchanges;
+  std::thread housekeeper;
+};
+
+namespace {
+
+bool matches(const std::string& pattern, const std::string& path) {
+  if (pattern.size() < 2 || pattern.compare(pattern.size() - 2, 2, "/*") != 0) return pattern == path;
+  return path.size() >= pattern.size() && path.compare(0, pattern.size() - 1, pattern, 0, pattern.size() - 1) == 0;
+}
+
+}  // namespace
+
+bool HttpServer::State::is_open(const std::string& path) const {
+  return std::any_of(open_paths.begin(), open_paths.end(),
+                     [&path](const std::string& pattern) { return matches(pattern, path); });
+}
+
+std::optional<HttpResponse> HttpServer::State::find_handler(const HttpRequest& request,
+                                                            const HttpHandler** handler) const {
+  const std::string method = request.method == "HEAD" ? "GET" : request.method;
+  const std::map<std::string, HttpHandler>* methods = nullptr;
+  size_t longest = 0;  // the exact path, or else the longest that ends in "/*"
+  for (const auto& [pattern, handlers] : routes) {
+    if (!matches(pattern, request.path) || pattern.size() < longest) continue;
+    methods = &handlers;
+    longest = pattern == request.path ? std::string::npos : pattern.size();
+  }
+  if (methods == nullptr) {
+    return error_response(404, "There is nothing at " + request.path + ".", "invalid_request_error", "not_found");
+  }
+  if (const auto found = methods->find(method); found != methods->end()) {
+    *handler = &found->second;
+    return std::nullopt;
+  }
+  std::string allowed;
+  for (const auto& [name, unused] : *methods) {
+    allowed += (allowed.empty() ? "" : ", ") + name + (name == "GET" ? ", HEAD" : "");
+  }
+  HttpResponse refusal =
+      error_response(405, request.path + " takes " + allowed + " only.", "invalid_request_error", "method_not_allowed");
+  refusal.headers = {{"Allow", allowed}};
+  return refusal;
+}
+
+std::optional<HttpResponse> HttpServer::State::refuse(const HttpRequest& request, const HttpConnection& connection,
+                                                      const std::string& version, const HttpHandler** handler) {
+  if (!connection.is_sound_target) return error_response(400, "The path of the request is malformed.");
+  if (version == "HTTP/1.1" && request.header("host").empty())
+    return error_response(400, "The Host header is missing.");
+  if (connection.is_too_many) {
+    connections.count_shed();
+    return refuse_overload();
+  }
+  if (auto refusal = refuse_access(access, request, is_open(request.path))) return refusal;
+  if (auto refusal = find_handler(request, handler)) return refusal;
+  if (announced_body_bytes(request) <= options.body_bytes) return std::nullopt;
+  connections.count_shed();
+  return refuse_large_body(options.body_bytes);
+}
+
+// The head of a request is here.
+Pending* HttpServer::State::begin(MHD_Connection* connection, const char* url, const char* method) {
+  auto pending = std::make_unique<Pending>();
+  pending->request.method = method;
+  pending->request.path = url;
+  (void)MHD_get_connection_values(connection, MHD_HEADER_KIND, add_header, &pending->request.headers);
+  (void)MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add_argument, &pending->request.query);
+  return pending.release();
+}
+
+MHD_Result HttpServer::State::take(MHD_Connection* connection, const char* url, const char* method, const char* version,
+                                   const char* data, size_t* data_bytes, Pending** pending) {
+  HttpConnection* client = connection_of(connection);
+  if (*pending == nullptr) {
+    connections.count_request();
+    connections.enter(client, HttpConnection::Phase::kBody);
+    *pending = begin(connection, url, method);
+    Pending& begun = **pending;
+    begun.refusal = refuse(begun.request, *client, version, &begun.handler);
+    const int64_t announced = announced_body_bytes(begun.request);
+    const bool has_body = announced > 0 || !begun.request.header("transfer-encoding").empty();
+    if (begun.refusal && has_body) {
+      connections.expect_unread_body(client);
+      return queue_response(connection, *std::exchange(begun.refusal, std::nullopt));
+    }
+    if (!begun.refusal && announced > 0) begun.request.body.reserve(static_cast<size_t>(announced));
+    return MHD_YES;
+  }
+  if (*data_bytes > 0) {
+    return take_body(connection, *pending, std::string_view(data, std::exchange(*data_bytes, 0)));
+  }
+  if ((*pending)->exchange != nullptr) return (*pending)->exchange->answer();
+  connections.enter(client, HttpConnection::Phase::kAnswer);
+  if ((*pending)->refusal) return queue_response(connection, *std::exchange((*pending)->refusal, std::nullopt));
+  return dispatch(connection, *pending);
+}
+
+MHD_Result HttpServer::State::take_body(MHD_Connection* connection, Pending* pending, std::string_view data) {
+  const auto bytes = static_cast<int64_t>(data.size());
+  std::optional<HttpResponse> refusal;
+  if (pending->body_bytes + bytes > options.body_bytes) {
+    refusal = refuse_large_body(options.body_bytes);
+  } else if (totals->body_bytes + bytes > options.all_body_bytes) {
+    refusal = refuse_overload();
+  } else {
+    pending->request.body += data;
+    pending->body_bytes += bytes;
+    totals->body_bytes += bytes;
+    return MHD_YES;
+  }
+  connections.count_shed();
+  connections.answer_at_once(connection_of(connection), *refusal);
+  return MHD_NO;
+}
+
+// The request is complete.
+MHD_Result HttpServer::State::dispatch(MHD_Connection* connection, Pending* pending) {
+  const auto exchange = std::make_shared<Exchange>(std::move(pending->request), options, totals, connection,
+                                                   connection_of(connection)->socket);
+  pending->body_bytes = 0;  // they are the exchange's now
+  {
+    const std::lock_guard lock(mutex);
+    if (is_stopping) return MHD_NO;
+    exchanges.insert(exchange);
+  }
+  pending->exchange = exchange;
+  try {
+    (*pending->handler)(exchange);
+  } catch (const std::exception& error) {
+    exchange->respond(error_response(500, std::string("The server failed: ") + error.what(), "server_error"));
+  } catch (...) {
+    exchange->respond(error_response(500, "The server failed.", "server_error"));
+  }
+  return exchange->answer();
+}
+
+void HttpServer::State::complete(MHD_Connection* connection, Pending* pending) {
+  totals->body_bytes -= pending->body_bytes;
+  if (pending->exchange != nullptr) {
+    pending->exchange->detach();
+    const std::lock_guard lock(mutex);
+    exchanges.erase(pending->exchange);
+    changed.notify_all();
+  }
+  delete pending;
+  if (HttpConnection* client = connection_of(connection)) connections.enter(client, HttpConnection::Phase::kHead);
+}
+
+std::vector<std::shared_ptr<Exchange>> HttpServer::State::open_exchanges() {
+  const std::lock_guard lock(mutex);
+  return {exchanges.begin(), exchanges.end()};
+}
+
+void HttpServer::State::keep_house() {
+  std::unique_lock lock(mutex);
+  while (!is_stopping) {
+    lock.unlock();
+    connections.tend();
+    const int64_t now_ns = http_clock_ns();
+    for (const auto& exchange : open_exchanges()) exchange->check_client(now_ns);
+    const auto pause = connections.has_closing() ? kBusyHousekeeping : kHousekeeping;
+    lock.lock();
+    changed.wait_for(lock, pause, [this] { return is_stopping; });
+  }
+}
+
+// What libmicrohttpd calls. Nothing may be thrown through it.
+struct HttpServer::State::Callbacks {
+  static MHD_Result on_request(void* state, MHD_Connection* connection, const char* url, const char* method,
+                               const char* version, const char* data, size_t* data_bytes, void** pending) noexcept {
+    try {
+      return static_cast<State*>(state)->take(connection, url, method, version, data, data_bytes,
+                                              reinterpret_cast<Pending**>(pending));
+    } catch (...) {
+      return MHD_NO;  // out of memory: the connection is closed
+    }
+  }
+  static void on_completed(void* state, MHD_Connection* connection, void** pending,
+                           MHD_RequestTerminationCode /*code*/) noexcept {
+    if (*pending == nullptr) return;
+    static_cast<State*>(state)->complete(connection, static_cast<Pending*>(std::exchange(*pending, nullptr)));
+  }
+  static void on_connection(void* state, MHD_Connection* connection, void** context,
+                            MHD_ConnectionNotificationCode code) noexcept {
+    HttpConnections& connections = static_cast<State*>(state)->connections;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+      *context = connections.open(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+    } else if (*context != nullptr) {
+      connections.close(static_cast<HttpConnection*>(std::exchange(*context, nullptr)));
+    }
+  }
+  static void* on_target(void* state, const char* target, MHD_Connection* connection) noexcept {
+    HttpConnections& connections = static_cast<State*>(state)->connections;
+    if (HttpConnection* client = connection_of(connection)) connections.note_target(client, is_sound_target(target));
+    return nullptr;
+  }
+};
+
+HttpServer::HttpServer(HttpOptions options) : state_(std::make_unique<State>(std::move(options))) {
+  const HttpOptions& given = state_->options;
+  if (!is_numeric_address(given.address)) {
+    throw Failure(kExitUsage, "--http " + given.address + ": this is not an IPv4 or IPv6 address.");
+  }
+  if (given.token.empty() && !is_loopback_address(given.address)) {
+    throw Failure(kExitUsage, "--http " + given.address + ": others reach this address, so it needs --token.");
+  }
+  if (!given.token.empty() && !is_sound_token(given.token)) {
+    throw Failure(kExitUsage, "--token: up to 512 letters, digits and -._~+/ are allowed, with = at the end.");
+  }
+}
+
+HttpServer::~HttpServer() { stop(); }
+
+void HttpServer::handle(const std::string& method, const std::string& path, HttpHandler handler) {
+  state_->routes[path][method] = std::move(handler);
+}
+
+void HttpServer::open_path(const std::string& path) { state_->open_paths.push_back(path); }
+
+void HttpServer::start() {
+  State& state = *state_;
+  const HttpOptions& options = state.options;
+  const int listener = listen_on(options.address, options.port, &state.port);
+  state.access = {.token = options.token, .cookie_name = "ocellus_" + std::to_string(state.port)};
+  state.is_stopping = false;
+  state.daemon = MHD_start_daemon(
+      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, State::Callbacks::on_request,
+      &state, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
+      static_cast<unsigned>(options.connections) + kReserveConnections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+      kConnectionBytes, MHD_OPTION_CONNECTION_TIMEOUT, static_cast<unsigned>(options.body_seconds),
+      MHD_OPTION_NOTIFY_COMPLETED, State::Callbacks::on_completed, &state, MHD_OPTION_NOTIFY_CONNECTION,
+      State::Callbacks::on_connection, &state, MHD_OPTION_URI_LOG_CALLBACK, State::Callbacks::on_target, &state,
+      MHD_OPTION_END);
+  if (state.daemon == nullptr) {
+    ::close(listener);
+    throw Failure(kExitRuntime, "--http: the server could not be started.");
+  }
+  state.housekeeper = std::thread([&state] { state.keep_house(); });
+}
+
+void HttpServer::stop() {
+  State& state = *state_;
+  if (state.daemon == nullptr) return;
+  const int listener = MHD_quiesce_daemon(state.daemon);
+  {
+    const std::lock_guard lock(state.mutex);
+    state.is_stopping = true;
+    state.changed.notify_all();
+  }
+  state.housekeeper.join();
+  // Those who read get the end of what they wait for; libmicrohttpd stops only when no connection is suspended.
+  for (const auto& exchange : state.open_exchanges()) exchange->finish_for_stop();
+  {
+    std::unique_lock lock(state.mutex);
+    state.changed.wait_for(lock, kMostStopping, [&state] { return state.exchanges.empty(); });
+  }
+  for (const auto& exchange : state.open_exchanges()) exchange->cut_off();
+  MHD_stop_daemon(std::exchange(state.daemon, nullptr));
+  if (listener >= 0) ::close(listener);
+}
+
+int32_t HttpServer::port() const { return state_->port; }
+
+std::string HttpServer::url() const {
+  const std::string& address = state_->options.address;
+  const bool is_v6 = address.find(':') != std::string::npos;
+  return "http://" + (is_v6 ? "[" + address + "]" : address) + ":" + std::to_string(state_->port);
+}
+
+HttpCounts HttpServer::counts() const {
+  HttpCounts counts = state_->connections.counts();
+  counts.shed += state_->totals->cut_off;
+  return counts;
+}
+
+}  // namespace ocellus

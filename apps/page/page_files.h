@@ -1,0 +1,21 @@
+// The files of the page of `ocellus watch --http`, inside the program.
+#ifndef OCELLUS_APPS_PAGE_PAGE_FILES_H_
+#define OCELLUS_APPS_PAGE_PAGE_FILES_H_
+
+#include <span>
+#include <string_view>
+
+namespace ocellus {
+
+struct PageFile {
+  std::string_view path;          // of the URL: "/", "/watch.css", ...
+  std::string_view content_type;  // for the header of that name
+  std::string_view content;
+};
+
+// Every file there is; they last as long as the program.
+std::span<const PageFile> page_files();
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_PAGE_PAGE_FILES_H_

@@ -1,0 +1,947 @@
+// The page of `ocellus watch`: what the camera sees, what the model says, what it takes. One stream of events feeds it;
+// pictures are fetched one at a time. Everything kept here is bounded, so that a tab may stay open for days, and
+// everything from outside is put in as text.
+'use strict';
+
+const kCaptionHold_ms = 1200;  // a finished caption stays at least this long, or fast models could not be read
+const kGroupsKept = 200;       // rows of history, each one caption however often it came again
+const kAnswersKept = 50;
+const kNotesKept = 50;
+const kSparkCaptions = 60;
+const kListEvery_ms = 250;     // lists are drawn anew at most this often
+const kSpokenEvery_ms = 10000; // so are captions read out by screen readers
+const kSilence_ms = 6000;      // the program says something every second: longer means that the line is dead
+const kSettle_ms = 400;        // sliders act once they rest
+
+const kPrompts = ['Describe this image.', 'What does the sign say?', 'Which shape is red?'];
+const kQuestions = ['What changed?', 'When did the red circle appear?', 'How many images show a ring?'];
+const kStages = [['preprocess_ms', 'preprocess', 'other'], ['encode_ms', 'encode', 'scratch'],
+                 ['prefill_ms', 'prefill', 'staging'], ['decode_ms', 'decode', 'session']];
+const kLifetimes = [['weights', 'Weights'], ['session', 'Session'], ['scratch', 'Scratch'], ['staging', 'Staging']];
+const kLatencies = [['last', 'last', 'Of the newest caption: from preprocessing to the last word'],
+                    ['mean', 'mean', 'Of the captions so far'],
+                    ['p95', 'p95', '95 of 100 captions took at most this long'],
+                    ['age_last', 'age', 'From capture to the end of the newest caption']];
+const kCounters = [
+  ['captured', 'captured', 'Frames that the source delivered'],
+  ['answered', 'answered', 'Frames with a caption'],
+  ['unchanged', 'unchanged', 'Left out: below the change threshold'],
+  ['skipped', 'skipped', 'Left out: the interval was not over, or paused'],
+  ['dropped', 'dropped', 'Replaced by a newer frame before their turn'],
+  ['broken', 'broken', 'Could not be decoded', 'fault'],
+  ['failed', 'failed', 'The model gave no caption', 'fault'],
+  ['deadline_missed', 'late', 'Cut off at the deadline', 'fault'],
+  ['stalls', 'stalls', 'Times that the source was silent', 'fault'],
+  ['losses', 'losses', 'Times that the source was gone', 'fault'],
+  ['size_changes', 'resized', 'Times that the picture changed its size'],
+];
+
+// ---- Colours: at once, so that nothing is painted in the wrong ones
+const dark_scheme = matchMedia('(prefers-color-scheme: dark)');
+const kThemes = ['auto', 'light', 'dark'];
+let theme = 'auto';
+try { theme = localStorage.getItem('theme') ?? 'auto'; } catch { /* no storage: the choice ends with the page */ }
+
+function apply_theme() {
+  if (!kThemes.includes(theme)) theme = 'auto';
+  document.documentElement.dataset.theme = theme === 'auto' ? (dark_scheme.matches ? 'dark' : 'light') : theme;
+  const button = document.getElementById('theme');
+  if (button) button.textContent = {auto: '\u25D0 Auto', light: '\u25CB Light', dark: '\u25CF Dark'}[theme];
+  if (button) button.setAttribute('aria-label', `Colours: ${theme}`);
+}
+
+function next_theme() {
+  theme = kThemes[(kThemes.indexOf(theme) + 1) % kThemes.length];
+  try { localStorage.setItem('theme', theme); } catch { /* as above */ }
+  apply_theme();
+}
+dark_scheme.addEventListener('change', apply_theme);
+apply_theme();
+
+// ---- Elements, numbers, times
+const kDot = ' \u00b7 ';
+const get = id => document.getElementById(id);
+
+function set_text(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+function make(tag, name, ...children) {
+  const node = document.createElement(tag);
+  if (name) node.className = name;
+  node.append(...children);
+  return node;
+}
+
+// [number, unit], three digits or so.
+function split_ms(ms) {
+  if (ms === null || ms === undefined || !Number.isFinite(ms)) return ['\u2013', ''];
+  if (ms >= 9999.5) return [(ms / 1000).toFixed(1), 's'];
+  return [ms < 99.95 ? ms.toFixed(1) : ms.toFixed(0), 'ms'];
+}
+const format_ms = ms => split_ms(ms).join('\u00a0').trim();
+const format_count = count => (count ?? 0).toLocaleString('en-US');
+
+function format_bytes(bytes) {
+  if (!(bytes >= 1024)) return `${bytes ?? 0}\u00a0B`;
+  if (bytes < 1048576) return `${(bytes / 1024).toFixed(bytes < 102400 ? 1 : 0)}\u00a0KiB`;
+  if (bytes < 10 * 1073741824) return `${(bytes / 1048576).toFixed(1)}\u00a0MiB`;
+  return `${(bytes / 1073741824).toFixed(1)}\u00a0GiB`;
+}
+
+const format_share = share => `${(share * 100).toFixed(share < 0.0995 ? 1 : 0)}\u00a0%`;
+const format_percent = change => `${+(change * 100).toFixed(1)}\u00a0%`;
+
+function format_clock(at_ms) {
+  const at = new Date(at_ms);
+  return [at.getHours(), at.getMinutes(), at.getSeconds()].map(part => String(part).padStart(2, '0')).join(':');
+}
+
+function format_span(seconds) {
+  const s = Math.max(0, Math.round(seconds));
+  if (s < 90) return `${s} s`;
+  if (s < 5400) return `${Math.round(s / 60)} min`;
+  return `${Math.floor(s / 3600)} h ${Math.round(s % 3600 / 60)} min`;
+}
+
+function make_clock(at_ms) {
+  const node = make('time', '', format_clock(at_ms));
+  node.dateTime = new Date(at_ms).toISOString();
+  return node;
+}
+
+// A picture that may have left the program's history: then its place stays, empty.
+function make_thumbnail(address) {
+  const image = make('img', 'thumb');
+  image.alt = '';
+  image.loading = 'lazy';
+  image.decoding = 'async';
+  image.addEventListener('error', () => image.classList.add('gone'), {once: true});
+  if (address) image.src = address; else image.classList.add('gone');
+  return image;
+}
+
+// Runs `draw` soon, and once however often it is asked for meanwhile.
+function make_lazy(draw, every_ms) {
+  let timer = 0;
+  return () => { timer ||= setTimeout(() => { timer = 0; draw(); }, every_ms); };
+}
+
+// JSON of the program's answer. Throws an Error whose message is its sentence.
+async function ask_program(address, body) {
+  const options = {signal: AbortSignal.timeout(15000), cache: 'no-store'};
+  if (body) {
+    const headers = {'Content-Type': 'application/json'};
+    Object.assign(options, {method: 'POST', headers, body: JSON.stringify(body)});
+  }
+  let response;
+  try {
+    response = await fetch(address, options);
+  } catch {
+    throw new Error('The program did not answer; it may have ended.');
+  }
+  const answer = await response.json().catch(() => null);
+  if (response.status === 401) throw new Error('The token is missing or wrong: open this page with ?token= once more.');
+  if (!response.ok) {
+    throw new Error(answer?.error?.message ?? `The program answered ${response.status} without saying why.`);
+  }
+  return answer;
+}
+
+// ---- The line to the program
+let state = null;        // the newest State
+let reachable = null;    // null until the first answer or failure
+let unreachable_since = 0;
+let events = null;
+let last_heard = performance.now();
+
+function connect() {
+  events?.close();
+  events = new EventSource('/api/events');
+  const on = (name, act) => events.addEventListener(name, event => {
+    last_heard = performance.now();
+    set_reachable(true);
+    act(JSON.parse(event.data));
+  });
+  on('state', take_state);
+  on('frame', take_frame);
+  on('caption_begin', begin_caption);
+  on('caption_text', extend_caption);
+  on('caption_end', end_caption);
+  on('question_begin', question => begin_question(question));
+  on('question_text', extend_answer);
+  on('question_end', end_question);
+  on('note', add_note);
+  events.addEventListener('error', () => set_reachable(false));
+  events.addEventListener('open', () => {
+    last_heard = performance.now();
+    set_reachable(true);
+    load_lists();
+  });
+}
+
+// EventSource tries again by itself unless it was refused; a line that went silent without closing is given up, too.
+function watch_line() {
+  const silent = performance.now() - last_heard > kSilence_ms;
+  if (events.readyState === EventSource.CLOSED || (silent && events.readyState === EventSource.OPEN)) {
+    if (silent) set_reachable(false);
+    last_heard = performance.now();
+    connect();
+  }
+}
+
+function set_reachable(now) {
+  if (reachable === now) return;
+  if (!now) unreachable_since = Date.now();
+  reachable = now;
+  draw_standing();
+}
+
+async function load_lists() {
+  try {
+    const [history, answers] = await Promise.all([ask_program('/api/history?count=100'), ask_program('/api/answers')]);
+    take_history(history.records);
+    if (older_possible === null) set_older(history.records.length === 100);
+    for (const answer of answers.answers.reverse()) end_question(answer);
+  } catch (failure) {
+    add_note({level: 'warning', text: `What came before cannot be shown: ${failure.message}`, at_ms: Date.now()});
+  }
+}
+
+// ---- How things stand
+function take_state(next) {
+  if (state && state.started_ms !== next.started_ms) forget_lists();
+  state = next;
+  draw_standing();
+  draw_facts();
+  draw_figures();
+  draw_memory();
+  draw_controls();
+}
+
+// [tone, word of the pill, words of the badge on the picture, sentence of the banner]
+function find_standing() {
+  const source = state?.source;
+  if (reachable === false) {
+    return ['bad', 'No connection', `Last picture, ${format_clock(unreachable_since)}`,
+            'The program cannot be reached. Trying again every second or two.'];
+  }
+  if (!state) return ['idle', 'Connecting', '', ''];
+  const what = source.state === 'lost' ? 'gone; trying again' : 'silent; waiting for it';
+  const trouble = source.trouble || `The camera is ${what}.`;
+  if (source.state === 'lost') return ['bad', 'Camera lost', 'No picture', trouble];
+  if (source.state === 'stalled') return ['warn', 'Stalled', 'No new picture', trouble];
+  if (state.settings_pending) {
+    const {frames, kv_bits} = state.settings;
+    const bits = kv_bits === 16 ? 'f16' : `${kv_bits} bits`;
+    return ['warn', 'Rebuilding', `Engine being made anew: ${frames} frames, ${bits}`, ''];
+  }
+  if (source.state === 'ended') return ['idle', 'Ended', 'The source has ended', ''];
+  if (state.settings.paused) return ['idle', 'Paused', 'Captions paused', ''];
+  return state.frames.captured ? ['good', 'Live', '', ''] : ['idle', 'Starting', '', ''];
+}
+
+function draw_standing() {
+  const [tone, word, badge, sentence] = find_standing();
+  const pill = get('pill');
+  set_text(pill, word);
+  pill.dataset.tone = tone;
+  document.title = word === 'Live' ? 'Ocellus' : `${word} \u2013 Ocellus`;
+  set_text(get('badge'), badge);
+  get('badge').hidden = !badge || !picture.shown;
+  const banners = get('banners');
+  if (banners.textContent !== sentence) {
+    banners.replaceChildren();
+    if (sentence) banners.append(make('p', 'banner', sentence));
+  }
+  if (banners.firstChild) banners.firstChild.dataset.tone = tone;
+  const gone = reachable === false || state?.source.state === 'lost';
+  get('stage').dataset.state = !picture.shown ? 'empty' : gone ? 'lost' : state?.source.state ?? 'running';
+  set_text(get('nothing-text'), badge || (state ? 'Waiting for the first frame' : 'Connecting'));
+}
+
+function draw_facts() {
+  const {source, model, settings} = state;
+  const rate = source.fps ? `${source.fps.toFixed(1)} fps` : '';
+  set_text(get('source'), [source.name, source.format, rate].filter(Boolean).join(kDot));
+  get('source').title = get('source').textContent;
+  set_text(get('model'), [model.name, model.format, model.device].join(kDot));
+  set_text(get('uptime'), `up ${format_span(state.uptime_s)}`);
+  set_text(get('version'), `ocellus ${state.version}`);
+  set_text(get('pause'), settings.paused ? 'Resume' : 'Pause');
+  get('pause').classList.toggle('on', settings.paused);
+  if (source.width && source.height) get('stage').style.aspectRatio = `${source.width} / ${source.height}`;
+}
+
+function make_figures(list, entries) {
+  for (const [name, label, title] of entries) {
+    const value = make('dd');
+    value.id = `${list.id}-${name}`;
+    const cell = make('div', '', make('dt', '', label), value);
+    cell.title = title;
+    list.append(cell);
+  }
+}
+
+function draw_figures() {
+  for (const [name] of kLatencies) {
+    const [number, unit] = split_ms(state.latency_ms[name]);
+    const value = get(`latency-${name}`);
+    if (value.textContent !== number + unit) value.replaceChildren(number, make('small', '', unit));
+  }
+  for (const [name, , , kind] of kCounters) {
+    const value = get(`counts-${name}`);
+    const count = state.frames[name] ?? 0;
+    set_text(value, format_count(count));
+    value.parentNode.className = count === 0 ? 'zero' : kind ?? '';
+  }
+  const fps = get('counts-fps');
+  set_text(fps, (state.source.fps ?? 0).toFixed(1));
+}
+
+function draw_memory() {
+  const {memory, settings} = state;
+  const parts = kLifetimes.map(([name, label]) => [name, label, memory[`${name}_bytes`]]);
+  const room = Math.max(memory.budget_bytes, memory.total_bytes, 1);
+  if (memory.budget_bytes) parts.push(['spare', 'Spare', Math.max(0, memory.budget_bytes - memory.total_bytes)]);
+  const bar = get('memory-bar'), list = get('memory-list');
+  while (bar.children.length > parts.length) { bar.lastChild.remove(); list.lastChild.remove(); }
+  parts.forEach(([name, label, bytes], place) => {
+    if (place === bar.children.length) {
+      bar.append(make('i'));
+      list.append(make('li', '', make('span', '', make('i'), make('span')), make('span'), make('span')));
+    }
+    bar.children[place].className = `tint-${name}`;
+    bar.children[place].style.width = `${100 * bytes / room}%`;
+    const [head, amount, share] = list.children[place].children;
+    head.firstChild.className = `tint-${name}`;
+    set_text(head.lastChild, label);
+    set_text(amount, format_bytes(bytes));
+    set_text(share, format_share(bytes / room));
+  });
+  bar.setAttribute('aria-label', parts.map(([, label, bytes]) => `${label} ${format_bytes(bytes)}`).join(', '));
+  const of_budget = memory.budget_bytes ? ` of ${format_bytes(memory.budget_bytes)}` : ', no budget';
+  set_text(get('memory-total'), format_bytes(memory.total_bytes) + of_budget);
+
+  const lenses = get('lenses'), places = Math.min(memory.images_most, 32);
+  while (lenses.children.length > places) lenses.lastChild.remove();
+  while (lenses.children.length < places) lenses.append(make('i'));
+  [...lenses.children].forEach((lens, place) => { lens.className = place < memory.images_held ? 'held' : ''; });
+  set_text(get('images-held'), `${memory.images_held} of ${memory.images_most}`);
+  const share = memory.kv_bytes_full ? memory.kv_bytes / memory.kv_bytes_full : 0;
+  get('kv-meter').style.width = `${Math.min(100, 100 * share)}%`;
+  set_text(get('kv-bytes'), format_bytes(memory.kv_bytes) + (share ? `, ${format_share(share)}` : ''));
+  const times = share ? `, ${(1 / share).toFixed(1)}\u00a0\u00d7` : '';
+  set_text(get('kv-bytes-full'), format_bytes(memory.kv_bytes_full) + times);
+  set_text(get('kv-bits-used'), `${+memory.kv_bits.toFixed(2)} (images ${settings.kv_bits})`);
+  set_text(get('session-used'), `${format_bytes(memory.session_used_bytes)} of ${format_bytes(memory.session_bytes)}`);
+  set_text(get('resident'), format_bytes(memory.rss_bytes));
+}
+
+// ---- The live picture: fetched only when the last one has arrived, drawn whole
+const picture = {newest: null, loading: false, shown: 0, failures: 0};
+
+function take_frame(frame) {
+  picture.newest = frame;
+  if (!picture.loading && !document.hidden) load_picture();
+}
+
+async function load_picture() {
+  picture.loading = true;
+  while (picture.newest && !document.hidden) {
+    const frame = picture.newest;
+    picture.newest = null;
+    try {
+      const response = await fetch(`/frame.jpg?sequence=${frame.sequence}`, {signal: AbortSignal.timeout(8000)});
+      if (!response.ok) throw new Error(`${response.status}`);
+      const bitmap = await createImageBitmap(await response.blob());
+      draw_picture(bitmap, frame);
+      bitmap.close();
+      picture.failures = 0;
+    } catch {
+      if (++picture.failures === 3) {
+        const text = 'The live picture cannot be fetched; trying again with each frame.';
+        add_note({level: 'warning', text, at_ms: Date.now()});
+      }
+      await new Promise(resolve => setTimeout(resolve, 250));
+    }
+  }
+  picture.loading = false;
+}
+
+function draw_picture(bitmap, frame) {
+  const canvas = get('picture');
+  if (canvas.width !== bitmap.width || canvas.height !== bitmap.height) {
+    canvas.width = bitmap.width;
+    canvas.height = bitmap.height;
+  }
+  canvas.getContext('2d', {alpha: false}).drawImage(bitmap, 0, 0);
+  canvas.dataset.sequence = frame.sequence;
+  const size = `${frame.width} \u00d7 ${frame.height}`;
+  set_text(get('frame-facts'), [`Frame ${format_count(frame.sequence)}`, size, format_clock(frame.at_ms)].join(kDot));
+  if (picture.shown++ === 0) draw_standing();
+}
+
+// ---- The caption over it
+// It streams word by word. What the caption before said stays, dimmed, while the new one repeats it.
+const caption = {coming: null, shown: null, before: '', hold_until: 0, timer: 0};
+const spoken = {text: '', at: -kSpokenEvery_ms};
+
+function begin_caption({id, at_ms, sequence}) {
+  caption.coming = {id, at_ms, sequence, text: '', record: null};
+}
+
+function extend_caption({id, text}) {
+  if (caption.coming?.id !== id) return;
+  caption.coming.text += text;
+  show_caption();
+}
+
+function end_caption(record) {
+  if (caption.coming?.id !== record.id) begin_caption(record);
+  caption.coming.text = record.text;
+  caption.coming.record = record;
+  show_caption();
+  take_record(record);
+  add_spark(record);
+  say_caption(record);
+}
+
+function show_caption() {
+  const coming = caption.coming;
+  if (!coming || !(coming.text || coming.record?.error)) return;
+  const wait_ms = caption.hold_until - performance.now();
+  if (coming !== caption.shown && wait_ms > 0) {
+    caption.timer ||= setTimeout(() => { caption.timer = 0; show_caption(); }, wait_ms);
+    return;
+  }
+  if (coming !== caption.shown) caption.before = caption.shown?.text ?? '';
+  caption.shown = coming;
+  if (coming.record) caption.hold_until = performance.now() + kCaptionHold_ms;
+  draw_caption(coming);
+}
+
+function draw_caption({text, record, at_ms, sequence}) {
+  const failed = Boolean(record?.error);
+  const repeats = !record && caption.before.startsWith(text);
+  get('lower-third').hidden = get('hide-caption').getAttribute('aria-pressed') === 'true';
+  get('lower-third').classList.toggle('streaming', !record);
+  get('caption').classList.toggle('failed', failed);
+  set_text(get('caption-text'), failed && !text ? record.error : text);
+  set_text(get('caption-stale'), repeats ? caption.before.slice(text.length) : '');
+  if (!repeats) get('caption').scrollTop = get('caption').scrollHeight;
+  const parts = [format_clock(at_ms), `frame ${format_count(sequence)}`];
+  if (record) parts.push(format_ms(record.total_ms), `${record.tokens} tokens`, `age ${format_ms(record.age_ms)}`);
+  if (record && record.stop !== 'end') parts.push(name_stop(record.stop));
+  set_text(get('caption-about'), parts.join(kDot));
+}
+
+const kStops = new Map([['length', 'cut at its length'], ['deadline', 'cut at the deadline']]);
+const name_stop = stop => kStops.get(stop) ?? stop;
+
+function toggle_caption() {
+  const button = get('hide-caption');
+  const hide = button.getAttribute('aria-pressed') !== 'true';
+  button.setAttribute('aria-pressed', String(hide));
+  get('lower-third').hidden = hide || !caption.shown;
+}
+
+// For screen readers: not every caption, and none twice.
+function say_caption(record) {
+  const now = performance.now();
+  if (!record.text || record.text === spoken.text || now - spoken.at < kSpokenEvery_ms) return;
+  Object.assign(spoken, {text: record.text, at: now});
+  get('spoken').textContent = record.text;
+}
+
+// ---- Sixty captions' times, by stage
+const spark = [];
+
+function add_spark(record) {
+  spark.push(record);
+  if (spark.length > kSparkCaptions) spark.shift();
+  draw_spark_soon();
+}
+
+const draw_spark_soon = make_lazy(draw_spark, kListEvery_ms);
+
+function draw_spark() {
+  const svg = get('spark');
+  const most = Math.max(...spark.map(record => record.total_ms), 1);
+  const width = 300 / kSparkCaptions, height = 56;
+  const paths = new Map(kStages.map(([, , tint]) => [tint, '']));
+  paths.set('bad', '');
+  spark.forEach((record, place) => {
+    const x = 300 - (spark.length - place) * width;
+    let y = height;
+    const add = (tint, ms) => {
+      const rise = height * 0.94 * ms / most;
+      const bar = `M${x.toFixed(1)} ${y.toFixed(1)}h${width - 1}v${-rise.toFixed(1)}h${1 - width}z`;
+      paths.set(tint, paths.get(tint) + bar);
+      y -= rise;
+    };
+    if (record.stop === 'failed' || record.deadline_missed) return add('bad', record.total_ms);
+    for (const [name, , tint] of kStages) add(tint, record[name] ?? 0);
+  });
+  while (svg.children.length < paths.size) svg.append(document.createElementNS('http://www.w3.org/2000/svg', 'path'));
+  [...paths].forEach(([tint, path], place) => {
+    svg.children[place].setAttribute('class', `tint-${tint}`);
+    svg.children[place].setAttribute('d', path);
+  });
+  set_text(get('spark-hint'), `last ${spark.length}, up to ${format_ms(most)}`);
+  svg.setAttribute('aria-label', `Time of the last ${spark.length} captions, up to ${format_ms(most)}`);
+}
+
+function draw_spark_legend() {
+  for (const [name, label, tint] of [...kStages, ['', 'late or failed', 'bad']]) {
+    get('spark-legend').append(make('span', '', make('i', `tint-${tint}`), label));
+  }
+}
+
+// ---- History: rows of equal captions in a row, newest first
+const groups = [];  // {record, first_id, count, row}, newest first
+const drawn = new Set();
+let older_possible = null;
+
+function is_same(group, record) {
+  const before = group?.record;
+  return before && !before.error && !record.error && before.text === record.text && before.prompt === record.prompt;
+}
+
+function take_record(record) {
+  const newest = groups[0];
+  if (newest && record.id <= newest.record.id) return;
+  if (is_same(newest, record)) {
+    newest.record = record;
+    newest.count += 1;
+  } else {
+    groups.unshift({record, first_id: record.id, thumbnail: record.thumbnail, count: 1, row: null});
+    if (groups.length > kGroupsKept) {
+      groups.pop();
+      set_older(true);
+    }
+  }
+  draw_history_soon();
+}
+
+function take_history(records) {
+  for (const record of [...records].reverse()) {
+    if (!groups.length || record.id > groups[0].record.id) add_spark(record);
+    take_record(record);
+  }
+}
+
+async function load_older() {
+  const button = get('older');
+  button.disabled = true;
+  try {
+    const oldest = groups.at(-1);
+    const {records} = await ask_program(`/api/history?before=${oldest ? oldest.first_id : 0}&count=100`);
+    for (const record of records) {
+      const last = groups.at(-1);
+      if (is_same(last, record)) {
+        Object.assign(last, {first_id: record.id, count: last.count + 1});
+      } else if (groups.length < 2 * kGroupsKept) {
+        groups.push({record, first_id: record.id, thumbnail: record.thumbnail, count: 1, row: null});
+      }
+    }
+    set_older(records.length === 100 && groups.length < 2 * kGroupsKept);
+    draw_history();
+  } catch (failure) {
+    add_note({level: 'warning', text: `Older captions cannot be shown: ${failure.message}`, at_ms: Date.now()});
+  }
+  button.disabled = false;
+}
+
+function set_older(possible) {
+  older_possible = possible;
+  get('older').hidden = !possible;
+}
+
+function forget_lists() {
+  for (const list of [groups, answers, spark]) list.length = 0;
+  older_possible = null;
+  Object.assign(caption, {coming: null, shown: null, before: ''});
+  get('lower-third').hidden = true;
+  get('answers').replaceChildren();
+  draw_spark();
+  draw_history();
+  load_lists();
+}
+
+const draw_history_soon = make_lazy(draw_history, kListEvery_ms);
+
+function draw_history() {
+  const list = get('history'), query = get('filter').value.trim().toLowerCase();
+  const words = query.split(/\s+/).filter(Boolean);
+  let captions = 0, found = 0;
+  list.classList.toggle('filtered', words.length > 0);
+  const kept = new Set(groups);
+  for (const group of drawn) {
+    if (kept.has(group)) continue;
+    group.row.remove();
+    drawn.delete(group);
+  }
+  let after = null;
+  for (const group of groups) {
+    captions += group.count;
+    if (!group.row) make_row(group);
+    if (!drawn.has(group)) {
+      if (after) after.after(group.row); else list.prepend(group.row);
+      drawn.add(group);
+    }
+    after = group.row;
+    const text = (group.record.text || group.record.error).toLowerCase();
+    group.row.hidden = !words.every(word => text.includes(word));
+    if (!group.row.hidden) {
+      found += group.count;
+      draw_row(group, words);
+    }
+  }
+  const all = captions ? format_count(captions) : '';
+  set_text(get('history-count'), words.length ? `${format_count(found)} of ${all}` : all);
+  get('history-empty').hidden = found > 0;
+  set_text(get('history-empty'), captions ? 'No caption here has all of these words.' : 'No captions yet.');
+}
+
+function make_row(group) {
+  const text = make('span', 'text'), meta = make('span', 'meta');
+  const more = make('div', 'more');
+  const details = make('details', '', make('summary', '', make_thumbnail(group.thumbnail), text, meta), more);
+  details.addEventListener('toggle', () => draw_more(group));
+  group.row = make('li', '', details);
+  Object.assign(group, {details, text, meta, more, seen: ''});
+}
+
+function draw_row(group, words) {
+  const {record, count} = group;
+  const seen = `${record.id} ${count} ${words.join(' ')}`;
+  if (group.seen === seen) return;
+  group.seen = seen;
+  const failed = Boolean(record.error);
+  group.text.classList.toggle('failed', failed);
+  mark_words(group.text, record.text || record.error || '(no words)', words);
+  const parts = [make_clock(record.at_ms), make('span', '', format_ms(record.total_ms))];
+  if (count > 1) parts.push(make('span', '', `${format_count(count)} times`));
+  if (record.stop !== 'end') parts.push(make('span', 'flag', name_stop(record.stop)));
+  else if (record.deadline_missed) parts.push(make('span', 'flag', 'late'));
+  group.meta.replaceChildren(...parts);
+  draw_more(group);
+}
+
+// Where the time of one caption went; only while its row is open.
+function draw_more({details, more, record, count, first_id}) {
+  if (!details.open) return more.replaceChildren();
+  const bar = make('div', 'split thin');
+  const times = kStages.map(([name, label, tint]) => {
+    const part = make('i', `tint-${tint}`);
+    part.style.width = `${100 * (record[name] ?? 0) / Math.max(record.total_ms, 0.001)}%`;
+    bar.append(part);
+    return `${label} ${format_ms(record[name])}`;
+  });
+  const facts = [`first word after ${format_ms(record.ttft_ms)}`, `age ${format_ms(record.age_ms)}`,
+                 `${record.tokens} tokens`,
+                 `changed ${format_percent(record.changed ?? 0)}`, `keys and values ${format_bytes(record.kv_bytes)}`,
+                 `frame ${format_count(record.sequence)}, ${format_count(record.dropped)} dropped before it`,
+                 count > 1 ? `captions ${first_id} to ${record.id}` : `caption ${record.id}`];
+  more.replaceChildren(bar, make('p', '', times.join(kDot)), make('p', '', facts.join(kDot)),
+                       make('p', '', `Prompt: ${record.prompt}`));
+}
+
+function mark_words(node, text, words) {
+  if (!words.length) return void (node.children.length ? node.replaceChildren(text) : set_text(node, text));
+  const escaped = words.map(word => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+  const pieces = text.split(new RegExp(`(${escaped.join('|')})`, 'gi'));
+  node.replaceChildren(...pieces.map((piece, place) => place % 2 ? make('mark', '', piece) : piece));
+}
+
+function show_record(id) {
+  const group = groups.find(one => one.first_id <= id && id <= one.record.id);
+  if (!group) return;
+  get('filter').value = '';
+  draw_history();
+  group.details.open = true;
+  group.row.classList.remove('flash');
+  group.row.scrollIntoView({block: 'nearest'});
+  group.row.classList.add('flash');
+  group.details.firstChild.focus({preventScroll: true});
+}
+
+// ---- Questions and answers, newest first
+const answers = [];  // {id, row, text, seen, cost}
+
+function find_answer(id) {
+  return answers.find(answer => answer.id === id);
+}
+
+function begin_question({id, question, at_ms = Date.now()}) {
+  let answer = find_answer(id);
+  if (answer) return answer;
+  answer = {id, text: make('p', 'answer waiting'), seen: make('div', 'seen'), cost: make('span', 'cost')};
+  const head = make('p', 'asked', make('span', '', question), answer.cost, make_clock(at_ms));
+  answer.row = make('li', '', head, answer.text, answer.seen);
+  answer.seen.hidden = true;
+  const place = answers.findIndex(other => other.id < id);
+  if (place < 0) {
+    answers.push(answer);
+    get('answers').append(answer.row);
+  } else {
+    answers[place].row.before(answer.row);
+    answers.splice(place, 0, answer);
+  }
+  while (answers.length > kAnswersKept) answers.pop().row.remove();
+  if (answers[0] === answer) get('answers').scrollTop = 0;
+  return answer;
+}
+
+function extend_answer({id, text}) {
+  const answer = find_answer(id);
+  if (!answer || answer.done) return;
+  answer.text.append(text);
+  answer.text.normalize();
+}
+
+function end_question(end) {
+  const answer = begin_question(end);
+  if (answer.done) return;
+  answer.done = true;
+  answer.text.className = end.error ? 'answer failed' : 'answer';
+  set_text(answer.text, end.error || end.text);
+  const frames = end.frames ?? [];
+  answer.seen.replaceChildren(...frames.map(frame => make_seen(frame, end.at_ms)));
+  answer.seen.hidden = !frames.length;
+  if (!end.error) {
+    set_text(answer.cost, format_ms(end.total_ms));
+    answer.cost.title =
+      `First word after ${format_ms(end.ttft_ms)}, ${end.tokens} tokens, over ${frames.length} images`;
+  }
+  const named = answer.seen.querySelector('.named');
+  if (named) answer.seen.scrollLeft = named.offsetLeft - answer.seen.offsetLeft - named.offsetWidth;
+  if (answer.asked_here) say_answer(answer);
+}
+
+function say_answer(answer) {
+  get('spoken').textContent = `Answer: ${answer.text.textContent}`;
+}
+
+function make_seen(frame, asked_at_ms) {
+  const ago = format_span((asked_at_ms - frame.at_ms) / 1000);
+  const button = make('button', frame.named ? 'named' : '', make_thumbnail(frame.thumbnail),
+                      make('b', '', `${frame.named ? '\u25C6 ' : ''}image ${frame.label}`),
+                      make('span', '', format_clock(frame.at_ms)));
+  button.title = `${ago} before the question was answered`;
+  button.type = 'button';
+  const named = frame.named ? ', named in the answer' : '';
+  const name = `Image ${frame.label}, ${format_clock(frame.at_ms)}, ${ago} before${named}: show its caption`;
+  button.setAttribute('aria-label', name);
+  button.addEventListener('click', () => show_record(frame.id));
+  return button;
+}
+
+async function ask_question(event) {
+  event.preventDefault();
+  const box = get('question'), text = box.value.trim();
+  if (!text) return box.focus();
+  get('send').disabled = true;
+  try {
+    const {id} = await ask_program('/api/question', {text});
+    const answer = begin_question({id, question: text});
+    if (answer.done) say_answer(answer); else answer.asked_here = true;
+    box.value = '';
+    show_error('ask-error', '');
+  } catch (failure) {
+    show_error('ask-error', failure.message);
+  }
+  get('send').disabled = false;
+  box.focus();
+}
+
+function show_error(id, sentence) {
+  set_text(get(id), sentence);
+  get(id).hidden = !sentence;
+}
+
+// ---- Controls
+const kNumbers = ['every_s', 'change', 'frames', 'keep', 'deadline_ms'];
+const touched = new Set();  // what the viewer changed and the program has not taken yet
+let unsent = {};
+let settle_timer = 0;
+let sending = Promise.resolve();
+
+function draw_controls() {
+  const {settings, limits} = state;
+  get('frames').max = limits.frames_most;
+  if (get('bits').children.length !== limits.kv_bits.length) make_bits(limits.kv_bits);
+  for (const name of kNumbers) {
+    if (!touched.has(name)) get(name).value = settings[name];
+  }
+  if (!touched.has('kv_bits')) {
+    for (const radio of get('bits').querySelectorAll('input')) radio.checked = Number(radio.value) === settings.kv_bits;
+  }
+  if (!touched.has('prompt')) get('prompt').value = settings.prompt;
+  draw_outputs();
+  draw_prompt_button();
+  get('controls').classList.toggle('busy', state.settings_pending);
+  set_text(get('controls-hint'), state.settings_pending ? 'being made anew' : touched.size ? 'not applied yet' : '');
+}
+
+function draw_outputs() {
+  set_text(get('change-out'), Number(get('change').value) ? `over ${format_percent(get('change').value)}` : 'any');
+  const frames = Number(get('frames').value), keep = Number(get('keep').value);
+  set_text(get('frames-out'), `${frames} ${frames === 1 ? 'frame' : 'frames'}`);
+  set_text(get('keep-out'), keep < 1 ? `${format_percent(keep)} of slots` : 'all slots');
+}
+
+function make_bits(choices) {
+  get('bits').replaceChildren(...choices.map(bits => {
+    const radio = make('input');
+    Object.assign(radio, {type: 'radio', name: 'kv_bits', value: bits});
+    radio.addEventListener('change', () => change_setting('kv_bits', bits));
+    return make('label', '', radio, make('span', '', bits === 16 ? 'f16' : String(bits)));
+  }));
+}
+
+function change_setting(name, value, wait_ms = kSettle_ms) {
+  touched.add(name);
+  unsent[name] = value;
+  clearTimeout(settle_timer);
+  settle_timer = setTimeout(() => { sending = sending.then(send_settings); }, wait_ms);
+}
+
+async function send_settings() {
+  const changes = unsent;
+  unsent = {};
+  if (!Object.keys(changes).length) return;
+  let next = null, sentence = '';
+  try {
+    next = await ask_program('/api/settings', changes);
+  } catch (failure) {
+    sentence = failure.message;
+  }
+  for (const name of Object.keys(changes)) {
+    // What was refused goes back to what holds, but not a prompt: its words stay to be mended.
+    if (!(name in unsent) && !(sentence && name === 'prompt')) touched.delete(name);
+  }
+  show_error('controls-error', sentence);
+  if (next) take_state(next); else if (state) draw_controls();
+}
+
+function change_number(name) {
+  const box = get(name), value = Number(box.value);
+  if (box.value.trim() === '' || !box.checkValidity()) {
+    show_error('controls-error', `${box.labels[0].textContent} is a number from ${box.min} to ${box.max}.`);
+    touched.delete(name);
+    return draw_controls();
+  }
+  change_setting(name, value);
+}
+
+function draw_prompt_button() {
+  const text = get('prompt').value.trim();
+  get('apply-prompt').disabled = !state || !text || text === state.settings.prompt;
+}
+
+function edit_prompt() {
+  if (get('prompt').value.trim() === state?.settings.prompt) touched.delete('prompt'); else touched.add('prompt');
+  draw_prompt_button();
+}
+
+function apply_prompt(text) {
+  const most = state?.limits.prompt_bytes ?? 2000, bytes = new TextEncoder().encode(text).length;
+  if (!text) return;
+  if (bytes > most) {
+    const sentence = `The prompt has ${format_count(bytes)} bytes; at most ${format_count(most)} fit.`;
+    return show_error('controls-error', sentence);
+  }
+  get('prompt').value = text;
+  change_setting('prompt', text, 0);
+}
+
+// ---- Notes
+const notes = [];  // {level, text, count, row}, newest first
+
+function add_note({level, text, at_ms}) {
+  const list = get('notes'), newest = notes[0];
+  if (newest && newest.text === text) {
+    newest.count += 1;
+    newest.row.replaceChildren(make_clock(at_ms), make('span', '', `${text} (${format_count(newest.count)} times)`));
+  } else {
+    const row = make('li', '', make_clock(at_ms), make('span', '', text));
+    notes.unshift({level, text, count: 1, row});
+    list.prepend(row);
+    while (notes.length > kNotesKept) notes.pop().row.remove();
+  }
+  notes[0].row.lastChild.dataset.tone = {warning: 'warn', error: 'bad'}[level] ?? 'note';
+  get('notes-empty').hidden = true;
+}
+
+// ---- Keys
+function press_key(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  const typing = event.target.closest('input[type="text"], input[type="search"], input[type="number"], textarea');
+  if (event.key === '/' && !typing) {
+    event.preventDefault();
+    get('question').focus();
+    get('question').scrollIntoView({block: 'nearest'});
+  }
+  if (event.key !== 'Escape') return;
+  if (event.target.id === 'question') {
+    if (!event.target.value) event.target.blur();
+    event.target.value = '';
+    show_error('ask-error', '');
+  } else if (event.target.id === 'filter') {
+    event.target.value = '';
+    draw_history();
+  } else if (event.target.id === 'prompt' && state) {
+    touched.delete('prompt');
+    draw_controls();
+  }
+}
+
+function make_presets(list, texts, act) {
+  for (const text of texts) {
+    const button = make('button', '', text);
+    button.type = 'button';
+    button.addEventListener('click', () => act(text));
+    list.append(button);
+  }
+}
+
+function start() {
+  apply_theme();
+  make_figures(get('latency'), kLatencies);
+  make_figures(get('counts'), [...kCounters, ['fps', 'fps', 'Frames a second from the source']]);
+  draw_spark_legend();
+  make_presets(get('ask-presets'), kQuestions, text => { get('question').value = text; get('ask').requestSubmit(); });
+  make_presets(get('prompt-presets'), kPrompts, apply_prompt);
+  get('theme').addEventListener('click', next_theme);
+  get('pause').addEventListener('click', () => state && change_setting('paused', !state.settings.paused, 0));
+  get('hide-caption').addEventListener('click', toggle_caption);
+  get('ask').addEventListener('submit', ask_question);
+  get('filter').addEventListener('input', draw_history);
+  get('older').addEventListener('click', load_older);
+  get('controls').addEventListener('submit', event => {
+    event.preventDefault();
+    apply_prompt(get('prompt').value.trim());
+  });
+  get('prompt').addEventListener('input', edit_prompt);
+  get('prompt').addEventListener('keydown', event => {
+    if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      apply_prompt(get('prompt').value.trim());
+    }
+  });
+  for (const name of kNumbers) {
+    get(name).addEventListener('input', () => { touched.add(name); draw_outputs(); });
+    get(name).addEventListener('change', () => change_number(name));
+    get(name).addEventListener('blur', () => {  // typed and taken back: not a change
+      if (state && !(name in unsent) && Number(get(name).value) === state.settings[name]) touched.delete(name);
+    });
+  }
+  document.addEventListener('keydown', press_key);
+  document.addEventListener('visibilitychange', () => picture.newest && !picture.loading && take_frame(picture.newest));
+  draw_standing();
+  connect();
+  setInterval(watch_line, 2000);
+}
+document.addEventListener('DOMContentLoaded', start);

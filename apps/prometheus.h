@@ -1,0 +1,52 @@
+// Metrics in Prometheus' text format (version 0.0.4).
+#ifndef OCELLUS_APPS_PROMETHEUS_H_
+#define OCELLUS_APPS_PROMETHEUS_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace ocellus {
+
+// Seconds in fixed buckets, from a millisecond to a minute. One thread at a time.
+class Histogram {
+ public:
+  static constexpr std::array<double, 15> kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                                     0.5,   1,      2.5,   5,    10,    25,   60};
+  void add(double seconds);
+  int64_t count() const { return count_; }
+
+ private:
+  friend class PrometheusText;
+  std::array<int64_t, kBounds.size()> at_most_ = {};
+  int64_t count_ = 0;
+  double sum_ = 0;
+};
+
+class PrometheusText {
+ public:
+  // `labels` as they stand between braces, `state="dropped"`; empty for none. Samples of one name come together.
+  void add_gauge(std::string_view name, std::string_view help, double value, std::string_view labels = "");
+  void add_counter(std::string_view name, std::string_view help, double value, std::string_view labels = "");
+  void add_histogram(std::string_view name, std::string_view help, const Histogram& histogram);
+  // What every process shows: resident bytes, open files, CPU seconds.
+  void add_process();
+  const std::string& text() const { return text_; }
+
+ private:
+  void begin(std::string_view name, std::string_view help, std::string_view type);
+  void add_sample(std::string_view name, std::string_view labels, double value);
+
+  std::string text_;
+  std::string last_name_;
+};
+
+inline constexpr char kPrometheusType[] = "text/plain; version=0.0.4; charset=utf-8";
+
+// The process's resident memory; 0 where /proc is missing.
+int64_t resident_bytes();
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_PROMETHEUS_H_

@@ -1,0 +1,55 @@
+#include "apps/serve/answer_filter.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ocellus {
+namespace {
+
+constexpr std::string_view kWhiteSpace = " \t\r\n";
+
+}  // namespace
+
+std::string AnswerFilter::push(std::string_view piece) {
+  if (is_stopped_) return "";
+  unmatched_ += piece;
+  const size_t stop = find_stop();
+  is_stopped_ = stop != std::string::npos;
+  const size_t shown = is_stopped_ ? stop : stop_beginning();
+  std::string text = unmatched_.substr(0, shown);
+  unmatched_.erase(0, is_stopped_ ? std::string::npos : shown);
+  return trim(std::move(text));
+}
+
+std::string AnswerFilter::finish() { return trim(std::exchange(unmatched_, "")); }
+
+// The first place where a stop string stands.
+size_t AnswerFilter::find_stop() const {
+  size_t first = std::string::npos;
+  for (const std::string& stop : stops_) first = std::min(first, unmatched_.find(stop));
+  return first;
+}
+
+// The first place from which on all there is begins a stop string.
+size_t AnswerFilter::stop_beginning() const {
+  size_t first = unmatched_.size();
+  for (const std::string& stop : stops_) {
+    size_t length = std::min(stop.size() - 1, unmatched_.size());
+    while (length > 0 && unmatched_.compare(unmatched_.size() - length, length, stop, 0, length) != 0) --length;
+    first = std::min(first, unmatched_.size() - length);
+  }
+  return first;
+}
+
+std::string AnswerFilter::trim(std::string text) {
+  spaces_ += text;
+  const size_t end = spaces_.find_last_not_of(kWhiteSpace);
+  if (end == std::string::npos) return "";
+  const size_t begin = has_shown_ ? 0 : spaces_.find_first_not_of(kWhiteSpace);
+  has_shown_ = true;
+  std::string shown = spaces_.substr(begin, end + 1 - begin);
+  spaces_.erase(0, end + 1);
+  return shown;
+}
+
+}  // namespace ocellus

@@ -1,0 +1,48 @@
+#include "apps/serve/chat_job.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace ocellus {
+
+int64_t monotonic_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+ChatJob::ChatJob(std::shared_ptr<HttpExchange> given, int64_t deadline)
+    : exchange(std::move(given)),
+      reply(exchange, choose_request_id(exchange->request())),
+      arrived_ns(monotonic_ns()),
+      deadline_ns(arrived_ns + deadline) {}
+
+int ChatJob::receive(void* user, const char* text, int32_t text_bytes) noexcept {
+  ChatJob& job = *static_cast<ChatJob*>(user);
+  try {
+    const int64_t now = monotonic_ns();
+    if (job.last_token_ns != 0) job.metrics->observe_next_token(static_cast<double>(now - job.last_token_ns) / 1e9);
+    job.last_token_ns = now;
+    const std::string shown = job.filter.push(std::string_view(text, static_cast<size_t>(text_bytes)));
+    job.has_left = !job.reply.add(shown);
+    return job.has_left || job.filter.is_stopped() ? 1 : 0;
+  } catch (...) {
+    job.has_left = true;  // out of memory: this answer ends
+    return 1;
+  }
+}
+
+ocellus_generate_params ChatJob::params(int32_t most_tokens) {
+  ocellus_generate_params params = request.params;
+  params.max_tokens = std::min(most_tokens, request.params.max_tokens - usage.completion_tokens);
+  params.deadline_ns = deadline_ns;
+  params.on_text = receive;
+  params.user = this;
+  return params;
+}
+
+double ChatJob::age_s() const { return static_cast<double>(monotonic_ns() - arrived_ns) / 1e9; }
+
+}  // namespace ocellus

@@ -1,0 +1,46 @@
+// One chat request on its way from the queue to its answer.
+#ifndef OCELLUS_APPS_SERVE_CHAT_JOB_H_
+#define OCELLUS_APPS_SERVE_CHAT_JOB_H_
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "apps/serve/answer_filter.h"
+#include "apps/serve/chat_reply.h"
+#include "apps/serve/chat_request.h"
+#include "apps/serve/serve_metrics.h"
+#include "runtime/ocellus.h"
+
+namespace ocellus {
+
+// CLOCK_MONOTONIC, as the library's deadlines.
+int64_t monotonic_ns();
+
+struct ChatJob {
+  ChatJob(std::shared_ptr<HttpExchange> exchange, int64_t deadline_ns);
+
+  // The callback of ocellus_generate_params; nothing may be thrown through the library.
+  static int receive(void* job, const char* text, int32_t text_bytes) noexcept;
+  ocellus_generate_params params(int32_t most_tokens);
+  double age_s() const;
+
+  std::shared_ptr<HttpExchange> exchange;  // until the request is read
+  ChatReply reply;
+  const int64_t arrived_ns;
+  const int64_t deadline_ns;
+  ChatRequest request;
+  int64_t picture_bytes = 0;
+  AnswerFilter filter{{}};
+  ChatUsage usage;
+  ServeMetrics* metrics = nullptr;
+  int64_t last_token_ns = 0;
+  std::atomic<int64_t> cache_bytes = 0;
+  bool has_left = false;               // its client
+  ocellus_session* session = nullptr;  // while it runs
+};
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_SERVE_CHAT_JOB_H_

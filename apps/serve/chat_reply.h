@@ -1,0 +1,55 @@
+// The answer to one chat request, at once or as server-sent events.
+#ifndef OCELLUS_APPS_SERVE_CHAT_REPLY_H_
+#define OCELLUS_APPS_SERVE_CHAT_REPLY_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "apps/http/http_server.h"
+#include "apps/serve/request_error.h"
+
+namespace ocellus {
+
+struct ChatUsage {
+  int32_t prompt_tokens = 0;  // pictures included
+  int32_t completion_tokens = 0;
+};
+
+class ChatReply {
+ public:
+  struct Style {
+    std::string model;
+    bool stream = false;
+    bool include_usage = false;
+  };
+  ChatReply(std::shared_ptr<HttpExchange> exchange, std::string request_id);
+
+  void set_style(Style style) { style_ = std::move(style); }
+  bool is_open() const { return exchange_->is_open(); }
+  // False if the client has gone.
+  bool add(const std::string& text);
+  // `reason`: "stop" or "length".
+  void finish(const char* reason, const ChatUsage& usage);
+  // After the first piece of a stream the error is its last event.
+  void fail(const RequestError& error);
+
+ private:
+  void begin_stream();
+  std::string event(const std::string& delta_json, const char* reason) const;
+
+  std::shared_ptr<HttpExchange> exchange_;
+  std::string request_id_;
+  std::string completion_id_;
+  int64_t created_s_;
+  Style style_;
+  std::string text_;
+  bool has_begun_ = false;
+};
+
+// The client's own x-request-id if it is a sound one, else a new one.
+std::string choose_request_id(const HttpRequest& request);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_SERVE_CHAT_REPLY_H_

@@ -1,0 +1,294 @@
+#include "apps/serve/chat_request.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "apps/serve/data_url.h"
+#include "apps/serve/json_fields.h"
+#include "apps/serve/request_error.h"
+
+namespace ocellus {
+namespace {
+
+constexpr int64_t kMostTokens = 1 << 20;
+constexpr size_t kMostStops = 16;
+constexpr size_t kMostStopBytes = 256;
+constexpr double kLeastTopP = 1e-6;
+
+// Accepted and without effect: they say who asks, or what other servers do with the request.
+const std::set<std::string> kIgnored = {"user",         "metadata",           "safety_identifier", "prompt_cache_key",
+                                        "service_tier", "parallel_tool_calls"};
+const std::set<std::string> kKnown = {
+    "messages", "model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature",
+    "top_p",    "top_k", "min_p",  "seed",           "stop",       "repetition_penalty"};
+
+bool is_empty_or_zero(const RequestJson& value) {
+  if (value.is_number()) return value.get<double>() == 0;
+  return value.is_null() || ((value.is_array() || value.is_object()) && value.empty()) ||
+         (value.is_boolean() && !value.get<bool>());
+}
+
+// Fields of OpenAI's interface that this server knows but does not serve; the values that ask for nothing are fine.
+bool asks_for_nothing(const std::string& name, const RequestJson& value) {
+  if (name == "n") return value == 1;
+  if (name == "response_format") return value.is_object() && value.value("type", RequestJson()) == "text";
+  if (name == "modalities") return value == RequestJson::array({"text"});
+  if (name == "tool_choice" || name == "function_call") return value == "none" || value == "auto";
+  static const std::set<std::string> kUnserved = {"tools",      "functions",         "logprobs",         "top_logprobs",
+                                                  "logit_bias", "frequency_penalty", "presence_penalty", "store"};
+  return kUnserved.count(name) != 0 && is_empty_or_zero(value);
+}
+
+void check_fields(const RequestJson& body) {
+  for (const auto& [name, value] : body.items()) {
+    if (value.is_null() || kKnown.count(name) != 0 || kIgnored.count(name) != 0 || asks_for_nothing(name, value)) {
+      continue;
+    }
+    if (name == "n") throw RequestError(400, "n must be 1: one answer a request.", name, "unsupported_value");
+    static const std::set<std::string> kUnserved = {
+        "tools",        "tool_choice",       "functions",         "function_call",    "logprobs",
+        "top_logprobs", "logit_bias",        "frequency_penalty", "presence_penalty", "store",
+        "audio",        "modalities",        "prediction",        "reasoning_effort", "response_format",
+        "verbosity",    "web_search_options"};
+    const bool is_known = kUnserved.count(name) != 0;
+    throw RequestError(400, name + (is_known ? " is not supported by this server." : " is not a field of a request."),
+                       name, is_known ? "unsupported_parameter" : "unknown_parameter");
+  }
+}
+
+ChatPart parse_part(const RequestJson& part, const std::string& param, bool may_be_image) {
+  expect_object(part, param);
+  const RequestJson* type = find_field(part, "type");
+  if (type == nullptr) throw RequestError(400, param + ".type is missing.", param + ".type");
+  const std::string name = expect_string(*type, param + ".type");
+  if (name == "text") {
+    const RequestJson* text = find_field(part, "text");
+    if (text == nullptr) throw RequestError(400, param + ".text is missing.", param + ".text");
+    return {.bytes = expect_string(*text, param + ".text"), .param = param};
+  }
+  if (name != "image_url" || !may_be_image) {
+    const std::string allowed = may_be_image ? "text or image_url" : "text";
+    throw RequestError(400, param + ".type must be " + allowed + ", not " + name + ".", param + ".type");
+  }
+  const RequestJson* image = find_field(part, "image_url");
+  if (image == nullptr) throw RequestError(400, param + ".image_url is missing.", param + ".image_url");
+  expect_object(*image, param + ".image_url");
+  const RequestJson* url = find_field(*image, "url");
+  const std::string at = param + ".image_url.url";
+  if (url == nullptr) throw RequestError(400, at + " is missing.", at);
+  if (const RequestJson* detail = find_field(*image, "detail")) {
+    (void)expect_string(*detail, param + ".image_url.detail");  // the model has one resolution
+  }
+  if (!url->is_string()) throw RequestError(400, at + " must be a string.", at);
+  return {.is_image = true, .bytes = decode_picture_url(url->get_ref<const std::string&>(), at), .param = at};
+}
+
+std::vector<ChatPart> parse_content(const RequestJson& message, const std::string& param, bool may_be_image) {
+  const RequestJson* content = find_field(message, "content");
+  const std::string at = param + ".content";
+  if (content == nullptr) throw RequestError(400, at + " is missing.", at);
+  if (content->is_string()) return {{.bytes = content->get<std::string>(), .param = at}};
+  if (!content->is_array()) throw RequestError(400, at + " must be a string or an array of parts.", at);
+  std::vector<ChatPart> parts;
+  for (size_t i = 0; i < content->size(); ++i) {
+    parts.push_back(parse_part((*content)[i], at + "[" + std::to_string(i) + "]", may_be_image));
+  }
+  return parts;
+}
+
+std::string join_texts(const std::vector<ChatPart>& parts) {
+  std::string text;
+  for (const ChatPart& part : parts) text += (text.empty() ? "" : "\n") + part.bytes;
+  return text;
+}
+
+// Messages of one role in a row are one message.
+class ConversationReader {
+ public:
+  explicit ConversationReader(ChatRequest* request) : request_(request) {}
+
+  void read(const RequestJson& message, const std::string& param) {
+    expect_object(message, param);
+    for (const char* field : {"tool_calls", "function_call", "audio"}) {
+      if (find_field(message, field) != nullptr) {
+        throw RequestError(400, param + "." + field + " is not supported by this server.", param + "." + field);
+      }
+    }
+    const RequestJson* field = find_field(message, "role");
+    if (field == nullptr) throw RequestError(400, param + ".role is missing.", param + ".role");
+    const std::string role = expect_string(*field, param + ".role");
+    if (role == "user") return add_user(parse_content(message, param, /*may_be_image=*/true));
+    const bool is_system = role == "system" || role == "developer";
+    if (!is_system && role != "assistant") {
+      throw RequestError(400, param + ".role must be system, user or assistant.", param + ".role");
+    }
+    const std::string text = join_texts(parse_content(message, param, /*may_be_image=*/false));
+    is_system ? add_system(text, param) : add_answer(text, param);
+  }
+
+  void finish() const {
+    if (request_->turns.empty() || is_answered_) {
+      throw RequestError(400, "The last of the messages must be the user's.", "messages");
+    }
+  }
+
+ private:
+  void add_system(const std::string& text, const std::string& param) {
+    if (!request_->turns.empty()) {
+      throw RequestError(400, "A system message must come before all others.", param + ".role");
+    }
+    request_->system += (request_->system.empty() ? "" : "\n") + text;
+  }
+
+  void add_user(std::vector<ChatPart> parts) {
+    if (request_->turns.empty() || is_answered_) request_->turns.emplace_back();
+    is_answered_ = false;
+    std::vector<ChatPart>& all = request_->turns.back().parts;
+    all.insert(all.end(), std::make_move_iterator(parts.begin()), std::make_move_iterator(parts.end()));
+  }
+
+  void add_answer(const std::string& text, const std::string& param) {
+    if (request_->turns.empty()) {
+      throw RequestError(400, "An assistant message must follow one of the user.", param + ".role");
+    }
+    std::string& answer = request_->turns.back().answer;
+    answer += (is_answered_ ? "\n" : "") + text;
+    is_answered_ = true;
+  }
+
+  ChatRequest* request_;
+  bool is_answered_ = false;
+};
+
+void parse_messages(const RequestJson& body, ChatRequest* request) {
+  const RequestJson* messages = find_field(body, "messages");
+  if (messages == nullptr) throw RequestError(400, "messages is missing.", "messages");
+  if (!messages->is_array() || messages->empty()) {
+    throw RequestError(400, "messages must be an array of one message or more.", "messages");
+  }
+  ConversationReader reader(request);
+  for (size_t i = 0; i < messages->size(); ++i) reader.read((*messages)[i], "messages[" + std::to_string(i) + "]");
+  reader.finish();
+}
+
+void parse_stops(const RequestJson& body, ChatRequest* request) {
+  const RequestJson* stop = find_field(body, "stop");
+  if (stop == nullptr) return;
+  const RequestJson stops = stop->is_string() ? RequestJson::array({*stop}) : *stop;
+  if (!stops.is_array() || stops.size() > kMostStops) {
+    throw RequestError(400, "stop must be a string or an array of at most " + std::to_string(kMostStops) + ".", "stop");
+  }
+  for (const RequestJson& one : stops) {
+    const std::string text = expect_string(one, "stop");
+    if (text.empty() || text.size() > kMostStopBytes) {
+      throw RequestError(400, "stop must have 1 to " + std::to_string(kMostStopBytes) + " bytes each.", "stop");
+    }
+    request->stops.push_back(text);
+  }
+}
+
+void parse_stream(const RequestJson& body, ChatRequest* request) {
+  request->stream = bool_field(body, "stream");
+  const RequestJson* options = find_field(body, "stream_options");
+  if (options == nullptr) return;
+  expect_object(*options, "stream_options");
+  if (!request->stream) throw RequestError(400, "stream_options goes with stream.", "stream_options");
+  for (const auto& [name, value] : options->items()) {
+    const std::string param = "stream_options." + name;
+    if (name == "include_obfuscation") continue;
+    if (name != "include_usage") throw RequestError(400, param + " is not supported by this server.", param);
+    request->include_usage = !value.is_null() && expect_bool(value, param);
+  }
+}
+
+void parse_sampling(const RequestJson& body, ocellus_generate_params* params) {
+  const auto most = integer_field(body, "max_completion_tokens", 1, kMostTokens);
+  const auto older = integer_field(body, "max_tokens", 1, kMostTokens);
+  if (most && older && *most != *older) {
+    throw RequestError(400, "max_tokens and max_completion_tokens differ: give one of them.", "max_tokens");
+  }
+  if (most || older) params->max_tokens = static_cast<int32_t>(most.value_or(older.value_or(0)));
+  const auto set = [&body](const char* name, double low, double high, float* out) {
+    if (const auto value = number_field(body, name, low, high)) *out = static_cast<float>(*value);
+  };
+  set("temperature", 0, 2, &params->temperature);
+  set("top_p", 0, 1, &params->top_p);
+  set("min_p", 0, 1, &params->min_p);
+  set("repetition_penalty", 0.1, 100, &params->repetition_penalty);
+  params->top_p = std::max(params->top_p, static_cast<float>(kLeastTopP));  // 0: the likeliest alone
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+  if (const auto top_k = integer_field(body, "top_k", -1, std::numeric_limits<int32_t>::max())) {
+    params->top_k = static_cast<int32_t>(std::max<int64_t>(*top_k, 0));  // -1: off, as elsewhere
+  }
+  if (const auto seed = integer_field(body, "seed", -kAny, kAny)) params->seed = static_cast<uint64_t>(*seed);
+}
+
+void append_text(std::vector<ChatPart>* parts, const std::string& text, const std::string& param) {
+  if (text.empty()) return;
+  if (parts->empty() || parts->back().is_image) parts->push_back({.param = param});
+  parts->back().bytes += text;
+}
+
+// Whether all text stands on one side of all pictures.
+bool has_pictures_apart(const std::vector<ChatPart>& parts) {
+  int changes = 0;
+  for (size_t i = 1; i < parts.size(); ++i) changes += parts[i].is_image != parts[i - 1].is_image ? 1 : 0;
+  return changes <= 1;
+}
+
+}  // namespace
+
+int64_t ChatRequest::picture_bytes() const {
+  int64_t bytes = 0;
+  for (const ChatTurn& turn : turns) {
+    for (const ChatPart& part : turn.parts) bytes += part.is_image ? std::ssize(part.bytes) : 0;
+  }
+  return bytes;
+}
+
+ChatRequest parse_chat_request(std::string_view body, const ocellus_generate_params& defaults) {
+  const RequestJson json = parse_request_json(body);
+  check_fields(json);
+  ChatRequest request;
+  request.params = defaults;
+  if (const RequestJson* model = find_field(json, "model")) request.model = expect_string(*model, "model");
+  parse_sampling(json, &request.params);
+  parse_stops(json, &request);
+  parse_stream(json, &request);
+  parse_messages(json, &request);
+  return request;
+}
+
+std::vector<ChatPart> arrange_parts(std::vector<ChatPart> parts, int64_t earlier_images) {
+  std::vector<ChatPart> arranged;
+  const int64_t images = count_images(parts);
+  const bool is_apart = has_pictures_apart(parts);
+  if (is_apart) {
+    std::stable_partition(parts.begin(), parts.end(), [](const ChatPart& part) { return part.is_image; });
+  }
+  int64_t number = earlier_images;
+  bool follows_text = false;
+  for (ChatPart& part : parts) {
+    if (!part.is_image) {
+      if (follows_text) append_text(&arranged, "\n", part.param);
+      append_text(&arranged, part.bytes, part.param);
+      follows_text = !part.bytes.empty();
+      continue;
+    }
+    follows_text = false;
+    ++number;
+    const bool is_numbered = is_apart && images + earlier_images > 1;
+    const std::string param = part.param;
+    if (is_numbered) append_text(&arranged, "Image " + std::to_string(number) + ":", param);
+    arranged.push_back(std::move(part));
+    if (is_numbered) append_text(&arranged, "\n", param);
+  }
+  return arranged;
+}
+
+int64_t count_images(const std::vector<ChatPart>& parts) {
+  return std::count_if(parts.begin(), parts.end(), [](const ChatPart& part) { return part.is_image; });
+}
+
+}  // namespace ocellus

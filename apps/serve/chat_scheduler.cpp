@@ -1,0 +1,278 @@
+#include "apps/serve/chat_scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "apps/serve/chat_job.h"
+#include "apps/serve/chat_prompt.h"
+
+namespace ocellus {
+namespace {
+
+// Tokens of one call of the engine: so soon new requests join the others, and those that are over make room.
+constexpr int32_t kSliceTokens = 16;
+constexpr int64_t kMostPictureBytes = int64_t{128} << 20;
+constexpr auto kLookAfter = std::chrono::milliseconds(50);
+
+RequestError stopping_error() { return RequestError(503, "The server is shutting down.", "", "shutting_down"); }
+
+template <typename Jobs, typename Job>
+void take_out(Jobs* jobs, const Job& job) {
+  jobs->erase(std::remove(jobs->begin(), jobs->end(), job), jobs->end());
+}
+
+}  // namespace
+
+ChatScheduler::ChatScheduler(const ocellus_model* model, std::vector<ocellus_session*> sessions, ocellus_engine* engine,
+                             ServeOptions options, ServeMetrics* metrics)
+    : model_(model),
+      engine_(engine),
+      options_(std::move(options)),
+      metrics_(metrics),
+      sessions_(std::move(sessions)),
+      free_(sessions_) {
+  front_ = std::thread([this] { run_front(); });
+  worker_ = std::thread([this] { run_engine(); });
+}
+
+ChatScheduler::~ChatScheduler() { stop(); }
+
+void ChatScheduler::submit(std::shared_ptr<HttpExchange> exchange) {
+  const auto job = std::make_shared<ChatJob>(std::move(exchange), int64_t{options_.deadline_s} * 1'000'000'000);
+  job->metrics = metrics_;
+  std::unique_lock lock(mutex_);
+  const int64_t waiting = std::ssize(arrived_) + being_read_ + std::ssize(waiting_);
+  // Sessions that are free take their request at once: it does not count as waiting.
+  const int64_t idle = std::ssize(sessions_) - std::ssize(running_);
+  if (is_stopping_ || waiting >= options_.queue + idle) {
+    lock.unlock();
+    return fail(job, is_stopping_
+                         ? stopping_error()
+                         : RequestError(429, "The queue is full: try again later.", "", "rate_limit_exceeded"));
+  }
+  arrived_.push_back(job);
+  front_changed_.notify_one();
+}
+
+void ChatScheduler::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+    for (const Job& job : running_) ocellus_session_cancel(job->session);
+    front_changed_.notify_one();
+    engine_changed_.notify_one();
+  }
+  if (front_.joinable()) front_.join();
+  if (worker_.joinable()) worker_.join();
+}
+
+// ---- the front thread
+
+void ChatScheduler::run_front() {
+  std::unique_lock lock(mutex_);
+  while (!is_stopping_) {
+    if (arrived_.empty()) front_changed_.wait_for(lock, kLookAfter);
+    if (!arrived_.empty()) {
+      const Job job = arrived_.front();
+      arrived_.pop_front();
+      being_read_ = 1;
+      lock.unlock();
+      read_request(job);
+      lock.lock();
+    }
+    look_after(lock);
+  }
+  for (const auto* jobs : {&arrived_, &waiting_}) {
+    for (const Job& job : *jobs) fail(job, stopping_error());
+  }
+  arrived_.clear();
+  waiting_.clear();
+}
+
+// From bytes to a job that waits for a session, or to an answer that says why not.
+void ChatScheduler::read_request(const Job& job) {
+  bool is_sound = false;
+  try {
+    job->request = parse_chat_request(std::exchange(job->exchange, nullptr)->take_body(), options_.params);
+    const std::string& name = job->request.model;
+    if (!name.empty() && std::find(options_.names.begin(), options_.names.end(), name) == options_.names.end()) {
+      throw RequestError(404, "There is no model " + name + "; this server has " + options_.names[0] + ".", "model",
+                         "model_not_found");
+    }
+    job->reply.set_style({name.empty() ? options_.names[0] : name, job->request.stream, job->request.include_usage});
+    job->filter = AnswerFilter(job->request.stops);
+    job->picture_bytes = job->request.picture_bytes();
+    is_sound = true;
+  } catch (const RequestError& error) {
+    fail(job, error);
+  } catch (const std::exception& error) {
+    fail(job, RequestError(500, std::string("The request could not be read: ") + error.what()));
+  }
+  const std::lock_guard lock(mutex_);
+  being_read_ = 0;
+  if (!is_sound) return;
+  if (picture_bytes_ + job->picture_bytes > kMostPictureBytes) {
+    return fail(job, RequestError(429, "Too many pictures wait: try again later.", "", "rate_limit_exceeded"));
+  }
+  picture_bytes_ += job->picture_bytes;
+  waiting_.push_back(job);
+  engine_changed_.notify_one();
+}
+
+// Clients that left, in the queue and before the engine, and deadlines in the queue.
+void ChatScheduler::look_after(const std::unique_lock<std::mutex>& /*held*/) {
+  const int64_t now = monotonic_ns();
+  std::erase_if(waiting_, [&](const Job& job) {
+    const bool has_left = !job->reply.is_open(), is_late = now > job->deadline_ns;
+    if (!has_left && !is_late) return false;
+    picture_bytes_ -= job->picture_bytes;
+    if (has_left) {
+      drop(job);
+    } else {
+      fail(job, RequestError(504, "The request waited longer than its deadline.", "", "deadline_exceeded"));
+    }
+    return true;
+  });
+  for (const Job& job : running_) {
+    if (!job->reply.is_open()) ocellus_session_cancel(job->session);
+  }
+  show_load();
+}
+
+void ChatScheduler::show_load() {
+  int64_t cache_bytes = 0;
+  for (const Job& job : running_) cache_bytes += job->cache_bytes;
+  metrics_->set_load(std::ssize(running_), std::ssize(waiting_) + std::ssize(arrived_) + being_read_,
+                     static_cast<double>(cache_bytes) / static_cast<double>(options_.cache_bytes));
+}
+
+// ---- the engine's thread
+
+void ChatScheduler::run_engine() {
+  for (;;) {
+    Job next;
+    {
+      std::unique_lock lock(mutex_);
+      engine_changed_.wait(lock, [this] { return is_stopping_ || !running_.empty() || !waiting_.empty(); });
+      if (is_stopping_ && running_.empty()) return;
+      if (!waiting_.empty() && !free_.empty() && !is_stopping_) {
+        next = waiting_.front();
+        waiting_.pop_front();
+        picture_bytes_ -= next->picture_bytes;
+        next->session = free_.back();
+        free_.pop_back();
+        running_.push_back(next);
+        show_load();
+      }
+    }
+    if (next != nullptr) start(next);
+    continue_answers();
+  }
+}
+
+// Reads the prompt, and generates the first token alone: what is wrong with a request shows here.
+void ChatScheduler::start(const Job& job) {
+  bool was_cancelled = false;
+  try {
+    ocellus_session_set_deadline(job->session, job->deadline_ns);
+    add_conversation(job->session, model_, &job->request, &was_cancelled);
+    const ocellus_generate_params params = job->params(1);
+    ocellus_generate_stats stats = {};
+    stats.stop = OCELLUS_STOP_FAILED;
+    const ocellus_status status = ocellus_session_generate(job->session, &params, &stats);
+    job->usage.prompt_tokens = stats.prompt_tokens;
+    if (stats.generated_tokens > 0) metrics_->observe_first_token(job->age_s());
+    judge(job, status, stats);
+  } catch (const RequestError& error) {
+    if (!was_cancelled) return fail(job, error);
+    drop(job);
+  } catch (const std::exception& error) {
+    fail(job, RequestError(500, std::string("The request failed: ") + error.what()));
+  }
+}
+
+void ChatScheduler::continue_answers() {
+  const std::vector<Job> jobs = running_;
+  if (jobs.empty()) return;
+  std::vector<ocellus_session*> sessions;
+  std::vector<ocellus_generate_params> params;
+  std::vector<ocellus_generate_stats> stats(jobs.size());
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    sessions.push_back(jobs[i]->session);
+    params.push_back(jobs[i]->params(kSliceTokens));
+    stats[i].stop = OCELLUS_STOP_FAILED;
+  }
+  const ocellus_status status =
+      ocellus_batch_generate(sessions.data(), params.data(), stats.data(), static_cast<int32_t>(jobs.size()));
+  for (size_t i = 0; i < jobs.size(); ++i) judge(jobs[i], status, stats[i]);
+}
+
+// What becomes of a job after a call of the engine.
+void ChatScheduler::judge(const Job& job, ocellus_status status, const ocellus_generate_stats& stats) {
+  job->usage.completion_tokens += stats.generated_tokens;
+  job->cache_bytes = stats.kv_bytes;
+  const bool has_begun = job->usage.completion_tokens > 0;
+  switch (static_cast<ocellus_stop>(stats.stop)) {
+    case OCELLUS_STOP_END_TOKEN: return finish(job, "stop");
+    case OCELLUS_STOP_MAX_TOKENS:
+      if (job->usage.completion_tokens >= job->request.params.max_tokens) finish(job, "length");
+      return;
+    case OCELLUS_STOP_CALLBACK: return job->has_left ? drop(job) : finish(job, "stop");
+    case OCELLUS_STOP_FULL:
+      if (has_begun) return finish(job, "length");
+      return fail(job, library_error(OCELLUS_FULL));
+    case OCELLUS_STOP_CANCELLED: return drop(job);
+    case OCELLUS_STOP_DEADLINE:
+      if (has_begun) return finish(job, "length");
+      return fail(job, library_error(OCELLUS_DEADLINE));
+    case OCELLUS_STOP_FAILED: break;
+  }
+  fail(job, status == OCELLUS_OK ? RequestError(500, "The engine failed.") : library_error(status));
+}
+
+void ChatScheduler::finish(const Job& job, const char* reason) {
+  const std::string rest = job->filter.finish();
+  (void)job->reply.add(rest);
+  metrics_->count_finish(reason);
+  metrics_->count_tokens(job->usage.prompt_tokens, job->usage.completion_tokens);
+  metrics_->observe_request(job->age_s());
+  job->reply.finish(reason, job->usage);
+  leave(job);
+}
+
+void ChatScheduler::fail(const Job& job, const RequestError& error) {
+  metrics_->count_request(error.status());
+  job->reply.fail(error);
+  leave(job);
+}
+
+void ChatScheduler::drop(const Job& job) {
+  if (job->reply.is_open()) return fail(job, stopping_error());  // the server cancelled it, not its client
+  metrics_->count_finish("abort");
+  metrics_->count_tokens(job->usage.prompt_tokens, job->usage.completion_tokens);
+  leave(job);
+}
+
+// Makes the job's session free, if it has one. Only the engine's thread has such jobs.
+void ChatScheduler::leave(const Job& job) {
+  if (job->session == nullptr) return;
+  ocellus_session* session = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    session = std::exchange(job->session, nullptr);
+    take_out(&running_, job);
+    show_load();
+  }
+  // A cancellation that came too late must not meet the next request: opening a session forgets it.
+  ocellus_session_close(session);
+  ocellus_session* fresh = nullptr;
+  if (ocellus_session_open(engine_, &fresh) == OCELLUS_OK) {
+    if (options_.prepare) options_.prepare(fresh);
+    std::replace(sessions_.begin(), sessions_.end(), session, fresh);
+    free_.push_back(fresh);
+  }
+}
+
+}  // namespace ocellus

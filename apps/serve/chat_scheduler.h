@@ -1,0 +1,86 @@
+// Who is answered when: a bounded queue in front of a few sessions that are decoded together. One thread owns the
+// engine; a second one reads requests, and takes out who has left or waits for too long.
+#ifndef OCELLUS_APPS_SERVE_CHAT_SCHEDULER_H_
+#define OCELLUS_APPS_SERVE_CHAT_SCHEDULER_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "apps/serve/chat_request.h"
+#include "apps/serve/request_error.h"
+#include "apps/serve/serve_metrics.h"
+#include "runtime/ocellus.h"
+
+namespace ocellus {
+
+struct ChatJob;
+
+struct ServeOptions {
+  int32_t queue = 16;                             // requests that may wait; more get 429
+  int32_t deadline_s = 60;                        // from the arrival; then the answer ends, or 504 if it has not begun
+  int64_t cache_bytes = 1;                        // planned for the keys and values of all sessions
+  std::vector<std::string> names;                 // of the model; the first one is its own
+  ocellus_generate_params params;                 // for what requests leave out
+  std::function<void(ocellus_session*)> prepare;  // what a session needs whenever it was opened; may be empty
+};
+
+class ChatScheduler {
+ public:
+  // The sessions are one engine's; from now on nobody else may use any of them.
+  ChatScheduler(const ocellus_model* model, std::vector<ocellus_session*> sessions, ocellus_engine* engine,
+                ServeOptions options, ServeMetrics* metrics);
+  ~ChatScheduler();  // stops
+  ChatScheduler(const ChatScheduler&) = delete;
+  ChatScheduler& operator=(const ChatScheduler&) = delete;
+
+  // From the server's thread; does not block.
+  void submit(std::shared_ptr<HttpExchange> exchange);
+  // Ends what runs and waits, each with 503 or the end of its stream.
+  void stop();
+  // The sessions, to be closed by who has opened them.
+  const std::vector<ocellus_session*>& sessions() const { return sessions_; }
+
+ private:
+  using Job = std::shared_ptr<ChatJob>;
+
+  void run_front();
+  void run_engine();
+  void read_request(const Job& job);
+  void look_after(const std::unique_lock<std::mutex>& held);
+  void start(const Job& job);
+  void continue_answers();
+  void judge(const Job& job, ocellus_status status, const ocellus_generate_stats& stats);
+  void finish(const Job& job, const char* reason);
+  void fail(const Job& job, const RequestError& error);
+  void drop(const Job& job);  // its client has left
+  void leave(const Job& job);
+  void show_load();
+
+  const ocellus_model* model_;
+  ocellus_engine* engine_;
+  const ServeOptions options_;
+  ServeMetrics* metrics_;
+  std::vector<ocellus_session*> sessions_;  // all; the engine's thread reopens them
+  std::vector<ocellus_session*> free_;      // the engine's thread's
+
+  std::mutex mutex_;  // of what follows, and of ChatJob::session
+  std::condition_variable front_changed_, engine_changed_;
+  std::deque<Job> arrived_;   // not yet read
+  std::deque<Job> waiting_;   // for a session
+  std::vector<Job> running_;  // changed by the engine's thread alone
+  int64_t being_read_ = 0;
+  int64_t picture_bytes_ = 0;  // of waiting_
+  bool is_stopping_ = false;
+  std::thread front_, worker_;
+};
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_SERVE_CHAT_SCHEDULER_H_

@@ -1,0 +1,53 @@
+#include "apps/serve/chat_server.h"
+
+#include <algorithm>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "apps/serve/request_error.h"
+
+namespace ocellus {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kModels = "/v1/models/";
+
+HttpResponse json_response(const Json& object) {
+  return {.content_type = "application/json",
+          .body = object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"};
+}
+
+Json model_json(const std::string& name, std::time_t created) {
+  return {{"id", name}, {"object", "model"}, {"created", created}, {"owned_by", "ocellus"}};
+}
+
+}  // namespace
+
+void add_chat_endpoints(HttpServer* server, ChatScheduler* scheduler, const ServeMetrics* metrics,
+                        const std::vector<std::string>& names) {
+  const std::time_t created = std::time(nullptr);
+  server->handle("POST", "/v1/chat/completions",
+                 [scheduler](std::shared_ptr<HttpExchange> exchange) { scheduler->submit(std::move(exchange)); });
+  server->handle("GET", "/v1/models", [names, created](const std::shared_ptr<HttpExchange>& exchange) {
+    exchange->respond(json_response({{"object", "list"}, {"data", Json::array({model_json(names.front(), created)})}}));
+  });
+  server->handle("GET", std::string(kModels) + "*", [names, created](const std::shared_ptr<HttpExchange>& exchange) {
+    const std::string name = exchange->request().path.substr(kModels.size());
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      return exchange->respond(error_reply(RequestError(
+          404, "There is no model " + name + "; this server has " + names.front() + ".", "model", "model_not_found")));
+    }
+    exchange->respond(json_response(model_json(name, created)));
+  });
+  server->handle("GET", "/healthz", [](const std::shared_ptr<HttpExchange>& exchange) {
+    exchange->respond(json_response({{"status", "ok"}}));
+  });
+  server->open_path("/healthz");
+  server->handle("GET", "/metrics", [server, metrics](const std::shared_ptr<HttpExchange>& exchange) {
+    exchange->respond(
+        {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics->text(server->counts())});
+  });
+}
+
+}  // namespace ocellus

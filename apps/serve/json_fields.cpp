@@ -1,0 +1,98 @@
+#include "apps/serve/json_fields.h"
+
+#include <limits>
+
+#include "apps/serve/request_error.h"
+
+namespace ocellus {
+namespace {
+
+constexpr int64_t kMostValues = 200'000;
+constexpr int64_t kMostDepth = 32;
+
+void check_shape(std::string_view text) {
+  int64_t values = 0, depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+      continue;
+    }
+    in_string = c == '"';
+    values += c == ',' || c == '[' || c == '{' ? 1 : 0;
+    depth += c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
+    if (depth > kMostDepth || values > kMostValues) {
+      throw RequestError(400, "The JSON has more than " + std::to_string(kMostValues) + " values or " +
+                                  std::to_string(kMostDepth) + " levels.");
+    }
+  }
+}
+
+std::string format_limit(double value) {
+  std::string text = RequestJson(value).dump();
+  return text.size() > 2 && text.substr(text.size() - 2) == ".0" ? text.substr(0, text.size() - 2) : text;
+}
+
+}  // namespace
+
+RequestJson parse_request_json(std::string_view body) {
+  check_shape(body);
+  RequestJson json = RequestJson::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) throw RequestError(400, "The body is not sound JSON in UTF-8.");
+  if (!json.is_object()) throw RequestError(400, "The body must be a JSON object.");
+  return json;
+}
+
+const RequestJson* find_field(const RequestJson& object, const std::string& name) {
+  const auto found = object.find(name);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::string expect_string(const RequestJson& value, const std::string& param) {
+  if (!value.is_string()) throw RequestError(400, param + " must be a string.", param);
+  return value.get<std::string>();
+}
+
+bool expect_bool(const RequestJson& value, const std::string& param) {
+  if (!value.is_boolean()) throw RequestError(400, param + " must be true or false.", param);
+  return value.get<bool>();
+}
+
+void expect_object(const RequestJson& value, const std::string& param) {
+  if (!value.is_object()) throw RequestError(400, param + " must be an object.", param);
+}
+
+std::optional<double> number_field(const RequestJson& object, const std::string& name, double low, double high) {
+  const RequestJson* value = find_field(object, name);
+  if (value == nullptr) return std::nullopt;
+  const double number = value->is_number() ? value->get<double>() : std::numeric_limits<double>::quiet_NaN();
+  if (!(number >= low && number <= high)) {
+    throw RequestError(
+        400, name + " must be a number between " + format_limit(low) + " and " + format_limit(high) + ".", name);
+  }
+  return number;
+}
+
+std::optional<int64_t> integer_field(const RequestJson& object, const std::string& name, int64_t low, int64_t high) {
+  const RequestJson* value = find_field(object, name);
+  if (value == nullptr) return std::nullopt;
+  const bool fits = value->is_number_integer() &&
+                    (!value->is_number_unsigned() ||
+                     value->get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
+  const int64_t number = fits ? value->get<int64_t>() : 0;
+  if (!fits || number < low || number > high) {
+    throw RequestError(
+        400, name + " must be a whole number between " + std::to_string(low) + " and " + std::to_string(high) + ".",
+        name);
+  }
+  return number;
+}
+
+bool bool_field(const RequestJson& object, const std::string& name) {
+  const RequestJson* value = find_field(object, name);
+  return value != nullptr && expect_bool(*value, name);
+}
+
+}  // namespace ocellus

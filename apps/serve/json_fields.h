@@ -1,0 +1,32 @@
+// Checked access to the fields of a JSON request. All throw a RequestError that names the field.
+#ifndef OCELLUS_APPS_SERVE_JSON_FIELDS_H_
+#define OCELLUS_APPS_SERVE_JSON_FIELDS_H_
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ocellus {
+
+using RequestJson = nlohmann::json;
+
+// Refuses text that would take much more memory as a tree than as text: many or deeply nested values.
+RequestJson parse_request_json(std::string_view body);
+
+// nullptr if the field is missing or null.
+const RequestJson* find_field(const RequestJson& object, const std::string& name);
+
+std::string expect_string(const RequestJson& value, const std::string& param);
+bool expect_bool(const RequestJson& value, const std::string& param);
+void expect_object(const RequestJson& value, const std::string& param);
+
+// Nothing if the field is missing or null.
+std::optional<double> number_field(const RequestJson& object, const std::string& name, double low, double high);
+std::optional<int64_t> integer_field(const RequestJson& object, const std::string& name, int64_t low, int64_t high);
+bool bool_field(const RequestJson& object, const std::string& name);  // false if there is none
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_SERVE_JSON_FIELDS_H_

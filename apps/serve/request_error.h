@@ -1,0 +1,37 @@
+// Why a request is not served, as OpenAI's interface says it.
+#ifndef OCELLUS_APPS_SERVE_REQUEST_ERROR_H_
+#define OCELLUS_APPS_SERVE_REQUEST_ERROR_H_
+
+#include <stdexcept>
+#include <string>
+
+#include "apps/http/http_server.h"
+#include "runtime/ocellus.h"
+
+namespace ocellus {
+
+class RequestError : public std::runtime_error {
+ public:
+  // `param`: the field at fault, as "messages[0].content"; empty if it is none. `code` may be empty, too.
+  RequestError(int status, const std::string& sentence, std::string param = "", std::string code = "")
+      : std::runtime_error(sentence), status_(status), param_(std::move(param)), code_(std::move(code)) {}
+  int status() const { return status_; }
+  const std::string& param() const { return param_; }
+  const std::string& code() const { return code_; }
+
+ private:
+  int status_;
+  std::string param_;
+  std::string code_;
+};
+
+// The library's last failure on this thread: 400 for what the client can change, 504 for a deadline, else 500.
+RequestError library_error(ocellus_status status, const std::string& param = "");
+
+// {"error": {"message", "type", "param", "code"}} without the outer braces' newline.
+std::string error_json(const RequestError& error);
+HttpResponse error_reply(const RequestError& error);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_SERVE_REQUEST_ERROR_H_

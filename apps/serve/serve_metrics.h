@@ -1,0 +1,53 @@
+// What the endpoint counts, in Prometheus' text format.
+#ifndef OCELLUS_APPS_SERVE_SERVE_METRICS_H_
+#define OCELLUS_APPS_SERVE_SERVE_METRICS_H_
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "apps/http/http_server.h"
+
+namespace ocellus {
+
+class Histogram {
+ public:
+  // Upper bounds in seconds, rising.
+  explicit Histogram(std::vector<double> bounds) : bounds_(std::move(bounds)), counts_(bounds_.size() + 1) {}
+  void observe(double seconds);
+  std::string text(const std::string& name, const std::string& help) const;
+
+ private:
+  std::vector<double> bounds_;
+  std::vector<int64_t> counts_;  // by bucket; the last has no bound
+  double sum_ = 0;
+};
+
+// From any thread.
+class ServeMetrics {
+ public:
+  ServeMetrics();
+  void count_request(int status);  // of /v1/chat/completions
+  void count_finish(const std::string& reason);
+  void count_tokens(int64_t prompt, int64_t generated);
+  void observe_first_token(double seconds);
+  void observe_next_token(double seconds);
+  void observe_request(double seconds);
+  void set_load(int64_t running, int64_t waiting, double cache_share);
+  std::string text(const HttpCounts& http) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<int, int64_t> requests_;
+  std::map<std::string, int64_t> finishes_;
+  int64_t prompt_tokens_ = 0, generated_tokens_ = 0;
+  int64_t running_ = 0, waiting_ = 0;
+  double cache_share_ = 0;
+  Histogram first_token_, next_token_, request_;
+};
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_SERVE_SERVE_METRICS_H_

@@ -1,0 +1,27 @@
+// Ctrl-C and SIGTERM for commands that go on until they are told to stop.
+#ifndef OCELLUS_APPS_STOP_REQUEST_H_
+#define OCELLUS_APPS_STOP_REQUEST_H_
+
+#include "runtime/ocellus.h"
+
+namespace ocellus {
+
+// From now on the first SIGINT or SIGTERM asks for a stop and cancels the session at work, and the second ends the
+// program as usual.
+void watch_for_stop();
+bool stop_requested();
+// As a signal would, for tests and for ends that are found elsewhere.
+void request_stop();
+
+// The session that a stop is to cancel while this lives.
+class StoppableWork {
+ public:
+  explicit StoppableWork(ocellus_session* session);
+  ~StoppableWork();
+  StoppableWork(const StoppableWork&) = delete;
+  StoppableWork& operator=(const StoppableWork&) = delete;
+};
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_STOP_REQUEST_H_

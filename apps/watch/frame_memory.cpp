@@ -1,0 +1,203 @@
+#include "apps/watch/frame_memory.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "apps/failure.h"
+#include "apps/prompt.h"
+#include "apps/sizes.h"
+#include "apps/stop_request.h"
+
+namespace ocellus {
+namespace {
+
+constexpr int32_t kSinkTokens = 4;  // of a rolling session
+
+// "14:02:11 (12 s ago)"
+std::string describe_time(int64_t at_ns) {
+  const std::time_t seconds = static_cast<std::time_t>(wall_ms(at_ns) / 1000);
+  std::tm local = {};
+  localtime_r(&seconds, &local);
+  char clock[16];
+  std::strftime(clock, sizeof clock, "%H:%M:%S", &local);
+  return std::string(clock) + " (" + format_number(static_cast<double>(monotonic_ns() - at_ns) / 1e9, 0) + " s ago)";
+}
+
+void add_stats(const TurnAnswer& turn, QuestionAnswer* answer) {
+  if (answer->tokens == 0) answer->first_token_ms = turn.stats.first_token_ms;
+  answer->tokens += turn.stats.generated_tokens;
+}
+
+}  // namespace
+
+FrameMemory::FrameMemory(ocellus_session* session, MemoryKind kind, int32_t frames)
+    : session_(session), kind_(kind), most_(frames) {
+  if (kind_ == MemoryKind::kRolling) check(ocellus_session_set_rolling(session_, most_, kSinkTokens));
+}
+
+int64_t FrameMemory::frame_bytes() const {
+  int64_t bytes = 0;
+  for (const Kept& kept : kept_) bytes += static_cast<int64_t>(kept.frame.bytes.capacity());
+  return bytes;
+}
+
+void FrameMemory::remember(int64_t id, int64_t captured_ns, const Frame& frame) {
+  const int32_t label = static_cast<int32_t>(remembered_ % most_) + 1;
+  if (kind_ == MemoryKind::kRolling) {
+    const StoppableWork work(session_);
+    if (!turn_is_open_) check(ocellus_session_begin_turn(session_));
+    turn_is_open_ = true;
+    const ocellus_status status =
+        add_turn_parts(session_, {{.text = "Image " + std::to_string(label) + ":"}, {.frame = &frame}, {.text = "\n"}});
+    if (status != OCELLUS_OK) return;
+  }
+  ++remembered_;
+  Kept kept = {.id = id, .captured_ns = captured_ns, .label = label, .frame = {}};
+  if (kept_.size() >= static_cast<size_t>(most_)) {
+    std::swap(kept.frame, kept_.front().frame);  // its memory is used again
+    kept_.pop_front();
+  }
+  if (kind_ == MemoryKind::kReplay) kept.frame = frame;
+  kept_.push_back(std::move(kept));
+}
+
+void FrameMemory::inherit(FrameMemory&& old) {
+  if (kind_ != MemoryKind::kReplay || old.kind_ != MemoryKind::kReplay) return;
+  kept_ = std::move(old.kept_);
+  while (kept_.size() > static_cast<size_t>(most_)) kept_.pop_front();
+  remembered_ = static_cast<int64_t>(kept_.size());
+}
+
+void FrameMemory::show_frames() {
+  if (kind_ == MemoryKind::kRolling) {
+    if (!turn_is_open_) check(ocellus_session_begin_turn(session_));
+    turn_is_open_ = true;
+    return;
+  }
+  check(ocellus_session_reset(session_));
+  check(ocellus_session_begin_turn(session_));
+  turn_is_open_ = true;
+  std::vector<TurnPart> parts;
+  int32_t number = 0;
+  for (Kept& kept : kept_) {
+    kept.label = ++number;
+    if (kept_.size() > 1) parts.push_back({.text = "Image " + std::to_string(kept.label) + ":"});
+    parts.push_back({.frame = &kept.frame});
+    if (kept_.size() > 1) parts.push_back({.text = "\n"});
+  }
+  if (add_turn_parts(session_, parts) != OCELLUS_OK) throw Failure(kExitInterrupted, "the question was interrupted.");
+}
+
+TurnAnswer FrameMemory::say(const std::string& text, const CommonOptions& options, const TextSink& sink) {
+  if (!turn_is_open_) check(ocellus_session_begin_turn(session_));
+  turn_is_open_ = false;
+  check(ocellus_session_add_text(session_, text.data(), static_cast<int64_t>(text.size()), 0));
+  TurnAnswer answer = answer_frames(session_, options, sink);
+  if (answer.status == OCELLUS_CANCELLED) throw Failure(kExitInterrupted, "the question was interrupted.");
+  return answer;
+}
+
+std::string FrameMemory::in_image(const Kept& kept) const {
+  const bool is_alone = kind_ == MemoryKind::kReplay && kept_.size() == 1;
+  return is_alone ? "" : " in image " + std::to_string(kept.label);
+}
+
+void FrameMemory::ask(const std::string& question, const CommonOptions& options, const TextSink& sink,
+                      const std::vector<Record>& newest_records, QuestionAnswer* answer) {
+  if (kept_.empty()) throw Failure(kExitUsage, "there is no frame in memory yet: ask again in a moment.");
+  const int64_t start_ns = monotonic_ns();
+  const StoppableWork work(session_);
+  try {
+    show_frames();
+    for (const Kept& kept : kept_) {
+      answer->frames.push_back({.id = kept.id, .captured_ns = kept.captured_ns, .label = kept.label});
+    }
+    const std::optional<TemporalQuestion> temporal = parse_temporal_question(question);
+    if (!temporal) {
+      ask_directly(question, options, sink, answer);
+    } else if (temporal->kind == TemporalQuestion::kChange) {
+      ask_what_changed(options, newest_records, answer);
+    } else {
+      ask_when(*temporal, options, answer);
+    }
+    if (temporal && sink) sink(answer->text);
+  } catch (const Failure&) {
+    forget();
+    throw;
+  }
+  answer->answered_ns = monotonic_ns();
+  answer->total_ms = static_cast<double>(answer->answered_ns - start_ns) / 1e6;
+}
+
+void FrameMemory::ask_directly(const std::string& question, const CommonOptions& options, const TextSink& sink,
+                               QuestionAnswer* answer) {
+  const TurnAnswer turn = say(question, options, sink);
+  add_stats(turn, answer);
+  answer->text = turn.text;
+  for (const int number : find_image_numbers(turn.text, most_)) {
+    for (AskedFrame& frame : answer->frames) frame.named = frame.named || frame.label == number;
+  }
+}
+
+void FrameMemory::ask_when(const TemporalQuestion& question, const CommonOptions& options, QuestionAnswer* answer) {
+  std::vector<bool> is_there;
+  for (const Kept& kept : kept_) {
+    const TurnAnswer turn = say("Is there " + question.thing + in_image(kept) + "?", options, nullptr);
+    add_stats(turn, answer);
+    is_there.push_back(says_yes(turn.text));
+  }
+  const int moment = find_moment(question.kind, is_there);
+  if (moment < 0) {
+    answer->text = describe_no_moment(question.kind, is_there);
+    return;
+  }
+  AskedFrame& frame = answer->frames[static_cast<size_t>(moment)];
+  frame.named = true;
+  const bool came = question.kind == TemporalQuestion::kAppear;
+  answer->text = (came ? "In image " : "It is gone in image ") + std::to_string(frame.label) + ", at " +
+                 describe_time(frame.captured_ns) + ".";
+}
+
+std::string FrameMemory::describe(const Kept& kept, const CommonOptions& options,
+                                  const std::vector<Record>& newest_records, QuestionAnswer* answer) {
+  const auto record = std::find_if(newest_records.begin(), newest_records.end(),
+                                   [&kept](const Record& one) { return one.id == kept.id; });
+  if (record != newest_records.end() && record->prompt == kCaptionPrompt && !record->text.empty()) return record->text;
+  const bool is_alone = kind_ == MemoryKind::kReplay && kept_.size() == 1;
+  const TurnAnswer turn =
+      say(is_alone ? "Describe this image." : "Describe image " + std::to_string(kept.label) + ".", options, nullptr);
+  add_stats(turn, answer);
+  return turn.text;
+}
+
+void FrameMemory::ask_what_changed(const CommonOptions& options, const std::vector<Record>& newest_records,
+                                   QuestionAnswer* answer) {
+  if (kept_.size() < 2) {
+    answer->text = "There is only one frame in memory yet.";
+    return;
+  }
+  const Kept& newest = kept_.back();
+  const std::string text = describe(newest, options, newest_records, answer);
+  answer->frames.back().named = true;
+  for (size_t i = kept_.size() - 1; i-- > 0;) {  // back to the latest frame that showed anything else
+    const std::string earlier = describe(kept_[i], options, newest_records, answer);
+    if (earlier == text) continue;
+    answer->frames[i].named = true;
+    answer->text = describe_change(earlier, text) + " Since image " + std::to_string(kept_[i].label) + ", at " +
+                   describe_time(kept_[i].captured_ns) + ".";
+    return;
+  }
+  answer->text = "Nothing that the captions tell, since " + describe_time(kept_.front().captured_ns) + ".";
+}
+
+void FrameMemory::forget() {
+  // What a failed question added must not stay. A replay begins with a reset anyway.
+  turn_is_open_ = false;
+  check(ocellus_session_reset(session_));
+  if (kind_ != MemoryKind::kRolling) return;
+  check(ocellus_session_set_rolling(session_, most_, kSinkTokens));
+  kept_.clear();
+  remembered_ = 0;
+}
+
+}  // namespace ocellus

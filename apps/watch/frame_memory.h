@@ -1,0 +1,70 @@
+// The last frames that were answered, for questions about all of them.
+#ifndef OCELLUS_APPS_WATCH_FRAME_MEMORY_H_
+#define OCELLUS_APPS_WATCH_FRAME_MEMORY_H_
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "apps/watch/frame_turn.h"
+#include "apps/watch/record.h"
+#include "apps/watch/temporal_question.h"
+
+namespace ocellus {
+
+enum class MemoryKind {
+  kReplay,   // frames are kept as they came and read when a question is asked, numbered from 1: as exact as `ask`
+  kRolling,  // frames are read as they come into a rolling session of their own; a question costs no more than its own
+             // text, and numbers go round
+};
+
+class FrameMemory {
+ public:
+  // `session`: for kRolling one that nobody else uses. `frames`: how many are kept.
+  FrameMemory(ocellus_session* session, MemoryKind kind, int32_t frames);
+
+  // `frame` was answered as the record `id`. kRolling: throws a Failure if it cannot be read, and forgets nothing.
+  void remember(int64_t id, int64_t captured_ns, const Frame& frame);
+  // Takes the frames of a memory that ends. Those of a rolling one cannot be had: it has not kept them.
+  void inherit(FrameMemory&& old);
+  int32_t held() const { return static_cast<int32_t>(kept_.size()); }
+  // Of frames that wait for questions, outside the plan.
+  int64_t frame_bytes() const;
+
+  // Answers with text, the frames that were asked about and times; in `records` captions are looked up. Throws a
+  // Failure; the memory then stays as it was (kRolling: unless the session had to start again).
+  void ask(const std::string& question, const CommonOptions& options, const TextSink& sink,
+           const std::vector<Record>& newest_records, QuestionAnswer* answer);
+
+ private:
+  struct Kept {
+    int64_t id;
+    int64_t captured_ns;
+    int32_t label;
+    Frame frame;  // kReplay
+  };
+  // Opens a turn in which all frames stand.
+  void show_frames();
+  TurnAnswer say(const std::string& text, const CommonOptions& options, const TextSink& sink);
+  std::string in_image(const Kept& kept) const;
+  void ask_directly(const std::string& question, const CommonOptions& options, const TextSink& sink,
+                    QuestionAnswer* answer);
+  void ask_when(const TemporalQuestion& question, const CommonOptions& options, QuestionAnswer* answer);
+  void ask_what_changed(const CommonOptions& options, const std::vector<Record>& newest_records,
+                        QuestionAnswer* answer);
+  std::string describe(const Kept& kept, const CommonOptions& options, const std::vector<Record>& newest_records,
+                       QuestionAnswer* answer);
+  void forget();
+
+  ocellus_session* session_;
+  MemoryKind kind_;
+  int32_t most_;
+  std::deque<Kept> kept_;
+  int64_t remembered_ = 0;
+  bool turn_is_open_ = false;
+};
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_WATCH_FRAME_MEMORY_H_

@@ -1,0 +1,83 @@
+#include "apps/watch/frame_turn.h"
+
+#include "apps/failure.h"
+#include "apps/prompt.h"
+#include "apps/trimmed_text.h"
+
+namespace ocellus {
+namespace {
+
+struct Receiver {
+  TrimmedText text;
+  const TextSink* sink;
+};
+
+// Nothing may be thrown through the library: a sink that fails ends the answer.
+int receive(void* user, const char* text, int32_t text_bytes) noexcept {
+  auto* receiver = static_cast<Receiver*>(user);
+  try {
+    const std::string piece = receiver->text.add(std::string_view(text, static_cast<size_t>(text_bytes)));
+    if (!piece.empty() && *receiver->sink) (*receiver->sink)(piece);
+  } catch (...) {
+    return 1;
+  }
+  return 0;
+}
+
+// Passes success and what a person or a clock wanted on; the rest are failures.
+ocellus_status check_turn(ocellus_status status) {
+  if (status != OCELLUS_CANCELLED && status != OCELLUS_DEADLINE) check(status);
+  return status;
+}
+
+}  // namespace
+
+std::vector<TurnPart> place_frame(const std::string& prompt, const Frame& frame) {
+  const size_t mark = prompt.find(kImageMark);
+  if (mark == std::string::npos) return {{.frame = &frame}, {.text = prompt}};
+  std::vector<TurnPart> parts;
+  if (mark > 0) parts.push_back({.text = prompt.substr(0, mark)});
+  parts.push_back({.frame = &frame});
+  const std::string rest = prompt.substr(mark + sizeof kImageMark - 1);
+  if (!rest.empty()) parts.push_back({.text = rest});
+  return parts;
+}
+
+ocellus_status add_turn_parts(ocellus_session* session, const std::vector<TurnPart>& parts) {
+  std::vector<ocellus_frame> views;
+  views.reserve(parts.size());  // their addresses are passed on
+  std::vector<ocellus_part> all;
+  for (const TurnPart& part : parts) {
+    ocellus_part one = {.kind = OCELLUS_PART_TEXT,
+                        .flags = 0,
+                        .bytes = part.text.data(),
+                        .byte_count = static_cast<int64_t>(part.text.size()),
+                        .frame = nullptr};
+    if (part.frame != nullptr && part.frame->kind == FrameKind::kEncoded) {
+      one.kind = OCELLUS_PART_IMAGE;
+      one.bytes = part.frame->bytes.data();
+      one.byte_count = static_cast<int64_t>(part.frame->bytes.size());
+    } else if (part.frame != nullptr) {
+      views.push_back(part.frame->view());
+      one.kind = OCELLUS_PART_FRAME;
+      one.frame = &views.back();
+    }
+    all.push_back(one);
+  }
+  return check_turn(ocellus_session_add_parts(session, all.data(), static_cast<int32_t>(all.size()), nullptr));
+}
+
+TurnAnswer answer_frames(ocellus_session* session, const CommonOptions& options, const TextSink& sink) {
+  TurnAnswer answer;
+  answer.status = check_turn(ocellus_session_end_turn(session));
+  if (answer.status != OCELLUS_OK) return answer;
+  Receiver receiver = {.text = {}, .sink = &sink};
+  ocellus_generate_params params = generate_params(options);
+  params.on_text = receive;
+  params.user = &receiver;
+  answer.status = check_turn(ocellus_session_generate(session, &params, &answer.stats));
+  answer.text = receiver.text.text();
+  return answer;
+}
+
+}  // namespace ocellus

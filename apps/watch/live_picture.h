@@ -1,0 +1,60 @@
+// The newest frame as a JPEG file, for people who look at it.
+#ifndef OCELLUS_APPS_WATCH_LIVE_PICTURE_H_
+#define OCELLUS_APPS_WATCH_LIVE_PICTURE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "apps/camera/frame.h"
+
+namespace ocellus {
+
+struct Picture {
+  int64_t sequence = 0;
+  int64_t captured_ns = 0;
+  int32_t width = 0, height = 0;  // of the frame
+  std::vector<uint8_t> jpeg;
+};
+
+class LivePicture {
+ public:
+  static constexpr int32_t kMostSide = 960;
+
+  // `on_picture` is called for each new picture, on a thread of its own.
+  explicit LivePicture(std::function<void(const Picture&)> on_picture);
+  ~LivePicture();
+  LivePicture(const LivePicture&) = delete;
+  LivePicture& operator=(const LivePicture&) = delete;
+
+  // Takes a copy of the frame if one is due: 15 a second while somebody has looked in the last five, else one a second.
+  // Does not wait.
+  void offer(const Frame& frame);
+  void look() { looked_ns_ = now_ns(); }
+  // Null before the first one.
+  std::shared_ptr<const Picture> latest() const;
+
+ private:
+  static int64_t now_ns();
+  void encode_frames();
+
+  std::function<void(const Picture&)> on_picture_;
+  std::atomic<int64_t> looked_ns_{0};
+  int64_t offered_ns_ = 0;  // the last frame that was taken
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Frame waiting_;
+  bool has_frame_ = false;
+  bool stopping_ = false;
+  std::shared_ptr<const Picture> latest_;
+  std::thread thread_;
+};
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_WATCH_LIVE_PICTURE_H_

@@ -1,0 +1,75 @@
+#include "apps/watch/narrator.h"
+
+#include "apps/failure.h"
+#include "apps/stop_request.h"
+
+namespace ocellus {
+namespace {
+
+// Of text for each frame: "Image 12:" and the line's end, and "Is there a red circle in image 12?" with its answer.
+constexpr int64_t kTokensPerFrame = 40;
+
+CommonOptions apply(const NarratorOptions& options, const WatchSettings& settings) {
+  CommonOptions common = options.common;
+  const bool is_rolling = options.memory == MemoryKind::kRolling;
+  common.sessions = is_rolling ? 2 : 1;
+  common.images = settings.frames;
+  if (common.cache.bits != settings.kv_bits) common.cache.layer_bits.clear();
+  common.cache.bits = settings.kv_bits;
+  common.cache.keep = settings.keep;
+  if (settings.keep < 1 && common.cache.evict == "none") common.cache.evict = "value-window";
+  if (is_rolling && !common.cache.compress_at) common.cache.compress_at = "image-end";
+  return common;
+}
+
+Needs needs_of(const NarratorOptions& options, const WatchSettings& settings) {
+  return {.images = settings.frames,
+          .prompt_tokens = kMostPromptTokens + kTokensPerFrame * settings.frames,
+          .answer_tokens = options.common.answer_tokens,
+          .image_pixels = options.image_pixels};
+}
+
+}  // namespace
+
+ocellus_plan Narrator::plan(const Model& model, const NarratorOptions& options, const WatchSettings& settings) {
+  CommonOptions common = apply(options, settings);
+  common.quiet = true;
+  const Needs needs = needs_of(options, settings);
+  check_context(model.facts, needs);
+  const ocellus_plan plan = plan_memory(model, make_limits(model, common, needs), common);
+  if (!plan.fits) throw Failure(kExitOverBudget, describe_shortfall(plan, common) + ".");
+  return plan;
+}
+
+Narrator::Narrator(const Model& model, const NarratorOptions& options, const WatchSettings& settings)
+    : common_(apply(options, settings)), running_(start(model, common_, needs_of(options, settings))) {
+  ocellus_session* session = running_.session.get();
+  if (options.memory == MemoryKind::kRolling) {
+    check(ocellus_session_open(running_.engine.get(), &session));
+    rolling_session_.reset(session);
+    if (running_.library) {
+      check(ocellus_session_set_library(session, running_.library.get(), common_.cache.owner.c_str()));
+    }
+  }
+  memory_ = std::make_unique<FrameMemory>(session, options.memory, settings.frames);
+}
+
+TurnAnswer Narrator::caption(const Frame& frame, const std::string& prompt, int64_t deadline_ns, const TextSink& sink) {
+  ocellus_session* session = running_.session.get();
+  const StoppableWork work(session);
+  check(ocellus_session_reset(session));
+  check(ocellus_session_begin_turn(session));
+  ocellus_session_set_deadline(session, deadline_ns);
+  TurnAnswer answer;
+  try {
+    answer.status = add_turn_parts(session, place_frame(prompt, frame));
+    if (answer.status == OCELLUS_OK) answer = answer_frames(session, common_, sink);
+  } catch (const Failure&) {
+    ocellus_session_set_deadline(session, 0);
+    throw;
+  }
+  ocellus_session_set_deadline(session, 0);
+  return answer;
+}
+
+}  // namespace ocellus

@@ -1,0 +1,44 @@
+// The engine of a watch: captions of single frames, and a memory of the last ones.
+#ifndef OCELLUS_APPS_WATCH_NARRATOR_H_
+#define OCELLUS_APPS_WATCH_NARRATOR_H_
+
+#include <memory>
+
+#include "apps/setup.h"
+#include "apps/watch/frame_memory.h"
+#include "apps/watch/watch_control.h"
+
+namespace ocellus {
+
+struct NarratorOptions {
+  CommonOptions common;
+  MemoryKind memory = MemoryKind::kReplay;
+  int64_t image_pixels = 0;  // of the largest frame that is expected; 0: 1920 x 1080
+};
+
+// A prompt or question may have so many tokens.
+inline constexpr int64_t kMostPromptTokens = 256;
+
+class Narrator {
+ public:
+  // Throws a Failure if the settings contradict the options, or do not fit the budget. Allocates nothing.
+  static ocellus_plan plan(const Model& model, const NarratorOptions& options, const WatchSettings& settings);
+  // The model must live longer.
+  Narrator(const Model& model, const NarratorOptions& options, const WatchSettings& settings);
+
+  // deadline_ns: CLOCK_MONOTONIC, 0: none. Throws a Failure for a frame that cannot be used.
+  TurnAnswer caption(const Frame& frame, const std::string& prompt, int64_t deadline_ns, const TextSink& sink);
+  FrameMemory& memory() { return *memory_; }
+  const Running& running() const { return running_; }
+  const CommonOptions& options() const { return common_; }
+
+ private:
+  CommonOptions common_;
+  Running running_;
+  std::unique_ptr<ocellus_session, SessionCloser> rolling_session_;
+  std::unique_ptr<FrameMemory> memory_;
+};
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_WATCH_NARRATOR_H_

@@ -1,0 +1,70 @@
+#include "apps/watch/record.h"
+
+#include <ctime>
+
+#include "apps/answer.h"
+
+namespace ocellus {
+namespace {
+
+std::string thumbnail_path(int64_t id) { return "/history/" + std::to_string(id) + ".jpg"; }
+
+}  // namespace
+
+int64_t wall_ms(int64_t at_ns) {
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec - (monotonic_ns() - at_ns)) / 1'000'000;
+}
+
+nlohmann::ordered_json record_json(const Record& record) {
+  const ocellus_generate_stats& stats = record.stats;
+  return {{"id", record.id},
+          {"sequence", record.sequence},
+          {"at_ms", wall_ms(record.captured_ns)},
+          {"prompt", record.prompt},
+          {"text", record.text},
+          {"stop", record.error.empty() ? stop_name(stats.stop) : "failed"},
+          {"error", record.error},
+          {"capture_ns", record.captured_ns},
+          {"age_ms", record.age_ms},
+          {"queue_ms", record.queue_ms},
+          {"total_ms", record.total_ms},
+          {"preprocess_ms", stats.preprocess_ms},
+          {"encode_ms", stats.encode_ms},
+          {"prefill_ms", stats.prefill_ms},
+          {"ttft_ms", stats.first_token_ms},
+          {"decode_ms", stats.decode_ms},
+          {"token_median_ms", stats.token_median_ms},
+          {"token_p95_ms", stats.token_p95_ms},
+          {"tokens", stats.generated_tokens},
+          {"library_hits", stats.library_hits},
+          {"dropped", record.dropped},
+          {"deadline_missed", record.deadline_missed},
+          {"kv_bytes", stats.kv_bytes},
+          {"kv_bytes_full", stats.kv_bytes_full},
+          {"changed", record.changed},
+          {"thumbnail", record.has_thumbnail ? thumbnail_path(record.id) : ""}};
+}
+
+nlohmann::ordered_json question_answer_json(const QuestionAnswer& answer) {
+  nlohmann::ordered_json frames = nlohmann::ordered_json::array();
+  for (const AskedFrame& frame : answer.frames) {
+    frames.push_back({{"id", frame.id},
+                      {"at_ms", wall_ms(frame.captured_ns)},
+                      {"thumbnail", thumbnail_path(frame.id)},
+                      {"label", frame.label},
+                      {"named", frame.named}});
+  }
+  return {{"id", answer.id},
+          {"question", answer.question},
+          {"text", answer.text},
+          {"error", answer.error},
+          {"frames", frames},
+          {"total_ms", answer.total_ms},
+          {"ttft_ms", answer.first_token_ms},
+          {"tokens", answer.tokens},
+          {"at_ms", wall_ms(answer.answered_ns)}};
+}
+
+}  // namespace ocellus

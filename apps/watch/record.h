@@ -1,0 +1,59 @@
+// What became of one frame, and of one question.
+#ifndef OCELLUS_APPS_WATCH_RECORD_H_
+#define OCELLUS_APPS_WATCH_RECORD_H_
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/clock.h"
+#include "runtime/ocellus.h"
+
+namespace ocellus {
+
+// Milliseconds since 1970 of a moment of CLOCK_MONOTONIC.
+int64_t wall_ms(int64_t at_ns);
+
+struct Record {
+  int64_t id = 0;  // counts answered frames, from 1
+  int64_t sequence = 0;
+  int64_t captured_ns = 0;
+  std::string prompt;
+  std::string text;
+  std::string error;    // one sentence, if the frame could not be answered
+  double age_ms = 0;    // from capture to the end of the answer
+  double queue_ms = 0;  // from capture to the beginning of the work
+  double total_ms = 0;  // of the work
+  double changed = 0;   // against the frame answered before, 0 to 1
+  int64_t dropped = 0;  // frames that went by unseen since the one answered before
+  bool deadline_missed = false;
+  bool has_thumbnail = false;
+  ocellus_generate_stats stats = {};
+};
+nlohmann::ordered_json record_json(const Record& record);
+
+// A frame that a question was about.
+struct AskedFrame {
+  int64_t id = 0;  // of its record
+  int64_t captured_ns = 0;
+  int32_t label = 0;   // the number the model knows it by
+  bool named = false;  // by the answer
+};
+
+struct QuestionAnswer {
+  int64_t id = 0;
+  std::string question;
+  std::string text;
+  std::string error;
+  std::vector<AskedFrame> frames;
+  int64_t answered_ns = 0;
+  double total_ms = 0;
+  double first_token_ms = 0;
+  int32_t tokens = 0;
+};
+nlohmann::ordered_json question_answer_json(const QuestionAnswer& answer);
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_WATCH_RECORD_H_

@@ -1,0 +1,148 @@
+#include "apps/watch/temporal_question.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string_view>
+
+namespace ocellus {
+namespace {
+
+std::string to_lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(c < 128 ? std::tolower(c) : c); });
+  return text;
+}
+
+std::string trim(const std::string& text, std::string_view ends) {
+  const size_t begin = text.find_first_not_of(ends);
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find_last_not_of(ends) + 1 - begin);
+}
+
+bool begins_with(const std::string& text, std::string_view start) { return text.rfind(start, 0) == 0; }
+
+// What stands between `start` and the first of `verbs`, if the text is made of just these.
+template <size_t kCount>
+std::string between(const std::string& text, std::string_view start,
+                    const std::array<std::string_view, kCount>& verbs) {
+  if (!begins_with(text, start)) return "";
+  for (const std::string_view verb : verbs) {
+    const size_t end = text.size() - std::min(text.size(), verb.size());
+    if (end > start.size() && text.compare(end, verb.size(), verb) == 0) {
+      return trim(text.substr(start.size(), end - start.size()), " ");
+    }
+  }
+  return "";
+}
+
+// "the red circle" and "red circle" as "a red circle".
+std::string with_article(std::string thing) {
+  for (const std::string_view article : {"the ", "a ", "an ", "any "}) {
+    if (begins_with(thing, article)) {
+      thing = thing.substr(article.size());
+      break;
+    }
+  }
+  if (thing.empty()) return "";
+  return (std::string_view("aeiou").find(thing[0]) == std::string_view::npos ? "a " : "an ") + thing;
+}
+
+// "A ring at the top, a star and a sign, on a navy background." as its parts.
+std::vector<std::string> split_caption(const std::string& caption) {
+  std::string rest = trim(to_lower(caption), " .\n");
+  std::vector<std::string> parts;
+  while (!rest.empty()) {
+    size_t end = rest.find(", "), skip = 2;
+    if (const size_t joint = rest.find(" and "); joint < end) {
+      end = joint;
+      skip = 5;
+    }
+    parts.push_back(trim(rest.substr(0, end), " "));
+    rest = end == std::string::npos ? "" : rest.substr(end + skip);
+  }
+  return parts;
+}
+
+// The parts of the first that the second has not, joined by commas.
+std::string parts_without(std::vector<std::string> first, const std::vector<std::string>& second) {
+  std::vector<std::string> left = second;
+  std::string text;
+  for (const std::string& part : first) {
+    const auto twin = std::find(left.begin(), left.end(), part);
+    if (twin != left.end()) {
+      left.erase(twin);
+    } else {
+      text += (text.empty() ? "" : ", ") + part;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<TemporalQuestion> parse_temporal_question(const std::string& question) {
+  const std::string text = trim(to_lower(question), " ?.!\n");
+  if (begins_with(text, "what changed") || begins_with(text, "what has changed") || text == "what is new" ||
+      text == "what's new" || text == "what is different") {
+    return TemporalQuestion{TemporalQuestion::kChange, ""};
+  }
+  constexpr std::array<std::string_view, 6> kComing = {" appear", " appear first", " first appear",
+                                                       " come",   " arrive",       " show up"};
+  constexpr std::array<std::string_view, 5> kGoing = {" disappear", " leave", " go", " go away", " vanish"};
+  for (const std::string_view start : {"when did ", "when does ", "since when is there ", "in which image did "}) {
+    if (const std::string thing = between(text, start, kComing); !thing.empty()) {
+      return TemporalQuestion{TemporalQuestion::kAppear, with_article(thing)};
+    }
+    if (const std::string thing = between(text, start, kGoing); !thing.empty()) {
+      return TemporalQuestion{TemporalQuestion::kDisappear, with_article(thing)};
+    }
+  }
+  return std::nullopt;
+}
+
+bool says_yes(const std::string& answer) { return begins_with(trim(to_lower(answer), " \n\"'"), "yes"); }
+
+int find_moment(TemporalQuestion::Kind kind, const std::vector<bool>& is_there) {
+  const bool wanted = kind == TemporalQuestion::kAppear;
+  for (size_t i = is_there.size(); i-- > 1;) {
+    if (is_there[i] == wanted && is_there[i - 1] != wanted) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+std::string describe_no_moment(TemporalQuestion::Kind kind, const std::vector<bool>& is_there) {
+  if (std::find(is_there.begin(), is_there.end(), true) == is_there.end()) {
+    return "It is in none of the frames in memory.";
+  }
+  return kind == TemporalQuestion::kAppear ? "It is there already in the oldest frame in memory."
+                                           : "It is still there.";
+}
+
+std::string describe_change(const std::string& before, const std::string& after) {
+  const std::vector<std::string> old_parts = split_caption(before), new_parts = split_caption(after);
+  const std::string added = parts_without(new_parts, old_parts), gone = parts_without(old_parts, new_parts);
+  if (added.empty() && gone.empty()) return "Nothing that the captions tell.";
+  return (added.empty() ? "" : "New: " + added + ".") + (added.empty() || gone.empty() ? "" : " ") +
+         (gone.empty() ? "" : "Gone: " + gone + ".");
+}
+
+std::vector<int> find_image_numbers(const std::string& answer, int most) {
+  std::vector<int> numbers;
+  const std::string text = to_lower(answer);
+  size_t at = text.find("image");
+  if (at == std::string::npos) at = text.find("frame");
+  for (; at < text.size(); ++at) {
+    if (std::isdigit(static_cast<unsigned char>(text[at])) == 0) continue;
+    int number = 0;
+    while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0 && number <= most) {
+      number = 10 * number + (text[at++] - '0');
+    }
+    if (number >= 1 && number <= most && std::find(numbers.begin(), numbers.end(), number) == numbers.end()) {
+      numbers.push_back(number);
+    }
+  }
+  return numbers;
+}
+
+}  // namespace ocellus

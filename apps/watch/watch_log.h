@@ -1,0 +1,44 @@
+// The latest captions and answers, with small pictures of their frames; for any thread.
+#ifndef OCELLUS_APPS_WATCH_WATCH_LOG_H_
+#define OCELLUS_APPS_WATCH_WATCH_LOG_H_
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "apps/watch/record.h"
+
+namespace ocellus {
+
+class WatchLog {
+ public:
+  static constexpr size_t kMostRecords = 500, kMostAnswers = 50;
+
+  // `thumbnail`: a JPEG file, empty if there is none. The oldest record makes room.
+  void add(Record record, std::vector<uint8_t> thumbnail);
+  void add(QuestionAnswer answer);
+
+  // The newest first, at most `count`, older than the record `before` (0: from the newest on).
+  std::vector<Record> records(int64_t before, size_t count) const;
+  std::vector<QuestionAnswer> answers(size_t count) const;
+  // Empty if the log no longer holds it.
+  std::vector<uint8_t> thumbnail(int64_t id) const;
+  // The record, if the log still holds it.
+  bool find(int64_t id, Record* record) const;
+
+ private:
+  struct Kept {
+    Record record;
+    std::vector<uint8_t> thumbnail;
+  };
+  const Kept* find_kept(int64_t id) const;
+
+  mutable std::mutex mutex_;
+  std::deque<Kept> records_;
+  std::deque<QuestionAnswer> answers_;
+};
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_WATCH_WATCH_LOG_H_

@@ -1,0 +1,200 @@
+#include "apps/watch/watch_page.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "apps/answer.h"
+#include "apps/failure.h"
+#include "apps/page/page_files.h"
+
+namespace ocellus {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMostListeners = 32;
+constexpr char kPolicy[] =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+HttpResponse json_response(const Json& data, int status = 200) {
+  return {.status = status, .content_type = "application/json", .body = json_line(data)};
+}
+
+std::string event_text(const char* event, const Json& data) {
+  return "event: " + std::string(event) + "\ndata: " + json_line(data) + "\n";
+}
+
+// The number, or `fallback` where there is none.
+int64_t number_argument(const HttpRequest& request, std::string_view name, int64_t fallback) {
+  const std::string_view text = request.argument(name);
+  int64_t number = fallback;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+int status_of(const Failure& failure) {
+  switch (failure.exit_code()) {
+    case kExitUsage: return 400;
+    case kExitOverBudget: return 409;
+    default: return 500;
+  }
+}
+
+// The body as JSON; answers what is wrong with it and gives nothing.
+bool read_json(const std::shared_ptr<HttpExchange>& exchange, Json* data) {
+  const HttpRequest& request = exchange->request();
+  if (request.header("content-type").substr(0, 16) != "application/json") {
+    exchange->respond(error_response(400, "The body must be JSON, with Content-Type: application/json."));
+    return false;
+  }
+  *data = Json::parse(request.body, nullptr, /*allow_exceptions=*/false);
+  if (data->is_discarded() || !data->is_object()) {
+    exchange->respond(error_response(400, "The body must be a JSON object."));
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+WatchPage::WatchPage(Watcher* watcher, const HttpOptions& options) : watcher_(watcher), server_(options) {
+  add_files();
+  add_pictures();
+  add_reports();
+  add_changes();
+  server_.start();
+  watcher_->set_listener(this);
+}
+
+WatchPage::~WatchPage() {
+  watcher_->set_listener(nullptr);
+  server_.stop();
+}
+
+void WatchPage::tell(const char* event, const Json& data) {
+  const std::lock_guard lock(mutex_);
+  if (listeners_.empty()) return;
+  const std::string text = event_text(event, data);
+  const auto is_gone = [&text](const Exchange& listener) { return !listener->write(text); };
+  listeners_.erase(std::remove_if(listeners_.begin(), listeners_.end(), is_gone), listeners_.end());
+  if (!listeners_.empty()) watcher_->live().look();
+}
+
+void WatchPage::add_files() {
+  for (const PageFile& file : page_files()) {
+    const auto send = [&file](const Exchange& exchange) {
+      exchange->respond({.content_type = std::string(file.content_type),
+                         .body = std::string(file.content),
+                         .headers = {{"Content-Security-Policy", kPolicy}, {"Cache-Control", "no-cache"}}});
+    };
+    server_.handle("GET", std::string(file.path), send);
+  }
+}
+
+void WatchPage::add_pictures() {
+  server_.handle("GET", "/frame.jpg", [this](const Exchange& exchange) {
+    watcher_->live().look();
+    const std::shared_ptr<const Picture> picture = watcher_->live().latest();
+    if (!picture) return exchange->respond(error_response(404, "There is no picture yet."));
+    exchange->respond({.content_type = "image/jpeg", .body = std::string(picture->jpeg.begin(), picture->jpeg.end())});
+  });
+  server_.handle("GET", "/history/*", [this](const Exchange& exchange) { send_thumbnail(exchange); });
+}
+
+void WatchPage::send_thumbnail(const Exchange& exchange) {
+  constexpr std::string_view kBefore = "/history/", kAfter = ".jpg";
+  const std::string& path = exchange->request().path;
+  const char* end = path.data() + path.size() - kAfter.size();
+  int64_t id = 0;
+  const bool is_picture = path.size() > kBefore.size() + kAfter.size() && std::string_view(end, 4) == kAfter &&
+                          std::from_chars(path.data() + kBefore.size(), end, id).ptr == end;
+  const std::vector<uint8_t> jpeg = is_picture ? watcher_->log().thumbnail(id) : std::vector<uint8_t>();
+  if (jpeg.empty()) return exchange->respond(error_response(404, "The history holds no such picture."));
+  exchange->respond({.content_type = "image/jpeg",
+                     .body = std::string(jpeg.begin(), jpeg.end()),
+                     .headers = {{"Cache-Control", "private, max-age=3600"}}});
+}
+
+void WatchPage::add_reports() {
+  server_.handle("GET", "/api/events", [this](const Exchange& exchange) { begin_events(exchange); });
+  server_.handle("GET", "/api/state",
+                 [this](const Exchange& exchange) { exchange->respond(json_response(watcher_->state())); });
+  server_.handle("GET", "/api/history", [this](const Exchange& exchange) { send_records(exchange); });
+  server_.handle("GET", "/api/answers", [this](const Exchange& exchange) {
+    Json answers = Json::array();
+    for (const QuestionAnswer& answer : watcher_->log().answers(WatchLog::kMostAnswers)) {
+      answers.push_back(question_answer_json(answer));
+    }
+    exchange->respond(json_response({{"answers", answers}}));
+  });
+  server_.handle("GET", "/metrics", [this](const Exchange& exchange) {
+    exchange->respond({.content_type = kPrometheusType, .body = watcher_->metrics()});
+  });
+  server_.handle("GET", "/healthz", [this](const Exchange& exchange) {
+    const std::string trouble = watcher_->trouble();
+    exchange->respond({.status = trouble.empty() ? 200 : 503, .body = (trouble.empty() ? "ok" : trouble) + "\n"});
+  });
+  server_.open_path("/healthz");
+}
+
+void WatchPage::begin_events(const Exchange& exchange) {
+  const std::lock_guard lock(mutex_);
+  const auto is_gone = [](const Exchange& listener) { return !listener->is_open(); };
+  listeners_.erase(std::remove_if(listeners_.begin(), listeners_.end(), is_gone), listeners_.end());
+  if (listeners_.size() >= kMostListeners) {
+    return exchange->respond(error_response(503, "Too many pages are open.", "overloaded_error"));
+  }
+  exchange->begin_stream({.content_type = "text/event-stream",
+                          .body = "retry: 1000\n\n" + event_text("state", watcher_->state()),
+                          .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
+  listeners_.push_back(exchange);
+  watcher_->live().look();
+}
+
+void WatchPage::send_records(const Exchange& exchange) {
+  const HttpRequest& request = exchange->request();
+  const int64_t count = std::clamp<int64_t>(number_argument(request, "count", 50), 1, 100);
+  Json records = Json::array();
+  for (const Record& record :
+       watcher_->log().records(number_argument(request, "before", 0), static_cast<size_t>(count))) {
+    records.push_back(record_json(record));
+  }
+  exchange->respond(json_response({{"records", records}}));
+}
+
+void WatchPage::add_changes() {
+  const auto guarded = [](void (WatchPage::*take)(const Exchange&), WatchPage* page) {
+    return [take, page](const Exchange& exchange) {
+      try {
+        (page->*take)(exchange);
+      } catch (const Failure& failure) {
+        exchange->respond(error_response(status_of(failure), failure.what()));
+      }
+    };
+  };
+  server_.handle("POST", "/api/question", guarded(&WatchPage::take_question, this));
+  server_.handle("POST", "/api/settings", guarded(&WatchPage::take_settings, this));
+}
+
+void WatchPage::take_question(const Exchange& exchange) {
+  Json data;
+  if (!read_json(exchange, &data)) return;
+  if (!data.contains("text") || !data["text"].is_string()) {
+    return exchange->respond(error_response(400, "text must be a text: the question."));
+  }
+  const std::string text = data["text"].get<std::string>();
+  watcher_->check_text(text);
+  const std::optional<int64_t> id = watcher_->control().ask(text);
+  if (!id) return exchange->respond(error_response(503, "Too many questions wait already.", "overloaded_error"));
+  exchange->respond(json_response({{"id", *id}}, 202));
+}
+
+void WatchPage::take_settings(const Exchange& exchange) {
+  Json data;
+  if (!read_json(exchange, &data)) return;
+  watcher_->control().set(watcher_->merge(data));
+  exchange->respond(json_response(watcher_->state()));
+}
+
+}  // namespace ocellus

@@ -1,0 +1,46 @@
+// The page of a watch, its events and its endpoints.
+#ifndef OCELLUS_APPS_WATCH_WATCH_PAGE_H_
+#define OCELLUS_APPS_WATCH_WATCH_PAGE_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "apps/http/http_server.h"
+#include "apps/watch/watcher.h"
+
+namespace ocellus {
+
+class WatchPage : public WatchListener {
+ public:
+  // Listens; throws a Failure if that is impossible. The watcher must live longer.
+  WatchPage(Watcher* watcher, const HttpOptions& options);
+  ~WatchPage() override;
+  WatchPage(const WatchPage&) = delete;
+  WatchPage& operator=(const WatchPage&) = delete;
+
+  std::string url() const { return server_.url(); }
+  void tell(const char* event, const nlohmann::ordered_json& data) override;
+
+ private:
+  using Exchange = std::shared_ptr<HttpExchange>;
+  void add_files();
+  void add_pictures();
+  void add_reports();
+  void add_changes();
+  void begin_events(const Exchange& exchange);
+  void send_thumbnail(const Exchange& exchange);
+  void send_records(const Exchange& exchange);
+  void take_question(const Exchange& exchange);
+  void take_settings(const Exchange& exchange);
+
+  Watcher* watcher_;
+  HttpServer server_;
+  std::mutex mutex_;
+  std::vector<Exchange> listeners_;
+};
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_WATCH_WATCH_PAGE_H_

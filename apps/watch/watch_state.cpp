@@ -1,0 +1,254 @@
+// What a watcher tells of itself, and which settings it takes.
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+
+#include "apps/answer.h"
+#include "apps/failure.h"
+#include "apps/sizes.h"
+#include "apps/watch/watcher.h"
+
+namespace ocellus {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int32_t kMostFrames = 64;
+constexpr size_t kMostPromptBytes = 2000;
+constexpr double kMostSeconds = 3600;
+constexpr int64_t kMostDeadlineMs = 600000;
+constexpr std::initializer_list<int32_t> kBits = {16, 8, 4, 2, 1};
+
+// The value at a share of the sorted values.
+double quantile(const std::vector<double>& sorted, double share) {
+  const auto at = static_cast<size_t>(std::ceil(share * static_cast<double>(sorted.size())));
+  return sorted[std::min(sorted.size() - 1, at > 0 ? at - 1 : 0)];
+}
+
+double number_between(const Json& value, const std::string& name, double low, double high) {
+  const double number = value.is_number() ? value.get<double>() : std::nan("");
+  if (!(number >= low && number <= high)) {
+    throw Failure(kExitUsage,
+                  name + " must be a number from " + format_number(low, 0) + " to " + format_number(high, 0) + ".");
+  }
+  return number;
+}
+
+int64_t whole_number_between(const Json& value, const std::string& name, int64_t low, int64_t high) {
+  const double number = value.is_number() ? value.get<double>() : std::nan("");
+  if (!(number >= static_cast<double>(low) && number <= static_cast<double>(high)) || number != std::floor(number)) {
+    throw Failure(kExitUsage,
+                  name + " must be a whole number from " + std::to_string(low) + " to " + std::to_string(high) + ".");
+  }
+  return static_cast<int64_t>(number);
+}
+
+Json settings_json(const WatchSettings& settings) {
+  return {{"prompt", settings.prompt}, {"every_s", settings.every_s},        {"change", settings.change},
+          {"frames", settings.frames}, {"kv_bits", settings.kv_bits},        {"keep", settings.keep},
+          {"paused", settings.paused}, {"deadline_ms", settings.deadline_ms}};
+}
+
+int32_t most_frames(const ocellus_model_facts& facts, int64_t answer_tokens) {
+  if (facts.context_length <= 0 || facts.tokens_per_view <= 0) return kMostFrames;
+  const int64_t rows = facts.context_length - kMostPromptTokens - answer_tokens;
+  return static_cast<int32_t>(std::clamp<int64_t>(rows / (facts.tokens_per_view + 40), 1, kMostFrames));
+}
+
+}  // namespace
+
+Json Watcher::state() const {
+  const std::lock_guard lock(mutex_);
+  Json state = state_;
+  const WatchSettings wanted = control_.settings();
+  state["settings"] = settings_json(wanted);
+  state["settings_pending"] = !wanted.same_engine(settings_);
+  return state;
+}
+
+Json Watcher::latency_state() const {
+  Json latency = {{"last", nullptr}, {"mean", nullptr}, {"p95", nullptr}, {"p99", nullptr}, {"age_last", nullptr}};
+  if (latencies_ms_.empty()) return latency;
+  std::vector<double> sorted(latencies_ms_.begin(), latencies_ms_.end());
+  std::sort(sorted.begin(), sorted.end());
+  double sum = 0;
+  for (const double value : sorted) sum += value;
+  latency["last"] = latencies_ms_.back();
+  latency["mean"] = sum / static_cast<double>(sorted.size());
+  latency["p95"] = quantile(sorted, 0.95);
+  latency["p99"] = quantile(sorted, 0.99);
+  latency["age_last"] = last_age_ms_;
+  return latency;
+}
+
+Json Watcher::memory_state() const {
+  const ocellus_plan& plan = narrator_->running().plan;
+  const ocellus_engine_stats engine = narrator_->running().engine_stats();
+  const ocellus_generate_stats& last = last_stats_;
+  const double bits = last.kv_block_elements > 0
+                          ? 8.0 * static_cast<double>(last.kv_block_bytes) / static_cast<double>(last.kv_block_elements)
+                          : settings_.kv_bits;
+  return {{"budget_bytes", plan.budget_bytes},
+          {"total_bytes", plan.total_bytes},
+          {"weights_bytes", plan.weights_bytes},
+          {"session_bytes", plan.session_bytes},
+          {"scratch_bytes", plan.scratch_bytes},
+          {"staging_bytes", plan.staging_bytes},
+          {"session_used_bytes", engine.session_high_water_bytes},
+          {"outside_bytes", engine.outside_bytes_now},
+          {"images_held", narrator_->memory().held()},
+          {"images_most", settings_.frames},
+          {"frame_bytes", narrator_->memory().frame_bytes()},
+          {"kv_bytes", last.kv_bytes},
+          {"kv_bytes_full", last.kv_bytes_full},
+          {"kv_bits", bits},
+          {"rss_bytes", resident_bytes()}};
+}
+
+Json Watcher::make_state() const {
+  const CaptureStatus source = capture_->status();
+  const ocellus_limits& limits = narrator_->running().limits;
+  const bool on_gpu = runs_on_gpu(narrator_->options());
+  Json state = {{"version", ocellus_version()},
+                {"uptime_s", static_cast<double>(monotonic_ns() - started_ns_) / 1e9},
+                {"started_ms", wall_ms(started_ns_)},
+                {"model",
+                 {{"name", model_.facts.name},
+                  {"format", model_.facts.weight_format},
+                  {"device", on_gpu ? "GPU " + std::to_string(limits.device_index) : "CPU"}}},
+                {"source",
+                 {{"name", options_.capture.source.name},
+                  {"state", source_state_name(source.state)},
+                  {"format", source.format},
+                  {"trouble", source.trouble},
+                  {"width", source.width},
+                  {"height", source.height},
+                  {"fps", source.frames_per_second}}},
+                {"frames",
+                 {{"captured", source.captured},
+                  {"dropped", source.dropped},
+                  {"skipped", source.skipped},
+                  {"unchanged", counts_.unchanged},
+                  {"broken", source.broken},
+                  {"answered", counts_.answered},
+                  {"failed", counts_.failed},
+                  {"deadline_missed", counts_.deadline_missed},
+                  {"stalls", source.stalls},
+                  {"losses", source.losses},
+                  {"size_changes", source.size_changes}}},
+                {"latency_ms", latency_state()},
+                {"settings", settings_json(settings_)},
+                {"limits",
+                 {{"frames_most", most_frames(model_.facts, options_.narrator.common.answer_tokens)},
+                  {"kv_bits", kBits},
+                  {"prompt_bytes", kMostPromptBytes}}},
+                {"memory", memory_state()},
+                {"settings_pending", !control_.settings().same_engine(settings_)}};
+  if (history_) state["history"] = {{"bytes", history_->bytes()}, {"trouble", history_trouble_}};
+  return state;
+}
+
+std::string Watcher::trouble() const {
+  const CaptureStatus source = capture_->status();
+  if (source.state == SourceState::kRunning) return "";
+  return source.trouble.empty() ? std::string("the source is ") + source_state_name(source.state) : source.trouble;
+}
+
+void Watcher::check_text(const std::string& text) const {
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) throw Failure(kExitUsage, "the text is empty.");
+  if (text.size() > kMostPromptBytes) {
+    throw Failure(kExitUsage, "the text has " + std::to_string(text.size()) + " bytes, more than the " +
+                                  std::to_string(kMostPromptBytes) + " that are taken.");
+  }
+  int32_t tokens = 0;
+  check(ocellus_model_count_tokens(model_.get(), text.data(), static_cast<int64_t>(text.size()), 0, &tokens));
+  if (tokens > kMostPromptTokens - 32) {
+    throw Failure(kExitUsage, "the text has " + std::to_string(tokens) + " tokens, more than the " +
+                                  std::to_string(kMostPromptTokens - 32) + " that are planned.");
+  }
+}
+
+WatchSettings Watcher::merge(const Json& changes) const {
+  if (!changes.is_object()) throw Failure(kExitUsage, "the settings must be a JSON object.");
+  WatchSettings settings = control_.settings();
+  const WatchSettings before = settings;
+  for (const auto& [name, value] : changes.items()) {
+    if (name == "prompt") {
+      if (!value.is_string()) throw Failure(kExitUsage, "prompt must be a text.");
+      check_text(settings.prompt = value.get<std::string>());
+    } else if (name == "every_s") {
+      settings.every_s = number_between(value, name, 0, kMostSeconds);
+    } else if (name == "change") {
+      settings.change = number_between(value, name, 0, 1);
+    } else if (name == "deadline_ms") {
+      settings.deadline_ms = whole_number_between(value, name, 0, kMostDeadlineMs);
+    } else if (name == "frames") {
+      const int32_t most = most_frames(model_.facts, options_.narrator.common.answer_tokens);
+      settings.frames = static_cast<int32_t>(whole_number_between(value, name, 1, most));
+    } else if (name == "keep") {
+      settings.keep = static_cast<float>(number_between(value, name, 0, 1));
+      if (settings.keep < 0.01f) throw Failure(kExitUsage, "keep must be at least 0.01.");
+    } else if (name == "kv_bits") {
+      settings.kv_bits = static_cast<int32_t>(whole_number_between(value, name, 1, 16));
+      if (std::find(kBits.begin(), kBits.end(), settings.kv_bits) == kBits.end()) {
+        throw Failure(kExitUsage, "kv_bits must be 16, 8, 4, 2 or 1.");
+      }
+    } else if (name == "paused") {
+      if (!value.is_boolean()) throw Failure(kExitUsage, "paused must be true or false.");
+      settings.paused = value.get<bool>();
+    } else {
+      throw Failure(kExitUsage, name + " is no setting: there are prompt, every_s, change, deadline_ms, frames, " +
+                                    "kv_bits, keep and paused.");
+    }
+  }
+  if (!settings.same_engine(before)) Narrator::plan(model_, narrator_options(), settings);
+  return settings;
+}
+
+std::string Watcher::metrics() const {
+  PrometheusText text;
+  const CaptureStatus source = capture_->status();
+  const std::lock_guard lock(mutex_);
+  const auto frames = [&text](const char* what, int64_t count) {
+    text.add_counter("ocellus_frames_total", "Frames by what became of them.", static_cast<double>(count),
+                     std::string("state=\"") + what + "\"");
+  };
+  frames("captured", source.captured);
+  frames("dropped", source.dropped);
+  frames("skipped", source.skipped);
+  frames("broken", source.broken);
+  frames("unchanged", counts_.unchanged);
+  frames("answered", counts_.answered);
+  frames("failed", counts_.failed);
+  frames("deadline_missed", counts_.deadline_missed);
+  text.add_counter("ocellus_source_stalls_total", "Times in which no frame came.", static_cast<double>(source.stalls));
+  text.add_counter("ocellus_source_losses_total", "Times in which the source was gone.",
+                   static_cast<double>(source.losses));
+  text.add_gauge("ocellus_source_up", "1 while frames come.", source.state == SourceState::kRunning ? 1 : 0);
+  text.add_counter("ocellus_questions_total", "Questions about frames in memory.",
+                   static_cast<double>(counts_.questions));
+  text.add_counter("ocellus_engine_restarts_total", "After failures of the device.",
+                   static_cast<double>(counts_.restarts));
+  text.add_counter("ocellus_generation_tokens_total", "Tokens of captions.", static_cast<double>(counts_.tokens));
+  text.add_histogram("ocellus_time_to_first_token_seconds",
+                     "From a frame's preprocessing to its caption's first token.", first_token_);
+  text.add_histogram("ocellus_inter_token_latency_seconds", "Mean of a caption's tokens after the first.", token_);
+  text.add_histogram("ocellus_frame_latency_seconds", "From the beginning of a frame's work to its end.", work_);
+  text.add_histogram("ocellus_frame_age_seconds", "From a frame's capture to the end of its caption.", age_);
+  if (state_.contains("memory")) {
+    const Json& memory = state_["memory"];
+    for (const char* part : {"weights", "session", "scratch", "staging"}) {
+      text.add_gauge("ocellus_plan_bytes", "The memory plan by lifetime.",
+                     memory[std::string(part) + "_bytes"].get<double>(), std::string("lifetime=\"") + part + "\"");
+    }
+    text.add_gauge("ocellus_kv_cache_bytes", "Keys and values after the last caption.",
+                   memory["kv_bytes"].get<double>());
+    text.add_gauge("ocellus_images_held", "Frames in memory for questions.", memory["images_held"].get<double>());
+    text.add_gauge("kv_cache_usage_perc", "Share of the session rows of the plan that was ever used.",
+                   memory["session_used_bytes"].get<double>() / std::max(1.0, memory["session_bytes"].get<double>()));
+  }
+  text.add_process();
+  return text.text();
+}
+
+}  // namespace ocellus

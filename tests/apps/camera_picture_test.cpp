@@ -1,0 +1,248 @@
+// JPEG repair, decoding, conversion, pictures for people and the change gate.
+#include "apps/camera/change_gate.h"
+#include "apps/camera/huffman_tables.h"
+#include "apps/camera/jpeg.h"
+#include "apps/camera/picture_decode.h"
+#include "apps/camera/pixel_convert.h"
+#include "tests/apps/camera_support.h"
+
+namespace ocellus {
+namespace {
+
+using test::Bytes;
+
+Frame encoded(const Bytes& bytes) {
+  Frame frame;
+  frame.bytes = bytes;
+  CHECK(finish_encoded(&frame) == "");
+  return frame;
+}
+
+Frame raw(int32_t format, int32_t width, int32_t height, uint8_t value = 100) {
+  Frame frame;
+  frame.kind = FrameKind::kPixels;
+  frame.pixel_format = format;
+  frame.width = width;
+  frame.height = height;
+  frame.bytes.assign(static_cast<size_t>(pixel_bytes(format, width, height)), value);
+  return frame;
+}
+
+Frame scene(const std::string& format, uint64_t seed, int32_t width = 640, int32_t height = 480) {
+  SyntheticSource source({.name = "synthetic", .format = format, .width = width, .height = height, .seed = seed});
+  Frame frame;
+  CHECK(source.next(&frame, test::milliseconds(1000)).kind == SourceEvent::kFrame);
+  return frame;
+}
+
+double mean_difference(const Picture& a, const Picture& b) {
+  REQUIRE(a.pixels.size() == b.pixels.size());
+  double sum = 0;
+  for (size_t i = 0; i < a.pixels.size(); ++i) sum += std::abs(int{a.pixels[i]} - int{b.pixels[i]});
+  return sum / static_cast<double>(a.pixels.size());
+}
+
+TEST_CASE("a JPEG without its Huffman tables decodes to the same pixels once they are inserted") {
+  for (const char* name : {"board_01.jpg", "board_04.jpg"}) {
+    const Bytes whole = test::read_whole(test::kSamples + name), bare = test::strip_tables(whole);
+    REQUIRE(bare.size() < whole.size());
+    Frame refused;
+    refused.bytes = bare;
+    Picture expected, picture;
+    CHECK(!decode_rgb(refused, &picture));
+    REQUIRE(decode_rgb(encoded(whole), &expected));
+    const Frame repaired = encoded(bare);
+    CHECK(repaired.bytes.size() == bare.size() + kHuffmanSegmentBytes);
+    REQUIRE(decode_rgb(repaired, &picture));
+    CHECK(picture.pixels == expected.pixels);
+    CHECK(picture.width == 256);
+  }
+}
+
+TEST_CASE("JPEG that has its tables and anything else stay as they are") {
+  Bytes whole = test::read_whole(test::kSamples + "board_01.jpg");
+  const Bytes before = whole;
+  CHECK(!insert_huffman_tables(&whole));
+  CHECK(whole == before);
+  test::Random random(3);
+  for (int64_t size = 0; size < 400; ++size) {
+    Bytes noise = random.bytes(size);
+    const Bytes kept = noise;
+    CHECK(!insert_huffman_tables(&noise));
+    CHECK(noise == kept);
+  }
+  const Bytes bare = test::strip_tables(before);
+  for (size_t cut = 0; cut < 300; ++cut) {  // cut before the scan there is nowhere to insert
+    Bytes part(bare.begin(), bare.begin() + static_cast<std::ptrdiff_t>(cut));
+    const bool inserted = insert_huffman_tables(&part);
+    CHECK(part.size() == cut + (inserted ? kHuffmanSegmentBytes : 0));
+  }
+}
+
+TEST_CASE("damaged pictures are refused in a sentence and never crash") {
+  const Bytes jpeg = test::scene_jpeg(160, 120, 1), png = test::read_whole(test::kSamples + "board_02.png");
+  test::Random random(7);
+  int64_t refused = 0;
+  for (const Bytes* whole : {&jpeg, &png}) {
+    for (int round = 0; round < 400; ++round) {
+      Frame frame;
+      frame.bytes = *whole;
+      if (round % 2 == 0) {
+        frame.bytes.resize(static_cast<size_t>(random.integer(0, static_cast<int64_t>(whole->size()) - 1)));
+      } else {
+        for (int i = 0; i < 8; ++i) {
+          frame.bytes[static_cast<size_t>(random.integer(0, static_cast<int64_t>(whole->size()) - 1))] =
+              static_cast<uint8_t>(random.bits());
+        }
+      }
+      Picture picture;
+      const std::string wrong = finish_encoded(&frame);
+      if (!wrong.empty()) {
+        ++refused;
+        CHECK(wrong.back() == '.');
+        CHECK(!decode_rgb(frame, &picture));
+        CHECK(!decode_grey(frame, &picture));
+      } else if (decode_rgb(frame, &picture)) {
+        CHECK(picture.width == frame.width);
+        CHECK(picture.pixels.size() == 3u * static_cast<size_t>(frame.width) * static_cast<size_t>(frame.height));
+      }
+    }
+  }
+  CHECK(refused >= 390);
+  Frame empty;
+  CHECK(test::contains(finish_encoded(&empty), "no bytes"));
+}
+
+TEST_CASE("a PNG that claims to be huge is refused before it is decoded") {
+  Bytes png = test::read_whole(test::kSamples + "board_02.png");
+  for (const int side : {9000, 30000}) {  // IHDR's width
+    png[18] = static_cast<uint8_t>(side >> 8);
+    png[19] = static_cast<uint8_t>(side & 255);
+    Frame frame;
+    frame.bytes = png;
+    CHECK(finish_encoded(&frame) != "");
+    Picture picture;
+    CHECK(!decode_rgb(frame, &picture));
+  }
+}
+
+TEST_CASE("raw formats show the same picture") {
+  Picture expected, picture;
+  REQUIRE(decode_rgb(scene("rgb24", 5), &expected));
+  for (const char* format : {"nv12", "yuyv422", "mjpeg"}) {
+    CAPTURE(format);
+    REQUIRE(decode_rgb(scene(format, 5), &picture));
+    CHECK(picture.width == 640);
+    CHECK(mean_difference(picture, expected) < 1.5);  // chroma is shared by pixels on both sides of edges
+  }
+  Frame grey = raw(OCELLUS_GRAY8, 6, 4, 77);
+  REQUIRE(decode_rgb(grey, &picture));
+  CHECK(picture.pixels == Bytes(72, 77));
+  Frame rgba = raw(OCELLUS_RGBA8, 5, 3, 9);
+  REQUIRE(decode_rgb(rgba, &picture));
+  CHECK(picture.pixels == Bytes(45, 9));
+}
+
+TEST_CASE("luma of the full range and of the limited one are told apart") {
+  Picture picture;
+  Frame frame = raw(OCELLUS_NV12, 4, 4, 128);
+  for (size_t i = 0; i < 16; ++i) frame.bytes[i] = 235;
+  REQUIRE(decode_rgb(frame, &picture));
+  CHECK(picture.pixels == Bytes(48, 255));
+  frame.full_range = true;
+  REQUIRE(decode_rgb(frame, &picture));
+  CHECK(picture.pixels == Bytes(48, 235));
+}
+
+TEST_CASE("pictures for people are JPEG files of at most the size asked for") {
+  for (const char* format : {"rgb24", "nv12", "yuyv422", "mjpeg"}) {
+    CAPTURE(format);
+    const Frame frame = scene(format, 6);
+    Bytes jpeg;
+    Picture picture, expected;
+    REQUIRE(make_jpeg(frame, 0, &jpeg));
+    REQUIRE(decode_rgb(encoded(jpeg), &picture));
+    REQUIRE(decode_rgb(frame, &expected));
+    CHECK(mean_difference(picture, expected) < 2);
+    REQUIRE(make_jpeg(frame, 160, &jpeg));
+    const Frame small = encoded(jpeg);
+    CHECK(small.width == 160);
+    CHECK(small.height == 120);
+    CHECK(jpeg.size() < 8000);
+  }
+  const Frame tall = raw(OCELLUS_GRAY8, 10, 1000);
+  Bytes jpeg;
+  REQUIRE(make_jpeg(tall, 50, &jpeg));
+  CHECK(encoded(jpeg).width == 1);
+  Frame damaged = scene("mjpeg", 6);
+  const Bytes whole = damaged.bytes;
+  REQUIRE(make_jpeg(damaged, 0, &jpeg));
+  CHECK(jpeg == whole);  // nothing to shrink, so copied
+  damaged.bytes.resize(damaged.bytes.size() / 3);
+  CHECK(!make_jpeg(damaged, 100, &jpeg));
+  Frame short_frame = raw(OCELLUS_NV12, 8, 8);
+  short_frame.bytes.pop_back();
+  CHECK(!make_jpeg(short_frame, 0, &jpeg));
+}
+
+TEST_CASE("a transparent PNG is shown on white") {
+  // 1 x 1 RGBA, half transparent black, written by hand: IHDR, IDAT of stored bytes, IEND.
+  const Bytes png = {0x89, 'P',  'N',  'G', 13, 10,  26,  10,  0,    0,    0,    13,   'I',  'H', 'D',
+                     'R',  0,    0,    0,   1,  0,   0,   0,   1,    8,    6,    0,    0,    0,   0x1F,
+                     0x15, 0xC4, 0x89, 0,   0,  0,   16,  'I', 'D',  'A',  'T',  0x78, 0x01, 1,   5,
+                     0,    0xFA, 0xFF, 0,   0,  0,   0,   128, 0x02, 0x85, 0x00, 0x81, 0,    0,   0,
+                     0,    0,    0,    0,   0,  'I', 'E', 'N', 'D',  0xAE, 0x42, 0x60, 0x82};
+  Picture picture;
+  REQUIRE(decode_rgb(encoded(png), &picture));
+  CHECK(picture.pixels == Bytes(3, 127));
+}
+
+TEST_CASE("the change gate passes frames that show something new and no others") {
+  for (const char* format : {"rgb24", "nv12", "yuyv422", "mjpeg"}) {
+    CAPTURE(format);
+    ChangeGate gate(0.1);
+    const Frame first = scene(format, 1), other = scene(format, 2);
+    CHECK(gate.change(first) == 1);
+    CHECK(gate.pass());
+    CHECK(gate.change(first) == 0);
+    CHECK(!gate.pass());
+    CHECK(gate.change(other) > 0.1);
+    CHECK(gate.change(first) == 0);  // still compared with the one that passed
+    CHECK(gate.change(other) > 0.1);
+    CHECK(gate.pass());
+    CHECK(gate.change(first) > 0.1);
+    CHECK(gate.change(scene(format, 2, 320, 240)) == 1);
+    CHECK(gate.pass());
+  }
+}
+
+TEST_CASE("the change gate measures the cell that changes most, in shares of full brightness") {
+  ChangeGate gate(0.2);
+  Frame frame = raw(OCELLUS_GRAY8, 320, 240, 100);
+  gate.change(frame);
+  CHECK(gate.pass());
+  for (int y = 100; y < 120; ++y) {
+    for (int x = 100; x < 120; ++x) frame.bytes[static_cast<size_t>(320 * y + x)] = 151;
+  }
+  CHECK(gate.change(frame) == doctest::Approx(0.2));
+  CHECK(gate.pass());
+  gate.set_threshold(0);
+  CHECK(gate.change(frame) == 0);
+  CHECK(gate.pass());
+  // A frame that cannot be decoded has changed, and so has the one after it.
+  Frame damaged;
+  damaged.bytes = {0xFF, 0xD8, 0xFF, 0x00};
+  CHECK(gate.change(damaged) == 1);
+  CHECK(gate.pass());
+  CHECK(gate.change(frame) == 1);
+  // Pictures smaller than the cells.
+  for (const int32_t side : {1, 2, 5, 31, 33}) {
+    const Frame tiny = raw(OCELLUS_RGB8, side, side);
+    gate.change(tiny);
+    CHECK(gate.pass());
+    CHECK(gate.change(tiny) == 0);
+  }
+}
+
+}  // namespace
+}  // namespace ocellus

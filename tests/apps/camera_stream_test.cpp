@@ -1,0 +1,319 @@
+// Frames from pipes and files: motion JPEG, Y4M and raw.
+#include "apps/camera/picture_decode.h"
+#include "apps/camera/stream_source.h"
+#include "tests/apps/camera_support.h"
+
+namespace ocellus {
+namespace {
+
+using test::Bytes;
+using test::contains;
+using test::milliseconds;
+using test::operator+;
+using test::to_bytes;
+
+SourceOptions raw(const std::string& format, int32_t width, int32_t height) {
+  return {.name = "pipe", .format = format, .width = width, .height = height};
+}
+
+Bytes y4m_frame(const Bytes& planes, const std::string& parameters = "") {
+  return to_bytes("FRAME" + parameters + "\n") + planes;
+}
+
+/// All events of a pipe that brings these bytes and ends.
+std::vector<SourceEvent> read_pipe(const SourceOptions& options, const Bytes& bytes, std::vector<Frame>* frames) {
+  test::Pipe pipe;
+  StreamSource source(options, pipe.reader);
+  std::thread writer([&] {
+    pipe.write(bytes);
+    pipe.finish();
+  });
+  const std::vector<SourceEvent> events = test::collect(source, frames);
+  writer.join();
+  return events;
+}
+
+TEST_CASE("raw frames come from a pipe as they are") {
+  struct Kind {
+    const char* name;
+    int32_t format;
+    int64_t bytes;
+  };
+  const Kind kinds[] = {{"nv12", OCELLUS_NV12, 1200},
+                        {"yuyv422", OCELLUS_YUYV, 1600},
+                        {"rgb24", OCELLUS_RGB8, 2400},
+                        {"rgba", OCELLUS_RGBA8, 3200},
+                        {"gray", OCELLUS_GRAY8, 800}};
+  for (const Kind& kind : kinds) {
+    CAPTURE(kind.name);
+    test::Random random(3);
+    const Bytes stream = random.bytes(5 * kind.bytes);
+    std::vector<Frame> frames;
+    const auto events = read_pipe(raw(kind.name, 40, 20), stream, &frames);
+    REQUIRE(frames.size() == 5);
+    CHECK(events.back().kind == SourceEvent::kEnd);
+    Bytes joined;
+    for (const Frame& frame : frames) {
+      CHECK(frame.kind == FrameKind::kPixels);
+      CHECK(frame.pixel_format == kind.format);
+      CHECK(frame.width == 40);
+      CHECK(frame.height == 20);
+      CHECK(frame.captured_ns > 0);
+      joined = joined + frame.bytes;
+    }
+    CHECK(joined == stream);
+  }
+}
+
+TEST_CASE("a last frame that is cut short is broken, and then the pipe has ended") {
+  std::vector<Frame> frames;
+  const auto events = read_pipe(raw("gray", 10, 10), Bytes(250, 7), &frames);
+  REQUIRE(events.size() == 4);
+  CHECK(frames.size() == 2);
+  CHECK(events[2].kind == SourceEvent::kBroken);
+  CHECK(contains(events[2].what, "cut short"));
+  CHECK(events[3].kind == SourceEvent::kEnd);
+  const Bytes jpeg = test::scene_jpeg(64, 48, 1);
+  const Bytes half(jpeg.begin(), jpeg.begin() + static_cast<std::ptrdiff_t>(jpeg.size() / 2));
+  const auto cut = read_pipe({.name = "pipe"}, jpeg + half, nullptr);
+  REQUIRE(cut.size() == 3);
+  CHECK(cut[0].kind == SourceEvent::kFrame);
+  CHECK(cut[1].kind == SourceEvent::kBroken);
+  CHECK(cut[2].kind == SourceEvent::kEnd);
+}
+
+TEST_CASE("a pipe that stalls in the middle of a frame is a timeout, and the frame comes whole later") {
+  test::Pipe pipe;
+  StreamSource source(raw("gray", 100, 100), pipe.reader);
+  Frame frame;
+  for (uint8_t value = 1; value <= 3; ++value) {
+    for (int part = 0; part < 10; ++part) {
+      const auto begin = std::chrono::steady_clock::now();
+      CHECK(source.next(&frame, milliseconds(5)).kind == SourceEvent::kTimeout);
+      CHECK(std::chrono::steady_clock::now() - begin >= milliseconds(4));
+      pipe.write(Bytes(1000, value));
+    }
+    CHECK(source.next(&frame, milliseconds(1000)).kind == SourceEvent::kFrame);
+    CHECK(frame.bytes == Bytes(10000, value));
+  }
+  pipe.finish();
+  CHECK(source.next(&frame, milliseconds(1000)).kind == SourceEvent::kEnd);
+  CHECK(source.next(&frame, milliseconds(1000)).kind == SourceEvent::kEnd);
+}
+
+TEST_CASE("bytes that flow without making a frame do not hold up the caller") {
+  test::Pipe pipe;
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    const Bytes nothing(60'000, 0);
+    pipe.write({'-', '-'});
+    while (!stop) pipe.write(nothing);
+    pipe.finish();
+  });
+  {
+    StreamSource source({.name = "pipe", .format = "mjpeg"}, pipe.reader);
+    Frame frame;
+    for (int i = 0; i < 5; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      const SourceEvent event = source.next(&frame, milliseconds(50));
+      CHECK((event.kind == SourceEvent::kTimeout || event.kind == SourceEvent::kBroken));
+      CHECK(std::chrono::steady_clock::now() - begin < milliseconds(1500));
+    }
+    stop = true;
+    CHECK(test::collect(source, nullptr).back().kind == SourceEvent::kEnd);
+  }
+  writer.join();
+}
+
+TEST_CASE("motion JPEG is known by its first bytes, even if they come one by one") {
+  const Bytes jpeg = test::scene_jpeg(64, 48, 1), other = test::scene_jpeg(96, 64, 2);
+  const Bytes header = to_bytes("--frame\r\nContent-Type: image/jpeg\r\n\r\n"), end = to_bytes("\r\n");
+  for (const Bytes& stream : {jpeg + other, header + jpeg + end + header + test::strip_tables(other) + end}) {
+    test::Pipe pipe;
+    StreamSource source({.name = "pipe"}, pipe.reader);
+    Frame frame;
+    for (size_t i = 0; i < 20; ++i) {
+      pipe.write({stream[i]});
+      CHECK(source.next(&frame, milliseconds(0)).kind == SourceEvent::kTimeout);
+    }
+    pipe.write(Bytes(stream.begin() + 20, stream.end()));
+    pipe.finish();
+    std::vector<Frame> frames;
+    test::collect(source, &frames);
+    REQUIRE(frames.size() == 2);
+    CHECK(frames[0].bytes == jpeg);
+    CHECK(frames[1].width == 96);
+    Picture picture;
+    CHECK(decode_rgb(frames[1], &picture));
+    CHECK(contains(source.describe(), "96 x 64 mjpeg from a pipe"));
+  }
+}
+
+TEST_CASE("what cannot be read is refused in a sentence") {
+  const auto wrong = read_pipe({.name = "pipe"}, to_bytes("RIFF....AVI LIST and so on"), nullptr);
+  REQUIRE(wrong.size() == 1);
+  CHECK(wrong[0].kind == SourceEvent::kLost);
+  CHECK(contains(wrong[0].what, "neither motion JPEG nor Y4M"));
+  CHECK(read_pipe({.name = "pipe"}, {}, nullptr).back().kind == SourceEvent::kLost);
+  CHECK(contains(read_pipe({.name = "pipe"}, {0xFF}, nullptr).back().what, "neither"));
+  const auto refused = [](const SourceOptions& options) {
+    return test::failure_of([&] {
+      const test::Pipe pipe;
+      const StreamSource source(options, pipe.reader);
+    });
+  };
+  CHECK(contains(refused(raw("bgr24", 40, 20)), "bgr24"));
+  CHECK(contains(refused(raw("nv12", 0, 0)), "need a width and a height"));
+  CHECK(contains(refused(raw("nv12", 41, 20)), "even"));
+  CHECK(contains(refused(raw("gray", 9000, 20)), "8192"));
+  CHECK(refused(raw("nv12", -4, 20)) != "");
+}
+
+/// Planes of a picture whose luma, Cb and Cr are these everywhere.
+Bytes planes(size_t luma, size_t chroma, uint8_t y, uint8_t cb, uint8_t cr) {
+  return Bytes(luma, y) + Bytes(chroma, cb) + Bytes(chroma, cr);
+}
+
+TEST_CASE("Y4M comes in the pixel format that fits, with the colours that it names") {
+  struct Kind {
+    const char* header;
+    int32_t format, width, height;
+    size_t luma, chroma;
+  };
+  const Kind kinds[] = {
+      {"YUV4MPEG2 W8 H6 F30:1 Ip A1:1\n", OCELLUS_NV12, 8, 6, 48, 12},
+      {"YUV4MPEG2 W8 H6 F30000:1001 Ip C420jpeg XYSCSS=420JPEG\n", OCELLUS_NV12, 8, 6, 48, 12},
+      {"YUV4MPEG2 H6 W8 C420mpeg2 I?\n", OCELLUS_NV12, 8, 6, 48, 12},
+      {"YUV4MPEG2 W8 H6 C420paldv\n", OCELLUS_NV12, 8, 6, 48, 12},
+      {"YUV4MPEG2 W9 H7 C420\n", OCELLUS_NV12, 8, 6, 63, 20},
+      {"YUV4MPEG2 W8 H6 C422\n", OCELLUS_YUYV, 8, 6, 48, 24},
+      {"YUV4MPEG2 W9 H7 C422\n", OCELLUS_YUYV, 8, 7, 63, 35},
+      {"YUV4MPEG2 W9 H7 C444\n", OCELLUS_RGB8, 9, 7, 63, 63},
+      {"YUV4MPEG2 W9 H7 Cmono\n", OCELLUS_GRAY8, 9, 7, 63, 0},
+  };
+  for (const Kind& kind : kinds) {
+    CAPTURE(kind.header);
+    const Bytes first = planes(kind.luma, kind.chroma, 81, 90, 240),
+                second = planes(kind.luma, kind.chroma, 145, 54, 34);
+    std::vector<Frame> frames;
+    const auto events =
+        read_pipe({.name = "pipe"}, to_bytes(kind.header) + y4m_frame(first) + y4m_frame(second, " Ip"), &frames);
+    REQUIRE(frames.size() == 2);
+    CHECK(events.size() == 3);
+    for (size_t i = 0; i < 2; ++i) {
+      CHECK(frames[i].pixel_format == kind.format);
+      CHECK(frames[i].width == kind.width);
+      CHECK(frames[i].height == kind.height);
+      Picture picture;
+      REQUIRE(decode_rgb(frames[i], &picture));
+      // BT.601's red and green, or their luma.
+      const bool grey = kind.format == OCELLUS_GRAY8;
+      const int expected[2][3] = {{254, 0, 0}, {0, 255, 1}};
+      for (size_t pixel = 0; pixel < picture.pixels.size(); ++pixel) {
+        const int value = grey ? (i == 0 ? 81 : 145) : expected[i][pixel % 3];
+        REQUIRE(std::abs(picture.pixels[pixel] - value) <= 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("Y4M planes keep their places") {
+  Bytes planes_420(9 * 5 + 2 * 5 * 3);
+  for (size_t i = 0; i < planes_420.size(); ++i) planes_420[i] = static_cast<uint8_t>(i);
+  std::vector<Frame> frames;
+  read_pipe({.name = "pipe"}, to_bytes("YUV4MPEG2 W9 H5 XCOLORRANGE=FULL\n") + y4m_frame(planes_420), &frames);
+  REQUIRE(frames.size() == 1);
+  CHECK(frames[0].full_range);
+  CHECK(frames[0].width == 8);
+  CHECK(frames[0].height == 4);
+  for (size_t y = 0; y < 4; ++y) {
+    for (size_t x = 0; x < 8; ++x) CHECK(frames[0].bytes[8 * y + x] == 9 * y + x);
+  }
+  for (size_t y = 0; y < 2; ++y) {
+    for (size_t x = 0; x < 4; ++x) {
+      CHECK(frames[0].bytes[32 + 8 * y + 2 * x] == 45 + 5 * y + x);
+      CHECK(frames[0].bytes[32 + 8 * y + 2 * x + 1] == 60 + 5 * y + x);
+    }
+  }
+}
+
+TEST_CASE("Y4M that is not understood is refused, and a frame that does not begin as it should is skipped") {
+  const std::pair<const char*, const char*> headers[] = {
+      {"YUV4MPEG2 W8 H6 It\n", "interlaced"},
+      {"YUV4MPEG2 W8 H6 Im\n", "interlaced"},
+      {"YUV4MPEG2 W8 H6 C420p10\n", "420p10"},
+      {"YUV4MPEG2 W8 H6 C444alpha\n", "444alpha"},
+      {"YUV4MPEG2 W8\n", "no size"},
+      {"YUV4MPEG2 W8 H0\n", "\"0\""},
+      {"YUV4MPEG2 W99999 H8\n", "99999"},
+      {"YUV4MPEG2 W-8 H8\n", "-8"},
+      {"YUV4MPEG2 W8 H6 F30\n", "frame rate"},
+      {"YUV4MPEG2 W8x H6\n", "8x"},
+      {"YUV4MPEG2 W8 H99999999999999999999\n", "9"},
+      {"YUV4MPEG2 C\n", "\"\""},
+  };
+  for (const auto& [header, part] : headers) {
+    CAPTURE(header);
+    const auto events = read_pipe({.name = "pipe"}, to_bytes(header), nullptr);
+    CHECK(events.back().kind == SourceEvent::kLost);
+    CHECK_MESSAGE(contains(events.back().what, part), events.back().what);
+  }
+  const Bytes endless = to_bytes("YUV4MPEG2 W8 H6 ") + Bytes(5000, 'X');
+  CHECK(contains(read_pipe({.name = "pipe"}, endless, nullptr).back().what, "no end"));
+
+  const Bytes header = to_bytes("YUV4MPEG2 W4 H2 Cmono\n"), good = y4m_frame(Bytes(8, 1));
+  std::vector<Frame> frames;
+  const auto events = read_pipe({.name = "pipe"}, header + good + to_bytes("noise\nF FRAM ") + good + good, &frames);
+  CHECK(frames.size() == 3);
+  CHECK(test::count_kind(events, SourceEvent::kBroken) == 1);
+  CHECK(events.back().kind == SourceEvent::kEnd);
+}
+
+TEST_CASE("a file is paced at its own rate or the one asked for, and starts again only if told to") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("clip.y4m");
+  Bytes file = to_bytes("YUV4MPEG2 W4 H2 F50:1 Cmono\n");
+  for (uint8_t i = 0; i < 10; ++i) file = file + y4m_frame(Bytes(8, i));
+  test::write_whole(path, file);
+  for (const double asked : {0.0, 200.0}) {
+    const auto source = open_source({.name = path, .frames_per_second = asked});
+    CHECK(source->frames_per_second() == (asked == 0 ? 50 : 200));
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<Frame> frames;
+    const auto events = test::collect(*source, &frames);
+    CHECK(frames.size() == 10);
+    CHECK(events.size() == 11);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    CHECK(seconds >= (asked == 0 ? 0.17 : 0.04));
+  }
+  const auto looped = open_source({.name = path, .frames_per_second = 2000, .loop = true});
+  std::vector<Frame> frames;
+  test::collect(*looped, &frames, 35);
+  REQUIRE(frames.size() == 35);
+  for (size_t i = 0; i < 35; ++i) CHECK(frames[i].bytes == Bytes(8, static_cast<uint8_t>(i % 10)));
+}
+
+TEST_CASE("a file that cannot be read is refused at once") {
+  const test::TemporaryFolder folder;
+  const auto refusal = [&](const Bytes& bytes) {
+    test::write_whole(folder.file("f"), bytes);
+    return test::failure_of([&] { open_source({.name = folder.file("f")}); });
+  };
+  CHECK(contains(refusal({}), "there are no bytes"));
+  CHECK(contains(refusal(to_bytes("hello, world")), "neither motion JPEG nor Y4M"));
+  CHECK(contains(refusal(to_bytes("YUV4MPEG2 W8 H6 It\n")), "interlaced"));
+  CHECK(contains(refusal(to_bytes("YUV4MPEG2 W8 H6")), "ends in its header"));
+  CHECK(contains(test::failure_of([&] { open_source({.name = folder.file("absent")}); }), "No such file"));
+  CHECK(contains(test::failure_of([] { open_source({.name = "/dev/null"}); }), "no camera"));
+  CHECK(test::failure_of([&] { open_source({.name = "synthetic", .frames_per_second = -1}); }) != "");
+  // Without one whole frame there is nothing to begin again with.
+  test::write_whole(folder.file("f"), to_bytes("YUV4MPEG2 W8 H6\nFRAME\n12345"));
+  const auto source = open_source({.name = folder.file("f"), .frames_per_second = 1000, .loop = true});
+  const auto events = test::collect(*source, nullptr);
+  REQUIRE(events.size() == 2);
+  CHECK(events[0].kind == SourceEvent::kBroken);
+  CHECK(events[1].kind == SourceEvent::kEnd);
+}
+
+}  // namespace
+}  // namespace ocellus

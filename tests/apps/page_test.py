@@ -1,0 +1,699 @@
+"""The page of `ocellus watch --http` in a real browser: against a scripted server, then against the program."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import unittest
+import urllib.request
+
+from browser import Browser, BrowserFailure, find_browser
+from fake_watch import MIB, FakeWatch, draw_picture
+from program import PROGRAM, run
+
+RED = "A large red circle on the left, on a navy background."
+STAR = "A green star at the top left, on a gray background."
+HOSTILE = "<img src=/none onerror=\"window.hacked=1\"><script>window.hacked=1</script>"
+SHOWN = "document.querySelector('#picture').dataset.sequence"
+browser = None
+
+
+def setUpModule():
+    global browser
+    if os.environ.get("OCELLUS_NO_BROWSER") == "1":
+        raise unittest.SkipTest("OCELLUS_NO_BROWSER is 1.")
+    browser = Browser()
+
+
+def tearDownModule():
+    if browser:
+        browser.close()
+
+
+class PageTest(unittest.TestCase):
+    """One tab for each test, which fails on anything that the browser complains about."""
+    url = None
+    allowed = r"(?!)"  # complaints that belong to the test
+
+    def open(self, **looks):
+        self.page = browser.open_page(**looks)
+        self.addCleanup(self.page.close)
+        self.page.open(self.url)
+        self.page.wait_for("document.querySelector('#version').textContent.startsWith('ocellus 0')")
+        return self.page
+
+    def tearDown(self):
+        if hasattr(self, "page"):
+            self.page.evaluate("1")  # what it still has to say
+            self.assertEqual([one for one in self.page.problems if not re.search(self.allowed, one)], [])
+
+    def wait(self, expression, **limits):
+        return self.page.wait_for(expression, **limits)
+
+    def wait_text(self, selector, text, **limits):
+        self.wait(f"document.querySelector({json.dumps(selector)})?.textContent.includes({json.dumps(text)})", **limits)
+
+    def pixels(self):
+        """Red, green, blue, alpha of 8 x 8 points of the picture, row by row."""
+        return self.page.evaluate("""(() => {
+          const small = new OffscreenCanvas(8, 8).getContext('2d', {willReadFrequently: true});
+          small.imageSmoothingEnabled = false;
+          small.drawImage(document.querySelector('#picture'), 0, 0, 8, 8);
+          return [...small.getImageData(0, 0, 8, 8).data];
+        })()""")
+
+    def wait_until(self, is_true, limit_s=30):
+        until = time.monotonic() + limit_s
+        while not is_true():
+            self.assertLess(time.monotonic(), until, "It did not come true.")
+            self.page.evaluate("1")
+            time.sleep(0.03)
+
+
+class FakePage(PageTest):
+    def setUp(self):
+        self.watch = FakeWatch()
+        self.addCleanup(self.watch.stop)
+        self.url = self.watch.url
+
+    def posted(self, path):
+        return [body for where, body, _ in self.watch.posts if where == path]
+
+    # Picture and caption
+    def test_the_newest_picture_is_drawn(self):
+        page = self.open()
+        self.assertEqual(page.evaluate("document.querySelector('#stage').dataset.state"), "empty")
+        self.assertIn("Waiting for the first frame", page.text("#nothing"))
+        for sequence, ground in [(7, (200, 10, 20)), (8, (10, 20, 200))]:
+            self.watch.show(sequence, draw_picture(sequence, ground=ground))
+            self.wait(f"{SHOWN} === '{sequence}'")
+            self.assertEqual(tuple(self.pixels()[:3]), ground)
+        self.assertEqual(page.evaluate("document.querySelector('#stage').dataset.state"), "running")
+        self.assertIn("Frame 8 ", page.text("#frame-facts"))
+
+    def test_pictures_are_fetched_one_at_a_time_and_old_ones_are_passed_over(self):
+        page = self.open()
+        self.watch.delay_s["/frame.jpg"] = 0.1
+        picture = draw_picture(1, 64, 48)
+        for sequence in range(1, 121):
+            self.watch.show(sequence, picture)
+            time.sleep(0.005)
+        self.wait(f"{SHOWN} === '120'")
+        fetched = [one for one in page.requests if "/frame.jpg" in one]
+        self.assertEqual(self.watch.most_at_once, 1)
+        self.assertLess(len(fetched), 60)
+        self.assertGreater(len(fetched), 1)
+
+    def test_a_picture_that_cannot_be_had_is_noted_and_comes_back(self):
+        self.allowed = "500"
+        self.open()
+        self.watch.failing["/frame.jpg"] = (500, "broken")
+        for sequence in range(1, 5):
+            self.watch.show(sequence)
+            time.sleep(0.4)
+        self.wait_text("#notes", "live picture cannot be fetched")
+        self.watch.failing.clear()
+        self.watch.show(9)
+        self.wait(f"{SHOWN} === '9'")
+
+    def test_a_caption_streams_word_by_word_and_stays_long_enough_to_read(self):
+        page = self.open()
+        page.evaluate("""window.seen = []; new MutationObserver(() => {
+          window.seen.push([document.querySelector('#caption-text').textContent, performance.now()]);
+        }).observe(document.querySelector('#caption'), {subtree: true, childList: true}); 1""")
+        self.watch.show(1)
+        self.watch.begin_caption(1)
+        for piece, whole in [("A large", "A large"), (" red", "A large red"), (" circle", "A large red circle")]:
+            self.watch.emit("caption_text", {"id": 1, "text": piece})
+            self.wait(f"document.querySelector('#caption-text').textContent === {json.dumps(whole)}")
+            self.assertTrue(page.evaluate("document.querySelector('#lower-third').classList.contains('streaming')"))
+        self.watch.emit("caption_end", self.watch.make_record(1, "A large red circle."))
+        self.watch.caption(2, STAR)
+        self.wait(f"document.querySelector('#caption-text').textContent === {json.dumps(STAR)}")
+        first_shown = {}
+        for text, at_ms in page.evaluate("seen"):
+            first_shown.setdefault(text, at_ms)
+        self.assertGreater(first_shown[STAR] - first_shown["A large red circle."], 1000)
+        self.wait("document.querySelectorAll('#history li').length === 2")
+        self.assertEqual(page.text("#spoken"), "A large red circle.", "screen readers are not told every caption")
+
+    def test_words_that_come_again_stay_dimmed_until_they_are_said(self):
+        page = self.open()
+        self.watch.caption(1, RED)
+        self.wait_text("#caption-text", RED)
+        time.sleep(1.3)
+        self.watch.begin_caption(2)
+        self.watch.emit("caption_text", {"id": 2, "text": RED[:12]})
+        self.wait(f"document.querySelector('#caption-text').textContent === {json.dumps(RED[:12])}")
+        self.assertEqual(page.text("#caption-stale"), RED[12:])
+        self.watch.emit("caption_text", {"id": 2, "text": " blue"})
+        self.wait("document.querySelector('#caption-stale').textContent === ''")
+
+    def test_the_caption_can_be_put_away(self):
+        page = self.open()
+        self.watch.show(1)
+        self.watch.caption(1, RED)
+        self.wait("!document.querySelector('#lower-third').hidden")
+        page.click("#hide-caption")
+        self.wait("document.querySelector('#lower-third').hidden")
+        page.click("#hide-caption")
+        self.wait("!document.querySelector('#lower-third').hidden")
+
+    # Trouble
+    def test_a_camera_that_is_gone_is_a_banner_until_it_is_back(self):
+        page = self.open()
+        self.watch.show(1)
+        self.watch.note("The camera is gone: /dev/video0; trying again.")
+        self.watch.set(source={"state": "lost", "trouble": "The camera is gone: /dev/video0; trying again."},
+                       frames={"losses": 1})
+        self.wait_text("#banners", "/dev/video0; trying again.")
+        self.assertEqual(page.text("#pill"), "Camera lost")
+        self.assertIn("losses", page.text("#counts .fault"))
+        self.assertIn("/dev/video0", page.text("#notes"))
+        self.watch.set(source={"state": "running", "trouble": ""})
+        self.wait("document.querySelector('#banners').textContent === ''")
+        self.assertEqual(page.text("#pill"), "Live")
+
+    def test_every_state_has_its_word(self):
+        self.open()
+        self.watch.show(1)
+        for changes, word in [({"source": {"state": "stalled"}}, "Stalled"), ({"source": {"state": "ended"}}, "Ended"),
+                              ({"source": {"state": "running"}, "settings": {"paused": True}}, "Paused"),
+                              ({"settings": {"paused": False}, "settings_pending": True}, "Rebuilding"),
+                              ({"settings_pending": False, "frames": {"captured": 0}}, "Starting"),
+                              ({"frames": {"captured": 5}}, "Live")]:
+            self.watch.set(**changes)
+            self.wait(f"document.querySelector('#pill').textContent === '{word}'")
+
+    def test_a_program_that_is_gone_is_a_banner_and_what_was_missed_is_fetched(self):
+        self.allowed = "ERR_|Failed to load|request failed"
+        page = self.open()
+        self.watch.caption(1, RED)
+        self.wait_text("#history", RED)
+        self.watch.stop()
+        self.wait_text("#banners", "cannot be reached")
+        self.assertEqual(page.text("#pill"), "No connection")
+        time.sleep(2.5)
+        self.assertIn("cannot be reached", page.text("#banners"))
+        self.watch.make_record(2, STAR)
+        self.watch.start()
+        self.wait("document.querySelector('#banners').textContent === ''", limit_s=30)
+        self.wait_text("#history", STAR)
+        self.watch.show(5)
+        self.wait(f"{SHOWN} === '5'")
+
+    def test_a_stream_that_is_refused_is_asked_for_again(self):
+        self.allowed = "503"
+        self.watch.failing["/api/events"] = (503, "The program has too many viewers.")
+        self.page = browser.open_page()
+        self.addCleanup(self.page.close)
+        self.page.open(self.url)
+        self.wait_text("#banners", "cannot be reached")
+        self.watch.failing.clear()
+        self.wait_text("#pill", "Live")
+
+    def test_a_program_that_was_started_anew_has_its_own_history(self):
+        self.open()
+        self.watch.caption(50, RED)
+        self.watch.answer(1, "What changed?", "Nothing.")
+        self.wait_text("#answers", "Nothing.")
+        self.wait_text("#history", RED)
+        self.watch.records.clear()
+        self.watch.answers.clear()
+        self.watch.make_record(1, STAR)
+        self.watch.set(started_ms=self.watch.state["started_ms"] + 1000)
+        self.wait_text("#history", STAR)
+        self.assertNotIn(RED, self.page.text("#history"))
+        self.assertNotIn("Nothing.", self.page.text("#answers"))
+
+    def test_hostile_words_are_words(self):
+        page = self.open()
+        self.watch.show(1)
+        self.watch.caption(1, HOSTILE, prompt=HOSTILE, stop=HOSTILE)
+        self.watch.make_record(2, "", stop="failed", error=HOSTILE)
+        self.watch.emit("caption_end", self.watch.records[-1])
+        self.watch.answer(1, HOSTILE, HOSTILE, named=(1,))
+        self.watch.note(HOSTILE)
+        self.watch.note(HOSTILE)
+        self.watch.set(source={"name": HOSTILE, "state": "lost", "trouble": HOSTILE, "format": HOSTILE},
+                       version=HOSTILE, model={"name": HOSTILE}, settings={"prompt": HOSTILE})
+        for selector in ("#banners", "#notes", "#answers", "#source", "#model", "#history", "#caption"):
+            self.wait_text(selector, HOSTILE)
+        page.evaluate("document.querySelectorAll('#history details').forEach(row => { row.open = true; })")
+        page.fill("#filter", "window.hacked=1 onerror")
+        self.wait("document.querySelectorAll('#history mark').length > 3")
+        self.assertEqual(page.all("[onerror]"), [])
+        self.assertEqual(page.evaluate("[document.scripts.length, window.hacked ?? 0]"), [1, 0])
+
+    # Questions
+    def test_a_question_is_asked_answered_and_its_images_are_shown(self):
+        page = self.open()
+        for number in range(1, 7):
+            self.watch.caption(number, f"{RED} {number}")
+        self.wait_text("#history", f"{RED} 6")
+        page.press("/")
+        page.type("When did the red circle appear?")
+        page.press("Enter")
+        self.wait_until(lambda: self.posted("/api/question"))
+        self.assertEqual(self.posted("/api/question"), [{"text": "When did the red circle appear?"}])
+        self.assertEqual(self.watch.posts[-1][2], "application/json")
+        self.wait("document.querySelector('#question').value === ''")
+        self.watch.emit("question_begin", {"id": 1, "question": "When did the red circle appear?"})
+        self.watch.emit("question_text", {"id": 1, "text": "In image"})
+        self.wait("document.querySelector('#answers .answer').textContent === 'In image'")
+        self.watch.answer(1, "When did the red circle appear?", "In image 3 (14:02:11, 12 s ago).", named=(3,))
+        self.wait_text("#answers .answer", "In image 3 (14:02:11, 12 s ago).")
+        self.assertEqual(page.evaluate("document.querySelectorAll('#answers li').length"), 1)
+        self.assertEqual(page.evaluate("document.querySelectorAll('#answers .seen button').length"), 6)
+        self.assertIn("image 3", page.text("#answers .named"))
+        self.assertIn("In image 3", page.text("#spoken"))
+        self.wait("[...document.querySelectorAll('#answers img')].every(image => image.naturalWidth)")
+        page.click("#answers .named")
+        self.wait(f"document.querySelector('#history details[open]').textContent.includes({json.dumps(RED + ' 3')})")
+
+    def test_a_question_that_is_refused_keeps_its_words(self):
+        self.allowed = "503|500"
+        page = self.open()
+        for status, sentence, shown in [(503, "8 questions wait.", "8 questions wait."), (500, "", "answered 500")]:
+            self.watch.failing["/api/question"] = (status, sentence)
+            page.fill("#question", "What changed?")
+            page.click("#send")
+            self.wait_text("#ask-error", shown)
+            self.assertEqual(page.evaluate("document.querySelector('#question').value"), "What changed?")
+        self.watch.failing.clear()
+        page.click("#send")
+        self.wait("document.querySelector('#ask-error').hidden")
+
+    # Controls
+    def test_every_control_acts(self):
+        page = self.open()
+        page.fill("#every_s", "2.5")
+        page.press("Tab")
+        page.fill("#deadline_ms", "300")
+        page.press("Enter")
+        for control, key in [("#change", "ArrowRight"), ("#keep", "ArrowLeft")]:
+            page.evaluate(f"document.querySelector('{control}').focus()")
+            page.press(key)
+        page.evaluate("""for (const value of [9, 12, 11, 10]) {
+          const slider = document.querySelector('#frames');
+          slider.value = value;
+          for (const name of ['input', 'change']) slider.dispatchEvent(new Event(name));
+        }""")
+        page.click("#bits label:nth-child(3)")
+        page.fill("#prompt", "Which shape is red?")
+        page.click("#apply-prompt")
+        settings = self.watch.state["settings"]
+        wanted = {"prompt": "Which shape is red?", "every_s": 2.5, "change": 0.06, "frames": 10, "keep": 0.95,
+                  "kv_bits": 4, "paused": False, "deadline_ms": 300}
+        self.wait_until(lambda: settings == wanted)
+        self.assertEqual(sum("frames" in one for one in self.posted("/api/settings")), 1, "a slider acts once it rests")
+        page.click("#prompt-presets button")
+        page.click("#pause")
+        self.wait_until(lambda: settings["paused"] and settings["prompt"] == "Describe this image.")
+        self.wait_text("#pill", "Paused")
+        self.assertEqual(page.text("#pause"), "Resume")
+        page.click("#pause")
+        self.wait_until(lambda: not settings["paused"])
+        self.wait_text("#pill", "Live")
+
+    def test_what_is_refused_is_said_and_goes_back(self):
+        self.allowed = "409"
+        page = self.open()
+        sentence = "16 bits with 8 images need 171.0 MiB; the budget is 128.0 MiB: 4 bits would fit."
+        self.watch.failing["/api/settings"] = (409, sentence)
+        page.click("#bits label:nth-child(1)")
+        self.wait_text("#controls-error", sentence)
+        self.wait("document.querySelector('#bits input:checked').value === '2'")
+        self.watch.failing.clear()
+        page.click("#bits label:nth-child(2)")
+        self.wait_until(lambda: self.watch.state["settings"]["kv_bits"] == 8)
+        self.wait("document.querySelector('#controls-error').hidden")
+
+    def test_a_number_out_of_range_is_not_sent(self):
+        page = self.open()
+        page.fill("#every_s", "4000")
+        page.press("Tab")
+        self.wait_text("#controls-error", "Interval is a number from 0 to 3600.")
+        self.assertEqual(page.evaluate("document.querySelector('#every_s').value"), "0")
+        self.assertEqual(self.posted("/api/settings"), [])
+
+    def test_a_prompt_that_is_being_typed_is_left_alone(self):
+        page = self.open()
+        page.fill("#prompt", "What does the")
+        for _ in range(3):
+            self.watch.set(uptime_s=self.watch.state["uptime_s"] + 60)
+            time.sleep(0.1)
+        self.assertEqual(page.evaluate("document.querySelector('#prompt').value"), "What does the")
+        page.press("Escape")
+        self.wait("document.querySelector('#prompt').value === 'Describe this image.'")
+        page.fill("#prompt", "\u00e9" * 1001)
+        page.press("Enter")
+        self.wait_text("#controls-error", "2,002 bytes; at most 2,000 fit")
+        self.assertEqual(self.posted("/api/settings"), [])
+
+    # History
+    def test_equal_captions_are_one_row_and_words_find_rows(self):
+        for number in range(1, 31):
+            self.watch.make_record(number, STAR if 10 < number <= 20 else RED)
+        page = self.open()
+        self.wait("document.querySelectorAll('#history li').length === 3")
+        self.assertIn("10 times", page.text("#history li"))
+        self.assertEqual(page.text("#history-count"), "30")
+        page.fill("#filter", "STAR gray")
+        self.wait("document.querySelectorAll('#history li:not([hidden])').length === 1")
+        self.assertEqual(page.text("#history-count"), "10 of 30")
+        self.assertEqual(page.all("#history li:not([hidden]) mark"), ["star", "gray"])
+        page.press("Escape")
+        self.wait("document.querySelectorAll('#history li:not([hidden])').length === 3")
+        page.click("#history summary")
+        self.wait_text("#history .more", "encode 18.5\u00a0ms")
+        self.wait("document.querySelector('#history img').naturalWidth === 160")
+
+    def test_older_captions_are_fetched_when_asked_for(self):
+        for number in range(1, 151):
+            self.watch.make_record(number, f"Caption {number}.")
+        page = self.open()
+        self.wait("document.querySelectorAll('#history li').length === 100")
+        page.click("#older")
+        self.wait("document.querySelectorAll('#history li').length === 150")
+        self.assertIn("Caption 1.", page.text("#history li:last-child"))
+        self.assertTrue(page.evaluate("document.querySelector('#older').hidden"))
+
+    def test_what_the_tab_holds_is_bounded(self):
+        page = self.open()
+        picture = draw_picture(1, 64, 48)
+        nodes = []
+        for lot in range(3):
+            for number in range(lot * 400, lot * 400 + 400):
+                self.watch.caption(number + 1, f"Caption {number}.")
+                self.watch.note(f"Note {number}.")
+                if number % 4 == 0:
+                    self.watch.show(number, picture)
+                    self.watch.answer(number + 1, "What changed?", f"Answer {number}.")
+                del self.watch.records[:-50], self.watch.answers[:-50]
+            self.wait_text("#history", f"Caption {lot * 400 + 399}.", limit_s=120)
+            self.wait_text("#answers", f"Answer {lot * 400 + 396}.", limit_s=120)
+            page.send("HeapProfiler.collectGarbage")
+            nodes.append(page.send("Memory.getDOMCounters")["nodes"])
+        self.assertEqual([len(page.all(f"{one} > li")) for one in ("#history", "#notes", "#answers")], [200, 50, 50])
+        self.assertLess(nodes[2], nodes[1] * 1.1)
+
+    # Numbers
+    def test_the_numbers_are_the_programs(self):
+        page = self.open()
+        for name, text in [("latency-last", "41.2ms"), ("latency-mean", "43.0ms"), ("latency-p95", "55.1ms"),
+                           ("latency-age_last", "48.0ms"), ("counts-captured", "22,626"), ("counts-dropped", "1,204"),
+                           ("counts-unchanged", "7,020"), ("counts-broken", "0")]:
+            self.assertEqual(page.text(f"#{name}"), text)
+        self.assertEqual(page.text("#memory-total"), "70.9\u00a0MiB of 128.0\u00a0MiB")
+        widths = page.all("#memory-bar i", "parseFloat(one.style.width)")
+        for width, bytes_ in zip(widths, [37239808, 10869248, 26254336, 921600, 128 * MIB - 74363392], strict=True):
+            self.assertAlmostEqual(width, 100 * bytes_ / (128 * MIB), places=2)
+        self.assertEqual([len(page.all(one)) for one in ("#lenses .held", "#lenses i")], [6, 8])
+        self.assertEqual(page.text("#kv-bytes"), "684\u00a0KiB, 17\u00a0%")
+        self.assertEqual(page.text("#kv-bits-used"), "2.3 (images 2)")
+        self.watch.set(memory={"budget_bytes": 0}, latency_ms=dict.fromkeys(self.watch.state["latency_ms"]))
+        self.wait("document.querySelectorAll('#memory-bar i').length === 4")
+        self.assertEqual(page.text("#memory-total"), "70.9\u00a0MiB, no budget")
+        self.assertEqual(page.text("#latency-last"), "\u2013")
+
+    def test_the_last_sixty_captions_are_drawn_by_stage(self):
+        for number in range(1, 81):
+            self.watch.make_record(number, RED, deadline_missed=number == 70)
+        page = self.open()
+        self.wait("document.querySelectorAll('#spark path').length === 5")
+        bars = page.all("#spark path", "one.getAttribute('d').split('M').length - 1")
+        self.assertEqual(bars, [59, 59, 59, 59, 1])
+
+    # People
+    def test_it_is_used_without_a_mouse(self):
+        page = self.open()
+        page.press("Tab")
+        self.assertEqual(page.evaluate("document.activeElement.className"), "skip")
+        page.press("Enter")
+        self.wait("document.activeElement.id === 'question'")
+        page.type("abc")
+        page.press("Escape")
+        self.assertEqual(page.evaluate("document.querySelector('#question').value"), "")
+        page.press("Escape")
+        self.assertNotEqual(page.evaluate("document.activeElement.id"), "question")
+        page.press("/")
+        page.press("/")
+        self.assertEqual(page.evaluate("[document.activeElement.id, document.activeElement.value]"), ["question", "/"])
+        reached = set()
+        for _ in range(60):
+            page.press("Tab")
+            reached.add(page.evaluate("document.activeElement.id || document.activeElement.name"))
+            rings = page.all(":focus-visible:not([type=radio]), [type=radio]:focus-visible + span",
+                             "getComputedStyle(one).outlineStyle")
+            self.assertNotIn("none", rings, page.evaluate("document.activeElement.outerHTML"))
+        self.assertLessEqual({"pause", "hide-caption", "question", "send", "prompt", "every_s", "change", "frames",
+                              "keep", "deadline_ms", "kv_bits", "filter", "theme"}, reached)
+
+    def test_everything_that_acts_has_a_name(self):
+        page = self.open()
+        self.watch.caption(1, RED)
+        self.watch.answer(1, "What changed?", "Nothing.")
+        self.wait_text("#answers", "Nothing.")
+        page.send("Accessibility.enable")
+        found = 0
+        for node in page.send("Accessibility.getFullAXTree")["nodes"]:
+            if node.get("role", {}).get("value") in ("button", "textbox", "searchbox", "slider", "radio", "spinbutton",
+                                                     "link", "form", "region"):
+                found += 1
+                self.assertTrue(node.get("name", {}).get("value"), node)
+        self.assertGreater(found, 25)
+
+    def test_words_stand_out_from_their_ground_in_both_schemes(self):
+        contrast = """(() => {
+          const read = colour => {
+            const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number);
+            return [r, g, b, a];
+          };
+          const bend = c => (c /= 255) <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4;
+          const light = ([r, g, b]) => .2126 * bend(r) + .7152 * bend(g) + .0722 * bend(b);
+          const poor = [];
+          let seen = 0;
+          for (const node of document.querySelectorAll('body *')) {
+            const words = [...node.childNodes].some(one => one.nodeType === 3 && one.data.trim());
+            if (!words || node.disabled || !node.checkVisibility()) continue;
+            if (node.closest('.unseen, .stage, noscript')) continue;
+            let ground = node;
+            while (ground && read(getComputedStyle(ground).backgroundColor)[3] < 1) ground = ground.parentElement;
+            const colours = [getComputedStyle(node).color, getComputedStyle(ground ?? document.body).backgroundColor];
+            const pair = colours.map(read).map(light);
+            const ratio = (Math.max(...pair) + .05) / (Math.min(...pair) + .05);
+            seen += 1;
+            if (ratio < 4.5) poor.push(`${ratio.toFixed(2)} ${node.outerHTML.slice(0, 90)}`);
+          }
+          return [seen, poor];
+        })()"""
+        page = self.open()
+        for dark in (False, True):
+            page.emulate(dark=dark)
+            self.wait(f"document.documentElement.dataset.theme === '{'dark' if dark else 'light'}'")
+            self.watch.caption(10 + dark, RED, stop="deadline")
+            self.watch.note("A warning.")
+            self.watch.note("An error.", "error")
+            self.watch.answer(1 + dark, "What changed?", "Nothing.", named=(1,))
+            for state in ("running", "stalled", "lost", "ended"):
+                self.watch.set(source={"state": state}, frames={"broken": 1})
+                time.sleep(0.4)
+                seen, poor = page.evaluate(contrast)
+                self.assertGreater(seen, 80)
+                self.assertEqual(poor, [])
+
+    def test_a_scheme_that_was_chosen_stays(self):
+        page = self.open(dark=True)
+        self.assertEqual(page.evaluate("document.documentElement.dataset.theme"), "dark")
+        page.click("#theme")
+        self.assertEqual(page.evaluate("document.documentElement.dataset.theme"), "light")
+        page.open(self.url)
+        self.assertEqual(page.evaluate("document.documentElement.dataset.theme"), "light")
+        page.click("#theme")
+        page.click("#theme")
+        self.assertIn("Auto", page.text("#theme"))
+        self.assertEqual(page.evaluate("document.documentElement.dataset.theme"), "dark")
+
+    def test_nothing_is_cut_off_from_phones_to_wide_screens(self):
+        page = self.open()
+        self.watch.show(1)
+        self.watch.caption(1, RED + " " + "W" * 200)
+        self.watch.answer(1, "W" * 200, "W" * 200)
+        self.watch.note("W" * 200)
+        self.watch.set(source={"state": "lost", "trouble": "W" * 200})
+        self.wait_text("#banners", "WWW")
+        for width, height in [(360, 740), (390, 844), (820, 1180), (1024, 768), (1240, 700), (1440, 900), (1920, 1080),
+                              (2560, 1440)]:
+            page.emulate(width, height, phone=width < 500)
+            self.assertEqual(page.evaluate("innerWidth"), width)
+            self.assertEqual(page.all("html", "one.scrollWidth - one.clientWidth"), [0])
+            outside = page.all(".panel, .stage, .bar, .figures dd, .pairs dd",
+                               "(one.scrollWidth > one.clientWidth + 1 || "
+                               "one.getBoundingClientRect().right > innerWidth + 1) && one.outerHTML")
+            self.assertEqual([one for one in outside if one], [], f"at {width} pixels")
+
+    def test_motion_is_left_out_where_it_is_not_wanted(self):
+        page = self.open(still=True)
+        self.watch.begin_caption(1)
+        self.watch.emit("caption_text", {"id": 1, "text": "A"})
+        self.wait_text("#caption-text", "A")
+        self.assertEqual(page.evaluate("document.getAnimations().length"), 0)
+        page.emulate(still=False)
+        self.wait("document.getAnimations().length > 0")
+
+    def test_every_id_is_one_elements(self):
+        ids = self.open().all("[id]", "id")
+        self.assertEqual(sorted(ids), sorted(set(ids)))
+
+    def test_it_asks_nobody_but_the_program(self):
+        page = self.open()
+        self.watch.show(1)
+        self.watch.caption(1, RED)
+        self.wait(f"{SHOWN} === '1'")
+        self.assertEqual([one for one in page.requests if not one.startswith(self.url + "/")], [])
+        self.assertIn(f"{self.url}/watch.css", page.requests)
+
+
+class RealPage(PageTest):
+    """The program itself, with its synthetic camera."""
+
+    @classmethod
+    def setUpClass(cls):
+        if "--http" not in run("watch", "--help").stdout:
+            raise unittest.SkipTest("This program has no `watch --http`.")
+        cls.program = subprocess.Popen([PROGRAM, "watch", "synthetic", "--http", "127.0.0.1:0"], text=True,
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        cls.addClassCleanup(cls.end)
+        said = []
+        for line in cls.program.stderr:
+            said.append(line)
+            found = re.match(r"ocellus: (http://127\.0\.0\.1:\d+)", line)
+            if found:
+                cls.url = found.group(1)
+                break
+        else:
+            raise AssertionError("".join(said) or "The program ended without a word.")
+        # its later words go nowhere, so that it never waits for us to read them
+        cls.drain = subprocess.Popen(["cat"], stdin=cls.program.stderr, stdout=subprocess.DEVNULL)
+
+    @classmethod
+    def end(cls):
+        cls.program.terminate()
+        try:
+            cls.program.wait(20)
+        finally:
+            cls.program.kill()
+            cls.program.wait()
+            cls.program.stderr.close()
+            if hasattr(cls, "drain"):
+                cls.drain.wait(10)
+
+    def ask(self, path):
+        with urllib.request.urlopen(self.url + path, timeout=20) as answer:
+            return json.load(answer)
+
+    def settings(self):
+        return self.ask("/api/state")["settings"]
+
+    def wait_setting(self, is_true):
+        """Until it holds of the settings, and an engine made for them runs."""
+        def holds():
+            state = self.ask("/api/state")
+            return is_true(state["settings"]) and not state["settings_pending"]
+        self.wait_until(holds, limit_s=60)
+
+    def wait_caption(self):
+        """A caption after now."""
+        def newest():
+            return max((one["id"] for one in self.ask("/api/history?count=1")["records"]), default=-1)
+        before = newest()
+        self.wait_until(lambda: newest() > before, limit_s=60)
+
+    def test_the_picture_moves(self):
+        page = self.open()
+        first = int(self.wait(SHOWN, limit_s=30))
+        self.wait(f"Number({SHOWN}) > {first + 5}")
+        before = self.pixels()
+        self.wait_until(lambda: self.pixels() != before)
+        source = self.ask("/api/state")["source"]
+        self.assertEqual(page.all("#picture", "[one.width, one.height]"), [[source["width"], source["height"]]])
+
+    def test_captions_stream_over_the_picture_and_into_the_history(self):
+        page = self.open()
+        page.evaluate("""window.seen = []; new MutationObserver(() => {
+          window.seen.push(document.querySelector('#caption-text').textContent);
+        }).observe(document.querySelector('#caption'), {subtree: true, childList: true, characterData: true}); 1""")
+        self.wait("seen.some((text, place) => text && seen[place + 1]?.startsWith(text) && seen[place + 1] !== text)",
+                  limit_s=60)
+        self.wait("document.querySelectorAll('#history li').length > 0")
+        self.wait("document.querySelector('#history img').naturalWidth > 0")
+        self.wait("document.querySelector('#latency-last').textContent.endsWith('ms')")
+        texts = {one["text"] for one in self.ask("/api/history?count=100")["records"]}
+        shown = set(page.all("#history .text"))
+        self.assertTrue(texts & shown)
+
+    def test_a_question_is_answered_from_what_was_seen(self):
+        page = self.open()
+        self.wait("document.querySelectorAll('#history li').length > 0", limit_s=60)
+        page.press("/")
+        page.type("What changed?")
+        page.press("Enter")
+        self.wait("document.querySelector('#answers .answer:not(.waiting)')?.textContent", limit_s=60)
+        answer = self.ask("/api/answers")["answers"][0]
+        self.assertEqual(answer["question"], "What changed?")
+        self.assertEqual(page.text("#answers .answer"), answer["text"])
+        self.assertEqual(answer["error"], "")
+        self.assertGreater(len(answer["frames"]), 0)
+        self.assertEqual(len(page.all("#answers li:first-child .seen button")), len(answer["frames"]))
+
+    def test_every_control_changes_the_program(self):
+        page = self.open()
+        self.wait("document.querySelector('#bits input:checked')")
+        page.fill("#every_s", "0.25")
+        page.press("Tab")
+        self.wait_until(lambda: self.settings()["every_s"] == 0.25)
+        page.fill("#deadline_ms", "5000")
+        page.press("Tab")
+        self.wait_until(lambda: self.settings()["deadline_ms"] == 5000)
+        for control in ("change", "frames", "keep"):
+            before = self.settings()[control]
+            page.evaluate(f"document.querySelector('#{control}').focus()")
+            page.press("ArrowLeft")
+            self.wait_setting(lambda settings: settings[control] < before)
+        bits = next(bits for bits in (4, 2) if bits != self.settings()["kv_bits"])
+        page.click(f"#bits label:has(input[value='{bits}'])")
+        self.wait_setting(lambda settings: settings["kv_bits"] == bits)
+        page.fill("#prompt", "Which shape is red?")
+        page.press("Enter")
+        self.wait_until(lambda: self.settings()["prompt"] == "Which shape is red?")
+        self.wait_caption()
+        page.click("#pause")
+        self.wait_until(lambda: self.settings()["paused"])
+        self.wait_text("#pill", "Paused")
+        page.click("#pause")
+        self.wait_text("#pill", "Live")
+        self.wait_caption()
+
+    def test_a_page_under_its_policy_has_no_complaints(self):
+        page = self.open(phone=True, width=390, height=844)
+        self.wait_caption()
+        with urllib.request.urlopen(self.url + "/", timeout=20) as answer:
+            self.assertIn("default-src 'none'", answer.headers["Content-Security-Policy"])
+        self.assertEqual([one for one in page.requests if not one.startswith(self.url + "/")], [])
+
+
+class Driver(unittest.TestCase):
+    def test_without_a_browser_it_says_what_to_install(self):
+        path = os.environ["PATH"]
+        self.addCleanup(os.environ.__setitem__, "PATH", path)
+        os.environ["PATH"] = "/none"
+        self.assertIsNone(find_browser())
+        with self.assertRaisesRegex(BrowserFailure, "^No Chromium was found: install chromium"):
+            Browser()
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *(sys.argv[1:] or ["-v"])])

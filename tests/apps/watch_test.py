@@ -1,0 +1,364 @@
+"""The camera app from outside: sources, faults, questions while it runs, settings, history, bad input."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+from program import BAD_INPUT, BOARDS, GREEN_STAR, OK, OVER_BUDGET, PROGRAM, USAGE, ProgramTest, board, long, run
+
+SAMPLES = pathlib.Path(__file__).resolve().parents[2] / "apps" / "samples"
+HAS_HTTP = "ADDRESS:PORT" in run("watch", "--help").stdout and "no HTTP server" not in run(
+    "watch", "synthetic", "--http", "0", "--frames", "1").stderr
+
+
+def lines_of(text, kind):
+    found = [json.loads(line) for line in text.splitlines()]
+    return [line for line in found if line["kind"] == kind]
+
+
+class Watching:
+    """The program at work; what it prints is collected, and it is ended at the latest with the test."""
+
+    def __init__(self, *arguments, program=PROGRAM, stdin=subprocess.PIPE):
+        self.process = subprocess.Popen([program, "watch", *map(str, arguments)], stdin=stdin, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        self.out, self.err = [], []
+        self.readers = [threading.Thread(target=self.read, args=pair)
+                        for pair in ((self.process.stdout, self.out), (self.process.stderr, self.err))]
+        for reader in self.readers:
+            reader.start()
+
+    @staticmethod
+    def read(stream, lines):
+        for line in stream:
+            lines.append(line)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.finish()
+
+    def finish(self, limit_s=60):
+        """The exit code, once it has ended."""
+        code = self.process.wait(limit_s)
+        for reader in self.readers:
+            reader.join()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None and not stream.closed:
+                stream.close()
+        return code
+
+    def type(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def wait_for(self, found, limit_s=60):
+        """Waits until found() gives something, and returns it."""
+        end = time.monotonic() + limit_s
+        while time.monotonic() < end:
+            result = found()
+            if result:
+                return result
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.02)
+        raise AssertionError(f"did not come about; out: {''.join(self.out)[-800:]} err: {''.join(self.err)[-800:]}")
+
+    def of_kind(self, kind, **wanted):
+        """The objects of this kind so far whose fields are as wanted."""
+        objects = [json.loads(line) for line in list(self.out)]
+        return [one for one in objects
+                if one["kind"] == kind and all(one.get(name) == value for name, value in wanted.items())]
+
+    def url(self):
+        return self.wait_for(lambda: next(iter(re.findall(r"ocellus: (http://\S+)", "".join(self.err))), None))
+
+    def get(self, path, **headers):
+        return self.ask(urllib.request.Request(self.url() + path, headers=headers))
+
+    def post(self, path, data, **headers):
+        body = data if isinstance(data, bytes) else json.dumps(data).encode()
+        headers = {"Content-Type": "application/json", **headers}
+        return self.ask(urllib.request.Request(self.url() + path, data=body, headers=headers))
+
+    @staticmethod
+    def ask(request):
+        """(status, body); the body as JSON where it is."""
+        try:
+            with urllib.request.urlopen(request, timeout=30) as response:
+                status, body, kind = response.status, response.read(), response.headers["Content-Type"]
+        except urllib.error.HTTPError as error:
+            status, body, kind = error.code, error.read(), error.headers["Content-Type"]
+        return status, json.loads(body) if kind == "application/json" else body
+
+
+class Sources(ProgramTest):
+    def test_each_picture_of_a_directory_is_described_as_caption_does(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("113", "063"):
+                shutil.copy(board(name), folder)
+            out = self.answer("watch", folder, "--fps", 2, "--json")
+        texts = [one["text"] for one in lines_of(out, "caption")]
+        self.assertEqual(texts[-1], GREEN_STAR)
+        self.assertEqual(texts[0], self.answer("caption", board("063")).strip())
+
+    def test_raw_frames_on_a_pipe_are_described(self):
+        rgb = subprocess.run(["ffmpeg", "-v", "error", "-i", board("113"), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"],
+                             capture_output=True, check=True).stdout if shutil.which("ffmpeg") else None
+        if rgb is None:
+            rgb = bytes(3 * 256 * 256)
+        done = subprocess.run([PROGRAM, "watch", "-", "--format", "rgb24", "--size", "256x256", "--json"], input=rgb,
+                              capture_output=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        (one,) = lines_of(done.stdout.decode(), "caption")
+        if any(rgb):
+            self.assertEqual(one["text"], GREEN_STAR)
+        self.assertEqual(one["stop"], "end")
+
+    def test_mjpeg_on_a_pipe_is_described(self):
+        stream = b"".join((SAMPLES / f"board_{n}.jpg").read_bytes() for n in ("01", "04"))
+        done = subprocess.run([PROGRAM, "watch", "-", "--json"], input=stream, capture_output=True, timeout=60,
+                              check=False)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        captions = json.loads((SAMPLES / "captions.json").read_text())
+        self.assertEqual(lines_of(done.stdout.decode(), "caption")[-1]["text"], captions["board_04.jpg"])
+
+    def test_sources_that_cannot_be_are_refused(self):
+        for arguments, code, sentence in [
+                (["/no/such/camera"], BAD_INPUT, "/no/such/camera"), (["/dev/null"], BAD_INPUT, "/dev/null"),
+                (["synthetic", "--faults", "fire@3"], USAGE, "fire"), (["synthetic", "--size", "1x"], USAGE, "--size"),
+                (["-", "--format", "nv12"], USAGE, "width and a height"), ([], USAGE, "SOURCE"),
+                (["synthetic", "--frames", "-1"], USAGE, "--frames"), (["synthetic", "--change", "2"], USAGE, "--change"),
+                (["synthetic", "--token", "x"], USAGE, "--token is for --http"),
+                (["synthetic", "--http", "nowhere:x"], USAGE, "ADDRESS:PORT"),
+                (["synthetic", "--http", "0.0.0.0:0"], USAGE, "token"),
+                (["synthetic", "--history", "/proc/nothing"], USAGE, "--history"),
+                (["synthetic", "--budget", "1M"], OVER_BUDGET, "needs"),
+                (["synthetic", "--prompt", ""], USAGE, "empty")]:
+            with self.subTest(arguments=arguments):
+                self.assert_refused(["watch", *arguments], code, sentence)
+
+
+class Faults(ProgramTest):
+    def test_every_fault_is_shown_and_survived(self):
+        with Watching("synthetic", "--json", "--fps", 60, "--stall-after", 0.3, "--faults",
+                      "stall@20:1s,broken@30:2,truncated@40,damaged@50,resize@60:320x240,unplug@80:0.5s,errors@100:2,"
+                      "skip@120:5,loop") as watching:
+            watching.wait_for(lambda: len(watching.of_kind("caption")) >= 25 and
+                              len([1 for one in watching.of_kind("note") if "unplugged" in one["text"]]) >= 2)
+            watching.process.send_signal(signal.SIGTERM)
+            self.assertEqual(watching.finish(), OK)
+            (end,) = watching.of_kind("end")
+        frames = end["frames"]
+        for count in ("stalls", "losses", "broken", "skipped", "size_changes", "dropped", "answered"):
+            self.assertGreater(frames[count], 0, count)
+        notes = " ".join(one["text"] for one in watching.of_kind("note"))
+        for word in ("No frame has come", "broken", "size has changed", "unplugged", "is back", "input/output error"):
+            self.assertIn(word, notes)
+        after = [one for one in watching.of_kind("caption") if not one["error"]]
+        self.assertGreater(len(after), 15)
+
+    def test_a_damaged_picture_is_told_and_the_next_one_described(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "1.png").write_bytes(pathlib.Path(board("113")).read_bytes()[:5000])
+            shutil.copy(board("113"), pathlib.Path(folder, "2.png"))
+            out = self.answer("watch", folder, "--fps", 2, "--json")
+        self.assertEqual(lines_of(out, "caption")[-1]["text"], GREEN_STAR)
+        self.assertTrue([1 for one in lines_of(out, "note")] or [1 for one in lines_of(out, "caption") if one["error"]])
+
+    def test_a_deadline_ends_an_answer_and_is_told(self):
+        out = self.answer("watch", "synthetic", "--json", "--frames", 3, "--deadline", 1)
+        for one in lines_of(out, "caption"):
+            self.assertTrue(one["deadline_missed"])
+            self.assertEqual(one["stop"], "deadline")
+
+    def test_a_frame_larger_than_planned_makes_the_engine_anew_or_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(board("113"), folder)
+            out = self.answer("watch", folder, "--json", "--image-pixels", "100x100", "--fps", 5)
+            self.assertEqual(lines_of(out, "caption")[0]["text"], GREEN_STAR)
+
+    @unittest.skipUnless(os.environ.get("OCELLUS_COUNTED"), "a build that counts the library's allocations is not there")
+    def test_the_library_allocates_nothing_while_frames_and_faults_come(self):
+        with Watching("synthetic", "--json", "--fps", 60, "--faults", "unplug@50:0.5s,resize@90:320x240,damaged@60,loop",
+                      program=os.environ["OCELLUS_COUNTED"]) as watching:
+            watching.wait_for(lambda: len(watching.of_kind("caption")) >= 10)
+            watching.type("What changed?")
+            watching.type("Which images show a red circle?")
+            watching.wait_for(lambda: len(watching.of_kind("answer")) == 2 and len(watching.of_kind("caption")) >= 40)
+            watching.type("/quit")
+            self.assertEqual(watching.finish(), OK)
+        counted = json.loads(watching.err[-1])
+        self.assertGreater(counted["library_calls"], 200)
+        self.assertEqual(counted["library_allocations"], 0)
+
+    @unittest.skipUnless(os.environ.get("OCELLUS_COUNTED"), "a build that counts the library's allocations is not there")
+    def test_that_count_sees_what_a_library_of_images_allocates(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with Watching("synthetic", "--frames", 3, "--library", folder, "--owner", "me",
+                          program=os.environ["OCELLUS_COUNTED"]) as watching:
+                self.assertEqual(watching.finish(), OK)
+        self.assertGreater(json.loads(watching.err[-1])["library_allocations"], 0)
+
+
+class Questions(ProgramTest):
+    def test_typed_questions_are_answered_about_the_frames_in_memory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            # Three boards, then none: the memory holds just these.
+            names = ["063", "113", "115"]
+            for number, name in enumerate(names):
+                shutil.copy(board(name), pathlib.Path(folder, f"{number}.png"))
+            with Watching(folder, "--json", "--fps", 4, "--loop", "--memory-frames", 3, "--change", 0) as watching:
+                watching.wait_for(lambda: len(watching.of_kind("caption")) >= 3)
+                watching.type("/pause")
+                time.sleep(1)
+                watching.type("Which images show a green star?")
+                watching.type("When did the green star appear?")
+                watching.type("What changed?")
+                first, when, changed = watching.wait_for(
+                    lambda: watching.of_kind("answer") if len(watching.of_kind("answer")) == 3 else None)
+                order = [one["text"] for one in watching.of_kind("caption")][-3:]
+                watching.type("/quit")
+                self.assertEqual(watching.finish(), OK)
+        place = order.index(GREEN_STAR) + 1
+        self.assertEqual(first["text"], f"Image {place}.")
+        self.assertEqual([frame["label"] for frame in first["frames"] if frame["named"]], [place])
+        if place > 1:
+            self.assertRegex(when["text"], rf"^In image {place}, at \d\d:\d\d:\d\d \(\d+ s ago\)\.$")
+        else:
+            self.assertEqual(when["text"], "It is there already in the oldest frame in memory.")
+        self.assertIn("New: ", changed["text"])
+
+    def test_a_rolling_memory_answers_without_reading_frames_again(self):
+        with Watching("synthetic", "--json", "--memory", "rolling", "--memory-frames", 4, "--kv-bits", 2) as watching:
+            watching.wait_for(lambda: len(watching.of_kind("caption")) >= 9)
+            watching.type("Which images show a red circle?")
+            (answer,) = watching.wait_for(lambda: watching.of_kind("answer"))
+            watching.type("/quit")
+            self.assertEqual(watching.finish(), OK)
+        self.assertEqual(answer["error"], "")
+        self.assertEqual(sorted(frame["label"] for frame in answer["frames"]), [1, 2, 3, 4])
+        self.assertTrue(answer["text"])
+
+    def test_the_prompt_can_be_changed_and_nonsense_is_told(self):
+        with Watching("synthetic", "--json", "--every", 0.1) as watching:
+            watching.wait_for(lambda: watching.of_kind("caption"))
+            watching.type("/prompt What color is the background?")
+            after = watching.wait_for(lambda: watching.of_kind("caption", prompt="What color is the background?"))
+            watching.type("/fly")
+            watching.wait_for(lambda: "unknown command /fly" in "".join(watching.err))
+            watching.type("/every soon")
+            watching.wait_for(lambda: "/every_s needs a number" in "".join(watching.err))
+            watching.type("/every -3")
+            watching.wait_for(lambda: "every_s must be a number from 0 to 3600" in "".join(watching.err))
+            watching.process.send_signal(signal.SIGINT)
+            self.assertEqual(watching.finish(), OK)
+        self.assertIn(after[0]["text"], ("Gray.", "Cream.", "Navy.", "Teal.", "Maroon."))
+
+
+class History(ProgramTest):
+    def test_captions_and_pictures_are_kept_within_the_quota(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.answer("watch", "synthetic", "--frames", 5, "--history", folder, "--history-size", "1M")
+            lines = [json.loads(line) for line in pathlib.Path(folder, "captions.jsonl").read_text().splitlines()]
+            self.assertEqual([line["id"] for line in lines], [1, 2, 3, 4, 5])
+            for line in lines:
+                self.assertEqual(pathlib.Path(folder, line["thumbnail"]).read_bytes()[:2], b"\xff\xd8")
+
+    @unittest.skipUnless(os.geteuid() == 0, "mounts a small file system")
+    def test_a_full_disk_is_told_once_and_watching_goes_on(self):
+        with tempfile.TemporaryDirectory() as folder:
+            if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], check=False,
+                              capture_output=True).returncode:
+                self.skipTest("no file system can be mounted here")
+            try:
+                done = run("watch", "synthetic", "--frames", 40, "--history", folder, "--change", 0)
+            finally:
+                subprocess.run(["umount", folder], check=True)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(len(done.stdout.splitlines()), 40)
+        self.assertEqual(done.stderr.count("No space left on device"), 1)
+
+
+@unittest.skipUnless(HAS_HTTP, "this build has no HTTP server")
+class Endpoints(ProgramTest):
+    def test_state_pictures_history_questions_and_settings_are_served(self):
+        with Watching("synthetic", "--json", "--http", "127.0.0.1:0") as watching:
+            watching.wait_for(lambda: len(watching.of_kind("caption")) >= 3)
+            status, state = watching.get("/api/state")
+            self.assertEqual((status, state["source"]["state"], state["settings"]["paused"]), (200, "running", False))
+            self.assertEqual(state["memory"]["total_bytes"], sum(state["memory"][f"{part}_bytes"] for part in (
+                "weights", "session", "scratch", "staging")))
+            self.assertEqual(watching.get("/frame.jpg")[1][:2], b"\xff\xd8")
+            records = watching.get("/api/history?count=2")[1]["records"]
+            self.assertEqual(records[0]["id"], records[1]["id"] + 1)
+            self.assertEqual(watching.get(records[0]["thumbnail"])[1][:2], b"\xff\xd8")
+            self.assertEqual(watching.get("/history/999999.jpg")[0], 404)
+            self.assertEqual(watching.post("/api/question", {"text": "Which images show a red circle?"})[0], 202)
+            watching.wait_for(lambda: watching.get("/api/answers")[1]["answers"])
+            status, state = watching.post("/api/settings", {"kv_bits": 2, "frames": 4, "keep": 0.5, "prompt": "What do you see?"})
+            self.assertEqual((status, state["settings"]["kv_bits"]), (200, 2))
+            watching.wait_for(lambda: watching.get("/api/state")[1]["memory"]["images_most"] == 4)
+            watching.wait_for(lambda: 0 < watching.get("/api/state")[1]["memory"]["kv_bits"] < 5)
+            metrics = watching.get("/metrics")[1].decode()
+            self.assertRegex(metrics, r'ocellus_frames_total\{state="answered"\} [1-9]')
+            self.assertEqual(watching.get("/healthz"), (200, b"ok\n"))
+
+    def test_settings_and_questions_of_the_wrong_shape_are_refused(self):
+        with Watching("synthetic", "--http", "127.0.0.1:0", "--budget", "80M", "--every", 1) as watching:
+            for path, data, status, sentence in [
+                    ("/api/settings", {"kv_bits": 3}, 400, "16, 8, 4, 2 or 1"), ("/api/settings", [1], 400, "object"),
+                    ("/api/settings", b"{", 400, "object"), ("/api/settings", {"prompt": ""}, 400, "empty"),
+                    ("/api/settings", {"prompt": 3}, 400, "text"), ("/api/settings", {"volume": 3}, 400, "no setting"),
+                    ("/api/settings", {"every_s": "now"}, 400, "number"), ("/api/settings", {"frames": 2.5}, 400, "whole"),
+                    ("/api/settings", {"frames": 64}, 409, "needs"), ("/api/settings", {"paused": 1}, 400, "true or false"),
+                    ("/api/settings", {"prompt": "a " * 900}, 400, "tokens"),
+                    ("/api/question", {"text": "x" * 5000}, 400, "bytes"), ("/api/question", {}, 400, "text"),
+                    ("/api/question", {"text": " "}, 400, "empty")]:
+                with self.subTest(data=data):
+                    got, body = watching.post(path, data)
+                    self.assertEqual(got, status, body)
+                    self.assertIn(sentence, body["error"]["message"])
+            self.assertEqual(watching.post("/api/question", {"text": "Hello?"}, **{"Content-Type": "text/plain"})[0], 400)
+            self.assertEqual(watching.get("/api/state")[1]["settings"]["kv_bits"], 16)
+
+    def test_questions_wait_in_a_bounded_queue(self):
+        with Watching("synthetic", "--http", "127.0.0.1:0") as watching:
+            statuses = [watching.post("/api/question", {"text": "What changed?"})[0] for _ in range(200)]
+            self.assertEqual(set(statuses) - {202, 503}, set())
+            self.assertEqual(watching.get("/healthz")[0], 200)
+
+    def test_a_token_is_asked_for_everywhere_but_at_the_health_check(self):
+        with Watching("synthetic", "--http", "127.0.0.1:0", "--token", "secret") as watching:
+            for path in ("/", "/watch.js", "/api/state", "/api/events", "/frame.jpg", "/metrics"):
+                self.assertEqual(watching.get(path)[0], 401, path)
+                self.assertEqual(watching.get(path, Authorization="Bearer wrong")[0], 401, path)
+            self.assertEqual(watching.get("/healthz")[0], 200)
+            self.assertEqual(watching.get("/api/state", Authorization="Bearer secret")[0], 200)
+
+    def test_a_page_that_stays_can_still_be_asked_after_the_source_has_ended(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(board("113"), folder)
+            with Watching(folder, "--json", "--fps", 5, "--http", "127.0.0.1:0") as watching:
+                watching.wait_for(lambda: watching.get("/api/state")[1]["source"]["state"] == "ended")
+                self.assertEqual(watching.get("/healthz")[0], 503)
+                watching.post("/api/question", {"text": "What color is the background?"})
+                (answer,) = watching.wait_for(lambda: watching.of_kind("answer"))
+                self.assertEqual(answer["text"], "Gray.")
+
+
+if __name__ == "__main__":
+    unittest.main()
