@@ -537,7 +537,7 @@ typedef struct ocellus_generate_stats {
  * too, is delivered then. The token before the cut is read as a row of a prompt, which may round otherwise. After an
  * end token there is nothing more to answer. */
 OCELLUS_API ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_generate_params* params,
-                                        ocellus_generate_stats* stats);
+                                                    ocellus_generate_stats* stats);
 
 /* The same for several sessions of one engine, decoded together. stats[i] may show different stops: a session that
  * fails or is stopped leaves the others to finish, and the first such status is returned. */
