@@ -56,7 +56,7 @@ class Frames {
     for (int32_t i = 0; i < kWidth * kHeight; ++i) pixels_[static_cast<size_t>(i)] = static_cast<uint8_t>(i * count_);
     require(ocellus_session_reset(session_));
     ocellus_session_set_deadline(session_, deadline_ns);
-    const char prompt[] = "Describe this image.";
+    static constexpr char prompt[] = "Describe this image.";
     const std::pair<const char*, ocellus_status (*)(Frames&)> calls[] = {
         {"begin_turn", [](Frames& f) { return ocellus_session_begin_turn(f.session_); }},
         {"add_image", [](Frames& f) { return ocellus_session_add_image(f.session_, &f.frame_); }},
