@@ -372,7 +372,7 @@ class Load(ServeTest):
         waiting.request("POST", "/v1/chat/completions", json.dumps({"messages": [user("x")]}))
         self.assertTrue(wait_until(lambda: self.server.metric("ocellus_num_requests_waiting") == 1))
         self.assertEqual(self.server.metric("ocellus_num_requests_running"), 1)
-        self.assertGreater(self.server.metric("ocellus_kv_cache_usage_perc"), 0)
+        self.assertTrue(wait_until(lambda: self.server.metric("ocellus_kv_cache_usage_perc") > 0))
         status, headers, answer = self.server.request("POST", "/v1/chat/completions",
                                                       json.dumps({"messages": [user("x")]}))
         self.assertEqual((status, headers["Retry-After"]), (429, "1"))
