@@ -16,8 +16,12 @@ elif ! has_browser; then
   echo "test: no Chromium or Chrome was found: the tests of the page are left out" >&2
   export OCELLUS_NO_BROWSER=1
 fi
+if [ "$(uname -m)" = x86_64 ] && grep -q '^ID=debian' /etc/os-release 2>/dev/null; then
+  sh tools/setup.sh g++-aarch64-linux-gnu qemu-user
+fi
 python3 tools/check_layers.py --self-test
 python3 tools/check_style.py --self-test
+python3 tools/check_symbols.py --self-test
 python3 tools/check_layers.py
 python3 tools/check_style.py
 
@@ -26,7 +30,9 @@ sh tools/build.sh release all "$@"
 
 ctest --preset release --parallel "$(nproc)"
 python3 tests/apps/samples_test.py build/release/apps/ocellus
+python3 tools/check_symbols.py build/release
 sh tests/install/run.sh build/release
+sh tools/check_deb.sh build/release
 sh tools/check_cuda.sh
 sh tools/check_aarch64.sh
 

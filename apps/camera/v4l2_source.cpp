@@ -324,7 +324,9 @@ SourceEvent V4l2Source::next(Frame* frame, std::chrono::milliseconds wait) {
     event.what = copy(buffers_[filled.index], filled.bytesused, frame);
   }
   if (control(VIDIOC_QBUF, &filled) < 0) {
-    return lose(std::string("the camera does not take its buffer back: ") + std::strerror(errno) + ".");
+    const int error = errno;
+    if (error == ENODEV) return lose("the camera is gone.");
+    return lose(std::string("the camera does not take its buffer back: ") + std::strerror(error) + ".");
   }
   if (!event.what.empty()) {
     event.kind = SourceEvent::kBroken;

@@ -111,6 +111,11 @@ std::optional<HttpResponse> refuse_without_token(const HttpRequest& request) {
 
 }  // namespace
 
+bool is_numeric_address(const std::string& address) {
+  in6_addr any;
+  return inet_pton(AF_INET, address.c_str(), &any) == 1 || inet_pton(AF_INET6, address.c_str(), &any) == 1;
+}
+
 bool is_loopback_address(const std::string& address) {
   in_addr v4;
   in6_addr v6;

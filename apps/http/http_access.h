@@ -15,6 +15,8 @@ struct AccessRules {
   std::string cookie_name;  // of the cookie that holds the token; one for each port, because browsers share them
 };
 
+bool is_numeric_address(const std::string& address);  // IPv4 or IPv6
+
 // Whether a numeric address is one that only this machine reaches.
 bool is_loopback_address(const std::string& address);
 

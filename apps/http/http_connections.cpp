@@ -63,7 +63,7 @@ int listen_on(const std::string& address, int32_t wanted_port, int32_t* port) {
     name.v6.sin6_port = htons(static_cast<uint16_t>(wanted_port));
     name_bytes = sizeof name.v6;
   } else {
-    throw Failure(kExitUsage, "--http: " + address + " is not an IPv4 or IPv6 address.");
+    throw Failure(kExitUsage, "--http " + address + ": this is not an IPv4 or IPv6 address.");
   }
   const int listener = socket(name.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (listener < 0) throw listen_failure(-1, address, wanted_port, "no socket could be made");

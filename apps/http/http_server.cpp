@@ -318,6 +318,9 @@ struct HttpServer::State::Callbacks {
 
 HttpServer::HttpServer(HttpOptions options) : state_(std::make_unique<State>(std::move(options))) {
   const HttpOptions& given = state_->options;
+  if (!is_numeric_address(given.address)) {
+    throw Failure(kExitUsage, "--http " + given.address + ": this is not an IPv4 or IPv6 address.");
+  }
   if (given.token.empty() && !is_loopback_address(given.address)) {
     throw Failure(kExitUsage, "--http " + given.address + ": others reach this address, so it needs --token.");
   }

@@ -136,7 +136,7 @@ TEST_CASE("a stall takes its time, once") {
   while (source.next(&frame, milliseconds(20)).kind == SourceEvent::kTimeout) ++timeouts;
   const auto took = std::chrono::steady_clock::now() - begin;
   CHECK(took >= milliseconds(190));
-  CHECK(timeouts >= 5);
+  CHECK(timeouts >= 2);
   CHECK(test::collect(source, nullptr, 20).size() == 20);
 }
 

@@ -192,6 +192,7 @@ TEST_CASE("scores that are all equal are moved by tau and not torn apart") {
       Half* const keys = run_keys(run, PackedCache::kLayer, head);
       for (int64_t i = shape.dim; i < int64_t{run.slots} * shape.dim; ++i) keys[i] = keys[i - shape.dim];
     }
+    instance.cache().read_all_slots();
     const Activations out = instance.attend(*queue);
     CHECK(instance.error(out, calibration) <= 1.0);
   }

@@ -29,7 +29,6 @@ struct Twins {
 /// computed alone, there must be none, and answers must be equal; what tokens follow nearly equal logits is not asked.
 double worst_first_logits(const Twins& twins, const std::vector<int>& prompts) {
   const bool on_cpu = !twins.usual->queue().on_cuda();
-  const nlohmann::json goldens = test::read_goldens();
   double worst = 0;
   for (const int id : prompts) {
     CAPTURE(id);
@@ -37,7 +36,7 @@ double worst_first_logits(const Twins& twins, const std::vector<int>& prompts) {
     test::Answer answers[2];
     for (int i = 0; i < 2; ++i) {
       Session& session = open_session(i == 0 ? *twins.usual : *twins.lean);
-      test::add_question(session, goldens.at(static_cast<size_t>(id)));
+      test::add_question(session, test::golden(id));
       logits[i] = first_logits(session);
       answers[i] = test::answer_of(session, test::default_params(24));
       CHECK(answers[i].status.ok());

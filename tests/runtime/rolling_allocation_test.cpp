@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 
 #include "mm/image_decode.h"
 #include "platform/clock.h"
@@ -17,7 +18,8 @@ namespace ocellus {
 namespace {
 
 constexpr int32_t kKept = 4, kPicturesPerTurn = 10, kWarmUp = 30, kSinkTokens = 16;
-constexpr int kFirstQuestion = 12, kQuestions = 6;  // goldens about four pictures
+constexpr int kQuestionIds[] = {12, 13, 15, 16, 17};  // goldens about four pictures
+constexpr int kQuestions = std::size(kQuestionIds);
 
 int64_t picture_count() {
   const char* count = std::getenv("OCELLUS_TEST_ROLLING_IMAGES");
@@ -218,7 +220,7 @@ TEST_CASE("a rolling session takes picture after picture in constant memory") {
   limits.cache.compress_at = OCELLUS_COMPRESS_IMAGE_END;
   const std::unique_ptr<Engine> engine = test::make_engine(limits);
   std::vector<Question> questions;
-  for (int i = 0; i < kQuestions; ++i) questions.emplace_back(test::golden(kFirstQuestion + i));
+  for (const int id : kQuestionIds) questions.emplace_back(test::golden(id));
   Session& session = test::open_session(*engine);
   Talk talk(session, questions);
   int64_t right_alone = 0;

@@ -40,7 +40,12 @@ class PackedCache {
     for (const CachePart& part : parts)
       if (is_packed(part.format)) layer_ = packed_layer(heads, dim, part.format, scales);
     for (const CachePart& part : parts) add(part, random);
-    for (int32_t head = 0; head < heads; ++head) slots_.push_back(read_slots(head));
+    read_all_slots();
+  }
+  /// After a test has changed what the runs hold: slots() as they are now.
+  void read_all_slots() {
+    slots_.clear();
+    for (int32_t head = 0; head < heads_; ++head) slots_.push_back(read_slots(head));
   }
 
   /// kLayer of packed runs. What lies before it takes as many bytes in all caches, as if it had other bits.

@@ -6,7 +6,8 @@ endif()
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME ocellus)
 set(CPACK_PACKAGE_VENDOR "Ocellus")
-set(CPACK_PACKAGE_CONTACT "Ocellus developers <ocellus@localhost>")
+set(OCELLUS_MAINTAINER "Ocellus maintainers <maintainers@ocellus.example>" CACHE STRING "Who makes the packages")
+set(CPACK_PACKAGE_CONTACT ${OCELLUS_MAINTAINER})
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY ${PROJECT_DESCRIPTION})
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
@@ -14,18 +15,22 @@ set(CPACK_COMPONENTS_ALL program runtime development)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 
-set(ocellus_about "Ocellus runs a small vision-language model, picture in and words out, inside one memory
- budget that is stated before the run. It reads GGUF files with their mmproj.")
+set(ocellus_about "Ocellus runs a small vision-language model, picture in and words out, inside
+ one memory budget that is stated before the run. It reads GGUF files with
+ their mmproj.")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME ocellus)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libocellus${ocellus_soversion})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
+file(WRITE ${CMAKE_BINARY_DIR}/package/shlibs
+  "libocellus ${ocellus_soversion} libocellus${ocellus_soversion} (>= ${PROJECT_VERSION})\n")
+file(WRITE ${CMAKE_BINARY_DIR}/package/triggers "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA
+  ${CMAKE_BINARY_DIR}/package/shlibs ${CMAKE_BINARY_DIR}/package/triggers)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libocellus-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "${ocellus_about}
@@ -38,7 +43,9 @@ set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${ocellus_about}
 set(CPACK_DEBIAN_PROGRAM_DESCRIPTION ${CPACK_COMPONENT_PROGRAM_DESCRIPTION})
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
   "libocellus${ocellus_soversion} (= ${PROJECT_VERSION}), libhwy-dev, libutf8proc-dev")
-if(OCELLUS_HAS_SQLITE)
+if(OCELLUS_HAS_SQLITE)  # newer than the functions that we call tell
+  set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "libsqlite3-0 (>= 3.37)")
+  set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS "libsqlite3-0 (>= 3.37)")
   string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", libsqlite3-dev")
 endif()
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS ocellus)

@@ -1,0 +1,131 @@
+"""OpenAI's own client for Python against `ocellus serve`. Run as a program it makes itself a virtual environment with
+that client, below the build folder, where it is not installed; run with other tests it is skipped then."""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+from program import GREEN_STAR, PROGRAM, board
+from server import ENDLESS, HAS_HTTP, Server, caption_of, image_part, picture_url, user
+
+HAS_CLIENT = importlib.util.find_spec("openai") is not None
+HERE = pathlib.Path(__file__).resolve().parent
+if HAS_CLIENT:
+    import openai
+
+
+def run_with_client():
+    """Ends this process; goes on in one whose Python has the client."""
+    folder = pathlib.Path(PROGRAM).resolve().parents[1] / "openai-venv"
+    python = folder / "bin" / "python"
+    if os.environ.get("OCELLUS_OPENAI_VENV") == str(folder):
+        sys.exit("the client was installed, but cannot be imported")
+    if not (folder / "ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+                        "-r", HERE / "openai_requirements.txt"], check=True)
+        (folder / "ready").touch()
+    os.environ["OCELLUS_OPENAI_VENV"] = str(folder)
+    os.execv(python, [str(python), "-B", __file__, *sys.argv[1:]])
+
+
+@unittest.skipUnless(HAS_CLIENT, "the openai package is not installed: run this file as a program")
+@unittest.skipUnless(HAS_HTTP, "built without an HTTP server")
+class ClientTest(unittest.TestCase):
+    def start(self, *flags, key="any"):
+        server = Server(*flags)
+        self.addCleanup(server.stop)
+        client = self.client(server, key)
+        return server, client
+
+    def client(self, server, key):
+        client = openai.OpenAI(base_url=server.url + "/v1", api_key=key, max_retries=0, timeout=60)
+        self.addCleanup(client.close)
+        return client
+
+    def test_chat_pictures_and_streams_work(self):
+        _, client = self.start()
+        model = client.models.list().data[0].id
+        self.assertEqual(client.models.retrieve(model).id, model)
+        answer = client.chat.completions.create(model=model, messages=caption_of("113"), temperature=0, seed=1,
+                                                max_completion_tokens=100, stop=["never said"])
+        self.assertEqual(answer.choices[0].message.content, GREEN_STAR)
+        self.assertEqual(answer.choices[0].finish_reason, "stop")
+        self.assertEqual(answer.usage.total_tokens, answer.usage.prompt_tokens + answer.usage.completion_tokens)
+        self.assertRegex(answer._request_id, "req-")
+
+        messages = [{"role": "system", "content": "You describe pictures."},
+                    user(image_part(board("115")), "What is on the left?"),
+                    {"role": "assistant", "content": "A large cyan star."},
+                    {"role": "user", "content": "What color is it?"}]
+        told = client.chat.completions.create(model=model, messages=messages)
+        self.assertTrue(told.choices[0].message.content)
+
+        chunks = list(client.chat.completions.create(model=model, messages=caption_of("113"), stream=True,
+                                                     stream_options={"include_usage": True}))
+        said = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+        self.assertEqual(said, GREEN_STAR)
+        self.assertEqual(chunks[-2].choices[0].finish_reason, "stop")
+        self.assertEqual(chunks[-1].usage, answer.usage)
+        extra = client.chat.completions.create(model=model, messages=caption_of("113"), temperature=2,
+                                               extra_body={"top_k": 1, "min_p": 0.1, "repetition_penalty": 1.0})
+        self.assertEqual(extra.choices[0].message.content, GREEN_STAR)
+
+    def test_the_asynchronous_client_gets_many_answers_at_once(self):
+        import asyncio
+        server, _ = self.start()
+
+        async def ask_all():
+            async with openai.AsyncOpenAI(base_url=server.url + "/v1", api_key="any", max_retries=0) as client:
+                return await asyncio.gather(*[client.chat.completions.create(model="ocellus", messages=caption_of("113"))
+                                              for _ in range(8)])
+        for answer in asyncio.run(ask_all()):
+            self.assertEqual(answer.choices[0].message.content, GREEN_STAR)
+
+    def test_errors_are_the_clients_own(self):
+        _, client = self.start()
+        with self.assertRaises(openai.NotFoundError) as caught:
+            client.chat.completions.create(model="gpt-4o", messages=caption_of("113"))
+        self.assertEqual(caught.exception.code, "model_not_found")
+        with self.assertRaises(openai.NotFoundError):
+            client.models.retrieve("gpt-4o")
+        for fields, param in [({"n": 2}, "n"), ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+                              ({"logprobs": True}, "logprobs"), ({"temperature": 9}, "temperature"),
+                              ({"response_format": {"type": "json_object"}}, "response_format")]:
+            with self.subTest(param=param), self.assertRaises(openai.BadRequestError) as caught:
+                client.chat.completions.create(model="ocellus", messages=caption_of("113"), **fields)
+            self.assertEqual(caught.exception.param, param)
+        for url in ["https://example.com/a.png", picture_url(b"GIF89a", "gif"), "data:image/png;base64,!"]:
+            with self.subTest(url=url), self.assertRaises(openai.BadRequestError) as caught:
+                client.chat.completions.create(
+                    model="ocellus", messages=[user("x", {"type": "image_url", "image_url": {"url": url}})])
+            self.assertEqual(caught.exception.code, "invalid_image")
+        with self.assertRaises(openai.NotFoundError):
+            client.embeddings.create(model="ocellus", input="x")
+
+    def test_a_wrong_token_is_an_authentication_error(self):
+        server, client = self.start("--token", "secret", key="secret")
+        self.assertEqual(client.chat.completions.create(model="ocellus", messages=caption_of("113"),
+                                                        max_tokens=1).choices[0].finish_reason, "length")
+        with self.assertRaises(openai.AuthenticationError):
+            self.client(server, "wrong").chat.completions.create(model="ocellus", messages=caption_of("113"))
+
+    def test_a_full_queue_is_a_rate_limit_error(self):
+        _, client = self.start("--sessions", 1, "--queue", 0, *ENDLESS)
+        with client.chat.completions.create(model="ocellus", messages=[user("Tell me a story.")], stream=True) as stream:
+            next(iter(stream))
+            with self.assertRaises(openai.RateLimitError):
+                client.chat.completions.create(model="ocellus", messages=caption_of("113"))
+        # The stream was left; its place is free soon, and the client's own patience is enough.
+        patient = client.with_options(max_retries=5)
+        answer = patient.chat.completions.create(model="ocellus", messages=caption_of("113"), temperature=0)
+        self.assertEqual(answer.choices[0].message.content, GREEN_STAR)
+
+
+if __name__ == "__main__":
+    if not HAS_CLIENT and HAS_HTTP:
+        run_with_client()
+    unittest.main()

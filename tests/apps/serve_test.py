@@ -1,0 +1,483 @@
+"""The endpoint for OpenAI's clients: answers, errors, who is served when, and how it ends."""
+
+import base64
+import concurrent.futures
+import http.client
+import json
+import pathlib
+import signal
+import socket
+import struct
+import time
+import unittest
+import zlib
+
+from program import (BOARDS, GREEN_STAR, OK, OVER_BUDGET, RUNTIME, SOURCE, USAGE, ProgramTest, board, goldens, long, run)
+from server import ENDLESS, HAS_HTTP, Server, caption_of, image_part, picture_url, text_part, user
+
+IMAGES = SOURCE / "tests" / "data" / "images"
+LEFT = "What is on the left?"
+
+
+def wait_until(condition, limit_s=10):
+    end = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def png(width, height):
+    """A sound PNG of one gray."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = zlib.compress(b"".join(b"\0" + bytes([128]) * width for _ in range(height))) if width < 10**6 else b""
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) +
+            chunk(b"IDAT", rows) + chunk(b"IEND", b""))
+
+
+@unittest.skipUnless(HAS_HTTP, "built without an HTTP server")
+class ServeTest(ProgramTest):
+    flags = []
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(*cls.flags)
+
+    @classmethod
+    def tearDownClass(cls):
+        if cls.server.process.poll() is None:
+            cls.server.stop()
+
+    def assert_error(self, body, status, param, sentence, code=None):
+        got, answer = self.server.post(body)
+        self.assertEqual((got, answer["error"]["param"]), (status, param), answer)
+        self.assertRegex(answer["error"]["message"], sentence)
+        if code:
+            self.assertEqual(answer["error"]["code"], code)
+
+    def assert_serves(self):
+        self.assertEqual(self.server.ask(caption_of("113")), GREEN_STAR)
+
+
+class Answers(ServeTest):
+    def test_a_picture_is_captioned_as_by_the_command(self):
+        (alone,) = self.objects("caption", board("113"))
+        status, answer = self.server.post({"messages": caption_of("113")})
+        self.assertEqual(status, 200)
+        self.assertEqual(answer["choices"][0]["message"],
+                         {"role": "assistant", "content": alone["answer"], "refusal": None})
+        self.assertEqual(answer["choices"][0]["finish_reason"], "stop")
+        self.assertEqual(answer["usage"], {"prompt_tokens": alone["prompt_tokens"],
+                                           "completion_tokens": alone["generated_tokens"],
+                                           "total_tokens": alone["prompt_tokens"] + alone["generated_tokens"]})
+        self.assertEqual(answer["object"], "chat.completion")
+
+    def test_pictures_go_first_whichever_side_of_the_text_they_stand_on(self):
+        picture = image_part(board("115"))
+        self.assertEqual(self.server.ask([user(picture, LEFT)]), "A large cyan star.")
+        self.assertEqual(self.server.ask([user(LEFT, picture)]), "A large cyan star.")
+
+    def test_several_pictures_are_asked_about_as_by_the_command(self):
+        for count in [4, 8]:
+            question = next(one for one in goldens() if one["n"] == count)
+            paths = [BOARDS / path for path in question["images"]]
+            prompt = question["prompt"].split("\n")[-1]
+            (alone,) = self.objects("ask", "--prompt", prompt, *paths)
+            status, answer = self.server.post({"messages": [user(*map(image_part, paths), prompt)]})
+            self.assertEqual(status, 200)
+            self.assertEqual(answer["choices"][0]["message"]["content"], alone["answer"])
+            self.assertEqual(answer["usage"]["prompt_tokens"], alone["prompt_tokens"])
+
+    def test_text_between_pictures_stays_there(self):
+        parts = [image_part(board("115")), text_part("one"), image_part(board("113")), text_part(LEFT)]
+        (alone,) = self.objects("ask", "--prompt", "<image>one<image>" + LEFT, board("115"), board("113"), "-n", 8)
+        _, answer = self.server.post({"messages": [user(*parts)], "max_tokens": 8})
+        self.assertEqual(answer["usage"]["prompt_tokens"], alone["prompt_tokens"])
+        self.assertEqual(answer["choices"][0]["message"]["content"], alone["answer"])
+
+    def test_a_conversation_is_read_as_chat_has_led_it(self):
+        questions = [LEFT, "What color is it?", "What is on the right?"]
+        turns = self.objects("chat", board("115"), stdin="\n".join(questions) + "\n")
+        messages = [user(image_part(board("115")), questions[0])]
+        for turn, following in zip(turns, questions[1:] + [None]):
+            _, answer = self.server.post({"messages": messages})
+            said = answer["choices"][0]["message"]["content"]
+            self.assertEqual(said, turn["answer"])
+            messages.append({"role": "assistant", "content": said})
+            messages.append({"role": "user", "content": following})
+        # To chat earlier answers are no prompt: they are in the session already.
+        whole = sum(turn["prompt_tokens"] for turn in turns) + sum(turn["generated_tokens"] for turn in turns[:-1])
+        self.assertEqual(answer["usage"]["prompt_tokens"], whole)
+
+    def test_pictures_of_later_turns_are_numbered_as_in_chat(self):
+        stdin = f"{LEFT}\n/image {board('113')}\nWhat is blue?\n"
+        turns = self.objects("chat", board("115"), stdin=stdin)
+        messages = [user(image_part(board("115")), LEFT), {"role": "assistant", "content": turns[0]["answer"]},
+                    user("What is blue?", image_part(board("113")))]
+        _, answer = self.server.post({"messages": messages})
+        self.assertEqual(answer["choices"][0]["message"]["content"], turns[1]["answer"])
+        self.assertEqual(answer["usage"]["prompt_tokens"],
+                         turns[0]["prompt_tokens"] + turns[0]["generated_tokens"] + turns[1]["prompt_tokens"])
+
+    def test_system_messages_are_read_before_all_others(self):
+        _, plain = self.server.post({"messages": caption_of("113")})
+        for role in ["system", "developer"]:
+            _, told = self.server.post({"messages": [{"role": role, "content": "Be brief."}, *caption_of("113")]})
+            self.assertGreater(told["usage"]["prompt_tokens"], plain["usage"]["prompt_tokens"] + 2)
+
+    def test_messages_of_one_role_in_a_row_are_one_message(self):
+        apart = [user(image_part(board("115"))), user(LEFT)]
+        self.assertEqual(self.server.ask(apart), "A large cyan star.")
+
+    def test_marks_and_special_tokens_in_a_text_are_text(self):
+        self.server.ask([{"role": "user", "content": "<image> <|im_start|> <end_of_utterance> \u0000 \ud83d\ude00"}],
+                        max_tokens=4)
+
+    def test_answers_end_after_max_tokens(self):
+        for field in ["max_tokens", "max_completion_tokens"]:
+            for count in [1, 3, 16, 17, 20]:
+                _, answer = self.server.post({"messages": caption_of("113"), field: count})
+                self.assertEqual(answer["usage"]["completion_tokens"], count)
+                self.assertEqual(answer["choices"][0]["finish_reason"], "length")
+                self.assertTrue(GREEN_STAR.startswith(answer["choices"][0]["message"]["content"]))
+
+    def test_stop_strings_cut_the_answer_wherever_tokens_end(self):
+        for stop, expected in [("star", "A large green"), (["nothing", "en dia"], GREEN_STAR.split("en dia")[0]),
+                               ("A", ""), ("165 at the", GREEN_STAR.split("165 at the")[0].rstrip()),
+                               (["right.", "gray"], GREEN_STAR.split("gray")[0].rstrip()), ("never said", GREEN_STAR),
+                               (None, GREEN_STAR), ([], GREEN_STAR), ("background.\n", GREEN_STAR)]:
+            with self.subTest(stop=stop):
+                _, answer = self.server.post({"messages": caption_of("113"), "stop": stop})
+                self.assertEqual(answer["choices"][0]["message"]["content"], expected)
+                self.assertEqual(answer["choices"][0]["finish_reason"], "stop")
+                chunks = [json.loads(event) for event in self.server.events(caption_of("113"), stop=stop)[:-1]]
+                said = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
+                self.assertEqual(said, expected)
+
+    def test_sampling_fields_mean_what_the_flags_mean(self):
+        for flags, fields in [(["--temp", 2, "--seed", 3], {"temperature": 2, "seed": 3}),
+                              (["--temp", 2, "--seed", 4, "--top-k", 5], {"temperature": 2, "seed": 4, "top_k": 5}),
+                              (["--temp", 2, "--seed", 5, "--top-p", 0.7], {"temperature": 2, "seed": 5, "top_p": 0.7}),
+                              (["--temp", 2, "--seed", 6, "--min-p", 0.1], {"temperature": 2, "seed": 6, "min_p": 0.1}),
+                              (["--repeat-penalty", 1.9], {"repetition_penalty": 1.9})]:
+            with self.subTest(fields=fields):
+                self.assertEqual(self.server.ask(caption_of("113"), **fields),
+                                 self.answer("caption", board("113"), *flags).strip())
+        self.assertEqual(self.server.ask(caption_of("113"), temperature=2, top_p=0, seed=9), GREEN_STAR)
+
+    def test_fields_that_ask_for_nothing_are_fine(self):
+        self.assertEqual(self.server.ask(caption_of("113"), n=1, tools=None, logprobs=False, logit_bias={}, user="me",
+                                         response_format={"type": "text"}, presence_penalty=0, frequency_penalty=0.0,
+                                         stream=False, stop=None, metadata={"a": "b"}, model="ocellus"), GREEN_STAR)
+
+
+class Streams(ServeTest):
+    def test_pieces_add_up_to_the_answer(self):
+        events = self.server.events(caption_of("113"))
+        self.assertEqual(events[-1], "[DONE]")
+        chunks = [json.loads(event) for event in events[:-1]]
+        self.assertEqual(chunks[0]["choices"][0]["delta"], {"role": "assistant", "content": ""})
+        self.assertEqual("".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks), GREEN_STAR)
+        self.assertGreater(len(chunks), 20)
+        self.assertEqual([chunk["choices"][0]["finish_reason"] for chunk in chunks[:-1]], [None] * (len(chunks) - 1))
+        self.assertEqual(chunks[-1]["choices"][0]["finish_reason"], "stop")
+        self.assertEqual({chunk["object"] for chunk in chunks}, {"chat.completion.chunk"})
+        self.assertEqual(len({chunk["id"] for chunk in chunks}), 1)
+        self.assertNotIn("usage", chunks[-1])
+
+    def test_usage_comes_last_where_it_is_wanted(self):
+        _, whole = self.server.post({"messages": caption_of("113")})
+        events = self.server.events(caption_of("113"), stream_options={"include_usage": True})
+        last = json.loads(events[-2])
+        self.assertEqual((last["choices"], last["usage"]), ([], whole["usage"]))
+        self.assertIsNone(json.loads(events[0])["usage"])
+
+    def test_an_error_before_the_first_piece_is_a_plain_answer(self):
+        self.assert_error({"messages": [user("x" * 30000)], "stream": True}, 400, "messages[0].content[0]",
+                          "plan more text tokens", "context_length_exceeded")
+
+
+class Errors(ServeTest):
+    flags = ["--images", 2]
+
+    def test_fields_of_the_wrong_shape_are_named(self):
+        hello = [{"role": "user", "content": "Hello."}]
+        for fields, param in [
+                ({}, "messages"), ({"messages": None}, "messages"), ({"messages": []}, "messages"),
+                ({"messages": {}}, "messages"), ({"messages": "x"}, "messages"), ({"messages": [1]}, "messages[0]"),
+                ({"messages": [{}]}, "messages[0].role"), ({"messages": [{"role": 1}]}, "messages[0].role"),
+                ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
+                ({"messages": [{"role": "user"}]}, "messages[0].content"),
+                ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
+                ({"messages": [{"role": "user", "content": [5]}]}, "messages[0].content[0]"),
+                ({"messages": [{"role": "user", "content": [{}]}]}, "messages[0].content[0].type"),
+                ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text"),
+                ({"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "messages[0].content[0].type"),
+                ({"messages": [user({"type": "image_url"})]}, "messages[0].content[0].image_url"),
+                ({"messages": [user({"type": "image_url", "image_url": "x"})]}, "messages[0].content[0].image_url"),
+                ({"messages": [user({"type": "image_url", "image_url": {}})]}, "messages[0].content[0].image_url.url"),
+                ({"messages": [{"role": "system", "content": [image_part(board("113"))]}, *hello]},
+                 "messages[0].content[0].type"),
+                ({"messages": [{"role": "assistant", "content": "x"}, *hello]}, "messages[0].role"),
+                ({"messages": [*hello, {"role": "assistant", "content": "x"}]}, "messages"),
+                ({"messages": [*hello, {"role": "system", "content": "x"}]}, "messages[1].role"),
+                ({"messages": [*hello, {"role": "assistant", "content": "", "tool_calls": [1]}]},
+                 "messages[1].tool_calls"),
+                ({"messages": hello, "max_tokens": 0}, "max_tokens"), ({"messages": hello, "max_tokens": -1}, "max_tokens"),
+                ({"messages": hello, "max_tokens": 1.5}, "max_tokens"), ({"messages": hello, "max_tokens": "1"}, "max_tokens"),
+                ({"messages": hello, "max_tokens": 10**30}, "max_tokens"),
+                ({"messages": hello, "max_tokens": 1, "max_completion_tokens": 2}, "max_tokens"),
+                ({"messages": hello, "temperature": -0.1}, "temperature"), ({"messages": hello, "temperature": 3}, "temperature"),
+                ({"messages": hello, "temperature": "hot"}, "temperature"), ({"messages": hello, "top_p": 2}, "top_p"),
+                ({"messages": hello, "min_p": -1}, "min_p"), ({"messages": hello, "top_k": 0.5}, "top_k"),
+                ({"messages": hello, "seed": 1.5}, "seed"), ({"messages": hello, "seed": 2**64}, "seed"),
+                ({"messages": hello, "repetition_penalty": 0}, "repetition_penalty"),
+                ({"messages": hello, "stop": 5}, "stop"), ({"messages": hello, "stop": [5]}, "stop"),
+                ({"messages": hello, "stop": ""}, "stop"), ({"messages": hello, "stop": ["x"] * 17}, "stop"),
+                ({"messages": hello, "stop": "x" * 257}, "stop"),
+                ({"messages": hello, "stream": "yes"}, "stream"), ({"messages": hello, "stream": 1}, "stream"),
+                ({"messages": hello, "stream_options": {"include_usage": True}}, "stream_options"),
+                ({"messages": hello, "stream": True, "stream_options": 5}, "stream_options"),
+                ({"messages": hello, "stream": True, "stream_options": {"x": 1}}, "stream_options.x"),
+                ({"messages": hello, "model": 5}, "model")]:
+            with self.subTest(fields=str(fields)[:100]):
+                self.assert_error(fields, 400, param, ".")
+
+    def test_what_is_not_served_is_refused_by_name(self):
+        hello = [{"role": "user", "content": "Hello."}]
+        for field, value in [("n", 2), ("n", "x"), ("tools", [{"type": "function"}]), ("tool_choice", "required"),
+                             ("functions", [{}]), ("logprobs", True), ("top_logprobs", 2), ("logit_bias", {"1": 2}),
+                             ("response_format", {"type": "json_object"}), ("response_format", "text"),
+                             ("frequency_penalty", 0.5), ("presence_penalty", 1), ("audio", {"voice": "x"}),
+                             ("modalities", ["audio"]), ("reasoning_effort", "low"), ("best_of", 2), ("prompt", "x")]:
+            with self.subTest(field=field):
+                self.assert_error({"messages": hello, field: value}, 400, field, f"^{field} ")
+
+    def test_what_is_not_json_is_refused(self):
+        for body in [b"", b"{", b"[]", b"null", b"5", b"\xff\xfe", b'{"messages": "\xff"}', b'{"a": NaN}', b"{}{}",
+                     b"[" * 100000, b'{"a":' * 100000, b"[" + b"1," * 3000000 + b"1]", b'{"messages": "\\ud800"}']:
+            with self.subTest(body=body[:20]):
+                status, answer = self.server.post(body)
+                self.assertEqual(status, 400, answer)
+        self.assert_serves()
+
+    def test_pictures_of_every_bad_kind_are_refused_by_place(self):
+        sound = pathlib.Path(board("113")).read_bytes()
+        jpeg = (IMAGES / "baseline_420.jpg").read_bytes()
+        text = base64.b64encode(sound).decode()
+        urls = ["", "x", "data:", "data:image/png;base64,", "data:image/png," + text, "data:text/plain;base64," + text,
+                "data:image/png;base64," + text[:-1], "data:image/png;base64," + text[:40] + "\n" + text[40:],
+                "data:image/png;base64,****", "data:image/png;base64,====", "data:image/png;base64,QQ",
+                "data:image/png;base64,QR==", "http://127.0.0.1/x.png", "https://example.com/x.png", "file:///etc/passwd",
+                "/etc/passwd", picture_url(b"\0" * 100), picture_url((IMAGES / "picture.gif").read_bytes()),
+                picture_url((IMAGES / "picture.bmp").read_bytes()), picture_url(sound[:40]), picture_url(sound[:-100]),
+                picture_url(sound[:len(sound) // 2]), picture_url(jpeg[:len(jpeg) // 3]), picture_url(jpeg[:100]),
+                picture_url(png(100000, 100)), picture_url(png(0, 5)), picture_url(png(2**31 - 1, 2**31 - 1)),
+                picture_url(png(1920, 1081)), picture_url((IMAGES / "thin_20000x1.png").read_bytes()), picture_url(b"\x89PNG\r\n\x1a\n"), picture_url(b"\xff\xd8\xff\xd9")]
+        for url in urls:
+            with self.subTest(url=url[:60], size=len(url)):
+                part = {"type": "image_url", "image_url": {"url": url}}
+                self.assert_error({"messages": [user("Look.", part)]}, 400, "messages[0].content[1].image_url.url", ".",
+                                  "invalid_image")
+        self.assert_serves()
+
+    def test_odd_but_sound_pictures_are_looked_at(self):
+        for name in ["gray.jpg", "cmyk.jpg", "progressive_422.jpg", "gray_1.png", "palette_alpha.png",
+                     "rgba_16_interlaced.png"]:
+            with self.subTest(name=name):
+                self.server.ask([user(image_part(IMAGES / name), "Caption this image.")], max_tokens=2)
+
+    def test_too_many_pictures_and_too_much_text_are_refused(self):
+        picture = image_part(board("113"))
+        self.assert_error({"messages": [user(picture, picture, picture, "x")]}, 400,
+                          "messages[0].content[2].image_url.url", "plan more images", "context_length_exceeded")
+        self.assert_error({"messages": [user("word " * 3000)]}, 400, "messages[0].content[0]", "plan more text tokens",
+                          "context_length_exceeded")
+        self.assert_serves()
+
+    def test_unknown_models_and_paths_are_not_found(self):
+        self.assert_error({"messages": [user("x")], "model": "gpt-4o"}, 404, "model", "gpt-4o", "model_not_found")
+        for method, path, status in [("GET", "/v1/models/gpt-4o", 404), ("GET", "/", 404), ("GET", "/v1/chat", 404),
+                                     ("GET", "/v1/chat/completions", 405), ("POST", "/v1/models", 405),
+                                     ("POST", "/v1/completions", 404), ("GET", "/../etc/passwd", 404)]:
+            with self.subTest(path=path):
+                got, _, answer = self.server.request(method, path)
+                self.assertEqual(got, status)
+                self.assertIn("message", json.loads(answer)["error"])
+
+    def test_bodies_that_are_too_large_are_refused(self):
+        status, _, answer = self.server.request("POST", "/v1/chat/completions", b"x" * (33 << 20))
+        self.assertEqual((status, json.loads(answer)["error"]["code"]), (413, "body_too_large"))
+        self.assert_serves()
+
+
+class Endpoints(ServeTest):
+    def test_the_model_is_listed_and_its_name_accepted(self):
+        _, _, text = self.server.request("GET", "/v1/models")
+        (model,) = json.loads(text)["data"]
+        status, _, text = self.server.request("GET", "/v1/models/" + model["id"])
+        self.assertEqual((status, json.loads(text)["id"]), (200, model["id"]))
+        _, answer = self.server.post({"messages": caption_of("113"), "model": model["id"], "max_tokens": 1})
+        self.assertEqual(answer["model"], model["id"])
+
+    def test_requests_have_names_of_their_own_or_the_clients(self):
+        body = json.dumps({"messages": [user("x")], "max_tokens": 1})
+        for given in ["mine-1", None, "bad name", "x" * 65]:
+            headers = {"X-Request-Id": given} if given else {}
+            _, answered, _ = self.server.request("POST", "/v1/chat/completions", body, headers)
+            if given == "mine-1":
+                self.assertEqual(answered["x-request-id"], given)
+            else:
+                self.assertRegex(answered["x-request-id"], r"\Areq-[0-9a-f]+\Z")
+
+    def test_metrics_count_what_happens(self):
+        before = self.server.metric("ocellus_generation_tokens_total")
+        self.server.ask(caption_of("113"))
+        self.server.post(b"{")
+        self.assertEqual(self.server.metric("ocellus_generation_tokens_total"), before + 43)
+        self.assertGreater(self.server.metric('ocellus_requests_total{code="200"}'), 0)
+        self.assertGreater(self.server.metric('ocellus_requests_total{code="400"}'), 0)
+        self.assertGreater(self.server.metric("ocellus_time_to_first_token_seconds_count"), 0)
+        self.assertGreater(self.server.metric('ocellus_inter_token_latency_seconds_bucket{le="+Inf"}'), 0)
+        self.assertEqual(self.server.metric("ocellus_num_requests_running"), 0)
+        status, _, text = self.server.request("GET", "/healthz")
+        self.assertEqual((status, json.loads(text)), (200, {"status": "ok"}))
+
+    def test_many_requests_at_once_are_answered_as_alone(self):
+        names = ["113", "115", "063", "113", "115", "063"]
+        requests = [(caption_of(name), {} if i < 3 else {"temperature": 2, "seed": i}) for i, name in enumerate(names)]
+        alone = [self.server.ask(messages, **fields) for messages, fields in requests]
+        with concurrent.futures.ThreadPoolExecutor(len(requests)) as pool:
+            together = list(pool.map(lambda one: self.server.ask(one[0], **one[1]), requests * 2))
+        self.assertEqual(together, alone * 2)
+
+    def test_names_and_origins_of_others_are_refused(self):
+        for headers in [{"Host": "example.com"}, {"Host": "localhost", "Origin": "http://example.com"}]:
+            status, _, _ = self.server.request("POST", "/v1/chat/completions", b"{}", headers)
+            self.assertEqual(status, 403)
+
+
+class Load(ServeTest):
+    flags = ["--sessions", 1, "--queue", 1, *ENDLESS]
+
+    def setUp(self):
+        self.assertTrue(wait_until(lambda: self.server.metric("ocellus_num_requests_running") == 0))
+
+    def test_a_full_queue_refuses_and_clients_that_leave_make_room(self):
+        connection, _ = self.server.open_stream([user("Tell me a story.")])
+        gone = self.server.metric('ocellus_requests_total{code="499"}')
+        waiting = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+        waiting.request("POST", "/v1/chat/completions", json.dumps({"messages": [user("x")]}))
+        self.assertTrue(wait_until(lambda: self.server.metric("ocellus_num_requests_waiting") == 1))
+        self.assertEqual(self.server.metric("ocellus_num_requests_running"), 1)
+        self.assertGreater(self.server.metric("ocellus_kv_cache_usage_perc"), 0)
+        status, headers, answer = self.server.request("POST", "/v1/chat/completions",
+                                                      json.dumps({"messages": [user("x")]}))
+        self.assertEqual((status, headers["Retry-After"]), (429, "1"))
+        self.assertEqual(json.loads(answer)["error"]["code"], "rate_limit_exceeded")
+        begin = time.monotonic()
+        waiting.close()
+        connection.close()
+        self.assertTrue(wait_until(lambda: self.server.metric('ocellus_requests_total{code="499"}') == gone + 2))
+        self.assertLess(time.monotonic() - begin, 2)
+        self.assertEqual(self.server.ask(caption_of("113"), temperature=0), GREEN_STAR)
+
+    def test_clients_that_leave_while_their_prompt_is_read_do_not_harm_the_next(self):
+        for delay_s in [0, 0.01, 0.03, 0.06, 0.1, 0.15]:
+            leaving = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+            leaving.request("POST", "/v1/chat/completions", json.dumps({"messages": caption_of("115")}))
+            time.sleep(delay_s)
+            leaving.close()
+            self.assertEqual(self.server.ask(caption_of("113"), temperature=0), GREEN_STAR)
+
+    def test_a_waiting_request_is_answered_when_its_turn_comes(self):
+        connection, _ = self.server.open_stream([user("Tell me a story.")])
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(self.server.ask, caption_of("113"), temperature=0)
+            self.assertTrue(wait_until(lambda: self.server.metric("ocellus_num_requests_waiting") == 1))
+            connection.close()
+            self.assertEqual(answer.result(timeout=30), GREEN_STAR)
+
+
+class Deadlines(ServeTest):
+    flags = ["--sessions", 1, "--queue", 2, "--deadline", 1, "--text-tokens", 8000, "--temp", 8, "-n", 8000]
+
+    @long
+    def test_an_answer_ends_at_its_deadline_and_one_that_has_not_begun_fails(self):
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            begin = time.monotonic()
+            first = pool.submit(self.server.post, {"messages": [user("Tell me a story.")]})
+            self.assertTrue(wait_until(lambda: self.server.metric("ocellus_num_requests_running") == 1))
+            second = pool.submit(self.server.post, {"messages": [user("Another one.")]})
+            status, answer = first.result(timeout=30)
+            self.assertEqual((status, answer["choices"][0]["finish_reason"]), (200, "length"))
+            self.assertGreater(answer["usage"]["completion_tokens"], 0)
+            status, answer = second.result(timeout=30)
+            self.assertLess(time.monotonic() - begin, 5)
+            # It began when the first one ended, or was late by then.
+            self.assertTrue(status == 504 and answer["error"]["code"] == "deadline_exceeded" or
+                            answer["choices"][0]["finish_reason"] == "length")
+
+
+class Ends(ProgramTest):
+    def setUp(self):
+        if not HAS_HTTP:
+            self.skipTest("built without an HTTP server")
+
+    def test_signals_end_it_with_exit_code_0_whatever_it_does(self):
+        for how in [signal.SIGINT, signal.SIGTERM]:
+            server = Server("--sessions", 1, *ENDLESS)
+            connection, response = server.open_stream([user("Tell me a story.")])
+            begin = time.monotonic()
+            exit_code, out, errors = server.stop(how)
+            self.assertEqual((exit_code, out, errors), (OK, "", ""))
+            self.assertLess(time.monotonic() - begin, 5)
+            self.assertIn(b'"code":"shutting_down"', response.read())
+            connection.close()
+
+    def test_it_can_start_again_on_its_port_at_once(self):
+        server = Server()
+        connection, _ = server.open_stream([user("Hello.")])
+        server.stop()
+        connection.close()
+        again = Server(address=f"127.0.0.1:{server.port}")
+        self.assertEqual(again.url, server.url)
+        again.stop()
+
+    def test_a_token_is_asked_for(self):
+        server = Server("--token", "secret")
+        try:
+            for token, status in [(None, 401), ("wrong", 401), ("secret", 200)]:
+                headers = {"Authorization": f"Bearer {token}"} if token else {}
+                self.assertEqual(server.post({"messages": [user("x")], "max_tokens": 1}, headers)[0], status)
+                self.assertEqual(server.request("GET", "/v1/models", headers=headers)[0], status)
+                self.assertEqual(server.request("GET", "/metrics", headers=headers)[0], status)
+            self.assertEqual(server.request("GET", "/healthz")[0], 200)
+        finally:
+            server.stop()
+
+    def test_what_cannot_be_served_is_refused_in_one_sentence(self):
+        for flags, exit_code, sentence in [
+                (["--http", "x"], USAGE, "write ADDRESS:PORT"), (["--http", "0.0.0.0:0"], USAGE, "needs --token"),
+                (["--http", "300.0.0.1:0", "--token", "x"], USAGE, "not an IPv4 or IPv6"), (["--token", "a b"], USAGE, "--token"),
+                (["--queue", -1], USAGE, "--queue"), (["--deadline", 0], USAGE, "--deadline"),
+                (["--budget", "50M"], OVER_BUDGET, "the plan needs"), (["--sessions", 0], USAGE, "--sessions")]:
+            with self.subTest(flags=flags):
+                address = [] if "--http" in flags else ["--http", "127.0.0.1:0"]
+                self.assert_refused(["serve", *address, *flags], exit_code, sentence)
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            self.assert_refused(["serve", "--quiet", "--http", f"127.0.0.1:{taken.getsockname()[1]}"], RUNTIME,
+                                "cannot be listened on")
+
+    def test_the_plan_is_shown_before_it_listens(self):
+        done = run("serve", "--http", "192.0.2.1:0", "--token", "x", "--sessions", 2)
+        self.assertEqual(done.returncode, RUNTIME)
+        self.assertRegex(done.stderr, r"(?m)^total +\d+")
+
+
+if __name__ == "__main__":
+    unittest.main()
