@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cinttypes>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -65,7 +66,6 @@ void TraceFile::open() {
   }
   start_ns_ = monotonic_ns();
   waiting_.reserve(kMostWaiting);
-  if (write_text(kBegin)) good_bytes_ = sizeof kBegin - 1;
   is_open_ = true;
   writer_ = std::thread([this] { write_loop(); });
 }
@@ -79,7 +79,6 @@ void TraceFile::close() {
   }
   changed_.notify_all();
   writer_.join();
-  if (!failed_) write_text(kEnd);
   if (::close(file_) != 0 && !failed_) fail(errno);
   if (left_out_ > 0) {
     complain_("The trace " + path_ + " lacks " + format_count(left_out_, "range") +
@@ -114,8 +113,13 @@ void TraceFile::receive(void* self, const char* name, int64_t begin_ns, int64_t 
 }
 
 void TraceFile::write_loop() {
+  // A file that grows beyond the process's limit is to fail here (EFBIG), not to end the program (SIGXFSZ).
+  sigset_t all;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   std::vector<Range> ranges;
   ranges.reserve(kMostWaiting);
+  if (write_text(kBegin)) good_bytes_ = sizeof kBegin - 1;
   for (bool ends = false; !ends;) {
     std::vector<NamedThread> threads;
     {
@@ -128,6 +132,7 @@ void TraceFile::write_loop() {
     if (!failed_) write_events(ranges, threads);
     ranges.clear();
   }
+  if (!failed_) write_text(kEnd);
 }
 
 void TraceFile::write_events(const std::vector<Range>& ranges, const std::vector<NamedThread>& threads) {

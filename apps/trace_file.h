@@ -57,7 +57,7 @@ class TraceFile {
 
   const std::string path_;
   const Complaint complain_;
-  // Of the writing thread, and of open() and close(), which do not run beside it:
+  // Of the writing thread while it runs:
   int file_ = -1;
   int64_t start_ns_ = 0;
   int64_t good_bytes_ = 0;  // up to the end of the last whole event

@@ -85,7 +85,7 @@ class Traces(ProgramTest):
 
     def test_compression_and_every_picture_are_in_the_trace(self):
         trace = self.traced("ask", "--prompt", "What is on the left?", board("113"), board("115"), "-n", 2, "--images",
-                            2, "--evict", "snapkv", "--kv-keep", "0.5", "--device", "cpu")
+                            2, "--evict", "snapkv", "--keep", "0.5", "--device", "cpu")
         self.assertEqual(len(trace.of("add image")), 2)
         self.assertGreaterEqual(len(trace.of("compress")), 8)  # layer by layer
 
