@@ -74,7 +74,7 @@ class Thread {
   int64_t stack_bytes_ = 0;
   int missing_cpu_ = -1;
   int lock_error_ = 0;
-  std::atomic<bool> is_prepared_{false};
+  std::atomic<uint32_t> is_prepared_{0};  // a word, as the kernel can wait for one
 };
 
 }  // namespace ocellus
