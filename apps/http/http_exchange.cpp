@@ -120,16 +120,20 @@ bool Exchange::is_open() const {
 }
 
 MHD_Result Exchange::answer() {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (is_gone_) return MHD_NO;
   if (!is_started_) {
     is_suspended_ = true;
     MHD_suspend_connection(connection_);
     return MHD_YES;
   }
-  if (!is_stream_) return queue_response(connection_, std::exchange(response_, {}));
-  const auto status = static_cast<unsigned>(response_.status);
-  MHD_Response* made = make_mhd_response(std::exchange(response_, {}), shared_from_this());
+  HttpResponse response = std::exchange(response_, {});
+  const bool is_stream = is_stream_;
+  // libmicrohttpd has a lock for each response, and calls read() with it held: it must not be taken inside ours.
+  lock.unlock();
+  if (!is_stream) return queue_response(connection_, std::move(response));
+  const auto status = static_cast<unsigned>(response.status);
+  MHD_Response* made = make_mhd_response(std::move(response), shared_from_this());
   const MHD_Result result = MHD_queue_response(connection_, status, made);
   MHD_destroy_response(made);
   return result;

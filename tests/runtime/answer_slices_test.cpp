@@ -68,7 +68,7 @@ TEST_CASE("the random choices of an answer in slices go on where they were") {
     equal += answer_in_slices(session, params, 3) == whole ? 1 : 0;
     answers.insert(whole);
   }
-  CHECK(answers.size() >= kSeeds - 2);
+  CHECK(answers.size() >= kSeeds / 2);
   // The token before the cut is read as a row of a prompt, which rounds otherwise, on a GPU by f16's steps: where a
   // thousand tokens are nearly as likely, that changes a choice now and then. If the choices began again, the token
   // behind the cut would hardly ever be the same.
