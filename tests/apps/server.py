@@ -14,7 +14,7 @@ from program import PROGRAM, board, run
 
 HAS_HTTP = "no HTTP server" not in run("serve", "--http", "x").stderr
 # Answers that go on and on: tokens chosen almost at random.
-ENDLESS = ["--temp", 8, "-n", 7000, "--text-tokens", 7500]  # with ignore_eos
+ENDLESS = ["--temp", 8, "-n", 7000, "--text-tokens", 7500, "--threads", 1]  # with ignore_eos: ten seconds or so
 
 
 class Server:
