@@ -369,7 +369,7 @@ class Load(ServeTest):
         connection, _ = self.server.open_stream([user("Tell me a story.")])
         gone = self.server.metric('ocellus_requests_total{code="499"}')
         waiting = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
-        waiting.request("POST", "/v1/chat/completions", json.dumps({"messages": [user("x")]}))
+        waiting.request("POST", "/v1/chat/completions", json.dumps({"messages": [user("x")], "ignore_eos": True}))
         self.assertTrue(wait_until(lambda: self.server.metric("ocellus_num_requests_waiting") == 1))
         self.assertEqual(self.server.metric("ocellus_num_requests_running"), 1)
         self.assertTrue(wait_until(lambda: self.server.metric("ocellus_kv_cache_usage_perc") > 0))
