@@ -9,6 +9,7 @@
 #include "apps/failure.h"
 #include "apps/number_validator.h"
 #include "apps/sizes.h"
+#include "apps/terminal.h"
 
 namespace ocellus {
 namespace {
@@ -137,10 +138,18 @@ void add_sampling_options(CLI::App* command, CommonOptions* options, AnswerLengt
 void add_common_options(CLI::App* command, CommonOptions* options, AnswerLength answer_length, CacheFlags cache_flags) {
   add_model_options(command, options);
   add_memory_options(command, options);
+  add_real_time_options(command, &options->real_time);
   add_cache_options(command, &options->cache, cache_flags);
   add_sampling_options(command, options, answer_length);
   command->add_flag("--json", options->json, "One JSON object per answer on stdout")->group("Output");
   command->add_flag("--quiet", options->quiet, "No progress and no remarks on stderr")->group("Output");
+  command
+      ->add_option_function<std::string>(
+          "--trace",
+          [options](const std::string& path) { options->trace = std::make_shared<TraceFile>(path, print_note); },
+          "Write what the program did when to FILE, for chrome://tracing and Perfetto")
+      ->option_text("FILE")
+      ->group("Output");
 }
 
 void add_shape_options(CLI::App* command, CommonOptions* options) {

@@ -3,10 +3,13 @@
 #define OCELLUS_APPS_OPTIONS_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "apps/cache_options.h"
+#include "apps/real_time.h"
+#include "apps/trace_file.h"
 #include "runtime/ocellus.h"
 
 namespace CLI {
@@ -32,6 +35,8 @@ struct CommonOptions {
   int32_t synthetic_tokens = 0;  // instead of pictures; no common flag
   int32_t threads = 0;
   bool lean = false;
+  RealTimeOptions real_time;
+  std::shared_ptr<TraceFile> trace;  // null: none. One for all engines that a command makes; the first opens it
   CacheOptions cache;
   int32_t answer_tokens = 128;
   float temperature = 0.0f;

@@ -71,6 +71,7 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   options.cache_bytes = std::max<int64_t>(running.plan.kv_bytes_per_session * running.limits.max_sessions, 1);
   options.names = model_names(model);
   options.params = generate_params(command.common);
+  options.enter = [&] { raise_priority(command.common.real_time); };
   if (running.library != nullptr) {
     options.prepare = [&](ocellus_session* session) {
       (void)ocellus_session_set_library(session, running.library.get(), command.common.cache.owner.c_str());

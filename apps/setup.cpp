@@ -19,6 +19,16 @@ int64_t planned_text_tokens(const ocellus_model_facts& facts, const Needs& needs
   return std::min<int64_t>(wanted, facts.context_length - needs.images * facts.tokens_per_view);
 }
 
+// What the system refuses by then is no fault of the files.
+std::unique_ptr<ocellus_engine, EngineDestroyer> create_engine(const Model& model,
+                                                               const ocellus_engine_config& config) {
+  ocellus_engine* engine = nullptr;
+  const ocellus_status status = ocellus_engine_create(model.get(), &config, &engine);
+  if (status == OCELLUS_IO) throw Failure(kExitRuntime, ocellus_last_error()->sentence);
+  check(status);
+  return std::unique_ptr<ocellus_engine, EngineDestroyer>(engine);
+}
+
 }  // namespace
 
 bool runs_on_gpu(const CommonOptions& options) {
@@ -118,6 +128,7 @@ Library open_library(const std::string& path) {
 
 Running start(const Model& model, const CommonOptions& options, const Needs& needs) {
   check_context(model.facts, needs);
+  choose_cpus(options.real_time);
   const ocellus_limits limits = make_limits(model, options, needs);
   Running running;
   running.limits = limits;
@@ -128,9 +139,15 @@ Running start(const Model& model, const CommonOptions& options, const Needs& nee
   ocellus_engine_config config;
   ocellus_engine_config_init(&config);
   config.limits = limits;
-  ocellus_engine* engine = nullptr;
-  check(ocellus_engine_create(model.get(), &config, &engine));
-  running.engine.reset(engine);
+  set_real_time(options.real_time, &config);
+  if (options.trace != nullptr) {
+    options.trace->open();
+    config.trace = TraceFile::receive;
+    config.trace_user = options.trace.get();
+  }
+  running.engine = create_engine(model, config);
+  raise_priority(options.real_time);
+  ocellus_engine* const engine = running.engine.get();
   ocellus_session* session = nullptr;
   check(ocellus_session_open(engine, &session));
   running.session.reset(session);

@@ -176,7 +176,10 @@ void encode_layers(const VisionModel& m, const LayerRange& range, int64_t views,
       attend_in_blocks(pass, w, q);
     else
       attend_at_once(pass, w, q);
-    pass.for_each_block(pass.blocks.mlp, [&](int64_t first, int64_t count) { run_mlp(pass, w, first, count, q); });
+    pass.for_each_block(pass.blocks.mlp, [&](int64_t first, int64_t count) {
+      // The CPU takes milliseconds for a layer, so it looks more often. To a GPU every look counts as a layer.
+      if (q.on_cuda() || !q.stopped(stop)) run_mlp(pass, w, first, count, q);
+    });
   }
 }
 

@@ -11,7 +11,6 @@
 #include "platform/device.h"
 #include "platform/status.h"
 #include "platform/threads.h"
-#include "platform/trace.h"
 
 namespace ocellus {
 
@@ -58,9 +57,6 @@ class Queue {
   /// From here on ops make do with little scratch; see DeviceTraits.
   void set_lean(bool lean) { lean_ = lean; }
   int thread_count() const { return pool_->thread_count(); }
-  /// Who hears of the ranges of work.
-  void set_trace(const TraceSink& trace) { trace_ = trace; }
-  const TraceSink& trace() const { return trace_; }
 
   /// CPU ops run through here; nothing happens after a failure.
   template <class Body>
@@ -153,7 +149,6 @@ class Queue {
   CudaDevice* cuda_ = nullptr;
   MatmulLibrary* matmul_library_ = nullptr;
   bool lean_ = false;
-  TraceSink trace_;
   int64_t layers_begun_ = 0;
   bool copies_noted_ = false;
   int unjoined_ticket_ = -1;  // the latest one that no op waits for yet

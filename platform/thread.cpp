@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <mutex>
 
 namespace ocellus {
 namespace {
@@ -186,7 +187,7 @@ Status Thread::start(const ThreadSettings& settings, const char* name, void (*ma
   stack_bytes_ = 0;
   missing_cpu_ = -1;
   lock_error_ = 0;
-  is_prepared_.store(false);
+  is_prepared_ = false;
   pthread_attr_t attributes;
   int error = pthread_attr_init(&attributes);
   if (error == 0) {
@@ -196,7 +197,10 @@ Status Thread::start(const ThreadSettings& settings, const char* name, void (*ma
   }
   if (error != 0) return explain(error);
   started_ = true;
-  is_prepared_.wait(false);
+  {
+    const std::lock_guard lock(monitor_);
+    while (!is_prepared_) monitor_.wait();
+  }
   if (is_as_wanted()) return {};
   join();
   return lock_error_ != 0 ? fail_to_lock(lock_error_, settings.locked_bytes) : explain(EINVAL);
@@ -211,8 +215,11 @@ void* Thread::enter(void* self) {
   Thread& thread = *static_cast<Thread*>(self);
   thread.prepare();
   const bool runs = thread.is_as_wanted();
-  thread.is_prepared_.store(true);
-  thread.is_prepared_.notify_one();
+  {
+    const std::lock_guard lock(thread.monitor_);
+    thread.is_prepared_ = true;
+    thread.monitor_.notify_all();
+  }
   if (runs) thread.main_(thread.argument_);
   // The system may give this stack to another thread, which did not ask for locked memory.
   unlock_pages(thread.stack_, thread.stack_bytes_);

@@ -4,9 +4,9 @@
 
 #include <pthread.h>
 
-#include <atomic>
 #include <cstdint>
 
+#include "platform/monitor.h"
 #include "platform/status.h"
 
 namespace ocellus {
@@ -74,7 +74,8 @@ class Thread {
   int64_t stack_bytes_ = 0;
   int missing_cpu_ = -1;
   int lock_error_ = 0;
-  std::atomic<bool> is_prepared_{false};
+  Monitor monitor_;
+  bool is_prepared_ = false;
 };
 
 }  // namespace ocellus

@@ -19,7 +19,7 @@ static_assert(sizeof(StepRow) % sizeof(int32_t) == 0);
 /// Logits of the rows and the tokens sampled from them.
 void enqueue_tokens(const TextModel& m, int64_t rows, bool advance, const StepScratch& s, Queue& q) {
   enqueue_logits(m, rows, s, q);
-  const TraceRange range(q.trace(), "sample");
+  const TraceRange range(s.trace, "sample");
   sample_tokens({.logits = s.logits.slice_rows(0, rows),
                  .steps = s.steps.device.data,
                  .tiles = s.tiles.device.data,

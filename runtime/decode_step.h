@@ -4,6 +4,7 @@
 #include "kernels/step_row.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
+#include "platform/trace.h"
 #include "runtime/answer_packing.h"
 #include "runtime/kv_cache.h"
 #include "runtime/text_layer.h"
@@ -53,6 +54,7 @@ struct StepScratch {
   DeviceView<std::byte> sample_scratch;
   AnswerPacking packing;  // KIVI only
   SlotLedger ledger;      // where slots go while sessions answer; to be set by whoever lays this out
+  TraceSink trace;        // the same
   KvShape kv;
   KvCalibration calibration;
 

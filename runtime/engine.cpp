@@ -101,8 +101,8 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   std::unique_ptr<Engine> engine(new (std::nothrow) Engine);
   if (plan == nullptr || engine == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for an engine");
 
-  engine->queue_.set_trace({config.trace, config.trace_user});
-  const TraceRange range(engine->queue_.trace(), "create engine");
+  engine->trace_ = {config.trace, config.trace_user};
+  const TraceRange range(engine->trace_, "create engine");
   ocellus_limits planned = config.limits;
   planned.budget_bytes = 0;  // the verdict comes below; advice would cost time
   OCELLUS_TRY(plan_memory(model, planned, plan.get()));
@@ -119,6 +119,7 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   OCELLUS_TRY(engine->settle_memory(config));
   OCELLUS_TRY(engine->lay_out_memory(config.extent_count));
   OCELLUS_TRY(engine->load_weights());
+  engine->memory_.waiting_views.set_trace(engine->trace_);
   if (engine->cuda_ != nullptr) OCELLUS_TRY(engine->finish_cuda());
 
   if (engine->shape_.has_library) OCELLUS_TRY(engine->start_library_threads());
@@ -148,7 +149,7 @@ Engine::~Engine() {
 
 Status Engine::start_library_threads() {
   pictures_ahead_.attach(memory_.pictures_ahead);
-  return library_traffic_.start(shape_.kv, memory_.library_traffic, reading_threads(shape_), threads_, queue_.trace());
+  return library_traffic_.start(shape_.kv, memory_.library_traffic, reading_threads(shape_), threads_, trace_);
 }
 
 Status Engine::open_cuda(void* stream) {
@@ -160,8 +161,8 @@ Status Engine::open_cuda(void* stream) {
 
 /// The last steps of setting up a GPU: after them it allocates nothing more.
 Status Engine::finish_cuda() {
-  const TraceRange range(queue_.trace(), "warm up");
-  const WarmUp all{*model_, shape_, text_, vision_, memory_, arena_, queue_};
+  const TraceRange range(trace_, "warm up");
+  const WarmUp all{*model_, shape_, text_, vision_, memory_, arena_, queue_, trace_};
   OCELLUS_TRY(warm_up(all, &prefill_graphs_, &step_graphs_));
   if (shape_.has_library) {  // the driver sets a stream up when it is first used
     queue_.begin_transfers();
@@ -274,7 +275,7 @@ Status Engine::load_file(const GgufFile& file, DeviceView<std::byte> out) {
 }
 
 Status Engine::load_weights() {
-  const TraceRange range(queue_.trace(), "load weights");
+  const TraceRange range(trace_, "load weights");
   const GgufFile& text = model_->text_file();
   OCELLUS_TRY(load_file(text, memory_.text_weights));
   OCELLUS_TRY(

@@ -6,6 +6,7 @@
 #include "kernels/matmul_library.h"
 #include "platform/log.h"
 #include "platform/queue.h"
+#include "platform/trace.h"
 #include "runtime/engine_memory.h"
 #include "runtime/library_entry.h"
 #include "runtime/pictures_ahead.h"
@@ -36,6 +37,8 @@ class Engine {
   const Tokenizer& tokenizer() const { return memory_.tokenizer; }
   Arena& arena() { return arena_; }
   Queue& queue() { return queue_; }
+  /// Who hears of the ranges of work.
+  const TraceSink& trace() const { return trace_; }
   LibraryTraffic& library_traffic() { return library_traffic_; }
   /// Of the prompt that is being added.
   PicturesAhead& pictures_ahead() { return pictures_ahead_; }
@@ -80,6 +83,7 @@ class Engine {
   int locked_extent_count_ = 0;
   Arena arena_;
   ThreadSettings threads_;
+  TraceSink trace_;
   ThreadPool pool_;
   std::unique_ptr<CudaDevice> cuda_;  // before all that lives on it
   std::unique_ptr<MatmulLibrary> matmul_library_;

@@ -67,7 +67,7 @@ void Generation::force_next_token() {
 
 /// Step 0: the first token of every session comes from the last row its prompt left behind.
 Status Generation::start_first_token() {
-  const TraceRange range(engine_.queue().trace(), "first token");
+  const TraceRange range(engine_.trace(), "first token");
   const StepScratch& s = scratch_;
   Queue& queue = engine_.queue();
   for (int32_t i = 0; i < count_; ++i)
@@ -139,7 +139,7 @@ Status Generation::answer() {
   float* times = engine_.memory().token_times.data;
   int64_t before = now_ns();
   for (int64_t step = 0; active_count() > 0; ++step) {
-    const TraceRange range(queue.trace(), step == 0 ? "first token" : "decode step");
+    const TraceRange range(engine_.trace(), step == 0 ? "first token" : "decode step");
     for (int32_t i = 0; i < count_; ++i)
       if (active(i) && step > 0) stop_if_asked(i);
     if (started_ == step && has_text_to_pack()) OCELLUS_TRY(pack_text());
@@ -231,7 +231,7 @@ void Generation::accept_forced(int64_t step, float log_probability) {
 void Generation::deliver(int32_t i, std::string_view text) {
   const ocellus_generate_params& p = params_[i];
   if (text.empty() || p.on_text == nullptr) return;
-  const TraceRange range(engine_.queue().trace(), "deliver text");
+  const TraceRange range(engine_.trace(), "deliver text");
   if (p.on_text(p.user, text.data(), static_cast<int32_t>(text.size())) != 0 && active(i))
     finish(i, OCELLUS_STOP_CALLBACK);
 }
@@ -275,6 +275,7 @@ Status Generation::run() {
   const EngineShape& shape = engine_.shape();
   OCELLUS_TRY(scratch_.lay_out(engine_.text().config, shape.step_limits(), shape.device, engine_.arena()));
   scratch_.ledger = engine_.memory().pools.ledger;
+  scratch_.trace = engine_.trace();
   const int64_t start = now_ns();
   first_token_ns_ = last_token_ns_ = start;
   Status status;
@@ -322,7 +323,7 @@ Status generate(Session* const* sessions, const ocellus_generate_params* params,
     for (int32_t k = 0; k < i; ++k)
       if (sessions[k] == sessions[i]) return OCELLUS_FAIL(Code::kBadArgument, "a session was given twice");
   }
-  const TraceRange range(sessions[0]->engine().queue().trace(), "generate");
+  const TraceRange range(sessions[0]->engine().trace(), "generate");
   Generation generation(sessions, params, stats, count, nullptr);
   const Status status = generation.run();
   generation.settle(status);
@@ -339,7 +340,7 @@ Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stat
   ocellus_generate_params_init(&params);
   params.max_tokens = answer.count;
   Session* const one = &session;
-  const TraceRange range(session.engine().queue().trace(), "score");
+  const TraceRange range(session.engine().trace(), "score");
   Generation generation(&one, &params, stats, 1, &answer);
   const Status status = generation.run();
   generation.settle(status);

@@ -71,7 +71,7 @@ bool Generation::has_text_to_pack() const {
 
 /// Between two steps, neither of which is under way: the device keeps of a row what only it knows.
 Status Generation::pack_text() {
-  const TraceRange range(engine_.queue().trace(), "compress");
+  const TraceRange range(engine_.trace(), "compress");
   const StepScratch& s = scratch_;
   Queue& queue = engine_.queue();
   for (int32_t i = 0; i < count_; ++i) {

@@ -3,7 +3,6 @@
 namespace ocellus {
 
 Status PictureSource::open(const Picture& picture) {
-  const TraceRange range(queue_.trace(), "preprocess");
   return queue_.on_cuda() ? open_on_device(picture) : open_on_host(picture);
 }
 
@@ -15,7 +14,6 @@ Status PictureSource::decode(const Picture& picture, RgbImage* image) {
 }
 
 Status PictureSource::identify(const Picture& picture, ImageHash* hash) {
-  const TraceRange range(queue_.trace(), "identify image");
   RgbImage image;
   queue_.wait_for_copies();
   OCELLUS_TRY(decode(picture, &image));
@@ -52,7 +50,6 @@ void PictureSource::note_reads() {
 }
 
 Status PictureSource::render(int32_t view_index, DeviceView<float> pixels) {
-  const TraceRange range(queue_.trace(), "preprocess");
   if (!queue_.on_cuda()) return render_view(shape_.preprocess, prepared_, view_index, pixels);
   OCELLUS_TRY(render_device_views(shape_.preprocess, device_views_, view_index, 1, pixels, queue_));
   note_reads();

@@ -200,7 +200,7 @@ void expand_past(const TextModel& model, int32_t layer, const PrefillPlan& plan,
 
 void compress_rows(const TextModel& model, int32_t layer, const PrefillPlan& plan, const PrefillScratch& s, Queue& q) {
   if (!plan.compress.active) return;
-  const TraceRange range(q.trace(), "compress");
+  const TraceRange range(s.trace, "compress");
   const TextConfig& c = model.config;
   const LayerToCompress compressed{.config = c,
                                    .plan = plan.compress,

@@ -11,6 +11,7 @@
 #include "mm/vision_tower.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
+#include "platform/trace.h"
 #include "runtime/compress.h"
 #include "runtime/prompt_chunk.h"
 #include "runtime/text_layer.h"
@@ -80,6 +81,7 @@ struct PrefillScratch {
   CompressScratch compress;
   NotedText noted;
   KvShape kv;
+  TraceSink trace;  // to be set by whoever lays this out
 
   Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
   KvLayerRows layer_rows(const TextConfig& config) const {

@@ -179,10 +179,11 @@ Status Session::prefill_chunk() {
     queue.join_transfers();
     return queue.status();
   }
-  const TraceRange range(queue.trace(), "prefill chunk");
+  const TraceRange range(engine_->trace(), "prefill chunk");
   if (shape.blends()) OCELLUS_TRY(blend_chunk());
   const ArenaScope scope(engine_->arena());
   PrefillScratch scratch;
+  scratch.trace = engine_->trace();
   OCELLUS_TRY(reserve_chunk());
   OCELLUS_TRY(scratch.lay_out(text.config, shape.prefill_limits(), shape.device, engine_->arena()));
   queue.start_timer(Queue::kPrefillTimer);
@@ -208,7 +209,7 @@ Status Session::prefill_chunk() {
 
 Status Session::read_chunk() {
   if (engine_->chunk_owner != this) return {};
-  const TraceRange range(engine_->queue().trace(), "prefill");
+  const TraceRange range(engine_->trace(), "prefill");
   chunk_was_read_ = true;
   Status status = stop_.check();
   if (status.ok()) status = encode_last_views();

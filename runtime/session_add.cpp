@@ -82,7 +82,7 @@ Status Session::end_turn() {
 /// Adds the end of the turn, and has everything read and compressed that comes before the suffix. The text is encoded
 /// as a whole: at the joint tokens could come out differently.
 Status Session::add_user_close(const TurnText& texts) {
-  const TraceRange range(engine_->queue().trace(), "add text");
+  const TraceRange range(engine_->trace(), "add text");
   OCELLUS_TRY(start_adding());
   OCELLUS_TRY(add_start_token());
   DelimiterTokens suffix;
@@ -122,7 +122,7 @@ Status Session::add_text(std::string_view text, bool parse_special) {
 }
 
 Status Session::add_text_piece(std::string_view text, bool parse_special, bool continues) {
-  const TraceRange range(engine_->queue().trace(), "add text");
+  const TraceRange range(engine_->trace(), "add text");
   OCELLUS_TRY(start_adding());
   if (text.empty()) return {};
   utf8_.finish();
@@ -146,7 +146,7 @@ Status Session::check_tokens(const TokenId* tokens, int64_t count) const {
 }
 
 Status Session::add_tokens(const TokenId* tokens, int64_t count) {
-  const TraceRange range(engine_->queue().trace(), "add text");
+  const TraceRange range(engine_->trace(), "add text");
   OCELLUS_TRY(start_adding());
   utf8_.finish();
   OCELLUS_TRY(check_tokens(tokens, count));
@@ -185,7 +185,7 @@ Status Session::add_encoded_image(const uint8_t* bytes, int64_t byte_count) {
 }
 
 Status Session::add_picture(const Picture& picture) {
-  const TraceRange range(engine_->queue().trace(), "add image");
+  const TraceRange range(engine_->trace(), "add image");
   const EngineShape& shape = engine_->shape();
   if (shape.images_per_session == 0) return OCELLUS_FAIL(Code::kFull, "no images were planned: plan at least one");
   OCELLUS_TRY(check_image_size(shape.image_limits, "picture", picture.width, picture.height));
@@ -256,7 +256,10 @@ Status Session::add_views(const Picture& picture, const ViewPlan& plan, PromptCh
   PictureSource source(engine_->shape(), plan, scratch, queue);
   DelimiterTokens tokens;
   int64_t start = now_ns();
-  OCELLUS_TRY(source.open(picture));
+  {
+    const TraceRange range(engine_->trace(), "preprocess");
+    OCELLUS_TRY(source.open(picture));
+  }
   for (int32_t i = 0, pieces = image_piece_count(plan); i < pieces; ++i) {
     const ImagePiece piece = image_piece(plan, i);
     if (!piece.is_view()) {
@@ -269,6 +272,7 @@ Status Session::add_views(const Picture& picture, const ViewPlan& plan, PromptCh
       OCELLUS_TRY(encode_waiting_views(scratch.vision));
       start = now_ns();
     }
+    const TraceRange range(engine_->trace(), "preprocess");
     OCELLUS_TRY(source.render(piece.view_index, waiting.next_pixels(vision, scratch.vision, 1)));
     waiting.add(chunk.row_count);
     chunk.add_image_rows(ordinal, vision.tokens_per_view());

@@ -97,9 +97,10 @@ Status Session::blend_chunk() {
   const TextModel& text = engine_->text();
   Queue& queue = engine_->queue();
   if (chunk.linked_rows == 0) return {};
-  const TraceRange range(queue.trace(), "choose rows");
+  const TraceRange range(engine_->trace(), "choose rows");
   const ArenaScope scope(engine_->arena());
   PrefillScratch scratch;
+  scratch.trace = engine_->trace();
   OCELLUS_TRY(
       scratch.lay_out(text.config, engine_->shape().prefill_limits(), engine_->shape().device, engine_->arena()));
   queue.start_timer(Queue::kPrefillTimer);

@@ -97,6 +97,7 @@ Status Session::recall_or_read(const Picture& picture, const ViewPlan& plan, int
 }
 
 Status Session::describe_entry(const Picture& picture, const ViewPlan& plan, EntryFacts* facts) {
+  const TraceRange range(engine_->trace(), "identify image");
   const EngineShape& shape = engine_->shape();
   const ArenaScope scope(engine_->arena());
   ImageScratch scratch;
@@ -114,7 +115,7 @@ Status Session::describe_entry(const Picture& picture, const ViewPlan& plan, Ent
 
 /// All or nothing: only when every block is there and right does the cache change. `load`: where it was begun; -1: now.
 Status Session::load_entry(const EntryFacts& facts, int load, int32_t ordinal, bool* found) {
-  const TraceRange range(engine_->queue().trace(), "load image");
+  const TraceRange range(engine_->trace(), "load image");
   const int64_t start = now_ns();
   EngineMemory& memory = engine_->memory();
   LibraryTraffic& traffic = engine_->library_traffic();
@@ -166,7 +167,7 @@ void Session::clear_blocks(int32_t ordinal) {
 
 /// Hands what read_alone() has computed to the thread that writes it.
 Status Session::keep_entry(const EntryFacts& facts, int32_t ordinal, double computed_ms) {
-  const TraceRange range(engine_->queue().trace(), "keep image");
+  const TraceRange range(engine_->trace(), "keep image");
   EngineMemory& memory = engine_->memory();
   LibraryTraffic& traffic = engine_->library_traffic();
   Queue& queue = engine_->queue();

@@ -139,13 +139,14 @@ void Session::keep_picked_rows() {
 }
 
 Status Session::prefill_alone() {
-  const TraceRange range(engine_->queue().trace(), "prefill image");
+  const TraceRange range(engine_->trace(), "prefill image");
   EngineMemory& memory = engine_->memory();
   const PromptChunk& alone = memory.image_chunk;
   const TextModel& text = engine_->text();
   Queue& queue = engine_->queue();
   const ArenaScope scope(engine_->arena());
   PrefillScratch scratch;
+  scratch.trace = engine_->trace();
   OCELLUS_TRY(
       scratch.lay_out(text.config, engine_->shape().prefill_limits(), engine_->shape().device, engine_->arena()));
   queue.start_timer(Queue::kPrefillTimer);
@@ -160,7 +161,7 @@ Status Session::prefill_alone() {
 
 /// The tokens around the views and the rows that are read in place go to the chunk, which has room for them.
 Status Session::add_links(const ViewPlan& plan, int32_t ordinal) {
-  const TraceRange range(engine_->queue().trace(), "link");
+  const TraceRange range(engine_->trace(), "link");
   PromptChunk& chunk = engine_->memory().chunk;
   const PromptChunk& alone = engine_->memory().image_chunk;
   const int64_t tokens_per_view = engine_->vision().config.tokens_per_view();

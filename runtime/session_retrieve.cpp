@@ -92,7 +92,7 @@ Status Retrieval::check_fits(const LibraryKey& key, const EntryFacts& facts) {
 }
 
 Status Retrieval::add_image(const LibraryKey& key) {
-  const TraceRange range(session_.engine().queue().trace(), "add image");
+  const TraceRange range(session_.engine().trace(), "add image");
   EntryFacts facts;
   OCELLUS_TRY(require_library());
   OCELLUS_TRY(session_.stop_.check());

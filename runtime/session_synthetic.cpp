@@ -73,7 +73,7 @@ Status fill_block(const KvShape& shape, const KvRun& run, Queue& queue) {
 }  // namespace
 
 Status Session::add_synthetic_image() {
-  const TraceRange range(engine_->queue().trace(), "add image");
+  const TraceRange range(engine_->trace(), "add image");
   const EngineShape& shape = engine_->shape();
   const int32_t tokens = shape.synthetic_tokens;
   if (tokens == 0) return OCELLUS_FAIL(Code::kFull, "no synthetic tokens were planned: plan some");

@@ -26,10 +26,10 @@ Status WaitingViews::encode(const VisionModel& model, const VisionScratch& scrat
                             const StopSignal* stop, Queue& queue) {
   const int64_t views = count_, tokens = model.config.tokens_per_view();
   if (views == 0) return {};
-  const TraceRange range(queue.trace(), "encode");
+  const TraceRange range(trace_, "encode");
   if (!queue.on_cuda()) {
     OCELLUS_TRY(encode_views(model, scratch.pixels, views, scratch, stop, queue));
-    const TraceRange projecting(queue.trace(), "project");
+    const TraceRange projecting(trace_, "project");
     OCELLUS_TRY(project_views(model, views, scratch, hidden.slice_rows(rows_.data[0], tokens), queue));
   } else {
     OCELLUS_TRY(graphs_.run(views, stop, queue));

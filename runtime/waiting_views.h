@@ -6,6 +6,7 @@
 #include "mm/vision_tower.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
+#include "platform/trace.h"
 #include "runtime/vision_graphs.h"
 
 namespace ocellus {
@@ -14,6 +15,8 @@ class WaitingViews {
  public:
   /// Room for `capacity` views. Where views are encoded one by one, the pixels lie in the scratch of the tower.
   Status lay_out(const VisionConfig& config, int64_t capacity, const DeviceTraits& device, RowSink& sink);
+
+  void set_trace(const TraceSink& trace) { trace_ = trace; }
 
   int64_t count() const { return count_; }
   bool full() const { return count_ == rows_.cols; }
@@ -41,6 +44,7 @@ class WaitingViews {
   HostView<int64_t> rows_;    // [1, capacity]
   int64_t count_ = 0;
   VisionGraphs graphs_;
+  TraceSink trace_;
 };
 
 }  // namespace ocellus

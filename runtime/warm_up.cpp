@@ -19,6 +19,7 @@ Status record_encoding(const WarmUp& e) {
 Status record_prefill(const WarmUp& e, PrefillGraphs* graphs) {
   const ArenaScope scope(e.arena);
   PrefillScratch scratch;
+  scratch.trace = e.trace;
   const TextConfig& c = e.text.config;
   const DeviceView<float> hidden = e.memory.chunk.hidden;
   OCELLUS_TRY(scratch.lay_out(c, e.shape.prefill_limits(), e.shape.device, e.arena));

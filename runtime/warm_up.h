@@ -17,6 +17,7 @@ struct WarmUp {
   EngineMemory& memory;
   Arena& arena;
   Queue& queue;
+  TraceSink trace;
 };
 
 /// What it leaves in the cache lies in slots that are not live.

@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LISTS = ROOT / "tests/install/symbols"
 DECLARED = re.compile(r"^OCELLUS_API [^;]*?\b(ocellus_\w+)\(", re.MULTILINE)
-OURS = re.compile(r"^ocellus_\w+$|^(?:(?:non-virtual thunk to|vtable for|guard variable for|[\w:<>*&, ]+) )?ocellus::")
+OURS = re.compile(r"^ocellus_\w+$|^(?:(?:non-virtual thunk to|vtable for|guard variable for|[\w:<>*&(), ]+) )?ocellus::")
 STD_TEMPLATE = re.compile(r"^(?:[\w:<>*&, ]+ )?(?:std|__gnu_cxx)::")
 # reason: names
 FORBIDDEN = {
@@ -34,7 +34,7 @@ FORBIDDEN = {
 # What compilers and linkers add by themselves.
 TOOLCHAIN = re.compile(r"_GLOBAL_OFFSET_TABLE_|__dso_handle|__gmon_start__|_ITM_\w+|__cxa_finalize|__tls_get_addr|"
                        r"__stack_chk_(fail|guard)|__aarch64_\w+|__popcountdi2|__getauxval")
-CUDA = re.compile(r"cuda[A-Z]\w+|cublasLt\w+|__cuda\w+|__nv\w+")
+CUDA = re.compile(r"cuda[A-Z]\w+|cublasLt\w+|__cuda\w+|__nv\w+|atexit")  # nvcc registers its code at start
 EXACT_COMPILER = b"GCC: (Debian 12."
 
 

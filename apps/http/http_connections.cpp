@@ -23,6 +23,7 @@ constexpr int kBacklog = 512;
 constexpr size_t kMostClosing = 32;
 constexpr int64_t kClosingNs = 2 * kSecond;
 constexpr int64_t kLeftNs = kSecond / 5;
+constexpr int64_t kAnswerLeftNs = 2 * kSecond;  // time for who closes one half and reads the answer with the other
 constexpr int kMostReadsAtOnce = 64;
 
 union SocketAddress {
@@ -152,13 +153,20 @@ void HttpConnections::tend() {
   const std::lock_guard lock(mutex_);
   const int64_t now_ns = http_clock_ns();
   for (HttpConnection& one : connections_) {
-    if (one.is_shut || one.phase == HttpConnection::Phase::kAnswer) continue;
+    if (one.is_shut) {
+      // libmicrohttpd misses an end that comes together with the last bytes: it is told again.
+      (void)shutdown(one.socket, SHUT_RDWR);
+      continue;
+    }
+    if (one.phase == HttpConnection::Phase::kAnswer) {
+      if (now_ns - one.since_ns > kAnswerLeftNs && has_left(one.socket)) (void)shutdown(one.socket, SHUT_RDWR);
+      continue;
+    }
     const bool is_head = one.phase == HttpConnection::Phase::kHead;
     const int64_t seconds = is_head ? options_.request_seconds : options_.body_seconds;
     if (now_ns - one.since_ns > seconds * kSecond) {
       shut(&one);
     } else if (now_ns - one.since_ns > kLeftNs && has_left(one.socket)) {
-      // libmicrohttpd waits on where the end came together with the last bytes.
       (void)shutdown(one.socket, SHUT_RDWR);
     }
   }

@@ -343,8 +343,10 @@ void HttpServer::start() {
   const int listener = listen_on(options.address, options.port, &state.port);
   state.access = {.token = options.token, .cookie_name = "ocellus_" + std::to_string(state.port)};
   state.is_stopping = false;
+  // Poll rather than epoll: libmicrohttpd's epoll is told of every change once, and under attack it loses ends of
+  // connections, which then stay for good. A few hundred connections are no burden for poll.
   state.daemon = MHD_start_daemon(
-      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, State::Callbacks::on_request,
+      MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, State::Callbacks::on_request,
       &state, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
       static_cast<unsigned>(options.connections) + kReserveConnections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
       kConnectionBytes, MHD_OPTION_CONNECTION_TIMEOUT, static_cast<unsigned>(options.body_seconds),

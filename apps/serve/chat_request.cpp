@@ -21,7 +21,7 @@ const std::set<std::string> kIgnored = {"user",         "metadata",           "s
                                         "service_tier", "parallel_tool_calls"};
 const std::set<std::string> kKnown = {
     "messages", "model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature",
-    "top_p",    "top_k", "min_p",  "seed",           "stop",       "repetition_penalty"};
+    "top_p",    "top_k", "min_p",  "seed",           "stop",       "repetition_penalty",    "ignore_eos"};
 
 bool is_empty_or_zero(const RequestJson& value) {
   if (value.is_number()) return value.get<double>() == 0;
@@ -221,6 +221,7 @@ void parse_sampling(const RequestJson& body, ocellus_generate_params* params) {
   if (const auto top_k = integer_field(body, "top_k", -1, std::numeric_limits<int32_t>::max())) {
     params->top_k = static_cast<int32_t>(std::max<int64_t>(*top_k, 0));  // -1: off, as elsewhere
   }
+  params->ignore_end = bool_field(body, "ignore_eos") ? 1 : 0;  // as vLLM has it
   if (const auto seed = integer_field(body, "seed", -kAny, kAny)) params->seed = static_cast<uint64_t>(*seed);
 }
 

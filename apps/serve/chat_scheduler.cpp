@@ -151,6 +151,7 @@ void ChatScheduler::show_load() {
 // ---- the engine's thread
 
 void ChatScheduler::run_engine() {
+  if (options_.enter) options_.enter();
   for (;;) {
     Job next;
     {

@@ -29,6 +29,7 @@ struct ServeOptions {
   std::vector<std::string> names;                 // of the model; the first one is its own
   ocellus_generate_params params;                 // for what requests leave out
   std::function<void(ocellus_session*)> prepare;  // what a session needs whenever it was opened; may be empty
+  std::function<void()> enter;                    // what the thread that computes begins with; may be empty
 };
 
 class ChatScheduler {

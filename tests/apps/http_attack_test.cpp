@@ -323,7 +323,7 @@ TEST_SUITE("http under attack") {
     };
     // The sockets of closed connections linger for two seconds at most.
     const auto settle = [&target](int64_t descriptors) {
-      return target.is_quiet() && wait_for([&] { return open_descriptors() <= descriptors; }, 4000);
+      return target.is_quiet() && wait_for([&] { return open_descriptors() <= descriptors; }, 20000);
     };
     for (int i = 0; i < 3; ++i) attack();
     REQUIRE(settle(open_descriptors() + 64));

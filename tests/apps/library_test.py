@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import tempfile
 import time
+import unittest
 
 from program import BAD_INPUT, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, ProgramTest, board, long, run
 
@@ -318,3 +319,7 @@ class Retrieval(LibraryTest):
         quiet = [*self.flags, "--quiet", "--prompt", "<retrieve: fox>"]
         self.assert_refused(["ask", *quiet, "--kv-bits", 4], USAGE, "16 bits, the session of 4")
         self.assert_refused(["ask", *quiet, "--reuse", "mpic:20"], USAGE, "16 rows read in place, and the session reads 20")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -115,7 +115,8 @@ class ClientTest(unittest.TestCase):
 
     def test_a_full_queue_is_a_rate_limit_error(self):
         _, client = self.start("--sessions", 1, "--queue", 0, *ENDLESS)
-        with client.chat.completions.create(model="ocellus", messages=[user("Tell me a story.")], stream=True) as stream:
+        with client.chat.completions.create(model="ocellus", messages=[user("Tell me a story.")], stream=True,
+                                            extra_body={"ignore_eos": True}) as stream:
             next(iter(stream))
             with self.assertRaises(openai.RateLimitError):
                 client.chat.completions.create(model="ocellus", messages=caption_of("113"))

@@ -231,7 +231,7 @@ class Errors(ServeTest):
                 ({"messages": hello, "max_tokens": 1, "max_completion_tokens": 2}, "max_tokens"),
                 ({"messages": hello, "temperature": -0.1}, "temperature"), ({"messages": hello, "temperature": 3}, "temperature"),
                 ({"messages": hello, "temperature": "hot"}, "temperature"), ({"messages": hello, "top_p": 2}, "top_p"),
-                ({"messages": hello, "min_p": -1}, "min_p"), ({"messages": hello, "top_k": 0.5}, "top_k"),
+                ({"messages": hello, "min_p": -1}, "min_p"), ({"messages": hello, "ignore_eos": 1}, "ignore_eos"), ({"messages": hello, "top_k": 0.5}, "top_k"),
                 ({"messages": hello, "seed": 1.5}, "seed"), ({"messages": hello, "seed": 2**64}, "seed"),
                 ({"messages": hello, "repetition_penalty": 0}, "repetition_penalty"),
                 ({"messages": hello, "stop": 5}, "stop"), ({"messages": hello, "stop": [5]}, "stop"),
@@ -372,7 +372,7 @@ class Load(ServeTest):
         waiting.request("POST", "/v1/chat/completions", json.dumps({"messages": [user("x")]}))
         self.assertTrue(wait_until(lambda: self.server.metric("ocellus_num_requests_waiting") == 1))
         self.assertEqual(self.server.metric("ocellus_num_requests_running"), 1)
-        self.assertGreater(self.server.metric("ocellus_kv_cache_usage_perc"), 0)
+        self.assertTrue(wait_until(lambda: self.server.metric("ocellus_kv_cache_usage_perc") > 0))
         status, headers, answer = self.server.request("POST", "/v1/chat/completions",
                                                       json.dumps({"messages": [user("x")]}))
         self.assertEqual((status, headers["Retry-After"]), (429, "1"))
@@ -408,9 +408,9 @@ class Deadlines(ServeTest):
     def test_an_answer_ends_at_its_deadline_and_one_that_has_not_begun_fails(self):
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             begin = time.monotonic()
-            first = pool.submit(self.server.post, {"messages": [user("Tell me a story.")]})
+            first = pool.submit(self.server.post, {"messages": [user("Tell me a story.")], "ignore_eos": True})
             self.assertTrue(wait_until(lambda: self.server.metric("ocellus_num_requests_running") == 1))
-            second = pool.submit(self.server.post, {"messages": [user("Another one.")]})
+            second = pool.submit(self.server.post, {"messages": [user("Another one.")], "ignore_eos": True})
             status, answer = first.result(timeout=30)
             self.assertEqual((status, answer["choices"][0]["finish_reason"]), (200, "length"))
             self.assertGreater(answer["usage"]["completion_tokens"], 0)

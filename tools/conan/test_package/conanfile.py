@@ -24,5 +24,6 @@ class OcellusTest(ConanFile):
     def test(self):
         models = Path(self.recipe_folder).resolve().parents[2] / "apps/models"
         if can_run(self):
-            self.run(f"{Path(self.cpp.build.bindir) / 'budget'} {models}/shapeboard-34m-q8_0.gguf "
+            program = Path(self.build_folder) / self.cpp.build.bindir / "budget"
+            self.run(f"{program} {models}/shapeboard-34m-q8_0.gguf "
                      f"{models}/mmproj-shapeboard-34m-q8_0.gguf 128", env="conanrun")

@@ -1,0 +1,81 @@
+// A file that shows who did what when, for chrome://tracing, Perfetto and other readers of Chrome's trace format.
+#ifndef OCELLUS_APPS_TRACE_FILE_H_
+#define OCELLUS_APPS_TRACE_FILE_H_
+
+#include <sys/types.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace ocellus {
+
+// Ranges may come from any thread and never wait for the disk: a thread of the file's own writes them. Those that come
+// faster than they can be written are counted and left out.
+class TraceFile {
+ public:
+  // Gets one sentence, once, when the file cannot be written any more, and one if ranges were left out. On any thread.
+  using Complaint = std::function<void(const std::string& sentence)>;
+
+  TraceFile(std::string path, Complaint complain) : path_(std::move(path)), complain_(std::move(complain)) {}
+  ~TraceFile() { close(); }
+  TraceFile(const TraceFile&) = delete;
+  TraceFile& operator=(const TraceFile&) = delete;
+
+  // Throws a Failure if the file cannot be made. Does nothing when called again.
+  void open();
+  // Writes what waits and the end: whenever that is, the file is a JSON array of events. Ranges that come later are
+  // dropped.
+  void close();
+
+  // CLOCK_MONOTONIC, in nanoseconds. `name` must stay: a literal.
+  void add(const char* name, int64_t begin_ns, int64_t end_ns);
+  // add(), as ocellus_engine_config.trace wants it; `self` is the file.
+  static void receive(void* self, const char* name, int64_t begin_ns, int64_t end_ns);
+
+ private:
+  struct Range {
+    const char* name;
+    int64_t begin_ns;
+    int64_t end_ns;
+    pid_t thread;
+  };
+  struct NamedThread {
+    pid_t thread;
+    char name[16];
+  };
+
+  void write_loop();
+  void write_events(const std::vector<Range>& ranges, const std::vector<NamedThread>& threads);
+  void append_event(const std::string& event);
+  bool write_text(const std::string& text);
+  void fail(int error);
+
+  const std::string path_;
+  const Complaint complain_;
+  // Of the writing thread while it runs:
+  int file_ = -1;
+  int64_t start_ns_ = 0;
+  int64_t good_bytes_ = 0;  // up to the end of the last whole event
+  bool has_events_ = false;
+  bool failed_ = false;
+  std::string text_;
+
+  std::mutex mutex_;  // of all that follows
+  std::condition_variable changed_;
+  std::vector<Range> waiting_;
+  std::vector<NamedThread> new_threads_;
+  std::vector<pid_t> known_threads_;
+  int64_t left_out_ = 0;
+  bool is_open_ = false;
+  bool stopping_ = false;
+  std::thread writer_;
+};
+
+}  // namespace ocellus
+
+#endif  // OCELLUS_APPS_TRACE_FILE_H_
