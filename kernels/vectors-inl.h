@@ -82,15 +82,18 @@ HWY_INLINE Half round_to_half(float value) {
   return float_to_half(value > kLargestHalf ? kLargestHalf : value < -kLargestHalf ? -kLargestHalf : value);
 }
 
-/// to[i] = from[i] rounded to nearest even; magnitudes too large for a half become the largest one.
+/// to[i] = from[i] rounded to nearest even; magnitudes too large for a half become the largest one, what is not a number
+/// stays so (as a vector's Min and Max with one do not on every processor).
 HWY_INLINE void round_to_halves(const float* from, int64_t count, Half* to) {
   int64_t i = 0;
 #if OCELLUS_HALF_CONVERSIONS
   const FloatTag d;
   const hn::Rebind<hwy::float16_t, FloatTag> halves;
-  const FloatVec limit = hn::Set(d, kLargestHalf);
+  const FloatVec most = hn::Set(d, kLargestHalf), least = hn::Neg(most);
   for (; i + kLanes <= count; i += kLanes) {
-    const FloatVec v = hn::Max(hn::Min(hn::LoadU(d, from + i), limit), hn::Neg(limit));
+    FloatVec v = hn::LoadU(d, from + i);
+    v = hn::IfThenElse(hn::Gt(v, most), most, v);
+    v = hn::IfThenElse(hn::Lt(v, least), least, v);
     hn::StoreU(hn::DemoteTo(halves, v), halves, reinterpret_cast<hwy::float16_t*>(to + i));
   }
 #endif

@@ -71,18 +71,30 @@ TEST_CASE("round_kv rounds to nearest and lays rows out by head, on every target
   test::for_each_backend(check_round_kv);
 }
 
-TEST_CASE("round_kv keeps what is not a number") {
-  test::for_each_backend([](Queue& queue) {
-    Activations rows(queue, 1, 8);
-    for (int64_t i = 0; i < 8; ++i) rows.set(0, i, i == 3 ? std::nanf("") : 1.0f);
-    Guarded<Half> keys(1, 8), values(1, 8);
+/// As wide as the widest vectors and a tail.
+void check_not_a_number(Queue& queue) {
+  constexpr int64_t kWidth = 24;
+  for (int64_t bad = 0; bad < kWidth; ++bad) {
+    Activations rows(queue, 1, kWidth);
+    for (int64_t i = 0; i < kWidth; ++i) rows.set(0, i, i == bad ? std::nanf("") : i % 2 == 0 ? 1e6f : -1e6f);
+    Guarded<Half> keys(1, kWidth), values(1, kWidth);
     round_kv({.keys = rows.view(),
               .values = rows.view(),
-              .out = KvLayerRows::head_major(keys.data(), values.data(), 1, 8, 1)},
+              .out = KvLayerRows::head_major(keys.data(), values.data(), 1, kWidth, 1)},
              queue);
     REQUIRE(queue.finish().ok());
-    for (int64_t i = 0; i < 8; ++i) CHECK(std::isnan(half_to_float(keys.at(0, i))) == (i == 3));
-  });
+    for (int64_t i = 0; i < kWidth; ++i) {
+      const float key = half_to_float(keys.at(0, i));
+      CHECK(std::isnan(key) == (i == bad));
+      if (i != bad) CHECK(key == (i % 2 == 0 ? 65504.0f : -65504.0f));
+    }
+  }
+}
+
+TEST_CASE("round_kv keeps what is not a number and bounds what is too large, on every target and backend") {
+  test::TestQueue queue(1);
+  test::for_each_target([&] { check_not_a_number(*queue); });
+  test::for_each_backend(check_not_a_number);
 }
 
 /// Row t of a chunk goes to slot places[t] of the runs counted through; everything else stays.
