@@ -23,8 +23,9 @@ if ! sh tools/unpack_arm64.sh "$sysroot"; then
   exit 0
 fi
 
-# Libraries come first from the cross compiler's own folder.
-run() { qemu-aarch64 -L /usr/aarch64-linux-gnu "$@"; }
+# The C library is the cross compiler's own; what the unpacked libraries need in turn lies beside them.
+libraries=$sysroot/usr/lib/aarch64-linux-gnu
+run() { qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH="$libraries" "$@"; }
 
 sh tools/build.sh aarch64 ocellus_app -DOCELLUS_WERROR=ON -DCMAKE_CXX_FLAGS=-Wno-error=restrict
 cmake --build --preset aarch64 --parallel "$(nproc)" \
