@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 namespace ocellus {
@@ -11,7 +12,7 @@ namespace {
 
 std::string format_value(double value) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.10g", value);
+  std::snprintf(text, sizeof text, "%.15g", value);
   return text;
 }
 
@@ -27,8 +28,8 @@ int64_t open_file_count() {
 }  // namespace
 
 void Histogram::add(double seconds) {
-  for (size_t i = 0; i < kBounds.size(); ++i) at_most_[i] += seconds <= kBounds[i] ? 1 : 0;
-  ++count_;
+  const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), seconds) - bounds_.begin();
+  ++counts_[static_cast<size_t>(bucket)];
   sum_ += seconds;
 }
 
@@ -58,13 +59,14 @@ void PrometheusText::add_counter(std::string_view name, std::string_view help, d
 void PrometheusText::add_histogram(std::string_view name, std::string_view help, const Histogram& histogram) {
   begin(name, help, "histogram");
   const std::string bucket = std::string(name) + "_bucket";
-  for (size_t i = 0; i < Histogram::kBounds.size(); ++i) {
-    add_sample(bucket, "le=\"" + format_value(Histogram::kBounds[i]) + "\"",
-               static_cast<double>(histogram.at_most_[i]));
+  int64_t total = 0;
+  for (size_t i = 0; i < histogram.counts_.size(); ++i) {
+    total += histogram.counts_[i];
+    const std::string bound = i < histogram.bounds_.size() ? format_value(histogram.bounds_[i]) : "+Inf";
+    add_sample(bucket, "le=\"" + bound + "\"", static_cast<double>(total));
   }
-  add_sample(bucket, "le=\"+Inf\"", static_cast<double>(histogram.count_));
   add_sample(std::string(name) + "_sum", "", histogram.sum_);
-  add_sample(std::string(name) + "_count", "", static_cast<double>(histogram.count_));
+  add_sample(std::string(name) + "_count", "", static_cast<double>(total));
 }
 
 void PrometheusText::add_process() {

@@ -4,23 +4,27 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ocellus {
 
-// Seconds in fixed buckets, from a millisecond to a minute. One thread at a time.
+// Seconds by bucket. One thread at a time.
 class Histogram {
  public:
+  // From a millisecond to a minute.
   static constexpr std::array<double, 15> kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                                      0.5,   1,      2.5,   5,    10,    25,   60};
+  // The buckets' upper bounds, rising; they must outlive the histogram. What is above the last is counted, too.
+  explicit Histogram(std::span<const double> bounds = kBounds) : bounds_(bounds), counts_(bounds.size() + 1) {}
   void add(double seconds);
-  int64_t count() const { return count_; }
 
  private:
   friend class PrometheusText;
-  std::array<int64_t, kBounds.size()> at_most_ = {};
-  int64_t count_ = 0;
+  std::span<const double> bounds_;
+  std::vector<int64_t> counts_;  // by bucket
   double sum_ = 0;
 };
 

@@ -13,7 +13,7 @@
 #include "apps/terminal.h"
 #if OCELLUS_HAS_HTTP
 #include "apps/serve/chat_server.h"
-#include "apps/stop_signals.h"
+#include "apps/stop_request.h"
 #endif
 
 namespace ocellus {
@@ -97,12 +97,12 @@ int run_serve(ServeCommand command) {
   std::vector<ocellus_session*> sessions = open_sessions(running);
   if (options.prepare) std::for_each(sessions.begin(), sessions.end(), options.prepare);
   ServeMetrics metrics;
-  StopSignals signals;
+  watch_for_stop();
   ChatScheduler scheduler(model.get(), std::move(sessions), running.engine.get(), options, &metrics);
   add_chat_endpoints(&server, &scheduler, &metrics, options.names);
   server.start();
   print_note("ocellus: " + server.url());
-  signals.wait();
+  wait_for_stop();
   if (!common.quiet) print_note("ocellus: stopping ...");
   scheduler.stop();
   server.stop();

@@ -6,10 +6,12 @@
 
 namespace ocellus {
 
-// From now on the first SIGINT or SIGTERM asks for a stop and cancels the session at work, and the second ends the
-// program as usual.
+// From now on the first SIGINT or SIGTERM asks for a stop and cancels the session at work, if there is one, and the
+// second ends the program as usual.
 void watch_for_stop();
 bool stop_requested();
+// Returns once a stop is requested; after watch_for_stop(), by one thread.
+void wait_for_stop();
 // As a signal would, for tests and for ends that are found elsewhere.
 void request_stop();
 

@@ -46,7 +46,7 @@ void add_chat_endpoints(HttpServer* server, ChatScheduler* scheduler, const Serv
   server->open_path("/healthz");
   server->handle("GET", "/metrics", [server, metrics](const std::shared_ptr<HttpExchange>& exchange) {
     exchange->respond(
-        {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics->text(server->counts())});
+        {.content_type = kPrometheusType, .body = metrics->text(server->counts())});
   });
 }
 

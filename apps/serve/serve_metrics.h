@@ -6,24 +6,11 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "apps/http/http_server.h"
+#include "apps/prometheus.h"
 
 namespace ocellus {
-
-class Histogram {
- public:
-  // Upper bounds in seconds, rising.
-  explicit Histogram(std::vector<double> bounds) : bounds_(std::move(bounds)), counts_(bounds_.size() + 1) {}
-  void observe(double seconds);
-  std::string text(const std::string& name, const std::string& help) const;
-
- private:
-  std::vector<double> bounds_;
-  std::vector<int64_t> counts_;  // by bucket; the last has no bound
-  double sum_ = 0;
-};
 
 // From any thread.
 class ServeMetrics {
