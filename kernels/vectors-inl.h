@@ -82,8 +82,8 @@ HWY_INLINE Half round_to_half(float value) {
   return float_to_half(value > kLargestHalf ? kLargestHalf : value < -kLargestHalf ? -kLargestHalf : value);
 }
 
-/// to[i] = from[i] rounded to nearest even; magnitudes too large for a half become the largest one, what is not a number
-/// stays so (as a vector's Min and Max with one do not on every processor).
+/// to[i] = from[i] rounded to nearest even; magnitudes too large for a half become the largest one, what is not a
+/// number stays so (as a vector's Min and Max with one do not on every processor).
 HWY_INLINE void round_to_halves(const float* from, int64_t count, Half* to) {
   int64_t i = 0;
 #if OCELLUS_HALF_CONVERSIONS
