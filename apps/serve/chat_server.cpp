@@ -45,8 +45,7 @@ void add_chat_endpoints(HttpServer* server, ChatScheduler* scheduler, const Serv
   });
   server->open_path("/healthz");
   server->handle("GET", "/metrics", [server, metrics](const std::shared_ptr<HttpExchange>& exchange) {
-    exchange->respond(
-        {.content_type = kPrometheusType, .body = metrics->text(server->counts())});
+    exchange->respond({.content_type = kPrometheusType, .body = metrics->text(server->counts())});
   });
 }
 
