@@ -2,8 +2,10 @@
 """Runs `ocellus watch synthetic` for a long time with faults, a page that is looked at, questions and changed settings, and
 tells whether anything grew or became slower.
 
-usage: camera_soak.py PROGRAM RESULT.json [--minutes 60] [--window 10] [--fps 30] [-- FURTHER WATCH ARGUMENTS]
-PROGRAM: tests/ocellus_counted of a build, which counts what the library allocates.
+usage: camera_soak.py PROGRAM RESULT.json --commit HASH [--minutes 60] [--window 10] [--fps 30] [--beside TEXT]
+       [--device NAME] [-- FURTHER WATCH ARGUMENTS]
+PROGRAM: tests/ocellus_counted of a build of that commit, which counts what the library allocates. TEXT: what else the
+machine did.
 """
 
 import argparse
@@ -22,6 +24,11 @@ FAULTS = ("stall@300:3s,broken@500:3,truncated@600,damaged@700,resize@900:320x24
           "skip@1700:7,resize@1900:640x480,loop@2400")
 
 
+def processor():
+    name = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if "model name" in line), "?")
+    return f"{name}, {os.cpu_count()} cores"
+
+
 def percentile(values, share):
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
@@ -35,6 +42,7 @@ class Soak:
         self.events = {}
         self.pictures = 0
         self.counted = None
+        self.date = datetime.date.today().isoformat()
         self.arguments = [options.program, "watch", "synthetic", "--json", "--http", "127.0.0.1:0", "--format", "mjpeg",
                           "--fps", str(options.fps), "--faults", FAULTS, "--seed", "11", *options.further]
 
@@ -131,15 +139,13 @@ class Soak:
                   for name in ("rss_bytes", "open_files", "arena_bytes", "session_used_bytes", "frame_bytes")}
         frames = self.end["frames"] if self.end else {}
         kinds = {name: sum(part in note for note in self.notes) for name, part in (
-            ("stalls", "No frame has come"), ("came_again", "come again"), ("broken", "broken"), ("truncated", " of its "),
-            ("size_changes", "size has changed"), ("unplugged", "unplugged"), ("driver_errors", "input/output error"),
-            ("back", "is back"))}
+            ("stalls", "No frame has come"), ("came_again", "come again"), ("broken", "broken"),
+            ("truncated", "truncated"), ("size_changes", "size has changed"), ("unplugged", "unplugged"),
+            ("driver_errors", "input/output error"), ("back", "is back"))}
         first, final = self.window(0, window_s), self.window(last - window_s, last + 1)
         return {"what": "the camera app on the made-up camera with faults, a page that is looked at and questions",
-                "device": next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if "model name" in line), "?")
-                          + f", {os.cpu_count()} cores", "date": datetime.date.today().isoformat(),
-                "commit": subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
-                                         cwd=pathlib.Path(__file__).parent, check=False).stdout.strip(),
+                "device": self.options.device or processor(), "date": self.date, "commit": self.options.commit,
+                **({"beside": self.options.beside} if self.options.beside else {}),
                 "command": " ".join(["ocellus_counted", *self.arguments[1:]]), "minutes": round(last / 60, 2),
                 "exit_code": self.code, "frames": frames, "faults_told": kinds, "captions": len(self.captions),
                 "captions_failed": sum(one[3] for one in self.captions), "questions": len(self.answers),
@@ -152,6 +158,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("program")
     parser.add_argument("result")
+    parser.add_argument("--commit", required=True)
+    parser.add_argument("--beside")
+    parser.add_argument("--device")
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--window", type=float, default=10, help="minutes at both ends that are compared")
     parser.add_argument("--fps", type=float, default=30)
