@@ -1,17 +1,11 @@
 #include "apps/serve/chat_job.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <string_view>
 
-namespace ocellus {
+#include "apps/clock.h"
 
-int64_t monotonic_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
+namespace ocellus {
 
 ChatJob::ChatJob(std::shared_ptr<HttpExchange> given, int64_t deadline)
     : exchange(std::move(given)),

@@ -15,9 +15,6 @@
 
 namespace ocellus {
 
-// CLOCK_MONOTONIC, as the library's deadlines.
-int64_t monotonic_ns();
-
 struct ChatJob {
   ChatJob(std::shared_ptr<HttpExchange> exchange, int64_t deadline_ns);
 

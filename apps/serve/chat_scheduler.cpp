@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "apps/clock.h"
 #include "apps/serve/chat_job.h"
 #include "apps/serve/chat_prompt.h"
 
@@ -197,6 +198,17 @@ void ChatScheduler::start(const Job& job) {
 void ChatScheduler::continue_answers() {
   const std::vector<Job> jobs = running_;
   if (jobs.empty()) return;
+  try {
+    generate_slice(jobs);
+  } catch (const std::exception& error) {  // no memory
+    for (const Job& job : jobs) {
+      if (job->session != nullptr) fail(job, RequestError(500, std::string("The request failed: ") + error.what()));
+    }
+  }
+}
+
+// Up to kSliceTokens further tokens of every answer.
+void ChatScheduler::generate_slice(const std::vector<Job>& jobs) {
   std::vector<ocellus_session*> sessions;
   std::vector<ocellus_generate_params> params;
   std::vector<ocellus_generate_stats> stats(jobs.size());

@@ -57,6 +57,7 @@ class ChatScheduler {
   void look_after(const std::unique_lock<std::mutex>& held);
   void start(const Job& job);
   void continue_answers();
+  void generate_slice(const std::vector<Job>& jobs);
   void judge(const Job& job, ocellus_status status, const ocellus_generate_stats& stats);
   void finish(const Job& job, const char* reason);
   void fail(const Job& job, const RequestError& error);
