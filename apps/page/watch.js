@@ -180,8 +180,21 @@ function connect() {
   });
 }
 
+// A browser has six connections for all tabs of one program: those that nobody sees give theirs back, and fetch what
+// they missed when they are looked at again.
+function follow_visibility() {
+  last_heard = performance.now();
+  if (document.hidden) {
+    events?.close();
+  } else {
+    connect();
+    if (picture.newest && !picture.loading) take_frame(picture.newest);
+  }
+}
+
 // EventSource tries again by itself unless it was refused; a line that went silent without closing is given up, too.
 function watch_line() {
+  if (document.hidden) return;
   const silent = performance.now() - last_heard > kSilence_ms;
   if (events.readyState === EventSource.CLOSED || (silent && events.readyState === EventSource.OPEN)) {
     if (silent) set_reachable(false);
@@ -939,9 +952,9 @@ function start() {
     });
   }
   document.addEventListener('keydown', press_key);
-  document.addEventListener('visibilitychange', () => picture.newest && !picture.loading && take_frame(picture.newest));
+  document.addEventListener('visibilitychange', follow_visibility);
   draw_standing();
-  connect();
+  if (!document.hidden) connect();
   setInterval(watch_line, 2000);
 }
 document.addEventListener('DOMContentLoaded', start);

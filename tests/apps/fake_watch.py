@@ -250,15 +250,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with self.watch.lock:
             client.put(("state", json.dumps(self.watch.state)))
             self.watch.clients.append(client)
-        self.wfile.write(b"retry: 1000\n\n")
-        while True:
-            try:
-                said = client.get(timeout=1)
-                if said is None:
-                    break
-            except queue.Empty:
-                said = ("state", json.dumps(self.watch.state))
-            self.wfile.write(f"event: {said[0]}\ndata: {said[1]}\n\n".encode())
+        try:
+            self.wfile.write(b"retry: 1000\n\n")
+            while True:
+                try:
+                    said = client.get(timeout=1)
+                    if said is None:
+                        break
+                except queue.Empty:
+                    said = ("state", json.dumps(self.watch.state))
+                self.wfile.write(f"event: {said[0]}\ndata: {said[1]}\n\n".encode())
+        finally:
+            with self.watch.lock:
+                self.watch.clients = [one for one in self.watch.clients if one is not client]
         self.close_connection = True
 
     def do_POST(self):

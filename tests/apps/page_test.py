@@ -214,6 +214,33 @@ class FakePage(PageTest):
         self.watch.failing.clear()
         self.wait_text("#pill", "Live")
 
+    def test_a_tab_that_nobody_sees_gives_its_line_back_and_catches_up(self):
+        page = self.open()
+        self.watch.caption(1, RED)
+        self.wait_text("#history", RED)
+        self.assertEqual(len(self.watch.clients), 1)
+        look = """Object.defineProperty(document, 'hidden', {value: %s, configurable: true});
+                  document.dispatchEvent(new Event('visibilitychange')); 1"""
+        page.evaluate(look % "true")
+        time.sleep(2.5)  # longer than lines are looked after
+        sequence = 10
+
+        def is_left():  # found when something is sent
+            nonlocal sequence
+            sequence += 1
+            self.watch.show(sequence)
+            return not self.watch.clients
+
+        self.wait_until(is_left)
+        self.watch.caption(2, STAR)
+        time.sleep(0.3)
+        self.assertNotIn(STAR, page.text("#history"))
+        self.assertEqual(page.text("#banners"), "")
+        page.evaluate(look % "false")
+        self.wait_text("#history", STAR)
+        self.watch.show(99)
+        self.wait(f"{SHOWN} === '99'")
+
     def test_a_program_that_was_started_anew_has_its_own_history(self):
         self.open()
         self.watch.caption(50, RED)
@@ -557,14 +584,15 @@ class FakePage(PageTest):
         self.assertIn(f"{self.url}/watch.css", page.requests)
 
 
-class RealPage(PageTest):
+class ProgramPage(PageTest):
     """The program itself, with its synthetic camera."""
+    further = ()
 
     @classmethod
     def setUpClass(cls):
         if "--http" not in run("watch", "--help").stdout:
             raise unittest.SkipTest("This program has no `watch --http`.")
-        cls.program = subprocess.Popen([PROGRAM, "watch", "synthetic", "--http", "127.0.0.1:0"], text=True,
+        cls.program = subprocess.Popen([PROGRAM, "watch", "synthetic", "--http", "127.0.0.1:0", *cls.further], text=True,
                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         cls.addClassCleanup(cls.end)
         said = []
@@ -591,6 +619,8 @@ class RealPage(PageTest):
             if hasattr(cls, "drain"):
                 cls.drain.wait(10)
 
+
+class RealPage(ProgramPage):
     def ask(self, path):
         with urllib.request.urlopen(self.url + path, timeout=20) as answer:
             return json.load(answer)
@@ -683,6 +713,29 @@ class RealPage(PageTest):
         with urllib.request.urlopen(self.url + "/", timeout=20) as answer:
             self.assertIn("default-src 'none'", answer.headers["Content-Security-Policy"])
         self.assertEqual([one for one in page.requests if not one.startswith(self.url + "/")], [])
+
+
+class TokenPage(ProgramPage):
+    further = ("--token", "s3cret")
+
+    def test_a_token_opens_the_page_once_for_all_and_leaves_the_address(self):
+        self.allowed = "401"
+        self.page = page = browser.open_page()
+        self.addCleanup(page.close)
+        for wrong in ("", "?token=s3cre"):
+            page.open(f"{self.url}/{wrong}")
+            self.assertIn("A token is needed", page.evaluate("document.body.textContent"))
+        page.open(f"{self.url}/?token=s3cret")
+        self.wait("document.querySelector('#version')?.textContent.startsWith('ocellus 0')")
+        self.assertEqual(page.evaluate("location.href"), self.url + "/")
+        self.assertEqual(page.evaluate("document.cookie"), "")  # scripts cannot read it
+        self.wait(f"Number({SHOWN}) > 0", limit_s=30)
+        self.wait("document.querySelectorAll('#history img').length > 0", limit_s=60)
+        page.press("/")
+        page.type("What changed?")
+        page.press("Enter")
+        self.wait("document.querySelector('#answers .answer:not(.waiting)')?.textContent", limit_s=60)
+        self.assertNotIn("s3cret", page.evaluate("document.documentElement.outerHTML"))
 
 
 class Driver(unittest.TestCase):
