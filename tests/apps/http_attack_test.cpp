@@ -39,15 +39,6 @@ int64_t open_descriptors() {
   return count;
 }
 
-bool wait_for(const std::function<bool()>& condition, int wait_ms) {
-  const int64_t until = steady_ms() + wait_ms;
-  while (!condition()) {
-    if (steady_ms() > until) return false;
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return true;
-}
-
 struct Target {
   explicit Target(const std::function<void(HttpOptions*)>& change = [](HttpOptions*) {}) : server(make(change)) {
     server.handle("GET", "/hello", [](const auto& exchange) { exchange->respond({.body = "hello"}); });

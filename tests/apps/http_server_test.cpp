@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -46,15 +45,6 @@ struct EchoServer {
 
 std::string error_code(const HttpReply& reply) {
   return nlohmann::json::parse(reply.body).at("error").at("code").get<std::string>();
-}
-
-bool wait_for(const std::function<bool()>& condition, int wait_ms) {
-  const int64_t until = steady_ms() + wait_ms;
-  while (!condition()) {
-    if (steady_ms() > until) return false;
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return true;
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 namespace ocellus {
@@ -19,6 +20,15 @@ namespace ocellus {
 int64_t steady_ms() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+bool wait_for(const std::function<bool()>& condition, int wait_ms) {
+  const int64_t until = steady_ms() + wait_ms;
+  while (!condition()) {
+    if (steady_ms() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
 }
 
 RawClient::RawClient(int32_t port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
