@@ -251,6 +251,7 @@ void Watcher::answer_frame() {
     narrator_->memory().remember(record.id, record.captured_ns, frame_);
     failures_in_a_row_ = 0;
   } catch (const Failure& failure) {
+    if (narrator_ == nullptr) throw;  // no engine could be made for a larger picture
     record.error = failure.what();
     if (failure.exit_code() == kExitRuntime) {
       if (++failures_in_a_row_ >= kMostFailures) throw;
