@@ -52,7 +52,7 @@ int count_long_characters(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("the random choices of an answer in slices go on where they were") {
+TEST_CASE("the random choices of an answer in slices go on where they were" * doctest::test_suite("long")) {
   const std::unique_ptr<Engine> engine = make_engine(board_limits(1, 300));
   Session& session = open_session(*engine);
   constexpr int kSeeds = 24;

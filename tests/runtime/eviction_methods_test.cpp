@@ -100,7 +100,8 @@ TEST_CASE("the ranking and the merging of Elastic Cache change what is read, and
   CHECK(std::unique(hashes.begin(), hashes.end()) == hashes.end());
 }
 
-TEST_CASE("CSP keeps its share, and the share of attention between modalities decides which") {
+TEST_CASE("CSP keeps its share, and the share of attention between modalities decides which" *
+          doctest::test_suite("long")) {
   std::vector<uint64_t> hashes;
   for (const float cross : {0.0f, 0.5f, 1.0f}) {
     ocellus_limits limits = evicting_limits(4, 200, OCELLUS_EVICT_CSP, 0.25f);
@@ -133,7 +134,8 @@ TEST_CASE("every way of eviction works where images are cut down one by one, but
   }
 }
 
-TEST_CASE("layers of the late methods keep different numbers of slots, and pages behind the most are given back") {
+TEST_CASE("layers of the late methods keep different numbers of slots, and pages behind the most are given back" *
+          doctest::test_suite("long")) {
   for (const ocellus_evict method : {OCELLUS_EVICT_VL_CACHE, OCELLUS_EVICT_MEDA}) {
     CAPTURE(method);
     const Read read = read_golden(13, evicting_limits(4, 200, method, 0.3f));

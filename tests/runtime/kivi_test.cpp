@@ -85,7 +85,7 @@ TEST_CASE("KIVI's cache takes the bytes of its formula, to the byte" * doctest::
   }
 }
 
-TEST_CASE("KIVI leaves a prompt that is no longer than its window as it is") {
+TEST_CASE("KIVI leaves a prompt that is no longer than its window as it is" * doctest::test_suite("long")) {
   const std::unique_ptr<Engine> plain_engine = make_engine(board_limits(4, 200));
   const std::unique_ptr<Engine> engine = make_engine(kivi_limits(4, 200, 2, 1000));
   Session &plain = open_session(*plain_engine), &session = open_session(*engine);

@@ -42,7 +42,8 @@ TEST_CASE("bits by layer that are all equal give the answers of equal bits, bit 
   }
 }
 
-TEST_CASE("images by layer and with small scales take the bytes of the formulas, to the byte, and are counted so") {
+TEST_CASE("images by layer and with small scales take the bytes of the formulas, to the byte, and are counted so" *
+          doctest::test_suite("long")) {
   for (const int32_t block_slots : {0, 20}) {
     for (const float keep : {1.0f, 0.5f}) {
       CAPTURE(block_slots);

@@ -43,7 +43,7 @@ void ask(Session& session) {
 
 }  // namespace
 
-TEST_CASE("NCAR stands where the readings of DAVID's switch say") {
+TEST_CASE("NCAR stands where the readings of DAVID's switch say" * doctest::test_suite("long")) {
   for (const ocellus_ncar reading :
        {OCELLUS_NCAR_SMALL_DROP, OCELLUS_NCAR_LARGE_DROP, OCELLUS_NCAR_LOW, OCELLUS_NCAR_AT_LAYER}) {
     for (const float threshold : {-1.0f, 0.0f, 0.3f, 3.0f, 100.0f}) {
