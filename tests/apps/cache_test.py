@@ -261,6 +261,7 @@ class Calibrate(ProgramTest):
         self.assertEqual([result["kv_bits"] for result in report["results"]], [2, 1])
         self.assertEqual(list(self.folder.glob("*.part")), [])
 
+    @long
     def test_a_dry_run_writes_nothing(self):
         self.assertIsNone(self.calibrate("--kv-bits", 2, "--limit", 1, "--dry-run")["file"])
         self.assertFalse(self.file.exists())
@@ -279,6 +280,7 @@ class Calibrate(ProgramTest):
     def caption(self, bits=2):
         return ["caption", board("113"), *self.pair, "--kv-bits", bits, "--calib", "auto"]
 
+    @long
     def test_auto_reads_what_was_written(self):
         self.write(taus={"2": {"tau_1": 0.5, "tau_2": 2}})
         (answer,) = self.objects(*self.caption())
@@ -324,6 +326,7 @@ class Calibrate(ProgramTest):
         self.write(taus=[])
         self.assert_refused(self.caption(), BAD_INPUT, "holds no taus")
 
+    @long
     def test_a_file_of_another_model_is_refused(self):
         self.write()
         changed = bytearray(MODEL.read_bytes())
@@ -339,6 +342,7 @@ class Calibrate(ProgramTest):
                             r"model\.calib\.json cannot be written: .*--dry-run")
         self.calibrate("--kv-bits", 2, "--limit", 1, "--dry-run")
 
+    @long
     def test_a_write_that_fails_leaves_the_old_file(self):
         self.write()
         good = self.file.read_text()
