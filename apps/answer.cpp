@@ -9,7 +9,7 @@
 #include "apps/terminal.h"
 #include "apps/trimmed_text.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 // Collects the answer and passes it on without the white space at both ends.
@@ -213,4 +213,4 @@ std::string json_line(const nlohmann::ordered_json& object) {
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

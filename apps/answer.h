@@ -11,7 +11,7 @@
 #include "apps/prompt.h"
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct Answer {
   std::string text;  // without white space around it
@@ -55,6 +55,6 @@ nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats);
 // One line; text that is not UTF-8 (a path may be anything) is repaired.
 std::string json_line(const nlohmann::ordered_json& object);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_ANSWER_H_

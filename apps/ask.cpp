@@ -13,7 +13,7 @@
 #include "apps/setup.h"
 #include "apps/terminal.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 struct AskOptions {
@@ -72,4 +72,4 @@ void add_ask_command(CLI::App* program, Action* action) {
   command->callback([=] { *action = [=] { return run_ask(*options); }; });
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

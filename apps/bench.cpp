@@ -21,7 +21,7 @@
 #include "apps/sizes.h"
 #include "apps/terminal.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr char kTextQuestion[] = "What is in an image?";
@@ -426,4 +426,4 @@ void add_bench_command(CLI::App* program, Action* action) {
   });
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

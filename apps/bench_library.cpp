@@ -11,7 +11,7 @@
 #include "apps/prompt.h"
 #include "apps/sizes.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 double megabytes_per_second(int64_t bytes, double milliseconds) {
@@ -106,4 +106,4 @@ void LibraryBench::measure(int32_t image_count, BenchReport* report) {
   close();
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

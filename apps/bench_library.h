@@ -9,7 +9,7 @@
 #include "apps/bench_report.h"
 #include "apps/setup.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // What is said before pictures that come elsewhere than they were computed.
 inline constexpr char kElsewhere[] = "Look.";
@@ -43,6 +43,6 @@ class LibraryBench {
   Library library_;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_BENCH_LIBRARY_H_

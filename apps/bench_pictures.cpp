@@ -5,7 +5,7 @@
 #include "apps/image_file.h"
 #include "apps/sizes.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int32_t kFrameWidth = 640;
@@ -78,4 +78,4 @@ std::vector<ocellus_part> Pictures::parts(int32_t count) {
   return parts;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -8,7 +8,7 @@
 
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 class Pictures {
  public:
@@ -31,6 +31,6 @@ class Pictures {
   int64_t largest_pixels_ = 0;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_BENCH_PICTURES_H_

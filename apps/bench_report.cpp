@@ -7,7 +7,7 @@
 #include "apps/sizes.h"
 #include "apps/table.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 double BenchRow::mean() const {
   double sum = 0;
@@ -72,4 +72,4 @@ std::string BenchReport::json() const {
   return json_line(object);
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

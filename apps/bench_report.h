@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct BenchRow {
   std::string test;
@@ -35,6 +35,6 @@ class BenchReport {
   std::vector<BenchRow> rows_;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_BENCH_REPORT_H_

@@ -4,7 +4,7 @@
 
 #include "apps/failure.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 ModelPaths find_bundled_models() {
   namespace fs = std::filesystem;
@@ -20,4 +20,4 @@ ModelPaths find_bundled_models() {
                                    " nor in " + folders[1].string() + ": give one with --model and --mmproj.");
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct ModelPaths {
   std::string model;
@@ -14,6 +14,6 @@ struct ModelPaths {
 // Looks in the installation this program belongs to, then in the source tree it was built from.
 ModelPaths find_bundled_models();
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_BUNDLED_MODELS_H_

@@ -15,7 +15,7 @@
 #include "apps/number_validator.h"
 #include "apps/sizes.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr double kMostTau = 100;
@@ -411,4 +411,4 @@ std::string describe_policy(const ocellus_cache_policy& policy) {
   return text;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -13,7 +13,7 @@ namespace CLI {
 class App;
 }
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct CacheOptions {
   int32_t bits = 16;
@@ -66,6 +66,6 @@ void set_reuse(const CacheOptions& options, ocellus_limits* limits);
 nlohmann::ordered_json policy_json(const ocellus_limits& limits);
 std::string describe_policy(const ocellus_cache_policy& policy);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CACHE_OPTIONS_H_

@@ -16,7 +16,7 @@
 #include "apps/terminal.h"
 #include "apps/time_left.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int kTauCount = 4;  // 0, 1, 2, 3, as in CalibQuant's paper
@@ -214,4 +214,4 @@ void add_calibrate_command(CLI::App* program, Action* action) {
   });
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -13,7 +13,7 @@
 
 #include "apps/failure.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr char kKind[] = "ocellus calibration";
@@ -135,4 +135,4 @@ void write_calibration(const std::string& model_path, int32_t bits, const TauPai
   refuse_to_write(model_path, error);
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

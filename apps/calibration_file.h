@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace ocellus {
+namespace ocellus::app {
 
 // CalibQuant's tau 1 and tau 2.
 struct TauPair {
@@ -29,6 +29,6 @@ void check_calibration_file(const std::string& model_path);
 void write_calibration(const std::string& model_path, int32_t bits, const TauPair& taus, double accuracy,
                        int64_t questions);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CALIBRATION_FILE_H_

@@ -11,7 +11,7 @@
 #include "apps/setup.h"
 #include "apps/terminal.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 struct CaptionOptions {
@@ -63,4 +63,4 @@ void add_caption_command(CLI::App* program, Action* action) {
   command->callback([=] { *action = [=] { return run_caption(*options); }; });
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -16,7 +16,7 @@
 #include "apps/table.h"
 #include "apps/terminal.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int32_t kDefaultImages = 8;
@@ -219,4 +219,4 @@ void add_chat_command(CLI::App* program, Action* action) {
   command->callback([=] { *action = [=] { return run_chat(*options); }; });
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

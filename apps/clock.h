@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace ocellus {
+namespace ocellus::app {
 
 inline int64_t monotonic_ns() {
   timespec now = {};
@@ -14,6 +14,6 @@ inline int64_t monotonic_ns() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CLOCK_H_

@@ -8,7 +8,7 @@ namespace CLI {
 class App;
 }
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Returns the exit code, or throws a Failure.
 using Action = std::function<int()>;
@@ -26,6 +26,6 @@ void add_watch_command(CLI::App* program, Action* action);
 void add_serve_command(CLI::App* program, Action* action);
 void add_devices_command(CLI::App* program, Action* action);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_COMMANDS_H_

@@ -15,7 +15,7 @@
 #include "apps/table.h"
 #include "apps/terminal.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 std::vector<ocellus_gpu_facts> probe_gpus() {
@@ -100,4 +100,4 @@ void add_devices_command(CLI::App* program, Action* action) {
   command->callback([=] { *action = [=] { return run_devices(*options); }; });
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -11,7 +11,7 @@
 #include "apps/terminal.h"
 #include "apps/time_left.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 struct EvalOptions {
@@ -129,4 +129,4 @@ void add_eval_command(CLI::App* program, Action* action) {
   command->callback([=] { *action = [=] { return run_eval(*options); }; });
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -1,6 +1,6 @@
 #include "apps/failure.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 ExitCode exit_code_of(ocellus_status status) {
   switch (status) {
@@ -29,4 +29,4 @@ void check(ocellus_status status, const std::string& subject) {
   if (status != OCELLUS_OK) throw library_failure(status, subject);
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -7,7 +7,7 @@
 
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 enum ExitCode {
   kExitOk = 0,
@@ -35,6 +35,6 @@ Failure library_failure(ocellus_status status, const std::string& subject = "");
 // Throws library_failure unless `status` is OCELLUS_OK.
 void check(ocellus_status status, const std::string& subject = "");
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_FAILURE_H_

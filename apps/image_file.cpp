@@ -12,7 +12,7 @@
 #include "apps/sizes.h"
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
@@ -81,4 +81,4 @@ int64_t largest_pixels(const std::vector<ImageFile>& images) {
   return pixels;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct ImageFile {
   std::string path;
@@ -26,6 +26,6 @@ std::vector<ImageFile> probe_images(const std::vector<std::string>& paths);
 // Of the largest picture; 0 without pictures.
 int64_t largest_pixels(const std::vector<ImageFile>& images);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_IMAGE_FILE_H_

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 std::atomic<ocellus_session*> working_session{nullptr};
@@ -32,4 +32,4 @@ InterruptScope::~InterruptScope() {
   working_session = nullptr;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -6,7 +6,7 @@
 
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // While it lives, the first SIGINT cancels the session's work and the second ends the program. Otherwise SIGINT ends
 // the program at once, as usual. One at a time.
@@ -21,6 +21,6 @@ class InterruptScope {
   struct sigaction previous_;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_INTERRUPT_H_

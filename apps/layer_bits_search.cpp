@@ -12,7 +12,7 @@
 #include "apps/table.h"
 #include "apps/terminal.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int32_t kMostBits = 4;
@@ -157,4 +157,4 @@ int search_layer_bits(const CommonOptions& options, const QuestionOptions& quest
   return kExitOk;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

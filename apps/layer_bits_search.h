@@ -5,7 +5,7 @@
 #include "apps/options.h"
 #include "apps/score_questions.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Starts with 4 bits in all layers and halves one layer's after the other, each time that which costs the expected
 // answers the least probability for the bits it saves, until the layers have `average` bits or fewer. A layer's cost
@@ -13,6 +13,6 @@ namespace ocellus {
 // list for --kv-layer-bits. Returns the program's exit code.
 int search_layer_bits(const CommonOptions& options, const QuestionOptions& questions, double average);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_LAYER_BITS_SEARCH_H_

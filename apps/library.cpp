@@ -13,7 +13,7 @@
 #include "apps/table.h"
 #include "apps/terminal.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 struct LibraryOptions {
@@ -223,4 +223,4 @@ void add_library_command(CLI::App* program, Action* action) {
   });
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

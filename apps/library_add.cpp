@@ -14,7 +14,7 @@
 #include "apps/sizes.h"
 #include "apps/terminal.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr size_t kMostCaptionBytes = sizeof(ocellus_library_item::caption) - 1;
@@ -174,4 +174,4 @@ void add_library_add(CLI::App* library, Action* action) {
   command->callback([=] { *action = [=] { return run_add(*options); }; });
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -2,7 +2,7 @@
 
 #include <ctime>
 
-namespace ocellus {
+namespace ocellus::app {
 
 std::string time_text(int64_t seconds) {
   const auto time = static_cast<std::time_t>(seconds);
@@ -67,4 +67,4 @@ nlohmann::ordered_json item_json(const ocellus_library_item& item) {
           {"caption", item.caption}};
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

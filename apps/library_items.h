@@ -10,7 +10,7 @@
 #include "apps/failure.h"
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // "2026-11-22 14:05", UTC; "-" for none
 std::string time_text(int64_t seconds);
@@ -32,6 +32,6 @@ nlohmann::ordered_json item_json(const ocellus_library_item& item);
 void add_library_add(CLI::App* library, Action* action);
 void add_library_search(CLI::App* library, Action* action);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_LIBRARY_ITEMS_H_

@@ -12,7 +12,7 @@
 #include "apps/table.h"
 #include "apps/terminal.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int32_t kMostHits = 1000;
@@ -71,4 +71,4 @@ void add_library_search(CLI::App* library, Action* action) {
   });
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

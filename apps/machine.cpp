@@ -11,7 +11,7 @@
 #include <sys/auxv.h>
 #endif
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 // The value of the first "key : value" line of a file below /proc; empty if there is none.
@@ -85,4 +85,4 @@ int64_t peak_resident_bytes() {
   return int64_t{usage.ru_maxrss} * 1024;  // given in kB
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

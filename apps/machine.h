@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ocellus {
+namespace ocellus::app {
 
 std::string processor_name();
 
@@ -25,6 +25,6 @@ SystemMemory system_memory();
 // The most memory of this process that was resident at any time.
 int64_t peak_resident_bytes();
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_MACHINE_H_

@@ -9,7 +9,7 @@
 #include "apps/terminal.h"
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr char kAbout[] = "Ocellus: small vision-language models inside one memory budget.";
@@ -84,18 +84,18 @@ int run(int argument_count, char** arguments) {
 }
 
 }  // namespace
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 int main(int argument_count, char** arguments) {
-  ocellus::reserve_standard_streams();
+  ocellus::app::reserve_standard_streams();
   std::signal(SIGPIPE, SIG_DFL);  // `ocellus ... | head -1` ends quietly whatever the parent process set
   try {
-    return ocellus::run(argument_count, arguments);
-  } catch (const ocellus::Failure& failure) {
-    ocellus::print_failure(failure.what());
+    return ocellus::app::run(argument_count, arguments);
+  } catch (const ocellus::app::Failure& failure) {
+    ocellus::app::print_failure(failure.what());
     return failure.exit_code();
   } catch (const std::exception& error) {
-    ocellus::print_failure(error.what());
-    return ocellus::kExitRuntime;
+    ocellus::app::print_failure(error.what());
+    return ocellus::app::kExitRuntime;
   }
 }

@@ -7,7 +7,7 @@
 
 #include "apps/sizes.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 CLI::Validator number_between(double low, double high) {
   const std::string bounds = format_number(low, low == std::floor(low) ? 0 : 1) + " to " + format_number(high, 0);
@@ -35,4 +35,4 @@ CLI::Validator one_of_numbers(const std::vector<int>& allowed) {
       list);
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -11,7 +11,7 @@
 #include "apps/sizes.h"
 #include "apps/terminal.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int32_t kMaxCount = 1000000;
@@ -179,4 +179,4 @@ ocellus_generate_params generate_params(const CommonOptions& options) {
   return params;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

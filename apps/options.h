@@ -16,7 +16,7 @@ namespace CLI {
 class App;
 }
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct CommonOptions {
   std::string model_path;  // empty: the bundled pair
@@ -62,6 +62,6 @@ void add_shape_options(CLI::App* command, CommonOptions* options);
 
 ocellus_generate_params generate_params(const CommonOptions& options);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_OPTIONS_H_

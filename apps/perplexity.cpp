@@ -17,7 +17,7 @@
 #include "apps/terminal.h"
 #include "apps/time_left.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 struct PerplexityOptions {
@@ -173,4 +173,4 @@ void add_perplexity_command(CLI::App* program, Action* action) {
   command->callback([=] { *action = [=] { return run_perplexity(*options); }; });
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -13,7 +13,7 @@
 #include "apps/table.h"
 #include "apps/terminal.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int32_t kDefaultImages = 1;
@@ -262,4 +262,4 @@ void add_plan_command(CLI::App* program, Action* action) {
   });
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

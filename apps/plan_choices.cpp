@@ -3,7 +3,7 @@
 #include "apps/sizes.h"
 #include "apps/table.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int32_t kBits[] = {16, 8, 4, 2, 1};
@@ -105,4 +105,4 @@ nlohmann::ordered_json choices_json(const std::vector<PlannedChoice>& choices, c
   return list;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

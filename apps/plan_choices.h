@@ -11,7 +11,7 @@
 #include "apps/setup.h"
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Bits of visual keys and values, and the fraction of the cache that stays.
 struct CacheChoice {
@@ -43,6 +43,6 @@ std::vector<PlannedChoice> plan_choices(const Model& model, const Needs& needs, 
 std::string choices_table(const std::vector<PlannedChoice>& choices, const CommonOptions& options);
 nlohmann::ordered_json choices_json(const std::vector<PlannedChoice>& choices, const CommonOptions& options);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_PLAN_CHOICES_H_

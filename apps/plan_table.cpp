@@ -7,7 +7,7 @@
 #include "apps/sizes.h"
 #include "apps/table.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int64_t kSmallRowBytes = 32 * 1024;  // would show as 0.0 MiB
@@ -81,4 +81,4 @@ std::string plan_table(const ocellus_plan& plan, SmallRows small_rows) {
   return table.plain_text();
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 std::string format_value(double value) {
@@ -90,4 +90,4 @@ int64_t resident_bytes() {
   return found == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

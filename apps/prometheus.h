@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Seconds by bucket. One thread at a time.
 class Histogram {
@@ -51,6 +51,6 @@ inline constexpr char kPrometheusType[] = "text/plain; version=0.0.4; charset=ut
 // The process's resident memory; 0 where /proc is missing.
 int64_t resident_bytes();
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_PROMETHEUS_H_

@@ -3,7 +3,7 @@
 #include "apps/failure.h"
 #include "apps/sizes.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr size_t kMarkBytes = sizeof kImageMark - 1;
@@ -65,4 +65,4 @@ int64_t count_text_tokens(ocellus_model* model, const std::vector<PromptPart>& p
   return total;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

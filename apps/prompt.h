@@ -10,7 +10,7 @@
 #include "apps/image_file.h"
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // What "<retrieve: ...>" asks for; see retrieve.h.
 struct RetrieveMark {
@@ -45,6 +45,6 @@ std::vector<PromptPart> place_images(const std::string& text, const std::vector<
 // Tokens of all text parts and of the chat template around them; the pictures' own tokens are not counted.
 int64_t count_text_tokens(ocellus_model* model, const std::vector<PromptPart>& parts);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_PROMPT_H_

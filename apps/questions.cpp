@@ -9,7 +9,7 @@
 #include "apps/image_file.h"
 #include "apps/sizes.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using Json = nlohmann::json;
@@ -102,4 +102,4 @@ std::vector<Question> read_questions(const std::string& path, int64_t images_eac
   return questions;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

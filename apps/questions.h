@@ -8,7 +8,7 @@
 
 #include "apps/prompt.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct Question {
   int64_t line = 0;  // from 1
@@ -23,6 +23,6 @@ struct Question {
 // their pictures, whose paths are relative to the file. Throws a Failure that names the file and the line.
 std::vector<Question> read_questions(const std::string& path, int64_t images_each, int64_t limit);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_QUESTIONS_H_

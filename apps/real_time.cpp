@@ -14,7 +14,7 @@
 #include "apps/failure.h"
 #include "apps/number_validator.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int32_t kMostCpus = 256;  // of the library, too
@@ -108,4 +108,4 @@ void raise_priority(const RealTimeOptions& options) {
                                   "): raise RLIMIT_RTPRIO (ulimit -r, LimitRTPRIO=) or run with CAP_SYS_NICE.");
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -10,7 +10,7 @@ namespace CLI {
 class App;
 }
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct RealTimeOptions {
   int32_t thread_priority = 0;  // 0: left alone
@@ -29,6 +29,6 @@ void set_real_time(const RealTimeOptions& options, ocellus_engine_config* config
 void choose_cpus(const RealTimeOptions& options);
 void raise_priority(const RealTimeOptions& options);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_REAL_TIME_H_

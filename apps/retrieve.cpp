@@ -9,7 +9,7 @@
 #include "apps/sizes.h"
 #include "apps/terminal.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr std::string_view kMark = "<retrieve:";
@@ -197,4 +197,4 @@ nlohmann::ordered_json retrieved_json(const std::vector<Retrieved>& taken) {
   return list;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -12,7 +12,7 @@
 #include "apps/setup.h"
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // An entry that was taken, and for what.
 struct Retrieved {
@@ -47,6 +47,6 @@ std::vector<ocellus_library_hit> search_by_words(ocellus_library* library, const
 void remark_on_retrieved(const std::vector<Retrieved>& taken);
 nlohmann::ordered_json retrieved_json(const std::vector<Retrieved>& taken);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_RETRIEVE_H_

@@ -6,7 +6,7 @@
 #include "apps/failure.h"
 #include "apps/number_validator.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 std::string trimmed(const std::string& text) {
@@ -100,4 +100,4 @@ bool score_questions(const Running& running, const std::vector<Question>& questi
   return true;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

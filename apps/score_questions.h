@@ -18,7 +18,7 @@ namespace CLI {
 class App;
 }
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Which questions of which file; the flags are eval's and calibrate's.
 struct QuestionOptions {
@@ -96,6 +96,6 @@ using OnAnswer = std::function<void(const Question& question, const Outcome& out
 bool score_questions(const Running& running, const std::vector<Question>& questions, const std::string& path,
                      const CommonOptions& options, const OnAnswer& on_answer, Totals* totals);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_SCORE_QUESTIONS_H_

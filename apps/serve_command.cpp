@@ -16,7 +16,7 @@
 #include "apps/stop_request.h"
 #endif
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 struct ServeCommand {
@@ -142,4 +142,4 @@ void add_serve_command(CLI::App* program, Action* action) {
   command->callback([=] { *action = [=] { return run_serve(*options); }; });
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -7,7 +7,7 @@
 #include "apps/sizes.h"
 #include "apps/terminal.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int64_t kSpareTokens = 8;  // the end of the turn, and joints of text parts
@@ -157,4 +157,4 @@ Running start(const Model& model, const CommonOptions& options, const Needs& nee
   return running;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -9,7 +9,7 @@
 #include "apps/options.h"
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct ModelCloser {
   void operator()(ocellus_model* model) const { ocellus_model_close(model); }
@@ -71,6 +71,6 @@ struct Running {
 // Refuses a plan over the budget before anything is allocated. The model must outlive the result.
 Running start(const Model& model, const CommonOptions& options, const Needs& needs);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_SETUP_H_

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string_view>
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 // Reads the digits at the start of `text` and removes them.
@@ -80,4 +80,4 @@ std::string format_count(int64_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

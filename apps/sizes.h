@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Bytes of "41234567", "512M" or "512MiB" (powers of 1024), "44MB" (powers of 1000); units K, M, G, T in either case.
 // Whole numbers only; nothing if the text is anything else or does not fit 63 bits.
@@ -30,6 +30,6 @@ std::string format_number(double value, int decimals);
 // "1 image", "2 images"
 std::string format_count(int64_t count, const std::string& noun);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_SIZES_H_

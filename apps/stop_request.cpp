@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <csignal>
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 std::atomic<ocellus_session*> session_at_work{nullptr};
@@ -54,4 +54,4 @@ StoppableWork::StoppableWork(ocellus_session* session) {
 
 StoppableWork::~StoppableWork() { session_at_work = nullptr; }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

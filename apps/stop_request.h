@@ -4,7 +4,7 @@
 
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // From now on the first SIGINT or SIGTERM asks for a stop and cancels the session at work, if there is one, and the
 // second ends the program as usual.
@@ -24,6 +24,6 @@ class StoppableWork {
   StoppableWork& operator=(const StoppableWork&) = delete;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_STOP_REQUEST_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 // Characters on the screen: every byte of UTF-8 but the continuation bytes.
@@ -65,4 +65,4 @@ std::string Table::markdown() const {
   return text;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ocellus {
+namespace ocellus::app {
 
 class Table {
  public:
@@ -29,6 +29,6 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_TABLE_H_

@@ -11,7 +11,7 @@
 
 #include "apps/failure.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 int write_error = 0;
@@ -92,4 +92,4 @@ void Progress::show_changes() {
   std::fputs("\r\033[K", stderr);
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

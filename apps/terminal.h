@@ -8,7 +8,7 @@
 #include <string_view>
 #include <thread>
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Takes the descriptors of standard streams that the parent process closed, so that no model file becomes stdin:
 // reading then finds the end and writing fails.
@@ -54,6 +54,6 @@ class Progress {
   std::thread thread_;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_TERMINAL_H_

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace ocellus {
+namespace ocellus::app {
 
 std::string format_duration(double seconds) {
   const int64_t whole = std::llround(seconds);
@@ -19,4 +19,4 @@ std::string TimeLeft::text(int64_t done, int64_t total) const {
          " left";
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

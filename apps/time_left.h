@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace ocellus {
+namespace ocellus::app {
 
 // "40 s", "12 min", "3 h 20 min"
 std::string format_duration(double seconds);
@@ -22,6 +22,6 @@ class TimeLeft {
   Clock::time_point begin_;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_TIME_LEFT_H_

@@ -18,7 +18,7 @@
 #include "apps/failure.h"
 #include "apps/sizes.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr size_t kMostWaiting = 1 << 16;
@@ -181,4 +181,4 @@ void TraceFile::fail(int error) {
   complain_("The trace " + path_ + " cannot be written any more (" + std::strerror(error) + "); the work goes on.");
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

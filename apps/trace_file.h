@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Ranges may come from any thread and never wait for the disk: a thread of the file's own writes them. Those that come
 // faster than they can be written are counted and left out.
@@ -76,6 +76,6 @@ class TraceFile {
   std::thread writer_;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_TRACE_FILE_H_

@@ -1,6 +1,6 @@
 #include "apps/trimmed_text.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 std::string TrimmedText::add(std::string_view piece) {
   constexpr std::string_view kWhiteSpace = " \t\r\n";
@@ -14,4 +14,4 @@ std::string TrimmedText::add(std::string_view piece) {
   return shown;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace ocellus {
+namespace ocellus::app {
 
 class TrimmedText {
  public:
@@ -18,6 +18,6 @@ class TrimmedText {
   std::string held_back_;  // may turn out to be the end
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_TRIMMED_TEXT_H_

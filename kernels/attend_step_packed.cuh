@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kStepThreads, 2) find_ranges(const StepParams 
   prepare_inputs(p, piece, pair, NewStepSlot(), room.step);
   __syncthreads();
   PackedQuerySource<Shape> source{p, room.step, piece.heads, lane, own.turned};
-  ScoreRange range;
+  StepScoreRange range;
   for (int i = 0; i < tiles.packed; ++i) {
     const StepTile tile = room.tiles[warp][i];
     source.follow(tile);

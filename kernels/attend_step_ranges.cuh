@@ -18,7 +18,7 @@ __device__ inline float from_ordered_bits(uint32_t bits) {
 }
 
 /// One warp's scores so far, of heads 2 column and 2 column + 1, of this row's slots.
-struct ScoreRange {
+struct StepScoreRange {
   float least[2] = {INFINITY, INFINITY};
   float greatest[2] = {-INFINITY, -INFINITY};
   int slots = 0;

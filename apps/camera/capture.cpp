@@ -12,7 +12,7 @@
 #include "apps/failure.h"
 #include "apps/sizes.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using std::chrono::milliseconds;
@@ -317,4 +317,4 @@ CaptureStatus Capture::status() const {
   return status;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -10,7 +10,7 @@
 
 #include "apps/camera/frame_source.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 enum class SourceState { kRunning, kStalled, kLost, kEnded };
 const char* source_state_name(SourceState state);  // "running", "stalled", "lost", "ended"
@@ -66,6 +66,6 @@ class Capture {
   std::shared_ptr<State> state_;  // the thread's, too
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_CAPTURE_H_

@@ -5,7 +5,7 @@
 
 #include "apps/camera/picture_decode.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 // Where the brightness of a picture's pixels lies: every `step` bytes. RGB counts green twice, as it is brightest.
@@ -88,4 +88,4 @@ bool ChangeGate::pass() {
   return true;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

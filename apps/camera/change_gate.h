@@ -7,7 +7,7 @@
 
 #include "apps/camera/frame.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Compares frames with the last one that passed, as 32 x 24 grey cells of average brightness.
 class ChangeGate {
@@ -33,6 +33,6 @@ class ChangeGate {
   double change_ = 0;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_CHANGE_GATE_H_

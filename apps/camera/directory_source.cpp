@@ -15,7 +15,7 @@
 #include "apps/failure.h"
 #include "apps/sizes.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr double kUsualRate = 1;
@@ -160,4 +160,4 @@ std::string DirectorySource::describe() const {
          (loop_ ? ", again and again" : "");
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -9,7 +9,7 @@
 #include "apps/camera/frame_source.h"
 #include "apps/camera/pacer.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Whether `left` comes before `right` for people: "frame9.jpg" before "frame10.jpg".
 bool comes_before(const std::string& left, const std::string& right);
@@ -45,6 +45,6 @@ class DirectorySource : public FrameSource {
   int64_t sequence_ = 0;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_DIRECTORY_SOURCE_H_

@@ -7,7 +7,7 @@
 #include "apps/camera/picture_decode.h"
 #include "apps/failure.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int64_t kMostFrames = 1'000'000'000'000, kMostCount = 1'000'000;
@@ -131,4 +131,4 @@ FaultPlan parse_faults(const std::string& text) {
   return plan;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

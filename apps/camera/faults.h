@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct Fault {
   enum Kind { kStall, kBroken, kTruncated, kDamaged, kResize, kUnplug, kErrors, kSkip, kEnd };
@@ -28,6 +28,6 @@ struct FaultPlan {
 // Throws a Failure for text that is not a list of faults.
 FaultPlan parse_faults(const std::string& text);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_FAULTS_H_

@@ -3,7 +3,7 @@
 #include "apps/camera/sentences.h"
 #include "apps/sizes.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 std::string rate_text(double frames_per_second) {
   const bool whole = frames_per_second == static_cast<double>(static_cast<int64_t>(frames_per_second));
@@ -34,4 +34,4 @@ ocellus_frame Frame::view() const {
           .stride_bytes = {row_bytes, pixel_format == OCELLUS_NV12 ? width : 0}};
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -8,7 +8,7 @@
 
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 enum class FrameKind {
   kEncoded,  // a JPEG or PNG file
@@ -34,6 +34,6 @@ struct Frame {
 // Bytes of a raw frame; 0 for a size that the format does not allow.
 int64_t pixel_bytes(int32_t pixel_format, int32_t width, int32_t height);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_FRAME_H_

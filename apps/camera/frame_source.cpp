@@ -14,7 +14,7 @@
 #include "apps/camera/v4l2_source.h"
 #include "apps/failure.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr double kLeastRate = 0.001, kMostRate = 100'000;
@@ -48,4 +48,4 @@ std::unique_ptr<FrameSource> open_source(const SourceOptions& options) {
   throw Failure(kExitBadInput, options.name + ": this is no camera, directory, file or pipe.");
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -9,7 +9,7 @@
 
 #include "apps/camera/frame.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct SourceEvent {
   enum Kind {
@@ -57,6 +57,6 @@ struct SourceOptions {
 // Throws a Failure that says what is wrong with the source.
 std::unique_ptr<FrameSource> open_source(const SourceOptions& options);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_FRAME_SOURCE_H_

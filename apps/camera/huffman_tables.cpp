@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 // The segment: marker, length, then per table its class and number, how many codes there are of 1 to 16 bits, and their
@@ -63,4 +63,4 @@ bool insert_huffman_tables(std::vector<uint8_t>* jpeg) {
   return false;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Bytes of the segment with all four tables.
 inline constexpr int32_t kHuffmanSegmentBytes = 420;
@@ -14,6 +14,6 @@ inline constexpr int32_t kHuffmanSegmentBytes = 420;
 // other bytes stay as they are. Whether they were inserted.
 bool insert_huffman_tables(std::vector<uint8_t>* jpeg);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_HUFFMAN_TABLES_H_

@@ -10,7 +10,7 @@
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #include <stb_image_write.h>
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int kQuality = 80;
@@ -69,4 +69,4 @@ bool make_jpeg(const Frame& frame, int32_t most_side, std::vector<uint8_t>* jpeg
   return stbi_write_jpg_to_func(&append_bytes, jpeg, width, height, 3, pixels, kQuality) != 0;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -4,7 +4,7 @@
 
 #include "apps/camera/picture_decode.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr size_t kManyBetween = 64 << 10;  // bytes without a JPEG that nobody sends on purpose
@@ -176,4 +176,4 @@ JpegSplitter::Step JpegSplitter::read_coded() {
   return Step::kNeedMore;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

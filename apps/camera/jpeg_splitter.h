@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Walks markers, segments and coded data, so that thumbnails inside of segments end no frame. What stands between
 // frames (the headers of HTTP's multipart streams, padding) is skipped. A frame that is cut short or has damaged
@@ -49,6 +49,6 @@ class JpegSplitter {
   const char* why_ = "";
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_JPEG_SPLITTER_H_

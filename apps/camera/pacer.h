@@ -9,7 +9,7 @@
 
 #include "apps/clock.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 class Pacer {
  public:
@@ -38,6 +38,6 @@ class Pacer {
   int64_t due_ns_ = 0;  // 0: the first is due at once
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_PACER_H_

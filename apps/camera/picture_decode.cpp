@@ -8,7 +8,7 @@
 #include "apps/camera/huffman_tables.h"
 #include "apps/camera/pixel_convert.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 // The largest block that the decode on this thread may take: a small PNG can inflate to gigabytes.
@@ -20,12 +20,12 @@ void* resize_block(void* block, size_t bytes) {
 }
 
 }  // namespace
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 // Asserts would end the program; what they guard is checked by ocellus_image_probe before.
 #define STBI_ASSERT(condition) ((void)sizeof(condition))
-#define STBI_MALLOC(bytes) ::ocellus::take_block(bytes)
-#define STBI_REALLOC(block, bytes) ::ocellus::resize_block(block, bytes)
+#define STBI_MALLOC(bytes) ::ocellus::app::take_block(bytes)
+#define STBI_REALLOC(block, bytes) ::ocellus::app::resize_block(block, bytes)
 #define STBI_FREE(block) std::free(block)
 #define STBI_MAX_DIMENSIONS 8192
 #define STBI_ONLY_JPEG
@@ -38,7 +38,7 @@ void* resize_block(void* block, size_t bytes) {
 #endif
 #include <stb_image.h>
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr uint8_t kPngSignature[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
@@ -132,4 +132,4 @@ bool decode_grey(const Frame& frame, Picture* picture) {
   return true;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -8,7 +8,7 @@
 
 #include "apps/camera/frame.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // A frame may have this many pixels in width and in height.
 inline constexpr int32_t kMostSide = 8192;
@@ -33,6 +33,6 @@ bool decode_rgb(const Frame& frame, Picture* picture);
 // Brightness of a JPEG or PNG.
 bool decode_grey(const Frame& frame, Picture* picture);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_PICTURE_DECODE_H_

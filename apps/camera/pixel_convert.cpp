@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 uint8_t clamp_byte(int32_t value) { return static_cast<uint8_t>(std::clamp(value, 0, 255)); }
@@ -109,4 +109,4 @@ void convert_planes_to_rgb(const uint8_t* planes, int32_t width, int32_t height,
   }
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -6,7 +6,7 @@
 
 #include "apps/camera/frame.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // A raw frame whose bytes fit its size as RGB, 3 * width * height bytes.
 void convert_to_rgb(const Frame& frame, uint8_t* rgb);
@@ -18,6 +18,6 @@ void convert_to_yuyv(const uint8_t* rgb, int32_t width, int32_t height, uint8_t*
 // Y, Cb and Cr planes of width * height bytes each as RGB.
 void convert_planes_to_rgb(const uint8_t* planes, int32_t width, int32_t height, bool full_range, uint8_t* rgb);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_PIXEL_CONVERT_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 struct NamedColor {
@@ -141,4 +141,4 @@ std::string Scene::caption() const {
   return text + ", on a " + kBackgrounds[background_].name + " background.";
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

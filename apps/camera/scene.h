@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace ocellus {
+namespace ocellus::app {
 
 inline constexpr double kBoardSide = 256;  // the unit of places and sizes on the board
 
@@ -60,6 +60,6 @@ class Scene {
   std::vector<SceneObject> objects_;  // ordered by cell
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_SCENE_H_

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 // How far a point lies outside a shape of radius 1 (negative: inside), by the formulas of the model's training
@@ -78,4 +78,4 @@ void paint_scene(const Scene& scene, int32_t width, int32_t height, std::vector<
   for (const SceneObject& object : scene.objects()) paint_object(object, {width, height, row});
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

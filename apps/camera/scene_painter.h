@@ -7,11 +7,11 @@
 
 #include "apps/camera/scene.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Paints a scene over the whole picture, whatever its shape: the board's cells fill it. Shapes have smooth edges.
 void paint_scene(const Scene& scene, int32_t width, int32_t height, std::vector<uint8_t>* rgb);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_SCENE_PAINTER_H_

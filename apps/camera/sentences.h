@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace ocellus {
+namespace ocellus::app {
 
 // "board.png: the picture is empty." of "The picture is empty."
 inline std::string about(const std::string& subject, std::string sentence) {
@@ -22,6 +22,6 @@ inline std::string size_text(int64_t width, int64_t height) {
 // "30", "29.97"
 std::string rate_text(double frames_per_second);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_SENTENCES_H_

@@ -7,7 +7,7 @@
 #include "apps/camera/sentences.h"
 #include "apps/failure.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 class MjpegParser : public StreamParser {
@@ -110,4 +110,4 @@ std::unique_ptr<StreamParser> make_raw_parser(const std::string& format, int32_t
   return std::make_unique<RawParser>(*known, width, height);
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

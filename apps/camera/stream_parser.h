@@ -9,7 +9,7 @@
 
 #include "apps/camera/frame_source.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 class StreamParser {
  public:
@@ -39,6 +39,6 @@ std::unique_ptr<StreamParser> make_raw_parser(const std::string& format, int32_t
 // left out where the format needs even ones. Interlaced video and other kinds are refused.
 std::unique_ptr<StreamParser> make_y4m_parser();
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_STREAM_PARSER_H_

@@ -12,7 +12,7 @@
 #include "apps/camera/sentences.h"
 #include "apps/failure.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr size_t kInputBytes = 256 << 10;
@@ -181,4 +181,4 @@ SourceEvent StreamSource::next(Frame* frame, std::chrono::milliseconds wait) {
   }
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

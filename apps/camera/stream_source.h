@@ -10,7 +10,7 @@
 #include "apps/camera/pacer.h"
 #include "apps/camera/stream_parser.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Reads standard input ("-"), a named pipe or a file: motion JPEG (also in HTTP's multipart form), Y4M or, with
 // `format`, raw frames. Pipes give frames as they come, however fast. Files are paced at `frames_per_second`, their own
@@ -51,6 +51,6 @@ class StreamSource : public FrameSource {
   int64_t sequence_ = 0;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_STREAM_SOURCE_H_

@@ -10,7 +10,7 @@
 #include "apps/failure.h"
 #include "apps/sizes.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int32_t kUsualWidth = 640, kUsualHeight = 480, kLeastSide = 16;
@@ -194,4 +194,4 @@ void SyntheticSource::damage(Frame* frame) {
   frame->truth.clear();
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -24,7 +24,7 @@
 #include "apps/camera/pacer.h"
 #include "apps/camera/scene.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Takes `format` ("rgb24", which is the usual one, "nv12", "yuyv422", "mjpeg"), a size of even numbers from 16 to 8192
 // (640 x 480), `frames_per_second` up to 100,000 (30), `seed` and `faults`. Frame::truth is what the scene shows.
@@ -66,6 +66,6 @@ class SyntheticSource : public FrameSource {
   Frame canvas_;  // RGB
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_SYNTHETIC_SOURCE_H_

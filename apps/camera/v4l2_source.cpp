@@ -16,7 +16,7 @@
 #include "apps/camera/sentences.h"
 #include "apps/failure.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr uint32_t kBufferCount = 4, kLeastBuffers = 2;
@@ -368,4 +368,4 @@ std::string V4l2Source::copy(const Buffer& buffer, size_t used, Frame* frame) co
   return {};
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

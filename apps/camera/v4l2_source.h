@@ -10,7 +10,7 @@
 
 #include "apps/camera/frame_source.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // The system calls that a camera takes, so that a test can stand in for a driver. They fail as the system's do: -1
 // (map: MAP_FAILED) and errno.
@@ -77,6 +77,6 @@ class V4l2Source : public FrameSource {
   int64_t sequence_ = 0;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_CAMERA_V4L2_SOURCE_H_

@@ -8,7 +8,7 @@
 #include "apps/camera/sentences.h"
 #include "apps/camera/stream_parser.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr char kMagic[] = "YUV4MPEG2";
@@ -275,4 +275,4 @@ void Y4mParser::convert_422(Frame* frame) const {
 
 std::unique_ptr<StreamParser> make_y4m_parser() { return std::make_unique<Y4mParser>(); }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

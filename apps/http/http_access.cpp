@@ -7,7 +7,7 @@
 #include <cctype>
 #include <cstring>
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr size_t kMostTokenBytes = 512;
@@ -178,4 +178,4 @@ std::optional<HttpResponse> refuse_access(const AccessRules& rules, const HttpRe
   return refusal;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -8,7 +8,7 @@
 
 #include "apps/http/http_server.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct AccessRules {
   std::string token;        // empty: none
@@ -33,6 +33,6 @@ bool is_sound_target(std::string_view target);
 // as Host (a page elsewhere could have its own name lead here), and no page of another origin may change anything.
 std::optional<HttpResponse> refuse_access(const AccessRules& rules, const HttpRequest& request, bool is_open_path);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_HTTP_HTTP_ACCESS_H_

@@ -5,7 +5,7 @@
 #include "apps/failure.h"
 #include "apps/http/http_server.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 bool is_port(const std::string& text) {
@@ -41,4 +41,4 @@ HttpResponse error_response(int status, const std::string& message, const std::s
                   "\n"};
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

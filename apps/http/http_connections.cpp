@@ -15,7 +15,7 @@
 
 #include "apps/failure.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
@@ -209,4 +209,4 @@ void HttpConnections::count_shed() {
   ++counts_.shed;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

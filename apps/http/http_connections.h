@@ -11,7 +11,7 @@
 
 #include "apps/http/http_server.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // CLOCK_MONOTONIC.
 int64_t http_clock_ns();
@@ -75,6 +75,6 @@ class HttpConnections {
   HttpCounts counts_;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_HTTP_HTTP_CONNECTIONS_H_

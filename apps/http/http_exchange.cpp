@@ -8,7 +8,7 @@
 
 #include "apps/http/http_connections.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr size_t kStreamBlockBytes = 8192;
@@ -198,4 +198,4 @@ void Exchange::wake() {
   MHD_resume_connection(connection_);
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -13,7 +13,7 @@
 
 #include "apps/http/http_server.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Of all exchanges. They may outlive the server, and this lives as long as they do.
 struct ExchangeTotals {
@@ -83,6 +83,6 @@ MHD_Response* make_mhd_response(HttpResponse response, std::shared_ptr<Exchange>
 // Queues a whole response.
 MHD_Result queue_response(MHD_Connection* connection, HttpResponse response);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_HTTP_HTTP_EXCHANGE_H_

@@ -18,7 +18,7 @@
 #include "apps/http/http_connections.h"
 #include "apps/http/http_exchange.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using std::chrono::milliseconds;
@@ -395,4 +395,4 @@ HttpCounts HttpServer::counts() const {
   return counts;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

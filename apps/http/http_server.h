@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct HttpRequest {
   std::string method;  // "GET"
@@ -105,6 +105,6 @@ class HttpServer {
 HttpResponse error_response(int status, const std::string& message, const std::string& type = "invalid_request_error",
                             const std::string& code = "");
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_HTTP_HTTP_SERVER_H_

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct PageFile {
   std::string_view path;          // of the URL: "/", "/watch.css", ...
@@ -16,6 +16,6 @@ struct PageFile {
 // Every file there is; they last as long as the program.
 std::span<const PageFile> page_files();
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_PAGE_PAGE_FILES_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr std::string_view kWhiteSpace = " \t\r\n";
@@ -52,4 +52,4 @@ std::string AnswerFilter::trim(std::string text) {
   return shown;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

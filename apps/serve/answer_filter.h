@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ocellus {
+namespace ocellus::app {
 
 class AnswerFilter {
  public:
@@ -31,6 +31,6 @@ class AnswerFilter {
   bool has_shown_ = false;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_SERVE_ANSWER_FILTER_H_

@@ -5,7 +5,7 @@
 
 #include "apps/clock.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 ChatJob::ChatJob(std::shared_ptr<HttpExchange> given, int64_t deadline)
     : exchange(std::move(given)),
@@ -39,4 +39,4 @@ ocellus_generate_params ChatJob::params(int32_t most_tokens) {
 
 double ChatJob::age_s() const { return static_cast<double>(monotonic_ns() - arrived_ns) / 1e9; }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

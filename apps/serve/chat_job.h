@@ -13,7 +13,7 @@
 #include "apps/serve/serve_metrics.h"
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct ChatJob {
   ChatJob(std::shared_ptr<HttpExchange> exchange, int64_t deadline_ns);
@@ -38,6 +38,6 @@ struct ChatJob {
   ocellus_session* session = nullptr;  // while it runs
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_SERVE_CHAT_JOB_H_

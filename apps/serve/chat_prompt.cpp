@@ -6,7 +6,7 @@
 
 #include "apps/serve/request_error.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 void check_added(ocellus_status status, const std::string& param, bool* was_cancelled) {
@@ -72,4 +72,4 @@ void add_conversation(ocellus_session* session, const ocellus_model* model, Chat
   }
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

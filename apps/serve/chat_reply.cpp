@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -107,4 +107,4 @@ void ChatReply::fail(const RequestError& error) {
   exchange_->respond(std::move(response));
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -9,7 +9,7 @@
 #include "apps/http/http_server.h"
 #include "apps/serve/request_error.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct ChatUsage {
   int32_t prompt_tokens = 0;  // pictures included
@@ -50,6 +50,6 @@ class ChatReply {
 // The client's own x-request-id if it is a sound one, else a new one.
 std::string choose_request_id(const HttpRequest& request);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_SERVE_CHAT_REPLY_H_

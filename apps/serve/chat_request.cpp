@@ -8,7 +8,7 @@
 #include "apps/serve/json_fields.h"
 #include "apps/serve/request_error.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int64_t kMostTokens = 1 << 20;
@@ -292,4 +292,4 @@ int64_t count_images(const std::vector<ChatPart>& parts) {
   return std::count_if(parts.begin(), parts.end(), [](const ChatPart& part) { return part.is_image; });
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -9,7 +9,7 @@
 
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Text, or the bytes of a picture.
 struct ChatPart {
@@ -45,6 +45,6 @@ std::vector<ChatPart> arrange_parts(std::vector<ChatPart> parts, int64_t earlier
 
 int64_t count_images(const std::vector<ChatPart>& parts);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_SERVE_CHAT_REQUEST_H_

@@ -9,7 +9,7 @@
 #include "apps/serve/chat_job.h"
 #include "apps/serve/chat_prompt.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 // Tokens of one call of the engine: so soon new requests join the others, and those that are over make room.
@@ -288,4 +288,4 @@ void ChatScheduler::leave(const Job& job) {
   }
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

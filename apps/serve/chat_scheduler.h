@@ -18,7 +18,7 @@
 #include "apps/serve/serve_metrics.h"
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct ChatJob;
 
@@ -83,6 +83,6 @@ class ChatScheduler {
   std::thread front_, worker_;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_SERVE_CHAT_SCHEDULER_H_

@@ -6,7 +6,7 @@
 
 #include "apps/serve/request_error.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -49,4 +49,4 @@ void add_chat_endpoints(HttpServer* server, ChatScheduler* scheduler, const Serv
   });
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

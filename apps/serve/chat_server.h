@@ -8,13 +8,13 @@
 #include "apps/http/http_server.h"
 #include "apps/serve/chat_scheduler.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // POST /v1/chat/completions, GET /v1/models, /v1/models/NAME, /healthz (open to all) and /metrics. Before the server
 // starts; the scheduler and the metrics must outlive it.
 void add_chat_endpoints(HttpServer* server, ChatScheduler* scheduler, const ServeMetrics* metrics,
                         const std::vector<std::string>& names);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_SERVE_CHAT_SERVER_H_

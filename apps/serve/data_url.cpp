@@ -5,7 +5,7 @@
 
 #include "apps/serve/request_error.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int8_t kNone = -1;
@@ -72,4 +72,4 @@ std::string decode_picture_url(std::string_view url, const std::string& param) {
   return *std::move(bytes);
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -4,7 +4,7 @@
 
 #include "apps/serve/request_error.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int64_t kMostValues = 200'000;
@@ -95,4 +95,4 @@ bool bool_field(const RequestJson& object, const std::string& name) {
   return value != nullptr && expect_bool(*value, name);
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

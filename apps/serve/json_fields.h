@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace ocellus {
+namespace ocellus::app {
 
 using RequestJson = nlohmann::json;
 
@@ -27,6 +27,6 @@ std::optional<double> number_field(const RequestJson& object, const std::string&
 std::optional<int64_t> integer_field(const RequestJson& object, const std::string& name, int64_t low, int64_t high);
 bool bool_field(const RequestJson& object, const std::string& name);  // false if there is none
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_SERVE_JSON_FIELDS_H_

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -48,4 +48,4 @@ HttpResponse error_reply(const RequestError& error) {
   return response;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

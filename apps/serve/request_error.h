@@ -8,7 +8,7 @@
 #include "apps/http/http_server.h"
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 class RequestError : public std::runtime_error {
  public:
@@ -32,6 +32,6 @@ RequestError library_error(ocellus_status status, const std::string& param = "")
 std::string error_json(const RequestError& error);
 HttpResponse error_reply(const RequestError& error);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_SERVE_REQUEST_ERROR_H_

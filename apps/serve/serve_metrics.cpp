@@ -1,6 +1,6 @@
 #include "apps/serve/serve_metrics.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int kClientClosedRequest = 499;
@@ -87,4 +87,4 @@ std::string ServeMetrics::text(const HttpCounts& http) const {
   return out.text();
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

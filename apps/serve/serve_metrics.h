@@ -10,7 +10,7 @@
 #include "apps/http/http_server.h"
 #include "apps/prometheus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // From any thread.
 class ServeMetrics {
@@ -35,6 +35,6 @@ class ServeMetrics {
   Histogram first_token_, next_token_, request_;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_SERVE_SERVE_METRICS_H_

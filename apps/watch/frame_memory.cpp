@@ -8,7 +8,7 @@
 #include "apps/sizes.h"
 #include "apps/stop_request.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int32_t kSinkTokens = 4;  // of a rolling session
@@ -200,4 +200,4 @@ void FrameMemory::forget() {
   remembered_ = 0;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

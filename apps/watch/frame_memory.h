@@ -11,7 +11,7 @@
 #include "apps/watch/record.h"
 #include "apps/watch/temporal_question.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 enum class MemoryKind {
   kReplay,   // frames are kept as they came and read when a question is asked, numbered from 1: as exact as `ask`
@@ -65,6 +65,6 @@ class FrameMemory {
   bool turn_is_open_ = false;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_WATCH_FRAME_MEMORY_H_

@@ -4,7 +4,7 @@
 #include "apps/prompt.h"
 #include "apps/trimmed_text.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 struct Receiver {
@@ -80,4 +80,4 @@ TurnAnswer answer_frames(ocellus_session* session, const CommonOptions& options,
   return answer;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

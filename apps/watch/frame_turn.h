@@ -10,7 +10,7 @@
 #include "apps/options.h"
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Gets the answer as it comes.
 using TextSink = std::function<void(const std::string& piece)>;
@@ -37,6 +37,6 @@ struct TurnAnswer {
 // Ends the turn and answers.
 TurnAnswer answer_frames(ocellus_session* session, const CommonOptions& options, const TextSink& sink);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_WATCH_FRAME_TURN_H_

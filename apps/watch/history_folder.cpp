@@ -13,7 +13,7 @@
 #include "apps/answer.h"
 #include "apps/failure.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr char kLines[] = "captions.jsonl";
@@ -148,4 +148,4 @@ std::string HistoryFolder::add(const Record& record, const std::vector<uint8_t>&
   return trouble.empty() ? line_trouble : trouble;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

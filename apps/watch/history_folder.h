@@ -9,7 +9,7 @@
 
 #include "apps/watch/record.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // One thread at a time. Pictures of earlier runs count, and go first. Lines take at most half of the quota: when a file
 // has a quarter of it, it becomes captions.old.jsonl, and what had that name is gone.
@@ -41,6 +41,6 @@ class HistoryFolder {
   int64_t line_bytes_ = 0, old_line_bytes_ = 0;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_WATCH_HISTORY_FOLDER_H_

@@ -3,7 +3,7 @@
 #include "apps/camera/jpeg.h"
 #include "apps/watch/record.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int64_t kLookedAtNs = 5'000'000'000;  // after a look somebody is taken to be there
@@ -12,7 +12,7 @@ constexpr int64_t kUnwatchedNs = 1'000'000'000;
 
 }  // namespace
 
-LivePicture::LivePicture(std::function<void(const Picture&)> on_picture) : on_picture_(std::move(on_picture)) {
+LivePicture::LivePicture(std::function<void(const EncodedPicture&)> on_picture) : on_picture_(std::move(on_picture)) {
   thread_ = std::thread([this] { encode_frames(); });
 }
 
@@ -39,7 +39,7 @@ void LivePicture::offer(const Frame& frame) {
   changed_.notify_all();
 }
 
-std::shared_ptr<const Picture> LivePicture::latest() const {
+std::shared_ptr<const EncodedPicture> LivePicture::latest() const {
   const std::lock_guard lock(mutex_);
   return latest_;
 }
@@ -53,8 +53,8 @@ void LivePicture::encode_frames() {
     std::swap(frame, waiting_);
     has_frame_ = false;
     lock.unlock();
-    auto picture = std::make_shared<Picture>(
-        Picture{frame.sequence, frame.captured_ns, frame.width, frame.height, std::vector<uint8_t>()});
+    auto picture = std::make_shared<EncodedPicture>(
+        EncodedPicture{frame.sequence, frame.captured_ns, frame.width, frame.height, std::vector<uint8_t>()});
     const bool is_made = make_jpeg(frame, kMostSide, &picture->jpeg);
     lock.lock();
     if (!is_made) continue;
@@ -65,4 +65,4 @@ void LivePicture::encode_frames() {
   }
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -13,9 +13,9 @@
 
 #include "apps/camera/frame.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
-struct Picture {
+struct EncodedPicture {
   int64_t sequence = 0;
   int64_t captured_ns = 0;
   int32_t width = 0, height = 0;  // of the frame
@@ -27,7 +27,7 @@ class LivePicture {
   static constexpr int32_t kMostSide = 960;
 
   // `on_picture` is called for each new picture, on a thread of its own.
-  explicit LivePicture(std::function<void(const Picture&)> on_picture);
+  explicit LivePicture(std::function<void(const EncodedPicture&)> on_picture);
   ~LivePicture();
   LivePicture(const LivePicture&) = delete;
   LivePicture& operator=(const LivePicture&) = delete;
@@ -37,13 +37,13 @@ class LivePicture {
   void offer(const Frame& frame);
   void look() { looked_ns_ = now_ns(); }
   // Null before the first one.
-  std::shared_ptr<const Picture> latest() const;
+  std::shared_ptr<const EncodedPicture> latest() const;
 
  private:
   static int64_t now_ns();
   void encode_frames();
 
-  std::function<void(const Picture&)> on_picture_;
+  std::function<void(const EncodedPicture&)> on_picture_;
   std::atomic<int64_t> looked_ns_{0};
   int64_t offered_ns_ = 0;  // the last frame that was taken
   mutable std::mutex mutex_;
@@ -51,10 +51,10 @@ class LivePicture {
   Frame waiting_;
   bool has_frame_ = false;
   bool stopping_ = false;
-  std::shared_ptr<const Picture> latest_;
+  std::shared_ptr<const EncodedPicture> latest_;
   std::thread thread_;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_WATCH_LIVE_PICTURE_H_

@@ -3,7 +3,7 @@
 #include "apps/failure.h"
 #include "apps/stop_request.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 // Of text for each frame: "Image 12:" and the line's end, and "Is there a red circle in image 12?" with its answer.
@@ -72,4 +72,4 @@ TurnAnswer Narrator::caption(const Frame& frame, const std::string& prompt, int6
   return answer;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -8,7 +8,7 @@
 #include "apps/watch/frame_memory.h"
 #include "apps/watch/watch_control.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct NarratorOptions {
   CommonOptions common;
@@ -39,6 +39,6 @@ class Narrator {
   std::unique_ptr<FrameMemory> memory_;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_WATCH_NARRATOR_H_

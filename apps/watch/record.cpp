@@ -4,7 +4,7 @@
 
 #include "apps/answer.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 std::string thumbnail_path(int64_t id) { return "/history/" + std::to_string(id) + ".jpg"; }
@@ -67,4 +67,4 @@ nlohmann::ordered_json question_answer_json(const QuestionAnswer& answer) {
           {"at_ms", wall_ms(answer.answered_ns)}};
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -10,7 +10,7 @@
 #include "apps/clock.h"
 #include "runtime/ocellus.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Milliseconds since 1970 of a moment of CLOCK_MONOTONIC.
 int64_t wall_ms(int64_t at_ns);
@@ -54,6 +54,6 @@ struct QuestionAnswer {
 };
 nlohmann::ordered_json question_answer_json(const QuestionAnswer& answer);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_WATCH_RECORD_H_

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <string_view>
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 std::string to_lower(std::string text) {
@@ -145,4 +145,4 @@ std::vector<int> find_image_numbers(const std::string& answer, int most) {
   return numbers;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

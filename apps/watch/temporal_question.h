@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct TemporalQuestion {
   enum Kind { kAppear, kDisappear, kChange };
@@ -34,6 +34,6 @@ std::string describe_change(const std::string& before, const std::string& after)
 // The numbers of "Images 2, 5 and 7." or "in image 3", those from 1 to `most`, each once.
 std::vector<int> find_image_numbers(const std::string& answer, int most);
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_WATCH_TEMPORAL_QUESTION_H_

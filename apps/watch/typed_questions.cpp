@@ -11,7 +11,7 @@
 #include "apps/stop_request.h"
 #include "apps/terminal.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int kWaitMs = 200;
@@ -80,4 +80,4 @@ void TypedQuestions::obey(const std::string& line) {
                                 "/pause, /resume, /stats and /quit; other lines are questions.");
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -8,7 +8,7 @@
 
 #include "apps/watch/watcher.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 // Reads stdin on a thread of its own until it ends. "/prompt TEXT", "/every S", "/change X", "/pause", "/resume",
 // "/stats", "/quit"; any other line is a question.
@@ -28,6 +28,6 @@ class TypedQuestions {
   std::thread thread_;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_WATCH_TYPED_QUESTIONS_H_

@@ -16,7 +16,7 @@
 #include "apps/watch/watch_page.h"
 #endif
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 constexpr int64_t kLeastHistoryBytes = 1 << 20;
@@ -198,4 +198,4 @@ void add_watch_command(CLI::App* program, Action* action) {
   command->callback([=] { *action = [=] { return run_watch(*options); }; });
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

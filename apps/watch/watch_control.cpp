@@ -1,6 +1,6 @@
 #include "apps/watch/watch_control.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 WatchSettings WatchControl::settings() const {
   const std::lock_guard lock(mutex_);
@@ -23,10 +23,10 @@ std::optional<int64_t> WatchControl::ask(const std::string& text) {
   return asked_;
 }
 
-std::optional<Question> WatchControl::next_question() {
+std::optional<WatchQuestion> WatchControl::next_question() {
   const std::lock_guard lock(mutex_);
   if (questions_.empty()) return std::nullopt;
-  Question question = std::move(questions_.front());
+  WatchQuestion question = std::move(questions_.front());
   questions_.pop_front();
   return question;
 }
@@ -37,4 +37,4 @@ void WatchControl::wait_for_change(std::chrono::milliseconds wait) {
   seen_changes_ = changes_;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

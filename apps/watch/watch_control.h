@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct WatchSettings {
   std::string prompt;
@@ -28,7 +28,7 @@ struct WatchSettings {
   }
 };
 
-struct Question {
+struct WatchQuestion {
   int64_t id = 0;
   std::string text;
 };
@@ -44,7 +44,7 @@ class WatchControl {
   // The number of the question; nothing if as many as can are waiting already.
   std::optional<int64_t> ask(const std::string& text);
   // The next question, if there is one.
-  std::optional<Question> next_question();
+  std::optional<WatchQuestion> next_question();
   // Until anything is set or asked, or `wait` is over.
   void wait_for_change(std::chrono::milliseconds wait);
 
@@ -52,12 +52,12 @@ class WatchControl {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   WatchSettings settings_;
-  std::deque<Question> questions_;
+  std::deque<WatchQuestion> questions_;
   int64_t asked_ = 0;
   int64_t changes_ = 0;
   int64_t seen_changes_ = 0;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_WATCH_WATCH_CONTROL_H_

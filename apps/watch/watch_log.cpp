@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ocellus {
+namespace ocellus::app {
 
 void WatchLog::add(Record record, std::vector<uint8_t> thumbnail) {
   const std::lock_guard lock(mutex_);
@@ -52,4 +52,4 @@ bool WatchLog::find(int64_t id, Record* record) const {
   return kept != nullptr;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -9,7 +9,7 @@
 
 #include "apps/watch/record.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 class WatchLog {
  public:
@@ -39,6 +39,6 @@ class WatchLog {
   std::deque<QuestionAnswer> answers_;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_WATCH_WATCH_LOG_H_

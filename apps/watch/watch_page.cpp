@@ -7,7 +7,7 @@
 #include "apps/failure.h"
 #include "apps/page/page_files.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -95,7 +95,7 @@ void WatchPage::add_files() {
 void WatchPage::add_pictures() {
   server_.handle("GET", "/frame.jpg", [this](const Exchange& exchange) {
     watcher_->live().look();
-    const std::shared_ptr<const Picture> picture = watcher_->live().latest();
+    const std::shared_ptr<const EncodedPicture> picture = watcher_->live().latest();
     if (!picture) return exchange->respond(error_response(404, "There is no picture yet."));
     exchange->respond({.content_type = "image/jpeg", .body = std::string(picture->jpeg.begin(), picture->jpeg.end())});
   });
@@ -197,4 +197,4 @@ void WatchPage::take_settings(const Exchange& exchange) {
   exchange->respond(json_response(watcher_->state()));
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -10,7 +10,7 @@
 #include "apps/http/http_server.h"
 #include "apps/watch/watcher.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 class WatchPage : public WatchListener {
  public:
@@ -41,6 +41,6 @@ class WatchPage : public WatchListener {
   std::vector<Exchange> listeners_;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_WATCH_WATCH_PAGE_H_

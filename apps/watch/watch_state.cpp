@@ -8,7 +8,7 @@
 #include "apps/sizes.h"
 #include "apps/watch/watcher.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -251,4 +251,4 @@ std::string Watcher::metrics() const {
   return text.text();
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

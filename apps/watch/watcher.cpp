@@ -9,7 +9,7 @@
 #include "apps/stop_request.h"
 #include "apps/terminal.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using std::chrono::milliseconds;
@@ -42,7 +42,7 @@ Watcher::Watcher(const Model& model, WatchOptions options)
   // are not lost.
   std::unique_ptr<FrameSource> source = open_source(options_.capture.source);
   narrator_ = std::make_unique<Narrator>(model_, options_.narrator, settings_);
-  live_ = std::make_unique<LivePicture>([this](const Picture& picture) {
+  live_ = std::make_unique<LivePicture>([this](const EncodedPicture& picture) {
     const std::lock_guard lock(listener_mutex_);
     if (listener_ == nullptr) return;
     listener_->tell("frame", {{"sequence", picture.sequence},
@@ -144,13 +144,13 @@ void Watcher::remake(const WatchSettings& settings) {
 }
 
 void Watcher::answer_questions() {
-  while (const std::optional<Question> question = control_.next_question()) {
+  while (const std::optional<WatchQuestion> question = control_.next_question()) {
     if (stop_requested()) return;
     answer(*question);
   }
 }
 
-void Watcher::answer(const Question& question) {
+void Watcher::answer(const WatchQuestion& question) {
   const auto tell = [this, &question](const char* event, nlohmann::ordered_json data) {
     const std::lock_guard lock(listener_mutex_);
     if (listener_ != nullptr) listener_->tell(event, std::move(data));
@@ -330,4 +330,4 @@ void Watcher::publish_state(bool at_once) {
   if (listener_ != nullptr) listener_->tell("state", made);
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

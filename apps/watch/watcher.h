@@ -17,7 +17,7 @@
 #include "apps/watch/watch_control.h"
 #include "apps/watch/watch_log.h"
 
-namespace ocellus {
+namespace ocellus::app {
 
 struct WatchOptions {
   NarratorOptions narrator;
@@ -77,7 +77,7 @@ class Watcher {
   NarratorOptions narrator_options() const;
   void remake(const WatchSettings& settings);
   void answer_questions();
-  void answer(const Question& question);
+  void answer(const WatchQuestion& question);
   bool take_frame();
   void answer_frame();
   TurnAnswer caption(const WatchSettings& settings, Record* record);
@@ -120,6 +120,6 @@ class Watcher {
   Histogram first_token_, token_, age_, work_;
 };
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_WATCH_WATCHER_H_

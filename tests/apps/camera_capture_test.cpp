@@ -6,7 +6,7 @@
 #include "tests/apps/camera_support.h"
 #include "tests/apps/camera_timing.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using test::comes_true;
@@ -312,4 +312,4 @@ TEST_SUITE("long") {
 }
 
 }  // namespace
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -4,7 +4,7 @@
 #include "apps/camera/directory_source.h"
 #include "tests/apps/camera_support.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using test::Bytes;
@@ -133,4 +133,4 @@ TEST_CASE("a directory is paced at one picture a second, and one PNG is a direct
 }
 
 }  // namespace
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -11,7 +11,7 @@
 #include "apps/camera/v4l2_source.h"
 #include "tests/apps/camera_support.h"
 
-namespace ocellus::test {
+namespace ocellus::app::test {
 
 struct DriverFrame {
   Bytes bytes;
@@ -181,4 +181,4 @@ class FakeDriver {
   std::deque<uint32_t> queued_;
 };
 
-}  // namespace ocellus::test
+}  // namespace ocellus::app::test

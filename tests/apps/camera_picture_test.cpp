@@ -6,7 +6,7 @@
 #include "apps/camera/pixel_convert.h"
 #include "tests/apps/camera_support.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using test::Bytes;
@@ -245,4 +245,4 @@ TEST_CASE("the change gate measures the cell that changes most, in shares of ful
 }
 
 }  // namespace
-}  // namespace ocellus
+}  // namespace ocellus::app

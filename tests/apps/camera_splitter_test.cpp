@@ -2,7 +2,7 @@
 #include "apps/camera/jpeg_splitter.h"
 #include "tests/apps/camera_support.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using test::Bytes;
@@ -169,4 +169,4 @@ TEST_CASE("any bytes leave the splitter able to find the next frames") {
 }
 
 }  // namespace
-}  // namespace ocellus
+}  // namespace ocellus::app

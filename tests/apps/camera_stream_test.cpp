@@ -3,7 +3,7 @@
 #include "apps/camera/stream_source.h"
 #include "tests/apps/camera_support.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using test::Bytes;
@@ -316,4 +316,4 @@ TEST_CASE("a file that cannot be read is refused at once") {
 }
 
 }  // namespace
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -23,7 +23,10 @@
 #include "apps/failure.h"
 #include "tests/support/random.h"
 
-namespace ocellus::test {
+namespace ocellus::app::test {
+
+using namespace ocellus::test;  // what all tests share
+
 
 using std::chrono::milliseconds;
 using Bytes = std::vector<uint8_t>;
@@ -183,4 +186,4 @@ class EventList {
   std::vector<std::string> sentences_;
 };
 
-}  // namespace ocellus::test
+}  // namespace ocellus::app::test

@@ -6,7 +6,7 @@
 #include "tests/apps/camera_support.h"
 #include "tests/support/goldens.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using test::contains;
@@ -296,4 +296,4 @@ TEST_SUITE("long") {
 }
 
 }  // namespace
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -4,7 +4,7 @@
 #include "tests/apps/camera_fake_driver.h"
 #include "tests/apps/camera_timing.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using test::Bytes;
@@ -272,4 +272,4 @@ TEST_CASE("a camera that is unplugged and plugged in again goes on by itself") {
 }
 
 }  // namespace
-}  // namespace ocellus
+}  // namespace ocellus::app

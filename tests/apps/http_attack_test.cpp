@@ -15,7 +15,7 @@
 #include "apps/http/http_server.h"
 #include "tests/support/http_client.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using std::chrono::milliseconds;
@@ -328,4 +328,4 @@ TEST_SUITE("http under attack") {
   }
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

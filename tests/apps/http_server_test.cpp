@@ -14,7 +14,7 @@
 #include "apps/http/http_access.h"
 #include "tests/support/http_client.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 using std::chrono::milliseconds;
@@ -368,4 +368,4 @@ TEST_SUITE("http") {
   }
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app

@@ -14,7 +14,7 @@
 
 #include "apps/failure.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 struct Folder {
@@ -116,4 +116,4 @@ TEST_CASE("a place that cannot be written to is refused before anything is done"
 }
 
 }  // namespace
-}  // namespace ocellus
+}  // namespace ocellus::app

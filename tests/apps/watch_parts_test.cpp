@@ -15,7 +15,7 @@
 #include "apps/watch/watch_control.h"
 #include "apps/watch/watch_log.h"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -203,4 +203,4 @@ TEST_CASE("histograms count values at most their bound, and text follows Prometh
 }
 
 }  // namespace
-}  // namespace ocellus
+}  // namespace ocellus::app

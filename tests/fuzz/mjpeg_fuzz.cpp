@@ -17,20 +17,20 @@ void require(bool condition) {
 
 // A frame begins and ends as JPEG does, and if its headers are sound, its pixels have the size that they say.
 void check_frame(const std::vector<uint8_t>& bytes) {
-  require(bytes.size() >= 4 && ocellus::is_jpeg(bytes));
+  require(bytes.size() >= 4 && ocellus::app::is_jpeg(bytes));
   require(bytes[bytes.size() - 2] == 0xFF && bytes.back() == 0xD9);
-  ocellus::Frame frame;
+  ocellus::app::Frame frame;
   frame.bytes = bytes;
-  if (!ocellus::finish_encoded(&frame).empty() || int64_t{frame.width} * frame.height > 1 << 16) return;
-  ocellus::Picture picture;
-  if (!ocellus::decode_rgb(frame, &picture)) return;
+  if (!ocellus::app::finish_encoded(&frame).empty() || int64_t{frame.width} * frame.height > 1 << 16) return;
+  ocellus::app::Picture picture;
+  if (!ocellus::app::decode_rgb(frame, &picture)) return;
   require(picture.width == frame.width && picture.height == frame.height);
   require(picture.pixels.size() == size_t{3} * static_cast<size_t>(frame.width) * static_cast<size_t>(frame.height));
 }
 
 // How many frames come if the stream comes in pieces of this size; all of their bytes in *joined.
 size_t split(const uint8_t* data, size_t size, size_t piece, std::vector<uint8_t>* joined) {
-  ocellus::JpegSplitter splitter;
+  ocellus::app::JpegSplitter splitter;
   std::vector<uint8_t> frame;
   std::string what;
   size_t frames = 0;
@@ -39,9 +39,9 @@ size_t split(const uint8_t* data, size_t size, size_t piece, std::vector<uint8_t
     require(splitter.held_bytes() <= size);
     for (bool on = true; on;) {
       switch (splitter.next(&frame, &what)) {
-        case ocellus::JpegSplitter::kNeedMore: on = false; break;
-        case ocellus::JpegSplitter::kBroken: require(!what.empty()); break;
-        case ocellus::JpegSplitter::kFrame:
+        case ocellus::app::JpegSplitter::kNeedMore: on = false; break;
+        case ocellus::app::JpegSplitter::kBroken: require(!what.empty()); break;
+        case ocellus::app::JpegSplitter::kFrame:
           check_frame(frame);
           joined->insert(joined->end(), frame.begin(), frame.end());
           ++frames;

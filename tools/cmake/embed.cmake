@@ -53,7 +53,7 @@ endforeach()
 file(WRITE ${OUTPUT} "// Generated from the files themselves.
 #include \"${HEADER}\"
 
-namespace ocellus {
+namespace ocellus::app {
 namespace {
 ${arrays}}
 
@@ -63,5 +63,5 @@ ${rows}  };
   return kFiles;
 }
 
-}  // namespace ocellus
+}  // namespace ocellus::app
 ")
