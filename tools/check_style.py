@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks format and size: clang-format, lines per file, lines per function, a test and both sources for every op.
+"""Checks format, size and names: clang-format, lines per file, lines per function, a test and both sources for every op,
+no two types of one name in one namespace (a linker would mix up their members, whichever it meets first).
 
 Limits: header 200 lines, source 500, function 60 (in kernels/ 120, but 60 for host functions of CUDA files).
 Exceptions stand in the tables below, each with its reason; an exception that is not needed any more is a failure.
@@ -61,6 +62,7 @@ NOT_CODE = re.compile(r"""//[^\n]* | /\*.*?\*/ | R"(\w*)\(.*?\)\1" | "(?:\\.|[^"
                           (?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'""", re.DOTALL | re.VERBOSE)
 ATTRIBUTE = re.compile(r"__launch_bounds__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
 ON_DEVICE = re.compile(r"\b__(?:global|device)__\b")
+TYPE = re.compile(r"(?:struct|class|union|enum(?: class)?)(?: \[\[\w+\]\])? (\w+)(?: final)?(?: : ?[^;]*)? \{")
 SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b[^()]*$|\bTEST_SUITE\b")
 
 
@@ -137,6 +139,27 @@ def check_siblings(root, no_op, one_backend):
     return problems
 
 
+def types(text):
+    """(namespace, name) of every type at namespace scope that other files could see, in formatted code."""
+    scopes = []
+    for line, whole in zip(NOT_CODE.sub(blank, text).split("\n"), text.split("\n")):
+        if opened := re.match(r"(?:inline )?namespace(?: ([\w:]+))? \{", line):
+            scopes.append(opened.group(1) or "(none)")
+        elif whole.startswith("}  // namespace") and scopes:
+            scopes.pop()
+        elif (found := TYPE.match(line)) and "(none)" not in scopes:
+            yield "::".join(scopes), found.group(1)
+
+
+def check_names(root):
+    places = {}
+    for path in code_files(root):
+        if path.suffix != ".c" and "examples" not in path.parts:
+            for type_name in types(path.read_text(encoding="utf-8")):
+                places.setdefault(type_name, []).append(path.relative_to(root).as_posix())
+    return [f"{files[1]}: {'::'.join(name)} stands in {files[0]}, too" for name, files in places.items() if len(files) > 1]
+
+
 def check_format(root):
     formatter = next((found for found in map(shutil.which, FORMATTERS) if found), None)
     version = subprocess.run([formatter, "--version"], capture_output=True, text=True).stdout if formatter else "none"
@@ -172,11 +195,16 @@ def self_test():
         "platform/arena.h": "// a line\n" * 201,
         "platform/arena.cpp": long_body.format("Arena::take"),
         "platform/clock.cpp": "int  now() { return 0; }\n",
+        "quant/frame.h": "namespace ocellus {\nstruct Frame {\n  int size;\n};\n}  // namespace ocellus\n",
+        "mm/frame.h": "namespace ocellus {\nclass Frame {\n  int rows;\n};\n}  // namespace ocellus\n",
+        "mm/frame.cpp": "namespace ocellus {\nnamespace {\nclass Frame {};\n}  // namespace\n}  // namespace ocellus\n",
+        "apps/frame.h": "namespace ocellus::app {\nstruct Frame {};\n}  // namespace ocellus::app\n",
     }
     expected = ["kernels/scale.h: tests/kernels/scale_test.cpp is missing", "kernels/shift.h: kernels/shift.cu is missing",
                 "kernels/add_tile.cuh: 201 lines", "kernels/add_tile.cuh: run clang-format-14",
                 "kernels/add.cu:63: launch_add has 61 lines", "platform/arena.h: 201 lines",
                 "platform/arena.cpp:1: Arena::take has 61 lines", "platform/clock.cpp: run clang-format-14",
+                "mm/frame.h: ocellus::Frame stands in quant/frame.h, too",
                 "the exception for quant/gone.h", "the exception for kernels/gone.h"]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
@@ -192,7 +220,7 @@ def self_test():
 
 def find_problems(root, long_files, long_functions, no_op, one_backend):
     return (check_sizes(root, long_files, long_functions) + check_siblings(root, no_op, one_backend) +
-            check_format(root))
+            check_names(root) + check_format(root))
 
 
 def main():

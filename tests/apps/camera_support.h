@@ -27,7 +27,6 @@ namespace ocellus::app::test {
 
 using namespace ocellus::test;  // what all tests share
 
-
 using std::chrono::milliseconds;
 using Bytes = std::vector<uint8_t>;
 
