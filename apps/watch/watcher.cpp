@@ -5,6 +5,8 @@
 
 #include "apps/answer.h"
 #include "apps/camera/jpeg.h"
+#include "apps/camera/jpeg_damage.h"
+#include "apps/camera/picture_decode.h"
 #include "apps/failure.h"
 #include "apps/stop_request.h"
 #include "apps/terminal.h"
@@ -223,6 +225,12 @@ TurnAnswer Watcher::caption(const WatchSettings& settings, Record* record) {
   });
 }
 
+void Watcher::refuse_damage() const {
+  if (frame_.kind != FrameKind::kEncoded || !is_jpeg(frame_.bytes)) return;
+  const std::string damage = find_jpeg_damage(frame_.bytes);
+  if (!damage.empty()) throw Failure(kExitBadInput, damage);
+}
+
 void Watcher::answer_frame() {
   const int64_t start_ns = monotonic_ns();
   next_due_ns_ = start_ns + static_cast<int64_t>(settings_.every_s * 1e9);
@@ -242,6 +250,7 @@ void Watcher::answer_frame() {
     }
   }
   try {
+    refuse_damage();
     const TurnAnswer answer = caption(settings_, &record);
     if (answer.status == OCELLUS_CANCELLED && stop_requested()) return;
     record.text = answer.text;

@@ -80,6 +80,8 @@ class Watcher {
   void answer(const WatchQuestion& question);
   bool take_frame();
   void answer_frame();
+  // Throws a Failure for a JPEG whose data are damaged: its pixels would be described as if they were the scene.
+  void refuse_damage() const;
   TurnAnswer caption(const WatchSettings& settings, Record* record);
   void keep_record(Record record);
   void show_record(const Record& record);

@@ -2,6 +2,7 @@
 #include "apps/camera/change_gate.h"
 #include "apps/camera/huffman_tables.h"
 #include "apps/camera/jpeg.h"
+#include "apps/camera/jpeg_damage.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/pixel_convert.h"
 #include "tests/apps/camera_support.h"
@@ -77,6 +78,61 @@ TEST_CASE("JPEG that has its tables and anything else stay as they are") {
     const bool inserted = insert_huffman_tables(&part);
     CHECK(part.size() == cut + (inserted ? kHuffmanSegmentBytes : 0));
   }
+}
+
+TEST_CASE("sound JPEGs have no damage, whatever their size and however they were made") {
+  for (const auto& [width, height] : {std::pair{16, 16}, {18, 34}, {64, 48}, {162, 118}, {640, 480}}) {
+    for (uint64_t seed = 1; seed <= 8; ++seed) CHECK(find_jpeg_damage(test::scene_jpeg(width, height, seed)) == "");
+  }
+  for (const auto& file : std::filesystem::directory_iterator(std::string(OCELLUS_SOURCE_DIR) + "/tests/data/images")) {
+    Frame frame;
+    frame.bytes = test::read_whole(file.path().string());
+    Picture picture;
+    if (!is_jpeg(frame.bytes) || !finish_encoded(&frame).empty() || !decode_rgb(frame, &picture)) continue;
+    INFO(file.path().string());
+    CHECK(find_jpeg_damage(frame.bytes) == "");
+  }
+  Bytes padded = test::scene_jpeg(64, 48, 1);  // as some cameras fill up their buffers
+  padded.insert(padded.end() - 2, 500, 0);
+  CHECK(find_jpeg_damage(padded) == "");
+}
+
+TEST_CASE("damage that decoders do not tell of is found") {
+  SyntheticSource source(
+      {.name = "synthetic", .format = "mjpeg", .width = 320, .height = 240, .faults = "damaged%1", .seed = 3});
+  int decoded = 0, found = 0;
+  for (int i = 0; i < 60; ++i) {
+    Frame frame;
+    REQUIRE(source.next(&frame, test::milliseconds(1000)).kind == SourceEvent::kFrame);
+    Picture picture;
+    decoded += decode_rgb(frame, &picture) ? 1 : 0;
+    found += find_jpeg_damage(frame.bytes).empty() ? 0 : 1;
+  }
+  MESSAGE(decoded, " of 60 decoded, damage found in ", found);
+  CHECK(decoded >= 30);
+  CHECK(found >= 57);
+}
+
+TEST_CASE("of cut data damage is always found, of one changed byte often, and any bytes may be looked at") {
+  const Bytes whole = test::scene_jpeg(320, 240, 1);
+  const int64_t size = std::ssize(whole), data = 700;  // behind all headers
+  test::Random random(8);
+  constexpr int kRounds = 500;
+  int found = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(random.integer(data, size - 40)));
+    CHECK(find_jpeg_damage(cut) == "The JPEG's data end before its picture: it is damaged.");
+    Bytes changed = whole;
+    changed[static_cast<size_t>(random.integer(data, size - 3))] ^= static_cast<uint8_t>(random.integer(1, 255));
+    found += find_jpeg_damage(changed).empty() ? 0 : 1;
+    for (int i = 0; i < 4; ++i) {  // headers, too
+      changed[static_cast<size_t>(random.integer(2, size - 1))] = static_cast<uint8_t>(random.bits());
+    }
+    (void)find_jpeg_damage(changed);
+    CHECK(find_jpeg_damage(random.bytes(round)).empty());
+  }
+  MESSAGE("one changed byte: found in ", found, " of ", kRounds);
+  CHECK(found > kRounds / 4);
 }
 
 TEST_CASE("damaged pictures are refused in a sentence and never crash") {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "apps/camera/jpeg_damage.h"
 #include "apps/camera/jpeg_splitter.h"
 #include "apps/camera/picture_decode.h"
 
@@ -22,6 +23,7 @@ void check_frame(const std::vector<uint8_t>& bytes) {
   ocellus::app::Frame frame;
   frame.bytes = bytes;
   if (!ocellus::app::finish_encoded(&frame).empty() || int64_t{frame.width} * frame.height > 1 << 16) return;
+  (void)ocellus::app::find_jpeg_damage(frame.bytes);
   ocellus::app::Picture picture;
   if (!ocellus::app::decode_rgb(frame, &picture)) return;
   require(picture.width == frame.width && picture.height == frame.height);

@@ -41,7 +41,7 @@ class Soak:
         self.end = None
         self.events = {}
         self.pictures = 0
-        self.counted = None
+        self.counted, self.damaged = None, 0
         self.date = datetime.date.today().isoformat()
         self.arguments = [options.program, "watch", "synthetic", "--json", "--http", "127.0.0.1:0", "--format", "mjpeg",
                           "--fps", str(options.fps), "--faults", FAULTS, "--seed", "11", *options.further]
@@ -52,6 +52,7 @@ class Soak:
             if one["kind"] == "caption":  # what is needed of an hour's captions, not all of each
                 self.captions.append((time.monotonic() - self.start, one["total_ms"], one["age_ms"], bool(one["error"]),
                                       one["ttft_ms"]))
+                self.damaged += "damaged" in one["error"]
             elif one["kind"] == "note":
                 self.notes.append(one["text"])
             elif one["kind"] == "answer":
@@ -142,6 +143,7 @@ class Soak:
             ("stalls", "No frame has come"), ("came_again", "come again"), ("broken", "broken"),
             ("truncated", "truncated"), ("size_changes", "size has changed"), ("unplugged", "unplugged"),
             ("driver_errors", "input/output error"), ("back", "is back"))}
+        kinds["damaged"] = self.damaged  # of those that no newer frame replaced
         first, final = self.window(0, window_s), self.window(last - window_s, last + 1)
         return {"what": "the camera app on the made-up camera with faults, a page that is looked at and questions",
                 "device": self.options.device or processor(), "date": self.date, "commit": self.options.commit,

@@ -1,0 +1,19 @@
+// Damage inside a JPEG that decoders do not tell of.
+#ifndef OCELLUS_APPS_CAMERA_JPEG_DAMAGE_H_
+#define OCELLUS_APPS_CAMERA_JPEG_DAMAGE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ocellus::app {
+
+// Reads the Huffman codes of a sequential JPEG without making pixels of them, and says in one sentence what does not fit:
+// a code that no table has, a block of more than 64 coefficients, data that end before the picture or go on behind it.
+// Empty if all fits, and for files that it cannot read so (progressive ones). JPEG has no checksum: damage that leaves
+// a sound file is not found.
+std::string find_jpeg_damage(const std::vector<uint8_t>& jpeg);
+
+}  // namespace ocellus::app
+
+#endif  // OCELLUS_APPS_CAMERA_JPEG_DAMAGE_H_
