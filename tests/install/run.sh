@@ -76,9 +76,9 @@ if [ -n "$shared" ]; then
 fi
 
 # The example in the README must compile as it stands there.
-sed -n '/^```c$/,/^```$/p' "$root/README.md" | sed '/^```/d' >"$work/readme.c"
-[ -s "$work/readme.c" ] || fail "the README has no example in C"
-${CC:-cc} -std=c99 -Wall -Wextra -Werror -c "$work/readme.c" -o "$work/readme.o" $(pkg-config --cflags ocellus)
+sed -n '/^```cpp$/,/^```$/p' "$root/README.md" | sed '/^```/d' >"$work/readme.cpp"
+[ -s "$work/readme.cpp" ] || fail "the README has no example in C++"
+compile_cpp "$work/readme.cpp" readme.o "-c $(pkg-config --cflags ocellus)"
 
 # The examples as they are installed: all are compiled and run.
 examples=$(find "$prefix" -type d -name examples)
