@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "apps/camera/jpeg_markers.h"
+
 namespace ocellus::app {
 namespace {
 
@@ -41,8 +43,8 @@ static_assert(sizeof kSegment == kHuffmanSegmentBytes);
 
 }  // namespace
 
-bool insert_huffman_tables(std::vector<uint8_t>* jpeg) {
-  const std::vector<uint8_t>& bytes = *jpeg;
+bool insert_huffman_tables(std::vector<uint8_t>* file) {
+  const std::vector<uint8_t>& bytes = *file;
   bool sequential = false;
   size_t at = 2;
   while (at + 4 <= bytes.size() && bytes[at] == 0xFF) {
@@ -51,11 +53,11 @@ bool insert_huffman_tables(std::vector<uint8_t>* jpeg) {
       ++at;
       continue;
     }
-    if (marker == 0xC4) return false;
-    if (marker == 0xC0 || marker == 0xC1) sequential = true;
-    if (marker == 0xDA) {
+    if (marker == jpeg::kDht) return false;
+    if (jpeg::is_sequential_frame(marker)) sequential = true;
+    if (marker == jpeg::kSos) {
       if (sequential)
-        jpeg->insert(jpeg->begin() + static_cast<std::ptrdiff_t>(at), kSegment, kSegment + sizeof kSegment);
+        file->insert(file->begin() + static_cast<std::ptrdiff_t>(at), kSegment, kSegment + sizeof kSegment);
       return sequential;
     }
     at += 2u + static_cast<size_t>(bytes[at + 2] << 8 | bytes[at + 3]);

@@ -4,19 +4,19 @@
 #include <array>
 #include <cstddef>
 
+#include "apps/camera/jpeg_markers.h"
+#include "apps/camera/picture_decode.h"
+
 namespace ocellus::app {
 namespace {
 
-enum Marker : uint8_t {
-  kSof0 = 0xC0,
-  kSof1 = 0xC1,
-  kDht = 0xC4,
-  kRst0 = 0xD0,
-  kRst7 = 0xD7,
-  kEoi = 0xD9,
-  kSos = 0xDA,
-  kDri = 0xDD,
-};
+using namespace jpeg;
+
+constexpr char kEndsEarly[] = "The JPEG's data end before its picture: it is damaged.";
+constexpr char kGoesOn[] = "The JPEG's data go on behind its picture: it is damaged.";
+constexpr char kNoRestart[] = "The JPEG lacks a restart marker: it is damaged.";
+constexpr char kNoCode[] = "The JPEG has a code that its tables lack: it is damaged.";
+constexpr char kLongBlock[] = "The JPEG has a block of more than 64 coefficients: it is damaged.";
 
 constexpr int64_t kPaddingBytes = 64;  // that cameras leave behind a picture's data
 
@@ -99,21 +99,21 @@ class Bits {
   int left_ = 0;
 };
 
+// Its functions that look for damage return a sentence, or null.
 class DamageFinder {
  public:
   explicit DamageFinder(const std::vector<uint8_t>& jpeg) : at_(jpeg.data()), end_(at_ + jpeg.size()) {}
 
-  std::string find() {
-    at_ += std::min<std::ptrdiff_t>(2, end_ - at_);
+  const char* find() {
+    at_ += 2;  // the caller has seen the start-of-image marker
     while (const int marker = next_marker()) {
       if (marker == kEoi) break;
-      if (marker >= kRst0 && marker <= kRst7) continue;  // behind a scan whose damage was told of already
+      if (is_restart(marker)) continue;  // some encoders end a scan with one
       if (!open_segment() || !read_segment(marker)) break;
       if (marker != kSos) continue;
-      std::string damage = read_scan();
-      if (!damage.empty()) return damage;
+      if (const char* damage = read_scan()) return damage;
     }
-    return {};
+    return nullptr;
   }
 
  private:
@@ -139,12 +139,18 @@ class DamageFinder {
   bool read_segment(int marker) {
     switch (marker) {
       case kDht: return read_tables();
-      case kDri: return segment_bytes_ == 2 && ((restart_ = segment_[0] << 8 | segment_[1]), true);
+      case kDri: return read_restart_interval();
       case kSof0:
       case kSof1: return read_frame();
       case kSos: return begin_scan();
-      default: return marker < 0xC2 || marker > 0xCF;  // the other kinds of JPEG
+      default: return marker < kSof2 || marker > kSof15;  // the other kinds of JPEG
     }
+  }
+
+  bool read_restart_interval() {
+    if (segment_bytes_ != 2) return false;
+    restart_ = segment_[0] << 8 | segment_[1];
+    return true;
   }
 
   bool read_tables() {
@@ -197,41 +203,32 @@ class DamageFinder {
            ceiling(ceiling(height_ * scan_[0].down, tallest_), 8);
   }
 
-  std::string read_scan() {
+  const char* read_scan() {
     const int64_t units = unit_count();
     for (int64_t unit = 0; unit < units;) {
       const int64_t until = restart_ > 0 ? std::min(units, unit + restart_) : units;
       Bits bits(at_, end_);
       for (; unit < until; ++unit) {
-        std::string damage = read_unit(&bits);
-        if (!damage.empty()) return damage;
+        if (const char* damage = read_unit(&bits)) return damage;
       }
-      if (bits.drop_rest() > kPaddingBytes) return "The JPEG's data go on behind its picture: it is damaged.";
+      if (bits.drop_rest() > kPaddingBytes) return kGoesOn;
       at_ = bits.at();
-      if (unit < units && !pass_restart()) return "The JPEG lacks a restart marker: it is damaged.";
+      if (unit < units && !is_restart(next_marker())) return kNoRestart;
     }
-    return {};
+    return nullptr;
   }
 
-  bool pass_restart() {
-    const int marker = next_marker();
-    return marker >= kRst0 && marker <= kRst7;
-  }
-
-  std::string read_unit(Bits* bits) const {
+  const char* read_unit(Bits* bits) const {
     for (const Component& component : scan_) {
       const int blocks = scan_.size() > 1 ? component.across * component.down : 1;
       for (int block = 0; block < blocks; ++block) {
-        std::string damage = read_block(component, bits);
-        if (!damage.empty()) return damage;
+        if (const char* damage = read_block(component, bits)) return damage;
       }
     }
-    return {};
+    return nullptr;
   }
 
-  static std::string read_block(const Component& component, Bits* bits) {
-    static constexpr char kEndsEarly[] = "The JPEG's data end before its picture: it is damaged.";
-    static constexpr char kNoCode[] = "The JPEG has a code that its tables lack: it is damaged.";
+  static const char* read_block(const Component& component, Bits* bits) {
     const int dc = read_symbol(*component.dc, bits);
     if (dc < 0) return dc == kEnd ? kEndsEarly : kNoCode;
     if (!bits->skip(dc & 15)) return kEndsEarly;
@@ -241,10 +238,10 @@ class DamageFinder {
       const int run = ac >> 4, size = ac & 15;
       if (size == 0 && run < 15) break;  // the rest is zeros
       place += run;
-      if (place > 63) return "The JPEG has a block of more than 64 coefficients: it is damaged.";
+      if (place > 63) return kLongBlock;
       if (!bits->skip(size)) return kEndsEarly;
     }
-    return {};
+    return nullptr;
   }
 
   static constexpr int kEnd = -1, kMissing = -2;
@@ -272,6 +269,9 @@ class DamageFinder {
 
 }  // namespace
 
-std::string find_jpeg_damage(const std::vector<uint8_t>& jpeg) { return DamageFinder(jpeg).find(); }
+std::string find_jpeg_damage(const std::vector<uint8_t>& bytes) {
+  const char* damage = is_jpeg(bytes) ? DamageFinder(bytes).find() : nullptr;
+  return damage == nullptr ? "" : damage;
+}
 
 }  // namespace ocellus::app

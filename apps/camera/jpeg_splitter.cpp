@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "apps/camera/jpeg_markers.h"
 #include "apps/camera/picture_decode.h"
 
 namespace ocellus::app {
@@ -9,25 +10,12 @@ namespace {
 
 constexpr size_t kManyBetween = 64 << 10;  // bytes without a JPEG that nobody sends on purpose
 
-enum Marker : uint8_t {
-  kTem = 0x01,
-  kFirstSof = 0xC0,
-  kDht = 0xC4,
-  kLastSof = 0xCF,
-  kRst0 = 0xD0,
-  kRst7 = 0xD7,
-  kSoi = 0xD8,
-  kEoi = 0xD9,
-  kSos = 0xDA,
-  kDqt = 0xDB,
-  kDnl = 0xDC,
-  kDri = 0xDD,
-};
+using namespace jpeg;
 
 // Whether a segment of this kind can have this length: a wrong one would take other frames with it.
 bool is_possible(uint8_t marker, size_t length) {
   if (marker == kDht) return length <= 2 + 8 * (17 + 256);
-  if (marker <= kLastSof) return length <= 8 + 3 * 4;
+  if (marker <= kSof15) return length <= 8 + 3 * 4;
   switch (marker) {
     case kSos: return length <= 6 + 2 * 4;
     case kDqt: return length <= 2 + 4 * 129;
@@ -137,11 +125,11 @@ JpegSplitter::Step JpegSplitter::read_marker() {
     at_ += 2;
     return Step::kFrame;
   }
-  if (marker == kTem || (marker >= kRst0 && marker <= kRst7)) {  // they stand alone
+  if (marker == kTem || is_restart(marker)) {  // they stand alone
     at_ += 2;
     return Step::kOn;
   }
-  if (marker < kFirstSof) return fail("A JPEG has a marker that does not exist.", doubtful_);
+  if (marker < kSof0) return fail("A JPEG has a marker that does not exist.", doubtful_);
   if (at_ + 3 >= size) return Step::kNeedMore;
   const size_t length = static_cast<size_t>(bytes[at_ + 2] << 8 | bytes[at_ + 3]);
   if (length < 2 || !is_possible(marker, length)) {
@@ -165,7 +153,7 @@ JpegSplitter::Step JpegSplitter::read_coded() {
     const uint8_t marker = bytes[at_ + 1];
     if (marker == 0xFF) {
       ++at_;
-    } else if (marker < kFirstSof || (marker >= kRst0 && marker <= kRst7)) {
+    } else if (marker < kSof0 || is_restart(marker)) {
       at_ += 2;  // a byte FF of the data, a restart, or damage that decoders skip
     } else {
       doubtful_ = at_ + 2;

@@ -6,7 +6,6 @@
 #include "apps/answer.h"
 #include "apps/camera/jpeg.h"
 #include "apps/camera/jpeg_damage.h"
-#include "apps/camera/picture_decode.h"
 #include "apps/failure.h"
 #include "apps/stop_request.h"
 #include "apps/terminal.h"
@@ -226,7 +225,7 @@ TurnAnswer Watcher::caption(const WatchSettings& settings, Record* record) {
 }
 
 void Watcher::refuse_damage() const {
-  if (frame_.kind != FrameKind::kEncoded || !is_jpeg(frame_.bytes)) return;
+  if (frame_.kind != FrameKind::kEncoded) return;
   const std::string damage = find_jpeg_damage(frame_.bytes);
   if (!damage.empty()) throw Failure(kExitBadInput, damage);
 }

@@ -1,0 +1,31 @@
+// The bytes that stand behind 0xFF in a JPEG (ITU-T T.81, table B.1), as far as cameras need them.
+#ifndef OCELLUS_APPS_CAMERA_JPEG_MARKERS_H_
+#define OCELLUS_APPS_CAMERA_JPEG_MARKERS_H_
+
+#include <cstdint>
+
+namespace ocellus::app::jpeg {
+
+enum Marker : uint8_t {
+  kTem = 0x01,
+  kSof0 = 0xC0,  // baseline
+  kSof1 = 0xC1,  // extended sequential
+  kSof2 = 0xC2,  // progressive
+  kDht = 0xC4,
+  kSof15 = 0xCF,
+  kRst0 = 0xD0,
+  kRst7 = 0xD7,
+  kSoi = 0xD8,
+  kEoi = 0xD9,
+  kSos = 0xDA,
+  kDqt = 0xDB,
+  kDnl = 0xDC,
+  kDri = 0xDD,
+};
+
+inline bool is_restart(int marker) { return marker >= kRst0 && marker <= kRst7; }
+inline bool is_sequential_frame(int marker) { return marker == kSof0 || marker == kSof1; }
+
+}  // namespace ocellus::app::jpeg
+
+#endif  // OCELLUS_APPS_CAMERA_JPEG_MARKERS_H_
