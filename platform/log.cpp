@@ -1,7 +1,8 @@
 #include "platform/log.h"
 
 #include <cstdarg>
-#include <cstdio>
+
+#include "platform/printable_text.h"
 
 namespace ocellus {
 
@@ -10,7 +11,7 @@ void LogSink::write(LogLevel level, const char* format, ...) const {
   char text[512];
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
+  format_printable(text, sizeof text, format, arguments);
   va_end(arguments);
   function(user, static_cast<int32_t>(level), text);
 }

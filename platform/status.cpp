@@ -2,14 +2,20 @@
 
 #include <cstdarg>
 #include <cstdio>
-#include <cstring>
+
+#include "platform/printable_text.h"
 
 namespace ocellus {
 namespace {
 
 thread_local Failure t_failure;
 
-void copy_text(char* out, size_t capacity, const char* text) { std::snprintf(out, capacity, "%s", text); }
+__attribute__((format(printf, 1, 2))) void write_sentence(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  format_printable(t_failure.sentence, sizeof t_failure.sentence, format, arguments);
+  va_end(arguments);
+}
 
 }  // namespace
 
@@ -41,22 +47,16 @@ Status record_failure(Code code, const char* file, int line, const char* format,
   t_failure.code = code;
   t_failure.line = line;
   t_failure.device_error = 0;
-  copy_text(t_failure.file, sizeof t_failure.file, file);
+  std::snprintf(t_failure.file, sizeof t_failure.file, "%s", file);
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(t_failure.sentence, sizeof t_failure.sentence, format, arguments);
+  format_printable(t_failure.sentence, sizeof t_failure.sentence, format, arguments);
   va_end(arguments);
   return Status(code);
 }
 
 Status prefix_failure(Status status, const char* prefix) {
-  if (status.ok()) return status;
-  char sentence[sizeof t_failure.sentence];
-  copy_text(sentence, sizeof sentence, t_failure.sentence);
-  const int written = std::snprintf(t_failure.sentence, sizeof t_failure.sentence, "%s: ", prefix);
-  const size_t used = written < 0 ? 0 : static_cast<size_t>(written);
-  if (used < sizeof t_failure.sentence)
-    copy_text(t_failure.sentence + used, sizeof t_failure.sentence - used, sentence);
+  if (!status.ok()) write_sentence("%s: %s", prefix, t_failure.sentence);
   return status;
 }
 

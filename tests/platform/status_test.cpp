@@ -2,9 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <thread>
+
+#include "platform/log.h"
 
 namespace ocellus {
 namespace {
@@ -51,6 +55,46 @@ TEST_CASE("sentences and prefixes of any length are cut, never overrun") {
   CHECK(std::strlen(last_failure().sentence) == sizeof(Failure::sentence) - 1);
   CHECK_FALSE(prefix_failure(status, text.c_str()).ok());
   CHECK(std::strlen(last_failure().sentence) == sizeof(Failure::sentence) - 1);
+}
+
+TEST_CASE("strings of a file in a sentence cannot command a terminal") {
+  const char* const name =
+      "a\x1b[2J\r\nb\tc\x7f \xc2\x9b \xe2\x80\xae \xe2\x81\xa6 \xe2\x80\xa8 \xff\xc0\x80 \xc3\xa9\xe7\x8c\xab";
+  const Status status = OCELLUS_FAIL(Code::kBadFile, "tensor %s", name);
+  const std::string shown =
+      "a\\x1b[2J\\x0d\\x0ab\\x09c\\x7f \\u009b \\u202e \\u2066 \\u2028 \xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd "
+      "\xc3\xa9\xe7\x8c\xab";
+  CHECK(last_failure().sentence == "tensor " + shown);
+  CHECK_FALSE(prefix_failure(status, name).ok());
+  CHECK(last_failure().sentence == shown + ": tensor " + shown);
+}
+
+TEST_CASE("a log line from a file cannot command a terminal") {
+  std::string heard;
+  const LogSink log{[](void* user, int32_t, const char* text) { *static_cast<std::string*>(user) = text; }, &heard};
+  log.write(LogLevel::kInfo, "file %s", "\x1b]0;title\x07\n");
+  CHECK(heard == "file \\x1b]0;title\\x07\\x0a");
+}
+
+TEST_CASE("a sentence that is cut never ends in part of a character") {
+  for (size_t length = 490; length < 520; ++length)
+    for (const std::string character :
+         {"\xc3\xa9", "\xe7\x8c\xab", "\xf0\x9f\xa6\x8e", "\x1b", "\xff", "\xe2\x80\xae"}) {
+      CAPTURE(length);
+      std::string text(length, 'x');
+      for (int i = 0; i < 100; ++i) text += character;
+      CHECK_FALSE(OCELLUS_FAIL(Code::kBadFile, "%s", text.c_str()).ok());
+      const std::string_view sentence = last_failure().sentence;
+      CHECK(sentence.size() >= std::min<size_t>(length, 505));
+      std::string shown = character;
+      if (character == "\x1b") shown = "\\x1b";
+      if (character == "\xff") shown = "\xef\xbf\xbd";
+      if (character == "\xe2\x80\xae") shown = "\\u202e";
+      std::string_view rest = sentence.substr(std::min(length, sentence.size()));
+      CHECK(rest.size() % shown.size() == 0);
+      while (rest.starts_with(shown)) rest.remove_prefix(shown.size());
+      CHECK(rest.empty());
+    }
 }
 
 TEST_CASE("every thread has its own record") {

@@ -1,0 +1,24 @@
+// Text that may come from a file, as a terminal shows it without obeying it.
+#pragma once
+
+#include <cstdarg>
+#include <cstddef>
+#include <string_view>
+
+namespace ocellus {
+
+/// One line, or newlines and tabs as they are.
+enum class Lines { kOne, kMany };
+
+/// No byte of a text becomes more than these.
+inline constexpr size_t kPrintableGrowth = 4;
+
+/// Writes `text` with a zero behind it into `out` of `capacity` bytes (1 at least) and returns the bytes before the
+/// zero. Control characters become "\x1b"; C1 controls, line separators and what turns the direction of writing become
+/// "\u202e"; bytes that are not UTF-8 become U+FFFD. What does not fit is left out; no character is cut.
+size_t write_printable(std::string_view text, Lines lines, char* out, size_t capacity);
+
+/// vsnprintf, then write_printable as one line. Uses up to 512 bytes of the formatted text.
+void format_printable(char* out, size_t capacity, const char* format, va_list arguments);
+
+}  // namespace ocellus
