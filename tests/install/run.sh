@@ -11,6 +11,22 @@ build=$(cd "${1:?usage: tests/install/run.sh BUILD_DIR}" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+fail() {
+  echo "install: $*" >&2
+  exit 1
+}
+
+# An installation with a part missing is none: nothing is copied, and a sentence says what to build.
+mv "$build/libocellus.a" "$work"
+put_back() { mv "$work/libocellus.a" "$build"; }
+trap 'put_back; rm -rf "$work"' EXIT
+cmake --install "$build" --prefix "$work/half" >"$work/half.log" 2>&1 && fail "half an installation was called a whole"
+tr -s ' \n' ' ' <"$work/half.log" | grep -q 'Nothing was installed: .*libocellus.a is missing. Build it first: cmake --build' ||
+  fail "an installation without the archive said: $(cat "$work/half.log")"
+[ ! -e "$work/half" ] || fail "half an installation was left: $(find "$work/half")"
+put_back
+trap 'rm -rf "$work"' EXIT
+
 cmake --install "$build" --prefix "$work/first" >"$work/install.log"
 mv "$work/first" "$work/prefix"  # an installed tree must not depend on where it was installed
 prefix=$work/prefix
@@ -25,11 +41,6 @@ library_dir=$(dirname "$(find "$prefix" -name libocellus.a)")
 export PKG_CONFIG_PATH
 shared=
 if [ -e "$library_dir/libocellus.so" ]; then shared=yes; fi
-
-fail() {
-  echo "install: $*" >&2
-  exit 1
-}
 
 check() {  # check NAME PROGRAM ARGUMENT...
   name=$1

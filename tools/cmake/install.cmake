@@ -6,6 +6,22 @@ set(ocellus_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ocellus)
 set(ocellus_pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 
+# Everything that an installation copies is built by this target, and nothing is copied while a part of it is missing.
+add_custom_target(ocellus_installed)
+set(ocellus_built "")
+foreach(target ocellus ocellus_shared ocellus_app)
+  if(TARGET ${target})
+    add_dependencies(ocellus_installed ${target})
+    string(APPEND ocellus_built " \"$<TARGET_FILE:${target}>\"")
+  endif()
+endforeach()
+install(CODE "foreach(file${ocellus_built})
+  if(NOT EXISTS \"\${file}\")
+    message(FATAL_ERROR \"Nothing was installed: \${file} is missing. Build it first: \"
+            \"cmake --build ${CMAKE_BINARY_DIR} --target ocellus_installed\")
+  endif()
+endforeach()" ALL_COMPONENTS)
+
 # A static archive passes its own needs on. The build uses targets of ours for them, an installation the packages.
 target_link_libraries(ocellus INTERFACE
   $<INSTALL_INTERFACE:PkgConfig::OCELLUS_hwy> $<INSTALL_INTERFACE:PkgConfig::OCELLUS_utf8proc>)
