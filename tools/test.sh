@@ -26,6 +26,7 @@ python3 tools/check_layers.py
 python3 tools/check_style.py
 
 sh tools/demo.sh "$@"
+python3 tests/install/readme_test.py
 sh tools/build.sh release all "$@"
 
 ctest --preset release --parallel "$(nproc)"

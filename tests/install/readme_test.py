@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""Runs the README's lines as they stand: its blocks, and the commands in its sentences.
+
+usage: readme_test.py               in a source tree; tools/demo.sh, the first of the lines, builds what the others need
+       readme_test.py --installed   "In your program" alone, with the packages of libocellus-dev on this system
+
+Commands run in a scratch folder where apps/, build/ and tools/ are the tree's and pictures/ has one picture. Every line
+must be run or have a reason in NOT_RUN. Where the README prints an answer, the program must give it.
+"""
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "apps" / "samples"
+README = (ROOT / "README.md").read_text()
+INSTALLED = "--installed" in sys.argv
+MODELS = Path("/usr/share/ocellus/models") if INSTALLED else ROOT / "apps" / "models"
+PAIR = [str(MODELS / "shapeboard-34m-q8_0.gguf"), str(MODELS / "mmproj-shapeboard-34m-q8_0.gguf")]
+PICTURE = SAMPLES / "board_01.png"
+CAPTION = json.loads((SAMPLES / "captions.json").read_text())["board_01.png"]
+# the beginning of a line of the README: why it is not run here
+NOT_RUN = {
+    "sh tools/test.sh": "it runs this test",
+    "ocellus watch /dev/video0": "it needs a camera",
+    "ffmpeg -i ...": "the user's own source stands in the place of the dots",
+    "ocellus calibrate --layer-bits": "it names an option, not a whole line; library_test and cli_test calibrate",
+}
+INSTALL = "cmake --install build/release --prefix DIR"
+PACK = "cpack -G DEB"
+# What the example in C++ leaves to its reader.
+MAIN = """
+#include <fstream>
+#include <iterator>
+#include <vector>
+int main(int, char** arguments) {
+  std::ifstream file(arguments[3], std::ios::binary);
+  const std::vector<char> picture{std::istreambuf_iterator<char>(file), {}};
+  auto model = ocellus::Model::open(arguments[1], arguments[2]);
+  auto engine = ocellus::Engine::create(*model, ocellus::engine_config());
+  auto session = ocellus::Session::open(*engine);
+  return describe(*session, picture);
+}
+"""
+PROJECT = """cmake_minimum_required(VERSION 3.16)
+project(camera LANGUAGES CXX)
+add_executable(camera camera.cpp)
+"""
+
+
+def blocks():
+    """(language, lines) of every fenced block."""
+    return [(language, text.splitlines()) for language, text in
+            re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)]
+
+
+def shell_lines():
+    """The lines of blocks that are typed into a shell, without answers, comments after them and what is not run."""
+    lines = []
+    for language, block in blocks():
+        if language == "" and not block[0].startswith("$ "):
+            lines += [line for line in block if re.match(r"(sh|ocellus|ffmpeg|cc) ", line)]
+    return [line for line in lines if not any(line.startswith(start) for start in NOT_RUN)]
+
+
+def transcripts():
+    """(command, what the README prints below it) of every `$ ` line."""
+    found = []
+    for language, block in blocks():
+        for line in block if language == "" and block[0].startswith("$ ") else []:
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+def commands_in_sentences():
+    """`ocellus ...` and `plan ...` with an option, once for each of A|B|C; the name of the program is put before."""
+    text = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
+    for span in re.findall(r"`((?:ocellus|plan) [^`]*)`", text):
+        if " --" in span and not any(span.startswith(start) for start in NOT_RUN):
+            words = re.search(r"\S*\|\S*", span)
+            for word in words.group().split("|") if words else [""]:
+                yield re.sub(r"^plan", "ocellus plan", span.replace(words.group(), word) if words else span)
+
+
+def embedding_lines():
+    """The lines for CMake and those for a compiler, of the block that begins with find_package."""
+    (lines,) = [block for language, block in blocks() if block[0].startswith("find_package")]
+    return [line for line in lines if line.startswith(("find_package", "target_"))], \
+        [line for line in lines if line.startswith("cc ")]
+
+
+def squeeze(text):
+    return " ".join(text.split())
+
+
+class ReadmeTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.work = Path(cls.folder.name)
+        for name in ("apps", "build", "tools"):
+            (cls.work / name).symlink_to(ROOT / name)
+        (cls.work / "pictures").mkdir()
+        (cls.work / "pictures" / PICTURE.name).symlink_to(PICTURE)
+        cls.environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "",
+                           "PATH": f"{ROOT}/build/release/apps:{os.environ['PATH']}"}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def shell(self, line, cwd=None, **environment):
+        """What a line prints, both streams together; it must exit with 0."""
+        print("readme:", line.split("  #")[0].rstrip(), flush=True)
+        done = subprocess.run(["bash", "-c", line], cwd=cwd or self.work, env={**self.environment, **environment},
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=3600, check=False)
+        self.assertEqual(done.returncode, 0, f"{line}\n{done.stdout}")
+        return done.stdout
+
+    def check_answer(self, line, printed, wanted):
+        """`...` in the README stands for anything; line breaks are the README's own."""
+        pattern = ".*".join(re.escape(squeeze(part)) for part in re.split(r"^\.\.\.$", wanted, flags=re.MULTILINE))
+        pattern = re.sub(r"\b[0-9a-f]{32}\b", "[0-9a-f]{32}", pattern)  # keys are drawn by lot
+        self.assertRegex(squeeze(printed), re.compile(rf"\A{pattern}\Z", re.DOTALL), line)
+
+    def embed(self, **environment):
+        """Makes programs out of the example and of the lines below it, and expects the right caption of each."""
+        for_cmake, for_compilers = embedding_lines()
+        self.assertEqual(len(for_cmake), 2)
+        (example,) = [block for language, block in blocks() if language == "cpp"]
+        source = self.work / "camera"
+        source.mkdir()
+        (source / "camera.cpp").write_text("\n".join(example) + MAIN)
+        (source / "camera.c").symlink_to(ROOT / "apps" / "examples" / "caption.c")
+        arguments = shlex.join([*PAIR, str(PICTURE)])
+        for target in ("ocellus::ocellus", "ocellus::shared"):
+            project = PROJECT + "\n".join(for_cmake).replace("ocellus::ocellus)", target + ")") + "\n"
+            (source / "CMakeLists.txt").write_text(project)
+            self.shell("cmake -B build && cmake --build build", cwd=source, **environment)
+            self.assertEqual(squeeze(self.shell(f"build/camera {arguments}", cwd=source, **environment)), CAPTION)
+        for line in for_compilers:
+            for package in ("ocellus", "ocellus-static"):
+                line = re.sub(r"ocellus\)", package + ")", line)
+                self.shell(line, cwd=source, **environment)
+                self.assertEqual(squeeze(self.shell(f"./a.out {arguments}", cwd=source, **environment)), CAPTION)
+
+
+@unittest.skipIf(INSTALLED, "the tree's own lines")
+class TreeTest(ReadmeTest):
+    """In the order in which a reader meets them."""
+
+    def test_1_every_line_that_is_typed_into_a_shell_runs(self):
+        lines = [line for line in shell_lines() if not line.startswith("cc ")]
+        self.assertIn("sh tools/demo.sh", lines[0])
+        for line in lines:
+            self.shell(line, cwd=ROOT if line.startswith("sh ") else self.work)
+
+    def test_2_what_the_demo_built_can_be_installed_and_used(self):
+        self.assertIn(f"`{INSTALL}`", squeeze(README))
+        prefix = self.work / "DIR"
+        self.shell(INSTALL)
+        caption = self.shell(f"env -i {prefix}/bin/ocellus caption --quiet {shlex.quote(str(PICTURE))}")
+        self.assertEqual(squeeze(caption), CAPTION)
+        (found,) = prefix.rglob("ocellus.pc")
+        self.embed(CMAKE_PREFIX_PATH=str(prefix), PKG_CONFIG_PATH=str(found.parent),
+                   LD_LIBRARY_PATH=str(found.parent.parent))
+
+    def test_3_what_the_demo_built_can_be_packed(self):
+        self.assertIn(f"`{PACK}` makes in `build/release`", squeeze(README))
+        self.assertEqual(self.shell(PACK, cwd=ROOT / "build" / "release").count("generated"), 3)
+
+    def test_4_every_answer_is_the_one_that_the_program_gives(self):
+        for line, wanted in transcripts():
+            with self.subTest(line):
+                self.check_answer(line, self.shell(line), "\n".join(wanted))
+
+    def test_5_the_commands_in_sentences_run(self):
+        for line in commands_in_sentences():
+            with self.subTest(line):
+                if line.startswith("ocellus serve"):
+                    self.serve(line)
+                else:
+                    self.shell(line)
+
+    def test_6_what_is_not_run_is_there_and_has_a_reason(self):
+        for start in NOT_RUN:
+            self.assertIn(start, README, "NOT_RUN names a line that the README no longer has")
+
+    def serve(self, line):
+        host, port = re.search(r"--http (\S+):(\d+)", line).groups()
+        with socket.socket() as taken:
+            if taken.connect_ex((host, int(port))) == 0:
+                self.skipTest(f"{host}:{port} is taken on this machine")
+        print("readme:", line, flush=True)
+        with subprocess.Popen(line.split(), env=self.environment, cwd=self.work, stdin=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as server:
+            try:
+                for _ in range(300):
+                    try:
+                        with urllib.request.urlopen(f"http://{host}:{port}/v1/models", timeout=10) as reply:
+                            self.assertTrue(json.load(reply)["data"])
+                        break
+                    except OSError:
+                        self.assertIsNone(server.poll(), "the server has ended")
+                        time.sleep(0.1)
+                else:
+                    self.fail("the server does not answer")
+            finally:
+                server.send_signal(signal.SIGINT)
+        self.assertEqual(server.returncode, 0)
+
+
+@unittest.skipUnless(INSTALLED, "of an installation")
+class InstalledTest(ReadmeTest):
+    def test_with_the_packages_nothing_has_to_be_said_about_where_they_are(self):
+        self.embed()
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]], verbosity=1)
