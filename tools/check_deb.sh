@@ -17,7 +17,7 @@ for package in $packages; do
     *) echo "check_deb: $package is installed here already, no package was made"; exit 0 ;;
   esac
 done
-sh tools/setup.sh dpkg-dev file
+sh tools/setup.sh
 
 work=$(mktemp -d)
 chmod 755 "$work"

@@ -3,7 +3,7 @@
 FROM debian:12-slim AS build
 COPY . /source
 WORKDIR /source
-RUN sh tools/setup.sh dpkg-dev file \
+RUN sh tools/setup.sh \
  && sh tools/build.sh release all -DOCELLUS_CUDA=OFF -DOCELLUS_BUILD_TESTS=OFF \
  && cd build/release && cpack -G DEB -B /packages
 

@@ -7,7 +7,7 @@ ARG ARCHITECTURES="86;89;90;120"
 COPY . /source
 WORKDIR /source
 # CUDA 12.6 does not know 120 yet; of the architectures those that this nvcc has are built.
-RUN sh tools/setup.sh dpkg-dev file \
+RUN sh tools/setup.sh \
  && known=$(nvcc --list-gpu-arch) \
  && chosen=$(for one in $(echo "$ARCHITECTURES" | tr ';' ' '); do case $known in *compute_$one*) echo "$one" ;; esac; done) \
  && sh tools/build.sh cuda all -DOCELLUS_CUDA_ARCHITECTURES="$(echo $chosen | tr ' ' ';')" -DOCELLUS_BUILD_TESTS=OFF \
