@@ -97,16 +97,22 @@ HttpResponse keep_token_in_cookie(const AccessRules& rules, const HttpRequest& r
 }
 
 HttpResponse refuse_origin() {
-  return error_response(403, "Pages of another origin may not do this.", "permission_error", "origin_not_allowed");
+  return error_response(403, "Pages of another origin may not ask here; `serve --cors ORIGIN` allows one.",
+                        "permission_error", "origin_not_allowed");
 }
 
-std::optional<HttpResponse> refuse_without_token(const HttpRequest& request) {
-  if (!names_loopback(request.header("host"))) {
-    return error_response(403, "This server answers to the names of this machine only: localhost, 127.0.0.1, [::1].",
-                          "permission_error", "host_not_allowed");
-  }
-  if (!is_read_only(request) && !is_own_origin(request)) return refuse_origin();
-  return std::nullopt;
+// Whether somebody follows a link to the page's front door: that shows them the page, and the other page nothing.
+bool is_link_to_page(const HttpRequest& request) {
+  return is_read_only(request) && request.path == "/" && request.header("sec-fetch-mode") == "navigate" &&
+         request.header("sec-fetch-dest") == "document";
+}
+
+// The rule about pages of others, in http_access.h.
+bool is_cross_site(const HttpRequest& request) {
+  if (!request.cors_origin.empty()) return false;
+  if (!is_own_origin(request)) return true;
+  const std::string_view site = request.header("sec-fetch-site");
+  return !site.empty() && site != "same-origin" && site != "none" && !is_link_to_page(request);
 }
 
 }  // namespace
@@ -131,6 +137,39 @@ bool is_sound_token(const std::string& token) {
   return padding > 0 && token.size() <= kMostTokenBytes &&
          std::all_of(token.begin(), token.begin() + static_cast<std::ptrdiff_t>(padding), is_plain) &&
          token.find_first_not_of('=', padding) == std::string::npos;
+}
+
+bool is_sound_origin(const std::string& origin) {
+  const size_t scheme = origin.find("://");
+  const auto is_plain = [](unsigned char c) {
+    return c < 128 && (std::isdigit(c) || std::islower(c) || (c != 0 && std::strchr("-._:[]", c) != nullptr));
+  };
+  return scheme != std::string::npos && scheme > 0 && scheme + 3 < origin.size() &&
+         std::all_of(origin.begin(), origin.begin() + static_cast<std::ptrdiff_t>(scheme), is_plain) &&
+         std::all_of(origin.begin() + static_cast<std::ptrdiff_t>(scheme) + 3, origin.end(), is_plain);
+}
+
+std::string allowed_origin(const AccessRules& rules, const HttpRequest& request) {
+  const std::string_view origin = request.header("origin");
+  const bool is_allowed =
+      std::find(rules.cors_origins.begin(), rules.cors_origins.end(), origin) != rules.cors_origins.end();
+  return is_allowed ? std::string(origin) : "";
+}
+
+std::optional<HttpResponse> answer_preflight(const HttpRequest& request) {
+  if (request.cors_origin.empty() || request.method != "OPTIONS" ||
+      request.header("access-control-request-method").empty()) {
+    return std::nullopt;
+  }
+  HttpResponse response = {.status = 204, .body = ""};
+  response.headers = {{"Access-Control-Allow-Methods", "GET, HEAD, POST"},
+                      {"Access-Control-Allow-Headers", "Authorization, *"},
+                      {"Access-Control-Max-Age", "600"}};
+  // Browsers ask this, too, before a page of the open network may reach a private one.
+  if (!request.header("access-control-request-private-network").empty()) {
+    response.headers.emplace_back("Access-Control-Allow-Private-Network", "true");
+  }
+  return response;
 }
 
 bool is_equal_in_constant_time(std::string_view given, std::string_view secret) {
@@ -159,12 +198,15 @@ bool is_sound_target(std::string_view target) {
 }
 
 std::optional<HttpResponse> refuse_access(const AccessRules& rules, const HttpRequest& request, bool is_open_path) {
-  if (rules.token.empty()) return refuse_without_token(request);
+  if (rules.token.empty() && !names_loopback(request.header("host"))) {
+    return error_response(403, "This server answers to the names of this machine only: localhost, 127.0.0.1, [::1].",
+                          "permission_error", "host_not_allowed");
+  }
+  if (is_cross_site(request)) return refuse_origin();
+  if (rules.token.empty()) return std::nullopt;
   if (is_open_path) return std::nullopt;
   if (is_equal_in_constant_time(bearer_token(request.header("authorization")), rules.token)) return std::nullopt;
   if (is_equal_in_constant_time(cookie_value(request.header("cookie"), rules.cookie_name), rules.token)) {
-    // To browsers all ports of a machine are one site, so the cookie alone does not show who asks.
-    if (!is_read_only(request) && !is_own_origin(request)) return refuse_origin();
     if (request.argument("token").empty() || !is_read_only(request)) return std::nullopt;
   }
   if (is_equal_in_constant_time(request.argument("token"), rules.token)) {

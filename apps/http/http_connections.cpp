@@ -126,7 +126,8 @@ void HttpConnections::answer_at_once(HttpConnection* connection, const HttpRespo
   const std::lock_guard lock(mutex_);
   const std::string text = "HTTP/1.1 " + std::to_string(response.status) +
                            " Refused\r\nConnection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: "
-                           "nosniff\r\nReferrer-Policy: no-referrer\r\nContent-Type: " +
+                           "nosniff\r\nReferrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin"
+                           "\r\nContent-Type: " +
                            response.content_type + "\r\nContent-Length: " + std::to_string(response.body.size()) +
                            "\r\n\r\n" + response.body;
   // A few hundred bytes, and nothing else is on the way: they fit the socket's buffer.

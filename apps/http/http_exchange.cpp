@@ -26,6 +26,13 @@ bool has_header(const HttpResponse& response, std::string_view name) {
 
 }  // namespace
 
+void allow_origin(HttpResponse* response, const std::string& origin) {
+  if (origin.empty()) return;
+  response->headers.insert(response->headers.end(), {{"Access-Control-Allow-Origin", origin},
+                                                     {"Access-Control-Expose-Headers", "x-request-id, Retry-After"},
+                                                     {"Vary", "Origin"}});
+}
+
 MHD_Response* make_mhd_response(HttpResponse response, std::shared_ptr<Exchange> reader) {
   MHD_Response* made = nullptr;
   if (reader != nullptr) {
@@ -39,6 +46,7 @@ MHD_Response* make_mhd_response(HttpResponse response, std::shared_ptr<Exchange>
   (void)MHD_add_response_header(made, "Content-Type", response.content_type.c_str());
   (void)MHD_add_response_header(made, "X-Content-Type-Options", "nosniff");
   (void)MHD_add_response_header(made, "Referrer-Policy", "no-referrer");
+  (void)MHD_add_response_header(made, "Cross-Origin-Resource-Policy", "same-origin");
   if (!has_header(response, "Cache-Control")) (void)MHD_add_response_header(made, "Cache-Control", "no-store");
   for (const auto& [name, value] : response.headers) (void)MHD_add_response_header(made, name.c_str(), value.c_str());
   return made;
@@ -127,6 +135,7 @@ MHD_Result Exchange::answer() {
     MHD_suspend_connection(connection_);
     return MHD_YES;
   }
+  allow_origin(&response_, request_.cors_origin);
   if (!is_stream_) return queue_response(connection_, std::exchange(response_, {}));
   const auto status = static_cast<unsigned>(response_.status);
   MHD_Response* made = make_mhd_response(std::exchange(response_, {}), shared_from_this());

@@ -77,6 +77,9 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   size_t pending_begin_ = 0;
 };
 
+// Lets pages of `origin` read the response; empty: none.
+void allow_origin(HttpResponse* response, const std::string& origin);
+
 // With the headers that all responses have. `reader`: whose stream the body is; nullptr: the response has a body.
 MHD_Response* make_mhd_response(HttpResponse response, std::shared_ptr<Exchange> reader);
 

@@ -73,14 +73,25 @@ HttpResponse refuse_overload() {
   return response;
 }
 
+struct Route {
+  HttpHandler handler;
+  int64_t body_bytes;  // of the largest body
+};
+
 // A request from its first line to the end of its response.
 struct Pending {
   HttpRequest request;
   int64_t body_bytes = 0;  // among those of the server
   std::optional<HttpResponse> refusal;
-  const HttpHandler* handler = nullptr;
+  const Route* route = nullptr;
   std::shared_ptr<Exchange> exchange;
 };
+
+MHD_Result queue_refusal(MHD_Connection* connection, Pending* pending) {
+  HttpResponse refusal = *std::exchange(pending->refusal, std::nullopt);
+  allow_origin(&refusal, pending->request.cors_origin);
+  return queue_response(connection, std::move(refusal));
+}
 
 }  // namespace
 
@@ -96,8 +107,8 @@ struct HttpServer::State {
                   const char* data, size_t* data_bytes, Pending** pending);
   Pending* begin(MHD_Connection* connection, const char* url, const char* method);
   std::optional<HttpResponse> refuse(const HttpRequest& request, const HttpConnection& connection,
-                                     const std::string& version, const HttpHandler** handler);
-  std::optional<HttpResponse> find_handler(const HttpRequest& request, const HttpHandler** handler) const;
+                                     const std::string& version, const Route** route);
+  std::optional<HttpResponse> find_handler(const HttpRequest& request, const Route** route) const;
   bool is_open(const std::string& path) const;
   MHD_Result take_body(MHD_Connection* connection, Pending* pending, std::string_view data);
   MHD_Result dispatch(MHD_Connection* connection, Pending* pending);
@@ -107,7 +118,7 @@ struct HttpServer::State {
 
   HttpOptions options;
   AccessRules access;
-  std::map<std::string, std::map<std::string, HttpHandler>> routes;  // by path, then method
+  std::map<std::string, std::map<std::string, Route>> routes;  // by path, then method
   std::vector<std::string> open_paths;
   HttpConnections connections;
   std::shared_ptr<ExchangeTotals> totals = std::make_shared<ExchangeTotals>();
@@ -135,10 +146,9 @@ bool HttpServer::State::is_open(const std::string& path) const {
                      [&path](const std::string& pattern) { return matches(pattern, path); });
 }
 
-std::optional<HttpResponse> HttpServer::State::find_handler(const HttpRequest& request,
-                                                            const HttpHandler** handler) const {
+std::optional<HttpResponse> HttpServer::State::find_handler(const HttpRequest& request, const Route** route) const {
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
-  const std::map<std::string, HttpHandler>* methods = nullptr;
+  const std::map<std::string, Route>* methods = nullptr;
   size_t longest = 0;  // the exact path, or else the longest that ends in "/*"
   for (const auto& [pattern, handlers] : routes) {
     if (!matches(pattern, request.path) || pattern.size() < longest) continue;
@@ -149,7 +159,7 @@ std::optional<HttpResponse> HttpServer::State::find_handler(const HttpRequest& r
     return error_response(404, "There is nothing at " + request.path + ".", "invalid_request_error", "not_found");
   }
   if (const auto found = methods->find(method); found != methods->end()) {
-    *handler = &found->second;
+    *route = &found->second;
     return std::nullopt;
   }
   std::string allowed;
@@ -163,7 +173,7 @@ std::optional<HttpResponse> HttpServer::State::find_handler(const HttpRequest& r
 }
 
 std::optional<HttpResponse> HttpServer::State::refuse(const HttpRequest& request, const HttpConnection& connection,
-                                                      const std::string& version, const HttpHandler** handler) {
+                                                      const std::string& version, const Route** route) {
   if (!connection.is_sound_target) return error_response(400, "The path of the request is malformed.");
   if (version == "HTTP/1.1" && request.header("host").empty())
     return error_response(400, "The Host header is missing.");
@@ -171,11 +181,12 @@ std::optional<HttpResponse> HttpServer::State::refuse(const HttpRequest& request
     connections.count_shed();
     return refuse_overload();
   }
+  if (auto answer = answer_preflight(request)) return answer;
   if (auto refusal = refuse_access(access, request, is_open(request.path))) return refusal;
-  if (auto refusal = find_handler(request, handler)) return refusal;
-  if (announced_body_bytes(request) <= options.body_bytes) return std::nullopt;
+  if (auto refusal = find_handler(request, route)) return refusal;
+  if (announced_body_bytes(request) <= (*route)->body_bytes) return std::nullopt;
   connections.count_shed();
-  return refuse_large_body(options.body_bytes);
+  return refuse_large_body((*route)->body_bytes);
 }
 
 // The head of a request is here.
@@ -185,6 +196,7 @@ Pending* HttpServer::State::begin(MHD_Connection* connection, const char* url, c
   pending->request.path = url;
   (void)MHD_get_connection_values(connection, MHD_HEADER_KIND, add_header, &pending->request.headers);
   (void)MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add_argument, &pending->request.query);
+  pending->request.cors_origin = allowed_origin(access, pending->request);
   return pending.release();
 }
 
@@ -196,12 +208,12 @@ MHD_Result HttpServer::State::take(MHD_Connection* connection, const char* url, 
     connections.enter(client, HttpConnection::Phase::kBody);
     *pending = begin(connection, url, method);
     Pending& begun = **pending;
-    begun.refusal = refuse(begun.request, *client, version, &begun.handler);
+    begun.refusal = refuse(begun.request, *client, version, &begun.route);
     const int64_t announced = announced_body_bytes(begun.request);
     const bool has_body = announced > 0 || !begun.request.header("transfer-encoding").empty();
     if (begun.refusal && has_body) {
       connections.expect_unread_body(client);
-      return queue_response(connection, *std::exchange(begun.refusal, std::nullopt));
+      return queue_refusal(connection, &begun);
     }
     if (!begun.refusal && announced > 0) begun.request.body.reserve(static_cast<size_t>(announced));
     return MHD_YES;
@@ -211,15 +223,15 @@ MHD_Result HttpServer::State::take(MHD_Connection* connection, const char* url, 
   }
   if ((*pending)->exchange != nullptr) return (*pending)->exchange->answer();
   connections.enter(client, HttpConnection::Phase::kAnswer);
-  if ((*pending)->refusal) return queue_response(connection, *std::exchange((*pending)->refusal, std::nullopt));
+  if ((*pending)->refusal) return queue_refusal(connection, *pending);
   return dispatch(connection, *pending);
 }
 
 MHD_Result HttpServer::State::take_body(MHD_Connection* connection, Pending* pending, std::string_view data) {
   const auto bytes = static_cast<int64_t>(data.size());
   std::optional<HttpResponse> refusal;
-  if (pending->body_bytes + bytes > options.body_bytes) {
-    refusal = refuse_large_body(options.body_bytes);
+  if (pending->body_bytes + bytes > pending->route->body_bytes) {
+    refusal = refuse_large_body(pending->route->body_bytes);
   } else if (totals->body_bytes + bytes > options.all_body_bytes) {
     refusal = refuse_overload();
   } else {
@@ -245,7 +257,7 @@ MHD_Result HttpServer::State::dispatch(MHD_Connection* connection, Pending* pend
   }
   pending->exchange = exchange;
   try {
-    (*pending->handler)(exchange);
+    pending->route->handler(exchange);
   } catch (const std::exception& error) {
     exchange->respond(error_response(500, std::string("The server failed: ") + error.what(), "server_error"));
   } catch (...) {
@@ -327,12 +339,17 @@ HttpServer::HttpServer(HttpOptions options) : state_(std::make_unique<State>(std
   if (!given.token.empty() && !is_sound_token(given.token)) {
     throw Failure(kExitUsage, "--token: up to 512 letters, digits and -._~+/ are allowed, with = at the end.");
   }
+  for (const std::string& origin : given.cors_origins) {
+    if (is_sound_origin(origin)) continue;
+    throw Failure(kExitUsage,
+                  "--cors " + origin + ": write one origin as browsers send it, as in https://example.com:8443.");
+  }
 }
 
 HttpServer::~HttpServer() { stop(); }
 
-void HttpServer::handle(const std::string& method, const std::string& path, HttpHandler handler) {
-  state_->routes[path][method] = std::move(handler);
+void HttpServer::handle(const std::string& method, const std::string& path, HttpHandler handler, int64_t body_bytes) {
+  state_->routes[path][method] = {std::move(handler), body_bytes == 0 ? state_->options.body_bytes : body_bytes};
 }
 
 void HttpServer::open_path(const std::string& path) { state_->open_paths.push_back(path); }
@@ -341,7 +358,9 @@ void HttpServer::start() {
   State& state = *state_;
   const HttpOptions& options = state.options;
   const int listener = listen_on(options.address, options.port, &state.port);
-  state.access = {.token = options.token, .cookie_name = "ocellus_" + std::to_string(state.port)};
+  state.access = {.token = options.token,
+                  .cookie_name = "ocellus_" + std::to_string(state.port),
+                  .cors_origins = options.cors_origins};
   state.is_stopping = false;
   // Poll rather than epoll: libmicrohttpd's epoll is told of every change once, and under attack it loses ends of
   // connections, which then stay for good. A few hundred connections are no burden for poll.

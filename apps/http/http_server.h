@@ -20,6 +20,7 @@ struct HttpRequest {
   // Names in small letters.
   std::vector<std::pair<std::string, std::string>> headers;
   std::vector<std::pair<std::string, std::string>> query;
+  std::string cors_origin;  // of a page elsewhere that may read the answer; empty: none
 
   std::string_view header(std::string_view name) const;  // empty if there is none
   std::string_view argument(std::string_view name) const;
@@ -58,9 +59,10 @@ struct HttpOptions {
   int32_t port = 8080;                // 0: any that is free
   std::string token;                  // empty: none. As "Authorization: Bearer TOKEN", as ?token=TOKEN of a page, which
                                       // then sets a cookie, or as that cookie
-  int64_t body_bytes = 1 << 20;       // of the largest body; larger ones get 413 and are not kept
-  int64_t stream_bytes = 1 << 20;     // that may wait for one client
-  int64_t all_body_bytes = 64 << 20;  // of bodies that are being received or held by exchanges, together; then 503
+  std::vector<std::string> cors_origins;  // whose pages may ask, too
+  int64_t body_bytes = 1 << 20;           // of the largest body; larger ones get 413 and are not kept
+  int64_t stream_bytes = 1 << 20;         // that may wait for one client
+  int64_t all_body_bytes = 64 << 20;      // of bodies that are being received or held by exchanges, together; then 503
   int32_t connections = 256;
   int32_t request_seconds = 10;  // from the connection, or the end of the last response, to the end of the headers
   int32_t body_seconds = 60;     // from there to the end of the body; as long for a client to read what is complete
@@ -87,7 +89,8 @@ class HttpServer {
   // Before start(). `path` is matched as a whole; one that ends in "/*" matches all below it. Other paths get 404,
   // other methods of a known path 405; HEAD is answered as GET. Handlers run on the server's thread and must not block.
   // Where there is a token, requests without it get 401 before their handler is asked, except under `open_path`.
-  void handle(const std::string& method, const std::string& path, HttpHandler handler);
+  // `body_bytes`: of the largest body there; 0: HttpOptions::body_bytes.
+  void handle(const std::string& method, const std::string& path, HttpHandler handler, int64_t body_bytes = 0);
   void open_path(const std::string& path);
   // Throws a Failure if the address cannot be listened on.
   void start();

@@ -5,6 +5,7 @@
 
 #include "apps/answer.h"
 #include "apps/failure.h"
+#include "apps/http/http_json.h"
 #include "apps/page/page_files.h"
 
 namespace ocellus::app {
@@ -13,6 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostListeners = 32;
+constexpr int64_t kMostRequestBytes = 65536;  // of a question or settings
 constexpr char kPolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
@@ -39,21 +41,6 @@ int status_of(const Failure& failure) {
     case kExitOverBudget: return 409;
     default: return 500;
   }
-}
-
-// The body as JSON; answers what is wrong with it and gives nothing.
-bool read_json(const std::shared_ptr<HttpExchange>& exchange, Json* data) {
-  const HttpRequest& request = exchange->request();
-  if (request.header("content-type").substr(0, 16) != "application/json") {
-    exchange->respond(error_response(400, "The body must be JSON, with Content-Type: application/json."));
-    return false;
-  }
-  *data = Json::parse(request.body, nullptr, /*allow_exceptions=*/false);
-  if (data->is_discarded() || !data->is_object()) {
-    exchange->respond(error_response(400, "The body must be a JSON object."));
-    return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -173,13 +160,13 @@ void WatchPage::add_changes() {
       }
     };
   };
-  server_.handle("POST", "/api/question", guarded(&WatchPage::take_question, this));
-  server_.handle("POST", "/api/settings", guarded(&WatchPage::take_settings, this));
+  server_.handle("POST", "/api/question", guarded(&WatchPage::take_question, this), kMostRequestBytes);
+  server_.handle("POST", "/api/settings", guarded(&WatchPage::take_settings, this), kMostRequestBytes);
 }
 
 void WatchPage::take_question(const Exchange& exchange) {
   Json data;
-  if (!read_json(exchange, &data)) return;
+  if (!read_json_body(exchange, &data)) return;
   if (!data.contains("text") || !data["text"].is_string()) {
     return exchange->respond(error_response(400, "text must be a text: the question."));
   }
@@ -192,7 +179,7 @@ void WatchPage::take_question(const Exchange& exchange) {
 
 void WatchPage::take_settings(const Exchange& exchange) {
   Json data;
-  if (!read_json(exchange, &data)) return;
+  if (!read_json_body(exchange, &data)) return;
   watcher_->control().set(watcher_->merge(data));
   exchange->respond(json_response(watcher_->state()));
 }

@@ -315,7 +315,7 @@ TEST_SUITE("http") {
     CHECK(fetch(port, "GET", "/nothing").status == 401);
     CHECK(fetch(port, "GET", "/healthz").status == 200);
     CHECK(fetch(port, "GET", "/hello", "", "Authorization: Bearer secret\r\n").status == 200);
-    CHECK(fetch(port, "POST", "/echo", "x", "Authorization: bearer secret\r\nOrigin: http://a.b\r\n").status == 200);
+    CHECK(fetch(port, "POST", "/echo", "x", "Authorization: bearer secret\r\n").status == 200);
 
     const HttpReply moved = fetch(port, "GET", "/hello?token=secret&name=a%20b");
     CHECK(moved.status == 303);
@@ -330,7 +330,7 @@ TEST_SUITE("http") {
     CHECK(fetch(port, "POST", "/echo", "x", kept + "Origin: http://localhost:1\r\n").status == 403);
   }
 
-  TEST_CASE("without a token only names of this machine are answered, and no page of another origin may post") {
+  TEST_CASE("without a token only names of this machine are answered") {
     EchoServer echo;
     const int32_t port = echo.port();
     for (const char* host : {"localhost", "LOCALHOST:8080", "127.0.0.1:1", "127.1.2.3", "[::1]", "[::1]:80"}) {
@@ -339,12 +339,105 @@ TEST_SUITE("http") {
     for (const char* host : {"example.com", "localhost.example.com", "127.0.0.1.example.com", "[::2]", "10.0.0.1"}) {
       CHECK(fetch(port, "GET", "/hello", "", "Host: " + std::string(host) + "\r\n").status == 403);
     }
-    CHECK(fetch(port, "POST", "/echo", "x", "Host: localhost:1\r\nOrigin: http://localhost:1\r\n").status == 200);
-    for (const char* origin : {"null", "http://example.com", "http://localhost", "https://localhost:1"}) {
-      const std::string lines = "Host: localhost:1\r\nOrigin: " + std::string(origin) + "\r\n";
-      CHECK(fetch(port, "POST", "/echo", "x", lines).status == 403);
-      CHECK(fetch(port, "GET", "/hello", "", lines).status == 200);
+  }
+
+  TEST_CASE("pages of other origins are refused for every method, with a token and without one") {
+    HttpOptions with_token = on_free_port();
+    with_token.token = "secret";
+    for (const HttpOptions& options : {on_free_port(), with_token}) {
+      EchoServer echo(options);
+      const std::string lines = "Authorization: Bearer secret\r\nHost: localhost:1\r\n";
+      const auto asked = [&](const std::string& line) {
+        const HttpReply get = fetch(echo.port(), "GET", "/hello", "", lines + line);
+        const HttpReply post = fetch(echo.port(), "POST", "/echo", "x", lines + line);
+        CHECK(get.headers.at("cross-origin-resource-policy") == "same-origin");
+        CHECK(get.status == post.status);
+        return get.status;
+      };
+      CHECK(asked("") == 200);
+      CHECK(asked("Origin: http://localhost:1\r\n") == 200);
+      CHECK(asked("Origin: http://localhost:1\r\nSec-Fetch-Site: same-origin\r\n") == 200);
+      CHECK(asked("Sec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate\r\n") == 200);
+      for (const char* origin : {"null", "http://example.com", "http://localhost", "https://localhost:1"}) {
+        CAPTURE(origin);
+        CHECK(asked("Origin: " + std::string(origin) + "\r\n") == 403);
+      }
+      for (const char* site : {"cross-site", "same-site", "something new"}) {
+        CAPTURE(site);
+        CHECK(asked("Sec-Fetch-Site: " + std::string(site) + "\r\n") == 403);
+        CHECK(asked("Origin: http://localhost:1\r\nSec-Fetch-Site: " + std::string(site) + "\r\n") == 403);
+      }
     }
+  }
+
+  TEST_CASE("a link from elsewhere leads to the page, in a tab of its own and nowhere else") {
+    HttpServer server(on_free_port());
+    add_echo(&server);
+    server.handle("GET", "/", [](const auto& exchange) { exchange->respond({.body = "page"}); });
+    server.start();
+    const auto follow = [&](const char* method, const char* path, const std::string& mode, const std::string& target) {
+      const std::string lines =
+          "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: " + mode + "\r\nSec-Fetch-Dest: " + target + "\r\n";
+      return fetch(server.port(), method, path, "", lines).status;
+    };
+    CHECK(follow("GET", "/", "navigate", "document") == 200);
+    CHECK(follow("GET", "/", "navigate", "iframe") == 403);
+    CHECK(follow("GET", "/", "no-cors", "image") == 403);
+    CHECK(follow("GET", "/", "cors", "empty") == 403);
+    CHECK(follow("POST", "/", "navigate", "document") == 403);
+    CHECK(follow("GET", "/hello", "navigate", "document") == 403);
+  }
+
+  TEST_CASE("pages of an allowed origin may ask, and their browser is told so beforehand") {
+    HttpOptions options = on_free_port();
+    options.cors_origins = {"https://one.example", "http://two.example:8080"};
+    options.token = "secret";
+    EchoServer echo(options);
+    const auto preflight = [&](const std::string& origin) {
+      return fetch(echo.port(), "OPTIONS", "/echo", "",
+                   "Origin: " + origin +
+                       "\r\nSec-Fetch-Site: cross-site\r\nAccess-Control-Request-Method: POST\r\n"
+                       "Access-Control-Request-Headers: authorization,content-type\r\n");
+    };
+    for (const char* origin : {"https://one.example", "http://two.example:8080"}) {
+      const HttpReply asked = preflight(origin);
+      CHECK(asked.status == 204);
+      CHECK(asked.headers.at("access-control-allow-origin") == origin);
+      CHECK(asked.headers.at("access-control-allow-methods").find("POST") != std::string::npos);
+      CHECK(asked.headers.at("access-control-allow-headers").find("Authorization") != std::string::npos);
+      const std::string lines = "Origin: " + std::string(origin) + "\r\nSec-Fetch-Site: cross-site\r\n";
+      const HttpReply done = fetch(echo.port(), "POST", "/echo", "x", lines + "Authorization: Bearer secret\r\n");
+      CHECK(done.status == 200);
+      CHECK(done.headers.at("access-control-allow-origin") == origin);
+      CHECK(done.headers.at("vary") == "Origin");
+      const HttpReply refused = fetch(echo.port(), "POST", "/echo", "x", lines);
+      CHECK(refused.status == 401);
+      CHECK(refused.headers.at("access-control-allow-origin") == origin);
+    }
+    for (const char* origin : {"http://one.example", "https://one.example:443", "null", "https://one.example.evil"}) {
+      CAPTURE(origin);
+      CHECK(preflight(origin).status == 403);
+      CHECK(preflight(origin).headers.count("access-control-allow-origin") == 0);
+    }
+    CHECK(fetch(echo.port(), "GET", "/hello", "", "Authorization: Bearer secret\r\n")
+              .headers.count("access-control-allow-origin") == 0);
+    for (const char* wrong : {"*", "null", "example.com", "https://a.b/", "https://A.b", "https://", "://a", ""}) {
+      CAPTURE(wrong);
+      options.cors_origins = {wrong};
+      CHECK_THROWS_WITH_AS(HttpServer{options}, doctest::Contains("--cors"), Failure);
+    }
+  }
+
+  TEST_CASE("a path may have a limit of its own for bodies") {
+    HttpServer server(on_free_port());
+    const auto echo = [](const auto& exchange) { exchange->respond({.body = exchange->take_body()}); };
+    server.handle("POST", "/small", echo, 10);
+    server.handle("POST", "/large", echo, 3 << 20);
+    server.start();
+    CHECK(fetch(server.port(), "POST", "/small", std::string(10, 'x')).status == 200);
+    CHECK(fetch(server.port(), "POST", "/small", std::string(11, 'x')).status == 413);
+    CHECK(fetch(server.port(), "POST", "/large", std::string(3 << 20, 'x')).body.size() == 3 << 20);
+    CHECK(fetch(server.port(), "POST", "/large", std::string((3 << 20) + 1, 'x')).status == 413);
   }
 
   TEST_CASE("secrets are compared whole") {

@@ -1,0 +1,57 @@
+// JSON that would take more memory as a tree than it should is known by its text.
+#include "apps/http/http_json.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/support/http_client.h"
+
+namespace ocellus::app {
+namespace {
+
+std::string repeat(const std::string& text, int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+}  // namespace
+
+TEST_SUITE("http json") {
+  TEST_CASE("values and levels are counted outside strings") {
+    const JsonLimits limits = {.values = 10, .depth = 3};
+    CHECK_FALSE(find_json_excess("", limits));
+    CHECK_FALSE(find_json_excess(R"({"a": [1, {"b": 2}], "c": "d"})", limits));
+    CHECK_FALSE(find_json_excess("[[[]]]" + repeat("]", 100), limits));
+    CHECK_FALSE(find_json_excess("\"" + repeat("[{,", 100) + "\"", limits));
+    CHECK_FALSE(find_json_excess(R"(["\"[[[[", "\\", "\\\"[[[["])", limits));
+    CHECK(find_json_excess("[[[[", limits));
+    CHECK(find_json_excess(R"({"a":{"a":{"a":{)", limits));
+    CHECK(find_json_excess(R"(["\\", [[[]]]])", limits));
+    CHECK(find_json_excess("[" + repeat("1,", 10), limits));
+    CHECK(find_json_excess(repeat("[]", 11), limits));
+    CHECK_FALSE(find_json_excess("\"never ends " + repeat("[", 100), limits));
+    CHECK_FALSE(find_json_excess("\"\\", limits));
+  }
+
+  TEST_CASE("a body that is not a modest JSON object is refused, and what is one is read") {
+    HttpOptions options;
+    options.port = 0;
+    HttpServer server(options);
+    server.handle("POST", "/json", [](const auto& exchange) {
+      nlohmann::ordered_json object;
+      if (read_json_body(exchange, &object, {.values = 100, .depth = 4})) exchange->respond({.body = object.dump()});
+    });
+    server.start();
+    const auto post = [&](const std::string& body, const std::string& type = "application/json") {
+      return fetch(server.port(), "POST", "/json", body, "Content-Type: " + type + "\r\n");
+    };
+    CHECK(post(R"({"a": 1})").body == R"({"a":1})");
+    CHECK(post(R"({"a": 1})", "application/json; charset=utf-8").status == 200);
+    CHECK(post(R"({"a": 1})", "text/plain").status == 400);
+    CHECK(post(repeat("[", 900'000)).body.find("levels") != std::string::npos);
+    CHECK(post("{\"a\": [" + repeat("[],", 300'000) + "0]}").status == 400);
+    for (const char* body : {"[]", "5", "{", "{}{}", "{\"a\": \"\xff\"}"}) CHECK(post(body).status == 400);
+  }
+}
+
+}  // namespace ocellus::app
