@@ -1,4 +1,4 @@
-// Captions and small pictures on disk: captions.jsonl and ID.jpg, within a quota.
+// Captions and small pictures on disk: captions.jsonl and TIME-NUMBER.jpg, within a quota.
 #ifndef OCELLUS_APPS_WATCH_HISTORY_FOLDER_H_
 #define OCELLUS_APPS_WATCH_HISTORY_FOLDER_H_
 
@@ -11,35 +11,59 @@
 
 namespace ocellus::app {
 
-// One thread at a time. Pictures of earlier runs count, and go first. Lines take at most half of the quota: when a file
-// has a quarter of it, it becomes captions.old.jsonl, and what had that name is gone.
+// A descriptor that is closed with its owner; -1: none.
+class OwnedDescriptor {
+ public:
+  explicit OwnedDescriptor(int descriptor = -1) : descriptor_(descriptor) {}
+  ~OwnedDescriptor();
+  OwnedDescriptor(OwnedDescriptor&& other) noexcept : descriptor_(other.descriptor_) { other.descriptor_ = -1; }
+  OwnedDescriptor& operator=(OwnedDescriptor&& other) noexcept;
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+// One thread at a time. A folder is a history's own once it holds the file kHistoryMark; only an empty one, or one that
+// an earlier version wrote and nobody else put anything into, gets it. In it nothing is counted or removed but regular
+// files whose names are exactly of the forms above. Pictures of earlier runs count, and go first. Lines take at most
+// half of the quota: when a file has a quarter of it, it becomes captions.old.jsonl, and what had that name is gone.
 class HistoryFolder {
  public:
-  // Makes the folder if it is missing; throws a Failure if it cannot be written to. `quota_bytes`: at least 1 MiB.
+  // Makes the folder if it is missing, for its owner only; throws a Failure if it cannot be written to, is not a
+  // history's own, or is in use by another watch. `quota_bytes`: at least 1 MiB.
   HistoryFolder(const std::string& path, int64_t quota_bytes);
 
   // The sentence that says why nothing could be written (a full disk), "" when all went well. Nothing half written is
   // left, and the next call tries again.
   std::string add(const Record& record, const std::vector<uint8_t>& thumbnail);
-  int64_t bytes() const { return line_bytes_ + old_line_bytes_ + picture_bytes_; }
+  // That the files take on the disk, in whole blocks.
+  int64_t bytes() const { return mark_bytes_ + line_bytes_ + old_line_bytes_ + picture_bytes_; }
 
  private:
   struct KeptPicture {
     std::string name;
     int64_t bytes;
   };
+  void claim();
   void find_earlier();
-  void make_room(int64_t bytes);
+  std::string return_to_folder();
+  std::string make_room(int64_t bytes);
   std::string write_picture(const std::string& name, const std::vector<uint8_t>& jpeg);
   std::string write_line(const std::string& line);
+  std::string trouble() const;
 
   std::string path_;
   int64_t quota_bytes_;
+  OwnedDescriptor folder_, mark_;  // the mark is locked as long as it is open
+  int64_t block_bytes_ = 4096;
   std::string run_;  // begins the names of this run's pictures, so that they sort by time
   std::deque<KeptPicture> pictures_;
-  int64_t picture_bytes_ = 0;
+  int64_t picture_bytes_ = 0, mark_bytes_ = 0;
   int64_t line_bytes_ = 0, old_line_bytes_ = 0;
 };
+
+inline constexpr char kHistoryMark[] = ".ocellus-history";
 
 }  // namespace ocellus::app
 

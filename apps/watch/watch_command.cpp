@@ -107,7 +107,7 @@ void add_output_options(CLI::App* command, CommandOptions* options) {
   command->add_option("--token", options->token, "What people must know to see the page")
       ->option_text("TEXT")
       ->group("Page");
-  command->add_option("--history", options->watch.history_path, "Keep captions and small pictures in this folder")
+  command->add_option("--history", options->watch.history_path, "Keep captions and small pictures in this folder, which must be new or empty")
       ->option_text("DIR")
       ->group("Page");
   options->watch.history_bytes = int64_t{256} << 20;

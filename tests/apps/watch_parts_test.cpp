@@ -1,13 +1,16 @@
 // The parts of `ocellus watch` that need neither a model nor a camera.
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "apps/failure.h"
 #include "apps/prometheus.h"
 #include "apps/trimmed_text.h"
 #include "apps/watch/history_folder.h"
@@ -28,9 +31,16 @@ Record make_record(int64_t id) {
   return record;
 }
 
+constexpr int64_t kLeastQuota = 1 << 20;
+constexpr char kPicture[] = "20260102T030405Z-000000001.jpg";
+
 struct Folder {
-  fs::path path = fs::temp_directory_path() / ("ocellus_watch_parts_" + std::to_string(getpid()));
-  Folder() { fs::remove_all(path); }
+  static inline int made = 0;
+  fs::path path =
+      fs::temp_directory_path() / ("ocellus_watch_parts_" + std::to_string(getpid()) + "_" + std::to_string(++made));
+  Folder() = default;
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
   ~Folder() { fs::remove_all(path); }
   std::vector<std::string> lines(const char* name) const {
     std::vector<std::string> found;
@@ -40,8 +50,41 @@ struct Folder {
   }
   int64_t bytes() const {
     int64_t sum = 0;
-    for (const auto& entry : fs::directory_iterator(path)) sum += static_cast<int64_t>(entry.file_size());
+    for (const auto& entry : fs::directory_iterator(path)) {
+      struct stat facts = {};
+      REQUIRE(lstat(entry.path().c_str(), &facts) == 0);
+      sum += int64_t{facts.st_blocks} * 512;
+    }
     return sum;
+  }
+  void write(const std::string& name, const std::string& text) const {
+    fs::create_directory(path);
+    std::ofstream(path / name) << text;
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream file(path / name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  mode_t mode(const std::string& name) const {
+    struct stat facts = {};
+    REQUIRE(lstat((path / name).c_str(), &facts) == 0);
+    return facts.st_mode & 07777;
+  }
+  // Why the folder is not taken for a history; "" if it is.
+  std::string refusal() const {
+    try {
+      HistoryFolder(path.string(), kLeastQuota);
+    } catch (const Failure& failure) {
+      CHECK(failure.exit_code() == kExitUsage);
+      return failure.what();
+    }
+    return "";
+  }
+  // What a history of an earlier version left, which had no mark.
+  void leave_unmarked_history(int64_t pictures) const {
+    HistoryFolder history(path.string(), kLeastQuota);
+    for (int64_t id = 1; id <= pictures; ++id) CHECK(history.add(make_record(id), {1, 2, 3}) == "");
+    fs::remove(path / kHistoryMark);
   }
 };
 
@@ -177,14 +220,167 @@ TEST_CASE("a history that cannot be written says so, leaves no half files and go
 }
 
 TEST_CASE("a full disk leaves whole lines only") {
-  // /dev/full gives ENOSPC to every write: as the file of the lines it is a full disk.
+  // A bound on files' sizes ends a write in the middle, as a full disk does.
   const Folder folder;
   HistoryFolder history(folder.path.string(), 1 << 20);
-  REQUIRE(symlink("/dev/full", (folder.path / "captions.jsonl").c_str()) == 0);
-  CHECK(history.add(make_record(1), {}).find("No space left on device") != std::string::npos);
-  fs::remove(folder.path / "captions.jsonl");
-  CHECK(history.add(make_record(2), {}) == "");
-  CHECK(folder.lines("captions.jsonl").size() == 1);
+  CHECK(history.add(make_record(1), {}) == "");
+  const std::string whole = folder.read("captions.jsonl");
+  const auto ignored = signal(SIGXFSZ, SIG_IGN);
+  rlimit before = {};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const rlimit small = {whole.size() + 20, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const std::string trouble = history.add(make_record(2), {});
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  signal(SIGXFSZ, ignored);
+  CHECK(trouble.find("File too large") != std::string::npos);
+  CHECK(folder.read("captions.jsonl") == whole);
+  CHECK(history.add(make_record(3), {}) == "");
+  CHECK(folder.lines("captions.jsonl").size() == 2);
+}
+
+TEST_CASE("a folder that holds anything but a history is refused and left as it is") {
+  for (const char* name :
+       {"holiday.jpg", kPicture, ".unfinished", "captions.jsonl", "captions.old.jsonl", "lost+found/x"}) {
+    CAPTURE(name);
+    const Folder folder;
+    fs::create_directories((folder.path / name).parent_path());
+    folder.write(name, "precious");
+    fs::permissions(folder.path, fs::perms(0755));
+    const std::string refusal = folder.refusal();
+    CHECK(refusal.find("--history " + folder.path.string() + ": it holds ") == 0);
+    CHECK(refusal.find("name a new or empty folder.") != std::string::npos);
+    CHECK(folder.read(name) == "precious");
+    CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 1);
+    CHECK(folder.mode("") == 0755);
+  }
+}
+
+TEST_CASE("in its own folder a history neither counts nor removes what is not of its form") {
+  const Folder folder;
+  CHECK(folder.refusal() == "");
+  const std::string much(400'000, 'x');
+  const std::vector<std::string> foreign = {"holiday.jpg",
+                                            "19990101T000000Z-1.jpg",
+                                            "a" + std::string(kPicture),
+                                            std::string(kPicture) + ".jpg",
+                                            "IMG_0001.unfinished",
+                                            ".unfinished",
+                                            "20260102T03040xZ-000000001.jpg"};
+  for (const std::string& name : foreign) folder.write(name, much);
+  fs::create_directory(folder.path / kPicture);
+  fs::create_symlink(folder.path / "holiday.jpg", folder.path / "19990101T000000Z-000000001.jpg");
+  folder.write("19990101T000000Z-000000002.jpg", "ours");
+  folder.write("19990101T000000Z-000000003.jpg.unfinished", "ours");
+  HistoryFolder history(folder.path.string(), kLeastQuota);
+  CHECK(history.bytes() <= 3 * 4096);
+  for (int64_t id = 1; id <= 60; ++id) CHECK(history.add(make_record(id), std::vector<uint8_t>(20000, 7)) == "");
+  for (const std::string& name : foreign) CHECK(folder.read(name) == much);
+  CHECK(fs::is_directory(folder.path / kPicture));
+  CHECK(fs::is_symlink(folder.path / "19990101T000000Z-000000001.jpg"));
+  CHECK_FALSE(fs::exists(folder.path / "19990101T000000Z-000000002.jpg"));
+  CHECK_FALSE(fs::exists(folder.path / "19990101T000000Z-000000003.jpg.unfinished"));
+}
+
+TEST_CASE("a folder of an earlier version is taken if nobody has put anything into it") {
+  const Folder folder;
+  folder.leave_unmarked_history(3);
+  folder.write(".unfinished", "half");
+  fs::permissions(folder.path, fs::perms(0755));
+  {
+    HistoryFolder history(folder.path.string(), kLeastQuota);
+    CHECK(history.add(make_record(4), {1, 2, 3}) == "");
+    CHECK(folder.lines("captions.jsonl").size() == 4);
+    CHECK(folder.mode("") == 0700);
+  }
+  fs::remove(folder.path / kHistoryMark);
+  folder.write("holiday.jpg", "precious");
+  CHECK(folder.refusal().find("it holds holiday.jpg") != std::string::npos);
+  fs::remove(folder.path / "holiday.jpg");
+  fs::create_directory(folder.path / kPicture);
+  CHECK(folder.refusal().find(kPicture) != std::string::npos);
+}
+
+TEST_CASE("links and folders in the place of a history's own files are refused, and nothing goes through them") {
+  for (const char* name : {kHistoryMark, "captions.jsonl", "captions.old.jsonl"}) {
+    for (const bool is_link : {true, false}) {
+      CAPTURE(name);
+      const Folder folder, other;
+      CHECK(folder.refusal() == "");
+      other.write("precious", "precious");
+      fs::remove(folder.path / name);
+      if (is_link) {
+        fs::create_symlink(other.path / "precious", folder.path / name);
+      } else {
+        fs::create_directory(folder.path / name);
+      }
+      CHECK(folder.refusal().find(std::string("its ") + name + " is no regular file.") != std::string::npos);
+      CHECK(other.read("precious") == "precious");
+    }
+  }
+  const Folder folder, other;
+  HistoryFolder history(folder.path.string(), kLeastQuota);
+  other.write("precious", "precious");
+  fs::create_symlink(other.path / "precious", folder.path / "captions.jsonl");
+  CHECK(history.add(make_record(1), {1, 2, 3}).find("nothing can be written to") == 0);
+  CHECK(other.read("precious") == "precious");
+}
+
+TEST_CASE("a folder is one watch's at a time") {
+  const Folder folder;
+  {
+    HistoryFolder history(folder.path.string(), kLeastQuota);
+    CHECK(folder.refusal().find("another watch keeps its history there.") != std::string::npos);
+    CHECK(history.add(make_record(1), {1, 2, 3}) == "");
+  }
+  CHECK(folder.refusal() == "");
+}
+
+TEST_CASE("a folder that takes the place of a history's own is refused in the same way") {
+  const Folder folder;
+  HistoryFolder history(folder.path.string(), kLeastQuota);
+  CHECK(history.add(make_record(1), {1, 2, 3}) == "");
+  fs::remove_all(folder.path);
+  folder.write("holiday.jpg", "precious");
+  CHECK(history.add(make_record(2), {1, 2, 3}).find("it holds holiday.jpg") != std::string::npos);
+  CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 1);
+}
+
+TEST_CASE("a history is its owner's only, whatever the umask") {
+  for (const mode_t mask : {0, 0777}) {
+    const Folder folder;
+    const mode_t before = umask(mask);
+    {
+      HistoryFolder history(folder.path.string(), kLeastQuota);
+      CHECK(history.add(make_record(1), {1, 2, 3}) == "");
+    }
+    umask(before);
+    CHECK(folder.mode("") == 0700);
+    int files = 0;
+    for (const auto& entry : fs::directory_iterator(folder.path)) {
+      CHECK(folder.mode(entry.path().filename()) == 0600);
+      ++files;
+    }
+    CHECK(files == 3);
+  }
+}
+
+TEST_CASE("the quota counts whole blocks, so that many small pictures do not take more of the disk") {
+  const Folder folder;
+  HistoryFolder history(folder.path.string(), kLeastQuota);
+  for (int64_t id = 1; id <= 400; ++id) CHECK(history.add(make_record(id), {1, 2, 3}) == "");
+  CHECK(folder.bytes() <= kLeastQuota);
+  CHECK(folder.bytes() == history.bytes());
+  CHECK(std::distance(fs::directory_iterator(folder.path), {}) > 100);
+}
+
+TEST_CASE("two runs within a second give no two pictures one name") {
+  const Folder folder;
+  for (int run = 0; run < 3; ++run) {
+    HistoryFolder history(folder.path.string(), kLeastQuota);
+    CHECK(history.add(make_record(1), {1, 2, 3}) == "");
+  }
+  CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 5);
 }
 
 TEST_CASE("histograms count values at most their bound, and text follows Prometheus' format") {

@@ -278,6 +278,16 @@ class History(ProgramTest):
             for line in lines:
                 self.assertEqual(pathlib.Path(folder, line["thumbnail"]).read_bytes()[:2], b"\xff\xd8")
 
+    def test_a_folder_of_photos_is_no_history_and_loses_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            photos = {f"{number:03}.jpg": bytes([number]) * 400_000 for number in range(5)}
+            for name, data in {**photos, ".unfinished": b"a note"}.items():
+                pathlib.Path(folder, name).write_bytes(data)
+            self.assert_refused(["watch", "synthetic", "--frames", 3, "--history", folder, "--history-size", "1M"], USAGE,
+                                "it holds .* name a new or empty folder")
+            kept = {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+            self.assertEqual(kept, {**photos, ".unfinished": b"a note"})
+
     @unittest.skipUnless(os.geteuid() == 0, "mounts a small file system")
     def test_a_full_disk_is_told_once_and_watching_goes_on(self):
         with tempfile.TemporaryDirectory() as folder:
