@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "mm/block_allocator.h"
 #include "mm/jpeg_header.h"
@@ -12,26 +13,39 @@ namespace ocellus {
 namespace {
 
 struct Signature {
-  const char* name;
+  const char* name;  // with its article
   int32_t offset;
   int32_t bytes;
   const char* pattern;
 };
 
 constexpr Signature kRefused[] = {
-    {"GIF", 0, 4, "GIF8"},           {"BMP", 0, 2, "BM"},
-    {"WebP", 8, 4, "WEBP"},          {"HEIC", 4, 8, "ftypheic"},
-    {"HEIC", 4, 8, "ftypheix"},      {"HEIF", 4, 8, "ftypmif1"},
-    {"AVIF", 4, 8, "ftypavif"},      {"MP4 or another ISO media", 4, 4, "ftyp"},
-    {"TIFF", 0, 4, "II*\0"},         {"TIFF", 0, 4, "MM\0*"},
-    {"PDF", 0, 5, "%PDF-"},          {"JPEG XL", 0, 2, "\xFF\x0A"},
-    {"JPEG XL", 4, 4, "JXL "},       {"JPEG 2000", 4, 4, "jP  "},
-    {"Photoshop", 0, 4, "8BPS"},     {"OpenEXR", 0, 4, "\x76\x2F\x31\x01"},
-    {"Radiance HDR", 0, 2, "#?"},    {"ICO", 0, 4, "\0\0\1\0"},
-    {"GGUF model", 0, 4, "GGUF"},    {"AVI", 8, 4, "AVI "},
-    {"zip archive", 0, 4, "PK\3\4"}, {"SVG or XML", 0, 4, "<svg"},
-    {"SVG or XML", 0, 5, "<?xml"},   {"netpbm", 0, 2, "P5"},
-    {"netpbm", 0, 2, "P6"},
+    {"a GIF", 0, 4, "GIF8"},
+    {"a BMP", 0, 2, "BM"},
+    {"a WebP", 8, 4, "WEBP"},
+    {"a HEIC", 4, 8, "ftypheic"},
+    {"a HEIC", 4, 8, "ftypheix"},
+    {"a HEIF", 4, 8, "ftypmif1"},
+    {"an AVIF", 4, 8, "ftypavif"},
+    {"an AVIF", 4, 8, "ftypavis"},
+    {"an MP4 or another ISO media", 4, 4, "ftyp"},
+    {"a TIFF", 0, 4, "II*\0"},
+    {"a TIFF", 0, 4, "MM\0*"},
+    {"a PDF", 0, 5, "%PDF-"},
+    {"a JPEG XL", 0, 2, "\xFF\x0A"},
+    {"a JPEG XL", 4, 4, "JXL "},
+    {"a JPEG 2000", 4, 4, "jP  "},
+    {"a Photoshop", 0, 4, "8BPS"},
+    {"an OpenEXR", 0, 4, "\x76\x2F\x31\x01"},
+    {"a Radiance HDR", 0, 2, "#?"},
+    {"an ICO", 0, 4, "\0\0\1\0"},
+    {"a GGUF model", 0, 4, "GGUF"},
+    {"an AVI", 8, 4, "AVI "},
+    {"a zip archive", 0, 4, "PK\3\4"},
+    {"an SVG or XML", 0, 4, "<svg"},
+    {"an SVG or XML", 0, 5, "<?xml"},
+    {"a netpbm", 0, 2, "P5"},
+    {"a netpbm", 0, 2, "P6"},
 };
 
 constexpr uint8_t kPngSignature[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
@@ -46,7 +60,7 @@ Status refuse_format(const uint8_t* bytes, int64_t size_bytes) {
   for (const Signature& refused : kRefused) {
     if (size_bytes >= refused.offset + refused.bytes &&
         std::memcmp(bytes + refused.offset, refused.pattern, static_cast<size_t>(refused.bytes)) == 0) {
-      return OCELLUS_FAIL(Code::kUnsupported, "the picture is a %s file: convert it to JPEG or PNG", refused.name);
+      return OCELLUS_FAIL(Code::kUnsupported, "the picture is %s file: convert it to JPEG or PNG", refused.name);
     }
   }
   return OCELLUS_FAIL(Code::kBadImage, "the picture is neither a JPEG nor a PNG file");
@@ -59,6 +73,16 @@ int64_t jpeg_scratch_bytes(const JpegFacts& facts) {
   const int64_t lines = facts.component_count * (int64_t{facts.width} + 3 + 2 * 15);
   const int64_t picture = int64_t{3} * facts.width * facts.height + 1;
   return jpeg_state_bytes() + samples + lines + picture + 16 * BlockAllocator::block_bytes(1);
+}
+
+/// Turning takes a copy of the pixels as they are stored.
+int64_t scratch_with_turn(int64_t bytes, const JpegFacts& facts) {
+  const int64_t picture = int64_t{3} * facts.width * facts.height;
+  return facts.orientation.is_upright() ? bytes : std::max(bytes, 2 * picture);
+}
+
+void turn_size(const Orientation& orientation, ImageFacts* facts) {
+  if (orientation.transposed) std::swap(facts->width, facts->height);
 }
 
 Status probe(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Probe* out) {
@@ -78,6 +102,7 @@ Status probe(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits
              out->png.bit_depth,
              out->png.interlaced,
              png_scratch_bytes(out->png)};
+    turn_size(out->png.orientation, &facts);
     return {};
   }
   if (size_bytes >= 3 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF) {
@@ -88,13 +113,33 @@ Status probe(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits
              out->jpeg.component_count,
              8,
              out->jpeg.progressive,
-             jpeg_scratch_bytes(out->jpeg)};
+             scratch_with_turn(jpeg_scratch_bytes(out->jpeg), out->jpeg)};
+    turn_size(out->jpeg.orientation, &facts);
     return {};
   }
   return refuse_format(bytes, size_bytes);
 }
 
-Status decode_jpeg(const uint8_t* bytes, int64_t size_bytes, const ImageFacts& facts, Extent scratch, RgbImage* out) {
+/// Moves stored pixels to the front of the scratch, turned. `pixels` lie in the scratch.
+void turn_pixels(const uint8_t* pixels, const JpegFacts& facts, Extent scratch) {
+  auto* const front = reinterpret_cast<uint8_t*>(scratch.data);
+  const int64_t row_bytes = int64_t{3} * facts.width;
+  const auto picture_bytes = static_cast<size_t>(row_bytes * facts.height);
+  if (facts.orientation.is_upright()) {
+    std::memmove(front, pixels, picture_bytes);
+    return;
+  }
+  uint8_t* const copy = front + scratch.bytes - picture_bytes;
+  std::memmove(copy, pixels, picture_bytes);
+  const StoredPixels stored = place_stored_pixels(front, facts.orientation, facts.width, facts.height);
+  for (int32_t y = 0; y < facts.height; ++y) {
+    const uint8_t* from = copy + y * row_bytes;
+    uint8_t* to = stored.first + y * stored.down_bytes;
+    for (int32_t x = 0; x < facts.width; ++x, from += 3, to += stored.across_bytes) std::copy_n(from, 3, to);
+  }
+}
+
+Status decode_jpeg(const uint8_t* bytes, int64_t size_bytes, const JpegFacts& facts, Extent scratch, RgbImage* out) {
   BlockAllocator allocator(scratch);
   int32_t width = 0, height = 0;
   const char* reason = "";
@@ -110,9 +155,8 @@ Status decode_jpeg(const uint8_t* bytes, int64_t size_bytes, const ImageFacts& f
     return OCELLUS_FAIL(Code::kInternal, "the JPEG decoder returned %d x %d pixels instead of %d x %d", width, height,
                         facts.width, facts.height);
   }
-  const int64_t stride = int64_t{3} * width;
-  std::memmove(scratch.data, pixels, static_cast<size_t>(stride * height));
-  *out = {reinterpret_cast<uint8_t*>(scratch.data), width, height, stride};
+  turn_pixels(pixels, facts, scratch);
+  *out = seen_picture(reinterpret_cast<uint8_t*>(scratch.data), facts.orientation, width, height);
   return {};
 }
 
@@ -166,7 +210,7 @@ Status decode_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits&
         static_cast<long long>(scratch.bytes));
   }
   if (facts.format == ImageFormat::kPng) return decode_png(bytes, size_bytes, found.png, scratch, out);
-  return decode_jpeg(bytes, size_bytes, facts, scratch, out);
+  return decode_jpeg(bytes, size_bytes, found.jpeg, scratch, out);
 }
 
 Extent scratch_after(const RgbImage& image, Extent scratch) {

@@ -7,8 +7,10 @@
 // Accepted  JPEG: baseline, extended and progressive Huffman, 8 bits, grey, YCbCr or RGB, and CMYK/YCCK with an Adobe
 //           marker. PNG: every colour type and depth, interlaced or not; animated PNG gives its default image.
 // Colours   alpha and transparent colours are composited on white, as Hugging Face's processors do (llama.cpp drops
-//           alpha); 16 bits are cut to the upper 8. Gamma, colour profiles and EXIF orientation are ignored, as
-//           llama.cpp does. PNG checksums are not verified.
+//           alpha); 16 bits are cut to the upper 8. Gamma and colour profiles are ignored, as llama.cpp does. PNG
+//           checksums are not verified.
+// Turned    as EXIF says (JPEG's APP1, PNG's eXIf): sizes and pixels are those of the picture as it is seen. EXIF that
+//           is damaged turns nothing.
 // Refused   GIF, BMP, WebP, HEIC, AVIF, TIFF, PDF and others by name; lossless, arithmetic-coded, hierarchical and
 //           12-bit JPEG; JPEG without its own Huffman tables; everything truncated.
 #pragma once
@@ -23,7 +25,7 @@ namespace ocellus {
 
 enum class ImageFormat : uint8_t { kJpeg, kPng };
 
-/// What the header says. Decoding produces exactly width x height.
+/// What the header says. Decoding produces exactly width x height, which are turned as EXIF says.
 struct ImageFacts {
   ImageFormat format = ImageFormat::kJpeg;
   int32_t width = 0;

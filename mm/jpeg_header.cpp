@@ -21,6 +21,7 @@ enum Marker : int {
   kDnl = 0xDC,
   kDri = 0xDD,
   kApp0 = 0xE0,
+  kApp1 = 0xE1,
   kApp14 = 0xEE,
   kApp15 = 0xEF,
   kCom = 0xFE,
@@ -97,6 +98,7 @@ class JpegWalker {
       case kDht: return read_huffman_tables();
       case kDqt: return read_quantisation_tables();
       case kSos: return read_scan();
+      case kApp1: return read_exif();
       case kApp14: return read_adobe();
       default: return {};
     }
@@ -185,6 +187,13 @@ class JpegWalker {
     return {};
   }
 
+  Status read_exif() {
+    const bool is_exif = segment_bytes_ >= 6 && std::memcmp(segment_, "Exif\0", 6) == 0;  // else it is XMP
+    if (is_exif && !has_exif_) facts_.orientation = read_exif_orientation(segment_, segment_bytes_);
+    has_exif_ = has_exif_ || is_exif;
+    return {};
+  }
+
   Status read_adobe() {
     if (segment_bytes_ >= 12 && std::memcmp(segment_, "Adobe", 6) == 0) facts_.adobe_transform = segment_[11];
     return {};
@@ -267,6 +276,7 @@ class JpegWalker {
   JpegFacts& facts_;
   const uint8_t* segment_ = nullptr;
   int64_t segment_bytes_ = 0;
+  bool has_exif_ = false;
   int identifier_[4] = {};
   int quantisation_[4] = {};
   int dc_tables_ = 0;  // one bit a slot that has been defined

@@ -6,18 +6,20 @@
 
 #include <cstdint>
 
+#include "mm/orientation.h"
 #include "mm/rgb_image.h"
 #include "platform/status.h"
 
 namespace ocellus {
 
 struct JpegFacts {
-  int32_t width = 0;
+  int32_t width = 0;  // as stored
   int32_t height = 0;
   int32_t component_count = 0;  // 1, 3 or 4
   int32_t horizontal[4] = {};   // sampling factors, 1..4
   int32_t vertical[4] = {};
   bool progressive = false;
+  Orientation orientation;       // of the first EXIF segment
   int32_t adobe_transform = -1;  // of the APP14 segment: 0 RGB or CMYK, 1 YCbCr, 2 YCCK; -1 without one
 };
 

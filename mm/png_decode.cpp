@@ -62,7 +62,7 @@ int to_8_bits(int sample, int bit_depth) {
   return sample * 255 / ((1 << bit_depth) - 1);
 }
 
-/// One row of a pass to RGB, writing a pixel every `step` bytes.
+/// One row of a pass to RGB, writing a pixel every `step` bytes, which may lead backwards.
 void expand_row(const PngFacts& facts, const uint8_t* row, int32_t width, uint8_t* out, int64_t step) {
   const int depth = facts.bit_depth;
   const int channels = png_channels(facts.color);
@@ -127,7 +127,7 @@ Status decode_png(const uint8_t* bytes, int64_t size_bytes, const PngFacts& fact
   auto* picture = reinterpret_cast<uint8_t*>(scratch.data);
   uint8_t* filtered = picture + scratch.bytes - facts.filtered_bytes;
   OCELLUS_TRY(inflate_rows(bytes, size_bytes, facts, picture, filtered));
-  const int64_t stride = int64_t{3} * facts.width;
+  const StoredPixels stored = place_stored_pixels(picture, facts.orientation, facts.width, facts.height);
   const int64_t pixel_bytes = png_row_bytes(facts, 1);  // at least 1: small samples are filtered bytewise
   for (int pass = 0; pass < pass_count(facts); ++pass) {
     const PngPass area = png_pass(facts, pass);
@@ -136,13 +136,14 @@ Status decode_png(const uint8_t* bytes, int64_t size_bytes, const PngFacts& fact
     for (int32_t y = 0; area.width > 0 && y < area.height; ++y) {
       uint8_t* row = filtered + 1;
       OCELLUS_TRY(unfilter_row(filtered[0], row, above, row_bytes, pixel_bytes));
-      uint8_t* target = picture + (area.top + int64_t{y} * area.down) * stride + int64_t{3} * area.left;
-      expand_row(facts, row, area.width, target, int64_t{3} * area.across);
+      uint8_t* target =
+          stored.first + (area.top + int64_t{y} * area.down) * stored.down_bytes + area.left * stored.across_bytes;
+      expand_row(facts, row, area.width, target, area.across * stored.across_bytes);
       above = row;
       filtered = row + row_bytes;
     }
   }
-  *out = {picture, facts.width, facts.height, stride};
+  *out = seen_picture(picture, facts.orientation, facts.width, facts.height);
   return {};
 }
 

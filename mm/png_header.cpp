@@ -87,6 +87,7 @@ Status read_chunk(const PngChunk& chunk, int32_t* palette_entries, PngFacts* fac
   if (chunk.is("PLTE"))
     return facts->color == PngColor::kPalette ? read_palette(chunk, facts, palette_entries) : Status();
   if (chunk.is("tRNS") && facts->data_chunks == 0) return read_transparency(chunk, *palette_entries, facts);
+  if (chunk.is("eXIf")) facts->orientation = read_exif_orientation(chunk.data, chunk.bytes);
   if (chunk.is_critical()) {
     return OCELLUS_FAIL(Code::kUnsupported,
                         "the PNG has an unknown critical chunk: it is damaged or uses an extension");

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "mm/orientation.h"
 #include "mm/rgb_image.h"
 #include "platform/arena.h"
 #include "platform/status.h"
@@ -12,8 +13,9 @@ namespace ocellus {
 enum class PngColor : uint8_t { kGray = 0, kRgb = 2, kPalette = 3, kGrayAlpha = 4, kRgba = 6 };
 
 struct PngFacts {
-  int32_t width = 0;
+  int32_t width = 0;  // as stored
   int32_t height = 0;
+  Orientation orientation;
   int32_t bit_depth = 0;  // 1, 2, 4, 8, 16
   PngColor color = PngColor::kGray;
   bool interlaced = false;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/picture_math.h"
+#include "mm/orientation.h"
 #include "platform/status.h"
 
 namespace ocellus {
@@ -18,6 +19,12 @@ struct RgbImage {
 
   const uint8_t* row(int32_t y) const { return pixels + y * stride_bytes; }
 };
+
+/// A tightly packed picture that `width` x `height` stored pixels make when they are turned.
+inline RgbImage seen_picture(const uint8_t* pixels, const Orientation& orientation, int32_t width, int32_t height) {
+  if (orientation.transposed) return {pixels, height, width, int64_t{3} * height};
+  return {pixels, width, height, int64_t{3} * width};
+}
 
 /// What a picture may be. Checked against the header, before anything is decoded.
 struct ImageLimits {

@@ -311,6 +311,22 @@ TEST_CASE("endless scans are refused") {
   CHECK(says("more than 100 scans"));
 }
 
+TEST_CASE("a picture of another kind is refused by its name, with the right article") {
+  const auto refuse = [](const char* start) {
+    Bytes file(start, start + 12);
+    file.resize(64, 0);
+    CHECK(decode(file) == Code::kUnsupported);
+  };
+  refuse(
+      "\0\0\0\x1C"
+      "ftypavif");
+  CHECK(says("the picture is an AVIF file: "));
+  refuse(
+      "\0\0\0\x1C"
+      "ftypheic");
+  CHECK(says("the picture is a HEIC file: "));
+}
+
 TEST_CASE("other formats are named") {
   const auto named = [](const Bytes& file, const char* name) {
     CHECK(decode(file) == Code::kUnsupported);
