@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "apps/failure.h"
+#include "apps/http/http_access.h"
 
 namespace ocellus::app {
 namespace {
@@ -112,9 +113,10 @@ void HttpConnections::enter(HttpConnection* connection, HttpConnection::Phase ph
   connection->since_ns = http_clock_ns();
 }
 
-void HttpConnections::note_target(HttpConnection* connection, bool is_sound) {
+void HttpConnections::note_target(HttpConnection* connection, std::string_view target) {
   const std::lock_guard lock(mutex_);
-  connection->is_sound_target = is_sound;
+  connection->is_sound_target = is_sound_target(target);
+  connection->target_bytes = target.size();
 }
 
 void HttpConnections::expect_unread_body(HttpConnection* connection) {

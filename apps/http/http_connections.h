@@ -25,6 +25,7 @@ struct HttpConnection {
   Phase phase = Phase::kHead;
   int64_t since_ns = 0;  // of the phase
   bool is_sound_target = true;
+  size_t target_bytes = 0;   // as it was sent
   bool is_too_many = false;  // gets no more than 503
   bool is_shut = false;
   bool has_unread_body = false;  // is to be closed so that the client sees the answer first
@@ -43,7 +44,7 @@ class HttpConnections {
   HttpConnection* open(int socket);
   void close(HttpConnection* connection);
   void enter(HttpConnection* connection, HttpConnection::Phase phase);
-  void note_target(HttpConnection* connection, bool is_sound);
+  void note_target(HttpConnection* connection, std::string_view target);
   // An answer written straight to the socket, in the middle of a body; the caller then lets the connection be closed.
   void answer_at_once(HttpConnection* connection, const HttpResponse& response);
   void expect_unread_body(HttpConnection* connection);

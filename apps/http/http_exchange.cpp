@@ -136,6 +136,7 @@ MHD_Result Exchange::answer() {
     return MHD_YES;
   }
   allow_origin(&response_, request_.cors_origin);
+  if (!request_.header("transfer-encoding").empty()) response_.headers.emplace_back("Connection", "close");
   if (!is_stream_) return queue_response(connection_, std::exchange(response_, {}));
   const auto status = static_cast<unsigned>(response_.status);
   MHD_Response* made = make_mhd_response(std::exchange(response_, {}), shared_from_this());

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <set>
@@ -17,6 +18,7 @@
 #include "apps/http/http_access.h"
 #include "apps/http/http_connections.h"
 #include "apps/http/http_exchange.h"
+#include "apps/http/http_head.h"
 
 namespace ocellus::app {
 namespace {
@@ -41,12 +43,20 @@ std::string_view find_value(const std::vector<std::pair<std::string, std::string
   return {};
 }
 
-MHD_Result add_header(void* headers, MHD_ValueKind /*kind*/, const char* name, const char* value) noexcept {
-  std::string small(name);
-  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
-  static_cast<std::vector<std::pair<std::string, std::string>>*>(headers)->emplace_back(small, value ? value : "");
+MHD_Result add_field(void* fields, MHD_ValueKind /*kind*/, const char* name, size_t name_bytes, const char* value,
+                     size_t value_bytes) noexcept {
+  static_cast<std::vector<HeadField>*>(fields)->push_back({{name, name_bytes}, {value, value_bytes}});
   return MHD_YES;
 }
+
+std::string in_small_letters(std::string_view name) {
+  std::string small(name);
+  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
+  return small;
+}
+
+// Whether lines that are folded or end in a bare LF are only known by where their parts lie.
+bool hides_lines() { return std::strncmp(MHD_get_version(), "0.", 2) == 0; }
 
 MHD_Result add_argument(void* query, MHD_ValueKind /*kind*/, const char* name, const char* value) noexcept {
   static_cast<std::vector<std::pair<std::string, std::string>>*>(query)->emplace_back(name, value ? value : "");
@@ -82,6 +92,7 @@ struct Route {
 struct Pending {
   HttpRequest request;
   int64_t body_bytes = 0;  // among those of the server
+  bool is_last = false;    // of its connection
   std::optional<HttpResponse> refusal;
   const Route* route = nullptr;
   std::shared_ptr<Exchange> exchange;
@@ -90,6 +101,7 @@ struct Pending {
 MHD_Result queue_refusal(MHD_Connection* connection, Pending* pending) {
   HttpResponse refusal = *std::exchange(pending->refusal, std::nullopt);
   allow_origin(&refusal, pending->request.cors_origin);
+  if (pending->is_last) refusal.headers.emplace_back("Connection", "close");
   return queue_response(connection, std::move(refusal));
 }
 
@@ -105,9 +117,8 @@ struct HttpServer::State {
 
   MHD_Result take(MHD_Connection* connection, const char* url, const char* method, const char* version,
                   const char* data, size_t* data_bytes, Pending** pending);
-  Pending* begin(MHD_Connection* connection, const char* url, const char* method);
-  std::optional<HttpResponse> refuse(const HttpRequest& request, const HttpConnection& connection,
-                                     const std::string& version, const Route** route);
+  Pending* begin(MHD_Connection* connection, const char* url, const char* method, const char* version);
+  std::optional<HttpResponse> refuse(const HttpRequest& request, const HttpConnection& connection, const Route** route);
   std::optional<HttpResponse> find_handler(const HttpRequest& request, const Route** route) const;
   bool is_open(const std::string& path) const;
   MHD_Result take_body(MHD_Connection* connection, Pending* pending, std::string_view data);
@@ -173,10 +184,7 @@ std::optional<HttpResponse> HttpServer::State::find_handler(const HttpRequest& r
 }
 
 std::optional<HttpResponse> HttpServer::State::refuse(const HttpRequest& request, const HttpConnection& connection,
-                                                      const std::string& version, const Route** route) {
-  if (!connection.is_sound_target) return error_response(400, "The path of the request is malformed.");
-  if (version == "HTTP/1.1" && request.header("host").empty())
-    return error_response(400, "The Host header is missing.");
+                                                      const Route** route) {
   if (connection.is_too_many) {
     connections.count_shed();
     return refuse_overload();
@@ -190,13 +198,33 @@ std::optional<HttpResponse> HttpServer::State::refuse(const HttpRequest& request
 }
 
 // The head of a request is here.
-Pending* HttpServer::State::begin(MHD_Connection* connection, const char* url, const char* method) {
+Pending* HttpServer::State::begin(MHD_Connection* connection, const char* url, const char* method,
+                                  const char* version) {
   auto pending = std::make_unique<Pending>();
-  pending->request.method = method;
-  pending->request.path = url;
-  (void)MHD_get_connection_values(connection, MHD_HEADER_KIND, add_header, &pending->request.headers);
-  (void)MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add_argument, &pending->request.query);
-  pending->request.cors_origin = allowed_origin(access, pending->request);
+  HttpConnection* client = connection_of(connection);
+  RequestHead head = {.method = method, .target = {url, client->target_bytes}, .version = version, .fields = {}};
+  (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, add_field, &head.fields);
+  HttpRequest& request = pending->request;
+  request.method = method;
+  request.path = url;
+  for (const HeadField& field : head.fields) {
+    request.headers.emplace_back(in_small_letters(field.name), std::string(field.value));
+  }
+  (void)MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add_argument, &request.query);
+  std::optional<std::string> ambiguity = find_ambiguity(head);
+  if (!client->is_sound_target) ambiguity = "The path of the request is malformed.";
+  const size_t head_bytes = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
+  if (!ambiguity && hides_lines() && !lies_as_received(head, head_bytes)) {
+    ambiguity = "The lines of the head are folded, or do not end in CR and LF.";
+  }
+  if (ambiguity) {
+    pending->refusal = error_response(400, *ambiguity);
+    pending->is_last = true;
+    return pending.release();
+  }
+  request.cors_origin = allowed_origin(access, request);
+  pending->is_last = !request.header("transfer-encoding").empty();
+  pending->refusal = refuse(request, *client, &pending->route);
   return pending.release();
 }
 
@@ -206,12 +234,10 @@ MHD_Result HttpServer::State::take(MHD_Connection* connection, const char* url, 
   if (*pending == nullptr) {
     connections.count_request();
     connections.enter(client, HttpConnection::Phase::kBody);
-    *pending = begin(connection, url, method);
+    *pending = begin(connection, url, method, version);
     Pending& begun = **pending;
-    begun.refusal = refuse(begun.request, *client, version, &begun.route);
     const int64_t announced = announced_body_bytes(begun.request);
-    const bool has_body = announced > 0 || !begun.request.header("transfer-encoding").empty();
-    if (begun.refusal && has_body) {
+    if (begun.refusal && (announced > 0 || begun.is_last)) {
       connections.expect_unread_body(client);
       return queue_refusal(connection, &begun);
     }
@@ -323,7 +349,7 @@ struct HttpServer::State::Callbacks {
   }
   static void* on_target(void* state, const char* target, MHD_Connection* connection) noexcept {
     HttpConnections& connections = static_cast<State*>(state)->connections;
-    if (HttpConnection* client = connection_of(connection)) connections.note_target(client, is_sound_target(target));
+    if (HttpConnection* client = connection_of(connection)) connections.note_target(client, target);
     return nullptr;
   }
 };
@@ -366,7 +392,7 @@ void HttpServer::start() {
   // connections, which then stay for good. A few hundred connections are no burden for poll.
   state.daemon = MHD_start_daemon(
       MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, State::Callbacks::on_request,
-      &state, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
+      &state, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
       static_cast<unsigned>(options.connections) + kReserveConnections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
       kConnectionBytes, MHD_OPTION_CONNECTION_TIMEOUT, static_cast<unsigned>(options.body_seconds),
       MHD_OPTION_NOTIFY_COMPLETED, State::Callbacks::on_completed, &state, MHD_OPTION_NOTIFY_CONNECTION,
