@@ -10,6 +10,7 @@
 #include "apps/options.h"
 #include "apps/plan_table.h"
 #include "apps/setup.h"
+#include "apps/sizes.h"
 #include "apps/terminal.h"
 #if OCELLUS_HAS_HTTP
 #include "apps/serve/chat_server.h"
@@ -42,7 +43,9 @@ constexpr int32_t kDefaultImages = 8;
 constexpr int32_t kDefaultTextTokens = 2048;
 constexpr int64_t kImagePixels = 1920 * 1080;
 constexpr int64_t kBodyBytes = int64_t{32} << 20;
-constexpr int64_t kAllBodyBytes = int64_t{128} << 20;
+constexpr int64_t kAllBodyBytes = int64_t{64} << 20;
+constexpr int64_t kStreamBytes = int64_t{256} << 10;
+constexpr int32_t kConnections = 128;
 
 // The model's own name, as a path and a header can hold it, then one that every server knows.
 std::vector<std::string> model_names(const Model& model) {
@@ -85,18 +88,24 @@ int run_serve(ServeCommand command) {
   http.token = command.token;
   http.body_bytes = kBodyBytes;
   http.all_body_bytes = kAllBodyBytes;
+  http.stream_bytes = kStreamBytes;
+  http.connections = kConnections;
   HttpServer server(http);  // refuses before anything is loaded
   CommonOptions& common = command.common;
   const Model model = open_model(common);
   common.sessions = common.sessions.value_or(kDefaultSessions);
   common.text_tokens = common.text_tokens.value_or(kDefaultTextTokens);
   const int64_t images = model.facts.has_vision ? common.images.value_or(kDefaultImages) : 0;
+  const int64_t http_bytes = most_http_bytes(http) + kMostReadingBytes;
   const Running running = start(model, common, {.images = images, .image_pixels = kImagePixels});
-  if (!common.quiet) print_note(plan_table(running.plan, SmallRows::kFolded));
+  if (!common.quiet) {
+    print_note(plan_table(running.plan, SmallRows::kFolded));
+    print_note("HTTP, outside the plan: at most " + format_bytes(http_bytes) + "\n");
+  }
   const ServeOptions options = serve_options(command, model, running);
   std::vector<ocellus_session*> sessions = open_sessions(running);
   if (options.prepare) std::for_each(sessions.begin(), sessions.end(), options.prepare);
-  ServeMetrics metrics;
+  ServeMetrics metrics(http_bytes);
   watch_for_stop();
   ChatScheduler scheduler(model.get(), std::move(sessions), running.engine.get(), options, &metrics);
   add_chat_endpoints(&server, &scheduler, &metrics, options.names);

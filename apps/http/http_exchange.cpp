@@ -72,10 +72,9 @@ Exchange::Exchange(HttpRequest request, const HttpOptions& options, std::shared_
 
 Exchange::~Exchange() { totals_->body_bytes -= body_bytes_; }
 
-std::string Exchange::take_body() {
+HttpBody Exchange::take_body() {
   const std::lock_guard lock(mutex_);
-  totals_->body_bytes -= std::exchange(body_bytes_, 0);
-  return std::exchange(request_.body, {});
+  return {std::exchange(request_.body, {}), {totals_, &totals_->body_bytes}, std::exchange(body_bytes_, 0)};
 }
 
 bool Exchange::start(HttpResponse* response, bool is_stream) {

@@ -36,7 +36,7 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   bool write(std::string_view bytes) override;
   void end() override;
   bool is_open() const override;
-  std::string take_body() override;
+  HttpBody take_body() override;
 
   // On the server's thread: queues the answer, or suspends the connection until there is one.
   MHD_Result answer();

@@ -2,6 +2,9 @@
 
 #include <microhttpd.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <algorithm>
 #include <cctype>
@@ -26,7 +29,13 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr unsigned kReserveConnections = 32;  // that may be open while others are being closed
-constexpr size_t kConnectionBytes = 32768;    // for the head of a request and the pieces of its response
+// For the head of a request and the pieces of its response. libmicrohttpd maps what is larger than 32 KiB, so that it
+// goes back to the system with the connection.
+constexpr size_t kConnectionBytes = 36864;
+constexpr int64_t kAroundConnectionBytes = 65536;  // copies of the head, blocks of a stream, both libraries' own state
+// Blocks of this size are mapped each by itself and go back to the system when they are freed.
+constexpr int kMappedBytes = 128 << 10;
+constexpr size_t kFirstBodyBytes = 64 << 10;
 constexpr auto kHousekeeping = milliseconds(200);
 constexpr auto kBusyHousekeeping = milliseconds(20);
 constexpr auto kMostStopping = milliseconds(500);
@@ -97,6 +106,16 @@ struct Pending {
   const Route* route = nullptr;
   std::shared_ptr<Exchange> exchange;
 };
+
+// Room for more: four times as much, but not more than was announced, or is allowed. A client that announces much and
+// sends nothing takes nothing, also where all memory is locked.
+void grow_body(HttpRequest* request, size_t more_bytes, int64_t most_bytes) {
+  const size_t needed = request->body.size() + more_bytes;
+  if (needed <= request->body.capacity()) return;
+  const int64_t announced = announced_body_bytes(*request);
+  const auto most = static_cast<size_t>(announced >= 0 ? announced : most_bytes);
+  request->body.reserve(std::max(needed, std::min(most, std::max(kFirstBodyBytes, 4 * request->body.capacity()))));
+}
 
 MHD_Result queue_refusal(MHD_Connection* connection, Pending* pending) {
   HttpResponse refusal = *std::exchange(pending->refusal, std::nullopt);
@@ -241,7 +260,6 @@ MHD_Result HttpServer::State::take(MHD_Connection* connection, const char* url, 
       connections.expect_unread_body(client);
       return queue_refusal(connection, &begun);
     }
-    if (!begun.refusal && announced > 0) begun.request.body.reserve(static_cast<size_t>(announced));
     return MHD_YES;
   }
   if (*data_bytes > 0) {
@@ -261,6 +279,7 @@ MHD_Result HttpServer::State::take_body(MHD_Connection* connection, Pending* pen
   } else if (totals->body_bytes + bytes > options.all_body_bytes) {
     refusal = refuse_overload();
   } else {
+    grow_body(&pending->request, data.size(), pending->route->body_bytes);
     pending->request.body += data;
     pending->body_bytes += bytes;
     totals->body_bytes += bytes;
@@ -354,6 +373,13 @@ struct HttpServer::State::Callbacks {
   }
 };
 
+int64_t most_http_bytes(const HttpOptions& options) {
+  const int64_t connections = int64_t{options.connections} + kReserveConnections;
+  return options.all_body_bytes + options.body_bytes +
+         connections * (static_cast<int64_t>(kConnectionBytes) + kAroundConnectionBytes) +
+         options.connections * options.stream_bytes;
+}
+
 HttpServer::HttpServer(HttpOptions options) : state_(std::make_unique<State>(std::move(options))) {
   const HttpOptions& given = state_->options;
   if (!is_numeric_address(given.address)) {
@@ -381,6 +407,10 @@ void HttpServer::handle(const std::string& method, const std::string& path, Http
 void HttpServer::open_path(const std::string& path) { state_->open_paths.push_back(path); }
 
 void HttpServer::start() {
+#ifdef __GLIBC__
+  // A fixed threshold: glibc raises its own with the first large body that is freed, and then keeps those that follow.
+  (void)mallopt(M_MMAP_THRESHOLD, kMappedBytes);
+#endif
   State& state = *state_;
   const HttpOptions& options = state.options;
   const int listener = listen_on(options.address, options.port, &state.port);
@@ -437,6 +467,7 @@ std::string HttpServer::url() const {
 HttpCounts HttpServer::counts() const {
   HttpCounts counts = state_->connections.counts();
   counts.shed += state_->totals->cut_off;
+  counts.body_bytes = state_->totals->body_bytes;
   return counts;
 }
 

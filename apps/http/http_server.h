@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "apps/http/http_body.h"
+
 namespace ocellus::app {
 
 struct HttpRequest {
@@ -48,8 +50,8 @@ class HttpExchange {
   virtual void end() = 0;
   // Whether the client still waits for something. Notices within half a second that it has gone.
   virtual bool is_open() const = 0;
-  // Moves the body out; it is no longer counted among HttpOptions::all_body_bytes.
-  virtual std::string take_body() = 0;
+  // Moves the body out of the request.
+  virtual HttpBody take_body() = 0;
 };
 
 using HttpHandler = std::function<void(std::shared_ptr<HttpExchange>)>;
@@ -68,6 +70,10 @@ struct HttpOptions {
   int32_t body_seconds = 60;     // from there to the end of the body; as long for a client to read what is complete
 };
 
+// What a server with these bounds takes at most: bodies, of which one may be growing, and for each connection its
+// buffers and the bytes that wait for its client. Answers that are made whole are not in it.
+int64_t most_http_bytes(const HttpOptions& options);
+
 // "127.0.0.1:8080", ":8080", "8080", "[::1]:8080"; throws a Failure for anything else.
 HttpOptions parse_http_address(const std::string& text);
 
@@ -75,7 +81,8 @@ struct HttpCounts {
   int64_t connections = 0;  // open now
   int64_t accepted = 0;
   int64_t requests = 0;
-  int64_t shed = 0;  // connections that were closed, and requests refused, because of a bound above
+  int64_t shed = 0;        // connections that were closed, and requests refused, because of a bound above
+  int64_t body_bytes = 0;  // held now
 };
 
 class HttpServer {

@@ -27,8 +27,8 @@ struct ChatJob {
   ChatReply reply;
   const int64_t arrived_ns;
   const int64_t deadline_ns;
+  HttpBody body;  // while the request has pictures there
   ChatRequest request;
-  int64_t picture_bytes = 0;
   AnswerFilter filter{{}};
   ChatUsage usage;
   ServeMetrics* metrics = nullptr;

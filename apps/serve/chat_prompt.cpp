@@ -41,8 +41,8 @@ void add_turn(ocellus_session* session, const std::vector<ChatPart>& parts, bool
   for (const ChatPart& part : parts) {
     all.push_back({.kind = part.is_image ? OCELLUS_PART_IMAGE : OCELLUS_PART_TEXT,
                    .flags = 0,
-                   .bytes = part.bytes.data(),
-                   .byte_count = static_cast<int64_t>(part.bytes.size()),
+                   .bytes = part.content().data(),
+                   .byte_count = std::ssize(part.content()),
                    .frame = nullptr});
   }
   check_added(ocellus_session_begin_turn(session), "messages", was_cancelled);

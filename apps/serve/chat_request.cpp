@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "apps/serve/data_url.h"
 #include "apps/serve/json_fields.h"
@@ -57,7 +58,23 @@ void check_fields(const RequestJson& body) {
   }
 }
 
-ChatPart parse_part(const RequestJson& part, const std::string& param, bool may_be_image) {
+ChatPart parse_picture(const RequestJson& image, std::string at, CutText* cut) {
+  const RequestJson* url = &image;
+  if (!image.is_string()) {
+    expect_object(image, at);
+    if (const RequestJson* detail = find_field(image, "detail")) {
+      (void)expect_string(*detail, at + ".detail");  // the model has one resolution
+    }
+    url = find_field(image, "url");
+    at += ".url";
+    if (url == nullptr) throw RequestError(400, at + " is missing.", at);
+  }
+  const auto given = take_cut_string(cut, expect_string(*url, at));
+  return {.is_image = true, .picture = decode_picture_url(given.value_or(std::span<char>()), at), .param = at};
+}
+
+// `cut`: of pictures; nullptr where there may be none.
+ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* cut) {
   expect_object(part, param);
   const RequestJson* type = find_field(part, "type");
   if (type == nullptr) throw RequestError(400, param + ".type is missing.", param + ".type");
@@ -65,48 +82,40 @@ ChatPart parse_part(const RequestJson& part, const std::string& param, bool may_
   if (name == "text") {
     const RequestJson* text = find_field(part, "text");
     if (text == nullptr) throw RequestError(400, param + ".text is missing.", param + ".text");
-    return {.bytes = expect_string(*text, param + ".text"), .param = param};
+    return {.text = expect_string(*text, param + ".text"), .param = param};
   }
-  if (name != "image_url" || !may_be_image) {
-    const std::string allowed = may_be_image ? "text or image_url" : "text";
+  if (name != "image_url" || cut == nullptr) {
+    const std::string allowed = cut != nullptr ? "text or image_url" : "text";
     throw RequestError(400, param + ".type must be " + allowed + ", not " + name + ".", param + ".type");
   }
   const RequestJson* image = find_field(part, "image_url");
   if (image == nullptr) throw RequestError(400, param + ".image_url is missing.", param + ".image_url");
-  expect_object(*image, param + ".image_url");
-  const RequestJson* url = find_field(*image, "url");
-  const std::string at = param + ".image_url.url";
-  if (url == nullptr) throw RequestError(400, at + " is missing.", at);
-  if (const RequestJson* detail = find_field(*image, "detail")) {
-    (void)expect_string(*detail, param + ".image_url.detail");  // the model has one resolution
-  }
-  if (!url->is_string()) throw RequestError(400, at + " must be a string.", at);
-  return {.is_image = true, .bytes = decode_picture_url(url->get_ref<const std::string&>(), at), .param = at};
+  return parse_picture(*image, param + ".image_url", cut);
 }
 
-std::vector<ChatPart> parse_content(const RequestJson& message, const std::string& param, bool may_be_image) {
+std::vector<ChatPart> parse_content(const RequestJson& message, const std::string& param, CutText* cut) {
   const RequestJson* content = find_field(message, "content");
   const std::string at = param + ".content";
   if (content == nullptr) throw RequestError(400, at + " is missing.", at);
-  if (content->is_string()) return {{.bytes = content->get<std::string>(), .param = at}};
+  if (content->is_string()) return {{.text = content->get<std::string>(), .param = at}};
   if (!content->is_array()) throw RequestError(400, at + " must be a string or an array of parts.", at);
   std::vector<ChatPart> parts;
   for (size_t i = 0; i < content->size(); ++i) {
-    parts.push_back(parse_part((*content)[i], at + "[" + std::to_string(i) + "]", may_be_image));
+    parts.push_back(parse_part((*content)[i], at + "[" + std::to_string(i) + "]", cut));
   }
   return parts;
 }
 
 std::string join_texts(const std::vector<ChatPart>& parts) {
   std::string text;
-  for (const ChatPart& part : parts) text += (text.empty() ? "" : "\n") + part.bytes;
+  for (const ChatPart& part : parts) text += (text.empty() ? "" : "\n") + part.text;
   return text;
 }
 
 // Messages of one role in a row are one message.
 class ConversationReader {
  public:
-  explicit ConversationReader(ChatRequest* request) : request_(request) {}
+  ConversationReader(CutText* cut, ChatRequest* request) : cut_(cut), request_(request) {}
 
   void read(const RequestJson& message, const std::string& param) {
     expect_object(message, param);
@@ -118,12 +127,12 @@ class ConversationReader {
     const RequestJson* field = find_field(message, "role");
     if (field == nullptr) throw RequestError(400, param + ".role is missing.", param + ".role");
     const std::string role = expect_string(*field, param + ".role");
-    if (role == "user") return add_user(parse_content(message, param, /*may_be_image=*/true));
+    if (role == "user") return add_user(parse_content(message, param, cut_));
     const bool is_system = role == "system" || role == "developer";
     if (!is_system && role != "assistant") {
       throw RequestError(400, param + ".role must be system, user or assistant.", param + ".role");
     }
-    const std::string text = join_texts(parse_content(message, param, /*may_be_image=*/false));
+    const std::string text = join_texts(parse_content(message, param, /*cut=*/nullptr));
     is_system ? add_system(text, param) : add_answer(text, param);
   }
 
@@ -157,17 +166,18 @@ class ConversationReader {
     is_answered_ = true;
   }
 
+  CutText* cut_;
   ChatRequest* request_;
   bool is_answered_ = false;
 };
 
-void parse_messages(const RequestJson& body, ChatRequest* request) {
+void parse_messages(const RequestJson& body, CutText* cut, ChatRequest* request) {
   const RequestJson* messages = find_field(body, "messages");
   if (messages == nullptr) throw RequestError(400, "messages is missing.", "messages");
   if (!messages->is_array() || messages->empty()) {
     throw RequestError(400, "messages must be an array of one message or more.", "messages");
   }
-  ConversationReader reader(request);
+  ConversationReader reader(cut, request);
   for (size_t i = 0; i < messages->size(); ++i) reader.read((*messages)[i], "messages[" + std::to_string(i) + "]");
   reader.finish();
 }
@@ -228,7 +238,7 @@ void parse_sampling(const RequestJson& body, ocellus_generate_params* params) {
 void append_text(std::vector<ChatPart>* parts, const std::string& text, const std::string& param) {
   if (text.empty()) return;
   if (parts->empty() || parts->back().is_image) parts->push_back({.param = param});
-  parts->back().bytes += text;
+  parts->back().text += text;
 }
 
 // Whether all text stands on one side of all pictures.
@@ -240,16 +250,24 @@ bool has_pictures_apart(const std::vector<ChatPart>& parts) {
 
 }  // namespace
 
-int64_t ChatRequest::picture_bytes() const {
-  int64_t bytes = 0;
+int64_t ChatRequest::image_count() const {
+  int64_t count = 0;
+  for (const ChatTurn& turn : turns) count += count_images(turn.parts);
+  return count;
+}
+
+int64_t ChatRequest::text_bytes() const {
+  int64_t bytes = std::ssize(system);
   for (const ChatTurn& turn : turns) {
-    for (const ChatPart& part : turn.parts) bytes += part.is_image ? std::ssize(part.bytes) : 0;
+    bytes += std::ssize(turn.answer);
+    for (const ChatPart& part : turn.parts) bytes += std::ssize(part.text);
   }
   return bytes;
 }
 
-ChatRequest parse_chat_request(std::string_view body, const ocellus_generate_params& defaults) {
-  const RequestJson json = parse_request_json(body);
+ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults) {
+  CutText cut = cut_picture_urls(body);
+  const RequestJson json = parse_request_json(std::exchange(cut.json, {}));
   check_fields(json);
   ChatRequest request;
   request.params = defaults;
@@ -257,7 +275,7 @@ ChatRequest parse_chat_request(std::string_view body, const ocellus_generate_par
   parse_sampling(json, &request.params);
   parse_stops(json, &request);
   parse_stream(json, &request);
-  parse_messages(json, &request);
+  parse_messages(json, &cut, &request);
   return request;
 }
 
@@ -273,8 +291,8 @@ std::vector<ChatPart> arrange_parts(std::vector<ChatPart> parts, int64_t earlier
   for (ChatPart& part : parts) {
     if (!part.is_image) {
       if (follows_text) append_text(&arranged, "\n", part.param);
-      append_text(&arranged, part.bytes, part.param);
-      follows_text = !part.bytes.empty();
+      append_text(&arranged, part.text, part.param);
+      follows_text = !part.text.empty();
       continue;
     }
     follows_text = false;

@@ -11,11 +11,13 @@
 
 namespace ocellus::app {
 
-// Text, or the bytes of a picture.
+// Text or a picture.
 struct ChatPart {
   bool is_image = false;
-  std::string bytes = {};
-  std::string param = {};  // where the request has it
+  std::string text = {};
+  std::string_view picture = {};  // its bytes, in the body of the request
+  std::string param = {};         // where the request has it
+  std::string_view content() const { return is_image ? picture : text; }
 };
 
 // What the user says, and what the model said to it; nothing in the last turn.
@@ -32,11 +34,16 @@ struct ChatRequest {
   std::vector<std::string> stops;
   bool stream = false;
   bool include_usage = false;  // with a stream
-  int64_t picture_bytes() const;
+  int64_t image_count() const;
+  int64_t text_bytes() const;
 };
 
-// Fields that the request leaves out are as in `defaults`. Throws a RequestError.
-ChatRequest parse_chat_request(std::string_view body, const ocellus_generate_params& defaults);
+// What reading one request takes at most, besides its body.
+inline constexpr int64_t kMostReadingBytes = int64_t{16} << 20;
+
+// Fields that the request leaves out are as in `defaults`. Pictures are decoded where they stand: *body is changed,
+// must stay where it is, and must live as long as they do. Throws a RequestError.
+ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults);
 
 // A turn's parts in the order in which the model reads them. Pictures that stand before or behind all text go first, a
 // single one of the conversation as it is, others as "Image 1:<image>\n", as `ocellus chat` does it; where text stands

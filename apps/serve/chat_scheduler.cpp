@@ -14,7 +14,6 @@ namespace {
 
 // Tokens of one call of the engine: so soon new requests join the others, and those that are over make room.
 constexpr int32_t kSliceTokens = 16;
-constexpr int64_t kMostPictureBytes = int64_t{128} << 20;
 constexpr auto kLookAfter = std::chrono::milliseconds(50);
 
 RequestError stopping_error() { return RequestError(503, "The server is shutting down.", "", "shutting_down"); }
@@ -96,7 +95,11 @@ void ChatScheduler::run_front() {
 void ChatScheduler::read_request(const Job& job) {
   bool is_sound = false;
   try {
-    job->request = parse_chat_request(std::exchange(job->exchange, nullptr)->take_body(), options_.params);
+    job->body = std::exchange(job->exchange, nullptr)->take_body();
+    job->request = parse_chat_request(&job->body.bytes, options_.params);
+    const bool has_images = job->request.image_count() > 0;
+    if (!has_images) job->body.bytes = {};
+    job->body.recount(std::ssize(job->body.bytes) + job->request.text_bytes());
     const std::string& name = job->request.model;
     if (!name.empty() && std::find(options_.names.begin(), options_.names.end(), name) == options_.names.end()) {
       throw RequestError(404, "There is no model " + name + "; this server has " + options_.names[0] + ".", "model",
@@ -104,7 +107,6 @@ void ChatScheduler::read_request(const Job& job) {
     }
     job->reply.set_style({name.empty() ? options_.names[0] : name, job->request.stream, job->request.include_usage});
     job->filter = AnswerFilter(job->request.stops);
-    job->picture_bytes = job->request.picture_bytes();
     is_sound = true;
   } catch (const RequestError& error) {
     fail(job, error);
@@ -114,10 +116,6 @@ void ChatScheduler::read_request(const Job& job) {
   const std::lock_guard lock(mutex_);
   being_read_ = 0;
   if (!is_sound) return;
-  if (picture_bytes_ + job->picture_bytes > kMostPictureBytes) {
-    return fail(job, RequestError(429, "Too many pictures wait: try again later.", "", "rate_limit_exceeded"));
-  }
-  picture_bytes_ += job->picture_bytes;
   waiting_.push_back(job);
   engine_changed_.notify_one();
 }
@@ -128,7 +126,6 @@ void ChatScheduler::look_after(const std::unique_lock<std::mutex>& /*held*/) {
   std::erase_if(waiting_, [&](const Job& job) {
     const bool has_left = !job->reply.is_open(), is_late = now > job->deadline_ns;
     if (!has_left && !is_late) return false;
-    picture_bytes_ -= job->picture_bytes;
     if (has_left) {
       drop(job);
     } else {
@@ -162,7 +159,6 @@ void ChatScheduler::run_engine() {
       if (!waiting_.empty() && !free_.empty() && !is_stopping_) {
         next = waiting_.front();
         waiting_.pop_front();
-        picture_bytes_ -= next->picture_bytes;
         next->session = free_.back();
         free_.pop_back();
         running_.push_back(next);
@@ -180,6 +176,7 @@ void ChatScheduler::start(const Job& job) {
   try {
     ocellus_session_set_deadline(job->session, job->deadline_ns);
     add_conversation(job->session, model_, &job->request, &was_cancelled);
+    job->body = {};
     const ocellus_generate_params params = job->params(1);
     ocellus_generate_stats stats = {};
     stats.stop = OCELLUS_STOP_FAILED;

@@ -78,7 +78,6 @@ class ChatScheduler {
   std::deque<Job> waiting_;   // for a session
   std::vector<Job> running_;  // changed by the engine's thread alone
   int64_t being_read_ = 0;
-  int64_t picture_bytes_ = 0;  // of waiting_
   bool is_stopping_ = false;
   std::thread front_, worker_;
 };

@@ -1,7 +1,11 @@
 #include "apps/serve/data_url.h"
 
 #include <array>
+#include <charconv>
 #include <cstdint>
+#include <cstring>
+#include <random>
+#include <utility>
 
 #include "apps/serve/request_error.h"
 
@@ -21,32 +25,95 @@ constexpr std::array<int8_t, 256> kValues = make_values();
 
 bool begins_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
 
+// What no client can know beforehand, so that a mark is never text of its own.
+const std::string& mark_begin() {
+  static const std::string begin =
+      "data:;mark=" + std::to_string(std::random_device()()) + "-" + std::to_string(std::random_device()()) + ",";
+  return begin;
+}
+
+std::string cut_mark(size_t index) { return mark_begin() + std::to_string(index); }
+
+// Undoes "\/" and "\u002b", as JSON of other makers has them; gives the count of bytes. What else is escaped is in no
+// picture's URL, and stays as it is.
+size_t unescape(std::span<char> text) {
+  size_t out = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '\\' && i + 1 < text.size() && text[i + 1] == '/') {
+      c = text[++i];
+    } else if (c == '\\' && i + 5 < text.size() && text[i + 1] == 'u' && text[i + 2] == '0' && text[i + 3] == '0') {
+      unsigned code = 0;
+      const char* const end = text.data() + i + 6;
+      if (std::from_chars(text.data() + i + 4, end, code, 16).ptr == end && code < 128) {
+        c = static_cast<char>(code);
+        i += 5;
+      }
+    }
+    text[out++] = c;
+  }
+  return out;
+}
+
 }  // namespace
 
-std::optional<std::string> decode_base64(std::string_view text) {
-  if (text.size() % 4 != 0) return std::nullopt;
+std::optional<size_t> decode_base64(char* text, size_t text_bytes) {
+  if (text_bytes % 4 != 0) return std::nullopt;
   size_t padding = 0;
-  while (padding < 2 && padding < text.size() && text[text.size() - 1 - padding] == '=') ++padding;
-  std::string bytes;
-  bytes.reserve(text.size() / 4 * 3);
+  while (padding < 2 && padding < text_bytes && text[text_bytes - 1 - padding] == '=') ++padding;
   uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text.substr(0, text.size() - padding)) {
-    const int8_t value = kValues[static_cast<uint8_t>(c)];
+  int bit_count = 0;
+  size_t bytes = 0;
+  for (size_t i = 0; i < text_bytes - padding; ++i) {
+    const int8_t value = kValues[static_cast<uint8_t>(text[i])];
     if (value == kNone) return std::nullopt;
     bits = bits << 6 | static_cast<uint32_t>(value);
-    if ((count += 6) < 8) continue;
-    count -= 8;
-    bytes += static_cast<char>(bits >> count & 0xff);
+    if ((bit_count += 6) < 8) continue;
+    bit_count -= 8;
+    text[bytes++] = static_cast<char>(bits >> bit_count & 0xff);
   }
-  if ((bits & ((1u << count) - 1)) != 0) return std::nullopt;
+  if ((bits & ((1u << bit_count) - 1)) != 0) return std::nullopt;
   return bytes;
 }
 
-std::string decode_picture_url(std::string_view url, const std::string& param) {
+CutText cut_picture_urls(std::string* text) {
+  CutText cut;
+  const std::string_view all = *text;
+  std::string_view key;  // of the value that may come now
+  size_t kept = 0;       // up to here the text is in cut.json, or cut out
+  for (size_t i = 0; i < all.size(); ++i) {
+    const bool is_between = std::strchr(": \t\r\n", all[i]) != nullptr;
+    if (all[i] != '"' && !is_between) key = {};
+    if (all[i] != '"') continue;
+    const size_t begin = ++i;
+    for (; i < all.size() && all[i] != '"'; ++i) i += all[i] == '\\' ? 1 : 0;
+    if (i >= all.size()) break;
+    const std::string_view before = std::exchange(key, all.substr(begin, i - begin));
+    if (before != "url" && before != "image_url") continue;
+    cut.json += all.substr(kept, begin - kept);
+    cut.json += cut_mark(cut.strings.size());
+    cut.strings.emplace_back(text->data() + begin, i - begin);
+    kept = i;
+  }
+  cut.json += all.substr(kept);
+  return cut;
+}
+
+std::optional<std::span<char>> take_cut_string(CutText* cut, std::string_view mark) {
+  const std::string_view begin = mark_begin();
+  if (!begins_with(mark, begin)) return std::nullopt;
+  size_t index = 0;
+  std::from_chars(mark.data() + begin.size(), mark.data() + mark.size(), index);
+  if (index >= cut->strings.size()) return std::nullopt;
+  return std::exchange(cut->strings[index], {});
+}
+
+std::string_view decode_picture_url(std::span<char> given, const std::string& param) {
   const auto refuse = [&param](const std::string& sentence) {
     return RequestError(400, sentence, param, "invalid_image");
   };
+  given = given.first(unescape(given));
+  const std::string_view url(given.data(), given.size());
   if (begins_with(url, "http://") || begins_with(url, "https://")) {
     throw refuse("Pictures are not fetched: send the picture itself, as data:image/png;base64,....");
   }
@@ -62,14 +129,14 @@ std::string decode_picture_url(std::string_view url, const std::string& param) {
   if (!begins_with(head, "data:image/") && head != "data:application/octet-stream;base64") {
     throw refuse("The data URL is not one of a picture: data:image/png;base64,....");
   }
-  std::optional<std::string> bytes = decode_base64(url.substr(comma + 1));
+  char* const data = given.data() + comma + 1;
+  const std::optional<size_t> bytes = decode_base64(data, url.size() - comma - 1);
   if (!bytes) throw refuse("The data URL does not hold sound base64.");
-  if (bytes->empty()) throw refuse("The picture is empty.");
+  if (*bytes == 0) throw refuse("The picture is empty.");
   int32_t width = 0, height = 0;
-  const ocellus_status status =
-      ocellus_image_probe(bytes->data(), static_cast<int64_t>(bytes->size()), &width, &height);
+  const ocellus_status status = ocellus_image_probe(data, static_cast<int64_t>(*bytes), &width, &height);
   if (status != OCELLUS_OK) throw refuse(library_error(status).what());
-  return *std::move(bytes);
+  return {data, *bytes};
 }
 
 }  // namespace ocellus::app

@@ -2,33 +2,14 @@
 
 #include <limits>
 
+#include "apps/http/http_json.h"
 #include "apps/serve/request_error.h"
 
 namespace ocellus::app {
 namespace {
 
-constexpr int64_t kMostValues = 200'000;
-constexpr int64_t kMostDepth = 32;
-
-void check_shape(std::string_view text) {
-  int64_t values = 0, depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      in_string = c != '"';
-      continue;
-    }
-    in_string = c == '"';
-    values += c == ',' || c == '[' || c == '{' ? 1 : 0;
-    depth += c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
-    if (depth > kMostDepth || values > kMostValues) {
-      throw RequestError(400, "The JSON has more than " + std::to_string(kMostValues) + " values or " +
-                                  std::to_string(kMostDepth) + " levels.");
-    }
-  }
-}
+constexpr int64_t kMostBytes = 2 << 20;  // several times what the longest contexts hold
+constexpr JsonLimits kLimits = {.values = 20'000, .depth = 32};
 
 std::string format_limit(double value) {
   std::string text = RequestJson(value).dump();
@@ -38,7 +19,11 @@ std::string format_limit(double value) {
 }  // namespace
 
 RequestJson parse_request_json(std::string_view body) {
-  check_shape(body);
+  if (const auto excess = find_json_excess(body, kLimits)) throw RequestError(400, *excess);
+  if (std::ssize(body) > kMostBytes) {
+    throw RequestError(413, "The request has more than " + std::to_string(kMostBytes) + " bytes besides its pictures.",
+                       "messages", "body_too_large");
+  }
   RequestJson json = RequestJson::parse(body, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) throw RequestError(400, "The body is not sound JSON in UTF-8.");
   if (!json.is_object()) throw RequestError(400, "The body must be a JSON object.");

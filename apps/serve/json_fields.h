@@ -12,7 +12,7 @@ namespace ocellus::app {
 
 using RequestJson = nlohmann::json;
 
-// Refuses text that would take much more memory as a tree than as text: many or deeply nested values.
+// Refuses what would take much memory as a tree: long text, many or deeply nested values.
 RequestJson parse_request_json(std::string_view body);
 
 // nullptr if the field is missing or null.

@@ -15,8 +15,11 @@ constexpr double kRequestBounds[] = {0.05, 0.1, 0.3, 0.5, 0.8, 1,  1.5, 2,   2.5
 
 }  // namespace
 
-ServeMetrics::ServeMetrics()
-    : first_token_(kFirstTokenBounds), next_token_(kNextTokenBounds), request_(kRequestBounds) {}
+ServeMetrics::ServeMetrics(int64_t most_http_bytes)
+    : most_http_bytes_(most_http_bytes),
+      first_token_(kFirstTokenBounds),
+      next_token_(kNextTokenBounds),
+      request_(kRequestBounds) {}
 
 void ServeMetrics::count_request(int status) {
   const std::lock_guard lock(mutex_);
@@ -83,6 +86,9 @@ std::string ServeMetrics::text(const HttpCounts& http) const {
   out.add_counter("ocellus_http_requests_total", "HTTP requests of all kinds.", real(http.requests));
   out.add_counter("ocellus_http_shed_total", "Connections closed and requests refused because of a bound.",
                   real(http.shed));
+  out.add_gauge("ocellus_http_body_bytes", "Of requests' bodies in memory.", real(http.body_bytes));
+  out.add_gauge("ocellus_http_bytes_limit", "What HTTP takes at most, outside the memory plan.",
+                real(most_http_bytes_));
   out.add_process();
   return out.text();
 }

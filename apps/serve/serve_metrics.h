@@ -15,7 +15,7 @@ namespace ocellus::app {
 // From any thread.
 class ServeMetrics {
  public:
-  ServeMetrics();
+  explicit ServeMetrics(int64_t most_http_bytes);
   void count_request(int status);  // of /v1/chat/completions
   void count_finish(const std::string& reason);
   void count_tokens(int64_t prompt, int64_t generated);
@@ -26,6 +26,7 @@ class ServeMetrics {
   std::string text(const HttpCounts& http) const;
 
  private:
+  const int64_t most_http_bytes_;
   mutable std::mutex mutex_;
   std::map<int, int64_t> requests_;
   std::map<std::string, int64_t> finishes_;

@@ -428,6 +428,30 @@ TEST_SUITE("http") {
     }
   }
 
+  TEST_CASE("a body that was taken counts for as long as it lives, and no longer") {
+    HttpOptions options = on_free_port();
+    options.all_body_bytes = 1000;
+    HttpServer server(options);
+    std::vector<HttpBody> held;
+    server.handle("POST", "/hold", [&](const auto& exchange) {
+      held.push_back(exchange->take_body());
+      exchange->respond({.body = "held"});
+    });
+    server.start();
+    const auto post = [&](int bytes) { return fetch(server.port(), "POST", "/hold", std::string(bytes, 'x')).status; };
+    CHECK(post(600) == 200);
+    CHECK(server.counts().body_bytes == 600);
+    CHECK(post(600) == 503);
+    held[0].recount(300);
+    CHECK(post(600) == 200);
+    CHECK(server.counts().body_bytes == 900);
+    CHECK(std::string(std::move(held[0])) == std::string(600, 'x'));
+    CHECK(server.counts().body_bytes == 600);
+    held.clear();
+    CHECK(server.counts().body_bytes == 0);
+    CHECK(most_http_bytes(options) > options.all_body_bytes + options.connections * options.stream_bytes);
+  }
+
   TEST_CASE("a path may have a limit of its own for bodies") {
     HttpServer server(on_free_port());
     const auto echo = [](const auto& exchange) { exchange->respond({.body = exchange->take_body()}); };

@@ -4,6 +4,7 @@ import base64
 import concurrent.futures
 import http.client
 import json
+import os
 import pathlib
 import signal
 import socket
@@ -421,6 +422,31 @@ class Deadlines(ServeTest):
                             answer["choices"][0]["finish_reason"] == "length")
 
 
+class Memory(ServeTest):
+    def memory_kb(self, name):
+        status = pathlib.Path(f"/proc/{self.server.process.pid}/status").read_text()
+        return int(next(line.split()[1] for line in status.splitlines() if line.startswith(name + ":")))
+
+    @unittest.skipIf(os.environ.get("OCELLUS_SANITIZED") == "1", "sanitizers keep what was freed")
+    def test_large_bodies_stay_below_the_bound_that_was_told_and_give_their_memory_back(self):
+        self.assert_serves()
+        size = 30 << 20
+        begin = b'{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,'
+        bodies = [begin + b"QUJD" * (size // 4) + b'"}}]}]}', begin + b"*" * size + b'"}}]}]}', begin + b"A" * size,
+                  b'{"messages":"' + b"x" * size + b'"}', b"[" * size, b'{"messages":[' + b"1," * (size // 2) + b"1]}",
+                  b'{"a":{}' + b',"a":{}' * (size // 7) + b"}", b'"' + b"\\u0041" * (size // 6) + b'"']
+        before = self.memory_kb("VmRSS")
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            statuses = list(pool.map(lambda body: self.server.post(body)[0], bodies * 3))
+        self.assertLessEqual(set(statuses), {400, 413, 429, 503})
+        most_kb = self.server.metric("ocellus_http_bytes_limit") / 1024
+        self.assertGreater(most_kb, 1024)
+        self.assertLess(self.memory_kb("VmHWM") - before, most_kb)
+        self.assertTrue(wait_until(lambda: self.server.metric("ocellus_http_body_bytes") == 0))
+        self.assertTrue(wait_until(lambda: self.memory_kb("VmRSS") < before * 1.05 + 2048), self.memory_kb("VmRSS") - before)
+        self.assert_serves()
+
+
 class Ends(ProgramTest):
     def setUp(self):
         if not HAS_HTTP:
@@ -477,6 +503,7 @@ class Ends(ProgramTest):
         done = run("serve", "--http", "192.0.2.1:0", "--token", "x", "--sessions", 2)
         self.assertEqual(done.returncode, RUNTIME)
         self.assertRegex(done.stderr, r"(?m)^total +\d+")
+        self.assertRegex(done.stderr, r"(?m)^HTTP, outside the plan: at most \d+ bytes \(\d+\.\d MiB\)$")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,53 @@
+// The body of a request that a handler has taken. Its bytes count among HttpOptions::all_body_bytes while it lives.
+#ifndef OCELLUS_APPS_HTTP_HTTP_BODY_H_
+#define OCELLUS_APPS_HTTP_HTTP_BODY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace ocellus::app {
+
+class HttpBody {
+ public:
+  HttpBody() = default;
+  // `total`: of all bodies; `counted` of it are this one's.
+  HttpBody(std::string given, std::shared_ptr<std::atomic<int64_t>> total, int64_t counted)
+      : bytes(std::move(given)), total_(std::move(total)), counted_(counted) {}
+  HttpBody(HttpBody&& other) noexcept { swap(&other); }
+  HttpBody& operator=(HttpBody&& other) noexcept {
+    HttpBody taken(std::move(other));
+    swap(&taken);
+    return *this;
+  }
+  ~HttpBody() { recount(0); }
+
+  std::string bytes;
+
+  // From now on it counts as this many, for what was made of it.
+  void recount(int64_t counted) {
+    if (total_ != nullptr) *total_ += counted - counted_;
+    counted_ = counted;
+  }
+  // The bytes alone, which count no longer.
+  operator std::string() && {
+    recount(0);
+    return std::move(bytes);
+  }
+
+ private:
+  void swap(HttpBody* other) {
+    std::swap(bytes, other->bytes);
+    std::swap(total_, other->total_);
+    std::swap(counted_, other->counted_);
+  }
+
+  std::shared_ptr<std::atomic<int64_t>> total_;
+  int64_t counted_ = 0;
+};
+
+}  // namespace ocellus::app
+
+#endif  // OCELLUS_APPS_HTTP_HTTP_BODY_H_
