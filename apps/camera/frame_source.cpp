@@ -9,6 +9,7 @@
 
 #include "apps/camera/directory_source.h"
 #include "apps/camera/picture_decode.h"
+#include "apps/camera/posted_source.h"
 #include "apps/camera/stream_source.h"
 #include "apps/camera/synthetic_source.h"
 #include "apps/camera/v4l2_source.h"
@@ -33,6 +34,7 @@ std::unique_ptr<FrameSource> open_source(const SourceOptions& options) {
     throw Failure(kExitUsage, "A source gives 0.001 to 100000 frames a second.");
   }
   if (options.name == "synthetic") return std::make_unique<SyntheticSource>(options);
+  if (options.name == "browser") return std::make_unique<PostedSource>(options);
   if (options.name == "-") return std::make_unique<StreamSource>(options);
   struct stat facts;
   if (stat(options.name.c_str(), &facts) != 0) {

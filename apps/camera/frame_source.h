@@ -1,4 +1,4 @@
-// Where frames come from: a camera, a directory, a file, a pipe or a scene that is made up.
+// Where frames come from: a camera, a directory, a file, a pipe, a browser or a scene that is made up.
 #ifndef OCELLUS_APPS_CAMERA_FRAME_SOURCE_H_
 #define OCELLUS_APPS_CAMERA_FRAME_SOURCE_H_
 
@@ -40,8 +40,10 @@ class FrameSource {
   virtual double frames_per_second() const { return 0; }
 };
 
+class FrameInbox;
+
 struct SourceOptions {
-  std::string name = {};  // /dev/videoN, a directory, a file, "-" or "synthetic"
+  std::string name = {};  // /dev/videoN, a directory, a file, "-", "browser" or "synthetic"
   // Of raw frames on a pipe or in a file: "nv12", "yuyv422", "rgb24", "rgba", "gray"; empty: MJPEG or Y4M by their
   // first bytes. What to ask a camera for: "mjpeg", "yuyv422", "nv12".
   std::string format = {};
@@ -52,6 +54,8 @@ struct SourceOptions {
   bool loop = false;             // directories and files start again at their end
   std::string faults = {};       // of the synthetic scene, for tests: see synthetic_source.h
   uint64_t seed = 0;             // of the synthetic scene
+  std::shared_ptr<FrameInbox> inbox = {};             // of "browser": where its frames come in
+  int64_t most_posted_pixels = int64_t{1920} * 1080;  // of these; larger ones are broken
 };
 
 // Throws a Failure that says what is wrong with the source.

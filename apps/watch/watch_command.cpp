@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "apps/camera/posted_source.h"
 #include "apps/commands.h"
 #include "apps/failure.h"
 #include "apps/number_validator.h"
@@ -23,9 +24,10 @@ constexpr int64_t kLeastHistoryBytes = 1 << 20;
 constexpr char kFooter[] =
     "SOURCE: /dev/videoN, a directory of pictures (none is skipped), a file or '-' with MJPEG, Y4M or (with --format "
     "and --size) raw\n"
-    "frames, or 'synthetic', a scene that moves. Lines that are typed while it runs are questions about the frames in\n"
-    "memory (\"What changed?\", \"When did the red circle appear?\"); /prompt TEXT, /every S, /pause, /resume, /stats\n"
-    "and /quit act. Ctrl-C ends.";
+    "frames, 'browser' (the camera of who opens the page of --http) or 'synthetic', a scene that moves. Lines that are "
+    "typed\n"
+    "while it runs are questions about the frames in memory (\"What changed?\", \"When did the red circle appear?\");\n"
+    "/prompt TEXT, /every S, /pause, /resume, /stats and /quit act. Ctrl-C ends.";
 
 struct CommandOptions {
   WatchOptions watch;
@@ -107,7 +109,9 @@ void add_output_options(CLI::App* command, CommandOptions* options) {
   command->add_option("--token", options->token, "What people must know to see the page")
       ->option_text("TEXT")
       ->group("Page");
-  command->add_option("--history", options->watch.history_path, "Keep captions and small pictures in this folder, which must be new or empty")
+  command
+      ->add_option("--history", options->watch.history_path,
+                   "Keep captions and small pictures in this folder, which must be new or empty")
       ->option_text("DIR")
       ->group("Page");
   options->watch.history_bytes = int64_t{256} << 20;
@@ -155,6 +159,9 @@ int run_watch(CommandOptions options) {
   watch.capture.source.seed = common.seed;
   watch.capture.stall_after = std::chrono::milliseconds(static_cast<int64_t>(options.stall_s * 1000));
   watch.capture.lossless = std::filesystem::is_directory(watch.capture.source.name);
+  if (watch.capture.source.name == "browser" && !options.http.empty()) {
+    watch.capture.source.inbox = std::make_shared<FrameInbox>();
+  }
   watch.narrator.memory = options.memory == "rolling" ? MemoryKind::kRolling : MemoryKind::kReplay;
   watch.narrator.image_pixels = common.image_pixels.value_or(0);
   common.image_pixels.reset();  // larger frames are planned for when they come
@@ -177,7 +184,8 @@ int run_watch(CommandOptions options) {
   std::optional<WatchPage> page;
   if (http) {
     page.emplace(&watcher, *http);
-    print_note("ocellus: " + page->url());
+    const bool is_asked = watcher.inbox() != nullptr;
+    print_note("ocellus: " + page->url() + (is_asked ? " (open it and press \"Use my camera\")" : ""));
   }
 #endif
   std::optional<TypedQuestions> typed;

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "apps/answer.h"
+#include "apps/camera/posted_source.h"
 #include "apps/failure.h"
 #include "apps/http/http_json.h"
 #include "apps/page/page_files.h"
@@ -14,6 +15,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostListeners = 32;
+constexpr size_t kMostSenderBytes = 64;
+constexpr int64_t kMostFrameAgeMs = 60000;
 constexpr int64_t kMostRequestBytes = 65536;  // of a question or settings
 constexpr char kPolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
@@ -162,6 +165,7 @@ void WatchPage::add_changes() {
   };
   server_.handle("POST", "/api/question", guarded(&WatchPage::take_question, this), kMostRequestBytes);
   server_.handle("POST", "/api/settings", guarded(&WatchPage::take_settings, this), kMostRequestBytes);
+  server_.handle("POST", "/api/frame", guarded(&WatchPage::take_frame, this), FrameInbox::kMostBytes);
 }
 
 void WatchPage::take_question(const Exchange& exchange) {
@@ -182,6 +186,34 @@ void WatchPage::take_settings(const Exchange& exchange) {
   if (!read_json_body(exchange, &data)) return;
   watcher_->control().set(watcher_->merge(data));
   exchange->respond(json_response(watcher_->state()));
+}
+
+// A JPEG file, which no page of another origin can send without asking. `age_ms` says how long ago it was taken: the
+// clocks of two machines need not agree.
+void WatchPage::take_frame(const Exchange& exchange) {
+  const HttpRequest& request = exchange->request();
+  if (watcher_->inbox() == nullptr) {
+    return exchange->respond(error_response(409,
+                                            "This watch has a source of its own; `ocellus watch browser` takes "
+                                            "frames."));
+  }
+  if (request.header("content-type") != "image/jpeg") {
+    return exchange->respond(error_response(415, "The body must be a picture, with Content-Type: image/jpeg."));
+  }
+  const std::string_view sender = request.argument("sender");
+  if (sender.empty() || sender.size() > kMostSenderBytes) {
+    return exchange->respond(error_response(400, "sender must be a name that this page has made up for itself."));
+  }
+  const int64_t age_ms = number_argument(request, "age_ms", 0);
+  if (age_ms < 0 || age_ms > kMostFrameAgeMs) {
+    return exchange->respond(error_response(400, "age_ms must be a whole number from 0 to 60000."));
+  }
+  const int64_t captured_ns = monotonic_ns() - age_ms * 1'000'000;
+  if (!watcher_->inbox()->put(std::string(sender), exchange->take_body(), captured_ns)) {
+    return exchange->respond(error_response(409, "Another page sends its camera already: stop it there first.",
+                                            "invalid_request_error", "other_sender"));
+  }
+  exchange->respond({.status = 204, .body = ""});
 }
 
 }  // namespace ocellus::app

@@ -34,6 +34,7 @@ class WatchPage : public WatchListener {
   void send_records(const Exchange& exchange);
   void take_question(const Exchange& exchange);
   void take_settings(const Exchange& exchange);
+  void take_frame(const Exchange& exchange);
 
   Watcher* watcher_;
   HttpServer server_;

@@ -118,6 +118,7 @@ Json Watcher::make_state() const {
                   {"device", on_gpu ? "GPU " + std::to_string(limits.device_index) : "CPU"}}},
                 {"source",
                  {{"name", options_.capture.source.name},
+                  {"posted", inbox() != nullptr},
                   {"state", source_state_name(source.state)},
                   {"format", source.format},
                   {"trouble", source.trouble},

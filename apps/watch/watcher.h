@@ -53,6 +53,8 @@ class Watcher {
   WatchControl& control() { return control_; }
   const WatchLog& log() const { return log_; }
   LivePicture& live() { return *live_; }
+  // Where the frames of "browser" go; null for other sources.
+  FrameInbox* inbox() const { return options_.capture.source.inbox.get(); }
   nlohmann::ordered_json state() const;
   std::string metrics() const;
   // Why frames are not answered; empty while they are.

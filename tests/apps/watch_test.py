@@ -145,6 +145,7 @@ class Sources(ProgramTest):
                 (["synthetic", "--token", "x"], USAGE, "--token is for --http"),
                 (["synthetic", "--http", "nowhere:x"], USAGE, "ADDRESS:PORT"),
                 (["synthetic", "--http", "0.0.0.0:0"], USAGE, "token"),
+                (["browser"], USAGE, "--http 127.0.0.1:8080"),
                 (["synthetic", "--history", "/proc/nothing"], USAGE, "--history"),
                 (["synthetic", "--budget", "1M"], OVER_BUDGET, "needs"),
                 (["synthetic", "--prompt", ""], USAGE, "empty")]:
@@ -344,6 +345,36 @@ class Endpoints(ProgramTest):
                     self.assertIn(sentence, body["error"]["message"])
             self.assertEqual(watching.post("/api/question", {"text": "Hello?"}, **{"Content-Type": "text/plain"})[0], 400)
             self.assertEqual(watching.get("/api/state")[1]["settings"]["kv_bits"], 16)
+
+    def test_frames_are_taken_from_a_page_and_from_nobody_else(self):
+        jpeg, path = (SAMPLES / "board_01.jpg").read_bytes(), "/api/frame?sender=a&age_ms=250"
+        caption = json.loads((SAMPLES / "captions.json").read_text())["board_01.jpg"]
+        picture = {"Content-Type": "image/jpeg"}
+        with Watching("browser", "--json", "--http", "127.0.0.1:0") as watching:
+            for where, body, headers, status, sentence in [
+                    (path, jpeg, {}, 415, "image/jpeg"), ("/api/frame", jpeg, picture, 400, "sender"),
+                    ("/api/frame?sender=" + "a" * 65, jpeg, picture, 400, "sender"),
+                    (path + "0000", jpeg, picture, 400, "age_ms"), ("/api/frame?sender=a&age_ms=-1", jpeg, picture, 400, "age_ms"),
+                    (path, bytes(5 << 20), picture, 413, ""), (path, jpeg, {**picture, "Origin": "http://a.example"}, 403, ""),
+                    (path, jpeg, {**picture, "Sec-Fetch-Site": "cross-site"}, 403, "")]:
+                got, answer = watching.post(where, body, **headers)
+                self.assertEqual(got, status, answer)
+                self.assertIn(sentence, answer["error"]["message"])
+            self.assertEqual(watching.get("/api/state")[1]["frames"]["captured"], 0)
+            watching.wait_for(lambda: "No frame has come" in "".join(watching.out))
+            self.assertEqual(watching.get("/healthz")[0], 503)
+            before = time.monotonic_ns()
+            self.assertEqual(watching.post(path, jpeg, **picture), (204, b""))
+            (answer,) = watching.wait_for(lambda: watching.of_kind("caption"))
+            self.assertEqual(answer["text"], caption)
+            self.assertLess(abs(before - 250e6 - answer["capture_ns"]), 200e6)
+            self.assertEqual(watching.post(path, b"no picture", **picture)[0], 204)
+            watching.wait_for(lambda: watching.get("/api/state")[1]["frames"]["broken"] == 1)
+            self.assertEqual(watching.post("/api/frame?sender=b", jpeg, **picture)[0], 409)
+        with Watching("synthetic", "--http", "127.0.0.1:0") as watching:
+            self.assertEqual(watching.post(path, jpeg, **picture)[0], 409)
+        with Watching("browser", "--http", "127.0.0.1:0", "--token", "secret") as watching:
+            self.assertEqual(watching.post(path, jpeg, **picture)[0], 401)
 
     def test_questions_wait_in_a_bounded_queue(self):
         with Watching("synthetic", "--http", "127.0.0.1:0") as watching:
