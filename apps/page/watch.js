@@ -13,8 +13,18 @@ const kSpokenEvery_ms = 10000; // so are captions read out by screen readers
 const kSilence_ms = 6000;      // the program says something every second: longer means that the line is dead
 const kSettle_ms = 400;        // sliders act once they rest
 
-const kPrompts = ['Describe this image.', 'What does the sign say?', 'Which shape is red?'];
-const kQuestions = ['What changed?', 'When did the red circle appear?', 'How many images show a ring?'];
+// What to ask the bundled model, which knows boards with shapes, and any other.
+const kBoards = {
+  prompts: ['Describe this image.', 'What does the sign say?', 'Which shape is red?', 'How many circles are there?'],
+  questions: ['What changed?', 'When did the red circle appear?', 'How many images show a ring?'],
+};
+const kAnything = {
+  prompts: ['Describe this image.', 'What is the person doing?', 'How many people are there?',
+            'Read the text in this image.', 'Is anything unusual here?'],
+  questions: ['What changed?', 'When did a person appear?', 'Which images show a person?'],
+};
+const kPromptsKept = 12;  // of the viewer's own
+const kPlaces = [['below', 'Below'], ['beside', 'Beside'], ['over', 'Over'], ['off', 'Off']];
 const kStages = [['preprocess_ms', 'preprocess', 'other'], ['encode_ms', 'encode', 'scratch'],
                  ['prefill_ms', 'prefill', 'staging'], ['decode_ms', 'decode', 'session']];
 const kLifetimes = [['weights', 'Weights'], ['session', 'Session'], ['scratch', 'Scratch'], ['staging', 'Staging']];
@@ -39,8 +49,16 @@ const kCounters = [
 // ---- Colours: at once, so that nothing is painted in the wrong ones
 const dark_scheme = matchMedia('(prefers-color-scheme: dark)');
 const kThemes = ['auto', 'light', 'dark'];
-let theme = 'auto';
-try { theme = localStorage.getItem('theme') ?? 'auto'; } catch { /* no storage: the choice ends with the page */ }
+
+// Choices of this browser. Without storage they end with the page.
+function recall(name, otherwise) {
+  try { return localStorage.getItem(name) ?? otherwise; } catch { return otherwise; }
+}
+
+function remember(name, text) {
+  try { localStorage.setItem(name, text); } catch { /* as above */ }
+}
+let theme = recall('theme', 'auto');
 
 function apply_theme() {
   if (!kThemes.includes(theme)) theme = 'auto';
@@ -52,7 +70,7 @@ function apply_theme() {
 
 function next_theme() {
   theme = kThemes[(kThemes.indexOf(theme) + 1) % kThemes.length];
-  try { localStorage.setItem('theme', theme); } catch { /* as above */ }
+  remember('theme', theme);
   apply_theme();
 }
 dark_scheme.addEventListener('change', apply_theme);
@@ -214,6 +232,8 @@ async function load_lists() {
   try {
     const [history, answers] = await Promise.all([ask_program('/api/history?count=100'), ask_program('/api/answers')]);
     take_history(history.records);
+    history_known = true;
+    show_newest(history.records[0]);
     if (older_possible === null) set_older(history.records.length === 100);
     for (const answer of answers.answers.reverse()) end_question(answer);
   } catch (failure) {
@@ -225,8 +245,10 @@ async function load_lists() {
 function take_state(next) {
   if (state && state.started_ms !== next.started_ms) forget_lists();
   state = next;
-  draw_standing();
+  draw_camera();
   draw_facts();
+  draw_presets();
+  draw_waiting();
   draw_figures();
   draw_memory();
   draw_controls();
@@ -240,6 +262,9 @@ function find_standing() {
             'The program cannot be reached. Trying again every second or two.'];
   }
   if (!state) return ['idle', 'Connecting', '', ''];
+  if (source.posted && source.state === 'stalled' && !is_sending()) {
+    return ['idle', 'No camera', 'No camera is sending', ''];
+  }
   const what = source.state === 'lost' ? 'gone; trying again' : 'silent; waiting for it';
   const trouble = source.trouble || `The camera is ${what}.`;
   if (source.state === 'lost') return ['bad', 'Camera lost', 'No picture', trouble];
@@ -270,7 +295,8 @@ function draw_standing() {
   if (banners.firstChild) banners.firstChild.dataset.tone = tone;
   const gone = reachable === false || state?.source.state === 'lost';
   get('stage').dataset.state = !picture.shown ? 'empty' : gone ? 'lost' : state?.source.state ?? 'running';
-  set_text(get('nothing-text'), badge || (state ? 'Waiting for the first frame' : 'Connecting'));
+  const asks = state?.source.posted && !is_sending() ? 'This watch describes what your own camera sees.' : '';
+  set_text(get('nothing-text'), asks || badge || (state ? 'Waiting for the first frame' : 'Connecting'));
 }
 
 function draw_facts() {
@@ -395,7 +421,7 @@ function draw_picture(bitmap, frame) {
   if (picture.shown++ === 0) draw_standing();
 }
 
-// ---- The caption over it
+// ---- The caption: below the picture, beside it, over it or nowhere
 // It streams word by word. What the caption before said stays, dimmed, while the new one repeats it.
 const caption = {coming: null, shown: null, before: '', hold_until: 0, timer: 0};
 const spoken = {text: '', at: -kSpokenEvery_ms};
@@ -437,8 +463,8 @@ function show_caption() {
 function draw_caption({text, record, at_ms, sequence}) {
   const failed = Boolean(record?.error);
   const repeats = !record && caption.before.startsWith(text);
-  get('lower-third').hidden = get('hide-caption').getAttribute('aria-pressed') === 'true';
-  get('lower-third').classList.toggle('streaming', !record);
+  get('caption-box').classList.toggle('streaming', !record);
+  set_text(get('caption-empty'), '');
   get('caption').classList.toggle('failed', failed);
   set_text(get('caption-text'), failed && !text ? record.error : text);
   set_text(get('caption-stale'), repeats ? caption.before.slice(text.length) : '');
@@ -452,11 +478,53 @@ function draw_caption({text, record, at_ms, sequence}) {
 const kStops = new Map([['length', 'cut at its length'], ['deadline', 'cut at the deadline']]);
 const name_stop = stop => kStops.get(stop) ?? stop;
 
-function toggle_caption() {
-  const button = get('hide-caption');
-  const hide = button.getAttribute('aria-pressed') !== 'true';
-  button.setAttribute('aria-pressed', String(hide));
-  get('lower-third').hidden = hide || !caption.shown;
+function place_caption(place) {
+  get('viewer').dataset.caption = place;
+  get('caption-box').hidden = place === 'off';
+}
+
+function make_places() {
+  const known = kPlaces.map(([place]) => place), kept = recall('caption', 'below');
+  const chosen = known.includes(kept) ? kept : 'below';
+  get('caption-place').replaceChildren(...kPlaces.map(([place, label]) => make_choice('caption_place', place, label, () => {
+    place_caption(place);
+    remember('caption', place);
+  })));
+  get('caption-place').querySelector(`[value="${chosen}"]`).checked = true;
+  place_caption(chosen);
+}
+
+// Why there is no caption yet.
+function find_waiting() {
+  if (!state) return 'Connecting';
+  if (state.settings.paused) return 'Paused: captions come when it goes on.';
+  if (!state.frames.captured) return 'Captions come with the first frames.';
+  return 'The first caption is on its way.';
+}
+
+function draw_waiting() {
+  if (!caption.shown) set_text(get('caption-empty'), groups.length ? '' : find_waiting());
+  if (!groups.length) draw_history_soon();
+}
+
+// What was said last, for a page that has only just been opened.
+function show_newest(record) {
+  if (caption.coming || caption.shown || !record) return;
+  caption.shown = {...record, record};
+  draw_caption(caption.shown);
+}
+
+function toggle_fullscreen() {
+  if (document.fullscreenElement) return document.exitFullscreen();
+  return get('viewer').requestFullscreen({navigationUI: 'hide'}).catch(failure => {
+    add_note({level: 'warning', text: `The browser gives no full screen: ${failure.message}.`, at_ms: Date.now()});
+  });
+}
+
+function follow_fullscreen() {
+  const button = get('fullscreen'), full = document.fullscreenElement !== null;
+  button.setAttribute('aria-label', full ? 'Leave full screen' : 'Full screen');
+  button.setAttribute('aria-pressed', String(full));
 }
 
 // For screen readers: not every caption, and none twice.
@@ -515,6 +583,7 @@ function draw_spark_legend() {
 const groups = [];  // {record, first_id, count, row}, newest first
 const drawn = new Set();
 let older_possible = null;
+let history_known = false;  // what came before has been fetched
 
 function is_same(group, record) {
   const before = group?.record;
@@ -575,7 +644,8 @@ function forget_lists() {
   for (const list of [groups, answers, spark]) list.length = 0;
   older_possible = null;
   Object.assign(caption, {coming: null, shown: null, before: ''});
-  get('lower-third').hidden = true;
+  history_known = false;
+  for (const part of ['caption-text', 'caption-stale', 'caption-about']) set_text(get(part), '');
   get('answers').replaceChildren();
   draw_spark();
   draw_history();
@@ -614,7 +684,9 @@ function draw_history() {
   const all = captions ? format_count(captions) : '';
   set_text(get('history-count'), words.length ? `${format_count(found)} of ${all}` : all);
   get('history-empty').hidden = found > 0;
-  set_text(get('history-empty'), captions ? 'No caption here has all of these words.' : 'No captions yet.');
+  const fetching = !history_known && (state?.frames.answered || state?.frames.failed);
+  const empty = fetching ? 'Captions are being fetched.' : find_waiting();
+  set_text(get('history-empty'), captions ? 'No caption here has all of these words.' : empty);
 }
 
 function make_row(group) {
@@ -807,11 +879,15 @@ function draw_outputs() {
 
 function make_bits(choices) {
   get('bits').replaceChildren(...choices.map(bits => {
-    const radio = make('input');
-    Object.assign(radio, {type: 'radio', name: 'kv_bits', value: bits});
-    radio.addEventListener('change', () => change_setting('kv_bits', bits));
-    return make('label', '', radio, make('span', '', bits === 16 ? 'f16' : String(bits)));
+    return make_choice('kv_bits', bits, bits === 16 ? 'f16' : String(bits), () => change_setting('kv_bits', bits));
   }));
+}
+
+function make_choice(name, value, label, act) {
+  const radio = make('input');
+  Object.assign(radio, {type: 'radio', name, value});
+  radio.addEventListener('change', act);
+  return make('label', '', radio, make('span', '', label));
 }
 
 function change_setting(name, value, wait_ms = kSettle_ms) {
@@ -835,7 +911,7 @@ async function send_settings() {
     // What was refused goes back to what holds, but not a prompt: its words stay to be mended.
     if (!(name in unsent) && !(sentence && name === 'prompt')) touched.delete(name);
   }
-  show_error('controls-error', sentence);
+  show_error('prompt' in changes ? 'prompt-error' : 'controls-error', sentence);
   if (next) take_state(next); else if (state) draw_controls();
 }
 
@@ -852,6 +928,7 @@ function change_number(name) {
 function draw_prompt_button() {
   const text = get('prompt').value.trim();
   get('apply-prompt').disabled = !state || !text || text === state.settings.prompt;
+  get('keep-prompt').disabled = !state || !text || own_prompts.includes(text) || find_presets().prompts.includes(text);
 }
 
 function edit_prompt() {
@@ -864,10 +941,66 @@ function apply_prompt(text) {
   if (!text) return;
   if (bytes > most) {
     const sentence = `The prompt has ${format_count(bytes)} bytes; at most ${format_count(most)} fit.`;
-    return show_error('controls-error', sentence);
+    return show_error('prompt-error', sentence);
   }
   get('prompt').value = text;
   change_setting('prompt', text, 0);
+}
+
+// ---- Prompts and questions to choose from; prompts of the viewer's own stay in the browser
+const own_prompts = recall_prompts();
+let presets_drawn = '';
+
+function recall_prompts() {
+  let kept = null;
+  try { kept = JSON.parse(recall('prompts', '[]')); } catch { /* not ours */ }
+  const prompts = (Array.isArray(kept) ? kept : []).filter(text => typeof text === 'string' && text.trim());
+  return prompts.slice(0, kPromptsKept);
+}
+
+function find_presets() {
+  return /shapeboard/i.test(state?.model.name ?? '') ? kBoards : kAnything;
+}
+
+function draw_presets() {
+  const {prompts, questions} = find_presets(), drawn_now = JSON.stringify([prompts, own_prompts]);
+  if (drawn_now === presets_drawn) return;
+  presets_drawn = drawn_now;
+  const own = own_prompts.map(text => {
+    const forget = make('button', 'forget', '\u00d7');
+    Object.assign(forget, {type: 'button', title: 'Forget this prompt'});
+    forget.setAttribute('aria-label', `Forget the prompt ${text}`);
+    forget.addEventListener('click', () => forget_prompt(text));
+    return make('li', 'own', make_preset(text, apply_prompt), forget);
+  });
+  get('prompt-presets').replaceChildren(...prompts.map(text => make('li', '', make_preset(text, apply_prompt))), ...own);
+  const ask = text => { get('question').value = text; get('ask').requestSubmit(); };
+  get('ask-presets').replaceChildren(...questions.map(text => make('li', '', make_preset(text, ask))));
+}
+
+function make_preset(text, act) {
+  const button = make('button', '', text);
+  Object.assign(button, {type: 'button', title: text});
+  button.addEventListener('click', () => act(text));
+  return button;
+}
+
+function keep_prompt() {
+  own_prompts.push(get('prompt').value.trim());
+  if (own_prompts.length > kPromptsKept) own_prompts.shift();
+  remember_prompts();
+}
+
+function forget_prompt(text) {
+  own_prompts.splice(own_prompts.indexOf(text), 1);
+  remember_prompts();
+  get('prompt').focus();
+}
+
+function remember_prompts() {
+  remember('prompts', JSON.stringify(own_prompts));
+  draw_presets();
+  draw_prompt_button();
 }
 
 // ---- Notes
@@ -897,6 +1030,7 @@ function press_key(event) {
     get('question').focus();
     get('question').scrollIntoView({block: 'nearest'});
   }
+  if (event.key === 'f' && !event.target.closest('input, textarea, select') && !get('fullscreen').hidden) toggle_fullscreen();
   if (event.key !== 'Escape') return;
   if (event.target.id === 'question') {
     if (!event.target.value) event.target.blur();
@@ -911,29 +1045,22 @@ function press_key(event) {
   }
 }
 
-function make_presets(list, texts, act) {
-  for (const text of texts) {
-    const button = make('button', '', text);
-    button.type = 'button';
-    button.addEventListener('click', () => act(text));
-    list.append(button);
-  }
-}
-
 function start() {
   apply_theme();
   make_figures(get('latency'), kLatencies);
   make_figures(get('counts'), [...kCounters, ['fps', 'fps', 'Frames a second from the source']]);
   draw_spark_legend();
-  make_presets(get('ask-presets'), kQuestions, text => { get('question').value = text; get('ask').requestSubmit(); });
-  make_presets(get('prompt-presets'), kPrompts, apply_prompt);
+  make_places();
   get('theme').addEventListener('click', next_theme);
   get('pause').addEventListener('click', () => state && change_setting('paused', !state.settings.paused, 0));
-  get('hide-caption').addEventListener('click', toggle_caption);
+  get('fullscreen').hidden = !document.fullscreenEnabled;
+  get('fullscreen').addEventListener('click', toggle_fullscreen);
+  document.addEventListener('fullscreenchange', follow_fullscreen);
+  get('keep-prompt').addEventListener('click', keep_prompt);
   get('ask').addEventListener('submit', ask_question);
   get('filter').addEventListener('input', draw_history);
   get('older').addEventListener('click', load_older);
-  get('controls').addEventListener('submit', event => {
+  get('prompting').addEventListener('submit', event => {
     event.preventDefault();
     apply_prompt(get('prompt').value.trim());
   });

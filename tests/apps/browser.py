@@ -14,9 +14,11 @@ import time
 NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run", "--mute-audio",
          "--disable-extensions", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-         "--disable-dev-shm-usage", "--no-default-browser-check", "--force-color-profile=srgb"]
+         "--disable-dev-shm-usage", "--no-default-browser-check", "--force-color-profile=srgb",
+         # a camera that shows a test pattern, and nobody to ask whether it may be used
+         "--use-fake-device-for-media-stream=device-count=2", "--use-fake-ui-for-media-stream"]
 KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "ArrowRight": (39, ""), "ArrowLeft": (37, ""),
-        "Backspace": (8, ""), "/": (191, "/"), " ": (32, " ")}
+        "Backspace": (8, ""), "/": (191, "/"), "f": (70, "f"), " ": (32, " ")}
 
 
 class BrowserFailure(Exception):

@@ -15,15 +15,16 @@ import zlib
 from program import SOURCE
 
 PAGE = {"/": ("index.html", "text/html"), "/watch.css": ("watch.css", "text/css"),
-        "/watch.js": ("watch.js", "text/javascript"), "/icon.svg": ("icon.svg", "image/svg+xml")}
+        "/watch.js": ("watch.js", "text/javascript"), "/camera.js": ("camera.js", "text/javascript"),
+        "/icon.svg": ("icon.svg", "image/svg+xml")}
 CSP = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
 MIB = 1048576
 STATE = {
     "version": "0.1.0", "uptime_s": 754.2, "started_ms": 1763800000000,
     "model": {"name": "shapeboard-34m", "format": "Q8_0", "device": "CPU, 2 threads"},
-    "source": {"name": "synthetic", "state": "running", "format": "640 x 480 NV12", "trouble": "", "width": 640,
-               "height": 480, "fps": 29.9},
+    "source": {"name": "synthetic", "state": "running", "posted": False, "format": "640 x 480 NV12", "trouble": "",
+               "width": 640, "height": 480, "fps": 29.9},
     "frames": {"captured": 22626, "dropped": 1204, "skipped": 0, "unchanged": 7020, "broken": 0, "answered": 14402,
                "failed": 0, "deadline_missed": 0, "stalls": 0, "losses": 0, "size_changes": 0},
     "latency_ms": {"last": 41.2, "mean": 43.0, "p95": 55.1, "p99": 60.0, "age_last": 48.0},
@@ -267,7 +268,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         watch, path = self.watch, self.path.split("?")[0]
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers["Content-Type"] == "application/json":
+            body = json.loads(body)
         watch.posts.append((path, body, self.headers["Content-Type"]))
         if not self.prepare():
             return
@@ -278,5 +281,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             watch.state["settings"].update(body)
             self.respond(200, watch.state)
             watch.emit("state", watch.state)
+        elif path == "/api/frame":
+            self.send_response(204)
+            self.end_headers()
         else:
             self.refuse(404, f"There is no {path}.")

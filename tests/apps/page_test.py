@@ -128,7 +128,7 @@ class FakePage(PageTest):
         for piece, whole in [("A large", "A large"), (" red", "A large red"), (" circle", "A large red circle")]:
             self.watch.emit("caption_text", {"id": 1, "text": piece})
             self.wait(f"document.querySelector('#caption-text').textContent === {json.dumps(whole)}")
-            self.assertTrue(page.evaluate("document.querySelector('#lower-third').classList.contains('streaming')"))
+            self.assertTrue(page.evaluate("document.querySelector('#caption-box').classList.contains('streaming')"))
         self.watch.emit("caption_end", self.watch.make_record(1, "A large red circle."))
         self.watch.caption(2, STAR)
         self.wait(f"document.querySelector('#caption-text').textContent === {json.dumps(STAR)}")
@@ -151,15 +151,61 @@ class FakePage(PageTest):
         self.watch.emit("caption_text", {"id": 2, "text": " blue"})
         self.wait("document.querySelector('#caption-stale').textContent === ''")
 
-    def test_the_caption_can_be_put_away(self):
+    def test_the_caption_stands_where_the_viewer_wants_it_and_stays_there(self):
         page = self.open()
         self.watch.show(1)
         self.watch.caption(1, RED)
-        self.wait("!document.querySelector('#lower-third').hidden")
-        page.click("#hide-caption")
-        self.wait("document.querySelector('#lower-third').hidden")
-        page.click("#hide-caption")
-        self.wait("!document.querySelector('#lower-third').hidden")
+        self.wait_text("#caption-text", RED)
+        boxes = """['#stage', '#caption-box'].map(name => {
+          const {left, top, right, bottom} = document.querySelector(name).getBoundingClientRect();
+          return {left, top, right, bottom, width: right - left};
+        })"""
+        for width, height in [(1280, 720), (1920, 1080), (1024, 768)]:
+            page.emulate(width, height)
+            for place in ("beside", "over", "off", "below"):
+                page.click(f"#caption-place label:has([value={place}])")
+                stage, caption = page.evaluate(boxes)
+                if place == "beside":
+                    self.assertGreaterEqual(caption["left"], stage["right"] - 1)
+                    self.assertLessEqual(caption["bottom"], stage["bottom"] + 1)
+                elif place == "over":
+                    self.assertGreater(caption["top"], stage["top"])
+                    self.assertLess(caption["bottom"], stage["bottom"])
+                elif place == "below":
+                    self.assertGreaterEqual(caption["top"], stage["bottom"] - 1)
+                self.assertEqual(caption["width"] > 0, place != "off")
+        page.click("#caption-place label:has([value=beside])")
+        page.open(self.url)
+        self.wait("document.querySelector('#caption-place input:checked')?.value === 'beside'")
+        page.emulate(390, 844, phone=True)
+        stage, caption = page.evaluate(boxes)
+        self.assertGreaterEqual(caption["top"], stage["bottom"] - 1, "a phone has no room beside the picture")
+
+    def test_a_caption_does_not_move_the_picture(self):
+        page = self.open()
+        self.watch.show(1)
+        size = "document.querySelector('#stage').getBoundingClientRect().height"
+        before = page.evaluate(size)
+        self.watch.caption(1, "Words and words. " * 40)
+        self.wait("document.querySelector('#caption-text').textContent.length > 600")
+        self.assertEqual(page.evaluate(size), before)
+
+    def test_the_viewer_fills_the_screen_and_gives_it_back(self):
+        page = self.open()
+        self.watch.show(1)
+        self.watch.caption(1, RED)
+        self.wait_text("#caption-text", RED)
+        page.click("#fullscreen")
+        self.wait("document.fullscreenElement?.id === 'viewer'")
+        self.wait("document.querySelector('#viewer').getBoundingClientRect().width === innerWidth")
+        self.assertEqual(page.evaluate("document.querySelector('#fullscreen').getAttribute('aria-pressed')"), "true")
+        page.evaluate("document.activeElement.blur()")
+        page.press("f")
+        self.wait("!document.fullscreenElement")
+        page.fill("#question", "")
+        page.type("f")
+        page.press("f")
+        self.assertIsNone(page.evaluate("document.fullscreenElement"), "typing words is no command")
 
     # Trouble
     def test_a_camera_that_is_gone_is_a_banner_until_it_is_back(self):
@@ -272,7 +318,7 @@ class FakePage(PageTest):
         page.fill("#filter", "window.hacked=1 onerror")
         self.wait("document.querySelectorAll('#history mark').length > 3")
         self.assertEqual(page.all("[onerror]"), [])
-        self.assertEqual(page.evaluate("[document.scripts.length, window.hacked ?? 0]"), [1, 0])
+        self.assertEqual(page.evaluate("[document.scripts.length, window.hacked ?? 0]"), [2, 0])
 
     # Questions
     def test_a_question_is_asked_answered_and_its_images_are_shown(self):
@@ -377,10 +423,125 @@ class FakePage(PageTest):
         self.wait("document.querySelector('#prompt').value === 'Describe this image.'")
         page.fill("#prompt", "\u00e9" * 1001)
         page.press("Enter")
-        self.wait_text("#controls-error", "2,002 bytes; at most 2,000 fit")
+        self.wait_text("#prompt-error", "2,002 bytes; at most 2,000 fit")
         self.assertEqual(self.posted("/api/settings"), [])
 
+    def test_prompts_of_the_viewer_are_kept_by_the_browser_until_they_are_forgotten(self):
+        page = self.open()
+        page.fill("#prompt", "Is the door open?")
+        page.click("#keep-prompt")
+        self.wait_text("#prompt-presets .own", "Is the door open?")
+        self.assertTrue(page.evaluate("document.querySelector('#keep-prompt').disabled"))
+        page.open(self.url)
+        self.wait_text("#prompt-presets .own", "Is the door open?")
+        page.click("#prompt-presets .own button")
+        self.wait_until(lambda: self.watch.state["settings"]["prompt"] == "Is the door open?")
+        page.click("#prompt-presets .forget")
+        self.wait("!document.querySelector('#prompt-presets .own')")
+        for number in range(20):
+            page.fill("#prompt", f"Prompt {number} {HOSTILE}")
+            page.click("#keep-prompt")
+        self.assertEqual(len(page.all("#prompt-presets .own")), 12)
+        self.assertEqual(page.evaluate("window.hacked ?? 0"), 0)
+        for kept in ("{", "{}", "[1, null, \"\", \"Is it day?\"]"):
+            page.evaluate(f"localStorage.setItem('prompts', {json.dumps(kept)})")
+            page.open(self.url)
+            self.wait("document.querySelectorAll('#prompt-presets li').length")
+        self.assertEqual(page.all("#prompt-presets .own button:first-child"), ["Is it day?"])
+
+    def test_what_can_be_chosen_is_what_the_model_can_answer(self):
+        page = self.open()
+        self.assertIn("Which shape is red?", page.text("#prompt-presets"))
+        self.watch.set(model={"name": "SmolVLM2 2.2B Instruct"})
+        self.wait_text("#prompt-presets", "How many people are there?")
+        self.assertNotIn("shape", page.text("#prompt-presets"))
+        page.click("#ask-presets li:last-child button")
+        self.wait_until(lambda: self.posted("/api/question") == [{"text": "Which images show a person?"}])
+
+    # The viewer's camera
+    def test_only_a_watch_of_a_browser_asks_for_the_viewers_camera(self):
+        page = self.open()
+        self.assertEqual(page.all("#camera, #camera-first", "one.hidden"), [True, True])
+        self.watch.set(source={"posted": True, "state": "stalled"}, frames={"captured": 0})
+        self.wait("!document.querySelector('#camera').hidden")
+        self.assertIn("your own camera", page.text("#nothing"))
+        self.assertEqual(page.text("#pill"), "No camera")
+        self.assertEqual(page.text("#banners"), "")
+
+    def test_frames_of_the_camera_are_sent_one_at_a_time_with_their_age(self):
+        self.watch.set(source={"posted": True})
+        self.watch.delay_s["/api/frame"] = 0.1
+        page = self.open()
+        self.wait("!document.querySelector('#camera').hidden")
+        page.click("#camera")
+        self.wait_until(lambda: len(self.posted("/api/frame")) >= 5)
+        for body in self.posted("/api/frame"):
+            self.assertEqual(body[:2], b"\xff\xd8")
+        self.assertEqual({kind for where, _, kind in self.watch.posts if where == "/api/frame"}, {"image/jpeg"})
+        sent = [re.fullmatch(r".*/api/frame\?sender=(\w+)&age_ms=(\d+)", one) for one in page.requests if "api/frame" in one]
+        self.assertEqual(len({one[1] for one in sent}), 1)
+        self.assertLess(min(int(one[2]) for one in sent), 1000)
+        self.assertEqual(page.text("#camera"), "Stop my camera")
+        self.wait("document.querySelectorAll('#cameras option').length === 2 && !document.querySelector('#cameras').hidden")
+        page.evaluate("""document.querySelector('#cameras').selectedIndex = 1;
+                         document.querySelector('#cameras').dispatchEvent(new Event('change')); 1""")
+        before = len(self.posted("/api/frame"))
+        self.wait_until(lambda: len(self.posted("/api/frame")) > before + 2)
+        self.wait("sending_camera.run.stream.getVideoTracks()[0].getSettings().deviceId === recall('camera')")
+        page.click("#camera")
+        self.wait("document.querySelector('#camera').textContent === 'Use my camera'")
+        time.sleep(0.3)
+        before = len(self.posted("/api/frame"))
+        time.sleep(0.4)
+        self.assertEqual(len(self.posted("/api/frame")), before)
+
+    def test_a_camera_that_cannot_be_had_or_sent_is_explained(self):
+        self.allowed = "409|503"
+        self.watch.set(source={"posted": True, "state": "stalled"}, frames={"captured": 0})
+        page = self.open()
+        self.wait("!document.querySelector('#camera-first').hidden")
+        for failure, sentence in [("NotAllowedError", "did not give its camera"), ("NotFoundError", "finds no camera"),
+                                  ("NotReadableError", "another program"), ("AbortError", "cannot be used")]:
+            page.evaluate(f"""navigator.mediaDevices.getUserMedia = async () => {{
+              throw new DOMException('no', '{failure}'); }}; 1""")
+            page.click("#camera-first")
+            self.wait_text("#camera-error", sentence)
+            self.assertEqual(page.text("#camera"), "Use my camera")
+        page.evaluate("delete navigator.mediaDevices.getUserMedia")
+        self.watch.failing["/api/frame"] = (503, "Too much at once.")
+        page.click("#camera-first")
+        self.wait_text("#camera-error", "Too much at once.")
+        self.watch.failing.clear()
+        self.wait("document.querySelector('#camera-error').hidden")
+        self.watch.failing["/api/frame"] = (409, "Another page sends its camera already.")
+        self.wait_text("#camera-error", "Another page")
+        self.wait("sending_camera.run === null")
+        page.evaluate("Object.defineProperty(navigator, 'mediaDevices', {value: undefined}); 1")
+        page.click("#camera")
+        self.wait_text("#camera-error", "ssh -L")
+
     # History
+    def test_captions_that_are_not_here_yet_are_never_said_not_to_be(self):
+        for number in range(1, 6):
+            self.watch.make_record(number, RED)
+        self.watch.delay_s["/api/history"] = 1.5
+        page = self.open()
+        self.wait_text("#history-empty", "Captions are being fetched.")
+        self.wait_text("#history", RED)
+        self.wait_text("#caption-text", RED)
+        self.watch.delay_s.clear()
+        self.watch.records.clear()
+        self.watch.set(started_ms=self.watch.state["started_ms"] + 1000, frames={"answered": 0, "captured": 0})
+        self.wait_text("#history-empty", "Captions come with the first frames.")
+        self.watch.set(frames={"captured": 5})
+        self.wait_text("#history-empty", "The first caption is on its way.")
+        self.assertIn("The first caption is on its way.", page.text("#caption"))
+        self.watch.set(settings={"paused": True})
+        self.wait_text("#history-empty", "Paused")
+        self.watch.caption(1, STAR)
+        self.wait("document.querySelector('#history-empty').hidden")
+        self.assertEqual(page.text("#caption"), STAR)
+
     def test_equal_captions_are_one_row_and_words_find_rows(self):
         for number in range(1, 31):
             self.watch.make_record(number, STAR if 10 < number <= 20 else RED)
@@ -476,7 +637,7 @@ class FakePage(PageTest):
             rings = page.all(":focus-visible:not([type=radio]), [type=radio]:focus-visible + span",
                              "getComputedStyle(one).outlineStyle")
             self.assertNotIn("none", rings, page.evaluate("document.activeElement.outerHTML"))
-        self.assertLessEqual({"pause", "hide-caption", "question", "send", "prompt", "every_s", "change", "frames",
+        self.assertLessEqual({"pause", "caption_place", "fullscreen", "question", "send", "prompt", "every_s", "change", "frames",
                               "keep", "deadline_ms", "kv_bits", "filter", "theme"}, reached)
 
     def test_everything_that_acts_has_a_name(self):
@@ -532,6 +693,69 @@ class FakePage(PageTest):
                 self.assertGreater(seen, 80)
                 self.assertEqual(poor, [])
 
+    def test_words_are_12_pixels_high_and_targets_24_at_least(self):
+        small = """(() => {
+          const seen = node => node.checkVisibility() && !node.closest('.unseen, noscript, .skip');
+          const words = node => [...node.childNodes].some(one => one.nodeType === 3 && one.data.trim()) ||
+            ['INPUT', 'TEXTAREA', 'SELECT'].includes(node.tagName);
+          const poor = [], all = [...document.querySelectorAll('body *')].filter(seen);
+          for (const node of all.filter(words)) {
+            const size = parseFloat(getComputedStyle(node).fontSize);
+            if (size < 12) poor.push(`${size} px: ${node.outerHTML.slice(0, 80)}`);
+          }
+          for (const node of all.filter(one => one.matches('button, a, input, select, textarea, summary'))) {
+            const {width, height} = node.getBoundingClientRect();
+            if (Math.min(width, height) < 24) poor.push(`${width} x ${height}: ${node.outerHTML.slice(0, 80)}`);
+          }
+          return [all.length, poor];
+        })()"""
+        page = self.open()
+        page.fill("#prompt", "Is the door open?")
+        page.click("#keep-prompt")
+        for number in range(1, 4):
+            self.watch.caption(number, f"{RED} {number}", stop="deadline")
+        self.watch.show(1)
+        self.watch.answer(1, "What changed?", "Nothing.", named=(1,))
+        self.watch.note("An error.", "error")
+        self.watch.set(source={"posted": True, "state": "lost", "trouble": "It is gone."})
+        self.wait_text("#history", f"{RED} 3")
+        self.wait_text("#banners", "It is gone.")
+        page.evaluate("document.querySelectorAll('#history details').forEach(row => { row.open = true; })")
+        page.evaluate("show_error('ask-error', 'No.'); show_error('camera-error', 'No.'); 1")
+        for width, height in [(360, 740), (390, 844), (1024, 768), (1280, 720), (1920, 1080)]:
+            page.emulate(width, height, phone=width < 500)
+            for place in ("over", "beside", "below"):
+                page.evaluate(f"document.querySelector('#caption-place [value={place}]').click()")
+                seen, poor = page.evaluate(small)
+                self.assertGreater(seen, 200)
+                self.assertEqual(poor, [], f"at {width} pixels, caption {place}")
+
+    def test_the_first_screen_is_used(self):
+        covered = """(() => {
+          const cell = 20, near = 10, rows = Math.ceil(innerHeight / cell), columns = Math.ceil(innerWidth / cell);
+          const filled = new Set();
+          const leaf = node => node.matches('canvas, img, svg, button, input, select, textarea, .spark, .split') ||
+            [...node.childNodes].some(one => one.nodeType === 3 && one.data.trim());
+          for (const node of document.querySelectorAll('body *')) {
+            if (!leaf(node) || !node.checkVisibility() || node.closest('.unseen')) continue;
+            const box = node.getBoundingClientRect();
+            const range = (low, high, most) => [Math.max(0, Math.floor((low - near) / cell)),
+                                                Math.min(most - 1, Math.floor((high + near) / cell))];
+            const [top, bottom] = range(box.top, box.bottom, rows), [left, right] = range(box.left, box.right, columns);
+            for (let y = top; y <= bottom; ++y) for (let x = left; x <= right; ++x) filled.add(y * columns + x);
+          }
+          return filled.size / (rows * columns);
+        })()"""
+        page = self.open()
+        self.watch.show(1)
+        for number in range(1, 13):
+            self.watch.caption(number, f"{RED} {number}")
+        self.wait_text("#history", f"{RED} 12")
+        for width, height in [(1280, 720), (1920, 1080), (390, 844)]:
+            page.emulate(width, height, phone=width < 500)
+            self.wait(f"innerWidth === {width}")
+            self.assertGreater(page.evaluate(covered), 0.88, f"at {width} x {height}")
+
     def test_a_scheme_that_was_chosen_stays(self):
         page = self.open(dark=True)
         self.assertEqual(page.evaluate("document.documentElement.dataset.theme"), "dark")
@@ -586,14 +810,14 @@ class FakePage(PageTest):
 
 class ProgramPage(PageTest):
     """The program itself, with its synthetic camera."""
-    further = ()
+    source, further = "synthetic", ()
 
     @classmethod
     def setUpClass(cls):
         if "--http" not in run("watch", "--help").stdout:
             raise unittest.SkipTest("This program has no `watch --http`.")
-        cls.program = subprocess.Popen([PROGRAM, "watch", "synthetic", "--http", "127.0.0.1:0", *cls.further], text=True,
-                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        cls.program = subprocess.Popen([PROGRAM, "watch", cls.source, "--http", "127.0.0.1:0", *map(str, cls.further)],
+                                       text=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         cls.addClassCleanup(cls.end)
         said = []
         for line in cls.program.stderr:
@@ -713,6 +937,51 @@ class RealPage(ProgramPage):
         with urllib.request.urlopen(self.url + "/", timeout=20) as answer:
             self.assertIn("default-src 'none'", answer.headers["Content-Security-Policy"])
         self.assertEqual([one for one in page.requests if not one.startswith(self.url + "/")], [])
+
+
+class ViewersCamera(ProgramPage):
+    """`watch browser`: the test pattern of the browser's fake camera goes to the program, and its words come back."""
+    source, further = "browser", ("--change", 0, "--token", "s3cret")
+    allowed = "409"
+
+    def ask(self, path):
+        request = urllib.request.Request(self.url + path, headers={"Authorization": "Bearer s3cret"})
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.load(answer)
+
+    def open_viewer(self):
+        page = browser.open_page()
+        self.addCleanup(page.close)
+        page.open(f"{self.url}/?token=s3cret")
+        page.wait_for("!document.querySelector('#camera').hidden")
+        return page
+
+    def test_the_viewers_camera_is_described_until_it_is_stopped(self):
+        self.page = page = self.open_viewer()
+        self.assertIn("your own camera", page.text("#nothing"))
+        page.click("#camera-first")
+        self.wait(f"Number({SHOWN}) > 3", limit_s=60)
+        self.wait("document.querySelector('#caption-text').textContent && document.querySelector('#history img')",
+                  limit_s=60)
+        self.wait_text("#pill", "Live")
+        red, green, blue = self.pixels()[:3]
+        self.assertGreater(green, max(red, blue) + 50, "Chromium's fake camera is green")
+        source = self.ask("/api/state")["source"]
+        self.assertEqual((source["state"], source["posted"]), ("running", True))
+        self.assertRegex(source["format"], r"\d+ x \d+ JPEG of a browser's camera")
+        newest = self.ask("/api/history?count=1")["records"][0]
+        self.assertEqual(newest["error"], "")
+        self.assertLess(newest["queue_ms"], 10000)
+        other = self.open_viewer()
+        other.click("#camera")
+        other.wait_for("document.querySelector('#camera-error').textContent.includes('Another page sends')")
+        page.send("Page.bringToFront")
+        page.click("#camera")
+        self.wait_text("#pill", "No camera", limit_s=60)
+        self.assertEqual(page.text("#banners"), "")
+        other.send("Page.bringToFront")
+        other.click("#camera")
+        other.wait_for("document.querySelector('#pill').textContent === 'Live'", limit_s=60)
 
 
 class TokenPage(ProgramPage):
