@@ -11,7 +11,7 @@ import urllib.request
 
 from browser import Browser, BrowserFailure, find_browser
 from fake_watch import MIB, FakeWatch, draw_picture
-from program import PROGRAM, run
+from program import PROGRAM, needs_http
 
 RED = "A large red circle on the left, on a navy background."
 STAR = "A green star at the top left, on a gray background."
@@ -814,8 +814,6 @@ class ProgramPage(PageTest):
 
     @classmethod
     def setUpClass(cls):
-        if "--http" not in run("watch", "--help").stdout:
-            raise unittest.SkipTest("This program has no `watch --http`.")
         cls.program = subprocess.Popen([PROGRAM, "watch", cls.source, "--http", "127.0.0.1:0", *map(str, cls.further)],
                                        text=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         cls.addClassCleanup(cls.end)
@@ -844,6 +842,7 @@ class ProgramPage(PageTest):
                 cls.drain.wait(10)
 
 
+@needs_http
 class RealPage(ProgramPage):
     def ask(self, path):
         with urllib.request.urlopen(self.url + path, timeout=20) as answer:
@@ -939,6 +938,7 @@ class RealPage(ProgramPage):
         self.assertEqual([one for one in page.requests if not one.startswith(self.url + "/")], [])
 
 
+@needs_http
 class ViewersCamera(ProgramPage):
     """`watch browser`: the test pattern of the browser's fake camera goes to the program, and its words come back."""
     source, further = "browser", ("--change", 0, "--token", "s3cret")
@@ -984,6 +984,7 @@ class ViewersCamera(ProgramPage):
         other.wait_for("document.querySelector('#pill').textContent === 'Live'", limit_s=60)
 
 
+@needs_http
 class TokenPage(ProgramPage):
     further = ("--token", "s3cret")
 

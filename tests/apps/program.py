@@ -33,6 +33,11 @@ def run(*arguments, stdin="", limit_s=120):
                           timeout=limit_s, check=False)
 
 
+HAS_HTTP = "no HTTP server" not in run("serve", "--http", "x").stderr
+# For tests of the page and of `serve`, which a build without libmicrohttpd cannot have.
+needs_http = unittest.skipUnless(HAS_HTTP, "this build has no HTTP server")
+
+
 class ProgramTest(unittest.TestCase):
     def assert_refused(self, arguments, exit_code, sentence, stdin=""):
         """Exit code, nothing on stdout, and one sentence on stderr that matches the pattern."""

@@ -10,9 +10,8 @@ import signal
 import subprocess
 import threading
 
-from program import PROGRAM, board, run
+from program import HAS_HTTP, PROGRAM, board
 
-HAS_HTTP = "no HTTP server" not in run("serve", "--http", "x").stderr
 # Answers that go on and on: tokens chosen almost at random.
 ENDLESS = ["--temp", 8, "-n", 7000, "--text-tokens", 7500, "--threads", 1]  # with ignore_eos: ten seconds or so
 
