@@ -33,6 +33,7 @@ CAPTION = json.loads((SAMPLES / "captions.json").read_text())["board_01.png"]
 NOT_RUN = {
     "sh tools/test.sh": "it runs this test",
     "ocellus watch /dev/video0": "it needs a camera",
+    "ocellus watch browser": "it waits for a person who opens the page; page_test runs it in a browser",
     "ffmpeg -i ...": "the user's own source stands in the place of the dots",
     "ocellus calibrate --layer-bits": "it names an option, not a whole line; library_test and cli_test calibrate",
 }
