@@ -1,0 +1,46 @@
+// What a fuzz target is: inputs to start from, changes that know the inputs' form, and what is done with an input. One
+// source NAME_fuzz.cpp holds one target. Two programs run them: mutation_run.cpp by itself, with any compiler;
+// libfuzzer.cpp as part of libFuzzer, which keeps what reaches new code.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "tests/support/random.h"
+
+namespace ocellus::fuzz {
+
+using Bytes = std::vector<uint8_t>;
+using test::Random;
+
+struct Target {
+  const char* name;
+  std::vector<Bytes> (*make_seeds)();
+  /// Changes the input once. Any bytes may come in, damaged ones too.
+  void (*mutate)(Bytes& input, Random& random);
+  /// Whether the input was accepted. Aborts where what the code promises does not hold.
+  bool (*run)(const uint8_t* data, size_t size);
+  size_t most_bytes = size_t{1} << 16;          // of an input
+  int64_t most_heap_bytes = int64_t{64} << 20;  // that a run may have allocated at once
+};
+
+/// Makes a target known when the program starts.
+class Registration {
+ public:
+  explicit Registration(const Target& target);
+};
+
+/// All of them, by name.
+std::vector<Target> all_targets();
+/// nullptr if there is none.
+const Target* find_target(std::string_view name);
+
+/// Ends the process, with the sentence on stderr, unless the condition holds.
+void require(bool condition, const char* what);
+
+/// The bytes of a file of the source tree; ends the process if it cannot be read.
+Bytes read_source_file(const char* path);
+
+}  // namespace ocellus::fuzz
