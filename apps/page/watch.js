@@ -426,8 +426,8 @@ function draw_picture(bitmap, frame) {
 const caption = {coming: null, shown: null, before: '', hold_until: 0, timer: 0};
 const spoken = {text: '', at: -kSpokenEvery_ms};
 
-function begin_caption({id, at_ms, sequence}) {
-  caption.coming = {id, at_ms, sequence, text: '', record: null};
+function begin_caption({id, at_ms}) {
+  caption.coming = {id, at_ms, text: '', record: null};
 }
 
 function extend_caption({id, text}) {
@@ -460,7 +460,7 @@ function show_caption() {
   draw_caption(coming);
 }
 
-function draw_caption({text, record, at_ms, sequence}) {
+function draw_caption({text, record, at_ms}) {
   const failed = Boolean(record?.error);
   const repeats = !record && caption.before.startsWith(text);
   get('caption-box').classList.toggle('streaming', !record);
@@ -469,7 +469,7 @@ function draw_caption({text, record, at_ms, sequence}) {
   set_text(get('caption-text'), failed && !text ? record.error : text);
   set_text(get('caption-stale'), repeats ? caption.before.slice(text.length) : '');
   if (!repeats) get('caption').scrollTop = get('caption').scrollHeight;
-  const parts = [format_clock(at_ms), `frame ${format_count(sequence)}`];
+  const parts = [format_clock(at_ms)];
   if (record) parts.push(format_ms(record.total_ms), `${record.tokens} tokens`, `age ${format_ms(record.age_ms)}`);
   if (record && record.stop !== 'end') parts.push(name_stop(record.stop));
   set_text(get('caption-about'), parts.join(kDot));
