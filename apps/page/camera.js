@@ -7,6 +7,7 @@ const kMostSentPixels = 1280 * 720;
 const kSentQuality = 0.8;
 const kFrameWait_ms = 1000;  // a tab that nobody sees is not told of new frames: then it sends what there is
 const kRetry_ms = 500;
+const kTakeOver_ms = 4000;   // so long a page that begins waits for one that has just stopped, itself before a reload
 
 const sending_camera = {run: null, starting: false};
 const kSender = Math.random().toString(36).slice(2);
@@ -43,7 +44,7 @@ async function start_camera() {
   draw_camera();
   try {
     const stream = await open_camera(recall('camera', ''));
-    const run = {stream, video: make('video'), canvas: make('canvas')};
+    const run = {stream, video: make('video'), canvas: make('canvas'), begun: performance.now()};
     sending_camera.run = run;
     stream.getVideoTracks()[0].addEventListener('ended', () => {
       if (sending_camera.run === run) stop_camera('The camera of this browser is gone.');
@@ -122,13 +123,13 @@ async function send_frames(run) {
     const begun = performance.now(), captured = await wait_for_frame(run.video);
     const file = run.video.videoWidth ? await make_file(run) : null;
     if (sending_camera.run !== run) return;
-    if (file && !await send_frame(file, captured)) await sleep(kRetry_ms);
+    if (file && !await send_frame(run, file, captured)) await sleep(kRetry_ms);
     await sleep(Math.max(0, kSendEvery_ms - (performance.now() - begun)));
   }
 }
 
 // Whether it was taken. What will not change by itself ends the sending; a program that is away is tried again.
-async function send_frame(file, captured) {
+async function send_frame(run, file, captured) {
   const age_ms = Math.min(60000, Math.max(0, Math.round(performance.now() - captured)));
   let response;
   try {
@@ -141,6 +142,7 @@ async function send_frame(file, captured) {
     show_error('camera-error', '');
     return true;
   }
+  if (response.status === 409 && performance.now() - run.begun < kTakeOver_ms) return false;
   const answer = await response.json().catch(() => null);
   const sentence = answer?.error?.message ?? `The program answered ${response.status} without saying why.`;
   if (response.status < 500) stop_camera(sentence); else show_error('camera-error', sentence);

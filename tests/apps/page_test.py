@@ -982,6 +982,12 @@ class ViewersCamera(ProgramPage):
         other.send("Page.bringToFront")
         other.click("#camera")
         other.wait_for("document.querySelector('#pill').textContent === 'Live'", limit_s=60)
+        other.open(self.url)  # and again, before the program has missed it
+        other.wait_for("!document.querySelector('#camera').hidden")
+        other.click("#camera")
+        other.wait_for("sending_camera.run && performance.now() - sending_camera.run.begun > 5000", limit_s=60)
+        self.assertEqual(other.text("#camera-error"), "")
+        other.wait_for("document.querySelector('#pill').textContent === 'Live'", limit_s=60)
 
 
 @needs_http
