@@ -24,6 +24,9 @@ struct ServeCommand {
   CommonOptions common;
   std::string http = "127.0.0.1:8080";
   std::string token;
+  std::string token_file;
+  std::vector<std::string> cors_origins;
+  bool strict = false;
   int32_t queue = 16;
   int32_t deadline_s = 60;
 };
@@ -34,6 +37,8 @@ constexpr char kHelp[] =
     "the model, GET /healthz and /metrics (Prometheus) say how it goes. Ctrl-C ends it.\n"
     "Pictures before or behind a message's text go first, as in `ocellus chat`. White space around answers is "
     "dropped.\n"
+    "Clients take turns: who has fewest answers under way is next. A client is whom `user` names, else its address,\n"
+    "and on this machine its connection.\n"
     "A request that reaches its deadline ends with finish_reason length, or with 504 if it had no answer yet.";
 
 #if OCELLUS_HAS_HTTP
@@ -73,7 +78,10 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   options.deadline_s = command.deadline_s;
   options.cache_bytes = std::max<int64_t>(running.plan.kv_bytes_per_session * running.limits.max_sessions, 1);
   options.names = model_names(model);
+  options.images = running.limits.max_images;
+  options.strict = command.strict;
   options.params = generate_params(command.common);
+  if (!command.common.quiet) options.note = [](const std::string& line) { print_note("ocellus: " + line); };
   options.enter = [&] { raise_priority(command.common.real_time); };
   if (running.library != nullptr) {
     options.prepare = [&](ocellus_session* session) {
@@ -85,7 +93,8 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
 
 int run_serve(ServeCommand command) {
   HttpOptions http = parse_http_address(command.http);
-  http.token = command.token;
+  http.token = command.token_file.empty() ? command.token : read_token_file(command.token_file);
+  http.cors_origins = command.cors_origins;
   http.body_bytes = kBodyBytes;
   http.all_body_bytes = kAllBodyBytes;
   http.stream_bytes = kStreamBytes;
@@ -138,6 +147,17 @@ void add_serve_command(CLI::App* program, Action* action) {
       ->group(group);
   command->add_option("--token", options->token, "What clients must send as their API key; for other addresses needed")
       ->option_text("TOKEN")
+      ->group(group);
+  command
+      ->add_option("--token-file", options->token_file, "A file with the token, since others here can read arguments")
+      ->option_text("FILE")
+      ->excludes("--token")
+      ->group(group);
+  command->add_option("--cors", options->cors_origins, "Web pages of this origin may ask, too; may be given again")
+      ->option_text("ORIGIN")
+      ->allow_extra_args(false)
+      ->group(group);
+  command->add_flag("--strict", options->strict, "Refuse requests with unknown fields (default: they are ignored)")
       ->group(group);
   command->add_option("--queue", options->queue, "Requests that may wait, beyond those being answered (default: 16)")
       ->option_text("N")

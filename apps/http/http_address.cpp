@@ -1,5 +1,11 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "apps/failure.h"
@@ -29,6 +35,28 @@ HttpOptions parse_http_address(const std::string& text) {
   options.port = std::atoi(port.c_str());
   if (!address.empty()) options.address = address == "localhost" ? "127.0.0.1" : address;
   return options;
+}
+
+std::string read_token_file(const std::string& path) {
+  const auto refuse = [&path](const std::string& what) {
+    return Failure(kExitBadInput, "--token-file " + path + ": " + what);
+  };
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) throw refuse(std::string(std::strerror(errno)) + ".");
+  struct stat facts;
+  char text[1024];
+  const bool is_known = fstat(file, &facts) == 0;
+  const ssize_t bytes = is_known ? read(file, text, sizeof text) : -1;
+  close(file);
+  if (bytes < 0) throw refuse("it cannot be read.");
+  if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    throw refuse("others can read it; take that away with `chmod 600`.");
+  }
+  const std::string_view all(text, static_cast<size_t>(bytes));
+  const size_t begin = std::min(all.find_first_not_of(" \t\r\n"), all.size());
+  const size_t end = all.find_last_not_of(" \t\r\n");
+  if (begin == all.size()) throw refuse("it is empty.");
+  return std::string(all.substr(begin, end + 1 - begin));
 }
 
 HttpResponse error_response(int status, const std::string& message, const std::string& type, const std::string& code) {

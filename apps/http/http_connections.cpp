@@ -95,7 +95,8 @@ HttpConnection* HttpConnections::open(int socket) {
   }
   const bool is_too_many = slowest == nullptr && std::ssize(connections_) - shut_count_ >= options_.connections;
   if (slowest != nullptr) shut(slowest);
-  connections_.push_back({.socket = socket, .since_ns = http_clock_ns(), .is_too_many = is_too_many});
+  connections_.push_back(
+      {.socket = socket, .number = counts_.accepted, .since_ns = http_clock_ns(), .is_too_many = is_too_many});
   return &connections_.back();
 }
 

@@ -22,6 +22,7 @@ int listen_on(const std::string& address, int32_t wanted_port, int32_t* port);
 struct HttpConnection {
   enum class Phase { kHead, kBody, kAnswer };
   int socket = -1;
+  int64_t number = 0;  // of all, as they came
   Phase phase = Phase::kHead;
   int64_t since_ns = 0;  // of the phase
   bool is_sound_target = true;

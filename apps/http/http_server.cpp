@@ -1,6 +1,8 @@
 #include "apps/http/http_server.h"
 
+#include <arpa/inet.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <unistd.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -70,6 +72,18 @@ bool hides_lines() { return std::strncmp(MHD_get_version(), "0.", 2) == 0; }
 MHD_Result add_argument(void* query, MHD_ValueKind /*kind*/, const char* name, const char* value) noexcept {
   static_cast<std::vector<std::pair<std::string, std::string>>*>(query)->emplace_back(name, value ? value : "");
   return MHD_YES;
+}
+
+// The address that the request came from; on this machine, where all come from one, the connection.
+std::string client_name(MHD_Connection* connection, const HttpConnection& client) {
+  const sockaddr* address = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+  char host[INET6_ADDRSTRLEN] = "";
+  if (address->sa_family == AF_INET) {
+    (void)inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, host, sizeof host);
+  } else if (address->sa_family == AF_INET6) {
+    (void)inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, host, sizeof host);
+  }
+  return is_loopback_address(host) ? "connection " + std::to_string(client.number) : host;
 }
 
 // -1 if the request does not say.
@@ -226,6 +240,7 @@ Pending* HttpServer::State::begin(MHD_Connection* connection, const char* url, c
   HttpRequest& request = pending->request;
   request.method = method;
   request.path = url;
+  request.client = client_name(connection, *client);
   for (const HeadField& field : head.fields) {
     request.headers.emplace_back(in_small_letters(field.name), std::string(field.value));
   }

@@ -23,6 +23,7 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> headers;
   std::vector<std::pair<std::string, std::string>> query;
   std::string cors_origin;  // of a page elsewhere that may read the answer; empty: none
+  std::string client;       // who asks: the address, or on this machine, where all have the same, the connection
 
   std::string_view header(std::string_view name) const;  // empty if there is none
   std::string_view argument(std::string_view name) const;
@@ -69,6 +70,9 @@ struct HttpOptions {
   int32_t request_seconds = 10;  // from the connection, or the end of the last response, to the end of the headers
   int32_t body_seconds = 60;     // from there to the end of the body; as long for a client to read what is complete
 };
+
+// The token in a file that only its owner can read; white space around it is not part of it. Throws a Failure.
+std::string read_token_file(const std::string& path);
 
 // What a server with these bounds takes at most: bodies, of which one may be growing, and for each connection its
 // buffers and the bytes that wait for its client. Answers that are made whole are not in it.

@@ -11,7 +11,8 @@ ChatJob::ChatJob(std::shared_ptr<HttpExchange> given, int64_t deadline)
     : exchange(std::move(given)),
       reply(exchange, choose_request_id(exchange->request())),
       arrived_ns(monotonic_ns()),
-      deadline_ns(arrived_ns + deadline) {}
+      deadline_ns(arrived_ns + deadline),
+      client(exchange->request().client) {}
 
 int ChatJob::receive(void* user, const char* text, int32_t text_bytes) noexcept {
   ChatJob& job = *static_cast<ChatJob*>(user);

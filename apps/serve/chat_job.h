@@ -27,7 +27,8 @@ struct ChatJob {
   ChatReply reply;
   const int64_t arrived_ns;
   const int64_t deadline_ns;
-  HttpBody body;  // while the request has pictures there
+  std::string client;  // whose turn it is when this is next
+  HttpBody body;       // while the request has pictures there
   ChatRequest request;
   AnswerFilter filter{{}};
   ChatUsage usage;

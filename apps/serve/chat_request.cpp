@@ -41,7 +41,8 @@ bool asks_for_nothing(const std::string& name, const RequestJson& value) {
   return kUnserved.count(name) != 0 && is_empty_or_zero(value);
 }
 
-void check_fields(const RequestJson& body) {
+// What this server does not know goes to `unknown`; what it knows and does not serve is refused.
+void check_fields(const RequestJson& body, std::vector<std::string>* unknown) {
   for (const auto& [name, value] : body.items()) {
     if (value.is_null() || kKnown.count(name) != 0 || kIgnored.count(name) != 0 || asks_for_nothing(name, value)) {
       continue;
@@ -52,9 +53,10 @@ void check_fields(const RequestJson& body) {
         "top_logprobs", "logit_bias",        "frequency_penalty", "presence_penalty", "store",
         "audio",        "modalities",        "prediction",        "reasoning_effort", "response_format",
         "verbosity",    "web_search_options"};
-    const bool is_known = kUnserved.count(name) != 0;
-    throw RequestError(400, name + (is_known ? " is not supported by this server." : " is not a field of a request."),
-                       name, is_known ? "unsupported_parameter" : "unknown_parameter");
+    if (kUnserved.count(name) != 0) {
+      throw RequestError(400, name + " is not supported by this server.", name, "unsupported_parameter");
+    }
+    unknown->push_back(name);
   }
 }
 
@@ -120,7 +122,8 @@ class ConversationReader {
   void read(const RequestJson& message, const std::string& param) {
     expect_object(message, param);
     for (const char* field : {"tool_calls", "function_call", "audio"}) {
-      if (find_field(message, field) != nullptr) {
+      const RequestJson* value = find_field(message, field);
+      if (value != nullptr && !(value->is_array() && value->empty())) {
         throw RequestError(400, param + "." + field + " is not supported by this server.", param + "." + field);
       }
     }
@@ -132,7 +135,9 @@ class ConversationReader {
     if (!is_system && role != "assistant") {
       throw RequestError(400, param + ".role must be system, user or assistant.", param + ".role");
     }
-    const std::string text = join_texts(parse_content(message, param, /*cut=*/nullptr));
+    // An assistant that called a tool, or refused, has said nothing.
+    const bool is_silent = !is_system && find_field(message, "content") == nullptr;
+    const std::string text = is_silent ? "" : join_texts(parse_content(message, param, /*cut=*/nullptr));
     is_system ? add_system(text, param) : add_answer(text, param);
   }
 
@@ -207,8 +212,11 @@ void parse_stream(const RequestJson& body, ChatRequest* request) {
   for (const auto& [name, value] : options->items()) {
     const std::string param = "stream_options." + name;
     if (name == "include_obfuscation") continue;
-    if (name != "include_usage") throw RequestError(400, param + " is not supported by this server.", param);
-    request->include_usage = !value.is_null() && expect_bool(value, param);
+    if (name == "include_usage") {
+      request->include_usage = !value.is_null() && expect_bool(value, param);
+    } else {
+      request->unknown_fields.push_back(param);
+    }
   }
 }
 
@@ -268,10 +276,12 @@ int64_t ChatRequest::text_bytes() const {
 ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults) {
   CutText cut = cut_picture_urls(body);
   const RequestJson json = parse_request_json(std::exchange(cut.json, {}));
-  check_fields(json);
   ChatRequest request;
+  check_fields(json, &request.unknown_fields);
   request.params = defaults;
   if (const RequestJson* model = find_field(json, "model")) request.model = expect_string(*model, "model");
+  const RequestJson* user = find_field(json, "user");
+  if (user != nullptr && user->is_string()) request.user = user->get<std::string>();
   parse_sampling(json, &request.params);
   parse_stops(json, &request);
   parse_stream(json, &request);

@@ -34,6 +34,8 @@ struct ChatRequest {
   std::vector<std::string> stops;
   bool stream = false;
   bool include_usage = false;  // with a stream
+  std::string user;            // who asks, if the request says so
+  std::vector<std::string> unknown_fields;
   int64_t image_count() const;
   int64_t text_bytes() const;
 };

@@ -14,6 +14,9 @@ namespace {
 
 // Tokens of one call of the engine: so soon new requests join the others, and those that are over make room.
 constexpr int32_t kSliceTokens = 16;
+constexpr int64_t kMostTurns = 256;  // after which a client's last one is forgotten
+constexpr size_t kMostNotedFields = 32;
+constexpr size_t kMostNotedBytes = 64;
 constexpr auto kLookAfter = std::chrono::milliseconds(50);
 
 RequestError stopping_error() { return RequestError(503, "The server is shutting down.", "", "shutting_down"); }
@@ -100,11 +103,9 @@ void ChatScheduler::read_request(const Job& job) {
     const bool has_images = job->request.image_count() > 0;
     if (!has_images) job->body.bytes = {};
     job->body.recount(std::ssize(job->body.bytes) + job->request.text_bytes());
+    check_request(job->request);
+    if (!job->request.user.empty()) job->client = "user " + job->request.user;
     const std::string& name = job->request.model;
-    if (!name.empty() && std::find(options_.names.begin(), options_.names.end(), name) == options_.names.end()) {
-      throw RequestError(404, "There is no model " + name + "; this server has " + options_.names[0] + ".", "model",
-                         "model_not_found");
-    }
     job->reply.set_style({name.empty() ? options_.names[0] : name, job->request.stream, job->request.include_usage});
     job->filter = AnswerFilter(job->request.stops);
     is_sound = true;
@@ -118,6 +119,39 @@ void ChatScheduler::read_request(const Job& job) {
   if (!is_sound) return;
   waiting_.push_back(job);
   engine_changed_.notify_one();
+}
+
+// What the request's own fields do not show to be wrong.
+void ChatScheduler::check_request(const ChatRequest& request) {
+  const std::string& name = request.model;
+  if (!name.empty() && std::find(options_.names.begin(), options_.names.end(), name) == options_.names.end()) {
+    throw RequestError(404, "There is no model " + name + "; this server has " + options_.names[0] + ".", "model",
+                       "model_not_found");
+  }
+  for (const std::string& field : request.unknown_fields) {
+    if (options_.strict) {
+      throw RequestError(400, field + " is not a field of a request.", field, "unknown_parameter");
+    }
+    note_unknown_field(field);
+  }
+  int64_t images = 0;
+  for (const ChatTurn& turn : request.turns) {
+    for (const ChatPart& part : turn.parts) {
+      if (!part.is_image || ++images <= options_.images || options_.images == 0) continue;
+      const std::string needed = std::to_string(request.image_count());
+      throw RequestError(400,
+                         "The request has " + needed + " pictures, and memory is planned for " +
+                             std::to_string(options_.images) + ": start the server with --images " + needed + ".",
+                         part.param, "context_length_exceeded");
+    }
+  }
+}
+
+// Once for each name, and only so often that no client can fill the log.
+void ChatScheduler::note_unknown_field(const std::string& name) {
+  if (!options_.note || noted_fields_.size() >= kMostNotedFields) return;
+  const std::string shown = name.substr(0, kMostNotedBytes);
+  if (noted_fields_.insert(shown).second) options_.note("requests have the unknown field " + shown + ": it is ignored");
 }
 
 // Clients that left, in the queue and before the engine, and deadlines in the queue.
@@ -148,6 +182,25 @@ void ChatScheduler::show_load() {
 
 // ---- the engine's thread
 
+// Of all that wait: one of the client that has fewest answers under way, of these the one who has waited for its turn
+// for longest, of its requests the first.
+ChatScheduler::Job ChatScheduler::take_next() {
+  const auto under_way = [this](const std::string& client) {
+    return std::count_if(running_.begin(), running_.end(), [&](const Job& job) { return job->client == client; });
+  };
+  const auto rank = [&](const Job& job) {
+    const auto turn = turns_.find(job->client);
+    return std::pair(under_way(job->client), turn == turns_.end() ? int64_t{0} : turn->second);
+  };
+  const auto found =
+      std::min_element(waiting_.begin(), waiting_.end(), [&](const Job& a, const Job& b) { return rank(a) < rank(b); });
+  const Job next = *found;
+  waiting_.erase(found);
+  turns_[next->client] = ++turn_;
+  std::erase_if(turns_, [&](const auto& turn) { return turn.second + kMostTurns < turn_; });
+  return next;
+}
+
 void ChatScheduler::run_engine() {
   if (options_.enter) options_.enter();
   for (;;) {
@@ -157,8 +210,7 @@ void ChatScheduler::run_engine() {
       engine_changed_.wait(lock, [this] { return is_stopping_ || !running_.empty() || !waiting_.empty(); });
       if (is_stopping_ && running_.empty()) return;
       if (!waiting_.empty() && !free_.empty() && !is_stopping_) {
-        next = waiting_.front();
-        waiting_.pop_front();
+        next = take_next();
         next->session = free_.back();
         free_.pop_back();
         running_.push_back(next);

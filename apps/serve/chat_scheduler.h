@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,10 +28,13 @@ struct ServeOptions {
   int32_t queue = 16;                             // requests that may wait; more get 429
   int32_t deadline_s = 60;                        // from the arrival; then the answer ends, or 504 if it has not begun
   int64_t cache_bytes = 1;                        // planned for the keys and values of all sessions
+  int32_t images = 0;                             // that a conversation can hold
+  bool strict = false;                            // fields that nobody knows are refused, not ignored
   std::vector<std::string> names;                 // of the model; the first one is its own
   ocellus_generate_params params;                 // for what requests leave out
   std::function<void(ocellus_session*)> prepare;  // what a session needs whenever it was opened; may be empty
   std::function<void()> enter;                    // what the thread that computes begins with; may be empty
+  std::function<void(const std::string&)> note;   // takes a line for the log; may be empty
 };
 
 class ChatScheduler {
@@ -54,7 +59,10 @@ class ChatScheduler {
   void run_front();
   void run_engine();
   void read_request(const Job& job);
+  void check_request(const ChatRequest& request);
+  void note_unknown_field(const std::string& name);
   void look_after(const std::unique_lock<std::mutex>& held);
+  Job take_next();
   void start(const Job& job);
   void continue_answers();
   void generate_slice(const std::vector<Job>& jobs);
@@ -72,11 +80,15 @@ class ChatScheduler {
   std::vector<ocellus_session*> sessions_;  // all; the engine's thread reopens them
   std::vector<ocellus_session*> free_;      // the engine's thread's
 
+  std::set<std::string> noted_fields_;  // the front thread's
+
   std::mutex mutex_;  // of what follows, and of ChatJob::session
   std::condition_variable front_changed_, engine_changed_;
-  std::deque<Job> arrived_;   // not yet read
-  std::deque<Job> waiting_;   // for a session
-  std::vector<Job> running_;  // changed by the engine's thread alone
+  std::deque<Job> arrived_;               // not yet read
+  std::deque<Job> waiting_;               // for a session
+  std::vector<Job> running_;              // changed by the engine's thread alone
+  std::map<std::string, int64_t> turns_;  // by client: the number of its last turn
+  int64_t turn_ = 0;
   int64_t being_read_ = 0;
   bool is_stopping_ = false;
   std::thread front_, worker_;

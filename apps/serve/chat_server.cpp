@@ -40,10 +40,12 @@ void add_chat_endpoints(HttpServer* server, ChatScheduler* scheduler, const Serv
     }
     exchange->respond(json_response(model_json(name, created)));
   });
-  server->handle("GET", "/healthz", [](const std::shared_ptr<HttpExchange>& exchange) {
-    exchange->respond(json_response({{"status", "ok"}}));
-  });
-  server->open_path("/healthz");
+  for (const char* path : {"/healthz", "/health"}) {
+    server->handle("GET", path, [](const std::shared_ptr<HttpExchange>& exchange) {
+      exchange->respond(json_response({{"status", "ok"}}));
+    });
+    server->open_path(path);
+  }
   server->handle("GET", "/metrics", [server, metrics](const std::shared_ptr<HttpExchange>& exchange) {
     exchange->respond({.content_type = kPrometheusType, .body = metrics->text(server->counts())});
   });

@@ -35,7 +35,7 @@ struct CommandOptions {
   std::string size;
   double stall_s = 2;
   std::string http;
-  std::string token;
+  std::string token, token_file;
 };
 
 void add_source_options(CLI::App* command, CommandOptions* options) {
@@ -110,6 +110,11 @@ void add_output_options(CLI::App* command, CommandOptions* options) {
       ->option_text("TEXT")
       ->group("Page");
   command
+      ->add_option("--token-file", options->token_file, "A file with the token, since others here can read arguments")
+      ->option_text("FILE")
+      ->excludes("--token")
+      ->group("Page");
+  command
       ->add_option("--history", options->watch.history_path,
                    "Keep captions and small pictures in this folder, which must be new or empty")
       ->option_text("DIR")
@@ -143,7 +148,8 @@ void apply_size(const std::string& text, SourceOptions* source) {
 }
 
 void check_options(const CommandOptions& options) {
-  if (!options.token.empty() && options.http.empty()) throw Failure(kExitUsage, "--token is for --http.");
+  const bool has_token = !options.token.empty() || !options.token_file.empty();
+  if (has_token && options.http.empty()) throw Failure(kExitUsage, "--token is for --http.");
 #ifndef OCELLUS_HAS_HTTP
   if (!options.http.empty()) {
     throw Failure(kExitUsage, "--http: this build has no HTTP server; build with libmicrohttpd.");
@@ -174,7 +180,7 @@ int run_watch(CommandOptions options) {
   std::optional<HttpOptions> http;
   if (!options.http.empty()) {
     http = parse_http_address(options.http);
-    http->token = options.token;
+    http->token = options.token_file.empty() ? options.token : read_token_file(options.token_file);
   }
 #endif
   const bool reads_stdin = watch.capture.source.name == "-";

@@ -9,11 +9,12 @@ import pathlib
 import signal
 import socket
 import struct
+import tempfile
 import time
 import unittest
 import zlib
 
-from program import (BOARDS, GREEN_STAR, OK, OVER_BUDGET, RUNTIME, SOURCE, USAGE, ProgramTest, board, goldens, long, run)
+from program import (BAD_INPUT, BOARDS, GREEN_STAR, OK, OVER_BUDGET, RUNTIME, SOURCE, USAGE, ProgramTest, board, goldens, long, run)
 from server import ENDLESS, HAS_HTTP, Server, caption_of, image_part, picture_url, text_part, user
 
 IMAGES = SOURCE / "tests" / "data" / "images"
@@ -174,6 +175,42 @@ class Answers(ServeTest):
                                          stream=False, stop=None, metadata={"a": "b"}, model="ocellus"), GREEN_STAR)
 
 
+    def test_unknown_fields_are_ignored_and_told_once_or_refused_where_that_is_wanted(self):
+        body = {"messages": caption_of("113"), "best_of": 2, "guided\x1b[31m": {"a": [1]}, "stream": False}
+        told = Server(quiet=False)
+        self.addCleanup(told.process.kill)
+        for _ in range(3):
+            self.assertEqual(told.ask(body["messages"], **{"best_of": 2, "guided\x1b[31m": "x"}), GREEN_STAR)
+        exit_code, _, errors = told.stop()
+        self.assertEqual(exit_code, OK)
+        self.assertEqual(errors.count("unknown field"), 2, errors)
+        self.assertIn("best_of", errors)
+        self.assertNotIn("\x1b", errors)
+        strict = Server("--strict")
+        self.addCleanup(strict.process.kill)
+        status, answer = strict.post(body)
+        self.assertEqual((status, answer["error"]["code"]), (400, "unknown_parameter"))
+        self.assertEqual(strict.ask(caption_of("113")), GREEN_STAR)
+        strict.stop()
+
+    def test_messages_of_agents_and_plain_picture_urls_are_taken(self):
+        picture = {"type": "image_url", "image_url": picture_url(pathlib.Path(board("113")).read_bytes())}
+        self.assertEqual(self.server.ask([user("Caption this image.", picture)]), GREEN_STAR)
+        for silent in [{"content": None}, {"content": None, "tool_calls": []}, {"content": "", "tool_calls": []}, {"tool_calls": []},
+                       {"content": [], "refusal": "No."}, {"content": None, "function_call": None, "name": "me"}]:
+            with self.subTest(silent=silent):
+                status, answer = self.server.post({"messages": [user("Hello."), {"role": "assistant", **silent}, user("And?")],
+                                                   "max_tokens": 2})
+                self.assertEqual(status, 200, answer)
+
+    def test_urls_escaped_as_other_makers_of_json_do_it_are_read(self):
+        plain = json.dumps({"messages": caption_of("113")})
+        for escaped in [plain.replace("/", "\\/"), plain.replace("+", "\\u002b").replace("/", "\\u002F"),
+                        plain.replace(": ", " :\n\t ")]:
+            status, answer = self.server.post(escaped.encode())
+            self.assertEqual(answer["choices"][0]["message"]["content"], GREEN_STAR)
+
+
 class Streams(ServeTest):
     def test_pieces_add_up_to_the_answer(self):
         events = self.server.events(caption_of("113"))
@@ -241,7 +278,6 @@ class Errors(ServeTest):
                 ({"messages": hello, "stream": "yes"}, "stream"), ({"messages": hello, "stream": 1}, "stream"),
                 ({"messages": hello, "stream_options": {"include_usage": True}}, "stream_options"),
                 ({"messages": hello, "stream": True, "stream_options": 5}, "stream_options"),
-                ({"messages": hello, "stream": True, "stream_options": {"x": 1}}, "stream_options.x"),
                 ({"messages": hello, "model": 5}, "model")]:
             with self.subTest(fields=str(fields)[:100]):
                 self.assert_error(fields, 400, param, ".")
@@ -252,7 +288,7 @@ class Errors(ServeTest):
                              ("functions", [{}]), ("logprobs", True), ("top_logprobs", 2), ("logit_bias", {"1": 2}),
                              ("response_format", {"type": "json_object"}), ("response_format", "text"),
                              ("frequency_penalty", 0.5), ("presence_penalty", 1), ("audio", {"voice": "x"}),
-                             ("modalities", ["audio"]), ("reasoning_effort", "low"), ("best_of", 2), ("prompt", "x")]:
+                             ("modalities", ["audio"]), ("reasoning_effort", "low")]:
             with self.subTest(field=field):
                 self.assert_error({"messages": hello, field: value}, 400, field, f"^{field} ")
 
@@ -293,7 +329,7 @@ class Errors(ServeTest):
     def test_too_many_pictures_and_too_much_text_are_refused(self):
         picture = image_part(board("113"))
         self.assert_error({"messages": [user(picture, picture, picture, "x")]}, 400,
-                          "messages[0].content[2].image_url.url", "plan more images", "context_length_exceeded")
+                          "messages[0].content[2].image_url.url", "--images 3", "context_length_exceeded")
         self.assert_error({"messages": [user("word " * 3000)]}, 400, "messages[0].content[0]", "plan more text tokens",
                           "context_length_exceeded")
         self.assert_serves()
@@ -343,8 +379,9 @@ class Endpoints(ServeTest):
         self.assertGreater(self.server.metric("ocellus_time_to_first_token_seconds_count"), 0)
         self.assertGreater(self.server.metric('ocellus_inter_token_latency_seconds_bucket{le="+Inf"}'), 0)
         self.assertEqual(self.server.metric("ocellus_num_requests_running"), 0)
-        status, _, text = self.server.request("GET", "/healthz")
-        self.assertEqual((status, json.loads(text)), (200, {"status": "ok"}))
+        for path in ["/healthz", "/health"]:
+            status, _, text = self.server.request("GET", path)
+            self.assertEqual((status, json.loads(text)), (200, {"status": "ok"}))
 
     def test_many_requests_at_once_are_answered_as_alone(self):
         names = ["113", "115", "063", "113", "115", "063"]
@@ -400,6 +437,49 @@ class Load(ServeTest):
             self.assertTrue(wait_until(lambda: self.server.metric("ocellus_num_requests_waiting") == 1))
             connection.close()
             self.assertEqual(answer.result(timeout=30), GREEN_STAR)
+
+
+class Turns(ServeTest):
+    flags = ["--sessions", 1, "--queue", 16, "--text-tokens", 2000]
+
+    def test_a_client_with_many_requests_keeps_no_other_from_its_turn(self):
+        ended = []
+
+        def ask(name, **fields):
+            self.server.post({"messages": [user("Tell me a story.")], "user": name, **fields})
+            ended.append(name)
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            busy = [pool.submit(ask, "busy", ignore_eos=True, max_tokens=150) for _ in range(8)]
+            self.assertTrue(wait_until(lambda: self.server.metric("ocellus_num_requests_waiting") == 7))
+            pool.submit(ask, "modest", max_tokens=4).result(60)
+            self.assertLessEqual(ended.index("modest"), 2)
+            other = pool.submit(ask, "other", max_tokens=4)
+            again = pool.submit(ask, "modest", max_tokens=4)
+            for one in [other, again, *busy]:
+                one.result(60)
+        self.assertEqual(ended.count("busy"), 8)
+        self.assertLessEqual(ended.index("other"), 6)
+
+
+class Elsewhere(ServeTest):
+    flags = ["--cors", "https://one.example", "--cors", "http://localhost:3000"]
+
+    def test_pages_of_the_origins_that_are_named_may_ask_and_no_others(self):
+        body = json.dumps({"messages": caption_of("113")})
+        for origin in ["https://one.example", "http://localhost:3000"]:
+            asking = {"Origin": origin, "Sec-Fetch-Site": "cross-site", "Access-Control-Request-Method": "POST",
+                      "Access-Control-Request-Headers": "content-type", "Access-Control-Request-Private-Network": "true"}
+            status, headers, _ = self.server.request("OPTIONS", "/v1/chat/completions", headers=asking)
+            self.assertEqual((status, headers["Access-Control-Allow-Origin"]), (204, origin))
+            self.assertEqual(headers["Access-Control-Allow-Private-Network"], "true")
+            status, headers, answer = self.server.request("POST", "/v1/chat/completions", body, {"Origin": origin})
+            self.assertEqual((status, headers["Access-Control-Allow-Origin"]), (200, origin))
+            self.assertEqual(json.loads(answer)["choices"][0]["message"]["content"], GREEN_STAR)
+        for headers in [{"Origin": "https://two.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}]:
+            for method, path in [("POST", "/v1/chat/completions"), ("GET", "/v1/models"), ("GET", "/metrics"), ("GET", "/health")]:
+                status, answered, _ = self.server.request(method, path, body if method == "POST" else None, headers)
+                self.assertEqual((status, answered["Access-Control-Allow-Origin"]), (403, None))
+                self.assertEqual(answered["Cross-Origin-Resource-Policy"], "same-origin")
 
 
 class Deadlines(ServeTest):
@@ -484,11 +564,34 @@ class Ends(ProgramTest):
         finally:
             server.stop()
 
+    def test_a_token_can_come_from_a_file_that_only_its_owner_reads(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "token"
+            path.write_text("secret\n")
+            path.chmod(0o600)
+            server = Server("--token-file", path)
+            try:
+                self.assertEqual(server.request("GET", "/v1/models")[0], 401)
+                headers = {"Authorization": "Bearer secret"}
+                self.assertEqual(server.request("GET", "/v1/models", headers=headers)[0], 200)
+            finally:
+                server.stop()
+            for command in [["serve", "--http", "127.0.0.1:0"], ["watch", "synthetic", "--http", "127.0.0.1:0"]]:
+                path.chmod(0o640)
+                self.assert_refused([*command, "--token-file", path], BAD_INPUT, "--token-file .*others can read it.*chmod 600")
+                path.chmod(0o600)
+                self.assert_refused([*command, "--token-file", path, "--token", "x"], USAGE, "--token")
+                self.assert_refused([*command, "--token-file", folder], BAD_INPUT, "--token-file")
+                self.assert_refused([*command, "--token-file", folder + "/none"], BAD_INPUT, "No such file")
+                empty = pathlib.Path(folder) / "empty"
+                empty.touch(0o600)
+                self.assert_refused([*command, "--token-file", empty], BAD_INPUT, "it is empty")
+
     def test_what_cannot_be_served_is_refused_in_one_sentence(self):
         for flags, exit_code, sentence in [
                 (["--http", "x"], USAGE, "write ADDRESS:PORT"), (["--http", "0.0.0.0:0"], USAGE, "needs --token"),
                 (["--http", "300.0.0.1:0", "--token", "x"], USAGE, "not an IPv4 or IPv6"), (["--token", "a b"], USAGE, "--token"),
-                (["--queue", -1], USAGE, "--queue"), (["--deadline", 0], USAGE, "--deadline"),
+                (["--queue", -1], USAGE, "--queue"), (["--cors", "*"], USAGE, "--cors"), (["--deadline", 0], USAGE, "--deadline"),
                 (["--budget", "50M"], OVER_BUDGET, "the plan needs"), (["--sessions", 0], USAGE, "--sessions")]:
             with self.subTest(flags=flags):
                 address = [] if "--http" in flags else ["--http", "127.0.0.1:0"]

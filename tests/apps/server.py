@@ -17,13 +17,16 @@ ENDLESS = ["--temp", 8, "-n", 7000, "--text-tokens", 7500, "--threads", 1]  # wi
 
 
 class Server:
-    def __init__(self, *flags, address="127.0.0.1:0"):
-        self.process = subprocess.Popen([PROGRAM, "serve", "--http", address, "--quiet", *map(str, flags)],
+    def __init__(self, *flags, address="127.0.0.1:0", quiet=True):
+        quietly = ["--quiet"] if quiet else []
+        self.process = subprocess.Popen([PROGRAM, "serve", "--http", address, *quietly, *map(str, flags)],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         text=True)
         watchdog = threading.Timer(120, self.process.kill)
         watchdog.start()
         line = self.process.stderr.readline()
+        while not quiet and line and not line.startswith("ocellus: http"):  # the plan
+            line = self.process.stderr.readline()
         watchdog.cancel()
         found = re.fullmatch(r"ocellus: (http://127\.0\.0\.1:(\d+))\n", line)
         if not found:
