@@ -1,8 +1,11 @@
 #include "tests/fuzz/fuzz_target.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -36,6 +39,13 @@ void require(bool condition, const char* what) {
   if (condition) return;
   std::fprintf(stderr, "broken promise: %s\n", what);
   std::abort();
+}
+
+std::string temporary_path(const char* name) {
+  const std::filesystem::path memory = "/dev/shm";
+  const bool has_memory = std::filesystem::is_directory(memory);
+  const std::filesystem::path folder = has_memory ? memory : std::filesystem::temp_directory_path();
+  return (folder / ("ocellus-fuzz-" + std::string(name) + "-" + std::to_string(::getpid()))).string();
 }
 
 Bytes read_source_file(const char* path) {

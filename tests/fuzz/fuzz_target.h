@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -39,6 +40,9 @@ const Target* find_target(std::string_view name);
 
 /// Ends the process, with the sentence on stderr, unless the condition holds.
 void require(bool condition, const char* what);
+
+/// A path for a file or folder of this process, in memory where the system has that.
+std::string temporary_path(const char* name);
 
 /// The bytes of a file of the source tree; ends the process if it cannot be read.
 Bytes read_source_file(const char* path);

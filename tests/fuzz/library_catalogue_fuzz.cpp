@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -36,12 +35,7 @@ constexpr const char* kValues[] = {"NULL",
 // A database file of this process, in memory where the system has that.
 class Database {
  public:
-  Database() {
-    const std::filesystem::path memory = "/dev/shm";
-    const std::filesystem::path folder =
-        std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path();
-    path_ = (folder / ("ocellus-fuzz-catalogue-" + std::to_string(::getpid()))).string();
-  }
+  Database() : path_(temporary_path("catalogue")) {}
   ~Database() { remove(); }
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;

@@ -1,0 +1,71 @@
+// Requests to /v1/chat/completions, from their bytes to the parts that the model reads.
+#include <nlohmann/json.hpp>
+
+#include "apps/serve/chat_request.h"
+#include "apps/serve/request_error.h"
+#include "tests/fuzz/apps/json_changes.h"
+
+namespace ocellus::fuzz {
+namespace {
+
+std::string encode_base64(const Bytes& bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    uint32_t bits = 0;
+    for (size_t i = 0; i < 3; ++i) bits = bits << 8 | (at + i < bytes.size() ? bytes[at + i] : 0u);
+    for (size_t i = 0; i < 4; ++i) text += at + i <= bytes.size() ? kDigits[bits >> (18 - 6 * i) & 63] : '=';
+  }
+  return text;
+}
+
+std::vector<Bytes> make_seeds() {
+  const std::string picture = R"({"type":"image_url","image_url":{"url":"data:image/png;base64,)" +
+                              encode_base64(read_source_file("tests/data/images/gray_2.png")) + R"(","detail":"low"}})";
+  const std::string words = R"({"type":"text","text":"What is there?"})";
+  return {
+      bytes_of(R"({"messages":[{"role":"user","content":"Hello"}]})"),
+      bytes_of(R"({"model":"m","messages":[{"role":"system","content":"Be short."},{"role":"user","content":[)" +
+               picture + "," + words + "," + picture + R"(]},{"role":"assistant","content":"Two."},)" +
+               R"({"role":"user","content":[)" + words + R"(]}],"stream":true,)" +
+               R"("stream_options":{"include_usage":true},"max_tokens":5,"temperature":0.5,"top_p":0.9,"top_k":40,)" +
+               R"("min_p":0.1,"seed":-7,"stop":["\n","end"],"repetition_penalty":1.1,"ignore_eos":false})"),
+      bytes_of(R"({"messages":[{"role":"user","content":[)" + words + R"(]}],"max_completion_tokens":9,"stop":"x",)" +
+               R"("n":1,"tools":[],"response_format":{"type":"text"},"modalities":["text"],"user":"u",)" +
+               R"("logit_bias":{},"tool_choice":"none","metadata":{"a":"b"},"frequency_penalty":0})")};
+}
+
+bool run(const uint8_t* data, size_t size) {
+  ocellus_generate_params defaults;
+  ocellus_generate_params_init(&defaults);
+  std::string body(data, data + size);
+  try {
+    const app::ChatRequest request = app::parse_chat_request(&body, defaults);
+    require(!request.turns.empty(), "a request that is accepted says something");
+    require(request.params.temperature >= 0 && request.params.top_p > 0 && request.params.top_p <= 1,
+            "sampling is within its ranges");
+    for (const app::ChatTurn& turn : request.turns) {
+      const int64_t images = app::count_images(turn.parts);
+      for (const app::ChatPart& part : turn.parts) {
+        const bool is_inside = part.picture.data() >= body.data() &&
+                               part.picture.data() + part.picture.size() <= body.data() + body.size();
+        require(!part.is_image || is_inside, "a picture lies in the request's body");
+      }
+      require(app::count_images(app::arrange_parts(turn.parts, 0)) == images, "no picture gets lost");
+    }
+    return true;
+  } catch (const app::RequestError& error) {
+    require(error.status() == 400 && error.what()[0] != '\0', "a bad request is refused with a sentence");
+    require(nlohmann::json::accept(app::error_json(error)), "a refusal is JSON");
+    return false;
+  }
+}
+
+const Registration kRegistered({.name = "chat",
+                                .make_seeds = make_seeds,
+                                .mutate = change_json,
+                                .run = run,
+                                .most_heap_bytes = app::kMostReadingBytes + (int64_t{1} << 20)});
+
+}  // namespace
+}  // namespace ocellus::fuzz
