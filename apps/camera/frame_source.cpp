@@ -2,9 +2,11 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <string_view>
 #include <vector>
 
 #include "apps/camera/directory_source.h"
@@ -20,10 +22,31 @@ namespace {
 
 constexpr double kLeastRate = 0.001, kMostRate = 100'000;
 
-bool is_png_file(const std::string& path) {
+constexpr size_t kStartBytes = 12;
+
+std::vector<uint8_t> read_start(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::vector<uint8_t> start(8);
-  return file.read(reinterpret_cast<char*>(start.data()), 8) && is_png(start);
+  std::vector<uint8_t> start(kStartBytes);
+  file.read(reinterpret_cast<char*>(start.data()), kStartBytes);
+  start.resize(static_cast<size_t>(file.gcount()));
+  return start;
+}
+
+// MP4 and QuickTime, Matroska and WebM, AVI, MPEG program and transport streams, FLV, Ogg.
+bool is_video_container(const std::vector<uint8_t>& start) {
+  const std::string_view text(reinterpret_cast<const char*>(start.data()), start.size());
+  const std::string_view brand = text.substr(std::min<size_t>(4, text.size()));
+  const bool is_avi = text.starts_with("RIFF") && text.ends_with("AVI ");
+  const bool is_transport_stream = text.starts_with("G@");
+  return is_avi || is_transport_stream || brand.starts_with("ftyp") || text.starts_with("\x1a\x45\xdf\xa3") ||
+         text.starts_with(std::string_view("\0\0\1\xba", 4)) || text.starts_with("FLV") || text.starts_with("OggS");
+}
+
+// ffmpeg reads what this program does not. Y4M names its size and rate itself.
+Failure needs_ffmpeg(const std::string& name, const char* flags, const char* why) {
+  const std::string quoted = name.find('\'') == std::string::npos ? "'" + name + "'" : "SOURCE";
+  return Failure(kExitUsage, name + ": " + why + "; `ffmpeg -loglevel error " + flags + "-i " + quoted +
+                                 " -pix_fmt yuv420p -f yuv4mpegpipe - | ocellus watch -` does that.");
 }
 
 }  // namespace
@@ -36,6 +59,10 @@ std::unique_ptr<FrameSource> open_source(const SourceOptions& options) {
   if (options.name == "synthetic") return std::make_unique<SyntheticSource>(options);
   if (options.name == "browser") return std::make_unique<PostedSource>(options);
   if (options.name == "-") return std::make_unique<StreamSource>(options);
+  if (options.name.find("://") != std::string::npos) {
+    const bool is_rtsp = options.name.starts_with("rtsp");
+    throw needs_ffmpeg(options.name, is_rtsp ? "-rtsp_transport tcp " : "", "addresses are not opened here");
+  }
   struct stat facts;
   if (stat(options.name.c_str(), &facts) != 0) {
     throw Failure(kExitBadInput, options.name + ": the source cannot be opened: " + std::strerror(errno) + ".");
@@ -43,8 +70,10 @@ std::unique_ptr<FrameSource> open_source(const SourceOptions& options) {
   if (S_ISDIR(facts.st_mode)) return std::make_unique<DirectorySource>(options);
   if (S_ISCHR(facts.st_mode)) return std::make_unique<V4l2Source>(options);
   if (S_ISFIFO(facts.st_mode)) return std::make_unique<StreamSource>(options);
-  if (S_ISREG(facts.st_mode) && options.format.empty() && is_png_file(options.name)) {
-    return std::make_unique<DirectorySource>(options);
+  if (S_ISREG(facts.st_mode) && options.format.empty()) {
+    const std::vector<uint8_t> start = read_start(options.name);
+    if (is_png(start)) return std::make_unique<DirectorySource>(options);
+    if (is_video_container(start)) throw needs_ffmpeg(options.name, "-re ", "this kind of video is not read here");
   }
   if (S_ISREG(facts.st_mode)) return std::make_unique<StreamSource>(options);
   throw Failure(kExitBadInput, options.name + ": this is no camera, directory, file or pipe.");

@@ -127,8 +127,7 @@ std::string StreamSource::choose_parser(bool at_end) {
     return "There are no bytes.";
   } else {
     return "This is neither motion JPEG nor Y4M: name the format and size of raw frames, or let ffmpeg read it and "
-           "give "
-           "Y4M (ffmpeg -i FILE -f yuv4mpegpipe -).";
+           "give Y4M (ffmpeg -i FILE -pix_fmt yuv420p -f yuv4mpegpipe -).";
   }
   return {};
 }

@@ -150,6 +150,30 @@ class Sources(ProgramTest):
             with self.subTest(arguments=arguments):
                 self.assert_refused(["watch", *arguments], code, sentence)
 
+    def test_what_only_ffmpeg_reads_is_answered_with_the_pipe_that_works(self):
+        line = "`ffmpeg -loglevel error {}-i '{}' -pix_fmt yuv420p -f yuv4mpegpipe - . ocellus watch -` does that"
+        for source, flags in [("rtsp://camera:554/a?b&c", "-rtsp_transport tcp "), ("http://127.0.0.1:9/a.mjpeg", ""),
+                              ("https://host/x", ""), ("udp://239.0.0.1:1234", "")]:
+            with self.subTest(source=source):
+                self.assert_refused(["watch", source], USAGE, line.format(flags, re.escape(source)))
+        with tempfile.TemporaryDirectory() as folder:
+            for start in [b"\0\0\0\x20ftypisom", b"\x1aE\xdf\xa3" + bytes(8), b"RIFF\x10\0\0\0AVI "]:
+                path = pathlib.Path(folder) / "a video.mp4"
+                path.write_bytes(start + bytes(999))
+                with self.subTest(start=start):
+                    self.assert_refused(["watch", path], USAGE, line.format("-re ", re.escape(str(path))))
+
+    @unittest.skipUnless(shutil.which("ffmpeg"), "needs ffmpeg")
+    def test_the_pipe_that_is_named_describes_a_video(self):
+        with tempfile.TemporaryDirectory() as folder:
+            video = os.path.join(folder, "a video.mp4")
+            subprocess.run(["ffmpeg", "-loglevel", "error", "-loop", "1", "-i", board("113"), "-t", "1", "-pix_fmt",
+                            "yuv420p", video], check=True, timeout=60)
+            advice = run("watch", video).stderr.split("`")[1]
+            done = subprocess.run(advice.replace("ocellus", PROGRAM), shell=True, capture_output=True, text=True,
+                                  timeout=60, check=False)
+            self.assertEqual(done.stdout.splitlines()[0], GREEN_STAR, done.stderr)
+
 
 class Faults(ProgramTest):
     def test_every_fault_is_shown_and_survived(self):
