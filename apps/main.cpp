@@ -1,5 +1,6 @@
 // The ocellus program. Every command has a file of its own; see commands.h.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <string>
@@ -7,6 +8,7 @@
 #include "apps/commands.h"
 #include "apps/failure.h"
 #include "apps/terminal.h"
+#include "apps/usage_error.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
@@ -36,27 +38,6 @@ void declare_commands(CLI::App* program, Action* action) {
   add_devices_command(program, action);
 }
 
-// The parser's complaint as one sentence.
-std::string describe_usage_error(const CLI::App& program, const CLI::ParseError& error) {
-  const auto chosen = program.get_subcommands();
-  const std::string help = chosen.empty() ? "ocellus --help" : "ocellus " + chosen[0]->get_name() + " --help";
-  std::string what = error.what();
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
-    const std::string extra = what.substr(what.find_last_of(' ') + 1);
-    what = (extra[0] == '-' ? "unknown flag " : "unexpected argument ") + extra;
-  } else if (error.get_name() == "ArgumentMismatch") {
-    const bool twice = what.find("received 2") != std::string::npos;
-    what = what.substr(0, what.find(':')) + (twice ? " is given twice" : " needs a value");
-  } else if (error.get_name() == "ConversionError") {
-    // "Could not convert: --seed = many": what no bound refuses already must be a whole number.
-    const size_t name = what.find(": ") + 2, equals = what.find(" = ", name);
-    what = what.substr(name, equals - name) + ": " + what.substr(equals + 3) + " is not a whole number";
-  } else if (chosen.empty() && error.get_name() == "RequiredError") {
-    what = "no command given";
-  }
-  return what.substr(0, what.find('\n')) + "; see '" + help + "'.";
-}
-
 // The parser alone would complain about the arguments of an unknown command, or about a missing one.
 void check_command_name(const CLI::App& program, const std::string& name) {
   if (name.empty() || name[0] == '-') return;
@@ -67,16 +48,18 @@ void check_command_name(const CLI::App& program, const std::string& name) {
 }
 
 int run(int argument_count, char** arguments) {
+  const Arguments given(arguments + 1, arguments + std::max(argument_count, 1));
   CLI::App program(kAbout, "ocellus");
   Action action;
   declare_commands(&program, &action);
-  check_command_name(program, argument_count > 1 ? arguments[1] : "");
+  check_command_name(program, given.empty() ? "" : given[0]);
   try {
     program.parse(argument_count, arguments);
   } catch (const CLI::Success& asked_for_help) {
+    if (const auto unknown = find_unasked_help(program, given)) throw Failure(kExitUsage, *unknown);
     return program.exit(asked_for_help);
   } catch (const CLI::ParseError& error) {
-    throw Failure(kExitUsage, describe_usage_error(program, error));
+    throw Failure(kExitUsage, describe_usage_error(program, error, given));
   }
   const int exit_code = action();
   flush_output();

@@ -369,6 +369,27 @@ class Usage(ProgramTest):
             with self.subTest(arguments=arguments):
                 self.assert_refused(arguments, USAGE, sentence)
 
+    def test_no_unknown_flag_is_taken_for_help(self):
+        for flag in ["-hx", "-hh", "-h=1", "-help", "--helpx", "-xh", "--version-x"]:
+            for command in [[], ["caption"], ["watch"], ["library", "add"]]:
+                with self.subTest(flag=flag, command=command):
+                    self.assert_refused([*command, flag], USAGE, f"unknown flag {flag}; see 'ocellus .*--help'")
+        self.assert_refused(["caption", "-nh", "2"], USAGE, "-n: h is not")
+        self.assertRegex(self.answer("caption", "--help", "-hx"), "IMAGE")
+        self.answer("ask", "--prompt", "-hello", "-n", 2)
+
+    def test_who_wants_a_download_is_told_how_to_get_the_two_files(self):
+        pair = "hf download owner/Small-VLM-GGUF Small-VLM-{0}.gguf mmproj-Small-VLM-{0}.gguf --local-dir ."
+        for flags, form in [(["-hf", "owner/Small-VLM-GGUF"], "Q8_0"), (["--hf-repo=owner/Small-VLM-GGUF:F16"], "F16"),
+                            (["--hf-repo", "owner/Small-VLM-GGUF:Q4_K_M"], "Q4_K_M")]:
+            for command in [[], ["caption", board("113")], ["serve"]]:
+                with self.subTest(flags=flags, command=command):
+                    self.assert_refused([*command, *flags], USAGE, re.escape(f"`{pair.format(form)}`"))
+        for flags in [["-hf"], ["-hf", "'; echo /"], ["-hf", "../.."], ["--hf-file", "a.gguf"]]:
+            with self.subTest(flags=flags):
+                self.assert_refused(["caption", *flags], USAGE, "nothing is downloaded here.*`hf download OWNER/NAME-GGUF "
+                                    "NAME-Q8_0.gguf mmproj-NAME-Q8_0.gguf --local-dir .`.*-m FILE --mmproj FILE")
+
     def test_values_that_change_nothing_are_accepted(self):
         text = self.answer("caption", board("113"), "--kv-bits", 16, "--calib", "none", "--evict", "none", "--keep",
                            1.0, "--reuse", "none", "--device", "auto")

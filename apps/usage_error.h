@@ -1,0 +1,27 @@
+// What is wrong with the arguments, as one sentence.
+#ifndef OCELLUS_APPS_USAGE_ERROR_H_
+#define OCELLUS_APPS_USAGE_ERROR_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class ParseError;
+}  // namespace CLI
+
+namespace ocellus::app {
+
+using Arguments = std::vector<std::string>;
+
+// The parser's complaint about the arguments.
+std::string describe_usage_error(const CLI::App& program, const CLI::ParseError& error, const Arguments& arguments);
+
+// The parser takes -hf and everything else that begins with -h for -h and something more, and shows the help. The
+// sentence about such a flag; nothing if help was asked for by its name.
+std::optional<std::string> find_unasked_help(const CLI::App& program, const Arguments& arguments);
+
+}  // namespace ocellus::app
+
+#endif  // OCELLUS_APPS_USAGE_ERROR_H_
