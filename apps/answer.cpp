@@ -5,6 +5,7 @@
 #include "apps/failure.h"
 #include "apps/image_file.h"
 #include "apps/interrupt.h"
+#include "apps/printable_text.h"
 #include "apps/sizes.h"
 #include "apps/terminal.h"
 #include "apps/trimmed_text.h"
@@ -38,8 +39,7 @@ class AnswerStream {
   bool show(const std::string& text) {
     if (streaming_ == Streaming::kOff) return true;
     progress_->stop();
-    const std::string shown = std::exchange(label_, "") + text;
-    return print(stdout_is_terminal() ? make_harmless(shown) : shown);
+    return print_answer(std::exchange(label_, "") + text);
   }
 
   Streaming streaming_;
@@ -210,7 +210,12 @@ nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats) {
 }
 
 std::string json_line(const nlohmann::ordered_json& object) {
-  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  const auto write = [&](bool as_ascii) {
+    return object.dump(-1, ' ', as_ascii, nlohmann::ordered_json::error_handler_t::replace);
+  };
+  const std::string line = write(false);
+  // What a terminal would obey, JSON can spell.
+  return (make_printable(line, Lines::kOne) == line ? line : write(true)) + "\n";
 }
 
 }  // namespace ocellus::app

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "apps/answer.h"
+#include "apps/printable_text.h"
 #include "apps/sizes.h"
 #include "apps/table.h"
 
@@ -46,7 +47,7 @@ std::string BenchReport::markdown() const {
     const std::string spread = row.samples.size() > 1 ? " ± " + format_number(row.deviation(), 2) : "";
     table.add_row({row.test, format_number(row.mean(), 2) + spread, row.unit});
   }
-  return text + "\n\n" + table.markdown();
+  return make_printable(text, Lines::kOne) + "\n\n" + table.markdown();
 }
 
 std::string BenchReport::csv() const {

@@ -57,7 +57,7 @@ int show_entry(const LibraryOptions& options) {
   table.add_row({"key", item.key});
   table.add_row({"part", item.shared != 0 ? "shared" : "own"});
   table.add_row({"caption", item.caption[0] == '\0' ? "-" : item.caption});
-  table.add_row({"tags", item.tag_count == 0 ? "-" : make_harmless(joined_tags(item))});
+  table.add_row({"tags", item.tag_count == 0 ? "-" : joined_tags(item)});
   table.add_row({"bits", std::to_string(item.bits)});
   table.add_row({"layers", std::to_string(item.layers)});
   table.add_row({"tokens", std::to_string(item.tokens)});

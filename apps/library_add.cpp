@@ -9,6 +9,7 @@
 #include "apps/interrupt.h"
 #include "apps/library_items.h"
 #include "apps/options.h"
+#include "apps/printable_text.h"
 #include "apps/prompt.h"
 #include "apps/setup.h"
 #include "apps/sizes.h"
@@ -55,13 +56,9 @@ struct Labels {
 
 // An answer as a caption: one line without control characters, cut at the end of a character.
 std::string caption_of(const std::string& answer) {
-  std::string caption = make_harmless(answer);
-  for (size_t i = 0; i < caption.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(caption[i]);
-    const bool is_control = byte == 0xC2 && i + 1 < caption.size() && static_cast<unsigned char>(caption[i + 1]) < 0xA0;
-    if (is_control) caption.replace(i, 2, " ");
-    if (byte == '\n' || byte == '\t') caption[i] = ' ';
-  }
+  std::string caption = make_printable(answer, Lines::kMany);
+  for (char& c : caption)
+    if (c == '\n' || c == '\t') c = ' ';
   if (caption.size() <= kMostCaptionBytes) return caption;
   size_t end = kMostCaptionBytes;
   while (end > 0 && (static_cast<unsigned char>(caption[end]) & 0xC0) == 0x80) --end;
@@ -86,7 +83,7 @@ void show_item(const AddOptions& options, const ImageFile& image, const ocellus_
     print(json_line(object));
     return;
   }
-  print(make_harmless(image.path) + ": " + item.key + ", " + format_count(item.bytes, "byte") + ", " +
+  print(image.path + ": " + item.key + ", " + format_count(item.bytes, "byte") + ", " +
         format_count(item.tokens, "token") + ", " + (stored ? "stored" : "already there") +
         (options.describes ? std::string(": ") + item.caption : "") + "\n");
 }

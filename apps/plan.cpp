@@ -8,6 +8,7 @@
 #include "apps/options.h"
 #include "apps/plan_choices.h"
 #include "apps/plan_table.h"
+#include "apps/printable_text.h"
 #include "apps/setup.h"
 #include "apps/sizes.h"
 #include "apps/table.h"
@@ -28,7 +29,7 @@ struct PlanOptions {
 
 std::string describe_limits(const Model& model, const ocellus_limits& limits) {
   const ocellus_model_facts& facts = model.facts;
-  std::string text = std::string(facts.name) + ": " + facts.architecture;
+  std::string text = make_printable(facts.name, Lines::kOne) + ": " + facts.architecture;
   if (facts.has_vision) text += std::string(" + ") + facts.projector;
   text += ", " + std::string(facts.weight_format) + ", " +
           format_number(static_cast<double>(facts.parameter_count) / 1e6, 1) + " M parameters\n";

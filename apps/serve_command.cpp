@@ -108,8 +108,8 @@ int run_serve(ServeCommand command) {
   const int64_t http_bytes = most_http_bytes(http) + kMostReadingBytes;
   const Running running = start(model, common, {.images = images, .image_pixels = kImagePixels});
   if (!common.quiet) {
-    print_note(plan_table(running.plan, SmallRows::kFolded));
-    print_note("HTTP, outside the plan: at most " + format_bytes(http_bytes) + "\n");
+    print_notes(plan_table(running.plan, SmallRows::kFolded) + "\n");
+    print_note("HTTP, outside the plan: at most " + format_bytes(http_bytes));
   }
   const ServeOptions options = serve_options(command, model, running);
   std::vector<ocellus_session*> sessions = open_sessions(running);

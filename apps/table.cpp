@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/printable_text.h"
+
 namespace ocellus::app {
 namespace {
 
@@ -15,6 +17,7 @@ size_t display_width(const std::string& text) {
 
 void Table::add_row(std::vector<std::string> cells) {
   cells.resize(alignment_.size());
+  for (std::string& cell : cells) cell = make_printable(cell, Lines::kOne);
   rows_.push_back(std::move(cells));
 }
 

@@ -10,11 +10,20 @@
 #include <utility>
 
 #include "apps/failure.h"
+#include "apps/printable_text.h"
 
 namespace ocellus::app {
 namespace {
 
 int write_error = 0;
+
+bool write_to_stdout(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    if (write_error == 0) write_error = errno;
+    return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -28,13 +37,9 @@ void reserve_standard_streams() {
 bool stdin_is_terminal() { return isatty(STDIN_FILENO) != 0; }
 bool stdout_is_terminal() { return isatty(STDOUT_FILENO) != 0; }
 
-bool print(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    if (write_error == 0) write_error = errno;
-    return false;
-  }
-  return true;
-}
+bool print(std::string_view text) { return write_to_stdout(make_printable(text, Lines::kMany)); }
+
+bool print_answer(std::string_view text) { return stdout_is_terminal() ? print(text) : write_to_stdout(text); }
 
 void flush_output() {
   if (std::fflush(stdout) != 0 && write_error == 0) write_error = errno;
@@ -43,16 +48,9 @@ void flush_output() {
   }
 }
 
-std::string make_harmless(std::string_view text) {
-  std::string safe(text);
-  for (char& c : safe) {
-    const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-    if (is_control && c != '\n' && c != '\t') c = '?';
-  }
-  return safe;
-}
+void print_note(const std::string& line) { std::fprintf(stderr, "%s\n", make_printable(line, Lines::kOne).c_str()); }
 
-void print_note(const std::string& line) { std::fprintf(stderr, "%s\n", make_harmless(line).c_str()); }
+void print_notes(const std::string& lines) { std::fprintf(stderr, "%s", make_printable(lines, Lines::kMany).c_str()); }
 
 void print_failure(const std::string& sentence) {
   print_note("ocellus: " + sentence + (sentence.ends_with('.') ? "" : "."));
@@ -86,7 +84,7 @@ void Progress::show_changes() {
   do {
     if (shown == text_) continue;
     shown = text_;
-    std::fprintf(stderr, "\r\033[K%s", shown.c_str());
+    std::fprintf(stderr, "\r\033[K%s", make_printable(shown, Lines::kOne).c_str());
     std::fflush(stderr);
   } while (!changed_.wait_for(lock, 200ms, stopping));
   std::fputs("\r\033[K", stderr);

@@ -17,17 +17,21 @@ void reserve_standard_streams();
 bool stdin_is_terminal();
 bool stdout_is_terminal();
 
-// Writes to stdout at once. Returns false if that is impossible (a full disk); flush_output tells it to the user.
+// Writes to stdout at once, made printable. Returns false if that is impossible (a full disk); flush_output tells it to
+// the user.
 bool print(std::string_view text);
+
+// As print; what is no terminal gets the very bytes.
+bool print_answer(std::string_view text);
 
 // Throws a Failure if anything written so far did not arrive.
 void flush_output();
 
-// Control characters but newline and tab become '?', so that a hostile file name or model cannot move the cursor.
-std::string make_harmless(std::string_view text);
-
-// A line on stderr, made harmless.
+// One line on stderr, made printable.
 void print_note(const std::string& line);
+
+// Several, each with its end.
+void print_notes(const std::string& lines);
 
 // "ocellus: sentence." on stderr.
 void print_failure(const std::string& sentence);

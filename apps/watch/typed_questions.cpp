@@ -74,7 +74,7 @@ void TypedQuestions::obey(const std::string& line) {
   if (command == "/every") return set(number_setting("every_s", argument));
   if (command == "/change") return set(number_setting("change", argument));
   if (command == "/pause" || command == "/resume") return set({{"paused", command == "/pause"}});
-  if (command == "/stats") return print_note(json_line(watcher_->state()));
+  if (command == "/stats") return print_notes(json_line(watcher_->state()));
   if (command == "/quit") return request_stop();
   throw Failure(kExitUsage, "unknown command " + command + ": there are /prompt TEXT, /every SECONDS, /change X, " +
                                 "/pause, /resume, /stats and /quit; other lines are questions.");

@@ -183,7 +183,7 @@ void Watcher::answer(const WatchQuestion& question) {
     line.update(data);
     print(json_line(line));
   } else {
-    print(make_harmless("? " + answer.question + "\n  " + (answer.error.empty() ? answer.text : answer.error) + "\n"));
+    print("? " + answer.question + "\n  " + (answer.error.empty() ? answer.text : answer.error) + "\n");
   }
 }
 
@@ -319,7 +319,7 @@ void Watcher::show_record(const Record& record) {
     line.update(data);
     print(json_line(line));
   } else {
-    print(make_harmless(record.error.empty() ? record.text : "(" + record.error + ")") + "\n");
+    print((record.error.empty() ? record.text : "(" + record.error + ")") + "\n");
   }
   const std::lock_guard lock(listener_mutex_);
   if (listener_ != nullptr) listener_->tell("caption_end", data);
