@@ -4,11 +4,13 @@
 usage: samples_test.py PROGRAM
 """
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-SAMPLES = Path(__file__).resolve().parents[2] / "apps" / "samples"
+SOURCE = Path(__file__).resolve().parents[2]
+SAMPLES = SOURCE / "apps" / "samples"
 
 
 def run(program, *arguments):
@@ -17,6 +19,16 @@ def run(program, *arguments):
     if done.returncode != 0:
         sys.exit(f"samples_test: {' '.join(arguments)} failed with {done.returncode}: {done.stderr}")
     return [json.loads(line) for line in done.stdout.splitlines() if line]
+
+
+def wrong_about_readme(program, captions):
+    """Sentences about the questions that README quotes and the model answers wrongly about the first boards."""
+    boards = [f"board_0{i}.png" for i in range(1, 5)]
+    for question, sought in re.findall(r'"(Which images show an? ([^"]*)\?)"', (SOURCE / "README.md").read_text()):
+        (answer,) = run(program, "ask", "--prompt", question, *(str(SAMPLES / name) for name in boards))
+        right = [str(i) for i, name in enumerate(boards, 1) if sought in captions[name]]
+        if not right or re.findall(r"\d", answer["answer"]) != right:
+            yield f"README: '{question}' gives '{answer['answer']}', right is {right}"
 
 
 def main():
@@ -30,6 +42,7 @@ def main():
     summary = run(program, "eval", str(SAMPLES / "questions.jsonl"))[-1]
     if summary["exact"] != summary["questions"]:
         wrong.append(f"{summary['exact']} of {summary['questions']} sample questions answered exactly")
+    wrong += wrong_about_readme(program, captions)
     print("\n".join(wrong + [f"samples_test: {len(captions)} captions, {summary['questions']} questions, "
                              f"{len(wrong)} problems"]))
     sys.exit(bool(wrong))
