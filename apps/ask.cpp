@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "apps/answer.h"
+#include "apps/board_likeness.h"
 #include "apps/commands.h"
 #include "apps/failure.h"
 #include "apps/image_file.h"
@@ -35,6 +36,7 @@ int run_ask(const AskOptions& options) {
                        .prompt_tokens = count_text_tokens(model.get(), parts),
                        .answer_tokens = options.common.answer_tokens,
                        .image_pixels = std::max(largest_pixels(images), largest_query_pixels(parts))};
+  remark_on_far_pictures(model, options.common, images);
   const Running running = start(model, options.common, needs);
   retrieve_by_pictures(running.session.get(), &parts, &taken);
   if (!options.common.quiet) remark_on_retrieved(taken);

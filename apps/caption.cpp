@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "apps/answer.h"
+#include "apps/board_likeness.h"
 #include "apps/commands.h"
 #include "apps/failure.h"
 #include "apps/image_file.h"
@@ -27,6 +28,7 @@ int run_caption(const CaptionOptions& options) {
                        .prompt_tokens = count_text_tokens(model.get(), place_images(options.prompt, {images[0]})),
                        .answer_tokens = options.common.answer_tokens,
                        .image_pixels = largest_pixels(images)};
+  remark_on_far_pictures(model, options.common, images);
   const Running running = start(model, options.common, needs);
   const bool named = images.size() > 1;
   for (const ImageFile& image : images) {

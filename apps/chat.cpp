@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "apps/answer.h"
+#include "apps/board_likeness.h"
 #include "apps/commands.h"
 #include "apps/failure.h"
 #include "apps/image_file.h"
@@ -38,8 +39,9 @@ struct ChatOptions {
 
 class Chat {
  public:
-  Chat(const ChatOptions& options, const Running& running, std::vector<ImageFile> images)
+  Chat(const ChatOptions& options, const Model& model, const Running& running, std::vector<ImageFile> images)
       : options_(options.common),
+        model_(model),
         running_(running),
         decorated_(stdin_is_terminal() && stdout_is_terminal()),
         waiting_(std::move(images)) {}
@@ -83,6 +85,7 @@ class Chat {
     const ImageFile& image = waiting_.back();
     remark(image.path + ": " + std::to_string(image.width) + " x " + std::to_string(image.height) +
            ", goes with your next message.");
+    remark_on_far_pictures(model_, options_, {image});
   }
 
   void reset() {
@@ -187,6 +190,7 @@ class Chat {
   }
 
   const CommonOptions& options_;
+  const Model& model_;
   const Running& running_;
   bool decorated_;  // a person types and reads
   bool quit_ = false;
@@ -204,8 +208,9 @@ int run_chat(ChatOptions options) {
       std::max<int64_t>(options.common.images.value_or(kDefaultImages), static_cast<int64_t>(images.size()));
   const Needs needs = {.images = model.facts.has_vision || !images.empty() ? planned_images : 0,
                        .image_pixels = std::max(largest_pixels(images), kDefaultImagePixels)};
+  remark_on_far_pictures(model, options.common, images);
   const Running running = start(model, options.common, needs);
-  return Chat(options, running, images).run();
+  return Chat(options, model, running, images).run();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "apps/answer.h"
+#include "apps/board_likeness.h"
 #include "apps/camera/jpeg.h"
 #include "apps/camera/jpeg_damage.h"
 #include "apps/failure.h"
@@ -224,6 +225,11 @@ TurnAnswer Watcher::caption(const WatchSettings& settings, Record* record) {
   });
 }
 
+void Watcher::remark_on_far_frame() {
+  const std::string remark = describe_far_frame(model_, options_.capture.source.name, frame_);
+  if (!remark.empty()) note("information", remark);
+}
+
 void Watcher::refuse_damage() const {
   if (frame_.kind != FrameKind::kEncoded) return;
   const std::string damage = find_jpeg_damage(frame_.bytes);
@@ -250,6 +256,7 @@ void Watcher::answer_frame() {
   }
   try {
     refuse_damage();
+    if (record.id == 1) remark_on_far_frame();
     const TurnAnswer answer = caption(settings_, &record);
     if (answer.status == OCELLUS_CANCELLED && stop_requested()) return;
     record.text = answer.text;

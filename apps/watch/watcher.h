@@ -83,6 +83,7 @@ class Watcher {
   bool take_frame();
   void answer_frame();
   // Throws a Failure for a JPEG whose data are damaged: its pixels would be described as if they were the scene.
+  void remark_on_far_frame();
   void refuse_damage() const;
   TurnAnswer caption(const WatchSettings& settings, Record* record);
   void keep_record(Record record);
