@@ -350,6 +350,33 @@ class Endpoints(ProgramTest):
             self.assertRegex(metrics, r'ocellus_frames_total\{state="answered"\} [1-9]')
             self.assertEqual(watching.get("/healthz"), (200, b"ok\n"))
 
+    def test_pages_of_others_see_nothing_take_no_place_and_change_nothing(self):
+        with Watching("synthetic", "--http", "127.0.0.1:0", "--every", 1) as watching:
+            watching.url()
+            for headers in [{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, {"Sec-Fetch-Site": "same-site"},
+                            {"Origin": "https://example.com"}, {"Origin": "null"}, {"Host": "example.com"}]:
+                for path in ["/api/events", "/frame.jpg", "/api/state", "/api/history", "/metrics", "/watch.js"]:
+                    self.assertEqual(watching.get(path, **headers)[0], 403, (path, headers))
+                self.assertEqual(watching.post("/api/settings", {"every_s": 2}, **headers)[0], 403)
+            followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+            self.assertEqual(watching.get("/", **followed)[0], 200)
+            self.assertEqual(watching.get("/api/state", **followed)[0], 403)
+            self.assertEqual(watching.get("/api/state", **{"Sec-Fetch-Site": "same-origin"})[1]["settings"]["every_s"], 1)
+            with urllib.request.urlopen(watching.url() + "/", timeout=30) as page:
+                self.assertEqual(page.headers["Cross-Origin-Resource-Policy"], "same-origin")
+
+    def test_settings_that_nest_deeply_or_are_large_take_no_memory(self):
+        with Watching("synthetic", "--http", "127.0.0.1:0", "--every", 1) as watching:
+            watching.wait_for(lambda: watching.get("/frame.jpg")[0] == 200)
+            status = pathlib.Path(f"/proc/{watching.process.pid}/status")
+
+            def peak_kb():
+                return int(re.search(r"VmHWM:\s+(\d+)", status.read_text())[1])
+            before = peak_kb()
+            for body in [b"[" * 900_000, b'{"a":' * 12_000, b"[" * 65_000, b'{"a":[' + b"[]," * 21_000 + b"0]}"] * 5:
+                self.assertIn(watching.post("/api/settings", body)[0], (400, 413))
+            self.assertLess(peak_kb() - before, 8192)
+
     def test_settings_and_questions_of_the_wrong_shape_are_refused(self):
         with Watching("synthetic", "--http", "127.0.0.1:0", "--budget", "80M", "--every", 1) as watching:
             for path, data, status, sentence in [

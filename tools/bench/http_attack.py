@@ -200,6 +200,17 @@ class Target:
             done = subprocess.run([self.options.program, "caption", "--quiet", "--threads", "1", BOARD], capture_output=True,
                                   text=True, check=True)
             self.caption = done.stdout.strip()
+        else:
+            self.wait_for_picture()
+
+    def wait_for_picture(self):
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            try:
+                return self.fetch("GET", "/frame.jpg")
+            except (Wrong, Refused):
+                time.sleep(0.1)
+        raise SystemExit("watch shows no picture")
 
     def sample(self):
         try:
