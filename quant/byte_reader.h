@@ -11,17 +11,35 @@ namespace ocellus {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian and read without swapping");
 
+/// Brings bytes to memory as a reader gets to them.
+class ByteSource {
+ public:
+  /// Makes the first `count` bytes readable where the reader looks for them, which never moves. Returns how many are
+  /// readable then: fewer than `count` only if they cannot be had.
+  virtual uint64_t provide(uint64_t count) = 0;
+
+ protected:
+  ~ByteSource() = default;
+};
+
 class ByteReader {
  public:
-  ByteReader(const uint8_t* data, uint64_t size) : at_(data), left_(size) {}
+  /// Without a source all bytes are there.
+  ByteReader(const uint8_t* data, uint64_t size, ByteSource* source = nullptr)
+      : at_(data), left_(size), ready_(source == nullptr ? size : 0), source_(source) {}
 
   const uint8_t* at() const { return at_; }
   uint64_t left() const { return left_; }
 
+  /// Whether the next `count` bytes can be read.
+  bool has(uint64_t count) { return count <= left_ && (count <= ready_ || bring(count)); }
+
   bool skip(uint64_t count) {
-    if (count > left_) return false;
+    if (!has(count)) return false;
     at_ += count;
     left_ -= count;
+    ready_ -= count;
+    done_ += count;
     return true;
   }
 
@@ -29,22 +47,33 @@ class ByteReader {
   template <class T>
   bool read(T* out) {
     static_assert(std::is_arithmetic_v<T>);
-    if (left_ < sizeof(T)) return false;
+    if (!has(sizeof(T))) return false;
     std::memcpy(out, at_, sizeof(T));
     return skip(sizeof(T));
   }
 
-  /// A 64-bit length, then as many bytes. The view points into the file.
+  /// A 64-bit length, then as many bytes. The view points to where they lie in memory.
   bool read_string(std::string_view* out) {
     uint64_t length = 0;
-    if (!read(&length) || length > left_) return false;
+    if (!read(&length) || !has(length)) return false;
     *out = {reinterpret_cast<const char*>(at_), static_cast<size_t>(length)};
     return skip(length);
   }
 
  private:
+  bool bring(uint64_t count) {
+    if (source_ == nullptr) return false;
+    const uint64_t ready = source_->provide(done_ + count);
+    if (ready < done_ + count) return false;
+    ready_ = ready - done_;
+    return true;
+  }
+
   const uint8_t* at_;
   uint64_t left_;
+  uint64_t ready_;  // of those left, in memory
+  uint64_t done_ = 0;
+  ByteSource* source_;
 };
 
 }  // namespace ocellus

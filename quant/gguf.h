@@ -1,7 +1,8 @@
 // GGUF v2/v3 containers: metadata and tensor directory, checked in full before anything is believed.
 //
 // The file may come from anywhere. open() accepts a file only if every count, length, offset, type and name in its
-// header is consistent and inside the file; what is left to later code is whether the values make a model.
+// header is consistent and inside the file; what is left to later code is whether the values make a model. It may also
+// change at any time: the header is read once, and what is checked and used is that copy.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +10,22 @@
 #include <string_view>
 
 #include "platform/buffer.h"
-#include "platform/file_map.h"
+#include "platform/input_file.h"
 #include "platform/status.h"
 #include "quant/byte_reader.h"
+#include "quant/file_start.h"
 #include "quant/name_table.h"
 #include "quant/weight_format.h"
 
 namespace ocellus {
 
-// Limits of what is accepted. Files in use stay far below the first two; the key length is the format's own limit.
+// Limits of what is accepted. Files in use stay far below the counts; the key length is the format's own limit.
 inline constexpr int64_t kMostGgufEntries = 65536;
 inline constexpr int64_t kMostGgufTensors = 65536;
 inline constexpr size_t kMostGgufKeyBytes = 65535;
 inline constexpr size_t kMostGgufTensorNameBytes = 63;
-inline constexpr uint32_t kLeastGgufAlignment = 8;  // a power of two
+inline constexpr int64_t kMostGgufHeaderBytes = int64_t{128} << 20;  // of a file; public vocabularies take up to 20 MB
+inline constexpr uint32_t kLeastGgufAlignment = 8;                   // a power of two
 inline constexpr uint32_t kMostGgufAlignment = 65536;
 inline constexpr uint32_t kDefaultGgufAlignment = 32;
 
@@ -43,7 +46,7 @@ enum class GgufType : uint32_t {
 };
 const char* gguf_type_name(GgufType type);
 
-/// One metadata entry. `payload` points into the file, at no particular alignment: the value (for a string, its
+/// One metadata entry. `payload` points into the header, at no particular alignment: the value (for a string, its
 /// characters) or the first element of an array (a string element is a 64-bit length and its characters).
 struct GgufEntry {
   std::string_view key;
@@ -84,7 +87,8 @@ class GgufStrings {
 
 class GgufFile {
  public:
-  /// Maps and parses. kBadFile / kUnsupported with the key, tensor or type that is the reason, and the path.
+  /// Reads and parses the header; the file stays open for read_data(). kBadFile / kUnsupported with the key, tensor or
+  /// type that is the reason, and the path; kIo where the system refuses.
   Status open(const char* path);
   /// Parses bytes that stay valid as long as this object (tests, fuzzing). Sentences carry no path.
   Status parse(const uint8_t* data, int64_t size);
@@ -94,7 +98,7 @@ class GgufFile {
 
   /// For messages: what open() was given, cut at 511 bytes; empty after parse().
   const char* path() const { return path_; }
-  const FileMap& map() const { return map_; }
+  const InputFile& file() const { return file_; }
   uint32_t version() const { return version_; }
   const Buffer<GgufEntry>& entries() const { return entries_; }
   const Buffer<GgufTensor>& tensors() const { return tensors_; }
@@ -124,10 +128,14 @@ class GgufFile {
   bool has_data() const { return has_data_; }
   int64_t data_offset() const { return data_offset_; }
   int64_t data_bytes() const { return data_bytes_; }
-  const uint8_t* data() const { return bytes_ + data_offset_; }
+  /// Copies `count` bytes from `offset` in the tensor section on; both lie inside. From a file as InputFile::read_at().
+  Status read_data(int64_t offset, void* out, int64_t count) const;
+  /// The header, where entries and names point to.
+  const uint8_t* header() const { return bytes_; }
 
  private:
-  Status parse_all();
+  Status parse_start();
+  Status parse_all(ByteSource* source);
   Status parse_header(ByteReader& reader, uint64_t* entry_count, uint64_t* tensor_count);
   Status parse_entries(ByteReader& reader, uint64_t count);
   Status parse_tensors(ByteReader& reader, uint64_t count);
@@ -136,9 +144,10 @@ class GgufFile {
   Status place_data(uint32_t alignment);
 
   const uint8_t* bytes_ = nullptr;
-  int64_t size_ = 0;
+  int64_t size_ = 0;  // of the file, whether or not all of it is in memory
   bool has_data_ = true;
-  FileMap map_;
+  InputFile file_;          // of open()
+  FileStart start_;         // of open()
   Buffer<uint8_t> header_;  // of open_header()
   char path_[512] = {};
   uint32_t version_ = 0;

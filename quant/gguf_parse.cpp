@@ -1,6 +1,7 @@
 // The parser of GGUF files: header, metadata, tensor directory, data section, in file order.
 // The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -173,8 +174,8 @@ Status read_array(ByteReader& reader, GgufEntry* entry) {
   entry->payload = reader.at();
   if (strings) {
     OCELLUS_TRY(skip_strings(reader, *entry));
-  } else {
-    reader.skip(entry->count * element_bytes);
+  } else if (!reader.skip(entry->count * element_bytes)) {
+    return fail_past_end(key);
   }
   entry->payload_bytes = static_cast<uint64_t>(reader.at() - entry->payload);
   return {};
@@ -290,11 +291,23 @@ int64_t round_up(int64_t value, uint32_t alignment) {
 Status GgufFile::open(const char* path) {
   close();
   if (path == nullptr) return OCELLUS_FAIL(Code::kBadArgument, "the path of the GGUF file is null");
-  FileMap map;
-  OCELLUS_TRY(map.open(path));
-  if (Status status = parse(map.data(), map.size()); !status.ok()) return prefix_failure(status, path);
-  map_ = std::move(map);
+  OCELLUS_TRY(file_.open(path));
   std::snprintf(path_, sizeof path_, "%s", path);
+  Status status = start_.begin(file_, kMostGgufHeaderBytes);
+  if (status.ok()) status = parse_start();
+  if (!status.ok()) close();
+  return prefix_failure(status, path);
+}
+
+/// Parses the header of the file. Where bytes could not be had, or the file changed meanwhile, that is what is wrong.
+Status GgufFile::parse_start() {
+  bytes_ = start_.data();
+  size_ = file_.size();
+  const Status parsed = parse_all(&start_);
+  OCELLUS_TRY(start_.check());
+  OCELLUS_TRY(file_.check_unchanged());
+  OCELLUS_TRY(parsed);
+  start_.finish(data_offset_);
   return {};
 }
 
@@ -303,7 +316,7 @@ Status GgufFile::parse(const uint8_t* data, int64_t size) {
   if (data == nullptr || size < 0) return OCELLUS_FAIL(Code::kBadArgument, "there are no bytes to parse");
   bytes_ = data;
   size_ = size;
-  const Status status = parse_all();
+  const Status status = parse_all(nullptr);
   if (!status.ok()) close();
   return status;
 }
@@ -314,13 +327,13 @@ Status GgufFile::open_header(Buffer<uint8_t> header) {
   bytes_ = header_.data();
   size_ = header_.size();
   has_data_ = false;
-  const Status status = parse_all();
+  const Status status = parse_all(nullptr);
   if (!status.ok()) close();
   return status;
 }
 
-Status GgufFile::parse_all() {
-  ByteReader reader(bytes_, static_cast<uint64_t>(size_));
+Status GgufFile::parse_all(ByteSource* source) {
+  ByteReader reader(bytes_, static_cast<uint64_t>(size_), source);
   uint64_t entry_count = 0, tensor_count = 0;
   OCELLUS_TRY(parse_header(reader, &entry_count, &tensor_count));
   OCELLUS_TRY(parse_entries(reader, entry_count));
@@ -335,7 +348,9 @@ Status GgufFile::parse_all() {
 void GgufFile::close() { *this = GgufFile(); }
 
 Status GgufFile::parse_header(ByteReader& reader, uint64_t* entry_count, uint64_t* tensor_count) {
-  if (size_ < 4 || std::memcmp(bytes_, "GGUF", 4) != 0) return fail_not_gguf(bytes_, size_);
+  const int64_t first_bytes = std::min(size_, kHeaderBytes);
+  if (!reader.has(static_cast<uint64_t>(first_bytes))) return OCELLUS_FAIL(Code::kBadFile, "the file has no header");
+  if (first_bytes < 4 || std::memcmp(bytes_, "GGUF", 4) != 0) return fail_not_gguf(bytes_, first_bytes);
   if (size_ < kHeaderBytes) {
     return OCELLUS_FAIL(Code::kBadFile, "the file ends after %" PRId64 " bytes, inside the GGUF header", size_);
   }

@@ -74,9 +74,8 @@ class PhaseTrial : public RowSink {
   Phase phase_ = Phase::kNone;
 };
 
-/// Of all bytes, a piece at a time, each with the hash of those before it. Not through the mapping, whose pages would
-/// stay.
-Status hash_file(const FileMap& file, uint64_t* hash) {
+/// Of all bytes, a piece at a time, each with the hash of those before it.
+Status hash_file(const InputFile& file, uint64_t* hash) {
   struct {
     uint64_t before;
     std::byte bytes[32768];
@@ -260,13 +259,13 @@ Status Engine::lay_out_memory(int32_t extent_count) {
 /// Brings a file's tensor section to where the engine's device reads it.
 Status Engine::load_file(const GgufFile& file, DeviceView<std::byte> out) {
   if (!file.has_data()) return fill_random_weights(file, out.data, queue_);
-  if (cuda_ == nullptr) return file.map().read_at(file.data_offset(), out.data, file.data_bytes());
+  if (cuda_ == nullptr) return file.read_data(0, out.data, file.data_bytes());
   constexpr int64_t kPieceBytes = int64_t{8} << 20;
   const std::unique_ptr<std::byte[]> piece(new (std::nothrow) std::byte[static_cast<size_t>(kPieceBytes)]);
   if (piece == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for loading weights");
   for (int64_t done = 0; done < file.data_bytes();) {
     const int64_t count = std::min(kPieceBytes, file.data_bytes() - done);
-    OCELLUS_TRY(file.map().read_at(file.data_offset() + done, piece.get(), count));
+    OCELLUS_TRY(file.read_data(done, piece.get(), count));
     queue_.copy(out.data + done, piece.get(), count);
     OCELLUS_TRY(queue_.finish());
     done += count;
@@ -320,8 +319,9 @@ Status Engine::fingerprint_model() {
     return {};
   }
   Hash128 found;
-  OCELLUS_TRY(hash_file(model_->text_file().map(), &found.high));
-  if (model_->has_vision()) OCELLUS_TRY(hash_file(model_->vision_file().map(), &found.low));
+  const GgufFile &text = model_->text_file(), &vision = model_->vision_file();
+  OCELLUS_TRY(prefix_failure(hash_file(text.file(), &found.high), text.path()));
+  if (model_->has_vision()) OCELLUS_TRY(prefix_failure(hash_file(vision.file(), &found.low), vision.path()));
   fingerprint_ = found;
   return {};
 }

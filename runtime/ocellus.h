@@ -86,7 +86,9 @@ typedef struct ocellus_model_facts {
   int32_t has_vision;
 } ocellus_model_facts;
 
-/* Opens and checks a pair; loads no weights. mmproj_path may be NULL (text only). */
+/* Opens and checks a pair; loads no weights. mmproj_path may be NULL (text only). What was checked is kept, and the
+ * files stay open until the model is closed. One that is written to before an engine has its weights is no harm:
+ * ocellus_engine_create then fails with OCELLUS_BAD_FILE. One that is removed or renamed over stays what it was. */
 OCELLUS_API ocellus_status ocellus_model_open(const char* model_path, const char* mmproj_path, ocellus_model** out);
 /* A model with the exact shape of a public one ("SmolVLM-256M"; the failure for an unknown name lists all) and weights
  * that the engine makes up, in the format "F16", "Q8_0" or "Q4_K". No file: for questions about memory and speed. */

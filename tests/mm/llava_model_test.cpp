@@ -26,7 +26,7 @@ Status read(const GgufBuilder& builder, VisionConfig* config) {
   OCELLUS_TRY(file.parse(bytes.data(), bytes.size()));
   OCELLUS_TRY(read_vision_config(file, config));
   OCELLUS_TRY(bind_vision_model(file, *config, nullptr, &model));
-  return bind_vision_model(file, *config, file.data(), &model);
+  return bind_vision_model(file, *config, bytes.data() + file.data_offset(), &model);
 }
 
 void check_refused(const GgufBuilder& builder, Code code, const std::string& says) {

@@ -76,7 +76,7 @@ TEST_CASE("a good file of version 2 or 3 is read back as it was written") {
     CHECK(norm->offset == 224);  // 3 rows of 2 blocks of 34 bytes make 204
     CHECK(norm->bytes == 20);
     float third = 0;
-    std::memcpy(&third, file.data() + norm->offset + 8, sizeof third);
+    REQUIRE(file.read_data(norm->offset + 8, &third, sizeof third).ok());
     CHECK(third == 3);
 
     const GgufTensor* patch = file.find_tensor("patch.weight");
@@ -271,7 +271,7 @@ TEST_CASE("a file copied through the builder stays the same") {
   CHECK(GgufBuilder(file).build() == original);
 }
 
-TEST_CASE("open maps a file, names it in every sentence and can be repeated") {
+TEST_CASE("open reads a file, names it in every sentence and can be repeated") {
   const TemporaryFile good(make_good());
   GgufBuilder forged;
   forged.version = 1;

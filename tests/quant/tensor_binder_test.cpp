@@ -35,13 +35,14 @@ TEST_CASE("a layer's tensors are bound by the names of its parts") {
   ExactBytes bytes(make_layers().build());
   GgufFile file;
   REQUIRE(file.parse(bytes.data(), bytes.size()).ok());
-  const TensorBinder tensors(file, file.data());
+  const uint8_t* data = bytes.data() + file.data_offset();
+  const TensorBinder tensors(file, data);
   const LayerBinder first(tensors, "blk", 0);
   const LayerBinder later(tensors, "blk", 12);
 
   Linear up;
   REQUIRE(first.linear("up", 3, 64, &up).ok());
-  CHECK(up.weight.data == file.data() + file.find_tensor("blk.0.up.weight")->offset);
+  CHECK(up.weight.data == data + file.find_tensor("blk.0.up.weight")->offset);
   CHECK(up.weight.format == WeightFormat::kQ8_0);
   CHECK(up.weight.rows == 3);
   CHECK(up.weight.cols == 64);
@@ -82,7 +83,8 @@ TEST_CASE("convolutions are matrices, and vectors are f32") {
   ExactBytes bytes(make_layers().build());
   GgufFile file;
   REQUIRE(file.parse(bytes.data(), bytes.size()).ok());
-  const TensorBinder tensors(file, file.data());
+  const uint8_t* data = bytes.data() + file.data_offset();
+  const TensorBinder tensors(file, data);
   WeightView patch;
   CHECK(tensors.matrix("patch.weight", 5, 12, &patch).ok());
   CHECK(patch.row_bytes() == 24);

@@ -19,7 +19,12 @@ auto find_named(Items& items, Name name, std::string_view wanted) {
   return at;
 }
 
-Bytes copy_bytes(const uint8_t* from, uint64_t count) { return Bytes(from, from + count); }
+Bytes read_tensor(const GgufFile& file, const GgufTensor& tensor) {
+  Bytes bytes(static_cast<size_t>(tensor.bytes));
+  if (!file.read_data(tensor.offset, bytes.data(), tensor.bytes).ok())
+    throw std::runtime_error(last_failure().sentence);
+  return bytes;
+}
 
 // The value of an entry as it is stored.
 Bytes stored_value(const GgufEntry& entry) {
@@ -56,8 +61,7 @@ GgufBuilder::GgufBuilder(const GgufFile& file) : version(file.version()) {
   }
   for (const GgufTensor& tensor : file.tensors()) {
     const std::vector<uint64_t> ne(tensor.ne, tensor.ne + tensor.dimension_count);
-    const uint8_t* data = file.data() + tensor.offset;
-    add_tensor(tensor.name, tensor.format, ne, copy_bytes(data, static_cast<uint64_t>(tensor.bytes)));
+    add_tensor(tensor.name, tensor.format, ne, read_tensor(file, tensor));
   }
 }
 
@@ -214,7 +218,10 @@ uint64_t walk(const GgufFile& file) {
     if (tensor.bytes != tensor.rows() * row_bytes(tensor.format, tensor.cols())) throw std::logic_error("wrong size");
     if (tensor.offset < end) throw std::logic_error("tensors overlap");
     end = tensor.offset + tensor.bytes;
-    sum += file.data()[tensor.offset] + file.data()[end - 1];
+    uint8_t first = 0, last = 0;
+    if (!file.read_data(tensor.offset, &first, 1).ok() || !file.read_data(end - 1, &last, 1).ok())
+      throw std::runtime_error(last_failure().sentence);
+    sum += first + last;
   }
   if (file.data_bytes() != end) throw std::logic_error("data_bytes() is not the end of the last tensor");
   return sum;

@@ -80,9 +80,12 @@ const Matrix& ReferenceWeights::tensor(const std::string& name) const {
   const int64_t cols = tensor->rows() * tensor->cols() / rows;
   Matrix out(rows, cols);
   std::vector<float> row(static_cast<size_t>(cols));
+  std::vector<uint8_t> stored(static_cast<size_t>(row_bytes(tensor->format, cols)));
+  const auto stored_bytes = static_cast<int64_t>(stored.size());
   for (int64_t i = 0; i < rows; ++i) {
-    const uint8_t* source = file_.data() + tensor->offset + i * row_bytes(tensor->format, cols);
-    decode_row(tensor->format, source, cols, row.data());
+    if (!file_.read_data(tensor->offset + i * stored_bytes, stored.data(), stored_bytes).ok())
+      throw std::runtime_error(last_failure().sentence);
+    decode_row(tensor->format, stored.data(), cols, row.data());
     std::copy(row.begin(), row.end(), out.row(i));
   }
   return decoded_.emplace(name, std::move(out)).first->second;
