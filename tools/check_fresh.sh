@@ -18,7 +18,7 @@ if [ -z "${OCELLUS_FRESH_NAMESPACE:-}" ]; then
   git rev-parse HEAD >/dev/null 2>&1 || skip "this is no clone"
   new="unshare --mount"
   [ "$(id -u)" -eq 0 ] || new="$new --map-root-user --map-auto"
-  $new true 2>/dev/null || skip "neither root's namespaces nor a user's can be had here"
+  $new mount -t tmpfs none /tmp 2>/dev/null || skip "neither root's namespaces nor a user's can be had here"
   OCELLUS_FRESH_NAMESPACE=1 exec $new sh "$0" "$@"
 fi
 source=$PWD
@@ -36,7 +36,11 @@ find_sources >"$work/sources" || skip "apt names no archive of a distribution"
 apt-config dump | grep -E '^Acquire::(https?|Check-)' >"$work/apt.conf" || true
 mkdir -p "$work/archives/partial" "$work/tree"
 mmdebstrap --quiet --mode=root --variant=minbase --include=sudo,ca-certificates --aptopt="$work/apt.conf" \
-  "$release" "$work/tree" "$work/sources" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+  "$release" "$work/tree" "$work/sources" >"$work/log" 2>&1 || {
+  grep -qE 'Could not (resolve|connect)|Unable to connect|Failed to fetch' "$work/log" && skip "the archives are not reached"
+  cat "$work/log" >&2
+  exit 1
+}
 cp /etc/resolv.conf /etc/hosts "$work/tree/etc"
 chroot "$work/tree" useradd --create-home --shell /bin/bash newcomer
 echo 'newcomer ALL=(ALL) NOPASSWD: ALL' >"$work/tree/etc/sudoers.d/newcomer"

@@ -1,9 +1,39 @@
 #!/bin/sh
-# The demo, then every test and check. Options go to CMake.
+# The demo, then every test and check, and at the end what each took. Options go to CMake.
 set -eu
 cd "$(dirname "$0")/.."
 PYTHONDONTWRITEBYTECODE=1
 export PYTHONDONTWRITEBYTECODE
+
+times_folder=$(mktemp -d)
+cleanup() {
+  status=$?
+  [ -z "${beside:-}" ] || wait "$beside" || true  # it mounts and installs, and cleans up
+  [ ! -s "$times_folder/beside" ] || cat "$times_folder/beside"
+  printf '%-26s %8s %14s\n' "test.sh: stage" seconds "processor's"
+  cat "$times_folder/table" 2>/dev/null || true
+  rm -rf "$times_folder"
+  exit $status
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+count_processor() {  # count_processor FILE: seconds that finished commands have used, out of what `times` wrote
+  awk 'NR == 2 { split($1, user, /[ms]/); split($2, kernel, /[ms]/)
+                 print int(60 * (user[1] + kernel[1]) + user[2] + kernel[2]) }' "$1"
+}
+stage() {  # stage NAME COMMAND...
+  stage_name=$1
+  shift
+  stage_start=$(date +%s)
+  times >"$times_folder/$stage_name"
+  stage_processor=$(count_processor "$times_folder/$stage_name")
+  "$@"
+  times >"$times_folder/$stage_name"
+  stage_line=$(printf '%-26s %8d %14d' "$stage_name" $(($(date +%s) - stage_start)) \
+    $(($(count_processor "$times_folder/$stage_name") - stage_processor)))
+  echo "$stage_line" >>"$times_folder/table"
+  echo "test.sh: $stage_line"
+}
 
 sh tools/setup.sh
 # The page is tested in a Chromium. Ubuntu's package of that name is a stub for a snap, so one must be there already.
@@ -16,28 +46,44 @@ elif ! has_browser; then
   echo "test: no Chromium or Chrome was found: the tests of the page are left out" >&2
   export OCELLUS_NO_BROWSER=1
 fi
+if grep -q '^ID=debian' /etc/os-release 2>/dev/null; then
+  sh tools/setup.sh mmdebstrap  # for check_fresh.sh
+fi
 if [ "$(uname -m)" = x86_64 ] && grep -q '^ID=debian' /etc/os-release 2>/dev/null; then
   sh tools/setup.sh g++-aarch64-linux-gnu qemu-user
 fi
-python3 tools/check_layers.py --self-test
-python3 tools/check_style.py --self-test
-python3 tools/check_symbols.py --self-test
-python3 tools/check_layers.py
-python3 tools/check_style.py
+check_tree() {
+  python3 tools/check_layers.py --self-test
+  python3 tools/check_style.py --self-test
+  python3 tools/check_symbols.py --self-test
+  python3 tools/check_layers.py
+  python3 tools/check_style.py
+}
+stage "the tree" check_tree
 
-sh tools/demo.sh "$@"
-python3 tests/install/readme_test.py
-sh tools/build.sh release all "$@"
+stage "the demo" sh tools/demo.sh "$@"
+stage "README's lines" python3 tests/install/readme_test.py
+stage "build of the rest" sh tools/build.sh release all "$@"
+stage "tests" ctest --preset release --parallel "$(nproc)"
+stage "samples" python3 tests/apps/samples_test.py build/release/apps/ocellus
 
-ctest --preset release --parallel "$(nproc)"
-python3 tests/apps/samples_test.py build/release/apps/ocellus
-python3 tools/check_symbols.py build/release
-sh tests/install/run.sh build/release
-sh tools/check_deb.sh build/release
-sh tools/check_cuda.sh
-sh tools/check_aarch64.sh
-
+# What is built is installed, packed and taken to a bare system while the sanitized build, which nothing hurries, is made:
+# one waits for the network and for single compilers, the other takes every processor.
+try_installations() {
+  set -e
+  stage "symbols" python3 tools/check_symbols.py build/release
+  stage "installation" sh tests/install/run.sh build/release
+  stage "packages" sh tools/check_deb.sh build/release
+  stage "bare system" sh tools/check_fresh.sh build/release
+}
+(try_installations) >"$times_folder/beside" 2>&1 &
+beside=$!
 # Once more under AddressSanitizer and UndefinedBehaviorSanitizer (whose code makes GCC warn falsely, so without the
 # options above), without what would take hours there.
-sh tools/build.sh asan all
-ctest --preset asan --parallel "$(nproc)" --label-exclude long --timeout 1200
+stage "sanitized build" sh tools/build.sh asan all
+wait "$beside"
+cat "$times_folder/beside"
+: >"$times_folder/beside"
+stage "sanitized tests" ctest --preset asan --parallel "$(nproc)" --label-exclude long --timeout 1200
+stage "CUDA" sh tools/check_cuda.sh
+stage "aarch64" sh tools/check_aarch64.sh
