@@ -1,11 +1,11 @@
 // What a watcher tells of itself, and which settings it takes.
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 
 #include "apps/answer.h"
 #include "apps/failure.h"
 #include "apps/sizes.h"
+#include "apps/watch/watch_settings.h"
 #include "apps/watch/watcher.h"
 
 namespace ocellus::app {
@@ -15,38 +15,11 @@ using Json = nlohmann::ordered_json;
 
 constexpr int32_t kMostFrames = 64;
 constexpr size_t kMostPromptBytes = 2000;
-constexpr double kMostSeconds = 3600;
-constexpr int64_t kMostDeadlineMs = 600000;
-constexpr std::initializer_list<int32_t> kBits = {16, 8, 4, 2, 1};
 
 // The value at a share of the sorted values.
 double quantile(const std::vector<double>& sorted, double share) {
   const auto at = static_cast<size_t>(std::ceil(share * static_cast<double>(sorted.size())));
   return sorted[std::min(sorted.size() - 1, at > 0 ? at - 1 : 0)];
-}
-
-double number_between(const Json& value, const std::string& name, double low, double high) {
-  const double number = value.is_number() ? value.get<double>() : std::nan("");
-  if (!(number >= low && number <= high)) {
-    throw Failure(kExitUsage,
-                  name + " must be a number from " + format_number(low, 0) + " to " + format_number(high, 0) + ".");
-  }
-  return number;
-}
-
-int64_t whole_number_between(const Json& value, const std::string& name, int64_t low, int64_t high) {
-  const double number = value.is_number() ? value.get<double>() : std::nan("");
-  if (!(number >= static_cast<double>(low) && number <= static_cast<double>(high)) || number != std::floor(number)) {
-    throw Failure(kExitUsage,
-                  name + " must be a whole number from " + std::to_string(low) + " to " + std::to_string(high) + ".");
-  }
-  return static_cast<int64_t>(number);
-}
-
-Json settings_json(const WatchSettings& settings) {
-  return {{"prompt", settings.prompt}, {"every_s", settings.every_s},        {"change", settings.change},
-          {"frames", settings.frames}, {"kv_bits", settings.kv_bits},        {"keep", settings.keep},
-          {"paused", settings.paused}, {"deadline_ms", settings.deadline_ms}};
 }
 
 int32_t most_frames(const ocellus_model_facts& facts, int64_t answer_tokens) {
@@ -141,7 +114,7 @@ Json Watcher::make_state() const {
                 {"settings", settings_json(settings_)},
                 {"limits",
                  {{"frames_most", most_frames(model_.facts, options_.narrator.common.answer_tokens)},
-                  {"kv_bits", kBits},
+                  {"kv_bits", kSettingBits},
                   {"prompt_bytes", kMostPromptBytes}}},
                 {"memory", memory_state()},
                 {"settings_pending", !control_.settings().same_engine(settings_)}};
@@ -170,38 +143,10 @@ void Watcher::check_text(const std::string& text) const {
 }
 
 WatchSettings Watcher::merge(const Json& changes) const {
-  if (!changes.is_object()) throw Failure(kExitUsage, "the settings must be a JSON object.");
-  WatchSettings settings = control_.settings();
-  const WatchSettings before = settings;
-  for (const auto& [name, value] : changes.items()) {
-    if (name == "prompt") {
-      if (!value.is_string()) throw Failure(kExitUsage, "prompt must be a text.");
-      check_text(settings.prompt = value.get<std::string>());
-    } else if (name == "every_s") {
-      settings.every_s = number_between(value, name, 0, kMostSeconds);
-    } else if (name == "change") {
-      settings.change = number_between(value, name, 0, 1);
-    } else if (name == "deadline_ms") {
-      settings.deadline_ms = whole_number_between(value, name, 0, kMostDeadlineMs);
-    } else if (name == "frames") {
-      const int32_t most = most_frames(model_.facts, options_.narrator.common.answer_tokens);
-      settings.frames = static_cast<int32_t>(whole_number_between(value, name, 1, most));
-    } else if (name == "keep") {
-      settings.keep = static_cast<float>(number_between(value, name, 0, 1));
-      if (settings.keep < 0.01f) throw Failure(kExitUsage, "keep must be at least 0.01.");
-    } else if (name == "kv_bits") {
-      settings.kv_bits = static_cast<int32_t>(whole_number_between(value, name, 1, 16));
-      if (std::find(kBits.begin(), kBits.end(), settings.kv_bits) == kBits.end()) {
-        throw Failure(kExitUsage, "kv_bits must be 16, 8, 4, 2 or 1.");
-      }
-    } else if (name == "paused") {
-      if (!value.is_boolean()) throw Failure(kExitUsage, "paused must be true or false.");
-      settings.paused = value.get<bool>();
-    } else {
-      throw Failure(kExitUsage, name + " is no setting: there are prompt, every_s, change, deadline_ms, frames, " +
-                                    "kv_bits, keep and paused.");
-    }
-  }
+  const WatchSettings before = control_.settings();
+  const int32_t most = most_frames(model_.facts, options_.narrator.common.answer_tokens);
+  const WatchSettings settings =
+      merge_settings(changes, before, most, [this](const std::string& text) { check_text(text); });
   if (!settings.same_engine(before)) Narrator::plan(model_, narrator_options(), settings);
   return settings;
 }

@@ -1,0 +1,26 @@
+// Settings of a running watch as JSON: what a page or a terminal sends, checked to the last field.
+#ifndef OCELLUS_APPS_WATCH_WATCH_SETTINGS_H_
+#define OCELLUS_APPS_WATCH_WATCH_SETTINGS_H_
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "apps/watch/watch_control.h"
+
+namespace ocellus::app {
+
+inline constexpr std::initializer_list<int32_t> kSettingBits = {16, 8, 4, 2, 1};
+
+nlohmann::ordered_json settings_json(const WatchSettings& settings);
+
+// The settings with the changes that a JSON object asks for. `check_text` throws a Failure for a prompt that the model
+// cannot take. Throws a Failure that names the setting.
+WatchSettings merge_settings(const nlohmann::ordered_json& changes, WatchSettings settings, int32_t most_frames,
+                             const std::function<void(const std::string&)>& check_text);
+
+}  // namespace ocellus::app
+
+#endif  // OCELLUS_APPS_WATCH_WATCH_SETTINGS_H_
