@@ -60,7 +60,9 @@ bool run(const uint8_t* data, size_t size) {
   static const testing::Bytes pixels(size_t{3} * kWidth * kHeight, 100);
   static const testing::Bytes jpeg = testing::make_jpeg({.width = kWidth, .height = kHeight});
   const Orientation orientation = read_exif_orientation(data, static_cast<int64_t>(size));
-  if (size > kMostTiffBytes) return !orientation.is_upright();
+  constexpr char kBefore[] = "Exif\0";  // and the zero at its end: a JPEG's segment has that before the TIFF data
+  const bool has_before = size >= sizeof kBefore && std::memcmp(data, kBefore, sizeof kBefore) == 0;
+  if (size > kMostTiffBytes || has_before) return !orientation.is_upright();
   const Bytes tiff(data, data + size);
   require(is_turned(testing::with_exif(jpeg, tiff)) == orientation.transposed, "a JPEG is turned as its EXIF says");
   if (size > 0) {
