@@ -85,5 +85,6 @@ wait "$beside"
 cat "$times_folder/beside"
 : >"$times_folder/beside"
 stage "sanitized tests" ctest --preset asan --parallel "$(nproc)" --label-exclude long --timeout 1200
+stage "fuzzing" python3 tools/fuzz.py 120 --program build/asan/tests/ocellus_fuzz --engine mutations
 stage "CUDA" sh tools/check_cuda.sh
 stage "aarch64" sh tools/check_aarch64.sh
