@@ -66,7 +66,7 @@ std::string cache_text(const ocellus_plan& plan, const ocellus_limits& limits, i
   return text + ".\n";
 }
 
-std::string verdict_text(const ocellus_plan& plan, const PlanOptions& options) {
+std::string verdict_text(const ocellus_plan& plan, const MostPictures& most, const PlanOptions& options) {
   if (!options.common.budget_bytes) return "No budget was given; see --budget.\n";
   std::string text = "Budget " + format_bytes(plan.budget_bytes) + ": ";
   if (plan.fits) {
@@ -75,8 +75,12 @@ std::string verdict_text(const ocellus_plan& plan, const PlanOptions& options) {
     text += "does not fit, " + format_bytes(plan.total_bytes - plan.budget_bytes) + " missing.\n";
     text += advice_text(plan);
   }
-  if (plan.images_in_budget < 0) return text;
-  return text + "Most pictures per session in this budget: " + std::to_string(plan.images_in_budget) + "\n";
+  if (!most.is_known()) return text;
+  text += "Most pictures per session in this budget: " + std::to_string(most.count());
+  if (most.is_bounded_by_context()) {
+    text += ", for which the model has positions; memory would hold " + std::to_string(most.in_budget);
+  }
+  return text + "\n";
 }
 
 nlohmann::ordered_json limits_json(const Model& model, const ocellus_limits& limits) {
@@ -120,7 +124,10 @@ nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limit
   const bool bounded = options.common.budget_bytes.has_value();
   object["budget_bytes"] = bounded ? nlohmann::ordered_json(plan.budget_bytes) : nullptr;
   object["shortfall_bytes"] = bounded && !plan.fits ? plan.total_bytes - plan.budget_bytes : 0;
-  object["images_in_budget"] = bounded ? nlohmann::ordered_json(plan.images_in_budget) : nullptr;
+  const MostPictures most = most_pictures(model, limits, plan);
+  object["images_in_budget"] = bounded ? nlohmann::ordered_json(most.in_budget) : nullptr;
+  object["images_in_context"] = most.in_context >= 0 ? nlohmann::ordered_json(most.in_context) : nullptr;
+  object["most_images"] = bounded ? nlohmann::ordered_json(most.count()) : nullptr;
   object["device"] = gpu == nullptr ? "cpu" : gpu->name;
   if (gpu != nullptr) object["outside_bytes"] = gpu->outside_bytes;
   return object;
@@ -135,12 +142,12 @@ std::string outside_text(const ocellus_gpu_facts& gpu) {
 }
 
 // Memory is one limit, the model's context another.
-void remark_on_context(const Model& model, const ocellus_limits& limits) {
+void remark_on_context(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan) {
   const ocellus_model_facts& facts = model.facts;
-  const int64_t positions = int64_t{limits.max_images} * facts.tokens_per_view + limits.max_text_tokens;
+  const int64_t positions = int64_t{limits.max_images} * plan.positions_per_image + limits.max_text_tokens;
   if (facts.context_length == 0 || positions <= facts.context_length) return;
   print_note("Note: " + format_count(limits.max_images, "picture") + " and " +
-             format_count(limits.max_text_tokens, "text token") + " take at least " + std::to_string(positions) +
+             format_count(limits.max_text_tokens, "text token") + " take up to " + std::to_string(positions) +
              " positions, the model is made for " + std::to_string(facts.context_length) + ".");
 }
 
@@ -150,13 +157,23 @@ struct Solution {
   std::string text;
 };
 
+Solution solve_images(const Model& model, const Needs& needs, CommonOptions* options) {
+  const ocellus_limits limits = make_limits(model, *options, needs);
+  const MostPictures most = most_pictures(model, limits, plan_memory(model, limits, *options));
+  if (most.in_budget < 1) return {false, "Not solved: not one picture fits the budget.\n"};
+  if (most.count() < 1)
+    return {false, "Not solved: the model has not enough positions for one picture and the text.\n"};
+  options->images = most.count();
+  const std::string flag = "Solved: --images " + std::to_string(most.count());
+  if (!most.is_bounded_by_context()) return {true, flag + " is the most that fits the budget.\n"};
+  return {true, flag + " is the most that the model has positions for; the budget would hold " +
+                    std::to_string(most.in_budget) + ".\n"};
+}
+
 // Chooses what --solve asks for, in the options. If nothing fits they are those that come closest.
 Solution solve(const Model& model, const Needs& needs, const std::string& what, CommonOptions* options) {
   if (what == "images") {
-    const int32_t most = plan_memory(model, make_limits(model, *options, needs), *options).images_in_budget;
-    if (most < 1) return {false, "Not solved: not one picture fits.\n"};
-    options->images = most;
-    return {true, "Solved: --images " + std::to_string(most) + " is the most that fits.\n"};
+    return solve_images(model, needs, options);
   }
   const std::string pictures = format_count(needs.images, "picture");
   if (what == "bits") {
@@ -187,13 +204,18 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
   } else {
     const std::string cache = limits.max_images > 0 ? "cache of pictures: " + describe_policy(limits.cache) + "\n" : "";
     print(describe_limits(model, limits) + cache + "\n" + plan_table(plan, small_rows) + "\n" +
-          cache_text(plan, limits, full_bytes) + verdict_text(plan, options) + solution.text +
-          (on_gpu ? outside_text(gpu) : ""));
+          cache_text(plan, limits, full_bytes) + verdict_text(plan, most_pictures(model, limits, plan), options) +
+          solution.text + (on_gpu ? outside_text(gpu) : ""));
   }
-  if (!options.common.quiet) remark_on_context(model, limits);
+  if (!options.common.quiet) remark_on_context(model, limits, plan);
   if (!plan.fits) {
     flush_output();
     throw Failure(kExitOverBudget, describe_shortfall(plan, options.common) + ".");
+  }
+  if (!solution.found) {
+    flush_output();
+    throw Failure(kExitOverBudget, "the model has no positions left for a picture beside " +
+                                       format_count(limits.max_text_tokens, "text token") + ": plan less text.");
   }
   return kExitOk;
 }

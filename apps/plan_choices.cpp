@@ -1,5 +1,7 @@
 #include "apps/plan_choices.h"
 
+#include <algorithm>
+
 #include "apps/sizes.h"
 #include "apps/table.h"
 
@@ -48,6 +50,15 @@ bool solve_keep(const Model& model, const Needs& needs, CommonOptions* options) 
   return false;
 }
 
+MostPictures most_pictures(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan) {
+  MostPictures most{.in_budget = plan.images_in_budget};
+  const int64_t positions = int64_t{model.facts.context_length} - limits.max_text_tokens;
+  if (model.facts.context_length > 0 && plan.positions_per_image > 0) {
+    most.in_context = static_cast<int32_t>(std::max<int64_t>(positions, 0) / plan.positions_per_image);
+  }
+  return most;
+}
+
 int64_t full_cache_bytes(const Model& model, ocellus_limits limits) {
   ocellus_limits defaults;
   ocellus_limits_init(&defaults);
@@ -69,7 +80,7 @@ std::vector<PlannedChoice> plan_choices(const Model& model, const Needs& needs, 
       planned.limits = limits;
       planned.kv_bytes = plan.kv_bytes_per_session;
       planned.total_bytes = plan.total_bytes;
-      planned.images_in_budget = plan.images_in_budget;
+      planned.most = most_pictures(model, limits, plan);
       choices.push_back(planned);
     }
   }
@@ -86,7 +97,7 @@ std::string choices_table(const std::vector<PlannedChoice>& choices, const Commo
                    std::to_string(planned.kv_bytes), format_mib(planned.kv_bytes), std::to_string(planned.total_bytes),
                    format_mib(planned.total_bytes),
                    bounded && planned.total_bytes <= *options.budget_bytes ? "yes" : "no",
-                   std::to_string(planned.images_in_budget)});
+                   std::to_string(planned.most.count())});
   }
   return table.plain_text();
 }
@@ -97,7 +108,8 @@ nlohmann::ordered_json choices_json(const std::vector<PlannedChoice>& choices, c
     nlohmann::ordered_json object = {{"kv_bytes_per_session", planned.kv_bytes}, {"total_bytes", planned.total_bytes}};
     if (options.budget_bytes) {
       object["fits"] = planned.total_bytes <= *options.budget_bytes;
-      object["images_in_budget"] = planned.images_in_budget;
+      object["images_in_budget"] = planned.most.in_budget;
+      object["most_images"] = planned.most.count();
     }
     object["policy"] = policy_json(planned.limits);
     list.push_back(object);

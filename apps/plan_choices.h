@@ -27,6 +27,16 @@ CommonOptions with_choice(CommonOptions options, const CacheChoice& choice);
 bool solve_bits(const Model& model, const Needs& needs, CommonOptions* options);
 bool solve_keep(const Model& model, const Needs& needs, CommonOptions* options);
 
+// How many pictures a session can have, and what allows no more.
+struct MostPictures {
+  int32_t in_budget = -1;   // -1: there is no budget
+  int32_t in_context = -1;  // for which the model has positions, beside the planned text; -1: it does not say
+  bool is_known() const { return in_budget >= 0; }
+  bool is_bounded_by_context() const { return in_context >= 0 && in_context < in_budget; }
+  int32_t count() const { return is_bounded_by_context() ? in_context : in_budget; }
+};
+MostPictures most_pictures(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan);
+
 // The cache of a full session as f16, with nothing dropped.
 int64_t full_cache_bytes(const Model& model, ocellus_limits limits);
 
@@ -36,7 +46,7 @@ struct PlannedChoice {
   ocellus_limits limits;
   int64_t kv_bytes = 0;  // of a full session
   int64_t total_bytes = 0;
-  int32_t images_in_budget = -1;
+  MostPictures most;
 };
 std::vector<PlannedChoice> plan_choices(const Model& model, const Needs& needs, const CommonOptions& options);
 

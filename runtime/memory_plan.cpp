@@ -47,6 +47,13 @@ int32_t images_in_budget(const Model& model, const ocellus_limits& limits) {
   return static_cast<int32_t>(std::max<int64_t>(fits, 0));
 }
 
+/// Positions of one image of most views, with the tokens around it.
+int32_t positions_per_image(const Model& model, const ocellus_limits& limits) {
+  if (!model.has_vision()) return 0;
+  const int32_t views = max_view_count(preprocess_config(model.vision(), limits));
+  return static_cast<int32_t>(int64_t{views} * model.vision().tokens_per_view() + model.delimiter_tokens(views));
+}
+
 /// The greatest share of the cache, in whole percent below `now`, that fits the budget; 0 if none does. Without a rule
 /// that chooses it is DAVID's.
 int32_t keep_in_budget(const Model& model, ocellus_limits limits, int32_t now) {
@@ -251,6 +258,7 @@ Status plan_memory(const Model& model, const ocellus_limits& limits, ocellus_pla
       shape.pages_per_session * shape.kv.page_bytes() + shape.blocks_per_session * shape.kv.block_bytes();
   out->budget_bytes = limits.budget_bytes;
   out->images_in_budget = -1;
+  out->positions_per_image = positions_per_image(model, limits);
   out->fits = 1;
   if (limits.budget_bytes == 0) return {};
   if (model.has_vision()) out->images_in_budget = images_in_budget(model, limits);

@@ -289,7 +289,9 @@ typedef struct ocellus_plan {
   int64_t kv_bytes_per_image;   /* as it is kept; 0 where it shares a budget with the text around it */
   int64_t kv_bytes_per_token;   /* one text token */
   int64_t kv_bytes_per_session; /* the whole cache of one session, as allocated */
-  int32_t images_in_budget;     /* most images per session that fit the budget; -1 without a budget */
+  int32_t images_in_budget;     /* most images per session whose plan fits the budget; -1 without a budget */
+  int32_t positions_per_image;  /* of the model's context_length that an image of most views takes, with the tokens
+                                   around it; 0 without a vision part */
   int32_t advice_count;
   ocellus_advice advice[OCELLUS_PLAN_MAX_ADVICE];
   ocellus_plan_row rows[OCELLUS_PLAN_MAX_ROWS];
