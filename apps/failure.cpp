@@ -1,5 +1,10 @@
 #include "apps/failure.h"
 
+#include <cerrno>
+#include <filesystem>
+#include <new>
+#include <system_error>
+
 namespace ocellus::app {
 
 ExitCode exit_code_of(ocellus_status status) {
@@ -8,16 +13,32 @@ ExitCode exit_code_of(ocellus_status status) {
     case OCELLUS_BAD_ARGUMENT: return kExitUsage;
     case OCELLUS_BAD_FILE:
     case OCELLUS_UNSUPPORTED:
-    case OCELLUS_BAD_IMAGE:
-    case OCELLUS_IO: return kExitBadInput;
+    case OCELLUS_BAD_IMAGE: return kExitBadInput;
     case OCELLUS_OVER_BUDGET:
     case OCELLUS_FULL: return kExitOverBudget;
     case OCELLUS_CANCELLED: return kExitInterrupted;
     case OCELLUS_DEADLINE:
+    case OCELLUS_IO:
     case OCELLUS_DEVICE:
     case OCELLUS_INTERNAL: break;
   }
   return kExitRuntime;
+}
+
+ExitCode exit_code_of_errno(int error) {
+  const bool is_refusal = error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO;
+  return is_refusal ? kExitRuntime : kExitBadInput;
+}
+
+std::string describe_exception(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return "the system has no memory left for this: free some, or ask for less";
+  }
+  const auto* refused = dynamic_cast<const std::system_error*>(&error);
+  if (refused == nullptr || dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) {
+    return error.what();
+  }
+  return "the system refused what this needs (" + refused->code().message() + ")";
 }
 
 Failure library_failure(ocellus_status status, const std::string& subject) {

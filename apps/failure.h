@@ -2,6 +2,7 @@
 #ifndef OCELLUS_APPS_FAILURE_H_
 #define OCELLUS_APPS_FAILURE_H_
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -28,6 +29,13 @@ class Failure : public std::runtime_error {
 };
 
 ExitCode exit_code_of(ocellus_status status);
+
+// Of a file that could not be opened or read, by errno: where the system has no memory or descriptors left, or its disk
+// fails, that is not the file's fault.
+ExitCode exit_code_of_errno(int error);
+
+// What the standard library's exceptions mean to a user; the sentence of any other.
+std::string describe_exception(const std::exception& error);
 
 // The library's last failure; `subject` (a path, a line of a file) goes before its sentence.
 Failure library_failure(ocellus_status status, const std::string& subject = "");

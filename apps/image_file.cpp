@@ -33,7 +33,8 @@ class OpenFile {
 };
 
 Failure system_failure(const std::string& path, const char* what) {
-  return Failure(kExitBadInput, path + ": " + what + ": " + std::strerror(errno) + ".");
+  const int error = errno;
+  return Failure(exit_code_of_errno(error), path + ": " + what + ": " + std::strerror(error) + ".");
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ int main(int argument_count, char** arguments) {
     ocellus::app::print_failure(failure.what());
     return failure.exit_code();
   } catch (const std::exception& error) {
-    ocellus::app::print_failure(error.what());
+    ocellus::app::print_failure(ocellus::app::describe_exception(error));
     return ocellus::app::kExitRuntime;
   }
 }

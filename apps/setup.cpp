@@ -19,13 +19,10 @@ int64_t planned_text_tokens(const ocellus_model_facts& facts, const Needs& needs
   return std::min<int64_t>(wanted, facts.context_length - needs.images * facts.tokens_per_view);
 }
 
-// What the system refuses by then is no fault of the files.
 std::unique_ptr<ocellus_engine, EngineDestroyer> create_engine(const Model& model,
                                                                const ocellus_engine_config& config) {
   ocellus_engine* engine = nullptr;
-  const ocellus_status status = ocellus_engine_create(model.get(), &config, &engine);
-  if (status == OCELLUS_IO) throw Failure(kExitRuntime, ocellus_last_error()->sentence);
-  check(status);
+  check(ocellus_engine_create(model.get(), &config, &engine));
   return std::unique_ptr<ocellus_engine, EngineDestroyer>(engine);
 }
 

@@ -126,9 +126,9 @@ void Capture::State::run() {
       handle(source->next(&filling, kStep));
     } catch (const std::exception& error) {  // out of memory, at worst
       if (source->can_reopen()) {
-        lose(error.what());
+        lose(describe_exception(error));
       } else {
-        end(error.what());
+        end(describe_exception(error));
       }
     }
   }
@@ -249,7 +249,7 @@ void Capture::State::lose(const std::string& what) {
       source->reopen();
     } catch (const std::exception& error) {
       const std::lock_guard<std::mutex> guard(lock);
-      status.trouble = error.what();
+      status.trouble = describe_exception(error);
       continue;
     }
     {

@@ -65,7 +65,9 @@ std::unique_ptr<FrameSource> open_source(const SourceOptions& options) {
   }
   struct stat facts;
   if (stat(options.name.c_str(), &facts) != 0) {
-    throw Failure(kExitBadInput, options.name + ": the source cannot be opened: " + std::strerror(errno) + ".");
+    const int error = errno;
+    throw Failure(exit_code_of_errno(error),
+                  options.name + ": the source cannot be opened: " + std::strerror(error) + ".");
   }
   if (S_ISDIR(facts.st_mode)) return std::make_unique<DirectorySource>(options);
   if (S_ISCHR(facts.st_mode)) return std::make_unique<V4l2Source>(options);

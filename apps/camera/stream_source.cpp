@@ -39,7 +39,9 @@ StreamSource::StreamSource(const SourceOptions& options, int descriptor)
     : options_(options), descriptor_(descriptor), pacer_(kUsualRate), input_(kInputBytes) {
   if (options_.name == "-") options_.name = "standard input";
   if (descriptor_ < 0) {
-    throw Failure(kExitBadInput, options_.name + ": the source cannot be opened: " + std::strerror(errno) + ".");
+    const int error = errno;
+    throw Failure(exit_code_of_errno(error),
+                  options_.name + ": the source cannot be opened: " + std::strerror(error) + ".");
   }
   try {
     start();

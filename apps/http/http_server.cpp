@@ -319,7 +319,7 @@ MHD_Result HttpServer::State::dispatch(MHD_Connection* connection, Pending* pend
   try {
     pending->route->handler(exchange);
   } catch (const std::exception& error) {
-    exchange->respond(error_response(500, std::string("The server failed: ") + error.what(), "server_error"));
+    exchange->respond(error_response(500, "The server failed: " + describe_exception(error), "server_error"));
   } catch (...) {
     exchange->respond(error_response(500, "The server failed.", "server_error"));
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "apps/clock.h"
+#include "apps/failure.h"
 #include "apps/serve/chat_job.h"
 #include "apps/serve/chat_prompt.h"
 
@@ -112,7 +113,7 @@ void ChatScheduler::read_request(const Job& job) {
   } catch (const RequestError& error) {
     fail(job, error);
   } catch (const std::exception& error) {
-    fail(job, RequestError(500, std::string("The request could not be read: ") + error.what()));
+    fail(job, RequestError(500, "The request could not be read: " + describe_exception(error)));
   }
   const std::lock_guard lock(mutex_);
   being_read_ = 0;
@@ -240,7 +241,7 @@ void ChatScheduler::start(const Job& job) {
     if (!was_cancelled) return fail(job, error);
     drop(job);
   } catch (const std::exception& error) {
-    fail(job, RequestError(500, std::string("The request failed: ") + error.what()));
+    fail(job, RequestError(500, "The request failed: " + describe_exception(error)));
   }
 }
 
@@ -251,7 +252,7 @@ void ChatScheduler::continue_answers() {
     generate_slice(jobs);
   } catch (const std::exception& error) {  // no memory
     for (const Job& job : jobs) {
-      if (job->session != nullptr) fail(job, RequestError(500, std::string("The request failed: ") + error.what()));
+      if (job->session != nullptr) fail(job, RequestError(500, "The request failed: " + describe_exception(error)));
     }
   }
 }

@@ -5,6 +5,7 @@ import math
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import tempfile
@@ -400,6 +401,52 @@ class Usage(ProgramTest):
         self.assertRegex(self.answer("--help"), "caption")
         for command in ["caption", "ask", "chat", "plan", "eval", "perplexity", "calibrate", "bench", "devices"]:
             self.assertRegex(self.answer(command, "--help"), "--budget SIZE")
+
+
+class Refusals(ProgramTest):
+    """What the machine refuses is a runtime failure and no fault of the files."""
+
+    def under(self, limit, value):
+        """The finished caption of a picture under a resource limit; None where not even the program's libraries load."""
+        done = subprocess.run([PROGRAM, "caption", "--device", "cpu", board("113")], capture_output=True, text=True,
+                              preexec_fn=lambda: resource.setrlimit(limit, (value, value)), timeout=120, check=False)
+        if done.returncode == 127 or "shared librar" in done.stderr:
+            return None
+        return done
+
+    def assert_refused_or_answered(self, done):
+        if done.returncode == OK:
+            self.assertEqual(done.stdout, GREEN_STAR + "\n")
+            return
+        self.assertEqual((done.returncode, done.stdout), (RUNTIME, ""), done.stderr)
+        self.assertRegex(done.stderr, r"\Aocellus: [^\n]+\.\n\Z")
+        self.assertNotIn("bad_alloc", done.stderr)
+
+    def test_no_descriptors(self):
+        refused = 0
+        for count in range(3, 16):
+            done = self.under(resource.RLIMIT_NOFILE, count)
+            if done is None:
+                continue
+            self.assert_refused_or_answered(done)
+            if done.returncode != OK:
+                self.assertRegex(done.stderr, "Too many open files")
+                refused += 1
+        self.assertGreater(refused, 1)
+        self.assertEqual(done.returncode, OK)
+
+    @unittest.skipIf(os.environ.get("OCELLUS_SANITIZED") == "1", "sanitizers need all addresses there are")
+    def test_no_memory(self):
+        refused = 0
+        for megabytes in range(16, 160, 6):
+            done = self.under(resource.RLIMIT_AS, megabytes << 20)
+            if done is None:
+                continue
+            with self.subTest(megabytes=megabytes):
+                self.assert_refused_or_answered(done)
+            refused += done.returncode != OK
+        self.assertGreater(refused, 5)
+        self.assertEqual(done.returncode, OK)
 
 
 class Streams(ProgramTest):
