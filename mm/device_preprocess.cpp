@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "mm/preprocess_llava.h"
+#include "mm/view_maker.h"
 
 namespace ocellus {
 namespace {

@@ -116,4 +116,24 @@ Status convert_frame(const Frame& frame, const ImageLimits& limits, Extent scrat
   return {};
 }
 
+int64_t frame_row_bytes(const ImageLimits& limits) { return aligned_bytes(int64_t{3} * limits.max_side); }
+
+Status feed_frame(const Frame& frame, const ImageLimits& limits, Extent scratch, RowConsumer& rows) {
+  OCELLUS_TRY(check_frame(frame, limits));
+  if (frame.format == PixelFormat::kRgb8) {
+    feed_rows({frame.planes[0], frame.width, frame.height, frame.stride_bytes[0]}, rows);
+    return {};
+  }
+  if (scratch.data == nullptr || scratch.bytes < int64_t{3} * frame.width)
+    return OCELLUS_FAIL(Code::kFull, "a row of the %d x %d frame takes %lld bytes of scratch, but %lld were planned",
+                        frame.width, frame.height, int64_t{3} * frame.width + 0LL,
+                        static_cast<long long>(scratch.bytes));
+  auto* const row = reinterpret_cast<uint8_t*>(scratch.data);
+  for (int32_t y = 0; y < frame.height; ++y) {
+    convert_row(frame, y, row);
+    rows.take(row);
+  }
+  return {};
+}
+
 }  // namespace ocellus

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/picture.h"
-#include "mm/rgb_image.h"
+#include "mm/row_consumer.h"
 #include "platform/arena.h"
 #include "platform/status.h"
 
@@ -35,6 +35,11 @@ PlaneSize plane_size(const Frame& frame, int plane);
 
 /// Bytes convert_frame may take from its scratch for a frame within the limits: 3 a pixel.
 int64_t frame_scratch_bytes(const ImageLimits& limits);
+
+/// Checks the frame and gives `rows` every row of it as RGB8, in scratch of frame_row_bytes; rows of an RGB8 frame are
+/// given where they lie.
+Status feed_frame(const Frame& frame, const ImageLimits& limits, Extent scratch, RowConsumer& rows);
+int64_t frame_row_bytes(const ImageLimits& limits);
 
 /// Checks the frame and converts it. Chroma is replicated, not interpolated;
 /// results are within 1 of the exact formula. An RGB8 frame is not copied: `out` then points into the caller's memory.

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
-#include "mm/block_allocator.h"
 #include "mm/jpeg_header.h"
 #include "mm/png_image.h"
-#include "mm/stb_codecs.h"
 
 namespace ocellus {
 namespace {
@@ -66,23 +63,14 @@ Status refuse_format(const uint8_t* bytes, int64_t size_bytes) {
   return OCELLUS_FAIL(Code::kBadImage, "the picture is neither a JPEG nor a PNG file");
 }
 
-int64_t jpeg_scratch_bytes(const JpegFacts& facts) {
-  // The blocks the decoder takes: its state; samples and coefficients; a line and an alignment pad for each component;
-  // the picture. The last term covers block rounding and the ends of an unaligned region.
-  const int64_t samples = jpeg_sample_count(facts) * (facts.progressive ? 3 : 1);
-  const int64_t lines = facts.component_count * (int64_t{facts.width} + 3 + 2 * 15);
-  const int64_t picture = int64_t{3} * facts.width * facts.height + 1;
-  return jpeg_state_bytes() + samples + lines + picture + 16 * BlockAllocator::block_bytes(1);
-}
-
-/// Turning takes a copy of the pixels as they are stored.
-int64_t scratch_with_turn(int64_t bytes, const JpegFacts& facts) {
-  const int64_t picture = int64_t{3} * facts.width * facts.height;
-  return facts.orientation.is_upright() ? bytes : std::max(bytes, 2 * picture);
-}
-
-void turn_size(const Orientation& orientation, ImageFacts* facts) {
-  if (orientation.transposed) std::swap(facts->width, facts->height);
+/// Sizes as they are seen, and the scratch.
+void set_sizes(const Orientation& orientation, int32_t width, int32_t height, int64_t rows_bytes, ImageFacts* facts) {
+  const RgbImage seen = seen_picture(nullptr, orientation, width, height);
+  facts->width = seen.width;
+  facts->height = seen.height;
+  facts->orientation = orientation;
+  facts->rows_scratch_bytes = rows_bytes;
+  facts->scratch_bytes = aligned_bytes(int64_t{3} * width * height) + rows_bytes;
 }
 
 Status probe(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Probe* out) {
@@ -95,69 +83,44 @@ Status probe(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits
   ImageFacts& facts = out->facts;
   if (size_bytes >= 8 && std::memcmp(bytes, kPngSignature, sizeof(kPngSignature)) == 0) {
     OCELLUS_TRY(read_png_header(bytes, size_bytes, limits, &out->png));
-    facts = {ImageFormat::kPng,
-             out->png.width,
-             out->png.height,
-             png_channels(out->png.color),
-             out->png.bit_depth,
-             out->png.interlaced,
-             png_scratch_bytes(out->png)};
-    turn_size(out->png.orientation, &facts);
+    const PngFacts& png = out->png;
+    facts = {.format = ImageFormat::kPng,
+             .channels = png_channels(png.color),
+             .bit_depth = png.bit_depth,
+             .progressive = png.interlaced};
+    set_sizes(png.orientation, png.width, png.height, png_rows_scratch_bytes(png), &facts);
     return {};
   }
   if (size_bytes >= 3 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF) {
     OCELLUS_TRY(read_jpeg_header(bytes, size_bytes, limits, &out->jpeg));
-    facts = {ImageFormat::kJpeg,
-             out->jpeg.width,
-             out->jpeg.height,
-             out->jpeg.component_count,
-             8,
-             out->jpeg.progressive,
-             scratch_with_turn(jpeg_scratch_bytes(out->jpeg), out->jpeg)};
-    turn_size(out->jpeg.orientation, &facts);
+    const JpegFacts& jpeg = out->jpeg;
+    facts = {.format = ImageFormat::kJpeg,
+             .channels = jpeg.component_count,
+             .bit_depth = 8,
+             .progressive = jpeg.progressive};
+    set_sizes(jpeg.orientation, jpeg.width, jpeg.height, jpeg_rows_scratch_bytes(jpeg), &facts);
     return {};
   }
   return refuse_format(bytes, size_bytes);
 }
 
-/// Moves stored pixels to the front of the scratch, turned. `pixels` lie in the scratch.
-void turn_pixels(const uint8_t* pixels, const JpegFacts& facts, Extent scratch) {
-  auto* const front = reinterpret_cast<uint8_t*>(scratch.data);
-  const int64_t row_bytes = int64_t{3} * facts.width;
-  const auto picture_bytes = static_cast<size_t>(row_bytes * facts.height);
-  if (facts.orientation.is_upright()) {
-    std::memmove(front, pixels, picture_bytes);
-    return;
-  }
-  uint8_t* const copy = front + scratch.bytes - picture_bytes;
-  std::memmove(copy, pixels, picture_bytes);
-  const StoredPixels stored = place_stored_pixels(front, facts.orientation, facts.width, facts.height);
-  for (int32_t y = 0; y < facts.height; ++y) {
-    const uint8_t* from = copy + y * row_bytes;
-    uint8_t* to = stored.first + y * stored.down_bytes;
-    for (int32_t x = 0; x < facts.width; ++x, from += 3, to += stored.across_bytes) std::copy_n(from, 3, to);
-  }
+Status check_scratch(const ImageFacts& facts, int64_t needed_bytes, Extent scratch) {
+  if (scratch.data != nullptr && scratch.bytes >= needed_bytes) return {};
+  const bool is_png = facts.format == ImageFormat::kPng;
+  const char* kind = facts.progressive ? (is_png ? "interlaced " : "progressive ") : "";
+  return OCELLUS_FAIL(Code::kFull,
+                      "decoding the %d x %d %s%s takes %lld bytes of scratch, as it does not come row by row, but %lld "
+                      "were planned: shrink it, or save it as baseline JPEG or as PNG that is not interlaced",
+                      facts.width, facts.height, kind, is_png ? "PNG" : "JPEG", static_cast<long long>(needed_bytes),
+                      static_cast<long long>(scratch.bytes));
 }
 
-Status decode_jpeg(const uint8_t* bytes, int64_t size_bytes, const JpegFacts& facts, Extent scratch, RgbImage* out) {
-  BlockAllocator allocator(scratch);
-  int32_t width = 0, height = 0;
-  const char* reason = "";
-  const uint8_t* pixels = decode_jpeg_rgb(bytes, size_bytes, allocator, &width, &height, &reason);
-  if (pixels == nullptr && allocator.refused_bytes() != 0) {
-    return OCELLUS_FAIL(Code::kFull,
-                        "decoding the %d x %d JPEG ran out of its %lld bytes of scratch: plan for more pixels",
-                        facts.width, facts.height, static_cast<long long>(scratch.bytes));
-  }
-  if (pixels == nullptr)
-    return OCELLUS_FAIL(Code::kBadImage, "the JPEG cannot be decoded (%s): it is damaged or truncated", reason);
-  if (width != facts.width || height != facts.height) {
-    return OCELLUS_FAIL(Code::kInternal, "the JPEG decoder returned %d x %d pixels instead of %d x %d", width, height,
-                        facts.width, facts.height);
-  }
-  turn_pixels(pixels, facts, scratch);
-  *out = seen_picture(reinterpret_cast<uint8_t*>(scratch.data), facts.orientation, width, height);
-  return {};
+/// Of pictures that must be held whole while they are decoded.
+int64_t whole_scratch_bytes(const ImageLimits& limits) {
+  constexpr int64_t kProgressiveBytes = 6, kPad = 15, kRowBytes = 16;  // 4:4:4 as coefficients, padded to whole blocks
+  const int64_t sides = max_side_sum(limits);
+  const int64_t progressive = kProgressiveBytes * (limits.max_pixels + kPad * sides + kPad * kPad) + kRowBytes * sides;
+  return std::min(progressive, kWholeBytes);
 }
 
 }  // namespace
@@ -169,55 +132,47 @@ Status probe_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& 
   return {};
 }
 
+int64_t decode_rows_scratch_bytes(const ImageLimits& limits) {
+  const int64_t whole = whole_scratch_bytes(limits);
+  const int64_t side = std::min<int64_t>(limits.max_side, max_side_sum(limits));
+  return aligned_bytes(std::max(jpeg_rows_scratch_bound(limits, whole), png_rows_scratch_bound(side) + whole));
+}
+
 int64_t decode_scratch_bytes(const ImageLimits& limits) {
-  // What planes and coefficients take, and how many pixels a side is padded by.
-  struct Layout {
-    int64_t bytes_per_2_pixels;
-    int64_t pad;
-  };
-  constexpr Layout kLayouts[] = {
-      {18, 7},   // 4:4:4 progressive: 3 samples and 3 coefficients a pixel
-      {12, 15},  // 4:2:2 and 4:2:0, progressive
-      {9, 31},   // 4:1:1 and grey, progressive
-      {8, 7},    // CMYK, baseline
-  };
-  const int64_t sides = max_side_sum(limits);
-  int64_t planes = 0;
-  for (const Layout& layout : kLayouts) {
-    const int64_t padded = limits.max_pixels + layout.pad * sides + layout.pad * layout.pad;
-    planes = std::max(planes, (padded * layout.bytes_per_2_pixels + 1) / 2);
-  }
-  const int64_t lines = 4 * (int64_t{limits.max_side} + 33);
-  const int64_t jpeg =
-      jpeg_state_bytes() + planes + lines + 3 * limits.max_pixels + 16 * BlockAllocator::block_bytes(1);
-  const int64_t filtered = 4 * limits.max_pixels + 2 * sides + 16;
-  const int64_t png = 2 * filtered + filtered / 8 + 4096;
-  return aligned_bytes(std::max(jpeg, png));
+  return aligned_bytes(3 * limits.max_pixels) + decode_rows_scratch_bytes(limits);
+}
+
+Status ImageDecoder::decode_rows(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Extent scratch,
+                                 RowConsumer& rows) {
+  Probe found;
+  OCELLUS_TRY(probe(bytes, size_bytes, limits, &found));
+  OCELLUS_TRY(check_scratch(found.facts, found.facts.rows_scratch_bytes, scratch));
+  if (found.facts.format == ImageFormat::kPng) return decode_png_rows(bytes, size_bytes, found.png, scratch, rows);
+  return jpeg_.decode_rows(bytes, size_bytes, found.jpeg, scratch, rows);
+}
+
+Status ImageDecoder::decode(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Extent scratch,
+                            RgbImage* out) {
+  ImageFacts facts;
+  OCELLUS_TRY(probe_image(bytes, size_bytes, limits, &facts));
+  OCELLUS_TRY(check_scratch(facts, facts.scratch_bytes, scratch));
+  auto* const pixels = reinterpret_cast<uint8_t*>(scratch.data);
+  const RgbImage seen = {pixels, facts.width, facts.height, int64_t{3} * facts.width};
+  const Orientation& turn = facts.orientation;
+  const int32_t length = turn.transposed ? seen.height : seen.width, rows = turn.transposed ? seen.width : seen.height;
+  PixelWriter writer(place_stored_pixels(pixels, seen.stride_bytes, turn, length, rows), length);
+  const int64_t picture_bytes = aligned_bytes(seen.stride_bytes * seen.height);
+  OCELLUS_TRY(
+      decode_rows(bytes, size_bytes, limits, {scratch.data + picture_bytes, scratch.bytes - picture_bytes}, writer));
+  *out = seen;
+  return {};
 }
 
 Status decode_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Extent scratch,
                     RgbImage* out) {
-  Probe found;
-  OCELLUS_TRY(probe(bytes, size_bytes, limits, &found));
-  const ImageFacts& facts = found.facts;
-  const char* name = facts.format == ImageFormat::kPng ? "PNG" : "JPEG";
-  if (scratch.data == nullptr || scratch.bytes < facts.scratch_bytes) {
-    return OCELLUS_FAIL(
-        Code::kFull,
-        "decoding the %d x %d %s with %d channels of %d bits takes %lld bytes of scratch, but %lld were "
-        "planned: plan for more pixels or save the picture as 8-bit PNG or baseline JPEG",
-        facts.width, facts.height, name, facts.channels, facts.bit_depth, static_cast<long long>(facts.scratch_bytes),
-        static_cast<long long>(scratch.bytes));
-  }
-  if (facts.format == ImageFormat::kPng) return decode_png(bytes, size_bytes, found.png, scratch, out);
-  return decode_jpeg(bytes, size_bytes, found.jpeg, scratch, out);
-}
-
-Extent scratch_after(const RgbImage& image, Extent scratch) {
-  const auto* begin = reinterpret_cast<const std::byte*>(image.pixels);
-  if (begin != scratch.data) return scratch;
-  const int64_t used = std::min(scratch.bytes, (image.stride_bytes * image.height + 63) / 64 * 64);
-  return {scratch.data + used, scratch.bytes - used};
+  ImageDecoder decoder;
+  OCELLUS_TRY(decoder.open());
+  return decoder.decode(bytes, size_bytes, limits, scratch, out);
 }
 
 }  // namespace ocellus

@@ -1,8 +1,8 @@
-// JPEG and PNG from memory to RGB8 in given scratch. No heap, no files, bounded time and bytes.
+// JPEG and PNG from memory, row by row, in given scratch. No files, bounded time and bytes.
 //
-// The header is read by our own code, and every limit is checked, before a decoder sees the data. stb_image decodes the
-// JPEG entropy stream and inflates PNG data; container parsing, PNG filters and colours are ours (mm/jpeg_header.h,
-// mm/png_image.h), because that is where stb_image has had its memory errors.
+// The header is read by our own code, and every limit is checked, before a decoder sees the data: see mm/jpeg_header.h,
+// mm/jpeg_decoder.h and mm/png_image.h. A picture is held whole only where its file is not in the order of its rows:
+// progressive JPEG, JPEG in several scans, interlaced PNG.
 //
 // Accepted  JPEG: baseline, extended and progressive Huffman, 8 bits, grey, YCbCr or RGB, and CMYK/YCCK with an Adobe
 //           marker. PNG: every colour type and depth, interlaced or not; animated PNG gives its default image.
@@ -17,7 +17,8 @@
 
 #include <cstdint>
 
-#include "mm/rgb_image.h"
+#include "mm/jpeg_decoder.h"
+#include "mm/row_consumer.h"
 #include "platform/arena.h"
 #include "platform/status.h"
 
@@ -30,29 +31,49 @@ struct ImageFacts {
   ImageFormat format = ImageFormat::kJpeg;
   int32_t width = 0;
   int32_t height = 0;
-  int32_t channels = 0;       // in the file: 1 grey or palette, 2 grey + alpha, 3, 4 (RGBA or CMYK)
-  int32_t bit_depth = 0;      // 1, 2, 4, 8, 16
-  bool progressive = false;   // progressive JPEG or interlaced PNG
-  int64_t scratch_bytes = 0;  // what decoding this very picture takes
+  int32_t channels = 0;            // in the file: 1 grey or palette, 2 grey + alpha, 3, 4 (RGBA or CMYK)
+  int32_t bit_depth = 0;           // 1, 2, 4, 8, 16
+  bool progressive = false;        // progressive JPEG or interlaced PNG
+  Orientation orientation = {};    // of the rows as they are stored; width and height are turned already
+  int64_t rows_scratch_bytes = 0;  // what decoding this very picture takes, row by row
+  int64_t scratch_bytes = 0;       // and into memory as a whole
 };
 
 /// Reads the header and walks the file's segments or chunks. kBadImage for anything damaged or outside `limits`,
 /// kUnsupported for a sound file of a kind we do not decode; the sentence names the format and the reason.
 Status probe_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, ImageFacts* facts);
 
-/// Scratch with which every 8-bit picture inside `limits` decodes: JPEG with up to three channels (4:4:4 progressive is
-/// the worst case: 9 bytes a pixel of planes and coefficients, 3 of output), baseline CMYK, PNG of up to 8 bits.
-/// 16-bit PNG takes 11 bytes a pixel and up to 16 if it is noise; with progressive CMYK (15) it is the only kind that
-/// may be refused for lack of scratch. In all 12 bytes a pixel, 63 for every pixel of the largest possible width +
-/// height (padding to coded blocks), and about 50 kB.
+/// Planned for pictures that must be held whole while they are decoded, if they may be as large: 4 bytes a pixel of
+/// 1920 x 1080. A progressive JPEG takes 3 (4:2:0) to 6 (4:4:4) bytes a pixel, an interlaced PNG 3.
+inline constexpr int64_t kWholeBytes = int64_t{4} * 1920 * 1080;
+
+/// Scratch in which every picture inside `limits` decodes that comes row by row, and others as far as kWholeBytes go.
+/// It grows with the longest side, not with the number of rows. Builds without libjpeg-turbo hold every JPEG whole: 12
+/// bytes a pixel.
+int64_t decode_rows_scratch_bytes(const ImageLimits& limits);
+
+/// The same with the picture itself.
 int64_t decode_scratch_bytes(const ImageLimits& limits);
 
-/// Decodes into `scratch`. On success out->pixels == scratch.data (rows tightly packed, 3 * width bytes), and
-/// everything in the scratch after the picture may be used again: see scratch_after. Fails like probe_image, and with
-/// kFull if the scratch is too small for this picture. scratch.data is aligned to at least 16 bytes.
-Status decode_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Extent scratch, RgbImage* out);
+/// What decoders keep from picture to picture.
+class ImageDecoder {
+ public:
+  /// Once, before anything is decoded: takes a few kB from the heap. kIo if there are none.
+  Status open() { return jpeg_.open(); }
 
-/// The part of `scratch` after a picture that lies at its front; all of it if the picture lies elsewhere.
-Extent scratch_after(const RgbImage& image, Extent scratch);
+  /// Gives `rows` every row as it is stored, see ImageFacts::orientation. Fails like probe_image; with kFull if the
+  /// scratch is too small for this picture; with kBadImage if its data are damaged, when rows may have been given.
+  Status decode_rows(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Extent scratch,
+                     RowConsumer& rows);
+
+  /// Decodes into `scratch`. On success out->pixels == scratch.data (rows tightly packed, 3 * width bytes).
+  Status decode(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Extent scratch, RgbImage* out);
+
+ private:
+  JpegDecoder jpeg_;
+};
+
+/// ImageDecoder::decode with a decoder of its own.
+Status decode_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Extent scratch, RgbImage* out);
 
 }  // namespace ocellus

@@ -23,23 +23,37 @@ void hash_number(XXH3_state_t* state, float value) {
   hash_number(state, bits);
 }
 
+XXH3_state_t* state_in(std::byte* bytes) { return reinterpret_cast<XXH3_state_t*>(bytes); }
+
 }  // namespace
 
-ImageHash hash_image(const RgbImage& image, const PreprocessConfig& config) {
-  XXH3_state_t state;
-  XXH3_INITSTATE(&state);
-  XXH3_128bits_reset(&state);
+ImageHasher::ImageHasher(const PreprocessConfig& config, int32_t width, int32_t height, const Orientation& orientation)
+    : row_bytes_(size_t{3} * static_cast<size_t>(orientation.transposed ? height : width)) {
+  static_assert(sizeof(XXH3_state_t) <= sizeof state_ && alignof(XXH3_state_t) <= 64);
+  XXH3_state_t* const state = state_in(state_);
+  XXH3_INITSTATE(state);
+  XXH3_128bits_reset(state);
   for (const int32_t field :
-       {config.image_size, config.longest_edge, static_cast<int32_t>(config.flavour), image.width, image.height}) {
-    hash_number(&state, static_cast<uint32_t>(field));
+       {config.image_size, config.longest_edge, static_cast<int32_t>(config.flavour), width, height}) {
+    hash_number(state, static_cast<uint32_t>(field));
   }
-  for (const float value : config.mean) hash_number(&state, value);
-  for (const float value : config.std) hash_number(&state, value);
-  for (int32_t y = 0; y < image.height; ++y) {
-    XXH3_128bits_update(&state, image.row(y), static_cast<size_t>(image.width) * 3);
-  }
-  const XXH128_hash_t hash = XXH3_128bits_digest(&state);
+  for (const float value : config.mean) hash_number(state, value);
+  for (const float value : config.std) hash_number(state, value);
+  const uint32_t turns = orientation.right_to_left * 1u + orientation.bottom_up * 2u + orientation.transposed * 4u;
+  if (turns != 0) hash_number(state, turns);
+}
+
+void ImageHasher::take(const uint8_t* row) { XXH3_128bits_update(state_in(state_), row, row_bytes_); }
+
+ImageHash ImageHasher::finish() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(reinterpret_cast<const XXH3_state_t*>(state_));
   return {hash.high64, hash.low64};
+}
+
+ImageHash hash_image(const RgbImage& image, const PreprocessConfig& config) {
+  ImageHasher hasher(config, image.width, image.height, {});
+  feed_rows(image, hasher);
+  return hasher.finish();
 }
 
 }  // namespace ocellus

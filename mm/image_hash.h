@@ -2,10 +2,11 @@
 // preprocessing is recognised again. Not a cryptographic hash: keyed, owner-scoped names are made above this.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "mm/preprocess.h"
-#include "mm/rgb_image.h"
+#include "mm/row_consumer.h"
 
 namespace ocellus {
 
@@ -15,8 +16,21 @@ struct ImageHash {
   friend constexpr bool operator==(const ImageHash&, const ImageHash&) = default;
 };
 
-/// XXH3-128 over size, RGB rows (never the bytes between rows) and every field of the configuration that changes
-/// pixels; max_views does not. The same on every machine.
+/// XXH3-128 over size, RGB rows and every field of the configuration that changes pixels; max_views does not. The same
+/// on every machine. Of a picture that is turned, over how it is turned and its rows as they are stored.
+class ImageHasher final : public RowConsumer {
+ public:
+  /// Width and height are those of what is seen.
+  ImageHasher(const PreprocessConfig& config, int32_t width, int32_t height, const Orientation& orientation);
+  void take(const uint8_t* row) override;
+  ImageHash finish() const;
+
+ private:
+  alignas(64) std::byte state_[640];  // of xxHash
+  size_t row_bytes_;
+};
+
+/// Of a picture in memory.
 ImageHash hash_image(const RgbImage& image, const PreprocessConfig& config);
 
 }  // namespace ocellus

@@ -209,6 +209,7 @@ class JpegWalker {
     if (++scan_count_ > kMaxJpegScans) {
       return OCELLUS_FAIL(Code::kBadImage, "the JPEG has more than %d scans: save it as baseline JPEG", kMaxJpegScans);
     }
+    if (scan_count_ == 1) facts_.in_one_scan = !facts_.progressive && count == facts_.component_count;
     const int first = segment_[1 + 2 * count], refines = segment_[3 + 2 * count] >> 4;
     const bool needs_dc = !facts_.progressive || (first == 0 && refines == 0);
     const bool needs_ac = !facts_.progressive || first != 0;

@@ -19,6 +19,7 @@ struct JpegFacts {
   int32_t horizontal[4] = {};   // sampling factors, 1..4
   int32_t vertical[4] = {};
   bool progressive = false;
+  bool in_one_scan = false;      // all components come together, once: it decodes row by row
   Orientation orientation;       // of the first EXIF segment
   int32_t adobe_transform = -1;  // of the APP14 segment: 0 RGB or CMYK, 1 YCbCr, 2 YCCK; -1 without one
 };

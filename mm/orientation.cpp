@@ -47,9 +47,10 @@ Orientation read_exif_orientation(const uint8_t* bytes, int64_t size_bytes) {
   return {};
 }
 
-StoredPixels place_stored_pixels(uint8_t* pixels, const Orientation& orientation, int32_t width, int32_t height) {
-  StoredPixels out{pixels, 3, int64_t{3} * width};
-  if (orientation.transposed) out = {pixels, int64_t{3} * height, 3};
+StoredPixels place_stored_pixels(uint8_t* pixels, int64_t stride_bytes, const Orientation& orientation, int32_t width,
+                                 int32_t height) {
+  StoredPixels out{pixels, 3, stride_bytes};
+  if (orientation.transposed) out = {pixels, stride_bytes, 3};
   if (orientation.right_to_left) {
     out.first += (width - 1) * out.across_bytes;
     out.across_bytes = -out.across_bytes;

@@ -21,14 +21,15 @@ struct Orientation {
 /// bytes "Exif\0\0" before it. Upright for everything that is damaged or says nothing; reads nothing outside `bytes`.
 Orientation read_exif_orientation(const uint8_t* bytes, int64_t size_bytes);
 
-/// Where stored pixels go in a picture of RGB8 that is turned and tightly packed.
+/// Where stored pixels go in a picture of RGB8 that is turned.
 struct StoredPixels {
   uint8_t* first = nullptr;  // pixel (0, 0) of the file
   int64_t across_bytes = 3;  // from a stored pixel to the next of its row
   int64_t down_bytes = 0;    // from a stored row to the next
 };
 
-/// For `width` x `height` stored pixels that make the picture at `pixels`.
-StoredPixels place_stored_pixels(uint8_t* pixels, const Orientation& orientation, int32_t width, int32_t height);
+/// For `width` x `height` stored pixels that make the picture at `pixels`, whose rows are `stride_bytes` apart.
+StoredPixels place_stored_pixels(uint8_t* pixels, int64_t stride_bytes, const Orientation& orientation, int32_t width,
+                                 int32_t height);
 
 }  // namespace ocellus

@@ -1,10 +1,10 @@
-// PNG: chunks, filters, interlacing and colours. Only inflating is left to stb_image.
+// PNG: chunks, filters, interlacing and colours. Inflating is left to zlib, in memory that is planned.
 #pragma once
 
 #include <cstdint>
 
 #include "mm/orientation.h"
-#include "mm/rgb_image.h"
+#include "mm/row_consumer.h"
 #include "platform/arena.h"
 #include "platform/status.h"
 
@@ -35,10 +35,14 @@ int32_t png_channels(PngColor color);
 /// critical chunks (among them Apple's CgBI).
 Status read_png_header(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, PngFacts* facts);
 
-/// What decode_png takes: the filtered rows, plus the picture or the joined IDAT chunks, whichever is larger.
-int64_t png_scratch_bytes(const PngFacts& facts);
+/// What decode_png_rows takes: a few rows, of an interlaced picture all of it, and zlib's window.
+int64_t png_rows_scratch_bytes(const PngFacts& facts);
+/// The same for every picture that is not interlaced and at most `side` pixels wide.
+int64_t png_rows_scratch_bound(int64_t side);
 
-/// `bytes` as given to read_png_header. The picture lands at the front of `scratch`, which holds png_scratch_bytes.
-Status decode_png(const uint8_t* bytes, int64_t size_bytes, const PngFacts& facts, Extent scratch, RgbImage* out);
+/// `bytes` as given to read_png_header, in scratch of png_rows_scratch_bytes. An interlaced picture's rows come when
+/// all of it is read. kBadImage if the data are damaged; rows may have come then.
+Status decode_png_rows(const uint8_t* bytes, int64_t size_bytes, const PngFacts& facts, Extent scratch,
+                       RowConsumer& rows);
 
 }  // namespace ocellus

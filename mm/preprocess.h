@@ -9,7 +9,7 @@
 // kLlava is what LLaVA-1.5 was trained with (image_aspect_ratio "pad"): the picture in the middle of a square of the
 // mean colour, which becomes one view by Pillow's bicubic resize with antialias. See mm/resize.h.
 //
-//   plan_views -> prepare_views (once a picture) -> render_view (once a view)
+//   plan_views -> ViewMaker (mm/view_maker.h), once a picture, while its rows come -> render_view, once a view
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,9 @@ struct PreprocessConfig {
 
 /// At most this many tiles along one side, so that a crafted longest_edge cannot ask for a million views.
 inline constexpr int32_t kMaxTilesPerSide = 16;
+
+/// Hugging Face resizes no picture to more.
+inline constexpr int32_t kHuggingFaceMaxSide = 4096;
 
 /// What stands around the views of a picture in a prompt, see mm/image_prompt.h.
 enum class ViewMarks : uint8_t { kIdefics3, kNone };
@@ -65,22 +68,19 @@ int32_t max_view_count(const PreprocessConfig& config);
 /// kFull if the picture gives more views than config.max_views; kBadImage if a side is not positive.
 Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height, ViewPlan* plan);
 
-/// Scratch that prepare_views and render_view take together, for any picture within the limits.
-/// llama.cpp: one row. Hugging Face: the tiled image (3 bytes a pixel) and a few rows. LLaVA: a few rows.
-int64_t preprocess_scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits);
-
-/// One region for everything: decode_image or convert_frame first, then the views in what scratch_after leaves.
+/// Scratch of a picture on its way from a file or frame within the limits to its views: see ViewMaker and
+/// decode_rows_scratch_bytes.
 int64_t image_scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits);
 
-/// A picture ready for rendering: valid as long as the source picture and the scratch are.
+/// A picture ready for rendering: valid as long as the scratch it was made in is.
 struct PreparedViews {
   ViewPlan plan;
-  RgbImage source;
-  RgbImage grid;   // Hugging Face with tiles: the tiled image, in scratch
-  Extent scratch;  // what is left for render_view
+  RgbImage grid;      // the tiled image; none without tiles
+  RgbImage overview;  // the last view
 };
 
-/// Makes what all views share. kInternal if plan and picture differ in size, kFull if the scratch is too small.
+/// What the views of a picture in memory are cut from, in scratch of ViewMaker::scratch_bytes. kInternal if plan and
+/// picture differ in size, kFull if the scratch is too small.
 Status prepare_views(const PreprocessConfig& config, const ViewPlan& plan, const RgbImage& source, Extent scratch,
                      PreparedViews* out);
 

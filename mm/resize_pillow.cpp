@@ -5,75 +5,52 @@
 
 #include "kernels/resample_math.h"
 #include "mm/resize.h"
+#include "mm/scratch_layout.h"
 
 namespace ocellus {
 
 using namespace picture;
 
-namespace {
-
-// Hands out consecutive arrays; with null memory it only counts.
-class Layout {
- public:
-  explicit Layout(std::byte* memory) : memory_(memory) {}
-  template <class T>
-  void take(int64_t count, T** out) {
-    *out = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + bytes_);
-    bytes_ += (count * static_cast<int64_t>(sizeof(T)) + 15) / 16 * 16;
-  }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  std::byte* memory_;
-  int64_t bytes_ = 0;
-};
-
-}  // namespace
-
 int64_t PillowResize::lay_out(std::byte* memory) {
-  Layout layout(memory);
-  const int64_t width = target_.width;
-  column_capacity_ = filters_columns() ? window_capacity(filter_radius(filter_), source_.width, target_.width) : 0;
-  ring_rows_ = filters_rows() ? window_capacity(filter_radius(filter_), source_.height, target_.height) : 0;
-  layout.take(std::max(column_capacity_, ring_rows_), &exact_weights_);
-  layout.take(filters_columns() ? width * column_capacity_ : 0, &column_weights_);
-  layout.take(filters_columns() ? width : 0, &column_windows_);
-  layout.take(ring_rows_, &row_weights_);
-  layout.take(filters_rows() ? 3 * width : 0, &sums_);
-  layout.take(3 * width * ring_rows_, &ring_);
-  layout.take(filters_columns() || filters_rows() ? 3 * width : 0, &output_);
+  ScratchLayout layout(memory);
+  const int64_t length = sizes_.target_length;
+  const double radius = filter_radius(filter_);
+  along_capacity_ = filters_along() ? window_capacity(radius, sizes_.source_length, sizes_.target_length) : 0;
+  ring_rows_ = filters_across() ? window_capacity(radius, sizes_.source_rows, sizes_.target_rows) : 0;
+  layout.take(std::max(along_capacity_, ring_rows_), &exact_weights_);
+  layout.take(filters_along() ? length * along_capacity_ : 0, &along_weights_);
+  layout.take(filters_along() ? length : 0, &along_windows_);
+  layout.take(ring_rows_, &across_weights_);
+  layout.take(filters_across() ? kept_bytes() : 0, &sums_);
+  layout.take(kept_bytes() * ring_rows_, &ring_);
+  layout.take(filters_along() || filters_across() ? kept_bytes() : 0, &output_);
+  layout.take(order_.are_columns && filters_along() ? 3 * length : 0, &turned_);
   return layout.bytes();
 }
 
-int64_t PillowResize::scratch_bytes(Size source, Size target, Filter filter) {
+int64_t PillowResize::scratch_bytes(Size source, Size target, const RowOrder& order, Filter filter) {
   PillowResize resize;
-  resize.source_ = source;
-  resize.target_ = target;
+  resize.sizes_ = {source, target, order};
+  resize.order_ = order;
   resize.filter_ = filter;
-  return resize.lay_out(nullptr) + 16;  // the region may start anywhere
+  return resize.lay_out(nullptr) + ScratchLayout::kAlignment;
 }
 
-Status PillowResize::begin(RowSource& rows, Size source, Size target, Filter filter, Extent scratch) {
-  if (source.width < 1 || source.height < 1 || target.width < 1 || target.height < 1) {
-    return OCELLUS_FAIL(Code::kBadArgument, "cannot resize %d x %d pixels to %d x %d: all sides must be at least 1",
-                        source.width, source.height, target.width, target.height);
-  }
-  const int64_t needed = scratch_bytes(source, target, filter);
-  if (scratch.data == nullptr || scratch.bytes < needed) {
-    return OCELLUS_FAIL(Code::kFull,
-                        "resizing %d x %d pixels to %d x %d takes %lld bytes of scratch, but %lld are left",
-                        source.width, source.height, target.width, target.height, static_cast<long long>(needed),
-                        static_cast<long long>(scratch.bytes));
-  }
-  rows_ = &rows;
-  source_ = source;
-  target_ = target;
+Status PillowResize::begin(Size source, Size target, const RowOrder& order, Filter filter, RowConsumer& out,
+                           Extent scratch) {
+  OCELLUS_TRY(check_resize(source, target));
+  const int64_t needed = scratch_bytes(source, target, order, filter);
+  OCELLUS_TRY(check_resize_scratch(source, target, needed, scratch));
+  sizes_ = {source, target, order};
+  order_ = order;
   filter_ = filter;
-  rows_read_ = 0;
-  lay_out(scratch.data + (16 - reinterpret_cast<uintptr_t>(scratch.data) % 16) % 16);
-  for (int32_t x = 0; filters_columns() && x < target.width; ++x) {
-    column_windows_[x] = make_weights(source.width, target.width, x, column_weights_ + int64_t{x} * column_capacity_);
-  }
+  out_ = &out;
+  rows_read_ = next_ = 0;
+  lay_out(ScratchLayout::align(scratch.data));
+  for (int32_t x = 0; filters_along() && x < sizes_.target_length; ++x)
+    along_windows_[x] =
+        make_weights(sizes_.source_length, sizes_.target_length, x, along_weights_ + int64_t{x} * along_capacity_);
+  if (filters_across()) find_next();
   return {};
 }
 
@@ -88,10 +65,19 @@ PillowResize::Window PillowResize::make_weights(int32_t source, int32_t target, 
   return {window.first, window.count};
 }
 
-const uint8_t* PillowResize::filter_columns(const uint8_t* input, uint8_t* output) const {
-  for (int32_t x = 0; x < target_.width; ++x) {
-    const Window window = column_windows_[x];
-    const int32_t* weights = column_weights_ + int64_t{x} * column_capacity_;
+/// The window of the next row that is made, in the order in which rows come.
+void PillowResize::find_next() {
+  const int32_t line = order_.backwards ? sizes_.target_rows - 1 - next_ : next_;
+  next_window_ = make_weights(sizes_.source_rows, sizes_.target_rows, line, across_weights_);
+  if (!order_.backwards) return;
+  next_window_.first = sizes_.source_rows - next_window_.first - next_window_.count;
+  std::reverse(across_weights_, across_weights_ + next_window_.count);
+}
+
+const uint8_t* PillowResize::filter_along(const uint8_t* input, uint8_t* output) const {
+  for (int32_t x = 0; x < sizes_.target_length; ++x) {
+    const Window window = along_windows_[x];
+    const int32_t* weights = along_weights_ + int64_t{x} * along_capacity_;
     const uint8_t* pixel = input + int64_t{3} * window.first;
     int32_t sums[3] = {kWeightHalf, kWeightHalf, kWeightHalf};
     for (int32_t i = 0; i < window.count; ++i, pixel += 3) {
@@ -102,28 +88,31 @@ const uint8_t* PillowResize::filter_columns(const uint8_t* input, uint8_t* outpu
   return output;
 }
 
-const uint8_t* PillowResize::row(int32_t y) {
-  if (!filters_rows()) {
-    const uint8_t* input = rows_->row(y);
-    return filters_columns() ? filter_columns(input, output_) : input;
+void PillowResize::take(const uint8_t* row) {
+  if (!filters_across()) {
+    out_->take(filters_along() ? filter_along(row, order_.are_columns ? turned_ : output_) : row);
+    return;
   }
-  const Window window = make_weights(source_.height, target_.height, y, row_weights_);
-  for (; rows_read_ < window.first + window.count; ++rows_read_) {
-    const uint8_t* input = rows_->row(rows_read_);
-    if (filters_columns()) {
-      filter_columns(input, ring_row(rows_read_));
-    } else {
-      std::memcpy(ring_row(rows_read_), input, static_cast<size_t>(row_bytes()));
-    }
+  uint8_t* const kept = ring_row(rows_read_++);
+  if (filters_along() && !order_.are_columns) {
+    filter_along(row, kept);
+  } else {
+    std::memcpy(kept, row, static_cast<size_t>(kept_bytes()));
   }
-  std::fill(sums_, sums_ + row_bytes(), kWeightHalf);
-  for (int32_t i = 0; i < window.count; ++i) {
-    const uint8_t* input = ring_row(window.first + i);
-    const int32_t weight = row_weights_[i];
-    for (int64_t j = 0; j < row_bytes(); ++j) sums_[j] += input[j] * weight;
+  while (next_ < sizes_.target_rows && next_window_.first + next_window_.count <= rows_read_) make_row();
+}
+
+void PillowResize::make_row() {
+  const int64_t values = kept_bytes();
+  std::fill(sums_, sums_ + values, kWeightHalf);
+  for (int32_t i = 0; i < next_window_.count; ++i) {
+    const uint8_t* input = ring_row(next_window_.first + i);
+    const int32_t weight = across_weights_[i];
+    for (int64_t j = 0; j < values; ++j) sums_[j] += input[j] * weight;
   }
-  for (int64_t j = 0; j < row_bytes(); ++j) output_[j] = round_sum(sums_[j]);
-  return output_;
+  for (int64_t j = 0; j < values; ++j) output_[j] = round_sum(sums_[j]);
+  out_->take(filters_along() && order_.are_columns ? filter_along(output_, turned_) : output_);
+  if (++next_ < sizes_.target_rows) find_next();
 }
 
 }  // namespace ocellus

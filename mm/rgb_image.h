@@ -31,7 +31,7 @@ struct ImageLimits {
   int64_t max_pixels = int64_t{1} << 21;          // 1920 x 1080 fits
   int32_t max_side = 8192;                        // pixels
   int32_t max_aspect = 200;                       // longer side : shorter side, so that thin bombs are refused
-  int64_t max_encoded_bytes = int64_t{32} << 20;  // of a JPEG or PNG file
+  int64_t max_encoded_bytes = int64_t{32} << 20;  // of a file
 };
 
 /// kBadImage with a sentence if the size is not positive or outside the limits, kBadArgument if the limits make no

@@ -6,8 +6,6 @@
 namespace ocellus {
 namespace {
 
-constexpr int32_t kHuggingFaceMaxSide = 4096;
-
 // What Hugging Face does to the longest side when there is no tiling: it becomes the view.
 int32_t longest_side(const PreprocessConfig& config) {
   const int32_t longest = config.longest_edge == 0 ? config.image_size : config.longest_edge;

@@ -1,6 +1,7 @@
 // Every buffer of an engine, written once: the planner records what these functions ask for, the engine takes it.
 #pragma once
 
+#include "mm/image_decode.h"
 #include "mm/vision_tower.h"
 #include "platform/arena.h"
 #include "runtime/decode_step.h"
@@ -107,6 +108,7 @@ struct SpreadMemory {
 
 /// Rows that live as long as the engine.
 struct EngineMemory {
+  ImageDecoder image_decoder;          // no row: opened by the engine
   DeviceView<std::byte> text_weights;  // the tensor section of the file, as it is
   DeviceView<std::byte> vision_weights;
   Tokenizer tokenizer;

@@ -6,26 +6,26 @@ Status PictureSource::open(const Picture& picture) {
   return queue_.on_cuda() ? open_on_device(picture) : open_on_host(picture);
 }
 
-/// Into the scratch on the host's side.
-Status PictureSource::decode(const Picture& picture, RgbImage* image) {
-  const Extent region{scratch_.picture.host.data, scratch_.picture.host.cols};
-  if (picture.frame != nullptr) return convert_frame(*picture.frame, shape_.image_limits, region, image);
-  return decode_image(picture.bytes, picture.byte_count, shape_.image_limits, region, image);
+Status PictureSource::feed(const Picture& picture, Extent scratch, RowConsumer& rows) {
+  if (picture.frame != nullptr) return feed_frame(*picture.frame, shape_.image_limits, scratch, rows);
+  return decoder_.decode_rows(picture.bytes, picture.byte_count, shape_.image_limits, scratch, rows);
 }
 
 Status PictureSource::identify(const Picture& picture, ImageHash* hash) {
-  RgbImage image;
+  ImageHasher hasher(shape_.preprocess, picture.width, picture.height, picture.orientation);
   queue_.wait_for_copies();
-  OCELLUS_TRY(decode(picture, &image));
-  *hash = hash_image(image, shape_.preprocess);
+  OCELLUS_TRY(feed(picture, {scratch_.picture.host.data, scratch_.picture.host.cols}, hasher));
+  *hash = hasher.finish();
   return {};
 }
 
 Status PictureSource::open_on_host(const Picture& picture) {
-  const Extent region{scratch_.picture.host.data, scratch_.picture.host.cols};
-  RgbImage image;
-  OCELLUS_TRY(decode(picture, &image));
-  return prepare_views(shape_.preprocess, plan_, image, scratch_after(image, region), &prepared_);
+  const Extent scratch{scratch_.picture.host.data, scratch_.picture.host.cols};
+  const int64_t views_bytes = aligned_bytes(ViewMaker::scratch_bytes(shape_.preprocess, shape_.image_limits));
+  ViewMaker maker;
+  OCELLUS_TRY(maker.begin(shape_.preprocess, plan_, picture.orientation, {scratch.data, views_bytes}));
+  OCELLUS_TRY(feed(picture, {scratch.data + views_bytes, scratch.bytes - views_bytes}, maker));
+  return maker.finish(&prepared_);
 }
 
 Status PictureSource::open_on_device(const Picture& picture) {
@@ -36,7 +36,7 @@ Status PictureSource::open_on_device(const Picture& picture) {
   } else {
     const Extent region{scratch_.picture.host.data, scratch_.picture.host.cols};
     RgbImage image;
-    OCELLUS_TRY(decode_image(picture.bytes, picture.byte_count, shape_.image_limits, region, &image));
+    OCELLUS_TRY(decoder_.decode(picture.bytes, picture.byte_count, shape_.image_limits, region, &image));
     OCELLUS_TRY(upload_picture(image, scratch_.picture, queue_, &uploaded));
   }
   queue_.note_copies();

@@ -7,7 +7,7 @@
 #include "mm/frame.h"
 #include "mm/image_decode.h"
 #include "mm/image_hash.h"
-#include "mm/preprocess.h"
+#include "mm/view_maker.h"
 #include "platform/queue.h"
 #include "runtime/engine_memory.h"
 
@@ -18,14 +18,16 @@ struct Picture {
   const uint8_t* bytes = nullptr;
   int64_t byte_count = 0;
   const Frame* frame = nullptr;
+  Orientation orientation = {};  // of rows as they are stored; the size is that of what is seen
   int32_t width = 0;
   int32_t height = 0;
 };
 
 class PictureSource {
  public:
-  PictureSource(const EngineShape& shape, const ViewPlan& plan, const ImageScratch& scratch, Queue& queue)
-      : shape_(shape), plan_(plan), scratch_(scratch), queue_(queue) {}
+  PictureSource(const EngineShape& shape, const ViewPlan& plan, const ImageScratch& scratch, ImageDecoder& decoder,
+                Queue& queue)
+      : shape_(shape), plan_(plan), scratch_(scratch), decoder_(decoder), queue_(queue) {}
 
   /// The picture's identity, from its pixels. Before open(), which decodes it once more.
   Status identify(const Picture& picture, ImageHash* hash);
@@ -35,7 +37,8 @@ class PictureSource {
   Status render(int32_t view_index, DeviceView<float> pixels);
 
  private:
-  Status decode(const Picture& picture, RgbImage* image);
+  /// Gives `rows` the picture as it is stored.
+  Status feed(const Picture& picture, Extent scratch, RowConsumer& rows);
   Status open_on_host(const Picture& picture);
   Status open_on_device(const Picture& picture);
   /// A GPU that shares the host's memory reads the picture where the host puts it: those reads count as copies.
@@ -44,6 +47,7 @@ class PictureSource {
   const EngineShape& shape_;
   const ViewPlan& plan_;
   const ImageScratch& scratch_;
+  ImageDecoder& decoder_;
   Queue& queue_;
   PreparedViews prepared_;    // CPU
   DeviceViews device_views_;  // CUDA

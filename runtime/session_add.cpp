@@ -181,7 +181,11 @@ Status Session::add_frame(const Frame& frame) {
 Status Session::add_encoded_image(const uint8_t* bytes, int64_t byte_count) {
   ImageFacts facts;
   OCELLUS_TRY(probe_image(bytes, byte_count, engine_->shape().image_limits, &facts));
-  return add_picture({.bytes = bytes, .byte_count = byte_count, .width = facts.width, .height = facts.height});
+  return add_picture({.bytes = bytes,
+                      .byte_count = byte_count,
+                      .orientation = facts.orientation,
+                      .width = facts.width,
+                      .height = facts.height});
 }
 
 Status Session::add_picture(const Picture& picture) {
@@ -253,7 +257,7 @@ Status Session::add_views(const Picture& picture, const ViewPlan& plan, PromptCh
   ImageScratch scratch;
   OCELLUS_TRY(scratch.lay_out(engine_->model(), engine_->shape(), engine_->memory().picture_staging, engine_->arena()));
   const int32_t ordinal = next_image();
-  PictureSource source(engine_->shape(), plan, scratch, queue);
+  PictureSource source(engine_->shape(), plan, scratch, engine_->memory().image_decoder, queue);
   DelimiterTokens tokens;
   int64_t start = now_ns();
   {

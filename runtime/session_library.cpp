@@ -104,7 +104,8 @@ Status Session::describe_entry(const Picture& picture, const ViewPlan& plan, Ent
   OCELLUS_TRY(scratch.lay_out(engine_->model(), shape, engine_->memory().picture_staging, engine_->arena()));
   const int64_t start = now_ns();
   ImageHash hash;
-  OCELLUS_TRY(PictureSource(shape, plan, scratch, engine_->queue()).identify(picture, &hash));
+  OCELLUS_TRY(
+      PictureSource(shape, plan, scratch, engine_->memory().image_decoder, engine_->queue()).identify(picture, &hash));
   prompt_.preprocess_ms += elapsed_ms(start, now_ns());
   *facts = entry_facts(*engine_, plan.view_count);
   facts->content = {hash.high, hash.low};

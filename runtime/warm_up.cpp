@@ -66,7 +66,7 @@ Status rehearse_pictures(const WarmUp& e, const ImageScratch& scratch) {
                       .stride_bytes = {4 * kSide, 4 * kSide}};
     ViewPlan plan;
     if (!plan_views(e.shape.preprocess, kSide, kSide, &plan).ok()) return {};  // more views than were planned
-    PictureSource source(e.shape, plan, scratch, e.queue);
+    PictureSource source(e.shape, plan, scratch, e.memory.image_decoder, e.queue);
     OCELLUS_TRY(source.open({.frame = &frame, .width = kSide, .height = kSide}));
     const DeviceView<float> out = e.memory.waiting_views.next_pixels(e.vision.config, scratch.vision, 1);
     for (int32_t view = 0; view < plan.view_count; ++view) OCELLUS_TRY(source.render(view, out));

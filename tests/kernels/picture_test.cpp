@@ -10,7 +10,6 @@
 
 #include "kernels/picture_math.h"
 #include "mm/frame.h"
-#include "mm/resize.h"
 #include "tests/support/device.h"
 #include "tests/support/guard.h"
 
@@ -109,20 +108,24 @@ void check_stretch(int32_t width, int32_t height, int32_t side, const Grid& grid
 
   const RgbImage image = image_of(source, width, height, stride);
   const int32_t tiles = grid.rows * grid.cols;
+  const auto overview = testing::stretched(image, {side, side}, Stretch::Kind::kLinear);
+  const auto inner = tiles == 0
+                         ? std::vector<uint8_t>()
+                         : testing::stretched(image, {grid.inner_width, grid.inner_height}, Stretch::Kind::kCubic);
   int64_t wrong = 0;
   for (int32_t i = 0; i < count; ++i) {
     for (int32_t y = 0; y < side; ++y) {
       std::vector<uint8_t> row(static_cast<size_t>(side) * 3, 0);
       const int32_t view = first + i;
       if (view == tiles) {
-        stretch_row_bilinear(image, {side, side}, y, row.data());
+        std::copy_n(overview.begin() + int64_t{3} * side * y, row.size(), row.begin());
       } else {
         const int32_t inner_y = view / grid.cols * side + y - grid.top;
         const int32_t left = view % grid.cols * side;
         const int32_t from = std::max(left, grid.left), end = std::min(left + side, grid.left + grid.inner_width);
         if (inner_y >= 0 && inner_y < grid.inner_height && from < end)
-          stretch_row_bicubic(image, {grid.inner_width, grid.inner_height}, inner_y, from - grid.left, end - from,
-                              row.data() + 3 * (from - left));
+          std::copy_n(inner.begin() + 3 * (int64_t{inner_y} * grid.inner_width + from - grid.left), 3 * (end - from),
+                      row.begin() + 3 * (from - left));
       }
       for (int32_t x = 0; x < side; ++x)
         for (int32_t c = 0; c < 3; ++c) {
@@ -179,13 +182,13 @@ void check_resample(Size size, bool columns, int32_t length, Filter filter, cons
       margins.length > 0 ? with_margins(source, size, margins, columns) : random_rows(1, 3, 3, 0);
   const Size from = columns ? Size{static_cast<int32_t>(source_length), size.height}
                             : Size{size.width, static_cast<int32_t>(source_length)};
-  std::vector<std::byte> memory(static_cast<size_t>(PillowResize::scratch_bytes(from, target, filter)));
-  ImageRows rows(margins.length > 0 ? image_of(whole, from.width, from.height, int64_t{3} * from.width)
-                                    : image_of(source, size.width, size.height, stride));
-  PillowResize resize;
-  REQUIRE(resize.begin(rows, from, target, filter, {memory.data(), static_cast<int64_t>(memory.size())}).ok());
+  const auto expected =
+      testing::pillow_resized(margins.length > 0 ? image_of(whole, from.width, from.height, int64_t{3} * from.width)
+                                                 : image_of(source, size.width, size.height, stride),
+                              target, filter);
   for (int32_t y = 0; y < target.height; ++y)
-    REQUIRE(std::memcmp(&out.at(y, 0), resize.row(y), static_cast<size_t>(target.width) * 3) == 0);
+    REQUIRE(std::memcmp(&out.at(y, 0), expected.data() + int64_t{3} * target.width * y,
+                        static_cast<size_t>(target.width) * 3) == 0);
 }
 
 TEST_CASE("convert_pixels equals the conversion of frames to the bit") {

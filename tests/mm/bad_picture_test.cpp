@@ -327,6 +327,24 @@ TEST_CASE("a picture of another kind is refused by its name, with the right arti
   CHECK(says("the picture is a HEIC file: "));
 }
 
+#ifdef OCELLUS_HAS_JPEG
+TEST_CASE("damage inside the data of a JPEG is told, padding behind them is not damage") {
+  for (const char* name : {"baseline_420.jpg", "progressive_444.jpg", "restart.jpg"}) {
+    CAPTURE(name);
+    const Bytes file = read_picture_file(name);
+    Bytes cut(file.begin(), file.begin() + static_cast<int64_t>(file.size()) * 2 / 3);
+    append(cut, {0xFF, 0xD9});
+    CHECK(decode(cut) == Code::kBadImage);
+    CHECK(says("the JPEG is damaged ("));
+    Bytes padded = file;
+    padded.insert(padded.end() - 2, 500, 0);
+    CHECK(decode(padded) == Code::kOk);
+    padded.insert(padded.end() - 2, 500, 7);
+    CHECK(decode(padded) == Code::kBadImage);
+  }
+}
+#endif
+
 TEST_CASE("other formats are named") {
   const auto named = [](const Bytes& file, const char* name) {
     CHECK(decode(file) == Code::kUnsupported);

@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 
+#include "mm/view_maker.h"
 #include "tests/support/device.h"
 #include "tests/support/guard.h"
 #include "tests/support/pictures.h"
@@ -73,7 +74,7 @@ struct Staging {
 /// What the CPU makes of the frame.
 std::vector<float> expected_views(const PreprocessConfig& config, const ViewPlan& plan, const Frame& frame,
                                   const ImageLimits& limits) {
-  testing::GuardedScratch frame_scratch(frame_scratch_bytes(limits)), scratch(preprocess_scratch_bytes(config, limits));
+  testing::GuardedScratch frame_scratch(frame_scratch_bytes(limits)), scratch(ViewMaker::scratch_bytes(config, limits));
   RgbImage image;
   REQUIRE(convert_frame(frame, limits, frame_scratch.extent(), &image).ok());
   PreparedViews prepared;

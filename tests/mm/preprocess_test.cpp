@@ -9,6 +9,8 @@
 #include <random>
 
 #include "mm/image_decode.h"
+#include "mm/view_maker.h"
+#include "tests/support/exif.h"
 #include "tests/support/pictures.h"
 
 using namespace ocellus;
@@ -28,15 +30,22 @@ PreprocessConfig make_config(ResizeFlavour flavour, int32_t image_size, int32_t 
   return config;
 }
 
-/// All views, in scratch of exactly the planned size.
-std::vector<std::vector<float>> render_all(const PreprocessConfig& config, const RgbImage& image, ViewPlan* plan) {
+/// All views of a picture that is stored as `image`, in scratch of exactly the planned size.
+std::vector<std::vector<float>> render_all(const PreprocessConfig& config, const RgbImage& image, ViewPlan* plan,
+                                           const Orientation& orientation = {}) {
   ImageLimits limits;
   limits.max_side = std::max(image.width, image.height);
   limits.max_pixels = int64_t{image.width} * image.height;
-  REQUIRE(plan_views(config, image.width, image.height, plan).ok());
-  GuardedScratch scratch(preprocess_scratch_bytes(config, limits));
+  const RgbImage seen = seen_picture(nullptr, orientation, image.width, image.height);
+  REQUIRE(plan_views(config, seen.width, seen.height, plan).ok());
+  GuardedScratch scratch(ViewMaker::scratch_bytes(config, limits));
   PreparedViews prepared;
-  const Status status = prepare_views(config, *plan, image, scratch.extent(), &prepared);
+  ViewMaker maker;
+  Status status = maker.begin(config, *plan, orientation, scratch.extent());
+  if (status.ok()) {
+    feed_rows(image, maker);
+    status = maker.finish(&prepared);
+  }
   INFO(last_failure().sentence);
   REQUIRE(status.ok());
   std::vector<std::vector<float>> views;
@@ -191,7 +200,7 @@ TEST_CASE("a view outside the plan or a wrong target is refused") {
   ViewPlan plan;
   REQUIRE(plan_views(config, 16, 16, &plan).ok());
   PreparedViews prepared;
-  GuardedScratch scratch(24);
+  GuardedScratch scratch(ViewMaker::scratch_bytes(config, {}));
   REQUIRE(prepare_views(config, plan, view_of(pixels, 16, 16), scratch.extent(), &prepared).ok());
   float view[192];
   CHECK(render_view(config, prepared, 4, DeviceView<float>(view, 24, 8)).ok());
@@ -236,15 +245,63 @@ TEST_CASE("one region serves decoding and the views") {
   limits.max_pixels = 45 * 37;
   limits.max_side = 64;
   GuardedScratch scratch(image_scratch_bytes(config, limits));
+  const int64_t views_bytes = aligned_bytes(ViewMaker::scratch_bytes(config, limits));
   const auto file = read_picture_file("progressive_444.jpg");
-  RgbImage image;
-  REQUIRE(decode_image(file.data(), static_cast<int64_t>(file.size()), limits, scratch.extent(), &image).ok());
+  const auto size = static_cast<int64_t>(file.size());
+  ImageFacts facts;
+  REQUIRE(probe_image(file.data(), size, limits, &facts).ok());
   ViewPlan plan;
-  REQUIRE(plan_views(config, image.width, image.height, &plan).ok());
+  REQUIRE(plan_views(config, facts.width, facts.height, &plan).ok());
+  ViewMaker maker;
+  REQUIRE(maker.begin(config, plan, {}, {scratch.extent().data, views_bytes}).ok());
+  ImageDecoder decoder;
+  REQUIRE(decoder.open().ok());
+  const Extent rest = {scratch.extent().data + views_bytes, scratch.extent().bytes - views_bytes};
+  REQUIRE(decoder.decode_rows(file.data(), size, limits, rest, maker).ok());
   PreparedViews prepared;
-  REQUIRE(prepare_views(config, plan, image, scratch_after(image, scratch.extent()), &prepared).ok());
+  REQUIRE(maker.finish(&prepared).ok());
   std::vector<float> view(3 * 64 * 64);
   for (int i = 0; i < plan.view_count; ++i)
     CHECK(render_view(config, prepared, i, DeviceView<float>(view.data(), 192, 64)).ok());
   CHECK(scratch.intact());
+}
+
+TEST_CASE("a picture whose rows are turned while they come gives the views of one that was turned before, to the bit") {
+  for (const auto& [flavour, size, longest] : {std::tuple{ResizeFlavour::kLlamaCpp, 24, 0},
+                                               {ResizeFlavour::kLlamaCpp, 24, 72},
+                                               {ResizeFlavour::kHuggingFace, 24, 0},
+                                               {ResizeFlavour::kHuggingFace, 24, 72},
+                                               {ResizeFlavour::kLlava, 24, 0}}) {
+    const auto config = make_config(flavour, size, longest);
+    for (const auto& [width, height] : {std::pair{97, 61}, {61, 97}, {13, 11}, {72, 48}, {24, 24}, {150, 3}, {1, 40}}) {
+      const auto stored = synthetic_pixels(width, height);
+      for (int number = 1; number <= 8; ++number) {
+        CAPTURE(size);
+        CAPTURE(longest);
+        CAPTURE(width);
+        CAPTURE(height);
+        CAPTURE(number);
+        const Bytes tiff = exif(number);
+        const Orientation orientation = read_exif_orientation(tiff.data(), static_cast<int64_t>(tiff.size()));
+        const int seen_width = number >= 5 ? height : width, seen_height = number >= 5 ? width : height;
+        const auto seen = turned(stored, width, height, number);
+        ViewPlan plan;
+        const auto expected = render_all(config, view_of(seen, seen_width, seen_height), &plan);
+        CHECK(render_all(config, view_of(stored, width, height), &plan, orientation) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("a picture that lacks rows makes no views") {
+  const auto config = make_config(ResizeFlavour::kLlamaCpp, 8, 0);
+  const auto pixels = synthetic_pixels(16, 16);
+  ViewPlan plan;
+  REQUIRE(plan_views(config, 16, 16, &plan).ok());
+  GuardedScratch scratch(ViewMaker::scratch_bytes(config, {}));
+  ViewMaker maker;
+  REQUIRE(maker.begin(config, plan, {}, scratch.extent()).ok());
+  feed_rows(view_of(pixels, 16, 15), maker);
+  PreparedViews prepared;
+  CHECK(maker.finish(&prepared).code() == Code::kInternal);
 }

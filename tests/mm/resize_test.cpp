@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "tests/support/pictures.h"
+#include "tests/support/resizes.h"
 
 using namespace ocellus;
 using namespace ocellus::testing;
@@ -22,21 +22,6 @@ nlohmann::json goldens() {
 
 Filter filter_named(const std::string& name) {
   return name == "bilinear" ? Filter::kBilinear : name == "bicubic" ? Filter::kBicubic : Filter::kLanczos;
-}
-
-std::vector<uint8_t> pillow_resize(const RgbImage& image, Size target, Filter filter) {
-  const Size source = {image.width, image.height};
-  GuardedScratch scratch(PillowResize::scratch_bytes(source, target, filter));
-  ImageRows rows(image);
-  PillowResize resize;
-  REQUIRE(resize.begin(rows, source, target, filter, scratch.extent()).ok());
-  std::vector<uint8_t> pixels;
-  for (int32_t y = 0; y < target.height; ++y) {
-    const uint8_t* row = resize.row(y);
-    pixels.insert(pixels.end(), row, row + 3 * target.width);
-  }
-  CHECK(scratch.intact());
-  return pixels;
 }
 
 double pixel(const RgbImage& image, int x, int y, int c) {
@@ -64,7 +49,7 @@ TEST_CASE("Pillow's resize is reproduced to the bit") {
     CAPTURE(entry.dump());
     const auto pixels = synthetic_pixels(source.width, source.height);
     const auto resized =
-        pillow_resize(view_of(pixels, source.width, source.height), target, filter_named(entry["filter"]));
+        pillow_resized(view_of(pixels, source.width, source.height), target, filter_named(entry["filter"]));
     const std::vector<int> first = entry["first"];
     for (size_t i = 0; i < first.size(); ++i) CHECK(int{resized[i]} == first[i]);
     CHECK(fnv(resized.data(), static_cast<int64_t>(resized.size())) ==
@@ -75,25 +60,29 @@ TEST_CASE("Pillow's resize is reproduced to the bit") {
 TEST_CASE("resizes chain without a picture between them") {
   const auto pixels = synthetic_pixels(53, 47);
   const RgbImage image = view_of(pixels, 53, 47);
-  const auto half = pillow_resize(image, {31, 29}, Filter::kLanczos);
-  const auto whole = pillow_resize(view_of(half, 31, 29), {64, 16}, Filter::kBicubic);
-  GuardedScratch first_scratch(PillowResize::scratch_bytes({53, 47}, {31, 29}, Filter::kLanczos));
-  GuardedScratch second_scratch(PillowResize::scratch_bytes({31, 29}, {64, 16}, Filter::kBicubic));
-  ImageRows rows(image);
+  const auto half = pillow_resized(image, {31, 29}, Filter::kLanczos);
+  const auto whole = pillow_resized(view_of(half, 31, 29), {64, 16}, Filter::kBicubic);
+  GuardedScratch first_scratch(PillowResize::scratch_bytes({53, 47}, {31, 29}, {}, Filter::kLanczos));
+  GuardedScratch second_scratch(PillowResize::scratch_bytes({31, 29}, {64, 16}, {}, Filter::kBicubic));
+  RowKeeper rows(192);
   PillowResize first, second;
-  REQUIRE(first.begin(rows, {53, 47}, {31, 29}, Filter::kLanczos, first_scratch.extent()).ok());
-  REQUIRE(second.begin(first, {31, 29}, {64, 16}, Filter::kBicubic, second_scratch.extent()).ok());
-  for (int32_t y = 0; y < 16; ++y) CHECK(std::memcmp(second.row(y), whole.data() + y * 192, 192) == 0);
+  REQUIRE(first.begin({53, 47}, {31, 29}, {}, Filter::kLanczos, second, first_scratch.extent()).ok());
+  REQUIRE(second.begin({31, 29}, {64, 16}, {}, Filter::kBicubic, rows, second_scratch.extent()).ok());
+  feed_rows(image, first);
+  CHECK(rows.bytes == whole);
 }
 
 TEST_CASE("a resize without enough scratch or with empty sides is refused") {
-  const auto pixels = synthetic_pixels(20, 10);
-  ImageRows rows(view_of(pixels, 20, 10));
-  const int64_t bytes = PillowResize::scratch_bytes({20, 10}, {7, 7}, Filter::kLanczos);
-  GuardedScratch scratch(bytes - 1);
+  RowKeeper rows(0);
+  const Size source = {20, 10}, target = {7, 7};
+  GuardedScratch scratch(PillowResize::scratch_bytes(source, target, {}, Filter::kLanczos) - 1);
   PillowResize resize;
-  CHECK(resize.begin(rows, {20, 10}, {7, 7}, Filter::kLanczos, scratch.extent()).code() == Code::kFull);
-  CHECK(resize.begin(rows, {20, 10}, {0, 7}, Filter::kLanczos, scratch.extent()).code() == Code::kBadArgument);
+  CHECK(resize.begin(source, target, {}, Filter::kLanczos, rows, scratch.extent()).code() == Code::kFull);
+  CHECK(resize.begin(source, {0, 7}, {}, Filter::kLanczos, rows, scratch.extent()).code() == Code::kBadArgument);
+  GuardedScratch few(Stretch::scratch_bytes(source, target, {}, Stretch::Kind::kCubic) - 1);
+  Stretch stretch;
+  CHECK(stretch.begin(source, target, {}, Stretch::Kind::kCubic, rows, few.extent()).code() == Code::kFull);
+  CHECK(stretch.begin({20, 0}, target, {}, Stretch::Kind::kLinear, rows, few.extent()).code() == Code::kBadArgument);
 }
 
 TEST_CASE("the stretches follow their formulas") {
@@ -107,10 +96,9 @@ TEST_CASE("the stretches follow their formulas") {
     CAPTURE(target.height);
     const auto pixels = synthetic_pixels(w, h);
     const RgbImage image = view_of(pixels, w, h);
-    std::vector<uint8_t> linear(static_cast<size_t>(target.width) * 3), cubic(static_cast<size_t>(target.width) * 3);
+    const auto linear = stretched(image, target, Stretch::Kind::kLinear);
+    const auto cubic = stretched(image, target, Stretch::Kind::kCubic);
     for (int y = 0; y < target.height; ++y) {
-      stretch_row_bilinear(image, target, y, linear.data());
-      stretch_row_bicubic(image, target, y, 0, target.width, cubic.data());
       for (int x = 0; x < target.width; ++x) {
         const double u = target.width > 1 ? static_cast<double>(x) * (w - 1) / (target.width - 1) : 0;
         const double v = target.height > 1 ? static_cast<double>(y) * (h - 1) / (target.height - 1) : 0;
@@ -120,7 +108,7 @@ TEST_CASE("the stretches follow their formulas") {
         for (int c = 0; c < 3; ++c) {
           const double above = std::lerp(pixel(image, u0, v0, c), pixel(image, u0 + 1, v0, c), u - u0);
           const double below = std::lerp(pixel(image, u0, v0 + 1, c), pixel(image, u0 + 1, v0 + 1, c), u - u0);
-          CHECK(std::lerp(above, below, v - v0) - linear[static_cast<size_t>(3 * x + c)] ==
+          CHECK(std::lerp(above, below, v - v0) - linear[static_cast<size_t>(3 * (y * target.width + x) + c)] ==
                 doctest::Approx(0.5).epsilon(0.51));
           double along[4];
           for (int i = 0; i < 4; ++i) {
@@ -129,25 +117,15 @@ TEST_CASE("the stretches follow their formulas") {
             along[i] = lagrange(values, s - s0);
           }
           const double expected = std::clamp(lagrange(along, t - t0), 0.0, 255.0);
-          CHECK(std::fabs(expected - cubic[static_cast<size_t>(3 * x + c)]) < 0.51);
+          CHECK(std::fabs(expected - cubic[static_cast<size_t>(3 * (y * target.width + x) + c)]) < 0.51);
         }
       }
     }
   }
 }
 
-TEST_CASE("a stretch to the same size copies, and a part of a row is that part of the row") {
+TEST_CASE("a stretch to the same size copies") {
   const auto pixels = synthetic_pixels(19, 5);
-  const RgbImage image = view_of(pixels, 19, 5);
-  uint8_t row[57], part[12];
-  for (int y = 0; y < 5; ++y) {
-    stretch_row_bilinear(image, {19, 5}, y, row);
-    CHECK(std::memcmp(row, image.row(y), 57) == 0);
-    stretch_row_bicubic(image, {19, 5}, y, 0, 19, row);
-    CHECK(std::memcmp(row, image.row(y), 57) == 0);
-  }
-  uint8_t wide[90];
-  stretch_row_bicubic(image, {30, 9}, 4, 0, 30, wide);
-  stretch_row_bicubic(image, {30, 9}, 4, 11, 4, part);
-  CHECK(std::memcmp(wide + 33, part, 12) == 0);
+  for (const Stretch::Kind kind : {Stretch::Kind::kLinear, Stretch::Kind::kCubic})
+    CHECK(stretched(view_of(pixels, 19, 5), {19, 5}, kind) == pixels);
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "mm/view_maker.h"
 #include "tests/support/loaded_engine.h"
 #include "tests/support/pictures.h"
 #include "tests/support/random_model.h"
@@ -88,7 +89,7 @@ inline Matrix reference_view(const Model& model, const PreprocessConfig& config,
   REQUIRE(plan_views(config, image.width, image.height, &plan).ok());
   ImageLimits limits;
   limits.max_pixels = int64_t{image.width} * image.height;
-  const testing::GuardedScratch scratch(preprocess_scratch_bytes(config, limits));
+  const testing::GuardedScratch scratch(ViewMaker::scratch_bytes(config, limits));
   PreparedViews prepared;
   REQUIRE(prepare_views(config, plan, image, scratch.extent(), &prepared).ok());
   const int32_t side = config.image_size;

@@ -24,8 +24,13 @@ endforeach()" ALL_COMPONENTS)
 
 # A static archive passes its own needs on. The build uses targets of ours for them, an installation the packages.
 target_link_libraries(ocellus INTERFACE
-  $<INSTALL_INTERFACE:PkgConfig::OCELLUS_hwy> $<INSTALL_INTERFACE:PkgConfig::OCELLUS_utf8proc>)
-set(ocellus_pc_requires "libhwy libutf8proc")  # read by the configuration for find_package, too
+  $<INSTALL_INTERFACE:PkgConfig::OCELLUS_hwy> $<INSTALL_INTERFACE:PkgConfig::OCELLUS_utf8proc>
+  $<INSTALL_INTERFACE:PkgConfig::OCELLUS_zlib>)
+set(ocellus_pc_requires "libhwy libutf8proc zlib")  # read by the configuration for find_package, too
+if(OCELLUS_HAS_JPEG)
+  target_link_libraries(ocellus INTERFACE $<INSTALL_INTERFACE:PkgConfig::OCELLUS_jpeg>)
+  string(APPEND ocellus_pc_requires " libjpeg")
+endif()
 if(OCELLUS_HAS_SQLITE)
   target_link_libraries(ocellus INTERFACE $<INSTALL_INTERFACE:PkgConfig::OCELLUS_sqlite3>)
   string(APPEND ocellus_pc_requires " sqlite3")

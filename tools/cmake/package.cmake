@@ -42,7 +42,10 @@ set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${ocellus_about}
  CMake and pkg-config, and examples.")
 set(CPACK_DEBIAN_PROGRAM_DESCRIPTION ${CPACK_COMPONENT_PROGRAM_DESCRIPTION})
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-  "libocellus${ocellus_soversion} (= ${PROJECT_VERSION}), libhwy-dev, libutf8proc-dev, pkg-config")
+  "libocellus${ocellus_soversion} (= ${PROJECT_VERSION}), libhwy-dev, libutf8proc-dev, zlib1g-dev, pkg-config")
+if(OCELLUS_HAS_JPEG)
+  string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", libjpeg-dev")
+endif()
 if(OCELLUS_HAS_SQLITE)  # newer than the functions that we call tell
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "libsqlite3-0 (>= 3.37)")
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS "libsqlite3-0 (>= 3.37)")

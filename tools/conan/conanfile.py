@@ -31,7 +31,8 @@ class OcellusRecipe(ConanFile):
         self.info.settings.rm_safe("compiler.cppstd")  # it is built as C++20 whatever its users are
 
     def system_requirements(self):
-        packages = ["pkg-config", "libstb-dev", "libhwy-dev", "libutf8proc-dev", "libxxhash-dev"]
+        packages = ["pkg-config", "libstb-dev", "libhwy-dev", "libutf8proc-dev", "libxxhash-dev",
+                    "libjpeg-dev", "zlib1g-dev"]
         Apt(self).install(packages + (["libsqlite3-dev"] if self.options.library else []), check=True)
 
     def layout(self):
@@ -48,7 +49,7 @@ class OcellusRecipe(ConanFile):
         toolchain.cache_variables.update({
             "CMAKE_INSTALL_LIBDIR": "lib", "OCELLUS_BUILD_APPS": False, "OCELLUS_BUILD_TESTS": False,
             "OCELLUS_SHARED": bool(self.options.shared), "OCELLUS_CUDA": "ON" if self.options.cuda else "OFF",
-            "OCELLUS_SQLITE": "ON" if self.options.library else "OFF"})
+            "OCELLUS_JPEG": "ON", "OCELLUS_SQLITE": "ON" if self.options.library else "OFF"})
         toolchain.generate()
 
     def build(self):
@@ -66,7 +67,7 @@ class OcellusRecipe(ConanFile):
         self.cpp_info.set_property("pkg_config_name", "ocellus")
         self.cpp_info.libs = ["ocellus"]
         if not self.options.shared:
-            self.cpp_info.system_libs = ["hwy", "utf8proc", "pthread", "m", "stdc++"]
+            self.cpp_info.system_libs = ["hwy", "utf8proc", "jpeg", "z", "pthread", "m", "stdc++"]
             if self.options.library:
                 self.cpp_info.system_libs.append("sqlite3")
             if self.options.cuda:

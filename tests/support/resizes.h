@@ -1,0 +1,44 @@
+// Whole pictures through the resizes that take rows, in scratch of exactly the planned size.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "mm/resize.h"
+#include "tests/support/pictures.h"
+
+namespace ocellus::testing {
+
+/// Keeps all rows of so many bytes.
+class RowKeeper final : public RowConsumer {
+ public:
+  explicit RowKeeper(int64_t row_bytes) : row_bytes_(row_bytes) {}
+  void take(const uint8_t* row) override { bytes.insert(bytes.end(), row, row + row_bytes_); }
+  std::vector<uint8_t> bytes;
+
+ private:
+  int64_t row_bytes_;
+};
+
+/// `how`: a Filter or a Stretch::Kind.
+template <class Resize, class How>
+std::vector<uint8_t> resized(const RgbImage& image, Size target, How how) {
+  const Size source = {image.width, image.height};
+  const GuardedScratch scratch(Resize::scratch_bytes(source, target, {}, how));
+  RowKeeper rows(int64_t{3} * target.width);
+  Resize resize;
+  REQUIRE(resize.begin(source, target, {}, how, rows, scratch.extent()).ok());
+  feed_rows(image, resize);
+  REQUIRE(scratch.intact());
+  REQUIRE(static_cast<int64_t>(rows.bytes.size()) == int64_t{3} * target.width * target.height);
+  return rows.bytes;
+}
+inline std::vector<uint8_t> pillow_resized(const RgbImage& image, Size target, Filter filter) {
+  return resized<PillowResize>(image, target, filter);
+}
+inline std::vector<uint8_t> stretched(const RgbImage& image, Size target, Stretch::Kind kind) {
+  return resized<Stretch>(image, target, kind);
+}
+
+}  // namespace ocellus::testing
