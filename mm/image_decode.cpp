@@ -115,12 +115,19 @@ Status check_scratch(const ImageFacts& facts, int64_t needed_bytes, Extent scrat
                       static_cast<long long>(scratch.bytes));
 }
 
-/// Of pictures that must be held whole while they are decoded.
+/// Of pictures that must be held whole while they are decoded: as coefficients, padded to whole blocks.
 int64_t whole_scratch_bytes(const ImageLimits& limits) {
-  constexpr int64_t kProgressiveBytes = 6, kPad = 15, kRowBytes = 16;  // 4:4:4 as coefficients, padded to whole blocks
+  struct Layout {
+    int64_t pixel_bytes;
+    int64_t pad;  // of a side, at most
+  };
+  constexpr Layout kLayouts[] = {{6, 7}, {4, 15}, {3, 31}};  // 4:4:4, 4:2:2, 4:1:1 and 4:2:0
+  constexpr int64_t kRowBytes = 16;
   const int64_t sides = max_side_sum(limits);
-  const int64_t progressive = kProgressiveBytes * (limits.max_pixels + kPad * sides + kPad * kPad) + kRowBytes * sides;
-  return std::min(progressive, kWholeBytes);
+  int64_t most = 0;
+  for (const Layout& layout : kLayouts)
+    most = std::max(most, layout.pixel_bytes * (limits.max_pixels + layout.pad * sides + layout.pad * layout.pad));
+  return std::min(most + kRowBytes * sides, kWholeBytes);
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ OCELLUS_API ocellus_status ocellus_model_tokenize(const ocellus_model* model, co
 /* Tokens the chat template puts around one user turn of the conversation's start. */
 OCELLUS_API ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out);
 
-/* Width and height of a JPEG or PNG in memory, from its header. */
+/* Width and height of a JPEG or PNG in memory, from its header; turned as its EXIF says, as it is seen. */
 OCELLUS_API ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, int32_t* width, int32_t* height);
 
 /* ---- plan ----------------------------------------------------------------------------------------------------- */

@@ -7,10 +7,12 @@ import pathlib
 import re
 import resource
 import signal
+import struct
 import subprocess
 import tempfile
 import time
 import unittest
+import zlib
 
 from program import (BAD_INPUT, BOARDS, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, ProgramTest,
                      board, goldens, long, run)
@@ -218,6 +220,62 @@ class Eval(ProgramTest):
         self.assert_refused(["eval", self.file("")], BAD_INPUT, "there is no question")
         self.assert_refused(["eval", self.file(self.question()), "--per-question", 3], BAD_INPUT,
                             "no question with 3 pictures")
+
+
+def flat_jpeg(width, height, frame=0xC0, exif=b""):
+    """A grey JPEG of any size: one Huffman code stands for "no difference" and for "end of block"."""
+    def segment(marker, body):
+        return struct.pack(">BBH", 0xFF, marker, len(body) + 2) + body
+    tables = b"".join(segment(0xC4, bytes([kind, 1] + [0] * 16)) for kind in (0x00, 0x10))
+    components = b"".join(bytes([i, 0x22 if i == 1 else 0x11, 0]) for i in (1, 2, 3))
+    scan = bytes([3, 1, 0, 2, 0, 3, 0, 0, 0 if frame == 0xC2 else 63, 0])
+    blocks = 6 * (width // 16 + 1) * (height // 16 + 1)
+    return (b"\xFF\xD8" + (segment(0xE1, b"Exif\0\0" + exif) if exif else b"") + segment(0xDB, bytes([0] + [1] * 64)) +
+            tables + segment(frame, struct.pack(">BHHB", 8, height, width, 3) + components) +
+            segment(0xDA, scan) + bytes(blocks // 4 + 16) + b"\xFF\xD9")
+
+
+def exif(orientation):
+    return b"MM\0*" + struct.pack(">IHHHIHHI", 8, 1, 0x112, 3, 1, orientation, 0, 0)
+
+
+def with_exif(name, orientation):
+    """The board with EXIF behind its header."""
+    png, body = pathlib.Path(board(name)).read_bytes(), b"eXIf" + exif(orientation)
+    return png[:33] + struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body)) + png[33:]
+
+
+class Photos(ProgramTest):
+    def file(self, data, suffix):
+        file = tempfile.NamedTemporaryFile(suffix=suffix)
+        self.addCleanup(file.close)
+        file.write(data)
+        file.flush()
+        return file.name
+
+    def scratch(self, *arguments):
+        return self.objects("plan", *arguments)[0]["scratch_bytes"]
+
+    def test_a_photo_of_12_megapixels_is_planned_in_less_than_10_mb_and_described_by_default(self):
+        if self.scratch("--image-pixels", "4000x3000") > 100_000_000:
+            self.skipTest("this build holds JPEGs whole")
+        self.assertLess(self.scratch("--image-pixels", "4000x3000"), 10_000_000)
+        for orientation in (1, 6):
+            photo = self.file(flat_jpeg(4000, 3000, exif=exif(orientation)), ".jpg")
+            self.assertTrue(self.answer("caption", photo).strip())
+        self.assert_refused(["caption", self.file(flat_jpeg(4000, 3000, frame=0xC2), ".jpg")], OVER_BUDGET,
+                            "4000 x 3000 progressive JPEG .*save it as baseline JPEG")
+
+    def test_a_picture_is_turned_as_its_exif_says(self):
+        upright = self.answer("caption", self.file(with_exif("113", 1), ".png"))
+        self.assertEqual(upright.strip(), GREEN_STAR)
+        self.assertNotEqual(self.answer("caption", self.file(with_exif("113", 3), ".png")), upright)
+        self.assertEqual(self.answer("caption", self.file(with_exif("113", 9), ".png")), upright)
+
+    def test_a_jpeg_with_damaged_data_is_refused(self):
+        whole = (BOARDS.parents[2] / "apps/samples/board_01.jpg").read_bytes()
+        self.assert_refused(["caption", self.file(whole[:len(whole) // 2] + b"\xFF\xD9", ".jpg")], BAD_INPUT,
+                            "the JPEG is damaged")
 
 
 class Chat(ProgramTest):
