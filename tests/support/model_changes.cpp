@@ -165,11 +165,14 @@ ChangingPair::ChangingPair()
     : text_(make_model(TextRecipe{.kv_heads = 2}, 1), make_model(TextRecipe{.layers = 3}, 2)),
       vision_(make_model(VisionRecipe{}, 3), make_model(VisionRecipe{.layers = 3, .mlp_width = 64}, 4)) {
   answer_ = answer_of(path(true), path(false));
-  const auto note_engine = [&, begin = now_ns()](Stage stage) {
-    if (stage == Stage::kEngineMade) engine_us_ = (now_ns() - begin) / 1000;
-  };
-  std::string answer;
-  talk_to(path(true), path(false), note_engine, &answer);
+  engine_us_ = INT64_MAX;
+  for (int i = 0; i < 5; ++i) {  // the quickest, as most are on a machine with other work now and then
+    const auto note_engine = [&, begin = now_ns()](Stage stage) {
+      if (stage == Stage::kEngineMade) engine_us_ = std::min(engine_us_, (now_ns() - begin) / 1000);
+    };
+    std::string answer;
+    talk_to(path(true), path(false), note_engine, &answer);
+  }
   for (File* changed : {&text_, &vision_}) {
     put_new(changed->copy.path(), changed->other);
     changed->answer = answer_of(path(true), path(false));
