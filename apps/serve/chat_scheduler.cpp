@@ -35,8 +35,8 @@ ChatScheduler::ChatScheduler(const ocellus_model* model, std::vector<ocellus_ses
       engine_(engine),
       options_(std::move(options)),
       metrics_(metrics),
-      sessions_(std::move(sessions)),
-      free_(sessions_) {
+      session_count_(std::ssize(sessions)),
+      free_(std::move(sessions)) {
   front_ = std::thread([this] { run_front(); });
   worker_ = std::thread([this] { run_engine(); });
 }
@@ -49,7 +49,7 @@ void ChatScheduler::submit(std::shared_ptr<HttpExchange> exchange) {
   std::unique_lock lock(mutex_);
   const int64_t waiting = std::ssize(arrived_) + being_read_ + std::ssize(waiting_);
   // Sessions that are free take their request at once: it does not count as waiting.
-  const int64_t idle = std::ssize(sessions_) - std::ssize(running_);
+  const int64_t idle = session_count_ - std::ssize(running_);
   if (is_stopping_ || waiting >= options_.queue + idle) {
     lock.unlock();
     return fail(job, is_stopping_
@@ -206,9 +206,16 @@ void ChatScheduler::run_engine() {
   if (options_.enter) options_.enter();
   for (;;) {
     Job next;
+    reopen_lost();
     {
       std::unique_lock lock(mutex_);
-      engine_changed_.wait(lock, [this] { return is_stopping_ || !running_.empty() || !waiting_.empty(); });
+      const bool may_run = !free_.empty();
+      const auto has_work = [&] { return is_stopping_ || !running_.empty() || (may_run && !waiting_.empty()); };
+      if (lost_count_ > 0) {
+        engine_changed_.wait_for(lock, kLookAfter, has_work);
+      } else {
+        engine_changed_.wait(lock, has_work);
+      }
       if (is_stopping_ && running_.empty()) return;
       if (!waiting_.empty() && !free_.empty() && !is_stopping_) {
         next = take_next();
@@ -330,11 +337,18 @@ void ChatScheduler::leave(const Job& job) {
   }
   // A cancellation that came too late must not meet the next request: opening a session forgets it.
   ocellus_session_close(session);
-  ocellus_session* fresh = nullptr;
-  if (ocellus_session_open(engine_, &fresh) == OCELLUS_OK) {
+  ++lost_count_;
+  reopen_lost();
+}
+
+// What cannot be opened now is tried again before every request, and while there is nothing to do.
+void ChatScheduler::reopen_lost() {
+  while (lost_count_ > 0) {
+    ocellus_session* fresh = nullptr;
+    if (options_.open(engine_, &fresh) != OCELLUS_OK) return;
     if (options_.prepare) options_.prepare(fresh);
-    std::replace(sessions_.begin(), sessions_.end(), session, fresh);
     free_.push_back(fresh);
+    --lost_count_;
   }
 }
 

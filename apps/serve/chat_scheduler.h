@@ -35,6 +35,8 @@ struct ServeOptions {
   std::function<void(ocellus_session*)> prepare;  // what a session needs whenever it was opened; may be empty
   std::function<void()> enter;                    // what the thread that computes begins with; may be empty
   std::function<void(const std::string&)> note;   // takes a line for the log; may be empty
+  // Opens a session again, as ocellus_session_open does.
+  std::function<ocellus_status(ocellus_engine*, ocellus_session**)> open = ocellus_session_open;
 };
 
 class ChatScheduler {
@@ -50,8 +52,6 @@ class ChatScheduler {
   void submit(std::shared_ptr<HttpExchange> exchange);
   // Ends what runs and waits, each with 503 or the end of its stream.
   void stop();
-  // The sessions, to be closed by who has opened them.
-  const std::vector<ocellus_session*>& sessions() const { return sessions_; }
 
  private:
   using Job = std::shared_ptr<ChatJob>;
@@ -71,14 +71,16 @@ class ChatScheduler {
   void fail(const Job& job, const RequestError& error);
   void drop(const Job& job);  // its client has left
   void leave(const Job& job);
+  void reopen_lost();
   void show_load();
 
   const ocellus_model* model_;
   ocellus_engine* engine_;
   const ServeOptions options_;
   ServeMetrics* metrics_;
-  std::vector<ocellus_session*> sessions_;  // all; the engine's thread reopens them
-  std::vector<ocellus_session*> free_;      // the engine's thread's
+  const int64_t session_count_;
+  std::vector<ocellus_session*> free_;  // the engine's thread's
+  int64_t lost_count_ = 0;              // sessions that could not be opened again, yet; the engine's thread's
 
   std::set<std::string> noted_fields_;  // the front thread's
 

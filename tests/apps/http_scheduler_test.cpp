@@ -1,0 +1,82 @@
+// Who is answered when by `serve`, and that a session that fails to open again is not lost for good.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/serve/chat_scheduler.h"
+#include "tests/support/http_client.h"
+
+namespace ocellus::app {
+namespace {
+
+// A request without a server.
+class FakeExchange : public HttpExchange {
+ public:
+  explicit FakeExchange(const std::string& text) {
+    const nlohmann::json body = {{"messages", {{{"role", "user"}, {"content", text}}}}, {"max_tokens", 4}};
+    request_.body = body.dump();
+  }
+  const HttpRequest& request() const override { return request_; }
+  void respond(HttpResponse response) override { status = response.status; }
+  void begin_stream(HttpResponse /*head*/) override {}
+  bool write(std::string_view /*bytes*/) override { return true; }
+  void end() override {}
+  bool is_open() const override { return true; }
+  HttpBody take_body() override { return {std::move(request_.body), nullptr, 0}; }
+
+  std::atomic<int> status = 0;  // of the answer; 0: none yet
+
+ private:
+  HttpRequest request_;
+};
+
+struct Engine {
+  Engine() {
+    const std::string folder = std::string(OCELLUS_SOURCE_DIR) + "/apps/models/";
+    REQUIRE(ocellus_model_open((folder + "shapeboard-34m-q8_0.gguf").c_str(),
+                               (folder + "mmproj-shapeboard-34m-q8_0.gguf").c_str(), &model) == OCELLUS_OK);
+    ocellus_engine_config config;
+    ocellus_engine_config_init(&config);
+    config.limits.device = OCELLUS_DEVICE_CPU;
+    REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
+    REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
+    ocellus_generate_params_init(&options.params);
+    options.names = {"model"};
+  }
+  ~Engine() {
+    ocellus_engine_destroy(engine);
+    ocellus_model_close(model);
+  }
+  ocellus_model* model = nullptr;
+  ocellus_engine* engine = nullptr;
+  ocellus_session* session = nullptr;
+  ServeOptions options;
+};
+
+}  // namespace
+
+TEST_SUITE("http scheduler") {
+  TEST_CASE("a session that cannot be opened again is tried until it can, and requests wait for it") {
+    Engine engine;
+    std::atomic<int> tries = 0;
+    engine.options.open = [&tries](ocellus_engine* on, ocellus_session** out) {
+      return ++tries <= 5 ? OCELLUS_IO : ocellus_session_open(on, out);
+    };
+    ServeMetrics metrics(0);
+    ChatScheduler scheduler(engine.model, {engine.session}, engine.engine, engine.options, &metrics);
+    for (int i = 0; i < 3; ++i) {
+      const auto exchange = std::make_shared<FakeExchange>("Hello " + std::to_string(i));
+      scheduler.submit(exchange);
+      CHECK(wait_for([&] { return exchange->status == 200; }, 20'000));
+    }
+    CHECK(tries > 5);
+    scheduler.stop();
+  }
+}
+
+}  // namespace ocellus::app
