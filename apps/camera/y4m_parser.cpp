@@ -109,7 +109,6 @@ class Y4mParser : public StreamParser {
   bool fatal_ = false, complete_ = false;
   Y4mHeader header_;
   std::vector<uint8_t> planes_;
-  size_t have_ = 0;
 };
 
 size_t Y4mParser::plane_bytes() const {
@@ -126,10 +125,13 @@ size_t Y4mParser::plane_bytes() const {
 
 size_t Y4mParser::take(const uint8_t* bytes, size_t count) {
   if (state_ == State::kPlanes) {
-    const size_t taken = std::min(count, planes_.size() - have_);
-    std::memcpy(planes_.data() + have_, bytes, taken);
-    have_ += taken;
-    complete_ = have_ == planes_.size();
+    const size_t wanted = plane_bytes(), taken = std::min(count, wanted - planes_.size());
+    // Memory comes with the bytes: a header alone may promise anything.
+    if (planes_.size() + taken > planes_.capacity()) {
+      planes_.reserve(std::min(wanted, std::max(planes_.size() + taken, 2 * planes_.capacity())));
+    }
+    planes_.insert(planes_.end(), bytes, bytes + taken);
+    complete_ = planes_.size() == wanted;
     return taken;
   }
   for (size_t i = 0; i < count; ++i) {
@@ -169,8 +171,7 @@ bool Y4mParser::end_line() {
   }
   if (line.size() <= kMostLineBytes && (line == kFrameMagic || line.rfind(std::string(kFrameMagic) + " ", 0) == 0)) {
     state_ = State::kPlanes;
-    planes_.resize(plane_bytes());
-    have_ = 0;
+    planes_.clear();
   } else {
     state_ = State::kSearch;
     wrong_ = "A frame of the Y4M stream does not begin as it should.";

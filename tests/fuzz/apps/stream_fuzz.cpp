@@ -105,6 +105,8 @@ std::vector<Bytes> make_y4m_seeds() {
     }
     seeds.push_back(stream);
   }
+  const std::string promise = "YUV4MPEG2 W8192 H8192 C444\nFRAME\n";  // of 201 MB, none of which come
+  seeds.emplace_back(promise.begin(), promise.end());
   return seeds;
 }
 
@@ -152,7 +154,7 @@ const Registration kY4m({.name = "y4m",
                          .mutate = change_y4m,
                          .run = run_y4m,
                          .most_bytes = 4096,
-                         .most_heap_bytes = int64_t{512} << 20});
+                         .most_heap_bytes = int64_t{1} << 20});
 
 }  // namespace
 }  // namespace ocellus::fuzz
