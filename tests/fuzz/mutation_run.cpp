@@ -35,6 +35,7 @@ struct Options {
   std::vector<std::string> targets;
   std::vector<std::string> files;
   RunPlan plan;
+  bool is_self_test = false;
 };
 
 bool take_number(const std::string& argument, const char* name, int64_t* out) {
@@ -53,10 +54,8 @@ Options read_options(int count, char** arguments) {
     const std::string argument = arguments[i];
     int64_t number = 0;
     if (argument == "--self-test") {
-      test_worker_watch(options.plan.faults_folder);
-      std::exit(0);
-    }
-    if (argument.rfind("--target=", 0) == 0) {
+      options.is_self_test = true;
+    } else if (argument.rfind("--target=", 0) == 0) {
       options.targets.push_back(argument.substr(9));
     } else if (argument.rfind("--faults=", 0) == 0) {
       options.plan.faults_folder = argument.substr(9);
@@ -121,6 +120,10 @@ void print_json(const Target& target, const RunPlan& plan, const RunCounts& coun
 
 int main(int count, char** arguments) {
   const Options options = read_options(count, arguments);
+  if (options.is_self_test) {
+    test_worker_watch(options.plan.faults_folder);
+    return 0;
+  }
   bool is_sound = true;
   for (const Target& target : choose_targets(options.targets)) {
     if (!options.files.empty()) {
