@@ -44,7 +44,7 @@ int run_search(const SearchOptions& options) {
       print(json_line(object));
     }
     table.add_row(
-        {format_number(hit.score, 3), hit.item.key, hit.item.shared != 0 ? "shared" : "own", hit.item.caption});
+        {format_number(hit.score, 2), hit.item.key, hit.item.shared != 0 ? "shared" : "own", hit.item.caption});
   }
   if (!options.common.json) print(table.plain_text());
   return kExitOk;
@@ -64,6 +64,9 @@ void add_library_search(CLI::App* library, Action* action) {
       ->option_text("N")
       ->check(number_between(1, kMostHits));
   add_common_options(command, &options->common, AnswerLength::kOwnFlag, CacheFlags::kOwnLibrary);
+  command->footer(
+      "score: of words, the share of them that an entry's caption and tags have, 0 to 1; of a picture, the cosine of "
+      "what\nthe model makes of both, -1 to 1.");
   command->callback([=] {
     if (words->count() == 0 && image->count() == 0)
       throw Failure(kExitUsage, "a search needs --text WORDS or --image FILE.");

@@ -182,7 +182,7 @@ void remark_on_retrieved(const std::vector<Retrieved>& taken) {
   for (const Retrieved& one : taken) {
     const std::string caption = one.hit.item.caption;
     print_note("<retrieve: " + one.query + "> takes " + one.hit.item.key + " (score " +
-               format_number(one.hit.score, 3) + ")" + (caption.empty() ? "" : ": " + caption));
+               format_number(one.hit.score, 2) + ")" + (caption.empty() ? "" : ": " + caption));
   }
 }
 

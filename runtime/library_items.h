@@ -29,7 +29,7 @@ struct NearEntry {
 struct FoundText {
   LibraryKey key = {};
   LibraryPart part = LibraryPart::kOwn;
-  double score = 0;  // bm25: the greater, the better
+  double score = 0;  // the share of the words that were found, 0 to 1
 };
 
 /// Of a search for words: more of either are refused.

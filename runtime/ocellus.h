@@ -631,7 +631,7 @@ OCELLUS_API ocellus_status ocellus_session_add_library_image(ocellus_session* se
 
 typedef struct ocellus_library_hit {
   ocellus_library_item item;
-  double score; /* the greater, the better; of pictures their cosine, -1 to 1, of words bm25 */
+  double score; /* of words the share that is found, 0 to 1; of pictures their cosine, -1 to 1 */
 } ocellus_library_hit;
 /* Entries of this model that the session's owner sees, whose pictures are most like the encoded one, the best first, at
  * most `capacity`. The picture is encoded but not added. Set-up time: allocates. */

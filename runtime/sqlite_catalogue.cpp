@@ -6,6 +6,7 @@
 #include "runtime/library_catalogue.h"
 #include "runtime/sqlite_schema.h"
 #include "runtime/sqlite_statement.h"
+#include "runtime/sqlite_words.h"
 
 namespace ocellus {
 namespace {
@@ -149,7 +150,9 @@ Status Catalogue::Parts::create() {
 
 Status Catalogue::Parts::prepare() {
   for (int i = 0; i < kQueryCount; ++i) OCELLUS_TRY(statements[i].prepare(database, kQueryTexts[i]));
-  return has_words ? search.prepare(database, kSearchText) : Status();
+  if (!has_words) return {};
+  OCELLUS_TRY(add_word_share(database));
+  return search.prepare(database, kSearchText);
 }
 
 Status Catalogue::Parts::read_owner(SqliteRun& run, OwnerRecord* out, bool* found) {

@@ -99,7 +99,7 @@ END;
 
 /// For catalogues that have words.
 inline constexpr char kSearchText[] =
-    "SELECT e.id, -bm25(words) AS score FROM words JOIN entries e ON e.id = words.rowid WHERE words MATCH ? AND "
-    "e.owner IN (?, ?) AND (e.expires = 0 OR e.expires > ?) ORDER BY score DESC, e.id LIMIT ?";
+    "SELECT e.id, word_share(words) AS share FROM words JOIN entries e ON e.id = words.rowid WHERE words MATCH ? AND "
+    "e.owner IN (?, ?) AND (e.expires = 0 OR e.expires > ?) ORDER BY share DESC, bm25(words), e.id LIMIT ?";
 
 }  // namespace ocellus

@@ -220,6 +220,10 @@ class Entries(LibraryTest):
         hits = self.objects(*search, "--image", board("004"))
         self.assertEqual([hit["key"] for hit in hits], [blue["key"], red["key"]])
         self.assertGreater(hits[0]["score"], 0.99999)
+        found = [(hit["score"], hit["key"]) for hit in self.objects(*search, "--text", "red bus foxes")]
+        self.assertEqual(found, [(2 / 3, red["key"]), (1 / 3, blue["key"])])
+        self.assertRegex(self.answer(*search, "--text", "bus"), r"\n +1\.00 ")
+        self.assertRegex(self.answer("library", "search", "--help"), "the share of them")
         self.assertEqual(len(self.objects(*search, "--image", board("004"), "-n", 1)), 1)
         self.assertIn("a red fox", self.answer(*search, "--text", "fox"))
 

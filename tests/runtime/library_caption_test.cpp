@@ -30,6 +30,14 @@ std::vector<LibraryKey> search(TestLibrary& t, const std::string& owner, std::st
   return keys;
 }
 
+std::vector<double> scores(TestLibrary& t, const std::string& owner, std::string_view words) {
+  Buffer<FoundText> found;
+  REQUIRE_MESSAGE(t.library.search_text(owner, words, 10, &found).ok(), last_failure().sentence);
+  std::vector<double> all;
+  for (const FoundText& one : found) all.push_back(one.score);
+  return all;
+}
+
 bool contains(const std::vector<LibraryKey>& keys, const LibraryKey& key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
@@ -126,6 +134,9 @@ TEST_CASE("a library's search for words ranks by how many and how rare they are,
   CHECK(found[0] == both);
   CHECK(found[1] == one);
   CHECK(search(t, "ann", "red fox", 1) == std::vector{both});
+  CHECK(scores(t, "ann", "red fox") == std::vector{1.0, 0.5});
+  CHECK(scores(t, "ann", "red red zebra snow --") == std::vector{0.75, 0.5});  // words of signs alone do not count
+  CHECK(scores(t, "ann", "street") == std::vector{1.0});
   CHECK(search(t, "ann", "streets") == std::vector{none});
   CHECK(search(t, "ann", "zebra").empty());
   CHECK(search(t, "ann", "another").size() == 3);  // a tag of all
