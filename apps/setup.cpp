@@ -26,6 +26,12 @@ std::unique_ptr<ocellus_engine, EngineDestroyer> create_engine(const Model& mode
   return std::unique_ptr<ocellus_engine, EngineDestroyer>(engine);
 }
 
+// The engine's log function, called on any thread.
+void print_warning(void*, int32_t level, const char* text) {
+  constexpr int32_t kWarning = 2;
+  if (level >= kWarning) print_note(std::string("ocellus: ") + text);
+}
+
 }  // namespace
 
 bool runs_on_gpu(const CommonOptions& options) {
@@ -136,6 +142,7 @@ Running start(const Model& model, const CommonOptions& options, const Needs& nee
   ocellus_engine_config config;
   ocellus_engine_config_init(&config);
   config.limits = limits;
+  if (!options.quiet) config.log = print_warning;
   set_real_time(options.real_time, &config);
   if (options.trace != nullptr) {
     options.trace->open();

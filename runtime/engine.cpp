@@ -149,7 +149,7 @@ Engine::~Engine() {
 
 Status Engine::start_library_threads() {
   pictures_ahead_.attach(memory_.pictures_ahead);
-  return library_traffic_.start(shape_.kv, memory_.library_traffic, reading_threads(shape_), threads_, trace_);
+  return library_traffic_.start(shape_.kv, memory_.library_traffic, reading_threads(shape_), threads_, trace_, log_);
 }
 
 Status Engine::open_cuda(void* stream) {

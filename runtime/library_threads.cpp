@@ -123,6 +123,7 @@ void LibraryTraffic::write_loop() {
       monitor_.unlock();
       const int64_t start = now_ns();
       const bool stored = write_entry();
+      if (!stored) tell_unstored();
       monitor_.lock();
       totals_.unstored += stored ? 0 : 1;
       totals_.written_bytes += stored ? entry_bytes(*kv_, store_.wish.facts) : 0;
@@ -136,6 +137,13 @@ void LibraryTraffic::write_loop() {
       monitor_.wait();
     }
   }
+}
+
+/// Once: a disk that is full stays so for a while, and answers do not depend on it.
+void LibraryTraffic::tell_unstored() {
+  if (has_told_) return;
+  has_told_ = true;
+  log_.write(LogLevel::kWarning, "library: a picture was not stored, nor may others be: %s", last_failure().sentence);
 }
 
 /// Nobody but this thread touches what is being written.

@@ -38,9 +38,10 @@ int64_t entry_bytes(const KvShape& kv, const EntryFacts& facts) {
 }
 
 Status LibraryTraffic::start(const KvShape& kv, const TrafficMemory& memory, int readers,
-                             const ThreadSettings& settings, const TraceSink& trace) {
+                             const ThreadSettings& settings, const TraceSink& trace, const LogSink& log) {
   kv_ = &kv;
   trace_ = trace;
+  log_ = log;
   memory_ = memory;
   cache_.attach(memory.cache, memory.cache_records);
   const auto read = [](void* self) { static_cast<LibraryTraffic*>(self)->read_loop(); };

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "platform/log.h"
 #include "platform/queue.h"
 #include "runtime/library_cache.h"
 #include "runtime/library_readers.h"
@@ -82,9 +83,9 @@ class LibraryTraffic {
   LibraryTraffic& operator=(const LibraryTraffic&) = delete;
 
   /// Starts the two threads, and `readers` that help the one that reads. The other arguments must stay as they are.
-  /// Fails as Thread::start.
+  /// `log` hears, from the thread that writes, of the first entry that a library did not take. Fails as Thread::start.
   Status start(const KvShape& kv, const TrafficMemory& memory, int readers, const ThreadSettings& settings,
-               const TraceSink& trace);
+               const TraceSink& trace, const LogSink& log);
   /// Finishes what is to be written and ends the threads.
   void stop();
 
@@ -145,6 +146,7 @@ class LibraryTraffic {
   void note_use();
   void write_loop();
   bool write_entry();
+  void tell_unstored();
   bool is_being_written(const EntryWish& wish) const;
 
   const KvShape* kv_ = nullptr;
@@ -159,6 +161,8 @@ class LibraryTraffic {
   TrafficTotals totals_;
   bool quit_ = false;
   TraceSink trace_;
+  LogSink log_;
+  bool has_told_ = false;  // of the writing thread
   int running_ = 0;
   Thread threads_[2];
   BlockReaders readers_;  // of the reading thread

@@ -2,12 +2,14 @@
 
 import json
 import pathlib
+import resource
+import signal
 import subprocess
 import tempfile
 import time
 import unittest
 
-from program import BAD_INPUT, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, ProgramTest, board, long, run
+from program import BAD_INPUT, OK, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, ProgramTest, board, long, run
 
 
 class LibraryTest(ProgramTest):
@@ -95,6 +97,20 @@ class Library(LibraryTest):
                 if self.path.exists():
                     (report,) = self.objects("library", "verify", self.path)
                     self.assertEqual((report["set_aside"], report["checked"]), (0, report["sound"]))
+
+    def test_a_disk_that_takes_no_more_is_told_in_one_line(self):
+        def caption(*flags):
+            def limit_files():
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))  # an entry has 529 KB
+            return subprocess.run([PROGRAM, "caption", board("113"), board("115"), board("004"),
+                                   *map(str, self.flags), *flags], capture_output=True, text=True, timeout=120,
+                                  check=False, preexec_fn=limit_files)
+        done = caption()
+        self.assertEqual((done.returncode, len(done.stdout.splitlines())), (OK, 3), done.stderr)
+        self.assertRegex(done.stderr, r"\Aocellus: library: a picture was not stored, nor may others be: .*File too large[^\n]*"
+                                      r"\n\Z")
+        self.assertEqual(caption("--quiet").stderr, "")
 
     def test_the_bench_measures_pictures_computed_read_and_remembered_and_leaves_no_entry(self):
         (report,) = self.objects("bench", board("113"), board("115"), "--library", self.path, "--library-cache", "8M",
