@@ -26,6 +26,13 @@ std::vector<int32_t> image_counts(int32_t most) {
   return counts;
 }
 
+// Where a prompt's pictures came from.
+std::string source_of(const ocellus_generate_stats& stats) {
+  if (stats.library_misses > 0) return stats.library_hits > 0 ? "computed in part" : "computed";
+  if (stats.library_memory_hits == 0) return "from disk";
+  return stats.library_memory_hits == stats.library_hits ? "from memory" : "from memory and disk";
+}
+
 }  // namespace
 
 LibraryBench::LibraryBench(const Running& running, std::string path, Pictures* pictures)
@@ -47,7 +54,7 @@ void LibraryBench::close() {
   library_.reset();
 }
 
-double LibraryBench::first_token_ms(int32_t image_count, const std::string& before) {
+double LibraryBench::first_token_ms(int32_t image_count, const std::string& before, ocellus_generate_stats* stats) {
   std::vector<ocellus_part> parts = pictures_->parts(image_count);
   const auto text = [](const char* bytes, size_t count) {
     return ocellus_part{OCELLUS_PART_TEXT, 0, bytes, static_cast<int64_t>(count), nullptr};
@@ -63,19 +70,36 @@ double LibraryBench::first_token_ms(int32_t image_count, const std::string& befo
   check(ocellus_session_begin_turn(session_));
   check(ocellus_session_add_parts(session_, parts.data(), static_cast<int32_t>(parts.size()), nullptr));
   check(ocellus_session_end_turn(session_));
-  check(ocellus_session_generate(session_, &params, nullptr));
+  check(ocellus_session_generate(session_, &params, stats));
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
+void LibraryBench::measure_row(int32_t image_count, const std::string& before, BenchReport* report) {
+  ocellus_generate_stats stats;
+  const double milliseconds = first_token_ms(image_count, before, &stats);
+  report->add(
+      "TTFT " + format_count(image_count, "image") + ", " + source_of(stats) + (before.empty() ? "" : " elsewhere"),
+      "ms", milliseconds);
+}
+
+// Whether the memory tier has kept all pictures of the last run.
+bool LibraryBench::comes_from_memory(int32_t image_count) {
+  ocellus_generate_stats stats;
+  (void)first_token_ms(image_count, "", &stats);
+  return stats.library_memory_hits == image_count;
+}
+
 void LibraryBench::measure_found(int32_t image_count, BenchReport* report) {
-  const std::string name = "TTFT " + format_count(image_count, "image") + ", from ";
+  const bool is_prefix = running_.limits.reuse == OCELLUS_REUSE_PREFIX;
   reopen();
-  report->add(name + "disk", "ms", first_token_ms(image_count, ""));
-  reopen();
-  report->add(name + "disk elsewhere", "ms", first_token_ms(image_count, kElsewhere));
-  if (running_.limits.library_cache_bytes == 0) return;
-  report->add(name + "memory", "ms", first_token_ms(image_count, ""));
-  report->add(name + "memory elsewhere", "ms", first_token_ms(image_count, kElsewhere));
+  measure_row(image_count, "", report);
+  if (!is_prefix) {
+    reopen();
+    measure_row(image_count, kElsewhere, report);
+  }
+  if (running_.limits.library_cache_bytes == 0 || !comes_from_memory(image_count)) return;
+  measure_row(image_count, "", report);
+  if (!is_prefix) measure_row(image_count, kElsewhere, report);
 }
 
 void LibraryBench::remove_entries() {

@@ -24,14 +24,18 @@ class LibraryBench {
   //   TTFT 4 images, cold                   computed, without a library
   //   TTFT 4 images, from disk              from the library's files, as far as the system keeps them in memory
   //   TTFT 4 images, from disk elsewhere    the same, with other text before them
-  //   TTFT 4 images, from memory [elsewhere]    from the memory tier, where one is planned
+  //   TTFT 4 images, from memory [elsewhere]    from the memory tier, where one is planned that holds them all
+  // Rows are named after what the library did. With --reuse prefix there are none elsewhere: such pictures are not
+  // found.
   //   library store, library load           MB/s of the threads that do it, waiting for the disk included
   void measure(int32_t image_count, BenchReport* report);
 
  private:
   void reopen();
   void close();
-  double first_token_ms(int32_t image_count, const std::string& before);
+  double first_token_ms(int32_t image_count, const std::string& before, ocellus_generate_stats* stats = nullptr);
+  bool comes_from_memory(int32_t image_count);
+  void measure_row(int32_t image_count, const std::string& before, BenchReport* report);
   void measure_found(int32_t image_count, BenchReport* report);
   void remove_entries();
 

@@ -123,6 +123,20 @@ class Library(LibraryTest):
         self.assertGreater(rows["library load"], 0)
         self.assertEqual([file for file in (self.path / "entries").rglob("*") if file.is_file()], [])
 
+    def test_the_bench_names_its_rows_after_what_the_library_did(self):
+        def rows(*flags):
+            (report,) = self.objects("bench", board("113"), board("115"), "--library", self.path, "--images", 2, "-p", 0,
+                                     "-n", 0, "-r", 2, *flags)
+            found = {row["test"].split(", ")[1]: len(row["samples"]) for row in report["rows"]
+                     if row["test"].startswith("TTFT 2 images")}
+            self.assertEqual(set(found.values()), {2}, found)
+            return set(found)
+        # Behind other text a prefix is not found: rows that say "elsewhere" would be of pictures that are computed, and
+        # the memory tier would then hold those.
+        self.assertEqual(rows("--library-cache", "8M", "--reuse", "prefix"), {"cold", "from disk", "from memory"})
+        # A tier that is too small for both pictures has none of them when they are asked for in turn.
+        self.assertEqual(rows("--library-cache", "600K"), {"cold", "from disk", "from disk elsewhere"})
+
     def test_what_means_nothing_is_refused(self):
         for flags, sentence in [(["--library", self.path], "--library needs an --owner"),
                                 (["--owner", "me"], "--owner goes with a --library"),
