@@ -37,7 +37,7 @@ void show_table(const std::vector<ocellus_library_item>& items) {
 }
 
 int list_library(const LibraryOptions& options) {
-  std::vector<ocellus_library_item> items = list_items(open_library(options.path).get(), options.owner);
+  std::vector<ocellus_library_item> items = list_items(open_existing_library(options.path).get(), options.owner);
   std::erase_if(items, [&](const ocellus_library_item& item) {
     return (options.shared && item.shared == 0) || (!options.tag.empty() && !has_tag(item, options.tag));
   });
@@ -48,7 +48,8 @@ int list_library(const LibraryOptions& options) {
 }
 
 int show_entry(const LibraryOptions& options) {
-  const ocellus_library_item item = describe_item(open_library(options.path).get(), options.owner, options.key);
+  const ocellus_library_item item =
+      describe_item(open_existing_library(options.path).get(), options.owner, options.key);
   if (options.json) {
     print(json_line(item_json(item)));
     return kExitOk;
@@ -82,7 +83,7 @@ void remove_entry(ocellus_library* library, const LibraryOptions& options, const
 int remove_from_library(const LibraryOptions& options) {
   if (options.key.empty() == options.tag.empty())
     throw Failure(kExitUsage, "what to remove is said by its KEY or by a --tag, one of the two.");
-  const Library library = open_library(options.path);
+  const Library library = open_existing_library(options.path);
   if (!options.key.empty()) {
     remove_entry(library.get(), options, options.key);
     return kExitOk;
@@ -100,7 +101,7 @@ int remove_from_library(const LibraryOptions& options) {
 }
 
 int pin_entry(const LibraryOptions& options, bool pinned) {
-  const Library library = open_library(options.path);
+  const Library library = open_existing_library(options.path);
   int32_t found = 0;
   check(ocellus_library_set_pinned(library.get(), options.owner.c_str(), options.shared ? 1 : 0, options.key.c_str(),
                                    pinned ? 1 : 0, &found));
@@ -117,7 +118,7 @@ int show_quota(const LibraryOptions& options) {
   const std::optional<int64_t> bytes = parse_bytes(options.size);
   if (!options.size.empty() && !bytes)
     throw Failure(kExitUsage, "quota " + options.size + ": write bytes or a size as 512M, or 0 for no limit.");
-  const Library library = open_library(options.path);
+  const Library library = bytes ? open_library(options.path) : open_existing_library(options.path);
   if (bytes) check(ocellus_library_set_owner_quota(library.get(), options.owner.c_str(), *bytes));
   ocellus_library_use use;
   check(ocellus_library_describe_use(library.get(), options.owner.c_str(), &use));
@@ -143,7 +144,7 @@ using Upkeep = ocellus_status (*)(ocellus_library*, ocellus_library_report*);
 
 // Exit code 1 where something was wrong, so that a script hears of it.
 int look_after_library(const LibraryOptions& options, Upkeep upkeep, const char* command) {
-  const Library library = open_library(options.path);
+  const Library library = open_existing_library(options.path);
   ocellus_library_report report;
   check(upkeep(library.get(), &report));
   if (options.json) {

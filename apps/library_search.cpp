@@ -27,8 +27,9 @@ struct SearchOptions {
 std::vector<ocellus_library_hit> search(const SearchOptions& options) {
   const CacheOptions& cache = options.common.cache;
   if (options.image_path.empty())
-    return search_by_words(open_library(cache.library_path).get(), cache.owner, options.words, options.count);
+    return search_by_words(open_existing_library(cache.library_path).get(), cache.owner, options.words, options.count);
   const ImageFile image = probe_image(options.image_path);
+  (void)open_existing_library(cache.library_path);
   const Model model = open_model(options.common);
   const Running running = start(model, options.common, {.images = 1, .image_pixels = image.pixels()});
   return search_by_picture(running.session.get(), image, options.count);

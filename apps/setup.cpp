@@ -1,6 +1,7 @@
 #include "apps/setup.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "apps/bundled_models.h"
 #include "apps/failure.h"
@@ -127,6 +128,14 @@ Library open_library(const std::string& path) {
   ocellus_library* library = nullptr;
   check(ocellus_library_open(path.c_str(), 0, &library));
   return Library(library);
+}
+
+Library open_existing_library(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(std::filesystem::path(path) / "entries", ignored)) {
+    throw Failure(kExitBadInput, path + ": there is no library here; 'ocellus library add' makes one.");
+  }
+  return open_library(path);
 }
 
 Running start(const Model& model, const CommonOptions& options, const Needs& needs) {

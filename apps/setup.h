@@ -57,6 +57,8 @@ struct LibraryCloser {
 };
 using Library = std::unique_ptr<ocellus_library, LibraryCloser>;
 Library open_library(const std::string& path);
+// Makes none: who only looks at a library has mistaken its name if there is none.
+Library open_existing_library(const std::string& path);
 
 // An engine with one session; the members are in the order that destroys them rightly.
 struct Running {

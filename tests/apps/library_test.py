@@ -137,6 +137,16 @@ class Library(LibraryTest):
         # A tier that is too small for both pictures has none of them when they are asked for in turn.
         self.assertEqual(rows("--library-cache", "600K"), {"cold", "from disk", "from disk elsewhere"})
 
+    def test_who_looks_at_a_library_that_is_none_makes_none(self):
+        for command in [["list"], ["show", "0" * 32], ["search", "--text", "fox"], ["search", "--image", board("113")],
+                        ["remove", "--tag", "x"], ["pin", "0" * 32], ["quota"], ["verify"], ["gc"]]:
+            owner = [] if command[0] in ("verify", "gc") else ["--owner", "ann"]
+            for path in [self.path, self.folder.name]:
+                with self.subTest(command=command, path=path):
+                    self.assert_refused(["library", command[0], path, *owner, *command[1:]], BAD_INPUT,
+                                        f"{path}: there is no library here; 'ocellus library add' makes one")
+        self.assertEqual(list(pathlib.Path(self.folder.name).iterdir()), [])
+
     def test_what_means_nothing_is_refused(self):
         for flags, sentence in [(["--library", self.path], "--library needs an --owner"),
                                 (["--owner", "me"], "--owner goes with a --library"),
