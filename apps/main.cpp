@@ -42,19 +42,27 @@ void declare_commands(CLI::App* program, Action* action) {
 void check_command_name(const CLI::App& program, const std::string& name) {
   if (name.empty() || name[0] == '-') return;
   const auto named = [&name](const CLI::App* command) { return command->get_name() == name; };
-  if (program.get_subcommands(named).empty()) {
-    throw Failure(kExitUsage, "unknown command " + name + "; see 'ocellus --help'.");
-  }
+  if (!program.get_subcommands(named).empty()) return;
+  const auto alike = program.get_subcommands([&name](const CLI::App* command) {
+    return name.starts_with(command->get_name()) || command->get_name().starts_with(name);
+  });
+  throw Failure(kExitUsage, "unknown command " + name +
+                                (alike.empty() ? "" : "; is " + alike[0]->get_name() + " meant?") +
+                                (alike.empty() ? "; see" : " See") + " 'ocellus --help'.");
 }
 
 int run(int argument_count, char** arguments) {
-  const Arguments given(arguments + 1, arguments + std::max(argument_count, 1));
+  Arguments given(arguments + 1, arguments + std::max(argument_count, 1));
+  if (!given.empty() && given[0] == "help") {  // `ocellus help plan` is `ocellus plan --help`
+    given.erase(given.begin());
+    given.push_back("--help");
+  }
   CLI::App program(kAbout, "ocellus");
   Action action;
   declare_commands(&program, &action);
   check_command_name(program, given.empty() ? "" : given[0]);
   try {
-    program.parse(argument_count, arguments);
+    program.parse(Arguments(given.rbegin(), given.rend()));
   } catch (const CLI::Success& asked_for_help) {
     if (const auto unknown = find_unasked_help(program, given)) throw Failure(kExitUsage, *unknown);
     return program.exit(asked_for_help);

@@ -72,6 +72,12 @@ std::string describe_usage_error(const CLI::App& program, const CLI::ParseError&
     what = what.substr(name, equals - name) + ": " + what.substr(equals + 3) + " is not a whole number";
   } else if (program.get_subcommands().empty() && is_missing) {
     what = "no command given";
+  } else if (is_missing && what.starts_with("A subcommand")) {
+    std::string names;
+    const CLI::App* const chosen = program.get_subcommands()[0];
+    for (const CLI::App* command : chosen->get_subcommands([](const CLI::App*) { return true; }))
+      names += (names.empty() ? " " : ", ") + command->get_name();
+    what = chosen->get_name() + " needs one of" + names;
   }
   return what.substr(0, what.find('\n')) + see_help(program);
 }

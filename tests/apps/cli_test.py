@@ -437,6 +437,13 @@ class Usage(ProgramTest):
         self.assertRegex(self.answer("caption", "--help", "-hx"), "IMAGE")
         self.answer("ask", "--prompt", "-hello", "-n", 2)
 
+    def test_commands_that_are_nearly_right_are_guessed(self):
+        self.assertEqual(self.answer("help", "caption"), self.answer("caption", "--help"))
+        self.assertEqual(self.answer("help"), self.answer("--help"))
+        self.assert_refused(["captions", board("113")], USAGE, r"unknown command captions; is caption meant\?")
+        self.assert_refused(["perp"], USAGE, r"is perplexity meant\?")
+        self.assert_refused(["library"], USAGE, "library needs one of add, list, show, search.* gc; see 'ocellus library")
+
     def test_who_wants_a_download_is_told_how_to_get_the_two_files(self):
         pair = "hf download owner/Small-VLM-GGUF Small-VLM-{0}.gguf mmproj-Small-VLM-{0}.gguf --local-dir ."
         for flags, form in [(["-hf", "owner/Small-VLM-GGUF"], "Q8_0"), (["--hf-repo=owner/Small-VLM-GGUF:F16"], "F16"),
