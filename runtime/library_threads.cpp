@@ -123,7 +123,7 @@ void LibraryTraffic::write_loop() {
       monitor_.unlock();
       const int64_t start = now_ns();
       const bool stored = write_entry();
-      if (!stored) tell_unstored();
+      if (!stored && !store_.wish.only_there) tell_unstored();  // who adds pictures asks what became of them
       monitor_.lock();
       totals_.unstored += stored ? 0 : 1;
       totals_.written_bytes += stored ? entry_bytes(*kv_, store_.wish.facts) : 0;

@@ -165,7 +165,7 @@ class Library(LibraryTest):
             with self.subTest(flags=flags):
                 self.assert_refused(["caption", board("113"), *flags], USAGE, sentence)
         self.assert_refused(["bench", *self.flags], USAGE, "leave --owner out")
-        self.assert_refused(["library"], USAGE, "subcommand")
+        self.assert_refused(["library"], USAGE, "library needs one of")
         self.assert_refused(["library", "list", self.path], USAGE, "--owner")
         self.assert_refused(["library", "remove", self.path, "zz", "--owner", "me"], USAGE, "32 hexadecimal")
 
