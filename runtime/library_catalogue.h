@@ -115,9 +115,9 @@ class Catalogue {
   Status visit_vectors(int64_t id, VisitVector visit, void* user);
   Status find_row(int64_t id, CatalogueRow* out, bool* found);
 
-  /// Entries of these owners, at most two, that have not expired and whose captions or tags hold any of the words; those
-  /// with most of them first, and among equals the best by bm25. `question` is in SQLite's language: see quote_words.
-  /// kUnsupported where SQLite lacks FTS5.
+  /// Entries of these owners, at most two, that have not expired and whose captions or tags hold any of the words;
+  /// those with most of them first, and among equals the best by bm25. `question` is in SQLite's language: see
+  /// quote_words. kUnsupported where SQLite lacks FTS5.
   Status search_text(std::span<const int64_t> owners, std::string_view question, int64_t seconds, int32_t count,
                      Buffer<CatalogueMatch>* out);
 
