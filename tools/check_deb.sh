@@ -38,6 +38,7 @@ fail() {
 }
 dpkg -i "$work"/deb/*.deb >"$work/dpkg.log" 2>&1 || { cat "$work/dpkg.log" >&2; exit 1; }
 dpkg -L $packages | sort -u >"$work/files"
+python3 tools/check_symbols.py --hardened /usr/bin/ocellus $(grep '/libocellus\.\(a\|so\.0\.1\.0\)$' "$work/files")
 cd "$work"  # nothing of the source folder may be needed from here on
 samples=$OLDPWD/apps/samples
 want=$(sed -n 's/.*"board_01.png": "\(.*\)".*/\1/p' "$samples/captions.json")

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Checks which names the built library offers and which it needs.
+"""Checks which names the built library offers and which it needs, and how the built files are hardened.
 
   tools/check_symbols.py BUILD_DIR    --write: renews the published lists; --self-test: every rule must be able to fail
+  tools/check_symbols.py --hardened FILE...    programs, shared libraries and archives, wherever they are
 
 Offers: libocellus.so the functions of runtime/ocellus.h and nothing else (exported.txt); libocellus.a the same, and
 beside them only hidden names: in namespace ocellus, and weak copies of std's templates. ocellus.hpp reaches every
 function. Needs: what undefined.txt lists, and never what throws, ends or surprises the host (FORBIDDEN).
 The list is exact for GCC 12 on x86-64; elsewhere a name may be missing, but none may be new. CUDA's names come on top.
+Hardened: every object of an archive marks the targets of jumps; programs and shared libraries call canaries and checked
+copies, are position-independent, their stacks not executable, their relocations done and locked at start.
 """
 import argparse
+import platform
 import re
 import subprocess
 import sys
@@ -59,6 +63,45 @@ def visible_names(archive):
             row[5] in ("DEFAULT", "PROTECTED") and row[6] != "UND"}
 
 
+def readelf(option, path):
+    return subprocess.run(["readelf", option, str(path)], capture_output=True, text=True, check=True).stdout
+
+
+def hardening_problems(path):
+    """What is missing of tools/cmake/harden.cmake in a program, a shared library or an archive."""
+    if path.suffix == ".a":
+        members = readelf("-nW", path).split("\nFile: ")[1:]
+        bare = [member for member in members if not re.search(r"feature: .*\b(IBT, SHSTK|BTI, PAC)\b", member)]
+        return [f"{path.name}: -fcf-protection or -mbranch-protection: {len(bare)} objects mark no targets of jumps, "
+                f"{bare[0].split(chr(10))[0]} is the first"] if bare else []
+    missing = []
+    names = set(re.findall(r" U (\w+)", subprocess.run(["nm", "-D", str(path)], capture_output=True, text=True,
+                                                       check=True).stdout))
+    if "__stack_chk_fail" not in names:
+        missing.append("-fstack-protector-strong: no function has a canary")
+    if not any(re.fullmatch(r"__(?!stack)\w+_chk", name) for name in names):
+        missing.append("_FORTIFY_SOURCE: no copy is checked")
+    dynamic, segments = readelf("-dW", path), readelf("-lW", path)
+    if "Elf file type is DYN" not in segments:
+        missing.append("-pie: it is loaded at a fixed address")
+    if not re.search(r"\(FLAGS(_1)?\).*\b(BIND_NOW|NOW)\b", dynamic):
+        missing.append("-z now: relocations wait for the first call")
+    if "GNU_RELRO" not in segments:
+        missing.append("-z relro: relocations stay writable")
+    if re.search(r"GNU_STACK.* RWE ", segments) or "GNU_STACK" not in segments:
+        missing.append("-z noexecstack: the stack is executable")
+    if "TEXTREL" in dynamic:
+        missing.append("-fPIC: code is relocated")
+    return [f"{path.name}: {what}" for what in missing]
+
+
+def check_hardening(files):
+    problems = [problem for path in files for problem in hardening_problems(path)]
+    if not problems:
+        print(f"check_symbols.py: hardened: {', '.join(path.name for path in files)}")
+    return problems
+
+
 def read_list(name):
     lines = (LISTS / name).read_text().splitlines() if (LISTS / name).is_file() else []
     return {line.split("  # ")[0].strip() for line in lines if line.strip() and not line.startswith("#")}
@@ -100,12 +143,13 @@ def check_build(build, write):
     header = (ROOT / "runtime/ocellus.h").read_text()
     declared = set(DECLARED.findall(header))
     archive, shared = build / "libocellus.a", build / "libocellus.so"
+    cache = (build / "CMakeCache.txt").read_text()
     needed = {name for name in needs_of(archive) if not TOOLCHAIN.fullmatch(name) and not CUDA.fullmatch(name)}
     if write:
         write_lists(declared, needed)
     exact = EXACT_COMPILER in archive.read_bytes() and "x86-64" in subprocess.run(
         ["readelf", "-h", str(archive)], capture_output=True, text=True, check=True).stdout and \
-        "OCELLUS_SQLITE:STRING=OFF" not in (build / "CMakeCache.txt").read_text()
+        "OCELLUS_SQLITE:STRING=OFF" not in cache and "OCELLUS_HARDEN:BOOL=OFF" not in cache
     problems = check_archive(archive, declared, read_list("undefined.txt"), exact)
     if shared.exists():
         problems += check_shared(shared, declared)
@@ -116,6 +160,9 @@ def check_build(build, write):
     cpp = (ROOT / "runtime/ocellus.hpp").read_text()
     problems += [f"ocellus.hpp: {name} cannot be reached" for name in sorted(declared)
                  if not re.search(rf"\b{name}\b", cpp)]
+    if "OCELLUS_HARDEN:BOOL=ON" in cache and "OCELLUS_SANITIZE:BOOL=ON" not in cache:
+        shipped = [archive, shared, build / "apps/ocellus", *sorted((build / "apps").glob("*.a"))]
+        problems += check_hardening([path for path in shipped if path.exists()])
     if not problems:
         forms = "both forms offer" if shared.exists() else "the archive offers"
         print(f"check_symbols.py: {forms} {len(declared)} functions and need {len(needed)} names of other libraries")
@@ -181,17 +228,52 @@ def self_test():
     print(f"check_symbols.py: self-test: {len(BAD)} bad libraries found, the good one passed")
 
 
+HARDENED = ["-O2", "-fPIC", "-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2",
+            {"x86_64": "-fcf-protection", "aarch64": "-mbranch-protection=standard"}.get(platform.machine(), "-O2")]
+LOCKED = ["-pie", "-Wl,-z,relro,-z,now,-z,noexecstack"]
+COPY = """#include <string.h>
+char kept[64];
+int main(int count, char** words) { char copy[16]; strcpy(copy, words[0]); memcpy(kept, copy, count); return kept[1]; }
+"""
+# What is changed in the flags, and what must then be said.
+SOFT = [({"-fstack-protector-strong": "-fno-stack-protector"}, "no function has a canary"),
+        ({"-D_FORTIFY_SOURCE=2": "-D_FORTIFY_SOURCE=0"}, "no copy is checked"),
+        ({HARDENED[-1]: HARDENED[-1].split("=")[0] + "=none"}, "mark no targets"),
+        ({"-pie": "-no-pie"}, "fixed address"),
+        ({"-Wl,-z,relro,-z,now,-z,noexecstack": "-Wl,-z,norelro,-z,now"}, "stay writable"),
+        ({"-Wl,-z,relro,-z,now,-z,noexecstack": "-Wl,-z,relro,-z,lazy"}, "wait for the first call"),
+        ({"-Wl,-z,relro,-z,now,-z,noexecstack": "-Wl,-z,relro,-z,now,-z,execstack"}, "stack is executable")]
+
+
+def self_test_hardening():
+    with tempfile.TemporaryDirectory() as folder:
+        source, thing, archive, program = (Path(folder) / name for name in ("copy.c", "copy.o", "libcopy.a", "copy"))
+        source.write_text(COPY)
+        for changed, want in [({}, ""), *SOFT]:
+            subprocess.run(["cc", *(changed.get(flag, flag) for flag in HARDENED), "-c", source, "-o", thing], check=True)
+            archive.unlink(missing_ok=True)
+            subprocess.run(["ar", "cr", archive, thing], check=True)
+            subprocess.run(["cc", *(changed.get(flag, flag) for flag in LOCKED), thing, "-o", program],
+                           capture_output=True, check=True)
+            found = hardening_problems(archive) + hardening_problems(program)
+            if (want and not any(want in problem for problem in found)) or (not want and found):
+                sys.exit(f"check_symbols.py: self-test failed: {changed or 'the hardened program'} gave {found}")
+    print(f"check_symbols.py: self-test: {len(SOFT)} soft programs found, the hardened one passed")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", nargs="?", type=Path)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("--hardened", nargs="+", type=Path, metavar="FILE")
     options = parser.parse_args()
     if options.self_test:
-        return self_test()
-    if options.build is None:
+        self_test()
+        return self_test_hardening()
+    if options.build is None and options.hardened is None:
         parser.error("a build folder is wanted")
-    problems = check_build(options.build, options.write)
+    problems = check_hardening(options.hardened) if options.hardened else check_build(options.build, options.write)
     if problems:
         sys.exit("\n".join(problems))
 
