@@ -72,7 +72,7 @@ if [ -n "$build" ]; then
     >"$tree$source/build/release/CMakeCache.txt"
   # A file for each package whose headers are included.
   (cd "$tree$source" && touch $(ls kernels/rmsnorm_cpu.cpp runtime/pretokenize.cpp mm/image_hash.cpp mm/png_decode.cpp mm/turbo_jpeg_decoder.cpp \
-    mm/png_decode.cpp runtime/sqlite_statement.cpp apps/main.cpp apps/devices.cpp apps/camera/jpeg.cpp apps/http/http_server.cpp))
+    runtime/sqlite_statement.cpp apps/main.cpp apps/devices.cpp apps/camera/jpeg.cpp apps/http/http_server.cpp))
   if command -v ccache >/dev/null; then packages=ccache; fi  # the launcher of that build
 fi
 chroot "$tree" chown -R newcomer: "$source"
