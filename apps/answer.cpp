@@ -90,8 +90,9 @@ ocellus_status add_image(ocellus_session* session, const PromptPart& part) {
 
 // Returns OCELLUS_OK or OCELLUS_CANCELLED.
 ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>& parts, bool has_library,
-                        Progress* progress) {
+                        const InterruptScope& interruptible, Progress* progress) {
   check(ocellus_session_begin_turn(session));
+  if (interruptible.is_requested()) return OCELLUS_CANCELLED;
   size_t images = 0, done = 0;
   for (const PromptPart& part : parts) images += part.is_image ? 1 : 0;
   const bool has_keys = std::any_of(parts.begin(), parts.end(), [](const auto& part) { return !part.key.empty(); });
@@ -121,7 +122,7 @@ Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& part
   Progress progress(options.quiet, "reading the prompt ...");
   AnswerStream stream(streaming, label, &progress);
   Answer answer;
-  ocellus_status status = add_turn(session, parts, !options.cache.library_path.empty(), &progress);
+  ocellus_status status = add_turn(session, parts, !options.cache.library_path.empty(), interruptible, &progress);
   if (status == OCELLUS_OK) {
     progress.set("reading the prompt ...");
     ocellus_generate_params params = generate_params(options);
@@ -140,7 +141,7 @@ Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& p
   const InterruptScope interruptible(session);
   Progress silent(/*quiet=*/true, "");
   std::vector<float> log_probabilities(answer.size());
-  ocellus_status status = add_turn(session, parts, /*has_library=*/false, &silent);
+  ocellus_status status = add_turn(session, parts, /*has_library=*/false, interruptible, &silent);
   if (status == OCELLUS_OK) {
     status = ocellus_session_score(session, answer.data(), static_cast<int32_t>(answer.size()),
                                    log_probabilities.data(), nullptr);

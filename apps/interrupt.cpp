@@ -5,7 +5,7 @@
 namespace ocellus::app {
 namespace {
 
-std::atomic<ocellus_session*> working_session{nullptr};
+std::atomic<ocellus_session*> working_session{nullptr};  // null, too, once it was cancelled
 
 void on_interrupt(int signal_number) {
   if (ocellus_session* session = working_session.exchange(nullptr)) {
@@ -26,6 +26,8 @@ InterruptScope::InterruptScope(ocellus_session* session) {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &previous_);
 }
+
+bool InterruptScope::is_requested() const { return working_session == nullptr; }
 
 InterruptScope::~InterruptScope() {
   sigaction(SIGINT, &previous_, nullptr);

@@ -14,6 +14,8 @@ class InterruptScope {
  public:
   explicit InterruptScope(ocellus_session* session);
   ~InterruptScope();
+  // Whether SIGINT came. To be looked at after the first call that adds to a prompt, which forgets what came before it.
+  bool is_requested() const;
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
 

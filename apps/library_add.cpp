@@ -73,7 +73,7 @@ bool add_picture(const Running& running, const ImageFile& image, const AddOption
   const ocellus_status status =
       ocellus_session_add_encoded_image(running.session.get(), bytes.data(), static_cast<int64_t>(bytes.size()));
   if (status != OCELLUS_CANCELLED) check(status, image.path);
-  return status == OCELLUS_OK;
+  return status == OCELLUS_OK && !interruptible.is_requested();
 }
 
 void show_item(const AddOptions& options, const ImageFile& image, const ocellus_library_item& item, bool stored) {

@@ -80,6 +80,7 @@ bool read_window(ocellus_session* session, const Window& window, Sums* sums, std
   check(ocellus_session_reset(session));
   ocellus_status status =
       ocellus_session_add_tokens(session, window.prompt.data(), static_cast<int32_t>(window.prompt.size()));
+  if (status == OCELLUS_OK && interruptible.is_requested()) return false;
   if (status == OCELLUS_OK) {
     status = ocellus_session_score(session, window.forced.data(), static_cast<int32_t>(window.forced.size()),
                                    log_probabilities.data(), &stats);

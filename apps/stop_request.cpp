@@ -47,10 +47,7 @@ void request_stop() {
   if (ocellus_session* session = session_at_work.load()) ocellus_session_cancel(session);
 }
 
-StoppableWork::StoppableWork(ocellus_session* session) {
-  session_at_work = session;
-  if (stop_requested()) ocellus_session_cancel(session);
-}
+StoppableWork::StoppableWork(ocellus_session* session) { session_at_work = session; }
 
 StoppableWork::~StoppableWork() { session_at_work = nullptr; }
 

@@ -15,7 +15,8 @@ void wait_for_stop();
 // As a signal would, for tests and for ends that are found elsewhere.
 void request_stop();
 
-// The session that a stop is to cancel while this lives.
+// The session that a stop is to cancel while this lives. A stop that came before its prompt was begun is forgotten by
+// the session: look at stop_requested() then.
 class StoppableWork {
  public:
   explicit StoppableWork(ocellus_session* session);

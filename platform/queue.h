@@ -20,8 +20,9 @@ class MatmulLibrary;  // kernels/matmul_library.h: what the CUDA matrix product 
 class StopSignal {
  public:
   /// From any thread. Stays set until acknowledged, so that a cancellation between two calls is not lost.
-  void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
-  void acknowledge() { cancelled_.store(false, std::memory_order_relaxed); }
+  void cancel() { cancelled_.store(true, std::memory_order_release); }
+  /// Whoever acknowledges sees what the cancelling thread wrote before.
+  void acknowledge() { cancelled_.exchange(false, std::memory_order_acquire); }
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
   /// Absolute now_ns(); 0 means none.

@@ -40,6 +40,7 @@ ocellus_stop stop_for(Status status) {
 
 Status Generation::read_prompt(int32_t i) {
   Session& session = *sessions_[i];
+  session.has_prompt_ = true;  // an answer that goes on is still the same answer
   OCELLUS_TRY(session.start_adding());
   if (session.waiting_positions() == 0) engine_.chunk_owner = nullptr;
   OCELLUS_TRY(session.read_chunk());

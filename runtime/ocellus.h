@@ -413,7 +413,7 @@ typedef struct ocellus_frame {
 
 /* Opens one of the planned sessions; OCELLUS_FULL if all are open. */
 OCELLUS_API ocellus_status ocellus_session_open(ocellus_engine* engine, ocellus_session** out);
-/* Forgets everything said and seen. */
+/* Forgets everything said and seen, and a cancellation. */
 OCELLUS_API ocellus_status ocellus_session_reset(ocellus_session* session);
 OCELLUS_API void ocellus_session_close(ocellus_session* session);
 
@@ -690,8 +690,12 @@ typedef struct ocellus_library_report {
 OCELLUS_API ocellus_status ocellus_library_verify(ocellus_library* library, ocellus_library_report* report);
 OCELLUS_API ocellus_status ocellus_library_collect_garbage(ocellus_library* library, ocellus_library_report* report);
 
-/* From any thread: the call in progress on this session, or else the next one, returns OCELLUS_CANCELLED within the
- * time of one layer; on a GPU within four layers of a prompt or picture, and between tokens. */
+/* From any thread: ends the answer at hand, from the first call that adds to its prompt to the generate that answers
+ * it, or further ones that go on with it. The call in progress, or else the next one, returns OCELLUS_CANCELLED, once,
+ * within the time of one layer; on a GPU within four layers of a prompt or picture, and between tokens. A cancellation
+ * that comes while no answer is at hand is forgotten by reset and by the first call that adds to the next prompt. So
+ * that no stop is lost, set a flag of your own, then cancel; the working thread looks at the flag after that first
+ * call, begin_turn mostly. */
 OCELLUS_API void ocellus_session_cancel(ocellus_session* session);
 /* Absolute CLOCK_MONOTONIC nanoseconds for all following calls; 0: none. */
 OCELLUS_API void ocellus_session_set_deadline(ocellus_session* session, int64_t deadline_ns);

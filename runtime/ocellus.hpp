@@ -414,7 +414,7 @@ class Session : public Handle<ocellus_session, ocellus_session_close> {
     return ocellus_session_score(get(), tokens.data(), count, out, stats);
   }
 
-  /// From any thread, while the session lives.
+  /// From any thread, while the session lives; see ocellus_session_cancel.
   void cancel() { ocellus_session_cancel(get()); }
   void set_deadline(Clock::time_point deadline) { ocellus_session_set_deadline(get(), deadline_ns(deadline)); }
   void clear_deadline() { set_deadline(kNoDeadline); }

@@ -33,7 +33,6 @@ void Session::open() {
   library_ = nullptr;
   keep_ = {};
   rolling_images_ = sink_pages_ = 0;
-  stop_.acknowledge();
   stop_.set_deadline(0);
   reset();
 }
@@ -56,9 +55,25 @@ void Session::reset() {
   prompt_ = PromptStats();
   utf8_.finish();
   set_checkpoint();
+  forget_late_cancel();
+}
+
+Status Session::acknowledge_cancel(Status status) {
+  if (status.code() == Code::kCancelled) stop_.acknowledge();
+  return status;
+}
+
+void Session::forget_late_cancel() {
+  if (!has_prompt_) stop_.acknowledge();
+}
+
+void Session::begin_prompt() {
+  forget_late_cancel();
+  has_prompt_ = true;
 }
 
 void Session::set_checkpoint() {
+  has_prompt_ = false;
   checkpoint_ = {.cache = cache().mark(),
                  .next_position = next_position_,
                  .has_answerable = has_answerable_,
@@ -72,6 +87,7 @@ void Session::set_checkpoint() {
 
 /// Back to the checkpoint: rows that wait and rows that were read early, to make room, are forgotten alike.
 void Session::forget_prompt() {
+  has_prompt_ = false;
   drop_chunk();
   cache().rewind(checkpoint_.cache);
   forget_recent_tokens(checkpoint_.recent_count);
@@ -245,6 +261,7 @@ void Session::drop_chunk() {
 /// What every addition begins with: reports an earlier failure or a wish to stop, makes the chunk ours, and puts the
 /// token that was generated last, which nothing has read yet, in front of what is added.
 Status Session::start_adding() {
+  begin_prompt();
   if (!deferred_.ok()) {
     const Status status = deferred_;
     deferred_ = Status();

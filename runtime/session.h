@@ -63,13 +63,10 @@ class Session {
   /// DAVID's NCAR by layer in the newest rows with images that competed; null if there were none.
   const NcarState* ncar() const;
 
-  /// A cancellation stays set until a call has reported it: see acknowledge_cancel().
+  /// A cancellation stays set until a call has reported it, see acknowledge_cancel(), or a prompt begins.
   StopSignal& stop_signal() { return stop_; }
   /// Passes a call's status on; a reported cancellation is over.
-  Status acknowledge_cancel(Status status) {
-    if (status.code() == Code::kCancelled) stop_.acknowledge();
-    return status;
-  }
+  Status acknowledge_cancel(Status status);
   Engine& engine() { return *engine_; }
   int32_t index() const { return index_; }
   SessionCache& cache();
@@ -100,6 +97,9 @@ class Session {
   void set_checkpoint();
   void forget_prompt();
 
+  /// What came while there was no prompt and no answer was not meant for the next.
+  void forget_late_cancel();
+  void begin_prompt();
   Status start_adding();
   void take_chunk();
   /// Empties the prompt chunk if it is ours, and leaves it to whoever adds next.
@@ -173,7 +173,8 @@ class Session {
   int32_t index_ = 0;
   bool open_ = false;
   StopSignal stop_;
-  Status deferred_;  // a failure of rows that were read on behalf of another session
+  bool has_prompt_ = false;  // something was added since the last generate
+  Status deferred_;          // a failure of rows that were read on behalf of another session
 
   int64_t next_position_ = 0;
   bool has_answerable_ = false;        // last_hidden holds the newest row

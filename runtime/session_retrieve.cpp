@@ -95,6 +95,7 @@ Status Retrieval::add_image(const LibraryKey& key) {
   const TraceRange range(session_.engine().trace(), "add image");
   EntryFacts facts;
   OCELLUS_TRY(require_library());
+  session_.begin_prompt();
   OCELLUS_TRY(session_.stop_.check());
   OCELLUS_TRY(find_entry(key, &facts));
   OCELLUS_TRY(check_fits(key, facts));
@@ -160,6 +161,7 @@ Status Retrieval::embed(const uint8_t* bytes, int64_t byte_count) {
 Status Retrieval::search(const uint8_t* bytes, int64_t byte_count, int32_t count, Buffer<NearEntry>* out) {
   *out = {};
   OCELLUS_TRY(require_library());
+  session_.forget_late_cancel();
   OCELLUS_TRY(session_.stop_.check());
   if (session_.engine().shape().images_per_session == 0)
     return OCELLUS_FAIL(Code::kFull, "no images were planned: plan at least one");

@@ -75,7 +75,7 @@ class CaptionNode {
       lock.unlock();
 
       const ocellus::Status status = describe(frame);
-      if (status.code() == OCELLUS_CANCELLED) continue;  // maybe of an earlier activation
+      if (status.code() == OCELLUS_CANCELLED) return;
       const std::chrono::duration<double, std::milli> age = Clock::now() - frame.captured;
       std::printf("%s  [%.1f ms old, %d dropped]\n", status ? answer_.c_str() : status.sentence(), age.count(),
                   dropped);
@@ -89,6 +89,7 @@ class CaptionNode {
     session_.set_deadline(frame.captured + std::chrono::seconds(2));
     ocellus::Status status = session_.forget_all();
     if (status) status = session_.begin_turn();
+    if (!active_) status = OCELLUS_CANCELLED;  // a cancellation before begin_turn was not meant for this turn
     if (status) status = session_.add_image(view);
     if (status) status = session_.add_text("Describe this image.");
     if (status) status = session_.end_turn();
@@ -103,7 +104,7 @@ class CaptionNode {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Frame> waiting_;
-  bool active_ = false;
+  std::atomic<bool> active_{false};
   int dropped_ = 0;
   std::atomic<int> answered_{0};
   std::string answer_;

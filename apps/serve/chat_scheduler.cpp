@@ -237,6 +237,7 @@ void ChatScheduler::start(const Job& job) {
     ocellus_session_set_deadline(job->session, job->deadline_ns);
     add_conversation(job->session, model_, &job->request, &was_cancelled);
     job->body = {};
+    if (must_stop(job)) return drop(job);
     const ocellus_generate_params params = job->params(1);
     ocellus_generate_stats stats = {};
     stats.stop = OCELLUS_STOP_FAILED;
@@ -250,6 +251,12 @@ void ChatScheduler::start(const Job& job) {
   } catch (const std::exception& error) {
     fail(job, RequestError(500, "The request failed: " + describe_exception(error)));
   }
+}
+
+// A cancellation that came before the session had a prompt is forgotten; what it was for is not.
+bool ChatScheduler::must_stop(const Job& job) {
+  const std::lock_guard lock(mutex_);
+  return is_stopping_ || !job->reply.is_open();
 }
 
 void ChatScheduler::continue_answers() {

@@ -64,6 +64,7 @@ class ChatScheduler {
   void look_after(const std::unique_lock<std::mutex>& held);
   Job take_next();
   void start(const Job& job);
+  bool must_stop(const Job& job);
   void continue_answers();
   void generate_slice(const std::vector<Job>& jobs);
   void judge(const Job& job, ocellus_status status, const ocellus_generate_stats& stats);

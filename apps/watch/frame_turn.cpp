@@ -2,6 +2,7 @@
 
 #include "apps/failure.h"
 #include "apps/prompt.h"
+#include "apps/stop_request.h"
 #include "apps/trimmed_text.h"
 
 namespace ocellus::app {
@@ -44,6 +45,7 @@ std::vector<TurnPart> place_frame(const std::string& prompt, const Frame& frame)
 }
 
 ocellus_status add_turn_parts(ocellus_session* session, const std::vector<TurnPart>& parts) {
+  if (stop_requested()) return OCELLUS_CANCELLED;  // what came before the turn was forgotten when it began
   std::vector<ocellus_frame> views;
   views.reserve(parts.size());  // their addresses are passed on
   std::vector<ocellus_part> all;
@@ -69,7 +71,7 @@ ocellus_status add_turn_parts(ocellus_session* session, const std::vector<TurnPa
 
 TurnAnswer answer_frames(ocellus_session* session, const CommonOptions& options, const TextSink& sink) {
   TurnAnswer answer;
-  answer.status = check_turn(ocellus_session_end_turn(session));
+  answer.status = stop_requested() ? OCELLUS_CANCELLED : check_turn(ocellus_session_end_turn(session));
   if (answer.status != OCELLUS_OK) return answer;
   Receiver receiver = {.text = {}, .sink = &sink};
   ocellus_generate_params params = generate_params(options);

@@ -399,12 +399,13 @@ TEST_CASE("structs that were not initialised are refused by the function that fi
   CHECK(last_error_says(OCELLUS_BAD_ARGUMENT, "ocellus_generate_params_init"));
 }
 
-TEST_CASE("a cancellation before a call ends that call and no other") {
+TEST_CASE("a cancellation between the calls of a prompt ends one call and no other") {
   Handles handles;
+  REQUIRE(ocellus_session_begin_turn(handles.session) == OCELLUS_OK);
   ocellus_session_cancel(handles.session);
-  CHECK(ocellus_session_begin_turn(handles.session) == OCELLUS_CANCELLED);
+  CHECK(ocellus_session_add_text(handles.session, "x", 1, 0) == OCELLUS_CANCELLED);
   CHECK(last_error_says(OCELLUS_CANCELLED, "cancelled"));
-  CHECK(ocellus_session_begin_turn(handles.session) == OCELLUS_OK);
+  CHECK(ocellus_session_add_text(handles.session, "x", 1, 0) == OCELLUS_OK);
   ocellus_session_set_deadline(handles.session, 1);
   CHECK(ocellus_session_add_text(handles.session, "x", 1, 0) == OCELLUS_DEADLINE);
   ocellus_session_set_deadline(handles.session, 0);

@@ -51,6 +51,7 @@ class Canceller {
   void wait() {
     if (thread_.joinable()) thread_.join();
   }
+  bool has_cancelled() const { return cancelled_ns_ != 0; }
   /// Milliseconds since the cancellation.
   double elapsed() const { return elapsed_ms(cancelled_ns_, now_ns()); }
 
@@ -217,6 +218,7 @@ TEST_CASE("a cancelled answer stays as far as it was delivered") {
   for (int i = 0; i < 100 && answer.status.ok(); ++i) {
     if (answer.stats.stop == OCELLUS_STOP_FULL) session.reset();
     if (session.next_position() == 0) answer.status = session.acknowledge_cancel(ask(session));
+    if (canceller.has_cancelled()) session.stop_signal().cancel();  // it may have come before the prompt
     if (answer.status.ok()) answer = answer_of(session, params);
   }
   canceller.wait();
@@ -224,6 +226,75 @@ TEST_CASE("a cancelled answer stays as far as it was delivered") {
   CHECK(canceller.elapsed() < kPromptMs);
   session.reset();
   check_answers(session);
+}
+
+TEST_CASE("a cancellation that came before a prompt does nothing to it") {
+  const std::unique_ptr<Engine> engine = make_engine(board_limits(2, 200));
+  Session& session = open_session(*engine);
+  session.stop_signal().cancel();  // of a session that has done nothing yet
+  check_answers(session);
+  session.stop_signal().cancel();  // too late for the answer, too soon for the next
+  check_answers(session);
+  session.stop_signal().cancel();
+  session.reset();
+  check_answers(session);
+  session.stop_signal().cancel();
+  const std::vector<TokenId> raw(5, 297);  // a prompt without a turn
+  CHECK(session.add_tokens(raw.data(), 5).ok());
+  REQUIRE(answer_of(session, default_params(1)).status.ok());
+}
+
+TEST_CASE("a cancellation between two calls ends the answer at hand, its slices and its prompt") {
+  const std::unique_ptr<Engine> engine = make_engine(board_limits(2, 200));
+  Session& session = open_session(*engine);
+  REQUIRE(session.begin_turn().ok());
+  session.stop_signal().cancel();
+  CHECK(session.acknowledge_cancel(test::add_board(session, kBoard)).code() == Code::kCancelled);
+  session.reset();
+
+  // A conversation that is given as a whole is one prompt, however many turns it has.
+  REQUIRE(ask(session).ok());
+  session.stop_signal().cancel();
+  CHECK(session.acknowledge_cancel(session.begin_turn()).code() == Code::kCancelled);
+  session.reset();
+
+  REQUIRE(ask(session).ok());
+  REQUIRE(answer_of(session, default_params(1)).status.ok());
+  session.stop_signal().cancel();
+  CHECK(answer_of(session, default_params(1)).status.code() == Code::kCancelled);
+  CHECK(answer_of(session, default_params(1)).status.ok());  // once
+}
+
+TEST_CASE("a thread that tells of a stop before it cancels ends the work at any moment, and no later work") {
+  const std::unique_ptr<Engine> engine = make_engine(board_limits(1, 400));
+  Session& session = open_session(*engine);
+  ocellus_generate_params params = default_params(1 << 20);
+  params.ignore_end = 1;
+  params.on_text = [](void* user, const char*, int32_t) {  // no answer ends before the cancellation has come
+    auto* other = static_cast<std::thread*>(user);
+    if (other->joinable()) other->join();
+    return 0;
+  };
+  for (int32_t round = 0; round < 100; ++round) {
+    CAPTURE(round);
+    std::atomic<bool> stops{false};
+    std::thread other([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(10 * round));
+      stops = true;
+      session.stop_signal().cancel();
+    });
+    params.user = &other;
+    session.reset();
+    Status status = session.acknowledge_cancel(session.begin_turn());
+    if (status.ok() && stops) status = Status(Code::kCancelled);
+    if (status.ok()) status = session.acknowledge_cancel(session.add_text("Describe this image.", false));
+    if (status.ok()) status = session.acknowledge_cancel(session.end_turn());
+    if (status.ok()) status = answer_of(session, params).status;
+    if (other.joinable()) other.join();
+    CHECK(status.code() == Code::kCancelled);
+    session.reset();  // the cancellation may not have been needed any more
+    CHECK(session.begin_turn().ok());
+  }
 }
 
 TEST_CASE("one cancelled session leaves the others of a batch to finish") {

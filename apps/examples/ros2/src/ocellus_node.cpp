@@ -104,6 +104,7 @@ class OcellusNode : public rclcpp_lifecycle::LifecycleNode {
     String caption;
     const ocellus::Status status = ask(get_parameter("prompt").as_string(), caption.data);
     const double age_ms = (now() - rclcpp::Time(image->header.stamp)).seconds() * 1e3;
+    if (status.code() == OCELLUS_CANCELLED) return;
     if (!status) RCLCPP_WARN(get_logger(), "after %.0f ms: %s", age_ms, status.sentence());
     RCLCPP_DEBUG(get_logger(), "answered %.0f ms after the capture", age_ms);
     if (status && active_) captions_->publish(caption);
@@ -124,6 +125,7 @@ class OcellusNode : public rclcpp_lifecycle::LifecycleNode {
     session_.set_deadline(ocellus::Clock::now() + deadline);
     ocellus::Status status = session_.forget_all();
     if (status) status = session_.begin_turn();
+    if (!active_) status = OCELLUS_CANCELLED;  // a cancellation before begin_turn was not meant for this turn
     if (status) status = session_.add_image(frame);
     if (status) status = session_.add_text(prompt);
     if (status) status = session_.end_turn();
