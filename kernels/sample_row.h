@@ -45,6 +45,18 @@ OCELLUS_EVERYWHERE constexpr float philox_uniform(uint64_t seed, uint64_t counte
   return static_cast<float>(random_bits(seed, counter)) * (1.0f / (1 << kRandomBits));
 }
 
+/// A StepRow's or StepPlace's place after a step; `capacity` of its new tile.
+template <class Row>
+OCELLUS_EVERYWHERE inline void move_place(Row& row, int32_t capacity) {
+  row.eviction.settles = row.eviction.evicts(row.position) ? 1 : 0;
+  ++row.position;
+  if (row.eviction.settles != 0) return;  // the token takes another slot
+  ++row.eviction.slots;
+  if (++row.new_slot < capacity) return;
+  ++row.new_tile;
+  row.new_slot = 0;
+}
+
 /// The row after `token` was sampled. `tiles` are the row's own; null: position and slot stay.
 OCELLUS_EVERYWHERE inline void move_on(StepRow& row, int32_t token, const KvRun* tiles) {
   row.token = token;
@@ -52,14 +64,7 @@ OCELLUS_EVERYWHERE inline void move_on(StepRow& row, int32_t token, const KvRun*
   ++row.recent_count;
   ++row.step;
   ++row.drawn_count;
-  if (tiles == nullptr) return;
-  row.eviction.settles = row.eviction.evicts(row.position) ? 1 : 0;
-  ++row.position;
-  if (row.eviction.settles != 0) return;  // the token takes another slot
-  ++row.eviction.slots;
-  if (++row.new_slot < tiles[row.new_tile].capacity) return;
-  ++row.new_tile;
-  row.new_slot = 0;
+  if (tiles != nullptr) move_place(row, tiles[row.new_tile].capacity);
 }
 
 /// What a block of the first CUDA kernel finds in its part of a row.

@@ -60,6 +60,14 @@ struct StepRow {
   int32_t recent[kRecentTokens] = {};  // ring; token number i of the session lies at i % kRecentTokens
 };
 
+/// What of a StepRow says where its token goes, for a host that counts along.
+struct StepPlace {
+  int32_t position = 0;
+  int32_t new_tile = 0;
+  int32_t new_slot = 0;
+  StepEviction eviction;
+};
+
 /// What the host hears of a sampled token; of a forced row, of the token that it would have been.
 struct StepResult {
   int32_t token = kNoTokenSampled;  // kNoTokenSampled: no logit was a number

@@ -7,6 +7,7 @@
 // Scoring is the same with tokens that are given: the device reads each from host memory when its step is done.
 #include <algorithm>
 
+#include "kernels/sample_row.h"
 #include "runtime/generation.h"
 
 namespace ocellus {
@@ -41,11 +42,25 @@ ocellus_stop stop_for(Status status) {
 Status Generation::read_prompt(int32_t i) {
   Session& session = *sessions_[i];
   session.has_prompt_ = true;  // an answer that goes on is still the same answer
+  if (session.unread_token_ != kNoToken) return find_cut(i);
   OCELLUS_TRY(session.start_adding());
   if (session.waiting_positions() == 0) engine_.chunk_owner = nullptr;
   OCELLUS_TRY(session.read_chunk());
   if (!session.has_answerable_)
     return OCELLUS_FAIL(Code::kBadArgument, "there is nothing to answer: add text or an image first");
+  return {};
+}
+
+/// An answer that was cut, and nothing was added since: its newest token is read by a decode step, as it would have
+/// been without the cut.
+Status Generation::find_cut(int32_t i) {
+  Session& session = *sessions_[i];
+  OCELLUS_TRY(session.stop_.check());
+  session.take_chunk();
+  engine_.chunk_owner = nullptr;
+  OCELLUS_TRY(session.make_room(1, 0));
+  OCELLUS_TRY(session.check_room(1, 0));
+  parts_[i].goes_on = true;
   return {};
 }
 
@@ -66,19 +81,33 @@ void Generation::force_next_token() {
   if (forced_ != nullptr) scratch_.forced.row(started_ % kResultSteps)[parts_[0].row] = forced_->tokens[started_];
 }
 
-/// Step 0: the first token of every session comes from the last row its prompt left behind.
-Status Generation::start_first_token() {
+/// Step 0: the first token of an answer comes from the last row its prompt left behind, that of an answer that goes on
+/// from a decode step. In a batch of both kinds the one are out while the others have theirs.
+Status Generation::start_first_tokens() {
   const TraceRange range(engine_.trace(), "first token");
+  int64_t cut = 0;
+  for (int32_t i = 0; i < count_; ++i) cut += active(i) && parts_[i].goes_on ? 1 : 0;
+  const bool both = cut > 0 && cut < active_count();
+  force_next_token();
+  if (cut > 0 && has_text_to_pack()) OCELLUS_TRY(pack_text());
+  if (both) mark_those_that(true, false);
+  if (cut < active_count()) OCELLUS_TRY(start_first_rows());
+  if (both) mark_those_that(true, true);
+  if (both) mark_those_that(false, false);
+  if (cut > 0) OCELLUS_TRY(run_step());
+  if (both) mark_those_that(false, true);
+  engine_.queue().record_result(started_++);
+  return engine_.queue().status();
+}
+
+Status Generation::start_first_rows() {
   const StepScratch& s = scratch_;
   Queue& queue = engine_.queue();
   for (int32_t i = 0; i < count_; ++i)
-    if (active(i))
+    if (active(i) && !parts_[i].goes_on)
       queue.copy(s.hidden.row(parts_[i].row), engine_.memory().last_hidden.row(sessions_[i]->index_),
                  s.hidden.cols * static_cast<int64_t>(sizeof(float)));
-  force_next_token();
-  OCELLUS_TRY(enqueue_first_token(engine_.text(), shape_.rows, s, queue));
-  queue.record_result(started_++);
-  return queue.status();
+  return enqueue_first_token(engine_.text(), shape_.rows, s, queue);
 }
 
 void Generation::mark_active(int32_t i, bool active) {
@@ -91,6 +120,11 @@ void Generation::mark_active(int32_t i, bool active) {
     flag = active ? 1 : 0;
 }
 
+void Generation::mark_those_that(bool go_on, bool active) {
+  for (int32_t i = 0; i < count_; ++i)
+    if (this->active(i) && parts_[i].goes_on == go_on) mark_active(i, active);
+}
+
 /// Tells the device that session i takes no part in later steps.
 void Generation::leave_step(int32_t i) {
   parts_[i].on_device = false;
@@ -101,12 +135,30 @@ void Generation::leave_step(int32_t i) {
 /// where one has, and its own token was not accepted, nothing is left to do.
 void Generation::settle_newest() {
   bool any = false;
+  shape_.most_tiles = 0;
   for (int32_t i = 0; i < count_; ++i) {
-    if (parts_[i].most_steps == 0 && !parts_[i].on_device) continue;
-    mark_active(i, parts_[i].unsettled);
-    any = any || parts_[i].unsettled;
+    const Part& part = parts_[i];
+    if (part.most_steps == 0 && !part.on_device) continue;
+    mark_active(i, part.unsettled);
+    any = any || part.unsettled;
+    shape_.most_tiles = std::max<int64_t>(shape_.most_tiles, part.next.new_tile + 1);
   }
   if (any) (void)enqueue_settling(engine_.text(), shape_, scratch_, engine_.queue());
+}
+
+/// A decode step for the rows that take part in step `started_`: of the answers that go on alone, if it is step 0. It
+/// is prepared for the tiles that there are now, not for those that the answer may come to need: on a GPU that could
+/// change the order of its sums.
+Status Generation::run_step() {
+  shape_.most_tiles = 0;
+  for (int32_t i = 0; i < count_; ++i) {
+    Part& part = parts_[i];
+    if (!part.on_device || (started_ == 0 && !part.goes_on)) continue;
+    part.last_step = started_;
+    shape_.most_tiles = std::max<int64_t>(shape_.most_tiles, part.next.new_tile + 1);
+    move_place(part.next, kPageSlots);
+  }
+  return engine_.run_step(shape_, scratch_, step_signal());
 }
 
 /// Starts the next step for all sessions that can take part; false if none can, or if it failed.
@@ -118,11 +170,8 @@ bool Generation::start_step() {
     any = any || part.on_device;
   }
   if (!any) return false;
-  for (int32_t i = 0; i < count_; ++i)
-    if (parts_[i].on_device) parts_[i].last_step = started_;
   force_next_token();
-  const Status status = engine_.run_step(shape_, scratch_, step_signal());
-  if (!status.ok()) return false;
+  if (!run_step().ok()) return false;
   engine_.queue().record_result(started_++);
   return engine_.queue().ok();
 }
@@ -188,11 +237,11 @@ void Generation::read_token(int32_t i, int64_t step) {
   ++session.next_position_;
 }
 
-/// Session i's token of step `step`. The step has also read the token before it, whose slot is now live.
+/// Session i's token of step `step`. A decode step has also read the token before it, whose slot is now live.
 Status Generation::accept_result(int32_t i, int64_t step) {
   Session& session = *sessions_[i];
   const StepScratch& s = scratch_;
-  if (step > 0) read_token(i, step);
+  if (step > 0 || parts_[i].goes_on) read_token(i, step);
   const StepResult& result = s.results.row(step % kResultSteps)[parts_[i].row];
   stats_[i].logits_hash = result.logits_hash;
   ++session.drawn_count_;
@@ -282,7 +331,7 @@ Status Generation::run() {
   Status status;
   if (active_count() > 0) {
     status = place_rows();
-    if (status.ok()) status = start_first_token();
+    if (status.ok()) status = start_first_tokens();
     if (status.ok()) status = answer();
     settle_newest();
     // A step that nobody waits for any more may still be under way in this scope's memory.

@@ -42,16 +42,19 @@ class Generation {
   struct Part {
     bool active = false;     // still to be given tokens
     bool on_device = false;  // its row takes part in the steps that are started
+    bool goes_on = false;    // its answer was cut: step 0 reads the token before the cut
     int32_t row = 0;
     int64_t most_steps = 0;  // tokens of the answer for which there is room
     int64_t last_step = 0;   // the newest that the row took part in
     StepEviction eviction;   // as the device counts, up to the tokens that were accepted
+    StepPlace next;          // where the step that is started next has its row
     bool unsettled = false;  // the newest accepted token has no slot of its own yet
   };
 
   void start_deadlines();
   void read_prompts();
   Status read_prompt(int32_t i);
+  Status find_cut(int32_t i);
   Status place_rows();
   Status place_row(int32_t i);
   bool packs_text(int32_t i) const;
@@ -60,7 +63,10 @@ class Generation {
   void list_runs(int32_t i);
   void settle_newest();
   void mark_active(int32_t i, bool active);
-  Status start_first_token();
+  Status start_first_tokens();
+  Status start_first_rows();
+  Status run_step();
+  void mark_those_that(bool go_on, bool active);
   bool start_step();
   void leave_step(int32_t i);
   Status answer();

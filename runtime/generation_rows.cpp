@@ -12,13 +12,13 @@ Status Generation::place_row(int32_t i) {
   Part& part = parts_[i];
   SessionCache& cache = session.cache();
   const StepScratch& s = scratch_;
-  session.make_room_to_answer(params_[i].max_tokens - 1);
+  const int32_t wanted = std::max(params_[i].max_tokens - (part.goes_on ? 0 : 1), 0);  // tokens to be read
+  session.make_room_to_answer(wanted);
   cache.move_sinks(session.next_position_);
   part.eviction = plan_eviction(engine_.shape().policy, cache);
   const AnswerRoom room{.text = session.room_for_text(), .positions = session.room_for_positions()};
-  const AnswerSteps planned =
-      plan_steps(part.eviction, session.next_position_, room, std::max(params_[i].max_tokens - 1, 0));
-  part.most_steps = planned.steps;
+  const AnswerSteps planned = plan_steps(part.eviction, session.next_position_, room, wanted);
+  part.most_steps = planned.steps - (part.goes_on ? 1 : 0);
   if (forced_ != nullptr && part.most_steps < forced_->count - 1)
     return OCELLUS_FAIL(Code::kFull, "%d tokens do not fit: the session has room for %lld; plan more text tokens",
                         forced_->count, static_cast<long long>(part.most_steps));
@@ -29,8 +29,9 @@ Status Generation::place_row(int32_t i) {
   list_runs(i);
   row.active = 1;
   row.forced = forced_ != nullptr ? 1 : 0;
-  row.position = static_cast<int32_t>(session.next_position_);
-  row.eviction = part.eviction;
+  if (part.goes_on) row.token = session.unread_token_;
+  row.position = part.next.position = static_cast<int32_t>(session.next_position_);
+  row.eviction = part.next.eviction = part.eviction;
   row.drawn_count = session.drawn_count_;
   row.sampler = sampler_params(params_[i]);
   // Only its place in the ring counts once the ring is full.
@@ -48,11 +49,11 @@ void Generation::list_runs(int32_t i) {
   const SessionCache& cache = sessions_[i]->cache();
   const TileLimits limits = TileLimits::of_steps(engine_.shape().device, cache.shape().scales);
   int32_t first_page = 0;
-  const int64_t count = cache.list_for_steps(limits, scratch_.tiles.host.row(parts_[i].row), &first_page);
-  shape_.most_tiles = std::max(shape_.most_tiles, count);
+  cache.list_for_steps(limits, scratch_.tiles.host.row(parts_[i].row), &first_page);
   StepRow& row = scratch_.steps.host.data[parts_[i].row];
-  row.new_tile = first_page + static_cast<int32_t>(cache.text_slots() / kPageSlots);
-  row.new_slot = static_cast<int32_t>(cache.text_slots() % kPageSlots);
+  StepPlace& next = parts_[i].next;
+  row.new_tile = next.new_tile = first_page + static_cast<int32_t>(cache.text_slots() / kPageSlots);
+  row.new_slot = next.new_slot = static_cast<int32_t>(cache.text_slots() % kPageSlots);
 }
 
 /// KIVI: whether what was said before the newest tokens fills a block. What a rolling context remembers of its pages is

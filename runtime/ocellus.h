@@ -537,9 +537,9 @@ typedef struct ocellus_generate_stats {
 /* Reads what was added, then answers. `stats` may be NULL. With OCELLUS_CANCELLED or OCELLUS_DEADLINE the tokens
  * generated so far were delivered and stay in the session; if the prompt was still being read, what was added since
  * the last generate is forgotten and the earlier conversation stays. Called again after OCELLUS_STOP_MAX_TOKENS or
- * OCELLUS_STOP_CALLBACK it goes on where the answer was cut: so do the random choices, and a character that was cut,
- * too, is delivered then. The token before the cut is read as a row of a prompt, which may round otherwise. After an
- * end token there is nothing more to answer. */
+ * OCELLUS_STOP_CALLBACK it goes on where the answer was cut, to the bit as if it had not been: so do the random
+ * choices, and a character that was cut, too, is delivered then. (A rolling context may release more for one long
+ * answer than for the same in slices.) After an end token there is nothing more to answer. */
 OCELLUS_API ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_generate_params* params,
                                                     ocellus_generate_stats* stats);
 
