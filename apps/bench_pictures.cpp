@@ -41,8 +41,9 @@ ocellus_frame Pictures::frame_of(const std::vector<uint8_t>& pixels) {
           .width = kFrameWidth,
           .height = kFrameHeight,
           .full_range = 0,
-          .plane = {pixels.data(), nullptr},
-          .stride_bytes = {int64_t{kFrameWidth} * 3, 0}};
+          .plane = {pixels.data(), nullptr, nullptr},
+          .stride_bytes = {int64_t{kFrameWidth} * 3, 0, 0},
+          .color_matrix = OCELLUS_BT601};
 }
 
 ocellus_status Pictures::add(ocellus_session* session, int32_t index) {

@@ -18,20 +18,24 @@ enum class PixelFormat : uint8_t {
   kGray8,  // Y
   kNv12,   // plane 0: Y; plane 1: U V for every 2 x 2 pixels
   kYuyv,   // Y0 U Y1 V for every 2 x 1 pixels
+  kBgr8,   // B G R
+  kBgra8,  // B G R A; composited on white
+  kI420,   // plane 0: Y; planes 1 and 2: U and V for every 2 x 2 pixels, fewer at the edges of odd sizes
 };
+inline constexpr int kPixelFormats = 8, kFramePlanes = 3;
 enum class ColorMatrix : uint8_t { kBt601, kBt709 };
 
 /// rgb[y][3 * x + c] = channel c of pixel (x, y); chroma is replicated
 ///
-/// Shapes    rgb [H, 3 * W]; planes[0] [H, bytes of W pixels]; planes[1] [H / 2, W] for NV12, else unused;
-///           W even for NV12 and YUYV, H even for NV12
+/// Shapes    rgb [H, 3 * W]; planes[0] [H, bytes of W pixels]; planes[1] [H / 2, W] for NV12; planes[1] and planes[2]
+///           [(H + 1) / 2, (W + 1) / 2] for I420; else unused; W even for NV12 and YUYV, H even for NV12
 /// Types     u8; 16.16 fixed point between
 /// Aliasing  none
 struct ConvertPixelsArgs {
   PixelFormat format = PixelFormat::kRgb8;
-  ColorMatrix matrix = ColorMatrix::kBt601;  // NV12 and YUYV only
+  ColorMatrix matrix = ColorMatrix::kBt601;  // NV12, YUYV and I420 only
   bool full_range = false;                   // false: Y in 16..235, U and V in 16..240
-  DeviceView<const uint8_t> planes[2];
+  DeviceView<const uint8_t> planes[kFramePlanes];
   DeviceView<uint8_t> output;
 };
 void convert_pixels(const ConvertPixelsArgs& args, Queue& queue);

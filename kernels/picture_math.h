@@ -69,9 +69,9 @@ OCELLUS_BOTH inline void write_yuv(const YuvConversion& k, int y, int u, int v, 
   rgb[2] = static_cast<uint8_t>(clamp_to(blue >> 16, 0, 255));
 }
 
-/// Pixel x of a row; `chroma` is NV12's row of plane 1.
+/// Pixel x of a row; `chroma` and `red` are the rows of planes 1 and 2 where the format has them.
 OCELLUS_BOTH inline void convert_pixel(PixelFormat format, const YuvConversion& conversion, const uint8_t* row,
-                                       const uint8_t* chroma, int32_t x, uint8_t* rgb) {
+                                       const uint8_t* chroma, const uint8_t* red, int32_t x, uint8_t* rgb) {
   const int64_t pair = x / 2;
   switch (format) {
     case PixelFormat::kRgb8:
@@ -85,6 +85,13 @@ OCELLUS_BOTH inline void convert_pixel(PixelFormat format, const YuvConversion& 
     case PixelFormat::kYuyv:
       write_yuv(conversion, row[int64_t{2} * x], row[4 * pair + 1], row[4 * pair + 3], rgb);
       break;
+    case PixelFormat::kBgr8:
+      for (int c = 0; c < 3; ++c) rgb[c] = row[int64_t{3} * x + 2 - c];
+      break;
+    case PixelFormat::kBgra8:
+      for (int c = 0; c < 3; ++c) rgb[c] = blend_on_white(row[int64_t{4} * x + 2 - c], row[int64_t{4} * x + 3]);
+      break;
+    case PixelFormat::kI420: write_yuv(conversion, row[x], chroma[pair], red[pair], rgb); break;
   }
 }
 

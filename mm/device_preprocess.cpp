@@ -154,7 +154,7 @@ int64_t frame_upload_bytes(const ImageLimits& limits) { return aligned_bytes(4 *
 int64_t frame_bytes(const Frame& frame) {
   if (frame.width < 1 || frame.height < 1) return 0;
   int64_t bytes = 0;
-  for (int i = 0; i < 2; ++i) bytes += plane_size(frame, i).rows * plane_size(frame, i).row_bytes;
+  for (int i = 0; i < kFramePlanes; ++i) bytes += plane_size(frame, i).rows * plane_size(frame, i).row_bytes;
   return bytes;
 }
 
@@ -169,7 +169,7 @@ Status upload_frame(const Frame& frame, const ImageLimits& limits, const StagedR
   }
   *out = {frame.format, frame.matrix, frame.full_range, frame.width, frame.height, {}};
   int64_t offset = 0;
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < kFramePlanes; ++i) {
     const PlaneSize size = plane_size(frame, i);
     out->planes[i] = {reinterpret_cast<const uint8_t*>(staging.device.data + offset), size.rows, size.row_bytes};
     for (int32_t y = 0; y < size.rows; ++y, offset += size.row_bytes)
@@ -243,7 +243,7 @@ Status prepare_device_views(const PreprocessConfig& config, const ViewPlan& plan
     convert_pixels({.format = source.format,
                     .matrix = source.matrix,
                     .full_range = source.full_range,
-                    .planes = {source.planes[0], source.planes[1]},
+                    .planes = {source.planes[0], source.planes[1], source.planes[2]},
                     .output = output},
                    queue);
     out->picture = output;

@@ -30,7 +30,7 @@ struct DevicePicture {
   bool full_range = false;
   int32_t width = 0;
   int32_t height = 0;
-  DeviceView<const uint8_t> planes[2];
+  DeviceView<const uint8_t> planes[kFramePlanes];
 };
 
 /// Staging for any frame within the limits: 4 bytes a pixel.

@@ -8,32 +8,29 @@ using namespace picture;
 
 namespace {
 
+/// With the format known to the compiler each has a loop of its own.
+template <PixelFormat kFormat>
 void convert_row(const Frame& frame, int32_t y, uint8_t* out) {
   const YuvConversion& conversion = yuv_conversion(frame.matrix, frame.full_range);
-  const uint8_t* row = frame.planes[0] + y * frame.stride_bytes[0];
+  const uint8_t* rows[kFramePlanes];
+  for (int i = 0; i < kFramePlanes; ++i) {
+    const int32_t row = i == 0 ? y : y / 2;
+    rows[i] = plane_size(frame, i).rows > 0 ? frame.planes[i] + row * frame.stride_bytes[i] : nullptr;
+  }
+  for (int32_t x = 0; x < frame.width; ++x, out += 3)
+    convert_pixel(kFormat, conversion, rows[0], rows[1], rows[2], x, out);
+}
+
+void convert_row(const Frame& frame, int32_t y, uint8_t* out) {
   switch (frame.format) {
-    case PixelFormat::kRgb8: break;  // used where it lies
-    case PixelFormat::kRgba8:
-      for (int32_t x = 0; x < frame.width; ++x, row += 4, out += 3) {
-        for (int c = 0; c < 3; ++c) out[c] = blend_on_white(row[c], row[3]);
-      }
-      break;
-    case PixelFormat::kGray8:
-      for (int32_t x = 0; x < frame.width; ++x, out += 3) out[0] = out[1] = out[2] = row[x];
-      break;
-    case PixelFormat::kNv12: {
-      const uint8_t* chroma = frame.planes[1] + y / 2 * frame.stride_bytes[1];
-      for (int32_t x = 0; x < frame.width; ++x, out += 3) {
-        write_yuv(conversion, row[x], chroma[x / 2 * 2], chroma[x / 2 * 2 + 1], out);
-      }
-      break;
-    }
-    case PixelFormat::kYuyv:
-      for (int32_t x = 0; x < frame.width; x += 2, row += 4, out += 6) {
-        write_yuv(conversion, row[0], row[1], row[3], out);
-        write_yuv(conversion, row[2], row[1], row[3], out + 3);
-      }
-      break;
+    case PixelFormat::kRgb8: return convert_row<PixelFormat::kRgb8>(frame, y, out);
+    case PixelFormat::kRgba8: return convert_row<PixelFormat::kRgba8>(frame, y, out);
+    case PixelFormat::kGray8: return convert_row<PixelFormat::kGray8>(frame, y, out);
+    case PixelFormat::kNv12: return convert_row<PixelFormat::kNv12>(frame, y, out);
+    case PixelFormat::kYuyv: return convert_row<PixelFormat::kYuyv>(frame, y, out);
+    case PixelFormat::kBgr8: return convert_row<PixelFormat::kBgr8>(frame, y, out);
+    case PixelFormat::kBgra8: return convert_row<PixelFormat::kBgra8>(frame, y, out);
+    case PixelFormat::kI420: return convert_row<PixelFormat::kI420>(frame, y, out);
   }
 }
 
@@ -45,7 +42,7 @@ Status check_planes(const Frame& frame) {
     return OCELLUS_FAIL(Code::kBadArgument, "the %s frame is %d x %d pixels: its chroma needs an even %s", name,
                         frame.width, frame.height, even_height ? "width and height" : "width");
   }
-  for (int plane = 0; plane < 2; ++plane) {
+  for (int plane = 0; plane < kFramePlanes; ++plane) {
     const int64_t needed = plane_size(frame, plane).row_bytes;
     if (needed == 0) continue;
     if (frame.planes[plane] == nullptr) {
@@ -69,26 +66,33 @@ const char* pixel_format_name(PixelFormat format) {
     case PixelFormat::kGray8: return "GRAY8";
     case PixelFormat::kNv12: return "NV12";
     case PixelFormat::kYuyv: return "YUYV";
+    case PixelFormat::kBgr8: return "BGR8";
+    case PixelFormat::kBgra8: return "BGRA8";
+    case PixelFormat::kI420: return "I420";
   }
   return "unknown";
 }
 
 PlaneSize plane_size(const Frame& frame, int plane) {
   const int64_t width = frame.width;
-  if (frame.format == PixelFormat::kNv12) return {plane == 0 ? frame.height : frame.height / 2, width};
+  if (plane == 1 && frame.format == PixelFormat::kNv12) return {frame.height / 2, width};
+  if (plane != 0 && frame.format == PixelFormat::kI420) return {(frame.height + 1) / 2, (width + 1) / 2};
   if (plane != 0) return {};
   switch (frame.format) {
-    case PixelFormat::kRgb8: return {frame.height, 3 * width};
-    case PixelFormat::kRgba8: return {frame.height, 4 * width};
-    case PixelFormat::kGray8: return {frame.height, width};
+    case PixelFormat::kRgb8:
+    case PixelFormat::kBgr8: return {frame.height, 3 * width};
+    case PixelFormat::kRgba8:
+    case PixelFormat::kBgra8: return {frame.height, 4 * width};
     case PixelFormat::kYuyv: return {frame.height, 2 * width};
-    case PixelFormat::kNv12: break;
+    case PixelFormat::kGray8:
+    case PixelFormat::kNv12:
+    case PixelFormat::kI420: return {frame.height, width};
   }
   return {};
 }
 
 Status check_frame(const Frame& frame, const ImageLimits& limits) {
-  if (frame.format > PixelFormat::kYuyv || frame.matrix > ColorMatrix::kBt709) {
+  if (frame.format > PixelFormat::kI420 || frame.matrix > ColorMatrix::kBt709) {
     return OCELLUS_FAIL(Code::kBadArgument, "the frame has pixel format %d and colour matrix %d, which do not exist",
                         static_cast<int>(frame.format), static_cast<int>(frame.matrix));
   }

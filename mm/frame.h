@@ -17,9 +17,9 @@ struct Frame {
   PixelFormat format = PixelFormat::kRgb8;
   int32_t width = 0;   // even for NV12 and YUYV
   int32_t height = 0;  // even for NV12
-  const uint8_t* planes[2] = {nullptr, nullptr};
-  int64_t stride_bytes[2] = {0, 0};
-  ColorMatrix matrix = ColorMatrix::kBt601;  // NV12 and YUYV only
+  const uint8_t* planes[kFramePlanes] = {};
+  int64_t stride_bytes[kFramePlanes] = {};
+  ColorMatrix matrix = ColorMatrix::kBt601;  // NV12, YUYV and I420 only
   bool full_range = false;                   // false: Y in 16..235, U and V in 16..240
 };
 

@@ -61,7 +61,8 @@ ocellus_status on_session(ocellus_session* session, const char* function, Call&&
 static_assert(sizeof(ocellus_failure::file) == sizeof(ocellus::Failure::file));
 static_assert(sizeof(ocellus_failure::sentence) == sizeof(ocellus::Failure::sentence));
 static_assert(static_cast<int>(Code::kInternal) == OCELLUS_INTERNAL);
-static_assert(static_cast<int>(ocellus::PixelFormat::kYuyv) == OCELLUS_YUYV);
+static_assert(static_cast<int>(ocellus::PixelFormat::kI420) == OCELLUS_I420);
+static_assert(static_cast<int>(ocellus::ColorMatrix::kBt709) == OCELLUS_BT709);
 
 const char* ocellus_status_name(ocellus_status status) { return ocellus::code_name(static_cast<Code>(status)); }
 

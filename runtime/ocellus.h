@@ -399,16 +399,21 @@ typedef enum ocellus_pixel_format {
   OCELLUS_RGBA8 = 1,
   OCELLUS_GRAY8 = 2,
   OCELLUS_NV12 = 3, /* plane 0: luma, plane 1: interleaved chroma */
-  OCELLUS_YUYV = 4
+  OCELLUS_YUYV = 4,
+  OCELLUS_BGR8 = 5, /* as OpenCV has it */
+  OCELLUS_BGRA8 = 6,
+  OCELLUS_I420 = 7 /* planes of luma, Cb and Cr, those of half the width and height, rounded up */
 } ocellus_pixel_format;
+typedef enum ocellus_color_matrix { OCELLUS_BT601 = 0, OCELLUS_BT709 = 1 } ocellus_color_matrix;
 
 typedef struct ocellus_frame {
-  int32_t format;     /* ocellus_pixel_format */
+  int32_t format;     /* ocellus_pixel_format; alpha is composited on white */
   int32_t width;      /* even for NV12 and YUYV */
   int32_t height;     /* even for NV12 */
-  int32_t full_range; /* NV12, YUYV: 1 if luma uses 0..255, 0 for 16..235 (BT.601) */
-  const uint8_t* plane[2];
-  int64_t stride_bytes[2];
+  int32_t full_range; /* NV12, YUYV, I420: 1 if luma uses 0..255, 0 for 16..235 */
+  const uint8_t* plane[3];
+  int64_t stride_bytes[3];
+  int32_t color_matrix; /* NV12, YUYV, I420: ocellus_color_matrix; most cameras have BT.601, HD video BT.709 */
 } ocellus_frame;
 
 /* Opens one of the planned sessions; OCELLUS_FULL if all are open. */

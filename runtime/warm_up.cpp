@@ -57,13 +57,12 @@ Status rehearse_pictures(const WarmUp& e, const ImageScratch& scratch) {
   constexpr uint8_t kBytes[4 * kSide * kSide] = {};
   const int64_t pixels = e.shape.image_limits.max_pixels;
   if (pixels < kSide * kSide || e.shape.image_limits.max_side < kSide) return {};  // nothing so large can come
-  for (const PixelFormat format :
-       {PixelFormat::kRgb8, PixelFormat::kRgba8, PixelFormat::kGray8, PixelFormat::kNv12, PixelFormat::kYuyv}) {
-    const Frame frame{.format = format,
+  for (int format = 0; format < kPixelFormats; ++format) {
+    const Frame frame{.format = static_cast<PixelFormat>(format),
                       .width = kSide,
                       .height = kSide,
-                      .planes = {kBytes, kBytes},
-                      .stride_bytes = {4 * kSide, 4 * kSide}};
+                      .planes = {kBytes, kBytes, kBytes},
+                      .stride_bytes = {4 * kSide, 4 * kSide, 4 * kSide}};
     ViewPlan plan;
     if (!plan_views(e.shape.preprocess, kSide, kSide, &plan).ok()) return {};  // more views than were planned
     PictureSource source(e.shape, plan, scratch, e.memory.image_decoder, e.queue);

@@ -22,11 +22,14 @@ struct Brightness {
 Brightness brightness_of(const Frame& frame) {
   const uint8_t* bytes = frame.bytes.data();
   switch (static_cast<ocellus_pixel_format>(frame.pixel_format)) {
-    case OCELLUS_RGB8: return {bytes, 3, true};
-    case OCELLUS_RGBA8: return {bytes, 4, true};
+    case OCELLUS_RGB8:
+    case OCELLUS_BGR8: return {bytes, 3, true};
+    case OCELLUS_RGBA8:
+    case OCELLUS_BGRA8: return {bytes, 4, true};
     case OCELLUS_YUYV: return {bytes, 2, false};
     case OCELLUS_GRAY8:
-    case OCELLUS_NV12: break;
+    case OCELLUS_NV12:
+    case OCELLUS_I420: break;
   }
   return {bytes, 1, false};
 }
@@ -74,8 +77,7 @@ double ChangeGate::change(const Frame& frame) {
   int most = 0;
   for (size_t i = 0; i < seen_.size(); ++i) most = std::max(most, std::abs(int{seen_[i]} - int{kept_[i]}));
   // Luma of 16..235 spans less than full brightness.
-  const bool limited = frame.kind == FrameKind::kPixels && !frame.full_range &&
-                       (frame.pixel_format == OCELLUS_NV12 || frame.pixel_format == OCELLUS_YUYV);
+  const bool limited = frame.kind == FrameKind::kPixels && !frame.full_range && has_chroma(frame.pixel_format);
   change_ = std::min(1.0, most / (limited ? 219.0 : 255.0));
   return change_;
 }

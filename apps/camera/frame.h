@@ -21,15 +21,19 @@ struct Frame {
   int32_t pixel_format = OCELLUS_RGB8;  // of raw ones
   int32_t width = 0;                    // pixels; of encoded ones from their headers
   int32_t height = 0;
-  bool full_range = false;  // NV12, YUYV: luma uses 0..255
-  int64_t sequence = 0;     // counts frames that came from the source, from 1
-  int64_t captured_ns = 0;  // CLOCK_MONOTONIC
+  bool full_range = false;               // NV12, YUYV, I420: luma uses 0..255
+  int32_t color_matrix = OCELLUS_BT601;  // of the same
+  int64_t sequence = 0;                  // counts frames that came from the source, from 1
+  int64_t captured_ns = 0;               // CLOCK_MONOTONIC
   std::vector<uint8_t> bytes;
   std::string truth;  // of made-up scenes: what they show, as the bundled model was taught to say it
 
   // Raw frames as the library takes them; valid as long as `bytes` is.
   ocellus_frame view() const;
 };
+
+// Whether pixels are luma and chroma, not red, green and blue or grey.
+bool has_chroma(int32_t pixel_format);
 
 // Bytes of a raw frame; 0 for a size that the format does not allow.
 int64_t pixel_bytes(int32_t pixel_format, int32_t width, int32_t height);

@@ -51,6 +51,39 @@ Failure needs_ffmpeg(const std::string& name, const char* flags, const char* why
 
 }  // namespace
 
+const RawFormat* find_raw_format(const std::string& name) {
+  for (const RawFormat& known : kRawFormats) {
+    if (name == known.name || name == known.alias) return &known;
+  }
+  return nullptr;
+}
+
+std::string raw_format_names() {
+  std::string names;
+  for (const RawFormat& known : kRawFormats) names += (names.empty() ? "" : ", ") + std::string(known.name);
+  return names;
+}
+
+FrameColor FrameColor::or_else(const FrameColor& other) const {
+  return {matrix ? matrix : other.matrix, full_range ? full_range : other.full_range};
+}
+
+void FrameColor::apply(Frame* frame) const {
+  frame->color_matrix = matrix.value_or(OCELLUS_BT601);
+  frame->full_range = full_range.value_or(false);
+}
+
+FrameColor parse_color(const std::string& text) {
+  if (text.empty()) return {};
+  for (const bool full_range : {false, true}) {
+    const std::string suffix = full_range ? "-full" : "";
+    const std::optional<bool> range = full_range ? std::optional<bool>(true) : std::nullopt;
+    if (text == "bt601" + suffix) return {OCELLUS_BT601, range};
+    if (text == "bt709" + suffix) return {OCELLUS_BT709, range};
+  }
+  throw Failure(kExitUsage, "Colours are bt601, bt709, bt601-full or bt709-full, not \"" + text + "\".");
+}
+
 std::unique_ptr<FrameSource> open_source(const SourceOptions& options) {
   if (options.frames_per_second != 0 &&
       !(options.frames_per_second >= kLeastRate && options.frames_per_second <= kMostRate)) {

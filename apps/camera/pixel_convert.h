@@ -1,4 +1,4 @@
-// Between raw pixel formats: BT.601, as the library reads them.
+// Between raw pixel formats, as the library reads them.
 #ifndef OCELLUS_APPS_CAMERA_PIXEL_CONVERT_H_
 #define OCELLUS_APPS_CAMERA_PIXEL_CONVERT_H_
 
@@ -11,12 +11,13 @@ namespace ocellus::app {
 // A raw frame whose bytes fit its size as RGB, 3 * width * height bytes.
 void convert_to_rgb(const Frame& frame, uint8_t* rgb);
 
-// RGB as luma 16..235 and chroma of 2 x 2 (NV12) or 2 x 1 (YUYV) pixels; width, and for NV12 height, are even.
+// RGB as BT.601's luma 16..235 and chroma of 2 x 2 (NV12) or 2 x 1 (YUYV) pixels; width, and for NV12 height, are even.
 void convert_to_nv12(const uint8_t* rgb, int32_t width, int32_t height, uint8_t* nv12);
 void convert_to_yuyv(const uint8_t* rgb, int32_t width, int32_t height, uint8_t* yuyv);
 
 // Y, Cb and Cr planes of width * height bytes each as RGB.
-void convert_planes_to_rgb(const uint8_t* planes, int32_t width, int32_t height, bool full_range, uint8_t* rgb);
+void convert_planes_to_rgb(const uint8_t* planes, int32_t width, int32_t height, int32_t color_matrix, bool full_range,
+                           uint8_t* rgb);
 
 }  // namespace ocellus::app
 

@@ -37,20 +37,11 @@ class MjpegParser : public StreamParser {
   int32_t width_ = 0, height_ = 0;
 };
 
-struct RawFormat {
-  const char* name;
-  ocellus_pixel_format format;
-};
-constexpr RawFormat kRawFormats[] = {{"nv12", OCELLUS_NV12},
-                                     {"yuyv422", OCELLUS_YUYV},
-                                     {"rgb24", OCELLUS_RGB8},
-                                     {"rgba", OCELLUS_RGBA8},
-                                     {"gray", OCELLUS_GRAY8}};
-
 class RawParser : public StreamParser {
  public:
-  RawParser(const RawFormat& format, int32_t width, int32_t height)
+  RawParser(const RawFormat& format, int32_t width, int32_t height, const FrameColor& color)
       : format_(format),
+        color_(color),
         width_(width),
         height_(height),
         whole_(static_cast<size_t>(pixel_bytes(format.format, width, height))) {}
@@ -70,7 +61,7 @@ class RawParser : public StreamParser {
     frame->pixel_format = format_.format;
     frame->width = width_;
     frame->height = height_;
-    frame->full_range = false;
+    color_.apply(frame);
     return {.kind = SourceEvent::kFrame};
   }
   bool finish() override {
@@ -82,6 +73,7 @@ class RawParser : public StreamParser {
 
  private:
   RawFormat format_;
+  FrameColor color_;
   int32_t width_, height_;
   size_t whole_, have_ = 0;  // bytes of a frame, of the one that comes
   std::vector<uint8_t> bytes_;
@@ -91,12 +83,12 @@ class RawParser : public StreamParser {
 
 std::unique_ptr<StreamParser> make_mjpeg_parser() { return std::make_unique<MjpegParser>(); }
 
-std::unique_ptr<StreamParser> make_raw_parser(const std::string& format, int32_t width, int32_t height) {
-  const auto* known = std::find_if(std::begin(kRawFormats), std::end(kRawFormats),
-                                   [&](const RawFormat& candidate) { return format == candidate.name; });
-  if (known == std::end(kRawFormats)) {
-    throw Failure(kExitUsage, "Frames of the format \"" + format +
-                                  "\" are not read: there are nv12, yuyv422, rgb24, rgba and gray, mjpeg and y4m.");
+std::unique_ptr<StreamParser> make_raw_parser(const std::string& format, int32_t width, int32_t height,
+                                              const FrameColor& color) {
+  const RawFormat* known = find_raw_format(format);
+  if (known == nullptr) {
+    throw Failure(kExitUsage, "Frames of the format \"" + format + "\" are not read: there are " + raw_format_names() +
+                                  ", mjpeg and y4m.");
   }
   if (width < 1 || height < 1) {
     throw Failure(kExitUsage, "Raw frames of the format " + format + " need a width and a height.");
@@ -107,7 +99,7 @@ std::unique_ptr<StreamParser> make_raw_parser(const std::string& format, int32_t
         "Raw frames of the format " + format + " cannot have " + size_text(width, height) + " pixels" +
             (width > kMostSide || height > kMostSide ? ": at most 8192 x 8192 are read." : ": its sides are even."));
   }
-  return std::make_unique<RawParser>(*known, width, height);
+  return std::make_unique<RawParser>(*known, width, height, color);
 }
 
 }  // namespace ocellus::app

@@ -31,13 +31,14 @@ class StreamParser {
 // JPEG files one after another.
 std::unique_ptr<StreamParser> make_mjpeg_parser();
 
-// Frames of one size and format ("nv12", "yuyv422", "rgb24", "rgba", "gray") one after another. Throws a Failure for
-// others, and for sizes that the format does not allow.
-std::unique_ptr<StreamParser> make_raw_parser(const std::string& format, int32_t width, int32_t height);
+// Frames of one size and format (kRawFormats) one after another. Throws a Failure for others, and for sizes that the
+// format does not allow.
+std::unique_ptr<StreamParser> make_raw_parser(const std::string& format, int32_t width, int32_t height,
+                                              const FrameColor& color);
 
-// YUV4MPEG2 with 8 bits: 4:2:0 as NV12, 4:2:2 as YUYV, 4:4:4 as RGB and grey; the last column or row of an odd size is
-// left out where the format needs even ones. Interlaced video and other kinds are refused.
-std::unique_ptr<StreamParser> make_y4m_parser();
+// YUV4MPEG2 with 8 bits: 4:2:0 as I420, 4:2:2 as YUYV, without the last column of an odd width, 4:4:4 as RGB and grey.
+// The header names the range; what `color` says comes before it. Interlaced video and other kinds are refused.
+std::unique_ptr<StreamParser> make_y4m_parser(const FrameColor& color);
 
 }  // namespace ocellus::app
 

@@ -59,9 +59,9 @@ void StreamSource::start() {
   if (options_.format == "mjpeg") {
     parser_ = make_mjpeg_parser();
   } else if (options_.format == "y4m") {
-    parser_ = make_y4m_parser();
+    parser_ = make_y4m_parser(parse_color(options_.color));
   } else if (!options_.format.empty()) {
-    parser_ = make_raw_parser(options_.format, options_.width, options_.height);
+    parser_ = make_raw_parser(options_.format, options_.width, options_.height, parse_color(options_.color));
   }
   if (!is_file_) {
     fcntl(descriptor_, F_SETPIPE_SZ, kPipeBytes);  // fewer switches between writer and reader, where it is allowed
@@ -124,7 +124,7 @@ std::string StreamSource::choose_parser(bool at_end) {
   if (jpeg || begins(input_, held_, "--") || begins(input_, held_, "\r\n--")) {
     parser_ = make_mjpeg_parser();
   } else if (begins(input_, held_, "YUV4MPEG2 ")) {
-    parser_ = make_y4m_parser();
+    parser_ = make_y4m_parser(parse_color(options_.color));
   } else if (held_ == 0) {
     return "There are no bytes.";
   } else {

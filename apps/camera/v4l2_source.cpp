@@ -24,16 +24,36 @@ constexpr int64_t kLargestUncompressed = 640 * 480;  // pixels, unless it is ask
 constexpr int64_t kOldestStamp_ns = 10'000'000'000;  // stamps of drivers that are older are not believed
 constexpr uint32_t kMostFormats = 64;
 
+// In the order in which they are preferred: the fewest bytes first.
 struct CameraFormat {
-  const char* name;
   uint32_t format;
+  int32_t pixel_format;  // ocellus_pixel_format
 };
-constexpr CameraFormat kFormats[] = {
-    {"mjpeg", V4L2_PIX_FMT_MJPEG}, {"nv12", V4L2_PIX_FMT_NV12}, {"yuyv422", V4L2_PIX_FMT_YUYV}};
+constexpr CameraFormat kFormats[] = {{V4L2_PIX_FMT_NV12, OCELLUS_NV12},  {V4L2_PIX_FMT_YUV420, OCELLUS_I420},
+                                     {V4L2_PIX_FMT_YUYV, OCELLUS_YUYV},  {V4L2_PIX_FMT_BGR24, OCELLUS_BGR8},
+                                     {V4L2_PIX_FMT_RGB24, OCELLUS_RGB8}, {V4L2_PIX_FMT_ABGR32, OCELLUS_BGRA8},
+                                     {V4L2_PIX_FMT_GREY, OCELLUS_GRAY8}};
+
+int32_t pixel_format_of(uint32_t format) {
+  for (const CameraFormat& known : kFormats) {
+    if (known.format == format) return known.pixel_format;
+  }
+  return -1;
+}
+
+// 0 if cameras have no such format.
+uint32_t format_named(const std::string& name) {
+  if (name == "mjpeg") return V4L2_PIX_FMT_MJPEG;
+  const RawFormat* raw = find_raw_format(name);
+  for (const CameraFormat& known : kFormats) {
+    if (raw != nullptr && known.pixel_format == raw->format) return known.format;
+  }
+  return 0;
+}
 
 const char* format_name(uint32_t format) {
-  for (const CameraFormat& known : kFormats) {
-    if (known.format == format) return known.name;
+  for (const RawFormat& known : kRawFormats) {
+    if (known.format == pixel_format_of(format)) return known.name;
   }
   return "unknown";
 }
@@ -43,6 +63,18 @@ bool same_format(uint32_t camera, uint32_t wanted) {  // some cameras call their
 }
 
 bool is_jpeg_format(uint32_t format) { return same_format(format, V4L2_PIX_FMT_MJPEG); }
+
+// What the driver says of luma and chroma, as the kernel's rules have it where it leaves that open.
+FrameColor color_of(const v4l2_pix_format& set) {
+  uint32_t encoding = set.ycbcr_enc, range = set.quantization;
+  if (encoding == V4L2_YCBCR_ENC_DEFAULT) encoding = V4L2_MAP_YCBCR_ENC_DEFAULT(set.colorspace);
+  const bool is_rgb = false;
+  if (range == V4L2_QUANTIZATION_DEFAULT) {
+    range = V4L2_MAP_QUANTIZATION_DEFAULT(is_rgb, set.colorspace, set.ycbcr_enc);
+  }
+  const bool is_709 = encoding == V4L2_YCBCR_ENC_709 || encoding == V4L2_YCBCR_ENC_XV709;
+  return {is_709 ? OCELLUS_BT709 : OCELLUS_BT601, range == V4L2_QUANTIZATION_FULL_RANGE};
+}
 
 }  // namespace
 
@@ -69,10 +101,11 @@ V4l2System real_v4l2_system() {
 
 V4l2Source::V4l2Source(const SourceOptions& options, V4l2System system)
     : options_(options), system_(std::move(system)) {
-  const auto asked = [&](const CameraFormat& known) { return options_.format == known.name; };
-  if (!options_.format.empty() && std::none_of(std::begin(kFormats), std::end(kFormats), asked)) {
-    throw Failure(kExitUsage, "Cameras are asked for mjpeg, nv12 or yuyv422, not for \"" + options_.format + "\".");
+  if (!options_.format.empty() && format_named(options_.format) == 0) {
+    throw Failure(kExitUsage, "Cameras are asked for mjpeg or one of " + raw_format_names() + " but rgba, not for \"" +
+                                  options_.format + "\".");
   }
+  asked_color_ = parse_color(options_.color);
   if ((options_.width == 0) != (options_.height == 0) || options_.width < 0 || options_.height < 0 ||
       options_.width > kMostSide || options_.height > kMostSide) {
     throw Failure(kExitUsage, "A camera is asked for a width and a height of 1 to 8192 pixels, or for neither.");
@@ -175,16 +208,16 @@ bool V4l2Source::set_format(uint32_t format, int32_t width, int32_t height) {
   format_ = format;
   width_ = static_cast<int32_t>(set.width);
   height_ = static_cast<int32_t>(set.height);
-  const size_t least = set.width * (format == V4L2_PIX_FMT_YUYV ? 2u : 1u);
-  row_bytes_ = std::max<size_t>(set.bytesperline, least);
-  const bool rgb = false;
-  uint32_t range = set.quantization;
-  if (range == V4L2_QUANTIZATION_DEFAULT) {
-    range = V4L2_MAP_QUANTIZATION_DEFAULT(rgb, set.colorspace, set.ycbcr_enc);
-  }
-  full_range_ = range == V4L2_QUANTIZATION_FULL_RANGE;
-  const int32_t pixel_format = format == V4L2_PIX_FMT_NV12 ? OCELLUS_NV12 : OCELLUS_YUYV;
-  return is_jpeg_format(format) || pixel_bytes(pixel_format, width_, height_) > 0;
+  color_ = asked_color_.or_else(color_of(set));
+  if (is_jpeg_format(format)) return true;
+  const int32_t pixel_format = pixel_format_of(format);
+  if (pixel_bytes(pixel_format, width_, height_) == 0) return false;
+  Frame frame;
+  frame.pixel_format = pixel_format;
+  frame.width = width_;
+  frame.height = height_;
+  row_bytes_ = std::max(static_cast<size_t>(set.bytesperline), static_cast<size_t>(frame.view().stride_bytes[0]));
+  return true;
 }
 
 void V4l2Source::choose_format() {
@@ -203,11 +236,11 @@ void V4l2Source::choose_format() {
     width = static_cast<int32_t>(std::min<uint32_t>(current.fmt.pix.width, kMostSide));
     height = static_cast<int32_t>(std::min<uint32_t>(current.fmt.pix.height, kMostSide));
   }
-  std::vector<uint32_t> wanted = {V4L2_PIX_FMT_NV12, V4L2_PIX_FMT_YUYV, V4L2_PIX_FMT_MJPEG};
-  if (int64_t{width} * height > kLargestUncompressed) std::rotate(wanted.begin(), wanted.end() - 1, wanted.end());
-  for (const CameraFormat& known : kFormats) {
-    if (options_.format == known.name) wanted.insert(wanted.begin(), known.format);
-  }
+  std::vector<uint32_t> wanted;
+  for (const CameraFormat& known : kFormats) wanted.push_back(known.format);
+  const bool is_large = int64_t{width} * height > kLargestUncompressed;
+  wanted.insert(is_large ? wanted.begin() : wanted.end() - 1, V4L2_PIX_FMT_MJPEG);  // colours before grey
+  if (!options_.format.empty()) wanted.insert(wanted.begin(), format_named(options_.format));
   for (const uint32_t format : wanted) {
     for (const uint32_t candidate : offered) {
       if (same_format(candidate, format) && set_format(candidate, width, height)) return;
@@ -221,7 +254,8 @@ void V4l2Source::choose_format() {
       if (c > ' ' && c <= '~') names += c;
     }
   }
-  fail("the camera has none of the formats MJPEG, NV12 and YUYV, only" + (names.empty() ? " none" : names) + ".");
+  fail("the camera has none of the formats mjpeg, " + raw_format_names() + " but rgba, only" +
+       (names.empty() ? " none" : names) + ".");
 }
 
 void V4l2Source::choose_rate() {
@@ -346,24 +380,24 @@ std::string V4l2Source::copy(const Buffer& buffer, size_t used, Frame* frame) co
     frame->bytes.assign(from, from + used);
     return finish_encoded(frame);
   }
-  const bool nv12 = format_ == V4L2_PIX_FMT_NV12;
-  const auto rows = static_cast<size_t>(nv12 ? height_ + height_ / 2 : height_);
-  const size_t kept = static_cast<size_t>(width_) * (nv12 ? 1 : 2);
-  // The last row's padding may be missing.
-  const size_t needed = row_bytes_ * (rows - 1) + kept;
-  if (used < needed) {
-    return "A frame has " + std::to_string(used) + " of its " + std::to_string(needed) + " bytes.";
-  }
   frame->kind = FrameKind::kPixels;
-  frame->pixel_format = nv12 ? OCELLUS_NV12 : OCELLUS_YUYV;
-  frame->full_range = full_range_;
-  frame->bytes.resize(kept * rows);
-  if (kept == row_bytes_) {
-    std::memcpy(frame->bytes.data(), from, kept * rows);
-    return {};
-  }
-  for (size_t row = 0; row < rows; ++row) {
-    std::memcpy(frame->bytes.data() + row * kept, from + row * row_bytes_, kept);
+  frame->pixel_format = pixel_format_of(format_);
+  color_.apply(frame);
+  frame->bytes.resize(static_cast<size_t>(pixel_bytes(frame->pixel_format, width_, height_)));
+  const ocellus_frame view = frame->view();
+  uint8_t* to = frame->bytes.data();
+  size_t at = 0;
+  for (int plane = 0; plane < 3 && view.plane[plane] != nullptr; ++plane) {
+    const auto kept = static_cast<size_t>(view.stride_bytes[plane]);
+    const bool is_half = plane > 0 && frame->pixel_format == OCELLUS_I420;
+    const size_t step = is_half ? (row_bytes_ + 1) / 2 : row_bytes_;
+    const auto rows = static_cast<size_t>(plane == 0 ? height_ : (height_ + 1) / 2);
+    const size_t needed = at + step * (rows - 1) + kept;  // the last row's padding may be missing
+    if (used < needed) {
+      return "A frame has " + std::to_string(used) + " of its " + std::to_string(needed) + " bytes.";
+    }
+    for (size_t row = 0; row < rows; ++row, to += kept) std::memcpy(to, from + at + row * step, kept);
+    at += rows * step;
   }
   return {};
 }

@@ -24,10 +24,11 @@ struct V4l2System {
 };
 V4l2System real_v4l2_system();
 
-// Streams MJPEG, NV12 or YUYV from four buffers of the driver, whichever the camera has: `format` ("mjpeg", "nv12",
-// "yuyv422") if it is given, else uncompressed up to 640 x 480 and MJPEG above, which the USB bus has room for. Size
-// and rate are what the driver makes of those asked for. Gaps in the driver's count are `skipped`; frames that the
-// driver marks as damaged, that are short, and JPEG that cannot be read are kBroken; errors and unplugging are kLost.
+// Streams MJPEG or one of kRawFormats but "rgba" from four buffers of the driver, whichever the camera has: `format` if
+// it is given, else uncompressed up to 640 x 480 and MJPEG above, which the USB bus has room for. Size and rate are
+// what the driver makes of those asked for; `color` comes before what it says of luma and chroma. Gaps in the driver's
+// count are `skipped`; frames that the driver marks as damaged, that are short, and JPEG that cannot be read are
+// kBroken; errors and unplugging are kLost.
 class V4l2Source : public FrameSource {
  public:
   // Throws a Failure if there is no such camera, it is busy or it has none of the formats.
@@ -69,8 +70,8 @@ class V4l2Source : public FrameSource {
   std::vector<Buffer> buffers_;
   uint32_t format_ = 0;  // V4L2_PIX_FMT_...
   int32_t width_ = 0, height_ = 0;
-  size_t row_bytes_ = 0;  // with padding
-  bool full_range_ = false;
+  size_t row_bytes_ = 0;  // of the first plane, with padding
+  FrameColor asked_color_, color_;
   double rate_ = 0;
   bool counted_ = false;  // last_sequence_ is of a frame
   uint32_t last_sequence_ = 0;

@@ -22,7 +22,7 @@ struct Y4mHeader {
   int32_t width = 0, height = 0;
   Chroma chroma = Chroma::k420;
   double frames_per_second = 0;
-  bool full_range = false, limited_range = false;
+  FrameColor color;  // its range, if it is named
 };
 
 template <typename Number>
@@ -69,8 +69,8 @@ std::string read_parameter(const std::string& word, Y4mHeader* header) {
       return {};
     }
     default:
-      if (word == "XCOLORRANGE=FULL") header->full_range = true;
-      if (word == "XCOLORRANGE=LIMITED") header->limited_range = true;
+      if (word == "XCOLORRANGE=FULL") header->color.full_range = true;
+      if (word == "XCOLORRANGE=LIMITED") header->color.full_range = false;
       return {};
   }
 }
@@ -88,6 +88,7 @@ std::string read_header(const std::string& line, Y4mHeader* header) {
 
 class Y4mParser : public StreamParser {
  public:
+  explicit Y4mParser(const FrameColor& color) : color_(color) {}
   size_t take(const uint8_t* bytes, size_t count) override;
   SourceEvent next(Frame* frame) override;
   bool finish() override;
@@ -100,13 +101,13 @@ class Y4mParser : public StreamParser {
 
   bool end_line();
   size_t plane_bytes() const;
-  void convert(Frame* frame) const;
-  void convert_420(Frame* frame) const;
+  void convert(Frame* frame);
   void convert_422(Frame* frame) const;
 
   State state_ = State::kHeader;
   std::string line_, wrong_;
   bool fatal_ = false, complete_ = false;
+  FrameColor color_;
   Y4mHeader header_;
   std::vector<uint8_t> planes_;
 };
@@ -189,7 +190,6 @@ SourceEvent Y4mParser::next(Frame* frame) {
   complete_ = false;
   state_ = State::kLine;
   frame->kind = FrameKind::kPixels;
-  frame->full_range = header_.full_range;
   convert(frame);
   return {.kind = SourceEvent::kFrame};
 }
@@ -211,44 +211,30 @@ std::string Y4mParser::describe() const {
   return size_text(header_.width, header_.height) + " y4m " + chroma;
 }
 
-void Y4mParser::convert(Frame* frame) const {
+void Y4mParser::convert(Frame* frame) {
+  const FrameColor color = color_.or_else(header_.color);
+  color.apply(frame);
   frame->width = header_.width;
   frame->height = header_.height;
   switch (header_.chroma) {
-    case Chroma::k420: convert_420(frame); return;
+    case Chroma::k420:
+      frame->pixel_format = OCELLUS_I420;
+      std::swap(frame->bytes, planes_);
+      return;
     case Chroma::k422: convert_422(frame); return;
     case Chroma::k444:
       frame->pixel_format = OCELLUS_RGB8;
       frame->bytes.resize(planes_.size());
-      convert_planes_to_rgb(planes_.data(), header_.width, header_.height, header_.full_range, frame->bytes.data());
+      convert_planes_to_rgb(planes_.data(), header_.width, header_.height, frame->color_matrix, frame->full_range,
+                            frame->bytes.data());
       return;
     case Chroma::kMono:
       frame->pixel_format = OCELLUS_GRAY8;
       frame->bytes = planes_;
-      if (!header_.limited_range) return;
+      if (color.full_range.value_or(true)) return;
       for (uint8_t& value : frame->bytes) {
         value = static_cast<uint8_t>(std::clamp((int{value} - 16) * 255 / 219, 0, 255));
       }
-  }
-}
-
-void Y4mParser::convert_420(Frame* frame) const {
-  const size_t from_width = static_cast<size_t>(header_.width), half_width = (from_width + 1) / 2;
-  const size_t from_height = static_cast<size_t>(header_.height), half_height = (from_height + 1) / 2;
-  frame->width &= ~1;
-  frame->height &= ~1;
-  frame->pixel_format = OCELLUS_NV12;
-  const auto width = static_cast<size_t>(frame->width), height = static_cast<size_t>(frame->height);
-  frame->bytes.resize(width * height * 3 / 2);
-  uint8_t* to = frame->bytes.data();
-  for (size_t y = 0; y < height; ++y, to += width) std::memcpy(to, planes_.data() + y * from_width, width);
-  const uint8_t* blue = planes_.data() + from_width * from_height;
-  const uint8_t* red = blue + half_width * half_height;
-  for (size_t y = 0; y < height / 2; ++y, blue += half_width, red += half_width) {
-    for (size_t x = 0; x < width / 2; ++x) {
-      *to++ = blue[x];
-      *to++ = red[x];
-    }
   }
 }
 
@@ -274,6 +260,6 @@ void Y4mParser::convert_422(Frame* frame) const {
 
 }  // namespace
 
-std::unique_ptr<StreamParser> make_y4m_parser() { return std::make_unique<Y4mParser>(); }
+std::unique_ptr<StreamParser> make_y4m_parser(const FrameColor& color) { return std::make_unique<Y4mParser>(color); }
 
 }  // namespace ocellus::app

@@ -22,7 +22,8 @@ static int print_text(void* user, const char* text, int32_t text_bytes) {
 }
 
 static ocellus_status answer(ocellus_session* session, const char* prompt) {
-  const ocellus_frame frame = {OCELLUS_RGB8, kSide, kSide, 0, {pixels, NULL}, {kSide * 3, 0}};
+  const ocellus_frame frame = {
+      .format = OCELLUS_RGB8, .width = kSide, .height = kSide, .plane = {pixels}, .stride_bytes = {kSide * 3}};
   ocellus_generate_params params;
   ocellus_generate_params_init(&params);
   params.max_tokens = 32;

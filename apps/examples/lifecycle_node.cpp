@@ -84,8 +84,11 @@ class CaptionNode {
   }
   ocellus::Status describe(const Frame& frame) {
     answer_.clear();
-    const ocellus_frame view = {OCELLUS_RGB8,       frame.side, frame.side, 0, {frame.rgb.data(), nullptr},
-                                {frame.side * 3, 0}};
+    ocellus_frame view{};
+    view.format = OCELLUS_RGB8;
+    view.width = view.height = frame.side;
+    view.plane[0] = frame.rgb.data();
+    view.stride_bytes[0] = frame.side * 3;
     session_.set_deadline(frame.captured + std::chrono::seconds(2));
     ocellus::Status status = session_.forget_all();
     if (status) status = session_.begin_turn();

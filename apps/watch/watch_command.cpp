@@ -43,8 +43,15 @@ void add_source_options(CLI::App* command, CommandOptions* options) {
   command->add_option("SOURCE", source->name, "Where frames come from")->required();
   command
       ->add_option("--format", source->format,
-                   "Of raw frames (nv12, yuyv422, rgb24, rgba, gray), or what to ask of a camera")
+                   "Of raw frames (nv12, i420, yuyv422, rgb24, bgr24, rgba, bgra, gray), or what to ask of a camera")
       ->option_text("NAME")
+      ->group("Source");
+  command
+      ->add_option("--color", source->color,
+                   "What luma and chroma mean: bt601, bt709, bt601-full or bt709-full (default: what the camera or the "
+                   "Y4M header says, else bt601)")
+      ->option_text("NAME")
+      ->check(CLI::IsMember({"bt601", "bt709", "bt601-full", "bt709-full"}))
       ->group("Source");
   command->add_option("--size", options->size, "Of raw frames, or what to ask of a camera")
       ->option_text("WIDTHxHEIGHT")

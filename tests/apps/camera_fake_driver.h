@@ -28,7 +28,7 @@ class FakeDriver {
   std::vector<uint32_t> formats = {V4L2_PIX_FMT_YUYV, V4L2_PIX_FMT_MJPEG};
   uint32_t width = 64, height = 48, padding = 0;  // bytes behind each row
   uint32_t capabilities = V4L2_CAP_VIDEO_CAPTURE | V4L2_CAP_STREAMING;
-  uint32_t colorspace = V4L2_COLORSPACE_SRGB;
+  uint32_t colorspace = V4L2_COLORSPACE_SRGB, encoding = V4L2_YCBCR_ENC_DEFAULT;
   uint32_t most_buffers = 8;
   size_t buffer_bytes = 64 << 10;
   bool present = true;
@@ -136,6 +136,7 @@ class FakeDriver {
     const bool jpeg = pix.pixelformat == V4L2_PIX_FMT_MJPEG;
     pix.bytesperline = jpeg ? 0 : width * (pix.pixelformat == V4L2_PIX_FMT_YUYV ? 2 : 1) + padding;
     pix.colorspace = colorspace;
+    pix.ycbcr_enc = encoding;
     format = *wanted;
     return 0;
   }

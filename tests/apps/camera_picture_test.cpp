@@ -208,6 +208,13 @@ TEST_CASE("raw formats show the same picture") {
   Frame rgba = raw(OCELLUS_RGBA8, 5, 3, 9);
   REQUIRE(decode_rgb(rgba, &picture));
   CHECK(picture.pixels == Bytes(45, 9));
+  for (const int32_t format : {OCELLUS_BGR8, OCELLUS_BGRA8}) {
+    Frame bgr = raw(format, 5, 3, 0);
+    const size_t step = format == OCELLUS_BGR8 ? 3 : 4;
+    for (size_t i = 0; i < bgr.bytes.size(); i += step) bgr.bytes[i] = 200;  // blue
+    REQUIRE(decode_rgb(bgr, &picture));
+    for (size_t i = 0; i < 45; ++i) CHECK(picture.pixels[i] == (i % 3 == 2 ? 200 : 0));
+  }
 }
 
 TEST_CASE("luma of the full range and of the limited one are told apart") {

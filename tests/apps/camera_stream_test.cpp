@@ -39,11 +39,10 @@ TEST_CASE("raw frames come from a pipe as they are") {
     int32_t format;
     int64_t bytes;
   };
-  const Kind kinds[] = {{"nv12", OCELLUS_NV12, 1200},
-                        {"yuyv422", OCELLUS_YUYV, 1600},
-                        {"rgb24", OCELLUS_RGB8, 2400},
-                        {"rgba", OCELLUS_RGBA8, 3200},
-                        {"gray", OCELLUS_GRAY8, 800}};
+  const Kind kinds[] = {{"nv12", OCELLUS_NV12, 1200},    {"yuyv422", OCELLUS_YUYV, 1600}, {"yuyv", OCELLUS_YUYV, 1600},
+                        {"yuv420p", OCELLUS_I420, 1200}, {"i420", OCELLUS_I420, 1200},    {"rgb24", OCELLUS_RGB8, 2400},
+                        {"bgr24", OCELLUS_BGR8, 2400},   {"bgr", OCELLUS_BGR8, 2400},     {"rgba", OCELLUS_RGBA8, 3200},
+                        {"bgra", OCELLUS_BGRA8, 3200},   {"gray", OCELLUS_GRAY8, 800}};
   for (const Kind& kind : kinds) {
     CAPTURE(kind.name);
     test::Random random(3);
@@ -162,7 +161,7 @@ TEST_CASE("what cannot be read is refused in a sentence") {
       const StreamSource source(options, pipe.reader);
     });
   };
-  CHECK(contains(refused(raw("bgr24", 40, 20)), "bgr24"));
+  CHECK(contains(refused(raw("p010", 40, 20)), "p010"));
   CHECK(contains(refused(raw("nv12", 0, 0)), "need a width and a height"));
   CHECK(contains(refused(raw("nv12", 41, 20)), "even"));
   CHECK(contains(refused(raw("gray", 9000, 20)), "8192"));
@@ -181,11 +180,11 @@ TEST_CASE("Y4M comes in the pixel format that fits, with the colours that it nam
     size_t luma, chroma;
   };
   const Kind kinds[] = {
-      {"YUV4MPEG2 W8 H6 F30:1 Ip A1:1\n", OCELLUS_NV12, 8, 6, 48, 12},
-      {"YUV4MPEG2 W8 H6 F30000:1001 Ip C420jpeg XYSCSS=420JPEG\n", OCELLUS_NV12, 8, 6, 48, 12},
-      {"YUV4MPEG2 H6 W8 C420mpeg2 I?\n", OCELLUS_NV12, 8, 6, 48, 12},
-      {"YUV4MPEG2 W8 H6 C420paldv\n", OCELLUS_NV12, 8, 6, 48, 12},
-      {"YUV4MPEG2 W9 H7 C420\n", OCELLUS_NV12, 8, 6, 63, 20},
+      {"YUV4MPEG2 W8 H6 F30:1 Ip A1:1\n", OCELLUS_I420, 8, 6, 48, 12},
+      {"YUV4MPEG2 W8 H6 F30000:1001 Ip C420jpeg XYSCSS=420JPEG\n", OCELLUS_I420, 8, 6, 48, 12},
+      {"YUV4MPEG2 H6 W8 C420mpeg2 I?\n", OCELLUS_I420, 8, 6, 48, 12},
+      {"YUV4MPEG2 W8 H6 C420paldv\n", OCELLUS_I420, 8, 6, 48, 12},
+      {"YUV4MPEG2 W9 H7 C420\n", OCELLUS_I420, 9, 7, 63, 20},
       {"YUV4MPEG2 W8 H6 C422\n", OCELLUS_YUYV, 8, 6, 48, 24},
       {"YUV4MPEG2 W9 H7 C422\n", OCELLUS_YUYV, 8, 7, 63, 35},
       {"YUV4MPEG2 W9 H7 C444\n", OCELLUS_RGB8, 9, 7, 63, 63},
@@ -224,17 +223,55 @@ TEST_CASE("Y4M planes keep their places") {
   read_pipe({.name = "pipe"}, to_bytes("YUV4MPEG2 W9 H5 XCOLORRANGE=FULL\n") + y4m_frame(planes_420), &frames);
   REQUIRE(frames.size() == 1);
   CHECK(frames[0].full_range);
-  CHECK(frames[0].width == 8);
-  CHECK(frames[0].height == 4);
-  for (size_t y = 0; y < 4; ++y) {
-    for (size_t x = 0; x < 8; ++x) CHECK(frames[0].bytes[8 * y + x] == 9 * y + x);
+  CHECK(frames[0].width == 9);
+  CHECK(frames[0].height == 5);
+  CHECK(frames[0].bytes == planes_420);
+  const ocellus_frame view = frames[0].view();
+  CHECK(*view.plane[1] == 45);
+  CHECK(*view.plane[2] == 60);
+  CHECK(view.stride_bytes[2] == 5);
+}
+
+TEST_CASE("what luma and chroma mean is what the user says, else the stream, else BT.601 of 16..235") {
+  struct Choice {
+    const char* color;
+    const char* header;
+    int32_t matrix;
+    bool full_range;
+  };
+  const Choice choices[] = {{"", "", OCELLUS_BT601, false},
+                            {"", " XCOLORRANGE=FULL", OCELLUS_BT601, true},
+                            {"bt709", "", OCELLUS_BT709, false},
+                            {"bt709", " XCOLORRANGE=FULL", OCELLUS_BT709, true},
+                            {"bt709-full", " XCOLORRANGE=LIMITED", OCELLUS_BT709, true},
+                            {"bt601-full", "", OCELLUS_BT601, true}};
+  for (const Choice& choice : choices) {
+    CAPTURE(choice.color);
+    CAPTURE(choice.header);
+    std::vector<Frame> frames;
+    const std::string header = "YUV4MPEG2 W4 H2" + std::string(choice.header);
+    read_pipe({.name = "pipe", .color = choice.color}, to_bytes((header + "\n").c_str()) + y4m_frame(Bytes(12, 90)),
+              &frames);
+    read_pipe({.name = "pipe", .format = "i420", .color = choice.color, .width = 4, .height = 2}, Bytes(12, 90),
+              &frames);
+    // BT.709 has more green and less blue in what is not grey; 4:4:4 becomes RGB when it is read.
+    read_pipe({.name = "pipe", .color = choice.color},
+              to_bytes((header + " C444\n").c_str()) + y4m_frame(Bytes(24, 90)), &frames);
+    REQUIRE(frames.size() == 3);
+    CHECK(frames[0].color_matrix == choice.matrix);
+    CHECK(frames[0].full_range == choice.full_range);
+    CHECK(frames[1].color_matrix == choice.matrix);
+    CHECK(frames[1].full_range == (std::string(choice.color).find("full") != std::string::npos));
+    Picture picture, converted;
+    REQUIRE(decode_rgb(frames[0], &picture));
+    REQUIRE(decode_rgb(frames[2], &converted));
+    CHECK(picture.pixels == converted.pixels);
+    const double red = choice.matrix == OCELLUS_BT709 ? 1.5748 : 1.402;
+    const double expected =
+        choice.full_range ? 90 + red * (90 - 128) : 255.0 / 219 * (90 - 16) + red * 255 / 224 * (90 - 128);
+    CHECK(std::abs(picture.pixels[0] - expected) < 0.51);
   }
-  for (size_t y = 0; y < 2; ++y) {
-    for (size_t x = 0; x < 4; ++x) {
-      CHECK(frames[0].bytes[32 + 8 * y + 2 * x] == 45 + 5 * y + x);
-      CHECK(frames[0].bytes[32 + 8 * y + 2 * x + 1] == 60 + 5 * y + x);
-    }
-  }
+  CHECK(contains(test::failure_of([] { parse_color("bt2020"); }), "bt2020"));
 }
 
 TEST_CASE("Y4M that is not understood is refused, and a frame that does not begin as it should is skipped") {

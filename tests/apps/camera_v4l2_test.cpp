@@ -41,6 +41,11 @@ TEST_CASE("a camera's format is the one asked for, else uncompressed for small a
       {{V4L2_PIX_FMT_YUYV, V4L2_PIX_FMT_MJPEG}, 1280, 720, "yuyv422", V4L2_PIX_FMT_YUYV},
       {{V4L2_PIX_FMT_YUYV}, 1280, 720, "nv12", V4L2_PIX_FMT_YUYV},
       {{V4L2_PIX_FMT_H264, V4L2_PIX_FMT_JPEG}, 640, 480, "", V4L2_PIX_FMT_JPEG},
+      {{V4L2_PIX_FMT_GREY, V4L2_PIX_FMT_MJPEG}, 640, 480, "", V4L2_PIX_FMT_MJPEG},
+      {{V4L2_PIX_FMT_GREY}, 640, 480, "", V4L2_PIX_FMT_GREY},
+      {{V4L2_PIX_FMT_BGR24, V4L2_PIX_FMT_YUV420}, 640, 480, "", V4L2_PIX_FMT_YUV420},
+      {{V4L2_PIX_FMT_BGR24, V4L2_PIX_FMT_YUV420}, 640, 480, "bgr", V4L2_PIX_FMT_BGR24},
+      {{V4L2_PIX_FMT_ABGR32, V4L2_PIX_FMT_RGB24}, 640, 480, "bgra", V4L2_PIX_FMT_ABGR32},
   };
   for (const Choice& choice : choices) {
     FakeDriver driver;
@@ -129,6 +134,58 @@ TEST_CASE("NV12 rows come without their padding, in the range that the driver na
   REQUIRE(frame.bytes.size() == 64 * 72);
   for (size_t i = 0; i < frame.bytes.size(); ++i) REQUIRE(frame.bytes[i] == i / 64);
   CHECK(frame.full_range);
+}
+
+TEST_CASE("I420's three planes come without their padding") {
+  FakeDriver driver;
+  driver.formats = {V4L2_PIX_FMT_YUV420};
+  driver.padding = 16;
+  V4l2Source source(camera(), driver.system());
+  Bytes padded, expected;
+  for (uint8_t row = 0; row < 96; ++row) {
+    const size_t kept = row < 48 ? 64 : 32;
+    padded.insert(padded.end(), kept, row);
+    padded.insert(padded.end(), kept / 4, 0xEE);
+    expected.insert(expected.end(), kept, row);
+  }
+  driver.script.push_back({padded, 0, 0, 0, 0});
+  driver.script.push_back({Bytes(padded.begin(), padded.end() - 9), 1, 0, 0, 0});
+  Frame frame;
+  REQUIRE(next_of(source, &frame).kind == SourceEvent::kFrame);
+  CHECK(frame.pixel_format == OCELLUS_I420);
+  CHECK(frame.bytes == expected);
+  CHECK(next_of(source, &frame).kind == SourceEvent::kBroken);
+}
+
+TEST_CASE("what luma and chroma mean is what the driver says, unless the user knows better") {
+  struct Choice {
+    uint32_t colorspace, encoding;
+    const char* asked;
+    int32_t matrix;
+    bool full_range;
+  };
+  const Choice choices[] = {
+      {V4L2_COLORSPACE_SRGB, V4L2_YCBCR_ENC_DEFAULT, "", OCELLUS_BT601, false},
+      {V4L2_COLORSPACE_SMPTE170M, V4L2_YCBCR_ENC_DEFAULT, "", OCELLUS_BT601, false},
+      {V4L2_COLORSPACE_REC709, V4L2_YCBCR_ENC_DEFAULT, "", OCELLUS_BT709, false},
+      {V4L2_COLORSPACE_REC709, V4L2_YCBCR_ENC_601, "", OCELLUS_BT601, false},
+      {V4L2_COLORSPACE_JPEG, V4L2_YCBCR_ENC_DEFAULT, "", OCELLUS_BT601, true},
+      {V4L2_COLORSPACE_REC709, V4L2_YCBCR_ENC_DEFAULT, "bt601", OCELLUS_BT601, false},
+      {V4L2_COLORSPACE_SRGB, V4L2_YCBCR_ENC_DEFAULT, "bt709-full", OCELLUS_BT709, true},
+  };
+  for (const Choice& choice : choices) {
+    FakeDriver driver;
+    driver.colorspace = choice.colorspace;
+    driver.encoding = choice.encoding;
+    SourceOptions options = camera("yuyv422");
+    options.color = choice.asked;
+    V4l2Source source(options, driver.system());
+    driver.script.push_back({yuyv(64, 48, 0, 1), 0, 0, 0, 0});
+    Frame frame;
+    REQUIRE(next_of(source, &frame).kind == SourceEvent::kFrame);
+    CHECK(frame.color_matrix == choice.matrix);
+    CHECK(frame.full_range == choice.full_range);
+  }
 }
 
 TEST_CASE("frames that the driver marks, short ones and sizes beyond the buffer are broken, and the source goes on") {

@@ -47,27 +47,26 @@ void check_conversion(PixelFormat format, int32_t width, int32_t height, ColorMa
   frame.height = height;
   frame.matrix = matrix;
   frame.full_range = full_range;
-  const PlaneSize first = plane_size(frame, 0), second = plane_size(frame, 1);
-  const int64_t strides[2] = {first.row_bytes + 7, second.row_bytes + 5};
-  Guarded<uint8_t> plane = random_rows(first.rows, first.row_bytes, strides[0], 1);
-  Guarded<uint8_t> chroma =
-      random_rows(std::max(second.rows, 1), std::max<int64_t>(second.row_bytes, 1), strides[1], 2);
-  frame.planes[0] = plane.data();
-  frame.planes[1] = chroma.data();
-  frame.stride_bytes[0] = strides[0];
-  frame.stride_bytes[1] = strides[1];
+  std::vector<Guarded<uint8_t>> planes;
+  ConvertPixelsArgs args;
+  args.format = format;
+  args.matrix = matrix;
+  args.full_range = full_range;
+  for (int i = 0; i < kFramePlanes; ++i) {
+    const PlaneSize size = plane_size(frame, i);
+    frame.stride_bytes[i] = size.row_bytes + 7 - 2 * i;
+    planes.push_back(random_rows(std::max(size.rows, 1), std::max<int64_t>(size.row_bytes, 1), frame.stride_bytes[i],
+                                 static_cast<unsigned>(i + 1)));
+    frame.planes[i] = planes.back().data();
+    if (size.rows > 0) args.planes[i] = planes.back().view();
+  }
   std::vector<std::byte> scratch(static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
   RgbImage expected;
   REQUIRE(convert_frame(frame, {}, {scratch.data(), static_cast<int64_t>(scratch.size())}, &expected).ok());
 
   Guarded<uint8_t> out(height, int64_t{3} * width, int64_t{3} * width + 11);
-  DeviceView<const uint8_t> no_plane;
-  convert_pixels({.format = format,
-                  .matrix = matrix,
-                  .full_range = full_range,
-                  .planes = {plane.view(), second.rows > 0 ? DeviceView<const uint8_t>(chroma.view()) : no_plane},
-                  .output = out.view()},
-                 queue);
+  args.output = out.view();
+  convert_pixels(args, queue);
   REQUIRE(queue.finish().ok());
   CHECK(out.intact());
   for (int32_t y = 0; y < height; ++y)
@@ -194,15 +193,16 @@ void check_resample(Size size, bool columns, int32_t length, Filter filter, cons
 TEST_CASE("convert_pixels equals the conversion of frames to the bit") {
   test::for_each_backend([](Queue& queue) {
     for (const auto& [width, height] : {std::pair{2, 2}, {6, 4}, {258, 6}, {640, 30}, {1000, 6}}) {
-      for (const PixelFormat format : {PixelFormat::kNv12, PixelFormat::kYuyv})
+      for (const PixelFormat format : {PixelFormat::kNv12, PixelFormat::kYuyv, PixelFormat::kI420})
         for (const ColorMatrix matrix : {ColorMatrix::kBt601, ColorMatrix::kBt709})
           for (const bool full_range : {false, true})
             check_conversion(format, width, height, matrix, full_range, queue);
     }
     check_conversion(PixelFormat::kYuyv, 4, 7, ColorMatrix::kBt601, false, queue);
     for (const auto& [width, height] : {std::pair{1, 1}, {7, 5}, {255, 3}, {257, 9}, {1, 190}})
-      for (const PixelFormat format : {PixelFormat::kRgba8, PixelFormat::kGray8})
-        check_conversion(format, width, height, ColorMatrix::kBt601, false, queue);
+      for (const PixelFormat format :
+           {PixelFormat::kRgba8, PixelFormat::kGray8, PixelFormat::kBgr8, PixelFormat::kBgra8, PixelFormat::kI420})
+        check_conversion(format, width, height, ColorMatrix::kBt709, width % 2 == 0, queue);
   });
 }
 

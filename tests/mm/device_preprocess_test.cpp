@@ -38,7 +38,7 @@ class RandomFrame {
     frame_.height = height;
     frame_.matrix = random() % 2 == 0 ? ColorMatrix::kBt601 : ColorMatrix::kBt709;
     frame_.full_range = random() % 2 == 0;
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kFramePlanes; ++i) {
       const PlaneSize size = plane_size(frame_, i);
       frame_.stride_bytes[i] = size.row_bytes + static_cast<int64_t>(random() % 9);
       planes_[i].resize(static_cast<size_t>(frame_.stride_bytes[i] * size.rows));
@@ -50,7 +50,7 @@ class RandomFrame {
 
  private:
   Frame frame_;
-  std::vector<uint8_t> planes_[2];
+  std::vector<uint8_t> planes_[kFramePlanes];
 };
 
 ImageLimits limits_for(int32_t width, int32_t height) {
@@ -124,7 +124,7 @@ void check_frame_views(const PreprocessConfig& config, PixelFormat format, int32
 
 TEST_CASE("views made on the device equal the CPU's to the bit") {
   constexpr PixelFormat kFormats[] = {PixelFormat::kRgb8, PixelFormat::kRgba8, PixelFormat::kGray8, PixelFormat::kNv12,
-                                      PixelFormat::kYuyv};
+                                      PixelFormat::kYuyv, PixelFormat::kBgr8,  PixelFormat::kBgra8, PixelFormat::kI420};
   test::for_each_backend([&](Queue& queue) {
     for (const ResizeFlavour flavour : {ResizeFlavour::kLlamaCpp, ResizeFlavour::kHuggingFace}) {
       for (const PixelFormat format : kFormats) {
@@ -132,7 +132,7 @@ TEST_CASE("views made on the device equal the CPU's to the bit") {
         check_frame_views(make_config(flavour, 32, 128), format, 100, 62, queue);
         check_frame_views(make_config(flavour, 24, 100), format, 42, 130, queue);
       }
-      for (const PixelFormat format : {PixelFormat::kRgb8, PixelFormat::kGray8}) {
+      for (const PixelFormat format : {PixelFormat::kRgb8, PixelFormat::kGray8, PixelFormat::kI420}) {
         check_frame_views(make_config(flavour, 33, 99), format, 1, 1, queue);
         check_frame_views(make_config(flavour, 33, 99), format, 151, 3, queue);
         check_frame_views(make_config(flavour, 17, 85), format, 3, 151, queue);

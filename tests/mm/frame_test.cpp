@@ -42,39 +42,82 @@ Frame make_frame(PixelFormat format, int width, int height, const std::vector<ui
   return frame;
 }
 
+/// A frame of random bytes in planes of exactly the bytes that may be read: the last row has no padding.
+struct RandomFrame {
+  Frame frame;
+  std::vector<uint8_t> planes[kFramePlanes];
+
+  RandomFrame(PixelFormat format, int32_t width, int32_t height, std::mt19937& random) {
+    frame.format = format;
+    frame.width = width;
+    frame.height = height;
+    frame.matrix = random() % 2 == 0 ? ColorMatrix::kBt601 : ColorMatrix::kBt709;
+    frame.full_range = random() % 2 == 0;
+    for (int i = 0; i < kFramePlanes; ++i) {
+      const PlaneSize size = plane_size(frame, i);
+      if (size.rows == 0) continue;
+      frame.stride_bytes[i] = size.row_bytes + static_cast<int64_t>(random() % 9);
+      planes[i].resize(static_cast<size_t>(frame.stride_bytes[i] * (size.rows - 1) + size.row_bytes));
+      for (uint8_t& byte : planes[i]) byte = static_cast<uint8_t>(random());
+      frame.planes[i] = planes[i].data();
+    }
+  }
+  double at(int plane, int64_t y, int64_t x) const {
+    return planes[plane].at(static_cast<size_t>(y * frame.stride_bytes[plane] + x));
+  }
+};
+
+void reference_pixel(const RandomFrame& f, int32_t x, int32_t y, double* rgb) {
+  const auto yuv = [&](double luma, double u, double v) {
+    reference_rgb(luma, u, v, f.frame.matrix, f.frame.full_range, rgb);
+  };
+  const auto packed = [&](int64_t step, bool is_reversed, bool has_alpha) {
+    for (int c = 0; c < 3; ++c) {
+      const double alpha = has_alpha ? f.at(0, y, step * x + 3) / 255 : 1;
+      rgb[c] = 255 - (255 - f.at(0, y, step * x + (is_reversed ? 2 - c : c))) * alpha;
+    }
+  };
+  switch (f.frame.format) {
+    case PixelFormat::kRgb8: return packed(3, false, false);
+    case PixelFormat::kRgba8: return packed(4, false, true);
+    case PixelFormat::kBgr8: return packed(3, true, false);
+    case PixelFormat::kBgra8: return packed(4, true, true);
+    case PixelFormat::kGray8: rgb[0] = rgb[1] = rgb[2] = f.at(0, y, x); return;
+    case PixelFormat::kNv12: return yuv(f.at(0, y, x), f.at(1, y / 2, x / 2 * 2), f.at(1, y / 2, x / 2 * 2 + 1));
+    case PixelFormat::kI420: return yuv(f.at(0, y, x), f.at(1, y / 2, x / 2), f.at(2, y / 2, x / 2));
+    case PixelFormat::kYuyv: return yuv(f.at(0, y, 2 * x), f.at(0, y, x / 2 * 4 + 1), f.at(0, y, x / 2 * 4 + 3));
+  }
+}
+
 }  // namespace
 
-TEST_CASE("NV12 and YUYV are within one of the exact conversion") {
-  const int width = 26, height = 14;
-  const int64_t stride = 61;
-  const auto first = random_bytes(static_cast<size_t>(stride) * height, 1),
-             chroma = random_bytes(static_cast<size_t>(stride) * height / 2, 2);
-  for (const PixelFormat format : {PixelFormat::kNv12, PixelFormat::kYuyv}) {
-    for (const ColorMatrix matrix : {ColorMatrix::kBt601, ColorMatrix::kBt709}) {
-      for (const bool full_range : {false, true}) {
-        Frame frame = make_frame(format, width, height, first, stride);
-        frame.planes[1] = chroma.data();
-        frame.stride_bytes[1] = stride;
-        frame.matrix = matrix;
-        frame.full_range = full_range;
-        GuardedScratch scratch(3 * width * height);
-        RgbImage image;
-        REQUIRE(convert_frame(frame, {}, scratch.extent(), &image).ok());
-        CHECK(scratch.intact());
-        for (int y = 0; y < height; ++y) {
-          for (int x = 0; x < width; ++x) {
-            const uint8_t* row = first.data() + y * stride;
-            const uint8_t* uv = chroma.data() + y / 2 * stride + x / 2 * 2;
-            const bool planar = format == PixelFormat::kNv12;
-            const double luma = planar ? row[x] : row[2 * x];
-            double rgb[3];
-            reference_rgb(luma, planar ? uv[0] : row[x / 2 * 4 + 1], planar ? uv[1] : row[x / 2 * 4 + 3], matrix,
-                          full_range, rgb);
-            for (int c = 0; c < 3; ++c) CHECK(std::fabs(image.row(y)[3 * x + c] - rgb[c]) < 0.51);
-          }
-        }
+TEST_CASE("every format of any size and stride is within one of the exact conversion, and reads no byte too many") {
+  std::mt19937 random(11);
+  for (int round = 0; round < 400; ++round) {
+    const auto format = static_cast<PixelFormat>(round % kPixelFormats);
+    const bool even_width = format == PixelFormat::kNv12 || format == PixelFormat::kYuyv;
+    const bool even_height = format == PixelFormat::kNv12;
+    const auto side = [&](bool even) {
+      const auto value = static_cast<int32_t>(1 + random() % 37);
+      return even ? 2 * value : value;
+    };
+    const int32_t width = side(even_width), height = side(even_height);
+    CAPTURE(pixel_format_name(format));
+    CAPTURE(width);
+    CAPTURE(height);
+    const RandomFrame source(format, width, height, random);
+    GuardedScratch scratch(3 * width * height);
+    RgbImage image;
+    REQUIRE(convert_frame(source.frame, {}, scratch.extent(), &image).ok());
+    CHECK(scratch.intact());
+    double worst = 0;
+    for (int32_t y = 0; y < height; ++y)
+      for (int32_t x = 0; x < width; ++x) {
+        double rgb[3];
+        reference_pixel(source, x, y, rgb);
+        for (int c = 0; c < 3; ++c) worst = std::max(worst, std::fabs(image.row(y)[3 * x + c] - rgb[c]));
       }
-    }
+    CHECK(worst < 0.51);
   }
 }
 
@@ -136,6 +179,15 @@ TEST_CASE("frames that cannot be right are refused") {
   CHECK(code(frame) == Code::kBadArgument);
   CHECK(code(make_frame(PixelFormat::kGray8, 12, 10, bytes, 12)) == Code::kFull);
   CHECK(code(make_frame(static_cast<PixelFormat>(9), 8, 4, bytes, 8)) == Code::kBadArgument);
+  CHECK(code(make_frame(static_cast<PixelFormat>(kPixelFormats), 8, 4, bytes, 8)) == Code::kBadArgument);
+  Frame planar = make_frame(PixelFormat::kI420, 7, 3, bytes, 7);
+  planar.planes[1] = planar.planes[2] = bytes.data();
+  planar.stride_bytes[1] = planar.stride_bytes[2] = 4;
+  CHECK(code(planar) == Code::kOk);
+  planar.stride_bytes[2] = 3;
+  CHECK(code(planar) == Code::kBadArgument);
+  planar.planes[2] = nullptr;
+  CHECK(code(planar) == Code::kBadArgument);
   CHECK(scratch.intact());
   CHECK(frame_scratch_bytes({}) >= 3 * ImageLimits().max_pixels);
 }

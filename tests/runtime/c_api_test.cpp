@@ -1,6 +1,8 @@
 // The C API: what it refuses, how it says so, and every kind of frame it takes.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "mm/image_decode.h"
@@ -64,30 +66,38 @@ Pixels decode_board(const std::string& name) {
   return pixels;
 }
 
-/// BT.601, full range.
-uint8_t luma(const uint8_t* p) { return static_cast<uint8_t>(std::lround(0.299 * p[0] + 0.587 * p[1] + 0.114 * p[2])); }
-uint8_t blue_difference(const uint8_t* p) {
-  return static_cast<uint8_t>(std::lround(128 - 0.168736 * p[0] - 0.331264 * p[1] + 0.5 * p[2] - 0.01));
-}
-uint8_t red_difference(const uint8_t* p) {
-  return static_cast<uint8_t>(std::lround(128 + 0.5 * p[0] - 0.418688 * p[1] - 0.081312 * p[2] - 0.01));
-}
+/// Luma and chroma of the full range, from the weights of red and blue.
+struct ChromaWeights {
+  double red, blue;
+
+  double exact_luma(const uint8_t* p) const { return red * p[0] + (1 - red - blue) * p[1] + blue * p[2]; }
+  uint8_t luma(const uint8_t* p) const { return static_cast<uint8_t>(std::lround(exact_luma(p))); }
+  uint8_t blue_difference(const uint8_t* p) const {
+    return static_cast<uint8_t>(std::lround(128 + (p[2] - exact_luma(p)) / (2 * (1 - blue)) - 0.01));
+  }
+  uint8_t red_difference(const uint8_t* p) const {
+    return static_cast<uint8_t>(std::lround(128 + (p[0] - exact_luma(p)) / (2 * (1 - red)) - 0.01));
+  }
+};
+constexpr ChromaWeights kWeights[] = {{0.299, 0.114}, {0.2126, 0.0722}};  // of ocellus_color_matrix
 
 /// A frame of any format, with padding behind each row.
 class OwnedFrame {
  public:
-  OwnedFrame(const Pixels& pixels, ocellus_pixel_format format) {
+  OwnedFrame(const Pixels& pixels, ocellus_pixel_format format, ocellus_color_matrix matrix = OCELLUS_BT601)
+      : weights_(kWeights[matrix]) {
     frame_.format = format;
+    frame_.color_matrix = matrix;
     frame_.width = pixels.width;
     frame_.height = pixels.height;
     frame_.full_range = 1;
-    const int32_t bytes_per_pixel[] = {3, 4, 1, 1, 2};
+    const int32_t bytes_per_pixel[] = {3, 4, 1, 1, 2, 3, 4, 1};
     stride_ = int64_t{bytes_per_pixel[format]} * pixels.width + 20;
     planes_[0].assign(static_cast<size_t>(stride_ * pixels.height), 0xEE);
     for (int32_t y = 0; y < pixels.height; ++y)
       for (int32_t x = 0; x < pixels.width; ++x) write(pixels, x, y);
-    if (format == OCELLUS_NV12) write_chroma(pixels);
-    for (int i = 0; i < 2; ++i) {
+    if (format == OCELLUS_NV12 || format == OCELLUS_I420) write_chroma(pixels);
+    for (int i = 0; i < 3; ++i) {
       frame_.plane[i] = planes_[i].data();
       frame_.stride_bytes[i] = stride_;
     }
@@ -104,28 +114,37 @@ class OwnedFrame {
         std::memcpy(row + 4 * x, p, 3);
         row[4 * x + 3] = 255;
         break;
+      case OCELLUS_BGR8: std::reverse_copy(p, p + 3, row + 3 * x); break;
+      case OCELLUS_BGRA8:
+        std::reverse_copy(p, p + 3, row + 4 * x);
+        row[4 * x + 3] = 255;
+        break;
       case OCELLUS_GRAY8: row[x] = p[0]; break;
-      case OCELLUS_NV12: row[x] = luma(p); break;
+      case OCELLUS_NV12:
+      case OCELLUS_I420: row[x] = weights_.luma(p); break;
       case OCELLUS_YUYV:
-        row[2 * x] = luma(p);
-        row[2 * x + 1] = x % 2 == 0 ? blue_difference(p) : red_difference(p);
+        row[2 * x] = weights_.luma(p);
+        row[2 * x + 1] = x % 2 == 0 ? weights_.blue_difference(p) : weights_.red_difference(p);
         break;
     }
   }
   void write_chroma(const Pixels& pixels) {
-    planes_[1].assign(static_cast<size_t>(stride_ * pixels.height / 2), 0xEE);
+    for (int i = 1; i < 3; ++i) planes_[i].assign(static_cast<size_t>(stride_ * pixels.height / 2), 0xEE);
+    const bool is_planar = frame_.format == OCELLUS_I420;
     for (int32_t y = 0; y < pixels.height; y += 2) {
       for (int32_t x = 0; x < pixels.width; x += 2) {
-        uint8_t* pair = planes_[1].data() + y / 2 * stride_ + x;
-        pair[0] = blue_difference(pixels.at(x, y));
-        pair[1] = red_difference(pixels.at(x, y));
+        uint8_t* blue = planes_[1].data() + y / 2 * stride_ + (is_planar ? x / 2 : x);
+        uint8_t* red = is_planar ? planes_[2].data() + y / 2 * stride_ + x / 2 : blue + 1;
+        *blue = weights_.blue_difference(pixels.at(x, y));
+        *red = weights_.red_difference(pixels.at(x, y));
       }
     }
   }
 
+  ChromaWeights weights_;
   ocellus_frame frame_ = {};
   int64_t stride_ = 0;
-  std::vector<uint8_t> planes_[2];
+  std::vector<uint8_t> planes_[3];
 };
 
 struct Caption {
@@ -179,19 +198,25 @@ TEST_CASE("frames of every format are captioned as the picture they hold" * doct
     CHECK(expected.text.size() > 20);
 
     const Pixels board = decode_board(name);
-    for (const ocellus_pixel_format format : {OCELLUS_RGB8, OCELLUS_RGBA8}) {
+    for (const ocellus_pixel_format format : {OCELLUS_RGB8, OCELLUS_RGBA8, OCELLUS_BGR8, OCELLUS_BGRA8}) {
       const Caption caption = describe_frame(handles.session, OwnedFrame(board, format).get());
       CHECK(caption.text == expected.text);
       CHECK(caption.logits_hash == expected.logits_hash);
     }
     // Chroma at half the resolution, and rounded: the same words, not the same bits.
-    for (const ocellus_pixel_format format : {OCELLUS_NV12, OCELLUS_YUYV})
-      CHECK(describe_frame(handles.session, OwnedFrame(board, format).get()).text == expected.text);
+    for (const ocellus_pixel_format format : {OCELLUS_NV12, OCELLUS_YUYV, OCELLUS_I420})
+      for (const ocellus_color_matrix matrix : {OCELLUS_BT601, OCELLUS_BT709}) {
+        OwnedFrame frame(board, format, matrix);
+        const Caption caption = describe_frame(handles.session, frame.get());
+        CHECK(caption.text == expected.text);
+        frame.get().color_matrix = 1 - matrix;
+        CHECK(describe_frame(handles.session, frame.get()).logits_hash != caption.logits_hash);
+      }
     // A grey picture has no chroma to lose.
     const Pixels grey = board.grey();
     const Caption grey_caption = describe_frame(handles.session, OwnedFrame(grey, OCELLUS_RGB8).get());
     CHECK(grey_caption.logits_hash != expected.logits_hash);
-    for (const ocellus_pixel_format format : {OCELLUS_GRAY8, OCELLUS_NV12, OCELLUS_YUYV})
+    for (const ocellus_pixel_format format : {OCELLUS_GRAY8, OCELLUS_NV12, OCELLUS_YUYV, OCELLUS_I420})
       CHECK(describe_frame(handles.session, OwnedFrame(grey, format).get()).logits_hash == grey_caption.logits_hash);
   }
 }
@@ -204,8 +229,11 @@ TEST_CASE("frames that cannot be are refused by name and leave the session as it
     change(frame.get());
     return ocellus_session_add_image(handles.session, &frame.get());
   };
-  CHECK(refused(OCELLUS_RGB8, [](ocellus_frame& f) { f.format = 5; }) == OCELLUS_BAD_ARGUMENT);
-  CHECK(last_error_says(OCELLUS_BAD_ARGUMENT, "pixel format 5"));
+  CHECK(refused(OCELLUS_RGB8, [](ocellus_frame& f) { f.format = 8; }) == OCELLUS_BAD_ARGUMENT);
+  CHECK(last_error_says(OCELLUS_BAD_ARGUMENT, "pixel format 8"));
+  CHECK(refused(OCELLUS_NV12, [](ocellus_frame& f) { f.color_matrix = 2; }) == OCELLUS_BAD_ARGUMENT);
+  CHECK(last_error_says(OCELLUS_BAD_ARGUMENT, "colour matrix 2"));
+  CHECK(refused(OCELLUS_I420, [](ocellus_frame& f) { f.plane[2] = nullptr; }) == OCELLUS_BAD_ARGUMENT);
   CHECK(refused(OCELLUS_RGB8, [](ocellus_frame& f) { f.format = -1; }) == OCELLUS_BAD_ARGUMENT);
   CHECK(refused(OCELLUS_RGB8, [](ocellus_frame& f) { f.plane[0] = nullptr; }) == OCELLUS_BAD_ARGUMENT);
   CHECK(last_error_says(OCELLUS_BAD_ARGUMENT, "plane 0"));

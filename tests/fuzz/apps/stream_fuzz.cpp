@@ -127,7 +127,7 @@ void change_y4m(Bytes& input, Random& random) {
 }
 
 bool run_y4m(const uint8_t* data, size_t size) {
-  const std::unique_ptr<app::StreamParser> parser = app::make_y4m_parser();
+  const std::unique_ptr<app::StreamParser> parser = app::make_y4m_parser({});
   app::Frame frame;
   int64_t frames = 0;
   for (size_t at = 0; at < size;) {
