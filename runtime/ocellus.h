@@ -11,6 +11,7 @@
  * is read from there, kept there or, once a minute, used; not when it comes from limits.library_cache_bytes.
  *
  * Threads: one thread at a time may use an engine and its sessions; ocellus_session_cancel may come from any thread.
+ * A calling thread needs OCELLUS_STACK_BYTES of stack; on a GPU CUDA's driver takes its own beside it.
  * Calls on an engine on a GPU make that GPU the calling thread's current CUDA device.
  * Structs with a `struct_bytes` field are filled by their *_init function, so that old callers keep working.
  */
@@ -29,6 +30,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#define OCELLUS_STACK_BYTES (256 * 1024)
 
 typedef enum ocellus_status {
   OCELLUS_OK = 0,
