@@ -12,6 +12,7 @@
 #include "mm/frame.h"
 #include "tests/support/device.h"
 #include "tests/support/guard.h"
+#include "tests/support/resizes.h"
 
 namespace ocellus {
 namespace {
