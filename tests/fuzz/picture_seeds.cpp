@@ -29,7 +29,8 @@ std::vector<Bytes> make_png_seeds() {
       read_pictures({"rgb.png", "rgba.png", "palette.png", "palette_alpha.png", "gray_1.png", "gray_2.png",
                      "gray_alpha.png", "rgb_key.png", "rgb_16.png", "rgb_interlaced.png", "rgba_16_interlaced.png"});
   for (const int color : {0, 2, 4, 6}) {
-    const testing::Bytes rows(size_t{16} * (16 * 8 + 1), 1);
+    const size_t samples = color == 2 ? 3 : color == 4 ? 2 : color == 6 ? 4 : 1;
+    const testing::Bytes rows(size_t{16} * (16 * samples + 1), 1);
     seeds.push_back(
         testing::make_png({testing::png_header(16, 16, 8, color), testing::png_chunk("IDAT", testing::store_zlib(rows)),
                            testing::png_chunk("IEND", {})}));
