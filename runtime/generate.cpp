@@ -89,7 +89,7 @@ Status Generation::start_first_tokens() {
   for (int32_t i = 0; i < count_; ++i) cut += active(i) && parts_[i].goes_on ? 1 : 0;
   const bool both = cut > 0 && cut < active_count();
   force_next_token();
-  if (cut > 0 && has_text_to_pack()) OCELLUS_TRY(pack_text());
+  if (cut > 0 && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
   if (both) mark_those_that(true, false);
   if (cut < active_count()) OCELLUS_TRY(start_first_rows());
   if (both) mark_those_that(true, true);
@@ -138,7 +138,7 @@ void Generation::settle_newest() {
   shape_.most_tiles = 0;
   for (int32_t i = 0; i < count_; ++i) {
     const Part& part = parts_[i];
-    if (part.most_steps == 0 && !part.on_device) continue;
+    if (part.most_steps == 0 && !part.on_device && !part.unsettled) continue;
     mark_active(i, part.unsettled);
     any = any || part.unsettled;
     shape_.most_tiles = std::max<int64_t>(shape_.most_tiles, part.next.new_tile + 1);
@@ -192,8 +192,9 @@ Status Generation::answer() {
     const TraceRange range(engine_.trace(), step == 0 ? "first token" : "decode step");
     for (int32_t i = 0; i < count_; ++i)
       if (active(i) && step > 0) stop_if_asked(i);
-    if (started_ == step && has_text_to_pack()) OCELLUS_TRY(pack_text());
-    const int64_t ahead = queue.on_cuda() && !has_text_to_pack() ? 2 : 1;
+    if (started_ == step && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
+    // No step is under way when the token of this one makes a block full: it is packed before the next, as everywhere.
+    const int64_t ahead = queue.on_cuda() && !has_text_to_pack(1) ? 2 : 1;
     while (active_count() > 0 && started_ - step < ahead && start_step()) {
     }
     OCELLUS_TRY(queue.status());

@@ -57,8 +57,8 @@ class Generation {
   Status find_cut(int32_t i);
   Status place_rows();
   Status place_row(int32_t i);
-  bool packs_text(int32_t i) const;
-  bool has_text_to_pack() const;
+  bool packs_text(int32_t i, int32_t more) const;
+  bool has_text_to_pack(int32_t more) const;
   Status pack_text();
   void list_runs(int32_t i);
   void settle_newest();

@@ -56,17 +56,17 @@ void Generation::list_runs(int32_t i) {
   row.new_slot = next.new_slot = static_cast<int32_t>(cache.text_slots() % kPageSlots);
 }
 
-/// KIVI: whether what was said before the newest tokens fills a block. What a rolling context remembers of its pages is
-/// not kept for blocks.
-bool Generation::packs_text(int32_t i) const {
+/// KIVI: whether what was said before the newest tokens fills a block when `more` tokens have been read. What a rolling
+/// context remembers of its pages is not kept for blocks.
+bool Generation::packs_text(int32_t i, int32_t more) const {
   const CachePolicy& policy = engine_.shape().policy;
   return policy.packs_oldest() && active(i) && sessions_[i]->rolling_images_ == 0 &&
-         sessions_[i]->cache().has_text_to_pack(policy.window);
+         sessions_[i]->cache().has_text_to_pack(policy.window - more);
 }
 
-bool Generation::has_text_to_pack() const {
+bool Generation::has_text_to_pack(int32_t more) const {
   for (int32_t i = 0; i < count_; ++i)
-    if (packs_text(i)) return true;
+    if (packs_text(i, more)) return true;
   return false;
 }
 
@@ -76,7 +76,7 @@ Status Generation::pack_text() {
   const StepScratch& s = scratch_;
   Queue& queue = engine_.queue();
   for (int32_t i = 0; i < count_; ++i) {
-    if (!packs_text(i)) continue;
+    if (!packs_text(i, 0)) continue;
     OCELLUS_TRY(pack_oldest_text(engine_.text(), engine_.shape().policy, s.packing, sessions_[i]->cache(), queue));
     const int32_t row = parts_[i].row;
     list_runs(i);
