@@ -31,7 +31,7 @@
 extern "C" {
 #endif
 
-#define OCELLUS_STACK_BYTES (256 * 1024)
+#define OCELLUS_STACK_BYTES (320 * 1024)
 
 typedef enum ocellus_status {
   OCELLUS_OK = 0,
