@@ -12,9 +12,6 @@ namespace {
 thread_local BlockAllocator* current_allocator = nullptr;
 
 void* take_block(size_t bytes) { return current_allocator == nullptr ? nullptr : current_allocator->take(bytes); }
-void* resize_block(void* block, size_t bytes) {
-  return current_allocator == nullptr ? nullptr : current_allocator->resize(block, bytes);
-}
 void give_block(void* block) {
   if (current_allocator != nullptr) current_allocator->give(block);
 }
@@ -25,7 +22,7 @@ void give_block(void* block) {
 // Asserts would abort the host; what they guard is checked by read_jpeg_header or harmless in zeroed memory.
 #define STBI_ASSERT(condition) ((void)sizeof(condition))
 #define STBI_MALLOC(bytes) ::ocellus::take_block(bytes)
-#define STBI_REALLOC(block, bytes) ::ocellus::resize_block(block, bytes)
+#define STBI_REALLOC(block, bytes) nullptr  // the JPEG decoder lets no block grow
 #define STBI_FREE(block) ::ocellus::give_block(block)
 #define STBI_MAX_DIMENSIONS 65535
 #define STBI_ONLY_JPEG
