@@ -111,7 +111,15 @@ def changing_files():
 
 def attack():
     result = read("http_attack.json")
-    return result and seen(result.get("summary", f"{result.get('seconds', 0) / 3600:.2f} h"), result, "http_attack.json")
+    if not result:
+        return None
+    texts = []
+    for name in ("serve", "watch"):
+        honest, memory = result[name]["honest"], result[name]["memory"]
+        texts.append(f"{name}: {honest['answers']:,} honest answers, {honest['wrong']} wrong, {honest['late']} late, "
+                     f"{result[name]['attacks_accepted']} attacks accepted, memory of the last half over the first "
+                     f"{memory['last_over_first']:.3f}")
+    return seen(f"{result['seconds'] / 3600:.1f} h; " + "; ".join(texts), result, "http_attack.json")
 
 
 @dataclasses.dataclass
