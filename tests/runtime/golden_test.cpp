@@ -50,13 +50,13 @@ void compare(const test::ModelPair& pair, const Tolerance& tolerance) {
     test::add_question(session, golden);
     if (id < 3) {
       char name[32];
-      std::snprintf(name, sizeof name, "image_rows_%02d.f32", id);
+      std::snprintf(name, sizeof name, "image_rows_%02d.f16", id);
       const double error =
-          test::relative_error(waiting_image_rows(*engine).data(), test::read_floats(test::kShapeboardDir + name));
+          test::relative_error(waiting_image_rows(*engine).data(), test::read_halves(test::kShapeboardDir + name));
       worst_rows = std::max(worst_rows, error);
     }
     const std::vector<float> expected =
-        test::read_floats(test::kShapeboardDir + golden["first_logits"].get<std::string>());
+        test::read_halves(test::kShapeboardDir + golden["first_logits"].get<std::string>());
     worst_logits = std::max(worst_logits, test::relative_error(test::first_logits(session).data(), expected));
     CHECK(session.next_position() == static_cast<int64_t>(golden["prompt_ids"].size()));
     std::string text = test::answer_of(session).text;

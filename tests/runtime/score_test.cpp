@@ -159,7 +159,7 @@ TEST_CASE("the first token's probability is that of the float32 reference's logi
     session.reset();
     test::add_question(session, golden(id));
     const std::vector<float> logits =
-        test::read_floats(test::kShapeboardDir + golden(id)["first_logits"].get<std::string>());
+        test::read_halves(test::kShapeboardDir + golden(id)["first_logits"].get<std::string>());
     const std::vector<double> exact(logits.begin(), logits.end());
     const TokenId token = golden_answer(id)[0];
     const double expected = log_probability(exact.data(), std::ssize(exact), token);

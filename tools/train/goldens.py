@@ -1,4 +1,5 @@
-"""Reference numbers for parity tests: prompt ids, first logits, image rows and greedy answers, float32 on the CPU."""
+"""Reference numbers for parity tests: prompt ids, first logits, image rows and greedy answers, float32 on the CPU,
+stored as halves."""
 import argparse
 import json
 import os
@@ -11,8 +12,8 @@ QUESTIONS = ((1, 12), (4, 6), (8, 3), (16, 1))  # (images per question, how many
 IMAGE_ROWS_COUNT = 3
 
 
-def save_f32(tensor, path):
-    tensor.numpy().astype("<f4").tofile(path)
+def save_halves(tensor, path):
+    tensor.numpy().astype("<f2").tofile(path)
 
 
 def greedy_prefix(got, want):
@@ -30,9 +31,9 @@ def golden(ref, evaluation, out, question, index):
     want = ref.tokens.encode(" " + question["answer"]) + [ref.end_id]
     logits = ref.logits(ids + want, rows)[len(ids) - 1:-1]
     generated = greedy_prefix(logits.argmax(-1).tolist(), want)
-    save_f32(logits[0], f"{out}/first_logits_{index:02d}.f32")
+    save_halves(logits[0], f"{out}/first_logits_{index:02d}.f16")
     if index < IMAGE_ROWS_COUNT:
-        save_f32(rows, f"{out}/image_rows_{index:02d}.f32")
+        save_halves(rows, f"{out}/image_rows_{index:02d}.f16")
     return {
         "id": index,
         "n": question["n"],
@@ -42,7 +43,7 @@ def golden(ref, evaluation, out, question, index):
         "generated_ids": generated,
         "text": ref.tokens.decode(generated).strip(),
         "expected": question["answer"],
-        "first_logits": f"first_logits_{index:02d}.f32",
+        "first_logits": f"first_logits_{index:02d}.f16",
     }
 
 
@@ -64,7 +65,7 @@ def main():
             records.append(record)
             print(record["id"], record["n"], len(record["prompt_ids"]), repr(record["text"]), flush=True)
     with open(f"{args.out}/goldens.json", "w") as file:
-        json.dump(records, file, indent=1)
+        file.write("[\n" + ",\n".join(json.dumps(record, separators=(",", ":")) for record in records) + "\n]\n")
     print("exact", sum(r["text"] == r["expected"] for r in records), "of", len(records))
 
 
