@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "tests/support/golden_arrays.h"
 #include "tests/support/loaded_engine.h"
 
 namespace ocellus {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/support/golden_arrays.h"
 #include "tests/support/loaded_engine.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
