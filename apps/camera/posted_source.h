@@ -15,8 +15,9 @@ namespace ocellus::app {
 // Between who hands frames in and who reads them, on any threads. Holds the newest frame only.
 class FrameInbox {
  public:
-  static constexpr int64_t kMostBytes = int64_t{4} << 20;     // of a frame's file
-  static constexpr int64_t kSenderSilenceNs = 2'000'000'000;  // after which somebody else may send
+  static constexpr int64_t kMostBytes = int64_t{4} << 20;  // of a frame's file
+  // After it somebody else may send. Timers of a tab that nobody sees fire once a second: it sends every second or two.
+  static constexpr int64_t kSenderSilenceNs = 5'000'000'000;
 
   // Takes a frame in the place of one that still waits. False, and nothing taken, while somebody else sends.
   bool put(const std::string& sender, const std::string& jpeg, int64_t captured_ns);

@@ -7,7 +7,7 @@ const kMostSentPixels = 1280 * 720;
 const kSentQuality = 0.8;
 const kFrameWait_ms = 1000;  // a tab that nobody sees is not told of new frames: then it sends what there is
 const kRetry_ms = 500;
-const kTakeOver_ms = 4000;   // so long a page that begins waits for one that has just stopped, itself before a reload
+const kTakeOver_ms = 8000;   // so long a page that begins waits for one that has just stopped, itself before a reload
 
 const sending_camera = {run: null, starting: false};
 const kSender = Math.random().toString(36).slice(2);
@@ -124,7 +124,8 @@ async function send_frames(run) {
     const file = run.video.videoWidth ? await make_file(run) : null;
     if (sending_camera.run !== run) return;
     if (file && !await send_frame(run, file, captured)) await sleep(kRetry_ms);
-    await sleep(Math.max(0, kSendEvery_ms - (performance.now() - begun)));
+    const left_ms = kSendEvery_ms - (performance.now() - begun);
+    if (left_ms > 0) await sleep(left_ms);  // even an empty sleep takes a second where nobody sees the tab
   }
 }
 

@@ -985,7 +985,7 @@ class ViewersCamera(ProgramPage):
         other.open(self.url)  # and again, before the program has missed it
         other.wait_for("!document.querySelector('#camera').hidden")
         other.click("#camera")
-        other.wait_for("sending_camera.run && performance.now() - sending_camera.run.begun > 5000", limit_s=60)
+        other.wait_for("sending_camera.run && performance.now() - sending_camera.run.begun > 9000", limit_s=60)
         self.assertEqual(other.text("#camera-error"), "")
         other.wait_for("document.querySelector('#pill').textContent === 'Live'", limit_s=60)
 
