@@ -11,7 +11,7 @@ target_include_directories(ocellus_shared INTERFACE
 target_link_options(ocellus_shared PRIVATE LINKER:--version-script=${CMAKE_BINARY_DIR}/ocellus.map LINKER:--no-undefined
   LINKER:--as-needed)
 target_link_libraries(ocellus_shared PRIVATE Threads::Threads ocellus_hwy ocellus_utf8proc ocellus_jpeg ocellus_zlib
-  ocellus_sqlite ocellus_flags)
+  ocellus_sqlite3 ocellus_flags)
 if(OCELLUS_HAS_CUDA)
   target_link_libraries(ocellus_shared PRIVATE CUDA::cudart_static CUDA::cublasLt)
 endif()
