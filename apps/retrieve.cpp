@@ -1,11 +1,11 @@
 #include "apps/retrieve.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <string_view>
 
 #include "apps/failure.h"
+#include "apps/plain_text.h"
 #include "apps/sizes.h"
 #include "apps/terminal.h"
 
@@ -13,13 +13,7 @@ namespace ocellus::app {
 namespace {
 
 constexpr std::string_view kMark = "<retrieve:";
-constexpr std::string_view kWhiteSpace = " \t\r\n";
 constexpr int32_t kMostEntries = 1000;
-
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(kWhiteSpace);
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(kWhiteSpace) + 1 - begin);
-}
 
 bool is_number(const std::string& text) {
   const size_t digits = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
@@ -27,8 +21,7 @@ bool is_number(const std::string& text) {
 }
 
 bool names_picture(const std::string& text) {
-  std::string name;
-  for (const char c : text) name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string name = to_lower(text);
   const auto ends = [&](std::string_view end) {
     return name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
   };
@@ -39,16 +32,16 @@ bool names_picture(const std::string& text) {
 RetrieveMark parse_mark(const std::string& body) {
   const std::string mark = std::string(kMark) + body + ">";
   RetrieveMark retrieve;
-  retrieve.query = trimmed(body);
+  retrieve.query = trim(body);
   const size_t comma = body.rfind(',');
-  const std::string last = comma == std::string::npos ? "" : trimmed(body.substr(comma + 1));
+  const std::string last = comma == std::string::npos ? "" : trim(body.substr(comma + 1));
   if (is_number(last)) {
     const char* begin = last.data() + (last[0] == '+' ? 1 : 0);
     const auto [stop, error] = std::from_chars(begin, last.data() + last.size(), retrieve.count);
     if (error != std::errc() || retrieve.count < 1 || retrieve.count > kMostEntries)
       throw Failure(kExitUsage, mark + " asks for " + last + " entries: write a number from 1 to " +
                                     std::to_string(kMostEntries) + ".");
-    retrieve.query = trimmed(body.substr(0, comma));
+    retrieve.query = trim(body.substr(0, comma));
   }
   if (retrieve.query.empty())
     throw Failure(kExitUsage, mark + " says nothing to search for: write words, or the path of a picture.");

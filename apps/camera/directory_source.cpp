@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/sentences.h"
 #include "apps/failure.h"
+#include "apps/plain_text.h"
 #include "apps/sizes.h"
 
 namespace ocellus::app {
@@ -24,8 +24,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 bool is_picture_name(const std::string& name) {
   if (name.empty() || name[0] == '.') return false;
-  std::string ending = std::filesystem::path(name).extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string ending = to_lower(std::filesystem::path(name).extension().string());
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 

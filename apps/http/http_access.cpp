@@ -7,6 +7,8 @@
 #include <cctype>
 #include <cstring>
 
+#include "apps/plain_text.h"
+
 namespace ocellus::app {
 namespace {
 
@@ -21,8 +23,7 @@ std::string_view host_name(std::string_view host) {
 }
 
 bool names_loopback(std::string_view host) {
-  std::string name(host_name(host));
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::string name = to_lower(host_name(host));
   if (name == "localhost") return true;
   if (name.size() > 2 && name.front() == '[' && name.back() == ']') name = name.substr(1, name.size() - 2);
   return is_loopback_address(name);
@@ -50,11 +51,7 @@ std::string_view cookie_value(std::string_view cookies, std::string_view name) {
 
 std::string_view bearer_token(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
-  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
-  if (authorization.size() < kScheme.size() ||
-      !std::equal(kScheme.begin(), kScheme.end(), authorization.begin(), [&](char b, char a) { return same(a, b); })) {
-    return {};
-  }
+  if (to_lower(authorization.substr(0, kScheme.size())) != kScheme) return {};
   return authorization.substr(kScheme.size());
 }
 

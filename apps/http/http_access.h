@@ -5,8 +5,7 @@
 // - Host must name this machine (localhost, 127.0.0.0/8, [::1]) where there is no token: a page elsewhere could have a
 //   name of its own lead here.
 // - Origin, where it is sent, must be this server's own, or one of those that --cors names.
-// - Sec-Fetch-Site, where it is sent, must be "same-origin", or "none": an address that was typed in. Two more may
-// pass:
+// - Sec-Fetch-Site, where it is sent, must be "same-origin", or "none": an address that was typed in. Two more pass:
 //   pages of an origin that --cors names, and a link that somebody follows to "/", for a whole tab.
 // Programs send neither of the last two. All answers carry Cross-Origin-Resource-Policy: same-origin for browsers that
 // send Sec-Fetch-Site not yet.

@@ -10,6 +10,7 @@
 
 #include "apps/failure.h"
 #include "apps/http/http_server.h"
+#include "apps/plain_text.h"
 
 namespace ocellus::app {
 namespace {
@@ -52,11 +53,9 @@ std::string read_token_file(const std::string& path) {
   if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     throw refuse("others can read it; take that away with `chmod 600`.");
   }
-  const std::string_view all(text, static_cast<size_t>(bytes));
-  const size_t begin = std::min(all.find_first_not_of(" \t\r\n"), all.size());
-  const size_t end = all.find_last_not_of(" \t\r\n");
-  if (begin == all.size()) throw refuse("it is empty.");
-  return std::string(all.substr(begin, end + 1 - begin));
+  const std::string token = trim({text, static_cast<size_t>(bytes)});
+  if (token.empty()) throw refuse("it is empty.");
+  return token;
 }
 
 HttpResponse error_response(int status, const std::string& message, const std::string& type, const std::string& code) {

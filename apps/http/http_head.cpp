@@ -4,6 +4,8 @@
 #include <cctype>
 #include <cstring>
 
+#include "apps/plain_text.h"
+
 namespace ocellus::app {
 namespace {
 
@@ -30,15 +32,10 @@ bool is_host(std::string_view text) {
   });
 }
 
-bool is_same_name(std::string_view a, std::string_view small) {
-  return std::equal(a.begin(), a.end(), small.begin(), small.end(),
-                    [](unsigned char x, unsigned char y) { return std::tolower(x) == y; });
-}
-
 std::vector<std::string_view> values_of(const RequestHead& head, std::string_view name) {
   std::vector<std::string_view> values;
   for (const HeadField& field : head.fields) {
-    if (is_same_name(field.name, name)) values.push_back(field.value);
+    if (to_lower(field.name) == name) values.push_back(field.value);
   }
   return values;
 }
@@ -62,7 +59,7 @@ std::optional<std::string> find_ambiguity(const RequestHead& head) {
   if (!lengths.empty() && !is_number(lengths[0])) return "The Content-Length header is not a number.";
   if (encodings.empty()) return std::nullopt;
   if (!lengths.empty()) return "Content-Length and Transfer-Encoding exclude each other.";
-  if (encodings.size() > 1 || !is_same_name(encodings[0], "chunked") || head.version == "HTTP/1.0") {
+  if (encodings.size() > 1 || to_lower(encodings[0]) != "chunked" || head.version == "HTTP/1.0") {
     return "The only Transfer-Encoding that is taken is chunked, with HTTP/1.1.";
   }
   return std::nullopt;

@@ -9,7 +9,6 @@
 #endif
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -24,6 +23,7 @@
 #include "apps/http/http_connections.h"
 #include "apps/http/http_exchange.h"
 #include "apps/http/http_head.h"
+#include "apps/plain_text.h"
 
 namespace ocellus::app {
 namespace {
@@ -58,12 +58,6 @@ MHD_Result add_field(void* fields, MHD_ValueKind /*kind*/, const char* name, siz
                      size_t value_bytes) noexcept {
   static_cast<std::vector<HeadField>*>(fields)->push_back({{name, name_bytes}, {value, value_bytes}});
   return MHD_YES;
-}
-
-std::string in_small_letters(std::string_view name) {
-  std::string small(name);
-  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
-  return small;
 }
 
 // Whether lines that are folded or end in a bare LF are only known by where their parts lie.
@@ -242,7 +236,7 @@ Pending* HttpServer::State::begin(MHD_Connection* connection, const char* url, c
   request.path = url;
   request.client = client_name(connection, *client);
   for (const HeadField& field : head.fields) {
-    request.headers.emplace_back(in_small_letters(field.name), std::string(field.value));
+    request.headers.emplace_back(to_lower(field.name), std::string(field.value));
   }
   (void)MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add_argument, &request.query);
   std::optional<std::string> ambiguity = find_ambiguity(head);

@@ -5,20 +5,10 @@
 #include <cctype>
 #include <string_view>
 
+#include "apps/plain_text.h"
+
 namespace ocellus::app {
 namespace {
-
-std::string to_lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(c < 128 ? std::tolower(c) : c); });
-  return text;
-}
-
-std::string trim(const std::string& text, std::string_view ends) {
-  const size_t begin = text.find_first_not_of(ends);
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(ends) + 1 - begin);
-}
 
 bool begins_with(const std::string& text, std::string_view start) { return text.rfind(start, 0) == 0; }
 
