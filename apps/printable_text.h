@@ -1,18 +1,15 @@
-// Text that may come from a file, as a terminal shows it without obeying it; as platform/printable_text.h does for the
-// library's sentences.
+// Text that may come from a file, as a terminal shows it without obeying it.
 #ifndef OCELLUS_APPS_PRINTABLE_TEXT_H_
 #define OCELLUS_APPS_PRINTABLE_TEXT_H_
 
 #include <string>
 #include <string_view>
 
+#include "platform/printable_text.h"
+
 namespace ocellus::app {
 
-// One line, or newlines and tabs as they are.
-enum class Lines { kOne, kMany };
-
-// Control characters become "\x1b"; C1 controls, line separators and what turns the direction of writing become
-// "\u202e"; bytes that are not UTF-8 become U+FFFD.
+// What write_printable makes of it, all of it.
 std::string make_printable(std::string_view text, Lines lines);
 
 }  // namespace ocellus::app
