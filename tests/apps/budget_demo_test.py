@@ -1,23 +1,16 @@
 """The budget demo: what it prints, what it writes, what it refuses."""
 
 import json
-import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
-from program import BAD_INPUT, OK, PROGRAM, SOURCE, USAGE, long
+from program import BAD_INPUT, OK, PROGRAM, SOURCE, USAGE, FolderTest, long
 
 DEMO = SOURCE / "apps" / "budget_demo.py"
 
 
-class BudgetDemo(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class BudgetDemo(FolderTest):
     def demo(self, *arguments):
         return subprocess.run([sys.executable, "-B", DEMO, "--program", PROGRAM, "--no-png", *map(str, arguments)],
                               capture_output=True, text=True, timeout=300, cwd=self.folder, check=False)

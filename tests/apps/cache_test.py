@@ -1,13 +1,11 @@
 """Flags of the cache, what they change, what the program says about it, and calibrations."""
 
 import json
-import pathlib
 import shutil
-import tempfile
 import unittest
 
-from program import (BAD_INPUT, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, RUNTIME, USAGE, ProgramTest, board,
-                     long, run)
+from program import (BAD_INPUT, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, RUNTIME, USAGE, FolderTest, ProgramTest,
+                     board, long, run)
 
 DEFAULT_POLICY = {"kv_bits": 16, "calib": "none", "evict": "none", "keep": 1.0, "compress_at": "prompt-end",
                   "reuse": "none"}
@@ -228,11 +226,9 @@ class Plan(ProgramTest):
         self.assertRegex(self.answer("plan", *self.ROOM, "--table"), r"\n +16  100 % +\d+ ")
 
 
-class Calibrate(ProgramTest):
+class Calibrate(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.model, self.mmproj = self.folder / "model.gguf", self.folder / "mmproj.gguf"
         self.file = self.folder / "model.calib.json"
         self.model.symlink_to(MODEL)

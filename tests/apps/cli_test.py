@@ -14,8 +14,8 @@ import time
 import unittest
 import zlib
 
-from program import (BAD_INPUT, BOARDS, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, ProgramTest,
-                     board, goldens, long, run)
+from program import (BAD_INPUT, BOARDS, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, FolderTest,
+                     ProgramTest, board, goldens, long, run)
 
 
 class Answers(ProgramTest):
@@ -107,13 +107,9 @@ class Json(ProgramTest):
         self.assertIn(devices["cuda"], ["not built in", "no device found"])
 
 
-class Perplexity(ProgramTest):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
+class Perplexity(FolderTest):
     def file(self, text):
-        path = pathlib.Path(self.folder.name) / "text.txt"
+        path = self.folder / "text.txt"
         path.write_text(text)
         return path
 
@@ -149,13 +145,9 @@ class Perplexity(ProgramTest):
                             "the model is made for")
 
 
-class Eval(ProgramTest):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
+class Eval(FolderTest):
     def file(self, *lines):
-        path = pathlib.Path(self.folder.name) / "questions.jsonl"
+        path = self.folder / "questions.jsonl"
         path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
         return path
 
@@ -200,7 +192,7 @@ class Eval(ProgramTest):
         self.assertRegex(self.answer("eval", path), r"all +3 ")
 
     def test_paths_are_relative_to_the_file(self):
-        (pathlib.Path(self.folder.name) / "a.png").write_bytes(pathlib.Path(board("115")).read_bytes())
+        (self.folder / "a.png").write_bytes(pathlib.Path(board("115")).read_bytes())
         path = self.file(self.question(images=["a.png"]))
         self.assertEqual(self.objects("eval", path)[-1]["exact"], 1)
 
@@ -315,19 +307,15 @@ class Chat(ProgramTest):
         self.assertEqual(len(done.stderr.splitlines()), 1)
 
 
-class BadInput(ProgramTest):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
+class BadInput(FolderTest):
     def file(self, name, content):
-        path = pathlib.Path(self.folder.name) / name
+        path = self.folder / name
         path.write_bytes(content)
         return path
 
     def test_pictures_that_are_none(self):
         picture = pathlib.Path(board("113")).read_bytes()
-        for path, sentence in [("none.png", "No such file"), (self.folder.name, "directory"),
+        for path, sentence in [("none.png", "No such file"), (self.folder, "directory"),
                                (self.file("empty.png", b""), "empty"), (self.file("text.png", b"hello " * 99), "text"),
                                (self.file("head.png", picture[:20]), "head"),
                                (self.file("part.png", picture[:900]), "truncated"),
@@ -337,7 +325,7 @@ class BadInput(ProgramTest):
                     self.assert_refused([*command, path], BAD_INPUT, sentence)
 
     def test_models_that_are_none(self):
-        for path, sentence in [("none.gguf", "No such file"), (self.folder.name, "directory"),
+        for path, sentence in [("none.gguf", "No such file"), (self.folder, "directory"),
                                (self.file("empty.gguf", b""), "is empty"),
                                (self.file("text.gguf", b"hello " * 99), "not a GGUF file"),
                                (self.file("part.gguf", MODEL.read_bytes()[:5000]), "bytes are left in the file")]:

@@ -2,14 +2,12 @@
 
 import importlib.util
 import json
-import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
-from program import BAD_INPUT, OK, PROGRAM, SOURCE, USAGE, long
+from program import BAD_INPUT, OK, PROGRAM, SOURCE, USAGE, FolderTest, long
 
 MATRIX = SOURCE / "tools" / "eval" / "run.py"
 QUESTIONS = SOURCE / "apps" / "samples" / "questions.jsonl"
@@ -26,12 +24,7 @@ runpy.run_path({str(MATRIX)!r}, run_name="__main__")
 """
 
 
-class EvalMatrix(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class EvalMatrix(FolderTest):
     def command(self, *arguments):
         return [sys.executable, "-B", MATRIX, "--program", PROGRAM, "--out", "out", *map(str, arguments)]
 

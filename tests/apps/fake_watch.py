@@ -7,11 +7,10 @@ import json
 import math
 import queue
 import socket
-import struct
 import threading
 import time
-import zlib
 
+from pictures import make_png
 from program import SOURCE
 
 PAGE = {"/": ("index.html", "text/html"), "/watch.css": ("watch.css", "text/css"),
@@ -53,12 +52,8 @@ def draw_picture(number, width=640, height=480, ground=None):
             if half > 0:
                 left, right = (max(0, min(width, round(cx * width + sign * math.sqrt(half)))) for sign in (-1, 1))
                 row[3 * left:3 * right] = bytes(colour) * (right - left)
-        rows.append(b"\0" + bytes(row))
-
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
-            chunk(b"IDAT", zlib.compress(b"".join(rows), 1)) + chunk(b"IEND", b""))
+        rows.append(bytes(row))
+    return make_png(width, height, rows)
 
 
 class FakeWatch:

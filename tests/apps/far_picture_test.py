@@ -1,28 +1,13 @@
 """Who shows the bundled model a picture of a kind that it has never seen is told so."""
 
 import math
-import pathlib
 import random
-import struct
-import tempfile
 import unittest
-import zlib
 
-from program import BOARDS, GREEN_STAR, OK, SOURCE, ProgramTest, board, run
+from pictures import make_png
+from program import BOARDS, GREEN_STAR, OK, SOURCE, FolderTest, board, run
 
 NOTE = r"\ANote: {} is unlike the boards .*-m FILE --mmproj FILE\.\n\Z"
-
-
-def png(path, width, height, color_of):
-    """Writes a picture whose pixels are color_of(x, y), three numbers from 0 to 1."""
-    rows = b"".join(b"\0" + bytes(min(255, max(0, int(255 * value))) for x in range(width) for value in color_of(x, y))
-                    for y in range(height))
-
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 1)) +
-                     chunk(b"IEND", b""))
 
 
 def natural(seed):
@@ -42,15 +27,12 @@ def landscape(x, y):
     return (0.45 + y / 500, 0.6 + y / 600, 0.9) if y < 60 + 8 * math.sin(x / 9) else (0.2 * noise, 0.3 + 0.3 * noise, 0.1)
 
 
-class FarPictures(ProgramTest):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class FarPictures(FolderTest):
     def picture(self, name, color_of, width=160, height=120):
+        """A file whose pixels are color_of(x, y), three numbers from 0 to 1."""
         path = self.folder / (name + ".png")
-        png(path, width, height, color_of)
+        path.write_bytes(make_png(width, height, (bytes(min(255, max(0, int(255 * value))) for x in range(width)
+                                                        for value in color_of(x, y)) for y in range(height))))
         return path
 
     def test_no_board_is_called_far(self):

@@ -1,22 +1,19 @@
 """The image library from outside: pictures are found again in another run, and its folder is looked after."""
 
 import json
-import pathlib
 import resource
 import signal
 import subprocess
-import tempfile
 import time
 import unittest
 
-from program import BAD_INPUT, OK, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, ProgramTest, board, long, run
+from program import BAD_INPUT, OK, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, FolderTest, board, long, run
 
 
-class LibraryTest(ProgramTest):
+class LibraryTest(FolderTest):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.path = pathlib.Path(self.folder.name) / "library"
+        super().setUp()
+        self.path = self.folder / "library"
 
     def add(self, *arguments, owner="ann"):
         return self.objects("library", "add", self.path, "--owner", owner, *arguments)
@@ -141,11 +138,11 @@ class Library(LibraryTest):
         for command in [["list"], ["show", "0" * 32], ["search", "--text", "fox"], ["search", "--image", board("113")],
                         ["remove", "--tag", "x"], ["pin", "0" * 32], ["quota"], ["verify"], ["gc"]]:
             owner = [] if command[0] in ("verify", "gc") else ["--owner", "ann"]
-            for path in [self.path, self.folder.name]:
+            for path in [self.path, self.folder]:
                 with self.subTest(command=command, path=path):
                     self.assert_refused(["library", command[0], path, *owner, *command[1:]], BAD_INPUT,
                                         f"{path}: there is no library here; 'ocellus library add' makes one")
-        self.assertEqual(list(pathlib.Path(self.folder.name).iterdir()), [])
+        self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_what_means_nothing_is_refused(self):
         for flags, sentence in [(["--library", self.path], "--library needs an --owner"),
@@ -269,7 +266,7 @@ class Entries(LibraryTest):
 
     def test_bad_input_is_refused_and_leaves_nothing(self):
         add = ["library", "add", self.path]
-        unreadable = pathlib.Path(self.folder.name) / "text.png"
+        unreadable = self.folder / "text.png"
         unreadable.write_text("no picture")
         for arguments, code, sentence in [
                 ([*add, board("113")], USAGE, "--owner"), ([*add, "--owner", "ann"], USAGE, "IMAGE"),

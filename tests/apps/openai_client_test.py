@@ -8,8 +8,8 @@ import subprocess
 import sys
 import unittest
 
-from program import GREEN_STAR, PROGRAM, board
-from server import ENDLESS, HAS_HTTP, Server, caption_of, image_part, picture_url, user
+from program import GREEN_STAR, HAS_HTTP, PROGRAM, board, needs_http
+from server import ENDLESS, Server, caption_of, image_part, picture_url, user
 
 HAS_CLIENT = importlib.util.find_spec("openai") is not None
 HERE = pathlib.Path(__file__).resolve().parent
@@ -33,7 +33,7 @@ def run_with_client():
 
 
 @unittest.skipUnless(HAS_CLIENT, "the openai package is not installed: run this file as a program")
-@unittest.skipUnless(HAS_HTTP, "built without an HTTP server")
+@needs_http
 class ClientTest(unittest.TestCase):
     def start(self, *flags, key="any"):
         server = Server(*flags)

@@ -3,7 +3,9 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
+import tempfile
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -38,6 +40,12 @@ HAS_HTTP = "no HTTP server" not in run("serve", "--http", "x").stderr
 needs_http = unittest.skipUnless(HAS_HTTP, "this build has no HTTP server")
 
 
+def memory_kb(process, name):
+    """What the system says of the process's memory now: VmRSS, VmHWM (the most so far) and the like."""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)[1])
+
+
 class ProgramTest(unittest.TestCase):
     def assert_refused(self, arguments, exit_code, sentence, stdin=""):
         """Exit code, nothing on stdout, and one sentence on stderr that matches the pattern."""
@@ -54,3 +62,12 @@ class ProgramTest(unittest.TestCase):
 
     def objects(self, *arguments, stdin=""):
         return [json.loads(line) for line in self.answer(*arguments, "--json", stdin=stdin).splitlines()]
+
+
+class FolderTest(ProgramTest):
+    """With a folder that goes when the test is over."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)

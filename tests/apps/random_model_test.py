@@ -4,10 +4,9 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 
-from program import SOURCE, USAGE, ProgramTest, board, long
+from program import SOURCE, USAGE, FolderTest, ProgramTest, board, long
 
 TOOL = SOURCE / "tools" / "make_random_model.py"
 SHAPES = ["SmolVLM-256M", "SmolVLM-500M", "SmolVLM2-2.2B", "LLaVA-1.5-7B", "LLaVA-1.5-13B", "InternVL2.5-8B",
@@ -67,12 +66,7 @@ class Shapes(ProgramTest):
         self.assertIn("tg2", str(report))
 
 
-class Files(ProgramTest):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = temporary.name
-
+class Files(FolderTest):
     @long
     def test_the_program_runs_on_a_written_pair(self):
         for weight_format in ["F16", "Q4_K"]:
@@ -91,7 +85,7 @@ class Files(ProgramTest):
     def test_the_same_arguments_give_the_same_bytes(self):
         contents = []
         for part in ["one", "two"]:
-            folder = os.path.join(self.folder, part)
+            folder = self.folder / part
             ((path, _),) = make("Qwen2.5-0.5B", "--format", "Q8_0", "--layers", "1", folder=folder)
             with open(path, "rb") as file:
                 contents.append(file.read())

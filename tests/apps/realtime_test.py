@@ -6,10 +6,9 @@ import pathlib
 import re
 import resource
 import subprocess
-import tempfile
 import unittest
 
-from program import OK, PROGRAM, RUNTIME, USAGE, GREEN_STAR, ProgramTest, board, run
+from program import OK, PROGRAM, RUNTIME, USAGE, GREEN_STAR, FolderTest, ProgramTest, board, run
 
 
 class Trace:
@@ -49,11 +48,9 @@ def parents(ranges):
     return found
 
 
-class Traces(ProgramTest):
+class Traces(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.path = self.folder / "trace.json"
 
     def traced(self, *arguments):

@@ -8,14 +8,14 @@ import os
 import pathlib
 import signal
 import socket
-import struct
 import tempfile
 import time
 import unittest
-import zlib
 
-from program import (BAD_INPUT, BOARDS, GREEN_STAR, OK, OVER_BUDGET, RUNTIME, SOURCE, USAGE, ProgramTest, board, goldens, long, run)
-from server import ENDLESS, HAS_HTTP, Server, caption_of, image_part, picture_url, text_part, user
+from pictures import make_png
+from program import (BAD_INPUT, BOARDS, GREEN_STAR, HAS_HTTP, OK, OVER_BUDGET, RUNTIME, SOURCE, USAGE, ProgramTest,
+                     board, goldens, long, memory_kb, needs_http, run)
+from server import ENDLESS, Server, caption_of, image_part, picture_url, text_part, user
 
 IMAGES = SOURCE / "tests" / "data" / "images"
 LEFT = "What is on the left?"
@@ -32,14 +32,10 @@ def wait_until(condition, limit_s=10):
 
 def png(width, height):
     """A sound PNG of one gray."""
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    rows = zlib.compress(b"".join(b"\0" + bytes([128]) * width for _ in range(height))) if width < 10**6 else b""
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) +
-            chunk(b"IDAT", rows) + chunk(b"IEND", b""))
+    return make_png(width, height, [bytes([128]) * width] * height if width < 10**6 else [], kind="grey")
 
 
-@unittest.skipUnless(HAS_HTTP, "built without an HTTP server")
+@needs_http
 class ServeTest(ProgramTest):
     flags = []
 
@@ -503,10 +499,6 @@ class Deadlines(ServeTest):
 
 
 class Memory(ServeTest):
-    def memory_kb(self, name):
-        status = pathlib.Path(f"/proc/{self.server.process.pid}/status").read_text()
-        return int(next(line.split()[1] for line in status.splitlines() if line.startswith(name + ":")))
-
     @unittest.skipIf(os.environ.get("OCELLUS_SANITIZED") == "1", "sanitizers keep what was freed")
     def test_large_bodies_stay_below_the_bound_that_was_told_and_give_their_memory_back(self):
         self.assert_serves()
@@ -515,7 +507,7 @@ class Memory(ServeTest):
         bodies = [begin + b"QUJD" * (size // 4) + b'"}}]}]}', begin + b"*" * size + b'"}}]}]}', begin + b"A" * size,
                   b'{"messages":"' + b"x" * size + b'"}', b"[" * size, b'{"messages":[' + b"1," * (size // 2) + b"1]}",
                   b'{"a":{}' + b',"a":{}' * (size // 7) + b"}", b'"' + b"\\u0041" * (size // 6) + b'"']
-        before = self.memory_kb("VmRSS")
+        before = memory_kb(self.server.process, "VmRSS")
 
         def send(body):
             try:
@@ -527,9 +519,10 @@ class Memory(ServeTest):
         self.assertLessEqual(set(statuses), {400, 413, 429, 503})
         most_kb = self.server.metric("ocellus_http_bytes_limit") / 1024
         self.assertGreater(most_kb, 1024)
-        self.assertLess(self.memory_kb("VmHWM") - before, most_kb)
+        self.assertLess(memory_kb(self.server.process, "VmHWM") - before, most_kb)
         self.assertTrue(wait_until(lambda: self.server.metric("ocellus_http_body_bytes") == 0))
-        self.assertTrue(wait_until(lambda: self.memory_kb("VmRSS") < before * 1.05 + 2048), self.memory_kb("VmRSS") - before)
+        is_back = wait_until(lambda: memory_kb(self.server.process, "VmRSS") < before * 1.05 + 2048)
+        self.assertTrue(is_back, memory_kb(self.server.process, "VmRSS") - before)
         self.assert_serves()
 
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import threading
 
-from program import HAS_HTTP, PROGRAM, board
+from program import PROGRAM, board
 
 # Answers that go on and on: tokens chosen almost at random.
 ENDLESS = ["--temp", 8, "-n", 7000, "--text-tokens", 7500, "--threads", 1]  # with ignore_eos: ten seconds or so

@@ -6,21 +6,16 @@ import pathlib
 import re
 import struct
 import subprocess
-import tempfile
 import unittest
 
-from program import BAD_INPUT, GREEN_STAR, MMPROJ, MODEL, OK, PROGRAM, USAGE, ProgramTest, board
+from program import BAD_INPUT, GREEN_STAR, MMPROJ, MODEL, OK, PROGRAM, USAGE, FolderTest, board
 
 COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 HOSTILE = b"\x1b[2J\r\n\x9b1m\xc2\x9b2m\xe2\x80\xaegnp\x07"
 HOSTILE_SHOWN = r"\x1b[2J\x0d\x0a" "\ufffd" r"1m\u009b2m\u202egnp\x07"
 
 
-class TerminalTest(ProgramTest):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
+class TerminalTest(FolderTest):
     def run_bytes(self, *arguments, code=OK, **others):
         done = subprocess.run([PROGRAM, *arguments], stdin=subprocess.DEVNULL, timeout=120, check=False,
                               **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **others})
@@ -37,7 +32,7 @@ class TerminalTest(ProgramTest):
         """The bundled model with the only place of some bytes changed; the length stays."""
         content = MODEL.read_bytes()
         self.assertEqual((content.count(old), len(old)), (1, len(new)))
-        path = pathlib.Path(self.folder.name) / "changed.gguf"
+        path = self.folder / "changed.gguf"
         path.write_bytes(content.replace(old, new))
         return ["-m", str(path), "--mmproj", str(MMPROJ)]
 
@@ -59,7 +54,7 @@ class TerminalTest(ProgramTest):
 
 class Names(TerminalTest):
     def test_a_picture_with_a_hostile_name_is_refused_in_one_harmless_line(self):
-        path = os.fsencode(self.folder.name) + b"/" + HOSTILE + b".png"
+        path = os.fsencode(self.folder) + b"/" + HOSTILE + b".png"
         for command in [[b"caption"], [b"ask", b"--prompt", b"What?"], [b"eval"], [b"watch"]]:
             with self.subTest(command=command):
                 done = self.run_bytes(*command, path, code=BAD_INPUT)
@@ -71,9 +66,9 @@ class Names(TerminalTest):
         self.assertIn(HOSTILE_SHOWN, self.text(self.run_bytes(b"caption", path, code=BAD_INPUT).stderr))
 
     def test_the_name_of_a_picture_before_its_caption(self):
-        path = os.path.join(self.folder.name, os.fsdecode(HOSTILE))
+        path = os.path.join(self.folder, os.fsdecode(HOSTILE))
         pathlib.Path(path).write_bytes(pathlib.Path(board("113")).read_bytes())
-        self.assertEqual(self.on_terminal("caption", path, path).replace(self.folder.name, ""),
+        self.assertEqual(self.on_terminal("caption", path, path).replace(str(self.folder), ""),
                          f"/{HOSTILE_SHOWN}: {GREEN_STAR}\n".replace(r"\x0a", "\n") * 2)
         self.assertIn(os.fsencode(path), self.run_bytes("caption", path, path).stdout)  # a pipe gets what is there
 
@@ -85,7 +80,7 @@ class Names(TerminalTest):
         self.assertIn(r"\x1b]0;ab\x07\x0a", bench)
 
     def test_json_spells_what_a_terminal_would_obey(self):
-        path = os.path.join(self.folder.name, "\x7f\x9b\u202e.png")
+        path = os.path.join(self.folder, "\x7f\x9b\u202e.png")
         pathlib.Path(path).write_bytes(pathlib.Path(board("113")).read_bytes())
         line = self.text(self.run_bytes("caption", "--json", path).stdout)
         self.assertEqual(json.loads(line)["image"], path)

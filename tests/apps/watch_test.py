@@ -14,7 +14,8 @@ import unittest
 import urllib.error
 import urllib.request
 
-from program import BAD_INPUT, BOARDS, GREEN_STAR, HAS_HTTP, OK, OVER_BUDGET, PROGRAM, USAGE, ProgramTest, board, long, needs_http, run
+from program import (BAD_INPUT, GREEN_STAR, HAS_HTTP, OK, OVER_BUDGET, PROGRAM, USAGE, ProgramTest, board, memory_kb,
+                     needs_http, run)
 
 SAMPLES = pathlib.Path(__file__).resolve().parents[2] / "apps" / "samples"
 
@@ -368,14 +369,10 @@ class Endpoints(ProgramTest):
     def test_settings_that_nest_deeply_or_are_large_take_no_memory(self):
         with Watching("synthetic", "--http", "127.0.0.1:0", "--every", 1) as watching:
             watching.wait_for(lambda: watching.get("/frame.jpg")[0] == 200)
-            status = pathlib.Path(f"/proc/{watching.process.pid}/status")
-
-            def peak_kb():
-                return int(re.search(r"VmHWM:\s+(\d+)", status.read_text())[1])
-            before = peak_kb()
+            before = memory_kb(watching.process, "VmHWM")
             for body in [b"[" * 900_000, b'{"a":' * 12_000, b"[" * 65_000, b'{"a":[' + b"[]," * 21_000 + b"0]}"] * 5:
                 self.assertIn(watching.post("/api/settings", body)[0], (400, 413))
-            self.assertLess(peak_kb() - before, 8192)
+            self.assertLess(memory_kb(watching.process, "VmHWM") - before, 8192)
 
     def test_settings_and_questions_of_the_wrong_shape_are_refused(self):
         with Watching("synthetic", "--http", "127.0.0.1:0", "--budget", "80M", "--every", 1) as watching:
