@@ -1,6 +1,7 @@
 #include "apps/failure.h"
 
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <new>
 #include <system_error>
@@ -25,9 +26,10 @@ ExitCode exit_code_of(ocellus_status status) {
   return kExitRuntime;
 }
 
-ExitCode exit_code_of_errno(int error) {
+Failure file_failure(const std::string& subject, const char* what) {
+  const int error = errno;
   const bool is_refusal = error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO;
-  return is_refusal ? kExitRuntime : kExitBadInput;
+  return Failure(is_refusal ? kExitRuntime : kExitBadInput, subject + ": " + what + ": " + std::strerror(error) + ".");
 }
 
 std::string describe_exception(const std::exception& error) {

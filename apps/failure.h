@@ -30,9 +30,9 @@ class Failure : public std::runtime_error {
 
 ExitCode exit_code_of(ocellus_status status);
 
-// Of a file that could not be opened or read, by errno: where the system has no memory or descriptors left, or its disk
-// fails, that is not the file's fault.
-ExitCode exit_code_of_errno(int error);
+// A file, called `subject`, that could not be opened or read, by errno: "SUBJECT: what: the system's words.". Where the
+// system has no memory or descriptors left, or its disk fails, that is not the file's fault.
+Failure file_failure(const std::string& subject, const char* what);
 
 // What the standard library's exceptions mean to a user; the sentence of any other.
 std::string describe_exception(const std::exception& error);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "apps/failure.h"
 #include "apps/sizes.h"
@@ -32,18 +31,13 @@ class OpenFile {
   int descriptor_;
 };
 
-Failure system_failure(const std::string& path, const char* what) {
-  const int error = errno;
-  return Failure(exit_code_of_errno(error), path + ": " + what + ": " + std::strerror(error) + ".");
-}
-
 }  // namespace
 
 std::vector<uint8_t> read_input_file(const std::string& path) {
   const OpenFile file(path);
-  if (file.descriptor() < 0) throw system_failure(path, "the file cannot be opened");
+  if (file.descriptor() < 0) throw file_failure(path, "the file cannot be opened");
   struct stat facts;
-  if (fstat(file.descriptor(), &facts) != 0) throw system_failure(path, "the file cannot be examined");
+  if (fstat(file.descriptor(), &facts) != 0) throw file_failure(path, "the file cannot be examined");
   if (S_ISDIR(facts.st_mode)) throw Failure(kExitBadInput, path + ": this is a directory, a file is needed.");
   if (!S_ISREG(facts.st_mode)) throw Failure(kExitBadInput, path + ": this is not a regular file.");
   if (facts.st_size == 0) throw Failure(kExitBadInput, path + ": the file is empty.");
@@ -56,7 +50,7 @@ std::vector<uint8_t> read_input_file(const std::string& path) {
   while (done < bytes.size()) {
     const ssize_t count = read(file.descriptor(), bytes.data() + done, bytes.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw system_failure(path, "the file cannot be read");
+    if (count < 0) throw file_failure(path, "the file cannot be read");
     if (count == 0) throw Failure(kExitBadInput, path + ": the file became shorter while it was read.");
     done += static_cast<size_t>(count);
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <string_view>
 #include <vector>
@@ -98,9 +97,7 @@ std::unique_ptr<FrameSource> open_source(const SourceOptions& options) {
   }
   struct stat facts;
   if (stat(options.name.c_str(), &facts) != 0) {
-    const int error = errno;
-    throw Failure(exit_code_of_errno(error),
-                  options.name + ": the source cannot be opened: " + std::strerror(error) + ".");
+    throw file_failure(options.name, "the source cannot be opened");
   }
   if (S_ISDIR(facts.st_mode)) return std::make_unique<DirectorySource>(options);
   if (S_ISCHR(facts.st_mode)) return std::make_unique<V4l2Source>(options);

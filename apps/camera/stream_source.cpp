@@ -39,9 +39,7 @@ StreamSource::StreamSource(const SourceOptions& options, int descriptor)
     : options_(options), descriptor_(descriptor), pacer_(kUsualRate), input_(kInputBytes) {
   if (options_.name == "-") options_.name = "standard input";
   if (descriptor_ < 0) {
-    const int error = errno;
-    throw Failure(exit_code_of_errno(error),
-                  options_.name + ": the source cannot be opened: " + std::strerror(error) + ".");
+    throw file_failure(options_.name, "the source cannot be opened");
   }
   try {
     start();
