@@ -97,7 +97,10 @@ std::unique_ptr<FrameSource> open_source(const SourceOptions& options) {
   }
   struct stat facts;
   if (stat(options.name.c_str(), &facts) != 0) {
-    throw file_failure(options.name, "the source cannot be opened");
+    const bool is_number = !options.name.empty() && options.name.find_first_not_of("0123456789") == std::string::npos;
+    if (errno != ENOENT || !is_number) throw file_failure(options.name, "the source cannot be opened");
+    throw Failure(kExitBadInput, options.name + ": this is no file; a camera is named by its device, as /dev/video" +
+                                     options.name + ".");
   }
   if (S_ISDIR(facts.st_mode)) return std::make_unique<DirectorySource>(options);
   if (S_ISCHR(facts.st_mode)) return std::make_unique<V4l2Source>(options);

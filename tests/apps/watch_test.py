@@ -138,6 +138,7 @@ class Sources(ProgramTest):
     def test_sources_that_cannot_be_are_refused(self):
         for arguments, code, sentence in [
                 (["/no/such/camera"], BAD_INPUT, "/no/such/camera"), (["/dev/null"], BAD_INPUT, "/dev/null"),
+                (["0"], BAD_INPUT, "named by its device, as /dev/video0"),
                 (["synthetic", "--faults", "fire@3"], USAGE, "fire"), (["synthetic", "--size", "1x"], USAGE, "--size"),
                 (["-", "--format", "nv12"], USAGE, "width and a height"), ([], USAGE, "SOURCE"),
                 (["synthetic", "--frames", "-1"], USAGE, "--frames"), (["synthetic", "--change", "2"], USAGE, "--change"),
