@@ -41,9 +41,14 @@ int list_library(const LibraryOptions& options) {
   std::erase_if(items, [&](const ocellus_library_item& item) {
     return (options.shared && item.shared == 0) || (!options.tag.empty() && !has_tag(item, options.tag));
   });
-  for (const ocellus_library_item& item : items)
-    if (options.json) print(json_line(item_json(item)));
-  if (!options.json) show_table(items);
+  const bool is_part = options.shared || !options.tag.empty();
+  if (options.json) {
+    for (const ocellus_library_item& item : items) print(json_line(item_json(item)));
+  } else if (items.empty()) {
+    print_note("ocellus: " + options.owner + " sees no " + (is_part ? "such " : "") + "entries here.");
+  } else {
+    show_table(items);
+  }
   return kExitOk;
 }
 

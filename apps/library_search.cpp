@@ -36,9 +36,10 @@ std::vector<ocellus_library_hit> search(const SearchOptions& options) {
 }
 
 int run_search(const SearchOptions& options) {
+  const std::vector<ocellus_library_hit> hits = search(options);
   Table table("rlll");
   table.add_row({"score", "key", "part", "caption"});
-  for (const ocellus_library_hit& hit : search(options)) {
+  for (const ocellus_library_hit& hit : hits) {
     if (options.common.json) {
       nlohmann::ordered_json object = {{"score", hit.score}};
       object.update(item_json(hit.item));
@@ -47,7 +48,12 @@ int run_search(const SearchOptions& options) {
     table.add_row(
         {format_number(hit.score, 2), hit.item.key, hit.item.shared != 0 ? "shared" : "own", hit.item.caption});
   }
-  if (!options.common.json) print(table.plain_text());
+  if (options.common.json) return kExitOk;
+  if (hits.empty()) {
+    print_note("ocellus: " + options.common.cache.owner + " sees no entries here that fit.");
+  } else {
+    print(table.plain_text());
+  }
   return kExitOk;
 }
 

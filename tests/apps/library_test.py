@@ -57,6 +57,10 @@ class Library(LibraryTest):
         self.assertEqual([(entry["bits"], entry["tokens"], entry["shared"]) for entry in listed], [(16, 64, False)])
         self.assertIn(listed[0]["key"], self.answer("library", "list", self.path, "--owner", "robot-1"))
         self.assertEqual(self.objects("library", "list", self.path, "--owner", "robot-2"), [])
+        for owner, flags, sentence in [("robot-2", [], "ocellus: robot-2 sees no entries here.\n"),
+                                       ("robot-1", ["--tag", "x"], "ocellus: robot-1 sees no such entries here.\n")]:
+            done = run("library", "list", self.path, "--owner", owner, *flags)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (OK, "", sentence))
         self.assertEqual(self.objects("library", "verify", self.path)[0]["sound"], 1)
         (entry,) = [file for file in (self.path / "entries").rglob("*") if file.is_file()]
         damaged = bytearray(entry.read_bytes())
@@ -253,6 +257,8 @@ class Entries(LibraryTest):
         (hit,) = self.objects(*search, "--text", "FOXES \"* OR")
         self.assertEqual((hit["key"], hit["caption"]), (red["key"], "a red fox"))
         self.assertEqual(self.objects(*search, "--text", "zebra"), [])
+        done = run(*search, "--text", "zebra")
+        self.assertEqual((done.stdout, done.stderr), ("", "ocellus: ann sees no entries here that fit.\n"))
         self.assertEqual(self.objects("library", "search", self.path, "--owner", "bob", "--text", "fox"), [])
         hits = self.objects(*search, "--image", board("004"))
         self.assertEqual([hit["key"] for hit in hits], [blue["key"], red["key"]])
