@@ -21,7 +21,7 @@ IMAGES = SOURCE / "tests" / "data" / "images"
 LEFT = "What is on the left?"
 
 
-def wait_until(condition, limit_s=10):
+def wait_until(condition, limit_s=60):
     end = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > end:
