@@ -10,6 +10,7 @@
 #include "runtime/memory_plan.h"
 #include "tests/fuzz/gguf_changes.h"
 #include "tests/fuzz/picture_seeds.h"
+#include "tests/support/short_answer.h"
 
 namespace ocellus::fuzz {
 namespace {
@@ -57,24 +58,6 @@ ocellus_limits choose_limits(const Model& model, size_t number) {
   return limits;
 }
 
-Status talk(Engine& engine, bool has_vision) {
-  Session* session = nullptr;
-  OCELLUS_TRY(engine.open_session(&session));
-  OCELLUS_TRY(session->begin_turn());
-  OCELLUS_TRY(session->add_text("What is", false));
-  if (has_vision) {
-    static const Bytes picture = make_png_seeds().front();
-    OCELLUS_TRY(session->add_encoded_image(picture.data(), static_cast<int64_t>(picture.size())));
-  }
-  OCELLUS_TRY(session->end_turn());
-  ocellus_generate_params params;
-  ocellus_generate_params_init(&params);
-  params.max_tokens = 2;
-  params.ignore_end = 1;
-  ocellus_generate_stats stats;
-  return generate(&session, &params, &stats, 1);
-}
-
 void require_sentence() { require(last_failure().sentence[0] != '\0', "a failure has a sentence"); }
 
 bool open_and_talk(const MemoryFile& text, const MemoryFile& projector, size_t number) {
@@ -91,36 +74,34 @@ bool open_and_talk(const MemoryFile& text, const MemoryFile& projector, size_t n
   const Status created = Engine::create(model, config, &engine);
   require(plan.fits != 0 || !created.ok(), "what does not fit gets no engine");
   if (!created.ok()) return require_sentence(), false;
-  if (!talk(*engine, model.has_vision()).ok()) return require_sentence(), false;
+  static const Bytes picture = make_png_seeds().front();
+  const Status answered = test::hear_short_answer(*engine, model.has_vision() ? picture : Bytes());
+  if (!answered.ok()) return require_sentence(), false;
   return true;
 }
 
-bool run_text(const uint8_t* data, size_t size) {
-  static const MemoryFile text, projector;
-  static const Bytes good = make_projectors().front();
-  projector.hold(good.data(), good.size());
-  text.hold(data, size);
-  return open_and_talk(text, projector, size);
-}
+enum class Half { kText, kProjector };
 
-bool run_projector(const uint8_t* data, size_t size) {
+bool run(Half changed, const uint8_t* data, size_t size) {
   static const MemoryFile text, projector;
-  static const Bytes good = make_text_models().front();
-  text.hold(good.data(), good.size());
-  projector.hold(data, size);
+  static const Bytes good_text = make_text_models().front(), good_projector = make_projectors().front();
+  text.hold(good_text.data(), good_text.size());
+  projector.hold(good_projector.data(), good_projector.size());
+  (changed == Half::kText ? text : projector).hold(data, size);
   return open_and_talk(text, projector, size);
 }
 
 const Registration kText({.name = "model",
                           .make_seeds = make_text_models,
                           .mutate = change_gguf,
-                          .run = run_text,
+                          .run = [](const uint8_t* data, size_t size) { return run(Half::kText, data, size); },
                           .most_bytes = kMostModelBytes,
                           .most_heap_bytes = kMostHeapBytes});
 const Registration kProjector({.name = "mmproj",
                                .make_seeds = make_projectors,
                                .mutate = change_gguf,
-                               .run = run_projector,
+                               .run = [](const uint8_t* data,
+                                         size_t size) { return run(Half::kProjector, data, size); },
                                .most_bytes = kMostModelBytes,
                                .most_heap_bytes = kMostHeapBytes});
 
