@@ -11,11 +11,13 @@
 #include "tests/support/device.h"
 #include "tests/support/guard.h"
 #include "tests/support/pictures.h"
+#include "tests/support/random_frame.h"
 
 namespace ocellus {
 namespace {
 
 using test::Guarded;
+using test::RandomFrame;
 
 PreprocessConfig make_config(ResizeFlavour flavour, int32_t image_size, int32_t longest_edge) {
   PreprocessConfig config;
@@ -27,31 +29,6 @@ PreprocessConfig make_config(ResizeFlavour flavour, int32_t image_size, int32_t 
   std::copy_n(std, 3, config.std);
   return config;
 }
-
-/// A frame of random bytes, padded rows.
-class RandomFrame {
- public:
-  RandomFrame(PixelFormat format, int32_t width, int32_t height, unsigned seed) {
-    std::mt19937 random(seed);
-    frame_.format = format;
-    frame_.width = width;
-    frame_.height = height;
-    frame_.matrix = random() % 2 == 0 ? ColorMatrix::kBt601 : ColorMatrix::kBt709;
-    frame_.full_range = random() % 2 == 0;
-    for (int i = 0; i < kFramePlanes; ++i) {
-      const PlaneSize size = plane_size(frame_, i);
-      frame_.stride_bytes[i] = size.row_bytes + static_cast<int64_t>(random() % 9);
-      planes_[i].resize(static_cast<size_t>(frame_.stride_bytes[i] * size.rows));
-      for (uint8_t& byte : planes_[i]) byte = static_cast<uint8_t>(random());
-      frame_.planes[i] = size.rows > 0 ? planes_[i].data() : nullptr;
-    }
-  }
-  const Frame& get() const { return frame_; }
-
- private:
-  Frame frame_;
-  std::vector<uint8_t> planes_[kFramePlanes];
-};
 
 ImageLimits limits_for(int32_t width, int32_t height) {
   ImageLimits limits;
@@ -102,7 +79,9 @@ void check_frame_views(const PreprocessConfig& config, PixelFormat format, int32
   CAPTURE(config.image_size);
   CAPTURE(config.longest_edge);
   const ImageLimits limits = limits_for(width, height);
-  const RandomFrame frame(format, width, height, static_cast<unsigned>(width * 31 + height));
+  std::mt19937 random(static_cast<unsigned>(width * 31 + height));
+  const RandomFrame source(format, width, height, random);
+  const Frame& frame = source.frame;
   ViewPlan plan;
   REQUIRE(plan_views(config, width, height, &plan).ok());
   Staging staging(frame_upload_bytes(limits));
@@ -110,7 +89,7 @@ void check_frame_views(const PreprocessConfig& config, PixelFormat format, int32
   const int64_t size = config.image_size;
   Guarded<float> pixels(plan.view_count * 3 * size, size, size + 1);
   DevicePicture picture;
-  REQUIRE(upload_frame(frame.get(), limits, staging.rows, queue, &picture).ok());
+  REQUIRE(upload_frame(frame, limits, staging.rows, queue, &picture).ok());
   const Status status = enqueue_views(config, plan, picture, scratch.view(), pixels.view(), queue);
   INFO(last_failure().sentence);
   REQUIRE(status.ok());
@@ -119,7 +98,7 @@ void check_frame_views(const PreprocessConfig& config, PixelFormat format, int32
   CHECK(staging.host.intact());
   CHECK(staging.device.intact());
   CHECK(pixels.intact());
-  CHECK(equal_rows(expected_views(config, plan, frame.get(), limits), pixels, plan.view_count * 3 * size, size));
+  CHECK(equal_rows(expected_views(config, plan, frame, limits), pixels, plan.view_count * 3 * size, size));
 }
 
 TEST_CASE("views made on the device equal the CPU's to the bit") {
@@ -175,7 +154,9 @@ TEST_CASE("views rendered in batches equal those rendered at once") {
     for (const ResizeFlavour flavour : {ResizeFlavour::kLlamaCpp, ResizeFlavour::kHuggingFace}) {
       const PreprocessConfig config = make_config(flavour, 20, 80);
       const ImageLimits limits = limits_for(90, 70);
-      const RandomFrame frame(PixelFormat::kNv12, 90, 70, 5);
+      std::mt19937 random(5);
+      const RandomFrame source(PixelFormat::kNv12, 90, 70, random);
+      const Frame& frame = source.frame;
       ViewPlan plan;
       REQUIRE(plan_views(config, 90, 70, &plan).ok());
       REQUIRE(plan.view_count > 6);
@@ -183,9 +164,9 @@ TEST_CASE("views rendered in batches equal those rendered at once") {
       Guarded<std::byte> scratch(1, device_picture_scratch_bytes(config, limits));
       DevicePicture picture;
       DeviceViews views;
-      REQUIRE(upload_frame(frame.get(), limits, staging.rows, queue, &picture).ok());
+      REQUIRE(upload_frame(frame, limits, staging.rows, queue, &picture).ok());
       REQUIRE(prepare_device_views(config, plan, picture, scratch.view(), queue, &views).ok());
-      const std::vector<float> expected = expected_views(config, plan, frame.get(), limits);
+      const std::vector<float> expected = expected_views(config, plan, frame, limits);
       for (int32_t first = 0; first < plan.view_count; first += 3) {
         const int32_t count = std::min(3, plan.view_count - first);
         Guarded<float> pixels(count * 60, 20);
@@ -203,12 +184,14 @@ TEST_CASE("a decoded picture is uploaded from where it lies") {
   test::for_each_backend([](Queue& queue) {
     const PreprocessConfig config = make_config(ResizeFlavour::kHuggingFace, 32, 64);
     const ImageLimits limits = limits_for(41, 29);
-    const RandomFrame frame(PixelFormat::kRgb8, 41, 29, 6);
+    std::mt19937 random(6);
+    const RandomFrame source(PixelFormat::kRgb8, 41, 29, random);
+    const Frame& frame = source.frame;
     Staging staging(4 * 41 * 29);
     auto* pixels = reinterpret_cast<uint8_t*>(staging.rows.host.data) + 40;
     const RgbImage image = {pixels, 41, 29, 3 * 41 + 2};
     for (int32_t y = 0; y < 29; ++y)
-      std::memcpy(pixels + y * image.stride_bytes, frame.get().planes[0] + y * frame.get().stride_bytes[0], 3 * 41);
+      std::memcpy(pixels + y * image.stride_bytes, frame.planes[0] + y * frame.stride_bytes[0], 3 * 41);
     ViewPlan plan;
     REQUIRE(plan_views(config, 41, 29, &plan).ok());
     Guarded<std::byte> scratch(1, device_picture_scratch_bytes(config, limits));
@@ -217,8 +200,8 @@ TEST_CASE("a decoded picture is uploaded from where it lies") {
     REQUIRE(upload_picture(image, staging.rows, queue, &picture).ok());
     REQUIRE(enqueue_views(config, plan, picture, scratch.view(), out.view(), queue).ok());
     REQUIRE(queue.finish().ok());
-    CHECK(equal_rows(expected_views(config, plan, frame.get(), limits), out, plan.view_count * 96, 32));
-    const RgbImage elsewhere = {frame.get().planes[0], 41, 29, frame.get().stride_bytes[0]};
+    CHECK(equal_rows(expected_views(config, plan, frame, limits), out, plan.view_count * 96, 32));
+    const RgbImage elsewhere = {frame.planes[0], 41, 29, frame.stride_bytes[0]};
     CHECK(upload_picture(elsewhere, staging.rows, queue, &picture).code() == Code::kInternal);
   });
 }
@@ -227,17 +210,19 @@ TEST_CASE("what does not fit or match is refused") {
   test::TestQueue queue(1);
   const PreprocessConfig config = make_config(ResizeFlavour::kHuggingFace, 32, 96);
   const ImageLimits limits = limits_for(60, 40);
-  const RandomFrame frame(PixelFormat::kRgba8, 60, 40, 7);
-  CHECK(frame_bytes(frame.get()) == 4 * 60 * 40);
-  CHECK(frame_bytes(RandomFrame(PixelFormat::kNv12, 60, 40, 7).get()) == 60 * 40 * 3 / 2);
+  std::mt19937 random(7);
+  const RandomFrame source(PixelFormat::kRgba8, 60, 40, random);
+  const Frame& frame = source.frame;
+  CHECK(frame_bytes(frame) == 4 * 60 * 40);
+  CHECK(frame_bytes(RandomFrame(PixelFormat::kNv12, 60, 40, random).frame) == 60 * 40 * 3 / 2);
   CHECK(frame_bytes(Frame()) == 0);
   ViewPlan plan;
   REQUIRE(plan_views(config, 60, 40, &plan).ok());
   DevicePicture picture;
   Staging small(4 * 60 * 40 - 1), staging(4 * 60 * 40);
-  CHECK(upload_frame(frame.get(), limits, small.rows, *queue, &picture).code() == Code::kFull);
-  CHECK(upload_frame(frame.get(), limits_for(50, 40), staging.rows, *queue, &picture).code() == Code::kBadImage);
-  REQUIRE(upload_frame(frame.get(), limits, staging.rows, *queue, &picture).ok());
+  CHECK(upload_frame(frame, limits, small.rows, *queue, &picture).code() == Code::kFull);
+  CHECK(upload_frame(frame, limits_for(50, 40), staging.rows, *queue, &picture).code() == Code::kBadImage);
+  REQUIRE(upload_frame(frame, limits, staging.rows, *queue, &picture).ok());
   Guarded<std::byte> scratch(1, device_picture_scratch_bytes(config, limits)), short_scratch(1, 3 * 60 * 40);
   DeviceViews views;
   CHECK(prepare_device_views(config, plan, picture, short_scratch.view(), *queue, &views).code() == Code::kFull);

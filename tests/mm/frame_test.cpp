@@ -7,9 +7,11 @@
 #include <random>
 
 #include "tests/support/pictures.h"
+#include "tests/support/random_frame.h"
 
 using namespace ocellus;
 using namespace ocellus::testing;
+using ocellus::test::RandomFrame;
 
 namespace {
 
@@ -41,31 +43,6 @@ Frame make_frame(PixelFormat format, int width, int height, const std::vector<ui
   frame.stride_bytes[0] = stride;
   return frame;
 }
-
-/// A frame of random bytes in planes of exactly the bytes that may be read: the last row has no padding.
-struct RandomFrame {
-  Frame frame;
-  std::vector<uint8_t> planes[kFramePlanes];
-
-  RandomFrame(PixelFormat format, int32_t width, int32_t height, std::mt19937& random) {
-    frame.format = format;
-    frame.width = width;
-    frame.height = height;
-    frame.matrix = random() % 2 == 0 ? ColorMatrix::kBt601 : ColorMatrix::kBt709;
-    frame.full_range = random() % 2 == 0;
-    for (int i = 0; i < kFramePlanes; ++i) {
-      const PlaneSize size = plane_size(frame, i);
-      if (size.rows == 0) continue;
-      frame.stride_bytes[i] = size.row_bytes + static_cast<int64_t>(random() % 9);
-      planes[i].resize(static_cast<size_t>(frame.stride_bytes[i] * (size.rows - 1) + size.row_bytes));
-      for (uint8_t& byte : planes[i]) byte = static_cast<uint8_t>(random());
-      frame.planes[i] = planes[i].data();
-    }
-  }
-  double at(int plane, int64_t y, int64_t x) const {
-    return planes[plane].at(static_cast<size_t>(y * frame.stride_bytes[plane] + x));
-  }
-};
 
 void reference_pixel(const RandomFrame& f, int32_t x, int32_t y, double* rgb) {
   const auto yuv = [&](double luma, double u, double v) {
