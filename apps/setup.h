@@ -40,6 +40,7 @@ struct Needs {
   int64_t prompt_tokens = 0;  // text and chat template
   int64_t answer_tokens = 0;  // shortened to what the model's context leaves
   int64_t image_pixels = 0;   // 0: 1920 x 1080
+  bool are_frames = false;    // of a camera: worth memory on the GPU whatever their size
 };
 
 // Throws a Failure if the model's context is too short for the pictures and the prompt.

@@ -144,6 +144,22 @@ struct SquarePasses {
   }
 };
 
+/// Copies a picture in staging.host to the same place of the device's part.
+Status upload_image(const RgbImage& image, const StagedRows<std::byte>& staging, Queue& queue,
+                    DeviceView<const uint8_t>* out) {
+  const auto* first = reinterpret_cast<const std::byte*>(image.pixels);
+  const int64_t row_bytes = int64_t{3} * image.width;
+  const int64_t bytes = (image.height - int64_t{1}) * image.stride_bytes + row_bytes;
+  const auto offset = static_cast<int64_t>(reinterpret_cast<uintptr_t>(first)) -
+                      static_cast<int64_t>(reinterpret_cast<uintptr_t>(staging.host.data));
+  if (offset < 0 || offset + bytes > staging.device.cols)
+    return OCELLUS_FAIL(Code::kInternal, "the picture to upload does not lie in the staging");
+  std::byte* to = staging.device.data + offset;
+  if (to != first) queue.copy(to, first, bytes);
+  *out = {reinterpret_cast<const uint8_t*>(to), image.height, row_bytes, image.stride_bytes};
+  return queue.status();
+}
+
 /// The largest integer whose square is at most `value`, or one more.
 int64_t root_bound(int64_t value) { return static_cast<int64_t>(std::sqrt(static_cast<double>(value))) + 1; }
 
@@ -181,20 +197,17 @@ Status upload_frame(const Frame& frame, const ImageLimits& limits, const StagedR
 }
 
 Status upload_picture(const RgbImage& image, const StagedRows<std::byte>& staging, Queue& queue, DevicePicture* out) {
-  const auto* first = reinterpret_cast<const std::byte*>(image.pixels);
-  const int64_t row_bytes = int64_t{3} * image.width;
-  const int64_t bytes = (image.height - int64_t{1}) * image.stride_bytes + row_bytes;
-  const auto offset = static_cast<int64_t>(reinterpret_cast<uintptr_t>(first)) -
-                      static_cast<int64_t>(reinterpret_cast<uintptr_t>(staging.host.data));
-  if (offset < 0 || offset + bytes > staging.device.cols)
-    return OCELLUS_FAIL(Code::kInternal, "the picture to upload does not lie in the staging");
-  std::byte* to = staging.device.data + offset;
-  if (to != first) queue.copy(to, first, bytes);
   *out = DevicePicture();
   out->width = image.width;
   out->height = image.height;
-  out->planes[0] = {reinterpret_cast<const uint8_t*>(to), image.height, row_bytes, image.stride_bytes};
-  return queue.status();
+  return upload_image(image, staging, queue, &out->planes[0]);
+}
+
+Status upload_views(const PreparedViews& prepared, const StagedRows<std::byte>& staging, Queue& queue,
+                    DeviceViews* out) {
+  *out = {.plan = prepared.plan, .are_resized = true, .picture = {}, .overview = {}};
+  if (prepared.grid.pixels != nullptr) OCELLUS_TRY(upload_image(prepared.grid, staging, queue, &out->picture));
+  return upload_image(prepared.overview, staging, queue, &out->overview);
 }
 
 int64_t device_picture_scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits) {
@@ -237,7 +250,7 @@ Status prepare_device_views(const PreprocessConfig& config, const ViewPlan& plan
   if (squares) square.take(plan, config.image_size, pieces);
   if (converts || resizes || squares) OCELLUS_TRY(pieces.check());
 
-  *out = {plan, source.planes[0], {}};
+  *out = {plan, resizes || squares, source.planes[0], {}};
   if (converts) {
     const DeviceView<uint8_t> output(reinterpret_cast<uint8_t*>(rgb.data), source.height, int64_t{3} * source.width);
     convert_pixels({.format = source.format,
@@ -264,7 +277,7 @@ Status render_device_views(const PreprocessConfig& config, const DeviceViews& vi
                         static_cast<long long>(pixels.cols));
   }
   const Normalisation normalisation = normalisation_of(config);
-  if (config.flavour == ResizeFlavour::kLlamaCpp) {
+  if (!views.are_resized) {
     stretch_views({.source = views.picture,
                    .normalisation = normalisation,
                    .side = config.image_size,

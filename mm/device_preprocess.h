@@ -8,7 +8,8 @@
 //   OCELLUS_TRY(enqueue_views(config, plan, picture, scratch, pixels, queue));  // [plan.view_count * 3 * side, side]
 //
 // A decoded picture: decode_image into staging.host, then upload_picture. Where the pixels of all views are too many at
-// once, prepare_device_views once a picture and then render_device_views for some views at a time.
+// once, prepare_device_views once a picture and then render_device_views for some views at a time. A picture too large
+// for the device's memory: a ViewMaker in staging.host, which never holds it, then upload_views.
 //
 // The staging, the scratch and the pixels belong to the ops until they are done. Nothing here waits.
 #pragma once
@@ -55,9 +56,15 @@ int64_t device_picture_scratch_bytes(const PreprocessConfig& config, const Image
 /// What all views of a picture are cut from; valid as long as the source and the scratch are.
 struct DeviceViews {
   ViewPlan plan;
-  DeviceView<const uint8_t> picture;   // RGB8: the source, or Hugging Face's tiled image
-  DeviceView<const uint8_t> overview;  // Hugging Face and LLaVA only: the last view as bytes
+  bool are_resized = false;            // else every view is resized while it is rendered, as only llama.cpp's can be
+  DeviceView<const uint8_t> picture;   // RGB8: the tiled image; the source if nothing is resized yet
+  DeviceView<const uint8_t> overview;  // of what is resized: the last view as bytes
 };
+
+/// Uploads what a ViewMaker made in staging.host. kInternal if it lies elsewhere, or further than the device's part
+/// goes.
+Status upload_views(const PreparedViews& prepared, const StagedRows<std::byte>& staging, Queue& queue,
+                    DeviceViews* out);
 
 /// kInternal if plan and picture differ in size, kFull if the scratch is too small. The scratch starts on a 16-byte
 /// boundary.

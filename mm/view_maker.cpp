@@ -13,6 +13,20 @@ void fill_pixels(const uint8_t* colour, int64_t count, uint8_t* out) {
 
 int64_t image_bytes(int64_t width, int64_t height) { return aligned_bytes(3 * width * height); }
 
+/// Longest side to which a picture is resized before it is cut into tiles.
+int64_t longest_side(const PreprocessConfig& config) {
+  if (config.longest_edge == 0) return config.image_size;
+  const bool is_capped = config.flavour == ResizeFlavour::kHuggingFace;
+  return is_capped ? std::min(config.longest_edge, kHuggingFaceMaxSide) : config.longest_edge;
+}
+
+/// Longest side of a tiled image; 0: no picture is cut into tiles.
+int64_t grid_side(const PreprocessConfig& config) {
+  if (config.longest_edge == 0 || config.flavour == ResizeFlavour::kLlava) return 0;
+  const int64_t view = config.image_size, grid = (longest_side(config) + view - 1) / view * view;
+  return config.flavour == ResizeFlavour::kHuggingFace && grid == view ? 0 : grid;
+}
+
 // At least PillowResize::scratch_bytes for any source with sides up to `source` whose target has sides up to `target`,
 // if the target keeps the source's shape but for truncation: a side of the target is less than one pixel too short. The
 // Lanczos window covers 6 * source / target + 3 pixels. Of a side that is truncated to 4 pixels or more the window is
@@ -63,13 +77,14 @@ void SquareRows::take(const uint8_t* row) {
   if (--rows_left_ == 0) give_margin(behind_);
 }
 
+int64_t ViewMaker::result_bytes(const PreprocessConfig& config) {
+  const int64_t grid = grid_side(config);
+  return image_bytes(config.image_size, config.image_size) + image_bytes(grid, grid);
+}
+
 int64_t ViewMaker::scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits) {
-  const int64_t view = config.image_size, side = limits.max_side;
-  const int64_t fixed = image_bytes(view, view) + aligned_bytes(3 * side);
-  const bool capped = config.flavour == ResizeFlavour::kHuggingFace;
-  const int64_t longest = std::min<int64_t>(config.longest_edge == 0 ? view : config.longest_edge,
-                                            capped ? kHuggingFaceMaxSide : config.longest_edge + view);
-  const int64_t grid = config.longest_edge == 0 ? 0 : (longest + view - 1) / view * view;
+  const int64_t view = config.image_size, side = limits.max_side, grid = grid_side(config);
+  const int64_t fixed = result_bytes(config) + aligned_bytes(3 * side);
   const Size most = {limits.max_side, limits.max_side};
   if (config.flavour == ResizeFlavour::kLlava) {
     // A side that keeps its length is not filtered and takes less than a shorter one.
@@ -83,14 +98,12 @@ int64_t ViewMaker::scratch_bytes(const PreprocessConfig& config, const ImageLimi
       const auto length = static_cast<int32_t>(target);
       return aligned_bytes(Stretch::scratch_bytes(most, {length, length}, {}, kind));
     };
-    return fixed + image_bytes(grid, grid) + of(view, Stretch::Kind::kLinear) +
-           (grid > 0 ? of(grid, Stretch::Kind::kCubic) : 0);
+    return fixed + of(view, Stretch::Kind::kLinear) + (grid > 0 ? of(grid, Stretch::Kind::kCubic) : 0);
   }
-  const int64_t step = longest + 1;  // made even
-  const int64_t stops = grid == view ? 0 : grid;
+  const int64_t step = longest_side(config) + 1;  // made even
   const int64_t prepare =
-      aligned_bytes(resize_bound_bytes(side, step)) + aligned_bytes(resize_bound_bytes(step, std::max(stops, view)));
-  return fixed + image_bytes(stops, stops) + std::max(prepare, aligned_bytes(resize_bound_bytes(grid, view)));
+      aligned_bytes(resize_bound_bytes(side, step)) + aligned_bytes(resize_bound_bytes(step, std::max(grid, view)));
+  return fixed + std::max(prepare, aligned_bytes(resize_bound_bytes(std::max(grid, view), view)));
 }
 
 Status ViewMaker::take_piece(int64_t bytes, Extent* piece) {

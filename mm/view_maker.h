@@ -35,6 +35,9 @@ class ViewMaker final : public RowConsumer {
   /// Scratch for any picture within the limits, turned or not.
   static int64_t scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits);
 
+  /// What the views of any picture are cut from: it lies at the beginning of the scratch.
+  static int64_t result_bytes(const PreprocessConfig& config);
+
   /// `plan` is that of the picture as it is seen. The scratch is in use as long as the views are. kFull if it is too
   /// small.
   Status begin(const PreprocessConfig& config, const ViewPlan& plan, const Orientation& orientation, Extent scratch);

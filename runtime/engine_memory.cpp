@@ -6,6 +6,7 @@
 
 #include "mm/device_preprocess.h"
 #include "mm/image_decode.h"
+#include "mm/view_maker.h"
 #include "runtime/eviction_rule.h"
 
 namespace ocellus {
@@ -49,6 +50,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the views of a picture", limits.max_views, 0, 4096));
   OCELLUS_TRY(check_range("the views encoded together", limits.max_encode_views, 0, 4096));
   OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
+  OCELLUS_TRY(check_range("the pixels of a picture on the device", limits.max_device_image_pixels, 0, kMaxPixels));
   OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
   OCELLUS_TRY(check_range("the image library", limits.library, 0, 1));
@@ -106,9 +108,17 @@ int32_t view_batch(const ocellus_limits& limits, const EngineShape& s) {
   return static_cast<int32_t>(std::min(wanted, all));
 }
 
-/// What a picture takes in pinned memory: decoded there, or copied there plane by plane.
+/// What a picture takes in pinned memory: decoded there, copied there plane by plane, or resized there row by row.
 int64_t staging_bytes(const EngineShape& s) {
-  return std::max(decode_scratch_bytes(s.image_limits), frame_upload_bytes(s.image_limits));
+  const int64_t whole =
+      std::max(decode_scratch_bytes(s.device_image_limits), frame_upload_bytes(s.device_image_limits));
+  return s.resizes_large_on_host() ? std::max(whole, image_scratch_bytes(s.preprocess, s.image_limits)) : whole;
+}
+
+/// And what of that goes to the GPU.
+int64_t upload_bytes(const EngineShape& s) {
+  const int64_t whole = frame_upload_bytes(s.device_image_limits);
+  return s.resizes_large_on_host() ? std::max(whole, ViewMaker::result_bytes(s.preprocess)) : whole;
 }
 
 /// The tensor section of a file as one row of weights.
@@ -345,6 +355,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   int64_t rows_per_image = 0, slots_per_image = 0;
   if (s.images_per_session > 0) {
     s.image_limits = image_limits(limits);
+    s.device_image_limits = device_image_limits(limits);
     s.preprocess = preprocess_config(model.vision(), limits);
     s.views_per_image = max_view_count(s.preprocess);
     s.view_batch = view_batch(limits, s);
@@ -470,9 +481,9 @@ Status ImageScratch::lay_out(const Model& model, const EngineShape& shape, HostV
                            image_scratch_bytes(shape.preprocess, shape.image_limits));
   picture = {staging, {staging.data, 1, staging.cols}};
   if (!sink.shares_host_memory())
-    OCELLUS_TRY(take_rows(sink, "picture", kLife, phase, 1, frame_upload_bytes(shape.image_limits), &picture.device));
+    OCELLUS_TRY(take_rows(sink, "picture", kLife, phase, 1, upload_bytes(shape), &picture.device));
   return take_rows(sink, "picture and views", kLife, phase, 1,
-                   device_picture_scratch_bytes(shape.preprocess, shape.image_limits), &view_scratch);
+                   device_picture_scratch_bytes(shape.preprocess, shape.device_image_limits), &view_scratch);
 }
 
 Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sink) {

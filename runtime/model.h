@@ -79,5 +79,7 @@ PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_lim
 
 /// Pixel limits of pictures under these limits.
 ImageLimits image_limits(const ocellus_limits& limits);
+/// And of those that a GPU resizes.
+ImageLimits device_image_limits(const ocellus_limits& limits);
 
 }  // namespace ocellus

@@ -3,7 +3,7 @@
 namespace ocellus {
 
 Status PictureSource::open(const Picture& picture) {
-  return queue_.on_cuda() ? open_on_device(picture) : open_on_host(picture);
+  return queue_.on_cuda() ? open_on_device(picture) : prepare_on_host(picture, &prepared_);
 }
 
 Status PictureSource::feed(const Picture& picture, Extent scratch, RowConsumer& rows) {
@@ -19,30 +19,40 @@ Status PictureSource::identify(const Picture& picture, ImageHash* hash) {
   return {};
 }
 
-Status PictureSource::open_on_host(const Picture& picture) {
+Status PictureSource::prepare_on_host(const Picture& picture, PreparedViews* prepared) {
   const Extent scratch{scratch_.picture.host.data, scratch_.picture.host.cols};
   const int64_t views_bytes = aligned_bytes(ViewMaker::scratch_bytes(shape_.preprocess, shape_.image_limits));
   ViewMaker maker;
   OCELLUS_TRY(maker.begin(shape_.preprocess, plan_, picture.orientation, {scratch.data, views_bytes}));
   OCELLUS_TRY(feed(picture, {scratch.data + views_bytes, scratch.bytes - views_bytes}, maker));
-  return maker.finish(&prepared_);
+  return maker.finish(prepared);
 }
 
 Status PictureSource::open_on_device(const Picture& picture) {
-  DevicePicture uploaded;
   queue_.wait_for_copies();  // the picture before this one may still be on its way out of the same memory
-  if (picture.frame != nullptr) {
-    OCELLUS_TRY(upload_frame(*picture.frame, shape_.image_limits, scratch_.picture, queue_, &uploaded));
-  } else {
-    const Extent region{scratch_.picture.host.data, scratch_.picture.host.cols};
-    RgbImage image;
-    OCELLUS_TRY(decoder_.decode(picture.bytes, picture.byte_count, shape_.image_limits, region, &image));
-    OCELLUS_TRY(upload_picture(image, scratch_.picture, queue_, &uploaded));
+  if (int64_t{picture.width} * picture.height > shape_.device_image_limits.max_pixels) {
+    PreparedViews prepared;
+    OCELLUS_TRY(prepare_on_host(picture, &prepared));
+    OCELLUS_TRY(upload_views(prepared, scratch_.picture, queue_, &device_views_));
+    queue_.note_copies();
+    return queue_.status();
   }
+  DevicePicture uploaded;
+  OCELLUS_TRY(upload(picture, &uploaded));
   queue_.note_copies();
   OCELLUS_TRY(prepare_device_views(shape_.preprocess, plan_, uploaded, scratch_.view_scratch, queue_, &device_views_));
   note_reads();
   return queue_.status();
+}
+
+/// As a whole.
+Status PictureSource::upload(const Picture& picture, DevicePicture* uploaded) {
+  const ImageLimits& limits = shape_.device_image_limits;
+  if (picture.frame != nullptr) return upload_frame(*picture.frame, limits, scratch_.picture, queue_, uploaded);
+  const Extent region{scratch_.picture.host.data, scratch_.picture.host.cols};
+  RgbImage image;
+  OCELLUS_TRY(decoder_.decode(picture.bytes, picture.byte_count, limits, region, &image));
+  return upload_picture(image, scratch_.picture, queue_, uploaded);
 }
 
 void PictureSource::note_reads() {

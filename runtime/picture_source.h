@@ -1,6 +1,7 @@
 // PictureSource: one picture, from the caller's bytes or frame to the pixels of its views. On the CPU everything
 // happens there; on CUDA the host only decodes (or copies the frame's planes into pinned memory), and conversion,
-// resizing and normalisation run on the device.
+// resizing and normalisation run on the device. Of pictures beyond EngineShape::device_image_limits the host makes the
+// views there, too, row by row, as neither side has memory for them as a whole.
 #pragma once
 
 #include "mm/device_preprocess.h"
@@ -39,8 +40,9 @@ class PictureSource {
  private:
   /// Gives `rows` the picture as it is stored.
   Status feed(const Picture& picture, Extent scratch, RowConsumer& rows);
-  Status open_on_host(const Picture& picture);
+  Status prepare_on_host(const Picture& picture, PreparedViews* prepared);
   Status open_on_device(const Picture& picture);
+  Status upload(const Picture& picture, DevicePicture* uploaded);
   /// A GPU that shares the host's memory reads the picture where the host puts it: those reads count as copies.
   void note_reads();
 

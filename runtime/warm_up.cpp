@@ -51,26 +51,35 @@ Status record_steps(const WarmUp& e, StepGraphs* graphs) {
   return graphs->record(e.text, most, s, e.queue);
 }
 
-/// A small picture of every format, from the caller's memory to the pixels of its views.
+/// From the caller's memory to the pixels of its views.
+Status rehearse_picture(const WarmUp& e, const EngineShape& shape, const Frame& frame, const ImageScratch& scratch) {
+  ViewPlan plan;
+  if (!plan_views(shape.preprocess, frame.width, frame.height, &plan).ok()) return {};  // more views than were planned
+  PictureSource source(shape, plan, scratch, e.memory.image_decoder, e.queue);
+  OCELLUS_TRY(source.open({.frame = &frame, .width = frame.width, .height = frame.height}));
+  const DeviceView<float> out = e.memory.waiting_views.next_pixels(e.vision.config, scratch.vision, 1);
+  for (int32_t view = 0; view < plan.view_count; ++view) OCELLUS_TRY(source.render(view, out));
+  return e.queue.status();
+}
+
+/// A small picture of every format, and one as if it were too large for the GPU.
 Status rehearse_pictures(const WarmUp& e, const ImageScratch& scratch) {
   constexpr int32_t kSide = 16;
   constexpr uint8_t kBytes[4 * kSide * kSide] = {};
-  const int64_t pixels = e.shape.image_limits.max_pixels;
-  if (pixels < kSide * kSide || e.shape.image_limits.max_side < kSide) return {};  // nothing so large can come
+  const ImageLimits& most = e.shape.device_image_limits;
+  if (most.max_pixels < kSide * kSide || most.max_side < kSide) return {};  // nothing so large can come
+  Frame frame{.width = kSide,
+              .height = kSide,
+              .planes = {kBytes, kBytes, kBytes},
+              .stride_bytes = {4 * kSide, 4 * kSide, 4 * kSide}};
   for (int format = 0; format < kPixelFormats; ++format) {
-    const Frame frame{.format = static_cast<PixelFormat>(format),
-                      .width = kSide,
-                      .height = kSide,
-                      .planes = {kBytes, kBytes, kBytes},
-                      .stride_bytes = {4 * kSide, 4 * kSide, 4 * kSide}};
-    ViewPlan plan;
-    if (!plan_views(e.shape.preprocess, kSide, kSide, &plan).ok()) return {};  // more views than were planned
-    PictureSource source(e.shape, plan, scratch, e.memory.image_decoder, e.queue);
-    OCELLUS_TRY(source.open({.frame = &frame, .width = kSide, .height = kSide}));
-    const DeviceView<float> out = e.memory.waiting_views.next_pixels(e.vision.config, scratch.vision, 1);
-    for (int32_t view = 0; view < plan.view_count; ++view) OCELLUS_TRY(source.render(view, out));
+    frame.format = static_cast<PixelFormat>(format);
+    OCELLUS_TRY(rehearse_picture(e, e.shape, frame, scratch));
   }
-  return e.queue.status();
+  if (!e.shape.resizes_large_on_host()) return {};
+  EngineShape by_rows = e.shape;
+  by_rows.device_image_limits.max_pixels = 0;
+  return rehearse_picture(e, by_rows, frame, scratch);
 }
 
 Status rehearse_images(const WarmUp& e) {

@@ -206,6 +206,48 @@ TEST_CASE("a decoded picture is uploaded from where it lies") {
   });
 }
 
+/// The host makes what the views are cut from, in staging of the planned size; the device's part has room for no more.
+void check_uploaded_views(const PreprocessConfig& config, int32_t width, int32_t height, Queue& queue) {
+  CAPTURE(width);
+  CAPTURE(height);
+  const ImageLimits limits = limits_for(width, height);
+  const RandomFrame frame(PixelFormat::kRgb8, width, height, 8);
+  ViewPlan plan;
+  REQUIRE(plan_views(config, width, height, &plan).ok());
+  const int64_t host_bytes = ViewMaker::scratch_bytes(config, limits), device_bytes = ViewMaker::result_bytes(config);
+  Guarded<std::byte> host(1, host_bytes), device(1, device_bytes);
+  const StagedRows<std::byte> staging = {.host = {host.data(), 1, host_bytes}, .device = device.view()};
+  ViewMaker maker;
+  PreparedViews prepared;
+  REQUIRE(maker.begin(config, plan, {}, {host.data(), host_bytes}).ok());
+  for (int32_t y = 0; y < height; ++y) maker.take(frame.get().planes[0] + y * frame.get().stride_bytes[0]);
+  REQUIRE(maker.finish(&prepared).ok());
+  DeviceViews views;
+  REQUIRE(upload_views(prepared, staging, queue, &views).ok());
+  const int64_t size = config.image_size;
+  Guarded<float> pixels(plan.view_count * 3 * size, size, size + 1);
+  REQUIRE(render_device_views(config, views, 0, plan.view_count, pixels.view(), queue).ok());
+  REQUIRE(queue.finish().ok());
+  CHECK(device.intact());
+  CHECK(pixels.intact());
+  CHECK(equal_rows(expected_views(config, plan, frame.get(), limits), pixels, plan.view_count * 3 * size, size));
+  const StagedRows<std::byte> small = {.host = staging.host, .device = {device.data(), 1, 3 * size * size - 1}};
+  CHECK(upload_views(prepared, small, queue, &views).code() == Code::kInternal);
+}
+
+TEST_CASE("views that the host has resized are uploaded, and equal the CPU's to the bit") {
+  test::for_each_backend([](Queue& queue) {
+    for (const ResizeFlavour flavour : {ResizeFlavour::kLlamaCpp, ResizeFlavour::kHuggingFace}) {
+      for (const auto& [width, height] : {std::pair{100, 62}, {62, 100}, {1, 151}, {200, 200}}) {
+        check_uploaded_views(make_config(flavour, 32, 128), width, height, queue);
+        check_uploaded_views(make_config(flavour, 24, 24), width, height, queue);
+        check_uploaded_views(make_config(flavour, 33, 0), width, height, queue);
+      }
+    }
+    check_uploaded_views(make_config(ResizeFlavour::kLlava, 56, 0), 100, 62, queue);
+  });
+}
+
 TEST_CASE("what does not fit or match is refused") {
   test::TestQueue queue(1);
   const PreprocessConfig config = make_config(ResizeFlavour::kHuggingFace, 32, 96);

@@ -356,6 +356,19 @@ int64_t total_on_cuda(const ocellus_limits& limits) {
   return recorder.total_bytes();
 }
 
+TEST_CASE("on a GPU, too, memory for photographs grows with their sides only, unless they are to be resized there") {
+  ocellus_limits limits = board_limits(1, 64);
+  limits.device = OCELLUS_DEVICE_CPU;
+  limits.max_image_pixels = int64_t{1920} * 1080;
+  const int64_t usual = total_on_cuda(limits);
+  limits.max_image_pixels = int64_t{4000} * 3000;
+  const int64_t photographs = total_on_cuda(limits);
+  MESSAGE("12 megapixels: " << photographs - usual << " bytes more");
+  CHECK(photographs - usual < 10'000'000);
+  limits.max_device_image_pixels = limits.max_image_pixels;
+  CHECK(total_on_cuda(limits) - usual > 10'000'000);
+}
+
 TEST_CASE("16 pictures in 2 bits fit 44 MB and 32 fit 48 MB where the engine is lean: weights and all") {
   for (const int32_t images : {16, 32}) {
     const int64_t bytes = images == 16 ? 44'000'000 : 48'000'000;
@@ -484,6 +497,7 @@ TEST_CASE("limits out of range are named") {
   CHECK(refusal(&ocellus_limits::max_prompt_rows, -1).find("prompt") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_views, -1).find("views") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_image_pixels, 0).find("pixels") != std::string::npos);
+  CHECK(refusal(&ocellus_limits::max_device_image_pixels, -1).find("pixels") != std::string::npos);
   CHECK(refusal(&ocellus_limits::thread_count, 257).find("threads") != std::string::npos);
   CHECK(refusal(&ocellus_limits::budget_bytes, -1).find("budget") != std::string::npos);
 }
