@@ -211,7 +211,8 @@ void check_uploaded_views(const PreprocessConfig& config, int32_t width, int32_t
   CAPTURE(width);
   CAPTURE(height);
   const ImageLimits limits = limits_for(width, height);
-  const RandomFrame frame(PixelFormat::kRgb8, width, height, 8);
+  std::mt19937 random(8);
+  const test::RandomFrame source(PixelFormat::kRgb8, width, height, random);
   ViewPlan plan;
   REQUIRE(plan_views(config, width, height, &plan).ok());
   const int64_t host_bytes = ViewMaker::scratch_bytes(config, limits), device_bytes = ViewMaker::result_bytes(config);
@@ -220,7 +221,7 @@ void check_uploaded_views(const PreprocessConfig& config, int32_t width, int32_t
   ViewMaker maker;
   PreparedViews prepared;
   REQUIRE(maker.begin(config, plan, {}, {host.data(), host_bytes}).ok());
-  for (int32_t y = 0; y < height; ++y) maker.take(frame.get().planes[0] + y * frame.get().stride_bytes[0]);
+  for (int32_t y = 0; y < height; ++y) maker.take(source.frame.planes[0] + y * source.frame.stride_bytes[0]);
   REQUIRE(maker.finish(&prepared).ok());
   DeviceViews views;
   REQUIRE(upload_views(prepared, staging, queue, &views).ok());
@@ -230,7 +231,7 @@ void check_uploaded_views(const PreprocessConfig& config, int32_t width, int32_t
   REQUIRE(queue.finish().ok());
   CHECK(device.intact());
   CHECK(pixels.intact());
-  CHECK(equal_rows(expected_views(config, plan, frame.get(), limits), pixels, plan.view_count * 3 * size, size));
+  CHECK(equal_rows(expected_views(config, plan, source.frame, limits), pixels, plan.view_count * 3 * size, size));
   const StagedRows<std::byte> small = {.host = staging.host, .device = {device.data(), 1, 3 * size * size - 1}};
   CHECK(upload_views(prepared, small, queue, &views).code() == Code::kInternal);
 }
