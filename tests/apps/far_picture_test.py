@@ -72,7 +72,8 @@ class FarPictures(FolderTest):
 
     def test_another_model_is_not_spoken_of(self):
         path = self.picture("landscape", landscape)
-        self.assertEqual(run("caption", path, "-n", 1, "--shape", "SmolVLM-256M", "--format", "Q4_K").stderr, "")
+        other = self.changed_model(b"Shapeboard 34M", b"Shapeboard 35M")
+        self.assertEqual(run("caption", path, "-n", 1, *other).stderr, "")
 
     def test_the_answer_stays_what_it_was(self):
         self.assertEqual(self.answer("caption", board("113")), GREEN_STAR + "\n")

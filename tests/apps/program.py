@@ -71,3 +71,11 @@ class FolderTest(ProgramTest):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
+
+    def changed_model(self, old, new):
+        """The arguments for the bundled pair with the only place of some bytes changed; the length stays."""
+        content = MODEL.read_bytes()
+        self.assertEqual((content.count(old), len(old)), (1, len(new)))
+        path = self.folder / "changed.gguf"
+        path.write_bytes(content.replace(old, new))
+        return ["-m", str(path), "--mmproj", str(MMPROJ)]

@@ -6,7 +6,8 @@ import subprocess
 import sys
 import unittest
 
-from program import SOURCE, USAGE, FolderTest, ProgramTest, board, long
+from pictures import make_png
+from program import SOURCE, USAGE, FolderTest, long
 
 TOOL = SOURCE / "tools" / "make_random_model.py"
 SHAPES = ["SmolVLM-256M", "SmolVLM-500M", "SmolVLM2-2.2B", "LLaVA-1.5-7B", "LLaVA-1.5-13B", "InternVL2.5-8B",
@@ -21,7 +22,15 @@ def make(*arguments, folder="."):
     return [(path, int(size)) for path, size in re.findall(r"(.+): (\d+) bytes of tensors\n", done.stdout)]
 
 
-class Shapes(ProgramTest):
+class ShapeTest(FolderTest):
+    def wide(self):
+        """A picture that is cut into 5 views; one that is as high as wide into 17, which takes three times as long."""
+        path = self.folder / "wide.png"
+        path.write_bytes(make_png(256, 64, [bytes(range(256)) * 3] * 64))
+        return path
+
+
+class Shapes(ShapeTest):
     def weights(self, *arguments):
         """Bytes of each file's tensors, from the plan."""
         (plan,) = self.objects("plan", *arguments)
@@ -57,7 +66,7 @@ class Shapes(ProgramTest):
 
     @long
     def test_a_caption_needs_no_files_either(self):
-        self.answer("caption", board("113"), "--shape", "smolvlm-256m", "--format", "Q4_K", "-n", 4)
+        self.answer("caption", self.wide(), "--shape", "smolvlm-256m", "--format", "Q4_K", "-n", 4)
 
     @long
     def test_bench_measures_a_shape(self):
@@ -66,7 +75,7 @@ class Shapes(ProgramTest):
         self.assertIn("tg2", str(report))
 
 
-class Files(FolderTest):
+class Files(ShapeTest):
     @long
     def test_the_program_runs_on_a_written_pair(self):
         for weight_format in ["F16", "Q4_K"]:
@@ -80,7 +89,7 @@ class Files(FolderTest):
                 self.assertAlmostEqual(weights[0], model_bytes, delta=256)
                 self.assertAlmostEqual(weights[1], mmproj_bytes, delta=256)
                 self.assertEqual(plan["model"], "SmolVLM-256M, random weights")
-                self.answer("caption", board("113"), "--model", model, "--mmproj", mmproj, "-n", 4)
+                self.answer("caption", self.wide(), "--model", model, "--mmproj", mmproj, "-n", 4)
 
     def test_the_same_arguments_give_the_same_bytes(self):
         contents = []

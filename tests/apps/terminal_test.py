@@ -8,7 +8,7 @@ import struct
 import subprocess
 import unittest
 
-from program import BAD_INPUT, GREEN_STAR, MMPROJ, MODEL, OK, PROGRAM, USAGE, FolderTest, board
+from program import BAD_INPUT, GREEN_STAR, MODEL, OK, PROGRAM, USAGE, FolderTest, board
 
 COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 HOSTILE = b"\x1b[2J\r\n\x9b1m\xc2\x9b2m\xe2\x80\xaegnp\x07"
@@ -27,14 +27,6 @@ class TerminalTest(FolderTest):
         text = output.decode()
         self.assertIsNone(COMMANDS.search(text), repr(text))
         return text
-
-    def changed_model(self, old, new):
-        """The bundled model with the only place of some bytes changed; the length stays."""
-        content = MODEL.read_bytes()
-        self.assertEqual((content.count(old), len(old)), (1, len(new)))
-        path = self.folder / "changed.gguf"
-        path.write_bytes(content.replace(old, new))
-        return ["-m", str(path), "--mmproj", str(MMPROJ)]
 
     def on_terminal(self, *arguments):
         """What the program writes to stdout where that is a terminal; the terminal adds the carriage returns."""
