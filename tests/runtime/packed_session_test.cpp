@@ -91,7 +91,7 @@ TEST_CASE("eight bits answer as f16 does" * doctest::test_suite("long")) {
     limits.cache.compress_at = at;
     const std::unique_ptr<Engine> engine = make_engine(limits);
     Session& session = open_session(*engine);
-    for (const int id : {0, 1, 3, 6, 9, 12, 18}) {
+    for (const int id : {0, 1, 3, 6, 7, 12, 18}) {
       CAPTURE(id);
       plain.reset();
       session.reset();

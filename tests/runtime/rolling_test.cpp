@@ -445,7 +445,7 @@ TEST_CASE("after two hundred turns the newest picture is answered as well as aft
   const test::TemporaryFile file(shortened_model(700));
   Model model;
   REQUIRE_MESSAGE(model.open(file.c_str(), test::bundled_pair().mmproj.c_str()).ok(), last_failure().sentence);
-  constexpr int kQuestions = 12;
+  constexpr int kQuestions = 8;  // of one picture
   const auto question_of = [](int turn) -> const nlohmann::json& { return test::golden(turn * 5 % kQuestions); };
   // The small model is often wrong about the newest of several pictures, and less often about the only one.
   struct Rolling {
