@@ -5,6 +5,7 @@
 
 #include "mm/jpeg_header.h"
 #include "mm/png_image.h"
+#include "mm/webp_decoder.h"
 
 namespace ocellus {
 namespace {
@@ -17,31 +18,18 @@ struct Signature {
 };
 
 constexpr Signature kRefused[] = {
-    {"a GIF", 0, 4, "GIF8"},
-    {"a BMP", 0, 2, "BM"},
-    {"a WebP", 8, 4, "WEBP"},
-    {"a HEIC", 4, 8, "ftypheic"},
-    {"a HEIC", 4, 8, "ftypheix"},
-    {"a HEIF", 4, 8, "ftypmif1"},
-    {"an AVIF", 4, 8, "ftypavif"},
-    {"an AVIF", 4, 8, "ftypavis"},
-    {"an MP4 or another ISO media", 4, 4, "ftyp"},
-    {"a TIFF", 0, 4, "II*\0"},
-    {"a TIFF", 0, 4, "MM\0*"},
-    {"a PDF", 0, 5, "%PDF-"},
-    {"a JPEG XL", 0, 2, "\xFF\x0A"},
-    {"a JPEG XL", 4, 4, "JXL "},
-    {"a JPEG 2000", 4, 4, "jP  "},
-    {"a Photoshop", 0, 4, "8BPS"},
-    {"an OpenEXR", 0, 4, "\x76\x2F\x31\x01"},
-    {"a Radiance HDR", 0, 2, "#?"},
-    {"an ICO", 0, 4, "\0\0\1\0"},
-    {"a GGUF model", 0, 4, "GGUF"},
-    {"an AVI", 8, 4, "AVI "},
-    {"a zip archive", 0, 4, "PK\3\4"},
-    {"an SVG or XML", 0, 4, "<svg"},
-    {"an SVG or XML", 0, 5, "<?xml"},
-    {"a netpbm", 0, 2, "P5"},
+    {"a GIF", 0, 4, "GIF8"},           {"a BMP", 0, 2, "BM"},
+    {"a HEIC", 4, 8, "ftypheic"},      {"a HEIC", 4, 8, "ftypheix"},
+    {"a HEIF", 4, 8, "ftypmif1"},      {"an AVIF", 4, 8, "ftypavif"},
+    {"an AVIF", 4, 8, "ftypavis"},     {"an MP4 or another ISO media", 4, 4, "ftyp"},
+    {"a TIFF", 0, 4, "II*\0"},         {"a TIFF", 0, 4, "MM\0*"},
+    {"a PDF", 0, 5, "%PDF-"},          {"a JPEG XL", 0, 2, "\xFF\x0A"},
+    {"a JPEG XL", 4, 4, "JXL "},       {"a JPEG 2000", 4, 4, "jP  "},
+    {"a Photoshop", 0, 4, "8BPS"},     {"an OpenEXR", 0, 4, "\x76\x2F\x31\x01"},
+    {"a Radiance HDR", 0, 2, "#?"},    {"an ICO", 0, 4, "\0\0\1\0"},
+    {"a GGUF model", 0, 4, "GGUF"},    {"an AVI", 8, 4, "AVI "},
+    {"a zip archive", 0, 4, "PK\3\4"}, {"an SVG or XML", 0, 4, "<svg"},
+    {"an SVG or XML", 0, 5, "<?xml"},  {"a netpbm", 0, 2, "P5"},
     {"a netpbm", 0, 2, "P6"},
 };
 
@@ -51,6 +39,7 @@ struct Probe {
   ImageFacts facts;
   JpegFacts jpeg;
   PngFacts png;
+  WebpFacts webp;
 };
 
 Status refuse_format(const uint8_t* bytes, int64_t size_bytes) {
@@ -60,7 +49,7 @@ Status refuse_format(const uint8_t* bytes, int64_t size_bytes) {
       return OCELLUS_FAIL(Code::kUnsupported, "the picture is %s file: convert it to JPEG or PNG", refused.name);
     }
   }
-  return OCELLUS_FAIL(Code::kBadImage, "the picture is neither a JPEG nor a PNG file");
+  return OCELLUS_FAIL(Code::kBadImage, "the picture is no JPEG, PNG or WebP file");
 }
 
 /// Sizes as they are seen, and the scratch.
@@ -101,18 +90,26 @@ Status probe(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits
     set_sizes(jpeg.orientation, jpeg.width, jpeg.height, jpeg_rows_scratch_bytes(jpeg), &facts);
     return {};
   }
+  if (is_webp(bytes, size_bytes)) {
+    OCELLUS_TRY(read_webp_header(bytes, size_bytes, limits, &out->webp));
+    const WebpFacts& webp = out->webp;
+    facts = {.format = ImageFormat::kWebp, .channels = webp.has_alpha ? 4 : 3, .bit_depth = 8};
+    set_sizes(webp.orientation, webp.width, webp.height, webp_rows_scratch_bytes(webp), &facts);
+    return {};
+  }
   return refuse_format(bytes, size_bytes);
 }
 
 Status check_scratch(const ImageFacts& facts, int64_t needed_bytes, Extent scratch) {
   if (scratch.data != nullptr && scratch.bytes >= needed_bytes) return {};
+  constexpr const char* kNames[] = {"JPEG", "PNG", "WebP"};  // as ImageFormat has them
   const bool is_png = facts.format == ImageFormat::kPng;
   const char* kind = facts.progressive ? (is_png ? "interlaced " : "progressive ") : "";
   return OCELLUS_FAIL(Code::kFull,
                       "decoding the %d x %d %s%s takes %lld bytes of scratch, as it does not come row by row, but %lld "
                       "were planned: shrink it, or save it as baseline JPEG or as PNG that is not interlaced",
-                      facts.width, facts.height, kind, is_png ? "PNG" : "JPEG", static_cast<long long>(needed_bytes),
-                      static_cast<long long>(scratch.bytes));
+                      facts.width, facts.height, kind, kNames[static_cast<int>(facts.format)],
+                      static_cast<long long>(needed_bytes), static_cast<long long>(scratch.bytes));
 }
 
 /// Of pictures that must be held whole while they are decoded: as coefficients, padded to whole blocks.
@@ -142,7 +139,8 @@ Status probe_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& 
 int64_t decode_rows_scratch_bytes(const ImageLimits& limits) {
   const int64_t whole = whole_scratch_bytes(limits);
   const int64_t side = std::min<int64_t>(limits.max_side, max_side_sum(limits));
-  return aligned_bytes(std::max(jpeg_rows_scratch_bound(limits, whole), png_rows_scratch_bound(side) + whole));
+  const int64_t webp = std::min(webp_rows_scratch_bound(limits), kWholeBytes);
+  return aligned_bytes(std::max({jpeg_rows_scratch_bound(limits, whole), png_rows_scratch_bound(side) + whole, webp}));
 }
 
 int64_t decode_scratch_bytes(const ImageLimits& limits) {
@@ -155,6 +153,7 @@ Status ImageDecoder::decode_rows(const uint8_t* bytes, int64_t size_bytes, const
   OCELLUS_TRY(probe(bytes, size_bytes, limits, &found));
   OCELLUS_TRY(check_scratch(found.facts, found.facts.rows_scratch_bytes, scratch));
   if (found.facts.format == ImageFormat::kPng) return decode_png_rows(bytes, size_bytes, found.png, scratch, rows);
+  if (found.facts.format == ImageFormat::kWebp) return decode_webp_rows(bytes, size_bytes, found.webp, scratch, rows);
   return jpeg_.decode_rows(bytes, size_bytes, found.jpeg, scratch, rows);
 }
 

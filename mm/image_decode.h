@@ -1,18 +1,21 @@
-// JPEG and PNG from memory, row by row, in given scratch. No files, bounded time and bytes.
+// JPEG, PNG and WebP from memory, row by row, in given scratch. No files, bounded time and bytes.
 //
 // The header is read by our own code, and every limit is checked, before a decoder sees the data: see mm/jpeg_header.h,
-// mm/jpeg_decoder.h and mm/png_image.h. A picture is held whole only where its file is not in the order of its rows:
-// progressive JPEG, JPEG in several scans, interlaced PNG.
+// mm/jpeg_decoder.h, mm/png_image.h and mm/webp_header.h. A picture is held whole only where its file is not in the
+// order of its rows, or its decoder makes all of it: progressive JPEG, JPEG in several scans, interlaced PNG, WebP.
 //
 // Accepted  JPEG: baseline, extended and progressive Huffman, 8 bits, grey, YCbCr or RGB, and CMYK/YCCK with an Adobe
 //           marker. PNG: every colour type and depth, interlaced or not; animated PNG gives its default image.
+//           WebP, in builds with libwebp: lossy and lossless, with alpha or without.
 // Colours   alpha and transparent colours are composited on white, as Hugging Face's processors do (llama.cpp drops
 //           alpha); 16 bits are cut to the upper 8. Gamma and colour profiles are ignored, as llama.cpp does. PNG
 //           checksums are not verified.
-// Turned    as EXIF says (JPEG's APP1, PNG's eXIf): sizes and pixels are those of the picture as it is seen. EXIF that
+// Turned    as EXIF says (JPEG's APP1, PNG's eXIf, WebP's EXIF): sizes and pixels are those of the picture as it is
+// seen. EXIF that
 //           is damaged turns nothing.
-// Refused   GIF, BMP, WebP, HEIC, AVIF, TIFF, PDF and others by name; lossless, arithmetic-coded, hierarchical and
-//           12-bit JPEG; JPEG without its own Huffman tables; everything truncated.
+// Refused   GIF, BMP, HEIC, AVIF, TIFF, PDF and others by name; animated WebP, and all WebP in builds without libwebp;
+//           lossless, arithmetic-coded, hierarchical and 12-bit JPEG; JPEG without its own Huffman tables; everything
+//           truncated.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +27,7 @@
 
 namespace ocellus {
 
-enum class ImageFormat : uint8_t { kJpeg, kPng };
+enum class ImageFormat : uint8_t { kJpeg, kPng, kWebp };
 
 /// What the header says. Decoding produces exactly width x height, which are turned as EXIF says.
 struct ImageFacts {
@@ -44,7 +47,8 @@ struct ImageFacts {
 Status probe_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, ImageFacts* facts);
 
 /// Planned for pictures that must be held whole while they are decoded, if they may be as large: 4 bytes a pixel of
-/// 1920 x 1080. A progressive JPEG takes 3 (4:2:0) to 6 (4:4:4) bytes a pixel, an interlaced PNG 3.
+/// 1920 x 1080. A progressive JPEG takes 3 (4:2:0) to 6 (4:4:4) bytes a pixel, an interlaced PNG 3, a WebP 3 to 11: see
+/// mm/webp_decoder.h.
 inline constexpr int64_t kWholeBytes = int64_t{4} * 1920 * 1080;
 
 /// Scratch in which every picture inside `limits` decodes that comes row by row, and others as far as kWholeBytes go.

@@ -64,14 +64,14 @@ if [ -n "$build" ]; then
   cmake --build "$build" --target ocellus_installed >/dev/null
   find "$tree$source" -path '*/.git' -prune -o -type f -exec touch -d 2001-01-01 {} +
   mkdir -p "$tree$source/build/release"
-  tar -C "$build" --exclude=./tests --exclude=./bench --exclude='*.a' --exclude='libocellus.so*' --exclude=./apps/ocellus \
+  tar -C "$build" --exclude=./tests --exclude=./bench --exclude='*.a' --exclude='webp_*.o' --exclude='libocellus.so*' --exclude=./apps/ocellus \
     --exclude=CMakeCache.txt --exclude='./CMakeFiles/[0-9]*' --exclude=_CPack_Packages --exclude='*.deb' -c . |
     tar -C "$tree$source/build/release" -x
   # The options it was built with; all else is found anew.
   grep -E '^(OCELLUS_WERROR|CMAKE_CXX_FLAGS|CMAKE_CXX_COMPILER_LAUNCHER):' "$build/CMakeCache.txt" \
     >"$tree$source/build/release/CMakeCache.txt"
   # A file for each package whose headers are included.
-  (cd "$tree$source" && touch $(ls kernels/rmsnorm_cpu.cpp runtime/pretokenize.cpp mm/image_hash.cpp mm/png_decode.cpp mm/turbo_jpeg_decoder.cpp \
+  (cd "$tree$source" && touch $(ls kernels/rmsnorm_cpu.cpp runtime/pretokenize.cpp mm/image_hash.cpp mm/png_decode.cpp mm/turbo_jpeg_decoder.cpp mm/webp_decoder.cpp \
     runtime/sqlite_statement.cpp apps/main.cpp apps/devices.cpp apps/camera/jpeg.cpp apps/http/http_server.cpp))
   if command -v ccache >/dev/null; then packages=ccache; fi  # the launcher of that build
 fi

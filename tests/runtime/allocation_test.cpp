@@ -12,6 +12,9 @@
 #include "runtime/ocellus.h"
 #include "tests/support/call_counter.h"
 #include "tests/support/goldens.h"
+#ifdef OCELLUS_HAS_WEBP
+#include "tests/support/webp_files.h"
+#endif
 #if OCELLUS_HAS_CUDA
 #include <cuda_runtime.h>
 #endif
@@ -255,6 +258,12 @@ TEST_CASE("an engine allocates when it is created and never again") {
   for (const char* name :
        {"tests/data/shapeboard/images/115.png", "apps/samples/board_01.jpg", "apps/samples/board_02.png"})
     pictures.push_back(read_bytes(kSourceDir + "/" + name));
+#ifdef OCELLUS_HAS_WEBP
+  std::vector<uint8_t> rgba(size_t{4} * 200 * 120);  // lossy colours and lossless alpha
+  for (size_t i = 0; i < rgba.size(); ++i) rgba[i] = static_cast<uint8_t>(i * i / 97);
+  pictures[2] = ocellus::testing::encode_webp(rgba, 200, 120, true, {});
+  REQUIRE(!pictures[2].empty());
+#endif
   Work work;
   const int64_t device_bytes = free_device_bytes();
   {

@@ -4,6 +4,9 @@ set(ocellus_soversion ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 configure_file(tools/cmake/ocellus.map.in ${CMAKE_BINARY_DIR}/ocellus.map @ONLY)
 add_library(ocellus_shared SHARED ${ocellus_objects})
 add_library(ocellus::shared ALIAS ocellus_shared)
+if(OCELLUS_HAS_WEBP)
+  add_dependencies(ocellus_shared ocellus_webp_object)
+endif()
 set_target_properties(ocellus_shared PROPERTIES OUTPUT_NAME ocellus EXPORT_NAME shared VERSION ${PROJECT_VERSION}
   SOVERSION ${ocellus_soversion} LINK_DEPENDS ${CMAKE_BINARY_DIR}/ocellus.map LINKER_LANGUAGE CXX)
 target_include_directories(ocellus_shared INTERFACE

@@ -32,7 +32,7 @@ class OcellusRecipe(ConanFile):
 
     def system_requirements(self):
         packages = ["pkg-config", "libstb-dev", "libhwy-dev", "libutf8proc-dev", "libxxhash-dev",
-                    "libjpeg-dev", "zlib1g-dev"]
+                    "libjpeg-dev", "libwebp-dev", "zlib1g-dev"]
         Apt(self).install(packages + (["libsqlite3-dev"] if self.options.library else []), check=True)
 
     def layout(self):
