@@ -62,7 +62,7 @@ int run_ask(const AskOptions& options) {
 void add_ask_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<AskOptions>();
   CLI::App* command = program->add_subcommand("ask", "One answer over all pictures");
-  command->add_option("IMAGE", options->image_paths, "JPEG or PNG files; none: a question about nothing but text")
+  command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files; none: a question about nothing but text")
       ->option_text("...");
   command
       ->add_option("--prompt", options->prompt,

@@ -148,7 +148,7 @@ void add_library_add(CLI::App* library, Action* action) {
   const auto options = std::make_shared<AddOptions>();
   CLI::App* command = library->add_subcommand("add", "Computes pictures' entries and stores them");
   command->add_option("DIR", options->common.cache.library_path, "The library's folder")->required();
-  command->add_option("IMAGE", options->image_paths, "JPEG or PNG files")->required()->option_text("...");
+  command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files")->required()->option_text("...");
   const std::string group = "Entries (what is not said stays as it is where a picture is there already)";
   command->add_flag("--shared", options->shared, "In the part that all owners read, of which NAME is administrator")
       ->group(group);

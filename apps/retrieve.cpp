@@ -25,7 +25,7 @@ bool names_picture(const std::string& text) {
   const auto ends = [&](std::string_view end) {
     return name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
   };
-  return ends(".png") || ends(".jpg") || ends(".jpeg");
+  return ends(".png") || ends(".jpg") || ends(".jpeg") || ends(".webp");
 }
 
 // What stands between the mark and its end.

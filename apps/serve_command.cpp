@@ -32,7 +32,7 @@ struct ServeCommand {
 };
 
 constexpr char kHelp[] =
-    "POST /v1/chat/completions takes messages with text and pictures (JPEG or PNG, as data URLs), GET /v1/models "
+    "POST /v1/chat/completions takes messages with text and pictures (JPEG, PNG or WebP, as data URLs), GET /v1/models "
     "lists\n"
     "the model, GET /healthz and /metrics (Prometheus) say how it goes. Ctrl-C ends it.\n"
     "Pictures before or behind a message's text go first, as in `ocellus chat`. White space around answers is "

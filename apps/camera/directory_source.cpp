@@ -25,7 +25,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_picture_name(const std::string& name) {
   if (name.empty() || name[0] == '.') return false;
   const std::string ending = to_lower(std::filesystem::path(name).extension().string());
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png" || ending == ".webp";
 }
 
 // The number at *at without its leading zeros; *at goes behind it.
@@ -71,7 +71,7 @@ DirectorySource::DirectorySource(const SourceOptions& options)
     list();
   }
   if (names_.empty()) {
-    throw Failure(kExitBadInput, path_ + ": the directory holds no pictures (.jpg, .jpeg or .png).");
+    throw Failure(kExitBadInput, path_ + ": the directory holds no pictures (.jpg, .jpeg, .png or .webp).");
   }
 }
 

@@ -14,8 +14,8 @@ namespace ocellus::app {
 // Whether `left` comes before `right` for people: "frame9.jpg" before "frame10.jpg".
 bool comes_before(const std::string& left, const std::string& right);
 
-// Files named .jpg, .jpeg or .png in natural order, 1 a second unless `frames_per_second` says otherwise. After the
-// last one the directory is looked through again: pictures that have come meanwhile are shown; if there are none it
+// Files named .jpg, .jpeg, .png or .webp in natural order, 1 a second unless `frames_per_second` says otherwise. After
+// the last one the directory is looked through again: pictures that have come meanwhile are shown; if there are none it
 // ends or, with `loop`, starts again. Files that are no pictures are reported as broken and skipped. Who adds pictures
 // to the directory moves them there complete. `name` may be one picture, too.
 class DirectorySource : public FrameSource {

@@ -11,7 +11,7 @@
 namespace ocellus::app {
 
 enum class FrameKind {
-  kEncoded,  // a JPEG or PNG file
+  kEncoded,  // a JPEG, PNG or WebP file
   kPixels,   // raw, in one of ocellus_pixel_format, rows without padding
 };
 

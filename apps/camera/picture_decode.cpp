@@ -41,6 +41,11 @@ bool is_png(const std::vector<uint8_t>& bytes) {
   return bytes.size() >= sizeof kPngSignature && std::memcmp(bytes.data(), kPngSignature, sizeof kPngSignature) == 0;
 }
 
+bool is_webp(const std::vector<uint8_t>& bytes) {
+  return bytes.size() >= 12 && std::memcmp(bytes.data(), "RIFF", 4) == 0 &&
+         std::memcmp(bytes.data() + 8, "WEBP", 4) == 0;
+}
+
 std::string finish_encoded(Frame* frame) {
   frame->kind = FrameKind::kEncoded;
   if (frame->bytes.empty()) return "A frame has no bytes.";

@@ -1,4 +1,4 @@
-// JPEG and PNG files as pixels.
+// JPEG, PNG and WebP files as pixels.
 #ifndef OCELLUS_APPS_CAMERA_PICTURE_DECODE_H_
 #define OCELLUS_APPS_CAMERA_PICTURE_DECODE_H_
 
@@ -17,6 +17,7 @@ inline constexpr int64_t kMostEncodedBytes = int64_t{32} << 20;
 
 bool is_jpeg(const std::vector<uint8_t>& bytes);
 bool is_png(const std::vector<uint8_t>& bytes);
+bool is_webp(const std::vector<uint8_t>& bytes);
 
 // Makes an encoded frame fit for decoders: adds the Huffman tables that cameras leave out, walks the whole file and
 // sets width and height. Returns why the frame cannot be used, in one sentence; empty if it can.
@@ -27,10 +28,10 @@ struct Picture {
   std::vector<uint8_t> pixels;  // rows without padding, 3 bytes a pixel (RGB) or 1 (grey)
 };
 
-// Pixels of any frame, encoded or raw; transparent PNG on white. Memory of *picture is used again. False for damaged
-// files and for raw frames whose bytes do not fit their size.
+// Pixels of any frame, encoded or raw; what is transparent on white. Memory of *picture is used again. False for
+// damaged files and for raw frames whose bytes do not fit their size.
 bool decode_rgb(const Frame& frame, Picture* picture);
-// Brightness of a JPEG or PNG.
+// Brightness of an encoded frame.
 bool decode_grey(const Frame& frame, Picture* picture);
 
 }  // namespace ocellus::app

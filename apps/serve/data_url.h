@@ -25,8 +25,8 @@ CutText cut_picture_urls(std::string* text);
 // The string that `mark` stands for; nothing if it is no mark. Once: after that it is empty.
 std::optional<std::span<char>> take_cut_string(CutText* cut, std::string_view mark);
 
-// The bytes of a JPEG or PNG, whose header was read; they lie where the URL did. `url` is as JSON has it, with "\/" and
-// the like. Throws a RequestError that names `param`.
+// The bytes of a JPEG, PNG or WebP, whose header was read; they lie where the URL did. `url` is as JSON has it, with
+// "\/" and the like. Throws a RequestError that names `param`.
 std::string_view decode_picture_url(std::span<char> url, const std::string& param);
 
 }  // namespace ocellus::app

@@ -2,7 +2,9 @@
 #include <sys/stat.h>
 
 #include "apps/camera/directory_source.h"
+#include "apps/camera/picture_decode.h"
 #include "tests/apps/camera_support.h"
+#include "tests/support/webp_files.h"
 
 namespace ocellus::app {
 namespace {
@@ -110,6 +112,27 @@ TEST_CASE("a looped directory with nothing usable takes its time and does not en
   CHECK(test::count_kind(events, SourceEvent::kBroken) == 10);
   CHECK(std::chrono::steady_clock::now() - begin > test::milliseconds(100));
 }
+
+#ifdef OCELLUS_HAS_WEBP
+TEST_CASE("a WebP is a picture of a directory like others, and one is a directory of one") {
+  const test::TemporaryFolder folder;
+  const Bytes rgba(size_t{4} * 30 * 20, 77), webp = ocellus::testing::lossless_webp(rgba, 30, 20, false);
+  test::write_whole(folder.file("1.webp"), webp);
+  test::write_whole(folder.file("2.WEBP"), Bytes(webp.begin(), webp.end() - 1));
+  const auto source = open_source(quick(folder.path()));
+  std::vector<Frame> frames;
+  const auto events = test::collect(*source, &frames);
+  REQUIRE(frames.size() == 1);
+  CHECK(test::count_kind(events, SourceEvent::kBroken) == 1);
+  CHECK(frames[0].bytes == webp);
+  Picture picture;
+  REQUIRE(decode_rgb(frames[0], &picture));
+  CHECK(picture.width == 30);
+  CHECK(picture.pixels == Bytes(size_t{3} * 30 * 20, 77));
+  const auto single = open_source(quick(folder.file("1.webp")));
+  CHECK(test::collect(*single, nullptr).size() == 2);
+}
+#endif
 
 TEST_CASE("a directory is paced at one picture a second, and one PNG is a directory of one") {
   const test::TemporaryFolder folder;

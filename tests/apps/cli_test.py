@@ -14,8 +14,10 @@ import time
 import unittest
 import zlib
 
+from pictures import read_png
 from program import (BAD_INPUT, BOARDS, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, FolderTest,
                      ProgramTest, board, goldens, long, run)
+from webp import lossless_webp
 
 
 class Answers(ProgramTest):
@@ -263,6 +265,22 @@ class Photos(ProgramTest):
         self.assertEqual(upright.strip(), GREEN_STAR)
         self.assertNotEqual(self.answer("caption", self.file(with_exif("113", 3), ".png")), upright)
         self.assertEqual(self.answer("caption", self.file(with_exif("113", 9), ".png")), upright)
+
+    def test_a_webp_is_described_like_a_png_of_its_pixels(self):
+        width, height, pixels = read_png(pathlib.Path(board("113")))
+        webp = lossless_webp(width, height, pixels)
+        picture = self.file(webp, ".webp")
+        if "convert it to JPEG or PNG" in run("caption", picture).stderr:
+            self.skipTest("this build does not decode WebP")
+        self.assertEqual(self.answer("caption", picture).strip(), GREEN_STAR)
+        self.assertEqual(self.answer("caption", self.file(lossless_webp(width, height, pixels, exif(1)), ".webp")).strip(),
+                         GREEN_STAR)
+        upside_down = b"".join(pixels[i:i + 3] for i in range(len(pixels) - 3, -1, -3))
+        turned = self.file(lossless_webp(width, height, upside_down, exif(3)), ".webp")
+        self.assertEqual(self.answer("caption", turned).strip(), GREEN_STAR)
+        self.assert_refused(["caption", self.file(webp[:-10], ".webp")], BAD_INPUT, "truncated or damaged")
+        animated = lossless_webp(8, 8, bytes(192), exif(1)).replace(struct.pack("<IB", 10, 8), struct.pack("<IB", 10, 2))
+        self.assert_refused(["caption", self.file(animated, ".webp")], BAD_INPUT, "the WebP is animated")
 
     def test_a_jpeg_with_damaged_data_is_refused(self):
         whole = (BOARDS.parents[2] / "apps/samples/board_01.jpg").read_bytes()

@@ -11,3 +11,27 @@ def make_png(width, height, rows, kind="rgb"):
     header = struct.pack(">IIBBBBB", width, height, 8, {"grey": 0, "rgb": 2}[kind], 0, 0, 0)
     data = zlib.compress(b"".join(b"\0" + row for row in rows), 1)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def read_png(path):
+    """Width, height and the pixels of a PNG of 8-bit RGB that is not interlaced."""
+    data, at, packed = path.read_bytes(), 8, b""
+    while at < len(data):
+        length, kind = struct.unpack(">I4s", data[at:at + 8])
+        body = data[at + 8:at + 8 + length]
+        if kind == b"IHDR":
+            width, height, depth, color, _, _, interlaced = struct.unpack(">IIBBBBB", body)
+            assert (depth, color, interlaced) == (8, 2, 0), path
+        packed += body if kind == b"IDAT" else b""
+        at += 12 + length
+    stream, stride, above, pixels = zlib.decompress(packed), 3 * width, bytearray(3 * width), bytearray()
+    for y in range(height):
+        kind, row = stream[y * (stride + 1)], bytearray(stream[y * (stride + 1) + 1:(y + 1) * (stride + 1)])
+        for i in range(stride):
+            left, corner = (row[i - 3], above[i - 3]) if i >= 3 else (0, 0)
+            guess = left + above[i] - corner
+            paeth = min((left, above[i], corner), key=lambda value: abs(value - guess))
+            row[i] = (row[i] + (0, left, above[i], (left + above[i]) // 2, paeth)[kind]) & 255
+        pixels += row
+        above = row
+    return width, height, bytes(pixels)
