@@ -84,7 +84,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.max_text_tokens = options.text_tokens.value_or(static_cast<int32_t>(planned_text_tokens(model.facts, needs)));
   limits.max_image_pixels =
       options.image_pixels.value_or(needs.image_pixels > 0 ? needs.image_pixels : kDefaultImagePixels);
-  if (needs.are_frames) limits.max_device_image_pixels = limits.max_image_pixels;
+  if (needs.are_frames) limits.max_gpu_pixels = limits.max_image_pixels;
   limits.max_prompt_rows = options.prompt_rows;
   limits.lean = options.lean ? 1 : 0;
   limits.synthetic_tokens = options.synthetic_tokens;

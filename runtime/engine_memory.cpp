@@ -5,9 +5,8 @@
 #include <algorithm>
 
 #include "mm/device_preprocess.h"
-#include "mm/image_decode.h"
-#include "mm/view_maker.h"
 #include "runtime/eviction_rule.h"
+#include "runtime/picture_source.h"
 
 namespace ocellus {
 namespace {
@@ -50,7 +49,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the views of a picture", limits.max_views, 0, 4096));
   OCELLUS_TRY(check_range("the views encoded together", limits.max_encode_views, 0, 4096));
   OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
-  OCELLUS_TRY(check_range("the pixels of a picture on the device", limits.max_device_image_pixels, 0, kMaxPixels));
+  OCELLUS_TRY(check_range("the pixels of a picture on the device", limits.max_gpu_pixels, 0, kMaxPixels));
   OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
   OCELLUS_TRY(check_range("the image library", limits.library, 0, 1));
@@ -106,19 +105,6 @@ int32_t view_batch(const ocellus_limits& limits, const EngineShape& s) {
   const int64_t all = int64_t{s.images_per_session} * s.views_per_image;
   const int64_t wanted = limits.max_encode_views > 0 ? limits.max_encode_views : kDefaultViewBatch;
   return static_cast<int32_t>(std::min(wanted, all));
-}
-
-/// What a picture takes in pinned memory: decoded there, copied there plane by plane, or resized there row by row.
-int64_t staging_bytes(const EngineShape& s) {
-  const int64_t whole =
-      std::max(decode_scratch_bytes(s.device_image_limits), frame_upload_bytes(s.device_image_limits));
-  return s.resizes_large_on_host() ? std::max(whole, image_scratch_bytes(s.preprocess, s.image_limits)) : whole;
-}
-
-/// And what of that goes to the GPU.
-int64_t upload_bytes(const EngineShape& s) {
-  const int64_t whole = frame_upload_bytes(s.device_image_limits);
-  return s.resizes_large_on_host() ? std::max(whole, ViewMaker::result_bytes(s.preprocess)) : whole;
 }
 
 /// The tensor section of a file as one row of weights.
@@ -418,7 +404,8 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
   if (shape.images_per_session > 0)
     OCELLUS_TRY(waiting_views.lay_out(model.vision(), shape.view_batch, shape.device, sink));
   if (shape.images_per_session > 0 && shape.device.is_cuda())
-    OCELLUS_TRY(take_rows(sink, "picture staging", kLife, Phase::kNone, 1, staging_bytes(shape), &picture_staging));
+    OCELLUS_TRY(take_rows(sink, "picture staging", kLife, Phase::kNone, 1, PictureSource::staging_bytes(shape),
+                          &picture_staging));
   if (shape.policy.watches_ncar() && shape.images_per_session > 0)
     OCELLUS_TRY(take_rows(sink, "ncar by session", kLife, Phase::kNone, 1, shape.sessions, &ncar));
   OCELLUS_TRY(take_rows(sink, "token ids", kLife, Phase::kNone, 1, shape.text_tokens_per_session, &token_ids));
@@ -481,7 +468,7 @@ Status ImageScratch::lay_out(const Model& model, const EngineShape& shape, HostV
                            image_scratch_bytes(shape.preprocess, shape.image_limits));
   picture = {staging, {staging.data, 1, staging.cols}};
   if (!sink.shares_host_memory())
-    OCELLUS_TRY(take_rows(sink, "picture", kLife, phase, 1, upload_bytes(shape), &picture.device));
+    OCELLUS_TRY(take_rows(sink, "picture", kLife, phase, 1, PictureSource::upload_bytes(shape), &picture.device));
   return take_rows(sink, "picture and views", kLife, phase, 1,
                    device_picture_scratch_bytes(shape.preprocess, shape.device_image_limits), &view_scratch);
 }
@@ -491,7 +478,7 @@ Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sin
   OCELLUS_TRY(text.lay_out(shape, sink));
   if (shape.images_per_session > 0) {
     ImageScratch image;
-    const HostView<std::byte> staging(nullptr, 1, shape.device.is_cuda() ? staging_bytes(shape) : 0);
+    const HostView<std::byte> staging(nullptr, 1, shape.device.is_cuda() ? PictureSource::staging_bytes(shape) : 0);
     OCELLUS_TRY(image.lay_out(model, shape, staging, sink));
     if (shape.picture_phase() != Phase::kImage)
       OCELLUS_TRY(image.vision.lay_out(model.vision(), shape.view_batch, shape.device, sink));

@@ -210,7 +210,7 @@ ImageLimits image_limits(const ocellus_limits& limits) {
 
 ImageLimits device_image_limits(const ocellus_limits& limits) {
   constexpr int64_t kUsualPixels = int64_t{1920} * 1080;
-  const int64_t most = limits.max_device_image_pixels == 0 ? kUsualPixels : limits.max_device_image_pixels;
+  const int64_t most = limits.max_gpu_pixels == 0 ? kUsualPixels : limits.max_gpu_pixels;
   ImageLimits result = image_limits(limits);
   result.max_pixels = std::min(result.max_pixels, most);
   return result;

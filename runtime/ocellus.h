@@ -247,8 +247,8 @@ typedef struct ocellus_limits {
   int32_t resize;           /* ocellus_resize; pictures for LLaVA-1.5 have one way of their own */
   int32_t lean;             /* 1: little scratch rather than little time: small blocks of rows, views one by one; 0 */
   int64_t max_image_pixels; /* pixels of the largest picture or frame; 1920 * 1080; tall and wide pictures included */
-  int64_t max_device_image_pixels; /* on a GPU: of the largest that is resized there, in memory that grows with it; of
-                                      larger ones the host makes the views, row by row; 0: 1920 * 1080 */
+  int64_t max_gpu_pixels;   /* of the largest that a GPU resizes, in memory that grows with it; of larger ones the host
+                               makes the views, row by row; 0: 1920 * 1080 */
   int32_t synthetic_tokens; /* per session, instead of images; see ocellus_session_add_synthetic_image; 0 */
   int64_t budget_bytes;     /* 0: no budget */
   int32_t reuse;            /* ocellus_reuse */

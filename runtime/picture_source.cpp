@@ -1,6 +1,20 @@
 #include "runtime/picture_source.h"
 
+#include <algorithm>
+
 namespace ocellus {
+
+int64_t PictureSource::staging_bytes(const EngineShape& shape) {
+  const ImageLimits& limits = shape.device_image_limits;
+  const int64_t whole = std::max(decode_scratch_bytes(limits), frame_upload_bytes(limits));
+  return shape.resizes_large_on_host() ? std::max(whole, image_scratch_bytes(shape.preprocess, shape.image_limits))
+                                       : whole;
+}
+
+int64_t PictureSource::upload_bytes(const EngineShape& shape) {
+  const int64_t whole = frame_upload_bytes(shape.device_image_limits);
+  return shape.resizes_large_on_host() ? std::max(whole, ViewMaker::result_bytes(shape.preprocess)) : whole;
+}
 
 Status PictureSource::open(const Picture& picture) {
   return queue_.on_cuda() ? open_on_device(picture) : prepare_on_host(picture, &prepared_);

@@ -30,6 +30,12 @@ class PictureSource {
                 Queue& queue)
       : shape_(shape), plan_(plan), scratch_(scratch), decoder_(decoder), queue_(queue) {}
 
+  /// On CUDA, what a picture takes in pinned memory: decoded there, copied there plane by plane, or resized there row
+  /// by row.
+  static int64_t staging_bytes(const EngineShape& shape);
+  /// And what of that goes to the GPU.
+  static int64_t upload_bytes(const EngineShape& shape);
+
   /// The picture's identity, from its pixels. Before open(), which decodes it once more.
   Status identify(const Picture& picture, ImageHash* hash);
   /// Decodes or converts the picture and makes what its views share.

@@ -5,19 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "runtime/memory_plan.h"
-#include "tests/support/loaded_engine.h"
+#include "tests/support/plans.h"
 
 namespace ocellus {
-namespace {
 
-ocellus_plan plan_of(const ocellus_limits& limits) {
-  ocellus_plan plan;
-  REQUIRE_MESSAGE(plan_memory(test::bundled_model(), limits, &plan).ok(), last_failure().sentence);
-  return plan;
-}
-
-}  // namespace
+using test::plan_of;
 
 TEST_CASE("an image takes the positions of its views and of the tokens around them") {
   const ocellus_plan plan = plan_of(test::board_limits(8, 200));

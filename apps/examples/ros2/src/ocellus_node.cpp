@@ -62,7 +62,7 @@ class OcellusNode : public rclcpp_lifecycle::LifecycleNode {
     config.limits.budget_bytes = get_parameter("budget").as_int();
     config.limits.cache.kv_bits = static_cast<int32_t>(get_parameter("kv_bits").as_int());
     config.limits.max_image_pixels = get_parameter("max_image_pixels").as_int();
-    config.limits.max_device_image_pixels = config.limits.max_image_pixels;  // every frame is as large: worth the memory
+    config.limits.max_gpu_pixels = config.limits.max_image_pixels;
     auto engine = ocellus::Engine::create(*model, config);
     if (!engine) return refuse();
     auto session = ocellus::Session::open(*engine);
