@@ -6,7 +6,6 @@
 #include "kernels/gather_kv.h"
 #include "kernels/note_slots.h"
 #include "runtime/eviction_rule.h"
-#include "runtime/prefill.h"
 
 namespace ocellus {
 namespace {
