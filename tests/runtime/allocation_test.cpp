@@ -138,7 +138,7 @@ void be_refused(Work& work, ocellus_session* session, const std::vector<uint8_t>
 void go_on(Work& work, ocellus_session* session, const std::vector<std::vector<uint8_t>>& pictures, bool rolling,
            ocellus_evict evict) {
   if (rolling) work.expect(ocellus_session_set_rolling(session, 2, 16));
-  for (int32_t turn = 0; turn < 30; ++turn) {
+  for (int32_t turn = 0; turn < 15; ++turn) {
     if (!rolling && turn % 2 == 0) work.expect(ocellus_session_reset(session));
     add_turn(work, session, pictures[static_cast<size_t>(turn) % pictures.size()], 1 + turn % 2);
     generate(work, session, params_for(work, 12));
@@ -324,9 +324,9 @@ TEST_CASE("packed caches, eviction, rolling contexts, linked images and lean eng
     CHECK(driver_calls() <= kMostDriverCalls);
     CHECK(free_device_bytes() == device_bytes);
     CHECK(work.failures == 0);
-    CHECK(work.images == 51);
-    CHECK(work.tokens == 360);
-    CHECK(work.refusals == 6);
+    CHECK(work.images == 25);
+    CHECK(work.tokens == 180);
+    CHECK(work.refusals == 3);
     ocellus_engine_destroy(engine);
   }
   ocellus_model_close(model);
