@@ -6,6 +6,7 @@
 #include "kernels/gather_kv.h"
 #include "kernels/note_slots.h"
 #include "runtime/eviction_rule.h"
+#include "runtime/prompt_chunk.h"
 
 namespace ocellus {
 namespace {
