@@ -14,6 +14,8 @@ MODEL = SOURCE / "apps" / "models" / "shapeboard-34m-q8_0.gguf"
 MMPROJ = SOURCE / "apps" / "models" / "mmproj-shapeboard-34m-q8_0.gguf"
 # For tests that take too long in a build with sanitizers, whose every step takes ten times as long.
 long = unittest.skipIf(os.environ.get("OCELLUS_SANITIZED") == "1", "takes minutes under sanitizers")
+# A build without libwebp refuses WebP by its name.
+needs_webp = unittest.skipIf(os.environ.get("OCELLUS_WITHOUT_WEBP") == "1", "this build does not decode WebP")
 BOARDS = SOURCE / "tests" / "data" / "shapeboard"
 
 OK, RUNTIME, USAGE, OVER_BUDGET, BAD_INPUT = range(5)
