@@ -8,6 +8,7 @@
 
 #include "kernels/kv_run.h"
 #include "platform/arena.h"
+#include "platform/round_up.h"
 
 namespace ocellus {
 
@@ -18,9 +19,7 @@ inline constexpr int64_t kAttendColumns = 64;
 /// Columns and head dimensions are padded to this many floats, the widest vector.
 inline constexpr int64_t kAttendPadding = 16;
 
-constexpr int64_t attend_padded(int64_t count) {
-  return (count + kAttendPadding - 1) / kAttendPadding * kAttendPadding;
-}
+constexpr int64_t attend_padded(int64_t count) { return round_up(count, kAttendPadding); }
 
 /// One task per (key/value head, query block): all query heads of the group, `rows` query rows.
 struct AttendRowsPlan {

@@ -9,12 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "platform/round_up.h"
+
 namespace ocellus {
 
 inline constexpr int kInputGroup = 32;  // inputs that share a scale
 inline constexpr int kPanelRows = 16;   // weight rows of a panel
-
-constexpr int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 /// Input rows rounded to int8, x = scale * code. One record per row; what lies behind the last group is zero, so
 /// kernels may read whole vectors.

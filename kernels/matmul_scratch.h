@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "kernels/matmul_few_rows_plan.h"
+#include "platform/round_up.h"
 
 namespace ocellus::cuda {
 
@@ -19,10 +20,10 @@ inline constexpr int64_t kLibraryAlignment = 16;  // of operands and their rows,
 /// little time, as no other few rows need any. Lean devices do so for any number of rows.
 inline constexpr int64_t kOddRows = 32;
 
-constexpr int64_t scratch_units(int64_t bytes) { return (bytes + kScratchUnit - 1) / kScratchUnit * kScratchUnit; }
+constexpr int64_t scratch_units(int64_t bytes) { return round_up(bytes, kScratchUnit); }
 
 /// Inner dimensions are multiples of 8 f16; rows that are none get zeros behind their last value, in scratch.
-constexpr int64_t padded_cols(int64_t cols) { return (cols + 7) / 8 * 8; }
+constexpr int64_t padded_cols(int64_t cols) { return round_up(cols, 8); }
 /// Whether f16 rows of `cols` values, one behind the other, can be multiplied where they are.
 inline bool has_usable_rows(const void* data, int64_t cols) {
   return padded_cols(cols) == cols && reinterpret_cast<uintptr_t>(data) % kLibraryAlignment == 0;

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "platform/arena.h"
+#include "platform/round_up.h"
 
 namespace ocellus {
 
@@ -16,9 +17,7 @@ class BlockAllocator {
   static constexpr int64_t kAlignment = 16;
   /// Bytes a block occupies beyond its size (rounded up to kAlignment).
   static constexpr int64_t kHeaderBytes = 16;
-  static constexpr int64_t block_bytes(int64_t size_bytes) {
-    return kHeaderBytes + (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
-  }
+  static constexpr int64_t block_bytes(int64_t size_bytes) { return kHeaderBytes + round_up(size_bytes, kAlignment); }
 
   /// The region must outlive the allocator; an unaligned start or end is trimmed.
   explicit BlockAllocator(Extent region);

@@ -130,7 +130,7 @@ Status feed_frame(const Frame& frame, const ImageLimits& limits, Extent scratch,
   }
   if (scratch.data == nullptr || scratch.bytes < int64_t{3} * frame.width)
     return OCELLUS_FAIL(Code::kFull, "a row of the %d x %d frame takes %lld bytes of scratch, but %lld were planned",
-                        frame.width, frame.height, int64_t{3} * frame.width + 0LL,
+                        frame.width, frame.height, static_cast<long long>(int64_t{3} * frame.width),
                         static_cast<long long>(scratch.bytes));
   auto* const row = reinterpret_cast<uint8_t*>(scratch.data);
   for (int32_t y = 0; y < frame.height; ++y) {

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "platform/round_up.h"
+
 namespace ocellus {
 
 /// With null memory it only counts.
@@ -19,7 +21,7 @@ class ScratchLayout {
   template <class T>
   void take(int64_t count, T** out) {
     *out = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + bytes_);
-    bytes_ += (count * static_cast<int64_t>(sizeof(T)) + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ += round_up(count * static_cast<int64_t>(sizeof(T)), kAlignment);
   }
   int64_t bytes() const { return bytes_; }
 

@@ -15,6 +15,7 @@
 // clang-format on
 
 #include "mm/jpeg_decoder.h"
+#include "platform/round_up.h"
 
 // Coefficients of the whole picture, in our memory manager's form.
 struct jvirt_barray_control {
@@ -29,8 +30,6 @@ namespace {
 
 constexpr int64_t kAlignment = 64;     // of rows and coefficients, for SIMD
 constexpr int64_t kPaddingBytes = 64;  // that cameras leave behind a picture's data
-
-int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 /// What one picture's decoding knows.
 struct Decoding {

@@ -8,13 +8,13 @@
 #include <cstring>
 #include <utility>
 
+#include "platform/round_up.h"
+
 namespace ocellus {
 namespace {
 
 constexpr int64_t kPieceBytes = int64_t{256} << 10;
 constexpr int64_t kLargestPageBytes = int64_t{64} << 10;
-
-int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 }  // namespace
 

@@ -2,14 +2,14 @@
 
 #include <utility>
 
+#include "platform/round_up.h"
+
 namespace ocellus {
 namespace {
 
 constexpr uint32_t kVersion = 3;
 
-int64_t padded(int64_t bytes) {
-  return (bytes + kDefaultGgufAlignment - 1) / kDefaultGgufAlignment * kDefaultGgufAlignment;
-}
+int64_t padded(int64_t bytes) { return round_up(bytes, kDefaultGgufAlignment); }
 
 }  // namespace
 

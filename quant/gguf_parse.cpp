@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "platform/round_up.h"
 #include "quant/gguf.h"
 #include "quant/gguf_names.h"
 
@@ -279,11 +280,6 @@ Status read_tensor(ByteReader& reader, int64_t number, GgufTensor* tensor) {
   // Offsets that do not fit are refused with all others that are not the one expected.
   tensor->offset = offset > uint64_t{INT64_MAX} ? INT64_MAX : static_cast<int64_t>(offset);
   return {};
-}
-
-int64_t round_up(int64_t value, uint32_t alignment) {
-  const int64_t mask = int64_t{alignment} - 1;
-  return (value + mask) & ~mask;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "kernels/differing_bits.h"
 #include "kernels/nearest_rows.h"
+#include "platform/round_up.h"
 #include "runtime/library_sketch.h"
 
 namespace ocellus {
@@ -66,7 +67,7 @@ Status LibraryIndex::add(const CatalogueVector& vector) {
     ++group_count_;
     group->model = vector.model;
     group->width = width;
-    group->padded_width = (width + kNearestRowsWidth - 1) / kNearestRowsWidth * kNearestRowsWidth;
+    group->padded_width = round_up(width, kNearestRowsWidth);
   }
   const int64_t first = group->codes.size();
   OCELLUS_TRY(grow(&group->codes, group->padded_width));
