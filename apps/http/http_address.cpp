@@ -42,11 +42,12 @@ std::string read_token_file(const std::string& path) {
   const auto refuse = [&path](const std::string& what) {
     return Failure(kExitBadInput, "--token-file " + path + ": " + what);
   };
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A pipe that nobody writes to would else be waited for, and no signal ended that; one with a writer is read.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) throw refuse(std::string(std::strerror(errno)) + ".");
   struct stat facts;
   char text[1024];
-  const bool is_known = fstat(file, &facts) == 0;
+  const bool is_known = fstat(file, &facts) == 0 && fcntl(file, F_SETFL, O_RDONLY) == 0;
   const ssize_t bytes = is_known ? read(file, text, sizeof text) : -1;
   close(file);
   if (bytes < 0) throw refuse("it cannot be read.");

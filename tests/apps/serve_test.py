@@ -596,6 +596,9 @@ class Ends(ProgramTest):
                 empty = pathlib.Path(folder) / "empty"
                 empty.touch(0o600)
                 self.assert_refused([*command, "--token-file", empty], BAD_INPUT, "it is empty")
+                pipe = pathlib.Path(folder) / f"pipe-{command[0]}"  # without a writer
+                os.mkfifo(pipe, 0o600)
+                self.assert_refused([*command, "--token-file", pipe], BAD_INPUT, "it is empty")
 
     def test_what_cannot_be_served_is_refused_in_one_sentence(self):
         for flags, exit_code, sentence in [
