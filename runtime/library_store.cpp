@@ -42,6 +42,7 @@ Status LibraryStore::open(const LibraryConfig& config) {
   aside_folder_ = folder_ / "set-aside";
   for (const LibraryPath* folder : {&folder_, &entries_folder_, &owners_folder_, &aside_folder_}) {
     const int error = files().make_directory(folder->c_str(), 0700);
+    if (error == -EEXIST) return OCELLUS_FAIL(Code::kIo, "%s is no directory: name another", folder->c_str());
     if (error < 0) return OCELLUS_FAIL(Code::kIo, "cannot make %s: %s", folder->c_str(), std::strerror(-error));
   }
   return open_catalogue();

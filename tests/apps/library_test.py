@@ -165,6 +165,7 @@ class Library(LibraryTest):
                                 (["--reuse", "mpic:8", "--evict", "david", "--keep", 0.5], "without an eviction")]:
             with self.subTest(flags=flags):
                 self.assert_refused(["caption", board("113"), *flags], USAGE, sentence)
+        self.assert_refused(["caption", board("113"), "--library", board("113"), "--owner", "me"], RUNTIME, "is no directory")
         self.assert_refused(["bench", *self.flags], USAGE, "leave --owner out")
         self.assert_refused(["library"], USAGE, "library needs one of")
         self.assert_refused(["library", "list", self.path], USAGE, "--owner")
