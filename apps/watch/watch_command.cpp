@@ -171,7 +171,8 @@ int run_watch(CommandOptions options) {
   apply_size(options.size, &watch.capture.source);
   watch.capture.source.seed = common.seed;
   watch.capture.stall_after = std::chrono::milliseconds(static_cast<int64_t>(options.stall_s * 1000));
-  watch.capture.lossless = std::filesystem::is_directory(watch.capture.source.name);
+  std::error_code ignored;  // what cannot be looked at is refused where it is opened
+  watch.capture.lossless = std::filesystem::is_directory(watch.capture.source.name, ignored);
   if (watch.capture.source.name == "browser" && !options.http.empty()) {
     watch.capture.source.inbox = std::make_shared<FrameInbox>();
   }

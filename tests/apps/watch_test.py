@@ -152,6 +152,12 @@ class Sources(ProgramTest):
             with self.subTest(arguments=arguments):
                 self.assert_refused(["watch", *arguments], code, sentence)
 
+    def test_a_name_that_cannot_be_followed_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink("loop", os.path.join(folder, "loop"))
+            self.assert_refused(["watch", os.path.join(folder, "loop")], BAD_INPUT, "the source cannot be opened: Too many")
+        self.assert_refused(["watch", "a" * 5000], BAD_INPUT, "the source cannot be opened: File name too long")
+
     def test_what_only_ffmpeg_reads_is_answered_with_the_pipe_that_works(self):
         line = "`ffmpeg -loglevel error {}-i '{}' -pix_fmt yuv420p -f yuv4mpegpipe - . ocellus watch -` does that"
         for source, flags in [("rtsp://camera:554/a?b&c", "-rtsp_transport tcp "), ("http://127.0.0.1:9/a.mjpeg", ""),
