@@ -26,6 +26,9 @@ constexpr int64_t kDefaultPixels = 1920 * 1080;
 
 double ms_between(int64_t from_ns, int64_t to_ns) { return static_cast<double>(to_ns - from_ns) / 1e6; }
 
+// What a sentence calls the source that was asked for as `name`.
+std::string spoken_name(const std::string& name) { return name == "-" ? "standard input" : name; }
+
 }  // namespace
 
 Watcher::Watcher(const Model& model, WatchOptions options)
@@ -102,6 +105,10 @@ int Watcher::run() {
     print(json_line(line));
   }
   flush_output();
+  const CaptureStatus source = capture_->status();
+  if (source.state == SourceState::kEnded && source.captured == 0) {
+    throw Failure(kExitBadInput, spoken_name(options_.capture.source.name) + ": it has ended without a frame.");
+  }
   return kExitOk;
 }
 

@@ -152,6 +152,19 @@ class Sources(ProgramTest):
             with self.subTest(arguments=arguments):
                 self.assert_refused(["watch", *arguments], code, sentence)
 
+    def test_a_source_that_gives_no_frame_is_a_bad_input_file(self):
+        """A pipe cannot be looked at before it is watched, and what fills it may have failed."""
+        for stream, note in [(b"", "There are no bytes"), (bytes(4096), "neither motion JPEG nor Y4M"),
+                             (b"YUV4MPEG2 W4 H4 F25:1\nFRAME\n", "cut short")]:
+            with self.subTest(note=note):
+                done = subprocess.run([PROGRAM, "watch", "-"], input=stream, capture_output=True, timeout=60, check=False)
+                self.assertEqual((done.returncode, done.stdout), (BAD_INPUT, b""))
+                self.assertRegex(done.stderr.decode(), f"{note}(.|\n)*\nocellus: standard input: it has ended without a frame.\n")
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "a.png").write_bytes(b"nothing")
+            done = run("watch", folder)
+            self.assertEqual((done.returncode, done.stdout), (BAD_INPUT, ""), done.stderr)
+
     def test_a_name_that_cannot_be_followed_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             os.symlink("loop", os.path.join(folder, "loop"))
