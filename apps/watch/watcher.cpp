@@ -233,7 +233,7 @@ TurnAnswer Watcher::caption(const WatchSettings& settings, Record* record) {
 }
 
 void Watcher::remark_on_far_frame() {
-  const std::string remark = describe_far_frame(model_, options_.capture.source.name, frame_);
+  const std::string remark = describe_far_frame(model_, spoken_name(options_.capture.source.name), frame_);
   if (!remark.empty()) note("information", remark);
 }
 

@@ -2,10 +2,11 @@
 
 import math
 import random
+import subprocess
 import unittest
 
 from pictures import make_png
-from program import BOARDS, GREEN_STAR, OK, SOURCE, FolderTest, board, run
+from program import BOARDS, GREEN_STAR, OK, PROGRAM, SOURCE, FolderTest, board, run
 
 NOTE = r"\ANote: {} is unlike the boards .*-m FILE --mmproj FILE\.\n\Z"
 
@@ -69,6 +70,11 @@ class FarPictures(FolderTest):
         watching = run("watch", self.folder, "--change", 0, "-n", 2)
         self.assertEqual(watching.stderr.count("unlike the boards"), 1, watching.stderr)
         self.assertNotIn("unlike", run("watch", self.folder, "--change", 0, "-n", 2, "--quiet").stderr)
+
+    def test_standard_input_is_called_by_its_name(self):
+        black = subprocess.run([PROGRAM, "watch", "-", "--format", "gray", "--size", "64x64", "-n", "2"],
+                               input=bytes(64 * 64), capture_output=True, timeout=60, check=False)
+        self.assertRegex(black.stderr.decode(), "Note: standard input is unlike the boards")
 
     def test_another_model_is_not_spoken_of(self):
         path = self.picture("landscape", landscape)
