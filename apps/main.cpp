@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <exception>
+#include <sstream>
 #include <string>
 
 #include "apps/commands.h"
@@ -65,7 +66,11 @@ int run(int argument_count, char** arguments) {
     program.parse(Arguments(given.rbegin(), given.rend()));
   } catch (const CLI::Success& asked_for_help) {
     if (const auto unknown = find_unasked_help(program, given)) throw Failure(kExitUsage, *unknown);
-    return program.exit(asked_for_help);
+    std::ostringstream help;
+    const int exit_code = program.exit(asked_for_help, help, help);
+    print(help.str());
+    flush_output();
+    return exit_code;
   } catch (const CLI::ParseError& error) {
     throw Failure(kExitUsage, describe_usage_error(program, error, given));
   }

@@ -548,11 +548,12 @@ class Streams(ProgramTest):
         self.assertEqual(without(2, "caption", "none.png").returncode, BAD_INPUT)
 
     def test_a_full_disk_is_an_error(self):
-        with open("/dev/full", "w") as full:
-            done = subprocess.run([PROGRAM, "plan"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
-                                  check=False)
-        self.assertEqual(done.returncode, RUNTIME)
-        self.assertRegex(done.stderr, "No space left")
+        for arguments in [["plan"], ["--help"], ["--version"], ["library", "add", "-h"]]:
+            with self.subTest(arguments=arguments), open("/dev/full", "w") as full:
+                done = subprocess.run([PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+                                      check=False)
+                self.assertEqual(done.returncode, RUNTIME)
+                self.assertRegex(done.stderr, "No space left")
 
     def test_an_interrupt_ends_a_long_answer(self):
         program = subprocess.Popen([PROGRAM, "ask", "--prompt", "Describe this image.", board("113"), "--temp", "20",
