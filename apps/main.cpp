@@ -74,6 +74,7 @@ int run(int argument_count, char** arguments) {
   } catch (const CLI::ParseError& error) {
     throw Failure(kExitUsage, describe_usage_error(program, error, given));
   }
+  if (const auto empty = find_empty_value(program)) throw Failure(kExitUsage, *empty);
   const int exit_code = action();
   flush_output();
   return exit_code;

@@ -90,4 +90,17 @@ std::optional<std::string> find_unasked_help(const CLI::App& program, const Argu
   return {};
 }
 
+std::optional<std::string> find_empty_value(const CLI::App& program) {
+  const CLI::App* command = &program;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands()[0];
+  for (const CLI::Option* option : command->get_options()) {
+    const std::string name = option->get_name();
+    const Arguments& values = option->results();
+    if (name == "--prompt" || name == "--caption" || std::find(values.begin(), values.end(), "") == values.end())
+      continue;
+    return name + " is empty: give it a value, or leave it out" + see_help(program);
+  }
+  return {};
+}
+
 }  // namespace ocellus::app

@@ -22,6 +22,10 @@ std::string describe_usage_error(const CLI::App& program, const CLI::ParseError&
 // sentence about such a flag; nothing if help was asked for by its name.
 std::optional<std::string> find_unasked_help(const CLI::App& program, const Arguments& arguments);
 
+// The sentence about an option or argument that was given without a letter, as an unset variable of a shell gives it:
+// taken for "not given", --token "" would leave a server open. A prompt and a caption may be empty.
+std::optional<std::string> find_empty_value(const CLI::App& program);
+
 }  // namespace ocellus::app
 
 #endif  // OCELLUS_APPS_USAGE_ERROR_H_

@@ -433,6 +433,20 @@ class Usage(ProgramTest):
             with self.subTest(arguments=arguments):
                 self.assert_refused(arguments, USAGE, sentence)
 
+    def test_an_empty_value_is_not_taken_for_none(self):
+        """So that --token "$TOKEN" without a token does not leave a server open."""
+        picture = board("113")
+        for arguments, name in [
+                (["caption", ""], "IMAGE"), (["caption", picture, ""], "IMAGE"), (["watch", ""], "SOURCE"),
+                (["caption", picture, "-m", ""], "--model"), (["ask", "--prompt", "a", "--library", ""], "--library"),
+                (["plan", "--owner", ""], "--owner"), (["serve", "--token", ""], "--token"),
+                (["serve", "--token-file", ""], "--token-file"), (["watch", "synthetic", "--http", ""], "--http"),
+                (["watch", "synthetic", "--history", ""], "--history"),
+                (["library", "list", "", "--owner", "a"], "DIR")]:
+            with self.subTest(arguments=arguments):
+                self.assert_refused(arguments, USAGE, f"{name} is empty: give it a value, or leave it out; see 'ocellus ")
+        self.answer("caption", picture, "--prompt", "")
+
     def test_no_unknown_flag_is_taken_for_help(self):
         for flag in ["-hx", "-hh", "-h=1", "-help", "--helpx", "-xh", "--version-x"]:
             for command in [[], ["caption"], ["watch"], ["library", "add"]]:
