@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "mm/block_allocator.h"
+#include "platform/round_up.h"
 
 namespace ocellus {
 namespace {
@@ -44,10 +45,10 @@ int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 int64_t pixel_bytes(const WebpFacts& facts) { return facts.has_alpha ? 4 : 3; }
 
-/// What libwebp makes, with the way to the first boundary.
+/// What libwebp makes, up to where its own blocks may start.
 int64_t output_bytes(const WebpFacts& facts) {
   const int64_t bytes = pixel_bytes(facts) * facts.width * facts.height;
-  return divide_up(bytes, BlockAllocator::kAlignment) * BlockAllocator::kAlignment;
+  return round_up(bytes, BlockAllocator::kAlignment);
 }
 
 const char* name_damage(VP8StatusCode code) {
