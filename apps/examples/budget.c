@@ -13,12 +13,18 @@ int main(int argc, char** argv) {
   if (ocellus_model_open(argv[1], argv[2], &model)) return fprintf(stderr, "%s\n", ocellus_last_error()->sentence), 4;
 
   for (int i = 3; i < argc; ++i) {
+    const long long megabytes = atoll(argv[i]);
+    if (megabytes < 1 || megabytes > 1000000) {
+      fprintf(stderr, "%s: write a number of megabytes from 1 to 1000000\n", argv[i]);
+      ocellus_model_close(model);
+      return 2;
+    }
     for (int k = 0; k < 3; ++k) {
       ocellus_limits limits;
       ocellus_limits_init(&limits);
       limits.max_image_pixels = 640 * 480;
       limits.lean = 1;
-      limits.budget_bytes = atoll(argv[i]) * 1000000;
+      limits.budget_bytes = megabytes * 1000000;
       limits.cache.kv_bits = bits[k];
       if (ocellus_plan_memory(model, &limits, &plan)) {
         fprintf(stderr, "%s\n", ocellus_last_error()->sentence);

@@ -108,6 +108,7 @@ expect() {  # expect PATTERN EXAMPLE ARGUMENT...: a line of its output
 }
 expect 'from the library' library "$model" "$mmproj" "$work/shelf" "$picture"
 expect '128 MB,  2 bits: [0-9]* pictures' budget "$model" "$mmproj" 40 128
+! "$work/examples/budget" "$model" "$mmproj" much 2>"$work/output" || fail "example budget takes a word for a number"
 expect 'handed in as many' own_memory "$model" "$mmproj"
 expect '^2: .*\[ok, ' camera_loop "$model" "$mmproj" 3 60000
 expect '\[deadline passed, ' camera_loop "$model" "$mmproj" 1 1
