@@ -5,7 +5,6 @@
 
 #include "kernels/picture_math.h"
 #include "mm/resize.h"
-#include "mm/scratch_layout.h"
 
 namespace ocellus {
 

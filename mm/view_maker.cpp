@@ -11,6 +11,9 @@ void fill_pixels(const uint8_t* colour, int64_t count, uint8_t* out) {
   for (int64_t i = 0; i < count; ++i, out += 3) std::copy_n(colour, 3, out);
 }
 
+/// Of an image that was taken from the scratch.
+uint8_t* own_pixels(const RgbImage& image) { return const_cast<uint8_t*>(image.pixels); }
+
 int64_t image_bytes(int64_t width, int64_t height) { return aligned_bytes(3 * width * height); }
 
 /// Longest side to which a picture is resized before it is cut into tiles.
@@ -116,20 +119,21 @@ Status ViewMaker::take_piece(int64_t bytes, Extent* piece) {
   return {};
 }
 
-Status ViewMaker::take_image(Size size, RgbImage* image, uint8_t** pixels) {
+Status ViewMaker::take_image(Size size, RgbImage* image) {
   Extent piece;
   const int64_t stride = int64_t{3} * size.width;
   OCELLUS_TRY(take_piece(stride * size.height, &piece));
-  *pixels = reinterpret_cast<uint8_t*>(piece.data);
-  *image = {*pixels, size.width, size.height, stride};
+  *image = {reinterpret_cast<uint8_t*>(piece.data), size.width, size.height, stride};
   return {};
 }
 
 /// Of rows in the order in which resizes make them.
-PixelWriter ViewMaker::writer(uint8_t* pixels, int64_t stride_bytes, Size size) const {
+PixelWriter ViewMaker::writer(const RgbImage& image, Size size, int32_t left, int32_t top) const {
   const RowSizes sizes(size, size, order_);
   const Orientation turn = {.bottom_up = order_.backwards, .transposed = order_.are_columns};
-  return {place_stored_pixels(pixels, stride_bytes, turn, sizes.source_length, sizes.source_rows), sizes.source_length};
+  uint8_t* const first = own_pixels(image) + top * image.stride_bytes + int64_t{3} * left;
+  return {place_stored_pixels(first, image.stride_bytes, turn, sizes.source_length, sizes.source_rows),
+          sizes.source_length};
 }
 
 Status ViewMaker::begin_stretch(Stretch::Kind kind, Size target, RowConsumer& out, Stretch* stretch) {
@@ -148,10 +152,8 @@ Status ViewMaker::begin_llama_cpp() {
   OCELLUS_TRY(begin_stretch(Stretch::Kind::kLinear, {config_.image_size, config_.image_size}, to_overview_, &linear_));
   outs_[0] = &linear_;
   if (plan_.tile_cols == 0) return {};
-  uint8_t* const grid = const_cast<uint8_t*>(grid_.pixels);
-  std::memset(grid, 0, static_cast<size_t>(grid_.stride_bytes * grid_.height));
-  to_grid_ = writer(grid + plan_.inner_top * grid_.stride_bytes + int64_t{3} * plan_.inner_left, grid_.stride_bytes,
-                    plan_.inner);
+  std::memset(own_pixels(grid_), 0, static_cast<size_t>(grid_.stride_bytes * grid_.height));
+  to_grid_ = writer(grid_, plan_.inner, plan_.inner_left, plan_.inner_top);
   outs_[1] = &cubic_;
   return begin_stretch(Stretch::Kind::kCubic, plan_.inner, to_grid_, &cubic_);
 }
@@ -191,12 +193,11 @@ Status ViewMaker::begin(const PreprocessConfig& config, const ViewPlan& plan, co
   outs_[0] = outs_[1] = nullptr;
   const Size view = {config.image_size, config.image_size};
   grid_ = {};
-  uint8_t* grid = nullptr;
-  OCELLUS_TRY(take_image(view, &overview_, &overview_pixels_));
-  if (plan.tile_cols > 0) OCELLUS_TRY(take_image(plan.grid, &grid_, &grid));
+  OCELLUS_TRY(take_image(view, &overview_));
+  if (plan.tile_cols > 0) OCELLUS_TRY(take_image(plan.grid, &grid_));
   resizing_ = rest_;
-  to_overview_ = writer(overview_pixels_, overview_.stride_bytes, view);
-  if (grid != nullptr) to_grid_ = writer(grid, grid_.stride_bytes, plan.grid);
+  to_overview_ = writer(overview_, view);
+  if (plan.tile_cols > 0) to_grid_ = writer(grid_, plan.grid);
   if (orientation.right_to_left) {
     Extent row;
     OCELLUS_TRY(take_piece(int64_t{3} * length_, &row));
@@ -227,7 +228,7 @@ Status ViewMaker::finish(PreparedViews* out) {
     // The overview is made of the tiled image, which is as it is seen.
     rest_ = resizing_;
     order_ = {};
-    to_overview_ = writer(overview_pixels_, overview_.stride_bytes, {config_.image_size, config_.image_size});
+    to_overview_ = writer(overview_, {config_.image_size, config_.image_size});
     OCELLUS_TRY(
         begin_resize(plan_.grid, {config_.image_size, config_.image_size}, Filter::kLanczos, to_overview_, &first_));
     feed_rows(grid_, first_);

@@ -4,7 +4,6 @@
 
 #include "mm/preprocess.h"
 #include "mm/resize.h"
-#include "mm/scratch_layout.h"
 
 namespace ocellus {
 
@@ -51,8 +50,9 @@ class ViewMaker final : public RowConsumer {
   Status begin_llava();
   /// A piece of what is left of the scratch.
   Status take_piece(int64_t bytes, Extent* piece);
-  Status take_image(Size size, RgbImage* image, uint8_t** pixels);
-  PixelWriter writer(uint8_t* pixels, int64_t stride_bytes, Size size) const;
+  Status take_image(Size size, RgbImage* image);
+  /// Into `size` pixels of an image that was taken, from `left` and `top` on.
+  PixelWriter writer(const RgbImage& image, Size size, int32_t left = 0, int32_t top = 0) const;
   Status begin_stretch(Stretch::Kind kind, Size target, RowConsumer& out, Stretch* stretch);
   Status begin_resize(Size source, Size target, Filter filter, RowConsumer& out, PillowResize* resize);
 
@@ -66,7 +66,6 @@ class ViewMaker final : public RowConsumer {
   int32_t rows_left_ = 0;
   uint8_t* reversed_ = nullptr;  // a row from right to left
   RgbImage grid_, overview_;
-  uint8_t* overview_pixels_ = nullptr;
   PixelWriter to_grid_, to_overview_;
   Stretch cubic_, linear_;
   PillowResize first_, second_;
