@@ -24,6 +24,15 @@ struct Picture {
   int32_t height = 0;
 };
 
+/// Encoded bytes that probe_image has accepted.
+inline Picture encoded_picture(const uint8_t* bytes, int64_t byte_count, const ImageFacts& facts) {
+  return {.bytes = bytes,
+          .byte_count = byte_count,
+          .orientation = facts.orientation,
+          .width = facts.width,
+          .height = facts.height};
+}
+
 class PictureSource {
  public:
   PictureSource(const EngineShape& shape, const ViewPlan& plan, const ImageScratch& scratch, ImageDecoder& decoder,

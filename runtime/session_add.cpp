@@ -181,11 +181,7 @@ Status Session::add_frame(const Frame& frame) {
 Status Session::add_encoded_image(const uint8_t* bytes, int64_t byte_count) {
   ImageFacts facts;
   OCELLUS_TRY(probe_image(bytes, byte_count, engine_->shape().image_limits, &facts));
-  return add_picture({.bytes = bytes,
-                      .byte_count = byte_count,
-                      .orientation = facts.orientation,
-                      .width = facts.width,
-                      .height = facts.height});
+  return add_picture(encoded_picture(bytes, byte_count, facts));
 }
 
 Status Session::add_picture(const Picture& picture) {

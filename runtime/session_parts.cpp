@@ -30,11 +30,7 @@ Status to_picture(const ocellus_part& part, const ImageLimits& limits, Frame* fr
   ImageFacts facts;
   const auto* const bytes = static_cast<const uint8_t*>(part.bytes);
   OCELLUS_TRY(probe_image(bytes, part.byte_count, limits, &facts));
-  *out = {.bytes = bytes,
-          .byte_count = part.byte_count,
-          .orientation = facts.orientation,
-          .width = facts.width,
-          .height = facts.height};
+  *out = encoded_picture(bytes, part.byte_count, facts);
   return {};
 }
 

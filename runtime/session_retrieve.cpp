@@ -140,11 +140,7 @@ Status Retrieval::embed(const uint8_t* bytes, int64_t byte_count) {
   OCELLUS_TRY(probe_image(bytes, byte_count, shape.image_limits, &image));
   OCELLUS_TRY(check_image_size(shape.image_limits, "picture", image.width, image.height));
   OCELLUS_TRY(plan_views(shape.preprocess, image.width, image.height, &plan));
-  const Picture picture{.bytes = bytes,
-                        .byte_count = byte_count,
-                        .orientation = image.orientation,
-                        .width = image.width,
-                        .height = image.height};
+  const Picture picture = encoded_picture(bytes, byte_count, image);
   memory.image_chunk.clear();
   Status status = session_.add_views(picture, plan, memory.image_chunk);
   if (status.ok()) status = session_.encode_last_views();
