@@ -32,10 +32,12 @@ int run_ask(const AskOptions& options) {
   const Model model = open_model(options.common);
   // The plan counts the pictures, so that they are looked for before there is an engine.
   if (retrieves) retrieve_by_words(open_library(cache.library_path).get(), cache.owner, &parts, &taken);
+  PictureSize largest = largest_size(images);
+  include_queries(parts, &largest);
   const Needs needs = {.images = count_images(parts),
                        .prompt_tokens = count_text_tokens(model.get(), parts),
                        .answer_tokens = options.common.answer_tokens,
-                       .image_pixels = std::max(largest_pixels(images), largest_query_pixels(parts))};
+                       .largest = largest};
   remark_on_far_pictures(model, options.common, images);
   const Running running = start(model, options.common, needs);
   retrieve_by_pictures(running.session.get(), &parts, &taken);

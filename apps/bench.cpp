@@ -304,7 +304,7 @@ Needs needs_of(const BenchOptions& options, const Model& model, const Pictures& 
       int64_t{options.depth} + 1 + std::max<int64_t>(options.prompt_tokens + 1, options.generated_tokens + 2);
   return {.images = options.image_count,
           .prompt_tokens = std::max(text_rows, count_text_tokens(model.get(), question) + 1),
-          .image_pixels = pictures.largest_pixels()};
+          .largest = pictures.largest()};
 }
 
 // Before weights are loaded or made up.

@@ -1,8 +1,5 @@
 #include "apps/bench_pictures.h"
 
-#include <algorithm>
-
-#include "apps/image_file.h"
 #include "apps/sizes.h"
 
 namespace ocellus::app {
@@ -16,11 +13,11 @@ constexpr size_t kFrameBytes = size_t{kFrameWidth} * kFrameHeight * 3;
 
 Pictures::Pictures(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
-    largest_pixels_ = std::max(largest_pixels_, probe_image(path).pixels());
+    largest_.include(probe_image(path));
     files_.push_back(read_input_file(path));
   }
   if (files_.empty()) {
-    largest_pixels_ = int64_t{kFrameWidth} * kFrameHeight;
+    largest_ = {.pixels = int64_t{kFrameWidth} * kFrameHeight, .whole_pixels = 0};
     pixels_.resize(kFrameBytes);
   }
 }

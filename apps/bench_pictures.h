@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/image_file.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
@@ -14,7 +15,7 @@ class Pictures {
  public:
   explicit Pictures(const std::vector<std::string>& paths);
 
-  int64_t largest_pixels() const { return largest_pixels_; }
+  const PictureSize& largest() const { return largest_; }
   std::string describe() const;
   ocellus_status add(ocellus_session* session, int32_t index);
   // `count` pictures as parts of a prompt, valid until the next call.
@@ -28,7 +29,7 @@ class Pictures {
   std::vector<std::vector<uint8_t>> painted_;  // for parts
   std::vector<ocellus_frame> frames_;
   std::vector<uint8_t> pixels_;
-  int64_t largest_pixels_ = 0;
+  PictureSize largest_;
 };
 
 }  // namespace ocellus::app

@@ -27,7 +27,7 @@ int run_caption(const CaptionOptions& options) {
   const Needs needs = {.images = 1,
                        .prompt_tokens = count_text_tokens(model.get(), place_images(options.prompt, {images[0]})),
                        .answer_tokens = options.common.answer_tokens,
-                       .image_pixels = largest_pixels(images)};
+                       .largest = largest_size(images)};
   remark_on_far_pictures(model, options.common, images);
   const Running running = start(model, options.common, needs);
   const bool named = images.size() > 1;

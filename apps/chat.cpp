@@ -22,7 +22,6 @@ namespace {
 
 constexpr int32_t kDefaultImages = 8;
 constexpr int32_t kDefaultTextTokens = 2048;
-constexpr int64_t kDefaultImagePixels = 1920 * 1080;
 constexpr char kHelp[] =
     "/image PATH  show the model a picture with your next message\n"
     "/reset       start again: forget everything said and seen\n"
@@ -206,8 +205,11 @@ int run_chat(ChatOptions options) {
   options.common.text_tokens = options.common.text_tokens.value_or(kDefaultTextTokens);
   const int64_t planned_images =
       std::max<int64_t>(options.common.images.value_or(kDefaultImages), static_cast<int64_t>(images.size()));
-  const Needs needs = {.images = model.facts.has_vision || !images.empty() ? planned_images : 0,
-                       .image_pixels = std::max(largest_pixels(images), kDefaultImagePixels)};
+  // More may come.
+  PictureSize largest = largest_size(images);
+  largest.pixels = std::max(largest.pixels, kScreenPixels);
+  largest.whole_pixels = std::max(largest.whole_pixels.value_or(0), kScreenPixels);
+  const Needs needs = {.images = model.facts.has_vision || !images.empty() ? planned_images : 0, .largest = largest};
   remark_on_far_pictures(model, options.common, images);
   const Running running = start(model, options.common, needs);
   return Chat(options, model, running, images).run();

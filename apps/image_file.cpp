@@ -59,9 +59,9 @@ std::vector<uint8_t> read_input_file(const std::string& path) {
 
 ImageFile probe_image(const std::string& path) {
   const std::vector<uint8_t> bytes = read_input_file(path);
-  ImageFile image{path};
-  check(ocellus_image_probe(bytes.data(), static_cast<int64_t>(bytes.size()), &image.width, &image.height), path);
-  return image;
+  ocellus_image_facts facts;
+  check(ocellus_image_probe(bytes.data(), static_cast<int64_t>(bytes.size()), &facts), path);
+  return {.path = path, .width = facts.width, .height = facts.height, .whole_pixels = facts.whole_pixels};
 }
 
 std::vector<ImageFile> probe_images(const std::vector<std::string>& paths) {
@@ -70,10 +70,15 @@ std::vector<ImageFile> probe_images(const std::vector<std::string>& paths) {
   return images;
 }
 
-int64_t largest_pixels(const std::vector<ImageFile>& images) {
-  int64_t pixels = 0;
-  for (const ImageFile& image : images) pixels = std::max(pixels, image.pixels());
-  return pixels;
+void PictureSize::include(const ImageFile& image) {
+  pixels = std::max(pixels, image.pixels());
+  whole_pixels = std::max(whole_pixels.value_or(0), image.whole_pixels);
+}
+
+PictureSize largest_size(const std::vector<ImageFile>& images) {
+  PictureSize largest;
+  for (const ImageFile& image : images) largest.include(image);
+  return largest;
 }
 
 }  // namespace ocellus::app

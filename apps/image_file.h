@@ -3,6 +3,7 @@
 #define OCELLUS_APPS_IMAGE_FILE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ struct ImageFile {
   std::string path;
   int32_t width = 0;
   int32_t height = 0;
+  int64_t whole_pixels = 0;  // see ocellus_image_facts
   int64_t pixels() const { return int64_t{width} * height; }
 };
 
@@ -23,8 +25,13 @@ std::vector<uint8_t> read_input_file(const std::string& path);
 ImageFile probe_image(const std::string& path);
 std::vector<ImageFile> probe_images(const std::vector<std::string>& paths);
 
-// Of the largest picture; 0 without pictures.
-int64_t largest_pixels(const std::vector<ImageFile>& images);
+// The most that one picture asks for.
+struct PictureSize {
+  int64_t pixels = 0;                   // 0: not known
+  std::optional<int64_t> whole_pixels;  // see ocellus_image_facts; none: not known
+  void include(const ImageFile& image);
+};
+PictureSize largest_size(const std::vector<ImageFile>& images);
 
 }  // namespace ocellus::app
 

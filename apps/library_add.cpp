@@ -123,7 +123,7 @@ int run_add(AddOptions options) {
   const Model model = open_model(options.common);
   // A caption is what the model finds likeliest.
   options.common.temperature = 0;
-  Needs needs = {.images = 1, .image_pixels = largest_pixels(images)};
+  Needs needs = {.images = 1, .largest = largest_size(images)};
   if (options.describes) {
     needs.prompt_tokens = count_text_tokens(model.get(), place_images(kCaptionPrompt, {images[0]}));
     needs.answer_tokens = options.common.answer_tokens;

@@ -31,7 +31,7 @@ std::vector<ocellus_library_hit> search(const SearchOptions& options) {
   const ImageFile image = probe_image(options.image_path);
   (void)open_existing_library(cache.library_path);
   const Model model = open_model(options.common);
-  const Running running = start(model, options.common, {.images = 1, .image_pixels = image.pixels()});
+  const Running running = start(model, options.common, {.images = 1, .largest = largest_size({image})});
   return search_by_picture(running.session.get(), image, options.count);
 }
 

@@ -48,11 +48,14 @@ void set_budget(CommonOptions* options, const std::string& size) {
   }
 }
 
-void set_image_pixels(CommonOptions* options, const std::string& text) {
-  options->image_pixels = parse_pixels(text);
-  if (!options->image_pixels) {
-    throw Failure(kExitUsage, "--image-pixels " + text + ": write WIDTHxHEIGHT, as in 1920x1080, or a pixel count.");
-  }
+void add_pixels_option(CLI::App* command, const std::string& name, std::optional<int64_t>* pixels,
+                       const std::string& help, const std::string& group) {
+  const auto set = [=](const std::string& text) {
+    *pixels = parse_pixels(text);
+    if (!*pixels)
+      throw Failure(kExitUsage, name + " " + text + ": write WIDTHxHEIGHT, as in 1920x1080, or a pixel count.");
+  };
+  command->add_option_function<std::string>(name, set, help)->option_text("SIZE")->group(group);
 }
 
 void add_model_options(CLI::App* command, CommonOptions* options) {
@@ -103,12 +106,11 @@ void add_memory_options(CLI::App* command, CommonOptions* options) {
       ->option_text("N")
       ->check(number_between(1, kMaxCount))
       ->group(group);
-  command
-      ->add_option_function<std::string>(
-          "--image-pixels", [options](const std::string& text) { set_image_pixels(options, text); },
-          "Largest picture, WIDTHxHEIGHT or a pixel count")
-      ->option_text("SIZE")
-      ->group(group);
+  add_pixels_option(command, "--image-pixels", &options->image_pixels, "Largest picture, WIDTHxHEIGHT or a pixel count",
+                    group);
+  add_pixels_option(command, "--whole-pixels", &options->whole_pixels,
+                    "Largest picture whose file does not come row by row: progressive JPEG, interlaced PNG, WebP",
+                    group);
   command->add_flag("--lean", options->lean, "Little scratch rather than little time: slower, in less memory")
       ->group(group);
 }

@@ -31,8 +31,9 @@ struct CommonOptions {
   std::optional<int32_t> images;
   std::optional<int32_t> text_tokens;
   std::optional<int64_t> image_pixels;
-  int32_t prompt_rows = 0;       // 0: the library's choice
-  int32_t synthetic_tokens = 0;  // instead of pictures; no common flag
+  std::optional<int64_t> whole_pixels;  // of a picture that does not come row by row
+  int32_t prompt_rows = 0;              // 0: the library's choice
+  int32_t synthetic_tokens = 0;         // instead of pictures; no common flag
   int32_t threads = 0;
   bool lean = false;
   RealTimeOptions real_time;

@@ -89,6 +89,7 @@ nlohmann::ordered_json limits_json(const Model& model, const ocellus_limits& lim
           {"images", limits.max_images},
           {"text_tokens", limits.max_text_tokens},
           {"image_pixels", limits.max_image_pixels},
+          {"whole_pixels", limits.max_whole_pixels},
           {"lean", limits.lean != 0}};
 }
 

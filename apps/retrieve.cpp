@@ -121,11 +121,9 @@ int64_t count_images(const std::vector<PromptPart>& parts) {
   return count;
 }
 
-int64_t largest_query_pixels(const std::vector<PromptPart>& parts) {
-  int64_t pixels = 0;
+void include_queries(const std::vector<PromptPart>& parts, PictureSize* largest) {
   for (const PromptPart& part : parts)
-    if (part.retrieve) pixels = std::max(pixels, part.retrieve->picture.pixels());
-  return pixels;
+    if (part.retrieve && part.retrieve->is_picture) largest->include(part.retrieve->picture);
 }
 
 std::vector<ocellus_library_hit> search_by_words(ocellus_library* library, const std::string& owner,

@@ -35,8 +35,8 @@ void retrieve_by_pictures(ocellus_session* session, std::vector<PromptPart>* par
 bool has_retrievals(const std::vector<PromptPart>& parts);
 // Pictures that the parts stand for, those still to be found included.
 int64_t count_images(const std::vector<PromptPart>& parts);
-// Of the largest picture to search with; 0 without one.
-int64_t largest_query_pixels(const std::vector<PromptPart>& parts);
+// The pictures to search with.
+void include_queries(const std::vector<PromptPart>& parts, PictureSize* largest);
 
 // The best `count` entries for a picture in a file.
 std::vector<ocellus_library_hit> search_by_picture(ocellus_session* session, const ImageFile& picture, int32_t count);

@@ -65,7 +65,7 @@ Needs needs_of(const std::vector<Question>& questions, const Model& model, const
     needs.prompt_tokens = std::max(needs.prompt_tokens, count_text_tokens(model.get(), question.parts));
     needs.answer_tokens = std::max(needs.answer_tokens, std::ssize(question.answer_tokens));
     for (const PromptPart& part : question.parts) {
-      if (part.is_image) needs.image_pixels = std::max(needs.image_pixels, part.image.pixels());
+      if (part.is_image) needs.largest.include(part.image);
     }
   }
   return needs;

@@ -46,7 +46,6 @@ constexpr char kHelp[] =
 constexpr int32_t kDefaultSessions = 4;
 constexpr int32_t kDefaultImages = 8;
 constexpr int32_t kDefaultTextTokens = 2048;
-constexpr int64_t kImagePixels = 1920 * 1080;
 constexpr int64_t kBodyBytes = int64_t{32} << 20;
 constexpr int64_t kAllBodyBytes = int64_t{64} << 20;
 constexpr int64_t kStreamBytes = int64_t{256} << 10;
@@ -106,7 +105,8 @@ int run_serve(ServeCommand command) {
   common.text_tokens = common.text_tokens.value_or(kDefaultTextTokens);
   const int64_t images = model.facts.has_vision ? common.images.value_or(kDefaultImages) : 0;
   const int64_t http_bytes = most_http_bytes(http) + kMostReadingBytes;
-  const Running running = start(model, common, {.images = images, .image_pixels = kImagePixels});
+  const Running running =
+      start(model, common, {.images = images, .largest = {.pixels = kScreenPixels, .whole_pixels = {}}});
   if (!common.quiet) {
     print_notes(plan_table(running.plan, SmallRows::kFolded) + "\n");
     print_note("HTTP, outside the plan: at most " + format_bytes(http_bytes));

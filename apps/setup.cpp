@@ -12,7 +12,6 @@ namespace ocellus::app {
 namespace {
 
 constexpr int64_t kSpareTokens = 8;  // the end of the turn, and joints of text parts
-constexpr int64_t kDefaultImagePixels = 1920 * 1080;
 
 int64_t planned_text_tokens(const ocellus_model_facts& facts, const Needs& needs) {
   const int64_t wanted = needs.prompt_tokens + needs.answer_tokens + kSpareTokens;
@@ -82,9 +81,13 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.max_sessions = options.sessions.value_or(1);
   limits.max_images = options.images.value_or(static_cast<int32_t>(needs.images));
   limits.max_text_tokens = options.text_tokens.value_or(static_cast<int32_t>(planned_text_tokens(model.facts, needs)));
+  const PictureSize& largest = needs.largest;
   limits.max_image_pixels =
-      options.image_pixels.value_or(needs.image_pixels > 0 ? needs.image_pixels : kDefaultImagePixels);
+      options.image_pixels.value_or(largest.pixels > 0 ? largest.pixels : limits.max_image_pixels);
   if (needs.are_frames) limits.max_gpu_pixels = limits.max_image_pixels;
+  // 0 would be the library's choice.
+  limits.max_whole_pixels =
+      options.whole_pixels.value_or(largest.whole_pixels ? std::max<int64_t>(*largest.whole_pixels, 1) : 0);
   limits.max_prompt_rows = options.prompt_rows;
   limits.lean = options.lean ? 1 : 0;
   limits.synthetic_tokens = options.synthetic_tokens;

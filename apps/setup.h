@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "apps/image_file.h"
 #include "apps/options.h"
 #include "runtime/ocellus.h"
 
@@ -34,12 +35,15 @@ bool runs_on_gpu(const CommonOptions& options);
 // The given pair or shape, or the bundled pair.
 Model open_model(const CommonOptions& options);
 
+// Of frames and screens, which is what is planned for where nothing else is said.
+inline constexpr int64_t kScreenPixels = int64_t{1920} * 1080;
+
 // What a command wants to do with one session. Flags that name a limit override it.
 struct Needs {
   int64_t images = 1;
   int64_t prompt_tokens = 0;  // text and chat template
   int64_t answer_tokens = 0;  // shortened to what the model's context leaves
-  int64_t image_pixels = 0;   // 0: 1920 x 1080
+  PictureSize largest = {};   // of the pictures; where it is not known, the library's own limits
   bool are_frames = false;    // of a camera: worth memory on the GPU whatever their size
 };
 

@@ -3,6 +3,7 @@
 // The header is read by our own code, and every limit is checked, before a decoder sees the data: see mm/jpeg_header.h,
 // mm/jpeg_decoder.h, mm/png_image.h and mm/webp_header.h. A picture is held whole only where its file is not in the
 // order of its rows, or its decoder makes all of it: progressive JPEG, JPEG in several scans, interlaced PNG, WebP.
+// ImageLimits::max_whole_pixels bounds what that takes.
 //
 // Accepted  JPEG: baseline, extended and progressive Huffman, 8 bits, grey, YCbCr or RGB, and CMYK/YCCK with an Adobe
 //           marker. PNG: every colour type and depth, interlaced or not; animated PNG gives its default image.
@@ -28,6 +29,7 @@
 namespace ocellus {
 
 enum class ImageFormat : uint8_t { kJpeg, kPng, kWebp };
+struct ImageProbe;  // all that was read of a header
 
 /// What the header says. Decoding produces exactly width x height, which are turned as EXIF says.
 struct ImageFacts {
@@ -38,6 +40,7 @@ struct ImageFacts {
   int32_t bit_depth = 0;           // 1, 2, 4, 8, 16
   bool progressive = false;        // progressive JPEG or interlaced PNG
   Orientation orientation = {};    // of the rows as they are stored; width and height are turned already
+  int64_t whole_pixels = 0;        // what limits.max_whole_pixels must be; 0: it comes row by row
   int64_t rows_scratch_bytes = 0;  // what decoding this very picture takes, row by row
   int64_t scratch_bytes = 0;       // and into memory as a whole
 };
@@ -46,14 +49,15 @@ struct ImageFacts {
 /// kUnsupported for a sound file of a kind we do not decode; the sentence names the format and the reason.
 Status probe_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, ImageFacts* facts);
 
-/// Planned for pictures that must be held whole while they are decoded, if they may be as large: 4 bytes a pixel of
-/// 1920 x 1080. A progressive JPEG takes 3 (4:2:0) to 6 (4:4:4) bytes a pixel, an interlaced PNG 3, a WebP 3 to 11: see
-/// mm/webp_decoder.h.
-inline constexpr int64_t kWholeBytes = int64_t{4} * 1920 * 1080;
+/// Of pictures that must be held whole while they are decoded pixels of 4 bytes are planned, without a limit of their
+/// own 1920 x 1080 of them or as many as pictures inside the other limits take. An interlaced PNG takes 3 bytes a
+/// pixel, a progressive JPEG 3 (4:2:0), 4 (4:2:2) or 6 (4:4:4), which then counts one and a half times, a WebP 3 to 11:
+/// see mm/webp_decoder.h.
+inline constexpr int64_t kWholePixelBytes = 4;
+inline constexpr int64_t kWholePixels = int64_t{1920} * 1080;
 
-/// Scratch in which every picture inside `limits` decodes that comes row by row, and others as far as kWholeBytes go.
-/// It grows with the longest side, not with the number of rows. Builds without libjpeg-turbo hold every JPEG whole: 12
-/// bytes a pixel.
+/// Scratch in which every picture inside `limits` decodes. It grows with the longest side, not with the number of rows,
+/// and with max_whole_pixels. Builds without libjpeg-turbo hold every JPEG whole: 12 bytes a pixel.
 int64_t decode_rows_scratch_bytes(const ImageLimits& limits);
 
 /// The same with the picture itself.
@@ -74,6 +78,9 @@ class ImageDecoder {
   Status decode(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Extent scratch, RgbImage* out);
 
  private:
+  Status decode_probed(const uint8_t* bytes, int64_t size_bytes, const ImageProbe& found, Extent scratch,
+                       RowConsumer& rows);
+
   JpegDecoder jpeg_;
 };
 

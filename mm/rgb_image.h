@@ -32,6 +32,7 @@ struct ImageLimits {
   int32_t max_side = 8192;                        // pixels
   int32_t max_aspect = 200;                       // longer side : shorter side, so that thin bombs are refused
   int64_t max_encoded_bytes = int64_t{32} << 20;  // of a file
+  int64_t max_whole_pixels = 0;                   // ImageFacts::whole_pixels may be so many; 0: see kWholePixels
 };
 
 /// kBadImage with a sentence if the size is not positive or outside the limits, kBadArgument if the limits make no

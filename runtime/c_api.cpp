@@ -24,6 +24,9 @@ using ocellus::Code;
 using ocellus::Session;
 using ocellus::Status;
 
+/// Who asks about a picture has not planned for it yet.
+constexpr ocellus::ImageLimits kAnyPicture = {.max_pixels = int64_t{1} << 28, .max_whole_pixels = int64_t{1} << 29};
+
 ocellus_status result(Status status) { return static_cast<ocellus_status>(status.code()); }
 
 // A session handle is the session itself.
@@ -157,19 +160,12 @@ ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t
   return OCELLUS_OK;
 }
 
-ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, int32_t* width, int32_t* height) {
+ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, ocellus_image_facts* out) {
   OCELLUS_REQUIRE(bytes);
-  OCELLUS_REQUIRE(width);
-  OCELLUS_REQUIRE(height);
+  OCELLUS_REQUIRE(out);
   ocellus::ImageFacts facts;
-  // The caller asks for the size in order to plan for it, so the planned size cannot be a limit yet.
-  ocellus::ImageLimits limits;
-  limits.max_pixels = int64_t{1} << 28;
-  const Status status = ocellus::probe_image(static_cast<const uint8_t*>(bytes), byte_count, limits, &facts);
-  if (status.ok()) {
-    *width = facts.width;
-    *height = facts.height;
-  }
+  const Status status = ocellus::probe_image(static_cast<const uint8_t*>(bytes), byte_count, kAnyPicture, &facts);
+  if (status.ok()) *out = {facts.width, facts.height, facts.whole_pixels};
   return result(status);
 }
 

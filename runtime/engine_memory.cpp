@@ -14,6 +14,7 @@ namespace {
 // As kMaxSessions and kMaxImages, for the limits that only this file looks at.
 constexpr int32_t kMaxTextTokens = 1 << 24;
 constexpr int64_t kMaxPixels = int64_t{1} << 28;
+constexpr int64_t kMaxWholePixels = 2 * kMaxPixels;  // progressive CMYK
 constexpr double kMaxCacheBytes = 0x1p48;
 constexpr int64_t kMaxTierBytes = int64_t{1} << 48;
 /// Bytes of text accepted per planned token: prose has four to five, source code and lists fewer.
@@ -50,6 +51,8 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the views encoded together", limits.max_encode_views, 0, 4096));
   OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
   OCELLUS_TRY(check_range("the pixels of a picture on the device", limits.max_gpu_pixels, 0, kMaxPixels));
+  OCELLUS_TRY(check_range("the pixels of a picture that does not come row by row", limits.max_whole_pixels, 0,
+                          kMaxWholePixels));
   OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
   OCELLUS_TRY(check_range("the image library", limits.library, 0, 1));

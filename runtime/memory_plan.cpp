@@ -81,12 +81,16 @@ class Advisor {
       reduce_bits();
       reduce_keep();
     }
-    reduce(&ocellus_limits::max_images, 1, "images per session");
-    reduce(&ocellus_limits::max_sessions, 1, "sessions");
-    reduce(&ocellus_limits::max_text_tokens, 16, "text tokens per session");
+    reduce(&ocellus_limits::max_images, limits_.max_images, 1, "images per session");
+    reduce(&ocellus_limits::max_sessions, limits_.max_sessions, 1, "sessions");
+    reduce(&ocellus_limits::max_text_tokens, limits_.max_text_tokens, 16, "text tokens per session");
     const bool has_images = limits_.max_images > 0;
     const int64_t view_pixels = int64_t{model_.vision().image_size} * model_.vision().image_size;
-    if (has_images) reduce(&ocellus_limits::max_image_pixels, view_pixels, "pixels per picture");
+    if (has_images) {
+      reduce(&ocellus_limits::max_image_pixels, limits_.max_image_pixels, view_pixels, "pixels per picture");
+      const int64_t whole = limits_.max_whole_pixels > 0 ? limits_.max_whole_pixels : kWholePixels;
+      reduce(&ocellus_limits::max_whole_pixels, whole, 1, "pixels per picture that does not come row by row");
+    }
     reduce_prompt_rows();
     ocellus_limits text_only = limits_;
     text_only.max_images = 0;
@@ -102,10 +106,9 @@ class Advisor {
     add(changed, "little scratch (lean), which is slower");
   }
 
-  /// Advises the largest value of one limit, from `least` up, with which the plan fits.
+  /// Advises the largest value of one limit, from `least` up to less than `now`, with which the plan fits.
   template <class Limit>
-  void reduce(Limit ocellus_limits::*field, int64_t least, const char* what) {
-    const int64_t now = limits_.*field;
+  void reduce(Limit ocellus_limits::*field, int64_t now, int64_t least, const char* what) {
     if (now <= least) return;
     const int64_t fits = largest_that_fits(model_, limits_, field, least, now - 1);
     if (fits < least) return;

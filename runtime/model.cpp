@@ -205,6 +205,7 @@ PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_lim
 ImageLimits image_limits(const ocellus_limits& limits) {
   ImageLimits result;
   result.max_pixels = limits.max_image_pixels;
+  result.max_whole_pixels = limits.max_whole_pixels;
   return result;
 }
 

@@ -112,8 +112,15 @@ OCELLUS_API ocellus_status ocellus_model_tokenize(const ocellus_model* model, co
 /* Tokens the chat template puts around one user turn of the conversation's start. */
 OCELLUS_API ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out);
 
-/* Width and height of a JPEG or PNG in memory, from its header; turned as its EXIF says, as it is seen. */
-OCELLUS_API ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, int32_t* width, int32_t* height);
+/* What a picture file is, from its header. */
+typedef struct ocellus_image_facts {
+  int32_t width; /* pixels; turned as its EXIF says, as it is seen */
+  int32_t height;
+  int64_t whole_pixels; /* what ocellus_limits.max_whole_pixels must be for it; 0: the file comes row by row */
+} ocellus_image_facts;
+
+/* Facts of a picture file in memory, which is read to its end but not decoded. */
+OCELLUS_API ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, ocellus_image_facts* out);
 
 /* ---- plan ----------------------------------------------------------------------------------------------------- */
 
@@ -249,6 +256,9 @@ typedef struct ocellus_limits {
   int64_t max_image_pixels; /* pixels of the largest picture or frame; 1920 * 1080; tall and wide pictures included */
   int64_t max_gpu_pixels;   /* of the largest that a GPU resizes, in memory that grows with it; of larger ones the host
                                makes the views, row by row; 0: 1920 * 1080 */
+  int64_t max_whole_pixels; /* of the largest picture whose file does not come row by row (progressive JPEG, interlaced
+                               PNG, WebP), at 4 bytes a pixel; see ocellus_image_facts; 0: 1920 * 1080, or what pictures
+                               of max_image_pixels take if that is less */
   int32_t synthetic_tokens; /* per session, instead of images; see ocellus_session_add_synthetic_image; 0 */
   int64_t budget_bytes;     /* 0: no budget */
   int32_t reuse;            /* ocellus_reuse */
@@ -264,7 +274,7 @@ typedef struct ocellus_limits {
 OCELLUS_API void ocellus_limits_init(ocellus_limits* limits);
 
 #define OCELLUS_PLAN_MAX_ROWS 120
-#define OCELLUS_PLAN_MAX_ADVICE 9
+#define OCELLUS_PLAN_MAX_ADVICE 10
 
 typedef struct ocellus_plan_row {
   char name[40];

@@ -174,14 +174,10 @@ inline Result<ocellus_gpu_facts> probe_gpu(int32_t index) {
   const ocellus_status status = ocellus_probe_gpu(index, &facts);
   return {status, facts};
 }
-struct ImageSize {
-  int32_t width = 0;
-  int32_t height = 0;
-};
-inline Result<ImageSize> probe_image(Bytes encoded) {
-  ImageSize size;
-  const ocellus_status status = ocellus_image_probe(encoded.data(), encoded.size(), &size.width, &size.height);
-  return {status, size};
+inline Result<ocellus_image_facts> probe_image(Bytes encoded) {
+  ocellus_image_facts facts{};
+  const ocellus_status status = ocellus_image_probe(encoded.data(), encoded.size(), &facts);
+  return {status, facts};
 }
 
 /// Owns one object of ocellus.h; empty after a move.

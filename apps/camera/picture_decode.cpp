@@ -51,9 +51,12 @@ std::string finish_encoded(Frame* frame) {
   if (frame->bytes.empty()) return "A frame has no bytes.";
   if (static_cast<int64_t>(frame->bytes.size()) > kMostEncodedBytes) return "A frame has more than 32 MiB.";
   if (is_jpeg(frame->bytes)) insert_huffman_tables(&frame->bytes);
-  const ocellus_status status = ocellus_image_probe(frame->bytes.data(), static_cast<int64_t>(frame->bytes.size()),
-                                                    &frame->width, &frame->height);
-  if (status == OCELLUS_OK) return {};
+  ocellus_image_facts facts;
+  if (ocellus_image_probe(frame->bytes.data(), static_cast<int64_t>(frame->bytes.size()), &facts) == OCELLUS_OK) {
+    frame->width = facts.width;
+    frame->height = facts.height;
+    return {};
+  }
   std::string sentence = ocellus_last_error()->sentence;
   if (!sentence.empty() && sentence[0] >= 'a' && sentence[0] <= 'z') sentence[0] = static_cast<char>(sentence[0] - 32);
   if (sentence.empty() || sentence.back() != '.') sentence += '.';

@@ -133,8 +133,8 @@ std::string_view decode_picture_url(std::span<char> given, const std::string& pa
   const std::optional<size_t> bytes = decode_base64(data, url.size() - comma - 1);
   if (!bytes) throw refuse("The data URL does not hold sound base64.");
   if (*bytes == 0) throw refuse("The picture is empty.");
-  int32_t width = 0, height = 0;
-  const ocellus_status status = ocellus_image_probe(data, static_cast<int64_t>(*bytes), &width, &height);
+  ocellus_image_facts facts;
+  const ocellus_status status = ocellus_image_probe(data, static_cast<int64_t>(*bytes), &facts);
   if (status != OCELLUS_OK) throw refuse(library_error(status).what());
   return {data, *bytes};
 }

@@ -26,7 +26,7 @@ Needs needs_of(const NarratorOptions& options, const WatchSettings& settings) {
   return {.images = settings.frames,
           .prompt_tokens = kMostPromptTokens + kTokensPerFrame * settings.frames,
           .answer_tokens = options.common.answer_tokens,
-          .image_pixels = options.image_pixels,
+          .largest = {.pixels = options.image_pixels, .whole_pixels = {}},
           .are_frames = true};
 }
 

@@ -22,7 +22,6 @@ constexpr int64_t kStateNs = 1'000'000'000;
 constexpr int32_t kThumbnailSide = 240;
 constexpr int32_t kMostFailures = 3;  // of the device, one after the other
 constexpr size_t kLatencies = 512;
-constexpr int64_t kDefaultPixels = 1920 * 1080;
 
 double ms_between(int64_t from_ns, int64_t to_ns) { return static_cast<double>(to_ns - from_ns) / 1e6; }
 
@@ -41,7 +40,7 @@ Watcher::Watcher(const Model& model, WatchOptions options)
   if (!options_.history_path.empty()) {
     history_ = std::make_unique<HistoryFolder>(options_.history_path, options_.history_bytes);
   }
-  if (options_.narrator.image_pixels == 0) options_.narrator.image_pixels = kDefaultPixels;
+  if (options_.narrator.image_pixels == 0) options_.narrator.image_pixels = kScreenPixels;
   Narrator::plan(model_, options_.narrator, settings_);  // says what does not fit before a camera is opened
   // The source is opened before the engine takes its time, and read from when the engine is there: the first frames
   // are not lost.

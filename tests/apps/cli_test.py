@@ -14,7 +14,7 @@ import time
 import unittest
 import zlib
 
-from pictures import read_png
+from pictures import flat_jpeg, read_png
 from program import (BAD_INPUT, BOARDS, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, FolderTest,
                      ProgramTest, board, goldens, long, needs_webp, run)
 from webp import lossless_webp
@@ -216,19 +216,6 @@ class Eval(FolderTest):
                             "no question with 3 pictures")
 
 
-def flat_jpeg(width, height, frame=0xC0, exif=b""):
-    """A grey JPEG of any size: one Huffman code stands for "no difference" and for "end of block"."""
-    def segment(marker, body):
-        return struct.pack(">BBH", 0xFF, marker, len(body) + 2) + body
-    tables = b"".join(segment(0xC4, bytes([kind, 1] + [0] * 16)) for kind in (0x00, 0x10))
-    components = b"".join(bytes([i, 0x22 if i == 1 else 0x11, 0]) for i in (1, 2, 3))
-    scan = bytes([3, 1, 0, 2, 0, 3, 0, 0, 0 if frame == 0xC2 else 63, 0])
-    blocks = 6 * (width // 16 + 1) * (height // 16 + 1)
-    return (b"\xFF\xD8" + (segment(0xE1, b"Exif\0\0" + exif) if exif else b"") + segment(0xDB, bytes([0] + [1] * 64)) +
-            tables + segment(frame, struct.pack(">BHHB", 8, height, width, 3) + components) +
-            segment(0xDA, scan) + bytes(blocks // 4 + 16) + b"\xFF\xD9")
-
-
 def exif(orientation):
     return b"MM\0*" + struct.pack(">IHHHIHHI", 8, 1, 0x112, 3, 1, orientation, 0, 0)
 
@@ -257,8 +244,26 @@ class Photos(ProgramTest):
         for orientation in (1, 6):
             photo = self.file(flat_jpeg(4000, 3000, exif=exif(orientation)), ".jpg")
             self.assertTrue(self.answer("caption", photo).strip())
-        self.assert_refused(["caption", self.file(flat_jpeg(4000, 3000, frame=0xC2), ".jpg")], OVER_BUDGET,
-                            "4000 x 3000 progressive JPEG .*save it as baseline JPEG")
+
+    def test_what_a_photo_that_does_not_come_row_by_row_takes_is_found_out_from_its_file(self):
+        for sampling in (0x22, 0x11):
+            photo = self.file(flat_jpeg(4000, 3000, frame=0xC2, sampling=sampling), ".jpg")
+            (answer,) = self.objects("caption", photo)
+            self.assertTrue(answer["answer"])
+            needed = answer["arena_bytes"]
+            self.assertGreater(needed, 3 * 4000 * 3000)
+            self.assertTrue(self.answer("caption", photo, "--budget", needed).strip())
+            self.assert_refused(["caption", photo, "--budget", needed - 1], OVER_BUDGET, f"needs {needed} bytes")
+        if self.scratch("--image-pixels", "4000x3000") > 100_000_000:
+            self.skipTest("this build holds JPEGs whole")
+        refused = run("caption", photo, "--whole-pixels", "1920x1080")
+        self.assertEqual(refused.returncode, BAD_INPUT)
+        self.assertRegex(refused.stderr, "4000 x 3000 progressive JPEG .*--whole-pixels.*save it as baseline JPEG")
+        pixels = re.search(r"plan for (\d+) whole pixels", refused.stderr)[1]
+        self.assertEqual(self.objects("caption", photo, "--whole-pixels", pixels)[0]["arena_bytes"], needed)
+        self.assert_refused(["caption", photo, "--whole-pixels", "many"], USAGE, "--whole-pixels many: write WIDTHx")
+        (plain,) = self.objects("caption", self.file(flat_jpeg(4000, 3000), ".jpg"))
+        self.assertLess(plain["arena_bytes"], needed - 2 * 4000 * 3000)
 
     def test_a_picture_is_turned_as_its_exif_says(self):
         upright = self.answer("caption", self.file(with_exif("113", 1), ".png"))

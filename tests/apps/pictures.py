@@ -1,4 +1,4 @@
-"""PNG files for the tests beside this file."""
+"""Picture files for the tests beside this file."""
 
 import struct
 import zlib
@@ -35,3 +35,20 @@ def read_png(path):
         pixels += row
         above = row
     return width, height, bytes(pixels)
+
+
+def flat_jpeg(width, height, frame=0xC0, exif=b"", sampling=0x22, filler=0):
+    """A grey JPEG of any size: one Huffman code stands for "no difference" and for "end of block".
+
+    `filler` bytes of comments make the file as long as that of a photo that shows something.
+    """
+    def segment(marker, body):
+        return struct.pack(">BBH", 0xFF, marker, len(body) + 2) + body
+    tables = b"".join(segment(0xC4, bytes([kind, 1] + [0] * 16)) for kind in (0x00, 0x10))
+    components = b"".join(bytes([i, sampling if i == 1 else 0x11, 0]) for i in (1, 2, 3))
+    scan = bytes([3, 1, 0, 2, 0, 3, 0, 0, 0 if frame == 0xC2 else 63, 0])
+    blocks = 12 * (width // 16 + 1) * (height // 16 + 1)
+    comments = b"".join(segment(0xFE, bytes(60000)) for _ in range(filler // 60000))
+    return (b"\xFF\xD8" + (segment(0xE1, b"Exif\0\0" + exif) if exif else b"") + comments + segment(0xDB, bytes([0] + [1] * 64)) +
+            tables + segment(frame, struct.pack(">BHHB", 8, height, width, 3) + components) +
+            segment(0xDA, scan) + bytes(blocks // 4 + 16) + b"\xFF\xD9")

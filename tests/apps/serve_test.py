@@ -6,13 +6,14 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import tempfile
 import time
 import unittest
 
-from pictures import make_png, read_png
+from pictures import flat_jpeg, make_png, read_png
 from program import (BAD_INPUT, BOARDS, GREEN_STAR, HAS_HTTP, OK, OVER_BUDGET, RUNTIME, SOURCE, USAGE, ProgramTest,
                      board, goldens, long, memory_kb, needs_http, needs_webp, run)
 from server import ENDLESS, Server, caption_of, image_part, picture_url, text_part, user
@@ -507,6 +508,30 @@ class Deadlines(ServeTest):
             # It began when the first one ended, or was late by then.
             self.assertTrue(status == 504 and answer["error"]["code"] == "deadline_exceeded" or
                             answer["choices"][0]["finish_reason"] == "length")
+
+
+class Photos(ServeTest):
+    flags = ["--sessions", 1, "--image-pixels", "4000x3000"]
+
+    def photo(self, **recipe):
+        """A picture part with a JPEG of 12 megapixels."""
+        return {"type": "image_url", "image_url": {"url": picture_url(flat_jpeg(4000, 3000, **recipe), "jpeg")}}
+
+    def test_a_large_photo_that_does_not_come_row_by_row_is_refused_until_it_is_planned_for(self):
+        photo = self.photo(frame=0xC2)
+        status, answer = self.server.post({"messages": [user(photo)]})
+        if status == 200:
+            self.skipTest("this build holds JPEGs whole")
+        self.assertEqual((status, answer["error"]["code"]), (400, "invalid_image"))
+        self.assertEqual(answer["error"]["param"], "messages[0].content[0].image_url.url")
+        pixels = re.search(r"plan for (\d+) whole pixels \(max_whole_pixels, --whole-pixels\)", answer["error"]["message"])[1]
+        self.assert_serves()
+        for planned in (pixels, "4000x3000"):
+            server = Server(*self.flags, "--whole-pixels", planned)
+            try:
+                self.assertTrue(server.ask([user("Caption this image.", photo)], max_tokens=4))
+            finally:
+                server.stop()
 
 
 class Memory(ServeTest):

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "mm/jpeg_header.h"
+#include "mm/png_passes.h"
 #include "tests/support/crafted_pictures.h"
 #include "tests/support/pictures.h"
 
@@ -169,11 +170,86 @@ TEST_CASE("a progressive picture that does not fit is refused with the bytes it 
   const Bytes file = make_jpeg(recipe);
   const ImageLimits limits = tight_limits(recipe.width, recipe.height);
   ImageFacts facts;
-  REQUIRE(probe_image(file.data(), size_of(file), limits, &facts).ok());
-  GuardedScratch scratch(decode_scratch_bytes(limits));
+  CHECK(probe_image(file.data(), size_of(file), limits, &facts).code() == Code::kBadImage);
+  const std::string sentence = last_failure().sentence;
+  ImageLimits larger = limits;
+  larger.max_whole_pixels = limits.max_pixels * 3 / 2;
+  REQUIRE(probe_image(file.data(), size_of(file), larger, &facts).ok());
+  CHECK(sentence.find(std::to_string(facts.rows_scratch_bytes)) != std::string::npos);
+  GuardedScratch scratch(facts.scratch_bytes);
   RgbImage image;
-  CHECK(decode_image(file.data(), size_of(file), limits, scratch.extent(), &image).code() == Code::kFull);
-  CHECK(std::string(last_failure().sentence).find(std::to_string(facts.scratch_bytes)) != std::string::npos);
+  CHECK(decode_image(file.data(), size_of(file), limits, scratch.extent(), &image).code() == Code::kBadImage);
+}
+
+/// Black.
+Bytes interlaced_png(int32_t width, int32_t height) {
+  PngFacts facts;
+  facts.width = width;
+  facts.height = height;
+  facts.color = PngColor::kRgb;
+  facts.bit_depth = 8;
+  facts.interlaced = true;
+  int64_t bytes = 0;
+  for (int i = 0; i < pass_count(facts); ++i) {
+    const PngPass pass = png_pass(facts, i);
+    bytes += pass.height * (1 + png_row_bytes(facts, pass.width));
+  }
+  const Bytes header = png_header(static_cast<uint32_t>(width), static_cast<uint32_t>(height), 8, 2, 1);
+  return make_png({header, png_chunk("IDAT", store_zlib(Bytes(static_cast<size_t>(bytes)))), png_chunk("IEND", {})});
+}
+
+/// Decodes in the scratch that is planned for the limits.
+Status decode_within(const Bytes& file, const ImageLimits& limits) {
+  struct : RowConsumer {
+    void take(const uint8_t*) override {}
+  } nobody;
+  GuardedScratch scratch(decode_rows_scratch_bytes(limits));
+  ImageDecoder decoder;
+  REQUIRE(decoder.open().ok());
+  const Status status = decoder.decode_rows(file.data(), size_of(file), limits, scratch.extent(), nobody);
+  CHECK(scratch.intact());
+  return status;
+}
+
+TEST_CASE("a picture that does not come row by row decodes where as many whole pixels are planned as it asks for") {
+  std::vector<Bytes> files;
+  for (const std::vector<int>& sampling :
+       {std::vector{0x11, 0x11, 0x11}, {0x21, 0x11, 0x11}, {0x22, 0x11, 0x11}, {0x41, 0x11, 0x11}, {0x11}}) {
+    JpegRecipe recipe;
+    recipe.width = 1023;
+    recipe.height = 769;
+    recipe.frame_marker = 0xC2;
+    recipe.sampling = sampling;
+    files.push_back(make_jpeg(recipe));
+    const auto pixels = int64_t{1023} * 769;
+    ImageFacts facts;
+    REQUIRE(probe_image(files.back().data(), size_of(files.back()), {}, &facts).ok());
+    if (sampling.size() == 3) CHECK(facts.whole_pixels <= (sampling[0] == 0x11 ? 1550 : 1030) * pixels / 1000);
+  }
+  files.push_back(interlaced_png(640, 480));
+  for (const Bytes& file : files) {
+    ImageFacts facts;
+    REQUIRE(probe_image(file.data(), size_of(file), {}, &facts).ok());
+    ImageLimits limits = tight_limits(facts.width, facts.height);
+    CAPTURE(facts.whole_pixels);
+    REQUIRE(facts.whole_pixels > 0);
+    limits.max_whole_pixels = facts.whole_pixels;
+    CHECK_MESSAGE(decode_within(file, limits).ok(), last_failure().sentence);
+    limits.max_whole_pixels = facts.whole_pixels / 2;
+    CHECK(decode_within(file, limits).code() == Code::kBadImage);
+    CHECK(std::string(last_failure().sentence).find(std::to_string(facts.whole_pixels) + " whole pixels") !=
+          std::string::npos);
+  }
+  JpegRecipe baseline;
+  baseline.width = 1023;
+  baseline.height = 769;
+  const Bytes file = make_jpeg(baseline);
+  ImageFacts facts;
+  REQUIRE(probe_image(file.data(), size_of(file), {}, &facts).ok());
+  CHECK(facts.whole_pixels == 0);
+  ImageLimits limits = tight_limits(facts.width, facts.height);
+  limits.max_whole_pixels = 1;
+  CHECK(decode_within(file, limits).ok());
 }
 
 TEST_CASE("what decoding takes grows with the longest side and not with the number of rows") {

@@ -329,12 +329,16 @@ TEST_CASE("a WebP too large for its scratch is refused with the bytes that it wo
   ImageLimits limits;
   limits.max_pixels = 1920 * 1200;
   ImageFacts facts;
-  REQUIRE(probe_image(file.data(), size_of(file), limits, &facts).ok());
-  GuardedScratch scratch(facts.rows_scratch_bytes - 1);
-  RgbImage image;
-  CHECK(decode_image(file.data(), size_of(file), limits, scratch.extent(), &image).code() == Code::kFull);
+  CHECK(probe_image(file.data(), size_of(file), limits, &facts).code() == Code::kBadImage);
   CHECK(says("1920 x 1200 WebP"));
-  CHECK(says(std::to_string(facts.scratch_bytes).c_str()));
+  limits.max_whole_pixels = 2 * limits.max_pixels;
+  REQUIRE(probe_image(file.data(), size_of(file), limits, &facts).ok());
+  limits.max_whole_pixels = 0;
+  CHECK(probe_image(file.data(), size_of(file), limits, &facts).code() == Code::kBadImage);
+  CHECK(says(std::to_string(facts.rows_scratch_bytes).c_str()));
+  CHECK(says((std::to_string(facts.whole_pixels) + " whole pixels").c_str()));
+  limits.max_whole_pixels = facts.whole_pixels;
+  CHECK(decode(file, limits).code == Code::kOk);
 }
 
 TEST_CASE("libwebp gets memory during a decode only, and threads do not share it") {

@@ -278,9 +278,10 @@ TEST_CASE("null arguments are named") {
   CHECK(ocellus_model_tokenize(handles.model, text, -1, 0, nullptr, 0, &count) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_model_template_tokens(nullptr, &count) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_model_template_tokens(handles.model, nullptr) == OCELLUS_BAD_ARGUMENT);
-  CHECK(ocellus_image_probe(nullptr, 1, &count, &count) == OCELLUS_BAD_ARGUMENT);
-  CHECK(ocellus_image_probe(text, 1, nullptr, &count) == OCELLUS_BAD_ARGUMENT);
-  CHECK(ocellus_image_probe(text, -1, &count, &count) == OCELLUS_BAD_ARGUMENT);
+  ocellus_image_facts image;
+  CHECK(ocellus_image_probe(nullptr, 1, &image) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_image_probe(text, 1, nullptr) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_image_probe(text, -1, &image) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_plan_memory(nullptr, &limits, &plan) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_plan_memory(handles.model, nullptr, &plan) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_plan_memory(handles.model, &limits, nullptr) == OCELLUS_BAD_ARGUMENT);

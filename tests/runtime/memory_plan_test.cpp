@@ -166,6 +166,8 @@ ocellus_limits apply_advice(const ocellus_limits& limits, const char* text) {
       changed.max_text_tokens = static_cast<int32_t>(value);
     else if (name == "pixels per picture instead of ")
       changed.max_image_pixels = value;
+    else if (name == "pixels per picture that does not come row by row instead of ")
+      changed.max_whole_pixels = value;
     else
       FAIL_CHECK(text);
   } else if (std::sscanf(text, "visual keys and values in %lld bit", &value) == 1) {
@@ -367,6 +369,7 @@ TEST_CASE("16 pictures in 2 bits fit 44 MB and 32 fit 48 MB where the engine is 
     ocellus_limits limits = board_limits(images, images == 16 ? 160 : 240);
     limits.device = OCELLUS_DEVICE_CPU;
     limits.max_prompt_rows = 96;
+    limits.max_whole_pixels = 1;  // boards come row by row
     limits.cache.kv_bits = 2;
     const int64_t usual = plan_of(limits).total_bytes;
     limits.lean = 1;
@@ -489,6 +492,7 @@ TEST_CASE("limits out of range are named") {
   CHECK(refusal(&ocellus_limits::max_views, -1).find("views") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_image_pixels, 0).find("pixels") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_gpu_pixels, -1).find("pixels") != std::string::npos);
+  CHECK(refusal(&ocellus_limits::max_whole_pixels, -1).find("row by row") != std::string::npos);
   CHECK(refusal(&ocellus_limits::thread_count, 257).find("threads") != std::string::npos);
   CHECK(refusal(&ocellus_limits::budget_bytes, -1).find("budget") != std::string::npos);
 }

@@ -1,6 +1,8 @@
-// What a plan says of the model's positions, held against what a conversation takes.
+// What a plan says of pictures: the model's positions, held against what a conversation takes, and their files' pixels.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +31,26 @@ TEST_CASE("an image takes the positions of its views and of the tokens around th
   const int64_t without = position_after({});
   CHECK(position_after({"images/113.png"}) - without == plan.positions_per_image);
   CHECK(position_after({"images/113.png", "images/115.png"}) - without == 2 * plan.positions_per_image);
+}
+
+TEST_CASE("pictures that do not come row by row take four bytes a pixel, and without a limit two megapixels or less") {
+  ocellus_limits limits = test::board_limits(1, 64);
+  limits.device = OCELLUS_DEVICE_CPU;
+  limits.max_image_pixels = 4000 * 3000;
+  const int64_t usual = plan_of(limits).total_bytes;
+  limits.max_whole_pixels = 1920 * 1080;
+  CHECK(plan_of(limits).total_bytes == usual);
+  limits.max_whole_pixels = 4000 * 3000;
+  CHECK(plan_of(limits).total_bytes == usual + 4 * (4000 * 3000 - 1920 * 1080));
+  limits.budget_bytes = usual;
+  const ocellus_plan plan = plan_of(limits);
+  int64_t most = 0;
+  for (const ocellus_advice& advice : plan.advice) {
+    if (std::strstr(advice.text, "pixels per picture that does not come row by row instead of 12000000") != nullptr)
+      most = std::atoll(advice.text + std::strlen("at most "));
+  }
+  CHECK(most >= 1920 * 1080);
+  CHECK(most < 1920 * 1080 + 256);  // sizes are rounded up
 }
 
 }  // namespace ocellus

@@ -51,6 +51,7 @@ class OcellusNode : public rclcpp_lifecycle::LifecycleNode {
     declare_parameter<int64_t>("kv_bits", 4);
     declare_parameter<int64_t>("deadline_ms", 2000);
     declare_parameter<int64_t>("max_image_pixels", 1920 * 1080);
+    declare_parameter<int64_t>("max_whole_pixels", 0);  // of progressive JPEGs; 0: as the library has it
   }
 
   /// Takes all memory: after this nothing of Ocellus allocates.
@@ -63,6 +64,7 @@ class OcellusNode : public rclcpp_lifecycle::LifecycleNode {
     config.limits.cache.kv_bits = static_cast<int32_t>(get_parameter("kv_bits").as_int());
     config.limits.max_image_pixels = get_parameter("max_image_pixels").as_int();
     config.limits.max_gpu_pixels = config.limits.max_image_pixels;
+    config.limits.max_whole_pixels = get_parameter("max_whole_pixels").as_int();
     auto engine = ocellus::Engine::create(*model, config);
     if (!engine) return refuse();
     auto session = ocellus::Session::open(*engine);
