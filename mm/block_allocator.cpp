@@ -44,18 +44,6 @@ void* BlockAllocator::take(size_t size_bytes) {
   return contents;
 }
 
-void* BlockAllocator::resize(void* block, size_t size_bytes) {
-  if (block == nullptr) return take(size_bytes);
-  const Header* header = reinterpret_cast<Header*>(static_cast<std::byte*>(block) - kHeaderBytes);
-  const size_t held_bytes = static_cast<size_t>(header->bytes - kHeaderBytes);
-  if (size_bytes <= held_bytes) return block;
-  void* grown = take(size_bytes);
-  if (grown == nullptr) return nullptr;
-  std::memcpy(grown, block, held_bytes);
-  give(block);
-  return grown;
-}
-
 void BlockAllocator::absorb_next(Header* header) {
   if (reinterpret_cast<std::byte*>(header->next) != end_of(header)) return;
   header->bytes += header->next->bytes;

@@ -1,4 +1,4 @@
-// BlockAllocator: malloc, realloc and free over one fixed region, for decoders that insist on allocating. First fit in
+// BlockAllocator: malloc and free over one fixed region, for decoders that insist on allocating. First fit in
 // address order, neighbours merged on release. It never touches the heap, and its bookkeeping lives in the region.
 //
 // Blocks are handed out zeroed: a decoder that reads what it forgot to write sees zeros, never an earlier picture.
@@ -24,8 +24,6 @@ class BlockAllocator {
 
   /// Zeroed, aligned to kAlignment; null if no hole is large enough.
   void* take(size_t size_bytes);
-  /// Like realloc: keeps the contents, null (and the old block intact) if there is no room.
-  void* resize(void* block, size_t size_bytes);
   /// Null is ignored.
   void give(void* block);
 

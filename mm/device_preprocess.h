@@ -7,9 +7,9 @@
 //   OCELLUS_TRY(plan_views(config, picture.width, picture.height, &plan));
 //   OCELLUS_TRY(enqueue_views(config, plan, picture, scratch, pixels, queue));  // [plan.view_count * 3 * side, side]
 //
-// A decoded picture: decode_image into staging.host, then upload_picture. Where the pixels of all views are too many at
-// once, prepare_device_views once a picture and then render_device_views for some views at a time. A picture too large
-// for the device's memory: a ViewMaker in staging.host, which never holds it, then upload_views.
+// A decoded picture: ImageDecoder::decode into staging.host, then upload_picture. Where the pixels of all views are too
+// many at once, prepare_device_views once a picture and then render_device_views for some views at a time. A picture
+// too large for the device's memory: a ViewMaker in staging.host, which never holds it, then upload_views.
 //
 // The staging, the scratch and the pixels belong to the ops until they are done. Nothing here waits.
 #pragma once

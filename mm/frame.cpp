@@ -100,28 +100,6 @@ Status check_frame(const Frame& frame, const ImageLimits& limits) {
   return check_planes(frame);
 }
 
-int64_t frame_scratch_bytes(const ImageLimits& limits) { return aligned_bytes(3 * limits.max_pixels); }
-
-Status convert_frame(const Frame& frame, const ImageLimits& limits, Extent scratch, RgbImage* out) {
-  OCELLUS_TRY(check_frame(frame, limits));
-  if (frame.format == PixelFormat::kRgb8) {
-    *out = {frame.planes[0], frame.width, frame.height, frame.stride_bytes[0]};
-    return {};
-  }
-  const int64_t stride = int64_t{3} * frame.width;
-  if (scratch.data == nullptr || scratch.bytes < stride * frame.height) {
-    return OCELLUS_FAIL(Code::kFull, "the %d x %d %s frame takes %lld bytes of scratch, but %lld were planned",
-                        frame.width, frame.height, pixel_format_name(frame.format),
-                        static_cast<long long>(stride * frame.height), static_cast<long long>(scratch.bytes));
-  }
-  auto* pixels = reinterpret_cast<uint8_t*>(scratch.data);
-  for (int32_t y = 0; y < frame.height; ++y) convert_row(frame, y, pixels + y * stride);
-  *out = {pixels, frame.width, frame.height, stride};
-  return {};
-}
-
-int64_t frame_row_bytes(const ImageLimits& limits) { return aligned_bytes(int64_t{3} * limits.max_side); }
-
 Status feed_frame(const Frame& frame, const ImageLimits& limits, Extent scratch, RowConsumer& rows) {
   OCELLUS_TRY(check_frame(frame, limits));
   if (frame.format == PixelFormat::kRgb8) {

@@ -33,17 +33,9 @@ struct PlaneSize {
 };
 PlaneSize plane_size(const Frame& frame, int plane);
 
-/// Bytes convert_frame may take from its scratch for a frame within the limits: 3 a pixel.
-int64_t frame_scratch_bytes(const ImageLimits& limits);
-
-/// Checks the frame and gives `rows` every row of it as RGB8, in scratch of frame_row_bytes; rows of an RGB8 frame are
-/// given where they lie.
-Status feed_frame(const Frame& frame, const ImageLimits& limits, Extent scratch, RowConsumer& rows);
-int64_t frame_row_bytes(const ImageLimits& limits);
-
-/// Checks the frame and converts it. Chroma is replicated, not interpolated;
-/// results are within 1 of the exact formula. An RGB8 frame is not copied: `out` then points into the caller's memory.
+/// Checks the frame and gives `rows` every row of it as RGB8, in scratch of 3 bytes a pixel of a row; rows of an RGB8
+/// frame are given where they lie. Chroma is replicated, not interpolated; results are within 1 of the exact formula.
 /// kFull if the scratch is too small.
-Status convert_frame(const Frame& frame, const ImageLimits& limits, Extent scratch, RgbImage* out);
+Status feed_frame(const Frame& frame, const ImageLimits& limits, Extent scratch, RowConsumer& rows);
 
 }  // namespace ocellus

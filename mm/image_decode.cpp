@@ -207,11 +207,4 @@ Status ImageDecoder::decode(const uint8_t* bytes, int64_t size_bytes, const Imag
   return {};
 }
 
-Status decode_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Extent scratch,
-                    RgbImage* out) {
-  ImageDecoder decoder;
-  OCELLUS_TRY(decoder.open());
-  return decoder.decode(bytes, size_bytes, limits, scratch, out);
-}
-
 }  // namespace ocellus

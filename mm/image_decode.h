@@ -84,7 +84,4 @@ class ImageDecoder {
   JpegDecoder jpeg_;
 };
 
-/// ImageDecoder::decode with a decoder of its own.
-Status decode_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Extent scratch, RgbImage* out);
-
 }  // namespace ocellus

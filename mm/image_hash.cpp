@@ -50,10 +50,4 @@ ImageHash ImageHasher::finish() const {
   return {hash.high64, hash.low64};
 }
 
-ImageHash hash_image(const RgbImage& image, const PreprocessConfig& config) {
-  ImageHasher hasher(config, image.width, image.height, {});
-  feed_rows(image, hasher);
-  return hasher.finish();
-}
-
 }  // namespace ocellus

@@ -30,7 +30,4 @@ class ImageHasher final : public RowConsumer {
   size_t row_bytes_;
 };
 
-/// Of a picture in memory.
-ImageHash hash_image(const RgbImage& image, const PreprocessConfig& config);
-
 }  // namespace ocellus

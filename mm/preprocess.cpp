@@ -10,18 +10,6 @@ int64_t image_scratch_bytes(const PreprocessConfig& config, const ImageLimits& l
   return aligned_bytes(ViewMaker::scratch_bytes(config, limits)) + aligned_bytes(decode_rows_scratch_bytes(limits));
 }
 
-Status prepare_views(const PreprocessConfig& config, const ViewPlan& plan, const RgbImage& source, Extent scratch,
-                     PreparedViews* out) {
-  if (plan.source != Size{source.width, source.height} || plan.view_count < 1) {
-    return OCELLUS_FAIL(Code::kInternal, "the views were planned for %d x %d pixels, but the picture has %d x %d",
-                        plan.source.width, plan.source.height, source.width, source.height);
-  }
-  ViewMaker maker;
-  OCELLUS_TRY(maker.begin(config, plan, {}, scratch));
-  feed_rows(source, maker);
-  return maker.finish(out);
-}
-
 Status render_view(const PreprocessConfig& config, const PreparedViews& prepared, int32_t view_index,
                    DeviceView<float> out) {
   const int32_t size = config.image_size;

@@ -79,11 +79,6 @@ struct PreparedViews {
   RgbImage overview;  // the last view
 };
 
-/// What the views of a picture in memory are cut from, in scratch of ViewMaker::scratch_bytes. kInternal if plan and
-/// picture differ in size, kFull if the scratch is too small.
-Status prepare_views(const PreprocessConfig& config, const ViewPlan& plan, const RgbImage& source, Extent scratch,
-                     PreparedViews* out);
-
 /// Writes one view as planar floats (x / 255 - mean) / std: out [3 * image_size, image_size], rows of red, then green,
 /// then blue. Views may be rendered in any order, one at a time.
 Status render_view(const PreprocessConfig& config, const PreparedViews& prepared, int32_t view_index,

@@ -5,6 +5,7 @@
 
 #include "mm/image_decode.h"
 #include "tests/support/crafted_pictures.h"
+#include "tests/support/whole_pictures.h"
 
 namespace ocellus::fuzz {
 namespace {
@@ -59,7 +60,7 @@ bool decode_picture(const uint8_t* data, size_t size) {
   clear_failure();
   RgbImage image;
   const auto bytes = static_cast<int64_t>(size);
-  if (!decode_image(data, bytes, limits, {scratch.get(), scratch_bytes}, &image).ok()) {
+  if (!testing::decode_image(data, bytes, limits, {scratch.get(), scratch_bytes}, &image).ok()) {
     require(last_failure().sentence[0] != '\0', "a picture is refused with a sentence");
     return false;
   }

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "kernels/picture_math.h"
-#include "mm/frame.h"
 #include "tests/support/device.h"
 #include "tests/support/guard.h"
 #include "tests/support/resizes.h"
+#include "tests/support/whole_pictures.h"
 
 namespace ocellus {
 namespace {
@@ -61,9 +61,10 @@ void check_conversion(PixelFormat format, int32_t width, int32_t height, ColorMa
     frame.planes[i] = planes.back().data();
     if (size.rows > 0) args.planes[i] = planes.back().view();
   }
-  std::vector<std::byte> scratch(static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
+  std::vector<std::byte> row(static_cast<size_t>(width) * 3);
+  std::vector<uint8_t> rgb;
   RgbImage expected;
-  REQUIRE(convert_frame(frame, {}, {scratch.data(), static_cast<int64_t>(scratch.size())}, &expected).ok());
+  REQUIRE(testing::convert_frame(frame, {}, {row.data(), static_cast<int64_t>(row.size())}, &rgb, &expected).ok());
 
   Guarded<uint8_t> out(height, int64_t{3} * width, int64_t{3} * width + 11);
   args.output = out.view();

@@ -9,6 +9,7 @@
 #include "mm/jpeg_header.h"
 #include "tests/support/crafted_pictures.h"
 #include "tests/support/pictures.h"
+#include "tests/support/whole_pictures.h"
 
 using namespace ocellus;
 using namespace ocellus::testing;

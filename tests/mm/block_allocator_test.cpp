@@ -28,7 +28,7 @@ TEST_CASE("blocks are zeroed, aligned, apart from each other, and all come back"
   for (int round = 0; round < 20000; ++round) {
     const size_t bytes = random() % 2000 + 1;
     const int action = static_cast<int>(random() % 5);
-    if (action < 2 || blocks.empty()) {
+    if (action < 3 || blocks.empty()) {
       auto* data = static_cast<uint8_t*>(allocator.take(bytes));
       if (data == nullptr) continue;
       REQUIRE(reinterpret_cast<uintptr_t>(data) % BlockAllocator::kAlignment == 0);
@@ -39,18 +39,9 @@ TEST_CASE("blocks are zeroed, aligned, apart from each other, and all come back"
     }
     const size_t at = random() % blocks.size();
     check(blocks[at]);
-    if (action == 2) {
-      auto* data = static_cast<uint8_t*>(allocator.resize(blocks[at].data, bytes));
-      if (data == nullptr) continue;
-      blocks[at] = {data, std::min(bytes, blocks[at].bytes), blocks[at].mark};
-      check(blocks[at]);
-      std::memset(data, blocks[at].mark, bytes);
-      blocks[at].bytes = bytes;
-    } else {
-      allocator.give(blocks[at].data);
-      blocks[at] = blocks.back();
-      blocks.pop_back();
-    }
+    allocator.give(blocks[at].data);
+    blocks[at] = blocks.back();
+    blocks.pop_back();
   }
   CHECK(allocator.refused_bytes() > 0);
   CHECK(allocator.high_water_bytes() <= 1 << 16);
@@ -70,7 +61,6 @@ TEST_CASE("requests that cannot be met return null and are remembered") {
   CHECK(allocator.take(SIZE_MAX - 8) == nullptr);
   void* block = allocator.take(100);
   REQUIRE(block != nullptr);
-  CHECK(allocator.resize(block, 5000) == nullptr);
   allocator.give(block);
   allocator.give(nullptr);
   CHECK(allocator.empty());

@@ -12,6 +12,7 @@
 #include "tests/support/guard.h"
 #include "tests/support/pictures.h"
 #include "tests/support/random_frame.h"
+#include "tests/support/whole_pictures.h"
 
 namespace ocellus {
 namespace {
@@ -51,11 +52,12 @@ struct Staging {
 /// What the CPU makes of the frame.
 std::vector<float> expected_views(const PreprocessConfig& config, const ViewPlan& plan, const Frame& frame,
                                   const ImageLimits& limits) {
-  testing::GuardedScratch frame_scratch(frame_scratch_bytes(limits)), scratch(ViewMaker::scratch_bytes(config, limits));
+  testing::GuardedScratch row(3 * frame.width), scratch(ViewMaker::scratch_bytes(config, limits));
+  std::vector<uint8_t> rgb;
   RgbImage image;
-  REQUIRE(convert_frame(frame, limits, frame_scratch.extent(), &image).ok());
+  REQUIRE(testing::convert_frame(frame, limits, row.extent(), &rgb, &image).ok());
   PreparedViews prepared;
-  REQUIRE(prepare_views(config, plan, image, scratch.extent(), &prepared).ok());
+  REQUIRE(testing::prepare_views(config, plan, image, scratch.extent(), &prepared).ok());
   const int64_t size = config.image_size, view_values = 3 * size * size;
   std::vector<float> pixels(static_cast<size_t>(plan.view_count * view_values));
   for (int32_t i = 0; i < plan.view_count; ++i)

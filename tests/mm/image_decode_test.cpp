@@ -11,6 +11,7 @@
 #include "mm/png_passes.h"
 #include "tests/support/crafted_pictures.h"
 #include "tests/support/pictures.h"
+#include "tests/support/whole_pictures.h"
 
 using namespace ocellus;
 using namespace ocellus::testing;

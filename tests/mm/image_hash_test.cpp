@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/support/pictures.h"
+#include "tests/support/whole_pictures.h"
 
 using namespace ocellus;
 using namespace ocellus::testing;

@@ -12,6 +12,7 @@
 #include "tests/support/exif.h"
 #include "tests/support/pictures.h"
 #include "tests/support/random.h"
+#include "tests/support/whole_pictures.h"
 
 using namespace ocellus;
 using namespace ocellus::testing;

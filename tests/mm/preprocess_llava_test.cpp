@@ -11,6 +11,7 @@
 #include "mm/preprocess.h"
 #include "mm/view_maker.h"
 #include "tests/support/pictures.h"
+#include "tests/support/whole_pictures.h"
 
 using namespace ocellus;
 using namespace ocellus::testing;

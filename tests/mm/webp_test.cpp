@@ -13,6 +13,7 @@
 #include "tests/support/pictures.h"
 #include "tests/support/random.h"
 #include "tests/support/webp_files.h"
+#include "tests/support/whole_pictures.h"
 
 using namespace ocellus;
 using namespace ocellus::testing;

@@ -8,6 +8,7 @@
 #include "mm/image_decode.h"
 #include "runtime/ocellus.h"
 #include "tests/support/goldens.h"
+#include "tests/support/whole_pictures.h"
 
 namespace ocellus {
 namespace {
@@ -59,7 +60,7 @@ Pixels decode_board(const std::string& name) {
   const int64_t size = static_cast<int64_t>(bytes.size());
   std::vector<std::byte> scratch(static_cast<size_t>(decode_scratch_bytes({})));
   RgbImage image;
-  REQUIRE(decode_image(bytes.data(), size, {}, {scratch.data(), static_cast<int64_t>(scratch.size())}, &image).ok());
+  REQUIRE(testing::decode_image(bytes.data(), size, {}, {scratch.data(), static_cast<int64_t>(scratch.size())}, &image).ok());
   Pixels pixels{image.width, image.height, {}};
   for (int32_t y = 0; y < image.height; ++y)
     pixels.rgb.insert(pixels.rgb.end(), image.row(y), image.row(y) + 3 * image.width);

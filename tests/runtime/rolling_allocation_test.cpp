@@ -9,10 +9,10 @@
 #include <fstream>
 #include <iterator>
 
-#include "mm/image_decode.h"
 #include "platform/clock.h"
 #include "tests/support/call_counter.h"
 #include "tests/support/packed_sessions.h"
+#include "tests/support/whole_pictures.h"
 
 namespace ocellus {
 namespace {
@@ -50,7 +50,7 @@ class Camera {
       REQUIRE(probe_image(data, size, limits, &facts).ok());
       std::vector<std::byte> scratch(static_cast<size_t>(facts.scratch_bytes));
       const Extent extent{scratch.data(), facts.scratch_bytes};
-      REQUIRE_MESSAGE(decode_image(data, size, limits, extent, &image).ok(), last_failure().sentence);
+      REQUIRE_MESSAGE(testing::decode_image(data, size, limits, extent, &image).ok(), last_failure().sentence);
       REQUIRE(facts.width == kSide);
       REQUIRE(facts.height == kSide);
       boards_.emplace_back(image.pixels, image.pixels + kBytes);

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "mm/view_maker.h"
 #include "tests/support/loaded_engine.h"
 #include "tests/support/pictures.h"
 #include "tests/support/random_model.h"
 #include "tests/support/reference_model.h"
+#include "tests/support/whole_pictures.h"
 
 namespace ocellus::test {
 
@@ -91,7 +91,7 @@ inline Matrix reference_view(const Model& model, const PreprocessConfig& config,
   limits.max_pixels = int64_t{image.width} * image.height;
   const testing::GuardedScratch scratch(ViewMaker::scratch_bytes(config, limits));
   PreparedViews prepared;
-  REQUIRE(prepare_views(config, plan, image, scratch.extent(), &prepared).ok());
+  REQUIRE(testing::prepare_views(config, plan, image, scratch.extent(), &prepared).ok());
   const int32_t side = config.image_size;
   std::vector<float> pixels(static_cast<size_t>(3 * side * side));
   REQUIRE(render_view(config, prepared, view, {pixels.data(), 3 * side, side}).ok());
