@@ -165,8 +165,21 @@ ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, ocellu
   OCELLUS_REQUIRE(out);
   ocellus::ImageFacts facts;
   const Status status = ocellus::probe_image(static_cast<const uint8_t*>(bytes), byte_count, kAnyPicture, &facts);
-  if (status.ok()) *out = {facts.width, facts.height, facts.whole_pixels};
+  if (status.ok()) *out = {facts.width, facts.height, facts.whole_pixels, facts.scratch_bytes};
   return result(status);
+}
+
+ocellus_status ocellus_image_decode(const void* bytes, int64_t byte_count, void* memory, int64_t memory_bytes) {
+  OCELLUS_REQUIRE(bytes);
+  OCELLUS_REQUIRE(memory);
+  if (reinterpret_cast<uintptr_t>(memory) % 16 != 0)
+    return result(OCELLUS_FAIL(Code::kBadArgument, "ocellus_image_decode: the memory is not aligned to 16 bytes"));
+  ocellus::ImageDecoder decoder;
+  const Status opened = decoder.open();
+  if (!opened.ok()) return result(opened);
+  ocellus::RgbImage image;
+  return result(decoder.decode(static_cast<const uint8_t*>(bytes), byte_count, kAnyPicture,
+                               {static_cast<std::byte*>(memory), memory_bytes}, &image));
 }
 
 void ocellus_limits_init(ocellus_limits* limits) {

@@ -117,10 +117,18 @@ typedef struct ocellus_image_facts {
   int32_t width; /* pixels; turned as its EXIF says, as it is seen */
   int32_t height;
   int64_t whole_pixels; /* what ocellus_limits.max_whole_pixels must be for it; 0: the file comes row by row */
+  int64_t decode_bytes; /* of memory that ocellus_image_decode takes */
 } ocellus_image_facts;
 
 /* Facts of a picture file in memory, which is read to its end but not decoded. */
 OCELLUS_API ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, ocellus_image_facts* out);
+
+/* Decodes a picture file to what the model is shown, turned and on white: RGB8 at the front of `memory`, in rows of
+ * 3 * width bytes. `memory` is the caller's, decode_bytes of it or more, aligned to 16 bytes; what is behind the pixels
+ * is scratch. OCELLUS_FULL if it is too small; OCELLUS_BAD_IMAGE, with pixels that mean nothing, if the data are
+ * damaged. Takes a few kB from the heap and gives them back. */
+OCELLUS_API ocellus_status ocellus_image_decode(const void* bytes, int64_t byte_count, void* memory,
+                                                int64_t memory_bytes);
 
 /* ---- plan ----------------------------------------------------------------------------------------------------- */
 

@@ -179,6 +179,9 @@ inline Result<ocellus_image_facts> probe_image(Bytes encoded) {
   const ocellus_status status = ocellus_image_probe(encoded.data(), encoded.size(), &facts);
   return {status, facts};
 }
+inline Status decode_image(Bytes encoded, Span<uint8_t> memory) {
+  return ocellus_image_decode(encoded.data(), encoded.size(), memory.data(), static_cast<int64_t>(memory.size()));
+}
 
 /// Owns one object of ocellus.h; empty after a move.
 template <class T, void (*kClose)(T*)>

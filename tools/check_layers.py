@@ -16,8 +16,6 @@ QUOTED_LIBRARIES = ["hwy"]
 PUBLIC_HEADER = "runtime/ocellus.h"
 # (file, what it includes): reason
 EXCEPTIONS = {
-    ("apps/camera/picture_decode.cpp", "mm/image_decode.h"): "people are shown pixels as the model sees them, which the "
-                                                             "C API does not give",
     ("apps/printable_text.h", "platform/printable_text.h"): "what a terminal may be told is decided in one place, for the "
                                                             "library's sentences and for the program's output",
 }

@@ -5,29 +5,23 @@
 
 #include "apps/camera/huffman_tables.h"
 #include "apps/camera/pixel_convert.h"
-#include "mm/image_decode.h"
 
 namespace ocellus::app {
 namespace {
 
 constexpr uint8_t kPngSignature[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
 
-// The library's own decoder, so that people see what the model sees: turned as EXIF says, on white.
+// As the model sees it: turned as EXIF says, on white.
 bool decode_file(const Frame& frame, Picture* picture) {
-  ImageLimits limits;
-  limits.max_side = kMostSide;
-  limits.max_pixels = int64_t{kMostSide} * kMostSide;
-  limits.max_encoded_bytes = kMostEncodedBytes;
   const auto size = static_cast<int64_t>(frame.bytes.size());
-  ImageFacts facts;
-  if (!ocellus::probe_image(frame.bytes.data(), size, limits, &facts).ok()) return false;
-  picture->pixels.resize(static_cast<size_t>(facts.scratch_bytes));
-  const Extent scratch{reinterpret_cast<std::byte*>(picture->pixels.data()), facts.scratch_bytes};
-  RgbImage image;
-  if (!decode_image(frame.bytes.data(), size, limits, scratch, &image).ok()) return false;
-  picture->width = image.width;
-  picture->height = image.height;
-  picture->pixels.resize(static_cast<size_t>(image.stride_bytes * image.height));  // they lie at the front
+  ocellus_image_facts facts;
+  if (ocellus_image_probe(frame.bytes.data(), size, &facts) != OCELLUS_OK) return false;
+  picture->pixels.resize(static_cast<size_t>(facts.decode_bytes));
+  if (ocellus_image_decode(frame.bytes.data(), size, picture->pixels.data(), facts.decode_bytes) != OCELLUS_OK)
+    return false;
+  picture->width = facts.width;
+  picture->height = facts.height;
+  picture->pixels.resize(static_cast<size_t>(pixel_bytes(OCELLUS_RGB8, facts.width, facts.height)));
   return true;
 }
 

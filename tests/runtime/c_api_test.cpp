@@ -60,7 +60,8 @@ Pixels decode_board(const std::string& name) {
   const int64_t size = static_cast<int64_t>(bytes.size());
   std::vector<std::byte> scratch(static_cast<size_t>(decode_scratch_bytes({})));
   RgbImage image;
-  REQUIRE(testing::decode_image(bytes.data(), size, {}, {scratch.data(), static_cast<int64_t>(scratch.size())}, &image).ok());
+  REQUIRE(testing::decode_image(bytes.data(), size, {}, {scratch.data(), static_cast<int64_t>(scratch.size())}, &image)
+              .ok());
   Pixels pixels{image.width, image.height, {}};
   for (int32_t y = 0; y < image.height; ++y)
     pixels.rgb.insert(pixels.rgb.end(), image.row(y), image.row(y) + 3 * image.width);
@@ -247,6 +248,33 @@ TEST_CASE("frames that cannot be are refused by name and leave the session as it
   CHECK(describe_frame(handles.session, OwnedFrame(board, OCELLUS_RGB8).get()).text.size() > 20);
 }
 
+TEST_CASE("a picture's file is decoded in memory of exactly the announced size to what the library itself sees") {
+  const std::string folder = std::string(OCELLUS_SOURCE_DIR) + "/tests/data/images/";
+  for (const char* name : {"baseline_420.jpg", "progressive_422.jpg", "palette_alpha.png", "rgba_16_interlaced.png"}) {
+    CAPTURE(name);
+    const std::vector<uint8_t> file = test::read_bytes(folder + name);
+    const auto bytes = static_cast<int64_t>(file.size());
+    ocellus_image_facts facts;
+    REQUIRE(ocellus_image_probe(file.data(), bytes, &facts) == OCELLUS_OK);
+    CHECK(facts.decode_bytes >= int64_t{3} * facts.width * facts.height);
+    const auto size = static_cast<size_t>(facts.decode_bytes);
+    std::vector<uint8_t> memory(size + 16, 0xA5), reference(size);
+    REQUIRE(ocellus_image_decode(file.data(), bytes, memory.data(), facts.decode_bytes) == OCELLUS_OK);
+    CHECK(std::all_of(memory.end() - 16, memory.end(), [](uint8_t byte) { return byte == 0xA5; }));
+    RgbImage image;
+    const Extent scratch{reinterpret_cast<std::byte*>(reference.data()), facts.decode_bytes};
+    ImageDecoder decoder;
+    REQUIRE(decoder.open().ok());
+    REQUIRE(decoder.decode(file.data(), bytes, {}, scratch, &image).ok());
+    CHECK(image.width == facts.width);
+    CHECK(image.height == facts.height);
+    CHECK(std::memcmp(memory.data(), image.pixels, static_cast<size_t>(3) * facts.width * facts.height) == 0);
+    CHECK(ocellus_image_decode(file.data(), bytes, memory.data(), facts.decode_bytes - 1) == OCELLUS_FULL);
+    CHECK(ocellus_image_decode(file.data(), bytes, memory.data() + 1, facts.decode_bytes) == OCELLUS_BAD_ARGUMENT);
+    CHECK(ocellus_image_decode(file.data(), bytes / 2, memory.data(), facts.decode_bytes) == OCELLUS_BAD_IMAGE);
+  }
+}
+
 TEST_CASE("null arguments are named") {
   Handles handles;
   ocellus_model* model = nullptr;
@@ -283,6 +311,8 @@ TEST_CASE("null arguments are named") {
   CHECK(ocellus_image_probe(nullptr, 1, &image) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_image_probe(text, 1, nullptr) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_image_probe(text, -1, &image) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_image_decode(nullptr, 1, &image, 1) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_image_decode(text, 1, nullptr, 1) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_plan_memory(nullptr, &limits, &plan) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_plan_memory(handles.model, nullptr, &plan) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_plan_memory(handles.model, &limits, nullptr) == OCELLUS_BAD_ARGUMENT);
