@@ -207,7 +207,7 @@ int run_chat(ChatOptions options) {
       std::max<int64_t>(options.common.images.value_or(kDefaultImages), static_cast<int64_t>(images.size()));
   // More may come.
   PictureSize largest = largest_size(images);
-  largest.pixels = std::max(largest.pixels, kScreenPixels);
+  largest.pixels = std::max(largest.pixels, kPhotoPixels);
   largest.whole_pixels = std::max(largest.whole_pixels.value_or(0), kScreenPixels);
   const Needs needs = {.images = model.facts.has_vision || !images.empty() ? planned_images : 0, .largest = largest};
   remark_on_far_pictures(model, options.common, images);

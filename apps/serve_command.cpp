@@ -106,7 +106,7 @@ int run_serve(ServeCommand command) {
   const int64_t images = model.facts.has_vision ? common.images.value_or(kDefaultImages) : 0;
   const int64_t http_bytes = most_http_bytes(http) + kMostReadingBytes;
   const Running running =
-      start(model, common, {.images = images, .largest = {.pixels = kScreenPixels, .whole_pixels = {}}});
+      start(model, common, {.images = images, .largest = {.pixels = kPhotoPixels, .whole_pixels = {}}});
   if (!common.quiet) {
     print_notes(plan_table(running.plan, SmallRows::kFolded) + "\n");
     print_note("HTTP, outside the plan: at most " + format_bytes(http_bytes));

@@ -37,6 +37,8 @@ Model open_model(const CommonOptions& options);
 
 // Of frames and screens, which is what is planned for where nothing else is said.
 inline constexpr int64_t kScreenPixels = int64_t{1920} * 1080;
+// What is planned for where photos may come later, of 48 megapixels, too: scratch grows with the longest side alone.
+inline constexpr int64_t kPhotoPixels = int64_t{8192} * 6144;
 
 // What a command wants to do with one session. Flags that name a limit override it.
 struct Needs {
