@@ -109,7 +109,7 @@ int run_serve(ServeCommand command) {
       start(model, common, {.images = images, .largest = {.pixels = kPhotoPixels, .whole_pixels = {}}});
   if (!common.quiet) {
     print_notes(plan_table(running.plan, SmallRows::kFolded) + "\n");
-    print_note("HTTP, outside the plan: at most " + format_bytes(http_bytes));
+    print_note(describe_http_bytes(http_bytes));
   }
   const ServeOptions options = serve_options(command, model, running);
   std::vector<ocellus_session*> sessions = open_sessions(running);

@@ -24,6 +24,7 @@
 #include "apps/http/http_exchange.h"
 #include "apps/http/http_head.h"
 #include "apps/plain_text.h"
+#include "apps/sizes.h"
 
 namespace ocellus::app {
 namespace {
@@ -387,6 +388,10 @@ int64_t most_http_bytes(const HttpOptions& options) {
   return options.all_body_bytes + options.body_bytes +
          connections * (static_cast<int64_t>(kConnectionBytes) + kAroundConnectionBytes) +
          options.connections * options.stream_bytes;
+}
+
+std::string describe_http_bytes(int64_t most_bytes) {
+  return "HTTP, outside the plan: at most " + format_bytes(most_bytes);
 }
 
 HttpServer::HttpServer(HttpOptions options) : state_(std::make_unique<State>(std::move(options))) {

@@ -77,6 +77,8 @@ std::string read_token_file(const std::string& path);
 // What a server with these bounds takes at most: bodies, of which one may be growing, and for each connection its
 // buffers and the bytes that wait for its client. Answers that are made whole are not in it.
 int64_t most_http_bytes(const HttpOptions& options);
+// The line that goes below a memory plan.
+std::string describe_http_bytes(int64_t most_bytes);
 
 // "127.0.0.1:8080", ":8080", "8080", "[::1]:8080"; throws a Failure for anything else.
 HttpOptions parse_http_address(const std::string& text);

@@ -21,6 +21,9 @@ namespace ocellus::app {
 namespace {
 
 constexpr int64_t kLeastHistoryBytes = 1 << 20;
+#ifdef OCELLUS_HAS_HTTP
+constexpr int64_t kEventBytes = int64_t{256} << 10;  // that may wait for one page
+#endif
 constexpr char kFooter[] =
     "SOURCE: /dev/videoN, a directory of pictures (none is skipped), a file or '-' with MJPEG, Y4M or (with --format "
     "and --size) raw\n"
@@ -189,14 +192,17 @@ int run_watch(CommandOptions options) {
   if (!options.http.empty()) {
     http = parse_http_address(options.http);
     http->token = options.token_file.empty() ? options.token : read_token_file(options.token_file);
+    http->body_bytes = FrameInbox::kMostBytes;
+    http->stream_bytes = kEventBytes;
   }
 #endif
-  const bool reads_stdin = watch.capture.source.name == "-";
+  const bool reads_stdin = watch.capture.source.name == "-", quiet = common.quiet;
   Watcher watcher(model, std::move(watch));
   watcher.check_text(watcher.control().settings().prompt);
 #ifdef OCELLUS_HAS_HTTP
   std::optional<WatchPage> page;
   if (http) {
+    if (!quiet) print_note(describe_http_bytes(most_http_bytes(*http) + kMostPageReadingBytes));
     page.emplace(&watcher, *http);
     const bool is_asked = watcher.inbox() != nullptr;
     print_note("ocellus: " + page->url() + (is_asked ? " (open it and press \"Use my camera\")" : ""));

@@ -12,6 +12,9 @@
 
 namespace ocellus::app {
 
+// While a question or settings are read they may take so much beside the body.
+inline constexpr int64_t kMostPageReadingBytes = int64_t{4} << 20;
+
 class WatchPage : public WatchListener {
  public:
   // Listens; throws a Failure if that is impossible. The watcher must live longer.

@@ -1,5 +1,6 @@
 """The camera app from outside: sources, faults, questions while it runs, settings, history, bad input."""
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -411,6 +412,29 @@ class Endpoints(ProgramTest):
                     self.assertIn(sentence, body["error"]["message"])
             self.assertEqual(watching.post("/api/question", {"text": "Hello?"}, **{"Content-Type": "text/plain"})[0], 400)
             self.assertEqual(watching.get("/api/state")[1]["settings"]["kv_bits"], 16)
+
+    def test_http_stays_below_the_bound_that_was_told_before_the_page(self):
+        with Watching("browser", "--http", "127.0.0.1:0") as watching:
+            watching.url()
+            told = re.search(r"(?m)^HTTP, outside the plan: at most (\d+) bytes \(\d+\.\d MiB\)$", "".join(watching.err))
+            before = memory_kb(watching.process, "VmRSS")
+            bodies = [("/api/frame?sender=a", b"x" * (4 << 20), "image/jpeg"), ("/api/frame?sender=a", b"x" * (5 << 20), "image/jpeg"),
+                      ("/api/settings", b"[" * 65536, "application/json"),
+                      ("/api/question", b'{"a":[' + b"1," * 32000 + b"1]}", "application/json")]
+
+            def send(body):
+                try:
+                    return watching.post(body[0], body[1], **{"Content-Type": body[2]})[0]
+                except (urllib.error.URLError, ConnectionError):
+                    return 413  # closed before all of it was sent
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                statuses = set(pool.map(send, bodies * 8))
+            self.assertLessEqual(statuses, {204, 400, 413, 503})
+            if os.environ.get("OCELLUS_SANITIZED") != "1":
+                self.assertLess((memory_kb(watching.process, "VmHWM") - before) * 1024, int(told[1]))
+        with Watching("synthetic", "--http", "127.0.0.1:0", "--quiet") as watching:
+            watching.url()
+            self.assertNotIn("HTTP", "".join(watching.err))
 
     def test_frames_are_taken_from_a_page_and_from_nobody_else(self):
         jpeg, path = (SAMPLES / "board_01.jpg").read_bytes(), "/api/frame?sender=a&age_ms=250"
