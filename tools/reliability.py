@@ -159,7 +159,7 @@ FIGURES = [
            deadlines),
     Figure("14 Latency", "The slowest frames are stated", "tools/bench/camera_soak.py", latency),
     Figure("15 Determinism", "The same input gives the same bits: again, restarted, from a library, in slices",
-           "test_runtime -sf='*golden*,*answer_slices*,*link_library*'",
+           "test_runtime -sf='*golden*,*answer_slices*,*link_library*'; tests/apps/restart_test.py",
            run=("tests/test_runtime", "-sf=*answer_slices_test*,*link_library_test*"), left=IN_CI),
     Figure("16 Symbols", "The library calls nothing that throws, aborts, prints or exits", "tools/check_symbols.py build/release",
            run=("symbols",), left=IN_CI),
