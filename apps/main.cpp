@@ -6,10 +6,10 @@
 #include <sstream>
 #include <string>
 
-#include "apps/commands.h"
-#include "apps/failure.h"
-#include "apps/terminal.h"
-#include "apps/usage_error.h"
+#include "apps/base/failure.h"
+#include "apps/base/terminal.h"
+#include "apps/base/usage_error.h"
+#include "apps/commands/commands.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {

@@ -1,7 +1,7 @@
 // In a build without CUDA no queue is ever on CUDA; these keep the linker content and would say so.
 #include "kernels/backends.h"
-#include "kernels/matmul_few_rows.h"
-#include "kernels/matmul_library.h"
+#include "kernels/linear/matmul_few_rows.h"
+#include "kernels/linear/matmul_library.h"
 #include "platform/queue.h"
 
 namespace ocellus {

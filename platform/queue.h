@@ -14,7 +14,7 @@
 
 namespace ocellus {
 
-class MatmulLibrary;  // kernels/matmul_library.h: what the CUDA matrix product keeps between calls
+class MatmulLibrary;  // kernels/linear/matmul_library.h: what the CUDA matrix product keeps between calls
 
 /// Asked for by another thread or by a deadline; looked at between layers.
 class StopSignal {

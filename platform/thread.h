@@ -25,7 +25,7 @@ struct ThreadSettings {
   Status check() const;
 };
 
-/// What workers and library threads use of their stacks is less (tests/runtime/realtime_allocation_test.cpp).
+/// What workers and library threads use of their stacks is less (tests/runtime/engine/realtime_allocation_test.cpp).
 inline constexpr int64_t kResidentStackBytes = int64_t{256} << 10;
 
 /// Makes the calling thread's stack resident, so far down or to its end.

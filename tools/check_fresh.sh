@@ -71,8 +71,8 @@ if [ -n "$build" ]; then
   grep -E '^(OCELLUS_WERROR|CMAKE_CXX_FLAGS|CMAKE_CXX_COMPILER_LAUNCHER):' "$build/CMakeCache.txt" \
     >"$tree$source/build/release/CMakeCache.txt"
   # A file for each package whose headers are included.
-  (cd "$tree$source" && touch $(ls kernels/rmsnorm_cpu.cpp runtime/pretokenize.cpp mm/image_hash.cpp mm/png_decode.cpp mm/turbo_jpeg_decoder.cpp mm/webp_decoder.cpp \
-    runtime/sqlite_statement.cpp apps/main.cpp apps/devices.cpp apps/camera/jpeg.cpp apps/http/http_server.cpp))
+  (cd "$tree$source" && touch $(ls kernels/linear/rmsnorm_cpu.cpp runtime/vocabulary/pretokenize.cpp mm/views/image_hash.cpp mm/pictures/png_decode.cpp mm/pictures/turbo_jpeg_decoder.cpp mm/pictures/webp_decoder.cpp \
+    runtime/library/sqlite_statement.cpp apps/main.cpp apps/commands/devices.cpp apps/camera/jpeg.cpp apps/http/http_server.cpp))
   if command -v ccache >/dev/null; then packages=ccache; fi  # the launcher of that build
 fi
 chroot "$tree" chown -R newcomer: "$source"

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Checks the direction of every #include: platform < quant < kernels < mm < runtime < apps.
+"""Checks the direction of every #include: platform < quant < kernels < mm < runtime < apps, and inside them by FLOORS.
 
-A file includes its own folder and the ones below it. The program in apps/ is built on the public C API alone. Tests and
+A file includes its own folder and the ones below it. A header that stands in a folder itself, beside its floors, is for
+all of them, and a source there may use all of them. The program in apps/ is built on the public C API alone. Tests and
 tools may include everything except that nothing outside tests/ includes tests/. Quoted paths start at the repository;
 Highway's headers, quoted by its own custom, are the exception.
 """
@@ -11,21 +12,36 @@ import tempfile
 from pathlib import Path
 
 LAYERS = ["platform", "quant", "kernels", "mm", "runtime", "apps"]
+FLOORS = {
+    "kernels": ["base", "linear", "rows", "attention", "cache", "vision", "sampling", "search"],
+    "mm": ["pictures", "views", "tower"],
+    "runtime": ["vocabulary", "models", "cache", "policy", "forward", "library", "engine", "session", "api"],
+    "apps": ["base", "camera", "setup", "http", "serve", "watch", "commands"],
+}
 ABOVE_ALL = ["tools", "tests"]
 QUOTED_LIBRARIES = ["hwy"]
 PUBLIC_HEADER = "runtime/ocellus.h"
 # (file, what it includes): reason
 EXCEPTIONS = {
-    ("apps/printable_text.h", "platform/printable_text.h"): "what a terminal may be told is decided in one place, for the "
+    ("apps/base/printable_text.h", "platform/printable_text.h"): "what a terminal may be told is decided in one place, for the "
                                                             "library's sentences and for the program's output",
 }
 SUFFIXES = {".h", ".hpp", ".cpp", ".c", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
-def allowed(folder, target):
-    """Whether a file in `folder` may include the path `target`."""
-    target_folder = target.split("/")[0]
+def floor(path):
+    """The number of a file's floor in its folder; None if it stands on none."""
+    parts = path.split("/")
+    floors = FLOORS.get(parts[0], [])
+    return floors.index(parts[1]) if len(parts) > 2 and parts[1] in floors else None
+
+
+def allowed(path, target):
+    """Whether the file `path` may include the file `target`."""
+    folder, target_folder = path.split("/")[0], target.split("/")[0]
+    if folder == target_folder and None not in (floor(path), floor(target)) and floor(path) < floor(target):
+        return False
     if target_folder == "tests":
         return folder == "tests"
     if folder in ABOVE_ALL:
@@ -43,15 +59,16 @@ def find_problems(root):
             if path.suffix not in SUFFIXES:
                 continue
             text = path.read_text(encoding="utf-8")
+            name = str(path.relative_to(root))
             for match in INCLUDE.finditer(text):
                 target = match.group(1)
-                place = f"{path.relative_to(root)}:{text.count(chr(10), 0, match.start(1)) + 1}"
+                place = f"{name}:{text.count(chr(10), 0, match.start(1)) + 1}"
                 if target.split("/")[0] in QUOTED_LIBRARIES:
                     continue
                 if not (root / target).is_file():
                     problems.append(f'{place}: "{target}" is not a path from the root of the repository')
-                elif not allowed(folder, target) and (str(path.relative_to(root)), target) not in EXCEPTIONS:
-                    problems.append(f'{place}: {folder}/ may not include "{target}"')
+                elif not allowed(name, target) and (name, target) not in EXCEPTIONS:
+                    problems.append(f'{place}: {name.rpartition("/")[0]}/ may not include "{target}"')
     return problems
 
 
@@ -60,20 +77,23 @@ def self_test():
     sound = {
         "platform/status.h": "",
         "kernels/tile.cuh": '#include "platform/status.h"\n',
+        "kernels/linear/add.h": '#include "kernels/tile.cuh"\n',
+        "kernels/cache/pack.h": '#include "kernels/linear/add.h"\n',
         "kernels/add.cu": '#include "kernels/tile.cuh"\n',
         "runtime/ocellus.h": "",
-        "runtime/session.h": '#include "platform/status.h"\n#include "hwy/highway.h"\n',
+        "runtime/session/session.h": '#include "platform/status.h"\n#include "hwy/highway.h"\n',
         "apps/main.cpp": '#include "runtime/ocellus.h"\n#include <vector>\n',
         "tests/support/guard.h": "",
-        "tests/runtime/session_test.cpp": '#include "tests/support/guard.h"\n#include "runtime/session.h"\n',
-        "tools/bench/session_bench.cpp": '#include "runtime/session.h"\n',
+        "tests/runtime/session/session_test.cpp": '#include "tests/support/guard.h"\n#include "runtime/session/session.h"\n',
+        "tools/bench/session_bench.cpp": '#include "runtime/session/session.h"\n',
     }
     broken = {
-        "kernels/tile.cuh": '#include "runtime/session.h"\n',
-        "kernels/add.cu": '#include "runtime/session.h"\n',
-        "platform/status.h": '#include "runtime/session.h"\n',
-        "apps/main.cpp": '  #  include "runtime/session.h"\n',
-        "runtime/session.h": '#include "tests/support/guard.h"\n',
+        "kernels/linear/add.h": '#include "kernels/cache/pack.h"\n',
+        "kernels/tile.cuh": '#include "runtime/session/session.h"\n',
+        "kernels/add.cu": '#include "runtime/session/session.h"\n',
+        "platform/status.h": '#include "runtime/session/session.h"\n',
+        "apps/main.cpp": '  #  include "runtime/session/session.h"\n',
+        "runtime/session/session.h": '#include "tests/support/guard.h"\n',
         "tools/bench/session_bench.cpp": '#include "tests/support/guard.h"\n',
         "runtime/ocellus.h": '#include "status.h"\n',
     }

@@ -126,16 +126,16 @@ def check_sizes(root, long_files, long_functions):
 
 def check_siblings(root, no_op, one_backend):
     """One op, one stem: contract, source for the CPU, source for CUDA, and test."""
-    stems = [header.stem for header in sorted((root / "kernels").glob("*.h"))]
-    problems = [f"check_style.py: the exception for kernels/{stem}.h is not needed any more"
-                for stem in sorted({*no_op, *one_backend} - set(stems))]
-    for stem in stems:
+    folders = {header.stem: header.parent.relative_to(root) for header in sorted((root / "kernels").rglob("*.h"))}
+    problems = [f"check_style.py: the exception for {stem}.h in kernels/ is not needed any more"
+                for stem in sorted({*no_op, *one_backend} - set(folders))]
+    for stem, folder in folders.items():
         if stem in no_op or stem.endswith("-inl"):
             continue
         sources = [one_backend[stem][0]] if stem in one_backend else ["_cpu.cpp", ".cu"]
-        for sibling in [f"kernels/{stem}{source}" for source in sources] + [f"tests/kernels/{stem}_test.cpp"]:
+        for sibling in [f"{folder}/{stem}{source}" for source in sources] + [f"tests/{folder}/{stem}_test.cpp"]:
             if not (root / sibling).is_file():
-                problems.append(f"kernels/{stem}.h: {sibling} is missing")
+                problems.append(f"{folder}/{stem}.h: {sibling} is missing")
     return problems
 
 
@@ -196,16 +196,16 @@ def self_test():
         "platform/arena.cpp": long_body.format("Arena::take"),
         "platform/clock.cpp": "int  now() { return 0; }\n",
         "quant/frame.h": "namespace ocellus {\nstruct Frame {\n  int size;\n};\n}  // namespace ocellus\n",
-        "mm/frame.h": "namespace ocellus {\nclass Frame {\n  int rows;\n};\n}  // namespace ocellus\n",
-        "mm/frame.cpp": "namespace ocellus {\nnamespace {\nclass Frame {};\n}  // namespace\n}  // namespace ocellus\n",
+        "mm/pictures/frame.h": "namespace ocellus {\nclass Frame {\n  int rows;\n};\n}  // namespace ocellus\n",
+        "mm/pictures/frame.cpp": "namespace ocellus {\nnamespace {\nclass Frame {};\n}  // namespace\n}  // namespace ocellus\n",
         "apps/frame.h": "namespace ocellus::app {\nstruct Frame {};\n}  // namespace ocellus::app\n",
     }
     expected = ["kernels/scale.h: tests/kernels/scale_test.cpp is missing", "kernels/shift.h: kernels/shift.cu is missing",
                 "kernels/add_tile.cuh: 201 lines", "kernels/add_tile.cuh: run clang-format-14",
                 "kernels/add.cu:63: launch_add has 61 lines", "platform/arena.h: 201 lines",
                 "platform/arena.cpp:1: Arena::take has 61 lines", "platform/clock.cpp: run clang-format-14",
-                "mm/frame.h: ocellus::Frame stands in quant/frame.h, too",
-                "the exception for quant/gone.h", "the exception for kernels/gone.h"]
+                "mm/pictures/frame.h: ocellus::Frame stands in quant/frame.h, too",
+                "the exception for quant/gone.h", "the exception for gone.h in kernels/"]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         for name, text in tree.items():

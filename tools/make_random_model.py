@@ -5,7 +5,7 @@ programs can read too.
 usage: make_random_model.py NAME [--format F16|Q8_0|Q4_K] [--layers N] [--output DIR] [--dry-run]
 
 The same NAME, format and number of layers give the same bytes. Tensors, formats and vocabulary are those of
-runtime/model_shapes.h; tests/apps/random_model_test.py compares the two. Needs nothing but Python.
+runtime/models/model_shapes.h; tests/apps/random_model_test.py compares the two. Needs nothing but Python.
 """
 import argparse
 import array

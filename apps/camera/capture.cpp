@@ -7,10 +7,10 @@
 #include <thread>
 #include <utility>
 
+#include "apps/base/failure.h"
+#include "apps/base/sizes.h"
 #include "apps/camera/pacer.h"
 #include "apps/camera/sentences.h"
-#include "apps/failure.h"
-#include "apps/sizes.h"
 
 namespace ocellus::app {
 namespace {

@@ -9,11 +9,11 @@
 #include <cstring>
 #include <filesystem>
 
+#include "apps/base/failure.h"
+#include "apps/base/plain_text.h"
+#include "apps/base/sizes.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/sentences.h"
-#include "apps/failure.h"
-#include "apps/plain_text.h"
-#include "apps/sizes.h"
 
 namespace ocellus::app {
 namespace {

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "apps/base/failure.h"
 #include "apps/camera/picture_decode.h"
-#include "apps/failure.h"
 
 namespace ocellus::app {
 namespace {

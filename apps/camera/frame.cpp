@@ -1,7 +1,7 @@
 #include "apps/camera/frame.h"
 
+#include "apps/base/sizes.h"
 #include "apps/camera/sentences.h"
-#include "apps/sizes.h"
 
 namespace ocellus::app {
 

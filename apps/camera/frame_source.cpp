@@ -8,13 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/base/failure.h"
 #include "apps/camera/directory_source.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/posted_source.h"
 #include "apps/camera/stream_source.h"
 #include "apps/camera/synthetic_source.h"
 #include "apps/camera/v4l2_source.h"
-#include "apps/failure.h"
 
 namespace ocellus::app {
 namespace {

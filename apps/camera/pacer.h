@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <thread>
 
-#include "apps/clock.h"
+#include "apps/base/clock.h"
 
 namespace ocellus::app {
 

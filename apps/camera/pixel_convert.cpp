@@ -8,7 +8,7 @@ namespace {
 
 uint8_t clamp_byte(int32_t value) { return static_cast<uint8_t>(std::clamp(value, 0, 255)); }
 
-// In 16 fraction bits, like kernels/picture_math.h.
+// In 16 fraction bits, like kernels/vision/picture_math.h.
 struct YuvScale {
   int32_t luma_offset, luma, red_cr, green_cb, green_cr, blue_cb;
 };

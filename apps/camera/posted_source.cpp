@@ -1,9 +1,9 @@
 #include "apps/camera/posted_source.h"
 
+#include "apps/base/clock.h"
+#include "apps/base/failure.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/sentences.h"
-#include "apps/clock.h"
-#include "apps/failure.h"
 
 namespace ocellus::app {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "apps/base/failure.h"
 #include "apps/camera/jpeg_splitter.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/sentences.h"
-#include "apps/failure.h"
 
 namespace ocellus::app {
 namespace {

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "apps/base/failure.h"
 #include "apps/camera/sentences.h"
-#include "apps/failure.h"
 
 namespace ocellus::app {
 namespace {

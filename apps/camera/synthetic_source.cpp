@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "apps/base/failure.h"
+#include "apps/base/sizes.h"
 #include "apps/camera/jpeg.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/pixel_convert.h"
 #include "apps/camera/scene_painter.h"
 #include "apps/camera/sentences.h"
-#include "apps/failure.h"
-#include "apps/sizes.h"
 
 namespace ocellus::app {
 namespace {

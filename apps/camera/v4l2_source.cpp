@@ -11,10 +11,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "apps/base/failure.h"
 #include "apps/camera/pacer.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/sentences.h"
-#include "apps/failure.h"
 
 namespace ocellus::app {
 namespace {

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "apps/failure.h"
+#include "apps/base/failure.h"
+#include "apps/base/plain_text.h"
 #include "apps/http/http_server.h"
-#include "apps/plain_text.h"
 
 namespace ocellus::app {
 namespace {

@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "apps/failure.h"
+#include "apps/base/failure.h"
 #include "apps/http/http_access.h"
 
 namespace ocellus::app {

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <cstring>
 
-#include "apps/plain_text.h"
+#include "apps/base/plain_text.h"
 
 namespace ocellus::app {
 namespace {

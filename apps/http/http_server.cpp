@@ -18,13 +18,13 @@
 #include <set>
 #include <thread>
 
-#include "apps/failure.h"
+#include "apps/base/failure.h"
+#include "apps/base/plain_text.h"
+#include "apps/base/sizes.h"
 #include "apps/http/http_access.h"
 #include "apps/http/http_connections.h"
 #include "apps/http/http_exchange.h"
 #include "apps/http/http_head.h"
-#include "apps/plain_text.h"
-#include "apps/sizes.h"
 
 namespace ocellus::app {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "apps/clock.h"
+#include "apps/base/clock.h"
 
 namespace ocellus::app {
 

@@ -5,8 +5,8 @@
 #include <exception>
 #include <utility>
 
-#include "apps/clock.h"
-#include "apps/failure.h"
+#include "apps/base/clock.h"
+#include "apps/base/failure.h"
 #include "apps/serve/chat_job.h"
 #include "apps/serve/chat_prompt.h"
 

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string>
 
+#include "apps/base/prometheus.h"
 #include "apps/http/http_server.h"
-#include "apps/prometheus.h"
 
 namespace ocellus::app {
 

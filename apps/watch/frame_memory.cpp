@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <ctime>
 
-#include "apps/failure.h"
-#include "apps/prompt.h"
-#include "apps/sizes.h"
-#include "apps/stop_request.h"
+#include "apps/base/failure.h"
+#include "apps/base/sizes.h"
+#include "apps/base/stop_request.h"
+#include "apps/setup/prompt.h"
 
 namespace ocellus::app {
 namespace {

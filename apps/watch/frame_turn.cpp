@@ -1,9 +1,9 @@
 #include "apps/watch/frame_turn.h"
 
-#include "apps/failure.h"
-#include "apps/prompt.h"
-#include "apps/stop_request.h"
-#include "apps/trimmed_text.h"
+#include "apps/base/failure.h"
+#include "apps/base/stop_request.h"
+#include "apps/base/trimmed_text.h"
+#include "apps/setup/prompt.h"
 
 namespace ocellus::app {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "apps/camera/frame.h"
-#include "apps/options.h"
+#include "apps/setup/options.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <tuple>
 
-#include "apps/answer.h"
-#include "apps/failure.h"
+#include "apps/base/failure.h"
+#include "apps/setup/answer.h"
 
 namespace ocellus::app {
 namespace {

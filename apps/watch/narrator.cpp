@@ -1,7 +1,7 @@
 #include "apps/watch/narrator.h"
 
-#include "apps/failure.h"
-#include "apps/stop_request.h"
+#include "apps/base/failure.h"
+#include "apps/base/stop_request.h"
 
 namespace ocellus::app {
 namespace {

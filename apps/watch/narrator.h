@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "apps/setup.h"
+#include "apps/setup/setup.h"
 #include "apps/watch/frame_memory.h"
 #include "apps/watch/watch_control.h"
 

@@ -2,7 +2,7 @@
 
 #include <ctime>
 
-#include "apps/answer.h"
+#include "apps/setup/answer.h"
 
 namespace ocellus::app {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/clock.h"
+#include "apps/base/clock.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <string_view>
 
-#include "apps/plain_text.h"
+#include "apps/base/plain_text.h"
 
 namespace ocellus::app {
 namespace {

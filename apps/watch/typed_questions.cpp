@@ -6,10 +6,10 @@
 #include <array>
 #include <cstdlib>
 
-#include "apps/answer.h"
-#include "apps/failure.h"
-#include "apps/stop_request.h"
-#include "apps/terminal.h"
+#include "apps/base/failure.h"
+#include "apps/base/stop_request.h"
+#include "apps/base/terminal.h"
+#include "apps/setup/answer.h"
 
 namespace ocellus::app {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <charconv>
 
-#include "apps/answer.h"
+#include "apps/base/failure.h"
 #include "apps/camera/posted_source.h"
-#include "apps/failure.h"
 #include "apps/http/http_json.h"
 #include "apps/page/page_files.h"
+#include "apps/setup/answer.h"
 
 namespace ocellus::app {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/failure.h"
-#include "apps/sizes.h"
+#include "apps/base/failure.h"
+#include "apps/base/sizes.h"
 
 namespace ocellus::app {
 namespace {

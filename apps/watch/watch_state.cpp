@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/answer.h"
-#include "apps/failure.h"
-#include "apps/sizes.h"
+#include "apps/base/failure.h"
+#include "apps/base/sizes.h"
+#include "apps/setup/answer.h"
 #include "apps/watch/watch_settings.h"
 #include "apps/watch/watcher.h"
 

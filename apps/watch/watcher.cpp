@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/answer.h"
-#include "apps/board_likeness.h"
+#include "apps/base/failure.h"
+#include "apps/base/stop_request.h"
+#include "apps/base/terminal.h"
 #include "apps/camera/jpeg.h"
 #include "apps/camera/jpeg_damage.h"
-#include "apps/failure.h"
-#include "apps/stop_request.h"
-#include "apps/terminal.h"
+#include "apps/setup/answer.h"
+#include "apps/setup/board_likeness.h"
 
 namespace ocellus::app {
 namespace {

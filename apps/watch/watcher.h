@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "apps/base/prometheus.h"
 #include "apps/camera/capture.h"
 #include "apps/camera/change_gate.h"
-#include "apps/prometheus.h"
 #include "apps/watch/history_folder.h"
 #include "apps/watch/live_picture.h"
 #include "apps/watch/narrator.h"

@@ -1,10 +1,10 @@
 // Frames that others hand in: the newest one only, from one sender at a time, told when they are no good or stay away.
 #include <fstream>
 
+#include "apps/base/failure.h"
 #include "apps/camera/capture.h"
 #include "apps/camera/jpeg.h"
 #include "apps/camera/posted_source.h"
-#include "apps/failure.h"
 #include "tests/apps/camera_support.h"
 
 namespace ocellus::app {

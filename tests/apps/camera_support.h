@@ -17,10 +17,10 @@
 #include <thread>
 #include <vector>
 
+#include "apps/base/failure.h"
 #include "apps/camera/capture.h"
 #include "apps/camera/frame_source.h"
 #include "apps/camera/synthetic_source.h"
-#include "apps/failure.h"
 #include "tests/support/random.h"
 
 namespace ocellus::app::test {

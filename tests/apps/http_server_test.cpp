@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "apps/failure.h"
+#include "apps/base/failure.h"
 #include "apps/http/http_access.h"
 #include "tests/support/http_client.h"
 

@@ -1,4 +1,4 @@
-#include "apps/trace_file.h"
+#include "apps/setup/trace_file.h"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "apps/failure.h"
+#include "apps/base/failure.h"
 
 namespace ocellus::app {
 namespace {

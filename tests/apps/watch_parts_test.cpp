@@ -10,9 +10,9 @@
 #include <fstream>
 #include <thread>
 
-#include "apps/failure.h"
-#include "apps/prometheus.h"
-#include "apps/trimmed_text.h"
+#include "apps/base/failure.h"
+#include "apps/base/prometheus.h"
+#include "apps/base/trimmed_text.h"
 #include "apps/watch/history_folder.h"
 #include "apps/watch/temporal_question.h"
 #include "apps/watch/watch_control.h"

@@ -1,8 +1,8 @@
 // EXIF by itself, in a PNG and in a JPEG: it turns a picture or does nothing, and all three agree.
 #include <cstring>
 
-#include "mm/image_decode.h"
-#include "mm/orientation.h"
+#include "mm/pictures/image_decode.h"
+#include "mm/pictures/orientation.h"
 #include "tests/fuzz/byte_changes.h"
 #include "tests/support/exif.h"
 

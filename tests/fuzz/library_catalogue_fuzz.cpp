@@ -8,7 +8,7 @@
 #include <iterator>
 #include <string>
 
-#include "runtime/library_catalogue.h"
+#include "runtime/library/library_catalogue.h"
 #include "tests/fuzz/byte_changes.h"
 
 namespace ocellus::fuzz {

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "runtime/library_entry_file.h"
+#include "runtime/library/library_entry_file.h"
 #include "tests/fuzz/byte_changes.h"
 
 namespace ocellus::fuzz {

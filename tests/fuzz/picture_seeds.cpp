@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "mm/image_decode.h"
+#include "mm/pictures/image_decode.h"
 #include "tests/support/crafted_pictures.h"
 #include "tests/support/whole_pictures.h"
 

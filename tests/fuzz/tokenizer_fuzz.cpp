@@ -2,7 +2,7 @@
 #include <memory>
 #include <string>
 
-#include "runtime/tokenizer.h"
+#include "runtime/vocabulary/tokenizer.h"
 #include "tests/fuzz/byte_changes.h"
 
 namespace ocellus::fuzz {

@@ -1,5 +1,5 @@
-// A long run of what tests/runtime/model_change_test.cpp does briefly: a pair of model files that changes at random
-// moments while processes open it, make an engine of it and talk to it. Prints one JSON object.
+// A long run of what tests/runtime/models/model_change_test.cpp does briefly: a pair of model files that changes at
+// random moments while processes open it, make an engine of it and talk to it. Prints one JSON object.
 //
 //   model_stress MOMENTS [SEED]
 //

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/matmul_library.h"
+#include "kernels/linear/matmul_library.h"
 #if OCELLUS_HAS_CUDA
 #include <cuda_runtime.h>
 #endif

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/kv_run.h"
+#include "kernels/base/kv_run.h"
 #include "quant/weight_format.h"
 #include "tests/support/random.h"
 #include "tests/support/visible_memory.h"

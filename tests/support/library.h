@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/image_library.h"
-#include "runtime/library_files.h"
+#include "runtime/library/image_library.h"
+#include "runtime/library/library_files.h"
 #include "tools/library_walk.h"
 
 namespace ocellus::test {

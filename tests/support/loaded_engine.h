@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/engine.h"
+#include "runtime/session/engine.h"
 #include "tests/support/goldens.h"
 #include "tests/support/visible_memory.h"
 

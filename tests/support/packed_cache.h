@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/kv_run.h"
+#include "kernels/base/kv_run.h"
 #include "quant/weight_format.h"
 #include "tests/support/packed_reference.h"
 #include "tests/support/random.h"

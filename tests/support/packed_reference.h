@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/kv_run.h"
-#include "kernels/rope.h"
+#include "kernels/base/kv_run.h"
+#include "kernels/rows/rope.h"
 #include "quant/weight_format.h"
 
 namespace ocellus::test {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/rope.h"
+#include "kernels/rows/rope.h"
 #include "tests/support/packed_cache.h"
 #include "tests/support/random.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "mm/rgb_image.h"
+#include "mm/pictures/rgb_image.h"
 #include "platform/arena.h"
 
 namespace ocellus::testing {

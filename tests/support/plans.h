@@ -1,7 +1,7 @@
 // Plans of the bundled model.
 #pragma once
 
-#include "runtime/memory_plan.h"
+#include "runtime/engine/memory_plan.h"
 #include "tests/support/loaded_engine.h"
 
 namespace ocellus::test {

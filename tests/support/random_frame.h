@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "mm/frame.h"
+#include "mm/pictures/frame.h"
 
 namespace ocellus::test {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/kv_run.h"
+#include "kernels/base/kv_run.h"
 #include "quant/weight_format.h"
 
 namespace ocellus::test {

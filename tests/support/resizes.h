@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "mm/resize.h"
+#include "mm/pictures/resize.h"
 #include "tests/support/pictures.h"
 
 namespace ocellus::testing {

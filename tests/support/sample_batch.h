@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/sample.h"
+#include "kernels/sampling/sample.h"
 #include "tests/support/device.h"
 
 namespace ocellus::test {

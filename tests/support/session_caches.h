@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "runtime/kv_cache.h"
+#include "runtime/cache/kv_cache.h"
 
 namespace ocellus::test {
 

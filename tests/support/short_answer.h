@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/engine.h"
+#include "runtime/session/engine.h"
 
 namespace ocellus::test {
 

@@ -1,7 +1,7 @@
 // Queues for op tests, and repeating a test on every vector target this machine can run.
 #pragma once
 
-#include "kernels/highway_targets.h"
+#include "kernels/base/highway_targets.h"
 #include "platform/queue.h"
 #include "tests/support/small_run.h"
 

@@ -10,7 +10,7 @@
 
 #include "platform/arena.h"
 #include "quant/gguf.h"
-#include "runtime/tokenizer.h"
+#include "runtime/vocabulary/tokenizer.h"
 
 namespace ocellus::test {
 

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "mm/frame.h"
-#include "mm/image_decode.h"
-#include "mm/image_hash.h"
-#include "mm/view_maker.h"
+#include "mm/pictures/frame.h"
+#include "mm/pictures/image_decode.h"
+#include "mm/views/image_hash.h"
+#include "mm/views/view_maker.h"
 
 namespace ocellus::testing {
 

@@ -5,8 +5,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/attend_one.h"
-#include "kernels/attend_rows.h"
+#include "kernels/attention/attend_one.h"
+#include "kernels/attention/attend_rows.h"
 #include "platform/clock.h"
 #include "platform/queue.h"
 #include "quant/weight_format.h"

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/attend_step.h"
+#include "kernels/attention/attend_step.h"
 #include "tools/bench/gpu_timing.h"
 
 namespace {

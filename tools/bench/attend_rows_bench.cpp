@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "kernels/attend_rows.h"
+#include "kernels/attention/attend_rows.h"
 #include "tools/bench/gpu_timing.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "kernels/attend_step.h"
+#include "kernels/attention/attend_step.h"
 #include "tools/bench/gpu_timing.h"
 
 namespace {

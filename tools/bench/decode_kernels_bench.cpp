@@ -3,16 +3,16 @@
 //   decode_kernels_bench
 //
 // Each line: one product (or all four of a layer) in one format with one number of rows; microseconds, weight bytes per
-// second, their share of the measured copy rate, and the plan (kernels/matmul_few_rows_plan.h). Calls are recorded as
-// one graph, as a decode step is, and rotate through weights that exceed the level-2 cache.
+// second, their share of the measured copy rate, and the plan (kernels/linear/matmul_few_rows_plan.h). Calls are
+// recorded as one graph, as a decode step is, and rotate through weights that exceed the level-2 cache.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 
-#include "kernels/fill_weights.h"
-#include "kernels/matmul_few_rows.h"
-#include "kernels/matmul_library.h"
-#include "kernels/norm_matmul.h"
+#include "kernels/linear/fill_weights.h"
+#include "kernels/linear/matmul_few_rows.h"
+#include "kernels/linear/matmul_library.h"
+#include "kernels/linear/norm_matmul.h"
 #include "platform/device.h"
 #include "platform/queue.h"
 #include "tools/bench/gpu_timing.h"

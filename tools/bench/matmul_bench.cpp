@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/matmul.h"
+#include "kernels/linear/matmul.h"
 #include "platform/clock.h"
 
 namespace {

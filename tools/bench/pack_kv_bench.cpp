@@ -6,8 +6,8 @@
 #include <numeric>
 #include <vector>
 
-#include "kernels/expand_kv.h"
-#include "kernels/pack_kv.h"
+#include "kernels/cache/expand_kv.h"
+#include "kernels/cache/pack_kv.h"
 #include "tools/bench/gpu_timing.h"
 
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "kernels/score_rows.h"
-#include "kernels/select_slots.h"
+#include "kernels/cache/score_rows.h"
+#include "kernels/cache/select_slots.h"
 #include "tools/bench/gpu_timing.h"
 
 namespace {

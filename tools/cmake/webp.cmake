@@ -1,6 +1,6 @@
 # libwebp's decoder as one object that becomes part of the library. libwebp has no hooks for its memory, and a lossless
 # file of a few kB can make it take hundreds of MB: a table of 12 kB for a few bits. So its decoder alone is cut out of
-# the static library, malloc, calloc and free in it are renamed to functions of mm/webp_decoder.cpp, which hand out
+# the static library, malloc, calloc and free in it are renamed to functions of mm/pictures/webp_decoder.cpp, which hand out
 # planned scratch, and every other name becomes local, so that it meets nobody's own libwebp. Distributions build
 # libwebp without marks for targets of indirect jumps; Debian's own start files have none either, and a program or shared
 # library keeps that mark only if every part has it, so that nothing is lost by this object.

@@ -4,9 +4,9 @@
 #include <fstream>
 #include <string>
 
-#include "apps/calibration_file.h"
-#include "apps/failure.h"
-#include "apps/questions.h"
+#include "apps/base/failure.h"
+#include "apps/setup/calibration_file.h"
+#include "apps/setup/questions.h"
 #include "tests/fuzz/apps/json_changes.h"
 
 namespace ocellus::fuzz {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "apps/failure.h"
+#include "apps/base/failure.h"
 #include "apps/http/http_json.h"
 #include "apps/watch/watch_settings.h"
 #include "tests/fuzz/apps/json_changes.h"

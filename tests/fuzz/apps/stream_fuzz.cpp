@@ -3,10 +3,10 @@
 #include <memory>
 #include <string>
 
+#include "apps/base/failure.h"
 #include "apps/camera/jpeg_splitter.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/stream_parser.h"
-#include "apps/failure.h"
 #include "tests/fuzz/byte_changes.h"
 #include "tests/fuzz/picture_seeds.h"
 

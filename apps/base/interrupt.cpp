@@ -1,0 +1,37 @@
+#include "apps/base/interrupt.h"
+
+#include <atomic>
+
+namespace ocellus::app {
+namespace {
+
+std::atomic<ocellus_session*> working_session{nullptr};  // null, too, once it was cancelled
+
+void on_interrupt(int signal_number) {
+  if (ocellus_session* session = working_session.exchange(nullptr)) {
+    ocellus_session_cancel(session);
+  } else {
+    std::signal(signal_number, SIG_DFL);
+    std::raise(signal_number);
+  }
+}
+
+}  // namespace
+
+InterruptScope::InterruptScope(ocellus_session* session) {
+  working_session = session;
+  struct sigaction action = {};
+  action.sa_handler = on_interrupt;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, &previous_);
+}
+
+bool InterruptScope::is_requested() const { return working_session == nullptr; }
+
+InterruptScope::~InterruptScope() {
+  sigaction(SIGINT, &previous_, nullptr);
+  working_session = nullptr;
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,88 @@
+#include "apps/base/machine.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+namespace ocellus::app {
+namespace {
+
+// The value of the first "key : value" line of a file below /proc; empty if there is none.
+std::string proc_value(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind(key, 0) != 0) continue;
+    const size_t colon = line.find(':');
+    const size_t begin = colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);
+    if (begin != std::string::npos) return line.substr(begin);
+  }
+  return "";
+}
+
+int64_t memory_bytes(const std::string& key) {
+  return std::atoll(proc_value("/proc/meminfo", key).c_str()) * 1024;  // the file counts in kB
+}
+
+}  // namespace
+
+std::string processor_name() {
+  for (const char* key : {"model name", "Model", "Hardware", "CPU implementer"}) {
+    const std::string name = proc_value("/proc/cpuinfo", key);
+    if (!name.empty()) return name;
+  }
+  return "unknown";
+}
+
+std::vector<std::string> vector_features() {
+  std::vector<std::string> features;
+#if defined(__x86_64__)
+  const auto add = [&features](const char* name, bool present) {
+    if (present) features.emplace_back(name);
+  };
+  add("sse4.2", __builtin_cpu_supports("sse4.2"));
+  add("avx", __builtin_cpu_supports("avx"));
+  add("fma", __builtin_cpu_supports("fma"));
+  add("avx2", __builtin_cpu_supports("avx2"));
+  add("avx512f", __builtin_cpu_supports("avx512f"));
+  add("avx512bw", __builtin_cpu_supports("avx512bw"));
+  add("avx512vnni", __builtin_cpu_supports("avx512vnni"));
+  add("avx512bf16", __builtin_cpu_supports("avx512bf16"));
+#elif defined(__aarch64__)
+  // Bits of the kernel's interface, asm/hwcap.h.
+  const unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+  features.emplace_back("neon");
+  if (first & (1UL << 10)) features.emplace_back("fp16");
+  if (first & (1UL << 20)) features.emplace_back("dotprod");
+  if (first & (1UL << 22)) features.emplace_back("sve");
+  if (second & (1UL << 1)) features.emplace_back("sve2");
+  if (second & (1UL << 13)) features.emplace_back("i8mm");
+  if (second & (1UL << 14)) features.emplace_back("bf16");
+#endif
+  return features;
+}
+
+int32_t usable_cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0) return CPU_COUNT(&cores);
+  return static_cast<int32_t>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+SystemMemory system_memory() {
+  return {.total_bytes = memory_bytes("MemTotal"), .available_bytes = memory_bytes("MemAvailable")};
+}
+
+int64_t peak_resident_bytes() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;  // given in kB
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,38 @@
+#include "apps/base/number_validator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+
+#include "apps/base/sizes.h"
+
+namespace ocellus::app {
+
+CLI::Validator number_between(double low, double high) {
+  const std::string bounds = format_number(low, low == std::floor(low) ? 0 : 1) + " to " + format_number(high, 0);
+  return CLI::Validator(
+      [low, high, bounds](std::string& text) {
+        char* end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        const bool is_number = !text.empty() && *end == '\0';
+        return is_number && value >= low && value <= high ? std::string() : text + " is not a number from " + bounds;
+      },
+      bounds);
+}
+
+CLI::Validator one_of_numbers(const std::vector<int>& allowed) {
+  std::string list;
+  for (size_t i = 0; i < allowed.size(); ++i) {
+    list += (i == 0 ? "" : i + 1 < allowed.size() ? ", " : " or ") + std::to_string(allowed[i]);
+  }
+  return CLI::Validator(
+      [allowed, list](std::string& text) {
+        const bool is_known =
+            std::any_of(allowed.begin(), allowed.end(), [&text](int value) { return text == std::to_string(value); });
+        return is_known ? std::string() : text + " is not " + list;
+      },
+      list);
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,93 @@
+#include "apps/base/terminal.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "apps/base/failure.h"
+#include "apps/base/printable_text.h"
+
+namespace ocellus::app {
+namespace {
+
+int write_error = 0;
+
+bool write_to_stdout(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    if (write_error == 0) write_error = errno;
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void reserve_standard_streams() {
+  // open takes the lowest free number.
+  for (int descriptor = 0; descriptor <= STDERR_FILENO; ++descriptor) {
+    if (fcntl(descriptor, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return;
+  }
+}
+
+bool stdin_is_terminal() { return isatty(STDIN_FILENO) != 0; }
+bool stdout_is_terminal() { return isatty(STDOUT_FILENO) != 0; }
+
+bool print(std::string_view text) { return write_to_stdout(make_printable(text, Lines::kMany)); }
+
+bool print_answer(std::string_view text) { return stdout_is_terminal() ? print(text) : write_to_stdout(text); }
+
+void flush_output() {
+  if (std::fflush(stdout) != 0 && write_error == 0) write_error = errno;
+  if (write_error != 0) {
+    throw Failure(kExitRuntime, std::string("the output cannot be written: ") + std::strerror(write_error) + ".");
+  }
+}
+
+void print_note(const std::string& line) { std::fprintf(stderr, "%s\n", make_printable(line, Lines::kOne).c_str()); }
+
+void print_notes(const std::string& lines) { std::fprintf(stderr, "%s", make_printable(lines, Lines::kMany).c_str()); }
+
+void print_failure(const std::string& sentence) {
+  print_note("ocellus: " + sentence + (sentence.ends_with('.') ? "" : "."));
+}
+
+Progress::Progress(bool quiet, std::string text) : text_(std::move(text)) {
+  if (!quiet && isatty(STDERR_FILENO)) thread_ = std::thread([this] { show_changes(); });
+}
+
+void Progress::set(std::string text) {
+  const std::lock_guard lock(mutex_);
+  text_ = std::move(text);
+}
+
+void Progress::stop() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void Progress::show_changes() {
+  using namespace std::chrono_literals;
+  std::unique_lock lock(mutex_);
+  const auto stopping = [this] { return stopping_; };
+  if (changed_.wait_for(lock, 1s, stopping)) return;
+  std::string shown;
+  do {
+    if (shown == text_) continue;
+    shown = text_;
+    std::fprintf(stderr, "\r\033[K%s", make_printable(shown, Lines::kOne).c_str());
+    std::fflush(stderr);
+  } while (!changed_.wait_for(lock, 200ms, stopping));
+  std::fputs("\r\033[K", stderr);
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,106 @@
+#include "apps/base/usage_error.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
+#include <regex>
+#include <string_view>
+
+namespace ocellus::app {
+namespace {
+
+// How other programs name a model that they are to download.
+constexpr std::string_view kDownloadFlags[] = {"-hf",       "-hfr",      "-hff",        "--hf",
+                                               "--hf-repo", "--hf-file", "--model-url", "--hf-token"};
+
+std::string see_help(const CLI::App& program) {
+  std::string command = "ocellus ";
+  for (auto chosen = program.get_subcommands(); !chosen.empty(); chosen = chosen[0]->get_subcommands())
+    command += chosen[0]->get_name() + " ";
+  return "; see '" + command + "--help'.";
+}
+
+// What fetches the pair of "OWNER/NAME-GGUF" or "OWNER/NAME-GGUF:Q8_0", by the names that such repositories give as a
+// rule.
+std::string download_line(const std::string& asked) {
+  constexpr std::string_view kSuffix = "-GGUF";
+  static const std::regex repository_form(R"([\w][\w.-]*/[\w][\w.-]*(:[\w.-]+)?)");
+  const std::string given = std::regex_match(asked, repository_form) ? asked : "OWNER/NAME-GGUF:Q8_0";
+  const size_t colon = given.find(':');
+  const std::string repository = given.substr(0, colon);
+  std::string name = repository.substr(repository.find('/') + 1);
+  if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
+  const std::string model = name + "-" + (colon == std::string::npos ? "Q8_0" : given.substr(colon + 1)) + ".gguf";
+  return "hf download " + repository + " " + model + " mmproj-" + model + " --local-dir .";
+}
+
+// Nothing unless `flag` is one of the above; `value` is what follows it.
+std::optional<std::string> explain_download(const std::string& flag, const std::string& value) {
+  const size_t equals = flag.find('=');
+  const std::string name = flag.substr(0, equals);
+  if (std::find(std::begin(kDownloadFlags), std::end(kDownloadFlags), name) == std::end(kDownloadFlags)) return {};
+  return name + ": nothing is downloaded here; get the two files with `" +
+         download_line(equals == std::string::npos ? value : flag.substr(equals + 1)) +
+         "` (or as the repository names them) and give them with -m FILE --mmproj FILE.";
+}
+
+std::string describe_unknown(const CLI::App& program, const std::string& argument, const Arguments& all) {
+  const auto place = std::find(all.begin(), all.end(), argument);
+  const std::string next = all.end() - place > 1 ? place[1] : "";
+  if (const auto explained = explain_download(argument, next)) return *explained;
+  return (argument[0] == '-' ? "unknown flag " : "unexpected argument ") + argument + see_help(program);
+}
+
+}  // namespace
+
+std::string describe_usage_error(const CLI::App& program, const CLI::ParseError& error, const Arguments& arguments) {
+  std::string what = error.what();
+  const bool is_unknown = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  const bool is_missing = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
+  if (is_unknown || is_missing) {  // a flag that does not exist explains more than what is missing beside it
+    const Arguments unknown = program.remaining(/*recurse=*/true);
+    const auto flag = std::find_if(unknown.begin(), unknown.end(), [](const auto& text) { return text[0] == '-'; });
+    if (flag != unknown.end()) return describe_unknown(program, *flag, arguments);
+    if (is_unknown) return describe_unknown(program, unknown.at(0), arguments);
+  }
+  if (error.get_name() == "ArgumentMismatch") {
+    const bool twice = what.find("received 2") != std::string::npos;
+    what = what.substr(0, what.find(':')) + (twice ? " is given twice" : " needs a value");
+  } else if (error.get_name() == "ConversionError") {
+    // "Could not convert: --seed = many": what no bound refuses already must be a whole number.
+    const size_t name = what.find(": ") + 2, equals = what.find(" = ", name);
+    what = what.substr(name, equals - name) + ": " + what.substr(equals + 3) + " is not a whole number";
+  } else if (program.get_subcommands().empty() && is_missing) {
+    what = "no command given";
+  } else if (is_missing && what.starts_with("A subcommand")) {
+    std::string names;
+    const CLI::App* const chosen = program.get_subcommands()[0];
+    for (const CLI::App* command : chosen->get_subcommands([](const CLI::App*) { return true; }))
+      names += (names.empty() ? " " : ", ") + command->get_name();
+    what = chosen->get_name() + " needs one of" + names;
+  }
+  return what.substr(0, what.find('\n')) + see_help(program);
+}
+
+std::optional<std::string> find_unasked_help(const CLI::App& program, const Arguments& arguments) {
+  const auto is_help = [](const std::string& argument) { return argument == "-h" || argument == "--help"; };
+  if (std::any_of(arguments.begin(), arguments.end(), is_help)) return {};
+  for (const std::string& argument : arguments)
+    if (argument.starts_with("-h")) return describe_unknown(program, argument, arguments);
+  return {};
+}
+
+std::optional<std::string> find_empty_value(const CLI::App& program) {
+  const CLI::App* command = &program;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands()[0];
+  for (const CLI::Option* option : command->get_options()) {
+    const std::string name = option->get_name();
+    const Arguments& values = option->results();
+    if (name == "--prompt" || name == "--caption" || std::find(values.begin(), values.end(), "") == values.end())
+      continue;
+    return name + " is empty: give it a value, or leave it out" + see_help(program);
+  }
+  return {};
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,79 @@
+// ocellus ask --prompt TEXT IMAGE...
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "apps/base/failure.h"
+#include "apps/base/terminal.h"
+#include "apps/commands/commands.h"
+#include "apps/commands/retrieve.h"
+#include "apps/setup/answer.h"
+#include "apps/setup/board_likeness.h"
+#include "apps/setup/image_file.h"
+#include "apps/setup/options.h"
+#include "apps/setup/prompt.h"
+#include "apps/setup/setup.h"
+
+namespace ocellus::app {
+namespace {
+
+struct AskOptions {
+  CommonOptions common;
+  std::vector<std::string> image_paths;
+  std::string prompt;
+};
+
+int run_ask(const AskOptions& options) {
+  const std::vector<ImageFile> images = probe_images(options.image_paths);
+  const CacheOptions& cache = options.common.cache;
+  std::vector<PromptPart> parts = place_retrievals(place_images(options.prompt, images), cache);
+  const bool retrieves = has_retrievals(parts);
+  std::vector<Retrieved> taken;
+  const Model model = open_model(options.common);
+  // The plan counts the pictures, so that they are looked for before there is an engine.
+  if (retrieves) retrieve_by_words(open_library(cache.library_path).get(), cache.owner, &parts, &taken);
+  PictureSize largest = largest_size(images);
+  include_queries(parts, &largest);
+  const Needs needs = {.images = count_images(parts),
+                       .prompt_tokens = count_text_tokens(model.get(), parts),
+                       .answer_tokens = options.common.answer_tokens,
+                       .largest = largest};
+  remark_on_far_pictures(model, options.common, images);
+  const Running running = start(model, options.common, needs);
+  retrieve_by_pictures(running.session.get(), &parts, &taken);
+  if (!options.common.quiet) remark_on_retrieved(taken);
+  const Answer answer = answer_turn(running.session.get(), parts, options.common,
+                                    options.common.json ? Streaming::kOff : Streaming::kToStdout);
+  if (options.common.json) {
+    nlohmann::ordered_json object = {
+        {"command", "ask"}, {"images", options.image_paths}, {"prompt", options.prompt}, {"answer", answer.text}};
+    if (retrieves) object["retrieved"] = retrieved_json(taken);
+    object.update(stats_json(answer.stats));
+    object["arena_bytes"] = running.plan.total_bytes;
+    object["policy"] = policy_json(running.limits);
+    print(json_line(object));
+  } else {
+    print("\n");
+  }
+  remark_on_full(answer, options.common);
+  return answer.interrupted ? kExitInterrupted : kExitOk;
+}
+
+}  // namespace
+
+void add_ask_command(CLI::App* program, Action* action) {
+  const auto options = std::make_shared<AskOptions>();
+  CLI::App* command = program->add_subcommand("ask", "One answer over all pictures");
+  command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files; none: a question about nothing but text")
+      ->option_text("...");
+  command
+      ->add_option("--prompt", options->prompt,
+                   "The question; <image> marks where the pictures go, otherwise they go first; <retrieve: WORDS or "
+                   "FILE, n> takes the n best from --library")
+      ->required()
+      ->option_text("TEXT");
+  add_common_options(command, &options->common);
+  command->callback([=] { *action = [=] { return run_ask(*options); }; });
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,133 @@
+#include "apps/commands/bench_library.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "apps/base/failure.h"
+#include "apps/base/sizes.h"
+#include "apps/commands/library_items.h"
+#include "apps/setup/prompt.h"
+
+namespace ocellus::app {
+namespace {
+
+double megabytes_per_second(int64_t bytes, double milliseconds) {
+  return milliseconds > 0 ? static_cast<double>(bytes) * 1e-6 / (milliseconds * 1e-3) : 0;
+}
+
+// 1, 2, 4, ... and all of them.
+std::vector<int32_t> image_counts(int32_t most) {
+  std::vector<int32_t> counts;
+  for (int32_t count = 1; count < most; count *= 2) counts.push_back(count);
+  counts.push_back(most);
+  return counts;
+}
+
+// Where a prompt's pictures came from.
+std::string source_of(const ocellus_generate_stats& stats) {
+  if (stats.library_misses > 0) return stats.library_hits > 0 ? "computed in part" : "computed";
+  if (stats.library_memory_hits == 0) return "from disk";
+  return stats.library_memory_hits == stats.library_hits ? "from memory" : "from memory and disk";
+}
+
+}  // namespace
+
+LibraryBench::LibraryBench(const Running& running, std::string path, Pictures* pictures)
+    : running_(running),
+      path_(std::move(path)),
+      owner_("bench." + std::to_string(::getpid())),
+      pictures_(pictures),
+      session_(running.session.get()) {}
+
+// What was written before is then on the disk, and a library that is opened anew finds nothing in the memory tier.
+void LibraryBench::reopen() {
+  close();
+  library_ = open_library(path_);
+  check(ocellus_session_set_library(session_, library_.get(), owner_.c_str()));
+}
+
+void LibraryBench::close() {
+  check(ocellus_session_set_library(session_, nullptr, nullptr));
+  library_.reset();
+}
+
+double LibraryBench::first_token_ms(int32_t image_count, const std::string& before, ocellus_generate_stats* stats) {
+  std::vector<ocellus_part> parts = pictures_->parts(image_count);
+  const auto text = [](const char* bytes, size_t count) {
+    return ocellus_part{OCELLUS_PART_TEXT, 0, bytes, static_cast<int64_t>(count), nullptr};
+  };
+  if (!before.empty()) parts.insert(parts.begin(), text(before.data(), before.size()));
+  parts.push_back(text(kCaptionPrompt, sizeof kCaptionPrompt - 1));
+  ocellus_generate_params params;
+  ocellus_generate_params_init(&params);
+  params.max_tokens = 1;
+  params.ignore_end = 1;
+  check(ocellus_session_reset(session_));
+  const auto start = std::chrono::steady_clock::now();
+  check(ocellus_session_begin_turn(session_));
+  check(ocellus_session_add_parts(session_, parts.data(), static_cast<int32_t>(parts.size()), nullptr));
+  check(ocellus_session_end_turn(session_));
+  check(ocellus_session_generate(session_, &params, stats));
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+void LibraryBench::measure_row(int32_t image_count, const std::string& before, BenchReport* report) {
+  ocellus_generate_stats stats;
+  const double milliseconds = first_token_ms(image_count, before, &stats);
+  report->add(
+      "TTFT " + format_count(image_count, "image") + ", " + source_of(stats) + (before.empty() ? "" : " elsewhere"),
+      "ms", milliseconds);
+}
+
+// Whether the memory tier has kept all pictures of the last run.
+bool LibraryBench::comes_from_memory(int32_t image_count) {
+  ocellus_generate_stats stats;
+  (void)first_token_ms(image_count, "", &stats);
+  return stats.library_memory_hits == image_count;
+}
+
+void LibraryBench::measure_found(int32_t image_count, BenchReport* report) {
+  const bool is_prefix = running_.limits.reuse == OCELLUS_REUSE_PREFIX;
+  reopen();
+  measure_row(image_count, "", report);
+  if (!is_prefix) {
+    reopen();
+    measure_row(image_count, kElsewhere, report);
+  }
+  if (running_.limits.library_cache_bytes == 0 || !comes_from_memory(image_count)) return;
+  measure_row(image_count, "", report);
+  if (!is_prefix) measure_row(image_count, kElsewhere, report);
+}
+
+void LibraryBench::remove_entries() {
+  int32_t found = 0;
+  for (const ocellus_library_item& item : list_items(library_.get(), owner_))
+    check(ocellus_library_remove(library_.get(), owner_.c_str(), 0, item.key, &found));
+}
+
+void LibraryBench::measure(int32_t image_count, BenchReport* report) {
+  close();
+  const std::vector<int32_t> counts = image_counts(image_count);
+  for (const int32_t count : counts)
+    report->add("TTFT " + format_count(count, "image") + ", cold", "ms", first_token_ms(count, ""));
+  reopen();
+  const ocellus_engine_stats before = running_.engine_stats();
+  (void)first_token_ms(image_count, "");
+  reopen();
+  const ocellus_engine_stats stored = running_.engine_stats();
+  for (const int32_t count : counts) measure_found(count, report);
+  const ocellus_engine_stats loaded = running_.engine_stats();
+  report->add("library store", "MB/s",
+              megabytes_per_second(stored.library_written_bytes - before.library_written_bytes,
+                                   stored.library_write_ms - before.library_write_ms));
+  report->add("library load", "MB/s",
+              megabytes_per_second(loaded.library_read_bytes - stored.library_read_bytes,
+                                   loaded.library_read_ms - stored.library_read_ms));
+  remove_entries();
+  close();
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,217 @@
+// ocellus calibrate QUESTIONS.jsonl --kv-bits B[,B...]
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "apps/base/failure.h"
+#include "apps/base/number_validator.h"
+#include "apps/base/sizes.h"
+#include "apps/base/table.h"
+#include "apps/base/terminal.h"
+#include "apps/base/time_left.h"
+#include "apps/commands/commands.h"
+#include "apps/commands/layer_bits_search.h"
+#include "apps/commands/score_questions.h"
+#include "apps/setup/calibration_file.h"
+#include "apps/setup/setup.h"
+
+namespace ocellus::app {
+namespace {
+
+constexpr int kTauCount = 4;  // 0, 1, 2, 3, as in CalibQuant's paper
+
+struct CalibrateOptions {
+  CommonOptions common;
+  QuestionOptions questions;
+  std::vector<int> bits = {2, 1};
+  std::optional<double> layer_bits;  // the average that a search for bits by layer ends with
+  bool dry_run = false;
+};
+
+// Exact answers by tau 1 and tau 2.
+struct Grid {
+  int32_t bits = 0;
+  int64_t questions = 0;
+  int64_t exact[kTauCount][kTauCount] = {};
+
+  double accuracy(const TauPair& taus) const {
+    return static_cast<double>(exact[static_cast<int>(taus.low)][static_cast<int>(taus.high)]) /
+           static_cast<double>(questions);
+  }
+  // Most exact answers; among equals what changes scores least, and then the smaller tau 1.
+  TauPair best() const {
+    int low = 0, high = 0;
+    const auto beats = [this](int a, int b, int c, int d) {
+      if (exact[a][b] != exact[c][d]) return exact[a][b] > exact[c][d];
+      return a + b != c + d ? a + b < c + d : a < c;
+    };
+    for (int a = 0; a < kTauCount; ++a) {
+      for (int b = 0; b < kTauCount; ++b) {
+        if (!beats(a, b, low, high)) continue;
+        low = a;
+        high = b;
+      }
+    }
+    return {static_cast<float>(low), static_cast<float>(high)};
+  }
+};
+
+class Search {
+ public:
+  Search(const CalibrateOptions& options, const Model& model, const std::vector<Question>& questions)
+      : options_(options),
+        model_(model),
+        questions_(questions),
+        total_(std::ssize(options.bits) * kTauCount * kTauCount * std::ssize(questions)),
+        progress_(options.common.quiet, "reading the first question ...") {}
+
+  // False if the user interrupted it.
+  bool fill(Grid* grid) {
+    grid->questions = std::ssize(questions_);
+    for (int low = 0; low < kTauCount; ++low) {
+      for (int high = 0; high < kTauCount; ++high) {
+        if (!score(grid->bits, low, high, &grid->exact[low][high])) return false;
+      }
+    }
+    return true;
+  }
+
+  void stop_progress() { progress_.stop(); }
+
+ private:
+  bool score(int32_t bits, int low, int high, int64_t* exact) {
+    CommonOptions common = options_.common;
+    common.quiet = true;  // it loads the model for every point
+    common.cache.bits = bits;
+    common.cache.calibration = low + high == 0 ? "none" : std::to_string(low) + "," + std::to_string(high);
+    const std::string point =
+        format_count(bits, "bit") + ", tau " + std::to_string(low) + " and " + std::to_string(high) + ": ";
+    const Running running = start(model_, common, needs_of(questions_, model_, common));
+    const auto show = [&](const Question&, const Outcome&, const Totals& sums) {
+      progress_.set(point + std::to_string(sums.all.questions) + " of " +
+                    format_count(std::ssize(questions_), "question") + ", accuracy " +
+                    format_number(sums.all.accuracy(), 3) + time_left_.text(++done_, total_));
+    };
+    Totals totals;
+    const bool finished = score_questions(running, questions_, options_.questions.path, common, show, &totals);
+    *exact = totals.all.exact;
+    return finished;
+  }
+
+  const CalibrateOptions& options_;
+  const Model& model_;
+  const std::vector<Question>& questions_;
+  int64_t done_ = 0;
+  int64_t total_;
+  TimeLeft time_left_;
+  Progress progress_;
+};
+
+std::string grid_text(const Grid& grid, const std::string& destination) {
+  const TauPair best = grid.best();
+  Table table(std::string(1 + kTauCount, 'r'));
+  std::vector<std::string> heading = {"tau 1 \\ tau 2"};
+  for (int high = 0; high < kTauCount; ++high) heading.push_back(std::to_string(high) + " ");
+  table.add_row(heading);
+  table.add_rule();
+  for (int low = 0; low < kTauCount; ++low) {
+    std::vector<std::string> row = {std::to_string(low)};
+    for (int high = 0; high < kTauCount; ++high) {
+      const TauPair taus = {static_cast<float>(low), static_cast<float>(high)};
+      const bool is_best = taus.low == best.low && taus.high == best.high;
+      row.push_back(format_number(grid.accuracy(taus), 3) + (is_best ? "*" : " "));
+    }
+    table.add_row(row);
+  }
+  return format_count(grid.bits, "bit") + ", accuracy over " + format_count(grid.questions, "question") + ":\n\n" +
+         table.plain_text() + "\n* best: tau 1 = " + format_number(best.low, 0) +
+         ", tau 2 = " + format_number(best.high, 0) + ", " + format_number(grid.accuracy(best), 3) + " against " +
+         format_number(grid.accuracy({}), 3) + " without calibration. " + destination + "\n";
+}
+
+nlohmann::ordered_json grid_json(const Grid& grid) {
+  const TauPair best = grid.best();
+  nlohmann::ordered_json object = {{"kv_bits", grid.bits},
+                                   {"tau_1", best.low},
+                                   {"tau_2", best.high},
+                                   {"accuracy", grid.accuracy(best)},
+                                   {"accuracy_uncalibrated", grid.accuracy({})}};
+  object["grid"] = nlohmann::ordered_json::array();
+  for (int low = 0; low < kTauCount; ++low) {
+    for (int high = 0; high < kTauCount; ++high) {
+      const TauPair taus = {static_cast<float>(low), static_cast<float>(high)};
+      object["grid"].push_back(
+          {{"tau_1", low}, {"tau_2", high}, {"exact", grid.exact[low][high]}, {"accuracy", grid.accuracy(taus)}});
+    }
+  }
+  return object;
+}
+
+int run_calibrate(CalibrateOptions options) {
+  compress_before_suffix(&options.common);
+  if (options.layer_bits) return search_layer_bits(options.common, options.questions, *options.layer_bits);
+  const std::vector<Question> questions = read_questions(options.questions);
+  const Model model = open_model(options.common);
+  if (!options.dry_run) check_calibration_file(model.path);
+  const std::string path = calibration_path(model.path);
+  nlohmann::ordered_json report = {{"command", "calibrate"}, {"questions", questions.size()}};
+  report["file"] = options.dry_run ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(path);
+  report["results"] = nlohmann::ordered_json::array();
+  std::string text;
+  Search search(options, model, questions);
+  for (const int bits : options.bits) {
+    Grid grid = {.bits = bits};
+    if (!search.fill(&grid)) {
+      search.stop_progress();
+      if (!options.common.json) print(text);  // what was found and written before
+      return kExitInterrupted;
+    }
+    const TauPair best = grid.best();
+    if (!options.dry_run) write_calibration(model.path, bits, best, grid.accuracy(best), grid.questions);
+    report["results"].push_back(grid_json(grid));
+    text += (text.empty() ? "" : "\n") + grid_text(grid, options.dry_run ? "Not written." : "Written to " + path + ".");
+  }
+  search.stop_progress();
+  print(options.common.json ? json_line(report) : text);
+  return kExitOk;
+}
+
+void check_bits(const std::vector<int>& bits) {
+  // The parser takes an empty text for a zero, unchecked.
+  if (std::count(bits.begin(), bits.end(), 0) > 0) throw Failure(kExitUsage, "--kv-bits is empty.");
+  if (std::set<int>(bits.begin(), bits.end()).size() != bits.size()) {
+    throw Failure(kExitUsage, "--kv-bits names a number twice.");
+  }
+}
+
+}  // namespace
+
+void add_calibrate_command(CLI::App* program, Action* action) {
+  const auto options = std::make_shared<CalibrateOptions>();
+  CLI::App* command = program->add_subcommand("calibrate", "Finds what --calib auto uses, by answering questions");
+  add_question_options(command, &options->questions);
+  command->add_option("--kv-bits", options->bits, "Bits to calibrate, each by itself (default: 2,1)")
+      ->option_text("B,B...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(one_of_numbers({8, 4, 2, 1}));
+  command
+      ->add_option("--layer-bits", options->layer_bits,
+                   "Instead: finds bits by layer of at most this average, for --kv-layer-bits")
+      ->option_text("AVERAGE")
+      ->excludes("--kv-bits")
+      ->check(number_between(1, 4));
+  command->add_flag("--dry-run", options->dry_run, "Only print: do not write the file beside the model");
+  add_common_options(command, &options->common, AnswerLength::kCommonFlag, CacheFlags::kOwnPacking);
+  command->footer(
+      "Tries tau 1 and tau 2 of CalibQuant's calibration from 0 to 3 each, so every question is answered 16 times.\n"
+      "The best pair goes to MODEL.calib.json beside the model, where --calib auto finds it.\n"
+      "--layer-bits reads the questions and their expected answers a few dozen times, and prints a list.");
+  command->callback([=] {
+    check_bits(options->bits);
+    *action = [=] { return run_calibrate(*options); };
+  });
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,68 @@
+// ocellus caption IMAGE...
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "apps/base/failure.h"
+#include "apps/base/terminal.h"
+#include "apps/commands/commands.h"
+#include "apps/setup/answer.h"
+#include "apps/setup/board_likeness.h"
+#include "apps/setup/image_file.h"
+#include "apps/setup/options.h"
+#include "apps/setup/prompt.h"
+#include "apps/setup/setup.h"
+
+namespace ocellus::app {
+namespace {
+
+struct CaptionOptions {
+  CommonOptions common;
+  std::vector<std::string> image_paths;
+  std::string prompt = kCaptionPrompt;
+};
+
+int run_caption(const CaptionOptions& options) {
+  const std::vector<ImageFile> images = probe_images(options.image_paths);
+  const Model model = open_model(options.common);
+  const Needs needs = {.images = 1,
+                       .prompt_tokens = count_text_tokens(model.get(), place_images(options.prompt, {images[0]})),
+                       .answer_tokens = options.common.answer_tokens,
+                       .largest = largest_size(images)};
+  remark_on_far_pictures(model, options.common, images);
+  const Running running = start(model, options.common, needs);
+  const bool named = images.size() > 1;
+  for (const ImageFile& image : images) {
+    check(ocellus_session_reset(running.session.get()));
+    const Answer answer =
+        answer_turn(running.session.get(), place_images(options.prompt, {image}), options.common,
+                    options.common.json ? Streaming::kOff : Streaming::kToStdout, named ? image.path + ": " : "");
+    if (options.common.json) {
+      nlohmann::ordered_json object = {
+          {"command", "caption"}, {"image", image.path}, {"prompt", options.prompt}, {"answer", answer.text}};
+      object.update(stats_json(answer.stats));
+      object["arena_bytes"] = running.plan.total_bytes;
+      object["policy"] = policy_json(running.limits);
+      print(json_line(object));
+    } else {
+      print("\n");
+    }
+    remark_on_full(answer, options.common);
+    if (answer.interrupted) return kExitInterrupted;
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_caption_command(CLI::App* program, Action* action) {
+  const auto options = std::make_shared<CaptionOptions>();
+  CLI::App* command = program->add_subcommand("caption", "One caption per picture");
+  command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files")->required()->option_text("...");
+  command->add_option("--prompt", options->prompt, "What to say to the model (default: Caption this image.)")
+      ->option_text("TEXT");
+  add_common_options(command, &options->common);
+  add_shape_options(command, &options->common);
+  command->callback([=] { *action = [=] { return run_caption(*options); }; });
+}
+
+}  // namespace ocellus::app

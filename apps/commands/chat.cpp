@@ -1,0 +1,229 @@
+// ocellus chat [IMAGE...]
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "apps/base/failure.h"
+#include "apps/base/sizes.h"
+#include "apps/base/table.h"
+#include "apps/base/terminal.h"
+#include "apps/commands/commands.h"
+#include "apps/commands/retrieve.h"
+#include "apps/setup/answer.h"
+#include "apps/setup/board_likeness.h"
+#include "apps/setup/image_file.h"
+#include "apps/setup/options.h"
+#include "apps/setup/prompt.h"
+#include "apps/setup/setup.h"
+
+namespace ocellus::app {
+namespace {
+
+constexpr int32_t kDefaultImages = 8;
+constexpr int32_t kDefaultTextTokens = 2048;
+constexpr char kHelp[] =
+    "/image PATH  show the model a picture with your next message\n"
+    "/reset       start again: forget everything said and seen\n"
+    "/stats       time and memory of the last answer\n"
+    "/help        this list\n"
+    "/quit        leave, as does the end of the input\n"
+    "Anything else is said to the model; <image> marks where waiting pictures go, and\n"
+    "<retrieve: WORDS, n> or <retrieve: PATH, n> takes the n best from --library.\n";
+
+struct ChatOptions {
+  CommonOptions common;
+  std::vector<std::string> image_paths;
+};
+
+class Chat {
+ public:
+  Chat(const ChatOptions& options, const Model& model, const Running& running, std::vector<ImageFile> images)
+      : options_(options.common),
+        model_(model),
+        running_(running),
+        decorated_(stdin_is_terminal() && stdout_is_terminal()),
+        waiting_(std::move(images)) {}
+
+  int run() {
+    if (decorated_ && !options_.quiet) print("Type a message, /image PATH or /help.\n");
+    while (!quit_) {
+      if (decorated_) print("> ");
+      std::string line;
+      if (!std::getline(std::cin, line)) break;
+      if (!line.empty() && line.back() == '\r') line.pop_back();
+      try {
+        obey(line);
+      } catch (const Failure& failure) {
+        print_failure(failure.what());
+      }
+      flush_output();
+    }
+    if (decorated_ && !quit_) print("\n");
+    return kExitOk;
+  }
+
+ private:
+  void obey(const std::string& line) {
+    const size_t space = line.find(' ');
+    const std::string command = line.substr(0, space);
+    const std::string argument = space == std::string::npos ? "" : line.substr(space + 1);
+    if (line.find_first_not_of(" \t") == std::string::npos) return;
+    if (line[0] != '/') return say(line);
+    if (command == "/image") return take_image(argument);
+    if (command == "/reset") return reset();
+    if (command == "/stats") return show_stats();
+    if (command == "/help") return static_cast<void>(print(kHelp));
+    if (command == "/quit" || command == "/exit") return static_cast<void>(quit_ = true);
+    throw Failure(kExitUsage, "unknown command " + command + "; see /help.");
+  }
+
+  void take_image(const std::string& path) {
+    if (path.empty()) throw Failure(kExitUsage, "/image needs the path of a picture.");
+    waiting_.push_back(probe_image(path));
+    const ImageFile& image = waiting_.back();
+    remark(image.path + ": " + std::to_string(image.width) + " x " + std::to_string(image.height) +
+           ", goes with your next message.");
+    remark_on_far_pictures(model_, options_, {image});
+  }
+
+  void reset() {
+    check(ocellus_session_reset(running_.session.get()));
+    waiting_.clear();
+    images_seen_ = 0;
+    remark("The conversation starts again.");
+  }
+
+  // The parts with entries of the library in the places that ask for them.
+  std::vector<PromptPart> retrieve(const std::vector<PromptPart>& parts) {
+    std::vector<PromptPart> placed = place_retrievals(parts, options_.cache);
+    taken_.clear();
+    if (!has_retrievals(placed)) return placed;
+    retrieve_by_words(running_.library.get(), options_.cache.owner, &placed, &taken_);
+    retrieve_by_pictures(running_.session.get(), &placed, &taken_);
+    if (!options_.quiet) remark_on_retrieved(taken_);
+    return placed;
+  }
+
+  void say(const std::string& text) {
+    const std::vector<PromptPart> parts = retrieve(place_images(text, waiting_, images_seen_));
+    waiting_.clear();  // a picture that fails is not tried again with every message
+    const int64_t images = count_images(parts);
+    Answer answer;
+    try {
+      answer =
+          answer_turn(running_.session.get(), parts, options_, options_.json ? Streaming::kOff : Streaming::kToStdout);
+    } catch (const Failure&) {
+      forget_turn();
+      throw;
+    }
+    if (answer.interrupted && answer.stats.generated_tokens == 0) {
+      forget_turn();
+    } else {
+      images_seen_ += images;
+      last_ = answer.stats;
+    }
+    show_end(answer);
+  }
+
+  void show_end(const Answer& answer) {
+    if (options_.json) {
+      nlohmann::ordered_json object = {{"command", "chat"}, {"answer", answer.text}};
+      if (!taken_.empty()) object["retrieved"] = retrieved_json(taken_);
+      object.update(stats_json(answer.stats));
+      print(json_line(object));
+    } else {
+      print("\n");
+    }
+    if (answer.interrupted) remark("(interrupted)");
+    if (answer.stats.stop == OCELLUS_STOP_FULL) {
+      remark("The conversation is full; /reset starts again, --text-tokens plans a longer one.");
+    }
+  }
+
+  // What a failed turn added must not stay before the next message. A cancelled generate forgets it and keeps the
+  // earlier conversation; if that fails, too, everything is forgotten.
+  void forget_turn() {
+    ocellus_session* session = running_.session.get();
+    ocellus_session_cancel(session);
+    ocellus_generate_params params = generate_params(options_);
+    params.max_tokens = 1;
+    if (ocellus_session_generate(session, &params, nullptr) != OCELLUS_CANCELLED) {
+      check(ocellus_session_reset(session));
+      images_seen_ = 0;
+      print_note("The conversation had to start again.");
+    }
+  }
+
+  void show_stats() {
+    const ocellus_engine_stats engine = running_.engine_stats();
+    if (options_.json) {
+      nlohmann::ordered_json object = {{"command", "stats"}, {"images", images_seen_}};
+      object.update(stats_json(last_));
+      object["arena_bytes"] = engine.arena_bytes;
+      object["policy"] = policy_json(running_.limits);
+      print(json_line(object));
+      return;
+    }
+    const auto milliseconds = [](double value) { return format_number(value, 1) + " ms"; };
+    Table table("ll");
+    table.add_row({"pictures in the conversation", std::to_string(images_seen_)});
+    table.add_row({"prompt tokens of the last turn", std::to_string(last_.prompt_tokens)});
+    table.add_row({"  of them from pictures", std::to_string(last_.image_tokens)});
+    table.add_row({"reading and resizing pictures", milliseconds(last_.preprocess_ms)});
+    table.add_row({"encoding pictures", milliseconds(last_.encode_ms)});
+    table.add_row({"reading the prompt", milliseconds(last_.prefill_ms)});
+    table.add_row({"time to the first token", milliseconds(last_.first_token_ms)});
+    table.add_row({"generated tokens", std::to_string(last_.generated_tokens)});
+    table.add_row({"tokens per second", format_number(decode_tokens_per_second(last_), 1)});
+    table.add_row({"cache in use", format_bytes(last_.kv_bytes)});
+    if (last_.kv_scale_bytes > 0) table.add_row({"  of it scales", format_bytes(last_.kv_scale_bytes)});
+    table.add_row({"  as f16 with nothing dropped", format_bytes(last_.kv_bytes_full)});
+    table.add_row({"cache of pictures", describe_policy(running_.limits.cache)});
+    table.add_row({"memory of the engine", format_bytes(engine.arena_bytes)});
+    print(table.plain_text());
+  }
+
+  void remark(const std::string& text) const {
+    if (!options_.quiet) print_note(text);
+  }
+
+  const CommonOptions& options_;
+  const Model& model_;
+  const Running& running_;
+  bool decorated_;  // a person types and reads
+  bool quit_ = false;
+  std::vector<ImageFile> waiting_;
+  std::vector<Retrieved> taken_;  // from the library, for the newest message
+  int64_t images_seen_ = 0;
+  ocellus_generate_stats last_ = {};
+};
+
+int run_chat(ChatOptions options) {
+  const std::vector<ImageFile> images = probe_images(options.image_paths);
+  const Model model = open_model(options.common);
+  options.common.text_tokens = options.common.text_tokens.value_or(kDefaultTextTokens);
+  const int64_t planned_images =
+      std::max<int64_t>(options.common.images.value_or(kDefaultImages), static_cast<int64_t>(images.size()));
+  // More may come.
+  PictureSize largest = largest_size(images);
+  largest.pixels = std::max(largest.pixels, kPhotoPixels);
+  largest.whole_pixels = std::max(largest.whole_pixels.value_or(0), kScreenPixels);
+  const Needs needs = {.images = model.facts.has_vision || !images.empty() ? planned_images : 0, .largest = largest};
+  remark_on_far_pictures(model, options.common, images);
+  const Running running = start(model, options.common, needs);
+  return Chat(options, model, running, images).run();
+}
+
+}  // namespace
+
+void add_chat_command(CLI::App* program, Action* action) {
+  const auto options = std::make_shared<ChatOptions>();
+  CLI::App* command = program->add_subcommand("chat", "A conversation, typed or piped in");
+  command->add_option("IMAGE", options->image_paths, "Pictures that go with the first message")->option_text("...");
+  add_common_options(command, &options->common);
+  command->footer(kHelp);
+  command->callback([=] { *action = [=] { return run_chat(*options); }; });
+}
+
+}  // namespace ocellus::app

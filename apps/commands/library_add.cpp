@@ -1,0 +1,174 @@
+// ocellus library add DIR --owner NAME IMAGE...
+#include <CLI/CLI.hpp>
+#include <ctime>
+#include <memory>
+#include <optional>
+
+#include "apps/base/interrupt.h"
+#include "apps/base/printable_text.h"
+#include "apps/base/sizes.h"
+#include "apps/base/terminal.h"
+#include "apps/commands/library_items.h"
+#include "apps/setup/answer.h"
+#include "apps/setup/image_file.h"
+#include "apps/setup/options.h"
+#include "apps/setup/prompt.h"
+#include "apps/setup/setup.h"
+
+namespace ocellus::app {
+namespace {
+
+constexpr size_t kMostCaptionBytes = sizeof(ocellus_library_item::caption) - 1;
+
+struct AddOptions {
+  CommonOptions common;
+  std::vector<std::string> image_paths;
+  std::vector<std::string> tags;
+  std::optional<int64_t> lifetime_s;  // 0: for ever
+  std::optional<std::string> caption;
+  bool shared = false;
+  bool pinned = false;
+  bool describes = false;
+};
+
+// What the flags say; what they do not say is as in `item`, if that is given.
+struct Labels {
+  Labels(const AddOptions& options, const ocellus_library_item* item) {
+    ocellus_library_keep_init(&keep);
+    for (const std::string& tag : options.tags) tags.push_back(tag.c_str());
+    for (int32_t i = 0; item != nullptr && options.tags.empty() && i < item->tag_count; ++i)
+      tags.push_back(item->tags[i]);
+    keep.shared = options.shared ? 1 : 0;
+    keep.only_there = 1;
+    keep.pinned = options.pinned || (item != nullptr && item->pinned != 0) ? 1 : 0;
+    keep.expires = item != nullptr ? item->expires : 0;
+    if (options.lifetime_s) keep.expires = *options.lifetime_s > 0 ? std::time(nullptr) + *options.lifetime_s : 0;
+    keep.caption = options.caption ? options.caption->c_str() : item != nullptr ? item->caption : nullptr;
+    keep.tags = tags.data();
+    keep.tag_count = static_cast<int32_t>(tags.size());
+  }
+  Labels(const Labels&) = delete;
+  Labels& operator=(const Labels&) = delete;
+
+  ocellus_library_keep keep;
+  std::vector<const char*> tags;
+};
+
+// An answer as a caption: one line without control characters, cut at the end of a character.
+std::string caption_of(const std::string& answer) {
+  std::string caption = make_printable(answer, Lines::kMany);
+  for (char& c : caption)
+    if (c == '\n' || c == '\t') c = ' ';
+  if (caption.size() <= kMostCaptionBytes) return caption;
+  size_t end = kMostCaptionBytes;
+  while (end > 0 && (static_cast<unsigned char>(caption[end]) & 0xC0) == 0x80) --end;
+  return caption.substr(0, end);
+}
+
+// Adds the picture alone. False if it was interrupted.
+bool add_picture(const Running& running, const ImageFile& image, const AddOptions& options) {
+  const InterruptScope interruptible(running.session.get());
+  Progress progress(options.common.quiet, "looking at " + image.path + " ...");
+  const std::vector<uint8_t> bytes = read_input_file(image.path);
+  const ocellus_status status =
+      ocellus_session_add_encoded_image(running.session.get(), bytes.data(), static_cast<int64_t>(bytes.size()));
+  if (status != OCELLUS_CANCELLED) check(status, image.path);
+  return status == OCELLUS_OK && !interruptible.is_requested();
+}
+
+void show_item(const AddOptions& options, const ImageFile& image, const ocellus_library_item& item, bool stored) {
+  if (options.common.json) {
+    nlohmann::ordered_json object = {{"command", "library add"}, {"image", image.path}, {"stored", stored}};
+    object.update(item_json(item));
+    print(json_line(object));
+    return;
+  }
+  print(image.path + ": " + item.key + ", " + format_count(item.bytes, "byte") + ", " +
+        format_count(item.tokens, "token") + ", " + (stored ? "stored" : "already there") +
+        (options.describes ? std::string(": ") + item.caption : "") + "\n");
+}
+
+// False if it was interrupted.
+bool add_to_library(const Running& running, const ImageFile& image, AddOptions options) {
+  ocellus_session* const session = running.session.get();
+  ocellus_library* const library = running.library.get();
+  check(ocellus_session_reset(session));
+  if (options.describes) {
+    const Answer answer = answer_turn(session, place_images(kCaptionPrompt, {image}), options.common, Streaming::kOff);
+    if (answer.interrupted) return false;
+    options.caption = caption_of(answer.text);
+  } else if (!add_picture(running, image, options)) {
+    return false;
+  }
+  ocellus_library_image added;
+  check(ocellus_session_get_library_image(session, &added), image.path);
+  const std::string& owner = options.common.cache.owner;
+  ocellus_library_item item = describe_item(library, owner, added.key);
+  const bool says_more =
+      options.describes ||
+      (added.stored == 0 && (!options.tags.empty() || options.lifetime_s || options.caption || options.pinned));
+  if (says_more) {
+    const Labels labels(options, &item);
+    int32_t found = 0;
+    check(ocellus_library_relabel(library, owner.c_str(), added.key, &labels.keep, &found), image.path);
+    if (found == 0) throw no_entry(owner, added.key, options.shared);
+    item = describe_item(library, owner, added.key);
+  }
+  show_item(options, image, item, added.stored != 0);
+  return true;
+}
+
+int run_add(AddOptions options) {
+  const std::vector<ImageFile> images = probe_images(options.image_paths);
+  const Model model = open_model(options.common);
+  // A caption is what the model finds likeliest.
+  options.common.temperature = 0;
+  Needs needs = {.images = 1, .largest = largest_size(images)};
+  if (options.describes) {
+    needs.prompt_tokens = count_text_tokens(model.get(), place_images(kCaptionPrompt, {images[0]}));
+    needs.answer_tokens = options.common.answer_tokens;
+  }
+  const Running running = start(model, options.common, needs);
+  const Labels labels(options, nullptr);
+  check(ocellus_session_set_library_keep(running.session.get(), &labels.keep));
+  for (const ImageFile& image : images)
+    if (!add_to_library(running, image, options)) return kExitInterrupted;
+  return kExitOk;
+}
+
+void set_lifetime(AddOptions* options, const std::string& text) {
+  options->lifetime_s = text == "never" ? std::optional<int64_t>(0) : parse_seconds(text);
+  if (!options->lifetime_s)
+    throw Failure(kExitUsage, "--expires " + text + ": write a time from now, as in 90s, 30m, 12h or 7d, or never.");
+}
+
+}  // namespace
+
+void add_library_add(CLI::App* library, Action* action) {
+  const auto options = std::make_shared<AddOptions>();
+  CLI::App* command = library->add_subcommand("add", "Computes pictures' entries and stores them");
+  command->add_option("DIR", options->common.cache.library_path, "The library's folder")->required();
+  command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files")->required()->option_text("...");
+  const std::string group = "Entries (what is not said stays as it is where a picture is there already)";
+  command->add_flag("--shared", options->shared, "In the part that all owners read, of which NAME is administrator")
+      ->group(group);
+  command->add_option("--tag", options->tags, "A tag, at most 8 of them; may be repeated")
+      ->option_text("T")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->group(group);
+  command
+      ->add_option_function<std::string>(
+          "--expires", [options](const std::string& text) { set_lifetime(options.get(), text); },
+          "When it goes: 90s, 30m, 12h or 7d from now, or never")
+      ->option_text("TIME")
+      ->group(group);
+  command->add_flag("--pin", options->pinned, "Quotas do not remove it")->group(group);
+  const auto caption =
+      command->add_option("--caption", options->caption, "What is in the pictures")->option_text("TEXT")->group(group);
+  command->add_flag("--describe", options->describes, "The model writes the caption")->excludes(caption)->group(group);
+  add_common_options(command, &options->common, AnswerLength::kCommonFlag, CacheFlags::kOwnLibrary);
+  command->callback([=] { *action = [=] { return run_add(*options); }; });
+}
+
+}  // namespace ocellus::app

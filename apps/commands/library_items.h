@@ -1,0 +1,37 @@
+// Entries of the image library, as the program shows them.
+#ifndef OCELLUS_APPS_LIBRARY_ITEMS_H_
+#define OCELLUS_APPS_LIBRARY_ITEMS_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/base/failure.h"
+#include "apps/commands/commands.h"
+#include "runtime/ocellus.h"
+
+namespace ocellus::app {
+
+// "2026-11-22 14:05", UTC; "-" for none
+std::string time_text(int64_t seconds);
+
+// What the owner sees, in the order in which it came.
+std::vector<ocellus_library_item> list_items(ocellus_library* library, const std::string& owner);
+
+// A Failure if the owner sees no such entry.
+ocellus_library_item describe_item(ocellus_library* library, const std::string& owner, const std::string& key);
+Failure no_entry(const std::string& owner, const std::string& key, bool shared);
+
+bool has_tag(const ocellus_library_item& item, const std::string& tag);
+// "kitchen, robot"
+std::string joined_tags(const ocellus_library_item& item);
+
+nlohmann::ordered_json item_json(const ocellus_library_item& item);
+
+// Subcommands of `library` with a model.
+void add_library_add(CLI::App* library, Action* action);
+void add_library_search(CLI::App* library, Action* action);
+
+}  // namespace ocellus::app
+
+#endif  // OCELLUS_APPS_LIBRARY_ITEMS_H_

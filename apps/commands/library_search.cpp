@@ -1,0 +1,84 @@
+// ocellus library search DIR --owner NAME --text WORDS | --image FILE
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "apps/base/number_validator.h"
+#include "apps/base/sizes.h"
+#include "apps/base/table.h"
+#include "apps/base/terminal.h"
+#include "apps/commands/library_items.h"
+#include "apps/commands/retrieve.h"
+#include "apps/setup/answer.h"
+#include "apps/setup/options.h"
+#include "apps/setup/setup.h"
+
+namespace ocellus::app {
+namespace {
+
+constexpr int32_t kMostHits = 1000;
+
+struct SearchOptions {
+  CommonOptions common;
+  std::string words;
+  std::string image_path;
+  int32_t count = 5;
+};
+
+std::vector<ocellus_library_hit> search(const SearchOptions& options) {
+  const CacheOptions& cache = options.common.cache;
+  if (options.image_path.empty())
+    return search_by_words(open_existing_library(cache.library_path).get(), cache.owner, options.words, options.count);
+  const ImageFile image = probe_image(options.image_path);
+  (void)open_existing_library(cache.library_path);
+  const Model model = open_model(options.common);
+  const Running running = start(model, options.common, {.images = 1, .largest = largest_size({image})});
+  return search_by_picture(running.session.get(), image, options.count);
+}
+
+int run_search(const SearchOptions& options) {
+  const std::vector<ocellus_library_hit> hits = search(options);
+  Table table("rlll");
+  table.add_row({"score", "key", "part", "caption"});
+  for (const ocellus_library_hit& hit : hits) {
+    if (options.common.json) {
+      nlohmann::ordered_json object = {{"score", hit.score}};
+      object.update(item_json(hit.item));
+      print(json_line(object));
+    }
+    table.add_row(
+        {format_number(hit.score, 2), hit.item.key, hit.item.shared != 0 ? "shared" : "own", hit.item.caption});
+  }
+  if (options.common.json) return kExitOk;
+  if (hits.empty()) {
+    print_note("ocellus: " + options.common.cache.owner + " sees no entries here that fit.");
+  } else {
+    print(table.plain_text());
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_library_search(CLI::App* library, Action* action) {
+  const auto options = std::make_shared<SearchOptions>();
+  CLI::App* command = library->add_subcommand("search", "The entries that fit words or a picture best");
+  command->add_option("DIR", options->common.cache.library_path, "The library's folder")->required();
+  const auto words = command->add_option("--text", options->words, "Words of captions and tags")->option_text("WORDS");
+  const auto image = command->add_option("--image", options->image_path, "A picture to find the like of")
+                         ->option_text("FILE")
+                         ->excludes(words);
+  command->add_option("-n", options->count, "Most entries (default: 5)")
+      ->option_text("N")
+      ->check(number_between(1, kMostHits));
+  add_common_options(command, &options->common, AnswerLength::kOwnFlag, CacheFlags::kOwnLibrary);
+  command->footer(
+      "score: of words, the share of them that an entry's caption and tags have, 0 to 1; of a picture, the cosine of "
+      "what\nthe model makes of both, -1 to 1.");
+  command->callback([=] {
+    if (words->count() == 0 && image->count() == 0)
+      throw Failure(kExitUsage, "a search needs --text WORDS or --image FILE.");
+    *action = [=] { return run_search(*options); };
+  });
+}
+
+}  // namespace ocellus::app

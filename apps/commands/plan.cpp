@@ -1,0 +1,289 @@
+// ocellus plan
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "apps/base/failure.h"
+#include "apps/base/printable_text.h"
+#include "apps/base/sizes.h"
+#include "apps/base/table.h"
+#include "apps/base/terminal.h"
+#include "apps/commands/commands.h"
+#include "apps/commands/plan_choices.h"
+#include "apps/commands/plan_table.h"
+#include "apps/setup/answer.h"
+#include "apps/setup/options.h"
+#include "apps/setup/setup.h"
+
+namespace ocellus::app {
+namespace {
+
+constexpr int32_t kDefaultImages = 1;
+constexpr int32_t kDefaultTextTokens = 512;
+
+struct PlanOptions {
+  CommonOptions common;
+  std::string solve;  // "images", "bits", "keep" or nothing
+  bool table = false;
+  bool all = false;
+};
+
+std::string describe_limits(const Model& model, const ocellus_limits& limits) {
+  const ocellus_model_facts& facts = model.facts;
+  std::string text = make_printable(facts.name, Lines::kOne) + ": " + facts.architecture;
+  if (facts.has_vision) text += std::string(" + ") + facts.projector;
+  text += ", " + std::string(facts.weight_format) + ", " +
+          format_number(static_cast<double>(facts.parameter_count) / 1e6, 1) + " M parameters\n";
+  text += format_count(limits.max_sessions, "session") + ", each with " + format_count(limits.max_images, "picture") +
+          " of up to " + std::to_string(limits.max_image_pixels) + " pixels and " +
+          format_count(limits.max_text_tokens, "text token") + (limits.lean != 0 ? "; lean\n" : "\n");
+  return text;
+}
+
+std::string advice_text(const ocellus_plan& plan) {
+  Table changes("llr");
+  bool any_is_enough = false;
+  for (int32_t i = 0; i < plan.advice_count; ++i) {
+    const bool is_enough = plan.advice[i].total_bytes > 0;
+    any_is_enough |= is_enough;
+    changes.add_row({" ", plan.advice[i].text, is_enough ? "needs " + format_bytes(plan.advice[i].total_bytes) : ""});
+  }
+  if (any_is_enough) {
+    changes.add_row({" ", "--budget " + std::to_string(plan.total_bytes), "needs " + format_bytes(plan.total_bytes)});
+  }
+  return any_is_enough ? "Each of these alone would make it fit:\n" + changes.plain_text() : changes.plain_text();
+}
+
+// What the policy makes of a token, a picture and a session's cache.
+std::string cache_text(const ocellus_plan& plan, const ocellus_limits& limits, int64_t full_bytes) {
+  std::string text = "One text token takes " + std::to_string(plan.kv_bytes_per_token) + " bytes of cache";
+  if (plan.kv_bytes_per_image > 0) text += ", one picture " + format_bytes(plan.kv_bytes_per_image);
+  text += ".\n";
+  if (limits.max_images > 0 && plan.kv_bytes_per_image == 0) {
+    text += "Pictures compete with the text around them for what is kept, so one picture alone has no fixed size.\n";
+  }
+  text += "The cache of a full session takes " + format_bytes(plan.kv_bytes_per_session);
+  if (plan.kv_bytes_per_session != full_bytes) text += "; as f16 with nothing dropped: " + format_bytes(full_bytes);
+  return text + ".\n";
+}
+
+std::string verdict_text(const ocellus_plan& plan, const MostPictures& most, const PlanOptions& options) {
+  if (!options.common.budget_bytes) return "No budget was given; see --budget.\n";
+  std::string text = "Budget " + format_bytes(plan.budget_bytes) + ": ";
+  if (plan.fits) {
+    text += "fits, " + format_bytes(plan.budget_bytes - plan.total_bytes) + " to spare.\n";
+  } else {
+    text += "does not fit, " + format_bytes(plan.total_bytes - plan.budget_bytes) + " missing.\n";
+    text += advice_text(plan);
+  }
+  if (!most.is_known()) return text;
+  text += "Most pictures per session in this budget: " + std::to_string(most.count());
+  if (most.is_bounded_by_context()) {
+    text += ", for which the model has positions; memory would hold " + std::to_string(most.in_budget);
+  }
+  return text + "\n";
+}
+
+nlohmann::ordered_json limits_json(const Model& model, const ocellus_limits& limits) {
+  return {{"model", model.facts.name},
+          {"sessions", limits.max_sessions},
+          {"images", limits.max_images},
+          {"text_tokens", limits.max_text_tokens},
+          {"image_pixels", limits.max_image_pixels},
+          {"whole_pixels", limits.max_whole_pixels},
+          {"lean", limits.lean != 0}};
+}
+
+nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan,
+                                 const PlanOptions& options, int64_t full_bytes, const ocellus_gpu_facts* gpu) {
+  nlohmann::ordered_json object = {{"command", "plan"}};
+  object.update(limits_json(model, limits));
+  object.update({{"fits", plan.fits != 0},
+                 {"total_bytes", plan.total_bytes},
+                 {"weights_bytes", plan.weights_bytes},
+                 {"session_bytes", plan.session_bytes},
+                 {"scratch_bytes", plan.scratch_bytes},
+                 {"staging_bytes", plan.staging_bytes},
+                 {"kv_bytes_per_image", plan.kv_bytes_per_image},
+                 {"kv_bytes_per_token", plan.kv_bytes_per_token},
+                 {"kv_bytes_per_session", plan.kv_bytes_per_session},
+                 {"kv_bytes_per_session_full", full_bytes}});
+  object["policy"] = policy_json(limits);
+  object["rows"] = nlohmann::ordered_json::array();
+  for (int32_t i = 0; i < plan.row_count; ++i) {
+    const ocellus_plan_row& row = plan.rows[i];
+    object["rows"].push_back({{"name", row.name},
+                              {"lifetime", row.lifetime},
+                              {"phase", row.phase},
+                              {"dtype", row.dtype},
+                              {"shape", row.shape},
+                              {"bytes", row.bytes}});
+  }
+  object["advice"] = nlohmann::ordered_json::array();
+  for (int32_t i = 0; i < plan.advice_count; ++i) {
+    object["advice"].push_back({{"change", plan.advice[i].text}, {"total_bytes", plan.advice[i].total_bytes}});
+  }
+  const bool bounded = options.common.budget_bytes.has_value();
+  object["budget_bytes"] = bounded ? nlohmann::ordered_json(plan.budget_bytes) : nullptr;
+  object["shortfall_bytes"] = bounded && !plan.fits ? plan.total_bytes - plan.budget_bytes : 0;
+  const MostPictures most = most_pictures(model, limits, plan);
+  object["images_in_budget"] = bounded ? nlohmann::ordered_json(most.in_budget) : nullptr;
+  object["images_in_context"] = most.in_context >= 0 ? nlohmann::ordered_json(most.in_context) : nullptr;
+  object["most_images"] = bounded ? nlohmann::ordered_json(most.count()) : nullptr;
+  object["device"] = gpu == nullptr ? "cpu" : gpu->name;
+  if (gpu != nullptr) object["outside_bytes"] = gpu->outside_bytes;
+  return object;
+}
+
+// What CUDA takes besides the plan, measured on this machine.
+std::string outside_text(const ocellus_gpu_facts& gpu) {
+  const std::string device = std::string(gpu.name) + " has " + format_bytes(gpu.free_bytes) + " available. ";
+  if (gpu.outside_bytes < 0) return device + "What CUDA takes outside the plan is not known here.\n";
+  return device + "Outside the plan CUDA takes " + format_bytes(gpu.outside_bytes) +
+         " for its context, kernels and library, and a little for recorded steps.\n";
+}
+
+// Memory is one limit, the model's context another.
+void remark_on_context(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan) {
+  const ocellus_model_facts& facts = model.facts;
+  const int64_t positions = int64_t{limits.max_images} * plan.positions_per_image + limits.max_text_tokens;
+  if (facts.context_length == 0 || positions <= facts.context_length) return;
+  print_note("Note: " + format_count(limits.max_images, "picture") + " and " +
+             format_count(limits.max_text_tokens, "text token") + " take up to " + std::to_string(positions) +
+             " positions, the model is made for " + std::to_string(facts.context_length) + ".");
+}
+
+// What --solve found.
+struct Solution {
+  bool found = true;
+  std::string text;
+};
+
+Solution solve_images(const Model& model, const Needs& needs, CommonOptions* options) {
+  const ocellus_limits limits = make_limits(model, *options, needs);
+  const MostPictures most = most_pictures(model, limits, plan_memory(model, limits, *options));
+  if (most.in_budget < 1) return {false, "Not solved: not one picture fits the budget.\n"};
+  if (most.count() < 1)
+    return {false, "Not solved: the model has not enough positions for one picture and the text.\n"};
+  options->images = most.count();
+  const std::string flag = "Solved: --images " + std::to_string(most.count());
+  if (!most.is_bounded_by_context()) return {true, flag + " is the most that fits the budget.\n"};
+  return {true, flag + " is the most that the model has positions for; the budget would hold " +
+                    std::to_string(most.in_budget) + ".\n"};
+}
+
+// Chooses what --solve asks for, in the options. If nothing fits they are those that come closest.
+Solution solve(const Model& model, const Needs& needs, const std::string& what, CommonOptions* options) {
+  if (what == "images") {
+    return solve_images(model, needs, options);
+  }
+  const std::string pictures = format_count(needs.images, "picture");
+  if (what == "bits") {
+    const bool found = solve_bits(model, needs, options);
+    if (!found) return {false, "Not solved: not even 1 bit is small enough for " + pictures + ".\n"};
+    return {true, "Solved: --kv-bits " + std::to_string(options->cache.bits) + " is the gentlest that fits " +
+                      pictures + ".\n"};
+  }
+  const bool found = solve_keep(model, needs, options);
+  const std::string flags = "--evict " + options->cache.evict + " --keep " + format_number(options->cache.keep, 2);
+  if (!found) return {false, "Not solved: " + flags + " is not small enough for " + pictures + ".\n"};
+  if (options->cache.keep == 1) return {true, "Solved: " + pictures + " fit without dropping anything.\n"};
+  return {true, "Solved: " + flags + " is the most that fits " + pictures + ".\n"};
+}
+
+int show_plan(const Model& model, const Needs& needs, const PlanOptions& options, const Solution& solution) {
+  const ocellus_limits limits = make_limits(model, options.common, needs);
+  const ocellus_plan plan = plan_memory(model, limits, options.common);
+  const int64_t full_bytes = full_cache_bytes(model, limits);
+  ocellus_gpu_facts gpu = {};
+  const bool on_gpu = runs_on_gpu(options.common);
+  if (on_gpu) check(ocellus_probe_gpu(options.common.device_index, &gpu));
+  const SmallRows small_rows = options.all ? SmallRows::kShown : SmallRows::kFolded;
+  if (options.common.json) {
+    nlohmann::ordered_json object = plan_json(model, limits, plan, options, full_bytes, on_gpu ? &gpu : nullptr);
+    if (!options.solve.empty()) object["solved"] = solution.found;
+    print(json_line(object));
+  } else {
+    const std::string cache = limits.max_images > 0 ? "cache of pictures: " + describe_policy(limits.cache) + "\n" : "";
+    print(describe_limits(model, limits) + cache + "\n" + plan_table(plan, small_rows) + "\n" +
+          cache_text(plan, limits, full_bytes) + verdict_text(plan, most_pictures(model, limits, plan), options) +
+          solution.text + (on_gpu ? outside_text(gpu) : ""));
+  }
+  if (!options.common.quiet) remark_on_context(model, limits, plan);
+  if (!plan.fits) {
+    flush_output();
+    throw Failure(kExitOverBudget, describe_shortfall(plan, options.common) + ".");
+  }
+  if (!solution.found) {
+    flush_output();
+    throw Failure(kExitOverBudget, "the model has no positions left for a picture beside " +
+                                       format_count(limits.max_text_tokens, "text token") + ": plan less text.");
+  }
+  return kExitOk;
+}
+
+int show_choices(const Model& model, const Needs& needs, const PlanOptions& options) {
+  const std::vector<PlannedChoice> choices = plan_choices(model, needs, options.common);
+  const ocellus_limits limits = make_limits(model, with_choice(options.common, {}), needs);
+  if (options.common.json) {
+    nlohmann::ordered_json object = {{"command", "plan"}};
+    object.update(limits_json(model, limits));
+    object["budget_bytes"] =
+        options.common.budget_bytes ? nlohmann::ordered_json(*options.common.budget_bytes) : nullptr;
+    object["table"] = choices_json(choices, options.common);
+    print(json_line(object));
+    return kExitOk;
+  }
+  const std::string rule = options.common.cache.evict == "none" ? "david" : options.common.cache.evict;
+  print(describe_limits(model, limits) + "\nBy bits of visual keys and values, and by what " + rule +
+        " keeps of the cache:\n\n" + choices_table(choices, options.common));
+  return kExitOk;
+}
+
+int run_plan(PlanOptions options) {
+  if (!options.solve.empty() && !options.common.budget_bytes) {
+    throw Failure(kExitUsage, "plan --solve " + options.solve + " needs a --budget to fill.");
+  }
+  const Model model = open_model(options.common);
+  if (!model.facts.has_vision && (!options.solve.empty() || options.table)) {
+    throw Failure(kExitUsage, "this model has no vision part: there are no pictures to plan for.");
+  }
+  options.common.text_tokens = options.common.text_tokens.value_or(kDefaultTextTokens);
+  const Needs needs = {.images = options.common.images.value_or(model.facts.has_vision ? kDefaultImages : 0)};
+  if (options.table) return show_choices(model, needs, options);
+  Solution solution;
+  if (!options.solve.empty()) solution = solve(model, needs, options.solve, &options.common);
+  return show_plan(model, needs, options, solution);
+}
+
+// What is to be found must not be given.
+void check_choices(const CLI::App* command, const PlanOptions& options) {
+  const auto refuse = [&](const char* flag, const std::string& by) {
+    if (command->count(flag) > 0) throw Failure(kExitUsage, by + " chooses " + flag + ": leave it out.");
+  };
+  if (options.solve == "bits") refuse("--kv-bits", "plan --solve bits");
+  if (options.solve == "keep") refuse("--keep", "plan --solve keep");
+  if (!options.table) return;
+  if (!options.solve.empty()) throw Failure(kExitUsage, "plan --table and --solve exclude each other.");
+  refuse("--kv-bits", "plan --table");
+  refuse("--keep", "plan --table");
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App* program, Action* action) {
+  const auto options = std::make_shared<PlanOptions>();
+  CLI::App* command = program->add_subcommand("plan", "The memory table and whether it fits; loads no weights");
+  command->add_option("--solve", options->solve, "What fits the budget: most pictures, gentlest bits, greatest --keep")
+      ->option_text("images|bits|keep")
+      ->check(CLI::IsMember({"images", "bits", "keep"}));
+  command->add_flag("--table", options->table, "Instead: cache and total by bits and by what is kept of the cache");
+  command->add_flag("--all", options->all, "List small buffers, too, each on its own line");
+  add_common_options(command, &options->common);
+  add_shape_options(command, &options->common);
+  command->callback([=] {
+    check_choices(command, *options);
+    *action = [=] { return run_plan(*options); };
+  });
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,120 @@
+#include "apps/commands/plan_choices.h"
+
+#include <algorithm>
+
+#include "apps/base/sizes.h"
+#include "apps/base/table.h"
+
+namespace ocellus::app {
+namespace {
+
+constexpr int32_t kBits[] = {16, 8, 4, 2, 1};
+constexpr int32_t kKeepPercents[] = {100, 50, 20, 10, 5};
+
+bool fits(const Model& model, const Needs& needs, CommonOptions options) {
+  options.quiet = true;  // remarks on what is only tried
+  ocellus_limits limits = make_limits(model, options, needs);
+  limits.budget_bytes = 0;  // no advice is wanted
+  return plan_memory(model, limits, options).total_bytes <= *options.budget_bytes;
+}
+
+}  // namespace
+
+CommonOptions with_choice(CommonOptions options, const CacheChoice& choice) {
+  options.cache.bits = choice.bits;
+  options.cache.layer_bits.clear();
+  options.cache.keep = choice.keep;
+  if (choice.bits == 16) options.cache.calibration = "none";
+  if (choice.keep < 1 && options.cache.evict == "none") options.cache.evict = "david";
+  if (choice.keep == 1) options.cache.evict = "none";
+  return options;
+}
+
+bool solve_bits(const Model& model, const Needs& needs, CommonOptions* options) {
+  const CommonOptions given = *options;
+  for (const int32_t bits : kBits) {
+    *options = with_choice(given, {bits, given.cache.keep});
+    if (fits(model, needs, *options)) return true;
+  }
+  return false;
+}
+
+bool solve_keep(const Model& model, const Needs& needs, CommonOptions* options) {
+  const CommonOptions given = *options;
+  for (int32_t percent = 100; percent > 0; --percent) {
+    *options = with_choice(given, {given.cache.bits, static_cast<float>(percent) / 100.0f});
+    options->cache.layer_bits = given.cache.layer_bits;
+    options->cache.calibration = given.cache.calibration;
+    if (fits(model, needs, *options)) return true;
+  }
+  return false;
+}
+
+MostPictures most_pictures(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan) {
+  MostPictures most{.in_budget = plan.images_in_budget};
+  const int64_t positions = int64_t{model.facts.context_length} - limits.max_text_tokens;
+  if (model.facts.context_length > 0 && plan.positions_per_image > 0) {
+    most.in_context = static_cast<int32_t>(std::max<int64_t>(positions, 0) / plan.positions_per_image);
+  }
+  return most;
+}
+
+int64_t full_cache_bytes(const Model& model, ocellus_limits limits) {
+  ocellus_limits defaults;
+  ocellus_limits_init(&defaults);
+  limits.cache = defaults.cache;
+  limits.budget_bytes = 0;
+  return plan_memory(model, limits, {}).kv_bytes_per_session;
+}
+
+std::vector<PlannedChoice> plan_choices(const Model& model, const Needs& needs, const CommonOptions& options) {
+  std::vector<PlannedChoice> choices;
+  for (const int32_t bits : kBits) {
+    for (const int32_t percent : kKeepPercents) {
+      PlannedChoice planned;
+      planned.choice = {bits, static_cast<float>(percent) / 100.0f};
+      CommonOptions tried = with_choice(options, planned.choice);
+      tried.quiet = true;
+      const ocellus_limits limits = make_limits(model, tried, needs);
+      const ocellus_plan plan = plan_memory(model, limits, tried);
+      planned.limits = limits;
+      planned.kv_bytes = plan.kv_bytes_per_session;
+      planned.total_bytes = plan.total_bytes;
+      planned.most = most_pictures(model, limits, plan);
+      choices.push_back(planned);
+    }
+  }
+  return choices;
+}
+
+std::string choices_table(const std::vector<PlannedChoice>& choices, const CommonOptions& options) {
+  const bool bounded = options.budget_bytes.has_value();
+  Table table(bounded ? "rrrrrrlr" : "rrrrrr");
+  table.add_row({"bits", "kept", "cache of a session", "MiB", "total of the plan", "MiB", "fits", "most pictures"});
+  for (const PlannedChoice& planned : choices) {
+    if (planned.choice.keep == 1) table.add_rule();
+    table.add_row({std::to_string(planned.choice.bits), format_number(100.0 * planned.choice.keep, 0) + " %",
+                   std::to_string(planned.kv_bytes), format_mib(planned.kv_bytes), std::to_string(planned.total_bytes),
+                   format_mib(planned.total_bytes),
+                   bounded && planned.total_bytes <= *options.budget_bytes ? "yes" : "no",
+                   std::to_string(planned.most.count())});
+  }
+  return table.plain_text();
+}
+
+nlohmann::ordered_json choices_json(const std::vector<PlannedChoice>& choices, const CommonOptions& options) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const PlannedChoice& planned : choices) {
+    nlohmann::ordered_json object = {{"kv_bytes_per_session", planned.kv_bytes}, {"total_bytes", planned.total_bytes}};
+    if (options.budget_bytes) {
+      object["fits"] = planned.total_bytes <= *options.budget_bytes;
+      object["images_in_budget"] = planned.most.in_budget;
+      object["most_images"] = planned.most.count();
+    }
+    object["policy"] = policy_json(planned.limits);
+    list.push_back(object);
+  }
+  return list;
+}
+
+}  // namespace ocellus::app

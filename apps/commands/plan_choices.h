@@ -1,0 +1,58 @@
+// What ocellus plan finds out by trying: the gentlest bits, the greatest share, and a table of both.
+#ifndef OCELLUS_APPS_PLAN_CHOICES_H_
+#define OCELLUS_APPS_PLAN_CHOICES_H_
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/setup/options.h"
+#include "apps/setup/setup.h"
+#include "runtime/ocellus.h"
+
+namespace ocellus::app {
+
+// Bits of visual keys and values, and the fraction of the cache that stays.
+struct CacheChoice {
+  int32_t bits = 16;
+  float keep = 1.0f;
+};
+
+// The user's flags but for the choice; below 1 the rule is DAVID unless another was given.
+CommonOptions with_choice(CommonOptions options, const CacheChoice& choice);
+
+// The least loss whose plan fits the budget; false if none does, and *options then are those with the greatest loss.
+// Bits go down from 16 to 1, shares by 1 %.
+bool solve_bits(const Model& model, const Needs& needs, CommonOptions* options);
+bool solve_keep(const Model& model, const Needs& needs, CommonOptions* options);
+
+// How many pictures a session can have, and what allows no more.
+struct MostPictures {
+  int32_t in_budget = -1;   // -1: there is no budget
+  int32_t in_context = -1;  // for which the model has positions, beside the planned text; -1: it does not say
+  bool is_known() const { return in_budget >= 0; }
+  bool is_bounded_by_context() const { return in_context >= 0 && in_context < in_budget; }
+  int32_t count() const { return is_bounded_by_context() ? in_context : in_budget; }
+};
+MostPictures most_pictures(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan);
+
+// The cache of a full session as f16, with nothing dropped.
+int64_t full_cache_bytes(const Model& model, ocellus_limits limits);
+
+// The plan under each of 16, 8, 4, 2, 1 bits and 100, 50, 20, 10, 5 %.
+struct PlannedChoice {
+  CacheChoice choice;
+  ocellus_limits limits;
+  int64_t kv_bytes = 0;  // of a full session
+  int64_t total_bytes = 0;
+  MostPictures most;
+};
+std::vector<PlannedChoice> plan_choices(const Model& model, const Needs& needs, const CommonOptions& options);
+
+std::string choices_table(const std::vector<PlannedChoice>& choices, const CommonOptions& options);
+nlohmann::ordered_json choices_json(const std::vector<PlannedChoice>& choices, const CommonOptions& options);
+
+}  // namespace ocellus::app
+
+#endif  // OCELLUS_APPS_PLAN_CHOICES_H_

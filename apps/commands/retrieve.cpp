@@ -1,0 +1,191 @@
+#include "apps/commands/retrieve.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "apps/base/failure.h"
+#include "apps/base/plain_text.h"
+#include "apps/base/sizes.h"
+#include "apps/base/terminal.h"
+
+namespace ocellus::app {
+namespace {
+
+constexpr std::string_view kMark = "<retrieve:";
+constexpr int32_t kMostEntries = 1000;
+
+bool is_number(const std::string& text) {
+  const size_t digits = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
+  return text.size() > digits && text.find_first_not_of("0123456789", digits) == std::string::npos;
+}
+
+bool names_picture(const std::string& text) {
+  const std::string name = to_lower(text);
+  const auto ends = [&](std::string_view end) {
+    return name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
+  };
+  return ends(".png") || ends(".jpg") || ends(".jpeg") || ends(".webp");
+}
+
+// What stands between the mark and its end.
+RetrieveMark parse_mark(const std::string& body) {
+  const std::string mark = std::string(kMark) + body + ">";
+  RetrieveMark retrieve;
+  retrieve.query = trim(body);
+  const size_t comma = body.rfind(',');
+  const std::string last = comma == std::string::npos ? "" : trim(body.substr(comma + 1));
+  if (is_number(last)) {
+    const char* begin = last.data() + (last[0] == '+' ? 1 : 0);
+    const auto [stop, error] = std::from_chars(begin, last.data() + last.size(), retrieve.count);
+    if (error != std::errc() || retrieve.count < 1 || retrieve.count > kMostEntries)
+      throw Failure(kExitUsage, mark + " asks for " + last + " entries: write a number from 1 to " +
+                                    std::to_string(kMostEntries) + ".");
+    retrieve.query = trim(body.substr(0, comma));
+  }
+  if (retrieve.query.empty())
+    throw Failure(kExitUsage, mark + " says nothing to search for: write words, or the path of a picture.");
+  retrieve.is_picture = names_picture(retrieve.query);
+  if (retrieve.is_picture) retrieve.picture = probe_image(retrieve.query);
+  return retrieve;
+}
+
+void append_text(std::vector<PromptPart>* parts, const std::string& text) {
+  if (!text.empty()) parts->emplace_back().text = text;
+}
+
+void split_text(const std::string& text, std::vector<PromptPart>* parts) {
+  size_t at = 0;
+  for (size_t mark = text.find(kMark); mark != std::string::npos; mark = text.find(kMark, at)) {
+    append_text(parts, text.substr(at, mark - at));
+    const size_t begin = mark + kMark.size(), end = text.find('>', begin);
+    if (end == std::string::npos || text.find(kMark, begin) < end)
+      throw Failure(kExitUsage,
+                    "a <retrieve: ...> of the prompt is not closed: end it with >, as in <retrieve: red bus, 2>.");
+    PromptPart& part = parts->emplace_back();
+    part.is_image = true;
+    part.retrieve = parse_mark(text.substr(begin, end - begin));
+    at = end + 1;
+  }
+  append_text(parts, text.substr(at));
+}
+
+// Puts entries in the place of part `index`, which then ends behind them.
+void replace_mark(std::vector<PromptPart>* parts, size_t* index, const std::vector<ocellus_library_hit>& hits,
+                  std::vector<Retrieved>* taken) {
+  const std::string query = (*parts)[*index].retrieve->query;
+  if (hits.empty()) throw Failure(kExitRuntime, "the library has nothing that fits <retrieve: " + query + ">.");
+  std::vector<PromptPart> entries;
+  for (const ocellus_library_hit& hit : hits) {
+    PromptPart& entry = entries.emplace_back();
+    entry.is_image = true;
+    entry.key = hit.item.key;
+    taken->push_back({query, hit});
+  }
+  const auto place = parts->erase(parts->begin() + static_cast<std::ptrdiff_t>(*index));
+  parts->insert(place, entries.begin(), entries.end());
+  *index += entries.size();
+}
+
+int32_t count_entries(ocellus_library* library, const std::string& owner) {
+  int32_t count = 0;
+  const auto add = [](void* user, const ocellus_library_item*) {
+    return ++*static_cast<int32_t*>(user) == kMostEntries ? 1 : 0;
+  };
+  check(ocellus_library_list(library, owner.c_str(), add, &count));
+  return count;
+}
+
+}  // namespace
+
+std::vector<PromptPart> place_retrievals(const std::vector<PromptPart>& parts, const CacheOptions& options) {
+  std::vector<PromptPart> placed;
+  for (const PromptPart& part : parts) {
+    if (part.is_image)
+      placed.push_back(part);
+    else
+      split_text(part.text, &placed);
+  }
+  if (has_retrievals(placed) && options.library_path.empty())
+    throw Failure(kExitUsage, "<retrieve: ...> takes pictures from a library: add --library and --owner.");
+  return placed;
+}
+
+bool has_retrievals(const std::vector<PromptPart>& parts) {
+  return std::any_of(parts.begin(), parts.end(), [](const PromptPart& part) { return part.retrieve.has_value(); });
+}
+
+int64_t count_images(const std::vector<PromptPart>& parts) {
+  int64_t count = 0;
+  for (const PromptPart& part : parts) count += part.retrieve ? part.retrieve->count : part.is_image ? 1 : 0;
+  return count;
+}
+
+void include_queries(const std::vector<PromptPart>& parts, PictureSize* largest) {
+  for (const PromptPart& part : parts)
+    if (part.retrieve && part.retrieve->is_picture) largest->include(part.retrieve->picture);
+}
+
+std::vector<ocellus_library_hit> search_by_words(ocellus_library* library, const std::string& owner,
+                                                 const std::string& words, int32_t count) {
+  std::vector<ocellus_library_hit> hits(static_cast<size_t>(count));
+  check(ocellus_library_search_text(library, owner.c_str(), words.data(), static_cast<int64_t>(words.size()),
+                                    hits.data(), count, &count));
+  hits.resize(static_cast<size_t>(count));
+  return hits;
+}
+
+std::vector<ocellus_library_hit> search_by_picture(ocellus_session* session, const ImageFile& picture, int32_t count) {
+  const std::vector<uint8_t> bytes = read_input_file(picture.path);
+  std::vector<ocellus_library_hit> hits(static_cast<size_t>(count));
+  check(ocellus_session_search_library(session, bytes.data(), static_cast<int64_t>(bytes.size()), hits.data(), count,
+                                       &count),
+        picture.path);
+  hits.resize(static_cast<size_t>(count));
+  return hits;
+}
+
+void retrieve_by_words(ocellus_library* library, const std::string& owner, std::vector<PromptPart>* parts,
+                       std::vector<Retrieved>* taken) {
+  for (size_t i = 0; i < parts->size();) {
+    std::optional<RetrieveMark>& mark = (*parts)[i].retrieve;
+    if (mark && !mark->is_picture) {
+      replace_mark(parts, &i, search_by_words(library, owner, mark->query, mark->count), taken);
+      continue;
+    }
+    if (mark) mark->count = std::min(mark->count, count_entries(library, owner));
+    if (mark && mark->count == 0) replace_mark(parts, &i, {}, taken);
+    ++i;
+  }
+}
+
+void retrieve_by_pictures(ocellus_session* session, std::vector<PromptPart>* parts, std::vector<Retrieved>* taken) {
+  for (size_t i = 0; i < parts->size();) {
+    const std::optional<RetrieveMark>& mark = (*parts)[i].retrieve;
+    if (mark)
+      replace_mark(parts, &i, search_by_picture(session, mark->picture, mark->count), taken);
+    else
+      ++i;
+  }
+}
+
+void remark_on_retrieved(const std::vector<Retrieved>& taken) {
+  for (const Retrieved& one : taken) {
+    const std::string caption = one.hit.item.caption;
+    print_note("<retrieve: " + one.query + "> takes " + one.hit.item.key + " (score " +
+               format_number(one.hit.score, 2) + ")" + (caption.empty() ? "" : ": " + caption));
+  }
+}
+
+nlohmann::ordered_json retrieved_json(const std::vector<Retrieved>& taken) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Retrieved& one : taken)
+    list.push_back({{"query", one.query},
+                    {"key", one.hit.item.key},
+                    {"score", one.hit.score},
+                    {"shared", one.hit.item.shared != 0},
+                    {"caption", one.hit.item.caption}});
+  return list;
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,103 @@
+#include "apps/commands/score_questions.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "apps/base/failure.h"
+#include "apps/base/number_validator.h"
+
+namespace ocellus::app {
+namespace {
+
+std::string trimmed(const std::string& text) {
+  const char* space = " \t\r\n";
+  const size_t begin = text.find_first_not_of(space);
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(space) + 1 - begin);
+}
+
+}  // namespace
+
+void add_question_options(CLI::App* command, QuestionOptions* options) {
+  command->add_option("QUESTIONS", options->path, "One JSON object a line: images, prompt, answer, kind")
+      ->required()
+      ->option_text("FILE");
+  command->add_option("--per-question", options->images_each, "Only questions with N pictures")
+      ->option_text("N")
+      ->check(number_between(0, 1000000));
+  command->add_option("--limit", options->limit, "Only the first K of them")
+      ->option_text("K")
+      ->check(number_between(1, 1000000));
+}
+
+std::vector<Question> read_questions(const QuestionOptions& options) {
+  return read_questions(options.path, options.images_each, options.limit);
+}
+
+void Totals::add(const Question& question, const Outcome& outcome) {
+  const ocellus_generate_stats& stats = outcome.answer.stats;
+  all.add(outcome);
+  by_kind[question.kind].add(outcome);
+  by_images[question.image_count].add(outcome);
+  kv_bytes += stats.kv_bytes;
+  kv_scale_bytes += stats.kv_scale_bytes;
+  kv_waste_bytes += stats.kv_waste_bytes;
+  kv_block_bytes += stats.kv_block_bytes;
+  kv_block_elements += stats.kv_block_elements;
+  kv_bytes_full += stats.kv_bytes_full;
+  decoded_tokens += std::max(0, stats.generated_tokens - 1);
+  first_token_ms += stats.first_token_ms;
+  decode_ms += stats.decode_ms;
+}
+
+double Totals::decode_tokens_per_second() const {
+  return decode_ms <= 0 ? 0 : 1000.0 * static_cast<double>(decoded_tokens) / decode_ms;
+}
+
+void ask_for_probabilities(const Model& model, std::vector<Question>* questions) {
+  for (Question& question : *questions)
+    question.answer_tokens = tokenize(model.get(), trimmed(question.answer), OCELLUS_TEXT_ANSWER);
+}
+
+Needs needs_of(const std::vector<Question>& questions, const Model& model, const CommonOptions& options) {
+  Needs needs = {.images = 0, .answer_tokens = options.answer_tokens};
+  for (const Question& question : questions) {
+    needs.images = std::max(needs.images, question.image_count);
+    needs.prompt_tokens = std::max(needs.prompt_tokens, count_text_tokens(model.get(), question.parts));
+    needs.answer_tokens = std::max(needs.answer_tokens, std::ssize(question.answer_tokens));
+    for (const PromptPart& part : question.parts) {
+      if (part.is_image) needs.largest.include(part.image);
+    }
+  }
+  return needs;
+}
+
+void compress_before_suffix(CommonOptions* options) {
+  if (!options->cache.compress_at) options->cache.compress_at = "before-suffix";
+}
+
+bool score_questions(const Running& running, const std::vector<Question>& questions, const std::string& path,
+                     const CommonOptions& options, const OnAnswer& on_answer, Totals* totals) {
+  CommonOptions silent = options;
+  silent.quiet = true;  // the caller has one progress line for all questions
+  for (const Question& question : questions) {
+    const std::string where = path + ", line " + std::to_string(question.line);
+    Outcome outcome;
+    try {
+      check(ocellus_session_reset(running.session.get()));
+      outcome.answer = answer_turn(running.session.get(), question.parts, silent, Streaming::kOff);
+      if (!question.answer_tokens.empty() && !outcome.answer.interrupted) {
+        check(ocellus_session_reset(running.session.get()));
+        outcome.expected = score_turn(running.session.get(), question.parts, question.answer_tokens);
+      }
+    } catch (const Failure& failure) {
+      throw Failure(failure.exit_code(), where + ": " + failure.what());
+    }
+    if (outcome.answer.interrupted || outcome.expected.interrupted) return false;
+    outcome.is_exact = trimmed(question.answer) == outcome.answer.text;
+    totals->add(question, outcome);
+    on_answer(question, outcome, *totals);
+  }
+  return true;
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,101 @@
+// Answers to a file's questions, counted: what eval prints and calibrate compares.
+#ifndef OCELLUS_APPS_SCORE_QUESTIONS_H_
+#define OCELLUS_APPS_SCORE_QUESTIONS_H_
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "apps/setup/answer.h"
+#include "apps/setup/options.h"
+#include "apps/setup/questions.h"
+#include "apps/setup/setup.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ocellus::app {
+
+// Which questions of which file; the flags are eval's and calibrate's.
+struct QuestionOptions {
+  std::string path;
+  int64_t images_each = -1;
+  int64_t limit = 0;
+};
+void add_question_options(CLI::App* command, QuestionOptions* options);
+std::vector<Question> read_questions(const QuestionOptions& options);
+
+// What became of one question.
+struct Outcome {
+  Answer answer;
+  bool is_exact = false;
+  Likelihood expected;  // of the expected answer; no tokens where nobody asks for it
+};
+
+struct Score {
+  int64_t questions = 0;
+  int64_t exact = 0;
+  double nll = 0;  // of the expected answers, where their probabilities are asked for
+  int64_t forced_tokens = 0;
+  double accuracy() const { return questions == 0 ? 0 : static_cast<double>(exact) / static_cast<double>(questions); }
+  double perplexity() const { return std::exp(nll / static_cast<double>(forced_tokens)); }
+  void add(const Outcome& outcome) {
+    ++questions;
+    exact += outcome.is_exact ? 1 : 0;
+    nll += outcome.expected.nll;
+    forced_tokens += outcome.expected.tokens;
+  }
+};
+
+// Sums over all questions.
+struct Totals {
+  Score all;
+  std::map<std::string, Score> by_kind;
+  std::map<int64_t, Score> by_images;
+  int64_t kv_bytes = 0;
+  int64_t kv_scale_bytes = 0;
+  int64_t kv_waste_bytes = 0;
+  int64_t kv_block_bytes = 0;
+  int64_t kv_block_elements = 0;
+  int64_t kv_bytes_full = 0;
+  int64_t decoded_tokens = 0;
+  double first_token_ms = 0;
+  double decode_ms = 0;
+
+  // Of a number in image blocks, offsets and steps included; 0 without such blocks.
+  double bits_per_element() const {
+    return kv_block_elements == 0 ? 0
+                                  : 8.0 * static_cast<double>(kv_block_bytes) / static_cast<double>(kv_block_elements);
+  }
+  void add(const Question& question, const Outcome& outcome);
+  double mean(double sum) const { return all.questions == 0 ? 0 : sum / static_cast<double>(all.questions); }
+  int64_t mean(int64_t sum) const { return all.questions == 0 ? 0 : sum / all.questions; }
+  double decode_tokens_per_second() const;
+};
+
+// Has score_questions() also force every expected answer, with the end token behind it: how probable each is says more
+// than whether it came out exactly. The questions are read once more for it.
+void ask_for_probabilities(const Model& model, std::vector<Question>* questions);
+
+// What one engine must hold to answer every question.
+Needs needs_of(const std::vector<Question>& questions, const Model& model, const CommonOptions& options);
+
+// One-word answers show what is lost only if the compressed cache is read before the first token: that is the default
+// where answers are counted.
+void compress_before_suffix(CommonOptions* options);
+
+// After each answer, with the sums so far.
+using OnAnswer = std::function<void(const Question& question, const Outcome& outcome, const Totals& sums)>;
+
+// Answers each question in a session of its own; the answer, trimmed, must equal the expected one. `path` names the
+// file in failures. False if the user interrupted it.
+bool score_questions(const Running& running, const std::vector<Question>& questions, const std::string& path,
+                     const CommonOptions& options, const OnAnswer& on_answer, Totals* totals);
+
+}  // namespace ocellus::app
+
+#endif  // OCELLUS_APPS_SCORE_QUESTIONS_H_

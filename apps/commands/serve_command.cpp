@@ -1,0 +1,174 @@
+// ocellus serve
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <memory>
+
+#include "apps/base/failure.h"
+#include "apps/base/number_validator.h"
+#include "apps/base/sizes.h"
+#include "apps/base/terminal.h"
+#include "apps/commands/commands.h"
+#include "apps/commands/plan_table.h"
+#include "apps/setup/options.h"
+#include "apps/setup/setup.h"
+#if OCELLUS_HAS_HTTP
+#include "apps/base/stop_request.h"
+#include "apps/serve/chat_server.h"
+#endif
+
+namespace ocellus::app {
+namespace {
+
+struct ServeCommand {
+  CommonOptions common;
+  std::string http = "127.0.0.1:8080";
+  std::string token;
+  std::string token_file;
+  std::vector<std::string> cors_origins;
+  bool strict = false;
+  int32_t queue = 16;
+  int32_t deadline_s = 60;
+};
+
+constexpr char kHelp[] =
+    "POST /v1/chat/completions takes messages with text and pictures (JPEG, PNG or WebP, as data URLs), GET /v1/models "
+    "lists\n"
+    "the model, GET /healthz and /metrics (Prometheus) say how it goes. Ctrl-C ends it.\n"
+    "Pictures before or behind a message's text go first, as in `ocellus chat`. White space around answers is "
+    "dropped.\n"
+    "Clients take turns: who has fewest answers under way is next. A client is whom `user` names, else its address,\n"
+    "and on this machine its connection.\n"
+    "A request that reaches its deadline ends with finish_reason length, or with 504 if it had no answer yet.";
+
+#if OCELLUS_HAS_HTTP
+
+constexpr int32_t kDefaultSessions = 4;
+constexpr int32_t kDefaultImages = 8;
+constexpr int32_t kDefaultTextTokens = 2048;
+constexpr int64_t kBodyBytes = int64_t{32} << 20;
+constexpr int64_t kAllBodyBytes = int64_t{64} << 20;
+constexpr int64_t kStreamBytes = int64_t{256} << 10;
+constexpr int32_t kConnections = 128;
+
+// The model's own name, as a path and a header can hold it, then one that every server knows.
+std::vector<std::string> model_names(const Model& model) {
+  std::string name = model.facts.name;
+  std::replace_if(
+      name.begin(), name.end(),
+      [](unsigned char c) { return c >= 128 || (std::isalnum(c) == 0 && c != '-' && c != '_' && c != '.'); }, '-');
+  if (name.empty()) name = "model";
+  return {name, "ocellus"};
+}
+
+std::vector<ocellus_session*> open_sessions(const Running& running) {
+  std::vector<ocellus_session*> sessions = {running.session.get()};
+  while (std::ssize(sessions) < running.limits.max_sessions) {
+    ocellus_session* session = nullptr;
+    check(ocellus_session_open(running.engine.get(), &session));
+    sessions.push_back(session);
+  }
+  return sessions;
+}
+
+ServeOptions serve_options(const ServeCommand& command, const Model& model, const Running& running) {
+  ServeOptions options;
+  options.queue = command.queue;
+  options.deadline_s = command.deadline_s;
+  options.cache_bytes = std::max<int64_t>(running.plan.kv_bytes_per_session * running.limits.max_sessions, 1);
+  options.names = model_names(model);
+  options.images = running.limits.max_images;
+  options.strict = command.strict;
+  options.params = generate_params(command.common);
+  if (!command.common.quiet) options.note = [](const std::string& line) { print_note("ocellus: " + line); };
+  options.enter = [&] { raise_priority(command.common.real_time); };
+  if (running.library != nullptr) {
+    options.prepare = [&](ocellus_session* session) {
+      (void)ocellus_session_set_library(session, running.library.get(), command.common.cache.owner.c_str());
+    };
+  }
+  return options;
+}
+
+int run_serve(ServeCommand command) {
+  HttpOptions http = parse_http_address(command.http);
+  http.token = command.token_file.empty() ? command.token : read_token_file(command.token_file);
+  http.cors_origins = command.cors_origins;
+  http.body_bytes = kBodyBytes;
+  http.all_body_bytes = kAllBodyBytes;
+  http.stream_bytes = kStreamBytes;
+  http.connections = kConnections;
+  HttpServer server(http);  // refuses before anything is loaded
+  CommonOptions& common = command.common;
+  const Model model = open_model(common);
+  common.sessions = common.sessions.value_or(kDefaultSessions);
+  common.text_tokens = common.text_tokens.value_or(kDefaultTextTokens);
+  const int64_t images = model.facts.has_vision ? common.images.value_or(kDefaultImages) : 0;
+  const int64_t http_bytes = most_http_bytes(http) + kMostReadingBytes;
+  const Running running =
+      start(model, common, {.images = images, .largest = {.pixels = kPhotoPixels, .whole_pixels = {}}});
+  if (!common.quiet) {
+    print_notes(plan_table(running.plan, SmallRows::kFolded) + "\n");
+    print_note(describe_http_bytes(http_bytes));
+  }
+  const ServeOptions options = serve_options(command, model, running);
+  std::vector<ocellus_session*> sessions = open_sessions(running);
+  if (options.prepare) std::for_each(sessions.begin(), sessions.end(), options.prepare);
+  ServeMetrics metrics(http_bytes);
+  watch_for_stop();
+  ChatScheduler scheduler(model.get(), std::move(sessions), running.engine.get(), options, &metrics);
+  add_chat_endpoints(&server, &scheduler, &metrics, options.names);
+  server.start();
+  print_note("ocellus: " + server.url());
+  wait_for_stop();
+  if (!common.quiet) print_note("ocellus: stopping ...");
+  scheduler.stop();
+  server.stop();
+  return kExitOk;
+}
+
+#else
+
+int run_serve(const ServeCommand& /*command*/) {
+  throw Failure(kExitUsage, "this build has no HTTP server: libmicrohttpd was not there when it was built.");
+}
+
+#endif
+
+}  // namespace
+
+void add_serve_command(CLI::App* program, Action* action) {
+  const auto options = std::make_shared<ServeCommand>();
+  CLI::App* command = program->add_subcommand("serve", "An endpoint for OpenAI's clients");
+  add_common_options(command, &options->common);
+  const std::string group = "Server";
+  command->add_option("--http", options->http, "Where to listen (default: 127.0.0.1:8080); port 0: any that is free")
+      ->option_text("ADDRESS:PORT")
+      ->group(group);
+  command->add_option("--token", options->token, "What clients must send as their API key; for other addresses needed")
+      ->option_text("TOKEN")
+      ->group(group);
+  command
+      ->add_option("--token-file", options->token_file, "A file with the token, since others here can read arguments")
+      ->option_text("FILE")
+      ->excludes("--token")
+      ->group(group);
+  command->add_option("--cors", options->cors_origins, "Web pages of this origin may ask, too; may be given again")
+      ->option_text("ORIGIN")
+      ->allow_extra_args(false)
+      ->group(group);
+  command->add_flag("--strict", options->strict, "Refuse requests with unknown fields (default: they are ignored)")
+      ->group(group);
+  command->add_option("--queue", options->queue, "Requests that may wait, beyond those being answered (default: 16)")
+      ->option_text("N")
+      ->check(number_between(0, 4096))
+      ->group(group);
+  command->add_option("--deadline", options->deadline_s, "Longest time of a request in seconds (default: 60)")
+      ->option_text("SECONDS")
+      ->check(number_between(1, 86400))
+      ->group(group);
+  command->footer(kHelp);
+  command->callback([=] { *action = [=] { return run_serve(*options); }; });
+}
+
+}  // namespace ocellus::app

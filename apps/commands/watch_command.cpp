@@ -1,0 +1,229 @@
+// ocellus watch SOURCE
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "apps/base/failure.h"
+#include "apps/base/number_validator.h"
+#include "apps/base/sizes.h"
+#include "apps/base/stop_request.h"
+#include "apps/base/terminal.h"
+#include "apps/camera/posted_source.h"
+#include "apps/commands/commands.h"
+#include "apps/setup/prompt.h"
+#include "apps/watch/typed_questions.h"
+#include "apps/watch/watcher.h"
+#ifdef OCELLUS_HAS_HTTP
+#include "apps/watch/watch_page.h"
+#endif
+
+namespace ocellus::app {
+namespace {
+
+constexpr int64_t kLeastHistoryBytes = 1 << 20;
+#ifdef OCELLUS_HAS_HTTP
+constexpr int64_t kEventBytes = int64_t{256} << 10;  // that may wait for one page
+#endif
+constexpr char kFooter[] =
+    "SOURCE: /dev/videoN, a directory of pictures (none is skipped), a file or '-' with MJPEG, Y4M or (with --format "
+    "and --size) raw\n"
+    "frames, 'browser' (the camera of who opens the page of --http) or 'synthetic', a scene that moves. Lines that are "
+    "typed\n"
+    "while it runs are questions about the frames in memory (\"What changed?\", \"When did the red circle appear?\");\n"
+    "/prompt TEXT, /every S, /pause, /resume, /stats and /quit act. Ctrl-C ends.";
+
+struct CommandOptions {
+  WatchOptions watch;
+  std::string memory = "replay";
+  std::string size;
+  double stall_s = 2;
+  std::string http;
+  std::string token, token_file;
+};
+
+void add_source_options(CLI::App* command, CommandOptions* options) {
+  SourceOptions* source = &options->watch.capture.source;
+  command->add_option("SOURCE", source->name, "Where frames come from")->required();
+  command
+      ->add_option("--format", source->format,
+                   "Of raw frames (nv12, i420, yuyv422, rgb24, bgr24, rgba, bgra, gray), or what to ask of a camera")
+      ->option_text("NAME")
+      ->group("Source");
+  command
+      ->add_option("--color", source->color,
+                   "What luma and chroma mean: bt601, bt709, bt601-full or bt709-full (default: what the camera or the "
+                   "Y4M header says, else bt601)")
+      ->option_text("NAME")
+      ->check(CLI::IsMember({"bt601", "bt709", "bt601-full", "bt709-full"}))
+      ->group("Source");
+  command->add_option("--size", options->size, "Of raw frames, or what to ask of a camera")
+      ->option_text("WIDTHxHEIGHT")
+      ->group("Source");
+  command->add_option("--fps", source->frames_per_second, "Frames a second to ask for, or to play at")
+      ->option_text("X")
+      ->check(number_between(0, 1000))
+      ->group("Source");
+  command->add_flag("--loop", source->loop, "Directories and files start again at their end")->group("Source");
+  command->add_option("--stall-after", options->stall_s, "Seconds without a frame that are a stall (default: 2)")
+      ->option_text("S")
+      ->check(number_between(0.05, 3600))
+      ->group("Source");
+  command->add_option("--faults", source->faults, "What goes wrong in the synthetic scene, for tests")
+      ->option_text("LIST")
+      ->group("Source");
+}
+
+void add_watch_options(CLI::App* command, CommandOptions* options) {
+  WatchSettings* settings = &options->watch.settings;
+  settings->prompt = kCaptionPrompt;
+  settings->change = 0.02;
+  command->add_option("--prompt", settings->prompt, "What to say to the model (default: Caption this image.)")
+      ->option_text("TEXT")
+      ->group("Watching");
+  command->add_option("--frames", options->watch.frame_limit, "End after N answered frames")
+      ->option_text("N")
+      ->check(number_between(0, 1e12))
+      ->group("Watching");
+  command
+      ->add_option("--every", settings->every_s, "Seconds from one answered frame to the next, at least (default: 0)")
+      ->option_text("S")
+      ->check(number_between(0, 3600))
+      ->group("Watching");
+  command
+      ->add_option("--change", settings->change,
+                   "Skip frames in which no place changed by more than X of full brightness; 0: none (default: 0.02)")
+      ->option_text("X")
+      ->check(number_between(0, 1))
+      ->group("Watching");
+  command->add_option("--deadline", settings->deadline_ms, "Milliseconds from capture to the end of the answer")
+      ->option_text("MS")
+      ->check(number_between(0, 600000))
+      ->group("Watching");
+  command->add_option("--memory-frames", settings->frames, "Frames in memory for questions (default: 8)")
+      ->option_text("N")
+      ->check(number_between(1, 64))
+      ->group("Watching");
+  command
+      ->add_option(
+          "--memory", options->memory,
+          "Frames in memory are read when a question comes (replay), or as they come (rolling; default: replay)")
+      ->option_text("replay|rolling")
+      ->check(CLI::IsMember({"replay", "rolling"}))
+      ->group("Watching");
+}
+
+void add_output_options(CLI::App* command, CommandOptions* options) {
+  command->add_option("--http", options->http, "Serve the page, as 127.0.0.1:8080; other addresses need --token")
+      ->option_text("ADDRESS:PORT")
+      ->group("Page");
+  command->add_option("--token", options->token, "What people must know to see the page")
+      ->option_text("TEXT")
+      ->group("Page");
+  command
+      ->add_option("--token-file", options->token_file, "A file with the token, since others here can read arguments")
+      ->option_text("FILE")
+      ->excludes("--token")
+      ->group("Page");
+  command
+      ->add_option("--history", options->watch.history_path,
+                   "Keep captions and small pictures in this folder, which must be new or empty")
+      ->option_text("DIR")
+      ->group("Page");
+  options->watch.history_bytes = int64_t{256} << 20;
+  command
+      ->add_option_function<std::string>(
+          "--history-size",
+          [options](const std::string& text) {
+            const auto bytes = parse_bytes(text);
+            if (!bytes || *bytes < kLeastHistoryBytes) {
+              throw Failure(kExitUsage, "--history-size " + text + ": write at least 1M.");
+            }
+            options->watch.history_bytes = *bytes;
+          },
+          "Its most bytes (default: 256M)")
+      ->option_text("SIZE")
+      ->group("Page");
+}
+
+void apply_size(const std::string& text, SourceOptions* source) {
+  if (text.empty()) return;
+  const size_t cross = text.find('x');
+  const auto width = parse_pixels(text.substr(0, cross));
+  const auto height = cross == std::string::npos ? std::nullopt : parse_pixels(text.substr(cross + 1));
+  if (!width || !height || *width > 8192 || *height > 8192) {
+    throw Failure(kExitUsage, "--size " + text + ": write WIDTHxHEIGHT, as in 640x480, at most 8192x8192.");
+  }
+  source->width = static_cast<int32_t>(*width);
+  source->height = static_cast<int32_t>(*height);
+}
+
+void check_options(const CommandOptions& options) {
+  const bool has_token = !options.token.empty() || !options.token_file.empty();
+  if (has_token && options.http.empty()) throw Failure(kExitUsage, "--token is for --http.");
+#ifndef OCELLUS_HAS_HTTP
+  if (!options.http.empty()) {
+    throw Failure(kExitUsage, "--http: this build has no HTTP server; build with libmicrohttpd.");
+  }
+#endif
+}
+
+int run_watch(CommandOptions options) {
+  check_options(options);
+  WatchOptions& watch = options.watch;
+  CommonOptions& common = watch.narrator.common;
+  apply_size(options.size, &watch.capture.source);
+  watch.capture.source.seed = common.seed;
+  watch.capture.stall_after = std::chrono::milliseconds(static_cast<int64_t>(options.stall_s * 1000));
+  std::error_code ignored;  // what cannot be looked at is refused where it is opened
+  watch.capture.lossless = std::filesystem::is_directory(watch.capture.source.name, ignored);
+  if (watch.capture.source.name == "browser" && !options.http.empty()) {
+    watch.capture.source.inbox = std::make_shared<FrameInbox>();
+  }
+  watch.narrator.memory = options.memory == "rolling" ? MemoryKind::kRolling : MemoryKind::kReplay;
+  watch.narrator.image_pixels = common.image_pixels.value_or(0);
+  common.image_pixels.reset();  // larger frames are planned for when they come
+  watch.settings.kv_bits = common.cache.bits;
+  watch.settings.keep = common.cache.keep;
+  watch.stays = !options.http.empty() && watch.frame_limit == 0;
+  const Model model = open_model(common);
+  watch_for_stop();
+#ifdef OCELLUS_HAS_HTTP
+  std::optional<HttpOptions> http;
+  if (!options.http.empty()) {
+    http = parse_http_address(options.http);
+    http->token = options.token_file.empty() ? options.token : read_token_file(options.token_file);
+    http->body_bytes = FrameInbox::kMostBytes;
+    http->stream_bytes = kEventBytes;
+  }
+#endif
+  const bool reads_stdin = watch.capture.source.name == "-", quiet = common.quiet;
+  Watcher watcher(model, std::move(watch));
+  watcher.check_text(watcher.control().settings().prompt);
+#ifdef OCELLUS_HAS_HTTP
+  std::optional<WatchPage> page;
+  if (http) {
+    if (!quiet) print_note(describe_http_bytes(most_http_bytes(*http) + kMostPageReadingBytes));
+    page.emplace(&watcher, *http);
+    const bool is_asked = watcher.inbox() != nullptr;
+    print_note("ocellus: " + page->url() + (is_asked ? " (open it and press \"Use my camera\")" : ""));
+  }
+#endif
+  std::optional<TypedQuestions> typed;
+  if (!reads_stdin) typed.emplace(&watcher);
+  return watcher.run();
+}
+
+}  // namespace
+
+void add_watch_command(CLI::App* program, Action* action) {
+  const auto options = std::make_shared<CommandOptions>();
+  CLI::App* command = program->add_subcommand("watch", "Describe what a camera sees, with a page and questions");
+  add_source_options(command, options.get());
+  add_watch_options(command, options.get());
+  add_output_options(command, options.get());
+  add_common_options(command, &options->watch.narrator.common);
+  command->footer(kFooter);
+  command->callback([=] { *action = [=] { return run_watch(*options); }; });
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,222 @@
+#include "apps/setup/answer.h"
+
+#include <utility>
+
+#include "apps/base/failure.h"
+#include "apps/base/interrupt.h"
+#include "apps/base/printable_text.h"
+#include "apps/base/sizes.h"
+#include "apps/base/terminal.h"
+#include "apps/base/trimmed_text.h"
+#include "apps/setup/image_file.h"
+
+namespace ocellus::app {
+namespace {
+
+// Collects the answer and passes it on without the white space at both ends.
+class AnswerStream {
+ public:
+  AnswerStream(Streaming streaming, std::string label, Progress* progress)
+      : streaming_(streaming), label_(std::move(label)), progress_(progress) {}
+
+  // The callback of ocellus_generate_params; nothing may be thrown through the library.
+  static int receive(void* user, const char* text, int32_t text_bytes) noexcept {
+    return static_cast<AnswerStream*>(user)->add(std::string_view(text, static_cast<size_t>(text_bytes))) ? 0 : 1;
+  }
+
+  // Shows the label if no text came, and ends the progress line.
+  std::string finish() {
+    show("");
+    return answer_.text();
+  }
+
+ private:
+  bool add(std::string_view piece) {
+    const std::string shown = answer_.add(piece);
+    return shown.empty() || show(shown);
+  }
+
+  bool show(const std::string& text) {
+    if (streaming_ == Streaming::kOff) return true;
+    progress_->stop();
+    return print_answer(std::exchange(label_, "") + text);
+  }
+
+  Streaming streaming_;
+  std::string label_;  // not yet shown
+  Progress* progress_;
+  TrimmedText answer_;
+};
+
+// All at once: what the library knows is read while other pictures are looked at. Takes the memory of all files.
+ocellus_status add_together(ocellus_session* session, const std::vector<PromptPart>& parts) {
+  std::vector<std::vector<uint8_t>> files;
+  std::vector<ocellus_part> all;
+  files.reserve(parts.size());
+  for (const PromptPart& part : parts) {
+    ocellus_part one = {.kind = part.is_image ? OCELLUS_PART_IMAGE : OCELLUS_PART_TEXT,
+                        .flags = 0,
+                        .bytes = part.text.data(),
+                        .byte_count = static_cast<int64_t>(part.text.size()),
+                        .frame = nullptr};
+    if (part.is_image) {
+      files.push_back(read_input_file(part.image.path));
+      one.bytes = files.back().data();
+      one.byte_count = static_cast<int64_t>(files.back().size());
+    }
+    all.push_back(one);
+  }
+  int32_t failed = -1;
+  const ocellus_status status =
+      ocellus_session_add_parts(session, all.data(), static_cast<int32_t>(all.size()), &failed);
+  if (status == OCELLUS_OK || status == OCELLUS_CANCELLED) return status;
+  const bool is_image = failed >= 0 && parts[static_cast<size_t>(failed)].is_image;
+  throw is_image ? library_failure(status, parts[static_cast<size_t>(failed)].image.path) : library_failure(status, "");
+}
+
+ocellus_status add_image(ocellus_session* session, const PromptPart& part) {
+  if (!part.key.empty()) {
+    const ocellus_status status = ocellus_session_add_library_image(session, part.key.c_str());
+    if (status != OCELLUS_CANCELLED) check(status);
+    return status;
+  }
+  const ImageFile& image = part.image;
+  const std::vector<uint8_t> bytes = read_input_file(image.path);
+  const ocellus_status status =
+      ocellus_session_add_encoded_image(session, bytes.data(), static_cast<int64_t>(bytes.size()));
+  if (status != OCELLUS_OK && status != OCELLUS_CANCELLED) throw library_failure(status, image.path);
+  return status;
+}
+
+// Returns OCELLUS_OK or OCELLUS_CANCELLED.
+ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>& parts, bool has_library,
+                        const InterruptScope& interruptible, Progress* progress) {
+  check(ocellus_session_begin_turn(session));
+  if (interruptible.is_requested()) return OCELLUS_CANCELLED;
+  size_t images = 0, done = 0;
+  for (const PromptPart& part : parts) images += part.is_image ? 1 : 0;
+  const bool has_keys = std::any_of(parts.begin(), parts.end(), [](const auto& part) { return !part.key.empty(); });
+  if (has_library && !has_keys) {
+    progress->set("looking at " + format_count(static_cast<int64_t>(images), "picture") + " ...");
+    if (const ocellus_status status = add_together(session, parts); status != OCELLUS_OK) return status;
+    check(ocellus_session_end_turn(session));
+    return OCELLUS_OK;
+  }
+  for (const PromptPart& part : parts) {
+    if (!part.is_image) {
+      check(ocellus_session_add_text(session, part.text.data(), static_cast<int64_t>(part.text.size()), 0));
+      continue;
+    }
+    progress->set("looking at picture " + std::to_string(++done) + " of " + std::to_string(images) + " ...");
+    if (const ocellus_status status = add_image(session, part); status != OCELLUS_OK) return status;
+  }
+  check(ocellus_session_end_turn(session));
+  return OCELLUS_OK;
+}
+
+}  // namespace
+
+Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
+                   Streaming streaming, const std::string& label) {
+  const InterruptScope interruptible(session);
+  Progress progress(options.quiet, "reading the prompt ...");
+  AnswerStream stream(streaming, label, &progress);
+  Answer answer;
+  ocellus_status status = add_turn(session, parts, !options.cache.library_path.empty(), interruptible, &progress);
+  if (status == OCELLUS_OK) {
+    progress.set("reading the prompt ...");
+    ocellus_generate_params params = generate_params(options);
+    params.on_text = AnswerStream::receive;
+    params.user = &stream;
+    status = ocellus_session_generate(session, &params, &answer.stats);
+  }
+  answer.interrupted = status == OCELLUS_CANCELLED;
+  if (!answer.interrupted) check(status);
+  answer.text = stream.finish();
+  return answer;
+}
+
+Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& parts,
+                      const std::vector<int32_t>& answer) {
+  const InterruptScope interruptible(session);
+  Progress silent(/*quiet=*/true, "");
+  std::vector<float> log_probabilities(answer.size());
+  ocellus_status status = add_turn(session, parts, /*has_library=*/false, interruptible, &silent);
+  if (status == OCELLUS_OK) {
+    status = ocellus_session_score(session, answer.data(), static_cast<int32_t>(answer.size()),
+                                   log_probabilities.data(), nullptr);
+  }
+  Likelihood likelihood = {.tokens = std::ssize(answer), .interrupted = status == OCELLUS_CANCELLED};
+  if (!likelihood.interrupted) check(status);
+  for (const float value : log_probabilities) likelihood.nll -= double{value};
+  return likelihood;
+}
+
+std::vector<int32_t> tokenize(const ocellus_model* model, const std::string& text, uint32_t flags) {
+  std::vector<int32_t> tokens(text.size() + 16);  // one a byte at most, and those around the text
+  int32_t count = 0;
+  check(ocellus_model_tokenize(model, text.data(), static_cast<int64_t>(text.size()), flags, tokens.data(),
+                               static_cast<int32_t>(tokens.size()), &count));
+  tokens.resize(static_cast<size_t>(count));
+  return tokens;
+}
+
+void remark_on_full(const Answer& answer, const CommonOptions& options) {
+  if (answer.stats.stop != OCELLUS_STOP_FULL || options.quiet) return;
+  print_note("The answer ends here because the planned text tokens are used up; see --text-tokens.");
+}
+
+const char* stop_name(int32_t stop) {
+  switch (static_cast<ocellus_stop>(stop)) {
+    case OCELLUS_STOP_END_TOKEN: return "end";
+    case OCELLUS_STOP_MAX_TOKENS: return "length";
+    case OCELLUS_STOP_CALLBACK: return "callback";
+    case OCELLUS_STOP_FULL: return "full";
+    case OCELLUS_STOP_CANCELLED: return "cancelled";
+    case OCELLUS_STOP_DEADLINE: return "deadline";
+    case OCELLUS_STOP_FAILED: break;
+  }
+  return "failed";
+}
+
+double decode_tokens_per_second(const ocellus_generate_stats& stats) {
+  if (stats.generated_tokens < 2 || stats.decode_ms <= 0) return 0;
+  return 1000.0 * (stats.generated_tokens - 1) / stats.decode_ms;
+}
+
+nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats) {
+  return {{"stop", stop_name(stats.stop)},
+          {"prompt_tokens", stats.prompt_tokens},
+          {"image_tokens", stats.image_tokens},
+          {"library_hits", stats.library_hits},
+          {"library_memory_hits", stats.library_memory_hits},
+          {"library_misses", stats.library_misses},
+          {"library_bytes_read", stats.library_bytes_read},
+          {"library_saved_ms", stats.library_saved_ms},
+          {"generated_tokens", stats.generated_tokens},
+          {"preprocess_ms", stats.preprocess_ms},
+          {"encode_ms", stats.encode_ms},
+          {"prefill_ms", stats.prefill_ms},
+          {"ttft_ms", stats.first_token_ms},
+          {"decode_ms", stats.decode_ms},
+          {"token_median_ms", stats.token_median_ms},
+          {"token_p95_ms", stats.token_p95_ms},
+          {"decode_tok_s", decode_tokens_per_second(stats)},
+          {"kv_bytes", stats.kv_bytes},
+          {"kv_scale_bytes", stats.kv_scale_bytes},
+          {"kv_waste_bytes", stats.kv_waste_bytes},
+          {"kv_block_bytes", stats.kv_block_bytes},
+          {"kv_block_elements", stats.kv_block_elements},
+          {"kv_bytes_full", stats.kv_bytes_full}};
+}
+
+std::string json_line(const nlohmann::ordered_json& object) {
+  const auto write = [&](bool as_ascii) {
+    return object.dump(-1, ' ', as_ascii, nlohmann::ordered_json::error_handler_t::replace);
+  };
+  const std::string line = write(false);
+  // What a terminal would obey, JSON can spell.
+  return (make_printable(line, Lines::kOne) == line ? line : write(true)) + "\n";
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,138 @@
+#include "apps/setup/calibration_file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "apps/base/failure.h"
+
+namespace ocellus::app {
+namespace {
+
+constexpr char kKind[] = "ocellus calibration";
+constexpr int64_t kMostBytes = 1 << 20;
+constexpr double kMostTau = 100;
+
+int64_t file_bytes(const std::string& path) {
+  struct stat facts;
+  return ::stat(path.c_str(), &facts) == 0 ? static_cast<int64_t>(facts.st_size) : -1;
+}
+
+// Size and a hash of pieces from all over the file: tells models apart without reading gigabytes, also those of one
+// shape whose weights differ.
+std::string fingerprint(const std::string& model_path) {
+  constexpr int64_t kPieces = 64, kPieceBytes = 4096;
+  const int64_t bytes = file_bytes(model_path);
+  std::ifstream file(model_path, std::ios::binary);
+  uint64_t hash = 14695981039346656037u;  // FNV-1a
+  std::array<char, kPieceBytes> piece;
+  for (int64_t i = 0; i < kPieces; ++i) {
+    file.seekg(bytes / kPieces * i);
+    file.read(piece.data(), kPieceBytes);
+    for (int64_t k = 0; k < file.gcount(); ++k) {
+      hash = (hash ^ static_cast<uint8_t>(piece[static_cast<size_t>(k)])) * 1099511628211u;
+    }
+    file.clear();  // the last pieces of a small file may end before they are full
+  }
+  char text[48];
+  std::snprintf(text, sizeof text, "%lld-%016llx", static_cast<long long>(bytes),
+                static_cast<unsigned long long>(hash));
+  return text;
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw Failure(kExitBadInput, path + ": " + why + "; run ocellus calibrate again, or leave --calib auto out.");
+}
+
+// In the same folder, so that it can take the file's place at once.
+std::string temporary_path(const std::string& model_path) { return calibration_path(model_path) + ".part"; }
+
+[[noreturn]] void refuse_to_write(const std::string& model_path, int error) {
+  throw Failure(kExitRuntime, calibration_path(model_path) + " cannot be written: " + std::strerror(error) +
+                                  "; --dry-run only prints, or copy the model to a folder of yours.");
+}
+
+// The whole file, or null if there is none.
+nlohmann::ordered_json read_file(const std::string& model_path) {
+  if (model_path.empty()) return nullptr;
+  const std::string path = calibration_path(model_path);
+  const int64_t bytes = file_bytes(path);
+  if (bytes < 0 && errno == ENOENT) return nullptr;
+  if (bytes > kMostBytes) refuse(path, "too large for a calibration");
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) refuse(path, "cannot be read");
+  const auto object = nlohmann::ordered_json::parse(text.str(), nullptr, false);
+  const auto has_text = [&object](const char* key, const std::string& value) {
+    return object.is_object() && object.contains(key) && object[key].is_string() && object[key] == value;
+  };
+  if (!has_text("kind", kKind)) refuse(path, "is not a calibration, or is cut off");
+  if (!object.contains("taus") || !object["taus"].is_object()) refuse(path, "holds no taus");
+  if (!has_text("model", fingerprint(model_path))) refuse(path, "was made for another model file");
+  return object;
+}
+
+}  // namespace
+
+std::string calibration_path(const std::string& model_path) {
+  const std::string ending = ".gguf";
+  const bool has_ending = model_path.size() > ending.size() &&
+                          model_path.compare(model_path.size() - ending.size(), ending.size(), ending) == 0;
+  return (has_ending ? model_path.substr(0, model_path.size() - ending.size()) : model_path) + ".calib.json";
+}
+
+std::optional<TauPair> read_calibration(const std::string& model_path, int32_t bits) {
+  const nlohmann::ordered_json object = read_file(model_path);
+  if (object.is_null()) return std::nullopt;
+  const auto entry = object["taus"].find(std::to_string(bits));
+  if (entry == object["taus"].end()) return std::nullopt;
+  const std::string path = calibration_path(model_path);
+  const auto tau = [&](const char* name) {
+    const bool is_number = entry->is_object() && entry->contains(name) && (*entry)[name].is_number();
+    const double value = is_number ? (*entry)[name].get<double>() : -1;
+    if (!(value >= 0 && value <= kMostTau)) refuse(path, "holds a tau that is no number from 0 to 100");
+    return static_cast<float>(value);
+  };
+  return TauPair{tau("tau_1"), tau("tau_2")};
+}
+
+void check_calibration_file(const std::string& model_path) {
+  (void)read_file(model_path);
+  const std::string temporary = temporary_path(model_path);
+  std::FILE* file = std::fopen(temporary.c_str(), "wbe");
+  if (file == nullptr) refuse_to_write(model_path, errno);
+  std::fclose(file);
+  std::remove(temporary.c_str());
+}
+
+void write_calibration(const std::string& model_path, int32_t bits, const TauPair& taus, double accuracy,
+                       int64_t questions) {
+  nlohmann::ordered_json object = read_file(model_path);
+  if (object.is_null()) object = {{"kind", kKind}, {"model", fingerprint(model_path)}};
+  object["taus"][std::to_string(bits)] = {
+      {"tau_1", taus.low}, {"tau_2", taus.high}, {"accuracy", accuracy}, {"questions", questions}};
+  const std::string temporary = temporary_path(model_path), text = object.dump(2) + "\n";
+  std::FILE* file = std::fopen(temporary.c_str(), "wbe");
+  if (file == nullptr) refuse_to_write(model_path, errno);
+  bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  written = std::fflush(file) == 0 && ::fsync(::fileno(file)) == 0 && written;
+  int error = errno;
+  if (std::fclose(file) != 0 && written) {
+    written = false;
+    error = errno;
+  }
+  if (written && std::rename(temporary.c_str(), calibration_path(model_path).c_str()) == 0) return;
+  if (written) error = errno;
+  std::remove(temporary.c_str());
+  refuse_to_write(model_path, error);
+}
+
+}  // namespace ocellus::app

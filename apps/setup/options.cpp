@@ -1,0 +1,184 @@
+#include "apps/setup/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <type_traits>
+
+#include "apps/base/failure.h"
+#include "apps/base/number_validator.h"
+#include "apps/base/sizes.h"
+#include "apps/base/terminal.h"
+
+namespace ocellus::app {
+namespace {
+
+constexpr int32_t kMaxCount = 1000000;
+constexpr int32_t kMaxThreads = 256;  // of the library, too
+
+void set_device(CommonOptions* options, const std::string& device) {
+  constexpr std::string_view kCuda = "cuda";
+  if (device == "auto" || device == "cpu") {
+    options->device = device == "cpu" ? OCELLUS_DEVICE_CPU : OCELLUS_DEVICE_AUTO;
+    return;
+  }
+  const std::string index = device.rfind(kCuda, 0) == 0 ? device.substr(kCuda.size()) : "?";
+  const bool is_number = index.size() > 1 && index.size() < 5 && index[0] == ':' &&
+                         std::all_of(index.begin() + 1, index.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (!index.empty() && !is_number) {
+    throw Failure(kExitUsage, "--device " + device + ": the devices are auto, cpu, cuda and cuda:N.");
+  }
+  if (ocellus_built_with_cuda() == 0) {
+    throw Failure(kExitUsage, "--device " + device + ": this build has no CUDA; use --device cpu.");
+  }
+  options->device = OCELLUS_DEVICE_CUDA;
+  options->device_index = index.empty() ? 0 : std::atoi(index.c_str() + 1);
+  const int32_t count = ocellus_gpu_count();
+  if (options->device_index >= count) {
+    throw Failure(kExitUsage, "--device " + device + ": this machine has " + format_count(count, "CUDA device") + ".");
+  }
+}
+
+void set_budget(CommonOptions* options, const std::string& size) {
+  options->budget_bytes = parse_bytes(size);
+  if (!options->budget_bytes) {
+    throw Failure(kExitUsage, "--budget " + size + ": write a whole number of bytes or one with a unit, as in 512M, " +
+                                  "2G (powers of 1024) or 44MB (powers of 1000).");
+  }
+}
+
+void add_pixels_option(CLI::App* command, const std::string& name, std::optional<int64_t>* pixels,
+                       const std::string& help, const std::string& group) {
+  const auto set = [=](const std::string& text) {
+    *pixels = parse_pixels(text);
+    if (!*pixels)
+      throw Failure(kExitUsage, name + " " + text + ": write WIDTHxHEIGHT, as in 1920x1080, or a pixel count.");
+  };
+  command->add_option_function<std::string>(name, set, help)->option_text("SIZE")->group(group);
+}
+
+void add_model_options(CLI::App* command, CommonOptions* options) {
+  const auto model =
+      command->add_option("-m,--model", options->model_path, "Text model, a GGUF file (default: the bundled pair)")
+          ->option_text("FILE")
+          ->group("Model");
+  command->add_option("--mmproj", options->mmproj_path, "Its vision part, a GGUF file")
+      ->option_text("FILE")
+      ->needs(model)
+      ->group("Model");
+  command
+      ->add_option_function<std::string>(
+          "--device", [options](const std::string& device) { set_device(options, device); }, "Where to run")
+      ->option_text("auto|cpu|cuda:N")
+      ->group("Model");
+  command->add_option("--threads", options->threads, "Threads (default: one per core)")
+      ->option_text("N")
+      ->check(number_between(0, kMaxThreads))
+      ->group("Model");
+  command->add_option("--resize", options->resize, "Resize pictures as this program does (default: llama.cpp)")
+      ->option_text("llama.cpp|hf")
+      ->check(CLI::IsMember({"llama.cpp", "hf"}))
+      ->group("Model");
+}
+
+void add_memory_options(CLI::App* command, CommonOptions* options) {
+  const std::string group = "Memory (what the engine is planned for)";
+  command
+      ->add_option_function<std::string>(
+          "--budget", [options](const std::string& size) { set_budget(options, size); },
+          "Most bytes to use: K M G (1024), KB MB GB (1000), or bytes")
+      ->option_text("SIZE")
+      ->group(group);
+  command->add_option("--sessions", options->sessions, "Conversations at a time")
+      ->option_text("N")
+      ->check(number_between(1, 1024))
+      ->group(group);
+  command->add_option("--images", options->images, "Pictures a conversation can hold")
+      ->option_text("N")
+      ->check(number_between(0, kMaxCount))
+      ->group(group);
+  command->add_option("--text-tokens", options->text_tokens, "Text tokens a conversation can hold, answers included")
+      ->option_text("N")
+      ->check(number_between(1, kMaxCount))
+      ->group(group);
+  command->add_option("--prompt-rows", options->prompt_rows, "Rows of a prompt that are read at once (default: all)")
+      ->option_text("N")
+      ->check(number_between(1, kMaxCount))
+      ->group(group);
+  add_pixels_option(command, "--image-pixels", &options->image_pixels, "Largest picture, WIDTHxHEIGHT or a pixel count",
+                    group);
+  add_pixels_option(command, "--whole-pixels", &options->whole_pixels,
+                    "Largest picture whose file does not come row by row: progressive JPEG, interlaced PNG, WebP",
+                    group);
+  command->add_flag("--lean", options->lean, "Little scratch rather than little time: slower, in less memory")
+      ->group(group);
+}
+
+void add_sampling_options(CLI::App* command, CommonOptions* options, AnswerLength answer_length) {
+  const auto add = [command](const char* name, auto* value, const char* help, double low, double high) {
+    command->add_option(name, *value, help)
+        ->option_text(std::is_integral_v<std::remove_pointer_t<decltype(value)>> ? "N" : "X")
+        ->check(number_between(low, high))
+        ->group("Answers");
+  };
+  if (answer_length == AnswerLength::kCommonFlag) {
+    add("-n", &options->answer_tokens, "Most tokens of one answer (default: 128)", 1, kMaxCount);
+  }
+  add("--temp", &options->temperature, "Temperature; 0 takes the likeliest token (default: 0)", 0, 100);
+  add("--top-k", &options->top_k, "Choose among the K likeliest tokens; 0: off", 0, kMaxCount);
+  add("--top-p", &options->top_p, "Choose among the likeliest tokens that make up P; 1: off", 0, 1);
+  add("--min-p", &options->min_p, "Leave out tokens below P times the likeliest; 0: off", 0, 1);
+  add("--repeat-penalty", &options->repeat_penalty, "Divide what was said lately by X; 1: off", 0.1, 100);
+  command->add_option("--seed", options->seed, "Seed of the random choices (default: 0)")
+      ->option_text("N")
+      ->group("Answers");
+}
+
+}  // namespace
+
+void add_common_options(CLI::App* command, CommonOptions* options, AnswerLength answer_length, CacheFlags cache_flags) {
+  add_model_options(command, options);
+  add_memory_options(command, options);
+  add_real_time_options(command, &options->real_time);
+  add_cache_options(command, &options->cache, cache_flags);
+  add_sampling_options(command, options, answer_length);
+  command->add_flag("--json", options->json, "One JSON object per answer on stdout")->group("Output");
+  command->add_flag("--quiet", options->quiet, "No progress and no remarks on stderr")->group("Output");
+  command
+      ->add_option_function<std::string>(
+          "--trace",
+          [options](const std::string& path) { options->trace = std::make_shared<TraceFile>(path, print_note); },
+          "Write what the program did when to FILE, for chrome://tracing and Perfetto")
+      ->option_text("FILE")
+      ->group("Output");
+}
+
+void add_shape_options(CLI::App* command, CommonOptions* options) {
+  const auto shape = command
+                         ->add_option("--shape", options->shape,
+                                      "Shape of a public model, as SmolVLM-256M, with made-up weights and no file; an "
+                                      "unknown name lists all")
+                         ->option_text("NAME")
+                         ->excludes("--model")
+                         ->group("Model");
+  command->add_option("--format", options->shape_format, "Format of its weights (default: Q8_0)")
+      ->option_text("F16|Q8_0|Q4_K")
+      ->needs(shape)
+      ->group("Model");
+}
+
+ocellus_generate_params generate_params(const CommonOptions& options) {
+  ocellus_generate_params params;
+  ocellus_generate_params_init(&params);
+  params.max_tokens = options.answer_tokens;
+  params.temperature = options.temperature;
+  params.top_k = options.top_k;
+  params.top_p = options.top_p;
+  params.min_p = options.min_p;
+  params.repetition_penalty = options.repeat_penalty;
+  params.seed = options.seed;
+  return params;
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,68 @@
+// The flags every command knows.
+#ifndef OCELLUS_APPS_OPTIONS_H_
+#define OCELLUS_APPS_OPTIONS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "apps/setup/cache_options.h"
+#include "apps/setup/real_time.h"
+#include "apps/setup/trace_file.h"
+#include "runtime/ocellus.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ocellus::app {
+
+struct CommonOptions {
+  std::string model_path;  // empty: the bundled pair
+  std::string mmproj_path;
+  std::string shape;  // a model without files; empty: the files
+  std::string shape_format = "Q8_0";
+  ocellus_device device = OCELLUS_DEVICE_AUTO;
+  int32_t device_index = 0;
+  std::string resize = "llama.cpp";
+  std::optional<int64_t> budget_bytes;
+  std::optional<int32_t> sessions;
+  std::optional<int32_t> images;
+  std::optional<int32_t> text_tokens;
+  std::optional<int64_t> image_pixels;
+  std::optional<int64_t> whole_pixels;  // of a picture that does not come row by row
+  int32_t prompt_rows = 0;              // 0: the library's choice
+  int32_t synthetic_tokens = 0;         // instead of pictures; no common flag
+  int32_t threads = 0;
+  bool lean = false;
+  RealTimeOptions real_time;
+  std::shared_ptr<TraceFile> trace;  // null: none. One for all engines that a command makes; the first opens it
+  CacheOptions cache;
+  int32_t answer_tokens = 128;
+  float temperature = 0.0f;
+  int32_t top_k = 0;
+  float top_p = 1.0f;
+  float min_p = 0.0f;
+  float repeat_penalty = 1.0f;
+  uint64_t seed = 0;
+  bool json = false;
+  bool quiet = false;
+};
+
+enum class AnswerLength { kCommonFlag, kOwnFlag };
+
+// `options` must outlive the parser. With kOwnFlag
+// the command gives -n a meaning of its own.
+void add_common_options(CLI::App* command, CommonOptions* options,
+                        AnswerLength answer_length = AnswerLength::kCommonFlag,
+                        CacheFlags cache_flags = CacheFlags::kAll);
+
+// After the common ones: a model by its shape instead of its files, for commands that do not care what it says.
+void add_shape_options(CLI::App* command, CommonOptions* options);
+
+ocellus_generate_params generate_params(const CommonOptions& options);
+
+}  // namespace ocellus::app
+
+#endif  // OCELLUS_APPS_OPTIONS_H_

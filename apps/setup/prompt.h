@@ -1,0 +1,50 @@
+// A user's text with its pictures in place.
+#ifndef OCELLUS_APPS_PROMPT_H_
+#define OCELLUS_APPS_PROMPT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/setup/image_file.h"
+#include "runtime/ocellus.h"
+
+namespace ocellus::app {
+
+// What "<retrieve: ...>" asks for; see retrieve.h.
+struct RetrieveMark {
+  std::string query;
+  bool is_picture = false;
+  ImageFile picture;  // to search with
+  int32_t count = 1;
+};
+
+// Text, or one picture: of a file, of the image library, or pictures that are still to be found there.
+struct PromptPart {
+  std::string text = {};
+  bool is_image = false;
+  ImageFile image = {};
+  std::string key = {};  // of the library's entry
+  std::optional<RetrieveMark> retrieve = {};
+};
+
+// What a model that captions is told.
+inline constexpr char kCaptionPrompt[] = "Caption this image.";
+
+inline constexpr char kImageMark[] = "<image>";
+
+int64_t count_image_marks(const std::string& text);
+
+// Puts the pictures at the "<image>" marks of `text`, in order. Pictures without a mark go first: a single one as it
+// is, several as "Image 1:<image>\nImage 2:<image>\n", the form multi-picture models are trained with. Numbers start
+// after `earlier_images` pictures of the same conversation. Throws a Failure if there are more marks than pictures.
+std::vector<PromptPart> place_images(const std::string& text, const std::vector<ImageFile>& images,
+                                     int64_t earlier_images = 0);
+
+// Tokens of all text parts and of the chat template around them; the pictures' own tokens are not counted.
+int64_t count_text_tokens(ocellus_model* model, const std::vector<PromptPart>& parts);
+
+}  // namespace ocellus::app
+
+#endif  // OCELLUS_APPS_PROMPT_H_

@@ -1,0 +1,28 @@
+// Files of questions with pictures and exact answers: one JSON object a line.
+#ifndef OCELLUS_APPS_QUESTIONS_H_
+#define OCELLUS_APPS_QUESTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/setup/prompt.h"
+
+namespace ocellus::app {
+
+struct Question {
+  int64_t line = 0;  // from 1
+  std::string kind;
+  std::string answer;
+  std::vector<PromptPart> parts;
+  int64_t image_count = 0;
+  std::vector<int32_t> answer_tokens = {};  // with the end token; empty unless the answer's probability is asked for
+};
+
+// Keeps at most `limit` questions (0: all) with `images_each` pictures (negative: any number), and finds the sizes of
+// their pictures, whose paths are relative to the file. Throws a Failure that names the file and the line.
+std::vector<Question> read_questions(const std::string& path, int64_t images_each, int64_t limit);
+
+}  // namespace ocellus::app
+
+#endif  // OCELLUS_APPS_QUESTIONS_H_

@@ -1,0 +1,177 @@
+#include "apps/setup/setup.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "apps/base/failure.h"
+#include "apps/base/sizes.h"
+#include "apps/base/terminal.h"
+#include "apps/setup/bundled_models.h"
+
+namespace ocellus::app {
+namespace {
+
+constexpr int64_t kSpareTokens = 8;  // the end of the turn, and joints of text parts
+
+int64_t planned_text_tokens(const ocellus_model_facts& facts, const Needs& needs) {
+  const int64_t wanted = needs.prompt_tokens + needs.answer_tokens + kSpareTokens;
+  if (facts.context_length <= 0) return wanted;
+  return std::min<int64_t>(wanted, facts.context_length - needs.images * facts.tokens_per_view);
+}
+
+std::unique_ptr<ocellus_engine, EngineDestroyer> create_engine(const Model& model,
+                                                               const ocellus_engine_config& config) {
+  ocellus_engine* engine = nullptr;
+  check(ocellus_engine_create(model.get(), &config, &engine));
+  return std::unique_ptr<ocellus_engine, EngineDestroyer>(engine);
+}
+
+// The engine's log function, called on any thread.
+void print_warning(void*, int32_t level, const char* text) {
+  constexpr int32_t kWarning = 2;
+  if (level >= kWarning) print_note(std::string("ocellus: ") + text);
+}
+
+}  // namespace
+
+bool runs_on_gpu(const CommonOptions& options) {
+  return options.device == OCELLUS_DEVICE_CUDA || (options.device == OCELLUS_DEVICE_AUTO && ocellus_gpu_count() > 0);
+}
+
+Model open_model(const CommonOptions& options) {
+  Model model;
+  ocellus_model* handle = nullptr;
+  if (options.shape.empty()) {
+    const bool bundled = options.model_path.empty();
+    const ModelPaths paths = bundled ? find_bundled_models() : ModelPaths{options.model_path, options.mmproj_path};
+    check(ocellus_model_open(paths.model.c_str(), paths.mmproj.empty() ? nullptr : paths.mmproj.c_str(), &handle));
+    model.path = paths.model;
+  } else {
+    check(ocellus_model_open_shape(options.shape.c_str(), options.shape_format.c_str(), &handle));
+  }
+  model.handle.reset(handle);
+  check(ocellus_model_get_facts(handle, &model.facts));
+  return model;
+}
+
+void check_context(const ocellus_model_facts& facts, const Needs& needs) {
+  // Every picture takes one view at least.
+  const int64_t image_rows = needs.images * facts.tokens_per_view;
+  if (facts.context_length <= 0 || image_rows + needs.prompt_tokens < facts.context_length) return;
+  const std::string limit = " is made for " + std::to_string(facts.context_length) + ": ";
+  const std::string text = format_count(needs.prompt_tokens, "text token");
+  if (needs.images == 0) {
+    throw Failure(kExitOverBudget, "the prompt has " + text + ", the model" + limit + "shorten it.");
+  }
+  throw Failure(kExitOverBudget, format_count(needs.images, "picture") + " and " + text + " take at least " +
+                                     std::to_string(image_rows + needs.prompt_tokens) + " positions, the model" +
+                                     limit + "give fewer pictures or less text.");
+}
+
+ocellus_limits make_limits(const Model& model, const CommonOptions& options, const Needs& needs) {
+  if (needs.images > 0 && !model.facts.has_vision) {
+    throw Failure(kExitUsage, "the model has no vision part to see pictures with: add its --mmproj file.");
+  }
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  limits.device = options.device;
+  limits.device_index = options.device_index;
+  limits.thread_count = options.threads;
+  limits.resize = options.resize == "hf" ? OCELLUS_RESIZE_HUGGING_FACE : OCELLUS_RESIZE_LLAMA_CPP;
+  limits.max_sessions = options.sessions.value_or(1);
+  limits.max_images = options.images.value_or(static_cast<int32_t>(needs.images));
+  limits.max_text_tokens = options.text_tokens.value_or(static_cast<int32_t>(planned_text_tokens(model.facts, needs)));
+  const PictureSize& largest = needs.largest;
+  limits.max_image_pixels =
+      options.image_pixels.value_or(largest.pixels > 0 ? largest.pixels : limits.max_image_pixels);
+  if (needs.are_frames) limits.max_gpu_pixels = limits.max_image_pixels;
+  // 0 would be the library's choice.
+  limits.max_whole_pixels =
+      options.whole_pixels.value_or(largest.whole_pixels ? std::max<int64_t>(*largest.whole_pixels, 1) : 0);
+  limits.max_prompt_rows = options.prompt_rows;
+  limits.lean = options.lean ? 1 : 0;
+  limits.synthetic_tokens = options.synthetic_tokens;
+  // To the library 0 means no budget; to a user it means no bytes at all.
+  limits.budget_bytes = options.budget_bytes ? std::max<int64_t>(*options.budget_bytes, 1) : 0;
+  std::vector<std::string> notes;
+  limits.cache = cache_policy(options.cache, model.path, &notes);
+  set_reuse(options.cache, &limits);
+  for (const std::string& note : notes) {
+    if (!options.quiet) print_note(note);
+  }
+  return limits;
+}
+
+std::string describe_shortfall(const ocellus_plan& plan, const CommonOptions& options) {
+  const int64_t budget = options.budget_bytes.value_or(0);
+  std::string text = "the plan needs " + format_bytes(plan.total_bytes) + ", " +
+                     std::to_string(plan.total_bytes - budget) + " more than the budget of " + format_bytes(budget);
+  if (plan.advice_count == 0) return text;
+  const std::string first = plan.advice[0].text;
+  if (plan.advice[0].total_bytes == 0) return text + "; " + first;
+  // Who gives pictures is not helped by the advice to do without, which comes last.
+  const bool is_useful = first.rfind("no images", 0) != 0;
+  return text + "; this would fit: " + (is_useful ? first + ", or " : "") + "--budget " +
+         std::to_string(plan.total_bytes);
+}
+
+ocellus_plan plan_memory(const Model& model, const ocellus_limits& limits, const CommonOptions& options) {
+  ocellus_plan plan;
+  check(ocellus_plan_memory(model.get(), &limits, &plan));
+  if (options.budget_bytes) plan.budget_bytes = *options.budget_bytes;
+  return plan;
+}
+
+ocellus_engine_stats Running::engine_stats() const {
+  ocellus_engine_stats stats;
+  check(ocellus_engine_get_stats(engine.get(), &stats));
+  return stats;
+}
+
+Library open_library(const std::string& path) {
+  ocellus_library* library = nullptr;
+  check(ocellus_library_open(path.c_str(), 0, &library));
+  return Library(library);
+}
+
+Library open_existing_library(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(std::filesystem::path(path) / "entries", ignored)) {
+    throw Failure(kExitBadInput, path + ": there is no library here; 'ocellus library add' makes one.");
+  }
+  return open_library(path);
+}
+
+Running start(const Model& model, const CommonOptions& options, const Needs& needs) {
+  check_context(model.facts, needs);
+  choose_cpus(options.real_time);
+  const ocellus_limits limits = make_limits(model, options, needs);
+  Running running;
+  running.limits = limits;
+  running.plan = plan_memory(model, limits, options);
+  if (!running.plan.fits) throw Failure(kExitOverBudget, describe_shortfall(running.plan, options) + ".");
+
+  Progress progress(options.quiet, "loading " + std::string(model.facts.name) + " ...");
+  ocellus_engine_config config;
+  ocellus_engine_config_init(&config);
+  config.limits = limits;
+  if (!options.quiet) config.log = print_warning;
+  set_real_time(options.real_time, &config);
+  if (options.trace != nullptr) {
+    options.trace->open();
+    config.trace = TraceFile::receive;
+    config.trace_user = options.trace.get();
+  }
+  running.engine = create_engine(model, config);
+  raise_priority(options.real_time);
+  ocellus_engine* const engine = running.engine.get();
+  ocellus_session* session = nullptr;
+  check(ocellus_session_open(engine, &session));
+  running.session.reset(session);
+  if (limits.library == 0) return running;
+  running.library = open_library(options.cache.library_path);
+  check(ocellus_session_set_library(session, running.library.get(), options.cache.owner.c_str()));
+  return running;
+}
+
+}  // namespace ocellus::app

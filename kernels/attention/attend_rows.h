@@ -1,0 +1,54 @@
+#pragma once
+
+#include "kernels/base/kv_run.h"
+#include "kernels/rows/rope.h"
+#include "kernels/rows/store_kv.h"
+#include "platform/queue.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+/// Attention of many query rows: out[t] = softmax over visible slots of (q[t] . k / sqrt(E)) times v, per query head;
+/// head h reads key/value head h / (H / G). Query row t is row first_row + t of the chunk. Visible: every live slot
+/// of every run, or, causal, of those with visible_from <= first_row + t, and the chunk's own rows: 0 .. first_row + t
+/// if causal, else 0 .. row_count - 1. Text prefill runs causally in blocks of rows over one chunk (first_row > 0); the
+/// vision tower is not causal and has no runs, and may have several sequences: query rows s * row_count .. belong to
+/// sequence s and see its rows only.
+///
+/// Shapes      query [sequences * T, H * E] (rows may be strided); chunk rows in KvLayerRows; out the same;
+///             runs [run_count] in the device's memory, on CUDA of at most kTileSlots slots each
+/// Packed      on the CPU runs may be packed or shifted, and packed ones are calibrated if asked for. On CUDA runs are
+///             f16 and not shifted: expand_kv makes copies of those that are not, to be marked `calibrated` if they
+///             were packed. Calibration takes a second pass over the runs' keys there, and is of the slots that a row
+///             sees
+/// Types       query, out activations. CPU: keys and values f16 read as f32, all arithmetic in f32. CUDA: products of
+///             f16 (weights of the values rounded to f16), softmax (running maximum) and sums in f32
+/// Divisible   E by 8, E <= 256 on CUDA and where runs are shifted; H by G; H / G <= 64; on CUDA all rows start on 16
+///             bytes; sequences > 1 only without runs and causality, with first_row 0
+/// Aliasing    out may not overlap query
+/// Scratch     attend_rows_scratch_bytes(E, traits); never a T x T matrix
+/// Determinism the same bits whatever the number of threads
+/// Errors      kInternal in the queue if scratch, or on CUDA the calibration's, is too small
+struct AttendRowsArgs {
+  ActivationView query;
+  int32_t query_heads = 0;
+  KvLayerRows rows;
+  int64_t first_row = 0;
+  int64_t row_count = 0;  // chunk rows that hold keys, at least first_row + T; not looked at if causal
+  const KvRun* runs = nullptr;
+  int32_t run_count = 0;
+  KvLayer layer = {};
+  bool causal = true;
+  int64_t sequences = 1;
+  RopeParams rope = {};  // for shifted runs
+  KvCalibration calibration = {};
+  DeviceView<float> calibration_scratch = {};  // [T, 2 H], CUDA only, if the calibration is on
+  ActivationView output;
+  DeviceView<std::byte> scratch;
+};
+
+int64_t attend_rows_scratch_bytes(int32_t head_dim, const DeviceTraits& device);
+
+void attend_rows(const AttendRowsArgs& args, Queue& queue);
+
+}  // namespace ocellus

@@ -1,0 +1,200 @@
+// What every kernel of attend_step begins with: which piece of the work a block has, its room in shared memory, and the
+// inputs, rotated.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/attention/attend_step.h"
+#include "kernels/attention/attend_step_plan.h"
+#include "kernels/attention/attend_step_tile.cuh"
+#include "kernels/base/device_math.cuh"
+#include "kernels/base/launch.cuh"
+
+namespace ocellus::cuda {
+
+inline constexpr int kStepHeads = static_cast<int>(kAttendStepHeads);
+inline constexpr int kStepWarps = static_cast<int>(kAttendStepWarps);
+inline constexpr int kStepThreads = kStepWarps * kWarp;
+
+struct StepParams {
+  const __half* query;
+  const __half* key;
+  const __half* value;
+  int64_t query_stride, key_stride, value_stride;
+  const float* angles;
+  int64_t angle_stride;
+  const StepRow* steps;
+  const KvRun* tiles;
+  int64_t tiles_per_row;
+  __half* output;
+  int64_t output_stride;
+  float4* mixed;            // [groups, pieces, heads, E / 4]
+  float2* weighed;          // [groups, pieces, heads]: largest score, sum of weights
+  uint32_t* done;           // [groups]
+  float scale;              // of queries, so that scores are powers of two: exp(x) = 2^(x log2 e)
+  int shared_by, head_dim;  // query heads per key/value head
+  int heads, head_tiles, kv_heads;
+  int rotated, layer, scale_bytes;  // scale_bytes: before the codes of packed tiles
+  KvScaleForm scales;               // of packed tiles
+  KvFormat format;                  // likewise
+  int64_t layer_offset;             // from their data to the layer
+  RopePairing pairing;
+  bool cache_settled;
+  double octaves_per_pair;  // what the angles of moved tiles are computed from, with the next two
+  float position_scale;
+  const float* factors;
+  uint32_t* ranges;         // [groups, kAttendStepRangeWords]; null, and zeros, without calibration
+  float tau_low, tau_high;  // of scores as powers of two, like the scores
+};
+
+/// What a block computes.
+struct StepPiece {
+  int row, kv_head, first_head, heads;  // query heads first_head .. first_head + heads of all
+  int group;                            // of blocks that meet at the end
+  bool active, stores;                  // stores: this block's head tile is the one that fills the cache
+  int new_tile, new_slot;
+  int pieces, begin, end;  // the row has this many pieces; tiles of this one
+  int warps;               // that have tiles
+};
+
+/// May run before wait_for_inputs(): what an earlier launch left in the first-level cache is not looked at.
+__device__ inline StepPiece find_piece(const StepParams& p, int warps) {
+  StepPiece piece;
+  const int head_tile = static_cast<int>(blockIdx.y) % p.head_tiles;
+  piece.row = static_cast<int>(blockIdx.z);
+  piece.kv_head = static_cast<int>(blockIdx.y) / p.head_tiles;
+  piece.first_head = piece.kv_head * p.shared_by + head_tile * kStepHeads;
+  piece.heads = min(p.shared_by - head_tile * kStepHeads, kStepHeads);
+  piece.group = static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y);
+  piece.stores = head_tile == 0;
+  const StepRow& step = p.steps[piece.row];
+  piece.active = __ldcg(&step.active) != 0;
+  piece.new_tile = __ldcg(&step.new_tile);
+  piece.new_slot = __ldcg(&step.new_slot);
+  const int live = piece.new_tile + 1, index = static_cast<int>(blockIdx.x);
+  piece.pieces = live <= kAttendStepAlone ? 1 : min(static_cast<int>(gridDim.x), (live + warps - 1) / warps);
+  const int share = live / piece.pieces, longer = live % piece.pieces;  // the first `longer` pieces have one tile more
+  piece.begin = index * share + min(index, longer);
+  piece.end = piece.begin + share + (index < longer);
+  piece.warps = min(warps, piece.end - piece.begin);
+  return piece;
+}
+
+/// What every block begins with.
+__device__ inline StepPiece start_piece(const StepParams& p) {
+  let_next_start();
+  if (!p.cache_settled) wait_for_inputs();
+  return find_piece(p, kStepWarps);
+}
+
+/// Blocks without work do not wait: a row's first block does, so that the kernel ends after those before it.
+__device__ inline bool has_work(const StepPiece& piece) {
+  return static_cast<int>(blockIdx.x) < (piece.active ? piece.pieces : 1);
+}
+
+template <int kChunks>
+struct alignas(16) StepRoom {
+  static constexpr int kChannels = kChunks * kChunk;
+  __half queries[kStepHeads][kChannels + 8];  // rotated, scaled; zeros behind the last head and channel
+  __half key[kChannels], value[kChannels];    // of the new slot; likewise
+  float maxima[kStepWarps][kStepHeads], sums[kStepWarps][kStepHeads];
+  int is_last;
+};
+
+/// A thread's two channels, which rotate together (or lie side by side and stay), and where their values come from.
+template <int kChunks>
+struct StepPair {
+  static constexpr int kPairs = kChunks * kChunk / 2;
+  static constexpr int kTogether = kStepThreads / kPairs;  // heads at once
+  int first, second, head;                                 // kTogether heads and more: nothing to do
+  bool inside, turns;
+  const __half* query;  // of its first head; key and value: null unless this thread prepares them
+  const __half *key, *value;
+  const float* angles;
+
+  __device__ StepPair(const StepParams& p, const StepPiece& piece)
+      : head(static_cast<int>(threadIdx.x) / kPairs), key(nullptr), value(nullptr) {
+    const int index = static_cast<int>(threadIdx.x) % kPairs;
+    inside = 2 * index < p.head_dim;
+    turns = index < p.rotated / 2;
+    const bool split = turns && p.pairing == RopePairing::kHalves;
+    first = split ? index : 2 * index;
+    second = split ? index + p.rotated / 2 : 2 * index + 1;
+    query = p.query + piece.row * p.query_stride + int64_t{piece.first_head + head} * p.head_dim;
+    angles = p.angles + piece.row * p.angle_stride + 2 * index;
+    // The last of the threads that share a pair, which may have no query.
+    if (piece.end <= piece.new_tile || head != kTogether - 1) return;
+    key = p.key + piece.row * p.key_stride + int64_t{piece.kv_head} * p.head_dim;
+    value = p.value + piece.row * p.value_stride + int64_t{piece.kv_head} * p.head_dim;
+  }
+  /// Stores the channels' values, rotated (turn: cosine and sine) and scaled.
+  __device__ void store(const __half (&values)[2], float2 turn, float scale, __half* to) const {
+    const float x = __half2float(values[0]), y = __half2float(values[1]);
+    to[first] = round_half((turns ? x * turn.x - y * turn.y : x) * scale);
+    to[second] = round_half((turns ? x * turn.y + y * turn.x : y) * scale);
+  }
+};
+
+/// Of an f16 run.
+__device__ inline std::byte* keys_of(const KvRun& run, int64_t layer, int64_t kv_head) {
+  return load_pointer(run.data) + layer * __ldcg(&run.layer_stride) + kv_head * __ldcg(&run.head_stride);
+}
+
+/// Slots of a tile that are live in a layer and head.
+__device__ inline int live_in(const KvRun& run, const StepParams& p, int kv_head) {
+  const int slots = __ldcg(&run.slots), before = __ldcg(&run.counted_before) + __ldcg(&run.first);
+  const int32_t* counts = load_pointer(run.counts);
+  if (counts == nullptr) return slots;
+  return min(max(__ldcg(counts + int64_t{p.layer} * p.kv_heads + kv_head) - before, 0), slots);
+}
+
+/// Where the new slot's key and value of one head go; null in blocks that do not store them.
+struct NewStepSlot {
+  __half* key = nullptr;
+  __half* value = nullptr;
+
+  NewStepSlot() = default;
+  __device__ NewStepSlot(const StepParams& p, const StepPiece& piece) {
+    if (!piece.stores || piece.end <= piece.new_tile) return;
+    const KvRun& tile = p.tiles[piece.row * p.tiles_per_row + piece.new_tile];
+    std::byte* keys = keys_of(tile, p.layer, piece.kv_head);
+    const int64_t slot = int64_t{piece.new_slot} * p.head_dim;
+    key = reinterpret_cast<__half*>(keys) + slot;
+    value = reinterpret_cast<__half*>(keys + __ldcg(&tile.value_offset)) + slot;
+  }
+};
+
+/// Puts the queries and, if it is this piece's, the new slot into the room, and the latter into the cache. All loads
+/// are under way before the first is waited for.
+template <int kChunks>
+__device__ void prepare_inputs(const StepParams& p, const StepPiece& piece, const StepPair<kChunks>& pair,
+                               const NewStepSlot& slot, StepRoom<kChunks>& room) {
+  constexpr int kTogether = StepPair<kChunks>::kTogether, kRounds = kStepHeads / kTogether;
+  static_assert(kTogether * kRounds == kStepHeads);
+  if (pair.head >= kTogether) return;
+  __half queries[kRounds][2], key[2], value[2];
+  const bool prepares_new = pair.key != nullptr, wants_new = prepares_new && pair.inside;
+  const float2 turn{load_if(pair.turns, pair.angles), load_if(pair.turns, pair.angles + 1)};
+#pragma unroll
+  for (int i = 0; i < kRounds; ++i) {
+    const bool wanted = pair.inside && pair.head + i * kTogether < piece.heads;
+    queries[i][0] = load_if(wanted, pair.query + i * kTogether * p.head_dim + pair.first);
+    queries[i][1] = load_if(wanted, pair.query + i * kTogether * p.head_dim + pair.second);
+  }
+  key[0] = load_if(wants_new, pair.key + pair.first);
+  key[1] = load_if(wants_new, pair.key + pair.second);
+  value[0] = load_if(wants_new, pair.value + pair.first);
+  value[1] = load_if(wants_new, pair.value + pair.second);
+#pragma unroll
+  for (int i = 0; i < kRounds; ++i) pair.store(queries[i], turn, p.scale, room.queries[pair.head + i * kTogether]);
+  if (!prepares_new) return;
+  pair.store(key, turn, 1.0f, room.key);
+  room.value[pair.first] = value[0];
+  room.value[pair.second] = value[1];
+  if (!pair.inside || slot.key == nullptr) return;
+  pair.store(key, turn, 1.0f, slot.key);
+  slot.value[pair.first] = value[0];
+  slot.value[pair.second] = value[1];
+}
+
+}  // namespace ocellus::cuda

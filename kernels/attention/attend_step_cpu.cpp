@@ -1,0 +1,128 @@
+#include "kernels/attention/attend_one.h"
+#include "kernels/attention/attend_step.h"
+#include "kernels/attention/attend_step_plan.h"
+#include "kernels/backends.h"
+#include "kernels/base/highway_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention/attend_step_cpu.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/base/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ocellus {
+namespace HWY_NAMESPACE {
+namespace {
+
+/// The active rows' rotated keys and their values go into their new slots.
+void store_new_slots(const AttendStepArgs& args) {
+  const int64_t dim = args.head_dim;
+  for (int64_t b = 0; b < args.query.rows; ++b) {
+    const StepRow& step = args.steps[b];
+    if (step.active == 0) continue;
+    const KvRun& tile = args.tiles[b * args.tiles_per_row + step.new_tile];
+    for (int64_t head = 0; head < args.kv_heads; ++head) {
+      const int64_t to = step.new_slot * dim;
+      round_to_halves(args.key.row(b) + head * dim, dim, run_keys(tile, args.layer.index, head) + to);
+      round_to_halves(args.value.row(b) + head * dim, dim, run_values(tile, args.layer.index, head) + to);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace ocellus
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ocellus {
+namespace {
+
+/// Scratch on the CPU: the live runs of all rows as attend_one reads them, where each row's begin, then attend_one's
+/// own.
+struct ListBytes {
+  int64_t runs, begin;
+
+  ListBytes(int64_t run_count, int64_t rows)
+      : runs(aligned_bytes(run_count * static_cast<int64_t>(sizeof(KvRun)))),
+        begin(aligned_bytes((rows + 1) * static_cast<int64_t>(sizeof(int32_t)))) {}
+  int64_t total() const { return runs + begin; }
+};
+
+/// Rows that are not active hold nothing to rotate.
+void rotate_active(const AttendStepArgs& args, const ActivationView& values, Queue& queue) {
+  const int64_t rows = args.query.rows;
+  for (int64_t first = 0, end = 0; first < rows; first = end + 1) {
+    for (end = first; end < rows && args.steps[end].active != 0;) ++end;
+    if (end == first) continue;
+    cpu::rotate({.values = values.slice_rows(first, end - first),
+                 .head_dim = args.head_dim,
+                 .params = args.rope,
+                 .angles = args.angles.slice_rows(first, end - first)},
+                queue);
+  }
+}
+
+int64_t live_tiles(const StepRow& step) { return step.active == 0 ? 0 : int64_t{step.new_tile} + 1; }
+
+void list_live(const AttendStepArgs& args, KvRun* runs, int32_t* begin) {
+  int32_t count = 0;
+  for (int64_t b = 0; b < args.query.rows; ++b) {
+    const StepRow& step = args.steps[b];
+    begin[b] = count;
+    for (int64_t i = 0; i < live_tiles(step); ++i) runs[count++] = args.tiles[b * args.tiles_per_row + i];
+    if (live_tiles(step) == 0) continue;
+    runs[count - 1].slots = step.new_slot + 1;
+    runs[count - 1].counts = nullptr;
+  }
+  begin[args.query.rows] = count;
+}
+
+}  // namespace
+
+HWY_EXPORT(store_new_slots);
+
+int64_t attend_step_scratch_bytes(int64_t rows, int64_t slots, int64_t tiles, int32_t query_heads, int32_t kv_heads,
+                                  int32_t head_dim, KvFormat packed_format, const DeviceTraits& device) {
+  if (device.is_cuda())
+    return AttendStepScratch::most_bytes(rows, tiles, query_heads, kv_heads, head_dim, packed_format);
+  return ListBytes(rows * tiles, rows).total() +
+         attend_one_scratch_bytes(rows, slots, rows * tiles, query_heads, head_dim, is_packed(packed_format));
+}
+
+void cpu::attend_step(const AttendStepArgs& args, Queue& queue) {
+  if (!queue.ok()) return;
+  const int64_t rows = args.query.rows;
+  int64_t run_count = 0;
+  for (int64_t b = 0; b < rows; ++b) run_count += live_tiles(args.steps[b]);
+  const ListBytes list(run_count, rows);
+  const int64_t given = args.scratch.rows * args.scratch.cols;
+  if (given < list.total()) {
+    return queue.fail(OCELLUS_FAIL(Code::kInternal, "attend_step got %lld bytes of scratch instead of over %lld",
+                                   static_cast<long long>(given), static_cast<long long>(list.total())));
+  }
+  rotate_active(args, args.query, queue);
+  rotate_active(args, args.key, queue);
+  if (!queue.ok()) return;
+  HWY_DYNAMIC_DISPATCH(store_new_slots)(args);
+
+  KvRun* runs = reinterpret_cast<KvRun*>(args.scratch.data);
+  int32_t* begin = reinterpret_cast<int32_t*>(args.scratch.data + list.runs);
+  list_live(args, runs, begin);
+  cpu::attend_one({.query = {args.query.row(0), rows, args.query.cols, args.query.stride},
+                   .query_heads = args.query_heads,
+                   .kv_heads = args.kv_heads,
+                   .head_dim = args.head_dim,
+                   .runs = runs,
+                   .run_begin = begin,
+                   .layer = args.layer,
+                   .rope = args.rope,
+                   .calibration = args.calibration,
+                   .output = {args.output.row(0), rows, args.output.cols, args.output.stride},
+                   .scratch = {args.scratch.data + list.total(), 1, given - list.total()}},
+                  queue);
+}
+
+}  // namespace ocellus
+#endif  // HWY_ONCE

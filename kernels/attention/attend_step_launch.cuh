@@ -1,0 +1,67 @@
+// What the host hands to the kernels of attend_step.
+#pragma once
+
+#include "kernels/attention/attend_step_block.cuh"
+
+namespace ocellus::cuda {
+
+/// log2(e): scores are powers of two on CUDA.
+inline constexpr float kOctavesPerE = 1.44269504f;
+
+inline StepParams step_params(const AttendStepArgs& args, const AttendStepPlan& plan) {
+  const int64_t dim = args.head_dim, groups = plan.groups(args.query.rows, args.kv_heads);
+  const int64_t blocks = groups * plan.pieces;
+  StepParams p{};
+  p.query = static_cast<const __half*>(args.query.data);
+  p.key = static_cast<const __half*>(args.key.data);
+  p.value = static_cast<const __half*>(args.value.data);
+  p.query_stride = args.query.stride;
+  p.key_stride = args.key.stride;
+  p.value_stride = args.value.stride;
+  p.angles = args.angles.data;
+  p.angle_stride = args.angles.stride;
+  p.steps = args.steps;
+  p.tiles = args.tiles;
+  p.tiles_per_row = args.tiles_per_row;
+  p.output = static_cast<__half*>(args.output.data);
+  p.output_stride = args.output.stride;
+  const int64_t counters =
+      args.scratch.rows * args.scratch.cols - AttendStepScratch::counters_bytes(groups, args.layer.format);
+  p.mixed = reinterpret_cast<float4*>(args.scratch.data);
+  p.weighed = reinterpret_cast<float2*>(p.mixed + blocks * plan.heads * dim / 4);
+  p.done = reinterpret_cast<uint32_t*>(args.scratch.data + counters);
+  p.scale = kOctavesPerE / std::sqrt(static_cast<float>(dim));
+  p.shared_by = args.query_heads / args.kv_heads;
+  p.head_dim = args.head_dim;
+  p.heads = static_cast<int>(plan.heads);
+  p.head_tiles = static_cast<int>(plan.head_tiles);
+  p.kv_heads = args.kv_heads;
+  p.rotated = args.rope.rotated;
+  p.layer = args.layer.index;
+  p.scales = args.layer.scales;
+  p.format = args.layer.format;
+  if (args.layer.scales != KvScaleForm::kByToken)  // whose number depends on the block
+    p.scale_bytes = static_cast<int>(KvBlockLayout::scale_bytes(args.head_dim, 0, args.layer.scales));
+  p.layer_offset = args.layer.offset;
+  p.pairing = args.rope.pairing;
+  p.cache_settled = args.cache_settled;
+  p.octaves_per_pair = -2.0 * std::log2(static_cast<double>(args.rope.base)) / args.rope.rotated;
+  p.position_scale = args.rope.position_scale;
+  p.factors = args.rope.factors;
+  if (!is_packed(args.layer.format) || !args.calibration.on) return p;
+  p.ranges = p.done + groups;
+  p.tau_low = args.calibration.tau_low;
+  p.tau_high = args.calibration.tau_high;
+  return p;
+}
+
+/// Pieces, key/value heads times head tiles, rows.
+inline dim3 step_grid(const AttendStepArgs& args, const AttendStepPlan& plan) {
+  return dim3(static_cast<unsigned>(plan.pieces), static_cast<unsigned>(args.kv_heads * plan.head_tiles),
+              static_cast<unsigned>(args.query.rows));
+}
+
+/// attend_step for calls that have packed tiles (attend_step_packed.cu).
+void attend_step_packed(const StepParams& params, const AttendStepArgs& args, const AttendStepPlan& plan, Queue& queue);
+
+}  // namespace ocellus::cuda

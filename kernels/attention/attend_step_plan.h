@@ -1,0 +1,114 @@
+// How attend_step cuts its work on CUDA, and where its scratch lies. Plain arithmetic.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "platform/arena.h"
+#include "quant/kv_format.h"
+
+namespace ocellus {
+
+/// Warps of a block; each takes one of the next so many tiles of the block's piece. Four for long heads, two blocks to
+/// a multiprocessor, were measured: as fast at short contexts, 3% slower at 32,768 slots (tools/bench/NOTES.md).
+inline constexpr int64_t kAttendStepWarps = 8;
+/// Most query heads of a block: the columns of one matrix product.
+inline constexpr int64_t kAttendStepHeads = 8;
+/// Up to this many tiles, two a warp, are not worth the meeting of several blocks.
+inline constexpr int64_t kAttendStepAlone = 16;
+/// So long rows next to short ones do not keep a few blocks busy alone.
+inline constexpr int64_t kAttendStepMostTiles = 256;
+/// Scratch is planned before the device is known: larger ones are used as if they had this many.
+inline constexpr int64_t kAttendStepMostMultiprocessors = 192;
+/// Blocks per resident block, at most.
+inline constexpr int64_t kAttendStepMostWaves = 4;
+
+/// Blocks that a multiprocessor holds at a time: registers allow no more.
+constexpr int64_t attend_step_residents(int64_t head_dim, KvFormat packed_format) {
+  return head_dim <= (is_packed(packed_format) ? 128 : 64) ? 2 : 1;
+}
+
+struct AttendStepPlan {
+  int64_t heads = 1;       // query heads of a block; the last of a key/value head may have fewer
+  int64_t head_tiles = 1;  // blocks that share a key/value head's tiles, each for other query heads
+  int64_t pieces = 1;      // of a row's tiles, at most
+
+  constexpr int64_t groups(int64_t rows, int64_t kv_heads) const { return rows * kv_heads * head_tiles; }
+};
+
+constexpr int64_t attend_step_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+constexpr int64_t attend_step_fewest_pieces(int64_t most_tiles) {
+  return std::max<int64_t>(1, attend_step_divide(most_tiles, kAttendStepMostTiles));
+}
+
+/// The number of pieces whose blocks, `resident` at a time, are done first if every row has most_tiles tiles: rounds of
+/// one tile per warp, and what a block needs to begin and end.
+constexpr int64_t attend_step_pieces(int64_t groups, int64_t most_tiles, int64_t warps, int64_t resident) {
+  constexpr int64_t kBlockRounds = 2;
+  const int64_t fewest = attend_step_fewest_pieces(most_tiles);
+  const int64_t most = std::max(fewest, attend_step_divide(most_tiles, warps));
+  int64_t best = fewest, best_rounds = INT64_MAX;
+  for (int64_t waves = 1; waves <= kAttendStepMostWaves; ++waves) {
+    const int64_t pieces = std::clamp(waves * resident / groups, fewest, most);
+    const int64_t rounds =
+        attend_step_divide(groups * pieces, resident) * (attend_step_divide(most_tiles, pieces * warps) + kBlockRounds);
+    if (rounds < best_rounds) {
+      best = pieces;
+      best_rounds = rounds;
+    }
+  }
+  return best;
+}
+
+constexpr AttendStepPlan plan_attend_step(int64_t rows, int64_t most_tiles, int64_t query_heads, int64_t kv_heads,
+                                          int64_t head_dim, int64_t multiprocessors,
+                                          KvFormat packed_format = KvFormat::kF16) {
+  AttendStepPlan plan;
+  const int64_t group = query_heads / kv_heads;
+  plan.heads = std::min(group, kAttendStepHeads);
+  plan.head_tiles = attend_step_divide(group, kAttendStepHeads);
+  const int64_t resident =
+      std::min(multiprocessors, kAttendStepMostMultiprocessors) * attend_step_residents(head_dim, packed_format);
+  plan.pieces = attend_step_pieces(plan.groups(rows, kv_heads), most_tiles, kAttendStepWarps, resident);
+  return plan;
+}
+
+/// What calibration must know of the packed slots that a group's blocks see, as words that are zero where nothing was
+/// seen (kernels/attention/attend_step_ranges.cuh): by head the greatest score and the least, then the number of slots.
+inline constexpr int64_t kAttendStepRangeWords = 2 * kAttendStepHeads + 1;
+
+/// Scratch begins with what every block found and ends with the counters of finished pieces and, if tiles may be
+/// packed, the ranges of scores behind them. So what must be zero between calls lies in the same place whatever a
+/// call's number of rows: a call with fewer rows uses the end of it.
+struct AttendStepScratch {
+  /// Of one block: per head the weighted sums of values [E], the largest score and the sum of the weights.
+  static constexpr int64_t block_floats(int64_t heads, int64_t head_dim) { return heads * (head_dim + 2); }
+  static constexpr int64_t blocks_bytes(int64_t blocks, int64_t heads, int64_t head_dim) {
+    return aligned_bytes(blocks * block_floats(heads, head_dim) * static_cast<int64_t>(sizeof(float)));
+  }
+  /// What must be zero between calls.
+  static constexpr int64_t counters_bytes(int64_t groups, KvFormat packed_format = KvFormat::kF16) {
+    const int64_t words = is_packed(packed_format) ? 1 + kAttendStepRangeWords : 1;
+    return aligned_bytes(groups * words * static_cast<int64_t>(sizeof(uint32_t)));
+  }
+  static constexpr int64_t bytes(const AttendStepPlan& plan, int64_t rows, int64_t kv_heads, int64_t head_dim,
+                                 KvFormat packed_format = KvFormat::kF16) {
+    const int64_t groups = plan.groups(rows, kv_heads);
+    return blocks_bytes(groups * plan.pieces, plan.heads, head_dim) + counters_bytes(groups, packed_format);
+  }
+  /// Enough for any device, for any smaller number of rows and tiles, and for calls without packed tiles.
+  static constexpr int64_t most_bytes(int64_t rows, int64_t most_tiles, int64_t query_heads, int64_t kv_heads,
+                                      int64_t head_dim, KvFormat packed_format = KvFormat::kF16) {
+    const AttendStepPlan plan = plan_attend_step(rows, most_tiles, query_heads, kv_heads, head_dim, 1, packed_format);
+    const int64_t groups = plan.groups(rows, kv_heads);
+    const int64_t resident = kAttendStepMostMultiprocessors * attend_step_residents(head_dim, packed_format);
+    const int64_t blocks =
+        std::min(groups * std::max<int64_t>(1, attend_step_divide(most_tiles, kAttendStepWarps)),
+                 std::max(groups * attend_step_fewest_pieces(most_tiles), kAttendStepMostWaves * resident));
+    return blocks_bytes(blocks, plan.heads, head_dim) + counters_bytes(groups, packed_format);
+  }
+};
+
+}  // namespace ocellus

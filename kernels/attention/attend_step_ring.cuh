@@ -1,0 +1,167 @@
+// The tiles of one warp where they may be packed: which they are, and the stages in which packed ones come to shared
+// memory.
+#pragma once
+
+#include "kernels/attention/attend_step_block.cuh"
+#include "kernels/attention/attend_step_codes.h"
+
+namespace ocellus::cuda {
+
+/// A tile as one layer and key/value head sees it.
+struct alignas(16) StepTile {
+  const std::byte* keys;   // of its first slot
+  const std::byte* block;  // packed: the scales; f16: null
+  int64_t value_offset;
+  int count;  // slots that the cache holds: not the new one
+  int shift;  // position_shift
+};
+
+/// A warp's tiles, those without slots left out: first the packed ones, then the f16 ones, the new tile at the end.
+/// Their order does not matter to attention, and so there is one change of format.
+struct StepTiles {
+  int packed = 0;
+  int all = 0;
+  bool has_new = false;
+};
+static_assert(kAttendStepMostTiles == int64_t{kWarp} * kStepWarps, "a lane reads one tile at most");
+
+__device__ inline StepTile read_tile(const StepParams& p, const StepPiece& piece, int index, int row_bytes) {
+  const KvRun& run = p.tiles[piece.row * p.tiles_per_row + index];
+  StepTile tile;
+  tile.shift = __ldcg(&run.position_shift);
+  tile.count = index == piece.new_tile ? piece.new_slot : live_in(run, p, piece.kv_head);
+  if (__ldcg(reinterpret_cast<const unsigned char*>(&run.packed)) == 0) {
+    tile.keys = keys_of(run, p.layer, piece.kv_head);
+    tile.block = nullptr;
+    tile.value_offset = __ldcg(&run.value_offset);
+    return tile;
+  }
+  const int64_t first = __ldcg(&run.first);
+  tile.value_offset = (first + __ldcg(&run.capacity)) * row_bytes;  // as KvBlockLayout has it
+  const int64_t block_bytes = (p.scale_bytes + 2 * tile.value_offset + 15) / 16 * 16;
+  tile.block = load_pointer(run.data) + p.layer_offset + piece.kv_head * block_bytes;
+  tile.keys = tile.block + p.scale_bytes + first * row_bytes;
+  return tile;
+}
+
+/// f16 tiles that are on their way to the second-level cache while one is worked on.
+inline constexpr int kPlainAhead = 2;
+
+__device__ inline void fetch_tile(const StepTile& tile, int dim) {
+  if (tile.count == 0) return;
+  fetch_ahead(tile.keys, 2 * dim * tile.count);
+  fetch_ahead(tile.keys + tile.value_offset, 2 * dim * tile.count);
+}
+
+/// Lists the tiles of a warp, every kStepWarps-th of the piece, and begins to bring nearer what the stages below do not
+/// fetch. All lanes call it together.
+__device__ inline StepTiles list_tiles(const StepParams& p, const StepPiece& piece, int warp, int lane, int row_bytes,
+                                       StepTile (&list)[kWarp]) {
+  const int index = piece.begin + warp + lane * kStepWarps;
+  StepTile tile{};
+  if (index < piece.end) tile = read_tile(p, piece, index, row_bytes);
+  const bool is_new = index < piece.end && index == piece.new_tile;
+  const unsigned packed = __ballot_sync(0xFFFFFFFFu, tile.block != nullptr && tile.count > 0);
+  const unsigned plain = __ballot_sync(0xFFFFFFFFu, tile.block == nullptr && (tile.count > 0 || is_new));
+  const unsigned own = 1u << lane, before = own - 1;
+  StepTiles tiles;
+  tiles.packed = __popc(packed);
+  tiles.all = tiles.packed + __popc(plain);
+  tiles.has_new = __any_sync(0xFFFFFFFFu, is_new);
+  if (packed & own) list[__popc(packed & before)] = tile;
+  if (plain & own) list[tiles.packed + __popc(plain & before)] = tile;
+  const auto block = reinterpret_cast<unsigned long long>(tile.block);
+  const bool other_block = __shfl_up_sync(0xFFFFFFFFu, block, 1) != block || lane == 0;
+  if ((packed & own) && other_block) fetch_ahead(tile.block, p.scale_bytes);
+  if ((plain & own) && __popc(plain & before) < kPlainAhead) fetch_tile(tile, p.head_dim);
+  __syncwarp();
+  return tiles;
+}
+
+__device__ inline void copy_4_async(void* to, const void* from, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(shared_address(to)), "l"(from), "r"(bytes));
+}
+
+/// The packed tiles of one warp come to shared memory in stages of up to kSlots slots: keys and, with kParts = 2,
+/// values behind them. Unit u of slot s (16 bytes) lies at 16 (u kSlots + s), so that the rows of 8 x 8 matrices follow
+/// each other. Units beyond a row's end are left as they are: queries are zero there, and outputs are not written.
+template <class Shape, int kParts>
+class TileRing {
+ public:
+  static constexpr int kStageBytes = kParts * Shape::kPartBytes;
+  static constexpr int kMostBytes = 8192;  // of a warp: so two blocks of eight share a multiprocessor
+  static constexpr int kStages = kStageBytes > kMostBytes       ? 1
+                                 : kMostBytes / kStageBytes < 4 ? kMostBytes / kStageBytes
+                                                                : 4;
+  static constexpr int kBytes = kStages * kStageBytes;
+
+  /// Begins to fetch all stages but one.
+  __device__ TileRing(const StepTile* tiles, int count, int row_bytes, std::byte* room)
+      : tiles_(tiles), room_(room), count_(count), row_bytes_(row_bytes) {
+    for (int i = 0; i < kStages - 1; ++i) fetch_next();
+  }
+  /// The next stage, after the one before is not read any more. All lanes call it together.
+  __device__ const std::byte* next() {
+    __syncwarp();
+    fetch_next();
+    wait_for_copies<kStages - 1>();
+    __syncwarp();
+    const std::byte* stage = room_ + taken_ * kStageBytes;
+    taken_ = taken_ + 1 == kStages ? 0 : taken_ + 1;
+    return stage;
+  }
+
+ private:
+  __device__ void fetch_next() {
+    if (tile_ < count_) {
+      const StepTile& tile = tiles_[tile_];
+      const int count = tile.count, live = count - first_;
+      const std::byte* keys = tile.keys + first_ * row_bytes_;
+      std::byte* to = room_ + fetched_ * kStageBytes;
+      copy_part(keys, live, to);
+      if (kParts == 2) copy_part(keys + tile.value_offset, live, to + Shape::kPartBytes);
+      fetched_ = fetched_ + 1 == kStages ? 0 : fetched_ + 1;
+      first_ += Shape::kSlots;
+      if (first_ >= count) {
+        first_ = 0;
+        ++tile_;
+      }
+    }
+    commit_copies();
+  }
+  __device__ void copy_part(const std::byte* from, int live, std::byte* to) const {
+    constexpr int kUnits = Shape::kUnits, kSlots = Shape::kSlots;
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    if (row_bytes_ != 16 * kUnits) return copy_short_rows(from, live, to, lane);
+#pragma unroll
+    for (int i = 0; i < kUnits * kSlots / kWarp; ++i) {
+      // Eight slots of one unit fill all banks, and the lanes together whole rows.
+      const int index = kWarp * i + lane, unit = index / 8 % kUnits, slot = index / 8 / kUnits * 8 + index % 8;
+      copy_16_async(to + 16 * (unit * kSlots + slot), from + 16 * (slot * kUnits + unit), slot < live ? 16 : 0);
+    }
+  }
+  /// Rows that do not fill their units lie on 16 bytes or on 4.
+  __device__ void copy_short_rows(const std::byte* from, int live, std::byte* to, int lane) const {
+    constexpr int kSlots = Shape::kSlots;
+    const bool is_wide = row_bytes_ % 16 == 0;
+#pragma unroll 1
+    for (int byte = 0; byte < row_bytes_; byte += is_wide ? 16 : 4) {
+#pragma unroll 1
+      for (int slot = lane; slot < kSlots; slot += kWarp) {
+        std::byte* place = to + 16 * (byte / 16 * kSlots + slot) + byte % 16;
+        if (is_wide)
+          copy_16_async(place, from + slot * row_bytes_ + byte, slot < live ? 16 : 0);
+        else
+          copy_4_async(place, from + slot * row_bytes_ + byte, slot < live ? 4 : 0);
+      }
+    }
+  }
+
+  const StepTile* tiles_;
+  std::byte* room_;
+  int count_, row_bytes_;
+  int tile_ = 0, first_ = 0;     // what is fetched next
+  int fetched_ = 0, taken_ = 0;  // stages
+};
+
+}  // namespace ocellus::cuda

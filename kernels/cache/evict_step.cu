@@ -1,0 +1,231 @@
+#include "kernels/backends.h"
+#include "kernels/base/device_math.cuh"
+#include "kernels/base/launch.cuh"
+#include "kernels/cache/evict_step.h"
+
+namespace ocellus {
+namespace cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kUnit = 8;  // values of one 16-byte access
+constexpr int kMostGroup = 64;
+
+/// One row, layer and key/value head. Slots are counted through the tiles: slot i is slot i % kTileSlots of tile
+/// i / kTileSlots, if that many are live.
+struct HeadStep {
+  const EvictStepArgs& a;
+  const StepRow& step;
+  KvRun* tiles;
+  int head;
+  int64_t line;
+
+  __device__ HeadStep(const EvictStepArgs& args, int row, int head_)
+      : a(args),
+        step(args.steps[row]),
+        tiles(args.tiles + row * args.tiles_per_row),
+        head(head_),
+        line(int64_t{args.layer} * args.kv_heads + head_) {}
+
+  __device__ int slot_count() const { return (step.new_tile + 1) * kTileSlots; }
+  __device__ int newest() const { return step.new_tile * kTileSlots + step.new_slot; }
+  /// Whether slot i is live or the new one.
+  __device__ bool lives(int i) const {
+    const int tile = i / kTileSlots, slot = i % kTileSlots;
+    if (tile == step.new_tile) return slot <= step.new_slot;
+    return slot < live_slots(tiles[tile], a.layer, a.kv_heads, head);
+  }
+  __device__ int64_t column(int i) const { return a.ledger.first_slot(tiles[i / kTileSlots]) + i % kTileSlots; }
+  __device__ Half* key(int i) const {
+    return run_keys(tiles[i / kTileSlots], a.layer, head) + i % kTileSlots * int64_t{a.head_dim};
+  }
+  __device__ Half* value(int i) const {
+    return run_values(tiles[i / kTileSlots], a.layer, head) + i % kTileSlots * int64_t{a.head_dim};
+  }
+  __device__ int32_t& position(int i) const {
+    return a.ledger.positions.data[line * a.ledger.positions.stride + column(i)];
+  }
+  __device__ float& sum(int i) const { return a.ledger.sums.data[line * a.ledger.sums.stride + column(i)]; }
+  __device__ float& latest(int i) const { return a.ledger.latest.data[line * a.ledger.latest.stride + column(i)]; }
+  __device__ bool has_sums() const { return a.ledger.sums.data != nullptr; }
+
+  /// After the sums are up to date.
+  __device__ uint64_t order(int i) const {
+    const int32_t at = position(i);
+    if (i == newest() || at == kStays) return kNothingGoes;
+    if (!has_sums()) return order_by_age(at);
+    return at > step.position - 1 - step.eviction.recent ? kNothingGoes : order_by_sum(sum(i), at);
+  }
+};
+
+/// The newest token takes slot `to`. All threads call it.
+__device__ void take_place(const HeadStep& h, int to) {
+  const int from = h.newest(), units = h.a.head_dim / kUnit;
+  for (int unit = static_cast<int>(threadIdx.x); unit < 2 * units; unit += kThreads) {
+    const bool is_key = unit < units;
+    const int at = (is_key ? unit : unit - units) * kUnit;
+    const Half* source = (is_key ? h.key(from) : h.value(from)) + at;
+    Half* target = (is_key ? h.key(to) : h.value(to)) + at;
+    *reinterpret_cast<uint4*>(target) = *reinterpret_cast<const uint4*>(source);
+  }
+  if (threadIdx.x != 0) return;
+  h.position(to) = h.position(from);
+  if (h.has_sums()) h.sum(to) = h.sum(from);
+}
+
+/// A block settles one head of one row.
+__global__ void settle(const __grid_constant__ EvictStepArgs a) {
+  __shared__ unsigned long long least;
+  __shared__ int victim;
+  wait_for_inputs();
+  let_next_start();
+  const HeadStep h(a, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x));
+  if (h.step.active == 0) return;
+  if (threadIdx.x == 0) {
+    least = kNothingGoes;
+    victim = -1;
+  }
+  __syncthreads();
+  if (h.step.eviction.settles != 0) {
+    unsigned long long mine = kNothingGoes;
+    int at = -1;
+    for (int i = static_cast<int>(threadIdx.x); i < h.slot_count(); i += kThreads) {
+      if (!h.lives(i)) continue;
+      if (h.has_sums()) h.sum(i) += h.latest(i);
+      const unsigned long long order = h.order(i);
+      if (order >= mine) continue;
+      mine = order;
+      at = i;
+    }
+    if (at >= 0) atomicMin(&least, mine);
+    __syncthreads();
+    if (at >= 0 && mine == least) victim = at;  // no two rows of a head have the same position
+    __syncthreads();
+    if (victim >= 0) take_place(h, victim);
+  }
+  if (a.settle_only || threadIdx.x != 0) return;
+  h.position(h.newest()) = h.step.position;
+  if (h.has_sums()) h.sum(h.newest()) = 0;
+  if (h.step.eviction.moves_sinks != 0 && h.head == 0)
+    h.tiles[0].position_shift = h.step.position - h.step.eviction.slots;
+}
+
+/// Channel e of a head, rotated.
+__device__ float rotated(const __half* row, int e, const RopeParams& rope, const float* angles) {
+  const float x = __half2float(row[e]);
+  if (e >= rope.rotated) return x;
+  const int half = rope.rotated / 2;
+  const bool adjacent = rope.pairing == RopePairing::kAdjacent;
+  const int pair = adjacent ? e / 2 : e % half;
+  const bool is_first = adjacent ? e % 2 == 0 : e < half;
+  const int other = adjacent ? e ^ 1 : is_first ? e + half : e - half;
+  const float y = __half2float(row[other]), c = angles[2 * pair], s = angles[2 * pair + 1];
+  return is_first ? x * c - y * s : y * s + x * c;
+}
+
+__device__ float dot(const float* query, const Half* key, int dim) {
+  float sum = 0;
+  for (int e = 0; e < dim; e += kUnit) {
+    const uint4 bits = *reinterpret_cast<const uint4*>(key + e);
+    const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const float2 pair = __half22float2(reinterpret_cast<const __half2&>(words[k]));
+      sum += query[e + 2 * k] * pair.x + query[e + 2 * k + 1] * pair.y;
+    }
+  }
+  return sum;
+}
+
+__device__ float* scores_of(const EvictStepArgs& a, int row, int query_head) {
+  return reinterpret_cast<float*>(a.scratch.data) +
+         (int64_t{row} * a.query_heads + query_head) * a.most_tiles * kTileSlots;
+}
+
+/// Scores of a piece of a head's slots, a slot a thread; -infinity where nothing lives.
+__global__ void score_slots(const __grid_constant__ EvictStepArgs a) {
+  extern __shared__ float queries[];  // [group, E], then the new key as f16
+  const int row = static_cast<int>(blockIdx.z), dim = a.head_dim, group = a.query_heads / a.kv_heads;
+  wait_for_inputs();
+  let_next_start();
+  const HeadStep h(a, row, static_cast<int>(blockIdx.y));
+  const int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (h.step.active == 0 || static_cast<int>(blockIdx.x) * kThreads >= h.slot_count()) return;
+  const auto* query = static_cast<const __half*>(a.query.data) + row * a.query.stride + h.head * group * dim;
+  const auto* key = static_cast<const __half*>(a.key.data) + row * a.key.stride + h.head * dim;
+  const float* angles = a.angles.data + row * a.angles.stride;
+  auto* const new_key = reinterpret_cast<__half*>(queries + group * dim);
+  for (int e = static_cast<int>(threadIdx.x); e < group * dim; e += kThreads)
+    queries[e] = rotated(query + e / dim * dim, e % dim, a.rope, angles);
+  for (int e = static_cast<int>(threadIdx.x); e < dim; e += kThreads)
+    new_key[e] = round_half(rotated(key, e, a.rope, angles));
+  __syncthreads();
+  if (i >= h.slot_count()) return;
+  const bool lives = h.lives(i);
+  const Half* slot_key = i == h.newest() ? reinterpret_cast<const Half*>(new_key) : lives ? h.key(i) : nullptr;
+  const float scale = rsqrtf(static_cast<float>(dim));
+  for (int q = 0; q < group; ++q)
+    scores_of(a, row, h.head * group + q)[i] = lives ? scale * dot(queries + q * dim, slot_key, dim) : -INFINITY;
+}
+
+__device__ float block_max(float x, float* room) {
+  x = warp_max(x);
+  if (threadIdx.x % kWarp == 0) room[threadIdx.x / kWarp] = x;
+  __syncthreads();
+  return warp_max(threadIdx.x % kWarp < kThreads / kWarp ? room[threadIdx.x % kWarp] : -INFINITY);
+}
+
+/// A block turns one head's scores into what its slots were given.
+__global__ void note_attention(const __grid_constant__ EvictStepArgs a) {
+  __shared__ float room[kWarp], maxima[kMostGroup], weights[kMostGroup];
+  const int row = static_cast<int>(blockIdx.y), group = a.query_heads / a.kv_heads;
+  wait_for_inputs();
+  let_next_start();
+  const HeadStep h(a, row, static_cast<int>(blockIdx.x));
+  if (h.step.active == 0) return;
+  const int count = h.slot_count(), first = static_cast<int>(threadIdx.x);
+  for (int q = 0; q < group; ++q) {
+    const float* scores = scores_of(a, row, h.head * group + q);
+    float most = -INFINITY, sum = 0;
+    for (int i = first; i < count; i += kThreads) most = fmaxf(most, scores[i]);
+    most = block_max(most, room);
+    __syncthreads();
+    for (int i = first; i < count; i += kThreads) sum += __expf(scores[i] - most);
+    sum = block_sum(sum, room);
+    __syncthreads();
+    if (first == 0) {
+      maxima[q] = most;
+      weights[q] = 1.0f / (sum * static_cast<float>(group));
+    }
+  }
+  __syncthreads();
+  for (int i = first; i < count; i += kThreads) {
+    if (!h.lives(i)) continue;
+    float sum = 0;
+    for (int q = 0; q < group; ++q) sum += weights[q] * __expf(scores_of(a, row, h.head * group + q)[i] - maxima[q]);
+    h.latest(i) = sum;
+  }
+}
+
+}  // namespace
+
+void evict_step(const EvictStepArgs& a, Queue& queue) {
+  const auto rows = static_cast<unsigned>(a.rows), heads = static_cast<unsigned>(a.kv_heads);
+  launch<settle>(queue, "evict_step", {.grid = dim3(heads, rows), .threads = kThreads}, a);
+  if (a.settle_only || a.ledger.sums.data == nullptr) return;
+  const int64_t needed =
+      evict_step_scratch_bytes(a.rows, 0, a.most_tiles, a.query_heads, a.kv_heads, a.head_dim, queue.traits());
+  if (a.scratch.rows * a.scratch.cols < needed)
+    return queue.fail(OCELLUS_FAIL(Code::kInternal, "evict_step got %lld bytes of scratch instead of %lld",
+                                   static_cast<long long>(a.scratch.rows * a.scratch.cols),
+                                   static_cast<long long>(needed)));
+  const int group = a.query_heads / a.kv_heads;
+  const int shared = group * a.head_dim * static_cast<int>(sizeof(float)) + a.head_dim * 2;
+  const auto pieces = static_cast<unsigned>(divide_up(a.most_tiles * kTileSlots, kThreads));
+  launch<score_slots>(queue, "evict_step",
+                      {.grid = dim3(pieces, heads, rows), .threads = kThreads, .shared_bytes = shared}, a);
+  launch<note_attention>(queue, "evict_step", {.grid = dim3(heads, rows), .threads = kThreads}, a);
+}
+
+}  // namespace cuda
+}  // namespace ocellus

@@ -1,0 +1,60 @@
+#pragma once
+
+#include "kernels/base/kv_run.h"
+#include "kernels/base/slot_ledger.h"
+#include "kernels/base/step_row.h"
+#include "kernels/rows/rope.h"
+#include "platform/queue.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+/// Dropping slots while sessions answer, one layer of a decode step of B rows; comes before attend_step. Nothing leaves
+/// the device, and nothing waits for the host. First the step before is settled, for rows with
+/// steps[b].eviction.settles:
+///
+///   sums[j] += latest[j] for every live slot j, where there are sums (H2O carries them from step to step)
+///   v        = the slot with the least sum outside the recent window, among equals the newest; without sums the slot
+///              with the least position; never one that stays
+///   v        takes key, value and ledger entry of the newest token, which lies in slot new_slot of tile new_tile
+///
+/// so that the coming token finds new_slot free again. Then, unless settle_only, the coming token is entered into the
+/// ledger at new_slot, and where there are sums latest[j] = mean over the query heads of g of softmax_j(q . k /
+/// sqrt(E)) over all live slots and the token itself. Rows that move their sinks (StreamingLLM) have the shift of tile
+/// 0 set to what lies between the coming token's position and its place in the cache.
+///
+/// Shapes    query [B, H * E], key [B, G * E] as attend_step is given them, not rotated; angles [B, rotated]; tiles of
+///           row b from tiles[b * tiles_per_row] on, all f16 and within pages of the ledger's pool, live as for
+///           attend_step; on CUDA of at most kTileSlots slots
+/// Recent    positions above the newest token's minus steps[b].eviction.recent
+/// Types     query, key activations; CPU: f32. CUDA: products of f32 with f16 keys; sums f32 on both
+/// Scratch   evict_step_scratch_bytes(...): 0 without sums
+/// Divisible E by 8, E <= 256; H by G; H / G <= 64, and H / G * E <= 8192
+/// Determinism the same bits whatever the number of threads
+/// Errors    kInternal in the queue if scratch is too small
+/// Source    H2O (Zhang et al. 2023), StreamingLLM (Xiao et al. 2023), Elastic Cache, section 3.3
+struct EvictStepArgs {
+  ActivationView query = {}, key = {};
+  int32_t query_heads = 0;
+  int32_t kv_heads = 0;
+  int32_t head_dim = 0;
+  RopeParams rope = {};
+  DeviceView<const float> angles = {};
+  const StepRow* steps = nullptr;
+  KvRun* tiles = nullptr;
+  int64_t tiles_per_row = 0;
+  int64_t most_tiles = 0;
+  int64_t rows = 0;
+  int32_t layer = 0;
+  bool settle_only = false;
+  SlotLedger ledger = {};
+  DeviceView<std::byte> scratch = {};
+};
+
+/// For at most `rows` rows of at most `slots` live slots in at most `tiles` tiles each.
+int64_t evict_step_scratch_bytes(int64_t rows, int64_t slots, int64_t tiles, int32_t query_heads, int32_t kv_heads,
+                                 int32_t head_dim, const DeviceTraits& device);
+
+void evict_step(const EvictStepArgs& args, Queue& queue);
+
+}  // namespace ocellus

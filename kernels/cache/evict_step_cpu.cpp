@@ -1,0 +1,240 @@
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/backends.h"
+#include "kernels/base/highway_targets.h"
+#include "kernels/cache/evict_step.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cache/evict_step_cpu.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/base/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ocellus {
+namespace HWY_NAMESPACE {
+namespace {
+
+/// to[s] = scale * query . key s, for f16 keys that follow each other.
+void score_keys(const float* query, const Half* keys, int64_t count, int64_t dim, float scale, float* to) {
+  const EightTag d;
+  for (int64_t s = 0; s < count; ++s) {
+    auto sum = hn::Zero(d);
+    for (int64_t e = 0; e < dim; e += static_cast<int64_t>(hn::Lanes(d)))
+      sum = hn::MulAdd(hn::LoadU(d, query + e), load_halves(d, keys + s * dim + e), sum);
+    to[s] = scale * hn::GetLane(hn::SumOfLanes(d, sum));
+  }
+}
+
+void round_row(const float* from, int64_t count, Half* to) { round_to_halves(from, count, to); }
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace ocellus
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ocellus {
+namespace {
+
+HWY_EXPORT(score_keys);
+HWY_EXPORT(round_row);
+
+/// Scratch on the CPU: rotated queries and keys of all rows, then scores of all rows' query heads.
+struct EvictScratch {
+  int64_t row_values, score_values;
+
+  EvictScratch(int64_t slots, int32_t query_heads, int32_t kv_heads, int32_t head_dim)
+      : row_values((int64_t{query_heads} + kv_heads) * head_dim), score_values(query_heads * slots) {}
+  int64_t bytes(int64_t rows) const { return rows * (row_values + score_values) * static_cast<int64_t>(sizeof(float)); }
+};
+
+/// One row, layer and key/value head of a step.
+class HeadStep {
+ public:
+  HeadStep(const EvictStepArgs& args, int64_t row, int64_t head)
+      : args_(args),
+        step_(args.steps[row]),
+        tiles_(args.tiles + row * args.tiles_per_row),
+        head_(head),
+        line_(args.layer * args.kv_heads + head) {}
+
+  void settle() const {
+    if (step_.eviction.settles == 0) return;
+    const SlotLedger& ledger = args_.ledger;
+    const bool sums = ledger.sums.data != nullptr;
+    const KvRun& newest = tiles_[step_.new_tile];
+    const int64_t from = ledger.first_slot(newest) + step_.new_slot;
+    if (sums) ledger.sums.row(line_)[from] += ledger.latest.row(line_)[from];
+    uint64_t least = kNothingGoes;
+    const KvRun* victim = nullptr;
+    int32_t victim_slot = 0;
+    visit_live([&](const KvRun& run, int32_t live) {
+      const int64_t column = ledger.first_slot(run);
+      for (int32_t s = 0; s < live; ++s) {
+        if (sums) ledger.sums.row(line_)[column + s] += ledger.latest.row(line_)[column + s];
+        const uint64_t order = order_of(column + s);
+        if (order >= least) continue;
+        least = order;
+        victim = &run;
+        victim_slot = s;
+      }
+    });
+    if (victim == nullptr) return;  // all stay: the newest goes
+    const int64_t dim = args_.head_dim, to = ledger.first_slot(*victim) + victim_slot;
+    std::copy_n(run_keys(newest, args_.layer, head_) + step_.new_slot * dim, dim,
+                run_keys(*victim, args_.layer, head_) + victim_slot * dim);
+    std::copy_n(run_values(newest, args_.layer, head_) + step_.new_slot * dim, dim,
+                run_values(*victim, args_.layer, head_) + victim_slot * dim);
+    ledger.positions.row(line_)[to] = ledger.positions.row(line_)[from];
+    if (sums) ledger.sums.row(line_)[to] = ledger.sums.row(line_)[from];
+  }
+
+  void enter() const {
+    const int64_t at = args_.ledger.first_slot(tiles_[step_.new_tile]) + step_.new_slot;
+    args_.ledger.positions.row(line_)[at] = step_.position;
+    if (args_.ledger.sums.data != nullptr) args_.ledger.sums.row(line_)[at] = 0;
+  }
+
+  int64_t live_count() const {
+    int64_t count = 0;
+    visit_live([&](const KvRun&, int32_t live) { count += live; });
+    return count;
+  }
+
+  /// `queries`: the row's [H * E], then its keys [G * E], rotated; `scores`: [H, stride].
+  void observe(const float* queries, float* scores, int64_t stride) const {
+    const int64_t dim = args_.head_dim, group = args_.query_heads / args_.kv_heads;
+    const float* query = queries + head_ * group * dim;
+    const float* key = queries + (args_.query_heads + head_) * dim;
+    float* const first = scores + head_ * group * stride;
+    int64_t count = 0;
+    for (int64_t h = 0; h < group; ++h) count = score_head(query + h * dim, key, first + h * stride);
+    for (int64_t h = 0; h < group; ++h) make_probabilities(first + h * stride, count);
+    const SlotLedger& ledger = args_.ledger;
+    int64_t at = 0;
+    const auto note = [&](int64_t column) {
+      float sum = 0;
+      for (int64_t h = 0; h < group; ++h) sum += first[h * stride + at];
+      ledger.latest.row(line_)[column] = sum / static_cast<float>(group);
+      ++at;
+    };
+    visit_live([&](const KvRun& run, int32_t live) {
+      for (int32_t s = 0; s < live; ++s) note(ledger.first_slot(run) + s);
+    });
+    note(ledger.first_slot(tiles_[step_.new_tile]) + step_.new_slot);
+  }
+
+ private:
+  /// All live slots but the new one.
+  template <class Visit>
+  void visit_live(Visit visit) const {
+    for (int32_t i = 0; i < step_.new_tile; ++i)
+      visit(tiles_[i], live_slots(tiles_[i], args_.layer, args_.kv_heads, head_));
+    visit(tiles_[step_.new_tile], step_.new_slot);
+  }
+
+  uint64_t order_of(int64_t column) const {
+    const int32_t position = args_.ledger.positions.row(line_)[column];
+    if (position == kStays) return kNothingGoes;
+    if (args_.ledger.sums.data == nullptr) return order_by_age(position);
+    const int32_t newest = step_.position - 1;
+    if (position > newest - step_.eviction.recent) return kNothingGoes;
+    return order_by_sum(args_.ledger.sums.row(line_)[column], position);
+  }
+
+  int64_t score_head(const float* query, const float* key, float* to) const {
+    const int64_t dim = args_.head_dim;
+    const float scale = 1.0f / std::sqrt(static_cast<float>(dim));
+    int64_t count = 0;
+    visit_live([&](const KvRun& run, int32_t live) {
+      HWY_DYNAMIC_DISPATCH(score_keys)
+      (query, run_keys(run, args_.layer, head_), live, dim, scale, to + count);
+      count += live;
+    });
+    Half rounded[kMostHeadDim];
+    HWY_DYNAMIC_DISPATCH(round_row)(key, dim, rounded);
+    HWY_DYNAMIC_DISPATCH(score_keys)(query, rounded, 1, dim, scale, to + count);
+    return count + 1;
+  }
+
+  static void make_probabilities(float* scores, int64_t count) {
+    const float most = *std::max_element(scores, scores + count);
+    float sum = 0;
+    for (int64_t i = 0; i < count; ++i) sum += scores[i] = std::exp(scores[i] - most);
+    for (int64_t i = 0; i < count; ++i) scores[i] /= sum;
+  }
+
+  const EvictStepArgs& args_;
+  const StepRow& step_;
+  KvRun* tiles_;
+  int64_t head_, line_;
+};
+
+/// The row's queries and keys, rotated.
+void rotate_row(const EvictStepArgs& a, int64_t row, float* to, Queue& queue) {
+  const int64_t dim = a.head_dim, queries = a.query_heads * dim, keys = a.kv_heads * dim;
+  std::copy_n(a.query.row(row), queries, to);
+  std::copy_n(a.key.row(row), keys, to + queries);
+  cpu::rotate({.values = DeviceView<float>(to, 1, queries + keys),
+               .head_dim = a.head_dim,
+               .params = a.rope,
+               .angles = a.angles.slice_rows(row, 1)},
+              queue);
+}
+
+void observe_rows(const EvictStepArgs& a, Queue& queue) {
+  int64_t most = 0;
+  for (int64_t b = 0; b < a.rows; ++b)
+    if (a.steps[b].active != 0)
+      for (int64_t g = 0; g < a.kv_heads; ++g) most = std::max(most, HeadStep(a, b, g).live_count() + 1);
+  const EvictScratch scratch(most, a.query_heads, a.kv_heads, a.head_dim);
+  if (a.scratch.rows * a.scratch.cols < scratch.bytes(a.rows)) {
+    return queue.fail(OCELLUS_FAIL(Code::kInternal, "evict_step got %lld bytes of scratch instead of %lld",
+                                   static_cast<long long>(a.scratch.rows * a.scratch.cols),
+                                   static_cast<long long>(scratch.bytes(a.rows))));
+  }
+  float* const rotated = reinterpret_cast<float*>(a.scratch.data);
+  float* const scores = rotated + a.rows * scratch.row_values;
+  for (int64_t b = 0; b < a.rows; ++b)
+    if (a.steps[b].active != 0) rotate_row(a, b, rotated + b * scratch.row_values, queue);
+  queue.parallel(a.rows * a.kv_heads, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i / a.kv_heads;
+      if (a.steps[row].active == 0) continue;
+      HeadStep(a, row, i % a.kv_heads)
+          .observe(rotated + row * scratch.row_values, scores + row * scratch.score_values, most);
+    }
+  });
+}
+
+}  // namespace
+
+int64_t evict_step_scratch_bytes(int64_t rows, int64_t slots, int64_t tiles, int32_t query_heads, int32_t kv_heads,
+                                 int32_t head_dim, const DeviceTraits& device) {
+  if (device.is_cuda()) return rows * query_heads * tiles * kTileSlots * static_cast<int64_t>(sizeof(float));
+  return EvictScratch(slots, query_heads, kv_heads, head_dim).bytes(rows);
+}
+
+void cpu::evict_step(const EvictStepArgs& args, Queue& queue) {
+  if (!queue.ok()) return;
+  queue.parallel(args.rows * args.kv_heads, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (args.steps[i / args.kv_heads].active == 0) continue;
+      const HeadStep head(args, i / args.kv_heads, i % args.kv_heads);
+      head.settle();
+      if (!args.settle_only) head.enter();
+    }
+  });
+  if (args.settle_only) return;
+  for (int64_t b = 0; b < args.rows; ++b) {
+    const StepRow& step = args.steps[b];
+    if (step.active != 0 && step.eviction.moves_sinks != 0)
+      args.tiles[b * args.tiles_per_row].position_shift = step.position - step.eviction.slots;
+  }
+  if (args.ledger.sums.data != nullptr) observe_rows(args, queue);
+}
+
+}  // namespace ocellus
+#endif  // HWY_ONCE

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "kernels/base/kv_run.h"
+#include "kernels/rows/rope.h"
+#include "kernels/rows/store_kv.h"
+#include "platform/queue.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+/// Whose queries score_rows counts.
+enum class Observers : uint8_t { kAll, kVisual, kText };
+
+/// What score_rows also tells of the attention A of a row, summed over the rows that see it like its score:
+///   kEntropy   -A ln A (MEDA)
+///   kDensity   1 / (chunk rows that row i sees) if A is at least kDensityShare of the greatest attention that row i
+///              pays to anything, else 0: over all j the share of rows that are not sparse (VL-Cache)
+enum class AttentionFact : uint8_t { kNone, kEntropy, kDensity };
+inline constexpr float kDensityShare = 0.01f;
+
+/// How much attention the rows of a chunk get from its last r rows: column sums of the attention of those r queries,
+///
+///   scores[g][j] = mean over the H / G query heads h of g of  sum over i in the last r rows, i >= j, of A[h, i, j]
+///
+/// A: softmax over everything row i sees, which is every live slot of every run and the chunk's rows 0 .. i. SnapKV and
+/// DAVID score with a short window; r = row_count gives H2O's and Elastic Cache's sums over all queries. Two passes
+/// over the slots; never a matrix of rows by rows.
+///
+///   observers   of the r rows only those of a modality count: the sums of the others' queries are left out
+///   adds_one    A = e^x / (1 + sum of e^x) instead of softmax: the n-softmax of CSP
+///   fact        facts[g][j] = the same mean and sum of what is told of A[h, i, j]
+///
+/// Shapes      query [r, H * E], rotated (rows may be strided): chunk rows row_count - r .. row_count - 1; rows: the
+///             chunk's keys [G, capacity, E], values are not read; scores [G, >= row_count]; runs [run_count] in the
+///             device's memory, on CUDA of at most kTileSlots slots each; is_visual [row_count], read where not all
+///             rows count; facts [G, >= row_count], written if there is a fact
+/// Packed      on the CPU runs may be packed or shifted. On CUDA runs are f16 and not shifted: expand_kv makes copies
+///             of those that are not. Runs marked `calibrated` are calibrated if that is on, on both
+/// Types       query activations, keys f16; CPU: all arithmetic in f32. CUDA: products of f16, the rest in f32
+/// Divisible   E by 8, E <= 256; H by G; H / G <= 64; on CUDA all rows start on 16 bytes
+/// Scratch     score_rows_scratch_bytes(r, row_count, H, E, traits)
+/// Determinism the same bits whatever the number of threads
+/// Special     where a query or key is not a number, scores of the rows that it touches are not numbers. r = 0: zeros
+/// Errors      kInternal in the queue if scratch is too small, on CUDA kUnsupported for E > 256
+struct ScoreRowsArgs {
+  ActivationView query;
+  int32_t query_heads = 0;
+  KvLayerRows rows;
+  int64_t row_count = 0;
+  const KvRun* runs = nullptr;
+  int32_t run_count = 0;
+  KvLayer layer = {};
+  RopeParams rope = {};  // for shifted runs
+  KvCalibration calibration = {};
+  Observers observers = Observers::kAll;
+  const uint8_t* is_visual = nullptr;
+  bool adds_one = false;
+  AttentionFact fact = AttentionFact::kNone;
+  DeviceView<float> facts = {};
+  DeviceView<float> scores;
+  DeviceView<std::byte> scratch;
+};
+
+/// For at most `window` query rows and `row_count` rows.
+int64_t score_rows_scratch_bytes(int64_t window, int64_t row_count, int32_t query_heads, int32_t head_dim,
+                                 const DeviceTraits& device);
+
+void score_rows(const ScoreRowsArgs& args, Queue& queue);
+
+}  // namespace ocellus

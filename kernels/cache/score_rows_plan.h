@@ -1,0 +1,162 @@
+// How score_rows cuts its work, and where its scratch lies. A line is one row of one query head; the lines of a
+// key/value head are numbered m = row * H / G + head of the group. Plain arithmetic, no vectors.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/attention/attend_rows_plan.h"
+#include "kernels/cache/score_rows.h"
+#include "platform/arena.h"
+#include "platform/queue.h"
+
+#ifdef __CUDACC__
+#define OCELLUS_FOR_BOTH __host__ __device__
+#else
+#define OCELLUS_FOR_BOTH
+#endif
+
+namespace ocellus {
+
+/// What would write or read outside memory is the queue's failure.
+inline void check_score_rows(const ScoreRowsArgs& args, Queue& queue) {
+  const int64_t rows = args.query.rows, given = args.scratch.rows * args.scratch.cols;
+  const int64_t needed =
+      score_rows_scratch_bytes(rows, args.row_count, args.query_heads, args.rows.head_dim, queue.traits());
+  if (given < needed)
+    queue.fail(OCELLUS_FAIL(Code::kInternal, "score_rows got %lld bytes of scratch instead of %lld",
+                            static_cast<long long>(given), static_cast<long long>(needed)));
+  if (rows > args.row_count)
+    queue.fail(OCELLUS_FAIL(Code::kInternal, "score_rows cannot score %lld rows with the queries of %lld",
+                            static_cast<long long>(args.row_count), static_cast<long long>(rows)));
+}
+
+/// What the first pass leaves of a line: a slot of score s has the attention 2^(s - largest) * factor.
+struct ScoreLine {
+  float largest;
+  float factor;
+};
+
+/// Scores are powers of two: e^x = 2^(x log2 e).
+inline constexpr float kScoreLog2E = 1.44269504f;
+inline constexpr float kScoreLn2 = 0.693147181f;
+
+/// Whether the query of a chunk row counts.
+OCELLUS_FOR_BOTH inline bool is_observer(Observers observers, const uint8_t* is_visual, int64_t row) {
+  return observers == Observers::kAll || (is_visual[row] != 0) == (observers == Observers::kVisual);
+}
+
+/// The factor of a line of which `sum` is the sum of 2^(s - largest). Lines that do not count have none.
+OCELLUS_FOR_BOTH inline float score_factor(float largest, float sum, bool adds_one, bool counts) {
+  if (!counts) return 0;
+  return 1.0f / (adds_one ? sum + exp2f(-largest) : sum);
+}
+
+/// What calibration makes of a line's score u, both in powers of two: slope (u - low) + base.
+struct ScoreSlope {
+  float slope = 1;
+  float low = 0;
+  float base = 0;
+
+  /// From the least and the greatest of the `slots` calibrated scores, in powers of two.
+  OCELLUS_FOR_BOTH static ScoreSlope of(const KvCalibration& calibration, float low, float high, int64_t slots) {
+    if (slots < 2) return {};
+    const float least = low / kScoreLog2E, range = high / kScoreLog2E - least;
+    const float slope = (range + calibration.tau_low - calibration.tau_high) / (range + 1e-8f);
+    return {slope < 0 ? 0.0f : slope, low, (least - calibration.tau_low) * kScoreLog2E};
+  }
+};
+
+/// All lines of `rows` rows: what every backend's scratch begins with.
+constexpr int64_t score_lines_bytes(int64_t rows, int32_t query_heads) {
+  return aligned_bytes(rows * query_heads * static_cast<int64_t>(sizeof(ScoreLine)));
+}
+
+// CPU. Both passes hold up to kAttendColumns lines against kAttendSlots slots.
+
+/// One thread's scratch: f32 matrices, rows by columns.
+struct ScoreThreadScratch {
+  float* across;    // [E, 64]: what a product takes by columns, queries of the first pass or keys of the second
+  float* along;     // [64, E]: what it takes by rows, the other ones
+  float* expanded;  // [64, E]: keys to be turned over
+  float* scores;    // [64, 64]
+  float* angles;    // [E]: cosines and sines of a moved run
+  float* maxima;    // [64], as all below: by line
+  float* sums;      // by line, in the second pass by slot
+  float* facts;     // by slot, in the second pass: where the maxima were
+  float* lows;      // least and greatest calibrated score
+  float* highs;
+  float* slopes;
+  float* bases;
+
+  static constexpr int64_t bytes(int64_t head_dim) {
+    const int64_t dim = attend_padded(head_dim);
+    const int64_t floats = (2 * kAttendSlots + kAttendColumns + 1) * dim + kAttendSlots * kAttendColumns;
+    return aligned_bytes((floats + 6 * kAttendColumns) * static_cast<int64_t>(sizeof(float)));
+  }
+
+  ScoreThreadScratch(std::byte* memory, int64_t head_dim) {
+    const int64_t dim = attend_padded(head_dim);
+    across = reinterpret_cast<float*>(memory);
+    along = across + dim * kAttendColumns;
+    expanded = along + dim * kAttendSlots;
+    scores = expanded + dim * kAttendSlots;
+    angles = scores + kAttendSlots * kAttendColumns;
+    facts = maxima = angles + dim;
+    sums = maxima + kAttendColumns;
+    lows = sums + kAttendColumns;
+    highs = lows + kAttendColumns;
+    slopes = highs + kAttendColumns;
+    bases = slopes + kAttendColumns;
+  }
+};
+static_assert(kAttendSlots == kAttendColumns);
+
+// CUDA. A block of threads keeps a tile of kScoreTile lines (first pass) or slots (second pass) and walks over all of
+// the other kind, a stage at a time.
+
+inline constexpr int32_t kScoreTile = 64;
+/// Most blocks of the first pass that split the slots between them. A constant, not what the device has, so that the
+/// same inputs give the same bits on every device.
+inline constexpr int32_t kScoreSplitBlocks = 256;
+
+constexpr int32_t score_stage_rows(int32_t tile_dim) { return tile_dim <= 128 ? 64 : 32; }
+
+struct ScorePlan {
+  int32_t tiles = 0;  // of lines, per head
+  int32_t splits = 1;
+  int32_t stages_per_split = 0;
+};
+/// `lines`: of a key/value head. `stages`: most stages of any tile.
+constexpr ScorePlan plan_score_tiles(int64_t lines, int64_t heads, int64_t stages) {
+  ScorePlan plan;
+  plan.tiles = static_cast<int32_t>((lines + kScoreTile - 1) / kScoreTile);
+  plan.stages_per_split = static_cast<int32_t>(stages);
+  // Fewer than two stages a block do not pay for putting the pieces together.
+  const int64_t blocks = std::max<int64_t>(plan.tiles * heads, 1);
+  const int64_t splits = std::min<int64_t>(kScoreSplitBlocks / blocks, stages / 2);
+  if (splits < 2) return plan;
+  plan.stages_per_split = static_cast<int32_t>((stages + splits - 1) / splits);
+  plan.splits = static_cast<int32_t>((stages + plan.stages_per_split - 1) / plan.stages_per_split);
+  return plan;
+}
+
+/// What a splitting block of the first pass leaves of a line: its largest score and its sum of weights, or of the
+/// calibrated slots the least and the greatest score and how many they are, 2 standing for more.
+struct ScorePart {
+  float first;
+  float second;
+  int32_t slots;
+};
+
+/// CUDA's scratch behind the lines: slopes, then parts. Only split tiles leave parts, and those are few.
+constexpr int64_t score_slopes_bytes(int64_t rows, int32_t query_heads) {
+  return aligned_bytes(rows * query_heads * static_cast<int64_t>(sizeof(ScoreSlope)));
+}
+constexpr int64_t score_parts_bytes() {
+  return aligned_bytes(int64_t{kScoreSplitBlocks} * kScoreTile * static_cast<int64_t>(sizeof(ScorePart)));
+}
+
+}  // namespace ocellus

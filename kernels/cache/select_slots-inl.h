@@ -1,0 +1,120 @@
+// What the backends of select_slots share, so that they choose the same rows: how scores are pooled and ordered, how
+// the budget is shared, and when DAVID switches. Compiled for the device too.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cache/select_slots.h"
+
+#ifdef __CUDACC__
+#define OCELLUS_ON_BOTH __host__ __device__
+#else
+#define OCELLUS_ON_BOTH
+#endif
+
+namespace ocellus::select {
+
+/// What would write or read outside memory is the queue's failure.
+inline void check(const SelectSlotsArgs& args, Queue& queue) {
+  const int64_t given = args.scratch.rows * args.scratch.cols;
+  const int64_t needed =
+      select_slots_scratch_bytes(args.row_count, static_cast<int32_t>(args.scores.rows), queue.traits());
+  if (given < needed)
+    queue.fail(OCELLUS_FAIL(Code::kInternal, "select_slots got %lld bytes of scratch instead of %lld",
+                            static_cast<long long>(given), static_cast<long long>(needed)));
+  if (args.stage == SelectStage::kUntilSwitch && args.layer >= NcarState::kMostLayers)
+    queue.fail(OCELLUS_FAIL(Code::kUnsupported, "DAVID's state has no room for layer %d; it has room for %d layers",
+                            args.layer, NcarState::kMostLayers));
+}
+
+/// Scores as integers in the same order, better ones larger; not a number is the largest, -0 is 0, and none is 0.
+OCELLUS_ON_BOTH inline uint32_t rank_of(float score) {
+  if (score != score) return 0xFFFFFFFFu;
+  if (score == 0) return 0x80000000u;
+  uint32_t bits;
+  memcpy(&bits, &score, sizeof bits);
+  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+}
+
+/// The pooled score of row `row` of `rows`. Sums run upwards from the lowest row.
+OCELLUS_ON_BOTH inline float pool_score(const float* scores, int64_t rows, int64_t row, int32_t pool,
+                                        ScorePooling pooling) {
+  const int64_t reach = pool / 2;
+  const int64_t first = row > reach ? row - reach : 0;
+  const int64_t last = row + reach < rows ? row + reach : rows - 1;
+  float pooled = scores[first];
+  for (int64_t i = first + 1; i <= last; ++i) {
+    const float score = scores[i];
+    if (pooling == ScorePooling::kMean)
+      pooled += score;
+    else if (score > pooled || score != score)  // once not a number, it stays so
+      pooled = score;
+  }
+  return pooling == ScorePooling::kMean ? pooled / static_cast<float>(last - first + 1) : pooled;
+}
+
+struct Shares {
+  int64_t text, visual;
+};
+/// The decoupled stage's shares of a budget no larger than the rows there are.
+OCELLUS_ON_BOTH inline Shares share_budget(int64_t budget, int64_t visual_quota, int64_t text_rows,
+                                           int64_t visual_rows) {
+  int64_t visual = visual_quota < budget ? visual_quota : budget;
+  if (visual < budget - text_rows) visual = budget - text_rows;  // text leaves some over
+  if (visual > visual_rows) visual = visual_rows;
+  return {budget - visual, visual};
+}
+
+/// The rows before the window, among which `budget` are chosen; 0 if everything is kept.
+OCELLUS_ON_BOTH inline int64_t rows_to_choose_from(const SelectSlotsArgs& args) {
+  return args.row_count - args.window > args.budget ? args.row_count - args.window : 0;
+}
+
+/// Whether theta of this layer is to be computed.
+OCELLUS_ON_BOTH inline bool is_watching(const SelectSlotsArgs& args) {
+  return args.layer == 0 || args.state->switch_layer == NcarState::kNotYet;
+}
+
+/// NCAR from the sum of all heads' scores of visual rows.
+OCELLUS_ON_BOTH inline double ncar_of(const SelectSlotsArgs& args, double visual_sum) {
+  const int64_t observed = args.observed > 0 ? args.observed : args.window;
+  const int64_t queries = observed < args.row_count ? observed : args.row_count;
+  if (args.visual_count == 0 || queries == 0) return 0;
+  const double heads = static_cast<double>(args.scores.rows);
+  const double per_row = visual_sum / heads / static_cast<double>(args.visual_count) / static_cast<double>(queries);
+  return per_row * static_cast<double>(args.row_count);
+}
+
+/// Notes theta in the state, and the switch if this is where it happens. Differences are those of the noted values.
+OCELLUS_ON_BOTH inline void note_ncar(const SelectSlotsArgs& args, double ncar) {
+  NcarState& state = *args.state;
+  const double before = args.layer == 0 ? 1.0 : static_cast<double>(state.theta[args.layer - 1]);
+  state.theta[args.layer] = static_cast<float>(ncar);
+  const double theta = static_cast<double>(state.theta[args.layer]);
+  const double threshold = static_cast<double>(args.threshold);
+  bool switches = false;
+  switch (args.ncar) {
+    case NcarSwitch::kSmallDrop: switches = before - theta < threshold; break;
+    case NcarSwitch::kLargeDrop: switches = before - theta > threshold; break;
+    case NcarSwitch::kLow: switches = theta < threshold; break;
+    case NcarSwitch::kAtLayer: switches = args.layer >= threshold; break;
+  }
+  state.switch_layer = switches ? args.layer : NcarState::kNotYet;
+}
+
+/// Whether each modality has its share in this layer; read after note_ncar.
+OCELLUS_ON_BOTH inline bool is_decoupled(const SelectSlotsArgs& args) {
+  if (args.stage == SelectStage::kUntilSwitch) return args.state->switch_layer == NcarState::kNotYet;
+  return args.stage == SelectStage::kDecoupled;
+}
+
+OCELLUS_ON_BOTH inline bool is_visual_row(const SelectSlotsArgs& args, int64_t row) {
+  return args.is_visual != nullptr && args.is_visual[row] != 0;
+}
+/// Which list a kept row goes to.
+OCELLUS_ON_BOTH inline bool goes_to_visual(const SelectSlotsArgs& args, int64_t row, bool is_visual) {
+  return args.is_split && (is_visual || args.pack_text) && (args.pack_window || row < args.row_count - args.window);
+}
+
+}  // namespace ocellus::select

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "kernels/rows/gather_rows.h"
+#include "platform/queue.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+/// Chooses rows that lie far from each other: first the candidate that is nearest to the mean of all, then again and
+/// again the one that is farthest from those chosen so far (farthest-point sampling: Gonzalez, 1985). Any number of
+/// the first picks is what fewer picks would have been. Ours: which rows of a linked image are read in place.
+///
+/// Shapes    rows [T, D] f32; ids [T]: candidates are the rows whose id is kSkippedRow, as rows of images are; picks
+///           [count], count <= candidates, in the order of choice; least [T], mean [D] scratch
+/// Types     squared distances in f32
+/// Special   of equal distances the lower row; picks differ from each other whatever the rows hold
+struct SpreadRowsArgs {
+  DeviceView<const float> rows;
+  const int32_t* ids = nullptr;
+  float* least = nullptr;
+  float* mean = nullptr;
+  int32_t* picks = nullptr;
+  int32_t count = 0;
+};
+void spread_rows(const SpreadRowsArgs& args, Queue& queue);
+
+namespace spread {
+
+/// In place of distances: of rows that are chosen, and of those whose distance is no number.
+inline constexpr float kChosen = -2, kNoNumber = -1;
+
+}  // namespace spread
+
+}  // namespace ocellus

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "kernels/rows/store_kv.h"
+
+namespace ocellus {
+
+/// How far rows have come from what is stored of them (CacheBlend, Yao et al. 2025, as its code has it: by values,
+/// which no rotation has touched):
+///
+///   change_t = sum over heads and channels ( v_t - stored_v_t )^2, 0 for rows of which nothing is stored
+///
+/// Shapes    rows [G, capacity, E] of one layer; slots [count], those without an address have nothing stored; changes
+///           [count]. All in the device's memory
+/// Types     f16, sums in f32
+/// Divisible E by 8; on CUDA all rows and slots start on 16 bytes
+/// Errors    kInternal for heads of more than 256 values on the CPU
+struct ValueChangeArgs {
+  KvLayerRows rows;
+  int64_t count = 0;
+  const KvSlot* slots = nullptr;
+  int32_t layer = 0;
+  float* changes = nullptr;
+};
+void value_change(const ValueChangeArgs& args, Queue& queue);
+
+}  // namespace ocellus

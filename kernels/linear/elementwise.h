@@ -1,0 +1,41 @@
+#pragma once
+
+#include "kernels/linear/matmul.h"
+#include "platform/queue.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+/// gate = silu(gate) * up, element by element; silu(x) = x / (1 + exp(-x)).
+///
+/// Shapes    gate, up [T, F] (rows may be strided)
+/// Types     activations
+/// Aliasing  up must not overlap gate
+struct GatedSiluArgs {
+  ActivationView gate;
+  ActivationView up;
+};
+void gated_silu(const GatedSiluArgs& args, Queue& queue);
+
+/// x = activation(x) in place. kGeluTanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); kGeluErf: x Phi(x);
+/// kQuickGelu: x sigmoid(1.702 x); kSilu: x sigmoid(x); kNone: x.
+///
+/// Shapes    x [T, F]
+/// Types     activations
+struct ActivateArgs {
+  ActivationView values;
+  Activation activation = Activation::kGeluTanh;
+};
+void activate(const ActivateArgs& args, Queue& queue);
+
+/// x[t] += addend[t % R].
+///
+/// Shapes    x [T, D]; addend [R, D]
+/// Types     f32
+struct AddRowsArgs {
+  DeviceView<float> values;
+  DeviceView<const float> addend;
+};
+void add_rows(const AddRowsArgs& args, Queue& queue);
+
+}  // namespace ocellus

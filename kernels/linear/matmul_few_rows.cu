@@ -1,0 +1,259 @@
+// The host's side of few-row products: which way to do them, how shared memory and rows are divided, and rounding the
+// input beforehand where blocks do not do it for themselves.
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/base/launch.cuh"
+#include "kernels/linear/matmul_few_rows.h"
+#include "kernels/linear/matmul_few_rows_input.cuh"
+#include "kernels/linear/matmul_few_rows_per_warp.cuh"
+#include "kernels/linear/matmul_few_rows_plan.cuh"
+
+namespace ocellus::cuda {
+namespace {
+
+/// With fewer weight rows a block is not worth its start.
+constexpr int kFewestBlockRows = 4;
+
+struct StepFacts {
+  bool plain;
+  int bytes, warps;
+  int ring_bytes, piece_weights, piece_bytes;  // FewRowsPlan::kPerWarp: of a warp; of the weights and inputs of a piece
+  void (*launch)(FewRowsPlan plan, const LaunchShape& shape, const FewRowsWork& work, Queue& queue);
+};
+
+template <WeightFormat kFormat>
+constexpr StepFacts kFactsOf = {
+    Step<kFormat>::kPlain,    Step<kFormat>::kBytes,
+    Step<kFormat>::kWarps,    Piece<kFormat>::kRing* Piece<kFormat>::kSlotBytes,
+    Piece<kFormat>::kWeights, LaneRows<kFormat>::kPieceBytes + LaneRows<kFormat>::kPieceScales * 8,
+    launch_few_rows<kFormat>};
+
+const StepFacts& facts_of(WeightFormat format) {
+  using enum WeightFormat;
+  static constexpr StepFacts kFacts[kWeightFormatCount] = {
+      kFactsOf<kF32>,  kFactsOf<kF16>,  kFactsOf<kBF16>, kFactsOf<kQ8_0>, kFactsOf<kQ4_0>, kFactsOf<kQ4_1>,
+      kFactsOf<kQ5_0>, kFactsOf<kQ5_1>, kFactsOf<kQ4_K>, kFactsOf<kQ5_K>, kFactsOf<kQ6_K>, kFactsOf<kIQ4_NL>,
+  };
+  return kFacts[static_cast<int>(format)];
+}
+
+/// Blocks are smaller where a multiprocessor has little shared memory.
+int most_warps_of(const CudaFacts& device) {
+  return most_shared_bytes(device.major, device.minor) < 128 * 1024 ? 8 : 16;
+}
+
+constexpr int kRoomBytes = (kMostOwnTokens + kWarp) * 4;  // of sums over a block
+
+int64_t per_warp_bytes(const StepFacts& facts, int64_t rows, int64_t cols, const CudaFacts& device) {
+  return most_warps_of(device) * facts.ring_bytes + rows * divide_up(cols, facts.piece_weights) * facts.piece_bytes +
+         kRoomBytes;
+}
+
+FewRowsPlan choose_plan(const StepFacts& facts, int64_t rows, int64_t cols, const CudaFacts& device) {
+  return choose_few_rows_plan(rows, cols, facts.plain, per_warp_bytes(facts, rows, cols, device),
+                              most_shared_bytes(device.major, device.minor));
+}
+
+/// One block a row; without a norm, one for every so many items.
+template <bool kPlain>
+__global__ void __launch_bounds__(512) round_input_rows(const FewRowsInput input, const RoundedRows out) {
+  __shared__ float room[kWarp];
+  let_next_start();
+  wait_for_inputs();
+  const int t = static_cast<int>(blockIdx.x), threads = static_cast<int>(blockDim.x);
+  const int items = kItemsPerGroup * groups_of(input.cols);
+  const bool exists = t < input.rows;
+  const int first = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
+  float scale = 1;
+  if (input.norm_weight != nullptr && exists) {
+    float squares = 0;
+#pragma unroll 4
+    for (int item = first; item < items; item += threads) squares += squares_of(load_item(input, t, kItem * item));
+    scale = rsqrtf(block_sum(squares, room) / static_cast<float>(input.cols) + input.epsilon);
+  }
+  const int step = threads * static_cast<int>(gridDim.y);
+#pragma unroll 2
+  for (int item = first; item < items; item += step) {
+    float4 x{};
+    if (exists) x = load_item(input, t, kItem * item);
+    if (exists && input.norm_weight != nullptr) x = normalised(x, scale, input.norm_weight, kItem * item, input.cols);
+    store_item<kPlain>(x, t, item, out);
+  }
+}
+
+void round_beforehand(const FewRowsInput& input, const RoundedRows& out, bool plain, Queue& queue) {
+  constexpr int kThreads = 256, kNormThreads = 512, kItemsPerThread = 2;
+  const bool norm = input.norm_weight != nullptr;
+  const int64_t items = int64_t{kItemsPerGroup} * groups_of(input.cols);
+  LaunchShape shape;
+  shape.threads = norm ? kNormThreads : kThreads;
+  shape.grid = dim3(static_cast<unsigned>(out.columns),
+                    norm ? 1 : static_cast<unsigned>(divide_up(items, kThreads * kItemsPerThread)));
+  if (plain)
+    launch<round_input_rows<true>>(queue, "matmul", shape, input, out);
+  else
+    launch<round_input_rows<false>>(queue, "matmul", shape, input, out);
+}
+
+/// Bytes between the rows of a step in the ring. An odd number of 16-byte pieces puts the rows into different banks; a
+/// step that does not start at a multiple of 16 touches more pieces than it fills.
+int row_pitch(const FewRowsWork& work, const StepFacts& facts) {
+  if (facts.plain) return facts.bytes;
+  int64_t unit = std::gcd(int64_t{16}, std::gcd(work.row_bytes, int64_t{facts.bytes}));
+  for (int i = 0; i < work.count; ++i)
+    unit = std::gcd(unit, static_cast<int64_t>(reinterpret_cast<uintptr_t>(work.matrices[i].weights) % 16));
+  const int64_t pieces = divide_up(facts.bytes + 16 - unit, 16);
+  return static_cast<int>(16 * (pieces | 1));
+}
+
+/// Divides the weight rows among at most this many blocks, and says how many there are.
+unsigned divide_rows(int64_t weight_rows, int64_t most_blocks, FewRowsWork& work) {
+  const int64_t blocks = std::min(most_blocks, divide_up(weight_rows, kFewestBlockRows));
+  work.rows_per_block = static_cast<int>(weight_rows / blocks);
+  work.blocks_with_more = static_cast<int>(weight_rows % blocks);
+  return static_cast<unsigned>(blocks);
+}
+
+LaunchShape shape_per_warp(const StepFacts& facts, int64_t weight_rows, FewRowsWork& work, const CudaFacts& device) {
+  const int warps = most_warps_of(device);
+  const int64_t pieces = work.input.rows * divide_up(work.input.cols, facts.piece_weights);
+  work.values_at = warps * facts.ring_bytes;
+  const int64_t value_bytes = pieces * (facts.plain ? 2 : 1) * facts.piece_weights;
+  work.scales_at = work.values_at + static_cast<int>(value_bytes);
+  work.room_at = work.values_at + static_cast<int>(pieces * facts.piece_bytes);
+  return {.grid = divide_rows(weight_rows, device.multiprocessors, work),
+          .threads = warps * kWarp,
+          .shared_bytes = work.room_at + kRoomBytes};
+}
+
+/// Lays out shared memory and divides the weight rows among blocks.
+LaunchShape shape_launch(FewRowsPlan plan, const StepFacts& facts, int64_t weight_rows, FewRowsWork& work,
+                         const Queue& queue) {
+  const CudaFacts& device = queue.cuda()->facts();
+  if (plan == FewRowsPlan::kPerWarp) return shape_per_warp(facts, weight_rows, work, device);
+  const int warps = std::min({facts.warps, most_warps(plan), most_warps_of(device)});
+  const int groups = groups_of(work.input.cols), unit_bytes = kUnitRows * work.input.rows * 4;
+  work.pitch = row_pitch(work, facts);
+  int at = warps * kRingSteps * kUnitRows * work.pitch;
+  work.values_at = at;
+  if (rounds_itself(plan)) {
+    work.rounded.columns = facts.plain ? work.input.rows : work.input.rows + work.input.rows % 2;
+    at += groups * work.rounded.columns * (facts.plain ? 64 : 32);
+    work.scales_at = at;
+    at += facts.plain ? 0 : groups * work.rounded.columns * 8;
+  }
+  work.two_buffers = work.input.rows <= 16;
+  work.partials_at = at;
+  at += (work.two_buffers ? 2 : 1) * warps * unit_bytes;
+  work.gates_at = at;
+  at += work.gated ? unit_bytes : 0;
+  work.room_at = at;
+  at += kRoomBytes;
+
+  if (!rounds_itself(plan)) {
+    const int values = groups * work.rounded.columns * (facts.plain ? 64 : 32);
+    const int bytes = values + (facts.plain ? 0 : groups * work.rounded.columns * 8);
+    if (at + bytes <= std::min(kMostStagedBytes, most_shared_bytes(device.major, device.minor))) {
+      at = (at + 15) / 16 * 16;
+      work.values_at = at;
+      work.scales_at = at + values;
+      work.staged_bytes = bytes;
+      at += bytes;
+    }
+  }
+  const int64_t resident = int64_t{device.multiprocessors} * (tiles_of(plan) >= 2 && at <= kMostStagedBytes ? 2 : 1);
+  return {.grid = divide_rows(weight_rows, resident, work), .threads = warps * kWarp, .shared_bytes = at};
+}
+
+FewRowsInput describe_input(const FewRowsArgs& args) {
+  FewRowsInput input;
+  input.data = args.input.data;
+  input.stride = args.input.stride;
+  input.norm_weight = args.norm_weight;
+  input.epsilon = args.epsilon;
+  input.rows = static_cast<int>(args.input.rows);
+  input.cols = static_cast<int>(args.input.cols);
+  input.is_half = args.input.type == ActivationType::kF16;
+  const auto bytes = static_cast<uintptr_t>(kItem * args.input.value_bytes());
+  input.is_wide = reinterpret_cast<uintptr_t>(args.input.data) % bytes == 0 && args.input.stride % kItem == 0;
+  return input;
+}
+
+FewRowsMatrix describe_matrix(const FewRowsArgs& args, int i) {
+  FewRowsMatrix matrix;
+  matrix.weights = args.weights[i].data;
+  matrix.bias = args.biases[i];
+  matrix.output = args.outputs[i].data;
+  matrix.output_stride = args.outputs[i].stride;
+  matrix.rows = static_cast<int>(args.weights[i].rows);
+  matrix.half_output = args.outputs[i].type == ActivationType::kF16;
+  return matrix;
+}
+
+/// The matrices from `first` on that have its format, in one launch. `rounded` says what the scratch holds.
+enum class Rounded : uint8_t { kNothing, kHalves, kCodes };
+
+Rounded multiply_format(const FewRowsArgs& args, int first, Rounded rounded, Queue& queue) {
+  const WeightFormat format = args.weights[first].format;
+  const StepFacts& facts = facts_of(format);
+  FewRowsWork work;
+  work.input = describe_input(args);
+  work.row_bytes = args.weights[first].row_bytes();
+  work.gated = args.gated;
+  work.accumulate = args.accumulate;
+  work.activation = args.activation;
+  int64_t weight_rows = 0;
+  for (int i = first; i < args.count; ++i) {
+    if (args.weights[i].format != format) continue;
+    work.matrices[work.count++] = describe_matrix(args, i);
+    weight_rows += args.weights[i].rows;
+  }
+  if (args.gated) weight_rows = args.weights[first].rows;
+  if (weight_rows == 0) return rounded;
+  const FewRowsPlan plan = choose_plan(facts, args.input.rows, args.input.cols, queue.cuda()->facts());
+  if (!rounds_itself(plan)) work.rounded.columns = static_cast<int>(rounded_columns(args.input.rows));
+  const LaunchShape shape = shape_launch(plan, facts, weight_rows, work, queue);
+  if (!rounds_itself(plan)) {
+    work.rounded.values = reinterpret_cast<uint8_t*>(args.scratch.data);
+    const int64_t code_bytes = int64_t{32} * groups_of(work.input.cols) * work.rounded.columns;
+    work.rounded.scales = reinterpret_cast<float2*>(args.scratch.data + code_bytes);
+    const Rounded needed = facts.plain ? Rounded::kHalves : Rounded::kCodes;
+    if (needed != rounded) round_beforehand(work.input, work.rounded, facts.plain, queue);
+    rounded = needed;
+  }
+  facts.launch(plan, shape, work, queue);
+  return rounded;
+}
+
+}  // namespace
+
+bool few_rows_fits(int64_t rows, const WeightView* weights, int count, bool gated, bool lean) {
+  if (rows < 1 || rows > kFewRows) return false;
+  for (int i = 0; i < count; ++i) {
+    if (is_plain(weights[i].format) && rows > kMostPlainRows && !lean) return false;
+    if (weights[i].cols % 8 != 0 || reinterpret_cast<uintptr_t>(weights[i].data) % 16 != 0) return false;
+  }
+  return !gated || (count == 2 && weights[0].format == weights[1].format && weights[0].rows == weights[1].rows);
+}
+
+const char* few_rows_plan_name(int64_t rows, const WeightView& weights, const CudaFacts& device) {
+  return name_of(choose_plan(facts_of(weights.format), rows, weights.cols, device));
+}
+
+void multiply_few_rows(const FewRowsArgs& args, Queue& queue) {
+  if (!queue.ok() || args.input.rows == 0) return;
+  const int64_t needed = few_rows_scratch_bytes(args.input.rows, args.input.cols);
+  const int64_t got = args.scratch.rows * args.scratch.cols;
+  if (got < needed || reinterpret_cast<uintptr_t>(args.scratch.data) % 64 != 0)
+    return queue.fail(OCELLUS_FAIL(Code::kInternal, "matmul needs %lld bytes of scratch aligned to 64 and got %lld",
+                                   static_cast<long long>(needed), static_cast<long long>(got)));
+  Rounded rounded = Rounded::kNothing;
+  for (int i = 0; i < args.count; ++i) {
+    bool done = false;
+    for (int earlier = 0; earlier < i; ++earlier) done = done || args.weights[earlier].format == args.weights[i].format;
+    if (!done) rounded = multiply_format(args, i, rounded, queue);
+  }
+}
+
+}  // namespace ocellus::cuda

@@ -1,0 +1,24 @@
+// How the plans of few-row products are launched.
+#pragma once
+
+#include "kernels/base/launch.cuh"
+#include "kernels/linear/matmul_few_rows_plan.h"
+#include "kernels/linear/matmul_few_rows_work.cuh"
+
+namespace ocellus::cuda {
+
+/// Most warps of a block. Two blocks fit a multiprocessor: of this product and the next, or two of this one.
+constexpr int most_warps(FewRowsPlan plan) { return tiles_of(plan) == 1 ? 16 : 8; }
+
+// For device code, which may use constants but not the functions that made them.
+template <FewRowsPlan kPlan>
+inline constexpr int kTilesOf = tiles_of(kPlan);
+template <FewRowsPlan kPlan>
+inline constexpr bool kRoundsItself = rounds_itself(kPlan);
+
+/// Launches the plan's kernel for a format; kSpread is for block formats. Each format is instantiated in one of the
+/// files matmul_few_rows_*.cu.
+template <WeightFormat kFormat>
+void launch_few_rows(FewRowsPlan plan, const LaunchShape& shape, const FewRowsWork& work, Queue& queue);
+
+}  // namespace ocellus::cuda

@@ -1,0 +1,163 @@
+// One step of a few-row product: sixteen weight rows, decoded from shared memory, times the input rows on the tensor
+// cores. The weights are the first operand (16 x k), the inputs the second (k x 8).
+//
+// Lane 4g + q of a warp holds, as `sums`, rows g (0, 1) and g + 8 (2, 3) of the unit times input rows 2q and 2q + 1 of
+// each tile of eight.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/linear/matmul_few_rows_work.cuh"
+
+namespace ocellus::cuda {
+
+template <int kTiles>
+using TileSums = float[kTiles][4];
+
+/// Sums of products are whole numbers below 2^22: added to the bits of 1.5 * 2^23 they are floats already.
+inline constexpr int kExactBits = 0x4B400000;
+inline constexpr float kExactOrigin = 12582912.0f;
+
+__device__ inline float exact_value(int bits) { return __int_as_float(bits) - kExactOrigin; }
+
+struct CodeSums {
+  int bits[4] = {kExactBits, kExactBits, kExactBits, kExactBits};
+  __device__ float value(int i) const { return exact_value(bits[i]); }
+
+  /// += products of 32 codes: rows g and g + 8, words of the lane in either half.
+  __device__ void add(uint32_t low, uint32_t low_below, uint32_t high, uint32_t high_below, const uint2& x) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+r"(bits[0]), "+r"(bits[1]), "+r"(bits[2]), "+r"(bits[3])
+        : "r"(low), "r"(low_below), "r"(high), "r"(high_below), "r"(x.x), "r"(x.y));
+  }
+  /// += products of 16 codes.
+  __device__ void add(uint32_t word, uint32_t word_below, uint32_t x) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                 : "+r"(bits[0]), "+r"(bits[1]), "+r"(bits[2]), "+r"(bits[3])
+                 : "r"(word), "r"(word_below), "r"(x));
+  }
+};
+
+/// += products of 16 f16 values.
+__device__ inline void add_halves(float (&sums)[4], uint32_t low, uint32_t low_below, uint32_t high,
+                                  uint32_t high_below, uint32_t x_low, uint32_t x_high) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(low), "r"(low_below), "r"(high), "r"(high_below), "r"(x_low), "r"(x_high));
+}
+
+/// Where a lane finds its two rows of a step, and which of the input's groups the step begins with.
+struct StepPlace {
+  const uint8_t* row = nullptr;
+  const uint8_t* row_below = nullptr;  // eight rows further on
+  int first_group = 0;
+  int groups = 0;  // of the step that exist
+};
+
+template <WeightFormat kFormat>
+__device__ inline StepPlace find_step(const FewRowsWork& work, const Unit& unit, int step, const uint8_t* slot) {
+  using Shape = Step<kFormat>;
+  const int g = static_cast<int>(threadIdx.x) % kWarp / 4, groups = (work.input.cols + 31) / 32;
+  const uint8_t* row = slot + g * work.pitch;
+  const uint8_t* source = unit.weights + g * work.row_bytes + int64_t{step} * Shape::kBytes;
+  StepPlace place;
+  place.row = row + beyond_sixteen<kFormat>(source);
+  place.row_below = row + 8 * work.pitch + beyond_sixteen<kFormat>(source + 8 * work.row_bytes);
+  place.first_group = step * Shape::kGroups;
+  place.groups = min(Shape::kGroups, groups - place.first_group);
+  return place;
+}
+
+/// sums += scale * value - minimum * sum of the inputs, for input rows 2q and 2q + 1; x as in RoundedRows::scales.
+template <WeightFormat kFormat>
+__device__ inline void add_scaled(float (&sums)[4], const GroupScale& scale, const GroupScale& below,
+                                  const float (&values)[4], const float4& x) {
+  sums[0] = fmaf(scale.scale * x.x, values[0], sums[0]);
+  sums[1] = fmaf(scale.scale * x.z, values[1], sums[1]);
+  sums[2] = fmaf(below.scale * x.x, values[2], sums[2]);
+  sums[3] = fmaf(below.scale * x.z, values[3], sums[3]);
+  if constexpr (Blocks<kFormat>::kMinimum) {
+    sums[0] = fmaf(-scale.second, x.y, sums[0]);
+    sums[1] = fmaf(-scale.second, x.w, sums[1]);
+    sums[2] = fmaf(-below.second, x.y, sums[2]);
+    sums[3] = fmaf(-below.second, x.w, sums[3]);
+  }
+}
+
+/// The same where the halves of a group have scales of their own.
+__device__ inline void add_halves_scaled(float (&sums)[4], const GroupScale& scale, const GroupScale& below,
+                                         const CodeSums& front, const CodeSums& back, const float4& x) {
+  sums[0] = fmaf(x.x, scale.scale * front.value(0) + scale.second * back.value(0), sums[0]);
+  sums[1] = fmaf(x.z, scale.scale * front.value(1) + scale.second * back.value(1), sums[1]);
+  sums[2] = fmaf(x.x, below.scale * front.value(2) + below.second * back.value(2), sums[2]);
+  sums[3] = fmaf(x.z, below.scale * front.value(3) + below.second * back.value(3), sums[3]);
+}
+
+/// A plain step.
+template <WeightFormat kFormat, int kTiles, bool kOwnInput>
+__device__ inline void multiply_plain(const StepPlace& place, const RoundedRows& x, TileSums<kTiles>& sums) {
+  using Shape = Step<kFormat>;
+  constexpr int kEightBytes = Shape::kBytes * 8 / Shape::kWeights;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, g = lane / 4, q = lane % 4;
+  const int columns = kOwnInput ? x.columns : 8 * kTiles;
+  const int exchange = (g & 1) << 6;  // fetch_step: halves of odd rows
+  const uint8_t* values = x.values + 64 * (place.first_group * columns + g) + 16 * q;
+#pragma unroll
+  for (int i = 0; i < Shape::kGroups; ++i) {
+    if (i >= place.groups) break;
+    const int at = (4 * i + q) * kEightBytes ^ exchange;
+    const uint4 a = load_eight_halves<kFormat>(place.row + at), b = load_eight_halves<kFormat>(place.row_below + at);
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      uint4 in{};
+      if (!kOwnInput || g < columns) in = *reinterpret_cast<const uint4*>(values + 64 * (i * columns + 8 * n));
+      add_halves(sums[n], a.x, b.x, a.y, b.y, in.x, in.y);
+      add_halves(sums[n], a.z, b.z, a.w, b.w, in.z, in.w);
+    }
+  }
+}
+
+/// A step of codes. Lane q of four multiplies words q and q + 4 of every group.
+template <WeightFormat kFormat, int kTiles, bool kOwnInput>
+__device__ inline void multiply_codes(const StepPlace& place, const RoundedRows& x, TileSums<kTiles>& sums) {
+  using Format = Blocks<kFormat>;
+  constexpr int kGroupsPerBlock = Format::kElements / 32;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, g = lane / 4, q = lane % 4;
+  const int columns = kOwnInput ? x.columns : 8 * kTiles;
+  const uint8_t* values = x.values + 32 * (place.first_group * columns + g) + 8 * q;
+  const float2* scales = x.scales + place.first_group * columns + 2 * q;
+#pragma unroll
+  for (int i = 0; i < Step<kFormat>::kGroups; ++i) {
+    if (i >= place.groups) break;
+    const int offset = i / kGroupsPerBlock * Format::kBytes, group = i % kGroupsPerBlock;
+    Words<1> low, high, low_below, high_below;
+    Format::template codes<1>(place.row + offset, group, q, low, high);
+    Format::template codes<1>(place.row_below + offset, group, q, low_below, high_below);
+    const GroupScale scale = Format::scale(place.row + offset, group);
+    const GroupScale below = Format::scale(place.row_below + offset, group);
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      uint2 in{};
+      float4 in_scale{};
+      if (!kOwnInput || g < columns) in = *reinterpret_cast<const uint2*>(values + 32 * (i * columns + 8 * n));
+      if (!kOwnInput || 2 * q < columns) in_scale = *reinterpret_cast<const float4*>(scales + i * columns + 8 * n);
+      if constexpr (Format::kHalves) {
+        CodeSums front, back;
+        front.add(low[0], low_below[0], in.x);
+        back.add(high[0], high_below[0], in.y);
+        add_halves_scaled(sums[n], scale, below, front, back, in_scale);
+      } else {
+        CodeSums products;
+        products.add(low[0], low_below[0], high[0], high_below[0], in);
+        const float exact[4] = {products.value(0), products.value(1), products.value(2), products.value(3)};
+        add_scaled<kFormat>(sums[n], scale, below, exact, in_scale);
+      }
+    }
+  }
+}
+
+}  // namespace ocellus::cuda

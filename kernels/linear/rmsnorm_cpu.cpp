@@ -1,0 +1,57 @@
+#include <cmath>
+
+#include "kernels/backends.h"
+#include "kernels/base/highway_targets.h"
+#include "kernels/base/row_pieces.h"
+#include "kernels/linear/rmsnorm.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/linear/rmsnorm_cpu.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/base/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ocellus {
+namespace HWY_NAMESPACE {
+namespace {
+
+void normalise_row(const float* x, const float* weight, float epsilon, int64_t cols, float* out) {
+  const FloatTag d;
+  FloatVec squares = hn::Zero(d);
+  for (int64_t i = 0; i < cols; i += kLanes) {
+    const FloatVec v = load_part(d, x + i, cols - i);
+    squares = hn::MulAdd(v, v, squares);
+  }
+  const float mean = hn::GetLane(hn::SumOfLanes(d, squares)) / static_cast<float>(cols);
+  const FloatVec scale = hn::Set(d, 1.0f / std::sqrt(mean + epsilon));
+  for (int64_t i = 0; i < cols; i += kLanes) {
+    const FloatVec v = hn::Mul(load_part(d, x + i, cols - i), scale);
+    store_part(hn::Mul(v, load_part(d, weight + i, cols - i)), d, out + i, cols - i);
+  }
+}
+
+void rmsnorm_rows(const RmsNormArgs& args, int64_t begin, int64_t end) {
+  for (int64_t t = begin; t < end; ++t) {
+    normalise_row(args.input.row(t), args.weight, args.epsilon, args.input.cols, args.output.row(t));
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace ocellus
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ocellus {
+
+HWY_EXPORT(rmsnorm_rows);
+
+void cpu::rmsnorm(const RmsNormArgs& args, Queue& queue) {
+  queue.parallel(args.input.rows, rows_per_piece(args.input.cols, 32768), [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(rmsnorm_rows)(args, begin, end);
+  });
+}
+
+}  // namespace ocellus
+#endif  // HWY_ONCE

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "kernels/base/kv_run.h"
+#include "kernels/base/step_row.h"
+#include "kernels/sampling/sample_row.h"
+#include "platform/arena.h"
+#include "platform/queue.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+/// Chooses each active row's next token from its logits by the row's sampler parameters, writes it to
+/// results[(step % kResultSteps) * result_stride + b] together with the hash of the logits as the model gave them, and
+/// moves the row on: token, step, drawn_count, recent tokens; with `advance` also position and the new slot
+/// (new_slot + 1, or slot 0 of the next tile if that one is full: tiles[b * tiles_per_row + new_tile].capacity).
+/// Ties go to the lower token id; NaN never wins; a row without a number gets kNoTokenSampled and token 0.
+///
+/// A forced row reads forced[(step % kResultSteps) * forced_stride + b] next, whatever its sampler says. Its result is
+/// the most likely token and the natural logarithm of the forced one's probability by the softmax of the logits as the
+/// model gave them. There NaN weighs nothing; an infinite largest logit takes all, so that others have -infinity.
+///
+/// Shapes      logits [B, V] f32, may be changed; steps [B]; results [kResultSteps, result_stride], host memory the
+///             device can write; forced [kResultSteps, forced_stride], host memory the device can read, null if no
+///             row is forced: ids below V
+/// Types       the sums of probabilities in f64 (CPU) or 64-bit fixed point (CUDA): where a draw falls within 1e-9 of
+///             the border between two tokens, the backends may choose differently; log-probabilities, too, agree to
+///             1e-9 before they are rounded to f32
+/// Scratch     sample_scratch_bytes(B, V, traits), which also serves fewer rows; 16-byte aligned
+/// Work        CUDA: two kernels. Many blocks a row penalise, hash and find the most likely token; then one block a row
+///             samples, where the row asks for it. No order of additions shows: hashes and weights are integers
+/// Errors      kInternal in the queue if scratch is too small
+struct SampleTokensArgs {
+  DeviceView<float> logits;
+  StepRow* steps = nullptr;
+  const KvRun* tiles = nullptr;
+  int64_t tiles_per_row = 0;
+  bool advance = true;
+  StepResult* results = nullptr;
+  int64_t result_stride = 0;
+  const int32_t* forced = nullptr;
+  int64_t forced_stride = 0;
+  DeviceView<std::byte> scratch;
+};
+
+int64_t sample_scratch_bytes(int64_t rows, int64_t vocabulary, const DeviceTraits& device);
+
+void sample_tokens(const SampleTokensArgs& args, Queue& queue);
+
+}  // namespace ocellus

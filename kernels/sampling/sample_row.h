@@ -1,0 +1,86 @@
+// What the backends' samplers share, so that they agree to the bit: hashes, random numbers, and how a row moves on.
+// Compiled for the device too.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/base/kv_run.h"
+#include "kernels/base/step_row.h"
+
+namespace ocellus {
+
+/// One term of a row's logits hash: the hash is the sum of all terms modulo 2^64, so that it may be added up in any
+/// order. Equal logits give equal hashes; -0 and 0 differ. splitmix64's finaliser over index and bits.
+OCELLUS_EVERYWHERE constexpr uint64_t hash_logit(uint32_t index, uint32_t bits) {
+  uint64_t x = (uint64_t{index} << 32 | bits) + 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+/// The first word of Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"): a pure function
+/// of seed and counter, so that every backend draws the same numbers.
+OCELLUS_EVERYWHERE constexpr uint32_t philox_word(uint64_t seed, uint64_t counter) {
+  uint32_t key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
+  uint32_t x0 = static_cast<uint32_t>(counter), x1 = static_cast<uint32_t>(counter >> 32), x2 = 0, x3 = 0;
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t a = uint64_t{0xD2511F53} * x0;
+    const uint64_t b = uint64_t{0xCD9E8D57} * x2;
+    x0 = static_cast<uint32_t>(b >> 32) ^ x1 ^ key0;
+    x1 = static_cast<uint32_t>(b);
+    x2 = static_cast<uint32_t>(a >> 32) ^ x3 ^ key1;
+    x3 = static_cast<uint32_t>(a);
+    key0 += 0x9E3779B9;
+    key1 += 0xBB67AE85;
+  }
+  return x0;
+}
+
+/// The random number of a draw is random_bits(..) / 2^kRandomBits: in [0, 1), exact as a float.
+inline constexpr int kRandomBits = 24;
+OCELLUS_EVERYWHERE constexpr uint32_t random_bits(uint64_t seed, uint64_t counter) {
+  return philox_word(seed, counter) >> (32 - kRandomBits);
+}
+OCELLUS_EVERYWHERE constexpr float philox_uniform(uint64_t seed, uint64_t counter) {
+  return static_cast<float>(random_bits(seed, counter)) * (1.0f / (1 << kRandomBits));
+}
+
+/// A StepRow's or StepPlace's place after a step; `capacity` of its new tile.
+template <class Row>
+OCELLUS_EVERYWHERE inline void move_place(Row& row, int32_t capacity) {
+  row.eviction.settles = row.eviction.evicts(row.position) ? 1 : 0;
+  ++row.position;
+  if (row.eviction.settles != 0) return;  // the token takes another slot
+  ++row.eviction.slots;
+  if (++row.new_slot < capacity) return;
+  ++row.new_tile;
+  row.new_slot = 0;
+}
+
+/// The row after `token` was sampled. `tiles` are the row's own; null: position and slot stay.
+OCELLUS_EVERYWHERE inline void move_on(StepRow& row, int32_t token, const KvRun* tiles) {
+  row.token = token;
+  row.recent[row.recent_count % kRecentTokens] = token;
+  ++row.recent_count;
+  ++row.step;
+  ++row.drawn_count;
+  if (tiles != nullptr) move_place(row, tiles[row.new_tile].capacity);
+}
+
+/// What a block of the first CUDA kernel finds in its part of a row.
+struct SamplePart {
+  uint64_t best;  // order word of the most likely token; 0: none is a number
+  uint64_t hash;
+};
+
+/// Parts of a row: small ones for few rows, so that the whole device reads them; else fewer, all rows together at most
+/// kMostSampleParts or one a row. Nothing that is sampled depends on the number.
+inline constexpr int64_t kMostSampleParts = 2048;
+inline constexpr int64_t kSamplePartLogits = 1024;
+constexpr int64_t sample_parts(int64_t rows, int64_t vocabulary) {
+  const int64_t wanted = (vocabulary + kSamplePartLogits - 1) / kSamplePartLogits;
+  const int64_t most = kMostSampleParts / rows;
+  return wanted < most ? wanted : most > 1 ? most : 1;
+}
+
+}  // namespace ocellus

@@ -1,0 +1,105 @@
+#include "kernels/backends.h"
+#include "kernels/base/launch.cuh"
+#include "kernels/base/row_access.cuh"
+#include "kernels/vision/patches.h"
+
+namespace ocellus {
+namespace cuda {
+namespace {
+
+constexpr int64_t kMostPatchThreads = 512;
+constexpr int kWideHalves = 8;
+constexpr int kUnits = RowPieces::kUnitsPerThread;
+
+/// One block a row; kWide divides the patch's side, so that a unit lies in one line of pixels.
+template <int kWide>
+__global__ void cut_rows(const float* pixels, int64_t pixel_stride, int side, int patch, int lead, int first,
+                         __half* output, int64_t output_stride) {
+  const int grid = side / patch;
+  const int view_rows = lead + grid * grid;
+  const int place = first + static_cast<int>(blockIdx.x);
+  const int view = place / view_rows;
+  const int cell = place % view_rows - lead;
+  const float* corner = pixels + (int64_t{view} * 3 * side + cell / grid * patch) * pixel_stride + cell % grid * patch;
+  __half* out = output + blockIdx.x * output_stride;
+  const int cols = 3 * patch * patch;
+  wait_for_inputs();
+  let_next_start();
+  for (int at = static_cast<int>(threadIdx.x) * kWide; at < cols; at += static_cast<int>(blockDim.x) * kWide) {
+    const int line = at / patch;
+    const int channel = line / patch;
+    const int64_t row = int64_t{channel} * side + (line - channel * patch);
+    float values[kWide] = {};
+    if (cell >= 0) load_values(corner + row * pixel_stride + (at - line * patch), values);
+    store_values(out + at, values);
+  }
+}
+
+/// One row of the input, a patch, goes to its part of the wide row of its s x s square.
+template <int kWide>
+__global__ void join_rows(const float* input, int64_t input_stride, int grid, int scale, int64_t cols, __half* output,
+                          int64_t output_stride, unsigned pieces) {
+  const RowPlace place(pieces);
+  // Views lie below each other, and their heights divide by `scale`: together they are one tall picture.
+  const int y = static_cast<int>(place.row) / grid;
+  const int x = static_cast<int>(place.row) % grid;
+  input += place.row * input_stride;
+  float values[kUnits][kWide];
+  output += (int64_t{y / scale} * (grid / scale) + x / scale) * output_stride + (y % scale * scale + x % scale) * cols;
+  wait_for_inputs();
+  let_next_start();
+#pragma unroll
+  for (int i = 0; i < kUnits; ++i) {
+    const int64_t col = (place.first + i * place.step) * kWide;
+    if (col < cols) load_values(input + col, values[i]);
+  }
+#pragma unroll
+  for (int i = 0; i < kUnits; ++i) {
+    const int64_t col = (place.first + i * place.step) * kWide;
+    if (col < cols) store_values(output + col, values[i]);
+  }
+}
+
+template <int kWide>
+void cut(const CutPatchesArgs& args, Queue& queue) {
+  const int64_t units = divide_up(args.output.cols, kWide);
+  const int64_t threads = std::min(kMostPatchThreads, divide_up(units, kWarp) * kWarp);
+  launch<cut_rows<kWide>>(queue, "cut_patches",
+                          {.grid = static_cast<unsigned>(args.output.rows), .threads = static_cast<int>(threads)},
+                          args.pixels.data, args.pixels.stride, args.side, args.patch, args.lead,
+                          static_cast<int>(args.first), half_data(args.output), args.output.stride);
+}
+
+template <int kWide>
+void join(const ShufflePixelsArgs& args, Queue& queue) {
+  const RowPieces pieces(args.views * args.grid * args.grid, args.input.cols / kWide);
+  launch<join_rows<kWide>>(queue, "shuffle_pixels", {.grid = pieces.blocks, .threads = pieces.threads}, args.input.data,
+                           args.input.stride, args.grid, args.scale, args.input.cols, half_data(args.output),
+                           args.output.stride, pieces.per_row);
+}
+
+}  // namespace
+
+void cut_patches(const CutPatchesArgs& args, Queue& queue) {
+  if (!is_half(args.output, "cut_patches", queue)) return;
+  const auto fits = [&](int wide) {
+    return args.patch % wide == 0 && takes_wide(args.pixels, wide) && takes_wide(args.output, wide);
+  };
+  if (fits(kWideHalves))
+    cut<kWideHalves>(args, queue);
+  else if (fits(2))
+    cut<2>(args, queue);
+  else
+    cut<1>(args, queue);
+}
+
+void shuffle_pixels(const ShufflePixelsArgs& args, Queue& queue) {
+  if (!is_half(args.output, "shuffle_pixels", queue)) return;
+  if (args.input.cols % kWideHalves == 0 && takes_wide(args.input, kWideHalves) && takes_wide(args.output, kWideHalves))
+    join<kWideHalves>(args, queue);
+  else
+    join<1>(args, queue);
+}
+
+}  // namespace cuda
+}  // namespace ocellus

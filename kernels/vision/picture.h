@@ -1,0 +1,118 @@
+// Pictures on the device: raw frames become RGB8, RGB8 becomes the normalised planes that vision towers read. Pictures
+// are matrices of bytes: [height, 3 * width] for RGB8, rows possibly strided. No op needs aligned rows. Every result
+// equals that of mm/pictures/frame.h and mm/pictures/resize.h to the bit (resample_picture: see there); the arithmetic
+// of both is in kernels/vision/picture_math.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "platform/queue.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+enum class PixelFormat : uint8_t {
+  kRgb8,   // R G B
+  kRgba8,  // R G B A; composited on white
+  kGray8,  // Y
+  kNv12,   // plane 0: Y; plane 1: U V for every 2 x 2 pixels
+  kYuyv,   // Y0 U Y1 V for every 2 x 1 pixels
+  kBgr8,   // B G R
+  kBgra8,  // B G R A; composited on white
+  kI420,   // plane 0: Y; planes 1 and 2: U and V for every 2 x 2 pixels, fewer at the edges of odd sizes
+};
+inline constexpr int kPixelFormats = 8, kFramePlanes = 3;
+enum class ColorMatrix : uint8_t { kBt601, kBt709 };
+
+/// rgb[y][3 * x + c] = channel c of pixel (x, y); chroma is replicated
+///
+/// Shapes    rgb [H, 3 * W]; planes[0] [H, bytes of W pixels]; planes[1] [H / 2, W] for NV12; planes[1] and planes[2]
+///           [(H + 1) / 2, (W + 1) / 2] for I420; else unused; W even for NV12 and YUYV, H even for NV12
+/// Types     u8; 16.16 fixed point between
+/// Aliasing  none
+struct ConvertPixelsArgs {
+  PixelFormat format = PixelFormat::kRgb8;
+  ColorMatrix matrix = ColorMatrix::kBt601;  // NV12, YUYV and I420 only
+  bool full_range = false;                   // false: Y in 16..235, U and V in 16..240
+  DeviceView<const uint8_t> planes[kFramePlanes];
+  DeviceView<uint8_t> output;
+};
+void convert_pixels(const ConvertPixelsArgs& args, Queue& queue);
+
+/// What a tower wants to see of a byte: (byte / 255 - mean) / std, by channel.
+struct Normalisation {
+  float mean[3] = {0.5f, 0.5f, 0.5f};
+  float std[3] = {0.5f, 0.5f, 0.5f};
+};
+
+/// Some of a picture's square views, as llama.cpp makes them, normalised: pixels[(i * 3 + c) * side + y][x] is view
+/// first_view + i. Views are the tiles, row by row, then the overview. Tiles cut up a black picture of
+/// tile_cols * side x tile_rows * side pixels in which the source lies at (inner_left, inner_top), stretched (cubic) to
+/// inner_width x inner_height. The overview is the source stretched (linear, corners aligned) to one side x side view.
+///
+/// Shapes    source [H, 3 * W]; pixels [views * 3 * side, side], first_view + views <= tile_rows * tile_cols + 1
+/// Types     u8 in, f32 out
+struct StretchViewsArgs {
+  DeviceView<const uint8_t> source;
+  Normalisation normalisation;
+  int32_t side = 0;
+  int32_t tile_rows = 0;
+  int32_t tile_cols = 0;
+  int32_t inner_width = 0;
+  int32_t inner_height = 0;
+  int32_t inner_left = 0;
+  int32_t inner_top = 0;
+  int32_t first_view = 0;
+  DeviceView<float> pixels;
+};
+void stretch_views(const StretchViewsArgs& args, Queue& queue);
+
+/// The filters of Pillow's resize.
+enum class Filter : uint8_t { kBilinear, kBicubic, kLanczos };
+
+/// A picture inside a longer one, along the axis that is resampled: `before` pixels of one colour, the picture, and
+/// then more of that colour up to `length`.
+struct Margins {
+  int64_t length = 0;  // 0: there are none
+  int64_t before = 0;
+  uint8_t colour[3] = {};
+};
+
+/// Pillow's antialiased resize along one axis: 22-bit fixed-point weights, 8 bits out. Both axes take two of these,
+/// columns first.
+///
+/// Shapes    source [H, 3 * W]; output [H, 3 * V] or [G, 3 * W]: exactly one side has another length than the source
+///           with its margins
+/// Types     u8; weights are formed in f64 and rounded to 22 bits, sums in i32. The backends' sines (of Lanczos only)
+///           differ in their last bit, which moves a rounded weight by one once in about 1e9 weights and then a result
+///           by at most one
+/// Aliasing  none
+/// Scratch   resample_scratch_bytes(source's length with margins, output's length, filter) on a 16-byte boundary
+struct ResamplePictureArgs {
+  DeviceView<const uint8_t> source;
+  DeviceView<uint8_t> output;
+  bool columns = true;  // the width changes, not the height
+  Filter filter = Filter::kLanczos;
+  Margins margins = {};
+  DeviceView<std::byte> scratch;
+};
+void resample_picture(const ResamplePictureArgs& args, Queue& queue);
+int64_t resample_scratch_bytes(int64_t source_length, int64_t output_length, Filter filter);
+
+/// Some of the square tiles of an RGB8 picture, row by row, normalised:
+/// pixels[(i * 3 + c) * side + y][x] = normalise(picture[tile_row * side + y][3 * (tile_col * side + x) + c])
+///
+/// Shapes    picture [rows * side, 3 * cols * side]; pixels [tiles * 3 * side, side],
+///           first_tile + tiles <= rows * cols
+/// Types     u8 in, f32 out
+struct NormaliseTilesArgs {
+  DeviceView<const uint8_t> picture;
+  Normalisation normalisation;
+  int32_t side = 0;
+  int32_t first_tile = 0;
+  DeviceView<float> pixels;
+};
+void normalise_tiles(const NormaliseTilesArgs& args, Queue& queue);
+
+}  // namespace ocellus

@@ -1,0 +1,198 @@
+#include <algorithm>
+#include <limits>
+
+#include "kernels/backends.h"
+#include "kernels/base/row_pieces.h"
+#include "kernels/vision/resample_math.h"
+
+namespace ocellus {
+
+using namespace picture;
+
+namespace {
+
+// From the luma weights of red and blue: Rec. 601 and Rec. 709 define everything else through them.
+constexpr YuvConversion make_conversion(double red, double blue, bool full_range) {
+  const double y_scale = full_range ? 1.0 : 255.0 / 219.0;
+  const double c_scale = full_range ? 1.0 : 255.0 / 224.0;
+  const double green = 1.0 - red - blue;
+  const auto fixed = [](double value) { return static_cast<int32_t>(value * 65536.0 + (value < 0 ? -0.5 : 0.5)); };
+  return {full_range ? 0 : 16,
+          fixed(y_scale),
+          fixed(2.0 * (1.0 - red) * c_scale),
+          fixed(-2.0 * (1.0 - blue) * blue / green * c_scale),
+          fixed(-2.0 * (1.0 - red) * red / green * c_scale),
+          fixed(2.0 * (1.0 - blue) * c_scale)};
+}
+
+constexpr YuvConversion kConversions[2][2] = {
+    {make_conversion(0.299, 0.114, false), make_conversion(0.299, 0.114, true)},
+    {make_conversion(0.2126, 0.0722, false), make_conversion(0.2126, 0.0722, true)},
+};
+
+constexpr int64_t kPieceBytes = 65536;
+
+void stretch_linear(const StretchViewsArgs& args, int32_t x, int32_t y, uint8_t* rgb) {
+  const auto width = static_cast<int32_t>(args.source.cols / 3), height = static_cast<int32_t>(args.source.rows);
+  const auto [left, t_across] = split_position(static_cast<float>(x) * corner_step(width, args.side), width - 1);
+  const auto [top, t_down] = split_position(static_cast<float>(y) * corner_step(height, args.side), height - 1);
+  const uint8_t* upper = args.source.row(top);
+  const uint8_t* lower = args.source.row(std::min(top + 1, height - 1));
+  const int32_t right = std::min(left + 1, width - 1);
+  for (int c = 0; c < 3; ++c) {
+    const float above = interpolate(upper[3 * left + c], upper[3 * right + c], t_across);
+    const float below = interpolate(lower[3 * left + c], lower[3 * right + c], t_across);
+    rgb[c] = static_cast<uint8_t>(interpolate(above, below, t_down));
+  }
+}
+
+// Pixel (x, y) of the stretched picture inside the grid.
+void stretch_cubic(const StretchViewsArgs& args, int32_t x, int32_t y, uint8_t* rgb) {
+  constexpr int32_t kNoLimit = std::numeric_limits<int32_t>::max();
+  const auto width = static_cast<int32_t>(args.source.cols / 3), height = static_cast<int32_t>(args.source.rows);
+  const float across = static_cast<float>(width) / static_cast<float>(args.inner_width);
+  const float down = static_cast<float>(height) / static_cast<float>(args.inner_height);
+  const auto [left, t_across] = split_position(across * static_cast<float>(x), kNoLimit);
+  const auto [top, t_down] = split_position(down * static_cast<float>(y), kNoLimit);
+  int32_t columns[4];
+  for (int i = 0; i < 4; ++i) columns[i] = 3 * clamp_to(left - 1 + i, 0, width - 1);
+  for (int c = 0; c < 3; ++c) {
+    float along[4];
+    for (int i = 0; i < 4; ++i) {
+      const uint8_t* line = args.source.row(clamp_to(top - 1 + i, 0, height - 1)) + c;
+      along[i] = interpolate_cubic(line[columns[0]], line[columns[1]], line[columns[2]], line[columns[3]], t_across);
+    }
+    rgb[c] = round_to_byte(interpolate_cubic(along[0], along[1], along[2], along[3], t_down));
+  }
+}
+
+void stretch_pixel(const StretchViewsArgs& args, int32_t view, int32_t x, int32_t y, uint8_t* rgb) {
+  if (view == args.tile_rows * args.tile_cols) return stretch_linear(args, x, y, rgb);
+  const int32_t inner_x = view % args.tile_cols * args.side + x - args.inner_left;
+  const int32_t inner_y = view / args.tile_cols * args.side + y - args.inner_top;
+  rgb[0] = rgb[1] = rgb[2] = 0;
+  if (inner_x >= 0 && inner_x < args.inner_width && inner_y >= 0 && inner_y < args.inner_height)
+    stretch_cubic(args, inner_x, inner_y, rgb);
+}
+
+void write_planes(const Normalisation& normalisation, const DeviceView<float>& pixels, int32_t side, int64_t view,
+                  int32_t x, int32_t y, const uint8_t* rgb) {
+  for (int c = 0; c < 3; ++c)
+    pixels.row((view * 3 + c) * side + y)[x] = normalise(rgb[c], normalisation.mean[c], normalisation.std[c]);
+}
+
+// Scratch holds a span for every output row or column, then the weights [capacity, output length].
+struct ResampleTables {
+  ResampleTables(const DeviceView<std::byte>& scratch, int64_t output_length)
+      : spans(reinterpret_cast<ResampleSpan*>(scratch.data)),
+        weights(reinterpret_cast<int32_t*>(spans + output_length)) {}
+  ResampleSpan* spans;
+  int32_t* weights;
+};
+
+void make_tables(const ResampleAxis& axis, const ResampleTables& tables) {
+  for (int32_t at = 0; at < axis.output; ++at) {
+    const ResampleWindow window = resample_window(filter_radius(axis.filter), axis.length, axis.output, at);
+    ResampleSpan span = span_inside(axis, window);
+    double sum = 0;
+    for (int32_t i = 0; i < window.count; ++i) sum += filter_value(axis.filter, window.position(i));
+    for (int32_t i = 0; i < window.count; ++i) {
+      const int32_t weight = fixed_weight(filter_value(axis.filter, window.position(i)), sum);
+      const int32_t place = window.first + i - axis.before - span.first;
+      if (place >= 0 && place < span.count)
+        tables.weights[int64_t{place} * axis.output + at] = weight;
+      else
+        span.outside += weight;
+    }
+    tables.spans[at] = span;
+  }
+}
+
+}  // namespace
+
+const YuvConversion& picture::yuv_conversion(ColorMatrix matrix, bool full_range) {
+  return kConversions[static_cast<int>(matrix)][full_range ? 1 : 0];
+}
+
+ResampleAxis picture::resample_axis(const ResamplePictureArgs& args) {
+  const auto length_of = [&](int64_t rows, int64_t cols) {
+    return static_cast<int32_t>(args.columns ? cols / 3 : rows);
+  };
+  const int32_t source = length_of(args.source.rows, args.source.cols);
+  return {.filter = args.filter,
+          .source = source,
+          .before = static_cast<int32_t>(args.margins.before),
+          .length = args.margins.length > 0 ? static_cast<int32_t>(args.margins.length) : source,
+          .output = length_of(args.output.rows, args.output.cols)};
+}
+
+int64_t resample_scratch_bytes(int64_t source_length, int64_t output_length, Filter filter) {
+  const int64_t capacity =
+      window_capacity(filter_radius(filter), static_cast<int32_t>(source_length), static_cast<int32_t>(output_length));
+  return output_length * static_cast<int64_t>(sizeof(ResampleSpan) + sizeof(int32_t) * static_cast<size_t>(capacity));
+}
+
+void cpu::convert_pixels(const ConvertPixelsArgs& args, Queue& queue) {
+  const YuvConversion& conversion = yuv_conversion(args.matrix, args.full_range);
+  const auto width = static_cast<int32_t>(args.output.cols / 3);
+  queue.parallel(args.output.rows, rows_per_piece(args.output.cols, kPieceBytes), [&](int64_t begin, int64_t end, int) {
+    for (int64_t y = begin; y < end; ++y) {
+      const uint8_t* chroma[2];
+      for (int i = 0; i < 2; ++i) chroma[i] = args.planes[i + 1].rows > 0 ? args.planes[i + 1].row(y / 2) : nullptr;
+      for (int32_t x = 0; x < width; ++x)
+        convert_pixel(args.format, conversion, args.planes[0].row(y), chroma[0], chroma[1], x,
+                      args.output.row(y) + int64_t{3} * x);
+    }
+  });
+}
+
+void cpu::stretch_views(const StretchViewsArgs& args, Queue& queue) {
+  const int64_t side = args.side, views = args.pixels.rows / (3 * side);
+  queue.parallel(views * side, rows_per_piece(3 * side, kPieceBytes), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t view = row / side;
+      const auto y = static_cast<int32_t>(row % side);
+      for (int32_t x = 0; x < args.side; ++x) {
+        uint8_t rgb[3];
+        stretch_pixel(args, args.first_view + static_cast<int32_t>(view), x, y, rgb);
+        write_planes(args.normalisation, args.pixels, args.side, view, x, y, rgb);
+      }
+    }
+  });
+}
+
+void cpu::resample_picture(const ResamplePictureArgs& args, Queue& queue) {
+  const ResampleAxis axis = resample_axis(args);
+  const ResampleTables tables(args.scratch, axis.output);
+  make_tables(axis, tables);
+  queue.parallel(args.output.rows, rows_per_piece(args.output.cols, kPieceBytes), [&](int64_t begin, int64_t end, int) {
+    for (int64_t y = begin; y < end; ++y) {
+      for (int64_t j = 0; j < args.output.cols; ++j) {
+        const int64_t at = args.columns ? j / 3 : y;
+        const ResampleSpan span = tables.spans[at];
+        int32_t sum = kWeightHalf + span.outside * args.margins.colour[j % 3];
+        for (int64_t i = 0; i < span.count; ++i) {
+          const uint8_t value = args.columns ? args.source.row(y)[3 * (span.first + i) + j % 3]  //
+                                             : args.source.row(span.first + i)[j];
+          sum += value * tables.weights[i * axis.output + at];
+        }
+        args.output.row(y)[j] = round_sum(sum);
+      }
+    }
+  });
+}
+
+void cpu::normalise_tiles(const NormaliseTilesArgs& args, Queue& queue) {
+  const int64_t side = args.side, tiles = args.pixels.rows / (3 * side), tile_cols = args.picture.cols / (3 * side);
+  queue.parallel(tiles * side, rows_per_piece(3 * side, kPieceBytes), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t tile = args.first_tile + row / side;
+      const auto y = static_cast<int32_t>(row % side);
+      const uint8_t* rgb = args.picture.row(tile / tile_cols * side + y) + tile % tile_cols * side * 3;
+      for (int32_t x = 0; x < args.side; ++x, rgb += 3)
+        write_planes(args.normalisation, args.pixels, args.side, row / side, x, y, rgb);
+    }
+  });
+}
+
+}  // namespace ocellus

@@ -1,0 +1,41 @@
+// Raw camera frames to RGB8.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/vision/picture.h"
+#include "mm/pictures/row_consumer.h"
+#include "platform/arena.h"
+#include "platform/status.h"
+
+namespace ocellus {
+
+const char* pixel_format_name(PixelFormat format);
+
+/// A frame in the caller's memory; read during the call only.
+struct Frame {
+  PixelFormat format = PixelFormat::kRgb8;
+  int32_t width = 0;   // even for NV12 and YUYV
+  int32_t height = 0;  // even for NV12
+  const uint8_t* planes[kFramePlanes] = {};
+  int64_t stride_bytes[kFramePlanes] = {};
+  ColorMatrix matrix = ColorMatrix::kBt601;  // NV12, YUYV and I420 only
+  bool full_range = false;                   // false: Y in 16..235, U and V in 16..240
+};
+
+/// kBadArgument for formats that do not exist, null planes, short strides, odd sizes; kBadImage outside the limits.
+Status check_frame(const Frame& frame, const ImageLimits& limits);
+
+/// Rows and bytes a row of a plane, 0 for a plane the format does not have.
+struct PlaneSize {
+  int32_t rows = 0;
+  int64_t row_bytes = 0;
+};
+PlaneSize plane_size(const Frame& frame, int plane);
+
+/// Checks the frame and gives `rows` every row of it as RGB8, in scratch of 3 bytes a pixel of a row; rows of an RGB8
+/// frame are given where they lie. Chroma is replicated, not interpolated; results are within 1 of the exact formula.
+/// kFull if the scratch is too small.
+Status feed_frame(const Frame& frame, const ImageLimits& limits, Extent scratch, RowConsumer& rows);
+
+}  // namespace ocellus

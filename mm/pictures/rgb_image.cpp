@@ -1,0 +1,55 @@
+#include "mm/pictures/rgb_image.h"
+
+#include <algorithm>
+
+namespace ocellus {
+namespace {
+
+Status check_limits(const ImageLimits& limits) {
+  constexpr int64_t kMostPixels = int64_t{1} << 28;  // keeps every byte count below 2^31 in decoders that use int
+  if (limits.max_pixels < 1 || limits.max_pixels > kMostPixels || limits.max_side < 1 || limits.max_side > 65535 ||
+      limits.max_aspect < 1 || limits.max_encoded_bytes < 1 || limits.max_encoded_bytes > (int64_t{1} << 30)) {
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "the image limits are out of range: max_pixels must be 1..2^28, max_side 1..65535, max_aspect "
+                        "at least 1, max_encoded_bytes 1..2^30");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_image_size(const ImageLimits& limits, const char* what, int64_t width, int64_t height) {
+  OCELLUS_TRY(check_limits(limits));
+  const auto w = static_cast<long long>(width), h = static_cast<long long>(height);
+  if (width < 1 || height < 1) {
+    return OCELLUS_FAIL(Code::kBadImage, "the %s is %lld x %lld pixels: both sides must be at least 1", what, w, h);
+  }
+  if (width > limits.max_side || height > limits.max_side) {
+    return OCELLUS_FAIL(Code::kBadImage, "the %s is %lld x %lld pixels, but a side may have at most %d: shrink it",
+                        what, w, h, limits.max_side);
+  }
+  if (width * height > limits.max_pixels) {
+    return OCELLUS_FAIL(Code::kBadImage,
+                        "the %s is %lld x %lld = %lld pixels, but %lld were planned: shrink it or plan for more pixels",
+                        what, w, h, w * h, static_cast<long long>(limits.max_pixels));
+  }
+  if (std::max(width, height) > limits.max_aspect * std::min(width, height)) {
+    return OCELLUS_FAIL(Code::kBadImage, "the %s is %lld x %lld pixels, longer than %d to 1: crop it", what, w, h,
+                        limits.max_aspect);
+  }
+  return {};
+}
+
+int64_t max_side_sum(const ImageLimits& limits) {
+  // For a fixed area the sum of the sides grows with the longer one, so the longest allowed side decides.
+  int64_t longest = 1;
+  const int64_t most = std::min<int64_t>(limits.max_side, limits.max_pixels);
+  for (int64_t bit = int64_t{1} << 15; bit > 0; bit >>= 1) {
+    const int64_t side = longest + bit;
+    const int64_t shortest = (side + limits.max_aspect - 1) / limits.max_aspect;
+    if (side <= most && side * shortest <= limits.max_pixels) longest = side;
+  }
+  return longest + std::min(longest, limits.max_pixels / longest);
+}
+
+}  // namespace ocellus

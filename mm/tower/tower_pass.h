@@ -1,0 +1,53 @@
+// What the parts of a vision tower share while views go through it.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/linear/matmul.h"
+#include "mm/tower/vision_tower.h"
+
+namespace ocellus {
+
+/// Rows that go through a part of the tower together. A GPU takes all at once. So does the CPU but for the MLP, whose
+/// rows are the widest: fewer and larger products let its threads wait less for each other (4 % of the time). Lean
+/// devices take small blocks throughout.
+struct BlockRows {
+  BlockRows(const VisionConfig& c, int64_t views, const DeviceTraits& device)
+      : mlp(device.block_rows(views * c.rows_per_view())), others(device.lean ? mlp : views * c.rows_per_view()) {}
+  int64_t mlp, others;
+};
+
+/// What the layers of one call share.
+struct TowerPass {
+  const VisionModel& model;
+  const VisionScratch& scratch;
+  int64_t views;
+  DeviceView<float> hidden;  // [views * R, D]
+  BlockRows blocks;
+
+  /// Calls visit(first, count) for all rows in blocks of so many.
+  template <class Visit>
+  void for_each_block(int64_t block, Visit visit) const {
+    for (int64_t first = 0; first < hidden.rows; first += block) visit(first, std::min(block, hidden.rows - first));
+  }
+  ActivationView normed(int64_t rows) const { return scratch.normed_or_mixed.slice_rows(0, rows); }
+  ActivationView wide(int64_t rows, int64_t cols) const {
+    return {scratch.wide.data, rows, cols, cols, scratch.wide.type};
+  }
+};
+
+inline TowerPass tower_pass(const VisionModel& m, int64_t views, const VisionScratch& s, const Queue& q) {
+  const DeviceView<float> hidden = s.hidden.slice_rows(0, views * m.config.rows_per_view());
+  return {m, s, views, hidden, BlockRows(m.config, views, q.traits())};
+}
+
+/// Patches to rows, without positions: rows [first, first + count) of the pass. Rows before a view's patches hold the
+/// bias only.
+void embed_patches(const TowerPass& pass, DeviceView<const float> pixels, int64_t first, int64_t count, Queue& queue);
+
+/// One function per kind of tower: what comes before the layers, for rows [first, first + count), and behind them.
+void embed_siglip(const TowerPass& pass, DeviceView<const float> pixels, int64_t first, int64_t count, Queue& queue);
+void normalise_siglip(const TowerPass& pass, Queue& queue);
+void embed_clip(const TowerPass& pass, DeviceView<const float> pixels, int64_t first, int64_t count, Queue& queue);
+
+}  // namespace ocellus

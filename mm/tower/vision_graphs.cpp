@@ -1,0 +1,39 @@
+#include "mm/tower/vision_graphs.h"
+
+#include <algorithm>
+
+namespace ocellus {
+
+Status VisionGraphs::record(const VisionModel& model, DeviceView<const float> pixels, int64_t capacity,
+                            const VisionScratch& scratch, Queue& queue) {
+  const VisionConfig& c = model.config;
+  const int32_t parts = part_count(c.layer_count);
+  capacity_ = capacity;
+  for (shapes_ = 1; views_of(shapes_ - 1) < capacity;) ++shapes_;
+  OCELLUS_TRY(parts_.allocate(shapes_, parts));
+  for (int32_t shape = 0; shape < shapes_; ++shape) {
+    const int64_t views = views_of(shape);
+    const DeviceView<const float> input = pixels.slice_rows(0, views * 3 * c.image_size);
+    const DeviceView<float> output = scratch.projected.slice_rows(0, views * c.tokens_per_view());
+    const auto enqueue = [&](int32_t part) {
+      if (part == 0) embed_views(model, input, views, scratch, queue);
+      const LayerRange range{part * kLayersPerPart, std::min((part + 1) * kLayersPerPart, c.layer_count)};
+      encode_layers(model, range, views, scratch, nullptr, queue);
+      if (part + 1 < parts) return;
+      normalise_views(model, views, scratch, queue);
+      (void)project_views(model, views, scratch, output, queue);
+    };
+    // Run once as it is first: what a library chooses or loads at a first call cannot be recorded.
+    for (int32_t part = 0; part < parts; ++part) enqueue(part);
+    for (int32_t part = 0; part < parts; ++part) OCELLUS_TRY(parts_.record(shape, part, queue, [&] { enqueue(part); }));
+  }
+  return queue.finish();
+}
+
+Status VisionGraphs::run(int64_t views, const StopSignal* stop, Queue& queue) const {
+  int32_t shape = 0;
+  while (shape + 1 < shapes_ && views_of(shape) < views) ++shape;
+  return parts_.run(shape, stop, queue);
+}
+
+}  // namespace ocellus

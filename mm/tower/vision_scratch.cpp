@@ -1,0 +1,89 @@
+// Where the tower and the projector write.
+#include <algorithm>
+
+#include "kernels/attention/attend_rows.h"
+#include "kernels/linear/matmul.h"
+#include "mm/tower/tower_pass.h"
+
+namespace ocellus {
+namespace {
+
+int64_t matmul_bytes(const VisionConfig& c, int64_t views, const DeviceTraits& device) {
+  const BlockRows blocks(c, views, device);
+  const int64_t tokens = device.block_rows(views * c.tokens_per_view());
+  return std::max({matmul_scratch_bytes(blocks.others, std::max(c.patch_values(), c.width), c.width, device),
+                   matmul_scratch_bytes(blocks.mlp, c.width, c.mlp_width, device),
+                   matmul_scratch_bytes(blocks.mlp, c.mlp_width, c.width, device),
+                   matmul_scratch_bytes(tokens, std::max(c.joined_width(), c.projector_width),
+                                        std::max(c.projector_width, c.output_width), device)});
+}
+
+/// Pieces of a row of memory, one behind the other. Without memory they are counted only.
+struct PieceCursor {
+  std::byte* memory;
+  int64_t bytes = 0;
+
+  std::byte* take(int64_t count) {
+    std::byte* const piece = memory == nullptr ? nullptr : memory + bytes;
+    bytes += aligned_bytes(count);
+    return piece;
+  }
+  template <class T>
+  DeviceView<T> rows(int64_t count, int64_t cols) {
+    return {reinterpret_cast<T*>(take(count * cols * static_cast<int64_t>(sizeof(T)))), count, cols};
+  }
+  ActivationView activations(ActivationType type, int64_t count, int64_t cols) {
+    if (type == ActivationType::kF16) return rows<Half>(count, cols);
+    return rows<float>(count, cols);
+  }
+};
+
+}  // namespace
+
+/// Cuts the row that embedding, layers and projector take turns with; returns how long it must be.
+int64_t VisionScratch::cut_turns(const VisionConfig& c, int64_t views, const DeviceTraits& device, std::byte* memory) {
+  const ActivationType type = device.activations();
+  const int64_t tokens = views * c.tokens_per_view();
+  PieceCursor embedding{memory}, layers{memory}, projector{memory};
+  if (device.in_blocks()) {
+    pixels = embedding.rows<float>(3 * int64_t{c.image_size}, c.image_size);
+    keys = layers.rows<Half>(c.rows_per_view(), c.width);
+    values = layers.rows<Half>(c.rows_per_view(), c.width);
+  }
+  normed_or_mixed = layers.activations(type, BlockRows(c, views, device).others, c.width);
+  joined = projector.activations(type, tokens, c.joined_width());
+  if (device.is_cuda()) projected = projector.rows<float>(tokens, c.output_width);
+  return std::max({embedding.bytes, layers.bytes, projector.bytes});
+}
+
+Status VisionScratch::take_turns(const VisionConfig& c, int64_t views, const DeviceTraits& device, Phase phase,
+                                 RowSink& sink) {
+  DeviceView<std::byte> turns;
+  OCELLUS_TRY(take_rows(sink, device.in_blocks() ? "vision pixels or layer" : "vision layer", Lifetime::kScratch, phase,
+                        1, cut_turns(c, views, device, nullptr), &turns));
+  cut_turns(c, views, device, turns.data);
+  return {};
+}
+
+Status VisionScratch::lay_out_pixels(const VisionConfig& c, int64_t views, const DeviceTraits& device, Phase phase,
+                                     RowSink& sink) {
+  return device.in_blocks() ? take_turns(c, views, device, phase, sink) : Status();
+}
+
+Status VisionScratch::lay_out(const VisionConfig& c, int64_t views, const DeviceTraits& device, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  constexpr Phase kPhase = Phase::kImage;
+  const BlockRows blocks(c, views, device);
+  const int64_t products = (device.lean ? 2 : 3) * int64_t{c.width};
+  const int64_t wide_values =
+      std::max({blocks.others * std::max<int64_t>(c.patch_values(), products), blocks.mlp * c.mlp_width,
+                device.block_rows(views * c.tokens_per_view()) * c.projector_width});
+  const int64_t op_bytes = std::max(matmul_bytes(c, views, device), attend_rows_scratch_bytes(c.head_dim(), device));
+  OCELLUS_TRY(take_turns(c, views, device, kPhase, sink));
+  OCELLUS_TRY(take_rows(sink, "vision hidden", kLife, kPhase, views * c.rows_per_view(), c.width, &hidden));
+  OCELLUS_TRY(
+      take_activations(sink, "vision patches, qkv or mlp", kLife, kPhase, device.activations(), 1, wide_values, &wide));
+  return take_rows(sink, "vision products, attention", kLife, kPhase, 1, op_bytes, &op_scratch);
+}
+
+}  // namespace ocellus

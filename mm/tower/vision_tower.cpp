@@ -1,0 +1,201 @@
+#include "mm/tower/vision_tower.h"
+
+#include <algorithm>
+
+#include "kernels/attention/attend_rows.h"
+#include "kernels/rows/layernorm.h"
+#include "kernels/vision/patches.h"
+#include "mm/tower/tower_pass.h"
+
+namespace ocellus {
+namespace {
+
+void normalise(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t count, Queue& q) {
+  layernorm({.input = pass.hidden.slice_rows(first, count),
+             .weight = w.attention_norm_weight,
+             .bias = w.attention_norm_bias,
+             .epsilon = pass.model.config.epsilon,
+             .output = pass.normed(count)},
+            q);
+}
+
+void attend_rows_of(const TowerPass& pass, ActivationView query, const KvLayerRows& rows, Queue& q) {
+  attend_rows({.query = query,
+               .query_heads = pass.model.config.heads,
+               .rows = rows,
+               .row_count = pass.model.config.rows_per_view(),
+               .causal = false,
+               .sequences = pass.views,
+               .output = pass.normed(query.rows),
+               .scratch = pass.scratch.op_scratch},
+              q);
+}
+
+void add_attention_output(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t count, Queue& q) {
+  matmul({.input = pass.normed(count),
+          .weights = {w.attention_output.weight},
+          .biases = {w.attention_output.bias},
+          .outputs = {pass.hidden.slice_rows(first, count)},
+          .accumulate = true,
+          .scratch = pass.scratch.op_scratch},
+         q);
+}
+
+/// Keys and values of all views as attention reads them: f16 rows as they are, f32 rows rounded and laid out by head.
+KvLayerRows key_value_rows(const TowerPass& pass, ActivationView key, ActivationView value, Queue& q) {
+  const VisionConfig& c = pass.model.config;
+  const VisionScratch& s = pass.scratch;
+  if (key.type == ActivationType::kF16) {
+    const int64_t sequence = int64_t{c.rows_per_view()} * key.stride;
+    return {key.half_row(0),   value.half_row(0), c.heads,      c.head_dim(),
+            c.rows_per_view(), key.stride,        c.head_dim(), sequence};
+  }
+  const KvLayerRows rows =
+      KvLayerRows::head_major(s.keys.data, s.values.data, c.heads, c.head_dim(), c.rows_per_view());
+  round_kv({.keys = key, .values = value, .out = rows}, q);
+  return rows;
+}
+
+void attend_at_once(const TowerPass& pass, const VisionLayer& w, Queue& q) {
+  const VisionConfig& c = pass.model.config;
+  const int64_t rows = pass.hidden.rows;
+  const ActivationView qkv = pass.wide(rows, 3 * int64_t{c.width});
+  const ActivationView query = qkv.slice_cols(0, c.width), key = qkv.slice_cols(c.width, c.width),
+                       value = qkv.slice_cols(2 * int64_t{c.width}, c.width);
+  normalise(pass, w, 0, rows, q);
+  matmul({.input = pass.normed(rows),
+          .count = 3,
+          .weights = {w.query.weight, w.key.weight, w.value.weight},
+          .biases = {w.query.bias, w.key.bias, w.value.bias},
+          .outputs = {query, key, value},
+          .scratch = pass.scratch.op_scratch},
+         q);
+  attend_rows_of(pass, query, key_value_rows(pass, key, value, q), q);
+  add_attention_output(pass, w, 0, rows, q);
+}
+
+/// One view, in blocks: the keys and values of all, then for each block its queries. For these its rows are normalised
+/// again, which costs little; by then only its own rows change.
+void attend_in_blocks(const TowerPass& pass, const VisionLayer& w, Queue& q) {
+  const VisionConfig& c = pass.model.config;
+  const VisionScratch& s = pass.scratch;
+  const KvLayerRows rows =
+      KvLayerRows::head_major(s.keys.data, s.values.data, c.heads, c.head_dim(), c.rows_per_view());
+  pass.for_each_block(pass.blocks.others, [&](int64_t first, int64_t count) {
+    const ActivationView both = pass.wide(count, 2 * int64_t{c.width});
+    const ActivationView key = both.slice_cols(0, c.width), value = both.slice_cols(c.width, c.width);
+    normalise(pass, w, first, count, q);
+    matmul({.input = pass.normed(count),
+            .count = 2,
+            .weights = {w.key.weight, w.value.weight},
+            .biases = {w.key.bias, w.value.bias},
+            .outputs = {key, value},
+            .scratch = s.op_scratch},
+           q);
+    round_kv({.keys = key, .values = value, .first = first, .out = rows}, q);
+  });
+  pass.for_each_block(pass.blocks.others, [&](int64_t first, int64_t count) {
+    const ActivationView query = pass.wide(count, c.width);
+    normalise(pass, w, first, count, q);
+    matmul({.input = pass.normed(count),
+            .weights = {w.query.weight},
+            .biases = {w.query.bias},
+            .outputs = {query},
+            .scratch = s.op_scratch},
+           q);
+    attend_rows_of(pass, query, rows, q);
+    add_attention_output(pass, w, first, count, q);
+  });
+}
+
+void run_mlp(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t count, Queue& q) {
+  const VisionConfig& c = pass.model.config;
+  const DeviceView<float> hidden = pass.hidden.slice_rows(first, count);
+  const ActivationView wide = pass.wide(count, c.mlp_width);
+  layernorm({.input = hidden,
+             .weight = w.mlp_norm_weight,
+             .bias = w.mlp_norm_bias,
+             .epsilon = c.epsilon,
+             .output = pass.normed(count)},
+            q);
+  matmul({.input = pass.normed(count),
+          .weights = {w.mlp_up.weight},
+          .biases = {w.mlp_up.bias},
+          .outputs = {wide},
+          .activation = c.activation,
+          .scratch = pass.scratch.op_scratch},
+         q);
+  matmul({.input = wide,
+          .weights = {w.mlp_down.weight},
+          .biases = {w.mlp_down.bias},
+          .outputs = {hidden},
+          .accumulate = true,
+          .scratch = pass.scratch.op_scratch},
+         q);
+}
+
+}  // namespace
+
+void embed_patches(const TowerPass& pass, DeviceView<const float> pixels, int64_t first, int64_t count, Queue& q) {
+  const VisionModel& m = pass.model;
+  const VisionConfig& c = m.config;
+  const ActivationView patches = pass.wide(count, c.patch_values());
+  cut_patches({.pixels = pixels,
+               .side = c.image_size,
+               .patch = c.patch_size,
+               .lead = c.class_rows(),
+               .first = first,
+               .output = patches},
+              q);
+  matmul({.input = patches,
+          .weights = {m.patch_embedding.weight},
+          .biases = {m.patch_embedding.bias},
+          .outputs = {pass.hidden.slice_rows(first, count)},
+          .scratch = pass.scratch.op_scratch},
+         q);
+}
+
+void embed_views(const VisionModel& m, DeviceView<const float> pixels, int64_t views, const VisionScratch& s,
+                 Queue& q) {
+  const TowerPass pass = tower_pass(m, views, s, q);
+  pass.for_each_block(pass.blocks.others, [&](int64_t first, int64_t count) {
+    switch (m.config.tower) {
+      case TowerKind::kSiglip: return embed_siglip(pass, pixels, first, count, q);
+      case TowerKind::kClip: return embed_clip(pass, pixels, first, count, q);
+    }
+  });
+}
+
+void encode_layers(const VisionModel& m, const LayerRange& range, int64_t views, const VisionScratch& s,
+                   const StopSignal* stop, Queue& q) {
+  const TowerPass pass = tower_pass(m, views, s, q);
+  for (int32_t layer = range.first; layer < range.end; ++layer) {
+    if (q.stopped(stop)) return;
+    const VisionLayer& w = m.layers[layer];
+    if (q.traits().lean)
+      attend_in_blocks(pass, w, q);
+    else
+      attend_at_once(pass, w, q);
+    pass.for_each_block(pass.blocks.mlp, [&](int64_t first, int64_t count) {
+      // The CPU takes milliseconds for a layer, so it looks more often. To a GPU every look counts as a layer.
+      if (q.on_cuda() || !q.stopped(stop)) run_mlp(pass, w, first, count, q);
+    });
+  }
+}
+
+void normalise_views(const VisionModel& m, int64_t views, const VisionScratch& s, Queue& q) {
+  switch (m.config.tower) {
+    case TowerKind::kSiglip: return normalise_siglip(tower_pass(m, views, s, q), q);
+    case TowerKind::kClip: return;
+  }
+}
+
+Status encode_views(const VisionModel& m, DeviceView<const float> pixels, int64_t views, const VisionScratch& s,
+                    const StopSignal* stop, Queue& q) {
+  embed_views(m, pixels, views, s, q);
+  encode_layers(m, {0, m.config.layer_count}, views, s, stop, q);
+  normalise_views(m, views, s, q);
+  return q.status();
+}
+
+}  // namespace ocellus

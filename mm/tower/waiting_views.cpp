@@ -1,0 +1,45 @@
+#include "mm/tower/waiting_views.h"
+
+#include "mm/tower/projector.h"
+
+namespace ocellus {
+
+Status WaitingViews::lay_out(const VisionConfig& c, int64_t capacity, const DeviceTraits& device, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kSession;
+  OCELLUS_TRY(take_rows(sink, "waiting views", kLife, Phase::kNone, 1, capacity, &rows_));
+  if (device.in_blocks()) return {};
+  return take_rows(sink, "pixels of waiting views", kLife, Phase::kNone, capacity * 3 * c.image_size, c.image_size,
+                   &pixels_);
+}
+
+DeviceView<float> WaitingViews::next_pixels(const VisionConfig& c, const VisionScratch& scratch, int64_t views) const {
+  if (pixels_.data == nullptr) return scratch.pixels;
+  const int64_t rows_per_view = 3 * int64_t{c.image_size};
+  return pixels_.slice_rows(count_ * rows_per_view, views * rows_per_view);
+}
+
+Status WaitingViews::record(const VisionModel& model, const VisionScratch& scratch, Queue& queue) {
+  return graphs_.record(model, pixels_.data == nullptr ? scratch.pixels : pixels_, rows_.cols, scratch, queue);
+}
+
+Status WaitingViews::encode(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
+                            const StopSignal* stop, Queue& queue) {
+  const int64_t views = count_, tokens = model.config.tokens_per_view();
+  if (views == 0) return {};
+  const TraceRange range(trace_, "encode");
+  if (!queue.on_cuda()) {
+    OCELLUS_TRY(encode_views(model, scratch.pixels, views, scratch, stop, queue));
+    const TraceRange projecting(trace_, "project");
+    OCELLUS_TRY(project_views(model, views, scratch, hidden.slice_rows(rows_.data[0], tokens), queue));
+  } else {
+    OCELLUS_TRY(graphs_.run(views, stop, queue));
+    // Text stands between the views of a prompt, so that their rows do not lie together there.
+    const int64_t view_bytes = tokens * hidden.cols * static_cast<int64_t>(sizeof(float));
+    for (int64_t i = 0; i < views; ++i)
+      queue.copy(hidden.row(rows_.data[i]), scratch.projected.row(i * tokens), view_bytes);
+  }
+  count_ = 0;
+  return queue.status();
+}
+
+}  // namespace ocellus

@@ -1,0 +1,50 @@
+// WaitingViews: views of pictures whose rows are in the prompt chunk already, but are still to be encoded. A GPU
+// encodes many views as cheaply as a few, so they are collected until the batch is full or the chunk is read. The CPU
+// and lean devices have a batch of one.
+#pragma once
+
+#include "mm/tower/vision_graphs.h"
+#include "mm/tower/vision_tower.h"
+#include "platform/arena.h"
+#include "platform/queue.h"
+#include "platform/trace.h"
+
+namespace ocellus {
+
+class WaitingViews {
+ public:
+  /// Room for `capacity` views. Where views are encoded one by one, the pixels lie in the scratch of the tower.
+  Status lay_out(const VisionConfig& config, int64_t capacity, const DeviceTraits& device, RowSink& sink);
+
+  void set_trace(const TraceSink& trace) { trace_ = trace; }
+
+  int64_t count() const { return count_; }
+  bool full() const { return count_ == rows_.cols; }
+  int64_t room() const { return rows_.cols - count_; }
+  void clear() { count_ = 0; }
+  /// Forgets views whose rows begin at `first_row` or later.
+  void forget_from(int64_t first_row) {
+    while (count_ > 0 && rows_.data[count_ - 1] >= first_row) --count_;
+  }
+
+  /// Where the pixels of the next `views` views go: [views * 3 * side, side].
+  DeviceView<float> next_pixels(const VisionConfig& config, const VisionScratch& scratch, int64_t views) const;
+  /// The next view's pixels are there; its rows begin at row `first_row` of the chunk.
+  void add(int64_t first_row) { rows_.data[count_++] = first_row; }
+
+  /// On a GPU: records the encoding of every number of views that may come together.
+  Status record(const VisionModel& model, const VisionScratch& scratch, Queue& queue);
+
+  /// Encodes and projects all that wait into their rows of `hidden`. After a failure they wait still.
+  Status encode(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
+                const StopSignal* stop, Queue& queue);
+
+ private:
+  DeviceView<float> pixels_;  // [capacity * 3 * side, side]; none where they lie in the tower's scratch
+  HostView<int64_t> rows_;    // [1, capacity]
+  int64_t count_ = 0;
+  VisionGraphs graphs_;
+  TraceSink trace_;
+};
+
+}  // namespace ocellus

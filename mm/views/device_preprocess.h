@@ -1,0 +1,82 @@
+// mm/views/preprocess.h for pictures in device memory: the same views, equal to the bit, as ops on a queue. On CUDA
+// nothing but the upload of the picture's bytes is left for the host.
+//
+//   DevicePicture picture;                                                    // a frame: checked, packed, uploaded
+//   OCELLUS_TRY(upload_frame(frame, limits, staging, queue, &picture));       // staging: frame_upload_bytes(limits)
+//   ViewPlan plan;
+//   OCELLUS_TRY(plan_views(config, picture.width, picture.height, &plan));
+//   OCELLUS_TRY(enqueue_views(config, plan, picture, scratch, pixels, queue));  // [plan.view_count * 3 * side, side]
+//
+// A decoded picture: ImageDecoder::decode into staging.host, then upload_picture. Where the pixels of all views are too
+// many at once, prepare_device_views once a picture and then render_device_views for some views at a time. A picture
+// too large for the device's memory: a ViewMaker in staging.host, which never holds it, then upload_views.
+//
+// The staging, the scratch and the pixels belong to the ops until they are done. Nothing here waits.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/vision/picture.h"
+#include "mm/pictures/frame.h"
+#include "mm/views/preprocess.h"
+#include "platform/arena.h"
+#include "platform/queue.h"
+
+namespace ocellus {
+
+/// A frame or an RGB8 picture in device memory: planes of [rows, bytes a row], rows possibly strided.
+struct DevicePicture {
+  PixelFormat format = PixelFormat::kRgb8;
+  ColorMatrix matrix = ColorMatrix::kBt601;
+  bool full_range = false;
+  int32_t width = 0;
+  int32_t height = 0;
+  DeviceView<const uint8_t> planes[kFramePlanes];
+};
+
+/// Staging for any frame within the limits: 4 bytes a pixel.
+int64_t frame_upload_bytes(const ImageLimits& limits);
+
+/// Bytes of this frame when its rows and planes follow each other without gaps. 0 for a size that is not positive.
+int64_t frame_bytes(const Frame& frame);
+
+/// Copies a frame's rows into staging.host, plane after plane without gaps, and from there to the device. The frame
+/// itself is free on return. Errors of check_frame; kFull if the staging is too small.
+Status upload_frame(const Frame& frame, const ImageLimits& limits, const StagedRows<std::byte>& staging, Queue& queue,
+                    DevicePicture* out);
+
+/// Uploads a picture that was decoded into staging.host, where it lies. kInternal if it lies elsewhere.
+Status upload_picture(const RgbImage& image, const StagedRows<std::byte>& staging, Queue& queue, DevicePicture* out);
+
+/// Scratch of prepare_device_views and enqueue_views for any picture within the limits. llama.cpp: the picture as RGB8.
+/// Hugging Face: also two pictures of the size of the tiled image and one overview. LLaVA: also the view and, of its
+/// width, the picture.
+int64_t device_picture_scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits);
+
+/// What all views of a picture are cut from; valid as long as the source and the scratch are.
+struct DeviceViews {
+  ViewPlan plan;
+  bool are_resized = false;            // else every view is resized while it is rendered, as only llama.cpp's can be
+  DeviceView<const uint8_t> picture;   // RGB8: the tiled image; the source if nothing is resized yet
+  DeviceView<const uint8_t> overview;  // of what is resized: the last view as bytes
+};
+
+/// Uploads what a ViewMaker made in staging.host. kInternal if it lies elsewhere, or further than the device's part
+/// goes.
+Status upload_views(const PreparedViews& prepared, const StagedRows<std::byte>& staging, Queue& queue,
+                    DeviceViews* out);
+
+/// kInternal if plan and picture differ in size, kFull if the scratch is too small. The scratch starts on a 16-byte
+/// boundary.
+Status prepare_device_views(const PreprocessConfig& config, const ViewPlan& plan, const DevicePicture& source,
+                            DeviceView<std::byte> scratch, Queue& queue, DeviceViews* out);
+
+/// Writes views [first, first + count) as planar floats: pixels [count * 3 * image_size, image_size].
+Status render_device_views(const PreprocessConfig& config, const DeviceViews& views, int32_t first, int32_t count,
+                           DeviceView<float> pixels, Queue& queue);
+
+/// Both, for all views: pixels [plan.view_count * 3 * image_size, image_size].
+Status enqueue_views(const PreprocessConfig& config, const ViewPlan& plan, const DevicePicture& source,
+                     DeviceView<std::byte> scratch, DeviceView<float> pixels, Queue& queue);
+
+}  // namespace ocellus

@@ -1,0 +1,31 @@
+#include "mm/views/preprocess.h"
+
+#include "mm/pictures/image_decode.h"
+#include "mm/views/plane_writer.h"
+#include "mm/views/view_maker.h"
+
+namespace ocellus {
+
+int64_t image_scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits) {
+  return aligned_bytes(ViewMaker::scratch_bytes(config, limits)) + aligned_bytes(decode_rows_scratch_bytes(limits));
+}
+
+Status render_view(const PreprocessConfig& config, const PreparedViews& prepared, int32_t view_index,
+                   DeviceView<float> out) {
+  const int32_t size = config.image_size;
+  const ViewPlan& plan = prepared.plan;
+  if (view_index < 0 || view_index >= plan.view_count || out.data == nullptr || out.rows != int64_t{3} * size ||
+      out.cols != size) {
+    return OCELLUS_FAIL(Code::kInternal, "view %d of %d cannot be rendered into [%lld, %lld]", view_index,
+                        plan.view_count, static_cast<long long>(out.rows), static_cast<long long>(out.cols));
+  }
+  const PlaneWriter writer(config, out);
+  const bool is_tile = view_index < plan.view_count - 1;
+  const int32_t top = is_tile ? view_index / plan.tile_cols * size : 0;
+  const int32_t left = is_tile ? view_index % plan.tile_cols * size : 0;
+  const RgbImage& image = is_tile ? prepared.grid : prepared.overview;
+  for (int32_t y = 0; y < size; ++y) writer.write(y, image.row(top + y) + int64_t{3} * left);
+  return {};
+}
+
+}  // namespace ocellus

@@ -1,0 +1,357 @@
+#include "runtime/cache/kv_cache.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace ocellus {
+namespace {
+
+/// Takes `count` blocks, or none if there are not so many.
+bool take_blocks(BlockPool& pool, int64_t count, int32_t* out) {
+  if (pool.free_count() < count) return false;
+  for (int64_t i = 0; i < count; ++i) out[i] = pool.take();
+  return true;
+}
+void release_blocks(BlockPool& pool, const int32_t* blocks, int64_t count) {
+  // The last one taken first, so that the pool's stack is as it was.
+  for (int64_t i = count; i > 0; --i) pool.release(blocks[i - 1]);
+}
+
+/// Removes list entries [first, first + count).
+template <class T>
+void erase(T* list, int64_t size, int64_t first, int64_t count) {
+  std::copy(list + first + count, list + size, list + first);
+}
+
+}  // namespace
+
+Status SessionCache::lay_out(const KvShape& shape, const SessionLimits& limits, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kSession;
+  const auto take_list = [&](const char* name, int64_t count, auto* out) {
+    return take_rows(sink, name, kLife, Phase::kNone, 1, count, out);
+  };
+  OCELLUS_TRY(take_list("kv pages of text", limits.pages, &pages_));
+  OCELLUS_TRY(take_list("kv blocks of images", limits.blocks, &blocks_));
+  OCELLUS_TRY(take_list("kv images", limits.images, &images_));
+  if (limits.holes > 0)
+    OCELLUS_TRY(take_rows(sink, "kv holes in images", kLife, Phase::kNone, limits.images, limits.holes, &holes_));
+  if (limits.text_blocks > 0) OCELLUS_TRY(take_list("kv blocks of text", limits.text_blocks, &text_blocks_));
+  if (limits.evictions == 0) return {};
+  OCELLUS_TRY(take_list("kv pages of survivors", limits.pages, &evicted_pages_));
+  OCELLUS_TRY(take_list("kv evictions", limits.evictions, &evictions_));
+  return counts_.lay_out(sink, "kv live counts", kLife, Phase::kNone, 2 * limits.evictions,
+                         int64_t{shape.layer_count} * shape.kv_heads);
+}
+
+Status SessionCache::reserve_text(int64_t count) {
+  const int64_t pages_needed = blocks_of(text_slots_ + count, kPageSlots);
+  while (page_count_ < pages_needed) {
+    const int32_t page = page_count_ + evicted_page_count_ < pages_.cols ? pools_->pages.take() : -1;
+    if (page < 0)
+      return OCELLUS_FAIL(Code::kFull, "the session has no room for %lld more text tokens: plan more text tokens",
+                          static_cast<long long>(count));
+    pages_.data[page_count_++] = {.page = page};
+  }
+  return {};
+}
+
+Status SessionCache::reserve_image(int32_t* ordinal) {
+  const int64_t needed = pools_->shape.blocks_per_image();
+  if (own_image_count_ >= images_.cols || block_count_ + needed > blocks_.cols ||
+      !take_blocks(pools_->blocks, needed, blocks_.data + block_count_))
+    return OCELLUS_FAIL(Code::kFull, "the session holds its planned %lld images already: plan more images",
+                        static_cast<long long>(images_.cols));
+  block_count_ += static_cast<int32_t>(needed);
+  images_.data[own_image_count_] = StoredImage();
+  *ordinal = own_image_count_++;
+  return {};
+}
+
+Status SessionCache::reserve_evicted(const EvictedRows& rows) {
+  const int64_t pages = blocks_of(rows.text, kPageSlots);
+  const int64_t blocks = rows.visual == 0 ? 0 : blocks_of(rows.visual, pools_->shape.block_slots);
+  if (eviction_count_ >= evictions_.cols || page_count_ + evicted_page_count_ + pages > pages_.cols ||
+      block_count_ + blocks > blocks_.cols || pools_->blocks.free_count() < blocks ||
+      !take_blocks(pools_->pages, pages, evicted_pages_.data + evicted_page_count_))
+    return OCELLUS_FAIL(Code::kFull,
+                        "the session has no room for what is to be kept of %d more rows: plan more images, or more "
+                        "text tokens",
+                        rows.rows);
+  (void)take_blocks(pools_->blocks, blocks, blocks_.data + block_count_);
+  EvictedRows& taken = evictions_.data[eviction_count_];
+  taken = rows;
+  taken.first_page = evicted_page_count_;
+  taken.first_block = block_count_;
+  evicted_page_count_ += static_cast<int32_t>(pages);
+  block_count_ += static_cast<int32_t>(blocks);
+  eviction_reserved_ = true;
+  return {};
+}
+
+bool SessionCache::has_text_to_pack(int32_t window) const {
+  return text_block_count_ < text_blocks_.cols && text_slots_ >= window + pools_->shape.block_slots;
+}
+
+Status SessionCache::reserve_text_block(KvRun* out) {
+  if (!take_blocks(pools_->blocks, 1, text_blocks_.data + text_block_count_))
+    return OCELLUS_FAIL(Code::kFull, "the session has no block left to pack text into");
+  text_block_reserved_ = true;
+  *out = text_block(text_block_count_);
+  return {};
+}
+
+void SessionCache::commit_text_block() {
+  text_block_reserved_ = false;
+  ++text_block_count_;
+  release_text_pages(0, pools_->shape.block_slots / kPageSlots);
+}
+
+KvRun SessionCache::text_block(int32_t block) const {
+  KvRun run = pools_->block_run(text_blocks_.data[block]);
+  run.slots = pools_->shape.block_slots;
+  return run;
+}
+
+void SessionCache::shrink_evicted(int32_t slots) {
+  EvictedRows& rows = evictions_.data[eviction_count_];
+  const int32_t before = evicted_pages(eviction_count_);
+  rows.text = std::min(rows.text, slots);
+  const int32_t kept = evicted_pages(eviction_count_);
+  release_blocks(pools_->pages, evicted_pages_.data + rows.first_page + kept, before - kept);
+  evicted_page_count_ -= before - kept;
+}
+
+KvRun SessionCache::text_page(int32_t page) const {
+  KvRun run = pools_->page_run(pages_.data[page].page);
+  run.slots = static_cast<int32_t>(std::clamp<int64_t>(text_slots_ - int64_t{page} * kPageSlots, 0, kPageSlots));
+  run.position_shift = pages_.data[page].position_shift;
+  return run;
+}
+
+KvRun SessionCache::text_place(int64_t index, int32_t* slot) const {
+  *slot = static_cast<int32_t>(index % kPageSlots);
+  return text_page(static_cast<int32_t>(index / kPageSlots));
+}
+
+KvRun SessionCache::image_block(int32_t ordinal, int32_t block) const {
+  const StoredImage& image = images_.data[ordinal];
+  KvRun run = pools_->block_run(blocks_.data[ordinal * blocks_per_image() + block]);
+  run.slots = std::clamp(image.slots - block * pools_->shape.block_slots, 0, pools_->shape.block_slots);
+  return run;
+}
+
+KvRun SessionCache::evicted_page(int32_t eviction, int32_t page) const {
+  const EvictedRows& rows = evicted(eviction);
+  KvRun run = pools_->page_run(evicted_pages_.data[rows.first_page + page]);
+  run.counted_before = page * kPageSlots;
+  run.slots = std::min(rows.text - run.counted_before, kPageSlots);
+  run.counts = text_counts(eviction);
+  return run;
+}
+
+KvRun SessionCache::evicted_block(int32_t eviction, int32_t block) const {
+  const EvictedRows& rows = evicted(eviction);
+  KvRun run = pools_->block_run(blocks_.data[rows.first_block + block]);
+  run.counted_before = block * pools_->shape.block_slots;
+  run.slots = std::min(rows.visual - run.counted_before, pools_->shape.block_slots);
+  run.counts = visual_counts(eviction);
+  return run;
+}
+
+int64_t SessionCache::live_slots() const {
+  int64_t count = text_slots_;
+  for (int32_t i = 0; i < eviction_count_; ++i) count += evicted(i).text;
+  return count;
+}
+
+/// The slots that are moved, which lie in one page.
+KvRun SessionCache::sinks() const {
+  const KvRun page = evicted_page(0, 0);
+  KvRun run = slice_run(page, 0, std::min(sink_slots_, page.slots), pools_->shape.head_dim);
+  run.position_shift = sink_shift_;
+  return run;
+}
+
+KvRun SessionCache::behind_sinks(const KvRun& page) const {
+  const int32_t first = std::min(sink_slots_, page.slots);
+  return first == 0 ? page : slice_run(page, first, page.slots - first, pools_->shape.head_dim);
+}
+
+void SessionCache::move_sinks(int64_t position) {
+  if (has_sinks()) sink_shift_ = static_cast<int32_t>(std::max<int64_t>(0, position - live_slots()));
+}
+
+void SessionCache::fetch_counts(int32_t eviction, Queue& queue) {
+  const int64_t bytes = 2 * counts_.host.cols * static_cast<int64_t>(sizeof(int32_t));
+  if (counts_.host.data != counts_.device.data)
+    queue.copy(counts_.host.row(2 * eviction), counts_.device.row(2 * eviction), bytes);
+}
+
+int64_t SessionCache::list_for_steps(const TileLimits& limits, KvRun* out, int32_t* first_page) const {
+  int64_t count = 0;
+  visit_fixed(limits, [&](const KvRun& run) { out[count++] = run; });
+  *first_page = static_cast<int32_t>(count);
+  for (int32_t i = 0; i < page_count_; ++i) {
+    out[count] = text_page(i);
+    out[count++].slots = kPageSlots;
+  }
+  return count;
+}
+
+void SessionCache::commit_text(int64_t count) { text_slots_ += count; }
+
+void SessionCache::commit_image(int32_t ordinal, int32_t slots, int32_t rows) {
+  images_.data[ordinal].slots += slots;
+  images_.data[ordinal].rows += rows;
+  image_rows_ += rows;
+  image_count_ = std::max(image_count_, ordinal + 1);
+}
+
+void SessionCache::commit_linked(int32_t ordinal, int32_t slots, int32_t first_slot, int32_t position_shift) {
+  commit_image(ordinal, slots, slots - first_slot - images_.data[ordinal].hole_count);
+  images_.data[ordinal].first_slot = first_slot;
+  images_.data[ordinal].position_shift = position_shift;
+}
+
+void SessionCache::release_reserved_image() {
+  --own_image_count_;
+  block_count_ -= blocks_per_image();
+  release_blocks(pools_->blocks, blocks_.data + block_count_, blocks_per_image());
+}
+
+void SessionCache::commit_evicted() {
+  const EvictedRows& rows = evictions_.data[eviction_count_++];
+  eviction_reserved_ = false;
+  image_count_ += rows.images;
+  evicted_rows_ += rows.rows;
+  evicted_text_rows_ += rows.text_rows;
+}
+
+void SessionCache::drop_uncommitted() {
+  if (eviction_reserved_) {
+    release_blocks(pools_->blocks, blocks_.data + evicted(eviction_count_).first_block,
+                   evicted_blocks(eviction_count_));
+    release_blocks(pools_->pages, evicted_pages_.data + evicted(eviction_count_).first_page,
+                   evicted_pages(eviction_count_));
+    block_count_ = evicted(eviction_count_).first_block;
+    evicted_page_count_ = evicted(eviction_count_).first_page;
+    eviction_reserved_ = false;
+  }
+  if (text_block_reserved_) pools_->blocks.release(text_blocks_.data[text_block_count_]);
+  text_block_reserved_ = false;
+  while (own_image_count_ > 0 && images_.data[own_image_count_ - 1].slots == 0) release_reserved_image();
+  const auto live_pages = static_cast<int32_t>(blocks_of(text_slots_, kPageSlots));
+  while (page_count_ > live_pages) pools_->pages.release(pages_.data[--page_count_].page);
+}
+
+void SessionCache::rewind(const Mark& mark) {
+  drop_uncommitted();
+  replaced_rows_ = mark.replaced_rows;
+  text_slots_ = mark.text_slots;
+  while (text_block_count_ > mark.text_block_count) pools_->blocks.release(text_blocks_.data[--text_block_count_]);
+  while (eviction_count_ > mark.eviction_count) {
+    const EvictedRows& rows = evicted(--eviction_count_);
+    evicted_rows_ -= rows.rows;
+    evicted_text_rows_ -= rows.text_rows;
+    eviction_reserved_ = true;
+    drop_uncommitted();
+  }
+  if (eviction_count_ == 0) {  // else images have no blocks of their own
+    for (int32_t i = mark.image_count; i < own_image_count_; ++i) {
+      image_rows_ -= images_.data[i].rows;
+      images_.data[i] = StoredImage();
+    }
+  }
+  image_count_ = mark.image_count;
+  drop_uncommitted();
+  // What is filled from now on stands where it stands, though the page was full before and moved.
+  if (text_slots_ % kPageSlots != 0) pages_.data[text_slots_ / kPageSlots].position_shift = 0;
+}
+
+void SessionCache::release_oldest_image() {
+  if (own_image_count_ == 0) return;
+  image_rows_ -= images_.data[0].rows;
+  release_blocks(pools_->blocks, blocks_.data, blocks_per_image());
+  erase(blocks_.data, block_count_, 0, blocks_per_image());
+  erase(images_.data, own_image_count_, 0, 1);
+  block_count_ -= blocks_per_image();
+  --own_image_count_;
+  --image_count_;
+}
+
+void SessionCache::release_text_pages(int32_t first, int32_t count) {
+  for (int32_t i = first; i < first + count; ++i) pools_->pages.release(pages_.data[i].page);
+  erase(pages_.data, page_count_, first, count);
+  page_count_ -= count;
+  text_slots_ -= int64_t{count} * kPageSlots;
+}
+
+void SessionCache::note_text_position(int64_t index, int64_t position) {
+  TextPage& page = pages_.data[index / kPageSlots];
+  if (index % kPageSlots == 0) page.position = position;
+  page.end = position + 1;
+}
+
+int64_t SessionCache::oldest_position(int32_t pages, int64_t none) const {
+  int64_t oldest = none;
+  if (text_slots_ > int64_t{pages} * kPageSlots)
+    oldest = std::min(oldest, pages_.data[pages].position + pages_.data[pages].position_shift);
+  if (own_image_count_ > 0) oldest = std::min(oldest, images_.data[0].position);
+  return oldest;
+}
+
+bool SessionCache::oldest_is_image(int32_t pages) const {
+  return own_image_count_ > 0 &&
+         (text_slots_ <= int64_t{pages} * kPageSlots ||
+          images_.data[0].position < pages_.data[pages].position + pages_.data[pages].position_shift);
+}
+
+int64_t SessionCache::span_of_pages(int32_t pages) const {
+  int64_t span = 0;
+  for (int32_t i = 0; i < pages; ++i) span += pages_.data[i].end - pages_.data[i].position;
+  return span;
+}
+
+void SessionCache::move_pages(int32_t pages, int64_t end) {
+  for (int32_t i = pages - 1; i >= 0; --i) {
+    TextPage& page = pages_.data[i];
+    page.position_shift = static_cast<int32_t>(std::max<int64_t>(0, end - page.end));
+    end = std::min(end, page.position + page.position_shift);
+  }
+}
+
+CacheBytes SessionCache::bytes() const {
+  const KvShape& shape = pools_->shape;
+  const int64_t slot_elements = 2 * int64_t{shape.head_dim};  // of a slot in one layer and head
+  CacheBytes bytes;
+  bytes.payload = text_slots_ * shape.slot_bytes();
+  int64_t in_blocks = 0, used_blocks = 0;  // an image of fewer views than planned leaves some blocks empty
+  for (int32_t i = 0; i < own_image_count_; ++i) {
+    const StoredImage& image = images_.data[i];
+    const int64_t slots = image.slots - image.first_slot - image.hole_count;
+    in_blocks += slots * shape.visual_slot_bytes();
+    bytes.block_elements += slots * slot_elements * shape.layer_count * shape.kv_heads;
+    used_blocks += blocks_of(image.slots, shape.block_slots);
+  }
+  in_blocks += packed_text() * shape.visual_slot_bytes();
+  bytes.block_elements += packed_text() * slot_elements * shape.layer_count * shape.kv_heads;
+  used_blocks += text_block_count_;
+  for (int32_t i = 0; i < eviction_count_; ++i) {
+    visit_evicted(i, false, [&](int32_t, int64_t slots) { bytes.payload += slots * slot_elements * 2; });
+    if (evicted_blocks(i) == 0) continue;
+    visit_evicted(i, true, [&](int32_t layer, int64_t slots) {
+      in_blocks += slots * 2 * shape.block_layout(layer).row_bytes;
+      bytes.block_elements += slots * slot_elements;
+    });
+    used_blocks += evicted_blocks(i);
+  }
+  bytes.payload += in_blocks;
+  bytes.scales = used_blocks * shape.scale_bytes();
+  bytes.blocks = in_blocks + bytes.scales;
+  const int64_t pages = page_count_ + evicted_page_count_;
+  const int64_t blocks = block_count_ + text_block_count_;
+  bytes.waste = pages * shape.page_bytes() + blocks * shape.block_bytes() - bytes.payload - bytes.scales;
+  return bytes;
+}
+
+}  // namespace ocellus

@@ -1,0 +1,58 @@
+// How a SessionCache goes through its slots: what kv_cache.h declares as templates.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/cache/kv_cache.h"
+
+namespace ocellus {
+
+template <class Visit>
+void SessionCache::visit_slots(int32_t ordinal, int32_t first, int32_t count, int32_t position_shift,
+                               Visit visit) const {
+  const int32_t size = pools_->shape.block_slots, end = first + count;
+  for (int32_t slot = first, block_end = 0; slot < end; slot = block_end) {
+    block_end = std::min(end, (slot / size + 1) * size);
+    KvRun run = slice_run(image_block(ordinal, slot / size), slot % size, block_end - slot, pools_->shape.head_dim);
+    run.position_shift = position_shift;
+    visit(run);
+  }
+}
+
+template <class Visit>
+void SessionCache::visit_image(int32_t ordinal, const TileLimits& limits, Visit visit) const {
+  const StoredImage& image = images_.data[ordinal];
+  if (image.slots == 0) return;  // reserved
+  int32_t slot = image.first_slot;
+  for (int32_t hole = 0; hole <= image.hole_count; ++hole) {
+    const int32_t end = hole < image.hole_count ? holes_.row(ordinal)[hole] : image.slots;
+    visit_slots(ordinal, slot, end - slot, image.position_shift,
+                [&](const KvRun& run) { visit_pieces(run, limits, pools_->shape.head_dim, visit); });
+    slot = end + 1;
+  }
+}
+
+template <class Visit>
+void SessionCache::visit_fixed(const TileLimits& limits, Visit visit) const {
+  for (int32_t i = 0; i < own_image_count_; ++i) visit_image(i, limits, visit);
+  for (int32_t i = 0; i < text_block_count_; ++i) visit_pieces(text_block(i), limits, pools_->shape.head_dim, visit);
+  if (has_sinks()) visit(sinks());
+  for (int32_t i = 0; i < eviction_count_; ++i) {
+    for (int32_t b = 0; b < evicted_blocks(i); ++b)
+      visit_pieces(evicted_block(i, b), limits, pools_->shape.head_dim, visit);
+    for (int32_t p = 0; p < evicted_pages(i); ++p)
+      if (const KvRun run = i + p == 0 ? behind_sinks(evicted_page(i, p)) : evicted_page(i, p); run.slots > 0)
+        visit(run);
+  }
+}
+
+template <class Visit>
+void SessionCache::visit_evicted(int32_t eviction, bool visual, Visit visit) const {
+  const int32_t* counts = counts_.host.row(2 * eviction + (visual ? 1 : 0));
+  const KvShape& shape = pools_->shape;
+  for (int32_t layer = 0; layer < shape.layer_count; ++layer, counts += shape.kv_heads)
+    visit(layer, std::accumulate(counts, counts + shape.kv_heads, int64_t{0}));
+}
+
+}  // namespace ocellus

@@ -1,0 +1,98 @@
+#include "runtime/cache/prompt_chunk.h"
+
+#include <algorithm>
+
+#include "kernels/rows/gather_rows.h"
+
+namespace ocellus {
+
+template <>
+struct TypeName<Piece> {
+  static constexpr const char* value = "piece";
+};
+
+Status PromptChunk::lay_out(int64_t max_rows, int64_t width, const LinkLimits& limits, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kSession;
+  OCELLUS_TRY(take_rows(sink, "prompt rows", kLife, Phase::kNone, max_rows, width, &hidden));
+  OCELLUS_TRY(token_ids.lay_out(sink, "prompt tokens", kLife, Phase::kNone, 1, max_rows));
+  OCELLUS_TRY(take_rows(sink, "prompt pieces", kLife, Phase::kNone, 1, max_rows, &pieces));
+  if (limits.images == 0) return {};
+  OCELLUS_TRY(take_rows(sink, "linked images", kLife, Phase::kNone, 1, limits.images, &linked_images));
+  return take_rows(sink, "links to images", kLife, Phase::kNone, 1, limits.runs, &links);
+}
+
+Status PromptChunk::lay_out_alone(int64_t max_rows, const PromptChunk& other, int64_t most_picks, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kSession;
+  hidden = other.hidden.slice_rows(0, max_rows);
+  OCELLUS_TRY(token_ids.lay_out(sink, "image tokens", kLife, Phase::kNone, 1, max_rows));
+  OCELLUS_TRY(take_rows(sink, "image pieces", kLife, Phase::kNone, 1, max_rows, &pieces));
+  if (most_picks == 0) return {};
+  return take_rows(sink, "picked rows", kLife, Phase::kNone, 1, most_picks, &picks);
+}
+
+void PromptChunk::add_piece(RowKind kind, int32_t image_ordinal, int64_t count, int64_t source_row) {
+  Piece* last = piece_count > 0 ? &pieces.data[piece_count - 1] : nullptr;
+  if (last != nullptr && last->kind == kind && last->image_ordinal == image_ordinal &&
+      last->linked_before == linked_slots) {
+    last->row_count += count;
+  } else {
+    pieces.data[piece_count++] = {kind, image_ordinal, row_count, count, linked_slots, source_row};
+  }
+  row_count += count;
+  if (kind != RowKind::kImage) text_count += count;
+}
+
+void PromptChunk::add_text(const int32_t* tokens, int64_t count) {
+  std::copy(tokens, tokens + count, token_ids.host.data + row_count);
+  add_piece(RowKind::kText, 0, count);
+}
+
+void PromptChunk::add_image_rows(int32_t image_ordinal, int64_t count) {
+  std::fill_n(token_ids.host.data + row_count, count, kSkippedRow);
+  add_piece(RowKind::kImage, image_ordinal, count);
+}
+
+void PromptChunk::add_linked_rows(int64_t count, int64_t source_row) {
+  if (count == 0) return;
+  std::fill_n(token_ids.host.data + row_count, count, kSkippedRow);
+  add_piece(RowKind::kLinked, 0, count, source_row);
+  linked_rows += count;
+}
+
+void PromptChunk::add_link(int32_t image, int32_t first_slot, int32_t slots) {
+  LinkedRun* last = link_count > 0 ? &links.data[link_count - 1] : nullptr;
+  if (last != nullptr && last->image == image && last->first_slot + last->slots == first_slot &&
+      last->visible_from == row_count)
+    last->slots += slots;
+  else
+    links.data[link_count++] = {image, first_slot, slots, static_cast<int32_t>(row_count)};
+  linked_slots += slots;
+}
+
+void PromptChunk::clear_rows() {
+  const int64_t images = linked_image_count;
+  clear();
+  linked_image_count = images;
+}
+
+bool PromptChunk::is_text(int64_t row) const { return token_ids.host.data[row] != kSkippedRow; }
+
+void PromptChunk::embed_text(const WeightView& embedding, Queue& q) const {
+  q.upload(token_ids, row_count);
+  gather_rows(
+      {.ids = token_ids.device.data, .count = row_count, .table = embedding, .output = hidden.slice_rows(0, row_count)},
+      q);
+}
+
+void PromptChunk::rewind(const Mark& mark) {
+  row_count = mark.row_count;
+  piece_count = mark.piece_count;
+  text_count = mark.text_count;
+  linked_image_count = mark.linked_image_count;
+  link_count = mark.link_count;
+  linked_slots = mark.linked_slots;
+  linked_rows = mark.linked_rows;
+  if (piece_count > 0) pieces.data[piece_count - 1].row_count = mark.last_piece_rows;
+}
+
+}  // namespace ocellus

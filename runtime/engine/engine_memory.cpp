@@ -1,0 +1,495 @@
+#include "runtime/engine/engine_memory.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "mm/views/device_preprocess.h"
+#include "runtime/engine/picture_source.h"
+#include "runtime/policy/eviction_rule.h"
+
+namespace ocellus {
+namespace {
+
+// As kMaxSessions and kMaxImages, for the limits that only this file looks at.
+constexpr int32_t kMaxTextTokens = 1 << 24;
+constexpr int64_t kMaxPixels = int64_t{1} << 28;
+constexpr int64_t kMaxWholePixels = 2 * kMaxPixels;  // progressive CMYK
+constexpr double kMaxCacheBytes = 0x1p48;
+constexpr int64_t kMaxTierBytes = int64_t{1} << 48;
+/// Bytes of text accepted per planned token: prose has four to five, source code and lists fewer.
+constexpr int64_t kTextBytesPerToken = 8;
+constexpr int64_t kDefaultPromptRows = 2048;
+constexpr int64_t kLeastBlockSlots = 16;
+constexpr int64_t kDefaultViewBatch = 8;  // as fast for each view as 16, with half the scratch (tools/bench/NOTES.md)
+
+int available_cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  return std::clamp(CPU_COUNT(&cores), 1, ThreadPool::kMaxThreads);
+}
+
+Status check_range(const char* name, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "%s must be between %lld and %lld, not %lld", name,
+                      static_cast<long long>(least), static_cast<long long>(most), static_cast<long long>(value));
+}
+
+Status check_limits(const Model& model, const ocellus_limits& limits) {
+  if (limits.struct_bytes != sizeof limits)
+    return OCELLUS_FAIL(Code::kBadArgument, "the limits were not set up by ocellus_limits_init");
+  OCELLUS_TRY(check_range("the device", limits.device, OCELLUS_DEVICE_AUTO, OCELLUS_DEVICE_CUDA));
+  OCELLUS_TRY(check_range("the way to resize", limits.resize, OCELLUS_RESIZE_LLAMA_CPP, OCELLUS_RESIZE_HUGGING_FACE));
+  OCELLUS_TRY(check_range("lean", limits.lean, 0, 1));
+  OCELLUS_TRY(check_range("the number of threads", limits.thread_count, 0, ThreadPool::kMaxThreads));
+  OCELLUS_TRY(check_range("the number of sessions", limits.max_sessions, 1, kMaxSessions));
+  OCELLUS_TRY(check_range("the number of images", limits.max_images, 0, kMaxImages));
+  OCELLUS_TRY(check_range("the number of text tokens", limits.max_text_tokens, 1, kMaxTextTokens));
+  OCELLUS_TRY(check_range("the rows of a prompt chunk", limits.max_prompt_rows, 0, kMaxTextTokens));
+  OCELLUS_TRY(check_range("the views of a picture", limits.max_views, 0, 4096));
+  OCELLUS_TRY(check_range("the views encoded together", limits.max_encode_views, 0, 4096));
+  OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
+  OCELLUS_TRY(check_range("the pixels of a picture on the device", limits.max_gpu_pixels, 0, kMaxPixels));
+  OCELLUS_TRY(check_range("the pixels of a picture that does not come row by row", limits.max_whole_pixels, 0,
+                          kMaxWholePixels));
+  OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
+  OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
+  OCELLUS_TRY(check_range("the image library", limits.library, 0, 1));
+  OCELLUS_TRY(
+      check_range("the bytes of the image library's memory tier", limits.library_cache_bytes, 0, kMaxTierBytes));
+  if (limits.library_cache_bytes > 0 && limits.library == 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "the image library's memory tier is of use only with a library: plan one");
+  if (limits.library != 0 && limits.reuse == OCELLUS_REUSE_NONE)
+    return OCELLUS_FAIL(Code::kBadArgument, "an image library is of use only where images are linked: plan reuse");
+  OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_BLEND));
+  OCELLUS_TRY(check_range("the rows of a linked image that are read in place", limits.reuse_rows, -1, kMaxTextTokens));
+  if (limits.reuse == OCELLUS_REUSE_BLEND)
+    OCELLUS_TRY(check_range("the percentage of linked images' rows that is read in place", limits.reuse_rows, -1, 100));
+  if (limits.max_images > 0 && limits.synthetic_tokens > 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "synthetic tokens stand in for images: plan no images beside them");
+  if (limits.max_images > 0 && !model.has_vision())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "images were planned, but no mmproj file was opened: give the model's mmproj file");
+  return {};
+}
+
+/// The device and what plans need to know of it. Automatic: the first GPU if there is one, else the CPU.
+Status resolve_device(const ocellus_limits& limits, EngineShape* out) {
+  out->device = DeviceTraits(limits.thread_count > 0 ? limits.thread_count : available_cores());
+  out->device.lean = limits.lean != 0;
+  const bool cuda =
+      limits.device == OCELLUS_DEVICE_CUDA || (limits.device == OCELLUS_DEVICE_AUTO && cuda_device_count() > 0);
+  if (!cuda) return {};
+  CudaFacts facts;
+  OCELLUS_TRY(read_cuda_facts(limits.device_index, &facts));
+  out->device_index = limits.device_index;
+  out->device.kind = DeviceKind::kCuda;
+  out->device.shares_memory = facts.integrated;
+  return {};
+}
+
+/// The products of a crafted model's numbers and of generous limits can exceed 63 bits. The cache is the largest of
+/// them: where it stays in bounds, so does everything else.
+Status check_cache(const EngineShape& s) {
+  const double slots = static_cast<double>(s.slots_per_session()) * s.sessions;
+  const double bytes = slots * static_cast<double>(s.kv.slot_bytes());
+  if (bytes <= kMaxCacheBytes && s.kv.page_count <= INT32_MAX) return {};
+  return OCELLUS_FAIL(
+      Code::kBadArgument,
+      "the model and the limits together ask for a cache of %.0f GB: plan fewer sessions, images or text "
+      "tokens",
+      bytes / 1e9);
+}
+
+/// Where rows go in blocks, views go one by one: more would take memory and save nothing.
+int32_t view_batch(const ocellus_limits& limits, const EngineShape& s) {
+  if (s.device.in_blocks()) return 1;
+  const int64_t all = int64_t{s.images_per_session} * s.views_per_image;
+  const int64_t wanted = limits.max_encode_views > 0 ? limits.max_encode_views : kDefaultViewBatch;
+  return static_cast<int32_t>(std::min(wanted, all));
+}
+
+/// The tensor section of a file as one row of weights.
+Status take_weights(const char* name, const GgufFile& file, RowSink& sink, DeviceView<std::byte>* out) {
+  RowSpec row;
+  row.name = name;
+  row.lifetime = Lifetime::kWeights;
+  row.dtype = format_info(usual_format(file)).name;
+  row.shape[0] = row.bytes = file.data_bytes();
+  std::byte* data = nullptr;
+  OCELLUS_TRY(sink.take(row, &data));
+  *out = {data, 1, row.bytes};
+  return {};
+}
+
+/// Slots of a block: as many as the policy says; otherwise `usual`.
+int32_t block_slots(const CachePolicy& policy, int64_t image_slots, int64_t usual) {
+  const int64_t wanted = policy.packs() && policy.block_slots > 0 ? policy.block_slots : usual;
+  return static_cast<int32_t>(std::min(wanted, image_slots));
+}
+
+/// Where rows compete, a block takes what an image leaves if all leave alike, so that a smaller share to keep takes
+/// less memory. Fewer slots than kLeastBlockSlots would spend more on offsets and steps than on codes.
+int64_t usual_block_slots(const CachePolicy& policy, int64_t image_slots) {
+  if (!policy.packs() || !policy.evicts_chunks()) return image_slots;
+  return std::max(policy.kept_rows(image_slots), kLeastBlockSlots);
+}
+
+/// Pages and blocks of a session in which all rows of a prompt compete, so that its images fit in whatever prompts they
+/// come: every image may be the only one of its prompt, which then leaves a page and a block that are not full.
+void size_evicted(const ChunkFacts& all, int64_t slots_per_image, EngineShape* s) {
+  const CachePolicy& policy = s->policy;
+  const int64_t images = s->images_per_session;
+  const Survivors left = policy.survivors(all);
+  const int64_t text = s->text_tokens_per_session;
+  const int64_t window = policy.packs() && !policy.pack_window ? images * left.window : 0;
+  s->evictions_per_session = images;
+  s->kv.image_slots = 0;
+  // Text that survives takes the place of text that came in; so do images that stay f16, beside it.
+  const int64_t f16_slots = policy.packs() ? text + window : text + policy.most_visual(all);
+  s->pages_per_session = blocks_of(f16_slots, kPageSlots) + images;
+  if (!policy.packs()) return;
+  // Of every prompt at least one slot stays, even where that is more than the share to keep.
+  const bool packs_text = policy.packs_text();
+  const int64_t visual = std::min(policy.most_visual(all) + images, packs_text ? all.rows : all.visual_rows);
+  s->kv.block_slots = static_cast<int32_t>(std::min<int64_t>(s->kv.block_slots, visual));
+  const int64_t block = s->kv.block_slots;
+  s->blocks_per_session = (visual + images * (block - 1)) / block;
+  if (!packs_text) s->blocks_per_session = std::min(s->blocks_per_session, images * blocks_of(slots_per_image, block));
+}
+
+/// The same where all but the end of a prompt is packed, in whole blocks, text too. Every image may be the only one of
+/// its prompt, whose end then stays f16.
+void size_packed_oldest(const ChunkFacts& all, EngineShape* s) {
+  const int64_t images = s->images_per_session, block = s->policy.block_slots;
+  const int64_t f16_images = std::min(images * (s->policy.window + block - 1), all.visual_rows);
+  s->evictions_per_session = images;
+  s->kv.image_slots = 0;
+  s->kv.block_slots = static_cast<int32_t>(block);
+  s->pages_per_session = blocks_of(s->text_tokens_per_session + f16_images, kPageSlots) + images;
+  s->blocks_per_session = all.rows / block;
+}
+
+/// The same where text alone competes. Whatever is dropped still counts as planned text, and every piece that competes
+/// may leave a page that is not full: as many pages as so many pieces, and the text that does not compete, may take.
+void size_evicted_text(EngineShape* s) {
+  s->evictions_per_session = s->text_tokens_per_session / kLeastCompetingText;
+  s->pages_per_session =
+      blocks_of(s->text_tokens_per_session + s->evictions_per_session * (kPageSlots - 1), kPageSlots);
+  if (!s->policy.packs_oldest()) return;
+  s->kv.block_slots = s->policy.block_slots;
+  s->blocks_per_session = s->text_tokens_per_session / s->policy.block_slots;
+}
+
+/// One image whose slots are made up: those that would survive of it, in blocks of its own.
+void size_synthetic(EngineShape* s) {
+  const CachePolicy& policy = s->policy;
+  const int64_t tokens = s->synthetic_tokens;
+  KvShape& kv = s->kv;
+  kv.image_slots = static_cast<int32_t>(
+      policy.evicts() ? policy.survivors({.rows = tokens, .visual_rows = tokens}).slots() : tokens);
+  kv.block_slots = block_slots(policy, kv.image_slots, kv.image_slots);
+  s->blocks_per_session = kv.blocks_per_image();
+}
+
+/// What a session's cache is made of, by the policy.
+void size_cache(int64_t slots_per_image, EngineShape* s) {
+  const CachePolicy& policy = s->policy;
+  KvShape& kv = s->kv;
+  kv.format = policy.format;
+  if (policy.evicts_answers()) {
+    kv.has_ledger = true;
+    kv.has_sums = eviction_rule(policy.evict).answers().by_attention;
+  }
+  kv.layer_formats = policy.layer_formats;
+  kv.scales = policy.scales;
+  kv.image_slots = static_cast<int32_t>(slots_per_image);
+  s->pages_per_session = blocks_of(s->text_tokens_per_session + s->images_per_session * s->linked_rows, kPageSlots);
+  if (s->synthetic_tokens > 0) return size_synthetic(s);
+  if (s->text_competes()) size_evicted_text(s);
+  if (s->images_per_session == 0) return;
+  const int64_t visual = s->images_per_session * slots_per_image;
+  const ChunkFacts all{.rows = s->text_tokens_per_session + visual, .visual_rows = visual};
+  if (policy.evicts_images())
+    kv.image_slots = static_cast<int32_t>(policy.survivors({slots_per_image, slots_per_image}).slots());
+  kv.block_slots = block_slots(policy, kv.image_slots, usual_block_slots(policy, kv.image_slots));
+  if (policy.packs_oldest())
+    size_packed_oldest(all, s);
+  else if (policy.evicts_chunks())
+    size_evicted(all, slots_per_image, s);
+  else
+    s->blocks_per_session = s->images_per_session * kv.blocks_per_image();
+}
+
+/// Linked images keep the slots that they were given elsewhere.
+Status check_links(const EngineShape& s) {
+  if (!s.links) return {};
+  if (s.policy.evicts())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "linked images are the same in every prompt: plan them without an eviction method and KIVI");
+  if (s.carries && s.policy.packs())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "what rows in place become is carried to slots of 16 bits only: plan kv_bits of 16, or spread");
+  if (s.blends() && s.policy.packs())
+    return OCELLUS_FAIL(Code::kBadArgument, "CacheBlend compares rows with slots of 16 bits only: plan kv_bits of 16");
+  if (s.prompt_rows > UINT16_MAX)
+    return OCELLUS_FAIL(Code::kUnsupported, "images are linked into prompt chunks of at most %d rows, not %lld",
+                        UINT16_MAX, static_cast<long long>(s.prompt_rows));
+  return {};
+}
+
+/// What an image takes in a library and on the way there, and how many the memory tier holds, records included.
+Status size_library(int64_t tier_bytes, int64_t width, EngineShape* s) {
+  if (!s->has_library) return {};
+  // Records look for each other one by one: more would take longer than reading a file.
+  constexpr int64_t kMostEntries = 65536;
+  s->library_entry_bytes =
+      aligned_bytes(s->kv.image_bytes() + s->input_rows * (width * int64_t{sizeof(Half)} + int64_t{sizeof(int32_t)}));
+  const int64_t each = s->library_entry_bytes + int64_t{sizeof(CachedEntry)};
+  const int64_t padding = tier_bytes > 0 ? kRowAlignment : 0;  // of the records
+  s->library_cache_entries = std::min(std::max<int64_t>(tier_bytes - padding, 0) / each, kMostEntries);
+  if (tier_bytes == 0 || s->library_cache_entries > 0) return {};
+  return OCELLUS_FAIL(Code::kBadArgument,
+                      "the image library's memory tier of %lld bytes does not hold one image, which takes %lld",
+                      static_cast<long long>(tier_bytes), static_cast<long long>(each + padding));
+}
+
+/// Which of the policies this build, this model and this device run.
+Status check_policy(const EngineShape& s, const TextConfig& text) {
+  if (s.policy.packs_oldest() && text.head_dim % kValueGroup != 0)
+    return OCELLUS_FAIL(Code::kUnsupported, "KIVI packs values in groups of %d channels, and heads have %d",
+                        kValueGroup, text.head_dim);
+  if (s.policy.packs() && s.device.is_cuda() && (text.head_dim % 32 != 0 || text.head_dim > 256))
+    return OCELLUS_FAIL(Code::kUnsupported, "packed caches on a GPU need heads of 32 to 256 values by 32, not %d",
+                        text.head_dim);
+  const int32_t listed = s.policy.layer_formats.count;
+  if (listed > 0 && listed != text.layer_count)
+    return OCELLUS_FAIL(Code::kBadArgument, "the model has %d layers, but bits are given for %d", text.layer_count,
+                        listed);
+  if (s.policy.evicts() && text.layer_count > NcarState::kMostLayers)
+    return OCELLUS_FAIL(Code::kUnsupported, "eviction is made for at most %d layers, not %d", NcarState::kMostLayers,
+                        text.layer_count);
+  if (s.policy.evicts_images() && s.views_per_image > 1)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "images of several views cannot be cut down one by one: plan one view, or compress at the "
+                        "prompt's end");
+  return {};
+}
+
+}  // namespace
+
+int32_t EngineShape::sink_slots() const {
+  if (!policy.evicts_answers()) return 0;
+  const AnswerRule rule = eviction_rule(policy.evict).answers();
+  return rule.moves_sinks ? static_cast<int32_t>(rule.first_slots) : 0;
+}
+
+LinkLimits EngineShape::link_limits() const {
+  if (!links) return {};
+  const int64_t images = images_per_session, between = std::min(linked_rows, kv.image_slots - linked_rows);
+  return {.images = images,
+          .slots = kv.image_slots,
+          .in_place = linked_rows,
+          .runs = images * (views_per_image + (blends() ? linked_rows : between)),
+          .carries = carries,
+          .blends = blends(),
+          .text_alone = text_alone};
+}
+
+PrefillLimits EngineShape::prefill_limits() const {
+  PrefillLimits limits;
+  limits.compress = {.rows = prompt_rows,
+                     .blocks = blocks_per_session,
+                     .pages = std::max(pages_per_session, blocks_per_session),
+                     .policy = policy,
+                     .least_text = text_competes() ? kLeastCompetingText : INT64_MAX};
+  limits.links = link_limits();
+  limits.past_tiles = tiles_per_session() + limits.links.runs;
+  limits.kv = kv;
+  if (!device.is_cuda()) return limits;
+  // Copies of packed and shifted runs are listed in tiles of f16; where a link begins or ends, one more begins.
+  const int64_t copied = blocks_per_session * blocks_of(kv.block_slots, kPackedTileSlots) + most_holes();
+  const bool expands = policy.packs() || links;
+  limits.expanded_tiles = (expands ? copied : 0) + kMostSinkPages;
+  if (expands) limits.past_tiles = pages_per_session + copied * (kPackedTileSlots / kTileSlots + 1) + limits.links.runs;
+  return limits;
+}
+
+StepLimits EngineShape::step_limits() const {
+  return {sessions, tiles_per_session(), slots_per_session(), kv, policy.calibration};
+}
+
+namespace {
+
+void size_blend(int32_t percent, int64_t slots_per_image, EngineShape* s) {
+  s->blend_percent = percent < 0 ? 100 : percent;
+  s->linked_rows = blocks_of(slots_per_image * s->blend_percent, 100);
+  s->input_rows = slots_per_image;
+}
+
+}  // namespace
+
+Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineShape* out) {
+  OCELLUS_TRY(check_limits(model, limits));
+  EngineShape s;
+  const TextConfig& text = model.text();
+  OCELLUS_TRY(resolve_device(limits, &s));
+  OCELLUS_TRY(resolve_cache_policy(limits.cache, &s.policy));
+  s.sessions = limits.max_sessions;
+  s.images_per_session = limits.max_images;
+  s.synthetic_tokens = limits.synthetic_tokens;
+  s.text_tokens_per_session = limits.max_text_tokens;
+  s.kv = {.layer_count = text.layer_count, .kv_heads = text.kv_heads, .head_dim = text.head_dim};
+  int64_t rows_per_image = 0, slots_per_image = 0;
+  if (s.images_per_session > 0) {
+    s.image_limits = image_limits(limits);
+    s.device_image_limits = device_image_limits(limits);
+    s.preprocess = preprocess_config(model.vision(), limits);
+    s.views_per_image = max_view_count(s.preprocess);
+    s.view_batch = view_batch(limits, s);
+    slots_per_image = int64_t{s.views_per_image} * model.vision().tokens_per_view();
+    const int64_t delimiters = model.delimiter_tokens(s.views_per_image);
+    s.text_tokens_per_session += s.images_per_session * delimiters;
+    rows_per_image = slots_per_image + delimiters;
+    s.links = limits.reuse != OCELLUS_REUSE_NONE;
+    s.in_context = limits.reuse == OCELLUS_REUSE_PREFIX;
+    if (limits.reuse == OCELLUS_REUSE_SPREAD || limits.reuse == OCELLUS_REUSE_CARRY) s.picks = PickRule::kSpread;
+    if (limits.reuse == OCELLUS_REUSE_TILES) s.picks = PickRule::kFirstOfTiles;
+    if (limits.reuse == OCELLUS_REUSE_BLEND) s.picks = PickRule::kMostChanged;
+    s.carries = limits.reuse == OCELLUS_REUSE_CARRY;
+    s.text_alone = limits.reuse == OCELLUS_REUSE_FULL;
+    s.has_library = s.links && limits.library != 0;
+  }
+  if (s.links) {
+    s.image_rows = rows_per_image + 1;  // the start token
+    const int64_t tiles = s.picks == PickRule::kFirstOfTiles ? s.views_per_image : 1;
+    s.linked_rows = limits.reuse_rows < 0 ? slots_per_image : std::min(limits.reuse_rows * tiles, slots_per_image);
+    if (s.text_alone || s.in_context) s.linked_rows = 0;
+    s.input_rows = s.linked_rows;
+    if (s.blends()) size_blend(limits.reuse_rows, slots_per_image, &s);
+  }
+  // Only visual slots are packed.
+  if (s.images_per_session == 0 && s.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
+  OCELLUS_TRY(check_policy(s, text));
+  const int64_t whole_session = s.text_tokens_per_session + s.images_per_session * slots_per_image;
+  const int64_t wanted = limits.max_prompt_rows > 0 ? limits.max_prompt_rows : kDefaultPromptRows;
+  // An image's rows are read together, so a chunk must hold at least one image.
+  s.prompt_rows = std::max({std::min(wanted, whole_session), rows_per_image, s.image_rows});
+  OCELLUS_TRY(check_links(s));
+  size_cache(slots_per_image, &s);
+  OCELLUS_TRY(size_library(limits.library_cache_bytes, text.width, &s));
+  s.kv.page_count = s.pages_per_session * s.sessions;
+  s.kv.block_count = s.blocks_per_session * s.sessions;
+  OCELLUS_TRY(check_cache(s));
+  s.text_bytes = s.text_tokens_per_session * kTextBytesPerToken + 1024;
+  *out = s;
+  return {};
+}
+
+Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kSession;
+  OCELLUS_TRY(take_weights("text weights", model.text_file(), sink, &text_weights));
+  if (shape.images_per_session > 0)
+    OCELLUS_TRY(take_weights("vision weights", model.vision_file(), sink, &vision_weights));
+  OCELLUS_TRY(tokenizer.build(model.text_file(), model.vocabulary(), sink));
+  OCELLUS_TRY(pools.lay_out(shape.kv, sink));
+  OCELLUS_TRY(caches.resize(shape.sessions));
+  for (SessionCache& cache : caches) {
+    OCELLUS_TRY(cache.lay_out(shape.kv, shape.session_limits(), sink));
+    cache.set_sinks(shape.sink_slots());
+  }
+  OCELLUS_TRY(take_rows(sink, "recent tokens", kLife, Phase::kNone, shape.sessions, kRecentTokens, &recent_tokens));
+  OCELLUS_TRY(
+      take_rows(sink, "last hidden rows", kLife, Phase::kNone, shape.sessions, model.text().width, &last_hidden));
+  OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text().width, shape.link_limits(), sink));
+  if (shape.links) OCELLUS_TRY(lay_out_links(model, shape, sink));
+  if (shape.images_per_session > 0)
+    OCELLUS_TRY(waiting_views.lay_out(model.vision(), shape.view_batch, shape.device, sink));
+  if (shape.images_per_session > 0 && shape.device.is_cuda())
+    OCELLUS_TRY(take_rows(sink, "picture staging", kLife, Phase::kNone, 1, PictureSource::staging_bytes(shape),
+                          &picture_staging));
+  if (shape.policy.watches_ncar() && shape.images_per_session > 0)
+    OCELLUS_TRY(take_rows(sink, "ncar by session", kLife, Phase::kNone, 1, shape.sessions, &ncar));
+  OCELLUS_TRY(take_rows(sink, "token ids", kLife, Phase::kNone, 1, shape.text_tokens_per_session, &token_ids));
+  return take_rows(sink, "token times", kLife, Phase::kNone, 1, shape.text_tokens_per_session, &token_times);
+}
+
+Status SpreadMemory::lay_out(int64_t rows, int64_t width, int64_t most_picks, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kSession;
+  OCELLUS_TRY(picks.lay_out(sink, "spread rows", kLife, Phase::kNone, 1, most_picks));
+  OCELLUS_TRY(take_rows(sink, "spread distances", kLife, Phase::kNone, 1, rows, &least));
+  return take_rows(sink, "mean image row", kLife, Phase::kNone, 1, width, &mean);
+}
+
+Status EngineMemory::lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink) {
+  OCELLUS_TRY(image_chunk.lay_out_alone(shape.image_rows, chunk, shape.input_rows, sink));
+  if (shape.picks == PickRule::kSpread)
+    OCELLUS_TRY(spread.lay_out(shape.image_rows, model.text().width, shape.linked_rows, sink));
+  OCELLUS_TRY(take_activations(sink, "rows of linked images", Lifetime::kSession, Phase::kNone,
+                               shape.has_library ? ActivationType::kF16 : ActivationType::kF32,
+                               shape.images_per_session * shape.input_rows, model.text().width, &linked_rows));
+  return shape.has_library ? lay_out_library(model, shape, sink) : Status();
+}
+
+Status EngineMemory::lay_out_library(const Model& model, const EngineShape& shape, RowSink& sink) {
+  const auto take = [&](const char* name, int64_t rows, int64_t bytes, HostView<std::byte>* out) {
+    return take_rows(sink, name, Lifetime::kSession, Phase::kNone, rows, bytes, out);
+  };
+  const auto take_mean = [&](const char* name, HostView<float>* out) {
+    return take_rows(sink, name, Lifetime::kSession, Phase::kNone, 1, model.text().width, out);
+  };
+  const int64_t row_bytes = model.text().width * int64_t{sizeof(float)};
+  const int64_t entry = shape.library_entry_bytes, cached = shape.library_cache_entries;
+  TrafficMemory& traffic = library_traffic;
+  OCELLUS_TRY(
+      take("library staging", 1, std::max(shape.kv.block_bytes(), shape.image_rows * row_bytes), &library_staging));
+  OCELLUS_TRY(take_mean("library embedding", &library_embedding));
+  OCELLUS_TRY(take("library loads", LibraryTraffic::kLoads, entry, &traffic.loads));
+  OCELLUS_TRY(take("library store", 1, entry, &traffic.store));
+  OCELLUS_TRY(take_mean("library store embedding", &traffic.embedding));
+  OCELLUS_TRY(take("pictures ahead", shape.images_per_session, sizeof(EntryFacts), &pictures_ahead));
+  if (cached == 0) return {};
+  OCELLUS_TRY(take("library cache", cached, entry, &traffic.cache));
+  return take("library cache records", cached, sizeof(CachedEntry), &traffic.cache_records);
+}
+
+Status TextScratch::lay_out(const EngineShape& shape, RowSink& sink) {
+  return take_rows(sink, "tokenizer workspace", Lifetime::kScratch, Phase::kText, 1,
+                   Tokenizer::workspace_bytes(shape.text_bytes), &workspace);
+}
+
+Status ImageScratch::lay_out(const Model& model, const EngineShape& shape, HostView<std::byte> staging, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  const Phase phase = shape.picture_phase();
+  if (phase == Phase::kImage)
+    OCELLUS_TRY(vision.lay_out(model.vision(), shape.view_batch, shape.device, sink));
+  else
+    OCELLUS_TRY(vision.lay_out_pixels(model.vision(), shape.view_batch, shape.device, phase, sink));
+  if (!shape.device.is_cuda())
+    return picture.lay_out(sink, "picture and views", kLife, phase, 1,
+                           image_scratch_bytes(shape.preprocess, shape.image_limits));
+  picture = {staging, {staging.data, 1, staging.cols}};
+  if (!sink.shares_host_memory())
+    OCELLUS_TRY(take_rows(sink, "picture", kLife, phase, 1, PictureSource::upload_bytes(shape), &picture.device));
+  return take_rows(sink, "picture and views", kLife, phase, 1,
+                   device_picture_scratch_bytes(shape.preprocess, shape.device_image_limits), &view_scratch);
+}
+
+Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sink) {
+  TextScratch text;
+  OCELLUS_TRY(text.lay_out(shape, sink));
+  if (shape.images_per_session > 0) {
+    ImageScratch image;
+    const HostView<std::byte> staging(nullptr, 1, shape.device.is_cuda() ? PictureSource::staging_bytes(shape) : 0);
+    OCELLUS_TRY(image.lay_out(model, shape, staging, sink));
+    if (shape.picture_phase() != Phase::kImage)
+      OCELLUS_TRY(image.vision.lay_out(model.vision(), shape.view_batch, shape.device, sink));
+  }
+  PrefillScratch prefill;
+  OCELLUS_TRY(prefill.lay_out(model.text(), shape.prefill_limits(), shape.device, sink));
+  StepScratch step;
+  return step.lay_out(model.text(), shape.step_limits(), shape.device, sink);
+}
+
+}  // namespace ocellus

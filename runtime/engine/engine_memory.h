@@ -1,0 +1,168 @@
+// Every buffer of an engine, written once: the planner records what these functions ask for, the engine takes it.
+#pragma once
+
+#include "mm/pictures/image_decode.h"
+#include "mm/tower/vision_tower.h"
+#include "mm/tower/waiting_views.h"
+#include "platform/arena.h"
+#include "runtime/cache/kv_cache.h"
+#include "runtime/forward/decode_step.h"
+#include "runtime/forward/prefill.h"
+#include "runtime/forward/sampler.h"
+#include "runtime/library/library_traffic.h"
+#include "runtime/models/model.h"
+
+namespace ocellus {
+
+/// Upper ends of what limits may ask for: more than any use we can think of, and small enough to keep every product of
+/// limits far from overflow.
+inline constexpr int32_t kMaxSessions = 512;
+inline constexpr int32_t kMaxImages = 65536;  // per session
+
+/// Which rows of a linked image are read in place.
+enum class PickRule : uint8_t { kFirst, kSpread, kFirstOfTiles, kMostChanged };
+
+/// The limits resolved against a model: every count that sizes a buffer.
+struct EngineShape {
+  DeviceTraits device;
+  int32_t device_index = 0;
+  int32_t sessions = 1;
+  int32_t images_per_session = 0;
+  int32_t synthetic_tokens = 0;  // of an image per session that is made up; there are no others then
+  int32_t views_per_image = 0;
+  int32_t view_batch = 1;               // views encoded together
+  int64_t text_tokens_per_session = 0;  // tokens around images included
+  int64_t pages_per_session = 0;
+  int64_t blocks_per_session = 0;
+  int64_t evictions_per_session = 0;
+  int64_t prompt_rows = 0;            // rows of one prefill chunk
+  int64_t text_bytes = 0;             // of one add_text call
+  bool links = false;                 // images are linked into prompts: read alone, or
+  bool in_context = false;            // as they were read in a prompt that began alike
+  int64_t linked_rows = 0;            // of an image of most views: rows that are read once more, in place
+  int64_t input_rows = 0;             // those of which some may be: their embeddings are kept
+  PickRule picks = PickRule::kFirst;  // which rows those are
+  int32_t blend_percent = 0;          // of all rows of linked images, where those are chosen that have changed most
+  bool carries = false;               // what they become, the others do
+  bool text_alone = false;            // only a prompt's last row sees linked images
+  int64_t image_rows = 0;             // of one image, with the tokens around its views
+  bool has_library = false;
+  int64_t library_entry_bytes = 0;    // most that one image takes there
+  int64_t library_cache_entries = 0;  // that the memory tier holds
+  KvShape kv;
+  CachePolicy policy;
+  ImageLimits image_limits;
+  ImageLimits device_image_limits;  // of pictures that a GPU resizes; of larger ones the host makes the views, by rows
+  PreprocessConfig preprocess;
+
+  /// Most runs that one session's cache is listed as for attention.
+  int64_t tiles_per_session() const {
+    const int64_t sinks = policy.evicts_answers() ? 1 : 0;  // a tile of their own
+    return kv.tiles_of(pages_per_session, blocks_per_session, TileLimits::of_steps(device, kv.scales)) + sinks +
+           most_holes();
+  }
+  bool resizes_large_on_host() const { return image_limits.max_pixels > device_image_limits.max_pixels; }
+  Phase picture_phase() const { return views_per_image > 1 ? Phase::kImage : Phase::kPicture; }
+  /// Rows that are read together compete for slots if there are images among them. Where no images are planned, text
+  /// alone competes, from kLeastCompetingText rows on: shorter pieces, as the suffix that makes the model answer, stay.
+  bool text_competes() const { return policy.evicts_chunks() && images_per_session == 0 && synthetic_tokens == 0; }
+  bool competes(const ChunkFacts& facts) const {
+    if (!policy.evicts_chunks()) return false;
+    return facts.visual_rows > 0 || (text_competes() && facts.rows >= kLeastCompetingText);
+  }
+  LinkLimits link_limits() const;
+  /// Which rows are read in place is chosen when a prompt is read, of all.
+  bool blends() const { return picks == PickRule::kMostChanged; }
+  /// Of an image of so many views.
+  int64_t input_rows_of(int64_t views) const {
+    const int64_t rows = input_rows * views / views_per_image;
+    return picks == PickRule::kFirstOfTiles ? rows : std::min(input_rows, views * kv.image_slots / views_per_image);
+  }
+  /// Where chosen rows are left out of their images' runs, so many more runs begin.
+  int64_t most_holes() const { return blends() ? images_per_session * linked_rows : 0; }
+  /// Slots of a prompt that are moved up to the others, where the policy moves any.
+  int32_t sink_slots() const;
+  int64_t slots_per_session() const { return pages_per_session * kPageSlots + blocks_per_session * kv.block_slots; }
+  SessionLimits session_limits() const {
+    const int64_t images = images_per_session + (synthetic_tokens > 0 ? 1 : 0);
+    return {pages_per_session,
+            blocks_per_session,
+            images,
+            evictions_per_session,
+            blends() ? kv.image_slots : 0,
+            policy.packs_oldest() ? text_tokens_per_session / kv.block_slots : 0};
+  }
+  PrefillLimits prefill_limits() const;
+  StepLimits step_limits() const;
+};
+
+/// kBadArgument names the limit that is out of range; kUnsupported if the model's vision part cannot be planned or the
+/// device is not there.
+Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineShape* out);
+
+/// Choosing rows of an image that lie far from each other: see spread_rows.
+struct SpreadMemory {
+  StagedRows<int32_t> picks;
+  DeviceView<float> least;
+  DeviceView<float> mean;
+  Status lay_out(int64_t rows, int64_t width, int64_t most_picks, RowSink& sink);
+};
+
+/// Rows that live as long as the engine.
+struct EngineMemory {
+  ImageDecoder image_decoder;          // no row: opened by the engine
+  DeviceView<std::byte> text_weights;  // the tensor section of the file, as it is
+  DeviceView<std::byte> vision_weights;
+  Tokenizer tokenizer;
+  KvPools pools;
+  Buffer<SessionCache> caches;      // one per session
+  HostView<int32_t> recent_tokens;  // [sessions, kRecentTokens] ring
+  DeviceView<float> last_hidden;    // [sessions, D] output of the last layer for the newest prompt row
+  PromptChunk chunk;
+  // Where images are linked: one that is read alone, in the chunk's memory, and the embeddings of rows that are read in
+  // place. Those are f16 where there is a library, as its entries hold them: what is computed and what comes from there
+  // are the same.
+  PromptChunk image_chunk;
+  ActivationView linked_rows;  // [images * rows, D]
+  SpreadMemory spread;
+  // Where there is a library: an image's rows or an empty block, the mean of the rows, what is on its way to or from
+  // the library, and the pictures of a prompt that is added as a whole.
+  HostView<std::byte> library_staging;
+  HostView<float> library_embedding;  // [1, D]
+  TrafficMemory library_traffic;
+  HostView<std::byte> pictures_ahead;
+  WaitingViews waiting_views;
+  // CUDA only: host memory of pictures on their way to the device. No scratch, because other phases would write to it
+  // while it is still being read.
+  HostView<std::byte> picture_staging;
+  HostView<TokenId> token_ids;  // [1, text tokens] of the text being added
+  HostView<float> token_times;  // [1, text tokens] ms per generated token, for medians
+  HostView<NcarState> ncar;     // [1, sessions] of the newest rows that competed; DAVID only
+
+  Status lay_out(const Model& model, const EngineShape& shape, RowSink& sink);
+
+ private:
+  Status lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink);
+  Status lay_out_library(const Model& model, const EngineShape& shape, RowSink& sink);
+};
+
+/// Tokenising one text.
+struct TextScratch {
+  HostView<std::byte> workspace;
+  Status lay_out(const EngineShape& shape, RowSink& sink);
+};
+
+/// From encoded bytes or a frame to the pixels of views. A picture of one view is done with when the tower begins,
+/// which then takes its memory: it has a phase of its own, and the tower's is laid out later. Of a picture with several
+/// views some may be encoded before others are made: it lies beside the tower.
+struct ImageScratch {
+  VisionScratch vision;                // where pictures have one view only: its pixels
+  StagedRows<std::byte> picture;       // the decoded picture or the frame's planes; on the CPU also what views need
+  DeviceView<std::byte> view_scratch;  // CUDA only: the picture as RGB8 there, and what its views need
+  Status lay_out(const Model& model, const EngineShape& shape, HostView<std::byte> staging, RowSink& sink);
+};
+
+/// The scratch of every phase, for the planner.
+Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sink);
+
+}  // namespace ocellus

@@ -1,0 +1,275 @@
+#include "runtime/engine/memory_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+namespace ocellus {
+namespace {
+
+/// Lays out what an engine with these limits would take, without taking it.
+Status record(const Model& model, const ocellus_limits& limits, EngineShape* shape, PlanRecorder* recorder) {
+  OCELLUS_TRY(resolve_shape(model, limits, shape));
+  *recorder = PlanRecorder(shape->device);
+  EngineMemory memory;
+  OCELLUS_TRY(memory.lay_out(model, *shape, *recorder));
+  return lay_out_phases(model, *shape, *recorder);
+}
+
+/// Total for changed limits; INT64_MAX if they make no plan.
+int64_t total_for(const Model& model, const ocellus_limits& limits) {
+  EngineShape shape;
+  PlanRecorder recorder;
+  return record(model, limits, &shape, &recorder).ok() ? recorder.total_bytes() : INT64_MAX;
+}
+
+/// The largest value of one limit in [least, most] that fits the budget, or least - 1. Totals grow with every limit.
+template <class Limit>
+int64_t largest_that_fits(const Model& model, ocellus_limits limits, Limit ocellus_limits::*field, int64_t least,
+                          int64_t most) {
+  int64_t fits = least - 1;
+  while (fits < most) {
+    const int64_t middle = fits + (most - fits + 1) / 2;
+    limits.*field = static_cast<Limit>(middle);
+    if (total_for(model, limits) <= limits.budget_bytes)
+      fits = middle;
+    else
+      most = middle - 1;
+  }
+  return fits;
+}
+
+/// Most images per session that fit the budget, as far as limits may go; 0 if nothing fits.
+int32_t images_in_budget(const Model& model, const ocellus_limits& limits) {
+  const int64_t fits = largest_that_fits(model, limits, &ocellus_limits::max_images, 0, kMaxImages);
+  return static_cast<int32_t>(std::max<int64_t>(fits, 0));
+}
+
+/// Positions of one image of most views, with the tokens around it.
+int32_t positions_per_image(const Model& model, const ocellus_limits& limits) {
+  if (!model.has_vision()) return 0;
+  const int32_t views = max_view_count(preprocess_config(model.vision(), limits));
+  return static_cast<int32_t>(int64_t{views} * model.vision().tokens_per_view() + model.delimiter_tokens(views));
+}
+
+/// The greatest share of the cache, in whole percent below `now`, that fits the budget; 0 if none does. Without a rule
+/// that chooses it is DAVID's.
+int32_t keep_in_budget(const Model& model, ocellus_limits limits, int32_t now) {
+  if (limits.cache.evict == OCELLUS_EVICT_NONE) limits.cache.evict = OCELLUS_EVICT_DAVID;
+  int32_t fits = 0, most = now - 1;
+  while (fits < most) {
+    const int32_t middle = fits + (most - fits + 1) / 2;
+    limits.cache.keep = static_cast<float>(middle) / 100.0f;
+    if (total_for(model, limits) <= limits.budget_bytes)
+      fits = middle;
+    else
+      most = middle - 1;
+  }
+  return fits;
+}
+
+class Advisor {
+ public:
+  Advisor(const Model& model, const ocellus_limits& limits, ocellus_plan* plan)
+      : model_(model), limits_(limits), plan_(plan) {}
+
+  void advise() {
+    make_lean();
+    if (limits_.max_images > 0 || limits_.synthetic_tokens > 0) {
+      reduce_bits();
+      reduce_keep();
+    }
+    reduce(&ocellus_limits::max_images, limits_.max_images, 1, "images per session");
+    reduce(&ocellus_limits::max_sessions, limits_.max_sessions, 1, "sessions");
+    reduce(&ocellus_limits::max_text_tokens, limits_.max_text_tokens, 16, "text tokens per session");
+    const bool has_images = limits_.max_images > 0;
+    const int64_t view_pixels = int64_t{model_.vision().image_size} * model_.vision().image_size;
+    if (has_images) {
+      reduce(&ocellus_limits::max_image_pixels, limits_.max_image_pixels, view_pixels, "pixels per picture");
+      const int64_t whole = limits_.max_whole_pixels > 0 ? limits_.max_whole_pixels : kWholePixels;
+      reduce(&ocellus_limits::max_whole_pixels, whole, 1, "pixels per picture that does not come row by row");
+    }
+    reduce_prompt_rows();
+    ocellus_limits text_only = limits_;
+    text_only.max_images = 0;
+    if (has_images) add(text_only, "no images: leave the vision part out");
+    if (plan_->advice_count == 0) describe_remainder();
+  }
+
+ private:
+  void make_lean() {
+    if (limits_.lean != 0) return;
+    ocellus_limits changed = limits_;
+    changed.lean = 1;
+    add(changed, "little scratch (lean), which is slower");
+  }
+
+  /// Advises the largest value of one limit, from `least` up to less than `now`, with which the plan fits.
+  template <class Limit>
+  void reduce(Limit ocellus_limits::*field, int64_t now, int64_t least, const char* what) {
+    if (now <= least) return;
+    const int64_t fits = largest_that_fits(model_, limits_, field, least, now - 1);
+    if (fits < least) return;
+    ocellus_limits changed = limits_;
+    changed.*field = static_cast<Limit>(fits);
+    add(changed, "at most %lld %s instead of %lld", static_cast<long long>(fits), what, static_cast<long long>(now));
+  }
+
+  /// The gentlest packing that is enough.
+  void reduce_bits() {
+    if (limits_.cache.layer_bits_count > 0) return;  // chosen one by one
+    const int32_t count_before = plan_->advice_count;
+    for (const int32_t bits : {8, 4, 2, 1}) {
+      if (bits >= limits_.cache.kv_bits || plan_->advice_count > count_before) continue;
+      ocellus_limits changed = limits_;
+      changed.cache.kv_bits = bits;
+      add(changed, "visual keys and values in %d bit%s (kv_bits) instead of %d", bits, bits == 1 ? "" : "s",
+          limits_.cache.kv_bits);
+    }
+  }
+
+  void reduce_keep() {
+    const auto now = static_cast<int32_t>(std::ceil(limits_.cache.keep * 100.0f - 1e-3f));
+    const int32_t fits = keep_in_budget(model_, limits_, now);
+    if (fits == 0) return;
+    ocellus_limits changed = limits_;
+    changed.cache.keep = static_cast<float>(fits) / 100.0f;
+    if (changed.cache.evict != OCELLUS_EVICT_NONE) {
+      add(changed, "%d %% of the cache kept (keep) instead of %d %%", fits, now);
+      return;
+    }
+    changed.cache.evict = OCELLUS_EVICT_DAVID;
+    add(changed, "%d %% of the cache kept by DAVID (evict, keep) instead of %d %%", fits, now);
+  }
+
+  void reduce_prompt_rows() {
+    EngineShape shape;
+    if (!resolve_shape(model_, limits_, &shape).ok()) return;
+    ocellus_limits changed = limits_;
+    changed.max_prompt_rows = static_cast<int32_t>(shape.prompt_rows);
+    const int64_t fits = largest_that_fits(model_, changed, &ocellus_limits::max_prompt_rows, 1, shape.prompt_rows - 1);
+    if (fits < 1) return;
+    changed.max_prompt_rows = static_cast<int32_t>(fits);
+    add(changed, "prompts read in chunks of %lld rows instead of %lld", static_cast<long long>(fits),
+        static_cast<long long>(shape.prompt_rows));
+  }
+
+  /// Said when no single change is enough.
+  void describe_remainder() {
+    const int64_t weights = plan_->weights_bytes;
+    if (weights >= plan_->budget_bytes)
+      add_text(0, "smaller weights: the weights alone take %lld bytes", static_cast<long long>(weights));
+    else
+      add_text(0, "no single change is enough: reduce several limits, or raise the budget to %lld bytes",
+               static_cast<long long>(plan_->total_bytes));
+  }
+
+  /// Advises a change if the plan then fits.
+  void add(const ocellus_limits& changed, const char* format, ...) __attribute__((format(printf, 3, 4))) {
+    const int64_t total = total_for(model_, changed);
+    if (total > limits_.budget_bytes) return;
+    va_list arguments;
+    va_start(arguments, format);
+    append(total, format, arguments);
+    va_end(arguments);
+  }
+  void add_text(int64_t total, const char* format, ...) __attribute__((format(printf, 3, 4))) {
+    va_list arguments;
+    va_start(arguments, format);
+    append(total, format, arguments);
+    va_end(arguments);
+  }
+  void append(int64_t total, const char* format, va_list arguments) {
+    if (plan_->advice_count == OCELLUS_PLAN_MAX_ADVICE) return;
+    ocellus_advice& advice = plan_->advice[plan_->advice_count++];
+    std::vsnprintf(advice.text, sizeof advice.text, format, arguments);
+    advice.total_bytes = total;
+  }
+
+  const Model& model_;
+  const ocellus_limits& limits_;
+  ocellus_plan* plan_;
+};
+
+void describe_row(const RowSpec& row, Lifetime lifetime, ocellus_plan_row* out) {
+  std::snprintf(out->name, sizeof out->name, "%s", row.name);
+  std::snprintf(out->lifetime, sizeof out->lifetime, "%s", lifetime_name(lifetime));
+  std::snprintf(out->phase, sizeof out->phase, "%s", phase_name(row.phase));
+  std::snprintf(out->dtype, sizeof out->dtype, "%s", row.dtype);
+  std::copy(row.shape, row.shape + 4, out->shape);
+  out->bytes = row.bytes;
+}
+
+}  // namespace
+
+Status PlanRecorder::take(const RowSpec& row, std::byte** out) {
+  *out = nullptr;
+  const int64_t bytes = aligned_bytes(row.bytes);
+  const int place = counted_as(row) == Lifetime::kStaging ? 1 : 0;
+  if (row.phase == Phase::kNone) lifetime_bytes_[static_cast<int>(counted_as(row))] += bytes;
+  phase_bytes_[place][static_cast<int>(row.phase)] += bytes;
+  for (int i = 0; i < row_count_; ++i) {
+    if (std::strcmp(rows_[i].name, row.name) != 0 || rows_[i].phase != row.phase || rows_[i].place != row.place)
+      continue;
+    rows_[i].bytes += bytes;
+    ++rows_[i].shape[2];
+    return {};
+  }
+  if (row_count_ == OCELLUS_PLAN_MAX_ROWS)
+    return OCELLUS_FAIL(Code::kInternal, "the plan has more rows than it can show");
+  rows_[row_count_] = row;
+  rows_[row_count_++].bytes = bytes;
+  return {};
+}
+
+int64_t PlanRecorder::lifetime_bytes(Lifetime lifetime) const {
+  const int64_t lasting = lifetime_bytes_[static_cast<int>(lifetime)];
+  if (lifetime == Lifetime::kScratch) return lasting + largest_phase(0);
+  return lifetime == Lifetime::kStaging ? lasting + largest_phase(1) : lasting;
+}
+
+int64_t PlanRecorder::largest_phase(int place) const {
+  int64_t largest = 0;
+  for (int phase = 1; phase < kPhaseCount; ++phase) largest = std::max(largest, phase_bytes_[place][phase]);
+  return largest;
+}
+
+int64_t PlanRecorder::total_bytes() const {
+  int64_t total = 0;
+  for (int i = 0; i < kLifetimeCount; ++i) total += lifetime_bytes(static_cast<Lifetime>(i));
+  return total;
+}
+
+Status plan_memory(const Model& model, const ocellus_limits& limits, ocellus_plan* out) {
+  EngineShape shape;
+  PlanRecorder recorder;
+  OCELLUS_TRY(record(model, limits, &shape, &recorder));
+  *out = {};
+  out->row_count = recorder.row_count();
+  for (int i = 0; i < recorder.row_count(); ++i)
+    describe_row(recorder.row(i), recorder.counted_as(recorder.row(i)), &out->rows[i]);
+  out->weights_bytes = recorder.lifetime_bytes(Lifetime::kWeights);
+  out->session_bytes = recorder.lifetime_bytes(Lifetime::kSession);
+  out->scratch_bytes = recorder.lifetime_bytes(Lifetime::kScratch);
+  out->staging_bytes = recorder.lifetime_bytes(Lifetime::kStaging);
+  out->total_bytes = recorder.total_bytes();
+  out->kv_bytes_per_image = shape.kv.image_bytes();
+  out->kv_bytes_per_token = shape.kv.slot_bytes();
+  out->kv_bytes_per_session =
+      shape.pages_per_session * shape.kv.page_bytes() + shape.blocks_per_session * shape.kv.block_bytes();
+  out->budget_bytes = limits.budget_bytes;
+  out->images_in_budget = -1;
+  out->positions_per_image = positions_per_image(model, limits);
+  out->fits = 1;
+  if (limits.budget_bytes == 0) return {};
+  if (model.has_vision()) out->images_in_budget = images_in_budget(model, limits);
+  if (out->total_bytes <= limits.budget_bytes) return {};
+  out->fits = 0;
+  out->shortfall_bytes = out->total_bytes - limits.budget_bytes;
+  Advisor(model, limits, out).advise();
+  return {};
+}
+
+}  // namespace ocellus

@@ -1,0 +1,73 @@
+// PictureSource: one picture, from the caller's bytes or frame to the pixels of its views. On the CPU everything
+// happens there; on CUDA the host only decodes (or copies the frame's planes into pinned memory), and conversion,
+// resizing and normalisation run on the device. Of pictures beyond EngineShape::device_image_limits the host makes the
+// views there, too, row by row, as neither side has memory for them as a whole.
+#pragma once
+
+#include "mm/pictures/frame.h"
+#include "mm/pictures/image_decode.h"
+#include "mm/views/device_preprocess.h"
+#include "mm/views/image_hash.h"
+#include "mm/views/view_maker.h"
+#include "platform/queue.h"
+#include "runtime/engine/engine_memory.h"
+
+namespace ocellus {
+
+/// Where a picture's pixels come from: encoded bytes or a frame, both known by size before anything is decoded.
+struct Picture {
+  const uint8_t* bytes = nullptr;
+  int64_t byte_count = 0;
+  const Frame* frame = nullptr;
+  Orientation orientation = {};  // of rows as they are stored; the size is that of what is seen
+  int32_t width = 0;
+  int32_t height = 0;
+};
+
+/// Encoded bytes that probe_image has accepted.
+inline Picture encoded_picture(const uint8_t* bytes, int64_t byte_count, const ImageFacts& facts) {
+  return {.bytes = bytes,
+          .byte_count = byte_count,
+          .orientation = facts.orientation,
+          .width = facts.width,
+          .height = facts.height};
+}
+
+class PictureSource {
+ public:
+  PictureSource(const EngineShape& shape, const ViewPlan& plan, const ImageScratch& scratch, ImageDecoder& decoder,
+                Queue& queue)
+      : shape_(shape), plan_(plan), scratch_(scratch), decoder_(decoder), queue_(queue) {}
+
+  /// On CUDA, what a picture takes in pinned memory: decoded there, copied there plane by plane, or resized there row
+  /// by row.
+  static int64_t staging_bytes(const EngineShape& shape);
+  /// And what of that goes to the GPU.
+  static int64_t upload_bytes(const EngineShape& shape);
+
+  /// The picture's identity, from its pixels. Before open(), which decodes it once more.
+  Status identify(const Picture& picture, ImageHash* hash);
+  /// Decodes or converts the picture and makes what its views share.
+  Status open(const Picture& picture);
+  /// Normalised planar pixels of one view: [3 * side, side].
+  Status render(int32_t view_index, DeviceView<float> pixels);
+
+ private:
+  /// Gives `rows` the picture as it is stored.
+  Status feed(const Picture& picture, Extent scratch, RowConsumer& rows);
+  Status prepare_on_host(const Picture& picture, PreparedViews* prepared);
+  Status open_on_device(const Picture& picture);
+  Status upload(const Picture& picture, DevicePicture* uploaded);
+  /// A GPU that shares the host's memory reads the picture where the host puts it: those reads count as copies.
+  void note_reads();
+
+  const EngineShape& shape_;
+  const ViewPlan& plan_;
+  const ImageScratch& scratch_;
+  ImageDecoder& decoder_;
+  Queue& queue_;
+  PreparedViews prepared_;    // CPU
+  DeviceViews device_views_;  // CUDA
+};
+
+}  // namespace ocellus

@@ -1,0 +1,148 @@
+#include "runtime/engine/warm_up.h"
+
+#include <algorithm>
+
+#include "runtime/engine/picture_source.h"
+
+namespace ocellus {
+namespace {
+
+/// The tower and the projector for every number of views that may come together.
+Status record_encoding(const WarmUp& e) {
+  const ArenaScope scope(e.arena);
+  VisionScratch scratch;
+  OCELLUS_TRY(scratch.lay_out(e.vision.config, e.shape.view_batch, e.shape.device, e.arena));
+  return e.memory.waiting_views.record(e.vision, scratch, e.queue);
+}
+
+/// Prompts of every shape. Their keys and values go to the first page, over and over.
+Status record_prefill(const WarmUp& e, PrefillGraphs* graphs) {
+  const ArenaScope scope(e.arena);
+  PrefillScratch scratch;
+  scratch.trace = e.trace;
+  const TextConfig& c = e.text.config;
+  const DeviceView<float> hidden = e.memory.chunk.hidden;
+  OCELLUS_TRY(scratch.lay_out(c, e.shape.prefill_limits(), e.shape.device, e.arena));
+  const KvRun page = e.memory.pools.page_run(0);
+  for (int64_t i = 0; i < hidden.rows; ++i) {
+    scratch.slots.host.data[i] = run_slot(page, i % kPageSlots, c.head_dim);
+    scratch.positions.host.data[i] = static_cast<int32_t>(i % c.context_length);
+  }
+  e.queue.upload(scratch.slots, hidden.rows);
+  e.queue.upload(scratch.positions, hidden.rows);
+  return graphs->record(e.text, hidden, scratch, e.queue);
+}
+
+/// All rows inactive.
+Status clear_steps(const StepScratch& s, Queue& queue) {
+  std::fill(s.steps.host.data, s.steps.host.data + s.steps.host.cols, StepRow());
+  queue.upload(s.steps, s.steps.host.cols);
+  return queue.cuda()->fill(s.attend_scratch.data, 0, s.attend_scratch.rows * s.attend_scratch.cols);
+}
+
+Status record_steps(const WarmUp& e, StepGraphs* graphs) {
+  const ArenaScope scope(e.arena);
+  StepScratch s;
+  OCELLUS_TRY(s.lay_out(e.text.config, e.shape.step_limits(), e.shape.device, e.arena));
+  s.ledger = e.memory.pools.ledger;
+  OCELLUS_TRY(clear_steps(s, e.queue));
+  const StepShape most{most_step_rows(e.shape.sessions, e.shape.device), e.shape.tiles_per_session()};
+  for (int64_t rows = 1; rows <= most.rows; rows *= 2) OCELLUS_TRY(enqueue_first_token(e.text, rows, s, e.queue));
+  return graphs->record(e.text, most, s, e.queue);
+}
+
+/// From the caller's memory to the pixels of its views.
+Status rehearse_picture(const WarmUp& e, const EngineShape& shape, const Frame& frame, const ImageScratch& scratch) {
+  ViewPlan plan;
+  if (!plan_views(shape.preprocess, frame.width, frame.height, &plan).ok()) return {};  // more views than were planned
+  PictureSource source(shape, plan, scratch, e.memory.image_decoder, e.queue);
+  OCELLUS_TRY(source.open({.frame = &frame, .width = frame.width, .height = frame.height}));
+  const DeviceView<float> out = e.memory.waiting_views.next_pixels(e.vision.config, scratch.vision, 1);
+  for (int32_t view = 0; view < plan.view_count; ++view) OCELLUS_TRY(source.render(view, out));
+  return e.queue.status();
+}
+
+/// A small picture of every format, and one as if it were too large for the GPU.
+Status rehearse_pictures(const WarmUp& e, const ImageScratch& scratch) {
+  constexpr int32_t kSide = 16;
+  constexpr uint8_t kBytes[4 * kSide * kSide] = {};
+  const ImageLimits& most = e.shape.device_image_limits;
+  if (most.max_pixels < kSide * kSide || most.max_side < kSide) return {};  // nothing so large can come
+  Frame frame{.width = kSide,
+              .height = kSide,
+              .planes = {kBytes, kBytes, kBytes},
+              .stride_bytes = {4 * kSide, 4 * kSide, 4 * kSide}};
+  for (int format = 0; format < kPixelFormats; ++format) {
+    frame.format = static_cast<PixelFormat>(format);
+    OCELLUS_TRY(rehearse_picture(e, e.shape, frame, scratch));
+  }
+  if (!e.shape.resizes_large_on_host()) return {};
+  EngineShape by_rows = e.shape;
+  by_rows.device_image_limits.max_pixels = 0;
+  return rehearse_picture(e, by_rows, frame, scratch);
+}
+
+Status rehearse_images(const WarmUp& e) {
+  {
+    const ArenaScope picture_scope(e.arena);
+    ImageScratch scratch;
+    OCELLUS_TRY(scratch.lay_out(e.model, e.shape, e.memory.picture_staging, e.arena));
+    e.queue.upload(scratch.picture, scratch.picture.device.cols);
+    e.queue.note_copies();
+    e.queue.wait_for_copies();
+    OCELLUS_TRY(rehearse_pictures(e, scratch));
+  }
+  const ArenaScope scope(e.arena);
+  VisionScratch scratch;
+  OCELLUS_TRY(scratch.lay_out(e.vision.config, e.shape.view_batch, e.shape.device, e.arena));
+  e.memory.waiting_views.add(0);
+  return e.memory.waiting_views.encode(e.vision, scratch, e.memory.chunk.hidden, nullptr, e.queue);
+}
+
+/// Does once what an engine does all day, so that the driver, too, has met every kind of call.
+Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps) {
+  const ArenaScope scope(e.arena);
+  Queue& q = e.queue;
+  for (const Queue::Timer timer : {Queue::kPictureTimer, Queue::kEncodeTimer, Queue::kPrefillTimer}) {
+    q.start_timer(timer);
+    q.stop_timer(timer);
+    (void)q.timer_ms(timer);
+  }
+  if (e.shape.images_per_session > 0) OCELLUS_TRY(rehearse_images(e));
+  {
+    const ArenaScope prefill_scope(e.arena);
+    PrefillScratch scratch;
+    OCELLUS_TRY(scratch.lay_out(e.text.config, e.shape.prefill_limits(), e.shape.device, e.arena));
+    std::fill_n(scratch.slots.host.data, scratch.slots.host.cols, KvSlot());  // nothing is stored
+    std::fill_n(scratch.positions.host.data, scratch.positions.host.cols, 0);
+    if (scratch.carry.on()) carry_no_change(scratch.carry, q);  // pictures were made where its list lies
+    OCELLUS_TRY(prefill.run(e.text, 1, {}, nullptr, q));
+    const int32_t token = 0;
+    e.memory.chunk.add_text(&token, 1);
+    e.memory.chunk.embed_text(e.text.embedding, q);
+    e.memory.chunk.clear();
+    q.copy(e.memory.last_hidden.data, e.memory.chunk.hidden.data, e.memory.last_hidden.cols * int64_t{sizeof(float)});
+    OCELLUS_TRY(q.finish());  // its lists are still being read, and what follows writes to the same host memory
+  }
+  StepScratch scratch;
+  OCELLUS_TRY(scratch.lay_out(e.text.config, e.shape.step_limits(), e.shape.device, e.arena));
+  OCELLUS_TRY(clear_steps(scratch, q));
+  q.copy(&scratch.steps.device.data->active, &scratch.steps.host.data->active, sizeof(int32_t));
+  for (int64_t step = 0; step < 2 * Queue::kResultMarks; ++step) {
+    OCELLUS_TRY(steps->launch({1, 1}, scratch, q));
+    q.record_result(step);
+    q.wait_for_result(step);
+  }
+  return q.finish();
+}
+
+}  // namespace
+
+Status warm_up(const WarmUp& e, PrefillGraphs* prefill, StepGraphs* steps) {
+  if (e.shape.images_per_session > 0) OCELLUS_TRY(record_encoding(e));
+  OCELLUS_TRY(record_prefill(e, prefill));
+  OCELLUS_TRY(record_steps(e, steps));
+  return rehearse(e, *prefill, steps);
+}
+
+}  // namespace ocellus

@@ -1,0 +1,26 @@
+// Warming up a GPU engine: every shape of matrix product the engine will meet is run once, so that the library has
+// chosen its algorithms and loaded its kernels, and the decode steps are recorded. After it nothing is chosen, loaded
+// or allocated any more.
+#pragma once
+
+#include "runtime/engine/engine_memory.h"
+#include "runtime/forward/prefill_graphs.h"
+#include "runtime/forward/step_graphs.h"
+
+namespace ocellus {
+
+struct WarmUp {
+  const Model& model;
+  const EngineShape& shape;
+  const TextModel& text;
+  const VisionModel& vision;
+  EngineMemory& memory;
+  Arena& arena;
+  Queue& queue;
+  TraceSink trace;
+};
+
+/// What it leaves in the cache lies in slots that are not live.
+Status warm_up(const WarmUp& engine, PrefillGraphs* prefill, StepGraphs* steps);
+
+}  // namespace ocellus

@@ -1,0 +1,168 @@
+#include "runtime/forward/decode_step.h"
+
+#include <bit>
+
+#include "kernels/attention/attend_step.h"
+#include "kernels/cache/evict_step.h"
+#include "kernels/linear/matmul.h"
+#include "kernels/linear/norm_matmul.h"
+#include "kernels/rows/gather_rows.h"
+#include "kernels/sampling/sample.h"
+
+namespace ocellus {
+namespace {
+
+/// StepRows as one of their int32 fields sees them.
+constexpr int64_t kStepStride = sizeof(StepRow) / sizeof(int32_t);
+static_assert(sizeof(StepRow) % sizeof(int32_t) == 0);
+
+/// Logits of the rows and the tokens sampled from them.
+void enqueue_tokens(const TextModel& m, int64_t rows, bool advance, const StepScratch& s, Queue& q) {
+  enqueue_logits(m, rows, s, q);
+  const TraceRange range(s.trace, "sample");
+  sample_tokens({.logits = s.logits.slice_rows(0, rows),
+                 .steps = s.steps.device.data,
+                 .tiles = s.tiles.device.data,
+                 .tiles_per_row = s.tiles.device.cols,
+                 .advance = advance,
+                 .results = s.results.data,
+                 .result_stride = s.results.cols,
+                 .forced = s.forced.data,
+                 .forced_stride = s.forced.cols,
+                 .scratch = s.sample_scratch},
+                q);
+}
+
+EvictStepArgs eviction(const TextConfig& c, const StepShape& shape, const StepScratch& s, int32_t layer) {
+  return {.query_heads = c.query_heads,
+          .kv_heads = c.kv_heads,
+          .head_dim = c.head_dim,
+          .rope = c.rope,
+          .steps = s.steps.device.data,
+          .tiles = s.tiles.device.data,
+          .tiles_per_row = s.tiles.device.cols,
+          .most_tiles = shape.most_tiles,
+          .rows = shape.rows,
+          .layer = layer,
+          .ledger = s.ledger,
+          .scratch = s.evict_scratch};
+}
+
+void evict(const TextConfig& c, const StepShape& shape, const StepScratch& s, const LayerRows& rows,
+           DeviceView<const float> angles, int32_t layer, Queue& q) {
+  EvictStepArgs args = eviction(c, shape, s, layer);
+  args.query = rows.query;
+  args.key = rows.key;
+  args.angles = angles;
+  evict_step(args, q);
+}
+
+}  // namespace
+
+int64_t most_step_rows(int64_t sessions, const DeviceTraits& device) {
+  return device.is_cuda() ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(sessions))) : sessions;
+}
+
+Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const DeviceTraits& device, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  constexpr Phase kPhase = Phase::kDecode;
+  kv = limits.kv;
+  calibration = limits.calibration;
+  const int64_t rows = most_step_rows(limits.sessions, device);
+  const int64_t tiles_per_session = limits.tiles_per_session;
+  const int64_t attend_bytes = attend_step_scratch_bytes(rows, limits.slots_per_session, tiles_per_session,
+                                                         c.query_heads, c.kv_heads, c.head_dim, kv.format, device);
+  OCELLUS_TRY(steps.lay_out(sink, "steps", kLife, kPhase, 1, rows));
+  OCELLUS_TRY(tiles.lay_out(sink, "runs", kLife, kPhase, rows, tiles_per_session));
+  OCELLUS_TRY(take_rows(sink, "tokens", kLife, kPhase, kResultSteps, rows, &results));
+  OCELLUS_TRY(take_rows(sink, "forced tokens", kLife, kPhase, kResultSteps, rows, &forced));
+  OCELLUS_TRY(take_rows(sink, "hidden", kLife, kPhase, rows, c.width, &hidden));
+  OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, rows, c.rope.rotated, &angles));
+  OCELLUS_TRY(layer.lay_out(c, rows, {.outputs = c.vocabulary}, device, kPhase, sink));
+  OCELLUS_TRY(take_rows(sink, "logits", kLife, kPhase, rows, c.vocabulary, &logits));
+  OCELLUS_TRY(take_rows(sink, "attention", kLife, kPhase, 1, attend_bytes, &attend_scratch));
+  if (limits.kv.has_sums) {
+    const int64_t evict_bytes = evict_step_scratch_bytes(rows, limits.slots_per_session, tiles_per_session,
+                                                         c.query_heads, c.kv_heads, c.head_dim, device);
+    OCELLUS_TRY(take_rows(sink, "attention by slot", kLife, kPhase, 1, evict_bytes, &evict_scratch));
+  }
+  if (kv.scales == KvScaleForm::kByToken) OCELLUS_TRY(packing.lay_out(kv, kPhase, sink));
+  return take_rows(sink, "sampler", kLife, kPhase, 1, sample_scratch_bytes(rows, c.vocabulary, device),
+                   &sample_scratch);
+}
+
+void enqueue_logits(const TextModel& m, int64_t rows, const StepScratch& s, Queue& q) {
+  norm_matmul({.input = s.hidden.slice_rows(0, rows),
+               .norm_weight = m.final_norm,
+               .epsilon = m.config.epsilon,
+               .normed = s.layer.view(m.config, rows).normed,
+               .weights = {m.unembedding},
+               .outputs = {s.logits.slice_rows(0, rows)},
+               .scratch = s.layer.matmul_scratch},
+              q);
+}
+
+Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const StepScratch& s, const StopSignal* stop,
+                           Queue& q) {
+  const TextConfig& c = m.config;
+  const DeviceView<float> hidden = s.hidden.slice_rows(0, shape.rows);
+  const DeviceView<float> angles = s.angles.slice_rows(0, shape.rows);
+  const LayerRows rows = s.layer.view(c, shape.rows);
+  const StepRow* steps = s.steps.device.data;
+
+  gather_rows(
+      {.ids = &steps->token, .id_stride = kStepStride, .count = shape.rows, .table = m.embedding, .output = hidden}, q);
+  rope_angles({.positions = &steps->position,
+               .position_stride = kStepStride,
+               .count = shape.rows,
+               .params = c.rope,
+               .angles = angles},
+              q);
+  for (int32_t layer = 0; layer < c.layer_count; ++layer) {
+    if (q.stopped(stop)) return q.status();
+    const TextLayer& w = m.layers[layer];
+    project_qkv(c, w, hidden, rows, q);
+    if (s.ledger.kept()) evict(c, shape, s, rows, angles, layer, q);
+    attend_step({.query = rows.query,
+                 .key = rows.key,
+                 .value = rows.value,
+                 .query_heads = c.query_heads,
+                 .kv_heads = c.kv_heads,
+                 .head_dim = c.head_dim,
+                 .rope = c.rope,
+                 .angles = angles,
+                 .steps = steps,
+                 .tiles = s.tiles.device.data,
+                 .tiles_per_row = s.tiles.device.cols,
+                 .most_tiles = shape.most_tiles,
+                 .layer = s.kv.layer(layer),
+                 // In a recorded step only the sampler at its end writes steps, nothing writes tiles, and the slots
+                 // that attention reads were filled before: the new one is stored, but not read from the cache. Unless
+                 // slots go.
+                 .cache_settled = q.on_cuda() && q.cuda()->capturing() && !s.ledger.kept(),
+                 .calibration = s.calibration,
+                 .output = rows.mixed,
+                 .scratch = s.attend_scratch},
+                q);
+    add_attention_output(w, rows, hidden, q);
+    add_mlp(c, w, rows, hidden, q);
+  }
+  enqueue_tokens(m, shape.rows, true, s, q);
+  return q.status();
+}
+
+Status enqueue_settling(const TextModel& m, const StepShape& shape, const StepScratch& s, Queue& q) {
+  for (int32_t layer = 0; layer < m.config.layer_count; ++layer) {
+    EvictStepArgs args = eviction(m.config, shape, s, layer);
+    args.settle_only = true;
+    evict_step(args, q);
+  }
+  return q.status();
+}
+
+Status enqueue_first_token(const TextModel& m, int64_t rows, const StepScratch& s, Queue& q) {
+  enqueue_tokens(m, rows, false, s, q);
+  return q.status();
+}
+
+}  // namespace ocellus

@@ -1,0 +1,68 @@
+#include "runtime/forward/prefill_graphs.h"
+
+#include <algorithm>
+
+namespace ocellus {
+
+/// 16, 32, 64, ... and all rows of a chunk.
+int64_t PrefillGraphs::rows_of(int32_t shape) const { return std::min(kLeastRows << shape, hidden_.rows); }
+
+int64_t PrefillGraphs::past_of(int32_t shape) const {
+  const int64_t most = scratch_.past.host.cols;
+  return shape == 0 ? 0 : shape == 1 ? std::min(kFewPastTiles, most) : most;
+}
+
+Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, const PrefillScratch& scratch,
+                             Queue& queue) {
+  hidden_ = hidden;
+  scratch_ = scratch;
+  for (row_shapes_ = 1; rows_of(row_shapes_ - 1) < hidden.rows;) ++row_shapes_;
+  layers_per_part_ = scratch.compress.policy.compresses() || scratch.expand.runs.host.cols > 0 ? 1 : kLayersPerPart;
+  const int32_t layers = model.config.layer_count, parts = part_count(layers, layers_per_part_);
+  OCELLUS_TRY(parts_.allocate(row_shapes_ * kPastShapes, parts));
+  std::fill_n(scratch.past.host.data, scratch.past.host.cols, KvRun());
+  queue.upload(scratch.past, scratch.past.host.cols);
+  if (scratch.carry.on()) carry_no_change(scratch.carry, queue);
+  for (int32_t r = 0; r < row_shapes_; ++r) {
+    const DeviceView<float> rows = hidden.slice_rows(0, rows_of(r));
+    OCELLUS_TRY(queue.cuda()->fill(rows.data, 0, rows.rows * rows.cols * static_cast<int64_t>(sizeof(float))));
+    // Run once as it is first: what a library chooses or loads at a first call cannot be recorded.
+    OCELLUS_TRY(prefill_rows(model, rows, {}, scratch, nullptr, queue));
+    for (int32_t p = 0; p < kPastShapes; ++p)
+      for (int32_t part = 0; part < parts; ++part) {
+        const int32_t end = std::min((part + 1) * layers_per_part_, layers);
+        OCELLUS_TRY(parts_.record(r * kPastShapes + p, part, queue, [&] {
+          for (int32_t layer = part * layers_per_part_; layer < end; ++layer)
+            enqueue_layer(model, layer, rows, {.past_tiles = past_of(p)}, scratch, nullptr, queue);
+        }));
+      }
+  }
+  return queue.finish();
+}
+
+Status PrefillGraphs::run(const TextModel& model, int64_t rows, const PrefillPlan& plan, const StopSignal* stop,
+                          Queue& queue) const {
+  int32_t r = 0, p = 0;
+  while (r + 1 < row_shapes_ && rows_of(r) < rows) ++r;
+  while (p + 1 < kPastShapes && past_of(p) < plan.past_tiles) ++p;
+  const int64_t padded = rows_of(r), past = past_of(p);
+  std::fill(scratch_.slots.host.data + rows, scratch_.slots.host.data + padded, KvSlot());
+  std::fill(scratch_.positions.host.data + rows, scratch_.positions.host.data + padded, 0);
+  std::fill(scratch_.past.host.data + plan.past_tiles, scratch_.past.host.data + past, KvRun());
+  queue.upload(scratch_.slots, padded);
+  queue.upload(scratch_.positions, padded);
+  queue.upload(scratch_.past, past);
+  if (padded > rows && queue.ok())
+    queue.fail(
+        queue.cuda()->fill(hidden_.row(rows), 0, (padded - rows) * hidden_.cols * static_cast<int64_t>(sizeof(float))));
+  if (layers_per_part_ > 1) return parts_.run(r * kPastShapes + p, stop, queue);
+  const int32_t layers = std::min(model.config.layer_count, plan.most_layers);
+  for (int32_t layer = 0; layer < layers && !queue.stopped(stop); ++layer) {
+    expand_past(model, layer, plan, scratch_, queue);
+    parts_.run_part(r * kPastShapes + p, layer, queue);
+    compress_rows(model, layer, plan, scratch_, queue);
+  }
+  return queue.status();
+}
+
+}  // namespace ocellus

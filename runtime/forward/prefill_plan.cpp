@@ -1,0 +1,286 @@
+// What a prefill needs to know before it runs: where rows stand and go, what they see, what is carried.
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/cache/note_slots.h"
+#include "runtime/forward/prefill.h"
+
+namespace ocellus {
+namespace {
+
+/// Where the rows of a piece go, one after the other.
+class SlotCursor {
+ public:
+  /// `text_goes`: nothing but images is stored.
+  SlotCursor(const PromptChunk& chunk, SessionCache& cache, const CachePolicy& policy, int32_t head_dim, bool text_goes)
+      : chunk_(chunk),
+        cache_(cache),
+        policy_(policy),
+        head_dim_(head_dim),
+        text_goes_(text_goes),
+        text_index_(cache.text_slots()) {}
+
+  KvSlot next(const Piece& piece, int64_t position) {
+    if (piece.kind != RowKind::kImage) {
+      if (text_goes_) return {};
+      cache_.note_text_position(text_index_, position);
+      int32_t slot = 0;
+      const KvRun run = cache_.text_place(text_index_++, &slot);
+      return run_slot(run, slot, head_dim_);
+    }
+    // An image that is cut into views has several pieces; they fill its blocks one after the other.
+    if (piece.image_ordinal != image_ordinal_) {
+      image_slots_ = ImageSlots(chunk_.picks.data, chunk_.pick_count);
+      cache_.note_image_position(piece.image_ordinal, position);
+    }
+    image_ordinal_ = piece.image_ordinal;
+    const int64_t slot = image_slots_.next();
+    if (policy_.compresses()) return {};
+    return run_slot(cache_.image_block(image_ordinal_, 0), slot, head_dim_);
+  }
+
+ private:
+  const PromptChunk& chunk_;
+  SessionCache& cache_;
+  const CachePolicy& policy_;
+  int32_t head_dim_;
+  bool text_goes_;
+  int64_t text_index_;
+  int32_t image_ordinal_ = -1;
+  ImageSlots image_slots_;
+};
+
+/// The f16 copy of run `index` of the list of packed runs.
+KvRun copy_of(const KvRun& run, int64_t index, const ExpandScratch& e) {
+  const int64_t dim = e.keys.cols;
+  KvRun copy = run;
+  copy.data = reinterpret_cast<std::byte*>(e.keys.data + index * kPackedTileSlots * dim);
+  copy.layer_stride = 0;
+  copy.head_stride = 2 * dim * (e.runs.host.cols * kPackedTileSlots);
+  copy.value_offset =
+      reinterpret_cast<const std::byte*>(e.values.data) - reinterpret_cast<const std::byte*>(e.keys.data);
+  copy.capacity = kPackedTileSlots;
+  copy.counted_before += run.first;
+  copy.first = 0;
+  copy.position_shift = 0;
+  copy.packed = false;
+  return copy;
+}
+
+/// The cache before the chunk, and what is linked into it, as attention reads it. On CUDA that is f16 tiles: runs that
+/// are packed or shifted are listed to be copied, and their copies in their place.
+class PastList {
+ public:
+  PastList(const SessionCache& cache, const PrefillScratch& s, const DeviceTraits& device, PrefillPlan* plan)
+      : cache_(cache), scratch_(s), limits_(TileLimits::of(device)), is_cuda_(device.is_cuda()), plan_(plan) {
+    if (is_cuda_) copy_limits_ = {kPackedTileSlots, kPackedTileSlots};
+  }
+
+  void add_live() {
+    cache_.visit_live(copy_limits_, [&](const KvRun& run) { add_slices(read_as(run), 0, run.slots); });
+  }
+  /// What stands between the rows of a chunk. Runs of an image are slices of the same copies.
+  void add_linked(const PromptChunk& chunk) {
+    for (int64_t i = 0, link = 0; i < chunk.linked_image_count; ++i) {
+      const LinkedImage& image = chunk.linked_images.data[i];
+      int64_t end = link;
+      while (end < chunk.link_count && chunk.links.data[end].image == i) ++end;
+      int32_t slot = image.in_place;
+      cache_.visit_slots(image.ordinal, slot, image.slots - slot, image.position_shift, [&](const KvRun& block) {
+        visit_pieces(block, copy_limits_, dim(), [&](const KvRun& piece) {
+          const KvRun run = read_as(piece);
+          for (int64_t l = link; l < end; ++l) add_part(run, slot, chunk, chunk.links.data[l]);
+          slot += piece.slots;
+        });
+      });
+      link = end;
+    }
+  }
+
+ private:
+  int32_t dim() const { return cache_.shape().head_dim; }
+  KvRun read_as(const KvRun& run) {
+    if (!is_cuda_ || (!run.packed && run.position_shift == 0)) return run;
+    scratch_.expand.runs.host.data[plan_->expanded_tiles] = run;
+    return copy_of(run, plan_->expanded_tiles++, scratch_.expand);
+  }
+  /// What a link has of a run that begins with slot `first` of its image.
+  void add_part(KvRun run, int32_t first, const PromptChunk& chunk, const LinkedRun& link) {
+    const int32_t from = std::max(first, link.first_slot),
+                  to = std::min(first + run.slots, link.first_slot + link.slots);
+    run.visible_from = static_cast<uint16_t>(scratch_.text_alone ? chunk.row_count - 1 : link.visible_from);
+    if (from < to) add_slices(run, from - first, to - from);
+  }
+  void add_slices(const KvRun& run, int32_t first, int32_t count) {
+    const int32_t most = is_cuda_ ? kTileSlots : limits_.of(run.packed);
+    for (int32_t done = 0, slots = 0; done < count; done += slots) {
+      slots = std::min(most, count - done);
+      scratch_.past.host.data[plan_->past_tiles++] = slice_run(run, first + done, slots, dim());
+    }
+  }
+
+  const SessionCache& cache_;
+  const PrefillScratch& scratch_;
+  TileLimits limits_;       // of a tile
+  TileLimits copy_limits_;  // of a copy, which holds several
+  bool is_cuda_;
+  PrefillPlan* plan_;
+};
+
+/// The rows of a linked image that are read in place, and where each of its slots was computed. Images in order.
+class CarriedSlots {
+ public:
+  CarriedSlots(const PromptChunk& chunk, int64_t first_position, const PrefillScratch& s)
+      : chunk_(chunk), first_position_(first_position), scratch_(s) {}
+
+  void list(int64_t number, const LinkedImage& image, int32_t* rows_in_place, int32_t* positions) {
+    for (int32_t i = 0; i < image.in_place; ++i, ++row_) {
+      while (chunk_.is_text(row_)) ++row_;
+      rows_in_place[i] = static_cast<int32_t>(row_);
+      positions[i] = scratch_.positions.host.data[row_] - image.position_shift;
+    }
+    for (; link_ < chunk_.link_count && chunk_.links.data[link_].image == number; ++link_) {
+      const LinkedRun& run = chunk_.links.data[link_];
+      const int64_t first = first_position_ + run.visible_from + slots_before_ - image.position_shift;
+      std::iota(positions + run.first_slot, positions + run.first_slot + run.slots, static_cast<int32_t>(first));
+      slots_before_ += run.slots;
+    }
+  }
+
+ private:
+  const PromptChunk& chunk_;
+  int64_t first_position_;
+  const PrefillScratch& scratch_;
+  int64_t row_ = 0, link_ = 0, slots_before_ = 0;
+};
+
+/// Fills the lists of images whose change is carried: those linked into the chunk. Copies on CUDA begin with number
+/// `first_copied` of the runs that are copied.
+void plan_carry(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int64_t first_copied,
+                const PrefillScratch& s, PrefillPlan* plan) {
+  const CarryScratch& carry = s.carry;
+  std::fill_n(carry.images.host.data, carry.images.host.cols, CarriedImage());
+  const int64_t most_slots = carry.positions.host.cols - 1;
+  CarriedSlots slots(chunk, first_position, s);
+  for (int64_t i = 0; i < chunk.linked_image_count; ++i) {
+    const LinkedImage& linked = chunk.linked_images.data[i];
+    CarriedImage& image = carry.images.host.data[plan->carried_images++];
+    image.block = cache.image_block(linked.ordinal, 0);
+    image.in_place = linked.in_place;
+    image.slots = linked.slots;
+    image.first_row = static_cast<int32_t>(i * carry.rows_in_place.host.cols);
+    image.first_angle = static_cast<int32_t>(i * carry.positions.host.cols);
+    image.shift_angle = static_cast<int32_t>(image.first_angle + most_slots);
+    slots.list(i, linked, carry.rows_in_place.host.row(i), carry.positions.host.row(i));
+    carry.positions.host.row(i)[most_slots] = linked.position_shift;
+    if (s.expand.keys.data == nullptr || linked.position_shift == 0) continue;
+    image.first_copy = static_cast<int32_t>(first_copied * kPackedTileSlots);
+    first_copied += blocks_of(linked.slots - linked.in_place, kPackedTileSlots);
+  }
+}
+
+/// Brings the lists of plan_carry() to the device, all of them: recordings do not know how many images there are.
+void upload_carry(const CarryScratch& carry, Queue& queue) {
+  queue.upload(carry.images, carry.images.host.cols);
+  queue.upload(carry.rows_in_place, carry.rows_in_place.host.rows * carry.rows_in_place.host.stride);
+  queue.upload(carry.positions, carry.positions.host.rows * carry.positions.host.stride);
+}
+
+/// Enters the chunk's text into the ledger, in every layer: it goes to the pages behind the live text.
+void note_text(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, const PrefillScratch& s,
+               Queue& queue) {
+  int32_t count = 0, run_count = 0;
+  for (int64_t p = 0; p < chunk.piece_count; ++p) {
+    const Piece& piece = chunk.pieces.data[p];
+    for (int64_t i = 0; piece.kind != RowKind::kImage && i < piece.row_count; ++i)
+      s.noted.rows.host.data[count++] = static_cast<int32_t>(piece.first_row + i);
+  }
+  const KvShape& shape = cache.shape();
+  for (int32_t done = 0; done < count;) {
+    int32_t slot = 0;
+    const KvRun page = cache.text_place(cache.text_slots() + done, &slot);
+    KvRun run = slice_run(page, slot, std::min(kPageSlots - slot, count - done), shape.head_dim);
+    run.counted_before = done - run.first;
+    s.noted.runs.host.data[run_count++] = run;
+    done += run.slots;
+  }
+  queue.upload(s.noted.rows, count);
+  queue.upload(s.noted.runs, run_count);
+  note_slots({.ledger = cache.ledger(),
+              .runs = s.noted.runs.device.data,
+              .run_count = run_count,
+              .indices = s.noted.rows.device.data,
+              .first_position = static_cast<int32_t>(first_position),
+              .layer_count = shape.layer_count,
+              .kv_heads = shape.kv_heads},
+             queue);
+}
+
+/// Where the rows stand and go: row by row to slot_of(piece, row, position).
+template <class SlotOf>
+void place_rows(const PromptChunk& chunk, int64_t first_position, SlotOf slot_of, const PrefillScratch& s) {
+  int64_t row = 0;
+  for (int64_t p = 0; p < chunk.piece_count; ++p) {
+    const Piece& piece = chunk.pieces.data[p];
+    for (int64_t i = 0; i < piece.row_count; ++i, ++row) {
+      const int64_t position = first_position + piece.linked_before + row;
+      s.slots.host.data[row] = slot_of(piece, row, position);
+      s.positions.host.data[row] = static_cast<int32_t>(position);
+    }
+  }
+}
+
+}  // namespace
+
+void carry_no_change(const CarryScratch& carry, Queue& queue) {
+  std::fill_n(carry.images.host.data, carry.images.host.cols, CarriedImage());
+  upload_carry(carry, queue);
+}
+
+PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
+                         const PrefillScratch& s, Queue& queue) {
+  PrefillPlan plan;
+  plan.compress = plan_compression(chunk, first_position, cache, s.compress, queue);
+  const bool all_compete = plan.compress.evicts && !plan.compress.one_image;
+  const auto competing_slot = [&](int64_t row) { return plan.compress.is_late ? cache.evicted_slot(row) : KvSlot(); };
+  SlotCursor cursor(chunk, cache, s.compress.policy, head_dim, false);
+  const auto slot_of = [&](const Piece& piece, int64_t row, int64_t position) {
+    return all_compete ? competing_slot(row) : cursor.next(piece, position);
+  };
+  place_rows(chunk, first_position, slot_of, s);
+  if (cache.ledger().kept() && !all_compete && chunk.text_count > 0) note_text(chunk, first_position, cache, s, queue);
+  cache.move_sinks(first_position);
+  PastList past(cache, s, queue.traits(), &plan);
+  past.add_live();
+  const int64_t first_copied = plan.expanded_tiles;
+  past.add_linked(chunk);
+  if (s.carry.on()) {
+    plan_carry(chunk, first_position, cache, first_copied, s, &plan);
+    upload_carry(s.carry, queue);
+  }
+  if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
+  return plan;
+}
+
+PrefillPlan plan_look(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache,
+                      const PrefillScratch& s, Queue& queue) {
+  PrefillPlan plan;
+  const auto nowhere = [](const Piece&, int64_t, int64_t) { return KvSlot(); };
+  place_rows(chunk, first_position, nowhere, s);
+  PastList(cache, s, queue.traits(), &plan).add_live();
+  if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
+  return plan;
+}
+
+PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, int32_t head_dim, const PrefillScratch& s,
+                               Queue& queue) {
+  PrefillPlan plan;
+  plan.compress = plan_compression(chunk, 0, cache, s.compress, queue);
+  SlotCursor cursor(chunk, cache, s.compress.policy, head_dim, true);
+  const auto slot_of = [&](const Piece& piece, int64_t, int64_t position) { return cursor.next(piece, position); };
+  place_rows(chunk, 0, slot_of, s);
+  if (s.carry.on()) carry_no_change(s.carry, queue);
+  return plan;
+}
+
+}  // namespace ocellus

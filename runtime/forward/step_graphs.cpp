@@ -1,0 +1,36 @@
+#include "runtime/forward/step_graphs.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace ocellus {
+
+Status StepGraphs::record(const TextModel& model, const StepShape& most, const StepScratch& scratch, Queue& queue) {
+  scratch_ = scratch;
+  for (int r = 0; r < kRowShapes && int64_t{1} << r <= most.rows; ++r)
+    for (int t = 0; t < kTileShapes; ++t) {
+      if (t > 0 && kTiles[t - 1] >= most.most_tiles) break;
+      const StepShape shape{int64_t{1} << r, std::min(kTiles[t], most.most_tiles)};
+      // Run once as it is first: what a library chooses or loads at a first call cannot be recorded.
+      OCELLUS_TRY(enqueue_decode_step(model, shape, scratch, nullptr, queue));
+      OCELLUS_TRY(queue.begin_capture());
+      (void)enqueue_decode_step(model, shape, scratch, nullptr, queue);
+      OCELLUS_TRY(queue.end_capture(&graphs_[r][t]));
+      queue.launch(graphs_[r][t]);  // the driver allocates at a first start
+    }
+  return queue.finish();
+}
+
+Status StepGraphs::launch(const StepShape& shape, const StepScratch& scratch, Queue& queue) {
+  const int r = std::countr_zero(std::bit_ceil(static_cast<uint64_t>(shape.rows)));
+  int t = 0;
+  while (t + 1 < kTileShapes && kTiles[t] < shape.most_tiles) ++t;
+  if (scratch.steps.device.data != scratch_.steps.device.data || scratch.logits.data != scratch_.logits.data ||
+      r >= kRowShapes || !graphs_[r][t].ready())
+    return OCELLUS_FAIL(Code::kInternal, "no decode step was recorded for %lld rows and %lld runs here",
+                        static_cast<long long>(shape.rows), static_cast<long long>(shape.most_tiles));
+  queue.launch(graphs_[r][t]);
+  return queue.status();
+}
+
+}  // namespace ocellus

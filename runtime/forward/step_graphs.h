@@ -1,0 +1,27 @@
+// StepGraphs: the decode step, recorded once for every shape it may have, so that a step costs the host one call. Rows
+// are rounded up to a power of two, the tiles attention is prepared for to one of a few lengths.
+#pragma once
+
+#include "runtime/forward/decode_step.h"
+
+namespace ocellus {
+
+class StepGraphs {
+ public:
+  /// Runs and records the step for every shape up to `most`. All rows of `scratch` must be inactive. Graphs hold the
+  /// addresses of `scratch`, so later steps must use the same memory.
+  Status record(const TextModel& model, const StepShape& most, const StepScratch& scratch, Queue& queue);
+
+  /// Starts the recorded step of the smallest shape that holds this one. kInternal if the scratch lies elsewhere.
+  Status launch(const StepShape& shape, const StepScratch& scratch, Queue& queue);
+
+ private:
+  static constexpr int kRowShapes = 10;  // 1, 2, 4, ... 512
+  static constexpr int kTileShapes = 3;
+  static constexpr int64_t kTiles[kTileShapes] = {64, 512, INT64_MAX};
+
+  CudaGraph graphs_[kRowShapes][kTileShapes];
+  StepScratch scratch_;
+};
+
+}  // namespace ocellus

@@ -1,0 +1,129 @@
+// The head of an entry's file: all that is known of an entry, and where its blocks lie.
+//
+//   head      magic, version, sizes, checksum, key, facts, owner, times, tags, caption, embedding, table of blocks;
+//             then zeros to a multiple of 512 bytes
+//   blocks    each from a multiple of 512 bytes on, zeros between
+//
+// Numbers are little-endian. The checksum covers the whole head, zeros included.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "platform/buffer.h"
+#include "platform/status.h"
+#include "runtime/library/library_entry.h"
+
+namespace ocellus {
+
+struct BlockPlace {
+  int64_t offset = 0;  // in the file
+  int64_t bytes = 0;
+  uint64_t checksum = 0;
+};
+
+struct EntryHeader {
+  LibraryKey key = {};
+  EntryFacts facts = {};
+  OwnerName owner = {};
+  EntryLabels labels = {};
+  int64_t created = 0;        // seconds since 1970
+  int64_t computed_us = 0;    // what computing the image took; 0: not known
+  Buffer<float> embedding;    // empty or facts.embedding_width numbers
+  Buffer<BlockPlace> blocks;  // one for every layer, then the one of input rows
+  int64_t header_bytes = 0;   // multiple of kBlockAlignment
+  int64_t file_bytes = 0;
+};
+
+/// Copies one that takes memory, which may be missing.
+Status copy_header(const EntryHeader& from, EntryHeader* to);
+
+/// Bytes that tell how long the head is.
+inline constexpr int64_t kPreambleBytes = 32;
+inline constexpr int64_t kMostHeaderBytes = int64_t{1} << 20;
+inline constexpr int64_t kMostBlockBytes = int64_t{1} << 40;
+
+constexpr int64_t padded_block_bytes(int64_t bytes) {
+  return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+}
+
+/// Sets header_bytes, file_bytes and the offsets of the blocks from the rest.
+void lay_out_entry(EntryHeader* header);
+
+/// The head as it stands in the file, header_bytes of it. The header is laid out and its checksums are set.
+Status encode_header(const EntryHeader& header, Buffer<std::byte>* out);
+
+/// Length of the head whose first kPreambleBytes are given, or 0 if they begin no entry of this version.
+int64_t header_bytes_of(const std::byte* preamble);
+/// Whether they begin an entry as earlier versions wrote them. Such entries are not read, and not damaged either.
+bool is_outdated(const std::byte* preamble);
+
+/// Reads a head. Null, or what is wrong with it in a few words.
+const char* decode_header(const std::byte* bytes, int64_t count, EntryHeader* out);
+
+/// The facts as the key and the catalogue take them.
+inline constexpr int64_t kFactsBytes = 4 + 16 + 16 + 8 + 11 * 4;
+void encode_facts(const EntryFacts& facts, std::byte* out);
+void decode_facts(const std::byte* bytes, EntryFacts* out);
+
+/// What is wrong with facts, in a few words; null if nothing is.
+const char* find_fault(const EntryFacts& facts);
+
+/// Reads or writes the same fields in the same order, so that both directions are one list of them.
+class FieldWalk {
+ public:
+  static FieldWalk reading(const std::byte* bytes, int64_t count) {
+    return FieldWalk(const_cast<std::byte*>(bytes), count, false);
+  }
+  static FieldWalk writing(std::byte* bytes, int64_t count) { return FieldWalk(bytes, count, true); }
+
+  /// Integers and floats, little-endian.
+  template <class T>
+  void number(T& value) {
+    uint64_t bits = 0;
+    if (is_writing_) std::memcpy(&bits, &value, sizeof value);
+    static_assert(sizeof(T) <= sizeof bits);
+    if (left_ < int64_t{sizeof(T)}) return fail();
+    for (size_t i = 0; i < sizeof(T); ++i) {
+      if (is_writing_) at_[i] = static_cast<std::byte>(bits >> (8 * i));
+      if (!is_writing_) bits |= static_cast<uint64_t>(at_[i]) << (8 * i);
+    }
+    if (!is_writing_) std::memcpy(&value, &bits, sizeof value);
+    at_ += sizeof(T);
+    left_ -= int64_t{sizeof(T)};
+  }
+  void hash(Hash128& value) {
+    number(value.high);
+    number(value.low);
+  }
+  void bytes(void* value, int64_t count);
+  template <int kMost>
+  void text(ShortText<kMost>& value) {
+    char place[kMost] = {};
+    auto length = static_cast<typename ShortText<kMost>::Length>(value.view().size());
+    std::memcpy(place, value.c_str(), length);
+    number(length);
+    bytes(place, kMost);
+    if (length > kMost) return fail();
+    if (!is_writing_) value.assign({place, length});
+  }
+
+  bool is_writing() const { return is_writing_; }
+  /// False once a field did not fit.
+  bool is_sound() const { return is_sound_; }
+  int64_t left() const { return left_; }
+
+ private:
+  FieldWalk(std::byte* bytes, int64_t count, bool is_writing) : at_(bytes), left_(count), is_writing_(is_writing) {}
+  void fail() {
+    is_sound_ = false;
+    left_ = 0;
+  }
+
+  std::byte* at_;
+  int64_t left_;
+  bool is_writing_;
+  bool is_sound_ = true;
+};
+
+}  // namespace ocellus

@@ -1,0 +1,248 @@
+#include "runtime/library/library_index.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+
+#include "kernels/search/differing_bits.h"
+#include "kernels/search/nearest_rows.h"
+#include "platform/round_up.h"
+#include "runtime/library/library_sketch.h"
+
+namespace ocellus {
+namespace {
+
+double length_of(std::span<const float> numbers) {
+  double square = 0;
+  for (const float number : numbers) square += static_cast<double>(number) * static_cast<double>(number);
+  return std::sqrt(square);
+}
+
+float greatest_of(std::span<const float> numbers) {
+  float greatest = 0;
+  for (const float number : numbers) greatest = std::max(greatest, std::fabs(number));
+  return greatest;
+}
+
+/// Adds elements, with room for as many again.
+template <class T>
+Status grow(Buffer<T>* buffer, int64_t count) {
+  const int64_t size = buffer->size() + count;
+  if (size > buffer->capacity()) OCELLUS_TRY(buffer->reserve(2 * size));
+  return buffer->resize(size);
+}
+
+/// Of so many rows sketches choose those that are looked at more closely. Embeddings that are nearly the same differ in
+/// fewer bits than chance gives, hence not too few.
+constexpr int64_t kLeastChosen = 2048;
+constexpr int64_t kChosenPart = 32;
+
+}  // namespace
+
+void LibraryIndex::reset() {
+  for (int32_t i = 0; i < group_count_; ++i) groups_[i].reset();
+  group_count_ = 0;
+  last_change_ = 0;
+  is_loaded_ = false;
+}
+
+LibraryIndex::Group* LibraryIndex::find_group(const Hash128& model, int64_t width) {
+  for (int32_t i = 0; i < group_count_; ++i)
+    if (groups_[i]->model == model && groups_[i]->width == width) return groups_[i].get();
+  return nullptr;
+}
+
+Status LibraryIndex::add(const CatalogueVector& vector) {
+  const auto width = static_cast<int64_t>(vector.embedding.size());
+  const float greatest = greatest_of(vector.embedding);
+  const double length = length_of(vector.embedding);
+  if (!(greatest > 0) || !std::isfinite(length)) return {};  // has no direction
+  Group* group = find_group(vector.model, width);
+  if (group == nullptr) {
+    if (group_count_ == kMostGroups)
+      return OCELLUS_FAIL(Code::kUnsupported, "a library searches entries of at most %d models", kMostGroups);
+    groups_[group_count_].reset(new (std::nothrow) Group);
+    group = groups_[group_count_].get();
+    if (group == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for the library's index");
+    ++group_count_;
+    group->model = vector.model;
+    group->width = width;
+    group->padded_width = round_up(width, kNearestRowsWidth);
+  }
+  const int64_t first = group->codes.size();
+  OCELLUS_TRY(grow(&group->codes, group->padded_width));
+  const float scale = 127.0f / greatest;
+  for (int64_t w = 0; w < width; ++w)
+    group->codes[first + w] = static_cast<int8_t>(std::lrintf(vector.embedding[static_cast<size_t>(w)] * scale));
+  const int64_t words = group->sketches.size();
+  OCELLUS_TRY(grow(&group->sketches, kSketchWords));
+  sketch_embedding(vector.embedding, group->sketches.data() + words);
+  OCELLUS_TRY(group->steps.push(static_cast<float>(static_cast<double>(greatest) / 127 / length)));
+  OCELLUS_TRY(group->ids.push(vector.id));
+  OCELLUS_TRY(group->owners.push(vector.owner));
+  return group->expires.push(vector.expires);
+}
+
+bool LibraryIndex::is_known(int64_t id) const {
+  for (int32_t i = 0; i < group_count_; ++i)
+    if (std::binary_search(groups_[i]->ids.begin(), groups_[i]->ids.end(), id)) return true;
+  return false;
+}
+
+void LibraryIndex::drop(int64_t id) {
+  for (int32_t i = 0; i < group_count_; ++i) {
+    Group& group = *groups_[i];
+    const int64_t* found = std::lower_bound(group.ids.begin(), group.ids.end(), id);
+    if (found == group.ids.end() || *found != id) continue;
+    int64_t& owner = group.owners[found - group.ids.begin()];
+    group.gone += owner != 0 ? 1 : 0;
+    owner = 0;
+    if (2 * group.gone > group.ids.size()) pack(&group);
+  }
+}
+
+void LibraryIndex::pack(Group* group) {
+  int64_t kept = 0;
+  for (int64_t row = 0; row < group->ids.size(); ++row) {
+    if (group->owners[row] == 0) continue;
+    group->ids[kept] = group->ids[row];
+    group->owners[kept] = group->owners[row];
+    group->expires[kept] = group->expires[row];
+    group->steps[kept] = group->steps[row];
+    std::copy_n(group->codes.data() + row * group->padded_width, group->padded_width,
+                group->codes.data() + kept * group->padded_width);
+    std::copy_n(group->sketches.data() + row * kSketchWords, kSketchWords,
+                group->sketches.data() + kept * kSketchWords);
+    ++kept;
+  }
+  // Shrinking takes no memory and cannot fail.
+  (void)group->ids.resize(kept);
+  (void)group->owners.resize(kept);
+  (void)group->expires.resize(kept);
+  (void)group->steps.resize(kept);
+  (void)group->codes.resize(kept * group->padded_width);
+  (void)group->sketches.resize(kept * kSketchWords);
+  group->gone = 0;
+}
+
+Status LibraryIndex::follow(Catalogue& catalogue) {
+  int64_t latest = 0;
+  OCELLUS_TRY(catalogue.last_change(&latest));
+  if (is_loaded_ && latest == last_change_) return {};
+  const auto add_one = [](void* user, const CatalogueVector& vector) {
+    return static_cast<LibraryIndex*>(user)->add(vector);
+  };
+  Buffer<int64_t> ids;
+  bool complete = false;
+  if (is_loaded_) OCELLUS_TRY(catalogue.list_changes(last_change_, &ids, &complete));
+  // A failure on the way leaves the index to be loaded anew.
+  is_loaded_ = false;
+  if (!complete) {
+    reset();
+    OCELLUS_TRY(catalogue.visit_vectors(0, add_one, this));
+  }
+  // An entry comes once and goes once, and new ids are greater than all before. One that came while everything was
+  // read is known already.
+  std::sort(ids.begin(), ids.end());
+  for (const int64_t id : ids) {
+    CatalogueRow row;
+    bool exists = false;
+    OCELLUS_TRY(catalogue.find_row(id, &row, &exists));
+    if (!exists)
+      drop(id);
+    else if (!is_known(id))
+      OCELLUS_TRY(catalogue.visit_vectors(id, add_one, this));
+  }
+  last_change_ = latest;
+  is_loaded_ = true;
+  return {};
+}
+
+Status LibraryIndex::choose_rows(const Group& group, const Question& question, Buffer<int64_t>* rows) {
+  OCELLUS_TRY(rows->reserve(group.ids.size()));
+  for (int64_t row = 0; row < group.ids.size(); ++row) {
+    if (has_expired(group.expires[row], question.now)) continue;
+    if (std::find(question.owners.begin(), question.owners.end(), group.owners[row]) == question.owners.end()) continue;
+    OCELLUS_TRY(rows->push(row));
+  }
+  const int64_t chosen = std::max({kLeastChosen, 16 * int64_t{question.count}, rows->size() / kChosenPart});
+  if (rows->size() <= 2 * chosen) return {};
+  uint64_t query[kSketchWords];
+  sketch_embedding(question.embedding, query);
+  Buffer<uint16_t> distances;
+  OCELLUS_TRY(distances.resize(rows->size()));
+  for (int64_t begin = 0, end = 0; begin < rows->size(); begin = end) {
+    // Rows that follow each other in memory at once.
+    for (end = begin + 1; end < rows->size() && (*rows)[end] == (*rows)[end - 1] + 1;) ++end;
+    differing_bits({.rows = {group.sketches.data() + (*rows)[begin] * kSketchWords, end - begin, kSketchWords},
+                    .query = query,
+                    .distances = distances.data() + begin});
+  }
+  int64_t counts[kSketchBits + 1] = {};
+  for (const uint16_t distance : distances) ++counts[distance];
+  int64_t limit = 0;
+  for (int64_t below = 0; limit < kSketchBits && (below += counts[limit]) < chosen;) ++limit;
+  int64_t kept = 0;
+  for (int64_t i = 0; i < rows->size(); ++i)
+    if (distances[i] <= limit) (*rows)[kept++] = (*rows)[i];
+  return rows->resize(kept);
+}
+
+Status LibraryIndex::scan(const Group& group, const Question& question, Buffer<Near>* candidates) {
+  Buffer<int16_t> query;
+  OCELLUS_TRY(query.resize(group.padded_width));
+  const float scale = static_cast<float>(kNearestQueryLimit) / greatest_of(question.embedding);
+  for (int64_t w = 0; w < group.width; ++w)
+    query[w] = static_cast<int16_t>(std::lrintf(question.embedding[static_cast<size_t>(w)] * scale));
+  // Eight bits put neighbours in the wrong order now and then, so more than asked for are looked at again.
+  Buffer<NearRow> best;
+  Buffer<int64_t> rows;
+  int64_t count = 0;
+  OCELLUS_TRY(best.resize(2 * int64_t{question.count} + 16));
+  OCELLUS_TRY(choose_rows(group, question, &rows));
+  for (const int64_t row : rows) {
+    nearest_rows({.codes = {group.codes.data() + row * group.padded_width, 1, group.padded_width},
+                  .steps = group.steps.data() + row,
+                  .query = query.data(),
+                  .first = row,
+                  .best = best.data(),
+                  .capacity = best.size(),
+                  .count = &count});
+  }
+  for (int64_t i = 0; i < count; ++i) OCELLUS_TRY(candidates->push({group.ids[best[i].row], 0}));
+  return {};
+}
+
+Status LibraryIndex::search(Catalogue& catalogue, const Question& question, Buffer<Near>* out) {
+  *out = {};
+  OCELLUS_TRY(follow(catalogue));
+  const Group* group = find_group(question.model, static_cast<int64_t>(question.embedding.size()));
+  if (group == nullptr || question.owners.empty()) return {};
+  OCELLUS_TRY(scan(*group, question, out));
+  struct Score {
+    std::span<const float> query;
+    double length;
+    float similarity;
+  } score{question.embedding, length_of(question.embedding), 0};
+  for (Near& near : *out) {
+    score.similarity = -2;  // an entry that went in this moment comes last
+    OCELLUS_TRY(catalogue.visit_vectors(
+        near.id,
+        [](void* user, const CatalogueVector& vector) -> Status {
+          auto& s = *static_cast<Score*>(user);
+          double product = 0;
+          for (size_t w = 0; w < s.query.size() && w < vector.embedding.size(); ++w)
+            product += static_cast<double>(s.query[w]) * static_cast<double>(vector.embedding[w]);
+          s.similarity = static_cast<float>(product / s.length / length_of(vector.embedding));
+          return {};
+        },
+        &score));
+    near.similarity = score.similarity;
+  }
+  std::sort(out->begin(), out->end(), [](const Near& a, const Near& b) {
+    return a.similarity != b.similarity ? a.similarity > b.similarity : a.id < b.id;
+  });
+  return out->resize(std::min<int64_t>(out->size(), question.count));
+}
+
+}  // namespace ocellus

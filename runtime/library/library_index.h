@@ -1,0 +1,65 @@
+// Nearest entries by their retrieval embeddings, in three steps from coarse to exact: sketches of 128 bytes of all
+// entries are scanned from end to end; of the best few percent, copies in eight bits; of the best of these, the
+// embeddings themselves. Follows the catalogue, whoever changes it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "platform/buffer.h"
+#include "platform/status.h"
+#include "runtime/library/library_catalogue.h"
+
+namespace ocellus {
+
+class LibraryIndex {
+ public:
+  struct Near {
+    int64_t id = 0;  // in the catalogue
+    float similarity = 0;
+  };
+  struct Question {
+    std::span<const int64_t> owners;  // whose entries count
+    Hash128 model = {};
+    std::span<const float> embedding;
+    int64_t now = 0;
+    int32_t count = 0;
+  };
+
+  /// Forgets everything; the next search reads the catalogue again.
+  void reset();
+  /// The nearest first, at most question.count. Takes the catalogue's changes in first.
+  Status search(Catalogue& catalogue, const Question& question, Buffer<Near>* out);
+
+ private:
+  /// Embeddings of one model and width. Rows are in the order of their ids, which only grow; rows of entries that went
+  /// have owner 0 until the group is packed.
+  struct Group {
+    Hash128 model = {};
+    int64_t width = 0;
+    int64_t padded_width = 0;
+    int64_t gone = 0;
+    Buffer<int64_t> ids, owners, expires;
+    Buffer<float> steps;        // of the codes, with the length of the embedding divided out
+    Buffer<int8_t> codes;       // [rows, padded_width]
+    Buffer<uint64_t> sketches;  // [rows, kSketchWords]
+  };
+
+  Status follow(Catalogue& catalogue);
+  Status add(const CatalogueVector& vector);
+  bool is_known(int64_t id) const;
+  void drop(int64_t id);
+  static void pack(Group* group);
+  Group* find_group(const Hash128& model, int64_t width);
+  /// Rows that the question may see and whose sketches are near: of many rows some, of few all.
+  static Status choose_rows(const Group& group, const Question& question, Buffer<int64_t>* rows);
+  static Status scan(const Group& group, const Question& question, Buffer<Near>* candidates);
+
+  static constexpr int32_t kMostGroups = 64;
+  std::unique_ptr<Group> groups_[kMostGroups];
+  int32_t group_count_ = 0;
+  int64_t last_change_ = 0;
+  bool is_loaded_ = false;
+};
+
+}  // namespace ocellus

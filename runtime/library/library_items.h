@@ -1,0 +1,66 @@
+// What the image library tells of its entries and of itself.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/library/library_entry.h"
+#include "runtime/library/library_files.h"
+
+namespace ocellus {
+
+/// An entry as list() shows it.
+struct LibraryItem {
+  LibraryKey key = {};
+  LibraryPart part = LibraryPart::kOwn;
+  EntryFacts facts = {};
+  EntryLabels labels = {};
+  int64_t bytes = 0;      // of its file
+  int64_t created = 0;    // seconds since 1970, as the next
+  int64_t last_used = 0;  // put, found or labelled
+  bool has_embedding = false;
+};
+
+struct NearEntry {
+  LibraryKey key = {};
+  LibraryPart part = LibraryPart::kOwn;
+  float similarity = 0;  // cosine, -1 to 1
+};
+
+struct FoundText {
+  LibraryKey key = {};
+  LibraryPart part = LibraryPart::kOwn;
+  double score = 0;  // the share of the words that were found, 0 to 1
+};
+
+/// Of a search for words: more of either are refused.
+inline constexpr int32_t kMostSearchWords = 64;
+inline constexpr int32_t kMostSearchBytes = 1000;
+
+/// What an owner has, or all together.
+struct LibraryUse {
+  int64_t entries = 0;
+  int64_t bytes = 0;
+  int64_t pinned_bytes = 0;
+  int64_t quota_bytes = 0;  // 0: no limit
+};
+
+/// What verify() and collect_garbage() did.
+struct LibraryReport {
+  int64_t checked = 0;     // entries whose every byte was read
+  int64_t sound = 0;       // of these
+  int64_t set_aside = 0;   // damaged files, and files of unknown owners
+  int64_t expired = 0;     // removed
+  int64_t unfinished = 0;  // files of writers that died, removed
+  int64_t adopted = 0;     // files that the catalogue did not know
+  int64_t dropped = 0;     // of the catalogue, without a file
+  int64_t outdated = 0;    // files of an earlier version, removed
+};
+
+/// Tells an entry as it was read from whatever stands in its place later.
+struct EntryStamp {
+  LibraryKey key = {};
+  FileStamp file = {};
+  int64_t expires = 0;
+};
+
+}  // namespace ocellus

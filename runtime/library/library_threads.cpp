@@ -1,0 +1,189 @@
+// What the two threads of LibraryTraffic do.
+#include <mutex>
+#include <string_view>
+
+#include "runtime/cache/kv_pools.h"
+#include "runtime/library/library_traffic.h"
+
+namespace ocellus {
+
+void LibraryTraffic::read_loop() {
+  const std::lock_guard lock(monitor_);
+  while (true) {
+    if (const int load = next_load(); load >= 0)
+      serve(load);
+    else if (use_.library != nullptr)
+      note_use();
+    else if (quit_)
+      return;
+    else
+      monitor_.wait();
+  }
+}
+
+int LibraryTraffic::next_load() const {
+  int next = -1;
+  for (int i = 0; i < kLoads; ++i)
+    if (loads_[i].step == Step::kQueued && (next < 0 || loads_[i].sequence < loads_[next].sequence)) next = i;
+  return next;
+}
+
+/// With the lock, which others may have meanwhile. Nobody but this thread writes to the place of a load that reads a
+/// file, so that its bytes stay while they go into the memory tier, whatever the session does with the load.
+void LibraryTraffic::serve(int number) {
+  Load& load = loads_[number];
+  const EntryWish wish = load.wish;
+  load.step = Step::kWorking;
+  // Where the same image is on its way to the disk, it is there soon.
+  while (is_being_written(wish)) monitor_.wait();
+  CachedEntry entry;
+  bool found = false;
+  if (!quit_) {
+    monitor_.unlock();
+    const int64_t start = now_ns();
+    found = read_entry(wish, number, &entry);
+    monitor_.lock();
+    totals_.read_bytes += found ? entry.bytes : 0;
+    totals_.read_ms += found ? elapsed_ms(start, now_ns()) : 0;
+  }
+  if (load.step == Step::kAbandoned) {
+    free_load(load);
+  } else {
+    load.result = {};
+    if (found)
+      load.result = {memory_.loads.row(number), entry.bytes, false, entry.computed_ms, entry.stamp.key, entry.part};
+    load.step = Step::kReady;
+  }
+  monitor_.notify_all();
+  monitor_.unlock();
+  if (found) cache_.insert(entry, memory_.loads.row(number));
+  wish.library->end_use();
+  monitor_.lock();
+}
+
+bool LibraryTraffic::is_abandoned(int load) {
+  const std::lock_guard lock(monitor_);
+  return loads_[load].step == Step::kAbandoned;
+}
+
+/// Whether the entry is there, whole and as it was written. A library that fails has no entries.
+bool LibraryTraffic::read_entry(const EntryWish& wish, int load, CachedEntry* out) {
+  const TraceRange range(trace_, "library read");
+  LibraryEntry entry;
+  bool found = false;
+  const Status status = wish.only_there
+                            ? wish.library->find_in(wish.owner.view(), wish.part, wish.facts, &entry, &found)
+                            : wish.library->find(wish.owner.view(), wish.facts, &entry, &found);
+  if (!status.ok() || !found) return false;
+  *out = {.library = wish.library->serial(), .owner = wish.owner, .facts = wish.facts, .stamp = {}};
+  // Before the bytes: if the file changes while it is read, what was read is not current.
+  if (!entry.take_stamp(&out->stamp)) out->library = 0;
+  out->part = entry.part();
+  out->computed_ms = static_cast<double>(entry.header().computed_us) * 1e-3;
+  int64_t offsets[kMostEntryLayers + 1];
+  const int32_t count = kv_->layer_count + 1;
+  if (entry.block_count() != count) return false;
+  for (int32_t block = 0; block < count; ++block) {
+    offsets[block] = out->bytes;
+    out->bytes += entry_block_bytes(*kv_, wish.facts, block);
+    if (entry.block_bytes(block) != out->bytes - offsets[block]) return false;
+  }
+  std::byte* const to = memory_.loads.row(load);
+  readers_.begin(entry, count, offsets, to);
+  bool is_wanted = true;
+  while (readers_.help())
+    if (is_abandoned(load)) {
+      readers_.drop();
+      is_wanted = false;
+    }
+  const int32_t damaged = readers_.finish();
+  if (damaged < 0) return is_wanted;
+  // Again, by the call that sets it aside.
+  const auto bytes = static_cast<size_t>(entry.block_bytes(damaged));
+  (void)entry.read_block(damaged, {to + offsets[damaged], bytes}, &found);
+  return false;
+}
+
+/// With the lock, which others may have meanwhile.
+void LibraryTraffic::note_use() {
+  const Use use = use_;
+  monitor_.unlock();
+  use.library->note_use(use.key);
+  use.library->end_use();
+  monitor_.lock();
+  use_ = {};
+}
+
+void LibraryTraffic::write_loop() {
+  const std::lock_guard lock(monitor_);
+  while (true) {
+    if (store_.step == Step::kQueued) {
+      store_.step = Step::kWorking;
+      ImageLibrary* const library = store_.wish.library;
+      monitor_.unlock();
+      const int64_t start = now_ns();
+      const bool stored = write_entry();
+      if (!stored && !store_.wish.only_there) tell_unstored();  // who adds pictures asks what became of them
+      monitor_.lock();
+      totals_.unstored += stored ? 0 : 1;
+      totals_.written_bytes += stored ? entry_bytes(*kv_, store_.wish.facts) : 0;
+      totals_.write_ms += stored ? elapsed_ms(start, now_ns()) : 0;
+      store_.step = Step::kFree;
+      monitor_.notify_all();
+      library->end_use();
+    } else if (quit_) {
+      return;
+    } else {
+      monitor_.wait();
+    }
+  }
+}
+
+/// Once: a disk that is full stays so for a while, and answers do not depend on it.
+void LibraryTraffic::tell_unstored() {
+  if (has_told_) return;
+  has_told_ = true;
+  log_.write(LogLevel::kWarning, "library: a picture was not stored, nor may others be: %s", last_failure().sentence);
+}
+
+/// Nobody but this thread touches what is being written.
+bool LibraryTraffic::write_entry() {
+  const TraceRange range(trace_, "library write");
+  const EntryWish& wish = store_.wish;
+  std::span<const std::byte> blocks[kMostEntryLayers + 1];
+  CachedEntry cached{.library = wish.library->serial(), .owner = wish.owner, .facts = wish.facts, .stamp = {}};
+  const std::byte* const from = memory_.store.data;
+  for (int32_t block = 0; block <= kv_->layer_count; ++block) {
+    const int64_t bytes = entry_block_bytes(*kv_, wish.facts, block);
+    blocks[block] = {from + cached.bytes, static_cast<size_t>(bytes)};
+    cached.bytes += bytes;
+  }
+  const EntryLabels& labels = store_.labels;
+  std::string_view tags[kMostTags];
+  NewEntry entry;
+  entry.facts = wish.facts;
+  entry.tags = view_tags(labels.tags, tags);
+  entry.caption = labels.caption.view();
+  entry.expires = labels.expires;
+  entry.pinned = labels.pinned;
+  entry.computed_us = static_cast<int64_t>(store_.computed_ms * 1e3);
+  entry.embedding = {memory_.embedding.data, static_cast<size_t>(memory_.embedding.cols)};
+  entry.blocks = {blocks, static_cast<size_t>(kv_->layer_count) + 1};
+  LibraryKey key;
+  const Status status = wish.library->put(wish.owner.view(), wish.part, entry, &key);
+  {
+    const std::lock_guard lock(monitor_);
+    stored_ = {status, key, status.ok() ? Failure() : last_failure()};
+  }
+  if (!status.ok()) return false;
+  LibraryEntry file;
+  bool found = false;
+  cached.part = wish.part;
+  cached.computed_ms = store_.computed_ms;
+  if (cache_.is_enabled() && wish.library->find_key(wish.owner.view(), key, &file, &found).ok() && found &&
+      file.take_stamp(&cached.stamp))
+    cache_.insert(cached, from);
+  return true;
+}
+
+}  // namespace ocellus

@@ -1,0 +1,220 @@
+#include "runtime/models/model.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <new>
+#include <utility>
+
+#include "mm/views/image_prompt.h"
+#include "runtime/models/model_shapes.h"
+
+namespace ocellus {
+namespace {
+
+/// Adds up rows and hands out pieces of one block of heap memory.
+class HeapSink : public RowSink {
+ public:
+  explicit HeapSink(std::byte* memory) : at_(memory) {}
+  Status take(const RowSpec& row, std::byte** out) override {
+    *out = at_;
+    if (at_ != nullptr) at_ += aligned_bytes(row.bytes);
+    total_ += aligned_bytes(row.bytes);
+    return {};
+  }
+  int64_t total_bytes() const { return total_; }
+
+ private:
+  std::byte* at_;
+  int64_t total_ = 0;
+};
+
+template <size_t kCapacity>
+void copy_text(char (&out)[kCapacity], std::string_view text) {
+  std::snprintf(out, kCapacity, "%.*s", static_cast<int>(std::min(text.size(), kCapacity - 1)), text.data());
+}
+
+int64_t count_parameters(const GgufFile& file) {
+  int64_t count = 0;
+  for (const GgufTensor& tensor : file.tensors()) count += tensor.rows() * tensor.cols();
+  return count;
+}
+
+}  // namespace
+
+WeightFormat usual_format(const GgufFile& file) {
+  int64_t bytes[kWeightFormatCount] = {};
+  for (const GgufTensor& tensor : file.tensors()) bytes[static_cast<int>(tensor.format)] += tensor.bytes;
+  return static_cast<WeightFormat>(std::max_element(bytes, bytes + kWeightFormatCount) - bytes);
+}
+
+Status Model::open(const char* model_path, const char* mmproj_path) {
+  OCELLUS_TRY(text_file_.open(model_path));
+  OCELLUS_TRY(prefix_failure(read_text(), model_path));
+  if (mmproj_path == nullptr) return {};
+  OCELLUS_TRY(vision_file_.open(mmproj_path));
+  return prefix_failure(read_vision(), mmproj_path);
+}
+
+Status Model::open_shape(const ModelShape& shape, WeightFormat format) {
+  Buffer<uint8_t> header;
+  OCELLUS_TRY(describe_text_model(shape, format, &header));
+  OCELLUS_TRY(text_file_.open_header(std::move(header)));
+  OCELLUS_TRY(prefix_failure(read_text(), shape.name));
+  if (!shape.has_vision()) return {};
+  OCELLUS_TRY(describe_vision_model(shape, format, &header));
+  OCELLUS_TRY(vision_file_.open_header(std::move(header)));
+  return prefix_failure(read_vision(), shape.name);
+}
+
+Status Model::open_shape(const char* name, const char* format) {
+  const ModelShape* shape = nullptr;
+  WeightFormat weight_format = WeightFormat::kF16;
+  OCELLUS_TRY(find_model_shape(name, &shape));
+  OCELLUS_TRY(find_shape_format(format, &weight_format));
+  return open_shape(*shape, weight_format);
+}
+
+Status Model::read_text() {
+  TextModel checked;
+  OCELLUS_TRY(read_text_config(text_file_, &text_));
+  OCELLUS_TRY(bind_text_model(text_file_, text_, nullptr, &checked));
+  OCELLUS_TRY(read_vocabulary_facts(text_file_, &vocabulary_));
+  OCELLUS_TRY(check_vocabulary_fits());
+  OCELLUS_TRY(build_tokenizer());
+  std::string_view jinja;
+  OCELLUS_TRY(text_file_.read_string("tokenizer.chat_template", &jinja));
+  chat_template_ = detect_chat_template(jinja, tokenizer_);
+  return {};
+}
+
+Status Model::read_vision() {
+  VisionModel checked;
+  OCELLUS_TRY(read_vision_config(vision_file_, &vision_));
+  OCELLUS_TRY(bind_vision_model(vision_file_, vision_, nullptr, &checked));
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  OCELLUS_TRY(check_preprocess(preprocess_config(vision_, limits)));
+  if (vision_.output_width != text_.width)
+    return OCELLUS_FAIL(
+        Code::kBadFile, "%s is %d, but the language model has rows of %d: the two files are not a pair",
+        vision_.projector == ProjectorKind::kMlp ? "the height of tensor 'mm.2.weight'" : "clip.vision.projection_dim",
+        vision_.output_width, text_.width);
+  OCELLUS_TRY(measure_delimiters());
+  has_vision_ = true;
+  return {};
+}
+
+/// Counts the tokens of every text that may stand around a view, in the largest picture there can be.
+Status Model::measure_delimiters() {
+  ViewPlan plan;
+  const int32_t side =
+      vision_.longest_edge == 0 ? 0 : (vision_.longest_edge + vision_.image_size - 1) / vision_.image_size;
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  plan.marks = view_marks(preprocess_config(vision_, limits).flavour);
+  plan.tile_rows = plan.tile_cols = std::min(side, kMaxTilesPerSide);
+  plan.view_count = plan.tile_rows * plan.tile_cols + 1;
+  for (int32_t i = 0, pieces = image_piece_count(plan); i < pieces; ++i) {
+    const ImagePiece piece = image_piece(plan, i);
+    if (piece.is_view()) continue;
+    int64_t tokens = 0;
+    OCELLUS_TRY(count_tokens(piece.text, true, &tokens));
+    // The last three pieces are the overview with the texts before and after it.
+    if (i >= pieces - 3)
+      overview_tokens_ += tokens;
+    else if (piece.text[0] == '\n')
+      row_break_tokens_ = std::max(row_break_tokens_, tokens);
+    else
+      tile_tokens_ = std::max(tile_tokens_, tokens);
+  }
+  return {};
+}
+
+int64_t Model::delimiter_tokens(int32_t view_count) const {
+  const int64_t tiles = view_count - 1;
+  return tiles * tile_tokens_ + std::min<int64_t>(tiles, kMaxTilesPerSide) * row_break_tokens_ + overview_tokens_;
+}
+
+Status Model::check_vocabulary_fits() const {
+  if (vocabulary_.token_count == text_.vocabulary) return {};
+  return OCELLUS_FAIL(Code::kBadFile, "tokenizer.ggml.tokens has %d tokens, but tensor 'token_embd.weight' has %d rows",
+                      vocabulary_.token_count, text_.vocabulary);
+}
+
+Status Model::build_tokenizer() {
+  HeapSink sizes(nullptr);
+  OCELLUS_TRY(tokenizer_.build(text_file_, vocabulary_, sizes));
+  const int64_t bytes = sizes.total_bytes() + kRowAlignment;
+  tokenizer_memory_.reset(new (std::nothrow) std::byte[static_cast<size_t>(bytes)]);
+  if (tokenizer_memory_ == nullptr)
+    return OCELLUS_FAIL(Code::kIo, "the system has no memory for a vocabulary of %lld bytes",
+                        static_cast<long long>(bytes));
+  const uintptr_t start = reinterpret_cast<uintptr_t>(tokenizer_memory_.get());
+  HeapSink memory(tokenizer_memory_.get() + (kRowAlignment - start % kRowAlignment) % kRowAlignment);
+  return tokenizer_.build(text_file_, vocabulary_, memory);
+}
+
+void Model::describe(ocellus_model_facts* out) const {
+  *out = {};
+  std::string_view name;
+  // The name is decoration: a file without one, or with one of another type, still runs.
+  if (text_file_.read_string("general.name", &name).ok()) copy_text(out->name, name);
+  copy_text(out->architecture, architecture_name(text_.architecture));
+  copy_text(out->weight_format, format_info(usual_format(text_file_)).name);
+  copy_text(out->chat_template, chat_template_name(chat_template_));
+  out->parameter_count = count_parameters(text_file_);
+  out->text_weight_bytes = text_file_.data_bytes();
+  out->step_weight_bytes = out->text_weight_bytes;
+  const GgufTensor* embedding = text_file_.find_tensor("token_embd.weight");
+  if (embedding != nullptr && text_file_.find_tensor("output.weight") != nullptr)
+    out->step_weight_bytes -= embedding->bytes;
+  out->layer_count = text_.layer_count;
+  out->width = text_.width;
+  out->query_heads = text_.query_heads;
+  out->kv_heads = text_.kv_heads;
+  out->head_dim = text_.head_dim;
+  out->vocabulary_size = text_.vocabulary;
+  out->context_length = text_.context_length;
+  if (!has_vision_) return;
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  copy_text(out->projector, projector_name(vision_.projector));
+  out->parameter_count += count_parameters(vision_file_);
+  out->vision_weight_bytes = vision_file_.data_bytes();
+  out->image_size = vision_.image_size;
+  out->tokens_per_view = vision_.tokens_per_view();
+  out->max_views = max_view_count(preprocess_config(vision_, limits));
+  out->has_vision = 1;
+}
+
+PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_limits& limits) {
+  PreprocessConfig config;
+  config.image_size = vision.image_size;
+  config.longest_edge = vision.longest_edge;
+  std::copy(vision.image_mean, vision.image_mean + 3, config.mean);
+  std::copy(vision.image_std, vision.image_std + 3, config.std);
+  if (vision.projector == ProjectorKind::kMlp)
+    config.flavour = ResizeFlavour::kLlava;
+  else
+    config.flavour =
+        limits.resize == OCELLUS_RESIZE_HUGGING_FACE ? ResizeFlavour::kHuggingFace : ResizeFlavour::kLlamaCpp;
+  config.max_views = limits.max_views;
+  return config;
+}
+
+ImageLimits image_limits(const ocellus_limits& limits) {
+  ImageLimits result;
+  result.max_pixels = limits.max_image_pixels;
+  result.max_whole_pixels = limits.max_whole_pixels;
+  return result;
+}
+
+ImageLimits device_image_limits(const ocellus_limits& limits) {
+  constexpr int64_t kUsualPixels = int64_t{1920} * 1080;
+  const int64_t most = limits.max_gpu_pixels == 0 ? kUsualPixels : limits.max_gpu_pixels;
+  ImageLimits result = image_limits(limits);
+  result.max_pixels = std::min(result.max_pixels, most);
+  return result;
+}
+
+}  // namespace ocellus

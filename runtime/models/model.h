@@ -1,0 +1,85 @@
+// Model: the read-only facts of one file pair. Opening checks everything a file can get wrong and loads no weights.
+#pragma once
+
+#include <memory>
+
+#include "mm/tower/vision_model.h"
+#include "mm/views/preprocess.h"
+#include "platform/buffer.h"
+#include "quant/gguf.h"
+#include "runtime/models/text_model.h"
+#include "runtime/ocellus.h"
+#include "runtime/vocabulary/chat_template.h"
+#include "runtime/vocabulary/tokenizer.h"
+
+namespace ocellus {
+
+struct ModelShape;  // runtime/models/model_shapes.h
+
+/// What a text is to a conversation; see the OCELLUS_TEXT_ flags.
+struct TextRole {
+  bool parse_special = false;  // special tokens in it are recognised
+  bool starts = false;         // the beginning-of-text token comes first, where the model has one
+  bool answers = false;        // what the model would say: with the space before it and the end token behind it
+};
+
+class Model {
+ public:
+  /// `mmproj_path` may be null. Fails with the path and the key, tensor or type that is the reason.
+  Status open(const char* model_path, const char* mmproj_path);
+  /// A model of this shape without files; an engine makes its weights up. By name: see find_model_shape().
+  Status open_shape(const ModelShape& shape, WeightFormat format);
+  Status open_shape(const char* name, const char* format);
+
+  /// Whether an engine makes the weights up.
+  bool is_made_up() const { return !text_file_.has_data(); }
+  const GgufFile& text_file() const { return text_file_; }
+  const GgufFile& vision_file() const { return vision_file_; }
+  bool has_vision() const { return has_vision_; }
+  const TextConfig& text() const { return text_; }
+  const VisionConfig& vision() const { return vision_; }
+  const VocabularyFacts& vocabulary() const { return vocabulary_; }
+  ChatTemplate chat_template() const { return chat_template_; }
+  void describe(ocellus_model_facts* out) const;
+  /// Most text tokens that stand around one picture of at most `view_count` views.
+  int64_t delimiter_tokens(int32_t view_count) const;
+
+  /// Tokenises with tables of its own: for sizing plans before there is an engine. Allocates.
+  Status count_tokens(std::string_view text, bool parse_special, int64_t* count) const;
+  Status tokenize(std::string_view text, const TextRole& role, Buffer<TokenId>* out) const;
+
+ private:
+  Status read_text();
+  Status read_vision();
+  Status check_vocabulary_fits() const;
+  Status build_tokenizer();
+  Status measure_delimiters();
+  Status append_tokens(std::string_view text, bool parse_special, Buffer<TokenId>* out) const;
+  Status append_answer(std::string_view text, bool parse_special, Buffer<TokenId>* out) const;
+
+  GgufFile text_file_;
+  GgufFile vision_file_;
+  bool has_vision_ = false;
+  TextConfig text_;
+  VisionConfig vision_;
+  VocabularyFacts vocabulary_;
+  ChatTemplate chat_template_ = ChatTemplate::kRaw;
+  int64_t tile_tokens_ = 0;       // most text tokens before a tile
+  int64_t row_break_tokens_ = 0;  // between rows of tiles
+  int64_t overview_tokens_ = 0;   // before and after the overview
+  Tokenizer tokenizer_;
+  std::unique_ptr<std::byte[]> tokenizer_memory_;
+};
+
+/// The format most of a file's weight bytes are stored in.
+WeightFormat usual_format(const GgufFile& file);
+
+/// What the planner and preprocessing need to know of the model and the limits together.
+PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_limits& limits);
+
+/// Pixel limits of pictures under these limits.
+ImageLimits image_limits(const ocellus_limits& limits);
+/// And of those that a GPU resizes.
+ImageLimits device_image_limits(const ocellus_limits& limits);
+
+}  // namespace ocellus

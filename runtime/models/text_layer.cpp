@@ -1,0 +1,85 @@
+#include "runtime/models/text_layer.h"
+
+#include <algorithm>
+
+#include "kernels/linear/matmul.h"
+#include "kernels/linear/norm_matmul.h"
+
+namespace ocellus {
+
+Status LayerScratch::lay_out(const TextConfig& c, int64_t rows, const Others& others, const DeviceTraits& device,
+                             Phase phase, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  const ActivationType type = device.activations();
+  const int64_t widest = std::max<int64_t>(c.width, c.query_width());
+  const int64_t tallest = std::max<int64_t>({widest, c.mlp_width, others.outputs});
+  const int64_t bytes = std::max({matmul_scratch_bytes(rows, widest, tallest, device),
+                                  matmul_scratch_bytes(rows, c.mlp_width, c.width, device), others.op_bytes});
+  OCELLUS_TRY(take_activations(sink, "normed or mixed", kLife, phase, type, rows, widest, &normed_or_mixed));
+  OCELLUS_TRY(
+      take_activations(sink, "query, key, value", kLife, phase, type, rows, c.query_width() + 2 * c.kv_width(), &qkv));
+  OCELLUS_TRY(take_activations(sink, "gate and up", kLife, phase, type, rows, 2 * int64_t{c.mlp_width}, &gate_up));
+  return take_rows(sink, others.op_bytes > 0 ? "matmul or attention" : "matmul", kLife, phase, 1, bytes,
+                   &matmul_scratch);
+}
+
+LayerRows LayerScratch::view(const TextConfig& c, int64_t rows) const {
+  const ActivationView all = qkv.slice_rows(0, rows);
+  const ActivationView both = gate_up.slice_rows(0, rows);
+  return {.normed = {normed_or_mixed.data, rows, c.width, c.width, normed_or_mixed.type},
+          .mixed = {normed_or_mixed.data, rows, c.query_width(), c.query_width(), normed_or_mixed.type},
+          .query = all.slice_cols(0, c.query_width()),
+          .key = all.slice_cols(c.query_width(), c.kv_width()),
+          .value = all.slice_cols(c.query_width() + c.kv_width(), c.kv_width()),
+          .gate = both.slice_cols(0, c.mlp_width),
+          .up = both.slice_cols(c.mlp_width, c.mlp_width),
+          .matmul_scratch = matmul_scratch};
+}
+
+void project_qkv(const TextConfig& c, const TextLayer& w, DeviceView<const float> hidden, const LayerRows& rows,
+                 Queue& q) {
+  norm_matmul({.input = hidden,
+               .norm_weight = w.attention_norm,
+               .epsilon = c.epsilon,
+               .normed = rows.normed,
+               .count = 3,
+               .weights = {w.query.weight, w.key.weight, w.value.weight},
+               .biases = {w.query.bias, w.key.bias, w.value.bias},
+               .outputs = {rows.query, rows.key, rows.value},
+               .scratch = rows.matmul_scratch},
+              q);
+}
+
+void add_attention_output(const TextLayer& w, const LayerRows& rows, DeviceView<float> hidden, Queue& q) {
+  matmul({.input = rows.mixed,
+          .weights = {w.attention_output.weight},
+          .biases = {w.attention_output.bias},
+          .outputs = {hidden},
+          .accumulate = true,
+          .scratch = rows.matmul_scratch},
+         q);
+}
+
+void add_mlp(const TextConfig& c, const TextLayer& w, const LayerRows& rows, DeviceView<float> hidden, Queue& q) {
+  gated_matmul({.input = hidden,
+                .norm_weight = w.mlp_norm,
+                .epsilon = c.epsilon,
+                .normed = rows.normed,
+                .gate_weight = w.mlp_gate.weight,
+                .up_weight = w.mlp_up.weight,
+                .gate_bias = w.mlp_gate.bias,
+                .up_bias = w.mlp_up.bias,
+                .gate = rows.gate,
+                .up = rows.up,
+                .scratch = rows.matmul_scratch},
+               q);
+  matmul({.input = rows.gate,
+          .weights = {w.mlp_down.weight},
+          .biases = {w.mlp_down.bias},
+          .outputs = {hidden},
+          .accumulate = true,
+          .scratch = rows.matmul_scratch},
+         q);
+}
+
+}  // namespace ocellus

@@ -1,0 +1,54 @@
+// The parts of a text layer that prefill and decode share. What differs between the two is only how keys and values
+// are stored and attended to:
+//
+//   project_qkv -> (rotate, store, attend: prefill.cpp or decode_step.cpp) -> add_attention_output -> add_mlp
+#pragma once
+
+#include "platform/arena.h"
+#include "platform/queue.h"
+#include "runtime/models/text_model.h"
+
+namespace ocellus {
+
+/// The buffers of one layer, seen for the rows in flight. `normed` and `mixed` share memory: one is the input of the
+/// attention, the other its output.
+struct LayerRows {
+  ActivationView normed;  // [T, D]
+  ActivationView mixed;   // [T, H * E]
+  ActivationView query;   // [T, H * E], these three side by side
+  ActivationView key;     // [T, G * E]
+  ActivationView value;   // [T, G * E]
+  ActivationView gate;    // [T, F], these two side by side
+  ActivationView up;      // [T, F]
+  DeviceView<std::byte> matmul_scratch;
+};
+
+struct LayerScratch {
+  ActivationView normed_or_mixed;  // [rows, max(D, H * E)]
+  ActivationView qkv;              // [rows, (H + 2 G) E]
+  ActivationView gate_up;          // [rows, 2 F]
+  DeviceView<std::byte> matmul_scratch;
+
+  /// Whom the scratch of the matrix products has to serve besides the layers: a matrix of `outputs` rows (the
+  /// unembedding), and ops between the products that need `op_bytes` (the attention).
+  struct Others {
+    int64_t outputs = 0;
+    int64_t op_bytes = 0;
+  };
+  Status lay_out(const TextConfig& config, int64_t rows, const Others& others, const DeviceTraits& device, Phase phase,
+                 RowSink& sink);
+  LayerRows view(const TextConfig& config, int64_t rows) const;
+};
+
+/// rows.query, key, value = the projections of the normalised hidden rows, not yet rotated.
+void project_qkv(const TextConfig& config, const TextLayer& weights, DeviceView<const float> hidden,
+                 const LayerRows& rows, Queue& queue);
+
+/// hidden += W_o rows.mixed
+void add_attention_output(const TextLayer& weights, const LayerRows& rows, DeviceView<float> hidden, Queue& queue);
+
+/// hidden += W_down (silu(W_gate n) * (W_up n)), n the normalised hidden rows
+void add_mlp(const TextConfig& config, const TextLayer& weights, const LayerRows& rows, DeviceView<float> hidden,
+             Queue& queue);
+
+}  // namespace ocellus

@@ -1,0 +1,213 @@
+#include "runtime/models/text_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "quant/gguf_names.h"
+
+namespace ocellus {
+namespace {
+
+// Bounds of anything a real model has, far below what could overflow a product.
+constexpr int64_t kMaxWidth = 1 << 17;
+constexpr int64_t kMaxLayers = 512;
+constexpr int64_t kMaxHeads = 1024;
+constexpr int64_t kMaxVocabulary = 1 << 22;
+constexpr int64_t kMaxContext = 1 << 24;
+
+/// Reads "{architecture}.{name}" keys.
+class Keys {
+ public:
+  Keys(const GgufFile& file, const char* architecture) : file_(file), architecture_(architecture) {}
+
+  const char* key(const char* name) {
+    std::snprintf(text_, sizeof text_, "%s.%s", architecture_, name);
+    return text_;
+  }
+  Status require(const char* name, int64_t most, int32_t* out) {
+    int64_t value = 0;
+    OCELLUS_TRY(file_.require_int(key(name), 1, most, &value));
+    *out = static_cast<int32_t>(value);
+    return {};
+  }
+  Status read(const char* name, int64_t most, int32_t* out) {
+    int64_t value = *out;
+    OCELLUS_TRY(file_.read_int(key(name), 0, most, &value));
+    *out = static_cast<int32_t>(value);
+    return {};
+  }
+  /// A count that may be one number or one per layer; all layers must agree.
+  Status read_count(const char* name, int64_t most, int32_t layer_count, int32_t* out) {
+    const GgufEntry* entry = file_.find(key(name));
+    if (entry == nullptr || entry->type != GgufType::kArray) return read(name, most, out);
+    OCELLUS_TRY(file_.read_array(text_, GgufType::kI32, &entry));
+    if (entry->count != static_cast<uint64_t>(layer_count))
+      return OCELLUS_FAIL(Code::kBadFile, "%s has %llu values for %d layers", text_,
+                          static_cast<unsigned long long>(entry->count), layer_count);
+    for (uint64_t i = 0; i < entry->count; ++i) {
+      int32_t value = 0;
+      std::memcpy(&value, entry->payload + i * sizeof value, sizeof value);
+      if (value < 1 || value > most) return OCELLUS_FAIL(Code::kBadFile, "%s holds the value %d", text_, value);
+      if (i > 0 && value != *out) return OCELLUS_FAIL(Code::kUnsupported, "%s differs between layers", text_);
+      *out = value;
+    }
+    return {};
+  }
+  Status read(const char* name, float* out) { return file_.read_float(key(name), out); }
+  Status require(const char* name, float* out) { return file_.require_float(key(name), out); }
+  Status read(const char* name, std::string_view* out) { return file_.read_string(key(name), out); }
+
+ private:
+  const GgufFile& file_;
+  const char* architecture_;
+  char text_[128];
+};
+
+Status read_architecture(const GgufFile& file, TextConfig* c) {
+  std::string_view name;
+  OCELLUS_TRY(file.require_string("general.architecture", &name));
+  if (name == "clip")
+    return OCELLUS_FAIL(Code::kBadFile, "general.architecture is 'clip': this is an mmproj file, not a language model");
+  for (const TextArchitecture candidate : {TextArchitecture::kLlama, TextArchitecture::kQwen2}) {
+    if (name != architecture_name(candidate)) continue;
+    c->architecture = candidate;
+    return {};
+  }
+  return OCELLUS_FAIL(Code::kUnsupported,
+                      "general.architecture '%.*s' is not supported: this build runs llama and qwen2",
+                      shown_bytes(name), name.data());
+}
+
+Status read_heads(Keys& keys, TextConfig* c) {
+  OCELLUS_TRY(keys.read_count("attention.head_count", kMaxHeads, c->layer_count, &c->query_heads));
+  if (c->query_heads < 1) return OCELLUS_FAIL(Code::kBadFile, "%s is missing or 0", keys.key("attention.head_count"));
+  c->kv_heads = c->query_heads;
+  OCELLUS_TRY(keys.read_count("attention.head_count_kv", kMaxHeads, c->layer_count, &c->kv_heads));
+  if (c->kv_heads < 1 || c->query_heads % c->kv_heads != 0)
+    return OCELLUS_FAIL(Code::kBadFile, "attention.head_count_kv %d does not divide attention.head_count %d",
+                        c->kv_heads, c->query_heads);
+  if (c->query_heads / c->kv_heads > 32)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "attention.head_count %d over attention.head_count_kv %d is more than the 32 this build runs",
+                        c->query_heads, c->kv_heads);
+  c->head_dim = c->width / c->query_heads;
+  OCELLUS_TRY(keys.read("attention.key_length", 256, &c->head_dim));
+  int32_t value_length = c->head_dim;
+  OCELLUS_TRY(keys.read("attention.value_length", 256, &value_length));
+  if (value_length != c->head_dim)
+    return OCELLUS_FAIL(Code::kUnsupported, "attention.key_length %d and attention.value_length %d differ", c->head_dim,
+                        value_length);
+  if (c->head_dim < 8 || c->head_dim > 256 || c->head_dim % 8 != 0)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "a head dimension of %d is not supported: it must be a multiple of 8 up to 256", c->head_dim);
+  return {};
+}
+
+Status read_rope(Keys& keys, TextConfig* c) {
+  c->rope.pairing = c->architecture == TextArchitecture::kLlama ? RopePairing::kAdjacent : RopePairing::kHalves;
+  c->rope.rotated = c->head_dim;
+  OCELLUS_TRY(keys.read("rope.dimension_count", c->head_dim, &c->rope.rotated));
+  if (c->rope.rotated < 2 || c->rope.rotated % 2 != 0)
+    return OCELLUS_FAIL(Code::kBadFile, "rope.dimension_count %d is not a positive even number", c->rope.rotated);
+  OCELLUS_TRY(keys.read("rope.freq_base", &c->rope.base));
+  if (!(c->rope.base > 0)) return OCELLUS_FAIL(Code::kBadFile, "rope.freq_base must be positive");
+  std::string_view scaling = "linear";  // what a factor without a type means
+  OCELLUS_TRY(keys.read("rope.scaling.type", &scaling));
+  if (scaling == "none") return {};
+  if (scaling != "linear")
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "rope.scaling.type '%.*s' is not supported: this build runs none and linear",
+                        shown_bytes(scaling), scaling.data());
+  float factor = 1.0f;
+  OCELLUS_TRY(keys.read("rope.scale_linear", &factor));  // as old files name it
+  OCELLUS_TRY(keys.read("rope.scaling.factor", &factor));
+  c->rope.position_scale = 1.0f / factor;
+  if (!(factor > 0) || !std::isfinite(c->rope.position_scale))
+    return OCELLUS_FAIL(Code::kBadFile, "rope.scaling.factor %g is not a positive number that can be divided by",
+                        static_cast<double>(factor));
+  return {};
+}
+
+/// Some converters store query, key and value as one matrix, in this order.
+Status bind_fused_qkv(const LayerBinder& layer, const TextConfig& c, TextLayer* out) {
+  Linear all;
+  OCELLUS_TRY(layer.linear("attn_qkv", c.query_width() + 2 * c.kv_width(), c.width, &all));
+  if (all.weight.data == nullptr) return {};  // only checked: there is nothing to point into
+  const auto part = [&all](int64_t first, int64_t count) {
+    return Linear{all.weight.slice_rows(first, count), all.bias == nullptr ? nullptr : all.bias + first};
+  };
+  out->query = part(0, c.query_width());
+  out->key = part(c.query_width(), c.kv_width());
+  out->value = part(c.query_width() + c.kv_width(), c.kv_width());
+  return {};
+}
+
+Status bind_layer(const LayerBinder& layer, const TextConfig& c, TextLayer* out) {
+  OCELLUS_TRY(layer.norm("attn_norm", c.width, &out->attention_norm));
+  if (layer.find("attn_qkv") != nullptr) {
+    OCELLUS_TRY(bind_fused_qkv(layer, c, out));
+  } else {
+    OCELLUS_TRY(layer.linear("attn_q", c.query_width(), c.width, &out->query));
+    OCELLUS_TRY(layer.linear("attn_k", c.kv_width(), c.width, &out->key));
+    OCELLUS_TRY(layer.linear("attn_v", c.kv_width(), c.width, &out->value));
+  }
+  OCELLUS_TRY(layer.linear("attn_output", c.width, c.query_width(), &out->attention_output));
+  OCELLUS_TRY(layer.norm("ffn_norm", c.width, &out->mlp_norm));
+  OCELLUS_TRY(layer.linear("ffn_gate", c.mlp_width, c.width, &out->mlp_gate));
+  OCELLUS_TRY(layer.linear("ffn_up", c.mlp_width, c.width, &out->mlp_up));
+  return layer.linear("ffn_down", c.width, c.mlp_width, &out->mlp_down);
+}
+
+}  // namespace
+
+const char* architecture_name(TextArchitecture architecture) {
+  switch (architecture) {
+    case TextArchitecture::kLlama: return "llama";
+    case TextArchitecture::kQwen2: return "qwen2";
+  }
+  return "unknown";
+}
+
+Status read_text_config(const GgufFile& file, TextConfig* out) {
+  TextConfig c;
+  OCELLUS_TRY(read_architecture(file, &c));
+  Keys keys(file, architecture_name(c.architecture));
+  OCELLUS_TRY(keys.require("block_count", kMaxLayers, &c.layer_count));
+  OCELLUS_TRY(keys.require("embedding_length", kMaxWidth, &c.width));
+  OCELLUS_TRY(keys.require("context_length", kMaxContext, &c.context_length));
+  OCELLUS_TRY(keys.read_count("feed_forward_length", kMaxWidth * 8, c.layer_count, &c.mlp_width));
+  if (c.mlp_width < 1) return OCELLUS_FAIL(Code::kBadFile, "%s is missing or 0", keys.key("feed_forward_length"));
+  OCELLUS_TRY(read_heads(keys, &c));
+  OCELLUS_TRY(keys.require("attention.layer_norm_rms_epsilon", &c.epsilon));
+  if (!(c.epsilon >= 0)) return OCELLUS_FAIL(Code::kBadFile, "attention.layer_norm_rms_epsilon is negative");
+  OCELLUS_TRY(read_rope(keys, &c));
+  // Inside one window a sliding-window model attends to everything, so staying inside it is exact.
+  int32_t window = 0;
+  OCELLUS_TRY(keys.read("attention.sliding_window", kMaxContext, &window));
+  if (window > 0) c.context_length = std::min(c.context_length, window);
+  const GgufTensor* embedding = file.find_tensor("token_embd.weight");
+  if (embedding == nullptr) return OCELLUS_FAIL(Code::kBadFile, "tensor 'token_embd.weight' is missing");
+  if (embedding->rows() < 1 || embedding->rows() > kMaxVocabulary)
+    return OCELLUS_FAIL(Code::kBadFile, "tensor 'token_embd.weight' has %lld rows",
+                        static_cast<long long>(embedding->rows()));
+  c.vocabulary = static_cast<int32_t>(embedding->rows());
+  *out = c;
+  return {};
+}
+
+Status bind_text_model(const GgufFile& file, const TextConfig& config, const uint8_t* base, TextModel* out) {
+  const TensorBinder binder(file, base);
+  out->config = config;
+  OCELLUS_TRY(binder.matrix("token_embd.weight", config.vocabulary, config.width, &out->embedding));
+  OCELLUS_TRY(out->layers.resize(config.layer_count));
+  for (int i = 0; i < config.layer_count; ++i) OCELLUS_TRY(bind_layer({binder, "blk", i}, config, &out->layers[i]));
+  OCELLUS_TRY(binder.vector("output_norm.weight", config.width, &out->final_norm));
+  out->unembedding = out->embedding;
+  if (binder.has("output.weight"))
+    OCELLUS_TRY(binder.matrix("output.weight", config.vocabulary, config.width, &out->unembedding));
+  return binder.optional_vector("rope_freqs.weight", config.rope.rotated / 2, &out->config.rope.factors);
+}
+
+}  // namespace ocellus

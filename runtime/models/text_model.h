@@ -1,0 +1,54 @@
+// TextModel: facts and weights of the language half of a file pair.
+#pragma once
+
+#include "kernels/rows/rope.h"
+#include "platform/buffer.h"
+#include "platform/status.h"
+#include "quant/gguf.h"
+#include "quant/tensor_binder.h"
+
+namespace ocellus {
+
+enum class TextArchitecture : uint8_t { kLlama, kQwen2 };
+const char* architecture_name(TextArchitecture architecture);
+
+struct TextConfig {
+  TextArchitecture architecture = TextArchitecture::kLlama;
+  int32_t layer_count = 0;
+  int32_t width = 0;           // D
+  int32_t query_heads = 0;     // H
+  int32_t kv_heads = 0;        // G
+  int32_t head_dim = 0;        // E
+  int32_t mlp_width = 0;       // F
+  int32_t vocabulary = 0;      // V
+  int32_t context_length = 0;  // positions the model may use
+  float epsilon = 1e-5f;
+  RopeParams rope;  // `factors` is set when the weights are bound
+
+  int64_t query_width() const { return int64_t{query_heads} * head_dim; }
+  int64_t kv_width() const { return int64_t{kv_heads} * head_dim; }
+};
+
+/// Reads and checks the metadata. kBadFile or kUnsupported names the key and says what this build can run.
+Status read_text_config(const GgufFile& file, TextConfig* out);
+
+/// One pre-norm transformer block.
+struct TextLayer {
+  const float* attention_norm = nullptr;
+  Linear query, key, value, attention_output;
+  const float* mlp_norm = nullptr;
+  Linear mlp_gate, mlp_up, mlp_down;
+};
+
+struct TextModel {
+  TextConfig config;
+  WeightView embedding;  // [V, D]
+  Buffer<TextLayer> layers;
+  const float* final_norm = nullptr;
+  WeightView unembedding;  // [V, D]; the embedding itself if tied
+};
+
+/// Checks every tensor against the config; with `base` (the loaded tensor section) also sets the views.
+Status bind_text_model(const GgufFile& file, const TextConfig& config, const uint8_t* base, TextModel* out);
+
+}  // namespace ocellus

@@ -1,0 +1,354 @@
+#include "runtime/session/engine.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <optional>
+
+#include "runtime/engine/memory_plan.h"
+#include "runtime/engine/warm_up.h"
+#include "runtime/models/random_weights.h"
+
+namespace ocellus {
+namespace {
+
+/// Memory the system says can be had without swapping; INT64_MAX if it does not say.
+int64_t available_memory_bytes() {
+  std::FILE* file = std::fopen("/proc/meminfo", "re");
+  if (file == nullptr) return INT64_MAX;
+  char line[128];
+  long long kilobytes = -1;
+  while (kilobytes < 0 && std::fgets(line, sizeof line, file) != nullptr)
+    if (std::sscanf(line, "MemAvailable: %lld kB", &kilobytes) != 1) kilobytes = -1;
+  std::fclose(file);
+  return kilobytes < 0 ? INT64_MAX : int64_t{kilobytes} * 1024;
+}
+
+Status check_budget(const ocellus_limits& limits, int64_t total_bytes) {
+  if (limits.budget_bytes == 0 || total_bytes <= limits.budget_bytes) return {};
+  return OCELLUS_FAIL(Code::kOverBudget,
+                      "this plan needs %" PRId64 " bytes, the budget is %" PRId64 ": %" PRId64
+                      " bytes are missing (ocellus plan shows what would fit)",
+                      total_bytes, limits.budget_bytes, total_bytes - limits.budget_bytes);
+}
+
+/// That help to read one library entry: some cores are left to the work that goes on beside it.
+int reading_threads(const EngineShape& shape) {
+  return std::clamp(shape.device.thread_count / 2 - 1, 0, BlockReaders::kMostThreads);
+}
+
+/// `plan`: on the CPU all of it is locked, on a GPU, whose memory cannot go elsewhere, only stacks are.
+ThreadSettings thread_settings(const ocellus_engine_config& config, const EngineShape& shape,
+                               const ocellus_plan& plan) {
+  static_assert(sizeof config.thread_cpus == sizeof ThreadSettings::cpus);
+  ThreadSettings settings{.priority = config.thread_priority, .touches_stack = config.prefault != 0};
+  std::copy(std::begin(config.thread_cpus), std::end(config.thread_cpus), settings.cpus);
+  if (config.lock_memory == 0) return settings;
+  const int64_t threads = shape.device.thread_count - 1 + (shape.has_library ? 2 + reading_threads(shape) : 0);
+  settings.locked_bytes = (shape.device.is_cuda() ? 0 : plan.total_bytes) + threads * kResidentStackBytes;
+  return settings;
+}
+
+/// Takes the rows of one phase after the other from the arena, and gives each phase's back before the next.
+class PhaseTrial : public RowSink {
+ public:
+  explicit PhaseTrial(Arena& arena) : arena_(arena) {}
+  bool shares_host_memory() const override { return arena_.shares_host_memory(); }
+  Status take(const RowSpec& row, std::byte** out) override {
+    if (row.phase != phase_) {
+      scope_.reset();
+      scope_.emplace(arena_);
+      phase_ = row.phase;
+    }
+    return arena_.take(row, out);
+  }
+
+ private:
+  Arena& arena_;
+  std::optional<ArenaScope> scope_;
+  Phase phase_ = Phase::kNone;
+};
+
+/// Of all bytes, a piece at a time, each with the hash of those before it.
+Status hash_file(const InputFile& file, uint64_t* hash) {
+  struct {
+    uint64_t before;
+    std::byte bytes[32768];
+  } piece = {};
+  for (int64_t done = 0; done < file.size();) {
+    const int64_t count = std::min<int64_t>(file.size() - done, sizeof piece.bytes);
+    OCELLUS_TRY(file.read_at(done, piece.bytes, count));
+    piece.before = library_checksum(&piece, int64_t{sizeof piece.before} + count);
+    done += count;
+  }
+  *hash = piece.before;
+  return {};
+}
+
+}  // namespace
+
+Status Engine::create(const Model& model, const ocellus_engine_config& config, std::unique_ptr<Engine>* out) {
+  if (config.struct_bytes != sizeof config)
+    return OCELLUS_FAIL(Code::kBadArgument, "the configuration was not set up by ocellus_engine_config_init");
+  const int64_t start = now_ns();
+  std::unique_ptr<ocellus_plan> plan(new (std::nothrow) ocellus_plan);
+  std::unique_ptr<Engine> engine(new (std::nothrow) Engine);
+  if (plan == nullptr || engine == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for an engine");
+
+  engine->trace_ = {config.trace, config.trace_user};
+  const TraceRange range(engine->trace_, "create engine");
+  ocellus_limits planned = config.limits;
+  planned.budget_bytes = 0;  // the verdict comes below; advice would cost time
+  OCELLUS_TRY(plan_memory(model, planned, plan.get()));
+  OCELLUS_TRY(check_budget(config.limits, plan->total_bytes));
+  OCELLUS_TRY(resolve_shape(model, config.limits, &engine->shape_));
+  engine->queue_.set_lean(engine->shape_.device.lean);
+  engine->model_ = &model;
+  engine->log_ = {config.log, config.log_user};
+  engine->threads_ = thread_settings(config, engine->shape_, *plan);
+  OCELLUS_TRY(engine->threads_.check());
+  OCELLUS_TRY(engine->pool_.start(engine->shape_.device.thread_count, engine->threads_));
+  if (engine->shape_.device.is_cuda()) OCELLUS_TRY(engine->open_cuda(config.stream));
+  OCELLUS_TRY(engine->take_memory(config, *plan));
+  OCELLUS_TRY(engine->settle_memory(config));
+  OCELLUS_TRY(engine->lay_out_memory(config.extent_count));
+  OCELLUS_TRY(engine->load_weights());
+  if (engine->shape_.images_per_session > 0) OCELLUS_TRY(engine->memory_.image_decoder.open());
+  engine->memory_.waiting_views.set_trace(engine->trace_);
+  if (engine->cuda_ != nullptr) OCELLUS_TRY(engine->finish_cuda());
+
+  if (engine->shape_.has_library) OCELLUS_TRY(engine->start_library_threads());
+  const int32_t session_count = engine->shape_.sessions;
+  engine->sessions_.reset(new (std::nothrow) Session[static_cast<size_t>(session_count)]);
+  if (engine->sessions_ == nullptr)
+    return OCELLUS_FAIL(Code::kIo, "the system has no memory for %d sessions", session_count);
+  for (int32_t i = 0; i < session_count; ++i) {
+    engine->memory_.caches[i].attach(&engine->memory_.pools);
+    engine->sessions_[i].attach(engine.get(), i);
+  }
+  engine->load_ms_ = elapsed_ms(start, now_ns());
+  engine->log_.write(LogLevel::kInfo, "engine ready on %s: %" PRId64 " bytes, %d threads, %.1f ms",
+                     engine->cuda_ != nullptr ? engine->cuda_->facts().name : "the CPU", plan->total_bytes,
+                     engine->shape_.device.thread_count, engine->load_ms_);
+  *out = std::move(engine);
+  return {};
+}
+
+Engine::~Engine() {
+  library_traffic_.stop();
+  queue_.enter();
+  pool_.stop();
+  for (int i = 0; i < locked_extent_count_; ++i) unlock_pages(locked_extents_[i].data, locked_extents_[i].bytes);
+  if (own_memory_ != nullptr) ::munmap(own_memory_, static_cast<size_t>(own_bytes_));
+}
+
+Status Engine::start_library_threads() {
+  pictures_ahead_.attach(memory_.pictures_ahead);
+  return library_traffic_.start(shape_.kv, memory_.library_traffic, reading_threads(shape_), threads_, trace_, log_);
+}
+
+Status Engine::open_cuda(void* stream) {
+  OCELLUS_TRY(CudaDevice::open(shape_.device_index, stream, &cuda_));
+  OCELLUS_TRY(MatmulLibrary::create(*cuda_, &matmul_library_));
+  queue_.use_cuda(cuda_.get(), matmul_library_.get());
+  return {};
+}
+
+/// The last steps of setting up a GPU: after them it allocates nothing more.
+Status Engine::finish_cuda() {
+  const TraceRange range(trace_, "warm up");
+  const WarmUp all{*model_, shape_, text_, vision_, memory_, arena_, queue_, trace_};
+  OCELLUS_TRY(warm_up(all, &prefill_graphs_, &step_graphs_));
+  if (shape_.has_library) {  // the driver sets a stream up when it is first used
+    queue_.begin_transfers();
+    queue_.transfer(memory_.last_hidden.data, memory_.library_traffic.loads.data, sizeof(float));
+    for (int ticket = 0; ticket < Queue::kTickets; ++ticket) queue_.end_transfers(ticket);
+    OCELLUS_TRY(queue_.finish());
+  }
+  matmul_library_->freeze();
+  outside_bytes_ = cuda_->outside_bytes();
+  return {};
+}
+
+Status Engine::take_memory(const ocellus_engine_config& config, const ocellus_plan& plan) {
+  constexpr int32_t kMostExtents = Arena::kMaxExtents - 1;
+  if (config.extent_count > kMostExtents)
+    return OCELLUS_FAIL(Code::kBadArgument, "at most %d memory extents are supported", kMostExtents);
+  for (int32_t i = 0; i < config.extent_count; ++i) {
+    if (config.extents == nullptr) return OCELLUS_FAIL(Code::kBadArgument, "extent_count is set, but extents is null");
+    const Extent extent{static_cast<std::byte*>(config.extents[i].data), config.extents[i].bytes};
+    if (cuda_ != nullptr && extent.data != nullptr) OCELLUS_TRY(cuda_->check_reachable(extent.data));
+    OCELLUS_TRY(cuda_ == nullptr ? arena_.add_extent(extent) : arena_.add_extent(extent, Place::kDevice));
+  }
+  const int64_t needed = plan.total_bytes - plan.staging_bytes;
+  if (config.extent_count > 0 && arena_.capacity_bytes() < needed)
+    return OCELLUS_FAIL(Code::kOverBudget, "this plan needs %" PRId64 " bytes, the memory given has %" PRId64, needed,
+                        arena_.capacity_bytes());
+  if (cuda_ != nullptr) return take_cuda_memory(config, plan);
+  return config.extent_count > 0 ? Status() : take_host_memory(plan.total_bytes);
+}
+
+/// Device memory, unless the caller gave some, and pinned host memory.
+Status Engine::take_cuda_memory(const ocellus_engine_config& config, const ocellus_plan& plan) {
+  const int64_t device_bytes = plan.total_bytes - plan.staging_bytes;
+  std::byte* memory = nullptr;
+  if (config.extent_count == 0) {
+    OCELLUS_TRY(cuda_->allocate_device(device_bytes, &memory));
+    OCELLUS_TRY(arena_.add_extent({memory, device_bytes}, Place::kDevice));
+  }
+  OCELLUS_TRY(cuda_->allocate_pinned(plan.staging_bytes, &memory));
+  OCELLUS_TRY(arena_.add_extent({memory, plan.staging_bytes}, Place::kHost));
+  arena_.set_shares_host_memory(shape_.device.shares_memory);
+  return {};
+}
+
+Status Engine::take_host_memory(int64_t total_bytes) {
+  const int64_t available = available_memory_bytes();
+  if (total_bytes > available)
+    return OCELLUS_FAIL(Code::kIo, "this plan needs %" PRId64 " bytes, but the system has only %" PRId64 " to give",
+                        total_bytes, available);
+  void* memory =
+      ::mmap(nullptr, static_cast<size_t>(total_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    return OCELLUS_FAIL(Code::kIo, "the system refused %" PRId64 " bytes of memory: %s", total_bytes,
+                        std::strerror(errno));
+  // Large pages where the system has them: a token reads every weight once, and small pages cost it address lookups.
+  ::madvise(memory, static_cast<size_t>(total_bytes), MADV_HUGEPAGE);
+  touch_pages(memory, total_bytes);
+  own_memory_ = memory;
+  own_bytes_ = total_bytes;
+  return arena_.add_extent({static_cast<std::byte*>(memory), total_bytes});
+}
+
+/// Page faults belong to set-up: neither the first frame nor any other is to wait for them. Memory of our own has been
+/// touched already.
+Status Engine::settle_memory(const ocellus_engine_config& config) {
+  if (config.prefault != 0) {
+    touch_code();
+    touch_stack();
+    for (int32_t i = 0; cuda_ == nullptr && i < config.extent_count; ++i)
+      touch_pages(config.extents[i].data, config.extents[i].bytes);
+  }
+  if (config.lock_memory == 0 || cuda_ != nullptr) return {};
+  if (own_memory_ != nullptr) return lock_pages(own_memory_, own_bytes_, threads_.locked_bytes);
+  for (int32_t i = 0; i < config.extent_count; ++i) {
+    OCELLUS_TRY(lock_pages(config.extents[i].data, config.extents[i].bytes, threads_.locked_bytes));
+    locked_extents_[locked_extent_count_++] = {static_cast<std::byte*>(config.extents[i].data),
+                                               config.extents[i].bytes};
+  }
+  return {};
+}
+
+Status Engine::lay_out_memory(int32_t extent_count) {
+  Status status = memory_.lay_out(*model_, shape_, arena_);
+  // Pieces may hold the plan's bytes and still not its rows: found out now, not when the first image comes.
+  if (extent_count > 1) {
+    PhaseTrial trial(arena_);
+    if (status.ok()) status = lay_out_phases(*model_, shape_, trial);
+  }
+  if (status.ok() || extent_count == 0) return status;
+  char reason[sizeof(Failure::sentence)];
+  std::memcpy(reason, last_failure().sentence, sizeof reason);
+  return OCELLUS_FAIL(Code::kOverBudget, "%s: give fewer or larger memory extents", reason);
+}
+
+/// Brings a file's tensor section to where the engine's device reads it.
+Status Engine::load_file(const GgufFile& file, DeviceView<std::byte> out) {
+  if (!file.has_data()) return fill_random_weights(file, out.data, queue_);
+  if (cuda_ == nullptr) return file.read_data(0, out.data, file.data_bytes());
+  constexpr int64_t kPieceBytes = int64_t{8} << 20;
+  const std::unique_ptr<std::byte[]> piece(new (std::nothrow) std::byte[static_cast<size_t>(kPieceBytes)]);
+  if (piece == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for loading weights");
+  for (int64_t done = 0; done < file.data_bytes();) {
+    const int64_t count = std::min(kPieceBytes, file.data_bytes() - done);
+    OCELLUS_TRY(file.read_data(done, piece.get(), count));
+    queue_.copy(out.data + done, piece.get(), count);
+    OCELLUS_TRY(queue_.finish());
+    done += count;
+  }
+  return {};
+}
+
+Status Engine::load_weights() {
+  const TraceRange range(trace_, "load weights");
+  const GgufFile& text = model_->text_file();
+  OCELLUS_TRY(load_file(text, memory_.text_weights));
+  OCELLUS_TRY(
+      bind_text_model(text, model_->text(), reinterpret_cast<const uint8_t*>(memory_.text_weights.data), &text_));
+  if (shape_.images_per_session == 0) return {};
+  const GgufFile& vision = model_->vision_file();
+  OCELLUS_TRY(load_file(vision, memory_.vision_weights));
+  return bind_vision_model(vision, model_->vision(), reinterpret_cast<const uint8_t*>(memory_.vision_weights.data),
+                           &vision_);
+}
+
+Status Engine::run_prefill(int64_t rows, const PrefillPlan& plan, const PrefillScratch& scratch,
+                           const StopSignal* stop) {
+  if (cuda_ != nullptr) return prefill_graphs_.run(text_, rows, plan, stop, queue_);
+  return prefill_rows(text_, memory_.chunk.hidden.slice_rows(0, rows), plan, scratch, stop, queue_);
+}
+
+Status Engine::run_step(const StepShape& step, const StepScratch& scratch, const StopSignal* stop) {
+  if (cuda_ != nullptr) return step_graphs_.launch(step, scratch, queue_);
+  return enqueue_decode_step(text_, step, scratch, stop, queue_);
+}
+
+Status Engine::open_session(Session** out) {
+  for (int32_t i = 0; i < shape_.sessions; ++i) {
+    if (sessions_[i].is_open()) continue;
+    sessions_[i].open();
+    *out = &sessions_[i];
+    return {};
+  }
+  return OCELLUS_FAIL(Code::kFull, "all %d planned sessions are open: close one or plan more sessions",
+                      shape_.sessions);
+}
+
+Status Engine::fingerprint_model() {
+  if (fingerprint_ != Hash128()) return {};
+  if (model_->is_made_up()) {
+    ocellus_model_facts facts = {};
+    model_->describe(&facts);
+    char text[128] = {};
+    std::snprintf(text, sizeof text, "%s %s %d", facts.name, facts.weight_format, kRandomWeightsSeed);
+    fingerprint_ = {library_checksum(text, sizeof text), static_cast<uint64_t>(kRandomWeightsSeed)};
+    return {};
+  }
+  Hash128 found;
+  const GgufFile &text = model_->text_file(), &vision = model_->vision_file();
+  OCELLUS_TRY(prefix_failure(hash_file(text.file(), &found.high), text.path()));
+  if (model_->has_vision()) OCELLUS_TRY(prefix_failure(hash_file(vision.file(), &found.low), vision.path()));
+  fingerprint_ = found;
+  return {};
+}
+
+void Engine::note_cache_use() {
+  // Everything of the session lifetime except cache blocks that were never taken.
+  const KvShape& kv = shape_.kv;
+  const int64_t pool_bytes = kv.page_count * kv.page_bytes() + kv.block_count * kv.block_bytes();
+  arena_.note_session_use(arena_.used_bytes(Lifetime::kSession) - pool_bytes + memory_.pools.used_bytes());
+}
+
+void Engine::describe(ocellus_engine_stats* out) const {
+  out->arena_bytes = arena_.capacity_bytes();
+  out->weights_high_water_bytes = arena_.high_water_bytes(Lifetime::kWeights);
+  out->session_high_water_bytes = arena_.session_use_high_water_bytes();
+  out->scratch_high_water_bytes = arena_.high_water_bytes(Lifetime::kScratch);
+  out->staging_high_water_bytes = arena_.high_water_bytes(Lifetime::kStaging);
+  out->outside_bytes = outside_bytes_;
+  out->outside_bytes_now = cuda_ == nullptr ? 0 : cuda_->outside_bytes();
+  out->load_ms = load_ms_;
+  const TrafficTotals traffic = library_traffic_.totals();
+  out->library_unstored = traffic.unstored;
+  out->library_read_bytes = traffic.read_bytes;
+  out->library_read_ms = traffic.read_ms;
+  out->library_written_bytes = traffic.written_bytes;
+  out->library_write_ms = traffic.write_ms;
+}
+
+}  // namespace ocellus

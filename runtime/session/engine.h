@@ -1,0 +1,104 @@
+// Engine: one model on one device, one arena. The only object that allocates, and only in create().
+#pragma once
+
+#include <memory>
+
+#include "kernels/linear/matmul_library.h"
+#include "platform/log.h"
+#include "platform/queue.h"
+#include "platform/trace.h"
+#include "runtime/engine/engine_memory.h"
+#include "runtime/forward/prefill_graphs.h"
+#include "runtime/forward/step_graphs.h"
+#include "runtime/library/library_entry.h"
+#include "runtime/library/pictures_ahead.h"
+#include "runtime/session/session.h"
+
+namespace ocellus {
+
+class Engine {
+ public:
+  /// Plans, checks the budget, takes the memory, loads the weights, starts the threads.
+  /// kOverBudget names the bytes needed; kIo if the system cannot give them. The model must outlive the engine.
+  static Status create(const Model& model, const ocellus_engine_config& config, std::unique_ptr<Engine>* out);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// A session that is not open yet, reset; kFull if all are.
+  Status open_session(Session** out);
+  void describe(ocellus_engine_stats* out) const;
+
+  const Model& model() const { return *model_; }
+  const EngineShape& shape() const { return shape_; }
+  const TextModel& text() const { return text_; }
+  const VisionModel& vision() const { return vision_; }
+  EngineMemory& memory() { return memory_; }
+  const Tokenizer& tokenizer() const { return memory_.tokenizer; }
+  Arena& arena() { return arena_; }
+  Queue& queue() { return queue_; }
+  /// Who hears of the ranges of work.
+  const TraceSink& trace() const { return trace_; }
+  LibraryTraffic& library_traffic() { return library_traffic_; }
+  /// Of the prompt that is being added.
+  PicturesAhead& pictures_ahead() { return pictures_ahead_; }
+
+  /// The session whose rows wait in memory().chunk; null if it is empty.
+  Session* chunk_owner = nullptr;
+
+  /// A hash over all bytes of the model's files, for what is kept of them elsewhere, read when it is first asked for;
+  /// of a model that is made up, over what it is made from.
+  Status fingerprint_model();
+  const Hash128& model_fingerprint() const { return fingerprint_; }
+
+  /// Keeps the high-water mark of cache blocks in use.
+  void note_cache_use();
+
+  /// Takes the first `rows` rows of the chunk through the text model; see prefill_rows. The plan's lists are uploaded
+  /// here.
+  Status run_prefill(int64_t rows, const PrefillPlan& plan, const PrefillScratch& scratch, const StopSignal* stop);
+
+  /// Starts one decode step; see enqueue_decode_step.
+  Status run_step(const StepShape& step, const StepScratch& scratch, const StopSignal* stop);
+
+ private:
+  Engine() : queue_(pool_) {}
+  Status open_cuda(void* stream);
+  Status start_library_threads();
+  Status take_memory(const ocellus_engine_config& config, const ocellus_plan& plan);
+  Status take_host_memory(int64_t bytes);
+  Status take_cuda_memory(const ocellus_engine_config& config, const ocellus_plan& plan);
+  Status lay_out_memory(int32_t extent_count);
+  Status load_weights();
+  Status load_file(const GgufFile& file, DeviceView<std::byte> out);
+  Status finish_cuda();
+  Status settle_memory(const ocellus_engine_config& config);
+
+  const Model* model_ = nullptr;
+  EngineShape shape_;
+  LogSink log_;
+  void* own_memory_ = nullptr;
+  int64_t own_bytes_ = 0;
+  Extent locked_extents_[Arena::kMaxExtents];
+  int locked_extent_count_ = 0;
+  Arena arena_;
+  ThreadSettings threads_;
+  TraceSink trace_;
+  ThreadPool pool_;
+  std::unique_ptr<CudaDevice> cuda_;  // before all that lives on it
+  std::unique_ptr<MatmulLibrary> matmul_library_;
+  PrefillGraphs prefill_graphs_;
+  StepGraphs step_graphs_;
+  Queue queue_;
+  EngineMemory memory_;
+  TextModel text_;
+  VisionModel vision_;
+  LibraryTraffic library_traffic_;
+  PicturesAhead pictures_ahead_;
+  std::unique_ptr<Session[]> sessions_;
+  Hash128 fingerprint_;
+  double load_ms_ = 0;
+  int64_t outside_bytes_ = 0;
+};
+
+}  // namespace ocellus

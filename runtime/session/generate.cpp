@@ -1,0 +1,401 @@
+// Generating: read what waits, then one token per step for every session that still has something to say.
+//
+// The device keeps a StepRow for every session and moves it on by itself, so the host only starts steps and reads the
+// tokens they chose. On CUDA the host starts one step more than it has read tokens of: whether a token ends an answer
+// shows while the device works on the next, whose slot is then simply not committed.
+//
+// Scoring is the same with tokens that are given: the device reads each from host memory when its step is done.
+#include <algorithm>
+
+#include "kernels/sampling/sample_row.h"
+#include "runtime/session/generation.h"
+
+namespace ocellus {
+namespace {
+
+Status check_params(const ocellus_generate_params& p) {
+  if (p.struct_bytes != sizeof p)
+    return OCELLUS_FAIL(Code::kBadArgument, "the parameters were not set up by ocellus_generate_params_init");
+  if (p.max_tokens < 0) return OCELLUS_FAIL(Code::kBadArgument, "max_tokens must be 0 or more, not %d", p.max_tokens);
+  return check_sampler_params(sampler_params(p));
+}
+
+/// Median and 95th percentile of the times of the tokens after the first; reorders them.
+void summarise_times(float* times_ms, int64_t count, ocellus_generate_stats* stats) {
+  if (count == 0) return;
+  std::sort(times_ms, times_ms + count);
+  stats->token_median_ms = times_ms[count / 2];
+  stats->token_p95_ms = times_ms[std::min(count - 1, count * 95 / 100)];
+}
+
+ocellus_stop stop_for(Status status) {
+  switch (status.code()) {
+    case Code::kCancelled: return OCELLUS_STOP_CANCELLED;
+    case Code::kDeadline: return OCELLUS_STOP_DEADLINE;
+    case Code::kFull: return OCELLUS_STOP_FULL;
+    default: return OCELLUS_STOP_FAILED;
+  }
+}
+
+}  // namespace
+
+Status Generation::read_prompt(int32_t i) {
+  Session& session = *sessions_[i];
+  session.has_prompt_ = true;  // an answer that goes on is still the same answer
+  if (session.unread_token_ != kNoToken) return find_cut(i);
+  OCELLUS_TRY(session.start_adding());
+  if (session.waiting_positions() == 0) engine_.chunk_owner = nullptr;
+  OCELLUS_TRY(session.read_chunk());
+  if (!session.has_answerable_)
+    return OCELLUS_FAIL(Code::kBadArgument, "there is nothing to answer: add text or an image first");
+  return {};
+}
+
+/// An answer that was cut, and nothing was added since: its newest token is read by a decode step, as it would have
+/// been without the cut.
+Status Generation::find_cut(int32_t i) {
+  Session& session = *sessions_[i];
+  OCELLUS_TRY(session.stop_.check());
+  session.take_chunk();
+  engine_.chunk_owner = nullptr;
+  OCELLUS_TRY(session.make_room(1, 0));
+  OCELLUS_TRY(session.check_room(1, 0));
+  parts_[i].goes_on = true;
+  return {};
+}
+
+/// Sessions whose prompt cannot be read are out; the others of a batch go on, as they do when one is stopped later.
+void Generation::read_prompts() {
+  for (int32_t i = 0; i < count_; ++i) {
+    const Status status = read_prompt(i);
+    parts_[i].active = status.ok() && params_[i].max_tokens > 0;
+    stats_[i].stop = status.ok() ? OCELLUS_STOP_MAX_TOKENS : stop_for(status);
+    if (status.ok()) continue;
+    sessions_[i]->forget_prompt();
+    if (result_.ok()) result_ = status;
+  }
+}
+
+/// Before step `started_` is started: the token that comes after it.
+void Generation::force_next_token() {
+  if (forced_ != nullptr) scratch_.forced.row(started_ % kResultSteps)[parts_[0].row] = forced_->tokens[started_];
+}
+
+/// Step 0: the first token of an answer comes from the last row its prompt left behind, that of an answer that goes on
+/// from a decode step. In a batch of both kinds the one are out while the others have theirs.
+Status Generation::start_first_tokens() {
+  const TraceRange range(engine_.trace(), "first token");
+  int64_t cut = 0;
+  for (int32_t i = 0; i < count_; ++i) cut += active(i) && parts_[i].goes_on ? 1 : 0;
+  const bool both = cut > 0 && cut < active_count();
+  force_next_token();
+  if (cut > 0 && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
+  if (both) mark_those_that(true, false);
+  if (cut < active_count()) OCELLUS_TRY(start_first_rows());
+  if (both) mark_those_that(true, true);
+  if (both) mark_those_that(false, false);
+  if (cut > 0) OCELLUS_TRY(run_step());
+  if (both) mark_those_that(false, true);
+  engine_.queue().record_result(started_++);
+  return engine_.queue().status();
+}
+
+Status Generation::start_first_rows() {
+  const StepScratch& s = scratch_;
+  Queue& queue = engine_.queue();
+  for (int32_t i = 0; i < count_; ++i)
+    if (active(i) && !parts_[i].goes_on)
+      queue.copy(s.hidden.row(parts_[i].row), engine_.memory().last_hidden.row(sessions_[i]->index_),
+                 s.hidden.cols * static_cast<int64_t>(sizeof(float)));
+  return enqueue_first_token(engine_.text(), shape_.rows, s, queue);
+}
+
+void Generation::mark_active(int32_t i, bool active) {
+  int32_t& flag = scratch_.steps.device.data[parts_[i].row].active;
+  Queue& queue = engine_.queue();
+  // In the order of the steps even where the GPU reads the host's memory: it may still be at work on the one before.
+  if (queue.on_cuda())
+    queue.fail(queue.cuda()->fill(&flag, active ? 1 : 0, sizeof flag));  // any byte that is not zero
+  else
+    flag = active ? 1 : 0;
+}
+
+void Generation::mark_those_that(bool go_on, bool active) {
+  for (int32_t i = 0; i < count_; ++i)
+    if (this->active(i) && parts_[i].goes_on == go_on) mark_active(i, active);
+}
+
+/// Tells the device that session i takes no part in later steps.
+void Generation::leave_step(int32_t i) {
+  parts_[i].on_device = false;
+  mark_active(i, false);
+}
+
+/// A step gives the token of the step before it the slot of what goes. Where no step has followed, that is done here;
+/// where one has, and its own token was not accepted, nothing is left to do.
+void Generation::settle_newest() {
+  bool any = false;
+  shape_.most_tiles = 0;
+  for (int32_t i = 0; i < count_; ++i) {
+    const Part& part = parts_[i];
+    if (part.most_steps == 0 && !part.on_device && !part.unsettled) continue;
+    mark_active(i, part.unsettled);
+    any = any || part.unsettled;
+    shape_.most_tiles = std::max<int64_t>(shape_.most_tiles, part.next.new_tile + 1);
+  }
+  if (any) (void)enqueue_settling(engine_.text(), shape_, scratch_, engine_.queue());
+}
+
+/// A decode step for the rows that take part in step `started_`: of the answers that go on alone, if it is step 0. It
+/// is prepared for the tiles that there are now, not for those that the answer may come to need: on a GPU that could
+/// change the order of its sums.
+Status Generation::run_step() {
+  shape_.most_tiles = 0;
+  for (int32_t i = 0; i < count_; ++i) {
+    Part& part = parts_[i];
+    if (!part.on_device || (started_ == 0 && !part.goes_on)) continue;
+    part.last_step = started_;
+    shape_.most_tiles = std::max<int64_t>(shape_.most_tiles, part.next.new_tile + 1);
+    move_place(part.next, kPageSlots);
+  }
+  return engine_.run_step(shape_, scratch_, step_signal());
+}
+
+/// Starts the next step for all sessions that can take part; false if none can, or if it failed.
+bool Generation::start_step() {
+  bool any = false;
+  for (int32_t i = 0; i < count_; ++i) {
+    Part& part = parts_[i];
+    if (part.on_device && (!part.active || started_ > part.most_steps)) leave_step(i);
+    any = any || part.on_device;
+  }
+  if (!any) return false;
+  force_next_token();
+  if (!run_step().ok()) return false;
+  engine_.queue().record_result(started_++);
+  return engine_.queue().ok();
+}
+
+void Generation::stop_if_asked(int32_t i) {
+  const Status status = sessions_[i]->stop_.check();
+  if (status.ok()) return;
+  finish(i, stop_for(status));
+  if (result_.ok()) result_ = status;
+}
+
+/// Gives every session its tokens until all have finished.
+Status Generation::answer() {
+  Queue& queue = engine_.queue();
+  float* times = engine_.memory().token_times.data;
+  int64_t before = now_ns();
+  for (int64_t step = 0; active_count() > 0; ++step) {
+    const TraceRange range(engine_.trace(), step == 0 ? "first token" : "decode step");
+    for (int32_t i = 0; i < count_; ++i)
+      if (active(i) && step > 0) stop_if_asked(i);
+    if (started_ == step && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
+    // No step is under way when the token of this one makes a block full: it is packed before the next, as everywhere.
+    const int64_t ahead = queue.on_cuda() && !has_text_to_pack(1) ? 2 : 1;
+    while (active_count() > 0 && started_ - step < ahead && start_step()) {
+    }
+    OCELLUS_TRY(queue.status());
+    if (started_ <= step) break;
+    queue.wait_for_result(step);
+    OCELLUS_TRY(queue.status());
+    OCELLUS_TRY(accept_results(step));
+    const int64_t now = now_ns();
+    if (step > 0 && timed_tokens_ < engine_.memory().token_times.cols)
+      times[timed_tokens_++] = static_cast<float>(elapsed_ms(before, now));
+    if (step == 0) first_token_ns_ = now;
+    before = last_token_ns_ = now;
+  }
+  return {};
+}
+
+Status Generation::accept_results(int64_t step) {
+  for (int32_t i = 0; i < count_; ++i)
+    if (active(i)) OCELLUS_TRY(accept_result(i, step));
+  engine_.note_cache_use();
+  return {};
+}
+
+/// The token that step `step` has read has a slot of its own now, or will take another one's.
+void Generation::read_token(int32_t i, int64_t step) {
+  Part& part = parts_[i];
+  Session& session = *sessions_[i];
+  SessionCache& cache = session.cache();
+  const bool evicts = part.eviction.evicts(static_cast<int32_t>(session.next_position_));
+  part.unsettled = evicts && part.last_step == step;
+  if (evicts) {
+    cache.note_replaced();
+  } else {
+    ++part.eviction.slots;
+    cache.note_text_position(cache.text_slots(), session.next_position_);
+    cache.commit_text(1);
+  }
+  session.note_prefix(&session.unread_token_, 1);
+  session.unread_token_ = kNoToken;
+  session.has_answerable_ = false;  // the last hidden row is the prompt's, and the answer has moved on
+  ++session.next_position_;
+}
+
+/// Session i's token of step `step`. A decode step has also read the token before it, whose slot is now live.
+Status Generation::accept_result(int32_t i, int64_t step) {
+  Session& session = *sessions_[i];
+  const StepScratch& s = scratch_;
+  if (step > 0 || parts_[i].goes_on) read_token(i, step);
+  const StepResult& result = s.results.row(step % kResultSteps)[parts_[i].row];
+  stats_[i].logits_hash = result.logits_hash;
+  ++session.drawn_count_;
+  if (result.token == kNoTokenSampled)
+    return OCELLUS_FAIL(Code::kBadFile, "the model's output is not a number: the weights are damaged");
+  if (forced_ != nullptr)
+    accept_forced(step, result.log_probability);
+  else
+    accept_token(i, result.token);
+  if (active(i) && step >= parts_[i].most_steps) finish(i, OCELLUS_STOP_FULL);
+  return {};
+}
+
+void Generation::accept_token(int32_t i, TokenId token) {
+  Session& session = *sessions_[i];
+  const ocellus_generate_params& p = params_[i];
+  if (!p.ignore_end && engine_.tokenizer().is_end_of_generation(token)) return finish(i, OCELLUS_STOP_END_TOKEN);
+  session.unread_token_ = token;
+  session.remember_token(token);
+  ++stats_[i].generated_tokens;
+  deliver(i, session.utf8_.push(engine_.tokenizer().piece(token, false)));
+  if (active(i) && stats_[i].generated_tokens >= p.max_tokens) finish(i, OCELLUS_STOP_MAX_TOKENS);
+}
+
+/// An end token that comes last is not read, nor is it when the model says it: the chat template writes it.
+void Generation::accept_forced(int64_t step, float log_probability) {
+  Session& session = *sessions_[0];
+  const TokenId token = forced_->tokens[step];
+  forced_->log_probabilities[step] = log_probability;
+  const bool is_last = ++stats_[0].generated_tokens == forced_->count;
+  if (is_last && engine_.tokenizer().is_end_of_generation(token)) return finish(0, OCELLUS_STOP_END_TOKEN);
+  session.unread_token_ = token;
+  session.remember_token(token);
+  if (is_last) finish(0, OCELLUS_STOP_MAX_TOKENS);
+}
+
+void Generation::deliver(int32_t i, std::string_view text) {
+  const ocellus_generate_params& p = params_[i];
+  if (text.empty() || p.on_text == nullptr) return;
+  const TraceRange range(engine_.trace(), "deliver text");
+  if (p.on_text(p.user, text.data(), static_cast<int32_t>(text.size())) != 0 && active(i))
+    finish(i, OCELLUS_STOP_CALLBACK);
+}
+
+void Generation::finish(int32_t i, ocellus_stop stop) {
+  parts_[i].active = false;
+  stats_[i].stop = stop;
+  // Where the answer may go on, what has come of a character waits for the rest of it.
+  if (stop != OCELLUS_STOP_CALLBACK && stop != OCELLUS_STOP_MAX_TOKENS) deliver(i, sessions_[i]->utf8_.finish());
+}
+
+void Generation::summarise(int32_t i) {
+  Session& session = *sessions_[i];
+  ocellus_generate_stats& s = stats_[i];
+  s.image_count = session.cache().image_count();
+  session.prompt_.report(&s);
+  const CacheBytes bytes = session.cache().bytes();
+  s.kv_bytes = bytes.payload + bytes.scales;
+  s.kv_scale_bytes = bytes.scales;
+  s.kv_waste_bytes = bytes.waste;
+  s.kv_block_bytes = bytes.blocks;
+  s.kv_block_elements = bytes.block_elements;
+  s.kv_bytes_full = session.cache().full_bytes();
+  session.prompt_ = PromptStats();
+}
+
+void Generation::start_deadlines() {
+  for (int32_t i = 0; i < count_; ++i) {
+    StopSignal& stop = sessions_[i]->stop_;
+    session_deadlines_[i] = stop.deadline_ns();
+    if (params_[i].deadline_ns != 0) stop.set_deadline(params_[i].deadline_ns);
+    stats_[i] = {};
+    stats_[i].stop = OCELLUS_STOP_FAILED;
+  }
+}
+
+Status Generation::run() {
+  start_deadlines();
+  read_prompts();
+  const ArenaScope scope(engine_.arena());
+  const EngineShape& shape = engine_.shape();
+  OCELLUS_TRY(scratch_.lay_out(engine_.text().config, shape.step_limits(), shape.device, engine_.arena()));
+  scratch_.ledger = engine_.memory().pools.ledger;
+  scratch_.trace = engine_.trace();
+  const int64_t start = now_ns();
+  first_token_ns_ = last_token_ns_ = start;
+  Status status;
+  if (active_count() > 0) {
+    status = place_rows();
+    if (status.ok()) status = start_first_tokens();
+    if (status.ok()) status = answer();
+    settle_newest();
+    // A step that nobody waits for any more may still be under way in this scope's memory.
+    if (engine_.queue().on_cuda()) (void)engine_.queue().finish();
+  }
+  float* times = engine_.memory().token_times.data;
+  for (int32_t i = 0; i < count_; ++i) {
+    stats_[i].first_token_ms = elapsed_ms(start, first_token_ns_);
+    stats_[i].decode_ms = elapsed_ms(first_token_ns_, last_token_ns_);
+    if (i == 0) summarise_times(times, timed_tokens_, &stats_[0]);
+    stats_[i].token_median_ms = stats_[0].token_median_ms;
+    stats_[i].token_p95_ms = stats_[0].token_p95_ms;
+  }
+  return result_.ok() ? status : result_;
+}
+
+void Generation::settle(Status status) {
+  engine_.queue().clear();
+  for (int32_t i = 0; i < count_; ++i) {
+    if (active(i)) finish(i, stop_for(status));
+    sessions_[i]->cache().drop_uncommitted();
+    summarise(i);
+    StopSignal& stop = sessions_[i]->stop_;
+    stop.set_deadline(session_deadlines_[i]);
+    if (stats_[i].stop == OCELLUS_STOP_CANCELLED) stop.acknowledge();
+    sessions_[i]->set_checkpoint();
+  }
+}
+
+Status generate(Session* const* sessions, const ocellus_generate_params* params, ocellus_generate_stats* stats,
+                int32_t count) {
+  if (count < 1 || count > kMaxSessions)
+    return OCELLUS_FAIL(Code::kBadArgument, "between 1 and %d sessions can be decoded together, not %d", kMaxSessions,
+                        count);
+  for (int32_t i = 0; i < count; ++i) {
+    OCELLUS_TRY(check_params(params[i]));
+    if (&sessions[i]->engine() != &sessions[0]->engine())
+      return OCELLUS_FAIL(Code::kBadArgument, "sessions that are decoded together must belong to one engine");
+    for (int32_t k = 0; k < i; ++k)
+      if (sessions[k] == sessions[i]) return OCELLUS_FAIL(Code::kBadArgument, "a session was given twice");
+  }
+  const TraceRange range(sessions[0]->engine().trace(), "generate");
+  Generation generation(sessions, params, stats, count, nullptr);
+  const Status status = generation.run();
+  generation.settle(status);
+  if (!status.ok() && last_failure().code != status.code())
+    return OCELLUS_FAIL(status.code(), "one of the sessions was stopped: %s", code_name(status.code()));
+  return status;
+}
+
+Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stats* stats) {
+  if (answer.count < 1) return OCELLUS_FAIL(Code::kBadArgument, "%d tokens cannot be scored: give some", answer.count);
+  OCELLUS_TRY(session.check_tokens(answer.tokens, answer.count));
+  OCELLUS_TRY(session.check_room_to_score(answer.count));
+  ocellus_generate_params params;
+  ocellus_generate_params_init(&params);
+  params.max_tokens = answer.count;
+  Session* const one = &session;
+  const TraceRange range(session.engine().trace(), "score");
+  Generation generation(&one, &params, stats, 1, &answer);
+  const Status status = generation.run();
+  generation.settle(status);
+  return status;
+}
+
+}  // namespace ocellus

@@ -1,0 +1,28 @@
+// Answers: what a session says, one token at a time.
+#pragma once
+
+#include <cstdint>
+
+#include "platform/status.h"
+#include "runtime/ocellus.h"
+#include "runtime/vocabulary/tokenizer.h"
+
+namespace ocellus {
+
+class Session;
+
+/// What a session is to say, and where the log-probabilities of its tokens go.
+struct ForcedAnswer {
+  const TokenId* tokens = nullptr;
+  int32_t count = 0;
+  float* log_probabilities = nullptr;
+};
+
+/// Goes on as if the model had said these tokens; see ocellus_session_score.
+Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stats* stats);
+
+/// Decodes for several sessions together; see ocellus_batch_generate.
+Status generate(Session* const* sessions, const ocellus_generate_params* params, ocellus_generate_stats* stats,
+                int32_t count);
+
+}  // namespace ocellus

@@ -1,0 +1,112 @@
+// One call of generate(), between generate.cpp, which goes from step to step, and generation_rows.cpp, which says what
+// the device has to know of each session.
+#pragma once
+
+#include <algorithm>
+
+#include "runtime/policy/step_eviction.h"
+#include "runtime/session/engine.h"
+#include "runtime/session/session.h"
+
+namespace ocellus {
+
+inline SamplerParams sampler_params(const ocellus_generate_params& p) {
+  return {.temperature = p.temperature,
+          .top_k = p.top_k,
+          .top_p = p.top_p,
+          .min_p = p.min_p,
+          .repetition_penalty = p.repetition_penalty,
+          .seed = p.seed};
+}
+
+/// One call of generate(): sessions, what each has still to do, and the buffers of a step.
+class Generation {
+ public:
+  /// `forced`: what the only session is to say; null where tokens are sampled.
+  Generation(Session* const* sessions, const ocellus_generate_params* params, ocellus_generate_stats* stats,
+             int32_t count, const ForcedAnswer* forced)
+      : sessions_(sessions),
+        params_(params),
+        stats_(stats),
+        count_(count),
+        forced_(forced),
+        engine_(sessions[0]->engine()) {}
+
+  /// Always to be followed by settle().
+  Status run();
+  /// Whatever happened: no session is left active, statistics are complete, deadlines are the sessions' own again.
+  void settle(Status status);
+
+ private:
+  /// A session's part in the batch. Its row takes part in step s if s <= most_steps; step 0 is the first token's.
+  struct Part {
+    bool active = false;     // still to be given tokens
+    bool on_device = false;  // its row takes part in the steps that are started
+    bool goes_on = false;    // its answer was cut: step 0 reads the token before the cut
+    int32_t row = 0;
+    int64_t most_steps = 0;  // tokens of the answer for which there is room
+    int64_t last_step = 0;   // the newest that the row took part in
+    StepEviction eviction;   // as the device counts, up to the tokens that were accepted
+    StepPlace next;          // where the step that is started next has its row
+    bool unsettled = false;  // the newest accepted token has no slot of its own yet
+  };
+
+  void start_deadlines();
+  void read_prompts();
+  Status read_prompt(int32_t i);
+  Status find_cut(int32_t i);
+  Status place_rows();
+  Status place_row(int32_t i);
+  bool packs_text(int32_t i, int32_t more) const;
+  bool has_text_to_pack(int32_t more) const;
+  Status pack_text();
+  void list_runs(int32_t i);
+  void settle_newest();
+  void mark_active(int32_t i, bool active);
+  Status start_first_tokens();
+  Status start_first_rows();
+  Status run_step();
+  void mark_those_that(bool go_on, bool active);
+  bool start_step();
+  void leave_step(int32_t i);
+  Status answer();
+  Status accept_results(int64_t step);
+  Status accept_result(int32_t i, int64_t step);
+  void read_token(int32_t i, int64_t step);
+  void accept_token(int32_t i, TokenId token);
+  void accept_forced(int64_t step, float log_probability);
+  void force_next_token();
+  void deliver(int32_t i, std::string_view text);
+  void finish(int32_t i, ocellus_stop stop);
+  void stop_if_asked(int32_t i);
+  void summarise(int32_t i);
+  /// A session that decodes alone on the CPU stops between layers. A batch stops between steps only, because one of its
+  /// sessions must not end the step of the others, and so does a GPU, whose steps are recorded.
+  /// Nor does one in which slots go: a layer that was left out would keep what the others dropped.
+  const StopSignal* step_signal() {
+    const bool stops = count_ == 1 && !engine_.queue().on_cuda() && !engine_.shape().kv.has_ledger;
+    return stops ? &sessions_[0]->stop_ : nullptr;
+  }
+  bool active(int32_t i) const { return parts_[i].active; }
+  int64_t active_count() const {
+    return std::count_if(parts_, parts_ + count_, [](const Part& part) { return part.active; });
+  }
+
+  Session* const* sessions_;
+  const ocellus_generate_params* params_;
+  ocellus_generate_stats* stats_;
+  int32_t count_;
+  const ForcedAnswer* forced_;
+  Engine& engine_;
+  StepScratch scratch_;
+  StepShape shape_;
+  Part parts_[kMaxSessions];
+  int64_t session_deadlines_[kMaxSessions];
+  Status result_;        // the first failure of any session
+  int64_t started_ = 0;  // steps, the first token's included
+  int64_t timed_tokens_ = 0;
+  int64_t first_token_ns_ = 0;
+  int64_t last_token_ns_ = 0;
+};
+
+}  // namespace ocellus

@@ -1,0 +1,110 @@
+// The rows of a step: where each session of a batch stands, what it attends to, how it samples.
+#include <algorithm>
+
+#include "runtime/policy/answer_packing.h"
+#include "runtime/session/generation.h"
+
+namespace ocellus {
+
+/// Fills session i's row of the step: where it stands, what it may use, how it samples.
+Status Generation::place_row(int32_t i) {
+  Session& session = *sessions_[i];
+  Part& part = parts_[i];
+  SessionCache& cache = session.cache();
+  const StepScratch& s = scratch_;
+  const int32_t wanted = std::max(params_[i].max_tokens - (part.goes_on ? 0 : 1), 0);  // tokens to be read
+  session.make_room_to_answer(wanted);
+  cache.move_sinks(session.next_position_);
+  part.eviction = plan_eviction(engine_.shape().policy, cache);
+  const AnswerRoom room{.text = session.room_for_text(), .positions = session.room_for_positions()};
+  const AnswerSteps planned = plan_steps(part.eviction, session.next_position_, room, wanted);
+  part.most_steps = planned.steps - (part.goes_on ? 1 : 0);
+  if (forced_ != nullptr && part.most_steps < forced_->count - 1)
+    return OCELLUS_FAIL(Code::kFull, "%d tokens do not fit: the session has room for %lld; plan more text tokens",
+                        forced_->count, static_cast<long long>(part.most_steps));
+  OCELLUS_TRY(cache.reserve_text(planned.slots));
+
+  StepRow& row = s.steps.host.data[part.row];
+  row = StepRow();
+  list_runs(i);
+  row.active = 1;
+  row.forced = forced_ != nullptr ? 1 : 0;
+  if (part.goes_on) row.token = session.unread_token_;
+  row.position = part.next.position = static_cast<int32_t>(session.next_position_);
+  row.eviction = part.next.eviction = part.eviction;
+  row.drawn_count = session.drawn_count_;
+  row.sampler = sampler_params(params_[i]);
+  // Only its place in the ring counts once the ring is full.
+  const int64_t rounds = session.recent_count_ / kRecentTokens;
+  row.recent_count =
+      static_cast<int32_t>(session.recent_count_ % kRecentTokens + kRecentTokens * std::min<int64_t>(rounds, 1));
+  const int32_t* recent = engine_.memory().recent_tokens.row(session.index_);
+  std::copy(recent, recent + kRecentTokens, row.recent);
+  part.on_device = true;
+  return {};
+}
+
+/// Fills the list of what session i's next step attends to, and where that step's token goes in it.
+void Generation::list_runs(int32_t i) {
+  const SessionCache& cache = sessions_[i]->cache();
+  const TileLimits limits = TileLimits::of_steps(engine_.shape().device, cache.shape().scales);
+  int32_t first_page = 0;
+  cache.list_for_steps(limits, scratch_.tiles.host.row(parts_[i].row), &first_page);
+  StepRow& row = scratch_.steps.host.data[parts_[i].row];
+  StepPlace& next = parts_[i].next;
+  row.new_tile = next.new_tile = first_page + static_cast<int32_t>(cache.text_slots() / kPageSlots);
+  row.new_slot = next.new_slot = static_cast<int32_t>(cache.text_slots() % kPageSlots);
+}
+
+/// KIVI: whether what was said before the newest tokens fills a block when `more` tokens have been read. What a rolling
+/// context remembers of its pages is not kept for blocks.
+bool Generation::packs_text(int32_t i, int32_t more) const {
+  const CachePolicy& policy = engine_.shape().policy;
+  return policy.packs_oldest() && active(i) && sessions_[i]->rolling_images_ == 0 &&
+         sessions_[i]->cache().has_text_to_pack(policy.window - more);
+}
+
+bool Generation::has_text_to_pack(int32_t more) const {
+  for (int32_t i = 0; i < count_; ++i)
+    if (packs_text(i, more)) return true;
+  return false;
+}
+
+/// Between two steps, neither of which is under way: the device keeps of a row what only it knows.
+Status Generation::pack_text() {
+  const TraceRange range(engine_.trace(), "compress");
+  const StepScratch& s = scratch_;
+  Queue& queue = engine_.queue();
+  for (int32_t i = 0; i < count_; ++i) {
+    if (!packs_text(i, 0)) continue;
+    OCELLUS_TRY(pack_oldest_text(engine_.text(), engine_.shape().policy, s.packing, sessions_[i]->cache(), queue));
+    const int32_t row = parts_[i].row;
+    list_runs(i);
+    if (!queue.on_cuda()) continue;
+    queue.copy(s.tiles.device.row(row), s.tiles.host.row(row), s.tiles.host.cols * int64_t{sizeof(KvRun)});
+    StepRow& on_device = s.steps.device.data[row];
+    queue.copy(&on_device.new_tile, &s.steps.host.data[row].new_tile, sizeof on_device.new_tile);
+  }
+  return queue.status();
+}
+
+/// Lays out the batch: one row for each active session, in order, then rows that take no part.
+Status Generation::place_rows() {
+  const StepScratch& s = scratch_;
+  Queue& queue = engine_.queue();
+  int32_t rows = 0;
+  for (int32_t i = 0; i < count_; ++i) {
+    if (!active(i)) continue;
+    parts_[i].row = rows++;
+    OCELLUS_TRY(place_row(i));
+  }
+  shape_.rows = most_step_rows(rows, engine_.shape().device);
+  std::fill(s.steps.host.data + rows, s.steps.host.data + shape_.rows, StepRow());
+  queue.upload(s.steps, shape_.rows);
+  queue.upload(s.tiles, rows * s.tiles.host.cols);
+  if (queue.on_cuda() && s.attend_scratch.data != nullptr)
+    queue.fail(queue.cuda()->fill(s.attend_scratch.data, 0, s.attend_scratch.rows * s.attend_scratch.cols));
+  return queue.status();
+}
+
+}  // namespace ocellus

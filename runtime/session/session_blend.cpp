@@ -1,0 +1,133 @@
+// CacheBlend (Yao et al. 2025) for linked images: which of their rows are read in place is found out prompt by prompt.
+// All rows go through the first two layers; those whose values in the second one are farthest from what is stored of
+// them, a percentage of all images' rows together, then go through the model with the text, and the others are seen
+// where they are stored. Keys and values of the first layer depend on nothing but their rows, so nothing is lost by
+// beginning again there. As in LMCache only the chosen rows are replaced in the second layer; values, of which its
+// authors' code takes the change, not keys.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cache/value_change.h"
+#include "runtime/session/engine.h"
+#include "runtime/session/session.h"
+
+namespace ocellus {
+namespace {
+
+constexpr int32_t kCheckedLayer = 1;
+
+/// The slots of a chunk's linked images, in the order of their rows.
+class LinkedSlots {
+ public:
+  explicit LinkedSlots(const PromptChunk& chunk) : chunk_(chunk) {}
+  void next() {
+    if (++slot_ < image().slots) return;
+    ++number_;
+    slot_ = 0;
+  }
+  const LinkedImage& image() const { return chunk_.linked_images.data[number_]; }
+  int32_t number() const { return number_; }
+  int32_t slot() const { return slot_; }
+
+ private:
+  const PromptChunk& chunk_;
+  int32_t number_ = 0, slot_ = 0;
+};
+
+/// Where rows are stored, to be compared with that; nothing is stored of text.
+void list_stored(const PromptChunk& chunk, const SessionCache& cache, const BlendScratch& s) {
+  LinkedSlots at(chunk);
+  const int32_t size = cache.shape().block_slots;
+  for (int64_t row = 0; row < chunk.row_count; ++row) {
+    KvSlot& slot = s.stored.host.data[row];
+    slot = {};
+    if (chunk.is_text(row)) continue;
+    const KvRun block = cache.image_block(at.image().ordinal, at.slot() / size);
+    slot = run_slot(block, at.slot() % size, cache.shape().head_dim);
+    at.next();
+  }
+}
+
+/// The numbers of the `percent` of all linked rows that have changed most, ascending; how many they are.
+int64_t choose_rows(const PromptChunk& chunk, int32_t percent, const BlendScratch& s) {
+  float* const changes = s.changes.host.data;
+  int32_t* const order = s.order.data;
+  int64_t linked = 0;
+  for (int64_t row = 0; row < chunk.row_count; ++row) {
+    if (chunk.is_text(row)) continue;
+    if (std::isnan(changes[row])) changes[row] = 0;  // there must be an order
+    order[linked++] = static_cast<int32_t>(row);
+  }
+  const int64_t count = linked * percent / 100;
+  std::nth_element(order, order + count, order + linked,
+                   [&](int32_t a, int32_t b) { return changes[a] != changes[b] ? changes[a] > changes[b] : a < b; });
+  std::sort(order, order + count);
+  return count;
+}
+
+/// Linked rows but the chosen ones become links to where they are stored.
+void link_others(const int32_t* chosen, int64_t count, PromptChunk& chunk, SessionCache& cache) {
+  LinkedSlots at(chunk);
+  const int64_t rows = chunk.row_count;
+  chunk.clear_rows();
+  int64_t pick = 0, source = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    if (chunk.is_text(row)) {  // rows are written at or before where they were
+      const TokenId token = chunk.token_ids.host.data[row];
+      chunk.add_text(&token, 1);
+      continue;
+    }
+    if (pick < count && chosen[pick] == row) {
+      cache.note_hole(at.image().ordinal, at.slot());
+      chunk.add_linked_rows(1, source);
+      ++pick;
+    } else {
+      chunk.add_link(at.number(), at.slot(), 1);
+    }
+    ++source;
+    at.next();
+  }
+  for (int64_t i = 0; i < chunk.linked_image_count; ++i) chunk.linked_images.data[i].in_place = 0;
+}
+
+}  // namespace
+
+Status Session::blend_chunk() {
+  PromptChunk& chunk = engine_->memory().chunk;
+  const TextModel& text = engine_->text();
+  Queue& queue = engine_->queue();
+  if (chunk.linked_rows == 0) return {};
+  const TraceRange range(engine_->trace(), "choose rows");
+  const ArenaScope scope(engine_->arena());
+  PrefillScratch scratch;
+  scratch.trace = engine_->trace();
+  OCELLUS_TRY(
+      scratch.lay_out(text.config, engine_->shape().prefill_limits(), engine_->shape().device, engine_->arena()));
+  queue.start_timer(Queue::kPrefillTimer);
+  PrefillPlan plan = plan_look(chunk, next_position_, cache(), scratch, queue);
+  const int32_t layer = std::min(kCheckedLayer, text.config.layer_count - 1);
+  plan.most_layers = layer + 1;
+  chunk.embed_text(text.embedding, queue);
+  queue.join_transfers();
+  fetch_linked_rows();
+  OCELLUS_TRY(engine_->run_prefill(chunk.row_count, plan, scratch, &stop_));
+  list_stored(chunk, cache(), scratch.blend);
+  queue.upload(scratch.blend.stored, chunk.row_count);
+  const StagedRows<float>& changes = scratch.blend.changes;
+  value_change({.rows = scratch.layer_rows(text.config),
+                .count = chunk.row_count,
+                .slots = scratch.blend.stored.device.data,
+                .layer = layer,
+                .changes = changes.device.data},
+               queue);
+  if (changes.host.data != changes.device.data)
+    queue.copy(changes.host.data, changes.device.data, chunk.row_count * int64_t{sizeof(float)});
+  queue.stop_timer(Queue::kPrefillTimer);
+  OCELLUS_TRY(queue.finish());
+  prompt_.prefill_ms += queue.timer_ms(Queue::kPrefillTimer);
+  const int64_t count = choose_rows(chunk, engine_->shape().blend_percent, scratch.blend);
+  link_others(scratch.blend.order.data, count, chunk, cache());
+  return {};
+}
+
+}  // namespace ocellus

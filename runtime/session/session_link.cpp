@@ -1,0 +1,211 @@
+// Images that are linked into prompts (MPIC, Zhao et al. 2025; InfoBlend): an image is read alone, after the start
+// token and between the tokens around its views, so that its keys and values do not depend on the prompt. In the prompt
+// stand those tokens and the image's first rows, read in place; its other slots are seen from where the prompt has
+// them. Which rows those are is MPIC's choice (the first) or ours (rows that lie far from each other).
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/cache/spread_rows.h"
+#include "kernels/rows/convert_rows.h"
+#include "runtime/models/delimiter_tokens.h"
+#include "runtime/session/engine.h"
+#include "runtime/session/session.h"
+
+namespace ocellus {
+namespace {
+
+/// Puts the rows of a linked image into a chunk, in order: those in place become rows, the others links between them.
+class LinkedRows {
+ public:
+  /// For the image that was added to the chunk last.
+  LinkedRows(PromptChunk& chunk, const int32_t* picks)
+      : chunk_(chunk),
+        in_place_(chunk.linked_images.data[chunk.linked_image_count - 1].in_place),
+        picks_(picks),
+        slot_(in_place_) {}
+
+  /// The next `count` rows of the image.
+  void add(int64_t count) {
+    for (const int64_t end = row_ + count; row_ < end;) {
+      const int64_t next = pick_ < in_place_ ? std::min<int64_t>(picks_[pick_], end) : end;
+      if (next > row_) {
+        const auto slots = static_cast<int32_t>(next - row_);
+        chunk_.add_link(static_cast<int32_t>(chunk_.linked_image_count - 1), slot_, slots);
+        slot_ += slots;
+        row_ = next;
+      } else {
+        chunk_.add_linked_rows(1, chunk_.linked_rows);
+        ++pick_;
+        ++row_;
+      }
+    }
+  }
+
+ private:
+  PromptChunk& chunk_;
+  int32_t in_place_;
+  const int32_t* picks_;
+  int32_t slot_, pick_ = 0;
+  int64_t row_ = 0;
+};
+
+}  // namespace
+
+Status Session::link_picture(const Picture& picture, const ViewPlan& plan) {
+  int32_t ordinal = 0;
+  OCELLUS_TRY(cache().reserve_image(&ordinal));
+  Status status = library_ == nullptr ? read_alone(picture, plan) : recall_or_read(picture, plan, ordinal);
+  if (status.ok()) status = add_links(plan, ordinal);
+  if (status.ok()) return {};
+  engine_->queue().join_transfers();
+  cache().release_reserved_image();
+  engine_->memory().waiting_views.clear();
+  return status;
+}
+
+/// Fills the blocks of the image that was reserved last, and keeps the embeddings of the rows that are read in place.
+Status Session::read_alone(const Picture& picture, const ViewPlan& plan) {
+  EngineMemory& memory = engine_->memory();
+  PromptChunk& alone = memory.image_chunk;
+  const TokenId start = engine_->tokenizer().facts().start_token();
+  alone.clear();
+  if (start != kNoToken) alone.add_text(&start, 1);
+  OCELLUS_TRY(add_views(picture, plan, alone));
+  OCELLUS_TRY(encode_last_views());
+  if (library_ != nullptr) note_embedding(alone);
+  OCELLUS_TRY(pick_rows());
+  keep_picked_rows();
+  const bool reads_all = alone.row_count - alone.text_count == alone.pick_count && !engine_->shape().blends();
+  return reads_all ? engine_->queue().status() : prefill_alone();
+}
+
+/// Chooses the rows of the waiting image that are read in place.
+Status Session::pick_rows() {
+  EngineMemory& memory = engine_->memory();
+  PromptChunk& alone = memory.image_chunk;
+  Queue& queue = engine_->queue();
+  const EngineShape& shape = engine_->shape();
+  const int64_t rows = alone.row_count - alone.text_count, of_view = engine_->vision().config.tokens_per_view();
+  const int64_t views = rows / of_view;
+  alone.pick_count = shape.input_rows_of(views);
+  int32_t* const picks = alone.picks.data;
+  std::iota(picks, picks + alone.pick_count, 0);
+  if (shape.picks == PickRule::kFirstOfTiles)
+    for (int64_t i = 0, each = alone.pick_count / views; i < alone.pick_count; ++i)
+      picks[i] = static_cast<int32_t>(i / each * of_view + i % each);
+  if (shape.picks != PickRule::kSpread || alone.pick_count == rows) return queue.status();
+  const SpreadMemory& spread = memory.spread;
+  queue.upload(alone.token_ids, alone.row_count);
+  spread_rows({.rows = alone.hidden.slice_rows(0, alone.row_count),
+               .ids = alone.token_ids.device.data,
+               .least = spread.least.data,
+               .mean = spread.mean.data,
+               .picks = spread.picks.device.data,
+               .count = static_cast<int32_t>(alone.pick_count)},
+              queue);
+  if (spread.picks.host.data != spread.picks.device.data)
+    queue.copy(spread.picks.host.data, spread.picks.device.data, alone.pick_count * int64_t{sizeof(int32_t)});
+  OCELLUS_TRY(queue.finish());
+  std::copy_n(spread.picks.host.data, alone.pick_count, picks);
+  std::sort(picks, picks + alone.pick_count);
+  // Rows of the chunk become rows of the image: those of text before them do not count.
+  int64_t pick = 0, image_row = 0;
+  for (int64_t row = 0; pick < alone.pick_count; ++row) {
+    if (picks[pick] == row) picks[pick++] = static_cast<int32_t>(image_row);
+    if (alone.token_ids.host.data[row] == kSkippedRow) ++image_row;
+  }
+  return {};
+}
+
+/// The embeddings of the picked rows, which the prompt chunk reads in place.
+void Session::keep_picked_rows() {
+  EngineMemory& memory = engine_->memory();
+  const PromptChunk& alone = memory.image_chunk;
+  int64_t pick = 0, before = 0;
+  for (int64_t p = 0; p < alone.piece_count; ++p) {
+    const Piece& piece = alone.pieces.data[p];
+    if (piece.kind != RowKind::kImage) continue;
+    const int64_t end = before + piece.row_count;
+    while (pick < alone.pick_count && alone.picks.data[pick] < end) {
+      const int64_t first = pick, row = alone.picks.data[first];
+      while (pick < alone.pick_count && alone.picks.data[pick] == row + pick - first && row + pick - first < end)
+        ++pick;
+      convert_rows({.from = alone.hidden.slice_rows(piece.first_row + row - before, pick - first),
+                    .to = memory.linked_rows.slice_rows(memory.chunk.linked_rows + first, pick - first)},
+                   engine_->queue());
+    }
+    before = end;
+  }
+}
+
+Status Session::prefill_alone() {
+  const TraceRange range(engine_->trace(), "prefill image");
+  EngineMemory& memory = engine_->memory();
+  const PromptChunk& alone = memory.image_chunk;
+  const TextModel& text = engine_->text();
+  Queue& queue = engine_->queue();
+  const ArenaScope scope(engine_->arena());
+  PrefillScratch scratch;
+  scratch.trace = engine_->trace();
+  OCELLUS_TRY(
+      scratch.lay_out(text.config, engine_->shape().prefill_limits(), engine_->shape().device, engine_->arena()));
+  queue.start_timer(Queue::kPrefillTimer);
+  const PrefillPlan plan = plan_prefill_alone(alone, cache(), text.config.head_dim, scratch, queue);
+  alone.embed_text(text.embedding, queue);
+  OCELLUS_TRY(engine_->run_prefill(alone.row_count, plan, scratch, &stop_));
+  queue.stop_timer(Queue::kPrefillTimer);
+  OCELLUS_TRY(queue.finish());
+  prompt_.prefill_ms += queue.timer_ms(Queue::kPrefillTimer);
+  return queue.status();
+}
+
+/// The tokens around the views and the rows that are read in place go to the chunk, which has room for them.
+Status Session::add_links(const ViewPlan& plan, int32_t ordinal) {
+  const TraceRange range(engine_->trace(), "link");
+  PromptChunk& chunk = engine_->memory().chunk;
+  const PromptChunk& alone = engine_->memory().image_chunk;
+  const int64_t tokens_per_view = engine_->vision().config.tokens_per_view();
+  const int64_t first = next_position_ + chunk.positions();
+  const int64_t start_tokens = engine_->tokenizer().facts().start_token() != kNoToken ? 1 : 0;
+  LinkedImage& image = chunk.linked_images.data[chunk.linked_image_count++];
+  image.ordinal = ordinal;
+  image.slots = static_cast<int32_t>(plan.view_count * tokens_per_view);
+  image.in_place = static_cast<int32_t>(alone.pick_count);
+  image.position_shift = engine_->shape().in_context ? 0 : static_cast<int32_t>(first - start_tokens);
+  DelimiterTokens tokens;
+  LinkedRows rows(chunk, alone.picks.data);
+  for (int32_t i = 0, pieces = image_piece_count(plan); i < pieces; ++i) {
+    const ImagePiece piece = image_piece(plan, i);
+    if (piece.is_view()) {
+      rows.add(tokens_per_view);
+      continue;
+    }
+    OCELLUS_TRY(tokens.encode(engine_->tokenizer(), piece.text));
+    chunk.add_text(tokens.ids(), tokens.count());
+  }
+  cache().note_image_position(ordinal, first);
+  return {};
+}
+
+void Session::commit_links() {
+  const PromptChunk& chunk = engine_->memory().chunk;
+  for (int64_t i = 0; i < chunk.linked_image_count; ++i) {
+    const LinkedImage& image = chunk.linked_images.data[i];
+    cache().commit_linked(image.ordinal, image.slots, image.in_place, image.position_shift);
+  }
+}
+
+/// Rows that are read in place become rows of the chunk.
+void Session::fetch_linked_rows() {
+  const EngineMemory& memory = engine_->memory();
+  const PromptChunk& chunk = memory.chunk;
+  for (int64_t p = 0; p < chunk.piece_count; ++p) {
+    const Piece& piece = chunk.pieces.data[p];
+    if (piece.kind == RowKind::kLinked)
+      convert_rows({.from = memory.linked_rows.slice_rows(piece.source_row, piece.row_count),
+                    .to = chunk.hidden.slice_rows(piece.first_row, piece.row_count)},
+                   engine_->queue());
+  }
+}
+
+}  // namespace ocellus

@@ -1,0 +1,40 @@
+// Chat templates: the fixed texts around a conversation's turns, chosen by detection instead of running the Jinja
+// program a model file carries.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "runtime/vocabulary/tokenizer.h"
+
+namespace ocellus {
+
+enum class ChatTemplate : uint8_t { kRaw, kSmolVlm, kChatMl, kVicuna, kLlama2, kLlama3, kGemma };
+const char* chat_template_name(ChatTemplate chat_template);
+
+/// By the template text of the file (tokenizer.chat_template, may be empty) if it is recognised, else by the special
+/// tokens of the vocabulary; kRaw if neither says anything.
+ChatTemplate detect_chat_template(std::string_view jinja, const Tokenizer& tokenizer);
+
+/// A conversation is
+///   [system_open system system_close user_after_system | user_first] content user_close answer answer_end
+///   then for each later turn
+///   user_later content user_close answer answer_end.
+/// Each of these texts is encoded on its own with parse_special = true; contents and system prompts are encoded on
+/// their own without it. system_close, user_after_system, user_close and answer_end continue the text before them
+/// (encode's `continues`). The model itself writes answer_end when it stops by its own will. The beginning-of-text
+/// token is not part of the texts: VocabularyFacts::add_bos says whether it comes first.
+/// Vicuna and Llama2 have SentencePiece vocabularies, whose space prefix is the space before a content.
+struct TurnText {
+  const char* system_open = "";
+  const char* system_close = "";
+  const char* user_after_system = "";
+  const char* user_first = "";
+  const char* user_later = "";
+  const char* user_close = "";  // up to and including what makes the model answer
+  const char* suffix = "";      // the end of user_close that makes the model answer
+  const char* answer_end = "";
+};
+const TurnText& turn_text(ChatTemplate chat_template);
+
+}  // namespace ocellus

@@ -1,0 +1,278 @@
+// matmul on the CPU; matmul_many_rows_test.cpp has CUDA.
+#include "kernels/linear/matmul.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/kernels/linear/matmul_case.h"
+
+namespace ocellus {
+namespace {
+
+constexpr WeightFormat kPlainFormats[] = {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16};
+constexpr WeightFormat kBlockFormats[] = {WeightFormat::kQ8_0, WeightFormat::kQ4_0, WeightFormat::kQ4_1,
+                                          WeightFormat::kQ5_0, WeightFormat::kQ5_1, WeightFormat::kQ4_K,
+                                          WeightFormat::kQ5_K, WeightFormat::kQ6_K, WeightFormat::kIQ4_NL};
+constexpr int64_t kInputRows[] = {1, 2, 3, 7, 8, 9, 33};
+
+using test::activated;
+using test::addend;
+using test::make_weights;
+using test::MatmulCase;
+using test::MatmulOptions;
+
+std::vector<float> run_on_cpu(const MatmulCase& c, int threads) {
+  test::TestQueue queue(threads);
+  return c.run(*queue);
+}
+
+// Inputs rounded as the contract says: int8 with one scale per 32. All zero for plain formats, which do not round.
+struct RoundedInput {
+  explicit RoundedInput(const MatmulCase& c)
+      : codes(static_cast<size_t>(c.rows * c.cols)), scales(codes.size() / 32 + 1) {
+    if (!is_block_format(c.weights[0].format)) return;
+    for (size_t g = 0; g < codes.size() / 32; ++g) {
+      const auto t = static_cast<int64_t>(g) / (c.cols / 32), first = static_cast<int64_t>(g) % (c.cols / 32) * 32;
+      float largest = 0.0f;
+      for (int64_t i = first; i < first + 32; ++i) largest = std::max(largest, std::abs(c.x(t, i)));
+      scales[g] = largest / 127.0f;
+      const float inverse = largest == 0.0f ? 0.0f : 127.0f / largest;
+      for (int64_t i = first; i < first + 32; ++i)
+        codes[static_cast<size_t>(t * c.cols + i)] = static_cast<int>(std::nearbyint(c.x(t, i) * inverse));
+    }
+  }
+  std::vector<int> codes;
+  std::vector<float> scales;
+};
+
+// The plain reference: weights decoded, everything else in double; once on the rounded inputs, where only the float
+// sum over groups differs, and once on the inputs as they are.
+void check_against_reference(const MatmulCase& c, const std::vector<float>& actual) {
+  const bool coded = is_block_format(c.weights[0].format);
+  const RoundedInput rounded(c);
+  size_t at = 0, wrong = 0;
+  double error_sum = 0.0, size_sum = 0.0, worst = 0.0;
+  for (size_t matrix = 0; matrix < c.weights.size(); ++matrix) {
+    const std::vector<float> decoded = c.weights[matrix].decoded();
+    const int64_t size = c.weights[matrix].rows;
+    for (int64_t t = 0; t < c.rows; ++t)
+      for (int64_t n = 0; n < size; ++n, ++at) {
+        double exact = 0.0, expected = 0.0, magnitude = 0.0, energy = 0.0, rounding = 0.0;
+        for (int64_t i = 0; i < c.cols; ++i) {
+          const double w = decoded[static_cast<size_t>(n * c.cols + i)];
+          const double x = c.x(t, i);
+          const auto position = static_cast<size_t>(t * c.cols + i);
+          const double scale = coded ? rounded.scales[position / 32] : 0.0;
+          const double x_used = coded ? scale * rounded.codes[position] : x;
+          exact += w * x;
+          expected += w * x_used;
+          magnitude += std::abs(w * x_used);
+          energy += w * x * w * x;
+          rounding += std::abs(w) * scale * 0.5;
+        }
+        const test::Addend extra = addend(c, matrix, t, n);
+        const bool plain = c.options.activation == Activation::kNone;
+        // Activations have slopes up to 1.13, and errors of their own below 1e-6.
+        const double tolerance = (plain ? 2e-6 : 3.5e-6) * (magnitude + extra.magnitude) + (plain ? 0.0 : 1e-6);
+        const double error = std::abs(actual[at] - activated(c.options.activation, expected + extra.value));
+        wrong += !(error <= tolerance);
+        worst = std::max(worst, error / (tolerance + 1e-30));
+        // No input moved by more than half a step.
+        const double moved = actual[at] - activated(c.options.activation, exact + extra.value);
+        wrong += !(std::abs(moved) <= rounding * 1.131 + tolerance);
+        error_sum += moved * moved;
+        size_sum += energy;
+      }
+  }
+  CHECK_MESSAGE(wrong == 0, wrong << " of " << 2 * at << " comparisons fail, worst error " << worst << " tolerances");
+  // Together the errors are as small as independent roundings of 1/254 of a group's largest input make them.
+  CHECK(std::sqrt(error_sum) <= (coded ? 3e-2 : 1e-5) * std::sqrt(size_sum) + 1e-5);
+}
+
+std::vector<int64_t> columns_for(WeightFormat format) {
+  if (!is_block_format(format)) return {1, 7, 64, 67, 131};
+  if (format_info(format).block_elements == 256) return {256, 768};
+  return {32, 64, 96, 544};
+}
+
+// Every format, number of input rows and shape; the options vary with the shape so that all combinations occur.
+void check_all_shapes() {
+  uint64_t seed = 1;
+  const auto check_format = [&](WeightFormat format) {
+    for (const int64_t cols : columns_for(format))
+      for (const int64_t rows : kInputRows)
+        for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{1}, {5, 16}, {33, 3, 20}}) {
+          CAPTURE(std::string(format_info(format).name));
+          CAPTURE(cols);
+          CAPTURE(rows);
+          CAPTURE(sizes.size());
+          if (test::skip(++seed)) continue;
+          MatmulOptions options{.bias = seed % 2 == 0, .accumulate = seed % 3 == 0, .gap = seed % 5 < 2 ? 3 : 0};
+          if (!options.accumulate) options.activation = static_cast<Activation>(seed / 3 % 5);
+          const MatmulCase c(make_weights(format, sizes, cols, seed), rows, options, seed + 1000);
+          check_against_reference(c, run_on_cpu(c, 2));
+        }
+  };
+  for (const WeightFormat format : kPlainFormats) check_format(format);
+  for (const WeightFormat format : kBlockFormats) check_format(format);
+}
+
+// All instruction sets this machine has, best first; as bits.
+std::vector<int64_t> targets() {
+  std::vector<int64_t> bits;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) bits.push_back(target);
+  if (test::is_small_run()) bits.resize(1);
+  return bits;
+}
+
+struct OnlyTarget {
+  explicit OnlyTarget(int64_t bit) { hwy::SetSupportedTargetsForTest(bit); }
+  ~OnlyTarget() { hwy::SetSupportedTargetsForTest(0); }
+};
+
+}  // namespace
+
+TEST_CASE("products agree with the double-precision reference for every format and shape") { check_all_shapes(); }
+
+TEST_CASE("products agree with the reference on every instruction set of this machine") {
+  for (const int64_t bit : targets()) {
+    const std::string target = hwy::TargetName(bit);
+    CAPTURE(target);
+    const OnlyTarget only(bit);
+    check_all_shapes();
+  }
+}
+
+TEST_CASE("the number of threads does not change a bit") {
+  for (const WeightFormat format : {WeightFormat::kF16, WeightFormat::kQ8_0, WeightFormat::kQ4_K, WeightFormat::kQ6_K})
+    for (const int64_t rows : {1, 3, 9, 70}) {
+      CAPTURE(std::string(format_info(format).name));
+      CAPTURE(rows);
+      const MatmulCase c(make_weights(format, {200, 40, 17}, 256, 5), rows, {.bias = true, .accumulate = true}, 6);
+      const std::vector<float> alone = run_on_cpu(c, 1);
+      for (const int threads : {2, 3}) {
+        const std::vector<float> together = run_on_cpu(c, threads);
+        CHECK(std::memcmp(alone.data(), together.data(), alone.size() * sizeof(float)) == 0);
+      }
+    }
+}
+
+TEST_CASE("a row's result does not depend on its neighbours in a large call") {
+  const auto weights = make_weights(WeightFormat::kQ8_0, {20}, 96, 9);
+  const MatmulCase c(weights, 33, {}, 10);
+  MatmulCase shorter(weights, 13, {}, 10);
+  shorter.input = c.input;
+  const std::vector<float> all = run_on_cpu(c, 2), some = run_on_cpu(shorter, 2);
+  CHECK(std::memcmp(all.data(), some.data(), some.size() * sizeof(float)) == 0);
+}
+
+TEST_CASE("matrices of different formats share one call") {
+  test::Random random(11);
+  std::vector<test::Weights> weights;
+  for (const WeightFormat format : {WeightFormat::kQ4_K, WeightFormat::kQ6_K, WeightFormat::kQ8_0})
+    weights.push_back(test::random_weights(format, 21, 512, random));
+  for (const int64_t rows : {1, 5, 16}) {
+    const MatmulCase c(weights, rows, {.bias = true}, 12);
+    check_against_reference(c, run_on_cpu(c, 2));
+  }
+}
+
+TEST_CASE("a plain and a block matrix share one call") {
+  test::Random random(13);
+  const test::Weights coded = test::random_weights(WeightFormat::kQ8_0, 18, 64, random);
+  const test::Weights plain = test::random_weights(WeightFormat::kF16, 18, 64, random);
+  for (const int64_t rows : {1, 6}) {
+    const std::vector<float> both = run_on_cpu(MatmulCase({coded, plain}, rows, {}, 14), 2);
+    const std::vector<float> first = run_on_cpu(MatmulCase({coded}, rows, {}, 14), 2);
+    const std::vector<float> second = run_on_cpu(MatmulCase({plain}, rows, {}, 14), 2);
+    std::vector<float> joined = first;
+    joined.insert(joined.end(), second.begin(), second.end());
+    CHECK(both == joined);
+  }
+}
+
+TEST_CASE("extreme codes give exact sums on every instruction set") {
+  // All weights -128 or 127 at scale 1, all inputs plus or minus 127 at scale 1: sums are integers below 2^24.
+  for (const int64_t bit : targets()) {
+    const OnlyTarget only(bit);
+    for (const int code : {-128, 127, -127})
+      for (const int64_t rows : {1, 9})
+        for (const float sign : {1.0f, -1.0f}) {
+          std::vector<test::Weights> weights = make_weights(WeightFormat::kQ8_0, {17}, 320, 1);
+          for (size_t at = 0; at < weights[0].bytes.size(); at += 34) {
+            test::write_half(&weights[0].bytes[at], 1.0f);
+            std::memset(&weights[0].bytes[at + 2], code, 32);
+          }
+          MatmulCase c(weights, rows, {}, 2);
+          for (float& value : c.input) value = sign * 127.0f;
+          for (const float value : run_on_cpu(c, 1)) CHECK(value == sign * 127.0f * static_cast<float>(code) * 320.0f);
+        }
+  }
+}
+
+TEST_CASE("groups too small for a scale count as zero and do not poison the sum") {
+  MatmulCase c(make_weights(WeightFormat::kQ8_0, {4}, 64, 3), 1, {}, 4);
+  for (size_t i = 0; i < 32; ++i) c.input[i] = 1e-40f;
+  for (size_t i = 32; i < 64; ++i) c.input[i] = 0.0f;
+  for (const float value : run_on_cpu(c, 1)) CHECK(value == 0.0f);
+}
+
+TEST_CASE("infinite and undefined inputs do no harm to other rows") {
+  for (const int64_t bit : targets()) {
+    const OnlyTarget only(bit);
+    for (const WeightFormat format : {WeightFormat::kF16, WeightFormat::kQ8_0, WeightFormat::kQ4_K}) {
+      MatmulCase c(make_weights(format, {20}, 256, 3), 9, {}, 4);
+      const std::vector<float> sound = run_on_cpu(c, 2);
+      c.input[256 * 8 + 3] = std::numeric_limits<float>::infinity();
+      c.input[256 * 8 + 70] = std::numeric_limits<float>::quiet_NaN();
+      c.input[256 * 8 + 140] = -std::numeric_limits<float>::max();
+      const std::vector<float> actual = run_on_cpu(c, 2);
+      CHECK(std::memcmp(sound.data(), actual.data(), 8 * 20 * sizeof(float)) == 0);
+    }
+  }
+}
+
+TEST_CASE("too little or unaligned scratch is refused, and sums with an activation or in f16") {
+  struct Call {
+    int64_t offset = 0, missing = 0;  // of the scratch
+    bool accumulate = false;
+    Activation activation = Activation::kNone;
+    bool halves = false;
+  };
+  test::for_each_backend([](Queue& queue) {
+    const test::Weights weights = std::move(make_weights(WeightFormat::kQ8_0, {4}, 64, 3)[0]);
+    const test::Vector<uint8_t> bytes(weights.bytes.begin(), weights.bytes.end());
+    test::Vector<float> input(64, 1.0f);
+    const int64_t needed = matmul_scratch_bytes(1, 64, 4, queue.traits());
+    test::Guarded<std::byte> scratch(1, needed + 64);
+    const auto check = [&](const Call& call, bool sound) {
+      test::Guarded<float> floats(1, 4);
+      test::Guarded<Half> halves(1, 4);
+      MatmulArgs args;
+      args.input = DeviceView<float>(input.data(), 1, 64);
+      args.weights[0] = {bytes.data(), weights.format, weights.rows, weights.cols};
+      args.outputs[0] = call.halves ? ActivationView(halves.view()) : ActivationView(floats.view());
+      args.scratch = {scratch.data() + call.offset, 1, needed - call.missing};
+      args.accumulate = call.accumulate;
+      args.activation = call.activation;
+      matmul(args, queue);
+      CHECK(queue.finish().ok() == sound);
+      if (!sound) CHECK(queue.status().code() == Code::kInternal);
+      CHECK(floats.untouched_count() + halves.untouched_count() == (sound ? 4 : 8));
+      queue.clear();
+    };
+    check({.missing = 1}, false);
+    check({.offset = 1}, false);
+    check({.accumulate = true, .activation = Activation::kSilu}, false);
+    check({.accumulate = true, .halves = true}, false);
+    check({.accumulate = true}, true);
+    check({}, true);
+  });
+}
+
+}  // namespace ocellus

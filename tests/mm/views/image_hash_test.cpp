@@ -1,0 +1,51 @@
+#include "mm/views/image_hash.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tests/support/pictures.h"
+#include "tests/support/whole_pictures.h"
+
+using namespace ocellus;
+using namespace ocellus::testing;
+
+TEST_CASE("the hash knows pixels, size and preprocessing, and nothing else") {
+  auto pixels = synthetic_pixels(30, 20);
+  PreprocessConfig config;
+  config.image_size = 64;
+  const ImageHash hash = hash_image(view_of(pixels, 30, 20), config);
+  CHECK(hash == hash_image(view_of(pixels, 30, 20), config));
+  CHECK_FALSE(hash == hash_image(view_of(pixels, 20, 30), config));
+
+  std::vector<uint8_t> wide(static_cast<size_t>(100 * 20), 9);
+  for (size_t y = 0; y < 20; ++y)
+    std::copy_n(pixels.begin() + static_cast<int64_t>(y * 90), 90, wide.begin() + static_cast<int64_t>(y * 100));
+  CHECK(hash == hash_image({wide.data(), 30, 20, 100}, config));
+
+  pixels[1799] ^= 1;
+  CHECK_FALSE(hash == hash_image(view_of(pixels, 30, 20), config));
+  pixels[1799] ^= 1;
+
+  const auto differs = [&](auto change) {
+    PreprocessConfig other = config;
+    change(other);
+    return !(hash == hash_image(view_of(pixels, 30, 20), other));
+  };
+  CHECK(differs([](PreprocessConfig& c) { c.image_size = 65; }));
+  CHECK(differs([](PreprocessConfig& c) { c.longest_edge = 64; }));
+  CHECK(differs([](PreprocessConfig& c) { c.flavour = ResizeFlavour::kHuggingFace; }));
+  CHECK(differs([](PreprocessConfig& c) { c.mean[2] = 0.4f; }));
+  CHECK(differs([](PreprocessConfig& c) { c.std[0] = 0.4f; }));
+  CHECK_FALSE(differs([](PreprocessConfig& c) { c.max_views = 3; }));
+}
+
+TEST_CASE("the hash is the same on every machine") {
+  const auto pixels = synthetic_pixels(30, 20);
+  PreprocessConfig config;
+  config.image_size = 64;
+  const ImageHash hash = hash_image(view_of(pixels, 30, 20), config);
+  CHECK(hash.high == 4190163666869919132u);
+  CHECK(hash.low == 3818137055630255594u);
+}

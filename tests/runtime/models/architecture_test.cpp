@@ -1,0 +1,326 @@
+// Every choice a language model file may make, on small random models, against the double-precision reference.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "kernels/sampling/sample.h"
+#include "quant/block_codes.h"
+#include "tests/support/loaded_engine.h"
+#include "tests/support/random.h"
+#include "tests/support/random_model.h"
+#include "tests/support/reference_model.h"
+
+namespace ocellus {
+namespace {
+
+using test::Matrix;
+using test::ReferenceText;
+using test::TextRecipe;
+
+constexpr uint64_t kSeed = 20;
+constexpr int64_t kPromptRows = 41;  // no multiple of anything that blocks, pages or panels have
+constexpr int64_t kDecodeSteps = 6;
+
+std::vector<TokenId> random_tokens(int64_t count, uint64_t seed = kSeed) {
+  test::Random random(seed);
+  std::vector<TokenId> tokens;
+  for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<TokenId>(random.integer(0, 255)));
+  return tokens;
+}
+
+TokenId most_likely(const std::vector<float>& logits) {
+  return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+/// Over the bits, as generating reports it.
+uint64_t hash_of(const std::vector<float>& logits) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < logits.size(); ++i)
+    sum += hash_logit(static_cast<uint32_t>(i), std::bit_cast<uint32_t>(logits[i]));
+  return sum;
+}
+
+struct Case {
+  std::string name;
+  TextRecipe recipe;
+  int32_t chunk_rows = 0;  // max_prompt_rows
+  int64_t prompt_rows = kPromptRows;
+};
+
+struct Loaded {
+  explicit Loaded(const Case& c) : file(c.recipe, kSeed) {
+    REQUIRE_MESSAGE(model.open(file.path().c_str(), nullptr).ok(), last_failure().sentence);
+    ocellus_limits limits = test::board_limits(0, static_cast<int32_t>(c.prompt_rows + kDecodeSteps + 1));
+    limits.max_prompt_rows = c.chunk_rows;
+    engine = test::make_engine(model, limits);
+    session = &test::open_session(*engine);
+  }
+  void begin(const std::vector<TokenId>& tokens) const {
+    session->reset();
+    const Status status = session->add_tokens(tokens.data(), static_cast<int64_t>(tokens.size()));
+    REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
+  }
+
+  test::TemporaryModel file;
+  Model model;
+  std::unique_ptr<Engine> engine;
+  Session* session = nullptr;
+};
+
+/// Reads one token at `position` by a decode step, as generating does, behind the session's back; gives the logits of
+/// the next one.
+std::vector<float> decode(Session& session, TokenId token, int64_t position) {
+  Engine& engine = session.engine();
+  const ArenaScope scope(engine.arena());
+  const EngineShape& shape = engine.shape();
+  StepScratch step;
+  REQUIRE(step.lay_out(engine.text().config, shape.step_limits(), shape.device, engine.arena()).ok());
+  SessionCache& cache = session.cache();
+  Queue& queue = engine.queue();
+  REQUIRE(cache.reserve_text(1).ok());
+  int32_t first_page = 0;
+  const int64_t tiles = cache.list_for_steps(TileLimits::of(engine.shape().device), step.tiles.host.data, &first_page);
+  StepRow& row = step.steps.host.data[0];
+  row = StepRow();
+  row.active = 1;
+  row.token = token;
+  row.position = static_cast<int32_t>(position);
+  row.new_tile = first_page + static_cast<int32_t>(cache.text_slots() / kPageSlots);
+  row.new_slot = static_cast<int32_t>(cache.text_slots() % kPageSlots);
+  queue.upload(step.steps, 1);
+  queue.upload(step.tiles, tiles);
+  if (queue.on_cuda()) REQUIRE(queue.cuda()->fill(step.attend_scratch.data, 0, step.attend_scratch.cols).ok());
+  REQUIRE_MESSAGE(engine.run_step({1, tiles}, step, nullptr).ok(), last_failure().sentence);
+  const std::vector<float> logits = test::download(step.logits.slice_rows(0, 1), queue);
+  cache.commit_text(1);
+  return logits;
+}
+
+/// What a greedy answer went through: the tokens with the prompt before them, and logits after the prompt and after
+/// every step.
+struct Run {
+  std::vector<TokenId> tokens;
+  std::vector<std::vector<float>> logits;
+};
+
+Run run(const Loaded& loaded, const std::vector<TokenId>& prompt, int64_t steps) {
+  loaded.begin(prompt);
+  Run out{prompt, {test::first_logits(*loaded.session)}};
+  CHECK(loaded.session->next_position() == static_cast<int64_t>(prompt.size()));
+  for (int64_t i = 0; i < steps; ++i) {
+    const auto position = static_cast<int64_t>(out.tokens.size());
+    out.tokens.push_back(most_likely(out.logits.back()));
+    out.logits.push_back(decode(*loaded.session, out.tokens.back(), position));
+  }
+  return out;
+}
+
+/// Relative errors. Which bounds are right depends on what is rounded on the way; see below.
+struct Errors {
+  double hidden = 0;  // output of the last layer, rows of the last chunk, all together
+  double first = 0;   // logits after the prompt
+  double decode = 0;  // the worst of the decode steps' logits
+};
+
+/// Reads the prompt, then decodes greedily, and compares every step with the reference on the same tokens.
+Errors measure(const Case& c, const Loaded& loaded) {
+  const std::vector<TokenId> prompt = random_tokens(c.prompt_rows);
+  const Run got = run(loaded, prompt, kDecodeSteps);
+  const ReferenceText reference(loaded.model.text_file());
+  const Matrix rows = reference.read(reference.embed(got.tokens));
+  const Matrix expected = reference.logits(rows);
+  const int64_t chunk_rows = loaded.engine->shape().prompt_rows;
+  const int64_t last_rows = (c.prompt_rows - 1) % chunk_rows + 1;
+  const DeviceView<float> chunk = loaded.engine->memory().chunk.hidden;
+  const std::vector<float> hidden = test::download({chunk.data, 1, last_rows * rows.cols}, loaded.engine->queue());
+  Errors errors;
+  errors.hidden = test::relative_error(hidden.data(), rows.row(c.prompt_rows - last_rows), last_rows * rows.cols);
+  errors.first = test::relative_error(got.logits[0].data(), expected.row(c.prompt_rows - 1), expected.cols);
+  for (int64_t i = 1; i <= kDecodeSteps; ++i) {
+    const float* logits = got.logits[static_cast<size_t>(i)].data();
+    errors.decode =
+        std::max(errors.decode, test::relative_error(logits, expected.row(c.prompt_rows - 1 + i), expected.cols));
+  }
+  return errors;
+}
+
+/// What generate() does is, bit by bit, what the steps above do.
+void check_generate(const Case& c, const Loaded& loaded) {
+  const std::vector<TokenId> prompt = random_tokens(c.prompt_rows);
+  const Run stepped = run(loaded, prompt, kDecodeSteps);
+  loaded.begin(prompt);
+  ocellus_generate_params params = test::default_params(kDecodeSteps + 1);
+  params.ignore_end = 1;
+  const test::Answer answer = test::answer_of(*loaded.session, params);
+  REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
+  CHECK(answer.stats.generated_tokens == kDecodeSteps + 1);
+  CHECK(answer.stats.logits_hash == hash_of(stepped.logits.back()));
+}
+
+/// On CUDA activations are rounded to f16 between the ops, 5e-4 each time.
+constexpr double kCudaFactor = 20;
+
+void compare(const Case& c, const Errors& bounds) {
+  CAPTURE(c.name);
+  const Loaded loaded(c);
+  const Errors errors = measure(c, loaded);
+  const double factor = loaded.engine->queue().on_cuda() ? kCudaFactor : 1.0;
+  INFO("hidden rows " << errors.hidden << ", first logits " << errors.first << ", decoding " << errors.decode);
+  CHECK(errors.hidden < factor * bounds.hidden);
+  CHECK(errors.first < factor * bounds.first);
+  CHECK(errors.decode < factor * bounds.decode);
+  check_generate(c, loaded);
+}
+
+TextRecipe wide_recipe(WeightFormat format) {
+  return {.width = 256, .mlp_width = 512, .query_heads = 4, .kv_heads = 2, .head_dim = 64, .format = format};
+}
+
+// Float arithmetic alone gives 1e-7 to 1e-6. Where a key or value lies near the middle of two half floats it may be
+// rounded to the other one: one such step is 5e-4 of one channel, and leads to errors of up to 1e-4 in what follows.
+constexpr Errors kFloatBounds = {3e-4, 3e-4, 3e-4};
+
+// With block formats the inputs of matrices are rounded to 127 steps, and a value that falls on the other side of a
+// middle moves by 1/127 of its group's largest. One such move makes others fall, so that after a few layers the runtime
+// and the reference have two different roundings of the same thing, each about 1e-2 away from no rounding at all.
+constexpr Errors kBlockBounds = {2e-2, 3e-2, 4e-2};
+
+/// Of many short prompts, some meet no value near a middle. There the two must agree as float arithmetic does.
+constexpr double kExactBound = 3e-5;
+constexpr double kCudaExactBound = 2.5e-2;  // a prompt's inputs of block formats are not rounded to 127 steps there
+constexpr uint64_t kShortPrompts = 12;
+
+/// The best of several short prompts.
+void compare_exactly(const std::string& name, const TextRecipe& recipe) {
+  constexpr int64_t kRows = 9;  // matrices are read in panels from 8 rows on, row by row below and in decoding
+  CAPTURE(name);
+  const Loaded loaded({.name = name, .recipe = recipe, .prompt_rows = kRows});
+  const ReferenceText reference(loaded.model.text_file());
+  Errors best{1, 1, 1};
+  for (uint64_t seed = 0; seed < kShortPrompts; ++seed) {
+    const Run got = run(loaded, random_tokens(kRows, seed), 1);
+    const Matrix expected = reference.logits(reference.read(reference.embed(got.tokens)));
+    const auto error = [&](int64_t t) {
+      const float* logits = got.logits[static_cast<size_t>(t - kRows + 1)].data();
+      return test::relative_error(logits, expected.row(t), expected.cols);
+    };
+    best.first = std::min(best.first, error(kRows - 1));
+    best.decode = std::min(best.decode, error(kRows));
+  }
+  const double bound = loaded.engine->queue().on_cuda() ? kCudaExactBound : kExactBound;
+  CHECK(best.first < bound);
+  CHECK(best.decode < bound);
+}
+
+}  // namespace
+
+TEST_CASE("both architectures with every option of theirs") {
+  const Case cases[] = {
+      {"llama", {}},
+      {"qwen2", {.architecture = "qwen2"}},
+      {"llama, tied output", {.tied = true}},
+      {"llama, q, k, v biases", {.biases = true}},
+      {"qwen2, all biases", {.architecture = "qwen2", .biases = true, .more_biases = true}},
+      {"llama, fused qkv", {.kv_heads = 2, .fused_qkv = true}},
+      {"qwen2, fused qkv with biases, tied",
+       {.architecture = "qwen2", .kv_heads = 1, .tied = true, .biases = true, .fused_qkv = true}},
+      {"llama, two query heads per key head", {.kv_heads = 2}},
+      {"qwen2, four query heads per key head", {.architecture = "qwen2", .kv_heads = 1}},
+      {"llama, narrow: width 40, heads of 8",
+       {.width = 40, .mlp_width = 56, .query_heads = 5, .kv_heads = 1, .head_dim = 8}},
+      {"llama, heads of 128", {.width = 256, .mlp_width = 136, .query_heads = 2, .kv_heads = 1, .head_dim = 128}},
+      {"llama, heads wider than the model", {.width = 64, .query_heads = 4, .kv_heads = 2, .head_dim = 24}},
+      {"qwen2, heads narrower than the model",
+       {.architecture = "qwen2", .width = 96, .query_heads = 4, .kv_heads = 2, .head_dim = 16, .biases = true}},
+      {"llama, half of a head rotated", {.rotated = 8}},
+      {"qwen2, six channels of a head rotated", {.architecture = "qwen2", .rotated = 6}},
+      {"llama, another base", {.rope_base = 500000}},
+      {"qwen2, another base", {.architecture = "qwen2", .rope_base = 300}},
+      {"llama, linear scaling", {.linear_factor = 2.5f}},
+      {"qwen2, linear scaling that is not named",
+       {.architecture = "qwen2", .linear_factor = 4, .names_scaling = false}},
+      {"llama, frequency factors", {.rope_factors = true}},
+      {"qwen2, frequency factors and fewer rotated channels",
+       {.architecture = "qwen2", .rotated = 12, .rope_factors = true}},
+      {"llama, three layers", {.layers = 3, .kv_heads = 2}},
+      {"llama, F16", {.format = WeightFormat::kF16}},
+      {"qwen2, BF16", {.architecture = "qwen2", .format = WeightFormat::kBF16, .biases = true}},
+      {"llama, F16, narrow and odd",
+       {.width = 40, .mlp_width = 52, .query_heads = 5, .kv_heads = 5, .head_dim = 8, .format = WeightFormat::kF16}},
+  };
+  for (const Case& c : cases) compare(c, kFloatBounds);
+}
+
+TEST_CASE("the reference tells the options apart") {
+  // Else the case above would pass whatever the runtime made of an option.
+  const std::vector<TokenId> tokens = random_tokens(kPromptRows);
+  const auto read = [&](const TextRecipe& recipe) {
+    const test::TemporaryModel file(recipe, kSeed);
+    GgufFile gguf;
+    REQUIRE(gguf.open(file.path().c_str()).ok());
+    const ReferenceText reference(gguf);
+    return reference.read(reference.embed(tokens));
+  };
+  const Matrix plain = read({});
+  const TextRecipe others[] = {{.architecture = "qwen2"},
+                               {.rotated = 8},
+                               {.rope_base = 500000},
+                               {.linear_factor = 2.5f},
+                               {.rope_factors = true}};
+  for (const TextRecipe& recipe : others) {
+    const Matrix other = read(recipe);
+    const std::vector<float> values(other.values.begin(), other.values.end());
+    CHECK(test::relative_error(values.data(), plain.row(0), plain.rows * plain.cols) > 0.05);
+  }
+}
+
+TEST_CASE("every weight format" * doctest::test_suite("long")) {
+  for (int i = 0; i < kWeightFormatCount; ++i) {
+    const auto format = static_cast<WeightFormat>(i);
+    const char* name = format_info(format).name;
+    compare({name, wide_recipe(format)}, is_block_format(format) ? kBlockBounds : kFloatBounds);
+    compare_exactly(name, wide_recipe(format));
+  }
+}
+
+TEST_CASE("formats mixed in one file, as the usual quantisations mix them") {
+  const auto check = [](const std::string& name, const char* architecture, WeightFormat first, WeightFormat second) {
+    TextRecipe recipe = wide_recipe(first);
+    recipe.architecture = architecture;
+    recipe.second_format = second;
+    recipe.mixed = true;
+    compare({name, recipe}, kBlockBounds);
+    compare_exactly(name, recipe);
+  };
+  check("Q4_K with Q6_K", "llama", WeightFormat::kQ4_K, WeightFormat::kQ6_K);
+  check("Q4_0 with F16", "qwen2", WeightFormat::kQ4_0, WeightFormat::kF16);
+  check("BF16 with Q5_1", "llama", WeightFormat::kBF16, WeightFormat::kQ5_1);
+}
+
+TEST_CASE("long prompts in one chunk, in blocks and in small chunks") {
+  const TextRecipe llama = {.width = 64, .query_heads = 4, .kv_heads = 2, .head_dim = 16};
+  const TextRecipe qwen2 = {
+      .architecture = "qwen2", .width = 64, .query_heads = 4, .kv_heads = 1, .head_dim = 16, .biases = true};
+  REQUIRE(DeviceTraits().block_rows(1000) == 128);  // the row counts below are chosen around the block size
+  const Case cases[] = {
+      {"llama, one chunk of three blocks", llama, 0, 301},
+      {"llama, chunks of 1 row", llama, 1, 37},
+      {"llama, chunks of 7 rows", llama, 7, 45},
+      {"llama, chunks of one block", llama, 128, 301},
+      {"llama, chunks of a block and a row", llama, 129, 301},
+      {"qwen2, chunks of two blocks and a bit", qwen2, 270, 301},
+      {"qwen2, chunks of 16 rows, a page each", qwen2, 16, 80},
+  };
+  for (const Case& c : cases) compare(c, kFloatBounds);
+}
+
+TEST_CASE("a prompt in blocks of Q8_0 and Q4_K") {
+  for (const WeightFormat format : {WeightFormat::kQ8_0, WeightFormat::kQ4_K}) {
+    compare({format_info(format).name, wide_recipe(format), 150, 171}, kBlockBounds);
+  }
+}
+
+}  // namespace ocellus

@@ -1,0 +1,315 @@
+// Shapes without weights: the numbers of the model cards, files that nobody wrote, and engines that run on them.
+#include "runtime/models/model_shapes.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "runtime/engine/memory_plan.h"
+#include "runtime/models/random_weights.h"
+#include "tests/support/device.h"
+#include "tests/support/loaded_engine.h"
+
+namespace ocellus {
+namespace {
+
+constexpr WeightFormat kFormats[] = {WeightFormat::kF16, WeightFormat::kQ8_0, WeightFormat::kQ4_K};
+
+/// Parameters as the model cards count them (of a text part alone: those of the language model it is; of LLaVA without
+/// the last layer of its tower, which is not run).
+struct Published {
+  const char* name;
+  int64_t parameters;
+  int32_t layers, width, query_heads, kv_heads, head_dim, vocabulary, tokens_per_view;
+};
+constexpr Published kPublished[] = {
+    {"SmolVLM-256M", 256484928, 30, 576, 9, 3, 64, 49280, 64},
+    {"SmolVLM-500M", 507482304, 32, 960, 15, 5, 64, 49280, 64},
+    {"SmolVLM2-2.2B", 2246784880, 24, 2048, 32, 32, 64, 49280, 81},
+    {"LLaVA-1.5-7B", 7050304512, 32, 4096, 32, 32, 128, 32000, 576},
+    {"LLaVA-1.5-13B", 13338241024, 40, 5120, 40, 40, 128, 32000, 576},
+    {"InternVL2.5-8B", 7737708544, 32, 4096, 32, 8, 128, 92553, 0},
+    {"InternVL2.5-26B", 19861149696, 48, 6144, 48, 8, 128, 92553, 0},
+    {"Qwen2.5-0.5B", 494032768, 24, 896, 14, 2, 64, 151936, 0},
+    {"Qwen2.5-1.5B", 1543714304, 28, 1536, 12, 2, 128, 151936, 0},
+};
+
+/// Everything a real shape has, as small as it gets.
+ModelShape small_shape(TextArchitecture architecture = TextArchitecture::kLlama) {
+  ModelShape shape = {.name = "small",
+                      .text = {.architecture = architecture,
+                               .layer_count = 2,
+                               .width = 256,
+                               .query_heads = 4,
+                               .kv_heads = 2,
+                               .head_dim = 64,
+                               .mlp_width = 320,  // no multiple of 256
+                               .vocabulary = 340,
+                               .context_length = 1024,
+                               .rope = {.base = 10000.0f}},
+                      .tied = architecture == TextArchitecture::kQwen2};
+  shape.vision = {.image_size = 32,
+                  .patch_size = 8,
+                  .width = 64,
+                  .mlp_width = 104,  // no multiple of 32
+                  .layer_count = 2,
+                  .heads = 2,
+                  .scale_factor = 2,
+                  .output_width = 256,
+                  .longest_edge = 64,
+                  .image_mean = {0.5f, 0.5f, 0.5f},
+                  .image_std = {0.5f, 0.5f, 0.5f}};
+  return shape;
+}
+
+/// The same language model behind CLIP and LLaVA's projector.
+ModelShape small_llava_shape() {
+  ModelShape shape = small_shape();
+  shape.vision = {.projector = ProjectorKind::kMlp,
+                  .tower = TowerKind::kClip,
+                  .activation = Activation::kQuickGelu,
+                  .image_size = 32,
+                  .patch_size = 8,
+                  .width = 64,
+                  .mlp_width = 104,
+                  .layer_count = 2,
+                  .heads = 2,
+                  .projector_width = 72,
+                  .output_width = 256,
+                  .epsilon = 1e-5f,
+                  .image_mean = {0.5f, 0.5f, 0.5f},
+                  .image_std = {0.5f, 0.5f, 0.5f}};
+  return shape;
+}
+
+const char* template_of(const ModelShape& shape) {
+  return shape.is_llava() ? "vicuna" : shape.has_vision() ? "smolvlm" : "chatml";
+}
+
+void open(Model& model, const ModelShape& shape, WeightFormat format) {
+  const Status status = model.open_shape(shape, format);
+  REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
+}
+
+ocellus_limits cpu_limits(int32_t images, int32_t text_tokens) {
+  ocellus_limits limits = test::board_limits(images, text_tokens);
+  limits.device = OCELLUS_DEVICE_CPU;
+  return limits;
+}
+
+WeightFormat format_of(const GgufFile& file, std::string_view name) {
+  const GgufTensor* tensor = file.find_tensor(name);
+  REQUIRE_MESSAGE(tensor != nullptr, name);
+  return tensor->format;
+}
+
+TEST_CASE("Every shape has the numbers of its model card, in every format") {
+  CHECK(model_shape_count() == static_cast<int32_t>(std::size(kPublished)));
+  for (const Published& published : kPublished) {
+    CAPTURE(published.name);
+    for (const WeightFormat format : kFormats) {
+      Model model;
+      REQUIRE_MESSAGE(model.open_shape(published.name, format_info(format).name).ok(), last_failure().sentence);
+      ocellus_model_facts facts;
+      model.describe(&facts);
+      CHECK(std::string(facts.name) == std::string(published.name) + ", random weights");
+      CHECK(static_cast<double>(facts.parameter_count) ==
+            doctest::Approx(static_cast<double>(published.parameters)).epsilon(0.0001));
+      CHECK(facts.layer_count == published.layers);
+      CHECK(facts.width == published.width);
+      CHECK(facts.query_heads == published.query_heads);
+      CHECK(facts.kv_heads == published.kv_heads);
+      CHECK(facts.head_dim == published.head_dim);
+      CHECK(facts.vocabulary_size == published.vocabulary);
+      CHECK(facts.tokens_per_view == published.tokens_per_view);
+      CHECK(facts.has_vision == (published.tokens_per_view > 0 ? 1 : 0));
+      const ModelShape* shape = nullptr;
+      REQUIRE(find_model_shape(published.name, &shape).ok());
+      CHECK(std::string(facts.chat_template) == template_of(*shape));
+    }
+  }
+}
+
+TEST_CASE("The file pair says what the shape says") {
+  for (int32_t i = 0; i < model_shape_count(); ++i) {
+    const ModelShape& shape = model_shape(i);
+    CAPTURE(shape.name);
+    Model model;
+    open(model, shape, WeightFormat::kF16);
+    CHECK(!model.text_file().has_data());
+    CHECK(model.text().mlp_width == shape.text.mlp_width);
+    CHECK(model.text().context_length == shape.text.context_length);
+    CHECK(model.text().epsilon == shape.text.epsilon);
+    CHECK(model.text().rope.base == shape.text.rope.base);
+    CHECK(model.text().rope.rotated == shape.text.head_dim);
+    CHECK((model.text_file().find_tensor("output.weight") == nullptr) == shape.tied);
+    CHECK((model.text_file().find_tensor("blk.0.attn_q.bias") != nullptr) ==
+          (shape.text.architecture == TextArchitecture::kQwen2));
+    if (!shape.has_vision()) continue;
+    CHECK(model.vision().layer_count == shape.vision.layer_count);
+    CHECK(model.vision().longest_edge == shape.vision.longest_edge);
+    CHECK(model.vision().output_width == shape.text.width);
+    CHECK(model.vision().rows_per_view() == shape.vision.rows_per_view());
+    CHECK(model.vision().projector_width == shape.vision.projector_width);
+    CHECK(model.vision().activation == shape.vision.activation);
+    CHECK(model.vision().epsilon == shape.vision.epsilon);
+    CHECK(model.vision().head_dim() == shape.vision.head_dim());
+  }
+}
+
+TEST_CASE("Matrices have the format asked for where its blocks divide their rows") {
+  CHECK(format_that_fits(WeightFormat::kQ4_K, 4096) == WeightFormat::kQ4_K);
+  CHECK(format_that_fits(WeightFormat::kQ4_K, 576) == WeightFormat::kQ8_0);
+  CHECK(format_that_fits(WeightFormat::kQ4_K, 4304) == WeightFormat::kF16);
+  CHECK(format_that_fits(WeightFormat::kQ8_0, 4304) == WeightFormat::kF16);
+  CHECK(format_that_fits(WeightFormat::kBF16, 4304) == WeightFormat::kBF16);
+  Model model;
+  REQUIRE(model.open_shape("SmolVLM-256M", "Q4_K").ok());
+  CHECK(format_of(model.text_file(), "token_embd.weight") == WeightFormat::kQ8_0);
+  CHECK(format_of(model.text_file(), "blk.29.attn_q.weight") == WeightFormat::kQ8_0);
+  CHECK(format_of(model.text_file(), "blk.29.ffn_down.weight") == WeightFormat::kQ4_K);
+  CHECK(format_of(model.text_file(), "output_norm.weight") == WeightFormat::kF32);
+  CHECK(format_of(model.vision_file(), "v.patch_embd.weight") == WeightFormat::kF16);
+  CHECK(format_of(model.vision_file(), "v.position_embd.weight") == WeightFormat::kF32);
+  CHECK(format_of(model.vision_file(), "v.blk.0.attn_q.weight") == WeightFormat::kQ4_K);
+  CHECK(format_of(model.vision_file(), "v.blk.0.attn_q.bias") == WeightFormat::kF32);
+}
+
+TEST_CASE("Names are found in any case; an unknown one gets the list") {
+  const ModelShape* shape = nullptr;
+  REQUIRE(find_model_shape("smolvlm2-2.2b", &shape).ok());
+  CHECK(std::string(shape->name) == "SmolVLM2-2.2B");
+  WeightFormat format = WeightFormat::kF32;
+  REQUIRE(find_shape_format("q4_k", &format).ok());
+  CHECK(format == WeightFormat::kQ4_K);
+  CHECK(find_shape_format("Q6_K", &format).code() == Code::kBadArgument);
+  for (const std::string& wrong : {std::string("SmolVLM"), std::string(), std::string(10000, 'x')}) {
+    CHECK(find_model_shape(wrong.c_str(), &shape).code() == Code::kBadArgument);
+    const std::string sentence = last_failure().sentence;
+    for (const Published& published : kPublished) CHECK(sentence.find(published.name) != std::string::npos);
+  }
+  ocellus_model* handle = nullptr;
+  CHECK(ocellus_model_open_shape(nullptr, "F16", &handle) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_model_open_shape("SmolVLM-256M", nullptr, &handle) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_model_open_shape("SmolVLM-256M", "Q8", &handle) == OCELLUS_BAD_ARGUMENT);
+  CHECK(handle == nullptr);
+  REQUIRE(ocellus_model_open_shape("smolvlm-256m", "f16", &handle) == OCELLUS_OK);
+  ocellus_model_close(handle);
+}
+
+TEST_CASE("Made-up vocabularies read any text, know the special tokens and can print every id") {
+  for (const Published& published : kPublished) {
+    CAPTURE(published.name);
+    Model model;
+    REQUIRE(model.open_shape(published.name, "F16").ok());
+    int64_t count = 0;
+    REQUIRE(model
+                .count_tokens("\x01"
+                              "A caf\xC3\xA9 \xF0\x9F\x98\x80\n\n",
+                              false, &count)
+                .ok());
+    CHECK(count == 14);  // one per byte, two line breaks in one
+    const bool is_llava = model.has_vision() && model.vision().projector == ProjectorKind::kMlp;
+    REQUIRE(model.count_tokens(is_llava ? "<s></s>" : "<|im_start|><|im_end|>", true, &count).ok());
+    CHECK(count == 2);
+    if (is_llava) CHECK(model.delimiter_tokens(1) == 0);
+    if (is_llava || !model.has_vision()) continue;
+    REQUIRE(
+        model.count_tokens("<fake_token_around_image><row_4_col_4><global-img><end_of_utterance>", true, &count).ok());
+    CHECK(count == 4);
+    CHECK(model.delimiter_tokens(17) == 16 * 2 + 16 + 4);  // a line break is counted for as many rows as there may be
+  }
+  Model model;
+  open(model, small_shape(), WeightFormat::kF16);
+  ocellus_limits limits = cpu_limits(0, 64);
+  const std::unique_ptr<Engine> engine = test::make_engine(model, limits);
+  for (TokenId id = 0; id < model.text().vocabulary; ++id) {
+    CAPTURE(id);
+    CHECK(!engine->tokenizer().piece(id, true).empty());
+  }
+  CHECK(engine->tokenizer().piece(339, false) == " w339");
+}
+
+TEST_CASE("Memory can be planned for every shape") {
+  for (const Published& published : kPublished) {
+    CAPTURE(published.name);
+    Model model;
+    REQUIRE(model.open_shape(published.name, "Q4_K").ok());
+    ocellus_plan plan;
+    const ocellus_limits limits = cpu_limits(model.has_vision() ? 1 : 0, 512);
+    REQUIRE_MESSAGE(plan_memory(model, limits, &plan).ok(), last_failure().sentence);
+    const int64_t tensor_bytes = model.text_file().data_bytes() + model.vision_file().data_bytes();
+    CHECK(plan.weights_bytes >= tensor_bytes);
+    CHECK(plan.weights_bytes < tensor_bytes + (64 << 20));  // and the tokenizer's tables
+    const TextConfig& text = model.text();
+    CHECK(plan.kv_bytes_per_token == text.layer_count * text.kv_width() * 2 * 2);
+  }
+}
+
+namespace {
+
+void check_weight_sizes(const GgufFile& file, Queue& queue) {
+  test::Vector<std::byte> memory(static_cast<size_t>(file.data_bytes()));
+  REQUIRE_MESSAGE(fill_random_weights(file, memory.data(), queue).ok(), last_failure().sentence);
+  const auto* base = reinterpret_cast<const uint8_t*>(memory.data());
+  for (const GgufTensor& tensor : file.tensors()) {
+    CAPTURE(tensor.name);
+    std::vector<float> values(static_cast<size_t>(tensor.rows() * tensor.cols()));
+    decode_row(tensor.format, base + tensor.offset, tensor.rows() * tensor.cols(), values.data());
+    double squares = 0;
+    for (const float value : values) squares += double{value} * double{value};
+    const double size = std::sqrt(squares / static_cast<double>(values.size()));
+    CHECK((size > 0.005 && size < 1.001));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Made-up weights fill every tensor with numbers of a sensible size") {
+  for (int i = 0; i < kWeightFormatCount; ++i) {
+    CAPTURE(format_info(static_cast<WeightFormat>(i)).name);
+    for (const ModelShape& shape : {small_shape(), small_llava_shape()}) {
+      Model model;
+      open(model, shape, static_cast<WeightFormat>(i));
+      test::for_each_backend([&](Queue& queue) {
+        for (const GgufFile* file : {&model.text_file(), &model.vision_file()}) check_weight_sizes(*file, queue);
+      });
+    }
+  }
+}
+
+TEST_CASE("An engine runs on made-up weights, with text and pictures, and says the same every time") {
+  for (const ModelShape& shape : {small_shape(), small_shape(TextArchitecture::kQwen2), small_llava_shape()}) {
+    for (const WeightFormat format : kFormats) {
+      CAPTURE(format_info(format).name);
+      CAPTURE(template_of(shape));
+      Model model;
+      open(model, shape, format);
+      std::string answers[2];
+      for (std::string& answer : answers) {
+        const std::unique_ptr<Engine> engine = test::make_engine(model, cpu_limits(1, 160));
+        Session& session = test::open_session(*engine);
+        const Status added = test::add_turn(session, "<image>What is this?", {"images/113.png"});
+        REQUIRE_MESSAGE(added.ok(), last_failure().sentence);
+        const std::vector<float> logits = test::first_logits(session);
+        double squares = 0;
+        for (const float logit : logits) squares += double{logit} * double{logit};
+        const double size = std::sqrt(squares / static_cast<double>(logits.size()));
+        CHECK((size > 0.3 && size < 3.0));  // neither flat nor blown up; NaN fails too
+        ocellus_generate_params params = test::default_params(8);
+        params.ignore_end = 1;
+        const test::Answer said = test::answer_of(session, params);
+        REQUIRE_MESSAGE(said.status.ok(), last_failure().sentence);
+        CHECK(said.stats.generated_tokens == 8);
+        answer = said.text;
+      }
+      CHECK(answers[0] == answers[1]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ocellus

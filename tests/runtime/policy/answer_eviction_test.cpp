@@ -1,0 +1,226 @@
+// Rules that go on while sessions answer: which slots are left, by the ledger, and that nothing depends on how answers
+// are cut or who decodes beside whom.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "runtime/policy/eviction_rule.h"
+#include "runtime/policy/step_eviction.h"
+#include "tests/support/packed_sessions.h"
+
+namespace ocellus {
+namespace {
+
+using test::answer_of;
+using test::evicting_limits;
+
+constexpr ocellus_evict kMethods[] = {OCELLUS_EVICT_H2O, OCELLUS_EVICT_STREAMING_LLM, OCELLUS_EVICT_SINK_RECENT,
+                                      OCELLUS_EVICT_ELASTIC};
+
+ocellus_generate_params long_answer(int32_t tokens) {
+  ocellus_generate_params params = test::default_params(tokens);
+  params.ignore_end = 1;
+  return params;
+}
+
+/// Positions of the live slots of one layer and head, kStays where they stay.
+std::multiset<int32_t> live_positions(Session& session, int32_t layer, int32_t head) {
+  const SessionCache& cache = session.cache();
+  const SlotLedger& ledger = cache.ledger();
+  const KvShape& shape = cache.shape();
+  std::vector<KvRun> runs(1024);
+  const int64_t count = cache.list_live(TileLimits::of(session.engine().shape().device), runs.data());
+  const int64_t line = int64_t{layer} * shape.kv_heads + head;
+  const std::vector<int32_t> positions =
+      test::download<int32_t>(ledger.positions.row(line), ledger.positions.cols, session.engine().queue());
+  std::multiset<int32_t> live;
+  for (int64_t i = 0; i < count; ++i)
+    for (int32_t s = 0; s < runs[static_cast<size_t>(i)].slots; ++s)
+      live.insert(positions[static_cast<size_t>(ledger.first_slot(runs[static_cast<size_t>(i)]) + s)]);
+  return live;
+}
+
+template <class Check>
+void for_each_matrix(const KvShape& shape, Check check) {
+  for (int32_t layer = 0; layer < shape.layer_count; ++layer)
+    for (int32_t head = 0; head < shape.kv_heads; ++head) check(layer, head);
+}
+
+struct Talk {
+  explicit Talk(ocellus_evict method, float keep, int32_t sessions = 1) {
+    ocellus_limits limits = evicting_limits(2, 400, method, keep);
+    limits.max_sessions = sessions;
+    engine = test::make_engine(limits);
+  }
+  Session& ask(int golden) {
+    Session& session = test::open_session(*engine);
+    test::add_question(session, test::golden(golden));
+    return session;
+  }
+  std::unique_ptr<Engine> engine;
+};
+
+TEST_CASE("while a session answers, as many slots stay as its prompt left, or the share of all tokens that grows") {
+  for (const ocellus_evict method : kMethods) {
+    CAPTURE(method);
+    constexpr double kKeep = 0.25;
+    Talk talk(method, static_cast<float>(kKeep));
+    Session& session = talk.ask(0);
+    const test::Answer answer = answer_of(session, long_answer(41));
+    REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
+    const int64_t prompt = answer.stats.prompt_tokens, seen = session.next_position();
+    CHECK(seen == prompt + 40);  // the last token is not read yet
+    const auto left = static_cast<int64_t>(std::floor(kKeep * static_cast<double>(prompt)));
+    int64_t expected = left;
+    for (int64_t n = prompt + 1; method == OCELLUS_EVICT_ELASTIC && n <= seen; ++n)
+      if (std::floor(static_cast<double>(expected + 1) - kKeep * static_cast<double>(n)) < 1) ++expected;
+    CHECK(session.cache().live_slots() == expected);
+    CHECK(answer.stats.kv_bytes == expected * session.cache().shape().slot_bytes());
+    CHECK(answer.stats.kv_bytes_full == seen * session.cache().shape().slot_bytes());
+  }
+}
+
+TEST_CASE("rules by age keep what stays and the newest; H2O keeps the newest half and no token twice") {
+  for (const ocellus_evict method : kMethods) {
+    CAPTURE(method);
+    Talk talk(method, 0.3f);
+    Session& session = talk.ask(0);
+    constexpr int32_t kTokens = 60;
+    const test::Answer answer = answer_of(session, long_answer(kTokens));
+    REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
+    const int64_t kept = session.engine().shape().policy.kept_rows(answer.stats.prompt_tokens);
+    const AnswerRule rule = eviction_rule(session.engine().shape().policy.evict).answers();
+    const auto newest = static_cast<int32_t>(session.next_position() - 1);
+    for_each_matrix(session.cache().shape(), [&](int32_t layer, int32_t head) {
+      std::multiset<int32_t> live = live_positions(session, layer, head);
+      REQUIRE(std::ssize(live) == session.cache().live_slots());
+      if (rule.by_attention) {
+        CHECK(std::set<int32_t>(live.begin(), live.end()).size() == live.size());
+        for (int32_t back = 0; back < kept / 2; ++back) CHECK(live.contains(newest - back));
+        return;
+      }
+      CHECK(std::ssize(live) - rule.stay(kept) > 0);
+      CHECK(static_cast<int64_t>(live.count(kStays)) == rule.stay(kept));
+      live.erase(kStays);
+      // All answer tokens are newer than what the prompt left.
+      const int64_t others = std::ssize(live);
+      for (int64_t back = 0; back < std::min<int64_t>(others, kTokens - 1); ++back)
+        CHECK(live.contains(newest - static_cast<int32_t>(back)));
+    });
+  }
+}
+
+TEST_CASE("an answer in a batch with evictions is the answer alone, whenever the others end" *
+          doctest::test_suite("long")) {
+  for (const ocellus_evict method : kMethods) {
+    CAPTURE(method);
+    std::vector<std::vector<std::multiset<int32_t>>> alone;
+    std::vector<std::string> texts;
+    for (int i = 0; i < 3; ++i) {
+      Talk talk(method, 0.4f);
+      Session& session = talk.ask(i);
+      texts.push_back(answer_of(session, long_answer(10 + 9 * i)).text);
+      alone.emplace_back();
+      for_each_matrix(session.cache().shape(), [&](int32_t layer, int32_t head) {
+        alone.back().push_back(live_positions(session, layer, head));
+      });
+    }
+    Talk talk(method, 0.4f, 3);
+    std::vector<Session*> sessions;
+    for (int i = 0; i < 3; ++i) sessions.push_back(&talk.ask(i));
+    std::vector<ocellus_generate_params> params;
+    std::vector<ocellus_generate_stats> stats(3);
+    for (int i = 0; i < 3; ++i) params.push_back(long_answer(10 + 9 * i));
+    std::vector<test::Answer> answers(3);
+    for (size_t i = 0; i < 3; ++i) {
+      params[i].on_text = test::collect_piece;
+      params[i].user = &answers[i];
+    }
+    REQUIRE(generate(sessions.data(), params.data(), stats.data(), 3).ok());
+    for (size_t i = 0; i < 3; ++i) {
+      CHECK(answers[i].text == texts[i]);
+      size_t at = 0;
+      for_each_matrix(sessions[i]->cache().shape(), [&](int32_t layer, int32_t head) {
+        // Sums differ in their last bits from batch to batch, ages do not.
+        if (method != OCELLUS_EVICT_H2O) CHECK(live_positions(*sessions[i], layer, head) == alone[i][at]);
+        ++at;
+      });
+    }
+  }
+}
+
+TEST_CASE("what StreamingLLM keeps of the beginning is read as if it stood right before the rest") {
+  Talk talk(OCELLUS_EVICT_STREAMING_LLM, 0.2f);
+  Session& session = talk.ask(0);
+  REQUIRE(answer_of(session, long_answer(24)).status.ok());
+  test::add_question(session, test::golden(1));
+  REQUIRE(answer_of(session, long_answer(5)).status.ok());
+  std::vector<KvRun> runs(1024);
+  int32_t first_page = 0;
+  session.cache().move_sinks(session.next_position());
+  session.cache().list_for_steps(TileLimits::of(talk.engine->shape().device), runs.data(), &first_page);
+  CHECK(runs[0].slots == 4);
+  CHECK(runs[0].position_shift == session.next_position() - session.cache().live_slots());
+  CHECK(runs[1].first == 4);
+  CHECK(runs[1].position_shift == 0);
+}
+
+TEST_CASE("a stopped answer leaves a cache that the next turn can use, whatever was under way") {
+  for (const ocellus_evict method : kMethods) {
+    CAPTURE(method);
+    Talk talk(method, 0.3f);
+    Session& session = talk.ask(0);
+    ocellus_generate_params params = long_answer(30);
+    int32_t pieces = 0;
+    params.user = &pieces;
+    params.on_text = [](void* user, const char*, int32_t) { return ++*static_cast<int32_t*>(user) >= 7 ? 1 : 0; };
+    ocellus_generate_stats stats;
+    Session* const one = &session;
+    REQUIRE(generate(&one, &params, &stats, 1).ok());
+    CHECK(stats.stop == OCELLUS_STOP_CALLBACK);
+    for_each_matrix(session.cache().shape(), [&](int32_t layer, int32_t head) {
+      std::multiset<int32_t> live = live_positions(session, layer, head);
+      CHECK(live.upper_bound(static_cast<int32_t>(session.next_position()) - 1) == live.lower_bound(kStays));
+      CHECK((live.contains(static_cast<int32_t>(session.next_position()) - 1) || live.contains(kStays)));
+    });
+    test::add_question(session, test::golden(1));
+    CHECK(answer_of(session, long_answer(8)).status.ok());
+  }
+}
+
+TEST_CASE("a step evicts where a slot more would be more than the budget, and so the plan counts its room") {
+  StepEviction fixed{.on = 1, .slots = 20, .budget = 20};
+  CHECK(fixed.evicts(100));
+  fixed.slots = 19;
+  CHECK_FALSE(fixed.evicts(100));
+  CHECK_FALSE(StepEviction().evicts(5));
+  const StepEviction growing{.on = 1, .slots = 50, .growth = 0.5f};
+  CHECK_FALSE(growing.evicts(100));  // 51 of 101 tokens
+  CHECK(growing.evicts(99));         // 51 of 100
+  const AnswerSteps steps = plan_steps(growing, 100, {.text = 1000, .positions = 1000}, 60);
+  CHECK(steps.steps == 60);
+  CHECK(steps.slots == 31);
+  CHECK(plan_steps(growing, 100, {.text = 10, .positions = 1000}, 60).slots == 10);
+  CHECK(plan_steps({}, 100, {.text = 10, .positions = 1000}, 60).steps == 10);
+  CHECK(plan_steps({}, 100, {.text = 100, .positions = 7}, 60).steps == 7);
+  CHECK(plan_steps({.on = 1, .slots = 20, .budget = 20}, 100, {.text = 1, .positions = 1000}, 60).steps == 60);
+  CHECK(plan_steps({.on = 1, .slots = 20, .budget = 20}, 100, {.text = 0, .positions = 1000}, 60).steps == 0);
+}
+
+TEST_CASE("rules that go on while sessions answer refuse packed caches and pictures that are cut down one by one") {
+  for (const ocellus_evict method : {OCELLUS_EVICT_H2O, OCELLUS_EVICT_STREAMING_LLM, OCELLUS_EVICT_ELASTIC}) {
+    CachePolicy policy;
+    CHECK(resolve_cache_policy(evicting_limits(1, 64, method, 0.5f, 2).cache, &policy).code() == Code::kBadArgument);
+    CHECK(resolve_cache_policy(evicting_limits(1, 64, method, 0.5f, 16, OCELLUS_COMPRESS_IMAGE_END).cache, &policy)
+              .code() == Code::kBadArgument);
+    CHECK(resolve_cache_policy(evicting_limits(1, 64, method, 1.0f, 2).cache, &policy).ok());
+  }
+  CachePolicy policy;
+  CHECK(resolve_cache_policy(evicting_limits(1, 64, OCELLUS_EVICT_SINK_RECENT, 0.5f, 2).cache, &policy).ok());
+  CHECK_FALSE(policy.evicts_answers());
+}
+
+}  // namespace
+}  // namespace ocellus

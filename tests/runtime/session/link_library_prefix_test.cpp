@@ -1,0 +1,148 @@
+// Prefix caching: images that are found in a library behind what they were read behind, and nowhere else.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "runtime/session/session_retrieve.h"
+#include "tests/support/shelf.h"
+
+namespace ocellus {
+namespace {
+
+using test::Answer;
+using test::answer_golden;
+using test::answer_of;
+using test::check_hits;
+using test::default_params;
+using test::FreeBlocks;
+using test::make_engine;
+using test::open_session;
+using test::open_with;
+using test::Shelf;
+
+ocellus_limits prefix_limits(int32_t images, int32_t bits = 16) {
+  return test::shelf_limits(images, 0, bits, OCELLUS_REUSE_PREFIX);
+}
+
+double difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double apart = 0, size = 0;
+  REQUIRE(a.size() == b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    apart += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+    size += std::pow(static_cast<double>(b[i]), 2);
+  }
+  return std::sqrt(apart / size);
+}
+
+std::vector<float> golden_logits(Session& session, int id) {
+  session.reset();
+  test::add_question(session, test::golden(id));
+  return test::first_logits(session);
+}
+
+Answer ask(Session& session, const std::string& prompt, const std::vector<std::string>& images) {
+  REQUIRE_MESSAGE(test::add_turn(session, prompt, images).ok(), last_failure().sentence);
+  return answer_of(session, default_params(4));
+}
+
+}  // namespace
+
+TEST_CASE("images that are found behind their prefix give what reading the prompt gives" *
+          doctest::test_suite("long")) {
+  for (const int bits : {16, 4, 1}) {
+    CAPTURE(bits);
+    Shelf shelf;
+    std::vector<float> computed;
+    {
+      const std::unique_ptr<Engine> engine = make_engine(prefix_limits(4, bits));
+      Session& session = open_with(*engine, shelf, "robot");
+      check_hits(answer_golden(session, 13, 8), 0, 4);
+      engine->library_traffic().finish_writes();
+      REQUIRE(session.set_library(nullptr, "").ok());
+      computed = golden_logits(session, 13);
+    }
+    const std::unique_ptr<Engine> engine = make_engine(prefix_limits(4, bits));
+    Session& session = open_with(*engine, shelf, "robot");
+    const std::vector<float> found = golden_logits(session, 13);
+    // The order in which slots are read is another; calibration carries that on to the scores of packed ones.
+    CHECK(difference(found, computed) < (bits < 16 ? 1e-2 : 2e-3));
+    session.reset();
+    const Answer answer = answer_golden(session, 13, 8);
+    check_hits(answer, 4, 0);
+    CHECK(answer.stats.encode_ms == 0);
+    if (bits < 16) continue;
+    ocellus_limits limits = test::board_limits(4, 200);
+    limits.max_encode_views = 1;
+    const std::unique_ptr<Engine> plain = make_engine(limits);
+    CHECK(difference(found, golden_logits(open_session(*plain), 13)) < 2e-3);
+  }
+}
+
+TEST_CASE("an image is found behind the same text and the same images alone") {
+  const std::string a = "images/113.png", b = "images/115.png";
+  Shelf shelf;
+  const std::unique_ptr<Engine> engine = make_engine(prefix_limits(3));
+  Session& session = open_with(*engine, shelf, "robot");
+  const auto check = [&](const char* prompt, const std::vector<std::string>& images, int32_t hits, int32_t misses) {
+    CAPTURE(prompt);
+    session.reset();
+    check_hits(ask(session, prompt, images), hits, misses);
+    engine->library_traffic().finish_writes();
+  };
+  check("<image>One. <image>Two. <image>Which are alike?", {a, b, a}, 0, 3);
+  check("<image>One. <image>Two. <image>Which are alike?", {a, b, a}, 3, 0);
+  check("<image>One. <image>Two. <image>Is there a ring?", {a, b, b}, 2, 1);  // another one behind the same
+  check("<image>One. <image>To. <image>Which are alike?", {a, b, a}, 2, 1);   // another word before the last
+  check("<image>One. <image>Two. <image>Which are alike?", {b, b, a}, 0, 3);  // another image before all others
+  check("So: <image>One. <image>Two. <image>Which?", {a, b, a}, 0, 3);
+  // What the model has said is part of it.
+  session.reset();
+  check_hits(ask(session, "<image>What is on the left?", {a}), 1, 0);
+  const Answer second = ask(session, "<image>And here?", {b});
+  check_hits(second, 0, 1);
+  engine->library_traffic().finish_writes();
+  session.reset();
+  check_hits(ask(session, "<image>What is on the left?", {a}), 1, 0);
+  const Answer again = ask(session, "<image>And here?", {b});
+  check_hits(again, 1, 0);
+  CHECK(again.text == second.text);
+}
+
+TEST_CASE("a prompt whose images are read in context and that fails leaves the conversation as it was") {
+  Shelf shelf;
+  const std::unique_ptr<Engine> engine = make_engine(prefix_limits(3));
+  Session& session = open_with(*engine, shelf, "robot");
+  const std::string expected = ask(session, "<image>What is on the left?", {"images/115.png"}).text;
+  const std::string next = ask(session, "<image>And here?", {"images/113.png"}).text;
+  session.reset();
+  CHECK(ask(session, "<image>What is on the left?", {"images/115.png"}).text == expected);
+  const FreeBlocks before(*engine);
+  for (int round = 0; round < 2; ++round) {
+    REQUIRE(test::add_turn(session, "<image>So <image>here?", {"images/113.png", "images/115.png"}).ok());
+    session.stop_signal().cancel();
+    CHECK(session.acknowledge_cancel(answer_of(session, default_params(4)).status).code() == Code::kCancelled);
+    CHECK(FreeBlocks(*engine) == before);
+  }
+  std::vector<uint8_t> damaged = test::board_bytes("images/113.png");
+  damaged.resize(damaged.size() / 2);
+  REQUIRE(session.begin_turn().ok());
+  CHECK(session.add_encoded_image(damaged.data(), std::ssize(damaged)).code() == Code::kBadImage);
+  session.reset();
+  ask(session, "<image>What is on the left?", {"images/115.png"});
+  CHECK(ask(session, "<image>And here?", {"images/113.png"}).text == next);
+}
+
+TEST_CASE("with prefix caching no image comes by its key") {
+  Shelf shelf;
+  const std::unique_ptr<Engine> engine = make_engine(prefix_limits(1));
+  Session& session = open_with(*engine, shelf, "ann");
+  answer_golden(session, 1, 2);
+  Retrieval retrieval(session);
+  const LibraryKey key = retrieval.keep().last_key;
+  session.reset();
+  CHECK(retrieval.add_image(key).code() == Code::kUnsupported);
+}
+
+}  // namespace ocellus

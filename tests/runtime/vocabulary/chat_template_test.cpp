@@ -1,0 +1,107 @@
+#include "runtime/vocabulary/chat_template.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/gguf_builder.h"
+#include "tests/support/tokenizer_loader.h"
+
+namespace ocellus {
+namespace {
+
+/// A vocabulary of letters and the given control tokens.
+void make_vocabulary(std::vector<std::string> controls, bool sentence_piece, test::LoadedTokenizer* out) {
+  std::vector<std::string> tokens = {"a", "b", "ab"};
+  std::vector<int32_t> kinds = {1, 1, 1};
+  for (const std::string& text : controls) {
+    tokens.push_back(text);
+    kinds.push_back(3);
+  }
+  test::GgufBuilder builder;
+  builder.add_string("tokenizer.ggml.model", sentence_piece ? "llama" : "gpt2");
+  builder.add_string("tokenizer.ggml.pre", "gpt-2");
+  builder.add_string_array("tokenizer.ggml.tokens", tokens);
+  builder.add_i32_array("tokenizer.ggml.token_type", kinds);
+  builder.add_string_array("tokenizer.ggml.merges", {"a b"});
+  builder.add_f32_array("tokenizer.ggml.scores", std::vector<float>(tokens.size(), 0.0f));
+  test::ExactBytes bytes(builder.build());
+  const Status status = out->parse(bytes.data(), bytes.size());
+  REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
+}
+
+ChatTemplate detect(std::string_view jinja, std::vector<std::string> controls = {}, bool sentence_piece = false) {
+  test::LoadedTokenizer loaded;
+  make_vocabulary(std::move(controls), sentence_piece, &loaded);
+  return detect_chat_template(jinja, loaded.tokenizer);
+}
+
+/// A whole conversation as one text.
+std::string render(ChatTemplate chat_template, const std::string& system, const std::vector<std::string>& turns) {
+  const TurnText& text = turn_text(chat_template);
+  std::string out;
+  for (size_t i = 0; i < turns.size(); ++i) {
+    if (i % 2 == 1) {
+      out += turns[i] + text.answer_end;
+    } else {
+      out += i > 0            ? text.user_later
+             : system.empty() ? text.user_first
+                              : text.system_open + system + text.system_close + text.user_after_system;
+      out += turns[i] + text.user_close;
+    }
+  }
+  return out;
+}
+
+TEST_CASE("templates are recognised by their text") {
+  CHECK(detect("<|im_start|>{% for m in messages %}{{m.content}}<end_of_utterance>\n{% endfor %}") ==
+        ChatTemplate::kSmolVlm);
+  CHECK(detect("{{'<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>'}}") == ChatTemplate::kChatMl);
+  CHECK(detect("{{ '<|start_header_id|>' + role + '<|end_header_id|>' }}") == ChatTemplate::kLlama3);
+  CHECK(detect("{{ '<start_of_turn>' + role }}") == ChatTemplate::kGemma);
+  CHECK(detect("{{ bos_token + '[INST] ' + content + ' [/INST]' }}") == ChatTemplate::kLlama2);
+  CHECK(detect("USER: {{ content }} ASSISTANT:") == ChatTemplate::kVicuna);
+}
+
+TEST_CASE("without a recognised text the vocabulary decides") {
+  CHECK(detect("", {"<|im_start|>", "<|im_end|>", "<end_of_utterance>"}) == ChatTemplate::kSmolVlm);
+  CHECK(detect("", {"<|im_start|>", "<|im_end|>"}) == ChatTemplate::kChatMl);
+  CHECK(detect("", {"<|start_header_id|>", "<|eot_id|>"}) == ChatTemplate::kLlama3);
+  CHECK(detect("", {"<start_of_turn>"}) == ChatTemplate::kGemma);
+  CHECK(detect("", {"<s>", "</s>"}, true) == ChatTemplate::kVicuna);
+  CHECK(detect("", {}) == ChatTemplate::kRaw);
+  CHECK(detect("{{ something else }}", {"<s>", "</s>"}, true) == ChatTemplate::kRaw);
+  CHECK(detect("{{ something else }}", {"<|im_start|>"}) == ChatTemplate::kChatMl);
+}
+
+TEST_CASE("conversations read as the model families write them") {
+  const std::vector<std::string> turns = {"Q1", "A1", "Q2"};
+  CHECK(
+      render(ChatTemplate::kSmolVlm, "", turns) ==
+      "<|im_start|>User: Q1<end_of_utterance>\nAssistant:A1<end_of_utterance>\nUser: Q2<end_of_utterance>\nAssistant:");
+  CHECK(render(ChatTemplate::kSmolVlm, "S", {"Q1"}) == "<|im_start|>S\n\nUser: Q1<end_of_utterance>\nAssistant:");
+  CHECK(render(ChatTemplate::kChatMl, "S", turns) ==
+        "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nQ1<|im_end|>\n<|im_start|>assistant\nA1<|im_end|>\n"
+        "<|im_start|>user\nQ2<|im_end|>\n<|im_start|>assistant\n");
+  CHECK(render(ChatTemplate::kChatMl, "", {"Q1"}) == "<|im_start|>user\nQ1<|im_end|>\n<|im_start|>assistant\n");
+  CHECK(render(ChatTemplate::kVicuna, "S", turns) == "S\n\nUSER:Q1\nASSISTANT:A1</s>\nUSER:Q2\nASSISTANT:");
+  CHECK(render(ChatTemplate::kLlama2, "S", turns) ==
+        "[INST] <<SYS>>\nS\n<</SYS>>\n\nQ1 [/INST]A1</s><s>[INST]Q2 [/INST]");
+  CHECK(render(ChatTemplate::kLlama3, "S", {"Q1"}) ==
+        "<|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nQ1<|eot_"
+        "id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\n");
+  CHECK(render(ChatTemplate::kGemma, "S", turns) ==
+        "<start_of_turn>user\nS\n\nQ1<end_of_turn>\n<start_of_turn>model\nA1<end_of_turn>\n<start_of_turn>user\nQ2"
+        "<end_of_turn>\n<start_of_turn>model\n");
+  CHECK(render(ChatTemplate::kRaw, "", {"Q1"}) == "Q1");
+}
+
+TEST_CASE("every template has a name") {
+  CHECK(std::string(chat_template_name(ChatTemplate::kSmolVlm)) == "smolvlm");
+  CHECK(std::string(chat_template_name(ChatTemplate::kGemma)) == "gemma");
+}
+
+}  // namespace
+}  // namespace ocellus
