@@ -65,9 +65,9 @@ std::vector<Window> cut_windows(const PerplexityOptions& options, const Model& m
     windows.push_back(std::move(window));
   }
   if (windows.empty()) {
-    throw Failure(kExitBadInput, options.path + ": " + format_count(std::ssize(tokens), "token") +
-                                     " leave nothing behind a --context of " + std::to_string(options.context) +
-                                     ": give more text or less context.");
+    throw Failure(kExitBadInput, options.path + ": the text has " + format_count(std::ssize(tokens), "token") +
+                                     ", all of which a --context of " + std::to_string(options.context) +
+                                     " takes: give more text or less context.");
   }
   return windows;
 }

@@ -24,7 +24,7 @@ static ocellus_status describe(ocellus_session* session, const void* picture, in
 }
 
 int main(int argc, char** argv) {
-  static unsigned char picture[8 << 20];
+  static unsigned char picture[64 << 20];
   FILE* file = argc == 4 ? fopen(argv[3], "rb") : NULL;
   if (file == NULL) return fprintf(stderr, "usage: caption MODEL.gguf MMPROJ.gguf PICTURE\n"), 2;
   const size_t picture_bytes = fread(picture, 1, sizeof(picture), file);
@@ -35,7 +35,13 @@ int main(int argc, char** argv) {
   ocellus_session* session = NULL;
   ocellus_engine_config config;
   ocellus_engine_config_init(&config);
-  ocellus_status status = ocellus_model_open(argv[1], argv[2], &model);
+  ocellus_image_facts facts;
+  ocellus_status status = ocellus_image_probe(picture, (int64_t)picture_bytes, &facts);
+  if (status == OCELLUS_OK) {
+    config.limits.max_image_pixels = (int64_t)facts.width * facts.height;
+    config.limits.max_whole_pixels = facts.whole_pixels;
+    status = ocellus_model_open(argv[1], argv[2], &model);
+  }
   if (status == OCELLUS_OK) status = ocellus_engine_create(model, &config, &engine);
   if (status == OCELLUS_OK) status = ocellus_session_open(engine, &session);
   if (status == OCELLUS_OK) status = describe(session, picture, (int64_t)picture_bytes);

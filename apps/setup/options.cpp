@@ -44,7 +44,7 @@ void set_budget(CommonOptions* options, const std::string& size) {
   options->budget_bytes = parse_bytes(size);
   if (!options->budget_bytes) {
     throw Failure(kExitUsage, "--budget " + size + ": write a whole number of bytes or one with a unit, as in 512M, " +
-                                  "2G (powers of 1024) or 44MB (powers of 1000).");
+                                  "2G (powers of 1024) or 44MB (powers of 1000); below 2^63 bytes.");
   }
 }
 
@@ -53,7 +53,8 @@ void add_pixels_option(CLI::App* command, const std::string& name, std::optional
   const auto set = [=](const std::string& text) {
     *pixels = parse_pixels(text);
     if (!*pixels)
-      throw Failure(kExitUsage, name + " " + text + ": write WIDTHxHEIGHT, as in 1920x1080, or a pixel count.");
+      throw Failure(kExitUsage,
+                    name + " " + text + ": write WIDTHxHEIGHT, as in 1920x1080, or a pixel count; below 2^31 pixels.");
   };
   command->add_option_function<std::string>(name, set, help)->option_text("SIZE")->group(group);
 }
