@@ -1,6 +1,5 @@
 // CLOCK_MONOTONIC, as frames and deadlines carry it.
-#ifndef OCELLUS_APPS_CLOCK_H_
-#define OCELLUS_APPS_CLOCK_H_
+#pragma once
 
 #include <time.h>
 
@@ -15,5 +14,3 @@ inline int64_t monotonic_ns() {
 }
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CLOCK_H_

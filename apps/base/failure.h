@@ -1,6 +1,5 @@
 // How the program ends when something is wrong: one sentence on stderr and an exit code.
-#ifndef OCELLUS_APPS_FAILURE_H_
-#define OCELLUS_APPS_FAILURE_H_
+#pragma once
 
 #include <exception>
 #include <stdexcept>
@@ -44,5 +43,3 @@ Failure library_failure(ocellus_status status, const std::string& subject = "");
 void check(ocellus_status status, const std::string& subject = "");
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_FAILURE_H_

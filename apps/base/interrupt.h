@@ -1,6 +1,5 @@
 // Ctrl-C while a session works.
-#ifndef OCELLUS_APPS_INTERRUPT_H_
-#define OCELLUS_APPS_INTERRUPT_H_
+#pragma once
 
 #include <csignal>
 
@@ -24,5 +23,3 @@ class InterruptScope {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_INTERRUPT_H_

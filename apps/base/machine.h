@@ -1,6 +1,5 @@
 // What this machine offers to the program.
-#ifndef OCELLUS_APPS_MACHINE_H_
-#define OCELLUS_APPS_MACHINE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -26,5 +25,3 @@ SystemMemory system_memory();
 int64_t peak_resident_bytes();
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_MACHINE_H_

@@ -1,6 +1,5 @@
 // Bounds of numeric flags.
-#ifndef OCELLUS_APPS_NUMBER_VALIDATOR_H_
-#define OCELLUS_APPS_NUMBER_VALIDATOR_H_
+#pragma once
 
 #include <CLI/CLI.hpp>
 #include <vector>
@@ -14,5 +13,3 @@ CLI::Validator number_between(double low, double high);
 CLI::Validator one_of_numbers(const std::vector<int>& allowed);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_NUMBER_VALIDATOR_H_

@@ -1,6 +1,5 @@
 // What the commands do with words of people and files.
-#ifndef OCELLUS_APPS_PLAIN_TEXT_H_
-#define OCELLUS_APPS_PLAIN_TEXT_H_
+#pragma once
 
 #include <algorithm>
 #include <string>
@@ -22,5 +21,3 @@ inline std::string trim(std::string_view text, std::string_view characters = " \
 }
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_PLAIN_TEXT_H_

@@ -1,6 +1,5 @@
 // Text that may come from a file, as a terminal shows it without obeying it.
-#ifndef OCELLUS_APPS_PRINTABLE_TEXT_H_
-#define OCELLUS_APPS_PRINTABLE_TEXT_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -13,5 +12,3 @@ namespace ocellus::app {
 std::string make_printable(std::string_view text, Lines lines);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_PRINTABLE_TEXT_H_

@@ -1,6 +1,5 @@
 // Metrics in Prometheus' text format (version 0.0.4).
-#ifndef OCELLUS_APPS_PROMETHEUS_H_
-#define OCELLUS_APPS_PROMETHEUS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -52,5 +51,3 @@ inline constexpr char kPrometheusType[] = "text/plain; version=0.0.4; charset=ut
 int64_t resident_bytes();
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_PROMETHEUS_H_

@@ -1,6 +1,5 @@
 // Sizes as people write and read them.
-#ifndef OCELLUS_APPS_SIZES_H_
-#define OCELLUS_APPS_SIZES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -31,5 +30,3 @@ std::string format_number(double value, int decimals);
 std::string format_count(int64_t count, const std::string& noun);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_SIZES_H_

@@ -1,6 +1,5 @@
 // Ctrl-C and SIGTERM for commands that go on until they are told to stop.
-#ifndef OCELLUS_APPS_STOP_REQUEST_H_
-#define OCELLUS_APPS_STOP_REQUEST_H_
+#pragma once
 
 #include "runtime/ocellus.h"
 
@@ -26,5 +25,3 @@ class StoppableWork {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_STOP_REQUEST_H_

@@ -1,6 +1,5 @@
 // Columns that line up.
-#ifndef OCELLUS_APPS_TABLE_H_
-#define OCELLUS_APPS_TABLE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -30,5 +29,3 @@ class Table {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_TABLE_H_

@@ -1,6 +1,5 @@
 // stdout for answers, stderr for everything else.
-#ifndef OCELLUS_APPS_TERMINAL_H_
-#define OCELLUS_APPS_TERMINAL_H_
+#pragma once
 
 #include <condition_variable>
 #include <mutex>
@@ -59,5 +58,3 @@ class Progress {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_TERMINAL_H_

@@ -1,6 +1,5 @@
 // How long work of equal parts will still take.
-#ifndef OCELLUS_APPS_TIME_LEFT_H_
-#define OCELLUS_APPS_TIME_LEFT_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -23,5 +22,3 @@ class TimeLeft {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_TIME_LEFT_H_

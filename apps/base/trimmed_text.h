@@ -1,6 +1,5 @@
 // A model's answer without the white space at both ends, as it comes.
-#ifndef OCELLUS_APPS_TRIMMED_TEXT_H_
-#define OCELLUS_APPS_TRIMMED_TEXT_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -19,5 +18,3 @@ class TrimmedText {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_TRIMMED_TEXT_H_

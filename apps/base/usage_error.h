@@ -1,6 +1,5 @@
 // What is wrong with the arguments, as one sentence.
-#ifndef OCELLUS_APPS_USAGE_ERROR_H_
-#define OCELLUS_APPS_USAGE_ERROR_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -27,5 +26,3 @@ std::optional<std::string> find_unasked_help(const CLI::App& program, const Argu
 std::optional<std::string> find_empty_value(const CLI::App& program);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_USAGE_ERROR_H_

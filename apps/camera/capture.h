@@ -1,6 +1,5 @@
 // A thread that reads a source and keeps its newest frame only.
-#ifndef OCELLUS_APPS_CAMERA_CAPTURE_H_
-#define OCELLUS_APPS_CAMERA_CAPTURE_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -67,5 +66,3 @@ class Capture {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_CAPTURE_H_

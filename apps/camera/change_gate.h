@@ -1,6 +1,5 @@
 // Whether a frame shows anything new.
-#ifndef OCELLUS_APPS_CAMERA_CHANGE_GATE_H_
-#define OCELLUS_APPS_CAMERA_CHANGE_GATE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -34,5 +33,3 @@ class ChangeGate {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_CHANGE_GATE_H_

@@ -1,6 +1,5 @@
 // The pictures of a directory, one after another.
-#ifndef OCELLUS_APPS_CAMERA_DIRECTORY_SOURCE_H_
-#define OCELLUS_APPS_CAMERA_DIRECTORY_SOURCE_H_
+#pragma once
 
 #include <set>
 #include <string>
@@ -46,5 +45,3 @@ class DirectorySource : public FrameSource {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_DIRECTORY_SOURCE_H_

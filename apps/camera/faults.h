@@ -1,6 +1,5 @@
 // Faults that the synthetic scene shows on purpose; their grammar stands in synthetic_source.h.
-#ifndef OCELLUS_APPS_CAMERA_FAULTS_H_
-#define OCELLUS_APPS_CAMERA_FAULTS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -29,5 +28,3 @@ struct FaultPlan {
 FaultPlan parse_faults(const std::string& text);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_FAULTS_H_

@@ -1,6 +1,5 @@
 // One picture of a camera, as its source gave it.
-#ifndef OCELLUS_APPS_CAMERA_FRAME_H_
-#define OCELLUS_APPS_CAMERA_FRAME_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -39,5 +38,3 @@ bool has_chroma(int32_t pixel_format);
 int64_t pixel_bytes(int32_t pixel_format, int32_t width, int32_t height);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_FRAME_H_

@@ -1,6 +1,5 @@
 // Where frames come from: a camera, a directory, a file, a pipe, a browser or a scene that is made up.
-#ifndef OCELLUS_APPS_CAMERA_FRAME_SOURCE_H_
-#define OCELLUS_APPS_CAMERA_FRAME_SOURCE_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -92,5 +91,3 @@ FrameColor parse_color(const std::string& text);
 std::unique_ptr<FrameSource> open_source(const SourceOptions& options);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_FRAME_SOURCE_H_

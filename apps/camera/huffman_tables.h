@@ -1,6 +1,5 @@
 // JPEG as cameras send it: USB's video class lets them leave out the Huffman tables.
-#ifndef OCELLUS_APPS_CAMERA_HUFFMAN_TABLES_H_
-#define OCELLUS_APPS_CAMERA_HUFFMAN_TABLES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -15,5 +14,3 @@ inline constexpr int32_t kHuffmanSegmentBytes = 420;
 bool insert_huffman_tables(std::vector<uint8_t>* jpeg);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_HUFFMAN_TABLES_H_

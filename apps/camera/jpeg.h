@@ -1,6 +1,5 @@
 // Pictures for people: frames as JPEG files, small ones of them.
-#ifndef OCELLUS_APPS_CAMERA_JPEG_H_
-#define OCELLUS_APPS_CAMERA_JPEG_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -14,5 +13,3 @@ namespace ocellus::app {
 bool make_jpeg(const Frame& frame, int32_t most_side, std::vector<uint8_t>* jpeg);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_JPEG_H_

@@ -1,6 +1,5 @@
 // Damage inside a JPEG that decoders do not tell of.
-#ifndef OCELLUS_APPS_CAMERA_JPEG_DAMAGE_H_
-#define OCELLUS_APPS_CAMERA_JPEG_DAMAGE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -15,5 +14,3 @@ namespace ocellus::app {
 std::string find_jpeg_damage(const std::vector<uint8_t>& bytes);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_JPEG_DAMAGE_H_

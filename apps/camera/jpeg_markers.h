@@ -1,6 +1,5 @@
 // The bytes that stand behind 0xFF in a JPEG (ITU-T T.81, table B.1), as far as cameras need them.
-#ifndef OCELLUS_APPS_CAMERA_JPEG_MARKERS_H_
-#define OCELLUS_APPS_CAMERA_JPEG_MARKERS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -27,5 +26,3 @@ inline bool is_restart(int marker) { return marker >= kRst0 && marker <= kRst7; 
 inline bool is_sequential_frame(int marker) { return marker == kSof0 || marker == kSof1; }
 
 }  // namespace ocellus::app::jpeg
-
-#endif  // OCELLUS_APPS_CAMERA_JPEG_MARKERS_H_

@@ -1,6 +1,5 @@
 // Single JPEG files out of a stream of them, as pipes and files of motion JPEG are.
-#ifndef OCELLUS_APPS_CAMERA_JPEG_SPLITTER_H_
-#define OCELLUS_APPS_CAMERA_JPEG_SPLITTER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -50,5 +49,3 @@ class JpegSplitter {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_JPEG_SPLITTER_H_

@@ -1,6 +1,5 @@
 // Frames at a steady rate from sources that have no clock of their own.
-#ifndef OCELLUS_APPS_CAMERA_PACER_H_
-#define OCELLUS_APPS_CAMERA_PACER_H_
+#pragma once
 
 #include <algorithm>
 #include <chrono>
@@ -39,5 +38,3 @@ class Pacer {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_PACER_H_

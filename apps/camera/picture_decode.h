@@ -1,6 +1,5 @@
 // JPEG, PNG and WebP files as pixels.
-#ifndef OCELLUS_APPS_CAMERA_PICTURE_DECODE_H_
-#define OCELLUS_APPS_CAMERA_PICTURE_DECODE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -35,5 +34,3 @@ bool decode_rgb(const Frame& frame, Picture* picture);
 bool decode_grey(const Frame& frame, Picture* picture);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_PICTURE_DECODE_H_

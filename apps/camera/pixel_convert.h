@@ -1,6 +1,5 @@
 // Between raw pixel formats, as the library reads them.
-#ifndef OCELLUS_APPS_CAMERA_PIXEL_CONVERT_H_
-#define OCELLUS_APPS_CAMERA_PIXEL_CONVERT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -20,5 +19,3 @@ void convert_planes_to_rgb(const uint8_t* planes, int32_t width, int32_t height,
                            uint8_t* rgb);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_PIXEL_CONVERT_H_

@@ -1,6 +1,5 @@
 // Frames that others hand in, as the page does with its viewer's camera.
-#ifndef OCELLUS_APPS_CAMERA_POSTED_SOURCE_H_
-#define OCELLUS_APPS_CAMERA_POSTED_SOURCE_H_
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -50,5 +49,3 @@ class PostedSource : public FrameSource {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_POSTED_SOURCE_H_

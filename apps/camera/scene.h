@@ -1,7 +1,6 @@
 // A made-up scene: a board of 3 x 3 cells with coloured shapes, like the pictures that the bundled model was trained
 // on, but without signs. Shapes come and go, move inside their cells, hop to others and change over time.
-#ifndef OCELLUS_APPS_CAMERA_SCENE_H_
-#define OCELLUS_APPS_CAMERA_SCENE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -61,5 +60,3 @@ class Scene {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_SCENE_H_

@@ -1,6 +1,5 @@
 // Scenes as pixels.
-#ifndef OCELLUS_APPS_CAMERA_SCENE_PAINTER_H_
-#define OCELLUS_APPS_CAMERA_SCENE_PAINTER_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -13,5 +12,3 @@ namespace ocellus::app {
 void paint_scene(const Scene& scene, int32_t width, int32_t height, std::vector<uint8_t>* rgb);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_SCENE_PAINTER_H_

@@ -1,6 +1,5 @@
 // Sentences about frames and sources.
-#ifndef OCELLUS_APPS_CAMERA_SENTENCES_H_
-#define OCELLUS_APPS_CAMERA_SENTENCES_H_
+#pragma once
 
 #include <cctype>
 #include <cstdint>
@@ -23,5 +22,3 @@ inline std::string size_text(int64_t width, int64_t height) {
 std::string rate_text(double frames_per_second);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_SENTENCES_H_

@@ -1,6 +1,5 @@
 // Frames out of the bytes of a pipe or file.
-#ifndef OCELLUS_APPS_CAMERA_STREAM_PARSER_H_
-#define OCELLUS_APPS_CAMERA_STREAM_PARSER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -41,5 +40,3 @@ std::unique_ptr<StreamParser> make_raw_parser(const std::string& format, int32_t
 std::unique_ptr<StreamParser> make_y4m_parser(const FrameColor& color);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_STREAM_PARSER_H_

@@ -1,6 +1,5 @@
 // Frames from a pipe or a file.
-#ifndef OCELLUS_APPS_CAMERA_STREAM_SOURCE_H_
-#define OCELLUS_APPS_CAMERA_STREAM_SOURCE_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -52,5 +51,3 @@ class StreamSource : public FrameSource {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_STREAM_SOURCE_H_

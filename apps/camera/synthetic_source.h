@@ -12,8 +12,7 @@
 //   skip@350:5           the driver drops 5 frames (1)
 //   end@400              there are no more frames
 //   loop, loop@500       the list starts again 50 frames after its last fault, or every 500 frames
-#ifndef OCELLUS_APPS_CAMERA_SYNTHETIC_SOURCE_H_
-#define OCELLUS_APPS_CAMERA_SYNTHETIC_SOURCE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -67,5 +66,3 @@ class SyntheticSource : public FrameSource {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_SYNTHETIC_SOURCE_H_

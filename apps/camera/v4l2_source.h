@@ -1,6 +1,5 @@
 // Cameras by Linux' video interface, V4L2: /dev/videoN.
-#ifndef OCELLUS_APPS_CAMERA_V4L2_SOURCE_H_
-#define OCELLUS_APPS_CAMERA_V4L2_SOURCE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -79,5 +78,3 @@ class V4l2Source : public FrameSource {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CAMERA_V4L2_SOURCE_H_

@@ -1,6 +1,5 @@
 // What an image library saves: the time to the first token with pictures computed, and from the library.
-#ifndef OCELLUS_APPS_BENCH_LIBRARY_H_
-#define OCELLUS_APPS_BENCH_LIBRARY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -48,5 +47,3 @@ class LibraryBench {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_BENCH_LIBRARY_H_

@@ -1,6 +1,5 @@
 // The pictures that are measured with: given files in turn, or frames with a pattern, each different.
-#ifndef OCELLUS_APPS_BENCH_PICTURES_H_
-#define OCELLUS_APPS_BENCH_PICTURES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -33,5 +32,3 @@ class Pictures {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_BENCH_PICTURES_H_

@@ -1,6 +1,5 @@
 // Measured rows and the formats they are printed in.
-#ifndef OCELLUS_APPS_BENCH_REPORT_H_
-#define OCELLUS_APPS_BENCH_REPORT_H_
+#pragma once
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -36,5 +35,3 @@ class BenchReport {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_BENCH_REPORT_H_

@@ -1,6 +1,5 @@
 // One function per command: it declares the command's flags and, when the command is chosen, sets what to run.
-#ifndef OCELLUS_APPS_COMMANDS_H_
-#define OCELLUS_APPS_COMMANDS_H_
+#pragma once
 
 #include <functional>
 
@@ -27,5 +26,3 @@ void add_serve_command(CLI::App* program, Action* action);
 void add_devices_command(CLI::App* program, Action* action);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_COMMANDS_H_

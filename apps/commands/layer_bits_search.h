@@ -1,6 +1,5 @@
 // Which layers need many bits and which do with few: what ocellus calibrate --layer-bits looks for.
-#ifndef OCELLUS_APPS_LAYER_BITS_SEARCH_H_
-#define OCELLUS_APPS_LAYER_BITS_SEARCH_H_
+#pragma once
 
 #include "apps/commands/score_questions.h"
 #include "apps/setup/options.h"
@@ -14,5 +13,3 @@ namespace ocellus::app {
 int search_layer_bits(const CommonOptions& options, const QuestionOptions& questions, double average);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_LAYER_BITS_SEARCH_H_

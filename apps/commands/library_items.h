@@ -1,6 +1,5 @@
 // Entries of the image library, as the program shows them.
-#ifndef OCELLUS_APPS_LIBRARY_ITEMS_H_
-#define OCELLUS_APPS_LIBRARY_ITEMS_H_
+#pragma once
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -33,5 +32,3 @@ void add_library_add(CLI::App* library, Action* action);
 void add_library_search(CLI::App* library, Action* action);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_LIBRARY_ITEMS_H_

@@ -1,6 +1,5 @@
 // What ocellus plan finds out by trying: the gentlest bits, the greatest share, and a table of both.
-#ifndef OCELLUS_APPS_PLAN_CHOICES_H_
-#define OCELLUS_APPS_PLAN_CHOICES_H_
+#pragma once
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -54,5 +53,3 @@ std::string choices_table(const std::vector<PlannedChoice>& choices, const Commo
 nlohmann::ordered_json choices_json(const std::vector<PlannedChoice>& choices, const CommonOptions& options);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_PLAN_CHOICES_H_

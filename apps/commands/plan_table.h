@@ -1,6 +1,5 @@
 // The memory plan as a table for people.
-#ifndef OCELLUS_APPS_PLAN_TABLE_H_
-#define OCELLUS_APPS_PLAN_TABLE_H_
+#pragma once
 
 #include <string>
 
@@ -15,5 +14,3 @@ enum class SmallRows { kFolded, kShown };
 std::string plan_table(const ocellus_plan& plan, SmallRows small_rows);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_PLAN_TABLE_H_

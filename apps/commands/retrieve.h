@@ -1,7 +1,6 @@
 // "<retrieve: words, n>" and "<retrieve: picture.png, n>" in a prompt: the n best entries of the image library, which
 // stand there as pictures would.
-#ifndef OCELLUS_APPS_RETRIEVE_H_
-#define OCELLUS_APPS_RETRIEVE_H_
+#pragma once
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -48,5 +47,3 @@ void remark_on_retrieved(const std::vector<Retrieved>& taken);
 nlohmann::ordered_json retrieved_json(const std::vector<Retrieved>& taken);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_RETRIEVE_H_

@@ -1,6 +1,5 @@
 // Answers to a file's questions, counted: what eval prints and calibrate compares.
-#ifndef OCELLUS_APPS_SCORE_QUESTIONS_H_
-#define OCELLUS_APPS_SCORE_QUESTIONS_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -97,5 +96,3 @@ bool score_questions(const Running& running, const std::vector<Question>& questi
                      const CommonOptions& options, const OnAnswer& on_answer, Totals* totals);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_SCORE_QUESTIONS_H_

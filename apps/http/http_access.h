@@ -9,8 +9,7 @@
 //   pages of an origin that --cors names, and a link that somebody follows to "/", for a whole tab.
 // Programs send neither of the last two. All answers carry Cross-Origin-Resource-Policy: same-origin for browsers that
 // send Sec-Fetch-Site not yet.
-#ifndef OCELLUS_APPS_HTTP_HTTP_ACCESS_H_
-#define OCELLUS_APPS_HTTP_HTTP_ACCESS_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -54,5 +53,3 @@ std::optional<HttpResponse> answer_preflight(const HttpRequest& request);
 std::optional<HttpResponse> refuse_access(const AccessRules& rules, const HttpRequest& request, bool is_open_path);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_HTTP_HTTP_ACCESS_H_

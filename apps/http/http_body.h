@@ -1,6 +1,5 @@
 // The body of a request that a handler has taken. Its bytes count among HttpOptions::all_body_bytes while it lives.
-#ifndef OCELLUS_APPS_HTTP_HTTP_BODY_H_
-#define OCELLUS_APPS_HTTP_HTTP_BODY_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -49,5 +48,3 @@ class HttpBody {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_HTTP_HTTP_BODY_H_

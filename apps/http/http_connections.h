@@ -1,7 +1,6 @@
 // The sockets of all clients: how long each has taken, and which must go. libmicrohttpd itself closes only those that
 // send nothing at all.
-#ifndef OCELLUS_APPS_HTTP_HTTP_CONNECTIONS_H_
-#define OCELLUS_APPS_HTTP_HTTP_CONNECTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <list>
@@ -78,5 +77,3 @@ class HttpConnections {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_HTTP_HTTP_CONNECTIONS_H_

@@ -1,7 +1,6 @@
 // A request whose answer may come later, from any thread. While there is nothing to send its connection is suspended:
 // the server's thread does not look at it.
-#ifndef OCELLUS_APPS_HTTP_HTTP_EXCHANGE_H_
-#define OCELLUS_APPS_HTTP_HTTP_EXCHANGE_H_
+#pragma once
 
 #include <microhttpd.h>
 
@@ -87,5 +86,3 @@ MHD_Response* make_mhd_response(HttpResponse response, std::shared_ptr<Exchange>
 MHD_Result queue_response(MHD_Connection* connection, HttpResponse response);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_HTTP_HTTP_EXCHANGE_H_

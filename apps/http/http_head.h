@@ -1,8 +1,7 @@
 // The head of a request must say one thing only. Where two programs in a row (a proxy and this one) could read it in
 // two ways, the second request of a connection could be one that nobody sent: such heads get 400, and their connection
 // ends. After a body in chunks the connection ends, too, because chunks have such shapes as well.
-#ifndef OCELLUS_APPS_HTTP_HTTP_HEAD_H_
-#define OCELLUS_APPS_HTTP_HTTP_HEAD_H_
+#pragma once
 
 #include <cstddef>
 #include <optional>
@@ -33,5 +32,3 @@ std::optional<std::string> find_ambiguity(const RequestHead& head);
 bool lies_as_received(const RequestHead& head, size_t received_bytes);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_HTTP_HTTP_HEAD_H_

@@ -1,6 +1,5 @@
 // JSON from clients: what it would take as a tree is known before the tree is made.
-#ifndef OCELLUS_APPS_HTTP_HTTP_JSON_H_
-#define OCELLUS_APPS_HTTP_HTTP_JSON_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -27,5 +26,3 @@ bool read_json_body(const std::shared_ptr<HttpExchange>& exchange, nlohmann::ord
                     const JsonLimits& limits = {});
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_HTTP_HTTP_JSON_H_

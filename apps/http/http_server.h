@@ -1,7 +1,6 @@
 // A small HTTP/1.1 server for this program's page and endpoints. libmicrohttpd speaks the protocol, on one thread that
 // waits for all connections; what clients can take is bounded here: connections, time, bodies, bytes that wait.
-#ifndef OCELLUS_APPS_HTTP_HTTP_SERVER_H_
-#define OCELLUS_APPS_HTTP_HTTP_SERVER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -122,5 +121,3 @@ HttpResponse error_response(int status, const std::string& message, const std::s
                             const std::string& code = "");
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_HTTP_HTTP_SERVER_H_

@@ -1,6 +1,5 @@
 // The files of the page of `ocellus watch --http`, inside the program.
-#ifndef OCELLUS_APPS_PAGE_PAGE_FILES_H_
-#define OCELLUS_APPS_PAGE_PAGE_FILES_H_
+#pragma once
 
 #include <span>
 #include <string_view>
@@ -17,5 +16,3 @@ struct PageFile {
 std::span<const PageFile> page_files();
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_PAGE_PAGE_FILES_H_

@@ -1,6 +1,5 @@
 // What of the model's text the client sees: without white space at both ends, and nothing from a stop string on.
-#ifndef OCELLUS_APPS_SERVE_ANSWER_FILTER_H_
-#define OCELLUS_APPS_SERVE_ANSWER_FILTER_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -32,5 +31,3 @@ class AnswerFilter {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_SERVE_ANSWER_FILTER_H_

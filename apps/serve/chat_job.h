@@ -1,6 +1,5 @@
 // One chat request on its way from the queue to its answer.
-#ifndef OCELLUS_APPS_SERVE_CHAT_JOB_H_
-#define OCELLUS_APPS_SERVE_CHAT_JOB_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -40,5 +39,3 @@ struct ChatJob {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_SERVE_CHAT_JOB_H_

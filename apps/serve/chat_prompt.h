@@ -1,6 +1,5 @@
 // A whole conversation into a session that holds nothing yet.
-#ifndef OCELLUS_APPS_SERVE_CHAT_PROMPT_H_
-#define OCELLUS_APPS_SERVE_CHAT_PROMPT_H_
+#pragma once
 
 #include "apps/serve/chat_request.h"
 #include "runtime/ocellus.h"
@@ -13,5 +12,3 @@ namespace ocellus::app {
 void add_conversation(ocellus_session* session, const ocellus_model* model, ChatRequest* request, bool* was_cancelled);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_SERVE_CHAT_PROMPT_H_

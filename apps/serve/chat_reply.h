@@ -1,6 +1,5 @@
 // The answer to one chat request, at once or as server-sent events.
-#ifndef OCELLUS_APPS_SERVE_CHAT_REPLY_H_
-#define OCELLUS_APPS_SERVE_CHAT_REPLY_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -51,5 +50,3 @@ class ChatReply {
 std::string choose_request_id(const HttpRequest& request);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_SERVE_CHAT_REPLY_H_

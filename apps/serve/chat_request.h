@@ -1,6 +1,5 @@
 // A request to /v1/chat/completions: its JSON, checked to the last field.
-#ifndef OCELLUS_APPS_SERVE_CHAT_REQUEST_H_
-#define OCELLUS_APPS_SERVE_CHAT_REQUEST_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -55,5 +54,3 @@ std::vector<ChatPart> arrange_parts(std::vector<ChatPart> parts, int64_t earlier
 int64_t count_images(const std::vector<ChatPart>& parts);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_SERVE_CHAT_REQUEST_H_

@@ -1,7 +1,6 @@
 // Who is answered when: a bounded queue in front of a few sessions that are decoded together. One thread owns the
 // engine; a second one reads requests, and takes out who has left or waits for too long.
-#ifndef OCELLUS_APPS_SERVE_CHAT_SCHEDULER_H_
-#define OCELLUS_APPS_SERVE_CHAT_SCHEDULER_H_
+#pragma once
 
 #include <condition_variable>
 #include <cstdint>
@@ -98,5 +97,3 @@ class ChatScheduler {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_SERVE_CHAT_SCHEDULER_H_

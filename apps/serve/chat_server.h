@@ -1,6 +1,5 @@
 // The endpoints of `ocellus serve`.
-#ifndef OCELLUS_APPS_SERVE_CHAT_SERVER_H_
-#define OCELLUS_APPS_SERVE_CHAT_SERVER_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -16,5 +15,3 @@ void add_chat_endpoints(HttpServer* server, ChatScheduler* scheduler, const Serv
                         const std::vector<std::string>& names);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_SERVE_CHAT_SERVER_H_

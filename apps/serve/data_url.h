@@ -1,6 +1,5 @@
 // Pictures as chat requests carry them: "data:image/png;base64,...".
-#ifndef OCELLUS_APPS_SERVE_DATA_URL_H_
-#define OCELLUS_APPS_SERVE_DATA_URL_H_
+#pragma once
 
 #include <cstddef>
 #include <optional>
@@ -30,5 +29,3 @@ std::optional<std::span<char>> take_cut_string(CutText* cut, std::string_view ma
 std::string_view decode_picture_url(std::span<char> url, const std::string& param);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_SERVE_DATA_URL_H_

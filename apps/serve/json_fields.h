@@ -1,6 +1,5 @@
 // Checked access to the fields of a JSON request. All throw a RequestError that names the field.
-#ifndef OCELLUS_APPS_SERVE_JSON_FIELDS_H_
-#define OCELLUS_APPS_SERVE_JSON_FIELDS_H_
+#pragma once
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -28,5 +27,3 @@ std::optional<int64_t> integer_field(const RequestJson& object, const std::strin
 bool bool_field(const RequestJson& object, const std::string& name);  // false if there is none
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_SERVE_JSON_FIELDS_H_

@@ -1,6 +1,5 @@
 // Why a request is not served, as OpenAI's interface says it.
-#ifndef OCELLUS_APPS_SERVE_REQUEST_ERROR_H_
-#define OCELLUS_APPS_SERVE_REQUEST_ERROR_H_
+#pragma once
 
 #include <stdexcept>
 #include <string>
@@ -33,5 +32,3 @@ std::string error_json(const RequestError& error);
 HttpResponse error_reply(const RequestError& error);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_SERVE_REQUEST_ERROR_H_

@@ -1,6 +1,5 @@
 // What the endpoint counts, in Prometheus' text format.
-#ifndef OCELLUS_APPS_SERVE_SERVE_METRICS_H_
-#define OCELLUS_APPS_SERVE_SERVE_METRICS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -37,5 +36,3 @@ class ServeMetrics {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_SERVE_SERVE_METRICS_H_

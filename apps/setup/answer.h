@@ -1,6 +1,5 @@
 // One turn of a conversation: pictures and text in, an answer out.
-#ifndef OCELLUS_APPS_ANSWER_H_
-#define OCELLUS_APPS_ANSWER_H_
+#pragma once
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -56,5 +55,3 @@ nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats);
 std::string json_line(const nlohmann::ordered_json& object);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_ANSWER_H_

@@ -1,6 +1,5 @@
 // Whether a picture is of the one kind that the bundled model was trained on: a few plain shapes on a plain background.
-#ifndef OCELLUS_APPS_BOARD_LIKENESS_H_
-#define OCELLUS_APPS_BOARD_LIKENESS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -24,5 +23,3 @@ std::string describe_far_frame(const Model& model, const std::string& name, cons
 void remark_on_far_pictures(const Model& model, const CommonOptions& options, const std::vector<ImageFile>& images);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_BOARD_LIKENESS_H_

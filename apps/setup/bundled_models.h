@@ -1,6 +1,5 @@
 // The model pair that comes with the program.
-#ifndef OCELLUS_APPS_BUNDLED_MODELS_H_
-#define OCELLUS_APPS_BUNDLED_MODELS_H_
+#pragma once
 
 #include <string>
 
@@ -15,5 +14,3 @@ struct ModelPaths {
 ModelPaths find_bundled_models();
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_BUNDLED_MODELS_H_

@@ -1,6 +1,5 @@
 // The flags that say what of the cache is kept, and in how many bits.
-#ifndef OCELLUS_APPS_CACHE_OPTIONS_H_
-#define OCELLUS_APPS_CACHE_OPTIONS_H_
+#pragma once
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -67,5 +66,3 @@ nlohmann::ordered_json policy_json(const ocellus_limits& limits);
 std::string describe_policy(const ocellus_cache_policy& policy);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CACHE_OPTIONS_H_

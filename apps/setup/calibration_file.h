@@ -1,6 +1,5 @@
 // The small file beside a model that holds its calibration by bits: MODEL.gguf -> MODEL.calib.json.
-#ifndef OCELLUS_APPS_CALIBRATION_FILE_H_
-#define OCELLUS_APPS_CALIBRATION_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -30,5 +29,3 @@ void write_calibration(const std::string& model_path, int32_t bits, const TauPai
                        int64_t questions);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_CALIBRATION_FILE_H_

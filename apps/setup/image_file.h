@@ -1,6 +1,5 @@
 // Pictures on disk.
-#ifndef OCELLUS_APPS_IMAGE_FILE_H_
-#define OCELLUS_APPS_IMAGE_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -34,5 +33,3 @@ struct PictureSize {
 PictureSize largest_size(const std::vector<ImageFile>& images);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_IMAGE_FILE_H_

@@ -1,6 +1,5 @@
 // The flags every command knows.
-#ifndef OCELLUS_APPS_OPTIONS_H_
-#define OCELLUS_APPS_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -64,5 +63,3 @@ void add_shape_options(CLI::App* command, CommonOptions* options);
 ocellus_generate_params generate_params(const CommonOptions& options);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_OPTIONS_H_

@@ -1,6 +1,5 @@
 // A user's text with its pictures in place.
-#ifndef OCELLUS_APPS_PROMPT_H_
-#define OCELLUS_APPS_PROMPT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -46,5 +45,3 @@ std::vector<PromptPart> place_images(const std::string& text, const std::vector<
 int64_t count_text_tokens(ocellus_model* model, const std::vector<PromptPart>& parts);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_PROMPT_H_

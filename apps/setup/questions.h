@@ -1,6 +1,5 @@
 // Files of questions with pictures and exact answers: one JSON object a line.
-#ifndef OCELLUS_APPS_QUESTIONS_H_
-#define OCELLUS_APPS_QUESTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -24,5 +23,3 @@ struct Question {
 std::vector<Question> read_questions(const std::string& path, int64_t images_each, int64_t limit);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_QUESTIONS_H_

@@ -1,6 +1,5 @@
 // Flags for those who must answer in time: which threads run where and how, and memory that is always there.
-#ifndef OCELLUS_APPS_REAL_TIME_H_
-#define OCELLUS_APPS_REAL_TIME_H_
+#pragma once
 
 #include <cstdint>
 
@@ -30,5 +29,3 @@ void choose_cpus(const RealTimeOptions& options);
 void raise_priority(const RealTimeOptions& options);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_REAL_TIME_H_

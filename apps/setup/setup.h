@@ -1,6 +1,5 @@
 // From flags to a model, a plan that fits and one open session.
-#ifndef OCELLUS_APPS_SETUP_H_
-#define OCELLUS_APPS_SETUP_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -81,5 +80,3 @@ struct Running {
 Running start(const Model& model, const CommonOptions& options, const Needs& needs);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_SETUP_H_

@@ -1,6 +1,5 @@
 // A file that shows who did what when, for chrome://tracing, Perfetto and other readers of Chrome's trace format.
-#ifndef OCELLUS_APPS_TRACE_FILE_H_
-#define OCELLUS_APPS_TRACE_FILE_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -77,5 +76,3 @@ class TraceFile {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_TRACE_FILE_H_

@@ -1,6 +1,5 @@
 // The last frames that were answered, for questions about all of them.
-#ifndef OCELLUS_APPS_WATCH_FRAME_MEMORY_H_
-#define OCELLUS_APPS_WATCH_FRAME_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -66,5 +65,3 @@ class FrameMemory {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_WATCH_FRAME_MEMORY_H_

@@ -1,6 +1,5 @@
 // One turn about frames: text and frames in, an answer out.
-#ifndef OCELLUS_APPS_WATCH_FRAME_TURN_H_
-#define OCELLUS_APPS_WATCH_FRAME_TURN_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -38,5 +37,3 @@ struct TurnAnswer {
 TurnAnswer answer_frames(ocellus_session* session, const CommonOptions& options, const TextSink& sink);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_WATCH_FRAME_TURN_H_

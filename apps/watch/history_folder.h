@@ -1,6 +1,5 @@
 // Captions and small pictures on disk: captions.jsonl and TIME-NUMBER.jpg, within a quota.
-#ifndef OCELLUS_APPS_WATCH_HISTORY_FOLDER_H_
-#define OCELLUS_APPS_WATCH_HISTORY_FOLDER_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -66,5 +65,3 @@ class HistoryFolder {
 inline constexpr char kHistoryMark[] = ".ocellus-history";
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_WATCH_HISTORY_FOLDER_H_

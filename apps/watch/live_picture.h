@@ -1,6 +1,5 @@
 // The newest frame as a JPEG file, for people who look at it.
-#ifndef OCELLUS_APPS_WATCH_LIVE_PICTURE_H_
-#define OCELLUS_APPS_WATCH_LIVE_PICTURE_H_
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -56,5 +55,3 @@ class LivePicture {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_WATCH_LIVE_PICTURE_H_

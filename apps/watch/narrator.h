@@ -1,6 +1,5 @@
 // The engine of a watch: captions of single frames, and a memory of the last ones.
-#ifndef OCELLUS_APPS_WATCH_NARRATOR_H_
-#define OCELLUS_APPS_WATCH_NARRATOR_H_
+#pragma once
 
 #include <memory>
 
@@ -40,5 +39,3 @@ class Narrator {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_WATCH_NARRATOR_H_

@@ -1,6 +1,5 @@
 // What became of one frame, and of one question.
-#ifndef OCELLUS_APPS_WATCH_RECORD_H_
-#define OCELLUS_APPS_WATCH_RECORD_H_
+#pragma once
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -55,5 +54,3 @@ struct QuestionAnswer {
 nlohmann::ordered_json question_answer_json(const QuestionAnswer& answer);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_WATCH_RECORD_H_

@@ -1,7 +1,6 @@
 // Questions about time, which a model that sees numbered pictures is not asked as they are: "When did the red circle
 // appear?" becomes one question for each frame, "What changed?" a comparison of two captions.
-#ifndef OCELLUS_APPS_WATCH_TEMPORAL_QUESTION_H_
-#define OCELLUS_APPS_WATCH_TEMPORAL_QUESTION_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -35,5 +34,3 @@ std::string describe_change(const std::string& before, const std::string& after)
 std::vector<int> find_image_numbers(const std::string& answer, int most);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_WATCH_TEMPORAL_QUESTION_H_

@@ -1,6 +1,5 @@
 // Questions and changes that are typed, or piped in, while a watch runs.
-#ifndef OCELLUS_APPS_WATCH_TYPED_QUESTIONS_H_
-#define OCELLUS_APPS_WATCH_TYPED_QUESTIONS_H_
+#pragma once
 
 #include <atomic>
 #include <string>
@@ -29,5 +28,3 @@ class TypedQuestions {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_WATCH_TYPED_QUESTIONS_H_

@@ -1,6 +1,5 @@
 // What a person wants of a running watch: settings, questions, an end. Filled by any thread, emptied by the watch.
-#ifndef OCELLUS_APPS_WATCH_WATCH_CONTROL_H_
-#define OCELLUS_APPS_WATCH_WATCH_CONTROL_H_
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -59,5 +58,3 @@ class WatchControl {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_WATCH_WATCH_CONTROL_H_

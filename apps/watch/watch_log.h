@@ -1,6 +1,5 @@
 // The latest captions and answers, with small pictures of their frames; for any thread.
-#ifndef OCELLUS_APPS_WATCH_WATCH_LOG_H_
-#define OCELLUS_APPS_WATCH_WATCH_LOG_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -40,5 +39,3 @@ class WatchLog {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_WATCH_WATCH_LOG_H_

@@ -1,6 +1,5 @@
 // The page of a watch, its events and its endpoints.
-#ifndef OCELLUS_APPS_WATCH_WATCH_PAGE_H_
-#define OCELLUS_APPS_WATCH_WATCH_PAGE_H_
+#pragma once
 
 #include <memory>
 #include <mutex>
@@ -46,5 +45,3 @@ class WatchPage : public WatchListener {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_WATCH_WATCH_PAGE_H_

@@ -1,6 +1,5 @@
 // Settings of a running watch as JSON: what a page or a terminal sends, checked to the last field.
-#ifndef OCELLUS_APPS_WATCH_WATCH_SETTINGS_H_
-#define OCELLUS_APPS_WATCH_WATCH_SETTINGS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -22,5 +21,3 @@ WatchSettings merge_settings(const nlohmann::ordered_json& changes, WatchSetting
                              const std::function<void(const std::string&)>& check_text);
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_WATCH_WATCH_SETTINGS_H_

@@ -1,6 +1,5 @@
 // The loop of `ocellus watch`: newest frame in, caption out, questions in between.
-#ifndef OCELLUS_APPS_WATCH_WATCHER_H_
-#define OCELLUS_APPS_WATCH_WATCHER_H_
+#pragma once
 
 #include <deque>
 #include <memory>
@@ -126,5 +125,3 @@ class Watcher {
 };
 
 }  // namespace ocellus::app
-
-#endif  // OCELLUS_APPS_WATCH_WATCHER_H_

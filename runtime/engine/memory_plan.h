@@ -15,8 +15,6 @@ class PlanRecorder : public RowSink {
   Status take(const RowSpec& row, std::byte** out) override;
 
   int64_t lifetime_bytes(Lifetime lifetime) const;
-  /// Phases share their bytes: the scratch of the plan is that of the largest phase.
-  int64_t phase_bytes(Phase phase) const { return phase_bytes_[0][static_cast<int>(phase)]; }
   /// How the row is counted: host rows of a GPU's engine are staging, whatever their lifetime.
   Lifetime counted_as(const RowSpec& row) const {
     return device_.is_cuda() && row.place == Place::kHost ? Lifetime::kStaging : row.lifetime;
@@ -26,6 +24,7 @@ class PlanRecorder : public RowSink {
   const RowSpec& row(int i) const { return rows_[i]; }
 
  private:
+  /// Phases share their bytes: the scratch of the plan is that of the largest phase.
   int64_t largest_phase(int place) const;
 
   DeviceTraits device_;
