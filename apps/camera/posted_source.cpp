@@ -10,7 +10,7 @@ namespace ocellus::app {
 bool FrameInbox::put(const std::string& sender, const std::string& jpeg, int64_t captured_ns) {
   const int64_t now_ns = monotonic_ns();
   const std::lock_guard<std::mutex> guard(mutex_);
-  if (sender != sender_ && !sender_.empty() && now_ns - heard_ns_ < kSenderSilenceNs) return false;
+  if (sender != sender_ && !sender_.empty() && now_ns - heard_ns_ < sender_silence_ns_) return false;
   sender_ = sender;
   heard_ns_ = now_ns;
   newest_.bytes.assign(jpeg.begin(), jpeg.end());

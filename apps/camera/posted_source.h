@@ -18,12 +18,15 @@ class FrameInbox {
   // After it somebody else may send. Timers of a tab that nobody sees fire once a second: it sends every second or two.
   static constexpr int64_t kSenderSilenceNs = 5'000'000'000;
 
+  explicit FrameInbox(int64_t sender_silence_ns = kSenderSilenceNs) : sender_silence_ns_(sender_silence_ns) {}
+
   // Takes a frame in the place of one that still waits. False, and nothing taken, while somebody else sends.
   bool put(const std::string& sender, const std::string& jpeg, int64_t captured_ns);
   // Swaps the frame's bytes with those that wait, and tells how many frames these replaced. False if none came in time.
   bool take(Frame* frame, std::chrono::milliseconds wait, int64_t* replaced);
 
  private:
+  const int64_t sender_silence_ns_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string sender_;

@@ -62,7 +62,8 @@ TEST_CASE("posted bytes that are no JPEG, are cut short or are too large are bro
 }
 
 TEST_CASE("one sender at a time: another may send once the first is silent") {
-  FrameInbox inbox;
+  constexpr int64_t kSilenceNs = 500'000'000;
+  FrameInbox inbox(kSilenceNs);
   CHECK(inbox.put("a", "x", 1));
   CHECK_FALSE(inbox.put("b", "x", 1));
   CHECK(inbox.put("a", "x", 1));
