@@ -202,8 +202,8 @@ int run_watch(CommandOptions options) {
 #ifdef OCELLUS_HAS_HTTP
   std::optional<WatchPage> page;
   if (http) {
-    if (!quiet) print_note(describe_http_bytes(most_http_bytes(*http) + kMostPageReadingBytes));
     page.emplace(&watcher, *http);
+    if (!quiet) print_note(describe_http_bytes(most_http_bytes(*http) + kMostPageReadingBytes));
     const bool is_asked = watcher.inbox() != nullptr;
     print_note("ocellus: " + page->url() + (is_asked ? " (open it and press \"Use my camera\")" : ""));
   }

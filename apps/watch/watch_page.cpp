@@ -80,6 +80,9 @@ void WatchPage::add_files() {
     };
     server_.handle("GET", std::string(file.path), send);
   }
+  // Browsers ask for it beside an answer that is no page and names no icon.
+  server_.handle("GET", "/favicon.ico",
+                 [](const Exchange& exchange) { exchange->respond({.status = 204, .body = ""}); });
 }
 
 void WatchPage::add_pictures() {
