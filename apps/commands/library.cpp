@@ -127,6 +127,8 @@ int show_quota(const LibraryOptions& options) {
   if (bytes) check(ocellus_library_set_owner_quota(library.get(), options.owner.c_str(), *bytes));
   ocellus_library_use use;
   check(ocellus_library_describe_use(library.get(), options.owner.c_str(), &use));
+  if (use.quota_bytes > 0 && use.bytes > use.quota_bytes)
+    print_note("Note: the entries take more than their quota, which holds from the next entry on.");
   if (options.json) {
     print(json_line({{"command", "library quota"},
                      {"owner", options.owner},

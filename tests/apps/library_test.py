@@ -240,6 +240,8 @@ class Entries(LibraryTest):
 
     def test_a_quota_is_set_shown_and_held(self):
         (entry,) = self.add(board("113"))
+        told = run("library", "quota", self.path, "--owner", "ann", entry["bytes"] - 1)
+        self.assertIn("from the next entry on", told.stderr)
         (use,) = self.objects("library", "quota", self.path, "--owner", "ann", entry["bytes"])
         self.assertEqual((use["entries"], use["bytes"], use["quota_bytes"]), (1, entry["bytes"], entry["bytes"]))
         (other,) = self.add(board("004"))
