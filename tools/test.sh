@@ -35,6 +35,16 @@ stage() {  # stage NAME COMMAND...
   echo "test.sh: $stage_line"
 }
 
+start_beside() {  # start_beside FUNCTION: its words come with wait_beside
+  (set -e; "$1") >"$times_folder/beside" 2>&1 &
+  beside=$!
+}
+wait_beside() {
+  wait "$beside"
+  cat "$times_folder/beside"
+  : >"$times_folder/beside"
+}
+
 sh tools/setup.sh
 # The page is tested in a Chromium. Ubuntu's package of that name is a stub for a snap, so one must be there already.
 has_browser() {
@@ -70,21 +80,21 @@ stage "samples" python3 tests/apps/samples_test.py build/release/apps/ocellus
 # What is built is installed, packed and taken to a bare system while the sanitized build, which nothing hurries, is made:
 # one waits for the network and for single compilers, the other takes every processor.
 try_installations() {
-  set -e
   stage "symbols" python3 tools/check_symbols.py build/release
   stage "installation" sh tests/install/run.sh build/release
   stage "packages" sh tools/check_deb.sh build/release
   stage "bare system" sh tools/check_fresh.sh build/release
 }
-(try_installations) >"$times_folder/beside" 2>&1 &
-beside=$!
+start_beside try_installations
 # Once more under AddressSanitizer and UndefinedBehaviorSanitizer (whose code makes GCC warn falsely, so without the
 # options above), without what would take hours there.
 stage "sanitized build" sh tools/build.sh asan all
-wait "$beside"
-cat "$times_folder/beside"
-: >"$times_folder/beside"
+wait_beside
 stage "sanitized tests" ctest --preset asan --parallel "$(nproc)" --label-exclude long --timeout 1200
-stage "fuzzing" python3 tools/fuzz.py 120 --program build/asan/tests/ocellus_fuzz --engine mutations
+try_fuzzing() {
+  stage "fuzzing" python3 tools/fuzz.py 120 --program build/asan/tests/ocellus_fuzz --engine mutations
+}
+start_beside try_fuzzing
 stage "CUDA" sh tools/check_cuda.sh
+wait_beside
 stage "aarch64" sh tools/check_aarch64.sh
