@@ -139,7 +139,7 @@ class Perplexity(FolderTest):
 
     def test_what_cannot_be_measured_is_refused(self):
         path = self.file("A star.")
-        self.assert_refused(["perplexity", path], BAD_INPUT, "leave nothing behind a --context of 512")
+        self.assert_refused(["perplexity", path], BAD_INPUT, "all of which a --context of 512 takes")
         self.assert_refused(["perplexity", path, "--context", 1024], USAGE, "--context must be less than --window")
         self.assert_refused(["perplexity", self.file("")], BAD_INPUT, "empty")
         self.assert_refused(["perplexity", "none.txt"], BAD_INPUT, "none.txt")
