@@ -96,7 +96,8 @@ int count_long_characters(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("an answer in slices is that of one call, to the bit, whatever the cache does") {
+TEST_CASE("an answer in slices is that of one call, to the bit, whatever the cache does" *
+          doctest::test_suite("long")) {
   for (const Setting& setting : settings()) {
     CAPTURE(setting.name);
     const std::unique_ptr<Engine> engine = make_engine(setting.limits);
