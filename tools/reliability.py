@@ -36,7 +36,7 @@ def seen(text, result, source):
 
 def fuzz_counts():
     texts, newest, sources = [], None, []
-    for name in ("fuzz_mutations.json", "fuzz_libfuzzer.json"):
+    for name in ("fuzz_mutations.json", "fuzz_webp.json", "fuzz_libfuzzer.json"):
         result = read(name)
         if not result:
             continue

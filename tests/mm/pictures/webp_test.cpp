@@ -324,6 +324,7 @@ TEST_CASE("a lossless file that asks for tens of megabytes of tables gets a sent
   CHECK(decode(greedy_webp(4, 4)).code == Code::kOk);
 }
 
+#ifdef OCELLUS_HAS_JPEG  // stb_image holds JPEGs whole, for which more is planned than any WebP takes
 TEST_CASE("a WebP too large for its scratch is refused with the bytes that it would take") {
   const Bytes file =
       encode_webp(draw(Kind::kFlat, 1920, 1200, false), 1920, 1200, false, {.lossless = true, .method = 0});
@@ -341,6 +342,7 @@ TEST_CASE("a WebP too large for its scratch is refused with the bytes that it wo
   limits.max_whole_pixels = facts.whole_pixels;
   CHECK(decode(file, limits).code == Code::kOk);
 }
+#endif
 
 TEST_CASE("libwebp gets memory during a decode only, and threads do not share it") {
   CHECK(ocellus_webp_malloc(16) == nullptr);
