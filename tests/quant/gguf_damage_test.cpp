@@ -9,6 +9,7 @@
 #include "tests/support/gguf_builder.h"
 #include "tests/support/goldens.h"
 #include "tests/support/small_gguf.h"
+#include "tests/support/small_run.h"
 
 using namespace ocellus;
 using namespace ocellus::test;
@@ -26,15 +27,16 @@ TEST_CASE("a small file with any one byte changed to any value never does harm")
   const Bytes bytes = small_gguf().build();
   int accepted = 0, refused = 0;
   for (size_t at = 0; at < small_gguf().header_bytes(); ++at) {
-    for (int value = 0; value < 256; ++value) {
+    for (unsigned value = 0; value < 256; ++value) {
+      if (skip(at + value)) continue;
       Bytes changed = bytes;
       changed[at] = static_cast<uint8_t>(value);
       GgufFile file;
       ++(parse_exactly(changed, &file).ok() ? accepted : refused);
     }
   }
-  CHECK(accepted > 1000);
-  CHECK(refused > 10000);
+  CHECK(accepted > (is_small_run() ? 70 : 1000));
+  CHECK(refused > (is_small_run() ? 700 : 10000));
 }
 
 TEST_CASE("the bundled pair cut anywhere or with changed header bytes never does harm") {
