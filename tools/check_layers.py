@@ -23,8 +23,8 @@ QUOTED_LIBRARIES = ["hwy"]
 PUBLIC_HEADER = "runtime/ocellus.h"
 # (file, what it includes): reason
 EXCEPTIONS = {
-    ("apps/base/printable_text.h", "platform/printable_text.h"): "what a terminal may be told is decided in one place, for the "
-                                                            "library's sentences and for the program's output",
+    ("apps/base/printable_text.h", "platform/printable_text.h"): "what a terminal may be told is decided in one place, "
+                                                                 "for the library's sentences and the program's output",
 }
 SUFFIXES = {".h", ".hpp", ".cpp", ".c", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

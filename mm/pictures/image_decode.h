@@ -12,8 +12,7 @@
 //           alpha); 16 bits are cut to the upper 8. Gamma and colour profiles are ignored, as llama.cpp does. PNG
 //           checksums are not verified.
 // Turned    as EXIF says (JPEG's APP1, PNG's eXIf, WebP's EXIF): sizes and pixels are those of the picture as it is
-// seen. EXIF that
-//           is damaged turns nothing.
+//           seen. EXIF that is damaged turns nothing.
 // Refused   GIF, BMP, HEIC, AVIF, TIFF, PDF and others by name; animated WebP, and all WebP in builds without libwebp;
 //           lossless, arithmetic-coded, hierarchical and 12-bit JPEG; JPEG without its own Huffman tables; everything
 //           truncated.

@@ -1,13 +1,7 @@
 // For builds without libwebp: a WebP is told by its name.
-#include <cstring>
-
 #include "mm/pictures/webp_decoder.h"
 
 namespace ocellus {
-
-bool is_webp(const uint8_t* bytes, int64_t size_bytes) {
-  return size_bytes >= 12 && std::memcmp(bytes, "RIFF", 4) == 0 && std::memcmp(bytes + 8, "WEBP", 4) == 0;
-}
 
 Status read_webp_header(const uint8_t*, int64_t, const ImageLimits&, WebpFacts*) {
   return OCELLUS_FAIL(Code::kUnsupported, "the picture is a WebP file: convert it to JPEG or PNG");

@@ -6,7 +6,6 @@
 namespace ocellus {
 namespace {
 
-constexpr int64_t kRiffHeaderBytes = 12;  // "RIFF", length, "WEBP"
 constexpr int64_t kChunkHeaderBytes = 8;
 constexpr int64_t kExtendedBytes = 10;  // of a VP8X chunk
 
@@ -128,10 +127,6 @@ class WebpWalker {
 };
 
 }  // namespace
-
-bool is_webp(const uint8_t* bytes, int64_t size_bytes) {
-  return size_bytes >= kRiffHeaderBytes && std::memcmp(bytes, "RIFF", 4) == 0 && std::memcmp(bytes + 8, "WEBP", 4) == 0;
-}
 
 Status read_webp_header(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, WebpFacts* facts) {
   *facts = WebpFacts();

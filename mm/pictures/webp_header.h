@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "mm/pictures/orientation.h"
 #include "mm/pictures/rgb_image.h"
@@ -21,8 +22,12 @@ struct WebpFacts {
   int64_t riff_bytes = 0;  // of the file, up to the end of its RIFF; what comes behind belongs to nothing
 };
 
+inline constexpr int64_t kRiffHeaderBytes = 12;  // "RIFF", length, "WEBP"
+
 /// Whether the bytes begin as a WebP file's do.
-bool is_webp(const uint8_t* bytes, int64_t size_bytes);
+inline bool is_webp(const uint8_t* bytes, int64_t size_bytes) {
+  return size_bytes >= kRiffHeaderBytes && std::memcmp(bytes, "RIFF", 4) == 0 && std::memcmp(bytes + 8, "WEBP", 4) == 0;
+}
 
 /// Walks all chunks. kBadImage if the file is damaged, truncated or outside the limits; kUnsupported if it is animated,
 /// and for every WebP in a build without libwebp.

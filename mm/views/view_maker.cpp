@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "platform/round_up.h"
+
 namespace ocellus {
 namespace {
 
@@ -26,7 +28,7 @@ int64_t longest_side(const PreprocessConfig& config) {
 /// Longest side of a tiled image; 0: no picture is cut into tiles.
 int64_t grid_side(const PreprocessConfig& config) {
   if (config.longest_edge == 0 || config.flavour == ResizeFlavour::kLlava) return 0;
-  const int64_t view = config.image_size, grid = (longest_side(config) + view - 1) / view * view;
+  const int64_t view = config.image_size, grid = round_up(longest_side(config), view);
   return config.flavour == ResizeFlavour::kHuggingFace && grid == view ? 0 : grid;
 }
 

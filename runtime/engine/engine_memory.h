@@ -61,7 +61,9 @@ struct EngineShape {
     return kv.tiles_of(pages_per_session, blocks_per_session, TileLimits::of_steps(device, kv.scales)) + sinks +
            most_holes();
   }
-  bool resizes_large_on_host() const { return image_limits.max_pixels > device_image_limits.max_pixels; }
+  bool resizes_large_on_host() const {
+    return device.is_cuda() && image_limits.max_pixels > device_image_limits.max_pixels;
+  }
   Phase picture_phase() const { return views_per_image > 1 ? Phase::kImage : Phase::kPicture; }
   /// Rows that are read together compete for slots if there are images among them. Where no images are planned, text
   /// alone competes, from kLeastCompetingText rows on: shorter pieces, as the suffix that makes the model answer, stay.

@@ -66,6 +66,7 @@ class PageTest(unittest.TestCase):
     def until(self, look, is_right, limit_s=20):
         limit = time.monotonic() + limit_s
         while not is_right(found := look()) and time.monotonic() < limit:
+            self.page.evaluate("1")  # events of the browser are taken with its answers
             time.sleep(0.03)
         return found
 
@@ -79,11 +80,7 @@ class PageTest(unittest.TestCase):
         })()""")
 
     def wait_until(self, is_true, limit_s=30):
-        until = time.monotonic() + limit_s
-        while not is_true():
-            self.assertLess(time.monotonic(), until, "It did not come true.")
-            self.page.evaluate("1")
-            time.sleep(0.03)
+        self.assertTrue(self.until(is_true, bool, limit_s), "It did not come true.")
 
 
 class FakePage(PageTest):
