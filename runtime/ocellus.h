@@ -68,7 +68,7 @@ typedef struct ocellus_model ocellus_model;
 
 typedef struct ocellus_model_facts {
   char name[64];
-  char architecture[32];  /* "llama", "qwen2" */
+  char architecture[32];  /* general.architecture: "llama", "qwen2", ... */
   char weight_format[16]; /* of most text weights, "Q8_0" */
   char chat_template[16];
   char projector[32]; /* "idefics3" or "mlp" (LLaVA-1.5); empty without a vision part */

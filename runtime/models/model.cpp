@@ -159,7 +159,7 @@ void Model::describe(ocellus_model_facts* out) const {
   std::string_view name;
   // The name is decoration: a file without one, or with one of another type, still runs.
   if (text_file_.read_string("general.name", &name).ok()) copy_text(out->name, name);
-  copy_text(out->architecture, architecture_name(text_.architecture));
+  copy_text(out->architecture, text_.architecture->name);
   copy_text(out->weight_format, format_info(usual_format(text_file_)).name);
   copy_text(out->chat_template, chat_template_name(chat_template_));
   out->parameter_count = count_parameters(text_file_);

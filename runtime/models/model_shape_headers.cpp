@@ -68,7 +68,7 @@ void for_each_token(const ModelShape& shape, Visit visit) {
 void add_vocabulary(const ModelShape& shape, GgufHeaderWriter* file) {
   const int32_t count = shape.text.vocabulary;
   file->add_string("tokenizer.ggml.model", "gpt2");
-  file->add_string("tokenizer.ggml.pre", shape.text.architecture == TextArchitecture::kQwen2 ? "qwen2" : "smollm");
+  file->add_string("tokenizer.ggml.pre", shape.text.architecture->pre_tokenizer);
   file->begin_array("tokenizer.ggml.tokens", GgufType::kString, count);
   for_each_token(shape, [file](std::string_view text, int32_t) { file->append_string(text); });
   file->begin_array("tokenizer.ggml.token_type", GgufType::kI32, count);
@@ -107,7 +107,7 @@ class Tensors {
 
 void add_text_layer(const TextConfig& c, int32_t layer, Tensors* tensors) {
   const Text at("blk.%d.", layer);
-  const bool biased = c.architecture == TextArchitecture::kQwen2;
+  const bool biased = c.architecture->has_qkv_biases;
   tensors->norm(at, "attn_norm", c.width);
   tensors->matrix(at, "attn_q", c.query_width(), c.width, biased);
   tensors->matrix(at, "attn_k", c.kv_width(), c.width, biased);
@@ -134,12 +134,12 @@ Status describe_text_model(const ModelShape& shape, WeightFormat format, Buffer<
   const TextConfig& c = shape.text;
   GgufHeaderWriter file;
   const auto count = [&](const char* key, int64_t value) {
-    file.add_u32(Text("%s.%s", architecture_name(c.architecture), key), value);
+    file.add_u32(Text("%s.%s", c.architecture->name, key), value);
   };
   const auto number = [&](const char* key, float value) {
-    file.add_f32(Text("%s.%s", architecture_name(c.architecture), key), value);
+    file.add_f32(Text("%s.%s", c.architecture->name, key), value);
   };
-  file.add_string("general.architecture", architecture_name(c.architecture));
+  file.add_string("general.architecture", c.architecture->name);
   file.add_string("general.name", Text("%s, random weights", shape.name));
   count("block_count", c.layer_count);
   count("context_length", c.context_length);

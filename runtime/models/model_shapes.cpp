@@ -122,7 +122,8 @@ constexpr ModelShape kShapes[] = {
     // OpenGVLab/InternVL2_5-8B, without its tower: llm_config, which is internlm/internlm2_5-7b-chat with nine more
     // tokens
     {.name = "InternVL2.5-8B",
-     .text = {.layer_count = 32,
+     .text = {.architecture = find_text_architecture("internlm2"),
+              .layer_count = 32,
               .width = 4096,
               .query_heads = 32,
               .kv_heads = 8,
@@ -133,7 +134,8 @@ constexpr ModelShape kShapes[] = {
               .rope = {.base = 1000000.0f}}},
     // OpenGVLab/InternVL2_5-26B, without its tower: llm_config, which is internlm/internlm2_5-20b-chat with nine more
     {.name = "InternVL2.5-26B",
-     .text = {.layer_count = 48,
+     .text = {.architecture = find_text_architecture("internlm2"),
+              .layer_count = 48,
               .width = 6144,
               .query_heads = 48,
               .kv_heads = 8,
@@ -144,7 +146,7 @@ constexpr ModelShape kShapes[] = {
               .rope = {.base = 50000000.0f}}},
     // Qwen/Qwen2.5-0.5B-Instruct
     {.name = "Qwen2.5-0.5B",
-     .text = {.architecture = TextArchitecture::kQwen2,
+     .text = {.architecture = find_text_architecture("qwen2"),
               .layer_count = 24,
               .width = 896,
               .query_heads = 14,
@@ -158,7 +160,7 @@ constexpr ModelShape kShapes[] = {
      .tied = true},
     // Qwen/Qwen2.5-1.5B-Instruct
     {.name = "Qwen2.5-1.5B",
-     .text = {.architecture = TextArchitecture::kQwen2,
+     .text = {.architecture = find_text_architecture("qwen2"),
               .layer_count = 28,
               .width = 1536,
               .query_heads = 12,

@@ -70,14 +70,15 @@ Status read_architecture(const GgufFile& file, TextConfig* c) {
   OCELLUS_TRY(file.require_string("general.architecture", &name));
   if (name == "clip")
     return OCELLUS_FAIL(Code::kBadFile, "general.architecture is 'clip': this is an mmproj file, not a language model");
-  for (const TextArchitecture candidate : {TextArchitecture::kLlama, TextArchitecture::kQwen2}) {
-    if (name != architecture_name(candidate)) continue;
-    c->architecture = candidate;
-    return {};
-  }
-  return OCELLUS_FAIL(Code::kUnsupported,
-                      "general.architecture '%.*s' is not supported: this build runs llama and qwen2",
-                      shown_bytes(name), name.data());
+  c->architecture = find_text_architecture(name);
+  if (c->architecture != nullptr) return {};
+  char names[128] = {};
+  size_t used = 0;
+  for (const TextArchitecture& architecture : kTextArchitectures)
+    used += static_cast<size_t>(
+        std::snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", architecture.name));
+  return OCELLUS_FAIL(Code::kUnsupported, "general.architecture '%.*s' is not supported: this build runs %s",
+                      shown_bytes(name), name.data(), names);
 }
 
 Status read_heads(Keys& keys, TextConfig* c) {
@@ -106,7 +107,7 @@ Status read_heads(Keys& keys, TextConfig* c) {
 }
 
 Status read_rope(Keys& keys, TextConfig* c) {
-  c->rope.pairing = c->architecture == TextArchitecture::kLlama ? RopePairing::kAdjacent : RopePairing::kHalves;
+  c->rope.pairing = c->architecture->pairing;
   c->rope.rotated = c->head_dim;
   OCELLUS_TRY(keys.read("rope.dimension_count", c->head_dim, &c->rope.rotated));
   if (c->rope.rotated < 2 || c->rope.rotated % 2 != 0)
@@ -162,18 +163,10 @@ Status bind_layer(const LayerBinder& layer, const TextConfig& c, TextLayer* out)
 
 }  // namespace
 
-const char* architecture_name(TextArchitecture architecture) {
-  switch (architecture) {
-    case TextArchitecture::kLlama: return "llama";
-    case TextArchitecture::kQwen2: return "qwen2";
-  }
-  return "unknown";
-}
-
 Status read_text_config(const GgufFile& file, TextConfig* out) {
   TextConfig c;
   OCELLUS_TRY(read_architecture(file, &c));
-  Keys keys(file, architecture_name(c.architecture));
+  Keys keys(file, c.architecture->name);
   OCELLUS_TRY(keys.require("block_count", kMaxLayers, &c.layer_count));
   OCELLUS_TRY(keys.require("embedding_length", kMaxWidth, &c.width));
   OCELLUS_TRY(keys.require("context_length", kMaxContext, &c.context_length));
@@ -205,7 +198,7 @@ Status bind_text_model(const GgufFile& file, const TextConfig& config, const uin
   for (int i = 0; i < config.layer_count; ++i) OCELLUS_TRY(bind_layer({binder, "blk", i}, config, &out->layers[i]));
   OCELLUS_TRY(binder.vector("output_norm.weight", config.width, &out->final_norm));
   out->unembedding = out->embedding;
-  if (binder.has("output.weight"))
+  if (binder.has("output.weight") || config.architecture->has_own_output)
     OCELLUS_TRY(binder.matrix("output.weight", config.vocabulary, config.width, &out->unembedding));
   return binder.optional_vector("rope_freqs.weight", config.rope.rotated / 2, &out->config.rope.factors);
 }

@@ -6,14 +6,12 @@
 #include "platform/status.h"
 #include "quant/gguf.h"
 #include "quant/tensor_binder.h"
+#include "runtime/models/text_architecture.h"
 
 namespace ocellus {
 
-enum class TextArchitecture : uint8_t { kLlama, kQwen2 };
-const char* architecture_name(TextArchitecture architecture);
-
 struct TextConfig {
-  TextArchitecture architecture = TextArchitecture::kLlama;
+  const TextArchitecture* architecture = &kTextArchitectures[0];
   int32_t layer_count = 0;
   int32_t width = 0;           // D
   int32_t query_heads = 0;     // H

@@ -166,7 +166,7 @@ Matrix ReferenceWeights::attend(const Matrix& query, Matrix key, Matrix value, i
 
 ReferenceText::ReferenceText(const GgufFile& file, Rounding rounding) : weights_(file, rounding) {
   const std::string architecture = weights_.text("general.architecture");
-  adjacent_pairs_ = architecture == "llama";
+  adjacent_pairs_ = architecture == "llama" || architecture == "internlm2";
   const auto number = [&](const char* name, double otherwise) {
     return weights_.number(architecture + "." + name, otherwise);
   };

@@ -217,9 +217,10 @@ void compare_exactly(const std::string& name, const TextRecipe& recipe) {
 
 }  // namespace
 
-TEST_CASE("both architectures with every option of theirs") {
+TEST_CASE("every architecture with every option of its own") {
   const Case cases[] = {
       {"llama", {}},
+      {"internlm2", {.architecture = "internlm2"}},
       {"qwen2", {.architecture = "qwen2"}},
       {"llama, tied output", {.tied = true}},
       {"llama, q, k, v biases", {.biases = true}},
@@ -240,6 +241,7 @@ TEST_CASE("both architectures with every option of theirs") {
       {"llama, another base", {.rope_base = 500000}},
       {"qwen2, another base", {.architecture = "qwen2", .rope_base = 300}},
       {"llama, linear scaling", {.linear_factor = 2.5f}},
+      {"internlm2, linear scaling", {.architecture = "internlm2", .linear_factor = 2.0f}},
       {"qwen2, linear scaling that is not named",
        {.architecture = "qwen2", .linear_factor = 4, .names_scaling = false}},
       {"llama, frequency factors", {.rope_factors = true}},
@@ -275,6 +277,20 @@ TEST_CASE("the reference tells the options apart") {
     const std::vector<float> values(other.values.begin(), other.values.end());
     CHECK(test::relative_error(values.data(), plain.row(0), plain.rows * plain.cols) > 0.05);
   }
+}
+
+TEST_CASE("internlm2 is llama under another name") {
+  const std::vector<TokenId> prompt = random_tokens(kPromptRows);
+  const Loaded llama({"llama", {.kv_heads = 2}});
+  const Loaded internlm2({"internlm2", {.architecture = "internlm2", .kv_heads = 2}});
+  CHECK(run(llama, prompt, kDecodeSteps).logits == run(internlm2, prompt, kDecodeSteps).logits);
+}
+
+TEST_CASE("internlm2 without an output matrix is refused") {
+  const test::TemporaryModel file(TextRecipe{.architecture = "internlm2", .tied = true}, kSeed);
+  Model model;
+  CHECK(model.open(file.path().c_str(), nullptr).code() == Code::kBadFile);
+  CHECK(std::string(last_failure().sentence).find("tensor 'output.weight' is missing") != std::string::npos);
 }
 
 TEST_CASE("every weight format" * doctest::test_suite("long")) {

@@ -68,7 +68,8 @@ TEST_SUITE("which file") {
     without(file, "general.architecture");
     check_refused(file, Code::kBadFile, "'general.architecture' is missing");
     file.add_string("general.architecture", "mamba");
-    check_refused(file, Code::kUnsupported, "general.architecture 'mamba' is not supported");
+    check_refused(file, Code::kUnsupported,
+                  "general.architecture 'mamba' is not supported: this build runs llama, internlm2, qwen2");
     without(file, "general.architecture").add_string("general.architecture", std::string(5000, 'x'));
     check_refused(file, Code::kUnsupported, "general.architecture 'xxx");
     without(file, "general.architecture").add_string("general.architecture", "");

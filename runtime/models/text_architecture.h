@@ -1,0 +1,33 @@
+// The text architectures that this build runs, as data. general.architecture names a row of the table; what a row says
+// is all that tells one architecture from another, everything else stands in a file's keys and tensors.
+#pragma once
+
+#include <string_view>
+
+#include "kernels/rows/rope.h"
+
+namespace ocellus {
+
+struct TextArchitecture {
+  const char* name = "";  // general.architecture, and what keys begin with
+  RopePairing pairing = RopePairing::kAdjacent;
+  bool has_own_output = false;  // output.weight is required; otherwise the embedding serves where it is missing
+  // Of made-up models. A file's biases are used wherever there are some.
+  bool has_qkv_biases = false;
+  const char* pre_tokenizer = "smollm";
+};
+
+inline constexpr TextArchitecture kTextArchitectures[] = {
+    {.name = "llama"},
+    {.name = "internlm2", .has_own_output = true},
+    {.name = "qwen2", .pairing = RopePairing::kHalves, .has_qkv_biases = true, .pre_tokenizer = "qwen2"},
+};
+
+/// The row of this name; null if there is none.
+constexpr const TextArchitecture* find_text_architecture(std::string_view name) {
+  for (const TextArchitecture& architecture : kTextArchitectures)
+    if (name == architecture.name) return &architecture;
+  return nullptr;
+}
+
+}  // namespace ocellus
