@@ -4,6 +4,7 @@
 
 #define OCELLUS_FOR_EACH_OP(OP)             \
   OP(rmsnorm, RmsNormArgs)                  \
+  OP(normalise_heads, NormaliseHeadsArgs)   \
   OP(layernorm, LayerNormArgs)              \
   OP(gated_silu, GatedSiluArgs)             \
   OP(activate, ActivateArgs)                \

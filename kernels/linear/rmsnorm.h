@@ -19,4 +19,20 @@ struct RmsNormArgs {
 
 void rmsnorm(const RmsNormArgs& args, Queue& queue);
 
+/// The same of every head of queries and keys, in place, before they are rotated: x = x / sqrt(mean(x^2) + epsilon) *
+/// weight over the E channels x of a head.
+///
+/// Shapes    query [T, H * E], key [T, G * E] (rows may be strided); query_weight, key_weight [E]
+/// Types     activations; the sum of squares in f32
+/// Divisible E by 8, E <= 256
+struct NormaliseHeadsArgs {
+  ActivationView query, key;
+  const float* query_weight = nullptr;
+  const float* key_weight = nullptr;
+  int32_t head_dim = 0;
+  float epsilon = 0;
+};
+
+void normalise_heads(const NormaliseHeadsArgs& args, Queue& queue);
+
 }  // namespace ocellus

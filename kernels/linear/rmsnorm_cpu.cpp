@@ -37,6 +37,19 @@ void rmsnorm_rows(const RmsNormArgs& args, int64_t begin, int64_t end) {
   }
 }
 
+void normalise_heads_of(const ActivationView& values, const float* weight, const NormaliseHeadsArgs& args, int64_t t) {
+  float* const row = values.row(t);
+  for (int64_t first = 0; first < values.cols; first += args.head_dim)
+    normalise_row(row + first, weight, args.epsilon, args.head_dim, row + first);
+}
+
+void normalise_head_rows(const NormaliseHeadsArgs& args, int64_t begin, int64_t end) {
+  for (int64_t t = begin; t < end; ++t) {
+    normalise_heads_of(args.query, args.query_weight, args, t);
+    normalise_heads_of(args.key, args.key_weight, args, t);
+  }
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace ocellus
@@ -46,10 +59,18 @@ HWY_AFTER_NAMESPACE();
 namespace ocellus {
 
 HWY_EXPORT(rmsnorm_rows);
+HWY_EXPORT(normalise_head_rows);
 
 void cpu::rmsnorm(const RmsNormArgs& args, Queue& queue) {
   queue.parallel(args.input.rows, rows_per_piece(args.input.cols, 32768), [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(rmsnorm_rows)(args, begin, end);
+  });
+}
+
+void cpu::normalise_heads(const NormaliseHeadsArgs& args, Queue& queue) {
+  const int64_t cols = args.query.cols + args.key.cols;
+  queue.parallel(args.query.rows, rows_per_piece(cols, 32768), [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(normalise_head_rows)(args, begin, end);
   });
 }
 

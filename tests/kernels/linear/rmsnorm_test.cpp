@@ -94,5 +94,69 @@ TEST_CASE("a row's norm does not depend on the rows beside it") {
   });
 }
 
+struct Heads {
+  int64_t rows, query_heads, key_heads;
+  int32_t dim;
+  int64_t gap = 3;  // between rows; a multiple of 8 allows wide accesses
+  float size = 1.0f;
+};
+
+/// Every head of `values` is what the formula makes of `x`.
+void check_heads(const test::Activations& values, const test::Activations& x, const test::Vector<float>& weight,
+                 const Heads& shape, int64_t heads, double epsilon) {
+  CHECK(values.intact());
+  for (int64_t t = 0; t < shape.rows; ++t) {
+    for (int64_t first = 0; first < heads * shape.dim; first += shape.dim) {
+      double squares = 0;
+      for (int64_t e = 0; e < shape.dim; ++e) squares += std::pow(static_cast<double>(x.get(t, first + e)), 2);
+      const double scale = 1.0 / std::sqrt(squares / shape.dim + epsilon);
+      for (int64_t e = 0; e < shape.dim; ++e) {
+        const double expected = x.get(t, first + e) * scale * static_cast<double>(weight[static_cast<size_t>(e)]);
+        const double tolerance = 3e-6 * (std::abs(expected) + 1e-3) + values.rounding(expected);
+        REQUIRE(std::abs(values.get(t, first + e) - expected) <= tolerance);
+      }
+    }
+  }
+}
+
+void check_heads(const Heads& shape, Queue& queue) {
+  const auto [rows, query_heads, key_heads, dim, gap, size] = shape;
+  CAPTURE(rows);
+  CAPTURE(dim);
+  CAPTURE(gap);
+  Random random(static_cast<uint64_t>(rows * 1000 + dim));
+  const float epsilon = 1e-6f;
+  const test::Vector<float> query_weight = test::visible(random.uniforms(dim, 0.5f, 1.5f));
+  const test::Vector<float> key_weight = test::visible(random.uniforms(dim, 0.5f, 1.5f));
+  test::Activations query(queue, rows, query_heads * dim, query_heads * dim + gap);
+  test::Activations key(queue, rows, key_heads * dim, key_heads * dim + 2 * gap);
+  for (int64_t t = 0; t < rows; ++t) {
+    for (int64_t i = 0; i < query_heads * dim; ++i) query.set(t, i, random.normal(size));
+    for (int64_t i = 0; i < key_heads * dim; ++i) key.set(t, i, random.normal(size));
+  }
+  const test::Activations query_before = query, key_before = key;
+  normalise_heads({.query = query.view(),
+                   .key = key.view(),
+                   .query_weight = query_weight.data(),
+                   .key_weight = key_weight.data(),
+                   .head_dim = dim,
+                   .epsilon = epsilon},
+                  queue);
+  REQUIRE(queue.finish().ok());
+  check_heads(query, query_before, query_weight, shape, query_heads, static_cast<double>(epsilon));
+  check_heads(key, key_before, key_weight, shape, key_heads, static_cast<double>(epsilon));
+}
+
+TEST_CASE("every head of queries and keys gets its own norm, on every target") {
+  test::for_each_backend_and_target([](Queue& queue) {
+    for (const int64_t gap : {0, 3, 8})
+      for (const int32_t dim : {8, 24, 64, 72, 80, 128, 256}) check_heads({3, 4, 2, dim, gap}, queue);
+    check_heads({1, 16, 8, 128, 0}, queue);
+    check_heads({217, 3, 1, 96}, queue);
+    check_heads({2, 5, 5, 40, 8, 300.0f}, queue);
+    check_heads({2, 5, 1, 128, 8, 1e-3f}, queue);  // epsilon matters
+  });
+}
+
 }  // namespace
 }  // namespace ocellus
