@@ -112,6 +112,8 @@ void add_text_layer(const TextConfig& c, int32_t layer, Tensors* tensors) {
   tensors->matrix(at, "attn_q", c.query_width(), c.width, biased);
   tensors->matrix(at, "attn_k", c.kv_width(), c.width, biased);
   tensors->matrix(at, "attn_v", c.kv_width(), c.width, biased);
+  if (c.architecture->has_head_norms)
+    for (const char* part : {"attn_q_norm", "attn_k_norm"}) tensors->norm(at, part, c.head_dim);
   tensors->matrix(at, "attn_output", c.width, c.query_width());
   tensors->norm(at, "ffn_norm", c.width);
   tensors->matrix(at, "ffn_gate", c.mlp_width, c.width);

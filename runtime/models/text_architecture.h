@@ -11,6 +11,7 @@ namespace ocellus {
 struct TextArchitecture {
   const char* name = "";  // general.architecture, and what keys begin with
   RopePairing pairing = RopePairing::kAdjacent;
+  bool has_head_norms = false;  // heads of queries and keys are normalised before they are rotated
   bool has_own_output = false;  // output.weight is required; otherwise the embedding serves where it is missing
   // Of made-up models. A file's biases are used wherever there are some.
   bool has_qkv_biases = false;
@@ -21,6 +22,7 @@ inline constexpr TextArchitecture kTextArchitectures[] = {
     {.name = "llama"},
     {.name = "internlm2", .has_own_output = true},
     {.name = "qwen2", .pairing = RopePairing::kHalves, .has_qkv_biases = true, .pre_tokenizer = "qwen2"},
+    {.name = "qwen3", .pairing = RopePairing::kHalves, .has_head_norms = true, .pre_tokenizer = "qwen2"},
 };
 
 /// The row of this name; null if there is none.

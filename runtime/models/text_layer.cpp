@@ -4,6 +4,7 @@
 
 #include "kernels/linear/matmul.h"
 #include "kernels/linear/norm_matmul.h"
+#include "kernels/linear/rmsnorm.h"
 
 namespace ocellus {
 
@@ -48,6 +49,14 @@ void project_qkv(const TextConfig& c, const TextLayer& w, DeviceView<const float
                .outputs = {rows.query, rows.key, rows.value},
                .scratch = rows.matmul_scratch},
               q);
+  if (w.query_norm == nullptr) return;
+  normalise_heads({.query = rows.query,
+                   .key = rows.key,
+                   .query_weight = w.query_norm,
+                   .key_weight = w.key_norm,
+                   .head_dim = c.head_dim,
+                   .epsilon = c.epsilon},
+                  q);
 }
 
 void add_attention_output(const TextLayer& w, const LayerRows& rows, DeviceView<float> hidden, Queue& q) {

@@ -40,7 +40,8 @@ struct LayerScratch {
   LayerRows view(const TextConfig& config, int64_t rows) const;
 };
 
-/// rows.query, key, value = the projections of the normalised hidden rows, not yet rotated.
+/// rows.query, key, value = the projections of the normalised hidden rows, with heads normalised where the model does
+/// that, not yet rotated.
 void project_qkv(const TextConfig& config, const TextLayer& weights, DeviceView<const float> hidden,
                  const LayerRows& rows, Queue& queue);
 

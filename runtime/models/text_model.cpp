@@ -154,6 +154,10 @@ Status bind_layer(const LayerBinder& layer, const TextConfig& c, TextLayer* out)
     OCELLUS_TRY(layer.linear("attn_k", c.kv_width(), c.width, &out->key));
     OCELLUS_TRY(layer.linear("attn_v", c.kv_width(), c.width, &out->value));
   }
+  if (c.architecture->has_head_norms) {
+    OCELLUS_TRY(layer.norm("attn_q_norm", c.head_dim, &out->query_norm));
+    OCELLUS_TRY(layer.norm("attn_k_norm", c.head_dim, &out->key_norm));
+  }
   OCELLUS_TRY(layer.linear("attn_output", c.width, c.query_width(), &out->attention_output));
   OCELLUS_TRY(layer.norm("ffn_norm", c.width, &out->mlp_norm));
   OCELLUS_TRY(layer.linear("ffn_gate", c.mlp_width, c.width, &out->mlp_gate));

@@ -34,6 +34,8 @@ Status read_text_config(const GgufFile& file, TextConfig* out);
 struct TextLayer {
   const float* attention_norm = nullptr;
   Linear query, key, value, attention_output;
+  const float* query_norm = nullptr;  // [E]; these two together, or neither
+  const float* key_norm = nullptr;    // [E]
   const float* mlp_norm = nullptr;
   Linear mlp_gate, mlp_up, mlp_down;
 };

@@ -173,6 +173,8 @@ void add_text_layer(Drawer& draw, const TextRecipe& r, int layer) {
     linear("attn_k", r.format, kv_width, r.width, r.biases, 1.4);
     linear("attn_v", second, kv_width, r.width, r.biases, 1.4);
   }
+  if (r.architecture == std::string("qwen3"))
+    for (const char* part : {"attn_q_norm.weight", "attn_k_norm.weight"}) draw.norm(at + part, r.head_dim);
   linear("attn_output", r.format, r.width, query_width, r.more_biases, 1.2);
   draw.norm(at + "ffn_norm.weight", r.width);
   linear("ffn_gate", r.format, r.mlp_width, r.width, r.more_biases, 1.5);

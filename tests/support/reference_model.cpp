@@ -108,13 +108,13 @@ Matrix ReferenceWeights::linear(const Matrix& input, const std::string& name) co
 }
 
 Matrix ReferenceWeights::rms_norm(const Matrix& x, const std::string& name, double epsilon) const {
-  const double* weight = tensor(name + ".weight").row(0);
+  const Matrix& weight = tensor(name + ".weight");
   Matrix out = x;
-  for (int64_t t = 0; t < x.rows; ++t) {
+  for (double* piece = out.row(0); piece != out.row(x.rows); piece += weight.cols) {
     double squares = 0;
-    for (int64_t i = 0; i < x.cols; ++i) squares += x.row(t)[i] * x.row(t)[i];
-    const double scale = 1 / std::sqrt(squares / static_cast<double>(x.cols) + epsilon);
-    for (int64_t i = 0; i < x.cols; ++i) out.row(t)[i] *= scale * weight[i];
+    for (int64_t i = 0; i < weight.cols; ++i) squares += piece[i] * piece[i];
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(weight.cols) + epsilon);
+    for (int64_t i = 0; i < weight.cols; ++i) piece[i] *= scale * weight.row(0)[i];
   }
   return out;
 }
@@ -197,8 +197,8 @@ std::string layer_name(int64_t layer) { return "blk." + std::to_string(layer) + 
 
 }  // namespace
 
-/// Row t stands at position t if no positions are given. Pairs are neighbours in llama files and half the rotated part
-/// apart in qwen2 files.
+/// Row t stands at position t if no positions are given. Pairs are neighbours in files of llama and internlm2 and half
+/// the rotated part apart in those of qwen2 and qwen3.
 void ReferenceText::rotate(Matrix& x, const std::vector<int64_t>& positions) const {
   const double* factors = weights_.has("rope_freqs.weight") ? weights_.tensor("rope_freqs.weight").row(0) : nullptr;
   for (int64_t t = 0; t < x.rows; ++t) {
@@ -244,6 +244,10 @@ Matrix ReferenceText::mix(const Matrix& x, const std::vector<int64_t>& positions
     query = weights_.linear(x, layer + "attn_q");
     key = weights_.linear(x, layer + "attn_k");
     value = weights_.linear(x, layer + "attn_v");
+  }
+  if (weights_.has(layer + "attn_q_norm.weight")) {
+    query = weights_.rms_norm(query, layer + "attn_q_norm", epsilon_);
+    key = weights_.rms_norm(key, layer + "attn_k_norm", epsilon_);
   }
   if (!linked.rows.empty()) {
     link_rows(linked, linked.source.keys[static_cast<size_t>(number)], &key);

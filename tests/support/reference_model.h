@@ -1,6 +1,6 @@
 // A transformer as the papers write it, in double precision, over the same files the runtime reads: the language
-// models (llama, qwen2), the SigLIP tower with the Idefics3 projector, the CLIP tower with LLaVA-1.5's. Loops only;
-// written to be read.
+// models (llama, internlm2, qwen2, qwen3), the SigLIP tower with the Idefics3 projector, the CLIP tower with
+// LLaVA-1.5's. Loops only; written to be read.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +47,7 @@ class ReferenceWeights {
   const Matrix& tensor(const std::string& name) const;
   /// y = W x + b of "<name>.weight" and, if there is one, "<name>.bias".
   Matrix linear(const Matrix& x, const std::string& name) const;
+  /// Of rows, or of every piece of a row that is as long as the weight.
   Matrix rms_norm(const Matrix& x, const std::string& name, double epsilon) const;
   Matrix layer_norm(const Matrix& x, const std::string& name, double epsilon) const;
   /// Softmax attention; head h reads key/value head h / (heads / kv_heads).

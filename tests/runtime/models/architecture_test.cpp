@@ -8,6 +8,7 @@
 
 #include "kernels/sampling/sample.h"
 #include "quant/block_codes.h"
+#include "tests/support/gguf_builder.h"
 #include "tests/support/loaded_engine.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
@@ -222,6 +223,14 @@ TEST_CASE("every architecture with every option of its own") {
       {"llama", {}},
       {"internlm2", {.architecture = "internlm2"}},
       {"qwen2", {.architecture = "qwen2"}},
+      {"qwen3", {.architecture = "qwen3"}},
+      {"qwen3, tied, heads wider than the model",
+       {.architecture = "qwen3", .width = 64, .query_heads = 4, .kv_heads = 2, .head_dim = 40, .tied = true}},
+      {"qwen3, one wide head", {.architecture = "qwen3", .query_heads = 1, .kv_heads = 1, .head_dim = 256}},
+      {"qwen3, heads narrower than the model, fused qkv with biases",
+       {.architecture = "qwen3", .query_heads = 3, .kv_heads = 1, .head_dim = 8, .biases = true, .fused_qkv = true}},
+      {"qwen3, F16, eight query heads per key head",
+       {.architecture = "qwen3", .query_heads = 8, .kv_heads = 1, .head_dim = 16, .format = WeightFormat::kF16}},
       {"llama, tied output", {.tied = true}},
       {"llama, q, k, v biases", {.biases = true}},
       {"qwen2, all biases", {.architecture = "qwen2", .biases = true, .more_biases = true}},
@@ -267,11 +276,8 @@ TEST_CASE("the reference tells the options apart") {
     return reference.read(reference.embed(tokens));
   };
   const Matrix plain = read({});
-  const TextRecipe others[] = {{.architecture = "qwen2"},
-                               {.rotated = 8},
-                               {.rope_base = 500000},
-                               {.linear_factor = 2.5f},
-                               {.rope_factors = true}};
+  const TextRecipe others[] = {{.architecture = "qwen2"}, {.architecture = "qwen3"}, {.rotated = 8},
+                               {.rope_base = 500000},     {.linear_factor = 2.5f},   {.rope_factors = true}};
   for (const TextRecipe& recipe : others) {
     const Matrix other = read(recipe);
     const std::vector<float> values(other.values.begin(), other.values.end());
@@ -291,6 +297,23 @@ TEST_CASE("internlm2 without an output matrix is refused") {
   Model model;
   CHECK(model.open(file.path().c_str(), nullptr).code() == Code::kBadFile);
   CHECK(std::string(last_failure().sentence).find("tensor 'output.weight' is missing") != std::string::npos);
+}
+
+TEST_CASE("qwen3 without the norms of its heads, or with norms of another length, is refused") {
+  const test::TemporaryModel good(TextRecipe{.architecture = "qwen3"}, kSeed);
+  GgufFile gguf;
+  REQUIRE(gguf.open(good.path().c_str()).ok());
+  for (const std::string name : {"blk.0.attn_q_norm.weight", "blk.1.attn_k_norm.weight"}) {
+    for (const bool has_short_one : {false, true}) {
+      test::GgufBuilder file(gguf);
+      file.remove_tensor(name);
+      if (has_short_one) file.add_tensor(name, WeightFormat::kF32, {8});
+      const test::TemporaryFile changed(file);
+      Model model;
+      CHECK(model.open(changed.path().c_str(), nullptr).code() == Code::kBadFile);
+      CHECK(std::string(last_failure().sentence).find("tensor '" + name + "'") != std::string::npos);
+    }
+  }
 }
 
 TEST_CASE("every weight format" * doctest::test_suite("long")) {

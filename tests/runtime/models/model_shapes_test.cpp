@@ -283,7 +283,8 @@ TEST_CASE("Made-up weights fill every tensor with numbers of a sensible size") {
 }
 
 TEST_CASE("An engine runs on made-up weights, with text and pictures, and says the same every time") {
-  for (const ModelShape& shape : {small_shape(), small_shape("qwen2"), small_shape("internlm2"), small_llava_shape()}) {
+  for (const ModelShape& shape :
+       {small_shape(), small_shape("qwen2"), small_shape("qwen3"), small_shape("internlm2"), small_llava_shape()}) {
     for (const WeightFormat format : kFormats) {
       CAPTURE(format_info(format).name);
       CAPTURE(template_of(shape));
