@@ -69,8 +69,12 @@ SHAPES = {
     "SmolVLM2-2.2B": Shape("llama", 24, 2048, 32, 32, 64, 8192, 49280, 8192, 1.3e5, vision=SIGLIP_SO400M),
     "LLaVA-1.5-7B": Shape("llama", 32, 4096, 32, 32, 128, 11008, 32000, 4096, 1e4, vision=CLIP_VIT_LARGE),
     "LLaVA-1.5-13B": Shape("llama", 40, 5120, 40, 40, 128, 13824, 32000, 4096, 1e4, vision=CLIP_VIT_LARGE),
-    "InternVL2.5-8B": Shape("llama", 32, 4096, 32, 8, 128, 14336, 92553, 32768, 1e6),
-    "InternVL2.5-26B": Shape("llama", 48, 6144, 48, 8, 128, 16384, 92553, 32768, 5e7),
+    "LLaVA-1.6-Vicuna-7B": Shape("llama", 32, 4096, 32, 32, 128, 11008, 32000, 4096, 1e4),
+    "LLaVA-1.6-Mistral-7B": Shape("llama", 32, 4096, 32, 8, 128, 14336, 32000, 32768, 1e6),
+    "InternVL2.5-8B": Shape("internlm2", 32, 4096, 32, 8, 128, 14336, 92553, 32768, 1e6),
+    "InternVL2.5-26B": Shape("internlm2", 48, 6144, 48, 8, 128, 16384, 92553, 32768, 5e7),
+    "InternVL3-2B": Shape("qwen2", 28, 1536, 12, 2, 128, 8960, 151674, 32768, 1e6, 1e-6),
+    "InternVL3.5-2B": Shape("qwen3", 28, 2048, 16, 8, 128, 6144, 151936, 40960, 1e6, 1e-6),
     "Qwen2.5-0.5B": Shape("qwen2", 24, 896, 14, 2, 64, 4864, 151936, 32768, 1e6, 1e-6, tied=True),
     "Qwen2.5-1.5B": Shape("qwen2", 28, 1536, 12, 2, 128, 8960, 151936, 32768, 1e6, 1e-6, tied=True),
 }
@@ -128,6 +132,9 @@ def text_tensors(shape, weight_format):
             yield matrix(f"{at}{part}.weight", rows, shape.width)
             if biased:
                 yield Tensor(f"{at}{part}.bias", "F32", (rows,), 0, 0.02)
+        if shape.architecture == "qwen3":
+            for part in ("attn_q_norm", "attn_k_norm"):
+                yield Tensor(f"{at}{part}.weight", "F32", (shape.head_dim,), 1, 0)
         yield matrix(at + "attn_output.weight", shape.width, query_width, residual_share)
         yield Tensor(at + "ffn_norm.weight", "F32", (shape.width,), 1, 0)
         yield matrix(at + "ffn_gate.weight", shape.mlp_width, shape.width)
@@ -248,7 +255,7 @@ def add_vocabulary(header, shape):
     tokens += [f"{space}w{number}" for number in range(first_word, shape.vocabulary)]
     kinds = [3 if first_special <= number < first_word else 1 for number in range(len(tokens))]
     header.add_string("tokenizer.ggml.model", "gpt2")
-    header.add_string("tokenizer.ggml.pre", "qwen2" if shape.architecture == "qwen2" else "smollm")
+    header.add_string("tokenizer.ggml.pre", "qwen2" if shape.architecture.startswith("qwen") else "smollm")
     header.add_array("tokenizer.ggml.tokens", 8, [header.string(token) for token in tokens])
     header.add_array("tokenizer.ggml.token_type", 5, [struct.pack("<i", kind) for kind in kinds])
     header.add_array("tokenizer.ggml.merges", 8, [header.string(f"{line_break} {line_break}")])

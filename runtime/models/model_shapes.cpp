@@ -119,6 +119,28 @@ constexpr ModelShape kShapes[] = {
               .context_length = 4096,
               .rope = {.base = 10000.0f}},
      .vision = clip_vit_large(5120)},
+    // liuhaotian/llava-v1.6-vicuna-7b and -mistral-7b, without their towers: lmsys/vicuna-7b-v1.5 and
+    // mistralai/Mistral-7B-Instruct-v0.2
+    {.name = "LLaVA-1.6-Vicuna-7B",
+     .text = {.layer_count = 32,
+              .width = 4096,
+              .query_heads = 32,
+              .kv_heads = 32,
+              .head_dim = 128,
+              .mlp_width = 11008,
+              .vocabulary = 32000,
+              .context_length = 4096,
+              .rope = {.base = 10000.0f}}},
+    {.name = "LLaVA-1.6-Mistral-7B",
+     .text = {.layer_count = 32,
+              .width = 4096,
+              .query_heads = 32,
+              .kv_heads = 8,
+              .head_dim = 128,
+              .mlp_width = 14336,
+              .vocabulary = 32000,
+              .context_length = 32768,
+              .rope = {.base = 1000000.0f}}},
     // OpenGVLab/InternVL2_5-8B, without its tower: llm_config, which is internlm/internlm2_5-7b-chat with nine more
     // tokens
     {.name = "InternVL2.5-8B",
@@ -144,6 +166,34 @@ constexpr ModelShape kShapes[] = {
               .vocabulary = 92553,
               .context_length = 32768,
               .rope = {.base = 50000000.0f}}},
+    // OpenGVLab/InternVL3-2B, without its tower: llm_config, which is Qwen/Qwen2.5-1.5B with nine more tokens and an
+    // output matrix of its own
+    {.name = "InternVL3-2B",
+     .text = {.architecture = find_text_architecture("qwen2"),
+              .layer_count = 28,
+              .width = 1536,
+              .query_heads = 12,
+              .kv_heads = 2,
+              .head_dim = 128,
+              .mlp_width = 8960,
+              .vocabulary = 151674,
+              .context_length = 32768,
+              .epsilon = 1e-6f,
+              .rope = {.base = 1000000.0f}}},
+    // OpenGVLab/InternVL3_5-2B, without its tower: llm_config, which is Qwen/Qwen3-1.7B with an output matrix of its
+    // own
+    {.name = "InternVL3.5-2B",
+     .text = {.architecture = find_text_architecture("qwen3"),
+              .layer_count = 28,
+              .width = 2048,
+              .query_heads = 16,
+              .kv_heads = 8,
+              .head_dim = 128,
+              .mlp_width = 6144,
+              .vocabulary = 151936,
+              .context_length = 40960,
+              .epsilon = 1e-6f,
+              .rope = {.base = 1000000.0f}}},
     // Qwen/Qwen2.5-0.5B-Instruct
     {.name = "Qwen2.5-0.5B",
      .text = {.architecture = find_text_architecture("qwen2"),
@@ -188,7 +238,7 @@ Status find_model_shape(const char* name, const ModelShape** out) {
     *out = &shape;
     return {};
   }
-  char names[256] = {};
+  char names[512] = {};
   size_t used = 0;
   for (const ModelShape& shape : kShapes) {
     const int written = std::snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", shape.name);

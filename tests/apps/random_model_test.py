@@ -10,8 +10,9 @@ from pictures import make_png
 from program import SOURCE, USAGE, FolderTest, long
 
 TOOL = SOURCE / "tools" / "make_random_model.py"
-SHAPES = ["SmolVLM-256M", "SmolVLM-500M", "SmolVLM2-2.2B", "LLaVA-1.5-7B", "LLaVA-1.5-13B", "InternVL2.5-8B",
-          "InternVL2.5-26B", "Qwen2.5-0.5B", "Qwen2.5-1.5B"]
+SHAPES = ["SmolVLM-256M", "SmolVLM-500M", "SmolVLM2-2.2B", "LLaVA-1.5-7B", "LLaVA-1.5-13B", "LLaVA-1.6-Vicuna-7B",
+          "LLaVA-1.6-Mistral-7B", "InternVL2.5-8B", "InternVL2.5-26B", "InternVL3-2B", "InternVL3.5-2B",
+          "Qwen2.5-0.5B", "Qwen2.5-1.5B"]
 FORMATS = ["F16", "Q8_0", "Q4_K"]
 
 

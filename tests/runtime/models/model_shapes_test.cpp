@@ -31,8 +31,12 @@ constexpr Published kPublished[] = {
     {"SmolVLM2-2.2B", 2246784880, 24, 2048, 32, 32, 64, 49280, 81},
     {"LLaVA-1.5-7B", 7050304512, 32, 4096, 32, 32, 128, 32000, 576},
     {"LLaVA-1.5-13B", 13338241024, 40, 5120, 40, 40, 128, 32000, 576},
+    {"LLaVA-1.6-Vicuna-7B", 6738415616, 32, 4096, 32, 32, 128, 32000, 0},
+    {"LLaVA-1.6-Mistral-7B", 7241732096, 32, 4096, 32, 8, 128, 32000, 0},
     {"InternVL2.5-8B", 7737708544, 32, 4096, 32, 8, 128, 92553, 0},
     {"InternVL2.5-26B", 19861149696, 48, 6144, 48, 8, 128, 92553, 0},
+    {"InternVL3-2B", 1776283136, 28, 1536, 12, 2, 128, 151674, 0},
+    {"InternVL3.5-2B", 2031739904, 28, 2048, 16, 8, 128, 151936, 0},
     {"Qwen2.5-0.5B", 494032768, 24, 896, 14, 2, 64, 151936, 0},
     {"Qwen2.5-1.5B", 1543714304, 28, 1536, 12, 2, 128, 151936, 0},
 };
@@ -148,6 +152,8 @@ TEST_CASE("The file pair says what the shape says") {
     CHECK((model.text_file().find_tensor("output.weight") == nullptr) == shape.tied);
     CHECK((model.text_file().find_tensor("blk.0.attn_q.bias") != nullptr) ==
           (shape.text.architecture->name == std::string_view("qwen2")));
+    CHECK((model.text_file().find_tensor("blk.0.attn_k_norm.weight") != nullptr) ==
+          (shape.text.architecture->name == std::string_view("qwen3")));
     CHECK(model.text().architecture == shape.text.architecture);
     if (!shape.has_vision()) continue;
     CHECK(model.vision().layer_count == shape.vision.layer_count);
