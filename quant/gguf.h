@@ -3,10 +3,14 @@
 // The file may come from anywhere. open() accepts a file only if every count, length, offset, type and name in its
 // header is consistent and inside the file; what is left to later code is whether the values make a model. It may also
 // change at any time: the header is read once, and what is checked and used is that copy.
+//
+// A model may be split into several files, as llama.cpp's gguf-split does it: "m-00001-of-00003.gguf" has the metadata,
+// and each file has a part of the tensors and the keys split.no, split.count and split.tensors.count.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include "platform/buffer.h"
@@ -25,7 +29,8 @@ inline constexpr int64_t kMostGgufTensors = 65536;
 inline constexpr size_t kMostGgufKeyBytes = 65535;
 inline constexpr size_t kMostGgufTensorNameBytes = 63;
 inline constexpr int64_t kMostGgufHeaderBytes = int64_t{128} << 20;  // of a file; public vocabularies take up to 20 MB
-inline constexpr uint32_t kLeastGgufAlignment = 8;                   // a power of two
+inline constexpr int64_t kMostGgufParts = 256;
+inline constexpr uint32_t kLeastGgufAlignment = 8;  // a power of two
 inline constexpr uint32_t kMostGgufAlignment = 65536;
 inline constexpr uint32_t kDefaultGgufAlignment = 32;
 
@@ -87,8 +92,10 @@ class GgufStrings {
 
 class GgufFile {
  public:
-  /// Reads and parses the header; the file stays open for read_data(). kBadFile / kUnsupported with the key, tensor or
-  /// type that is the reason, and the path; kIo where the system refuses.
+  /// Reads and parses the header; the file stays open for read_data(). The first file of a split model opens the others
+  /// beside it: tensors() and the tensor section are then those of all files, in order. kBadFile / kUnsupported with
+  /// the key, tensor or type that is the reason, and the path; kBadArgument for a file that is not the first of its
+  /// model; kIo where the system refuses.
   Status open(const char* path);
   /// Parses bytes that stay valid as long as this object (tests, fuzzing). Sentences carry no path.
   Status parse(const uint8_t* data, int64_t size);
@@ -99,6 +106,11 @@ class GgufFile {
   /// For messages: what open() was given, cut at 511 bytes; empty after parse().
   const char* path() const { return path_; }
   const InputFile& file() const { return file_; }
+  /// The files that hold the model: 1, or split.count. File 0 is this object; tensors() of the others are their own.
+  int32_t part_count() const { return part_count_; }
+  const GgufFile& part(int32_t index) const {
+    return index == 0 ? *this : later_parts_[static_cast<size_t>(index - 1)];
+  }
   uint32_t version() const { return version_; }
   const Buffer<GgufEntry>& entries() const { return entries_; }
   const Buffer<GgufTensor>& tensors() const { return tensors_; }
@@ -124,16 +136,23 @@ class GgufFile {
   Status require_floats(std::string_view key, int64_t count, float* out) const;
 
   /// The tensor section: starts at data_offset() in the file and is data_bytes() long (up to the last tensor's end).
-  /// After open_header() there is none to read: has_data() is false, and data_bytes() says how long it would be.
+  /// The sections of a split model follow each other, padded to their alignment. After open_header() there is none to
+  /// read: has_data() is false, and data_bytes() says how long it would be.
   bool has_data() const { return has_data_; }
   int64_t data_offset() const { return data_offset_; }
   int64_t data_bytes() const { return data_bytes_; }
-  /// Copies `count` bytes from `offset` in the tensor section on; both lie inside. From a file as InputFile::read_at().
+  /// Copies `count` bytes from `offset` in the tensor section on; both lie inside. From files as InputFile::read_at().
   Status read_data(int64_t offset, void* out, int64_t count) const;
   /// The header, where entries and names point to.
   const uint8_t* header() const { return bytes_; }
 
  private:
+  Status open_file(const char* path);
+  Status parse_file();
+  Status open_parts(const char* path);
+  Status open_part(const char* first_path, int32_t index, int64_t expected_tensors);
+  Status join_parts(int64_t expected_tensors);
+  Status read_own_data(int64_t offset, void* out, int64_t count) const;
   Status parse_start();
   Status parse_all(ByteSource* source);
   Status parse_header(ByteReader& reader, uint64_t* entry_count, uint64_t* tensor_count);
@@ -141,7 +160,7 @@ class GgufFile {
   Status parse_tensors(ByteReader& reader, uint64_t count);
   Status check_whole() const;
   Status read_alignment(uint32_t* out) const;
-  Status place_data(uint32_t alignment);
+  Status place_data();
 
   const uint8_t* bytes_ = nullptr;
   int64_t size_ = 0;  // of the file, whether or not all of it is in memory
@@ -153,6 +172,11 @@ class GgufFile {
   uint32_t version_ = 0;
   int64_t data_offset_ = 0;
   int64_t data_bytes_ = 0;
+  uint32_t alignment_ = kDefaultGgufAlignment;
+  std::unique_ptr<GgufFile[]> later_parts_;  // of a split model
+  int32_t part_count_ = 1;
+  int64_t own_begin_ = 0;  // of the file's own tensor section, in the model's
+  int64_t own_bytes_ = 0;
   Buffer<GgufEntry> entries_;
   Buffer<GgufTensor> tensors_;
   NameTable entry_table_;

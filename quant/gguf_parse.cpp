@@ -287,12 +287,23 @@ Status read_tensor(ByteReader& reader, int64_t number, GgufTensor* tensor) {
 Status GgufFile::open(const char* path) {
   close();
   if (path == nullptr) return OCELLUS_FAIL(Code::kBadArgument, "the path of the GGUF file is null");
+  Status status = open_file(path);
+  if (status.ok()) status = parse_file();
+  if (status.ok()) status = open_parts(path);
+  if (!status.ok()) close();
+  return status;
+}
+
+Status GgufFile::open_file(const char* path) {
   OCELLUS_TRY(file_.open(path));
   std::snprintf(path_, sizeof path_, "%s", path);
+  return {};
+}
+
+Status GgufFile::parse_file() {
   Status status = start_.begin(file_, kMostGgufHeaderBytes);
   if (status.ok()) status = parse_start();
-  if (!status.ok()) close();
-  return prefix_failure(status, path);
+  return prefix_failure(status, path_);
 }
 
 /// Parses the header of the file. Where bytes could not be had, or the file changed meanwhile, that is what is wrong.
@@ -312,7 +323,8 @@ Status GgufFile::parse(const uint8_t* data, int64_t size) {
   if (data == nullptr || size < 0) return OCELLUS_FAIL(Code::kBadArgument, "there are no bytes to parse");
   bytes_ = data;
   size_ = size;
-  const Status status = parse_all(nullptr);
+  Status status = parse_all(nullptr);
+  if (status.ok()) status = check_whole();
   if (!status.ok()) close();
   return status;
 }
@@ -333,12 +345,10 @@ Status GgufFile::parse_all(ByteSource* source) {
   uint64_t entry_count = 0, tensor_count = 0;
   OCELLUS_TRY(parse_header(reader, &entry_count, &tensor_count));
   OCELLUS_TRY(parse_entries(reader, entry_count));
-  OCELLUS_TRY(check_whole());
-  uint32_t alignment = kDefaultGgufAlignment;
-  OCELLUS_TRY(read_alignment(&alignment));
+  OCELLUS_TRY(read_alignment(&alignment_));
   OCELLUS_TRY(parse_tensors(reader, tensor_count));
-  data_offset_ = round_up(static_cast<int64_t>(reader.at() - bytes_), alignment);
-  return place_data(alignment);
+  data_offset_ = round_up(static_cast<int64_t>(reader.at() - bytes_), alignment_);
+  return place_data();
 }
 
 void GgufFile::close() { *this = GgufFile(); }
@@ -383,15 +393,6 @@ Status GgufFile::parse_entries(ByteReader& reader, uint64_t count) {
   return {};
 }
 
-Status GgufFile::check_whole() const {
-  int64_t parts = 1;
-  OCELLUS_TRY(read_int("split.count", 0, UINT16_MAX, &parts));
-  if (parts <= 1) return {};
-  return OCELLUS_FAIL(
-      Code::kUnsupported,
-      "this is one of %" PRId64 " parts of a model (split.count): join them with `llama-gguf-split --merge`", parts);
-}
-
 Status GgufFile::read_alignment(uint32_t* out) const {
   const GgufEntry* entry = find("general.alignment");
   if (entry == nullptr) return {};
@@ -428,7 +429,7 @@ Status GgufFile::parse_tensors(ByteReader& reader, uint64_t count) {
 
 // Tensors must follow each other with nothing but padding between them, as every writer lays them out: then none can
 // overlap, be misaligned or lie outside the file.
-Status GgufFile::place_data(uint32_t alignment) {
+Status GgufFile::place_data() {
   if (tensors_.empty()) {
     if (data_offset_ > size_) data_offset_ = size_;  // such files may end without the padding
     return {};
@@ -448,8 +449,8 @@ Status GgufFile::place_data(uint32_t alignment) {
           "tensor '%.*s' needs %" PRId64 " bytes, but the file has %" PRId64 " left for it: it is cut short or damaged",
           shown_bytes(tensor.name), tensor.name.data(), tensor.bytes, room > expected ? room - expected : 0);
     }
-    data_bytes_ = expected + tensor.bytes;
-    expected = round_up(data_bytes_, alignment);
+    data_bytes_ = own_bytes_ = expected + tensor.bytes;
+    expected = round_up(data_bytes_, alignment_);
   }
   return {};
 }

@@ -81,12 +81,6 @@ std::string_view GgufStrings::next() {
   return text;
 }
 
-Status GgufFile::read_data(int64_t offset, void* out, int64_t count) const {
-  if (file_.is_open()) return prefix_failure(file_.read_at(data_offset_ + offset, out, count), path_);
-  std::memcpy(out, bytes_ + data_offset_ + offset, static_cast<size_t>(count));
-  return {};
-}
-
 const GgufEntry* GgufFile::find(std::string_view key) const {
   const int32_t index = entry_table_.find(key);
   return index < 0 ? nullptr : &entries_[index];

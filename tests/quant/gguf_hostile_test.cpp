@@ -76,6 +76,7 @@ TEST_SUITE("what is not a GGUF file") {
   TEST_CASE("one part of a split model") {
     GgufBuilder file = small_gguf();
     file.add_u16("split.count", 3);
+    file.add_u16("split.no", 0);
     check_refused(file.build(), Code::kUnsupported, "one of 3 parts");
     file.remove("split.count");
     file.add_string("split.count", "3");
