@@ -74,12 +74,12 @@ class PhaseTrial : public RowSink {
   Phase phase_ = Phase::kNone;
 };
 
-/// Of all bytes, a piece at a time, each with the hash of those before it.
+/// Hashes all bytes, a piece at a time, each with the hash of those before it; those before the first are *hash.
 Status hash_file(const InputFile& file, uint64_t* hash) {
   struct {
     uint64_t before;
     std::byte bytes[32768];
-  } piece = {};
+  } piece = {.before = *hash, .bytes = {}};
   for (int64_t done = 0; done < file.size();) {
     const int64_t count = std::min<int64_t>(file.size() - done, sizeof piece.bytes);
     OCELLUS_TRY(file.read_at(done, piece.bytes, count));
@@ -87,6 +87,13 @@ Status hash_file(const InputFile& file, uint64_t* hash) {
     done += count;
   }
   *hash = piece.before;
+  return {};
+}
+
+/// Hashes all files of a model.
+Status hash_files(const GgufFile& model, uint64_t* hash) {
+  for (int32_t i = 0; i < model.part_count(); ++i)
+    OCELLUS_TRY(prefix_failure(hash_file(model.part(i).file(), hash), model.part(i).path()));
   return {};
 }
 
@@ -320,9 +327,8 @@ Status Engine::fingerprint_model() {
     return {};
   }
   Hash128 found;
-  const GgufFile &text = model_->text_file(), &vision = model_->vision_file();
-  OCELLUS_TRY(prefix_failure(hash_file(text.file(), &found.high), text.path()));
-  if (model_->has_vision()) OCELLUS_TRY(prefix_failure(hash_file(vision.file(), &found.low), vision.path()));
+  OCELLUS_TRY(hash_files(model_->text_file(), &found.high));
+  if (model_->has_vision()) OCELLUS_TRY(hash_files(model_->vision_file(), &found.low));
   fingerprint_ = found;
   return {};
 }
