@@ -10,6 +10,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "apps/base/failure.h"
 
@@ -25,24 +27,46 @@ int64_t file_bytes(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0 ? static_cast<int64_t>(facts.st_size) : -1;
 }
 
-// Size and a hash of pieces from all over the file: tells models apart without reading gigabytes, also those of one
+// The files of a model: of one that is split, all from "m-00001-of-00003.gguf" on.
+std::vector<std::string> model_files(const std::string& model_path) {
+  constexpr size_t kSuffixBytes = 20;  // "-00001-of-00003.gguf"
+  constexpr int kMostParts = 256;      // that the library reads
+  if (model_path.size() < kSuffixBytes) return {model_path};
+  const size_t stem = model_path.size() - kSuffixBytes;
+  int number = 0, count = 0, used = 0;
+  std::sscanf(model_path.c_str() + stem, "-%5d-of-%5d.gguf%n", &number, &count, &used);
+  if (used != static_cast<int>(kSuffixBytes) || number != 1 || count < 1 || count > kMostParts) return {model_path};
+  std::vector<std::string> files;
+  for (int i = 1; i <= count; ++i) {
+    char suffix[48];
+    std::snprintf(suffix, sizeof suffix, "-%05d-of-%05d.gguf", i, count);
+    files.push_back(model_path.substr(0, stem) + suffix);
+  }
+  return files;
+}
+
+// Size and a hash of pieces from all over the files: tells models apart without reading gigabytes, also those of one
 // shape whose weights differ.
 std::string fingerprint(const std::string& model_path) {
   constexpr int64_t kPieces = 64, kPieceBytes = 4096;
-  const int64_t bytes = file_bytes(model_path);
-  std::ifstream file(model_path, std::ios::binary);
+  int64_t total_bytes = 0;
   uint64_t hash = 14695981039346656037u;  // FNV-1a
   std::array<char, kPieceBytes> piece;
-  for (int64_t i = 0; i < kPieces; ++i) {
-    file.seekg(bytes / kPieces * i);
-    file.read(piece.data(), kPieceBytes);
-    for (int64_t k = 0; k < file.gcount(); ++k) {
-      hash = (hash ^ static_cast<uint8_t>(piece[static_cast<size_t>(k)])) * 1099511628211u;
+  for (const std::string& path : model_files(model_path)) {
+    const int64_t bytes = file_bytes(path);
+    std::ifstream file(path, std::ios::binary);
+    for (int64_t i = 0; i < kPieces; ++i) {
+      file.seekg(bytes / kPieces * i);
+      file.read(piece.data(), kPieceBytes);
+      for (int64_t k = 0; k < file.gcount(); ++k) {
+        hash = (hash ^ static_cast<uint8_t>(piece[static_cast<size_t>(k)])) * 1099511628211u;
+      }
+      file.clear();  // the last pieces of a small file may end before they are full
     }
-    file.clear();  // the last pieces of a small file may end before they are full
+    total_bytes += bytes;
   }
   char text[48];
-  std::snprintf(text, sizeof text, "%lld-%016llx", static_cast<long long>(bytes),
+  std::snprintf(text, sizeof text, "%lld-%016llx", static_cast<long long>(total_bytes),
                 static_cast<unsigned long long>(hash));
   return text;
 }

@@ -60,10 +60,11 @@ void add_pixels_option(CLI::App* command, const std::string& name, std::optional
 }
 
 void add_model_options(CLI::App* command, CommonOptions* options) {
-  const auto model =
-      command->add_option("-m,--model", options->model_path, "Text model, a GGUF file (default: the bundled pair)")
-          ->option_text("FILE")
-          ->group("Model");
+  const auto model = command
+                         ->add_option("-m,--model", options->model_path,
+                                      "Text model, a GGUF file or the first of a split one (default: the bundled pair)")
+                         ->option_text("FILE")
+                         ->group("Model");
   command->add_option("--mmproj", options->mmproj_path, "Its vision part, a GGUF file")
       ->option_text("FILE")
       ->needs(model)
