@@ -51,6 +51,7 @@ struct VocabularyFacts {
   bool add_bos = false;  // encode() adds neither: the prompt does, once, at its ends
   bool add_eos = false;
   bool add_space_prefix = false;  // SentencePiece: a text starts with a space, also after a special token
+  bool renames_nul = false;       // internlm2: converters write the piece of the byte 0 as U+1F409, a dragon
   bool ignore_merges = false;     // a piece that is a token is that token, whatever the merges say
 
   /// What every prompt begins with; kNoToken: nothing.

@@ -30,6 +30,9 @@ Status read_kind(const GgufFile& file, VocabularyFacts* facts) {
   if (model == "llama") {
     facts->kind = VocabularyKind::kSentencePiece;
     facts->add_bos = facts->add_space_prefix = true;
+    std::string_view architecture;
+    OCELLUS_TRY(file.read_string("general.architecture", &architecture));
+    facts->renames_nul = architecture == "internlm2";
     return {};
   }
   if (model != "gpt2") {

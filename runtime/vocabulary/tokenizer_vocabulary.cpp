@@ -7,7 +7,8 @@
 namespace ocellus {
 namespace {
 
-constexpr std::string_view kSpaceSpelling = "\xe2\x96\x81";  // U+2581
+constexpr std::string_view kSpaceSpelling = "\xe2\x96\x81";    // U+2581
+constexpr std::string_view kNulSpelling = "\xf0\x9f\x90\x89";  // U+1F409
 
 // Names under which models end their answer, as public model families spell them.
 constexpr std::string_view kEndNames[] = {
@@ -73,6 +74,8 @@ SpelledToken SpelledTokens::next() {
   } else {
     token.kind_number = guess_kind(id, token.spelling);
   }
+  if (facts_.renames_nul && token.kind() == TokenKind::kNormal && token.spelling == kNulSpelling)
+    token.spelling = std::string_view("\0", 1);
   token.ends_generation = id == facts_.eos || id == facts_.eot || id == facts_.eom ||
                           (is_special_kind(token.kind()) && is_end_name(token.spelling));
   return token;

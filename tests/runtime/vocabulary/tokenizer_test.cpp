@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/gguf_builder.h"
 #include "tests/support/random.h"
 #include "tests/support/tokenizer_loader.h"
 
@@ -122,6 +123,62 @@ TEST_CASE("facts and single tokens of the bundled vocabulary") {
   CHECK_FALSE(tokenizer.is_end_of_generation(3));
   CHECK_FALSE(tokenizer.is_end_of_generation(-1));
   CHECK_FALSE(tokenizer.is_end_of_generation(1024));
+}
+
+void parse(const test::GgufBuilder& file, LoadedTokenizer* out) {
+  test::ExactBytes bytes(file.build());
+  const Status status = out->parse(bytes.data(), bytes.size());
+  REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
+}
+
+TEST_CASE("without a space prefix none is added, neither at the start of a text nor after a special token") {
+  GgufFile good;
+  REQUIRE(good.open(vocabulary_path("llama").c_str()).ok());
+  test::GgufBuilder file(good);
+  file.add_bool("tokenizer.ggml.add_space_prefix", false);
+  LoadedTokenizer spaced, plain;
+  open_vocabulary("llama", &spaced);
+  parse(file, &plain);
+  for (const std::string text : {"hello", " hello", "over the lazy dog", "\xe6\x95\x8f"}) {
+    CAPTURE(text);
+    const Ids alone = spaced.encode(text, true, true);
+    REQUIRE(spaced.encode(text, true) != alone);
+    CHECK(plain.encode(text, true) == alone);
+    CHECK(plain.encode(text, true, true) == alone);
+    Ids between = alone;
+    between.insert(between.begin(), plain.tokenizer.find("<|im_end|>"));
+    between.push_back(plain.tokenizer.find("<image>"));
+    CHECK(plain.encode("<|im_end|>" + text + "<image>", true) == between);
+    CHECK(plain.decode(between, true) == "<|im_end|>" + text + "<image>");
+  }
+}
+
+TEST_CASE("what internlm2 files spell as a dragon is the byte 0, and answers end where the key says") {
+  const std::string dragon = "\xf0\x9f\x90\x89", nul(1, '\0');
+  for (const std::string architecture : {"internlm2", "llama"}) {
+    CAPTURE(architecture);
+    test::GgufBuilder file;
+    file.add_string("general.architecture", architecture);
+    file.add_string("tokenizer.ggml.model", "llama");
+    file.add_string("tokenizer.ggml.pre", "default");
+    file.add_string_array("tokenizer.ggml.tokens",
+                          {"<unk>", "<s>", "</s>", dragon, "a", "<|im_end|>", "[UNUSED_TOKEN_6]", "<img>"});
+    file.add_i32_array("tokenizer.ggml.token_type", {2, 3, 3, 1, 1, 3, 5, 4});
+    file.add_f32_array("tokenizer.ggml.scores", {0, 0, 0, -1, -2, 0, 0, 0});
+    file.add_bool("tokenizer.ggml.add_space_prefix", false);
+    file.add_u32("tokenizer.ggml.eos_token_id", 5);
+    LoadedTokenizer loaded;
+    parse(file, &loaded);
+    const bool is_nul = architecture == "internlm2";
+    CHECK(loaded.tokenizer.piece(3, false) == (is_nul ? nul : dragon));
+    CHECK(loaded.encode("a" + nul + "a", true) == Ids{4, is_nul ? 3 : 0, 4});
+    CHECK(loaded.encode("a" + dragon + "a", true) == Ids{4, is_nul ? 0 : 3, 4});
+    CHECK(loaded.encode("<s>a<img>a<|im_end|>", true) == Ids{1, 4, 7, 4, 5});
+    CHECK(loaded.tokenizer.facts().eos == 5);
+    CHECK(loaded.tokenizer.facts().start_token() == 1);
+    CHECK(loaded.tokenizer.is_end_of_generation(5));
+    CHECK(loaded.tokenizer.piece(6, false).empty());
+  }
 }
 
 TEST_CASE("a text that is any bytes comes back unchanged") {
