@@ -33,6 +33,15 @@ check_races() { # check_races COMMAND...: racecheck does not follow the barriers
     ! grep -E "Race reported|and (Read|Write) access" "$log" | grep -qv nvjet
 }
 
+sanitize() { # sanitize NAME TOOL PROGRAM...
+  checked=$1
+  tool=$2
+  shift 2
+  [ "$tool" = racecheck ] && judge=check_races || judge=
+  run "$checked" $judge env OCELLUS_TEST_SMALL=1 OCELLUS_TEST_NEEDS_GPU=1 timeout "${SANITIZE_SECONDS:-280}" \
+    compute-sanitizer --tool "$tool" --error-exitcode 1 "$@"
+}
+
 nvidia-smi --query-gpu=name,driver_version,power.limit,clocks.max.sm,clocks.max.mem --format=csv,noheader || exit 1
 if has build; then
   run configure cmake --preset cuda -G Ninja
@@ -48,18 +57,18 @@ if has test; then
   run tests ctest --test-dir build/cuda --parallel 8 --output-on-failure --timeout 300
 fi
 if has sanitize; then
-  # The kernels' tests hold every kernel; whole models would take hours under these tools. A share of the cases to each
-  # process, all at once: racecheck is the slowest by far, and a few cases take it minutes.
+  # The kernels' tests hold every kernel, those of mm what is made of them; whole models would take hours under most of
+  # these tools. A share of the cases to each process, all at once: racecheck is the slowest by far.
   cases=$(build/cuda/tests/test_kernels --count --no-colors | grep -o '[0-9]*$' | tail -n 1)
   for tool in memcheck racecheck initcheck synccheck; do
-    [ "$tool" = racecheck ] && shares=12 checked=check_races || shares=2 checked=
+    [ "$tool" = racecheck ] && shares=12 || shares=2
     share=$(((cases + shares - 1) / shares))
     for first in $(seq 1 "$share" "$cases"); do
-      run "$tool-from-$first" $checked env OCELLUS_TEST_SMALL=1 OCELLUS_TEST_NEEDS_GPU=1 \
-        timeout "${SANITIZE_SECONDS:-280}" compute-sanitizer --tool "$tool" --error-exitcode 1 \
-        build/cuda/tests/test_kernels --first="$first" --last=$((first + share - 1)) &
+      sanitize "$tool-from-$first" "$tool" build/cuda/tests/test_kernels --first="$first" --last=$((first + share - 1)) &
     done
+    sanitize "$tool-mm" "$tool" build/cuda/tests/test_mm &
   done
+  sanitize memcheck-caption memcheck build/cuda/apps/ocellus caption --device cuda:0 -n 4 apps/samples/board_01.png &
   wait
 fi
 echo "gpu_check: $(wc -l <"$failures") failed"
