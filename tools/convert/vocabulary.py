@@ -1,14 +1,12 @@
-"""The tokenizer half of a conversion: tokenizer.json of a byte-level BPE model -> tokenizer.ggml.* keys."""
-import json
-
+"""The tokenizer half of a conversion -> tokenizer.ggml.* keys: tokenizer.json of a byte-level BPE model, or the
+tokenizer.model or tokenizer.json of a SentencePiece one."""
 from gguf import TokenType
+
+from source import read_json
 
 SPECIAL_IDS = ("bos", "eos", "unk", "pad")
 GGUF_NAMES = {"unk": "unknown", "pad": "padding"}
-
-
-def read_json(path):
-    return json.loads(path.read_text()) if path.exists() else {}
+ADDED_SCORE, UNUSED_SCORE = -1000.0, -10000.0
 
 
 def detect_pre_tokenizer(tokenizer):
@@ -39,15 +37,15 @@ def token_tables(tokenizer, rows):
     return [f"[PAD{i}]" if text is None else text for i, text in enumerate(texts)], types
 
 
-def special_ids(tokenizer, tokenizer_config, config):
+def special_ids(texts, tokenizer_config, source):
     """{bos, eos, unk, pad: id} as far as the folder names them: tokenizer_config first, then config.json."""
-    by_text = {added["content"]: added["id"] for added in tokenizer["added_tokens"]}
+    by_text = {text: i for i, text in enumerate(texts)}
     out = {}
     for name in SPECIAL_IDS:
         token = tokenizer_config.get(f"{name}_token")
         text = token["content"] if isinstance(token, dict) else token
         value = by_text.get(text)
-        for place in (config["text_config"], config):
+        for place in (source.text, source.config):
             if value is None:
                 value = place.get(f"{name}_token_id")
         if isinstance(value, list):  # several end tokens: the first is the main one
@@ -75,25 +73,102 @@ def adds_bos(tokenizer, tokenizer_config, bos_text):
     """Whether encoding puts the first token in front by itself."""
     if "add_bos_token" in tokenizer_config:
         return bool(tokenizer_config["add_bos_token"])
+    if bos_text is None:
+        return False
+    if not tokenizer:  # SentencePiece models, unless told otherwise
+        return True
     post = tokenizer.get("post_processor") or {}
-    single = post.get("single", [])
-    return bool(single) and single[0].get("SpecialToken", {}).get("id") == bos_text
+    for stage in [post] + post.get("processors", []):
+        single = stage.get("single", [])
+        if single and single[0].get("SpecialToken", {}).get("id") == bos_text:
+            return True
+    return False
 
 
-def add_vocabulary(writer, folder, config, rows, pre_tokenizer):
-    """Writes every tokenizer key. `rows` is the number of embedding rows."""
-    tokenizer = read_json(folder / "tokenizer.json")
-    tokenizer_config = read_json(folder / "tokenizer_config.json")
-    if tokenizer.get("model", {}).get("type") != "BPE" or tokenizer["model"].get("byte_fallback"):
-        raise SystemExit(f"{folder}/tokenizer.json is not a byte-level BPE tokenizer")
-    texts, types = token_tables(tokenizer, rows)
+def add_byte_pair(writer, tokenizer, texts, types, pre_tokenizer):
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(pre_tokenizer or detect_pre_tokenizer(tokenizer))
     writer.add_token_list(texts)
     writer.add_token_types(types)
     merges = tokenizer["model"]["merges"]
     writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge) for merge in merges])
-    ids = special_ids(tokenizer, tokenizer_config, config)
+
+
+def read_pieces(path):
+    """[(text, score, type)] of a tokenizer.model, and whether it puts a space before a text."""
+    from sentencepiece import sentencepiece_model_pb2  # the other kind of vocabulary does without
+    model = sentencepiece_model_pb2.ModelProto()
+    model.ParseFromString(path.read_bytes())
+    kinds = sentencepiece_model_pb2.ModelProto.SentencePiece
+    types = {kinds.UNKNOWN: TokenType.UNKNOWN, kinds.CONTROL: TokenType.CONTROL, kinds.UNUSED: TokenType.UNUSED,
+             kinds.USER_DEFINED: TokenType.USER_DEFINED, kinds.BYTE: TokenType.BYTE}
+    pieces = [(piece.piece, piece.score, types.get(piece.type, TokenType.NORMAL)) for piece in model.pieces]
+    return pieces, model.normalizer_spec.add_dummy_prefix
+
+
+def derive_pieces(tokenizer):
+    """The same from a tokenizer.json that was made of a tokenizer.model: what is merged earlier scores higher."""
+    model = tokenizer["model"]
+    merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
+    ranks = {}
+    for left, right in merges:
+        ranks.setdefault(left + right, len(ranks))
+    pieces = []
+    for text, _ in sorted(model["vocab"].items(), key=lambda item: item[1]):
+        is_byte = len(text) == 6 and text.startswith("<0x")
+        kind = TokenType.BYTE if is_byte else TokenType.UNKNOWN if text == model.get("unk_token") else TokenType.NORMAL
+        pieces.append((text, -float(ranks.get(text, len(ranks))), kind))
+    stages = [tokenizer.get(stage) or {} for stage in ("normalizer", "pre_tokenizer")]
+    stages += [inner for stage in stages for inner in stage.get("normalizers", [])]
+    spaced = any(s.get("type") == "Prepend" or s.get("prepend_scheme", "never") != "never" for s in stages)
+    return pieces, spaced
+
+
+def added_tokens(folder, tokenizer):
+    """{id: (text, whether it is a control token)} of tokens beside the pieces, wherever the folder lists them."""
+    listed = {i: (text, False) for text, i in read_json(folder / "added_tokens.json").items()}
+    decoder = read_json(folder / "tokenizer_config.json").get("added_tokens_decoder", {})
+    for added in tokenizer.get("added_tokens", []) + [{"id": int(i), **token} for i, token in decoder.items()]:
+        listed[added["id"]] = (added["content"], bool(added.get("special")))
+    return listed
+
+
+def add_sentence_piece(writer, folder, tokenizer, rows):
+    """Writes the pieces; returns the texts."""
+    model = folder / "tokenizer.model"
+    pieces, spaced = read_pieces(model) if model.exists() else derive_pieces(tokenizer)
+    pieces += [(f"[PAD{i}]", UNUSED_SCORE, TokenType.UNUSED) for i in range(len(pieces), rows)]
+    for i, (text, special) in added_tokens(folder, tokenizer).items():
+        if i < rows and pieces[i][2] != TokenType.UNKNOWN:
+            pieces[i] = (text, ADDED_SCORE, TokenType.CONTROL if special else TokenType.USER_DEFINED)
+    # internlm2 has a piece of the byte 0, which texts in C end at, and pieces that stand for nothing.
+    pieces = [("\U0001f409" if text == "\0" else text, score, TokenType.UNUSED if text.startswith("[UNUSED") else kind)
+              for text, score, kind in pieces]
+    writer.add_tokenizer_model("llama")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list([text for text, _, _ in pieces])
+    writer.add_token_scores([score for _, score, _ in pieces])
+    writer.add_token_types([kind for _, _, kind in pieces])
+    writer.add_add_space_prefix(spaced)
+    return [text for text, _, _ in pieces]
+
+
+def add_vocabulary(writer, source, architecture, rows, pre_tokenizer):
+    """Writes every tokenizer key. `rows` is the number of embedding rows."""
+    folder = source.folder
+    tokenizer = read_json(folder / "tokenizer.json")
+    tokenizer_config = read_json(folder / "tokenizer_config.json")
+    model = tokenizer.get("model", {})
+    if model.get("type") == "BPE" and not model.get("byte_fallback"):
+        texts, types = token_tables(tokenizer, rows)
+        add_byte_pair(writer, tokenizer, texts, types, pre_tokenizer)
+    elif model.get("byte_fallback") or (folder / "tokenizer.model").exists():
+        texts = add_sentence_piece(writer, folder, tokenizer, rows)
+    else:
+        raise SystemExit(f"{folder} holds no tokenizer.model and no tokenizer.json of a BPE tokenizer")
+    ids = special_ids(texts, tokenizer_config, source)
+    if architecture == "internlm2" and "<|im_end|>" in texts:
+        ids["eos"] = texts.index("<|im_end|>")  # its chats end with it
     for name, value in ids.items():
         writer.add_uint32(f"tokenizer.ggml.{GGUF_NAMES.get(name, name)}_token_id", value)
     bos_text = texts[ids["bos"]] if "bos" in ids else None

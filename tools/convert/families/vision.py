@@ -1,0 +1,44 @@
+"""What the vision halves of all families have in common."""
+from gguf_file import add_linear
+
+# One layer of a SigLIP or CLIP tower.
+LAYER_TENSORS = {
+    "layer_norm1": "ln1",
+    "layer_norm2": "ln2",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.out_proj": "attn_out",
+    "mlp.fc1": "ffn_up",
+    "mlp.fc2": "ffn_down",
+}
+
+
+def side(value):
+    """Sizes are a number or [height, width] of a square."""
+    sides = value if isinstance(value, (list, tuple)) else [value]
+    if len(set(sides)) != 1:
+        raise SystemExit(f"views of {sides[0]} x {sides[1]} are not supported: expected squares")
+    return sides[0]
+
+
+def add_facts(writer, source, projector, layers):
+    vision = source.vision
+    writer.add_clip_has_vision_encoder(True)
+    writer.add_clip_projector_type(projector)
+    writer.add_vision_image_size(side(vision["image_size"]))
+    writer.add_vision_patch_size(side(vision["patch_size"]))
+    writer.add_vision_embedding_length(vision["hidden_size"])
+    writer.add_vision_feed_forward_length(vision["intermediate_size"])
+    writer.add_vision_block_count(layers)
+    writer.add_vision_head_count(vision["num_attention_heads"])
+    writer.add_vision_attention_layernorm_eps(vision["layer_norm_eps"])
+    writer.add_vision_projection_dim(source.text["hidden_size"])
+    writer.add_vision_image_mean(source.processor["image_mean"])
+    writer.add_vision_image_std(source.processor["image_std"])
+
+
+def add_layers(writer, source, layers, outtype):
+    for layer in range(layers):
+        for theirs, ours in LAYER_TENSORS.items():
+            add_linear(writer, source, f"vision.encoder.layers.{layer}.{theirs}", f"v.blk.{layer}.{ours}", outtype)

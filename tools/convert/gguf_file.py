@@ -1,0 +1,53 @@
+"""Writing GGUF: which type each tensor is stored in, and what stands at the head of every file."""
+import gguf
+import numpy as np
+from gguf import GGMLQuantizationType as Type
+
+FILE_TYPES = {"f32": gguf.LlamaFileType.ALL_F32, "f16": gguf.LlamaFileType.MOSTLY_F16,
+              "q8_0": gguf.LlamaFileType.MOSTLY_Q8_0}
+WEIGHT_TYPES = {"f32": Type.F32, "f16": Type.F16, "q8_0": Type.Q8_0}
+Q8_0_BLOCK = 32
+
+
+def quantize_q8_0(array):
+    """Blocks of 32: an f16 scale and 32 int8, as bytes [..., row bytes]. The gguf package rounds halves away from zero;
+    half to even is what processors do, and weights that were f16 before do hit exact halves."""
+    blocks = array.reshape(-1, Q8_0_BLOCK)
+    scale = np.abs(blocks).max(axis=1, keepdims=True) / 127
+    inverse = np.where(scale > 0, 1 / np.maximum(scale, 1e-30), 0)
+    codes = np.rint(blocks * inverse).clip(-127, 127).astype(np.int8)
+    packed = np.concatenate([scale.astype(np.float16).view(np.uint8), codes.view(np.uint8)], axis=1)
+    return packed.reshape(*array.shape[:-1], -1)
+
+
+def add_tensor(writer, name, array, outtype):
+    weight_type = WEIGHT_TYPES[outtype]
+    if array.ndim == 1 or not name.endswith(".weight") or "position_embd" in name:
+        weight_type = Type.F32
+    elif weight_type == Type.Q8_0 and array.shape[-1] % Q8_0_BLOCK:
+        weight_type = Type.F16
+    array = np.ascontiguousarray(array)
+    data = quantize_q8_0(array) if weight_type == Type.Q8_0 else gguf.quants.quantize(array, weight_type)
+    writer.add_tensor(name, data, raw_dtype=weight_type)
+
+
+def add_linear(writer, source, theirs, ours, outtype, change=lambda array: array):
+    """The tensors THEIRS.weight and, where there is one, THEIRS.bias."""
+    for kind in ("weight", "bias"):
+        if kind == "weight" or source.has(f"{theirs}.bias"):
+            add_tensor(writer, f"{ours}.{kind}", change(source.read(f"{theirs}.{kind}")), outtype)
+
+
+def open_writer(path, architecture, title, outtype):
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_type("mmproj" if architecture == "clip" else "model")
+    writer.add_name(title)
+    writer.add_file_type(FILE_TYPES[outtype])
+    return writer
+
+
+def close_writer(writer):
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()

@@ -1,0 +1,74 @@
+"""A Hugging Face folder: what it says about the model, and its tensors under one set of names."""
+import json
+from pathlib import Path
+
+from safetensors_folder import SafetensorsFolder
+
+# What transformers assumes when config.json leaves a key out.
+TEXT_DEFAULTS = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32,
+                 "rms_norm_eps": 1e-6, "max_position_embeddings": 2048}
+UNREAD = ("position_ids", "rotary_emb.inv_freq", "mask_token")
+
+
+def read_json(path):
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+class Source:
+    """Tensors are called `text.`, `lm_head.`, `vision.` and `projector.` something, whatever prefixes the folder uses:
+    `prefixes` translates them, the first that fits."""
+
+    def __init__(self, folder, config, prefixes, vision_defaults):
+        self.folder = Path(folder)
+        self.config = config
+        self.text = {**TEXT_DEFAULTS, **(config.get("text_config") or config.get("llm_config"))}
+        self.vision = {**vision_defaults, **config["vision_config"]}
+        nested = read_json(self.folder / "processor_config.json").get("image_processor", {})
+        self.processor = {**read_json(self.folder / "preprocessor_config.json"), **nested}
+        self.tensors = SafetensorsFolder(folder)
+        self.names = {}
+        for name in self.tensors.names():
+            theirs = next((prefix for prefix in prefixes if name.startswith(prefix)), "")
+            self.names[prefixes.get(theirs, "") + name[len(theirs):]] = name
+        self.used = set()
+
+    def read(self, name):
+        if name not in self.names:
+            raise SystemExit(f"the tensor {name} is missing: {self.folder} has another layout than its config.json says")
+        self.used.add(name)
+        return self.tensors.read(self.names[name])
+
+    def has(self, name):
+        return name in self.names
+
+    def leave_out(self, *prefixes):
+        """Tensors that the files need not hold."""
+        self.used |= {name for name in self.names if name.startswith(prefixes)}
+
+    def rows(self, name):
+        """First extent of a tensor, without reading it."""
+        return self.tensors.rows(self.names[name])
+
+    def check_all_used(self):
+        """A tensor nobody asked for means that the model is not what we take it for."""
+        known = self.used | {n for n in self.names if n.endswith(UNREAD)}
+        if self.tied():
+            known.add("lm_head.weight")
+        unknown = sorted(set(self.names) - known)
+        if unknown:
+            raise SystemExit(f"{len(unknown)} tensors are not part of the layout, the first is {unknown[0]}")
+
+    def tied(self):
+        """Whether the output weights are the embedding."""
+        if not self.has("lm_head.weight"):
+            return True
+        return bool(self.text.get("tie_word_embeddings", self.config.get("tie_word_embeddings", False)))
+
+    def rope_theta(self):
+        """Base of the rotary frequencies. Dynamic scaling acts beyond the trained length only, where nobody runs."""
+        rope = self.text.get("rope_parameters") or {}
+        scaling = self.text.get("rope_scaling") or rope
+        kind = scaling.get("rope_type", scaling.get("type", "default"))
+        if kind not in ("default", "dynamic"):
+            raise SystemExit(f"the rope scaling {kind} is not supported")
+        return float(rope.get("rope_theta", self.text.get("rope_theta", 10000.0)))

@@ -1,0 +1,113 @@
+"""The text half of a conversion: llama and its like."""
+import numpy as np
+
+from gguf_file import add_linear, add_tensor, close_writer, open_writer
+from vocabulary import add_vocabulary
+
+# config.json's model_type: the architecture's name in GGUF.
+ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "internlm2": "internlm2"}
+LAYER_TENSORS = {
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+INTERNLM2_LAYER_TENSORS = {
+    "attention_norm": "attn_norm",
+    "attention.wo": "attn_output",
+    "ffn_norm": "ffn_norm",
+    "feed_forward.w1": "ffn_gate",
+    "feed_forward.w3": "ffn_up",
+    "feed_forward.w2": "ffn_down",
+}
+ROTATES_NEIGHBOURS = ("llama", "internlm2")
+OPTIONAL = ("attn_q_norm", "attn_k_norm")
+
+
+def architecture_of(source):
+    kind = source.text.get("model_type", "llama")
+    if kind not in ARCHITECTURES:
+        raise SystemExit(f"the text model is {kind}: only {', '.join(ARCHITECTURES)} are supported")
+    window = source.text.get("sliding_window")
+    if window and source.text.get("use_sliding_window", True) and window < source.text["max_position_embeddings"]:
+        raise SystemExit(f"the text model attends to a window of {window} tokens, which is not supported")
+    return ARCHITECTURES[kind]
+
+
+def interleave_rotary_rows(weight, heads):
+    """Per head, row 2i+j becomes old row j*E/2+i: GGUF's llama rotates neighbours, Hugging Face rotates halves."""
+    half = weight.shape[0] // heads // 2
+    return weight.reshape(heads, 2, half, *weight.shape[1:]).swapaxes(1, 2).reshape(weight.shape)
+
+
+def split_groups(weight, kv_heads, head_dim):
+    """(query, key, value) of internlm2's one matrix: for each key/value head its query heads, the key, the value."""
+    groups = weight.reshape(kv_heads, -1, head_dim, *weight.shape[1:])
+    parts = groups[:, :-2], groups[:, -2], groups[:, -1]
+    return [np.ascontiguousarray(part).reshape(-1, *weight.shape[1:]) for part in parts]
+
+
+def add_layer(writer, source, layer, architecture, outtype):
+    text = source.text
+    heads = text["num_attention_heads"]
+    kv_heads = text.get("num_key_value_heads") or heads
+    turned = {"attn_q": heads, "attn_k": kv_heads} if architecture in ROTATES_NEIGHBOURS else {}
+
+    def turn(ours):
+        return lambda array: interleave_rotary_rows(array, turned[ours]) if ours in turned else array
+
+    if architecture == "internlm2":
+        joined = source.read(f"text.layers.{layer}.attention.wqkv.weight")
+        parts = split_groups(joined, kv_heads, text["hidden_size"] // heads)
+        for ours, part in zip(("attn_q", "attn_k", "attn_v"), parts):
+            add_tensor(writer, f"blk.{layer}.{ours}.weight", turn(ours)(part), outtype)
+    for theirs, ours in (INTERNLM2_LAYER_TENSORS if architecture == "internlm2" else LAYER_TENSORS).items():
+        name = f"text.layers.{layer}.{theirs}"
+        if ours not in OPTIONAL or source.has(f"{name}.weight"):
+            add_linear(writer, source, name, f"blk.{layer}.{ours}", outtype, turn(ours))
+
+
+def embedding_name(architecture):
+    return "text.tok_embeddings.weight" if architecture == "internlm2" else "text.embed_tokens.weight"
+
+
+def add_facts(writer, source, architecture, rows):
+    text = source.text
+    heads, width = text["num_attention_heads"], text["hidden_size"]
+    head_dim = text.get("head_dim") or width // heads
+    writer.add_block_count(text["num_hidden_layers"])
+    writer.add_context_length(text["max_position_embeddings"])
+    writer.add_embedding_length(width)
+    writer.add_feed_forward_length(text["intermediate_size"])
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(text.get("num_key_value_heads") or heads)
+    writer.add_layer_norm_rms_eps(text["rms_norm_eps"])
+    writer.add_rope_freq_base(source.rope_theta())
+    writer.add_rope_dimension_count(head_dim)
+    writer.add_vocab_size(rows)
+    if head_dim * heads != width or architecture == "qwen3":
+        writer.add_key_length(head_dim)
+        writer.add_value_length(head_dim)
+
+
+def write_text_model(source, path, title, args):
+    architecture = architecture_of(source)
+    embedding = embedding_name(architecture)
+    rows = source.rows(embedding)
+    writer = open_writer(path, architecture, title, args.outtype)
+    add_facts(writer, source, architecture, rows)
+    add_vocabulary(writer, source, architecture, rows, args.pre_tokenizer)
+    add_tensor(writer, "token_embd.weight", source.read(embedding), args.outtype)
+    add_tensor(writer, "output_norm.weight", source.read("text.norm.weight"), args.outtype)
+    if not source.tied():
+        add_tensor(writer, "output.weight", source.read("lm_head.weight"), args.outtype)
+    for layer in range(source.text["num_hidden_layers"]):
+        add_layer(writer, source, layer, architecture, args.outtype)
+    close_writer(writer)
