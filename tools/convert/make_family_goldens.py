@@ -1,0 +1,175 @@
+"""Makes tests/data/families/NAME/{model.gguf,mmproj.gguf,goldens.json}: tiny random models of every family, converted by
+hf_to_gguf.py, and what transformers computes with them in float32.
+
+usage: make_family_goldens.py OUT [NAME...]      OUT: tests/data/families; NAME: families of family_recipes.py
+needs: pip install torch transformers==5.17.0 'pillow<13' gguf sentencepiece protobuf num2words
+Pillow 13 resizes some tall pictures in another order than Pillow 3 to 12.
+
+goldens.json: one case a line.
+  turns     lists of texts and pictures [width, height], which synthetic() paints; a list after the first follows `answer`,
+            token ids that are given to the model as if it had said them
+  ids       of the whole prompt; -N stands for N rows of a picture
+  views     of each picture
+  pixels    FNV-1a of the 8-bit RGB of each view; `pixel_values`: some normalised ones, views as planes in a row
+  tower     rows of patches that the projector reads, of all views; `projector`: its rows; `logits`: after the last row.
+            Of all of these every `stride`-th value, row by row
+  tokens    16 greedy ones, which ignore the end of text, and the gaps between the best two logits
+"""
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import PIL
+import torch
+import transformers
+from PIL import Image
+
+from family_recipes import RECIPES
+
+SAMPLES = 48
+TOKENS = 16
+ROWS = ("cls_token", "class_embedding", "position_embedding", "embed_tokens")
+GAINS = {"patch": 2, "q_proj": 1.5, "o_proj": 3, "down_proj": 3, "lm_head": 3}
+
+
+def synthetic(width, height):
+    """The picture that tests/support/pictures.h paints."""
+    x, y = np.meshgrid(np.arange(width), np.arange(height))
+    planes = [(x * 7 + y * 13 + c * 50 + ((x * x * 31 + y * y * 17 + x * y * 3 + c * 97) >> 3)) & 255 for c in range(3)]
+    return Image.fromarray(np.stack(planes, -1).astype(np.uint8))
+
+
+def fnv(data):
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return f"{value:016x}"
+
+
+def sample(rows, count=SAMPLES):
+    """Some `count` values of a matrix, spread over its rows and columns."""
+    rows = rows.reshape(-1, rows.shape[-1])
+    flat = rows.reshape(-1).numpy()
+    stride = max(1, len(flat) // count) | 1  # odd, so that columns change
+    return {"shape": list(rows.shape), "stride": stride, "values": [float(f"{value:.6g}") for value in flat[::stride]]}
+
+
+def randomise(model, seed):
+    """Every parameter drawn, so that none can be left out unnoticed, and representable in half precision."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(shape, deviation):
+        return torch.randn(shape, generator=generator) * deviation
+
+    for name, parameter in model.named_parameters():
+        if "norm" in name or "layrnorm" in name or "lambda" in name:
+            value = normal(parameter.shape, 0.2) + (0 if name.endswith("bias") else 1)
+        elif name.endswith("bias"):
+            value = normal(parameter.shape, 0.2)
+        elif parameter.ndim < 2 or any(part in name for part in ROWS):
+            value = normal(parameter.shape, 0.5)
+        else:  # how much larger outputs are than inputs: attention is neither flat nor a single row
+            gain = next((gain for part, gain in GAINS.items() if part in name), 1)
+            value = normal(parameter.shape, gain / parameter[0].numel() ** 0.5)
+        parameter.data = value.half().float()
+
+
+def seen_bytes(pixel_values, processor):
+    """The 8-bit RGB pixels [views, height, width, 3] of normalised planes."""
+    mean = np.array(processor.image_mean)[:, None, None]
+    std = np.array(processor.image_std)[:, None, None]
+    exact = (pixel_values.astype(np.float64) * std + mean) * 255
+    rounded = np.rint(exact)
+    assert np.abs(exact - rounded).max() < 1e-3
+    return rounded.astype(np.uint8).transpose(0, 2, 3, 1)
+
+
+def collapse(ids, image_token):
+    """Runs of image tokens as negative counts."""
+    out = []
+    for token in ids:
+        if token != image_token:
+            out.append(token)
+        elif out and out[-1] < 0:
+            out[-1] -= 1
+        else:
+            out.append(-1)
+    return out
+
+
+def greedy(model, inputs):
+    """(ids, gaps between the best two logits): the model never stops by itself."""
+    ids, gaps = [], []
+    out = model(**inputs, use_cache=True)
+    for _ in range(TOKENS):
+        best = out.logits[0, -1].topk(2)
+        ids.append(int(best.indices[0]))
+        gaps.append(float(f"{best.values[0] - best.values[1]:.4g}"))
+        out = model(input_ids=torch.tensor([ids[-1:]]), past_key_values=out.past_key_values, use_cache=True)
+    return ids, gaps
+
+
+def run_case(recipe, model, name, turns, answer):
+    pictures = [synthetic(*part) for turn in turns for part in turn if not isinstance(part, str)]
+    ids, images = recipe.inputs(turns, answer, pictures)
+    case = {"name": name, "turns": turns, "answer": answer, "ids": collapse(ids, recipe.image_token)}
+    inputs = {"input_ids": torch.tensor([ids])}
+    if pictures:
+        tower, projected = recipe.rows(model, images)
+        views = seen_bytes(images.pixel_values, recipe.processor)
+        flat = images.pixel_values.reshape(-1)
+        case |= {"views": images.view_counts, "pixels": [fnv(view.tobytes()) for view in views],
+                 "pixel_values": sample(torch.from_numpy(flat.copy())[None], 12),
+                 "tower": sample(tower), "projector": sample(projected)}
+        inputs |= images.model_inputs
+    logits = model(**inputs).logits[0, -1]
+    tokens, gaps = greedy(model, inputs)
+    return case | {"logits": sample(logits[None]), "tokens": tokens, "gaps": gaps}
+
+
+def convert(folder, out):
+    script = Path(__file__).with_name("hf_to_gguf.py")
+    subprocess.run([sys.executable, str(script), str(folder), str(out), "--name", "model", "--title", "tiny " + out.name],
+                   check=True)
+    shutil.move(out / "model-f16.gguf", out / "model.gguf")
+    shutil.move(out / "mmproj-model-f16.gguf", out / "mmproj.gguf")
+
+
+def make(name, out):
+    out.mkdir(parents=True, exist_ok=True)
+    recipe = RECIPES[name]()
+    model = recipe.model()
+    randomise(model, recipe.seed)
+    model.eval()
+    with tempfile.TemporaryDirectory() as folder:
+        recipe.save(model, Path(folder))
+        convert(Path(folder), out)
+    facts = {"family": name, "made_with": {"transformers": transformers.__version__, "torch": torch.__version__,
+                                           "pillow": PIL.__version__}, **recipe.facts()}
+    lines = [json.dumps(facts, separators=(",", ":"))[1:-1]]
+    with torch.no_grad():
+        cases = [run_case(recipe, model, *case) for case in recipe.cases()]
+    body = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
+    (out / "goldens.json").write_text("{" + lines[0] + ',\n"cases":[\n' + body + "\n]}\n", encoding="utf-8")
+    print(name, sum(path.stat().st_size for path in out.iterdir()), "bytes,", len(cases), "cases, smallest gap",
+          min(min(case["gaps"]) for case in cases))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("names", nargs="*", default=[])
+    args = parser.parse_args()
+    assert int(PIL.__version__.split(".")[0]) < 13, "Pillow 13 resizes some tall pictures in another order"
+    torch.set_num_threads(1)
+    for name in args.names or RECIPES:
+        make(name, args.out / name)
+
+
+if __name__ == "__main__":
+    main()
