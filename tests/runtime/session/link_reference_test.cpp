@@ -23,12 +23,14 @@ using test::picture_limits;
 using test::reference_rows;
 using test::ReferenceText;
 using test::TestPicture;
+using test::TextRecipe;
 using test::VisionRecipe;
 
 /// A picture of six tiles and an overview between two texts.
 class LinkedPicture {
  public:
-  LinkedPicture(const std::string& before, ocellus_reuse reuse, int64_t in_place) : before_(before) {
+  LinkedPicture(const TextRecipe& recipe, const std::string& before, ocellus_reuse reuse, int64_t in_place)
+      : before_(before), pair_(recipe, VisionRecipe{.longest_edge = 96}) {
     ocellus_limits limits = picture_limits(1, 40, OCELLUS_RESIZE_LLAMA_CPP);
     limits.reuse = reuse;
     limits.reuse_rows = static_cast<int32_t>(in_place);
@@ -135,7 +137,7 @@ class LinkedPicture {
   }
 
   std::string before_;
-  Pair pair_{VisionRecipe{.longest_edge = 96}};
+  Pair pair_;
   std::vector<TestPicture> pictures_ = {{100, 37}};
   ReferenceText text_{pair_.model.text_file()};
   std::unique_ptr<Engine> engine_;
@@ -148,8 +150,10 @@ struct Case {
   ocellus_reuse reuse;
   const char* before;
   int64_t in_place;
+  bool of_qwen3 = false;  // else of llama
 };
 constexpr const char *kFar = "What is on the left of", *kNear = "";  // near: it stands where it was read
+const TextRecipe kLlama = {.kv_heads = 2}, kQwen3 = {.architecture = "qwen3", .kv_heads = 2, .head_dim = 32};
 
 }  // namespace
 
@@ -168,11 +172,16 @@ TEST_CASE("a tiled picture that was read alone stands in a prompt as the referen
                         {OCELLUS_REUSE_FULL, kNear, 0},         {OCELLUS_REUSE_BLEND, kFar, 0},
                         {OCELLUS_REUSE_BLEND, kFar, 20},        {OCELLUS_REUSE_BLEND, kFar, 60},
                         {OCELLUS_REUSE_BLEND, kFar, 100},       {OCELLUS_REUSE_BLEND, kNear, 20},
-                        {OCELLUS_REUSE_PREFIX, kFar, 0},        {OCELLUS_REUSE_PREFIX, kNear, 0}}) {
+                        {OCELLUS_REUSE_PREFIX, kFar, 0},        {OCELLUS_REUSE_PREFIX, kNear, 0},
+                        {OCELLUS_REUSE_MPIC, kFar, 0, true},    {OCELLUS_REUSE_MPIC, kFar, 5, true},
+                        {OCELLUS_REUSE_SPREAD, kFar, 9, true},  {OCELLUS_REUSE_CARRY, kFar, 9, true},
+                        {OCELLUS_REUSE_TILES, kFar, 2, true},   {OCELLUS_REUSE_FULL, kFar, 0, true},
+                        {OCELLUS_REUSE_BLEND, kFar, 20, true},  {OCELLUS_REUSE_BLEND, kFar, 100, true}}) {
     CAPTURE(c.reuse);
     CAPTURE(c.before);
     CAPTURE(c.in_place);
-    LinkedPicture picture(c.before, c.reuse, c.in_place);
+    CAPTURE(c.of_qwen3);
+    LinkedPicture picture(c.of_qwen3 ? kQwen3 : kLlama, c.before, c.reuse, c.in_place);
     REQUIRE(picture.slots() == slots);
     Session& session = picture.ask();
     const std::vector<float> logits = test::first_logits(session);

@@ -174,8 +174,9 @@ TEST_CASE("three pictures without marks in one conversation, whatever the size o
   }
 }
 
-TEST_CASE("pictures without marks are packed, evicted and linked like others") {
-  const Pair pair(TextRecipe{.layers = 3, .kv_heads = 2, .head_dim = 32}, ClipRecipe{});  // as packing on a GPU wants
+namespace {
+
+void check_methods(const Pair& pair) {
   const auto answer_with = [&](auto change) {
     ocellus_limits limits = limits_for(3, 64);
     change(limits);
@@ -195,6 +196,17 @@ TEST_CASE("pictures without marks are packed, evicted and linked like others") {
           limits.cache.evict = OCELLUS_EVICT_DAVID;
           limits.cache.keep = 0.5f;
         }) < 1e-2);
+  const double packed_early = answer_with([](ocellus_limits& limits) {
+    limits.cache.kv_bits = 8;
+    limits.cache.compress_at = OCELLUS_COMPRESS_IMAGE_END;
+  });
+  CHECK(packed_early < 5e-2);
+  CHECK(packed_early > none);
+  for (const ocellus_evict method : {OCELLUS_EVICT_SNAPKV, OCELLUS_EVICT_H2O, OCELLUS_EVICT_STREAMING_LLM})
+    CHECK(answer_with([&](ocellus_limits& limits) {
+            limits.cache.evict = method;
+            limits.cache.keep = 0.5f;
+          }) < 1e-2);
   // Read in place are all rows, some or none.
   CHECK(answer_with([](ocellus_limits& limits) {
           limits.reuse = OCELLUS_REUSE_MPIC;
@@ -210,6 +222,16 @@ TEST_CASE("pictures without marks are packed, evicted and linked like others") {
       });
       CHECK(error < 1);
     }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("pictures without marks are packed, evicted and linked like others") {
+  for (const char* architecture : {"llama", "qwen3"}) {
+    CAPTURE(architecture);
+    // Heads as packing on a GPU wants them.
+    check_methods({TextRecipe{.architecture = architecture, .layers = 3, .kv_heads = 2, .head_dim = 32}, ClipRecipe{}});
   }
 }
 

@@ -27,8 +27,13 @@ constexpr int32_t kContext = 160;
 
 /// A random language model of one layer or more, and a small vision tower: a picture is 4 rows and some text.
 struct Pair {
-  explicit Pair(int layers, int context_length = kContext)
-      : text(test::TextRecipe{.layers = layers, .kv_heads = 2, .head_dim = 32, .context_length = context_length}, 5),
+  explicit Pair(int layers, int context_length = kContext, const char* architecture = "llama")
+      : text(test::TextRecipe{.architecture = architecture,
+                              .layers = layers,
+                              .kv_heads = 2,
+                              .head_dim = 32,
+                              .context_length = context_length},
+             5),
         vision(test::VisionRecipe{}, 6) {
     const Status status = model.open(text.path().c_str(), vision.path().c_str());
     REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
@@ -349,10 +354,10 @@ TEST_CASE("the same when prompts are cancelled and the rules change on the way" 
 }
 
 TEST_CASE("a prompt so long that it pushed out its own beginning can be forgotten") {
-  const Pair pair(1);
+  const Pair llama(1), qwen3(1, kContext, "qwen3");
   for (const int64_t first : {1, 10, 20, 30, 40}) {
     CAPTURE(first);
-    Talk talk(pair, test::board_limits(3, 80));
+    Talk talk(first % 20 == 0 ? qwen3 : llama, test::board_limits(3, 80));
     talk.set_rolling(1, 2);
     test::Random random(7);
     REQUIRE(talk.add_text(random, first).ok());

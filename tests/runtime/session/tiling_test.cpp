@@ -212,9 +212,12 @@ Parts conversation_parts() {
 }  // namespace
 
 TEST_CASE("three tiled pictures in one conversation, whatever the size of a chunk") {
-  const Pair pair(TextRecipe{.architecture = "qwen2", .layers = 3, .kv_heads = 1, .biases = true},
-                  VisionRecipe{.longest_edge = 96});
+  const Pair qwen2(TextRecipe{.architecture = "qwen2", .layers = 3, .kv_heads = 1, .biases = true},
+                   VisionRecipe{.longest_edge = 96});
+  const Pair qwen3(TextRecipe{.architecture = "qwen3", .layers = 3, .kv_heads = 2, .head_dim = 24, .tied = true},
+                   VisionRecipe{.longest_edge = 96});
   for (const ocellus_resize resize : {OCELLUS_RESIZE_LLAMA_CPP, OCELLUS_RESIZE_HUGGING_FACE}) {
+    const Pair& pair = resize == OCELLUS_RESIZE_HUGGING_FACE ? qwen3 : qwen2;
     std::string first_answer;
     std::vector<double> expected;
     // Everything; two pictures do not fit; as few as one picture allows.
