@@ -102,6 +102,21 @@ def no_allocations():
                 f"{rolling['images']:,} pictures", result, "watch_soak_cpu.json, rolling_h100.json")
 
 
+def sanitizers():
+    result = read("sanitizer_h200.json")
+    if not result:
+        return None
+    texts = []
+    for tool in dict.fromkeys(one["tool"] for one in result["runs"]):
+        runs = [one for one in result["runs"] if one["tool"] == tool]
+        texts.append(f"{tool} {sum(one['errors'] for one in runs)} errors")
+    in_library = sum(one.get("errors_in_cublaslt", 0) for one in result["runs"])
+    cases = {one["program"]: one["cases"] for one in result["runs"] if "cases" in one}
+    return seen(f"{result['device'].split(',')[0]}: {', '.join(texts)}, in {sum(cases.values())} cases of "
+                f"{' and '.join(cases)} and a caption ({in_library} races reported inside cuBLASLt are not counted)",
+                result, "sanitizer_h200.json")
+
+
 def changing_files():
     result = read("model_change.json")
     runs = [f"{one['moments']:,} moments: {one['answered']:,} answered, {one['refused']:,} refused, {one['killed']} killed, "
@@ -153,8 +168,8 @@ FIGURES = [
            "library_stress --operations 1000000", stress("operations", "operations"), left="10,000,000: not run"),
     Figure("11 Soak", "Hours of camera change neither memory nor times", "tools/bench/camera_soak.py", soak),
     Figure("12 Sanitizers", "No report of any sanitizer", "tools/test.sh (AddressSanitizer, UndefinedBehaviorSanitizer); "
-           "tools/gpu_check.sh (compute-sanitizer: memcheck, racecheck, initcheck, synccheck)",
-           left="address and undefined: every run of CI; compute-sanitizer: no result file; thread, memory: " + NOT_RUN),
+           "tools/gpu_check.sh (compute-sanitizer: memcheck, racecheck, initcheck, synccheck)", sanitizers,
+           left="address and undefined: every run of CI; thread, memory: " + NOT_RUN),
     Figure("13 Deadlines", "A call returns soon after its deadline or a cancel", "deadline_bench MODEL MMPROJ cuda 1000",
            deadlines),
     Figure("14 Latency", "The slowest frames are stated", "tools/bench/camera_soak.py", latency),
