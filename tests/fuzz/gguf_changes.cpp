@@ -318,6 +318,9 @@ std::vector<Bytes> make_text_models() {
   biased.architecture = "qwen2";
   biased.biases = true;
   biased.tied = true;
+  test::TextRecipe normed = small;  // heads of queries and keys
+  normed.architecture = "qwen3";
+  normed.head_dim = 24;
   test::TextRecipe packed = small;
   packed.format = WeightFormat::kQ8_0;
   packed.second_format = WeightFormat::kQ4_0;
@@ -327,7 +330,7 @@ std::vector<Bytes> make_text_models() {
   scaled.format = WeightFormat::kF16;
   scaled.fused_qkv = true;
   scaled.linear_factor = 2;
-  return {make_file(small, 1), make_file(biased, 2), make_file(packed, 3), make_file(scaled, 4)};
+  return {make_file(small, 1), make_file(biased, 2), make_file(packed, 3), make_file(scaled, 4), make_file(normed, 9)};
 }
 
 std::vector<Bytes> make_projectors() {
