@@ -72,11 +72,11 @@ Status read_architecture(const GgufFile& file, TextConfig* c) {
     return OCELLUS_FAIL(Code::kBadFile, "general.architecture is 'clip': this is an mmproj file, not a language model");
   c->architecture = find_text_architecture(name);
   if (c->architecture != nullptr) return {};
-  char names[128] = {};
-  size_t used = 0;
-  for (const TextArchitecture& architecture : kTextArchitectures)
-    used += static_cast<size_t>(
-        std::snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", architecture.name));
+  char names[256] = {};
+  for (const TextArchitecture& architecture : kTextArchitectures) {
+    const size_t used = std::strlen(names);
+    std::snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", architecture.name);
+  }
   return OCELLUS_FAIL(Code::kUnsupported, "general.architecture '%.*s' is not supported: this build runs %s",
                       shown_bytes(name), name.data(), names);
 }

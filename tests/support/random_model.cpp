@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "runtime/models/text_architecture.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/random.h"
 #include "tests/support/weights.h"
@@ -173,7 +174,7 @@ void add_text_layer(Drawer& draw, const TextRecipe& r, int layer) {
     linear("attn_k", r.format, kv_width, r.width, r.biases, 1.4);
     linear("attn_v", second, kv_width, r.width, r.biases, 1.4);
   }
-  if (r.architecture == std::string("qwen3"))
+  if (find_text_architecture(r.architecture)->has_head_norms)
     for (const char* part : {"attn_q_norm.weight", "attn_k_norm.weight"}) draw.norm(at + part, r.head_dim);
   linear("attn_output", r.format, r.width, query_width, r.more_biases, 1.2);
   draw.norm(at + "ffn_norm.weight", r.width);

@@ -11,7 +11,7 @@ namespace ocellus::test {
 
 /// A language model with a byte-level vocabulary: 256 bytes, "\n\n", and the tokens that stand around pictures.
 struct TextRecipe {
-  const char* architecture = "llama";  // "qwen3" has norms of heads
+  const char* architecture = "llama";  // a row of runtime/models/text_architecture.h
   int layers = 2;
   int width = 64;
   int mlp_width = 96;
