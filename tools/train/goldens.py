@@ -1,14 +1,21 @@
 """Reference numbers for parity tests: prompt ids, first logits, image rows and greedy answers, float32 on the CPU,
-stored as halves."""
+stored as halves. Copies the boards that the questions are about, too."""
 import argparse
 import json
 import os
+import random
+import shutil
 
 import torch
 
+import make_eval
 import reference
 
-QUESTIONS = ((1, 12), (4, 6), (8, 3), (16, 1))  # (images per question, how many questions)
+# Numbers of the goldens, by which tests find them: the first questions with so many images.
+QUESTIONS = {1: range(8), 4: (12, 13), 16: (21,)}
+# Further ones with so many images, asked anew about the boards of those, so that there are fewer boards.
+FURTHER = {4: (15, 16, 17), 8: (18, 20)}
+FURTHER_SEED = 5
 IMAGE_ROWS_COUNT = 3
 
 
@@ -47,6 +54,24 @@ def golden(ref, evaluation, out, question, index):
     }
 
 
+def pick_questions(evaluation):
+    """{number: question}"""
+    with open(f"{evaluation}/questions.jsonl") as file:
+        questions = [json.loads(line) for line in file]
+    picked = {}
+    for image_count, numbers in QUESTIONS.items():
+        picked |= zip(numbers, (question for question in questions if question["n"] == image_count))
+    with open(f"{evaluation}/scenes.jsonl") as file:
+        scenes = {scene["image"]: scene for scene in map(json.loads, file)}
+    boards = sorted({image for question in picked.values() for image in question["images"]})
+    rng = random.Random(FURTHER_SEED)
+    for image_count, numbers in FURTHER.items():
+        for number in numbers:
+            question = make_eval.question_record([scenes[board] for board in boards], rng, image_count, 1)
+            picked[number] = question | {"images": [boards[int(name[7:10])] for name in question["images"]]}
+    return dict(sorted(picked.items()))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", help="Hugging Face folder written by export.py")
@@ -54,16 +79,15 @@ def main():
     parser.add_argument("out", help="folder to write")
     args = parser.parse_args()
 
-    os.makedirs(args.out, exist_ok=True)
+    os.makedirs(f"{args.out}/images", exist_ok=True)
     ref = reference.Reference(args.model)
-    with open(f"{args.evaluation}/questions.jsonl") as file:
-        questions = [json.loads(line) for line in file]
     records = []
-    for image_count, take in QUESTIONS:
-        for question in [q for q in questions if q["n"] == image_count][:take]:
-            record = golden(ref, args.evaluation, args.out, question, len(records))
-            records.append(record)
-            print(record["id"], record["n"], len(record["prompt_ids"]), repr(record["text"]), flush=True)
+    for number, question in pick_questions(args.evaluation).items():
+        record = golden(ref, args.evaluation, args.out, question, number)
+        records.append(record)
+        for image in question["images"]:
+            shutil.copy(f"{args.evaluation}/{image}", f"{args.out}/{image}")
+        print(record["id"], record["n"], len(record["prompt_ids"]), repr(record["text"]), flush=True)
     with open(f"{args.out}/goldens.json", "w") as file:
         file.write("[\n" + ",\n".join(json.dumps(record, separators=(",", ":")) for record in records) + "\n]\n")
     print("exact", sum(r["text"] == r["expected"] for r in records), "of", len(records))

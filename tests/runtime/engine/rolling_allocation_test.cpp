@@ -55,7 +55,7 @@ class Camera {
       REQUIRE(facts.height == kSide);
       boards_.emplace_back(image.pixels, image.pixels + kBytes);
     }
-    REQUIRE(boards_.size() > 40);
+    REQUIRE(boards_.size() > 30);
     pixels_.resize(static_cast<size_t>(kBytes));
   }
 

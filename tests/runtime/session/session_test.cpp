@@ -61,7 +61,7 @@ TEST_CASE("the number of threads changes no bit") {
     const std::unique_ptr<Engine> engine = make_engine(limits);
     answers.push_back(answer_golden(open_session(*engine), 15));
   }
-  CHECK(answers[0].text == " No.");
+  CHECK(answers[0].text == " Four.");
   check_equal(answers[0], answers[1]);
   check_equal(answers[0], answers[2]);
 }
