@@ -1,6 +1,6 @@
 """Converts a Hugging Face folder of a vision-language model into a GGUF pair: text model and mmproj.
 
-Families: SmolVLM, SmolVLM2 and Idefics3; InternVL 2.5, 3 and 3.5. Text: llama, mistral, qwen2, qwen3,
+Families: SmolVLM, SmolVLM2 and Idefics3; LLaVA-1.5 and 1.6; InternVL 2.5, 3 and 3.5. Text: llama, mistral, qwen2, qwen3,
 internlm2. Writes OUT/NAME-TYPE.gguf and OUT/mmproj-NAME-TYPE.gguf. Norms, biases and position embeddings stay F32; with
 q8_0, tensors whose rows are no multiple of 32 become F16.
 """

@@ -19,10 +19,11 @@ EMBEDDING_TENSORS = {
     "v.position_embd.weight": ("embeddings.position_embeddings", "embeddings.position_embedding"),
 }
 PATCHES = ("embeddings.patch_embeddings.projection", "embeddings.patch_embedding")
+JOINED = "attn.qkv"
 LAYER_TENSORS = {
     "ln1": ("layernorm_before", "norm1"),
     "ln2": ("layernorm_after", "norm2"),
-    "attn_q": ("attention.q_proj", None),  # OpenGVLab's are in one matrix
+    "attn_q": ("attention.q_proj", JOINED),
     "attn_k": ("attention.k_proj", None),
     "attn_v": ("attention.v_proj", None),
     "attn_q_norm": ("attention.q_norm", "attn.q_norm"),
@@ -37,24 +38,23 @@ PROJECTOR_TENSORS = {"mm.model.mlp.0": ("layer_norm", "0"), "mm.model.mlp.1": ("
 OPTIONAL = ("attn_q_norm", "attn_k_norm")  # of the 6B tower
 
 
-def add_joined_attention(writer, source, layer, outtype):
+def add_joined_attention(writer, source, name, layer, outtype):
     """Query, key and value of one matrix, in this order."""
-    for kind in ("weight", "bias"):
-        name = f"vision.encoder.layers.{layer}.attn.qkv.{kind}"
-        if kind == "bias" and not source.has(name):
-            continue
-        joined = source.read(name)
-        for ours, part in zip("qkv", joined.reshape(3, -1, *joined.shape[1:])):
-            add_tensor(writer, f"v.blk.{layer}.attn_{ours}.{kind}", part, outtype)
+    for part, ours in enumerate(("attn_q", "attn_k", "attn_v")):
+        for kind in ("weight", "bias"):
+            if kind == "weight" or source.has(f"{name}.bias"):
+                joined = source.read(f"{name}.{kind}")
+                array = joined.reshape(3, -1, *joined.shape[1:])[part]
+                add_tensor(writer, f"v.blk.{layer}.{ours}.{kind}", array, outtype)
 
 
 def add_layer(writer, source, layer, own, outtype):
     prefix = f"vision.encoder.{'layers' if own else 'layer'}.{layer}."
-    if own:
-        add_joined_attention(writer, source, layer, outtype)
     for ours, names in LAYER_TENSORS.items():
         theirs = names[own]
-        if theirs and (ours not in OPTIONAL or source.has(f"{prefix}{theirs}.weight")):
+        if theirs == JOINED:
+            add_joined_attention(writer, source, prefix + theirs, layer, outtype)
+        elif theirs and (ours not in OPTIONAL or source.has(f"{prefix}{theirs}.weight")):
             add_linear(writer, source, prefix + theirs, f"v.blk.{layer}.{ours}", outtype)
     for ours, names in LAYER_SCALES.items():
         add_tensor(writer, f"v.blk.{layer}.{ours}", source.read(prefix + names[own]), outtype)
