@@ -1,11 +1,19 @@
 """Tiny models of every family, their tokenizers, and prompts of all shapes, for make_family_goldens.py."""
+import io
 import json
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
+import sentencepiece
 import torch
 import transformers
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from transformers.models.llava_next.modeling_llava_next import image_size_to_num_patches
+from transformers.models.smolvlm.processing_smolvlm import DEFAULT_CHAT_TEMPLATE, get_image_prompt_string
 
 from make_tokenizer_fixtures import CORPUS, PRE_TOKENIZERS
 
@@ -34,17 +42,42 @@ def train_byte_pair(pre, size):
     return model["vocab"], [tuple(merge) for merge in model["merges"]]
 
 
+def train_sentence_piece(size, **options):
+    """A tokenizer.model with `size` pieces, 256 of them bytes."""
+    lines = [line for line in CORPUS.splitlines() if line.isascii()]
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, model_type="bpe", vocab_size=size, byte_fallback=True,
+        normalization_rule_name="identity", remove_extra_whitespaces=False, split_digits=True, minloglevel=2,
+        **options)
+    return model.getvalue()
+
+
+def open_sentence_piece(pieces, **options):
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "tokenizer.model").write_bytes(pieces)
+        # "legacy": a space before every text that follows a special token, as the original code has it
+        return transformers.LlamaTokenizer.from_pretrained(folder, legacy=True, add_bos_token=True, **options)
+
+
+def special_tokens(texts):
+    return [transformers.AddedToken(text, special=True, normalized=False) for text in texts]
+
+
 class Recipe:
-    """What all families have in common. Prompts are lists of turns, turns lists of texts and pictures [width, height]."""
+    """What all families have in common. A turn is a list of texts and pictures [width, height]."""
     seed = 1
-    vocabulary = 288  # embedding rows
     answer = "It is a large green star."
+    start = ""  # of a prompt, after the beginning-of-text token
+    between = "\n"  # a picture and the question about it
+    full_cases = True  # False: another family has pictures of all sizes before the same tower
+    mmproj_of = None  # the family that has the same mmproj.gguf
 
     def __init__(self):
         self.tokenizer = self.make_tokenizer()
         self.processor = self.make_processor()
         self.image_token = self.tokenizer.convert_tokens_to_ids(self.image_text)
-        assert len(self.tokenizer) <= self.vocabulary
+        self.vocabulary = (len(self.tokenizer) + 7) // 8 * 8  # embedding rows, some of them unused
 
     def save(self, model, folder):
         model.save_pretrained(folder)
@@ -58,25 +91,43 @@ class Recipe:
         return {}
 
     def cases(self):
-        """(name, turns, answer)"""
-        answer = self.encode(self.answer) + self.encode(self.answer_end)
-        for name, picture in self.pictures().items():
-            yield name, [[picture, self.between + QUESTION]], []
-        yield "text only", [["The quick brown fox"]], []
-        pictures = list(self.pictures().values())
-        yield "two pictures", [["First: ", pictures[1], " then: ", pictures[2], self.between + QUESTION]], []
-        yield "picture in the second turn", [["Hello, who are you?"], [pictures[1], self.between + QUESTION]], answer
-        yield "pictures in both turns", [[pictures[2], self.between + "a"], [pictures[0], self.between + "b"]], answer
+        """(name, turns)"""
+        sizes = self.pictures()
+        pictures = list(sizes.values())
+        for name, picture in sizes.items() if self.full_cases else [("wide", pictures[1])]:
+            yield name, [[picture, self.between + QUESTION]]
+        yield "text only", [["The quick brown fox"]]
+        yield "two pictures", [["First: ", pictures[1], " then: ", pictures[2], self.between + QUESTION]]
+        yield "picture in the second turn", [["Hello, who are you?"], [pictures[1], self.between + QUESTION]]
+        if self.full_cases:
+            yield "pictures in both turns", [[pictures[2], self.between + "a"], [pictures[0], self.between + "b"]]
 
-    def inputs(self, turns, answer, pictures):
+    def prompt(self, turns):
+        """Texts, pictures and the ids of the answer to the first turn, in which no turns are left."""
+        parts = [self.start + self.user_first, *turns[0], self.user_close]
+        for turn in turns[1:]:
+            said = self.encode(self.answer) + self.encode(self.answer_end)
+            parts += [{"ids": said}, self.user_later, *turn, self.user_close]
+        joined = []
+        for part in parts:
+            if isinstance(part, str) and joined and isinstance(joined[-1], str):
+                joined[-1] += part
+            else:
+                joined.append(part)
+        return joined
+
+    def inputs(self, prompt, pictures):
         """(ids of the prompt, Images or None)"""
         images = self.process(pictures) if pictures else None
         rows = iter(images.row_counts if images else [])
-        blocks = [["".join(part if isinstance(part, str) else self.picture_text(next(rows)) for part in turn)]
-                  for turn in turns]
-        ids = self.encode(self.prompt_start + self.user_first + blocks[0][0] + self.user_close)
-        for block in blocks[1:]:
-            ids += answer + self.encode(self.user_later + block[0] + self.user_close)
+        ids = [self.tokenizer.bos_token_id] if self.adds_bos else []
+        text = ""
+        for part in prompt + [{"ids": []}]:
+            if not isinstance(part, dict):
+                text += part if isinstance(part, str) else self.picture_text(next(rows))
+                continue
+            ids += (self.encode(text) if text else []) + part["ids"]
+            text = ""
         return ids, images
 
     def picture_text(self, rows):
@@ -84,7 +135,7 @@ class Recipe:
 
 
 class ChatMl(Recipe):
-    prompt_start = ""
+    adds_bos = False
     user_first = "<|im_start|>user\n"
     user_later = "\n<|im_start|>user\n"
     user_close = "<|im_end|>\n<|im_start|>assistant\n"
@@ -96,11 +147,9 @@ class ChatMl(Recipe):
 
 class InternVl(ChatMl):
     image_text = "<IMG_CONTEXT>"
-    between = "\n"
     specials = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>", "<quad>", "</quad>",
                 "<ref>", "</ref>", "<box>", "</box>")
     side, patch, max_tiles = 28, 7, 6
-    text_type = "qwen2"
     vision = {}
     tied = False
 
@@ -108,7 +157,7 @@ class InternVl(ChatMl):
         vocabulary, merges = train_byte_pair("qwen2", 272)
         tokenizer = transformers.Qwen2Tokenizer(vocab=vocabulary, merges=merges, eos_token="<|im_end|>",
                                                 pad_token="<|endoftext|>", unk_token=None)
-        tokenizer.add_tokens([transformers.AddedToken(text, special=True) for text in self.specials])
+        tokenizer.add_tokens(special_tokens(self.specials))
         tokenizer.chat_template = self.template
         return tokenizer
 
@@ -119,9 +168,8 @@ class InternVl(ChatMl):
                                                      max_patches=self.max_tiles, image_std=std)
 
     def text_config(self):
-        kinds = {"qwen2": transformers.Qwen2Config}
-        return kinds[self.text_type](**TEXT, vocab_size=self.vocabulary, rope_theta=1e6, rms_norm_eps=1e-6,
-                                     tie_word_embeddings=self.tied)
+        return transformers.Qwen2Config(**TEXT, vocab_size=self.vocabulary, rope_theta=1e6, rms_norm_eps=1e-6,
+                                        tie_word_embeddings=self.tied)
 
     def model(self):
         vision = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
@@ -155,8 +203,288 @@ class InternVl(ChatMl):
 
 
 class InternVl3(InternVl):
-    seed = 3
+    seed = 5
     tied = True
 
 
-RECIPES = {"internvl3": InternVl3}
+class InternVl35(InternVl):
+    """Before Qwen3, whose heads are wider than its rows."""
+    tied = True
+    full_cases = False
+    mmproj_of = "internvl3"
+
+    def text_config(self):
+        return transformers.Qwen3Config(**TEXT, head_dim=32, vocab_size=self.vocabulary, rope_theta=1e6,
+                                        rms_norm_eps=1e-6, tie_word_embeddings=self.tied)
+
+
+class InternVl6B(InternVl):
+    """The large tower: RMS norms, also of whole queries and keys, and no biases there."""
+    tied = True
+    full_cases = False
+    vision = dict(attention_bias=False, use_qk_norm=True, norm_type="rms_norm")
+
+
+class InternVl25(InternVl):
+    """Before InternLM2, which transformers has not: its arithmetic is that of llama. Saved in OpenGVLab's layout."""
+    seed = 3
+    adds_bos = True
+    full_cases = False
+    mmproj_of = "internvl3"
+    specials = ("<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>")
+    text = dict(rope_theta=1e6, rms_norm_eps=1e-5)
+    # In the order in which they are tried.
+    renamed = {
+        "model.vision_tower.embeddings.cls_token": "vision_model.embeddings.class_embedding",
+        "model.vision_tower.embeddings.position_embeddings": "vision_model.embeddings.position_embedding",
+        "model.vision_tower.embeddings.patch_embeddings.projection": "vision_model.embeddings.patch_embedding",
+        "model.vision_tower.encoder.layer": "vision_model.encoder.layers",
+        "layernorm_before": "norm1", "layernorm_after": "norm2", "lambda_": "ls",
+        "attention.projection_layer": "attn.proj", "model.multi_modal_projector.layer_norm": "mlp1.0",
+        "model.multi_modal_projector.linear_1": "mlp1.1", "model.multi_modal_projector.linear_2": "mlp1.3",
+        "model.language_model.": "language_model.model.", "embed_tokens": "tok_embeddings",
+        "lm_head": "language_model.output", "input_layernorm": "attention_norm", "post_attention_layernorm": "ffn_norm",
+        "self_attn.o_proj": "attention.wo", "mlp.gate_proj": "feed_forward.w1", "mlp.up_proj": "feed_forward.w3",
+        "mlp.down_proj": "feed_forward.w2",
+    }
+
+    def make_tokenizer(self):
+        self.pieces = train_sentence_piece(336, add_dummy_prefix=False)
+        tokenizer = open_sentence_piece(self.pieces, add_prefix_space=False)
+        tokenizer.add_tokens(special_tokens(self.specials))
+        return tokenizer
+
+    def text_config(self):
+        return transformers.LlamaConfig(**TEXT, **self.text, vocab_size=self.vocabulary, tie_word_embeddings=False)
+
+    def own_tensors(self, model):
+        """The tensors under OpenGVLab's names, queries, keys and values joined as there."""
+        tensors = {}
+        for name, tensor in model.state_dict().items():
+            for theirs, own in self.renamed.items():
+                name = name.replace(theirs, own)
+            tensors[name] = tensor
+        for layer in range(TEXT["num_hidden_layers"]):
+            prefix = f"language_model.model.layers.{layer}."
+            parts = [tensors.pop(f"{prefix}self_attn.{part}_proj.weight") for part in "qkv"]
+            groups = [part.reshape(TEXT["num_key_value_heads"], -1, 16, part.shape[1]) for part in parts]
+            tensors[prefix + "attention.wqkv.weight"] = torch.cat(groups, 1).reshape(-1, parts[0].shape[1])
+        for layer in range(model.config.vision_config.num_hidden_layers):
+            prefix = f"vision_model.encoder.layers.{layer}."
+            for kind in ("weight", "bias"):
+                parts = [tensors.pop(f"{prefix}attention.{part}_proj.{kind}") for part in "qkv"]
+                tensors[f"{prefix}attn.qkv.{kind}"] = torch.cat(parts)
+        return tensors
+
+    def save(self, model, folder):
+        vision, text = model.config.vision_config.to_dict(), {**TEXT, **self.text}
+        own_text = {**text, "model_type": "internlm2", "vocab_size": self.vocabulary, "bias": False,
+                    "rope_scaling": {"type": "dynamic", "factor": 2.0}, "tie_word_embeddings": False}
+        own_vision = {**vision, "model_type": "intern_vit_6b", "image_size": self.side, "patch_size": self.patch}
+        config = {"model_type": "internvl_chat", "llm_config": own_text, "vision_config": own_vision,
+                  "select_layer": -1, "downsample_ratio": 0.5, "min_dynamic_patch": 1, "max_dynamic_patch": self.max_tiles}
+        ids = {text: self.tokenizer.convert_tokens_to_ids(text) for text in self.specials}
+        decoder = {i: {"content": text, "special": True} for text, i in ids.items()}
+        files = {"config": config, "added_tokens": ids,
+                 "tokenizer_config": {"added_tokens_decoder": decoder, "bos_token": "<s>", "eos_token": "</s>",
+                                      "add_bos_token": True, "chat_template": self.template},
+                 "preprocessor_config": {key: getattr(self.processor, key) for key in ("image_mean", "image_std")}}
+        for name, content in files.items():
+            (folder / f"{name}.json").write_text(json.dumps(content))
+        (folder / "tokenizer.model").write_bytes(self.pieces)
+        save_file({name: tensor.contiguous() for name, tensor in self.own_tensors(model).items()},
+                  folder / "model.safetensors")
+
+
+class Llava(Recipe):
+    """The tower and the tokenizer of LLaVA."""
+    adds_bos = True
+    image_text = "<image>"
+    answer_end = "</s>"
+    side, patch = 28, 7
+    text_config = transformers.LlamaConfig
+    text = {}
+    tied = False
+
+    def make_tokenizer(self):
+        self.pieces = train_sentence_piece(336)
+        tokenizer = open_sentence_piece(self.pieces)
+        tokenizer.add_tokens(special_tokens(["<image>", "<pad>"]))
+        tokenizer.chat_template = self.template
+        return tokenizer
+
+    def save(self, model, folder):
+        super().save(model, folder)
+        (folder / "tokenizer.model").write_bytes(self.pieces)
+
+    def configs(self):
+        vision = transformers.CLIPVisionConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=3,
+                                               num_attention_heads=2, image_size=self.side, patch_size=self.patch)
+        text = self.text_config(**{**TEXT, **self.text}, vocab_size=self.vocabulary, tie_word_embeddings=self.tied)
+        return dict(vision_config=vision.to_dict(), text_config=text.to_dict(), image_token_index=self.image_token,
+                    vision_feature_layer=-2, tie_word_embeddings=self.tied)
+
+
+class LlavaNext(Llava):
+    pinpoints = [[28, 56], [56, 28], [56, 56], [84, 28], [28, 84]]
+
+    def make_processor(self):
+        size = {"height": self.side, "width": self.side}
+        return transformers.LlavaNextImageProcessorPil(size={"shortest_edge": self.side}, crop_size=size,
+                                                       image_grid_pinpoints=self.pinpoints)
+
+    def model(self):
+        config = transformers.LlavaNextConfig(image_grid_pinpoints=self.pinpoints, **self.configs())
+        config._attn_implementation = "eager"
+        return transformers.LlavaNextForConditionalGeneration(config)
+
+    def pictures(self):
+        return {"native": [28, 28], "wide": [100, 41], "tall": [41, 100], "square": [57, 56], "tiny": [5, 3],
+                "one pixel": [1, 1], "over the limit": [640, 480], "line": [300, 20], "column": [20, 301]}
+
+    def process(self, pictures):
+        out = self.processor(pictures, return_tensors="np")
+        sizes = [[int(side) for side in size] for size in out["image_sizes"]]
+        counts = [image_size_to_num_patches(size, self.pinpoints, self.side) for size in sizes]
+        padded = np.asarray(out["pixel_values"], dtype=np.float32)
+        views = np.concatenate([values[:count] for values, count in zip(padded, counts)])
+        images = Images(views, counts, [], {"pixel_values": torch.from_numpy(padded),
+                                            "image_sizes": torch.tensor(sizes)})
+        images.row_counts = [self.row_count(*size) for size in sizes]
+        return images
+
+    def row_count(self, height, width):
+        processor = transformers.LlavaNextProcessor(self.processor, self.tokenizer, patch_size=self.patch,
+                                                    vision_feature_select_strategy="default",
+                                                    num_additional_image_tokens=1)
+        return processor._get_num_multimodal_tokens([[height, width]])["num_image_tokens"][0]
+
+    def rows(self, model, images):
+        out = model.model.get_image_features(**images.model_inputs, vision_feature_layer=-2,
+                                             vision_feature_select_strategy="default", return_dict=True)
+        return out.hidden_states[-2][:, 1:], torch.cat(list(out.pooler_output))
+
+
+class LlavaNextMistral(LlavaNext):
+    """Behind Mistral-7B-Instruct."""
+    seed = 3
+    user_first = "[INST] "
+    user_later = "[INST] "
+    user_close = " [/INST]"
+    template = ("{{ bos_token }}{% for message in messages %}{{ '[INST] ' + message['content'] + ' [/INST]' }}"
+                "{% endfor %}")
+    text_config = transformers.MistralConfig
+    text = {"rope_theta": 1e6, "sliding_window": None, "rms_norm_eps": 1e-5}
+
+
+class Vicuna:
+    """What is said around turns, and no tokens for it."""
+    user_first = "USER: "
+    user_later = "USER: "
+    user_close = " ASSISTANT:"
+    template = ("{% for message in messages %}{{ message['role'].upper() + ': ' + message['content'] + ' ' }}{% endfor %}"
+                "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}")
+
+
+class LlavaNextVicuna(Vicuna, LlavaNext):
+    start = "A chat between a curious human and an artificial intelligence assistant. "
+    full_cases = False
+    mmproj_of = "llava-1.6-mistral"
+    tied = True
+
+
+class Llava15(Vicuna, Llava):
+    """Pictures are padded to squares, as LLaVA was trained; the files of llava-hf crop them instead."""
+    tied = True
+
+    def make_processor(self):
+        size = {"height": self.side, "width": self.side}
+        return transformers.LlavaImageProcessorPil(size={"shortest_edge": self.side}, crop_size=size, do_pad=True)
+
+    def model(self):
+        config = transformers.LlavaConfig(**self.configs())
+        config._attn_implementation = "eager"
+        return transformers.LlavaForConditionalGeneration(config)
+
+    def pictures(self):
+        return {"native": [28, 28], "wide": [100, 41], "tall": [41, 100], "tiny": [5, 3], "one pixel": [1, 1],
+                "over the limit": [640, 480], "line": [300, 20]}
+
+    def process(self, pictures):
+        values = np.asarray(self.processor(pictures, return_tensors="np")["pixel_values"], dtype=np.float32)
+        rows = (self.side // self.patch) ** 2
+        return Images(values, [1] * len(pictures), [rows] * len(pictures), {"pixel_values": torch.from_numpy(values)})
+
+    def rows(self, model, images):
+        out = model.model.get_image_features(**images.model_inputs, vision_feature_layer=-2,
+                                             vision_feature_select_strategy="default", return_dict=True)
+        return out.hidden_states[-2][:, 1:], torch.cat(list(out.pooler_output))
+
+
+class SmolVlm(Recipe):
+    seed = 2
+    adds_bos = False
+    image_text = "<image>"
+    between = ""
+    user_close = "<end_of_utterance>\nAssistant:"
+    answer_end = "<end_of_utterance>"
+    side, patch, longest_edge = 28, 7, 84
+    specials = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<end_of_utterance>", "<fake_token_around_image>",
+                "<global-img>", "<image>", *(f"<row_{row}_col_{col}>" for row in (1, 2, 3) for col in (1, 2, 3)))
+
+    def make_tokenizer(self):
+        vocabulary, merges = train_byte_pair("smollm", 272)
+        tokenizer = Tokenizer(models.BPE(vocabulary, merges))
+        tokenizer.pre_tokenizer = PRE_TOKENIZERS["smollm"]
+        tokenizer.decoder = decoders.ByteLevel()
+        tokenizer.add_special_tokens(special_tokens(self.specials))
+        return transformers.PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer, bos_token="<|im_start|>", eos_token="<end_of_utterance>",
+            unk_token="<|endoftext|>", pad_token="<|im_end|>", chat_template=DEFAULT_CHAT_TEMPLATE)
+
+    def make_processor(self):
+        return transformers.SmolVLMImageProcessorPil(size={"longest_edge": self.longest_edge},
+                                                     max_image_size={"longest_edge": self.side})
+
+    def model(self):
+        vision = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+                      image_size=self.side, patch_size=self.patch)
+        text = transformers.LlamaConfig(**TEXT, vocab_size=self.vocabulary, rope_theta=1e5, rms_norm_eps=1e-5)
+        config = transformers.SmolVLMConfig(vision_config=vision, text_config=text.to_dict(), scale_factor=2,
+                                            image_token_id=self.image_token, tie_word_embeddings=False)
+        config._attn_implementation = "eager"
+        return transformers.SmolVLMForConditionalGeneration(config)
+
+    def pictures(self):
+        return {"native": [28, 28], "wide": [60, 28], "tall": [30, 93], "tiny": [5, 3], "one pixel": [1, 1],
+                "over the limit": [431, 57], "camera": [640, 480]}
+
+    def prompt(self, turns):
+        """A colon before a picture, a colon and a space before text."""
+        self.user_first = "<|im_start|>User:" + " " * isinstance(turns[0][0], str)
+        self.user_later = "\nUser:" + " " * isinstance(turns[-1][0], str)
+        return super().prompt(turns)
+
+    def process(self, pictures):
+        values, grids = [], []
+        for picture in pictures:  # one by one: together they would be padded to equal numbers of views
+            out = self.processor(picture, return_tensors="np", return_row_col_info=True)
+            values.append(np.asarray(out["pixel_values"], dtype=np.float32)[0])
+            grids.append((out["rows"][0][0], out["cols"][0][0]))
+        counts = [len(views) for views in values]
+        views = np.concatenate(values)
+        return Images(views, counts, grids, {"pixel_values": torch.from_numpy(views)[None]})
+
+    def picture_text(self, grid):
+        return get_image_prompt_string(*grid, 4, "<fake_token_around_image>", "<image>", "<global-img>")
+
+    def rows(self, model, images):
+        out = model.model.get_image_features(**images.model_inputs, return_dict=True)
+        return out.last_hidden_state, out.pooler_output
+
+
+RECIPES = {  # those whose mmproj.gguf others have come before these
+    "internvl3": InternVl3, "internvl2.5": InternVl25, "internvl3.5": InternVl35, "internvl-6b": InternVl6B,
+    "llava-1.5": Llava15, "llava-1.6-mistral": LlavaNextMistral, "llava-1.6-vicuna": LlavaNextVicuna,
+    "smolvlm": SmolVlm,
+}

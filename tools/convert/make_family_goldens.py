@@ -1,13 +1,13 @@
 """Makes tests/data/families/NAME/{model.gguf,mmproj.gguf,goldens.json}: tiny random models of every family, converted by
-hf_to_gguf.py, and what transformers computes with them in float32.
+hf_to_gguf.py, and what transformers computes with them in float32. A family may share another's mmproj.gguf.
 
 usage: make_family_goldens.py OUT [NAME...]      OUT: tests/data/families; NAME: families of family_recipes.py
 needs: pip install torch transformers==5.17.0 'pillow<13' gguf sentencepiece protobuf num2words
 Pillow 13 resizes some tall pictures in another order than Pillow 3 to 12.
 
 goldens.json: one case a line.
-  turns     lists of texts and pictures [width, height], which synthetic() paints; a list after the first follows `answer`,
-            token ids that are given to the model as if it had said them
+  turns     lists of texts and pictures [width, height], which synthetic() paints
+  prompt    the same in one list, with the texts around turns; `ids` in it: of an answer that the model did not give
   ids       of the whole prompt; -N stands for N rows of a picture
   views     of each picture
   pixels    FNV-1a of the 8-bit RGB of each view; `pixel_values`: some normalised ones, views as planes in a row
@@ -16,11 +16,13 @@ goldens.json: one case a line.
   tokens    16 greedy ones, which ignore the end of text, and the gaps between the best two logits
 """
 import argparse
+import filecmp
 import json
 import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -60,22 +62,21 @@ def sample(rows, count=SAMPLES):
 
 
 def randomise(model, seed):
-    """Every parameter drawn, so that none can be left out unnoticed, and representable in half precision."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def normal(shape, deviation):
-        return torch.randn(shape, generator=generator) * deviation
-
+    """Every parameter drawn, so that none can be left out unnoticed, and representable in half precision. By names, so
+    that the same tower has the same weights before whichever text model; `seed` is that of the text model."""
     for name, parameter in model.named_parameters():
+        is_text = "language_model" in name or "text_model" in name or "lm_head" in name
+        generator = torch.Generator().manual_seed(zlib.crc32(name.encode()) + (seed if is_text else 0))
+        noise = torch.randn(parameter.shape, generator=generator)
         if "norm" in name or "layrnorm" in name or "lambda" in name:
-            value = normal(parameter.shape, 0.2) + (0 if name.endswith("bias") else 1)
+            value = 0.2 * noise + (0 if name.endswith("bias") else 1)
         elif name.endswith("bias"):
-            value = normal(parameter.shape, 0.2)
+            value = 0.2 * noise
         elif parameter.ndim < 2 or any(part in name for part in ROWS):
-            value = normal(parameter.shape, 0.5)
+            value = 0.5 * noise
         else:  # how much larger outputs are than inputs: attention is neither flat nor a single row
             gain = next((gain for part, gain in GAINS.items() if part in name), 1)
-            value = normal(parameter.shape, gain / parameter[0].numel() ** 0.5)
+            value = gain / parameter[0].numel() ** 0.5 * noise
         parameter.data = value.half().float()
 
 
@@ -114,10 +115,11 @@ def greedy(model, inputs):
     return ids, gaps
 
 
-def run_case(recipe, model, name, turns, answer):
-    pictures = [synthetic(*part) for turn in turns for part in turn if not isinstance(part, str)]
-    ids, images = recipe.inputs(turns, answer, pictures)
-    case = {"name": name, "turns": turns, "answer": answer, "ids": collapse(ids, recipe.image_token)}
+def run_case(recipe, model, name, turns):
+    prompt = recipe.prompt(turns)
+    pictures = [synthetic(*part) for part in prompt if isinstance(part, list)]
+    ids, images = recipe.inputs(prompt, pictures)
+    case = {"name": name, "turns": turns, "prompt": prompt, "ids": collapse(ids, recipe.image_token)}
     inputs = {"input_ids": torch.tensor([ids])}
     if pictures:
         tower, projected = recipe.rows(model, images)
@@ -132,10 +134,9 @@ def run_case(recipe, model, name, turns, answer):
     return case | {"logits": sample(logits[None]), "tokens": tokens, "gaps": gaps}
 
 
-def convert(folder, out):
+def convert(folder, out, title):
     script = Path(__file__).with_name("hf_to_gguf.py")
-    subprocess.run([sys.executable, str(script), str(folder), str(out), "--name", "model", "--title", "tiny " + out.name],
-                   check=True)
+    subprocess.run([sys.executable, str(script), str(folder), str(out), "--name", "model", "--title", title], check=True)
     shutil.move(out / "model-f16.gguf", out / "model.gguf")
     shutil.move(out / "mmproj-model-f16.gguf", out / "mmproj.gguf")
 
@@ -148,14 +149,19 @@ def make(name, out):
     model.eval()
     with tempfile.TemporaryDirectory() as folder:
         recipe.save(model, Path(folder))
-        convert(Path(folder), out)
-    facts = {"family": name, "made_with": {"transformers": transformers.__version__, "torch": torch.__version__,
-                                           "pillow": PIL.__version__}, **recipe.facts()}
-    lines = [json.dumps(facts, separators=(",", ":"))[1:-1]]
+        convert(Path(folder), out, f"tiny {recipe.mmproj_of or name}")
+    mmproj = "mmproj.gguf"
+    if recipe.mmproj_of:  # of other tensors in another layout, and yet the same file
+        mmproj = f"../{recipe.mmproj_of}/mmproj.gguf"
+        assert filecmp.cmp(out / "mmproj.gguf", out / mmproj, shallow=False), f"{name} has another mmproj.gguf"
+        (out / "mmproj.gguf").unlink()
+    versions = {library.__name__: library.__version__ for library in (transformers, torch, PIL)}
+    facts = {"family": name, "mmproj": mmproj, **recipe.facts(), "made_with": versions}
     with torch.no_grad():
         cases = [run_case(recipe, model, *case) for case in recipe.cases()]
     body = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
-    (out / "goldens.json").write_text("{" + lines[0] + ',\n"cases":[\n' + body + "\n]}\n", encoding="utf-8")
+    head = json.dumps(facts, separators=(",", ":"))[:-1]
+    (out / "goldens.json").write_text(head + ',"cases":[\n' + body + "\n]}\n", encoding="utf-8")
     print(name, sum(path.stat().st_size for path in out.iterdir()), "bytes,", len(cases), "cases, smallest gap",
           min(min(case["gaps"]) for case in cases))
 
