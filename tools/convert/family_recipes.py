@@ -97,7 +97,7 @@ class Recipe:
         for name, picture in sizes.items() if self.full_cases else [("wide", pictures[1])]:
             yield name, [[picture, self.between + QUESTION]]
         yield "text only", [["The quick brown fox"]]
-        yield "two pictures", [["First: ", pictures[1], " then: ", pictures[2], self.between + QUESTION]]
+        yield "two pictures", [["First: ", pictures[1], "then: ", pictures[2], self.between + QUESTION]]
         yield "picture in the second turn", [["Hello, who are you?"], [pictures[1], self.between + QUESTION]]
         if self.full_cases:
             yield "pictures in both turns", [[pictures[2], self.between + "a"], [pictures[0], self.between + "b"]]
@@ -220,6 +220,7 @@ class InternVl35(InternVl):
 
 class InternVl6B(InternVl):
     """The large tower: RMS norms, also of whole queries and keys, and no biases there."""
+    seed = 5
     tied = True
     full_cases = False
     vision = dict(attention_bias=False, use_qk_norm=True, norm_type="rms_norm")
@@ -422,7 +423,7 @@ class Llava15(Vicuna, Llava):
 
 
 class SmolVlm(Recipe):
-    seed = 2
+    seed = 7
     adds_bos = False
     image_text = "<image>"
     between = ""

@@ -1,0 +1,204 @@
+// Every vision-language family against transformers, on the tiny random pairs of tests/data/families: ids of prompts,
+// pixels, rows of the tower and of the projector, logits, greedy tokens.
+//
+// A family is tested once its folder's name stands in kFamilies. To make the goldens again, or those of a new family
+// (a recipe of tools/convert/family_recipes.py):
+//
+//   pip install torch torchvision transformers==5.17.0 'pillow<13' num2words -r tools/convert/requirements.txt
+//   python3 tools/convert/make_family_goldens.py tests/data/families [NAME...]
+#include "tests/support/family_goldens.h"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mm/tower/vision_tower.h"
+#include "tests/support/tiled_pictures.h"
+
+namespace ocellus {
+namespace {
+
+using nlohmann::json;
+using test::TestPicture;
+
+constexpr const char* kFamilies[] = {"smolvlm", "llava-1.5"};
+
+/// What is left between float32 arithmetic and ours: keys and values rounded to f16, on CUDA activations, too.
+struct Bounds {
+  double rows, logits;
+  double gap;  // greedy tokens are compared up to the first whose two best logits lie closer
+};
+constexpr Bounds kCpu = {.rows = 1e-3, .logits = 2e-3, .gap = 1e-2};
+constexpr Bounds kCuda = {.rows = 1e-2, .logits = 2e-2, .gap = 2e-1};
+
+std::vector<TestPicture> pictures_of(const json& golden) {
+  std::vector<TestPicture> pictures;
+  for (const json& part : golden["prompt"])
+    if (part.is_array()) pictures.emplace_back(part[0], part[1]);
+  return pictures;
+}
+
+void add_prompt(Session& session, const json& golden) {
+  for (const json& part : golden["prompt"]) {
+    Status status;
+    if (part.is_string()) {
+      status = session.add_text(part.get<std::string>(), true);
+    } else if (part.is_array()) {
+      status = session.add_frame(TestPicture(part[0], part[1]).frame());
+    } else {
+      const std::vector<TokenId> said = part["ids"];
+      status = session.add_tokens(said.data(), std::ssize(said));
+    }
+    REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
+  }
+}
+
+/// Ids of the rows that wait in the chunk, -1 for those of pictures.
+std::vector<int32_t> waiting_ids(Engine& engine) {
+  const PromptChunk& chunk = engine.memory().chunk;
+  const int32_t* ids = chunk.token_ids.host.data;
+  return {ids, ids + chunk.row_count};
+}
+
+/// Rows of pictures that wait in the chunk, one after the other.
+std::vector<float> waiting_image_rows(Engine& engine) {
+  const PromptChunk& chunk = engine.memory().chunk;
+  std::vector<float> rows;
+  for (int64_t i = 0; i < chunk.piece_count; ++i) {
+    const Piece& piece = chunk.pieces.data[i];
+    if (piece.kind != RowKind::kImage) continue;
+    const int64_t values = piece.row_count * chunk.hidden.cols;
+    const std::vector<float> some = test::download({chunk.hidden.row(piece.first_row), 1, values}, engine.queue());
+    rows.insert(rows.end(), some.begin(), some.end());
+  }
+  return rows;
+}
+
+/// Normalised planes of all views of a picture.
+std::vector<std::vector<float>> render_views(const PreprocessConfig& config, const RgbImage& image) {
+  ViewPlan plan;
+  REQUIRE(plan_views(config, image.width, image.height, &plan).ok());
+  ImageLimits limits;
+  limits.max_pixels = int64_t{image.width} * image.height;
+  const testing::GuardedScratch scratch(ViewMaker::scratch_bytes(config, limits));
+  PreparedViews prepared;
+  REQUIRE(testing::prepare_views(config, plan, image, scratch.extent(), &prepared).ok());
+  const int64_t side = config.image_size;
+  std::vector<std::vector<float>> views(static_cast<size_t>(plan.view_count));
+  for (int32_t i = 0; i < plan.view_count; ++i) {
+    std::vector<float>& view = views[static_cast<size_t>(i)];
+    view.resize(static_cast<size_t>(3 * side * side));
+    REQUIRE(render_view(config, prepared, i, {view.data(), 3 * side, side}).ok());
+  }
+  return views;
+}
+
+/// Of the 8-bit RGB pixels that became these planes.
+std::string hash_pixels(const std::vector<float>& planes, const PreprocessConfig& config) {
+  const size_t count = planes.size() / 3;
+  std::vector<uint8_t> pixels;
+  for (size_t i = 0; i < count; ++i)
+    for (size_t c = 0; c < 3; ++c)
+      pixels.push_back(
+          static_cast<uint8_t>(std::lround((planes[c * count + i] * config.std[c] + config.mean[c]) * 255)));
+  char text[17];
+  const auto hash = testing::fnv(pixels.data(), std::ssize(pixels));
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+/// Rows of patches that the tower gives for a view, without the class row.
+std::vector<float> tower_rows(Engine& engine, const std::vector<float>& planes) {
+  const VisionModel& vision = engine.vision();
+  const ArenaScope scope(engine.arena());
+  VisionScratch scratch;
+  REQUIRE(scratch.lay_out(vision.config, 1, engine.shape().device, engine.arena()).ok());
+  const DeviceView<float> pixels = engine.memory().waiting_views.next_pixels(vision.config, scratch, 1);
+  engine.queue().copy(pixels.data, planes.data(), std::ssize(planes) * static_cast<int64_t>(sizeof(float)));
+  REQUIRE_MESSAGE(encode_views(vision, pixels, 1, scratch, nullptr, engine.queue()).ok(), last_failure().sentence);
+  const int64_t first = vision.config.class_rows(), count = vision.config.patch_count();
+  return test::download({scratch.hidden.row(first), 1, count * scratch.hidden.cols}, engine.queue());
+}
+
+/// Pixels, which are the same bits as Pillow's, and the rows of the tower.
+void check_views(Engine& engine, const json& golden, double bound) {
+  const PreprocessConfig& config = engine.shape().preprocess;
+  std::vector<int> view_counts;
+  std::vector<std::string> hashes;
+  std::vector<float> pixels, tower;
+  for (const TestPicture& picture : pictures_of(golden)) {
+    const std::vector<std::vector<float>> views = render_views(config, picture.image());
+    view_counts.push_back(static_cast<int>(views.size()));
+    for (const std::vector<float>& view : views) {
+      hashes.push_back(hash_pixels(view, config));
+      pixels.insert(pixels.end(), view.begin(), view.end());
+      const std::vector<float> rows = tower_rows(engine, view);
+      tower.insert(tower.end(), rows.begin(), rows.end());
+    }
+  }
+  CHECK(view_counts == golden["views"].get<std::vector<int>>());
+  CHECK(hashes == golden["pixels"].get<std::vector<std::string>>());
+  CHECK(test::sampled_error(pixels, golden["pixel_values"]) < 1e-5);  // six digits are stored
+  CHECK(test::sampled_error(tower, golden["tower"]) < bound);
+}
+
+/// What the session says if nothing ends it.
+std::vector<TokenId> greedy_tokens(Session& session, int32_t count) {
+  int32_t* recent = session.engine().memory().recent_tokens.row(session.index());  // a ring
+  std::fill_n(recent, kRecentTokens, kNoToken);
+  ocellus_generate_params params = test::default_params(count);
+  params.ignore_end = 1;
+  REQUIRE_MESSAGE(test::answer_of(session, params).status.ok(), last_failure().sentence);
+  int64_t at = 0;
+  while (recent[at] != kNoToken || recent[(at + 1) % kRecentTokens] == kNoToken) at = (at + 1) % kRecentTokens;
+  std::vector<TokenId> said;
+  for (int32_t i = 1; i <= count; ++i) said.push_back(recent[(at + i) % kRecentTokens]);
+  return said;
+}
+
+/// As many as can be told apart.
+void check_tokens(Session& session, const json& golden, double least_gap) {
+  const std::vector<TokenId> expected = golden["tokens"];
+  const std::vector<double> gaps = golden["gaps"];
+  const std::vector<TokenId> said = greedy_tokens(session, static_cast<int32_t>(expected.size()));
+  for (size_t i = 0; i < expected.size() && gaps[i] > least_gap; ++i) {
+    CAPTURE(i);
+    CHECK(said[i] == expected[i]);
+  }
+}
+
+void check_case(Engine& engine, Session& session, const json& golden, const Bounds& bounds) {
+  const auto name = golden["name"].get<std::string>();
+  CAPTURE(name);
+  session.reset();
+  add_prompt(session, golden);
+  CHECK(waiting_ids(engine) == test::expanded_ids(golden));
+  if (golden.contains("views"))
+    CHECK(test::sampled_error(waiting_image_rows(engine), golden["projector"]) < bounds.rows);
+  CHECK(test::sampled_error(test::first_logits(session), golden["logits"]) < bounds.logits);
+  check_tokens(session, golden, bounds.gap);
+  if (golden.contains("views")) check_views(engine, golden, bounds.rows);
+}
+
+}  // namespace
+
+TEST_CASE("every family reads prompts, pictures and turns as transformers does") {
+  for (const std::string family_name : kFamilies) {
+    CAPTURE(family_name);
+    const json family = test::read_family(family_name);
+    const test::ModelPair pair = test::family_pair(family_name, family);
+    Model model;
+    REQUIRE_MESSAGE(model.open(pair.model.c_str(), pair.mmproj.c_str()).ok(), last_failure().sentence);
+    ocellus_limits limits = test::picture_limits(2, 256, OCELLUS_RESIZE_HUGGING_FACE);
+    limits.max_image_pixels = 640 * 480;
+    const std::unique_ptr<Engine> engine = test::make_engine(model, limits);
+    Session& session = test::open_session(*engine);
+    REQUIRE(family["cases"].size() >= 4);
+    for (const json& golden : family["cases"])
+      check_case(*engine, session, golden, engine->queue().on_cuda() ? kCuda : kCpu);
+  }
+}
+
+}  // namespace ocellus
