@@ -58,6 +58,20 @@ inline HWY_ATTR void round_row(const float* x, int64_t t, const InputCodes& out)
   for (int64_t g = 0; g < groups; ++g) round_group(x + kInputGroup * g, g, t, out);
 }
 
+// Scale times the sum of kGroup codes, for groups g.. of an input row.
+template <int kGroup, class D>
+HWY_INLINE hn::Vec<D> load_input_sums(D d, const InputCodes& input, int64_t t, int64_t g) {
+  if constexpr (kGroup == kInputGroup) {
+    return hn::LoadU(d, input.sums(t) + g);
+  } else {
+    constexpr size_t kLanes = hn::MaxLanes(D());
+    HWY_ALIGN float scales[kLanes];
+    for (size_t i = 0; i < kLanes; ++i) scales[i] = kSumOfOffset * input.scales(t)[(g + static_cast<int64_t>(i)) / 2];
+    const hn::RebindToSigned<D> di;
+    return hn::Mul(hn::ConvertTo(d, hn::LoadU(di, input.half_offsets(t) + g)), hn::Load(d, scales));
+  }
+}
+
 // Four weight rows against kInputs input rows, first..first + kInputs - 1; sums [kInputs][4].
 template <int kGroup, int kInputs>
 HWY_ATTR void multiply_rows(const WeightRows& rows, const InputCodes& input, int64_t first, float* sums) {
@@ -99,16 +113,17 @@ HWY_ATTR void multiply_rows(const WeightRows& rows, const InputCodes& input, int
       }
     }
   }
-  const int64_t minimum_groups = rows.minimums[0] == nullptr ? 0 : input.padded_groups;
+  const int64_t minimum_groups = rows.minimums[0] == nullptr ? 0 : input.cols / kGroup;
 #pragma GCC unroll 8
-  for (int r = 0; r < 4; ++r)
+  for (int t = 0; t < kInputs; ++t) {
+    for (int64_t g = 0; g < minimum_groups; g += static_cast<int64_t>(hn::Lanes(df))) {
+      const auto x = load_input_sums<kGroup>(df, input, first + t, g);
 #pragma GCC unroll 8
-    for (int t = 0; t < kInputs; ++t) {
-      for (int64_t g = 0; g < minimum_groups; g += static_cast<int64_t>(hn::Lanes(df)))
-        total[r][t] =
-            hn::NegMulAdd(hn::LoadU(df, rows.minimums[r] + g), hn::LoadU(df, input.sums(first + t) + g), total[r][t]);
-      sums[4 * t + r] = hn::GetLane(hn::SumOfLanes(df, total[r][t]));
+      for (int r = 0; r < 4; ++r) total[r][t] = hn::NegMulAdd(hn::LoadU(df, rows.minimums[r] + g), x, total[r][t]);
     }
+#pragma GCC unroll 8
+    for (int r = 0; r < 4; ++r) sums[4 * t + r] = hn::GetLane(hn::SumOfLanes(df, total[r][t]));
+  }
 }
 
 // Four weight rows against all input rows: calls finish(t, sums of the four rows) for each input row.

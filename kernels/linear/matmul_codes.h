@@ -16,6 +16,9 @@ namespace ocellus {
 inline constexpr int kInputGroup = 32;  // inputs that share a scale
 inline constexpr int kPanelRows = 16;   // weight rows of a panel
 
+/// InputCodes::half_offsets times the scale and this: scale times the sum of the codes.
+inline constexpr float kSumOfOffset = -1.0f / 128;
+
 /// Input rows rounded to int8, x = scale * code. One record per row; what lies behind the last group is zero, so
 /// kernels may read whole vectors.
 class InputCodes {
@@ -46,7 +49,7 @@ struct WeightRows {
   int64_t stride_bytes = 32;
   const int8_t* codes[4] = {};
   const float* scales[4] = {};    // [K / G], zero up to a multiple of 16
-  const float* minimums[4] = {};  // [K / 32], zero up to a multiple of 16; null if the format has none
+  const float* minimums[4] = {};  // [K / G], zero up to a multiple of 16; null if the format has none
 };
 
 #if defined(__x86_64__)
@@ -61,7 +64,7 @@ struct WeightPanel {
   int group = 32;                   // G
   const uint8_t* codes = nullptr;   // [K / 4][16 rows][4]
   const float* scales = nullptr;    // [K / G][16]
-  const float* minimums = nullptr;  // [K / 32][16] or null
+  const float* minimums = nullptr;  // [K / G][16] or null
 };
 
 // Kernels written for an instruction the portable ones cannot use: AVX-512 VNNI on x86, the int8 dot product on Arm.

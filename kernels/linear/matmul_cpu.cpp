@@ -153,7 +153,7 @@ HWY_ATTR void fill_panel(const Block& block, uint8_t* codes, float* scales, floa
   const WeightView& weight = block.weight();
   const CodeLayout layout = code_layout(weight.format);
   int8_t decoded[4][kPiece];
-  float row_scales[kPiece / 16], row_minimums[kPiece / 32];
+  float row_scales[kPiece / 16], row_minimums[kPiece / 16];
   const uint8_t* decoded_rows[4];
   for (int i = 0; i < 4; ++i) decoded_rows[i] = reinterpret_cast<const uint8_t*>(decoded[i]);
   for (int r = 0; r < kPanelRows; r += 4)

@@ -21,6 +21,15 @@
 namespace ocellus {
 namespace {
 
+// Scale times the sum of kGroup codes, for groups g..g + 3 of an input row.
+template <int kGroup>
+inline float32x4_t load_input_sums(const InputCodes& input, int64_t t, int64_t g) {
+  if constexpr (kGroup == kInputGroup) return vld1q_f32(input.sums(t) + g);
+  const float32x2_t scales = vmul_n_f32(vld1_f32(input.scales(t) + g / 2), kSumOfOffset);
+  const float32x4_t twice = vcombine_f32(vdup_lane_f32(scales, 0), vdup_lane_f32(scales, 1));
+  return vmulq_f32(vcvtq_f32_s32(vld1q_s32(input.half_offsets(t) + g)), twice);
+}
+
 template <int kGroup>
 void multiply_rows(const WeightRows& rows, const InputCodes& input, int64_t t, float* sums) {
   constexpr int kVectors = kGroup / 16;
@@ -44,10 +53,11 @@ void multiply_rows(const WeightRows& rows, const InputCodes& input, int64_t t, f
     }
   }
   if (rows.minimums[0] != nullptr)
-    for (int64_t g = 0; g < input.padded_groups; g += 4)
+    for (int64_t g = 0; g < input.cols / kGroup; g += 4) {
+      const float32x4_t x = load_input_sums<kGroup>(input, t, g);
 #pragma GCC unroll 4
-      for (int r = 0; r < 4; ++r)
-        total[r] = vfmsq_f32(total[r], vld1q_f32(rows.minimums[r] + g), vld1q_f32(input.sums(t) + g));
+      for (int r = 0; r < 4; ++r) total[r] = vfmsq_f32(total[r], vld1q_f32(rows.minimums[r] + g), x);
+    }
   vst1q_f32(sums, vpaddq_f32(vpaddq_f32(total[0], total[1]), vpaddq_f32(total[2], total[3])));
 }
 
@@ -87,7 +97,9 @@ void multiply_half_panel(const WeightPanel& panel, int row, const InputCodes& in
 #pragma GCC unroll 4
     for (int t = 0; t < kInputs; ++t) {
       const float input_scale = input.scales(first + t)[g * kGroup / kInputGroup];
-      const float input_sum = panel.minimums == nullptr ? 0.0f : input.sums(first + t)[g];
+      const float input_sum = kGroup == kInputGroup
+                                  ? input.sums(first + t)[g]
+                                  : input_scale * static_cast<float>(input.half_offsets(first + t)[g]) * kSumOfOffset;
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half) {
         const int64_t at = kPanelRows * g + row + 4 * half;

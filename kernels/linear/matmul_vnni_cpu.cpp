@@ -42,6 +42,20 @@ inline __m512i load_two(const int8_t* low, const int8_t* high) {
                             _mm256_loadu_si256(reinterpret_cast<const __m256i*>(high)), 1);
 }
 
+// The scales of sixteen groups of 16: each group of 32 inputs has one for two of them.
+inline __m512 load_half_scales(const float* scales) {
+  const __m512i twice = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0);
+  return _mm512_permutexvar_ps(twice, _mm512_castps256_ps512(_mm256_loadu_ps(scales)));
+}
+
+// Scale times the sum of kGroup codes, for groups g..g + 15 of an input row.
+template <int kGroup>
+inline __m512 load_input_sums(const InputCodes& input, int64_t t, int64_t g) {
+  if constexpr (kGroup == kInputGroup) return _mm512_load_ps(input.sums(t) + g);
+  const __m512 scales = _mm512_mul_ps(load_half_scales(input.scales(t) + g / 2), _mm512_set1_ps(kSumOfOffset));
+  return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_load_si512(input.half_offsets(t) + g)), scales);
+}
+
 // A step is 64 codes: two groups of 32, which may lie apart, or four groups of 16, which do not.
 template <int kGroup>
 void multiply_rows(const WeightRows& rows, const InputCodes& input, int64_t t, float* sums) {
@@ -60,10 +74,7 @@ void multiply_rows(const WeightRows& rows, const InputCodes& input, int64_t t, f
   for (int64_t begin = 0; begin < steps; begin += kStepsOfScales) {
     // Sixteen scales at a time; each step then picks its own.
     const int64_t group = begin * kGroupsOfStep;
-    const __m512 input_scales =
-        kGroup == 32 ? _mm512_loadu_ps(scales + group)
-                     : _mm512_permutexvar_ps(_mm512_srli_epi32(lane, 1),
-                                             _mm512_castps256_ps512(_mm256_loadu_ps(scales + group / 2)));
+    const __m512 input_scales = kGroup == 32 ? _mm512_loadu_ps(scales + group) : load_half_scales(scales + group / 2);
 #pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) scale[r] = _mm512_mul_ps(_mm512_loadu_ps(rows.scales[r] + group), input_scales);
     __m512i picked = first_scale;
@@ -85,10 +96,11 @@ void multiply_rows(const WeightRows& rows, const InputCodes& input, int64_t t, f
     }
   }
   if (rows.minimums[0] != nullptr)
-    for (int64_t g = 0; g < input.padded_groups; g += 16)
+    for (int64_t g = 0; g < input.cols / kGroup; g += 16) {
+      const __m512 x = load_input_sums<kGroup>(input, t, g);
 #pragma GCC unroll 4
-      for (int r = 0; r < 4; ++r)
-        total[r] = _mm512_fnmadd_ps(_mm512_loadu_ps(rows.minimums[r] + g), _mm512_load_ps(input.sums(t) + g), total[r]);
+      for (int r = 0; r < 4; ++r) total[r] = _mm512_fnmadd_ps(_mm512_loadu_ps(rows.minimums[r] + g), x, total[r]);
+    }
   _mm_storeu_ps(sums, reduce_four(total));
 }
 
@@ -130,9 +142,13 @@ void multiply_panel(const WeightPanel& panel, const InputCodes& input, int64_t f
     if (panel.minimums == nullptr) continue;
     const __m512 minimums = _mm512_load_ps(panel.minimums + 16 * g);
 #pragma GCC unroll 8
-    for (int t = 0; t < kInputs; ++t)
-      total[t] = _mm512_fnmadd_ps(
-          minimums, _mm512_set1_ps(*reinterpret_cast<const float*>(input_sums + t * stride + 4 * g)), total[t]);
+    for (int t = 0; t < kInputs; ++t) {
+      float sum = *reinterpret_cast<const float*>(input_sums + t * stride + 4 * input_group);
+      if constexpr (kGroup < kInputGroup)
+        sum = *reinterpret_cast<const float*>(scales + t * stride + 4 * input_group) *
+              static_cast<float>(*reinterpret_cast<const int32_t*>(offsets + t * stride + 4 * g)) * kSumOfOffset;
+      total[t] = _mm512_fnmadd_ps(minimums, _mm512_set1_ps(sum), total[t]);
+    }
   }
 #pragma GCC unroll 8
   for (int t = 0; t < kInputs; ++t) _mm512_storeu_ps(sums + 16 * t, total[t]);
