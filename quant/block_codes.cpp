@@ -1,12 +1,14 @@
 #include "quant/block_codes.h"
 
+#include <bit>
 #include <cstring>
 
 namespace ocellus {
 namespace {
 
-// The levels of IQ4_NL, from ggml-common.h of llama.cpp.
+// The levels of IQ4_NL and IQ4_XS, from ggml-common.h of llama.cpp, and twice the 4-bit floats of MXFP4.
 constexpr int8_t kNonLinearLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr int8_t kFloatLevels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 float read_half(const uint8_t* source) {
   Half value;
@@ -58,27 +60,58 @@ struct Q4_1 {
 struct LevelPairs {
   uint64_t pairs[256];
 };
-constexpr LevelPairs make_level_pairs() {
+constexpr LevelPairs make_level_pairs(const int8_t (&levels)[16]) {
   LevelPairs table{};
   for (int byte = 0; byte < 256; ++byte)
-    table.pairs[byte] = static_cast<uint8_t>(kNonLinearLevels[byte & 15]) |
-                        uint64_t{static_cast<uint8_t>(kNonLinearLevels[byte >> 4])} << 32;
+    table.pairs[byte] = static_cast<uint8_t>(levels[byte & 15]) | uint64_t{static_cast<uint8_t>(levels[byte >> 4])}
+                                                                      << 32;
   return table;
 }
-constexpr LevelPairs kLevelPairs = make_level_pairs();
+constexpr LevelPairs kNonLinearPairs = make_level_pairs(kNonLinearLevels), kFloatPairs = make_level_pairs(kFloatLevels);
+
+// As unpack_nibbles, for 32 nibbles that number levels.
+void unpack_levels(const LevelPairs& table, const uint8_t* __restrict nibbles, int8_t* __restrict codes) {
+  for (int j = 0; j < 16; j += 4) {  // whole words: many narrow stores would hold up the wide loads that follow
+    uint64_t levels = 0;
+    for (int i = 0; i < 4; ++i) levels |= table.pairs[nibbles[j + i]] << (8 * i);
+    const uint32_t low = static_cast<uint32_t>(levels), high = static_cast<uint32_t>(levels >> 32);
+    std::memcpy(codes + j, &low, 4);
+    std::memcpy(codes + j + 16, &high, 4);
+  }
+}
 
 struct IQ4_NL {
   static constexpr int kBytes = 18, kElements = 32;
   static constexpr CodeLayout kLayout{32, false};
   static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales, float*) {
     scales[0] = read_half(block);
-    for (int j = 0; j < 16; j += 4) {  // whole words: many narrow stores would hold up the wide loads that follow
-      uint64_t levels = 0;
-      for (int i = 0; i < 4; ++i) levels |= kLevelPairs.pairs[block[2 + j + i]] << (8 * i);
-      const uint32_t low = static_cast<uint32_t>(levels), high = static_cast<uint32_t>(levels >> 32);
-      std::memcpy(codes + j, &low, 4);
-      std::memcpy(codes + j + 16, &high, 4);
+    unpack_levels(kNonLinearPairs, block + 2, codes);
+  }
+};
+
+// Eight groups of 32 as in IQ4_NL, whose 6-bit scales, less 32, have their upper two bits before the lower four.
+struct IQ4_XS {
+  static constexpr int kBytes = 136, kElements = 256;
+  static constexpr CodeLayout kLayout{32, false};
+  static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales, float*) {
+    const float scale = read_half(block);
+    const int upper = block[2] | block[3] << 8;
+    for (int g = 0; g < 8; ++g) {
+      const int lower = block[4 + g / 2] >> (g % 2 * 4) & 15;
+      scales[g] = scale * static_cast<float>((lower | (upper >> (2 * g) & 3) << 4) - 32);
+      unpack_levels(kNonLinearPairs, block + 8 + 16 * g, codes + 32 * g);
     }
+  }
+};
+
+// The scale is a power of two: its exponent, plus 128. The lowest two are subnormal.
+struct MXFP4 {
+  static constexpr int kBytes = 17, kElements = 32;
+  static constexpr CodeLayout kLayout{32, false};
+  static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales, float*) {
+    const uint32_t exponent = block[0];
+    scales[0] = std::bit_cast<float>(exponent < 2 ? 0x00200000u << exponent : (exponent - 1) << 23);
+    unpack_levels(kFloatPairs, block + 1, codes);
   }
 };
 
@@ -166,6 +199,42 @@ struct Q5_K {
   }
 };
 
+// Q2_K and Q3_K: element j of quarter q of a half of 128 has bits 2q and 2q + 1 of byte j of the half's 32.
+struct Q2_K {
+  static constexpr int kBytes = 84, kElements = 256;
+  static constexpr CodeLayout kLayout{16, true};
+  static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales,
+                     float* __restrict minimums) {
+    const float scale = read_half(block + 80), minimum = read_half(block + 82);
+    for (int g = 0; g < 16; ++g) {
+      scales[g] = scale * static_cast<float>(block[g] & 15);
+      minimums[g] = minimum * static_cast<float>(block[g] >> 4);
+    }
+    for (int half = 0; half < 2; ++half)
+      for (int q = 0; q < 4; ++q, codes += 32)
+        for (int j = 0; j < 32; ++j) codes[j] = static_cast<int8_t>((block[16 + 32 * half + j] >> (2 * q)) & 3);
+  }
+};
+
+struct Q3_K {
+  static constexpr int kBytes = 110, kElements = 256;
+  static constexpr CodeLayout kLayout{16, false};
+  static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales, float*) {
+    const float scale = read_half(block + 108);
+    const uint8_t* packed = block + 96;  // 6-bit scales plus 32: lower four bits of all, then upper two
+    for (int g = 0; g < 16; ++g) {
+      const int lower = packed[g % 8] >> (g / 8 * 4) & 15, upper = packed[8 + g % 4] >> (g / 4 * 2) & 3;
+      scales[g] = scale * static_cast<float>((lower | upper << 4) - 32);
+    }
+    for (int half = 0; half < 2; ++half)
+      for (int q = 0; q < 4; ++q, codes += 32)  // bit g of byte j: third bit of element j of 32-element group g
+        for (int j = 0; j < 32; ++j) {
+          const int third = (block[j] >> (4 * half + q)) & 1;
+          codes[j] = static_cast<int8_t>(((block[32 + 32 * half + j] >> (2 * q)) & 3) + 4 * third - 4);
+        }
+  }
+};
+
 struct Q6_K {
   static constexpr int kBytes = 210, kElements = 256;
   static constexpr CodeLayout kLayout{16, false};
@@ -219,6 +288,10 @@ constexpr Decoder kDecoders[kWeightFormatCount] = {
     kDecoderOf<Q5_K>,
     kDecoderOf<Q6_K>,
     kDecoderOf<IQ4_NL>,
+    kDecoderOf<Q2_K>,
+    kDecoderOf<Q3_K>,
+    kDecoderOf<IQ4_XS>,
+    kDecoderOf<MXFP4>,
 };
 
 const Decoder& decoder(WeightFormat format) { return kDecoders[static_cast<int>(format)]; }

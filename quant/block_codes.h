@@ -11,7 +11,7 @@
 namespace ocellus {
 
 struct CodeLayout {
-  int32_t group_elements;  // 32, or 16 for Q6_K
+  int32_t group_elements;  // 32, or 16 for Q2_K, Q3_K and Q6_K
   bool has_minimum;
 };
 

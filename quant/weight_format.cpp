@@ -9,12 +9,22 @@ namespace {
 
 // In the order of WeightFormat.
 constexpr WeightFormatInfo kFormats[kWeightFormatCount] = {
-    {WeightFormat::kF32, "F32", 0, 4, 1},        {WeightFormat::kF16, "F16", 1, 2, 1},
-    {WeightFormat::kBF16, "BF16", 30, 2, 1},     {WeightFormat::kQ8_0, "Q8_0", 8, 34, 32},
-    {WeightFormat::kQ4_0, "Q4_0", 2, 18, 32},    {WeightFormat::kQ4_1, "Q4_1", 3, 20, 32},
-    {WeightFormat::kQ5_0, "Q5_0", 6, 22, 32},    {WeightFormat::kQ5_1, "Q5_1", 7, 24, 32},
-    {WeightFormat::kQ4_K, "Q4_K", 12, 144, 256}, {WeightFormat::kQ5_K, "Q5_K", 13, 176, 256},
-    {WeightFormat::kQ6_K, "Q6_K", 14, 210, 256}, {WeightFormat::kIQ4_NL, "IQ4_NL", 20, 18, 32},
+    {WeightFormat::kF32, "F32", 0, 4, 1},
+    {WeightFormat::kF16, "F16", 1, 2, 1},
+    {WeightFormat::kBF16, "BF16", 30, 2, 1},
+    {WeightFormat::kQ8_0, "Q8_0", 8, 34, 32},
+    {WeightFormat::kQ4_0, "Q4_0", 2, 18, 32},
+    {WeightFormat::kQ4_1, "Q4_1", 3, 20, 32},
+    {WeightFormat::kQ5_0, "Q5_0", 6, 22, 32},
+    {WeightFormat::kQ5_1, "Q5_1", 7, 24, 32},
+    {WeightFormat::kQ4_K, "Q4_K", 12, 144, 256},
+    {WeightFormat::kQ5_K, "Q5_K", 13, 176, 256},
+    {WeightFormat::kQ6_K, "Q6_K", 14, 210, 256},
+    {WeightFormat::kIQ4_NL, "IQ4_NL", 20, 18, 32},
+    {WeightFormat::kQ2_K, "Q2_K", 10, 84, 256},
+    {WeightFormat::kQ3_K, "Q3_K", 11, 110, 256},
+    {WeightFormat::kIQ4_XS, "IQ4_XS", 23, 136, 256},
+    {WeightFormat::kMXFP4, "MXFP4", 39, 17, 32},
 };
 
 // Indexed by the type number of ggml.h; null where ggml removed the type.

@@ -23,8 +23,12 @@ enum class WeightFormat : uint8_t {
   kQ5_K,
   kQ6_K,
   kIQ4_NL,
+  kQ2_K,
+  kQ3_K,
+  kIQ4_XS,
+  kMXFP4,
 };
-inline constexpr int kWeightFormatCount = 12;
+inline constexpr int kWeightFormatCount = 16;
 
 struct WeightFormatInfo {
   WeightFormat format;
@@ -37,7 +41,7 @@ struct WeightFormatInfo {
 const WeightFormatInfo& format_info(WeightFormat format);
 /// nullptr if the ggml type number is none of ours.
 const WeightFormatInfo* find_format(uint32_t ggml_id);
-/// Name of any ggml type number we know of, runnable or not ("Q2_K"), nullptr if unknown or removed from ggml.
+/// Name of any ggml type number we know of, runnable or not ("IQ3_S"), nullptr if unknown or removed from ggml.
 const char* ggml_type_name(uint32_t ggml_id);
 
 /// Bytes of a row of `cols` weights; cols must be a multiple of block_elements.

@@ -109,28 +109,6 @@ struct DecodeQ4_1 {
   }
 };
 
-/// Four codes of 0..15, one a byte, as the levels of IQ4_NL: -127, -104, ... 113 (block_codes.cpp).
-__device__ inline uint32_t levels_of(uint32_t codes) {
-  const uint32_t low_bits = codes & 0x07070707u;
-  const uint32_t pairs = low_bits | low_bits >> 4;  // two selectors in each even byte
-  const uint32_t selector = (pairs & 0xFFu) | (pairs >> 8 & 0xFF00u);
-  const uint32_t lower = __byte_perm(0xBFAD9881u, 0xF6EADDCFu, selector);
-  const uint32_t upper = __byte_perm(0x26190D01u, 0x71594535u, selector);
-  const uint32_t is_upper = (codes >> 3 & 0x01010101u) * 0xFFu;
-  return (lower & ~is_upper) | (upper & is_upper);
-}
-
-struct DecodeIQ4_NL {
-  static constexpr int kBytes = 18, kElements = 32;
-  __device__ static void eight(const uint8_t* block, int part, float (&out)[8]) {
-    const float scale = read_half(block);
-    const uint2 codes = read_nibbles<2>(block + 2, part);
-    const uint2 levels = {levels_of(codes.x), levels_of(codes.y)};
-#pragma unroll
-    for (int i = 0; i < 8; ++i) out[i] = scale * static_cast<float>(static_cast<int8_t>(byte_of(levels, i)));
-  }
-};
-
 struct DecodeQ5_0 {
   static constexpr int kBytes = 22, kElements = 32;
   __device__ static void eight(const uint8_t* block, int part, float (&out)[8]) {

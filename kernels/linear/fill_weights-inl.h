@@ -1,8 +1,7 @@
 // What both backends write in fill_weights: the bytes of every format, as a function of their place.
 //
 // Words of 8 bytes are drawn from a counter. In a block format all bytes are codes but one run of each block, which
-// holds the scales. That run starts and ends on even places in all formats, so a word is put together from four pairs
-// of bytes.
+// holds the scales.
 #pragma once
 
 #include <bit>
@@ -20,7 +19,7 @@
 
 namespace ocellus::fill {
 
-inline constexpr int64_t kWordBytes = 8;
+inline constexpr uint32_t kWordBytes = 8;
 
 /// SplitMix64 (Steele, Lea and Flood 2014) at place `index`.
 OCELLUS_ON_BOTH inline uint64_t random_word(uint64_t seed, int64_t index) {
@@ -30,36 +29,39 @@ OCELLUS_ON_BOTH inline uint64_t random_word(uint64_t seed, int64_t index) {
   return z ^ (z >> 31);
 }
 
-/// The run of scales that every block has at the same place.
+/// The run of scales that every block has at the same place. It may go on at the start of the next block.
 struct ScaleRun {
   uint32_t block_bytes = 0;
   uint32_t begin = 0;
   uint32_t bytes = 0;
-  uint16_t pairs[9] = {};  // two bytes each
+  uint32_t larger_blocks = 0;  // of 256 blocks, those whose first byte of the run is one more
+  uint8_t values[20] = {};
 };
 
 /// Scales and the deviation that evenly distributed codes have at scale 1.
 inline ScaleRun scale_run(WeightFormat format, float deviation) {
-  // A group of Q4_K, Q5_K and Q6_K has a whole number for its scale; all get this one, which keeps the block's own
-  // scale a normal f16 number.
+  // A group of Q2_K to Q6_K has a whole number for its scale; all get this one, which keeps the block's own scale a
+  // normal f16 number.
   constexpr int kGroupScale = 8;
-  const auto half = [](float value) { return float_to_half(value).bits; };
   ScaleRun run;
   run.block_bytes = static_cast<uint32_t>(format_info(format).block_bytes);
-  const auto scale_and_minimum = [&](float code_deviation, float minimum) {
-    run.bytes = 4;
-    run.pairs[0] = half(deviation / code_deviation);
-    run.pairs[1] = half(deviation / code_deviation * minimum);
+  const auto add_bytes = [&](int count, int value) {
+    for (int i = 0; i < count; ++i) run.values[run.bytes++] = static_cast<uint8_t>(value);
   };
-  const auto scale_only = [&](float code_deviation) {
-    run.bytes = 2;
-    run.pairs[0] = half(deviation / code_deviation);
+  const auto add_half = [&](float value) {
+    const uint16_t bits = float_to_half(value).bits;
+    add_bytes(1, bits & 255);
+    add_bytes(1, bits >> 8);
+  };
+  const auto scale_only = [&](float code_deviation) { add_half(deviation / code_deviation); };
+  const auto scale_and_minimum = [&](float code_deviation, float minimum) {
+    scale_only(code_deviation);
+    add_half(deviation / code_deviation * minimum);
   };
   const auto group_scales = [&](float code_deviation, float minimum) {
     scale_and_minimum(code_deviation * kGroupScale, minimum);
-    run.bytes = 16;  // then scales and minimums of groups 0-3, 0-3, and both of groups 4-7 in one byte
-    for (int i = 2; i < 6; ++i) run.pairs[i] = kGroupScale * 0x0101;
-    for (int i = 6; i < 8; ++i) run.pairs[i] = kGroupScale * 0x1111;
+    add_bytes(8, kGroupScale);         // scales of groups 0-3, minimums of groups 0-3,
+    add_bytes(4, kGroupScale * 0x11);  // and both of groups 4-7 in one byte
   };
   switch (format) {
     case WeightFormat::kQ8_0: scale_only(73.90f); break;
@@ -71,12 +73,33 @@ inline ScaleRun scale_run(WeightFormat format, float deviation) {
     case WeightFormat::kQ4_K: group_scales(4.610f, 7.5f); break;
     case WeightFormat::kQ5_K: group_scales(9.233f, 15.5f); break;
     case WeightFormat::kQ6_K:
-      scale_only(18.48f * kGroupScale);
       run.begin = 192;
-      run.bytes = 18;
-      run.pairs[8] = run.pairs[0];
-      for (int i = 0; i < 8; ++i) run.pairs[i] = kGroupScale * 0x0101;
+      add_bytes(16, kGroupScale);
+      scale_only(18.48f * kGroupScale);
       break;
+    case WeightFormat::kQ2_K:
+      run.begin = 80;
+      scale_and_minimum(1.118f * kGroupScale, 1.5f);
+      add_bytes(16, kGroupScale * 0x11);
+      break;
+    case WeightFormat::kQ3_K:
+      run.begin = 96;
+      add_bytes(8, kGroupScale * 0x11);
+      add_bytes(4, 0x99);  // upper bits: groups are scaled by 8 and -8, for codes reach one further down than up
+      scale_only(2.345f * kGroupScale);
+      break;
+    case WeightFormat::kIQ4_XS:
+      scale_only(67.44f);
+      add_bytes(2, 0xAA);  // 33, which stands for 1: upper bits
+      add_bytes(4, 0x11);
+      break;
+    case WeightFormat::kMXFP4: {  // some blocks have the power of two below the scale, the others that above it
+      int exponent = 0;
+      const float fraction = std::frexp(deviation / 5.852f, &exponent);
+      add_bytes(1, 127 + exponent);
+      run.larger_blocks = static_cast<uint32_t>(256 * (4 * fraction * fraction - 1) / 3);
+      break;
+    }
     default: break;
   }
   return run;
@@ -84,12 +107,16 @@ inline ScaleRun scale_run(WeightFormat format, float deviation) {
 
 /// The next word of a block format. `at` is where in its block the word begins, and moves on.
 OCELLUS_ON_BOTH inline uint64_t block_word(const ScaleRun& run, uint64_t random, uint32_t* at) {
+  uint32_t place = *at + (*at < run.begin ? run.block_bytes : 0) - run.begin;  // behind the start of the run
+  *at += kWordBytes;
+  if (*at >= run.block_bytes) *at -= run.block_bytes;
+  if (place >= run.bytes && place + kWordBytes <= run.block_bytes) return random;
   uint64_t word = 0;
-  for (int i = 0; i < 4; ++i) {
-    const uint32_t place = *at - run.begin;  // wraps to something large before the run
-    const uint64_t pair = place < run.bytes ? run.pairs[place / 2] : (random >> (16 * i)) & 0xFFFFu;
-    word |= pair << (16 * i);
-    *at = *at + 2 == run.block_bytes ? 0 : *at + 2;
+  for (uint32_t i = 0; i < kWordBytes; ++i) {
+    uint64_t byte = (random >> (8 * i)) & 0xFFu;
+    if (place < run.bytes) byte = run.values[place] + (place == 0 && byte < run.larger_blocks ? 1u : 0u);
+    word |= byte << (8 * i);
+    if (++place == run.block_bytes) place = 0;
   }
   return word;
 }

@@ -8,9 +8,9 @@ namespace ocellus {
 /// weights[i] = mean + a random number of mean 0 and the given standard deviation, evenly spread
 ///
 /// Shapes      weights [rows, cols] in a file format, rows contiguous
-/// Types       F32, F16, BF16: as above. Block formats: every code is random, every block has the same scale, chosen
-///             for the deviation (within 4%), and the minimum that puts the mean at 0 where the format has one;
-///             mean is not used
+/// Types       F32, F16, BF16: as above. Block formats: every code is random, every block has the same scale (MXFP4:
+///             one of two), chosen for the deviation (within 4%), and the minimum that puts the mean at 0 where the
+///             format has one; mean is not used
 /// Divisible   cols by the block size of the format; data aligned to 16
 /// Determinism a function of the seed and of each weight's place, whatever the number of threads and the backend
 ///             (where mean and deviation are both given, the last bit may differ between backends)

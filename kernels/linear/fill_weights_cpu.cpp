@@ -16,7 +16,7 @@ void write_words(const FillWeightsArgs& args, int64_t bytes, int64_t begin, int6
   for (int64_t i = begin; i < end; ++i) {
     const uint64_t word = next(fill::random_word(args.seed, i));
     const int64_t at = i * fill::kWordBytes;
-    std::memcpy(args.data + at, &word, static_cast<size_t>(std::min(fill::kWordBytes, bytes - at)));
+    std::memcpy(args.data + at, &word, static_cast<size_t>(std::min<int64_t>(fill::kWordBytes, bytes - at)));
   }
 }
 

@@ -1,7 +1,9 @@
 // The host's side of few-row products: which way to do them, how shared memory and rows are divided, and rounding the
 // input beforehand where blocks do not do it for themselves.
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <utility>
 
 #include "kernels/base/launch.cuh"
 #include "kernels/linear/matmul_few_rows.h"
@@ -30,12 +32,11 @@ constexpr StepFacts kFactsOf = {
     launch_few_rows<kFormat>};
 
 const StepFacts& facts_of(WeightFormat format) {
-  using enum WeightFormat;
-  static constexpr StepFacts kFacts[kWeightFormatCount] = {
-      kFactsOf<kF32>,  kFactsOf<kF16>,  kFactsOf<kBF16>, kFactsOf<kQ8_0>, kFactsOf<kQ4_0>, kFactsOf<kQ4_1>,
-      kFactsOf<kQ5_0>, kFactsOf<kQ5_1>, kFactsOf<kQ4_K>, kFactsOf<kQ5_K>, kFactsOf<kQ6_K>, kFactsOf<kIQ4_NL>,
-  };
-  return kFacts[static_cast<int>(format)];
+  static constexpr auto kFacts = []<int... kIndices>(std::integer_sequence<int, kIndices...>) {
+    return std::array<StepFacts, kWeightFormatCount>{kFactsOf<static_cast<WeightFormat>(kIndices)>...};
+  }
+  (std::make_integer_sequence<int, kWeightFormatCount>());
+  return kFacts[static_cast<size_t>(format)];
 }
 
 /// Blocks are smaller where a multiprocessor has little shared memory.

@@ -55,7 +55,15 @@ __device__ inline void multiply_code_piece(const uint8_t* weights, int piece, in
       } else {
         const float value = exact_value(dot_of_codes(high, back, dot_of_codes(low, front, kExactBits)));
         sums[t] = fmaf(scale.scale * in.x, value, sums[t]);
-        if constexpr (Format::kMinimum) sums[t] = fmaf(-scale.second, in.y, sums[t]);
+        if constexpr (kHalfMinimums<kFormat>) {
+          const uint2 number = Format::half_minimums(block, group);
+          const Words<4> first = {number.x, number.x, number.x, number.x},
+                         second = {number.y, number.y, number.y, number.y};
+          const float minimum = exact_value(dot_of_codes(second, back, dot_of_codes(first, front, kExactBits)));
+          sums[t] = fmaf(-scale.second * in.x, minimum, sums[t]);
+        } else if constexpr (Format::kMinimum) {
+          sums[t] = fmaf(-scale.second, in.y, sums[t]);
+        }
       }
     }
   }

@@ -13,7 +13,7 @@ struct Piece {
   static constexpr int kUnitGroups = kFormat == WeightFormat::kQ8_0 ? 1 : 2;  // codes
   static constexpr int kWeights = kPlain ? kFormat == WeightFormat::kF32 ? 256 : 512 : kWarp * kUnitGroups * 32;
   static constexpr int kBytes = kWeights / Step<kFormat>::kWeights * Step<kFormat>::kBytes;
-  static constexpr int kSlotBytes = kAligned ? kBytes : (kBytes + 14 + 15) / 16 * 16;
+  static constexpr int kSlotBytes = kAligned ? kBytes : (kBytes + 15 + 15) / 16 * 16;
   /// Pieces of a warp's ring. Sixteen rings and an input row of 14336 fit a multiprocessor twice.
   static constexpr int kRing = 5840 / kSlotBytes;
   static_assert(kBytes % 16 == 0 && kRing >= 3);

@@ -4,6 +4,5 @@ namespace ocellus::cuda {
 
 template void launch_few_rows<WeightFormat::kQ4_0>(FewRowsPlan, const LaunchShape&, const FewRowsWork&, Queue&);
 template void launch_few_rows<WeightFormat::kQ4_1>(FewRowsPlan, const LaunchShape&, const FewRowsWork&, Queue&);
-template void launch_few_rows<WeightFormat::kIQ4_NL>(FewRowsPlan, const LaunchShape&, const FewRowsWork&, Queue&);
 
 }  // namespace ocellus::cuda

@@ -47,11 +47,17 @@ __device__ inline void multiply_spread_codes(const StepPlace& place, const Round
       }
       add_halves_scaled(sums, scale, below, front, back, in_scale);
     } else {
-      CodeSums products;
+      CodeSums products, minimums;
 #pragma unroll
       for (int j = 0; j < 4; ++j) products.add(low[j], low_below[j], high[j], high_below[j], pair_of(in, j));
-      const float values[4] = {products.value(0), products.value(1), products.value(2), products.value(3)};
-      add_scaled<kFormat>(sums, scale, below, values, in_scale);
+      if constexpr (kHalfMinimums<kFormat>) {
+        const uint2 numbers = Format::half_minimums(place.row + offset, group);
+        const uint2 numbers_below = Format::half_minimums(place.row_below + offset, group);
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          minimums.add(numbers.x, numbers_below.x, numbers.y, numbers_below.y, pair_of(in, j));
+      }
+      add_group<kFormat>(sums, scale, below, products, minimums, in_scale);
     }
   }
 }

@@ -72,15 +72,23 @@ __device__ inline StepPlace find_step(const FewRowsWork& work, const Unit& unit,
   return place;
 }
 
-/// sums += scale * value - minimum * sum of the inputs, for input rows 2q and 2q + 1; x as in RoundedRows::scales.
+/// sums += scale * values, for input rows 2q and 2q + 1; x as in RoundedRows::scales.
+__device__ inline void add_scaled(float (&sums)[4], float scale, float below, const CodeSums& values, const float4& x) {
+  sums[0] = fmaf(scale * x.x, values.value(0), sums[0]);
+  sums[1] = fmaf(scale * x.z, values.value(1), sums[1]);
+  sums[2] = fmaf(below * x.x, values.value(2), sums[2]);
+  sums[3] = fmaf(below * x.z, values.value(3), sums[3]);
+}
+
+/// sums += scale * value - minimum * sum of the inputs. kHalfMinimums: `minimums` are the whole numbers of the minimums
+/// times the inputs.
 template <WeightFormat kFormat>
-__device__ inline void add_scaled(float (&sums)[4], const GroupScale& scale, const GroupScale& below,
-                                  const float (&values)[4], const float4& x) {
-  sums[0] = fmaf(scale.scale * x.x, values[0], sums[0]);
-  sums[1] = fmaf(scale.scale * x.z, values[1], sums[1]);
-  sums[2] = fmaf(below.scale * x.x, values[2], sums[2]);
-  sums[3] = fmaf(below.scale * x.z, values[3], sums[3]);
-  if constexpr (Blocks<kFormat>::kMinimum) {
+__device__ inline void add_group(float (&sums)[4], const GroupScale& scale, const GroupScale& below,
+                                 const CodeSums& values, const CodeSums& minimums, const float4& x) {
+  add_scaled(sums, scale.scale, below.scale, values, x);
+  if constexpr (kHalfMinimums<kFormat>) {
+    add_scaled(sums, -scale.second, -below.second, minimums, x);
+  } else if constexpr (Blocks<kFormat>::kMinimum) {
     sums[0] = fmaf(-scale.second, x.y, sums[0]);
     sums[1] = fmaf(-scale.second, x.w, sums[1]);
     sums[2] = fmaf(-below.second, x.y, sums[2]);
@@ -151,10 +159,14 @@ __device__ inline void multiply_codes(const StepPlace& place, const RoundedRows&
         back.add(high[0], high_below[0], in.y);
         add_halves_scaled(sums[n], scale, below, front, back, in_scale);
       } else {
-        CodeSums products;
+        CodeSums products, minimums;
         products.add(low[0], low_below[0], high[0], high_below[0], in);
-        const float exact[4] = {products.value(0), products.value(1), products.value(2), products.value(3)};
-        add_scaled<kFormat>(sums[n], scale, below, exact, in_scale);
+        if constexpr (kHalfMinimums<kFormat>) {
+          const uint2 numbers = Format::half_minimums(place.row + offset, group);
+          const uint2 numbers_below = Format::half_minimums(place.row_below + offset, group);
+          minimums.add(numbers.x, numbers_below.x, numbers.y, numbers_below.y, in);
+        }
+        add_group<kFormat>(sums[n], scale, below, products, minimums, in_scale);
       }
     }
   }

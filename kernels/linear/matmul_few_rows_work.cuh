@@ -98,7 +98,7 @@ struct Step {
   /// Every row and step starts at a multiple of 16.
   static constexpr bool kAligned = kPlain || kFormat == WeightFormat::kQ4_K || kFormat == WeightFormat::kQ5_K;
   /// Pieces of 16 bytes that a step touches in one row, at most.
-  static constexpr int kPieces = kAligned ? kBytes / 16 : (kBytes + 14 + 15) / 16;
+  static constexpr int kPieces = kAligned ? kBytes / 16 : (kBytes + 15 + 15) / 16;
   static constexpr int kLanesPerRow = kPieces <= 8 ? 8 : 16;
   static_assert(kPieces <= 16);
   /// Warps of a block where shared memory is ample.

@@ -1,10 +1,13 @@
 // Weights as the kernels use them, read from the blocks of the files (quant/block_codes.h). A group is 32 weights; its
 // codes are eight words, word i holding weights 4i..4i + 3 as int8.
 //
-//   weight = scale * code - minimum        Q6_K: `second` is the scale of the group's second half, words 4..7
+//   weight = scale * code - minimum        kHalves: `second` is the scale of the group's second half, words 4..7
+//
+// In Q2_K the halves of a group have minimums of their own, `second` times a whole number: kHalfMinimums.
 //
 // Every function takes words `first`..`first + kCount - 1` as `low` and the words four behind them as `high`: nibbles
-// that share a byte belong to such words. kCount is 1 or 4. Blocks may lie in any memory, at even addresses.
+// that share a byte belong to such words. kCount is 1, 2 or 4. Blocks may lie in any memory, at even addresses, those
+// of MXFP4 at any.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +23,9 @@ struct GroupScale {
 
 template <WeightFormat kFormat>
 struct Blocks;
+
+template <WeightFormat kFormat>
+inline constexpr bool kHalfMinimums = kFormat == WeightFormat::kQ2_K;
 
 template <>
 struct Blocks<WeightFormat::kQ8_0> {
@@ -65,34 +71,64 @@ struct Blocks<WeightFormat::kQ4_1> {
   static __device__ GroupScale scale(const uint8_t* block, int) { return {half_at(block), -half_at(block + 2)}; }
 };
 
-/// The levels of IQ4_NL (quant/block_codes.cpp), four to a word.
-__device__ inline uint32_t level_word(int i) {
-  constexpr uint32_t kLevels[4] = {0xBFAD9881u, 0xF6EADDCFu, 0x26190D01u, 0x71594535u};
-  return kLevels[i];
+/// Levels that nibbles stand for (quant/block_codes.cpp), four to a word.
+struct NonLinearLevels {
+  static __device__ uint32_t word(int i) {
+    constexpr uint32_t kWords[4] = {0xBFAD9881u, 0xF6EADDCFu, 0x26190D01u, 0x71594535u};
+    return kWords[i];
+  }
+};
+struct FloatLevels {
+  static __device__ uint32_t word(int i) {
+    constexpr uint32_t kWords[4] = {0x03020100u, 0x0C080604u, 0xFDFEFF00u, 0xF4F8FAFCu};
+    return kWords[i];
+  }
+};
+
+/// The levels of the four nibbles in the lower half of `nibbles`.
+template <class Levels>
+__device__ inline uint32_t levels_of(uint32_t nibbles) {
+  const uint32_t within = nibbles & 0x7777u;
+  const uint32_t lower = __byte_perm(Levels::word(0), Levels::word(1), within);
+  const uint32_t upper = __byte_perm(Levels::word(2), Levels::word(3), within);
+  return __byte_perm(lower, upper, 0x3210u | ((nibbles & 0x8888u) >> 1));
+}
+
+/// The levels of the low nibbles at p, and of the high ones.
+template <class Levels, int kCount, int kAlignment>
+__device__ inline void load_levels(const uint8_t* p, Words<kCount>& low, Words<kCount>& high) {
+  load_words<kCount, kAlignment>(p, high);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const uint32_t front = levels_of<Levels>(high[i]), back = levels_of<Levels>(high[i] >> 16);  // low, high by turns
+    low[i] = __byte_perm(front, back, 0x6420u);
+    high[i] = __byte_perm(front, back, 0x7531u);
+  }
 }
 
 template <>
 struct Blocks<WeightFormat::kIQ4_NL> {
   static constexpr int kBytes = 18, kElements = 32;
   static constexpr bool kMinimum = false, kHalves = false;
-  /// The levels of the four nibbles in the lower half of `nibbles`.
-  static __device__ uint32_t levels(uint32_t nibbles) {
-    const uint32_t within = nibbles & 0x7777u;
-    const uint32_t lower = __byte_perm(level_word(0), level_word(1), within);
-    const uint32_t upper = __byte_perm(level_word(2), level_word(3), within);
-    return __byte_perm(lower, upper, 0x3210u | ((nibbles & 0x8888u) >> 1));
-  }
   template <int kCount>
   static __device__ void codes(const uint8_t* block, int, int first, Words<kCount>& low, Words<kCount>& high) {
-    load_words<kCount>(block + 2 + 4 * first, high);
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const uint32_t front = levels(high[i]), back = levels(high[i] >> 16);  // low and high nibbles by turns
-      low[i] = __byte_perm(front, back, 0x6420u);
-      high[i] = __byte_perm(front, back, 0x7531u);
-    }
+    load_levels<NonLinearLevels, kCount, 2>(block + 2 + 4 * first, low, high);
   }
   static __device__ GroupScale scale(const uint8_t* block, int) { return {half_at(block), 0.0f}; }
+};
+
+template <>
+struct Blocks<WeightFormat::kMXFP4> {
+  static constexpr int kBytes = 17, kElements = 32;
+  static constexpr bool kMinimum = false, kHalves = false;
+  template <int kCount>
+  static __device__ void codes(const uint8_t* block, int, int first, Words<kCount>& low, Words<kCount>& high) {
+    load_levels<FloatLevels, kCount, 1>(block + 1 + 4 * first, low, high);
+  }
+  static __device__ GroupScale scale(const uint8_t* block, int) {
+    const uint32_t exponent = *block;
+    return {__uint_as_float(exponent < 2 ? 0x00200000u << exponent : (exponent - 1) << 23), 0.0f};
+  }
 };
 
 template <>

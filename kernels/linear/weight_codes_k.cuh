@@ -61,6 +61,78 @@ struct Blocks<WeightFormat::kQ5_K> {
 };
 
 template <>
+struct Blocks<WeightFormat::kIQ4_XS> {
+  static constexpr int kBytes = 136, kElements = 256;
+  static constexpr bool kMinimum = false, kHalves = false;
+  template <int kCount>
+  static __device__ void codes(const uint8_t* block, int group, int first, Words<kCount>& low, Words<kCount>& high) {
+    load_levels<NonLinearLevels, kCount, 2>(block + 8 + 16 * group + 4 * first, low, high);
+  }
+  static __device__ GroupScale scale(const uint8_t* block, int group) {
+    const uint2 head = *reinterpret_cast<const uint2*>(block);  // the half, upper bits of scales, lower bits
+    const uint32_t upper = (head.x >> (16 + 2 * group)) & 3, lower = (head.y >> (4 * group)) & 15;
+    const int scale = static_cast<int>(lower | upper << 4) - 32;
+    return {__low2float(*reinterpret_cast<const __half2*>(&head.x)) * static_cast<float>(scale), 0.0f};
+  }
+};
+
+/// Codes times the scales of their halves, at most 45: `scale` is the block's own.
+template <>
+struct Blocks<WeightFormat::kQ2_K> {
+  static constexpr int kBytes = 84, kElements = 256;
+  static constexpr bool kMinimum = true, kHalves = false;
+  template <int kCount>
+  static __device__ void codes(const uint8_t* block, int group, int first, Words<kCount>& low, Words<kCount>& high) {
+    const uint8_t* pairs = block + 16 + 32 * (group >> 2) + 4 * first;
+    load_words<kCount>(pairs, low);
+    load_words<kCount>(pairs + 16, high);
+    const uint32_t low_scale = block[2 * group] & 15, high_scale = block[2 * group + 1] & 15;
+    const int shift = 2 * (group & 3);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      low[i] = ((low[i] >> shift) & each_byte(3)) * low_scale;
+      high[i] = ((high[i] >> shift) & each_byte(3)) * high_scale;
+    }
+  }
+  static __device__ GroupScale scale(const uint8_t* block, int) { return {half_at(block + 80), half_at(block + 82)}; }
+  /// The whole numbers of the halves, in each byte of a word.
+  static __device__ uint2 half_minimums(const uint8_t* block, int group) {
+    return {each_byte(block[2 * group] >> 4), each_byte(block[2 * group + 1] >> 4)};
+  }
+};
+
+template <>
+struct Blocks<WeightFormat::kQ3_K> {
+  static constexpr int kBytes = 110, kElements = 256;
+  static constexpr bool kMinimum = false, kHalves = true;
+  template <int kCount>
+  static __device__ void codes(const uint8_t* block, int group, int first, Words<kCount>& low, Words<kCount>& high) {
+    const uint8_t* pairs = block + 32 + 32 * (group >> 2) + 4 * first;
+    Words<kCount> low_third, high_third;
+    load_words<kCount>(pairs, low);
+    load_words<kCount>(pairs + 16, high);
+    load_words<kCount>(block + 4 * first, low_third);
+    load_words<kCount>(block + 16 + 4 * first, high_third);
+    const int shift = 2 * (group & 3);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      low[i] = centred<3>(((low[i] >> shift) & each_byte(3)) | (((low_third[i] >> group) & each_byte(1)) << 2));
+      high[i] = centred<3>(((high[i] >> shift) & each_byte(3)) | (((high_third[i] >> group) & each_byte(1)) << 2));
+    }
+  }
+  static __device__ GroupScale scale(const uint8_t* block, int group) {
+    const float unit = half_at(block + 108);
+    const uint8_t* lower = block + 96 + 2 * (group & 3);
+    const uint8_t* upper = block + 104 + 2 * (group & 1);
+    const auto scale = [&](int i) {
+      const int four = (lower[i] >> (group >> 2 << 2)) & 15, two = (upper[i] >> (group >> 1 << 1)) & 3;
+      return unit * static_cast<float>((four | two << 4) - 32);
+    };
+    return {scale(0), scale(1)};
+  }
+};
+
+template <>
 struct Blocks<WeightFormat::kQ6_K> {
   static constexpr int kBytes = 210, kElements = 256;
   static constexpr bool kMinimum = false, kHalves = true;

@@ -15,18 +15,19 @@ using Words = uint32_t[kCount];
 
 __device__ inline float half_at(const uint8_t* p) { return __half2float(*reinterpret_cast<const __half*>(p)); }
 
-/// Words at an even address, by whole-word loads. Where the address is no multiple of four, the two bytes before and
-/// after are read with them; both belong to the same matrix.
-template <int kCount>
+/// Words at an even address, or at any, by whole-word loads. Where the address is no multiple of four, up to three
+/// bytes before and after are read with them; the words that hold them have bytes of the same matrix.
+template <int kCount, int kAlignment = 2>
 __device__ inline void load_words(const uint8_t* p, Words<kCount>& out) {
-  const uint32_t odd = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(p)) & 2;
-  const auto* words = reinterpret_cast<const uint32_t*>(p - odd);
+  const uint32_t beyond = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(p)) & (4 - kAlignment);
+  const uint32_t missing = kAlignment == 2 ? beyond : (4 - beyond) & 3;  // to the next multiple of four
+  const auto* words = reinterpret_cast<const uint32_t*>(p - beyond);
   uint32_t word = words[0];
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
     const bool last = i == kCount - 1;
-    const uint32_t next = last ? *reinterpret_cast<const uint32_t*>(p + 4 * kCount - 4 + odd) : words[i + 1];
-    out[i] = __funnelshift_r(word, next, 8 * odd);
+    const uint32_t next = last ? *reinterpret_cast<const uint32_t*>(p + 4 * kCount - 4 + missing) : words[i + 1];
+    out[i] = __funnelshift_r(word, next, 8 * beyond);
     word = next;
   }
 }

@@ -402,8 +402,8 @@ TEST_SUITE("tensors") {
 
   TEST_CASE("types that cannot be run are named") {
     GgufBuilder file = small_gguf();
-    file.tensors[0].type = 10;
-    check_refused(file.build(), Code::kUnsupported, "'token_embd.weight' has type Q2_K, which this build cannot run");
+    file.tensors[0].type = 21;
+    check_refused(file.build(), Code::kUnsupported, "'token_embd.weight' has type IQ3_S, which this build cannot run");
     for (const uint32_t type : {4u, 5u, 31u, 32u, 33u, 36u, 37u, 38u, 1000u, 0x80000000u, 0xffffffffu}) {
       file.tensors[0].type = type;
       check_refused(file.build(), Code::kUnsupported,

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -15,10 +16,11 @@
 namespace ocellus {
 namespace {
 
-constexpr WeightFormat kAllFormats[] = {WeightFormat::kF32,  WeightFormat::kF16,  WeightFormat::kBF16,
-                                        WeightFormat::kQ8_0, WeightFormat::kQ4_0, WeightFormat::kQ4_1,
-                                        WeightFormat::kQ5_0, WeightFormat::kQ5_1, WeightFormat::kQ4_K,
-                                        WeightFormat::kQ5_K, WeightFormat::kQ6_K, WeightFormat::kIQ4_NL};
+std::vector<WeightFormat> all_formats() {
+  std::vector<WeightFormat> formats;
+  for (int i = 0; i < kWeightFormatCount; ++i) formats.push_back(static_cast<WeightFormat>(i));
+  return formats;
+}
 
 // Blocks of random bytes with what the `gguf` package 0.19.0 (gguf.quants.dequantize) makes of them: twelve elements,
 // and the sum of all elements weighted by 1, 2, 3 ...
@@ -178,6 +180,71 @@ const Fixture kFixtures[] = {
       {57, 0.00873565674f},
       {63, 0.0305747986f}},
      100.4507827758789},
+    {WeightFormat::kQ2_K,
+     "d3e3c2e423e738667f619536097da8b7f1fc56dea109e44794bdbe5dd1752d15eedc2bf6e4ee42f8a65af0b1d0805d90"
+     "db911d91f437f2a42bf046bd25d9ad93be9af0c8aa41b179f680a35c9fbc551fd6202c24",
+     {{0, -0.183517456f},
+      {23, -0.228149414f},
+      {46, -0.138885498f},
+      {69, -0.0325927734f},
+      {92, -0.162033081f},
+      {115, 0.0722351074f},
+      {139, 0.0276031494f},
+      {162, -0.00498962402f},
+      {185, -0.0488891602f},
+      {208, 0.25428772f},
+      {231, -0.0118408203f},
+      {255, -0.179260254f}},
+     -11.410659790039062},
+    {WeightFormat::kQ3_K,
+     "dcd54750ea65cfb1c56a7be3ada8cabe4528c5f2e6c43a7b13df80064d1cc89dc218f0bc699d1426c4842fac926385c3"
+     "154c0ca0001ea539ba563ba3b522ee90054a5320a24adbad186c4ca0eb19a1d851d97ec9cb18fbdad508e50109a28311"
+     "3c87c9eb6615bbd37a0b71212718",
+     {{0, -0.0486602783f},
+      {23, 0.0466327667f},
+      {46, -0.0141925812f},
+      {69, 0.0121650696f},
+      {92, 0.030412674f},
+      {115, 0.117595673f},
+      {139, -0.154090881f},
+      {162, -0.227081299f},
+      {185, -0.0567703247f},
+      {208, -0.0628528595f},
+      {231, -0.020275116f},
+      {255, -0.0f}},
+     114.24014091491699},
+    {WeightFormat::kIQ4_XS,
+     "1a202e601ae724d4f6a0b69ba004ce77725aa78c7ce5150f1e9c416360f407e152675ce1411564900a0f8965294086ad"
+     "e0b89edf4d28f6ed973c73543c8a2e5699272fa00b2f69c928a98dd9b66a19bd0306ad1e762247269ef8bf2b6aad0124"
+     "177a6fba1e1140790ca52c20208730db631f5c04683420e109f9ce3071b7b0ba30020e654d4d8f5f",
+     {{0, -1.76239014f},
+      {23, -0.801086426f},
+      {46, -6.67304993f},
+      {69, -7.12165833f},
+      {92, -2.74772644f},
+      {115, 5.04684448f},
+      {139, -19.9630737f},
+      {162, -27.1568298f},
+      {185, 2.40325928f},
+      {208, -4.06951904f},
+      {231, -0.600814819f},
+      {255, 0.841140747f}},
+     26457.986068725586},
+    {WeightFormat::kMXFP4,
+     "7904e1b3f389d75d1393d836a23df75a347579395761aa1dbd2c480df52f05e095b5",
+     {{0, 0.03125f},
+      {5, 0.09375f},
+      {11, 0.015625f},
+      {17, -0.0625f},
+      {22, 0.046875f},
+      {28, 0.0234375f},
+      {34, 0.005859375f},
+      {40, 0.0f},
+      {45, 0.0f},
+      {51, 0.00390625f},
+      {57, 0.0f},
+      {63, -0.00146484375f}},
+     -1.58642578125},
 };
 
 std::vector<uint8_t> parse_hex(const char* hex) {
@@ -225,6 +292,27 @@ double element(WeightFormat format, const uint8_t* block, int i) {
       const int scale = static_cast<int8_t>(block[192 + 8 * half + 2 * quarter + l / 16]);
       return half_at(block + 208) * scale * (low + 16 * high - 32);
     }
+    case WeightFormat::kQ2_K: {
+      const int code = block[16 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+      return half_at(block + 80) * (block[i / 16] % 16) * code - half_at(block + 82) * (block[i / 16] / 16);
+    }
+    case WeightFormat::kQ3_K: {
+      const int low = block[32 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3, high = block[i % 32] >> (i / 32) & 1;
+      const int g = i / 16, low_scale = g < 8 ? block[96 + g] % 16 : block[88 + g] / 16;
+      const int scale = low_scale + 16 * (block[104 + g % 4] >> (g / 4 * 2) & 3) - 32;
+      return half_at(block + 108) * scale * (high == 1 ? low : low - 4);
+    }
+    case WeightFormat::kIQ4_XS: {
+      const int g = i / 32, byte = block[8 + 16 * g + i % 16], code = i % 32 < 16 ? byte % 16 : byte / 16;
+      const int low_scale = g % 2 == 0 ? block[4 + g / 2] % 16 : block[4 + g / 2] / 16;
+      const int scale = low_scale + 16 * (block[2 + g / 4] >> (g % 4 * 2) & 3) - 32;
+      return half_at(block) * scale * levels[code];
+    }
+    case WeightFormat::kMXFP4: {
+      static const double floats[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+      const int code = nibble(1);
+      return std::ldexp(code < 8 ? floats[code] : -floats[code - 8], block[0] - 127);
+    }
     default: return 0.0;
   }
 }
@@ -233,7 +321,7 @@ double element(WeightFormat format, const uint8_t* block, int i) {
 
 TEST_CASE("the format table is in the order of the enum and agrees with ggml's numbers and names") {
   std::set<uint32_t> ids;
-  for (const WeightFormat format : kAllFormats) {
+  for (const WeightFormat format : all_formats()) {
     const WeightFormatInfo& info = format_info(format);
     CHECK(info.format == format);
     CHECK(find_format(info.ggml_id) == &info);
@@ -242,17 +330,16 @@ TEST_CASE("the format table is in the order of the enum and agrees with ggml's n
     CHECK(row_bytes(format, 0) == 0);
     ids.insert(info.ggml_id);
   }
-  CHECK(ids == std::set<uint32_t>{0, 1, 2, 3, 6, 7, 8, 12, 13, 14, 20, 30});
-  CHECK(static_cast<int>(std::size(kAllFormats)) == kWeightFormatCount);
+  CHECK(ids == std::set<uint32_t>{0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 30, 39});
 }
 
 TEST_CASE("types we cannot run have a name, removed and unknown ones have none") {
-  CHECK(std::string(ggml_type_name(10)) == "Q2_K");
+  CHECK(std::string(ggml_type_name(21)) == "IQ3_S");
   CHECK(std::string(ggml_type_name(26)) == "I32");
-  CHECK(std::string(ggml_type_name(39)) == "MXFP4");
+  CHECK(std::string(ggml_type_name(35)) == "TQ2_0");
   for (const uint32_t id : {4u, 5u, 31u, 32u, 33u, 36u, 37u, 38u, 1000u, 0xFFFFFFFFu})
     CHECK(ggml_type_name(id) == nullptr);
-  for (const uint32_t id : {4u, 10u, 26u, 39u, 1000u, 0xFFFFFFFFu}) CHECK(find_format(id) == nullptr);
+  for (const uint32_t id : {4u, 21u, 26u, 35u, 40u, 1000u, 0xFFFFFFFFu}) CHECK(find_format(id) == nullptr);
 }
 
 TEST_CASE("row sizes do not overflow 32 bits") {
@@ -278,7 +365,7 @@ TEST_CASE("blocks decode to what the gguf package makes of them") {
 
 TEST_CASE("every element of random blocks agrees with the layout's description") {
   test::Random random(7);
-  for (const WeightFormat format : kAllFormats) {
+  for (const WeightFormat format : all_formats()) {
     if (!is_block_format(format)) continue;
     const WeightFormatInfo& info = format_info(format);
     CAPTURE(std::string(info.name));
@@ -295,9 +382,35 @@ TEST_CASE("every element of random blocks agrees with the layout's description")
   }
 }
 
+TEST_CASE("every byte of a block's scales, minimums and codes counts as the layout's description says") {
+  test::Random random(9);
+  for (const WeightFormat format : all_formats()) {
+    if (!is_block_format(format)) continue;
+    const WeightFormatInfo& info = format_info(format);
+    CAPTURE(std::string(info.name));
+    test::Weights weights = test::random_weights(format, 1, info.block_elements, random);
+    const std::vector<int> halves = test::scale_offsets(format);
+    int wrong = 0;
+    for (int place = 0; place < info.block_bytes; ++place) {
+      uint8_t& byte = weights.bytes[static_cast<size_t>(place)];
+      const uint8_t before = byte;
+      const bool of_half =
+          std::any_of(halves.begin(), halves.end(), [&](int at) { return at == place || at + 1 == place; });
+      for (int value = 0; value < 256 && !of_half; ++value) {
+        byte = static_cast<uint8_t>(value);
+        const std::vector<float> values = weights.decoded();
+        for (int i = 0; i < info.block_elements; ++i)
+          wrong += values[static_cast<size_t>(i)] != static_cast<float>(element(format, weights.bytes.data(), i));
+      }
+      byte = before;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
 TEST_CASE("codes, scales and minimums give the decoded weights back, and nothing behind them is written") {
   test::Random random(8);
-  for (const WeightFormat format : kAllFormats) {
+  for (const WeightFormat format : all_formats()) {
     if (!is_block_format(format)) continue;
     const CodeLayout layout = code_layout(format);
     CAPTURE(std::string(format_info(format).name));

@@ -19,14 +19,13 @@ float centring_minimum(WeightFormat format) {
     case WeightFormat::kQ5_1: return -15.5f;
     case WeightFormat::kQ4_K: return 7.5f;
     case WeightFormat::kQ5_K: return 15.5f;
+    case WeightFormat::kQ2_K: return 1.5f;
     default: return 0;
   }
 }
 
 void scale_block(WeightFormat format, float scale, uint8_t* block) {
-  const std::vector<int> offsets = scale_offsets(format);
-  write_half(block + offsets[0], scale);
-  if (offsets.size() > 1) write_half(block + offsets[1], scale * centring_minimum(format));
+  write_scales(format, scale, scale * centring_minimum(format), block);
 }
 
 /// Standard deviation of random codes at scale 1.

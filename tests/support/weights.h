@@ -1,6 +1,8 @@
 // Random weight matrices in any format: random codes, scales of a sensible size.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -22,7 +24,7 @@ struct Weights {
   }
 };
 
-/// Where the half-precision scales (and minimums) of a block format lie in its block.
+/// Where the half-precision scales (and minimums) of a block format lie in its block. MXFP4 has none.
 inline std::vector<int> scale_offsets(WeightFormat format) {
   switch (format) {
     case WeightFormat::kQ4_1:
@@ -30,6 +32,9 @@ inline std::vector<int> scale_offsets(WeightFormat format) {
     case WeightFormat::kQ4_K:
     case WeightFormat::kQ5_K: return {0, 2};
     case WeightFormat::kQ6_K: return {208};
+    case WeightFormat::kQ2_K: return {80, 82};
+    case WeightFormat::kQ3_K: return {108};
+    case WeightFormat::kMXFP4: return {};
     default: return {0};
   }
 }
@@ -37,6 +42,14 @@ inline std::vector<int> scale_offsets(WeightFormat format) {
 inline void write_half(uint8_t* out, float value) {
   const Half half = float_to_half(value);
   std::memcpy(out, &half.bits, 2);
+}
+
+/// Gives a block this scale, or the nearest power of two, and this minimum where the format has one.
+inline void write_scales(WeightFormat format, float scale, float minimum, uint8_t* block) {
+  if (format == WeightFormat::kMXFP4)
+    block[0] = static_cast<uint8_t>(128 + std::lround(std::log2(std::max(std::abs(scale), 1e-6f))));
+  const std::vector<int> offsets = scale_offsets(format);
+  for (size_t i = 0; i < offsets.size(); ++i) write_half(block + offsets[i], i == 0 ? scale : minimum);
 }
 
 /// `cols` must be a multiple of the format's block. The buffer has exactly the bytes of the matrix.
@@ -53,7 +66,8 @@ inline Weights random_weights(WeightFormat format, int64_t rows, int64_t cols, R
     } else if (format == WeightFormat::kBF16) {
       std::memcpy(block, reinterpret_cast<const uint8_t*>(&value) + 2, 2);
     } else {
-      for (const int offset : scale_offsets(format)) write_half(block + offset, random.uniform(-0.01f, 0.02f));
+      const float scale = random.uniform(-0.01f, 0.02f);
+      write_scales(format, scale, random.uniform(-0.01f, 0.02f), block);
     }
   }
   return weights;

@@ -63,7 +63,8 @@ TEST_CASE("gather_rows decodes the rows that were asked for, in every format") {
     }
     for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kBF16})
       for (const int64_t cols : {1, 7, 131}) check_gather(format, cols, 1, 0, queue);
-    for (const WeightFormat format : {WeightFormat::kQ8_0, WeightFormat::kQ5_1}) check_gather(format, 32, 2, 1, queue);
+    for (const WeightFormat format : {WeightFormat::kQ8_0, WeightFormat::kQ5_1, WeightFormat::kMXFP4})
+      check_gather(format, 32, 2, 1, queue);
   });
 }
 
