@@ -94,7 +94,8 @@ typedef struct ocellus_model_facts {
  * ocellus_engine_create then fails with OCELLUS_BAD_FILE. One that is removed or renamed over stays what it was. */
 OCELLUS_API ocellus_status ocellus_model_open(const char* model_path, const char* mmproj_path, ocellus_model** out);
 /* A model with the exact shape of a public one ("SmolVLM-256M"; the failure for an unknown name lists all) and weights
- * that the engine makes up, in the format "F16", "Q8_0" or "Q4_K". No file: for questions about memory and speed. */
+ * that the engine makes up, in any format that files may have ("F16", "Q8_0", "Q4_K"; the failure for an unknown name
+ * lists all). No file: for questions about memory and speed. */
 OCELLUS_API ocellus_status ocellus_model_open_shape(const char* name, const char* format, ocellus_model** out);
 /* Must come after the engines made from it are destroyed. NULL is allowed. */
 OCELLUS_API void ocellus_model_close(ocellus_model* model);

@@ -164,8 +164,10 @@ void add_shape_options(CLI::App* command, CommonOptions* options) {
                          ->option_text("NAME")
                          ->excludes("--model")
                          ->group("Model");
-  command->add_option("--format", options->shape_format, "Format of its weights (default: Q8_0)")
-      ->option_text("F16|Q8_0|Q4_K")
+  command
+      ->add_option("--format", options->shape_format,
+                   "Format of its weights, as F16 or Q4_K (default: Q8_0); an unknown name lists all")
+      ->option_text("NAME")
       ->needs(shape)
       ->group("Model");
 }

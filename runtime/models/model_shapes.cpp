@@ -224,7 +224,19 @@ constexpr ModelShape kShapes[] = {
      .tied = true},
 };
 
-constexpr WeightFormat kShapeFormats[] = {WeightFormat::kF16, WeightFormat::kQ8_0, WeightFormat::kQ4_K};
+/// Puts names one behind the other, as far as they fit.
+class NameList {
+ public:
+  void add(const char* name) {
+    const int written = std::snprintf(text_ + used_, sizeof text_ - used_, "%s%s", used_ > 0 ? ", " : "", name);
+    if (written > 0 && used_ + static_cast<size_t>(written) < sizeof text_) used_ += static_cast<size_t>(written);
+  }
+  const char* text() const { return text_; }
+
+ private:
+  char text_[512] = {};
+  size_t used_ = 0;
+};
 
 }  // namespace
 
@@ -233,27 +245,27 @@ int32_t model_shape_count() { return static_cast<int32_t>(std::size(kShapes)); }
 const ModelShape& model_shape(int32_t index) { return kShapes[index]; }
 
 Status find_model_shape(const char* name, const ModelShape** out) {
+  NameList names;
   for (const ModelShape& shape : kShapes) {
+    names.add(shape.name);
     if (::strcasecmp(name, shape.name) != 0) continue;
     *out = &shape;
     return {};
   }
-  char names[512] = {};
-  size_t used = 0;
-  for (const ModelShape& shape : kShapes) {
-    const int written = std::snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", shape.name);
-    if (written > 0 && used + static_cast<size_t>(written) < sizeof names) used += static_cast<size_t>(written);
-  }
-  return OCELLUS_FAIL(Code::kBadArgument, "there is no shape named '%.64s': choose one of %s", name, names);
+  return OCELLUS_FAIL(Code::kBadArgument, "there is no shape named '%.64s': choose one of %s", name, names.text());
 }
 
 Status find_shape_format(const char* name, WeightFormat* out) {
-  for (const WeightFormat format : kShapeFormats) {
-    if (::strcasecmp(name, format_info(format).name) != 0) continue;
-    *out = format;
+  NameList names;
+  for (int i = 0; i < kWeightFormatCount; ++i) {
+    const WeightFormatInfo& info = format_info(static_cast<WeightFormat>(i));
+    names.add(info.name);
+    if (::strcasecmp(name, info.name) != 0) continue;
+    *out = info.format;
     return {};
   }
-  return OCELLUS_FAIL(Code::kBadArgument, "shapes do not come in the format '%.16s': choose F16, Q8_0 or Q4_K", name);
+  return OCELLUS_FAIL(Code::kBadArgument, "there is no weight format named '%.16s': choose one of %s", name,
+                      names.text());
 }
 
 WeightFormat format_that_fits(WeightFormat format, int64_t cols) {

@@ -29,7 +29,7 @@ const ModelShape& model_shape(int32_t index);
 
 /// By name, in any case of letters; kBadArgument lists the names.
 Status find_model_shape(const char* name, const ModelShape** out);
-/// "F16", "Q8_0" or "Q4_K", in any case of letters; kBadArgument for others.
+/// By name, as "Q4_K", in any case of letters; kBadArgument lists the names.
 Status find_shape_format(const char* name, WeightFormat* out);
 
 /// The format that a matrix with rows of `cols` weights gets in a file of `format`: `format` itself where its blocks

@@ -51,7 +51,7 @@ class Shapes(ShapeTest):
     def test_an_unknown_shape_gets_the_list_of_shapes(self):
         for command in ["plan", "bench"]:
             self.assert_refused([command, "--shape", "SmolVLM"], USAGE, "choose one of SmolVLM-256M, .*Qwen2.5-1.5B")
-            self.assert_refused([command, "--shape", SHAPES[0], "--format", "Q6_K"], USAGE, "choose F16, Q8_0 or Q4_K")
+            self.assert_refused([command, "--shape", SHAPES[0], "--format", "Q7_K"], USAGE, "choose one of F32, .*, MXFP4")
             self.assert_refused([command, "--format", "Q8_0"], USAGE, "--format requires --shape")
             self.assert_refused([command, "--shape", SHAPES[0], "--model", "x.gguf"], USAGE, "excludes")
 

@@ -16,7 +16,9 @@
 namespace ocellus {
 namespace {
 
-constexpr WeightFormat kFormats[] = {WeightFormat::kF16, WeightFormat::kQ8_0, WeightFormat::kQ4_K};
+constexpr WeightFormat kFormats[] = {WeightFormat::kF16,  WeightFormat::kQ8_0, WeightFormat::kQ4_K,
+                                     WeightFormat::kQ2_K, WeightFormat::kQ3_K, WeightFormat::kIQ4_XS,
+                                     WeightFormat::kMXFP4};
 
 /// Parameters as the model cards count them (of a text part alone: those of the language model it is; of LLaVA without
 /// the last layer of its tower, which is not run).
@@ -190,9 +192,16 @@ TEST_CASE("Names are found in any case; an unknown one gets the list") {
   REQUIRE(find_model_shape("smolvlm2-2.2b", &shape).ok());
   CHECK(std::string(shape->name) == "SmolVLM2-2.2B");
   WeightFormat format = WeightFormat::kF32;
-  REQUIRE(find_shape_format("q4_k", &format).ok());
-  CHECK(format == WeightFormat::kQ4_K);
-  CHECK(find_shape_format("Q6_K", &format).code() == Code::kBadArgument);
+  for (int i = 0; i < kWeightFormatCount; ++i) {
+    REQUIRE(find_shape_format(format_info(static_cast<WeightFormat>(i)).name, &format).ok());
+    CHECK(format == static_cast<WeightFormat>(i));
+  }
+  REQUIRE(find_shape_format("iq4_xs", &format).ok());
+  CHECK(format == WeightFormat::kIQ4_XS);
+  CHECK(find_shape_format("Q7_K", &format).code() == Code::kBadArgument);
+  for (int i = 0; i < kWeightFormatCount; ++i)
+    CHECK(std::string(last_failure().sentence).find(format_info(static_cast<WeightFormat>(i)).name) !=
+          std::string::npos);
   for (const std::string& wrong : {std::string("SmolVLM"), std::string(), std::string(10000, 'x')}) {
     CHECK(find_model_shape(wrong.c_str(), &shape).code() == Code::kBadArgument);
     const std::string sentence = last_failure().sentence;
