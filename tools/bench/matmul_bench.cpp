@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "kernels/linear/fill_weights.h"
 #include "kernels/linear/matmul.h"
 #include "platform/clock.h"
 
@@ -59,6 +60,10 @@ constexpr Shape kShapes[] = {
     {"gate, up", WeightFormat::kQ5_K, 1, 512, {1280, 1280}},
     {"gate, up", WeightFormat::kQ6_K, 1, 512, {1280, 1280}},
     {"gate, up", WeightFormat::kIQ4_NL, 1, 512, {1280, 1280}},
+    {"gate, up", WeightFormat::kQ2_K, 1, 512, {1280, 1280}},
+    {"gate, up", WeightFormat::kQ3_K, 1, 512, {1280, 1280}},
+    {"gate, up", WeightFormat::kIQ4_XS, 1, 512, {1280, 1280}},
+    {"gate, up", WeightFormat::kMXFP4, 1, 512, {1280, 1280}},
     {"gate, up", WeightFormat::kQ4_0, 512, 512, {1280, 1280}},
     {"gate, up", WeightFormat::kQ4_K, 512, 512, {1280, 1280}},
     {"gate, up", WeightFormat::kQ6_K, 512, 512, {1280, 1280}},
@@ -69,8 +74,8 @@ void measure(const Shape& shape, double seconds, Queue& queue) {
   for (const int64_t outputs : shape.outputs) total_outputs += outputs;
   const int64_t set_bytes = total_outputs * row_bytes(shape.format, shape.cols);
   const int64_t copies = std::max<int64_t>(2, (24 << 20) / set_bytes);
-  // Zero bytes are valid blocks of every format, and as fast as any other.
   std::vector<uint8_t> weights(static_cast<size_t>(copies * set_bytes));
+  fill_weights({weights.data(), shape.format, copies * total_outputs, shape.cols, 0.0f, 0.02f, 1}, queue);
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<float> input(static_cast<size_t>(shape.rows * shape.cols));
