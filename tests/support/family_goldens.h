@@ -19,7 +19,8 @@ inline nlohmann::json read_family(const std::string& name) {
   return nlohmann::json::parse(std::ifstream(kFamilyDir + name + "/goldens.json"));
 }
 inline ModelPair family_pair(const std::string& name, const nlohmann::json& family) {
-  return {kFamilyDir + name + "/model.gguf", kFamilyDir + name + "/" + family["mmproj"].get<std::string>()};
+  const std::string folder = kFamilyDir + name + "/";
+  return {folder + family["model"].get<std::string>(), folder + family["mmproj"].get<std::string>()};
 }
 
 /// Relative error, Euclidean, of the values of a matrix that a golden holds; infinite if it has another shape.

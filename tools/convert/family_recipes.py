@@ -4,6 +4,7 @@ import json
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import sentencepiece
@@ -71,7 +72,7 @@ class Recipe:
     start = ""  # of a prompt, after the beginning-of-text token
     between = "\n"  # a picture and the question about it
     full_cases = True  # False: another family has pictures of all sizes before the same tower
-    mmproj_of = None  # the family that has the same mmproj.gguf
+    model_of = mmproj_of = None  # the family that has the same file
 
     def __init__(self):
         self.tokenizer = self.make_tokenizer()
@@ -484,8 +485,49 @@ class SmolVlm(Recipe):
         return out.last_hidden_state, out.pooler_output
 
 
-RECIPES = {  # those whose mmproj.gguf others have come before these
+class SmolVlm2Video(SmolVlm):
+    """Frames of a video, each of them one view, with their times. A video is {"seconds": its length, "frames": [second,
+    width, height] each}; in a prompt its frames are pictures, and all words around them are text."""
+    model_of = mmproj_of = "smolvlm"
+
+    def cases(self):
+        def video(seconds, *frames):
+            return {"seconds": seconds, "frames": [list(frame) for frame in frames]}
+
+        yield "three frames", [[video(3, (0, 60, 28), (1, 60, 28), (2, 61, 28)), QUESTION]]
+        yield "one frame", [[video(1, (0, 28, 28)), QUESTION]]
+        yield "over an hour", [[video(3725, (61, 30, 93), (3661.9, 30, 93)), QUESTION]]
+        yield "many frames", [[video(24, *((2 * i, 20 + i, 31) for i in range(12))), QUESTION]]
+        yield "video in the second turn", [["Hello, who are you?"], [video(2, (0, 5, 3), (1.5, 5, 3)), QUESTION]]
+
+    def make_processor(self):
+        size = {"longest_edge": self.side}
+        return transformers.SmolVLMImageProcessorPil(size=size, max_image_size=size, do_image_splitting=False)
+
+    def save(self, model, folder):
+        super().save(model, folder)
+        super().make_processor().save_pretrained(folder)  # pictures are tiled
+
+    def prompt(self, turns):
+        parts = [[piece for part in turn for piece in ([part] if isinstance(part, str) else self.describe(part))]
+                 for turn in turns]
+        return super().prompt(parts)
+
+    def describe(self, video):
+        """The words of transformers' processor, and the frames between them."""
+        frames = video["frames"]
+        marks = {"image_token": "<image>", "fake_image_token": "<fake_token_around_image>",
+                 "global_image_token": "<global-img>", "image_seq_len": 4}
+        metadata = SimpleNamespace(fps=1, duration=video["seconds"], timestamps=[frame[0] for frame in frames])
+        inputs = {"pixel_values": np.zeros((1, len(frames))), "video_metadata": [metadata]}
+        text = transformers.SmolVLMProcessor.replace_video_token(SimpleNamespace(**marks), inputs, 0)
+        words = text.split(self.picture_text((0, 0)))
+        assert len(words) == len(frames) + 1
+        return [part for frame, word in zip(frames, words) for part in (word, frame[1:])] + words[-1:]
+
+
+RECIPES = {  # those whose files others have come before these
     "internvl3": InternVl3, "internvl2.5": InternVl25, "internvl3.5": InternVl35, "internvl-6b": InternVl6B,
     "llava-1.5": Llava15, "llava-1.6-mistral": LlavaNextMistral, "llava-1.6-vicuna": LlavaNextVicuna,
-    "smolvlm": SmolVlm,
+    "smolvlm": SmolVlm, "smolvlm2-video": SmolVlm2Video,
 }

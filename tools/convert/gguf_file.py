@@ -43,6 +43,7 @@ def open_writer(path, architecture, title, outtype):
     writer.add_type("mmproj" if architecture == "clip" else "model")
     writer.add_name(title)
     writer.add_file_type(FILE_TYPES[outtype])
+    writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
     return writer
 
 

@@ -141,6 +141,15 @@ def convert(folder, out, title):
     shutil.move(out / "mmproj-model-f16.gguf", out / "mmproj.gguf")
 
 
+def share(out, file, other):
+    """The path to a file of another family, made from other tensors or another layout, and yet the same."""
+    if other is None:
+        return file
+    assert filecmp.cmp(out / file, out.parent / other / file, shallow=False), f"{out / file} is not that of {other}"
+    (out / file).unlink()
+    return f"../{other}/{file}"
+
+
 def make(name, out):
     out.mkdir(parents=True, exist_ok=True)
     recipe = RECIPES[name]()
@@ -150,13 +159,9 @@ def make(name, out):
     with tempfile.TemporaryDirectory() as folder:
         recipe.save(model, Path(folder))
         convert(Path(folder), out, f"tiny {recipe.mmproj_of or name}")
-    mmproj = "mmproj.gguf"
-    if recipe.mmproj_of:  # of other tensors in another layout, and yet the same file
-        mmproj = f"../{recipe.mmproj_of}/mmproj.gguf"
-        assert filecmp.cmp(out / "mmproj.gguf", out / mmproj, shallow=False), f"{name} has another mmproj.gguf"
-        (out / "mmproj.gguf").unlink()
-    versions = {library.__name__: library.__version__ for library in (transformers, torch, PIL)}
-    facts = {"family": name, "mmproj": mmproj, **recipe.facts(), "made_with": versions}
+    facts = {"family": name, "model": share(out, "model.gguf", recipe.model_of),
+             "mmproj": share(out, "mmproj.gguf", recipe.mmproj_of), **recipe.facts(),
+             "made_with": {library.__name__: library.__version__ for library in (transformers, torch, PIL)}}
     with torch.no_grad():
         cases = [run_case(recipe, model, *case) for case in recipe.cases()]
     body = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
