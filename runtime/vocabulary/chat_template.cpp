@@ -12,7 +12,7 @@ constexpr TurnText kTurnTexts[] = {
     {"<|im_start|>system\n", "<|im_end|>\n", "<|im_start|>user\n", "<|im_start|>user\n", "\n<|im_start|>user\n",
      "<|im_end|>\n<|im_start|>assistant\n", "<|im_start|>assistant\n", "<|im_end|>"},
     /* kVicuna */
-    {"", "\n\n", "USER:", "USER:", "\nUSER:", "\nASSISTANT:", "ASSISTANT:", "</s>"},
+    {"", "", " USER:", "USER:", "USER:", " ASSISTANT:", "ASSISTANT:", "</s>"},
     /* kLlama2 */
     {"[INST] <<SYS>>\n", "\n<</SYS>>\n\n", "", "[INST]", "<s>[INST]", " [/INST]", "[/INST]", "</s>"},
     /* kLlama3 */
@@ -47,7 +47,7 @@ ChatTemplate detect_chat_template(std::string_view jinja, const Tokenizer& token
   if (says("<|start_header_id|>")) return ChatTemplate::kLlama3;
   if (says("<start_of_turn>")) return ChatTemplate::kGemma;
   if (says("[INST]")) return ChatTemplate::kLlama2;
-  if (says("USER:") && says("ASSISTANT:")) return ChatTemplate::kVicuna;
+  if (says("ASSISTANT:") && (says("USER:") || says("upper()"))) return ChatTemplate::kVicuna;  // role.upper() + ": "
   if (knows("<|im_start|>")) return knows("<end_of_utterance>") ? ChatTemplate::kSmolVlm : ChatTemplate::kChatMl;
   if (knows("<|start_header_id|>")) return ChatTemplate::kLlama3;
   if (knows("<start_of_turn>")) return ChatTemplate::kGemma;

@@ -69,7 +69,7 @@ class Recipe:
     """What all families have in common. A turn is a list of texts and pictures [width, height]."""
     seed = 1
     answer = "It is a large green star."
-    start = ""  # of a prompt, after the beginning-of-text token
+    system = ""  # text before the first turn
     between = "\n"  # a picture and the question about it
     full_cases = True  # False: another family has pictures of all sizes before the same tower
     model_of = mmproj_of = None  # the family that has the same file
@@ -105,7 +105,8 @@ class Recipe:
 
     def prompt(self, turns):
         """Texts, pictures and the ids of the answer to the first turn, in which no turns are left."""
-        parts = [self.start + self.user_first, *turns[0], self.user_close]
+        start = self.system + " " if self.system else ""
+        parts = [start + self.user_first, *turns[0], self.user_close]
         for turn in turns[1:]:
             said = self.encode(self.answer) + self.encode(self.answer_end)
             parts += [{"ids": said}, self.user_later, *turn, self.user_close]
@@ -389,7 +390,7 @@ class Vicuna:
 
 
 class LlavaNextVicuna(Vicuna, LlavaNext):
-    start = "A chat between a curious human and an artificial intelligence assistant. "
+    system = "A chat between a curious human and an artificial intelligence assistant."
     full_cases = False
     mmproj_of = "llava-1.6-mistral"
     tied = True

@@ -5,7 +5,7 @@ usage: make_family_goldens.py OUT [NAME...]      OUT: tests/data/families; NAME:
 needs: pip install torch transformers==5.17.0 'pillow<13' gguf sentencepiece protobuf num2words
 Pillow 13 resizes some tall pictures in another order than Pillow 3 to 12.
 
-goldens.json: one case a line.
+goldens.json: the paths of the two files, the text before the first turn (`system`), then one case a line.
   turns     lists of texts and pictures [width, height], which synthetic() paints
   prompt    the same in one list, with the texts around turns; `ids` in it: of an answer that the model did not give
   ids       of the whole prompt; -N stands for N rows of a picture
@@ -160,7 +160,7 @@ def make(name, out):
         recipe.save(model, Path(folder))
         convert(Path(folder), out, f"tiny {recipe.mmproj_of or name}")
     facts = {"family": name, "model": share(out, "model.gguf", recipe.model_of),
-             "mmproj": share(out, "mmproj.gguf", recipe.mmproj_of), **recipe.facts(),
+             "mmproj": share(out, "mmproj.gguf", recipe.mmproj_of), "system": recipe.system, **recipe.facts(),
              "made_with": {library.__name__: library.__version__ for library in (transformers, torch, PIL)}}
     with torch.no_grad():
         cases = [run_case(recipe, model, *case) for case in recipe.cases()]

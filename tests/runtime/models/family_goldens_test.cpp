@@ -30,7 +30,7 @@ struct Bounds {
   double rows, logits;
   double gap;  // greedy tokens are compared up to the first whose two best logits lie closer
 };
-constexpr Bounds kCpu = {.rows = 1e-3, .logits = 2e-3, .gap = 1e-2};
+constexpr Bounds kCpu = {.rows = 5e-4, .logits = 1.5e-3, .gap = 1e-2};
 constexpr Bounds kCuda = {.rows = 1e-2, .logits = 2e-2, .gap = 2e-1};
 
 std::vector<TestPicture> pictures_of(const json& golden) {
@@ -182,22 +182,80 @@ void check_case(Engine& engine, Session& session, const json& golden, const Boun
   if (golden.contains("views")) check_views(engine, golden, bounds.rows);
 }
 
-}  // namespace
+/// Adds turns by the chat template, and what the model is taken to have said between them.
+void add_turns(Session& session, const std::string& system, const json& golden, const std::vector<TokenId>& said) {
+  if (!system.empty()) REQUIRE_MESSAGE(session.add_system(system).ok(), last_failure().sentence);
+  for (size_t i = 0; i < golden["turns"].size(); ++i) {
+    Status status = i == 0 ? Status() : session.add_tokens(said.data(), std::ssize(said));
+    if (status.ok()) status = session.begin_turn();
+    for (const json& part : golden["turns"][i]) {
+      if (!status.ok()) break;
+      status = part.is_string() ? session.add_text(part.get<std::string>(), false)
+                                : session.add_frame(TestPicture(part[0], part[1]).frame());
+    }
+    if (status.ok()) status = session.end_turn();
+    REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
+  }
+}
 
-TEST_CASE("every family reads prompts, pictures and turns as transformers does") {
-  for (const std::string family_name : kFamilies) {
-    CAPTURE(family_name);
-    const json family = test::read_family(family_name);
-    const test::ModelPair pair = test::family_pair(family_name, family);
-    Model model;
+/// Whether the ids could be compared. A picture that opens a turn cannot be where the template has a space there:
+/// SmolVLM's is for texts only in transformers, and Vicuna's is a token of its own.
+bool check_turns(Session& session, const std::string& system, const json& golden) {
+  const auto name = golden["name"].get<std::string>();
+  CAPTURE(name);
+  const TurnText& texts = turn_text(session.engine().model().chat_template());
+  for (const json& turn : golden["turns"])
+    if (turn[0].is_array() && std::string_view(texts.user_first).back() != '\n') return false;
+  std::vector<TokenId> said;
+  for (const json& part : golden["prompt"])
+    if (part.is_object()) said = part["ids"].get<std::vector<TokenId>>();
+  if (!said.empty()) said.pop_back();  // the template ends the answer
+  session.reset();
+  add_turns(session, system, golden, said);
+  CHECK(waiting_ids(session.engine()) == test::expanded_ids(golden));
+  return true;
+}
+
+struct LoadedFamily {
+  explicit LoadedFamily(const std::string& name) {
+    const json family = test::read_family(name);
+    goldens = family["cases"];
+    system = family["system"];
+    const test::ModelPair pair = test::family_pair(name, family);
     REQUIRE_MESSAGE(model.open(pair.model.c_str(), pair.mmproj.c_str()).ok(), last_failure().sentence);
     ocellus_limits limits = test::picture_limits(2, 256, OCELLUS_RESIZE_HUGGING_FACE);
     limits.max_image_pixels = 640 * 480;
-    const std::unique_ptr<Engine> engine = test::make_engine(model, limits);
-    Session& session = test::open_session(*engine);
-    REQUIRE(family["cases"].size() >= 4);
-    for (const json& golden : family["cases"])
-      check_case(*engine, session, golden, engine->queue().on_cuda() ? kCuda : kCpu);
+    engine = test::make_engine(model, limits);
+    session = &test::open_session(*engine);
+  }
+
+  json goldens;
+  std::string system;
+  Model model;
+  std::unique_ptr<Engine> engine;
+  Session* session = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("every family reads prompts, pictures and turns as transformers does") {
+  for (const std::string name : kFamilies) {
+    CAPTURE(name);
+    const LoadedFamily family(name);
+    Engine& engine = *family.engine;
+    REQUIRE(family.goldens.size() >= 4);
+    for (const json& golden : family.goldens)
+      check_case(engine, *family.session, golden, engine.queue().on_cuda() ? kCuda : kCpu);
+  }
+}
+
+TEST_CASE("chat templates put around turns what a family was trained with") {
+  for (const std::string name : kFamilies) {
+    CAPTURE(name);
+    const LoadedFamily family(name);
+    int compared = 0;
+    for (const json& golden : family.goldens) compared += check_turns(*family.session, family.system, golden);
+    CHECK(compared >= 2);
   }
 }
 

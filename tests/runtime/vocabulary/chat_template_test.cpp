@@ -62,6 +62,8 @@ TEST_CASE("templates are recognised by their text") {
   CHECK(detect("{{ '<start_of_turn>' + role }}") == ChatTemplate::kGemma);
   CHECK(detect("{{ bos_token + '[INST] ' + content + ' [/INST]' }}") == ChatTemplate::kLlama2);
   CHECK(detect("USER: {{ content }} ASSISTANT:") == ChatTemplate::kVicuna);
+  CHECK(detect("{% for m in messages %}{{ m['role'].upper() + ': ' + m['content'] + ' ' }}{% endfor %}"
+               "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}") == ChatTemplate::kVicuna);
 }
 
 TEST_CASE("without a recognised text the vocabulary decides") {
@@ -85,7 +87,7 @@ TEST_CASE("conversations read as the model families write them") {
         "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nQ1<|im_end|>\n<|im_start|>assistant\nA1<|im_end|>\n"
         "<|im_start|>user\nQ2<|im_end|>\n<|im_start|>assistant\n");
   CHECK(render(ChatTemplate::kChatMl, "", {"Q1"}) == "<|im_start|>user\nQ1<|im_end|>\n<|im_start|>assistant\n");
-  CHECK(render(ChatTemplate::kVicuna, "S", turns) == "S\n\nUSER:Q1\nASSISTANT:A1</s>\nUSER:Q2\nASSISTANT:");
+  CHECK(render(ChatTemplate::kVicuna, "S", turns) == "S USER:Q1 ASSISTANT:A1</s>USER:Q2 ASSISTANT:");
   CHECK(render(ChatTemplate::kLlama2, "S", turns) ==
         "[INST] <<SYS>>\nS\n<</SYS>>\n\nQ1 [/INST]A1</s><s>[INST]Q2 [/INST]");
   CHECK(render(ChatTemplate::kLlama3, "S", {"Q1"}) ==
