@@ -7,8 +7,9 @@ namespace ocellus {
 namespace {
 
 // The levels of IQ4_NL and IQ4_XS, from ggml-common.h of llama.cpp, and twice the 4-bit floats of MXFP4.
-constexpr int8_t kNonLinearLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-constexpr int8_t kFloatLevels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+alignas(16) constexpr int8_t kNonLinearLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                                     1,    13,   25,  38,  53,  69,  89,  113};
+alignas(16) constexpr int8_t kFloatLevels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 float read_half(const uint8_t* source) {
   Half value;
@@ -56,62 +57,37 @@ struct Q4_1 {
   }
 };
 
-// The levels of a byte's two nibbles, the low nibble's in the low byte: one look-up for two elements.
-struct LevelPairs {
-  uint64_t pairs[256];
-};
-constexpr LevelPairs make_level_pairs(const int8_t (&levels)[16]) {
-  LevelPairs table{};
-  for (int byte = 0; byte < 256; ++byte)
-    table.pairs[byte] = static_cast<uint8_t>(levels[byte & 15]) | uint64_t{static_cast<uint8_t>(levels[byte >> 4])}
-                                                                      << 32;
-  return table;
-}
-constexpr LevelPairs kNonLinearPairs = make_level_pairs(kNonLinearLevels), kFloatPairs = make_level_pairs(kFloatLevels);
-
-// As unpack_nibbles, for 32 nibbles that number levels.
-void unpack_levels(const LevelPairs& table, const uint8_t* __restrict nibbles, int8_t* __restrict codes) {
-  for (int j = 0; j < 16; j += 4) {  // whole words: many narrow stores would hold up the wide loads that follow
-    uint64_t levels = 0;
-    for (int i = 0; i < 4; ++i) levels |= table.pairs[nibbles[j + i]] << (8 * i);
-    const uint32_t low = static_cast<uint32_t>(levels), high = static_cast<uint32_t>(levels >> 32);
-    std::memcpy(codes + j, &low, 4);
-    std::memcpy(codes + j + 16, &high, 4);
-  }
-}
-
 struct IQ4_NL {
   static constexpr int kBytes = 18, kElements = 32;
-  static constexpr CodeLayout kLayout{32, false};
+  static constexpr CodeLayout kLayout{32, false, kNonLinearLevels};
   static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales, float*) {
     scales[0] = read_half(block);
-    unpack_levels(kNonLinearPairs, block + 2, codes);
+    unpack_nibbles<0>(block + 2, codes);
   }
 };
 
 // Eight groups of 32 as in IQ4_NL, whose 6-bit scales, less 32, have their upper two bits before the lower four.
 struct IQ4_XS {
   static constexpr int kBytes = 136, kElements = 256;
-  static constexpr CodeLayout kLayout{32, false};
+  static constexpr CodeLayout kLayout{32, false, kNonLinearLevels};
   static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales, float*) {
     const float scale = read_half(block);
-    const int upper = block[2] | block[3] << 8;
     for (int g = 0; g < 8; ++g) {
-      const int lower = block[4 + g / 2] >> (g % 2 * 4) & 15;
-      scales[g] = scale * static_cast<float>((lower | (upper >> (2 * g) & 3) << 4) - 32);
-      unpack_levels(kNonLinearPairs, block + 8 + 16 * g, codes + 32 * g);
+      const int lower = block[4 + g / 2] >> (g % 2 * 4) & 15, upper = block[2 + g / 4] >> (g % 4 * 2) & 3;
+      scales[g] = scale * static_cast<float>((lower | upper << 4) - 32);
     }
+    for (int g = 0; g < 8; ++g) unpack_nibbles<0>(block + 8 + 16 * g, codes + 32 * g);
   }
 };
 
 // The scale is a power of two: its exponent, plus 128. The lowest two are subnormal.
 struct MXFP4 {
   static constexpr int kBytes = 17, kElements = 32;
-  static constexpr CodeLayout kLayout{32, false};
+  static constexpr CodeLayout kLayout{32, false, kFloatLevels};
   static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales, float*) {
     const uint32_t exponent = block[0];
     scales[0] = std::bit_cast<float>(exponent < 2 ? 0x00200000u << exponent : (exponent - 1) << 23);
-    unpack_levels(kFloatPairs, block + 1, codes);
+    unpack_nibbles<0>(block + 1, codes);
   }
 };
 
@@ -199,7 +175,7 @@ struct Q5_K {
   }
 };
 
-// Q2_K and Q3_K: element j of quarter q of a half of 128 has bits 2q and 2q + 1 of byte j of the half's 32.
+// Q2_K and Q3_K: of each half of 128, element j of quarter q has bits 2q and 2q + 1 of byte j.
 struct Q2_K {
   static constexpr int kBytes = 84, kElements = 256;
   static constexpr CodeLayout kLayout{16, true};
@@ -210,9 +186,10 @@ struct Q2_K {
       scales[g] = scale * static_cast<float>(block[g] & 15);
       minimums[g] = minimum * static_cast<float>(block[g] >> 4);
     }
-    for (int half = 0; half < 2; ++half)
-      for (int q = 0; q < 4; ++q, codes += 32)
-        for (int j = 0; j < 32; ++j) codes[j] = static_cast<int8_t>((block[16 + 32 * half + j] >> (2 * q)) & 3);
+    for (int quarter = 0; quarter < 8; ++quarter, codes += 32) {
+      const uint8_t* bits = block + 16 + 32 * (quarter / 4);
+      for (int j = 0; j < 32; ++j) codes[j] = static_cast<int8_t>((bits[j] >> (quarter % 4 * 2)) & 3);
+    }
   }
 };
 
@@ -226,12 +203,12 @@ struct Q3_K {
       const int lower = packed[g % 8] >> (g / 8 * 4) & 15, upper = packed[8 + g % 4] >> (g / 4 * 2) & 3;
       scales[g] = scale * static_cast<float>((lower | upper << 4) - 32);
     }
-    for (int half = 0; half < 2; ++half)
-      for (int q = 0; q < 4; ++q, codes += 32)  // bit g of byte j: third bit of element j of 32-element group g
-        for (int j = 0; j < 32; ++j) {
-          const int third = (block[j] >> (4 * half + q)) & 1;
-          codes[j] = static_cast<int8_t>(((block[32 + 32 * half + j] >> (2 * q)) & 3) + 4 * third - 4);
-        }
+    for (int quarter = 0; quarter < 8; ++quarter, codes += 32) {
+      const uint8_t* bits = block + 32 + 32 * (quarter / 4);
+      const auto third = static_cast<uint8_t>(1 << quarter);  // bit of byte j that belongs to element j
+      for (int j = 0; j < 32; ++j)
+        codes[j] = static_cast<int8_t>(((bits[j] >> (quarter % 4 * 2)) & 3) | ((block[j] & third) == 0 ? -4 : 0));
+    }
   }
 };
 

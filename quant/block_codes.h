@@ -2,6 +2,8 @@
 // minimum; this is the form in which matrix products use them:
 //
 //   weight[i] = scales[i / G] * codes[i] - minimums[i / G]        G = group_elements
+//
+// Formats with levels give the number 0..15 of a level for each code; levels[code] is to take its place.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +15,7 @@ namespace ocellus {
 struct CodeLayout {
   int32_t group_elements;  // 32, or 16 for Q2_K, Q3_K and Q6_K
   bool has_minimum;
+  const int8_t* levels = nullptr;  // [16], aligned to 16; null where codes are the integers themselves
 };
 
 /// True for the formats that consist of codes, false for F32, F16 and BF16.

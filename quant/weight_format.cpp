@@ -43,8 +43,12 @@ void decode_block(WeightFormat format, const uint8_t* block, int elements, float
   float scales[kLargestBlock / kSmallestGroup];
   float minimums[kLargestBlock / kSmallestGroup] = {};
   decode_codes(format, block, elements, codes, scales, minimums);
-  const int group = code_layout(format).group_elements;
-  for (int i = 0; i < elements; ++i) out[i] = scales[i / group] * static_cast<float>(codes[i]) - minimums[i / group];
+  const CodeLayout layout = code_layout(format);
+  const int group = layout.group_elements;
+  for (int i = 0; i < elements; ++i) {
+    const int8_t code = layout.levels == nullptr ? codes[i] : layout.levels[codes[i]];
+    out[i] = scales[i / group] * static_cast<float>(code) - minimums[i / group];
+  }
 }
 
 }  // namespace

@@ -84,6 +84,22 @@ HWY_ATTR void gather_sixteen_halves(const uint8_t* source, int64_t stride, int64
     hn::StoreU(hn::PromoteTo(d, hn::LoadU(d16, typed + i)), d, out + i);
 }
 
+// Weights of a format as in decode_codes, with levels in the place of their numbers. `cols` is a multiple of 32.
+HWY_ATTR void decode_integers(WeightFormat format, const uint8_t* source, int64_t cols, int8_t* codes, float* scales,
+                              float* minimums) {
+  decode_codes(format, source, cols, codes, scales, minimums);
+  const int8_t* levels = code_layout(format).levels;
+  if (levels == nullptr) return;
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t i = 0; i < cols; ++i) codes[i] = levels[codes[i]];
+#else
+  const hn::CappedTag<int8_t, 32> d;
+  const auto table = hn::LoadDup128(d, levels);
+  for (int64_t i = 0; i < cols; i += static_cast<int64_t>(hn::Lanes(d)))
+    hn::StoreU(hn::TableLookupBytes(table, hn::LoadU(d, codes + i)), d, codes + i);
+#endif
+}
+
 // Rows r..r + 3 of the block as codes: Q8_0 where they lie, the other formats decoded into the thread's scratch.
 HWY_ATTR WeightRows read_rows(const Block& block, int r) {
   const WeightFormat format = block.weight().format;
@@ -111,7 +127,7 @@ HWY_ATTR WeightRows read_rows(const Block& block, int r) {
     auto* codes = reinterpret_cast<int8_t*>(memory);
     rows.codes[i] = codes;
     memory += round_up(cols, 64) / 4;
-    decode_codes(format, row, cols, codes, scales, minimums);
+    decode_integers(format, row, cols, codes, scales, minimums);
     for (int64_t g = groups; g < padded_groups; ++g) {
       scales[g] = 0.0f;
       if (layout.has_minimum) minimums[g] = 0.0f;
@@ -161,7 +177,7 @@ HWY_ATTR void fill_panel(const Block& block, uint8_t* codes, float* scales, floa
       const int64_t size = std::min(kPiece, weight.cols - begin), offset = row_bytes(weight.format, begin);
       const int64_t groups = size / layout.group_elements, first_group = begin / layout.group_elements;
       for (int i = 0; i < 4; ++i) {
-        decode_codes(weight.format, block.row(r + i) + offset, size, decoded[i], row_scales, row_minimums);
+        decode_integers(weight.format, block.row(r + i) + offset, size, decoded[i], row_scales, row_minimums);
         for (int64_t g = 0; g < groups; ++g) {
           scales[kPanelRows * (first_group + g) + r + i] = row_scales[g];
           if (layout.has_minimum) minimums[kPanelRows * (first_group + g) + r + i] = row_minimums[g];

@@ -426,7 +426,8 @@ TEST_CASE("codes, scales and minimums give the decoded weights back, and nothing
     const std::vector<float> values = weights.decoded();
     for (size_t i = 0; i < 768; ++i) {
       const size_t g = i / static_cast<size_t>(layout.group_elements);
-      CHECK(scales[g] * static_cast<float>(codes[i]) - minimums[g] == doctest::Approx(values[i]).epsilon(1e-6));
+      const int8_t code = layout.levels == nullptr ? codes[i] : layout.levels[codes[i]];
+      CHECK(scales[g] * static_cast<float>(code) - minimums[g] == doctest::Approx(values[i]).epsilon(1e-6));
     }
   }
 }
