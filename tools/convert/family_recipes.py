@@ -221,11 +221,23 @@ class InternVl35(InternVl):
 
 
 class InternVl6B(InternVl):
-    """The large tower: RMS norms, also of whole queries and keys, and no biases there."""
+    """The large tower: RMS norms, also of whole queries and keys, and no biases there. The vocabulary in files that
+    came before tokenizer.json."""
     seed = 5
     tied = True
     full_cases = False
     vision = dict(attention_bias=False, use_qk_norm=True, norm_type="rms_norm")
+
+    def save(self, model, folder):
+        super().save(model, folder)
+        tokenizer = json.loads((folder / "tokenizer.json").read_text())
+        (folder / "tokenizer.json").unlink()
+        (folder / "vocab.json").write_text(json.dumps(tokenizer["model"]["vocab"]))
+        merges = [" ".join(merge) for merge in tokenizer["model"]["merges"]]
+        (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges, ""]), encoding="utf-8")
+        path = folder / "tokenizer_config.json"
+        decoder = {added["id"]: added for added in tokenizer["added_tokens"]}
+        path.write_text(json.dumps({**json.loads(path.read_text()), "added_tokens_decoder": decoder}))
 
 
 class InternVl25(InternVl):
@@ -285,7 +297,8 @@ class InternVl25(InternVl):
                     "rope_scaling": {"type": "dynamic", "factor": 2.0}, "tie_word_embeddings": False}
         own_vision = {**vision, "model_type": "intern_vit_6b", "image_size": self.side, "patch_size": self.patch}
         config = {"model_type": "internvl_chat", "llm_config": own_text, "vision_config": own_vision,
-                  "select_layer": -1, "downsample_ratio": 0.5, "min_dynamic_patch": 1, "max_dynamic_patch": self.max_tiles}
+                  "select_layer": -1, "downsample_ratio": 0.5, "min_dynamic_patch": 1,
+                  "max_dynamic_patch": self.max_tiles}
         ids = {text: self.tokenizer.convert_tokens_to_ids(text) for text in self.specials}
         decoder = {i: {"content": text, "special": True} for text, i in ids.items()}
         files = {"config": config, "added_tokens": ids,
@@ -385,8 +398,8 @@ class Vicuna:
     user_first = "USER: "
     user_later = "USER: "
     user_close = " ASSISTANT:"
-    template = ("{% for message in messages %}{{ message['role'].upper() + ': ' + message['content'] + ' ' }}{% endfor %}"
-                "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}")
+    template = ("{% for message in messages %}{{ message['role'].upper() + ': ' + message['content'] + ' ' }}"
+                "{% endfor %}{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}")
 
 
 class LlavaNextVicuna(Vicuna, LlavaNext):

@@ -1,8 +1,8 @@
 """Converts a Hugging Face folder of a vision-language model into a GGUF pair: text model and mmproj.
 
-Families: SmolVLM, SmolVLM2 and Idefics3; LLaVA-1.5 and 1.6; InternVL 2.5, 3 and 3.5. Text: llama, mistral, qwen2, qwen3,
-internlm2. Writes OUT/NAME-TYPE.gguf and OUT/mmproj-NAME-TYPE.gguf. Norms, biases and position embeddings stay F32; with
-q8_0, tensors whose rows are no multiple of 32 become F16.
+Families: SmolVLM, SmolVLM2 and Idefics3; LLaVA-1.5 and 1.6; InternVL 2.5, 3 and 3.5. Text: llama, mistral, qwen2,
+qwen3, internlm2. Writes OUT/NAME-TYPE.gguf and OUT/mmproj-NAME-TYPE.gguf. Norms, biases and position embeddings stay
+F32; with q8_0, tensors whose rows are no multiple of 32 become F16.
 """
 import argparse
 from pathlib import Path
@@ -39,7 +39,7 @@ def parse_arguments():
     parser.add_argument("--pre-tokenizer", choices=["gpt-2", "smollm", "qwen2", "llama-bpe"],
                         help="how text is cut before merging (default: found out from tokenizer.json)")
     parser.add_argument("--preproc-image-size", type=int,
-                        help="SmolVLM: longest side before tiling, 0 for no tiling (default: from the processor config)")
+                        help="SmolVLM: longest side before tiling, 0: no tiling (default: from the processor config)")
     return parser.parse_args()
 
 

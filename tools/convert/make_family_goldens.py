@@ -1,5 +1,5 @@
-"""Makes tests/data/families/NAME/{model.gguf,mmproj.gguf,goldens.json}: tiny random models of every family, converted by
-hf_to_gguf.py, and what transformers computes with them in float32. A family may share another's mmproj.gguf.
+"""Makes tests/data/families/NAME/{model.gguf,mmproj.gguf,goldens.json}: tiny random models of every family, converted
+by hf_to_gguf.py, and what transformers computes with them in float32. A family may share another's files.
 
 usage: make_family_goldens.py OUT [NAME...]      OUT: tests/data/families; NAME: families of family_recipes.py
 needs: pip install torch transformers==5.17.0 'pillow<13' gguf sentencepiece protobuf num2words
@@ -136,7 +136,8 @@ def run_case(recipe, model, name, turns):
 
 def convert(folder, out, title):
     script = Path(__file__).with_name("hf_to_gguf.py")
-    subprocess.run([sys.executable, str(script), str(folder), str(out), "--name", "model", "--title", title], check=True)
+    names = ["--name", "model", "--title", title]
+    subprocess.run([sys.executable, str(script), str(folder), str(out), *names], check=True)
     shutil.move(out / "model-f16.gguf", out / "model.gguf")
     shutil.move(out / "mmproj-model-f16.gguf", out / "mmproj.gguf")
 

@@ -34,7 +34,7 @@ class Source:
 
     def read(self, name):
         if name not in self.names:
-            raise SystemExit(f"the tensor {name} is missing: {self.folder} has another layout than its config.json says")
+            raise SystemExit(f"{self.folder} has no tensor {name}: its layout is another than config.json says")
         self.used.add(name)
         return self.tensors.read(self.names[name])
 

@@ -9,8 +9,11 @@ GGUF_NAMES = {"unk": "unknown", "pad": "padding"}
 ADDED_SCORE, UNUSED_SCORE = -1000.0, -10000.0
 
 
-def detect_pre_tokenizer(tokenizer):
-    """The GGUF name of the expression that cuts text into words, from the pre_tokenizer of tokenizer.json."""
+def detect_pre_tokenizer(tokenizer, architecture):
+    """The GGUF name of the expression that cuts text into words, from the pre_tokenizer of tokenizer.json. Without one,
+    Qwen's models have theirs."""
+    if "pre_tokenizer" not in tokenizer and architecture in ("qwen2", "qwen3"):
+        return "qwen2"
     stage = tokenizer.get("pre_tokenizer") or {}
     stages = stage.get("pretokenizers", [stage])
     kinds = [s.get("type") for s in stages]
@@ -24,6 +27,18 @@ def detect_pre_tokenizer(tokenizer):
     if r"|\p{N}|" in expressions:
         return "qwen2"
     raise SystemExit(f"the pre-tokenizer {kinds} is not known: name one with --pre-tokenizer")
+
+
+def read_tokenizer(folder, tokenizer_config):
+    """tokenizer.json, or the same of the files that came before it: vocab.json and merges.txt."""
+    if (folder / "tokenizer.json").exists() or not (folder / "vocab.json").exists():
+        return read_json(folder / "tokenizer.json")
+    lines = (folder / "merges.txt").read_text(encoding="utf-8").splitlines()
+    merges = [line for line in lines if line and not line.startswith("#version")]
+    added = [{"id": i, "content": text, "special": special}
+             for i, (text, special) in added_tokens(folder, {}, tokenizer_config).items()]
+    model = {"type": "BPE", "vocab": read_json(folder / "vocab.json"), "merges": merges}
+    return {"model": model, "added_tokens": added}
 
 
 def token_tables(tokenizer, rows):
@@ -87,7 +102,7 @@ def adds_bos(tokenizer, tokenizer_config, bos_text):
 
 def add_byte_pair(writer, tokenizer, texts, types, pre_tokenizer):
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre_tokenizer or detect_pre_tokenizer(tokenizer))
+    writer.add_tokenizer_pre(pre_tokenizer)
     writer.add_token_list(texts)
     writer.add_token_types(types)
     merges = tokenizer["model"]["merges"]
@@ -124,21 +139,21 @@ def derive_pieces(tokenizer):
     return pieces, spaced
 
 
-def added_tokens(folder, tokenizer):
+def added_tokens(folder, tokenizer, tokenizer_config):
     """{id: (text, whether it is a control token)} of tokens beside the pieces, wherever the folder lists them."""
     listed = {i: (text, False) for text, i in read_json(folder / "added_tokens.json").items()}
-    decoder = read_json(folder / "tokenizer_config.json").get("added_tokens_decoder", {})
+    decoder = tokenizer_config.get("added_tokens_decoder", {})
     for added in tokenizer.get("added_tokens", []) + [{"id": int(i), **token} for i, token in decoder.items()]:
         listed[added["id"]] = (added["content"], bool(added.get("special")))
     return listed
 
 
-def add_sentence_piece(writer, folder, tokenizer, rows):
+def add_sentence_piece(writer, folder, tokenizer, tokenizer_config, rows):
     """Writes the pieces; returns the texts."""
     model = folder / "tokenizer.model"
     pieces, spaced = read_pieces(model) if model.exists() else derive_pieces(tokenizer)
     pieces += [(f"[PAD{i}]", UNUSED_SCORE, TokenType.UNUSED) for i in range(len(pieces), rows)]
-    for i, (text, special) in added_tokens(folder, tokenizer).items():
+    for i, (text, special) in added_tokens(folder, tokenizer, tokenizer_config).items():
         if i < rows and pieces[i][2] != TokenType.UNKNOWN:
             pieces[i] = (text, ADDED_SCORE, TokenType.CONTROL if special else TokenType.USER_DEFINED)
     # internlm2 has a piece of the byte 0, which texts in C end at, and pieces that stand for nothing.
@@ -156,14 +171,14 @@ def add_sentence_piece(writer, folder, tokenizer, rows):
 def add_vocabulary(writer, source, architecture, rows, pre_tokenizer):
     """Writes every tokenizer key. `rows` is the number of embedding rows."""
     folder = source.folder
-    tokenizer = read_json(folder / "tokenizer.json")
     tokenizer_config = read_json(folder / "tokenizer_config.json")
+    tokenizer = read_tokenizer(folder, tokenizer_config)
     model = tokenizer.get("model", {})
     if model.get("type") == "BPE" and not model.get("byte_fallback"):
         texts, types = token_tables(tokenizer, rows)
-        add_byte_pair(writer, tokenizer, texts, types, pre_tokenizer)
+        add_byte_pair(writer, tokenizer, texts, types, pre_tokenizer or detect_pre_tokenizer(tokenizer, architecture))
     elif model.get("byte_fallback") or (folder / "tokenizer.model").exists():
-        texts = add_sentence_piece(writer, folder, tokenizer, rows)
+        texts = add_sentence_piece(writer, folder, tokenizer, tokenizer_config, rows)
     else:
         raise SystemExit(f"{folder} holds no tokenizer.model and no tokenizer.json of a BPE tokenizer")
     ids = special_ids(texts, tokenizer_config, source)
