@@ -317,6 +317,7 @@ class Llava(Recipe):
     adds_bos = True
     image_text = "<image>"
     answer_end = "</s>"
+    has_tokenizer_model = True
     side, patch = 28, 7
     text_config = transformers.LlamaConfig
     text = {}
@@ -331,7 +332,8 @@ class Llava(Recipe):
 
     def save(self, model, folder):
         super().save(model, folder)
-        (folder / "tokenizer.model").write_bytes(self.pieces)
+        if self.has_tokenizer_model:
+            (folder / "tokenizer.model").write_bytes(self.pieces)
 
     def configs(self):
         vision = transformers.CLIPVisionConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=3,
@@ -411,6 +413,7 @@ class LlavaNextVicuna(Vicuna, LlavaNext):
 
 class Llava15(Vicuna, Llava):
     """Pictures are padded to squares, as LLaVA was trained; the files of llava-hf crop them instead."""
+    has_tokenizer_model = False  # only what transformers made of it
     tied = True
 
     def make_processor(self):

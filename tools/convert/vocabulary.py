@@ -131,8 +131,9 @@ def derive_pieces(tokenizer):
     pieces = []
     for text, _ in sorted(model["vocab"].items(), key=lambda item: item[1]):
         is_byte = len(text) == 6 and text.startswith("<0x")
-        kind = TokenType.BYTE if is_byte else TokenType.UNKNOWN if text == model.get("unk_token") else TokenType.NORMAL
-        pieces.append((text, -float(ranks.get(text, len(ranks))), kind))
+        is_unknown = text == (model.get("unk_token") or "<unk>")
+        kind = TokenType.BYTE if is_byte else TokenType.UNKNOWN if is_unknown else TokenType.NORMAL
+        pieces.append((text, 0.0 if is_byte or is_unknown else -float(ranks.get(text, len(ranks))), kind))
     stages = [tokenizer.get(stage) or {} for stage in ("normalizer", "pre_tokenizer")]
     stages += [inner for stage in stages for inner in stage.get("normalizers", [])]
     spaced = any(s.get("type") == "Prepend" or s.get("prepend_scheme", "never") != "never" for s in stages)
