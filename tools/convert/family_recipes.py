@@ -11,6 +11,7 @@ import sentencepiece
 import torch
 import transformers
 from safetensors.torch import save_file
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from transformers.models.llava_next.modeling_llava_next import image_size_to_num_patches
@@ -264,7 +265,11 @@ class InternVl25(InternVl):
     }
 
     def make_tokenizer(self):
-        self.pieces = train_sentence_piece(336, add_dummy_prefix=False)
+        """With the two oddities of InternLM2's: a piece of the byte 0, and pieces that stand for nothing."""
+        trained = sentencepiece_model_pb2.ModelProto.FromString(train_sentence_piece(336, add_dummy_prefix=False))
+        for text in ("\0", "[UNUSED_TOKEN_1]"):
+            trained.pieces.add(piece=text, score=-1000.0)
+        self.pieces = trained.SerializeToString()
         tokenizer = open_sentence_piece(self.pieces, add_prefix_space=False)
         tokenizer.add_tokens(special_tokens(self.specials))
         return tokenizer
