@@ -116,7 +116,8 @@ std::vector<float> tower_rows(Engine& engine, const std::vector<float>& planes) 
   VisionScratch scratch;
   REQUIRE(scratch.lay_out(vision.config, 1, engine.shape().device, engine.arena()).ok());
   const DeviceView<float> pixels = engine.memory().waiting_views.next_pixels(vision.config, scratch, 1);
-  engine.queue().copy(pixels.data, planes.data(), std::ssize(planes) * static_cast<int64_t>(sizeof(float)));
+  const test::Vector<float> source = test::visible(planes);
+  engine.queue().copy(pixels.data, source.data(), std::ssize(source) * static_cast<int64_t>(sizeof(float)));
   REQUIRE_MESSAGE(encode_views(vision, pixels, 1, scratch, nullptr, engine.queue()).ok(), last_failure().sentence);
   const int64_t first = vision.config.class_rows(), count = vision.config.patch_count();
   return test::download({scratch.hidden.row(first), 1, count * scratch.hidden.cols}, engine.queue());
