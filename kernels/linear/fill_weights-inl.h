@@ -21,9 +21,11 @@ namespace ocellus::fill {
 
 inline constexpr uint32_t kWordBytes = 8;
 
+inline constexpr uint64_t kSeedStep = 0x9E3779B97F4A7C15ull;  // from one word to the next
+
 /// SplitMix64 (Steele, Lea and Flood 2014) at place `index`.
 OCELLUS_ON_BOTH inline uint64_t random_word(uint64_t seed, int64_t index) {
-  uint64_t z = seed + (static_cast<uint64_t>(index) + 1) * 0x9E3779B97F4A7C15ull;
+  uint64_t z = seed + (static_cast<uint64_t>(index) + 1) * kSeedStep;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
   return z ^ (z >> 31);

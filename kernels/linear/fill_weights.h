@@ -26,4 +26,8 @@ struct FillWeightsArgs {
 
 void fill_weights(const FillWeightsArgs& args, Queue& queue);
 
+/// The seed that gives rows from `row` on, a multiple of 8, the bytes that they have in `whole`: for tensors that are
+/// filled in parts.
+uint64_t seed_at_row(const FillWeightsArgs& whole, int64_t row);
+
 }  // namespace ocellus

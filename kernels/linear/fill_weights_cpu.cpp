@@ -50,4 +50,10 @@ void fill_weights(const FillWeightsArgs& args, Queue& queue) {
 }
 
 }  // namespace cpu
+
+uint64_t seed_at_row(const FillWeightsArgs& whole, int64_t row) {
+  const int64_t words = row * row_bytes(whole.format, whole.cols) / fill::kWordBytes;
+  return whole.seed + static_cast<uint64_t>(words) * fill::kSeedStep;
+}
+
 }  // namespace ocellus

@@ -85,6 +85,26 @@ TEST_CASE("Bits depend on the seed and the place, not on threads, pieces or the 
   }
 }
 
+TEST_CASE("A tensor that is filled in parts of whole rows gets the same bytes") {
+  test::for_each_backend([](Queue& queue) {
+    for (int i = 0; i < kWeightFormatCount; ++i) {
+      CAPTURE(format_info(format_at(i)).name);
+      const FillWeightsArgs args = {
+          .format = format_at(i), .rows = 61, .cols = 256, .deviation = 0.1f, .seed = ~uint64_t{0} - 1};
+      const Filled expected = fill(queue, args);
+      std::vector<uint8_t> joined;
+      for (int64_t row = 0; row < args.rows; row += 24) {
+        FillWeightsArgs part = args;
+        part.rows = std::min<int64_t>(24, args.rows - row);
+        part.seed = seed_at_row(args, row);
+        const Filled filled = fill(queue, part);
+        joined.insert(joined.end(), filled.bytes.begin(), filled.bytes.end());
+      }
+      CHECK(joined == expected.bytes);
+    }
+  });
+}
+
 TEST_CASE("The smallest tensors, whose bytes end inside a word") {
   test::for_each_backend([](Queue& queue) {
     for (int i = 0; i < kWeightFormatCount; ++i) {
