@@ -91,12 +91,25 @@ typedef struct ocellus_model_facts {
 
 /* Opens and checks a pair; loads no weights. mmproj_path may be NULL (text only). What was checked is kept, and the
  * files stay open until the model is closed. One that is written to before an engine has its weights is no harm:
- * ocellus_engine_create then fails with OCELLUS_BAD_FILE. One that is removed or renamed over stays what it was. */
+ * ocellus_engine_create then fails with OCELLUS_BAD_FILE. One that is removed or renamed over stays what it was. Of a
+ * model that is split into files, as m-00001-of-00003.gguf, the path is the first one's. */
 OCELLUS_API ocellus_status ocellus_model_open(const char* model_path, const char* mmproj_path, ocellus_model** out);
 /* A model with the exact shape of a public one ("SmolVLM-256M"; the failure for an unknown name lists all) and weights
  * that the engine makes up, in any format that files may have ("F16", "Q8_0", "Q4_K"; the failure for an unknown name
- * lists all). No file: for questions about memory and speed. */
-OCELLUS_API ocellus_status ocellus_model_open_shape(const char* name, const char* format, ocellus_model** out);
+ * lists all). No file: for questions about memory and speed.
+ * `layers`: how many the language model has, and its vision part at most; 0: as many as the public one. */
+OCELLUS_API ocellus_status ocellus_model_open_shape(const char* name, const char* format, int32_t layers,
+                                                    ocellus_model** out);
+
+/* The two files of a pair. */
+typedef enum ocellus_model_file { OCELLUS_TEXT_FILE = 0, OCELLUS_MMPROJ_FILE = 1 } ocellus_model_file;
+/* The next bytes of a file. Return nonzero to stop, which ends the call with OCELLUS_CANCELLED. */
+typedef int (*ocellus_bytes_function)(void* user, const void* bytes, int64_t byte_count);
+/* The GGUF file of a model from ocellus_model_open_shape, from its first byte to its last. Opened, it is the same model
+ * bit for bit if `seed` is OCELLUS_SHAPE_SEED; other seeds give other weights, the same ones every time. Allocates. */
+#define OCELLUS_SHAPE_SEED 1
+OCELLUS_API ocellus_status ocellus_model_write(const ocellus_model* model, ocellus_model_file file, uint64_t seed,
+                                               ocellus_bytes_function take, void* user);
 /* Must come after the engines made from it are destroyed. NULL is allowed. */
 OCELLUS_API void ocellus_model_close(ocellus_model* model);
 OCELLUS_API ocellus_status ocellus_model_get_facts(const ocellus_model* model, ocellus_model_facts* out);

@@ -123,6 +123,8 @@ class FunctionRef<R(Arguments...)> {
 };
 /// Gets the next piece of an answer; returns whether to go on.
 using OnText = FunctionRef<bool(std::string_view)>;
+/// Gets the next bytes of a file and their number; returns whether to go on.
+using OnBytes = FunctionRef<bool(const void*, int64_t)>;
 /// Gets one entry; returns whether to go on.
 using OnItem = FunctionRef<bool(const ocellus_library_item&)>;
 
@@ -220,10 +222,17 @@ class Model : public Handle<ocellus_model, ocellus_model_close> {
     const ocellus_status status = ocellus_model_open(model_path, mmproj_path, &model);
     return {status, Model(model)};
   }
-  static Result<Model> open_shape(const char* name, const char* format) {
+  static Result<Model> open_shape(const char* name, const char* format, int32_t layers = 0) {
     ocellus_model* model = nullptr;
-    const ocellus_status status = ocellus_model_open_shape(name, format, &model);
+    const ocellus_status status = ocellus_model_open_shape(name, format, layers, &model);
     return {status, Model(model)};
+  }
+  /// Of models from open_shape().
+  Status write(ocellus_model_file file, uint64_t seed, OnBytes on_bytes) const {
+    const auto take = [](void* user, const void* bytes, int64_t byte_count) {
+      return (*static_cast<OnBytes*>(user))(bytes, byte_count) ? 0 : 1;
+    };
+    return ocellus_model_write(get(), file, seed, take, &on_bytes);
   }
   Result<ocellus_model_facts> facts() const {
     ocellus_model_facts facts{};

@@ -47,7 +47,7 @@ Model open_model(const CommonOptions& options) {
     check(ocellus_model_open(paths.model.c_str(), paths.mmproj.empty() ? nullptr : paths.mmproj.c_str(), &handle));
     model.path = paths.model;
   } else {
-    check(ocellus_model_open_shape(options.shape.c_str(), options.shape_format.c_str(), &handle));
+    check(ocellus_model_open_shape(options.shape.c_str(), options.shape_format.c_str(), 0, &handle));
   }
   model.handle.reset(handle);
   check(ocellus_model_get_facts(handle, &model.facts));

@@ -7,6 +7,7 @@
 #include "mm/pictures/image_decode.h"
 #include "runtime/engine/gpu_probe.h"
 #include "runtime/engine/memory_plan.h"
+#include "runtime/models/random_weights.h"
 #include "runtime/ocellus.h"
 #include "runtime/session/api_frame.h"
 #include "runtime/session/engine.h"
@@ -26,6 +27,19 @@ using ocellus::Status;
 
 /// Who asks about a picture has not planned for it yet.
 constexpr ocellus::ImageLimits kAnyPicture = {.max_pixels = int64_t{1} << 28, .max_whole_pixels = int64_t{1} << 29};
+
+class CallerSink : public ocellus::ByteSink {
+ public:
+  CallerSink(ocellus_bytes_function function, void* user) : function_(function), user_(user) {}
+  Status take(const void* bytes, int64_t count) override {
+    return function_(user_, bytes, count) == 0 ? Status()
+                                               : OCELLUS_FAIL(Code::kCancelled, "the caller stopped the file");
+  }
+
+ private:
+  ocellus_bytes_function function_;
+  void* user_;
+};
 
 ocellus_status result(Status status) { return static_cast<ocellus_status>(status.code()); }
 
@@ -92,15 +106,29 @@ ocellus_status ocellus_model_open(const char* model_path, const char* mmproj_pat
   return result(status);
 }
 
-ocellus_status ocellus_model_open_shape(const char* name, const char* format, ocellus_model** out) {
+ocellus_status ocellus_model_open_shape(const char* name, const char* format, int32_t layers, ocellus_model** out) {
   OCELLUS_REQUIRE(name);
   OCELLUS_REQUIRE(format);
   OCELLUS_REQUIRE(out);
   std::unique_ptr<ocellus_model> model(new (std::nothrow) ocellus_model);
   if (model == nullptr) return result(OCELLUS_FAIL(Code::kIo, "the system has no memory for a model"));
-  const Status status = model->model.open_shape(name, format);
+  const Status status = model->model.open_shape(name, format, layers);
   if (status.ok()) *out = model.release();
   return result(status);
+}
+
+ocellus_status ocellus_model_write(const ocellus_model* model, ocellus_model_file file, uint64_t seed,
+                                   ocellus_bytes_function take, void* user) {
+  OCELLUS_REQUIRE(model);
+  OCELLUS_REQUIRE(take);
+  const ocellus::Model& made_up = model->model;
+  if (!made_up.is_made_up())
+    return result(OCELLUS_FAIL(Code::kBadArgument, "the model was opened from files: copy them instead"));
+  if (file != OCELLUS_TEXT_FILE && (file != OCELLUS_MMPROJ_FILE || !made_up.has_vision()))
+    return result(OCELLUS_FAIL(Code::kBadArgument, "the model has no file number %d", static_cast<int>(file)));
+  CallerSink sink(take, user);
+  const ocellus::GgufFile& header = file == OCELLUS_TEXT_FILE ? made_up.text_file() : made_up.vision_file();
+  return result(write_random_file(header, seed, sink));
 }
 
 void ocellus_model_close(ocellus_model* model) { delete model; }

@@ -66,12 +66,14 @@ Status Model::open_shape(const ModelShape& shape, WeightFormat format) {
   return prefix_failure(read_vision(), shape.name);
 }
 
-Status Model::open_shape(const char* name, const char* format) {
+Status Model::open_shape(const char* name, const char* format, int32_t layers) {
   const ModelShape* shape = nullptr;
   WeightFormat weight_format = WeightFormat::kF16;
   OCELLUS_TRY(find_model_shape(name, &shape));
   OCELLUS_TRY(find_shape_format(format, &weight_format));
-  return open_shape(*shape, weight_format);
+  ModelShape cut;
+  OCELLUS_TRY(with_layers(*shape, layers, &cut));
+  return open_shape(cut, weight_format);
 }
 
 Status Model::read_text() {

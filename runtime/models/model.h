@@ -27,9 +27,10 @@ class Model {
  public:
   /// `mmproj_path` may be null. Fails with the path and the key, tensor or type that is the reason.
   Status open(const char* model_path, const char* mmproj_path);
-  /// A model of this shape without files; an engine makes its weights up. By name: see find_model_shape().
+  /// A model of this shape without files; an engine makes its weights up. By name: see find_model_shape(), and
+  /// with_layers().
   Status open_shape(const ModelShape& shape, WeightFormat format);
-  Status open_shape(const char* name, const char* format);
+  Status open_shape(const char* name, const char* format, int32_t layers = 0);
 
   /// Whether an engine makes the weights up.
   bool is_made_up() const { return !text_file_.has_data(); }

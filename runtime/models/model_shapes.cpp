@@ -2,6 +2,7 @@
 
 #include <strings.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iterator>
 
@@ -253,6 +254,17 @@ Status find_model_shape(const char* name, const ModelShape** out) {
     return {};
   }
   return OCELLUS_FAIL(Code::kBadArgument, "there is no shape named '%.64s': choose one of %s", name, names.text());
+}
+
+Status with_layers(const ModelShape& shape, int32_t layers, ModelShape* out) {
+  if (layers < 0 || layers > shape.text.layer_count)
+    return OCELLUS_FAIL(Code::kBadArgument, "%s cannot have %d layers: choose 1 to %d", shape.name, layers,
+                        shape.text.layer_count);
+  *out = shape;
+  if (layers == 0) return {};
+  out->text.layer_count = layers;
+  out->vision.layer_count = std::min(layers, shape.vision.layer_count);
+  return {};
 }
 
 Status find_shape_format(const char* name, WeightFormat* out) {

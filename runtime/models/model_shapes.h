@@ -29,6 +29,9 @@ const ModelShape& model_shape(int32_t index);
 
 /// By name, in any case of letters; kBadArgument lists the names.
 Status find_model_shape(const char* name, const ModelShape** out);
+/// The shape with `layers` layers in its language model and at most as many in its vision part; 0: all. kBadArgument
+/// for more than there are.
+Status with_layers(const ModelShape& shape, int32_t layers, ModelShape* out);
 /// By name, as "Q4_K", in any case of letters; kBadArgument lists the names.
 Status find_shape_format(const char* name, WeightFormat* out);
 

@@ -266,7 +266,7 @@ Status Engine::lay_out_memory(int32_t extent_count) {
 
 /// Brings a file's tensor section to where the engine's device reads it.
 Status Engine::load_file(const GgufFile& file, DeviceView<std::byte> out) {
-  if (!file.has_data()) return fill_random_weights(file, out.data, queue_);
+  if (!file.has_data()) return fill_random_weights(file, kRandomWeightsSeed, out.data, queue_);
   if (cuda_ == nullptr) return file.read_data(0, out.data, file.data_bytes());
   constexpr int64_t kPieceBytes = int64_t{8} << 20;
   const std::unique_ptr<std::byte[]> piece(new (std::nothrow) std::byte[static_cast<size_t>(kPieceBytes)]);
@@ -322,8 +322,8 @@ Status Engine::fingerprint_model() {
     ocellus_model_facts facts = {};
     model_->describe(&facts);
     char text[128] = {};
-    std::snprintf(text, sizeof text, "%s %s %d", facts.name, facts.weight_format, kRandomWeightsSeed);
-    fingerprint_ = {library_checksum(text, sizeof text), static_cast<uint64_t>(kRandomWeightsSeed)};
+    std::snprintf(text, sizeof text, "%s %s %d", facts.name, facts.weight_format, facts.layer_count);
+    fingerprint_ = {library_checksum(text, sizeof text), kRandomWeightsSeed};
     return {};
   }
   Hash128 found;

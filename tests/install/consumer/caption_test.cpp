@@ -67,11 +67,22 @@ static void check_stops(ocellus::Session& session, const std::vector<unsigned ch
   CHECK(session.score(tokens, too_few).code() == OCELLUS_BAD_ARGUMENT);
 }
 
+void check_written_shape() {
+  const auto shape = ocellus::Model::open_shape("SmolVLM-256M", "Q8_0", 1);
+  int64_t bytes = 0;
+  const auto count = [&bytes](const void*, int64_t more) { return (bytes += more) > 0; };
+  CHECK(shape && shape->write(OCELLUS_MMPROJ_FILE, OCELLUS_SHAPE_SEED, count));
+  CHECK(bytes > shape->facts()->vision_weight_bytes);
+  const auto stop = [](const void*, int64_t) { return false; };
+  CHECK(shape->write(OCELLUS_TEXT_FILE, 7, stop).code() == OCELLUS_CANCELLED);
+}
+
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   auto model = ocellus::Model::open(argv[1], argv[2]);
   if (!model) return std::printf("%s\n", ocellus::Status::sentence()), 1;
   check_failures(*model);
+  check_written_shape();
   const auto picture = read_file(argv[3]);
   const auto size = ocellus::probe_image(picture);
   CHECK(size && size->width == 256 && size->height == 256);

@@ -5,13 +5,16 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <string_view>
 
 #include "runtime/engine/memory_plan.h"
 #include "runtime/models/random_weights.h"
 #include "tests/support/device.h"
+#include "tests/support/gguf_builder.h"
 #include "tests/support/loaded_engine.h"
+#include "tests/support/temporary_file.h"
 
 namespace ocellus {
 namespace {
@@ -208,11 +211,11 @@ TEST_CASE("Names are found in any case; an unknown one gets the list") {
     for (const Published& published : kPublished) CHECK(sentence.find(published.name) != std::string::npos);
   }
   ocellus_model* handle = nullptr;
-  CHECK(ocellus_model_open_shape(nullptr, "F16", &handle) == OCELLUS_BAD_ARGUMENT);
-  CHECK(ocellus_model_open_shape("SmolVLM-256M", nullptr, &handle) == OCELLUS_BAD_ARGUMENT);
-  CHECK(ocellus_model_open_shape("SmolVLM-256M", "Q8", &handle) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_model_open_shape(nullptr, "F16", 0, &handle) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_model_open_shape("SmolVLM-256M", nullptr, 0, &handle) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_model_open_shape("SmolVLM-256M", "Q8", 0, &handle) == OCELLUS_BAD_ARGUMENT);
   CHECK(handle == nullptr);
-  REQUIRE(ocellus_model_open_shape("smolvlm-256m", "f16", &handle) == OCELLUS_OK);
+  REQUIRE(ocellus_model_open_shape("smolvlm-256m", "f16", 0, &handle) == OCELLUS_OK);
   ocellus_model_close(handle);
 }
 
@@ -269,7 +272,7 @@ namespace {
 
 void check_weight_sizes(const GgufFile& file, Queue& queue) {
   test::Vector<std::byte> memory(static_cast<size_t>(file.data_bytes()));
-  REQUIRE_MESSAGE(fill_random_weights(file, memory.data(), queue).ok(), last_failure().sentence);
+  REQUIRE_MESSAGE(fill_random_weights(file, kRandomWeightsSeed, memory.data(), queue).ok(), last_failure().sentence);
   const auto* base = reinterpret_cast<const uint8_t*>(memory.data());
   for (const GgufTensor& tensor : file.tensors()) {
     CAPTURE(tensor.name);
@@ -325,6 +328,149 @@ TEST_CASE("An engine runs on made-up weights, with text and pictures, and says t
       }
       CHECK(answers[0] == answers[1]);
     }
+  }
+}
+
+namespace {
+
+/// A file in memory that takes at most `room` bytes.
+class MemorySink : public ByteSink {
+ public:
+  explicit MemorySink(size_t room = SIZE_MAX) : room_(room) {}
+  Status take(const void* data, int64_t count) override {
+    if (bytes.size() + static_cast<size_t>(count) > room_) return OCELLUS_FAIL(Code::kIo, "the memory is full");
+    test::append_bytes(bytes, data, static_cast<size_t>(count));
+    return {};
+  }
+  test::Bytes bytes;
+
+ private:
+  size_t room_;
+};
+
+test::Bytes written(const GgufFile& header, uint64_t seed) {
+  MemorySink sink;
+  REQUIRE_MESSAGE(write_random_file(header, seed, sink).ok(), last_failure().sentence);
+  return sink.bytes;
+}
+
+/// The bytes as a file that goes when the object does.
+class WrittenFile {
+ public:
+  explicit WrittenFile(const test::Bytes& bytes) : file_(test::GgufBuilder()) {
+    std::ofstream(file_.path(), std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+  const char* path() const { return file_.c_str(); }
+
+ private:
+  test::TemporaryFile file_;
+};
+
+void check_equal_tensors(const GgufFile& made_up, const test::Bytes& file, Queue& queue) {
+  GgufFile parsed;
+  REQUIRE_MESSAGE(parsed.parse(file.data(), static_cast<int64_t>(file.size())).ok(), last_failure().sentence);
+  CHECK(parsed.data_bytes() == made_up.data_bytes());
+  CHECK(static_cast<int64_t>(file.size()) % kDefaultGgufAlignment == 0);
+  test::Vector<std::byte> memory(static_cast<size_t>(made_up.data_bytes()));
+  REQUIRE(fill_random_weights(made_up, kRandomWeightsSeed, memory.data(), queue).ok());
+  REQUIRE(parsed.tensors().size() == made_up.tensors().size());
+  for (const GgufTensor& tensor : parsed.tensors()) {
+    CAPTURE(tensor.name);
+    CHECK(std::memcmp(memory.data() + tensor.offset, file.data() + parsed.data_offset() + tensor.offset,
+                      static_cast<size_t>(tensor.bytes)) == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("A file written with the engine's seed holds the weights that the engine makes up, in every format") {
+  for (int i = 0; i < kWeightFormatCount; ++i) {
+    CAPTURE(format_info(static_cast<WeightFormat>(i)).name);
+    for (const ModelShape& shape : {small_shape(), small_llava_shape()}) {
+      Model model;
+      open(model, shape, static_cast<WeightFormat>(i));
+      test::for_each_backend([&](Queue& queue) {
+        for (const GgufFile* file : {&model.text_file(), &model.vision_file()})
+          check_equal_tensors(*file, written(*file, kRandomWeightsSeed), queue);
+      });
+    }
+  }
+}
+
+TEST_CASE("A written pair has the facts, the plan and the answer of the made-up model") {
+  for (const ModelShape& shape :
+       {small_shape(), small_shape("qwen2"), small_shape("qwen3"), small_shape("internlm2"), small_llava_shape()}) {
+    CAPTURE(shape.text.architecture->name);
+    Model made_up, opened;
+    open(made_up, shape, WeightFormat::kQ8_0);
+    const WrittenFile text(written(made_up.text_file(), kRandomWeightsSeed));
+    const WrittenFile vision(written(made_up.vision_file(), kRandomWeightsSeed));
+    REQUIRE_MESSAGE(opened.open(text.path(), vision.path()).ok(), last_failure().sentence);
+    ocellus_model_facts facts[2];
+    made_up.describe(&facts[0]);
+    opened.describe(&facts[1]);
+    CHECK(std::memcmp(&facts[0], &facts[1], sizeof facts[0]) == 0);
+    int64_t plan_bytes[2] = {};
+    test::Answer answers[2];
+    for (int i = 0; i < 2; ++i) {
+      const std::unique_ptr<Engine> engine = test::make_engine(i == 0 ? made_up : opened, cpu_limits(1, 160));
+      plan_bytes[i] = engine->arena().capacity_bytes();
+      Session& session = test::open_session(*engine);
+      REQUIRE(test::add_turn(session, "<image>What is this?", {"images/113.png"}).ok());
+      ocellus_generate_params params = test::default_params(8);
+      params.ignore_end = 1;
+      answers[i] = test::answer_of(session, params);
+      REQUIRE_MESSAGE(answers[i].status.ok(), last_failure().sentence);
+    }
+    CHECK(plan_bytes[0] == plan_bytes[1]);
+    test::check_equal(answers[0], answers[1]);
+  }
+}
+
+TEST_CASE("Another seed gives other weights under the same header, and the same bytes every time") {
+  Model model;
+  open(model, small_shape(), WeightFormat::kQ4_K);
+  const GgufFile& file = model.text_file();
+  const test::Bytes first = written(file, kRandomWeightsSeed);
+  for (const uint64_t seed : {uint64_t{0}, uint64_t{2}, uint64_t{1} << 63, ~uint64_t{0}}) {
+    CAPTURE(seed);
+    const test::Bytes other = written(file, seed);
+    CHECK(other == written(file, seed));
+    REQUIRE(other.size() == first.size());
+    CHECK(std::equal(first.begin(), first.begin() + file.data_offset(), other.begin()));
+    const GgufTensor* embedding = file.find_tensor("token_embd.weight");
+    const auto begin = file.data_offset() + embedding->offset;
+    CHECK(!std::equal(first.begin() + begin, first.begin() + begin + embedding->bytes, other.begin() + begin));
+  }
+}
+
+TEST_CASE("A file that its sink does not take ends with the sink's sentence") {
+  Model model;
+  open(model, small_shape(), WeightFormat::kF16);
+  for (const int64_t room : {int64_t{0}, model.text_file().data_offset(), model.text_file().data_offset() + 70000}) {
+    MemorySink sink(static_cast<size_t>(room));
+    CHECK(write_random_file(model.text_file(), kRandomWeightsSeed, sink).code() == Code::kIo);
+    CHECK(std::string(last_failure().sentence) == "the memory is full");
+  }
+}
+
+TEST_CASE("A shape can have fewer layers than the public model, and no more") {
+  Model one, all, text;
+  REQUIRE_MESSAGE(one.open_shape("smolvlm-256m", "Q8_0", 1).ok(), last_failure().sentence);
+  REQUIRE(all.open_shape("smolvlm-256m", "Q8_0", 30).ok());
+  CHECK(one.text().layer_count == 1);
+  CHECK(one.vision().layer_count == 1);
+  CHECK(one.text().width == 576);
+  CHECK(all.text().layer_count == 30);
+  CHECK(all.vision().layer_count == 12);
+  REQUIRE(text.open_shape("qwen2.5-0.5b", "F16", 2).ok());
+  CHECK(text.text().layer_count == 2);
+  CHECK(!text.has_vision());
+  for (const int32_t layers : {-1, 31}) {
+    CHECK(all.open_shape("smolvlm-256m", "Q8_0", layers).code() == Code::kBadArgument);
+    CHECK(std::string(last_failure().sentence) ==
+          "SmolVLM-256M cannot have " + std::to_string(layers) + " layers: choose 1 to 30");
   }
 }
 
