@@ -23,6 +23,7 @@ void add_bench_command(CLI::App* program, Action* action);
 void add_library_command(CLI::App* program, Action* action);
 void add_watch_command(CLI::App* program, Action* action);
 void add_serve_command(CLI::App* program, Action* action);
+void add_make_model_command(CLI::App* program, Action* action);
 void add_devices_command(CLI::App* program, Action* action);
 
 }  // namespace ocellus::app

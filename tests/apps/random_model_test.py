@@ -1,26 +1,16 @@
-"""Shapes without files, and the tool that writes them as files."""
+"""Shapes without files, and `ocellus make-model`, which writes them as files."""
 
 import os
-import re
+import resource
+import signal
 import subprocess
-import sys
+import time
 import unittest
 
 from pictures import make_png
-from program import SOURCE, USAGE, FolderTest, long
+from program import PROGRAM, RUNTIME, USAGE, FolderTest, long
 
-TOOL = SOURCE / "tools" / "make_random_model.py"
-SHAPES = ["SmolVLM-256M", "SmolVLM-500M", "SmolVLM2-2.2B", "LLaVA-1.5-7B", "LLaVA-1.5-13B", "LLaVA-1.6-Vicuna-7B",
-          "LLaVA-1.6-Mistral-7B", "InternVL2.5-8B", "InternVL2.5-26B", "InternVL3-2B", "InternVL3.5-2B",
-          "Qwen2.5-0.5B", "Qwen2.5-1.5B"]
-FORMATS = ["F16", "Q8_0", "Q4_K"]
-
-
-def make(*arguments, folder="."):
-    """(path, bytes of tensors) of each file that was written, or would be."""
-    command = [sys.executable, str(TOOL), *arguments, "--output", folder]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    return [(path, int(size)) for path, size in re.findall(r"(.+): (\d+) bytes of tensors\n", done.stdout)]
+SHAPE = "SmolVLM-256M"
 
 
 class ShapeTest(FolderTest):
@@ -32,28 +22,13 @@ class ShapeTest(FolderTest):
 
 
 class Shapes(ShapeTest):
-    def weights(self, *arguments):
-        """Bytes of each file's tensors, from the plan."""
-        (plan,) = self.objects("plan", *arguments)
-        return [row["bytes"] for row in plan["rows"] if row["name"] in ("text weights", "vision weights")]
-
-    @long
-    def test_the_program_and_the_tool_agree_on_every_shape(self):
-        for shape in SHAPES:
-            for weight_format in FORMATS:
-                with self.subTest(shape=shape, format=weight_format):
-                    planned = self.weights("--shape", shape.upper(), "--format", weight_format)
-                    written = [size for _, size in make(shape, "--format", weight_format, "--dry-run")]
-                    self.assertEqual(len(planned), len(written))
-                    for in_plan, in_file in zip(planned, written):
-                        self.assertAlmostEqual(in_plan, in_file, delta=256)  # what rows of the plan are aligned to
-
     def test_an_unknown_shape_gets_the_list_of_shapes(self):
-        for command in ["plan", "bench"]:
+        for command in ["plan", "bench", "make-model"]:
             self.assert_refused([command, "--shape", "SmolVLM"], USAGE, "choose one of SmolVLM-256M, .*Qwen2.5-1.5B")
-            self.assert_refused([command, "--shape", SHAPES[0], "--format", "Q7_K"], USAGE, "choose one of F32, .*, MXFP4")
+            self.assert_refused([command, "--shape", SHAPE, "--format", "Q7_K"], USAGE, "choose one of F32, .*, MXFP4")
+        for command in ["plan", "bench"]:
             self.assert_refused([command, "--format", "Q8_0"], USAGE, "--format requires --shape")
-            self.assert_refused([command, "--shape", SHAPES[0], "--model", "x.gguf"], USAGE, "excludes")
+            self.assert_refused([command, "--shape", SHAPE, "--model", "x.gguf"], USAGE, "excludes")
 
     def test_a_picture_for_llava_is_one_view_of_576_rows(self):
         for shape, width in [("LLaVA-1.5-7B", 4096), ("LLaVA-1.5-13B", 5120)]:
@@ -77,29 +52,97 @@ class Shapes(ShapeTest):
 
 
 class Files(ShapeTest):
-    @long
-    def test_the_program_runs_on_a_written_pair(self):
-        for weight_format in ["F16", "Q4_K"]:
-            with self.subTest(format=weight_format):
-                files = make("smolvlm-256m", "--format", weight_format, "--layers", "1", folder=self.folder)
-                (model, model_bytes), (mmproj, mmproj_bytes) = files
-                for path, tensor_bytes in files:
-                    self.assertTrue(0 < os.path.getsize(path) - tensor_bytes < 4 << 20, path)
-                (plan,) = self.objects("plan", "--model", model, "--mmproj", mmproj)
-                weights = [row["bytes"] for row in plan["rows"] if row["name"] in ("text weights", "vision weights")]
-                self.assertAlmostEqual(weights[0], model_bytes, delta=256)
-                self.assertAlmostEqual(weights[1], mmproj_bytes, delta=256)
-                self.assertEqual(plan["model"], "SmolVLM-256M, random weights")
-                self.answer("caption", self.wide(), "--model", model, "--mmproj", mmproj, "-n", 4)
+    def make(self, *arguments):
+        """What is said of the files of a shape with one layer."""
+        (made,) = self.objects("make-model", "--shape", SHAPE, "--layers", 1, "--output", self.folder, *arguments)
+        return made
 
-    def test_the_same_arguments_give_the_same_bytes(self):
-        contents = []
-        for part in ["one", "two"]:
-            folder = self.folder / part
-            ((path, _),) = make("Qwen2.5-0.5B", "--format", "Q8_0", "--layers", "1", folder=folder)
-            with open(path, "rb") as file:
-                contents.append(file.read())
-        self.assertEqual(contents[0], contents[1])
+    def names(self):
+        return sorted(os.listdir(self.folder))
+
+    def test_the_program_runs_on_a_written_pair(self):
+        for weight_format in ["F16", "mxfp4"]:
+            with self.subTest(format=weight_format):
+                made = self.make("--format", weight_format)
+                name = f"smolvlm-256m-{weight_format.lower()}.gguf"
+                self.assertEqual(made["model"], str(self.folder / name))
+                self.assertEqual(made["mmproj"], str(self.folder / f"mmproj-{name}"))
+                self.assertEqual(made["bytes"], os.path.getsize(made["model"]) + os.path.getsize(made["mmproj"]))
+                pair = ["--model", made["model"], "--mmproj", made["mmproj"]]
+                (plan,) = self.objects("plan", *pair)
+                self.assertEqual(plan["model"], f"{SHAPE}, random weights")
+                weights = [row["bytes"] for row in plan["rows"] if row["name"] in ("text weights", "vision weights")]
+                self.assertLess(made["bytes"] - sum(weights), 4 << 20)  # headers with a vocabulary
+                self.assertGreater(made["bytes"], sum(weights) - 512)
+                self.answer("caption", self.wide(), *pair, "-n", 4)
+        self.assertEqual(len(self.names()), 5)  # two pairs and a picture: nothing is left over
+
+    @long
+    def test_a_whole_written_pair_plans_and_answers_like_the_shape(self):
+        (made,) = self.objects("make-model", "--shape", "smolvlm-256m", "--format", "Q4_K", "--output", self.folder)
+        pair, shape = ["-m", made["model"], "--mmproj", made["mmproj"]], ["--shape", SHAPE, "--format", "Q4_K"]
+        self.assertEqual(self.answer("plan", *pair), self.answer("plan", *shape))
+        captions = [self.answer("caption", self.wide(), *model, "-n", 6) for model in (pair, shape)]
+        self.assertEqual(captions[0], captions[1])
+
+    def test_files_are_a_matter_of_the_seed(self):
+        contents = {}
+        for folder, seed in [("one", []), ("two", ["--seed", 1]), ("three", ["--seed", 7])]:
+            output = self.folder / folder / "made"
+            text = self.answer("make-model", "--shape", "qwen2.5-0.5b", "--layers", 1, "--output", output, *seed)
+            (path,) = output.iterdir()
+            contents[folder] = path.read_bytes()
+            self.assertRegex(text, rf"\A{path}: {len(contents[folder])} bytes \([\d.]+ MiB\)\n\Z")
+        self.assertEqual(contents["one"], contents["two"])
+        self.assertNotEqual(contents["one"], contents["three"])
+
+    def test_files_that_are_there_are_replaced_only_when_told_to(self):
+        other = self.folder / "mmproj-smolvlm-256m-q8_0.gguf"
+        other.write_text("mine")
+        command = ["make-model", "--shape", SHAPE, "--layers", 1, "--output", self.folder]
+        self.assert_refused(command, USAGE, f"{other} exists: .*--force")
+        self.assertEqual((self.names(), other.read_text()), ([other.name], "mine"))
+        self.answer(*command, "--force")
+        self.assertEqual(len(self.names()), 2)
+        self.assertGreater(other.stat().st_size, 1 << 20)
+
+    def test_what_cannot_be_written_is_told_and_leaves_nothing(self):
+        command = ["make-model", "--shape", SHAPE, "--layers", 1, "--output"]
+        (self.folder / "file").write_text("")
+        self.assert_refused([*command, self.folder / "file"], RUNTIME, "cannot be made: ")
+        if os.geteuid() != 0:
+            self.folder.chmod(0o500)
+            self.assert_refused([*command, self.folder], RUNTIME, "cannot be written: Permission denied; --output")
+            self.folder.chmod(0o700)
+        self.assert_refused([*command, "/proc"], RUNTIME, r"cannot be written: \w+.*; --output names another folder")
+        # A full disk: no file may grow beyond ten megabytes.
+        full = self.folder / "full"
+        done = subprocess.run([PROGRAM, *map(str, command), full], capture_output=True, text=True, timeout=60, check=False,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10 << 20, 10 << 20)))
+        self.assertEqual((done.returncode, done.stdout), (RUNTIME, ""))
+        self.assertRegex(done.stderr, r"\Aocellus: \S+gguf cannot be written: File too large; --output[^\n]+\.\n\Z")
+        self.assertEqual(os.listdir(full), [])
+
+    def test_an_interrupted_run_leaves_nothing(self):
+        command = [PROGRAM, "make-model", "--shape", "InternVL2.5-26B", "--format", "F16", "--output", str(self.folder)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+            while not any(os.path.getsize(self.folder / name) > 1 << 20 for name in self.names()):
+                self.assertIsNone(program.poll())
+                time.sleep(0.01)
+            program.send_signal(signal.SIGINT)
+            output, notes = program.communicate(timeout=60)
+        self.assertEqual((program.returncode, output, notes), (130, b"", b""))
+        self.assertEqual(self.names(), [])
+
+    def test_bad_usage_is_refused_before_anything_is_written(self):
+        for arguments, sentence in [
+                ([], "--shape is required"), (["--shape", SHAPE, "--layers", 0], "--layers"),
+                (["--shape", SHAPE, "--layers", 31], "SmolVLM-256M cannot have 31 layers: choose 1 to 30"),
+                (["--shape", SHAPE, "--seed", "many"], "--seed: many is not a whole number"),
+                (["--shape", SHAPE, "--model", "x.gguf"], "unknown flag --model")]:
+            with self.subTest(arguments=arguments):
+                self.assert_refused(["make-model", *arguments, "--output", self.folder], USAGE, sentence)
+        self.assertEqual(self.names(), [])
 
 
 if __name__ == "__main__":

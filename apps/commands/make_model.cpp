@@ -1,0 +1,221 @@
+// ocellus make-model --shape NAME
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/base/failure.h"
+#include "apps/base/number_validator.h"
+#include "apps/base/sizes.h"
+#include "apps/base/stop_request.h"
+#include "apps/base/terminal.h"
+#include "apps/commands/commands.h"
+#include "apps/setup/answer.h"
+#include "apps/setup/setup.h"
+
+namespace ocellus::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct MakeModelOptions {
+  std::string shape;
+  std::string format = "Q8_0";
+  int32_t layers = 0;  // 0: all
+  uint64_t seed = OCELLUS_SHAPE_SEED;
+  std::string folder = ".";
+  bool replaces = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
+}
+
+Failure exists_failure(const std::string& path) {
+  return Failure(kExitUsage, path + " exists: choose another folder with --output, or replace it with --force.");
+}
+
+// A file that stands under its name once all of it is written. Until then it has another name beside it, and if it is
+// not published it goes.
+class NewFile {
+ public:
+  explicit NewFile(std::string path) : path_(std::move(path)), temporary_(path_ + "." + std::to_string(::getpid())) {
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) throw failure(errno);
+  }
+  ~NewFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  // False if the system refused; finish() then says why.
+  bool append(const void* bytes, int64_t count) {
+    const char* from = static_cast<const char*>(bytes);
+    while (count > 0) {
+      const ssize_t written = ::write(descriptor_, from, static_cast<size_t>(count));
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) {
+        error_ = written < 0 ? errno : ENOSPC;
+        return false;
+      }
+      from += written;
+      count -= written;
+      bytes_ += written;
+    }
+    return true;
+  }
+  void finish() {
+    if (error_ == 0 && ::fsync(descriptor_) != 0) error_ = errno;
+    if (::close(std::exchange(descriptor_, -1)) != 0 && error_ == 0) error_ = errno;
+    if (error_ != 0) throw failure(error_);
+  }
+  void publish(bool replaces) {
+    if (!rename(replaces)) throw errno == EEXIST ? exists_failure(path_) : failure(errno);
+    temporary_.clear();
+  }
+
+  bool has_failed() const { return error_ != 0; }
+  const std::string& path() const { return path_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  Failure failure(int error) const {
+    return Failure(kExitRuntime,
+                   path_ + " cannot be written: " + std::strerror(error) + "; --output names another folder.");
+  }
+  bool rename(bool replaces) const {
+    if (replaces) return std::rename(temporary_.c_str(), path_.c_str()) == 0;
+    if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0) return true;
+    if (errno != EINVAL) return false;
+    // The file system cannot look and rename at once.
+    errno = EEXIST;
+    return !exists(path_) && std::rename(temporary_.c_str(), path_.c_str()) == 0;
+  }
+
+  std::string path_;
+  std::string temporary_;  // empty: published
+  int descriptor_ = -1;
+  int error_ = 0;
+  int64_t bytes_ = 0;
+};
+
+struct Writing {
+  NewFile* file;
+  Progress* progress;
+};
+
+int append_piece(void* user, const void* bytes, int64_t count) {
+  const Writing& writing = *static_cast<const Writing*>(user);
+  if (stop_requested() || !writing.file->append(bytes, count)) return 1;
+  writing.progress->set("writing " + writing.file->path() + ", " + format_mib(writing.file->bytes()) + " MiB ...");
+  return 0;
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// The model's path and, where it has a vision part, that of its mmproj file.
+std::vector<std::string> choose_paths(const Model& model, const MakeModelOptions& options) {
+  const std::string name = lower(options.shape + "-" + options.format) + ".gguf";
+  std::vector<std::string> paths = {(fs::path(options.folder) / name).lexically_normal().string()};
+  if (model.facts.has_vision)
+    paths.push_back((fs::path(options.folder) / ("mmproj-" + name)).lexically_normal().string());
+  for (const std::string& path : paths)
+    if (!options.replaces && exists(path)) throw exists_failure(path);
+  return paths;
+}
+
+Model open_shape(const MakeModelOptions& options) {
+  Model model;
+  ocellus_model* handle = nullptr;
+  check(ocellus_model_open_shape(options.shape.c_str(), options.format.c_str(), options.layers, &handle));
+  model.handle.reset(handle);
+  check(ocellus_model_get_facts(handle, &model.facts));
+  return model;
+}
+
+void print_files(const std::vector<std::unique_ptr<NewFile>>& files, const MakeModelOptions& options) {
+  if (!options.json) {
+    for (const auto& file : files) print(file->path() + ": " + format_bytes(file->bytes()) + "\n");
+    return;
+  }
+  nlohmann::ordered_json object = {{"command", "make-model"}, {"model", files[0]->path()}};
+  object["mmproj"] = files.size() > 1 ? nlohmann::ordered_json(files[1]->path()) : nullptr;
+  object["seed"] = options.seed;
+  int64_t bytes = 0;
+  for (const auto& file : files) bytes += file->bytes();
+  object["bytes"] = bytes;
+  print(json_line(object));
+}
+
+int run_make_model(const MakeModelOptions& options) {
+  const Model model = open_shape(options);
+  const std::vector<std::string> paths = choose_paths(model, options);
+  std::error_code error;
+  fs::create_directories(options.folder, error);
+  if (error) throw Failure(kExitRuntime, "--output " + options.folder + " cannot be made: " + error.message() + ".");
+  watch_for_stop();
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is told like a full disk
+  Progress progress(options.quiet, "making the model up ...");
+  std::vector<std::unique_ptr<NewFile>> files;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    files.push_back(std::make_unique<NewFile>(paths[i]));
+    Writing writing = {files.back().get(), &progress};
+    const ocellus_model_file kind = i == 0 ? OCELLUS_TEXT_FILE : OCELLUS_MMPROJ_FILE;
+    const ocellus_status status = ocellus_model_write(model.get(), kind, options.seed, append_piece, &writing);
+    if (status == OCELLUS_CANCELLED && !files.back()->has_failed()) return kExitInterrupted;
+    if (status != OCELLUS_CANCELLED) check(status, paths[i]);
+    files.back()->finish();
+  }
+  for (const auto& file : files) file->publish(options.replaces);
+  progress.stop();
+  print_files(files, options);
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_make_model_command(CLI::App* program, Action* action) {
+  const auto options = std::make_shared<MakeModelOptions>();
+  CLI::App* command = program->add_subcommand("make-model", "Writes a pair of files with random weights");
+  command
+      ->add_option("--shape", options->shape,
+                   "Shape of a public model, as SmolVLM-256M; an unknown name lists all. The files are named after it")
+      ->required()
+      ->option_text("NAME");
+  command
+      ->add_option("--format", options->format,
+                   "Format of the weights, as F16 or Q4_K (default: Q8_0); an unknown name lists all")
+      ->option_text("NAME");
+  command->add_option("--layers", options->layers, "Fewer layers, of the language model and of the vision part")
+      ->option_text("N")
+      ->check(number_between(1, 1000));
+  command
+      ->add_option("--seed", options->seed,
+                   "Other weights. With the default, 1, the files are what --shape makes up without files, bit for bit")
+      ->option_text("N");
+  command->add_option("--output", options->folder, "Folder for the files, made if there is none (default: this one)")
+      ->option_text("DIR");
+  command->add_flag("--force", options->replaces, "Replace files of the same name");
+  command->add_flag("--json", options->json, "One JSON object on stdout");
+  command->add_flag("--quiet", options->quiet, "No progress on stderr");
+  command->callback([=] { *action = [=] { return run_make_model(*options); }; });
+}
+
+}  // namespace ocellus::app
