@@ -8,6 +8,7 @@
   OP(layernorm, LayerNormArgs)              \
   OP(gated_silu, GatedSiluArgs)             \
   OP(activate, ActivateArgs)                \
+  OP(add_scaled_rows, AddScaledRowsArgs)    \
   OP(add_rows, AddRowsArgs)                 \
   OP(convert_rows, ConvertRowsArgs)         \
   OP(gather_rows, GatherRowsArgs)           \
@@ -41,9 +42,7 @@
   OP(cut_patches, CutPatchesArgs)           \
   OP(shuffle_pixels, ShufflePixelsArgs)     \
   OP(place_class_rows, PlaceClassRowsArgs)  \
-  OP(drop_class_rows, DropClassRowsArgs)    \
   OP(convert_pixels, ConvertPixelsArgs)     \
-  OP(stretch_views, StretchViewsArgs)       \
   OP(resample_picture, ResamplePictureArgs) \
   OP(normalise_tiles, NormaliseTilesArgs)   \
   OP(fill_weights, FillWeightsArgs)

@@ -2,6 +2,7 @@
 // never touches it: whatever a running engine needs lives in the arena.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <new>
 #include <type_traits>

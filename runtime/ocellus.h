@@ -147,7 +147,6 @@ OCELLUS_API ocellus_status ocellus_image_decode(const void* bytes, int64_t byte_
 /* ---- plan ----------------------------------------------------------------------------------------------------- */
 
 typedef enum ocellus_device { OCELLUS_DEVICE_AUTO = 0, OCELLUS_DEVICE_CPU = 1, OCELLUS_DEVICE_CUDA = 2 } ocellus_device;
-typedef enum ocellus_resize { OCELLUS_RESIZE_LLAMA_CPP = 0, OCELLUS_RESIZE_HUGGING_FACE = 1 } ocellus_resize;
 
 /* Rules that drop cached slots, per layer and key/value head unless said otherwise. What each keeps beside its recent
  * window is the best by a score: */
@@ -264,16 +263,15 @@ typedef enum ocellus_reuse {
 /* What the engine must be able to hold. Everything else follows from it. */
 typedef struct ocellus_limits {
   uint32_t struct_bytes;
-  int32_t device;           /* ocellus_device; automatic: the first GPU if there is one, else the CPU */
-  int32_t device_index;     /* which GPU */
-  int32_t thread_count;     /* 0: one per available core */
-  int32_t max_sessions;     /* 1 */
-  int32_t max_images;       /* per session; 1 */
-  int32_t max_text_tokens;  /* per session, prompts and answers together; tokens around images are added; 512 */
-  int32_t max_prompt_rows;  /* rows prefilled at once; 0: enough for one session's images and text, at most 2048 */
-  int32_t max_views;        /* views per picture; 0: as many as the model's tiling may give */
+  int32_t device;          /* ocellus_device; automatic: the first GPU if there is one, else the CPU */
+  int32_t device_index;    /* which GPU */
+  int32_t thread_count;    /* 0: one per available core */
+  int32_t max_sessions;    /* 1 */
+  int32_t max_images;      /* per session; 1 */
+  int32_t max_text_tokens; /* per session, prompts and answers together; tokens around images are added; 512 */
+  int32_t max_prompt_rows; /* rows prefilled at once; 0: enough for one session's images and text, at most 2048 */
+  int32_t max_tiles;       /* tiles a picture is cut into at most, beside the view of all of it; 0: as the model says */
   int32_t max_encode_views; /* views a GPU encodes together, lean: one; 0: 8, or all that may come if they are fewer */
-  int32_t resize;           /* ocellus_resize; pictures for LLaVA-1.5 have one way of their own */
   int32_t lean;             /* 1: little scratch rather than little time: small blocks of rows, views one by one; 0 */
   int64_t max_image_pixels; /* pixels of the largest picture or frame; 1920 * 1080; tall and wide pictures included */
   int64_t max_gpu_pixels;   /* of the largest that a GPU resizes, in memory that grows with it; of larger ones the host

@@ -78,10 +78,6 @@ void add_model_options(CLI::App* command, CommonOptions* options) {
       ->option_text("N")
       ->check(number_between(0, kMaxThreads))
       ->group("Model");
-  command->add_option("--resize", options->resize, "Resize pictures as this program does (default: llama.cpp)")
-      ->option_text("llama.cpp|hf")
-      ->check(CLI::IsMember({"llama.cpp", "hf"}))
-      ->group("Model");
 }
 
 void add_memory_options(CLI::App* command, CommonOptions* options) {
@@ -91,6 +87,12 @@ void add_memory_options(CLI::App* command, CommonOptions* options) {
           "--budget", [options](const std::string& size) { set_budget(options, size); },
           "Most bytes to use: K M G (1024), KB MB GB (1000), or bytes")
       ->option_text("SIZE")
+      ->group(group);
+  command
+      ->add_option("--image-tiles", options->image_tiles,
+                   "Tiles a picture is cut into at most, beside the view of all of it (default: as the model says)")
+      ->option_text("N")
+      ->check(number_between(1, 256))
       ->group(group);
   command->add_option("--sessions", options->sessions, "Conversations at a time")
       ->option_text("N")

@@ -24,13 +24,13 @@ struct CommonOptions {
   std::string shape_format = "Q8_0";
   ocellus_device device = OCELLUS_DEVICE_AUTO;
   int32_t device_index = 0;
-  std::string resize = "llama.cpp";
   std::optional<int64_t> budget_bytes;
   std::optional<int32_t> sessions;
   std::optional<int32_t> images;
   std::optional<int32_t> text_tokens;
   std::optional<int64_t> image_pixels;
   std::optional<int64_t> whole_pixels;  // of a picture that does not come row by row
+  int32_t image_tiles = 0;              // 0: as the model says
   int32_t prompt_rows = 0;              // 0: the library's choice
   int32_t synthetic_tokens = 0;         // instead of pictures; no common flag
   int32_t threads = 0;

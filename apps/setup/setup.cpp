@@ -77,7 +77,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.device = options.device;
   limits.device_index = options.device_index;
   limits.thread_count = options.threads;
-  limits.resize = options.resize == "hf" ? OCELLUS_RESIZE_HUGGING_FACE : OCELLUS_RESIZE_LLAMA_CPP;
+  limits.max_tiles = options.image_tiles;
   limits.max_sessions = options.sessions.value_or(1);
   limits.max_images = options.images.value_or(static_cast<int32_t>(needs.images));
   limits.max_text_tokens = options.text_tokens.value_or(static_cast<int32_t>(planned_text_tokens(model.facts, needs)));

@@ -20,7 +20,8 @@ struct RowRegisters {
       if (col < cols) body(col, values[chunk]);
     }
   }
-  __device__ void load(const float* row, int cols) {
+  template <class T>
+  __device__ void load(const T* row, int cols) {
     for_each(cols, [&](int col, float(&group)[4]) { load_values(row + col, group); });
   }
 };
@@ -39,9 +40,8 @@ inline int row_threads(int64_t cols, int chunks) {
 
 /// Launches one block for each row of the kernel that such rows take: with two groups a thread, with four, or the plain
 /// one. `wide`: addresses and length allow groups.
-template <auto kShort, auto kLong, auto kPlain, class... Values>
-void launch_rows(Queue& queue, const char* op, const DeviceView<const float>& input, bool wide,
-                 const Values&... values) {
+template <auto kShort, auto kLong, auto kPlain, class View, class... Values>
+void launch_rows(Queue& queue, const char* op, const View& input, bool wide, const Values&... values) {
   const unsigned grid = static_cast<unsigned>(input.rows);
   if (wide && input.cols <= kShortRow)
     launch<kShort>(queue, op, {.grid = grid, .threads = row_threads(input.cols, 2)}, values...);

@@ -83,6 +83,28 @@ __global__ void add_to_rows(float* values, int64_t stride, const float* addend, 
                        [](float x, float y) { return x + y; });
 }
 
+template <int kWide>
+__global__ void add_scaled(float* values, int64_t stride, const __half* addend, int64_t addend_stride,
+                           const float* scale, int64_t cols, unsigned pieces) {
+  const RowPlace place(pieces);
+  values += place.row * stride;
+  addend += place.row * addend_stride;
+  wait_for_inputs();
+  let_next_start();
+#pragma unroll
+  for (int i = 0; i < kUnits; ++i) {
+    const int64_t col = (place.first + i * place.step) * kWide;
+    if (col >= cols) continue;
+    float x[kWide], y[kWide], s[kWide];
+    load_values(values + col, x);
+    load_values(addend + col, y);
+    load_values(scale + col, s);
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) x[k] += s[k] * y[k];
+    store_values(values + col, x);
+  }
+}
+
 /// Rows without gaps between them are one long row, which leaves no block half empty.
 struct Extent {
   int64_t rows;
@@ -128,6 +150,14 @@ void add(const AddRowsArgs& args, Queue& queue) {
                              static_cast<unsigned>(args.addend.rows), args.values.cols, pieces.per_row);
 }
 
+template <int kWide>
+void scale(const AddScaledRowsArgs& args, Queue& queue) {
+  const RowPieces pieces(args.values.rows, args.values.cols / kWide);
+  launch<add_scaled<kWide>>(queue, "add_scaled_rows", {.grid = pieces.blocks, .threads = pieces.threads},
+                            args.values.data, args.values.stride, half_data(args.addend), args.addend.stride,
+                            args.scale, args.values.cols, pieces.per_row);
+}
+
 }  // namespace
 
 void gated_silu(const GatedSiluArgs& args, Queue& queue) {
@@ -155,6 +185,15 @@ void add_rows(const AddRowsArgs& args, Queue& queue) {
     add<kWideFloats>(args, queue);
   else
     add<1>(args, queue);
+}
+
+void add_scaled_rows(const AddScaledRowsArgs& args, Queue& queue) {
+  if (!is_half(args.addend, "add_scaled_rows", queue)) return;
+  if (args.values.cols % kWideHalves == 0 && takes_wide(args.values, kWideHalves) &&
+      takes_wide(args.addend, kWideHalves) && takes_wide(args.scale, kWideHalves))
+    scale<kWideHalves>(args, queue);
+  else
+    scale<1>(args, queue);
 }
 
 }  // namespace cuda

@@ -38,4 +38,16 @@ struct AddRowsArgs {
 };
 void add_rows(const AddRowsArgs& args, Queue& queue);
 
+/// x[t][c] += scale[c] * addend[t][c].
+///
+/// Shapes    x, addend [T, D] (rows may be strided); scale [D]
+/// Types     x, scale f32; addend activations
+/// Aliasing  none
+struct AddScaledRowsArgs {
+  DeviceView<float> values;
+  ActivationView addend;
+  const float* scale = nullptr;
+};
+void add_scaled_rows(const AddScaledRowsArgs& args, Queue& queue);
+
 }  // namespace ocellus

@@ -101,6 +101,20 @@ void add_rows_rows(const AddRowsArgs& args, int64_t begin, int64_t end) {
   }
 }
 
+void add_scaled_rows_rows(const AddScaledRowsArgs& args, int64_t begin, int64_t end) {
+  const FloatTag d;
+  const int64_t cols = args.values.cols;
+  for (int64_t t = begin; t < end; ++t) {
+    float* x = args.values.row(t);
+    const float* addend = args.addend.row(t);
+    for (int64_t i = 0; i < cols; i += kLanes) {
+      const int64_t left = cols - i;
+      const FloatVec scale = load_part(d, args.scale + i, left);
+      store_part(hn::MulAdd(scale, load_part(d, addend + i, left), load_part(d, x + i, left)), d, x + i, left);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace ocellus
@@ -112,6 +126,7 @@ namespace ocellus {
 HWY_EXPORT(gated_silu_rows);
 HWY_EXPORT(activate_rows);
 HWY_EXPORT(add_rows_rows);
+HWY_EXPORT(add_scaled_rows_rows);
 
 void cpu::gated_silu(const GatedSiluArgs& args, Queue& queue) {
   queue.parallel(args.gate.rows, rows_per_piece(args.gate.cols, 8192), [&](int64_t begin, int64_t end, int) {
@@ -128,6 +143,12 @@ void cpu::activate(const ActivateArgs& args, Queue& queue) {
 void cpu::add_rows(const AddRowsArgs& args, Queue& queue) {
   queue.parallel(args.values.rows, rows_per_piece(args.values.cols, 65536), [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(add_rows_rows)(args, begin, end);
+  });
+}
+
+void cpu::add_scaled_rows(const AddScaledRowsArgs& args, Queue& queue) {
+  queue.parallel(args.values.rows, rows_per_piece(args.values.cols, 65536), [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(add_scaled_rows_rows)(args, begin, end);
   });
 }
 

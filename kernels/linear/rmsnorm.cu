@@ -13,9 +13,9 @@ __device__ float scale_of(float squares, int cols, float epsilon, float* room) {
 }
 
 /// One block a row, the row in registers. The weight never changes, so it is fetched while the input is being written.
-template <class Out, int kChunks>
+template <class In, class Out, int kChunks>
 __global__ void __launch_bounds__(kMostRowThreads)
-    normalise_rows(const float* input, int64_t input_stride, const float* weight, float epsilon, int cols, Out* output,
+    normalise_rows(const In* input, int64_t input_stride, const float* weight, float epsilon, int cols, Out* output,
                    int64_t output_stride) {
   __shared__ float room[kWarp];
   RowRegisters<kChunks> x, w;
@@ -36,28 +36,31 @@ __global__ void __launch_bounds__(kMostRowThreads)
 }
 
 /// Rows of any length and address.
-template <class Out>
-__global__ void normalise_plain_rows(const float* input, int64_t input_stride, const float* weight, float epsilon,
+template <class In, class Out>
+__global__ void normalise_plain_rows(const In* input, int64_t input_stride, const float* weight, float epsilon,
                                      int cols, Out* output, int64_t output_stride) {
   __shared__ float room[kWarp];
-  const float* x = input + blockIdx.x * input_stride;
+  const In* x = input + blockIdx.x * input_stride;
   Out* out = output + blockIdx.x * output_stride;
   wait_for_inputs();
   let_next_start();
   float squares = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < cols; i += kPlainRowThreads) squares += x[i] * x[i];
+  for (int i = static_cast<int>(threadIdx.x); i < cols; i += kPlainRowThreads) {
+    const float value = load_value(x + i);
+    squares += value * value;
+  }
   const float scale = scale_of(squares, cols, epsilon, room);
   for (int i = static_cast<int>(threadIdx.x); i < cols; i += kPlainRowThreads)
-    store_value(out + i, x[i] * (scale * weight[i]));
+    store_value(out + i, load_value(x + i) * (scale * weight[i]));
 }
 
-template <class Out>
+template <class In, class Out>
 void normalise(const RmsNormArgs& args, Queue& queue) {
   const bool wide =
       args.input.cols % 4 == 0 && takes_wide(args.input, 4) && takes_wide(args.weight, 4) && takes_wide(args.output, 4);
-  launch_rows<normalise_rows<Out, 2>, normalise_rows<Out, 4>, normalise_plain_rows<Out>>(
-      queue, "rmsnorm", args.input, wide, args.input.data, args.input.stride, args.weight, args.epsilon,
-      static_cast<int>(args.input.cols), static_cast<Out*>(args.output.data), args.output.stride);
+  launch_rows<normalise_rows<In, Out, 2>, normalise_rows<In, Out, 4>, normalise_plain_rows<In, Out>>(
+      queue, "rmsnorm", args.input, wide, static_cast<const In*>(args.input.data), args.input.stride, args.weight,
+      args.epsilon, static_cast<int>(args.input.cols), static_cast<Out*>(args.output.data), args.output.stride);
 }
 
 constexpr int kHeadThreads = 128;
@@ -138,10 +141,15 @@ void normalise_heads(const NormaliseHeadsArgs& args, Queue& queue) {
 }
 
 void rmsnorm(const RmsNormArgs& args, Queue& queue) {
-  if (args.output.type == ActivationType::kF16)
-    normalise<__half>(args, queue);
+  const bool from_half = args.input.type == ActivationType::kF16, to_half = args.output.type == ActivationType::kF16;
+  if (from_half && to_half)
+    normalise<__half, __half>(args, queue);
+  else if (to_half)
+    normalise<float, __half>(args, queue);
+  else if (!from_half)
+    normalise<float, float>(args, queue);
   else
-    normalise<float>(args, queue);
+    queue.fail(OCELLUS_FAIL(Code::kInternal, "rmsnorm: f16 rows become f16 rows"));
 }
 
 }  // namespace cuda

@@ -8,10 +8,10 @@ namespace ocellus {
 /// out[t] = x[t] / sqrt(mean(x[t]^2) + epsilon) * weight
 ///
 /// Shapes    x, out [T, D] (rows may be strided); weight [D]
-/// Types     x f32, out f32 or the backend's activations; the sum of squares in f32 lanes (tested against f64)
-/// Aliasing  out may be x if it is f32
+/// Types     x and out f32 or the backend's activations; the sum of squares in f32 lanes (tested against f64)
+/// Aliasing  out may be x if they have the same type
 struct RmsNormArgs {
-  DeviceView<const float> input;
+  ActivationView input;
   const float* weight = nullptr;
   float epsilon = 0;
   ActivationView output;

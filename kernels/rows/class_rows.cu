@@ -10,7 +10,6 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kWideValues = 8;
-constexpr int kUnits = RowPieces::kUnitsPerThread;
 
 struct Placing {
   float* values;
@@ -47,40 +46,10 @@ __global__ void place_rows(const Placing p) {
   }
 }
 
-/// One row of the output, of which one in `patches` has a class row before it.
-template <int kWide>
-__global__ void copy_patch_rows(const float* input, int64_t input_stride, int64_t patches, int64_t cols, __half* output,
-                                int64_t output_stride, unsigned pieces) {
-  const RowPlace place(pieces);
-  input += (place.row + place.row / patches + 1) * input_stride;
-  output += place.row * output_stride;
-  float values[kUnits][kWide];
-  wait_for_inputs();
-  let_next_start();
-#pragma unroll
-  for (int i = 0; i < kUnits; ++i) {
-    const int64_t col = (place.first + i * place.step) * kWide;
-    if (col < cols) load_values(input + col, values[i]);
-  }
-#pragma unroll
-  for (int i = 0; i < kUnits; ++i) {
-    const int64_t col = (place.first + i * place.step) * kWide;
-    if (col < cols) store_values(output + col, values[i]);
-  }
-}
-
 template <class Decoder, int kWide>
 void place(const Placing& placing, int64_t rows, Queue& queue) {
   const dim3 grid(static_cast<unsigned>(rows), static_cast<unsigned>(divide_up(placing.eights, kThreads)));
   launch<place_rows<Decoder, kWide>>(queue, "place_class_rows", {.grid = grid, .threads = kThreads}, placing);
-}
-
-template <int kWide>
-void drop(const DropClassRowsArgs& args, Queue& queue) {
-  const RowPieces pieces(args.output.rows, args.input.cols / kWide);
-  launch<copy_patch_rows<kWide>>(queue, "drop_class_rows", {.grid = pieces.blocks, .threads = pieces.threads},
-                                 args.input.data, args.input.stride, args.patches, args.input.cols,
-                                 half_data(args.output), args.output.stride, pieces.per_row);
 }
 
 }  // namespace
@@ -102,14 +71,6 @@ void place_class_rows(const PlaceClassRowsArgs& args, Queue& queue) {
     else
       place<Decoder, 1>(placing, args.values.rows, queue);
   });
-}
-
-void drop_class_rows(const DropClassRowsArgs& args, Queue& queue) {
-  if (!is_half(args.output, "drop_class_rows", queue)) return;
-  if (args.input.cols % kWideValues == 0 && takes_wide(args.input, kWideValues) && takes_wide(args.output, kWideValues))
-    drop<kWideValues>(args, queue);
-  else
-    drop<1>(args, queue);
 }
 
 }  // namespace cuda

@@ -21,16 +21,4 @@ struct PlaceClassRowsArgs {
 };
 void place_class_rows(const PlaceClassRowsArgs& args, Queue& queue);
 
-/// The patch rows without the class rows: out[v * P + i] = x[v * (P + 1) + 1 + i].
-///
-/// Shapes    x [views * (P + 1), D]; out [views * P, D] (rows may be strided)
-/// Types     x f32, out activations
-/// Aliasing  none
-struct DropClassRowsArgs {
-  DeviceView<const float> input;
-  int64_t patches = 0;  // P
-  ActivationView output;
-};
-void drop_class_rows(const DropClassRowsArgs& args, Queue& queue);
-
 }  // namespace ocellus

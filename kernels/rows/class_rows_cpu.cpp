@@ -29,12 +29,4 @@ void cpu::place_class_rows(const PlaceClassRowsArgs& args, Queue& queue) {
   });
 }
 
-void cpu::drop_class_rows(const DropClassRowsArgs& args, Queue& queue) {
-  const int64_t grain = rows_per_piece(args.input.cols, 65536);
-  queue.parallel(args.output.rows, grain, [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row)
-      std::copy_n(args.input.row(row + row / args.patches + 1), args.input.cols, args.output.row(row));
-  });
-}
-
 }  // namespace ocellus

@@ -35,15 +35,15 @@ __global__ void cut_rows(const float* pixels, int64_t pixel_stride, int side, in
   }
 }
 
-/// One row of the input, a patch, goes to its part of the wide row of its s x s square.
-template <int kWide>
-__global__ void join_rows(const float* input, int64_t input_stride, int grid, int scale, int64_t cols, __half* output,
-                          int64_t output_stride, unsigned pieces) {
+/// One patch row of the input goes to its part of the wide row of its s x s square.
+template <class Out, int kWide>
+__global__ void join_rows(const float* input, int64_t input_stride, int grid, int scale, int lead, int64_t cols,
+                          Out* output, int64_t output_stride, unsigned pieces) {
   const RowPlace place(pieces);
   // Views lie below each other, and their heights divide by `scale`: together they are one tall picture.
   const int y = static_cast<int>(place.row) / grid;
   const int x = static_cast<int>(place.row) % grid;
-  input += place.row * input_stride;
+  input += (place.row + int64_t{y / grid + 1} * lead) * input_stride;
   float values[kUnits][kWide];
   output += (int64_t{y / scale} * (grid / scale) + x / scale) * output_stride + (y % scale * scale + x % scale) * cols;
   wait_for_inputs();
@@ -70,12 +70,20 @@ void cut(const CutPatchesArgs& args, Queue& queue) {
                           static_cast<int>(args.first), half_data(args.output), args.output.stride);
 }
 
-template <int kWide>
+template <class Out, int kWide>
 void join(const ShufflePixelsArgs& args, Queue& queue) {
   const RowPieces pieces(args.views * args.grid * args.grid, args.input.cols / kWide);
-  launch<join_rows<kWide>>(queue, "shuffle_pixels", {.grid = pieces.blocks, .threads = pieces.threads}, args.input.data,
-                           args.input.stride, args.grid, args.scale, args.input.cols, half_data(args.output),
-                           args.output.stride, pieces.per_row);
+  launch<join_rows<Out, kWide>>(queue, "shuffle_pixels", {.grid = pieces.blocks, .threads = pieces.threads},
+                                args.input.data, args.input.stride, args.grid, args.scale, args.lead, args.input.cols,
+                                static_cast<Out*>(args.output.data), args.output.stride, pieces.per_row);
+}
+
+template <class Out>
+void join_wide(const ShufflePixelsArgs& args, Queue& queue) {
+  if (args.input.cols % kWideHalves == 0 && takes_wide(args.input, kWideHalves) && takes_wide(args.output, kWideHalves))
+    join<Out, kWideHalves>(args, queue);
+  else
+    join<Out, 1>(args, queue);
 }
 
 }  // namespace
@@ -94,11 +102,10 @@ void cut_patches(const CutPatchesArgs& args, Queue& queue) {
 }
 
 void shuffle_pixels(const ShufflePixelsArgs& args, Queue& queue) {
-  if (!is_half(args.output, "shuffle_pixels", queue)) return;
-  if (args.input.cols % kWideHalves == 0 && takes_wide(args.input, kWideHalves) && takes_wide(args.output, kWideHalves))
-    join<kWideHalves>(args, queue);
+  if (args.output.type == ActivationType::kF16)
+    join_wide<__half>(args, queue);
   else
-    join<1>(args, queue);
+    join_wide<float>(args, queue);
 }
 
 }  // namespace cuda

@@ -23,17 +23,20 @@ struct CutPatchesArgs {
 };
 void cut_patches(const CutPatchesArgs& args, Queue& queue);
 
-/// Pixel shuffle of Idefics3: joins s x s neighbouring patch rows into one wide row.
-/// out[ty * (grid / s) + tx][(dy * s + dx) * D + c] = x[(ty * s + dy) * grid + tx * s + dx][c]
+/// Pixel shuffle: joins s x s neighbouring patch rows of a view into one wide row, without the `lead` rows before the
+/// view's patches. With s = 1 these go, and nothing is joined.
+/// out[v * (grid / s)^2 + ty * (grid / s) + tx][(dy * s + dx) * D + c]
+///     = x[v * (lead + grid^2) + lead + (ty * s + dy) * grid + tx * s + dx][c]
 ///
-/// Shapes    x [views * grid * grid, D]; grid divisible by s; out [views * (grid / s)^2, s * s * D]
-/// Types     x f32, out activations
+/// Shapes    x [views * (lead + grid * grid), D]; grid divisible by s; out [views * (grid / s)^2, s * s * D]
+/// Types     x f32; out f32 or activations
 /// Aliasing  none
 struct ShufflePixelsArgs {
   DeviceView<const float> input;
   int64_t views = 1;
   int32_t grid = 0;
-  int32_t scale = 0;
+  int32_t scale = 1;
+  int32_t lead = 0;
   ActivationView output;
 };
 void shuffle_pixels(const ShufflePixelsArgs& args, Queue& queue);

@@ -40,13 +40,15 @@ void cpu::shuffle_pixels(const ShufflePixelsArgs& args, Queue& queue) {
   const int64_t grain = rows_per_piece(args.output.cols, 65536);
   queue.parallel(args.views * small_grid * small_grid, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
-      // Views lie below each other, and their heights divide by `scale`: together they are one tall picture.
-      const int64_t top = row / small_grid * scale;
-      const int64_t left = row % small_grid * scale;
+      const int64_t view = row / (small_grid * small_grid);
+      const int64_t cell = row % (small_grid * small_grid);
+      const int64_t top = cell / small_grid * scale;
+      const int64_t left = cell % small_grid * scale;
+      const int64_t first = view * (args.lead + grid * grid) + args.lead;
       float* out = args.output.row(row);
       for (int64_t dy = 0; dy < scale; ++dy) {
         for (int64_t dx = 0; dx < scale; ++dx, out += width) {
-          std::copy_n(args.input.row((top + dy) * grid + left + dx), width, out);
+          std::copy_n(args.input.row(first + (top + dy) * grid + left + dx), width, out);
         }
       }
     }

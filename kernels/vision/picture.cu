@@ -1,5 +1,3 @@
-#include <climits>
-
 #include "kernels/backends.h"
 #include "kernels/base/device_math.cuh"
 #include "kernels/base/launch.cuh"
@@ -56,78 +54,26 @@ struct ViewPlanes {
   }
 };
 
-struct Stretch {
-  PicturePixels source;
-  int32_t tile_cols, tile_count, first_view;
-  int32_t inner_width, inner_height, inner_left, inner_top;
-  float corner_across, corner_down;  // source pixels a pixel of the overview
-  float across, down;                // source pixels a pixel of the tiles
+/// Where the tiles' pixels lie in an image; see NormaliseTilesArgs.
+struct TiledImage {
+  const uint8_t* data;
+  int64_t stride;
+  int32_t width, height, left, top, tile_cols, first_tile;
 };
 
-__device__ void stretch_linear(const Stretch& s, int32_t x, int32_t y, uint8_t* rgb) {
-  const LinePosition column = split_position(times(static_cast<float>(x), s.corner_across), s.source.width - 1);
-  const LinePosition line = split_position(times(static_cast<float>(y), s.corner_down), s.source.height - 1);
-  const uint8_t* upper = s.source.row(line.at);
-  const uint8_t* lower = s.source.row(clamp_to(line.at + 1, 0, s.source.height - 1));
-  const int32_t left = 3 * column.at, right = 3 * clamp_to(column.at + 1, 0, s.source.width - 1);
-  for (int c = 0; c < 3; ++c) {
-    const float above = interpolate(upper[left + c], upper[right + c], column.t);
-    const float below = interpolate(lower[left + c], lower[right + c], column.t);
-    rgb[c] = static_cast<uint8_t>(interpolate(above, below, line.t));
-  }
-}
-
-__device__ void stretch_cubic(const Stretch& s, int32_t x, int32_t y, uint8_t* rgb) {
-  const LinePosition column = split_position(times(s.across, static_cast<float>(x)), INT_MAX);
-  const LinePosition line = split_position(times(s.down, static_cast<float>(y)), INT_MAX);
-  int32_t columns[4];
-  float along[3][4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) columns[i] = 3 * clamp_to(column.at - 1 + i, 0, s.source.width - 1);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const uint8_t* row = s.source.row(clamp_to(line.at - 1 + i, 0, s.source.height - 1));
-#pragma unroll
-    for (int c = 0; c < 3; ++c)
-      along[c][i] = interpolate_cubic_bytes(row[columns[0] + c], row[columns[1] + c], row[columns[2] + c],
-                                            row[columns[3] + c], column.t);
-  }
-#pragma unroll
-  for (int c = 0; c < 3; ++c)
-    rgb[c] = round_to_byte(interpolate_cubic(along[c][0], along[c][1], along[c][2], along[c][3], line.t));
-}
-
-/// One thread a pixel; grid.y is the view.
-__global__ void __launch_bounds__(kThreads) stretch_pixels(Stretch s, ViewPlanes planes) {
-  wait_for_inputs();
-  let_next_start();
-  const int32_t index = static_cast<int32_t>(blockIdx.x * kThreads + threadIdx.x);
-  if (index >= planes.side * planes.side) return;
-  const int32_t x = index % planes.side, y = index / planes.side;
-  const int32_t view = s.first_view + static_cast<int32_t>(blockIdx.y);
-  uint8_t rgb[3] = {0, 0, 0};
-  if (view == s.tile_count) {
-    stretch_linear(s, x, y, rgb);
-  } else {
-    const int32_t inner_x = view % s.tile_cols * planes.side + x - s.inner_left;
-    const int32_t inner_y = view / s.tile_cols * planes.side + y - s.inner_top;
-    if (inner_x >= 0 && inner_x < s.inner_width && inner_y >= 0 && inner_y < s.inner_height)
-      stretch_cubic(s, inner_x, inner_y, rgb);
-  }
-  planes.write(blockIdx.y, x, y, rgb);
-}
-
 /// One thread a pixel; grid.y is the tile.
-__global__ void normalise_pixels(const uint8_t* picture, int64_t stride, int32_t tile_cols, int32_t first_tile,
-                                 ViewPlanes planes) {
+__global__ void normalise_pixels(TiledImage image, ViewPlanes planes) {
   wait_for_inputs();
   let_next_start();
   const int32_t index = static_cast<int32_t>(blockIdx.x * kThreads + threadIdx.x);
   if (index >= planes.side * planes.side) return;
   const int32_t x = index % planes.side, y = index / planes.side;
-  const int32_t tile = first_tile + static_cast<int32_t>(blockIdx.y);
-  const int64_t row = int64_t{tile / tile_cols} * planes.side + y;
-  planes.write(blockIdx.y, x, y, picture + row * stride + int64_t{3} * (tile % tile_cols * planes.side + x));
+  const int32_t tile = image.first_tile + static_cast<int32_t>(blockIdx.y);
+  const int32_t u = tile % image.tile_cols * planes.side + x - image.left;
+  const int32_t v = tile / image.tile_cols * planes.side + y - image.top;
+  const uint8_t black[3] = {};
+  const bool inside = u >= 0 && u < image.width && v >= 0 && v < image.height;
+  planes.write(blockIdx.y, x, y, inside ? image.data + v * image.stride + int64_t{3} * u : black);
 }
 
 /// A span for every output row or column, then the weights [capacity, output length].
@@ -243,30 +189,18 @@ void convert_pixels(const ConvertPixelsArgs& args, Queue& queue) {
       args.output.data, args.output.stride);
 }
 
-void stretch_views(const StretchViewsArgs& args, Queue& queue) {
-  const auto width = static_cast<int32_t>(args.source.cols / 3), height = static_cast<int32_t>(args.source.rows);
-  const Stretch stretch = {.source = {args.source.data, args.source.stride, width, height},
-                           .tile_cols = args.tile_cols,
-                           .tile_count = args.tile_rows * args.tile_cols,
-                           .first_view = args.first_view,
-                           .inner_width = args.inner_width,
-                           .inner_height = args.inner_height,
-                           .inner_left = args.inner_left,
-                           .inner_top = args.inner_top,
-                           .corner_across = corner_step(width, args.side),
-                           .corner_down = corner_step(height, args.side),
-                           .across = static_cast<float>(width) / static_cast<float>(args.inner_width),
-                           .down = static_cast<float>(height) / static_cast<float>(args.inner_height)};
-  const ViewPlanes planes(args.normalisation, args.pixels, args.side);
-  launch<stretch_pixels>(queue, "stretch_views", {.grid = planes.grid(args.pixels.rows), .threads = kThreads}, stretch,
-                         planes);
-}
-
 void normalise_tiles(const NormaliseTilesArgs& args, Queue& queue) {
   const ViewPlanes planes(args.normalisation, args.pixels, args.side);
-  const auto tile_cols = static_cast<int32_t>(args.picture.cols / (int64_t{3} * args.side));
+  const TiledImage image = {.data = args.image.data,
+                            .stride = args.image.stride,
+                            .width = static_cast<int32_t>(args.image.cols / 3),
+                            .height = static_cast<int32_t>(args.image.rows),
+                            .left = args.left,
+                            .top = args.top,
+                            .tile_cols = args.tile_cols,
+                            .first_tile = args.first_tile};
   launch<normalise_pixels>(queue, "normalise_tiles", {.grid = planes.grid(args.pixels.rows), .threads = kThreads},
-                           args.picture.data, args.picture.stride, tile_cols, args.first_tile, planes);
+                           image, planes);
 }
 
 void resample_picture(const ResamplePictureArgs& args, Queue& queue) {

@@ -46,28 +46,6 @@ struct Normalisation {
   float std[3] = {0.5f, 0.5f, 0.5f};
 };
 
-/// Some of a picture's square views, as llama.cpp makes them, normalised: pixels[(i * 3 + c) * side + y][x] is view
-/// first_view + i. Views are the tiles, row by row, then the overview. Tiles cut up a black picture of
-/// tile_cols * side x tile_rows * side pixels in which the source lies at (inner_left, inner_top), stretched (cubic) to
-/// inner_width x inner_height. The overview is the source stretched (linear, corners aligned) to one side x side view.
-///
-/// Shapes    source [H, 3 * W]; pixels [views * 3 * side, side], first_view + views <= tile_rows * tile_cols + 1
-/// Types     u8 in, f32 out
-struct StretchViewsArgs {
-  DeviceView<const uint8_t> source;
-  Normalisation normalisation;
-  int32_t side = 0;
-  int32_t tile_rows = 0;
-  int32_t tile_cols = 0;
-  int32_t inner_width = 0;
-  int32_t inner_height = 0;
-  int32_t inner_left = 0;
-  int32_t inner_top = 0;
-  int32_t first_view = 0;
-  DeviceView<float> pixels;
-};
-void stretch_views(const StretchViewsArgs& args, Queue& queue);
-
 /// The filters of Pillow's resize.
 enum class Filter : uint8_t { kBilinear, kBicubic, kLanczos };
 
@@ -100,16 +78,19 @@ struct ResamplePictureArgs {
 void resample_picture(const ResamplePictureArgs& args, Queue& queue);
 int64_t resample_scratch_bytes(int64_t source_length, int64_t output_length, Filter filter);
 
-/// Some of the square tiles of an RGB8 picture, row by row, normalised:
-/// pixels[(i * 3 + c) * side + y][x] = normalise(picture[tile_row * side + y][3 * (tile_col * side + x) + c])
+/// Some of the square tiles of an RGB8 image, row by row, normalised. The image lies at (left, top) of a black one of
+/// tile_cols tiles a row: with (u, v) = (tile_col * side + x - left, tile_row * side + y - top),
+/// pixels[(i * 3 + c) * side + y][x] = normalise(image[v][3 * u + c]), or normalise(0) outside the image.
 ///
-/// Shapes    picture [rows * side, 3 * cols * side]; pixels [tiles * 3 * side, side],
-///           first_tile + tiles <= rows * cols
+/// Shapes    image [H, 3 * W]; pixels [tiles * 3 * side, side]
 /// Types     u8 in, f32 out
 struct NormaliseTilesArgs {
-  DeviceView<const uint8_t> picture;
+  DeviceView<const uint8_t> image;
   Normalisation normalisation;
   int32_t side = 0;
+  int32_t tile_cols = 1;
+  int32_t left = 0;
+  int32_t top = 0;
   int32_t first_tile = 0;
   DeviceView<float> pixels;
 };

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <limits>
 
 #include "kernels/backends.h"
 #include "kernels/base/row_pieces.h"
@@ -31,49 +30,6 @@ constexpr YuvConversion kConversions[2][2] = {
 };
 
 constexpr int64_t kPieceBytes = 65536;
-
-void stretch_linear(const StretchViewsArgs& args, int32_t x, int32_t y, uint8_t* rgb) {
-  const auto width = static_cast<int32_t>(args.source.cols / 3), height = static_cast<int32_t>(args.source.rows);
-  const auto [left, t_across] = split_position(static_cast<float>(x) * corner_step(width, args.side), width - 1);
-  const auto [top, t_down] = split_position(static_cast<float>(y) * corner_step(height, args.side), height - 1);
-  const uint8_t* upper = args.source.row(top);
-  const uint8_t* lower = args.source.row(std::min(top + 1, height - 1));
-  const int32_t right = std::min(left + 1, width - 1);
-  for (int c = 0; c < 3; ++c) {
-    const float above = interpolate(upper[3 * left + c], upper[3 * right + c], t_across);
-    const float below = interpolate(lower[3 * left + c], lower[3 * right + c], t_across);
-    rgb[c] = static_cast<uint8_t>(interpolate(above, below, t_down));
-  }
-}
-
-// Pixel (x, y) of the stretched picture inside the grid.
-void stretch_cubic(const StretchViewsArgs& args, int32_t x, int32_t y, uint8_t* rgb) {
-  constexpr int32_t kNoLimit = std::numeric_limits<int32_t>::max();
-  const auto width = static_cast<int32_t>(args.source.cols / 3), height = static_cast<int32_t>(args.source.rows);
-  const float across = static_cast<float>(width) / static_cast<float>(args.inner_width);
-  const float down = static_cast<float>(height) / static_cast<float>(args.inner_height);
-  const auto [left, t_across] = split_position(across * static_cast<float>(x), kNoLimit);
-  const auto [top, t_down] = split_position(down * static_cast<float>(y), kNoLimit);
-  int32_t columns[4];
-  for (int i = 0; i < 4; ++i) columns[i] = 3 * clamp_to(left - 1 + i, 0, width - 1);
-  for (int c = 0; c < 3; ++c) {
-    float along[4];
-    for (int i = 0; i < 4; ++i) {
-      const uint8_t* line = args.source.row(clamp_to(top - 1 + i, 0, height - 1)) + c;
-      along[i] = interpolate_cubic(line[columns[0]], line[columns[1]], line[columns[2]], line[columns[3]], t_across);
-    }
-    rgb[c] = round_to_byte(interpolate_cubic(along[0], along[1], along[2], along[3], t_down));
-  }
-}
-
-void stretch_pixel(const StretchViewsArgs& args, int32_t view, int32_t x, int32_t y, uint8_t* rgb) {
-  if (view == args.tile_rows * args.tile_cols) return stretch_linear(args, x, y, rgb);
-  const int32_t inner_x = view % args.tile_cols * args.side + x - args.inner_left;
-  const int32_t inner_y = view / args.tile_cols * args.side + y - args.inner_top;
-  rgb[0] = rgb[1] = rgb[2] = 0;
-  if (inner_x >= 0 && inner_x < args.inner_width && inner_y >= 0 && inner_y < args.inner_height)
-    stretch_cubic(args, inner_x, inner_y, rgb);
-}
 
 void write_planes(const Normalisation& normalisation, const DeviceView<float>& pixels, int32_t side, int64_t view,
                   int32_t x, int32_t y, const uint8_t* rgb) {
@@ -146,21 +102,6 @@ void cpu::convert_pixels(const ConvertPixelsArgs& args, Queue& queue) {
   });
 }
 
-void cpu::stretch_views(const StretchViewsArgs& args, Queue& queue) {
-  const int64_t side = args.side, views = args.pixels.rows / (3 * side);
-  queue.parallel(views * side, rows_per_piece(3 * side, kPieceBytes), [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t view = row / side;
-      const auto y = static_cast<int32_t>(row % side);
-      for (int32_t x = 0; x < args.side; ++x) {
-        uint8_t rgb[3];
-        stretch_pixel(args, args.first_view + static_cast<int32_t>(view), x, y, rgb);
-        write_planes(args.normalisation, args.pixels, args.side, view, x, y, rgb);
-      }
-    }
-  });
-}
-
 void cpu::resample_picture(const ResamplePictureArgs& args, Queue& queue) {
   const ResampleAxis axis = resample_axis(args);
   const ResampleTables tables(args.scratch, axis.output);
@@ -183,14 +124,19 @@ void cpu::resample_picture(const ResamplePictureArgs& args, Queue& queue) {
 }
 
 void cpu::normalise_tiles(const NormaliseTilesArgs& args, Queue& queue) {
-  const int64_t side = args.side, tiles = args.pixels.rows / (3 * side), tile_cols = args.picture.cols / (3 * side);
+  constexpr uint8_t kBlack[3] = {};
+  const int64_t side = args.side, tiles = args.pixels.rows / (3 * side), width = args.image.cols / 3;
   queue.parallel(tiles * side, rows_per_piece(3 * side, kPieceBytes), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t tile = args.first_tile + row / side;
-      const auto y = static_cast<int32_t>(row % side);
-      const uint8_t* rgb = args.picture.row(tile / tile_cols * side + y) + tile % tile_cols * side * 3;
-      for (int32_t x = 0; x < args.side; ++x, rgb += 3)
-        write_planes(args.normalisation, args.pixels, args.side, row / side, x, y, rgb);
+      const int64_t u = tile % args.tile_cols * side - args.left,
+                    v = tile / args.tile_cols * side + row % side - args.top;
+      const bool is_inside = v >= 0 && v < args.image.rows;
+      for (int32_t x = 0; x < args.side; ++x) {
+        const bool shows = is_inside && u + x >= 0 && u + x < width;
+        write_planes(args.normalisation, args.pixels, args.side, row / side, x, static_cast<int32_t>(row % side),
+                     shows ? args.image.row(v) + 3 * (u + x) : kBlack);
+      }
     }
   });
 }

@@ -1,5 +1,5 @@
 // The arithmetic of pictures, one value at a time, for the CPU and for CUDA alike: results are equal to the bit. The
-// order of operations and the types are part of the contract (llama.cpp's and Pillow's, see mm/pictures/resize.h).
+// order of operations and the types are part of the contract (Pillow's, see mm/pictures/resize.h).
 // Products must not be fused with the sums behind them: CUDA code sees to that in times(), CPU files that include this
 // for anything but integer arithmetic are compiled with -ffp-contract=off.
 #pragma once
@@ -16,15 +16,6 @@
 #endif
 
 namespace ocellus::picture {
-
-/// An RGB8 picture in memory that the running code reads.
-struct PicturePixels {
-  const uint8_t* data = nullptr;
-  int64_t stride_bytes = 0;
-  int32_t width = 0;
-  int32_t height = 0;
-  OCELLUS_BOTH const uint8_t* row(int32_t y) const { return data + y * stride_bytes; }
-};
 
 #ifdef __CUDA_ARCH__
 __device__ inline float times(float a, float b) { return __fmul_rn(a, b); }
@@ -93,60 +84,6 @@ OCELLUS_BOTH inline void convert_pixel(PixelFormat format, const YuvConversion& 
       break;
     case PixelFormat::kI420: write_yuv(conversion, row[x], chroma[pair], red[pair], rgb); break;
   }
-}
-
-/// Where a target pixel lies between two source pixels: at + t, 0 <= t < 1.
-struct LinePosition {
-  int32_t at;
-  float t;
-};
-OCELLUS_BOTH inline LinePosition split_position(float position, int32_t last) {
-  const auto floor = static_cast<int32_t>(position);
-  const int32_t at = floor < last ? floor : last;
-  return {at, position - static_cast<float>(at)};
-}
-
-/// llama.cpp's "bilinear": steps that keep the corners in place.
-OCELLUS_BOTH inline float corner_step(int32_t source, int32_t target) {
-  return target > 1 ? static_cast<float>(source - 1) / static_cast<float>(target - 1) : 0.0f;
-}
-OCELLUS_BOTH inline float interpolate(float from, float to, float t) { return from + times(to - from, t); }
-
-/// llama.cpp's "bicubic": the cubic through values at -1, 0, 1 and 2, at 0 <= t < 1. The coefficients are formed in
-/// double and kept in float.
-OCELLUS_BOTH inline float interpolate_cubic(float before, float at, float after, float beyond, float t) {
-  const float d0 = before - at, d2 = after - at, d3 = beyond - at;
-  const double e0 = d0, e2 = d2, e3 = d3;
-  const auto linear = static_cast<float>(times(-1.0 / 3, e0) + e2 - times(1.0 / 6, e3));
-  const auto square = static_cast<float>(times(1.0 / 2, e0) + times(1.0 / 2, e2));
-  const auto cube = static_cast<float>(times(-1.0 / 6, e0) - times(1.0 / 2, e2) + times(1.0 / 6, e3));
-  return at + times(linear, t) + times(times(square, t), t) + times(times(times(cube, t), t), t);
-}
-
-/// numerator / 6 rounded to nearest, for integers up to 2295: an estimate, then its remainder.
-OCELLUS_BOTH inline float sixth(float numerator) {
-  constexpr float kSixth = 1.0f / 6;
-  const float estimate = numerator * kSixth;
-  return fmaf(fmaf(-6.0f, estimate, numerator), kSixth, estimate);
-}
-
-/// interpolate_cubic for bytes, in float: GPUs of small devices do double arithmetic at a sixty-fourth of the speed. A
-/// coefficient that is not 0 is a multiple of 1/6 and rounds to the same float either way. One that is exactly 0 comes
-/// out of the double formula as up to 2e-14; that shows only where the sum it is added to is almost 0 too.
-OCELLUS_BOTH inline float interpolate_cubic_bytes(uint8_t before, uint8_t at, uint8_t after, uint8_t beyond, float t) {
-  const auto base = static_cast<float>(at);
-  const float d0 = static_cast<float>(before) - base, d2 = static_cast<float>(after) - base,
-              d3 = static_cast<float>(beyond) - base;
-  const float six_linear = 6 * d2 - 2 * d0 - d3, six_cube = d3 - d0 - 3 * d2;
-  const float bent = base + times(sixth(six_linear), t) + times(times(0.5f * (d0 + d2), t), t);
-  const bool shows = (six_linear == 0 && at == 0) || (six_cube == 0 && fabsf(bent) < 1e-5f);
-  if (shows && (before != at || after != at || beyond != at)) return interpolate_cubic(before, at, after, beyond, t);
-  return bent + times(times(times(sixth(six_cube), t), t), t);
-}
-
-OCELLUS_BOTH inline uint8_t round_to_byte(float value) {
-  const float rounded = roundf(value);
-  return static_cast<uint8_t>(rounded < 0.0f ? 0.0f : rounded > 255.0f ? 255.0f : rounded);
 }
 
 }  // namespace ocellus::picture

@@ -1,5 +1,5 @@
-// Resizing RGB8 pictures, bit for bit as the two reference pipelines do it, while their rows come, so that nobody has
-// to hold a picture as it was.
+// Resizing RGB8 pictures, bit for bit as Pillow does it, while their rows come, so that nobody has to hold a picture as
+// it was.
 //
 // Rows come as they are stored. Where a picture is turned, what comes are its rows from below or its columns; each
 // resize then does its own sums in that order, and what it hands on are rows from below or columns, too. So a picture
@@ -40,60 +40,22 @@ struct RowSizes {
         target_rows(order.are_columns ? target.width : target.height) {}
 };
 
-/// kBadArgument if a side is not positive; kFull if the scratch is too small.
-Status check_resize(Size source, Size target);
-Status check_resize_scratch(Size source, Size target, int64_t needed_bytes, Extent scratch);
-
-/// llama.cpp's two resizes; a target of the source's size comes out as a copy. Scratch: the last rows and one more.
-///
-/// kLinear   "bilinear": corners aligned, no antialias, float arithmetic, truncated
-/// kCubic    "bicubic": Lagrange cubics through 4 x 4 neighbours starting at the floor of the coordinate, no half-pixel
-///           shift, no antialias, rounded
-class Stretch final : public RowConsumer {
+/// Pillow's Image.resize: separable antialiased filter, horizontal pass first, 22-bit fixed-point weights, 8 bits
+/// between the passes; a side that keeps its length is not filtered. Keeps only the rows that the window across them
+/// needs or, where that takes less, the sums of the rows of the target that are being made, so resizes can be chained.
+/// Source: src/libImaging/Resample.c of Pillow 3 to 12; Pillow 13 filters some tall pictures vertically first: those
+/// come out differently.
+class PillowResize final : public RowConsumer {
  public:
-  enum class Kind : uint8_t { kLinear, kCubic };
-  static int64_t scratch_bytes(Size source, Size target, const RowOrder& order, Kind kind);
+  /// Most rows of a target that is not larger than the source that one row of the source has a part in.
+  static constexpr int32_t kMostOverlap = 8;
+
+  /// Scratch for one resize; about 24 bytes a pixel of a row, and the window's rows, at most 4 * kMostOverlap of them:
+  /// of the target's length or, where columns come, of the source's.
+  static int64_t scratch_bytes(Size source, Size target, const RowOrder& order, Filter filter);
 
   /// `scratch` is used until the last row has come. kFull if it is too small, kBadArgument for sides that are not
   /// positive.
-  Status begin(Size source, Size target, const RowOrder& order, Kind kind, RowConsumer& out, Extent scratch);
-  void take(const uint8_t* row) override;
-
- private:
-  struct Taps {
-    int32_t at[4];  // source lines: 2 or 4 of them, in the order of the picture
-    float t;
-  };
-  int32_t tap_count() const { return kind_ == Kind::kLinear ? 2 : 4; }
-  Taps taps(int32_t source, int32_t target, int32_t index) const;
-  int32_t row_of(int32_t line) const { return order_.backwards ? sizes_.source_rows - 1 - line : line; }
-  const uint8_t* kept(int32_t line) const { return ring_ + row_of(line) % tap_count() * row_bytes_; }
-  bool find_next();
-  void make_row();
-
-  RowSizes sizes_{{}, {}, {}};
-  RowOrder order_;
-  Kind kind_ = Kind::kLinear;
-  RowConsumer* out_ = nullptr;
-  int64_t row_bytes_ = 0;  // of a source row
-  int32_t rows_read_ = 0;
-  int32_t next_ = 0;  // row of the target, as they are made
-  Taps next_taps_ = {};
-  uint8_t* ring_ = nullptr;
-  uint8_t* output_ = nullptr;
-};
-
-/// Pillow's Image.resize: separable antialiased filter, horizontal pass first, 22-bit fixed-point weights, 8 bits
-/// between the passes; a side that keeps its length is not filtered. Keeps only the rows that the window across them
-/// needs, so resizes can be chained. Source: src/libImaging/Resample.c of Pillow 3 to 12; Pillow 13 filters some tall
-/// pictures vertically first: those come out differently.
-class PillowResize final : public RowConsumer {
- public:
-  /// Scratch for one resize; about 24 bytes a pixel of a row, and the window's rows: of the target's length or, where
-  /// columns come, of the source's.
-  static int64_t scratch_bytes(Size source, Size target, const RowOrder& order, Filter filter);
-
-  /// As Stretch::begin.
   Status begin(Size source, Size target, const RowOrder& order, Filter filter, RowConsumer& out, Extent scratch);
   void take(const uint8_t* row) override;
 
@@ -110,8 +72,13 @@ class PillowResize final : public RowConsumer {
   int64_t lay_out(std::byte* memory);
   Window make_weights(int32_t source, int32_t target, int32_t at, int32_t* weights);
   const uint8_t* filter_along(const uint8_t* input, uint8_t* output) const;
+  /// The window of row `at` of the target, in the order in which rows come, and its weights.
+  Window make_window(int32_t at, int32_t* weights);
   void find_next();
+  void add_row(const uint8_t* row);
   void make_row();
+  /// Gives a finished row of kept values on.
+  void give(const int32_t* sums);
   uint8_t* ring_row(int32_t row) { return ring_ + row % ring_rows_ * kept_bytes(); }
 
   RowSizes sizes_{{}, {}, {}};
@@ -120,17 +87,21 @@ class PillowResize final : public RowConsumer {
   RowConsumer* out_ = nullptr;
   int32_t along_capacity_ = 0;  // most pixels in a window along a row
   int32_t ring_rows_ = 0;       // most rows in a window
+  int32_t overlap_ = 0;         // rows of the target whose sums are kept; 0: rows of the source are
   int32_t rows_read_ = 0;
-  int32_t next_ = 0;  // row of the target, as they are made
+  int32_t next_ = 0;     // row of the target, as they are made
+  int32_t started_ = 0;  // rows of the target whose sums are begun
+  int32_t windows_made_ = 0;
   Window next_window_ = {};
-  double* exact_weights_ = nullptr;   // of one window, before rounding
-  int32_t* along_weights_ = nullptr;  // [target length, along_capacity]
-  Window* along_windows_ = nullptr;   // [target length]
-  int32_t* across_weights_ = nullptr;
-  int32_t* sums_ = nullptr;    // of a kept row
-  uint8_t* ring_ = nullptr;    // [ring_rows, kept row]
-  uint8_t* output_ = nullptr;  // of a kept row
-  uint8_t* turned_ = nullptr;  // of a target row, where columns come
+  double* exact_weights_ = nullptr;    // of one window, before rounding
+  int32_t* along_weights_ = nullptr;   // [target length, along_capacity]
+  Window* along_windows_ = nullptr;    // [target length]
+  Window* across_windows_ = nullptr;   // [overlap]
+  int32_t* across_weights_ = nullptr;  // [overlap or 1, ring_rows]
+  int32_t* sums_ = nullptr;            // [overlap or 1, kept row]
+  uint8_t* ring_ = nullptr;            // [ring_rows or 1, kept row]
+  uint8_t* output_ = nullptr;          // of a kept row
+  uint8_t* turned_ = nullptr;          // of a target row, where columns come
 };
 
 }  // namespace ocellus

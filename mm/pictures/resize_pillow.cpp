@@ -11,18 +11,37 @@ namespace ocellus {
 
 using namespace picture;
 
+namespace {
+
+Status check_resize(Size source, Size target, int64_t needed_bytes, Extent scratch) {
+  if (source.width < 1 || source.height < 1 || target.width < 1 || target.height < 1)
+    return OCELLUS_FAIL(Code::kBadArgument, "cannot resize %d x %d pixels to %d x %d: all sides must be at least 1",
+                        source.width, source.height, target.width, target.height);
+  if (scratch.data != nullptr && scratch.bytes >= needed_bytes) return {};
+  return OCELLUS_FAIL(Code::kFull,
+                      "resizing %d x %d pixels to %d x %d takes %lld bytes of scratch, but %lld were planned",
+                      source.width, source.height, target.width, target.height, static_cast<long long>(needed_bytes),
+                      static_cast<long long>(scratch.bytes));
+}
+
+}  // namespace
+
 int64_t PillowResize::lay_out(std::byte* memory) {
   ScratchLayout layout(memory);
   const int64_t length = sizes_.target_length;
   const double radius = filter_radius(filter_);
   along_capacity_ = filters_along() ? window_capacity(radius, sizes_.source_length, sizes_.target_length) : 0;
   ring_rows_ = filters_across() ? window_capacity(radius, sizes_.source_rows, sizes_.target_rows) : 0;
+  const int32_t overlap = static_cast<int32_t>(2 * radius) + 2;
+  overlap_ = ring_rows_ > 4 * overlap ? overlap : 0;  // a sum takes four bytes
+  const int64_t at_once = std::max(overlap_, 1);
   layout.take(std::max(along_capacity_, ring_rows_), &exact_weights_);
   layout.take(filters_along() ? length * along_capacity_ : 0, &along_weights_);
   layout.take(filters_along() ? length : 0, &along_windows_);
-  layout.take(ring_rows_, &across_weights_);
-  layout.take(filters_across() ? kept_bytes() : 0, &sums_);
-  layout.take(kept_bytes() * ring_rows_, &ring_);
+  layout.take(overlap_, &across_windows_);
+  layout.take(at_once * ring_rows_, &across_weights_);
+  layout.take(filters_across() ? at_once * kept_bytes() : 0, &sums_);
+  layout.take(kept_bytes() * (overlap_ > 0 ? 1 : ring_rows_), &ring_);
   layout.take(filters_along() || filters_across() ? kept_bytes() : 0, &output_);
   layout.take(order_.are_columns && filters_along() ? 3 * length : 0, &turned_);
   return layout.bytes();
@@ -38,19 +57,19 @@ int64_t PillowResize::scratch_bytes(Size source, Size target, const RowOrder& or
 
 Status PillowResize::begin(Size source, Size target, const RowOrder& order, Filter filter, RowConsumer& out,
                            Extent scratch) {
-  OCELLUS_TRY(check_resize(source, target));
-  const int64_t needed = scratch_bytes(source, target, order, filter);
-  OCELLUS_TRY(check_resize_scratch(source, target, needed, scratch));
+  const bool is_sized = source.width > 0 && source.height > 0 && target.width > 0 && target.height > 0;
+  const int64_t needed = is_sized ? scratch_bytes(source, target, order, filter) : 0;
+  OCELLUS_TRY(check_resize(source, target, needed, scratch));
   sizes_ = {source, target, order};
   order_ = order;
   filter_ = filter;
   out_ = &out;
-  rows_read_ = next_ = 0;
+  rows_read_ = next_ = started_ = windows_made_ = 0;
   lay_out(ScratchLayout::align(scratch.data));
   for (int32_t x = 0; filters_along() && x < sizes_.target_length; ++x)
     along_windows_[x] =
         make_weights(sizes_.source_length, sizes_.target_length, x, along_weights_ + int64_t{x} * along_capacity_);
-  if (filters_across()) find_next();
+  if (filters_across() && overlap_ == 0) find_next();
   return {};
 }
 
@@ -65,14 +84,16 @@ PillowResize::Window PillowResize::make_weights(int32_t source, int32_t target, 
   return {window.first, window.count};
 }
 
-/// The window of the next row that is made, in the order in which rows come.
-void PillowResize::find_next() {
-  const int32_t line = order_.backwards ? sizes_.target_rows - 1 - next_ : next_;
-  next_window_ = make_weights(sizes_.source_rows, sizes_.target_rows, line, across_weights_);
-  if (!order_.backwards) return;
-  next_window_.first = sizes_.source_rows - next_window_.first - next_window_.count;
-  std::reverse(across_weights_, across_weights_ + next_window_.count);
+PillowResize::Window PillowResize::make_window(int32_t at, int32_t* weights) {
+  const int32_t line = order_.backwards ? sizes_.target_rows - 1 - at : at;
+  Window window = make_weights(sizes_.source_rows, sizes_.target_rows, line, weights);
+  if (!order_.backwards) return window;
+  window.first = sizes_.source_rows - window.first - window.count;
+  std::reverse(weights, weights + window.count);
+  return window;
 }
+
+void PillowResize::find_next() { next_window_ = make_window(next_, across_weights_); }
 
 const uint8_t* PillowResize::filter_along(const uint8_t* input, uint8_t* output) const {
   for (int32_t x = 0; x < sizes_.target_length; ++x) {
@@ -93,13 +114,40 @@ void PillowResize::take(const uint8_t* row) {
     out_->take(filters_along() ? filter_along(row, order_.are_columns ? turned_ : output_) : row);
     return;
   }
+  const bool comes_filtered = filters_along() && !order_.are_columns;
+  if (overlap_ > 0) return add_row(comes_filtered ? filter_along(row, ring_) : row);
   uint8_t* const kept = ring_row(rows_read_++);
-  if (filters_along() && !order_.are_columns) {
+  if (comes_filtered) {
     filter_along(row, kept);
   } else {
     std::memcpy(kept, row, static_cast<size_t>(kept_bytes()));
   }
   while (next_ < sizes_.target_rows && next_window_.first + next_window_.count <= rows_read_) make_row();
+}
+
+/// To the sums of all rows of the target in whose windows it is.
+void PillowResize::add_row(const uint8_t* row) {
+  const int64_t values = kept_bytes();
+  for (; started_ < sizes_.target_rows && started_ - next_ < overlap_; ++started_) {
+    const int32_t slot = started_ % overlap_;
+    if (windows_made_ == started_)
+      across_windows_[slot] = make_window(windows_made_++, across_weights_ + int64_t{slot} * ring_rows_);
+    if (across_windows_[slot].first > rows_read_) break;
+    std::fill_n(sums_ + slot * values, values, kWeightHalf);
+  }
+  for (int32_t at = next_; at < started_; ++at) {
+    const int32_t slot = at % overlap_, place = rows_read_ - across_windows_[slot].first;
+    if (place >= across_windows_[slot].count) continue;
+    const int32_t weight = across_weights_[int64_t{slot} * ring_rows_ + place];
+    int32_t* const sums = sums_ + slot * values;
+    for (int64_t i = 0; i < values; ++i) sums[i] += row[i] * weight;
+  }
+  ++rows_read_;
+  for (; next_ < started_; ++next_) {
+    const int32_t slot = next_ % overlap_;
+    if (across_windows_[slot].first + across_windows_[slot].count > rows_read_) return;
+    give(sums_ + slot * values);
+  }
 }
 
 void PillowResize::make_row() {
@@ -110,9 +158,14 @@ void PillowResize::make_row() {
     const int32_t weight = across_weights_[i];
     for (int64_t j = 0; j < values; ++j) sums_[j] += input[j] * weight;
   }
-  for (int64_t j = 0; j < values; ++j) output_[j] = round_sum(sums_[j]);
-  out_->take(filters_along() && order_.are_columns ? filter_along(output_, turned_) : output_);
+  give(sums_);
   if (++next_ < sizes_.target_rows) find_next();
+}
+
+void PillowResize::give(const int32_t* sums) {
+  const int64_t values = kept_bytes();
+  for (int64_t i = 0; i < values; ++i) output_[i] = round_sum(sums[i]);
+  out_->take(filters_along() && order_.are_columns ? filter_along(output_, turned_) : output_);
 }
 
 }  // namespace ocellus

@@ -41,13 +41,4 @@ inline TowerPass tower_pass(const VisionModel& m, int64_t views, const VisionScr
   return {m, s, views, hidden, BlockRows(m.config, views, q.traits())};
 }
 
-/// Patches to rows, without positions: rows [first, first + count) of the pass. Rows before a view's patches hold the
-/// bias only.
-void embed_patches(const TowerPass& pass, DeviceView<const float> pixels, int64_t first, int64_t count, Queue& queue);
-
-/// One function per kind of tower: what comes before the layers, for rows [first, first + count), and behind them.
-void embed_siglip(const TowerPass& pass, DeviceView<const float> pixels, int64_t first, int64_t count, Queue& queue);
-void normalise_siglip(const TowerPass& pass, Queue& queue);
-void embed_clip(const TowerPass& pass, DeviceView<const float> pixels, int64_t first, int64_t count, Queue& queue);
-
 }  // namespace ocellus

@@ -1,24 +1,14 @@
 #include "mm/tower/vision_model.h"
 
-#include <cstring>
+#include <cstdio>
 
 #include "quant/gguf_names.h"
 
 namespace ocellus {
 namespace {
 
-// Bounds of anything a real tower has, far below what could overflow a product.
-constexpr int64_t kMaxWidth = 1 << 16;
 constexpr int64_t kMaxLayers = 512;
 constexpr int64_t kMaxImageSize = 4096;
-constexpr int64_t kMaxLongestEdge = 16384;
-
-Status read_size(const GgufFile& file, const char* key, int64_t most, int32_t* out) {
-  int64_t value = 0;
-  OCELLUS_TRY(file.require_int(key, 1, most, &value));
-  *out = static_cast<int32_t>(value);
-  return {};
-}
 
 /// The first files of LLaVA-1.5 only say that they have its projector.
 Status read_projector_type(const GgufFile& file, std::string_view* kind) {
@@ -26,11 +16,11 @@ Status read_projector_type(const GgufFile& file, std::string_view* kind) {
   OCELLUS_TRY(file.read_string("clip.projector_type", kind));
   if (kind->empty()) OCELLUS_TRY(file.read_string("clip.vision.projector_type", kind));
   OCELLUS_TRY(file.read_bool("clip.has_llava_projector", &is_llava));
-  if (kind->empty() && is_llava) *kind = projector_name(ProjectorKind::kMlp);
+  if (kind->empty() && is_llava) *kind = "mlp";
   return kind->empty() ? file.require_string("clip.vision.projector_type", kind) : Status();
 }
 
-Status read_projector(const GgufFile& file, VisionConfig* config) {
+Status read_family(const GgufFile& file, std::span<const VisionFamily* const> families, VisionConfig* config) {
   std::string_view architecture;
   OCELLUS_TRY(file.require_string("general.architecture", &architecture));
   if (architecture != "clip")
@@ -42,15 +32,21 @@ Status read_projector(const GgufFile& file, VisionConfig* config) {
     return OCELLUS_FAIL(Code::kUnsupported, "clip.has_vision_encoder is not set: the file holds no vision tower");
   std::string_view kind;
   OCELLUS_TRY(read_projector_type(file, &kind));
-  for (const ProjectorKind known : {ProjectorKind::kIdefics3, ProjectorKind::kMlp}) {
-    if (kind != projector_name(known)) continue;
-    config->projector = known;
-    config->tower = known == ProjectorKind::kMlp ? TowerKind::kClip : TowerKind::kSiglip;
+  for (const VisionFamily* family : families) {
+    if (kind != family->projector || (family->claims != nullptr && !family->claims(file))) continue;
+    config->family = family;
     return {};
   }
-  return OCELLUS_FAIL(Code::kUnsupported,
-                      "clip.projector_type '%.*s' is not supported: this build runs 'idefics3' and 'mlp'",
-                      shown_bytes(kind), kind.data());
+  char known[128] = {};
+  size_t used = 0;
+  for (const VisionFamily* family : families) {
+    if (std::string_view(known).find(family->projector) != std::string_view::npos) continue;
+    const int written =
+        std::snprintf(known + used, sizeof known - used, "%s'%s'", used > 0 ? ", " : "", family->projector);
+    if (written > 0 && used + static_cast<size_t>(written) < sizeof known) used += static_cast<size_t>(written);
+  }
+  return OCELLUS_FAIL(Code::kUnsupported, "clip.projector_type '%.*s' is not supported: this build runs %s",
+                      shown_bytes(kind), kind.data(), known);
 }
 
 Status read_activation(const GgufFile& file, VisionConfig* config) {
@@ -61,60 +57,6 @@ Status read_activation(const GgufFile& file, VisionConfig* config) {
   if (gelu && silu) return OCELLUS_FAIL(Code::kBadFile, "clip.use_gelu and clip.use_silu are both set");
   config->activation = gelu ? Activation::kGeluTanh : silu ? Activation::kSilu : Activation::kQuickGelu;
   return {};
-}
-
-Status read_idefics3(const GgufFile& file, VisionConfig* c) {
-  int64_t scale = 1;
-  int64_t longest_edge = 0;
-  OCELLUS_TRY(read_size(file, "clip.vision.projection_dim", kMaxWidth, &c->output_width));
-  OCELLUS_TRY(file.read_int("clip.vision.projector.scale_factor", 1, 64, &scale));
-  OCELLUS_TRY(file.read_int("clip.vision.preproc_image_size", 0, kMaxLongestEdge, &longest_edge));
-  c->scale_factor = static_cast<int32_t>(scale);
-  c->longest_edge = static_cast<int32_t>(longest_edge);
-  return {};
-}
-
-/// A file says which layer's rows the projector reads, or holds no layers behind it: LLaVA-1.5's next to last is its
-/// last one.
-Status read_feature_layer(const GgufFile& file, VisionConfig* c) {
-  constexpr const char* kKey = "clip.vision.feature_layer";
-  const GgufEntry* layers = nullptr;
-  OCELLUS_TRY(file.read_array(kKey, GgufType::kI32, &layers));
-  if (layers == nullptr) return {};
-  if (layers->count != 1)
-    return OCELLUS_FAIL(Code::kUnsupported, "%s names %llu layers, but this build reads the rows of one", kKey,
-                        static_cast<unsigned long long>(layers->count));
-  int32_t layer = 0;
-  std::memcpy(&layer, layers->payload, sizeof layer);
-  if (layer < 1 || layer > c->layer_count)
-    return OCELLUS_FAIL(Code::kBadFile, "%s is %d, but must be 1 to %d, as clip.vision.block_count", kKey, layer,
-                        c->layer_count);
-  c->layer_count = layer;
-  return {};
-}
-
-/// The projector's widths are those of its tensors: clip.vision.projection_dim is what CLIP itself projects to.
-Status read_rows(const GgufFile& file, const char* name, int32_t* out) {
-  const GgufTensor* tensor = file.find_tensor(name);
-  if (tensor == nullptr) return OCELLUS_FAIL(Code::kBadFile, "tensor '%s' is missing", name);
-  if (tensor->rows() > kMaxWidth)
-    return OCELLUS_FAIL(Code::kUnsupported, "tensor '%s' has %lld rows, more than this build runs", name,
-                        static_cast<long long>(tensor->rows()));
-  *out = static_cast<int32_t>(tensor->rows());
-  return {};
-}
-
-Status read_llava(const GgufFile& file, VisionConfig* c) {
-  std::string_view merge;
-  OCELLUS_TRY(file.read_string("clip.vision.mm_patch_merge_type", &merge));
-  if (!merge.empty() && merge != "flat")
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "clip.vision.mm_patch_merge_type '%.*s' is not supported: this build runs LLaVA-1.5, which "
-                        "sees a picture in one view",
-                        shown_bytes(merge), merge.data());
-  OCELLUS_TRY(read_feature_layer(file, c));
-  OCELLUS_TRY(read_rows(file, "mm.0.weight", &c->projector_width));
-  return read_rows(file, "mm.2.weight", &c->output_width);
 }
 
 Status check_geometry(const VisionConfig& c) {
@@ -144,75 +86,70 @@ bool mlp_names_are_swapped(const LayerBinder& layer, const VisionConfig& c) {
   return down != nullptr && c.width != c.mlp_width && down->cols() == c.width;
 }
 
+Status bind_norm(const LayerBinder& layer, const char* part, const VisionConfig& c, NormWeights* out) {
+  return layer.norm(part, c.width, &out->weight, c.rms_norms ? nullptr : &out->bias);
+}
+
 Status bind_layer(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
-  OCELLUS_TRY(layer.norm("ln1", c.width, &out->attention_norm_weight, &out->attention_norm_bias));
+  OCELLUS_TRY(bind_norm(layer, "ln1", c, &out->attention_norm));
   OCELLUS_TRY(layer.linear("attn_q", c.width, c.width, &out->query));
   OCELLUS_TRY(layer.linear("attn_k", c.width, c.width, &out->key));
   OCELLUS_TRY(layer.linear("attn_v", c.width, c.width, &out->value));
+  if (c.normalises_heads) {
+    OCELLUS_TRY(layer.norm("attn_q_norm", c.width, &out->query_norm));
+    OCELLUS_TRY(layer.norm("attn_k_norm", c.width, &out->key_norm));
+  }
   OCELLUS_TRY(layer.linear("attn_out", c.width, c.width, &out->attention_output));
-  OCELLUS_TRY(layer.norm("ln2", c.width, &out->mlp_norm_weight, &out->mlp_norm_bias));
+  OCELLUS_TRY(bind_norm(layer, "ln2", c, &out->mlp_norm));
   const bool swapped = mlp_names_are_swapped(layer, c);
   OCELLUS_TRY(layer.linear(swapped ? "ffn_down" : "ffn_up", c.mlp_width, c.width, &out->mlp_up));
-  return layer.linear(swapped ? "ffn_up" : "ffn_down", c.width, c.mlp_width, &out->mlp_down);
+  OCELLUS_TRY(layer.linear(swapped ? "ffn_up" : "ffn_down", c.width, c.mlp_width, &out->mlp_down));
+  if (!c.scales_branches) return {};
+  OCELLUS_TRY(layer.norm("ls1", c.width, &out->attention_scale));
+  return layer.norm("ls2", c.width, &out->mlp_scale);
 }
 
-Status bind_siglip(const TensorBinder& binder, const VisionConfig& c, SiglipParts* out) {
-  WeightView positions;
-  OCELLUS_TRY(binder.matrix("v.position_embd.weight", c.patch_count(), c.width, &positions));
-  if (positions.format != WeightFormat::kF32)
-    return OCELLUS_FAIL(Code::kUnsupported, "tensor 'v.position_embd.weight' must be F32");
-  out->positions = reinterpret_cast<const float*>(positions.data);
-  OCELLUS_TRY(binder.vector("v.post_ln.weight", c.width, &out->final_norm_weight));
-  return binder.vector("v.post_ln.bias", c.width, &out->final_norm_bias);
-}
-
-Status bind_clip(const TensorBinder& binder, const VisionConfig& c, ClipParts* out) {
-  OCELLUS_TRY(binder.vector("v.class_embd", c.width, &out->class_row));
+/// Where no class row gets its own, positions are added as they lie in the file.
+Status bind_positions(const TensorBinder& binder, const VisionConfig& c, VisionModel* out) {
   OCELLUS_TRY(binder.matrix("v.position_embd.weight", c.rows_per_view(), c.width, &out->positions));
-  OCELLUS_TRY(binder.vector("v.pre_ln.weight", c.width, &out->first_norm_weight));
-  return binder.vector("v.pre_ln.bias", c.width, &out->first_norm_bias);
-}
-
-Status bind_projector(const TensorBinder& binder, const VisionConfig& c, VisionModel* out) {
-  switch (c.projector) {
-    case ProjectorKind::kIdefics3:
-      return binder.matrix("mm.model.fc.weight", c.output_width, c.joined_width(), &out->projection.weight);
-    case ProjectorKind::kMlp:
-      OCELLUS_TRY(binder.matrix("mm.0.weight", c.projector_width, c.width, &out->projection.weight));
-      OCELLUS_TRY(binder.optional_vector("mm.0.bias", c.projector_width, &out->projection.bias));
-      OCELLUS_TRY(binder.matrix("mm.2.weight", c.output_width, c.projector_width, &out->second_projection.weight));
-      return binder.optional_vector("mm.2.bias", c.output_width, &out->second_projection.bias);
-  }
-  return OCELLUS_FAIL(Code::kInternal, "no projector of this kind");
+  if (c.has_class_row) return binder.vector("v.class_embd", c.width, &out->class_row);
+  if (out->positions.format == WeightFormat::kF32) return {};
+  return OCELLUS_FAIL(Code::kUnsupported, "tensor 'v.position_embd.weight' must be F32");
 }
 
 }  // namespace
 
-const char* projector_name(ProjectorKind kind) {
-  switch (kind) {
-    case ProjectorKind::kIdefics3: return "idefics3";
-    case ProjectorKind::kMlp: return "mlp";
-  }
-  return "unknown";
+Status read_vision_size(const GgufFile& file, const char* key, int64_t most, int32_t* out) {
+  int64_t value = 0;
+  OCELLUS_TRY(file.require_int(key, 1, most, &value));
+  *out = static_cast<int32_t>(value);
+  return {};
 }
 
-Status read_vision_config(const GgufFile& file, VisionConfig* out) {
+Status read_vision_rows(const GgufFile& file, const char* name, int32_t* out) {
+  const GgufTensor* tensor = file.find_tensor(name);
+  if (tensor == nullptr) return OCELLUS_FAIL(Code::kBadFile, "tensor '%s' is missing", name);
+  if (tensor->rows() > kMaxVisionWidth)
+    return OCELLUS_FAIL(Code::kUnsupported, "tensor '%s' has %lld rows, more than this build runs", name,
+                        static_cast<long long>(tensor->rows()));
+  *out = static_cast<int32_t>(tensor->rows());
+  return {};
+}
+
+Status read_vision_config(const GgufFile& file, std::span<const VisionFamily* const> families, VisionConfig* out) {
   VisionConfig c;
-  OCELLUS_TRY(read_projector(file, &c));
+  OCELLUS_TRY(read_family(file, families, &c));
   OCELLUS_TRY(read_activation(file, &c));
-  OCELLUS_TRY(read_size(file, "clip.vision.image_size", kMaxImageSize, &c.image_size));
-  OCELLUS_TRY(read_size(file, "clip.vision.patch_size", kMaxImageSize, &c.patch_size));
-  OCELLUS_TRY(read_size(file, "clip.vision.embedding_length", kMaxWidth, &c.width));
-  OCELLUS_TRY(read_size(file, "clip.vision.feed_forward_length", kMaxWidth * 4, &c.mlp_width));
-  OCELLUS_TRY(read_size(file, "clip.vision.block_count", kMaxLayers, &c.layer_count));
-  OCELLUS_TRY(read_size(file, "clip.vision.attention.head_count", 1024, &c.heads));
+  OCELLUS_TRY(read_vision_size(file, "clip.vision.image_size", kMaxImageSize, &c.image_size));
+  OCELLUS_TRY(read_vision_size(file, "clip.vision.patch_size", kMaxImageSize, &c.patch_size));
+  OCELLUS_TRY(read_vision_size(file, "clip.vision.embedding_length", kMaxVisionWidth, &c.width));
+  OCELLUS_TRY(read_vision_size(file, "clip.vision.feed_forward_length", kMaxVisionWidth * 4, &c.mlp_width));
+  OCELLUS_TRY(read_vision_size(file, "clip.vision.block_count", kMaxLayers, &c.layer_count));
+  OCELLUS_TRY(read_vision_size(file, "clip.vision.attention.head_count", 1024, &c.heads));
   OCELLUS_TRY(file.require_float("clip.vision.attention.layer_norm_epsilon", &c.epsilon));
   OCELLUS_TRY(file.require_floats("clip.vision.image_mean", 3, c.image_mean));
   OCELLUS_TRY(file.require_floats("clip.vision.image_std", 3, c.image_std));
-  switch (c.projector) {
-    case ProjectorKind::kIdefics3: OCELLUS_TRY(read_idefics3(file, &c)); break;
-    case ProjectorKind::kMlp: OCELLUS_TRY(read_llava(file, &c)); break;
-  }
+  OCELLUS_TRY(c.family->read(file, &c));
   OCELLUS_TRY(check_geometry(c));
   *out = c;
   return {};
@@ -224,13 +161,10 @@ Status bind_vision_model(const GgufFile& file, const VisionConfig& config, const
   out->config = c;
   OCELLUS_TRY(binder.matrix("v.patch_embd.weight", c.width, c.patch_values(), &out->patch_embedding.weight));
   OCELLUS_TRY(binder.optional_vector("v.patch_embd.bias", c.width, &out->patch_embedding.bias));
-  switch (c.tower) {
-    case TowerKind::kSiglip: OCELLUS_TRY(bind_siglip(binder, c, &out->siglip)); break;
-    case TowerKind::kClip: OCELLUS_TRY(bind_clip(binder, c, &out->clip)); break;
-  }
+  OCELLUS_TRY(bind_positions(binder, c, out));
   OCELLUS_TRY(out->layers.resize(c.layer_count));
   for (int i = 0; i < c.layer_count; ++i) OCELLUS_TRY(bind_layer({binder, "v.blk", i}, c, &out->layers[i]));
-  return bind_projector(binder, c, out);
+  return c.family->bind(binder, out);
 }
 
 }  // namespace ocellus

@@ -51,8 +51,9 @@ int64_t VisionScratch::cut_turns(const VisionConfig& c, int64_t views, const Dev
     values = layers.rows<Half>(c.rows_per_view(), c.width);
   }
   normed_or_mixed = layers.activations(type, BlockRows(c, views, device).others, c.width);
-  joined = projector.activations(type, tokens, c.joined_width());
-  if (device.is_cuda()) projected = projector.rows<float>(tokens, c.output_width);
+  // A norm reads f32.
+  joined = projector.activations(c.normalises_joined ? ActivationType::kF32 : type, tokens, c.joined_width());
+  if (device.is_cuda() || c.ends_lines) projected = projector.rows<float>(tokens, c.output_width);
   return std::max({embedding.bytes, layers.bytes, projector.bytes});
 }
 
@@ -77,7 +78,7 @@ Status VisionScratch::lay_out(const VisionConfig& c, int64_t views, const Device
   const int64_t products = (device.lean ? 2 : 3) * int64_t{c.width};
   const int64_t wide_values =
       std::max({blocks.others * std::max<int64_t>(c.patch_values(), products), blocks.mlp * c.mlp_width,
-                device.block_rows(views * c.tokens_per_view()) * c.projector_width});
+                device.block_rows(views * c.tokens_per_view()) * c.projector_values()});
   const int64_t op_bytes = std::max(matmul_bytes(c, views, device), attend_rows_scratch_bytes(c.head_dim(), device));
   OCELLUS_TRY(take_turns(c, views, device, kPhase, sink));
   OCELLUS_TRY(take_rows(sink, "vision hidden", kLife, kPhase, views * c.rows_per_view(), c.width, &hidden));

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "kernels/attention/attend_rows.h"
+#include "kernels/linear/elementwise.h"
+#include "kernels/linear/rmsnorm.h"
+#include "kernels/rows/class_rows.h"
 #include "kernels/rows/layernorm.h"
 #include "kernels/vision/patches.h"
 #include "mm/tower/tower_pass.h"
@@ -10,13 +13,32 @@
 namespace ocellus {
 namespace {
 
-void normalise(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t count, Queue& q) {
-  layernorm({.input = pass.hidden.slice_rows(first, count),
-             .weight = w.attention_norm_weight,
-             .bias = w.attention_norm_bias,
-             .epsilon = pass.model.config.epsilon,
-             .output = pass.normed(count)},
-            q);
+/// Rows by a norm of the layers, or, in place, by one before or after them.
+void normalise(const TowerPass& pass, const NormWeights& norm, DeviceView<const float> rows, ActivationView output,
+               Queue& q) {
+  const float epsilon = pass.model.config.epsilon;
+  if (norm.bias == nullptr)
+    rmsnorm({.input = rows, .weight = norm.weight, .epsilon = epsilon, .output = output}, q);
+  else
+    layernorm({.input = rows, .weight = norm.weight, .bias = norm.bias, .epsilon = epsilon, .output = output}, q);
+}
+
+void normalise_rows(const TowerPass& pass, const NormWeights& norm, int64_t first, int64_t count, Queue& q) {
+  normalise(pass, norm, pass.hidden.slice_rows(first, count), pass.normed(count), q);
+}
+
+/// hidden rows += scale * (W input + b). `room` takes the branch's rows where there is a scale.
+void add_branch(const TowerPass& pass, const Linear& map, const float* scale, ActivationView input, ActivationView room,
+                int64_t first, Queue& q) {
+  const DeviceView<float> hidden = pass.hidden.slice_rows(first, input.rows);
+  matmul({.input = input,
+          .weights = {map.weight},
+          .biases = {map.bias},
+          .outputs = {scale == nullptr ? ActivationView(hidden) : room},
+          .accumulate = scale == nullptr,
+          .scratch = pass.scratch.op_scratch},
+         q);
+  if (scale != nullptr) add_scaled_rows({.values = hidden, .addend = room, .scale = scale}, q);
 }
 
 void attend_rows_of(const TowerPass& pass, ActivationView query, const KvLayerRows& rows, Queue& q) {
@@ -32,13 +54,14 @@ void attend_rows_of(const TowerPass& pass, ActivationView query, const KvLayerRo
 }
 
 void add_attention_output(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t count, Queue& q) {
-  matmul({.input = pass.normed(count),
-          .weights = {w.attention_output.weight},
-          .biases = {w.attention_output.bias},
-          .outputs = {pass.hidden.slice_rows(first, count)},
-          .accumulate = true,
-          .scratch = pass.scratch.op_scratch},
-         q);
+  add_branch(pass, w.attention_output, w.attention_scale, pass.normed(count), pass.wide(count, pass.model.config.width),
+             first, q);
+}
+
+/// Queries or keys, all heads of a row together.
+void normalise_heads(const TowerPass& pass, const float* weight, ActivationView rows, Queue& q) {
+  if (weight == nullptr) return;
+  rmsnorm({.input = rows, .weight = weight, .epsilon = pass.model.config.epsilon, .output = rows}, q);
 }
 
 /// Keys and values of all views as attention reads them: f16 rows as they are, f32 rows rounded and laid out by head.
@@ -62,7 +85,7 @@ void attend_at_once(const TowerPass& pass, const VisionLayer& w, Queue& q) {
   const ActivationView qkv = pass.wide(rows, 3 * int64_t{c.width});
   const ActivationView query = qkv.slice_cols(0, c.width), key = qkv.slice_cols(c.width, c.width),
                        value = qkv.slice_cols(2 * int64_t{c.width}, c.width);
-  normalise(pass, w, 0, rows, q);
+  normalise_rows(pass, w.attention_norm, 0, rows, q);
   matmul({.input = pass.normed(rows),
           .count = 3,
           .weights = {w.query.weight, w.key.weight, w.value.weight},
@@ -70,6 +93,8 @@ void attend_at_once(const TowerPass& pass, const VisionLayer& w, Queue& q) {
           .outputs = {query, key, value},
           .scratch = pass.scratch.op_scratch},
          q);
+  normalise_heads(pass, w.query_norm, query, q);
+  normalise_heads(pass, w.key_norm, key, q);
   attend_rows_of(pass, query, key_value_rows(pass, key, value, q), q);
   add_attention_output(pass, w, 0, rows, q);
 }
@@ -84,7 +109,7 @@ void attend_in_blocks(const TowerPass& pass, const VisionLayer& w, Queue& q) {
   pass.for_each_block(pass.blocks.others, [&](int64_t first, int64_t count) {
     const ActivationView both = pass.wide(count, 2 * int64_t{c.width});
     const ActivationView key = both.slice_cols(0, c.width), value = both.slice_cols(c.width, c.width);
-    normalise(pass, w, first, count, q);
+    normalise_rows(pass, w.attention_norm, first, count, q);
     matmul({.input = pass.normed(count),
             .count = 2,
             .weights = {w.key.weight, w.value.weight},
@@ -92,17 +117,19 @@ void attend_in_blocks(const TowerPass& pass, const VisionLayer& w, Queue& q) {
             .outputs = {key, value},
             .scratch = s.op_scratch},
            q);
+    normalise_heads(pass, w.key_norm, key, q);
     round_kv({.keys = key, .values = value, .first = first, .out = rows}, q);
   });
   pass.for_each_block(pass.blocks.others, [&](int64_t first, int64_t count) {
     const ActivationView query = pass.wide(count, c.width);
-    normalise(pass, w, first, count, q);
+    normalise_rows(pass, w.attention_norm, first, count, q);
     matmul({.input = pass.normed(count),
             .weights = {w.query.weight},
             .biases = {w.query.bias},
             .outputs = {query},
             .scratch = s.op_scratch},
            q);
+    normalise_heads(pass, w.query_norm, query, q);
     attend_rows_of(pass, query, rows, q);
     add_attention_output(pass, w, first, count, q);
   });
@@ -110,14 +137,8 @@ void attend_in_blocks(const TowerPass& pass, const VisionLayer& w, Queue& q) {
 
 void run_mlp(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t count, Queue& q) {
   const VisionConfig& c = pass.model.config;
-  const DeviceView<float> hidden = pass.hidden.slice_rows(first, count);
   const ActivationView wide = pass.wide(count, c.mlp_width);
-  layernorm({.input = hidden,
-             .weight = w.mlp_norm_weight,
-             .bias = w.mlp_norm_bias,
-             .epsilon = c.epsilon,
-             .output = pass.normed(count)},
-            q);
+  normalise_rows(pass, w.mlp_norm, first, count, q);
   matmul({.input = pass.normed(count),
           .weights = {w.mlp_up.weight},
           .biases = {w.mlp_up.bias},
@@ -125,17 +146,11 @@ void run_mlp(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t
           .activation = c.activation,
           .scratch = pass.scratch.op_scratch},
          q);
-  matmul({.input = wide,
-          .weights = {w.mlp_down.weight},
-          .biases = {w.mlp_down.bias},
-          .outputs = {hidden},
-          .accumulate = true,
-          .scratch = pass.scratch.op_scratch},
-         q);
+  add_branch(pass, w.mlp_down, w.mlp_scale, wide, pass.normed(count), first, q);
 }
 
-}  // namespace
-
+/// Patches to rows, without positions: rows [first, first + count) of the pass. Rows before a view's patches hold the
+/// bias only.
 void embed_patches(const TowerPass& pass, DeviceView<const float> pixels, int64_t first, int64_t count, Queue& q) {
   const VisionModel& m = pass.model;
   const VisionConfig& c = m.config;
@@ -155,14 +170,28 @@ void embed_patches(const TowerPass& pass, DeviceView<const float> pixels, int64_
          q);
 }
 
+/// Positions, and the class rows where there are any.
+void place_rows(const TowerPass& pass, int64_t first, int64_t count, Queue& q) {
+  const VisionModel& m = pass.model;
+  const VisionConfig& c = m.config;
+  const DeviceView<float> hidden = pass.hidden.slice_rows(first, count);
+  if (c.has_class_row)
+    return place_class_rows({.values = hidden, .class_row = m.class_row, .positions = m.positions, .first = first}, q);
+  // A block takes its own positions; several views take all, again and again.
+  const DeviceView<const float> positions(reinterpret_cast<const float*>(m.positions.data), c.patch_count(), c.width);
+  add_rows({.values = hidden, .addend = positions.slice_rows(first, std::min<int64_t>(count, c.patch_count()))}, q);
+}
+
+}  // namespace
+
 void embed_views(const VisionModel& m, DeviceView<const float> pixels, int64_t views, const VisionScratch& s,
                  Queue& q) {
   const TowerPass pass = tower_pass(m, views, s, q);
   pass.for_each_block(pass.blocks.others, [&](int64_t first, int64_t count) {
-    switch (m.config.tower) {
-      case TowerKind::kSiglip: return embed_siglip(pass, pixels, first, count, q);
-      case TowerKind::kClip: return embed_clip(pass, pixels, first, count, q);
-    }
+    const DeviceView<float> hidden = pass.hidden.slice_rows(first, count);
+    embed_patches(pass, pixels, first, count, q);
+    place_rows(pass, first, count, q);
+    if (m.first_norm.weight != nullptr) normalise(pass, m.first_norm, hidden, hidden, q);
   });
 }
 
@@ -184,10 +213,8 @@ void encode_layers(const VisionModel& m, const LayerRange& range, int64_t views,
 }
 
 void normalise_views(const VisionModel& m, int64_t views, const VisionScratch& s, Queue& q) {
-  switch (m.config.tower) {
-    case TowerKind::kSiglip: return normalise_siglip(tower_pass(m, views, s, q), q);
-    case TowerKind::kClip: return;
-  }
+  const TowerPass pass = tower_pass(m, views, s, q);
+  if (m.final_norm.weight != nullptr) normalise(pass, m.final_norm, pass.hidden, pass.hidden, q);
 }
 
 Status encode_views(const VisionModel& m, DeviceView<const float> pixels, int64_t views, const VisionScratch& s,

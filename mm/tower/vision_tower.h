@@ -1,5 +1,6 @@
 // Vision towers: pixels of one or more views to R rows a view, one per patch and, in a CLIP tower, a class row before
-// them. The layers are the same in all; what comes before and behind them is in tower_<kind>.cpp.
+// them. What differs between families is in the
+// tensors that the model has (vision_model.h).
 #pragma once
 
 #include "kernels/rows/store_kv.h"
@@ -23,12 +24,12 @@ struct VisionScratch {
   DeviceView<float> pixels;        // [3 side, side]; none where WaitingViews has them
   DeviceView<Half> keys, values;   // [R, D] of one layer; none where all rows are there at once as f16
   ActivationView normed_or_mixed;  // [B, D]
-  ActivationView joined;           // [W tokens per view, scale^2 D]
-  DeviceView<float> projected;     // [W tokens per view, D of the language model]; CUDA only
+  ActivationView joined;           // [W tokens per view, scale^2 D]; f32 where it is normalised
+  DeviceView<float> projected;     // [W tokens per view, D of the language model]; on CUDA, and where rows are one map
 
   DeviceView<float> hidden;  // [W R, D] residual stream
   ActivationView wide;       // patches [B, 3 p^2]; query, key and value [B, 3 D] or at most two of them; mlp [B, F];
-                             // middle of an mlp projector [B, projector_width]
+                             // projector's normalised rows [B, scale^2 D] and middle [B, projector_width]
   DeviceView<std::byte> op_scratch;  // of matmul and attend_rows
 
   /// Takes (or, while planning, records) the scratch of the image phase.

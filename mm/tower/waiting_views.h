@@ -11,6 +11,11 @@
 
 namespace ocellus {
 
+template <>
+struct TypeName<RowPlace> {
+  static constexpr const char* value = "place";
+};
+
 class WaitingViews {
  public:
   /// Room for `capacity` views. Where views are encoded one by one, the pixels lie in the scratch of the tower.
@@ -19,18 +24,18 @@ class WaitingViews {
   void set_trace(const TraceSink& trace) { trace_ = trace; }
 
   int64_t count() const { return count_; }
-  bool full() const { return count_ == rows_.cols; }
-  int64_t room() const { return rows_.cols - count_; }
+  bool full() const { return count_ == places_.cols; }
+  int64_t room() const { return places_.cols - count_; }
   void clear() { count_ = 0; }
   /// Forgets views whose rows begin at `first_row` or later.
   void forget_from(int64_t first_row) {
-    while (count_ > 0 && rows_.data[count_ - 1] >= first_row) --count_;
+    while (count_ > 0 && places_.data[count_ - 1].first >= first_row) --count_;
   }
 
   /// Where the pixels of the next `views` views go: [views * 3 * side, side].
   DeviceView<float> next_pixels(const VisionConfig& config, const VisionScratch& scratch, int64_t views) const;
-  /// The next view's pixels are there; its rows begin at row `first_row` of the chunk.
-  void add(int64_t first_row) { rows_.data[count_++] = first_row; }
+  /// The next view's pixels are there; `place`: where its rows go, of the chunk.
+  void add(const RowPlace& place) { places_.data[count_++] = place; }
 
   /// On a GPU: records the encoding of every number of views that may come together.
   Status record(const VisionModel& model, const VisionScratch& scratch, Queue& queue);
@@ -40,8 +45,8 @@ class WaitingViews {
                 const StopSignal* stop, Queue& queue);
 
  private:
-  DeviceView<float> pixels_;  // [capacity * 3 * side, side]; none where they lie in the tower's scratch
-  HostView<int64_t> rows_;    // [1, capacity]
+  DeviceView<float> pixels_;   // [capacity * 3 * side, side]; none where they lie in the tower's scratch
+  HostView<RowPlace> places_;  // [1, capacity]
   int64_t count_ = 0;
   VisionGraphs graphs_;
   TraceSink trace_;

@@ -1,7 +1,6 @@
 #include "mm/views/device_preprocess.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -40,109 +39,83 @@ class ScratchPieces {
   int64_t taken_ = 0;
 };
 
-/// One side of a picture changes its length.
-struct Pass {
-  Size from;
-  Size to;
-  bool is_needed() const { return from != to; }
-};
+int64_t tables_bytes(int64_t longest) {
+  // A window has at most 6 * from / to + 3 pixels and no less than 9 where the picture grows; its span is 12 bytes.
+  return aligned_bytes(4 * (6 + 6) * longest);
+}
 
-/// Hugging Face's resizes as passes, columns before rows: first to the size after the first resize, then to the tiled
-/// image, then to the overview.
-struct PassList {
-  static constexpr int kTilesAfter = 4;  // the first passes make the tiled image
-  Pass passes[6];
-
-  PassList(const ViewPlan& plan, int32_t image_size) {
-    const Size tiled = plan.tile_cols > 0 ? plan.grid : plan.step;
-    const Size stops[4] = {plan.source, plan.step, tiled, {image_size, image_size}};
-    for (int i = 0; i < 3; ++i) {
-      const Size between = {stops[i + 1].width, stops[i].height};
-      passes[2 * i] = {stops[i], between};
-      passes[2 * i + 1] = {between, stops[i + 1]};
-    }
-  }
-  int64_t largest_result() const {
-    int64_t bytes = 0;
-    for (const Pass& pass : passes)
-      if (pass.is_needed()) bytes = std::max(bytes, packed_bytes(pass.to));
-    return bytes;
-  }
-  int64_t tables_bytes() const {
-    int64_t bytes = 0;
-    for (const Pass& pass : passes) {
-      if (!pass.is_needed()) continue;
-      const bool columns = pass.from.width != pass.to.width;
-      bytes = std::max(bytes, resample_scratch_bytes(columns ? pass.from.width : pass.from.height,
-                                                     columns ? pass.to.width : pass.to.height, Filter::kLanczos));
-    }
-    return bytes;
-  }
-};
-
-/// Scratch of the passes: results alternate between two places, so that each pass reads what the one before wrote. The
-/// tiled image must outlive the passes to the overview: the first of those writes into the other place, the second
-/// beside both.
-struct PassScratch {
+/// Scratch of the resizes. What their passes leave alternates between two places, so that each pass reads what the one
+/// before wrote; where there is one place only, a resize along the rows alone writes there. The tiled image stays
+/// where it came to be: the overview beside it takes one resize, which needs one more place.
+struct ResizeScratch {
   DeviceView<std::byte> places[2];
   DeviceView<std::byte> overview;
   DeviceView<std::byte> tables;
+  int next_place = 0;
 
-  void take(int64_t place_bytes, int64_t overview_bytes, int64_t tables_bytes, ScratchPieces& pieces) {
-    places[0] = pieces.take(place_bytes);
-    places[1] = pieces.take(place_bytes);
-    overview = pieces.take(overview_bytes);
-    tables = pieces.take(tables_bytes);
+  void take(const ViewPlan& plan, const PreprocessConfig& config, ScratchPieces& pieces);
+  DeviceView<uint8_t> next(Size size) { return rows_in(places[std::exchange(next_place, 1 - next_place)], size); }
+  static DeviceView<uint8_t> rows_in(const DeviceView<std::byte>& place, Size size) {
+    return {reinterpret_cast<uint8_t*>(place.data), size.height, int64_t{3} * size.width};
   }
 };
 
-void run_passes(const PassList& list, const PassScratch& scratch, Queue& queue, DeviceViews* views) {
-  DeviceView<const uint8_t> current = views->picture;
-  int next_place = 0;
-  for (int i = 0; i < 6; ++i) {
-    if (i == PassList::kTilesAfter) views->picture = current;
-    const Pass& pass = list.passes[i];
-    if (!pass.is_needed()) continue;
-    const DeviceView<std::byte>& place =
-        i == 5 ? scratch.overview : scratch.places[std::exchange(next_place, 1 - next_place)];
-    const DeviceView<uint8_t> output(reinterpret_cast<uint8_t*>(place.data), pass.to.height,
-                                     int64_t{3} * pass.to.width);
-    resample_picture(
-        {.source = current, .output = output, .columns = pass.from.width != pass.to.width, .scratch = scratch.tables},
-        queue);
-    current = output;
+/// The steps of a canvas from its source on: columns before rows.
+template <class Visit>
+void for_each_pass(const Canvas& canvas, Size source, Visit visit) {
+  Size from = source;
+  const bool squared = canvas.square > 0;
+  for (int32_t i = 0; i < canvas.resize_count; ++i) {
+    const Size to = canvas.resizes[i].to;
+    const bool has_margins = squared && i == 0;  // which only a pass writes
+    if (has_margins || from.width != to.width) visit(i, true, Size{to.width, from.height});
+    if (has_margins || from.height != to.height) visit(i, false, to);
+    from = to;
   }
-  views->overview = current;
 }
 
-/// LLaVA's resize: the picture gets the width of the view, then its height. Nobody makes the square around it: its
-/// margins are a number in each sum. Both passes always run, as only they write margins.
-struct SquarePasses {
-  DeviceView<uint8_t> narrow;  // [picture's height, 3 * side]
-  DeviceView<uint8_t> view;    // [side, 3 * side]
-  DeviceView<std::byte> tables;
+void ResizeScratch::take(const ViewPlan& plan, const PreprocessConfig& config, ScratchPieces& pieces) {
+  int64_t largest = 0, newest = 0, longest = std::max(plan.source.width, plan.source.height);
+  int passes = 0;
+  const auto measure = [&](const Canvas& canvas, Size source) {
+    for_each_pass(canvas, source, [&](int32_t, bool, Size to) {
+      ++passes;
+      largest = std::max(largest, newest);  // the overview's last has a place of its own
+      newest = packed_bytes(to);
+      longest = std::max<int64_t>({longest, to.width, to.height});
+    });
+  };
+  if (plan.tile_count() > 0) measure(plan.tiles, plan.source);
+  const bool tiles_take_both = passes > 1;
+  measure(plan.overview, plan.overview.is_of_tiles ? plan.tiles.size : plan.source);
+  places[0] = pieces.take(largest);
+  if (passes > 2 || tiles_take_both) places[1] = pieces.take(largest);
+  overview = pieces.take(packed_bytes({config.image_size, config.image_size}));
+  tables = pieces.take(tables_bytes(longest));
+}
 
-  void take(const ViewPlan& plan, int32_t side, ScratchPieces& pieces) {
-    const auto take_rgb = [&](int32_t height) {
-      return DeviceView<uint8_t>(reinterpret_cast<uint8_t*>(pieces.take(packed_bytes({side, height})).data), height,
-                                 int64_t{3} * side);
-    };
-    narrow = take_rgb(plan.source.height);
-    view = take_rgb(side);
-    tables = pieces.take(resample_scratch_bytes(plan.square, side, Filter::kBicubic));
-  }
-  void run(const PreprocessConfig& config, Queue& queue, DeviceViews* views) const {
-    for (const bool columns : {true, false})
-      resample_picture({.source = columns ? views->picture : DeviceView<const uint8_t>(narrow),
-                        .output = columns ? narrow : view,
-                        .columns = columns,
-                        .filter = Filter::kBicubic,
-                        .margins = square_margins(config, views->plan, columns),
-                        .scratch = tables},
-                       queue);
-    views->overview = view;
-  }
-};
+/// Runs a canvas's resizes. `result`: where the last pass writes; null: in the next place.
+DeviceView<const uint8_t> run_passes(const PreprocessConfig& config, const Canvas& canvas, Size source_size,
+                                     DeviceView<const uint8_t> source, const DeviceView<std::byte>* result,
+                                     ResizeScratch& scratch, Queue& queue) {
+  int left = 0;
+  for_each_pass(canvas, source_size, [&](int32_t, bool, Size) { ++left; });
+  for_each_pass(canvas, source_size, [&](int32_t resize, bool columns, Size to) {
+    const bool is_last = --left == 0;
+    const DeviceView<uint8_t> output =
+        is_last && result != nullptr ? ResizeScratch::rows_in(*result, to) : scratch.next(to);
+    const bool has_margins = canvas.square > 0 && resize == 0;
+    resample_picture({.source = source,
+                      .output = output,
+                      .columns = columns,
+                      .filter = canvas.resizes[resize].filter,
+                      .margins = has_margins ? square_margins(config, canvas, source_size, columns) : Margins{},
+                      .scratch = scratch.tables},
+                     queue);
+    source = output;
+  });
+  return source;
+}
 
 /// Copies a picture in staging.host to the same place of the device's part.
 Status upload_image(const RgbImage& image, const StagedRows<std::byte>& staging, Queue& queue,
@@ -159,9 +132,6 @@ Status upload_image(const RgbImage& image, const StagedRows<std::byte>& staging,
   *out = {reinterpret_cast<const uint8_t*>(to), image.height, row_bytes, image.stride_bytes};
   return queue.status();
 }
-
-/// The largest integer whose square is at most `value`, or one more.
-int64_t root_bound(int64_t value) { return static_cast<int64_t>(std::sqrt(static_cast<double>(value))) + 1; }
 
 }  // namespace
 
@@ -205,64 +175,48 @@ Status upload_picture(const RgbImage& image, const StagedRows<std::byte>& stagin
 
 Status upload_views(const PreparedViews& prepared, const StagedRows<std::byte>& staging, Queue& queue,
                     DeviceViews* out) {
-  *out = {.plan = prepared.plan, .are_resized = true, .picture = {}, .overview = {}};
-  if (prepared.grid.pixels != nullptr) OCELLUS_TRY(upload_image(prepared.grid, staging, queue, &out->picture));
+  *out = {.plan = prepared.plan, .tiles = {}, .overview = {}, .left = 0, .top = 0};
+  if (prepared.tiles.pixels != nullptr) OCELLUS_TRY(upload_image(prepared.tiles, staging, queue, &out->tiles));
   return upload_image(prepared.overview, staging, queue, &out->overview);
 }
 
 int64_t device_picture_scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits) {
-  const int64_t picture = aligned_bytes(3 * limits.max_pixels);
-  if (config.flavour == ResizeFlavour::kLlamaCpp) return picture;
-  const int64_t side = config.image_size;
-  if (config.flavour == ResizeFlavour::kLlava)
-    return picture + aligned_bytes(3 * side * limits.max_side) + aligned_bytes(3 * side * side) +
-           aligned_bytes(resample_scratch_bytes(limits.max_side, side, Filter::kBicubic));
-  const int64_t longest = std::min<int64_t>(config.longest_edge == 0 ? side : config.longest_edge, 4096);
-  const int64_t step = longest + 1;  // made even
-  const int64_t grid = (longest + side - 1) / side * side;
-  // Between the first resize's passes the picture has its old height and its new width. Of a wide picture the height
-  // is at most the root of its pixels; of a tall one the new width is in the ratio of the sides, at most 3 more.
-  const int64_t after_columns = root_bound(limits.max_pixels) * step + int64_t{3} * limits.max_side;
-  const int64_t place = aligned_bytes(3 * std::max({step * step, grid * grid, after_columns}));
-  // A window has at most 6 * from / to + 3 pixels and no less than 9 where the picture grows; its span is 12 bytes.
-  const int64_t sides = std::max<int64_t>({limits.max_side, step, grid});
-  const int64_t tables = aligned_bytes(4 * (6 + 6) * sides);
-  return picture + 2 * place + aligned_bytes(3 * side * side) + tables;
+  const ViewBounds bounds = config.rules->bounds(config, limits);
+  const int64_t side = config.image_size, longest = std::max(limits.max_side, bounds.longest_side);
+  return aligned_bytes(3 * limits.max_pixels) + bounds.stages * aligned_bytes(3 * bounds.stage_pixels) +
+         aligned_bytes(3 * side * side) + tables_bytes(longest);
 }
 
 Status prepare_device_views(const PreprocessConfig& config, const ViewPlan& plan, const DevicePicture& source,
                             DeviceView<std::byte> scratch, Queue& queue, DeviceViews* out) {
-  if (plan.source != Size{source.width, source.height} || plan.view_count < 1) {
+  if (plan.source != Size{source.width, source.height}) {
     return OCELLUS_FAIL(Code::kInternal, "the views were planned for %d x %d pixels, but the picture has %d x %d",
                         plan.source.width, plan.source.height, source.width, source.height);
   }
   ScratchPieces pieces(scratch);
-  const bool converts = source.format != PixelFormat::kRgb8, resizes = config.flavour == ResizeFlavour::kHuggingFace,
-             squares = config.flavour == ResizeFlavour::kLlava;
+  const bool converts = source.format != PixelFormat::kRgb8;
   DeviceView<std::byte> rgb;
-  PassScratch passes;
-  SquarePasses square;
-  const PassList list(plan, config.image_size);
+  ResizeScratch resizing;
   if (converts) rgb = pieces.take(packed_bytes(plan.source));
-  if (resizes)
-    passes.take(list.largest_result(), packed_bytes({config.image_size, config.image_size}), list.tables_bytes(),
-                pieces);
-  if (squares) square.take(plan, config.image_size, pieces);
-  if (converts || resizes || squares) OCELLUS_TRY(pieces.check());
-
-  *out = {plan, resizes || squares, source.planes[0], {}};
+  resizing.take(plan, config, pieces);
+  OCELLUS_TRY(pieces.check());
+  DeviceView<const uint8_t> picture = source.planes[0];
   if (converts) {
-    const DeviceView<uint8_t> output(reinterpret_cast<uint8_t*>(rgb.data), source.height, int64_t{3} * source.width);
+    const DeviceView<uint8_t> output = ResizeScratch::rows_in(rgb, plan.source);
     convert_pixels({.format = source.format,
                     .matrix = source.matrix,
                     .full_range = source.full_range,
                     .planes = {source.planes[0], source.planes[1], source.planes[2]},
                     .output = output},
                    queue);
-    out->picture = output;
+    picture = output;
   }
-  if (resizes) run_passes(list, passes, queue, out);
-  if (squares) square.run(config, queue, out);
+  *out = {.plan = plan, .tiles = {}, .overview = {}, .left = plan.tiles.left, .top = plan.tiles.top};
+  if (plan.tile_count() > 0)
+    out->tiles = run_passes(config, plan.tiles, plan.source, picture, nullptr, resizing, queue);
+  const bool of_tiles = plan.overview.is_of_tiles;
+  out->overview = run_passes(config, plan.overview, of_tiles ? plan.tiles.size : plan.source,
+                             of_tiles ? out->tiles : picture, &resizing.overview, resizing, queue);
   return queue.status();
 }
 
@@ -270,44 +224,33 @@ Status render_device_views(const PreprocessConfig& config, const DeviceViews& vi
                            DeviceView<float> pixels, Queue& queue) {
   const ViewPlan& plan = views.plan;
   const int64_t view_rows = int64_t{3} * config.image_size;
-  if (first < 0 || count < 1 || count > plan.view_count - first || pixels.data == nullptr ||
+  if (first < 0 || count < 1 || count > plan.view_count() - first || pixels.data == nullptr ||
       pixels.rows != count * view_rows || pixels.cols != config.image_size) {
     return OCELLUS_FAIL(Code::kInternal, "views %d to %d of %d cannot be rendered into [%lld, %lld]", first,
-                        first + count - 1, plan.view_count, static_cast<long long>(pixels.rows),
+                        first + count - 1, plan.view_count(), static_cast<long long>(pixels.rows),
                         static_cast<long long>(pixels.cols));
   }
   const Normalisation normalisation = normalisation_of(config);
-  if (!views.are_resized) {
-    stretch_views({.source = views.picture,
-                   .normalisation = normalisation,
-                   .side = config.image_size,
-                   .tile_rows = plan.tile_rows,
-                   .tile_cols = plan.tile_cols,
-                   .inner_width = plan.inner.width,
-                   .inner_height = plan.inner.height,
-                   .inner_left = plan.inner_left,
-                   .inner_top = plan.inner_top,
-                   .first_view = first,
-                   .pixels = pixels},
-                  queue);
-    return queue.status();
-  }
-  const int32_t tiles = std::clamp(plan.view_count - 1 - first, 0, count);
-  if (tiles > 0) {
-    normalise_tiles({.picture = views.picture,
+  const int32_t overview = plan.overview_index(), end = first + count;
+  if (overview >= first && overview < end)
+    normalise_tiles({.image = views.overview,
                      .normalisation = normalisation,
                      .side = config.image_size,
-                     .first_tile = first,
-                     .pixels = pixels.slice_rows(0, tiles * view_rows)},
+                     .pixels = pixels.slice_rows((overview - first) * view_rows, view_rows)},
                     queue);
-  }
-  if (tiles < count) {
-    normalise_tiles({.picture = views.overview,
+  // The tiles follow each other: the overview is the first view or the last.
+  const int32_t first_tile = overview == 0 ? 1 : 0, begin = std::max(first, first_tile);
+  const int32_t tiles = std::min(end, first_tile + plan.tile_count()) - begin;
+  if (tiles > 0)
+    normalise_tiles({.image = views.tiles,
                      .normalisation = normalisation,
                      .side = config.image_size,
-                     .pixels = pixels.slice_rows(tiles * view_rows, view_rows)},
+                     .tile_cols = plan.tile_cols,
+                     .left = views.left,
+                     .top = views.top,
+                     .first_tile = begin - first_tile,
+                     .pixels = pixels.slice_rows((begin - first) * view_rows, tiles * view_rows)},
                     queue);
-  }
   return queue.status();
 }
 
@@ -315,7 +258,7 @@ Status enqueue_views(const PreprocessConfig& config, const ViewPlan& plan, const
                      DeviceView<std::byte> scratch, DeviceView<float> pixels, Queue& queue) {
   DeviceViews views;
   OCELLUS_TRY(prepare_device_views(config, plan, source, scratch, queue, &views));
-  return render_device_views(config, views, 0, plan.view_count, pixels, queue);
+  return render_device_views(config, views, 0, plan.view_count(), pixels, queue);
 }
 
 }  // namespace ocellus

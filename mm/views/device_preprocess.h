@@ -5,7 +5,7 @@
 //   OCELLUS_TRY(upload_frame(frame, limits, staging, queue, &picture));       // staging: frame_upload_bytes(limits)
 //   ViewPlan plan;
 //   OCELLUS_TRY(plan_views(config, picture.width, picture.height, &plan));
-//   OCELLUS_TRY(enqueue_views(config, plan, picture, scratch, pixels, queue));  // [plan.view_count * 3 * side, side]
+//   OCELLUS_TRY(enqueue_views(config, plan, picture, scratch, pixels, queue));  // [plan.view_count() * 3 * side, side]
 //
 // A decoded picture: ImageDecoder::decode into staging.host, then upload_picture. Where the pixels of all views are too
 // many at once, prepare_device_views once a picture and then render_device_views for some views at a time. A picture
@@ -48,17 +48,16 @@ Status upload_frame(const Frame& frame, const ImageLimits& limits, const StagedR
 /// Uploads a picture that was decoded into staging.host, where it lies. kInternal if it lies elsewhere.
 Status upload_picture(const RgbImage& image, const StagedRows<std::byte>& staging, Queue& queue, DevicePicture* out);
 
-/// Scratch of prepare_device_views and enqueue_views for any picture within the limits. llama.cpp: the picture as RGB8.
-/// Hugging Face: also two pictures of the size of the tiled image and one overview. LLaVA: also the view and, of its
-/// width, the picture.
+/// Scratch of prepare_device_views and enqueue_views for any picture within the limits: the picture as RGB8, what the
+/// passes of its resizes leave, and one overview.
 int64_t device_picture_scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits);
 
 /// What all views of a picture are cut from; valid as long as the source and the scratch are.
 struct DeviceViews {
   ViewPlan plan;
-  bool are_resized = false;            // else every view is resized while it is rendered, as only llama.cpp's can be
-  DeviceView<const uint8_t> picture;   // RGB8: the tiled image; the source if nothing is resized yet
-  DeviceView<const uint8_t> overview;  // of what is resized: the last view as bytes
+  DeviceView<const uint8_t> tiles;     // RGB8: the tiled image, or the part of it that is not black
+  DeviceView<const uint8_t> overview;  // RGB8
+  int32_t left = 0, top = 0;           // of that part
 };
 
 /// Uploads what a ViewMaker made in staging.host. kInternal if it lies elsewhere, or further than the device's part
@@ -75,7 +74,7 @@ Status prepare_device_views(const PreprocessConfig& config, const ViewPlan& plan
 Status render_device_views(const PreprocessConfig& config, const DeviceViews& views, int32_t first, int32_t count,
                            DeviceView<float> pixels, Queue& queue);
 
-/// Both, for all views: pixels [plan.view_count * 3 * image_size, image_size].
+/// Both, for all views: pixels [plan.view_count() * 3 * image_size, image_size].
 Status enqueue_views(const PreprocessConfig& config, const ViewPlan& plan, const DevicePicture& source,
                      DeviceView<std::byte> scratch, DeviceView<float> pixels, Queue& queue);
 

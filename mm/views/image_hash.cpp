@@ -33,10 +33,13 @@ ImageHasher::ImageHasher(const PreprocessConfig& config, int32_t width, int32_t 
   XXH3_state_t* const state = state_in(state_);
   XXH3_INITSTATE(state);
   XXH3_128bits_reset(state);
-  for (const int32_t field :
-       {config.image_size, config.longest_edge, static_cast<int32_t>(config.flavour), width, height}) {
+  XXH3_128bits_update(state, config.rules->name, std::strlen(config.rules->name));
+  for (const int32_t field : {config.image_size, config.view_rows, config.longest_edge, config.min_tiles,
+                              config.max_tiles, config.tiled_size_count, width, height})
     hash_number(state, static_cast<uint32_t>(field));
-  }
+  for (int32_t i = 0; i < config.tiled_size_count; ++i)
+    for (const int32_t side : {config.tiled_sizes[i].width, config.tiled_sizes[i].height})
+      hash_number(state, static_cast<uint32_t>(side));
   for (const float value : config.mean) hash_number(state, value);
   for (const float value : config.std) hash_number(state, value);
   const uint32_t turns = orientation.right_to_left * 1u + orientation.bottom_up * 2u + orientation.transposed * 4u;

@@ -3,48 +3,60 @@
 #include <cstdio>
 
 namespace ocellus {
-namespace {
 
-ImagePiece text_piece(const char* text) {
-  ImagePiece piece;
-  std::snprintf(piece.text, sizeof(piece.text), "%s", text);
-  return piece;
+bool ImagePieces::next(ImagePiece* piece) {
+  do {
+    if (!next_place(piece)) return false;
+  } while (piece->is_view() ? piece->rows == 0 : piece->text[0] == '\0');
+  return true;
 }
 
-ImagePiece view_piece(int32_t view_index) {
-  ImagePiece piece;
-  piece.view_index = view_index;
-  return piece;
+/// Tiles whose rows are one map are one piece, and without tiles the map's one row end follows the overview.
+void ImagePieces::set_views(bool is_overview, ImagePiece* piece) const {
+  const bool is_map = plan_.rules->has_map && !is_overview;
+  piece->view_index = view_;
+  piece->view_count = is_map ? plan_.tile_count() : 1;
+  piece->rows = is_map ? plan_.map.rows() : plan_.view_rows;
+  if (plan_.tile_count() == 0) piece->rows = plan_.row_count();
 }
 
-ImagePiece tile_piece(int32_t row, int32_t col) {
-  ImagePiece piece;
-  std::snprintf(piece.text, sizeof(piece.text), "<fake_token_around_image><row_%d_col_%d>", row + 1, col + 1);
-  return piece;
-}
-
-// Every row of tiles is a text and a view a tile, then a line break; the last row has none.
-int32_t pieces_per_row(const ViewPlan& plan) { return 2 * plan.tile_cols + 1; }
-int32_t tile_piece_count(const ViewPlan& plan) {
-  return plan.tile_rows == 0 ? 0 : plan.tile_rows * pieces_per_row(plan) - 1;
-}
-
-}  // namespace
-
-int32_t image_piece_count(const ViewPlan& plan) {
-  return plan.marks == ViewMarks::kNone ? plan.view_count : tile_piece_count(plan) + 3;
-}
-
-ImagePiece image_piece(const ViewPlan& plan, int32_t index) {
-  if (plan.marks == ViewMarks::kNone) return view_piece(index);
-  const int32_t overview = index - tile_piece_count(plan);
-  if (overview == 0) return text_piece("\n\n<fake_token_around_image><global-img>");
-  if (overview == 1) return view_piece(plan.view_count - 1);
-  if (overview == 2) return text_piece("<fake_token_around_image>");
-  const int32_t row = index / pieces_per_row(plan), within = index % pieces_per_row(plan);
-  const int32_t col = within / 2;
-  if (col == plan.tile_cols) return text_piece("\n");
-  return within % 2 == 0 ? tile_piece(row, col) : view_piece(row * plan.tile_cols + col);
+bool ImagePieces::next_place(ImagePiece* piece) {
+  const ImageMarks& marks = plan_.rules->marks;
+  const auto set_text = [&](const char* text) { std::snprintf(piece->text, sizeof piece->text, "%s", text); };
+  *piece = {};
+  const bool is_overview = view_ == plan_.overview_index();
+  const int32_t tile = view_ - (plan_.rules->overview_first ? 1 : 0);
+  switch (place_) {
+    case Place::kBefore:
+      set_text(marks.before);
+      place_ = Place::kText;
+      return true;
+    case Place::kText:
+      if (is_overview)
+        set_text(marks.before_overview);
+      else
+        std::snprintf(piece->text, sizeof piece->text, marks.before_tile, tile / plan_.tile_cols + 1,
+                      tile % plan_.tile_cols + 1);
+      place_ = Place::kView;
+      return true;
+    case Place::kView:
+      set_views(is_overview, piece);
+      view_ += piece->view_count;
+      place_ = Place::kAfterView;
+      return true;
+    case Place::kAfterView: {
+      const int32_t tiles = view_ - (plan_.rules->overview_first ? 1 : 0);  // so far
+      if (tiles > 0 && tiles < plan_.tile_count() && tiles % plan_.tile_cols == 0) set_text(marks.after_tile_row);
+      place_ = view_ < plan_.view_count() ? Place::kText : Place::kAfter;
+      return true;
+    }
+    case Place::kAfter:
+      set_text(marks.after);
+      place_ = Place::kEnd;
+      return true;
+    case Place::kEnd: return false;
+  }
+  return false;
 }
 
 }  // namespace ocellus

@@ -1,29 +1,39 @@
-// What stands around one picture in a prompt; for Idefics3 as llama.cpp feeds it:
+// What stands for one picture in a prompt: its views and the texts around them, by the family's ImageMarks.
 //
-//   per tile:     "<fake_token_around_image><row_R_col_C>"            view
-//   after a row:  "\n" (not after the last)
-//   overview:     "\n\n<fake_token_around_image><global-img>"         view   "<fake_token_around_image>"
+//   before  (before_tile tile)...  after_tile_row  ...  before_overview overview  after
 //
-// Each text piece is tokenised by itself, with specials. Without tiles only the overview line remains. In a LLaVA-1.5
-// prompt nothing stands around a picture: it is its one view.
+// or, where the overview comes first, before the tiles. Each text is tokenised by itself, with special tokens.
 #pragma once
 
 #include <cstdint>
 
-#include "mm/views/preprocess.h"
+#include "mm/views/view_plan.h"
 
 namespace ocellus {
 
 struct ImagePiece {
-  int32_t view_index = -1;  // >= 0: the rows of this view; -1: text
+  int32_t view_index = -1;  // of the first view; -1: text
+  int32_t view_count = 0;   // one, or all tiles whose rows are one map
+  int64_t rows = 0;         // of the language model; views only
   char text[64] = {};       // zero-terminated
   bool is_view() const { return view_index >= 0; }
 };
 
-/// Idefics3: 3 without tiles; 3 + 2 * tiles + (tile_rows - 1) with. LLaVA-1.5: 1.
-int32_t image_piece_count(const ViewPlan& plan);
+/// The pieces of a picture, in the order of the prompt. Views appear as 0, 1, 2, ...
+class ImagePieces {
+ public:
+  explicit ImagePieces(const ViewPlan& plan) : plan_(plan) {}
+  /// False after the last.
+  bool next(ImagePiece* piece);
 
-/// Piece 0 <= index < image_piece_count(plan), in the order of the prompt. Views appear as 0, 1, 2, ...
-ImagePiece image_piece(const ViewPlan& plan, int32_t index);
+ private:
+  /// Of everything that may stand there, empty texts included.
+  bool next_place(ImagePiece* piece);
+  void set_views(bool is_overview, ImagePiece* piece) const;
+
+  const ViewPlan& plan_;
+  int32_t view_ = 0;
+  enum class Place : uint8_t { kBefore, kText, kView, kAfterView, kAfter, kEnd } place_ = Place::kBefore;
+};
 
 }  // namespace ocellus

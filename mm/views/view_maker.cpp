@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "platform/round_up.h"
-
 namespace ocellus {
 namespace {
 
@@ -18,37 +16,12 @@ uint8_t* own_pixels(const RgbImage& image) { return const_cast<uint8_t*>(image.p
 
 int64_t image_bytes(int64_t width, int64_t height) { return aligned_bytes(3 * width * height); }
 
-/// Longest side to which a picture is resized before it is cut into tiles.
-int64_t longest_side(const PreprocessConfig& config) {
-  if (config.longest_edge == 0) return config.image_size;
-  const bool is_capped = config.flavour == ResizeFlavour::kHuggingFace;
-  return is_capped ? std::min(config.longest_edge, kHuggingFaceMaxSide) : config.longest_edge;
-}
-
-/// Longest side of a tiled image; 0: no picture is cut into tiles.
-int64_t grid_side(const PreprocessConfig& config) {
-  if (config.longest_edge == 0 || config.flavour == ResizeFlavour::kLlava) return 0;
-  const int64_t view = config.image_size, grid = round_up(longest_side(config), view);
-  return config.flavour == ResizeFlavour::kHuggingFace && grid == view ? 0 : grid;
-}
-
-// At least PillowResize::scratch_bytes for any source with sides up to `source` whose target has sides up to `target`,
-// if the target keeps the source's shape but for truncation: a side of the target is less than one pixel too short. The
-// Lanczos window covers 6 * source / target + 3 pixels. Of a side that is truncated to 4 pixels or more the window is
-// at most a quarter longer; where it becomes shorter, the source has no more than 4 * source / target rows or columns.
-int64_t resize_bound_bytes(int64_t source, int64_t target) {
-  const int64_t window = 8 * (source / target + 1) + 3;
-  const int64_t weights = 4 * (6 * std::max(source, target) + 3 * target) + 8 * target + 12 * source;
-  const int64_t longest = std::max(source, target);
-  return weights + 3 * longest * window + (12 + 3) * longest + 3 * target + 10 * 16;
-}
-
 }  // namespace
 
-Margins square_margins(const PreprocessConfig& config, const ViewPlan& plan, bool columns) {
+Margins square_margins(const PreprocessConfig& config, const Canvas& canvas, Size source, bool columns) {
   Margins margins;
-  margins.length = plan.square;
-  margins.before = columns ? plan.inner_left : plan.inner_top;
+  margins.length = canvas.square;
+  margins.before = (canvas.square - (columns ? source.width : source.height)) / 2;
   for (int c = 0; c < 3; ++c) {
     const double colour = std::trunc(static_cast<double>(config.mean[c]) * 255.0);
     margins.colour[c] = static_cast<uint8_t>(std::clamp(colour, 0.0, 255.0));
@@ -62,7 +35,7 @@ void SquareRows::begin(const Margins& along, const Margins& across, int32_t leng
   across_ = across;
   length_ = length;
   rows_left_ = rows;
-  behind_ = -1;
+  after_ = -1;
   out_ = &out;
   row_ = row;
 }
@@ -73,42 +46,23 @@ void SquareRows::give_margin(int64_t rows) {
 }
 
 void SquareRows::take(const uint8_t* row) {
-  if (behind_ < 0) {  // the first row
-    behind_ = across_.length - across_.before - rows_left_;
+  if (after_ < 0) {  // the first row
+    after_ = across_.length - across_.before - rows_left_;
     give_margin(across_.before);
   }
   std::memcpy(row_ + 3 * along_.before, row, static_cast<size_t>(length_) * 3);
   out_->take(row_);
-  if (--rows_left_ == 0) give_margin(behind_);
+  if (--rows_left_ == 0) give_margin(after_);
 }
 
 int64_t ViewMaker::result_bytes(const PreprocessConfig& config) {
-  const int64_t grid = grid_side(config);
-  return image_bytes(config.image_size, config.image_size) + image_bytes(grid, grid);
+  return image_bytes(config.image_size, config.image_size) +
+         image_bytes(config.rules->bounds(config, {}).tiled_pixels, 1);
 }
 
 int64_t ViewMaker::scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits) {
-  const int64_t view = config.image_size, side = limits.max_side, grid = grid_side(config);
-  const int64_t fixed = result_bytes(config) + aligned_bytes(3 * side);
-  const Size most = {limits.max_side, limits.max_side};
-  if (config.flavour == ResizeFlavour::kLlava) {
-    // A side that keeps its length is not filtered and takes less than a shorter one.
-    const int32_t square = std::max(limits.max_side, config.image_size + 1);
-    const Size from = {square, square}, to = {config.image_size, config.image_size};
-    return fixed + aligned_bytes(int64_t{3} * square) +
-           aligned_bytes(PillowResize::scratch_bytes(from, to, {.are_columns = true}, Filter::kBicubic));
-  }
-  if (config.flavour == ResizeFlavour::kLlamaCpp) {
-    const auto of = [&](int64_t target, Stretch::Kind kind) {
-      const auto length = static_cast<int32_t>(target);
-      return aligned_bytes(Stretch::scratch_bytes(most, {length, length}, {}, kind));
-    };
-    return fixed + of(view, Stretch::Kind::kLinear) + (grid > 0 ? of(grid, Stretch::Kind::kCubic) : 0);
-  }
-  const int64_t step = longest_side(config) + 1;  // made even
-  const int64_t prepare =
-      aligned_bytes(resize_bound_bytes(side, step)) + aligned_bytes(resize_bound_bytes(step, std::max(grid, view)));
-  return fixed + std::max(prepare, aligned_bytes(resize_bound_bytes(std::max(grid, view), view)));
+  return result_bytes(config) + aligned_bytes(int64_t{3} * limits.max_side) +
+         config.rules->bounds(config, limits).resize_bytes;
 }
 
 Status ViewMaker::take_piece(int64_t bytes, Extent* piece) {
@@ -121,65 +75,57 @@ Status ViewMaker::take_piece(int64_t bytes, Extent* piece) {
   return {};
 }
 
-Status ViewMaker::take_image(Size size, RgbImage* image) {
+/// Black where the resized source does not come.
+Status ViewMaker::take_image(const Canvas& canvas, RgbImage* image) {
+  *image = {};
+  if (canvas.size == Size{}) return {};
   Extent piece;
-  const int64_t stride = int64_t{3} * size.width;
-  OCELLUS_TRY(take_piece(stride * size.height, &piece));
-  *image = {reinterpret_cast<uint8_t*>(piece.data), size.width, size.height, stride};
+  const int64_t stride = int64_t{3} * canvas.size.width;
+  OCELLUS_TRY(take_piece(stride * canvas.size.height, &piece));
+  *image = {reinterpret_cast<uint8_t*>(piece.data), canvas.size.width, canvas.size.height, stride};
+  if (canvas.inner() != canvas.size) std::memset(piece.data, 0, static_cast<size_t>(stride * canvas.size.height));
   return {};
 }
 
 /// Of rows in the order in which resizes make them.
-PixelWriter ViewMaker::writer(const RgbImage& image, Size size, int32_t left, int32_t top) const {
-  const RowSizes sizes(size, size, order_);
+PixelWriter ViewMaker::writer(const RgbImage& image, const Canvas& canvas) const {
+  const RowSizes sizes(canvas.inner(), canvas.inner(), order_);
   const Orientation turn = {.bottom_up = order_.backwards, .transposed = order_.are_columns};
-  uint8_t* const first = own_pixels(image) + top * image.stride_bytes + int64_t{3} * left;
+  uint8_t* const first = own_pixels(image) + canvas.top * image.stride_bytes + int64_t{3} * canvas.left;
   return {place_stored_pixels(first, image.stride_bytes, turn, sizes.source_length, sizes.source_rows),
           sizes.source_length};
 }
 
-Status ViewMaker::begin_stretch(Stretch::Kind kind, Size target, RowConsumer& out, Stretch* stretch) {
-  Extent piece;
-  OCELLUS_TRY(take_piece(Stretch::scratch_bytes(plan_.source, target, order_, kind), &piece));
-  return stretch->begin(plan_.source, target, order_, kind, out, piece);
-}
-
-Status ViewMaker::begin_resize(Size source, Size target, Filter filter, RowConsumer& out, PillowResize* resize) {
-  Extent piece;
-  OCELLUS_TRY(take_piece(PillowResize::scratch_bytes(source, target, order_, filter), &piece));
-  return resize->begin(source, target, order_, filter, out, piece);
-}
-
-Status ViewMaker::begin_llama_cpp() {
-  OCELLUS_TRY(begin_stretch(Stretch::Kind::kLinear, {config_.image_size, config_.image_size}, to_overview_, &linear_));
-  outs_[0] = &linear_;
-  if (plan_.tile_cols == 0) return {};
-  std::memset(own_pixels(grid_), 0, static_cast<size_t>(grid_.stride_bytes * grid_.height));
-  to_grid_ = writer(grid_, plan_.inner, plan_.inner_left, plan_.inner_top);
-  outs_[1] = &cubic_;
-  return begin_stretch(Stretch::Kind::kCubic, plan_.inner, to_grid_, &cubic_);
-}
-
-Status ViewMaker::begin_hugging_face() {
-  const bool tiled = plan_.tile_cols > 0;
-  const Size target = tiled ? plan_.grid : Size{config_.image_size, config_.image_size};
-  OCELLUS_TRY(begin_resize(plan_.source, plan_.step, Filter::kLanczos, second_, &first_));
-  outs_[0] = &first_;
-  return begin_resize(plan_.step, target, Filter::kLanczos, tiled ? to_grid_ : to_overview_, &second_);
-}
-
-Status ViewMaker::begin_llava() {
-  const Size square = {plan_.square, plan_.square};
+Status ViewMaker::begin_square(const Canvas& canvas, RowConsumer& out, Stage& stage) {
   const bool turned = order_.are_columns;
-  const Margins along = square_margins(config_, plan_, !turned);
-  Margins across = square_margins(config_, plan_, turned);
+  const Margins along = square_margins(config_, canvas, plan_.source, !turned);
+  Margins across = square_margins(config_, canvas, plan_.source, turned);
   const int32_t rows = turned ? plan_.source.width : plan_.source.height;
   if (order_.backwards) across.before = across.length - across.before - rows;
   Extent row;
-  OCELLUS_TRY(take_piece(SquareRows::scratch_bytes(plan_), &row));
-  square_.begin(along, across, length_, rows, first_, reinterpret_cast<uint8_t*>(row.data));
-  outs_[0] = &square_;
-  return begin_resize(square, {config_.image_size, config_.image_size}, Filter::kBicubic, to_overview_, &first_);
+  OCELLUS_TRY(take_piece(SquareRows::scratch_bytes(canvas.square), &row));
+  stage.square.begin(along, across, length_, rows, out, reinterpret_cast<uint8_t*>(row.data));
+  return {};
+}
+
+/// *first: who takes the rows of the source.
+Status ViewMaker::begin_canvas(const Canvas& canvas, Size source, const RgbImage& image, Stage& stage,
+                               RowConsumer** first) {
+  stage.writer = writer(image, canvas);
+  *first = &stage.writer;
+  if (canvas.square > 0) source = {canvas.square, canvas.square};
+  for (int32_t i = canvas.resize_count - 1; i >= 0; --i) {
+    const Size from = i > 0 ? canvas.resizes[i - 1].to : source;
+    const auto& [to, filter] = canvas.resizes[i];
+    Extent piece;
+    OCELLUS_TRY(take_piece(PillowResize::scratch_bytes(from, to, order_, filter), &piece));
+    OCELLUS_TRY(stage.resizes[i].begin(from, to, order_, filter, **first, piece));
+    *first = &stage.resizes[i];
+  }
+  if (canvas.square == 0) return {};
+  OCELLUS_TRY(begin_square(canvas, **first, stage));
+  *first = &stage.square;
+  return {};
 }
 
 Status ViewMaker::begin(const PreprocessConfig& config, const ViewPlan& plan, const Orientation& orientation,
@@ -193,24 +139,17 @@ Status ViewMaker::begin(const PreprocessConfig& config, const ViewPlan& plan, co
   rows_left_ = sizes.source_rows;
   rest_ = scratch;
   outs_[0] = outs_[1] = nullptr;
-  const Size view = {config.image_size, config.image_size};
-  grid_ = {};
-  OCELLUS_TRY(take_image(view, &overview_));
-  if (plan.tile_cols > 0) OCELLUS_TRY(take_image(plan.grid, &grid_));
+  OCELLUS_TRY(take_image(plan.overview, &overview_));
+  OCELLUS_TRY(take_image(plan.tiles, &tiles_));
   resizing_ = rest_;
-  to_overview_ = writer(overview_, view);
-  if (plan.tile_cols > 0) to_grid_ = writer(grid_, plan.grid);
   if (orientation.right_to_left) {
     Extent row;
     OCELLUS_TRY(take_piece(int64_t{3} * length_, &row));
     reversed_ = reinterpret_cast<uint8_t*>(row.data);
   }
-  switch (config.flavour) {
-    case ResizeFlavour::kLlamaCpp: return begin_llama_cpp();
-    case ResizeFlavour::kHuggingFace: return begin_hugging_face();
-    case ResizeFlavour::kLlava: return begin_llava();
-  }
-  return OCELLUS_FAIL(Code::kInternal, "no resize of this kind");
+  if (plan.tile_count() > 0) OCELLUS_TRY(begin_canvas(plan.tiles, plan.source, tiles_, to_tiles_, &outs_[0]));
+  if (plan.overview.is_of_tiles) return {};
+  return begin_canvas(plan.overview, plan.source, overview_, to_overview_, &outs_[1]);
 }
 
 void ViewMaker::take(const uint8_t* row) {
@@ -226,16 +165,14 @@ void ViewMaker::take(const uint8_t* row) {
 
 Status ViewMaker::finish(PreparedViews* out) {
   if (rows_left_ > 0) return OCELLUS_FAIL(Code::kInternal, "a picture lacks its last %d rows", rows_left_);
-  if (config_.flavour == ResizeFlavour::kHuggingFace && plan_.tile_cols > 0) {
-    // The overview is made of the tiled image, which is as it is seen.
+  if (plan_.overview.is_of_tiles) {  // which are as they are seen
     rest_ = resizing_;
     order_ = {};
-    to_overview_ = writer(overview_, {config_.image_size, config_.image_size});
-    OCELLUS_TRY(
-        begin_resize(plan_.grid, {config_.image_size, config_.image_size}, Filter::kLanczos, to_overview_, &first_));
-    feed_rows(grid_, first_);
+    RowConsumer* first = nullptr;
+    OCELLUS_TRY(begin_canvas(plan_.overview, plan_.tiles.size, overview_, to_overview_, &first));
+    feed_rows(tiles_, *first);
   }
-  *out = {plan_, grid_, overview_};
+  *out = {plan_, tiles_, overview_};
   return {};
 }
 

@@ -7,13 +7,13 @@
 
 namespace ocellus {
 
-/// The margins that make the picture of a plan a square; `columns`: those to its left and right.
-Margins square_margins(const PreprocessConfig& config, const ViewPlan& plan, bool columns);
+/// The margins that make the source of a canvas a square; `columns`: those to its left and right.
+Margins square_margins(const PreprocessConfig& config, const Canvas& canvas, Size source, bool columns);
 
-/// Puts LLaVA's margins around the rows that come.
+/// Puts the margins of a square around the rows that come.
 class SquareRows final : public RowConsumer {
  public:
-  static int64_t scratch_bytes(const ViewPlan& plan) { return int64_t{3} * plan.square; }
+  static int64_t scratch_bytes(int64_t square) { return 3 * square; }
   /// `along`: the margins of a row that comes; `across`: those before and after all rows, in their order.
   void begin(const Margins& along, const Margins& across, int32_t length, int32_t rows, RowConsumer& out, uint8_t* row);
   void take(const uint8_t* row) override;
@@ -24,7 +24,7 @@ class SquareRows final : public RowConsumer {
   Margins along_, across_;
   int32_t length_ = 0;
   int64_t rows_left_ = 0;
-  int64_t behind_ = -1;  // rows of the margin after them
+  int64_t after_ = -1;  // rows of the margin after them
   RowConsumer* out_ = nullptr;
   uint8_t* row_ = nullptr;
 };
@@ -45,16 +45,18 @@ class ViewMaker final : public RowConsumer {
   Status finish(PreparedViews* out);
 
  private:
-  Status begin_llama_cpp();
-  Status begin_hugging_face();
-  Status begin_llava();
+  /// What makes one canvas of the rows of its source.
+  struct Stage {
+    PixelWriter writer;
+    PillowResize resizes[2];
+    SquareRows square;
+  };
+  Status begin_canvas(const Canvas& canvas, Size source, const RgbImage& image, Stage& stage, RowConsumer** first);
+  Status begin_square(const Canvas& canvas, RowConsumer& out, Stage& stage);
   /// A piece of what is left of the scratch.
   Status take_piece(int64_t bytes, Extent* piece);
-  Status take_image(Size size, RgbImage* image);
-  /// Into `size` pixels of an image that was taken, from `left` and `top` on.
-  PixelWriter writer(const RgbImage& image, Size size, int32_t left = 0, int32_t top = 0) const;
-  Status begin_stretch(Stretch::Kind kind, Size target, RowConsumer& out, Stretch* stretch);
-  Status begin_resize(Size source, Size target, Filter filter, RowConsumer& out, PillowResize* resize);
+  Status take_image(const Canvas& canvas, RgbImage* image);
+  PixelWriter writer(const RgbImage& image, const Canvas& canvas) const;
 
   PreprocessConfig config_;
   ViewPlan plan_;
@@ -65,11 +67,8 @@ class ViewMaker final : public RowConsumer {
   int32_t length_ = 0;  // of a row that comes
   int32_t rows_left_ = 0;
   uint8_t* reversed_ = nullptr;  // a row from right to left
-  RgbImage grid_, overview_;
-  PixelWriter to_grid_, to_overview_;
-  Stretch cubic_, linear_;
-  PillowResize first_, second_;
-  SquareRows square_;
+  RgbImage tiles_, overview_;
+  Stage to_tiles_, to_overview_;
   RowConsumer* outs_[2] = {};
 };
 

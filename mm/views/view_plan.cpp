@@ -1,88 +1,38 @@
+#include "mm/views/view_plan.h"
+
 #include <algorithm>
 #include <cmath>
 
-#include "mm/views/preprocess.h"
+#include "platform/arena.h"
 
 namespace ocellus {
 namespace {
 
-// What Hugging Face does to the longest side when there is no tiling: it becomes the view.
-int32_t longest_side(const PreprocessConfig& config) {
-  const int32_t longest = config.longest_edge == 0 ? config.image_size : config.longest_edge;
-  return config.flavour == ResizeFlavour::kHuggingFace ? std::min(longest, kHuggingFaceMaxSide) : longest;
-}
-
-int32_t tiles_per_side(const PreprocessConfig& config) {
-  return (longest_side(config) + config.image_size - 1) / config.image_size;
-}
-
-// llama.cpp computes these sizes in float. One difference: rounding may push it just past a multiple of image_size and
-// give a row or column of tiles too many; we stop at tiles_per_side.
-void plan_llama_cpp(const PreprocessConfig& config, ViewPlan* plan) {
-  const auto width = static_cast<float>(plan->source.width), height = static_cast<float>(plan->source.height);
-  const auto longest = static_cast<float>(config.longest_edge), tile = static_cast<float>(config.image_size);
-  const float shrink = std::min(longest / width, longest / height);
-  const int32_t most = tiles_per_side(config);
-  plan->tile_cols = std::min(static_cast<int32_t>(std::ceil(width * shrink / tile)), most);
-  plan->tile_rows = std::min(static_cast<int32_t>(std::ceil(height * shrink / tile)), most);
-  plan->grid = {plan->tile_cols * config.image_size, plan->tile_rows * config.image_size};
-  plan->inner = plan->grid;
-  if (plan->grid == plan->source) return;
-  const float scale =
-      std::min(static_cast<float>(plan->grid.width) / width, static_cast<float>(plan->grid.height) / height);
-  plan->inner.width = std::min(static_cast<int32_t>(std::ceil(width * scale)), plan->grid.width);
-  plan->inner.height = std::min(static_cast<int32_t>(std::ceil(height * scale)), plan->grid.height);
-  plan->inner_left = (plan->grid.width - plan->inner.width) / 2;
-  plan->inner_top = (plan->grid.height - plan->inner.height) / 2;
-}
-
-// The longer side becomes `longest`; the other keeps the ratio, truncated, and made even if asked.
-Size scale_to_longest(Size size, int32_t longest, bool make_even) {
-  const double ratio = static_cast<double>(size.width) / size.height;
-  const bool wide = size.width >= size.height;
-  int32_t other = static_cast<int32_t>(wide ? longest / ratio : longest * ratio);
-  if (make_even && other % 2 != 0) ++other;
-  other = std::max(other, 1);
-  return wide ? Size{longest, other} : Size{other, longest};
-}
-
-// The longer side goes up to a multiple of the tile, the other follows the ratio before it does the same.
-Size round_up_to_tiles(Size size, int32_t tile, int32_t most_tiles) {
-  const auto round_up = [&](int32_t side) { return std::min((side + tile - 1) / tile, most_tiles) * tile; };
-  const double ratio = static_cast<double>(size.width) / size.height;
-  if (size.width >= size.height) {
-    const int32_t width = round_up(size.width);
-    return {width, round_up(static_cast<int32_t>(width / ratio))};
+Status check_tiled_sizes(const PreprocessConfig& config) {
+  const auto is_tiled = [&](int32_t side) {
+    return side > 0 && side % config.image_size == 0 && side / config.image_size <= kMaxTilesPerSide;
+  };
+  for (int32_t i = 0; i < config.tiled_size_count; ++i) {
+    const Size size = config.tiled_sizes[i];
+    if (!is_tiled(size.width) || !is_tiled(size.height))
+      return OCELLUS_FAIL(Code::kUnsupported,
+                          "clip.vision.image_grid_pinpoints names %d x %d pixels: both must be multiples of %d up to "
+                          "%d of them",
+                          size.width, size.height, config.image_size, kMaxTilesPerSide);
   }
-  const int32_t height = round_up(size.height);
-  return {round_up(static_cast<int32_t>(height * ratio)), height};
+  return {};
 }
 
-void plan_hugging_face(const PreprocessConfig& config, ViewPlan* plan) {
-  const int32_t wanted = config.longest_edge == 0 ? config.image_size : config.longest_edge;
-  plan->step = scale_to_longest(plan->source, wanted, true);
-  if (std::max(plan->step.width, plan->step.height) > kHuggingFaceMaxSide) {
-    plan->step = scale_to_longest(plan->step, kHuggingFaceMaxSide, false);
-  }
-  if (config.longest_edge == 0) return;
-  const Size grid = round_up_to_tiles(plan->step, config.image_size, tiles_per_side(config));
-  if (grid.width <= config.image_size && grid.height <= config.image_size) return;
-  plan->grid = grid;
-  plan->tile_cols = grid.width / config.image_size;
-  plan->tile_rows = grid.height / config.image_size;
-}
+/// The largest integer whose square is at most `value`, or one more.
+int64_t root_bound(int64_t value) { return static_cast<int64_t>(std::sqrt(static_cast<double>(value))) + 1; }
 
-void plan_llava(ViewPlan* plan) {
-  plan->square = std::max(plan->source.width, plan->source.height);
-  plan->inner_left = (plan->square - plan->source.width) / 2;
-  plan->inner_top = (plan->square - plan->source.height) / 2;
+/// Scratch beside the rows of a window: weights, their places, the sums of a row and the row that is made.
+int64_t resize_tables_bytes(int64_t source, int64_t target) {
+  const int64_t longest = std::max(source, target);
+  return 4 * (6 * longest + 3 * target) + 8 * target + 12 * source + (12 + 3) * longest + 3 * target + 10 * 16;
 }
 
 }  // namespace
-
-ViewMarks view_marks(ResizeFlavour flavour) {
-  return flavour == ResizeFlavour::kLlava ? ViewMarks::kNone : ViewMarks::kIdefics3;
-}
 
 Status check_preprocess(const PreprocessConfig& config) {
   if (config.image_size < 1 || config.image_size > 4096) {
@@ -90,12 +40,14 @@ Status check_preprocess(const PreprocessConfig& config) {
                         "the projector file asks for views of %d pixels: clip.vision.image_size must be 1..4096",
                         config.image_size);
   }
-  if (config.longest_edge < 0 || config.longest_edge > 65535 || tiles_per_side(config) > kMaxTilesPerSide) {
+  const int64_t most_side = int64_t{kMaxTilesPerSide} * config.image_size;
+  if (config.longest_edge < 0 || config.longest_edge > std::min<int64_t>(65535, most_side)) {
     return OCELLUS_FAIL(
         Code::kUnsupported,
         "the projector file asks for tiled images of %d pixels a side: clip.vision.preproc_image_size must be 0..%d",
         config.longest_edge, kMaxTilesPerSide * config.image_size);
   }
+  OCELLUS_TRY(check_tiled_sizes(config));
   for (int c = 0; c < 3; ++c) {
     if (!std::isfinite(config.mean[c]) || !std::isfinite(config.std[c]) || !(config.std[c] > 0)) {
       return OCELLUS_FAIL(Code::kUnsupported,
@@ -104,18 +56,14 @@ Status check_preprocess(const PreprocessConfig& config) {
                           static_cast<double>(config.mean[c]), static_cast<double>(config.std[c]));
     }
   }
-  if (config.max_views < 0)
-    return OCELLUS_FAIL(Code::kBadArgument, "max_views is %d: it must be 0 or more", config.max_views);
+  if (config.max_tiles < 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "max_tiles is %d: it must be 0 or more", config.max_tiles);
   return {};
 }
 
-int32_t max_view_count(const PreprocessConfig& config) {
-  const int32_t side = config.longest_edge == 0 ? 0 : tiles_per_side(config);
-  // Hugging Face takes a single tile for the overview.
-  const bool tiles = side > 1 || (side == 1 && config.flavour == ResizeFlavour::kLlamaCpp);
-  const int32_t views = tiles ? side * side + 1 : 1;
-  return config.max_views == 0 ? views : std::min(views, config.max_views);
-}
+int32_t max_view_count(const PreprocessConfig& config) { return config.rules->bounds(config, {}).tiles + 1; }
+
+int64_t max_row_count(const PreprocessConfig& config) { return config.rules->bounds(config, {}).rows; }
 
 Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height, ViewPlan* plan) {
   OCELLUS_TRY(check_preprocess(config));
@@ -123,22 +71,40 @@ Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height,
     return OCELLUS_FAIL(Code::kBadImage, "the picture is %d x %d pixels: both sides must be 1..65535", width, height);
   }
   *plan = ViewPlan();
+  plan->rules = config.rules;
   plan->source = {width, height};
-  plan->marks = view_marks(config.flavour);
-  switch (config.flavour) {
-    case ResizeFlavour::kLlamaCpp:
-      if (config.longest_edge != 0) plan_llama_cpp(config, plan);
-      break;
-    case ResizeFlavour::kHuggingFace: plan_hugging_face(config, plan); break;
-    case ResizeFlavour::kLlava: plan_llava(plan); break;
-  }
-  plan->view_count = plan->tile_rows * plan->tile_cols + 1;
-  if (config.max_views != 0 && plan->view_count > config.max_views) {
-    return OCELLUS_FAIL(Code::kFull,
-                        "the %d x %d picture is cut into %d views, but %d were planned: plan for more views or crop it",
-                        width, height, plan->view_count, config.max_views);
-  }
+  plan->view_rows = config.view_rows;
+  config.rules->plan(config, plan);
   return {};
+}
+
+RowPlace ViewPlan::row_place(int32_t view_index) const {
+  if (!rules->has_map || view_index == overview_index()) return whole_view();
+  const auto side = static_cast<int32_t>(std::lround(std::sqrt(static_cast<double>(view_rows))));  // rows of a line
+  const int32_t tile = view_index - 1, top = tile / tile_cols * side, left = tile % tile_cols * side;
+  const int32_t first_line = std::max(top, map.top), first_col = std::max(left, map.left);
+  return {.first = int64_t{first_line - map.top} * (map.cols + 1) + first_col - map.left,
+          .stride = map.cols + 1,
+          .lines = std::min(top + side, map.top + map.lines) - first_line,
+          .cols = std::min(left + side, map.left + map.cols) - first_col,
+          .from = (first_line - top) * side + first_col - left,
+          .from_stride = side};
+}
+
+// The Lanczos window covers 6 * source / target + 3 pixels. Of a side that is truncated to 4 pixels or more the window
+// is at most a quarter longer; where it becomes shorter, the source has no more than 4 * source / target rows or
+// columns. The other filters' windows are shorter.
+int64_t resize_bound_bytes(int64_t source, int64_t least, int64_t most) {
+  const int64_t window = 8 * (source / least + 1) + 3;
+  const int64_t rows = std::min<int64_t>(window, 4 * PillowResize::kMostOverlap);
+  return aligned_bytes(resize_tables_bytes(source, most) + 3 * std::max(source, most) * rows +
+                       (4 * window + 8) * PillowResize::kMostOverlap);
+}
+
+// Of a wide picture the height is at most the root of its pixels; of a tall one the new width is in the ratio of the
+// sides, at most 3 more.
+int64_t narrowed_pixels(const ImageLimits& limits, int64_t longest) {
+  return root_bound(limits.max_pixels) * longest + int64_t{3} * limits.max_side;
 }
 
 }  // namespace ocellus

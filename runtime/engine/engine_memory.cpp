@@ -40,14 +40,13 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   if (limits.struct_bytes != sizeof limits)
     return OCELLUS_FAIL(Code::kBadArgument, "the limits were not set up by ocellus_limits_init");
   OCELLUS_TRY(check_range("the device", limits.device, OCELLUS_DEVICE_AUTO, OCELLUS_DEVICE_CUDA));
-  OCELLUS_TRY(check_range("the way to resize", limits.resize, OCELLUS_RESIZE_LLAMA_CPP, OCELLUS_RESIZE_HUGGING_FACE));
   OCELLUS_TRY(check_range("lean", limits.lean, 0, 1));
   OCELLUS_TRY(check_range("the number of threads", limits.thread_count, 0, ThreadPool::kMaxThreads));
   OCELLUS_TRY(check_range("the number of sessions", limits.max_sessions, 1, kMaxSessions));
   OCELLUS_TRY(check_range("the number of images", limits.max_images, 0, kMaxImages));
   OCELLUS_TRY(check_range("the number of text tokens", limits.max_text_tokens, 1, kMaxTextTokens));
   OCELLUS_TRY(check_range("the rows of a prompt chunk", limits.max_prompt_rows, 0, kMaxTextTokens));
-  OCELLUS_TRY(check_range("the views of a picture", limits.max_views, 0, 4096));
+  OCELLUS_TRY(check_range("the tiles of a picture", limits.max_tiles, 0, 4096));
   OCELLUS_TRY(check_range("the views encoded together", limits.max_encode_views, 0, 4096));
   OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
   OCELLUS_TRY(check_range("the pixels of a picture on the device", limits.max_gpu_pixels, 0, kMaxPixels));
@@ -233,6 +232,10 @@ Status check_links(const EngineShape& s) {
                         "what rows in place become is carried to slots of 16 bits only: plan kv_bits of 16, or spread");
   if (s.blends() && s.policy.packs())
     return OCELLUS_FAIL(Code::kBadArgument, "CacheBlend compares rows with slots of 16 bits only: plan kv_bits of 16");
+  if (s.picks == PickRule::kFirstOfTiles && s.preprocess.rules->has_map)
+    return OCELLUS_FAIL(
+        Code::kUnsupported,
+        "the rows of this model's tiles are one map, so that no tile has first rows: plan MPIC or spread");
   if (s.prompt_rows > UINT16_MAX)
     return OCELLUS_FAIL(Code::kUnsupported, "images are linked into prompt chunks of at most %d rows, not %lld",
                         UINT16_MAX, static_cast<long long>(s.prompt_rows));
@@ -346,10 +349,11 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
     s.image_limits = image_limits(limits);
     s.device_image_limits = device_image_limits(limits);
     s.preprocess = preprocess_config(model.vision(), limits);
-    s.views_per_image = max_view_count(s.preprocess);
+    const ViewBounds bounds = s.preprocess.rules->bounds(s.preprocess, s.image_limits);
+    s.views_per_image = bounds.tiles + 1;
     s.view_batch = view_batch(limits, s);
-    slots_per_image = int64_t{s.views_per_image} * model.vision().tokens_per_view();
-    const int64_t delimiters = model.delimiter_tokens(s.views_per_image);
+    slots_per_image = bounds.rows;
+    const int64_t delimiters = model.delimiter_tokens(bounds);
     s.text_tokens_per_session += s.images_per_session * delimiters;
     rows_per_image = slots_per_image + delimiters;
     s.links = limits.reuse != OCELLUS_REUSE_NONE;

@@ -75,10 +75,9 @@ struct EngineShape {
   LinkLimits link_limits() const;
   /// Which rows are read in place is chosen when a prompt is read, of all.
   bool blends() const { return picks == PickRule::kMostChanged; }
-  /// Of an image of so many views.
-  int64_t input_rows_of(int64_t views) const {
-    const int64_t rows = input_rows * views / views_per_image;
-    return picks == PickRule::kFirstOfTiles ? rows : std::min(input_rows, views * kv.image_slots / views_per_image);
+  /// Of an image of so many views and rows.
+  int64_t input_rows_of(int64_t views, int64_t rows) const {
+    return picks == PickRule::kFirstOfTiles ? input_rows * views / views_per_image : std::min(input_rows, rows);
   }
   /// Where chosen rows are left out of their images' runs, so many more runs begin.
   int64_t most_holes() const { return blends() ? images_per_session * linked_rows : 0; }

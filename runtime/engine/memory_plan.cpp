@@ -50,8 +50,9 @@ int32_t images_in_budget(const Model& model, const ocellus_limits& limits) {
 /// Positions of one image of most views, with the tokens around it.
 int32_t positions_per_image(const Model& model, const ocellus_limits& limits) {
   if (!model.has_vision()) return 0;
-  const int32_t views = max_view_count(preprocess_config(model.vision(), limits));
-  return static_cast<int32_t>(int64_t{views} * model.vision().tokens_per_view() + model.delimiter_tokens(views));
+  const PreprocessConfig config = preprocess_config(model.vision(), limits);
+  const ViewBounds bounds = config.rules->bounds(config, {});
+  return static_cast<int32_t>(bounds.rows + model.delimiter_tokens(bounds));
 }
 
 /// The greatest share of the cache, in whole percent below `now`, that fits the budget; 0 if none does. Without a rule

@@ -54,11 +54,11 @@ Status record_steps(const WarmUp& e, StepGraphs* graphs) {
 /// From the caller's memory to the pixels of its views.
 Status rehearse_picture(const WarmUp& e, const EngineShape& shape, const Frame& frame, const ImageScratch& scratch) {
   ViewPlan plan;
-  if (!plan_views(shape.preprocess, frame.width, frame.height, &plan).ok()) return {};  // more views than were planned
+  OCELLUS_TRY(plan_views(shape.preprocess, frame.width, frame.height, &plan));
   PictureSource source(shape, plan, scratch, e.memory.image_decoder, e.queue);
   OCELLUS_TRY(source.open({.frame = &frame, .width = frame.width, .height = frame.height}));
   const DeviceView<float> out = e.memory.waiting_views.next_pixels(e.vision.config, scratch.vision, 1);
-  for (int32_t view = 0; view < plan.view_count; ++view) OCELLUS_TRY(source.render(view, out));
+  for (int32_t view = 0; view < plan.view_count(); ++view) OCELLUS_TRY(source.render(view, out));
   return e.queue.status();
 }
 
@@ -95,7 +95,9 @@ Status rehearse_images(const WarmUp& e) {
   const ArenaScope scope(e.arena);
   VisionScratch scratch;
   OCELLUS_TRY(scratch.lay_out(e.vision.config, e.shape.view_batch, e.shape.device, e.arena));
-  e.memory.waiting_views.add(0);
+  ViewPlan plan;
+  plan.view_rows = e.vision.config.tokens_per_view();
+  e.memory.waiting_views.add(plan.whole_view());
   return e.memory.waiting_views.encode(e.vision, scratch, e.memory.chunk.hidden, nullptr, e.queue);
 }
 

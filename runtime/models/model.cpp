@@ -91,16 +91,14 @@ Status Model::read_text() {
 
 Status Model::read_vision() {
   VisionModel checked;
-  OCELLUS_TRY(read_vision_config(vision_file_, &vision_));
+  OCELLUS_TRY(read_vision_config(vision_file_, vision_families(), &vision_));
   OCELLUS_TRY(bind_vision_model(vision_file_, vision_, nullptr, &checked));
   ocellus_limits limits;
   ocellus_limits_init(&limits);
   OCELLUS_TRY(check_preprocess(preprocess_config(vision_, limits)));
   if (vision_.output_width != text_.width)
-    return OCELLUS_FAIL(
-        Code::kBadFile, "%s is %d, but the language model has rows of %d: the two files are not a pair",
-        vision_.projector == ProjectorKind::kMlp ? "the height of tensor 'mm.2.weight'" : "clip.vision.projection_dim",
-        vision_.output_width, text_.width);
+    return OCELLUS_FAIL(Code::kBadFile, "%s is %d, but the language model has rows of %d: the two files are not a pair",
+                        vision_.family->output_width_from, vision_.output_width, text_.width);
   OCELLUS_TRY(measure_delimiters());
   has_vision_ = true;
   return {};
@@ -108,33 +106,32 @@ Status Model::read_vision() {
 
 /// Counts the tokens of every text that may stand around a view, in the largest picture there can be.
 Status Model::measure_delimiters() {
-  ViewPlan plan;
-  const int32_t side =
-      vision_.longest_edge == 0 ? 0 : (vision_.longest_edge + vision_.image_size - 1) / vision_.image_size;
+  const ImageMarks& marks = vision_.family->views->marks;
+  const auto count = [&](const char* text, int64_t* total) {
+    int64_t tokens = 0;
+    OCELLUS_TRY(count_tokens(text, true, &tokens));
+    *total += tokens;
+    return Status();
+  };
+  for (const char* text : {marks.before, marks.before_overview, marks.after})
+    OCELLUS_TRY(count(text, &picture_tokens_));
+  OCELLUS_TRY(count(marks.after_tile_row, &row_break_tokens_));
   ocellus_limits limits;
   ocellus_limits_init(&limits);
-  plan.marks = view_marks(preprocess_config(vision_, limits).flavour);
-  plan.tile_rows = plan.tile_cols = std::min(side, kMaxTilesPerSide);
-  plan.view_count = plan.tile_rows * plan.tile_cols + 1;
-  for (int32_t i = 0, pieces = image_piece_count(plan); i < pieces; ++i) {
-    const ImagePiece piece = image_piece(plan, i);
-    if (piece.is_view()) continue;
+  const PreprocessConfig config = preprocess_config(vision_, limits);
+  const int32_t side = config.rules->bounds(config, {}).tile_rows;
+  for (int32_t place = 0; place < side * side; ++place) {
+    char text[sizeof ImagePiece::text];
     int64_t tokens = 0;
-    OCELLUS_TRY(count_tokens(piece.text, true, &tokens));
-    // The last three pieces are the overview with the texts before and after it.
-    if (i >= pieces - 3)
-      overview_tokens_ += tokens;
-    else if (piece.text[0] == '\n')
-      row_break_tokens_ = std::max(row_break_tokens_, tokens);
-    else
-      tile_tokens_ = std::max(tile_tokens_, tokens);
+    std::snprintf(text, sizeof text, marks.before_tile, place / side + 1, place % side + 1);
+    OCELLUS_TRY(count(text, &tokens));
+    tile_tokens_ = std::max(tile_tokens_, tokens);
   }
   return {};
 }
 
-int64_t Model::delimiter_tokens(int32_t view_count) const {
-  const int64_t tiles = view_count - 1;
-  return tiles * tile_tokens_ + std::min<int64_t>(tiles, kMaxTilesPerSide) * row_break_tokens_ + overview_tokens_;
+int64_t Model::delimiter_tokens(const ViewBounds& bounds) const {
+  return bounds.tiles * tile_tokens_ + std::max(0, bounds.tile_rows - 1) * row_break_tokens_ + picture_tokens_;
 }
 
 Status Model::check_vocabulary_fits() const {
@@ -180,7 +177,7 @@ void Model::describe(ocellus_model_facts* out) const {
   if (!has_vision_) return;
   ocellus_limits limits;
   ocellus_limits_init(&limits);
-  copy_text(out->projector, projector_name(vision_.projector));
+  copy_text(out->projector, vision_.family->projector);
   out->parameter_count += count_parameters(vision_file_);
   out->vision_weight_bytes = vision_file_.data_bytes();
   out->image_size = vision_.image_size;
@@ -191,16 +188,16 @@ void Model::describe(ocellus_model_facts* out) const {
 
 PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_limits& limits) {
   PreprocessConfig config;
+  config.rules = vision.family->views;
   config.image_size = vision.image_size;
+  config.view_rows = vision.tokens_per_view();
   config.longest_edge = vision.longest_edge;
+  config.min_tiles = vision.min_tiles;
+  config.max_tiles = limits.max_tiles > 0 ? limits.max_tiles : vision.max_tiles;
+  config.tiled_size_count = vision.tiled_size_count;
+  std::copy_n(vision.tiled_sizes, vision.tiled_size_count, config.tiled_sizes);
   std::copy(vision.image_mean, vision.image_mean + 3, config.mean);
   std::copy(vision.image_std, vision.image_std + 3, config.std);
-  if (vision.projector == ProjectorKind::kMlp)
-    config.flavour = ResizeFlavour::kLlava;
-  else
-    config.flavour =
-        limits.resize == OCELLUS_RESIZE_HUGGING_FACE ? ResizeFlavour::kHuggingFace : ResizeFlavour::kLlamaCpp;
-  config.max_views = limits.max_views;
   return config;
 }
 

@@ -42,8 +42,8 @@ class Model {
   const VocabularyFacts& vocabulary() const { return vocabulary_; }
   ChatTemplate chat_template() const { return chat_template_; }
   void describe(ocellus_model_facts* out) const;
-  /// Most text tokens that stand around one picture of at most `view_count` views.
-  int64_t delimiter_tokens(int32_t view_count) const;
+  /// Most text tokens that stand around one picture.
+  int64_t delimiter_tokens(const ViewBounds& bounds) const;
 
   /// Tokenises with tables of its own: for sizing plans before there is an engine. Allocates.
   Status count_tokens(std::string_view text, bool parse_special, int64_t* count) const;
@@ -67,7 +67,7 @@ class Model {
   ChatTemplate chat_template_ = ChatTemplate::kRaw;
   int64_t tile_tokens_ = 0;       // most text tokens before a tile
   int64_t row_break_tokens_ = 0;  // between rows of tiles
-  int64_t overview_tokens_ = 0;   // before and after the overview
+  int64_t picture_tokens_ = 0;    // before and after the picture and its overview
   Tokenizer tokenizer_;
   std::unique_ptr<std::byte[]> tokenizer_memory_;
 };

@@ -9,139 +9,9 @@
 namespace ocellus {
 namespace {
 
-// SigLIP towers. google/siglip-base-patch16-512 and google/siglip-so400m-patch14-384, as the model cards below use
-// them.
-constexpr VisionConfig siglip_base(int32_t text_width) {
-  return {.image_size = 512,
-          .patch_size = 16,
-          .width = 768,
-          .mlp_width = 3072,
-          .layer_count = 12,
-          .heads = 12,
-          .scale_factor = 4,
-          .output_width = text_width,
-          .longest_edge = 2048,
-          .image_mean = {0.5f, 0.5f, 0.5f},
-          .image_std = {0.5f, 0.5f, 0.5f}};
-}
-
-constexpr VisionConfig siglip_so400m(int32_t text_width) {
-  return {.image_size = 384,
-          .patch_size = 14,
-          .width = 1152,
-          .mlp_width = 4304,
-          .layer_count = 27,
-          .heads = 16,
-          .scale_factor = 3,
-          .output_width = text_width,
-          .longest_edge = 1536,
-          .image_mean = {0.5f, 0.5f, 0.5f},
-          .image_std = {0.5f, 0.5f, 0.5f}};
-}
-
-// openai/clip-vit-large-patch14-336 up to the layer before the last of its 24, and LLaVA-1.5's projector behind it.
-constexpr VisionConfig clip_vit_large(int32_t text_width) {
-  return {.projector = ProjectorKind::kMlp,
-          .tower = TowerKind::kClip,
-          .activation = Activation::kQuickGelu,
-          .image_size = 336,
-          .patch_size = 14,
-          .width = 1024,
-          .mlp_width = 4096,
-          .layer_count = 23,
-          .heads = 16,
-          .projector_width = text_width,
-          .output_width = text_width,
-          .epsilon = 1e-5f,
-          .image_mean = {0.48145466f, 0.4578275f, 0.40821073f},
-          .image_std = {0.26862954f, 0.26130258f, 0.27577711f}};
-}
-
 // From config.json of the model named in each comment. The dynamic rope scaling of InternLM2.5 starts beyond the
 // context length given here, so it is left out.
-constexpr ModelShape kShapes[] = {
-    // HuggingFaceTB/SmolVLM-256M-Instruct
-    {.name = "SmolVLM-256M",
-     .text = {.layer_count = 30,
-              .width = 576,
-              .query_heads = 9,
-              .kv_heads = 3,
-              .head_dim = 64,
-              .mlp_width = 1536,
-              .vocabulary = 49280,
-              .context_length = 8192,
-              .rope = {.base = 100000.0f}},
-     .vision = siglip_base(576)},
-    // HuggingFaceTB/SmolVLM-500M-Instruct
-    {.name = "SmolVLM-500M",
-     .text = {.layer_count = 32,
-              .width = 960,
-              .query_heads = 15,
-              .kv_heads = 5,
-              .head_dim = 64,
-              .mlp_width = 2560,
-              .vocabulary = 49280,
-              .context_length = 8192,
-              .rope = {.base = 100000.0f}},
-     .vision = siglip_base(960)},
-    // HuggingFaceTB/SmolVLM2-2.2B-Instruct
-    {.name = "SmolVLM2-2.2B",
-     .text = {.layer_count = 24,
-              .width = 2048,
-              .query_heads = 32,
-              .kv_heads = 32,
-              .head_dim = 64,
-              .mlp_width = 8192,
-              .vocabulary = 49280,
-              .context_length = 8192,
-              .rope = {.base = 130000.0f}},
-     .vision = siglip_so400m(2048)},
-    // liuhaotian/llava-v1.5-7b: the language model is lmsys/vicuna-7b-v1.5
-    {.name = "LLaVA-1.5-7B",
-     .text = {.layer_count = 32,
-              .width = 4096,
-              .query_heads = 32,
-              .kv_heads = 32,
-              .head_dim = 128,
-              .mlp_width = 11008,
-              .vocabulary = 32000,
-              .context_length = 4096,
-              .rope = {.base = 10000.0f}},
-     .vision = clip_vit_large(4096)},
-    // liuhaotian/llava-v1.5-13b: the language model is lmsys/vicuna-13b-v1.5
-    {.name = "LLaVA-1.5-13B",
-     .text = {.layer_count = 40,
-              .width = 5120,
-              .query_heads = 40,
-              .kv_heads = 40,
-              .head_dim = 128,
-              .mlp_width = 13824,
-              .vocabulary = 32000,
-              .context_length = 4096,
-              .rope = {.base = 10000.0f}},
-     .vision = clip_vit_large(5120)},
-    // liuhaotian/llava-v1.6-vicuna-7b and -mistral-7b, without their towers: lmsys/vicuna-7b-v1.5 and
-    // mistralai/Mistral-7B-Instruct-v0.2
-    {.name = "LLaVA-1.6-Vicuna-7B",
-     .text = {.layer_count = 32,
-              .width = 4096,
-              .query_heads = 32,
-              .kv_heads = 32,
-              .head_dim = 128,
-              .mlp_width = 11008,
-              .vocabulary = 32000,
-              .context_length = 4096,
-              .rope = {.base = 10000.0f}}},
-    {.name = "LLaVA-1.6-Mistral-7B",
-     .text = {.layer_count = 32,
-              .width = 4096,
-              .query_heads = 32,
-              .kv_heads = 8,
-              .head_dim = 128,
-              .mlp_width = 14336,
-              .vocabulary = 32000,
-              .context_length = 32768,
-              .rope = {.base = 1000000.0f}}},
+constexpr ModelShape kTextShapes[] = {
     // OpenGVLab/InternVL2_5-8B, without its tower: llm_config, which is internlm/internlm2_5-7b-chat with nine more
     // tokens
     {.name = "InternVL2.5-8B",
@@ -241,17 +111,28 @@ class NameList {
 
 }  // namespace
 
-int32_t model_shape_count() { return static_cast<int32_t>(std::size(kShapes)); }
+int32_t model_shape_count() {
+  auto count = static_cast<int32_t>(std::size(kTextShapes));
+  for (const Family* family : families()) count += static_cast<int32_t>(family->shapes.size());
+  return count;
+}
 
-const ModelShape& model_shape(int32_t index) { return kShapes[index]; }
+const ModelShape& model_shape(int32_t index) {
+  for (const Family* family : families()) {
+    const auto count = static_cast<int32_t>(family->shapes.size());
+    if (index < count) return family->shapes[static_cast<size_t>(index)];
+    index -= count;
+  }
+  return kTextShapes[index];
+}
 
 Status find_model_shape(const char* name, const ModelShape** out) {
   NameList names;
-  for (const ModelShape& shape : kShapes) {
+  for (int32_t i = 0; i < model_shape_count(); ++i) {
+    const ModelShape& shape = model_shape(i);
     names.add(shape.name);
-    if (::strcasecmp(name, shape.name) != 0) continue;
     *out = &shape;
-    return {};
+    if (::strcasecmp(name, shape.name) == 0) return {};
   }
   return OCELLUS_FAIL(Code::kBadArgument, "there is no shape named '%.64s': choose one of %s", name, names.text());
 }

@@ -5,23 +5,11 @@
 
 #include <cstdint>
 
-#include "mm/tower/vision_model.h"
 #include "platform/buffer.h"
 #include "platform/status.h"
-#include "runtime/models/text_model.h"
+#include "runtime/models/family.h"
 
 namespace ocellus {
-
-struct ModelShape {
-  const char* name = "";
-  TextConfig text;           // of rope, only the base is used
-  bool tied = false;         // the unembedding is the embedding
-  VisionConfig vision = {};  // layer_count 0: no vision part
-
-  bool has_vision() const { return vision.layer_count > 0; }
-  /// Whether prompts are Vicuna's, around pictures without marks.
-  bool is_llava() const { return has_vision() && vision.projector == ProjectorKind::kMlp; }
-};
 
 /// All shapes known by name.
 int32_t model_shape_count();
@@ -34,10 +22,6 @@ Status find_model_shape(const char* name, const ModelShape** out);
 Status with_layers(const ModelShape& shape, int32_t layers, ModelShape* out);
 /// By name, as "Q4_K", in any case of letters; kBadArgument lists the names.
 Status find_shape_format(const char* name, WeightFormat* out);
-
-/// The format that a matrix with rows of `cols` weights gets in a file of `format`: `format` itself where its blocks
-/// divide the row, else Q8_0, else F16. (llama.cpp's quantiser falls back in the same way, from Q4_K to Q5_0 first.)
-WeightFormat format_that_fits(WeightFormat format, int64_t cols);
 
 /// Headers of the model file and of the mmproj file. Matrices have `format` as far as it fits; norms, biases and
 /// positions are F32; the patch embedding of a block format is F16. The vocabulary has 256 byte tokens, the special

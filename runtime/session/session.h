@@ -141,7 +141,7 @@ class Session {
   void note_prefix(const TokenId* tokens, int64_t count);
   Status link_picture(const Picture& picture, const ViewPlan& plan);
   Status read_alone(const Picture& picture, const ViewPlan& plan);
-  Status pick_rows();
+  Status pick_rows(const ViewPlan& plan);
   void keep_picked_rows();
   Status recall_or_read(const Picture& picture, const ViewPlan& plan, int32_t ordinal);
   Status describe_entry(const Picture& picture, const ViewPlan& plan, EntryFacts* facts);

@@ -13,13 +13,24 @@ namespace {
 Status count_delimiters(const Tokenizer& tokenizer, const ViewPlan& plan, int64_t* total) {
   DelimiterTokens tokens;
   *total = 0;
-  for (int32_t i = 0, pieces = image_piece_count(plan); i < pieces; ++i) {
-    const ImagePiece piece = image_piece(plan, i);
+  ImagePiece piece;
+  for (ImagePieces pieces(plan); pieces.next(&piece);) {
     if (piece.is_view()) continue;
     OCELLUS_TRY(tokens.encode(tokenizer, piece.text));
     *total += tokens.count();
   }
   return {};
+}
+
+/// Writes the rows that end the lines of the tiles' map, if `piece` holds it.
+void end_lines(const ViewPlan& plan, const ImagePiece& piece, const float* row_end, DeviceView<float> rows,
+               Queue& queue) {
+  const bool is_overview = piece.view_index == plan.overview_index();
+  if (is_overview && plan.tile_count() > 0) return;
+  const DeviceView<float> map = is_overview ? rows.slice_rows(plan.view_rows, plan.map.rows()) : rows;
+  for (int32_t line = 0; line < plan.map.lines; ++line)
+    queue.copy(map.row(int64_t{line} * (plan.map.cols + 1) + plan.map.cols), row_end,
+               map.cols * static_cast<int64_t>(sizeof(float)));
 }
 
 }  // namespace
@@ -205,7 +216,7 @@ Status Session::prepare_rows(const ViewPlan& plan) {
   utf8_.finish();
   int64_t text_rows = 0;
   OCELLUS_TRY(count_delimiters(engine_->tokenizer(), plan, &text_rows));
-  const int64_t image_rows = int64_t{plan.view_count} * engine_->vision().config.tokens_per_view();
+  const int64_t image_rows = plan.row_count();
   OCELLUS_TRY(make_room(text_rows, image_rows));
   if (next_image() >= shape.images_per_session)
     return OCELLUS_FAIL(Code::kFull, "the session holds its planned %d images already: plan more images",
@@ -260,22 +271,30 @@ Status Session::add_views(const Picture& picture, const ViewPlan& plan, PromptCh
     const TraceRange range(engine_->trace(), "preprocess");
     OCELLUS_TRY(source.open(picture));
   }
-  for (int32_t i = 0, pieces = image_piece_count(plan); i < pieces; ++i) {
-    const ImagePiece piece = image_piece(plan, i);
+  ImagePiece piece;
+  for (ImagePieces pieces(plan); pieces.next(&piece);) {
     if (!piece.is_view()) {
       OCELLUS_TRY(tokens.encode(engine_->tokenizer(), piece.text));
       chunk.add_text(tokens.ids(), tokens.count());
       continue;
     }
-    if (waiting.full()) {
-      prompt_.preprocess_ms += elapsed_ms(start, now_ns());
-      OCELLUS_TRY(encode_waiting_views(scratch.vision));
-      start = now_ns();
+    const int64_t first = chunk.row_count;
+    for (int32_t view = piece.view_index; view < piece.view_index + piece.view_count; ++view) {
+      RowPlace place = plan.row_place(view);
+      if (place.is_empty()) continue;  // padding alone, of which nothing stays
+      if (waiting.full()) {
+        prompt_.preprocess_ms += elapsed_ms(start, now_ns());
+        OCELLUS_TRY(encode_waiting_views(scratch.vision));
+        start = now_ns();
+      }
+      const TraceRange range(engine_->trace(), "preprocess");
+      OCELLUS_TRY(source.render(view, waiting.next_pixels(vision, scratch.vision, 1)));
+      place.first += first;
+      waiting.add(place);
     }
-    const TraceRange range(engine_->trace(), "preprocess");
-    OCELLUS_TRY(source.render(piece.view_index, waiting.next_pixels(vision, scratch.vision, 1)));
-    waiting.add(chunk.row_count);
-    chunk.add_image_rows(ordinal, vision.tokens_per_view());
+    chunk.add_image_rows(ordinal, piece.rows);
+    if (plan.rules->has_map)
+      end_lines(plan, piece, engine_->vision().row_end, chunk.hidden.slice_rows(first, piece.rows), queue);
   }
   prompt_.preprocess_ms += elapsed_ms(start, now_ns());
   return queue.status();

@@ -41,7 +41,7 @@ uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
 
 }  // namespace
 
-EntryFacts entry_facts(Engine& engine, int32_t view_count) {
+EntryFacts entry_facts(Engine& engine, int32_t view_count, int64_t row_count) {
   const EngineShape& shape = engine.shape();
   EntryFacts facts;
   facts.model = engine.model_fingerprint();
@@ -52,11 +52,11 @@ EntryFacts entry_facts(Engine& engine, int32_t view_count) {
   facts.head_dim = shape.kv.head_dim;
   facts.bits = kv_bits(shape.kv.format);
   facts.scale_form = static_cast<int32_t>(shape.kv.scales);
-  facts.token_count = static_cast<int32_t>(view_count * engine.vision().config.tokens_per_view());
+  facts.token_count = static_cast<int32_t>(row_count);
   facts.block_rows = shape.kv.block_slots;
   facts.view_count = view_count;
   facts.embedding_width = static_cast<int32_t>(engine.memory().linked_rows.cols);
-  facts.stored_input_rows = static_cast<int32_t>(shape.input_rows_of(view_count));
+  facts.stored_input_rows = static_cast<int32_t>(shape.input_rows_of(view_count, row_count));
   return facts;
 }
 
@@ -107,7 +107,7 @@ Status Session::describe_entry(const Picture& picture, const ViewPlan& plan, Ent
   OCELLUS_TRY(
       PictureSource(shape, plan, scratch, engine_->memory().image_decoder, engine_->queue()).identify(picture, &hash));
   prompt_.preprocess_ms += elapsed_ms(start, now_ns());
-  *facts = entry_facts(*engine_, plan.view_count);
+  *facts = entry_facts(*engine_, plan.view_count(), plan.row_count());
   facts->content = {hash.high, hash.low};
   if (shape.in_context) facts->prefix_id = prefix_of(facts->prefix_id, prefix_hash_);
   facts->tile_cols = plan.tile_cols;

@@ -73,26 +73,25 @@ Status Session::read_alone(const Picture& picture, const ViewPlan& plan) {
   OCELLUS_TRY(add_views(picture, plan, alone));
   OCELLUS_TRY(encode_last_views());
   if (library_ != nullptr) note_embedding(alone);
-  OCELLUS_TRY(pick_rows());
+  OCELLUS_TRY(pick_rows(plan));
   keep_picked_rows();
   const bool reads_all = alone.row_count - alone.text_count == alone.pick_count && !engine_->shape().blends();
   return reads_all ? engine_->queue().status() : prefill_alone();
 }
 
 /// Chooses the rows of the waiting image that are read in place.
-Status Session::pick_rows() {
+Status Session::pick_rows(const ViewPlan& plan) {
   EngineMemory& memory = engine_->memory();
   PromptChunk& alone = memory.image_chunk;
   Queue& queue = engine_->queue();
   const EngineShape& shape = engine_->shape();
-  const int64_t rows = alone.row_count - alone.text_count, of_view = engine_->vision().config.tokens_per_view();
-  const int64_t views = rows / of_view;
-  alone.pick_count = shape.input_rows_of(views);
+  const int64_t rows = plan.row_count(), views = plan.view_count();
+  alone.pick_count = shape.input_rows_of(views, rows);
   int32_t* const picks = alone.picks.data;
   std::iota(picks, picks + alone.pick_count, 0);
   if (shape.picks == PickRule::kFirstOfTiles)
     for (int64_t i = 0, each = alone.pick_count / views; i < alone.pick_count; ++i)
-      picks[i] = static_cast<int32_t>(i / each * of_view + i % each);
+      picks[i] = static_cast<int32_t>(i / each * plan.view_rows + i % each);
   if (shape.picks != PickRule::kSpread || alone.pick_count == rows) return queue.status();
   const SpreadMemory& spread = memory.spread;
   queue.upload(alone.token_ids, alone.row_count);
@@ -164,20 +163,19 @@ Status Session::add_links(const ViewPlan& plan, int32_t ordinal) {
   const TraceRange range(engine_->trace(), "link");
   PromptChunk& chunk = engine_->memory().chunk;
   const PromptChunk& alone = engine_->memory().image_chunk;
-  const int64_t tokens_per_view = engine_->vision().config.tokens_per_view();
   const int64_t first = next_position_ + chunk.positions();
   const int64_t start_tokens = engine_->tokenizer().facts().start_token() != kNoToken ? 1 : 0;
   LinkedImage& image = chunk.linked_images.data[chunk.linked_image_count++];
   image.ordinal = ordinal;
-  image.slots = static_cast<int32_t>(plan.view_count * tokens_per_view);
+  image.slots = static_cast<int32_t>(plan.row_count());
   image.in_place = static_cast<int32_t>(alone.pick_count);
   image.position_shift = engine_->shape().in_context ? 0 : static_cast<int32_t>(first - start_tokens);
   DelimiterTokens tokens;
   LinkedRows rows(chunk, alone.picks.data);
-  for (int32_t i = 0, pieces = image_piece_count(plan); i < pieces; ++i) {
-    const ImagePiece piece = image_piece(plan, i);
+  ImagePiece piece;
+  for (ImagePieces pieces(plan); pieces.next(&piece);) {
     if (piece.is_view()) {
-      rows.add(tokens_per_view);
+      rows.add(piece.rows);
       continue;
     }
     OCELLUS_TRY(tokens.encode(engine_->tokenizer(), piece.text));

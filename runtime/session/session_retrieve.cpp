@@ -9,17 +9,20 @@
 namespace ocellus {
 namespace {
 
-/// The views of an entry as image_prompt lays them out, which asks for no more of a plan.
-ViewPlan view_plan(const EntryFacts& facts, ResizeFlavour flavour) {
+/// The views of an entry as they stand in a prompt, which asks for no more of a plan.
+ViewPlan view_plan(const EntryFacts& facts, const PreprocessConfig& config) {
   ViewPlan plan;
-  plan.marks = view_marks(flavour);
-  plan.view_count = facts.view_count;
+  plan.rules = config.rules;
+  plan.view_rows = config.view_rows;
   plan.tile_cols = facts.tile_cols;
   plan.tile_rows = facts.tile_cols == 0 ? 0 : (facts.view_count - 1) / facts.tile_cols;
+  if (config.rules->has_map) plan.map = {.lines = 1, .cols = facts.token_count - plan.view_rows - 1};  // their number
   return plan;
 }
 
-bool has_sound_views(const EntryFacts& facts) {
+bool has_sound_views(const EntryFacts& facts, const PreprocessConfig& config) {
+  if (config.rules->has_map && facts.token_count <= config.view_rows) return false;
+  if (facts.token_count > max_row_count(config)) return false;
   if (facts.tile_cols == 0) return facts.view_count == 1;
   return facts.tile_cols > 0 && facts.view_count > 1 && (facts.view_count - 1) % facts.tile_cols == 0;
 }
@@ -69,7 +72,8 @@ Status Retrieval::check_fits(const LibraryKey& key, const EntryFacts& facts) {
   if (session_.engine().shape().in_context)
     return OCELLUS_FAIL(Code::kUnsupported,
                         "with prefix caching an image is found by all that stands before it, not by its key");
-  EntryFacts expected = entry_facts(session_.engine(), facts.view_count);
+  const PreprocessConfig& preprocess = session_.engine().shape().preprocess;
+  EntryFacts expected = entry_facts(session_.engine(), facts.view_count, view_plan(facts, preprocess).row_count());
   if (facts.model != expected.model)
     return OCELLUS_FAIL(Code::kBadArgument, "library entry %s was made by another model", name.text);
   if (facts.bits != expected.bits)
@@ -82,12 +86,12 @@ Status Retrieval::check_fits(const LibraryKey& key, const EntryFacts& facts) {
   if (facts.block_rows != expected.block_rows)
     return OCELLUS_FAIL(Code::kBadArgument, "library entry %s is packed in blocks of %d slots, the session's are of %d",
                         name.text, facts.block_rows, expected.block_rows);
-  if (facts.view_count > max_view_count(session_.engine().shape().preprocess))
+  if (facts.view_count > max_view_count(preprocess))
     return OCELLUS_FAIL(Code::kFull, "library entry %s has %d views, more than were planned", name.text,
                         facts.view_count);
   expected.content = facts.content;
   expected.tile_cols = facts.tile_cols;
-  if (facts == expected && has_sound_views(facts)) return {};
+  if (facts == expected && has_sound_views(facts, preprocess)) return {};
   return OCELLUS_FAIL(Code::kBadArgument, "library entry %s was made with other settings of the cache", name.text);
 }
 
@@ -99,7 +103,7 @@ Status Retrieval::add_image(const LibraryKey& key) {
   OCELLUS_TRY(session_.stop_.check());
   OCELLUS_TRY(find_entry(key, &facts));
   OCELLUS_TRY(check_fits(key, facts));
-  const ViewPlan plan = view_plan(facts, session_.engine().shape().preprocess.flavour);
+  const ViewPlan plan = view_plan(facts, session_.engine().shape().preprocess);
   OCELLUS_TRY(session_.prepare_rows(plan));
   PromptChunk& chunk = session_.engine().memory().chunk;
   const PromptChunk::Mark mark = chunk.mark();

@@ -14,8 +14,9 @@ namespace ocellus {
 class Engine;
 class Session;
 
-/// The facts of an entry that follow from the engine and the number of views: all but the content and the tiles.
-EntryFacts entry_facts(Engine& engine, int32_t view_count);
+/// The facts of an entry that follow from the engine and the numbers of views and rows: all but the content and the
+/// tiles.
+EntryFacts entry_facts(Engine& engine, int32_t view_count, int64_t row_count);
 
 /// All give kBadArgument where the session has no library.
 class Retrieval {

@@ -67,10 +67,6 @@ class Answers(ProgramTest):
     def test_threads_do_not_change_the_answer(self):
         self.assertEqual(self.answer("caption", board("113"), "--threads", 1), GREEN_STAR + "\n")
 
-    def test_both_ways_to_resize_work(self):
-        for name in ["llama.cpp", "hf"]:
-            self.assertEqual(self.answer("caption", board("113"), "--resize", name), GREEN_STAR + "\n")
-
 
 class Json(ProgramTest):
     def test_caption_prints_one_object_per_picture(self):
@@ -429,7 +425,7 @@ class Usage(ProgramTest):
                 (["ask", picture, "--prompt"], "--prompt needs a value"),
                 (["caption", picture, "-n", "2", "-n", "3"], "-n is given twice"),
                 (["caption", picture, "--device", "tpu"], "auto, cpu, cuda and cuda:N"),
-                (["caption", picture, "--resize", "nearest"], "--resize"),
+                (["caption", picture, "--image-tiles", "0"], "--image-tiles"),
                 (["caption", picture, "--image-pixels", "0x5"], "--image-pixels"),
                 (["caption", picture, "--mmproj", MMPROJ], "--model"),
                 (["plan", "--solve", "images"], "--budget"), (["plan", "--images", "-1"], "--images"),

@@ -279,8 +279,7 @@ Matrix ReferenceText::logits(const Matrix& rows) const {
   return weights_.linear(normed, weights_.has("output.weight") ? "output" : "token_embd");
 }
 
-ReferenceVision::ReferenceVision(const GgufFile& file, Rounding rounding)
-    : weights_(file, rounding), is_llava_(file.find_tensor("mm.0.weight") != nullptr) {
+ReferenceVision::ReferenceVision(const GgufFile& file, Rounding rounding) : weights_(file, rounding) {
   const auto count = [&](const char* name) {
     return static_cast<int64_t>(weights_.number(std::string("clip.vision.") + name, 1));
   };
@@ -305,9 +304,9 @@ Matrix ReferenceVision::embed_patches(const float* pixels) const {
         patches.row(y / patch_ * grid_ + x / patch_)[(c * patch_ + y % patch_) * patch_ + x % patch_] =
             static_cast<double>(pixels[(c * side_ + y) * side_ + x]);
   Matrix out = weights_.linear(patches, "v.patch_embd");
-  if (is_llava_) out = add_class_row(out);
+  if (weights_.has("v.class_embd")) out = add_class_row(out);
   add(out, weights_.tensor("v.position_embd.weight"));
-  return is_llava_ ? weights_.layer_norm(out, "v.pre_ln", epsilon_) : out;
+  return weights_.has("v.pre_ln.weight") ? norm(out, "v.pre_ln") : out;
 }
 
 /// Comes first.
@@ -335,35 +334,60 @@ Matrix ReferenceVision::shuffle(const Matrix& x) const {
   return out;
 }
 
-/// All rows but the class row, which comes first.
-Matrix ReferenceVision::project_llava(const Matrix& x) const {
+/// Of the root mean square where there is no bias.
+Matrix ReferenceVision::norm(const Matrix& x, const std::string& name) const {
+  return weights_.has(name + ".bias") ? weights_.layer_norm(x, name, epsilon_) : weights_.rms_norm(x, name, epsilon_);
+}
+
+/// It comes first.
+Matrix ReferenceVision::drop_class_row(const Matrix& x) const {
   Matrix patches(x.rows - 1, x.cols);
   std::copy_n(x.row(1), patches.values.size(), patches.row(0));
-  Matrix wide = weights_.linear(patches, "mm.0");
+  return patches;
+}
+
+Matrix ReferenceVision::project(const Matrix& joined) const {
+  if (weights_.has("mm.model.fc.weight")) return weights_.linear(joined, "mm.model.fc");
+  const bool is_internvl = weights_.has("mm.model.mlp.0.weight");
+  Matrix wide = is_internvl ? weights_.linear(weights_.layer_norm(joined, "mm.model.mlp.0", 1e-5), "mm.model.mlp.1")
+                            : weights_.linear(joined, "mm.0");
   for (double& value : wide.values) value = gelu_erf(value);
-  return weights_.linear(wide, "mm.2");
+  return weights_.linear(wide, is_internvl ? "mm.model.mlp.3" : "mm.2");
 }
 
 Matrix ReferenceVision::encode(const float* pixels) const {
-  const Matrix x = run_layers(embed_patches(pixels));
-  if (is_llava_) return project_llava(x);
-  return weights_.linear(shuffle(weights_.layer_norm(x, "v.post_ln", epsilon_)), "mm.model.fc");
+  Matrix x = run_layers(embed_patches(pixels));
+  if (weights_.has("v.class_embd")) x = drop_class_row(x);
+  if (weights_.has("mm.model.fc.weight")) x = norm(x, "v.post_ln");
+  return project(shuffle(x));
+}
+
+/// x += scale * branch, where there is a scale.
+void ReferenceVision::add_branch(Matrix& x, Matrix branch, const std::string& scale) const {
+  if (weights_.has(scale)) {
+    const Matrix& factors = weights_.tensor(scale);
+    for (int64_t t = 0; t < branch.rows; ++t)
+      for (int64_t i = 0; i < branch.cols; ++i) branch.row(t)[i] *= factors.values[static_cast<size_t>(i)];
+  }
+  add(x, branch);
 }
 
 Matrix ReferenceVision::run_layers(Matrix x) const {
   for (int64_t i = 0; i < layers_; ++i) {
     const std::string layer = "v.blk." + std::to_string(i) + ".";
-    const Matrix normed = weights_.layer_norm(x, layer + "ln1", epsilon_);
-    const Matrix mixed =
-        weights_.attend(weights_.linear(normed, layer + "attn_q"), weights_.linear(normed, layer + "attn_k"),
-                        weights_.linear(normed, layer + "attn_v"), heads_, heads_, false);
-    add(x, weights_.linear(mixed, layer + "attn_out"));
+    const Matrix normed = norm(x, layer + "ln1");
+    const auto head_rows = [&](const std::string& part) {
+      const Matrix rows = weights_.linear(normed, layer + part);
+      return weights_.has(layer + part + "_norm.weight") ? norm(rows, layer + part + "_norm") : rows;
+    };
+    const Matrix mixed = weights_.attend(head_rows("attn_q"), head_rows("attn_k"),
+                                         weights_.linear(normed, layer + "attn_v"), heads_, heads_, false);
+    add_branch(x, weights_.linear(mixed, layer + "attn_out"), layer + "ls1.weight");
     // In old files the names of the two matrices are swapped; the first one is the one that reads the tower's rows.
     const bool swapped = weights_.tensor(layer + "ffn_up.weight").cols != x.cols;
-    Matrix wide =
-        weights_.linear(weights_.layer_norm(x, layer + "ln2", epsilon_), layer + (swapped ? "ffn_down" : "ffn_up"));
+    Matrix wide = weights_.linear(norm(x, layer + "ln2"), layer + (swapped ? "ffn_down" : "ffn_up"));
     for (double& value : wide.values) value = activate(value);
-    add(x, weights_.linear(wide, layer + (swapped ? "ffn_up" : "ffn_down")));
+    add_branch(x, weights_.linear(wide, layer + (swapped ? "ffn_up" : "ffn_down")), layer + "ls2.weight");
   }
   return x;
 }

@@ -106,12 +106,14 @@ class ReferenceVision {
   Matrix embed_patches(const float* pixels) const;
   Matrix add_class_row(const Matrix& patches) const;
   Matrix run_layers(Matrix x) const;
+  Matrix norm(const Matrix& x, const std::string& name) const;
+  Matrix drop_class_row(const Matrix& x) const;
   Matrix shuffle(const Matrix& x) const;
-  Matrix project_llava(const Matrix& x) const;
+  Matrix project(const Matrix& joined) const;
+  void add_branch(Matrix& x, Matrix branch, const std::string& scale) const;
   double activate(double x) const;
 
   ReferenceWeights weights_;
-  bool is_llava_;
   int64_t side_, patch_, grid_, layers_, heads_, scale_;
   double epsilon_;
 };

@@ -21,24 +21,16 @@ class RowKeeper final : public RowConsumer {
   int64_t row_bytes_;
 };
 
-/// `how`: a Filter or a Stretch::Kind.
-template <class Resize, class How>
-std::vector<uint8_t> resized(const RgbImage& image, Size target, How how) {
+inline std::vector<uint8_t> pillow_resized(const RgbImage& image, Size target, Filter filter) {
   const Size source = {image.width, image.height};
-  const GuardedScratch scratch(Resize::scratch_bytes(source, target, {}, how));
+  const GuardedScratch scratch(PillowResize::scratch_bytes(source, target, {}, filter));
   RowKeeper rows(int64_t{3} * target.width);
-  Resize resize;
-  REQUIRE(resize.begin(source, target, {}, how, rows, scratch.extent()).ok());
+  PillowResize resize;
+  REQUIRE(resize.begin(source, target, {}, filter, rows, scratch.extent()).ok());
   feed_rows(image, resize);
   REQUIRE(scratch.intact());
   REQUIRE(static_cast<int64_t>(rows.bytes.size()) == int64_t{3} * target.width * target.height);
   return rows.bytes;
-}
-inline std::vector<uint8_t> pillow_resized(const RgbImage& image, Size target, Filter filter) {
-  return resized<PillowResize>(image, target, filter);
-}
-inline std::vector<uint8_t> stretched(const RgbImage& image, Size target, Stretch::Kind kind) {
-  return resized<Stretch>(image, target, kind);
 }
 
 }  // namespace ocellus::testing

@@ -113,9 +113,8 @@ inline Matrix reference_rows(const Model& model, const PreprocessConfig& config,
   return all;
 }
 
-inline ocellus_limits picture_limits(int images, int text_tokens, ocellus_resize resize) {
+inline ocellus_limits picture_limits(int images, int text_tokens) {
   ocellus_limits limits = board_limits(images, text_tokens);
-  limits.resize = resize;
   limits.max_encode_views = 1;  // views are encoded when they are added, so that their rows can be looked at
   return limits;
 }

@@ -1,8 +1,7 @@
 """Makes the picture fixtures and goldens in this folder: python3 make_fixtures.py, with Pillow 12 or older (Pillow 13
 resizes some tall pictures in another order).
 
-The goldens hold 64-bit FNV-1a hashes of 8-bit RGB rows. Entries of flavour "llama_cpp" come from llama.cpp's own
-preprocessor and are kept as they are.
+The goldens hold 64-bit FNV-1a hashes of 8-bit RGB rows.
 """
 import json
 import math
@@ -204,12 +203,9 @@ def main():
     views = []
     for width, height, size, longest in cases:
         images, rows, cols = hugging_face_views(synthetic(width, height), size, longest)
-        views.append({"flavour": "hugging_face", "source": [width, height], "image_size": size, "longest_edge": longest,
+        views.append({"source": [width, height], "image_size": size, "longest_edge": longest,
                       "tile_rows": rows, "tile_cols": cols, "views": [fnv(image.tobytes()) for image in images]})
-    kept = []
-    if os.path.exists("goldens.json"):
-        kept = [v for v in json.load(open("goldens.json"))["views"] if v["flavour"] == "llama_cpp"]
-    goldens = {"pillow": PIL.__version__, "decoded": decoded, "resizes": resizes, "views": views + kept, "squares": llava_goldens()}
+    goldens = {"pillow": PIL.__version__, "decoded": decoded, "resizes": resizes, "views": views, "squares": llava_goldens()}
     with open("goldens.json", "w") as file:
         json.dump(goldens, file, separators=(",", ":"))
         file.write("\n")

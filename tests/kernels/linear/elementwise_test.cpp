@@ -154,6 +154,36 @@ TEST_CASE("adding rows is exact, and the addend repeats") {
   });
 }
 
+TEST_CASE("add_scaled_rows adds rows scaled by channel") {
+  test::for_each_backend([](Queue& queue) {
+    Random random(31);
+    for (const auto& [rows, cols, gap] :
+         {std::tuple<int64_t, int64_t, int64_t>{1, 1, 0}, {3, 37, 5}, {7, 64, 0}, {5, 3200, 8}}) {
+      CAPTURE(cols);
+      CAPTURE(gap);
+      Guarded<float> values(rows, cols, cols + gap);
+      Activations addend(queue, rows, cols, cols + 2 * gap);
+      const test::Vector<float> scale = test::visible(random.normals(cols));
+      for (int64_t t = 0; t < rows; ++t)
+        for (int64_t i = 0; i < cols; ++i) {
+          values.at(t, i) = random.normal();
+          addend.set(t, i, random.normal());
+        }
+      const Guarded<float> x = values;
+      add_scaled_rows({.values = values.view(), .addend = addend.view(), .scale = scale.data()}, queue);
+      REQUIRE(queue.finish().ok());
+      CHECK(values.intact());
+      CHECK(addend.intact());
+      for (int64_t t = 0; t < rows; ++t)
+        for (int64_t i = 0; i < cols; ++i) {
+          const double product = double{scale[static_cast<size_t>(i)]} * addend.get(t, i);
+          const double expected = x.at(t, i) + product;
+          REQUIRE(std::abs(values.at(t, i) - expected) <= 2e-7 * (std::abs(product) + std::abs(expected)));
+        }
+    }
+  });
+}
+
 TEST_CASE("a failed queue runs no element-wise op") {
   test::for_each_backend([&](Queue& queue) {
     Activations value(queue, 1, 1), one(queue, 1, 1);
@@ -165,6 +195,7 @@ TEST_CASE("a failed queue runs no element-wise op") {
     activate({.values = value.view()}, queue);
     gated_silu({.gate = value.view(), .up = one.view()}, queue);
     add_rows({.values = sum.view(), .addend = sum.view()}, queue);
+    add_scaled_rows({.values = sum.view(), .addend = one.view(), .scale = &sum.at(0, 0)}, queue);
     queue.clear();
     REQUIRE(queue.finish().ok());
     CHECK(value.get(0, 0) == 2.0f);

@@ -54,30 +54,6 @@ void check_place(const Shape& shape, WeightFormat format, int64_t first, Queue& 
   }
 }
 
-void check_drop(const Shape& shape, Queue& queue) {
-  CAPTURE(shape.patches);
-  CAPTURE(shape.cols);
-  CAPTURE(shape.gap);
-  Random random(9);
-  const int64_t view_rows = shape.patches + 1;
-  Guarded<float> input(shape.views * view_rows, shape.cols, shape.cols + shape.gap);
-  test::Activations out(queue, shape.views * shape.patches, shape.cols, shape.cols + 2 * shape.gap);
-  for (int64_t t = 0; t < shape.views * view_rows; ++t)
-    for (int64_t i = 0; i < shape.cols; ++i) input.at(t, i) = random.normal();
-  drop_class_rows({.input = input.view(), .patches = shape.patches, .output = out.view()}, queue);
-  REQUIRE(queue.finish().ok());
-  CHECK(input.intact());
-  CHECK(out.intact());
-  for (int64_t view = 0; view < shape.views; ++view) {
-    for (int64_t t = 0; t < shape.patches; ++t) {
-      for (int64_t i = 0; i < shape.cols; ++i) {
-        const float expected = input.at(view * view_rows + 1 + t, i);
-        REQUIRE(std::abs(out.get(view * shape.patches + t, i) - expected) <= out.rounding(double{expected}));
-      }
-    }
-  }
-}
-
 TEST_CASE("class rows begin, and every row gets its position, in every format of positions") {
   test::for_each_backend([](Queue& queue) {
     for (int i = 0; i < kWeightFormatCount; ++i) {
@@ -92,29 +68,18 @@ TEST_CASE("class rows begin, and every row gets its position, in every format of
   });
 }
 
-TEST_CASE("patch rows come out without class rows") {
-  test::for_each_backend([](Queue& queue) {
-    for (const Shape& shape :
-         {Shape{1, 1, 1, 0}, {1, 16, 37, 3}, {3, 25, 72, 8}, {2, 576, 1024, 0}, {4, 9, 4112, 8}, {7, 1, 104, 4}})
-      check_drop(shape, queue);
-  });
-}
-
 TEST_CASE("a failed queue touches no class rows") {
   test::for_each_backend([](Queue& queue) {
     Guarded<float> values(2, 8);
-    test::Activations out(queue, 1, 8);
     const test::Vector<float> ones(16, 1.0f);
     queue.fail(Status(Code::kCancelled));
     place_class_rows({.values = values.view(),
                       .class_row = ones.data(),
                       .positions = {reinterpret_cast<const uint8_t*>(ones.data()), WeightFormat::kF32, 2, 8}},
                      queue);
-    drop_class_rows({.input = values.view(), .patches = 1, .output = out.view()}, queue);
     queue.clear();
     REQUIRE(queue.finish().ok());
     CHECK(values.untouched_count() == 16);
-    CHECK(out.untouched_count() == 8);
   });
 }
 

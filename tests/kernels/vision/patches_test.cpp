@@ -69,17 +69,20 @@ TEST_CASE("cut_patches puts every pixel where the formula says, dropping the rem
   });
 }
 
-void check_shuffle(int32_t grid, int32_t scale, int64_t width, int64_t views, int64_t gap, Queue& queue) {
+void check_shuffle(int32_t grid, int32_t scale, int64_t width, int64_t views, int64_t gap, Queue& queue,
+                   int32_t lead = 0) {
   CAPTURE(grid);
   CAPTURE(scale);
   CAPTURE(width);
   CAPTURE(gap);
-  const int64_t small = grid / scale, wide = scale * scale * width;
-  Guarded<float> input(views * grid * grid, width, width + gap);
+  CAPTURE(lead);
+  const int64_t small = grid / scale, wide = scale * scale * width, view_rows = lead + grid * grid;
+  Guarded<float> input(views * view_rows, width, width + gap);
   test::Activations out(queue, views * small * small, wide, wide + gap);
-  for (int64_t cell = 0; cell < views * grid * grid; ++cell)
+  for (int64_t cell = 0; cell < views * view_rows; ++cell)
     for (int64_t c = 0; c < width; ++c) input.at(cell, c) = number_at(cell * width + c);
-  shuffle_pixels({.input = input.view(), .views = views, .grid = grid, .scale = scale, .output = out.view()}, queue);
+  shuffle_pixels(
+      {.input = input.view(), .views = views, .grid = grid, .scale = scale, .lead = lead, .output = out.view()}, queue);
   REQUIRE(queue.finish().ok());
   CHECK(out.intact());
   CHECK(out.untouched_count() == 0);
@@ -89,7 +92,7 @@ void check_shuffle(int32_t grid, int32_t scale, int64_t width, int64_t views, in
         for (int64_t c = 0; c < width; ++c) {
           const int64_t row = (view * small + y / scale) * small + x / scale;
           const int64_t col = (y % scale * scale + x % scale) * width + c;
-          REQUIRE(out.get(row, col) == input.at((view * grid + y) * grid + x, c));
+          REQUIRE(out.get(row, col) == input.at(view * view_rows + lead + y * grid + x, c));
         }
       }
     }
@@ -104,7 +107,23 @@ TEST_CASE("shuffle_pixels joins neighbouring rows in the order of the formula") 
         check_shuffle(grid, scale, width, 1, gap, queue);
       check_shuffle(8, 2, 24, 3, gap, queue);
       check_shuffle(4, 2, 4400, 2, gap, queue);
+      check_shuffle(4, 2, 64, 3, gap, queue, 1);
+      check_shuffle(5, 1, 72, 3, gap, queue, 1);  // nothing is joined
+      check_shuffle(24, 1, 1024, 2, gap, queue, 1);
+      check_shuffle(6, 3, 5, 2, gap, queue, 4);
     }
+  });
+}
+
+TEST_CASE("shuffle_pixels writes f32 rows on every backend, for what reads no other") {
+  test::for_each_backend([](Queue& queue) {
+    Guarded<float> input(5, 16), out(1, 64);
+    for (int64_t row = 0; row < 5; ++row)
+      for (int64_t col = 0; col < 16; ++col) input.at(row, col) = 1.0f / static_cast<float>(row * 16 + col + 1);
+    shuffle_pixels({.input = input.view(), .grid = 2, .scale = 2, .lead = 1, .output = out.view()}, queue);
+    REQUIRE(queue.finish().ok());
+    CHECK(out.intact());
+    for (int64_t i = 0; i < 64; ++i) CHECK(out.at(0, i) == input.at(1 + i / 16, i % 16));
   });
 }
 

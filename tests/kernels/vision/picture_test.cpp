@@ -75,69 +75,6 @@ void check_conversion(PixelFormat format, int32_t width, int32_t height, ColorMa
     REQUIRE(std::memcmp(&out.at(y, 0), expected.row(y), static_cast<size_t>(width) * 3) == 0);
 }
 
-struct Grid {
-  int32_t rows, cols;
-  int32_t inner_width, inner_height, left, top;
-};
-
-/// `first` and `count` pick some of the views.
-void check_stretch(int32_t width, int32_t height, int32_t side, const Grid& grid, int32_t first, int32_t count,
-                   Queue& queue) {
-  CAPTURE(width);
-  CAPTURE(height);
-  CAPTURE(side);
-  CAPTURE(grid.inner_width);
-  CAPTURE(grid.inner_height);
-  const int64_t stride = int64_t{3} * width + 2;
-  Guarded<uint8_t> source = random_rows(height, int64_t{3} * width, stride, static_cast<unsigned>(width * height));
-  const Normalisation norm = {{0.5f, 0.25f, 0.4f}, {0.5f, 0.3f, 1.0f}};
-  Guarded<float> pixels(int64_t{3} * count * side, side, side + 3);
-  stretch_views({.source = source.view(),
-                 .normalisation = norm,
-                 .side = side,
-                 .tile_rows = grid.rows,
-                 .tile_cols = grid.cols,
-                 .inner_width = grid.inner_width,
-                 .inner_height = grid.inner_height,
-                 .inner_left = grid.left,
-                 .inner_top = grid.top,
-                 .first_view = first,
-                 .pixels = pixels.view()},
-                queue);
-  REQUIRE(queue.finish().ok());
-  CHECK(pixels.intact());
-
-  const RgbImage image = image_of(source, width, height, stride);
-  const int32_t tiles = grid.rows * grid.cols;
-  const auto overview = testing::stretched(image, {side, side}, Stretch::Kind::kLinear);
-  const auto inner = tiles == 0
-                         ? std::vector<uint8_t>()
-                         : testing::stretched(image, {grid.inner_width, grid.inner_height}, Stretch::Kind::kCubic);
-  int64_t wrong = 0;
-  for (int32_t i = 0; i < count; ++i) {
-    for (int32_t y = 0; y < side; ++y) {
-      std::vector<uint8_t> row(static_cast<size_t>(side) * 3, 0);
-      const int32_t view = first + i;
-      if (view == tiles) {
-        std::copy_n(overview.begin() + int64_t{3} * side * y, row.size(), row.begin());
-      } else {
-        const int32_t inner_y = view / grid.cols * side + y - grid.top;
-        const int32_t left = view % grid.cols * side;
-        const int32_t from = std::max(left, grid.left), end = std::min(left + side, grid.left + grid.inner_width);
-        if (inner_y >= 0 && inner_y < grid.inner_height && from < end)
-          std::copy_n(inner.begin() + 3 * (int64_t{inner_y} * grid.inner_width + from - grid.left), 3 * (end - from),
-                      row.begin() + 3 * (from - left));
-      }
-      for (int32_t x = 0; x < side; ++x)
-        for (int32_t c = 0; c < 3; ++c) {
-          const float value = static_cast<float>(row[static_cast<size_t>(3 * x + c)]);
-          wrong += pixels.at((int64_t{3} * i + c) * side + y, x) != (value / 255.0f - norm.mean[c]) / norm.std[c];
-        }
-    }
-  }
-  CHECK(wrong == 0);
-}
-
 /// The picture inside its margins, as memory.
 Guarded<uint8_t> with_margins(const Guarded<uint8_t>& source, Size size, const Margins& margins, bool columns) {
   const Size whole = columns ? Size{static_cast<int32_t>(margins.length), size.height}
@@ -218,21 +155,6 @@ TEST_CASE("convert_pixels copies RGB8") {
   });
 }
 
-TEST_CASE("stretch_views equals llama.cpp's resizes to the bit, tile by tile") {
-  test::for_each_backend([](Queue& queue) {
-    check_stretch(1, 1, 1, {0, 0, 0, 0, 0, 0}, 0, 1, queue);
-    check_stretch(5, 3, 17, {0, 0, 0, 0, 0, 0}, 0, 1, queue);
-    check_stretch(40, 30, 16, {2, 3, 48, 32, 0, 0}, 0, 7, queue);
-    check_stretch(40, 30, 16, {2, 3, 43, 32, 2, 0}, 0, 7, queue);
-    check_stretch(31, 57, 20, {3, 2, 33, 60, 3, 0}, 2, 3, queue);
-    check_stretch(31, 57, 20, {3, 2, 40, 51, 0, 4}, 5, 2, queue);
-    check_stretch(200, 1, 33, {1, 3, 99, 1, 0, 16}, 0, 4, queue);
-    check_stretch(300, 220, 64, {3, 4, 256, 187, 0, 2}, 0, 13, queue);
-    check_stretch(64, 64, 64, {1, 1, 64, 64, 0, 0}, 0, 2, queue);
-    check_stretch(97, 131, 100, {5, 4, 371, 500, 14, 0}, 19, 2, queue);
-  });
-}
-
 TEST_CASE("resample_picture equals Pillow's passes") {
   test::for_each_backend([](Queue& queue) {
     for (const Filter filter : {Filter::kBilinear, Filter::kBicubic, Filter::kLanczos}) {
@@ -278,9 +200,10 @@ TEST_CASE("normalise_tiles puts every pixel where the formula says") {
       const Normalisation norm = {{0.48f, 0.45f, 0.41f}, {0.27f, 0.26f, 0.28f}};
       const int32_t first = rows * cols / 2, count = rows * cols - first;
       Guarded<float> pixels(int64_t{3} * count * side, side, side + 2);
-      normalise_tiles({.picture = picture.view(),
+      normalise_tiles({.image = picture.view(),
                        .normalisation = norm,
                        .side = side,
+                       .tile_cols = cols,
                        .first_tile = first,
                        .pixels = pixels.view()},
                       queue);
@@ -302,29 +225,35 @@ TEST_CASE("normalise_tiles puts every pixel where the formula says") {
   });
 }
 
-TEST_CASE("a sixth is rounded to nearest for every numerator a cubic may have") {
-  for (int i = -2295; i <= 2295; ++i) {
-    const float exact = static_cast<float>(i) / 6.0f;
-    REQUIRE(picture::sixth(static_cast<float>(i)) == exact);
-  }
-}
-
-TEST_CASE("the cubic for bytes equals the one in double to the bit") {
-  std::mt19937 random(3);
-  int64_t wrong = 0;
-  for (int i = 0; i < 3000000; ++i) {
-    const unsigned spread = i % 3 == 0 ? 256 : i % 3 == 1 ? 4 : 16, base = random() % (257 - spread);
-    uint8_t v[4];
-    for (uint8_t& value : v) value = static_cast<uint8_t>(base + random() % spread);
-    if (i % 5 == 0) v[1] = 0;
-    if (i % 7 == 0) v[3] = static_cast<uint8_t>(std::clamp(6 * v[2] - 2 * v[0] - 3 * v[1], 0, 255));
-    const int exponent = static_cast<int>(random() % 26);
-    const float t = i % 4 == 0 ? std::ldexp(1.0f, -exponent - 1) : std::ldexp(static_cast<float>(random() >> 8), -24);
-    const float exact = picture::interpolate_cubic(v[0], v[1], v[2], v[3], t);
-    const float found = picture::interpolate_cubic_bytes(v[0], v[1], v[2], v[3], t);
-    wrong += std::memcmp(&exact, &found, sizeof exact) != 0;
-  }
-  CHECK(wrong == 0);
+TEST_CASE("normalise_tiles is black around an image that is smaller than its tiles") {
+  test::for_each_backend([](Queue& queue) {
+    constexpr int32_t kSide = 16, kCols = 3, kLeft = 5, kTop = 9, kWidth = 38, kHeight = 20;
+    Guarded<uint8_t> image = random_rows(kHeight, int64_t{3} * kWidth, int64_t{3} * kWidth + 2, 8);
+    const Normalisation norm = {{0.48f, 0.45f, 0.41f}, {0.27f, 0.26f, 0.28f}};
+    Guarded<float> pixels(int64_t{3} * 6 * kSide, kSide, kSide + 1);
+    normalise_tiles({.image = image.view(),
+                     .normalisation = norm,
+                     .side = kSide,
+                     .tile_cols = kCols,
+                     .left = kLeft,
+                     .top = kTop,
+                     .pixels = pixels.view()},
+                    queue);
+    REQUIRE(queue.finish().ok());
+    CHECK(pixels.intact());
+    int64_t wrong = 0;
+    for (int32_t tile = 0; tile < 6; ++tile)
+      for (int32_t c = 0; c < 3; ++c)
+        for (int32_t y = 0; y < kSide; ++y)
+          for (int32_t x = 0; x < kSide; ++x) {
+            const int32_t u = tile % kCols * kSide + x - kLeft, v = tile / kCols * kSide + y - kTop;
+            const bool inside = u >= 0 && u < kWidth && v >= 0 && v < kHeight;
+            const uint8_t value = inside ? image.at(v, int64_t{3} * u + c) : uint8_t{0};
+            wrong += pixels.at((int64_t{3} * tile + c) * kSide + y, x) !=
+                     (static_cast<float>(value) / 255.0f - norm.mean[c]) / norm.std[c];
+          }
+    CHECK(wrong == 0);
+  });
 }
 
 }  // namespace

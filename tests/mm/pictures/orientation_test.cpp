@@ -9,6 +9,7 @@
 
 #include "mm/pictures/image_decode.h"
 #include "mm/views/image_hash.h"
+#include "runtime/models/family.h"
 #include "tests/support/exif.h"
 #include "tests/support/pictures.h"
 #include "tests/support/random.h"
@@ -115,6 +116,7 @@ TEST_CASE("pictures that are turned differently have identities of their own, wh
   constexpr int kWidth = 37, kHeight = 23;
   const Bytes stored = synthetic_pixels(kWidth, kHeight);
   PreprocessConfig config;
+  config.rules = find_family("SmolVLM").vision.views;
   config.image_size = 64;
   std::vector<ImageHash> hashes;
   ImageDecoder decoder;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mm/tower/vision_model.h"
+#include "runtime/models/family.h"
 #include "tests/support/small_pair.h"
 
 namespace ocellus {
@@ -24,7 +25,7 @@ Status read(const GgufBuilder& builder, VisionConfig* config) {
   GgufFile file;
   VisionModel model;
   OCELLUS_TRY(file.parse(bytes.data(), bytes.size()));
-  OCELLUS_TRY(read_vision_config(file, config));
+  OCELLUS_TRY(read_vision_config(file, vision_families(), config));
   OCELLUS_TRY(bind_vision_model(file, *config, nullptr, &model));
   return bind_vision_model(file, *config, bytes.data() + file.data_offset(), &model);
 }
@@ -50,8 +51,8 @@ VisionConfig read_good(const GgufBuilder& builder) {
 
 TEST_CASE("LLaVA's mmproj file that is changed below is good") {
   const VisionConfig config = read_good(small_llava_projector());
-  CHECK(config.projector == ProjectorKind::kMlp);
-  CHECK(config.tower == TowerKind::kClip);
+  CHECK(config.family == &find_family("LLaVA-1.5").vision);
+  CHECK(config.has_class_row);
   CHECK(config.activation == Activation::kQuickGelu);
   CHECK(config.tokens_per_view() == 16);
   CHECK(config.rows_per_view() == 17);
@@ -68,11 +69,11 @@ TEST_CASE("the first files of LLaVA-1.5 name no projector") {
   file.add_bool("clip.has_llava_projector", false);
   check_refused(file, Code::kBadFile, "projector_type' is missing");
   without(file, "clip.has_llava_projector").add_bool("clip.has_llava_projector", true);
-  CHECK(read_good(file).projector == ProjectorKind::kMlp);
+  CHECK(read_good(file).family == &find_family("LLaVA-1.5").vision);
   file.add_string("clip.projector_type", "ldp");
   check_refused(file, Code::kUnsupported, "clip.projector_type 'ldp' is not supported");
   without(file, "clip.projector_type").add_string("clip.vision.projector_type", "mlp");
-  CHECK(read_good(file).projector == ProjectorKind::kMlp);
+  CHECK(read_good(file).family == &find_family("LLaVA-1.5").vision);
   without(file, "clip.has_llava_projector").add_u32("clip.has_llava_projector", 1);
   check_refused(file, Code::kBadFile, "'clip.has_llava_projector' has type u32");
   without(file, "clip.has_llava_projector");
@@ -109,17 +110,28 @@ TEST_CASE("the layer that the projector reads") {
   check_refused(file, Code::kBadFile, "'" + key + "' has type array of f32");
 }
 
-TEST_CASE("LLaVA-1.6's way of cutting pictures is named") {
-  const std::string key = "clip.vision.mm_patch_merge_type";
+TEST_CASE("how views are joined tells LLaVA-1.5 from LLaVA-1.6") {
+  const std::string key = "clip.vision.mm_patch_merge_type", sizes = "clip.vision.image_grid_pinpoints";
   GgufBuilder file = small_llava_projector();
   file.add_string(key, "flat");
-  read_good(file);
-  without(file, key).add_string(key, "spatial_unpad");
-  check_refused(file, Code::kUnsupported, key + " 'spatial_unpad' is not supported");
+  CHECK(read_good(file).family == &find_family("LLaVA-1.5").vision);
   without(file, key).add_string(key, std::string(3000, 'x'));
   check_refused(file, Code::kUnsupported, key + " 'xxx");
   without(file, key).add_u32(key, 0);
   check_refused(file, Code::kBadFile, "'" + key + "' has type u32");
+  without(file, key).add_string(key, "spatial_unpad");
+  check_refused(file, Code::kBadFile, sizes + " must list 1 to 32 pairs of sides");
+  file.add_i32_array(sizes, {32, 64, 64});
+  check_refused(file, Code::kBadFile, sizes + " must list 1 to 32 pairs of sides");
+  without(file, sizes).add_i32_array(sizes, {32, 64, 64, 32});
+  check_refused(file, Code::kBadFile, "tensor 'model.image_newline' is missing");
+  file.add_tensor("model.image_newline", WeightFormat::kF32, {32});
+  const VisionConfig config = read_good(file);
+  CHECK(config.family == &find_family("LLaVA-1.6").vision);
+  CHECK(config.tiled_size_count == 2);
+  CHECK(config.tiled_sizes[0] == Size{64, 32});  // the height comes first
+  without(file, key);
+  CHECK(read_good(file).family == &find_family("LLaVA-1.6").vision);
 }
 
 TEST_CASE("every tensor of LLaVA's file is needed, except biases of linear maps") {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/models/family.h"
 #include "tests/support/small_pair.h"
 
 namespace ocellus {
@@ -31,7 +32,7 @@ Status read(const GgufBuilder& builder, VisionConfig* config) {
   GgufFile file;
   VisionModel model;
   OCELLUS_TRY(file.parse(bytes.data(), bytes.size()));
-  OCELLUS_TRY(read_vision_config(file, config));
+  OCELLUS_TRY(read_vision_config(file, vision_families(), config));
   OCELLUS_TRY(bind_vision_model(file, *config, nullptr, &model));
   return bind_vision_model(file, *config, bytes.data() + file.data_offset(), &model);
 }

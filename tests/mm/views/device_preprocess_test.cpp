@@ -8,6 +8,7 @@
 #include <string>
 
 #include "mm/views/view_maker.h"
+#include "runtime/models/family.h"
 #include "tests/support/device.h"
 #include "tests/support/guard.h"
 #include "tests/support/pictures.h"
@@ -20,9 +21,9 @@ namespace {
 using test::Guarded;
 using test::RandomFrame;
 
-PreprocessConfig make_config(ResizeFlavour flavour, int32_t image_size, int32_t longest_edge) {
+PreprocessConfig make_config(int32_t image_size, int32_t longest_edge, const Family& family = find_family("SmolVLM")) {
   PreprocessConfig config;
-  config.flavour = flavour;
+  config.rules = family.vision.views;
   config.image_size = image_size;
   config.longest_edge = longest_edge;
   const float mean[3] = {0.48f, 0.5f, 0.41f}, std[3] = {0.27f, 0.5f, 0.28f};
@@ -59,8 +60,8 @@ std::vector<float> expected_views(const PreprocessConfig& config, const ViewPlan
   PreparedViews prepared;
   REQUIRE(testing::prepare_views(config, plan, image, scratch.extent(), &prepared).ok());
   const int64_t size = config.image_size, view_values = 3 * size * size;
-  std::vector<float> pixels(static_cast<size_t>(plan.view_count * view_values));
-  for (int32_t i = 0; i < plan.view_count; ++i)
+  std::vector<float> pixels(static_cast<size_t>(plan.view_count() * view_values));
+  for (int32_t i = 0; i < plan.view_count(); ++i)
     REQUIRE(render_view(config, prepared, i, DeviceView<float>(pixels.data() + i * view_values, 3 * size, size)).ok());
   return pixels;
 }
@@ -89,7 +90,7 @@ void check_frame_views(const PreprocessConfig& config, PixelFormat format, int32
   Staging staging(frame_upload_bytes(limits));
   Guarded<std::byte> scratch(1, device_picture_scratch_bytes(config, limits));
   const int64_t size = config.image_size;
-  Guarded<float> pixels(plan.view_count * 3 * size, size, size + 1);
+  Guarded<float> pixels(plan.view_count() * 3 * size, size, size + 1);
   DevicePicture picture;
   REQUIRE(upload_frame(frame, limits, staging.rows, queue, &picture).ok());
   const Status status = enqueue_views(config, plan, picture, scratch.view(), pixels.view(), queue);
@@ -100,35 +101,38 @@ void check_frame_views(const PreprocessConfig& config, PixelFormat format, int32
   CHECK(staging.host.intact());
   CHECK(staging.device.intact());
   CHECK(pixels.intact());
-  CHECK(equal_rows(expected_views(config, plan, frame, limits), pixels, plan.view_count * 3 * size, size));
+  CHECK(equal_rows(expected_views(config, plan, frame, limits), pixels, plan.view_count() * 3 * size, size));
 }
 
 TEST_CASE("views made on the device equal the CPU's to the bit") {
   constexpr PixelFormat kFormats[] = {PixelFormat::kRgb8, PixelFormat::kRgba8, PixelFormat::kGray8, PixelFormat::kNv12,
                                       PixelFormat::kYuyv, PixelFormat::kBgr8,  PixelFormat::kBgra8, PixelFormat::kI420};
   test::for_each_backend([&](Queue& queue) {
-    for (const ResizeFlavour flavour : {ResizeFlavour::kLlamaCpp, ResizeFlavour::kHuggingFace}) {
-      for (const PixelFormat format : kFormats) {
-        check_frame_views(make_config(flavour, 32, 0), format, 50, 38, queue);
-        check_frame_views(make_config(flavour, 32, 128), format, 100, 62, queue);
-        check_frame_views(make_config(flavour, 24, 100), format, 42, 130, queue);
-      }
-      for (const PixelFormat format : {PixelFormat::kRgb8, PixelFormat::kGray8, PixelFormat::kI420}) {
-        check_frame_views(make_config(flavour, 33, 99), format, 1, 1, queue);
-        check_frame_views(make_config(flavour, 33, 99), format, 151, 3, queue);
-        check_frame_views(make_config(flavour, 17, 85), format, 3, 151, queue);
-        check_frame_views(make_config(flavour, 64, 64), format, 77, 91, queue);
-        check_frame_views(make_config(flavour, 16, 48), format, 48, 32, queue);  // nothing to resize
-        check_frame_views(make_config(flavour, 16, 0), format, 16, 16, queue);
-      }
+    for (const PixelFormat format : kFormats) {
+      check_frame_views(make_config(32, 0), format, 50, 38, queue);
+      check_frame_views(make_config(32, 128), format, 100, 62, queue);
+      check_frame_views(make_config(24, 100), format, 42, 130, queue);
+    }
+    for (const PixelFormat format : {PixelFormat::kRgb8, PixelFormat::kGray8, PixelFormat::kI420}) {
+      check_frame_views(make_config(33, 99), format, 1, 1, queue);
+      check_frame_views(make_config(33, 99), format, 151, 3, queue);
+      check_frame_views(make_config(17, 85), format, 3, 151, queue);
+      check_frame_views(make_config(64, 64), format, 77, 91, queue);
+      check_frame_views(make_config(16, 48), format, 48, 32, queue);  // nothing to resize
+      check_frame_views(make_config(16, 0), format, 16, 16, queue);
     }
     for (const PixelFormat format : kFormats) {
-      const PreprocessConfig llava = make_config(ResizeFlavour::kLlava, 56, 0);
+      const PreprocessConfig llava = make_config(56, 0, find_family("LLaVA-1.5"));
       for (const auto& [width, height] : {std::pair{100, 62}, {62, 100}, {56, 56}, {56, 20}, {2, 2}, {30, 28}})
         check_frame_views(llava, format, width, height, queue);
     }
+    PreprocessConfig next = make_config(24, 0, find_family("LLaVA-1.6"));
+    for (const Size size : {Size{48, 24}, {24, 48}, {48, 48}, {24, 72}, {72, 24}})
+      next.tiled_sizes[next.tiled_size_count++] = size;
+    for (const auto& [width, height] : {std::pair{100, 62}, {30, 62}, {24, 24}, {48, 48}, {6, 4}, {48, 40}, {24, 300}})
+      check_frame_views(next, PixelFormat::kNv12, width, height, queue);
     for (const auto& [width, height] : {std::pair{1, 1}, {151, 3}, {3, 151}, {77, 91}, {56, 55}})
-      check_frame_views(make_config(ResizeFlavour::kLlava, 56, 0), PixelFormat::kRgb8, width, height, queue);
+      check_frame_views(make_config(56, 0, find_family("LLaVA-1.5")), PixelFormat::kRgb8, width, height, queue);
   });
 }
 
@@ -136,16 +140,14 @@ TEST_CASE("the planned device scratch suffices for every shape") {
   std::mt19937 random(17);
   test::for_each_backend([&](Queue& queue) {
     for (int round = 0; round < 60; ++round) {
-      const auto flavour = round % 4 == 0   ? ResizeFlavour::kLlamaCpp
-                           : round % 4 == 1 ? ResizeFlavour::kLlava
-                                            : ResizeFlavour::kHuggingFace;
+      const Family& family = find_family(round % 4 == 0 ? "LLaVA-1.5" : "SmolVLM");
       const int size = static_cast<int>(random() % 40) + 1;
-      const bool tiled = flavour != ResizeFlavour::kLlava && random() % 4 > 0;
+      const bool tiled = &family == &find_family("SmolVLM") && random() % 4 > 0;
       const int edge = !tiled ? 0 : static_cast<int>(random() % static_cast<unsigned>(6 * size)) + 1;
       const int longer = static_cast<int>(random() % 500) + 1;
       const int shorter = std::max(1, longer / (static_cast<int>(random() % 200) + 1));
       const bool wide = random() % 2 == 0;
-      check_frame_views(make_config(flavour, size, edge), round % 2 == 0 ? PixelFormat::kRgb8 : PixelFormat::kRgba8,
+      check_frame_views(make_config(size, edge, family), round % 2 == 0 ? PixelFormat::kRgb8 : PixelFormat::kRgba8,
                         wide ? longer : shorter, wide ? shorter : longer, queue);
     }
   });
@@ -153,38 +155,36 @@ TEST_CASE("the planned device scratch suffices for every shape") {
 
 TEST_CASE("views rendered in batches equal those rendered at once") {
   test::for_each_backend([](Queue& queue) {
-    for (const ResizeFlavour flavour : {ResizeFlavour::kLlamaCpp, ResizeFlavour::kHuggingFace}) {
-      const PreprocessConfig config = make_config(flavour, 20, 80);
-      const ImageLimits limits = limits_for(90, 70);
-      std::mt19937 random(5);
-      const RandomFrame source(PixelFormat::kNv12, 90, 70, random);
-      const Frame& frame = source.frame;
-      ViewPlan plan;
-      REQUIRE(plan_views(config, 90, 70, &plan).ok());
-      REQUIRE(plan.view_count > 6);
-      Staging staging(frame_upload_bytes(limits));
-      Guarded<std::byte> scratch(1, device_picture_scratch_bytes(config, limits));
-      DevicePicture picture;
-      DeviceViews views;
-      REQUIRE(upload_frame(frame, limits, staging.rows, queue, &picture).ok());
-      REQUIRE(prepare_device_views(config, plan, picture, scratch.view(), queue, &views).ok());
-      const std::vector<float> expected = expected_views(config, plan, frame, limits);
-      for (int32_t first = 0; first < plan.view_count; first += 3) {
-        const int32_t count = std::min(3, plan.view_count - first);
-        Guarded<float> pixels(count * 60, 20);
-        REQUIRE(render_device_views(config, views, first, count, pixels.view(), queue).ok());
-        REQUIRE(queue.finish().ok());
-        CHECK(pixels.intact());
-        const auto begin = expected.begin() + first * 1200;
-        CHECK(equal_rows({begin, begin + count * 1200}, pixels, count * 60, 20));
-      }
+    const PreprocessConfig config = make_config(20, 80);
+    const ImageLimits limits = limits_for(90, 70);
+    std::mt19937 random(5);
+    const RandomFrame source(PixelFormat::kNv12, 90, 70, random);
+    const Frame& frame = source.frame;
+    ViewPlan plan;
+    REQUIRE(plan_views(config, 90, 70, &plan).ok());
+    REQUIRE(plan.view_count() > 6);
+    Staging staging(frame_upload_bytes(limits));
+    Guarded<std::byte> scratch(1, device_picture_scratch_bytes(config, limits));
+    DevicePicture picture;
+    DeviceViews views;
+    REQUIRE(upload_frame(frame, limits, staging.rows, queue, &picture).ok());
+    REQUIRE(prepare_device_views(config, plan, picture, scratch.view(), queue, &views).ok());
+    const std::vector<float> expected = expected_views(config, plan, frame, limits);
+    for (int32_t first = 0; first < plan.view_count(); first += 3) {
+      const int32_t count = std::min(3, plan.view_count() - first);
+      Guarded<float> pixels(count * 60, 20);
+      REQUIRE(render_device_views(config, views, first, count, pixels.view(), queue).ok());
+      REQUIRE(queue.finish().ok());
+      CHECK(pixels.intact());
+      const auto begin = expected.begin() + first * 1200;
+      CHECK(equal_rows({begin, begin + count * 1200}, pixels, count * 60, 20));
     }
   });
 }
 
 TEST_CASE("a decoded picture is uploaded from where it lies") {
   test::for_each_backend([](Queue& queue) {
-    const PreprocessConfig config = make_config(ResizeFlavour::kHuggingFace, 32, 64);
+    const PreprocessConfig config = make_config(32, 64);
     const ImageLimits limits = limits_for(41, 29);
     std::mt19937 random(6);
     const RandomFrame source(PixelFormat::kRgb8, 41, 29, random);
@@ -197,12 +197,12 @@ TEST_CASE("a decoded picture is uploaded from where it lies") {
     ViewPlan plan;
     REQUIRE(plan_views(config, 41, 29, &plan).ok());
     Guarded<std::byte> scratch(1, device_picture_scratch_bytes(config, limits));
-    Guarded<float> out(plan.view_count * 96, 32);
+    Guarded<float> out(plan.view_count() * 96, 32);
     DevicePicture picture;
     REQUIRE(upload_picture(image, staging.rows, queue, &picture).ok());
     REQUIRE(enqueue_views(config, plan, picture, scratch.view(), out.view(), queue).ok());
     REQUIRE(queue.finish().ok());
-    CHECK(equal_rows(expected_views(config, plan, frame, limits), out, plan.view_count * 96, 32));
+    CHECK(equal_rows(expected_views(config, plan, frame, limits), out, plan.view_count() * 96, 32));
     const RgbImage elsewhere = {frame.planes[0], 41, 29, frame.stride_bytes[0]};
     CHECK(upload_picture(elsewhere, staging.rows, queue, &picture).code() == Code::kInternal);
   });
@@ -228,32 +228,30 @@ void check_uploaded_views(const PreprocessConfig& config, int32_t width, int32_t
   DeviceViews views;
   REQUIRE(upload_views(prepared, staging, queue, &views).ok());
   const int64_t size = config.image_size;
-  Guarded<float> pixels(plan.view_count * 3 * size, size, size + 1);
-  REQUIRE(render_device_views(config, views, 0, plan.view_count, pixels.view(), queue).ok());
+  Guarded<float> pixels(plan.view_count() * 3 * size, size, size + 1);
+  REQUIRE(render_device_views(config, views, 0, plan.view_count(), pixels.view(), queue).ok());
   REQUIRE(queue.finish().ok());
   CHECK(device.intact());
   CHECK(pixels.intact());
-  CHECK(equal_rows(expected_views(config, plan, source.frame, limits), pixels, plan.view_count * 3 * size, size));
+  CHECK(equal_rows(expected_views(config, plan, source.frame, limits), pixels, plan.view_count() * 3 * size, size));
   const StagedRows<std::byte> small = {.host = staging.host, .device = {device.data(), 1, 3 * size * size - 1}};
   CHECK(upload_views(prepared, small, queue, &views).code() == Code::kInternal);
 }
 
 TEST_CASE("views that the host has resized are uploaded, and equal the CPU's to the bit") {
   test::for_each_backend([](Queue& queue) {
-    for (const ResizeFlavour flavour : {ResizeFlavour::kLlamaCpp, ResizeFlavour::kHuggingFace}) {
-      for (const auto& [width, height] : {std::pair{100, 62}, {62, 100}, {1, 151}, {200, 200}}) {
-        check_uploaded_views(make_config(flavour, 32, 128), width, height, queue);
-        check_uploaded_views(make_config(flavour, 24, 24), width, height, queue);
-        check_uploaded_views(make_config(flavour, 33, 0), width, height, queue);
-      }
+    for (const auto& [width, height] : {std::pair{100, 62}, {62, 100}, {1, 151}, {200, 200}}) {
+      check_uploaded_views(make_config(32, 128), width, height, queue);
+      check_uploaded_views(make_config(24, 24), width, height, queue);
+      check_uploaded_views(make_config(33, 0), width, height, queue);
     }
-    check_uploaded_views(make_config(ResizeFlavour::kLlava, 56, 0), 100, 62, queue);
+    check_uploaded_views(make_config(56, 0, find_family("LLaVA-1.5")), 100, 62, queue);
   });
 }
 
 TEST_CASE("what does not fit or match is refused") {
   test::TestQueue queue(1);
-  const PreprocessConfig config = make_config(ResizeFlavour::kHuggingFace, 32, 96);
+  const PreprocessConfig config = make_config(32, 96);
   const ImageLimits limits = limits_for(60, 40);
   std::mt19937 random(7);
   const RandomFrame source(PixelFormat::kRgba8, 60, 40, random);
@@ -277,8 +275,8 @@ TEST_CASE("what does not fit or match is refused") {
   const auto render = [&](int32_t first, int32_t count) {
     return render_device_views(config, views, first, count, pixels.view(), *queue).code();
   };
-  CHECK(render(plan.view_count - 2, 2) == Code::kOk);
-  CHECK(render(plan.view_count - 1, 2) == Code::kInternal);
+  CHECK(render(plan.view_count() - 2, 2) == Code::kOk);
+  CHECK(render(plan.view_count() - 1, 2) == Code::kInternal);
   CHECK(render(-1, 2) == Code::kInternal);
   CHECK(render(0, 1) == Code::kInternal);
   picture.width = 40;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "runtime/models/family.h"
 #include "tests/support/pictures.h"
 #include "tests/support/whole_pictures.h"
 
@@ -14,6 +15,7 @@ using namespace ocellus::testing;
 TEST_CASE("the hash knows pixels, size and preprocessing, and nothing else") {
   auto pixels = synthetic_pixels(30, 20);
   PreprocessConfig config;
+  config.rules = find_family("SmolVLM").vision.views;
   config.image_size = 64;
   const ImageHash hash = hash_image(view_of(pixels, 30, 20), config);
   CHECK(hash == hash_image(view_of(pixels, 30, 20), config));
@@ -35,17 +37,19 @@ TEST_CASE("the hash knows pixels, size and preprocessing, and nothing else") {
   };
   CHECK(differs([](PreprocessConfig& c) { c.image_size = 65; }));
   CHECK(differs([](PreprocessConfig& c) { c.longest_edge = 64; }));
-  CHECK(differs([](PreprocessConfig& c) { c.flavour = ResizeFlavour::kHuggingFace; }));
+  CHECK(differs([](PreprocessConfig& c) { c.rules = find_family("LLaVA-1.5").vision.views; }));
   CHECK(differs([](PreprocessConfig& c) { c.mean[2] = 0.4f; }));
   CHECK(differs([](PreprocessConfig& c) { c.std[0] = 0.4f; }));
-  CHECK_FALSE(differs([](PreprocessConfig& c) { c.max_views = 3; }));
+  CHECK(differs([](PreprocessConfig& c) { c.max_tiles = 3; }));
+  CHECK(differs([](PreprocessConfig& c) { c.tiled_sizes[c.tiled_size_count++] = {128, 64}; }));
 }
 
 TEST_CASE("the hash is the same on every machine") {
   const auto pixels = synthetic_pixels(30, 20);
   PreprocessConfig config;
+  config.rules = find_family("SmolVLM").vision.views;
   config.image_size = 64;
   const ImageHash hash = hash_image(view_of(pixels, 30, 20), config);
-  CHECK(hash.high == 4190163666869919132u);
-  CHECK(hash.low == 3818137055630255594u);
+  CHECK(hash.high == 10463482233592631310u);
+  CHECK(hash.low == 2277040298777993737u);
 }

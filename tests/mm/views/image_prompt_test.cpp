@@ -6,22 +6,29 @@
 #include <string>
 #include <vector>
 
+#include "runtime/models/family.h"
+
 using namespace ocellus;
 
 namespace {
 
+std::vector<std::string> pieces_of(const ViewPlan& plan) {
+  std::vector<std::string> result;
+  ImagePiece piece;
+  for (ImagePieces pieces(plan); pieces.next(&piece);)
+    result.push_back(piece.is_view() ? '#' + std::to_string(piece.view_index) : piece.text);
+  return result;
+}
+
 std::vector<std::string> pieces(int width, int height, int32_t longest_edge) {
   PreprocessConfig config;
+  config.rules = find_family("SmolVLM").vision.views;
   config.image_size = 256;
+  config.view_rows = 64;
   config.longest_edge = longest_edge;
   ViewPlan plan;
   REQUIRE(plan_views(config, width, height, &plan).ok());
-  std::vector<std::string> result;
-  for (int32_t i = 0; i < image_piece_count(plan); ++i) {
-    const ImagePiece piece = image_piece(plan, i);
-    result.push_back(piece.is_view() ? '#' + std::to_string(piece.view_index) : piece.text);
-  }
-  return result;
+  return pieces_of(plan);
 }
 
 }  // namespace
@@ -46,21 +53,23 @@ TEST_CASE("one row of tiles has no line break") {
 
 TEST_CASE("the longest tile name fits") {
   PreprocessConfig config;
+  config.rules = find_family("SmolVLM").vision.views;
   config.image_size = 16;
+  config.view_rows = 64;
   config.longest_edge = 256;
   ViewPlan plan;
   REQUIRE(plan_views(config, 99, 99, &plan).ok());
-  CHECK(plan.view_count == 257);
-  const ImagePiece last = image_piece(plan, image_piece_count(plan) - 5);
-  CHECK(std::string(last.text) == "<fake_token_around_image><row_16_col_16>");
+  CHECK(plan.view_count() == 257);
+  const auto list = pieces_of(plan);
+  CHECK(list[list.size() - 5] == "<fake_token_around_image><row_16_col_16>");
 }
 
 TEST_CASE("nothing stands around a LLaVA picture") {
   PreprocessConfig config;
   config.image_size = 336;
-  config.flavour = ResizeFlavour::kLlava;
+  config.view_rows = 64;
+  config.rules = find_family("LLaVA-1.5").vision.views;
   ViewPlan plan;
   REQUIRE(plan_views(config, 640, 480, &plan).ok());
-  REQUIRE(image_piece_count(plan) == 1);
-  CHECK(image_piece(plan, 0).view_index == 0);
+  CHECK(pieces_of(plan) == std::vector<std::string>{"#0"});
 }

@@ -10,6 +10,7 @@
 
 #include "mm/views/preprocess.h"
 #include "mm/views/view_maker.h"
+#include "runtime/models/family.h"
 #include "tests/support/pictures.h"
 #include "tests/support/whole_pictures.h"
 
@@ -22,7 +23,7 @@ constexpr float kClipMean[3] = {0.48145466f, 0.4578275f, 0.40821073f};
 
 PreprocessConfig llava_config(int32_t image_size) {
   PreprocessConfig config;
-  config.flavour = ResizeFlavour::kLlava;
+  config.rules = find_family("LLaVA-1.5").vision.views;
   config.image_size = image_size;
   for (int c = 0; c < 3; ++c) {
     config.mean[c] = kClipMean[c];
@@ -42,7 +43,7 @@ ImageLimits limits_of(int32_t width, int32_t height) {
 std::vector<uint8_t> rendered_bytes(const PreprocessConfig& config, const RgbImage& image, const ImageLimits& limits) {
   ViewPlan plan;
   REQUIRE(plan_views(config, image.width, image.height, &plan).ok());
-  REQUIRE(plan.view_count == 1);
+  REQUIRE(plan.view_count() == 1);
   GuardedScratch scratch(ViewMaker::scratch_bytes(config, limits));
   PreparedViews prepared;
   REQUIRE(prepare_views(config, plan, image, scratch.extent(), &prepared).ok());

@@ -84,6 +84,7 @@ TEST_CASE("lean engines pack and choose what usual ones do" * doctest::test_suit
 TEST_CASE("a lean engine's scratch is a fraction of the usual one") {
   ocellus_limits limits = test::board_limits(4, 200);
   limits.max_prompt_rows = 96;
+  limits.max_whole_pixels = 1;  // a picture that is held whole takes more than either
   ocellus_plan usual, lean;
   REQUIRE(plan_memory(test::bundled_model(), limits, &usual).ok());
   limits.lean = 1;

@@ -193,6 +193,7 @@ TEST_CASE("a run that uses everything reaches the plan within one percent, in ev
           doctest::test_suite("long")) {
   ocellus_limits small = board_limits(3, 160);
   small.max_prompt_rows = 72;
+  small.max_whole_pixels = 1;  // else a picture that is held whole takes most
   CHECK(largest_phase(small) == "image");
   check_high_water("small prompt chunks", small);
 
@@ -423,7 +424,7 @@ TEST_CASE("the bundled model keeps its size") {
   const auto within_percent = [](int64_t bytes, int64_t pinned) { return std::abs(bytes - pinned) * 100 <= pinned; };
   CHECK(within_percent(plan.weights_bytes, 37'240'000));
   CHECK(within_percent(plan.session_bytes, 6'060'000));
-  CHECK(within_percent(plan.scratch_bytes, 9'878'000));
+  CHECK(within_percent(plan.scratch_bytes, 11'081'000));
   CHECK(plan.kv_bytes_per_token == 8192);
   CHECK(plan.kv_bytes_per_image == 64 * plan.kv_bytes_per_token);
 }
@@ -480,7 +481,6 @@ TEST_CASE("limits out of range are named") {
   CHECK(refusal(&ocellus_limits::struct_bytes, 4).find("ocellus_limits_init") != std::string::npos);
   CHECK(refusal(&ocellus_limits::device, OCELLUS_DEVICE_CPU) == "");
   CHECK(refusal(&ocellus_limits::device, 3).find("device") != std::string::npos);
-  CHECK(refusal(&ocellus_limits::resize, 2).find("resize") != std::string::npos);
   CHECK(refusal(&ocellus_limits::lean, 1) == "");
   CHECK(refusal(&ocellus_limits::lean, 2).find("lean") != std::string::npos);
   CHECK(refusal(&ocellus_limits::lean, -1).find("lean") != std::string::npos);
@@ -489,7 +489,7 @@ TEST_CASE("limits out of range are named") {
   CHECK(refusal(&ocellus_limits::max_images, -1).find("images") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_text_tokens, 0).find("text tokens") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_prompt_rows, -1).find("prompt") != std::string::npos);
-  CHECK(refusal(&ocellus_limits::max_views, -1).find("views") != std::string::npos);
+  CHECK(refusal(&ocellus_limits::max_tiles, -1).find("tiles") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_image_pixels, 0).find("pixels") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_gpu_pixels, -1).find("pixels") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_whole_pixels, -1).find("row by row") != std::string::npos);

@@ -15,7 +15,7 @@ using test::plan_of;
 
 TEST_CASE("an image takes the positions of its views and of the tokens around them") {
   const ocellus_plan plan = plan_of(test::board_limits(8, 200));
-  CHECK(plan.positions_per_image == 64 + test::bundled_model().delimiter_tokens(1));
+  CHECK(plan.positions_per_image == 64 + test::bundled_model().delimiter_tokens({}));
   CHECK(plan_of(test::board_limits(0, 200)).positions_per_image == plan.positions_per_image);
   const std::unique_ptr<Engine> engine = test::make_engine(test::board_limits(2, 64));
   const auto position_after = [&](const std::vector<std::string>& images) {

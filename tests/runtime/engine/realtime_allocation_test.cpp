@@ -46,7 +46,7 @@ ocellus_engine_config cpu_config(int32_t threads) {
   config.limits.device = OCELLUS_DEVICE_CPU;
   config.limits.thread_count = threads;
   config.limits.max_text_tokens = 96;
-  config.limits.max_views = 1;
+  config.limits.max_tiles = 1;
   config.limits.max_image_pixels = 320 * 240;
   return config;
 }

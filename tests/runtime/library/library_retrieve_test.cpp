@@ -181,6 +181,8 @@ TEST_CASE("a session takes no entry that it may not see or that is not as it wou
       {put_changed(shelf, sound, [](EntryFacts& facts) { ++facts.prefix_id; }), Code::kBadArgument, "other settings"},
       {put_changed(shelf, sound, [](EntryFacts& facts) { facts.tile_cols = 3; }), Code::kBadArgument, "other settings"},
       {put_changed(shelf, sound, [](EntryFacts& facts) { facts.view_count = 50; }), Code::kFull, "50 views"},
+      {put_changed(shelf, sound, [](EntryFacts& facts) { facts.token_count = 500; }), Code::kBadArgument,
+       "other settings"},
   };
   const std::string boards[2] = {kBoards[2], kBoards[2]};
   const LibraryKey keys[2] = {sound, sound};

@@ -23,7 +23,7 @@ namespace {
 using nlohmann::json;
 using test::TestPicture;
 
-constexpr const char* kFamilies[] = {"smolvlm", "llava-1.5"};
+constexpr const char* kFamilies[] = {"smolvlm", "llava-1.5", "llava-1.6-vicuna", "llava-1.6-mistral"};
 
 /// What is left between float32 arithmetic and ours: keys and values rounded to f16, on CUDA activations, too.
 struct Bounds {
@@ -86,8 +86,8 @@ std::vector<std::vector<float>> render_views(const PreprocessConfig& config, con
   PreparedViews prepared;
   REQUIRE(testing::prepare_views(config, plan, image, scratch.extent(), &prepared).ok());
   const int64_t side = config.image_size;
-  std::vector<std::vector<float>> views(static_cast<size_t>(plan.view_count));
-  for (int32_t i = 0; i < plan.view_count; ++i) {
+  std::vector<std::vector<float>> views(static_cast<size_t>(plan.view_count()));
+  for (int32_t i = 0; i < plan.view_count(); ++i) {
     std::vector<float>& view = views[static_cast<size_t>(i)];
     view.resize(static_cast<size_t>(3 * side * side));
     REQUIRE(render_view(config, prepared, i, {view.data(), 3 * side, side}).ok());
@@ -224,7 +224,7 @@ struct LoadedFamily {
     system = family["system"];
     const test::ModelPair pair = test::family_pair(name, family);
     REQUIRE_MESSAGE(model.open(pair.model.c_str(), pair.mmproj.c_str()).ok(), last_failure().sentence);
-    ocellus_limits limits = test::picture_limits(2, 256, OCELLUS_RESIZE_HUGGING_FACE);
+    ocellus_limits limits = test::picture_limits(2, 256);
     limits.max_image_pixels = 640 * 480;
     engine = test::make_engine(model, limits);
     session = &test::open_session(*engine);

@@ -243,7 +243,6 @@ TEST_SUITE("plans of models that ask for too much") {
     limits.max_text_tokens = 1 << 24;
     limits.max_images = 65536;
     check_plan(model, limits);
-    limits.resize = OCELLUS_RESIZE_HUGGING_FACE;
     limits.budget_bytes = 1;
     check_plan(model, limits);
   }

@@ -36,8 +36,8 @@ constexpr Published kPublished[] = {
     {"SmolVLM2-2.2B", 2246784880, 24, 2048, 32, 32, 64, 49280, 81},
     {"LLaVA-1.5-7B", 7050304512, 32, 4096, 32, 32, 128, 32000, 576},
     {"LLaVA-1.5-13B", 13338241024, 40, 5120, 40, 40, 128, 32000, 576},
-    {"LLaVA-1.6-Vicuna-7B", 6738415616, 32, 4096, 32, 32, 128, 32000, 0},
-    {"LLaVA-1.6-Mistral-7B", 7241732096, 32, 4096, 32, 8, 128, 32000, 0},
+    {"LLaVA-1.6-Vicuna-7B", 7050308608, 32, 4096, 32, 32, 128, 32000, 576},
+    {"LLaVA-1.6-Mistral-7B", 7553625088, 32, 4096, 32, 8, 128, 32000, 576},
     {"InternVL2.5-8B", 7737708544, 32, 4096, 32, 8, 128, 92553, 0},
     {"InternVL2.5-26B", 19861149696, 48, 6144, 48, 8, 128, 92553, 0},
     {"InternVL3-2B", 1776283136, 28, 1536, 12, 2, 128, 151674, 0},
@@ -60,7 +60,8 @@ ModelShape small_shape(const char* architecture = "llama") {
                                .context_length = 1024,
                                .rope = {.base = 10000.0f}},
                       .tied = architecture == std::string_view("qwen2")};
-  shape.vision = {.image_size = 32,
+  shape.vision = {.family = &find_family("SmolVLM").vision,
+                  .image_size = 32,
                   .patch_size = 8,
                   .width = 64,
                   .mlp_width = 104,  // no multiple of 32
@@ -77,8 +78,7 @@ ModelShape small_shape(const char* architecture = "llama") {
 /// The same language model behind CLIP and LLaVA's projector.
 ModelShape small_llava_shape() {
   ModelShape shape = small_shape();
-  shape.vision = {.projector = ProjectorKind::kMlp,
-                  .tower = TowerKind::kClip,
+  shape.vision = {.family = &find_family("LLaVA-1.5").vision,
                   .activation = Activation::kQuickGelu,
                   .image_size = 32,
                   .patch_size = 8,
@@ -86,6 +86,7 @@ ModelShape small_llava_shape() {
                   .mlp_width = 104,
                   .layer_count = 2,
                   .heads = 2,
+                  .has_class_row = true,
                   .projector_width = 72,
                   .output_width = 256,
                   .epsilon = 1e-5f,
@@ -95,7 +96,9 @@ ModelShape small_llava_shape() {
 }
 
 const char* template_of(const ModelShape& shape) {
-  return shape.is_llava() ? "vicuna" : shape.has_vision() ? "smolvlm" : "chatml";
+  const Family* family = family_of(shape.vision);
+  if (family == &find_family("SmolVLM")) return "smolvlm";
+  return family != nullptr && family->speaks_vicuna ? "vicuna" : "chatml";
 }
 
 void open(Model& model, const ModelShape& shape, WeightFormat format) {
@@ -231,15 +234,15 @@ TEST_CASE("Made-up vocabularies read any text, know the special tokens and can p
                               false, &count)
                 .ok());
     CHECK(count == 14);  // one per byte, two line breaks in one
-    const bool is_llava = model.has_vision() && model.vision().projector == ProjectorKind::kMlp;
+    const bool is_llava = model.has_vision() && std::string(model.vision().family->projector) == "mlp";
     REQUIRE(model.count_tokens(is_llava ? "<s></s>" : "<|im_start|><|im_end|>", true, &count).ok());
     CHECK(count == 2);
-    if (is_llava) CHECK(model.delimiter_tokens(1) == 0);
-    if (is_llava || !model.has_vision()) continue;
+    if (is_llava) CHECK(model.delimiter_tokens({}) == 0);
+    if (!model.has_vision() || model.vision().family != &find_family("SmolVLM").vision) continue;
     REQUIRE(
         model.count_tokens("<fake_token_around_image><row_4_col_4><global-img><end_of_utterance>", true, &count).ok());
     CHECK(count == 4);
-    CHECK(model.delimiter_tokens(17) == 16 * 2 + 16 + 4);  // a line break is counted for as many rows as there may be
+    CHECK(model.delimiter_tokens({.tiles = 16, .tile_rows = 4}) == 16 * 2 + 3 + 4);
   }
   Model model;
   open(model, small_shape(), WeightFormat::kF16);

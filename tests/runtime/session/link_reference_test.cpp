@@ -31,7 +31,7 @@ class LinkedPicture {
  public:
   LinkedPicture(const TextRecipe& recipe, const std::string& before, ocellus_reuse reuse, int64_t in_place)
       : before_(before), pair_(recipe, VisionRecipe{.longest_edge = 96}) {
-    ocellus_limits limits = picture_limits(1, 40, OCELLUS_RESIZE_LLAMA_CPP);
+    ocellus_limits limits = picture_limits(1, 40);
     limits.reuse = reuse;
     limits.reuse_rows = static_cast<int32_t>(in_place);
     engine_ = test::make_engine(pair_.model, limits);

@@ -24,9 +24,7 @@ using test::TextRecipe;
 
 constexpr int kRows = 16;  // of a picture
 
-ocellus_limits limits_for(int images, int text_tokens) {
-  return test::picture_limits(images, text_tokens, OCELLUS_RESIZE_LLAMA_CPP);
-}
+ocellus_limits limits_for(int images, int text_tokens) { return test::picture_limits(images, text_tokens); }
 
 /// The worst error of the image rows that wait in the chunk.
 double worst_row_error(Engine& engine, const Matrix& expected) {
@@ -77,7 +75,7 @@ TEST_CASE("a picture of any shape becomes the rows that CLIP and LLaVA's project
   const Pair pair(ClipRecipe{});
   CHECK(pair.model.vision().tokens_per_view() == kRows);
   CHECK(pair.model.vision().rows_per_view() == kRows + 1);
-  CHECK(pair.model.delimiter_tokens(1) == 0);
+  CHECK(pair.model.delimiter_tokens({}) == 0);
   for (const bool lean : {false, true})
     for (const auto& [width, height] : {std::pair{30, 30}, {100, 37}, {5, 90}, {1, 1}, {29, 30}})
       check_picture(pair, width, height, lean);

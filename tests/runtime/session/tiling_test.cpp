@@ -82,12 +82,11 @@ struct Cut {
   int tile_rows, tile_cols;
 };
 
-void check_picture(const Pair& pair, const Cut& cut, ocellus_resize resize, bool lean) {
+void check_picture(const Pair& pair, const Cut& cut, bool lean) {
   CAPTURE(cut.width);
   CAPTURE(cut.height);
-  CAPTURE(static_cast<int>(resize));
   CAPTURE(lean);
-  ocellus_limits limits = picture_limits(1, 8, resize);
+  ocellus_limits limits = picture_limits(1, 8);
   limits.lean = lean ? 1 : 0;
   const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
   Session& session = test::open_session(*engine);
@@ -109,41 +108,36 @@ void check_picture(const Pair& pair, const Cut& cut, ocellus_resize resize, bool
   CHECK(test::relative_error(logits.data(), expected.row(rows.rows - 1), expected.cols) <
         bound_on(*engine, 3e-4, 1e-2));
 }
-void check_picture(const Pair& pair, const Cut& cut, ocellus_resize resize) {
-  for (const bool lean : {false, true}) check_picture(pair, cut, resize, lean);
+void check_picture(const Pair& pair, const Cut& cut) {
+  for (const bool lean : {false, true}) check_picture(pair, cut, lean);
 }
 
 }  // namespace
 
 TEST_CASE("a picture becomes the rows of its tiles and its overview, in the order of the prompt") {
   const Pair pair(VisionRecipe{.longest_edge = 96});
-  for (const ocellus_resize resize : {OCELLUS_RESIZE_LLAMA_CPP, OCELLUS_RESIZE_HUGGING_FACE}) {
-    for (const Cut& cut :
-         {Cut{96, 64, 2, 3}, {64, 64, 3, 3}, {100, 37, 2, 3}, {33, 200, 3, 1}, {96, 96, 3, 3}, {500, 3, 1, 3}})
-      check_picture(pair, cut, resize);
-  }
+  for (const Cut& cut :
+       {Cut{96, 64, 2, 3}, {64, 64, 3, 3}, {100, 37, 2, 3}, {33, 200, 3, 1}, {96, 96, 3, 3}, {500, 3, 1, 3}})
+    check_picture(pair, cut);
 }
 
 TEST_CASE("a longest edge that is no multiple of the view, and one that is the view") {
   const Pair uneven(VisionRecipe{.longest_edge = 80});
-  check_picture(uneven, {100, 37, 1, 3}, OCELLUS_RESIZE_LLAMA_CPP);
-  check_picture(uneven, {100, 37, 2, 3}, OCELLUS_RESIZE_HUGGING_FACE);
-  check_picture(uneven, {37, 100, 3, 1}, OCELLUS_RESIZE_LLAMA_CPP);
+  check_picture(uneven, {100, 37, 2, 3});
+  check_picture(uneven, {37, 100, 3, 2});
   const Pair single(VisionRecipe{.longest_edge = 32});
-  check_picture(single, {50, 40, 1, 1}, OCELLUS_RESIZE_LLAMA_CPP);
-  check_picture(single, {50, 40, 0, 0}, OCELLUS_RESIZE_HUGGING_FACE);
+  check_picture(single, {50, 40, 0, 0});
 }
 
 TEST_CASE("without tiles only the overview remains") {
   const Pair pair(VisionRecipe{});
-  for (const ocellus_resize resize : {OCELLUS_RESIZE_LLAMA_CPP, OCELLUS_RESIZE_HUGGING_FACE})
-    for (const Cut& cut : {Cut{32, 32, 0, 0}, {100, 37, 0, 0}, {5, 90, 0, 0}}) check_picture(pair, cut, resize);
+  for (const Cut& cut : {Cut{32, 32, 0, 0}, {100, 37, 0, 0}, {5, 90, 0, 0}}) check_picture(pair, cut);
 }
 
 TEST_CASE("the reference tells views apart") {
   // Else views in a wrong order would pass.
   const Pair pair(VisionRecipe{.longest_edge = 96});
-  const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(1, 8, OCELLUS_RESIZE_LLAMA_CPP));
+  const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(1, 8));
   const TestPicture picture(96, 96);
   const PreprocessConfig& config = engine->shape().preprocess;
   const Matrix first = reference_view(pair.model, config, picture.image(), 0);
@@ -171,14 +165,14 @@ TEST_CASE("every choice of a tower") {
   for (const VisionRecipe& recipe : recipes) {
     CAPTURE(recipe.image_size);
     CAPTURE(std::string(recipe.activation));
-    check_picture(Pair(recipe), {70, 50, 0, 0}, OCELLUS_RESIZE_LLAMA_CPP);
+    check_picture(Pair(recipe), {70, 50, 0, 0});
   }
 }
 
 TEST_CASE("a tower in Q8_0") {
   // As with language models: views that meet no rounding tie agree as float arithmetic does, the others to 1/127.
   const Pair pair(VisionRecipe{.longest_edge = 96, .format = WeightFormat::kQ8_0});
-  const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(1, 8, OCELLUS_RESIZE_LLAMA_CPP));
+  const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(1, 8));
   const TestPicture picture(96, 96);
   REQUIRE(test::open_session(*engine).add_frame(picture.frame()).ok());
   const PromptChunk& chunk = engine->memory().chunk;
@@ -216,15 +210,15 @@ TEST_CASE("three tiled pictures in one conversation, whatever the size of a chun
                    VisionRecipe{.longest_edge = 96});
   const Pair qwen3(TextRecipe{.architecture = "qwen3", .layers = 3, .kv_heads = 2, .head_dim = 24, .tied = true},
                    VisionRecipe{.longest_edge = 96});
-  for (const ocellus_resize resize : {OCELLUS_RESIZE_LLAMA_CPP, OCELLUS_RESIZE_HUGGING_FACE}) {
-    const Pair& pair = resize == OCELLUS_RESIZE_HUGGING_FACE ? qwen3 : qwen2;
+  for (const Pair* const both : {&qwen2, &qwen3}) {
+    const Pair& pair = *both;
     std::string first_answer;
     std::vector<double> expected;
     // Everything; two pictures do not fit; as few as one picture allows.
     for (const auto& [chunk_rows, lean] : {std::pair{0, 0}, {90, 0}, {1, 0}, {0, 1}, {90, 1}}) {
       CAPTURE(chunk_rows);
       CAPTURE(lean);
-      ocellus_limits limits = picture_limits(3, 64, resize);
+      ocellus_limits limits = picture_limits(3, 64);
       limits.max_prompt_rows = chunk_rows;
       limits.lean = lean;
       const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
@@ -256,7 +250,7 @@ TEST_CASE("three tiled pictures in one conversation, whatever the size of a chun
 
 TEST_CASE("a session takes exactly the worst pictures it was planned for") {
   const Pair pair(VisionRecipe{.longest_edge = 96});
-  const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(2, 2, OCELLUS_RESIZE_LLAMA_CPP));
+  const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(2, 2));
   Session& session = test::open_session(*engine);
   const TestPicture worst(64, 64);
   for (int i = 0; i < 2; ++i) REQUIRE_MESSAGE(session.add_frame(worst.frame()).ok(), last_failure().sentence);
@@ -270,43 +264,42 @@ TEST_CASE("a session takes exactly the worst pictures it was planned for") {
 TEST_CASE("no picture asks for more views or text than the plan has for it") {
   for (const int longest_edge : {0, 32, 80, 96, 128}) {
     const Pair pair(VisionRecipe{.longest_edge = longest_edge});
-    for (const ocellus_resize resize : {OCELLUS_RESIZE_LLAMA_CPP, OCELLUS_RESIZE_HUGGING_FACE}) {
-      const PreprocessConfig config = preprocess_config(pair.model.vision(), picture_limits(1, 8, resize));
-      const int32_t most = max_view_count(config);
-      bool reached = false;
-      for (const int width : {1, 3, 31, 32, 33, 64, 95, 96, 97, 127, 500, 4000}) {
-        for (const int height : {1, 2, 32, 33, 63, 96, 100, 129, 1000}) {
-          ViewPlan plan;
-          REQUIRE(plan_views(config, width, height, &plan).ok());
-          CHECK(plan.view_count <= most);
-          reached = reached || plan.view_count == most;
-          Parts parts;
-          append_picture(parts, 0, plan.tile_rows, plan.tile_cols);
-          CHECK(static_cast<int64_t>(parts.size()) - plan.view_count <= pair.model.delimiter_tokens(plan.view_count));
-        }
+    const PreprocessConfig config = preprocess_config(pair.model.vision(), picture_limits(1, 8));
+    const ViewBounds bounds = config.rules->bounds(config, {});
+    const int32_t most = bounds.tiles + 1;
+    bool reached = false;
+    for (const int width : {1, 3, 31, 32, 33, 64, 95, 96, 97, 127, 500, 4000}) {
+      for (const int height : {1, 2, 32, 33, 63, 96, 100, 129, 1000}) {
+        ViewPlan plan;
+        REQUIRE(plan_views(config, width, height, &plan).ok());
+        CHECK(plan.view_count() <= most);
+        reached = reached || plan.view_count() == most;
+        Parts parts;
+        append_picture(parts, 0, plan.tile_rows, plan.tile_cols);
+        CHECK(static_cast<int64_t>(parts.size()) - plan.view_count() <= pair.model.delimiter_tokens(bounds));
       }
-      CHECK(reached);
     }
+    CHECK(reached);
   }
 }
 
-TEST_CASE("a picture of too many views is refused, and the session goes on as if it had not been given") {
+TEST_CASE("a bound on tiles is a bound on what is planned, and pictures keep it") {
   const Pair pair(VisionRecipe{.longest_edge = 96});
-  ocellus_limits limits = picture_limits(2, 8, OCELLUS_RESIZE_LLAMA_CPP);
-  limits.max_views = 7;
+  ocellus_limits limits = picture_limits(2, 8);
+  limits.max_tiles = 6;
   const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
   CHECK(engine->shape().views_per_image == 7);
   Session& session = test::open_session(*engine);
   REQUIRE(session.add_text("a", false).ok());
-  CHECK(session.add_frame(TestPicture(64, 64).frame()).code() == Code::kFull);
-  CHECK(std::string(last_failure().sentence).find("10 views") != std::string::npos);
   CHECK(session.add_frame(TestPicture(300, 300).frame()).code() == Code::kBadImage);  // more pixels than planned
   CHECK(engine->memory().chunk.row_count == 1);
-  const std::vector<TestPicture> pictures = {{96, 64}};
-  REQUIRE_MESSAGE(session.add_frame(pictures[0].frame()).ok(), last_failure().sentence);
+  const std::vector<TestPicture> pictures = {{96, 64}, {64, 64}};
+  for (const TestPicture& picture : pictures)
+    REQUIRE_MESSAGE(session.add_frame(picture.frame()).ok(), last_failure().sentence);
   Parts parts;
   append_text(parts, "a");
   append_picture(parts, 0, 2, 3);
+  append_picture(parts, 1, 2, 2);  // nine would be too many
   check_pieces(engine->memory().chunk, parts, 4);
   const Matrix rows = reference_rows(pair.model, engine->shape().preprocess, parts, pictures);
   CHECK(worst_image_row_error(*engine, rows) < bound_on(*engine, 1e-4, 5e-3));

@@ -1,0 +1,157 @@
+// How a picture is cut into views, as data. A family's rules (ViewRules, one constant a family in runtime/models) turn
+// the size of a picture into a ViewPlan; what follows the plan, on the host (view_maker.h) and on a device
+// (device_preprocess.h), is the same for all families.
+#pragma once
+
+#include <cstdint>
+
+#include "mm/pictures/resize.h"
+#include "mm/pictures/rgb_image.h"
+#include "platform/status.h"
+
+namespace ocellus {
+
+struct ViewRules;
+
+/// A picture has at most this many tiles along one side, so that a crafted file cannot ask for a million views.
+inline constexpr int32_t kMaxTilesPerSide = 16;
+inline constexpr int32_t kMaxTiledSizes = 32;
+
+/// What a model file says about preprocessing, and the caller's bound on tiles.
+struct PreprocessConfig {
+  const ViewRules* rules = nullptr;
+  int32_t image_size = 0;    // side of a view in pixels (clip.vision.image_size), 1..4096
+  int32_t view_rows = 0;     // rows of the language model that a view becomes; a square of them
+  int32_t longest_edge = 0;  // clip.vision.preproc_image_size: of tiled pictures; 0: no tiles
+  int32_t min_tiles = 1;     // clip.vision.preproc_min_tiles
+  int32_t max_tiles = 0;     // most tiles beside the overview, 1 or more; 0: as many as the rules give
+  int32_t tiled_size_count = 0;
+  Size tiled_sizes[kMaxTiledSizes];  // clip.vision.image_grid_pinpoints: the sizes that a tiled image may have
+  float mean[3] = {0.5f, 0.5f, 0.5f};
+  float std[3] = {0.5f, 0.5f, 0.5f};
+};
+
+/// One resize on the way to an image that views are cut from.
+struct Resize {
+  Size to;
+  Filter filter = Filter::kBicubic;
+};
+
+/// An image that views are cut from: its source, in the middle of a square of the mean colour if there is one, resized
+/// once or twice, on black.
+struct Canvas {
+  Size size;           // 0 x 0: there is none
+  int32_t square = 0;  // side of the square around the source; 0: none
+  int32_t resize_count = 0;
+  Resize resizes[2];         // one after the other
+  int32_t left = 0;          // of the resized source
+  int32_t top = 0;           //
+  bool is_of_tiles = false;  // the source is the tiled image instead of the picture
+
+  /// An image that is its source stretched.
+  static Canvas stretched(Size to, Filter filter) { return {.size = to, .resize_count = 1, .resizes = {{to, filter}}}; }
+  Size inner() const { return resizes[resize_count - 1].to; }
+};
+
+/// Texts around the views of a picture in a prompt, each tokenised by itself with special tokens; empty: none.
+struct ImageMarks {
+  const char* before = "";          // the picture
+  const char* before_tile = "";     // with the tile's row and column, from 1: "<row_%d_col_%d>"
+  const char* after_tile_row = "";  // not after the last
+  const char* before_overview = "";
+  const char* after = "";  // the picture
+};
+
+/// The rows of all tiles together are one map, of whose lines of rows the middle part stays. Each line then ends with a
+/// row of the model's own (LLaVA-1.6's image_newline).
+struct TileMap {
+  int32_t lines = 0;  // that stay
+  int32_t cols = 0;
+  int32_t top = 0;  // of the part that stays, in the map
+  int32_t left = 0;
+  int64_t rows() const { return int64_t{lines} * (cols + 1); }
+};
+
+/// Where the rows of a view go among those of its picture: `lines` pieces of `cols` rows each.
+struct RowPlace {
+  int64_t first = 0;  // of the picture
+  int64_t stride = 0;
+  int32_t lines = 1;
+  int32_t cols = 0;
+  int32_t from = 0;  // of the view
+  int32_t from_stride = 0;
+  bool is_empty() const { return lines <= 0 || cols <= 0; }
+  bool is_whole(int64_t view_rows) const { return lines == 1 && cols == view_rows; }
+};
+
+/// How one picture is cut. Views are the tiles, row by row, and the overview; a picture without tiles has the overview
+/// only.
+struct ViewPlan {
+  const ViewRules* rules = nullptr;
+  Size source;            // the picture
+  int32_t tile_rows = 0;  // 0 x 0: no tiles
+  int32_t tile_cols = 0;
+  int32_t view_rows = 0;  // rows of the language model that a view becomes
+  Canvas tiles, overview;
+  TileMap map;  // of rules that have one
+
+  int32_t tile_count() const { return tile_rows * tile_cols; }
+  int32_t view_count() const { return tile_count() + 1; }
+  /// The index of the overview among the views.
+  int32_t overview_index() const;
+  /// Rows of the language model that the picture becomes.
+  int64_t row_count() const;
+  RowPlace whole_view() const { return {.cols = view_rows, .from_stride = view_rows}; }
+  /// Among the rows of the tiles' map, or of the view alone.
+  RowPlace row_place(int32_t view_index) const;
+};
+
+/// What the plans of all pictures stay within, so that memory can be planned before one is seen.
+struct ViewBounds {
+  int32_t tiles = 0;         // of a picture
+  int32_t tile_rows = 0;     // of them
+  int64_t rows = 0;          // of the language model
+  int64_t tiled_pixels = 0;  // of the tiled image
+  int64_t resize_bytes = 0;  // host scratch of the resizes that run at the same time
+  int64_t stage_pixels = 0;  // what one pass of a resize leaves, on a device
+  int32_t stages = 1;        // of those that are alive together
+  int32_t longest_side = 0;  // of what any resize makes
+};
+
+/// How a family cuts pictures.
+struct ViewRules {
+  const char* name = "";  // part of a picture's identity in the image library
+  ImageMarks marks = {};
+  bool overview_first = false;
+  bool has_map = false;  // pictures have a TileMap; the overview comes first
+  /// Fills in all of a plan but rules, source and view_rows.
+  void (*plan)(const PreprocessConfig& config, ViewPlan* plan) = nullptr;
+  ViewBounds (*bounds)(const PreprocessConfig& config, const ImageLimits& limits) = nullptr;
+};
+
+inline int64_t ViewPlan::row_count() const {
+  return rules->has_map ? view_rows + map.rows() : int64_t{view_count()} * view_rows;
+}
+
+inline int32_t ViewPlan::overview_index() const { return rules->overview_first ? 0 : tile_count(); }
+
+/// kUnsupported with a sentence if the numbers of the model file cannot be used: sizes out of range, more than
+/// kMaxTilesPerSide tiles a side, a mean or std that is not finite, a std that is not positive.
+Status check_preprocess(const PreprocessConfig& config);
+
+/// The most views that any picture may give, and the most rows of the language model.
+int32_t max_view_count(const PreprocessConfig& config);
+int64_t max_row_count(const PreprocessConfig& config);
+
+/// kBadImage if a side is not positive.
+Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height, ViewPlan* plan);
+
+/// For a family's bounds. Scratch of a PillowResize of any picture with sides up to `source` to sides of which the
+/// longer one has `least` to `most` pixels, in its shape but for truncation (a side less than one pixel too short) or
+/// stretched.
+int64_t resize_bound_bytes(int64_t source, int64_t least, int64_t most);
+/// Most pixels of a picture within the limits that kept its height and was resized along, in its shape, to a longer
+/// side of at most `longest`.
+int64_t narrowed_pixels(const ImageLimits& limits, int64_t longest);
+
+}  // namespace ocellus

@@ -1,0 +1,350 @@
+// LLaVA-1.5 and LLaVA-1.6 (LLaVA-NeXT): a CLIP tower up to its layer before the last, and two maps. To LLaVA-1.5 a
+// picture is one view, in the middle of a square of the mean colour (image_aspect_ratio "pad"). LLaVA-1.6 sees it
+// stretched to one view and, in its shape, in the tiles of one of a few sizes (image_aspect_ratio "anyres").
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "quant/gguf_names.h"
+#include "runtime/models/family.h"
+
+namespace ocellus {
+
+extern const Family kLlavaFamily, kLlavaNextFamily;  // their shapes name them
+
+namespace {
+
+void plan_llava(const PreprocessConfig& config, ViewPlan* plan) {
+  plan->overview = Canvas::stretched({config.image_size, config.image_size}, Filter::kBicubic);
+  plan->overview.square = std::max(plan->source.width, plan->source.height);
+}
+
+ViewBounds llava_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
+  // A side that keeps its length is not filtered and takes less than a shorter one.
+  const int32_t square = std::max(limits.max_side, config.image_size + 1);
+  const Size from = {square, square}, to = {config.image_size, config.image_size};
+  ViewBounds bounds;
+  bounds.rows = config.view_rows;
+  bounds.resize_bytes = aligned_bytes(int64_t{3} * square) +
+                        aligned_bytes(PillowResize::scratch_bytes(from, to, {.are_columns = true}, Filter::kBicubic));
+  bounds.stage_pixels = int64_t{config.image_size} * limits.max_side;
+  bounds.longest_side = config.image_size;
+  return bounds;
+}
+
+constexpr ViewRules kViews = {.name = "llava", .plan = plan_llava, .bounds = llava_bounds};
+
+int32_t tile_count(const PreprocessConfig& config, Size size) {
+  return size.width / config.image_size * (size.height / config.image_size);
+}
+
+/// Calls visit(size) for every size that a tiled image may have.
+template <class Visit>
+void for_each_tiled_size(const PreprocessConfig& config, Visit visit) {
+  for (int32_t i = 0; i < config.tiled_size_count; ++i)
+    if (config.max_tiles == 0 || tile_count(config, config.tiled_sizes[i]) <= config.max_tiles)
+      visit(config.tiled_sizes[i]);
+}
+
+/// transformers' select_best_resolution: the size that keeps most of the picture's pixels, and of those that keep as
+/// many the one that leaves the least unused. 0 x 0: no size is allowed.
+Size best_tiled_size(const PreprocessConfig& config, Size picture) {
+  Size best;
+  int64_t most = 0, least_waste = INT64_MAX;
+  for_each_tiled_size(config, [&](Size size) {
+    const double scale =
+        std::min(static_cast<double>(size.width) / picture.width, static_cast<double>(size.height) / picture.height);
+    const int64_t fit = static_cast<int64_t>(picture.width * scale) * static_cast<int64_t>(picture.height * scale);
+    const int64_t kept = std::min(fit, int64_t{picture.width} * picture.height);
+    const int64_t waste = int64_t{size.width} * size.height - kept;
+    if (kept < most || (kept == most && waste >= least_waste)) return;
+    most = kept;
+    least_waste = waste;
+    best = size;
+  });
+  return best;
+}
+
+/// The picture in its shape, as large as the canvas allows.
+Size fitted(Size picture, Size canvas) {
+  const double across = static_cast<double>(canvas.width) / picture.width;
+  const double down = static_cast<double>(canvas.height) / picture.height;
+  if (across < down)
+    return {canvas.width, std::min(static_cast<int32_t>(std::ceil(picture.height * across)), canvas.height)};
+  return {std::min(static_cast<int32_t>(std::ceil(picture.width * down)), canvas.width), canvas.height};
+}
+
+/// transformers' unpad_image: of a map of `lines` x `cols` rows the part that the picture takes, by its shape.
+TileMap unpadded(Size picture, int32_t lines, int32_t cols) {
+  const auto truncated = [](double side) { return static_cast<int32_t>(std::nearbyint(side * 1e7) / 1e7); };
+  const double shape = static_cast<double>(picture.width) / picture.height;
+  if (shape > static_cast<double>(cols) / lines) {
+    const int32_t kept = truncated(picture.height * (static_cast<double>(cols) / picture.width));
+    const int32_t padding = (lines - kept) / 2;
+    return {.lines = lines - 2 * padding, .cols = cols, .top = padding};
+  }
+  const int32_t kept = truncated(picture.width * (static_cast<double>(lines) / picture.height));
+  const int32_t padding = (cols - kept) / 2;
+  return {.lines = lines, .cols = cols - 2 * padding, .left = padding};
+}
+
+/// The rows of a line of a view, which are as many as its lines.
+int32_t view_side(const PreprocessConfig& config) {
+  return static_cast<int32_t>(std::lround(std::sqrt(static_cast<double>(config.view_rows))));
+}
+
+void plan_llava_next(const PreprocessConfig& config, ViewPlan* plan) {
+  const Size view = {config.image_size, config.image_size}, tiled = best_tiled_size(config, plan->source);
+  plan->overview = Canvas::stretched(view, Filter::kBicubic);
+  plan->map = {.lines = 1};
+  if (tiled == Size{}) return;
+  const Size inner = fitted(plan->source, tiled);
+  plan->tiles = Canvas::stretched(inner, Filter::kBicubic);
+  plan->tiles.size = tiled;
+  plan->tiles.left = (tiled.width - inner.width) / 2;
+  plan->tiles.top = (tiled.height - inner.height) / 2;
+  plan->tile_cols = tiled.width / config.image_size;
+  plan->tile_rows = tiled.height / config.image_size;
+  const int32_t side = view_side(config);
+  plan->map = unpadded(plan->source, plan->tile_rows * side, plan->tile_cols * side);
+}
+
+ViewBounds llava_next_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
+  const int64_t view = config.image_size, side = view_side(config);
+  ViewBounds bounds;
+  int64_t rows = 1, least = INT32_MAX, most = view;
+  bounds.stage_pixels = view * limits.max_side;
+  for_each_tiled_size(config, [&](Size size) {
+    bounds.tiles = std::max(bounds.tiles, tile_count(config, size));
+    bounds.tile_rows = std::max(bounds.tile_rows, size.height / config.image_size);
+    bounds.tiled_pixels = std::max(bounds.tiled_pixels, int64_t{size.width} * size.height);
+    rows = std::max(rows, size.height / view * side * (size.width / view * side + 1));
+    least = std::min<int64_t>({least, size.width, size.height});
+    most = std::max<int64_t>({most, size.width, size.height});
+  });
+  bounds.rows = config.view_rows + rows;
+  bounds.longest_side = static_cast<int32_t>(most);
+  bounds.resize_bytes = resize_bound_bytes(limits.max_side, view, view);
+  if (bounds.tiles == 0) return bounds;
+  bounds.stages = 2;
+  bounds.resize_bytes += resize_bound_bytes(limits.max_side, least, most);
+  bounds.stage_pixels = std::max({bounds.stage_pixels, bounds.tiled_pixels, narrowed_pixels(limits, most)});
+  return bounds;
+}
+
+constexpr ViewRules kNextViews = {.name = "llava-next",
+                                  .overview_first = true,
+                                  .has_map = true,
+                                  .plan = plan_llava_next,
+                                  .bounds = llava_next_bounds};
+
+constexpr const char* kMergeKey = "clip.vision.mm_patch_merge_type";
+constexpr const char* kSizesKey = "clip.vision.image_grid_pinpoints";
+
+/// A file says which layer's rows the projector reads, or holds no layers behind it: LLaVA-1.5's next to last is its
+/// last one.
+Status read_feature_layer(const GgufFile& file, VisionConfig* c) {
+  constexpr const char* kKey = "clip.vision.feature_layer";
+  const GgufEntry* layers = nullptr;
+  OCELLUS_TRY(file.read_array(kKey, GgufType::kI32, &layers));
+  if (layers == nullptr) return {};
+  if (layers->count != 1)
+    return OCELLUS_FAIL(Code::kUnsupported, "%s names %llu layers, but this build reads the rows of one", kKey,
+                        static_cast<unsigned long long>(layers->count));
+  int32_t layer = 0;
+  std::memcpy(&layer, layers->payload, sizeof layer);
+  if (layer < 1 || layer > c->layer_count)
+    return OCELLUS_FAIL(Code::kBadFile, "%s is %d, but must be 1 to %d, as clip.vision.block_count", kKey, layer,
+                        c->layer_count);
+  c->layer_count = layer;
+  return {};
+}
+
+/// The projector's widths are those of its tensors: clip.vision.projection_dim is what CLIP itself projects to.
+Status read_clip(const GgufFile& file, VisionConfig* c) {
+  c->has_class_row = true;
+  OCELLUS_TRY(read_feature_layer(file, c));
+  OCELLUS_TRY(read_vision_rows(file, "mm.0.weight", &c->projector_width));
+  return read_vision_rows(file, "mm.2.weight", &c->output_width);
+}
+
+Status read_llava(const GgufFile& file, VisionConfig* c) {
+  std::string_view merge;
+  OCELLUS_TRY(file.read_string(kMergeKey, &merge));
+  if (!merge.empty() && merge != "flat")
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "%s '%.*s' is not supported: this build joins views as 'flat' (LLaVA-1.5) and "
+                        "'spatial_unpad' (LLaVA-1.6) do",
+                        kMergeKey, shown_bytes(merge), merge.data());
+  return read_clip(file, c);
+}
+
+bool is_llava_next(const GgufFile& file) {
+  std::string_view merge;
+  return file.read_string(kMergeKey, &merge).ok() &&
+         (merge == "spatial_unpad" || (merge.empty() && file.find(kSizesKey) != nullptr));
+}
+
+/// Height and width by turns, as transformers reads them; the original LLaVA has the width first, which differs where
+/// two sizes serve a picture equally well.
+Status read_tiled_sizes(const GgufFile& file, VisionConfig* c) {
+  const GgufEntry* sides = nullptr;
+  OCELLUS_TRY(file.read_array(kSizesKey, GgufType::kI32, &sides));
+  if (sides == nullptr || sides->count == 0 || sides->count % 2 != 0 || sides->count > 2 * kMaxTiledSizes)
+    return OCELLUS_FAIL(Code::kBadFile, "%s must list 1 to %d pairs of sides", kSizesKey, kMaxTiledSizes);
+  c->tiled_size_count = static_cast<int32_t>(sides->count / 2);
+  for (int32_t i = 0; i < c->tiled_size_count; ++i) {
+    int32_t pair[2];
+    std::memcpy(pair, sides->payload + i * sizeof pair, sizeof pair);
+    c->tiled_sizes[i] = {pair[1], pair[0]};
+  }
+  return {};
+}
+
+Status read_llava_next(const GgufFile& file, VisionConfig* c) {
+  c->ends_lines = true;
+  OCELLUS_TRY(read_tiled_sizes(file, c));
+  return read_clip(file, c);
+}
+
+/// There is no final norm: the rows are those of a layer in the middle.
+Status bind_llava(const TensorBinder& binder, VisionModel* m) {
+  const VisionConfig& c = m->config;
+  OCELLUS_TRY(binder.vector("v.pre_ln.weight", c.width, &m->first_norm.weight));
+  OCELLUS_TRY(binder.vector("v.pre_ln.bias", c.width, &m->first_norm.bias));
+  OCELLUS_TRY(binder.matrix("mm.0.weight", c.projector_width, c.width, &m->projection.weight));
+  OCELLUS_TRY(binder.optional_vector("mm.0.bias", c.projector_width, &m->projection.bias));
+  OCELLUS_TRY(binder.matrix("mm.2.weight", c.output_width, c.projector_width, &m->second_projection.weight));
+  return binder.optional_vector("mm.2.bias", c.output_width, &m->second_projection.bias);
+}
+
+/// Files name it in two ways.
+Status bind_llava_next(const TensorBinder& binder, VisionModel* m) {
+  OCELLUS_TRY(bind_llava(binder, m));
+  const char* name = binder.has("v.image_newline") ? "v.image_newline" : "model.image_newline";
+  return binder.vector(name, m->config.output_width, &m->row_end);
+}
+
+void describe_llava(const VisionConfig& c, GgufHeaderWriter*, ShapeTensors* tensors) {
+  tensors->norm("", "v.pre_ln", c.width, true);
+  tensors->matrix("", "mm.0", c.projector_width, c.width, true);
+  tensors->matrix("", "mm.2", c.output_width, c.projector_width, true);
+}
+
+void describe_llava_next(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensors* tensors) {
+  file->add_string(kMergeKey, "spatial_unpad");
+  file->begin_array(kSizesKey, GgufType::kI32, 2 * c.tiled_size_count);
+  for (int32_t i = 0; i < c.tiled_size_count; ++i)
+    for (const int32_t side : {c.tiled_sizes[i].height, c.tiled_sizes[i].width}) file->append_i32(side);
+  file->add_tensor("model.image_newline", WeightFormat::kF32, {c.output_width});
+  describe_llava(c, file, tensors);
+}
+
+// openai/clip-vit-large-patch14-336 up to the layer before the last of its 24, and LLaVA-1.5's projector behind it.
+constexpr VisionConfig clip_vit_large(int32_t text_width) {
+  return {.family = &kLlavaFamily.vision,
+          .activation = Activation::kQuickGelu,
+          .image_size = 336,
+          .patch_size = 14,
+          .width = 1024,
+          .mlp_width = 4096,
+          .layer_count = 23,
+          .heads = 16,
+          .has_class_row = true,
+          .projector_width = text_width,
+          .output_width = text_width,
+          .epsilon = 1e-5f,
+          .image_mean = {0.48145466f, 0.4578275f, 0.40821073f},
+          .image_std = {0.26862954f, 0.26130258f, 0.27577711f}};
+}
+
+constexpr ModelShape kShapes[] = {
+    // liuhaotian/llava-v1.5-7b: the language model is lmsys/vicuna-7b-v1.5
+    {.name = "LLaVA-1.5-7B",
+     .text = {.layer_count = 32,
+              .width = 4096,
+              .query_heads = 32,
+              .kv_heads = 32,
+              .head_dim = 128,
+              .mlp_width = 11008,
+              .vocabulary = 32000,
+              .context_length = 4096,
+              .rope = {.base = 10000.0f}},
+     .vision = clip_vit_large(4096)},
+    // liuhaotian/llava-v1.5-13b: the language model is lmsys/vicuna-13b-v1.5
+    {.name = "LLaVA-1.5-13B",
+     .text = {.layer_count = 40,
+              .width = 5120,
+              .query_heads = 40,
+              .kv_heads = 40,
+              .head_dim = 128,
+              .mlp_width = 13824,
+              .vocabulary = 32000,
+              .context_length = 4096,
+              .rope = {.base = 10000.0f}},
+     .vision = clip_vit_large(5120)},
+};
+
+constexpr VisionConfig clip_with_tiles(int32_t text_width) {
+  VisionConfig config = clip_vit_large(text_width);
+  config.family = &kLlavaNextFamily.vision;
+  config.ends_lines = true;
+  config.tiled_size_count = 5;
+  const Size sizes[] = {{672, 336}, {336, 672}, {672, 672}, {336, 1008}, {1008, 336}};
+  for (int i = 0; i < 5; ++i) config.tiled_sizes[i] = sizes[i];
+  return config;
+}
+
+constexpr ModelShape kNextShapes[] = {
+    // liuhaotian/llava-v1.6-vicuna-7b and -mistral-7b, without their towers: lmsys/vicuna-7b-v1.5 and
+    // mistralai/Mistral-7B-Instruct-v0.2
+    {.name = "LLaVA-1.6-Vicuna-7B",
+     .text = {.layer_count = 32,
+              .width = 4096,
+              .query_heads = 32,
+              .kv_heads = 32,
+              .head_dim = 128,
+              .mlp_width = 11008,
+              .vocabulary = 32000,
+              .context_length = 4096,
+              .rope = {.base = 10000.0f}},
+     .vision = clip_with_tiles(4096)},
+    {.name = "LLaVA-1.6-Mistral-7B",
+     .text = {.layer_count = 32,
+              .width = 4096,
+              .query_heads = 32,
+              .kv_heads = 8,
+              .head_dim = 128,
+              .mlp_width = 14336,
+              .vocabulary = 32000,
+              .context_length = 32768,
+              .rope = {.base = 1000000.0f}},
+     .vision = clip_with_tiles(4096)},
+};
+
+}  // namespace
+
+const Family kLlavaNextFamily = {.name = "LLaVA-1.6",
+                                 .vision = {.projector = "mlp",
+                                            .claims = is_llava_next,
+                                            .read = read_llava_next,
+                                            .bind = bind_llava_next,
+                                            .views = &kNextViews,
+                                            .output_width_from = "the height of tensor 'mm.2.weight'"},
+                                 .describe = describe_llava_next,
+                                 .end_token = "</s>",
+                                 .speaks_vicuna = true,
+                                 .shapes = kNextShapes};
+
+const Family kLlavaFamily = {.name = "LLaVA-1.5",
+                             .vision = {.projector = "mlp",
+                                        .read = read_llava,
+                                        .bind = bind_llava,
+                                        .views = &kViews,
+                                        .output_width_from = "the height of tensor 'mm.2.weight'"},
+                             .describe = describe_llava,
+                             .end_token = "</s>",
+                             .speaks_vicuna = true,
+                             .shapes = kShapes};
+
+}  // namespace ocellus

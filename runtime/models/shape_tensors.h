@@ -1,0 +1,51 @@
+// ShapeTensors: tensors of a made-up model's header, under the names that its file would have.
+#pragma once
+
+#include <cstdio>
+#include <string_view>
+
+#include "quant/gguf_header.h"
+
+namespace ocellus {
+
+/// Formatted text of at most 95 bytes.
+class ShapeText {
+ public:
+  template <class... Values>
+  explicit ShapeText(const char* format, Values... values) {
+    std::snprintf(text_, sizeof text_, format, values...);
+  }
+  operator std::string_view() const { return text_; }
+
+ private:
+  char text_[96];
+};
+
+/// The format that a matrix with rows of `cols` weights gets in a file of `format`: `format` itself where its blocks
+/// divide the row, else Q8_0, else F16. (llama.cpp's quantiser falls back in the same way, from Q4_K to Q5_0 first.)
+WeightFormat format_that_fits(WeightFormat format, int64_t cols);
+
+/// Adds tensors under "{prefix}{part}.weight" and ".bias".
+class ShapeTensors {
+ public:
+  ShapeTensors(GgufHeaderWriter* file, WeightFormat format) : file_(file), format_(format) {}
+
+  void matrix(std::string_view prefix, const char* part, int64_t rows, int64_t cols, bool biased = false) {
+    file_->add_tensor(name(prefix, part, "weight"), format_that_fits(format_, cols), {cols, rows});
+    if (biased) file_->add_tensor(name(prefix, part, "bias"), WeightFormat::kF32, {rows});
+  }
+  void norm(std::string_view prefix, const char* part, int64_t width, bool biased = false) {
+    file_->add_tensor(name(prefix, part, "weight"), WeightFormat::kF32, {width});
+    if (biased) file_->add_tensor(name(prefix, part, "bias"), WeightFormat::kF32, {width});
+  }
+
+ private:
+  static ShapeText name(std::string_view prefix, const char* part, const char* suffix) {
+    return ShapeText("%.*s%s.%s", static_cast<int>(prefix.size()), prefix.data(), part, suffix);
+  }
+
+  GgufHeaderWriter* file_;
+  WeightFormat format_;
+};
+
+}  // namespace ocellus

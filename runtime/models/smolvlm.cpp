@@ -1,0 +1,264 @@
+// SmolVLM, SmolVLM2 and Idefics3: a SigLIP tower, pixel shuffle and one map; pictures are cut into tiles behind which
+// an overview of them all stands.
+#include <algorithm>
+
+#include "runtime/models/family.h"
+
+namespace ocellus {
+
+extern const Family kSmolVlmFamily;  // its shapes name it
+
+namespace {
+
+/// transformers' processor resizes no picture to more.
+constexpr int32_t kMaxSide = 4096;
+
+int32_t longest_side(const PreprocessConfig& config) {
+  return std::min(config.longest_edge == 0 ? config.image_size : config.longest_edge, kMaxSide);
+}
+
+int32_t tiles_per_side(const PreprocessConfig& config) {
+  return (longest_side(config) + config.image_size - 1) / config.image_size;
+}
+
+/// The longer side becomes `longest`; the other keeps the ratio, truncated, and made even if asked.
+Size scale_to_longest(Size size, int32_t longest, bool make_even) {
+  const double ratio = static_cast<double>(size.width) / size.height;
+  const bool wide = size.width >= size.height;
+  int32_t other = static_cast<int32_t>(wide ? longest / ratio : longest * ratio);
+  if (make_even && other % 2 != 0) ++other;
+  other = std::max(other, 1);
+  return wide ? Size{longest, other} : Size{other, longest};
+}
+
+/// The longer side goes up to a multiple of the tile, the other follows the ratio before it does the same.
+Size round_up_to_tiles(Size size, int32_t tile, int32_t most_tiles) {
+  const auto round_up = [&](int32_t side) { return std::min((side + tile - 1) / tile, most_tiles) * tile; };
+  const double ratio = static_cast<double>(size.width) / size.height;
+  if (size.width >= size.height) {
+    const int32_t width = round_up(size.width);
+    return {width, round_up(static_cast<int32_t>(width / ratio))};
+  }
+  const int32_t height = round_up(size.height);
+  return {round_up(static_cast<int32_t>(height * ratio)), height};
+}
+
+/// The size after the first resize: the longest side to longest_edge, and then to kMaxSide.
+Size first_step(Size source, int32_t longest) {
+  const Size step = scale_to_longest(source, longest, true);
+  return std::max(step.width, step.height) > kMaxSide ? scale_to_longest(step, kMaxSide, false) : step;
+}
+
+Size tiled_size(const PreprocessConfig& config, Size step) {
+  const Size size = round_up_to_tiles(step, config.image_size, tiles_per_side(config));
+  return size.width <= config.image_size && size.height <= config.image_size ? Size{} : size;
+}
+
+int32_t tile_count(Size tiled, int32_t side) { return tiled.width / side * (tiled.height / side); }
+
+/// What transformers' PIL based processor does. Where tiles are bounded, the longest edge gives way a tile at a time.
+void plan_smolvlm(const PreprocessConfig& config, ViewPlan* plan) {
+  const int32_t side = config.image_size;
+  PreprocessConfig bounded = config;
+  Size step = first_step(plan->source, config.longest_edge == 0 ? side : config.longest_edge), tiled = {};
+  if (config.longest_edge > 0) tiled = tiled_size(config, step);
+  while (config.max_tiles > 0 && tile_count(tiled, side) > config.max_tiles) {
+    bounded.longest_edge = (tiles_per_side(bounded) - 1) * side;
+    step = first_step(plan->source, bounded.longest_edge);
+    tiled = tiled_size(bounded, step);
+  }
+  Canvas tiles{.size = tiled, .resize_count = 2, .resizes = {{step, Filter::kLanczos}, {tiled, Filter::kLanczos}}};
+  plan->overview = Canvas::stretched({side, side}, Filter::kLanczos);
+  if (tiled == Size{}) {
+    tiles.size = tiles.resizes[1].to = plan->overview.size;
+    plan->overview = tiles;
+    return;
+  }
+  plan->overview.is_of_tiles = true;
+  plan->tile_cols = tiled.width / side;
+  plan->tile_rows = tiled.height / side;
+  plan->tiles = tiles;
+}
+
+ViewBounds smolvlm_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
+  const int64_t view = config.image_size, per_side = config.longest_edge == 0 ? 1 : tiles_per_side(config);
+  const int64_t most = config.max_tiles > 0 ? config.max_tiles : INT32_MAX;
+  ViewBounds bounds;
+  if (per_side > 1 && most > 1) {
+    bounds.tiles = static_cast<int32_t>(std::min(per_side * per_side, most));
+    bounds.tile_rows = static_cast<int32_t>(std::min(per_side, most));
+  }
+  bounds.rows = (bounds.tiles + int64_t{1}) * config.view_rows;
+  bounds.tiled_pixels = bounds.tiles * view * view;
+  const int64_t tiled = bounds.tiles > 0 ? per_side * view : view;
+  const int64_t step = longest_side(config) + int64_t{1};  // made even
+  const int64_t least_step = config.max_tiles > 0 ? view : step;
+  const int64_t together =
+      resize_bound_bytes(limits.max_side, least_step, step) + resize_bound_bytes(step, tiled, tiled);
+  bounds.resize_bytes = std::max(together, resize_bound_bytes(tiled, view, view));
+  bounds.stages = 2;
+  bounds.stage_pixels = std::max({step * step, tiled * tiled, narrowed_pixels(limits, step)});
+  bounds.longest_side = static_cast<int32_t>(std::max(step, tiled));
+  return bounds;
+}
+
+constexpr ViewRules kViews = {.name = "idefics3",
+                              .marks = {.before_tile = "<fake_token_around_image><row_%d_col_%d>",
+                                        .after_tile_row = "\n",
+                                        .before_overview = "\n\n<fake_token_around_image><global-img>",
+                                        .after = "<fake_token_around_image>"},
+                              .plan = plan_smolvlm,
+                              .bounds = smolvlm_bounds};
+
+Status read_smolvlm(const GgufFile& file, VisionConfig* c) {
+  int64_t scale = 1, longest_edge = 0;
+  OCELLUS_TRY(read_vision_size(file, "clip.vision.projection_dim", kMaxVisionWidth, &c->output_width));
+  OCELLUS_TRY(file.read_int("clip.vision.projector.scale_factor", 1, 64, &scale));
+  OCELLUS_TRY(file.read_int("clip.vision.preproc_image_size", 0, kMaxLongestEdge, &longest_edge));
+  c->scale_factor = static_cast<int32_t>(scale);
+  c->longest_edge = static_cast<int32_t>(longest_edge);
+  return {};
+}
+
+Status bind_smolvlm(const TensorBinder& binder, VisionModel* m) {
+  const VisionConfig& c = m->config;
+  OCELLUS_TRY(binder.vector("v.post_ln.weight", c.width, &m->final_norm.weight));
+  OCELLUS_TRY(binder.vector("v.post_ln.bias", c.width, &m->final_norm.bias));
+  return binder.matrix("mm.model.fc.weight", c.output_width, c.joined_width(), &m->projection.weight);
+}
+
+void describe_smolvlm(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensors* tensors) {
+  file->add_u32("clip.vision.projector.scale_factor", c.scale_factor);
+  file->add_u32("clip.vision.preproc_image_size", c.longest_edge);
+  file->add_tensor("v.patch_embd.bias", WeightFormat::kF32, {c.width});
+  tensors->norm("", "v.post_ln", c.width, true);
+  tensors->matrix("", "mm.model.fc", c.output_width, c.joined_width());
+}
+
+constexpr std::string_view kTokens[] = {"<end_of_utterance>",
+                                        "<fake_token_around_image>",
+                                        "<image>",
+                                        "<global-img>",
+                                        "<row_1_col_1>",
+                                        "<row_1_col_2>",
+                                        "<row_1_col_3>",
+                                        "<row_1_col_4>",
+                                        "<row_1_col_5>",
+                                        "<row_1_col_6>",
+                                        "<row_2_col_1>",
+                                        "<row_2_col_2>",
+                                        "<row_2_col_3>",
+                                        "<row_2_col_4>",
+                                        "<row_2_col_5>",
+                                        "<row_2_col_6>",
+                                        "<row_3_col_1>",
+                                        "<row_3_col_2>",
+                                        "<row_3_col_3>",
+                                        "<row_3_col_4>",
+                                        "<row_3_col_5>",
+                                        "<row_3_col_6>",
+                                        "<row_4_col_1>",
+                                        "<row_4_col_2>",
+                                        "<row_4_col_3>",
+                                        "<row_4_col_4>",
+                                        "<row_4_col_5>",
+                                        "<row_4_col_6>",
+                                        "<row_5_col_1>",
+                                        "<row_5_col_2>",
+                                        "<row_5_col_3>",
+                                        "<row_5_col_4>",
+                                        "<row_5_col_5>",
+                                        "<row_5_col_6>",
+                                        "<row_6_col_1>",
+                                        "<row_6_col_2>",
+                                        "<row_6_col_3>",
+                                        "<row_6_col_4>",
+                                        "<row_6_col_5>",
+                                        "<row_6_col_6>"};
+
+// SigLIP towers. google/siglip-base-patch16-512 and google/siglip-so400m-patch14-384, as the model cards below use
+// them.
+constexpr VisionConfig siglip_base(int32_t text_width) {
+  return {.family = &kSmolVlmFamily.vision,
+          .image_size = 512,
+          .patch_size = 16,
+          .width = 768,
+          .mlp_width = 3072,
+          .layer_count = 12,
+          .heads = 12,
+          .scale_factor = 4,
+          .output_width = text_width,
+          .longest_edge = 2048,
+          .image_mean = {0.5f, 0.5f, 0.5f},
+          .image_std = {0.5f, 0.5f, 0.5f}};
+}
+
+constexpr VisionConfig siglip_so400m(int32_t text_width) {
+  return {.family = &kSmolVlmFamily.vision,
+          .image_size = 384,
+          .patch_size = 14,
+          .width = 1152,
+          .mlp_width = 4304,
+          .layer_count = 27,
+          .heads = 16,
+          .scale_factor = 3,
+          .output_width = text_width,
+          .longest_edge = 1536,
+          .image_mean = {0.5f, 0.5f, 0.5f},
+          .image_std = {0.5f, 0.5f, 0.5f}};
+}
+
+// From config.json of the model named in each comment.
+constexpr ModelShape kShapes[] = {
+    // HuggingFaceTB/SmolVLM-256M-Instruct
+    {.name = "SmolVLM-256M",
+     .text = {.layer_count = 30,
+              .width = 576,
+              .query_heads = 9,
+              .kv_heads = 3,
+              .head_dim = 64,
+              .mlp_width = 1536,
+              .vocabulary = 49280,
+              .context_length = 8192,
+              .rope = {.base = 100000.0f}},
+     .vision = siglip_base(576)},
+    // HuggingFaceTB/SmolVLM-500M-Instruct
+    {.name = "SmolVLM-500M",
+     .text = {.layer_count = 32,
+              .width = 960,
+              .query_heads = 15,
+              .kv_heads = 5,
+              .head_dim = 64,
+              .mlp_width = 2560,
+              .vocabulary = 49280,
+              .context_length = 8192,
+              .rope = {.base = 100000.0f}},
+     .vision = siglip_base(960)},
+    // HuggingFaceTB/SmolVLM2-2.2B-Instruct
+    {.name = "SmolVLM2-2.2B",
+     .text = {.layer_count = 24,
+              .width = 2048,
+              .query_heads = 32,
+              .kv_heads = 32,
+              .head_dim = 64,
+              .mlp_width = 8192,
+              .vocabulary = 49280,
+              .context_length = 8192,
+              .rope = {.base = 130000.0f}},
+     .vision = siglip_so400m(2048)},
+};
+
+}  // namespace
+
+const Family kSmolVlmFamily = {.name = "SmolVLM",
+                               .vision = {.projector = "idefics3",
+                                          .read = read_smolvlm,
+                                          .bind = bind_smolvlm,
+                                          .views = &kViews,
+                                          .output_width_from = "clip.vision.projection_dim"},
+                               .describe = describe_smolvlm,
+                               .picture_tokens = kTokens,
+                               .end_token = "<end_of_utterance>",
+                               .shapes = kShapes};
+
+}  // namespace ocellus
