@@ -5,11 +5,11 @@
 
 namespace ocellus {
 
-extern const Family kSmolVlmFamily, kLlavaNextFamily, kLlavaFamily;
+extern const Family kSmolVlmFamily, kLlavaNextFamily, kLlavaFamily, kInternVlFamily;
 
 namespace {
 
-constexpr const Family* kFamilies[] = {&kSmolVlmFamily, &kLlavaNextFamily, &kLlavaFamily};
+constexpr const Family* kFamilies[] = {&kSmolVlmFamily, &kLlavaNextFamily, &kLlavaFamily, &kInternVlFamily};
 
 constexpr auto kVisionFamilies = [] {
   std::array<const VisionFamily*, std::size(kFamilies)> halves{};

@@ -12,59 +12,6 @@ namespace {
 // From config.json of the model named in each comment. The dynamic rope scaling of InternLM2.5 starts beyond the
 // context length given here, so it is left out.
 constexpr ModelShape kTextShapes[] = {
-    // OpenGVLab/InternVL2_5-8B, without its tower: llm_config, which is internlm/internlm2_5-7b-chat with nine more
-    // tokens
-    {.name = "InternVL2.5-8B",
-     .text = {.architecture = find_text_architecture("internlm2"),
-              .layer_count = 32,
-              .width = 4096,
-              .query_heads = 32,
-              .kv_heads = 8,
-              .head_dim = 128,
-              .mlp_width = 14336,
-              .vocabulary = 92553,
-              .context_length = 32768,
-              .rope = {.base = 1000000.0f}}},
-    // OpenGVLab/InternVL2_5-26B, without its tower: llm_config, which is internlm/internlm2_5-20b-chat with nine more
-    {.name = "InternVL2.5-26B",
-     .text = {.architecture = find_text_architecture("internlm2"),
-              .layer_count = 48,
-              .width = 6144,
-              .query_heads = 48,
-              .kv_heads = 8,
-              .head_dim = 128,
-              .mlp_width = 16384,
-              .vocabulary = 92553,
-              .context_length = 32768,
-              .rope = {.base = 50000000.0f}}},
-    // OpenGVLab/InternVL3-2B, without its tower: llm_config, which is Qwen/Qwen2.5-1.5B with nine more tokens and an
-    // output matrix of its own
-    {.name = "InternVL3-2B",
-     .text = {.architecture = find_text_architecture("qwen2"),
-              .layer_count = 28,
-              .width = 1536,
-              .query_heads = 12,
-              .kv_heads = 2,
-              .head_dim = 128,
-              .mlp_width = 8960,
-              .vocabulary = 151674,
-              .context_length = 32768,
-              .epsilon = 1e-6f,
-              .rope = {.base = 1000000.0f}}},
-    // OpenGVLab/InternVL3_5-2B, without its tower: llm_config, which is Qwen/Qwen3-1.7B with an output matrix of its
-    // own
-    {.name = "InternVL3.5-2B",
-     .text = {.architecture = find_text_architecture("qwen3"),
-              .layer_count = 28,
-              .width = 2048,
-              .query_heads = 16,
-              .kv_heads = 8,
-              .head_dim = 128,
-              .mlp_width = 6144,
-              .vocabulary = 151936,
-              .context_length = 40960,
-              .epsilon = 1e-6f,
-              .rope = {.base = 1000000.0f}}},
     // Qwen/Qwen2.5-0.5B-Instruct
     {.name = "Qwen2.5-0.5B",
      .text = {.architecture = find_text_architecture("qwen2"),

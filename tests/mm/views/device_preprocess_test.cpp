@@ -126,6 +126,9 @@ TEST_CASE("views made on the device equal the CPU's to the bit") {
       for (const auto& [width, height] : {std::pair{100, 62}, {62, 100}, {56, 56}, {56, 20}, {2, 2}, {30, 28}})
         check_frame_views(llava, format, width, height, queue);
     }
+    for (const auto& [width, height] : {std::pair{100, 62}, {30, 61}, {24, 24}, {48, 48}, {7, 5}, {24, 300}})
+      check_frame_views(make_config(24, 0, find_family("InternVL")), PixelFormat::kNv12, width & ~1, height & ~1,
+                        queue);
     PreprocessConfig next = make_config(24, 0, find_family("LLaVA-1.6"));
     for (const Size size : {Size{48, 24}, {24, 48}, {48, 48}, {24, 72}, {72, 24}})
       next.tiled_sizes[next.tiled_size_count++] = size;
@@ -140,7 +143,9 @@ TEST_CASE("the planned device scratch suffices for every shape") {
   std::mt19937 random(17);
   test::for_each_backend([&](Queue& queue) {
     for (int round = 0; round < 60; ++round) {
-      const Family& family = find_family(round % 4 == 0 ? "LLaVA-1.5" : "SmolVLM");
+      const Family* const all[] = {&find_family("LLaVA-1.5"), &find_family("InternVL"), &find_family("SmolVLM"),
+                                   &find_family("SmolVLM")};
+      const Family& family = *all[round % 4];
       const int size = static_cast<int>(random() % 40) + 1;
       const bool tiled = &family == &find_family("SmolVLM") && random() % 4 > 0;
       const int edge = !tiled ? 0 : static_cast<int>(random() % static_cast<unsigned>(6 * size)) + 1;
@@ -246,6 +251,7 @@ TEST_CASE("views that the host has resized are uploaded, and equal the CPU's to 
       check_uploaded_views(make_config(33, 0), width, height, queue);
     }
     check_uploaded_views(make_config(56, 0, find_family("LLaVA-1.5")), 100, 62, queue);
+    check_uploaded_views(make_config(24, 0, find_family("InternVL")), 100, 62, queue);
   });
 }
 

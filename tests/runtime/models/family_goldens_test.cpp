@@ -23,7 +23,8 @@ namespace {
 using nlohmann::json;
 using test::TestPicture;
 
-constexpr const char* kFamilies[] = {"smolvlm", "llava-1.5", "llava-1.6-vicuna", "llava-1.6-mistral"};
+constexpr const char* kFamilies[] = {"smolvlm",     "llava-1.5", "llava-1.6-vicuna", "llava-1.6-mistral",
+                                     "internvl2.5", "internvl3", "internvl3.5",      "internvl-6b"};
 
 /// What is left between float32 arithmetic and ours: keys and values rounded to f16, on CUDA activations, too.
 struct Bounds {

@@ -1,0 +1,241 @@
+// InternVL 2.5, 3 and 3.5: an InternViT tower with a class row and scaled branches, pixel shuffle, and two maps behind
+// a norm. A picture is stretched to the grid of tiles that comes nearest to its shape; a view of all of it follows.
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/models/family.h"
+
+namespace ocellus {
+
+extern const Family kInternVlFamily;  // its shapes name it
+
+namespace {
+
+constexpr int32_t kPublishedTiles = 12;
+
+int32_t most_tiles(const PreprocessConfig& config) {
+  return config.max_tiles > 0 ? std::min(config.max_tiles, kMaxTilesPerSide) : kPublishedTiles;
+}
+
+int32_t least_tiles(const PreprocessConfig& config) { return std::min(config.min_tiles, most_tiles(config)); }
+
+/// Calls visit(grid, in tiles) for every grid there may be, those of fewer tiles first.
+template <class Visit>
+void for_each_grid(const PreprocessConfig& config, Visit visit) {
+  const int32_t most = most_tiles(config);
+  for (int32_t tiles = least_tiles(config); tiles <= most; ++tiles)
+    for (int32_t cols = 1; cols <= tiles; ++cols)
+      if (tiles % cols == 0) visit(Size{cols, tiles / cols});
+}
+
+/// OpenGVLab's dynamic_preprocess, as transformers has it: the grid whose shape is nearest to the picture's; of grids
+/// of one shape a larger one where the picture has more than half of its pixels.
+Size nearest_grid(const PreprocessConfig& config, Size picture) {
+  const double shape = static_cast<double>(picture.width) / picture.height;
+  const double pixels = static_cast<double>(picture.width) * picture.height;
+  const double tile_pixels = static_cast<double>(config.image_size) * config.image_size;
+  Size best = {1, 1};
+  double least = HUGE_VAL;
+  for_each_grid(config, [&](Size grid) {
+    const double difference = std::abs(shape - static_cast<double>(grid.width) / grid.height);
+    const bool is_nearer = difference < least;
+    if (!is_nearer && !(difference == least && pixels > 0.5 * tile_pixels * grid.width * grid.height)) return;
+    least = difference;
+    best = grid;
+  });
+  return best;
+}
+
+void plan_internvl(const PreprocessConfig& config, ViewPlan* plan) {
+  const int32_t side = config.image_size;
+  const Size grid = nearest_grid(config, plan->source);
+  plan->overview = Canvas::stretched({side, side}, Filter::kBicubic);
+  if (grid == Size{1, 1}) return;
+  plan->tile_cols = grid.width;
+  plan->tile_rows = grid.height;
+  plan->tiles = Canvas::stretched({grid.width * side, grid.height * side}, Filter::kBicubic);
+}
+
+/// Rows that are left of a picture when it has got its tiled width. Its shape lies no further from the grid's than
+/// that of the grid with one column less; a grid of one column takes any.
+int64_t narrow_rows(const ImageLimits& limits, Size grid) {
+  if (grid.width == 1) return limits.max_side;
+  const double least_shape = (grid.width - 1.0) / grid.height;
+  return std::min<int64_t>(limits.max_side,
+                           static_cast<int64_t>(std::sqrt(static_cast<double>(limits.max_pixels) / least_shape)) + 1);
+}
+
+ViewBounds internvl_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
+  const int64_t side = config.image_size;
+  ViewBounds bounds;
+  bounds.longest_side = config.image_size;
+  bounds.stage_pixels = side * limits.max_side;  // the overview's
+  for_each_grid(config, [&](Size grid) {
+    const int32_t tiles = grid.width * grid.height;
+    bounds.stages = 2;
+    if (tiles > 1) bounds.tiles = std::max(bounds.tiles, tiles);
+    if (tiles > 1) bounds.tile_rows = std::max(bounds.tile_rows, grid.height);
+    const int64_t width = grid.width * side, height = grid.height * side;
+    bounds.stage_pixels = std::max({bounds.stage_pixels, width * height, width * narrow_rows(limits, grid)});
+    bounds.longest_side = static_cast<int32_t>(std::max<int64_t>({bounds.longest_side, width, height}));
+  });
+  bounds.rows = (bounds.tiles + int64_t{1}) * config.view_rows;
+  bounds.tiled_pixels = bounds.tiles * side * side;
+  bounds.resize_bytes = resize_bound_bytes(limits.max_side, side, side);
+  if (bounds.tiles > 0) bounds.resize_bytes += resize_bound_bytes(limits.max_side, side, bounds.longest_side);
+  return bounds;
+}
+
+constexpr ViewRules kViews = {.name = "internvl",
+                              .marks = {.before = "<img>", .after = "</img>"},
+                              .plan = plan_internvl,
+                              .bounds = internvl_bounds};
+
+/// The 6B tower's layers have other norms, and norms of their queries and keys; the files do not say so.
+Status read_internvl(const GgufFile& file, VisionConfig* c) {
+  int64_t scale = 2, least = 1, most = 0;
+  OCELLUS_TRY(file.read_int("clip.vision.projector.scale_factor", 1, 64, &scale));
+  OCELLUS_TRY(file.read_int("clip.vision.preproc_min_tiles", 1, kMaxTilesPerSide, &least));
+  OCELLUS_TRY(file.read_int("clip.vision.preproc_max_tiles", 1, kMaxTilesPerSide, &most));
+  c->scale_factor = static_cast<int32_t>(scale);
+  c->min_tiles = static_cast<int32_t>(least);
+  c->max_tiles = static_cast<int32_t>(most);
+  c->activation = c->activation == Activation::kGeluTanh ? Activation::kGeluErf : c->activation;
+  c->has_class_row = true;
+  c->scales_branches = true;
+  c->normalises_joined = true;
+  c->rms_norms = file.find_tensor("v.blk.0.ln1.bias") == nullptr;
+  c->normalises_heads = file.find_tensor("v.blk.0.attn_q_norm.weight") != nullptr;
+  OCELLUS_TRY(read_vision_rows(file, "mm.model.mlp.1.weight", &c->projector_width));
+  return read_vision_rows(file, "mm.model.mlp.3.weight", &c->output_width);
+}
+
+Status bind_internvl(const TensorBinder& binder, VisionModel* m) {
+  const VisionConfig& c = m->config;
+  OCELLUS_TRY(binder.vector("mm.model.mlp.0.weight", c.joined_width(), &m->joined_norm.weight));
+  OCELLUS_TRY(binder.vector("mm.model.mlp.0.bias", c.joined_width(), &m->joined_norm.bias));
+  OCELLUS_TRY(binder.matrix("mm.model.mlp.1.weight", c.projector_width, c.joined_width(), &m->projection.weight));
+  OCELLUS_TRY(binder.optional_vector("mm.model.mlp.1.bias", c.projector_width, &m->projection.bias));
+  OCELLUS_TRY(binder.matrix("mm.model.mlp.3.weight", c.output_width, c.projector_width, &m->second_projection.weight));
+  return binder.optional_vector("mm.model.mlp.3.bias", c.output_width, &m->second_projection.bias);
+}
+
+void describe_internvl(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensors* tensors) {
+  file->add_u32("clip.vision.projector.scale_factor", c.scale_factor);
+  file->add_tensor("v.patch_embd.bias", WeightFormat::kF32, {c.width});
+  tensors->norm("", "mm.model.mlp.0", c.joined_width(), true);
+  tensors->matrix("", "mm.model.mlp.1", c.projector_width, c.joined_width(), true);
+  tensors->matrix("", "mm.model.mlp.3", c.output_width, c.projector_width, true);
+}
+
+constexpr std::string_view kTokens[] = {"<img>", "</img>", "<IMG_CONTEXT>"};
+
+constexpr float kMean[3] = {0.485f, 0.456f, 0.406f}, kDeviation[3] = {0.229f, 0.224f, 0.225f};
+
+// OpenGVLab/InternViT-300M-448px-V2_5, and InternVL's projector behind it.
+constexpr VisionConfig intern_vit_300m(int32_t text_width) {
+  return {.family = &kInternVlFamily.vision,
+          .activation = Activation::kGeluErf,
+          .image_size = 448,
+          .patch_size = 14,
+          .width = 1024,
+          .mlp_width = 4096,
+          .layer_count = 24,
+          .heads = 16,
+          .has_class_row = true,
+          .scales_branches = true,
+          .scale_factor = 2,
+          .normalises_joined = true,
+          .projector_width = text_width,
+          .output_width = text_width,
+          .image_mean = {kMean[0], kMean[1], kMean[2]},
+          .image_std = {kDeviation[0], kDeviation[1], kDeviation[2]}};
+}
+
+// OpenGVLab/InternViT-6B-448px-V2_5.
+constexpr VisionConfig intern_vit_6b(int32_t text_width) {
+  VisionConfig config = intern_vit_300m(text_width);
+  config.width = 3200;
+  config.mlp_width = 12800;
+  config.layer_count = 45;
+  config.heads = 25;
+  config.rms_norms = true;
+  config.normalises_heads = true;
+  return config;
+}
+
+// From config.json of the model named in each comment. The dynamic rope scaling of InternLM2.5 starts beyond the
+// context length given here, so it is left out.
+constexpr ModelShape kShapes[] = {
+    // OpenGVLab/InternVL2_5-8B: llm_config is internlm/internlm2_5-7b-chat with nine more
+    // tokens
+    {.name = "InternVL2.5-8B",
+     .text = {.architecture = find_text_architecture("internlm2"),
+              .layer_count = 32,
+              .width = 4096,
+              .query_heads = 32,
+              .kv_heads = 8,
+              .head_dim = 128,
+              .mlp_width = 14336,
+              .vocabulary = 92553,
+              .context_length = 32768,
+              .rope = {.base = 1000000.0f}},
+     .vision = intern_vit_300m(4096)},
+    // OpenGVLab/InternVL2_5-26B: llm_config is internlm/internlm2_5-20b-chat with nine more
+    {.name = "InternVL2.5-26B",
+     .text = {.architecture = find_text_architecture("internlm2"),
+              .layer_count = 48,
+              .width = 6144,
+              .query_heads = 48,
+              .kv_heads = 8,
+              .head_dim = 128,
+              .mlp_width = 16384,
+              .vocabulary = 92553,
+              .context_length = 32768,
+              .rope = {.base = 50000000.0f}},
+     .vision = intern_vit_6b(6144)},
+    // OpenGVLab/InternVL3-2B: llm_config is Qwen/Qwen2.5-1.5B with nine more tokens and an
+    // output matrix of its own
+    {.name = "InternVL3-2B",
+     .text = {.architecture = find_text_architecture("qwen2"),
+              .layer_count = 28,
+              .width = 1536,
+              .query_heads = 12,
+              .kv_heads = 2,
+              .head_dim = 128,
+              .mlp_width = 8960,
+              .vocabulary = 151674,
+              .context_length = 32768,
+              .epsilon = 1e-6f,
+              .rope = {.base = 1000000.0f}},
+     .vision = intern_vit_300m(1536)},
+    // OpenGVLab/InternVL3_5-2B: llm_config is Qwen/Qwen3-1.7B with an output matrix of its
+    // own
+    {.name = "InternVL3.5-2B",
+     .text = {.architecture = find_text_architecture("qwen3"),
+              .layer_count = 28,
+              .width = 2048,
+              .query_heads = 16,
+              .kv_heads = 8,
+              .head_dim = 128,
+              .mlp_width = 6144,
+              .vocabulary = 151936,
+              .context_length = 40960,
+              .epsilon = 1e-6f,
+              .rope = {.base = 1000000.0f}},
+     .vision = intern_vit_300m(2048)},
+};
+
+}  // namespace
+
+const Family kInternVlFamily = {.name = "InternVL",
+                                .vision = {.projector = "internvl",
+                                           .read = read_internvl,
+                                           .bind = bind_internvl,
+                                           .views = &kViews,
+                                           .output_width_from = "the height of tensor 'mm.model.mlp.3.weight'"},
+                                .describe = describe_internvl,
+                                .picture_tokens = kTokens,
+                                .shapes = kShapes};
+
+}  // namespace ocellus
