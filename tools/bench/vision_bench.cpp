@@ -22,7 +22,8 @@ double encode_ms(Engine& engine, int32_t views) {
   VisionScratch scratch;
   require(scratch.lay_out(engine.vision().config, engine.shape().view_batch, engine.shape().device, engine.arena()));
   WaitingViews& waiting = engine.memory().waiting_views;
-  for (int32_t i = 0; i < views; ++i) waiting.add(i * int64_t{engine.vision().config.tokens_per_view()});
+  const int32_t rows = engine.vision().config.tokens_per_view();
+  for (int32_t i = 0; i < views; ++i) waiting.add({.first = i * int64_t{rows}, .cols = rows, .from_stride = rows});
   Queue& queue = engine.queue();
   queue.start_timer(Queue::kEncodeTimer);
   require(waiting.encode(engine.vision(), scratch, engine.memory().chunk.hidden, nullptr, queue));
