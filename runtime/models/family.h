@@ -2,6 +2,7 @@
 // line in families.cpp.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string_view>
 
@@ -10,6 +11,11 @@
 #include "runtime/models/text_model.h"
 
 namespace ocellus {
+
+/// For bounds of resizes: the longest side of any picture within the limits.
+inline int64_t longest_side(const ImageLimits& limits) {
+  return std::min<int64_t>(limits.max_side, max_side_sum(limits));
+}
 
 /// The numbers of a public model's card.
 struct ModelShape {

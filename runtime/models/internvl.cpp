@@ -81,8 +81,8 @@ ViewBounds internvl_bounds(const PreprocessConfig& config, const ImageLimits& li
   });
   bounds.rows = (bounds.tiles + int64_t{1}) * config.view_rows;
   bounds.tiled_pixels = bounds.tiles * side * side;
-  bounds.resize_bytes = resize_bound_bytes(limits.max_side, side, side);
-  if (bounds.tiles > 0) bounds.resize_bytes += resize_bound_bytes(limits.max_side, side, bounds.longest_side);
+  bounds.resize_bytes = resize_bound_bytes(longest_side(limits), side, side);
+  if (bounds.tiles > 0) bounds.resize_bytes += resize_bound_bytes(longest_side(limits), side, bounds.longest_side);
   return bounds;
 }
 

@@ -124,10 +124,10 @@ ViewBounds llava_next_bounds(const PreprocessConfig& config, const ImageLimits& 
   });
   bounds.rows = config.view_rows + rows;
   bounds.longest_side = static_cast<int32_t>(most);
-  bounds.resize_bytes = resize_bound_bytes(limits.max_side, view, view);
+  bounds.resize_bytes = resize_bound_bytes(longest_side(limits), view, view);
   if (bounds.tiles == 0) return bounds;
   bounds.stages = 2;
-  bounds.resize_bytes += resize_bound_bytes(limits.max_side, least, most);
+  bounds.resize_bytes += resize_bound_bytes(longest_side(limits), least, most);
   bounds.stage_pixels = std::max({bounds.stage_pixels, bounds.tiled_pixels, narrowed_pixels(limits, most)});
   return bounds;
 }

@@ -13,12 +13,12 @@ namespace {
 /// transformers' processor resizes no picture to more.
 constexpr int32_t kMaxSide = 4096;
 
-int32_t longest_side(const PreprocessConfig& config) {
+int32_t resized_side(const PreprocessConfig& config) {
   return std::min(config.longest_edge == 0 ? config.image_size : config.longest_edge, kMaxSide);
 }
 
 int32_t tiles_per_side(const PreprocessConfig& config) {
-  return (longest_side(config) + config.image_size - 1) / config.image_size;
+  return (resized_side(config) + config.image_size - 1) / config.image_size;
 }
 
 /// The longer side becomes `longest`; the other keeps the ratio, truncated, and made even if asked.
@@ -91,10 +91,10 @@ ViewBounds smolvlm_bounds(const PreprocessConfig& config, const ImageLimits& lim
   bounds.rows = (bounds.tiles + int64_t{1}) * config.view_rows;
   bounds.tiled_pixels = bounds.tiles * view * view;
   const int64_t tiled = bounds.tiles > 0 ? per_side * view : view;
-  const int64_t step = longest_side(config) + int64_t{1};  // made even
+  const int64_t step = resized_side(config) + int64_t{1};  // made even
   const int64_t least_step = config.max_tiles > 0 ? view : step;
   const int64_t together =
-      resize_bound_bytes(limits.max_side, least_step, step) + resize_bound_bytes(step, tiled, tiled);
+      resize_bound_bytes(longest_side(limits), least_step, step) + resize_bound_bytes(step, tiled, tiled);
   bounds.resize_bytes = std::max(together, resize_bound_bytes(tiled, view, view));
   bounds.stages = 2;
   bounds.stage_pixels = std::max({step * step, tiled * tiled, narrowed_pixels(limits, step)});
