@@ -76,7 +76,7 @@ Size fitted(Size picture, Size canvas) {
 
 /// transformers' unpad_image: of a map of `lines` x `cols` rows the part that the picture takes, by its shape.
 TileMap unpadded(Size picture, int32_t lines, int32_t cols) {
-  const auto truncated = [](double side) { return static_cast<int32_t>(std::nearbyint(side * 1e7) / 1e7); };
+  const auto truncated = [](double side) { return static_cast<int32_t>(std::floor(side * 1e7 + 0.5) / 1e7); };
   const double shape = static_cast<double>(picture.width) / picture.height;
   if (shape > static_cast<double>(cols) / lines) {
     const int32_t kept = truncated(picture.height * (static_cast<double>(cols) / picture.width));
@@ -90,7 +90,7 @@ TileMap unpadded(Size picture, int32_t lines, int32_t cols) {
 
 /// The rows of a line of a view, which are as many as its lines.
 int32_t view_side(const PreprocessConfig& config) {
-  return static_cast<int32_t>(std::lround(std::sqrt(static_cast<double>(config.view_rows))));
+  return static_cast<int32_t>(std::sqrt(static_cast<double>(config.view_rows)) + 0.5);
 }
 
 void plan_llava_next(const PreprocessConfig& config, ViewPlan* plan) {
