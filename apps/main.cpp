@@ -38,6 +38,7 @@ void declare_commands(CLI::App* program, Action* action) {
   add_serve_command(program, action);
   add_make_model_command(program, action);
   add_devices_command(program, action);
+  add_methods_command(program, action);
 }
 
 // The parser alone would complain about the arguments of an unknown command, or about a missing one.

@@ -148,97 +148,26 @@ OCELLUS_API ocellus_status ocellus_image_decode(const void* bytes, int64_t byte_
 
 typedef enum ocellus_device { OCELLUS_DEVICE_AUTO = 0, OCELLUS_DEVICE_CPU = 1, OCELLUS_DEVICE_CUDA = 2 } ocellus_device;
 
-/* Rules that drop cached slots, per layer and key/value head unless said otherwise. What each keeps beside its recent
- * window is the best by a score: */
-typedef enum ocellus_evict {
-  OCELLUS_EVICT_NONE = 0,
-  OCELLUS_EVICT_SNAPKV = 1,          /* attention from the window, pooled (Li et al. 2024) */
-  OCELLUS_EVICT_DAVID = 2,           /* SnapKV's score, decoupled and unified stages by modality (DAVID) */
-  OCELLUS_EVICT_H2O_PREFILL = 3,     /* attention from all rows (Zhang et al. 2023), once after the prompt */
-  OCELLUS_EVICT_DAVID_H2O = 4,       /* DAVID's stages on that score (its table 6) */
-  OCELLUS_EVICT_SINK_RECENT = 5,     /* the first four and the last; positions stay (StreamingLLM without re-rotation);
-                                          in 16 bits while the session answers, too */
-  OCELLUS_EVICT_ELASTIC_PREFILL = 6, /* attention from all rows, one ranking a layer; what is dropped is merged into the
-                                        nearest that is kept (Elastic Cache), once after the prompt */
-  OCELLUS_EVICT_VALUE_WINDOW = 7,    /* ours: attention from the window times the norm of the value, not pooled */
-  OCELLUS_EVICT_LOOK_M = 8, /* attention from all rows, text before pictures; what is dropped is merged into what
-                              is kept and most like it (LOOK-M, strict budget, pivot merge) */
-  /* These go on while the session answers: a slot goes for every token, or for almost every one. 16 bits only, and
-   * where all tokens of a prompt compete. */
-  OCELLUS_EVICT_H2O = 9, /* as h2o-prefill; then what had least attention, every answer token's added to the prompt's */
-  OCELLUS_EVICT_STREAMING_LLM = 10, /* the first four and the last, as if nothing had been between (StreamingLLM) */
-  OCELLUS_EVICT_ELASTIC = 11, /* as elastic-prefill; then the oldest behind a fixed place (25 before the end of what the
-                                prompt left), so that `keep` of all tokens stay (Elastic Cache) */
-  /* Once after the prompt, as those above: */
-  OCELLUS_EVICT_LOOK_M_ALL_TEXT = 12, /* the same as LOOK-M's public code has it: all text stays, pictures get what it
-                                         leaves of the share, which text may exceed */
-  OCELLUS_EVICT_ELASTIC_REPO = 13,    /* Elastic Cache with the ranking of its public code, which takes the indices of
-                                         sorted scores for ranks */
-  OCELLUS_EVICT_ELASTIC_DEROPE_PREFILL = 14, /* ours: Elastic Cache, keys averaged before their rotation */
-  OCELLUS_EVICT_CSP = 15, /* n-softmax attention from the window; the best by attention within a modality, the best by
-                            attention between modalities, and of the others the best by both (CSP) */
-  OCELLUS_EVICT_VL_CACHE = 16, /* attention from the rows behind the last image; layers share the slots by its density
-                                  (VL-Cache) */
-  OCELLUS_EVICT_MEDA = 17      /* attention from all rows; layers share the slots by its entropy; what is dropped is
-                                  merged into what is kept and most like it, to the average (MEDA's public code) */
-} ocellus_evict;
-/* When DAVID goes from the decoupled to the unified stage: at a layer whose NCAR has fallen by less than the threshold
- * (the paper's eq. 7), by more than it (its prose), is itself below it (its figure 2), or at layer `threshold`. */
-typedef enum ocellus_ncar {
-  OCELLUS_NCAR_SMALL_DROP = 0,
-  OCELLUS_NCAR_LARGE_DROP = 1,
-  OCELLUS_NCAR_LOW = 2,
-  OCELLUS_NCAR_AT_LAYER = 3
-} ocellus_ncar;
 typedef enum ocellus_compress_at {
   OCELLUS_COMPRESS_PROMPT_END = 0,    /* after the whole prompt: the first token comes from exact attention */
   OCELLUS_COMPRESS_BEFORE_SUFFIX = 1, /* in end_turn, before the text that makes the model answer */
   OCELLUS_COMPRESS_IMAGE_END = 2      /* in add_image, before any question is known */
 } ocellus_compress_at;
 
-typedef enum ocellus_kv_scheme {
-  OCELLUS_KV_CALIBQUANT = 0, /* visual slots in blocks; keys and values have an offset and a step per channel */
-  OCELLUS_KV_KIVI = 1        /* all but the last `window` rows of a prompt, text too, in groups of 32: keys by channel
-                                over 32 rows, values by row over 32 channels; 8, 4 or 2 bits (KIVI, Liu et al. 2024) */
-} ocellus_kv_scheme;
-
-/* What stays of images in the cache, and in how many bits. Text stays f16; eviction chooses among text, too, unless
- * images are compressed one by one (DAVID then has one modality, and chooses as SnapKV does). VL-Cache and MEDA choose
- * when a prompt has gone through all layers: until then its f16 slots all stand in the cache, and are planned; they
- * take neither fewer bits nor images one by one. Prompts that are read in
- * several chunks are compressed chunk by chunk. Evicted text still counts as planned text. Where no images are planned
- * (text models), eviction acts on text alone, on pieces of 128 tokens or more that are read together; CalibQuant then
- * packs nothing. KIVI goes without eviction, calibration, bits by layer and images one by one; where a prompt has n
- * rows, the last n - 32 floor((n - window) / 32) stay f16. Answers, and text that does not compete, are packed 32 by 32
- * while the session answers, all but the newest `window` of them and fewer than 32 more. */
+#define OCELLUS_METHOD_TEXT 256
 #define OCELLUS_MOST_LAYER_BITS 128
+
+/* What stays of images in the cache, and in how many bits. A method is named by a text of less than OCELLUS_METHOD_TEXT
+ * bytes, "snapkv", and told more after a colon: "david:rho=1,switch=3", "calibquant:scales=6". ocellus_method_get lists
+ * the methods and what each can be told. */
 typedef struct ocellus_cache_policy {
-  int32_t kv_bits;     /* of visual keys and values: 16 (as they are), 8, 4, 2 or 1 (CalibQuant) */
-  int32_t block_slots; /* slots that share an offset and a step per channel; 0: those that an image leaves, >= 16 */
-  int32_t one_range;   /* 1: one range for all images read together, as in the paper */
-  float key_range;     /* 1; factor of the ranges about zero. The paper's public code has 0.5 and 0.3 at 1 bit */
-  float value_range;   /* 1 */
-  int32_t calibrate;   /* 1: scores of packed slots are calibrated (paper, section 3.3) */
-  float tau_low;       /* tau 1, at least 0 */
-  float tau_high;      /* tau 2 */
-  int32_t evict;       /* ocellus_evict */
-  float keep;          /* fraction of the slots that stays, in (0, 1]; 1: all, bit for bit */
-  int32_t window;      /* recent slots that stay whatever their score; 0: half of what is kept, at most 16; KIVI: that
-                          stay f16; 0: 128 */
-  int32_t pool;        /* neighbouring scores pooled, odd; 5 */
-  int32_t pool_mean;   /* 0: the greatest of them, 1: their mean */
-  float rho;           /* DAVID: visual slots per text slot while decoupled; 2 */
-  int32_t rho_alg28;   /* 1: the share as line 28 of the paper's algorithm has it, against its definition of rho */
-  int32_t ncar;        /* ocellus_ncar */
-  float threshold;     /* 0.3 */
-  int32_t pack_window; /* 1: visual slots of the recent window are packed like others */
-  int32_t pack_text;   /* ours; 1: text that competes with images is packed like them, in the same blocks */
-  int32_t compress_at; /* ocellus_compress_at */
-  int32_t kv_scales;   /* ours; bits of an offset or a step: 16, or 6 between two f16 ends of their row; 16 */
-  int32_t layer_bits_count;                    /* ours; 0: kv_bits in all layers, else the model's layers: */
+  int32_t kv_bits;                             /* of visual keys and values: 16 (as they are), 8, 4, 2 or 1 */
+  int32_t layer_bits_count;                    /* 0: kv_bits in all layers, else the model's layers: */
   uint8_t layer_bits[OCELLUS_MOST_LAYER_BITS]; /* bits by layer, 8, 4, 2 or 1, in place of kv_bits */
-  float csp_cross;   /* CSP: share of the slots chosen by attention between modalities, 0 to 1; 0.5 */
-  int32_t kv_scheme; /* ocellus_kv_scheme, where kv_bits is less than 16 */
+  char kv_scheme[OCELLUS_METHOD_TEXT];         /* how they are packed: "calibquant" or "kivi"; empty: calibquant */
+  char evict[OCELLUS_METHOD_TEXT];             /* what drops cached slots: "none" or a method; empty: none */
+  float keep;                                  /* fraction of the slots that stays, in (0, 1]; 1: all, bit for bit */
+  int32_t compress_at;                         /* ocellus_compress_at */
 } ocellus_cache_policy;
 
 /* Whether an image's keys and values are its own, whatever stands before it, so that they can be used anywhere. */
@@ -292,6 +221,42 @@ typedef struct ocellus_limits {
   ocellus_cache_policy cache;
 } ocellus_limits;
 OCELLUS_API void ocellus_limits_init(ocellus_limits* limits);
+
+/* ---- cache methods ---------------------------------------------------------------------------------------------- */
+
+/* Text stays f16; eviction chooses among text, too, unless images are compressed one by one. Prompts that are read in
+ * several chunks are compressed chunk by chunk. Evicted text still counts as planned text. Where no images are planned
+ * (text models), eviction acts on text alone, on pieces of 128 tokens or more that are read together; calibquant then
+ * packs nothing. What a method cannot be combined with is said when it is planned. */
+typedef enum ocellus_method_kind {
+  OCELLUS_METHOD_EVICT = 0,    /* for ocellus_cache_policy.evict */
+  OCELLUS_METHOD_KV_SCHEME = 1 /* for ocellus_cache_policy.kv_scheme */
+} ocellus_method_kind;
+
+/* What a method can be told as "key=value": a number or, if `words` is not NULL, one of them. */
+typedef struct ocellus_method_option {
+  const char* key;
+  const char* words; /* "max|mean"; NULL: none */
+  double least;      /* numbers from least to most; none where least > most */
+  double most;
+  int32_t step;         /* 0: any number between them, 1: whole ones, 2: every second whole one */
+  const char* standard; /* the value where the text has none */
+  const char* meaning;  /* one sentence */
+} ocellus_method_option;
+
+typedef struct ocellus_method {
+  const char* name;
+  const char* paper; /* whose method it is; "ours" */
+  const char* meaning;
+  const ocellus_method_option* options;
+  int32_t option_count;
+  int32_t recommended; /* 1: one of the few to begin with */
+} ocellus_method;
+
+/* The index-th method of an ocellus_method_kind; NULL behind the last. Its memory is never freed. */
+OCELLUS_API const ocellus_method* ocellus_method_get(int32_t kind, int32_t index);
+/* Whether a text names a method of the kind and options that it has; OCELLUS_BAD_ARGUMENT says what is allowed. */
+OCELLUS_API ocellus_status ocellus_method_check(int32_t kind, const char* text);
 
 #define OCELLUS_PLAN_MAX_ROWS 120
 #define OCELLUS_PLAN_MAX_ADVICE 10
@@ -510,10 +475,10 @@ OCELLUS_API ocellus_status ocellus_session_add_synthetic_image(ocellus_session* 
  * OCELLUS_STOP_FULL and goes on with the next generate. What can never fit is refused before anything is released. */
 OCELLUS_API ocellus_status ocellus_session_set_rolling(ocellus_session* session, int32_t images, int32_t sink_tokens);
 
-/* What DAVID saw in the newest prompt with images, or in the newest part of it that was read at once: NCAR (the mean
- * attention of the recent window to a visual row, times the number of rows: 1 is a fair share) by layer up to the one
- * that switched, and the first layer of the unified stage, -1 if there is none. Writes at most `capacity` values;
- * *count is how many there are, 0 before the first such prompt and after one that was forgotten. */
+/* What the method david saw in the newest prompt with images, or in the newest part of it that was read at once: NCAR
+ * (the mean attention of the recent window to a visual row, times the number of rows: 1 is a fair share) by layer up to
+ * the one that switched, and the first layer of the unified stage, -1 if there is none. Writes at most `capacity`
+ * values; *count is how many there are, 0 before the first such prompt and after one that was forgotten. */
 OCELLUS_API ocellus_status ocellus_session_get_ncar(ocellus_session* session, float* theta, int32_t capacity,
                                                     int32_t* count, int32_t* switch_layer);
 

@@ -176,6 +176,11 @@ inline Result<ocellus_gpu_facts> probe_gpu(int32_t index) {
   const ocellus_status status = ocellus_probe_gpu(index, &facts);
   return {status, facts};
 }
+/// The index-th method of the cache; null after the last.
+inline const ocellus_method* get_method(ocellus_method_kind kind, int32_t index) {
+  return ocellus_method_get(kind, index);
+}
+inline Status check_method(ocellus_method_kind kind, const char* text) { return ocellus_method_check(kind, text); }
 inline Result<ocellus_image_facts> probe_image(Bytes encoded) {
   ocellus_image_facts facts{};
   const ocellus_status status = ocellus_image_probe(encoded.data(), encoded.size(), &facts);

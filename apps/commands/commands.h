@@ -25,5 +25,6 @@ void add_watch_command(CLI::App* program, Action* action);
 void add_serve_command(CLI::App* program, Action* action);
 void add_make_model_command(CLI::App* program, Action* action);
 void add_devices_command(CLI::App* program, Action* action);
+void add_methods_command(CLI::App* program, Action* action);
 
 }  // namespace ocellus::app

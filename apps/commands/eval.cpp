@@ -125,7 +125,7 @@ void add_eval_command(CLI::App* program, Action* action) {
   add_question_options(command, &options->questions);
   command->add_flag("--perplexity", options->perplexity,
                     "Also how probable each expected answer is; reads every question twice");
-  add_common_options(command, &options->common);
+  add_common_options(command, &options->common, AnswerLength::kCommonFlag, CacheFlags::kAllMethods);
   command->callback([=] { *action = [=] { return run_eval(*options); }; });
 }
 

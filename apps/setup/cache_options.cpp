@@ -21,30 +21,9 @@ namespace {
 constexpr double kMostTau = 100;
 
 constexpr char kGroup[] = "Cache (what stays of pictures, and in how many bits)";
-// By number; "" where no method has it.
-constexpr std::array<const char*, 18> kEvictNames = {"none",
-                                                     "snapkv",
-                                                     "david",
-                                                     "h2o-prefill",
-                                                     "david-h2o",
-                                                     "sink-recent",
-                                                     "elastic-prefill",
-                                                     "value-window",
-                                                     "look-m",
-                                                     "h2o",
-                                                     "streaming-llm",
-                                                     "elastic",
-                                                     "look-m-all-text",
-                                                     "elastic-repo",
-                                                     "elastic-derope-prefill",
-                                                     "csp",
-                                                     "vl-cache",
-                                                     "meda"};
-constexpr std::array<const char*, 2> kSchemeNames = {"calibquant", "kivi"};
 constexpr std::array<const char*, 8> kReuseNames = {"none", "mpic",       "spread", "carry",
                                                     "full", "mpic-tiles", "prefix", "cacheblend"};
 constexpr std::array<const char*, 3> kWhenNames = {"prompt-end", "before-suffix", "image-end"};
-constexpr std::array<const char*, 4> kNcarNames = {"small-drop", "large-drop", "low", "layer"};
 
 template <size_t kCount>
 int32_t index_of(const std::array<const char*, kCount>& names, const std::string& name) {
@@ -57,16 +36,14 @@ std::vector<std::string> list_of(const std::array<const char*, kCount>& names) {
   return list;
 }
 
-// "none|snapkv|david"
-template <size_t kCount>
-std::string joined_names(const std::array<const char*, kCount>& names) {
-  std::string text;
-  for (const std::string& name : list_of(names)) text += (text.empty() ? "" : "|") + name;
-  return text;
-}
-
 // What was written, as far as a float tells: 0.2 and not 0.200000003.
 double decimal(float value) { return std::round(static_cast<double>(value) * 1e6) / 1e6; }
+
+// With all digits that the value has.
+std::string exact_number(float value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
 
 // "2", "0.25"
 std::string short_number(double value) {
@@ -103,32 +80,38 @@ TauPair parse_taus(const std::string& text) {
   throw Failure(kExitUsage, "--calib " + text + ": write none, auto or two numbers from 0 to 100, as in 0,2.");
 }
 
-void set_calibration(const CacheOptions& options, const std::string& model_path, ocellus_cache_policy* policy,
-                     std::vector<std::string>* notes) {
-  if (options.calibration == "none") return;
-  if (options.is_kivi() && options.calibration == "auto") return;
+// What --calib adds to the packing scheme: ",tau-low=0,tau-high=2", or nothing.
+std::string calibration_text(const CacheOptions& options, const std::string& model_path,
+                             std::vector<std::string>* notes) {
+  const auto text = [](const TauPair& taus) {
+    return "tau-low=" + exact_number(taus.low) + ",tau-high=" + exact_number(taus.high);
+  };
+  if (options.calibration == "none") return "";
+  if (options.is_kivi() && options.calibration == "auto") return "";
   if (options.calibration != "auto") {
     const TauPair taus = parse_taus(options.calibration);
     if (!options.packs()) throw Failure(kExitUsage, "--calib calibrates packed caches: add --kv-bits 8, 4, 2 or 1.");
-    policy->calibrate = 1;
-    policy->tau_low = taus.low;
-    policy->tau_high = taus.high;
-    return;
+    return text(taus);
   }
-  if (!options.packs()) return;
+  if (!options.packs()) return "";
   if (!options.layer_bits.empty()) {
     notes->push_back("Calibrations are known for equal bits in all layers only, so none is used.");
-    return;
+    return "";
   }
   const std::optional<TauPair> taus = read_calibration(model_path, options.bits);
-  if (!taus) {
-    notes->push_back("No calibration for " + format_count(options.bits, "bit") +
-                     " is known for this model, so none is used; ocellus calibrate finds one.");
-    return;
-  }
-  policy->calibrate = taus->low != 0 || taus->high != 0 ? 1 : 0;
-  policy->tau_low = taus->low;
-  policy->tau_high = taus->high;
+  if (taus) return taus->low != 0 || taus->high != 0 ? text(*taus) : "";
+  notes->push_back("No calibration for " + format_count(options.bits, "bit") +
+                   " is known for this model, so none is used; ocellus calibrate finds one.");
+  return "";
+}
+
+// The text of a cache method, where its field is.
+void set_method(const std::string& flag, const std::string& text, char (&field)[OCELLUS_METHOD_TEXT]) {
+  if (text.size() >= sizeof field)
+    throw Failure(kExitUsage, flag + ": with what other flags add to it this has more than " +
+                                  std::to_string(sizeof field - 1) + " characters.");
+  std::copy(text.begin(), text.end(), field);
+  field[text.size()] = '\0';
 }
 
 void add_packing_options(CLI::App* command, CacheOptions* options) {
@@ -151,15 +134,27 @@ void set_library_cache(CacheOptions* options, const std::string& size) {
   options->library_cache_bytes = *bytes;
 }
 
-void add_eviction_options(CLI::App* command, CacheOptions* options) {
-  command->add_option("--evict", options->evict, "Rule that drops cached tokens (default: none)")
-      ->option_text(joined_names(kEvictNames))
-      ->check(CLI::IsMember(list_of(kEvictNames)))
+void add_method_options(CLI::App* command, CacheOptions* options, MethodNames shown) {
+  command
+      ->add_option("--evict", options->evict,
+                   "Method that drops cached tokens, told more as in david:rho=1,window=8; 'ocellus methods' has all "
+                   "(default: none)")
+      ->option_text("none|" + join_method_names(OCELLUS_METHOD_EVICT, shown) + "[:KEY=VALUE,...]")
+      ->check(method_of(OCELLUS_METHOD_EVICT))
       ->group(kGroup);
   command->add_option("--keep", options->keep, "Fraction of the cached tokens that stays (default: 1)")
       ->option_text("FRACTION")
       ->check(number_between(0, 1))
       ->group(kGroup);
+  command
+      ->add_option("--kv-scheme", options->scheme,
+                   "Way of packing, told more as in calibquant:scales=6; kivi: text, too (default: calibquant)")
+      ->option_text(join_method_names(OCELLUS_METHOD_KV_SCHEME, MethodNames::kAll) + "[:KEY=VALUE,...]")
+      ->check(method_of(OCELLUS_METHOD_KV_SCHEME))
+      ->group(kGroup);
+}
+
+void add_reuse_options(CLI::App* command, CacheOptions* options) {
   command->add_option("--compress-at", options->compress_at, "When pictures are compressed (default: prompt-end)")
       ->option_text("prompt-end|before-suffix|image-end")
       ->check(CLI::IsMember(list_of(kWhenNames)))
@@ -193,70 +188,14 @@ void add_library_options(CLI::App* command, CacheOptions* options, bool is_own) 
       ->group(kGroup);
 }
 
-void add_detail_options(CLI::App* command, CacheOptions* options) {
-  const std::string details = "Cache, in detail";
-  command->add_option("--kv-scheme", options->scheme, "Way of packing; kivi: text, too (default: calibquant)")
-      ->option_text(joined_names(kSchemeNames))
-      ->check(CLI::IsMember(list_of(kSchemeNames)))
-      ->group(details);
-  command->add_option("--kv-residual", options->residual, "Newest tokens of a prompt that kivi leaves (default: 128)")
-      ->option_text("N")
-      ->check(number_between(1, 65536))
-      ->group(details);
-  command->add_option("--kv-block", options->block_slots, "Slots that share a range (default: what a picture leaves)")
-      ->option_text("N")
-      ->check(number_between(0, 65536))
-      ->group(details);
-  command->add_option("--kv-scales", options->scales, "Bits of the ends of a range; 6: ours (default: 16)")
-      ->option_text("16|6")
-      ->check(one_of_numbers({16, 6}))
-      ->group(details);
-  command
-      ->add_flag("--kv-one-range", options->one_range, "One range for all pictures of a prompt, as CalibQuant's paper")
-      ->group(details);
-  command->add_flag("--kv-pack-text", options->pack_text, "Text that competes with pictures is packed, too (ours)")
-      ->group(details);
-  command
-      ->add_flag("--kv-shrunk-ranges", options->shrunk_ranges, "Ranges times 0.5 and 0.3 at 1 bit, as its public code")
-      ->group(details);
-  command->add_option("--evict-window", options->window, "Recent tokens that stay (default: half, at most 16)")
-      ->option_text("N")
-      ->check(number_between(0, 65536))
-      ->group(details);
-  command->add_flag("--evict-window-f16", options->window_f16, "Visual tokens among them are not packed")
-      ->group(details);
-  command->add_option("--evict-pool", options->pool, "Neighbouring scores pooled, odd (default: 5)")
-      ->option_text("N")
-      ->check(number_between(1, 65))
-      ->group(details);
-  command->add_flag("--evict-pool-mean", options->pool_mean, "Pool to the mean, not the greatest")->group(details);
-  command->add_option("--david-rho", options->rho, "Visual tokens per text token (default: 2)")
-      ->option_text("X")
-      ->check(number_between(0, 1000))
-      ->group(details);
-  command->add_flag("--david-rho-alg28", options->rho_alg28, "Shares as line 28 of DAVID's algorithm has them")
-      ->group(details);
-  command->add_option("--david-switch", options->ncar, "What ends the decoupled stage (default: small-drop)")
-      ->option_text("small-drop|large-drop|low|layer")
-      ->check(CLI::IsMember(list_of(kNcarNames)))
-      ->group(details);
-  command->add_option("--david-threshold", options->ncar_threshold, "Its threshold, or the layer (default: 0.3)")
-      ->option_text("X")
-      ->check(number_between(-1000, 1000))
-      ->group(details);
-  command->add_option("--csp-cross", options->csp_cross, "Share chosen by attention between modalities (default: 0.5)")
-      ->option_text("X")
-      ->check(number_between(0, 1))
-      ->group(details);
-}
-
 }  // namespace
 
 void add_cache_options(CLI::App* command, CacheOptions* options, CacheFlags flags) {
   if (flags != CacheFlags::kOwnPacking) add_packing_options(command, options);
-  add_eviction_options(command, options);
+  add_method_options(command, options,
+                     flags == CacheFlags::kAllMethods ? MethodNames::kAll : MethodNames::kRecommended);
+  add_reuse_options(command, options);
   add_library_options(command, options, flags == CacheFlags::kOwnLibrary);
-  add_detail_options(command, options);
 }
 
 ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string& model_path,
@@ -266,8 +205,7 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
   ocellus_cache_policy policy = defaults.cache;
   policy.kv_bits = options.bits;
   set_layer_bits(options.layer_bits, &policy);
-  policy.kv_scales = options.scales;
-  policy.evict = index_of(kEvictNames, options.evict);
+  set_method("--evict", options.evict, policy.evict);
   policy.keep = options.keep;
   if (!(options.keep > 0)) throw Failure(kExitUsage, "--keep 0 would keep nothing: give a fraction of more than 0.");
   if (options.keep < 1 && options.evict == "none") {
@@ -278,27 +216,11 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
   }
   if (options.is_kivi() && !options.packs())
     throw Failure(kExitUsage, "--kv-scheme kivi packs nothing in 16 bits: add --kv-bits 8, 4 or 2.");
-  if (options.residual > 0 && !options.is_kivi()) throw Failure(kExitUsage, "--kv-residual is for --kv-scheme kivi.");
-  if (options.pool % 2 == 0) throw Failure(kExitUsage, "--evict-pool takes an odd number.");
   if (options.compress_at) policy.compress_at = index_of(kWhenNames, *options.compress_at);
-  policy.block_slots = options.block_slots;
-  policy.one_range = options.one_range ? 1 : 0;
-  if (options.shrunk_ranges && options.bits == 1) {
-    policy.key_range = 0.5f;
-    policy.value_range = 0.3f;
-  }
-  policy.window = options.is_kivi() ? options.residual : options.window;
-  policy.pool = options.pool;
-  policy.pool_mean = options.pool_mean ? 1 : 0;
-  policy.rho = options.rho;
-  policy.rho_alg28 = options.rho_alg28 ? 1 : 0;
-  policy.ncar = index_of(kNcarNames, options.ncar);
-  policy.threshold = options.ncar_threshold;
-  policy.pack_window = options.window_f16 ? 0 : 1;
-  policy.pack_text = options.pack_text ? 1 : 0;
-  policy.csp_cross = options.csp_cross;
-  policy.kv_scheme = index_of(kSchemeNames, options.scheme);
-  set_calibration(options, model_path, &policy, notes);
+  const std::string calibration = calibration_text(options, model_path, notes);
+  const bool has_options = options.scheme != method_name(options.scheme);
+  const std::string joint = calibration.empty() ? "" : has_options ? "," : ":";
+  set_method("--kv-scheme", options.scheme + joint + calibration, policy.kv_scheme);
   return policy;
 }
 
@@ -331,6 +253,11 @@ std::string reuse_text(const ocellus_limits& limits) {
   return name + ":" + (limits.reuse_rows < 0 ? "all" : std::to_string(limits.reuse_rows));
 }
 
+// Whether the options of a packing scheme have a tau.
+bool is_calibrated(const nlohmann::ordered_json& packing) {
+  return packing.contains("tau-low") && (packing.at("tau-low").is_number() || packing.at("tau-high").is_number());
+}
+
 }  // namespace
 
 void set_reuse(const CacheOptions& options, ocellus_limits* limits) {
@@ -356,58 +283,40 @@ void set_reuse(const CacheOptions& options, ocellus_limits* limits) {
 
 nlohmann::ordered_json policy_json(const ocellus_limits& limits) {
   const ocellus_cache_policy& policy = limits.cache;
-  const bool packs = policy.kv_bits < 16, evicts = policy.keep < 1;
+  const bool packs = policy.kv_bits < 16;
+  const nlohmann::ordered_json packing = method_options_json(OCELLUS_METHOD_KV_SCHEME, policy.kv_scheme);
   nlohmann::ordered_json object = {{"kv_bits", policy.kv_bits}};
   if (policy.layer_bits_count > 0)
     object["kv_layer_bits"] = std::vector<int>(policy.layer_bits, policy.layer_bits + policy.layer_bits_count);
-  object["calib"] = policy.calibrate != 0 ? nlohmann::ordered_json{decimal(policy.tau_low), decimal(policy.tau_high)}
-                                          : nlohmann::ordered_json("none");
-  object["evict"] = kEvictNames[static_cast<size_t>(policy.evict)];
+  object["calib"] = packs && is_calibrated(packing)
+                        ? nlohmann::ordered_json{packing.at("tau-low"), packing.at("tau-high")}
+                        : nlohmann::ordered_json("none");
+  object["evict"] = method_name(policy.evict);
   object["keep"] = decimal(policy.keep);
   object["compress_at"] = kWhenNames[static_cast<size_t>(policy.compress_at)];
   object["reuse"] = reuse_text(limits);
-  const bool is_kivi = packs && policy.kv_scheme == OCELLUS_KV_KIVI;
-  if (packs) object["kv_scheme"] = kSchemeNames[static_cast<size_t>(policy.kv_scheme)];
-  if (is_kivi) object["kv_residual"] = policy.window > 0 ? policy.window : 128;
-  if (packs && !is_kivi) {
-    object["kv_block"] = policy.block_slots;
-    object["kv_scales"] = policy.kv_scales;
-    object["kv_one_range"] = policy.one_range != 0;
-    object["kv_ranges"] = {decimal(policy.key_range), decimal(policy.value_range)};
+  if (packs) {
+    object["kv_scheme"] = method_name(policy.kv_scheme);
+    object["kv_scheme_options"] = packing;
   }
-  if (evicts) {
-    object["evict_window"] = policy.window;
-    object["evict_pool"] = policy.pool;
-    object["evict_pool_mean"] = policy.pool_mean != 0;
-    if (packs) object["kv_pack_text"] = policy.pack_text != 0;
-    if (packs) object["evict_window_f16"] = policy.pack_window == 0;
-  }
-  if (evicts && policy.evict == OCELLUS_EVICT_DAVID) {
-    object["david_rho"] = decimal(policy.rho);
-    object["david_rho_alg28"] = policy.rho_alg28 != 0;
-    object["david_switch"] = kNcarNames[static_cast<size_t>(policy.ncar)];
-    object["david_threshold"] = decimal(policy.threshold);
-  }
-  if (evicts && policy.evict == OCELLUS_EVICT_CSP) object["csp_cross"] = decimal(policy.csp_cross);
+  if (policy.keep < 1) object["evict_options"] = method_options_json(OCELLUS_METHOD_EVICT, policy.evict);
   return object;
 }
 
 std::string describe_policy(const ocellus_cache_policy& policy) {
+  const nlohmann::ordered_json packing = method_options_json(OCELLUS_METHOD_KV_SCHEME, policy.kv_scheme);
   std::string text = policy.kv_bits == 16 ? "f16" : format_count(policy.kv_bits, "bit");
   if (policy.layer_bits_count > 0) {
     text = "bits by layer";
     for (int32_t i = 0; i < policy.layer_bits_count; ++i)
       text += (i == 0 ? " " : ",") + std::to_string(policy.layer_bits[i]);
   }
-  if (policy.kv_bits < 16 && policy.kv_scheme == OCELLUS_KV_KIVI)
-    text += ", kivi with " + format_count(policy.window > 0 ? policy.window : 128, "token") + " in f16";
-  if (policy.calibrate != 0) {
-    text += " calibrated by " + short_number(policy.tau_low) + ", " + short_number(policy.tau_high);
-  }
-  if (policy.keep < 1) {
-    text += std::string(", ") + kEvictNames[static_cast<size_t>(policy.evict)] + " keeps " +
-            short_number(100.0 * decimal(policy.keep)) + " %";
-  }
+  if (policy.kv_bits < 16 && packing.contains("residual"))
+    text += ", kivi with " + format_count(packing.at("residual").get<int32_t>(), "token") + " in f16";
+  if (policy.kv_bits < 16 && is_calibrated(packing))
+    text += " calibrated by " + packing.at("tau-low").dump() + ", " + packing.at("tau-high").dump();
+  if (policy.keep < 1)
+    text += ", " + method_name(policy.evict) + " keeps " + short_number(100.0 * decimal(policy.keep)) + " %";
   return text;
 }
 

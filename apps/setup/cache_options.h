@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/setup/method_list.h"
 #include "runtime/ocellus.h"
 
 namespace CLI {
@@ -16,39 +17,25 @@ namespace ocellus::app {
 
 struct CacheOptions {
   int32_t bits = 16;
-  std::string layer_bits;  // "2,1,1,4": by layer, in place of bits; empty: the same in all
-  int32_t scales = 16;
-  std::string calibration = "none";  // "none", "auto" or "T1,T2"
-  std::string evict = "none";
+  std::string layer_bits;             // "2,1,1,4": by layer, in place of bits; empty: the same in all
+  std::string calibration = "none";   // "none", "auto" or "T1,T2"
+  std::string scheme = "calibquant";  // as ocellus_cache_policy.kv_scheme
+  std::string evict = "none";         // as ocellus_cache_policy.evict
   float keep = 1.0f;
   std::optional<std::string> compress_at;  // the command's own default
-  int32_t block_slots = 0;
-  bool one_range = false;
-  bool shrunk_ranges = false;
-  int32_t window = 0;
-  int32_t pool = 5;
-  bool pool_mean = false;
-  float rho = 2.0f;
-  bool rho_alg28 = false;
-  std::string ncar = "small-drop";
-  float ncar_threshold = 0.3f;
-  bool window_f16 = false;
-  bool pack_text = false;
-  float csp_cross = 0.5f;
-  std::string scheme = "calibquant";
-  int32_t residual = 0;
-  std::string reuse;  // "none", "carry:16", "mpic:all"; empty: as the library needs it
+  std::string reuse;                       // "none", "carry:16", "mpic:all"; empty: as the library needs it
   std::string library_path;
   std::string owner;
   int64_t library_cache_bytes = 0;
 
   bool packs() const { return bits < 16 || !layer_bits.empty(); }
-  bool is_kivi() const { return scheme == "kivi"; }
+  bool is_kivi() const { return method_name(scheme) == "kivi"; }
 };
 
 // What the command leaves to the user: with kOwnPacking it sets bits and calibration itself, with kOwnLibrary the
-// library, of which an owner must be named.
-enum class CacheFlags { kAll, kOwnPacking, kOwnLibrary };
+// library, of which an owner must be named. With kAllMethods its help names every method, not only the few to begin
+// with.
+enum class CacheFlags { kAll, kAllMethods, kOwnPacking, kOwnLibrary };
 
 // `options` must outlive the parser.
 void add_cache_options(CLI::App* command, CacheOptions* options, CacheFlags flags);

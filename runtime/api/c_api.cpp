@@ -219,14 +219,9 @@ void ocellus_limits_init(ocellus_limits* limits) {
   limits->max_text_tokens = 512;
   limits->max_image_pixels = int64_t{1920} * 1080;
   limits->cache.kv_bits = 16;
-  limits->cache.kv_scales = 16;
-  limits->cache.key_range = limits->cache.value_range = 1.0f;
   limits->cache.keep = 1.0f;
-  limits->cache.pool = 5;
-  limits->cache.rho = 2.0f;
-  limits->cache.threshold = 0.3f;
-  limits->cache.pack_window = 1;
-  limits->cache.csp_cross = 0.5f;
+  std::snprintf(limits->cache.kv_scheme, sizeof limits->cache.kv_scheme, "calibquant");
+  std::snprintf(limits->cache.evict, sizeof limits->cache.evict, "none");
 }
 
 ocellus_status ocellus_plan_memory(const ocellus_model* model, const ocellus_limits* limits, ocellus_plan* out) {

@@ -131,7 +131,7 @@ int32_t block_slots(const CachePolicy& policy, int64_t image_slots, int64_t usua
 /// Where rows compete, a block takes what an image leaves if all leave alike, so that a smaller share to keep takes
 /// less memory. Fewer slots than kLeastBlockSlots would spend more on offsets and steps than on codes.
 int64_t usual_block_slots(const CachePolicy& policy, int64_t image_slots) {
-  if (!policy.packs() || !policy.evicts_chunks()) return image_slots;
+  if (!policy.packs() || !policy.lists_chunks()) return image_slots;
   return std::max(policy.kept_rows(image_slots), kLeastBlockSlots);
 }
 
@@ -187,7 +187,7 @@ void size_synthetic(EngineShape* s) {
   const int64_t tokens = s->synthetic_tokens;
   KvShape& kv = s->kv;
   kv.image_slots = static_cast<int32_t>(
-      policy.evicts() ? policy.survivors({.rows = tokens, .visual_rows = tokens}).slots() : tokens);
+      policy.lists_rows() ? policy.survivors({.rows = tokens, .visual_rows = tokens}).slots() : tokens);
   kv.block_slots = block_slots(policy, kv.image_slots, kv.image_slots);
   s->blocks_per_session = kv.blocks_per_image();
 }
@@ -199,7 +199,7 @@ void size_cache(int64_t slots_per_image, EngineShape* s) {
   kv.format = policy.format;
   if (policy.evicts_answers()) {
     kv.has_ledger = true;
-    kv.has_sums = eviction_rule(policy.evict).answers().by_attention;
+    kv.has_sums = policy.evict->answers().by_attention;
   }
   kv.layer_formats = policy.layer_formats;
   kv.scales = policy.scales;
@@ -215,7 +215,7 @@ void size_cache(int64_t slots_per_image, EngineShape* s) {
   kv.block_slots = block_slots(policy, kv.image_slots, usual_block_slots(policy, kv.image_slots));
   if (policy.packs_oldest())
     size_packed_oldest(all, s);
-  else if (policy.evicts_chunks())
+  else if (policy.lists_chunks())
     size_evicted(all, slots_per_image, s);
   else
     s->blocks_per_session = s->images_per_session * kv.blocks_per_image();
@@ -224,9 +224,9 @@ void size_cache(int64_t slots_per_image, EngineShape* s) {
 /// Linked images keep the slots that they were given elsewhere.
 Status check_links(const EngineShape& s) {
   if (!s.links) return {};
-  if (s.policy.evicts())
+  if (s.policy.lists_rows())
     return OCELLUS_FAIL(Code::kBadArgument,
-                        "linked images are the same in every prompt: plan them without an eviction method and KIVI");
+                        "linked images are the same in every prompt: plan them without an eviction method and kivi");
   if (s.carries && s.policy.packs())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "what rows in place become is carried to slots of 16 bits only: plan kv_bits of 16, or spread");
@@ -261,7 +261,7 @@ Status size_library(int64_t tier_bytes, int64_t width, EngineShape* s) {
 /// Which of the policies this build, this model and this device run.
 Status check_policy(const EngineShape& s, const TextConfig& text) {
   if (s.policy.packs_oldest() && text.head_dim % kValueGroup != 0)
-    return OCELLUS_FAIL(Code::kUnsupported, "KIVI packs values in groups of %d channels, and heads have %d",
+    return OCELLUS_FAIL(Code::kUnsupported, "kivi packs values in groups of %d channels, and heads have %d",
                         kValueGroup, text.head_dim);
   if (s.policy.packs() && s.device.is_cuda() && (text.head_dim % 32 != 0 || text.head_dim > 256))
     return OCELLUS_FAIL(Code::kUnsupported, "packed caches on a GPU need heads of 32 to 256 values by 32, not %d",
@@ -270,7 +270,7 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
   if (listed > 0 && listed != text.layer_count)
     return OCELLUS_FAIL(Code::kBadArgument, "the model has %d layers, but bits are given for %d", text.layer_count,
                         listed);
-  if (s.policy.evicts() && text.layer_count > NcarState::kMostLayers)
+  if (s.policy.lists_rows() && text.layer_count > NcarState::kMostLayers)
     return OCELLUS_FAIL(Code::kUnsupported, "eviction is made for at most %d layers, not %d", NcarState::kMostLayers,
                         text.layer_count);
   if (s.policy.evicts_images() && s.views_per_image > 1)
@@ -284,7 +284,7 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
 
 int32_t EngineShape::sink_slots() const {
   if (!policy.evicts_answers()) return 0;
-  const AnswerRule rule = eviction_rule(policy.evict).answers();
+  const AnswerRule rule = policy.evict->answers();
   return rule.moves_sinks ? static_cast<int32_t>(rule.first_slots) : 0;
 }
 

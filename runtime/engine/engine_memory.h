@@ -67,9 +67,9 @@ struct EngineShape {
   Phase picture_phase() const { return views_per_image > 1 ? Phase::kImage : Phase::kPicture; }
   /// Rows that are read together compete for slots if there are images among them. Where no images are planned, text
   /// alone competes, from kLeastCompetingText rows on: shorter pieces, as the suffix that makes the model answer, stay.
-  bool text_competes() const { return policy.evicts_chunks() && images_per_session == 0 && synthetic_tokens == 0; }
+  bool text_competes() const { return policy.lists_chunks() && images_per_session == 0 && synthetic_tokens == 0; }
   bool competes(const ChunkFacts& facts) const {
-    if (!policy.evicts_chunks()) return false;
+    if (!policy.lists_chunks()) return false;
     return facts.visual_rows > 0 || (text_competes() && facts.rows >= kLeastCompetingText);
   }
   LinkLimits link_limits() const;

@@ -55,10 +55,17 @@ int32_t positions_per_image(const Model& model, const ocellus_limits& limits) {
   return static_cast<int32_t>(bounds.rows + model.delimiter_tokens(bounds));
 }
 
+/// Makes it DAVID's rule that chooses what stays, where none is named. False where one is.
+bool choose_rule(ocellus_cache_policy* policy) {
+  if (policy->evict[0] != '\0' && std::strcmp(policy->evict, "none") != 0) return false;
+  std::snprintf(policy->evict, sizeof policy->evict, "david");
+  return true;
+}
+
 /// The greatest share of the cache, in whole percent below `now`, that fits the budget; 0 if none does. Without a rule
 /// that chooses it is DAVID's.
 int32_t keep_in_budget(const Model& model, ocellus_limits limits, int32_t now) {
-  if (limits.cache.evict == OCELLUS_EVICT_NONE) limits.cache.evict = OCELLUS_EVICT_DAVID;
+  choose_rule(&limits.cache);
   int32_t fits = 0, most = now - 1;
   while (fits < most) {
     const int32_t middle = fits + (most - fits + 1) / 2;
@@ -137,12 +144,11 @@ class Advisor {
     if (fits == 0) return;
     ocellus_limits changed = limits_;
     changed.cache.keep = static_cast<float>(fits) / 100.0f;
-    if (changed.cache.evict != OCELLUS_EVICT_NONE) {
+    if (!choose_rule(&changed.cache)) {
       add(changed, "%d %% of the cache kept (keep) instead of %d %%", fits, now);
       return;
     }
-    changed.cache.evict = OCELLUS_EVICT_DAVID;
-    add(changed, "%d %% of the cache kept by DAVID (evict, keep) instead of %d %%", fits, now);
+    add(changed, "%d %% of the cache kept by david (evict, keep) instead of %d %%", fits, now);
   }
 
   void reduce_prompt_rows() {

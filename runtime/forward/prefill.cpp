@@ -73,7 +73,7 @@ void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, const L
                DeviceView<float> hidden, Queue& q) {
   const PrefillScratch& s = pass.scratch;
   const TextConfig& c = pass.config;
-  if (s.compress.last_queries.data != nullptr && pass.plan.compress.evicts)
+  if (s.compress.last_queries.data != nullptr && pass.plan.compress.lists_rows)
     keep_observed_queries(pass, first, rows.query, pass.plan.compress.facts.rows, q);
   attend_rows({.query = rows.query,
                .query_heads = c.query_heads,

@@ -241,7 +241,7 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
                          const PrefillScratch& s, Queue& queue) {
   PrefillPlan plan;
   plan.compress = plan_compression(chunk, first_position, cache, s.compress, queue);
-  const bool all_compete = plan.compress.evicts && !plan.compress.one_image;
+  const bool all_compete = plan.compress.lists_rows && !plan.compress.one_image;
   const auto competing_slot = [&](int64_t row) { return plan.compress.is_late ? cache.evicted_slot(row) : KvSlot(); };
   SlotCursor cursor(chunk, cache, s.compress.policy, head_dim, false);
   const auto slot_of = [&](const Piece& piece, int64_t row, int64_t position) {

@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "runtime/policy/eviction_rule.h"
+#include "runtime/policy/packing_scheme.h"
 
 namespace ocellus {
 namespace {
-
-constexpr int32_t kMostBlockSlots = 65536;
-constexpr int32_t kMostPool = 65;
-constexpr float kMostTau = 100.0f;
 
 Status check_range(const char* name, double value, double least, double most) {
   if (value >= least && value <= most) return {};  // false for what is no number
@@ -31,86 +29,75 @@ int32_t most_layer_bits(const ocellus_cache_policy& p) {
   return *std::max_element(p.layer_bits, p.layer_bits + p.layer_bits_count);
 }
 
-Status check_packing(const ocellus_cache_policy& p) {
+Status check_bits(const ocellus_cache_policy& p) {
   if (!has_kv_format(p.kv_bits))
     return OCELLUS_FAIL(Code::kBadArgument, "there is no cache format of %d bits: 16, 8, 4, 2 and 1 are there",
                         p.kv_bits);
-  OCELLUS_TRY(check_layer_bits(p));
-  if (p.kv_scales != 16 && p.kv_scales != 6)
-    return OCELLUS_FAIL(Code::kBadArgument, "offsets and steps have 16 or 6 bits, not %d", p.kv_scales);
-  OCELLUS_TRY(check_range("the slots of a cache block", p.block_slots, 0, kMostBlockSlots));
-  OCELLUS_TRY(check_range("the range factor of keys", p.key_range, 0.01, 1));
-  OCELLUS_TRY(check_range("the range factor of values", p.value_range, 0.01, 1));
-  OCELLUS_TRY(check_range("tau 1 of the calibration", p.tau_low, 0, kMostTau));
-  return check_range("tau 2 of the calibration", p.tau_high, 0, kMostTau);
+  return check_layer_bits(p);
 }
 
-/// What KIVI has no place for.
-Status check_kivi(const ocellus_cache_policy& p) {
-  const char* refused = nullptr;
-  if (p.layer_bits_count > 0) refused = "has the same bits in all layers";
-  if (p.kv_bits == 1) refused = "packs into 8, 4 or 2 bits, not 1";
-  if (p.block_slots != 0 && p.block_slots != kKiviGroup) refused = "has groups of 32 rows, not blocks of another size";
-  if (p.kv_scales != 16) refused = "has offsets and steps of 16 bits";
-  if (p.one_range != 0 || p.key_range != 1 || p.value_range != 1) refused = "takes every group's range as it is";
-  if (p.calibrate != 0) refused = "is not calibrated";
-  if (p.keep < 1) refused = "keeps all rows: choose it or an eviction method";
-  if (p.compress_at == OCELLUS_COMPRESS_IMAGE_END)
-    refused = "packs prompts, not images one by one: compress at the prompt's end or before the suffix";
-  if (refused == nullptr) return {};
-  return OCELLUS_FAIL(Code::kBadArgument, "KIVI %s", refused);
-}
-
-Status check_scheme(const ocellus_cache_policy& p) {
-  OCELLUS_TRY(check_range("the way of packing", p.kv_scheme, OCELLUS_KV_CALIBQUANT, OCELLUS_KV_KIVI));
-  return p.kv_scheme == OCELLUS_KV_KIVI && p.kv_bits < 16 ? check_kivi(p) : Status();
-}
-
-/// KIVI's way of packing as the rest of the runtime knows it: a rule that keeps everything, with a window in f16.
-void pack_oldest(CachePolicy* policy) {
-  policy->scales = KvScaleForm::kByToken;
-  policy->block_slots = kKiviGroup;
-  policy->evict = EvictMethod::kPackOldest;
-  if (policy->window == 0) policy->window = kKiviWindow;
-  policy->pack_window = false;
-  policy->pack_text = true;
-}
-
-Status check_eviction(const ocellus_cache_policy& p) {
-  if (!is_evict_method(p.evict)) return OCELLUS_FAIL(Code::kBadArgument, "there is no eviction method %d", p.evict);
+Status check_share(const ocellus_cache_policy& p, const EvictionRule* rule) {
   if (!(p.keep > 0 && p.keep <= 1))
     return OCELLUS_FAIL(Code::kBadArgument, "the fraction to keep must be more than 0 and at most 1, not %g",
                         static_cast<double>(p.keep));
-  if (p.keep < 1 && p.evict == OCELLUS_EVICT_NONE)
+  if (p.keep < 1 && rule == nullptr)
     return OCELLUS_FAIL(Code::kBadArgument, "to keep %g of the cache an eviction method must be chosen",
                         static_cast<double>(p.keep));
-  OCELLUS_TRY(check_range("the recent window", p.window, 0, kMostBlockSlots));
-  OCELLUS_TRY(check_range("the pooling width", p.pool, 1, kMostPool));
-  if (p.pool % 2 == 0) return OCELLUS_FAIL(Code::kBadArgument, "the pooling width must be odd, not %d", p.pool);
-  OCELLUS_TRY(check_range("the way of pooling", p.pool_mean, 0, 1));
-  OCELLUS_TRY(check_range("rho of DAVID", p.rho, 0, 1000));
-  OCELLUS_TRY(check_range("the reading of DAVID's switch", p.ncar, OCELLUS_NCAR_SMALL_DROP, OCELLUS_NCAR_AT_LAYER));
-  OCELLUS_TRY(check_range("the threshold of DAVID's switch", p.threshold, -1000, 1000));
-  OCELLUS_TRY(check_range("the share of CSP's attention between modalities", p.csp_cross, 0, 1));
   return check_range("the time of compression", p.compress_at, OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_IMAGE_END);
+}
+
+/// "none, snapkv, david": the names of a table, for a sentence.
+struct Names {
+  char text[400] = "";
+  template <class NameAt>
+  explicit Names(NameAt name_at) {
+    size_t length = 0;
+    for (int32_t i = 0; name_at(i) != nullptr && length < sizeof text; ++i)
+      length += static_cast<size_t>(
+          std::snprintf(text + length, sizeof text - length, "%s%s", i > 0 ? ", " : "", name_at(i)));
+  }
+};
+
+/// Rules that choose when all layers have run need f16 slots until then, and all rows.
+Status check_late(const CachePolicy& policy) {
+  if (!policy.is_late()) return {};
+  const char* const name = policy.evict->method().name;
+  if (policy.packs())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "%s chooses after the last layer among f16 slots, not %d-bit ones: keep 16 bits", name,
+                        kv_bits(policy.format));
+  if (policy.evicts_images())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "%s chooses among all rows of a prompt, not image by image: compress at the prompt's end or "
+                        "before the suffix",
+                        name);
+  return {};
 }
 
 /// Rules that go on while a session answers need slots that a new token can take, and all of them.
 Status check_answers(const CachePolicy& policy) {
-  if (!policy.evicts() || !eviction_rule(policy.evict).answers().required || policy.evicts_answers()) return {};
+  if (!policy.evicts() || !policy.evict->answers().required || policy.evicts_answers()) return {};
+  const char* const name = policy.evict->method().name;
   if (policy.packs())
     return OCELLUS_FAIL(Code::kBadArgument,
-                        "this eviction method goes on while the session answers and so needs 16 bits: choose the one "
-                        "that ends with the prompt, or pack nothing");
+                        "%s goes on while the session answers and so needs 16 bits: choose a method that ends with the "
+                        "prompt, or pack nothing",
+                        name);
   return OCELLUS_FAIL(Code::kBadArgument,
-                      "this eviction method chooses among all tokens: compress at the prompt's end or before the "
-                      "suffix, not at the image's end");
+                      "%s chooses among all tokens: compress at the prompt's end or before the suffix, not at the "
+                      "image's end",
+                      name);
 }
 
 }  // namespace
 
-bool CachePolicy::evicts_answers() const {
-  return evicts_chunks() && !packs() && eviction_rule(evict).answers().evicts;
+bool CachePolicy::watches_ncar() const { return evicts() && evict->watches_ncar() && lists_chunks(); }
+
+bool CachePolicy::evicts_answers() const { return evicts() && lists_chunks() && !packs() && evict->answers().evicts; }
+
+const RowRule* CachePolicy::row_rule() const {
+  if (evicts()) return evict;
+  return packs_oldest() ? &kivi_row_rule() : nullptr;
 }
 
 int64_t CachePolicy::kept_rows(int64_t rows) const {
@@ -122,7 +109,7 @@ int64_t CachePolicy::kept_rows(int64_t rows) const {
 Survivors CachePolicy::survivors(const ChunkFacts& facts) const {
   Survivors left;
   const int64_t kept = kept_rows(facts.rows);
-  left.window = evicts() ? std::min(eviction_rule(evict).window(*this, kept), kept) : 0;
+  left.window = lists_rows() ? std::min(row_rule()->window(*this, kept), kept) : 0;
   left.budget = kept - left.window;
   if (keeps_text()) left.budget = std::clamp(facts.text_rows(), left.budget, facts.rows - left.window);
   if (is_late()) left.budget = facts.rows - left.window;
@@ -143,51 +130,61 @@ int64_t CachePolicy::most_visual(const ChunkFacts& facts) const {
   return std::min(kept_rows(facts.rows) + text, packs_text() ? facts.rows : facts.visual_rows);
 }
 
-bool CachePolicy::keeps_text() const { return evicts_chunks() && eviction_rule(evict).keeps_text(); }
-bool CachePolicy::is_late() const { return evicts() && eviction_rule(evict).is_late(); }
+bool CachePolicy::keeps_text() const { return evicts() && lists_chunks() && evict->keeps_text(); }
+bool CachePolicy::is_late() const { return evicts() && evict->is_late(); }
 
-int64_t CachePolicy::visual_quota(int64_t budget) const {
-  const double share = rho_alg28 ? 1.0 / (1.0 + rho) : rho / (1.0 + rho);
-  return static_cast<int64_t>(std::floor(static_cast<double>(budget) * share));
+Status parse_eviction(const char (&text)[OCELLUS_METHOD_TEXT], const EvictionRule** rule, MethodValues* options) {
+  MethodText parts;
+  OCELLUS_TRY(split_method_text("eviction method", text, &parts));
+  const bool is_none = parts.name.empty() || parts.name == "none";
+  *rule = is_none ? nullptr : find_eviction_rule(parts.name);
+  if (*rule != nullptr) return parse_method_options((*rule)->method(), parts.options, options);
+  if (is_none && parts.options.empty()) return {};
+  const int length = static_cast<int>(std::min<size_t>(parts.name.size(), 40));
+  const Names names([](int32_t i) {
+    const EvictionRule* const known = eviction_rule_at(i);
+    return known == nullptr ? nullptr : known->method().name;
+  });
+  if (is_none) return OCELLUS_FAIL(Code::kBadArgument, "options are for an eviction method; there are %s", names.text);
+  return OCELLUS_FAIL(Code::kBadArgument, "there is no eviction method '%.*s'; there are none, %s", length,
+                      parts.name.data(), names.text);
+}
+
+Status parse_packing(const char (&text)[OCELLUS_METHOD_TEXT], const PackingScheme** scheme, MethodValues* options) {
+  MethodText parts;
+  OCELLUS_TRY(split_method_text("packing scheme", text, &parts));
+  *scheme = parts.name.empty() && parts.options.empty() ? packing_scheme_at(0) : find_packing_scheme(parts.name);
+  if (*scheme != nullptr) return parse_method_options((*scheme)->method, parts.options, options);
+  const int length = static_cast<int>(std::min<size_t>(parts.name.size(), 40));
+  const Names names([](int32_t i) {
+    const PackingScheme* const known = packing_scheme_at(i);
+    return known == nullptr ? nullptr : known->method.name;
+  });
+  return OCELLUS_FAIL(Code::kBadArgument, "there is no packing scheme '%.*s'; there are %s", length, parts.name.data(),
+                      names.text);
 }
 
 Status resolve_cache_policy(const ocellus_cache_policy& p, CachePolicy* out) {
-  OCELLUS_TRY(check_packing(p));
-  OCELLUS_TRY(check_eviction(p));
-  OCELLUS_TRY(check_scheme(p));
+  OCELLUS_TRY(check_bits(p));
   CachePolicy policy;
+  MethodValues packing;
+  const EvictionRule* rule = nullptr;
+  const PackingScheme* scheme = nullptr;
+  OCELLUS_TRY(parse_eviction(p.evict, &rule, &policy.options));
+  OCELLUS_TRY(check_share(p, rule));
+  OCELLUS_TRY(parse_packing(p.kv_scheme, &scheme, &packing));
   policy.format = kv_format_of(p.layer_bits_count > 0 ? most_layer_bits(p) : p.kv_bits);
   policy.layer_formats.count = p.layer_bits_count;
   for (int32_t layer = 0; layer < p.layer_bits_count; ++layer)
     policy.layer_formats.formats[layer] = kv_format_of(p.layer_bits[layer]);
-  policy.scales = p.kv_scales == 6 ? KvScaleForm::k6Bit : KvScaleForm::kF16;
-  policy.block_slots = p.block_slots;
-  policy.one_range = p.one_range != 0;
-  policy.key_range = p.key_range;
-  policy.value_range = p.value_range;
-  policy.calibration = {.on = policy.packs() && p.calibrate != 0, .tau_low = p.tau_low, .tau_high = p.tau_high};
-  policy.evict = p.keep < 1 ? static_cast<EvictMethod>(p.evict) : EvictMethod::kNone;
-  policy.keep = policy.evicts() ? p.keep : 1.0f;
-  policy.window = p.window;
-  policy.pool = p.pool;
-  policy.pooling = p.pool_mean != 0 ? ScorePooling::kMean : ScorePooling::kMax;
-  policy.rho = p.rho;
-  policy.rho_alg28 = p.rho_alg28 != 0;
-  policy.ncar = static_cast<NcarSwitch>(p.ncar);
-  policy.threshold = p.threshold;
-  policy.pack_window = p.pack_window != 0;
-  policy.pack_text = p.pack_text != 0;
-  policy.csp_cross = p.csp_cross;
   policy.when = static_cast<CompressAt>(p.compress_at);
-  if (p.kv_scheme == OCELLUS_KV_KIVI && policy.packs()) pack_oldest(&policy);
-  if (policy.is_late() && policy.packs())
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "VL-Cache and MEDA choose after the last layer among f16 slots, not %d-bit ones: keep 16 bits",
-                        p.kv_bits);
-  if (policy.is_late() && policy.evicts_images())
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "VL-Cache and MEDA choose among all rows of a prompt, not image by image: compress at the "
-                        "prompt's end or before the suffix");
+  if (p.keep < 1) {
+    policy.evict = rule;
+    policy.keep = p.keep;
+    policy.window = static_cast<int32_t>(policy.options.number("window"));
+  }
+  if (policy.packs()) OCELLUS_TRY(scheme->apply(p, packing, &policy));
+  OCELLUS_TRY(check_late(policy));
   OCELLUS_TRY(check_answers(policy));
   *out = policy;
   return {};

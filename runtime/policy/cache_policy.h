@@ -5,35 +5,16 @@
 #pragma once
 
 #include "kernels/base/kv_run.h"
-#include "kernels/cache/select_slots.h"
 #include "platform/status.h"
 #include "runtime/cache/kv_formats.h"
 #include "runtime/ocellus.h"
+#include "runtime/policy/method_text.h"
 
 namespace ocellus {
 
-/// As ocellus_evict, which says what they are.
-enum class EvictMethod : uint8_t {
-  kNone,
-  kSnapKv,
-  kDavid,
-  kH2oPrefill,
-  kDavidH2o,
-  kSinkRecent,
-  kElasticPrefill,
-  kValueWindow,
-  kLookM,
-  kH2o,
-  kStreamingLlm,
-  kElastic,
-  kLookMAllText = 12,
-  kElasticRepo,
-  kElasticDeropePrefill,
-  kCsp,
-  kVlCache,
-  kMeda,
-  kPackOldest = 255  // no ocellus_evict: nothing goes, all but the window is packed (KIVI)
-};
+class RowRule;
+class EvictionRule;
+struct PackingScheme;
 
 /// When images are compressed: what follows reads the compressed cache.
 enum class CompressAt : uint8_t {
@@ -42,9 +23,8 @@ enum class CompressAt : uint8_t {
   kImageEnd       // as soon as an image is in, before any question: for rolling contexts
 };
 
-/// KIVI: rows whose keys share an offset and a step, and rows of a prompt's end that stay f16, unless the user says.
+/// KIVI: rows whose keys share an offset and a step.
 inline constexpr int32_t kKiviGroup = 32;
-inline constexpr int32_t kKiviWindow = 128;
 
 /// Of text without images so many rows at least compete, where they compete at all: fewer would leave next to nothing.
 inline constexpr int64_t kLeastCompetingText = 128;
@@ -75,37 +55,34 @@ struct CachePolicy {
   float key_range = 1.0f;   // see KvScale
   float value_range = 1.0f;
   KvCalibration calibration;
-  EvictMethod evict = EvictMethod::kNone;
+  bool pack_window = true;              // visual slots of the window are packed, too
+  bool pack_text = false;               // ours; KIVI: of all rows that are listed, text is packed, too
+  const EvictionRule* evict = nullptr;  // null: nothing is dropped
+  MethodValues options;                 // what the eviction method is told
   float keep = 1.0f;   // fraction of the rows read together; of an image's where images are compressed one by one
   int32_t window = 0;  // recent rows that stay, or that stay f16; 0: as many as the method says
-  int32_t pool = 5;
-  ScorePooling pooling = ScorePooling::kMax;
-  float rho = 2.0f;        // DAVID: visual slots per text slot in the decoupled stage
-  bool rho_alg28 = false;  // DAVID, Alg. 1 line 28: the visual share is 1 / (1 + rho)
-  NcarSwitch ncar = NcarSwitch::kSmallDrop;
-  float threshold = 0.3f;   // theta_T; the layer for NcarSwitch::kAtLayer
-  bool pack_window = true;  // visual slots of the window are packed, too
-  bool pack_text = false;   // ours: of all rows that compete, text is packed, too
   CompressAt when = CompressAt::kPromptEnd;
-  float csp_cross = 0.5f;  // CSP: share of the budget chosen by attention between modalities
 
   bool packs() const { return is_packed(format); }
-  bool evicts() const { return evict != EvictMethod::kNone; }
-  /// Chooses among all rows of a chunk; else among each image's.
-  bool evicts_chunks() const { return evicts() && when != CompressAt::kImageEnd; }
+  bool evicts() const { return evict != nullptr; }
+  /// Chooses among each image's rows, else among all rows of a chunk.
   bool evicts_images() const { return evicts() && when == CompressAt::kImageEnd; }
-  bool watches_ncar() const {
-    return (evict == EvictMethod::kDavid || evict == EvictMethod::kDavidH2o) && evicts_chunks();
-  }
+  bool watches_ncar() const;
   /// Slots go while a session answers, too. Packed ones cannot be taken by a new token, so not where images are packed.
   bool evicts_answers() const;
-  /// KIVI's way: whole blocks, from the oldest row on.
-  bool packs_oldest() const { return evict == EvictMethod::kPackOldest; }
-  bool packs_text() const { return pack_text && packs() && evicts_chunks(); }
+  /// KIVI's way: nothing is dropped; whole blocks are packed, from the oldest row on.
+  bool packs_oldest() const { return scales == KvScaleForm::kByToken; }
+  /// What lists the rows that stay, and where: the eviction method or KIVI. Null where rows keep the order they came
+  /// in.
+  const RowRule* row_rule() const;
+  bool lists_rows() const { return evicts() || packs_oldest(); }
+  /// All rows of a chunk are listed together.
+  bool lists_chunks() const { return lists_rows() && when != CompressAt::kImageEnd; }
+  bool packs_text() const { return pack_text && packs() && lists_chunks(); }
   bool compresses() const { return packs() || evicts(); }
   /// Nothing is packed.
   void leave_f16() {
-    if (packs_oldest()) evict = EvictMethod::kNone;
+    if (packs_oldest()) scales = KvScaleForm::kF16;
     format = KvFormat::kF16;
     layer_formats = KvFormatList();
     calibration = KvCalibration();
@@ -118,14 +95,18 @@ struct CachePolicy {
 
   /// Rows that stay of `rows` that compete.
   int64_t kept_rows(int64_t rows) const;
-  /// Where all rows compete, by the policy's rule (eviction_rule.h): what a chunk leaves at most.
+  /// Where all rows compete, by the policy's rule: what a chunk leaves at most.
   Survivors survivors(const ChunkFacts& facts) const;
   /// The same of several chunks whose sum is `facts`: visual slots that stay, for every chunk one more where its share
   /// is less than that; with pack_text all slots.
   int64_t most_visual(const ChunkFacts& facts) const;
-  /// Visual slots that the decoupled stage takes of the budget.
-  int64_t visual_quota(int64_t budget) const;
 };
+
+/// What a text of ocellus_cache_policy.evict names; null for "none" and for nothing. kBadArgument as
+/// ocellus_method_check.
+Status parse_eviction(const char (&text)[OCELLUS_METHOD_TEXT], const EvictionRule** rule, MethodValues* options);
+/// The same of ocellus_cache_policy.kv_scheme.
+Status parse_packing(const char (&text)[OCELLUS_METHOD_TEXT], const PackingScheme** scheme, MethodValues* options);
 
 /// kBadArgument names the part of the policy that is out of range. What stays as it is (keep 1, 16 bits) turns what
 /// depends on it off.

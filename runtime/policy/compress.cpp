@@ -97,7 +97,7 @@ void add_survivors(const SessionCache& cache, const CompressScratch& s, Compress
   plan->text_counts = cache.text_counts(eviction);
   plan->visual_counts = cache.visual_counts(eviction);
   plan->ledger = cache.ledger();
-  plan->stay = static_cast<int32_t>(eviction_rule(s.policy.evict).answers().stay(plan->survivors.slots()));
+  if (s.policy.evicts()) plan->stay = static_cast<int32_t>(s.policy.evict->answers().stay(plan->survivors.slots()));
   for (int32_t p = 0; p < cache.evicted_pages(eviction); ++p)
     s.pages.host.data[plan->page_count++] = cache.evicted_page(eviction, p);
   for (int32_t b = 0; b < cache.evicted_blocks(eviction); ++b) {
@@ -161,8 +161,8 @@ void store_survivors(const LayerToCompress& a, Queue& queue) {
   if (a.plan.ledger.kept()) note_survivors(a, queue);
   if (a.plan.job_count > 0)
     pack_kv({.rows = a.rows,
-             .indices = a.plan.evicts ? s.kept_visual.data : s.image_rows.device.data,
-             .index_stride = a.plan.evicts ? s.kept_visual.cols : 0,
+             .indices = a.plan.lists_rows ? s.kept_visual.data : s.image_rows.device.data,
+             .index_stride = a.plan.lists_rows ? s.kept_visual.cols : 0,
              .jobs = s.jobs.device.data,
              .job_count = a.plan.job_count,
              .layer = a.layer,
@@ -195,10 +195,10 @@ Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limit
   if (!policy.compresses()) return {};
   OCELLUS_TRY(image_rows.lay_out(sink, "rows of images", kLife, kPhase, 1, limits.rows));
   if (policy.packs()) OCELLUS_TRY(jobs.lay_out(sink, "blocks to pack", kLife, kPhase, 1, limits.blocks));
-  if (!policy.evicts()) return {};
-  const EvictionRule& method = eviction_rule(policy.evict);
+  if (!policy.lists_rows()) return {};
+  const RowRule& rows_rule = *policy.row_rule();
   const int64_t window = policy.survivors({.rows = limits.rows, .visual_rows = limits.rows}).window;
-  const int64_t most = method.observed_rows(window, {.rows = limits.rows, .visual_rows = 0});
+  const int64_t most = rows_rule.observed_rows(window, {.rows = limits.rows, .visual_rows = 0});
   OCELLUS_TRY(is_visual.lay_out(sink, "rows by modality", kLife, kPhase, 1, limits.rows));
   OCELLUS_TRY(pages.lay_out(sink, "pages of survivors", kLife, kPhase, 1, limits.pages));
   if (device.in_blocks())
@@ -212,7 +212,8 @@ Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limit
   OCELLUS_TRY(take_rows(sink, "kept visual", kLife, kPhase, c.kv_heads, limits.rows, &kept_visual));
   OCELLUS_TRY(take_rows(sink, "kept counts", kLife, kPhase, 2, c.kv_heads, &counts));
   OCELLUS_TRY(take_rows(sink, "ncar", kLife, kPhase, 1, 1, &ncar));
-  OCELLUS_TRY(take_rows(sink, "scoring", kLife, kPhase, 1, method.scratch_bytes(c, most, limits.rows, device), &rule));
+  OCELLUS_TRY(
+      take_rows(sink, "scoring", kLife, kPhase, 1, rows_rule.scratch_bytes(c, most, limits.rows, device), &rule));
   return take_rows(sink, "selection", kLife, kPhase, 1, select_slots_scratch_bytes(limits.rows, c.kv_heads, device),
                    &selection);
 }
@@ -233,7 +234,7 @@ CompressPlan plan_compression(const PromptChunk& chunk, int64_t first_position, 
   if (!s.policy.compresses() || (plan.facts.visual_rows == 0 && plan.facts.rows < s.least_text)) return plan;
   plan.active = true;
   plan.first_position = static_cast<int32_t>(first_position);
-  plan.evicts = s.policy.evicts();
+  plan.lists_rows = s.policy.lists_rows();
   plan.one_image = s.policy.evicts_images();
   plan.is_late = s.policy.is_late();
   const int64_t image_rows = list_image_rows(chunk, s);
@@ -243,7 +244,7 @@ CompressPlan plan_compression(const PromptChunk& chunk, int64_t first_position, 
     plan.image_budget = plan.survivors.budget + text_in_window;
     plan.text_before_window = chunk.text_count - text_in_window;
     for_each_image(chunk, [&](int32_t ordinal, int64_t, int64_t) { add_kept_image(cache, ordinal, s, &plan); });
-  } else if (plan.evicts) {
+  } else if (plan.lists_rows) {
     plan.survivors = s.policy.survivors(plan.facts);
     if (s.policy.keeps_text()) plan.survivors.budget = budget_beside_text(chunk, plan.survivors.window, s.policy);
     add_survivors(cache, s, &plan);
@@ -252,26 +253,26 @@ CompressPlan plan_compression(const PromptChunk& chunk, int64_t first_position, 
       add_image_jobs(cache, ordinal, first, rows, image_rows, s, &plan);
     });
   }
-  if (plan.evicts) plan.observed = eviction_rule(s.policy.evict).observed_rows(plan.survivors.window, plan.facts);
+  if (plan.lists_rows) plan.observed = s.policy.row_rule()->observed_rows(plan.survivors.window, plan.facts);
   if (plan.is_late) list_whole_pages(s, plan.page_count, queue);
   if (image_rows > 0) queue.upload(s.image_rows, image_rows);
   if (plan.job_count > 0) queue.upload(s.jobs, plan.job_count);
   if (plan.page_count > 0) queue.upload(s.pages, plan.page_count);
-  if (plan.evicts) queue.upload(s.is_visual, chunk.row_count);
+  if (plan.lists_rows) queue.upload(s.is_visual, chunk.row_count);
   return plan;
 }
 
 void compress_layer(const LayerToCompress& a, Queue& queue) {
   const CompressScratch& s = a.scratch;
   if (!a.plan.active) return;
-  if (a.plan.is_late) return eviction_rule(s.policy.evict).observe(a, queue);
-  if (a.plan.evicts) eviction_rule(s.policy.evict).choose(a, queue);
+  if (a.plan.is_late) return s.policy.evict->observe(a, queue);
+  if (a.plan.lists_rows) s.policy.row_rule()->choose(a, queue);
   store_survivors(a, queue);
 }
 
 void compress_all_layers(const LayerToCompress& last, Queue& queue) {
   const CompressScratch& s = last.scratch;
-  const EvictionRule& rule = eviction_rule(s.policy.evict);
+  const EvictionRule& rule = *s.policy.evict;
   const int32_t layers = last.config.layer_count;
   double shares[NcarState::kMostLayers];  // more layers are not planned with eviction
   if (!share_slots(last, rule.layer_shares(), shares, queue)) return;

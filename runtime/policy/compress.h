@@ -1,7 +1,7 @@
 // Compressing a chunk of prompt rows, layer by layer: which rows stay, and how they are stored. A layer's keys and
 // values are there in full precision when its attention is done; then
 //
-//   choose rows (eviction_rule.h) -> gather what stays f16 -> pack what is packed
+//   list the rows that stay (eviction_rule.h) -> gather what stays f16 -> pack what is packed
 //
 // and the next layer may write over them. Without eviction only the last part is left.
 #pragma once
@@ -37,12 +37,12 @@ struct CompressLimits {
 
 /// How the chunk at hand is compressed. The lists it speaks of are in the scratch.
 struct CompressPlan {
-  bool active = false;  // there are rows in the chunk that the policy is for
-  bool evicts = false;
-  bool one_image = false;  // only an image's rows compete: text rows stay in their pages
-  bool is_late = false;    // all rows stand in the pages until all layers have run
-  int32_t job_count = 0;   // blocks to pack
-  int32_t page_count = 0;  // f16 runs to fill with survivors
+  bool active = false;      // there are rows in the chunk that the policy is for
+  bool lists_rows = false;  // by number: those that stay
+  bool one_image = false;   // only an image's rows compete: text rows stay in their pages
+  bool is_late = false;     // all rows stand in the pages until all layers have run
+  int32_t job_count = 0;    // blocks to pack
+  int32_t page_count = 0;   // f16 runs to fill with survivors
   int32_t first_position = 0;
   ChunkFacts facts;
   Survivors survivors;

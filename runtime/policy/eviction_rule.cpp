@@ -1,12 +1,13 @@
 #include "runtime/policy/eviction_rule.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 
-#include "kernels/cache/favour_rows.h"
 #include "kernels/cache/merge_similar_kv.h"
 #include "kernels/cache/order_scores.h"
 #include "kernels/cache/refine_scores.h"
-#include "kernels/cache/split_modalities.h"
+#include "runtime/policy/csp_rule.h"
 #include "runtime/policy/late_rule.h"
 #include "runtime/policy/rule_parts.h"
 
@@ -20,14 +21,14 @@ enum class Window : uint8_t {
   kShort,  // half of what is kept, from 4 to 16
   kHalf,   // half of what is kept
   kOne,
-  kRest,         // all but the first rows
-  kRestOfBlocks  // what is left by as many whole blocks as the policy's window allows
+  kRest  // all but the first rows
 };
 
 enum class Merge : uint8_t { kNone, kNearest, kNearestUnrotated, kSimilar };
 
 /// How the methods that score, then select the best rows, differ.
 struct ScoredMethod {
+  ocellus_method method;
   Observed observed = Observed::kWindow;
   Window window = Window::kShort;
   SelectStage stage = SelectStage::kUnified;
@@ -42,21 +43,26 @@ struct ScoredMethod {
   AnswerRule answers = {};
 };
 
+/// Of DAVID's budget the visual share while text and pictures are decoupled: rho is visual slots per text slot.
+int64_t david_visual_quota(const MethodValues& options, int64_t budget) {
+  const float rho = options.number("rho");
+  const double share = options.word("shares") == 1 ? 1.0 / (1.0 + rho) : rho / (1.0 + rho);
+  return static_cast<int64_t>(std::floor(static_cast<double>(budget) * share));
+}
+
 class ScoredRule final : public EvictionRule {
  public:
-  explicit constexpr ScoredRule(const ScoredMethod& method) : method_(method) {}
+  explicit constexpr ScoredRule(const ScoredMethod& method) : EvictionRule(method.method), method_(method) {}
 
   AnswerRule answers() const override { return method_.answers; }
 
   int64_t window(const CachePolicy& policy, int64_t kept) const override {
-    if (policy.window > 0 && method_.window != Window::kRestOfBlocks) return policy.window;
+    if (policy.window > 0) return policy.window;
     switch (method_.window) {
       case Window::kShort: return std::clamp(kept / 2, kLeastWindow, kMostWindow);
       case Window::kHalf: return std::max<int64_t>(kept / 2, 1);
       case Window::kOne: return 1;
       case Window::kRest: return std::max<int64_t>(kept - method_.first_rows, 1);
-      case Window::kRestOfBlocks:
-        return kept - std::max<int64_t>(kept - policy.window, 0) / policy.block_slots * policy.block_slots;
     }
     return 1;
   }
@@ -66,6 +72,7 @@ class ScoredRule final : public EvictionRule {
   }
 
   bool keeps_text() const override { return method_.all_text; }
+  bool watches_ncar() const override { return method_.stage == SelectStage::kUntilSwitch; }
 
   int64_t scratch_bytes(const TextConfig& c, int64_t observed, int64_t rows,
                         const DeviceTraits& device) const override {
@@ -78,7 +85,7 @@ class ScoredRule final : public EvictionRule {
   void choose(const LayerToCompress& a, Queue& queue) const override {
     score(a, queue);
     SelectSlotsArgs args = a.plan.one_image ? selection_of_image(a) : selection(a, method_.stage);
-    if (!method_.pools) args.pool = 1;
+    set_options(a.scratch.policy.options, a.plan, &args);
     if (method_.observed == Observed::kAll) args.observed = a.plan.observed;
     select_slots(args, queue);
     if (method_.merge != Merge::kNone) merge(a, args, queue);
@@ -87,6 +94,17 @@ class ScoredRule final : public EvictionRule {
  private:
   static constexpr int64_t kLeastWindow = 4;
   static constexpr int64_t kMostWindow = 16;
+
+  void set_options(const MethodValues& options, const CompressPlan& plan, SelectSlotsArgs* args) const {
+    if (options.has("pool")) {
+      args->pool = static_cast<int64_t>(options.number("pool"));
+      args->pooling = options.word("pool-by") == 1 ? ScorePooling::kMean : ScorePooling::kMax;
+    }
+    if (!watches_ncar()) return;
+    args->ncar = options.is_word("switch") ? static_cast<NcarSwitch>(options.word("switch")) : NcarSwitch::kAtLayer;
+    args->threshold = options.number("switch", options.number("threshold"));
+    if (!plan.one_image) args->visual_quota = david_visual_quota(options, plan.survivors.budget);
+  }
 
   void score(const LayerToCompress& a, Queue& queue) const {
     if (method_.observed != Observed::kNone) score_rows(scoring(a), queue);
@@ -124,156 +142,164 @@ class ScoredRule final : public EvictionRule {
   ScoredMethod method_;
 };
 
-/// CSP: what text queries and visual queries of the window attend is kept apart. Of the budget k the best
-/// floor(k (1 - c)) rows stay by what their own modality attends and the best floor(k c) by what the other does, and
-/// where the two agree, the best of the others by the sum. (The paper's eq. 3 has the intersection, its section 5.1 and
-/// code the two lists, a row of both counted twice.)
-class CspRule final : public EvictionRule {
- public:
-  int64_t window(const CachePolicy& policy, int64_t kept) const override {
-    return policy.window > 0 ? policy.window : std::max<int64_t>(kept / 2, 1);
-  }
-  int64_t observed_rows(int64_t window, const ChunkFacts&) const override { return window; }
-  int64_t scratch_bytes(const TextConfig& c, int64_t observed, int64_t rows,
-                        const DeviceTraits& device) const override {
-    return 2 * rule_matrix_bytes(c, rows) + score_rows_scratch_bytes(observed, rows, c.query_heads, c.head_dim, device);
-  }
+constexpr ocellus_method_option kShortWindow =
+    window_option("Recent tokens that stay; auto: half of what is kept, from 4 to 16.");
+constexpr ocellus_method_option kHalfWindow = window_option("Recent tokens that stay; auto: half of what is kept.");
+constexpr ocellus_method_option kPool = {"pool", nullptr, 1, 65, 2, "5", "Neighbouring scores that are pooled."};
+constexpr ocellus_method_option kPoolBy = {
+    "pool-by", "max|mean", 1, 0, 0, "max", "What stands for pooled scores: the greatest or their mean."};
+constexpr ocellus_method_option kRho = {
+    "rho", nullptr, 0, 1000, 0, "2", "Visual tokens per text token in the decoupled stage."};
+constexpr ocellus_method_option kShares = {
+    "shares",
+    "defined|line-28",
+    1,
+    0,
+    0,
+    "defined",
+    "How rho becomes shares: as the paper defines it, or as line 28 of its algorithm has it."};
+constexpr ocellus_method_option kSwitch = {
+    "switch",
+    "small-drop|large-drop|low",
+    0,
+    NcarState::kMostLayers,
+    1,
+    "small-drop",
+    "The unified stage begins where NCAR falls by less than the threshold (eq. 7), by more (the prose), is below it "
+    "(figure 2), or at this layer."};
+constexpr ocellus_method_option kThreshold = {"threshold", nullptr, -1000, 1000, 0, "0.3", "What NCAR is held to."};
 
-  void choose(const LayerToCompress& a, Queue& queue) const override {
-    const DeviceView<float> same = rule_matrix(a, 0), cross = rule_matrix(a, 1);
-    score(a, Observers::kText, same, queue);
-    score(a, Observers::kVisual, cross, queue);
-    split_modalities({.of_text = same,
-                      .of_visual = cross,
-                      .is_visual = a.scratch.is_visual.device.data,
-                      .row_count = a.plan.facts.rows,
-                      .sums = a.scores()},
-                     queue);
-    const int64_t budget = a.plan.one_image ? a.plan.image_budget : a.plan.survivors.budget;
-    const auto share = static_cast<double>(a.scratch.policy.csp_cross);
-    favour_best(a, same, static_cast<int64_t>(static_cast<double>(budget) * (1 - share)), queue);
-    favour_best(a, cross, static_cast<int64_t>(static_cast<double>(budget) * share), queue);
-    SelectSlotsArgs args = a.plan.one_image ? selection_of_image(a) : selection(a, SelectStage::kUnified);
-    args.pool = 1;
-    select_slots(args, queue);
-  }
+constexpr ocellus_method_option kWindowOnly[] = {kShortWindow};
+constexpr ocellus_method_option kHalfWindowOnly[] = {kHalfWindow};
+constexpr ocellus_method_option kOneWindow[] = {window_option("Recent tokens that stay; auto: the last one.")};
+constexpr ocellus_method_option kRestWindow[] = {
+    window_option("Recent tokens that stay; auto: all that are kept but the first four.")};
+constexpr ocellus_method_option kSnapKvOptions[] = {kShortWindow, kPool, kPoolBy};
+constexpr ocellus_method_option kDavidOptions[] = {kShortWindow, kPool, kPoolBy, kRho, kShares, kSwitch, kThreshold};
+constexpr ocellus_method_option kDavidH2oOptions[] = {kHalfWindow, kRho, kShares, kSwitch, kThreshold};
 
- private:
-  void score(const LayerToCompress& a, Observers observers, DeviceView<float> scores, Queue& queue) const {
-    ScoreRowsArgs args = scoring(a);
-    args.observers = observers;
-    args.is_visual = a.scratch.is_visual.device.data;
-    args.adds_one = true;
-    args.scores = scores;
-    args.scratch = behind_matrices(a, 2);
-    score_rows(args, queue);
-  }
-
-  /// Lets the `count` best rows by `scores` rank before all others. Rows that nothing attends are not among them.
-  void favour_best(const LayerToCompress& a, DeviceView<float> scores, int64_t count, Queue& queue) const {
-    SelectSlotsArgs args = a.plan.one_image ? selection_of_image(a) : selection(a, SelectStage::kUnified);
-    args.scores = scores;
-    args.budget = count + (a.plan.one_image ? a.plan.text_before_window : 0);
-    args.visual_quota = count;
-    args.pool = 1;
-    args.is_split = false;
-    args.text_counts = a.scratch.counts.row(0);
-    select_slots(args, queue);
-    favour_rows({.scores = a.scores(),
-                 .reasons = scores,
-                 .rows = args.kept_text,
-                 .counts = args.text_counts,
-                 .most_listed = a.plan.facts.rows,
-                 .amount = static_cast<float>(a.plan.facts.rows)},
-                queue);
-  }
-};
-
-constexpr CspRule kCsp;
-constexpr ScoredRule kSnapKv({.pools = true});
-constexpr ScoredRule kDavid({.stage = SelectStage::kUntilSwitch, .pools = true});
-constexpr ScoredRule kH2oPrefill({.observed = Observed::kAll, .window = Window::kHalf});
-constexpr ScoredRule kDavidH2o({.observed = Observed::kAll,
+// What each keeps beside its recent window is the best by a score, per layer and key/value head.
+constexpr ScoredRule kSnapKv({.method = recommend(describe_method("snapkv", "SnapKV, Li et al. 2024",
+                                                                  "Attention from the window, pooled.",
+                                                                  kSnapKvOptions)),
+                              .pools = true});
+constexpr ScoredRule kDavid(
+    {.method = recommend(describe_method("david", "DAVID",
+                                         "SnapKV's score; text and pictures have shares of their own in the first "
+                                         "layers, then the best win. Of images one by one as snapkv.",
+                                         kDavidOptions)),
+     .stage = SelectStage::kUntilSwitch,
+     .pools = true});
+constexpr ScoredRule kH2oPrefill({.method = describe_method("h2o-prefill", "H2O, Zhang et al. 2023",
+                                                            "Attention from all rows, once after the prompt.",
+                                                            kHalfWindowOnly),
+                                  .observed = Observed::kAll,
+                                  .window = Window::kHalf});
+constexpr ScoredRule kDavidH2o({.method = describe_method("david-h2o", "DAVID, table 6",
+                                                          "David's stages on the score of h2o-prefill.",
+                                                          kDavidH2oOptions),
+                                .observed = Observed::kAll,
                                 .window = Window::kHalf,
                                 .stage = SelectStage::kUntilSwitch});
-constexpr ScoredRule kH2o({.observed = Observed::kAll,
-                           .window = Window::kHalf,
-                           .answers = {.evicts = true, .required = true, .by_attention = true}});
-constexpr ScoredRule kSinkRecent({.observed = Observed::kNone,
-                                  .window = Window::kRest,
-                                  .first_rows = 4,
-                                  .answers = {.evicts = true, .first_slots = 4}});
-constexpr ScoredRule kStreamingLlm({.observed = Observed::kNone,
-                                    .window = Window::kRest,
-                                    .first_rows = 4,
-                                    .answers = {
-                                        .evicts = true, .required = true, .moves_sinks = true, .first_slots = 4}});
+constexpr ScoredRule kSinkRecent(
+    {.method = describe_method("sink-recent", "StreamingLLM, Xiao et al. 2023, without its new positions",
+                               "The first four tokens and the last; in 16 bits while the session answers, too.",
+                               kRestWindow),
+     .observed = Observed::kNone,
+     .window = Window::kRest,
+     .first_rows = 4,
+     .answers = {.evicts = true, .first_slots = 4}});
 constexpr ScoredRule kElasticPrefill(
-    {.observed = Observed::kAll, .window = Window::kOne, .mean = true, .first_rows = 1, .merge = Merge::kNearest});
+    {.method = describe_method("elastic-prefill", "Elastic Cache",
+                               "Attention from all rows, one ranking a layer; what is dropped is merged into the "
+                               "nearest that is kept, once after the prompt.",
+                               kOneWindow),
+     .observed = Observed::kAll,
+     .window = Window::kOne,
+     .mean = true,
+     .first_rows = 1,
+     .merge = Merge::kNearest});
+constexpr ScoredRule kValueWindow(
+    {.method = recommend(describe_method(
+         "value-window", "ours", "Attention from the window times the norm of the value that it moves.", kWindowOnly)),
+     .by_values = true});
+constexpr ScoredRule kLookM({.method = describe_method("look-m", "LOOK-M, strict budget, pivot merge",
+                                                       "Attention from all rows, text before pictures; what is dropped "
+                                                       "is merged into what is kept and most like it.",
+                                                       kHalfWindowOnly),
+                             .observed = Observed::kAll,
+                             .window = Window::kHalf,
+                             .text_first = true,
+                             .merge = Merge::kSimilar});
+constexpr ScoredRule kH2o(
+    {.method = recommend(describe_method("h2o", "H2O, Zhang et al. 2023",
+                                         "As h2o-prefill, and while the session answers what had least attention goes "
+                                         "for every token; 16 bits.",
+                                         kHalfWindowOnly)),
+     .observed = Observed::kAll,
+     .window = Window::kHalf,
+     .answers = {.evicts = true, .required = true, .by_attention = true}});
+constexpr ScoredRule kStreamingLlm(
+    {.method = describe_method("streaming-llm", "StreamingLLM, Xiao et al. 2023",
+                               "The first four tokens and the last, as if nothing had been between, while the session "
+                               "answers, too; 16 bits.",
+                               kRestWindow),
+     .observed = Observed::kNone,
+     .window = Window::kRest,
+     .first_rows = 4,
+     .answers = {.evicts = true, .required = true, .moves_sinks = true, .first_slots = 4}});
 constexpr ScoredRule kElastic(
-    {.observed = Observed::kAll,
+    {.method = describe_method("elastic", "Elastic Cache",
+                               "As elastic-prefill, and while the session answers the oldest behind a fixed place (25 "
+                               "before the prompt's end) goes, so that the share of all tokens stays; 16 bits.",
+                               kOneWindow),
+     .observed = Observed::kAll,
      .window = Window::kOne,
      .mean = true,
      .first_rows = 1,
      .merge = Merge::kNearest,
      .answers = {.evicts = true, .required = true, .grows = true, .first_slots = 1, .last_slots = 25}});
-constexpr ScoredRule kElasticRepo({.observed = Observed::kAll,
-                                   .window = Window::kOne,
-                                   .mean = true,
-                                   .by_order = true,
-                                   .first_rows = 1,
-                                   .merge = Merge::kNearest});
-constexpr ScoredRule kElasticDeropePrefill({.observed = Observed::kAll,
-                                            .window = Window::kOne,
-                                            .mean = true,
-                                            .first_rows = 1,
-                                            .merge = Merge::kNearestUnrotated});
-constexpr ScoredRule kLookM(
-    {.observed = Observed::kAll, .window = Window::kHalf, .text_first = true, .merge = Merge::kSimilar});
-constexpr ScoredRule kLookMAllText({.observed = Observed::kAll,
-                                    .window = Window::kHalf,
-                                    .text_first = true,
-                                    .all_text = true,
-                                    .merge = Merge::kSimilar});
-constexpr ScoredRule kValueWindow({.by_values = true});
-constexpr ScoredRule kPackOldest({.observed = Observed::kNone, .window = Window::kRestOfBlocks});
-
-const EvictionRule* find_rule(EvictMethod method) {
-  switch (method) {
-    case EvictMethod::kNone: break;
-    case EvictMethod::kSnapKv: return &kSnapKv;
-    case EvictMethod::kDavid: return &kDavid;
-    case EvictMethod::kH2oPrefill: return &kH2oPrefill;
-    case EvictMethod::kDavidH2o: return &kDavidH2o;
-    case EvictMethod::kSinkRecent: return &kSinkRecent;
-    case EvictMethod::kElasticPrefill: return &kElasticPrefill;
-    case EvictMethod::kValueWindow: return &kValueWindow;
-    case EvictMethod::kLookM: return &kLookM;
-    case EvictMethod::kH2o: return &kH2o;
-    case EvictMethod::kStreamingLlm: return &kStreamingLlm;
-    case EvictMethod::kElastic: return &kElastic;
-    case EvictMethod::kLookMAllText: return &kLookMAllText;
-    case EvictMethod::kElasticRepo: return &kElasticRepo;
-    case EvictMethod::kElasticDeropePrefill: return &kElasticDeropePrefill;
-    case EvictMethod::kCsp: return &kCsp;
-    case EvictMethod::kVlCache: return &vl_cache_rule();
-    case EvictMethod::kMeda: return &meda_rule();
-    case EvictMethod::kPackOldest: return &kPackOldest;
-  }
-  return nullptr;
-}
+constexpr ScoredRule kLookMAllText(
+    {.method = describe_method("look-m-all-text", "LOOK-M's public code",
+                               "As look-m, but all text stays, even beyond the share; pictures get what it leaves.",
+                               kHalfWindowOnly),
+     .observed = Observed::kAll,
+     .window = Window::kHalf,
+     .text_first = true,
+     .all_text = true,
+     .merge = Merge::kSimilar});
+constexpr ScoredRule kElasticRepo(
+    {.method = describe_method("elastic-repo", "Elastic Cache's public code",
+                               "As elastic-prefill, ranked by the indices of sorted scores.", kOneWindow),
+     .observed = Observed::kAll,
+     .window = Window::kOne,
+     .mean = true,
+     .by_order = true,
+     .first_rows = 1,
+     .merge = Merge::kNearest});
+constexpr ScoredRule kElasticDeropePrefill(
+    {.method = describe_method("elastic-derope-prefill", "ours",
+                               "As elastic-prefill, keys averaged before their rotation.", kOneWindow),
+     .observed = Observed::kAll,
+     .window = Window::kOne,
+     .mean = true,
+     .first_rows = 1,
+     .merge = Merge::kNearestUnrotated});
 
 }  // namespace
 
-const EvictionRule& eviction_rule(EvictMethod method) {
-  const EvictionRule* rule = find_rule(method);
-  return rule != nullptr ? *rule : kSnapKv;
+const EvictionRule* eviction_rule_at(int32_t index) {
+  static const EvictionRule* const kRules[] = {
+      &kSnapKv,       &kDavid,          &kH2o,       &kValueWindow, &kH2oPrefill,           &kDavidH2o, &kSinkRecent,
+      &kStreamingLlm, &kElasticPrefill, &kElastic,   &kElasticRepo, &kElasticDeropePrefill, &kLookM,    &kLookMAllText,
+      &csp_rule(),    &vl_cache_rule(), &meda_rule()};
+  return index >= 0 && index < std::ssize(kRules) ? kRules[index] : nullptr;
 }
 
-bool is_evict_method(int32_t number) {
-  if (number < 0 || number >= static_cast<int32_t>(EvictMethod::kPackOldest)) return false;
-  const auto method = static_cast<EvictMethod>(number);
-  return method == EvictMethod::kNone || find_rule(method) != nullptr;
+const EvictionRule* find_eviction_rule(std::string_view name) {
+  for (int32_t i = 0; eviction_rule_at(i) != nullptr; ++i)
+    if (eviction_rule_at(i)->method().name == name) return eviction_rule_at(i);
+  return nullptr;
 }
 
 }  // namespace ocellus

@@ -1,13 +1,17 @@
-// EvictionRule: the one place where methods that drop cache entries differ. compress.cpp gives a rule what it may look
-// at in a layer (keys and values in full precision, queries of the last rows, the modality of every row), and stores
-// what it leaves. Everything is known beforehand: how many rows' queries it reads, how many slots survive at most, how
-// much scratch it takes. So plans stay exact, and a new method is a class here and a name in eviction_rule().
+// RowRule: the one place where ways to store a chunk's rows differ. compress.cpp gives a rule what it may look at in a
+// layer (keys and values in full precision, queries of the last rows, the modality of every row), and stores what it
+// leaves. Everything is known beforehand: how many rows' queries it reads, how many slots survive at most, how much
+// scratch it takes. So plans stay exact.
+//
+// EvictionRule: a RowRule that drops rows. It says its name, its paper and what it can be told, so a new method is a
+// row in eviction_rule.cpp, or a class in a file of its own and its place in the list there.
 #pragma once
 
 #include <algorithm>
 
 #include "runtime/policy/compress.h"
 #include "runtime/policy/layer_budgets.h"
+#include "runtime/policy/method_text.h"
 
 namespace ocellus {
 
@@ -46,21 +50,33 @@ struct AnswerRule {
   }
 };
 
-class EvictionRule {
+class RowRule {
  public:
-  virtual AnswerRule answers() const { return {}; }
   /// Of `kept` rows those that stay because they are the last. At least one, where any stay.
   virtual int64_t window(const CachePolicy& policy, int64_t kept) const = 0;
   /// The chunk's last rows whose queries are read, where `window` of its rows are the window. Most without images.
   virtual int64_t observed_rows(int64_t window, const ChunkFacts& facts) const = 0;
-  /// Whether all text stays, be it more than the share to keep (and images get what it leaves).
-  virtual bool keeps_text() const { return false; }
   /// Bytes of scratch.rule, for chunks of up to `rows` rows of which the queries of up to `observed` are read.
   virtual int64_t scratch_bytes(const TextConfig& config, int64_t observed, int64_t rows,
                                 const DeviceTraits& device) const = 0;
   /// Fills scratch.kept_text and kept_visual, and the counts that the plan names: per head the rows that stay, those
   /// of the window among them, plan.survivors.slots() in all.
   virtual void choose(const LayerToCompress& layer, Queue& queue) const = 0;
+
+ protected:
+  constexpr RowRule() = default;
+  ~RowRule() = default;
+};
+
+class EvictionRule : public RowRule {
+ public:
+  const ocellus_method& method() const { return method_; }
+
+  virtual AnswerRule answers() const { return {}; }
+  /// Whether all text stays, be it more than the share to keep (and images get what it leaves).
+  virtual bool keeps_text() const { return false; }
+  /// Whether NCAR is watched from layer to layer (NcarState).
+  virtual bool watches_ncar() const { return false; }
 
   /// Late rules: budgets differ by layer and are known when all layers have run. In a layer a late rule only observes:
   /// it fills layer.scores() and the layer's number in scratch.layer_facts, a sum over heads and observed rows. Then
@@ -74,13 +90,21 @@ class EvictionRule {
   }
 
  protected:
+  explicit constexpr EvictionRule(const ocellus_method& method) : method_(method) {}
   ~EvictionRule() = default;
+
+ private:
+  ocellus_method method_;
 };
 
-/// The rule of a method other than EvictMethod::kNone.
-const EvictionRule& eviction_rule(EvictMethod method);
+/// The index-th method; null behind the last.
+const EvictionRule* eviction_rule_at(int32_t index);
+/// Null where no method has the name.
+const EvictionRule* find_eviction_rule(std::string_view name);
 
-/// Whether a number names a method, kNone among them.
-bool is_evict_method(int32_t number);
+/// The option that every method has: recent tokens that stay. `meaning` says what "auto" is.
+constexpr ocellus_method_option window_option(const char* meaning) {
+  return {"window", "auto", 1, 65536, 1, "auto", meaning};
+}
 
 }  // namespace ocellus

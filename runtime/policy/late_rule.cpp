@@ -10,6 +10,7 @@ namespace ocellus {
 namespace {
 
 struct LateMethod {
+  ocellus_method method;
   AttentionFact fact = AttentionFact::kDensity;
   LayerShares shares = LayerShares::kDensity;
   bool all_observe = false;        // else the rows behind the last image
@@ -20,7 +21,7 @@ struct LateMethod {
 
 class LateRule final : public EvictionRule {
  public:
-  explicit constexpr LateRule(const LateMethod& method) : method_(method) {}
+  explicit constexpr LateRule(const LateMethod& method) : EvictionRule(method.method), method_(method) {}
 
   bool is_late() const override { return true; }
   LayerShares layer_shares() const override { return method_.shares; }
@@ -64,7 +65,6 @@ class LateRule final : public EvictionRule {
 
   void choose(const LayerToCompress& a, Queue& queue) const override {
     SelectSlotsArgs args = selection(a, SelectStage::kUnified);
-    args.pool = 1;
     select_slots(args, queue);
     if (!method_.merges) return;
     merge_similar_kv({.kept = merging(a, args, 0, a.plan.facts.rows),
@@ -78,8 +78,22 @@ class LateRule final : public EvictionRule {
   LateMethod method_;
 };
 
-constexpr LateRule kVlCache({});
-constexpr LateRule kMeda({.fact = AttentionFact::kEntropy,
+constexpr ocellus_method_option kTenthWindow[] = {
+    window_option("Recent tokens that stay; auto: a tenth of what a layer keeps.")};
+constexpr ocellus_method_option kTextWindow[] = {
+    window_option("Recent tokens that stay; auto: half of what a layer keeps, and no fewer than there is text.")};
+
+constexpr LateRule kVlCache(
+    {.method = describe_method("vl-cache", "VL-Cache, arXiv 2410.23317",
+                               "Attention from the rows behind the last image; layers share the slots by its density, "
+                               "when all have run; 16 bits.",
+                               kTenthWindow)});
+constexpr LateRule kMeda({.method = describe_method("meda", "MEDA's public code",
+                                                    "Attention from all rows; layers share the slots by its entropy, "
+                                                    "when all have run; what is dropped is merged into what is kept "
+                                                    "and most like it; 16 bits.",
+                                                    kTextWindow),
+                          .fact = AttentionFact::kEntropy,
                           .shares = LayerShares::kEntropy,
                           .all_observe = true,
                           .window_divisor = 2,

@@ -11,10 +11,6 @@ SelectSlotsArgs selection(const LayerToCompress& a, SelectStage stage) {
   args.is_visual = a.scratch.is_visual.device.data;
   args.visual_count = plan.facts.visual_rows;
   args.window = plan.survivors.window;
-  args.pool = policy.pool;
-  args.pooling = policy.pooling;
-  args.ncar = policy.ncar;
-  args.threshold = policy.threshold;
   args.layer = a.layer.index;
   args.state = a.scratch.ncar.data;
   args.kept_text = a.scratch.kept_text;
@@ -25,7 +21,6 @@ SelectSlotsArgs selection(const LayerToCompress& a, SelectStage stage) {
   args.visual_counts = plan.visual_counts + counts_at;
   args.stage = stage;
   args.budget = plan.survivors.budget;
-  args.visual_quota = policy.visual_quota(plan.survivors.budget);
   args.is_split = policy.packs();
   args.pack_window = policy.pack_window;
   args.pack_text = policy.packs_text();

@@ -286,7 +286,7 @@ const NcarState* Session::ncar() const { return has_ncar_ ? engine_->memory().nc
 /// linked images that are to come.
 int64_t Session::most_text() const {
   const EngineShape& shape = engine_->shape();
-  if (shape.policy.evicts_chunks()) return shape.text_tokens_per_session;
+  if (shape.policy.lists_chunks()) return shape.text_tokens_per_session;
   return shape.pages_per_session * kPageSlots - (shape.images_per_session - next_image()) * shape.linked_rows;
 }
 

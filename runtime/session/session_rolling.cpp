@@ -26,7 +26,7 @@ Status Session::set_rolling(int32_t images, int32_t sink_tokens) {
   if (sink_tokens < 0 || sink_tokens > most_sinks)
     return OCELLUS_FAIL(Code::kBadArgument, "a rolling context keeps 0 to %d tokens of its beginning, not %d",
                         most_sinks, sink_tokens);
-  if (shape.policy.evicts_chunks())
+  if (shape.policy.lists_chunks())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "a rolling context releases images one by one, so they must be compressed one by one: plan "
                         "eviction at the image's end");
@@ -54,8 +54,8 @@ void Session::move_sinks() {
 
 /// Positions that the model has to tell apart: from the oldest row after the sinks to the next one, and the sinks'.
 int64_t Session::live_span() const {
-  if (cache().has_sinks()) return cache().live_slots();                // which are read as if nothing had been between
-  if (engine_->shape().policy.evicts_chunks()) return next_position_;  // nobody noted where rows stand that competed
+  if (cache().has_sinks()) return cache().live_slots();               // which are read as if nothing had been between
+  if (engine_->shape().policy.lists_chunks()) return next_position_;  // nobody noted where rows stand that competed
   const int32_t pages = sinks();
   return next_position_ - cache().oldest_position(pages, next_position_) + cache().span_of_pages(pages);
 }

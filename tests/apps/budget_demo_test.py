@@ -39,7 +39,7 @@ class BudgetDemo(FolderTest):
         for arguments, exit_code, sentence in [
                 (["--questions", "none.jsonl"], BAD_INPUT, "none.jsonl is not there"),
                 (["--program", "/none"], USAGE, "/none is no program"),
-                (["--bits", "3"], USAGE, "--kv-bits: 3 is not"), (["--evict", "lru"], USAGE, "--evict: lru"),
+                (["--bits", "3"], USAGE, "--kv-bits: 3 is not"), (["--evict", "lru"], USAGE, "no eviction method .lru."),
                 (["--", "--device", "tpu"], USAGE, "--device tpu")]:
             done = self.demo("--limit", 1, "--bits", "2", "--keep", "0.5", *arguments)
             self.assertEqual((done.returncode, done.stdout), (exit_code, ""), done.stderr)

@@ -1,6 +1,7 @@
 """Flags of the cache, what they change, what the program says about it, and calibrations."""
 
 import json
+import re
 import shutil
 import unittest
 
@@ -23,33 +24,37 @@ class Flags(ProgramTest):
                 (["--kv-bits", "1", "--calib", "1"], "two numbers"), (["--kv-bits", "1", "--calib", "1,2,3"], "two num"),
                 (["--kv-bits", "1", "--calib", "1,nan"], "two num"), (["--kv-bits", "1", "--calib=-1,0"], "two num"),
                 (["--kv-bits", "1", "--calib", "0,101"], "two num"), (["--kv-bits", "1", "--calib", ","], "two num"),
-                (["--kv-scales", "8"], "--kv-scales: 8 is not 16 or 6"),
-                (["--kv-scheme", "zip"], "--kv-scheme: zip not in {calibquant,kivi}"),
+                (["--kv-scheme", "zip"], "--kv-scheme: there is no packing scheme 'zip'; there are calibquant, kivi"),
                 (["--kv-scheme", "kivi"], "packs nothing in 16 bits"),
-                (["--kv-residual", "32"], "--kv-residual is for --kv-scheme kivi"),
+                (["--kv-scheme", "kivi:residual=0"], "kivi: residual takes a whole number from 1 to 65536, not '0'"),
+                (["--kv-scheme", "calibquant:scales=8"], "--kv-scheme: calibquant: scales takes 16|6, not '8'"),
+                (["--kv-scheme", "calibquant:block=65537"], "block takes auto, or a whole number from 1 to 65536"),
+                (["--kv-bits", "1", "--calib", "0,1", "--kv-scheme", "calibquant:tau-low=1"], "tau-low is given twice"),
+                (["--kv-scales", "6"], "unknown flag --kv-scales"),
                 (["--kv-layer-bits", "2,1,3,1,1,1,2,4"], "write 8, 4, 2 or 1 for each"),
                 (["--kv-layer-bits", "16,1,1,1,1,1,2,4"], "write 8, 4, 2 or 1"), (["--kv-layer-bits", "2,,1"], "write 8"),
                 (["--kv-layer-bits", "2,1"], "the model has 8 layers, but bits are given for 2"),
                 (["--kv-bits", "2", "--kv-layer-bits", "2,1,1,1,1,1,2,4"], "--kv-bits excludes --kv-layer-bits"),
-                (["--evict", "lru"], "--evict: lru "), (["--keep", "0.5"], "add --evict david or --evict snapkv"),
+                (["--evict", "lru"], "--evict: there is no eviction method 'lru'; there are none, snapkv, david, h2o"), (["--keep", "0.5"], "add --evict david or --evict snapkv"),
                 (["--evict", "david", "--keep", "0"], "--keep 0 would keep nothing"),
                 (["--evict", "david", "--keep", "1.5"], "1.5 is not a number from 0 to 1"),
                 (["--evict", "david", "--keep", "nan"], "nan is not a number from 0 to 1"),
                 (["--evict", "david", "--keep", "half"], "half is not a number from 0 to 1"),
                 (["--compress-at", "never"], "--compress-at: never "),
-                (["--kv-block", "-1"], "--kv-block"), (["--kv-block", "65537"], "--kv-block"),
-                (["--evict-window", "-1"], "--evict-window"), (["--evict-window", "few"], "--evict-window"),
-                (["--evict-pool", "4"], "--evict-pool takes an odd number"), (["--evict-pool", "67"], "--evict-pool"),
-                (["--david-rho", "-1"], "--david-rho"), (["--david-rho", "inf"], "--david-rho"),
-                (["--david-switch", "soon"], "--david-switch"), (["--david-threshold", "nan"], "--david-threshold")]:
+                (["--evict", "snapkv:window=-1"], "snapkv: window takes auto, or a whole number from 1 to 65536, not"),
+                (["--evict", "snapkv:pool=4"], "snapkv: pool takes an odd number from 1 to 65, not '4'"),
+                (["--evict", "snapkv:rho=1"], "snapkv has no option 'rho'; it has window, pool, pool-by"),
+                (["--evict", "david:rho"], "david: rho needs a value, as in rho=2; it takes a number from 0 to 1000"),
+                (["--evict", "david:rho=inf"], "david: rho takes"), (["--evict", "david:"], "missing after the colon"),
+                (["--evict", "david:switch=soon"], "david: switch takes small-drop|large-drop|low, or a whole number")]:
             with self.subTest(flags=flags):
                 self.assert_refused(["caption", board("113"), *flags], USAGE, sentence)
 
     def test_every_command_knows_them(self):
         for command in ["caption", "ask", "chat", "plan", "eval", "bench"]:
             text = self.answer(command, "--help")
-            for flag in ["--kv-bits 16|8|4|2|1", "--kv-layer-bits B,B,...", "--kv-scales 16|6",
-                         "--calib none|auto|T1,T2", "--evict none|snapkv|david", "--keep FRACTION",
+            for flag in ["--kv-bits 16|8|4|2|1", "--kv-layer-bits B,B,...", "--kv-scheme calibquant|kivi[:KEY=VALUE,...]",
+                         "--calib none|auto|T1,T2", "--evict none|snapkv|david|h2o|value-window", "--keep FRACTION",
                          "--compress-at prompt-end|before-suffix|image-end"]:
                 self.assertIn(flag, text)
 
@@ -76,8 +81,10 @@ class Flags(ProgramTest):
         question = ["ask", "--prompt", "What is on the left?", board("115"), "-n", 2]
         (full,) = self.objects(*question)
         bits = [2, 1, 1, 1, 1, 1, 2, 4]
-        (packed,) = self.objects(*question, "--kv-layer-bits", ",".join(map(str, bits)), "--kv-scales", 6)
-        self.assertEqual((packed["policy"]["kv_layer_bits"], packed["policy"]["kv_scales"]), (bits, 6))
+        (packed,) = self.objects(*question, "--kv-layer-bits", ",".join(map(str, bits)), "--kv-scheme",
+                                 "calibquant:scales=6")
+        policy = packed["policy"]
+        self.assertEqual((policy["kv_layer_bits"], policy["kv_scheme_options"]["scales"]), (bits, 6))
         elements, scales = 64 * 2 * 4 * 64 * 8, (16 + 3 * 64) * 4 * 8
         self.assertEqual(packed["kv_block_elements"], elements)
         self.assertEqual(packed["kv_block_bytes"], elements * sum(bits) // 64 + scales)
@@ -91,14 +98,15 @@ class Flags(ProgramTest):
         question = ["ask", "--prompt", "What is on the left?", board("115"), "-n", 2]
         (full,) = self.objects(*question)
         for bits in [8, 2]:
-            (packed,) = self.objects(*question, "--kv-bits", bits, "--kv-scheme", "kivi", "--kv-residual", 16)
-            self.assertEqual((packed["policy"]["kv_scheme"], packed["policy"]["kv_residual"]), ("kivi", 16))
+            (packed,) = self.objects(*question, "--kv-bits", bits, "--kv-scheme", "kivi:residual=16")
+            policy = packed["policy"]
+            self.assertEqual((policy["kv_scheme"], policy["kv_scheme_options"]), ("kivi", {"residual": 16}))
             slots = (packed["prompt_tokens"] - 16) // 32 * 32
             self.assertGreaterEqual(slots, 64)
             self.assertEqual(packed["kv_scale_bytes"], slots * 4096 * 4 // 32)
             self.assertEqual(packed["kv_bytes"],
                              full["kv_bytes"] - slots * 8192 + slots * 4096 * bits // 8 + packed["kv_scale_bytes"])
-        self.assert_refused(["caption", board("113"), "--kv-scheme", "kivi", "--kv-bits", 1], USAGE, "KIVI packs into 8")
+        self.assert_refused(["caption", board("113"), "--kv-scheme", "kivi", "--kv-bits", 1], USAGE, "kivi packs into 8")
 
     def test_eviction_keeps_its_share(self):
         question = ["ask", "--prompt", "What is on the left?", board("115"), "-n", 1]
@@ -107,6 +115,31 @@ class Flags(ProgramTest):
             (kept,) = self.objects(*question, "--evict", rule, "--keep", 0.25)
             self.assertEqual((kept["policy"]["evict"], kept["policy"]["keep"]), (rule, 0.25))
             self.assertAlmostEqual(kept["kv_bytes"] / full["kv_bytes"], 0.25, delta=0.02)
+            (same,) = self.objects(*question, "--evict", rule + ":window=auto,pool=5", "--keep", 0.25)
+            for key in ["answer", "kv_bytes", "logits_hash", "policy"]:
+                self.assertEqual(same.get(key), kept.get(key), key)
+
+    def test_a_method_is_told_more_in_its_text(self):
+        question = ["ask", "--prompt", "What is on the left?", board("115"), "-n", 1, "--keep", 0.25]
+        (told,) = self.objects(*question, "--evict", "david:switch=3,rho=0.5")
+        self.assertEqual(told["policy"]["evict"], "david")
+        self.assertEqual(told["policy"]["evict_options"],
+                         {"window": "auto", "pool": 5, "pool-by": "max", "rho": 0.5, "shares": "defined", "switch": 3,
+                          "threshold": 0.3})
+
+    def test_all_methods_are_listed_with_what_they_can_be_told(self):
+        (listed,) = self.objects("methods")
+        names = [method["name"] for method in listed["evict"]]
+        self.assertEqual(len(names), 17)
+        text = self.answer("methods")
+        few, every = self.answer("caption", "--help"), self.answer("eval", "--help")
+        self.assertIn("--evict none|" + "|".join(names), every)
+        self.assertNotIn("elastic", few)
+        self.assertIn("'ocellus methods'", few.replace("\n", " "))
+        for method in listed["evict"] + listed["kv_scheme"]:
+            self.assertIn(f"\n{method['name']} ({method['paper']})\n  {method['meaning']}\n", text)
+            for option in method["options"]:
+                self.assertRegex(text, rf"    {option['key']}={option['default']} +{re.escape(option['meaning'])}")
 
     def test_a_rule_without_a_share_is_remarked_on(self):
         done = run("caption", board("113"), "--evict", "david")
@@ -211,7 +244,7 @@ class Plan(ProgramTest):
         self.assertEqual(done.returncode, OVER_BUDGET)
         changes = " ".join(advice["change"] for advice in json.loads(done.stdout)["advice"])
         self.assertRegex(changes, r"visual keys and values in \d bits \(kv_bits\) instead of 16")
-        self.assertRegex(changes, r"\d+ % of the cache kept by DAVID \(evict, keep\) instead of 100 %")
+        self.assertRegex(changes, r"\d+ % of the cache kept by david \(evict, keep\) instead of 100 %")
 
     def test_the_table_agrees_with_the_plans(self):
         (report,) = self.objects("plan", *self.ROOM, "--table", "--budget", "60M")

@@ -94,7 +94,7 @@ class EvalMatrix(FolderTest):
         command[command.index(MATRIX):command.index(MATRIX) + 1] = ["-c", WITH_ODD_METHOD]
         done = self.run_matrix(command)
         self.assertEqual(done.returncode, OK, done.stderr)
-        self.assertRegex(done.stderr, "matrix: 1 picture, odd 50 %, f16 is left out: --evict: odd not in")
+        self.assertRegex(done.stderr, "matrix: 1 picture, odd 50 %, f16 is left out: --evict: there is no eviction method 'odd'")
         self.assertEqual([cell["method"] for cell in self.results()["cells"]], ["full"])
         self.assertEqual([failure["method"] for failure in self.results()["failures"]], ["odd"])
 

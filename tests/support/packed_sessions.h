@@ -3,8 +3,10 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "tests/support/cache_texts.h"
 #include "tests/support/loaded_engine.h"
 
 namespace ocellus::test {
@@ -15,10 +17,10 @@ inline ocellus_limits packed_limits(int32_t images, int32_t text_tokens, int32_t
   return limits;
 }
 
-inline ocellus_limits evicting_limits(int32_t images, int32_t text_tokens, ocellus_evict method, float keep,
+inline ocellus_limits evicting_limits(int32_t images, int32_t text_tokens, std::string_view method, float keep,
                                       int32_t bits = 16, ocellus_compress_at at = OCELLUS_COMPRESS_PROMPT_END) {
   ocellus_limits limits = packed_limits(images, text_tokens, bits);
-  limits.cache.evict = method;
+  test::set_text(limits.cache.evict, method);
   limits.cache.keep = keep;
   limits.cache.compress_at = at;
   return limits;
@@ -26,7 +28,7 @@ inline ocellus_limits evicting_limits(int32_t images, int32_t text_tokens, ocell
 
 /// Layers of different bits, as many as the bundled model has, and small scales.
 inline void set_layer_bits(ocellus_cache_policy* policy) {
-  policy->kv_scales = 6;
+  add_option(policy->kv_scheme, "scales=6");
   policy->layer_bits_count = 0;
   for (const uint8_t bits : {2, 1, 1, 1, 1, 1, 2, 4}) policy->layer_bits[policy->layer_bits_count++] = bits;
 }

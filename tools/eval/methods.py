@@ -15,41 +15,43 @@ class Method:
 
 
 # Of the bundled model; its average is 1.625, and 1.83 with small scales.
-LAYER_BITS = "--kv-layer-bits 2,1,1,1,1,1,2,4 --kv-scales 6"
+LAYER_BITS = "--kv-layer-bits 2,1,1,1,1,1,2,4"
+TEXT_AND_SMALL_SCALES = "--kv-scheme calibquant:scales=6,text=packed"
 
 METHODS = {
     "full": Method("", keep=False),
     "minmax": Method("--calib none", keep=False, bits="packed"),
     "kivi": Method("--kv-scheme kivi --calib none", keep=False, bits="kivi"),
-    "kivi-32": Method("--kv-scheme kivi --kv-residual 32 --calib none", keep=False, bits="kivi"),
-    "blocks-16": Method("--kv-block 16", keep=False, bits="packed", own=True),
+    "kivi-32": Method("--kv-scheme kivi:residual=32 --calib none", keep=False, bits="kivi"),
+    "blocks-16": Method("--kv-scheme calibquant:block=16", keep=False, bits="packed", own=True),
     "snapkv": Method("--evict snapkv", keep=True),
     "david": Method("--evict david", keep=True),
     "h2o-prefill": Method("--evict h2o-prefill", keep=True, bits="f16"),
-    "h2o-prefill-16": Method("--evict h2o-prefill --evict-window 16", keep=True, bits="f16"),
+    "h2o-prefill-16": Method("--evict h2o-prefill:window=16", keep=True, bits="f16"),
     "david-h2o": Method("--evict david-h2o", keep=True, bits="f16"),
     "h2o": Method("--evict h2o", keep=True, bits="f16"),
     "streaming-llm": Method("--evict streaming-llm", keep=True, bits="f16"),
     "sink-recent": Method("--evict sink-recent", keep=True, bits="f16"),
     "elastic": Method("--evict elastic", keep=True, bits="f16"),
-    "elastic-16": Method("--evict elastic --evict-window 16", keep=True, bits="f16"),
+    "elastic-16": Method("--evict elastic:window=16", keep=True, bits="f16"),
     "elastic-prefill": Method("--evict elastic-prefill", keep=True, bits="f16"),
-    "elastic-prefill-16": Method("--evict elastic-prefill --evict-window 16", keep=True, bits="f16"),
+    "elastic-prefill-16": Method("--evict elastic-prefill:window=16", keep=True, bits="f16"),
     "elastic-repo": Method("--evict elastic-repo", keep=True, bits="f16"),
     "elastic-derope-prefill": Method("--evict elastic-derope-prefill", keep=True, bits="f16", own=True),
-    "elastic-derope-prefill-16": Method("--evict elastic-derope-prefill --evict-window 16", keep=True, bits="f16", own=True),
+    "elastic-derope-prefill-16": Method("--evict elastic-derope-prefill:window=16", keep=True, bits="f16", own=True),
     "look-m": Method("--evict look-m", keep=True, bits="f16"),
     "look-m-all-text": Method("--evict look-m-all-text", keep=True, bits="f16"),
     "csp": Method("--evict csp", keep=True, bits="f16"),
     "vl-cache": Method("--evict vl-cache", keep=True, bits="f16"),
     "meda": Method("--evict meda", keep=True, bits="f16"),
     "value-window": Method("--evict value-window", keep=True, own=True),
-    "value-window-text": Method("--evict value-window --kv-pack-text", keep=True, bits="packed", own=True),
-    "small-scales": Method("--kv-scales 6", keep=False, bits="packed", own=True),
-    "small-scales-32": Method("--kv-scales 6 --kv-block 32", keep=False, bits="packed", own=True),
-    "by-layer": Method(LAYER_BITS, keep=False, bits="own", own=True),
-    "by-layer-32": Method(LAYER_BITS + " --kv-block 32", keep=False, bits="own", own=True),
-    "value-window-by-layer": Method("--evict value-window --kv-pack-text " + LAYER_BITS, keep=True, bits="own", own=True),
+    "value-window-text": Method("--evict value-window --kv-scheme calibquant:text=packed", keep=True, bits="packed", own=True),
+    "small-scales": Method("--kv-scheme calibquant:scales=6", keep=False, bits="packed", own=True),
+    "small-scales-32": Method("--kv-scheme calibquant:scales=6,block=32", keep=False, bits="packed", own=True),
+    "by-layer": Method(LAYER_BITS + " --kv-scheme calibquant:scales=6", keep=False, bits="own", own=True),
+    "by-layer-32": Method(LAYER_BITS + " --kv-scheme calibquant:scales=6,block=32", keep=False, bits="own", own=True),
+    "value-window-by-layer": Method(f"--evict value-window {TEXT_AND_SMALL_SCALES} {LAYER_BITS}", keep=True, bits="own",
+                                    own=True),
 }
 
 F16 = 16

@@ -7,9 +7,11 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "runtime/ocellus.h"
+#include "tests/support/cache_texts.h"
 #include "tests/support/call_counter.h"
 #include "tests/support/goldens.h"
 #ifdef OCELLUS_HAS_WEBP
@@ -136,14 +138,14 @@ void be_refused(Work& work, ocellus_session* session, const std::vector<uint8_t>
 /// Turns of which the newest two pictures stay, or short conversations in which all tokens compete; now and then one is
 /// cancelled.
 void go_on(Work& work, ocellus_session* session, const std::vector<std::vector<uint8_t>>& pictures, bool rolling,
-           ocellus_evict evict) {
+           std::string_view evict) {
   if (rolling) work.expect(ocellus_session_set_rolling(session, 2, 16));
   for (int32_t turn = 0; turn < 15; ++turn) {
     if (!rolling && turn % 2 == 0) work.expect(ocellus_session_reset(session));
     add_turn(work, session, pictures[static_cast<size_t>(turn) % pictures.size()], 1 + turn % 2);
     generate(work, session, params_for(work, 12));
     int32_t count = 0, layer = 0;
-    if (evict == OCELLUS_EVICT_DAVID) work.expect(ocellus_session_get_ncar(session, nullptr, 0, &count, &layer));
+    if (evict == "david") work.expect(ocellus_session_get_ncar(session, nullptr, 0, &count, &layer));
     if (turn % 5 != 4) continue;
     add_turn(work, session, pictures[0], 1);
     ocellus_session_cancel(session);
@@ -153,7 +155,7 @@ void go_on(Work& work, ocellus_session* session, const std::vector<std::vector<u
 }
 
 struct Setting {
-  ocellus_evict evict;
+  std::string_view evict;
   bool rolling;
   int32_t bits, lean;
   ocellus_reuse reuse = OCELLUS_REUSE_NONE;
@@ -169,15 +171,16 @@ void set_limits(const Setting& setting, ocellus_limits* limits) {
   limits->lean = setting.lean;
   limits->cache.kv_bits = setting.bits;
   if (setting.lean != 0 && setting.bits < 16) {  // layers of different bits, and small scales
-    limits->cache.kv_scales = 6;
+    ocellus::test::add_option(limits->cache.kv_scheme, "scales=6");
     for (const uint8_t of_layer : {2, 1, 1, 1, 1, 1, 2, 4})
       limits->cache.layer_bits[limits->cache.layer_bits_count++] = of_layer;
   }
-  limits->cache.calibrate = setting.kivi ? 0 : 1;
-  limits->cache.evict = setting.evict;
-  limits->cache.keep = setting.evict == OCELLUS_EVICT_NONE ? 1.0f : 0.5f;
-  limits->cache.kv_scheme = setting.kivi ? OCELLUS_KV_KIVI : OCELLUS_KV_CALIBQUANT;
-  limits->cache.window = setting.kivi ? 20 : 0;
+  ocellus::test::set_text(limits->cache.evict, setting.evict);
+  limits->cache.keep = setting.evict == "none" ? 1.0f : 0.5f;
+  if (setting.kivi)
+    ocellus::test::set_text(limits->cache.kv_scheme, "kivi:residual=20");
+  else
+    ocellus::test::add_option(limits->cache.kv_scheme, "tau-low=0");
   limits->reuse = setting.reuse;
   limits->reuse_rows = 8;
   limits->cache.compress_at = setting.rolling ? OCELLUS_COMPRESS_IMAGE_END : OCELLUS_COMPRESS_BEFORE_SUFFIX;
@@ -298,14 +301,11 @@ TEST_CASE("packed caches, eviction, rolling contexts, linked images and lean eng
   for (const char* name : {"tests/data/shapeboard/images/115.png", "apps/samples/board_01.jpg"})
     pictures.push_back(read_bytes(kSourceDir + "/" + name));
   for (const Setting& setting :
-       {Setting{OCELLUS_EVICT_SNAPKV, true, 2, 0}, Setting{OCELLUS_EVICT_DAVID, false, 2, 0},
-        Setting{OCELLUS_EVICT_SNAPKV, true, 2, 1}, Setting{OCELLUS_EVICT_DAVID, false, 2, 1},
-        Setting{OCELLUS_EVICT_H2O, false, 16, 0}, Setting{OCELLUS_EVICT_STREAMING_LLM, false, 16, 0},
-        Setting{OCELLUS_EVICT_ELASTIC, false, 16, 1}, Setting{OCELLUS_EVICT_NONE, false, 16, 0, OCELLUS_REUSE_CARRY},
-        Setting{OCELLUS_EVICT_NONE, false, 16, 0, OCELLUS_REUSE_BLEND},
-        Setting{OCELLUS_EVICT_NONE, false, 2, 0, OCELLUS_REUSE_PREFIX},
-        Setting{OCELLUS_EVICT_NONE, false, 2, 1, OCELLUS_REUSE_MPIC},
-        Setting{OCELLUS_EVICT_NONE, false, 4, 0, OCELLUS_REUSE_NONE, true}}) {
+       {Setting{"snapkv", true, 2, 0}, Setting{"david", false, 2, 0}, Setting{"snapkv", true, 2, 1},
+        Setting{"david", false, 2, 1}, Setting{"h2o", false, 16, 0}, Setting{"streaming-llm", false, 16, 0},
+        Setting{"elastic", false, 16, 1}, Setting{"none", false, 16, 0, OCELLUS_REUSE_CARRY},
+        Setting{"none", false, 16, 0, OCELLUS_REUSE_BLEND}, Setting{"none", false, 2, 0, OCELLUS_REUSE_PREFIX},
+        Setting{"none", false, 2, 1, OCELLUS_REUSE_MPIC}, Setting{"none", false, 4, 0, OCELLUS_REUSE_NONE, true}}) {
     CAPTURE(setting.evict);
     ocellus_engine_config config;
     ocellus_engine_config_init(&config);
@@ -344,8 +344,7 @@ TEST_CASE("images that the library's memory tier holds allocate nothing, however
     REQUIRE(opened == OCELLUS_OK);
     ocellus_engine_config config;
     ocellus_engine_config_init(&config);
-    set_limits({OCELLUS_EVICT_NONE, false, 16, 0, OCELLUS_REUSE_CARRY}, &config.limits);
-    config.limits.cache.calibrate = 0;
+    set_limits({"none", false, 16, 0, OCELLUS_REUSE_CARRY}, &config.limits);
     config.limits.library = 1;
     config.limits.library_cache_bytes = int64_t{8} << 20;
     ocellus_engine* engine = nullptr;

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/engine/memory_plan.h"
+#include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
 
 namespace ocellus {
@@ -65,16 +67,14 @@ TEST_CASE("lean engines answer as usual ones do" * doctest::test_suite("long")) 
 }
 
 TEST_CASE("lean engines pack and choose what usual ones do" * doctest::test_suite("long")) {
-  for (const ocellus_evict method : {OCELLUS_EVICT_NONE, OCELLUS_EVICT_SNAPKV, OCELLUS_EVICT_DAVID})
+  for (const std::string_view method : {"none", "snapkv", "david"})
     for (const ocellus_compress_at at : {OCELLUS_COMPRESS_BEFORE_SUFFIX, OCELLUS_COMPRESS_IMAGE_END})
       for (const int32_t bits : {16, 2}) {
         CAPTURE(method);
         CAPTURE(at);
         CAPTURE(bits);
-        ocellus_limits limits =
-            test::evicting_limits(4, 200, method, method == OCELLUS_EVICT_NONE ? 1.0f : 0.5f, bits, at);
-        limits.cache.calibrate = bits < 16 ? 1 : 0;
-        limits.cache.tau_high = 2;
+        ocellus_limits limits = test::evicting_limits(4, 200, method, method == "none" ? 1.0f : 0.5f, bits, at);
+        test::add_option(limits.cache.kv_scheme, "tau-high=2");
         const double worst = worst_first_logits(Twins(limits), {1, 13});
         MESSAGE("first logits, " << bits << " bits, rule " << method << ": " << worst);
         CHECK(worst < 0.3);  // nearly equal scores may choose other slots

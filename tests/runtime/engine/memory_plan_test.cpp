@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "tests/support/packed_sessions.h"
 #include "tests/support/plans.h"
 
 namespace ocellus {
@@ -172,8 +173,8 @@ ocellus_limits apply_advice(const ocellus_limits& limits, const char* text) {
       FAIL_CHECK(text);
   } else if (std::sscanf(text, "visual keys and values in %lld bit", &value) == 1) {
     changed.cache.kv_bits = static_cast<int32_t>(value);
-  } else if (std::sscanf(text, "%lld %% of the cache kept by DAVID", &value) == 1) {
-    changed.cache.evict = OCELLUS_EVICT_DAVID;
+  } else if (std::sscanf(text, "%lld %% of the cache kept by david", &value) == 1) {
+    test::set_text(changed.cache.evict, "david");
     changed.cache.keep = static_cast<float>(value) / 100.0f;
   } else if (std::sscanf(text, "prompts read in chunks of %lld rows", &value) == 1) {
     changed.max_prompt_rows = static_cast<int32_t>(value);
@@ -211,9 +212,7 @@ TEST_CASE("a run that uses everything reaches the plan within one percent, in ev
   check_high_water("lean", lean);
 
   ocellus_limits by_layer = board_limits(3, 160);
-  by_layer.cache.kv_scales = 6;
-  for (const uint8_t bits : {2, 1, 1, 1, 1, 1, 2, 4})
-    by_layer.cache.layer_bits[by_layer.cache.layer_bits_count++] = bits;
+  test::set_layer_bits(&by_layer.cache);
   check_high_water("bits by layer, small scales", by_layer);
 
   ocellus_limits linked = board_limits(3, 160);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/ocellus.h"
+#include "tests/support/cache_texts.h"
 #include "tests/support/goldens.h"
 
 namespace ocellus {
@@ -208,7 +209,7 @@ constexpr Kind kKinds[] = {
     {"two bits", [](ocellus_limits* limits) { limits->cache.kv_bits = 2; }, false},
     {"H2O",
      [](ocellus_limits* limits) {
-       limits->cache.evict = OCELLUS_EVICT_H2O;
+       test::set_text(limits->cache.evict, "h2o");
        limits->cache.keep = 0.5f;
      },
      false},

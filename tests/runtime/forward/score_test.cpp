@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/support/cache_texts.h"
 #include "tests/support/golden_arrays.h"
 #include "tests/support/loaded_engine.h"
 #include "tests/support/random.h"
@@ -278,7 +279,7 @@ TEST_CASE("a forced answer reads the compressed cache" * doctest::test_suite("lo
     ocellus_limits limits = board_limits(4, 200);
     limits.cache.kv_bits = bits;
     limits.cache.keep = keep;
-    limits.cache.evict = OCELLUS_EVICT_SNAPKV;
+    test::set_text(limits.cache.evict, "snapkv");
     limits.cache.compress_at = OCELLUS_COMPRESS_BEFORE_SUFFIX;
     const std::unique_ptr<Engine> engine = make_engine(limits);
     Session& session = open_session(*engine);

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <bit>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/sampling/sample.h"
 #include "quant/block_codes.h"
+#include "tests/support/cache_texts.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/loaded_engine.h"
 #include "tests/support/random.h"
@@ -321,12 +323,12 @@ TEST_CASE("three qwen3 sessions that answer together say what each says alone, w
   Model model;
   REQUIRE_MESSAGE(model.open(file.path().c_str(), nullptr).ok(), last_failure().sentence);
   constexpr int64_t kPrompts[] = {5, 41, 17};
-  for (const ocellus_evict method : {OCELLUS_EVICT_NONE, OCELLUS_EVICT_H2O, OCELLUS_EVICT_STREAMING_LLM}) {
+  for (const std::string_view method : {"none", "h2o", "streaming-llm"}) {
     CAPTURE(method);
     ocellus_limits limits = test::board_limits(0, 64);
     limits.max_sessions = 3;
-    limits.cache.evict = method;
-    if (method != OCELLUS_EVICT_NONE) limits.cache.keep = 0.6f;
+    test::set_text(limits.cache.evict, method);
+    if (method != "none") limits.cache.keep = 0.6f;
     const std::unique_ptr<Engine> engine = test::make_engine(model, limits);
     ocellus_generate_params params = test::default_params(15);
     params.ignore_end = 1;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string_view>
 
 #include "runtime/policy/eviction_rule.h"
 #include "runtime/policy/step_eviction.h"
@@ -16,8 +17,7 @@ namespace {
 using test::answer_of;
 using test::evicting_limits;
 
-constexpr ocellus_evict kMethods[] = {OCELLUS_EVICT_H2O, OCELLUS_EVICT_STREAMING_LLM, OCELLUS_EVICT_SINK_RECENT,
-                                      OCELLUS_EVICT_ELASTIC};
+constexpr std::string_view kMethods[] = {"h2o", "streaming-llm", "sink-recent", "elastic"};
 
 ocellus_generate_params long_answer(int32_t tokens) {
   ocellus_generate_params params = test::default_params(tokens);
@@ -49,7 +49,7 @@ void for_each_matrix(const KvShape& shape, Check check) {
 }
 
 struct Talk {
-  explicit Talk(ocellus_evict method, float keep, int32_t sessions = 1) {
+  explicit Talk(std::string_view method, float keep, int32_t sessions = 1) {
     ocellus_limits limits = evicting_limits(2, 400, method, keep);
     limits.max_sessions = sessions;
     engine = test::make_engine(limits);
@@ -63,7 +63,7 @@ struct Talk {
 };
 
 TEST_CASE("while a session answers, as many slots stay as its prompt left, or the share of all tokens that grows") {
-  for (const ocellus_evict method : kMethods) {
+  for (const std::string_view method : kMethods) {
     CAPTURE(method);
     constexpr double kKeep = 0.25;
     Talk talk(method, static_cast<float>(kKeep));
@@ -74,7 +74,7 @@ TEST_CASE("while a session answers, as many slots stay as its prompt left, or th
     CHECK(seen == prompt + 40);  // the last token is not read yet
     const auto left = static_cast<int64_t>(std::floor(kKeep * static_cast<double>(prompt)));
     int64_t expected = left;
-    for (int64_t n = prompt + 1; method == OCELLUS_EVICT_ELASTIC && n <= seen; ++n)
+    for (int64_t n = prompt + 1; method == "elastic" && n <= seen; ++n)
       if (std::floor(static_cast<double>(expected + 1) - kKeep * static_cast<double>(n)) < 1) ++expected;
     CHECK(session.cache().live_slots() == expected);
     CHECK(answer.stats.kv_bytes == expected * session.cache().shape().slot_bytes());
@@ -83,7 +83,7 @@ TEST_CASE("while a session answers, as many slots stay as its prompt left, or th
 }
 
 TEST_CASE("rules by age keep what stays and the newest; H2O keeps the newest half and no token twice") {
-  for (const ocellus_evict method : kMethods) {
+  for (const std::string_view method : kMethods) {
     CAPTURE(method);
     Talk talk(method, 0.3f);
     Session& session = talk.ask(0);
@@ -91,7 +91,7 @@ TEST_CASE("rules by age keep what stays and the newest; H2O keeps the newest hal
     const test::Answer answer = answer_of(session, long_answer(kTokens));
     REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
     const int64_t kept = session.engine().shape().policy.kept_rows(answer.stats.prompt_tokens);
-    const AnswerRule rule = eviction_rule(session.engine().shape().policy.evict).answers();
+    const AnswerRule rule = session.engine().shape().policy.evict->answers();
     const auto newest = static_cast<int32_t>(session.next_position() - 1);
     for_each_matrix(session.cache().shape(), [&](int32_t layer, int32_t head) {
       std::multiset<int32_t> live = live_positions(session, layer, head);
@@ -114,7 +114,7 @@ TEST_CASE("rules by age keep what stays and the newest; H2O keeps the newest hal
 
 TEST_CASE("an answer in a batch with evictions is the answer alone, whenever the others end" *
           doctest::test_suite("long")) {
-  for (const ocellus_evict method : kMethods) {
+  for (const std::string_view method : kMethods) {
     CAPTURE(method);
     std::vector<std::vector<std::multiset<int32_t>>> alone;
     std::vector<std::string> texts;
@@ -144,7 +144,7 @@ TEST_CASE("an answer in a batch with evictions is the answer alone, whenever the
       size_t at = 0;
       for_each_matrix(sessions[i]->cache().shape(), [&](int32_t layer, int32_t head) {
         // Sums differ in their last bits from batch to batch, ages do not.
-        if (method != OCELLUS_EVICT_H2O) CHECK(live_positions(*sessions[i], layer, head) == alone[i][at]);
+        if (method != "h2o") CHECK(live_positions(*sessions[i], layer, head) == alone[i][at]);
         ++at;
       });
     }
@@ -152,7 +152,7 @@ TEST_CASE("an answer in a batch with evictions is the answer alone, whenever the
 }
 
 TEST_CASE("what StreamingLLM keeps of the beginning is read as if it stood right before the rest") {
-  Talk talk(OCELLUS_EVICT_STREAMING_LLM, 0.2f);
+  Talk talk("streaming-llm", 0.2f);
   Session& session = talk.ask(0);
   REQUIRE(answer_of(session, long_answer(24)).status.ok());
   test::add_question(session, test::golden(1));
@@ -168,7 +168,7 @@ TEST_CASE("what StreamingLLM keeps of the beginning is read as if it stood right
 }
 
 TEST_CASE("a stopped answer leaves a cache that the next turn can use, whatever was under way") {
-  for (const ocellus_evict method : kMethods) {
+  for (const std::string_view method : kMethods) {
     CAPTURE(method);
     Talk talk(method, 0.3f);
     Session& session = talk.ask(0);
@@ -210,7 +210,7 @@ TEST_CASE("a step evicts where a slot more would be more than the budget, and so
 }
 
 TEST_CASE("rules that go on while sessions answer refuse packed caches and pictures that are cut down one by one") {
-  for (const ocellus_evict method : {OCELLUS_EVICT_H2O, OCELLUS_EVICT_STREAMING_LLM, OCELLUS_EVICT_ELASTIC}) {
+  for (const std::string_view method : {"h2o", "streaming-llm", "elastic"}) {
     CachePolicy policy;
     CHECK(resolve_cache_policy(evicting_limits(1, 64, method, 0.5f, 2).cache, &policy).code() == Code::kBadArgument);
     CHECK(resolve_cache_policy(evicting_limits(1, 64, method, 0.5f, 16, OCELLUS_COMPRESS_IMAGE_END).cache, &policy)
@@ -218,7 +218,7 @@ TEST_CASE("rules that go on while sessions answer refuse packed caches and pictu
     CHECK(resolve_cache_policy(evicting_limits(1, 64, method, 1.0f, 2).cache, &policy).ok());
   }
   CachePolicy policy;
-  CHECK(resolve_cache_policy(evicting_limits(1, 64, OCELLUS_EVICT_SINK_RECENT, 0.5f, 2).cache, &policy).ok());
+  CHECK(resolve_cache_policy(evicting_limits(1, 64, "sink-recent", 0.5f, 2).cache, &policy).ok());
   CHECK_FALSE(policy.evicts_answers());
 }
 

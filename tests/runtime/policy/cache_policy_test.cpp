@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "runtime/engine/memory_plan.h"
+#include "tests/support/cache_texts.h"
 #include "tests/support/loaded_engine.h"
 
 namespace ocellus {
@@ -19,14 +22,13 @@ namespace {
 using test::board_limits;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int64_t kLayers = 8, kHeads = 4, kDim = 64, kImageSlots = 64;  // of the bundled model
 
 ocellus_cache_policy default_policy() { return board_limits(1, 64).cache; }
 
-ocellus_cache_policy evicting(ocellus_evict method, float keep, int32_t bits = 16) {
+ocellus_cache_policy evicting(std::string_view method, float keep, int32_t bits = 16) {
   ocellus_cache_policy policy = default_policy();
-  policy.evict = method;
+  test::set_text(policy.evict, method);
   policy.keep = keep;
   policy.kv_bits = bits;
   return policy;
@@ -57,7 +59,7 @@ void set_layer_bits(std::initializer_list<int> bits, ocellus_cache_policy* polic
 
 ocellus_cache_policy kivi(int32_t bits) {
   ocellus_cache_policy policy = default_policy();
-  policy.kv_scheme = OCELLUS_KV_KIVI;
+  test::set_text(policy.kv_scheme, "kivi");
   policy.kv_bits = bits;
   return policy;
 }
@@ -72,7 +74,6 @@ const BadField kBadFields[] = {
     {"no cache format of 0 bits", [](auto& p) { p.kv_bits = 0; }},
     {"no cache format of 32 bits", [](auto& p) { p.kv_bits = 32; }},
     {"no cache format of -1 bits", [](auto& p) { p.kv_bits = -1; }},
-    {"offsets and steps have 16 or 6 bits, not 8", [](auto& p) { p.kv_scales = 8; }},
     {"number of layers with bits of their own", [](auto& p) { p.layer_bits_count = -1; }},
     {"number of layers with bits of their own", [](auto& p) { p.layer_bits_count = OCELLUS_MOST_LAYER_BITS + 1; }},
     {"layer 1 cannot be packed into 16 bits",
@@ -83,74 +84,84 @@ const BadField kBadFields[] = {
      [](auto& p) {
        set_layer_bits({3, 2}, &p);
      }},
-    {"slots of a cache block", [](auto& p) { p.block_slots = -1; }},
-    {"slots of a cache block", [](auto& p) { p.block_slots = 65537; }},
-    {"range factor of keys must be between 0.01 and 1, not 0", [](auto& p) { p.key_range = 0; }},
-    {"range factor of keys", [](auto& p) { p.key_range = 1.5f; }},
-    {"range factor of keys", [](auto& p) { p.key_range = kNan; }},
-    {"range factor of values", [](auto& p) { p.value_range = -1; }},
-    {"range factor of values", [](auto& p) { p.value_range = kNan; }},
-    {"tau 1", [](auto& p) { p.tau_low = -0.5f; }},
-    {"tau 1", [](auto& p) { p.tau_low = kNan; }},
-    {"tau 1", [](auto& p) { p.tau_low = kInfinity; }},
-    {"tau 2", [](auto& p) { p.tau_high = -1; }},
-    {"tau 2", [](auto& p) { p.tau_high = kNan; }},
-    {"tau 2", [](auto& p) { p.tau_high = 1e30f; }},
-    {"eviction method", [](auto& p) { p.evict = 99; }},
-    {"eviction method", [](auto& p) { p.evict = -1; }},
+    {"there is no packing scheme 'zip'; there are calibquant, kivi",
+     [](auto& p) { test::set_text(p.kv_scheme, "zip"); }},
+    {"there is no packing scheme ''", [](auto& p) { test::set_text(p.kv_scheme, ":scales=6"); }},
+    {"calibquant: options are missing after the colon", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:"); }},
+    {"calibquant has no option 'rho'; it has block, scales, ranges, key-range",
+     [](auto& p) { test::set_text(p.kv_scheme, "calibquant:rho=1"); }},
+    {"calibquant: scales takes 16|6, not '8'", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:scales=8"); }},
+    {"calibquant: block takes auto, or a whole number from 1 to 65536, not '-1'",
+     [](auto& p) { test::set_text(p.kv_scheme, "calibquant:block=-1"); }},
+    {"calibquant: block takes", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:block=65537"); }},
+    {"calibquant: block takes", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:block=1.5"); }},
+    {"calibquant: key-range takes a number from 0.01 to 1, not '0'",
+     [](auto& p) { test::set_text(p.kv_scheme, "calibquant:key-range=0"); }},
+    {"calibquant: key-range takes", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:key-range=1.5"); }},
+    {"calibquant: key-range takes", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:key-range=nan"); }},
+    {"calibquant: value-range takes", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:value-range=-1"); }},
+    {"calibquant: tau-low takes off, or a number from 0 to 100, not '-0.5'",
+     [](auto& p) { test::set_text(p.kv_scheme, "calibquant:tau-low=-0.5"); }},
+    {"calibquant: tau-low takes", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:tau-low=inf"); }},
+    {"calibquant: tau-high takes", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:tau-high=1e30"); }},
+    {"calibquant: tau-high takes", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:tau-high="); }},
+    {"calibquant: tau-low is given twice",
+     [](auto& p) { test::set_text(p.kv_scheme, "calibquant:tau-low=1,tau-low=1"); }},
+    {"calibquant: scales needs a value, as in scales=16; it takes 16|6",
+     [](auto& p) { test::set_text(p.kv_scheme, "calibquant:block=8,scales"); }},
+    {"kivi has no option 'scales'; it has residual", [](auto& p) { test::set_text(p.kv_scheme, "kivi:scales=6"); }},
+    {"kivi: residual takes a whole number from 1 to 65536, not '0'",
+     [](auto& p) { test::set_text(p.kv_scheme, "kivi:residual=0"); }},
+    {"there is no eviction method 'lru'; there are none, snapkv, david, ",
+     [](auto& p) { test::set_text(p.evict, "lru"); }},
+    {"there is no eviction method 'David'", [](auto& p) { test::set_text(p.evict, "David"); }},
+    {"there is no eviction method ' david'", [](auto& p) { test::set_text(p.evict, " david"); }},
+    {"options are for an eviction method", [](auto& p) { test::set_text(p.evict, "none:window=1"); }},
+    {"david: options are missing after the colon", [](auto& p) { test::set_text(p.evict, "david:"); }},
+    {"david has no option 'cross'; it has window, pool, pool-by, rho, shares, switch, threshold",
+     [](auto& p) { test::set_text(p.evict, "david:cross=1"); }},
+    {"david has no option ''", [](auto& p) { test::set_text(p.evict, "david:,"); }},
+    {"snapkv has no option 'rho'; it has window, pool, pool-by",
+     [](auto& p) { test::set_text(p.evict, "snapkv:rho=1"); }},
+    {"snapkv: window takes auto, or a whole number from 1 to 65536, not '-1'",
+     [](auto& p) { test::set_text(p.evict, "snapkv:window=-1"); }},
+    {"snapkv: window takes", [](auto& p) { test::set_text(p.evict, "snapkv:window=1048576"); }},
+    {"snapkv: pool takes an odd number from 1 to 65, not '4'",
+     [](auto& p) { test::set_text(p.evict, "snapkv:pool=4"); }},
+    {"snapkv: pool takes", [](auto& p) { test::set_text(p.evict, "snapkv:pool=67"); }},
+    {"snapkv: pool takes", [](auto& p) { test::set_text(p.evict, "snapkv:pool=5x"); }},
+    {"snapkv: pool-by takes max|mean, not 'least'", [](auto& p) { test::set_text(p.evict, "snapkv:pool-by=least"); }},
+    {"david: rho takes a number from 0 to 1000, not '-1'", [](auto& p) { test::set_text(p.evict, "david:rho=-1"); }},
+    {"david: rho takes", [](auto& p) { test::set_text(p.evict, "david:rho=nan"); }},
+    {"david: rho needs a value, as in rho=2; it takes a number from 0 to 1000",
+     [](auto& p) { test::set_text(p.evict, "david:rho"); }},
+    {"david: switch takes small-drop|large-drop|low, or a whole number from 0 to 128, not 'soon'",
+     [](auto& p) { test::set_text(p.evict, "david:switch=soon"); }},
+    {"david: threshold takes", [](auto& p) { test::set_text(p.evict, "david:threshold=nan"); }},
+    {"csp: cross takes a number from 0 to 1, not '-0.1'", [](auto& p) { test::set_text(p.evict, "csp:cross=-0.1"); }},
+    {"text of the eviction method has more than 255 bytes",
+     [](auto& p) { std::fill(std::begin(p.evict), std::end(p.evict), 'a'); }},
+    {"text of the packing scheme has more than 255 bytes",
+     [](auto& p) { std::fill(std::begin(p.kv_scheme), std::end(p.kv_scheme), 'a'); }},
     {"fraction to keep must be more than 0", [](auto& p) { p.keep = 0; }},
     {"fraction to keep", [](auto& p) { p.keep = 1.5f; }},
     {"fraction to keep", [](auto& p) { p.keep = -0.1f; }},
     {"fraction to keep", [](auto& p) { p.keep = kNan; }},
     {"an eviction method must be chosen", [](auto& p) { p.keep = 0.5f; }},
-    {"recent window", [](auto& p) { p.window = -1; }},
-    {"recent window", [](auto& p) { p.window = 1 << 20; }},
-    {"pooling width", [](auto& p) { p.pool = 0; }},
-    {"pooling width must be odd, not 4", [](auto& p) { p.pool = 4; }},
-    {"pooling width", [](auto& p) { p.pool = 67; }},
-    {"way of pooling", [](auto& p) { p.pool_mean = 2; }},
-    {"rho", [](auto& p) { p.rho = -1; }},
-    {"rho", [](auto& p) { p.rho = kNan; }},
-    {"DAVID's switch", [](auto& p) { p.ncar = 4; }},
-    {"threshold of DAVID's switch", [](auto& p) { p.threshold = kNan; }},
-    {"attention between modalities", [](auto& p) { p.csp_cross = -0.1f; }},
-    {"attention between modalities", [](auto& p) { p.csp_cross = kNan; }},
     {"time of compression", [](auto& p) { p.compress_at = 3; }},
-    {"way of packing", [](auto& p) { p.kv_scheme = 2; }},
-    {"way of packing", [](auto& p) { p.kv_scheme = -1; }},
-    {"KIVI packs into 8, 4 or 2 bits, not 1", [](auto& p) { p = kivi(1); }},
-    {"KIVI has the same bits in all layers",
+    {"kivi packs into 8, 4 or 2 bits, not 1", [](auto& p) { p = kivi(1); }},
+    {"kivi has the same bits in all layers",
      [](auto& p) {
        p = kivi(2);
        set_layer_bits({2, 4}, &p);
      }},
-    {"KIVI has groups of 32 rows",
+    {"kivi keeps all rows",
      [](auto& p) {
        p = kivi(2);
-       p.block_slots = 64;
-     }},
-    {"KIVI has offsets and steps of 16 bits",
-     [](auto& p) {
-       p = kivi(2);
-       p.kv_scales = 6;
-     }},
-    {"KIVI takes every group's range as it is",
-     [](auto& p) {
-       p = kivi(2);
-       p.value_range = 0.5f;
-     }},
-    {"KIVI is not calibrated",
-     [](auto& p) {
-       p = kivi(2);
-       p.calibrate = 1;
-     }},
-    {"KIVI keeps all rows",
-     [](auto& p) {
-       p = kivi(2);
-       p.evict = OCELLUS_EVICT_SNAPKV;
+       test::set_text(p.evict, "snapkv");
        p.keep = 0.5f;
      }},
-    {"KIVI packs prompts, not images one by one",
+    {"kivi packs prompts, not images one by one",
      [](auto& p) {
        p = kivi(2);
        p.compress_at = OCELLUS_COMPRESS_IMAGE_END;
@@ -187,8 +198,8 @@ TEST_CASE("every part of a policy that is out of range is named, and nothing is 
 }
 
 TEST_CASE("a policy that asks for everything as it is turns all of it off") {
-  ocellus_cache_policy policy = evicting(OCELLUS_EVICT_DAVID, 1);
-  policy.calibrate = 1;
+  ocellus_cache_policy policy = evicting("david", 1);
+  test::set_text(policy.kv_scheme, "calibquant:tau-high=1");
   const CachePolicy off = resolved(policy);
   CHECK_FALSE(off.compresses());
   CHECK_FALSE(off.calibration.on);
@@ -197,7 +208,7 @@ TEST_CASE("a policy that asks for everything as it is turns all of it off") {
   policy.kv_bits = 8;
   const CachePolicy on = resolved(policy);
   CHECK(on.packs());
-  CHECK(on.evicts_chunks());
+  CHECK(on.lists_chunks());
   CHECK(on.calibration.on);
   CHECK(on.watches_ncar());
 }
@@ -206,10 +217,10 @@ TEST_CASE("of n rows floor(keep n) stay, the window among them") {
   for (const float keep : {0.001f, 0.05f, 0.1f, 0.2f, 0.5f, 0.9f, 0.999f}) {
     for (const int32_t window : {0, 1, 7, 1000}) {
       for (const int32_t bits : {16, 4}) {
-        ocellus_cache_policy raw = evicting(OCELLUS_EVICT_SNAPKV, keep, bits);
-        raw.window = window;
+        ocellus_cache_policy raw = evicting("snapkv", keep, bits);
+        if (window > 0) test::add_option(raw.evict, "window=" + std::to_string(window));
         for (const int32_t pack_window : {0, 1}) {
-          raw.pack_window = pack_window;
+          test::set_text(raw.kv_scheme, pack_window == 1 ? "calibquant" : "calibquant:window=f16");
           const CachePolicy policy = resolved(raw);
           for (const int64_t rows : {1, 3, 64, 80, 313, 2048}) {
             for (const int64_t visual : {int64_t{1}, rows / 2, rows}) {
@@ -236,12 +247,13 @@ TEST_CASE("of n rows floor(keep n) stay, the window among them") {
   }
 }
 
-TEST_CASE("KIVI packs whole groups of what is older than its window") {
+TEST_CASE("kivi packs whole groups of what is older than its window") {
   ocellus_cache_policy policy = kivi(2);
   for (const int32_t window : {0, 1, 32, 100}) {
-    policy.window = window;
+    test::set_text(policy.kv_scheme, window == 0 ? "kivi" : "kivi:residual=" + std::to_string(window));
     const CachePolicy out = resolved(policy);
     CHECK(out.packs_oldest());
+    CHECK_FALSE(out.evicts());
     CHECK(out.scales == KvScaleForm::kByToken);
     for (const int64_t rows : {1, 31, 32, 33, 64, 100, 128, 160, 161, 1000}) {
       const Survivors left = out.survivors({.rows = rows, .visual_rows = rows / 2});
@@ -255,20 +267,77 @@ TEST_CASE("KIVI packs whole groups of what is older than its window") {
   CHECK_FALSE(resolved(policy).packs_oldest());
 }
 
-TEST_CASE("rho is the ratio of visual to text slots, and its inverse as algorithm 1 has it") {
-  ocellus_cache_policy policy = evicting(OCELLUS_EVICT_DAVID, 0.5f);
-  CHECK(resolved(policy).visual_quota(30) == 20);
-  CHECK(resolved(policy).visual_quota(31) == 20);
-  policy.rho_alg28 = 1;
-  CHECK(resolved(policy).visual_quota(30) == 10);
-  policy.rho = 1;
-  CHECK(resolved(policy).visual_quota(30) == 15);
-  policy.rho_alg28 = 0;
-  CHECK(resolved(policy).visual_quota(30) == 15);
-  policy.rho = 0;
-  CHECK(resolved(policy).visual_quota(30) == 0);
-  policy.rho = 1000;
-  CHECK(resolved(policy).visual_quota(30) == 29);
+TEST_CASE("what a text leaves out is as the method has it, and words and numbers are told apart") {
+  const auto options_of = [](const std::string& text) { return resolved(evicting(text, 0.5f)).options; };
+  const MethodValues plain = options_of("david");
+  CHECK(plain.number("rho") == 2.0f);
+  CHECK(plain.number("threshold") == 0.3f);
+  CHECK(plain.number("pool") == 5.0f);
+  CHECK(plain.word("switch") == 0);
+  CHECK(plain.word("window") == 0);
+  CHECK_FALSE(plain.has("cross"));
+  CHECK(plain.number("cross", 7) == 7.0f);
+  const MethodValues told = options_of("david:switch=3,rho=0.5,pool-by=mean");
+  CHECK_FALSE(told.is_word("switch"));
+  CHECK(told.number("switch") == 3.0f);
+  CHECK(told.number("rho") == 0.5f);
+  CHECK(told.word("pool-by") == 1);
+  CHECK(told.number("threshold") == 0.3f);
+}
+
+TEST_CASE("a scheme's text becomes the policy, and nothing at all is the standard one") {
+  ocellus_cache_policy policy = default_policy();
+  policy.kv_bits = 2;
+  test::set_text(policy.kv_scheme, "calibquant:block=32,scales=6,ranges=prompt,key-range=0.5,text=packed,window=f16");
+  test::set_text(policy.evict, "");
+  const CachePolicy told = resolved(policy);
+  CHECK(told.block_slots == 32);
+  CHECK(told.scales == KvScaleForm::k6Bit);
+  CHECK(told.one_range);
+  CHECK(told.key_range == 0.5f);
+  CHECK(told.value_range == 1.0f);
+  CHECK(told.pack_text);
+  CHECK_FALSE(told.pack_window);
+  CHECK_FALSE(told.calibration.on);
+  CHECK_FALSE(told.evicts());
+  test::set_text(policy.kv_scheme, "");
+  const CachePolicy plain = resolved(policy);
+  CHECK(plain.block_slots == 0);
+  CHECK(plain.scales == KvScaleForm::kF16);
+  CHECK(plain.pack_window);
+}
+
+TEST_CASE("every method lists itself with standard values that it takes, and has a name of its own") {
+  std::set<std::string> names;
+  for (const ocellus_method_kind kind : {OCELLUS_METHOD_EVICT, OCELLUS_METHOD_KV_SCHEME}) {
+    int32_t count = 0, recommended = 0;
+    for (; const ocellus_method* method = ocellus_method_get(kind, count); ++count) {
+      CAPTURE(method->name);
+      CHECK(names.insert(method->name).second);
+      CHECK(std::string(method->paper) != "");
+      CHECK(std::string(method->meaning).back() == '.');
+      recommended += method->recommended;
+      std::string text = method->name;
+      std::set<std::string> keys;
+      for (int32_t i = 0; i < method->option_count; ++i) {
+        const ocellus_method_option& option = method->options[i];
+        CHECK(keys.insert(option.key).second);
+        CHECK(std::string(option.meaning).back() == '.');
+        text += (i == 0 ? ":" : ",") + std::string(option.key) + "=" + option.standard;
+      }
+      CHECK_MESSAGE(ocellus_method_check(kind, text.c_str()) == OCELLUS_OK, last_failure().sentence);
+      CHECK(text.size() < OCELLUS_METHOD_TEXT);
+    }
+    CHECK(count == (kind == OCELLUS_METHOD_EVICT ? 17 : 2));
+    CHECK(recommended == (kind == OCELLUS_METHOD_EVICT ? 4 : 0));
+    CHECK(ocellus_method_get(kind, -1) == nullptr);
+    CHECK(ocellus_method_get(kind, count) == nullptr);
+  }
+  CHECK(ocellus_method_get(2, 0) == nullptr);
+  CHECK(ocellus_method_check(2, "david") == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_method_check(OCELLUS_METHOD_EVICT, nullptr) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_method_check(OCELLUS_METHOD_EVICT, std::string(5000, 'a').c_str()) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_method_check(OCELLUS_METHOD_EVICT, "david:switch=low") == OCELLUS_OK);
 }
 
 TEST_CASE("the plan has an image's bytes as the formulas have them") {
@@ -283,13 +352,13 @@ TEST_CASE("the plan has an image's bytes as the formulas have them") {
     CHECK(plan.kv_bytes_per_token == 4 * kLayers * kHeads * kDim);
     CHECK(row_bytes(plan, "kv image blocks") == aligned_bytes(3 * image));
     // Blocks of fewer slots: more scales, and what the last block has too much.
-    limits.cache.block_slots = 20;
+    test::set_text(limits.cache.kv_scheme, "calibquant:block=20");
     const int64_t cut = bits == 16 ? image : 4 * (2 * kLayers * kHeads * 20 * kDim * bits / 8 + scales);
     CHECK(plan_for(limits).kv_bytes_per_image == cut);
-    limits.cache.block_slots = 1000;
+    test::set_text(limits.cache.kv_scheme, "calibquant:block=1000");
     CHECK(plan_for(limits).kv_bytes_per_image == image);
     // Images that keep a part of their own slots.
-    limits.cache = evicting(OCELLUS_EVICT_SNAPKV, 0.2f, bits);
+    limits.cache = evicting("snapkv", 0.2f, bits);
     limits.cache.compress_at = OCELLUS_COMPRESS_IMAGE_END;
     CHECK(plan_for(limits).kv_bytes_per_image == 2 * kLayers * kHeads * 12 * kDim * bits / 8 + scales);
     // Images that share a budget with the text have no bytes of their own.
@@ -303,11 +372,11 @@ TEST_CASE("the plan has an image's bytes by layer and with small scales as the f
   set_layer_bits({2, 1, 1, 1, 1, 1, 2, 4}, &limits.cache);
   const int64_t codes = 2 * kHeads * kImageSlots * kDim * (2 + 5 + 2 + 4) / 8;
   CHECK(plan_for(limits).kv_bytes_per_image == codes + 8 * kDim * kLayers * kHeads);
-  limits.cache.kv_scales = 6;
+  test::add_option(limits.cache.kv_scheme, "scales=6");
   const int64_t scales = (16 + 3 * kDim) * kLayers * kHeads;
   CHECK(plan_for(limits).kv_bytes_per_image == codes + scales);
   CHECK(row_bytes(plan_for(limits), "kv image blocks") == aligned_bytes(3 * (codes + scales)));
-  limits.cache.block_slots = 32;
+  test::add_option(limits.cache.kv_scheme, "block=32");
   CHECK(plan_for(limits).kv_bytes_per_image == codes + 2 * scales);
   set_layer_bits({2, 1, 1, 1, 1, 1, 2}, &limits.cache);
   ocellus_plan plan;
@@ -334,7 +403,7 @@ TEST_CASE("the fewer bits and slots, the smaller the plan and the more images in
     last_images = plan.images_in_budget;
     for (const ocellus_compress_at at : {OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_IMAGE_END}) {
       ocellus_limits evicting_limits = limits;
-      evicting_limits.cache = evicting(OCELLUS_EVICT_SNAPKV, 0.1f, bits);
+      evicting_limits.cache = evicting("snapkv", 0.1f, bits);
       evicting_limits.cache.compress_at = at;
       const ocellus_plan evicted = plan_for(evicting_limits);
       const auto kv = [](const ocellus_plan& p) {
@@ -348,7 +417,7 @@ TEST_CASE("the fewer bits and slots, the smaller the plan and the more images in
 TEST_CASE("a budget that holds no image says so and makes no engine") {
   for (const int32_t bits : {16, 1}) {
     ocellus_limits limits = board_limits(1, 32);
-    limits.cache = evicting(OCELLUS_EVICT_DAVID, 0.1f, bits);
+    limits.cache = evicting("david", 0.1f, bits);
     limits.budget_bytes = plan_for(limits).total_bytes;
     CHECK(plan_for(limits).images_in_budget == 1);
     limits.budget_bytes -= 1;
@@ -366,8 +435,8 @@ TEST_CASE("a budget that holds no image says so and makes no engine") {
 
 TEST_CASE("the plan of everything at once has rows to spare") {
   ocellus_limits limits = board_limits(4, 100);
-  limits.cache = evicting(OCELLUS_EVICT_DAVID, 0.1f, 2);
-  limits.cache.calibrate = 1;
+  limits.cache = evicting("david", 0.1f, 2);
+  test::add_option(limits.cache.kv_scheme, "tau-low=0");
   const int32_t rows = plan_for(limits).row_count;
   MESSAGE(rows << " rows of " << OCELLUS_PLAN_MAX_ROWS);
   CHECK(rows + 4 <= OCELLUS_PLAN_MAX_ROWS);
@@ -376,7 +445,7 @@ TEST_CASE("the plan of everything at once has rows to spare") {
 TEST_CASE("a policy changes nothing where neither images nor much text are planned") {
   ocellus_limits limits = board_limits(0, 64);
   const ocellus_plan plain = plan_for(limits);
-  limits.cache = evicting(OCELLUS_EVICT_DAVID, 0.1f, 2);
+  limits.cache = evicting("david", 0.1f, 2);
   CHECK(row_bytes(plan_for(limits), "kv text pages") == row_bytes(plain, "kv text pages"));
   const std::unique_ptr<Engine> engine = test::make_engine(limits);
   Session& session = test::open_session(*engine);

@@ -1,12 +1,14 @@
 // CSP's choice in one layer, against the method as it is written down, in double precision.
+#include "runtime/policy/csp_rule.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string>
 #include <vector>
 
-#include "runtime/policy/eviction_rule.h"
 #include "tests/support/device.h"
 #include "tests/support/random.h"
 
@@ -44,13 +46,14 @@ class CspCase {
     config_.query_heads = kHeads;
     config_.kv_heads = kKvHeads;
     config_.head_dim = kDim;
-    scratch_.policy.evict = EvictMethod::kCsp;
-    scratch_.policy.csp_cross = cross;
+    scratch_.policy.evict = &csp_rule();
+    const std::string options = "cross=" + std::to_string(cross);
+    REQUIRE(parse_method_options(csp_rule().method(), options, &scratch_.policy.options).ok());
   }
 
   /// The rows before the window that stay, by key/value head.
   std::vector<std::set<int32_t>> choose(Queue& queue) {
-    const EvictionRule& rule = eviction_rule(EvictMethod::kCsp);
+    const EvictionRule& rule = csp_rule();
     Guarded<std::byte> rule_scratch(1, rule.scratch_bytes(config_, kWindow, kRows, queue.traits()));
     Guarded<std::byte> selection(1, select_slots_scratch_bytes(kRows, kKvHeads, queue.traits()));
     scratch_.is_visual.device = {is_visual_.data(), 1, kRows};
@@ -60,7 +63,7 @@ class CspCase {
     scratch_.rule = rule_scratch.view();
     scratch_.selection = selection.view();
     CompressPlan plan;
-    plan.active = plan.evicts = true;
+    plan.active = plan.lists_rows = true;
     plan.facts = {.rows = kRows, .visual_rows = std::count(is_visual_.begin(), is_visual_.end(), uint8_t{1})};
     plan.survivors = {.window = kWindow, .budget = kBudget};
     plan.observed = kWindow;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "runtime/engine/memory_plan.h"
+#include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
 #include "tests/support/text_sessions.h"
 
@@ -28,8 +29,7 @@ constexpr int64_t kSlotBytes = 4 * kLayers * kHeads * kDim;
 
 ocellus_limits kivi_limits(int32_t images, int32_t text_tokens, int32_t bits, int32_t window) {
   ocellus_limits limits = test::packed_limits(images, text_tokens, bits);
-  limits.cache.kv_scheme = OCELLUS_KV_KIVI;
-  limits.cache.window = window;
+  test::set_text(limits.cache.kv_scheme, window == 0 ? "kivi" : "kivi:residual=" + std::to_string(window));
   return limits;
 }
 

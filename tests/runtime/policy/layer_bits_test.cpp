@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
 
 namespace ocellus {
@@ -24,12 +25,12 @@ constexpr int64_t kSlotBytes = 4 * kLayers * kHeads * kDim;
 TEST_CASE("bits by layer that are all equal give the answers of equal bits, bit for bit" *
           doctest::test_suite("long")) {
   for (const int32_t bits : {8, 2, 1}) {
-    for (const auto& [evict, when] : {std::pair{OCELLUS_EVICT_NONE, OCELLUS_COMPRESS_BEFORE_SUFFIX},
-                                      {OCELLUS_EVICT_DAVID, OCELLUS_COMPRESS_BEFORE_SUFFIX},
-                                      {OCELLUS_EVICT_SNAPKV, OCELLUS_COMPRESS_IMAGE_END}}) {
+    for (const auto& [evict, when] : {std::pair{std::string("none"), OCELLUS_COMPRESS_BEFORE_SUFFIX},
+                                      {"david", OCELLUS_COMPRESS_BEFORE_SUFFIX},
+                                      {"snapkv", OCELLUS_COMPRESS_IMAGE_END}}) {
       CAPTURE(bits);
       CAPTURE(evict);
-      ocellus_limits limits = evicting_limits(4, 200, evict, evict == OCELLUS_EVICT_NONE ? 1.0f : 0.5f, bits, when);
+      ocellus_limits limits = evicting_limits(4, 200, evict, evict == "none" ? 1.0f : 0.5f, bits, when);
       const Answer expected = answer_golden(open_session(*make_engine(limits)), 12);
       limits.cache.kv_bits = 16;  // the list says it all
       limits.cache.layer_bits_count = kLayers;
@@ -48,9 +49,8 @@ TEST_CASE("images by layer and with small scales take the bytes of the formulas,
     for (const float keep : {1.0f, 0.5f}) {
       CAPTURE(block_slots);
       CAPTURE(keep);
-      ocellus_limits limits =
-          evicting_limits(4, 200, keep < 1 ? OCELLUS_EVICT_VALUE_WINDOW : OCELLUS_EVICT_NONE, keep, 2);
-      limits.cache.block_slots = block_slots;
+      ocellus_limits limits = evicting_limits(4, 200, keep < 1 ? "value-window" : "none", keep, 2);
+      if (block_slots > 0) test::add_option(limits.cache.kv_scheme, "block=" + std::to_string(block_slots));
       test::set_layer_bits(&limits.cache);
       const std::unique_ptr<Engine> engine = make_engine(limits);
       Session& session = open_session(*engine);
@@ -85,7 +85,7 @@ TEST_CASE("with 8 bits in all layers and small scales the answers are those of t
           doctest::test_suite("long")) {
   const std::unique_ptr<Engine> plain = make_engine(test::board_limits(8, 300));
   ocellus_limits limits = packed_limits(8, 300, 8);
-  limits.cache.kv_scales = 6;
+  test::add_option(limits.cache.kv_scheme, "scales=6");
   limits.cache.compress_at = OCELLUS_COMPRESS_BEFORE_SUFFIX;
   const std::unique_ptr<Engine> engine = make_engine(limits);
   Session &exact = open_session(*plain), &packed = open_session(*engine);

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "runtime/ocellus.h"
+#include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
 
 namespace ocellus {
@@ -44,14 +46,16 @@ void ask(Session& session) {
 }  // namespace
 
 TEST_CASE("NCAR stands where the readings of DAVID's switch say" * doctest::test_suite("long")) {
-  for (const ocellus_ncar reading :
-       {OCELLUS_NCAR_SMALL_DROP, OCELLUS_NCAR_LARGE_DROP, OCELLUS_NCAR_LOW, OCELLUS_NCAR_AT_LAYER}) {
+  for (const std::string_view reading : {"small-drop", "large-drop", "low", "layer"}) {
     for (const float threshold : {-1.0f, 0.0f, 0.3f, 3.0f, 100.0f}) {
+      const bool at_layer = reading == "layer";
+      if (at_layer && threshold != std::floor(std::abs(threshold))) continue;
       CAPTURE(reading);
       CAPTURE(threshold);
-      ocellus_limits limits = evicting_limits(1, 120, OCELLUS_EVICT_DAVID, 0.5f);
-      limits.cache.ncar = reading;
-      limits.cache.threshold = threshold;
+      ocellus_limits limits = evicting_limits(1, 120, "david", 0.5f);
+      const std::string value = std::to_string(threshold);
+      test::add_option(limits.cache.evict, at_layer ? "switch=" + value : "switch=" + std::string(reading));
+      if (!at_layer) test::add_option(limits.cache.evict, "threshold=" + value);
       const std::unique_ptr<Engine> engine = make_engine(limits);
       Session& session = open_session(*engine);
       ask(session);
@@ -62,10 +66,10 @@ TEST_CASE("NCAR stands where the readings of DAVID's switch say" * doctest::test
         const float before = m == 0 ? 1.0f : seen.theta[static_cast<size_t>(m - 1)];
         CHECK(std::isfinite(theta));
         CHECK(theta >= 0);
-        const bool switches = reading == OCELLUS_NCAR_SMALL_DROP   ? before - theta < threshold
-                              : reading == OCELLUS_NCAR_LARGE_DROP ? before - theta > threshold
-                              : reading == OCELLUS_NCAR_LOW        ? theta < threshold
-                                                                   : static_cast<float>(m) >= threshold;
+        const bool switches = reading == "small-drop"   ? before - theta < threshold
+                              : reading == "large-drop" ? before - theta > threshold
+                              : reading == "low"        ? theta < threshold
+                                                        : static_cast<float>(m) >= threshold;
         if (switches) expected = m;
       }
       CHECK(seen.switch_layer == expected);
@@ -77,11 +81,9 @@ TEST_CASE("NCAR stands where the readings of DAVID's switch say" * doctest::test
 TEST_CASE("until the switch the modalities have their shares, from then on the best win") {
   for (const float rho : {0.0f, 0.5f, 2.0f}) {
     for (const int32_t line_28 : {0, 1}) {
-      ocellus_limits limits = evicting_limits(4, 200, OCELLUS_EVICT_DAVID, 0.3f, 8);
-      limits.cache.ncar = OCELLUS_NCAR_AT_LAYER;
-      limits.cache.threshold = 5;
-      limits.cache.rho = rho;
-      limits.cache.rho_alg28 = line_28;
+      ocellus_limits limits = evicting_limits(4, 200, "david", 0.3f, 8);
+      test::set_text(limits.cache.evict, "david:switch=5,rho=" + std::to_string(rho));
+      test::add_option(limits.cache.evict, line_28 != 0 ? "shares=line-28" : "shares=defined");
       const std::unique_ptr<Engine> engine = make_engine(limits);
       Session& session = open_session(*engine);
       REQUIRE(test::add_turn(session,
@@ -109,7 +111,7 @@ TEST_CASE("until the switch the modalities have their shares, from then on the b
 }
 
 TEST_CASE("NCAR is there after a prompt with images, for as long as it is remembered") {
-  const std::unique_ptr<Engine> engine = make_engine(evicting_limits(2, 200, OCELLUS_EVICT_DAVID, 0.5f, 4));
+  const std::unique_ptr<Engine> engine = make_engine(evicting_limits(2, 200, "david", 0.5f, 4));
   Session& session = open_session(*engine);
   CHECK(seen_by(session).theta.empty());
   CHECK(seen_by(session).switch_layer == -1);
@@ -144,9 +146,8 @@ TEST_CASE("NCAR is there after a prompt with images, for as long as it is rememb
 
 TEST_CASE("nobody looks at NCAR but DAVID among all rows of a prompt") {
   for (const ocellus_limits& limits :
-       {test::board_limits(1, 100), evicting_limits(1, 100, OCELLUS_EVICT_SNAPKV, 0.5f),
-        evicting_limits(1, 100, OCELLUS_EVICT_DAVID, 1.0f),
-        evicting_limits(1, 100, OCELLUS_EVICT_DAVID, 0.5f, 16, OCELLUS_COMPRESS_IMAGE_END)}) {
+       {test::board_limits(1, 100), evicting_limits(1, 100, "snapkv", 0.5f), evicting_limits(1, 100, "david", 1.0f),
+        evicting_limits(1, 100, "david", 0.5f, 16, OCELLUS_COMPRESS_IMAGE_END)}) {
     const std::unique_ptr<Engine> engine = make_engine(limits);
     Session& session = open_session(*engine);
     int32_t count = 0, layer = 0;

@@ -2,10 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/engine/memory_plan.h"
 #include "runtime/policy/eviction_rule.h"
+#include "tests/support/cache_texts.h"
 #include "tests/support/loaded_engine.h"
 #include "tests/support/text_sessions.h"
 
@@ -20,23 +22,23 @@ using test::open_session;
 using test::score_of;
 using test::words;
 
-constexpr ocellus_evict kMethods[] = {OCELLUS_EVICT_SNAPKV,
-                                      OCELLUS_EVICT_DAVID,
-                                      OCELLUS_EVICT_H2O_PREFILL,
-                                      OCELLUS_EVICT_DAVID_H2O,
-                                      OCELLUS_EVICT_SINK_RECENT,
-                                      OCELLUS_EVICT_VALUE_WINDOW,
-                                      OCELLUS_EVICT_ELASTIC_PREFILL,
-                                      OCELLUS_EVICT_ELASTIC_REPO,
-                                      OCELLUS_EVICT_ELASTIC_DEROPE_PREFILL,
-                                      OCELLUS_EVICT_CSP,
-                                      OCELLUS_EVICT_H2O,
-                                      OCELLUS_EVICT_STREAMING_LLM,
-                                      OCELLUS_EVICT_ELASTIC};
+constexpr std::string_view kMethods[] = {"snapkv",
+                                         "david",
+                                         "h2o-prefill",
+                                         "david-h2o",
+                                         "sink-recent",
+                                         "value-window",
+                                         "elastic-prefill",
+                                         "elastic-repo",
+                                         "elastic-derope-prefill",
+                                         "csp",
+                                         "h2o",
+                                         "streaming-llm",
+                                         "elastic"};
 
-ocellus_limits text_limits(int32_t tokens, ocellus_evict evict, float keep) {
+ocellus_limits text_limits(int32_t tokens, std::string_view evict, float keep) {
   ocellus_limits limits = board_limits(0, tokens);
-  limits.cache.evict = evict;
+  test::set_text(limits.cache.evict, evict);
   limits.cache.keep = keep;
   return limits;
 }
@@ -52,13 +54,13 @@ TEST_CASE("every rule leaves its share of a long text, and what follows reads th
   const std::vector<float> expected = score_of(whole, answer, &stats);
   const int64_t slot_bytes = exact->shape().kv.slot_bytes();
   CHECK(stats.kv_bytes == (300 + 19) * slot_bytes);
-  for (const ocellus_evict method : kMethods) {
+  for (const std::string_view method : kMethods) {
     CAPTURE(method);
     const std::unique_ptr<Engine> engine = make_engine(text_limits(400, method, 0.25f));
     Session& session = open_session(*engine);
     test::add(session, prompt);
     const std::vector<float> values = score_of(session, answer, &stats);
-    const AnswerRule answers = eviction_rule(engine->shape().policy.evict).answers();
+    const AnswerRule answers = engine->shape().policy.evict->answers();
     // Elastic Cache: floor(slots - tokens / 4) stays below 1.
     const int64_t slots = !answers.evicts ? 75 + 19 : answers.grows ? (300 + 19) / 4 + 1 : 75;
     CHECK(stats.kv_bytes == slots * slot_bytes);
@@ -82,7 +84,7 @@ TEST_CASE("short pieces of text stay, and so does everything where all is kept")
   ocellus_generate_stats stats;
   const std::vector<float> expected = score_of(whole, answer, &stats);
   for (const float keep : {0.1f, 1.0f}) {
-    ocellus_limits limits = text_limits(400, OCELLUS_EVICT_SNAPKV, keep);
+    ocellus_limits limits = text_limits(400, "snapkv", keep);
     limits.cache.kv_bits = 2;  // of pictures, of which there are none
     const std::unique_ptr<Engine> engine = make_engine(limits);
     Session& session = open_session(*engine);
@@ -93,7 +95,7 @@ TEST_CASE("short pieces of text stay, and so does everything where all is kept")
 }
 
 TEST_CASE("the suffix that makes the model answer reads the evicted text and stays itself") {
-  ocellus_limits limits = text_limits(600, OCELLUS_EVICT_SNAPKV, 0.2f);
+  ocellus_limits limits = text_limits(600, "snapkv", 0.2f);
   limits.cache.compress_at = OCELLUS_COMPRESS_BEFORE_SUFFIX;
   const std::unique_ptr<Engine> engine = make_engine(limits);
   Session& session = open_session(*engine);
@@ -114,7 +116,7 @@ TEST_CASE("planned text always finds its pages, in whatever pieces it comes" * d
   constexpr int32_t kTokens = 1500;
   test::Random random(6);
   for (const float keep : {0.05f, 0.5f, 0.99f}) {
-    ocellus_limits limits = text_limits(kTokens, OCELLUS_EVICT_SINK_RECENT, keep);
+    ocellus_limits limits = text_limits(kTokens, "sink-recent", keep);
     limits.max_prompt_rows = 200;
     const std::unique_ptr<Engine> engine = make_engine(limits);
     Session& session = open_session(*engine);
@@ -128,7 +130,7 @@ TEST_CASE("planned text always finds its pages, in whatever pieces it comes" * d
 TEST_CASE("planning for evicted text costs a few pages more, and its parts say so") {
   ocellus_plan plain, evicted;
   REQUIRE(plan_memory(test::bundled_model(), board_limits(0, 1280), &plain).ok());
-  REQUIRE(plan_memory(test::bundled_model(), text_limits(1280, OCELLUS_EVICT_SNAPKV, 0.5f), &evicted).ok());
+  REQUIRE(plan_memory(test::bundled_model(), text_limits(1280, "snapkv", 0.5f), &evicted).ok());
   const int64_t page = 16 * plain.kv_bytes_per_token;
   CHECK(evicted.kv_bytes_per_session - plain.kv_bytes_per_session == 10 * page);
 }

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "tests/support/cache_texts.h"
 #include "tests/support/loaded_engine.h"
 #include "tests/support/packed_sessions.h"
 
@@ -65,11 +66,9 @@ struct Setting {
 
 std::vector<Setting> settings() {
   ocellus_limits calibrated = test::packed_limits(1, 300, 1);
-  calibrated.cache.calibrate = 1;
-  calibrated.cache.tau_low = calibrated.cache.tau_high = 0.1f;
+  test::set_text(calibrated.cache.kv_scheme, "calibquant:tau-low=0.1,tau-high=0.1");
   ocellus_limits kivi = test::packed_limits(1, 300, 2);
-  kivi.cache.kv_scheme = OCELLUS_KV_KIVI;
-  kivi.cache.window = 8;
+  test::set_text(kivi.cache.kv_scheme, "kivi:residual=8");
   ocellus_limits linked = board_limits(1, 300);
   linked.reuse = OCELLUS_REUSE_SPREAD;
   linked.reuse_rows = 8;
@@ -80,9 +79,9 @@ std::vector<Setting> settings() {
           {"KIVI", kivi},
           {"linked", linked},
           {"lean", lean},
-          {"H2O", test::evicting_limits(1, 300, OCELLUS_EVICT_H2O, 0.4f)},
-          {"StreamingLLM", test::evicting_limits(1, 300, OCELLUS_EVICT_STREAMING_LLM, 0.4f)},
-          {"Elastic Cache", test::evicting_limits(1, 300, OCELLUS_EVICT_ELASTIC, 0.4f)}};
+          {"H2O", test::evicting_limits(1, 300, "h2o", 0.4f)},
+          {"StreamingLLM", test::evicting_limits(1, 300, "streaming-llm", 0.4f)},
+          {"Elastic Cache", test::evicting_limits(1, 300, "elastic", 0.4f)}};
 }
 
 // Characters of several bytes that are not what stands for damaged ones.

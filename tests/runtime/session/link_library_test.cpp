@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/library/image_library.h"
+#include "tests/support/cache_texts.h"
 #include "tests/support/shelf.h"
 
 namespace ocellus {
@@ -79,7 +80,7 @@ TEST_CASE("another owner, other rows in place and other bits find nothing in the
   const std::unique_ptr<Engine> packed = make_engine(shelf_limits(1, 8, 4));
   check_hits(answer_golden(open_with(*packed, shelf, "ann"), 1, 2), 0, 1);
   ocellus_limits small_scales = shelf_limits(1, 8, 4);
-  small_scales.cache.kv_scales = 6;
+  test::add_option(small_scales.cache.kv_scheme, "scales=6");
   const std::unique_ptr<Engine> scaled = make_engine(small_scales);
   check_hits(answer_golden(open_with(*scaled, shelf, "ann"), 1, 2), 0, 1);
   const std::unique_ptr<Engine> again = make_engine(shelf_limits(1, 8));

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "runtime/engine/memory_plan.h"
+#include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
 
 namespace ocellus {
@@ -196,12 +197,12 @@ TEST_CASE("what linked images do not go with is refused in one sentence") {
     CHECK_MESSAGE(std::string(last_failure().sentence).find(words) != std::string::npos, last_failure().sentence);
   };
   ocellus_limits limits = linking_limits(1, 100, 8);
-  limits.cache.evict = OCELLUS_EVICT_SNAPKV;
+  test::set_text(limits.cache.evict, "snapkv");
   limits.cache.keep = 0.5f;
   refused(limits, "without an eviction method");
   limits = linking_limits(1, 100, 8, 2);
-  limits.cache.kv_scheme = OCELLUS_KV_KIVI;
-  refused(limits, "without an eviction method and KIVI");
+  test::set_text(limits.cache.kv_scheme, "kivi");
+  refused(limits, "without an eviction method and kivi");
   limits = linking_limits(1, 100, -2);
   refused(limits, "rows of a linked image");
   limits = linking_limits(1, 100, 0);

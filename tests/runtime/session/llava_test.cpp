@@ -3,9 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/engine/memory_plan.h"
+#include "tests/support/cache_texts.h"
 #include "tests/support/tiled_pictures.h"
 
 namespace ocellus {
@@ -191,7 +193,7 @@ void check_methods(const Pair& pair) {
   CHECK(none < 1e-2);
   CHECK(answer_with([](ocellus_limits& limits) { limits.cache.kv_bits = 8; }) < 1e-2);  // packed behind the prompt
   CHECK(answer_with([](ocellus_limits& limits) {
-          limits.cache.evict = OCELLUS_EVICT_DAVID;
+          test::set_text(limits.cache.evict, "david");
           limits.cache.keep = 0.5f;
         }) < 1e-2);
   const double packed_early = answer_with([](ocellus_limits& limits) {
@@ -200,9 +202,9 @@ void check_methods(const Pair& pair) {
   });
   CHECK(packed_early < 5e-2);
   CHECK(packed_early > none);
-  for (const ocellus_evict method : {OCELLUS_EVICT_SNAPKV, OCELLUS_EVICT_H2O, OCELLUS_EVICT_STREAMING_LLM})
+  for (const std::string_view method : {"snapkv", "h2o", "streaming-llm"})
     CHECK(answer_with([&](ocellus_limits& limits) {
-            limits.cache.evict = method;
+            test::set_text(limits.cache.evict, method);
             limits.cache.keep = 0.5f;
           }) < 1e-2);
   // Read in place are all rows, some or none.

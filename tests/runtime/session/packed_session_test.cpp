@@ -7,7 +7,7 @@
 #include <map>
 
 #include "runtime/engine/memory_plan.h"
-#include "runtime/policy/eviction_rule.h"
+#include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
 
 namespace ocellus {
@@ -37,14 +37,14 @@ void check_resident(Session& session, const ocellus_generate_stats& stats) {
 }
 
 struct Eviction {
-  ocellus_evict method;
+  std::string_view method;
   float keep;
   int32_t bits;
 };
 /// Methods and shares, each with one of the formats.
 std::vector<Eviction> many_evictions() {
   std::vector<Eviction> all;
-  for (const ocellus_evict method : {OCELLUS_EVICT_SNAPKV, OCELLUS_EVICT_DAVID})
+  for (const std::string_view method : {"snapkv", "david"})
     for (const float keep : {0.5f, 0.2f, 0.1f, 0.05f})
       all.push_back({method, keep, std::array{16, 8, 2, 16, 4}[all.size() % 5]});
   return all;
@@ -60,16 +60,14 @@ TEST_CASE("to keep everything gives the plain engine's answers, bit for bit" * d
     plain.reset();
     expected.push_back(answer_golden(plain, id));
   }
-  for (int32_t number = OCELLUS_EVICT_NONE; is_evict_method(number); ++number) {
-    const auto method = static_cast<ocellus_evict>(number);
-    CAPTURE(number);
+  for (int32_t number = -1; number < 0 || ocellus_method_get(OCELLUS_METHOD_EVICT, number) != nullptr; ++number) {
+    const std::string method = number < 0 ? "none" : ocellus_method_get(OCELLUS_METHOD_EVICT, number)->name;
+    CAPTURE(method);
     for (const ocellus_compress_at at :
          {OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_BEFORE_SUFFIX, OCELLUS_COMPRESS_IMAGE_END}) {
       ocellus_limits limits = evicting_limits(4, 200, method, 1, 16, at);
-      limits.cache.calibrate = 1;
-      limits.cache.tau_high = 3;
-      limits.cache.block_slots = 10;
-      limits.cache.window = 5;
+      test::set_text(limits.cache.kv_scheme, "calibquant:tau-high=3,block=10");
+      if (number >= 0) test::add_option(limits.cache.evict, "window=5");
       const std::unique_ptr<Engine> engine = make_engine(limits);
       Session& session = open_session(*engine);
       for (size_t i = 0; i < 2; ++i) {
@@ -108,9 +106,8 @@ TEST_CASE("packed images take the bytes of the formulas, to the byte" * doctest:
       CAPTURE(bits);
       CAPTURE(block_slots);
       ocellus_limits limits = packed_limits(4, 200, bits);
-      limits.cache.calibrate = calibrate ? 1 : 0;
-      limits.cache.tau_high = calibrate ? 3.0f : 0.0f;
-      limits.cache.block_slots = block_slots;
+      if (calibrate) test::add_option(limits.cache.kv_scheme, "tau-high=3");
+      if (block_slots > 0) test::add_option(limits.cache.kv_scheme, "block=" + std::to_string(block_slots));
       const std::unique_ptr<Engine> engine = make_engine(limits);
       Session& session = open_session(*engine);
       const int64_t blocks = block_slots == 0 ? 1 : 4;
@@ -148,10 +145,10 @@ TEST_CASE("at the prompt's end the first token comes from exact attention, befor
   const std::vector<float> exact = logits_of(*plain, false), text = logits_of(*plain, true);
   for (const ocellus_compress_at at :
        {OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_BEFORE_SUFFIX, OCELLUS_COMPRESS_IMAGE_END}) {
-    for (const ocellus_evict method : {OCELLUS_EVICT_NONE, OCELLUS_EVICT_SNAPKV}) {
+    for (const std::string_view method : {"none", "snapkv"}) {
       CAPTURE(at);
       CAPTURE(method);
-      const float keep = method == OCELLUS_EVICT_NONE ? 1.0f : 0.3f;
+      const float keep = method == "none" ? 1.0f : 0.3f;
       const std::unique_ptr<Engine> engine = make_engine(evicting_limits(1, 120, method, keep, 2, at));
       const bool same = logits_of(*engine, false) == exact;
       CHECK(same == (at == OCELLUS_COMPRESS_PROMPT_END));
@@ -221,10 +218,10 @@ TEST_CASE("every head keeps floor(keep n) slots of an image that is compressed o
 TEST_CASE("an image that stands alone, and a window larger than what is kept") {
   for (const int32_t bits : {16, 4}) {
     for (const int32_t window : {0, 1, 1000}) {
-      ocellus_limits limits = evicting_limits(1, 64, OCELLUS_EVICT_DAVID, 0.1f, bits);
-      limits.cache.window = window;
+      ocellus_limits limits = evicting_limits(1, 64, "david", 0.1f, bits);
+      if (window > 0) test::add_option(limits.cache.evict, "window=" + std::to_string(window));
       for (const int32_t pack_window : {0, 1}) {
-        limits.cache.pack_window = pack_window;
+        test::set_text(limits.cache.kv_scheme, pack_window == 1 ? "calibquant" : "calibquant:window=f16");
         const std::unique_ptr<Engine> engine = make_engine(limits);
         Session& session = open_session(*engine);
         REQUIRE(test::add_board(session, "images/115.png").ok());
@@ -253,8 +250,8 @@ TEST_CASE("planned images fit in whatever prompts and parts of prompts they come
     CAPTURE(chunk_rows);
     ocellus_limits limits = evicting_limits(4, 200, e.method, e.keep, e.bits);
     limits.max_prompt_rows = chunk_rows;
-    limits.cache.pack_window = pack_window;
-    limits.cache.window = pack_window == 0 ? 40 : 0;
+    if (pack_window == 0) test::add_option(limits.cache.kv_scheme, "window=f16");
+    if (pack_window == 0) test::add_option(limits.cache.evict, "window=40");
     const std::unique_ptr<Engine> engine = make_engine(limits);
     const FreeBlocks all(*engine);
     Session& session = open_session(*engine);
@@ -298,8 +295,7 @@ TEST_CASE("planned images fit in whatever prompts and parts of prompts they come
 
 TEST_CASE("a prompt that is cancelled gives pages and blocks back, whatever was compressed already" *
           doctest::test_suite("long")) {
-  for (const Eviction& e : {Eviction{OCELLUS_EVICT_NONE, 1, 2}, Eviction{OCELLUS_EVICT_SNAPKV, 0.2f, 16},
-                            Eviction{OCELLUS_EVICT_DAVID, 0.2f, 4}}) {
+  for (const Eviction& e : {Eviction{"none", 1, 2}, Eviction{"snapkv", 0.2f, 16}, Eviction{"david", 0.2f, 4}}) {
     for (const ocellus_compress_at at :
          {OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_BEFORE_SUFFIX, OCELLUS_COMPRESS_IMAGE_END}) {
       CAPTURE(e.bits);
@@ -338,11 +334,10 @@ TEST_CASE("a prompt that is cancelled gives pages and blocks back, whatever was 
 }
 
 TEST_CASE("sessions with compressed caches are decoded together as they are alone") {
-  for (const Eviction& e : {Eviction{OCELLUS_EVICT_NONE, 1, 1}, Eviction{OCELLUS_EVICT_SNAPKV, 0.3f, 16},
-                            Eviction{OCELLUS_EVICT_DAVID, 0.3f, 4}}) {
+  for (const Eviction& e : {Eviction{"none", 1, 1}, Eviction{"snapkv", 0.3f, 16}, Eviction{"david", 0.3f, 4}}) {
     ocellus_limits limits = evicting_limits(1, 150, e.method, e.keep, e.bits);
     limits.max_sessions = 3;
-    limits.cache.calibrate = 1;
+    test::add_option(limits.cache.kv_scheme, "tau-low=0");
     const std::unique_ptr<Engine> engine = make_engine(limits);
     const std::vector<Session*> sessions = {&open_session(*engine), &open_session(*engine), &open_session(*engine)};
     const std::vector<int> ids = {0, 1, 5};
@@ -362,14 +357,13 @@ TEST_CASE("sessions with compressed caches are decoded together as they are alon
 }
 
 TEST_CASE("the number of threads changes no bit of a compressed cache" * doctest::test_suite("long")) {
-  for (const Eviction& e : {Eviction{OCELLUS_EVICT_NONE, 1, 1}, Eviction{OCELLUS_EVICT_DAVID, 0.3f, 2}}) {
+  for (const Eviction& e : {Eviction{"none", 1, 1}, Eviction{"david", 0.3f, 2}}) {
     std::vector<Answer> answers;
     for (const int32_t threads : {1, 2, 3}) {
       ocellus_limits limits = evicting_limits(4, 200, e.method, e.keep, e.bits);
       limits.thread_count = threads;
       limits.max_prompt_rows = 150;
-      limits.cache.calibrate = 1;
-      limits.cache.tau_high = 2;
+      test::add_option(limits.cache.kv_scheme, "tau-high=2");
       const std::unique_ptr<Engine> engine = make_engine(limits);
       answers.push_back(answer_golden(open_session(*engine), 13));
     }
@@ -391,11 +385,9 @@ TEST_CASE("ranges: of every image or of all, and as wide as the policy says") {
   };
   ocellus_limits limits = packed_limits(4, 200, 2);
   const auto own = scales_of(limits);
-  limits.cache.one_range = 1;
+  test::set_text(limits.cache.kv_scheme, "calibquant:ranges=prompt");
   const auto shared = scales_of(limits);
-  limits.cache.one_range = 0;
-  limits.cache.key_range = 0.5f;
-  limits.cache.value_range = 0.25f;
+  test::set_text(limits.cache.kv_scheme, "calibquant:key-range=0.5,value-range=0.25");
   const auto narrow = scales_of(limits);
   for (size_t i = 0; i < 4; ++i) {
     CHECK(shared[i] == shared[0]);
@@ -411,10 +403,10 @@ TEST_CASE("ranges: of every image or of all, and as wide as the policy says") {
 }
 
 TEST_CASE("blocks of fewer slots than an image, and one range over the survivors of a prompt") {
-  ocellus_limits limits = evicting_limits(4, 200, OCELLUS_EVICT_SNAPKV, 0.5f, 4);
-  limits.cache.block_slots = 20;
+  ocellus_limits limits = evicting_limits(4, 200, "snapkv", 0.5f, 4);
   for (const int32_t one_range : {0, 1}) {
-    limits.cache.one_range = one_range;
+    test::set_text(limits.cache.kv_scheme, "calibquant:block=20");
+    if (one_range == 1) test::add_option(limits.cache.kv_scheme, "ranges=prompt");
     const std::unique_ptr<Engine> engine = make_engine(limits);
     Session& session = open_session(*engine);
     test::add_question(session, golden(12));

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/rows/gather_rows.h"
+#include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
 #include "tests/support/pictures.h"
 #include "tests/support/random.h"
@@ -280,9 +282,9 @@ TEST_CASE("what a rolling context cannot be is refused") {
   const std::unique_ptr<Engine> narrow = test::make_engine(test::board_limits(1, 40));
   CHECK(test::open_session(*narrow).set_rolling(1, 33).code() == Code::kBadArgument);
   CHECK(failure_says("leave no room"));
-  CHECK(test::open_session(*test::make_engine(test::evicting_limits(2, 100, OCELLUS_EVICT_SNAPKV, 0.5f)))
-            .set_rolling(1, 0)
-            .code() == Code::kBadArgument);
+  CHECK(
+      test::open_session(*test::make_engine(test::evicting_limits(2, 100, "snapkv", 0.5f))).set_rolling(1, 0).code() ==
+      Code::kBadArgument);
   CHECK(failure_says("one by one"));
 }
 
@@ -411,15 +413,15 @@ TEST_CASE("nothing is released for what can never fit, and no question for its a
 TEST_CASE("hundreds of turns take no more pages and blocks than the first ones" * doctest::test_suite("long")) {
   const Pair pair(2, 400);
   struct Policy {
-    ocellus_evict method;
+    std::string_view method;
     float keep;
     int32_t bits;
   };
-  for (const Policy& p : {Policy{OCELLUS_EVICT_NONE, 1, 16}, Policy{OCELLUS_EVICT_NONE, 1, 2},
-                          Policy{OCELLUS_EVICT_SNAPKV, 0.5f, 16}, Policy{OCELLUS_EVICT_DAVID, 0.5f, 4}}) {
+  for (const Policy& p :
+       {Policy{"none", 1, 16}, Policy{"none", 1, 2}, Policy{"snapkv", 0.5f, 16}, Policy{"david", 0.5f, 4}}) {
     CAPTURE(p.bits);
     ocellus_limits limits = test::evicting_limits(4, 100, p.method, p.keep, p.bits, OCELLUS_COMPRESS_IMAGE_END);
-    limits.cache.calibrate = 1;
+    test::add_option(limits.cache.kv_scheme, "tau-low=0");
     const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
     const test::FreeBlocks all(*engine);
     Session& session = test::open_session(*engine);

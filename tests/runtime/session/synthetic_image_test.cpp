@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "runtime/engine/memory_plan.h"
+#include "tests/support/cache_texts.h"
 #include "tests/support/loaded_engine.h"
 
 namespace ocellus {
@@ -20,7 +21,7 @@ ocellus_limits synthetic_limits(int32_t bits, float keep) {
   limits.synthetic_tokens = kTokens;
   limits.cache.kv_bits = bits;
   limits.cache.keep = keep;
-  if (keep < 1) limits.cache.evict = OCELLUS_EVICT_SNAPKV;
+  if (keep < 1) test::set_text(limits.cache.evict, "snapkv");
   return limits;
 }
 
@@ -65,7 +66,7 @@ TEST_CASE("a session decodes over a made-up image in every format, the same each
 
 TEST_CASE("a session decodes over a made-up image whose layers differ in bits, with small scales") {
   ocellus_limits limits = synthetic_limits(16, 1);
-  limits.cache.kv_scales = 6;
+  test::add_option(limits.cache.kv_scheme, "scales=6");
   for (const uint8_t bits : {4, 1, 2, 8, 1, 1, 2, 2}) limits.cache.layer_bits[limits.cache.layer_bits_count++] = bits;
   const std::unique_ptr<Engine> engine = make_engine(limits);
   const KvShape& kv = engine->shape().kv;

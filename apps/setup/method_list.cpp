@@ -1,0 +1,134 @@
+#include "apps/setup/method_list.h"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+#include <vector>
+
+#include "apps/base/sizes.h"
+
+namespace ocellus::app {
+namespace {
+
+std::vector<const ocellus_method*> methods_of(ocellus_method_kind kind) {
+  std::vector<const ocellus_method*> methods;
+  while (const ocellus_method* method = ocellus_method_get(kind, static_cast<int32_t>(methods.size())))
+    methods.push_back(method);
+  return methods;
+}
+
+std::vector<ocellus_method_option> options_of(const ocellus_method& method) {
+  return {method.options, method.options + method.option_count};
+}
+
+bool takes_numbers(const ocellus_method_option& option) { return option.least <= option.most; }
+
+std::string plain_number(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+// "auto or 1 to 65536"
+std::string range_text(const ocellus_method_option& option) {
+  std::string text = option.words == nullptr ? "" : option.words;
+  if (!takes_numbers(option)) return text;
+  text += (text.empty() ? "" : " or ") + plain_number(option.least) + " to " + plain_number(option.most);
+  return text + (option.step == 2 ? ", odd" : "");
+}
+
+nlohmann::ordered_json value_json(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return text;
+  const auto whole = static_cast<int64_t>(number);
+  if (static_cast<double>(whole) == number) return whole;
+  return number;
+}
+
+std::string method_paragraph(const ocellus_method& method) {
+  size_t width = 0;
+  const auto assignment = [](const ocellus_method_option& option) {
+    return std::string(option.key) + "=" + option.standard;
+  };
+  for (const ocellus_method_option& option : options_of(method)) width = std::max(width, assignment(option).size());
+  std::string text = "\n" + std::string(method.name) + " (" + method.paper + ")\n  " + method.meaning + "\n";
+  for (const ocellus_method_option& option : options_of(method)) {
+    std::string cell = assignment(option);
+    cell.resize(width, ' ');
+    text += "    " + cell + "  " + option.meaning + " [" + range_text(option) + "]\n";
+  }
+  return text;
+}
+
+nlohmann::ordered_json list_json(ocellus_method_kind kind) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const ocellus_method* method : methods_of(kind)) {
+    nlohmann::ordered_json options = nlohmann::ordered_json::array();
+    for (const ocellus_method_option& option : options_of(*method))
+      options.push_back({{"key", option.key},
+                         {"values", range_text(option)},
+                         {"default", value_json(option.standard)},
+                         {"meaning", option.meaning}});
+    list.push_back({{"name", method->name},
+                    {"paper", method->paper},
+                    {"meaning", method->meaning},
+                    {"recommended", method->recommended != 0},
+                    {"options", options}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string method_name(const std::string& text) { return text.substr(0, text.find(':')); }
+
+std::string join_method_names(ocellus_method_kind kind, MethodNames which) {
+  std::string text;
+  for (const ocellus_method* method : methods_of(kind))
+    if (which == MethodNames::kAll || method->recommended != 0)
+      text += (text.empty() ? "" : "|") + std::string(method->name);
+  return text;
+}
+
+CLI::Validator method_of(ocellus_method_kind kind) {
+  return CLI::Validator(
+      [kind](std::string& text) {
+        return ocellus_method_check(kind, text.c_str()) == OCELLUS_OK ? std::string()
+                                                                      : std::string(ocellus_last_error()->sentence);
+      },
+      "METHOD");
+}
+
+nlohmann::ordered_json method_options_json(ocellus_method_kind kind, const std::string& text) {
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  const std::string name = method_name(text);
+  for (const ocellus_method* method : methods_of(kind))
+    if (name == method->name)
+      for (const ocellus_method_option& option : options_of(*method)) object[option.key] = value_json(option.standard);
+  std::istringstream given(text.size() > name.size() ? text.substr(name.size() + 1) : "");
+  for (std::string pair; std::getline(given, pair, ',');) {
+    const size_t equals = pair.find('=');
+    if (equals != std::string::npos) object[pair.substr(0, equals)] = value_json(pair.substr(equals + 1));
+  }
+  return object;
+}
+
+std::string methods_text() {
+  std::string text =
+      "Eviction methods, for --evict NAME or --evict NAME:key=value,key=value, with --keep. Each keeps the recent "
+      "window "
+      "and, beside\nit, what is best by its score, per layer and key/value head unless said otherwise.\n";
+  for (const ocellus_method* method : methods_of(OCELLUS_METHOD_EVICT)) text += method_paragraph(*method);
+  text += "\nPacking schemes, for --kv-scheme NAME or --kv-scheme NAME:key=value,key=value, with --kv-bits.\n";
+  for (const ocellus_method* method : methods_of(OCELLUS_METHOD_KV_SCHEME)) text += method_paragraph(*method);
+  return text;
+}
+
+nlohmann::ordered_json methods_json() {
+  return {{"command", "methods"},
+          {"evict", list_json(OCELLUS_METHOD_EVICT)},
+          {"kv_scheme", list_json(OCELLUS_METHOD_KV_SCHEME)}};
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,151 @@
+#include "runtime/policy/method_text.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+
+namespace ocellus {
+namespace {
+
+/// What a sentence quotes of a user's text: its beginning.
+struct Quoted {
+  static constexpr size_t kLength = 40;
+  int length;
+  const char* text;
+  explicit Quoted(std::string_view whole)
+      : length(static_cast<int>(std::min(whole.size(), kLength))), text(whole.data()) {}
+};
+
+/// Takes the text before the next `separator` off the front of `rest`, and the separator.
+std::string_view take_until(char separator, std::string_view* rest) {
+  const size_t end = std::min(rest->find(separator), rest->size());
+  const std::string_view taken(rest->data(), end);
+  rest->remove_prefix(std::min(end + 1, rest->size()));
+  return taken;
+}
+
+/// The place of `text` in a list "max|mean"; -1 if it is not there.
+int32_t find_word(const char* words, std::string_view text) {
+  std::string_view rest = words == nullptr ? "" : words;
+  for (int32_t place = 0; !rest.empty(); ++place)
+    if (take_until('|', &rest) == text) return place;
+  return -1;
+}
+
+bool takes_numbers(const ocellus_method_option& option) { return option.least <= option.most; }
+
+bool is_number_of(const ocellus_method_option& option, double value) {
+  if (!takes_numbers(option) || !(value >= option.least && value <= option.most)) return false;
+  const auto whole = static_cast<int64_t>(value);  // the bounds of whole numbers are far within
+  if (option.step == 0) return true;
+  return static_cast<double>(whole) == value && (whole - static_cast<int64_t>(option.least)) % option.step == 0;
+}
+
+/// "auto, or a whole number from 1 to 65536"
+struct Range {
+  char text[160];
+  explicit Range(const ocellus_method_option& option) {
+    const char* const words = option.words == nullptr ? "" : option.words;
+    int length = 0;
+    if (*words != '\0') length = std::snprintf(text, sizeof text, "%s", words);
+    if (!takes_numbers(option)) return;
+    const char* const kind = option.step == 0 ? "a" : option.step == 1 ? "a whole" : "an odd";
+    std::snprintf(text + length, sizeof text - static_cast<size_t>(length), "%s%s number from %g to %g",
+                  length > 0 ? ", or " : "", kind, option.least, option.most);
+  }
+};
+
+/// "window, pool, rho"
+struct Keys {
+  char text[256] = "";
+  explicit Keys(const ocellus_method& method) {
+    size_t length = 0;
+    for (int32_t i = 0; i < method.option_count && length < sizeof text; ++i)
+      length += static_cast<size_t>(
+          std::snprintf(text + length, sizeof text - length, "%s%s", i > 0 ? ", " : "", method.options[i].key));
+  }
+};
+
+bool read_number(std::string_view text, double* out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+int32_t find_option(const ocellus_method& method, std::string_view key) {
+  for (int32_t i = 0; i < method.option_count; ++i)
+    if (method.options[i].key == key) return i;
+  return -1;
+}
+
+Status refuse_key(const ocellus_method& method, std::string_view key) {
+  const Quoted quoted(key);
+  if (method.option_count == 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "%s has no options, and so no '%.*s'", method.name, quoted.length,
+                        quoted.text);
+  return OCELLUS_FAIL(Code::kBadArgument, "%s has no option '%.*s'; it has %s", method.name, quoted.length, quoted.text,
+                      Keys(method).text);
+}
+
+}  // namespace
+
+int32_t MethodValues::find(std::string_view key) const { return method_ == nullptr ? -1 : find_option(*method_, key); }
+
+float MethodValues::number(std::string_view key, float otherwise) const {
+  return has(key) && !is_word(key) ? values_[find(key)].number : otherwise;
+}
+
+Status split_method_text(const char* what, const char (&field)[OCELLUS_METHOD_TEXT], MethodText* out) {
+  const void* const end = std::memchr(field, '\0', sizeof field);
+  if (end == nullptr)
+    return OCELLUS_FAIL(Code::kBadArgument, "the text of the %s has more than %d bytes", what, OCELLUS_METHOD_TEXT - 1);
+  std::string_view rest(field, static_cast<size_t>(static_cast<const char*>(end) - field));
+  const bool has_colon = rest.find(':') != std::string_view::npos;
+  out->name = take_until(':', &rest);
+  out->options = rest;
+  if (!has_colon || !rest.empty()) return {};
+  const Quoted name(out->name);
+  return OCELLUS_FAIL(Code::kBadArgument, "%.*s: options are missing after the colon, as in NAME:key=value",
+                      name.length, name.text);
+}
+
+Status parse_method_options(const ocellus_method& method, std::string_view options, MethodValues* out) {
+  MethodValues values;
+  values.method_ = &method;
+  const auto set = [&](int32_t place, std::string_view text) {
+    const ocellus_method_option& option = method.options[place];
+    MethodValues::Value& value = values.values_[place];
+    double number = 0;
+    value.word = find_word(option.words, text);
+    if (value.word < 0 && !(read_number(text, &number) && is_number_of(option, number))) return false;
+    value.number = static_cast<float>(number);
+    return true;
+  };
+  for (int32_t i = 0; i < method.option_count; ++i)
+    if (!set(i, method.options[i].standard))
+      return OCELLUS_FAIL(Code::kInternal, "%s: the standard value of %s is not among its values", method.name,
+                          method.options[i].key);
+  bool given[kMaxMethodOptions] = {};
+  while (!options.empty()) {
+    std::string_view value = take_until(',', &options);
+    const bool has_value = value.find('=') != std::string_view::npos;
+    const std::string_view key = take_until('=', &value);
+    const int32_t place = find_option(method, key);
+    if (place < 0) return refuse_key(method, key);
+    const char* const known = method.options[place].key;
+    const Range range(method.options[place]);
+    if (!has_value)
+      return OCELLUS_FAIL(Code::kBadArgument, "%s: %s needs a value, as in %s=%s; it takes %s", method.name, known,
+                          known, method.options[place].standard, range.text);
+    if (given[place]) return OCELLUS_FAIL(Code::kBadArgument, "%s: %s is given twice", method.name, known);
+    given[place] = true;
+    const Quoted quoted(value);
+    if (!set(place, value))
+      return OCELLUS_FAIL(Code::kBadArgument, "%s: %s takes %s, not '%.*s'", method.name, known, range.text,
+                          quoted.length, quoted.text);
+  }
+  *out = values;
+  return {};
+}
+
+}  // namespace ocellus

@@ -1,0 +1,101 @@
+#include "runtime/policy/packing_scheme.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "kernels/cache/refine_scores.h"
+#include "runtime/policy/rule_parts.h"
+
+namespace ocellus {
+namespace {
+
+constexpr double kMaxTau = 100;
+
+constexpr ocellus_method_option kCalibQuantOptions[] = {
+    {"block", "auto", 1, 65536, 1, "auto",
+     "Slots that share an offset and a step per channel; auto: those that an image leaves, 16 or more."},
+    {"scales", "16|6", 1, 0, 0, "16", "Bits of an offset or a step; 6 (ours): between two f16 ends of their row."},
+    {"ranges", "image|prompt", 1, 0, 0, "image",
+     "Whose range it is: an image's, or the paper's, of a prompt's images."},
+    {"key-range", nullptr, 0.01, 1, 0, "1", "Factor of keys' ranges about zero; 0.5 at 1 bit in the public code."},
+    {"value-range", nullptr, 0.01, 1, 0, "1", "Factor of values' ranges about zero; 0.3 at 1 bit in the public code."},
+    {"tau-low", "off", 0, kMaxTau, 0, "off", "Tau 1 of the calibration of scores (paper, section 3.3)."},
+    {"tau-high", "off", 0, kMaxTau, 0, "off", "Tau 2; where both are off nothing is calibrated."},
+    {"text", "f16|packed", 1, 0, 0, "f16", "What becomes of text that competes with images; packed: ours."},
+    {"window", "packed|f16", 1, 0, 0, "packed", "What becomes of visual slots among the recent ones that stay."}};
+
+constexpr ocellus_method_option kKiviOptions[] = {
+    {"residual", nullptr, 1, 65536, 1, "128", "Newest tokens that stay f16, and up to 31 more."}};
+
+Status apply_calibquant(const ocellus_cache_policy&, const MethodValues& options, CachePolicy* out) {
+  out->block_slots = static_cast<int32_t>(options.number("block"));
+  out->scales = options.word("scales") == 1 ? KvScaleForm::k6Bit : KvScaleForm::kF16;
+  out->one_range = options.word("ranges") == 1;
+  out->key_range = options.number("key-range");
+  out->value_range = options.number("value-range");
+  out->calibration = {.on = !options.is_word("tau-low") || !options.is_word("tau-high"),
+                      .tau_low = options.number("tau-low"),
+                      .tau_high = options.number("tau-high")};
+  out->pack_text = options.word("text") == 1;
+  out->pack_window = options.word("window") == 0;
+  return {};
+}
+
+Status apply_kivi(const ocellus_cache_policy& policy, const MethodValues& options, CachePolicy* out) {
+  const char* refused = nullptr;
+  if (policy.layer_bits_count > 0) refused = "has the same bits in all layers";
+  if (policy.kv_bits == 1) refused = "packs into 8, 4 or 2 bits, not 1";
+  if (policy.keep < 1) refused = "keeps all rows: choose it or an eviction method";
+  if (out->when == CompressAt::kImageEnd)
+    refused = "packs prompts, not images one by one: compress at the prompt's end or before the suffix";
+  if (refused != nullptr) return OCELLUS_FAIL(Code::kBadArgument, "kivi %s", refused);
+  out->scales = KvScaleForm::kByToken;
+  out->block_slots = kKiviGroup;
+  out->window = static_cast<int32_t>(options.number("residual"));
+  out->pack_window = false;
+  out->pack_text = true;
+  return {};
+}
+
+constexpr PackingScheme kSchemes[] = {
+    {describe_method("calibquant", "CalibQuant",
+                     "Visual slots in blocks; keys and values have an offset and a step per channel.",
+                     kCalibQuantOptions),
+     apply_calibquant},
+    {describe_method("kivi", "KIVI, Liu et al. 2024",
+                     "All but the newest rows, text and answers, too, in groups of 32: keys by channel over 32 rows, "
+                     "values by row over 32 channels; 8, 4 or 2 bits, without an eviction method.",
+                     kKiviOptions),
+     apply_kivi}};
+
+class KiviRowRule final : public RowRule {
+ public:
+  int64_t window(const CachePolicy& policy, int64_t kept) const override {
+    return kept - std::max<int64_t>(kept - policy.window, 0) / policy.block_slots * policy.block_slots;
+  }
+  int64_t observed_rows(int64_t, const ChunkFacts&) const override { return 0; }
+  int64_t scratch_bytes(const TextConfig&, int64_t, int64_t, const DeviceTraits&) const override { return 0; }
+
+  /// Among equal scores the order of the rows is kept, so that blocks hold neighbours.
+  void choose(const LayerToCompress& a, Queue& queue) const override {
+    refine_scores({.scores = a.scores(), .rows = a.rows, .row_count = a.plan.facts.rows, .clear = true}, queue);
+    select_slots(selection(a, SelectStage::kUnified), queue);
+  }
+};
+constexpr KiviRowRule kKiviRowRule;
+
+}  // namespace
+
+const PackingScheme* packing_scheme_at(int32_t index) {
+  return index >= 0 && index < std::ssize(kSchemes) ? &kSchemes[index] : nullptr;
+}
+
+const PackingScheme* find_packing_scheme(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(kSchemes), std::end(kSchemes),
+                                         [&](const auto& scheme) { return scheme.method.name == name; });
+  return found == std::end(kSchemes) ? nullptr : found;
+}
+
+const RowRule& kivi_row_rule() { return kKiviRowRule; }
+
+}  // namespace ocellus
