@@ -5,6 +5,9 @@
  *   engine  = one model on one device; the one allocation      ocellus_engine_create
  *   session = one conversation: text and images, then answers  ocellus_session_*
  *
+ * The sections follow that order, with what a user chooses (ocellus_limits) before the plan; what only some need comes
+ * after them, as "details".
+ *
  * No function throws, aborts or prints. Functions return OCELLUS_OK or the reason; ocellus_last_error() then holds one
  * sentence that says what to change. After ocellus_engine_create nothing is allocated: no heap, no mapping, no thread,
  * no device memory. One exception: an image library opens files and asks its catalogue, which allocates, when an image
@@ -33,6 +36,8 @@ extern "C" {
 
 #define OCELLUS_STACK_BYTES (320 * 1024)
 
+OCELLUS_API const char* ocellus_version(void); /* "0.1.0" */
+
 typedef enum ocellus_status {
   OCELLUS_OK = 0,
   OCELLUS_BAD_ARGUMENT = 1, /* the call itself is wrong */
@@ -60,9 +65,7 @@ typedef struct ocellus_failure {
 } ocellus_failure;
 OCELLUS_API const ocellus_failure* ocellus_last_error(void);
 
-OCELLUS_API const char* ocellus_version(void); /* "0.1.0" */
-
-/* ---- model ---------------------------------------------------------------------------------------------------- */
+/* ---- model ----------------------------------------------------------------------------------------------------- */
 
 typedef struct ocellus_model ocellus_model;
 
@@ -114,37 +117,7 @@ OCELLUS_API ocellus_status ocellus_model_write(const ocellus_model* model, ocell
 OCELLUS_API void ocellus_model_close(ocellus_model* model);
 OCELLUS_API ocellus_status ocellus_model_get_facts(const ocellus_model* model, ocellus_model_facts* out);
 
-/* Tokens of a text, as ocellus_session_add_text would add them (set-up time: allocates). */
-OCELLUS_API ocellus_status ocellus_model_count_tokens(const ocellus_model* model, const char* text, int64_t text_bytes,
-                                                      uint32_t flags, int32_t* out);
-#define OCELLUS_TEXT_PARSE_SPECIAL 1u /* recognise special tokens ("<|im_start|>") in the text */
-#define OCELLUS_TEXT_START 2u         /* first the token that begins a conversation, where the model has one */
-#define OCELLUS_TEXT_ANSWER 4u /* as the model says it after end_turn: the space before it, the end token behind */
-/* The tokens themselves, with any of the flags above: writes the first `capacity`, *count is how many there are. */
-OCELLUS_API ocellus_status ocellus_model_tokenize(const ocellus_model* model, const char* text, int64_t text_bytes,
-                                                  uint32_t flags, int32_t* tokens, int32_t capacity, int32_t* count);
-/* Tokens the chat template puts around one user turn of the conversation's start. */
-OCELLUS_API ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out);
-
-/* What a picture file is, from its header. */
-typedef struct ocellus_image_facts {
-  int32_t width; /* pixels; turned as its EXIF says, as it is seen */
-  int32_t height;
-  int64_t whole_pixels; /* what ocellus_limits.max_whole_pixels must be for it; 0: the file comes row by row */
-  int64_t decode_bytes; /* of memory that ocellus_image_decode takes */
-} ocellus_image_facts;
-
-/* Facts of a picture file in memory, which is read to its end but not decoded. */
-OCELLUS_API ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, ocellus_image_facts* out);
-
-/* Decodes a picture file to what the model is shown, turned and on white: RGB8 at the front of `memory`, in rows of
- * 3 * width bytes. `memory` is the caller's, decode_bytes of it or more, aligned to 16 bytes; what is behind the pixels
- * is scratch. OCELLUS_FULL if it is too small; OCELLUS_BAD_IMAGE, with pixels that mean nothing, if the data are
- * damaged. Takes a few kB from the heap and gives them back. */
-OCELLUS_API ocellus_status ocellus_image_decode(const void* bytes, int64_t byte_count, void* memory,
-                                                int64_t memory_bytes);
-
-/* ---- plan ----------------------------------------------------------------------------------------------------- */
+/* ---- limits: what a user chooses ------------------------------------------------------------------------------- */
 
 typedef enum ocellus_device { OCELLUS_DEVICE_AUTO = 0, OCELLUS_DEVICE_CPU = 1, OCELLUS_DEVICE_CUDA = 2 } ocellus_device;
 
@@ -170,29 +143,11 @@ typedef struct ocellus_cache_policy {
   int32_t compress_at;                         /* ocellus_compress_at */
 } ocellus_cache_policy;
 
-/* Whether an image's keys and values are its own, whatever stands before it, so that they can be used anywhere. */
-typedef enum ocellus_reuse {
-  OCELLUS_REUSE_NONE = 0,
-  /* Every image is read in a context of its own (the start token and the tokens around it) and linked into the prompt,
-   * where some of its rows are read once more, in place. Without eviction and KIVI. */
-  OCELLUS_REUSE_MPIC = 1,   /* its first `reuse_rows` rows (MPIC-k; InfoBlend) */
-  OCELLUS_REUSE_SPREAD = 2, /* ours: `reuse_rows` rows that lie far from each other (farthest-point sampling of what the
-                               vision tower gives), chosen once for each image */
-  OCELLUS_REUSE_CARRY = 3,  /* ours: those, and what they have become in the prompt, on average, all others are taken to
-                               have become too; kv_bits 16 */
-  OCELLUS_REUSE_FULL = 4,   /* none: text is read as if there were no images, then its last token sees all (full reuse,
-                               the two-step form of MPIC's tables) */
-  OCELLUS_REUSE_TILES = 5,  /* the first `reuse_rows` rows of each of its tiles */
-  OCELLUS_REUSE_PREFIX = 6, /* prefix caching: images are read in their prompts, behind all that stands before them, and
-                               come from a library only where all of it is the same; none are read again */
-  OCELLUS_REUSE_BLEND = 7   /* CacheBlend: of all rows of a prompt's linked images the `reuse_rows` percent whose values
-                               in the second layer have changed most, jointly; kv_bits 16 */
-} ocellus_reuse;
-
 /* What the engine must be able to hold. Everything else follows from it. */
 typedef struct ocellus_limits {
   uint32_t struct_bytes;
   int32_t device;          /* ocellus_device; automatic: the first GPU if there is one, else the CPU */
+  int64_t budget_bytes;    /* 0: no budget */
   int32_t device_index;    /* which GPU */
   int32_t thread_count;    /* 0: one per available core */
   int32_t max_sessions;    /* 1 */
@@ -209,7 +164,6 @@ typedef struct ocellus_limits {
                                PNG, WebP), at 4 bytes a pixel; see ocellus_image_facts; 0: 1920 * 1080, or what pictures
                                of max_image_pixels take if that is less */
   int32_t synthetic_tokens; /* per session, instead of images; see ocellus_session_add_synthetic_image; 0 */
-  int64_t budget_bytes;     /* 0: no budget */
   int32_t reuse;            /* ocellus_reuse */
   int32_t reuse_rows;       /* rows of a linked image (REUSE_TILES: of a tile; REUSE_BLEND: percent of them) that are
                                read in place, at most; -1: all, as if it had never been seen; they stay f16 beside its
@@ -222,41 +176,7 @@ typedef struct ocellus_limits {
 } ocellus_limits;
 OCELLUS_API void ocellus_limits_init(ocellus_limits* limits);
 
-/* ---- cache methods ---------------------------------------------------------------------------------------------- */
-
-/* Text stays f16; eviction chooses among text, too, unless images are compressed one by one. Prompts that are read in
- * several chunks are compressed chunk by chunk. Evicted text still counts as planned text. Where no images are planned
- * (text models), eviction acts on text alone, on pieces of 128 tokens or more that are read together; calibquant then
- * packs nothing. What a method cannot be combined with is said when it is planned. */
-typedef enum ocellus_method_kind {
-  OCELLUS_METHOD_EVICT = 0,    /* for ocellus_cache_policy.evict */
-  OCELLUS_METHOD_KV_SCHEME = 1 /* for ocellus_cache_policy.kv_scheme */
-} ocellus_method_kind;
-
-/* What a method can be told as "key=value": a number or, if `words` is not NULL, one of them. */
-typedef struct ocellus_method_option {
-  const char* key;
-  const char* words; /* "max|mean"; NULL: none */
-  double least;      /* numbers from least to most; none where least > most */
-  double most;
-  int32_t step;         /* 0: any number between them, 1: whole ones, 2: every second whole one */
-  const char* standard; /* the value where the text has none */
-  const char* meaning;  /* one sentence */
-} ocellus_method_option;
-
-typedef struct ocellus_method {
-  const char* name;
-  const char* paper; /* whose method it is; "ours" */
-  const char* meaning;
-  const ocellus_method_option* options;
-  int32_t option_count;
-  int32_t recommended; /* 1: one of the few to begin with */
-} ocellus_method;
-
-/* The index-th method of an ocellus_method_kind; NULL behind the last. Its memory is never freed. */
-OCELLUS_API const ocellus_method* ocellus_method_get(int32_t kind, int32_t index);
-/* Whether a text names a method of the kind and options that it has; OCELLUS_BAD_ARGUMENT says what is allowed. */
-OCELLUS_API ocellus_status ocellus_method_check(int32_t kind, const char* text);
+/* ---- plan ------------------------------------------------------------------------------------------------------ */
 
 #define OCELLUS_PLAN_MAX_ROWS 120
 #define OCELLUS_PLAN_MAX_ADVICE 10
@@ -301,32 +221,7 @@ typedef struct ocellus_plan {
 OCELLUS_API ocellus_status ocellus_plan_memory(const ocellus_model* model, const ocellus_limits* limits,
                                                ocellus_plan* out);
 
-/* ---- devices -------------------------------------------------------------------------------------------------- */
-
-typedef struct ocellus_gpu_facts {
-  char name[64];
-  int32_t index;
-  int32_t compute_major;
-  int32_t compute_minor;
-  int32_t multiprocessors;
-  int32_t integrated;     /* 1: shares the host's memory (Jetson) */
-  int32_t driver_version; /* 13000 is CUDA 13.0 */
-  int32_t runtime_version;
-  int32_t clock_khz; /* highest clocks; 0 if the driver does not tell */
-  int32_t memory_clock_khz;
-  int64_t memory_bytes;
-  int64_t free_bytes;
-  int64_t l2_bytes;
-  int64_t outside_bytes;   /* measured: context, kernels and library of one engine, outside its arena; -1: unknown */
-  double copy_bytes_per_s; /* measured: a large copy inside the device, bytes read plus bytes written */
-} ocellus_gpu_facts;
-
-OCELLUS_API int32_t ocellus_built_with_cuda(void);
-OCELLUS_API int32_t ocellus_gpu_count(void);
-/* Opens the GPU for a moment to measure it: takes 512 MiB there for a few milliseconds, or what is free if less. */
-OCELLUS_API ocellus_status ocellus_probe_gpu(int32_t index, ocellus_gpu_facts* out);
-
-/* ---- engine --------------------------------------------------------------------------------------------------- */
+/* ---- engine ---------------------------------------------------------------------------------------------------- */
 
 typedef struct ocellus_engine ocellus_engine;
 
@@ -373,24 +268,7 @@ OCELLUS_API ocellus_status ocellus_engine_create(const ocellus_model* model, con
                                                  ocellus_engine** out);
 OCELLUS_API void ocellus_engine_destroy(ocellus_engine* engine);
 
-typedef struct ocellus_engine_stats {
-  int64_t arena_bytes;
-  int64_t weights_high_water_bytes;
-  int64_t session_high_water_bytes; /* cache slots and pages really used, with the fixed session rows */
-  int64_t scratch_high_water_bytes;
-  int64_t staging_high_water_bytes; /* pinned host memory; 0 on the CPU */
-  int64_t outside_bytes;     /* taken by CUDA outside the arena: context, kernels, library, graphs; -1: unknown */
-  int64_t outside_bytes_now; /* the same at the time of this call */
-  double load_ms;
-  int64_t library_unstored;   /* images that were computed and that an image library did not take */
-  int64_t library_read_bytes; /* of entries, by the thread that reads them, and the time it took, checks included */
-  double library_read_ms;
-  int64_t library_written_bytes; /* by the thread that writes them, and the time, until the disk had them */
-  double library_write_ms;
-} ocellus_engine_stats;
-OCELLUS_API ocellus_status ocellus_engine_get_stats(const ocellus_engine* engine, ocellus_engine_stats* out);
-
-/* ---- session -------------------------------------------------------------------------------------------------- */
+/* ---- session --------------------------------------------------------------------------------------------------- */
 
 typedef struct ocellus_session ocellus_session;
 
@@ -421,6 +299,10 @@ OCELLUS_API ocellus_status ocellus_session_open(ocellus_engine* engine, ocellus_
 /* Forgets everything said and seen, and a cancellation. */
 OCELLUS_API ocellus_status ocellus_session_reset(ocellus_session* session);
 OCELLUS_API void ocellus_session_close(ocellus_session* session);
+
+#define OCELLUS_TEXT_PARSE_SPECIAL 1u /* recognise special tokens ("<|im_start|>") in the text */
+#define OCELLUS_TEXT_START 2u         /* first the token that begins a conversation, where the model has one */
+#define OCELLUS_TEXT_ANSWER 4u /* as the model says it after end_turn: the space before it, the end token behind */
 
 /* What the model is told before everything else, in its chat template: once, and before the first turn. On failure
  * part of it may be in the session. */
@@ -460,27 +342,6 @@ typedef struct ocellus_part {
  * fault, counted from 0, or -1; failed_part may be NULL. */
 OCELLUS_API ocellus_status ocellus_session_add_parts(ocellus_session* session, const ocellus_part* parts, int32_t count,
                                                      int32_t* failed_part);
-
-/* For questions about memory and speed, as ocellus_model_open_shape: one image of limits.synthetic_tokens rows whose
- * keys and values are made up, in the format of the cache policy; of rows that it would drop the last ones are left
- * out. Takes no vision part and no time for encoding. Once per conversation. */
-OCELLUS_API ocellus_status ocellus_session_add_synthetic_image(ocellus_session* session);
-
-/* A rolling context, for sessions that go on for hours: from now on only the newest `images` images (at most the
- * planned ones) stay, and of text what the planned text tokens hold; the oldest makes room for the newest. The first
- * sink_tokens tokens of the conversation stay (rounded up to pages of 16; at most 64), moved up behind what was
- * released, so that no distance grows beyond the model's context. images 0: no longer rolling. Not with eviction among
- * all tokens of a prompt (ocellus_cache_policy.compress_at): images must have slots of their own.
- * For an answer at most half of the planned text is released, and nothing of its prompt: a longer one stops with
- * OCELLUS_STOP_FULL and goes on with the next generate. What can never fit is refused before anything is released. */
-OCELLUS_API ocellus_status ocellus_session_set_rolling(ocellus_session* session, int32_t images, int32_t sink_tokens);
-
-/* What the method david saw in the newest prompt with images, or in the newest part of it that was read at once: NCAR
- * (the mean attention of the recent window to a visual row, times the number of rows: 1 is a fair share) by layer up to
- * the one that switched, and the first layer of the unified stage, -1 if there is none. Writes at most `capacity`
- * values; *count is how many there are, 0 before the first such prompt and after one that was forgotten. */
-OCELLUS_API ocellus_status ocellus_session_get_ncar(ocellus_session* session, float* theta, int32_t capacity,
-                                                    int32_t* count, int32_t* switch_layer);
 
 /* `text` is complete UTF-8, not terminated, valid during the call. Return nonzero to stop. May call nothing of Ocellus
  * but ocellus_session_cancel. */
@@ -554,6 +415,171 @@ OCELLUS_API ocellus_status ocellus_batch_generate(ocellus_session* const* sessio
                                                   const ocellus_generate_params* params, ocellus_generate_stats* stats,
                                                   int32_t count);
 
+/* From any thread: ends the answer at hand, from the first call that adds to its prompt to the generate that answers
+ * it, or further ones that go on with it. The call in progress, or else the next one, returns OCELLUS_CANCELLED, once,
+ * within the time of one layer; on a GPU within four layers of a prompt or picture, and between tokens. A cancellation
+ * that comes while no answer is at hand is forgotten by reset and by the first call that adds to the next prompt. So
+ * that no stop is lost, set a flag of your own, then cancel; the working thread looks at the flag after that first
+ * call, begin_turn mostly. */
+OCELLUS_API void ocellus_session_cancel(ocellus_session* session);
+/* Absolute CLOCK_MONOTONIC nanoseconds for all following calls; 0: none. */
+OCELLUS_API void ocellus_session_set_deadline(ocellus_session* session, int64_t deadline_ns);
+
+/* ---- details: tokens ------------------------------------------------------------------------------------------- */
+
+/* Tokens of a text, as ocellus_session_add_text would add them (set-up time: allocates). `flags`: OCELLUS_TEXT_*. */
+OCELLUS_API ocellus_status ocellus_model_count_tokens(const ocellus_model* model, const char* text, int64_t text_bytes,
+                                                      uint32_t flags, int32_t* out);
+/* The tokens themselves, with the same flags: writes the first `capacity`, *count is how many there are. */
+OCELLUS_API ocellus_status ocellus_model_tokenize(const ocellus_model* model, const char* text, int64_t text_bytes,
+                                                  uint32_t flags, int32_t* tokens, int32_t capacity, int32_t* count);
+/* Tokens the chat template puts around one user turn of the conversation's start. */
+OCELLUS_API ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out);
+
+/* ---- details: picture files ------------------------------------------------------------------------------------ */
+
+/* What a picture file is, from its header. */
+typedef struct ocellus_image_facts {
+  int32_t width; /* pixels; turned as its EXIF says, as it is seen */
+  int32_t height;
+  int64_t whole_pixels; /* what ocellus_limits.max_whole_pixels must be for it; 0: the file comes row by row */
+  int64_t decode_bytes; /* of memory that ocellus_image_decode takes */
+} ocellus_image_facts;
+
+/* Facts of a picture file in memory, which is read to its end but not decoded. */
+OCELLUS_API ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, ocellus_image_facts* out);
+
+/* Decodes a picture file to what the model is shown, turned and on white: RGB8 at the front of `memory`, in rows of
+ * 3 * width bytes. `memory` is the caller's, decode_bytes of it or more, aligned to 16 bytes; what is behind the pixels
+ * is scratch. OCELLUS_FULL if it is too small; OCELLUS_BAD_IMAGE, with pixels that mean nothing, if the data are
+ * damaged. Takes a few kB from the heap and gives them back. */
+OCELLUS_API ocellus_status ocellus_image_decode(const void* bytes, int64_t byte_count, void* memory,
+                                                int64_t memory_bytes);
+
+/* ---- details: cache methods ------------------------------------------------------------------------------------ */
+
+/* Text stays f16; eviction chooses among text, too, unless images are compressed one by one. Prompts that are read in
+ * several chunks are compressed chunk by chunk. Evicted text still counts as planned text. Where no images are planned
+ * (text models), eviction acts on text alone, on pieces of 128 tokens or more that are read together; calibquant then
+ * packs nothing. What a method cannot be combined with is said when it is planned. */
+typedef enum ocellus_method_kind {
+  OCELLUS_METHOD_EVICT = 0,    /* for ocellus_cache_policy.evict */
+  OCELLUS_METHOD_KV_SCHEME = 1 /* for ocellus_cache_policy.kv_scheme */
+} ocellus_method_kind;
+
+/* What a method can be told as "key=value": a number or, if `words` is not NULL, one of them. */
+typedef struct ocellus_method_option {
+  const char* key;
+  const char* words; /* "max|mean"; NULL: none */
+  double least;      /* numbers from least to most; none where least > most */
+  double most;
+  int32_t step;         /* 0: any number between them, 1: whole ones, 2: every second whole one */
+  const char* standard; /* the value where the text has none */
+  const char* meaning;  /* one sentence */
+} ocellus_method_option;
+
+typedef struct ocellus_method {
+  const char* name;
+  const char* paper; /* whose method it is; "ours" */
+  const char* meaning;
+  const ocellus_method_option* options;
+  int32_t option_count;
+  int32_t recommended; /* 1: one of the few to begin with */
+} ocellus_method;
+
+/* The index-th method of an ocellus_method_kind; NULL behind the last. Its memory is never freed. */
+OCELLUS_API const ocellus_method* ocellus_method_get(int32_t kind, int32_t index);
+/* Whether a text names a method of the kind and options that it has; OCELLUS_BAD_ARGUMENT says what is allowed. */
+OCELLUS_API ocellus_status ocellus_method_check(int32_t kind, const char* text);
+
+/* ---- details: images that were seen before --------------------------------------------------------------------- */
+
+/* Whether an image's keys and values are its own, whatever stands before it, so that they can be used anywhere. */
+typedef enum ocellus_reuse {
+  OCELLUS_REUSE_NONE = 0,
+  /* Every image is read in a context of its own (the start token and the tokens around it) and linked into the prompt,
+   * where some of its rows are read once more, in place. Without eviction and KIVI. */
+  OCELLUS_REUSE_MPIC = 1,   /* its first `reuse_rows` rows (MPIC-k; InfoBlend) */
+  OCELLUS_REUSE_SPREAD = 2, /* ours: `reuse_rows` rows that lie far from each other (farthest-point sampling of what the
+                               vision tower gives), chosen once for each image */
+  OCELLUS_REUSE_CARRY = 3,  /* ours: those, and what they have become in the prompt, on average, all others are taken to
+                               have become too; kv_bits 16 */
+  OCELLUS_REUSE_FULL = 4,   /* none: text is read as if there were no images, then its last token sees all (full reuse,
+                               the two-step form of MPIC's tables) */
+  OCELLUS_REUSE_TILES = 5,  /* the first `reuse_rows` rows of each of its tiles */
+  OCELLUS_REUSE_PREFIX = 6, /* prefix caching: images are read in their prompts, behind all that stands before them, and
+                               come from a library only where all of it is the same; none are read again */
+  OCELLUS_REUSE_BLEND = 7   /* CacheBlend: of all rows of a prompt's linked images the `reuse_rows` percent whose values
+                               in the second layer have changed most, jointly; kv_bits 16 */
+} ocellus_reuse;
+
+/* ---- details: GPUs --------------------------------------------------------------------------------------------- */
+
+typedef struct ocellus_gpu_facts {
+  char name[64];
+  int32_t index;
+  int32_t compute_major;
+  int32_t compute_minor;
+  int32_t multiprocessors;
+  int32_t integrated;     /* 1: shares the host's memory (Jetson) */
+  int32_t driver_version; /* 13000 is CUDA 13.0 */
+  int32_t runtime_version;
+  int32_t clock_khz; /* highest clocks; 0 if the driver does not tell */
+  int32_t memory_clock_khz;
+  int64_t memory_bytes;
+  int64_t free_bytes;
+  int64_t l2_bytes;
+  int64_t outside_bytes;   /* measured: context, kernels and library of one engine, outside its arena; -1: unknown */
+  double copy_bytes_per_s; /* measured: a large copy inside the device, bytes read plus bytes written */
+} ocellus_gpu_facts;
+
+OCELLUS_API int32_t ocellus_built_with_cuda(void);
+OCELLUS_API int32_t ocellus_gpu_count(void);
+/* Opens the GPU for a moment to measure it: takes 512 MiB there for a few milliseconds, or what is free if less. */
+OCELLUS_API ocellus_status ocellus_probe_gpu(int32_t index, ocellus_gpu_facts* out);
+
+/* ---- details: what an engine took ------------------------------------------------------------------------------ */
+
+typedef struct ocellus_engine_stats {
+  int64_t arena_bytes;
+  int64_t weights_high_water_bytes;
+  int64_t session_high_water_bytes; /* cache slots and pages really used, with the fixed session rows */
+  int64_t scratch_high_water_bytes;
+  int64_t staging_high_water_bytes; /* pinned host memory; 0 on the CPU */
+  int64_t outside_bytes;     /* taken by CUDA outside the arena: context, kernels, library, graphs; -1: unknown */
+  int64_t outside_bytes_now; /* the same at the time of this call */
+  double load_ms;
+  int64_t library_unstored;   /* images that were computed and that an image library did not take */
+  int64_t library_read_bytes; /* of entries, by the thread that reads them, and the time it took, checks included */
+  double library_read_ms;
+  int64_t library_written_bytes; /* by the thread that writes them, and the time, until the disk had them */
+  double library_write_ms;
+} ocellus_engine_stats;
+OCELLUS_API ocellus_status ocellus_engine_get_stats(const ocellus_engine* engine, ocellus_engine_stats* out);
+
+/* ---- details: sessions ----------------------------------------------------------------------------------------- */
+
+/* For questions about memory and speed, as ocellus_model_open_shape: one image of limits.synthetic_tokens rows whose
+ * keys and values are made up, in the format of the cache policy; of rows that it would drop the last ones are left
+ * out. Takes no vision part and no time for encoding. Once per conversation. */
+OCELLUS_API ocellus_status ocellus_session_add_synthetic_image(ocellus_session* session);
+
+/* A rolling context, for sessions that go on for hours: from now on only the newest `images` images (at most the
+ * planned ones) stay, and of text what the planned text tokens hold; the oldest makes room for the newest. The first
+ * sink_tokens tokens of the conversation stay (rounded up to pages of 16; at most 64), moved up behind what was
+ * released, so that no distance grows beyond the model's context. images 0: no longer rolling. Not with eviction among
+ * all tokens of a prompt (ocellus_cache_policy.compress_at): images must have slots of their own.
+ * For an answer at most half of the planned text is released, and nothing of its prompt: a longer one stops with
+ * OCELLUS_STOP_FULL and goes on with the next generate. What can never fit is refused before anything is released. */
+OCELLUS_API ocellus_status ocellus_session_set_rolling(ocellus_session* session, int32_t images, int32_t sink_tokens);
+
+/* What the method david saw in the newest prompt with images, or in the newest part of it that was read at once: NCAR
+ * (the mean attention of the recent window to a visual row, times the number of rows: 1 is a fair share) by layer up to
+ * the one that switched, and the first layer of the unified stage, -1 if there is none. Writes at most `capacity`
+ * values; *count is how many there are, 0 before the first such prompt and after one that was forgotten. */
+OCELLUS_API ocellus_status ocellus_session_get_ncar(ocellus_session* session, float* theta, int32_t capacity,
+                                                    int32_t* count, int32_t* switch_layer);
+
 /* Reads what was added, then goes on as if the model had said these tokens, one decode step each, and writes the
  * natural logarithm of the probability it gave to each: softmax over the whole vocabulary at temperature 1. The mean of
  * their negatives, to the power of e, is the answer's perplexity. An end token that comes last ends the answer as in
@@ -563,7 +589,7 @@ OCELLUS_API ocellus_status ocellus_batch_generate(ocellus_session* const* sessio
 OCELLUS_API ocellus_status ocellus_session_score(ocellus_session* session, const int32_t* tokens, int32_t count,
                                                  float* log_probabilities, ocellus_generate_stats* stats);
 
-/* ---- image library -------------------------------------------------------------------------------------------- */
+/* ---- details: image library ------------------------------------------------------------------------------------ */
 
 /* What images became, kept in a directory across sessions and restarts (image_library.h): an image that an owner has
  * shown before is read from there, bit for bit as it was computed, wherever it stands in a prompt. Damaged, expired and
@@ -694,16 +720,6 @@ typedef struct ocellus_library_report {
  * catalogue right. */
 OCELLUS_API ocellus_status ocellus_library_verify(ocellus_library* library, ocellus_library_report* report);
 OCELLUS_API ocellus_status ocellus_library_collect_garbage(ocellus_library* library, ocellus_library_report* report);
-
-/* From any thread: ends the answer at hand, from the first call that adds to its prompt to the generate that answers
- * it, or further ones that go on with it. The call in progress, or else the next one, returns OCELLUS_CANCELLED, once,
- * within the time of one layer; on a GPU within four layers of a prompt or picture, and between tokens. A cancellation
- * that comes while no answer is at hand is forgotten by reset and by the first call that adds to the next prompt. So
- * that no stop is lost, set a flag of your own, then cancel; the working thread looks at the flag after that first
- * call, begin_turn mostly. */
-OCELLUS_API void ocellus_session_cancel(ocellus_session* session);
-/* Absolute CLOCK_MONOTONIC nanoseconds for all following calls; 0: none. */
-OCELLUS_API void ocellus_session_set_deadline(ocellus_session* session, int64_t deadline_ns);
 
 #ifdef __cplusplus
 }
