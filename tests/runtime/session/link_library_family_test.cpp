@@ -1,0 +1,73 @@
+// Pictures of every vision family from an image library, on tiny random pairs.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "runtime/session/session_retrieve.h"
+#include "tests/support/shelf.h"
+#include "tests/support/tiny_families.h"
+
+namespace ocellus {
+namespace {
+
+using test::Shelf;
+
+/// What a prompt with one picture gave.
+struct Seen {
+  test::Answer answer;
+  std::vector<std::vector<std::byte>> blocks;  // of the picture
+};
+
+/// By its key if there is one, else by its pixels.
+Seen ask(Session& session, const char* before, const test::TestPicture& picture, const LibraryKey* key) {
+  session.reset();
+  test::add_words(session, before);
+  const Status status = key == nullptr ? session.add_frame(picture.frame()) : Retrieval(session).add_image(*key);
+  REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
+  test::add_words(session, "What is it?");
+  Seen seen;
+  seen.answer = test::answer_of(session, test::default_params(8));
+  REQUIRE_MESSAGE(seen.answer.status.ok(), last_failure().sentence);
+  const SessionCache& cache = session.cache();
+  for (int32_t b = 0; b < cache.blocks_per_image(); ++b)
+    seen.blocks.push_back(
+        test::download<std::byte>(cache.image_block(0, b).data, cache.shape().block_bytes(), session.engine().queue()));
+  return seen;
+}
+
+void check_same(const Seen& first, const Seen& second) {
+  check_equal(first.answer, second.answer);
+  CHECK(first.blocks == second.blocks);
+}
+
+}  // namespace
+
+TEST_CASE("a picture of any family that the library has is the same bits, by its pixels or by its key") {
+  test::for_each_tiny_family([](const Model& model) {
+    for (const int32_t bits : {16, 2}) {
+      if (bits < 16 && !test::can_pack(model)) continue;
+      CAPTURE(bits);
+      Shelf shelf;
+      ocellus_limits limits = test::linking_limits(OCELLUS_REUSE_MPIC, 3);
+      limits.cache.kv_bits = bits;
+      limits.library = 1;
+      const std::unique_ptr<Engine> engine = test::make_engine(model, limits);
+      Session& session = test::open_with(*engine, shelf, "ann");
+      for (const test::TestPicture& picture : {test::wide_picture(), test::tall_picture(), test::TestPicture(28, 28)}) {
+        CAPTURE(picture.width);
+        const Seen stored = ask(session, "Look: ", picture, nullptr);
+        test::check_hits(stored.answer, 0, 1);
+        const LibraryKey key = Retrieval(session).keep().last_key;
+        const Seen found = ask(session, "Look: ", picture, nullptr), by_key = ask(session, "Look: ", picture, &key);
+        test::check_hits(found.answer, 1, 0);
+        check_same(stored, found);
+        check_same(stored, by_key);
+        const Seen elsewhere = ask(session, "At another place stands this: ", picture, &key);
+        CHECK(elsewhere.blocks == stored.blocks);
+        CHECK(elsewhere.answer.stats.logits_hash != stored.answer.stats.logits_hash);
+      }
+    }
+  });
+}
+
+}  // namespace ocellus
