@@ -13,7 +13,7 @@
 #include "runtime/ocellus.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/call_counter.h"
-#include "tests/support/goldens.h"
+#include "tests/support/family_goldens.h"
 #ifdef OCELLUS_HAS_WEBP
 #include "tests/support/webp_files.h"
 #endif
@@ -330,6 +330,43 @@ TEST_CASE("packed caches, eviction, rolling contexts, linked images and lean eng
     ocellus_engine_destroy(engine);
   }
   ocellus_model_close(model);
+}
+
+TEST_CASE("tiled pictures of every family that has tiles allocate nothing either") {
+  const std::vector<uint8_t> picture = read_bytes(kSourceDir + "/apps/samples/board_01.jpg");
+  for (const std::string name : {"smolvlm", "llava-1.6-mistral", "internvl3"}) {
+    CAPTURE(name);
+    const ModelPair pair = family_pair(name, read_family(name));
+    ocellus_model* model = nullptr;
+    REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
+    ocellus_engine_config config;
+    ocellus_engine_config_init(&config);
+    config.limits.thread_count = 2;
+    config.limits.max_images = 2;
+    config.limits.max_image_pixels = 65536;
+    ocellus_engine* engine = nullptr;
+    REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
+    ocellus_session* session = nullptr;
+    REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
+    Work work;
+    ocellus_generate_stats stats;
+    const ocellus_generate_params params = params_for(work, 12);
+    {
+      const CallCounter counter;
+      add_turn(work, session, picture, 2);
+      work.expect(ocellus_session_generate(session, &params, &stats));
+    }
+    CHECK(report_calls() == 0);
+    CHECK(driver_calls() <= kMostDriverCalls);
+    CHECK(work.failures == 0);
+    CHECK(stats.generated_tokens == 12);
+    CHECK(stats.image_count == 2);
+    ocellus_model_facts facts;
+    REQUIRE(ocellus_model_get_facts(model, &facts) == OCELLUS_OK);
+    CHECK(stats.image_tokens > 2 * facts.tokens_per_view);  // there were tiles
+    ocellus_engine_destroy(engine);
+    ocellus_model_close(model);
+  }
 }
 
 TEST_CASE("images that the library's memory tier holds allocate nothing, however they are added") {
