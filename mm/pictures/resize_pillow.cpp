@@ -13,13 +13,15 @@ using namespace picture;
 
 namespace {
 
-Status check_resize(Size source, Size target, int64_t needed_bytes, Extent scratch) {
-  if (source.width < 1 || source.height < 1 || target.width < 1 || target.height < 1)
-    return OCELLUS_FAIL(Code::kBadArgument, "cannot resize %d x %d pixels to %d x %d: all sides must be at least 1",
-                        source.width, source.height, target.width, target.height);
+Status check_sides(Size source, Size target) {
+  if (source.width >= 1 && source.height >= 1 && target.width >= 1 && target.height >= 1) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "cannot resize %d x %d pixels to %d x %d: all sides must be at least 1",
+                      source.width, source.height, target.width, target.height);
+}
+
+Status check_scratch(Size source, Size target, int64_t needed_bytes, Extent scratch) {
   if (scratch.data != nullptr && scratch.bytes >= needed_bytes) return {};
-  return OCELLUS_FAIL(Code::kFull,
-                      "resizing %d x %d pixels to %d x %d takes %lld bytes of scratch, but %lld were planned",
+  return OCELLUS_FAIL(Code::kFull, "resizing %d x %d pixels to %d x %d takes %lld bytes of scratch, but %lld are left",
                       source.width, source.height, target.width, target.height, static_cast<long long>(needed_bytes),
                       static_cast<long long>(scratch.bytes));
 }
@@ -57,9 +59,8 @@ int64_t PillowResize::scratch_bytes(Size source, Size target, const RowOrder& or
 
 Status PillowResize::begin(Size source, Size target, const RowOrder& order, Filter filter, RowConsumer& out,
                            Extent scratch) {
-  const bool is_sized = source.width > 0 && source.height > 0 && target.width > 0 && target.height > 0;
-  const int64_t needed = is_sized ? scratch_bytes(source, target, order, filter) : 0;
-  OCELLUS_TRY(check_resize(source, target, needed, scratch));
+  OCELLUS_TRY(check_sides(source, target));
+  OCELLUS_TRY(check_scratch(source, target, scratch_bytes(source, target, order, filter), scratch));
   sizes_ = {source, target, order};
   order_ = order;
   filter_ = filter;
