@@ -12,9 +12,9 @@ namespace {
 constexpr float kJoinedEpsilon = 1e-5f;  // PyTorch's default
 
 /// Rows of one block, in scratch.wide one after the other: the normalised joined rows, and those between the two maps.
-class BlockRows {
+class ProjectorRows {
  public:
-  BlockRows(const VisionConfig& c, const VisionScratch& s, int64_t count) : wide_(s.wide), count_(count) {
+  ProjectorRows(const VisionConfig& c, const VisionScratch& s, int64_t count) : wide_(s.wide), count_(count) {
     joined_cols_ = c.normalises_joined ? c.joined_width() : 0;
     middle_cols_ = c.projector_width;
   }
@@ -31,7 +31,7 @@ class BlockRows {
 
 void project_block(const VisionModel& m, const VisionScratch& s, ActivationView joined, DeviceView<float> out,
                    Queue& q) {
-  const BlockRows rows(m.config, s, joined.rows);
+  const ProjectorRows rows(m.config, s, joined.rows);
   const bool has_two = m.config.projector_width > 0;
   if (m.config.normalises_joined) {
     layernorm({.input = {joined.row(0), joined.rows, joined.cols, joined.stride},
