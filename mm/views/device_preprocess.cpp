@@ -238,9 +238,8 @@ Status render_device_views(const PreprocessConfig& config, const DeviceViews& vi
                      .side = config.image_size,
                      .pixels = pixels.slice_rows((overview - first) * view_rows, view_rows)},
                     queue);
-  // The tiles follow each other: the overview is the first view or the last.
-  const int32_t first_tile = overview == 0 ? 1 : 0, begin = std::max(first, first_tile);
-  const int32_t tiles = std::min(end, first_tile + plan.tile_count()) - begin;
+  const int32_t begin = std::max(first, plan.first_tile());
+  const int32_t tiles = std::min(end, plan.first_tile() + plan.tile_count()) - begin;
   if (tiles > 0)
     normalise_tiles({.image = views.tiles,
                      .normalisation = normalisation,
@@ -248,7 +247,7 @@ Status render_device_views(const PreprocessConfig& config, const DeviceViews& vi
                      .tile_cols = plan.tile_cols,
                      .left = views.left,
                      .top = views.top,
-                     .first_tile = begin - first_tile,
+                     .first_tile = begin - plan.first_tile(),
                      .pixels = pixels.slice_rows((begin - first) * view_rows, tiles * view_rows)},
                     queue);
   return queue.status();

@@ -25,7 +25,7 @@ bool ImagePieces::next_place(ImagePiece* piece) {
   const auto set_text = [&](const char* text) { std::snprintf(piece->text, sizeof piece->text, "%s", text); };
   *piece = {};
   const bool is_overview = view_ == plan_.overview_index();
-  const int32_t tile = view_ - (plan_.rules->overview_first ? 1 : 0);
+  const int32_t tile = view_ - plan_.first_tile();  // the next
   switch (place_) {
     case Place::kBefore:
       set_text(marks.before);
@@ -44,12 +44,10 @@ bool ImagePieces::next_place(ImagePiece* piece) {
       view_ += piece->view_count;
       place_ = Place::kAfterView;
       return true;
-    case Place::kAfterView: {
-      const int32_t tiles = view_ - (plan_.rules->overview_first ? 1 : 0);  // so far
-      if (tiles > 0 && tiles < plan_.tile_count() && tiles % plan_.tile_cols == 0) set_text(marks.after_tile_row);
+    case Place::kAfterView:
+      if (tile > 0 && tile < plan_.tile_count() && tile % plan_.tile_cols == 0) set_text(marks.after_tile_row);
       place_ = view_ < plan_.view_count() ? Place::kText : Place::kAfter;
       return true;
-    }
     case Place::kAfter:
       set_text(marks.after);
       place_ = Place::kEnd;

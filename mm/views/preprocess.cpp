@@ -10,13 +10,6 @@ int64_t image_scratch_bytes(const PreprocessConfig& config, const ImageLimits& l
   return aligned_bytes(ViewMaker::scratch_bytes(config, limits)) + aligned_bytes(decode_rows_scratch_bytes(limits));
 }
 
-ViewPlace view_place(const ViewPlan& plan, int32_t view_index, int32_t image_size) {
-  const int32_t overview = plan.overview_index();
-  if (view_index == overview) return {};
-  const int32_t tile = view_index > overview ? view_index - 1 : view_index;
-  return {true, tile % plan.tile_cols * image_size, tile / plan.tile_cols * image_size};
-}
-
 Status render_view(const PreprocessConfig& config, const PreparedViews& prepared, int32_t view_index,
                    DeviceView<float> out) {
   const int32_t size = config.image_size;
@@ -27,9 +20,11 @@ Status render_view(const PreprocessConfig& config, const PreparedViews& prepared
                         plan.view_count(), static_cast<long long>(out.rows), static_cast<long long>(out.cols));
   }
   const PlaneWriter writer(config, out);
-  const ViewPlace place = view_place(plan, view_index, size);
-  const RgbImage& image = place.is_tile ? prepared.tiles : prepared.overview;
-  for (int32_t y = 0; y < size; ++y) writer.write(y, image.row(place.top + y) + int64_t{3} * place.left);
+  const bool is_tile = view_index != plan.overview_index();
+  const int32_t tile = view_index - plan.first_tile();
+  const int32_t top = is_tile ? tile / plan.tile_cols * size : 0, left = is_tile ? tile % plan.tile_cols * size : 0;
+  const RgbImage& image = is_tile ? prepared.tiles : prepared.overview;
+  for (int32_t y = 0; y < size; ++y) writer.write(y, image.row(top + y) + int64_t{3} * left);
   return {};
 }
 

@@ -28,12 +28,4 @@ struct PreparedViews {
 Status render_view(const PreprocessConfig& config, const PreparedViews& prepared, int32_t view_index,
                    DeviceView<float> out);
 
-/// Where a view's pixels lie in the image that it is cut from.
-struct ViewPlace {
-  bool is_tile = false;
-  int32_t left = 0;
-  int32_t top = 0;
-};
-ViewPlace view_place(const ViewPlan& plan, int32_t view_index, int32_t image_size);
-
 }  // namespace ocellus

@@ -78,10 +78,12 @@ Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height,
   return {};
 }
 
+int32_t line_count(int32_t view_rows) { return static_cast<int32_t>(std::sqrt(static_cast<double>(view_rows)) + 0.5); }
+
 RowPlace ViewPlan::row_place(int32_t view_index) const {
   if (!rules->has_map || view_index == overview_index()) return whole_view();
-  const auto side = static_cast<int32_t>(std::sqrt(static_cast<double>(view_rows)) + 0.5);  // rows of a line
-  const int32_t tile = view_index - 1, top = tile / tile_cols * side, left = tile % tile_cols * side;
+  const int32_t side = line_count(view_rows);
+  const int32_t tile = view_index - first_tile(), top = tile / tile_cols * side, left = tile % tile_cols * side;
   const int32_t first_line = std::max(top, map.top), first_col = std::max(left, map.left);
   return {.first = int64_t{first_line - map.top} * (map.cols + 1) + first_col - map.left,
           .stride = map.cols + 1,

@@ -95,10 +95,17 @@ struct ViewPlan {
   Canvas tiles, overview;
   TileMap map;  // of rules that have one
 
+  /// Takes an image of a whole number of tiles with sides of `side` pixels.
+  void set_tiles(const Canvas& canvas, int32_t side) {
+    tiles = canvas;
+    tile_cols = canvas.size.width / side;
+    tile_rows = canvas.size.height / side;
+  }
   int32_t tile_count() const { return tile_rows * tile_cols; }
   int32_t view_count() const { return tile_count() + 1; }
-  /// The index of the overview among the views.
+  /// The index among the views of the overview, and of the first tile.
   int32_t overview_index() const;
+  int32_t first_tile() const;
   /// Rows of the language model that the picture becomes.
   int64_t row_count() const;
   RowPlace whole_view() const { return {.cols = view_rows, .from_stride = view_rows}; }
@@ -134,6 +141,13 @@ inline int64_t ViewPlan::row_count() const {
 }
 
 inline int32_t ViewPlan::overview_index() const { return rules->overview_first ? 0 : tile_count(); }
+inline int32_t ViewPlan::first_tile() const { return rules->overview_first ? 1 : 0; }
+
+/// Tiles with sides of `side` pixels in an image of a whole number of them.
+inline int32_t tile_count(Size tiled, int32_t side) { return tiled.width / side * (tiled.height / side); }
+
+/// Lines of the square that a view's rows are.
+int32_t line_count(int32_t view_rows);
 
 /// kUnsupported with a sentence if the numbers of the model file cannot be used: sizes out of range, more than
 /// kMaxTilesPerSide tiles a side, a mean or std that is not finite, a std that is not positive.

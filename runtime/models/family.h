@@ -33,6 +33,7 @@ struct Family {
   /// Of a made-up pair: keys and tensors of its mmproj file that not all families have.
   void (*describe)(const VisionConfig& config, GgufHeaderWriter* file, ShapeTensors* tensors) = nullptr;
   std::span<const std::string_view> picture_tokens = {};  // special tokens of its made-up vocabulary
+  int32_t named_tiles = 0;                                // per side: "<row_1_col_1>" and so on, after these
   std::string_view end_token = "<|im_end|>";              // of an answer, one of its vocabulary
   bool speaks_vicuna = false;                             // its turns, else ChatML's
   std::span<const ModelShape> shapes;

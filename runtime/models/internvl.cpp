@@ -51,15 +51,13 @@ void plan_internvl(const PreprocessConfig& config, ViewPlan* plan) {
   const Size grid = nearest_grid(config, plan->source);
   plan->overview = Canvas::stretched({side, side}, Filter::kBicubic);
   if (grid == Size{1, 1}) return;
-  plan->tile_cols = grid.width;
-  plan->tile_rows = grid.height;
-  plan->tiles = Canvas::stretched({grid.width * side, grid.height * side}, Filter::kBicubic);
+  plan->set_tiles(Canvas::stretched({grid.width * side, grid.height * side}, Filter::kBicubic), side);
 }
 
-/// Rows that are left of a picture when it has got its tiled width. Its shape lies no further from the grid's than
-/// that of the grid with one column less; a grid of one column takes any.
-int64_t narrow_rows(const ImageLimits& limits, Size grid) {
-  if (grid.width == 1) return limits.max_side;
+/// Most rows of a picture that gets this grid. Its shape lies no further from the grid's than from that of the grid
+/// with one column less, if there is one; else any shape may get it.
+int64_t most_rows(const PreprocessConfig& config, const ImageLimits& limits, Size grid) {
+  if (grid.width == 1 || (grid.width - 1) * grid.height < least_tiles(config)) return limits.max_side;
   const double least_shape = (grid.width - 1.0) / grid.height;
   return std::min<int64_t>(limits.max_side,
                            static_cast<int64_t>(std::sqrt(static_cast<double>(limits.max_pixels) / least_shape)) + 1);
@@ -72,11 +70,12 @@ ViewBounds internvl_bounds(const PreprocessConfig& config, const ImageLimits& li
   bounds.stage_pixels = side * limits.max_side;  // the overview's
   for_each_grid(config, [&](Size grid) {
     const int32_t tiles = grid.width * grid.height;
+    if (tiles == 1) return;
     bounds.stages = 2;
-    if (tiles > 1) bounds.tiles = std::max(bounds.tiles, tiles);
-    if (tiles > 1) bounds.tile_rows = std::max(bounds.tile_rows, grid.height);
+    bounds.tiles = std::max(bounds.tiles, tiles);
+    bounds.tile_rows = std::max(bounds.tile_rows, grid.height);
     const int64_t width = grid.width * side, height = grid.height * side;
-    bounds.stage_pixels = std::max({bounds.stage_pixels, width * height, width * narrow_rows(limits, grid)});
+    bounds.stage_pixels = std::max({bounds.stage_pixels, width * height, width * most_rows(config, limits, grid)});
     bounds.longest_side = static_cast<int32_t>(std::max<int64_t>({bounds.longest_side, width, height}));
   });
   bounds.rows = (bounds.tiles + int64_t{1}) * config.view_rows;

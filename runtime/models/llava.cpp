@@ -34,15 +34,11 @@ ViewBounds llava_bounds(const PreprocessConfig& config, const ImageLimits& limit
 
 constexpr ViewRules kViews = {.name = "llava", .plan = plan_llava, .bounds = llava_bounds};
 
-int32_t tile_count(const PreprocessConfig& config, Size size) {
-  return size.width / config.image_size * (size.height / config.image_size);
-}
-
 /// Calls visit(size) for every size that a tiled image may have.
 template <class Visit>
 void for_each_tiled_size(const PreprocessConfig& config, Visit visit) {
   for (int32_t i = 0; i < config.tiled_size_count; ++i)
-    if (config.max_tiles == 0 || tile_count(config, config.tiled_sizes[i]) <= config.max_tiles)
+    if (config.max_tiles == 0 || tile_count(config.tiled_sizes[i], config.image_size) <= config.max_tiles)
       visit(config.tiled_sizes[i]);
 }
 
@@ -88,34 +84,28 @@ TileMap unpadded(Size picture, int32_t lines, int32_t cols) {
   return {.lines = lines, .cols = cols - 2 * padding, .left = padding};
 }
 
-/// The rows of a line of a view, which are as many as its lines.
-int32_t view_side(const PreprocessConfig& config) {
-  return static_cast<int32_t>(std::sqrt(static_cast<double>(config.view_rows)) + 0.5);
-}
-
 void plan_llava_next(const PreprocessConfig& config, ViewPlan* plan) {
   const Size view = {config.image_size, config.image_size}, tiled = best_tiled_size(config, plan->source);
   plan->overview = Canvas::stretched(view, Filter::kBicubic);
   plan->map = {.lines = 1};
   if (tiled == Size{}) return;
   const Size inner = fitted(plan->source, tiled);
-  plan->tiles = Canvas::stretched(inner, Filter::kBicubic);
-  plan->tiles.size = tiled;
-  plan->tiles.left = (tiled.width - inner.width) / 2;
-  plan->tiles.top = (tiled.height - inner.height) / 2;
-  plan->tile_cols = tiled.width / config.image_size;
-  plan->tile_rows = tiled.height / config.image_size;
-  const int32_t side = view_side(config);
+  Canvas tiles = Canvas::stretched(inner, Filter::kBicubic);
+  tiles.size = tiled;
+  tiles.left = (tiled.width - inner.width) / 2;
+  tiles.top = (tiled.height - inner.height) / 2;
+  plan->set_tiles(tiles, config.image_size);
+  const int32_t side = line_count(config.view_rows);
   plan->map = unpadded(plan->source, plan->tile_rows * side, plan->tile_cols * side);
 }
 
 ViewBounds llava_next_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
-  const int64_t view = config.image_size, side = view_side(config);
+  const int64_t view = config.image_size, side = line_count(config.view_rows);
   ViewBounds bounds;
   int64_t rows = 1, least = INT32_MAX, most = view;
   bounds.stage_pixels = view * limits.max_side;
   for_each_tiled_size(config, [&](Size size) {
-    bounds.tiles = std::max(bounds.tiles, tile_count(config, size));
+    bounds.tiles = std::max(bounds.tiles, tile_count(size, config.image_size));
     bounds.tile_rows = std::max(bounds.tile_rows, size.height / config.image_size);
     bounds.tiled_pixels = std::max(bounds.tiled_pixels, int64_t{size.width} * size.height);
     rows = std::max(rows, size.height / view * side * (size.width / view * side + 1));
@@ -258,19 +248,20 @@ constexpr VisionConfig clip_vit_large(int32_t text_width) {
           .image_std = {0.26862954f, 0.26130258f, 0.27577711f}};
 }
 
+// lmsys/vicuna-7b-v1.5
+constexpr TextConfig kVicuna7b = {.layer_count = 32,
+                                  .width = 4096,
+                                  .query_heads = 32,
+                                  .kv_heads = 32,
+                                  .head_dim = 128,
+                                  .mlp_width = 11008,
+                                  .vocabulary = 32000,
+                                  .context_length = 4096,
+                                  .rope = {.base = 10000.0f}};
+
 constexpr ModelShape kShapes[] = {
-    // liuhaotian/llava-v1.5-7b: the language model is lmsys/vicuna-7b-v1.5
-    {.name = "LLaVA-1.5-7B",
-     .text = {.layer_count = 32,
-              .width = 4096,
-              .query_heads = 32,
-              .kv_heads = 32,
-              .head_dim = 128,
-              .mlp_width = 11008,
-              .vocabulary = 32000,
-              .context_length = 4096,
-              .rope = {.base = 10000.0f}},
-     .vision = clip_vit_large(4096)},
+    // liuhaotian/llava-v1.5-7b
+    {.name = "LLaVA-1.5-7B", .text = kVicuna7b, .vision = clip_vit_large(4096)},
     // liuhaotian/llava-v1.5-13b: the language model is lmsys/vicuna-13b-v1.5
     {.name = "LLaVA-1.5-13B",
      .text = {.layer_count = 40,
@@ -296,19 +287,9 @@ constexpr VisionConfig clip_with_tiles(int32_t text_width) {
 }
 
 constexpr ModelShape kNextShapes[] = {
-    // liuhaotian/llava-v1.6-vicuna-7b and -mistral-7b, without their towers: lmsys/vicuna-7b-v1.5 and
-    // mistralai/Mistral-7B-Instruct-v0.2
-    {.name = "LLaVA-1.6-Vicuna-7B",
-     .text = {.layer_count = 32,
-              .width = 4096,
-              .query_heads = 32,
-              .kv_heads = 32,
-              .head_dim = 128,
-              .mlp_width = 11008,
-              .vocabulary = 32000,
-              .context_length = 4096,
-              .rope = {.base = 10000.0f}},
-     .vision = clip_with_tiles(4096)},
+    // liuhaotian/llava-v1.6-vicuna-7b
+    {.name = "LLaVA-1.6-Vicuna-7B", .text = kVicuna7b, .vision = clip_with_tiles(4096)},
+    // liuhaotian/llava-v1.6-mistral-7b: the language model is mistralai/Mistral-7B-Instruct-v0.2
     {.name = "LLaVA-1.6-Mistral-7B",
      .text = {.layer_count = 32,
               .width = 4096,

@@ -119,7 +119,7 @@ Status Model::measure_delimiters() {
   ocellus_limits limits;
   ocellus_limits_init(&limits);
   const PreprocessConfig config = preprocess_config(vision_, limits);
-  const int32_t side = config.rules->bounds(config, {}).tile_rows;
+  const int32_t side = marks.before_tile[0] == '\0' ? 0 : config.rules->bounds(config, {}).tile_rows;
   for (int32_t place = 0; place < side * side; ++place) {
     char text[sizeof ImagePiece::text];
     int64_t tokens = 0;

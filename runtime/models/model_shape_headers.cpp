@@ -44,8 +44,11 @@ void for_each_token(const ModelShape& shape, Visit visit) {
   for (int32_t byte = 0; byte < kByteTokens; ++byte) emit(spell_byte(byte), kNormal);
   emit(ShapeText("%s%s", kSpelledLineBreak, kSpelledLineBreak), kNormal);
   for (const std::string_view token : speaks_vicuna(shape) ? kVicunaTokens : kChatTokens) emit(token, kControl);
-  if (family != nullptr)
+  if (family != nullptr) {
     for (const std::string_view token : family->picture_tokens) emit(token, kControl);
+    for (int32_t row = 1; row <= family->named_tiles; ++row)
+      for (int32_t col = 1; col <= family->named_tiles; ++col) emit(ShapeText("<row_%d_col_%d>", row, col), kControl);
+  }
   while (count < shape.text.vocabulary) emit(ShapeText("\xC4\xA0w%d", count), kNormal);  // U+0120 spells a space
 }
 

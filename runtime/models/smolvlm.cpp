@@ -54,8 +54,6 @@ Size tiled_size(const PreprocessConfig& config, Size step) {
   return size.width <= config.image_size && size.height <= config.image_size ? Size{} : size;
 }
 
-int32_t tile_count(Size tiled, int32_t side) { return tiled.width / side * (tiled.height / side); }
-
 /// What transformers' PIL based processor does. Where tiles are bounded, the longest edge gives way a tile at a time.
 void plan_smolvlm(const PreprocessConfig& config, ViewPlan* plan) {
   const int32_t side = config.image_size;
@@ -75,9 +73,7 @@ void plan_smolvlm(const PreprocessConfig& config, ViewPlan* plan) {
     return;
   }
   plan->overview.is_of_tiles = true;
-  plan->tile_cols = tiled.width / side;
-  plan->tile_rows = tiled.height / side;
-  plan->tiles = tiles;
+  plan->set_tiles(tiles, side);
 }
 
 ViewBounds smolvlm_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
@@ -135,46 +131,7 @@ void describe_smolvlm(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensor
   tensors->matrix("", "mm.model.fc", c.output_width, c.joined_width());
 }
 
-constexpr std::string_view kTokens[] = {"<end_of_utterance>",
-                                        "<fake_token_around_image>",
-                                        "<image>",
-                                        "<global-img>",
-                                        "<row_1_col_1>",
-                                        "<row_1_col_2>",
-                                        "<row_1_col_3>",
-                                        "<row_1_col_4>",
-                                        "<row_1_col_5>",
-                                        "<row_1_col_6>",
-                                        "<row_2_col_1>",
-                                        "<row_2_col_2>",
-                                        "<row_2_col_3>",
-                                        "<row_2_col_4>",
-                                        "<row_2_col_5>",
-                                        "<row_2_col_6>",
-                                        "<row_3_col_1>",
-                                        "<row_3_col_2>",
-                                        "<row_3_col_3>",
-                                        "<row_3_col_4>",
-                                        "<row_3_col_5>",
-                                        "<row_3_col_6>",
-                                        "<row_4_col_1>",
-                                        "<row_4_col_2>",
-                                        "<row_4_col_3>",
-                                        "<row_4_col_4>",
-                                        "<row_4_col_5>",
-                                        "<row_4_col_6>",
-                                        "<row_5_col_1>",
-                                        "<row_5_col_2>",
-                                        "<row_5_col_3>",
-                                        "<row_5_col_4>",
-                                        "<row_5_col_5>",
-                                        "<row_5_col_6>",
-                                        "<row_6_col_1>",
-                                        "<row_6_col_2>",
-                                        "<row_6_col_3>",
-                                        "<row_6_col_4>",
-                                        "<row_6_col_5>",
-                                        "<row_6_col_6>"};
+constexpr std::string_view kTokens[] = {"<end_of_utterance>", "<fake_token_around_image>", "<image>", "<global-img>"};
 
 // SigLIP towers. google/siglip-base-patch16-512 and google/siglip-so400m-patch14-384, as the model cards below use
 // them.
@@ -258,6 +215,7 @@ const Family kSmolVlmFamily = {.name = "SmolVLM",
                                           .output_width_from = "clip.vision.projection_dim"},
                                .describe = describe_smolvlm,
                                .picture_tokens = kTokens,
+                               .named_tiles = 6,
                                .end_token = "<end_of_utterance>",
                                .shapes = kShapes};
 

@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "tests/support/loaded_engine.h"
-#include "tests/support/pictures.h"
 #include "tests/support/random_model.h"
 #include "tests/support/reference_model.h"
-#include "tests/support/whole_pictures.h"
+#include "tests/support/rendered_views.h"
 
 namespace ocellus::test {
 
@@ -85,17 +84,8 @@ struct Pair {
 
 /// The rows of one view, by mm's pixels and the reference's arithmetic.
 inline Matrix reference_view(const Model& model, const PreprocessConfig& config, const RgbImage& image, int view) {
-  ViewPlan plan;
-  REQUIRE(plan_views(config, image.width, image.height, &plan).ok());
-  ImageLimits limits;
-  limits.max_pixels = int64_t{image.width} * image.height;
-  const testing::GuardedScratch scratch(ViewMaker::scratch_bytes(config, limits));
-  PreparedViews prepared;
-  REQUIRE(testing::prepare_views(config, plan, image, scratch.extent(), &prepared).ok());
-  const int32_t side = config.image_size;
-  std::vector<float> pixels(static_cast<size_t>(3 * side * side));
-  REQUIRE(render_view(config, prepared, view, {pixels.data(), 3 * side, side}).ok());
-  return ReferenceVision(model.vision_file()).encode(pixels.data());
+  const std::vector<testing::Planes> views = testing::render_views(config, image);
+  return ReferenceVision(model.vision_file()).encode(views[static_cast<size_t>(view)].data());
 }
 
 /// All rows of a prompt, as the reference has them.

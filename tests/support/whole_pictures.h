@@ -32,9 +32,9 @@ inline Status convert_frame(const Frame& frame, const ImageLimits& limits, Exten
 
 /// What the views of a picture are cut from. kInternal if it has fewer rows than the plan.
 inline Status prepare_views(const PreprocessConfig& config, const ViewPlan& plan, const RgbImage& source,
-                            Extent scratch, PreparedViews* out) {
+                            Extent scratch, PreparedViews* out, const Orientation& orientation = {}) {
   ViewMaker maker;
-  OCELLUS_TRY(maker.begin(config, plan, {}, scratch));
+  OCELLUS_TRY(maker.begin(config, plan, orientation, scratch));
   feed_rows(source, maker);
   return maker.finish(out);
 }

@@ -11,9 +11,8 @@
 #include "runtime/models/family.h"
 #include "tests/support/device.h"
 #include "tests/support/guard.h"
-#include "tests/support/pictures.h"
 #include "tests/support/random_frame.h"
-#include "tests/support/whole_pictures.h"
+#include "tests/support/rendered_views.h"
 
 namespace ocellus {
 namespace {
@@ -51,18 +50,14 @@ struct Staging {
 };
 
 /// What the CPU makes of the frame.
-std::vector<float> expected_views(const PreprocessConfig& config, const ViewPlan& plan, const Frame& frame,
-                                  const ImageLimits& limits) {
-  testing::GuardedScratch row(3 * frame.width), scratch(ViewMaker::scratch_bytes(config, limits));
+std::vector<float> expected_views(const PreprocessConfig& config, const Frame& frame, const ImageLimits& limits) {
+  const testing::GuardedScratch row(3 * frame.width);
   std::vector<uint8_t> rgb;
   RgbImage image;
   REQUIRE(testing::convert_frame(frame, limits, row.extent(), &rgb, &image).ok());
-  PreparedViews prepared;
-  REQUIRE(testing::prepare_views(config, plan, image, scratch.extent(), &prepared).ok());
-  const int64_t size = config.image_size, view_values = 3 * size * size;
-  std::vector<float> pixels(static_cast<size_t>(plan.view_count() * view_values));
-  for (int32_t i = 0; i < plan.view_count(); ++i)
-    REQUIRE(render_view(config, prepared, i, DeviceView<float>(pixels.data() + i * view_values, 3 * size, size)).ok());
+  std::vector<float> pixels;
+  for (const testing::Planes& view : testing::render_views(config, image, limits))
+    pixels.insert(pixels.end(), view.begin(), view.end());
   return pixels;
 }
 
@@ -81,6 +76,8 @@ void check_frame_views(const PreprocessConfig& config, PixelFormat format, int32
   CAPTURE(height);
   CAPTURE(config.image_size);
   CAPTURE(config.longest_edge);
+  CAPTURE(config.max_tiles);
+  CAPTURE(config.min_tiles);
   const ImageLimits limits = limits_for(width, height);
   std::mt19937 random(static_cast<unsigned>(width * 31 + height));
   const RandomFrame source(format, width, height, random);
@@ -101,7 +98,7 @@ void check_frame_views(const PreprocessConfig& config, PixelFormat format, int32
   CHECK(staging.host.intact());
   CHECK(staging.device.intact());
   CHECK(pixels.intact());
-  CHECK(equal_rows(expected_views(config, plan, frame, limits), pixels, plan.view_count() * 3 * size, size));
+  CHECK(equal_rows(expected_views(config, frame, limits), pixels, plan.view_count() * 3 * size, size));
 }
 
 TEST_CASE("views made on the device equal the CPU's to the bit") {
@@ -152,8 +149,11 @@ TEST_CASE("the planned device scratch suffices for every shape") {
       const int longer = static_cast<int>(random() % 500) + 1;
       const int shorter = std::max(1, longer / (static_cast<int>(random() % 200) + 1));
       const bool wide = random() % 2 == 0;
-      check_frame_views(make_config(size, edge, family), round % 2 == 0 ? PixelFormat::kRgb8 : PixelFormat::kRgba8,
-                        wide ? longer : shorter, wide ? shorter : longer, queue);
+      PreprocessConfig config = make_config(size, edge, family);
+      config.max_tiles = static_cast<int>(random() % 17);
+      config.min_tiles = static_cast<int>(random() % 8) + 1;
+      check_frame_views(config, round % 2 == 0 ? PixelFormat::kRgb8 : PixelFormat::kRgba8, wide ? longer : shorter,
+                        wide ? shorter : longer, queue);
     }
   });
 }
@@ -174,7 +174,7 @@ TEST_CASE("views rendered in batches equal those rendered at once") {
     DeviceViews views;
     REQUIRE(upload_frame(frame, limits, staging.rows, queue, &picture).ok());
     REQUIRE(prepare_device_views(config, plan, picture, scratch.view(), queue, &views).ok());
-    const std::vector<float> expected = expected_views(config, plan, frame, limits);
+    const std::vector<float> expected = expected_views(config, frame, limits);
     for (int32_t first = 0; first < plan.view_count(); first += 3) {
       const int32_t count = std::min(3, plan.view_count() - first);
       Guarded<float> pixels(count * 60, 20);
@@ -207,7 +207,7 @@ TEST_CASE("a decoded picture is uploaded from where it lies") {
     REQUIRE(upload_picture(image, staging.rows, queue, &picture).ok());
     REQUIRE(enqueue_views(config, plan, picture, scratch.view(), out.view(), queue).ok());
     REQUIRE(queue.finish().ok());
-    CHECK(equal_rows(expected_views(config, plan, frame, limits), out, plan.view_count() * 96, 32));
+    CHECK(equal_rows(expected_views(config, frame, limits), out, plan.view_count() * 96, 32));
     const RgbImage elsewhere = {frame.planes[0], 41, 29, frame.stride_bytes[0]};
     CHECK(upload_picture(elsewhere, staging.rows, queue, &picture).code() == Code::kInternal);
   });
@@ -238,7 +238,7 @@ void check_uploaded_views(const PreprocessConfig& config, int32_t width, int32_t
   REQUIRE(queue.finish().ok());
   CHECK(device.intact());
   CHECK(pixels.intact());
-  CHECK(equal_rows(expected_views(config, plan, source.frame, limits), pixels, plan.view_count() * 3 * size, size));
+  CHECK(equal_rows(expected_views(config, source.frame, limits), pixels, plan.view_count() * 3 * size, size));
   const StagedRows<std::byte> small = {.host = staging.host, .device = {device.data(), 1, 3 * size * size - 1}};
   CHECK(upload_views(prepared, small, queue, &views).code() == Code::kInternal);
 }

@@ -5,60 +5,27 @@
 #include <tuple>
 #include <vector>
 
-#include "mm/views/preprocess.h"
-#include "mm/views/view_maker.h"
 #include "runtime/models/family.h"
-#include "tests/support/pictures.h"
+#include "tests/support/rendered_views.h"
 #include "tests/support/resizes.h"
-#include "tests/support/whole_pictures.h"
 
 using namespace ocellus;
 using namespace ocellus::testing;
 
 namespace {
 
-PreprocessConfig internvl_config(int32_t image_size, int32_t max_tiles) {
+PreprocessConfig internvl_config(int32_t image_size, int32_t max_tiles, int32_t min_tiles = 1) {
   PreprocessConfig config;
   config.rules = find_family("InternVL").vision.views;
   config.image_size = image_size;
   config.view_rows = 256;
   config.max_tiles = max_tiles;
+  config.min_tiles = min_tiles;
   for (int c = 0; c < 3; ++c) {
     config.mean[c] = 0;
     config.std[c] = 1;
   }
   return config;
-}
-
-ViewPlan plan_of(const PreprocessConfig& config, int32_t width, int32_t height) {
-  ViewPlan plan;
-  REQUIRE_MESSAGE(plan_views(config, width, height, &plan).ok(), last_failure().sentence);
-  return plan;
-}
-
-/// One view as bytes, rendered in scratch of exactly the planned size.
-std::vector<std::vector<uint8_t>> rendered(const PreprocessConfig& config, const RgbImage& image) {
-  ImageLimits limits;
-  limits.max_side = std::max(image.width, image.height);
-  limits.max_pixels = int64_t{image.width} * image.height;
-  const ViewPlan plan = plan_of(config, image.width, image.height);
-  GuardedScratch scratch(ViewMaker::scratch_bytes(config, limits));
-  PreparedViews prepared;
-  const Status status = prepare_views(config, plan, image, scratch.extent(), &prepared);
-  REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
-  const int64_t size = config.image_size;
-  std::vector<std::vector<uint8_t>> views;
-  for (int32_t view = 0; view < plan.view_count(); ++view) {
-    std::vector<float> planes(static_cast<size_t>(3 * size * size));
-    REQUIRE(render_view(config, prepared, view, {planes.data(), 3 * size, size}).ok());
-    std::vector<uint8_t> bytes;
-    for (int64_t i = 0; i < size * size; ++i)
-      for (int64_t c = 0; c < 3; ++c)
-        bytes.push_back(static_cast<uint8_t>(std::lround(planes[static_cast<size_t>(c * size * size + i)] * 255)));
-    views.push_back(std::move(bytes));
-  }
-  CHECK(scratch.intact());
-  return views;
 }
 
 std::vector<uint8_t> cut(const std::vector<uint8_t>& image, int64_t width, int64_t left, int64_t top, int64_t side) {
@@ -114,13 +81,13 @@ TEST_CASE("InternVL's tiles and its overview are Pillow's bicubic stretches of t
     const auto pixels = synthetic_pixels(width, height);
     const RgbImage image = view_of(pixels, width, height);
     const ViewPlan plan = plan_of(config, width, height);
-    const auto views = rendered(config, image);
-    CHECK(views.back() == pillow_resized(image, {kSide, kSide}, Filter::kBicubic));
+    const auto views = render_views(config, image);
+    CHECK(pixels_of(views.back(), config) == pillow_resized(image, {kSide, kSide}, Filter::kBicubic));
     if (plan.tile_count() == 0) continue;
     const Size grid = {plan.tile_cols * kSide, plan.tile_rows * kSide};
     const auto tiled = pillow_resized(image, grid, Filter::kBicubic);
     for (int32_t tile = 0; tile < plan.tile_count(); ++tile)
-      CHECK(views[static_cast<size_t>(tile)] ==
+      CHECK(pixels_of(views[static_cast<size_t>(tile)], config) ==
             cut(tiled, grid.width, tile % plan.tile_cols * kSide, tile / plan.tile_cols * kSide, kSide));
   }
 }
@@ -128,7 +95,8 @@ TEST_CASE("InternVL's tiles and its overview are Pillow's bicubic stretches of t
 TEST_CASE("InternVL's planned scratch suffices for every shape, and no plan exceeds its bounds") {
   std::mt19937 random(9);
   for (int round = 0; round < 60; ++round) {
-    const auto config = internvl_config(static_cast<int>(random() % 30) + 1, static_cast<int>(random() % 16) + 1);
+    const auto config = internvl_config(static_cast<int>(random() % 30) + 1, static_cast<int>(random() % 16) + 1,
+                                        static_cast<int>(random() % 8) + 1);
     const int longer = static_cast<int>(random() % 700) + 1;
     const int shorter = std::max(1, longer / (static_cast<int>(random() % 200) + 1));
     const int width = random() % 2 == 0 ? longer : shorter, height = width == longer ? shorter : longer;
@@ -136,7 +104,8 @@ TEST_CASE("InternVL's planned scratch suffices for every shape, and no plan exce
     CAPTURE(height);
     CAPTURE(config.image_size);
     CAPTURE(config.max_tiles);
+    CAPTURE(config.min_tiles);
     const auto pixels = synthetic_pixels(width, height);
-    CHECK(static_cast<int32_t>(rendered(config, view_of(pixels, width, height)).size()) <= max_view_count(config));
+    CHECK(static_cast<int32_t>(render_views(config, view_of(pixels, width, height)).size()) <= max_view_count(config));
   }
 }

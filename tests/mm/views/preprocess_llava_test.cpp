@@ -8,11 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "mm/views/preprocess.h"
-#include "mm/views/view_maker.h"
 #include "runtime/models/family.h"
-#include "tests/support/pictures.h"
-#include "tests/support/whole_pictures.h"
+#include "tests/support/rendered_views.h"
 
 using namespace ocellus;
 using namespace ocellus::testing;
@@ -32,34 +29,11 @@ PreprocessConfig llava_config(int32_t image_size) {
   return config;
 }
 
-ImageLimits limits_of(int32_t width, int32_t height) {
-  ImageLimits limits;
-  limits.max_side = std::max(width, height);
-  limits.max_pixels = int64_t{width} * height;
-  return limits;
-}
-
 /// The view as bytes, RGB by pixel, rendered in scratch of exactly the planned size.
 std::vector<uint8_t> rendered_bytes(const PreprocessConfig& config, const RgbImage& image, const ImageLimits& limits) {
-  ViewPlan plan;
-  REQUIRE(plan_views(config, image.width, image.height, &plan).ok());
-  REQUIRE(plan.view_count() == 1);
-  GuardedScratch scratch(ViewMaker::scratch_bytes(config, limits));
-  PreparedViews prepared;
-  REQUIRE(prepare_views(config, plan, image, scratch.extent(), &prepared).ok());
-  const int64_t size = config.image_size;
-  std::vector<float> planes(static_cast<size_t>(3 * size * size), -9.0f);
-  const Status status = render_view(config, prepared, 0, DeviceView<float>(planes.data(), 3 * size, size));
-  INFO(last_failure().sentence);
-  REQUIRE(status.ok());
-  CHECK(scratch.intact());
-  std::vector<uint8_t> bytes;
-  for (int64_t i = 0; i < size * size; ++i)
-    for (int c = 0; c < 3; ++c) {
-      const float value = planes[static_cast<size_t>(c * size * size + i)];
-      bytes.push_back(static_cast<uint8_t>(std::lround((value + kClipMean[c]) * 255.0f)));
-    }
-  return bytes;
+  const std::vector<Planes> views = render_views(config, image, limits);
+  REQUIRE(views.size() == 1);
+  return pixels_of(views[0], config);
 }
 
 }  // namespace
@@ -73,7 +47,7 @@ TEST_CASE("LLaVA's view is Pillow's bicubic resize of the picture in a square of
     const int width = entry["source"][0], height = entry["source"][1];
     const auto pixels = synthetic_pixels(width, height);
     const auto bytes =
-        rendered_bytes(llava_config(entry["image_size"]), view_of(pixels, width, height), limits_of(width, height));
+        rendered_bytes(llava_config(entry["image_size"]), view_of(pixels, width, height), tight_limits(width, height));
     CHECK(fnv(bytes.data(), static_cast<int64_t>(bytes.size())) ==
           std::stoull(entry["hash"].get<std::string>(), nullptr, 16));
   }
@@ -81,8 +55,8 @@ TEST_CASE("LLaVA's view is Pillow's bicubic resize of the picture in a square of
 
 TEST_CASE("LLaVA's margins are on the shorter side, the odd pixel behind the picture") {
   const std::vector<uint8_t> black(3 * 8 * 5, 0);
-  const auto wide = rendered_bytes(llava_config(8), view_of(black, 8, 5), limits_of(8, 8));
-  const auto tall = rendered_bytes(llava_config(8), view_of(black, 5, 8), limits_of(8, 8));
+  const auto wide = rendered_bytes(llava_config(8), view_of(black, 8, 5), tight_limits(8, 8));
+  const auto tall = rendered_bytes(llava_config(8), view_of(black, 5, 8), tight_limits(8, 8));
   for (size_t y = 0; y < 8; ++y)
     for (size_t x = 0; x < 8; ++x)
       for (size_t c = 0; c < 3; ++c) {
@@ -104,7 +78,7 @@ TEST_CASE("every picture gives LLaVA one view, in the scratch that was planned")
     CAPTURE(height);
     CAPTURE(size);
     const std::vector<uint8_t> grey(static_cast<size_t>(3 * width * height), 110);
-    ImageLimits limits = limits_of(width, height);
+    ImageLimits limits = tight_limits(width, height);
     if (round % 3 == 0) limits.max_side = 500;
     const auto bytes = rendered_bytes(llava_config(size), view_of(grey, width, height), limits);
     for (size_t i = 0; i < bytes.size(); ++i) CHECK((bytes[i] >= 100 && bytes[i] <= 125));
@@ -119,7 +93,7 @@ TEST_CASE("a mean out of range gives margins of the nearest colour") {
   ViewPlan plan;
   REQUIRE(plan_views(config, 2, 1, &plan).ok());
   const std::vector<uint8_t> pixels(6, 9);
-  GuardedScratch scratch(ViewMaker::scratch_bytes(config, limits_of(2, 2)));
+  GuardedScratch scratch(ViewMaker::scratch_bytes(config, tight_limits(2, 2)));
   PreparedViews prepared;
   REQUIRE(prepare_views(config, plan, view_of(pixels, 2, 1), scratch.extent(), &prepared).ok());
   float view[12];

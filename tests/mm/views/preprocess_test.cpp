@@ -12,8 +12,7 @@
 #include "mm/views/view_maker.h"
 #include "runtime/models/family.h"
 #include "tests/support/exif.h"
-#include "tests/support/pictures.h"
-#include "tests/support/whole_pictures.h"
+#include "tests/support/rendered_views.h"
 
 using namespace ocellus;
 using namespace ocellus::testing;
@@ -32,46 +31,6 @@ PreprocessConfig make_config(int32_t image_size, int32_t longest_edge, const Fam
   return config;
 }
 
-/// All views of a picture that is stored as `image`, in scratch of exactly the planned size.
-std::vector<std::vector<float>> render_all(const PreprocessConfig& config, const RgbImage& image, ViewPlan* plan,
-                                           const Orientation& orientation = {}) {
-  ImageLimits limits;
-  limits.max_side = std::max(image.width, image.height);
-  limits.max_pixels = int64_t{image.width} * image.height;
-  const RgbImage seen = seen_picture(nullptr, orientation, image.width, image.height);
-  REQUIRE(plan_views(config, seen.width, seen.height, plan).ok());
-  GuardedScratch scratch(ViewMaker::scratch_bytes(config, limits));
-  PreparedViews prepared;
-  ViewMaker maker;
-  Status status = maker.begin(config, *plan, orientation, scratch.extent());
-  if (status.ok()) {
-    feed_rows(image, maker);
-    status = maker.finish(&prepared);
-  }
-  INFO(last_failure().sentence);
-  REQUIRE(status.ok());
-  std::vector<std::vector<float>> views;
-  const int64_t size = config.image_size;
-  for (int32_t i = 0; i < plan->view_count(); ++i) {
-    std::vector<float> view(static_cast<size_t>(3 * size * size), -9.0f);
-    const Status rendered = render_view(config, prepared, i, DeviceView<float>(view.data(), 3 * size, size));
-    INFO(last_failure().sentence);
-    REQUIRE(rendered.ok());
-    views.push_back(view);
-  }
-  CHECK(scratch.intact());
-  return views;
-}
-
-uint64_t hash_view(const std::vector<float>& view, int64_t size) {
-  std::vector<uint8_t> pixels;
-  for (int64_t i = 0; i < size * size; ++i) {
-    for (int64_t c = 0; c < 3; ++c)
-      pixels.push_back(static_cast<uint8_t>(std::lround(view[static_cast<size_t>(c * size * size + i)] * 255)));
-  }
-  return fnv(pixels.data(), static_cast<int64_t>(pixels.size()));
-}
-
 }  // namespace
 
 TEST_CASE("views equal those of Hugging Face's processor to the bit") {
@@ -83,15 +42,16 @@ TEST_CASE("views equal those of Hugging Face's processor to the bit") {
     const auto config = make_config(entry["image_size"], entry["longest_edge"]);
     const int width = entry["source"][0], height = entry["source"][1];
     const auto pixels = synthetic_pixels(width, height);
-    ViewPlan plan;
-    const auto views = render_all(config, view_of(pixels, width, height), &plan);
+    const ViewPlan plan = plan_of(config, width, height);
+    const auto views = render_views(config, view_of(pixels, width, height));
     CHECK(plan.tile_rows == entry["tile_rows"].get<int>());
     CHECK(plan.tile_cols == entry["tile_cols"].get<int>());
     REQUIRE(views.size() == entry["views"].size());
     CHECK(plan.view_count() <= max_view_count(config));
     for (size_t i = 0; i < views.size(); ++i) {
       CAPTURE(i);
-      CHECK(hash_view(views[i], config.image_size) == std::stoull(entry["views"][i].get<std::string>(), nullptr, 16));
+      const auto bytes = pixels_of(views[i], config);
+      CHECK(fnv(bytes.data(), std::ssize(bytes)) == std::stoull(entry["views"][i].get<std::string>(), nullptr, 16));
     }
   }
 }
@@ -103,8 +63,7 @@ TEST_CASE("pixels are normalised by channel and laid out in planes") {
     config.std[c] = 0.5f + 0.1f * static_cast<float>(c);
   }
   const auto pixels = synthetic_pixels(4, 4);
-  ViewPlan plan;
-  const auto views = render_all(config, view_of(pixels, 4, 4), &plan);
+  const auto views = render_views(config, view_of(pixels, 4, 4));
   REQUIRE(views.size() == 1);
   for (size_t i = 0; i < 16; ++i) {
     for (size_t c = 0; c < 3; ++c) {
@@ -155,8 +114,7 @@ TEST_CASE("the planned scratch suffices for every shape, thin ones too") {
     CAPTURE(size);
     CAPTURE(config.longest_edge);
     const auto pixels = synthetic_pixels(width, height);
-    ViewPlan plan;
-    for (const auto& view : render_all(config, view_of(pixels, width, height), &plan)) {
+    for (const auto& view : render_views(config, view_of(pixels, width, height))) {
       for (const float value : view) REQUIRE((value >= 0.0f && value <= 1.0f));
     }
   }
@@ -168,19 +126,17 @@ TEST_CASE("scratch for 4096-capped Hugging Face sizes suffices") {
     CAPTURE(width);
     CAPTURE(height);
     const auto pixels = synthetic_pixels(width, height);
-    ViewPlan plan;
-    CHECK(plan_views(config, width, height, &plan).ok());
+    const ViewPlan plan = plan_of(config, width, height);
     const Size step = plan.tiles.resizes[0].to;
     CHECK(std::max(step.width, step.height) == 4096);
-    render_all(config, view_of(pixels, width, height), &plan);
+    render_views(config, view_of(pixels, width, height));
   }
 }
 
 TEST_CASE("preparing with a byte less than it takes is refused") {
   const auto config = make_config(32, 96);
   const auto pixels = synthetic_pixels(100, 70);
-  ViewPlan plan;
-  REQUIRE(plan_views(config, 100, 70, &plan).ok());
+  const ViewPlan plan = plan_of(config, 100, 70);
   PreparedViews prepared;
   GuardedScratch scratch(3 * 96 * 96 - 1);
   CHECK(prepare_views(config, plan, view_of(pixels, 100, 70), scratch.extent(), &prepared).code() == Code::kFull);
@@ -192,8 +148,7 @@ TEST_CASE("preparing with a byte less than it takes is refused") {
 TEST_CASE("a view outside the plan or a wrong target is refused") {
   const auto config = make_config(8, 16);  // four tiles and an overview
   const auto pixels = synthetic_pixels(16, 16);
-  ViewPlan plan;
-  REQUIRE(plan_views(config, 16, 16, &plan).ok());
+  const ViewPlan plan = plan_of(config, 16, 16);
   PreparedViews prepared;
   GuardedScratch scratch(ViewMaker::scratch_bytes(config, {}));
   REQUIRE(prepare_views(config, plan, view_of(pixels, 16, 16), scratch.extent(), &prepared).ok());
@@ -236,12 +191,11 @@ TEST_CASE("a bound on tiles makes the tiled image smaller, a tile a side at a ti
     CAPTURE(most);
     config.max_tiles = most;
     CHECK(max_view_count(config) == (most == 1 ? 1 : most + 1));
-    ViewPlan plan;
-    REQUIRE(plan_views(config, width, height, &plan).ok());
+    const ViewPlan plan = plan_of(config, width, height);
     CHECK(plan.tile_rows == rows);
     CHECK(plan.tile_cols == cols);
     const auto pixels = synthetic_pixels(width, height);
-    render_all(config, view_of(pixels, width, height), &plan);
+    render_views(config, view_of(pixels, width, height));
   }
 }
 
@@ -289,9 +243,8 @@ TEST_CASE("a picture whose rows are turned while they come gives the views of on
         const Orientation orientation = read_exif_orientation(tiff.data(), static_cast<int64_t>(tiff.size()));
         const int seen_width = number >= 5 ? height : width, seen_height = number >= 5 ? width : height;
         const auto seen = turned(stored, width, height, number);
-        ViewPlan plan;
-        const auto expected = render_all(config, view_of(seen, seen_width, seen_height), &plan);
-        CHECK(render_all(config, view_of(stored, width, height), &plan, orientation) == expected);
+        const auto expected = render_views(config, view_of(seen, seen_width, seen_height));
+        CHECK(render_views(config, view_of(stored, width, height), orientation) == expected);
       }
     }
   }
@@ -300,8 +253,7 @@ TEST_CASE("a picture whose rows are turned while they come gives the views of on
 TEST_CASE("a picture that lacks rows makes no views") {
   const auto config = make_config(8, 0);
   const auto pixels = synthetic_pixels(16, 16);
-  ViewPlan plan;
-  REQUIRE(plan_views(config, 16, 16, &plan).ok());
+  const ViewPlan plan = plan_of(config, 16, 16);
   GuardedScratch scratch(ViewMaker::scratch_bytes(config, {}));
   ViewMaker maker;
   REQUIRE(maker.begin(config, plan, {}, scratch.extent()).ok());

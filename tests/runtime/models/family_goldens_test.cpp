@@ -77,33 +77,9 @@ std::vector<float> waiting_image_rows(Engine& engine) {
   return rows;
 }
 
-/// Normalised planes of all views of a picture.
-std::vector<std::vector<float>> render_views(const PreprocessConfig& config, const RgbImage& image) {
-  ViewPlan plan;
-  REQUIRE(plan_views(config, image.width, image.height, &plan).ok());
-  ImageLimits limits;
-  limits.max_pixels = int64_t{image.width} * image.height;
-  const testing::GuardedScratch scratch(ViewMaker::scratch_bytes(config, limits));
-  PreparedViews prepared;
-  REQUIRE(testing::prepare_views(config, plan, image, scratch.extent(), &prepared).ok());
-  const int64_t side = config.image_size;
-  std::vector<std::vector<float>> views(static_cast<size_t>(plan.view_count()));
-  for (int32_t i = 0; i < plan.view_count(); ++i) {
-    std::vector<float>& view = views[static_cast<size_t>(i)];
-    view.resize(static_cast<size_t>(3 * side * side));
-    REQUIRE(render_view(config, prepared, i, {view.data(), 3 * side, side}).ok());
-  }
-  return views;
-}
-
 /// Of the 8-bit RGB pixels that became these planes.
 std::string hash_pixels(const std::vector<float>& planes, const PreprocessConfig& config) {
-  const size_t count = planes.size() / 3;
-  std::vector<uint8_t> pixels;
-  for (size_t i = 0; i < count; ++i)
-    for (size_t c = 0; c < 3; ++c)
-      pixels.push_back(
-          static_cast<uint8_t>(std::lround((planes[c * count + i] * config.std[c] + config.mean[c]) * 255)));
+  const std::vector<uint8_t> pixels = testing::pixels_of(planes, config);
   char text[17];
   const auto hash = testing::fnv(pixels.data(), std::ssize(pixels));
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
@@ -131,7 +107,7 @@ void check_views(Engine& engine, const json& golden, double bound) {
   std::vector<std::string> hashes;
   std::vector<float> pixels, tower;
   for (const TestPicture& picture : pictures_of(golden)) {
-    const std::vector<std::vector<float>> views = render_views(config, picture.image());
+    const std::vector<testing::Planes> views = testing::render_views(config, picture.image());
     view_counts.push_back(static_cast<int>(views.size()));
     for (const std::vector<float>& view : views) {
       hashes.push_back(hash_pixels(view, config));

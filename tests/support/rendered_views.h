@@ -1,0 +1,72 @@
+// The views that the host cuts a picture into, for tests that hold the picture whole.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "mm/views/preprocess.h"
+#include "mm/views/view_maker.h"
+#include "tests/support/pictures.h"
+#include "tests/support/whole_pictures.h"
+
+namespace ocellus::testing {
+
+/// Normalised planes of a view, R, G and B.
+using Planes = std::vector<float>;
+
+/// Limits that a picture of this size only just keeps.
+inline ImageLimits tight_limits(int32_t width, int32_t height) {
+  ImageLimits limits;
+  limits.max_side = std::max(width, height);
+  limits.max_pixels = int64_t{width} * height;
+  return limits;
+}
+
+inline ViewPlan plan_of(const PreprocessConfig& config, int32_t width, int32_t height) {
+  ViewPlan plan;
+  REQUIRE_MESSAGE(plan_views(config, width, height, &plan).ok(), last_failure().sentence);
+  return plan;
+}
+
+/// All views of a picture that is stored as `image`, made in scratch of exactly the bytes that these limits take.
+inline std::vector<Planes> render_views(const PreprocessConfig& config, const RgbImage& image,
+                                        const ImageLimits& limits, const Orientation& orientation = {}) {
+  const RgbImage seen = seen_picture(nullptr, orientation, image.width, image.height);
+  const ViewPlan plan = plan_of(config, seen.width, seen.height);
+  const GuardedScratch scratch(ViewMaker::scratch_bytes(config, limits));
+  PreparedViews prepared;
+  const Status status = prepare_views(config, plan, image, scratch.extent(), &prepared, orientation);
+  REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
+  const int64_t side = config.image_size;
+  std::vector<Planes> views(static_cast<size_t>(plan.view_count()),
+                            Planes(static_cast<size_t>(3 * side * side), -9.0f));
+  for (int32_t i = 0; i < plan.view_count(); ++i) {
+    const Status rendered = render_view(config, prepared, i, {views[static_cast<size_t>(i)].data(), 3 * side, side});
+    REQUIRE_MESSAGE(rendered.ok(), last_failure().sentence);
+  }
+  CHECK(scratch.intact());
+  return views;
+}
+
+inline std::vector<Planes> render_views(const PreprocessConfig& config, const RgbImage& image,
+                                        const Orientation& orientation = {}) {
+  return render_views(config, image, tight_limits(image.width, image.height), orientation);
+}
+
+/// The 8-bit RGB pixels that became these planes.
+inline std::vector<uint8_t> pixels_of(const Planes& planes, const PreprocessConfig& config) {
+  const size_t count = planes.size() / 3;
+  std::vector<uint8_t> pixels;
+  pixels.reserve(planes.size());
+  for (size_t i = 0; i < count; ++i)
+    for (size_t c = 0; c < 3; ++c)
+      pixels.push_back(
+          static_cast<uint8_t>(std::lround((planes[c * count + i] * config.std[c] + config.mean[c]) * 255)));
+  return pixels;
+}
+
+}  // namespace ocellus::testing
