@@ -53,7 +53,7 @@ struct Canvas {
   Size inner() const { return resizes[resize_count - 1].to; }
 };
 
-/// Texts around the views of a picture in a prompt, each tokenised by itself with special tokens; empty: none.
+/// Texts around the views of a picture, each tokenised by itself; what stands in <> is one token of every vocabulary.
 struct ImageMarks {
   const char* before = "";          // the picture
   const char* before_tile = "";     // with the tile's row and column, from 1: "<row_%d_col_%d>"

@@ -39,6 +39,21 @@ int64_t count_parameters(const GgufFile& file) {
   return count;
 }
 
+/// What stands in angle brackets must be one token: spelled out it would mean nothing to the model.
+Status check_mark(const Model& model, std::string_view text) {
+  for (size_t open = text.find('<'); open != text.npos; open = text.find('<', open + 1)) {
+    const std::string_view token = text.substr(open, text.find('>', open) + 1 - open);
+    int64_t count = 0;
+    OCELLUS_TRY(model.count_tokens(token, true, &count));
+    if (count != 1)
+      return OCELLUS_FAIL(
+          Code::kBadFile,
+          "tokenizer.ggml.tokens has no '%.*s', which %s writes around pictures: the two files are not a pair",
+          static_cast<int>(token.size()), token.data(), family_of(model.vision())->name);
+  }
+  return {};
+}
+
 }  // namespace
 
 WeightFormat usual_format(const GgufFile& file) {
@@ -52,7 +67,8 @@ Status Model::open(const char* model_path, const char* mmproj_path) {
   OCELLUS_TRY(prefix_failure(read_text(), model_path));
   if (mmproj_path == nullptr) return {};
   OCELLUS_TRY(vision_file_.open(mmproj_path));
-  return prefix_failure(read_vision(), mmproj_path);
+  OCELLUS_TRY(prefix_failure(read_vision(), mmproj_path));
+  return prefix_failure(measure_delimiters(), model_path);
 }
 
 Status Model::open_shape(const ModelShape& shape, WeightFormat format) {
@@ -63,7 +79,8 @@ Status Model::open_shape(const ModelShape& shape, WeightFormat format) {
   if (!shape.has_vision()) return {};
   OCELLUS_TRY(describe_vision_model(shape, format, &header));
   OCELLUS_TRY(vision_file_.open_header(std::move(header)));
-  return prefix_failure(read_vision(), shape.name);
+  OCELLUS_TRY(prefix_failure(read_vision(), shape.name));
+  return prefix_failure(measure_delimiters(), shape.name);
 }
 
 Status Model::open_shape(const char* name, const char* format, int32_t layers) {
@@ -99,16 +116,15 @@ Status Model::read_vision() {
   if (vision_.output_width != text_.width)
     return OCELLUS_FAIL(Code::kBadFile, "%s is %d, but the language model has rows of %d: the two files are not a pair",
                         vision_.family->output_width_from, vision_.output_width, text_.width);
-  OCELLUS_TRY(measure_delimiters());
-  has_vision_ = true;
   return {};
 }
 
-/// Counts the tokens of every text that may stand around a view, in the largest picture there can be.
+/// Checks and counts the tokens of every text that may stand around a view, in the largest picture there can be.
 Status Model::measure_delimiters() {
   const ImageMarks& marks = vision_.family->views->marks;
   const auto count = [&](const char* text, int64_t* total) {
     int64_t tokens = 0;
+    OCELLUS_TRY(check_mark(*this, text));
     OCELLUS_TRY(count_tokens(text, true, &tokens));
     *total += tokens;
     return Status();
@@ -127,6 +143,7 @@ Status Model::measure_delimiters() {
     OCELLUS_TRY(count(text, &tokens));
     tile_tokens_ = std::max(tile_tokens_, tokens);
   }
+  has_vision_ = true;
   return {};
 }
 

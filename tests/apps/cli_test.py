@@ -366,6 +366,15 @@ class BadInput(FolderTest):
         other = self.file("other.gguf", content)
         self.assert_refused(["plan", "-m", MODEL, "--mmproj", other], BAD_INPUT, "other.gguf")
 
+    def test_a_vocabulary_without_the_tokens_around_pictures_is_no_half_of_the_pair(self):
+        content = MODEL.read_bytes()
+        self.assertEqual(content.count(b"<global-img>"), 1)
+        other = self.file("other.gguf", content.replace(b"<global-img>", b"<global~img>"))
+        for command in (["plan"], ["caption", board("113")]):
+            self.assert_refused([*command, "-m", other, "--mmproj", MMPROJ], BAD_INPUT,
+                                r"other\.gguf: tokenizer\.ggml\.tokens has no '<global-img>', which SmolVLM writes around "
+                                r"pictures: the two files are not a pair")
+
     def test_pictures_need_a_vision_part(self):
         self.assert_refused(["caption", board("113"), "-m", MODEL], USAGE, "--mmproj")
         self.answer("ask", "--prompt", "Hello.", "-n", 2, "-m", MODEL)

@@ -118,9 +118,26 @@ TEST_SUITE("weights that are not numbers") {
 }
 
 TEST_SUITE("plans of models that ask for too much") {
+  /// Has the tokens before 16 x 16 tiles, and little else.
+  void name_tiles(GgufBuilder & text) {
+    std::vector<std::string> tokens = {"\u010a", "\u010a\u010a", "<fake_token_around_image>", "<global-img>"};  // "\n"
+    for (int row = 1; row <= 16; ++row)
+      for (int col = 1; col <= 16; ++col)
+        tokens.push_back("<row_" + std::to_string(row) + "_col_" + std::to_string(col) + ">");
+    const size_t named = tokens.size();
+    while (tokens.size() < 1024) tokens.push_back("token " + std::to_string(tokens.size()));
+    std::vector<int32_t> kinds(tokens.size(), static_cast<int32_t>(TokenKind::kNormal));
+    std::fill(kinds.begin() + 2, kinds.begin() + static_cast<ptrdiff_t>(named),
+              static_cast<int32_t>(TokenKind::kControl));
+    without(text, "tokenizer.ggml.tokens").add_string_array("tokenizer.ggml.tokens", tokens);
+    without(text, "tokenizer.ggml.token_type").add_i32_array("tokenizer.ggml.token_type", kinds);
+    without(text, "tokenizer.ggml.merges").add_string_array("tokenizer.ggml.merges", {"\u010a \u010a"});
+  }
+
   // 64 layers of 1024 heads of 256: a token takes 64 MiB of cache. The tensors are a hole of 1.2 GB in the file.
   GgufBuilder make_wide() {
     GgufBuilder file = small_model();
+    name_tiles(file);
     set_count(file, "llama.block_count", 64);
     set_count(file, "llama.context_length", 1 << 24);
     set_count(file, "llama.attention.head_count", 1024);
@@ -231,7 +248,9 @@ TEST_SUITE("plans of models that ask for too much") {
   }
 
   TEST_CASE("the largest limits of a small model") {
-    const TemporaryFile text(small_model());
+    GgufBuilder named = small_model();
+    name_tiles(named);
+    const TemporaryFile text(named);
     const TemporaryFile vision(make_tiled());
     Model model;
     REQUIRE_MESSAGE(model.open(text.c_str(), vision.c_str()).ok(), last_failure().sentence);
