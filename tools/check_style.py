@@ -54,7 +54,6 @@ NO_OP = {
 ONE_BACKEND = {
     "attend_one": ("_cpu.cpp", "the CPU's half of attend_step"),
     "matmul_few_rows": (".cu", "CUDA's way of multiplying few rows, for three ops"),
-    "differing_bits": ("_cpu.cpp", "the image library searches while the GPU has other work"),
     "nearest_rows": ("_cpu.cpp", "the image library searches while the GPU has other work"),
 }
 

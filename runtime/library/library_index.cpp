@@ -4,10 +4,8 @@
 #include <cmath>
 #include <new>
 
-#include "kernels/search/differing_bits.h"
 #include "kernels/search/nearest_rows.h"
 #include "platform/round_up.h"
-#include "runtime/library/library_sketch.h"
 
 namespace ocellus {
 namespace {
@@ -31,11 +29,6 @@ Status grow(Buffer<T>* buffer, int64_t count) {
   if (size > buffer->capacity()) OCELLUS_TRY(buffer->reserve(2 * size));
   return buffer->resize(size);
 }
-
-/// Of so many rows sketches choose those that are looked at more closely. Embeddings that are nearly the same differ in
-/// fewer bits than chance gives, hence not too few.
-constexpr int64_t kLeastChosen = 2048;
-constexpr int64_t kChosenPart = 32;
 
 }  // namespace
 
@@ -74,9 +67,6 @@ Status LibraryIndex::add(const CatalogueVector& vector) {
   const float scale = 127.0f / greatest;
   for (int64_t w = 0; w < width; ++w)
     group->codes[first + w] = static_cast<int8_t>(std::lrintf(vector.embedding[static_cast<size_t>(w)] * scale));
-  const int64_t words = group->sketches.size();
-  OCELLUS_TRY(grow(&group->sketches, kSketchWords));
-  sketch_embedding(vector.embedding, group->sketches.data() + words);
   OCELLUS_TRY(group->steps.push(static_cast<float>(static_cast<double>(greatest) / 127 / length)));
   OCELLUS_TRY(group->ids.push(vector.id));
   OCELLUS_TRY(group->owners.push(vector.owner));
@@ -111,8 +101,6 @@ void LibraryIndex::pack(Group* group) {
     group->steps[kept] = group->steps[row];
     std::copy_n(group->codes.data() + row * group->padded_width, group->padded_width,
                 group->codes.data() + kept * group->padded_width);
-    std::copy_n(group->sketches.data() + row * kSketchWords, kSketchWords,
-                group->sketches.data() + kept * kSketchWords);
     ++kept;
   }
   // Shrinking takes no memory and cannot fail.
@@ -121,7 +109,6 @@ void LibraryIndex::pack(Group* group) {
   (void)group->expires.resize(kept);
   (void)group->steps.resize(kept);
   (void)group->codes.resize(kept * group->padded_width);
-  (void)group->sketches.resize(kept * kSketchWords);
   group->gone = 0;
 }
 
@@ -158,36 +145,6 @@ Status LibraryIndex::follow(Catalogue& catalogue) {
   return {};
 }
 
-Status LibraryIndex::choose_rows(const Group& group, const Question& question, Buffer<int64_t>* rows) {
-  OCELLUS_TRY(rows->reserve(group.ids.size()));
-  for (int64_t row = 0; row < group.ids.size(); ++row) {
-    if (has_expired(group.expires[row], question.now)) continue;
-    if (std::find(question.owners.begin(), question.owners.end(), group.owners[row]) == question.owners.end()) continue;
-    OCELLUS_TRY(rows->push(row));
-  }
-  const int64_t chosen = std::max({kLeastChosen, 16 * int64_t{question.count}, rows->size() / kChosenPart});
-  if (rows->size() <= 2 * chosen) return {};
-  uint64_t query[kSketchWords];
-  sketch_embedding(question.embedding, query);
-  Buffer<uint16_t> distances;
-  OCELLUS_TRY(distances.resize(rows->size()));
-  for (int64_t begin = 0, end = 0; begin < rows->size(); begin = end) {
-    // Rows that follow each other in memory at once.
-    for (end = begin + 1; end < rows->size() && (*rows)[end] == (*rows)[end - 1] + 1;) ++end;
-    differing_bits({.rows = {group.sketches.data() + (*rows)[begin] * kSketchWords, end - begin, kSketchWords},
-                    .query = query,
-                    .distances = distances.data() + begin});
-  }
-  int64_t counts[kSketchBits + 1] = {};
-  for (const uint16_t distance : distances) ++counts[distance];
-  int64_t limit = 0;
-  for (int64_t below = 0; limit < kSketchBits && (below += counts[limit]) < chosen;) ++limit;
-  int64_t kept = 0;
-  for (int64_t i = 0; i < rows->size(); ++i)
-    if (distances[i] <= limit) (*rows)[kept++] = (*rows)[i];
-  return rows->resize(kept);
-}
-
 Status LibraryIndex::scan(const Group& group, const Question& question, Buffer<Near>* candidates) {
   Buffer<int16_t> query;
   OCELLUS_TRY(query.resize(group.padded_width));
@@ -196,12 +153,16 @@ Status LibraryIndex::scan(const Group& group, const Question& question, Buffer<N
     query[w] = static_cast<int16_t>(std::lrintf(question.embedding[static_cast<size_t>(w)] * scale));
   // Eight bits put neighbours in the wrong order now and then, so more than asked for are looked at again.
   Buffer<NearRow> best;
-  Buffer<int64_t> rows;
-  int64_t count = 0;
   OCELLUS_TRY(best.resize(2 * int64_t{question.count} + 16));
-  OCELLUS_TRY(choose_rows(group, question, &rows));
-  for (const int64_t row : rows) {
-    nearest_rows({.codes = {group.codes.data() + row * group.padded_width, 1, group.padded_width},
+  const auto counts = [&](int64_t row) {
+    return !has_expired(group.expires[row], question.now) &&
+           std::find(question.owners.begin(), question.owners.end(), group.owners[row]) != question.owners.end();
+  };
+  int64_t count = 0;
+  for (int64_t row = 0, end = 0; row < group.ids.size(); row = end + 1) {
+    // Rows that follow each other in memory at once.
+    for (end = row; end < group.ids.size() && counts(end);) ++end;
+    nearest_rows({.codes = {group.codes.data() + row * group.padded_width, end - row, group.padded_width},
                   .steps = group.steps.data() + row,
                   .query = query.data(),
                   .first = row,

@@ -1,6 +1,5 @@
-// Nearest entries by their retrieval embeddings, in three steps from coarse to exact: sketches of 128 bytes of all
-// entries are scanned from end to end; of the best few percent, copies in eight bits; of the best of these, the
-// embeddings themselves. Follows the catalogue, whoever changes it.
+// Nearest entries by their retrieval embeddings: copies of all in eight bits are scanned from end to end, and the best
+// are compared once more by the embeddings themselves. Follows the catalogue, whoever changes it.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +39,8 @@ class LibraryIndex {
     int64_t padded_width = 0;
     int64_t gone = 0;
     Buffer<int64_t> ids, owners, expires;
-    Buffer<float> steps;        // of the codes, with the length of the embedding divided out
-    Buffer<int8_t> codes;       // [rows, padded_width]
-    Buffer<uint64_t> sketches;  // [rows, kSketchWords]
+    Buffer<float> steps;   // of the codes, with the length of the embedding divided out
+    Buffer<int8_t> codes;  // [rows, padded_width]
   };
 
   Status follow(Catalogue& catalogue);
@@ -51,8 +49,6 @@ class LibraryIndex {
   void drop(int64_t id);
   static void pack(Group* group);
   Group* find_group(const Hash128& model, int64_t width);
-  /// Rows that the question may see and whose sketches are near: of many rows some, of few all.
-  static Status choose_rows(const Group& group, const Question& question, Buffer<int64_t>* rows);
   static Status scan(const Group& group, const Question& question, Buffer<Near>* candidates);
 
   static constexpr int32_t kMostGroups = 64;
