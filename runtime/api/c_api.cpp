@@ -5,18 +5,20 @@
 #include <new>
 
 #include "mm/pictures/image_decode.h"
+#include "runtime/engine/engine.h"
 #include "runtime/engine/gpu_probe.h"
 #include "runtime/engine/memory_plan.h"
 #include "runtime/models/random_weights.h"
 #include "runtime/ocellus.h"
 #include "runtime/session/api_frame.h"
-#include "runtime/session/engine.h"
+#include "runtime/session/session.h"
 
 struct ocellus_model {
   ocellus::Model model;
 };
 struct ocellus_engine {
   std::unique_ptr<ocellus::Engine> engine;
+  std::unique_ptr<ocellus::Session[]> sessions;  // as many as are planned
 };
 
 namespace {
@@ -255,8 +257,13 @@ ocellus_status ocellus_engine_create(const ocellus_model* model, const ocellus_e
   std::unique_ptr<ocellus_engine> engine(new (std::nothrow) ocellus_engine);
   if (engine == nullptr) return result(OCELLUS_FAIL(Code::kIo, "the system has no memory for an engine"));
   const Status status = ocellus::Engine::create(model->model, *config, &engine->engine);
-  if (status.ok()) *out = engine.release();
-  return result(status);
+  if (!status.ok()) return result(status);
+  const int32_t count = engine->engine->shape().sessions;
+  engine->sessions.reset(new (std::nothrow) Session[static_cast<size_t>(count)]);
+  if (engine->sessions == nullptr)
+    return result(OCELLUS_FAIL(Code::kIo, "the system has no memory for %d sessions", count));
+  *out = engine.release();
+  return OCELLUS_OK;
 }
 
 void ocellus_engine_destroy(ocellus_engine* engine) { delete engine; }
@@ -271,10 +278,12 @@ ocellus_status ocellus_engine_get_stats(const ocellus_engine* engine, ocellus_en
 ocellus_status ocellus_session_open(ocellus_engine* engine, ocellus_session** out) {
   OCELLUS_REQUIRE(engine);
   OCELLUS_REQUIRE(out);
-  Session* session = nullptr;
-  const Status status = engine->engine->open_session(&session);
-  if (status.ok()) *out = wrap(session);
-  return result(status);
+  int32_t slot = 0;
+  const Status status = engine->engine->take_slot(&slot);
+  if (!status.ok()) return result(status);
+  engine->sessions[slot].open(*engine->engine, slot);
+  *out = wrap(&engine->sessions[slot]);
+  return OCELLUS_OK;
 }
 
 ocellus_status ocellus_session_reset(ocellus_session* session) {

@@ -3,9 +3,10 @@
 #include <cstring>
 #include <new>
 
+#include "runtime/engine/engine.h"
 #include "runtime/library/image_library.h"
 #include "runtime/ocellus.h"
-#include "runtime/session/engine.h"
+#include "runtime/session/session.h"
 #include "runtime/session/session_retrieve.h"
 
 struct ocellus_library {

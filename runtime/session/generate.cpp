@@ -44,7 +44,7 @@ Status Generation::read_prompt(int32_t i) {
   session.has_prompt_ = true;  // an answer that goes on is still the same answer
   if (session.unread_token_ != kNoToken) return find_cut(i);
   OCELLUS_TRY(session.start_adding());
-  if (session.waiting_positions() == 0) engine_.chunk_owner = nullptr;
+  if (session.waiting_positions() == 0) session.drop_chunk();
   OCELLUS_TRY(session.read_chunk());
   if (!session.has_answerable_)
     return OCELLUS_FAIL(Code::kBadArgument, "there is nothing to answer: add text or an image first");
@@ -57,7 +57,7 @@ Status Generation::find_cut(int32_t i) {
   Session& session = *sessions_[i];
   OCELLUS_TRY(session.stop_.check());
   session.take_chunk();
-  engine_.chunk_owner = nullptr;
+  session.drop_chunk();
   OCELLUS_TRY(session.make_room(1, 0));
   OCELLUS_TRY(session.check_room(1, 0));
   parts_[i].goes_on = true;

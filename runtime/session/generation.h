@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/engine/engine.h"
 #include "runtime/policy/step_eviction.h"
-#include "runtime/session/engine.h"
 #include "runtime/session/session.h"
 
 namespace ocellus {

@@ -2,14 +2,9 @@
 
 #include <algorithm>
 
-#include "runtime/session/engine.h"
+#include "runtime/engine/engine.h"
 
 namespace ocellus {
-
-void Session::attach(Engine* engine, int32_t index) {
-  engine_ = engine;
-  index_ = index;
-}
 
 SessionCache& Session::cache() { return engine_->memory().caches[index_]; }
 const SessionCache& Session::cache() const { return engine_->memory().caches[index_]; }
@@ -28,7 +23,9 @@ void PromptStats::report(ocellus_generate_stats* out) const {
   out->first_token_ms += preprocess_ms + encode_ms + prefill_ms;
 }
 
-void Session::open() {
+void Session::open(Engine& engine, int32_t slot) {
+  engine_ = &engine;
+  index_ = slot;
   open_ = true;
   library_ = nullptr;
   keep_ = {};
@@ -40,6 +37,7 @@ void Session::open() {
 void Session::close() {
   reset();
   open_ = false;
+  engine_->give_slot_back(index_);
 }
 
 void Session::reset() {
@@ -112,9 +110,7 @@ void Session::forget_recent_tokens(int64_t count) {
   recent_count_ = count;
 }
 
-int64_t Session::waiting_positions() const {
-  return engine_->chunk_owner == this ? engine_->memory().chunk.positions() : 0;
-}
+int64_t Session::waiting_positions() const { return holds_chunk() ? engine_->memory().chunk.positions() : 0; }
 
 void Session::remember_token(TokenId token) {
   engine_->memory().recent_tokens.row(index_)[recent_count_++ % kRecentTokens] = token;
@@ -224,7 +220,7 @@ Status Session::prefill_chunk() {
 }
 
 Status Session::read_chunk() {
-  if (engine_->chunk_owner != this) return {};
+  if (!holds_chunk()) return {};
   const TraceRange range(engine_->trace(), "prefill");
   chunk_was_read_ = true;
   Status status = stop_.check();
@@ -242,21 +238,12 @@ Status Session::read_chunk() {
   return status;
 }
 
-/// Makes the prompt chunk ours. Rows of another session that wait in it are read first; if that fails, the failure is
-/// that session's, and it hears of it at its next call.
-void Session::take_chunk() {
-  Session* owner = engine_->chunk_owner;
-  if (owner != nullptr && owner != this) owner->deferred_ = owner->read_chunk();
-  engine_->chunk_owner = this;
-}
+bool Session::holds_chunk() const { return engine_->chunk_loan().is_with(*this); }
 
-void Session::drop_chunk() {
-  if (engine_->chunk_owner != this) return;
-  engine_->queue().join_transfers();  // whoever gets the blocks next writes behind them
-  engine_->memory().chunk.clear();
-  engine_->memory().waiting_views.clear();
-  engine_->chunk_owner = nullptr;
-}
+/// Makes the prompt chunk ours. Rows of another session that wait in it are read first.
+void Session::take_chunk() { engine_->chunk_loan().lend(*this); }
+
+void Session::drop_chunk() { engine_->chunk_loan().give_back(*this, engine_->queue()); }
 
 /// What every addition begins with: reports an earlier failure or a wish to stop, makes the chunk ours, and puts the
 /// token that was generated last, which nothing has read yet, in front of what is added.
@@ -292,7 +279,7 @@ int64_t Session::most_text() const {
 
 /// As much of it as there will be: of linked images' rows some may yet turn out not to be read in place.
 int64_t Session::waiting_text() const {
-  if (engine_->chunk_owner != this) return 0;
+  if (!holds_chunk()) return 0;
   const PromptChunk& chunk = engine_->memory().chunk;
   const EngineShape& shape = engine_->shape();
   const int64_t unread = chunk.linked_rows - chunk.linked_image_count * shape.linked_rows;

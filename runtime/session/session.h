@@ -18,6 +18,7 @@
 #include "mm/views/preprocess.h"
 #include "platform/queue.h"
 #include "runtime/cache/kv_cache.h"
+#include "runtime/engine/chunk_loan.h"
 #include "runtime/ocellus.h"
 #include "runtime/session/generate.h"
 #include "runtime/session/prompt_stats.h"
@@ -35,11 +36,12 @@ struct PromptChunk;
 struct VisionScratch;
 struct Picture;
 
-class Session {
+class Session final : private ChunkHolder {
  public:
-  void attach(Engine* engine, int32_t index);
   bool is_open() const { return open_; }
-  void open();
+  /// Begins a conversation in a slot that was taken from the engine. Both must stay until the engine goes.
+  void open(Engine& engine, int32_t slot);
+  /// Gives the slot back.
   void close();
   /// Forgets everything said and seen.
   void reset();
@@ -76,6 +78,7 @@ class Session {
   /// Prefills what waits in the prompt chunk if it is ours. On failure what was added since the last generate is
   /// forgotten, and the earlier conversation stays.
   Status read_chunk();
+  bool holds_chunk() const;  // with or without rows that wait
 
  private:
   friend class Generation;
@@ -97,13 +100,12 @@ class Session {
   void set_checkpoint();
   void forget_prompt();
 
-  /// What came while there was no prompt and no answer was not meant for the next.
-  void forget_late_cancel();
+  void forget_late_cancel();  // that came while there was no prompt and no answer
   void begin_prompt();
   Status start_adding();
   void take_chunk();
-  /// Empties the prompt chunk if it is ours, and leaves it to whoever adds next.
-  void drop_chunk();
+  void drop_chunk();  // empties it if it is ours, and leaves it to whoever adds next
+  void yield_chunk() override { deferred_ = read_chunk(); }
   Status add_start_token();
   Status add_template_text(const char* text, bool continues);
   Status add_user_close(const TurnText& texts);
@@ -123,8 +125,7 @@ class Session {
   int64_t live_span() const;
   int64_t most_text() const;
   int64_t waiting_text() const;
-  /// What the planned slots and the model still hold, waiting rows counted.
-  int64_t room_for_text() const;
+  int64_t room_for_text() const;  // what the planned slots and the model still hold, waiting rows counted
   int64_t room_for_positions() const;
   Status add_picture(const Picture& picture);
   Status prepare_rows(const ViewPlan& plan);
@@ -161,7 +162,6 @@ class Session {
   Status prefill_chunk();
   Status reserve_chunk();
   void commit_chunk();
-  /// Images of the waiting rows; whether those rows compete for slots; slots that an image keeps.
   int32_t chunk_images() const;
   bool chunk_is_evicted() const;
   int32_t kept_slots(int64_t image_rows) const;
@@ -174,7 +174,7 @@ class Session {
   bool open_ = false;
   StopSignal stop_;
   bool has_prompt_ = false;  // something was added since the last generate
-  Status deferred_;          // a failure of rows that were read on behalf of another session
+  Status deferred_;          // of rows that were read because another session needed the chunk
 
   int64_t next_position_ = 0;
   bool has_answerable_ = false;        // last_hidden holds the newest row

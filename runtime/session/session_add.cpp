@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/engine/engine.h"
 #include "runtime/engine/picture_source.h"
 #include "runtime/models/delimiter_tokens.h"
-#include "runtime/session/engine.h"
 #include "runtime/session/session.h"
 
 namespace ocellus {
@@ -48,9 +48,9 @@ Status Session::add_start_token() {
 
 int32_t Session::next_image() const {
   const PromptChunk& chunk = engine_->memory().chunk;
-  if (engine_->chunk_owner == this && chunk.linked_image_count > 0)
+  if (holds_chunk() && chunk.linked_image_count > 0)
     return chunk.linked_images.data[chunk.linked_image_count - 1].ordinal + 1;
-  if (engine_->chunk_owner == this)
+  if (holds_chunk())
     for (int64_t i = chunk.piece_count - 1; i >= 0; --i)
       if (chunk.pieces.data[i].kind == RowKind::kImage) return chunk.pieces.data[i].image_ordinal + 1;
   return cache().image_count();

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "kernels/cache/value_change.h"
-#include "runtime/session/engine.h"
+#include "runtime/engine/engine.h"
 #include "runtime/session/session.h"
 
 namespace ocellus {

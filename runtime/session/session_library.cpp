@@ -5,9 +5,9 @@
 #include <span>
 
 #include "platform/clock.h"
+#include "runtime/engine/engine.h"
 #include "runtime/engine/picture_source.h"
 #include "runtime/library/image_library.h"
-#include "runtime/session/engine.h"
 #include "runtime/session/session.h"
 #include "runtime/session/session_retrieve.h"
 

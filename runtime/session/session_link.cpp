@@ -7,8 +7,8 @@
 
 #include "kernels/cache/spread_rows.h"
 #include "kernels/rows/convert_rows.h"
+#include "runtime/engine/engine.h"
 #include "runtime/models/delimiter_tokens.h"
-#include "runtime/session/engine.h"
 #include "runtime/session/session.h"
 
 namespace ocellus {

@@ -1,8 +1,8 @@
 // A prompt that is added as a whole: its pictures are known before the first one is computed, so that the library's
 // entries are read meanwhile.
+#include "runtime/engine/engine.h"
 #include "runtime/engine/picture_source.h"
 #include "runtime/session/api_frame.h"
-#include "runtime/session/engine.h"
 #include "runtime/session/session.h"
 
 namespace ocellus {

@@ -2,7 +2,7 @@
 // from the library where exactly the same stands before it again. Its slots are then those of a prompt that is read as
 // a whole. The text between images is read in any case: it is short beside them.
 #include "platform/clock.h"
-#include "runtime/session/engine.h"
+#include "runtime/engine/engine.h"
 #include "runtime/session/session.h"
 
 namespace ocellus {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "runtime/engine/engine.h"
 #include "runtime/engine/picture_source.h"
-#include "runtime/session/engine.h"
 #include "runtime/session/session.h"
 
 namespace ocellus {

@@ -6,7 +6,7 @@
 // beyond what the model was made for.
 #include <algorithm>
 
-#include "runtime/session/engine.h"
+#include "runtime/engine/engine.h"
 #include "runtime/session/session.h"
 
 namespace ocellus {

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "quant/weight_format.h"
-#include "runtime/session/engine.h"
+#include "runtime/engine/engine.h"
 #include "runtime/session/session.h"
 
 namespace ocellus {

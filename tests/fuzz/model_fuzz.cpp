@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "runtime/engine/engine.h"
 #include "runtime/engine/memory_plan.h"
-#include "runtime/session/engine.h"
 #include "tests/fuzz/gguf_changes.h"
 #include "tests/fuzz/picture_seeds.h"
 #include "tests/support/short_answer.h"

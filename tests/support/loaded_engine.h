@@ -4,12 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "runtime/session/engine.h"
+#include "runtime/engine/engine.h"
+#include "runtime/session/session.h"
 #include "tests/support/goldens.h"
 #include "tests/support/visible_memory.h"
 
@@ -50,10 +52,14 @@ inline std::unique_ptr<Engine> make_engine(const ocellus_limits& limits) {
   return make_engine(bundled_model(), limits);
 }
 
+/// Sessions stay in memory until the program ends: each must outlive its engine.
 inline Session& open_session(Engine& engine) {
-  Session* session = nullptr;
-  REQUIRE_MESSAGE(engine.open_session(&session).ok(), last_failure().sentence);
-  return *session;
+  static std::deque<Session> sessions;
+  int32_t slot = 0;
+  REQUIRE_MESSAGE(engine.take_slot(&slot).ok(), last_failure().sentence);
+  Session& session = sessions.emplace_back();
+  session.open(engine, slot);
+  return session;
 }
 
 inline std::vector<uint8_t> board_bytes(const std::string& image) { return read_bytes(kShapeboardDir + image); }

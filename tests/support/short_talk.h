@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/engine/engine.h"
 #include "runtime/engine/memory_plan.h"
-#include "runtime/session/engine.h"
 #include "tests/support/goldens.h"
 #include "tests/support/short_answer.h"
 #include "tests/support/small_pair.h"

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/session/engine.h"
+#include "runtime/engine/engine.h"
 #include "tools/bench/gpu_timing.h"
 
 namespace {

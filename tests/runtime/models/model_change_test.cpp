@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "runtime/engine/engine.h"
 #include "runtime/models/model.h"
-#include "runtime/session/engine.h"
 #include "tests/support/model_changes.h"
 #include "tests/support/short_talk.h"
 

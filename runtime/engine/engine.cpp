@@ -1,4 +1,4 @@
-#include "runtime/session/engine.h"
+#include "runtime/engine/engine.h"
 
 #include <sys/mman.h>
 
@@ -130,14 +130,7 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   if (engine->cuda_ != nullptr) OCELLUS_TRY(engine->finish_cuda());
 
   if (engine->shape_.has_library) OCELLUS_TRY(engine->start_library_threads());
-  const int32_t session_count = engine->shape_.sessions;
-  engine->sessions_.reset(new (std::nothrow) Session[static_cast<size_t>(session_count)]);
-  if (engine->sessions_ == nullptr)
-    return OCELLUS_FAIL(Code::kIo, "the system has no memory for %d sessions", session_count);
-  for (int32_t i = 0; i < session_count; ++i) {
-    engine->memory_.caches[i].attach(&engine->memory_.pools);
-    engine->sessions_[i].attach(engine.get(), i);
-  }
+  for (int32_t i = 0; i < engine->shape_.sessions; ++i) engine->memory_.caches[i].attach(&engine->memory_.pools);
   engine->load_ms_ = elapsed_ms(start, now_ns());
   engine->log_.write(LogLevel::kInfo, "engine ready on %s: %" PRId64 " bytes, %d threads, %.1f ms",
                      engine->cuda_ != nullptr ? engine->cuda_->facts().name : "the CPU", plan->total_bytes,
@@ -305,11 +298,11 @@ Status Engine::run_step(const StepShape& step, const StepScratch& scratch, const
   return enqueue_decode_step(text_, step, scratch, stop, queue_);
 }
 
-Status Engine::open_session(Session** out) {
+Status Engine::take_slot(int32_t* slot) {
   for (int32_t i = 0; i < shape_.sessions; ++i) {
-    if (sessions_[i].is_open()) continue;
-    sessions_[i].open();
-    *out = &sessions_[i];
+    if (open_slots_.test(static_cast<size_t>(i))) continue;
+    open_slots_.set(static_cast<size_t>(i));
+    *slot = i;
     return {};
   }
   return OCELLUS_FAIL(Code::kFull, "all %d planned sessions are open: close one or plan more sessions",

@@ -1,18 +1,19 @@
 // Engine: one model on one device, one arena. The only object that allocates, and only in create().
 #pragma once
 
+#include <bitset>
 #include <memory>
 
 #include "kernels/linear/matmul_library.h"
 #include "platform/log.h"
 #include "platform/queue.h"
 #include "platform/trace.h"
+#include "runtime/engine/chunk_loan.h"
 #include "runtime/engine/engine_memory.h"
 #include "runtime/forward/prefill_graphs.h"
 #include "runtime/forward/step_graphs.h"
 #include "runtime/library/library_entry.h"
 #include "runtime/library/pictures_ahead.h"
-#include "runtime/session/session.h"
 
 namespace ocellus {
 
@@ -25,8 +26,9 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// A session that is not open yet, reset; kFull if all are.
-  Status open_session(Session** out);
+  /// The number of a planned session that is not open: 0 <= *slot < shape().sessions. kFull if all are.
+  Status take_slot(int32_t* slot);
+  void give_slot_back(int32_t slot) { open_slots_.reset(static_cast<size_t>(slot)); }
   void describe(ocellus_engine_stats* out) const;
 
   const Model& model() const { return *model_; }
@@ -43,8 +45,8 @@ class Engine {
   /// Of the prompt that is being added.
   PicturesAhead& pictures_ahead() { return pictures_ahead_; }
 
-  /// The session whose rows wait in memory().chunk; null if it is empty.
-  Session* chunk_owner = nullptr;
+  /// Whose rows wait in memory().chunk.
+  ChunkLoan& chunk_loan() { return chunk_loan_; }
 
   /// A hash over all bytes of the model's files, for what is kept of them elsewhere, read when it is first asked for;
   /// of a model that is made up, over what it is made from.
@@ -95,7 +97,8 @@ class Engine {
   VisionModel vision_;
   LibraryTraffic library_traffic_;
   PicturesAhead pictures_ahead_;
-  std::unique_ptr<Session[]> sessions_;
+  ChunkLoan chunk_loan_{memory_.chunk, memory_.waiting_views};
+  std::bitset<kMaxSessions> open_slots_;
   Hash128 fingerprint_;
   double load_ms_ = 0;
   int64_t outside_bytes_ = 0;
