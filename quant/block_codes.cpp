@@ -6,7 +6,7 @@
 namespace ocellus {
 namespace {
 
-// The levels of IQ4_NL and IQ4_XS, from ggml-common.h of llama.cpp, and twice the 4-bit floats of MXFP4.
+// Levels of IQ4_NL and IQ4_XS (ggml-common.h of llama.cpp), and twice the 4-bit floats of MXFP4.
 alignas(16) constexpr int8_t kNonLinearLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                      1,    13,   25,  38,  53,  69,  89,  113};
 alignas(16) constexpr int8_t kFloatLevels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
@@ -17,7 +17,7 @@ float read_half(const uint8_t* source) {
   return half_to_float(value);
 }
 
-// One type per format: how long a block is, how its groups look, and how one block becomes codes.
+// One type per format: block length, layout of its groups, and decoding of one block to codes.
 
 struct Q8_0 {
   static constexpr int kBytes = 34, kElements = 32;
@@ -66,7 +66,7 @@ struct IQ4_NL {
   }
 };
 
-// Eight groups of 32 as in IQ4_NL, whose 6-bit scales, less 32, have their upper two bits before the lower four.
+// Eight groups of 32 as in IQ4_NL; their 6-bit scales, stored plus 32, have the upper two bits before the lower four.
 struct IQ4_XS {
   static constexpr int kBytes = 136, kElements = 256;
   static constexpr CodeLayout kLayout{32, false, kNonLinearLevels};
@@ -91,14 +91,15 @@ struct MXFP4 {
   }
 };
 
-// Eight bytes, each 0x80 where the bit of the same number is set and 0 elsewhere.
+// Returns eight bytes, 0x80 where the bit of the same number is set and 0 elsewhere.
 uint64_t spread_bits(uint8_t bits) {
   const uint64_t own_bit = (bits * 0x0101010101010101u) & 0x8040201008040201u;
   return (own_bit + 0x7F7F7F7F7F7F7F7Fu) & 0x8080808080808080u;
 }
 
-// As above with a fifth bit per element: bit j of the four bytes at `high` belongs to element j. Eight elements at a
-// time in one word. With an offset of 16, an element whose fifth bit is clear is negative: its upper four bits are set.
+// Q5_0 and Q5_1: as above with a fifth bit per element: bit j of the four bytes at `high` belongs to element j. Eight
+// elements are decoded at a time in one word. With an offset of 16, an element whose fifth bit is clear is negative:
+// its upper four bits are set.
 template <bool kSigned>
 void unpack_five_bits(const uint8_t* __restrict nibbles, const uint8_t* __restrict high, int8_t* __restrict codes) {
   for (int i = 0; i < 4; ++i) {
@@ -130,7 +131,7 @@ struct Q5_1 {
   }
 };
 
-// Q4_K and Q5_K: eight groups whose 6-bit scales and minimums share twelve bytes, times one half each.
+// Q4_K and Q5_K: eight groups whose 6-bit scales and minimums share twelve bytes, each times one half.
 void unpack_group_scales(const uint8_t* block, float* scales, float* minimums) {
   const float scale = read_half(block), minimum = read_half(block + 2);
   const uint8_t* packed = block + 4;
@@ -175,7 +176,7 @@ struct Q5_K {
   }
 };
 
-// Q2_K and Q3_K: of each half of 128, element j of quarter q has bits 2q and 2q + 1 of byte j.
+// Q2_K and Q3_K: in each half of 128, element j of quarter q has bits 2q and 2q + 1 of byte j.
 struct Q2_K {
   static constexpr int kBytes = 84, kElements = 256;
   static constexpr CodeLayout kLayout{16, true};
@@ -251,7 +252,7 @@ struct Decoder {
 template <class Format>
 constexpr Decoder kDecoderOf = {Format::kLayout, decode_blocks<Format>};
 
-// In the order of WeightFormat; the plain formats have no codes.
+// Decoders in the order of WeightFormat; the plain formats have no codes.
 constexpr Decoder kDecoders[kWeightFormatCount] = {
     {},
     {},

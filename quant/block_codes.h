@@ -1,9 +1,9 @@
 // Block weights as integers. Every block format stores small integers in groups that share a scale and sometimes a
-// minimum; this is the form in which matrix products use them:
+// minimum; matrix products use them in this form:
 //
 //   weight[i] = scales[i / G] * codes[i] - minimums[i / G]        G = group_elements
 //
-// Formats with levels give the number 0..15 of a level for each code; levels[code] is to take its place.
+// Formats with levels store the index 0..15 of a level as the code; the weight is then computed from levels[code].
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ struct CodeLayout {
 /// True for the formats that consist of codes, false for F32, F16 and BF16.
 bool is_block_format(WeightFormat format);
 
-/// Layout of a block format.
+/// Returns the layout of a block format.
 CodeLayout code_layout(WeightFormat format);
 
-/// Decodes `cols` weights (a multiple of the block size) of a block format: codes [cols], scales and minimums
-/// [cols / G]. `minimums` is written only if the layout has them, and may be null otherwise.
+/// Decodes `cols` weights (a multiple of the block size) of a block format: codes [cols], scales and minimums [cols /
+/// G]. `minimums` is written only if the layout has them, and may be null otherwise.
 void decode_codes(WeightFormat format, const uint8_t* source, int64_t cols, int8_t* codes, float* scales,
                   float* minimums);
 

@@ -1,4 +1,4 @@
-// Reads values one after the other from bytes that may end anywhere. Every read says whether the bytes were there.
+// Reads consecutive values from bytes that may end anywhere. Every read returns whether the bytes were there.
 #pragma once
 
 #include <bit>
@@ -11,11 +11,11 @@ namespace ocellus {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian and read without swapping");
 
-/// Brings bytes to memory as a reader gets to them.
+/// Fetches bytes into memory as a reader gets to them.
 class ByteSource {
  public:
-  /// Makes the first `count` bytes readable where the reader looks for them, which never moves. Returns how many are
-  /// readable then: fewer than `count` only if they cannot be had.
+  /// Makes the first `count` bytes readable at the reader's address, which never moves. Returns how many are readable
+  /// then: fewer than `count` only if the rest cannot be read.
   virtual uint64_t provide(uint64_t count) = 0;
 
  protected:
@@ -24,14 +24,14 @@ class ByteSource {
 
 class ByteReader {
  public:
-  /// Without a source all bytes are there.
+  /// Without a source all bytes are in memory.
   ByteReader(const uint8_t* data, uint64_t size, ByteSource* source = nullptr)
       : at_(data), left_(size), ready_(source == nullptr ? size : 0), source_(source) {}
 
   const uint8_t* at() const { return at_; }
   uint64_t left() const { return left_; }
 
-  /// Whether the next `count` bytes can be read.
+  /// True if the next `count` bytes can be read.
   bool has(uint64_t count) { return count <= left_ && (count <= ready_ || bring(count)); }
 
   bool skip(uint64_t count) {
@@ -43,7 +43,7 @@ class ByteReader {
     return true;
   }
 
-  /// Values lie unaligned in the file.
+  /// Reads a value; values are unaligned in the file.
   template <class T>
   bool read(T* out) {
     static_assert(std::is_arithmetic_v<T>);
@@ -52,7 +52,7 @@ class ByteReader {
     return skip(sizeof(T));
   }
 
-  /// A 64-bit length, then as many bytes. The view points to where they lie in memory.
+  /// Reads a 64-bit length and that many bytes. The view points to the bytes in memory.
   bool read_string(std::string_view* out) {
     uint64_t length = 0;
     if (!read(&length) || !has(length)) return false;
@@ -71,7 +71,7 @@ class ByteReader {
 
   const uint8_t* at_;
   uint64_t left_;
-  uint64_t ready_;  // of those left, in memory
+  uint64_t ready_;  // bytes of left_ that are in memory
   uint64_t done_ = 0;
   ByteSource* source_;
 };

@@ -32,7 +32,7 @@ FileStart& FileStart::operator=(FileStart&& other) noexcept {
 Status FileStart::begin(const InputFile& file, int64_t most) {
   release();
   const int64_t bytes = round_up(std::min(file.size(), most), kLargestPageBytes);
-  // Not from the heap: a page that nothing was read into costs nothing, and what is left over can be given back.
+  // A mapping, not the heap: a page that was never written costs nothing, and the unused rest can be unmapped.
   void* memory = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED)
@@ -50,8 +50,7 @@ uint64_t FileStart::provide(uint64_t count) {
   if (wanted <= size_ || failure_.code != Code::kOk) return static_cast<uint64_t>(size_);
   Status status;
   if (wanted > reserved_) {
-    status = OCELLUS_FAIL(Code::kBadFile, "the header takes more than %" PRId64 " bytes, the most that are read of one",
-                          reserved_);
+    status = OCELLUS_FAIL(Code::kBadFile, "the header takes more than the maximum of %" PRId64 " bytes", reserved_);
   } else {
     const int64_t end = std::min({round_up(wanted, kPieceBytes), reserved_, file_->size()});
     status = file_->read_at(size_, data_ + size_, end - size_);

@@ -1,5 +1,5 @@
-// The first bytes of a file, copied to memory as far as somebody reads. What was read once is never read again, so what
-// was checked stays true whatever becomes of the file.
+// The first bytes of a file, copied to memory as they are needed. No byte is read twice, so what was checked stays true
+// even if the file changes.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ class FileStart : public ByteSource {
   FileStart(const FileStart&) = delete;
   FileStart& operator=(const FileStart&) = delete;
 
-  /// Reserves addresses for at most `most` bytes of the file, which stays open until finish(). Memory is taken as bytes
-  /// are read. kIo if the system has no room.
+  /// Reserves addresses for at most `most` bytes of the file, which must stay open until finish(). Memory is used as
+  /// bytes are read. kIo if the system has no room.
   Status begin(const InputFile& file, int64_t most);
   uint64_t provide(uint64_t count) override;
-  /// Why provide() gave fewer bytes than it was asked for; ok if it never did.
+  /// Returns why provide() delivered fewer bytes than requested; ok if it never did.
   Status check() const;
-  /// Keeps the first `count` bytes that were read and gives the rest back.
+  /// Keeps the first `count` bytes that were read and releases the rest.
   void finish(int64_t count);
 
   const uint8_t* data() const { return data_; }
@@ -36,8 +36,8 @@ class FileStart : public ByteSource {
 
   const InputFile* file_ = nullptr;
   uint8_t* data_ = nullptr;
-  int64_t size_ = 0;      // read so far
-  int64_t reserved_ = 0;  // addresses
+  int64_t size_ = 0;      // bytes read so far
+  int64_t reserved_ = 0;  // bytes of address space
   Failure failure_;
 };
 

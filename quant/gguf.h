@@ -1,11 +1,11 @@
-// GGUF v2/v3 containers: metadata and tensor directory, checked in full before anything is believed.
+// GGUF v2/v3 containers: metadata and tensor directory, validated in full before use.
 //
-// The file may come from anywhere. open() accepts a file only if every count, length, offset, type and name in its
-// header is consistent and inside the file; what is left to later code is whether the values make a model. It may also
-// change at any time: the header is read once, and what is checked and used is that copy.
+// The file is untrusted. open() accepts it only if every count, length, offset, type and name in its header is
+// consistent and inside the file; later code decides whether the values make a model. The file may also change at any
+// time: the header is read once, and all checks and uses refer to that copy.
 //
-// A model may be split into several files, as llama.cpp's gguf-split does it: "m-00001-of-00003.gguf" has the metadata,
-// and each file has a part of the tensors and the keys split.no, split.count and split.tensors.count.
+// A model may be split into several files by llama.cpp's gguf-split: "m-00001-of-00003.gguf" has the metadata, and each
+// file has a part of the tensors and the keys split.no, split.count and split.tensors.count.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +23,12 @@
 
 namespace ocellus {
 
-// Limits of what is accepted. Files in use stay far below the counts; the key length is the format's own limit.
+// Limits of accepted files. Files in use stay far below the counts; the key length is the format's own limit.
 inline constexpr int64_t kMostGgufEntries = 65536;
 inline constexpr int64_t kMostGgufTensors = 65536;
 inline constexpr size_t kMostGgufKeyBytes = 65535;
 inline constexpr size_t kMostGgufTensorNameBytes = 63;
-inline constexpr int64_t kMostGgufHeaderBytes = int64_t{128} << 20;  // of a file; public vocabularies take up to 20 MB
+inline constexpr int64_t kMostGgufHeaderBytes = int64_t{128} << 20;  // per file; public vocabularies take up to 20 MB
 inline constexpr int64_t kMostGgufParts = 256;
 inline constexpr uint32_t kLeastGgufAlignment = 8;  // a power of two
 inline constexpr uint32_t kMostGgufAlignment = 65536;
@@ -51,13 +51,13 @@ enum class GgufType : uint32_t {
 };
 const char* gguf_type_name(GgufType type);
 
-/// One metadata entry. `payload` points into the header, at no particular alignment: the value (for a string, its
-/// characters) or the first element of an array (a string element is a 64-bit length and its characters).
+/// One metadata entry. `payload` points into the header, unaligned: the value (for a string, its characters) or the
+/// first element of an array (a string element is a 64-bit length and its characters).
 struct GgufEntry {
   std::string_view key;
   GgufType type = GgufType::kU8;
   GgufType element_type = GgufType::kU8;  // arrays only
-  uint64_t count = 1;                     // elements of an array, else 1
+  uint64_t count = 1;                     // number of array elements, else 1
   const uint8_t* payload = nullptr;
   uint64_t payload_bytes = 0;
 };
@@ -75,14 +75,14 @@ struct GgufTensor {
   int64_t rows() const { return ne[1] * ne[2] * ne[3]; }
 };
 
-/// Walks the strings of a string array in order; nothing to walk if the entry is of another type.
+/// Iterates over the strings of a string array in order; empty if the entry is of another type.
 class GgufStrings {
  public:
   explicit GgufStrings(const GgufEntry& entry)
       : at_(entry.payload),
         left_(entry.type == GgufType::kArray && entry.element_type == GgufType::kString ? entry.count : 0) {}
   uint64_t left() const { return left_; }
-  /// Empty when none is left.
+  /// Returns the next string; an empty one after the last.
   std::string_view next();
 
  private:
@@ -93,20 +93,21 @@ class GgufStrings {
 class GgufFile {
  public:
   /// Reads and parses the header; the file stays open for read_data(). The first file of a split model opens the others
-  /// beside it: tensors() and the tensor section are then those of all files, in order. kBadFile / kUnsupported with
-  /// the key, tensor or type that is the reason, and the path; kBadArgument for a file that is not the first of its
+  /// in its directory: tensors() and the tensor section are then those of all files, in order. Errors: kBadFile /
+  /// kUnsupported with the key, tensor or type and the path; kBadArgument for a file that is not the first of its
   /// model; kIo where the system refuses.
   Status open(const char* path);
-  /// Parses bytes that stay valid as long as this object (tests, fuzzing). Sentences carry no path.
+  /// Parses bytes that stay valid as long as this object (tests, fuzzing). Error sentences then have no path.
   Status parse(const uint8_t* data, int64_t size);
-  /// Keeps and parses a header that no tensor data follows; everything but the presence of the data is checked.
+  /// Keeps and parses a header without tensor data; everything but the presence of the data is checked.
   Status open_header(Buffer<uint8_t> header);
   void close();
 
-  /// For messages: what open() was given, cut at 511 bytes; empty after parse().
+  /// The path given to open(), cut at 511 bytes, for messages; empty after parse().
   const char* path() const { return path_; }
   const InputFile& file() const { return file_; }
-  /// The files that hold the model: 1, or split.count. File 0 is this object; tensors() of the others are their own.
+  /// Number of files that hold the model: 1, or split.count. File 0 is this object; tensors() of the others are their
+  /// own.
   int32_t part_count() const { return part_count_; }
   const GgufFile& part(int32_t index) const {
     return index == 0 ? *this : later_parts_[static_cast<size_t>(index - 1)];
@@ -115,13 +116,13 @@ class GgufFile {
   const Buffer<GgufEntry>& entries() const { return entries_; }
   const Buffer<GgufTensor>& tensors() const { return tensors_; }
 
-  /// nullptr if absent. O(1).
+  /// Returns nullptr if the key is absent. O(1).
   const GgufEntry* find(std::string_view key) const;
   const GgufTensor* find_tensor(std::string_view name) const;
 
-  // Typed access. Each checks the stored type (integers of any width and sign are accepted where the value fits)
-  // and fails with kBadFile naming the key, not the file (see prefix_failure). `require_*` fails when the key is
-  // absent; `read_*` leaves *out alone.
+  // Typed access. Each checks the stored type (integers of any width and sign are accepted where the value fits) and
+  // fails with kBadFile naming the key, not the file (see prefix_failure). `require_*` fails when the key is absent;
+  // `read_*` leaves *out unchanged.
   Status require_int(std::string_view key, int64_t least, int64_t most, int64_t* out) const;
   Status read_int(std::string_view key, int64_t least, int64_t most, int64_t* out) const;
   Status require_float(std::string_view key, float* out) const;  // finite
@@ -129,21 +130,22 @@ class GgufFile {
   Status read_bool(std::string_view key, bool* out) const;
   Status require_string(std::string_view key, std::string_view* out) const;
   Status read_string(std::string_view key, std::string_view* out) const;
-  /// The entry of an array whose element type is `type` (kI32 also accepts kU32 and the reverse); nullptr in *out if
+  /// Finds an array entry whose element type is `type` (kI32 also accepts kU32 and the reverse); nullptr in *out if
   /// absent.
   Status read_array(std::string_view key, GgufType type, const GgufEntry** out) const;
-  /// Exactly `count` finite floats.
+  /// Reads exactly `count` finite floats.
   Status require_floats(std::string_view key, int64_t count, float* out) const;
 
   /// The tensor section: starts at data_offset() in the file and is data_bytes() long (up to the last tensor's end).
   /// The sections of a split model follow each other, padded to their alignment. After open_header() there is none to
-  /// read: has_data() is false, and data_bytes() says how long it would be.
+  /// read: has_data() is false, and data_bytes() is the size it would have.
   bool has_data() const { return has_data_; }
   int64_t data_offset() const { return data_offset_; }
   int64_t data_bytes() const { return data_bytes_; }
-  /// Copies `count` bytes from `offset` in the tensor section on; both lie inside. From files as InputFile::read_at().
+  /// Copies `count` bytes from `offset` in the tensor section; both must lie inside it. Reads files as
+  /// InputFile::read_at().
   Status read_data(int64_t offset, void* out, int64_t count) const;
-  /// The header, where entries and names point to.
+  /// The header bytes that entries and names point into.
   const uint8_t* header() const { return bytes_; }
 
  private:
@@ -163,19 +165,19 @@ class GgufFile {
   Status place_data();
 
   const uint8_t* bytes_ = nullptr;
-  int64_t size_ = 0;  // of the file, whether or not all of it is in memory
+  int64_t size_ = 0;  // bytes of the file, in memory or not
   bool has_data_ = true;
-  InputFile file_;          // of open()
-  FileStart start_;         // of open()
-  Buffer<uint8_t> header_;  // of open_header()
+  InputFile file_;          // opened by open()
+  FileStart start_;         // filled by open()
+  Buffer<uint8_t> header_;  // set by open_header()
   char path_[512] = {};
   uint32_t version_ = 0;
   int64_t data_offset_ = 0;
   int64_t data_bytes_ = 0;
   uint32_t alignment_ = kDefaultGgufAlignment;
-  std::unique_ptr<GgufFile[]> later_parts_;  // of a split model
+  std::unique_ptr<GgufFile[]> later_parts_;  // the other files of a split model
   int32_t part_count_ = 1;
-  int64_t own_begin_ = 0;  // of the file's own tensor section, in the model's
+  int64_t own_begin_ = 0;  // offset of this file's tensor section in the model's
   int64_t own_bytes_ = 0;
   Buffer<GgufEntry> entries_;
   Buffer<GgufTensor> tensors_;

@@ -1,5 +1,5 @@
-// GgufHeaderWriter: the header of a GGUF file in memory - metadata and tensor directory, no tensor data. GgufFile reads
-// it with open_header(). For models that are described instead of loaded.
+// GgufHeaderWriter: builds the header of a GGUF file in memory (metadata and tensor directory, no tensor data), which
+// GgufFile reads with open_header(). Used for models that are described instead of loaded.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace ocellus {
 
-/// Keys and names are written as they come; whether they make a sound file is for the reader to say. A failure (no
-/// memory) is kept and returned by finish().
+/// Keys and names are written unchecked; the reader validates them. A failure (out of memory) is kept and returned by
+/// finish().
 class GgufHeaderWriter {
  public:
   void add_string(std::string_view key, std::string_view value);
@@ -29,7 +29,7 @@ class GgufHeaderWriter {
   void append_string(std::string_view text);
   void append_i32(int32_t value);
 
-  /// The next tensor of the data section. `ne` as in GgufTensor, fastest first.
+  /// Adds the next tensor of the data section. `ne` as in GgufTensor, fastest first.
   void add_tensor(std::string_view name, WeightFormat format, std::initializer_list<int64_t> ne);
 
   /// Moves the header out.
@@ -48,7 +48,7 @@ class GgufHeaderWriter {
   Buffer<uint8_t> tensors_;
   uint64_t entry_count_ = 0;
   uint64_t tensor_count_ = 0;
-  int64_t data_bytes_ = 0;  // of the tensors so far, each padded
+  int64_t data_bytes_ = 0;  // bytes of the tensors so far, each padded
   Status status_;
 };
 

@@ -5,7 +5,8 @@ namespace {
 
 bool is_continuation(char c) { return (static_cast<uint8_t>(c) & 0xc0) == 0x80; }
 
-// Bytes of the well-formed, printable character at the start of `text`, 0 if there is none. Unicode 15, table 3-7.
+// Returns the bytes of the well-formed, printable character at the start of `text`, 0 if there is none. Unicode 15,
+// table 3-7.
 size_t character_bytes(std::string_view text) {
   const uint8_t lead = static_cast<uint8_t>(text[0]);
   if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;

@@ -1,4 +1,4 @@
-// Names that come from a file and end up in sentences.
+// Checks of names that come from a file and appear in error sentences.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace ocellus {
 
-/// True if the bytes are well-formed UTF-8 without control characters. No NUL, no escape sequence gets past it.
+/// True if the bytes are well-formed UTF-8 without control characters: no NUL and no escape sequence passes.
 bool is_printable_utf8(std::string_view text);
 
-/// How many bytes of a UTF-8 name a sentence shows: all, or as many whole characters as 64 bytes hold.
+/// Number of bytes of a UTF-8 name that a sentence shows: all, or as many whole characters as fit 64 bytes.
 int shown_bytes(std::string_view name);
 
 }  // namespace ocellus

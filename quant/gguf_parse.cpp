@@ -16,13 +16,13 @@ namespace {
 
 constexpr int64_t kHeaderBytes = 24;
 constexpr uint64_t kLeastStringBytes = 8;
-constexpr int64_t kMostDescribedBytes = int64_t{1} << 62;  // of the tensors of a header without data
+constexpr int64_t kMostDescribedBytes = int64_t{1} << 62;  // limit on the tensors of a header without data
 
-// A file lists its metadata and its tensors in the same way: what differs is the words for them and the limits.
+// Metadata and tensors are listed in the same way in a file; only the words for messages and the limits differ.
 struct Listing {
   const char* item;   // "tensor"
   const char* items;  // "tensors"
-  const char* name;   // what an item's name is called
+  const char* name;   // the word for an item's name
   size_t most_name_bytes;
   int64_t most_items;
   uint64_t least_item_bytes;
@@ -44,7 +44,7 @@ constexpr Listing kTensorListing = {
     .least_item_bytes = 32,  // name length, dimension count, one dimension, type, offset
 };
 
-// What people pass by mistake. `at` is where the tell-tale bytes stand.
+// A file format that users pass by mistake. `at` is the offset of its signature.
 struct Lookalike {
   size_t at;
   std::string_view bytes;
@@ -90,7 +90,7 @@ uint64_t byte_size(GgufType type) {
     case GgufType::kI64:
     case GgufType::kF64: return 8;
     case GgufType::kString:
-    case GgufType::kArray: return 0;  // has no fixed size
+    case GgufType::kArray: return 0;  // no fixed size
   }
   return 0;
 }
@@ -113,7 +113,7 @@ Status read_type(ByteReader& reader, std::string_view key, GgufType* out) {
   return {};
 }
 
-// What the header claims, before anything is allocated for it.
+// Checks a count in the header before anything is allocated for it.
 Status check_count(const Listing& listing, uint64_t count, uint64_t bytes_left) {
   const uint64_t room = bytes_left / listing.least_item_bytes;
   if (count <= room && count <= static_cast<uint64_t>(listing.most_items)) return {};
@@ -143,7 +143,7 @@ Status read_name(ByteReader& reader, const Listing& listing, int64_t number, std
   return {};
 }
 
-// The elements of a string array, after their count.
+// Skips the elements of a string array, after their count.
 Status skip_strings(ByteReader& reader, const GgufEntry& entry) {
   std::string_view element;
   for (uint64_t i = 0; i < entry.count; ++i) {
@@ -217,7 +217,7 @@ Status fail_directory_past_end(std::string_view name) {
       shown_bytes(name), name.data());
 }
 
-// Fills ne and returns the product of the dimensions, which is known to be at least 1.
+// Fills ne and returns the product of the dimensions, which is at least 1.
 Status read_dimensions(ByteReader& reader, GgufTensor* tensor, int64_t* elements) {
   const std::string_view name = tensor->name;
   uint32_t count = 0;
@@ -277,7 +277,7 @@ Status read_tensor(ByteReader& reader, int64_t number, GgufTensor* tensor) {
     return OCELLUS_FAIL(Code::kBadFile, "the size of tensor '%.*s' in bytes does not fit 63 bits", shown_bytes(name),
                         name.data());
   }
-  // Offsets that do not fit are refused with all others that are not the one expected.
+  // An offset that does not fit is refused below, as any offset that is not the expected one.
   tensor->offset = offset > uint64_t{INT64_MAX} ? INT64_MAX : static_cast<int64_t>(offset);
   return {};
 }
@@ -306,7 +306,8 @@ Status GgufFile::parse_file() {
   return prefix_failure(status, path_);
 }
 
-/// Parses the header of the file. Where bytes could not be had, or the file changed meanwhile, that is what is wrong.
+/// Parses the header of the file. A failed read or a change of the file meanwhile takes precedence over what the parser
+/// says.
 Status GgufFile::parse_start() {
   bytes_ = start_.data();
   size_ = file_.size();

@@ -1,4 +1,4 @@
-// Models that are split into several files: from the first file to all of them, and their tensor sections as one.
+// Split models: opens all files given the first, and joins their tensor sections into one.
 
 #include <limits.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kNumberKey[] = "split.no";
 constexpr char kCountKey[] = "split.count";
-constexpr char kTensorsKey[] = "split.tensors.count";  // of all parts
+constexpr char kTensorsKey[] = "split.tensors.count";  // tensors of all parts
 constexpr int64_t kMostModelBytes = int64_t{1} << 62;
 
 struct PartKeys {
@@ -26,11 +26,11 @@ struct PartKeys {
   int64_t count = 1;
 };
 
-/// The part's number from 0 and the number of parts; a file without the keys is the only part.
+/// Reads the part's number from 0 and the number of parts; a file without the keys is the only part.
 Status read_part_keys(const GgufFile& file, PartKeys* keys) {
   if (file.find(kCountKey) == nullptr) return {};
   OCELLUS_TRY(file.require_int(kCountKey, 0, kMostGgufParts, &keys->count));
-  keys->count = std::max<int64_t>(keys->count, 1);  // joining the parts writes 0
+  keys->count = std::max<int64_t>(keys->count, 1);  // joined files have 0
   if (keys->count > 1 || file.find(kNumberKey) != nullptr)
     OCELLUS_TRY(file.require_int(kNumberKey, 0, UINT16_MAX, &keys->number));
   if (keys->number < keys->count) return {};
@@ -39,7 +39,7 @@ Status read_part_keys(const GgufFile& file, PartKeys* keys) {
                       kNumberKey, keys->number, keys->count, keys->count == 1 ? "" : "s", kCountKey);
 }
 
-/// What the name of a part ends in: "-00002-of-00003.gguf".
+/// The end of a part's file name: "-00002-of-00003.gguf".
 struct PartSuffix {
   PartSuffix(int64_t number, int64_t count) {
     std::snprintf(text, sizeof text, "-%05" PRId64 "-of-%05" PRId64 ".gguf", number + 1, count);
@@ -47,7 +47,7 @@ struct PartSuffix {
   char text[64];
 };
 
-/// Whether `path` is the first part and is named so that the others can be found.
+/// Checks that `path` is the first part and is named so that the others can be found.
 Status check_first_name(std::string_view path, const PartKeys& keys) {
   const PartSuffix own(keys.number, keys.count), first(0, keys.count);
   const bool is_named = path.ends_with(own.text);
@@ -81,7 +81,7 @@ Status check_int(const GgufFile& part, const char* key, int64_t expected, int64_
 Status check_architecture(const GgufFile& first, const GgufFile& part) {
   std::string_view expected, found;
   OCELLUS_TRY(part.read_string("general.architecture", &found));
-  if (found.empty()) return {};  // usual: metadata is in the first part
+  if (found.empty()) return {};  // usual: the metadata is in the first part
   OCELLUS_TRY(first.read_string("general.architecture", &expected));
   if (found == expected) return {};
   return OCELLUS_FAIL(Code::kBadFile,
@@ -134,7 +134,7 @@ Status GgufFile::open_part(const char* first_path, int32_t index, int64_t expect
   return prefix_failure(check_architecture(*this, part), path);
 }
 
-// Lays the tensor sections of all parts one behind the other, where a whole file would have them.
+// Places the tensor sections of all parts one after the other, as in a whole file.
 Status GgufFile::join_parts(int64_t expected_tensors) {
   int64_t count = tensors_.size();
   for (int32_t i = 1; i < part_count_; ++i) count += part(i).tensors_.size();

@@ -30,7 +30,7 @@ Status fail_type(const GgufEntry& entry, const char* wanted) {
                       gguf_type_name(array ? entry.element_type : entry.type), wanted);
 }
 
-// A value of any integer type. What exceeds 63 bits becomes INT64_MAX with *fits = false.
+// Loads a value of any integer type. A value beyond 63 bits becomes INT64_MAX with *fits = false.
 bool load_int(const GgufEntry& entry, int64_t* out, bool* fits) {
   *fits = true;
   switch (entry.type) {

@@ -1,4 +1,4 @@
-// How keys and values are stored in the cache: as f16, or as min/max codes of 8, 4, 2 or 1 bits (CalibQuant, KIVI).
+// Storage of keys and values in the cache: f16, or as min/max codes of 8, 4, 2 or 1 bits (CalibQuant, KIVI).
 //
 // A packed block holds the visual slots of one image for one layer and one key/value head. Every channel of its keys
 // has an offset and a step, and so has every channel of its values; a value x is stored as the integer code
@@ -38,7 +38,7 @@ enum class KvFormat : uint8_t { kF16 = 0, k8Bit, k4Bit, k2Bit, k1Bit };
 OCELLUS_EVERYWHERE constexpr int32_t kv_bits(KvFormat format) { return 16 >> static_cast<int>(format); }
 OCELLUS_EVERYWHERE constexpr bool is_packed(KvFormat format) { return format != KvFormat::kF16; }
 constexpr bool has_kv_format(int32_t bits) { return bits == 16 || bits == 8 || bits == 4 || bits == 2 || bits == 1; }
-/// The format of so many bits; has_kv_format(bits).
+/// Returns the format with the given number of bits; requires has_kv_format(bits).
 constexpr KvFormat kv_format_of(int32_t bits) {
   KvFormat format = KvFormat::kF16;
   while (kv_bits(format) > bits) format = static_cast<KvFormat>(static_cast<int>(format) + 1);
@@ -48,22 +48,22 @@ constexpr KvFormat kv_format_of(int32_t bits) {
 /// Rows of scales before the codes of a packed block.
 enum KvScaleRow { kKeyOffsets = 0, kKeySteps, kValueOffsets, kValueSteps, kKvScaleRows };
 
-/// How offsets and steps are stored.
+/// Storage of offsets and steps.
 enum class KvScaleForm : uint8_t {
   kF16 = 0,  // as f16
-  k6Bit,     // in 6 bits each between the ends of their row
-  kByToken   // f16; values have them by slot and group of channels, [capacity, E / 32, 2] behind those of keys (KIVI)
+  k6Bit,     // 6 bits each, relative to the range of their row
+  kByToken   // f16; values have them by slot and group of channels, [capacity, E / 32, 2], after those of keys (KIVI)
 };
 
 /// Channels of a value that share an offset and a step with KvScaleForm::kByToken. E is a multiple of it.
 inline constexpr int32_t kValueGroup = 32;
 
-/// Where the parts of a block lie, in bytes from its start. E by 8, so that a row is whole bytes.
+/// Offsets of the parts of a block, in bytes from its start. E is a multiple of 8, so that a row is whole bytes.
 struct KvBlockLayout {
-  int64_t row_bytes = 0;     // of one slot's keys
+  int64_t row_bytes = 0;     // bytes of one slot's keys
   int64_t keys = 0;          // after the scales, on 16 bytes; 0 for f16
   int64_t values = 0;        // after the keys of all slots
-  int64_t bytes = 0;         // all of it
+  int64_t bytes = 0;         // bytes of the whole block
   int64_t padded_bytes = 0;  // rounded up so that the next block starts on 16 bytes
 
   OCELLUS_EVERYWHERE static constexpr KvBlockLayout of(KvFormat format, int32_t head_dim, int64_t capacity,
@@ -76,7 +76,7 @@ struct KvBlockLayout {
     layout.padded_bytes = (layout.bytes + 15) / 16 * 16;
     return layout;
   }
-  /// Of a packed block. 6 bits: the ends of all rows, 4 bytes each, then the rows, 4 codes in 3 bytes.
+  /// Bytes of a packed block's scales. 6 bits: the ends of all rows, 4 bytes each, then the rows, 4 codes in 3 bytes.
   OCELLUS_EVERYWHERE static constexpr int64_t scale_bytes(int32_t head_dim, int64_t capacity, KvScaleForm scales) {
     switch (scales) {
       case KvScaleForm::kF16: break;
@@ -86,21 +86,21 @@ struct KvBlockLayout {
     }
     return int64_t{2} * kKvScaleRows * head_dim;
   }
-  /// By token: bytes from a block's start to the scales of its values, and of a slot's.
+  /// Scales by token: offset of the values' scales in a block, and their bytes per slot.
   OCELLUS_EVERYWHERE static constexpr int64_t token_scales_at(int32_t head_dim) { return int64_t{4} * head_dim; }
   OCELLUS_EVERYWHERE static constexpr int64_t token_scale_bytes(int32_t head_dim) {
     return int64_t{4} * (head_dim / kValueGroup);
   }
 };
 
-/// Code of channel e in a packed row.
+/// Returns the code of channel e in a packed row.
 constexpr int32_t kv_code_at(const uint8_t* row, int32_t bits, int64_t e) {
   const int32_t per_byte = 8 / bits;
   const int32_t shift = bits * (per_byte - 1 - static_cast<int32_t>(e % per_byte));
   return (row[e / per_byte] >> shift) & ((1 << bits) - 1);
 }
 
-/// Sets it, and no other.
+/// Sets the code of channel e and leaves the others unchanged.
 constexpr void set_kv_code(uint8_t* row, int32_t bits, int64_t e, int32_t code) {
   const int32_t per_byte = 8 / bits;
   const int32_t shift = bits * (per_byte - 1 - static_cast<int32_t>(e % per_byte));
@@ -109,16 +109,15 @@ constexpr void set_kv_code(uint8_t* row, int32_t bits, int64_t e, int32_t code) 
 }
 
 /// Offset and step of a channel whose values lie in [least, greatest]; both still to be rounded to f16, which can hold
-/// them. The step is never zero: a channel that is constant has code 0 everywhere, which reads as the constant. A
-/// `range` below 1 shrinks the ends towards zero, as the code published with CalibQuant does for 1 bit (0.5 for keys,
-/// 0.3 for values).
+/// them. The step is never zero: a constant channel has code 0 everywhere, which decodes to the constant. A `range`
+/// below 1 shrinks the ends towards zero, as the code published with CalibQuant does for 1 bit (0.5 for keys, 0.3 for
+/// values).
 struct KvScale {
   float offset = 0;
   float step = 1;
 
   OCELLUS_EVERYWHERE static KvScale of(float least, float greatest, float range, int32_t bits) {
-    // No product is added to anything, so that compilers that fuse the two give the same bits. Nor must it show which
-    // of the two zeros the least value was.
+    // No product is added to anything, so compilers that fuse multiply-adds give the same bits. Adding 0 maps -0 to +0.
     const float low = range * (least + 0.0f);
     const float step = range * (greatest - least) / static_cast<float>((1 << bits) - 1);
     return {low, std::fmin(std::fmax(step, 1e-6f * std::fmax(1.0f, std::fabs(low))), 65504.0f)};

@@ -1,13 +1,13 @@
-// Offsets and steps in 6 bits: a form of a packed block's scales that takes 0.4 times the bytes of f16 ones.
+// 6-bit offsets and steps: a form of a packed block's scales that takes 0.4 times the bytes of f16.
 //
 // Each of the four rows of scales (key offsets, key steps, value offsets, value steps) has two f16 numbers of its own,
-// the least of its values and the width of a place, and a code of 6 bits per channel:
+// its minimum (`least`) and the width of a level (`place`), and a code of 6 bits per channel:
 //
 //   value = f16(least + place * code)
 //
-// The product is exact in f32 and the sum is rounded twice, so every backend reads the same f16 number, and what works
-// with scales in f16 works with these. Offsets are rounded down and steps up, from the rounded offset, so that no value
-// of a channel lies outside its codes. The bytes, from the block's start:
+// The product is exact in f32 and the sum is rounded twice, so every backend decodes the same f16 number, and ops for
+// f16 scales work on the result. Offsets are rounded down and steps up, from the rounded offset, so that no value of a
+// channel lies outside its codes. Bytes, from the block's start:
 //
 //   ends    [4] least and place, f16 each
 //   codes   [4, E] of 6 bits: code e in bits 6 e to 6 e + 5 of its row, the least significant bits of a byte first
@@ -25,9 +25,9 @@
 
 namespace ocellus {
 
-inline constexpr float kLargestScale = 65504.0f;  // of f16
+inline constexpr float kLargestScale = 65504.0f;  // maximum of f16
 
-/// The f16 number nearest to x, |x| <= kLargestScale, as its bits, and back.
+/// Converts |x| <= kLargestScale to the bits of the nearest f16 number, and back.
 OCELLUS_EVERYWHERE inline uint16_t half_bits(float x) {
 #ifdef __CUDA_ARCH__
   return __half_as_ushort(__float2half_rn(x));
@@ -43,7 +43,7 @@ OCELLUS_EVERYWHERE inline float float_of_half_bits(uint16_t bits) {
 #endif
 }
 
-/// The greatest f16 number that is not above x, and the least that is not below it.
+/// Returns the greatest f16 number that is not above x, and the least that is not below it.
 OCELLUS_EVERYWHERE inline uint16_t half_bits_below(float x) {
   const uint16_t bits = half_bits(x);
   if (float_of_half_bits(bits) <= x) return bits;
@@ -55,12 +55,12 @@ OCELLUS_EVERYWHERE inline uint16_t half_bits_above(float x) {
   return static_cast<uint16_t>((bits & 0x7FFF) == 0 ? 0x0001 : (bits & 0x8000) != 0 ? bits - 1 : bits + 1);
 }
 
-/// How one row of scales is coded.
+/// Coding of one row of scales.
 struct KvScaleCoding {
   static constexpr int32_t kMost = 63;
   uint16_t least = 0, place = 0;  // bits of f16 numbers
 
-  /// For values in [least, greatest], |each| <= kLargestScale.
+  /// Returns the coding of values in [least, greatest], |each| <= kLargestScale.
   OCELLUS_EVERYWHERE static KvScaleCoding of(float least, float greatest) {
     KvScaleCoding coding;
     coding.least = half_bits_below(least);
@@ -68,7 +68,7 @@ struct KvScaleCoding {
     coding.place = half_bits_above(span / static_cast<float>(kMost));
     return coding;
   }
-  /// All values are NaN.
+  /// Returns the coding in which all values are NaN.
   OCELLUS_EVERYWHERE static KvScaleCoding not_a_number() {
     KvScaleCoding coding;
     coding.least = 0x7E00;
@@ -79,13 +79,13 @@ struct KvScaleCoding {
     return half_bits(std::fmaf(float_of_half_bits(place), static_cast<float>(code), float_of_half_bits(least)));
   }
   OCELLUS_EVERYWHERE float value(int32_t code) const { return float_of_half_bits(value_bits(code)); }
-  /// The code of a value that is not above x, near to it; x in [least, greatest].
+  /// Returns a code whose value is close to x and not above it; x in [least, greatest].
   OCELLUS_EVERYWHERE int32_t code_below(float x) const {
     int32_t code = static_cast<int32_t>(places_to(x));
     while (code > 0 && !(value(code) <= x)) --code;
     return code;
   }
-  /// The code of a value that is not below x, near to it, or else the greatest that is a number.
+  /// Returns a code whose value is close to x and not below it, or else the greatest code that is a number.
   OCELLUS_EVERYWHERE int32_t code_above(float x) const {
     int32_t code = static_cast<int32_t>(std::ceil(places_to(x)));
     while (code < kMost && value(code) < x) ++code;
@@ -101,10 +101,10 @@ struct KvScaleCoding {
   }
 };
 
-/// The step with which the codes of a channel whose values go up to `greatest` reach it from `offset`, which is the
-/// channel's as it is read back. `range` as in KvScale; the step is as little zero as there.
+/// Returns the step with which the codes of a channel with maximum `greatest` reach it from `offset`, the channel's
+/// offset as decoded. `range` as in KvScale; the step is never zero either.
 OCELLUS_EVERYWHERE inline float reaching_step(float greatest, float offset, float range, int32_t bits) {
-  // One rounding, whether or not a compiler fuses products with sums.
+  // fmaf rounds once, whether or not a compiler fuses multiply-adds.
   const float span = std::fmaf(range, greatest, -offset);
   const float step = span / static_cast<float>((1 << bits) - 1);
   return std::fmin(std::fmax(step, 1e-6f * std::fmax(1.0f, std::fabs(offset))), kLargestScale);
@@ -116,7 +116,7 @@ OCELLUS_EVERYWHERE constexpr int64_t scale_codes_at(KvScaleRow row, int32_t head
 }
 OCELLUS_EVERYWHERE constexpr int64_t scale_ends_at(KvScaleRow row) { return int64_t{4} * row; }
 
-/// Four codes in three bytes, and back.
+/// Packs four codes into three bytes, and back.
 OCELLUS_EVERYWHERE inline void put_scale_codes(const uint8_t (&codes)[4], uint8_t* to) {
   to[0] = static_cast<uint8_t>(codes[0] | codes[1] << 6);
   to[1] = static_cast<uint8_t>(codes[1] >> 2 | codes[2] << 4);

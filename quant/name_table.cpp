@@ -5,8 +5,8 @@
 namespace ocellus {
 namespace {
 
-// With half of the slots free the longest run of 65,536 honest names stays near 60. The limit keeps the work for
-// names that were chosen to collide linear in their number.
+// With half of the slots free the longest probe of 65,536 ordinary names stays near 60. The limit keeps the work linear
+// for names that were chosen to collide.
 constexpr int64_t kMostProbes = 256;
 
 }  // namespace
@@ -37,7 +37,7 @@ int32_t NameTable::find(std::string_view name) const {
   return slot == nullptr ? -1 : slot->index;
 }
 
-// The slot that holds the name or, if it is absent, the free one where it belongs; nullptr after kMostProbes.
+// Returns the slot that holds the name or, if it is absent, the free slot for it; nullptr after kMostProbes.
 const NameTable::Slot* NameTable::probe(std::string_view name, uint64_t hash) const {
   const int64_t mask = slots_.size() - 1;
   const int64_t first = static_cast<int64_t>(hash & static_cast<uint64_t>(mask));

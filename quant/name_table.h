@@ -1,4 +1,4 @@
-// A hash table from names to indices, filled once and then only read. The names stay where they are.
+// A hash table from names to indices, filled once and then only read. It keeps references to the names.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ class NameTable {
   /// Empties the table and makes room for `count` names; at most half of the slots will be used.
   Status create(int64_t count);
 
-  /// Remembers `name` as number `index` (>= 0) unless it is there already; *earlier is then the index it has, else
-  /// -1. kBadFile if the names collide so often that look-ups would crawl, which takes names made for the purpose.
+  /// Inserts `name` with `index` (>= 0) unless it is present; *earlier is its existing index, else -1. kBadFile if the
+  /// names collide so often that look-ups would be slow, which takes names made for the purpose.
   Status insert(std::string_view name, int32_t index, int32_t* earlier);
 
-  /// The index of `name`, -1 if absent.
+  /// Returns the index of `name`, -1 if absent.
   int32_t find(std::string_view name) const;
 
  private:

@@ -24,7 +24,7 @@ Status TensorBinder::require(const char* name, const GgufTensor** out) const {
 Status TensorBinder::matrix(const char* name, int64_t rows, int64_t cols, WeightView* out) const {
   const GgufTensor* tensor = nullptr;
   OCELLUS_TRY(require(name, &tensor));
-  // A convolution kernel [p, p, channels, width] is read as a matrix of `width` rows.
+  // A convolution kernel [p, p, channels, width] is bound as a matrix of `width` rows.
   const bool convolution = tensor->ne[3] > 1;
   const int64_t found_rows = convolution ? tensor->ne[3] : tensor->rows();
   const int64_t found_cols = convolution ? tensor->ne[0] * tensor->ne[1] * tensor->ne[2] : tensor->cols();

@@ -1,5 +1,5 @@
-// TensorBinder: turns tensor names of a GGUF file into checked views. Without a base address only the checks run,
-// which is how a model file is judged before any weight is loaded.
+// TensorBinder: turns tensor names of a GGUF file into checked views. Without a base address only the checks run, so a
+// model file is validated before any weight is loaded.
 #pragma once
 
 #include <string_view>
@@ -18,18 +18,18 @@ struct Linear {
 
 class TensorBinder {
  public:
-  /// `base` is where the file's tensor section was loaded, or nullptr to check only.
+  /// `base` is the address of the loaded tensor section, or nullptr to check only.
   TensorBinder(const GgufFile& file, const uint8_t* base) : file_(file), base_(base) {}
 
-  /// nullptr if absent.
+  /// Returns nullptr if absent.
   const GgufTensor* find(std::string_view name) const { return file_.find_tensor(name); }
   bool has(std::string_view name) const { return find(name) != nullptr; }
 
-  /// A matrix [rows, cols] in any weight format; kBadFile if it is missing or shaped otherwise.
+  /// Binds a matrix [rows, cols] in any weight format; kBadFile if it is missing or has another shape.
   Status matrix(const char* name, int64_t rows, int64_t cols, WeightView* out) const;
-  /// A vector of f32; kUnsupported in another format.
+  /// Binds a vector of f32; kUnsupported in another format.
   Status vector(const char* name, int64_t count, const float** out) const;
-  /// As vector(); *out stays null if the tensor is absent.
+  /// Like vector(); *out stays null if the tensor is absent.
   Status optional_vector(const char* name, int64_t count, const float** out) const;
 
  private:
@@ -40,19 +40,19 @@ class TensorBinder {
   const uint8_t* base_;
 };
 
-/// The tensors of one of a model's equal layers, named "{prefix}.{layer}.{part}.weight" and ".bias", as in
-/// "blk.3.attn_q.weight". Fails as TensorBinder does, with the whole name.
+/// Tensors of one of a model's equal layers, named "{prefix}.{layer}.{part}.weight" and ".bias", as in
+/// "blk.3.attn_q.weight". Errors as TensorBinder, with the whole name.
 class LayerBinder {
  public:
   /// `prefix` must outlive the binder (a string literal).
   LayerBinder(const TensorBinder& tensors, const char* prefix, int layer)
       : tensors_(tensors), prefix_(prefix), layer_(layer) {}
 
-  /// The weight tensor of a part; nullptr if absent.
+  /// Returns the weight tensor of a part; nullptr if absent.
   const GgufTensor* find(const char* part) const;
-  /// A weight [rows, cols] and its bias [rows], which may be absent.
+  /// Binds a weight [rows, cols] and its optional bias [rows].
   Status linear(const char* part, int64_t rows, int64_t cols, Linear* out) const;
-  /// The weight [width] of a norm and, unless `bias` is null, its bias [width].
+  /// Binds the weight [width] of a norm and, unless `bias` is null, its bias [width].
   Status norm(const char* part, int64_t width, const float** weight, const float** bias = nullptr) const;
 
  private:

@@ -7,7 +7,7 @@
 namespace ocellus {
 namespace {
 
-// In the order of WeightFormat.
+// Facts in the order of WeightFormat.
 constexpr WeightFormatInfo kFormats[kWeightFormatCount] = {
     {WeightFormat::kF32, "F32", 0, 4, 1},
     {WeightFormat::kF16, "F16", 1, 2, 1},
@@ -27,7 +27,7 @@ constexpr WeightFormatInfo kFormats[kWeightFormatCount] = {
     {WeightFormat::kMXFP4, "MXFP4", 39, 17, 32},
 };
 
-// Indexed by the type number of ggml.h; null where ggml removed the type.
+// Names by the type number of ggml.h; null where ggml removed the type.
 constexpr const char* kGgmlNames[] = {
     "F32",    "F16",   "Q4_0",  "Q4_1",   nullptr, nullptr, "Q5_0",    "Q5_1",   "Q8_0",    "Q8_1",
     "Q2_K",   "Q3_K",  "Q4_K",  "Q5_K",   "Q6_K",  "Q8_K",  "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S",

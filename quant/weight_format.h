@@ -1,4 +1,4 @@
-// Weight block formats as GGUF files store them: layout and plain decoding. Pure data, no model, no threads.
+// Weight block formats of GGUF files: layout and plain decoding. Pure data, no model, no threads.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,7 @@
 
 namespace ocellus {
 
-/// The formats we can run. The numbers are ours; ggml_id in the table is the number used in files.
+/// Supported formats. The numbers are internal; ggml_id in the table is the number used in files.
 enum class WeightFormat : uint8_t {
   kF32,
   kF16,
@@ -39,9 +39,9 @@ struct WeightFormatInfo {
 };
 
 const WeightFormatInfo& format_info(WeightFormat format);
-/// nullptr if the ggml type number is none of ours.
+/// Returns nullptr if the ggml type number is not supported.
 const WeightFormatInfo* find_format(uint32_t ggml_id);
-/// Name of any ggml type number we know of, runnable or not ("IQ3_S"), nullptr if unknown or removed from ggml.
+/// Returns the name of any known ggml type number, supported or not ("IQ3_S"), nullptr if unknown or removed from ggml.
 const char* ggml_type_name(uint32_t ggml_id);
 
 /// Bytes of a row of `cols` weights; cols must be a multiple of block_elements.
@@ -60,15 +60,15 @@ struct WeightView {
   WeightView slice_rows(int64_t first, int64_t count) const { return {row(first), format, count, cols}; }
 };
 
-/// Decodes `cols` weights (a multiple of the block size) to float. Plain loops: the reference of every faster path.
+/// Decodes `cols` weights (a multiple of the block size) to float. Plain loops: the reference for every faster path.
 void decode_row(WeightFormat format, const uint8_t* source, int64_t cols, float* out);
 
-/// IEEE half and bfloat16, exact in the direction to float, round-to-nearest-even in the other.
+/// Convert IEEE half and bfloat16: exact to float, round-to-nearest-even from float.
 Half float_to_half(float value);
 inline float bfloat16_to_float(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-// Without branches, so that loops over block scales vectorise. Normal values keep their fraction and get the exponent
-// of float by a multiplication; subnormal ones are placed in the last bits of 0.5 and the 0.5 is taken away again.
+// Branch-free, so that loops over block scales vectorise. Normal values keep their fraction and get the exponent of
+// float by a multiplication; subnormal ones are placed in the last bits of 0.5 and 0.5 is subtracted.
 inline float half_to_float(Half value) {
   const uint32_t sign = (value.bits & 0x8000u) << 16;
   const uint32_t magnitude = value.bits & 0x7FFFu;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks format, size and names: clang-format, lines per file, lines per function, a test and both sources for every op,
-no two types of one name in one namespace (a linker would mix up their members, whichever it meets first).
+no two types of one name in one namespace (a linker would mix up their members, whichever it meets first), plain English in
+comments and sentences.
 
 Limits: header 200 lines, source 500, function 60 (in kernels/ 120, but 60 for host functions of CUDA files).
 Exceptions stand in the tables below, each with its reason; an exception that is not needed any more is a failure.
@@ -56,6 +57,20 @@ ONE_BACKEND = {
     "matmul_few_rows": (".cu", "CUDA's way of multiplying few rows, for three ops"),
     "nearest_rows": ("_cpu.cpp", "the image library searches while the GPU has other work"),
 }
+
+# folders whose comments and sentences are checked for the habits below
+PLAIN_FOLDERS = ["quant", "runtime/vocabulary", "runtime/models", "runtime/cache", "runtime/policy", "runtime/library",
+                 "runtime/forward", "runtime/api", "tools"]
+# first words of comments that leave the subject to be guessed: "Bytes of the file", not "Of the file"
+NO_SUBJECT = re.compile(r"///?[ ]?(Of|That|Those|What|Where|For|Whether|How|Who|Whom|Whose|Why)\b", re.IGNORECASE)
+# word: the plain one
+UNUSUAL = {
+    "behind": "after", "come of": "happened to", "become of": "happens to", "becomes of": "happens to", "gone": "dropped",
+    "hears": "is notified", "manieth": "a fraction", "nobody": "no one, or the passive", "so many": "the number",
+    "so much": "the amount", "somebody": "the caller, or the passive",
+}
+UNUSUAL_WORD = re.compile(rf"\b({'|'.join(UNUSUAL)})\b", re.IGNORECASE)
+SENTENCE = re.compile(r"(\S+\s+){2}\S")  # a literal of three words or more
 
 NOT_CODE = re.compile(r"""//[^\n]* | /\*.*?\*/ | R"(\w*)\(.*?\)\1" | "(?:\\.|[^"\\\n])*" |
                           (?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'""", re.DOTALL | re.VERBOSE)
@@ -159,6 +174,28 @@ def check_names(root):
     return [f"{files[1]}: {'::'.join(name)} stands in {files[0]}, too" for name, files in places.items() if len(files) > 1]
 
 
+def check_sentences(root, folders):
+    """Comments start with their subject or verb; neither they nor sentences in literals use the words of UNUSUAL."""
+    problems = []
+    for path in code_files(root):
+        name, last = path.relative_to(root).as_posix(), -1
+        if not name.startswith(tuple(f"{folder}/" for folder in folders)):
+            continue
+        text = path.read_text(encoding="utf-8")
+        for match in NOT_CODE.finditer(text):
+            found, line = match.group(), text.count("\n", 0, match.start()) + 1
+            is_comment = found.startswith("//")
+            if not is_comment and not SENTENCE.search(found):
+                continue
+            alone = not text[text.rfind("\n", 0, match.start()) + 1:match.start()].strip()
+            if is_comment and not (alone and last == line - 1) and (opening := NO_SUBJECT.match(found)):
+                problems.append(f"{name}:{line}: a comment opens with \"{opening.group(1)}\": name its subject")
+            for word in UNUSUAL_WORD.findall(found):
+                problems.append(f"{name}:{line}: \"{word}\": say {UNUSUAL[word.lower()]}")
+            last = line + found.count("\n") if is_comment else last
+    return problems
+
+
 def check_format(root):
     formatter = next((found for found in map(shutil.which, FORMATTERS) if found), None)
     version = subprocess.run([formatter, "--version"], capture_output=True, text=True).stdout if formatter else "none"
@@ -197,6 +234,9 @@ def self_test():
         "quant/frame.h": "namespace ocellus {\nstruct Frame {\n  int size;\n};\n}  // namespace ocellus\n",
         "mm/pictures/frame.h": "namespace ocellus {\nclass Frame {\n  int rows;\n};\n}  // namespace ocellus\n",
         "mm/pictures/frame.cpp": "namespace ocellus {\nnamespace {\nclass Frame {};\n}  // namespace\n}  // namespace ocellus\n",
+        "mm/pictures/words.cpp": "// Of the picture.\nint rows;\n// Rows of\n// what was read.\nint left;  // whether any\n\n"
+                                 "const char* text = \"no rows are gone\";  // behind the last\n",
+        "apps/words.cpp": "int rows;  // of the picture\n",  # a folder that is not checked yet
         "apps/frame.h": "namespace ocellus::app {\nstruct Frame {};\n}  // namespace ocellus::app\n",
     }
     expected = ["kernels/scale.h: tests/kernels/scale_test.cpp is missing", "kernels/shift.h: kernels/shift.cu is missing",
@@ -204,29 +244,31 @@ def self_test():
                 "kernels/add.cu:63: launch_add has 61 lines", "platform/arena.h: 201 lines",
                 "platform/arena.cpp:1: Arena::take has 61 lines", "platform/clock.cpp: run clang-format-14",
                 "mm/pictures/frame.h: ocellus::Frame stands in quant/frame.h, too",
+                "mm/pictures/words.cpp:1: a comment opens with \"Of\"", "mm/pictures/words.cpp:5: a comment opens with \"whether\"",
+                "mm/pictures/words.cpp:7: \"gone\": say dropped", "mm/pictures/words.cpp:7: \"behind\": say after",
                 "the exception for quant/gone.h", "the exception for gone.h in kernels/"]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         for name, text in tree.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
-        problems = find_problems(root, {"quant/gone.h": ""}, {}, {"gone": ""}, {"turn": (".cu", "")})
+        problems = find_problems(root, {"quant/gone.h": ""}, {}, {"gone": ""}, {"turn": (".cu", "")}, ["mm"])
     missed = [text for text in expected if not any(text in problem for problem in problems)]
     if missed or len(problems) != len(expected):
         sys.exit(f"check_style.py: self-test failed: missed {missed}, said {problems}")
     print(f"check_style.py: self-test: {len(expected)} planted faults found and nothing else")
 
 
-def find_problems(root, long_files, long_functions, no_op, one_backend):
+def find_problems(root, long_files, long_functions, no_op, one_backend, plain_folders):
     return (check_sizes(root, long_files, long_functions) + check_siblings(root, no_op, one_backend) +
-            check_names(root) + check_format(root))
+            check_names(root) + check_sentences(root, plain_folders) + check_format(root))
 
 
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
     root = Path(__file__).resolve().parent.parent
-    problems = find_problems(root, LONG_FILES, LONG_FUNCTIONS, NO_OP, ONE_BACKEND)
+    problems = find_problems(root, LONG_FILES, LONG_FUNCTIONS, NO_OP, ONE_BACKEND, PLAIN_FOLDERS)
     print("\n".join(problems + [f"check_style.py: {len(problems)} problems"]))
     sys.exit(bool(problems))
 

@@ -1,4 +1,4 @@
-// Random operations on the image library beside a model of it that is plain enough to be believed.
+// Random operations on the image library and on a plain model of it, compared.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -37,14 +37,14 @@ class PlainLibrary {
 
   bool is_gone(const PlainEntry& entry) const { return entry.expires != 0 && entry.expires <= now; }
   void touch(PlainEntry& entry) { entry.order = ++order_; }
-  /// Whether there is room for an entry under this name; makes it.
+  /// Makes room for an entry under this name; returns false if there is none.
   bool make_room(const Name& name, int64_t bytes) {
     return make_room_among(name, bytes, kOwnerQuota, true) && make_room_among(name, bytes, kQuota, false);
   }
   void remove_expired() {
     std::erase_if(entries, [&](const auto& entry) { return is_gone(entry.second); });
   }
-  /// What a new catalogue knows of who was used when.
+  /// Forgets the times of use, as a new catalogue does.
   void forget_uses() {
     std::vector<PlainEntry*> all;
     for (auto& [name, entry] : entries) all.push_back(&entry);
@@ -107,7 +107,7 @@ class Walk {
   Outcome outcome;
 
  private:
-  /// The library looks at the clock when it is called, and never back.
+  /// The library reads the clock when it is called, and never goes back.
   void see_time() { plain_.now = std::max(plain_.now, clock_.seconds); }
   static std::string name_of(int32_t owner) { return "owner-" + std::to_string(owner); }
   std::string owner() const { return name_of(owner_); }
@@ -151,7 +151,7 @@ class Walk {
     plain_.entries[at_] = entry;
   }
 
-  /// What find() should find: the owner's, else the shared one.
+  /// Returns the expected result of find(): the owner's entry, else the shared one.
   std::map<Name, PlainEntry>::iterator expected() {
     for (const int32_t whose : {owner_, kShared}) {
       const auto found = plain_.entries.find({whose, picture_});
@@ -179,14 +179,14 @@ class Walk {
     require(found != should->second.damaged, "damage differs");
     if (!found) return void(plain_.entries.erase(should));
     require(version == should->second.version, "an older version was served");
-    // Others must not see it by its key.
+    // Other owners must not see it by its key.
     LibraryEntry stolen;
     if (should->first.first == kShared) return;
     require(library_->find_key(name_of((owner_ + 1) % kOwners), should->second.key, &stolen, &found));
     require(!found, "a stranger found an entry");
   }
 
-  /// The key under which the entry is or could be.
+  /// Returns the key of the entry, existing or not.
   LibraryKey key() {
     const auto found = plain_.entries.find(at_);
     return found == plain_.entries.end() ? LibraryKey{random_.bits(), random_.bits()} : found->second.key;
@@ -262,7 +262,7 @@ class Walk {
     return product / std::sqrt(length * other);
   }
 
-  /// Pictures by the word that their captions have.
+  /// Searches pictures by a word of their captions.
   void search_text() {
     Buffer<FoundText> found;
     require(library_->search_text(owner(), std::string("p").append(std::to_string(picture_)), 100, &found));
@@ -321,7 +321,7 @@ class Walk {
   void reopen_something() {
     const int64_t choice = random_.integer(0, 2);
     if (choice < 2) return reopen(static_cast<int>(choice));
-    // Both have seen the latest time when their catalogue goes.
+    // Makes both see the latest time before their catalogue is removed.
     see_time();
     LibraryUse use;
     for (ImageLibrary& library : libraries_) require(library.describe_all(&use));

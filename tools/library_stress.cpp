@@ -1,4 +1,4 @@
-// Long runs of what the tests of the image library do briefly, and its speed. Prints one JSON object.
+// Long runs of the image library's randomised tests, and its speed. Prints one JSON object.
 //
 //   library_stress [--kills N] [--flips N] [--operations N] [--seed N] [--entries N] [--width N] [--megabytes N]
 //                  [--folder DIR]
@@ -9,7 +9,7 @@
 // --megabytes   stored and loaded again, in entries of 4 MB, below DIR
 // --entries     in a search for the nearest, whose embeddings have --width numbers; below DIR
 //
-// Ends with 1 where anything wrong was served.
+// Exits with 1 if anything wrong was served.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -114,7 +114,7 @@ void measure_speed(const Options& options) {
               megabytes / elapsed_ms(from, now_ns()) * 1000, find_ms / static_cast<double>(count), megabytes);
 }
 
-/// The numbers of the nearest, by looking at all.
+/// Returns the indices of the nearest embeddings by a full scan.
 std::vector<size_t> nearest_of(const std::vector<float>& all, const std::vector<float>& query, size_t count) {
   std::vector<std::pair<float, size_t>> scores(all.size() / query.size());
   for (size_t i = 0; i < scores.size(); ++i) {
@@ -132,7 +132,7 @@ std::vector<size_t> nearest_of(const std::vector<float>& all, const std::vector<
   return numbers;
 }
 
-/// A library that is there, and one whose catalogue is gone.
+/// Measures opening an existing library, and one without its catalogue.
 void measure_opening(const Place& place) {
   for (const char* name : {"open_ms", "rebuild_ms"}) {
     ImageLibrary library;
@@ -144,7 +144,7 @@ void measure_opening(const Place& place) {
   }
 }
 
-/// Searches among many entries with random embeddings around 1000 centres.
+/// Measures searches among many entries with random embeddings around 1000 centres.
 void measure_search(const Options& options) {
   const Place place(options.folder);
   ImageLibrary library;

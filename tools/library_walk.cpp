@@ -23,7 +23,7 @@ void fill(std::vector<std::byte>& bytes, uint64_t seed) {
   }
 }
 
-/// A block holds its version, then bytes that follow from picture, version and its number.
+/// Returns a block: its version, then bytes derived from picture, version and block number.
 std::vector<std::byte> block_of(uint64_t picture, uint64_t version, int32_t block) {
   Random random(picture * 64 + static_cast<uint64_t>(block));
   std::vector<std::byte> bytes(static_cast<size_t>(block == 0 ? 600 : random.integer(8, 5000)));
@@ -121,7 +121,7 @@ std::string check_entry(LibraryEntry& entry, uint64_t picture, uint64_t* version
 }
 
 Outcome flip_bits(int64_t first, int64_t count) {
-  constexpr int64_t kVersionByte = 8;  // of a file: the lowest of its version
+  constexpr int64_t kVersionByte = 8;  // offset of the version's lowest byte in a file
   Outcome outcome;
   const Folder folder;
   ImageLibrary library;
@@ -153,7 +153,7 @@ Outcome flip_bits(int64_t first, int64_t count) {
     flip(bit);
     if (found) continue;
     const std::vector<std::string> aside = folder.names("set-aside");
-    // Of an earlier version: that is not read, but is no damage.
+    // A file of an earlier version is not read, but is no damage.
     const bool is_earlier = bit / 8 == kVersionByte && aside.empty();
     if (aside.size() != 1 && !is_earlier)
       outcome.note_wrong("bit " + std::to_string(bit) + ": the file was not set aside");
@@ -165,11 +165,11 @@ Outcome flip_bits(int64_t first, int64_t count) {
 
 namespace {
 
-constexpr uint64_t kSteady = 1000;  // pictures that nobody touches, from here on
+constexpr uint64_t kSteady = 1000;  // pictures from here on are never touched
 constexpr int32_t kSteadyCount = 3;
 constexpr uint64_t kBusyPictures = 6;
 
-/// What the process that is killed does until then.
+/// Works until the process is killed.
 [[noreturn]] void write_forever(const Folder& folder, uint64_t seed) {
   Random random(seed);
   ImageLibrary library;
@@ -240,7 +240,7 @@ Outcome kill_writers(uint64_t seed, int64_t count) {
   }
   for (; outcome.done < count; ++outcome.done) {
     const uint64_t child_seed = random.bits();
-    // Some die while they open, most while they write; now and then the catalogue is gone as well.
+    // Some are killed while opening, most while writing; sometimes the catalogue is removed as well.
     const int64_t delay_us = random.integer(0, 3) == 0 ? random.integer(0, 2000) : random.integer(2000, 12000);
     if (random.integer(0, 49) == 0) fs::remove(folder / "catalogue.sqlite");
     const pid_t child = ::fork();

@@ -1,5 +1,5 @@
-// Hard times for the image library, in any number: bits that flip, processes that are killed, owners that do everything
-// at random. The tests run a few, tools/library_stress.cpp very many.
+// Randomised tests of the image library, of any length: flipped bits, killed processes, random operations of owners.
+// The tests run a few, tools/library_stress.cpp very many.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,8 @@ class SetClock : public LibraryClock {
   int64_t seconds = 1'800'000'000;
 };
 
-/// An empty folder that goes with its object. In memory where the system has that, since the disk would set the pace.
+/// An empty temporary folder, removed with its object. In memory if the system allows, since a disk would limit the
+/// speed.
 class Folder {
  public:
   explicit Folder(bool in_memory = true);
@@ -47,7 +48,7 @@ class Folder {
   const std::string& path() const { return path_; }
   const char* c_str() const { return path_.c_str(); }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  /// Names below a folder in it, without those that begin with a dot unless asked for.
+  /// Lists names below a folder in it, without hidden ones unless requested.
   std::vector<std::string> names(const std::string& below, bool hidden = false) const;
 
  private:
@@ -56,16 +57,16 @@ class Folder {
 
 inline constexpr int32_t kLayers = 2;
 inline constexpr int32_t kWidth = 96;
-/// Of such entries' files.
+/// Bytes before the first block of such entries' files.
 inline constexpr int64_t kHeadBytes = padded_block_bytes(2048 + 4 * kWidth + 24 * (kLayers + 1));
 
-/// Facts of picture number `picture`.
+/// Returns the facts of picture number `picture`.
 EntryFacts facts_of(uint64_t picture);
 
-/// What the bytes of an entry are made from, so that they can be told right from wrong whoever wrote them.
+/// Contents of an entry, derived from its name, so that they can be verified whoever wrote them.
 struct Contents {
   Contents(uint64_t picture, uint64_t version);
-  /// For put(). Valid while this lives.
+  /// Returns the argument of put(); valid while this lives.
   NewEntry entry() const;
   int64_t file_bytes() const;
 
@@ -79,15 +80,15 @@ struct Contents {
   bool pinned = false;
 };
 
-/// Reads all blocks. Empty if they are of this picture, whatever the version, which is then in *version; else what is
-/// wrong. *found is false where the library took the entry back.
+/// Reads all blocks. Returns an empty text if they are this picture's, of any version, which is set in *version; else
+/// what is wrong. *found is false if the library withdrew the entry.
 std::string check_entry(LibraryEntry& entry, uint64_t picture, uint64_t* version, bool* found);
 
 struct Outcome {
   int64_t done = 0;
-  int64_t served = 0;   // entries that were found and read
-  int64_t refused = 0;  // that were not found
-  int64_t wrong = 0;    // that were served with other contents than were put, or other breaches
+  int64_t served = 0;   // entries found and read
+  int64_t refused = 0;  // entries not found
+  int64_t wrong = 0;    // entries served with other contents than were put, or other faults
   std::string first_wrong;
 
   void note_wrong(const std::string& what) {
@@ -95,14 +96,14 @@ struct Outcome {
   }
 };
 
-/// Flips one bit of an entry's file after the other: `first`, `first` + 1 ... count as bits of the whole file, over and
-/// over. Everything must be refused, but for bits between blocks.
+/// Flips one bit of an entry's file after the other: `first`, `first` + 1 ... index bits of the whole file, cyclically.
+/// All must be refused, except for bits between blocks.
 Outcome flip_bits(int64_t first, int64_t count);
 
-/// Kills a process that puts, finds, pins and removes, at any moment; then looks at what is left.
+/// Kills processes that put, find, pin and remove, at any moment, and checks the library afterwards.
 Outcome kill_writers(uint64_t seed, int64_t count);
 
-/// Operations of 20 owners through two libraries on one folder, against a plain model.
+/// Runs operations of 20 owners through two libraries on one folder, against a plain model.
 Outcome run_operations(uint64_t seed, int64_t count);
 
 }  // namespace ocellus::walk

@@ -1,4 +1,5 @@
-// Times attention on the CPU, on the shapes of the models we run. attend_bench [threads]
+// Times attention on the CPU, on the shapes of public models.
+// attend_bench [threads]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -28,7 +29,7 @@ std::vector<Half> random_halves(std::mt19937& random, int64_t count) {
   return values;
 }
 
-/// Best of many runs, in microseconds.
+/// Returns the best of many runs, in microseconds.
 template <class Work>
 double best_us(Work work) {
   double best = 1e30;
@@ -93,7 +94,7 @@ void time_one(int32_t slots, int32_t run_slots, Queue& queue) {
               4.0 * slots * kHeads * kDim / us * 1e-3, 4.0 * slots * kKvHeads * kDim / us * 1e-3);
 }
 
-/// One image of packed slots, against f16.
+/// Times one image of packed slots against f16.
 void time_packed(int32_t heads, int32_t kv_heads, int32_t dim, int32_t slots, Queue& queue) {
   std::mt19937 random(3);
   std::vector<float> query = random_floats(random, heads * dim), output(query.size());
@@ -101,7 +102,7 @@ void time_packed(int32_t heads, int32_t kv_heads, int32_t dim, int32_t slots, Qu
   for (const int32_t bits : {16, 8, 4, 2, 1}) {
     const KvFormat format = kv_format_of(bits);
     const KvBlockLayout layout = KvBlockLayout::of(format, dim, slots);
-    // Halves or scales and codes: any of these bits will do, as no half made of them is infinite.
+    // Random bits serve as halves or as scales and codes: none of the halves is infinite.
     std::vector<Half> cache = random_halves(random, kv_heads * layout.padded_bytes / 2);
     const KvRun run{.data = reinterpret_cast<std::byte*>(cache.data()),
                     .head_stride = layout.padded_bytes,

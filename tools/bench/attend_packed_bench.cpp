@@ -16,7 +16,7 @@ using namespace ocellus;
 using bench::Gpu;
 
 constexpr int64_t kMemoryBytes = int64_t{5} << 30;
-/// Calls go through this many bytes of cache before they come back to the first: much more than the device keeps.
+/// Calls rotate through this many bytes of cache: much more than the device's caches hold.
 constexpr int64_t kCacheBytes = int64_t{400} << 20;
 constexpr int32_t kHeads = 32, kKvHeads = 8, kDim = 128;
 constexpr int32_t kImageSlots = 3328;  // one block
@@ -24,7 +24,7 @@ constexpr int kReplays = 21;
 
 struct Shape {
   int64_t rows;
-  int32_t slots;       // visual ones, before the new one
+  int32_t slots;       // visual slots, before the new one
   bool cache_settled;  // attend_step.h
 };
 
@@ -33,7 +33,7 @@ struct Case {
   bool calibrated;
 };
 
-/// Numbers of either sign, away from zero.
+/// Returns numbers of either sign, away from zero.
 std::vector<Half> draw(int64_t count, float scale) {
   std::mt19937 random(1);
   std::uniform_real_distribution<float> size(0.1f, 1.5f);
@@ -43,12 +43,12 @@ std::vector<Half> draw(int64_t count, float scale) {
   return drawn;
 }
 
-/// A layer's part of a block of so many slots, with all its heads.
+/// Bytes of a layer's part of a block of `slots` slots, with all its heads.
 int64_t layer_bytes(KvFormat format, int32_t slots) {
   return kKvHeads * KvBlockLayout::of(format, kDim, slots).padded_bytes;
 }
 
-/// Blocks of all layers and heads, as the runtime lays them out; layers begin where those of the largest block do.
+/// Allocates blocks of all layers and heads in the runtime's layout; layers are spaced for the largest block.
 KvRun take_run(KvFormat format, int32_t slots, int64_t layers, Gpu& gpu) {
   const KvBlockLayout layout = KvBlockLayout::of(format, kDim, slots);
   KvRun run;
@@ -62,7 +62,7 @@ KvRun take_run(KvFormat format, int32_t slots, int64_t layers, Gpu& gpu) {
   return run;
 }
 
-/// Per row: images, then a page with nothing but the new slot.
+/// Tiles per row: images, then a page with only the new slot.
 std::vector<KvRun> tile_list(const Shape& shape, KvFormat format, int64_t layers, Gpu& gpu) {
   const int32_t most = is_packed(format) ? kPackedTileSlots : kTileSlots;
   std::vector<KvRun> list;
@@ -80,7 +80,7 @@ std::vector<KvRun> tile_list(const Shape& shape, KvFormat format, int64_t layers
 AttendStepArgs arguments(const Shape& shape, const Case& what, int64_t layers, Gpu& gpu) {
   gpu.take_from_start();
   AttendStepArgs args;
-  // Scores spread as those of f16 keys do, whatever the greatest code.
+  // Scales such that scores spread as those of f16 keys do, whatever the maximum code.
   const float scale = is_packed(what.format) ? 2.0f / static_cast<float>((1 << kv_bits(what.format)) - 1) : 1.0f;
   const Half* queries = gpu.upload(draw(shape.rows * kHeads * kDim, scale));
   args.query = DeviceView<Half>(const_cast<Half*>(queries), shape.rows, kHeads * kDim);
@@ -116,7 +116,7 @@ double time_case(const Shape& shape, const Case& what, double f16_us, double cop
   const double bytes = 2.0 * static_cast<double>(shape.rows) * shape.slots * kKvHeads * kDim * kv_bits(what.format) / 8;
   const int64_t layers = std::clamp<int64_t>(static_cast<int64_t>(static_cast<double>(kCacheBytes) / bytes), 2, 64);
   AttendStepArgs args = arguments(shape, what, layers, gpu);
-  // As in a decode step: one layer after the other.
+  // Calls follow each other as in a decode step: one layer after the other.
   const double us =
       bench::median(bench::call_times(std::max<int64_t>(layers, 16), kReplays, gpu.queue(), [&](int64_t call) {
         const int64_t layer = call % layers;
@@ -133,7 +133,7 @@ double time_case(const Shape& shape, const Case& what, double f16_us, double cop
   return us;
 }
 
-/// One case alone, for a profiler.
+/// Times a single case, for a profiler.
 void time_one(int32_t bits, int64_t rows, double copy_rate, Gpu& gpu) {
   const Shape shape{rows, rows == 1 ? 32768 : kImageSlots, true};
   time_case(shape, {kv_format_of(bits), false}, 0, copy_rate, gpu);
@@ -151,7 +151,7 @@ void time_shape(const Shape& shape, double copy_rate, Gpu& gpu) {
 int main(int argc, char** argv) {
   Gpu gpu(argc > 1 ? std::atoi(argv[1]) : 0, kMemoryBytes);
   const double copy_rate = gpu.copy_rate();
-  gpu.fill(draw(1 << 18, 1.0f));  // keys, codes and steps alike
+  gpu.fill(draw(1 << 18, 1.0f));  // the same values for keys, codes and steps
   std::printf("%s, copy %.1f GB/s; H %d, G %d, E %d\n", gpu.name(), copy_rate * 1e-9, kHeads, kKvHeads, kDim);
   const Shape shapes[] = {
       {1, 32768, true}, {8, 32768, true}, {1, kImageSlots, true}, {16, kImageSlots, true}, {128, kImageSlots, true}};

@@ -1,5 +1,6 @@
-// Times attention of many rows on a GPU, on the shapes of the models we run: images, prompts, and questions after a
-// long past. attend_rows_bench [device]
+// Times attention of many rows on a GPU, on the shapes of public models: images, prompts, and questions after a long
+// past.
+// attend_rows_bench [device]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +15,7 @@ using namespace ocellus;
 using bench::Gpu;
 
 constexpr int kLaunches = 12;
-/// The past goes through this many bytes of layers before it comes back to the first: more than the device keeps.
+/// The past rotates through this many bytes of layers: more than the device's caches hold.
 constexpr int64_t kPastBytes = int64_t{300} << 20;
 
 struct Shape {
@@ -30,7 +31,7 @@ int64_t layer_count(const Shape& shape) {
   return std::clamp<int64_t>(kPastBytes / bytes, 1, 64);
 }
 
-/// Tiles of all layers and heads, as the runtime lays them out.
+/// Tiles of all layers and heads in the runtime's layout.
 const KvRun* past_tiles(const Shape& shape, Gpu& gpu) {
   const int64_t matrix = int64_t{2} * kTileSlots * shape.dim;
   const int64_t layer_bytes = 2 * shape.kv_heads * matrix;
@@ -42,7 +43,7 @@ const KvRun* past_tiles(const Shape& shape, Gpu& gpu) {
   return tiles.empty() ? nullptr : gpu.upload(tiles);
 }
 
-/// Images have query, key and value of a row side by side, as the vision tower does.
+/// Query, key and value of a row are adjacent for images, as in the vision tower.
 AttendRowsArgs arguments(const Shape& shape, Gpu& gpu) {
   const int64_t width = int64_t{shape.heads} * shape.dim, kv_width = int64_t{shape.kv_heads} * shape.dim;
   const int64_t all_rows = shape.sequences * shape.rows;
@@ -70,7 +71,7 @@ AttendRowsArgs arguments(const Shape& shape, Gpu& gpu) {
   return args;
 }
 
-/// Calls go through the layers, one after the other.
+/// Calls go through the layers one after the other.
 void time_shape(const Shape& shape, Gpu& gpu) {
   const int64_t calls = std::max<int64_t>(layer_count(shape), 12);
   AttendRowsArgs args = arguments(shape, gpu);

@@ -1,4 +1,4 @@
-// Times decode attention on a GPU, on the shapes of the models we run, against the device's own copies.
+// Times decode attention on a GPU, on the shapes of public models, against the device's own copies.
 // attend_step_bench [device]
 #include <algorithm>
 #include <cstdio>
@@ -14,7 +14,7 @@ using namespace ocellus;
 using bench::Gpu;
 
 constexpr int kLaunches = 12;
-/// Calls go through this many bytes of cache before they come back to the first: much more than the device keeps.
+/// Calls rotate through this many bytes of cache: much more than the device's caches hold.
 constexpr int64_t kCacheBytes = int64_t{400} << 20;
 
 struct Shape {
@@ -24,7 +24,7 @@ struct Shape {
   int32_t slots;
 };
 
-/// Pages of all layers and heads, as the runtime lays them out.
+/// Pages of all layers and heads in the runtime's layout.
 std::vector<KvRun> page_list(const Shape& shape, int64_t layers, int64_t tiles, Gpu& gpu) {
   const int64_t matrix = int64_t{2} * kTileSlots * shape.dim;
   const int64_t layer_bytes = 2 * shape.kv_heads * matrix;

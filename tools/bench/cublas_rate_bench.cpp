@@ -1,4 +1,4 @@
-// What cuBLASLt itself reaches in f16 on the matrix shapes of two layers: the ceiling for prefill and for vision.
+// Rate of cuBLASLt itself in f16 on the matrix shapes of two layers: the ceiling for prefill and for vision.
 //
 //   cublas_rate_bench
 //
@@ -34,7 +34,7 @@ constexpr int64_t kPoolBytes = 256 << 20, kWorkspaceBytes = 32 << 20;
 
 struct Shape {
   const char* name;
-  int count;  // in a layer
+  int count;  // per layer
   int64_t rows, outputs, inputs;
 };
 
@@ -62,7 +62,7 @@ void check(cublasStatus_t status) {
   std::exit(2);
 }
 
-/// Device memory filled with normal f16 numbers.
+/// Allocates device memory filled with normal f16 numbers.
 std::byte* random_halves(int64_t bytes) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
@@ -105,7 +105,7 @@ struct Bench {
   double measure(const Shape& shape) const;
 };
 
-/// Median milliseconds of one product.
+/// Returns the median milliseconds of one product.
 double Bench::measure(const Shape& shape) const {
   const auto rows = static_cast<uint64_t>(shape.rows), outputs = static_cast<uint64_t>(shape.outputs);
   const auto inputs = static_cast<uint64_t>(shape.inputs);

@@ -1,10 +1,10 @@
-// How late a call returns whose deadline passed: frames are described with deadlines at random times within what a
-// frame takes, so that every part of the work is cut somewhere.
+// Delay of calls after their deadline: frames are described with deadlines at random times within the duration of a
+// frame, so that every part of the work is interrupted somewhere.
 //
 //   deadline_bench MODEL.gguf MMPROJ.gguf [cpu|cuda] [frames] [priority]
 //
-// `priority`: SCHED_FIFO of this thread and the workers, for a machine that does other things, too; memory is then
-// locked. Prints one JSON object: for each call that was cut, how many times and by how many microseconds too late.
+// `priority`: SCHED_FIFO of this thread and the workers, for a machine with other load; memory is then locked. Prints
+// one JSON object: for each interrupted call the number of times and the delay in microseconds.
 #include <sched.h>
 #include <time.h>
 
@@ -35,7 +35,7 @@ void require(ocellus_status status) {
 }
 
 struct Outcome {
-  const char* cut = nullptr;  // the call that the deadline ended; null: the frame was done in time
+  const char* cut = nullptr;  // the call that the deadline ended; null: the frame was finished in time
   int64_t end_ns = 0;
 };
 
@@ -50,7 +50,7 @@ class Frames {
     frame_.stride_bytes[0] = frame_.stride_bytes[1] = kWidth;
   }
 
-  /// 0: no deadline.
+  /// `deadline_ns` 0: no deadline.
   Outcome describe(int64_t deadline_ns) {
     ++count_;
     for (int32_t i = 0; i < kWidth * kHeight; ++i) pixels_[static_cast<size_t>(i)] = static_cast<uint8_t>(i * count_);
@@ -112,8 +112,7 @@ void measure(ocellus_session* session, int32_t frame_count) {
   std::map<std::string, std::vector<double>> late_us;
   std::vector<double> all;
   for (int32_t i = 0; i < frame_count; ++i) {
-    // The system takes real-time threads off all CPUs when they have used 95 % of a second: a camera leaves pauses,
-    // too.
+    // The system stops real-time threads that have used 95 % of a second: pause, as a camera does.
     const timespec pause{0, static_cast<int64_t>(frame_ms * 0.2e6)};
     nanosleep(&pause, nullptr);
     const int64_t deadline = now_ns() + static_cast<int64_t>(within(random));

@@ -22,10 +22,10 @@ namespace {
 using namespace ocellus;
 using bench::require;
 
-constexpr int64_t kPoolBytes = 900 << 20;  // of weights
-constexpr int64_t kRowsBytes = 128 << 20;  // of everything else
+constexpr int64_t kPoolBytes = 900 << 20;  // pool of weights
+constexpr int64_t kRowsBytes = 128 << 20;  // everything else
 constexpr int64_t kBytesPerGraph = 400 << 20;
-constexpr int kLaunches = 4;  // the first warms up, the least counts
+constexpr int kLaunches = 4;  // the first warms up, the minimum counts
 constexpr int64_t kInputRows[] = {1, 2, 4, 8, 16, 32, 64};
 constexpr int64_t kMostInputRows = 64;
 
@@ -46,7 +46,7 @@ void fill_random(void* data, WeightFormat format, int64_t rows, float deviation,
                queue);
 }
 
-/// Weights taken from the pool one after the other, from its start again when it is used up.
+/// Hands out weights of the pool one after the other, and wraps around at its end.
 class Pool {
  public:
   Pool(std::byte* data, WeightFormat format)
@@ -70,7 +70,7 @@ class Pool {
   int64_t at_ = 0;
 };
 
-/// Rows that the products read and write.
+/// Input and output rows of the products.
 struct Rows {
   Rows(std::byte* memory, const Layer& layer_, int64_t rows_, const DeviceTraits& traits)
       : layer(layer_), rows(rows_), next(memory) {
@@ -166,7 +166,7 @@ int64_t enqueue(Part part, Rows& r, Pool& pool, Queue& queue) {
   return bytes;
 }
 
-/// How the part's products are done; nothing for several of them.
+/// Returns the plan of the part's product; an empty text if there are several.
 const char* plan_of(Part part, const Rows& r, WeightFormat format, const CudaFacts& facts) {
   if (part == Part::kLayer) return "";
   const bool down = part == Part::kDown;
@@ -176,7 +176,7 @@ const char* plan_of(Part part, const Rows& r, WeightFormat format, const CudaFac
 }
 
 void measure(Part part, Rows& rows, WeightFormat format, Pool& pool, double copy_rate, Queue& queue) {
-  const int64_t once = enqueue(part, rows, pool, queue);  // chooses what the library must choose
+  const int64_t once = enqueue(part, rows, pool, queue);  // lets the library choose its algorithms
   require(queue.finish());
   const int64_t calls = std::clamp<int64_t>(kBytesPerGraph / once, 4, 64);
   int64_t bytes = 0;

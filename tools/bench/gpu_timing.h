@@ -1,4 +1,4 @@
-// What the timing programs for GPUs share: a device with memory full of numbers, and the time of calls in a row.
+// Shared by the GPU timing programs: a device with filled memory, and the time of successive calls.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,14 @@
 
 namespace ocellus::bench {
 
-/// Ends the program if something failed.
+/// Ends the program on a failure.
 inline void require(Status status) {
   if (status.ok()) return;
   std::fprintf(stderr, "%s\n", last_failure().sentence);
   std::exit(2);
 }
 
-/// One GPU, and memory of it that every shape takes from the start again.
+/// One GPU and its memory, which every shape reuses from the start.
 class Gpu {
  public:
   explicit Gpu(int index, int64_t memory_bytes = int64_t{1} << 30) : memory_bytes_(memory_bytes) {
@@ -35,21 +35,21 @@ class Gpu {
   Queue& queue() { return queue_; }
   const char* name() const { return device_->facts().name; }
 
-  /// Bytes per second, read and written ones counted.
+  /// Bytes per second, reads plus writes.
   double copy_rate() {
     double rate = 0;
     require(device_->measure_copy_rate(memory_, memory_bytes_, &rate));
     return rate;
   }
 
-  /// These values everywhere, over and over.
+  /// Fills all memory with these values, repeated.
   void fill(const std::vector<Half>& values) {
     Half* const halves = reinterpret_cast<Half*>(staging_);
     for (int64_t i = 0; i < kStagingBytes / 2; ++i) halves[i] = values[static_cast<size_t>(i) % values.size()];
     for (int64_t at = 0; at < memory_bytes_; at += kStagingBytes) queue_.copy(memory_ + at, halves, kStagingBytes);
     require(queue_.finish());
   }
-  /// Normal f16 values, with an odd period, so that rows differ.
+  /// Fills with normal f16 values of an odd period, so that rows differ.
   void fill_normal() {
     std::mt19937 random(1);
     std::normal_distribution<float> normal;
@@ -92,8 +92,8 @@ class Gpu {
   int64_t used_ = 0;
 };
 
-/// Microseconds of one of `calls` calls, call(0), call(1), ..., that are recorded and follow each other without a
-/// pause: one figure for each launch of the recording, sorted.
+/// Returns the microseconds of one of `calls` calls, call(0), call(1), ..., that are recorded and run without a pause:
+/// one value per launch of the recording, sorted.
 template <class Call>
 std::vector<double> call_times(int64_t calls, int launches, Queue& queue, Call call) {
   CudaGraph graph;
@@ -112,7 +112,7 @@ std::vector<double> call_times(int64_t calls, int launches, Queue& queue, Call c
   return times;
 }
 
-/// Of sorted figures.
+/// Median of sorted values.
 inline double median(const std::vector<double>& times) { return times[times.size() / 2]; }
 
 }  // namespace ocellus::bench

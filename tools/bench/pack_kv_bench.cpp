@@ -1,4 +1,4 @@
-// Times packing of an image's keys and values on a GPU, and expanding them again for prefill: one layer.
+// Times packing of an image's keys and values on a GPU, and expanding them for prefill: one layer.
 // pack_kv_bench [device]
 #include <algorithm>
 #include <cstdio>
@@ -17,12 +17,12 @@ using bench::Gpu;
 
 constexpr int kLaunches = 12;
 constexpr int64_t kCalls = 24;
-/// Calls go through this many bytes of rows before they come back to the first: more than the device keeps.
+/// Calls rotate through this many bytes of rows: more than the device's caches hold.
 constexpr int64_t kRowsBytes = int64_t{200} << 20;
 
 struct Shape {
   const char* name;
-  int32_t images, slots;  // of an image
+  int32_t images, slots;  // slots per image
   int32_t heads, dim;
   int32_t bits;
 
@@ -32,7 +32,7 @@ struct Shape {
   int64_t layers() const { return std::max<int64_t>(1, std::min(kCalls, kRowsBytes / half_bytes())); }
 };
 
-/// Packed blocks of all layers and heads, one run an image.
+/// Packed blocks of all layers and heads, one run per image.
 std::vector<KvRun> packed_runs(const Shape& shape, Gpu& gpu) {
   const KvBlockLayout layout = KvBlockLayout::of(kv_format_of(shape.bits), shape.dim, shape.slots);
   std::vector<KvRun> runs(static_cast<size_t>(shape.images));
@@ -52,7 +52,7 @@ KvLayer layer_of(const Shape& shape, const KvRun& run, int64_t index) {
   return {static_cast<int32_t>(index), kv_format_of(shape.bits), KvScaleForm::kF16, index * run.layer_stride};
 }
 
-/// One layer's rows a call.
+/// One layer's rows per call.
 std::vector<KvLayerRows> row_lists(const Shape& shape, int64_t capacity, Gpu& gpu) {
   const int64_t halves = shape.heads * capacity * shape.dim;
   std::vector<KvLayerRows> lists;
@@ -69,7 +69,7 @@ void print(const char* op, const Shape& shape, int64_t bytes, const std::vector<
               static_cast<double>(bytes) / us * 1e-3);
 }
 
-/// Bytes: rows once, though they are looked at twice, and codes.
+/// Bytes counted: rows once, though they are read twice, and codes.
 void time_pack(const Shape& shape, const std::vector<KvRun>& runs, Gpu& gpu) {
   std::vector<int32_t> indices(static_cast<size_t>(shape.rows()));
   std::iota(indices.begin(), indices.end(), 0);
@@ -88,7 +88,7 @@ void time_pack(const Shape& shape, const std::vector<KvRun>& runs, Gpu& gpu) {
   print("pack_kv", shape, shape.half_bytes() + shape.code_bytes(), times);
 }
 
-/// Bytes: codes (or f16) read, f16 written.
+/// Bytes counted: codes (or f16) read, f16 written.
 void time_expand(const char* op, const Shape& shape, const std::vector<KvRun>& runs, Gpu& gpu) {
   std::vector<KvRun> tiles;
   for (const KvRun& run : runs)
@@ -108,7 +108,7 @@ void time_expand(const char* op, const Shape& shape, const std::vector<KvRun>& r
   print(op, shape, shape.half_bytes() + shape.code_bytes(), times);
 }
 
-/// f16 runs in the rows' own memory, moved by some positions.
+/// f16 runs in the rows' own memory, shifted by some positions.
 std::vector<KvRun> moved_runs(const Shape& shape, Gpu& gpu) {
   std::vector<KvRun> runs(static_cast<size_t>(shape.images));
   for (KvRun& run : runs) {

@@ -1,5 +1,6 @@
-// Times how cache slots are chosen on a GPU, per layer: score_rows and select_slots, for DAVID's window of a tenth of
-// the prompt and for the sums over all queries that H2O takes. score_rows_bench [device]
+// Times the choice of cache slots on a GPU, per layer: score_rows and select_slots, for DAVID's window of a tenth of
+// the prompt and for H2O's sums over all queries.
+// score_rows_bench [device]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -43,7 +44,7 @@ SelectSlotsArgs selecting(const Shape& shape, const DeviceView<float>& scores, G
   args.visual_quota = shape.budget * 2 / 3;
   args.pool = 5;
   args.stage = SelectStage::kUntilSwitch;
-  args.ncar = NcarSwitch::kAtLayer;  // the dearest: theta in every layer
+  args.ncar = NcarSwitch::kAtLayer;  // the most expensive case: theta in every layer
   args.threshold = 1000;
   args.state = gpu.take<NcarState>(1);
   args.is_split = true;
@@ -56,7 +57,7 @@ SelectSlotsArgs selecting(const Shape& shape, const DeviceView<float>& scores, G
   return args;
 }
 
-/// Median microseconds of a layer, of layers that follow each other without a pause.
+/// Median microseconds of a layer, of layers that run without a pause.
 template <class Layer>
 double time_layers(Gpu& gpu, Layer layer) {
   constexpr int kLayers = 16, kTimes = 12;
@@ -88,7 +89,7 @@ void time_shape(const Shape& shape, Gpu& gpu) {
 
 int main(int argc, char** argv) {
   Gpu gpu(argc > 1 ? std::atoi(argv[1]) : 0);
-  gpu.fill_normal();  // as a mask of visual rows, most are
+  gpu.fill_normal();  // used as a mask of visual rows, too: most are nonzero
   std::printf("%s\n", gpu.name());
   const Shape shapes[] = {
       {"8B, DAVID", 32, 8, 128, 3400, 340, 340},
