@@ -1,6 +1,6 @@
-// Ocellus for C++17 and later: ocellus.h with handles that close themselves, results, spans, lambdas and steady_clock.
-// Header-only; allocates nothing; needs neither exceptions nor RTTI. Facts, structs and enumerations are those of
-// ocellus.h, whose comments hold here, too: this file says only what differs.
+// Ocellus for C++17 and later: ocellus.h with owning handles, results, spans, lambdas and steady_clock. Header-only;
+// allocates nothing; needs neither exceptions nor RTTI. Facts, structs and enumerations are those of ocellus.h, whose
+// comments apply; this file documents only the differences.
 //
 //   auto model = ocellus::Model::open("model.gguf", "mmproj.gguf");
 //   auto engine = ocellus::Engine::create(*model, ocellus::engine_config());
@@ -24,9 +24,9 @@
 #include <utility>
 
 namespace ocellus {
-inline namespace cpp {  // the names of the archive's own classes are others
+inline namespace cpp {  // distinct from the names of the archive's own classes
 
-/// What a call became. Converts to true for success.
+/// Result of a call. Converts to true for success.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -35,7 +35,7 @@ class [[nodiscard]] Status {
   bool ok() const { return code_ == OCELLUS_OK; }
   ocellus_status code() const { return code_; }
   const char* name() const { return ocellus_status_name(code_); }
-  /// Of the calling thread's last failure: ask right after it.
+  /// Returns the sentence of the calling thread's last failure: call it right after the failure.
   static const char* sentence() { return ocellus_last_error()->sentence; }
   static const ocellus_failure& failure() { return *ocellus_last_error(); }
 
@@ -43,7 +43,7 @@ class [[nodiscard]] Status {
   ocellus_status code_ = OCELLUS_OK;
 };
 
-/// A value, or the status that says why there is none; the value is then as T{} makes it.
+/// A value, or the status of a failure; the value is then T{}.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -63,7 +63,7 @@ class [[nodiscard]] Result {
   T value_{};
 };
 
-/// Elements that lie one after another and belong to somebody else.
+/// A view of contiguous elements, not owned.
 template <class T>
 class Span {
  public:
@@ -83,7 +83,7 @@ class Span {
   size_t size_ = 0;
 };
 
-/// The bytes of anything that lies in one piece: a vector, a string_view, an array.
+/// A view of the bytes of any contiguous container: a vector, a string_view, an array.
 class Bytes {
  public:
   Bytes(const void* data, size_t size) : data_(data), size_(size) {}
@@ -99,7 +99,7 @@ class Bytes {
   size_t size_;
 };
 
-/// Calls a function object that belongs to somebody else and lives as long as the call that takes this.
+/// A reference to a function object that must outlive the call that takes this.
 template <class Signature>
 class FunctionRef;
 template <class R, class... Arguments>
@@ -121,14 +121,14 @@ class FunctionRef<R(Arguments...)> {
   void* object_ = nullptr;
   R (*call_)(void*, Arguments...) = nullptr;
 };
-/// Gets the next piece of an answer; returns whether to go on.
+/// Receives the next piece of an answer; returns true to continue.
 using OnText = FunctionRef<bool(std::string_view)>;
-/// Gets the next bytes of a file and their number; returns whether to go on.
+/// Receives the next bytes of a file and their number; returns true to continue.
 using OnBytes = FunctionRef<bool(const void*, int64_t)>;
-/// Gets one entry; returns whether to go on.
+/// Receives one entry; returns true to continue.
 using OnItem = FunctionRef<bool(const ocellus_library_item&)>;
 
-using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC, as deadlines are
+using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC, the clock of deadlines
 inline constexpr Clock::time_point kNoDeadline{};
 inline int64_t deadline_ns(Clock::time_point deadline) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch()).count();
@@ -154,13 +154,13 @@ inline ocellus_library_keep library_keep() {
   ocellus_library_keep_init(&keep);
   return keep;
 }
-/// `function(int32_t level, const char* text)` must live as long as engines made with the configuration.
+/// `function(int32_t level, const char* text)` must outlive the engines created with the configuration.
 template <class F>
 void set_log(ocellus_engine_config& config, F& function) {
   config.log_user = std::addressof(function);
   config.log = [](void* user, int32_t level, const char* text) { (*static_cast<F*>(user))(level, text); };
 }
-/// `on_text` must live as long as calls with these parameters; needed for batch_generate only.
+/// `on_text` must outlive the calls with these parameters; needed for batch_generate only.
 inline void set_on_text(ocellus_generate_params& params, OnText& on_text) {
   params.user = &on_text;
   params.on_text = [](void* user, const char* text, int32_t text_bytes) {
@@ -176,7 +176,7 @@ inline Result<ocellus_gpu_facts> probe_gpu(int32_t index) {
   const ocellus_status status = ocellus_probe_gpu(index, &facts);
   return {status, facts};
 }
-/// The index-th method of the cache; null after the last.
+/// Returns the index-th cache method; null after the last.
 inline const ocellus_method* get_method(ocellus_method_kind kind, int32_t index) {
   return ocellus_method_get(kind, index);
 }
@@ -205,7 +205,7 @@ class Handle {
     return *this;
   }
   explicit operator bool() const { return object_ != nullptr; }
-  /// For functions of ocellus.h.
+  /// Returns the handle for functions of ocellus.h.
   T* get() const { return object_; }
 
  protected:
@@ -232,7 +232,7 @@ class Model : public Handle<ocellus_model, ocellus_model_close> {
     const ocellus_status status = ocellus_model_open_shape(name, format, layers, &model);
     return {status, Model(model)};
   }
-  /// Of models from open_shape().
+  /// Requires a model from open_shape().
   Status write(ocellus_model_file file, uint64_t seed, OnBytes on_bytes) const {
     const auto take = [](void* user, const void* bytes, int64_t byte_count) {
       return (*static_cast<OnBytes*>(user))(bytes, byte_count) ? 0 : 1;
@@ -250,7 +250,7 @@ class Model : public Handle<ocellus_model, ocellus_model_close> {
     const ocellus_status status = ocellus_model_count_tokens(get(), text.data(), bytes, flags, &count);
     return {status, count};
   }
-  /// Fills `tokens` as far as it goes; the result is how many there are.
+  /// Fills `tokens` as far as they fit; the result is their total number.
   Result<int32_t> tokenize(std::string_view text, Span<int32_t> tokens, uint32_t flags = 0) const {
     int32_t count = 0;
     const ocellus_status status = ocellus_model_tokenize(get(), text.data(), static_cast<int64_t>(text.size()), flags,
@@ -267,7 +267,7 @@ class Model : public Handle<ocellus_model, ocellus_model_close> {
   explicit Model(ocellus_model* model) : Handle(model) {}
 };
 
-/// The memory table. About 16 KB: not for small stacks.
+/// The memory plan. About 16 KB: not for small stacks.
 class Plan : public ocellus_plan {
  public:
   Plan() : ocellus_plan{} {}
@@ -306,7 +306,7 @@ class Library : public Handle<ocellus_library, ocellus_library_close> {
     const ocellus_status status = ocellus_library_open(path, quota_bytes, &library);
     return {status, Library(library)};
   }
-  /// Fills `hits`, the best first; the result is how many.
+  /// Fills `hits`, the best first; the result is their number.
   Result<int32_t> search_text(const char* owner, std::string_view text, Span<ocellus_library_hit> hits) const {
     int32_t count = 0;
     const auto bytes = static_cast<int64_t>(text.size());
@@ -321,7 +321,7 @@ class Library : public Handle<ocellus_library, ocellus_library_close> {
     };
     return ocellus_library_list(get(), owner, visit, &on_item);
   }
-  /// Whether there is such an entry, here and below.
+  /// The result is true if there is such an entry; also below.
   Result<bool> describe_entry(const char* owner, const char* key, ocellus_library_item& out) const {
     int32_t found = 0;
     const ocellus_status status = ocellus_library_describe_entry(get(), owner, key, &out, &found);
@@ -411,7 +411,7 @@ class Session : public Handle<ocellus_session, ocellus_session_close> {
     return {status, ncar};
   }
 
-  /// `on_text` takes the place of the callback in `params`. `stats` is filled whatever the status; it may be null.
+  /// `on_text` replaces the callback in `params`. `stats` is filled whatever the status; it may be null.
   Status generate(const ocellus_generate_params& params, OnText on_text, ocellus_generate_stats* stats = nullptr) {
     ocellus_generate_params with_text = params;
     if (on_text) set_on_text(with_text, on_text);
@@ -427,7 +427,7 @@ class Session : public Handle<ocellus_session, ocellus_session_close> {
     return ocellus_session_score(get(), tokens.data(), count, out, stats);
   }
 
-  /// From any thread, while the session lives; see ocellus_session_cancel.
+  /// May be called on any thread while the session lives; see ocellus_session_cancel.
   void cancel() { ocellus_session_cancel(get()); }
   void set_deadline(Clock::time_point deadline) { ocellus_session_set_deadline(get(), deadline_ns(deadline)); }
   void clear_deadline() { set_deadline(kNoDeadline); }
@@ -443,7 +443,7 @@ class Session : public Handle<ocellus_session, ocellus_session_close> {
     return {status, image};
   }
   Status add_library_image(const char* key) { return ocellus_session_add_library_image(get(), key); }
-  /// Fills `hits`, the best first; the result is how many.
+  /// Fills `hits`, the best first; the result is their number.
   Result<int32_t> search_library(Bytes picture, Span<ocellus_library_hit> hits) {
     int32_t count = 0;
     const auto capacity = static_cast<int32_t>(hits.size());
@@ -456,7 +456,7 @@ class Session : public Handle<ocellus_session, ocellus_session_close> {
   explicit Session(ocellus_session* session) : Handle(session) {}
 };
 
-/// `params` and `stats` have one element for each of the sessions. set_on_text gives parameters their callbacks.
+/// `params` and `stats` have one element per session. set_on_text sets the parameters' callbacks.
 inline Status batch_generate(Span<ocellus_session* const> sessions, Span<const ocellus_generate_params> params,
                              Span<ocellus_generate_stats> stats) {
   const size_t count = sessions.size();

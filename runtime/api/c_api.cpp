@@ -1,4 +1,4 @@
-// The C API: checks pointers, turns Status into ocellus_status, nothing else.
+// The C API: checks pointers and converts Status to ocellus_status.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -27,7 +27,7 @@ using ocellus::Code;
 using ocellus::Session;
 using ocellus::Status;
 
-/// Who asks about a picture has not planned for it yet.
+/// Probing a picture uses no planned limits.
 constexpr ocellus::ImageLimits kAnyPicture = {.max_pixels = int64_t{1} << 28, .max_whole_pixels = int64_t{1} << 29};
 
 class CallerSink : public ocellus::ByteSink {
@@ -53,7 +53,7 @@ ocellus_status null_argument(const char* function, const char* name) {
   return result(OCELLUS_FAIL(Code::kBadArgument, "%s: %s is null", function, name));
 }
 
-/// What every call on a session begins with.
+/// Checks made by every call on a session.
 Status check_session(const ocellus_session* session, const char* function) {
   if (session == nullptr) return OCELLUS_FAIL(Code::kBadArgument, "%s: the session is null", function);
   if (!reinterpret_cast<const Session*>(session)->is_open())
@@ -76,7 +76,7 @@ ocellus_status on_session(ocellus_session* session, const char* function, Call&&
 #define OCELLUS_REQUIRE(argument) \
   if ((argument) == nullptr) return null_argument(__func__, #argument)
 
-// Values that cross the interface as they are.
+// Fields of both structs have equal sizes.
 static_assert(sizeof(ocellus_failure::file) == sizeof(ocellus::Failure::file));
 static_assert(sizeof(ocellus_failure::sentence) == sizeof(ocellus::Failure::sentence));
 static_assert(static_cast<int>(Code::kInternal) == OCELLUS_INTERNAL);
@@ -180,7 +180,7 @@ ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t
   OCELLUS_REQUIRE(model);
   OCELLUS_REQUIRE(out);
   const ocellus::TurnText& texts = ocellus::turn_text(model->model.chat_template());
-  int64_t total = 1;  // the beginning-of-text token, where the model has one
+  int64_t total = 1;  // the beginning-of-text token, if the model has one
   for (const char* text : {texts.user_first, texts.user_close}) {
     int64_t count = 0;
     if (const Status status = model->model.count_tokens(text, true, &count); !status.ok()) return result(status);
@@ -373,7 +373,8 @@ ocellus_status ocellus_session_get_ncar(ocellus_session* session, float* theta, 
   OCELLUS_REQUIRE(switch_layer);
   return on_session(session, __func__, [&](Session& s) -> Status {
     if (!s.engine().shape().policy.watches_ncar())
-      return OCELLUS_FAIL(Code::kBadArgument, "NCAR is looked at by DAVID among all rows of a prompt only: plan that");
+      return OCELLUS_FAIL(Code::kBadArgument,
+                          "NCAR is observed only by eviction method david among all rows of a prompt: plan that");
     if (capacity < 0 || (capacity > 0 && theta == nullptr))
       return OCELLUS_FAIL(Code::kBadArgument, "there is no room for %d values of NCAR", capacity);
     const ocellus::NcarState* ncar = s.ncar();

@@ -87,7 +87,7 @@ Status parse_key(const char* text, LibraryKey* out) {
   return OCELLUS_FAIL(Code::kBadArgument, "a key has 32 hexadecimal digits");
 }
 
-/// What call(key, exists) gives for the entry of this key; whether it exists.
+/// Calls call(key, exists) for the entry of this key.
 template <class Call>
 ocellus_status on_entry(const char* key, int32_t* found, Call call) {
   LibraryKey parsed;
@@ -98,7 +98,7 @@ ocellus_status on_entry(const char* key, int32_t* found, Call call) {
   return result(status);
 }
 
-/// Of a text that may be null.
+/// Returns a view of a text that may be null.
 std::string_view text_of(const char* text) { return text == nullptr ? std::string_view() : text; }
 
 Status to_labels(const ocellus_library_keep& keep, ocellus::EntryLabels* out) {
@@ -107,7 +107,7 @@ Status to_labels(const ocellus_library_keep& keep, ocellus::EntryLabels* out) {
   if (keep.tag_count < 0 || (keep.tag_count > 0 && keep.tags == nullptr))
     return OCELLUS_FAIL(Code::kBadArgument, "an ocellus_library_keep counts %d tags and has no list of them",
                         keep.tag_count);
-  std::string_view tags[ocellus::kMostTags + 1];  // one more, which is refused
+  std::string_view tags[ocellus::kMostTags + 1];  // room for one more, which is refused
   const int32_t count = std::min(keep.tag_count, ocellus::kMostTags + 1);
   for (int32_t i = 0; i < count; ++i) tags[i] = text_of(keep.tags[i]);
   return ocellus::make_labels({tags, static_cast<size_t>(count)}, text_of(keep.caption), keep.expires, keep.pinned != 0,
@@ -119,7 +119,7 @@ Status check_search(const ocellus_library_hit* hits, int32_t capacity) {
   return OCELLUS_FAIL(Code::kBadArgument, "a search needs room for at least one entry");
 }
 
-/// Entries that went meanwhile are left out.
+/// Leaves out entries removed meanwhile.
 Status add_hit(ImageLibrary& library, std::string_view owner, const LibraryKey& key, double score,
                ocellus_library_hit* hits, int32_t* count) {
   ocellus::LibraryItem item;
@@ -150,7 +150,7 @@ Status search_image(Retrieval& retrieval, const uint8_t* bytes, int64_t byte_cou
   return {};
 }
 
-/// The session, or null and a failure if it is closed.
+/// Returns the session, or null and a failure if it is closed.
 ocellus::Session* open_session(ocellus_session* session, const char* function) {
   auto* const opened = reinterpret_cast<ocellus::Session*>(session);
   if (opened->is_open()) return opened;

@@ -10,7 +10,7 @@ using ocellus::Status;
 
 Status check_method(int32_t kind, const char* text) {
   if (text == nullptr) return OCELLUS_FAIL(Code::kBadArgument, "ocellus_method_check: text is null");
-  // What does not fit is refused where the texts of policies are.
+  // Longer texts are refused, as in policies.
   char field[OCELLUS_METHOD_TEXT] = {};
   for (size_t i = 0; i < sizeof field && text[i] != '\0'; ++i) field[i] = text[i];
   ocellus::MethodValues options;

@@ -6,14 +6,14 @@
 namespace ocellus {
 namespace {
 
-/// Takes `count` blocks, or none if there are not so many.
+/// Takes `count` blocks, or none if fewer are free.
 bool take_blocks(BlockPool& pool, int64_t count, int32_t* out) {
   if (pool.free_count() < count) return false;
   for (int64_t i = 0; i < count; ++i) out[i] = pool.take();
   return true;
 }
 void release_blocks(BlockPool& pool, const int32_t* blocks, int64_t count) {
-  // The last one taken first, so that the pool's stack is as it was.
+  // In reverse order, so that the pool's stack is as before.
   for (int64_t i = count; i > 0; --i) pool.release(blocks[i - 1]);
 }
 
@@ -74,7 +74,7 @@ Status SessionCache::reserve_evicted(const EvictedRows& rows) {
       block_count_ + blocks > blocks_.cols || pools_->blocks.free_count() < blocks ||
       !take_blocks(pools_->pages, pages, evicted_pages_.data + evicted_page_count_))
     return OCELLUS_FAIL(Code::kFull,
-                        "the session has no room for what is to be kept of %d more rows: plan more images, or more "
+                        "the session has no room for the kept slots of %d more rows: plan more images, or more "
                         "text tokens",
                         rows.rows);
   (void)take_blocks(pools_->blocks, blocks, blocks_.data + block_count_);
@@ -164,7 +164,7 @@ int64_t SessionCache::live_slots() const {
   return count;
 }
 
-/// The slots that are moved, which lie in one page.
+/// Returns the sink slots, which lie in one page.
 KvRun SessionCache::sinks() const {
   const KvRun page = evicted_page(0, 0);
   KvRun run = slice_run(page, 0, std::min(sink_slots_, page.slots), pools_->shape.head_dim);
@@ -256,7 +256,7 @@ void SessionCache::rewind(const Mark& mark) {
     eviction_reserved_ = true;
     drop_uncommitted();
   }
-  if (eviction_count_ == 0) {  // else images have no blocks of their own
+  if (eviction_count_ == 0) {  // otherwise images have no blocks of their own
     for (int32_t i = mark.image_count; i < own_image_count_; ++i) {
       image_rows_ -= images_.data[i].rows;
       images_.data[i] = StoredImage();
@@ -264,7 +264,7 @@ void SessionCache::rewind(const Mark& mark) {
   }
   image_count_ = mark.image_count;
   drop_uncommitted();
-  // What is filled from now on stands where it stands, though the page was full before and moved.
+  // New slots have their true positions, even if the page was full and moved before.
   if (text_slots_ % kPageSlots != 0) pages_.data[text_slots_ / kPageSlots].position_shift = 0;
 }
 
@@ -322,7 +322,7 @@ void SessionCache::move_pages(int32_t pages, int64_t end) {
 
 CacheBytes SessionCache::bytes() const {
   const KvShape& shape = pools_->shape;
-  const int64_t slot_elements = 2 * int64_t{shape.head_dim};  // of a slot in one layer and head
+  const int64_t slot_elements = 2 * int64_t{shape.head_dim};  // per slot in one layer and head
   CacheBytes bytes;
   bytes.payload = text_slots_ * shape.slot_bytes();
   int64_t in_blocks = 0, used_blocks = 0;  // an image of fewer views than planned leaves some blocks empty

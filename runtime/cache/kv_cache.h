@@ -1,10 +1,10 @@
-// The cache: fixed pools of text pages and image blocks, and per session lists of what it has taken from them.
+// The cache: fixed pools of text pages and image blocks, and per session the lists of pages and blocks taken from them.
 //
-// Keys are stored rotated at the position where they were computed, so that a slot in the past needs no position and
-// the order of what is listed does not matter to attention. Text of a session is dense: text token number i lies in its
-// page i / kPageSlots at slot i % kPageSlots, whatever images stand between. An image owns a few blocks, f16 or packed.
-// Where all rows of a prompt compete for a share of the slots, what survives of it lies in pages and blocks of its own,
-// with live counts by layer and head. Taking and releasing is O(1) and nothing fragments.
+// Keys are stored rotated at the position where they were computed, so a slot in the past needs no position and the
+// order of listed slots does not matter to attention. Text of a session is dense: text token number i lies in its page
+// i / kPageSlots at slot i % kPageSlots, regardless of images in between. An image owns a few blocks, f16 or packed. If
+// all rows of a prompt compete for a share of the slots, the survivors lie in pages and blocks of their own, with live
+// counts by layer and head. Taking and releasing is O(1) and nothing fragments.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,7 @@
 
 namespace ocellus {
 
-/// The slots of one session. They are first reserved (pages and blocks are taken), then filled layer by layer, then
-/// committed.
+/// The slots of one session. They are reserved (pages and blocks are taken), filled layer by layer, and committed.
 class SessionCache {
  public:
   Status lay_out(const KvShape& shape, const SessionLimits& limits, RowSink& sink);
@@ -28,38 +27,38 @@ class SessionCache {
 
   int64_t text_slots() const { return text_slots_; }
   int32_t image_count() const { return image_count_; }
-  /// Rows that were read and not released, whatever is left of them.
+  /// Rows that were read and not released, including evicted ones.
   int64_t rows() const { return text_slots_ + packed_text() + image_rows_ + evicted_rows_ + replaced_rows_; }
   int64_t text_rows() const { return text_slots_ + packed_text() + evicted_text_rows_; }
   int32_t eviction_count() const { return eviction_count_; }
-  /// Live slots in every layer and head; where nothing is packed and images have no slots of their own.
+  /// Live slots in every layer and head, if nothing is packed and images have no slots of their own.
   int64_t live_slots() const;
   CacheBytes bytes() const;
-  /// The same rows as f16, nothing evicted.
+  /// Bytes of the same rows as f16, nothing evicted.
   int64_t full_bytes() const { return rows() * pools_->shape.slot_bytes(); }
 
   /// Makes room for text slots [text_slots(), text_slots() + count). kFull if the pages are used up.
   Status reserve_text(int64_t count);
   /// Takes an image's blocks; *ordinal counts the session's images from 0. kFull if there are none.
   Status reserve_image(int32_t* ordinal);
-  /// Takes pages and blocks for what will survive; one at a time. kFull if there are none.
+  /// Takes pages and blocks for survivors; one reservation at a time. kFull if there are none.
   Status reserve_evicted(const EvictedRows& rows);
 
-  /// Whether of the text in pages the oldest fills a block, the newest `window` tokens left out, and may be packed.
+  /// True if the oldest text in pages, without the newest `window` tokens, fills a block and may be packed.
   bool has_text_to_pack(int32_t window) const;
-  /// Takes the block; its pages go when it is committed, and the numbers of text slots begin behind them. kFull.
+  /// Takes the block; its pages are released when it is committed, and text slots are numbered after them. kFull.
   Status reserve_text_block(KvRun* out);
   void commit_text_block();
 
-  /// Where text slot `index` lives: the run (for writing; its live count may lie before the slot) and the slot in it.
+  /// Returns the run (for writing; its live count may end before the slot) and the slot in it for text slot `index`.
   KvRun text_place(int64_t index, int32_t* slot) const;
-  /// Block `block` of an image, which begins with its slot block * block_slots; as many slots as are live.
+  /// Block `block` of an image, which begins with its slot block * block_slots, with its live slots.
   KvRun image_block(int32_t ordinal, int32_t block) const;
   /// Calls visit(run) for slots [first, first + count) of an image, which need not be committed, block by block.
   template <class Visit>
   void visit_slots(int32_t ordinal, int32_t first, int32_t count, int32_t position_shift, Visit visit) const;
   int32_t blocks_per_image() const { return static_cast<int32_t>(pools_->shape.blocks_per_image()); }
-  /// Pages and blocks of an eviction, the newest one's while it is reserved. Slots: as many as there may be.
+  /// Pages and blocks of an eviction, including a reserved one. Slots: their maximum.
   const EvictedRows& evicted(int32_t eviction) const { return evictions_.data[eviction]; }
   int32_t evicted_pages(int32_t eviction) const {
     return static_cast<int32_t>(blocks_of(evicted(eviction).text, kPageSlots));
@@ -70,58 +69,57 @@ class SessionCache {
   }
   KvRun evicted_page(int32_t eviction, int32_t page) const;
   KvRun evicted_block(int32_t eviction, int32_t block) const;
-  /// A slot of the pages that are reserved for what survives.
+  /// Returns a slot of the pages reserved for survivors.
   KvSlot evicted_slot(int64_t slot) const {
     const auto page = static_cast<int32_t>(slot / kPageSlots);
     return run_slot(evicted_page(eviction_count_, page), slot % kPageSlots, pools_->shape.head_dim);
   }
-  /// Gives back those of the reserved pages that lie behind the first `slots` slots.
+  /// Releases the reserved pages after the first `slots` slots.
   void shrink_evicted(int32_t slots);
-  /// Live slots by layer and head, [layers, heads] each, in the device's memory.
+  /// Live slots by layer and head, [layers, heads] each, in device memory.
   int32_t* text_counts(int32_t eviction) const { return counts_.device.row(2 * eviction); }
   int32_t* visual_counts(int32_t eviction) const { return counts_.device.row(2 * eviction + 1); }
-  /// Brings an eviction's counts to the host, for bytes(). To be called when the device is done with the prompt.
+  /// Copies an eviction's counts to the host, for bytes(). Call it when the device has finished the prompt.
   void fetch_counts(int32_t eviction, Queue& queue);
 
-  /// The live slots as runs of at most so many each. What attention reads of the past: the order of past slots does
-  /// not matter to it.
+  /// Lists the live slots as runs within the limits: the past that attention reads, in any order.
   int64_t list_live(const TileLimits& limits, KvRun* out) const {
     int64_t count = 0;
     visit_live(limits, [&](const KvRun& run) { out[count++] = run; });
     return count;
   }
-  /// The same, one after the other.
+  /// Calls visit for each of these runs.
   template <class Visit>
   void visit_live(const TileLimits& limits, Visit visit) const {
     visit_fixed(limits, visit);
     for (int32_t i = 0; i < page_count_; ++i)
       if (const KvRun run = text_page(i); run.slots > 0) visit(run);
   }
-  /// The same for decoding: live slots, then every text page, reserved ones too, as if full. The session's text slot
-  /// number i lies in tile *first_page + i / kPageSlots, slot i % kPageSlots.
+  /// Lists runs for decoding: live slots, then every text page, reserved ones included, as if full. The session's text
+  /// slot number i lies in tile *first_page + i / kPageSlots, slot i % kPageSlots.
   int64_t list_for_steps(const TileLimits& limits, KvRun* out, int32_t* first_page) const;
 
-  /// Of the oldest prompt's survivors the first `slots` are to be read as if they stood right before all others, at the
-  /// end of which `position` comes next.
+  /// Makes the first `slots` survivors of the oldest prompt sinks: they are read as if they stood right before all
+  /// others; move_sinks sets the next `position` after them.
   void set_sinks(int32_t slots) { sink_slots_ = slots; }
   void move_sinks(int64_t position);
   bool has_sinks() const { return sink_slots_ > 0 && eviction_count_ > 0; }
-  /// A token of an answer took another one's slot.
+  /// Counts a token of an answer that took another one's slot.
   void note_replaced() { ++replaced_rows_; }
 
   /// Makes `count` more slots live, in order.
   void commit_text(int64_t count);
   void commit_image(int32_t ordinal, int32_t slots, int32_t rows);
-  /// An image of `slots` slots, of which those from `first_slot` on are read.
+  /// Commits an image of `slots` slots, of which those from `first_slot` on are read.
   void commit_linked(int32_t ordinal, int32_t slots, int32_t first_slot, int32_t position_shift);
-  /// A slot of a reserved image is not read: its row stands among the text. In ascending order.
+  /// Excludes a slot of a reserved image from reading: its row stands among the text. In ascending order.
   void note_hole(int32_t ordinal, int32_t slot) { holes_.row(ordinal)[images_.data[ordinal].hole_count++] = slot; }
-  /// Gives the blocks of the image back that was reserved last.
+  /// Releases the blocks of the image reserved last.
   void release_reserved_image();
   void commit_evicted();
-  /// Gives back what holds no live slot: after a prefill that did not finish.
+  /// Releases all that holds no live slot: after a prefill that did not finish.
   void drop_uncommitted();
-  /// The committed state, to go back to while nothing is reserved.
+  /// The committed state, to return to while nothing is reserved.
   struct Mark {
     int64_t text_slots = 0;
     int32_t image_count = 0;
@@ -133,27 +131,27 @@ class SessionCache {
   void rewind(const Mark& mark);
   void reset() { rewind({}); }
 
-  /// Forgets the oldest image that has blocks of its own. Nothing may be reserved.
+  /// Drops the oldest image that has blocks of its own. Nothing may be reserved.
   void release_oldest_image();
-  /// Forgets text pages [first, first + count), which must be full. Nothing may be reserved.
+  /// Drops text pages [first, first + count), which must be full. Nothing may be reserved.
   void release_text_pages(int32_t first, int32_t count);
-  /// Hears where a text slot or an image's first one stands, when it is filled. Text comes in order.
+  /// Records the position of a text slot or of an image's first slot when it is filled. Text comes in order.
   void note_text_position(int64_t index, int64_t position);
   void note_image_position(int32_t ordinal, int64_t position) { images_.data[ordinal].position = position; }
-  /// The least position of what is live behind the first `pages` pages, or `none` if nothing is.
+  /// Minimum position of live slots after the first `pages` pages, or `none` if there are none.
   int64_t oldest_position(int32_t pages, int64_t none) const;
   bool oldest_is_image(int32_t pages) const;
-  /// Positions from the first to the last slot of each of the first `pages` pages, which are full, added up.
+  /// Sum over the first `pages` pages, which are full, of the positions from their first to their last slot.
   int64_t span_of_pages(int32_t pages) const;
-  /// Moves the first `pages` pages, which are full, up to each other and to position `end`; never down, and not across
-  /// what stands between them.
+  /// Moves the first `pages` pages, which are full, together and up to position `end`; never down, and not across
+  /// images between them.
   void move_pages(int32_t pages, int64_t end);
 
  private:
-  /// Everything but text pages.
+  /// Visits everything but text pages.
   template <class Visit>
   void visit_fixed(const TileLimits& limits, Visit visit) const;
-  /// The slots of an image that are read.
+  /// Visits the slots of an image that are read.
   template <class Visit>
   void visit_image(int32_t ordinal, const TileLimits& limits, Visit visit) const;
   KvRun text_page(int32_t page) const;
@@ -166,10 +164,10 @@ class SessionCache {
   void visit_evicted(int32_t eviction, bool visual, Visit visit) const;
 
   KvPools* pools_ = nullptr;
-  HostView<TextPage> pages_;         // of text, in order
-  HostView<int32_t> evicted_pages_;  // of survivors
-  HostView<int32_t> text_blocks_;    // of text that was packed after it was read, in order
-  HostView<int32_t> blocks_;         // of images, blocks_per_image() each, then none; or of survivors
+  HostView<TextPage> pages_;         // text pages, in order
+  HostView<int32_t> evicted_pages_;  // pages of survivors
+  HostView<int32_t> text_blocks_;    // blocks of text packed after it was read, in order
+  HostView<int32_t> blocks_;         // blocks_per_image() for each image, then none; or blocks of survivors
   HostView<StoredImage> images_;
   HostView<int32_t> holes_;  // [images, holes]
   HostView<EvictedRows> evictions_;
@@ -177,7 +175,7 @@ class SessionCache {
   int32_t page_count_ = 0;
   int32_t evicted_page_count_ = 0;
   int32_t block_count_ = 0;
-  int32_t own_image_count_ = 0;  // that have blocks of their own, reserved ones included
+  int32_t own_image_count_ = 0;  // images with blocks of their own, reserved ones included
   int32_t eviction_count_ = 0;   // committed
   bool eviction_reserved_ = false;
   int32_t text_block_count_ = 0;  // committed
@@ -194,4 +192,4 @@ class SessionCache {
 
 }  // namespace ocellus
 
-#include "runtime/cache/kv_visit.h"  // the bodies of its templates
+#include "runtime/cache/kv_visit.h"  // template definitions

@@ -1,4 +1,4 @@
-// The formats of visual slots where layers differ in bits.
+// Formats of visual slots if layers differ in bits.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace ocellus {
 
-/// Formats by layer; an empty list: all layers have the same. Why they may differ: the answers of a model depend far
-/// more on some layers' keys and values than on others', so bits taken from those cost little.
+/// Formats by layer; an empty list: all layers have the same. A model's answers depend far more on the keys and values
+/// of some layers than on others, so reducing the bits of those costs little.
 struct KvFormatList {
   int32_t count = 0;
   KvFormat formats[OCELLUS_MOST_LAYER_BITS] = {};

@@ -1,4 +1,4 @@
-// The pools that all sessions' caches draw from: text pages and image blocks, their layout and their sizes.
+// The pools shared by all sessions' caches: text pages and image blocks, their layout and sizes.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,12 @@ namespace ocellus {
 
 /// Slots of one text page.
 inline constexpr int32_t kPageSlots = 16;
-/// Pages of a conversation's beginning that a rolling context may keep.
+/// Maximum pages of a conversation's beginning that a rolling context may keep.
 inline constexpr int32_t kMostSinkPages = 4;
 
 constexpr int64_t blocks_of(int64_t slots, int64_t block_slots) { return (slots + block_slots - 1) / block_slots; }
 
-/// Most slots of a run as attention is given it, and of a packed one: see kTileSlots.
+/// Maximum slots of a run in the lists for attention, and of a packed run: see kTileSlots.
 struct TileLimits {
   int32_t f16 = INT32_MAX;
   int32_t packed = INT32_MAX;
@@ -28,14 +28,14 @@ struct TileLimits {
   static TileLimits of(const DeviceTraits& device) {
     return device.is_cuda() ? TileLimits{kTileSlots, kPackedTileSlots} : TileLimits{};
   }
-  /// While decoding.
+  /// Limits for decoding.
   static TileLimits of_steps(const DeviceTraits& device, KvScaleForm scales) {
     return device.is_cuda() ? TileLimits{kTileSlots, packed_tile_slots(scales)} : TileLimits{};
   }
   int32_t of(bool is_packed) const { return is_packed ? packed : f16; }
 };
 
-/// Calls visit(piece) for pieces of a run that are as long as the limits allow.
+/// Calls visit(piece) for pieces of a run within the limits.
 template <class Visit>
 void visit_pieces(const KvRun& run, const TileLimits& limits, int32_t head_dim, Visit visit) {
   const int32_t most = limits.of(run.packed);
@@ -45,26 +45,26 @@ void visit_pieces(const KvRun& run, const TileLimits& limits, int32_t head_dim, 
   }
 }
 
-/// What one cache slot looks like and how many the pools hold.
+/// Layout of a cache slot, and the sizes of the pools.
 struct KvShape {
   int32_t layer_count = 0;
   int32_t kv_heads = 0;
   int32_t head_dim = 0;
-  KvFormat format = KvFormat::kF16;  // of image blocks; where layers differ, the one of most bits
+  KvFormat format = KvFormat::kF16;  // format of image blocks; if layers differ, the one with most bits
   int32_t block_slots = 1;           // slots of an image block
-  int32_t image_slots = 0;           // slots that an image keeps in blocks of its own
+  int32_t image_slots = 0;           // slots of an image in blocks of its own
   int64_t page_count = 0;
   int64_t block_count = 0;
-  bool has_ledger = false;  // of the pages' slots, where slots go while sessions answer; with sums of attention
+  bool has_ledger = false;  // the pages have a ledger, for eviction during answers; with sums of attention
   bool has_sums = false;
   KvFormatList layer_formats = {};
-  KvScaleForm scales = KvScaleForm::kF16;  // of packed blocks
+  KvScaleForm scales = KvScaleForm::kF16;  // scales of packed blocks
 
   /// Keys and values of one token, all layers, f16.
   int64_t slot_bytes() const { return int64_t{4} * layer_count * kv_heads * head_dim; }
   int64_t page_bytes() const { return slot_bytes() * kPageSlots; }
   KvFormat format_of(int32_t layer) const { return layer_formats.of(layer, format); }
-  /// Of one head's part of a block in a layer.
+  /// Layout of one head's part of a block in a layer.
   KvBlockLayout block_layout(int32_t layer) const {
     return KvBlockLayout::of(format_of(layer), head_dim, block_slots, scales);
   }
@@ -80,7 +80,7 @@ struct KvShape {
   int64_t scale_bytes() const {
     return sum_of_layers(layer_count, [](const KvBlockLayout& layout) { return layout.keys; });
   }
-  /// Most runs that a session of so many pages and blocks is listed as.
+  /// Maximum runs that a session of this many pages and blocks is listed as.
   int64_t tiles_of(int64_t pages, int64_t blocks, const TileLimits& limits) const {
     return pages + blocks * blocks_of(block_slots, limits.of(is_packed(format)));
   }
@@ -89,7 +89,7 @@ struct KvShape {
   int64_t offset_of(int32_t layer) const {
     return sum_of_layers(layer, [](const KvBlockLayout& layout) { return layout.padded_bytes; });
   }
-  /// Of the first `layers` layers, all heads.
+  /// Bytes of the first `layers` layers, all heads.
   template <class Bytes>
   int64_t sum_of_layers(int32_t layers, Bytes bytes) const {
     if (layer_formats.empty()) return bytes(block_layout(0)) * layers * kv_heads;
@@ -103,7 +103,7 @@ struct KvShape {
 class BlockPool {
  public:
   Status lay_out(const char* name, const char* index_name, int64_t block_bytes, int64_t count, RowSink& sink);
-  /// Block number, or -1 if all are taken.
+  /// Returns a block number, or -1 if all are taken.
   int32_t take();
   void release(int32_t block);
   std::byte* address(int32_t block) const { return memory_.data + block * memory_.cols; }
@@ -124,7 +124,7 @@ struct KvPools {
   SlotLedger ledger;
 
   Status lay_out(const KvShape& shape_, RowSink& sink);
-  /// An empty run over a page, or over an image block.
+  /// Returns an empty run over a page, or over an image block.
   KvRun page_run(int32_t page) const;
   KvRun block_run(int32_t block) const;
   int64_t used_bytes() const {

@@ -1,4 +1,4 @@
-// How a SessionCache goes through its slots: what kv_cache.h declares as templates.
+// Iteration over the slots of a SessionCache: definitions of the templates declared in kv_cache.h.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// PromptChunk: rows of a session that wait to be read, and what is linked between them.
+// PromptChunk: rows of a session that wait to be read, and the images linked between them.
 #pragma once
 
 #include "platform/arena.h"
@@ -8,31 +8,31 @@
 
 namespace ocellus {
 
-/// kLinked: rows of a linked image that are read in place, and stored like text.
+/// kLinked: rows of a linked image that are computed in place, and stored like text.
 enum class RowKind : uint8_t { kText, kImage, kLinked };
 
-/// Consecutive rows of a chunk that go to the same place: text pages, or one image's slot.
+/// Consecutive rows of a chunk with the same destination: text pages, or one image's slots.
 struct Piece {
   RowKind kind = RowKind::kText;
-  int32_t image_ordinal = 0;  // images only: which image of the session
+  int32_t image_ordinal = 0;  // images only: index in the session's images
   int64_t first_row = 0;
   int64_t row_count = 0;
-  int64_t linked_before = 0;  // positions of the chunk before the piece that are no rows: slots of linked images
-  int64_t source_row = 0;     // kLinked: of the linked rows' embeddings
+  int64_t linked_before = 0;  // positions of the chunk before the piece without rows: slots of linked images
+  int64_t source_row = 0;     // kLinked: first row of the linked rows' embeddings
 };
 
-/// Sizes of what is linked into a chunk, for the plan.
+/// Sizes of linked images in a chunk, for the plan.
 struct LinkLimits {
   int64_t images = 0;
-  int64_t slots = 0;        // of an image
-  int64_t in_place = 0;     // of an image: rows that are read in place
+  int64_t slots = 0;        // maximum per image
+  int64_t in_place = 0;     // maximum rows per image computed in place
   int64_t runs = 0;         // stretches of slots between rows, of all images
-  bool carries = false;     // what the rows in place have become, the others do: see carry_change
-  bool blends = false;      // of all rows those are read in place that have changed most: session_blend.cpp
+  bool carries = false;     // the change of the rows in place is applied to the others: see carry_change
+  bool blends = false;      // the rows in place are those that change most: session_blend.cpp
   bool text_alone = false;  // only a chunk's last row sees linked images
 };
 
-/// The slots of an image's rows, asked row by row: those of picked rows come first.
+/// Maps an image's rows to slots, called row by row: picked rows get the first slots.
 class ImageSlots {
  public:
   ImageSlots() = default;
@@ -56,33 +56,34 @@ struct PromptChunk {
   HostView<Piece> pieces;         // [1, max rows]
   int64_t row_count = 0;
   int64_t piece_count = 0;
-  int64_t text_count = 0;  // rows that go to text pages
+  int64_t text_count = 0;  // rows stored in text pages
   HostView<LinkedImage> linked_images;
   HostView<LinkedRun> links;
-  HostView<int32_t> picks;  // [1, in place] of the one image of a chunk that is read alone, ascending
+  HostView<int32_t> picks;  // [1, in place] rows of the only image of a chunk that is read alone, ascending
   int64_t pick_count = 0;
   int64_t linked_image_count = 0;
   int64_t link_count = 0;
-  int64_t linked_slots = 0;  // positions that are no rows
+  int64_t linked_slots = 0;  // positions without rows
   int64_t linked_rows = 0;   // rows of linked images
 
   Status lay_out(int64_t max_rows, int64_t width, const LinkLimits& links, RowSink& sink);
-  /// One image that is read alone, in the memory of another chunk's rows: only one of the two may be read at a time.
+  /// Lays out a chunk for one image read alone, in the memory of another chunk's rows: only one of the two may be in
+  /// use.
   Status lay_out_alone(int64_t max_rows, const PromptChunk& other, int64_t most_picks, RowSink& sink);
   int64_t room() const { return hidden.rows - row_count; }
-  /// Appends `count` rows to the last piece if it is of the same place, or as a new one. Rows of images are written by
-  /// the caller before or after; those of text are looked up in embed_text().
+  /// Appends `count` rows to the last piece if the destination is the same, or as a new one. The caller writes rows of
+  /// images before or after; those of text are looked up in embed_text().
   void add_text(const int32_t* tokens, int64_t count);
   void add_image_rows(int32_t image_ordinal, int64_t count);
-  /// Rows of a linked image whose embeddings are the linked rows from `source_row` on.
+  /// Adds rows of a linked image whose embeddings are the linked rows from `source_row` on.
   void add_linked_rows(int64_t count, int64_t source_row);
-  /// Slots of a linked image of the chunk, which stand behind the rows so far.
+  /// Adds slots of a linked image of the chunk after the rows so far.
   void add_link(int32_t image, int32_t first_slot, int32_t slots);
-  /// Forgets all rows and links, but not the images that are linked.
+  /// Drops all rows and links, but not the linked images.
   void clear_rows();
   bool is_text(int64_t row) const;
   int64_t positions() const { return row_count + linked_slots; }
-  /// Else a linked image ends it, whose last row was read elsewhere.
+  /// False: the chunk ends with a linked image, whose last row was read elsewhere.
   bool ends_with_row() const {
     return row_count > 0 && (link_count == 0 || links.data[link_count - 1].visible_from < row_count);
   }
@@ -90,7 +91,7 @@ struct PromptChunk {
   void embed_text(const WeightView& embedding, Queue& queue) const;
   void clear() { rewind({}); }
 
-  /// The state to go back to if an image turns out not to be readable half way.
+  /// A state to return to if an image turns out to be unreadable half way.
   struct Mark {
     int64_t row_count, piece_count, text_count, last_piece_rows, linked_image_count, link_count, linked_slots,
         linked_rows;

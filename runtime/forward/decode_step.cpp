@@ -12,11 +12,11 @@
 namespace ocellus {
 namespace {
 
-/// StepRows as one of their int32 fields sees them.
+/// Stride of a field of StepRow, in int32.
 constexpr int64_t kStepStride = sizeof(StepRow) / sizeof(int32_t);
 static_assert(sizeof(StepRow) % sizeof(int32_t) == 0);
 
-/// Logits of the rows and the tokens sampled from them.
+/// Enqueues logits of the rows and the tokens sampled from them.
 void enqueue_tokens(const TextModel& m, int64_t rows, bool advance, const StepScratch& s, Queue& q) {
   enqueue_logits(m, rows, s, q);
   const TraceRange range(s.trace, "sample");
@@ -137,8 +137,8 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
                  .most_tiles = shape.most_tiles,
                  .layer = s.kv.layer(layer),
                  // In a recorded step only the sampler at its end writes steps, nothing writes tiles, and the slots
-                 // that attention reads were filled before: the new one is stored, but not read from the cache. Unless
-                 // slots go.
+                 // that attention reads were filled before: the new one is stored, but not read from the cache. Not so
+                 // with eviction during answers.
                  .cache_settled = q.on_cuda() && q.cuda()->capturing() && !s.ledger.kept(),
                  .calibration = s.calibration,
                  .output = rows.mixed,

@@ -20,22 +20,22 @@ struct TypeName<StepResult> {
   static constexpr const char* value = "token";
 };
 
-/// How many rows a step computes and how many tiles its attention is prepared for. On CUDA a step is recorded once for
-/// each shape and started again and again, so both are rounded up to one of a few values.
+/// Number of rows of a step, and of tiles that its attention is prepared for. On CUDA a step is recorded once for each
+/// shape and launched repeatedly, so both are rounded up to one of a few values.
 struct StepShape {
   int64_t rows = 1;
   int64_t most_tiles = 0;
 };
 
-/// The largest step of an engine with so many sessions: rows are a power of two on CUDA.
+/// Rows of the largest step of an engine with this many sessions: a power of two on CUDA.
 int64_t most_step_rows(int64_t sessions, const DeviceTraits& device);
 
 /// Sizes of a step, for the plan.
 struct StepLimits {
   int64_t sessions = 1;
   int64_t tiles_per_session = 0;
-  int64_t slots_per_session = 0;  // live ones
-  KvShape kv;                     // how visual slots are stored
+  int64_t slots_per_session = 0;  // live slots
+  KvShape kv;                     // storage of visual slots
   KvCalibration calibration;
 };
 
@@ -44,17 +44,17 @@ struct StepScratch {
   StagedRows<StepRow> steps;     // [1, B]
   StagedRows<KvRun> tiles;       // [B, tiles per row]
   HostView<StepResult> results;  // [kResultSteps, B], written by the device
-  HostView<int32_t> forced;      // [kResultSteps, B], read by the device: tokens that forced rows are told
+  HostView<int32_t> forced;      // [kResultSteps, B], read by the device: tokens of forced rows
   DeviceView<float> hidden;      // [B, D]
   DeviceView<float> angles;      // [B, rotated]
-  LayerScratch layer;            // of B rows
+  LayerScratch layer;            // B rows
   DeviceView<float> logits;      // [B, V]
   DeviceView<std::byte> attend_scratch;
   DeviceView<std::byte> evict_scratch;
   DeviceView<std::byte> sample_scratch;
   AnswerPacking packing;  // KIVI only
-  SlotLedger ledger;      // where slots go while sessions answer; to be set by whoever lays this out
-  TraceSink trace;        // the same
+  SlotLedger ledger;      // ledger of evictions during answers; set by the code that lays this out
+  TraceSink trace;        // set like the ledger
   KvShape kv;
   KvCalibration calibration;
 
@@ -62,20 +62,20 @@ struct StepScratch {
 };
 
 /// Enqueues the step for rows 0 .. shape.rows - 1: reads each active row's token, writes its keys and values to the
-/// row's new slot, samples the token that follows, and moves the row on. Everything that differs from step to step lies
-/// in scratch.steps. Stops between layers with kCancelled or kDeadline.
+/// row's new slot, samples the next token, and advances the row. All values that differ from step to step are in
+/// scratch.steps. Stops between layers with kCancelled or kDeadline.
 Status enqueue_decode_step(const TextModel& model, const StepShape& shape, const StepScratch& scratch,
                            const StopSignal* stop, Queue& queue);
 
-/// Gives the newest token of every active row its slot in all layers, where the last step has dropped one for it: what
-/// the next step would begin with.
+/// Gives the newest token of every active row its slot in all layers, if the last step has dropped one for it: the
+/// beginning of the next step.
 Status enqueue_settling(const TextModel& model, const StepShape& shape, const StepScratch& scratch, Queue& queue);
 
 /// scratch.logits = unembedding of final_norm(scratch.hidden).
 void enqueue_logits(const TextModel& model, int64_t rows, const StepScratch& scratch, Queue& queue);
 
 /// Samples each active row's first token from scratch.hidden, the last layer's output for the newest prompt row; the
-/// row then stands before its first step.
+/// row is then ready for its first step.
 Status enqueue_first_token(const TextModel& model, int64_t rows, const StepScratch& scratch, Queue& queue);
 
 }  // namespace ocellus

@@ -10,7 +10,7 @@
 namespace ocellus {
 namespace {
 
-/// One layer of a chunk: where the chunk's own keys and values are kept, and the cache before the chunk.
+/// One layer of a chunk: storage of the chunk's own keys and values, and the cache before the chunk.
 struct LayerPass {
   const TextConfig& config;
   const PrefillScratch& scratch;
@@ -19,7 +19,7 @@ struct LayerPass {
   int32_t layer;
 };
 
-/// Blocks write over each other's queries, so those that the rule reads are kept.
+/// Blocks overwrite each other's queries, so those that the rule reads are kept.
 void keep_observed_queries(const LayerPass& pass, int64_t first, const ActivationView& query, int64_t row_count,
                            Queue& q) {
   const ActivationView& kept = pass.scratch.compress.last_queries;
@@ -29,7 +29,7 @@ void keep_observed_queries(const LayerPass& pass, int64_t first, const Activatio
            query.cols * query.value_bytes());
 }
 
-/// The queries that the rule reads, wherever a layer has left them.
+/// Returns the queries that the rule reads, wherever a layer has left them.
 ActivationView observed_queries(const TextConfig& c, const CompressPlan& plan, const PrefillScratch& s) {
   const CompressScratch& kept = s.compress;
   const int64_t rows = plan.facts.rows;
@@ -38,7 +38,7 @@ ActivationView observed_queries(const TextConfig& c, const CompressPlan& plan, c
   return all.slice_rows(rows - plan.observed, plan.observed);
 }
 
-/// Queries of chunk rows first.., and their keys and values where attention reads them.
+/// Prepares queries of chunk rows first.., and their keys and values where attention reads them.
 LayerRows prepare_block(const LayerPass& pass, const TextLayer& w, int64_t first, DeviceView<float> hidden, Queue& q) {
   const PrefillScratch& s = pass.scratch;
   const TextConfig& c = pass.config;
@@ -52,7 +52,7 @@ LayerRows prepare_block(const LayerPass& pass, const TextLayer& w, int64_t first
   return rows;
 }
 
-/// What the rows in place have become goes to the other slots of their images, before anything attends to them.
+/// Applies the change of the rows in place to the other slots of their images, before any row attends to them.
 void carry_layer(const LayerPass& pass, int64_t image_count, Queue& q) {
   const CarryScratch& carry = pass.scratch.carry;
   const ExpandScratch& copies = pass.scratch.expand;
@@ -68,7 +68,7 @@ void carry_layer(const LayerPass& pass, int64_t image_count, Queue& q) {
                q);
 }
 
-/// Takes chunk rows first.., which are prepared, through one layer.
+/// Runs one layer on chunk rows first.., which are prepared.
 void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, const LayerRows& rows,
                DeviceView<float> hidden, Queue& q) {
   const PrefillScratch& s = pass.scratch;
@@ -173,12 +173,12 @@ void enqueue_layer(const TextModel& model, int32_t layer, DeviceView<float> hidd
   const TextLayer& w = model.layers[layer];
   const auto rows_from = [&](int64_t first) { return hidden.slice_rows(first, std::min(block, row_count - first)); };
   const int64_t carried = s.carry.on() && q.traits().is_cuda() ? s.carry.images.device.cols : plan.carried_images;
-  // What the rows of an image have become must be known before any row attends to it.
+  // The change of an image's rows must be known before any row attends to it.
   const bool ahead = carried > 0 && block < row_count;
   for (int64_t first = 0; ahead && first < row_count; first += block)
     prepare_block(pass, w, first, rows_from(first), q);
   if (ahead) carry_layer(pass, carried, q);
-  // A block needs the keys and values of its own rows and those before it, so it can take the whole layer at once.
+  // A block needs the keys and values of its own rows and those before it, so it can run the whole layer at once.
   for (int64_t first = 0; first < row_count; first += block) {
     if (q.stopped(stop)) return;
     const LayerRows rows = prepare_block(pass, w, first, rows_from(first), q);

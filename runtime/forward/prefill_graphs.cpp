@@ -4,7 +4,7 @@
 
 namespace ocellus {
 
-/// 16, 32, 64, ... and all rows of a chunk.
+/// Returns 16, 32, 64, ... and all rows of a chunk.
 int64_t PrefillGraphs::rows_of(int32_t shape) const { return std::min(kLeastRows << shape, hidden_.rows); }
 
 int64_t PrefillGraphs::past_of(int32_t shape) const {
@@ -26,7 +26,7 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
   for (int32_t r = 0; r < row_shapes_; ++r) {
     const DeviceView<float> rows = hidden.slice_rows(0, rows_of(r));
     OCELLUS_TRY(queue.cuda()->fill(rows.data, 0, rows.rows * rows.cols * static_cast<int64_t>(sizeof(float))));
-    // Run once as it is first: what a library chooses or loads at a first call cannot be recorded.
+    // Run once before recording: a library's choices and loads at a first call cannot be recorded.
     OCELLUS_TRY(prefill_rows(model, rows, {}, scratch, nullptr, queue));
     for (int32_t p = 0; p < kPastShapes; ++p)
       for (int32_t part = 0; part < parts; ++part) {

@@ -1,6 +1,6 @@
 // PrefillGraphs: prefill on a GPU, recorded for a few numbers of rows and of runs in the past. A prompt is padded to
-// the next larger shape: rows behind its own are zeros, are stored nowhere, and causality hides them; runs behind its
-// own have no live slots.
+// the next larger shape: padding rows are zeros, are not stored, and are hidden by causality; padding runs have no live
+// slots.
 #pragma once
 
 #include "platform/recorded_parts.h"
@@ -14,14 +14,14 @@ class PrefillGraphs {
   /// prompts must use the same memory. `scratch` must have slots and positions for every row.
   Status record(const TextModel& model, DeviceView<float> hidden, const PrefillScratch& scratch, Queue& queue);
 
-  /// As prefill_rows, for the first `rows` rows of the chunk. Pads the scratch's lists, which plan_prefill has filled
-  /// but not yet uploaded, and uploads them.
+  /// Like prefill_rows, for the first `rows` rows of the chunk. Pads and uploads the scratch's lists, which
+  /// plan_prefill has filled but not uploaded.
   Status run(const TextModel& model, int64_t rows, const PrefillPlan& plan, const StopSignal* stop, Queue& queue) const;
 
  private:
   static constexpr int64_t kLeastRows = 16;
   static constexpr int64_t kFewPastTiles = 64;
-  static constexpr int32_t kPastShapes = 3;  // none, a few, all there can be
+  static constexpr int32_t kPastShapes = 3;  // none, a few, the maximum
 
   int64_t rows_of(int32_t shape) const;
   int64_t past_of(int32_t shape) const;
@@ -30,7 +30,7 @@ class PrefillGraphs {
   DeviceView<float> hidden_;
   PrefillScratch scratch_;
   int32_t row_shapes_ = 0;
-  int32_t layers_per_part_ = kLayersPerPart;  // one where something happens between layers that is not recorded
+  int32_t layers_per_part_ = kLayersPerPart;  // one if steps between layers are not recorded
 };
 
 }  // namespace ocellus

@@ -1,4 +1,4 @@
-// What a prefill needs to know before it runs: where rows stand and go, what they see, what is carried.
+// Planning of a prefill: positions and destinations of rows, what they see, what is carried.
 #include <algorithm>
 #include <numeric>
 
@@ -8,10 +8,10 @@
 namespace ocellus {
 namespace {
 
-/// Where the rows of a piece go, one after the other.
+/// Destinations of the rows of a piece, one after the other.
 class SlotCursor {
  public:
-  /// `text_goes`: nothing but images is stored.
+  /// `text_goes`: text is dropped, only images are stored.
   SlotCursor(const PromptChunk& chunk, SessionCache& cache, const CachePolicy& policy, int32_t head_dim, bool text_goes)
       : chunk_(chunk),
         cache_(cache),
@@ -50,7 +50,7 @@ class SlotCursor {
   ImageSlots image_slots_;
 };
 
-/// The f16 copy of run `index` of the list of packed runs.
+/// Returns the f16 copy of run `index` of the list of packed runs.
 KvRun copy_of(const KvRun& run, int64_t index, const ExpandScratch& e) {
   const int64_t dim = e.keys.cols;
   KvRun copy = run;
@@ -67,8 +67,8 @@ KvRun copy_of(const KvRun& run, int64_t index, const ExpandScratch& e) {
   return copy;
 }
 
-/// The cache before the chunk, and what is linked into it, as attention reads it. On CUDA that is f16 tiles: runs that
-/// are packed or shifted are listed to be copied, and their copies in their place.
+/// The cache before the chunk, and the images linked into it, as listed for attention. On CUDA these are f16 tiles:
+/// packed or shifted runs are listed for copying, and their copies take their place.
 class PastList {
  public:
   PastList(const SessionCache& cache, const PrefillScratch& s, const DeviceTraits& device, PrefillPlan* plan)
@@ -79,7 +79,7 @@ class PastList {
   void add_live() {
     cache_.visit_live(copy_limits_, [&](const KvRun& run) { add_slices(read_as(run), 0, run.slots); });
   }
-  /// What stands between the rows of a chunk. Runs of an image are slices of the same copies.
+  /// Adds the images between the rows of a chunk. Runs of an image are slices of the same copies.
   void add_linked(const PromptChunk& chunk) {
     for (int64_t i = 0, link = 0; i < chunk.linked_image_count; ++i) {
       const LinkedImage& image = chunk.linked_images.data[i];
@@ -104,7 +104,7 @@ class PastList {
     scratch_.expand.runs.host.data[plan_->expanded_tiles] = run;
     return copy_of(run, plan_->expanded_tiles++, scratch_.expand);
   }
-  /// What a link has of a run that begins with slot `first` of its image.
+  /// Adds the part of a run, which begins with slot `first` of its image, that a link covers.
   void add_part(KvRun run, int32_t first, const PromptChunk& chunk, const LinkedRun& link) {
     const int32_t from = std::max(first, link.first_slot),
                   to = std::min(first + run.slots, link.first_slot + link.slots);
@@ -121,13 +121,14 @@ class PastList {
 
   const SessionCache& cache_;
   const PrefillScratch& scratch_;
-  TileLimits limits_;       // of a tile
-  TileLimits copy_limits_;  // of a copy, which holds several
+  TileLimits limits_;       // limits of a tile
+  TileLimits copy_limits_;  // limits of a copy, which holds several
   bool is_cuda_;
   PrefillPlan* plan_;
 };
 
-/// The rows of a linked image that are read in place, and where each of its slots was computed. Images in order.
+/// The rows of a linked image that are computed in place, and the position where each of its slots was computed. Images
+/// in order.
 class CarriedSlots {
  public:
   CarriedSlots(const PromptChunk& chunk, int64_t first_position, const PrefillScratch& s)
@@ -155,7 +156,7 @@ class CarriedSlots {
 };
 
 /// Fills the lists of images whose change is carried: those linked into the chunk. Copies on CUDA begin with number
-/// `first_copied` of the runs that are copied.
+/// `first_copied` of the copied runs.
 void plan_carry(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int64_t first_copied,
                 const PrefillScratch& s, PrefillPlan* plan) {
   const CarryScratch& carry = s.carry;
@@ -179,14 +180,14 @@ void plan_carry(const PromptChunk& chunk, int64_t first_position, const SessionC
   }
 }
 
-/// Brings the lists of plan_carry() to the device, all of them: recordings do not know how many images there are.
+/// Uploads all of plan_carry()'s lists: recordings do not know how many images there are.
 void upload_carry(const CarryScratch& carry, Queue& queue) {
   queue.upload(carry.images, carry.images.host.cols);
   queue.upload(carry.rows_in_place, carry.rows_in_place.host.rows * carry.rows_in_place.host.stride);
   queue.upload(carry.positions, carry.positions.host.rows * carry.positions.host.stride);
 }
 
-/// Enters the chunk's text into the ledger, in every layer: it goes to the pages behind the live text.
+/// Enters the chunk's text into the ledger, in every layer: it is stored in the pages after the live text.
 void note_text(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, const PrefillScratch& s,
                Queue& queue) {
   int32_t count = 0, run_count = 0;
@@ -216,7 +217,7 @@ void note_text(const PromptChunk& chunk, int64_t first_position, const SessionCa
              queue);
 }
 
-/// Where the rows stand and go: row by row to slot_of(piece, row, position).
+/// Fills positions and destinations row by row: slot_of(piece, row, position).
 template <class SlotOf>
 void place_rows(const PromptChunk& chunk, int64_t first_position, SlotOf slot_of, const PrefillScratch& s) {
   int64_t row = 0;

@@ -1,4 +1,4 @@
-// Sampling parameters as callers give them; the sampling itself is the op kernels/sampling/sample.h.
+// Checks of sampling parameters; the sampling itself is the op kernels/sampling/sample.h.
 #pragma once
 
 #include "kernels/base/step_row.h"

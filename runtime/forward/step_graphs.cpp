@@ -11,12 +11,12 @@ Status StepGraphs::record(const TextModel& model, const StepShape& most, const S
     for (int t = 0; t < kTileShapes; ++t) {
       if (t > 0 && kTiles[t - 1] >= most.most_tiles) break;
       const StepShape shape{int64_t{1} << r, std::min(kTiles[t], most.most_tiles)};
-      // Run once as it is first: what a library chooses or loads at a first call cannot be recorded.
+      // Run once before recording: a library's choices and loads at a first call cannot be recorded.
       OCELLUS_TRY(enqueue_decode_step(model, shape, scratch, nullptr, queue));
       OCELLUS_TRY(queue.begin_capture());
       (void)enqueue_decode_step(model, shape, scratch, nullptr, queue);
       OCELLUS_TRY(queue.end_capture(&graphs_[r][t]));
-      queue.launch(graphs_[r][t]);  // the driver allocates at a first start
+      queue.launch(graphs_[r][t]);  // the driver allocates at the first launch
     }
   return queue.finish();
 }

@@ -1,5 +1,5 @@
-// StepGraphs: the decode step, recorded once for every shape it may have, so that a step costs the host one call. Rows
-// are rounded up to a power of two, the tiles attention is prepared for to one of a few lengths.
+// StepGraphs: the decode step, recorded once for every possible shape, so that a step costs the host one call. Rows are
+// rounded up to a power of two, attention's tiles to one of a few lengths.
 #pragma once
 
 #include "runtime/forward/decode_step.h"
@@ -12,7 +12,7 @@ class StepGraphs {
   /// addresses of `scratch`, so later steps must use the same memory.
   Status record(const TextModel& model, const StepShape& most, const StepScratch& scratch, Queue& queue);
 
-  /// Starts the recorded step of the smallest shape that holds this one. kInternal if the scratch lies elsewhere.
+  /// Launches the recorded step of the smallest shape that holds this one. kInternal if the scratch lies elsewhere.
   Status launch(const StepShape& shape, const StepScratch& scratch, Queue& queue);
 
  private:

@@ -117,7 +117,7 @@ void ImageLibrary::end_use() {
   users_.notify_all();
 }
 
-/// The store, or what to say where there is none.
+/// Returns the failure of a library that is not open.
 #define OCELLUS_REQUIRE_STORE() \
   if (store_ == nullptr) return Catalogue().require_open()
 
@@ -139,7 +139,7 @@ Status ImageLibrary::put(std::string_view owner, LibraryPart part, const NewEntr
     return fill_header(writer, entry, labels, seconds, &header);
   });
   OCELLUS_TRY(status);
-  // Outside of run(): others may go on while the blocks are written.
+  // Outside of run(): others may continue while the blocks are written.
   NewFile file(store_->files(), store_->entries_folder());
   OCELLUS_TRY(write_entry(&header, entry.blocks, &file));
   *key = header.key;
@@ -181,7 +181,7 @@ Status ImageLibrary::find_key(std::string_view owner, const LibraryKey& key, Lib
     CatalogueRow row;
     OwnerRecord record;
     bool is_known = false;
-    // The row says whose it is; others must not learn anything about it, nor have it set aside.
+    // The row names the owner; others must neither learn anything about the entry nor have it set aside.
     OCELLUS_TRY(store_->catalogue.find_entry(key, &row, &is_known));
     if (is_known) OCELLUS_TRY(store_->catalogue.find_owner(row.owner, &record, &is_known));
     const bool is_shared = record.name.view() == kSharedName;
@@ -216,7 +216,7 @@ Status ImageLibrary::remove(std::string_view owner, LibraryPart part, const Libr
     if (!*found) return {};
     *found = !has_expired(row.labels.expires, now);
     OCELLUS_TRY(store_->change([&]() { return store_->remove_entry(key); }));
-    // What somebody wanted gone must not come back with the next loss of power.
+    // A removed entry must not come back after a power loss.
     const int error = sync_directory(store_->files(), store_->entries_folder().c_str());
     return error < 0 ? OCELLUS_FAIL(Code::kIo, "a removed entry may come back after a loss of power") : Status();
   });
@@ -357,7 +357,7 @@ Status ImageLibrary::verify(LibraryReport* report) {
     bool is_open = false;
     OCELLUS_TRY(store_->run([&](int64_t) { return store_->open_to_verify(key, &file, &is_open, report); }));
     if (!is_open) continue;
-    // Outside of run(): others may go on while the blocks are read.
+    // Outside of run(): others may continue while the blocks are read.
     FileOutcome outcome;
     OCELLUS_TRY(file.scan_blocks(nullptr, &outcome));
     ++report->checked;

@@ -1,11 +1,11 @@
-// In a build without SQLite the image library has no catalogue, and no call gets beyond asking for it.
+// Builds without SQLite: the image library has no catalogue, and every call fails when it asks for it.
 #include "runtime/library/library_catalogue.h"
 
 namespace ocellus {
 namespace {
 
 Status absent() {
-  return OCELLUS_FAIL(Code::kUnsupported, "this build has no image library: it was made without SQLite");
+  return OCELLUS_FAIL(Code::kUnsupported, "this build has no image library: it was built without SQLite");
 }
 
 }  // namespace

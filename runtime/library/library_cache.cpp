@@ -46,13 +46,13 @@ void LibraryCache::release(int32_t number) {
   --record(number).pins;
 }
 
-/// Where it stands already, else a free place, else that of the one that was not used for longest; -1: all are pinned.
+/// Returns its present place, else a free one, else that of the least recently used; -1: all are pinned.
 int32_t LibraryCache::choose_place(const CachedEntry& entry) {
   int32_t best = -1;
   for (int64_t i = 0; i < entries_.rows; ++i) {
     CachedEntry& other = record(i);
     const bool is_old = is_same(other, entry.library, entry.owner, entry.facts);
-    if (is_old) other.library = 0;  // readers of its bytes go on
+    if (is_old) other.library = 0;  // readers of its bytes continue
     if (other.pins > 0) continue;
     if (is_old) return static_cast<int32_t>(i);
     const auto age = [&](int64_t n) { return record(n).library == 0 ? -1 : record(n).last_used; };
@@ -69,7 +69,7 @@ void LibraryCache::insert(const CachedEntry& entry, const std::byte* bytes) {
     place = choose_place(entry);
     if (place < 0) return;
     record(place).library = 0;
-    record(place).pins = 1;  // nobody else may take the place while it is filled
+    record(place).pins = 1;  // protects the place while it is filled
   }
   std::memcpy(entries_.row(place), bytes, static_cast<size_t>(entry.bytes));
   const std::lock_guard lock(monitor_);

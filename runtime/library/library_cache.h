@@ -1,7 +1,7 @@
-// The image library's memory tier: entries that came from a library or went there lately, whole and checked, in memory
-// that was planned. What is found here is exactly what the library would find: the entry of the same owner with the
-// same facts, whose file is still the one that was read. Bytes that rot on the disk without the file system's knowledge
-// are not noticed here; a file that was written to, replaced or removed is, and its entry is read again or computed.
+// The image library's memory tier: entries recently read from or written to a library, whole and checked, in planned
+// memory. A find here returns exactly what the library would: the entry of the same owner with the same facts, whose
+// file is still the one that was read. Bit rot on the disk that the file system does not report is not noticed here; a
+// file that was written to, replaced or removed is, and its entry is read again or computed.
 #pragma once
 
 #include <cstddef>
@@ -13,42 +13,42 @@
 
 namespace ocellus {
 
-/// What a session asks a library for, and keeps there.
+/// A session's request to a library, also used for storing.
 struct EntryWish {
   ImageLibrary* library = nullptr;
   OwnerName owner;
   EntryFacts facts;
-  bool only_there = false;  // in this part alone; else the owner's, then the shared one
+  bool only_there = false;  // in this part only; else the owner's, then the shared one
   LibraryPart part = LibraryPart::kOwn;
 };
 
 /// An entry in memory, or on its way to it.
 struct CachedEntry {
-  uint64_t library = 0;  // ImageLibrary::serial(); 0: nothing is here
+  uint64_t library = 0;  // ImageLibrary::serial(); 0: the place is empty
   OwnerName owner;
   EntryFacts facts;
-  LibraryPart part = LibraryPart::kOwn;  // where it was found
+  LibraryPart part = LibraryPart::kOwn;  // the part where it was found
   EntryStamp stamp;
   int64_t bytes = 0;
-  double computed_ms = 0;  // what it took to compute the image; 0: not known
-  int64_t last_used = 0;   // counts uses
-  int64_t noted_ns = 0;    // when the library last heard of a use
-  int32_t pins = 0;        // of readers of its bytes
+  double computed_ms = 0;  // time that computing the image took; 0: unknown
+  int64_t last_used = 0;   // use counter at the last use
+  int64_t noted_ns = 0;    // time at which the library was last notified of a use
+  int32_t pins = 0;        // readers of its bytes
 };
 
-/// Any thread may call. Allocates nothing.
+/// Thread-safe. Allocates nothing.
 class LibraryCache {
  public:
-  /// `entries`: [n, bytes of an entry]; `records`: [n, sizeof(CachedEntry)], for whatever n, also 0.
+  /// `entries`: [n, bytes of an entry]; `records`: [n, sizeof(CachedEntry)], for any n, also 0.
   void attach(HostView<std::byte> entries, HostView<std::byte> records);
 
-  /// The record's number, pinned until release(), with *found a copy; or -1. Forgets the entry if it is not current.
-  /// *is_due: the library is to hear of this use, as it does once a minute.
+  /// Returns the record's number, pinned until release(), with *found a copy; or -1. Drops an entry that is not
+  /// current. *is_due: the library should be notified of this use, once a minute.
   int32_t find(const EntryWish& wish, CachedEntry* found, bool* is_due);
   const std::byte* bytes(int32_t number) const { return entries_.row(number); }
   void release(int32_t number);
-  /// Copies an entry that was checked, in place of the one that was not used for longest. Does nothing where all are
-  /// pinned or there is no memory tier.
+  /// Copies a checked entry over the least recently used one. Does nothing if all are pinned or there is no memory
+  /// tier.
   void insert(const CachedEntry& entry, const std::byte* bytes);
   bool is_enabled() const { return entries_.rows > 0; }
 

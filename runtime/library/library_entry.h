@@ -1,4 +1,4 @@
-// The nouns of the image library: what an entry is known by and what it is made of.
+// Types of the image library: an entry's identity and contents.
 #pragma once
 
 #include <algorithm>
@@ -19,32 +19,32 @@ struct Hash128 {
   friend constexpr bool operator==(const Hash128&, const Hash128&) = default;
 };
 
-/// An entry's name. The same picture has another one for every owner.
+/// An entry's name. The same picture has a different one for every owner.
 using LibraryKey = Hash128;
 
-/// What stands before an image: a chain over tokens and images, one after the other.
+/// The prompt before an image: a hash chain over its tokens and images.
 inline constexpr uint64_t kEmptyPrefix = 1;
-/// The prefix with one more part of it. `part`: a token, or a hash.
+/// Extends the prefix by one part, a token or a hash.
 uint64_t prefix_of(uint64_t before, uint64_t part);
 
-/// Set in EntryFacts::format_version where the model's weights are made up: such entries are never those of a file.
+/// Set in EntryFacts::format_version if the model's weights are random: such entries never match those of a file.
 inline constexpr uint32_t kMadeUpModel = 0x80000000u;
 
-/// What an entry was computed from and how it is stored. All of it goes into the key, and an entry is served only where
-/// all of it is as asked for.
+/// The inputs and storage format of an entry. All facts go into the key, and an entry is served only if all of them
+/// match.
 struct EntryFacts {
-  uint32_t format_version = 2;    // of the bytes in the blocks, which are the engine's affair
+  uint32_t format_version = 2;    // version of the bytes in the blocks, which the engine defines
   Hash128 model = {};             // fingerprint of model and projector
-  Hash128 content = {};           // of the pixels and their preprocessing: mm/views/image_hash.h
-  uint64_t prefix_id = 0;         // of what stood before the image when it was read
+  Hash128 content = {};           // hash of the pixels and their preprocessing: mm/views/image_hash.h
+  uint64_t prefix_id = 0;         // the prompt before the image when it was read
   int32_t layer_count = 0;        // 1 to kMostEntryLayers
-  int32_t kv_heads = 0;           // of a layer
+  int32_t kv_heads = 0;           // per layer
   int32_t head_dim = 0;           // elements of a head
-  int32_t bits = 16;              // of a stored element
-  int32_t scale_form = 0;         // of packed blocks: KvScaleForm as a number
-  int32_t token_count = 0;        // rows of the prompt that the image takes
+  int32_t bits = 16;              // per stored element
+  int32_t scale_form = 0;         // KvScaleForm of packed blocks, as a number
+  int32_t token_count = 0;        // prompt rows of the image
   int32_t block_rows = 0;         // slots of a packing block
-  int32_t view_count = 0;         // views that the picture was cut into
+  int32_t view_count = 0;         // views of the picture
   int32_t embedding_width = 0;    // elements of an input row and of the retrieval embedding; up to kMostEmbeddingWidth
   int32_t stored_input_rows = 0;  // rows in the last block
   int32_t tile_cols = 0;          // tiles side by side among the views; 0: the picture is one view
@@ -57,10 +57,10 @@ inline constexpr int32_t kMostTags = 8;
 inline constexpr int32_t kMostTagBytes = 31;
 inline constexpr int32_t kMostOwnerBytes = 64;
 inline constexpr int32_t kMostCaptionBytes = 1000;
-/// Blocks begin at multiples of this in their file, and the file ends at one, as direct reads want it.
+/// Blocks begin at multiples of this in their file, and the file ends at one, as direct reads need.
 inline constexpr int64_t kBlockAlignment = 512;
 
-/// Text of at most kMost bytes in place.
+/// Text of at most kMost bytes, stored in place.
 template <int kMost>
 class ShortText {
  public:
@@ -90,56 +90,56 @@ struct EntryTags {
   friend bool operator==(const EntryTags&, const EntryTags&) = default;
 };
 
-/// Whose entries: an owner's own, or the part that all owners of a library read.
+/// An owner's own entries, or the part that all owners of a library read.
 enum class LibraryPart : uint8_t { kOwn = 0, kShared = 1 };
 
-/// What the shared part is called where an owner's name would stand; no owner can have this name.
+/// Name of the shared part in place of an owner's; no owner can have it.
 inline constexpr std::string_view kSharedName = "@shared";
 
-/// 1 to 64 characters of [A-Za-z0-9._-], the first no dot.
+/// True for 1 to 64 characters of [A-Za-z0-9._-], the first no dot.
 bool is_owner_name(std::string_view name);
-/// 1 to 31 bytes without control characters.
+/// True for 1 to 31 bytes without control characters.
 bool is_tag(std::string_view tag);
-/// UTF-8 of at most 1,000 bytes without control characters (line ends are such, too); may be empty.
+/// True for UTF-8 of at most 1,000 bytes without control characters (including line ends); may be empty.
 bool is_caption(std::string_view caption);
 
-/// What its owner says about an entry. It may change; what the entry was computed from may not.
+/// The owner's labels of an entry. They may change; the facts may not.
 struct EntryLabels {
   EntryTags tags = {};
   EntryCaption caption = {};
-  int64_t expires = 0;  // from this second on the entry is gone; 0: never
-  bool pinned = false;  // quotas do not remove it
+  int64_t expires = 0;  // the second at which the entry expires; 0: never
+  bool pinned = false;  // exempt from removal by quotas
   friend bool operator==(const EntryLabels&, const EntryLabels&) = default;
 };
 
-/// Labels from what a caller says. kBadArgument where a tag is no tag, the caption no caption, or too much of either.
+/// Makes labels from a caller's values. kBadArgument for an invalid tag or caption, or too much of either.
 Status make_labels(std::span<const std::string_view> tags, std::string_view caption, int64_t expires, bool pinned,
                    EntryLabels* out);
 
-/// Tags as a caller gives them; `views` must last as long.
+/// Returns the tags as views; `views` must last as long.
 std::span<const std::string_view> view_tags(const EntryTags& tags, std::string_view (&views)[kMostTags]);
 
 /// Both in seconds since 1970; 0: never.
 constexpr bool has_expired(int64_t expires, int64_t now) { return expires != 0 && expires <= now; }
 
-/// Random bytes of one owner, which make its keys differ from everybody else's.
+/// Random bytes of one owner, which make its keys differ from those of all others.
 struct OwnerSecret {
   uint8_t bytes[32] = {};
 };
 
-/// XXH3-128 over all facts, with a secret that is drawn from the owner's. Keeps owners' keys apart; it is no protection
-/// from somebody who can read or write the library's files.
+/// XXH3-128 over all facts, with a secret derived from the owner's. Separates owners' keys; it does not protect against
+/// readers or writers of the library's files.
 LibraryKey library_key(const OwnerSecret& secret, const EntryFacts& facts);
 
 /// XXH3-64, the checksum of headers and blocks.
 uint64_t library_checksum(const void* bytes, int64_t count);
 
-/// 32 characters and a zero.
+/// 32 characters and a terminating zero.
 struct KeyText {
   char text[33] = {};
 };
 KeyText key_text(const LibraryKey& key);
-/// False where the text is not 32 lower-case hexadecimal digits.
+/// Returns false if the text is not 32 lower-case hexadecimal digits.
 bool parse_key(std::string_view text, LibraryKey* out);
 
 }  // namespace ocellus

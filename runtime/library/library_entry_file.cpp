@@ -38,10 +38,10 @@ Status NewFile::create() {
     std::snprintf(name, sizeof name, "%s%d-%u", kNewFilePrefix, static_cast<int>(::getpid()), count++);
     path_ = folder_ / name;
     descriptor_ = files_.open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
-    if (descriptor_ == -EEXIST) continue;  // left by a process that had our number
+    if (descriptor_ == -EEXIST) continue;  // left by a process with the same process number
     if (descriptor_ < 0) return fail("create", descriptor_);
     exists_ = true;
-    // Whoever cleans up may have taken the file in between.
+    // A cleaner may have removed the file in between.
     error = files_.lock(descriptor_);
     if (error == 0) return {};
     files_.close(std::exchange(descriptor_, -1));
@@ -98,7 +98,7 @@ void EntryFile::close() {
 FileOutcome EntryFile::open(LibraryFiles& files, const LibraryPath& path) {
   close();
   files_ = &files;
-  // O_NONBLOCK: a named pipe in an entry's place must not make us wait.
+  // O_NONBLOCK: a named pipe in an entry's place must not block.
   const int descriptor = path.is_sound() ? files.open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0) : -ENOENT;
   if (descriptor == -ENOENT) return {FileState::kMissing, "no file"};
   if (descriptor == -ELOOP) return damaged("a link in its file's place");
@@ -112,13 +112,13 @@ FileOutcome EntryFile::open(LibraryFiles& files, const LibraryPath& path) {
 FileOutcome EntryFile::read_header() {
   std::byte preamble[kPreambleBytes];
   if (read_fully(*files_, descriptor_, 0, preamble, kPreambleBytes) < 0) return damaged("a head that cannot be read");
-  if (is_outdated(preamble)) return {FileState::kOutdated, "a form of an earlier version"};
+  if (is_outdated(preamble)) return {FileState::kOutdated, "the format of an earlier version"};
   const int64_t count = header_bytes_of(preamble);
-  if (count == 0) return damaged("a file that begins as no entry does");
+  if (count == 0) return damaged("an unknown file format");
   const int64_t size = files_->size(descriptor_);
   if (size < count) return damaged("a head that ends early");
   Buffer<std::byte> bytes;
-  if (!bytes.resize(count).ok()) return {FileState::kUnreadable, "a head for which there is no memory"};
+  if (!bytes.resize(count).ok()) return {FileState::kUnreadable, "a head that does not fit the system's memory"};
   if (read_fully(*files_, descriptor_, 0, bytes.data(), count) < 0) return damaged("a head that cannot be read");
   header_ = {};
   if (const char* fault = decode_header(bytes.data(), count, &header_)) return damaged(fault);

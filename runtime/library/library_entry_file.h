@@ -1,4 +1,4 @@
-// Files of the image library: how they come into being all at once or not at all, and how entries are read back.
+// Files of the image library: atomic creation, and reading of entries.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace ocellus {
 
-/// Names of files that are still being written begin with this.
+/// Prefix of files that are still being written.
 inline constexpr char kNewFilePrefix[] = ".new-";
 
-/// A file that nobody sees until it is complete and on the disk. Goes away with its object unless it was placed.
+/// A file that is invisible until it is complete and durable. Removed with its object unless it was placed.
 class NewFile {
  public:
   NewFile(LibraryFiles& files, const LibraryPath& folder) : files_(files), folder_(folder) {}
@@ -23,16 +23,16 @@ class NewFile {
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
-  /// Makes it under a name of its own, locked so that others see that its writer lives. kIo.
+  /// Creates it under a temporary name, locked so that others see that its writer is alive. kIo.
   Status create();
   Status append(const void* bytes, int64_t count);
-  /// Zeros to the next multiple of kBlockAlignment.
+  /// Appends zeros to the next multiple of kBlockAlignment.
   Status pad();
   /// Waits for the disk.
   Status sync();
-  /// Gives the file its name in the same folder, in place of what had it before, and waits for the disk.
+  /// Renames the file within the same folder, replacing a file of that name, and waits for the disk.
   Status place(const char* name);
-  /// Whether the name is given, be it on the disk or not.
+  /// True once the file has its name, durable or not.
   bool is_placed() const { return is_placed_; }
 
  private:
@@ -50,19 +50,19 @@ class NewFile {
 enum class FileState : uint8_t {
   kSound,
   kMissing,
-  kDamaged,     // wrong bytes, or the disk could not read them
-  kUnreadable,  // could not be opened, which says nothing about its bytes
+  kDamaged,     // wrong bytes, or a read error of the disk
+  kUnreadable,  // could not be opened, which tells nothing about its bytes
   kOutdated,    // written by an earlier version
 };
 
-/// How reading went; `detail` completes "the entry has ...".
+/// Result of reading; `detail` completes "the entry has ...".
 struct FileOutcome {
   FileState state = FileState::kSound;
   const char* detail = "";
   bool is_sound() const { return state == FileState::kSound; }
 };
 
-/// An entry's file, open, with its head read and checked. Replacing or removing the file does not disturb it.
+/// An entry's open file, with its head read and checked. Replacing or removing the file does not disturb it.
 class EntryFile {
  public:
   EntryFile() = default;
@@ -82,7 +82,7 @@ class EntryFile {
   FileOutcome read_block(int32_t block, std::byte* to) const;
   /// Checks bytes of a block that were read by other means.
   FileOutcome check_block(int32_t block, const std::byte* bytes) const;
-  /// Reads every block, a piece at a time, and checks it. With `copy` every piece is appended there too.
+  /// Reads every block piece by piece and checks it. With `copy` every piece is also appended there.
   Status scan_blocks(NewFile* copy, FileOutcome* outcome) const;
 
  private:
@@ -93,7 +93,7 @@ class EntryFile {
   EntryHeader header_;
 };
 
-/// Writes the head and the blocks; sets their checksums first. The file is then on the disk, without its name.
+/// Sets the checksums, and writes the head and the blocks. The file is then on the disk, without its name.
 Status write_entry(EntryHeader* header, std::span<const std::span<const std::byte>> blocks, NewFile* file);
 
 }  // namespace ocellus

@@ -15,10 +15,10 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "numbers are put into their bytes in this order");
 
 constexpr uint64_t kMagic = 0x0031424C4C45434Full;  // "OCELLB1" and a zero
-/// 2: with captions, the columns of tiles, and what the image took to compute. 3: input rows in f16.
+/// 2: with captions, the columns of tiles, and the time of computing the image. 3: input rows in f16.
 constexpr uint32_t kVersion = 3;
 constexpr int64_t kChecksumOffset = 24;
-/// Of the fixed fields, with room to spare.
+/// Bytes of the fixed fields, with room to spare.
 constexpr int64_t kFixedBytes = 2048;
 
 void walk_facts(FieldWalk& walk, EntryFacts& facts) {
@@ -48,7 +48,7 @@ struct Preamble {
   }
 };
 
-/// Everything behind the preamble; counts are those of the buffers when writing, and sizes them when reading.
+/// All fields after the preamble; counts are those of the buffers when writing, and size the buffers when reading.
 Status walk_body(FieldWalk& walk, EntryHeader& header) {
   walk.hash(header.key);
   walk_facts(walk, header.facts);
@@ -92,17 +92,17 @@ bool has_sound_blocks(const EntryHeader& header) {
 
 const char* find_fault(const EntryHeader& header) {
   if (const char* fault = find_fault(header.facts)) return fault;
-  if (!is_owner_name(header.owner.view()) && header.owner.view() != kSharedName) return "a name that no owner can have";
+  if (!is_owner_name(header.owner.view()) && header.owner.view() != kSharedName) return "an invalid owner's name";
   const EntryTags& tags = header.labels.tags;
   if (tags.count < 0 || tags.count > kMostTags) return "too many tags";
   for (int32_t i = 0; i < tags.count; ++i)
-    if (!is_tag(tags.tags[i].view())) return "a tag that cannot be";
-  if (!is_caption(header.labels.caption.view())) return "a caption that cannot be";
+    if (!is_tag(tags.tags[i].view())) return "an invalid tag";
+  if (!is_caption(header.labels.caption.view())) return "an invalid caption";
   if (!header.embedding.empty() && header.embedding.size() != header.facts.embedding_width)
     return "an embedding of another width";
   for (const float number : header.embedding)
     if (!std::isfinite(number)) return "an embedding that is not finite";
-  return has_sound_blocks(header) ? nullptr : "blocks that do not lie as they should";
+  return has_sound_blocks(header) ? nullptr : "misplaced blocks";
 }
 
 }  // namespace
@@ -116,9 +116,8 @@ void FieldWalk::bytes(void* value, int64_t count) {
 }
 
 const char* find_fault(const EntryFacts& facts) {
-  if (facts.layer_count < 1 || facts.layer_count > kMostEntryLayers) return "a number of layers that cannot be";
-  if (facts.embedding_width < 0 || facts.embedding_width > kMostEmbeddingWidth)
-    return "an embedding width that cannot be";
+  if (facts.layer_count < 1 || facts.layer_count > kMostEntryLayers) return "an invalid number of layers";
+  if (facts.embedding_width < 0 || facts.embedding_width > kMostEmbeddingWidth) return "an invalid embedding width";
   return nullptr;
 }
 
@@ -148,12 +147,12 @@ Status encode_header(const EntryHeader& header, Buffer<std::byte>* out) {
   *out = {};
   OCELLUS_TRY(out->resize(header.header_bytes));
   FieldWalk body = FieldWalk::writing(out->data() + kPreambleBytes, header.header_bytes - kPreambleBytes);
-  OCELLUS_TRY(walk_body(body, const_cast<EntryHeader&>(header)));  // which writing leaves as it is
+  OCELLUS_TRY(walk_body(body, const_cast<EntryHeader&>(header)));  // writing does not change it
   if (!body.is_sound()) return OCELLUS_FAIL(Code::kInternal, "the head of a library entry has no room for its fields");
   Preamble preamble;
   preamble.header_bytes = static_cast<uint32_t>(header.header_bytes);
   preamble.file_bytes = static_cast<uint64_t>(header.file_bytes);
-  for (int pass = 0; pass < 2; ++pass) {  // first with 0 in the checksum's place
+  for (int pass = 0; pass < 2; ++pass) {  // first with 0 in place of the checksum
     FieldWalk fields = FieldWalk::writing(out->data(), kPreambleBytes);
     preamble.walk(fields);
     preamble.checksum = library_checksum(out->data(), out->size());
@@ -208,7 +207,7 @@ const char* decode_header(const std::byte* bytes, int64_t count, EntryHeader* ou
   XXH3_64bits_update(&state, bytes + kPreambleBytes, static_cast<size_t>(count - kPreambleBytes));
   if (XXH3_64bits_digest(&state) != preamble.checksum) return "a head with a wrong checksum";
   FieldWalk body = FieldWalk::reading(bytes + kPreambleBytes, count - kPreambleBytes);
-  if (!walk_body(body, *out).ok()) return "a head for which there is no memory";
+  if (!walk_body(body, *out).ok()) return "a head that does not fit the system's memory";
   if (!body.is_sound()) return "a head that ends early";
   out->header_bytes = count;
   out->file_bytes = static_cast<int64_t>(preamble.file_bytes);
@@ -270,7 +269,7 @@ std::span<const std::string_view> view_tags(const EntryTags& tags, std::string_v
 }
 
 LibraryKey library_key(const OwnerSecret& secret, const EntryFacts& facts) {
-  // XXH3 wants a long secret; its own way of making one has changed between releases, so this is ours.
+  // XXH3 needs a long secret; its own generator has changed between releases, so this one is ours.
   uint8_t drawn[XXH3_SECRET_SIZE_MIN + 56];
   static_assert(sizeof drawn % 16 == 0);
   for (size_t i = 0; i < sizeof drawn; i += 16) {

@@ -1,8 +1,8 @@
-// The head of an entry's file: all that is known of an entry, and where its blocks lie.
+// The head of an entry's file: all facts of an entry, and the places of its blocks.
 //
 //   head      magic, version, sizes, checksum, key, facts, owner, times, tags, caption, embedding, table of blocks;
 //             then zeros to a multiple of 512 bytes
-//   blocks    each from a multiple of 512 bytes on, zeros between
+//   blocks    each at a multiple of 512 bytes, zeros between
 //
 // Numbers are little-endian. The checksum covers the whole head, zeros included.
 #pragma once
@@ -28,17 +28,17 @@ struct EntryHeader {
   OwnerName owner = {};
   EntryLabels labels = {};
   int64_t created = 0;        // seconds since 1970
-  int64_t computed_us = 0;    // what computing the image took; 0: not known
+  int64_t computed_us = 0;    // time that computing the image took; 0: unknown
   Buffer<float> embedding;    // empty or facts.embedding_width numbers
-  Buffer<BlockPlace> blocks;  // one for every layer, then the one of input rows
+  Buffer<BlockPlace> blocks;  // one per layer, then the one of input rows
   int64_t header_bytes = 0;   // multiple of kBlockAlignment
   int64_t file_bytes = 0;
 };
 
-/// Copies one that takes memory, which may be missing.
+/// Copies a header; fails if memory is missing.
 Status copy_header(const EntryHeader& from, EntryHeader* to);
 
-/// Bytes that tell how long the head is.
+/// Bytes that determine the length of the head.
 inline constexpr int64_t kPreambleBytes = 32;
 inline constexpr int64_t kMostHeaderBytes = int64_t{1} << 20;
 inline constexpr int64_t kMostBlockBytes = int64_t{1} << 40;
@@ -50,26 +50,26 @@ constexpr int64_t padded_block_bytes(int64_t bytes) {
 /// Sets header_bytes, file_bytes and the offsets of the blocks from the rest.
 void lay_out_entry(EntryHeader* header);
 
-/// The head as it stands in the file, header_bytes of it. The header is laid out and its checksums are set.
+/// Encodes the head as in the file, header_bytes of it. The header is laid out and its checksums are set.
 Status encode_header(const EntryHeader& header, Buffer<std::byte>* out);
 
-/// Length of the head whose first kPreambleBytes are given, or 0 if they begin no entry of this version.
+/// Returns the length of the head from its first kPreambleBytes, or 0 if they begin no entry of this version.
 int64_t header_bytes_of(const std::byte* preamble);
-/// Whether they begin an entry as earlier versions wrote them. Such entries are not read, and not damaged either.
+/// True if they begin an entry of an earlier version. Such entries are not read, and do not count as damaged.
 bool is_outdated(const std::byte* preamble);
 
-/// Reads a head. Null, or what is wrong with it in a few words.
+/// Reads a head. Returns null, or what is wrong with it in a few words.
 const char* decode_header(const std::byte* bytes, int64_t count, EntryHeader* out);
 
-/// The facts as the key and the catalogue take them.
+/// Facts in the encoding of the key and the catalogue.
 inline constexpr int64_t kFactsBytes = 4 + 16 + 16 + 8 + 11 * 4;
 void encode_facts(const EntryFacts& facts, std::byte* out);
 void decode_facts(const std::byte* bytes, EntryFacts* out);
 
-/// What is wrong with facts, in a few words; null if nothing is.
+/// Returns what is wrong with facts, in a few words; null if nothing is.
 const char* find_fault(const EntryFacts& facts);
 
-/// Reads or writes the same fields in the same order, so that both directions are one list of them.
+/// Reads or writes fields in the same order, so that both directions share one list of fields.
 class FieldWalk {
  public:
   static FieldWalk reading(const std::byte* bytes, int64_t count) {

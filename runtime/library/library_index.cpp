@@ -49,7 +49,7 @@ Status LibraryIndex::add(const CatalogueVector& vector) {
   const auto width = static_cast<int64_t>(vector.embedding.size());
   const float greatest = greatest_of(vector.embedding);
   const double length = length_of(vector.embedding);
-  if (!(greatest > 0) || !std::isfinite(length)) return {};  // has no direction
+  if (!(greatest > 0) || !std::isfinite(length)) return {};  // no direction
   Group* group = find_group(vector.model, width);
   if (group == nullptr) {
     if (group_count_ == kMostGroups)
@@ -103,7 +103,7 @@ void LibraryIndex::pack(Group* group) {
                 group->codes.data() + kept * group->padded_width);
     ++kept;
   }
-  // Shrinking takes no memory and cannot fail.
+  // Shrinking allocates nothing and cannot fail.
   (void)group->ids.resize(kept);
   (void)group->owners.resize(kept);
   (void)group->expires.resize(kept);
@@ -122,13 +122,13 @@ Status LibraryIndex::follow(Catalogue& catalogue) {
   Buffer<int64_t> ids;
   bool complete = false;
   if (is_loaded_) OCELLUS_TRY(catalogue.list_changes(last_change_, &ids, &complete));
-  // A failure on the way leaves the index to be loaded anew.
+  // After a failure the index is loaded again.
   is_loaded_ = false;
   if (!complete) {
     reset();
     OCELLUS_TRY(catalogue.visit_vectors(0, add_one, this));
   }
-  // An entry comes once and goes once, and new ids are greater than all before. One that came while everything was
+  // An entry is added once and removed once, and new ids are greater than all before. One that was added during a full
   // read is known already.
   std::sort(ids.begin(), ids.end());
   for (const int64_t id : ids) {
@@ -151,7 +151,7 @@ Status LibraryIndex::scan(const Group& group, const Question& question, Buffer<N
   const float scale = static_cast<float>(kNearestQueryLimit) / greatest_of(question.embedding);
   for (int64_t w = 0; w < group.width; ++w)
     query[w] = static_cast<int16_t>(std::lrintf(question.embedding[static_cast<size_t>(w)] * scale));
-  // Eight bits put neighbours in the wrong order now and then, so more than asked for are looked at again.
+  // Codes of eight bits sometimes order neighbours wrongly, so more than requested are compared exactly.
   Buffer<NearRow> best;
   OCELLUS_TRY(best.resize(2 * int64_t{question.count} + 16));
   const auto counts = [&](int64_t row) {
@@ -160,7 +160,7 @@ Status LibraryIndex::scan(const Group& group, const Question& question, Buffer<N
   };
   int64_t count = 0;
   for (int64_t row = 0, end = 0; row < group.ids.size(); row = end + 1) {
-    // Rows that follow each other in memory at once.
+    // Consecutive rows in memory at once.
     for (end = row; end < group.ids.size() && counts(end);) ++end;
     nearest_rows({.codes = {group.codes.data() + row * group.padded_width, end - row, group.padded_width},
                   .steps = group.steps.data() + row,
@@ -186,7 +186,7 @@ Status LibraryIndex::search(Catalogue& catalogue, const Question& question, Buff
     float similarity;
   } score{question.embedding, length_of(question.embedding), 0};
   for (Near& near : *out) {
-    score.similarity = -2;  // an entry that went in this moment comes last
+    score.similarity = -2;  // an entry removed just now comes last
     OCELLUS_TRY(catalogue.visit_vectors(
         near.id,
         [](void* user, const CatalogueVector& vector) -> Status {

@@ -1,5 +1,5 @@
-// Nearest entries by their retrieval embeddings: copies of all in eight bits are scanned from end to end, and the best
-// are compared once more by the embeddings themselves. Follows the catalogue, whoever changes it.
+// Nearest entries by their retrieval embeddings: 8-bit copies of all are scanned, and the best are compared by the
+// embeddings themselves. Follows all changes of the catalogue.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,24 @@ namespace ocellus {
 class LibraryIndex {
  public:
   struct Near {
-    int64_t id = 0;  // in the catalogue
+    int64_t id = 0;  // id in the catalogue
     float similarity = 0;
   };
   struct Question {
-    std::span<const int64_t> owners;  // whose entries count
+    std::span<const int64_t> owners;  // owners whose entries count
     Hash128 model = {};
     std::span<const float> embedding;
     int64_t now = 0;
     int32_t count = 0;
   };
 
-  /// Forgets everything; the next search reads the catalogue again.
+  /// Clears the index; the next search reads the catalogue again.
   void reset();
-  /// The nearest first, at most question.count. Takes the catalogue's changes in first.
+  /// Finds at most question.count entries, the nearest first. Applies the catalogue's changes first.
   Status search(Catalogue& catalogue, const Question& question, Buffer<Near>* out);
 
  private:
-  /// Embeddings of one model and width. Rows are in the order of their ids, which only grow; rows of entries that went
+  /// Embeddings of one model and width. Rows are in the order of their ids, which only grow; rows of removed entries
   /// have owner 0 until the group is packed.
   struct Group {
     Hash128 model = {};
@@ -39,7 +39,7 @@ class LibraryIndex {
     int64_t padded_width = 0;
     int64_t gone = 0;
     Buffer<int64_t> ids, owners, expires;
-    Buffer<float> steps;   // of the codes, with the length of the embedding divided out
+    Buffer<float> steps;   // scales of the codes, with the length of the embedding divided out
     Buffer<int8_t> codes;  // [rows, padded_width]
   };
 

@@ -1,4 +1,4 @@
-// What the image library tells of its entries and of itself.
+// Results of the image library's queries.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace ocellus {
 
-/// An entry as list() shows it.
+/// An entry as list() returns it.
 struct LibraryItem {
   LibraryKey key = {};
   LibraryPart part = LibraryPart::kOwn;
   EntryFacts facts = {};
   EntryLabels labels = {};
-  int64_t bytes = 0;      // of its file
-  int64_t created = 0;    // seconds since 1970, as the next
-  int64_t last_used = 0;  // put, found or labelled
+  int64_t bytes = 0;      // bytes of its file
+  int64_t created = 0;    // seconds since 1970, as last_used
+  int64_t last_used = 0;  // time of being stored, found or labelled
   bool has_embedding = false;
 };
 
@@ -29,14 +29,14 @@ struct NearEntry {
 struct FoundText {
   LibraryKey key = {};
   LibraryPart part = LibraryPart::kOwn;
-  double score = 0;  // the share of the words that were found, 0 to 1
+  double score = 0;  // fraction of the words that were found, 0 to 1
 };
 
-/// Of a search for words: more of either are refused.
+/// Limits of a search for words: longer ones are refused.
 inline constexpr int32_t kMostSearchWords = 64;
 inline constexpr int32_t kMostSearchBytes = 1000;
 
-/// What an owner has, or all together.
+/// Use of one owner, or of all together.
 struct LibraryUse {
   int64_t entries = 0;
   int64_t bytes = 0;
@@ -44,19 +44,19 @@ struct LibraryUse {
   int64_t quota_bytes = 0;  // 0: no limit
 };
 
-/// What verify() and collect_garbage() did.
+/// Results of verify() and collect_garbage().
 struct LibraryReport {
   int64_t checked = 0;     // entries whose every byte was read
-  int64_t sound = 0;       // of these
+  int64_t sound = 0;       // intact entries among these
   int64_t set_aside = 0;   // damaged files, and files of unknown owners
   int64_t expired = 0;     // removed
   int64_t unfinished = 0;  // files of writers that died, removed
-  int64_t adopted = 0;     // files that the catalogue did not know
-  int64_t dropped = 0;     // of the catalogue, without a file
+  int64_t adopted = 0;     // files added to the catalogue
+  int64_t dropped = 0;     // rows without a file, removed from the catalogue
   int64_t outdated = 0;    // files of an earlier version, removed
 };
 
-/// Tells an entry as it was read from whatever stands in its place later.
+/// Identifies an entry's file as it was read, as opposed to a later one in its place.
 struct EntryStamp {
   LibraryKey key = {};
   FileStamp file = {};

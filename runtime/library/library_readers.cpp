@@ -57,7 +57,7 @@ int32_t BlockReaders::finish() {
   return damaged_;
 }
 
-/// With the lock, which others may have meanwhile.
+/// Called with the lock held; releases it while reading.
 void BlockReaders::read_next() {
   const int32_t block = next_++;
   ++begun_;

@@ -1,6 +1,5 @@
-// BlockReaders: several threads that read the blocks of one library entry. A file that the system holds in memory is
-// copied, and checked, no faster than one core can; of a large image's blocks, one for each layer, each thread takes
-// the next.
+// BlockReaders: several threads that read the blocks of one library entry. Copying and checking a file from the page
+// cache is limited by one core; a large image has a block per layer, and each thread takes the next one.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +14,7 @@ namespace ocellus {
 
 class LibraryEntry;
 
-/// One entry at a time: begin, then help until that says no, then finish, all by one thread.
+/// Reads one entry at a time: begin, then help until it returns false, then finish, all on one thread.
 class BlockReaders {
  public:
   static constexpr int kMostThreads = 8;
@@ -25,30 +24,30 @@ class BlockReaders {
   BlockReaders(const BlockReaders&) = delete;
   BlockReaders& operator=(const BlockReaders&) = delete;
 
-  /// `threads` beside the one that calls: 0 to kMostThreads. Fails as Thread::start.
+  /// Starts `threads` threads besides the caller's: 0 to kMostThreads. Fails as Thread::start.
   Status start(int threads, const ThreadSettings& settings = {}, const TraceSink& trace = {});
   void stop();
 
-  /// Block b of the entry's first `count` goes to `to` + offsets[b], where there is room for it. All of these stay
-  /// until finish().
+  /// Begins reading the entry's first `count` blocks, block b to `to` + offsets[b], where there is room for it. All
+  /// arguments must stay valid until finish().
   void begin(const LibraryEntry& entry, int32_t count, const int64_t* offsets, std::byte* to);
-  /// Reads one of the blocks that nobody has begun yet; false if there are none.
+  /// Reads one of the blocks that were not begun; false if there are none.
   bool help();
-  /// Nobody begins another block.
+  /// Prevents further blocks from being begun.
   void drop();
-  /// Waits for those that were begun. The first block that is not what was written; -1: all blocks that were begun are.
+  /// Waits for the blocks that were begun. Returns the first damaged block; -1: all blocks that were begun are intact.
   int32_t finish();
 
  private:
   void loop();
   void read_next();
 
-  Monitor monitor_;  // of all that follows
+  Monitor monitor_;  // guards the members below
   const LibraryEntry* entry_ = nullptr;
   const int64_t* offsets_ = nullptr;
   std::byte* to_ = nullptr;
   int32_t next_ = 0, count_ = 0;  // blocks
-  int32_t begun_ = 0;             // that are being read
+  int32_t begun_ = 0;             // blocks being read
   int32_t damaged_ = -1;
   bool quit_ = false;
   TraceSink trace_;

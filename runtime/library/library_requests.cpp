@@ -1,4 +1,4 @@
-// The parts of the image library's calls that look into its store.
+// The parts of the image library's calls that use its store.
 #include <cstring>
 
 #include "runtime/library/library_store.h"
@@ -104,8 +104,8 @@ Status LibraryStore::open_to_verify(const LibraryKey& key, EntryFile* file, bool
   bool found = false;
   *is_open = false;
   OCELLUS_TRY(catalogue.find_entry(key, &row, &found));
-  if (!found) return {};  // came or went this moment
-  // The file says whose it is; a row that says otherwise is repaired.
+  if (!found) return {};  // added or removed just now
+  // The file names the owner; a row that differs is repaired.
   const FileOutcome opened = file->open(files(), entry_path(key));
   const OwnerName name = opened.is_sound() ? file->header().owner : OwnerName();
   OCELLUS_TRY(opened.is_sound() ? find_owner(name.view(), &owner, &found)

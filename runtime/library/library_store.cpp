@@ -24,13 +24,13 @@ struct FileName {
 
 Status LibraryStore::open(const LibraryConfig& config) {
   const Status built = catalogue.require_open();
-  if (built.code() == Code::kUnsupported) return built;  // before any folder is made
+  if (built.code() == Code::kUnsupported) return built;  // before any folder is created
   config_ = config;
   if (config_.files == nullptr) config_.files = &LibraryFiles::system();
   if (config_.clock == nullptr) config_.clock = &LibraryClock::system();
   const char* path = config.path == nullptr ? "" : config.path;
   folder_ = LibraryPath(path);
-  // Room for the longest name below it.
+  // Leaves room for the longest name below it.
   constexpr size_t kMostPathBytes = LibraryPath::kCapacity - 128;
   if (path[0] == '\0' || std::strlen(path) > kMostPathBytes)
     return OCELLUS_FAIL(Code::kBadArgument, "a library needs the path of a directory, of at most %d bytes",
@@ -63,12 +63,12 @@ Status LibraryStore::get_ready(int64_t* now) {
 }
 
 Status LibraryStore::open_catalogue() {
-  // Whoever opens may find that the catalogue must be made again, which one process should do for all. In a directory
-  // that cannot be written there is no lock, and nothing that would need it.
+  // Opening may find that the catalogue must be rebuilt, which one process should do for all. A directory without write
+  // access has no lock, and nothing that would need it.
   const ScopedFile lock(files(), files().open((folder_ / "lock").c_str(), O_RDWR | O_CREAT, 0600));
   if (lock.descriptor() >= 0) (void)files().wait_for_lock(lock.descriptor());
   index.reset();
-  // Opening would not find all damage that was found on the way.
+  // Opening would not find all the damage that was found in use.
   if (catalogue.is_open() && catalogue.is_damaged() && !catalogue.is_gone()) move_catalogue_aside();
   OCELLUS_TRY(open_catalogue_file());
   LibraryReport report;
@@ -83,7 +83,8 @@ Status LibraryStore::open_catalogue_file() {
   const LibraryPath path = folder_ / kCatalogueName;
   for (int tries = 0; tries < 2; ++tries) {
     catalogue.close();
-    // Made here so that nobody else may read the secrets in it. What belonged to one that is gone must not get into it.
+    // Created here so that no other user can read the secrets in it. Files of a removed catalogue must not be attached
+    // to it.
     ScopedFile made(files(), files().open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600));
     if (made.descriptor() >= 0) {
       files().remove((folder_ / FileName(kCatalogueName, "-wal").text).c_str());
@@ -106,7 +107,7 @@ Status LibraryStore::open_catalogue_file() {
 void LibraryStore::move_catalogue_aside() {
   catalogue.close();
   const LibraryPath path = folder_ / kCatalogueName;
-  config_.log.write(LogLevel::kWarning, "library: the catalogue is damaged or not ours and is made again");
+  config_.log.write(LogLevel::kWarning, "library: the catalogue is damaged or not ours and is rebuilt");
   if (!move_aside(path, kCatalogueName)) files().remove(path.c_str());
   files().remove((folder_ / FileName(kCatalogueName, "-wal").text).c_str());
   files().remove((folder_ / FileName(kCatalogueName, "-shm").text).c_str());
@@ -126,7 +127,7 @@ LibraryPath LibraryStore::entry_path(const LibraryKey& key) const {
 Status LibraryStore::find_owner(std::string_view name, OwnerRecord* out, bool* found) {
   OCELLUS_TRY(catalogue.find_owner(name, out, found));
   if (*found) return {};
-  // Another process may have made it with a catalogue that is gone.
+  // Another process may have created it in a catalogue that was lost.
   *found = read_owner(files(), owners_folder_, FileName(owner_file_name(name).text, kOwnerSuffix).text, out) &&
            out->name.view() == name;
   return *found ? catalogue.save_owner(out) : Status();
@@ -184,7 +185,7 @@ Status LibraryStore::open_entry(const EntryQuestion& question, int64_t now, Entr
   bool has_row = false;
   OCELLUS_TRY(catalogue.find_entry(question.key, &row, &has_row));
   if (!has_row) return {};
-  // Nobody can be about to name the file while we have the catalogue.
+  // No writer can name the file while we hold the catalogue.
   (void)change([&]() -> Status {
     EntryFile again;
     return check_entry(question, &again).state == FileState::kMissing ? catalogue.drop_entry(question.key) : Status();
@@ -196,7 +197,7 @@ void LibraryStore::set_aside(const EntryQuestion& question, const char* detail, 
   *moved = false;
   const LibraryPath path = entry_path(question.key);
   const Status status = change([&]() -> Status {
-    // Another process may have put a sound one in its place.
+    // Another process may have replaced it by an intact one.
     if (opened != nullptr && !files().is_same_file(opened->descriptor(), path.c_str())) return {};
     EntryFile again;
     if (opened == nullptr && check_entry(question, &again).state != FileState::kDamaged) return {};
@@ -225,10 +226,10 @@ Status LibraryStore::place_entry(std::string_view owner_name, const EntryHeader&
   bool found = false;
   Status status = find_owner(owner_name, &owner, &found);
   if (status.ok() && (!found || library_key(owner.secret, header.facts) != header.key))
-    status = OCELLUS_FAIL(Code::kIo, "the library changed hands while an entry was written");
+    status = OCELLUS_FAIL(Code::kIo, "the owner's record changed while an entry was written");
   if (status.ok()) status = make_room(owner, header, now);
   if (!status.ok()) {
-    // What make_room removed is gone, also where that was not enough.
+    // Entries that make_room removed stay removed, even if that was not enough.
     const Failure failure = last_failure();
     if (!catalogue.commit().ok()) catalogue.roll_back();
     return record_failure(failure.code, failure.file, failure.line, "%s", failure.sentence);
@@ -242,7 +243,7 @@ Status LibraryStore::place_entry(std::string_view owner_name, const EntryHeader&
     if (file->is_placed()) files().remove(entry_path(header.key).c_str());
     return status;
   }
-  // The entry is there; only that its name outlasts a loss of power may be in doubt.
+  // The entry is there; only its name may not survive a power loss.
   return placed.ok() ? placed : record_failure(failure.code, failure.file, failure.line, "%s", failure.sentence);
 }
 
@@ -294,7 +295,7 @@ Status LibraryStore::make_room_of(int64_t owner, int64_t quota, const EntryHeade
     CatalogueRow oldest;
     bool found = false;
     OCELLUS_TRY(catalogue.find_oldest(owner, header.key, &oldest, &found));
-    if (!found) return OCELLUS_FAIL(Code::kInternal, "the library's catalogue has lost count of its bytes");
+    if (!found) return OCELLUS_FAIL(Code::kInternal, "the library's catalogue has wrong byte counts");
     OCELLUS_TRY(remove_entry(oldest.key));
     bytes -= oldest.bytes;
   }

@@ -1,13 +1,13 @@
-// What stands behind the image library: its directory, its catalogue, and how the two are kept together.
+// The image library's storage: its directory, its catalogue, and the consistency of the two.
 //
-//   catalogue.sqlite   made from the rest where it is lost
+//   catalogue.sqlite   rebuilt from the rest if lost
 //   entries/           <key>.entry, one file each
 //   owners/            <hash of the name>.owner, with the secret that keys are made with
 //   set-aside/         damaged files, the latest kMostSetAside of them
 //   lock               held while a catalogue is opened
 //
 // A change of a file's name and the change of the catalogue happen in one transaction of the catalogue, so that
-// processes see them together; what a crash leaves between the two is put right at the next opening.
+// processes see them together; what a crash leaves between the two is repaired at the next opening.
 #pragma once
 
 #include <atomic>
@@ -23,16 +23,16 @@ namespace ocellus {
 inline constexpr char kEntrySuffix[] = ".entry";
 inline constexpr int32_t kMostSetAside = 64;
 
-/// What is asked of an entry's file.
+/// A request for an entry's file.
 struct EntryQuestion {
   const OwnerRecord& owner;
   LibraryKey key = {};
-  const EntryFacts* facts = nullptr;  // null: any that give the key
+  const EntryFacts* facts = nullptr;  // null: any facts that give the key
 };
 
-/// What becomes of an entry's labels.
+/// A change of an entry's labels.
 struct LabelChange {
-  const EntryLabels* labels = nullptr;  // null: they stay but for the next
+  const EntryLabels* labels = nullptr;  // null: unchanged except for the next
   bool pinned = false;
 };
 
@@ -40,7 +40,7 @@ class LibraryStore {
  public:
   Status open(const LibraryConfig& config);
 
-  /// Calls body(now) with the catalogue at hand, again if it was found damaged meanwhile and made anew. Takes the lock.
+  /// Calls body(now) with the catalogue open, again if it was found damaged and rebuilt. Takes the lock.
   template <class Body>
   Status run(Body body) {
     const std::lock_guard<Monitor> lock(lock_);
@@ -51,7 +51,7 @@ class LibraryStore {
     OCELLUS_TRY(get_ready(&now));
     return body(now);
   }
-  /// Runs body() so that other processes see its changes at once, or not at all if it fails.
+  /// Runs body() as a transaction: other processes see all its changes, or none if it fails.
   template <class Body>
   Status change(Body body) {
     OCELLUS_TRY(catalogue.begin());
@@ -61,55 +61,55 @@ class LibraryStore {
     return status;
   }
 
-  // Below: only within run().
+  // Functions below: only within run().
 
-  /// The record of an owner or of the shared part.
+  /// Finds the record of an owner or of the shared part.
   Status find_owner(std::string_view name, OwnerRecord* out, bool* found);
-  /// Makes an owner that is new.
+  /// Finds an owner, or creates it.
   Status require_owner(std::string_view name, OwnerRecord* out);
-  /// The record in whose name `owner` may change this part of the library. kBadArgument where it may not.
+  /// Finds the record under which `owner` may change this part of the library. kBadArgument if it may not.
   Status find_writer(std::string_view owner, LibraryPart part, OwnerRecord* out, bool* found);
 
-  /// Opens an entry. What is damaged is set aside; what has expired is not found.
+  /// Opens an entry. Damaged ones are set aside; expired ones are not found.
   Status open_entry(const EntryQuestion& question, int64_t now, EntryFile* file, bool* found);
-  /// Gives a written entry its name and its row, after making room for it. kFull.
+  /// Makes room for a written entry and gives it its name and its row. kFull.
   Status place_entry(std::string_view owner, const EntryHeader& header, int64_t now, NewFile* file);
-  /// Takes an entry's file and row away. kIo: the file is still there.
+  /// Removes an entry's file and row. kIo: the file is still there.
   Status remove_entry(const LibraryKey& key);
   Status remove_expired(int64_t owner, int64_t now, int64_t* removed);
   /// Sets an entry aside if its file is still the one that was found damaged: `opened`, or if that is null one that
-  /// does not answer the question.
+  /// does not match the question.
   void set_aside(const EntryQuestion& question, const char* detail, const EntryFile* opened, bool* moved);
   /// Makes the catalogue's owners and entries those of the directory.
   Status reconcile(LibraryReport* report);
   Status remove_unfinished(LibraryReport* report);
-  /// Takes from and writes to the catalogue where it differs from the head of a sound file.
+  /// Corrects the catalogue if it differs from the head of an intact file.
   Status repair_row(const OwnerRecord& owner, const CatalogueRow& row, const EntryHeader& header);
 
   Status remove_outdated(LibraryReport* report);
 
-  /// Writes an entry's file again with other labels.
+  /// Rewrites an entry's file with other labels.
   Status rewrite_entry(const EntryQuestion& question, int64_t now, const LabelChange& change, bool* found);
-  /// What the owner sees under this key.
+  /// Finds what the owner sees under this key.
   Status find_item(std::string_view owner, const LibraryKey& key, int64_t now, LibraryItem* item, bool* found);
   Status search_text(std::string_view owner, std::string_view question, int32_t count, int64_t now,
                      Buffer<FoundText>* out);
-  /// What the owner sees next behind the row with this id.
+  /// Finds what the owner sees next after the row with this id.
   Status next_item(std::string_view owner, int64_t now, int64_t* id, LibraryItem* item, bool* found);
-  /// The keys of all files, known or not.
+  /// Lists the keys of all files, known or not.
   Status list_files(Buffer<LibraryKey>* keys);
-  /// Opens an entry; sets it aside if it is damaged, repairs its row if that says something else.
+  /// Opens an entry; sets it aside if it is damaged, repairs its row if that differs.
   Status open_to_verify(const LibraryKey& key, EntryFile* file, bool* is_open, LibraryReport* report);
   Status require_shared(std::string_view administrator);
   Status save_quota(std::string_view owner, int64_t bytes);
-  /// Of all owners if `owner` is empty.
+  /// Sums over one owner, or over all if `owner` is empty.
   Status describe(std::string_view owner, LibraryUse* out);
 
-  // Not within run().
+  // Functions below: not within run().
 
-  /// Sets an open entry aside. Whether it did.
+  /// Sets an open entry aside. Returns true if it did.
   bool report_damage(const EntryFile& file, const char* detail);
-  /// See ImageLibrary.
+  /// See ImageLibrary::is_current.
   bool is_current(const EntryStamp& stamp) const;
 
   LibraryFiles& files() const { return *config_.files; }
@@ -141,7 +141,7 @@ class LibraryStore {
 
   Monitor lock_;  // std::mutex throws
   LibraryConfig config_;
-  // That was ever seen: a clock that goes back must not bring back what has expired.
+  // maximum time ever seen: a clock set back must not revive expired entries
   std::atomic<int64_t> greatest_time_{0};
   LibraryPath folder_, entries_folder_, owners_folder_, aside_folder_;
 };

@@ -1,4 +1,4 @@
-// What the two threads of LibraryTraffic do.
+// The two threads of LibraryTraffic.
 #include <mutex>
 #include <string_view>
 
@@ -28,13 +28,13 @@ int LibraryTraffic::next_load() const {
   return next;
 }
 
-/// With the lock, which others may have meanwhile. Nobody but this thread writes to the place of a load that reads a
-/// file, so that its bytes stay while they go into the memory tier, whatever the session does with the load.
+/// Called with the lock held; releases it while reading. Only this thread writes to the place of a load that reads a
+/// file, so its bytes stay valid while they are copied to the memory tier, whatever the session does with the load.
 void LibraryTraffic::serve(int number) {
   Load& load = loads_[number];
   const EntryWish wish = load.wish;
   load.step = Step::kWorking;
-  // Where the same image is on its way to the disk, it is there soon.
+  // If the same image is being written, it will be on the disk soon.
   while (is_being_written(wish)) monitor_.wait();
   CachedEntry entry;
   bool found = false;
@@ -66,7 +66,7 @@ bool LibraryTraffic::is_abandoned(int load) {
   return loads_[load].step == Step::kAbandoned;
 }
 
-/// Whether the entry is there, whole and as it was written. A library that fails has no entries.
+/// Returns whether the entry is there and intact. A failing library counts as having no entries.
 bool LibraryTraffic::read_entry(const EntryWish& wish, int load, CachedEntry* out) {
   const TraceRange range(trace_, "library read");
   LibraryEntry entry;
@@ -76,7 +76,7 @@ bool LibraryTraffic::read_entry(const EntryWish& wish, int load, CachedEntry* ou
                             : wish.library->find(wish.owner.view(), wish.facts, &entry, &found);
   if (!status.ok() || !found) return false;
   *out = {.library = wish.library->serial(), .owner = wish.owner, .facts = wish.facts, .stamp = {}};
-  // Before the bytes: if the file changes while it is read, what was read is not current.
+  // Before the bytes: if the file changes while it is read, the result does not count as current.
   if (!entry.take_stamp(&out->stamp)) out->library = 0;
   out->part = entry.part();
   out->computed_ms = static_cast<double>(entry.header().computed_us) * 1e-3;
@@ -98,13 +98,13 @@ bool LibraryTraffic::read_entry(const EntryWish& wish, int load, CachedEntry* ou
     }
   const int32_t damaged = readers_.finish();
   if (damaged < 0) return is_wanted;
-  // Again, by the call that sets it aside.
+  // Read again by the call that sets it aside.
   const auto bytes = static_cast<size_t>(entry.block_bytes(damaged));
   (void)entry.read_block(damaged, {to + offsets[damaged], bytes}, &found);
   return false;
 }
 
-/// With the lock, which others may have meanwhile.
+/// Called with the lock held; releases it while the library is notified.
 void LibraryTraffic::note_use() {
   const Use use = use_;
   monitor_.unlock();
@@ -123,7 +123,9 @@ void LibraryTraffic::write_loop() {
       monitor_.unlock();
       const int64_t start = now_ns();
       const bool stored = write_entry();
-      if (!stored && !store_.wish.only_there) tell_unstored();  // who adds pictures asks what became of them
+      if (!stored && !store_.wish.only_there)
+        tell_unstored();  // a caller that adds pictures asks for the result
+                          // itself
       monitor_.lock();
       totals_.unstored += stored ? 0 : 1;
       totals_.written_bytes += stored ? entry_bytes(*kv_, store_.wish.facts) : 0;
@@ -139,14 +141,15 @@ void LibraryTraffic::write_loop() {
   }
 }
 
-/// Once: a disk that is full stays so for a while, and answers do not depend on it.
+/// Logged once: a full disk stays full for a while, and answers do not depend on it.
 void LibraryTraffic::tell_unstored() {
   if (has_told_) return;
   has_told_ = true;
-  log_.write(LogLevel::kWarning, "library: a picture was not stored, nor may others be: %s", last_failure().sentence);
+  log_.write(LogLevel::kWarning, "library: a picture was not stored, and others may fail, too: %s",
+             last_failure().sentence);
 }
 
-/// Nobody but this thread touches what is being written.
+/// Only this thread uses the data being written.
 bool LibraryTraffic::write_entry() {
   const TraceRange range(trace_, "library write");
   const EntryWish& wish = store_.wish;

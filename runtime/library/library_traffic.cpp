@@ -8,11 +8,11 @@
 namespace ocellus {
 namespace {
 
-/// Images of up to so many bytes are one block of their entry, since blocks are padded; others are one for every layer,
-/// which can then be read one by one.
+/// Images of up to this many bytes are one block of their entry, since blocks are padded; larger ones have a block per
+/// layer, which can be read one by one.
 constexpr int64_t kMostTogether = int64_t{1} << 20;
 
-/// How often somebody who waits for another thread looks whether to stop.
+/// Interval at which a thread that waits for another checks for a stop.
 constexpr int64_t kPollMilliseconds = 5;
 
 bool is_same(const EntryWish& a, const EntryWish& b) {
@@ -83,7 +83,7 @@ void LibraryTraffic::free_load(Load& load) {
   load.step = Step::kFree;
 }
 
-/// A place for another load; waits for the device only where all places wait for it.
+/// Returns a place for another load; waits for the device only if all places wait for it.
 int LibraryTraffic::take_place(Queue& queue) {
   for (int i = 0; i < kLoads; ++i)
     if (loads_[i].step == Step::kSending && queue.transfers_done(i)) free_load(loads_[i]);

@@ -1,4 +1,4 @@
-// How a library's directory and its catalogue are brought together again, and what is taken out of the way.
+// Reconciliation of a library's directory and its catalogue, and removal of leftovers.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct ListedName {
   char text[64] = {};
 };
 
-/// The names in a folder, those too long for ours left out.
+/// Lists the names in a folder, except those longer than ours.
 Status list_names(LibraryFiles& files, const LibraryPath& folder, Buffer<ListedName>* out) {
   struct Visit {
     Buffer<ListedName>* out;
@@ -37,7 +37,7 @@ Status list_names(LibraryFiles& files, const LibraryPath& folder, Buffer<ListedN
   return visit.status;
 }
 
-/// Whether the name is a key and the suffix of entries.
+/// Parses a name that is a key and the suffix of entries.
 bool parse_entry_name(const ListedName& name, LibraryKey* key) {
   const std::string_view text(name.text), suffix(kEntrySuffix);
   return text.size() == 32 + suffix.size() && text.substr(32) == suffix && parse_key(text.substr(0, 32), key);
@@ -48,7 +48,7 @@ bool parse_entry_name(const ListedName& name, LibraryKey* key) {
 bool LibraryStore::move_aside(const LibraryPath& path, const char* name) {
   Buffer<ListedName> names;
   if (!list_names(files(), aside_folder_, &names).ok()) return false;
-  // Names begin with a number that grows, so that the oldest are known whatever the clock says.
+  // Names begin with a growing number, so that the oldest are known whatever the clock says.
   const auto number_of = [](const ListedName& listed) { return std::strtoull(listed.text, nullptr, 16); };
   uint64_t latest = 0;
   for (const ListedName& listed : names) latest = std::max<uint64_t>(latest, number_of(listed));
@@ -83,7 +83,7 @@ Status LibraryStore::reconcile_owners(LibraryReport* report) {
                          known.administrator == kept.administrator && known.quota_bytes == kept.quota_bytes;
     if (!is_same) OCELLUS_TRY(catalogue.save_owner(&kept));
   }
-  // Where a file was lost the catalogue still has the secret. If it cannot be written the library can still be read.
+  // The catalogue still has the secret of a lost file. If it cannot be written, the library can still be read.
   OwnerRecord record;
   bool found = false;
   OCELLUS_TRY(catalogue.next_owner(0, &record, &found));
@@ -108,7 +108,7 @@ Status LibraryStore::list_files(Buffer<LibraryKey>* keys) {
   return {};
 }
 
-/// Calls visit(key) for every file that the catalogue does not know.
+/// Calls visit(key) for every file that is not in the catalogue.
 template <class Visit>
 Status LibraryStore::visit_unknown(Visit visit) {
   Buffer<LibraryKey> keys;
@@ -122,8 +122,8 @@ Status LibraryStore::visit_unknown(Visit visit) {
   return {};
 }
 
-/// Files that the catalogue does not know, as a crash or the loss of the catalogue leaves them: from the oldest on, so
-/// that their order of use is the next best thing.
+/// Adds files that are not in the catalogue, after a crash or the loss of the catalogue: the oldest first, which
+/// approximates their order of use.
 Status LibraryStore::adopt_entries(LibraryReport* report) {
   struct Unknown {
     LibraryKey key;
@@ -167,7 +167,7 @@ Status LibraryStore::adopt_entry(const LibraryKey& key, LibraryReport* report) {
 }
 
 Status LibraryStore::drop_rows_without_files(LibraryReport* report) {
-  // Every file has a row by now, so that as many rows as files need no look.
+  // Every file has a row by now, so equal numbers of rows and files need no further check.
   Buffer<LibraryKey> keys;
   CatalogueSums sums;
   OCELLUS_TRY(list_files(&keys));
@@ -195,7 +195,7 @@ Status LibraryStore::remove_unfinished(LibraryReport* report) {
       if (std::strncmp(name.text, kNewFilePrefix, sizeof kNewFilePrefix - 1) != 0) continue;
       const LibraryPath path = *folder / name.text;
       const ScopedFile file(files(), files().open(path.c_str(), O_RDWR, 0));
-      // A writer that lives has the lock.
+      // A live writer has the lock.
       if (file.descriptor() < 0 || files().lock(file.descriptor()) < 0) continue;
       report->unfinished += files().remove(path.c_str()) >= 0 ? 1 : 0;
     }
@@ -207,7 +207,7 @@ Status LibraryStore::remove_outdated(LibraryReport* report) {
   return visit_unknown([&](const LibraryKey& key) -> Status {
     EntryFile file;
     if (file.open(files(), entry_path(key)).state != FileState::kOutdated) return {};
-    // Nobody can be about to name another file so while we have the catalogue.
+    // No writer can give another file this name while we hold the catalogue.
     return change([&]() -> Status {
       if (file.open(files(), entry_path(key)).state == FileState::kOutdated)
         report->outdated += files().remove(entry_path(key).c_str()) >= 0 ? 1 : 0;

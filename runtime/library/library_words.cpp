@@ -5,7 +5,7 @@
 namespace ocellus {
 namespace {
 
-// SQLite would take a zero byte for the end, in the middle of a phrase.
+// SQLite takes a zero byte for the end, even inside a phrase.
 bool ends_word(char c) { return static_cast<unsigned char>(c) <= 0x20 || c == 0x7F; }
 
 Status refuse() {

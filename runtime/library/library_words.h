@@ -1,4 +1,4 @@
-// What a person searches for, in the language of SQLite's full text search, where it can be nothing but words.
+// Converts a user's search words to the language of SQLite's full text search, quoted so that they can only be words.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace ocellus {
 
-/// Every word as a quoted phrase, any of which may be found: `red "cat` becomes `"red" OR """cat"`. Words end at spaces
-/// and control characters. kBadArgument without words, or with more than kMostSearchWords or kMostSearchBytes.
+/// Writes every word as a quoted phrase, any of which may match: `red "cat` becomes `"red" OR """cat"`. Words end at
+/// spaces and control characters. kBadArgument without words, or with more than kMostSearchWords or kMostSearchBytes.
 Status quote_words(std::string_view words, Buffer<char>* out);
 
 }  // namespace ocellus

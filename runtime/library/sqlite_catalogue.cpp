@@ -12,7 +12,7 @@ namespace ocellus {
 namespace {
 
 constexpr int kBusyMilliseconds = 10'000;
-/// For what need not be written.
+/// Timeout of writes that may be skipped.
 constexpr int kShortBusyMilliseconds = 20;
 
 #define OCELLUS_QUERY_NAME(name, text) name,
@@ -69,7 +69,7 @@ struct Catalogue::Parts {
   Status read_pragma(const char* text, int64_t* out);
   Status look_for_words();
   Status create();
-  /// *fits is false where the tables are not ours.
+  /// *fits is false if the tables are not ours.
   Status check_or_create(bool* fits);
   Status prepare();
 
@@ -107,7 +107,7 @@ Status Catalogue::Parts::check_or_create(bool* fits) {
   OCELLUS_TRY(read_pragma("SELECT count(*) FROM sqlite_schema", &tables));
   const bool is_new = application == 0 && version == 0 && tables == 0;
   OCELLUS_TRY(look_for_words());
-  // What is not ours stays as it is.
+  // Foreign tables stay unchanged.
   const int expected = has_words ? kWordsVersion : kCatalogueVersion;
   if (!is_new && (application != kCatalogueApplication || version != expected)) return {};
   OCELLUS_TRY(database.execute("PRAGMA journal_mode = WAL"));
@@ -196,7 +196,7 @@ Status Catalogue::open(const char* path, bool* fits) {
   Status status = parts_->open(path);
   if (status.ok()) status = parts_->check_or_create(fits);
   if (status.ok() && *fits) status = parts_->prepare();
-  // Tables that miss something fail to prepare, without being damaged for SQLite.
+  // Incomplete tables fail to prepare, without being damaged for SQLite.
   const bool is_ours = parts_->database.handle == nullptr || sqlite3_errcode(parts_->database.handle) != SQLITE_ERROR;
   if (!status.ok() && (parts_->database.is_damaged || !is_ours)) {
     *fits = false;
@@ -230,7 +230,7 @@ Status Catalogue::begin() { return parts_->database.execute("BEGIN IMMEDIATE"); 
 Status Catalogue::commit() { return parts_->database.execute("COMMIT"); }
 
 void Catalogue::roll_back() {
-  // Where a full disk has ended the transaction already there is nothing to do.
+  // If a full disk has already ended the transaction there is nothing to do.
   if (sqlite3_get_autocommit(parts_->database.handle) == 0)
     sqlite3_exec(parts_->database.handle, "ROLLBACK", nullptr, nullptr, nullptr);
 }
@@ -246,7 +246,7 @@ Status Catalogue::see_time(int64_t* seconds) {
     kept = run.read_number();
   }
   if (*seconds > kept) {
-    // Where it cannot be written now it is tried again the next time; until then the caller remembers it.
+    // If it cannot be written now it is tried again the next time; until then the caller remembers it.
     sqlite3_busy_timeout(parts.database.handle, kShortBusyMilliseconds);
     SqliteRun run(parts[kWriteTime]);
     (void)run.number(*seconds).finish();

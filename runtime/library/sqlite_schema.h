@@ -1,16 +1,16 @@
-// The catalogue's tables and the statements that run on them.
+// The catalogue's tables and statements.
 #pragma once
 
 namespace ocellus {
 
 inline constexpr int kCatalogueApplication = 0x4F434C42;  // "OCLB"
-/// Of a catalogue without captions' words, and of one with them: who cannot keep them must not write there. Both go up
-/// with the version of entries' files, so that no row is left of one that is not read any more.
+/// Versions of a catalogue without and with captions' words: builds that cannot maintain the words must not write
+/// there. Both increase with the version of entries' files, so that no row of an unreadable file is left.
 inline constexpr int kCatalogueVersion = 4;
 inline constexpr int kWordsVersion = 5;
 
-// Sums of an owner's entries and the list of changes are kept by triggers, so that no path can forget them. Rows of
-// `entries` are never changed but for their last use: what changes otherwise is a new row.
+// Triggers maintain the sums of an owner's entries and the list of changes, so that no path can forget them. Rows of
+// `entries` are never changed except for their last use: other changes insert a new row.
 inline constexpr char kCatalogueSchema[] = R"(
 CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO meta VALUES('time', 0);
@@ -40,8 +40,7 @@ CREATE TRIGGER entry_goes AFTER DELETE ON entries BEGIN
 END;
 )";
 
-// The words of captions and tags, for searches: an index without texts of its own. English endings do not count, nor
-// do accents.
+// The words of captions and tags, for searches: an index without texts of its own. Ignores English endings and accents.
 inline constexpr char kWordsSchema[] = R"(
 CREATE VIRTUAL TABLE words USING fts5(caption, tags, content='entries', content_rowid='id',
   tokenize='porter unicode61 remove_diacritics 2');
@@ -60,7 +59,7 @@ END;
 #define OCELLUS_VECTOR_COLUMNS \
   "SELECT e.id, e.owner, e.expires, e.facts, v.embedding FROM vectors v JOIN entries e ON e.id = v.entry "
 
-/// Every statement once; parameters in the order of the question marks.
+/// All statements; parameters in the order of the question marks.
 #define OCELLUS_FOR_EACH_QUERY(QUERY)                                                                                 \
   QUERY(kReadTime, "SELECT value FROM meta WHERE name = 'time'")                                                      \
   QUERY(kWriteTime, "UPDATE meta SET value = max(value, ?) WHERE name = 'time'")                                      \
@@ -97,7 +96,7 @@ END;
   QUERY(kVectors, OCELLUS_VECTOR_COLUMNS "ORDER BY e.id")                                                             \
   QUERY(kVector, OCELLUS_VECTOR_COLUMNS "WHERE e.id = ?")
 
-/// For catalogues that have words.
+/// Statement for catalogues with words.
 inline constexpr char kSearchText[] =
     "SELECT e.id, word_share(words) AS share FROM words JOIN entries e ON e.id = words.rowid WHERE words MATCH ? AND "
     "e.owner IN (?, ?) AND (e.expires = 0 OR e.expires > ?) ORDER BY share DESC, bm25(words), e.id LIMIT ?";

@@ -1,4 +1,4 @@
-// SQLite's prepared statements in the way of this code base. Included by the catalogue's sources alone.
+// SQLite's prepared statements with this code base's conventions. Included only by the catalogue's sources.
 #pragma once
 
 #include <sqlite3.h>
@@ -12,14 +12,14 @@
 
 namespace ocellus {
 
-/// The database and whether it was found damaged.
+/// The database, and a flag set when it is found damaged.
 struct SqliteDatabase {
   sqlite3* handle = nullptr;
   bool is_damaged = false;
 
-  /// Records what SQLite says of its last failure. kIo.
+  /// Records SQLite's message on its last failure. kIo.
   Status fail(int result);
-  /// Statements without results.
+  /// Executes statements without results.
   Status execute(const char* text);
 };
 
@@ -52,15 +52,15 @@ class SqliteRun {
   SqliteRun(const SqliteRun&) = delete;
   SqliteRun& operator=(const SqliteRun&) = delete;
 
-  /// Bytes and text must stay until the run ends.
+  /// Bytes and text must stay valid until the run ends.
   SqliteRun& number(int64_t value);
   SqliteRun& text(std::string_view value);
   SqliteRun& bytes(const void* value, int64_t count);
   SqliteRun& key(const LibraryKey& value);
 
-  /// The next row of results; *found is false behind the last.
+  /// Moves to the next row of results; *found is false after the last.
   Status next(bool* found);
-  /// For statements without results.
+  /// Runs a statement without results.
   Status finish();
 
   int64_t read_number() { return sqlite3_column_int64(statement_.handle(), column_++); }
@@ -68,7 +68,7 @@ class SqliteRun {
   std::string_view read_text();
   std::span<const std::byte> read_bytes();
   bool read_key(LibraryKey* out);
-  /// False if the column has another size.
+  /// Returns false if the column has another size.
   bool read_exactly(void* out, int64_t count);
 
  private:

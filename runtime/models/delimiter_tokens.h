@@ -1,4 +1,4 @@
-// The tokens of the texts around the views of an image.
+// Tokens of the delimiter texts around the views of an image.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace ocellus {
 
-/// The texts around an image are short; their tokens and the workspace to find them fit on the stack.
+/// Delimiter texts are short; their tokens and the workspace fit on the stack.
 class DelimiterTokens {
  public:
   Status encode(const Tokenizer& tokenizer, const char* text) {

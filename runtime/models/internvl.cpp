@@ -1,5 +1,5 @@
-// InternVL 2.5, 3 and 3.5: an InternViT tower with a class row and scaled branches, pixel shuffle, and two maps behind
-// a norm. A picture is stretched to the grid of tiles that comes nearest to its shape; a view of all of it follows.
+// InternVL 2.5, 3 and 3.5: an InternViT tower with a class row and scaled branches, pixel shuffle, and a two-layer
+// projector after a norm. A picture is stretched to the grid of tiles nearest to its aspect; an overview follows.
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +7,7 @@
 
 namespace ocellus {
 
-extern const Family kInternVlFamily;  // its shapes name it
+extern const Family kInternVlFamily;  // referenced by its shapes
 
 namespace {
 
@@ -19,7 +19,7 @@ int32_t most_tiles(const PreprocessConfig& config) {
 
 int32_t least_tiles(const PreprocessConfig& config) { return std::min(config.min_tiles, most_tiles(config)); }
 
-/// Calls visit(grid, in tiles) for every grid there may be, those of fewer tiles first.
+/// Calls visit(grid, in tiles) for every possible grid, in order of tile count.
 template <class Visit>
 void for_each_grid(const PreprocessConfig& config, Visit visit) {
   const int32_t most = most_tiles(config);
@@ -28,8 +28,8 @@ void for_each_grid(const PreprocessConfig& config, Visit visit) {
       if (tiles % cols == 0) visit(Size{cols, tiles / cols});
 }
 
-/// OpenGVLab's dynamic_preprocess, as transformers has it: the grid whose shape is nearest to the picture's; of grids
-/// of one shape a larger one where the picture has more than half of its pixels.
+/// OpenGVLab's dynamic_preprocess, as in transformers: the grid whose aspect is nearest to the picture's; of grids with
+/// equal aspect a larger one if the picture has more than half of its pixels.
 Size nearest_grid(const PreprocessConfig& config, Size picture) {
   const double shape = static_cast<double>(picture.width) / picture.height;
   const double pixels = static_cast<double>(picture.width) * picture.height;
@@ -54,8 +54,8 @@ void plan_internvl(const PreprocessConfig& config, ViewPlan* plan) {
   plan->set_tiles(Canvas::stretched({grid.width * side, grid.height * side}, Filter::kBicubic), side);
 }
 
-/// Most rows of a picture that gets this grid. Its shape lies no further from the grid's than from that of the grid
-/// with one column less, if there is one; else any shape may get it.
+/// Maximum rows of a picture that gets this grid. Its aspect is no further from the grid's than from that of the grid
+/// with one column less, if there is one; else any aspect may get it.
 int64_t most_rows(const PreprocessConfig& config, const ImageLimits& limits, Size grid) {
   if (grid.width == 1 || (grid.width - 1) * grid.height < least_tiles(config)) return limits.max_side;
   const double least_shape = (grid.width - 1.0) / grid.height;
@@ -90,7 +90,7 @@ constexpr ViewRules kViews = {.name = "internvl",
                               .plan = plan_internvl,
                               .bounds = internvl_bounds};
 
-/// The 6B tower's layers have other norms, and norms of their queries and keys; the files do not say so.
+/// The 6B tower's layers use RMS norms, and norms of queries and keys; the files do not say so.
 Status read_internvl(const GgufFile& file, VisionConfig* c) {
   int64_t scale = 2, least = 1, most = 0;
   OCELLUS_TRY(file.read_int("clip.vision.projector.scale_factor", 1, 64, &scale));
@@ -131,7 +131,7 @@ constexpr std::string_view kTokens[] = {"<img>", "</img>", "<IMG_CONTEXT>"};
 
 constexpr float kMean[3] = {0.485f, 0.456f, 0.406f}, kDeviation[3] = {0.229f, 0.224f, 0.225f};
 
-// OpenGVLab/InternViT-300M-448px-V2_5, and InternVL's projector behind it.
+// OpenGVLab/InternViT-300M-448px-V2_5, with InternVL's projector.
 constexpr VisionConfig intern_vit_300m(int32_t text_width) {
   return {.family = &kInternVlFamily.vision,
           .activation = Activation::kGeluErf,
@@ -163,8 +163,8 @@ constexpr VisionConfig intern_vit_6b(int32_t text_width) {
   return config;
 }
 
-// From config.json of the model named in each comment. The dynamic rope scaling of InternLM2.5 starts beyond the
-// context length given here, so it is left out.
+// Values from config.json of the model named in each comment. The dynamic rope scaling of InternLM2.5 starts beyond the
+// context length given here, so it is omitted.
 constexpr ModelShape kShapes[] = {
     // OpenGVLab/InternVL2_5-8B: llm_config is internlm/internlm2_5-7b-chat with nine more
     // tokens

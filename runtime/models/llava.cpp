@@ -1,6 +1,6 @@
-// LLaVA-1.5 and LLaVA-1.6 (LLaVA-NeXT): a CLIP tower up to its layer before the last, and two maps. To LLaVA-1.5 a
-// picture is one view, in the middle of a square of the mean colour (image_aspect_ratio "pad"). LLaVA-1.6 sees it
-// stretched to one view and, in its shape, in the tiles of one of a few sizes (image_aspect_ratio "anyres").
+// LLaVA-1.5 and LLaVA-1.6 (LLaVA-NeXT): a CLIP tower up to its penultimate layer, and a two-layer projector. LLaVA-1.5
+// pads a picture to one square view with the mean colour (image_aspect_ratio "pad"). LLaVA-1.6 stretches it to one view
+// and, keeping its aspect, cuts it into the tiles of one of a few sizes (image_aspect_ratio "anyres").
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,7 +10,7 @@
 
 namespace ocellus {
 
-extern const Family kLlavaFamily, kLlavaNextFamily;  // their shapes name them
+extern const Family kLlavaFamily, kLlavaNextFamily;  // referenced by their shapes
 
 namespace {
 
@@ -20,7 +20,7 @@ void plan_llava(const PreprocessConfig& config, ViewPlan* plan) {
 }
 
 ViewBounds llava_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
-  // A side that keeps its length is not filtered and takes less than a shorter one.
+  // A side that keeps its length is not filtered and needs less than a shorter one.
   const int32_t square = std::max(limits.max_side, config.image_size + 1);
   const Size from = {square, square}, to = {config.image_size, config.image_size};
   ViewBounds bounds;
@@ -34,7 +34,7 @@ ViewBounds llava_bounds(const PreprocessConfig& config, const ImageLimits& limit
 
 constexpr ViewRules kViews = {.name = "llava", .plan = plan_llava, .bounds = llava_bounds};
 
-/// Calls visit(size) for every size that a tiled image may have.
+/// Calls visit(size) for every possible size of a tiled image.
 template <class Visit>
 void for_each_tiled_size(const PreprocessConfig& config, Visit visit) {
   for (int32_t i = 0; i < config.tiled_size_count; ++i)
@@ -42,8 +42,8 @@ void for_each_tiled_size(const PreprocessConfig& config, Visit visit) {
       visit(config.tiled_sizes[i]);
 }
 
-/// transformers' select_best_resolution: the size that keeps most of the picture's pixels, and of those that keep as
-/// many the one that leaves the least unused. 0 x 0: no size is allowed.
+/// transformers' select_best_resolution: the size that keeps most of the picture's pixels, and among equals the one
+/// that leaves the fewest unused. 0 x 0: no size is allowed.
 Size best_tiled_size(const PreprocessConfig& config, Size picture) {
   Size best;
   int64_t most = 0, least_waste = INT64_MAX;
@@ -61,7 +61,7 @@ Size best_tiled_size(const PreprocessConfig& config, Size picture) {
   return best;
 }
 
-/// The picture in its shape, as large as the canvas allows.
+/// Returns the largest size with the picture's aspect that fits the canvas.
 Size fitted(Size picture, Size canvas) {
   const double across = static_cast<double>(canvas.width) / picture.width;
   const double down = static_cast<double>(canvas.height) / picture.height;
@@ -70,7 +70,7 @@ Size fitted(Size picture, Size canvas) {
   return {std::min(static_cast<int32_t>(std::ceil(picture.width * down)), canvas.width), canvas.height};
 }
 
-/// transformers' unpad_image: of a map of `lines` x `cols` rows the part that the picture takes, by its shape.
+/// transformers' unpad_image: the part of a map of `lines` x `cols` rows that the picture covers, by its aspect.
 TileMap unpadded(Size picture, int32_t lines, int32_t cols) {
   const auto truncated = [](double side) { return static_cast<int32_t>(std::floor(side * 1e7 + 0.5) / 1e7); };
   const double shape = static_cast<double>(picture.width) / picture.height;
@@ -131,7 +131,7 @@ constexpr ViewRules kNextViews = {.name = "llava-next",
 constexpr const char* kMergeKey = "clip.vision.mm_patch_merge_type";
 constexpr const char* kSizesKey = "clip.vision.image_grid_pinpoints";
 
-/// A file says which layer's rows the projector reads, or holds no layers behind it: LLaVA-1.5's next to last is its
+/// A file states the layer whose rows the projector reads, or ends with it: LLaVA-1.5's penultimate layer is the file's
 /// last one.
 Status read_feature_layer(const GgufFile& file, VisionConfig* c) {
   constexpr const char* kKey = "clip.vision.feature_layer";
@@ -150,7 +150,8 @@ Status read_feature_layer(const GgufFile& file, VisionConfig* c) {
   return {};
 }
 
-/// The projector's widths are those of its tensors: clip.vision.projection_dim is what CLIP itself projects to.
+/// The projector's widths are those of its tensors: clip.vision.projection_dim is the width that CLIP itself projects
+/// to.
 Status read_clip(const GgufFile& file, VisionConfig* c) {
   c->has_class_row = true;
   OCELLUS_TRY(read_feature_layer(file, c));
@@ -175,8 +176,8 @@ bool is_llava_next(const GgufFile& file) {
          (merge == "spatial_unpad" || (merge.empty() && file.find(kSizesKey) != nullptr));
 }
 
-/// Height and width by turns, as transformers reads them; the original LLaVA has the width first, which differs where
-/// two sizes serve a picture equally well.
+/// Height and width alternate, as in transformers; the original LLaVA has the width first, which differs if two sizes
+/// fit a picture equally well.
 Status read_tiled_sizes(const GgufFile& file, VisionConfig* c) {
   const GgufEntry* sides = nullptr;
   OCELLUS_TRY(file.read_array(kSizesKey, GgufType::kI32, &sides));
@@ -197,7 +198,7 @@ Status read_llava_next(const GgufFile& file, VisionConfig* c) {
   return read_clip(file, c);
 }
 
-/// There is no final norm: the rows are those of a layer in the middle.
+/// There is no final norm: the rows are those of an inner layer.
 Status bind_llava(const TensorBinder& binder, VisionModel* m) {
   const VisionConfig& c = m->config;
   OCELLUS_TRY(binder.vector("v.pre_ln.weight", c.width, &m->first_norm.weight));
@@ -208,7 +209,7 @@ Status bind_llava(const TensorBinder& binder, VisionModel* m) {
   return binder.optional_vector("mm.2.bias", c.output_width, &m->second_projection.bias);
 }
 
-/// Files name it in two ways.
+/// Files use two names for it.
 Status bind_llava_next(const TensorBinder& binder, VisionModel* m) {
   OCELLUS_TRY(bind_llava(binder, m));
   const char* name = binder.has("v.image_newline") ? "v.image_newline" : "model.image_newline";
@@ -230,7 +231,7 @@ void describe_llava_next(const VisionConfig& c, GgufHeaderWriter* file, ShapeTen
   describe_llava(c, file, tensors);
 }
 
-// openai/clip-vit-large-patch14-336 up to the layer before the last of its 24, and LLaVA-1.5's projector behind it.
+// openai/clip-vit-large-patch14-336 up to the penultimate one of its 24 layers, with LLaVA-1.5's projector.
 constexpr VisionConfig clip_vit_large(int32_t text_width) {
   return {.family = &kLlavaFamily.vision,
           .activation = Activation::kQuickGelu,

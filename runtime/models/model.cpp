@@ -11,7 +11,7 @@
 namespace ocellus {
 namespace {
 
-/// Adds up rows and hands out pieces of one block of heap memory.
+/// Sums the rows and hands out pieces of one block of heap memory.
 class HeapSink : public RowSink {
  public:
   explicit HeapSink(std::byte* memory) : at_(memory) {}
@@ -39,7 +39,7 @@ int64_t count_parameters(const GgufFile& file) {
   return count;
 }
 
-/// What stands in angle brackets must be one token: spelled out it would mean nothing to the model.
+/// Text in angle brackets must be a single token: spelled out it would mean nothing to the model.
 Status check_mark(const Model& model, std::string_view text) {
   for (size_t open = text.find('<'); open != text.npos; open = text.find('<', open + 1)) {
     const std::string_view token = text.substr(open, text.find('>', open) + 1 - open);
@@ -119,7 +119,7 @@ Status Model::read_vision() {
   return {};
 }
 
-/// Checks and counts the tokens of every text that may stand around a view, in the largest picture there can be.
+/// Checks and counts the tokens of every delimiter text of the largest possible picture.
 Status Model::measure_delimiters() {
   const ImageMarks& marks = vision_.family->views->marks;
   const auto count = [&](const char* text, int64_t* total) {
@@ -173,7 +173,7 @@ Status Model::build_tokenizer() {
 void Model::describe(ocellus_model_facts* out) const {
   *out = {};
   std::string_view name;
-  // The name is decoration: a file without one, or with one of another type, still runs.
+  // The name is optional: a file without one, or with one of another type, still runs.
   if (text_file_.read_string("general.name", &name).ok()) copy_text(out->name, name);
   copy_text(out->architecture, text_.architecture->name);
   copy_text(out->weight_format, format_info(usual_format(text_file_)).name);

@@ -1,4 +1,4 @@
-// Model: the read-only facts of one file pair. Opening checks everything a file can get wrong and loads no weights.
+// Model: the read-only facts of one file pair. Opening validates the files and loads no weights.
 #pragma once
 
 #include <memory>
@@ -16,23 +16,23 @@ namespace ocellus {
 
 struct ModelShape;  // runtime/models/model_shapes.h
 
-/// What a text is to a conversation; see the OCELLUS_TEXT_ flags.
+/// The role of a text in a conversation; see the OCELLUS_TEXT_ flags.
 struct TextRole {
   bool parse_special = false;  // special tokens in it are recognised
-  bool starts = false;         // the beginning-of-text token comes first, where the model has one
-  bool answers = false;        // what the model would say: with the space before it and the end token behind it
+  bool starts = false;         // the beginning-of-text token comes first, if the model has one
+  bool answers = false;        // an answer of the model: with the space before it and the end token after it
 };
 
 class Model {
  public:
-  /// `mmproj_path` may be null. Fails with the path and the key, tensor or type that is the reason.
+  /// `mmproj_path` may be null. Fails with the path and the key, tensor or type at fault.
   Status open(const char* model_path, const char* mmproj_path);
-  /// A model of this shape without files; an engine makes its weights up. By name: see find_model_shape(), and
+  /// Opens a model of this shape without files; an engine gives it random weights. By name: see find_model_shape(), and
   /// with_layers().
   Status open_shape(const ModelShape& shape, WeightFormat format);
   Status open_shape(const char* name, const char* format, int32_t layers = 0);
 
-  /// Whether an engine makes the weights up.
+  /// True if an engine gives it random weights.
   bool is_made_up() const { return !text_file_.has_data(); }
   const GgufFile& text_file() const { return text_file_; }
   const GgufFile& vision_file() const { return vision_file_; }
@@ -42,10 +42,10 @@ class Model {
   const VocabularyFacts& vocabulary() const { return vocabulary_; }
   ChatTemplate chat_template() const { return chat_template_; }
   void describe(ocellus_model_facts* out) const;
-  /// Most text tokens that stand around one picture.
+  /// Maximum text tokens around one picture.
   int64_t delimiter_tokens(const ViewBounds& bounds) const;
 
-  /// Tokenises with tables of its own: for sizing plans before there is an engine. Allocates.
+  /// Tokenises with tables of its own, to size plans before there is an engine. Allocates.
   Status count_tokens(std::string_view text, bool parse_special, int64_t* count) const;
   Status tokenize(std::string_view text, const TextRole& role, Buffer<TokenId>* out) const;
 
@@ -65,22 +65,22 @@ class Model {
   VisionConfig vision_;
   VocabularyFacts vocabulary_;
   ChatTemplate chat_template_ = ChatTemplate::kRaw;
-  int64_t tile_tokens_ = 0;       // most text tokens before a tile
+  int64_t tile_tokens_ = 0;       // maximum text tokens before a tile
   int64_t row_break_tokens_ = 0;  // between rows of tiles
   int64_t picture_tokens_ = 0;    // before and after the picture and its overview
   Tokenizer tokenizer_;
   std::unique_ptr<std::byte[]> tokenizer_memory_;
 };
 
-/// The format most of a file's weight bytes are stored in.
+/// Returns the format of most of a file's weight bytes.
 WeightFormat usual_format(const GgufFile& file);
 
-/// What the planner and preprocessing need to know of the model and the limits together.
+/// Returns the preprocessing that follows from the model and the limits together.
 PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_limits& limits);
 
-/// Pixel limits of pictures under these limits.
+/// Returns the maximum size of pictures under these limits.
 ImageLimits image_limits(const ocellus_limits& limits);
-/// And of those that a GPU resizes.
+/// Returns the same for pictures that a GPU resizes.
 ImageLimits device_image_limits(const ocellus_limits& limits);
 
 }  // namespace ocellus

@@ -1,4 +1,4 @@
-// The headers of a pair that has a given shape: what a converter would write, up to where the tensor data begins.
+// Headers of a pair with a given shape: as a converter would write them, without tensor data.
 #include <string_view>
 
 #include "quant/gguf_header.h"
@@ -7,7 +7,7 @@
 namespace ocellus {
 namespace {
 
-// Tokens, in the order of their ids: one per byte, a double line break, the special ones, then made-up words.
+// Tokens in the order of their ids: one per byte, a double line break, the special ones, then generated words.
 constexpr int32_t kByteTokens = 256;
 constexpr std::string_view kChatTokens[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
 constexpr std::string_view kVicunaTokens[] = {"<unk>", "<s>", "</s>"};
@@ -16,7 +16,7 @@ constexpr int32_t kVicunaStart = kFirstSpecial + 1;  // <s>
 constexpr char kSpelledLineBreak[] = "\xC4\x8A";     // U+010A, see spell_byte()
 constexpr int32_t kNormal = 1, kControl = 3;         // tokenizer.ggml.token_type
 
-/// The spelling GPT-2 gave to a byte: printable Latin-1 as it is, the others from U+0100 on in their order.
+/// GPT-2's spelling of a byte: printable Latin-1 as itself, the others from U+0100 on in order.
 ShapeText spell_byte(int32_t byte) {
   const auto is_printable = [](int32_t b) { return (b > 0x20 && b < 0x7F) || (b > 0xA0 && b != 0xAD); };
   int32_t code_point = byte;
@@ -52,7 +52,7 @@ void for_each_token(const ModelShape& shape, Visit visit) {
   while (count < shape.text.vocabulary) emit(ShapeText("\xC4\xA0w%d", count), kNormal);  // U+0120 spells a space
 }
 
-/// The id of the token that ends answers.
+/// Returns the id of the token that ends answers.
 int32_t end_token(const ModelShape& shape) {
   const Family* family = family_of(shape.vision);
   const std::string_view wanted = family != nullptr ? family->end_token : Family().end_token;
@@ -99,7 +99,7 @@ void add_text_layer(const TextConfig& c, int32_t layer, ShapeTensors* tensors) {
 
 void add_vision_layer(const VisionConfig& c, int32_t layer, ShapeTensors* tensors) {
   const ShapeText at("v.blk.%d.", layer);
-  const bool biased = !c.rms_norms;  // towers with such norms have no biases of queries, keys and values either
+  const bool biased = !c.rms_norms;  // towers with such norms have no biases of queries, keys and values
   tensors->norm(at, "ln1", c.width, biased);
   for (const char* part : {"attn_q", "attn_k", "attn_v"}) tensors->matrix(at, part, c.width, c.width, biased);
   if (c.normalises_heads)
@@ -165,7 +165,7 @@ Status describe_vision_model(const ModelShape& shape, WeightFormat format, Buffe
   file.add_f32("clip.vision.attention.layer_norm_epsilon", c.epsilon);
   file.add_floats("clip.vision.image_mean", c.image_mean, 3);
   file.add_floats("clip.vision.image_std", c.image_std, 3);
-  // A convolution's rows are a patch wide, too short for blocks.
+  // A convolution's rows have the width of a patch, too short for blocks.
   const WeightFormat patch_format = format_info(format).block_elements == 1 ? format : WeightFormat::kF16;
   file.add_tensor("v.patch_embd.weight", patch_format, {c.patch_size, c.patch_size, 3, c.width});
   file.add_tensor("v.position_embd.weight", WeightFormat::kF32, {c.width, c.rows_per_view()});

@@ -9,8 +9,8 @@
 namespace ocellus {
 namespace {
 
-// From config.json of the model named in each comment. The dynamic rope scaling of InternLM2.5 starts beyond the
-// context length given here, so it is left out.
+// Values from config.json of the model named in each comment. The dynamic rope scaling of InternLM2.5 starts beyond the
+// context length given here, so it is omitted.
 constexpr ModelShape kTextShapes[] = {
     // Qwen/Qwen2.5-0.5B-Instruct
     {.name = "Qwen2.5-0.5B",
@@ -42,7 +42,7 @@ constexpr ModelShape kTextShapes[] = {
      .tied = true},
 };
 
-/// Puts names one behind the other, as far as they fit.
+/// Joins names, as many as fit.
 class NameList {
  public:
   void add(const char* name) {

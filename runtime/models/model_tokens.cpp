@@ -1,4 +1,4 @@
-// Tokens of texts before there is an engine: for sizing plans, and for answers that are given rather than generated.
+// Tokens of texts before there is an engine: to size plans, and for given answers.
 #include <cstring>
 
 #include "runtime/models/model.h"
@@ -10,7 +10,7 @@ Status Model::append_tokens(std::string_view text, bool parse_special, Buffer<To
   const int64_t before = out->size();
   Buffer<std::byte> workspace;
   OCELLUS_TRY(workspace.resize(Tokenizer::workspace_bytes(size)));
-  const int64_t capacity = size + 16;  // a token covers a byte at least; a space prefix may add one
+  const int64_t capacity = size + 16;  // a token covers at least a byte; a space prefix may add one
   OCELLUS_TRY(out->resize(before + capacity));
   int64_t count = 0;
   OCELLUS_TRY(tokenizer_.encode(text, parse_special, workspace.data(), workspace.size(), out->data() + before, capacity,
@@ -18,7 +18,7 @@ Status Model::append_tokens(std::string_view text, bool parse_special, Buffer<To
   return out->resize(before + count);
 }
 
-/// SentencePiece vocabularies put the space before an answer themselves. Where the template's suffix ends without white
+/// SentencePiece vocabularies put the space before an answer themselves. If the template's suffix ends without white
 /// space, as "Assistant:" does, models with other vocabularies begin with the space.
 Status Model::append_answer(std::string_view text, bool parse_special, Buffer<TokenId>* out) const {
   const TurnText& texts = turn_text(chat_template_);

@@ -16,7 +16,7 @@ namespace {
 constexpr float kBiasDeviation = 0.02f;
 constexpr int64_t kPieceBytes = int64_t{4} << 20;
 
-/// Whether outputs of this matrix are added to the residual stream.
+/// True if outputs of this matrix are added to the residual stream.
 bool writes_residual(std::string_view name) {
   return name.ends_with("attn_output.weight") || name.ends_with("attn_out.weight") || name.ends_with("ffn_down.weight");
 }
@@ -26,14 +26,14 @@ int64_t count_layers(const GgufFile& file) {
                        [](const GgufTensor& tensor) { return tensor.name.ends_with("ffn_down.weight"); });
 }
 
-/// What every tensor of a file is filled with.
+/// Random values of every tensor of a file.
 class RandomWeights {
  public:
   RandomWeights(const GgufFile& file, uint64_t seed)
       : seed_(seed - kRandomWeightsSeed),
         residual_share_(1.0f / std::sqrt(2.0f * static_cast<float>(std::max<int64_t>(count_layers(file), 1)))) {}
 
-  /// All but where to.
+  /// Arguments without the destination.
   FillWeightsArgs args(const GgufTensor& tensor) const {
     FillWeightsArgs args = {.format = tensor.format,
                             .rows = tensor.rows(),
@@ -55,11 +55,11 @@ class RandomWeights {
  private:
   static constexpr uint64_t kSeedFactor = 0xD1342543DE82EF95ull;  // odd: different seeds stay different
 
-  uint64_t seed_;  // 0: names alone make the weights
+  uint64_t seed_;  // 0: weights depend on names only
   float residual_share_;
 };
 
-/// Writes a tensor through `piece`, some rows at a time.
+/// Writes a tensor through `piece`, a few rows at a time.
 Status write_tensor(const FillWeightsArgs& whole, Buffer<uint8_t>* piece, Queue& queue, ByteSink& sink) {
   const int64_t row = row_bytes(whole.format, whole.cols);
   const int64_t most_rows = std::max<int64_t>(kPieceBytes / row, 8) / 8 * 8;

@@ -1,4 +1,4 @@
-// Weights for a model that has none (model_shapes.h), in memory or as the bytes of a file.
+// Random weights for a model without files (model_shapes.h), in memory or as the bytes of a file.
 #pragma once
 
 #include <cstddef>
@@ -10,24 +10,24 @@
 
 namespace ocellus {
 
-/// Of the weights that an engine makes up.
+/// Seed of an engine's random weights.
 inline constexpr uint64_t kRandomWeightsSeed = 1;
 
-/// Fills the tensor section of `file` at `base` (device memory, aligned to 32) with random weights and waits until that
-/// is done. The same seed gives the same ones on every device. Norms are 1, biases small; a matrix over K inputs gets
+/// Fills the tensor section of `file` at `base` (device memory, aligned to 32) with random weights and waits for the
+/// device. The same seed gives the same weights on every device. Norms are 1, biases small; a matrix over K inputs gets
 /// the deviation 1 / sqrt(K), and the two that write into the residual stream less, so that activations stay of size 1
 /// through all layers.
 Status fill_random_weights(const GgufFile& file, uint64_t seed, std::byte* base, Queue& queue);
 
-/// Where the bytes of a file go, in order.
+/// Receives the bytes of a file, in order.
 class ByteSink {
  public:
   virtual ~ByteSink() = default;
   virtual Status take(const void* bytes, int64_t count) = 0;
 };
 
-/// Gives `sink` the whole file that `file`, a header alone, describes, with the bytes of fill_random_weights() as its
-/// tensors. A few megabytes at a time; the first failure of the sink ends it.
+/// Writes to `sink` the whole file whose header is `file`, with the tensors of fill_random_weights(). A few megabytes
+/// at a time; the first failure of the sink ends it.
 Status write_random_file(const GgufFile& file, uint64_t seed, ByteSink& sink);
 
 }  // namespace ocellus

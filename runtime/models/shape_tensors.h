@@ -1,4 +1,4 @@
-// ShapeTensors: tensors of a made-up model's header, under the names that its file would have.
+// ShapeTensors: tensors of a generated header, under the names of a real file.
 #pragma once
 
 #include <cstdio>
@@ -21,7 +21,7 @@ class ShapeText {
   char text_[96];
 };
 
-/// The format that a matrix with rows of `cols` weights gets in a file of `format`: `format` itself where its blocks
+/// Returns the format of a matrix with rows of `cols` weights in a file of `format`: `format` itself if its blocks
 /// divide the row, else Q8_0, else F16. (llama.cpp's quantiser falls back in the same way, from Q4_K to Q5_0 first.)
 WeightFormat format_that_fits(WeightFormat format, int64_t cols);
 

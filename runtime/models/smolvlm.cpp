@@ -1,16 +1,16 @@
-// SmolVLM, SmolVLM2 and Idefics3: a SigLIP tower, pixel shuffle and one map; pictures are cut into tiles behind which
-// an overview of them all stands.
+// SmolVLM, SmolVLM2 and Idefics3: a SigLIP tower, pixel shuffle and a linear projector; pictures are cut into tiles,
+// followed by an overview.
 #include <algorithm>
 
 #include "runtime/models/family.h"
 
 namespace ocellus {
 
-extern const Family kSmolVlmFamily;  // its shapes name it
+extern const Family kSmolVlmFamily;  // referenced by its shapes
 
 namespace {
 
-/// transformers' processor resizes no picture to more.
+/// Maximum side after a resize in transformers' processor.
 constexpr int32_t kMaxSide = 4096;
 
 int32_t resized_side(const PreprocessConfig& config) {
@@ -21,7 +21,7 @@ int32_t tiles_per_side(const PreprocessConfig& config) {
   return (resized_side(config) + config.image_size - 1) / config.image_size;
 }
 
-/// The longer side becomes `longest`; the other keeps the ratio, truncated, and made even if asked.
+/// Scales the longer side to `longest`; the other keeps the ratio, truncated, and made even if requested.
 Size scale_to_longest(Size size, int32_t longest, bool make_even) {
   const double ratio = static_cast<double>(size.width) / size.height;
   const bool wide = size.width >= size.height;
@@ -31,7 +31,7 @@ Size scale_to_longest(Size size, int32_t longest, bool make_even) {
   return wide ? Size{longest, other} : Size{other, longest};
 }
 
-/// The longer side goes up to a multiple of the tile, the other follows the ratio before it does the same.
+/// Rounds the longer side up to a multiple of the tile; the other follows the ratio and is rounded up as well.
 Size round_up_to_tiles(Size size, int32_t tile, int32_t most_tiles) {
   const auto round_up = [&](int32_t side) { return std::min((side + tile - 1) / tile, most_tiles) * tile; };
   const double ratio = static_cast<double>(size.width) / size.height;
@@ -43,7 +43,7 @@ Size round_up_to_tiles(Size size, int32_t tile, int32_t most_tiles) {
   return {round_up(static_cast<int32_t>(height * ratio)), height};
 }
 
-/// The size after the first resize: the longest side to longest_edge, and then to kMaxSide.
+/// Returns the size after the first resize: the longest side to longest_edge, and then to kMaxSide.
 Size first_step(Size source, int32_t longest) {
   const Size step = scale_to_longest(source, longest, true);
   return std::max(step.width, step.height) > kMaxSide ? scale_to_longest(step, kMaxSide, false) : step;
@@ -54,7 +54,7 @@ Size tiled_size(const PreprocessConfig& config, Size step) {
   return size.width <= config.image_size && size.height <= config.image_size ? Size{} : size;
 }
 
-/// What transformers' PIL based processor does. Where tiles are bounded, the longest edge gives way a tile at a time.
+/// Plans as transformers' PIL based processor does. If tiles are limited, the longest edge shrinks a tile at a time.
 void plan_smolvlm(const PreprocessConfig& config, ViewPlan* plan) {
   const int32_t side = config.image_size;
   PreprocessConfig bounded = config;
@@ -133,7 +133,7 @@ void describe_smolvlm(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensor
 
 constexpr std::string_view kTokens[] = {"<end_of_utterance>", "<fake_token_around_image>", "<image>", "<global-img>"};
 
-// SigLIP towers. google/siglip-base-patch16-512 and google/siglip-so400m-patch14-384, as the model cards below use
+// SigLIP towers: google/siglip-base-patch16-512 and google/siglip-so400m-patch14-384, as the model cards below use
 // them.
 constexpr VisionConfig siglip_base(int32_t text_width) {
   return {.family = &kSmolVlmFamily.vision,
@@ -165,7 +165,7 @@ constexpr VisionConfig siglip_so400m(int32_t text_width) {
           .image_std = {0.5f, 0.5f, 0.5f}};
 }
 
-// From config.json of the model named in each comment.
+// Values from config.json of the model named in each comment.
 constexpr ModelShape kShapes[] = {
     // HuggingFaceTB/SmolVLM-256M-Instruct
     {.name = "SmolVLM-256M",

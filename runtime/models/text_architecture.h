@@ -1,5 +1,5 @@
-// The text architectures that this build runs, as data. general.architecture names a row of the table; what a row says
-// is all that tells one architecture from another, everything else stands in a file's keys and tensors.
+// The supported text architectures, as data. general.architecture names a row of the table; the row holds all that
+// distinguishes the architecture, everything else is in a file's keys and tensors.
 #pragma once
 
 #include <string_view>
@@ -9,11 +9,11 @@
 namespace ocellus {
 
 struct TextArchitecture {
-  const char* name = "";  // general.architecture, and what keys begin with
+  const char* name = "";  // general.architecture, and the prefix of keys
   RopePairing pairing = RopePairing::kAdjacent;
-  bool has_head_norms = false;  // heads of queries and keys are normalised before they are rotated
-  bool has_own_output = false;  // output.weight is required; otherwise the embedding serves where it is missing
-  // Of made-up models. A file's biases are used wherever there are some.
+  bool has_head_norms = false;  // heads of queries and keys are normalised before rotation
+  bool has_own_output = false;  // output.weight is required; otherwise the embedding is used if it is missing
+  // Random models only. A file's biases are used if present.
   bool has_qkv_biases = false;
   const char* pre_tokenizer = "smollm";
 };
@@ -25,7 +25,7 @@ inline constexpr TextArchitecture kTextArchitectures[] = {
     {.name = "qwen3", .pairing = RopePairing::kHalves, .has_head_norms = true, .pre_tokenizer = "qwen2"},
 };
 
-/// The row of this name; null if there is none.
+/// Returns the row of this name; null if there is none.
 constexpr const TextArchitecture* find_text_architecture(std::string_view name) {
   for (const TextArchitecture& architecture : kTextArchitectures)
     if (name == architecture.name) return &architecture;

@@ -1,5 +1,5 @@
-// The parts of a text layer that prefill and decode share. What differs between the two is only how keys and values
-// are stored and attended to:
+// The parts of a text layer that prefill and decode share. The two differ only in how keys and values are stored and
+// attended to:
 //
 //   project_qkv -> (rotate, store, attend: prefill.cpp or decode_step.cpp) -> add_attention_output -> add_mlp
 #pragma once
@@ -10,15 +10,15 @@
 
 namespace ocellus {
 
-/// The buffers of one layer, seen for the rows in flight. `normed` and `mixed` share memory: one is the input of the
+/// The buffers of one layer as views of the current rows. `normed` and `mixed` share memory: one is the input of the
 /// attention, the other its output.
 struct LayerRows {
   ActivationView normed;  // [T, D]
   ActivationView mixed;   // [T, H * E]
-  ActivationView query;   // [T, H * E], these three side by side
+  ActivationView query;   // [T, H * E]; query, key and value are adjacent
   ActivationView key;     // [T, G * E]
   ActivationView value;   // [T, G * E]
-  ActivationView gate;    // [T, F], these two side by side
+  ActivationView gate;    // [T, F]; gate and up are adjacent
   ActivationView up;      // [T, F]
   DeviceView<std::byte> matmul_scratch;
 };
@@ -29,8 +29,8 @@ struct LayerScratch {
   ActivationView gate_up;          // [rows, 2 F]
   DeviceView<std::byte> matmul_scratch;
 
-  /// Whom the scratch of the matrix products has to serve besides the layers: a matrix of `outputs` rows (the
-  /// unembedding), and ops between the products that need `op_bytes` (the attention).
+  /// Other users of the matrix products' scratch: a matrix of `outputs` rows (the unembedding), and ops between the
+  /// products that need `op_bytes` (the attention).
   struct Others {
     int64_t outputs = 0;
     int64_t op_bytes = 0;
@@ -40,8 +40,8 @@ struct LayerScratch {
   LayerRows view(const TextConfig& config, int64_t rows) const;
 };
 
-/// rows.query, key, value = the projections of the normalised hidden rows, with heads normalised where the model does
-/// that, not yet rotated.
+/// rows.query, key, value = the projections of the normalised hidden rows, not yet rotated; heads are normalised if the
+/// model does that.
 void project_qkv(const TextConfig& config, const TextLayer& weights, DeviceView<const float> hidden,
                  const LayerRows& rows, Queue& queue);
 

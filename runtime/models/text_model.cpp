@@ -10,7 +10,7 @@
 namespace ocellus {
 namespace {
 
-// Bounds of anything a real model has, far below what could overflow a product.
+// Bounds far above any real model and far below an overflow of products.
 constexpr int64_t kMaxWidth = 1 << 17;
 constexpr int64_t kMaxLayers = 512;
 constexpr int64_t kMaxHeads = 1024;
@@ -38,7 +38,7 @@ class Keys {
     *out = static_cast<int32_t>(value);
     return {};
   }
-  /// A count that may be one number or one per layer; all layers must agree.
+  /// Reads a count that may be one number or one per layer; all layers must agree.
   Status read_count(const char* name, int64_t most, int32_t layer_count, int32_t* out) {
     const GgufEntry* entry = file_.find(key(name));
     if (entry == nullptr || entry->type != GgufType::kArray) return read(name, most, out);
@@ -114,7 +114,7 @@ Status read_rope(Keys& keys, TextConfig* c) {
     return OCELLUS_FAIL(Code::kBadFile, "rope.dimension_count %d is not a positive even number", c->rope.rotated);
   OCELLUS_TRY(keys.read("rope.freq_base", &c->rope.base));
   if (!(c->rope.base > 0)) return OCELLUS_FAIL(Code::kBadFile, "rope.freq_base must be positive");
-  std::string_view scaling = "linear";  // what a factor without a type means
+  std::string_view scaling = "linear";  // a factor without a type is linear
   OCELLUS_TRY(keys.read("rope.scaling.type", &scaling));
   if (scaling == "none") return {};
   if (scaling != "linear")
@@ -122,7 +122,7 @@ Status read_rope(Keys& keys, TextConfig* c) {
                         "rope.scaling.type '%.*s' is not supported: this build runs none and linear",
                         shown_bytes(scaling), scaling.data());
   float factor = 1.0f;
-  OCELLUS_TRY(keys.read("rope.scale_linear", &factor));  // as old files name it
+  OCELLUS_TRY(keys.read("rope.scale_linear", &factor));  // the name in old files
   OCELLUS_TRY(keys.read("rope.scaling.factor", &factor));
   c->rope.position_scale = 1.0f / factor;
   if (!(factor > 0) || !std::isfinite(c->rope.position_scale))
@@ -135,7 +135,7 @@ Status read_rope(Keys& keys, TextConfig* c) {
 Status bind_fused_qkv(const LayerBinder& layer, const TextConfig& c, TextLayer* out) {
   Linear all;
   OCELLUS_TRY(layer.linear("attn_qkv", c.query_width() + 2 * c.kv_width(), c.width, &all));
-  if (all.weight.data == nullptr) return {};  // only checked: there is nothing to point into
+  if (all.weight.data == nullptr) return {};  // only checked, nothing is loaded
   const auto part = [&all](int64_t first, int64_t count) {
     return Linear{all.weight.slice_rows(first, count), all.bias == nullptr ? nullptr : all.bias + first};
   };

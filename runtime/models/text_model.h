@@ -19,7 +19,7 @@ struct TextConfig {
   int32_t head_dim = 0;        // E
   int32_t mlp_width = 0;       // F
   int32_t vocabulary = 0;      // V
-  int32_t context_length = 0;  // positions the model may use
+  int32_t context_length = 0;  // maximum number of positions
   float epsilon = 1e-5f;
   RopeParams rope;  // `factors` is set when the weights are bound
 
@@ -27,14 +27,14 @@ struct TextConfig {
   int64_t kv_width() const { return int64_t{kv_heads} * head_dim; }
 };
 
-/// Reads and checks the metadata. kBadFile or kUnsupported names the key and says what this build can run.
+/// Reads and checks the metadata. kBadFile or kUnsupported names the key and lists what is supported.
 Status read_text_config(const GgufFile& file, TextConfig* out);
 
 /// One pre-norm transformer block.
 struct TextLayer {
   const float* attention_norm = nullptr;
   Linear query, key, value, attention_output;
-  const float* query_norm = nullptr;  // [E]; these two together, or neither
+  const float* query_norm = nullptr;  // [E]; both norms or neither
   const float* key_norm = nullptr;    // [E]
   const float* mlp_norm = nullptr;
   Linear mlp_gate, mlp_up, mlp_down;

@@ -7,7 +7,7 @@
 namespace ocellus {
 namespace {
 
-/// All layers of the pages that `scratch` lists, one after the other.
+/// Packs all layers of the pages that `scratch` lists, one after the other.
 void enqueue_packing(const TextModel& model, const CachePolicy& policy, const AnswerPacking& scratch, const KvShape& kv,
                      Queue& queue) {
   const int64_t slots = scratch.rows.host.cols;

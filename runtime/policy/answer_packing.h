@@ -1,5 +1,4 @@
-// KIVI while a session answers: of the text that stands in its pages the oldest is packed, a block at a time, as more
-// than the window has come since.
+// KIVI during an answer: the oldest text in pages is packed, a block at a time, as newer text exceeds the window.
 #pragma once
 
 #include "kernels/cache/pack_kv.h"
@@ -17,13 +16,13 @@ struct AnswerPacking {
   StagedRows<KvRun> pages;        // [1, pages that fill a block]
   StagedRows<int32_t> rows;       // [1, slots of a block] 0, 1, 2, ...
   StagedRows<PackJob> job;        // [1, 1]
-  DeviceView<Half> keys, values;  // [G * slots of a block, E] of one layer
+  DeviceView<Half> keys, values;  // one layer's [G * slots of a block, E]
 
   Status lay_out(const KvShape& kv, Phase phase, RowSink& sink);
 };
 
 /// Packs the session's oldest pages of text while all but its newest `policy.window` tokens fill a block. Waits for the
-/// device: nothing else may be under way. kFull: never, where the cache was planned for this.
+/// device: no other work may be queued. kFull: never, if the cache was planned for this.
 Status pack_oldest_text(const TextModel& model, const CachePolicy& policy, const AnswerPacking& scratch,
                         SessionCache& cache, Queue& queue);
 

@@ -11,7 +11,7 @@ namespace ocellus {
 namespace {
 
 Status check_range(const char* name, double value, double least, double most) {
-  if (value >= least && value <= most) return {};  // false for what is no number
+  if (value >= least && value <= most) return {};  // false for NaN
   return OCELLUS_FAIL(Code::kBadArgument, "%s must be between %g and %g, not %g", name, least, most, value);
 }
 
@@ -20,7 +20,7 @@ Status check_layer_bits(const ocellus_cache_policy& p) {
       check_range("the number of layers with bits of their own", p.layer_bits_count, 0, OCELLUS_MOST_LAYER_BITS));
   for (int32_t layer = 0; layer < p.layer_bits_count; ++layer)
     if (p.layer_bits[layer] == 16 || !has_kv_format(p.layer_bits[layer]))
-      return OCELLUS_FAIL(Code::kBadArgument, "layer %d cannot be packed into %d bits: 8, 4, 2 and 1 are there", layer,
+      return OCELLUS_FAIL(Code::kBadArgument, "layer %d cannot be packed into %d bits, only into 8, 4, 2 or 1", layer,
                           p.layer_bits[layer]);
   return {};
 }
@@ -31,7 +31,7 @@ int32_t most_layer_bits(const ocellus_cache_policy& p) {
 
 Status check_bits(const ocellus_cache_policy& p) {
   if (!has_kv_format(p.kv_bits))
-    return OCELLUS_FAIL(Code::kBadArgument, "there is no cache format of %d bits: 16, 8, 4, 2 and 1 are there",
+    return OCELLUS_FAIL(Code::kBadArgument, "there is no cache format of %d bits, only of 16, 8, 4, 2 and 1",
                         p.kv_bits);
   return check_layer_bits(p);
 }
@@ -41,12 +41,12 @@ Status check_share(const ocellus_cache_policy& p, const EvictionRule* rule) {
     return OCELLUS_FAIL(Code::kBadArgument, "the fraction to keep must be more than 0 and at most 1, not %g",
                         static_cast<double>(p.keep));
   if (p.keep < 1 && rule == nullptr)
-    return OCELLUS_FAIL(Code::kBadArgument, "to keep %g of the cache an eviction method must be chosen",
+    return OCELLUS_FAIL(Code::kBadArgument, "keeping %g of the cache needs an eviction method",
                         static_cast<double>(p.keep));
   return check_range("the time of compression", p.compress_at, OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_IMAGE_END);
 }
 
-/// "none, snapkv, david": the names of a table, for a sentence.
+/// Formats the names of a table for a sentence: "none, snapkv, david".
 struct Names {
   char text[400] = "";
   template <class NameAt>
@@ -58,7 +58,7 @@ struct Names {
   }
 };
 
-/// Rules that choose when all layers have run need f16 slots until then, and all rows.
+/// Checks rules that choose after all layers: they need f16 slots until then, and all rows.
 Status check_late(const CachePolicy& policy) {
   if (!policy.is_late()) return {};
   const char* const name = policy.evict->method().name;
@@ -74,13 +74,13 @@ Status check_late(const CachePolicy& policy) {
   return {};
 }
 
-/// Rules that go on while a session answers need slots that a new token can take, and all of them.
+/// Checks rules that evict during answers: they need slots that a new token can take, and all of them.
 Status check_answers(const CachePolicy& policy) {
   if (!policy.evicts() || !policy.evict->answers().required || policy.evicts_answers()) return {};
   const char* const name = policy.evict->method().name;
   if (policy.packs())
     return OCELLUS_FAIL(Code::kBadArgument,
-                        "%s goes on while the session answers and so needs 16 bits: choose a method that ends with the "
+                        "%s also evicts during answers, which needs 16 bits: choose a method that ends with the "
                         "prompt, or pack nothing",
                         name);
   return OCELLUS_FAIL(Code::kBadArgument,
@@ -113,13 +113,13 @@ Survivors CachePolicy::survivors(const ChunkFacts& facts) const {
   left.budget = kept - left.window;
   if (keeps_text()) left.budget = std::clamp(facts.text_rows(), left.budget, facts.rows - left.window);
   if (is_late()) left.budget = facts.rows - left.window;
-  // Whether text or images fill the slots is known per head, and only then.
+  // The split of the slots between text and images is known per head, and only after scoring.
   left.text = left.slots();
   if (!packs()) return left;
   const int64_t text_rows = packs_text() ? 0 : facts.text_rows(), packed_rows = facts.rows - text_rows;
   const int64_t f16_window = pack_window ? 0 : std::min(left.window, packed_rows);
   left.text = std::min(text_rows + f16_window, left.slots());
-  // Of a window in f16 nobody knows beforehand how much is visual, unless all of it counts.
+  // The visual part of an f16 window is unknown beforehand, unless all of it counts.
   left.visual = std::min(packed_rows, packs_text() ? left.slots() - f16_window : kept);
   return left;
 }

@@ -31,7 +31,7 @@ int64_t list_image_rows(const PromptChunk& chunk, const CompressScratch& s) {
   return count;
 }
 
-/// Rows up to the end of the last image; 0 without one.
+/// Number of rows up to the end of the last image; 0 without one.
 int64_t end_of_images(const PromptChunk& chunk) {
   int64_t end = 0;
   for (int64_t p = 0; p < chunk.piece_count; ++p) {
@@ -41,7 +41,7 @@ int64_t end_of_images(const PromptChunk& chunk) {
   return end;
 }
 
-/// Text among the last `rows` rows.
+/// Number of text rows among the last `rows` rows.
 int64_t count_text(const PromptChunk& chunk, int64_t rows) {
   int64_t count = 0;
   for (int64_t p = 0; p < chunk.piece_count; ++p) {
@@ -52,13 +52,13 @@ int64_t count_text(const PromptChunk& chunk, int64_t rows) {
   return count;
 }
 
-/// Rows that stay before the window where all text does: the share, or text that exceeds it.
+/// Number of rows kept before the window if all text is: the share, or text that exceeds it.
 int64_t budget_beside_text(const PromptChunk& chunk, int64_t window, const CachePolicy& policy) {
   const int64_t text_before_window = chunk.text_count - count_text(chunk, window);
   return std::max(policy.kept_rows(chunk.row_count) - window, text_before_window);
 }
 
-/// Rows of each image of the chunk in turn: visit(ordinal, rows before it in the list, its rows).
+/// Calls visit(ordinal, rows before it in the list, its rows) for each image of the chunk.
 template <class Visit>
 void for_each_image(const PromptChunk& chunk, Visit visit) {
   int64_t first = 0, count = 0;
@@ -91,7 +91,7 @@ void add_image_jobs(const SessionCache& cache, int32_t ordinal, int64_t first, i
   }
 }
 
-/// What survives goes to the pages and blocks that the cache has reserved.
+/// Directs survivors to the pages and blocks that the cache has reserved.
 void add_survivors(const SessionCache& cache, const CompressScratch& s, CompressPlan* plan) {
   const int32_t eviction = cache.eviction_count();
   plan->text_counts = cache.text_counts(eviction);
@@ -109,7 +109,7 @@ void add_survivors(const SessionCache& cache, const CompressScratch& s, Compress
   }
 }
 
-/// The pages once more, to be read before anything is counted.
+/// Lists the pages once more, for reading before anything is counted.
 void list_whole_pages(const CompressScratch& s, int64_t count, Queue& queue) {
   for (int64_t p = 0; p < count; ++p) {
     s.whole_pages.host.data[p] = s.pages.host.data[p];
@@ -118,7 +118,7 @@ void list_whole_pages(const CompressScratch& s, int64_t count, Queue& queue) {
   queue.upload(s.whole_pages, count);
 }
 
-/// An image that keeps some of its slots, the same number in every head: blocks of f16 are filled like pages.
+/// Adds an image that keeps some of its slots, the same number in every head: blocks of f16 are filled like pages.
 void add_kept_image(const SessionCache& cache, int32_t ordinal, const CompressScratch& s, CompressPlan* plan) {
   const int64_t slots = plan->survivors.slots();
   if (s.policy.packs()) return add_image_jobs(cache, ordinal, 0, slots, slots, s, plan);
@@ -130,7 +130,7 @@ void add_kept_image(const SessionCache& cache, int32_t ordinal, const CompressSc
   }
 }
 
-/// For what goes while the session answers.
+/// Records survivors for eviction during answers.
 void note_survivors(const LayerToCompress& a, Queue& queue) {
   const CompressScratch& s = a.scratch;
   NoteSlotsArgs args{.ledger = a.plan.ledger,
@@ -146,7 +146,7 @@ void note_survivors(const LayerToCompress& a, Queue& queue) {
   note_slots(args, queue);
 }
 
-/// Gathers and packs what a layer keeps.
+/// Gathers and packs a layer's survivors.
 void store_survivors(const LayerToCompress& a, Queue& queue) {
   const CompressScratch& s = a.scratch;
   const DeviceView<int32_t>& f16_rows = a.plan.one_image ? s.kept_visual : s.kept_text;
@@ -171,7 +171,7 @@ void store_survivors(const LayerToCompress& a, Queue& queue) {
             queue);
 }
 
-/// Brings what was seen in the layers to the host, and makes shares of it. False if the queue has failed.
+/// Copies the layers' facts to the host, and computes shares. False if the queue has failed.
 bool share_slots(const LayerToCompress& last, LayerShares how, double* shares, Queue& queue) {
   const StagedRows<float>& facts = last.scratch.layer_facts;
   const int32_t layers = last.config.layer_count;
@@ -274,7 +274,7 @@ void compress_all_layers(const LayerToCompress& last, Queue& queue) {
   const CompressScratch& s = last.scratch;
   const EvictionRule& rule = *s.policy.evict;
   const int32_t layers = last.config.layer_count;
-  double shares[NcarState::kMostLayers];  // more layers are not planned with eviction
+  double shares[NcarState::kMostLayers];  // planning refuses more layers with eviction
   if (!share_slots(last, rule.layer_shares(), shares, queue)) return;
   for (int32_t layer = 0; layer < layers; ++layer) {
     CompressPlan plan = last.plan;

@@ -1,9 +1,9 @@
-// Compressing a chunk of prompt rows, layer by layer: which rows stay, and how they are stored. A layer's keys and
-// values are there in full precision when its attention is done; then
+// Compression of a chunk of prompt rows, layer by layer: choice and storage of the kept rows. A layer's keys and values
+// are available in full precision after its attention; then
 //
-//   list the rows that stay (eviction_rule.h) -> gather what stays f16 -> pack what is packed
+//   list the kept rows (eviction_rule.h) -> gather those in f16 -> pack the others
 //
-// and the next layer may write over them. Without eviction only the last part is left.
+// and the next layer may overwrite them. Without eviction only the last part runs.
 #pragma once
 
 #include "kernels/cache/pack_kv.h"
@@ -28,17 +28,17 @@ struct PromptChunk;
 
 /// Sizes of a chunk, for the plan.
 struct CompressLimits {
-  int64_t rows = 0;    // of a chunk
-  int64_t blocks = 0;  // image blocks it may fill
-  int64_t pages = 0;   // pages of survivors it may fill
+  int64_t rows = 0;    // per chunk
+  int64_t blocks = 0;  // maximum of image blocks it fills
+  int64_t pages = 0;   // maximum of survivors' pages it fills
   CachePolicy policy;
-  int64_t least_text = INT64_MAX;  // rows without images from which on they compete
+  int64_t least_text = INT64_MAX;  // minimum rows without images that compete
 };
 
-/// How the chunk at hand is compressed. The lists it speaks of are in the scratch.
+/// Compression of the current chunk. Its lists are in the scratch.
 struct CompressPlan {
-  bool active = false;      // there are rows in the chunk that the policy is for
-  bool lists_rows = false;  // by number: those that stay
+  bool active = false;      // the chunk has rows that the policy applies to
+  bool lists_rows = false;  // kept rows are listed by number
   bool one_image = false;   // only an image's rows compete: text rows stay in their pages
   bool is_late = false;     // all rows stand in the pages until all layers have run
   int32_t job_count = 0;    // blocks to pack
@@ -47,11 +47,11 @@ struct CompressPlan {
   ChunkFacts facts;
   Survivors survivors;
   int64_t observed = 0;      // last rows whose queries the rule reads
-  int64_t image_budget = 0;  // one_image: visual slots before the window that stay, and text rows there
+  int64_t image_budget = 0;  // one_image: visual slots before the window to keep, and text rows there
   int64_t text_before_window = 0;
-  SlotLedger ledger;               // where slots go while the session answers
-  int32_t stay = 0;                // entries of the kept rows that never go
-  int32_t* text_counts = nullptr;  // [layers, heads]; where live slots are counted
+  SlotLedger ledger;               // ledger of evictions during answers
+  int32_t stay = 0;                // number of kept entries that are never evicted
+  int32_t* text_counts = nullptr;  // [layers, heads] counts of live slots
   int32_t* visual_counts = nullptr;
 };
 
@@ -63,14 +63,14 @@ struct CompressScratch {
   StagedRows<uint8_t> is_visual;   // [1, T]
   StagedRows<KvRun> pages;         // [1, pages]
   ActivationView last_queries;     // [most observed, H * E] CPU: copied from their blocks
-  ActivationView all_queries;      // [T, H * E] lean CUDA: of all rows, as recordings do not know which will be last
+  ActivationView all_queries;      // [T, H * E] lean CUDA: all rows, as the last ones are unknown when recording
   DeviceView<float> scores;        // [G, T]; late [layers * G, T]
-  StagedRows<float> layer_facts;   // [1, layers] late: what the rule has seen in each
-  HostView<int32_t> layer_slots;   // [1, layers] late: what each has kept
-  StagedRows<KvRun> whole_pages;   // [1, pages] late: all rows, whatever the counts
+  StagedRows<float> layer_facts;   // [1, layers] late: the rule's facts by layer
+  HostView<int32_t> layer_slots;   // [1, layers] late: slots kept by layer
+  StagedRows<KvRun> whole_pages;   // [1, pages] late: all rows, regardless of the counts
   DeviceView<int32_t> kept_text;   // [G, T]
   DeviceView<int32_t> kept_visual;
-  DeviceView<int32_t> counts;  // [2, G] where nobody asks for them
+  DeviceView<int32_t> counts;  // [2, G] for unused counts
   DeviceView<NcarState> ncar;
   DeviceView<std::byte> rule;
   DeviceView<std::byte> selection;
@@ -81,15 +81,15 @@ struct CompressScratch {
   Status lay_out_late(const TextConfig& config, const CompressLimits& limits, RowSink& sink);
 };
 
-/// Fills the scratch's lists for the chunk, whose blocks and pages `cache` has reserved, and uploads them.
+/// Fills and uploads the scratch's lists for the chunk, whose blocks and pages `cache` has reserved.
 CompressPlan plan_compression(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache,
                               const CompressScratch& scratch, Queue& queue);
 
 struct LayerToCompress;
-/// Chooses and stores what stays of a layer; where the plan is late, only looks at it.
+/// Chooses and stores the kept rows of a layer; a late plan only observes.
 void compress_layer(const LayerToCompress& layer, Queue& queue);
-/// Late: waits for the last layer, shares the slots out, then chooses and stores what stays of all layers. `last`: that
-/// layer, whose rows are written over. Fills scratch.layer_slots.
+/// Late: waits for the last layer, computes shares, then chooses and stores the kept rows of all layers. `last`: that
+/// layer, whose rows are overwritten. Fills scratch.layer_slots.
 void compress_all_layers(const LayerToCompress& last, Queue& queue);
 
 }  // namespace ocellus

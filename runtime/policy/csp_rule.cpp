@@ -9,10 +9,10 @@
 namespace ocellus {
 namespace {
 
-/// CSP: what text queries and visual queries of the window attend is kept apart. Of the budget k the best
-/// floor(k (1 - c)) rows stay by what their own modality attends and the best floor(k c) by what the other does, and
-/// where the two agree, the best of the others by the sum. (The paper's eq. 3 has the intersection, its section 5.1 and
-/// code the two lists, a row of both counted twice.)
+/// CSP: attention by text queries and by visual queries of the window is scored separately. Of the budget k the best
+/// floor(k (1 - c)) rows by their own modality and the best floor(k c) by the other are kept, and where the two agree,
+/// the best of the others by the sum. (The paper's eq. 3 has the intersection, its section 5.1 and code the two lists,
+/// a row of both counted twice.)
 class CspRule final : public EvictionRule {
  public:
   explicit constexpr CspRule(const ocellus_method& method) : EvictionRule(method) {}
@@ -55,7 +55,7 @@ class CspRule final : public EvictionRule {
     score_rows(args, queue);
   }
 
-  /// Lets the `count` best rows by `scores` rank before all others. Rows that nothing attends are not among them.
+  /// Ranks the `count` best rows by `scores` before all others. Rows without attention are not among them.
   void favour_best(const LayerToCompress& a, DeviceView<float> scores, int64_t count, Queue& queue) const {
     SelectSlotsArgs args = a.plan.one_image ? selection_of_image(a) : selection(a, SelectStage::kUnified);
     args.scores = scores;
@@ -75,11 +75,11 @@ class CspRule final : public EvictionRule {
 };
 
 constexpr ocellus_method_option kOptions[] = {
-    window_option("Recent tokens that stay, and that look; auto: half of what is kept."),
+    window_option("Recent tokens to keep, whose attention is scored; auto: half of the kept tokens."),
     {"cross", nullptr, 0, 1, 0, "0.5", "Share of the slots chosen by attention between modalities."}};
 constexpr CspRule kCsp(describe_method("csp", "CSP",
-                                       "N-softmax attention from the window; the best by attention within a modality, "
-                                       "the best by attention between modalities, and of the others the best by both.",
+                                       "N-softmax attention of the window; keeps the best by attention within a "
+                                       "modality, the best between modalities, and of the others the best by both.",
                                        kOptions));
 
 }  // namespace

@@ -1,4 +1,4 @@
-// CSP: text and pictures are ranked by what their own modality attends and by what the other does.
+// CSP: ranks text and pictures by the attention of their own modality and of the other.
 #pragma once
 
 #include "runtime/policy/eviction_rule.h"

@@ -14,36 +14,36 @@
 namespace ocellus {
 namespace {
 
-/// Rows whose queries say how much attention a row gets.
+/// Rows whose queries are used for scoring.
 enum class Observed : uint8_t { kNone, kWindow, kAll };
-/// How many last rows stay, whatever their score, where the user does not say.
+/// Default number of last rows that are kept, whatever their score.
 enum class Window : uint8_t {
-  kShort,  // half of what is kept, from 4 to 16
-  kHalf,   // half of what is kept
+  kShort,  // half of the kept rows, from 4 to 16
+  kHalf,   // half of the kept rows
   kOne,
   kRest  // all but the first rows
 };
 
 enum class Merge : uint8_t { kNone, kNearest, kNearestUnrotated, kSimilar };
 
-/// How the methods that score, then select the best rows, differ.
+/// Differences between the methods that score rows and select the best.
 struct ScoredMethod {
   ocellus_method method;
   Observed observed = Observed::kWindow;
   Window window = Window::kShort;
   SelectStage stage = SelectStage::kUnified;
   bool pools = false;
-  bool by_values = false;      // scores times the norm of values
+  bool by_values = false;      // scores are multiplied by the norm of values
   bool mean = false;           // one ranking for all heads
-  bool by_order = false;       // ranked as Elastic Cache's public code does, see order_scores
-  int64_t first_rows = 0;      // that stay
-  bool text_first = false;     // pictures get what text leaves
-  bool all_text = false;       // text stays, be it more than the budget
-  Merge merge = Merge::kNone;  // what is dropped into what is kept
+  bool by_order = false;       // ranked as in Elastic Cache's public code, see order_scores
+  int64_t first_rows = 0;      // number of first rows that are kept
+  bool text_first = false;     // pictures get the slots that text leaves
+  bool all_text = false;       // all text is kept, even beyond the budget
+  Merge merge = Merge::kNone;  // merging of dropped rows into kept ones
   AnswerRule answers = {};
 };
 
-/// Of DAVID's budget the visual share while text and pictures are decoupled: rho is visual slots per text slot.
+/// Visual share of DAVID's budget while text and pictures are decoupled: rho is visual slots per text slot.
 int64_t david_visual_quota(const MethodValues& options, int64_t budget) {
   const float rho = options.number("rho");
   const double share = options.word("shares") == 1 ? 1.0 / (1.0 + rho) : rho / (1.0 + rho);
@@ -128,7 +128,7 @@ class ScoredRule final : public EvictionRule {
   }
 
   void merge(const LayerToCompress& a, const SelectSlotsArgs& kept, Queue& queue) const {
-    // Where the nearest is joined, the first rows and the window stay as they are.
+    // With kNearest, the first rows and the window stay unchanged.
     MergeKvArgs args = merging(a, kept, method_.first_rows, a.plan.facts.rows - a.plan.survivors.window);
     if (method_.merge == Merge::kSimilar)
       return merge_similar_kv({.kept = args, .row_count = a.plan.facts.rows, .targets = row_numbers(a)}, queue);
@@ -143,11 +143,11 @@ class ScoredRule final : public EvictionRule {
 };
 
 constexpr ocellus_method_option kShortWindow =
-    window_option("Recent tokens that stay; auto: half of what is kept, from 4 to 16.");
-constexpr ocellus_method_option kHalfWindow = window_option("Recent tokens that stay; auto: half of what is kept.");
-constexpr ocellus_method_option kPool = {"pool", nullptr, 1, 65, 2, "5", "Neighbouring scores that are pooled."};
-constexpr ocellus_method_option kPoolBy = {
-    "pool-by", "max|mean", 1, 0, 0, "max", "What stands for pooled scores: the greatest or their mean."};
+    window_option("Recent tokens to keep; auto: half of the kept tokens, from 4 to 16.");
+constexpr ocellus_method_option kHalfWindow = window_option("Recent tokens to keep; auto: half of the kept tokens.");
+constexpr ocellus_method_option kPool = {
+    "pool", nullptr, 1, 65, 2, "5", "Number of neighbouring scores that are pooled."};
+constexpr ocellus_method_option kPoolBy = {"pool-by", "max|mean", 1, 0, 0, "max", "Pooling function: maximum or mean."};
 constexpr ocellus_method_option kRho = {
     "rho", nullptr, 0, 1000, 0, "2", "Visual tokens per text token in the decoupled stage."};
 constexpr ocellus_method_option kShares = {
@@ -157,7 +157,7 @@ constexpr ocellus_method_option kShares = {
     0,
     0,
     "defined",
-    "How rho becomes shares: as the paper defines it, or as line 28 of its algorithm has it."};
+    "Shares from rho: by the paper's definition, or by line 28 of its algorithm."};
 constexpr ocellus_method_option kSwitch = {
     "switch",
     "small-drop|large-drop|low",
@@ -167,31 +167,30 @@ constexpr ocellus_method_option kSwitch = {
     "small-drop",
     "The unified stage begins where NCAR falls by less than the threshold (eq. 7), by more (the prose), is below it "
     "(figure 2), or at this layer."};
-constexpr ocellus_method_option kThreshold = {"threshold", nullptr, -1000, 1000, 0, "0.3", "What NCAR is held to."};
+constexpr ocellus_method_option kThreshold = {"threshold", nullptr, -1000, 1000, 0, "0.3", "Threshold of NCAR."};
 
 constexpr ocellus_method_option kWindowOnly[] = {kShortWindow};
 constexpr ocellus_method_option kHalfWindowOnly[] = {kHalfWindow};
-constexpr ocellus_method_option kOneWindow[] = {window_option("Recent tokens that stay; auto: the last one.")};
+constexpr ocellus_method_option kOneWindow[] = {window_option("Recent tokens to keep; auto: the last one.")};
 constexpr ocellus_method_option kRestWindow[] = {
-    window_option("Recent tokens that stay; auto: all that are kept but the first four.")};
+    window_option("Recent tokens to keep; auto: all kept tokens but the first four.")};
 constexpr ocellus_method_option kSnapKvOptions[] = {kShortWindow, kPool, kPoolBy};
 constexpr ocellus_method_option kDavidOptions[] = {kShortWindow, kPool, kPoolBy, kRho, kShares, kSwitch, kThreshold};
 constexpr ocellus_method_option kDavidH2oOptions[] = {kHalfWindow, kRho, kShares, kSwitch, kThreshold};
 
-// What each keeps beside its recent window is the best by a score, per layer and key/value head.
+// Besides its recent window, each keeps the best rows by a score, per layer and key/value head.
 constexpr ScoredRule kSnapKv({.method = recommend(describe_method("snapkv", "SnapKV, Li et al. 2024",
-                                                                  "Attention from the window, pooled.",
-                                                                  kSnapKvOptions)),
+                                                                  "Attention of the window, pooled.", kSnapKvOptions)),
                               .pools = true});
 constexpr ScoredRule kDavid(
     {.method = recommend(describe_method("david", "DAVID",
-                                         "SnapKV's score; text and pictures have shares of their own in the first "
-                                         "layers, then the best win. Of images one by one as snapkv.",
+                                         "SnapKV's score; text and pictures have separate shares in the first layers, "
+                                         "a common one in the others. With images one by one: as snapkv.",
                                          kDavidOptions)),
      .stage = SelectStage::kUntilSwitch,
      .pools = true});
 constexpr ScoredRule kH2oPrefill({.method = describe_method("h2o-prefill", "H2O, Zhang et al. 2023",
-                                                            "Attention from all rows, once after the prompt.",
+                                                            "Attention of all rows, once after the prompt.",
                                                             kHalfWindowOnly),
                                   .observed = Observed::kAll,
                                   .window = Window::kHalf});
@@ -203,16 +202,15 @@ constexpr ScoredRule kDavidH2o({.method = describe_method("david-h2o", "DAVID, t
                                 .stage = SelectStage::kUntilSwitch});
 constexpr ScoredRule kSinkRecent(
     {.method = describe_method("sink-recent", "StreamingLLM, Xiao et al. 2023, without its new positions",
-                               "The first four tokens and the last; in 16 bits while the session answers, too.",
-                               kRestWindow),
+                               "The first four tokens and the last; in 16 bits also during answers.", kRestWindow),
      .observed = Observed::kNone,
      .window = Window::kRest,
      .first_rows = 4,
      .answers = {.evicts = true, .first_slots = 4}});
 constexpr ScoredRule kElasticPrefill(
     {.method = describe_method("elastic-prefill", "Elastic Cache",
-                               "Attention from all rows, one ranking a layer; what is dropped is merged into the "
-                               "nearest that is kept, once after the prompt.",
+                               "Attention of all rows, one ranking per layer; dropped tokens are merged into the "
+                               "nearest kept one, once after the prompt.",
                                kOneWindow),
      .observed = Observed::kAll,
      .window = Window::kOne,
@@ -220,38 +218,38 @@ constexpr ScoredRule kElasticPrefill(
      .first_rows = 1,
      .merge = Merge::kNearest});
 constexpr ScoredRule kValueWindow(
-    {.method = recommend(describe_method(
-         "value-window", "ours", "Attention from the window times the norm of the value that it moves.", kWindowOnly)),
+    {.method = recommend(describe_method("value-window", "ours", "Attention of the window times the norm of the value.",
+                                         kWindowOnly)),
      .by_values = true});
-constexpr ScoredRule kLookM({.method = describe_method("look-m", "LOOK-M, strict budget, pivot merge",
-                                                       "Attention from all rows, text before pictures; what is dropped "
-                                                       "is merged into what is kept and most like it.",
-                                                       kHalfWindowOnly),
-                             .observed = Observed::kAll,
-                             .window = Window::kHalf,
-                             .text_first = true,
-                             .merge = Merge::kSimilar});
+constexpr ScoredRule kLookM(
+    {.method = describe_method(
+         "look-m", "LOOK-M, strict budget, pivot merge",
+         "Attention of all rows, text before pictures; dropped tokens are merged into the most similar kept ones.",
+         kHalfWindowOnly),
+     .observed = Observed::kAll,
+     .window = Window::kHalf,
+     .text_first = true,
+     .merge = Merge::kSimilar});
 constexpr ScoredRule kH2o(
-    {.method = recommend(describe_method("h2o", "H2O, Zhang et al. 2023",
-                                         "As h2o-prefill, and while the session answers what had least attention goes "
-                                         "for every token; 16 bits.",
-                                         kHalfWindowOnly)),
+    {.method = recommend(
+         describe_method("h2o", "H2O, Zhang et al. 2023",
+                         "As h2o-prefill; during answers each new token evicts the one with least attention; 16 bits.",
+                         kHalfWindowOnly)),
      .observed = Observed::kAll,
      .window = Window::kHalf,
      .answers = {.evicts = true, .required = true, .by_attention = true}});
 constexpr ScoredRule kStreamingLlm(
-    {.method = describe_method("streaming-llm", "StreamingLLM, Xiao et al. 2023",
-                               "The first four tokens and the last, as if nothing had been between, while the session "
-                               "answers, too; 16 bits.",
-                               kRestWindow),
+    {.method = describe_method(
+         "streaming-llm", "StreamingLLM, Xiao et al. 2023",
+         "The first four tokens and the last, at consecutive positions, also during answers; 16 bits.", kRestWindow),
      .observed = Observed::kNone,
      .window = Window::kRest,
      .first_rows = 4,
      .answers = {.evicts = true, .required = true, .moves_sinks = true, .first_slots = 4}});
 constexpr ScoredRule kElastic(
     {.method = describe_method("elastic", "Elastic Cache",
-                               "As elastic-prefill, and while the session answers the oldest behind a fixed place (25 "
-                               "before the prompt's end) goes, so that the share of all tokens stays; 16 bits.",
+                               "As elastic-prefill; during answers evicts the oldest token after a fixed place (25 "
+                               "before the prompt's end) to maintain the share of all tokens; 16 bits.",
                                kOneWindow),
      .observed = Observed::kAll,
      .window = Window::kOne,
@@ -261,7 +259,7 @@ constexpr ScoredRule kElastic(
      .answers = {.evicts = true, .required = true, .grows = true, .first_slots = 1, .last_slots = 25}});
 constexpr ScoredRule kLookMAllText(
     {.method = describe_method("look-m-all-text", "LOOK-M's public code",
-                               "As look-m, but all text stays, even beyond the share; pictures get what it leaves.",
+                               "As look-m, but keeps all text, even beyond the share; pictures get the rest.",
                                kHalfWindowOnly),
      .observed = Observed::kAll,
      .window = Window::kHalf,

@@ -1,10 +1,11 @@
-// RowRule: the one place where ways to store a chunk's rows differ. compress.cpp gives a rule what it may look at in a
-// layer (keys and values in full precision, queries of the last rows, the modality of every row), and stores what it
-// leaves. Everything is known beforehand: how many rows' queries it reads, how many slots survive at most, how much
-// scratch it takes. So plans stay exact.
+// RowRule: the one place where ways to store a chunk's rows differ. compress.cpp passes a rule the data of a layer
+// (keys
+// and values in full precision, queries of the last rows, the modality of every row), and stores the rows that it
+// keeps. All sizes are known beforehand: the number of queries it reads, the maximum of surviving slots, its scratch.
+// So plans stay exact.
 //
-// EvictionRule: a RowRule that drops rows. It says its name, its paper and what it can be told, so a new method is a
-// row in eviction_rule.cpp, or a class in a file of its own and its place in the list there.
+// EvictionRule: a RowRule that drops rows. It has a name, a paper and a table of options, so a new method is a row in
+// eviction_rule.cpp, or a class in a file of its own and its place in the list there.
 #pragma once
 
 #include <algorithm>
@@ -20,31 +21,31 @@ struct LayerToCompress {
   const TextConfig& config;
   const CompressPlan& plan;
   const CompressScratch& scratch;
-  KvLayerRows rows;             // keys and values of the whole chunk; a rule that merges writes here
-  ActivationView queries = {};  // [observed rows, H * E], rotated: the chunk's last
-  const KvRun* past = nullptr;  // what attention reads of the cache before the chunk
+  KvLayerRows rows;             // keys and values of the whole chunk; a merging rule writes here
+  ActivationView queries = {};  // [observed rows, H * E], rotated: the chunk's last rows
+  const KvRun* past = nullptr;  // the runs of the cache that attention reads before the chunk
   int32_t past_count = 0;
   KvLayer layer = {};
-  DeviceView<const float> angles = {};  // [T, rotated], of the rows' positions
+  DeviceView<const float> angles = {};  // [T, rotated], for the rows' positions
 
-  /// Of rows by head, [G, T].
+  /// Scores of rows by head, [G, T].
   DeviceView<float> scores() const {
     const int64_t heads = config.kv_heads;
     return scratch.scores.rows == heads ? scratch.scores : scratch.scores.slice_rows(layer.index * heads, heads);
   }
 };
 
-/// What a rule does while a session answers (evict_step.h).
+/// Eviction during an answer (evict_step.h).
 struct AnswerRule {
-  bool evicts = false;        // a slot goes for every token that comes, as far as policies allow
-  bool required = false;      // or the method is not what its name says
-  bool by_attention = false;  // what had least goes, and of the newest half nothing; else the oldest
-  bool grows = false;         // so that `keep` of all tokens stay; else as many slots stay as the answer began with
-  bool moves_sinks = false;   // the slots that stay are read as if they stood right before the others
-  int64_t first_slots = 0;    // of a prompt's that stay, at least
-  int64_t last_slots = -1;    // where not -1: all stay but so many of its last
+  bool evicts = false;        // a slot is evicted for every new token, if policies allow
+  bool required = false;      // the method is not what its name says without it
+  bool by_attention = false;  // evicts the slot with least attention, not among the newest half; else the oldest
+  bool grows = false;         // keeps `keep` of all tokens; else as many slots as at the start of the answer
+  bool moves_sinks = false;   // kept first slots are read as if they stood right before the others
+  int64_t first_slots = 0;    // minimum of a prompt's first slots that are kept
+  int64_t last_slots = -1;    // -1: off; n: all are kept but the last n
 
-  /// Of `kept` slots that a prompt left: the first ones that stay.
+  /// Number of first slots that are kept of the `kept` slots of a prompt.
   int64_t stay(int64_t kept) const {
     return last_slots < 0 ? first_slots : std::max<int64_t>(first_slots, kept - last_slots);
   }
@@ -52,15 +53,15 @@ struct AnswerRule {
 
 class RowRule {
  public:
-  /// Of `kept` rows those that stay because they are the last. At least one, where any stay.
+  /// Number of last rows among the `kept` rows. At least one, if any are kept.
   virtual int64_t window(const CachePolicy& policy, int64_t kept) const = 0;
-  /// The chunk's last rows whose queries are read, where `window` of its rows are the window. Most without images.
+  /// Number of the chunk's last rows whose queries are read, if the window has `window` rows. Maximum without images.
   virtual int64_t observed_rows(int64_t window, const ChunkFacts& facts) const = 0;
-  /// Bytes of scratch.rule, for chunks of up to `rows` rows of which the queries of up to `observed` are read.
+  /// Bytes of scratch.rule, for chunks of up to `rows` rows with queries of up to `observed` rows.
   virtual int64_t scratch_bytes(const TextConfig& config, int64_t observed, int64_t rows,
                                 const DeviceTraits& device) const = 0;
-  /// Fills scratch.kept_text and kept_visual, and the counts that the plan names: per head the rows that stay, those
-  /// of the window among them, plan.survivors.slots() in all.
+  /// Fills scratch.kept_text and kept_visual, and the counts that the plan names: per head the kept rows, including
+  /// those of the window, plan.survivors.slots() in all.
   virtual void choose(const LayerToCompress& layer, Queue& queue) const = 0;
 
  protected:
@@ -73,18 +74,18 @@ class EvictionRule : public RowRule {
   const ocellus_method& method() const { return method_; }
 
   virtual AnswerRule answers() const { return {}; }
-  /// Whether all text stays, be it more than the share to keep (and images get what it leaves).
+  /// True if all text is kept, even beyond the share (and images get the rest).
   virtual bool keeps_text() const { return false; }
-  /// Whether NCAR is watched from layer to layer (NcarState).
+  /// True if NCAR is tracked from layer to layer (NcarState).
   virtual bool watches_ncar() const { return false; }
 
-  /// Late rules: budgets differ by layer and are known when all layers have run. In a layer a late rule only observes:
-  /// it fills layer.scores() and the layer's number in scratch.layer_facts, a sum over heads and observed rows. Then
-  /// choose() is called layer by layer, with the layer's survivors in the plan.
+  /// Late rules: budgets differ by layer and are known after all layers. In a layer a late rule only observes: it fills
+  /// layer.scores() and the layer's entry in scratch.layer_facts, a sum over heads and observed rows. Then choose() is
+  /// called layer by layer, with the layer's survivors in the plan.
   virtual bool is_late() const { return false; }
   virtual void observe(const LayerToCompress&, Queue&) const {}
   virtual LayerShares layer_shares() const { return LayerShares::kDensity; }
-  /// What stays of a layer that may keep `share` of the chunk's rows.
+  /// Returns the survivors of a layer that may keep `share` of the chunk's rows.
   virtual Survivors survivors_of_layer(const CachePolicy& policy, const ChunkFacts& facts, double /*share*/) const {
     return policy.survivors(facts);
   }
@@ -97,12 +98,12 @@ class EvictionRule : public RowRule {
   ocellus_method method_;
 };
 
-/// The index-th method; null behind the last.
+/// Returns the index-th method; null after the last.
 const EvictionRule* eviction_rule_at(int32_t index);
-/// Null where no method has the name.
+/// Returns null if no method has the name.
 const EvictionRule* find_eviction_rule(std::string_view name);
 
-/// The option that every method has: recent tokens that stay. `meaning` says what "auto" is.
+/// The option of every method: number of recent tokens to keep. `meaning` explains "auto".
 constexpr ocellus_method_option window_option(const char* meaning) {
   return {"window", "auto", 1, 65536, 1, "auto", meaning};
 }

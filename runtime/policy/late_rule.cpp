@@ -13,10 +13,10 @@ struct LateMethod {
   ocellus_method method;
   AttentionFact fact = AttentionFact::kDensity;
   LayerShares shares = LayerShares::kDensity;
-  bool all_observe = false;        // else the rows behind the last image
-  int64_t window_divisor = 10;     // the window is so manieth a part of a layer's slots
-  bool window_holds_text = false;  // but no shorter than the chunk's text, which comes on top of the others
-  bool merges = false;             // what is dropped
+  bool all_observe = false;        // all rows observe, else those after the last image
+  int64_t window_divisor = 10;     // window = a layer's slots / window_divisor
+  bool window_holds_text = false;  // the window has at least the chunk's text, in addition to the other slots
+  bool merges = false;             // merges dropped rows
 };
 
 class LateRule final : public EvictionRule {
@@ -79,26 +79,25 @@ class LateRule final : public EvictionRule {
 };
 
 constexpr ocellus_method_option kTenthWindow[] = {
-    window_option("Recent tokens that stay; auto: a tenth of what a layer keeps.")};
+    window_option("Recent tokens to keep; auto: a tenth of those that a layer keeps.")};
 constexpr ocellus_method_option kTextWindow[] = {
-    window_option("Recent tokens that stay; auto: half of what a layer keeps, and no fewer than there is text.")};
+    window_option("Recent tokens to keep; auto: half of those that a layer keeps, at least the text.")};
 
-constexpr LateRule kVlCache(
-    {.method = describe_method("vl-cache", "VL-Cache, arXiv 2410.23317",
-                               "Attention from the rows behind the last image; layers share the slots by its density, "
-                               "when all have run; 16 bits.",
-                               kTenthWindow)});
-constexpr LateRule kMeda({.method = describe_method("meda", "MEDA's public code",
-                                                    "Attention from all rows; layers share the slots by its entropy, "
-                                                    "when all have run; what is dropped is merged into what is kept "
-                                                    "and most like it; 16 bits.",
-                                                    kTextWindow),
-                          .fact = AttentionFact::kEntropy,
-                          .shares = LayerShares::kEntropy,
-                          .all_observe = true,
-                          .window_divisor = 2,
-                          .window_holds_text = true,
-                          .merges = true});
+constexpr LateRule kVlCache({.method = describe_method("vl-cache", "VL-Cache, arXiv 2410.23317",
+                                                       "Attention of the rows after the last image; layers share the "
+                                                       "slots by its density, after all have run; 16 bits.",
+                                                       kTenthWindow)});
+constexpr LateRule kMeda(
+    {.method = describe_method("meda", "MEDA's public code",
+                               "Attention of all rows; layers share the slots by its entropy, after all have run; "
+                               "dropped tokens are merged into the most similar kept ones; 16 bits.",
+                               kTextWindow),
+     .fact = AttentionFact::kEntropy,
+     .shares = LayerShares::kEntropy,
+     .all_observe = true,
+     .window_divisor = 2,
+     .window_holds_text = true,
+     .merges = true});
 
 }  // namespace
 

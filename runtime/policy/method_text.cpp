@@ -8,7 +8,7 @@
 namespace ocellus {
 namespace {
 
-/// What a sentence quotes of a user's text: its beginning.
+/// The beginning of a user's text, quoted in sentences.
 struct Quoted {
   static constexpr size_t kLength = 40;
   int length;
@@ -25,7 +25,7 @@ std::string_view take_until(char separator, std::string_view* rest) {
   return taken;
 }
 
-/// The place of `text` in a list "max|mean"; -1 if it is not there.
+/// Returns the index of `text` in a list "max|mean"; -1 if it is missing.
 int32_t find_word(const char* words, std::string_view text) {
   std::string_view rest = words == nullptr ? "" : words;
   for (int32_t place = 0; !rest.empty(); ++place)
@@ -37,12 +37,12 @@ bool takes_numbers(const ocellus_method_option& option) { return option.least <=
 
 bool is_number_of(const ocellus_method_option& option, double value) {
   if (!takes_numbers(option) || !(value >= option.least && value <= option.most)) return false;
-  const auto whole = static_cast<int64_t>(value);  // the bounds of whole numbers are far within
+  const auto whole = static_cast<int64_t>(value);  // the bounds of whole numbers are far within int64_t
   if (option.step == 0) return true;
   return static_cast<double>(whole) == value && (whole - static_cast<int64_t>(option.least)) % option.step == 0;
 }
 
-/// "auto, or a whole number from 1 to 65536"
+/// Formats "auto, or a whole number from 1 to 65536".
 struct Range {
   char text[160];
   explicit Range(const ocellus_method_option& option) {
@@ -56,7 +56,7 @@ struct Range {
   }
 };
 
-/// "window, pool, rho"
+/// Formats "window, pool, rho".
 struct Keys {
   char text[256] = "";
   explicit Keys(const ocellus_method& method) {
@@ -123,7 +123,7 @@ Status parse_method_options(const ocellus_method& method, std::string_view optio
   };
   for (int32_t i = 0; i < method.option_count; ++i)
     if (!set(i, method.options[i].standard))
-      return OCELLUS_FAIL(Code::kInternal, "%s: the standard value of %s is not among its values", method.name,
+      return OCELLUS_FAIL(Code::kInternal, "%s: the default of %s is not among its values", method.name,
                           method.options[i].key);
   bool given[kMaxMethodOptions] = {};
   while (!options.empty()) {

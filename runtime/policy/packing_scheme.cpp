@@ -13,19 +13,18 @@ constexpr double kMaxTau = 100;
 
 constexpr ocellus_method_option kCalibQuantOptions[] = {
     {"block", "auto", 1, 65536, 1, "auto",
-     "Slots that share an offset and a step per channel; auto: those that an image leaves, 16 or more."},
+     "Slots that share an offset and a step per channel; auto: all that an image keeps, 16 or more."},
     {"scales", "16|6", 1, 0, 0, "16", "Bits of an offset or a step; 6 (ours): between two f16 ends of their row."},
-    {"ranges", "image|prompt", 1, 0, 0, "image",
-     "Whose range it is: an image's, or the paper's, of a prompt's images."},
+    {"ranges", "image|prompt", 1, 0, 0, "image", "Range of one image or, as in the paper, of all images of a prompt."},
     {"key-range", nullptr, 0.01, 1, 0, "1", "Factor of keys' ranges about zero; 0.5 at 1 bit in the public code."},
     {"value-range", nullptr, 0.01, 1, 0, "1", "Factor of values' ranges about zero; 0.3 at 1 bit in the public code."},
     {"tau-low", "off", 0, kMaxTau, 0, "off", "Tau 1 of the calibration of scores (paper, section 3.3)."},
-    {"tau-high", "off", 0, kMaxTau, 0, "off", "Tau 2; where both are off nothing is calibrated."},
-    {"text", "f16|packed", 1, 0, 0, "f16", "What becomes of text that competes with images; packed: ours."},
-    {"window", "packed|f16", 1, 0, 0, "packed", "What becomes of visual slots among the recent ones that stay."}};
+    {"tau-high", "off", 0, kMaxTau, 0, "off", "Tau 2; if both are off, nothing is calibrated."},
+    {"text", "f16|packed", 1, 0, 0, "f16", "Storage of text that competes with images; packed: ours."},
+    {"window", "packed|f16", 1, 0, 0, "packed", "Storage of visual slots in the recent window."}};
 
 constexpr ocellus_method_option kKiviOptions[] = {
-    {"residual", nullptr, 1, 65536, 1, "128", "Newest tokens that stay f16, and up to 31 more."}};
+    {"residual", nullptr, 1, 65536, 1, "128", "Newest tokens kept in f16, and up to 31 more."}};
 
 Status apply_calibquant(const ocellus_cache_policy&, const MethodValues& options, CachePolicy* out) {
   out->block_slots = static_cast<int32_t>(options.number("block"));
@@ -76,7 +75,7 @@ class KiviRowRule final : public RowRule {
   int64_t observed_rows(int64_t, const ChunkFacts&) const override { return 0; }
   int64_t scratch_bytes(const TextConfig&, int64_t, int64_t, const DeviceTraits&) const override { return 0; }
 
-  /// Among equal scores the order of the rows is kept, so that blocks hold neighbours.
+  /// Equal scores keep the order of the rows, so that blocks hold neighbours.
   void choose(const LayerToCompress& a, Queue& queue) const override {
     refine_scores({.scores = a.scores(), .rows = a.rows, .row_count = a.plan.facts.rows, .clear = true}, queue);
     select_slots(selection(a, SelectStage::kUnified), queue);

@@ -1,5 +1,5 @@
-// Packing schemes: how keys and values become codes, and which rows do. A scheme says its name, its paper and what it
-// can be told; a new one is a row in packing_scheme.cpp.
+// Packing schemes: which keys and values become codes, and how. A scheme has a name, a paper and a table of options; a
+// new one is a row in packing_scheme.cpp.
 #pragma once
 
 #include "runtime/policy/eviction_rule.h"
@@ -8,16 +8,17 @@ namespace ocellus {
 
 struct PackingScheme {
   ocellus_method method;
-  /// What a policy of fewer than 16 bits becomes. kBadArgument names what the scheme has no place for.
+  /// Applies the scheme to a policy of fewer than 16 bits. kBadArgument names settings that the scheme does not
+  /// support.
   Status (*apply)(const ocellus_cache_policy& policy, const MethodValues& options, CachePolicy* out);
 };
 
-/// The index-th scheme, the first one is the standard; null behind the last.
+/// Returns the index-th scheme, the default first; null after the last.
 const PackingScheme* packing_scheme_at(int32_t index);
-/// Null where no scheme has the name.
+/// Returns null if no scheme has the name.
 const PackingScheme* find_packing_scheme(std::string_view name);
 
-/// How KIVI stores a chunk: all rows stay, those before the window in whole blocks.
+/// KIVI's storage of a chunk: all rows are kept, those before the window in whole blocks.
 const RowRule& kivi_row_rule();
 
 }  // namespace ocellus

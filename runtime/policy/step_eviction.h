@@ -1,5 +1,5 @@
-// What goes from a session's cache while it answers: what the host tells the device beforehand. The device then counts
-// on by itself (kernels/base/step_row.h), and the host, counting the same way, knows what it does.
+// Eviction from a session's cache during an answer: the host's instructions to the device. The device then counts on
+// its own (kernels/base/step_row.h), and the host, counting in the same way, knows the result.
 #pragma once
 
 #include "kernels/base/step_row.h"
@@ -8,22 +8,22 @@
 
 namespace ocellus {
 
-/// Off unless the policy goes on while sessions answer and a prompt has left something: text that never competed stays.
+/// Off unless the policy evicts during answers and a prompt has left something: text that never competed is kept.
 StepEviction plan_eviction(const CachePolicy& policy, const SessionCache& cache);
 
-/// Text slots and positions that are left for an answer.
+/// Text slots and positions left for an answer.
 struct AnswerRoom {
   int64_t text = 0;
   int64_t positions = 0;
 };
 
 struct AnswerSteps {
-  int64_t steps = 0;  // that there is room for
-  int64_t slots = 0;  // of text, that they take at most
+  int64_t steps = 0;  // steps that fit
+  int64_t slots = 0;  // maximum of text slots that they take
 };
 
-/// Of `wanted` steps, the first at `position`. Every step reads a token, which takes a position, and a slot unless it
-/// takes another one's; that, too, needs one to wait in.
+/// Returns how many of `wanted` steps fit, the first at `position`. Every step reads a token, which takes a position,
+/// and a slot unless it takes another one's; that, too, needs a waiting slot.
 AnswerSteps plan_steps(const StepEviction& eviction, int64_t position, const AnswerRoom& room, int64_t wanted);
 
 }  // namespace ocellus

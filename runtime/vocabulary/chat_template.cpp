@@ -51,7 +51,7 @@ ChatTemplate detect_chat_template(std::string_view jinja, const Tokenizer& token
   if (knows("<|im_start|>")) return knows("<end_of_utterance>") ? ChatTemplate::kSmolVlm : ChatTemplate::kChatMl;
   if (knows("<|start_header_id|>")) return ChatTemplate::kLlama3;
   if (knows("<start_of_turn>")) return ChatTemplate::kGemma;
-  // LLaVA files come without a template, and their SentencePiece vocabularies know no turn tokens.
+  // LLaVA files have no template, and their SentencePiece vocabularies have no turn tokens.
   const bool like_llava = jinja.empty() && tokenizer.facts().kind == VocabularyKind::kSentencePiece;
   return like_llava ? ChatTemplate::kVicuna : ChatTemplate::kRaw;
 }

@@ -1,5 +1,5 @@
-// Chat templates: the fixed texts around a conversation's turns, chosen by detection instead of running the Jinja
-// program a model file carries.
+// Chat templates: the fixed texts around a conversation's turns, chosen by detection; the Jinja program in a model file
+// is not run.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace ocellus {
 enum class ChatTemplate : uint8_t { kRaw, kSmolVlm, kChatMl, kVicuna, kLlama2, kLlama3, kGemma };
 const char* chat_template_name(ChatTemplate chat_template);
 
-/// By the template text of the file (tokenizer.chat_template, may be empty) if it is recognised, else by the special
-/// tokens of the vocabulary; kRaw if neither says anything.
+/// Detects the template by the text of the file (tokenizer.chat_template, may be empty) if it is recognised, else by
+/// the special tokens of the vocabulary; kRaw if neither is known.
 ChatTemplate detect_chat_template(std::string_view jinja, const Tokenizer& tokenizer);
 
 /// A conversation is
@@ -31,8 +31,8 @@ struct TurnText {
   const char* user_after_system = "";
   const char* user_first = "";
   const char* user_later = "";
-  const char* user_close = "";  // up to and including what makes the model answer
-  const char* suffix = "";      // the end of user_close that makes the model answer
+  const char* user_close = "";  // includes the suffix
+  const char* suffix = "";      // end of user_close: the text after which the model answers
   const char* answer_end = "";
 };
 const TurnText& turn_text(ChatTemplate chat_template);

@@ -7,7 +7,7 @@
 namespace ocellus {
 namespace {
 
-// \p{L}, \p{N}, \s and the rest.
+// The classes \p{L}, \p{N}, \s and the rest.
 enum class CharClass : uint8_t { kLetter, kNumber, kSpace, kOther };
 
 bool is_white_space(int32_t code_point, utf8proc_category_t category) {
@@ -23,7 +23,7 @@ CharClass classify(int32_t code_point) {
   return is_white_space(code_point, category) ? CharClass::kSpace : CharClass::kOther;
 }
 
-/// A position in the text with the character it stands on. Past the end there is no character.
+/// A position in the text and the character there. At the end there is no character.
 class Cursor {
  public:
   explicit Cursor(std::string_view text) : text_(text) { read(); }
@@ -81,8 +81,8 @@ int64_t match_contraction(Cursor cursor, bool ignore_case) {
   return two ? ends[1] : 0;
 }
 
-// \s+(?!\S)|\s+ : the last space goes with what follows, unless it is the only one or nothing follows. `cuts_digits`:
-// a number was cut off beforehand, so nothing follows there either.
+// s+(?!\S)|\s+ : the last space is left to the text after it, unless it is the only one or nothing follows.
+// `cuts_digits`: a number was cut off beforehand, so nothing follows there either.
 int64_t match_spaces(Cursor cursor, bool cuts_digits) {
   int64_t last = 0;
   while (cursor.is(CharClass::kSpace)) {

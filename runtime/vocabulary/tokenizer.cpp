@@ -10,7 +10,7 @@
 namespace ocellus {
 namespace {
 
-// Honest texts and pairs need a few dozen probes at most; more take a file made to slow us down.
+// Ordinary texts and pairs need a few dozen probes at most; more means a file made to slow the tokenizer down.
 constexpr int64_t kMostProbes = 256;
 
 int64_t slots_for(int64_t count) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * count))); }
@@ -23,8 +23,8 @@ uint64_t hash_pair(TokenId left, TokenId right) {
   return bits ^ bits >> 31;
 }
 
-// Puts `index` into the first free slot from `hash` on. `same(i)` says whether slot content i is the same key: then
-// the earlier one stays.
+// Puts `index` into the first free slot from `hash` on. If `same(i)` is true for the content i of a slot, that slot has
+// the same key and stays as it is.
 template <class Same>
 Status insert_slot(int32_t* slots, int64_t slot_count, uint64_t hash, int32_t index, const Same& same) {
   const uint64_t mask = static_cast<uint64_t>(slot_count) - 1;
@@ -122,7 +122,7 @@ void Tokenizer::fill_specials() {
   for (TokenId id = 0; id < facts_.token_count; ++id) {
     if (is_special_kind(kind_of(id))) specials_[count++] = id;
   }
-  // Equal texts can only come from different spellings; the lower id goes first and wins.
+  // Equal texts can only come from different spellings; the lower id is first and wins.
   std::sort(specials_, specials_ + count, [this](TokenId a, TokenId b) {
     const int order = text_of(a).compare(text_of(b));
     return order != 0 ? order < 0 : a < b;
@@ -207,7 +207,7 @@ int32_t Tokenizer::find_merge(TokenId left, TokenId right) const {
   return found;
 }
 
-// The specials are sorted: those that agree with the text so far form a range, which narrows byte by byte. One that
+// The specials are sorted: those that match the text so far form a range, which narrows byte by byte. A special that
 // ends at this depth is the first of its range.
 TokenId Tokenizer::match_special(std::string_view text, bool parse_special) const {
   if (text.empty() || !special_starts_[static_cast<uint8_t>(text[0])]) return kNoToken;

@@ -1,12 +1,12 @@
 // Tokenizer: text to token ids and back, with the vocabulary of a model file.
 //
-// Two kinds are implemented. Byte-level BPE ("gpt2" in files) cuts text into pieces (pretokenize.h) and merges the
+// Two kinds are implemented. Byte-level BPE ("gpt2" in files) splits text into pieces (pretokenize.h) and merges the
 // bytes of a piece by rank. SentencePiece ("llama") merges the characters of a whole text by score. Both run on the
 // same loop (tokenizer_merge.h) in O(n log n), whatever the text.
 //
-// Token texts are stored as a reader sees them: byte-level and "▁" spellings are decoded once, when the tables are
-// built. Input is bytes. Bytes that are not UTF-8 are never changed: to the pre-tokenizer each is a symbol of its own,
-// and each becomes its byte token.
+// Token texts are stored decoded: byte-level and "▁" spellings are converted once, when the tables are built. Input is
+// bytes. Bytes that are not UTF-8 are never changed: to the pre-tokenizer each is a symbol of its own, and each becomes
+// its byte token.
 #pragma once
 
 #include <cstddef>
@@ -23,25 +23,25 @@ namespace ocellus {
 using TokenId = int32_t;
 inline constexpr TokenId kNoToken = -1;
 
-/// Limits of what is accepted. Public vocabularies stay below a quarter of each.
+/// Limits of accepted vocabularies. Public ones stay below a quarter of each.
 inline constexpr int64_t kMaxTokenCount = int64_t{1} << 22;
 inline constexpr int64_t kMaxMergeCount = int64_t{1} << 23;  // ranks stay exact in float
 inline constexpr int64_t kMaxTokenBytes = 1024;
-inline constexpr int64_t kMaxTextBytes = int64_t{1} << 30;  // of one text to encode
+inline constexpr int64_t kMaxTextBytes = int64_t{1} << 30;  // per text to encode
 
 enum class VocabularyKind : uint8_t { kBytePair, kSentencePiece };
 
-/// As tokenizer.ggml.token_type counts them.
+/// Values of tokenizer.ggml.token_type.
 enum class TokenKind : uint8_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
 
-/// What the vocabulary part of a model file says; found when the file is opened, nothing copied yet.
+/// Facts of a model file's vocabulary, read when the file is opened; nothing is copied yet.
 struct VocabularyFacts {
   VocabularyKind kind = VocabularyKind::kBytePair;
   PreTokenizer pre_tokenizer = PreTokenizer::kGpt2;  // byte pair only
   int32_t token_count = 0;
   int32_t merge_count = 0;    // byte pair only
   int32_t special_count = 0;  // control, user-defined and unknown tokens
-  int64_t text_bytes = 0;     // of all decoded token texts
+  int64_t text_bytes = 0;     // all decoded token texts
   TokenId bos = kNoToken;
   TokenId eos = kNoToken;
   TokenId eot = kNoToken;
@@ -51,43 +51,44 @@ struct VocabularyFacts {
   bool add_bos = false;  // encode() adds neither: the prompt does, once, at its ends
   bool add_eos = false;
   bool add_space_prefix = false;  // SentencePiece: a text starts with a space, also after a special token
-  bool renames_nul = false;       // internlm2: converters write the piece of the byte 0 as U+1F409, a dragon
-  bool ignore_merges = false;     // a piece that is a token is that token, whatever the merges say
+  bool renames_nul = false;       // internlm2: converters write the piece of byte 0 as U+1F409, a dragon
+  bool ignore_merges = false;     // a piece that is a token is not merged
 
-  /// What every prompt begins with; kNoToken: nothing.
+  /// The first token of every prompt; kNoToken: none.
   TokenId start_token() const { return add_bos ? bos : kNoToken; }
 };
 
 /// Checks the vocabulary of `file` in full: types, lengths, ids below the token count, merges of known tokens,
-/// hexadecimal byte tokens, unique token texts of 1 to kMaxTokenBytes bytes.
-/// kBadFile, or kUnsupported for a vocabulary or pre-tokenizer this build does not know.
+/// hexadecimal byte tokens, unique token texts of 1 to kMaxTokenBytes bytes. kBadFile, or kUnsupported for a vocabulary
+/// or pre-tokenizer that this build does not have.
 Status read_vocabulary_facts(const GgufFile& file, VocabularyFacts* out);
 
 class Tokenizer {
  public:
   /// Takes its tables from the sink (rows "vocabulary ...", Lifetime::kWeights) and fills them. While planning, when
-  /// the sink hands out nullptr, only sizes are reported. `facts` must come from the same file; the file may go after.
+  /// the sink returns nullptr, only sizes are reported. `facts` must come from the same file, which may be closed
+  /// afterwards.
   Status build(const GgufFile& file, const VocabularyFacts& facts, RowSink& sink);
 
   const VocabularyFacts& facts() const { return facts_; }
   int32_t token_count() const { return facts_.token_count; }
 
-  /// Workspace encode() needs for a text of at most `text_bytes` bytes; any alignment will do.
+  /// Workspace that encode() needs for a text of at most `text_bytes` bytes; any alignment.
   static int64_t workspace_bytes(int64_t text_bytes);
 
   /// Writes the ids of `text` to out[0, *count). Allocates nothing.
-  /// parse_special: control tokens written out in the text become their ids; user-defined tokens always do. Where
-  ///   several start at one place the longest wins.
+  /// parse_special: control tokens written out in the text become their ids; user-defined tokens always do. The longest
+  ///   one wins if several start at one place.
   /// continues: the text follows other text directly, so it gets no space prefix of its own.
   /// kFull if the workspace or out is too small, kBadArgument for a text over kMaxTextBytes.
   Status encode(std::string_view text, bool parse_special, std::byte* workspace, int64_t workspace_bytes, TokenId* out,
                 int64_t capacity, int64_t* count, bool continues = false) const;
 
-  /// Bytes of a token as a reader sees them: possibly part of a UTF-8 sequence, at most kMaxTokenBytes, valid as long
-  /// as the tables. Empty for an id out of range and, unless show_special, for control, unknown and unused tokens.
+  /// Returns the decoded bytes of a token: possibly part of a UTF-8 sequence, at most kMaxTokenBytes, valid as long as
+  /// the tables. Empty for an id out of range and, unless show_special, for control, unknown and unused tokens.
   std::string_view piece(TokenId id, bool show_special) const;
 
-  /// The token a reader sees as exactly `token_text`, specials before others; kNoToken if absent.
+  /// Returns the token whose decoded text is `token_text`, specials before others; kNoToken if absent.
   TokenId find(std::string_view token_text) const;
 
   /// True for the file's end tokens and for specials with a well-known end name (<|im_end|>, <end_of_utterance>, ...).
@@ -112,13 +113,13 @@ class Tokenizer {
   std::string_view text_of(TokenId id) const {
     return {texts_ + offsets_[id], static_cast<size_t>(offsets_[id + 1] - offsets_[id])};
   }
-  /// Ordinary token with this text; kNoToken if absent.
+  /// Returns the ordinary token with this text; kNoToken if absent.
   TokenId find_normal(std::string_view token_text) const;
-  /// Token of a byte-level spelling, as merges name it; kNoToken if absent.
+  /// Returns the token of a byte-level spelling, as in merges; kNoToken if absent.
   TokenId find_spelled(std::string_view spelling) const;
-  /// Index of the merge of this pair, which is its rank; -1 if the pair does not merge.
+  /// Returns the index (the rank) of this pair's merge; -1 if the pair does not merge.
   int32_t find_merge(TokenId left, TokenId right) const;
-  /// Longest special at the start of `text`: its id, or kNoToken.
+  /// Returns the longest special at the start of `text`, or kNoToken.
   TokenId match_special(std::string_view text, bool parse_special) const;
 
   VocabularyFacts facts_;
@@ -137,13 +138,13 @@ class Tokenizer {
   bool special_starts_[256] = {};  // by first byte of a text
 };
 
-/// Turns a stream of token pieces into whole UTF-8 characters: what is incomplete waits for the next piece, what can
-/// never become a character is replaced by U+FFFD. Fixed size.
+/// Converts a stream of token pieces to whole UTF-8 characters: an incomplete sequence stays buffered until the next
+/// piece, an invalid one is replaced by U+FFFD. Fixed size.
 class Utf8Stream {
  public:
-  /// Takes at most kMaxTokenBytes bytes (more are cut off); the result is valid until the next call.
+  /// Adds at most kMaxTokenBytes bytes (more are cut off); the result is valid until the next call.
   std::string_view push(std::string_view bytes);
-  /// The end: an incomplete character becomes U+FFFD, and the stream is empty again.
+  /// Ends the stream: an incomplete sequence becomes U+FFFD, and the stream is empty again.
   std::string_view finish();
 
  private:

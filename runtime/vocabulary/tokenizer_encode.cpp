@@ -12,7 +12,7 @@ constexpr int64_t kBytesPerTextByte = sizeof(Symbol) + sizeof(int32_t) + sizeof(
 
 }  // namespace
 
-/// One call of encode(): the text's workspace and where the ids go.
+/// One call of encode(): the text's workspace and the output.
 class Encoder {
  public:
   /// `symbol_count`: bytes of the longest text to merge.
@@ -26,7 +26,7 @@ class Encoder {
 
   int64_t count() const { return count_; }
 
-  /// Specials first, then what lies between them.
+  /// Encodes specials, and the stretches between them.
   Status encode(std::string_view text, bool parse_special, bool continues) {
     bool wants_prefix = !continues;
     size_t begin = 0;
@@ -67,7 +67,7 @@ class Encoder {
     return {};
   }
 
-  // Byte-level BPE on one piece. A byte that has no token merges with nothing and leaves no id.
+  // Byte-level BPE on one piece. A byte without a token does not merge and yields no id.
   Status encode_by_rank(std::string_view piece) {
     if (tokenizer_.facts_.ignore_merges) {
       if (const TokenId id = tokenizer_.find_normal(piece); id != kNoToken) return put(id);
@@ -88,7 +88,7 @@ class Encoder {
     return {};
   }
 
-  // SentencePiece on the whole stretch between two specials.
+  // SentencePiece on the stretch between two specials.
   Status encode_by_score(std::string_view between, bool wants_prefix) {
     const std::string_view text = copy_spaced(between, wants_prefix && tokenizer_.facts_.add_space_prefix);
     const auto bytes = static_cast<int32_t>(text.size());
@@ -109,7 +109,7 @@ class Encoder {
     return {};
   }
 
-  // Tokens are stored with plain spaces, so the text is brought to plain spaces too.
+  // Tokens are stored with plain spaces, so the text is converted to plain spaces, too.
   std::string_view copy_spaced(std::string_view text, bool with_prefix) {
     const int64_t prefix_bytes = with_prefix ? 1 : 0;
     spaced_text_[0] = ' ';
@@ -131,7 +131,8 @@ class Encoder {
     }
   }
 
-  // A character the vocabulary does not have: its bytes; the unknown token if it lacks those too; else nothing.
+  // Encodes a character that the vocabulary lacks: as its bytes; as the unknown token if it lacks those, too; else as
+  // nothing.
   Status put_bytes(std::string_view character) {
     bool all_known = true;
     for (const char c : character)
@@ -151,7 +152,7 @@ class Encoder {
 };
 
 int64_t Tokenizer::workspace_bytes(int64_t text_bytes) {
-  // One byte more for the space prefix; the rest is for aligning any pointer.
+  // One more byte for the space prefix; the rest is for aligning any pointer.
   const int64_t symbol_count = std::clamp<int64_t>(text_bytes, 0, kMaxTextBytes) + 1;
   return symbol_count * kBytesPerTextByte + static_cast<int64_t>(alignof(Symbol)) - 1;
 }

@@ -69,7 +69,7 @@ Status require_strings(const GgufFile& file, const char* key, int64_t most, cons
   return {};
 }
 
-// An optional array beside the tokens has one entry per token.
+// Reads an optional array with one entry per token.
 Status read_beside_tokens(const GgufFile& file, const char* key, GgufType type, int64_t token_count,
                           const GgufEntry** out) {
   OCELLUS_TRY(file.read_array(key, type, out));
@@ -80,7 +80,7 @@ Status read_beside_tokens(const GgufFile& file, const char* key, GgufType type, 
 
 Status read_special_ids(const GgufFile& file, VocabularyFacts* facts) {
   const bool has_usual_ids = facts->kind == VocabularyKind::kSentencePiece && facts->token_count > 2;
-  if (has_usual_ids) {  // <unk>, <s>, </s>: what SentencePiece files mean when they name none
+  if (has_usual_ids) {  // <unk>, <s>, </s>: the defaults of SentencePiece files that name none
     facts->unknown = 0;
     facts->bos = 1;
     facts->eos = 2;

@@ -1,5 +1,5 @@
-// The loop both kinds of vocabulary share: neighbouring symbols merge, the cheapest pair first, the leftmost among
-// equals, until no pair merges. A heap of pairs inside the caller's memory makes that O(n log n).
+// The merge loop of both kinds of vocabulary: neighbouring symbols merge, the best pair first, the leftmost among
+// equals, until no pair merges. A heap of pairs in the caller's memory makes that O(n log n).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ocellus {
 
-/// What a pair of neighbours becomes and how soon.
+/// The token that a pair of neighbours merges to, and its priority.
 struct PairMerge {
   TokenId merged = kNoToken;  // kNoToken: it does not merge
   float cost = 0;
@@ -16,17 +16,17 @@ struct PairMerge {
 
 /// A stretch of the text. Symbols are numbered by their first byte; the end of one is the number of the next.
 struct Symbol {
-  int32_t previous;    // -1 for the first
-  int32_t next;        // text bytes for the last
+  int32_t previous;    // -1 at the first
+  int32_t next;        // text bytes at the last
   TokenId id;          // kNoToken if no token has this text
-  int32_t heap_place;  // of the pair this symbol begins, -1 if it is not in the heap
+  int32_t heap_place;  // heap index of the pair that begins with this symbol, -1 if it is not in the heap
   PairMerge pair;      // valid while in the heap
 };
 
-/// Binary heap of the symbols that begin a mergeable pair. Remembers each one's place, so that pairs can be removed.
+/// Binary heap of the symbols that begin a mergeable pair. Stores each one's index, so that pairs can be removed.
 class PairHeap {
  public:
-  /// `heap` holds as many numbers as there are symbols.
+  /// `heap` has as many entries as there are symbols.
   PairHeap(Symbol* symbols, int32_t* heap) : symbols_(symbols), heap_(heap) {}
 
   bool empty() const { return size_ == 0; }
@@ -83,8 +83,8 @@ class PairHeap {
   int32_t size_ = 0;
 };
 
-/// Merges the symbols of a text of `text_bytes` bytes, linked from number 0 on.
-/// rule(left, right) gives the PairMerge of two neighbouring symbols (their numbers).
+/// Merges the symbols of a text of `text_bytes` bytes, linked from number 0 on. rule(left, right) returns the PairMerge
+/// of two neighbouring symbols (their numbers).
 template <class Rule>
 void merge_symbols(Symbol* symbols, int32_t text_bytes, int32_t* heap, const Rule& rule) {
   PairHeap pairs(symbols, heap);

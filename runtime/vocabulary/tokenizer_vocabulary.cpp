@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kSpaceSpelling = "\xe2\x96\x81";    // U+2581
 constexpr std::string_view kNulSpelling = "\xf0\x9f\x90\x89";  // U+1F409
 
-// Names under which models end their answer, as public model families spell them.
+// Names of end-of-answer tokens in public model families.
 constexpr std::string_view kEndNames[] = {
     "</s>",          "<|end_of_text|>",    "<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>",
     "<end_of_turn>", "<end_of_utterance>", "<|eos|>",       "<eos>",      "<EOT>",      "<|return|>", "<turn|>",
@@ -23,7 +23,7 @@ bool is_end_name(std::string_view spelling) {
   return false;
 }
 
-// Byte-level BPE spells bytes as visible characters: printable Latin-1 as itself, the other 68 bytes, in order, as
+// True if byte-level BPE spells the byte as itself: printable Latin-1; the other 68 bytes are spelled, in order, as
 // U+0100 and up (`bytes_to_unicode` of GPT-2).
 constexpr bool is_shown_as_itself(int byte) {
   return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || (byte >= 174 && byte <= 255);
@@ -37,7 +37,7 @@ int byte_of_code_point(int32_t code_point) {
   return hidden == 67 ? 173 : 127 + (hidden - 33);  // 127..160, then the soft hyphen
 }
 
-// -1 if a character is outside the alphabet; `out` then holds an unfinished text.
+// Returns -1 if a character is outside the alphabet; `out` is then incomplete.
 int64_t decode_byte_level_text(std::string_view spelling, char* out) {
   int64_t count = 0;
   for (size_t at = 0; at < spelling.size(); ++count) {

@@ -1,4 +1,4 @@
-// How token texts are spelled in model files, for the two places that read them: checking and building.
+// Spellings of token texts in model files, used for checking and for building the tables.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ inline constexpr const char* kScores = "tokenizer.ggml.scores";
 inline constexpr const char* kMerges = "tokenizer.ggml.merges";
 }  // namespace vocabulary_key
 
-/// One token as the file has it.
+/// One token as stored in the file.
 struct SpelledToken {
   std::string_view spelling;
   int32_t kind_number = 0;  // as stored; a TokenKind once checked
@@ -25,8 +25,8 @@ struct SpelledToken {
   TokenKind kind() const { return static_cast<TokenKind>(kind_number); }
 };
 
-/// Walks the tokens of a file in order of their ids. Files without token kinds get them from the special ids and
-/// from well-known spellings.
+/// Iterates over the tokens of a file in order of their ids. In files without token kinds they follow from the special
+/// ids and from well-known spellings.
 class SpelledTokens {
  public:
   /// `file` has the tokens array, and a kinds array of the same length or none.
@@ -42,24 +42,24 @@ class SpelledTokens {
   TokenId id_ = 0;
 };
 
-/// Control, user-defined and unknown tokens: found in the text as a whole before anything else is.
+/// True for control, user-defined and unknown tokens: they are matched in the text before anything else.
 constexpr bool is_special_kind(TokenKind kind) {
   return kind == TokenKind::kControl || kind == TokenKind::kUserDefined || kind == TokenKind::kUnknown;
 }
 
-/// Writes the text a reader sees, at most as long as the spelling, and returns its bytes. `out` may be null.
-/// Ordinary byte-level tokens are mapped back to bytes; one with a character outside that alphabet stays as it is.
+/// Writes the decoded text, at most as long as the spelling, and returns its bytes. `out` may be null. Ordinary
+/// byte-level tokens are mapped back to bytes; one with a character outside that alphabet stays unchanged.
 int64_t decode_spelling(VocabularyKind vocabulary, TokenKind kind, std::string_view spelling, char* out);
 
-/// Copies a text with every U+2581, which SentencePiece writes for a space, made a space; returns its bytes. `out` has
-/// room for the whole text, or is null.
+/// Copies a text with every U+2581 (SentencePiece's space) replaced by a space; returns its bytes. `out` has room for
+/// the whole text, or is null.
 int64_t decode_spaces(std::string_view spelling, char* out);
 
-/// The byte that a byte-level spelling of one character stands for, or that `<0xNN>` names; -1 for anything else.
+/// Returns the byte of a byte-level spelling of one character, or of `<0xNN>`; -1 for anything else.
 int decode_byte_level(std::string_view spelling);
 int decode_byte_token(std::string_view spelling);
 
-/// Cuts "left right" at the first space after its first character; false if a half would be empty.
+/// Splits "left right" at the first space after its first character; false if a half would be empty.
 bool split_merge(std::string_view merge, std::string_view* left, std::string_view* right);
 
 }  // namespace ocellus

@@ -147,7 +147,7 @@ const BadField kBadFields[] = {
     {"fraction to keep", [](auto& p) { p.keep = 1.5f; }},
     {"fraction to keep", [](auto& p) { p.keep = -0.1f; }},
     {"fraction to keep", [](auto& p) { p.keep = kNan; }},
-    {"an eviction method must be chosen", [](auto& p) { p.keep = 0.5f; }},
+    {"needs an eviction method", [](auto& p) { p.keep = 0.5f; }},
     {"time of compression", [](auto& p) { p.compress_at = 3; }},
     {"kivi packs into 8, 4 or 2 bits, not 1", [](auto& p) { p = kivi(1); }},
     {"kivi has the same bits in all layers",
