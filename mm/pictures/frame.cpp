@@ -8,7 +8,7 @@ using namespace picture;
 
 namespace {
 
-/// With the format known to the compiler each has a loop of its own.
+/// A loop per format, known at compile time.
 template <PixelFormat kFormat>
 void convert_row(const Frame& frame, int32_t y, uint8_t* out) {
   const YuvConversion& conversion = yuv_conversion(frame.matrix, frame.full_range);

@@ -23,19 +23,19 @@ struct Frame {
   bool full_range = false;                   // false: Y in 16..235, U and V in 16..240
 };
 
-/// kBadArgument for formats that do not exist, null planes, short strides, odd sizes; kBadImage outside the limits.
+/// kBadArgument for unknown formats, null planes, short strides, odd sizes; kBadImage outside the limits.
 Status check_frame(const Frame& frame, const ImageLimits& limits);
 
-/// Rows and bytes a row of a plane, 0 for a plane the format does not have.
+/// Rows of a plane and bytes per row, 0 for a plane that the format does not have.
 struct PlaneSize {
   int32_t rows = 0;
   int64_t row_bytes = 0;
 };
 PlaneSize plane_size(const Frame& frame, int plane);
 
-/// Checks the frame and gives `rows` every row of it as RGB8, in scratch of 3 bytes a pixel of a row; rows of an RGB8
-/// frame are given where they lie. Chroma is replicated, not interpolated; results are within 1 of the exact formula.
-/// kFull if the scratch is too small.
+/// Checks the frame and passes every row to `rows` as RGB8, in scratch of 3 bytes per pixel of a row; rows of an RGB8
+/// frame are passed in place. Chroma is replicated, not interpolated; results are within 1 of the exact formula. kFull
+/// if the scratch is too small.
 Status feed_frame(const Frame& frame, const ImageLimits& limits, Extent scratch, RowConsumer& rows);
 
 }  // namespace ocellus

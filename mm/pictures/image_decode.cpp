@@ -53,8 +53,8 @@ Status refuse_format(const uint8_t* bytes, int64_t size_bytes) {
   return OCELLUS_FAIL(Code::kBadImage, "the picture is no JPEG, PNG or WebP file");
 }
 
-/// Sizes as they are seen, and the scratch. Of `rows_bytes` those beyond what is planned anyway for pictures of this
-/// size, `rows_bound`, are for holding it whole.
+/// Sets the sizes after rotation, and the scratch. The part of `rows_bytes` beyond `rows_bound`, which is planned for
+/// pictures of this size anyway, is for decoding it as a whole.
 void set_sizes(const Orientation& orientation, int32_t width, int32_t height, int64_t rows_bytes, int64_t rows_bound,
                ImageFacts* facts) {
   const RgbImage seen = seen_picture(nullptr, orientation, width, height);
@@ -67,7 +67,7 @@ void set_sizes(const Orientation& orientation, int32_t width, int32_t height, in
 }
 
 const char* format_name(ImageFormat format) {
-  constexpr const char* kNames[] = {"JPEG", "PNG", "WebP"};  // as ImageFormat has them
+  constexpr const char* kNames[] = {"JPEG", "PNG", "WebP"};  // in the order of ImageFormat
   return kNames[static_cast<int>(format)];
 }
 
@@ -77,7 +77,7 @@ Status check_whole(const ImageFacts& facts, const ImageLimits& limits) {
   const char* kind = facts.progressive ? (facts.format == ImageFormat::kPng ? "interlaced " : "progressive ") : "";
   return OCELLUS_FAIL(
       Code::kBadImage,
-      "the %d x %d %s%s does not come row by row: decoding it takes %lld bytes of scratch, but %lld were "
+      "the %d x %d %s%s must be decoded as a whole, which takes %lld bytes of scratch, but %lld were "
       "planned: plan for %lld whole pixels (max_whole_pixels, --whole-pixels), shrink it, or save it as "
       "baseline JPEG or as PNG that is not interlaced",
       facts.width, facts.height, kind, format_name(facts.format), static_cast<long long>(facts.rows_scratch_bytes),
@@ -138,12 +138,12 @@ int64_t most_whole_bytes(const ImageLimits& limits) {
   return kWholePixelBytes * (limits.max_whole_pixels > 0 ? limits.max_whole_pixels : kWholePixels);
 }
 
-/// Of pictures that must be held whole while they are decoded: as coefficients, padded to whole blocks.
+/// Scratch of pictures that are decoded as a whole: as coefficients, padded to whole blocks.
 int64_t whole_scratch_bytes(const ImageLimits& limits) {
   if (limits.max_whole_pixels > 0) return most_whole_bytes(limits);
   struct Layout {
     int64_t pixel_bytes;
-    int64_t pad;  // of a side, at most
+    int64_t pad;  // maximum padding of a side
   };
   constexpr Layout kLayouts[] = {{6, 7}, {4, 15}, {3, 31}};  // 4:4:4, 4:2:2, 4:1:1 and 4:2:0
   constexpr int64_t kRowBytes = 16;

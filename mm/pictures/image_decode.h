@@ -1,9 +1,9 @@
-// JPEG, PNG and WebP from memory, row by row, in given scratch. No files, bounded time and bytes.
+// JPEG, PNG and WebP from memory, row by row, in given scratch. No files, bounded time and memory.
 //
-// The header is read by our own code, and every limit is checked, before a decoder sees the data: see
+// Our own code reads the header, and every limit is checked, before a decoder sees the data: see
 // mm/pictures/jpeg_header.h, mm/pictures/jpeg_decoder.h, mm/pictures/png_image.h and mm/pictures/webp_header.h. A
-// picture is held whole only where its file is not in the order of its rows, or its decoder makes all of it:
-// progressive JPEG, JPEG in several scans, interlaced PNG, WebP. ImageLimits::max_whole_pixels bounds what that takes.
+// picture is decoded as a whole only if its file is not in the order of its rows, or its decoder works that way:
+// progressive JPEG, JPEG in several scans, interlaced PNG, WebP. ImageLimits::max_whole_pixels bounds its memory.
 //
 // Accepted  JPEG: baseline, extended and progressive Huffman, 8 bits, grey, YCbCr or RGB, and CMYK/YCCK with an Adobe
 //           marker. PNG: every colour type and depth, interlaced or not; animated PNG gives its default image.
@@ -11,8 +11,8 @@
 // Colours   alpha and transparent colours are composited on white, as Hugging Face's processors do (llama.cpp drops
 //           alpha); 16 bits are cut to the upper 8. Gamma and colour profiles are ignored, as llama.cpp does. PNG
 //           checksums are not verified.
-// Turned    as EXIF says (JPEG's APP1, PNG's eXIf, WebP's EXIF): sizes and pixels are those of the picture as it is
-//           seen. EXIF that is damaged turns nothing.
+// Rotation  by EXIF (JPEG's APP1, PNG's eXIf, WebP's EXIF): sizes and pixels are those of the rotated picture. Damaged
+//           EXIF is ignored.
 // Refused   GIF, BMP, HEIC, AVIF, TIFF, PDF and others by name; animated WebP, and all WebP in builds without libwebp;
 //           lossless, arithmetic-coded, hierarchical and 12-bit JPEG; JPEG without its own Huffman tables; everything
 //           truncated.
@@ -28,9 +28,9 @@
 namespace ocellus {
 
 enum class ImageFormat : uint8_t { kJpeg, kPng, kWebp };
-struct ImageProbe;  // all that was read of a header
+struct ImageProbe;  // everything read from a header
 
-/// What the header says. Decoding produces exactly width x height, which are turned as EXIF says.
+/// Facts of the header. Decoding produces exactly width x height, rotated by EXIF.
 struct ImageFacts {
   ImageFormat format = ImageFormat::kJpeg;
   int32_t width = 0;
@@ -38,38 +38,38 @@ struct ImageFacts {
   int32_t channels = 0;            // in the file: 1 grey or palette, 2 grey + alpha, 3, 4 (RGBA or CMYK)
   int32_t bit_depth = 0;           // 1, 2, 4, 8, 16
   bool progressive = false;        // progressive JPEG or interlaced PNG
-  Orientation orientation = {};    // of the rows as they are stored; width and height are turned already
-  int64_t whole_pixels = 0;        // what limits.max_whole_pixels must be; 0: it comes row by row
-  int64_t rows_scratch_bytes = 0;  // what decoding this very picture takes, row by row
-  int64_t scratch_bytes = 0;       // and into memory as a whole
+  Orientation orientation = {};    // orientation of the stored rows; width and height are already rotated
+  int64_t whole_pixels = 0;        // required limits.max_whole_pixels; 0: decoded row by row
+  int64_t rows_scratch_bytes = 0;  // scratch for decoding this picture row by row
+  int64_t scratch_bytes = 0;       // scratch for decoding it into memory as a whole
 };
 
 /// Reads the header and walks the file's segments or chunks. kBadImage for anything damaged or outside `limits`,
-/// kUnsupported for a sound file of a kind we do not decode; the sentence names the format and the reason.
+/// kUnsupported for a valid file of an unsupported kind; the sentence names the format and the reason.
 Status probe_image(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, ImageFacts* facts);
 
-/// Of pictures that must be held whole while they are decoded pixels of 4 bytes are planned, without a limit of their
-/// own 1920 x 1080 of them or as many as pictures inside the other limits take. An interlaced PNG takes 3 bytes a
-/// pixel, a progressive JPEG 3 (4:2:0), 4 (4:2:2) or 6 (4:4:4), which then counts one and a half times, a WebP 3 to 11:
-/// see mm/pictures/webp_decoder.h.
+/// Bytes planned per pixel of pictures that are decoded as a whole; without a limit of their own, for 1920 x 1080
+/// pixels or the maximum within the other limits. An interlaced PNG takes 3 bytes a pixel, a progressive JPEG 3
+/// (4:2:0), 4 (4:2:2) or 6 (4:4:4), which then counts one and a half times, a WebP 3 to 11: see
+/// mm/pictures/webp_decoder.h.
 inline constexpr int64_t kWholePixelBytes = 4;
 inline constexpr int64_t kWholePixels = int64_t{1920} * 1080;
 
-/// Scratch in which every picture inside `limits` decodes. It grows with the longest side, not with the number of rows,
-/// and with max_whole_pixels. Builds without libjpeg-turbo hold every JPEG whole: 12 bytes a pixel.
+/// Scratch that suffices for every picture inside `limits`. It grows with the longest side, not with the number of
+/// rows, and with max_whole_pixels. Builds without libjpeg-turbo decode every JPEG as a whole: 12 bytes a pixel.
 int64_t decode_rows_scratch_bytes(const ImageLimits& limits);
 
-/// The same with the picture itself.
+/// The same, plus the picture itself.
 int64_t decode_scratch_bytes(const ImageLimits& limits);
 
-/// What decoders keep from picture to picture.
+/// State that decoders keep from picture to picture.
 class ImageDecoder {
  public:
-  /// Once, before anything is decoded: takes a few kB from the heap. kIo if there are none.
+  /// Call once before decoding: allocates a few kB. kIo if that fails.
   Status open() { return jpeg_.open(); }
 
-  /// Gives `rows` every row as it is stored, see ImageFacts::orientation. Fails like probe_image; with kFull if the
-  /// scratch is too small for this picture; with kBadImage if its data are damaged, when rows may have been given.
+  /// Passes every row to `rows` as stored, see ImageFacts::orientation. Fails like probe_image; with kFull if the
+  /// scratch is too small for this picture; with kBadImage if its data are damaged, possibly after some rows.
   Status decode_rows(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, Extent scratch,
                      RowConsumer& rows);
 

@@ -1,5 +1,5 @@
-// JpegDecoder: JPEG row by row. libjpeg-turbo where the build has it; else stb_image, which makes the whole picture
-// first and does not tell of damage inside the data.
+// JpegDecoder: JPEG row by row. Uses libjpeg-turbo if the build has it; else stb_image, which decodes the whole picture
+// first and does not report damage inside the data.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,11 @@ class JpegDecoder {
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
-  /// Takes the few kB that libjpeg-turbo keeps from picture to picture: the only memory that it ever takes from the
-  /// heap. kIo if there is none.
+  /// Allocates the few kB that libjpeg-turbo keeps from picture to picture: its only heap memory. kIo if that fails.
   Status open();
 
   /// Decodes a file that read_jpeg_header has accepted, in scratch of jpeg_rows_scratch_bytes. kBadImage if the data
-  /// inside are damaged; rows may have come then.
+  /// inside are damaged, possibly after some rows.
   Status decode_rows(const uint8_t* bytes, int64_t size_bytes, const JpegFacts& facts, Extent scratch,
                      RowConsumer& rows);
 
@@ -32,11 +31,11 @@ class JpegDecoder {
   State* state_ = nullptr;
 };
 
-/// What decode_rows takes for this very picture.
+/// Scratch of decode_rows for this picture.
 int64_t jpeg_rows_scratch_bytes(const JpegFacts& facts);
 
-/// Most of that for pictures within the limits that are in one scan of usual sampling, as cameras make them; and for
-/// others of which all that has to be held takes `whole_bytes`.
+/// Maximum of that for pictures within the limits: those in one scan with usual sampling, as from cameras, and others
+/// whose whole-picture storage takes `whole_bytes`.
 int64_t jpeg_rows_scratch_bound(const ImageLimits& limits, int64_t whole_bytes);
 
 }  // namespace ocellus

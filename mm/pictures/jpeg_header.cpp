@@ -33,7 +33,7 @@ class JpegWalker {
       : cursor_(bytes), end_(bytes + size_bytes), limits_(limits), facts_(*facts) {}
 
   Status walk() {
-    cursor_ += 2;  // the caller has seen the start-of-image marker
+    cursor_ += 2;  // the caller has checked the start-of-image marker
     for (;;) {
       int marker = 0;
       OCELLUS_TRY(next_marker(&marker));
@@ -51,7 +51,7 @@ class JpegWalker {
     return OCELLUS_FAIL(Code::kBadImage, "the JPEG ends before its end-of-image marker: the file is truncated");
   }
 
-  // Padding between segments is skipped, as decoders do.
+  // Finds the next marker; padding between segments is skipped, as decoders do.
   Status next_marker(int* marker) {
     while (cursor_ < end_ && *cursor_ != 0xFF) ++cursor_;
     while (cursor_ < end_ && *cursor_ == 0xFF) ++cursor_;
@@ -78,7 +78,7 @@ class JpegWalker {
                         static_cast<unsigned>(marker));
   }
 
-  // Leaves segment_ at the first byte after the length.
+  // Sets segment_ to the first byte after the length.
   Status open_segment() {
     if (end_ - cursor_ < 2) return truncated();
     const int64_t length = cursor_[0] << 8 | cursor_[1];
@@ -241,7 +241,7 @@ class JpegWalker {
     return {};
   }
 
-  // Up to the next marker that is neither a stuffed FF nor a restart.
+  // Skips to the next marker that is neither a stuffed FF nor a restart.
   void skip_entropy_data() {
     while (cursor_ < end_) {
       const auto* mark = static_cast<const uint8_t*>(std::memchr(cursor_, 0xFF, static_cast<size_t>(end_ - cursor_)));
@@ -280,10 +280,10 @@ class JpegWalker {
   bool has_exif_ = false;
   int identifier_[4] = {};
   int quantisation_[4] = {};
-  int dc_tables_ = 0;  // one bit a slot that has been defined
+  int dc_tables_ = 0;  // one bit per slot that has been defined
   int ac_tables_ = 0;
   int quantisation_tables_ = 0;
-  int coded_ = 0;  // one bit a component that has had its first scan
+  int coded_ = 0;  // one bit per component that has had its first scan
   int scan_count_ = 0;
 };
 

@@ -1,7 +1,7 @@
-// Reading a JPEG file's structure before a decoder sees it.
+// Validation of a JPEG file's structure before a decoder sees it.
 //
 // The whole chain of segments is walked, across all scans, so that a decoder never meets a Huffman table that is
-// missing, too long or over-subscribed, a component nobody coded, or a file that goes on scanning for ever.
+// missing, too long or over-subscribed, a component without data, or a file with endless scans.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@ struct JpegFacts {
   int32_t horizontal[4] = {};   // sampling factors, 1..4
   int32_t vertical[4] = {};
   bool progressive = false;
-  bool in_one_scan = false;      // all components come together, once: it decodes row by row
-  Orientation orientation;       // of the first EXIF segment
-  int32_t adobe_transform = -1;  // of the APP14 segment: 0 RGB or CMYK, 1 YCbCr, 2 YCCK; -1 without one
+  bool in_one_scan = false;      // one scan with all components: decodes row by row
+  Orientation orientation;       // from the first EXIF segment
+  int32_t adobe_transform = -1;  // from the APP14 segment: 0 RGB or CMYK, 1 YCbCr, 2 YCCK; -1 without one
 };
 
-/// A progressive file may refine its coefficients in this many scans; encoders use about ten.
+/// Maximum scans of a progressive file; encoders use about ten.
 inline constexpr int32_t kMaxJpegScans = 100;
 
-/// kBadImage if the file is damaged, truncated or outside the limits; kUnsupported if it is a kind of JPEG we do not
-/// decode (lossless, arithmetic-coded, hierarchical, 12-bit, four channels without an Adobe marker).
+/// kBadImage if the file is damaged, truncated or outside the limits; kUnsupported for unsupported kinds of JPEG
+/// (lossless, arithmetic-coded, hierarchical, 12-bit, four channels without an Adobe marker).
 Status read_jpeg_header(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, JpegFacts* facts);
 
-/// Samples of all component planes, padded to whole minimum coded units, of a picture of this layout.
+/// Number of samples of all component planes of a picture, padded to whole minimum coded units.
 int64_t jpeg_sample_count(const JpegFacts& facts);
 
 }  // namespace ocellus

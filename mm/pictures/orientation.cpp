@@ -8,7 +8,7 @@ namespace {
 constexpr int64_t kEntryBytes = 12;
 constexpr int kTag = 274, kShort = 3;
 
-/// Numbers of either byte order.
+/// Reads numbers of either byte order.
 struct TiffBytes {
   const uint8_t* bytes;
   bool little;

@@ -19,8 +19,8 @@ int paeth(int left, int above, int corner) {
   return from_above <= from_corner ? above : corner;
 }
 
-/// Undoes the filter of one row in place. `above` is the row before it, already done; null for the first of a pass,
-/// where everything above counts as zero. `step` is the distance in bytes to the pixel on the left.
+/// Undoes the filter of one row in place. `above` is the previous row, already unfiltered; null for the first of a
+/// pass, for which the row above counts as zero. `step` is the distance in bytes to the pixel on the left.
 Status unfilter_row(int filter, uint8_t* row, const uint8_t* above, int64_t bytes, int64_t step) {
   enum Filter { kNone, kLeft, kAbove, kAverage, kPaeth };
   if (filter > kPaeth) {
@@ -51,7 +51,7 @@ Status unfilter_row(int filter, uint8_t* row, const uint8_t* above, int64_t byte
   return {};
 }
 
-// Sample `index` of a row as stored: 1 to 16 bits.
+// Returns sample `index` of a row as stored: 1 to 16 bits.
 int read_sample(const uint8_t* row, int64_t index, int bit_depth) {
   if (bit_depth == 8) return row[index];
   if (bit_depth == 16) return row[2 * index] << 8 | row[2 * index + 1];
@@ -59,13 +59,13 @@ int read_sample(const uint8_t* row, int64_t index, int bit_depth) {
   return row[bit / 8] >> (8 - bit_depth - bit % 8) & ((1 << bit_depth) - 1);
 }
 
-// 8-bit value of a grey or colour sample: small depths are spread over 0..255, 16 bits lose the lower eight.
+// Converts a grey or colour sample to 8 bits: small depths are spread over 0..255, 16 bits lose the lower eight.
 int to_8_bits(int sample, int bit_depth) {
   if (bit_depth == 16) return sample >> 8;
   return sample * 255 / ((1 << bit_depth) - 1);
 }
 
-/// One row of a pass to RGB, writing a pixel every `step` bytes.
+/// Converts one row of a pass to RGB, writing a pixel every `step` bytes.
 void expand_row(const PngFacts& facts, const uint8_t* row, int32_t width, uint8_t* out, int64_t step) {
   const int depth = facts.bit_depth;
   const int channels = png_channels(facts.color);
@@ -94,8 +94,8 @@ void expand_row(const PngFacts& facts, const uint8_t* row, int32_t width, uint8_
   }
 }
 
-/// The inflated bytes of all IDAT chunks, as many as are asked for. zlib is told that there is no header and no
-/// checksum: the first is read here, the second by nobody.
+/// The inflated bytes of all IDAT chunks, on demand. zlib runs without header and checksum: the header is read here,
+/// the checksum is ignored.
 class PixelStream {
  public:
   PixelStream(const uint8_t* bytes, int64_t size_bytes, Extent memory) : chunks_(bytes, size_bytes), memory_(memory) {}
@@ -134,7 +134,7 @@ class PixelStream {
     return {};
   }
 
-  /// There is nothing more.
+  /// Checks that there are no more data.
   Status end() {
     uint8_t more = 0;
     stream_.next_out = &more;
@@ -160,7 +160,7 @@ class PixelStream {
     memory_ = {block + bytes, memory_.bytes - bytes};
     return block;
   }
-  /// Sees to input, from the next chunk that has some.
+  /// Provides input from the next chunk that has some.
   Status refill() {
     while (stream_.avail_in == 0) {
       PngChunk chunk;
@@ -192,7 +192,7 @@ class PassRows {
     bytes_ = png_row_bytes(facts_, width);
     above_ = nullptr;
   }
-  /// The next row without its filter byte; valid until the one after the next.
+  /// Returns the next row without its filter byte; valid until the one after the next.
   Status next(PixelStream& stream, const uint8_t** out) {
     uint8_t* const row = rows_[turn_];
     turn_ = 1 - turn_;
@@ -210,9 +210,9 @@ class PassRows {
   const uint8_t* above_ = nullptr;
 };
 
-/// What decoding takes: two filtered rows, a row or, interlaced, the picture of RGB8, and zlib's window and state.
+/// Scratch of decoding: two filtered rows, a row or, if interlaced, the picture of RGB8, and zlib's window and state.
 struct PngScratch {
-  static constexpr int64_t kInflateBytes = 96 << 10;  // zlib takes 40 KiB, others that stand in for it up to twice that
+  static constexpr int64_t kInflateBytes = 96 << 10;  // zlib uses 40 KiB, compatible libraries up to twice that
   uint8_t* rows[2];
   uint8_t* picture;
   std::byte* inflating;

@@ -98,7 +98,7 @@ Status read_chunk(const PngChunk& chunk, int32_t* palette_entries, PngFacts* fac
 Status check_data(const PngFacts& facts) {
   if (facts.data_bytes == 0) return OCELLUS_FAIL(Code::kBadImage, "the PNG has no pixel data");
   if (facts.filtered_bytes > INT_MAX) return OCELLUS_FAIL(Code::kBadImage, "the PNG's rows take more than 2 GiB");
-  // Deflate never grows data by an eighth; a longer stream is empty blocks that only cost time.
+  // Deflate never expands data by an eighth; a longer stream has empty blocks that only cost time.
   if (facts.data_bytes > facts.filtered_bytes + facts.filtered_bytes / 8 + 4096) {
     return OCELLUS_FAIL(Code::kBadImage, "the PNG has far more compressed data than pixels: it is damaged");
   }

@@ -1,4 +1,4 @@
-// PNG: chunks, filters, interlacing and colours. Inflating is left to zlib, in memory that is planned.
+// PNG: chunks, filters, interlacing and colours. zlib inflates, in planned memory.
 #pragma once
 
 #include <cstdint>
@@ -20,28 +20,28 @@ struct PngFacts {
   PngColor color = PngColor::kGray;
   bool interlaced = false;
   int32_t data_chunks = 0;              // IDAT
-  int64_t data_bytes = 0;               // of all IDAT chunks
-  const uint8_t* first_data = nullptr;  // contents of the first one
+  int64_t data_bytes = 0;               // total of all IDAT chunks
+  const uint8_t* first_data = nullptr;  // contents of the first IDAT chunk
   int64_t filtered_bytes = 0;           // inflated: every row of every pass with its filter byte
   bool has_transparent_color = false;   // grey or RGB with a tRNS chunk
   uint16_t transparent[3] = {};
   uint8_t palette[256][3] = {};  // already composited on white; missing entries are black
 };
 
-/// Samples a pixel in the file.
+/// Samples per pixel in the file.
 int32_t png_channels(PngColor color);
 
 /// Walks all chunks. kBadImage if the file is damaged, truncated or outside the limits; kUnsupported for unknown
 /// critical chunks (among them Apple's CgBI).
 Status read_png_header(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, PngFacts* facts);
 
-/// What decode_png_rows takes: a few rows, of an interlaced picture all of it, and zlib's window.
+/// Scratch of decode_png_rows: a few rows, or an interlaced picture as a whole, and zlib's window.
 int64_t png_rows_scratch_bytes(const PngFacts& facts);
-/// The same for every picture that is not interlaced and at most `side` pixels wide.
+/// Maximum of that for pictures that are not interlaced and at most `side` pixels wide.
 int64_t png_rows_scratch_bound(int64_t side);
 
-/// `bytes` as given to read_png_header, in scratch of png_rows_scratch_bytes. An interlaced picture's rows come when
-/// all of it is read. kBadImage if the data are damaged; rows may have come then.
+/// `bytes` as given to read_png_header, in scratch of png_rows_scratch_bytes. An interlaced picture's rows come after
+/// all of it is read. kBadImage if the data are damaged, possibly after some rows.
 Status decode_png_rows(const uint8_t* bytes, int64_t size_bytes, const PngFacts& facts, Extent scratch,
                        RowConsumer& rows);
 

@@ -1,4 +1,4 @@
-// The two walks a PNG reader needs: over chunks, and over the passes of an interlaced picture.
+// Iteration over a PNG's chunks, and over the passes of an interlaced picture.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class PngChunks {
  public:
   PngChunks(const uint8_t* bytes, int64_t size_bytes) : cursor_(bytes + kPngSignatureBytes), end_(bytes + size_bytes) {}
 
-  /// The next chunk, wholly inside the file.
+  /// Reads the next chunk, wholly inside the file.
   Status next(PngChunk* chunk) {
     constexpr int64_t kOverhead = 12;  // length, type, checksum
     if (end_ - cursor_ < kOverhead || end_ - cursor_ - kOverhead < read_be32(cursor_)) {

@@ -1,9 +1,8 @@
-// Resizing RGB8 pictures, bit for bit as Pillow does it, while their rows come, so that nobody has to hold a picture as
-// it was.
+// Resizing of RGB8 pictures, bit-equal to Pillow, while their rows arrive, so that the source picture is never held.
 //
-// Rows come as they are stored. Where a picture is turned, what comes are its rows from below or its columns; each
-// resize then does its own sums in that order, and what it hands on are rows from below or columns, too. So a picture
-// that is turned meanwhile equals to the bit one that was turned before. All sizes are those of what is seen.
+// Rows arrive as stored. For a rotated picture these are its rows from below, or its columns; each resize computes the
+// same sums in that order, and passes on rows from below or columns, too. So the result is bit-equal to resizing the
+// rotated picture. All sizes are those after rotation.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +20,15 @@ struct Size {
   friend constexpr bool operator==(const Size&, const Size&) = default;
 };
 
-/// What the rows that come are of the picture that is seen.
+/// The meaning of arriving rows in the rotated picture.
 struct RowOrder {
   bool are_columns = false;
-  bool backwards = false;  // from the last one to the first
+  bool backwards = false;  // from the last row to the first
 };
 
-/// The sides of source and target in the order of rows.
+/// Sides of source and target in the order of rows.
 struct RowSizes {
-  int32_t source_length;  // pixels of a row that comes
+  int32_t source_length;  // pixels of an arriving row
   int32_t source_rows;
   int32_t target_length;
   int32_t target_rows;
@@ -41,20 +40,19 @@ struct RowSizes {
 };
 
 /// Pillow's Image.resize: separable antialiased filter, horizontal pass first, 22-bit fixed-point weights, 8 bits
-/// between the passes; a side that keeps its length is not filtered. Keeps only the rows that the window across them
-/// needs or, where that takes less, the sums of the rows of the target that are being made, so resizes can be chained.
-/// Source: src/libImaging/Resample.c of Pillow 3 to 12; Pillow 13 filters some tall pictures vertically first: those
-/// come out differently.
+/// between the passes; a side that keeps its length is not filtered. Keeps only the rows of the vertical window or, if
+/// that takes less, the sums of unfinished target rows, so resizes can be chained. Source: src/libImaging/Resample.c of
+/// Pillow 3 to 12; Pillow 13 filters some tall pictures vertically first: those come out differently.
 class PillowResize final : public RowConsumer {
  public:
-  /// Most rows of a target that is not larger than the source that one row of the source has a part in.
+  /// Maximum number of target rows, for a target not larger than the source, that one source row contributes to.
   static constexpr int32_t kMostOverlap = 8;
 
   /// Scratch for one resize; about 24 bytes a pixel of a row, and the window's rows, at most 4 * kMostOverlap of them:
-  /// of the target's length or, where columns come, of the source's.
+  /// of the target's length or, if columns arrive, of the source's.
   static int64_t scratch_bytes(Size source, Size target, const RowOrder& order, Filter filter);
 
-  /// `scratch` is used until the last row has come. kFull if it is too small, kBadArgument for sides that are not
+  /// `scratch` is in use until the last row has arrived. kFull if it is too small, kBadArgument for sides that are not
   /// positive.
   Status begin(Size source, Size target, const RowOrder& order, Filter filter, RowConsumer& out, Extent scratch);
   void take(const uint8_t* row) override;
@@ -67,17 +65,17 @@ class PillowResize final : public RowConsumer {
   };
   bool filters_along() const { return sizes_.source_length != sizes_.target_length; }
   bool filters_across() const { return sizes_.source_rows != sizes_.target_rows; }
-  /// Columns that come are filtered across first: that is the picture's horizontal pass.
+  /// Arriving columns are filtered across first: that is the picture's horizontal pass.
   int64_t kept_bytes() const { return int64_t{3} * (order_.are_columns ? sizes_.source_length : sizes_.target_length); }
   int64_t lay_out(std::byte* memory);
   Window make_weights(int32_t source, int32_t target, int32_t at, int32_t* weights);
   const uint8_t* filter_along(const uint8_t* input, uint8_t* output) const;
-  /// The window of row `at` of the target, in the order in which rows come, and its weights.
+  /// Computes the window of row `at` of the target, in order of arrival, and its weights.
   Window make_window(int32_t at, int32_t* weights);
   void find_next();
   void add_row(const uint8_t* row);
   void make_row();
-  /// Gives a finished row of kept values on.
+  /// Passes on a finished row of kept values.
   void give(const int32_t* sums);
   uint8_t* ring_row(int32_t row) { return ring_ + row % ring_rows_ * kept_bytes(); }
 
@@ -85,23 +83,23 @@ class PillowResize final : public RowConsumer {
   RowOrder order_;
   Filter filter_ = Filter::kLanczos;
   RowConsumer* out_ = nullptr;
-  int32_t along_capacity_ = 0;  // most pixels in a window along a row
-  int32_t ring_rows_ = 0;       // most rows in a window
-  int32_t overlap_ = 0;         // rows of the target whose sums are kept; 0: rows of the source are
+  int32_t along_capacity_ = 0;  // maximum pixels in a window along a row
+  int32_t ring_rows_ = 0;       // maximum rows in a window
+  int32_t overlap_ = 0;         // number of target rows whose sums are kept; 0: source rows are kept
   int32_t rows_read_ = 0;
-  int32_t next_ = 0;     // row of the target, as they are made
-  int32_t started_ = 0;  // rows of the target whose sums are begun
+  int32_t next_ = 0;     // next row of the target
+  int32_t started_ = 0;  // number of target rows whose sums are begun
   int32_t windows_made_ = 0;
   Window next_window_ = {};
-  double* exact_weights_ = nullptr;    // of one window, before rounding
+  double* exact_weights_ = nullptr;    // weights of one window, before rounding
   int32_t* along_weights_ = nullptr;   // [target length, along_capacity]
   Window* along_windows_ = nullptr;    // [target length]
   Window* across_windows_ = nullptr;   // [overlap]
   int32_t* across_weights_ = nullptr;  // [overlap or 1, ring_rows]
   int32_t* sums_ = nullptr;            // [overlap or 1, kept row]
   uint8_t* ring_ = nullptr;            // [ring_rows or 1, kept row]
-  uint8_t* output_ = nullptr;          // of a kept row
-  uint8_t* turned_ = nullptr;          // of a target row, where columns come
+  uint8_t* output_ = nullptr;          // a row of kept values
+  uint8_t* turned_ = nullptr;          // a reversed target row, if columns arrive
 };
 
 }  // namespace ocellus

@@ -126,7 +126,7 @@ void PillowResize::take(const uint8_t* row) {
   while (next_ < sizes_.target_rows && next_window_.first + next_window_.count <= rows_read_) make_row();
 }
 
-/// To the sums of all rows of the target in whose windows it is.
+/// Adds a row to the sums of all target rows whose windows contain it.
 void PillowResize::add_row(const uint8_t* row) {
   const int64_t values = kept_bytes();
   for (; started_ < sizes_.target_rows && started_ - next_ < overlap_; ++started_) {

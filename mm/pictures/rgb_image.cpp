@@ -41,7 +41,7 @@ Status check_image_size(const ImageLimits& limits, const char* what, int64_t wid
 }
 
 int64_t max_side_sum(const ImageLimits& limits) {
-  // For a fixed area the sum of the sides grows with the longer one, so the longest allowed side decides.
+  // The sum of the sides grows, for a fixed area, with the longer one, so the maximum side decides.
   int64_t longest = 1;
   const int64_t most = std::min<int64_t>(limits.max_side, limits.max_pixels);
   for (int64_t bit = int64_t{1} << 15; bit > 0; bit >>= 1) {

@@ -1,4 +1,4 @@
-// RgbImage: a decoded picture, 8 bits a channel, interleaved RGB, in memory the CPU may read. It never owns its pixels.
+// RgbImage: a decoded picture, 8 bits a channel, interleaved RGB, in CPU memory. It never owns its pixels.
 #pragma once
 
 #include <cstdint>
@@ -20,26 +20,26 @@ struct RgbImage {
   const uint8_t* row(int32_t y) const { return pixels + y * stride_bytes; }
 };
 
-/// A tightly packed picture that `width` x `height` stored pixels make when they are turned.
+/// Returns the tightly packed picture of `width` x `height` stored pixels after rotation.
 inline RgbImage seen_picture(const uint8_t* pixels, const Orientation& orientation, int32_t width, int32_t height) {
   if (orientation.transposed) return {pixels, height, width, int64_t{3} * height};
   return {pixels, width, height, int64_t{3} * width};
 }
 
-/// What a picture may be. Checked against the header, before anything is decoded.
+/// Limits of pictures, checked against the header before anything is decoded.
 struct ImageLimits {
   int64_t max_pixels = int64_t{1} << 21;          // 1920 x 1080 fits
   int32_t max_side = 8192;                        // pixels
   int32_t max_aspect = 200;                       // longer side : shorter side, so that thin bombs are refused
-  int64_t max_encoded_bytes = int64_t{32} << 20;  // of a file
-  int64_t max_whole_pixels = 0;                   // ImageFacts::whole_pixels may be so many; 0: see kWholePixels
+  int64_t max_encoded_bytes = int64_t{32} << 20;  // file size
+  int64_t max_whole_pixels = 0;                   // maximum of ImageFacts::whole_pixels; 0: see kWholePixels
 };
 
-/// kBadImage with a sentence if the size is not positive or outside the limits, kBadArgument if the limits make no
-/// sense. `what` names the picture in the sentence ("PNG", "frame").
+/// kBadImage if the size is not positive or outside the limits, kBadArgument if the limits are contradictory. `what`
+/// names the picture in the sentence ("PNG", "frame").
 Status check_image_size(const ImageLimits& limits, const char* what, int64_t width, int64_t height);
 
-/// The largest width + height of any picture inside the limits.
+/// Maximum of width + height of any picture inside the limits.
 int64_t max_side_sum(const ImageLimits& limits);
 
 }  // namespace ocellus

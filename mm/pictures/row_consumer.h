@@ -1,4 +1,4 @@
-// RowConsumer: what takes a picture row by row, so that nobody has to hold all of it.
+// RowConsumer: receives a picture row by row, so that it is never held as a whole.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@ namespace ocellus {
 
 class RowConsumer {
  public:
-  /// The next row, RGB8, as it is stored: from the file's first row to its last. It is there during the call only.
+  /// Takes the next row, RGB8, as stored: from the file's first row to its last. Valid during the call only.
   virtual void take(const uint8_t* row) = 0;
 
  protected:
   ~RowConsumer() = default;
 };
 
-/// Writes rows of `length` pixels where they belong.
+/// Writes rows of `length` pixels to their places in a picture.
 class PixelWriter final : public RowConsumer {
  public:
   PixelWriter() = default;
@@ -28,7 +28,7 @@ class PixelWriter final : public RowConsumer {
   int32_t length_ = 0;
 };
 
-/// Gives a consumer every row of a picture in memory.
+/// Passes every row of a picture in memory to a consumer.
 void feed_rows(const RgbImage& image, RowConsumer& rows);
 
 }  // namespace ocellus

@@ -13,7 +13,7 @@ class ScratchLayout {
  public:
   static constexpr int64_t kAlignment = 16;
   explicit ScratchLayout(std::byte* memory) : memory_(memory) {}
-  /// Memory that may start anywhere; a count then includes the way to the first boundary.
+  /// Aligns memory that may start anywhere; a count then includes the bytes to the first boundary.
   static std::byte* align(std::byte* memory) {
     return memory + (kAlignment - reinterpret_cast<uintptr_t>(memory) % kAlignment) % kAlignment;
   }

@@ -1,5 +1,5 @@
-// stb_image's JPEG decoder, for builds without libjpeg-turbo. It makes the whole picture, in planned memory; rows are
-// given out of that.
+// stb_image's JPEG decoder, for builds without libjpeg-turbo. It decodes the whole picture in planned memory; rows are
+// then passed on.
 #include <cstddef>
 
 #include "mm/pictures/block_allocator.h"
@@ -8,7 +8,7 @@
 namespace ocellus {
 namespace {
 
-// The allocator of the decode that runs on this thread. stb_image knows only malloc and free.
+// The allocator of the current decode on this thread. stb_image knows only malloc and free.
 thread_local BlockAllocator* current_allocator = nullptr;
 
 void* take_block(size_t bytes) { return current_allocator == nullptr ? nullptr : current_allocator->take(bytes); }
@@ -19,10 +19,10 @@ void give_block(void* block) {
 }  // namespace
 }  // namespace ocellus
 
-// Asserts would abort the host; what they guard is checked by read_jpeg_header or harmless in zeroed memory.
+// Asserts would abort the host; their conditions are checked by read_jpeg_header or harmless in zeroed memory.
 #define STBI_ASSERT(condition) ((void)sizeof(condition))
 #define STBI_MALLOC(bytes) ::ocellus::take_block(bytes)
-#define STBI_REALLOC(block, bytes) nullptr  // the JPEG decoder lets no block grow
+#define STBI_REALLOC(block, bytes) nullptr  // the JPEG decoder grows no block
 #define STBI_FREE(block) ::ocellus::give_block(block)
 #define STBI_MAX_DIMENSIONS 65535
 #define STBI_ONLY_JPEG
@@ -70,8 +70,8 @@ Status JpegDecoder::decode_rows(const uint8_t* bytes, int64_t size_bytes, const 
 }
 
 int64_t jpeg_rows_scratch_bytes(const JpegFacts& facts) {
-  // The blocks the decoder takes: its state; samples and coefficients; a line and an alignment pad for each component;
-  // the picture. The last term covers block rounding and the ends of an unaligned region.
+  // The decoder's blocks: its state; samples and coefficients; a line and an alignment pad for each component; the
+  // picture. The last term covers block rounding and the ends of an unaligned region.
   const int64_t samples = jpeg_sample_count(facts) * (facts.progressive ? 3 : 1);
   const int64_t lines = facts.component_count * (int64_t{facts.width} + 3 + 2 * 15);
   const int64_t picture = int64_t{3} * facts.width * facts.height + 1;
@@ -79,7 +79,7 @@ int64_t jpeg_rows_scratch_bytes(const JpegFacts& facts) {
 }
 
 int64_t jpeg_rows_scratch_bound(const ImageLimits& limits, int64_t) {
-  // What planes and coefficients take, and how many pixels a side is padded by.
+  // Bytes of planes and coefficients per pixel, and padding of a side in pixels.
   struct Layout {
     int64_t bytes_per_2_pixels;
     int64_t pad;

@@ -1,5 +1,5 @@
-// libjpeg-turbo in planned memory: its memory manager's methods are replaced by ours, which hand out scratch and never
-// take it back. It leaves by longjmp where it fails, over frames of its own and of this file, which own nothing.
+// libjpeg-turbo in planned memory: its memory manager's methods are replaced by ours, which hand out scratch and
+// release nothing. Its errors leave by longjmp, over frames of its own and of this file, which own nothing.
 
 #include <algorithm>
 #include <csetjmp>
@@ -28,10 +28,10 @@ struct jvirt_barray_control {
 namespace ocellus {
 namespace {
 
-constexpr int64_t kAlignment = 64;     // of rows and coefficients, for SIMD
-constexpr int64_t kPaddingBytes = 64;  // that cameras leave behind a picture's data
+constexpr int64_t kAlignment = 64;     // alignment of rows and coefficients, for SIMD
+constexpr int64_t kPaddingBytes = 64;  // allowed after a picture's data; cameras leave some
 
-/// What one picture's decoding knows.
+/// State of one picture's decoding.
 struct Decoding {
   jpeg_error_mgr errors = {};
   std::jmp_buf failed;
@@ -51,7 +51,7 @@ Decoding& decoding_of(j_common_ptr codec) { return *static_cast<Decoding*>(codec
   std::longjmp(decoding.failed, 1);
 }
 
-/// Bytes that stand before a marker and belong to nothing. Zeros at their end do not count: cameras fill up with them.
+/// True if the bytes before a marker are padding. Zeros at their end do not count: cameras pad with them.
 bool is_padding(const jpeg_decompress_struct& codec) {
   const uint8_t* end = codec.src->next_input_byte;
   const int64_t skipped = codec.err->msg_parm.i[0];
@@ -62,7 +62,7 @@ bool is_padding(const jpeg_decompress_struct& codec) {
   return left <= kPaddingBytes;
 }
 
-/// Whether a warning tells of damage to the data, and not of oddities around them.
+/// True if a warning reports damage to the data, not oddities around them.
 bool is_damage(j_common_ptr codec) {
   switch (codec->err->msg_code) {
     case JWRN_BOGUS_PROGRESSION:
@@ -137,10 +137,10 @@ JBLOCKARRAY access_coefficients(j_common_ptr codec, jvirt_barray_ptr array, JDIM
   return array->rows + row;
 }
 
-/// Only colour quantisation keeps samples of a whole picture, and nobody asks for that.
+/// Only colour quantisation, which is not used, keeps samples of a whole picture.
 jvirt_sarray_ptr refuse_samples(j_common_ptr codec, int, boolean, JDIMENSION, JDIMENSION, JDIMENSION) { fail(codec); }
 
-/// Scratch goes back as a whole.
+/// Scratch is released as a whole.
 void keep_pool(j_common_ptr, int) {}
 
 void replace_memory(jpeg_memory_mgr* memory) {
@@ -177,7 +177,7 @@ bool read_end(jpeg_decompress_struct& codec) {
   return true;
 }
 
-/// Inks as Adobe stores them, inverted, become RGB as Pillow has it.
+/// Converts inks as stored by Adobe, inverted, to RGB as Pillow does.
 void to_rgb(uint8_t* row, int32_t width) {
   for (int32_t x = 0; x < width; ++x) {
     const int black = row[4 * x + 3];
@@ -195,8 +195,8 @@ void to_rgb(uint8_t* row, int32_t width) {
 
 struct JpegDecoder::State {
   Decoding decoding;
-  jpeg_decompress_struct fresh;  // as it was made
-  jpeg_memory_mgr own_memory;    // the methods that made it
+  jpeg_decompress_struct fresh;  // state after creation
+  jpeg_memory_mgr own_memory;    // original methods of the memory manager
   jpeg_decompress_struct codec;
 };
 
@@ -268,13 +268,13 @@ Status JpegDecoder::decode_rows(const uint8_t* bytes, int64_t size_bytes, const 
 }
 
 int64_t jpeg_rows_scratch_bytes(const JpegFacts& facts) {
-  constexpr int64_t kTableBytes = 112 << 10;  // tables and structures of all kinds, and the gaps between them
+  constexpr int64_t kTableBytes = 112 << 10;  // tables and structures of all kinds, and gaps between them
   int32_t widest = 1, tallest = 1;
   for (int i = 0; i < facts.component_count; ++i) {
     widest = facts.horizontal[i] > widest ? facts.horizontal[i] : widest;
     tallest = facts.vertical[i] > tallest ? facts.vertical[i] : tallest;
   }
-  // Rows around a row of blocks, for smooth upsampling, and what is upsampled of them.
+  // Rows around a row of blocks, for smooth upsampling, and their upsampled rows.
   const int64_t units = (facts.width + 8 * widest - 1) / (8 * widest);
   const int64_t whole_row = padded_row(units * 8 * widest) + int64_t{sizeof(JSAMPROW)};
   int64_t bytes = kTableBytes + padded_row(int64_t{4} * facts.width);

@@ -1,4 +1,4 @@
-// For builds without libwebp: a WebP is told by its name.
+// Builds without libwebp: WebP is recognised and refused.
 #include "mm/pictures/webp_decoder.h"
 
 namespace ocellus {

@@ -12,7 +12,7 @@
 namespace ocellus {
 namespace {
 
-// The allocator of the decode that runs on this thread. libwebp knows only malloc, calloc and free.
+// The allocator of the current decode on this thread. libwebp knows only malloc, calloc and free.
 thread_local BlockAllocator* current_allocator = nullptr;
 
 void* take_block(size_t bytes) { return current_allocator == nullptr ? nullptr : current_allocator->take(bytes); }
@@ -20,8 +20,8 @@ void* take_block(size_t bytes) { return current_allocator == nullptr ? nullptr :
 }  // namespace
 }  // namespace ocellus
 
-// libwebp's own functions under the names that tools/cmake/webp.cmake gives them, and ours that it calls instead of the
-// heap's. Hidden, so that a shared library which is linked from our archive does not export them.
+// libwebp's functions under the names from tools/cmake/webp.cmake, and ours that it calls instead of the heap's.
+// Hidden, so that a shared library linked from our archive does not export them.
 #pragma GCC visibility push(hidden)
 extern "C" {
 VP8StatusCode ocellus_webp_decode(const uint8_t* data, size_t bytes, WebPDecoderConfig* config);
@@ -30,7 +30,7 @@ int ocellus_webp_init_config(WebPDecoderConfig* config, int version);
 void* ocellus_webp_malloc(size_t bytes) { return ocellus::take_block(bytes); }
 void* ocellus_webp_calloc(size_t count, size_t bytes) {
   if (bytes != 0 && count > SIZE_MAX / bytes) return nullptr;
-  return ocellus::take_block(count * bytes);  // blocks come zeroed
+  return ocellus::take_block(count * bytes);  // blocks are zeroed
 }
 void ocellus_webp_free(void* block) {
   if (ocellus::current_allocator != nullptr) ocellus::current_allocator->give(block);
@@ -45,7 +45,7 @@ int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 int64_t pixel_bytes(const WebpFacts& facts) { return facts.has_alpha ? 4 : 3; }
 
-/// What libwebp makes, up to where its own blocks may start.
+/// Bytes of libwebp's output, up to where its own blocks may start.
 int64_t output_bytes(const WebpFacts& facts) {
   const int64_t bytes = pixel_bytes(facts) * facts.width * facts.height;
   return round_up(bytes, BlockAllocator::kAlignment);
@@ -55,8 +55,8 @@ const char* name_damage(VP8StatusCode code) {
   switch (code) {
     case VP8_STATUS_NOT_ENOUGH_DATA:
     case VP8_STATUS_SUSPENDED: return "its data end too early";
-    case VP8_STATUS_UNSUPPORTED_FEATURE: return "it asks for a feature that does not exist";
-    default: return "its data make no picture";
+    case VP8_STATUS_UNSUPPORTED_FEATURE: return "it uses an unknown feature";
+    default: return "its data are invalid";
   }
 }
 
@@ -95,15 +95,14 @@ Status decode_webp_rows(const uint8_t* bytes, int64_t size_bytes, const WebpFact
   auto* const pixels = reinterpret_cast<uint8_t*>(scratch.data);
   BlockAllocator allocator({scratch.data + held, scratch.bytes - held});
   const VP8StatusCode code = decode_into(bytes, facts, pixels, &allocator);
-  // libwebp calls some of these damage.
+  // libwebp reports some of these as damage.
   if (code != VP8_STATUS_OK && allocator.refused_bytes() != 0)
     return OCELLUS_FAIL(
         Code::kFull,
         "decoding the %d x %d WebP ran out of its %lld bytes of scratch: plan for more pixels, or save it "
         "as baseline JPEG or as PNG",
         facts.width, facts.height, static_cast<long long>(scratch.bytes));
-  if (code == VP8_STATUS_INVALID_PARAM)
-    return OCELLUS_FAIL(Code::kInternal, "libwebp does not take what it is asked for");
+  if (code == VP8_STATUS_INVALID_PARAM) return OCELLUS_FAIL(Code::kInternal, "libwebp refused its parameters");
   if (code != VP8_STATUS_OK) return OCELLUS_FAIL(Code::kBadImage, "the WebP is damaged (%s)", name_damage(code));
   for (int32_t y = 0; y < facts.height; ++y) {
     uint8_t* const row = pixels + y * pixel_bytes(facts) * facts.width;
@@ -118,12 +117,12 @@ int64_t webp_rows_scratch_bytes(const WebpFacts& facts) {
   const int64_t width = facts.width, pixels = width * facts.height;
   int64_t bytes = output_bytes(facts) + kStateBytes;
   if (!facts.lossless) {
-    bytes += 2200 * divide_up(width, 16);       // rows of blocks: samples, coefficients, and what filters need
+    bytes += 2200 * divide_up(width, 16);       // rows of blocks: samples, coefficients, and filter state
     bytes += facts.has_alpha ? 2 * pixels : 0;  // libwebp holds alpha twice
   }
   if (facts.lossless || facts.has_alpha) {
-    // Colours and the newest rows of them; three pictures of a sixteenth of the size, of predictors, colour transforms
-    // and table numbers; the tables, of which encoders make more where there is more to tell apart.
+    // Colours and their newest rows; three pictures of a sixteenth of the size, of predictors, colour transforms and
+    // table numbers; the tables, whose number grows with the variety of the picture.
     bytes += 4 * (pixels + 17 * width) + 3 * 4 * divide_up(width, 4) * divide_up(facts.height, 4);
     bytes += (32 << 10) +
              (facts.lossless ? std::min<int64_t>(5 * pixels, 480 << 10) : std::min<int64_t>(2 * pixels, 224 << 10));

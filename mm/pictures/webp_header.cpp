@@ -7,7 +7,7 @@ namespace ocellus {
 namespace {
 
 constexpr int64_t kChunkHeaderBytes = 8;
-constexpr int64_t kExtendedBytes = 10;  // of a VP8X chunk
+constexpr int64_t kExtendedBytes = 10;  // size of a VP8X chunk
 
 // Flags of a VP8X chunk.
 constexpr int kAnimated = 0x02;
@@ -53,7 +53,7 @@ class WebpWalker {
       return OCELLUS_FAIL(Code::kBadImage, "the WebP has a chunk that is cut short: the file is truncated or damaged");
     *chunk = {cursor_, cursor_ + kChunkHeaderBytes, read_le(cursor_ + 4, 4)};
     cursor_ = chunk->data + chunk->bytes;
-    if (chunk->bytes % 2 != 0 && cursor_ < end_) ++cursor_;  // filled up to whole words
+    if (chunk->bytes % 2 != 0 && cursor_ < end_) ++cursor_;  // padded to whole words
     return {};
   }
 
@@ -90,7 +90,7 @@ class WebpWalker {
       facts_.lossless = true;
       facts_.has_alpha = (sizes >> 28 & 1) != 0;
     } else if (chunk.is("VP8 ")) {
-      // Of a shown key frame of a known profile, the first partition of which is inside the chunk.
+      // Accepts a shown key frame of a known profile whose first partition is inside the chunk.
       if (chunk.bytes < 10 || std::memcmp(chunk.data + 3, "\x9D\x01\x2A", 3) != 0) return damaged_picture();
       const uint32_t tag = read_le(chunk.data, 3);
       if ((tag & 1) != 0 || (tag >> 1 & 7) > 3 || (tag >> 4 & 1) == 0 || tag >> 5 >= chunk.bytes)

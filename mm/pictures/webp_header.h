@@ -1,4 +1,4 @@
-// Reading a WebP file's structure before libwebp sees it.
+// Validation of a WebP file's structure before libwebp sees it.
 //
 // A WebP is a RIFF file: the picture is in a chunk "VP8 " (lossy) or "VP8L" (lossless); one "VP8X" before it announces
 // chunks of alpha ("ALPH"), EXIF, colour profile and XMP.
@@ -19,12 +19,12 @@ struct WebpFacts {
   Orientation orientation;
   bool lossless = false;
   bool has_alpha = false;
-  int64_t riff_bytes = 0;  // of the file, up to the end of its RIFF; what comes behind belongs to nothing
+  int64_t riff_bytes = 0;  // size up to the end of the RIFF; the rest of the file is ignored
 };
 
 inline constexpr int64_t kRiffHeaderBytes = 12;  // "RIFF", length, "WEBP"
 
-/// Whether the bytes begin as a WebP file's do.
+/// True if the bytes begin like a WebP file.
 inline bool is_webp(const uint8_t* bytes, int64_t size_bytes) {
   return size_bytes >= kRiffHeaderBytes && std::memcmp(bytes, "RIFF", 4) == 0 && std::memcmp(bytes + 8, "WEBP", 4) == 0;
 }

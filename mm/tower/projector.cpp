@@ -11,7 +11,7 @@ namespace {
 
 constexpr float kJoinedEpsilon = 1e-5f;  // PyTorch's default
 
-/// Rows of one block, in scratch.wide one after the other: the normalised joined rows, and those between the two maps.
+/// Rows of one block, one after the other in scratch.wide: the normalised joined rows, and those between the two maps.
 class ProjectorRows {
  public:
   ProjectorRows(const VisionConfig& c, const VisionScratch& s, int64_t count) : wide_(s.wide), count_(count) {

@@ -1,4 +1,4 @@
-// What the parts of a vision tower share while views go through it.
+// Shared by the parts of a vision tower during one pass.
 #pragma once
 
 #include <algorithm>
@@ -8,16 +8,16 @@
 
 namespace ocellus {
 
-/// Rows that go through a part of the tower together. A GPU takes all at once. So does the CPU but for the MLP, whose
-/// rows are the widest: fewer and larger products let its threads wait less for each other (4 % of the time). Lean
-/// devices take small blocks throughout.
+/// Number of rows that go through a part of the tower together. A GPU takes all at once. So does the CPU except in the
+/// MLP, whose rows are the widest: fewer and larger products let its threads wait less for each other (4 % of the
+/// time). Lean devices take small blocks throughout.
 struct BlockRows {
   BlockRows(const VisionConfig& c, int64_t views, const DeviceTraits& device)
       : mlp(device.block_rows(views * c.rows_per_view())), others(device.lean ? mlp : views * c.rows_per_view()) {}
   int64_t mlp, others;
 };
 
-/// What the layers of one call share.
+/// State shared by the layers of one call.
 struct TowerPass {
   const VisionModel& model;
   const VisionScratch& scratch;
@@ -25,7 +25,7 @@ struct TowerPass {
   DeviceView<float> hidden;  // [views * R, D]
   BlockRows blocks;
 
-  /// Calls visit(first, count) for all rows in blocks of so many.
+  /// Calls visit(first, count) for all rows in blocks of `block` rows.
   template <class Visit>
   void for_each_block(int64_t block, Visit visit) const {
     for (int64_t first = 0; first < hidden.rows; first += block) visit(first, std::min(block, hidden.rows - first));

@@ -23,7 +23,7 @@ Status VisionGraphs::record(const VisionModel& model, DeviceView<const float> pi
       normalise_views(model, views, scratch, queue);
       (void)project_views(model, views, scratch, output, queue);
     };
-    // Run once as it is first: what a library chooses or loads at a first call cannot be recorded.
+    // Run once before recording: a library's choices and loads at a first call cannot be recorded.
     for (int32_t part = 0; part < parts; ++part) enqueue(part);
     for (int32_t part = 0; part < parts; ++part) OCELLUS_TRY(parts_.record(shape, part, queue, [&] { enqueue(part); }));
   }

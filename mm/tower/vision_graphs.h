@@ -1,5 +1,5 @@
 // VisionGraphs: the vision tower and projector on a GPU, recorded for 1 to 8, 16, 32, ... views and for a whole batch.
-// Views are padded to the next larger shape: what stands behind them is encoded, too, and not looked at.
+// Views are padded to the next larger shape: padding is encoded, too, and ignored.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class VisionGraphs {
   Status run(int64_t views, const StopSignal* stop, Queue& queue) const;
 
  private:
-  static constexpr int32_t kEach = 8;  // up to here every number of views has a recording
+  static constexpr int32_t kEach = 8;  // each number of views up to this one has a recording
   int64_t views_of(int32_t shape) const {
     return std::min(shape < kEach ? shape + int64_t{1} : int64_t{kEach} << (shape - kEach + 1), capacity_);
   }

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kMaxLayers = 512;
 constexpr int64_t kMaxImageSize = 4096;
 
-/// The first files of LLaVA-1.5 only say that they have its projector.
+/// The first files of LLaVA-1.5 only state that they have its projector.
 Status read_projector_type(const GgufFile& file, std::string_view* kind) {
   bool is_llava = false;
   OCELLUS_TRY(file.read_string("clip.projector_type", kind));
@@ -24,7 +24,7 @@ Status read_family(const GgufFile& file, std::span<const VisionFamily* const> fa
   std::string_view architecture;
   OCELLUS_TRY(file.require_string("general.architecture", &architecture));
   if (architecture != "clip")
-    return OCELLUS_FAIL(Code::kBadFile, "general.architecture is '%.*s', not 'clip': this is no mmproj file",
+    return OCELLUS_FAIL(Code::kBadFile, "general.architecture is '%.*s', not 'clip': this is not an mmproj file",
                         shown_bytes(architecture), architecture.data());
   bool has_vision = false;
   OCELLUS_TRY(file.read_bool("clip.has_vision_encoder", &has_vision));
@@ -80,7 +80,7 @@ Status check_geometry(const VisionConfig& c) {
   return {};
 }
 
-/// Old files call the first MLP matrix ffn_down and the second ffn_up; the shape tells.
+/// Old files name the first MLP matrix ffn_down and the second ffn_up; the shape shows it.
 bool mlp_names_are_swapped(const LayerBinder& layer, const VisionConfig& c) {
   const GgufTensor* down = layer.find("ffn_down");
   return down != nullptr && c.width != c.mlp_width && down->cols() == c.width;
@@ -109,7 +109,7 @@ Status bind_layer(const LayerBinder& layer, const VisionConfig& c, VisionLayer* 
   return layer.norm("ls2", c.width, &out->mlp_scale);
 }
 
-/// Where no class row gets its own, positions are added as they lie in the file.
+/// Without a class row of its own, positions are added as stored in the file.
 Status bind_positions(const TensorBinder& binder, const VisionConfig& c, VisionModel* out) {
   OCELLUS_TRY(binder.matrix("v.position_embd.weight", c.rows_per_view(), c.width, &out->positions));
   if (c.has_class_row) return binder.vector("v.class_embd", c.width, &out->class_row);

@@ -1,4 +1,4 @@
-// Where the tower and the projector write.
+// Buffers of the tower and the projector.
 #include <algorithm>
 
 #include "kernels/attention/attend_rows.h"
@@ -18,7 +18,7 @@ int64_t matmul_bytes(const VisionConfig& c, int64_t views, const DeviceTraits& d
                                         std::max(c.projector_width, c.output_width), device)});
 }
 
-/// Pieces of a row of memory, one behind the other. Without memory they are counted only.
+/// Consecutive pieces of a row of memory. Without memory it only counts.
 struct PieceCursor {
   std::byte* memory;
   int64_t bytes = 0;
@@ -40,7 +40,7 @@ struct PieceCursor {
 
 }  // namespace
 
-/// Cuts the row that embedding, layers and projector take turns with; returns how long it must be.
+/// Divides the row that embedding, layers and projector use in turn; returns its length.
 int64_t VisionScratch::cut_turns(const VisionConfig& c, int64_t views, const DeviceTraits& device, std::byte* memory) {
   const ActivationType type = device.activations();
   const int64_t tokens = views * c.tokens_per_view();

@@ -13,7 +13,7 @@
 namespace ocellus {
 namespace {
 
-/// Rows by a norm of the layers, or, in place, by one before or after them.
+/// Applies a norm of the layers or, in place, one before or after them.
 void normalise(const TowerPass& pass, const NormWeights& norm, DeviceView<const float> rows, ActivationView output,
                Queue& q) {
   const float epsilon = pass.model.config.epsilon;
@@ -27,7 +27,7 @@ void normalise_rows(const TowerPass& pass, const NormWeights& norm, int64_t firs
   normalise(pass, norm, pass.hidden.slice_rows(first, count), pass.normed(count), q);
 }
 
-/// hidden rows += scale * (W input + b). `room` takes the branch's rows where there is a scale.
+/// hidden rows += scale * (W input + b). `room` holds the branch's rows if there is a scale.
 void add_branch(const TowerPass& pass, const Linear& map, const float* scale, ActivationView input, ActivationView room,
                 int64_t first, Queue& q) {
   const DeviceView<float> hidden = pass.hidden.slice_rows(first, input.rows);
@@ -58,13 +58,14 @@ void add_attention_output(const TowerPass& pass, const VisionLayer& w, int64_t f
              first, q);
 }
 
-/// Queries or keys, all heads of a row together.
+/// Normalises queries or keys, all heads of a row together.
 void normalise_heads(const TowerPass& pass, const float* weight, ActivationView rows, Queue& q) {
   if (weight == nullptr) return;
   rmsnorm({.input = rows, .weight = weight, .epsilon = pass.model.config.epsilon, .output = rows}, q);
 }
 
-/// Keys and values of all views as attention reads them: f16 rows as they are, f32 rows rounded and laid out by head.
+/// Returns keys and values of all views as attention reads them: f16 rows unchanged, f32 rows rounded and laid out by
+/// head.
 KvLayerRows key_value_rows(const TowerPass& pass, ActivationView key, ActivationView value, Queue& q) {
   const VisionConfig& c = pass.model.config;
   const VisionScratch& s = pass.scratch;
@@ -99,8 +100,8 @@ void attend_at_once(const TowerPass& pass, const VisionLayer& w, Queue& q) {
   add_attention_output(pass, w, 0, rows, q);
 }
 
-/// One view, in blocks: the keys and values of all, then for each block its queries. For these its rows are normalised
-/// again, which costs little; by then only its own rows change.
+/// Runs attention of one view in blocks: the keys and values of all rows, then the queries of each block. For these its
+/// rows are normalised again, which costs little; only its own rows have changed by then.
 void attend_in_blocks(const TowerPass& pass, const VisionLayer& w, Queue& q) {
   const VisionConfig& c = pass.model.config;
   const VisionScratch& s = pass.scratch;
@@ -149,7 +150,7 @@ void run_mlp(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t
   add_branch(pass, w.mlp_down, w.mlp_scale, wide, pass.normed(count), first, q);
 }
 
-/// Patches to rows, without positions: rows [first, first + count) of the pass. Rows before a view's patches hold the
+/// Embeds patches, without positions, in rows [first, first + count) of the pass. Rows before a view's patches get the
 /// bias only.
 void embed_patches(const TowerPass& pass, DeviceView<const float> pixels, int64_t first, int64_t count, Queue& q) {
   const VisionModel& m = pass.model;
@@ -170,14 +171,14 @@ void embed_patches(const TowerPass& pass, DeviceView<const float> pixels, int64_
          q);
 }
 
-/// Positions, and the class rows where there are any.
+/// Adds positions, and class rows if there are any.
 void place_rows(const TowerPass& pass, int64_t first, int64_t count, Queue& q) {
   const VisionModel& m = pass.model;
   const VisionConfig& c = m.config;
   const DeviceView<float> hidden = pass.hidden.slice_rows(first, count);
   if (c.has_class_row)
     return place_class_rows({.values = hidden, .class_row = m.class_row, .positions = m.positions, .first = first}, q);
-  // A block takes its own positions; several views take all, again and again.
+  // A block uses its own positions; several views repeat all of them.
   const DeviceView<const float> positions(reinterpret_cast<const float*>(m.positions.data), c.patch_count(), c.width);
   add_rows({.values = hidden, .addend = positions.slice_rows(first, std::min<int64_t>(count, c.patch_count()))}, q);
 }
@@ -206,7 +207,8 @@ void encode_layers(const VisionModel& m, const LayerRange& range, int64_t views,
     else
       attend_at_once(pass, w, q);
     pass.for_each_block(pass.blocks.mlp, [&](int64_t first, int64_t count) {
-      // The CPU takes milliseconds for a layer, so it looks more often. To a GPU every look counts as a layer.
+      // The CPU needs milliseconds per layer, so it checks for a stop more often. On a GPU every check counts as a
+      // layer.
       if (q.on_cuda() || !q.stopped(stop)) run_mlp(pass, w, first, count, q);
     });
   }

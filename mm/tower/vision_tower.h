@@ -1,6 +1,5 @@
-// Vision towers: pixels of one or more views to R rows a view, one per patch and, in a CLIP tower, a class row before
-// them. What differs between families is in the
-// tensors that the model has (vision_model.h).
+// Vision towers: pixels of one or more views to R rows per view, one per patch, with a class row before them in a CLIP
+// tower. Families differ in the tensors of the model (vision_model.h).
 #pragma once
 
 #include "kernels/rows/store_kv.h"
@@ -10,32 +9,33 @@
 
 namespace ocellus {
 
-/// Everything the tower and the projector write to, for up to W views at once; W is 1 where the device takes rows in
-/// blocks. B rows go through a part of the tower together: all, or a block.
+/// Buffers of the tower and the projector, for up to W views at once; W is 1 if the device takes rows in blocks. B rows
+/// go
+/// through a part of the tower together: all, or a block.
 ///
-/// The embedding, the layers and the projector take turns with one row of the plan, in which lie
+/// The embedding, the layers and the projector use one row of the plan in turn, which holds
 ///
-///   pixels                         where views are encoded one by one
+///   pixels                         if views are encoded one by one
 ///   keys | values | normed_or_mixed
 ///   joined | projected
 ///
-/// Some buffers have two or more names: these are never alive together, either.
+/// Some buffers have two or more names, which are never alive together.
 struct VisionScratch {
-  DeviceView<float> pixels;        // [3 side, side]; none where WaitingViews has them
-  DeviceView<Half> keys, values;   // [R, D] of one layer; none where all rows are there at once as f16
+  DeviceView<float> pixels;        // [3 side, side]; none if WaitingViews holds them
+  DeviceView<Half> keys, values;   // one layer's [R, D]; none if all rows are available at once as f16
   ActivationView normed_or_mixed;  // [B, D]
-  ActivationView joined;           // [W tokens per view, scale^2 D]; f32 where it is normalised
-  DeviceView<float> projected;     // [W tokens per view, D of the language model]; on CUDA, and where rows are one map
+  ActivationView joined;           // [W tokens per view, scale^2 D]; f32 if it is normalised
+  DeviceView<float> projected;     // [W tokens per view, D of the language model]; on CUDA, and if rows form a map
 
   DeviceView<float> hidden;  // [W R, D] residual stream
   ActivationView wide;       // patches [B, 3 p^2]; query, key and value [B, 3 D] or at most two of them; mlp [B, F];
                              // projector's normalised rows [B, scale^2 D] and middle [B, projector_width]
-  DeviceView<std::byte> op_scratch;  // of matmul and attend_rows
+  DeviceView<std::byte> op_scratch;  // scratch of matmul and attend_rows
 
   /// Takes (or, while planning, records) the scratch of the image phase.
   Status lay_out(const VisionConfig& config, int64_t views, const DeviceTraits& device, RowSink& sink);
-  /// Takes only the row that holds the pixels, where it holds any. It comes first in lay_out(), so that in a scope of
-  /// its own it lies at the same place: pixels that are written now will be there then.
+  /// Takes only the row that holds the pixels, if any. It comes first in lay_out(), so that in a scope of its own it
+  /// has the same address: pixels written now stay valid.
   Status lay_out_pixels(const VisionConfig& config, int64_t views, const DeviceTraits& device, Phase phase,
                         RowSink& sink);
 
@@ -50,16 +50,16 @@ struct LayerRange {
   int32_t end = 0;
 };
 
-/// The three movements of encode_views: patches to hidden rows, some layers (stopping between them if asked to), and
-/// the final norm, where there is one.
+/// The three steps of encode_views: patches to hidden rows, some layers (stopping between them on request), and the
+/// final norm, if there is one.
 void embed_views(const VisionModel& model, DeviceView<const float> pixels, int64_t views, const VisionScratch& scratch,
                  Queue& queue);
 void encode_layers(const VisionModel& model, const LayerRange& range, int64_t views, const VisionScratch& scratch,
                    const StopSignal* stop, Queue& queue);
 void normalise_views(const VisionModel& model, int64_t views, const VisionScratch& scratch, Queue& queue);
 
-/// Reads the pixels of `views` views, leaves the rows that the projector reads in scratch.hidden [views * R, D]. Stops
-/// between layers if asked to.
+/// Reads the pixels of `views` views and writes the projector's input to scratch.hidden [views * R, D]. Stops between
+/// layers on request.
 Status encode_views(const VisionModel& model, DeviceView<const float> pixels, int64_t views,
                     const VisionScratch& scratch, const StopSignal* stop, Queue& queue);
 

@@ -24,7 +24,7 @@ Status WaitingViews::record(const VisionModel& model, const VisionScratch& scrat
 
 namespace {
 
-/// A view's rows do not lie together where text stands between the views of a prompt, or their tiles' rows are a map.
+/// A view's rows are not adjacent if text stands between the views of a prompt, or if their tiles' rows form a map.
 void copy_rows(DeviceView<const float> rows, const RowPlace& place, DeviceView<float> hidden, Queue& queue) {
   const int64_t bytes = place.cols * hidden.cols * static_cast<int64_t>(sizeof(float));
   for (int32_t line = 0; line < place.lines; ++line)

@@ -18,7 +18,7 @@ Normalisation normalisation_of(const PreprocessConfig& config) {
 
 int64_t packed_bytes(Size size) { return int64_t{3} * size.width * size.height; }
 
-/// Consecutive pieces of scratch; remembers whether there was too little.
+/// Consecutive pieces of scratch; records a shortage.
 class ScratchPieces {
  public:
   explicit ScratchPieces(DeviceView<std::byte> scratch) : rest_(scratch) {}
@@ -40,13 +40,13 @@ class ScratchPieces {
 };
 
 int64_t tables_bytes(int64_t longest) {
-  // A window has at most 6 * from / to + 3 pixels and no less than 9 where the picture grows; its span is 12 bytes.
+  // A window has at most 6 * from / to + 3 pixels, at least 9 if the picture grows; its span is 12 bytes.
   return aligned_bytes(4 * (6 + 6) * longest);
 }
 
-/// Scratch of the resizes. What their passes leave alternates between two places, so that each pass reads what the one
-/// before wrote; where there is one place only, a resize along the rows alone writes there. The tiled image stays
-/// where it came to be: the overview beside it takes one resize, which needs one more place.
+/// Scratch of the resizes. Outputs of the passes alternate between two places, so that each pass reads the output of
+/// the one before; if there is only one place, a resize along the rows writes there. The tiled image stays in its
+/// place: the overview needs one more resize, and one more place.
 struct ResizeScratch {
   DeviceView<std::byte> places[2];
   DeviceView<std::byte> overview;
@@ -60,14 +60,14 @@ struct ResizeScratch {
   }
 };
 
-/// The steps of a canvas from its source on: columns before rows.
+/// Calls visit for the steps of a canvas in order: columns before rows.
 template <class Visit>
 void for_each_pass(const Canvas& canvas, Size source, Visit visit) {
   Size from = source;
   const bool squared = canvas.square > 0;
   for (int32_t i = 0; i < canvas.resize_count; ++i) {
     const Size to = canvas.resizes[i].to;
-    const bool has_margins = squared && i == 0;  // which only a pass writes
+    const bool has_margins = squared && i == 0;  // margins are written by a pass
     if (has_margins || from.width != to.width) visit(i, true, Size{to.width, from.height});
     if (has_margins || from.height != to.height) visit(i, false, to);
     from = to;
@@ -80,7 +80,7 @@ void ResizeScratch::take(const ViewPlan& plan, const PreprocessConfig& config, S
   const auto measure = [&](const Canvas& canvas, Size source) {
     for_each_pass(canvas, source, [&](int32_t, bool, Size to) {
       ++passes;
-      largest = std::max(largest, newest);  // the overview's last has a place of its own
+      largest = std::max(largest, newest);  // the last pass of the overview has a place of its own
       newest = packed_bytes(to);
       longest = std::max<int64_t>({longest, to.width, to.height});
     });
@@ -94,7 +94,7 @@ void ResizeScratch::take(const ViewPlan& plan, const PreprocessConfig& config, S
   tables = pieces.take(tables_bytes(longest));
 }
 
-/// Runs a canvas's resizes. `result`: where the last pass writes; null: in the next place.
+/// Runs a canvas's resizes. `result`: output of the last pass; null: the next place.
 DeviceView<const uint8_t> run_passes(const PreprocessConfig& config, const Canvas& canvas, Size source_size,
                                      DeviceView<const uint8_t> source, const DeviceView<std::byte>* result,
                                      ResizeScratch& scratch, Queue& queue) {
@@ -117,7 +117,7 @@ DeviceView<const uint8_t> run_passes(const PreprocessConfig& config, const Canva
   return source;
 }
 
-/// Copies a picture in staging.host to the same place of the device's part.
+/// Uploads a picture in staging.host to the same offset on the device.
 Status upload_image(const RgbImage& image, const StagedRows<std::byte>& staging, Queue& queue,
                     DeviceView<const uint8_t>* out) {
   const auto* first = reinterpret_cast<const std::byte*>(image.pixels);

@@ -1,5 +1,5 @@
-// mm/views/preprocess.h for pictures in device memory: the same views, equal to the bit, as ops on a queue. On CUDA
-// nothing but the upload of the picture's bytes is left for the host.
+// mm/views/preprocess.h for pictures in device memory: the same views, bit-equal, as ops on a queue. On CUDA the host
+// only uploads the picture's bytes.
 //
 //   DevicePicture picture;                                                    // a frame: checked, packed, uploaded
 //   OCELLUS_TRY(upload_frame(frame, limits, staging, queue, &picture));       // staging: frame_upload_bytes(limits)
@@ -7,11 +7,11 @@
 //   OCELLUS_TRY(plan_views(config, picture.width, picture.height, &plan));
 //   OCELLUS_TRY(enqueue_views(config, plan, picture, scratch, pixels, queue));  // [plan.view_count() * 3 * side, side]
 //
-// A decoded picture: ImageDecoder::decode into staging.host, then upload_picture. Where the pixels of all views are too
-// many at once, prepare_device_views once a picture and then render_device_views for some views at a time. A picture
-// too large for the device's memory: a ViewMaker in staging.host, which never holds it, then upload_views.
+// A decoded picture: ImageDecoder::decode into staging.host, then upload_picture. If the pixels of all views are too
+// many at once: prepare_device_views once per picture, then render_device_views for some views at a time. A picture too
+// large for the device's memory: a ViewMaker in staging.host, which never holds it, then upload_views.
 //
-// The staging, the scratch and the pixels belong to the ops until they are done. Nothing here waits.
+// Staging, scratch and pixels are in use until the ops have run. Nothing here waits.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@
 
 namespace ocellus {
 
-/// A frame or an RGB8 picture in device memory: planes of [rows, bytes a row], rows possibly strided.
+/// A frame or an RGB8 picture in device memory: planes of [rows, bytes per row], rows possibly strided.
 struct DevicePicture {
   PixelFormat format = PixelFormat::kRgb8;
   ColorMatrix matrix = ColorMatrix::kBt601;
@@ -37,31 +37,30 @@ struct DevicePicture {
 /// Staging for any frame within the limits: 4 bytes a pixel.
 int64_t frame_upload_bytes(const ImageLimits& limits);
 
-/// Bytes of this frame when its rows and planes follow each other without gaps. 0 for a size that is not positive.
+/// Bytes of this frame with rows and planes packed. 0 for a size that is not positive.
 int64_t frame_bytes(const Frame& frame);
 
-/// Copies a frame's rows into staging.host, plane after plane without gaps, and from there to the device. The frame
-/// itself is free on return. Errors of check_frame; kFull if the staging is too small.
+/// Copies a frame's rows into staging.host, plane after plane, packed, and from there to the device. The frame may be
+/// reused on return. Errors of check_frame; kFull if the staging is too small.
 Status upload_frame(const Frame& frame, const ImageLimits& limits, const StagedRows<std::byte>& staging, Queue& queue,
                     DevicePicture* out);
 
-/// Uploads a picture that was decoded into staging.host, where it lies. kInternal if it lies elsewhere.
+/// Uploads a picture that was decoded into staging.host. kInternal if it lies elsewhere.
 Status upload_picture(const RgbImage& image, const StagedRows<std::byte>& staging, Queue& queue, DevicePicture* out);
 
-/// Scratch of prepare_device_views and enqueue_views for any picture within the limits: the picture as RGB8, what the
-/// passes of its resizes leave, and one overview.
+/// Scratch of prepare_device_views and enqueue_views for any picture within the limits: the picture as RGB8, outputs of
+/// its resize passes, and one overview.
 int64_t device_picture_scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits);
 
-/// What all views of a picture are cut from; valid as long as the source and the scratch are.
+/// Images that all views of a picture are cut from; valid as long as the source and the scratch.
 struct DeviceViews {
   ViewPlan plan;
-  DeviceView<const uint8_t> tiles;     // RGB8: the tiled image, or the part of it that is not black
+  DeviceView<const uint8_t> tiles;     // RGB8: the tiled image, or its part that is not black
   DeviceView<const uint8_t> overview;  // RGB8
-  int32_t left = 0, top = 0;           // of that part
+  int32_t left = 0, top = 0;           // position of that part
 };
 
-/// Uploads what a ViewMaker made in staging.host. kInternal if it lies elsewhere, or further than the device's part
-/// goes.
+/// Uploads a ViewMaker's result in staging.host. kInternal if it lies elsewhere, or beyond the device's part.
 Status upload_views(const PreparedViews& prepared, const StagedRows<std::byte>& staging, Queue& queue,
                     DeviceViews* out);
 
@@ -74,7 +73,7 @@ Status prepare_device_views(const PreprocessConfig& config, const ViewPlan& plan
 Status render_device_views(const PreprocessConfig& config, const DeviceViews& views, int32_t first, int32_t count,
                            DeviceView<float> pixels, Queue& queue);
 
-/// Both, for all views: pixels [plan.view_count() * 3 * image_size, image_size].
+/// Does both for all views: pixels [plan.view_count() * 3 * image_size, image_size].
 Status enqueue_views(const PreprocessConfig& config, const ViewPlan& plan, const DevicePicture& source,
                      DeviceView<std::byte> scratch, DeviceView<float> pixels, Queue& queue);
 

@@ -1,5 +1,5 @@
-// The identity of an image span: a 128-bit hash of what the vision tower sees, so that the same picture under the same
-// preprocessing is recognised again. Not a cryptographic hash: keyed, owner-scoped names are made above this.
+// The identity of an image: a 128-bit hash of the vision tower's input, so that the same picture under the same
+// preprocessing is recognised again. Not a cryptographic hash: keys by owner are derived from it elsewhere.
 #pragma once
 
 #include <cstddef>
@@ -17,16 +17,16 @@ struct ImageHash {
 };
 
 /// XXH3-128 over size, RGB rows and every field of the configuration that changes pixels; max_views does not. The same
-/// on every machine. Of a picture that is turned, over how it is turned and its rows as they are stored.
+/// on every machine. For a rotated picture, over its orientation and its rows as stored.
 class ImageHasher final : public RowConsumer {
  public:
-  /// Width and height are those of what is seen.
+  /// Width and height are those after rotation.
   ImageHasher(const PreprocessConfig& config, int32_t width, int32_t height, const Orientation& orientation);
   void take(const uint8_t* row) override;
   ImageHash finish() const;
 
  private:
-  alignas(64) std::byte state_[640];  // of xxHash
+  alignas(64) std::byte state_[640];  // state of xxHash
   size_t row_bytes_;
 };
 

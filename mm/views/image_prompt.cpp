@@ -11,7 +11,7 @@ bool ImagePieces::next(ImagePiece* piece) {
   return true;
 }
 
-/// Tiles whose rows are one map are one piece, and without tiles the map's one row end follows the overview.
+/// Tiles whose rows are one map are one piece; without tiles the map's only row end follows the overview.
 void ImagePieces::set_views(bool is_overview, ImagePiece* piece) const {
   const bool is_map = plan_.rules->has_map && !is_overview;
   piece->view_index = view_;
@@ -25,7 +25,7 @@ bool ImagePieces::next_place(ImagePiece* piece) {
   const auto set_text = [&](const char* text) { std::snprintf(piece->text, sizeof piece->text, "%s", text); };
   *piece = {};
   const bool is_overview = view_ == plan_.overview_index();
-  const int32_t tile = view_ - plan_.first_tile();  // the next
+  const int32_t tile = view_ - plan_.first_tile();  // index of the next tile
   switch (place_) {
     case Place::kBefore:
       set_text(marks.before);

@@ -1,8 +1,8 @@
-// What stands for one picture in a prompt: its views and the texts around them, by the family's ImageMarks.
+// The parts of one picture in a prompt: its views and the texts around them, by the family's ImageMarks.
 //
 //   before  (before_tile tile)...  after_tile_row  ...  before_overview overview  after
 //
-// or, where the overview comes first, before the tiles. Each text is tokenised by itself, with special tokens.
+// or, if the overview comes first, before the tiles. Each text is tokenised by itself, with special tokens.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 namespace ocellus {
 
 struct ImagePiece {
-  int32_t view_index = -1;  // of the first view; -1: text
+  int32_t view_index = -1;  // index of the first view; -1: text
   int32_t view_count = 0;   // one, or all tiles whose rows are one map
-  int64_t rows = 0;         // of the language model; views only
+  int64_t rows = 0;         // rows in the language model; views only
   char text[64] = {};       // zero-terminated
   bool is_view() const { return view_index >= 0; }
 };
 
-/// The pieces of a picture, in the order of the prompt. Views appear as 0, 1, 2, ...
+/// Iterates over the pieces of a picture in the order of the prompt. Views appear as 0, 1, 2, ...
 class ImagePieces {
  public:
   explicit ImagePieces(const ViewPlan& plan) : plan_(plan) {}
-  /// False after the last.
+  /// Returns false after the last.
   bool next(ImagePiece* piece);
 
  private:
-  /// Of everything that may stand there, empty texts included.
+  /// Iterates over every possible piece, empty texts included.
   bool next_place(ImagePiece* piece);
   void set_views(bool is_overview, ImagePiece* piece) const;
 

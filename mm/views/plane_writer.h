@@ -1,14 +1,14 @@
-// PlaneWriter: rows of one view, as bytes, become the normalised planes that a vision tower reads.
+// PlaneWriter: converts rows of one view, as bytes, to the normalised planes that a vision tower reads.
 #pragma once
 
 #include "mm/views/preprocess.h"
 
 namespace ocellus {
 
-/// A table has every possible result: 256 values a channel.
+/// A table holds every possible result: 256 values per channel.
 class PlaneWriter {
  public:
-  /// `out` as render_view has it.
+  /// `out` as in render_view.
   PlaneWriter(const PreprocessConfig& config, DeviceView<float> out) : size_(config.image_size), out_(out) {
     for (int c = 0; c < 3; ++c) {
       for (int value = 0; value < 256; ++value) {

@@ -1,6 +1,7 @@
-// Preprocessing: a picture of any size becomes a few square views, normalised.
+// Preprocessing: converts a picture of any size to a few square views, normalised.
 //
-//   plan_views -> ViewMaker (mm/views/view_maker.h), once a picture, while its rows come -> render_view, once a view
+//   plan_views -> ViewMaker (mm/views/view_maker.h), once per picture, while its rows arrive -> render_view, once per
+//   view
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,11 @@
 
 namespace ocellus {
 
-/// Scratch of a picture on its way from a file or frame within the limits to its views: see ViewMaker and
+/// Scratch of a picture within the limits, from file or frame to its views: see ViewMaker and
 /// decode_rows_scratch_bytes.
 int64_t image_scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits);
 
-/// A picture ready for rendering: valid as long as the scratch it was made in is.
+/// A picture ready for rendering: valid as long as the scratch that holds it.
 struct PreparedViews {
   ViewPlan plan;
   RgbImage tiles;  // the tiled image; none without tiles

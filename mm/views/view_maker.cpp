@@ -11,7 +11,7 @@ void fill_pixels(const uint8_t* colour, int64_t count, uint8_t* out) {
   for (int64_t i = 0; i < count; ++i, out += 3) std::copy_n(colour, 3, out);
 }
 
-/// Of an image that was taken from the scratch.
+/// Returns the writable pixels of an image taken from the scratch.
 uint8_t* own_pixels(const RgbImage& image) { return const_cast<uint8_t*>(image.pixels); }
 
 int64_t image_bytes(int64_t width, int64_t height) { return aligned_bytes(3 * width * height); }
@@ -75,7 +75,7 @@ Status ViewMaker::take_piece(int64_t bytes, Extent* piece) {
   return {};
 }
 
-/// Black where the resized source does not come.
+/// Takes an image from the scratch, black outside the resized source.
 Status ViewMaker::take_image(const Canvas& canvas, RgbImage* image) {
   *image = {};
   if (canvas.size == Size{}) return {};
@@ -87,7 +87,7 @@ Status ViewMaker::take_image(const Canvas& canvas, RgbImage* image) {
   return {};
 }
 
-/// Of rows in the order in which resizes make them.
+/// Writes rows in the order in which resizes produce them.
 PixelWriter ViewMaker::writer(const RgbImage& image, const Canvas& canvas) const {
   const RowSizes sizes(canvas.inner(), canvas.inner(), order_);
   const Orientation turn = {.bottom_up = order_.backwards, .transposed = order_.are_columns};
@@ -108,7 +108,7 @@ Status ViewMaker::begin_square(const Canvas& canvas, RowConsumer& out, Stage& st
   return {};
 }
 
-/// *first: who takes the rows of the source.
+/// *first: receives the rows of the source.
 Status ViewMaker::begin_canvas(const Canvas& canvas, Size source, const RgbImage& image, Stage& stage,
                                RowConsumer** first) {
   stage.writer = writer(image, canvas);
@@ -165,7 +165,7 @@ void ViewMaker::take(const uint8_t* row) {
 
 Status ViewMaker::finish(PreparedViews* out) {
   if (rows_left_ > 0) return OCELLUS_FAIL(Code::kInternal, "a picture lacks its last %d rows", rows_left_);
-  if (plan_.overview.is_of_tiles) {  // which are as they are seen
+  if (plan_.overview.is_of_tiles) {  // the tiled image is already rotated
     rest_ = resizing_;
     order_ = {};
     RowConsumer* first = nullptr;

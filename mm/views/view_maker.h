@@ -1,5 +1,5 @@
-// ViewMaker: rows of a picture come in as they are stored, what its views are cut from comes out: the tiled image and
-// the overview, as bytes. The picture itself is never held.
+// ViewMaker: converts arriving rows of a picture, as stored, to the images that its views are cut from: the tiled image
+// and the overview, as bytes. The picture itself is never held.
 #pragma once
 
 #include "mm/pictures/resize.h"
@@ -7,14 +7,14 @@
 
 namespace ocellus {
 
-/// The margins that make the source of a canvas a square; `columns`: those to its left and right.
+/// Returns the margins that make the source of a canvas a square; `columns`: those to its left and right.
 Margins square_margins(const PreprocessConfig& config, const Canvas& canvas, Size source, bool columns);
 
-/// Puts the margins of a square around the rows that come.
+/// Adds the margins of a square to arriving rows.
 class SquareRows final : public RowConsumer {
  public:
   static int64_t scratch_bytes(int64_t square) { return 3 * square; }
-  /// `along`: the margins of a row that comes; `across`: those before and after all rows, in their order.
+  /// `along`: the margins of an arriving row; `across`: those before and after all rows, in their order.
   void begin(const Margins& along, const Margins& across, int32_t length, int32_t rows, RowConsumer& out, uint8_t* row);
   void take(const uint8_t* row) override;
 
@@ -31,21 +31,21 @@ class SquareRows final : public RowConsumer {
 
 class ViewMaker final : public RowConsumer {
  public:
-  /// Scratch for any picture within the limits, turned or not.
+  /// Scratch for any picture within the limits, rotated or not.
   static int64_t scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits);
 
-  /// What the views of any picture are cut from: it lies at the beginning of the scratch.
+  /// Bytes of the images at the beginning of the scratch, for any picture.
   static int64_t result_bytes(const PreprocessConfig& config);
 
-  /// `plan` is that of the picture as it is seen. The scratch is in use as long as the views are. kFull if it is too
+  /// `plan` is that of the picture after rotation. The scratch is in use as long as the views. kFull if it is too
   /// small.
   Status begin(const PreprocessConfig& config, const ViewPlan& plan, const Orientation& orientation, Extent scratch);
   void take(const uint8_t* row) override;
-  /// All rows have come. kInternal if they were too few.
+  /// Ends the picture. kInternal if rows are missing.
   Status finish(PreparedViews* out);
 
  private:
-  /// What makes one canvas of the rows of its source.
+  /// Converts rows of the source to one canvas.
   struct Stage {
     PixelWriter writer;
     PillowResize resizes[2];
@@ -53,7 +53,7 @@ class ViewMaker final : public RowConsumer {
   };
   Status begin_canvas(const Canvas& canvas, Size source, const RgbImage& image, Stage& stage, RowConsumer** first);
   Status begin_square(const Canvas& canvas, RowConsumer& out, Stage& stage);
-  /// A piece of what is left of the scratch.
+  /// Takes a piece of the remaining scratch.
   Status take_piece(int64_t bytes, Extent* piece);
   Status take_image(const Canvas& canvas, RgbImage* image);
   PixelWriter writer(const RgbImage& image, const Canvas& canvas) const;
@@ -63,10 +63,10 @@ class ViewMaker final : public RowConsumer {
   Orientation orientation_;
   RowOrder order_;
   Extent rest_;
-  Extent resizing_;     // what is left when the images are taken
-  int32_t length_ = 0;  // of a row that comes
+  Extent resizing_;     // scratch left after the images
+  int32_t length_ = 0;  // pixels of an arriving row
   int32_t rows_left_ = 0;
-  uint8_t* reversed_ = nullptr;  // a row from right to left
+  uint8_t* reversed_ = nullptr;  // a reversed row
   RgbImage tiles_, overview_;
   Stage to_tiles_, to_overview_;
   RowConsumer* outs_[2] = {};

@@ -23,10 +23,10 @@ Status check_tiled_sizes(const PreprocessConfig& config) {
   return {};
 }
 
-/// The largest integer whose square is at most `value`, or one more.
+/// Returns the largest integer whose square is at most `value`, or one more.
 int64_t root_bound(int64_t value) { return static_cast<int64_t>(std::sqrt(static_cast<double>(value))) + 1; }
 
-/// Scratch beside the rows of a window: weights, their places, the sums of a row and the row that is made.
+/// Scratch besides the rows of a window: weights, their places, the sums of a row and the output row.
 int64_t resize_tables_bytes(int64_t source, int64_t target) {
   const int64_t longest = std::max(source, target);
   return 4 * (6 * longest + 3 * target) + 8 * target + 12 * source + (12 + 3) * longest + 3 * target + 10 * 16;
@@ -93,9 +93,9 @@ RowPlace ViewPlan::row_place(int32_t view_index) const {
           .from_stride = side};
 }
 
-// The Lanczos window covers 6 * source / target + 3 pixels. Of a side that is truncated to 4 pixels or more the window
-// is at most a quarter longer; where it becomes shorter, the source has no more than 4 * source / target rows or
-// columns. The other filters' windows are shorter.
+// The Lanczos window covers 6 * source / target + 3 pixels. The window of a side that is truncated to 4 pixels or more
+// is at most a quarter longer; for a shorter side the source has no more than 4 * source / target rows or columns. The
+// other filters' windows are shorter.
 int64_t resize_bound_bytes(int64_t source, int64_t least, int64_t most) {
   const int64_t window = 8 * (source / least + 1) + 3;
   const int64_t rows = std::min<int64_t>(window, 4 * PillowResize::kMostOverlap);
@@ -103,7 +103,7 @@ int64_t resize_bound_bytes(int64_t source, int64_t least, int64_t most) {
                        (4 * window + 8) * PillowResize::kMostOverlap);
 }
 
-// Of a wide picture the height is at most the root of its pixels; of a tall one the new width is in the ratio of the
+// The height of a wide picture is at most the root of its pixels; the new width of a tall one is in the ratio of the
 // sides, at most 3 more.
 int64_t narrowed_pixels(const ImageLimits& limits, int64_t longest) {
   return root_bound(limits.max_pixels) * longest + int64_t{3} * limits.max_side;

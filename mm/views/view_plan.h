@@ -1,5 +1,5 @@
-// How a picture is cut into views, as data. A family's rules (ViewRules, one constant a family in runtime/models) turn
-// the size of a picture into a ViewPlan; what follows the plan, on the host (view_maker.h) and on a device
+// Division of a picture into views, as data. A family's rules (ViewRules, one constant per family in runtime/models)
+// turn the size of a picture into a ViewPlan; its execution, on the host (view_maker.h) and on a device
 // (device_preprocess.h), is the same for all families.
 #pragma once
 
@@ -13,20 +13,20 @@ namespace ocellus {
 
 struct ViewRules;
 
-/// A picture has at most this many tiles along one side, so that a crafted file cannot ask for a million views.
+/// Maximum tiles along one side of a picture, so that a crafted file cannot require a million views.
 inline constexpr int32_t kMaxTilesPerSide = 16;
 inline constexpr int32_t kMaxTiledSizes = 32;
 
-/// What a model file says about preprocessing, and the caller's bound on tiles.
+/// Preprocessing facts of a model file, and the caller's limit on tiles.
 struct PreprocessConfig {
   const ViewRules* rules = nullptr;
   int32_t image_size = 0;    // side of a view in pixels (clip.vision.image_size), 1..4096
-  int32_t view_rows = 0;     // rows of the language model that a view becomes; a square of them
-  int32_t longest_edge = 0;  // clip.vision.preproc_image_size: of tiled pictures; 0: no tiles
+  int32_t view_rows = 0;     // rows of the language model per view, which form a square
+  int32_t longest_edge = 0;  // clip.vision.preproc_image_size of tiled pictures; 0: no tiles
   int32_t min_tiles = 1;     // clip.vision.preproc_min_tiles
-  int32_t max_tiles = 0;     // most tiles beside the overview, 1 or more; 0: as many as the rules give
+  int32_t max_tiles = 0;     // maximum tiles besides the overview, 1 or more; 0: given by the rules
   int32_t tiled_size_count = 0;
-  Size tiled_sizes[kMaxTiledSizes];  // clip.vision.image_grid_pinpoints: the sizes that a tiled image may have
+  Size tiled_sizes[kMaxTiledSizes];  // clip.vision.image_grid_pinpoints: the allowed sizes of a tiled image
   float mean[3] = {0.5f, 0.5f, 0.5f};
   float std[3] = {0.5f, 0.5f, 0.5f};
 };
@@ -37,65 +37,64 @@ struct Resize {
   Filter filter = Filter::kBicubic;
 };
 
-/// An image that views are cut from: its source, in the middle of a square of the mean colour if there is one, resized
-/// once or twice, on black.
+/// An image that views are cut from: its source, optionally centred in a square of the mean colour, resized once or
+/// twice, on black.
 struct Canvas {
-  Size size;           // 0 x 0: there is none
+  Size size;           // 0 x 0: the canvas is not used
   int32_t square = 0;  // side of the square around the source; 0: none
   int32_t resize_count = 0;
   Resize resizes[2];         // one after the other
-  int32_t left = 0;          // of the resized source
+  int32_t left = 0;          // position of the resized source
   int32_t top = 0;           //
   bool is_of_tiles = false;  // the source is the tiled image instead of the picture
 
-  /// An image that is its source stretched.
+  /// Returns an image that is its source stretched.
   static Canvas stretched(Size to, Filter filter) { return {.size = to, .resize_count = 1, .resizes = {{to, filter}}}; }
   Size inner() const { return resizes[resize_count - 1].to; }
 };
 
-/// Texts around the views of a picture, each tokenised by itself; what stands in <> is one token of every vocabulary.
+/// Texts around the views of a picture, each tokenised by itself; text in <> is one token of every vocabulary.
 struct ImageMarks {
-  const char* before = "";          // the picture
+  const char* before = "";          // before the picture
   const char* before_tile = "";     // with the tile's row and column, from 1: "<row_%d_col_%d>"
   const char* after_tile_row = "";  // not after the last
   const char* before_overview = "";
-  const char* after = "";  // the picture
+  const char* after = "";  // after the picture
 };
 
-/// The rows of all tiles together are one map, of whose lines of rows the middle part stays. Each line then ends with a
-/// row of the model's own (LLaVA-1.6's image_newline).
+/// The rows of all tiles together form one map, of whose lines of rows the middle part is kept. Each line then ends
+/// with a row of the model's own (LLaVA-1.6's image_newline).
 struct TileMap {
-  int32_t lines = 0;  // that stay
+  int32_t lines = 0;  // kept lines
   int32_t cols = 0;
-  int32_t top = 0;  // of the part that stays, in the map
+  int32_t top = 0;  // position of the kept part in the map
   int32_t left = 0;
   int64_t rows() const { return int64_t{lines} * (cols + 1); }
 };
 
-/// Where the rows of a view go among those of its picture: `lines` pieces of `cols` rows each.
+/// Places of a view's rows among those of its picture: `lines` pieces of `cols` rows each.
 struct RowPlace {
-  int64_t first = 0;  // of the picture
+  int64_t first = 0;  // index in the picture's rows
   int64_t stride = 0;
   int32_t lines = 1;
   int32_t cols = 0;
-  int32_t from = 0;  // of the view
+  int32_t from = 0;  // index in the view's rows
   int32_t from_stride = 0;
   bool is_empty() const { return lines <= 0 || cols <= 0; }
   bool is_whole(int64_t view_rows) const { return lines == 1 && cols == view_rows; }
 };
 
-/// How one picture is cut. Views are the tiles, row by row, and the overview; a picture without tiles has the overview
-/// only.
+/// The views of one picture: the tiles, row by row, and the overview; a picture without tiles has the overview only.
 struct ViewPlan {
   const ViewRules* rules = nullptr;
   Size source;            // the picture
   int32_t tile_rows = 0;  // 0 x 0: no tiles
   int32_t tile_cols = 0;
-  int32_t view_rows = 0;  // rows of the language model that a view becomes
+  int32_t view_rows = 0;  // rows of the language model per view
   Canvas tiles, overview;
-  TileMap map;  // of rules that have one
+  TileMap map;  // only with rules that have one
 
-  /// Takes an image of a whole number of tiles with sides of `side` pixels.
+  /// Sets an image of a whole number of tiles with sides of `side` pixels.
   void set_tiles(const Canvas& canvas, int32_t side) {
     tiles = canvas;
     tile_cols = canvas.size.width / side;
@@ -103,29 +102,29 @@ struct ViewPlan {
   }
   int32_t tile_count() const { return tile_rows * tile_cols; }
   int32_t view_count() const { return tile_count() + 1; }
-  /// The index among the views of the overview, and of the first tile.
+  /// Indices in the views of the overview, and of the first tile.
   int32_t overview_index() const;
   int32_t first_tile() const;
-  /// Rows of the language model that the picture becomes.
+  /// Number of the picture's rows in the language model.
   int64_t row_count() const;
   RowPlace whole_view() const { return {.cols = view_rows, .from_stride = view_rows}; }
-  /// Among the rows of the tiles' map, or of the view alone.
+  /// Returns the view's place in the rows of the tiles' map, or in those of the view alone.
   RowPlace row_place(int32_t view_index) const;
 };
 
-/// What the plans of all pictures stay within, so that memory can be planned before one is seen.
+/// Bounds of the plans of all pictures, so that memory can be planned beforehand.
 struct ViewBounds {
-  int32_t tiles = 0;         // of a picture
-  int32_t tile_rows = 0;     // of them
-  int64_t rows = 0;          // of the language model
-  int64_t tiled_pixels = 0;  // of the tiled image
-  int64_t resize_bytes = 0;  // host scratch of the resizes that run at the same time
-  int64_t stage_pixels = 0;  // what one pass of a resize leaves, on a device
-  int32_t stages = 1;        // of those that are alive together
-  int32_t longest_side = 0;  // of what any resize makes
+  int32_t tiles = 0;         // per picture
+  int32_t tile_rows = 0;     // rows of tiles
+  int64_t rows = 0;          // rows in the language model
+  int64_t tiled_pixels = 0;  // pixels of the tiled image
+  int64_t resize_bytes = 0;  // host scratch of simultaneous resizes
+  int64_t stage_pixels = 0;  // output of one resize pass on a device
+  int32_t stages = 1;        // number of simultaneous outputs
+  int32_t longest_side = 0;  // longest side of any resize's output
 };
 
-/// How a family cuts pictures.
+/// A family's rules for dividing pictures.
 struct ViewRules {
   const char* name = "";  // part of a picture's identity in the image library
   ImageMarks marks = {};
@@ -143,29 +142,29 @@ inline int64_t ViewPlan::row_count() const {
 inline int32_t ViewPlan::overview_index() const { return rules->overview_first ? 0 : tile_count(); }
 inline int32_t ViewPlan::first_tile() const { return rules->overview_first ? 1 : 0; }
 
-/// Tiles with sides of `side` pixels in an image of a whole number of them.
+/// Number of tiles with sides of `side` pixels in an image of a whole number of them.
 inline int32_t tile_count(Size tiled, int32_t side) { return tiled.width / side * (tiled.height / side); }
 
-/// Lines of the square that a view's rows are.
+/// Number of lines of the square that a view's rows form.
 int32_t line_count(int32_t view_rows);
 
-/// kUnsupported with a sentence if the numbers of the model file cannot be used: sizes out of range, more than
-/// kMaxTilesPerSide tiles a side, a mean or std that is not finite, a std that is not positive.
+/// kUnsupported if the numbers of the model file cannot be used: sizes out of range, more than kMaxTilesPerSide tiles a
+/// side, a mean or std that is not finite, a std that is not positive.
 Status check_preprocess(const PreprocessConfig& config);
 
-/// The most views that any picture may give, and the most rows of the language model.
+/// Maximum views of any picture, and maximum rows in the language model.
 int32_t max_view_count(const PreprocessConfig& config);
 int64_t max_row_count(const PreprocessConfig& config);
 
 /// kBadImage if a side is not positive.
 Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height, ViewPlan* plan);
 
-/// For a family's bounds. Scratch of a PillowResize of any picture with sides up to `source` to sides of which the
-/// longer one has `least` to `most` pixels, in its shape but for truncation (a side less than one pixel too short) or
-/// stretched.
+/// Scratch bound for a family: a PillowResize of any picture with sides up to `source` to sides of which the longer one
+/// has `least` to `most` pixels, with the picture's aspect except for truncation (a side less than one pixel too short)
+/// or stretched.
 int64_t resize_bound_bytes(int64_t source, int64_t least, int64_t most);
-/// Most pixels of a picture within the limits that kept its height and was resized along, in its shape, to a longer
-/// side of at most `longest`.
+/// Maximum pixels of a picture within the limits that was resized horizontally only, to a longer side of at most
+/// `longest` with its aspect.
 int64_t narrowed_pixels(const ImageLimits& limits, int64_t longest);
 
 }  // namespace ocellus

@@ -353,7 +353,7 @@ class BadInput(FolderTest):
 
     def test_the_wrong_pair_of_model_and_mmproj(self):
         self.assert_refused(["plan", "-m", MMPROJ, "--mmproj", MODEL], BAD_INPUT, "mmproj file, not a language model")
-        self.assert_refused(["plan", "-m", MODEL, "--mmproj", MODEL], BAD_INPUT, "no mmproj file")
+        self.assert_refused(["plan", "-m", MODEL, "--mmproj", MODEL], BAD_INPUT, "not an mmproj file")
 
     def test_an_mmproj_of_another_width_is_named(self):
         """The projector's width is written in a key; a pair that disagrees must not load."""

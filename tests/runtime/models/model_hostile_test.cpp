@@ -84,7 +84,7 @@ TEST_SUITE("which file") {
     check_refused(small_projector(), Code::kBadFile, "this is an mmproj file, not a language model");
     const TemporaryFile text(small_model());
     Model model;
-    check_failure(model.open(text.c_str(), text.c_str()), Code::kBadFile, text.path(), "this is no mmproj file");
+    check_failure(model.open(text.c_str(), text.c_str()), Code::kBadFile, text.path(), "this is not an mmproj file");
   }
 
   TEST_CASE("halves of different pairs") {
