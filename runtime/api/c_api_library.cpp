@@ -7,7 +7,6 @@
 #include "runtime/library/image_library.h"
 #include "runtime/ocellus.h"
 #include "runtime/session/session.h"
-#include "runtime/session/session_retrieve.h"
 
 struct ocellus_library {
   ocellus::ImageLibrary library;
@@ -19,7 +18,6 @@ using ocellus::Code;
 using ocellus::ImageLibrary;
 using ocellus::LibraryKey;
 using ocellus::LibraryPart;
-using ocellus::Retrieval;
 using ocellus::Status;
 
 ocellus_status result(Status status) { return static_cast<ocellus_status>(status.code()); }
@@ -140,13 +138,13 @@ Status search_text(ImageLibrary& library, std::string_view owner, std::string_vi
   return {};
 }
 
-Status search_image(Retrieval& retrieval, const uint8_t* bytes, int64_t byte_count, ocellus_library_hit* hits,
+Status search_image(ocellus::Reuse& reuse, const uint8_t* bytes, int64_t byte_count, ocellus_library_hit* hits,
                     int32_t capacity, int32_t* count) {
   ocellus::Buffer<ocellus::NearEntry> found;
   OCELLUS_TRY(check_search(hits, capacity));
-  OCELLUS_TRY(retrieval.search(bytes, byte_count, capacity, &found));
+  OCELLUS_TRY(reuse.search(bytes, byte_count, capacity, &found));
   for (const ocellus::NearEntry& one : found)
-    OCELLUS_TRY(add_hit(*retrieval.library(), retrieval.owner(), one.key, double{one.similarity}, hits, count));
+    OCELLUS_TRY(add_hit(*reuse.library(), reuse.owner(), one.key, double{one.similarity}, hits, count));
   return {};
 }
 
@@ -295,7 +293,7 @@ ocellus_status ocellus_session_set_library_keep(ocellus_session* session, const 
   ocellus::EntryLabels labels;
   const Status status = to_labels(*keep, &labels);
   if (!status.ok()) return result(status);
-  return result(Retrieval(*opened).set_keep(labels, part_of(keep->shared), keep->only_there != 0));
+  return result(opened->reuse().set_keep(labels, part_of(keep->shared), keep->only_there != 0));
 }
 
 ocellus_status ocellus_session_get_library_image(ocellus_session* session, ocellus_library_image* out) {
@@ -304,7 +302,7 @@ ocellus_status ocellus_session_get_library_image(ocellus_session* session, ocell
   ocellus::Session* const opened = open_session(session, __func__);
   if (opened == nullptr) return OCELLUS_BAD_ARGUMENT;
   using Outcome = ocellus::SessionKeep::Outcome;
-  const ocellus::SessionKeep& keep = Retrieval(*opened).keep();
+  const ocellus::SessionKeep& keep = opened->reuse().keep();
   if (keep.outcome == Outcome::kNone)
     return result(OCELLUS_FAIL(Code::kBadArgument, "no image was added with this library yet"));
   if (keep.outcome == Outcome::kFailed) {
@@ -325,7 +323,7 @@ ocellus_status ocellus_session_add_library_image(ocellus_session* session, const
   LibraryKey parsed;
   const Status status = parse_key(key, &parsed);
   if (!status.ok()) return result(status);
-  return result(opened->acknowledge_cancel(Retrieval(*opened).add_image(parsed)));
+  return result(opened->acknowledge_cancel(opened->add_library_image(parsed)));
 }
 
 ocellus_status ocellus_session_search_library(ocellus_session* session, const void* bytes, int64_t byte_count,
@@ -336,9 +334,8 @@ ocellus_status ocellus_session_search_library(ocellus_session* session, const vo
   *count = 0;
   ocellus::Session* const opened = open_session(session, __func__);
   if (opened == nullptr) return OCELLUS_BAD_ARGUMENT;
-  Retrieval retrieval(*opened);
   return result(opened->acknowledge_cancel(
-      search_image(retrieval, static_cast<const uint8_t*>(bytes), byte_count, hits, capacity, count)));
+      search_image(opened->reuse(), static_cast<const uint8_t*>(bytes), byte_count, hits, capacity, count)));
 }
 
 ocellus_status ocellus_library_verify(ocellus_library* library, ocellus_library_report* report) {

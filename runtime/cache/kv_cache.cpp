@@ -213,10 +213,11 @@ void SessionCache::commit_linked(int32_t ordinal, int32_t slots, int32_t first_s
   images_.data[ordinal].position_shift = position_shift;
 }
 
-void SessionCache::release_reserved_image() {
-  --own_image_count_;
-  block_count_ -= blocks_per_image();
-  release_blocks(pools_->blocks, blocks_.data + block_count_, blocks_per_image());
+void SessionCache::release_reserved_images(int32_t first) {
+  for (; own_image_count_ > first; --own_image_count_) {
+    block_count_ -= blocks_per_image();
+    release_blocks(pools_->blocks, blocks_.data + block_count_, blocks_per_image());
+  }
 }
 
 void SessionCache::commit_evicted() {
@@ -239,7 +240,9 @@ void SessionCache::drop_uncommitted() {
   }
   if (text_block_reserved_) pools_->blocks.release(text_blocks_.data[text_block_count_]);
   text_block_reserved_ = false;
-  while (own_image_count_ > 0 && images_.data[own_image_count_ - 1].slots == 0) release_reserved_image();
+  int32_t live_images = own_image_count_;
+  while (live_images > 0 && images_.data[live_images - 1].slots == 0) --live_images;
+  release_reserved_images(live_images);
   const auto live_pages = static_cast<int32_t>(blocks_of(text_slots_, kPageSlots));
   while (page_count_ > live_pages) pools_->pages.release(pages_.data[--page_count_].page);
 }

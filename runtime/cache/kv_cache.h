@@ -114,8 +114,8 @@ class SessionCache {
   void commit_linked(int32_t ordinal, int32_t slots, int32_t first_slot, int32_t position_shift);
   /// Excludes a slot of a reserved image from reading: its row stands among the text. In ascending order.
   void note_hole(int32_t ordinal, int32_t slot) { holes_.row(ordinal)[images_.data[ordinal].hole_count++] = slot; }
-  /// Releases the blocks of the image reserved last.
-  void release_reserved_image();
+  /// Releases the blocks of the reserved images from number `first` of the session on.
+  void release_reserved_images(int32_t first);
   void commit_evicted();
   /// Releases all that holds no live slot: after a prefill that did not finish.
   void drop_uncommitted();

@@ -28,7 +28,7 @@ struct LinkLimits {
   int64_t in_place = 0;     // maximum rows per image computed in place
   int64_t runs = 0;         // stretches of slots between rows, of all images
   bool carries = false;     // the change of the rows in place is applied to the others: see carry_change
-  bool blends = false;      // the rows in place are those that change most: session_blend.cpp
+  bool blends = false;      // the rows in place are those that change most: reuse_blend.cpp
   bool text_alone = false;  // only a chunk's last row sees linked images
 };
 

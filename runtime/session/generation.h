@@ -1,4 +1,4 @@
-// One call of generate(), between generate.cpp, which goes from step to step, and generation_rows.cpp, which says what
+// Generation: one call of generate() or score(). generation.cpp goes from step to step; generation_rows.cpp says what
 // the device has to know of each session.
 #pragma once
 
@@ -54,7 +54,6 @@ class Generation {
   void start_deadlines();
   void read_prompts();
   Status read_prompt(int32_t i);
-  Status find_cut(int32_t i);
   Status place_rows();
   Status place_row(int32_t i);
   bool packs_text(int32_t i, int32_t more) const;
@@ -68,9 +67,7 @@ class Generation {
   Status run_step();
   void mark_those_that(bool go_on, bool active);
   bool start_step();
-  void leave_step(int32_t i);
   Status answer();
-  Status accept_results(int64_t step);
   Status accept_result(int32_t i, int64_t step);
   void read_token(int32_t i, int64_t step);
   void accept_token(int32_t i, TokenId token);
@@ -78,16 +75,9 @@ class Generation {
   void force_next_token();
   void deliver(int32_t i, std::string_view text);
   void finish(int32_t i, ocellus_stop stop);
-  void stop_if_asked(int32_t i);
   void summarise(int32_t i);
-  /// A session that decodes alone on the CPU stops between layers. A batch stops between steps only, because one of its
-  /// sessions must not end the step of the others, and so does a GPU, whose steps are recorded.
-  /// Nor does one in which slots go: a layer that was left out would keep what the others dropped.
-  const StopSignal* step_signal() {
-    const bool stops = count_ == 1 && !engine_.queue().on_cuda() && !engine_.shape().kv.has_ledger;
-    return stops ? &sessions_[0]->stop_ : nullptr;
-  }
   bool active(int32_t i) const { return parts_[i].active; }
+  Conversation& conversation(int32_t i) { return sessions_[i]->conversation(); }
   int64_t active_count() const {
     return std::count_if(parts_, parts_ + count_, [](const Part& part) { return part.active; });
   }

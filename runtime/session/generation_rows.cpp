@@ -8,16 +8,17 @@ namespace ocellus {
 
 /// Fills session i's row of the step: where it stands, what it may use, how it samples.
 Status Generation::place_row(int32_t i) {
-  Session& session = *sessions_[i];
+  ConversationState& state = conversation(i).state();
+  Room& room = sessions_[i]->room();
   Part& part = parts_[i];
-  SessionCache& cache = session.cache();
+  SessionCache& cache = conversation(i).cache();
   const StepScratch& s = scratch_;
   const int32_t wanted = std::max(params_[i].max_tokens - (part.goes_on ? 0 : 1), 0);  // tokens to be read
-  session.make_room_to_answer(wanted);
-  cache.move_sinks(session.next_position_);
+  room.release_for_answer(wanted);
+  cache.move_sinks(state.next_position);
   part.eviction = plan_eviction(engine_.shape().policy, cache);
-  const AnswerRoom room{.text = session.room_for_text(), .positions = session.room_for_positions()};
-  const AnswerSteps planned = plan_steps(part.eviction, session.next_position_, room, wanted);
+  const AnswerRoom left{.text = room.for_text({}), .positions = room.for_positions({})};
+  const AnswerSteps planned = plan_steps(part.eviction, state.next_position, left, wanted);
   part.most_steps = planned.steps - (part.goes_on ? 1 : 0);
   if (forced_ != nullptr && part.most_steps < forced_->count - 1)
     return OCELLUS_FAIL(Code::kFull, "%d tokens do not fit: the session has room for %lld; plan more text tokens",
@@ -29,16 +30,16 @@ Status Generation::place_row(int32_t i) {
   list_runs(i);
   row.active = 1;
   row.forced = forced_ != nullptr ? 1 : 0;
-  if (part.goes_on) row.token = session.unread_token_;
-  row.position = part.next.position = static_cast<int32_t>(session.next_position_);
+  if (part.goes_on) row.token = state.unread_token;
+  row.position = part.next.position = static_cast<int32_t>(state.next_position);
   row.eviction = part.next.eviction = part.eviction;
-  row.drawn_count = session.drawn_count_;
+  row.drawn_count = conversation(i).drawn_count();
   row.sampler = sampler_params(params_[i]);
   // Only its place in the ring counts once the ring is full.
-  const int64_t rounds = session.recent_count_ / kRecentTokens;
+  const int64_t rounds = state.recent_count / kRecentTokens;
   row.recent_count =
-      static_cast<int32_t>(session.recent_count_ % kRecentTokens + kRecentTokens * std::min<int64_t>(rounds, 1));
-  const int32_t* recent = engine_.memory().recent_tokens.row(session.index_);
+      static_cast<int32_t>(state.recent_count % kRecentTokens + kRecentTokens * std::min<int64_t>(rounds, 1));
+  const int32_t* const recent = conversation(i).recent_tokens();
   std::copy(recent, recent + kRecentTokens, row.recent);
   part.on_device = true;
   return {};
@@ -60,7 +61,7 @@ void Generation::list_runs(int32_t i) {
 /// context remembers of its pages is not kept for blocks.
 bool Generation::packs_text(int32_t i, int32_t more) const {
   const CachePolicy& policy = engine_.shape().policy;
-  return policy.packs_oldest() && active(i) && sessions_[i]->rolling_images_ == 0 &&
+  return policy.packs_oldest() && active(i) && !sessions_[i]->room().is_rolling() &&
          sessions_[i]->cache().has_text_to_pack(policy.window - more);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "platform/queue.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus {
@@ -19,7 +20,30 @@ struct PromptStats {
   int64_t library_bytes = 0;  // read from files
   double library_saved_ms = 0;
 
+  void note_search(bool found) { (found ? library_hits : library_misses) += 1; }
+  /// `bytes`: read from a file; 0: the entry was in memory.
+  void note_hit(int64_t bytes, double saved_ms) {
+    library_memory_hits += bytes == 0 ? 1 : 0;
+    library_bytes += bytes;
+    library_saved_ms += saved_ms;
+  }
   void report(ocellus_generate_stats* out) const;
+};
+
+/// Measures rows on their way through the text model.
+class PrefillTimer {
+ public:
+  explicit PrefillTimer(Queue& queue) : queue_(queue) { queue.start_timer(Queue::kPrefillTimer); }
+  /// Waits for the queue.
+  Status finish(double* total_ms) {
+    queue_.stop_timer(Queue::kPrefillTimer);
+    OCELLUS_TRY(queue_.finish());
+    *total_ms += queue_.timer_ms(Queue::kPrefillTimer);
+    return queue_.status();
+  }
+
+ private:
+  Queue& queue_;
 };
 
 }  // namespace ocellus

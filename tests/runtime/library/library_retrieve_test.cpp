@@ -1,7 +1,7 @@
 // Sessions that take images from the library by key, search it with pictures, and say how images are kept.
 #include <doctest/doctest.h>
 
-#include "runtime/session/session_retrieve.h"
+#include "runtime/session/session.h"
 #include "tests/support/library.h"
 #include "tests/support/packed_sessions.h"
 #include "tests/support/pictures.h"
@@ -36,7 +36,7 @@ Session& open_with(Engine& engine, TestLibrary& shelf, const char* owner) {
 /// Adds the picture alone, and forgets it; its key.
 LibraryKey store(Session& session, const std::string& board) {
   REQUIRE_MESSAGE(test::add_board(session, board).ok(), last_failure().sentence);
-  const SessionKeep& keep = Retrieval(session).keep();
+  const SessionKeep& keep = session.reuse().keep();
   REQUIRE(keep.outcome != SessionKeep::Outcome::kFailed);
   session.reset();
   return keep.last_key;
@@ -47,7 +47,7 @@ Answer ask(Session& session, const std::string (&boards)[2], const LibraryKey* k
   REQUIRE(session.begin_turn().ok());
   REQUIRE(session.add_text("First:", false).ok());
   for (int i = 0; i < 2; ++i) {
-    const Status status = keys == nullptr ? test::add_board(session, boards[i]) : Retrieval(session).add_image(keys[i]);
+    const Status status = keys == nullptr ? test::add_board(session, boards[i]) : session.add_library_image(keys[i]);
     REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
     REQUIRE(session.add_text("and\n", false).ok());
   }
@@ -77,7 +77,7 @@ LibraryKey put_changed(TestLibrary& shelf, const LibraryKey& of, Change change) 
   return key;
 }
 
-Status add_key(Session& session, const LibraryKey& key) { return Retrieval(session).add_image(key); }
+Status add_key(Session& session, const LibraryKey& key) { return session.add_library_image(key); }
 
 std::string sentence() { return last_failure().sentence; }
 
@@ -133,7 +133,7 @@ TEST_CASE("a picture cut into tiles comes from the library by its key with the t
     Session& session = open_with(*engine, shelf, "ann");
     REQUIRE(session.add_text("See", false).ok());
     REQUIRE_MESSAGE(session.add_frame(frame).ok(), last_failure().sentence);
-    const LibraryKey key = Retrieval(session).keep().last_key;
+    const LibraryKey key = session.reuse().keep().last_key;
     const std::vector<float> expected = test::first_logits(session);
     const int64_t position = session.next_position();
     session.reset();
@@ -154,9 +154,9 @@ TEST_CASE("a session takes no entry that it may not see or that is not as it wou
   Session& session = open_with(*engine, shelf, "ann");
   EntryLabels brief;
   brief.expires = shelf.clock.seconds + 10;
-  REQUIRE(Retrieval(session).set_keep(brief, LibraryPart::kOwn, false).ok());
+  REQUIRE(session.reuse().set_keep(brief, LibraryPart::kOwn, false).ok());
   const LibraryKey expired = store(session, kBoards[1]);
-  REQUIRE(Retrieval(session).set_keep({}, LibraryPart::kOwn, false).ok());
+  REQUIRE(session.reuse().set_keep({}, LibraryPart::kOwn, false).ok());
   const LibraryKey sound = store(session, kBoards[2]);
   LibraryKey guess = sound;
   guess.low ^= 1;
@@ -230,8 +230,8 @@ TEST_CASE("a session without a library takes and searches nothing") {
   Buffer<NearEntry> near;
   const std::vector<uint8_t> bytes = test::board_bytes(kBoards[0]);
   CHECK(add_key(session, {1, 2}).code() == Code::kBadArgument);
-  CHECK(Retrieval(session).search(bytes.data(), std::ssize(bytes), 1, &near).code() == Code::kBadArgument);
-  CHECK(Retrieval(session).set_keep({}, LibraryPart::kOwn, false).code() == Code::kBadArgument);
+  CHECK(session.reuse().search(bytes.data(), std::ssize(bytes), 1, &near).code() == Code::kBadArgument);
+  CHECK(session.reuse().set_keep({}, LibraryPart::kOwn, false).code() == Code::kBadArgument);
 }
 
 TEST_CASE("a picture finds itself in the library, among what its owner sees, and disturbs no prompt") {
@@ -249,7 +249,7 @@ TEST_CASE("a picture finds itself in the library, among what its owner sees, and
   const auto search = [&](const std::string& board, int32_t count) {
     const std::vector<uint8_t> bytes = test::board_bytes(board);
     Buffer<NearEntry> near;
-    const Status status = Retrieval(session).search(bytes.data(), std::ssize(bytes), count, &near);
+    const Status status = session.reuse().search(bytes.data(), std::ssize(bytes), count, &near);
     REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
     return near;
   };
@@ -263,7 +263,7 @@ TEST_CASE("a picture finds itself in the library, among what its owner sees, and
   CHECK(unknown[0].similarity < 0.99999f);
   Buffer<NearEntry> none;
   const uint8_t noise[] = {1, 2, 3, 4};
-  CHECK(Retrieval(session).search(noise, 4, 1, &none).code() == Code::kBadImage);
+  CHECK(session.reuse().search(noise, 4, 1, &none).code() == Code::kBadImage);
 
   REQUIRE(session.begin_turn().ok());
   REQUIRE(session.add_text("First:", false).ok());
@@ -282,42 +282,42 @@ TEST_CASE("images are kept as the session was told, and where") {
   REQUIRE(shelf.library.create_shared("root").ok());
   const std::unique_ptr<Engine> engine = make_engine(shelf_limits(1, 8));
   Session& session = open_with(*engine, shelf, "ann");
-  CHECK(Retrieval(session).keep().outcome == SessionKeep::Outcome::kNone);
+  CHECK(session.reuse().keep().outcome == SessionKeep::Outcome::kNone);
   EntryLabels labels;
   labels.tags.tags[labels.tags.count++].assign("kitchen");
   labels.caption.assign("a board");
   labels.pinned = true;
   labels.expires = shelf.clock.seconds + 100;
-  CHECK(Retrieval(session).set_keep(labels, LibraryPart::kShared, true).code() == Code::kBadArgument);
-  REQUIRE(Retrieval(session).set_keep(labels, LibraryPart::kOwn, true).ok());
+  CHECK(session.reuse().set_keep(labels, LibraryPart::kShared, true).code() == Code::kBadArgument);
+  REQUIRE(session.reuse().set_keep(labels, LibraryPart::kOwn, true).ok());
   const LibraryKey own = store(session, kBoards[0]);
-  CHECK(Retrieval(session).keep().outcome == SessionKeep::Outcome::kStored);
+  CHECK(session.reuse().keep().outcome == SessionKeep::Outcome::kStored);
   LibraryItem item;
   bool found = false;
   REQUIRE(shelf.library.describe_entry("ann", own, &item, &found).ok());
   REQUIRE(found);
   CHECK(item.labels == labels);
   CHECK(store(session, kBoards[0]) == own);
-  CHECK(Retrieval(session).keep().outcome == SessionKeep::Outcome::kFound);
+  CHECK(session.reuse().keep().outcome == SessionKeep::Outcome::kFound);
 
   // The administrator's own entry does not stand for one in the shared part.
   REQUIRE(session.set_library(&shelf.library, "root").ok());
   store(session, kBoards[0]);
-  CHECK(Retrieval(session).keep().outcome == SessionKeep::Outcome::kStored);
-  REQUIRE(Retrieval(session).set_keep({}, LibraryPart::kShared, true).ok());
+  CHECK(session.reuse().keep().outcome == SessionKeep::Outcome::kStored);
+  REQUIRE(session.reuse().set_keep({}, LibraryPart::kShared, true).ok());
   const LibraryKey shared = store(session, kBoards[0]);
-  CHECK(Retrieval(session).keep().outcome == SessionKeep::Outcome::kStored);
-  CHECK(Retrieval(session).keep().last_part == LibraryPart::kShared);
+  CHECK(session.reuse().keep().outcome == SessionKeep::Outcome::kStored);
+  CHECK(session.reuse().keep().last_part == LibraryPart::kShared);
   REQUIRE(session.set_library(&shelf.library, "bob").ok());
   CHECK(store(session, kBoards[0]) == shared);
-  CHECK(Retrieval(session).keep().outcome == SessionKeep::Outcome::kFound);
+  CHECK(session.reuse().keep().outcome == SessionKeep::Outcome::kFound);
   REQUIRE_MESSAGE(add_key(session, shared).ok(), last_failure().sentence);
   session.reset();
 
   // What cannot be stored is answered all the same, and the reason can be asked for.
   REQUIRE(shelf.library.set_owner_quota("bob", 1000).ok());
   REQUIRE(test::add_board(session, kBoards[1]).ok());
-  CHECK(Retrieval(session).keep().outcome == SessionKeep::Outcome::kFailed);
+  CHECK(session.reuse().keep().outcome == SessionKeep::Outcome::kFailed);
   ocellus_library_image image;
   CHECK(ocellus_session_get_library_image(reinterpret_cast<ocellus_session*>(&session), &image) == OCELLUS_FULL);
   CHECK(sentence().find("quota") != std::string::npos);

@@ -31,8 +31,8 @@ ocellus_limits tier_limits(int32_t images, int64_t bytes = kTier, int32_t bits =
 std::vector<std::string> boards() { return test::golden(13)["images"]; }
 
 /// A question about pictures, added as a whole.
-struct Prompt {
-  explicit Prompt(const std::vector<std::string>& images) {
+struct WholePrompt {
+  explicit WholePrompt(const std::vector<std::string>& images) {
     for (const std::string& image : images) pictures.push_back(test::board_bytes(image));
     for (size_t i = 0; i < pictures.size(); ++i) {
       texts.push_back("Image " + std::to_string(i + 1) + ":");
@@ -55,7 +55,7 @@ struct Prompt {
 };
 
 Answer ask_whole(Session& session, const std::vector<std::string>& images) {
-  const Prompt prompt(images);
+  const WholePrompt prompt(images);
   int32_t failed = 7;
   session.reset();
   REQUIRE(session.begin_turn().ok());
@@ -66,14 +66,14 @@ Answer ask_whole(Session& session, const std::vector<std::string>& images) {
 }
 
 Answer ask_one_by_one(Session& session, const std::vector<std::string>& images) {
-  const Prompt prompt(images);
+  const WholePrompt prompt(images);
   session.reset();
   REQUIRE(session.begin_turn().ok());
   for (size_t i = 0; i < images.size(); ++i) {
     REQUIRE(session.add_text(prompt.texts[i], false).ok());
     REQUIRE(session.add_encoded_image(prompt.pictures[i].data(), std::ssize(prompt.pictures[i])).ok());
   }
-  REQUIRE(session.add_text(Prompt::kQuestion, false).ok());
+  REQUIRE(session.add_text(WholePrompt::kQuestion, false).ok());
   REQUIRE(session.end_turn().ok());
   return test::answer_of(session, test::default_params(8));
 }
@@ -264,23 +264,23 @@ TEST_CASE("a prompt whose parts cannot all be added leaves nothing behind") {
     session.reset();
     const test::FreeBlocks before(*engine);
     REQUIRE(session.begin_turn().ok());
-    Prompt prompt({images[0], images[1]});
-    const auto refuse = [&](const Prompt& bad, Code code, int32_t at) {
+    WholePrompt prompt({images[0], images[1]});
+    const auto refuse = [&](const WholePrompt& bad, Code code, int32_t at) {
       int32_t failed = -1;
       CHECK(session.add_parts(bad.parts.data(), bad.count(), &failed).code() == code);
       CHECK(failed == at);
       CHECK(before == test::FreeBlocks(*engine));
     };
-    Prompt four(images);  // one more than planned
+    WholePrompt four(images);  // one more than planned
     refuse(four, Code::kFull, 7);
-    Prompt cut = prompt;
+    WholePrompt cut = prompt;
     cut.parts[3].byte_count = 60;
     refuse(cut, Code::kBadImage, 3);
-    cut.parts[3] = Prompt::part(7, "x", 1);
+    cut.parts[3] = WholePrompt::part(7, "x", 1);
     refuse(cut, Code::kBadArgument, 3);
-    cut.parts[3] = Prompt::part(OCELLUS_PART_FRAME, nullptr, 0);
+    cut.parts[3] = WholePrompt::part(OCELLUS_PART_FRAME, nullptr, 0);
     refuse(cut, Code::kBadArgument, 3);
-    cut.parts[3] = Prompt::part(OCELLUS_PART_TEXT, nullptr, -1);
+    cut.parts[3] = WholePrompt::part(OCELLUS_PART_TEXT, nullptr, -1);
     refuse(cut, Code::kBadArgument, 3);
     session.stop_signal().cancel();
     int32_t failed = -1;
@@ -302,7 +302,7 @@ TEST_CASE(
   const std::vector<std::string> images = boards();
   const Answer expected = ask_whole(session, images);
   const test::FreeBlocks held(*engine);
-  const Prompt prompt(images);
+  const WholePrompt prompt(images);
   int32_t cancelled = 0;
   for (int32_t i = 0; i < 40; ++i) {
     CAPTURE(i);

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "runtime/session/session_retrieve.h"
+#include "runtime/session/session.h"
 #include "tests/support/shelf.h"
 #include "tests/support/tiny_families.h"
 
@@ -22,7 +22,7 @@ struct Seen {
 Seen ask(Session& session, const char* before, const test::TestPicture& picture, const LibraryKey* key) {
   session.reset();
   test::add_words(session, before);
-  const Status status = key == nullptr ? session.add_frame(picture.frame()) : Retrieval(session).add_image(*key);
+  const Status status = key == nullptr ? session.add_frame(picture.frame()) : session.add_library_image(*key);
   REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
   test::add_words(session, "What is it?");
   Seen seen;
@@ -57,7 +57,7 @@ TEST_CASE("a picture of any family that the library has is the same bits, by its
         CAPTURE(picture.width);
         const Seen stored = ask(session, "Look: ", picture, nullptr);
         test::check_hits(stored.answer, 0, 1);
-        const LibraryKey key = Retrieval(session).keep().last_key;
+        const LibraryKey key = session.reuse().keep().last_key;
         const Seen found = ask(session, "Look: ", picture, nullptr), by_key = ask(session, "Look: ", picture, &key);
         test::check_hits(found.answer, 1, 0);
         check_same(stored, found);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/session/session_retrieve.h"
+#include "runtime/session/session.h"
 #include "tests/support/shelf.h"
 
 namespace ocellus {
@@ -139,10 +139,9 @@ TEST_CASE("with prefix caching no image comes by its key") {
   const std::unique_ptr<Engine> engine = make_engine(prefix_limits(1));
   Session& session = open_with(*engine, shelf, "ann");
   answer_golden(session, 1, 2);
-  Retrieval retrieval(session);
-  const LibraryKey key = retrieval.keep().last_key;
+  const LibraryKey key = session.reuse().keep().last_key;
   session.reset();
-  CHECK(retrieval.add_image(key).code() == Code::kUnsupported);
+  CHECK(session.add_library_image(key).code() == Code::kUnsupported);
 }
 
 }  // namespace ocellus

@@ -186,7 +186,7 @@ class Talk {
   /// Text goes by the page, behind the sinks.
   void settle() {
     const PromptChunk& chunk = engine_->memory().chunk;
-    const bool ours = session_->holds_chunk();
+    const bool ours = session_->prompt().holds_chunk();
     const int64_t held = session_->cache().text_slots() + (ours ? chunk.text_count : 0);
     const int64_t unread = session_->cache().rows() + (ours ? chunk.row_count : 0) == 0 ? 0 : unread_rows();
     const int64_t gone = static_cast<int64_t>(text_.size()) - unread - held;
@@ -200,7 +200,7 @@ class Talk {
   }
   /// A generated token that nothing has read yet.
   int64_t unread_rows() {
-    const bool ours = session_->holds_chunk();
+    const bool ours = session_->prompt().holds_chunk();
     const int64_t waiting = ours ? engine_->memory().chunk.row_count : 0;
     if (session_->next_position() + waiting == row_count()) unread_ = 0;
     return unread_;

@@ -69,7 +69,7 @@ struct Snapshot {
         text_slots(session.cache().text_slots()),
         rows(session.cache().rows()),
         used_bytes(session.engine().memory().pools.used_bytes()),
-        waiting_rows(session.holds_chunk() ? session.engine().memory().chunk.row_count : 0) {}
+        waiting_rows(session.prompt().holds_chunk() ? session.engine().memory().chunk.row_count : 0) {}
   bool operator==(const Snapshot&) const = default;
 };
 

@@ -9,7 +9,7 @@
 #include "kernels/rows/convert_rows.h"
 #include "runtime/engine/engine.h"
 #include "runtime/models/delimiter_tokens.h"
-#include "runtime/session/session.h"
+#include "runtime/session/reuse.h"
 
 namespace ocellus {
 namespace {
@@ -51,40 +51,38 @@ class LinkedRows {
 
 }  // namespace
 
-Status Session::link_picture(const Picture& picture, const ViewPlan& plan) {
+Status Reuse::link(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk) {
   int32_t ordinal = 0;
-  OCELLUS_TRY(cache().reserve_image(&ordinal));
-  Status status = library_ == nullptr ? read_alone(picture, plan) : recall_or_read(picture, plan, ordinal);
-  if (status.ok()) status = add_links(plan, ordinal);
-  if (status.ok()) return {};
-  engine_->queue().join_transfers();
-  cache().release_reserved_image();
-  engine_->memory().waiting_views.clear();
+  OCELLUS_TRY(conversation_.cache().reserve_image(&ordinal));
+  Status status =
+      library_ == nullptr ? read_alone(picture, plan, ordinal, chunk) : link_known(picture, plan, ordinal, chunk);
+  if (status.ok()) status = add_links(plan, ordinal, chunk);
+  if (!status.ok()) pictures_.forget_from(0);  // rows of the prompt are encoded, and those of the image are lost
   return status;
 }
 
 /// Fills the blocks of the image that was reserved last, and keeps the embeddings of the rows that are read in place.
-Status Session::read_alone(const Picture& picture, const ViewPlan& plan) {
-  EngineMemory& memory = engine_->memory();
-  PromptChunk& alone = memory.image_chunk;
-  const TokenId start = engine_->tokenizer().facts().start_token();
+Status Reuse::read_alone(const Picture& picture, const ViewPlan& plan, int32_t ordinal, const PromptChunk& chunk) {
+  Engine& engine = conversation_.engine();
+  PromptChunk& alone = engine.memory().image_chunk;
+  const TokenId start = engine.tokenizer().facts().start_token();
   alone.clear();
   if (start != kNoToken) alone.add_text(&start, 1);
-  OCELLUS_TRY(add_views(picture, plan, alone));
-  OCELLUS_TRY(encode_last_views());
-  if (library_ != nullptr) note_embedding(alone);
+  OCELLUS_TRY(pictures_.add(picture, plan, ordinal, alone));
+  OCELLUS_TRY(pictures_.encode());
+  note_embedding(alone);
   OCELLUS_TRY(pick_rows(plan));
-  keep_picked_rows();
-  const bool reads_all = alone.row_count - alone.text_count == alone.pick_count && !engine_->shape().blends();
-  return reads_all ? engine_->queue().status() : prefill_alone();
+  keep_picked_rows(chunk);
+  const bool reads_all = alone.row_count - alone.text_count == alone.pick_count && !engine.shape().blends();
+  return reads_all ? engine.queue().status() : prefill_alone();
 }
 
 /// Chooses the rows of the waiting image that are read in place.
-Status Session::pick_rows(const ViewPlan& plan) {
-  EngineMemory& memory = engine_->memory();
+Status Reuse::pick_rows(const ViewPlan& plan) {
+  EngineMemory& memory = conversation_.engine().memory();
   PromptChunk& alone = memory.image_chunk;
-  Queue& queue = engine_->queue();
-  const EngineShape& shape = engine_->shape();
+  Queue& queue = conversation_.engine().queue();
+  const EngineShape& shape = conversation_.engine().shape();
   const int64_t rows = plan.row_count(), views = plan.view_count();
   alone.pick_count = shape.input_rows_of(views, rows);
   int32_t* const picks = alone.picks.data;
@@ -117,8 +115,8 @@ Status Session::pick_rows(const ViewPlan& plan) {
 }
 
 /// The embeddings of the picked rows, which the prompt chunk reads in place.
-void Session::keep_picked_rows() {
-  EngineMemory& memory = engine_->memory();
+void Reuse::keep_picked_rows(const PromptChunk& chunk) {
+  EngineMemory& memory = conversation_.engine().memory();
   const PromptChunk& alone = memory.image_chunk;
   int64_t pick = 0, before = 0;
   for (int64_t p = 0; p < alone.piece_count; ++p) {
@@ -130,46 +128,42 @@ void Session::keep_picked_rows() {
       while (pick < alone.pick_count && alone.picks.data[pick] == row + pick - first && row + pick - first < end)
         ++pick;
       convert_rows({.from = alone.hidden.slice_rows(piece.first_row + row - before, pick - first),
-                    .to = memory.linked_rows.slice_rows(memory.chunk.linked_rows + first, pick - first)},
-                   engine_->queue());
+                    .to = memory.linked_rows.slice_rows(chunk.linked_rows + first, pick - first)},
+                   conversation_.engine().queue());
     }
     before = end;
   }
 }
 
-Status Session::prefill_alone() {
-  const TraceRange range(engine_->trace(), "prefill image");
-  EngineMemory& memory = engine_->memory();
-  const PromptChunk& alone = memory.image_chunk;
-  const TextModel& text = engine_->text();
-  Queue& queue = engine_->queue();
-  const ArenaScope scope(engine_->arena());
+Status Reuse::prefill_alone() {
+  Engine& engine = conversation_.engine();
+  const TraceRange range(engine.trace(), "prefill image");
+  const PromptChunk& alone = engine.memory().image_chunk;
+  const TextModel& text = engine.text();
+  const ArenaScope scope(engine.arena());
   PrefillScratch scratch;
-  scratch.trace = engine_->trace();
-  OCELLUS_TRY(
-      scratch.lay_out(text.config, engine_->shape().prefill_limits(), engine_->shape().device, engine_->arena()));
-  queue.start_timer(Queue::kPrefillTimer);
-  const PrefillPlan plan = plan_prefill_alone(alone, cache(), text.config.head_dim, scratch, queue);
-  alone.embed_text(text.embedding, queue);
-  OCELLUS_TRY(engine_->run_prefill(alone.row_count, plan, scratch, &stop_));
-  queue.stop_timer(Queue::kPrefillTimer);
-  OCELLUS_TRY(queue.finish());
-  prompt_.prefill_ms += queue.timer_ms(Queue::kPrefillTimer);
-  return queue.status();
+  scratch.trace = engine.trace();
+  OCELLUS_TRY(scratch.lay_out(text.config, engine.shape().prefill_limits(), engine.shape().device, engine.arena()));
+  PrefillTimer timer(engine.queue());
+  const PrefillPlan plan =
+      plan_prefill_alone(alone, conversation_.cache(), text.config.head_dim, scratch, engine.queue());
+  alone.embed_text(text.embedding, engine.queue());
+  OCELLUS_TRY(engine.run_prefill(alone.row_count, plan, scratch, &conversation_.stop()));
+  return timer.finish(&conversation_.stats().prefill_ms);
 }
 
-/// The tokens around the views and the rows that are read in place go to the chunk, which has room for them.
-Status Session::add_links(const ViewPlan& plan, int32_t ordinal) {
-  const TraceRange range(engine_->trace(), "link");
-  PromptChunk& chunk = engine_->memory().chunk;
-  const PromptChunk& alone = engine_->memory().image_chunk;
-  const int64_t first = next_position_ + chunk.positions();
-  const int64_t start_tokens = engine_->tokenizer().facts().start_token() != kNoToken ? 1 : 0;
+/// The tokens around the views and the rows that are read in place go to the chunk.
+Status Reuse::add_links(const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk) {
+  Engine& engine = conversation_.engine();
+  const TraceRange range(engine.trace(), "link");
+  const PromptChunk& alone = engine.memory().image_chunk;
+  const int64_t first = conversation_.state().next_position + chunk.positions();
+  const int64_t start_tokens = engine.tokenizer().facts().start_token() != kNoToken ? 1 : 0;
   LinkedImage& image = chunk.linked_images.data[chunk.linked_image_count++];
   image.ordinal = ordinal;
   image.slots = static_cast<int32_t>(plan.row_count());
   image.in_place = static_cast<int32_t>(alone.pick_count);
-  image.position_shift = engine_->shape().in_context ? 0 : static_cast<int32_t>(first - start_tokens);
+  image.position_shift = engine.shape().in_context ? 0 : static_cast<int32_t>(first - start_tokens);
   DelimiterTokens tokens;
   LinkedRows rows(chunk, alone.picks.data);
   ImagePiece piece;
@@ -178,31 +172,21 @@ Status Session::add_links(const ViewPlan& plan, int32_t ordinal) {
       rows.add(piece.rows);
       continue;
     }
-    OCELLUS_TRY(tokens.encode(engine_->tokenizer(), piece.text));
+    OCELLUS_TRY(tokens.encode(engine.tokenizer(), piece.text));
     chunk.add_text(tokens.ids(), tokens.count());
   }
-  cache().note_image_position(ordinal, first);
+  conversation_.cache().note_image_position(ordinal, first);
   return {};
 }
 
-void Session::commit_links() {
-  const PromptChunk& chunk = engine_->memory().chunk;
-  for (int64_t i = 0; i < chunk.linked_image_count; ++i) {
-    const LinkedImage& image = chunk.linked_images.data[i];
-    cache().commit_linked(image.ordinal, image.slots, image.in_place, image.position_shift);
-  }
-}
-
-/// Rows that are read in place become rows of the chunk.
-void Session::fetch_linked_rows() {
-  const EngineMemory& memory = engine_->memory();
-  const PromptChunk& chunk = memory.chunk;
+void Reuse::fetch_rows(const PromptChunk& chunk) {
+  const EngineMemory& memory = conversation_.engine().memory();
   for (int64_t p = 0; p < chunk.piece_count; ++p) {
     const Piece& piece = chunk.pieces.data[p];
     if (piece.kind == RowKind::kLinked)
       convert_rows({.from = memory.linked_rows.slice_rows(piece.source_row, piece.row_count),
                     .to = chunk.hidden.slice_rows(piece.first_row, piece.row_count)},
-                   engine_->queue());
+                   conversation_.engine().queue());
   }
 }
 

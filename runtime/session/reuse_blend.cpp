@@ -9,7 +9,7 @@
 
 #include "kernels/cache/value_change.h"
 #include "runtime/engine/engine.h"
-#include "runtime/session/session.h"
+#include "runtime/session/reuse.h"
 
 namespace ocellus {
 namespace {
@@ -49,7 +49,7 @@ void list_stored(const PromptChunk& chunk, const SessionCache& cache, const Blen
 }
 
 /// The numbers of the `percent` of all linked rows that have changed most, ascending; how many they are.
-int64_t choose_rows(const PromptChunk& chunk, int32_t percent, const BlendScratch& s) {
+int64_t choose_most_changed(const PromptChunk& chunk, int32_t percent, const BlendScratch& s) {
   float* const changes = s.changes.host.data;
   int32_t* const order = s.order.data;
   int64_t linked = 0;
@@ -92,26 +92,26 @@ void link_others(const int32_t* chosen, int64_t count, PromptChunk& chunk, Sessi
 
 }  // namespace
 
-Status Session::blend_chunk() {
-  PromptChunk& chunk = engine_->memory().chunk;
-  const TextModel& text = engine_->text();
-  Queue& queue = engine_->queue();
+Status Reuse::choose_rows(PromptChunk& chunk) {
+  Engine& engine = conversation_.engine();
+  const TextModel& text = engine.text();
+  SessionCache& cache = conversation_.cache();
+  Queue& queue = engine.queue();
   if (chunk.linked_rows == 0) return {};
-  const TraceRange range(engine_->trace(), "choose rows");
-  const ArenaScope scope(engine_->arena());
+  const TraceRange range(engine.trace(), "choose rows");
+  const ArenaScope scope(engine.arena());
   PrefillScratch scratch;
-  scratch.trace = engine_->trace();
-  OCELLUS_TRY(
-      scratch.lay_out(text.config, engine_->shape().prefill_limits(), engine_->shape().device, engine_->arena()));
-  queue.start_timer(Queue::kPrefillTimer);
-  PrefillPlan plan = plan_look(chunk, next_position_, cache(), scratch, queue);
+  scratch.trace = engine.trace();
+  OCELLUS_TRY(scratch.lay_out(text.config, engine.shape().prefill_limits(), engine.shape().device, engine.arena()));
+  PrefillTimer timer(queue);
+  PrefillPlan plan = plan_look(chunk, conversation_.state().next_position, cache, scratch, queue);
   const int32_t layer = std::min(kCheckedLayer, text.config.layer_count - 1);
   plan.most_layers = layer + 1;
   chunk.embed_text(text.embedding, queue);
   queue.join_transfers();
-  fetch_linked_rows();
-  OCELLUS_TRY(engine_->run_prefill(chunk.row_count, plan, scratch, &stop_));
-  list_stored(chunk, cache(), scratch.blend);
+  fetch_rows(chunk);
+  OCELLUS_TRY(engine.run_prefill(chunk.row_count, plan, scratch, &conversation_.stop()));
+  list_stored(chunk, cache, scratch.blend);
   queue.upload(scratch.blend.stored, chunk.row_count);
   const StagedRows<float>& changes = scratch.blend.changes;
   value_change({.rows = scratch.layer_rows(text.config),
@@ -122,11 +122,9 @@ Status Session::blend_chunk() {
                queue);
   if (changes.host.data != changes.device.data)
     queue.copy(changes.host.data, changes.device.data, chunk.row_count * int64_t{sizeof(float)});
-  queue.stop_timer(Queue::kPrefillTimer);
-  OCELLUS_TRY(queue.finish());
-  prompt_.prefill_ms += queue.timer_ms(Queue::kPrefillTimer);
-  const int64_t count = choose_rows(chunk, engine_->shape().blend_percent, scratch.blend);
-  link_others(scratch.blend.order.data, count, chunk, cache());
+  OCELLUS_TRY(timer.finish(&conversation_.stats().prefill_ms));
+  const int64_t count = choose_most_changed(chunk, engine.shape().blend_percent, scratch.blend);
+  link_others(scratch.blend.order.data, count, chunk, cache);
   return {};
 }
 

@@ -1,10 +1,9 @@
-// An image that nobody has seen: cache slots with made-up contents, to measure decoding over many of them.
+#include "runtime/session/synthetic_image.h"
+
 #include <algorithm>
 #include <array>
 
 #include "quant/weight_format.h"
-#include "runtime/engine/engine.h"
-#include "runtime/session/session.h"
 
 namespace ocellus {
 namespace {
@@ -72,29 +71,9 @@ Status fill_block(const KvShape& shape, const KvRun& run, Queue& queue) {
 
 }  // namespace
 
-Status Session::add_synthetic_image() {
-  const TraceRange range(engine_->trace(), "add image");
-  const EngineShape& shape = engine_->shape();
-  const int32_t tokens = shape.synthetic_tokens;
-  if (tokens == 0) return OCELLUS_FAIL(Code::kFull, "no synthetic tokens were planned: plan some");
-  OCELLUS_TRY(start_adding());
-  OCELLUS_TRY(read_chunk());
-  OCELLUS_TRY(check_room(0, tokens));
-  int32_t ordinal = 0;
-  OCELLUS_TRY(cache().reserve_image(&ordinal));
-  Status status;
-  for (int32_t b = 0; b < cache().blocks_per_image() && status.ok(); ++b)
-    status = fill_block(shape.kv, cache().image_block(ordinal, b), engine_->queue());
-  if (!status.ok()) {
-    engine_->queue().clear();
-    cache().drop_uncommitted();
-    return status;
-  }
-  cache().note_image_position(ordinal, next_position_);
-  cache().commit_image(ordinal, shape.kv.image_slots, tokens);
-  next_position_ += tokens;
-  has_answerable_ = false;
-  engine_->note_cache_use();
+Status fill_synthetic_image(const SessionCache& cache, int32_t ordinal, Queue& queue) {
+  for (int32_t b = 0; b < cache.blocks_per_image(); ++b)
+    OCELLUS_TRY(fill_block(cache.shape(), cache.image_block(ordinal, b), queue));
   return {};
 }
 

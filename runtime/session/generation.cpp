@@ -5,10 +5,11 @@
 // shows while the device works on the next, whose slot is then simply not committed.
 //
 // Scoring is the same with tokens that are given: the device reads each from host memory when its step is done.
+#include "runtime/session/generation.h"
+
 #include <algorithm>
 
 #include "kernels/sampling/sample_row.h"
-#include "runtime/session/generation.h"
 
 namespace ocellus {
 namespace {
@@ -39,28 +40,16 @@ ocellus_stop stop_for(Status status) {
 
 }  // namespace
 
-Status Generation::read_prompt(int32_t i) {
-  Session& session = *sessions_[i];
-  session.has_prompt_ = true;  // an answer that goes on is still the same answer
-  if (session.unread_token_ != kNoToken) return find_cut(i);
-  OCELLUS_TRY(session.start_adding());
-  if (session.waiting_positions() == 0) session.drop_chunk();
-  OCELLUS_TRY(session.read_chunk());
-  if (!session.has_answerable_)
-    return OCELLUS_FAIL(Code::kBadArgument, "there is nothing to answer: add text or an image first");
-  return {};
-}
-
-/// An answer that was cut, and nothing was added since: its newest token is read by a decode step, as it would have
+/// Where an answer was cut, and nothing was added since, its newest token is read by a decode step, as it would have
 /// been without the cut.
-Status Generation::find_cut(int32_t i) {
-  Session& session = *sessions_[i];
-  OCELLUS_TRY(session.stop_.check());
-  session.take_chunk();
-  session.drop_chunk();
-  OCELLUS_TRY(session.make_room(1, 0));
-  OCELLUS_TRY(session.check_room(1, 0));
-  parts_[i].goes_on = true;
+Status Generation::read_prompt(int32_t i) {
+  Prompt& prompt = sessions_[i]->prompt();
+  conversation(i).begin_answer();
+  parts_[i].goes_on = conversation(i).state().unread_token != kNoToken;
+  if (parts_[i].goes_on) return prompt.read_nothing();
+  OCELLUS_TRY(prompt.read_to_answer());
+  if (!conversation(i).state().is_answerable)
+    return OCELLUS_FAIL(Code::kBadArgument, "there is nothing to answer: add text or an image first");
   return {};
 }
 
@@ -71,7 +60,7 @@ void Generation::read_prompts() {
     parts_[i].active = status.ok() && params_[i].max_tokens > 0;
     stats_[i].stop = status.ok() ? OCELLUS_STOP_MAX_TOKENS : stop_for(status);
     if (status.ok()) continue;
-    sessions_[i]->forget_prompt();
+    sessions_[i]->prompt().forget();
     if (result_.ok()) result_ = status;
   }
 }
@@ -105,7 +94,7 @@ Status Generation::start_first_rows() {
   Queue& queue = engine_.queue();
   for (int32_t i = 0; i < count_; ++i)
     if (active(i) && !parts_[i].goes_on)
-      queue.copy(s.hidden.row(parts_[i].row), engine_.memory().last_hidden.row(sessions_[i]->index_),
+      queue.copy(s.hidden.row(parts_[i].row), conversation(i).last_hidden(),
                  s.hidden.cols * static_cast<int64_t>(sizeof(float)));
   return enqueue_first_token(engine_.text(), shape_.rows, s, queue);
 }
@@ -123,12 +112,6 @@ void Generation::mark_active(int32_t i, bool active) {
 void Generation::mark_those_that(bool go_on, bool active) {
   for (int32_t i = 0; i < count_; ++i)
     if (this->active(i) && parts_[i].goes_on == go_on) mark_active(i, active);
-}
-
-/// Tells the device that session i takes no part in later steps.
-void Generation::leave_step(int32_t i) {
-  parts_[i].on_device = false;
-  mark_active(i, false);
 }
 
 /// A step gives the token of the step before it the slot of what goes. Where no step has followed, that is done here;
@@ -149,6 +132,10 @@ void Generation::settle_newest() {
 /// A decode step for the rows that take part in step `started_`: of the answers that go on alone, if it is step 0. It
 /// is prepared for the tiles that there are now, not for those that the answer may come to need: on a GPU that could
 /// change the order of its sums.
+///
+/// A session that decodes alone on the CPU stops between layers. A batch stops between steps only, because one of its
+/// sessions must not end the step of the others, and so does a GPU, whose steps are recorded. Nor does one in which
+/// slots go: a layer that was left out would keep what the others dropped.
 Status Generation::run_step() {
   shape_.most_tiles = 0;
   for (int32_t i = 0; i < count_; ++i) {
@@ -158,7 +145,8 @@ Status Generation::run_step() {
     shape_.most_tiles = std::max<int64_t>(shape_.most_tiles, part.next.new_tile + 1);
     move_place(part.next, kPageSlots);
   }
-  return engine_.run_step(shape_, scratch_, step_signal());
+  const bool stops = count_ == 1 && !engine_.queue().on_cuda() && !engine_.shape().kv.has_ledger;
+  return engine_.run_step(shape_, scratch_, stops ? &sessions_[0]->stop_signal() : nullptr);
 }
 
 /// Starts the next step for all sessions that can take part; false if none can, or if it failed.
@@ -166,7 +154,10 @@ bool Generation::start_step() {
   bool any = false;
   for (int32_t i = 0; i < count_; ++i) {
     Part& part = parts_[i];
-    if (part.on_device && (!part.active || started_ > part.most_steps)) leave_step(i);
+    if (part.on_device && (!part.active || started_ > part.most_steps)) {
+      part.on_device = false;
+      mark_active(i, false);
+    }
     any = any || part.on_device;
   }
   if (!any) return false;
@@ -176,13 +167,6 @@ bool Generation::start_step() {
   return engine_.queue().ok();
 }
 
-void Generation::stop_if_asked(int32_t i) {
-  const Status status = sessions_[i]->stop_.check();
-  if (status.ok()) return;
-  finish(i, stop_for(status));
-  if (result_.ok()) result_ = status;
-}
-
 /// Gives every session its tokens until all have finished.
 Status Generation::answer() {
   Queue& queue = engine_.queue();
@@ -190,8 +174,12 @@ Status Generation::answer() {
   int64_t before = now_ns();
   for (int64_t step = 0; active_count() > 0; ++step) {
     const TraceRange range(engine_.trace(), step == 0 ? "first token" : "decode step");
-    for (int32_t i = 0; i < count_; ++i)
-      if (active(i) && step > 0) stop_if_asked(i);
+    for (int32_t i = 0; i < count_; ++i) {
+      const Status status = active(i) && step > 0 ? sessions_[i]->stop_signal().check() : Status();
+      if (status.ok()) continue;
+      finish(i, stop_for(status));
+      if (result_.ok()) result_ = status;
+    }
     if (started_ == step && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
     // No step is under way when the token of this one makes a block full: it is packed before the next, as everywhere.
     const int64_t ahead = queue.on_cuda() && !has_text_to_pack(1) ? 2 : 1;
@@ -201,7 +189,9 @@ Status Generation::answer() {
     if (started_ <= step) break;
     queue.wait_for_result(step);
     OCELLUS_TRY(queue.status());
-    OCELLUS_TRY(accept_results(step));
+    for (int32_t i = 0; i < count_; ++i)
+      if (active(i)) OCELLUS_TRY(accept_result(i, step));
+    engine_.note_cache_use();
     const int64_t now = now_ns();
     if (step > 0 && timed_tokens_ < engine_.memory().token_times.cols)
       times[timed_tokens_++] = static_cast<float>(elapsed_ms(before, now));
@@ -211,41 +201,33 @@ Status Generation::answer() {
   return {};
 }
 
-Status Generation::accept_results(int64_t step) {
-  for (int32_t i = 0; i < count_; ++i)
-    if (active(i)) OCELLUS_TRY(accept_result(i, step));
-  engine_.note_cache_use();
-  return {};
-}
-
 /// The token that step `step` has read has a slot of its own now, or will take another one's.
 void Generation::read_token(int32_t i, int64_t step) {
   Part& part = parts_[i];
-  Session& session = *sessions_[i];
-  SessionCache& cache = session.cache();
-  const bool evicts = part.eviction.evicts(static_cast<int32_t>(session.next_position_));
+  ConversationState& state = conversation(i).state();
+  SessionCache& cache = conversation(i).cache();
+  const bool evicts = part.eviction.evicts(static_cast<int32_t>(state.next_position));
   part.unsettled = evicts && part.last_step == step;
   if (evicts) {
     cache.note_replaced();
   } else {
     ++part.eviction.slots;
-    cache.note_text_position(cache.text_slots(), session.next_position_);
+    cache.note_text_position(cache.text_slots(), state.next_position);
     cache.commit_text(1);
   }
-  session.note_prefix(&session.unread_token_, 1);
-  session.unread_token_ = kNoToken;
-  session.has_answerable_ = false;  // the last hidden row is the prompt's, and the answer has moved on
-  ++session.next_position_;
+  conversation(i).note_prefix(&state.unread_token, 1);
+  state.unread_token = kNoToken;
+  state.is_answerable = false;  // the last hidden row is the prompt's, and the answer has moved on
+  ++state.next_position;
 }
 
 /// Session i's token of step `step`. A decode step has also read the token before it, whose slot is now live.
 Status Generation::accept_result(int32_t i, int64_t step) {
-  Session& session = *sessions_[i];
   const StepScratch& s = scratch_;
   if (step > 0 || parts_[i].goes_on) read_token(i, step);
   const StepResult& result = s.results.row(step % kResultSteps)[parts_[i].row];
   stats_[i].logits_hash = result.logits_hash;
-  ++session.drawn_count_;
+  ++conversation(i).drawn_count();
   if (result.token == kNoTokenSampled)
     return OCELLUS_FAIL(Code::kBadFile, "the model's output is not a number: the weights are damaged");
   if (forced_ != nullptr)
@@ -257,25 +239,23 @@ Status Generation::accept_result(int32_t i, int64_t step) {
 }
 
 void Generation::accept_token(int32_t i, TokenId token) {
-  Session& session = *sessions_[i];
   const ocellus_generate_params& p = params_[i];
   if (!p.ignore_end && engine_.tokenizer().is_end_of_generation(token)) return finish(i, OCELLUS_STOP_END_TOKEN);
-  session.unread_token_ = token;
-  session.remember_token(token);
+  conversation(i).state().unread_token = token;
+  conversation(i).remember(token);
   ++stats_[i].generated_tokens;
-  deliver(i, session.utf8_.push(engine_.tokenizer().piece(token, false)));
+  deliver(i, conversation(i).characters().push(engine_.tokenizer().piece(token, false)));
   if (active(i) && stats_[i].generated_tokens >= p.max_tokens) finish(i, OCELLUS_STOP_MAX_TOKENS);
 }
 
 /// An end token that comes last is not read, nor is it when the model says it: the chat template writes it.
 void Generation::accept_forced(int64_t step, float log_probability) {
-  Session& session = *sessions_[0];
   const TokenId token = forced_->tokens[step];
   forced_->log_probabilities[step] = log_probability;
   const bool is_last = ++stats_[0].generated_tokens == forced_->count;
   if (is_last && engine_.tokenizer().is_end_of_generation(token)) return finish(0, OCELLUS_STOP_END_TOKEN);
-  session.unread_token_ = token;
-  session.remember_token(token);
+  conversation(0).state().unread_token = token;
+  conversation(0).remember(token);
   if (is_last) finish(0, OCELLUS_STOP_MAX_TOKENS);
 }
 
@@ -291,27 +271,28 @@ void Generation::finish(int32_t i, ocellus_stop stop) {
   parts_[i].active = false;
   stats_[i].stop = stop;
   // Where the answer may go on, what has come of a character waits for the rest of it.
-  if (stop != OCELLUS_STOP_CALLBACK && stop != OCELLUS_STOP_MAX_TOKENS) deliver(i, sessions_[i]->utf8_.finish());
+  if (stop != OCELLUS_STOP_CALLBACK && stop != OCELLUS_STOP_MAX_TOKENS)
+    deliver(i, conversation(i).characters().finish());
 }
 
 void Generation::summarise(int32_t i) {
-  Session& session = *sessions_[i];
+  const SessionCache& cache = conversation(i).cache();
   ocellus_generate_stats& s = stats_[i];
-  s.image_count = session.cache().image_count();
-  session.prompt_.report(&s);
-  const CacheBytes bytes = session.cache().bytes();
+  s.image_count = cache.image_count();
+  conversation(i).stats().report(&s);
+  const CacheBytes bytes = cache.bytes();
   s.kv_bytes = bytes.payload + bytes.scales;
   s.kv_scale_bytes = bytes.scales;
   s.kv_waste_bytes = bytes.waste;
   s.kv_block_bytes = bytes.blocks;
   s.kv_block_elements = bytes.block_elements;
-  s.kv_bytes_full = session.cache().full_bytes();
-  session.prompt_ = PromptStats();
+  s.kv_bytes_full = cache.full_bytes();
+  conversation(i).stats() = PromptStats();
 }
 
 void Generation::start_deadlines() {
   for (int32_t i = 0; i < count_; ++i) {
-    StopSignal& stop = sessions_[i]->stop_;
+    StopSignal& stop = sessions_[i]->stop_signal();
     session_deadlines_[i] = stop.deadline_ns();
     if (params_[i].deadline_ns != 0) stop.set_deadline(params_[i].deadline_ns);
     stats_[i] = {};
@@ -353,12 +334,12 @@ void Generation::settle(Status status) {
   engine_.queue().clear();
   for (int32_t i = 0; i < count_; ++i) {
     if (active(i)) finish(i, stop_for(status));
-    sessions_[i]->cache().drop_uncommitted();
+    conversation(i).cache().drop_uncommitted();
     summarise(i);
-    StopSignal& stop = sessions_[i]->stop_;
+    StopSignal& stop = sessions_[i]->stop_signal();
     stop.set_deadline(session_deadlines_[i]);
     if (stats_[i].stop == OCELLUS_STOP_CANCELLED) stop.acknowledge();
-    sessions_[i]->set_checkpoint();
+    conversation(i).set_checkpoint();
   }
 }
 
@@ -385,8 +366,8 @@ Status generate(Session* const* sessions, const ocellus_generate_params* params,
 
 Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stats* stats) {
   if (answer.count < 1) return OCELLUS_FAIL(Code::kBadArgument, "%d tokens cannot be scored: give some", answer.count);
-  OCELLUS_TRY(session.check_tokens(answer.tokens, answer.count));
-  OCELLUS_TRY(session.check_room_to_score(answer.count));
+  OCELLUS_TRY(check_tokens(session.engine().text().config, answer.tokens, answer.count));
+  OCELLUS_TRY(session.room().check_to_score(answer.count, session.prompt().waiting()));
   ocellus_generate_params params;
   ocellus_generate_params_init(&params);
   params.max_tokens = answer.count;

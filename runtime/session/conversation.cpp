@@ -1,0 +1,89 @@
+#include "runtime/session/conversation.h"
+
+#include <algorithm>
+
+#include "runtime/engine/engine.h"
+
+namespace ocellus {
+
+void PromptStats::report(ocellus_generate_stats* out) const {
+  out->image_tokens = image_rows;
+  out->prompt_tokens = rows;
+  out->library_hits = library_hits;
+  out->library_memory_hits = library_memory_hits;
+  out->library_misses = library_misses;
+  out->library_bytes_read = library_bytes;
+  out->library_saved_ms = library_saved_ms;
+  out->preprocess_ms = preprocess_ms;
+  out->encode_ms = encode_ms;
+  out->prefill_ms = prefill_ms;
+  out->first_token_ms += preprocess_ms + encode_ms + prefill_ms;
+}
+
+void Conversation::open(Engine& engine, int32_t slot) {
+  engine_ = &engine;
+  slot_ = slot;
+  stop_.set_deadline(0);
+}
+
+void Conversation::reset() {
+  cache().reset();
+  state_ = {};
+  has_ncar_ = false;
+  drawn_count_ = 0;
+  stats_ = {};
+  characters_.finish();
+  set_checkpoint();
+  forget_late_cancel();
+}
+
+SessionCache& Conversation::cache() const { return engine_->memory().caches[slot_]; }
+
+float* Conversation::last_hidden() const { return engine_->memory().last_hidden.row(slot_); }
+
+const NcarState* Conversation::ncar() const { return has_ncar_ ? engine_->memory().ncar.data + slot_ : nullptr; }
+
+const int32_t* Conversation::recent_tokens() const { return engine_->memory().recent_tokens.row(slot_); }
+
+void Conversation::remember(TokenId token) {
+  engine_->memory().recent_tokens.row(slot_)[state_.recent_count++ % kRecentTokens] = token;
+}
+
+void Conversation::note_prefix(const TokenId* tokens, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    state_.prefix_hash = prefix_of(state_.prefix_hash, static_cast<uint64_t>(tokens[i]));
+}
+
+void Conversation::forget_late_cancel() {
+  if (!has_prompt_) stop_.acknowledge();
+}
+
+void Conversation::begin_prompt() {
+  forget_late_cancel();
+  has_prompt_ = true;
+}
+
+void Conversation::set_checkpoint() {
+  has_prompt_ = false;
+  checkpoint_ = {.state = state_, .cache = cache().mark()};
+}
+
+void Conversation::go_back() {
+  // The last hidden row is still the checkpoint's if nothing was read since.
+  const bool was_read = state_.next_position != checkpoint_.state.next_position;
+  cache().rewind(checkpoint_.cache);
+  restore(checkpoint_.state);
+  state_.is_answerable = state_.is_answerable && !was_read;
+  has_prompt_ = has_ncar_ = false;
+  stats_.rows = stats_.image_rows = 0;
+}
+
+/// The oldest remembered tokens made place for those that are forgotten; nothing stands there now.
+void Conversation::restore(const ConversationState& state) {
+  int32_t* const recent = engine_->memory().recent_tokens.row(slot_);
+  const int64_t overwritten = std::min<int64_t>(state_.recent_count - state.recent_count, kRecentTokens);
+  for (int64_t i = 0; i < overwritten; ++i) recent[(state.recent_count + i) % kRecentTokens] = kNoToken;
+  state_ = state;
+}
+
+}  // namespace ocellus

@@ -1,0 +1,96 @@
+// Conversation: what a session has said and seen. It owns the slots of its cache, the place where the next row stands,
+// and the checkpoint that a prompt goes back to when it fails. Rows that are still to be read are none of its business:
+// those belong to a Prompt.
+#pragma once
+
+#include "kernels/cache/select_slots.h"
+#include "runtime/cache/kv_cache.h"
+#include "runtime/cache/prompt_chunk.h"
+#include "runtime/library/library_entry.h"
+#include "runtime/session/prompt_stats.h"
+#include "runtime/vocabulary/tokenizer.h"
+
+namespace ocellus {
+
+class Engine;
+
+/// Everything of a conversation but its slots, as plain values: going back is an assignment.
+struct ConversationState {
+  int64_t next_position = 0;
+  bool is_answerable = false;           // last_hidden() is that of the newest row
+  bool has_turns = false;               // a turn of the chat template was begun
+  bool has_system = false;              // a system prompt was added
+  bool has_text = false;                // the beginning-of-text token is in
+  TokenId unread_token = kNoToken;      // generated, not in the cache yet
+  int64_t recent_count = 0;             // tokens that were remembered for the repetition penalty
+  uint64_t prefix_hash = kEmptyPrefix;  // of all that was added: a picture read in its prompt is found by it
+};
+
+/// A moment to go back to: the one kind of snapshot that sessions take.
+struct Checkpoint {
+  ConversationState state;
+  SessionCache::Mark cache;
+  PromptChunk::Mark chunk = {};  // rows that waited
+  int32_t images = 0;            // in the cache and waiting
+  int64_t reads = 0;             // chunks that the prompt had read
+};
+
+class Conversation {
+ public:
+  Conversation() = default;
+  Conversation(const Conversation&) = delete;
+  Conversation& operator=(const Conversation&) = delete;
+
+  void open(Engine& engine, int32_t slot);
+  /// Forgets everything said and seen.
+  void reset();
+
+  Engine& engine() const { return *engine_; }
+  int32_t slot() const { return slot_; }
+  SessionCache& cache() const;
+  ConversationState& state() { return state_; }
+  PromptStats& stats() { return stats_; }
+  StopSignal& stop() { return stop_; }
+  /// Characters of an answer of which only some bytes have come.
+  Utf8Stream& characters() { return characters_; }
+  /// Tokens sampled so far, which counts the random numbers.
+  uint64_t& drawn_count() { return drawn_count_; }
+  /// Output of the last layer for the newest row of a prompt, [width].
+  float* last_hidden() const;
+  /// DAVID's NCAR by layer in the newest rows with images that competed; null if there were none.
+  const NcarState* ncar() const;
+  void note_ncar() { has_ncar_ = true; }
+
+  /// The repetition penalty looks at the newest kRecentTokens of what was remembered: a ring.
+  void remember(TokenId token);
+  const int32_t* recent_tokens() const;
+  void note_prefix(const TokenId* tokens, int64_t count);
+
+  /// A cancellation that came while there was no prompt and no answer was not meant for the next one.
+  void forget_late_cancel();
+  void begin_prompt();
+  /// An answer that goes on is still the same answer, which a cancellation before it was meant for.
+  void begin_answer() { has_prompt_ = true; }
+
+  /// After an answer: what a prompt that fails goes back to.
+  void set_checkpoint();
+  Checkpoint& checkpoint() { return checkpoint_; }
+  /// Back to the checkpoint: what was read since is forgotten.
+  void go_back();
+  /// Back to a state since which nothing was read.
+  void restore(const ConversationState& state);
+
+ private:
+  Engine* engine_ = nullptr;
+  int32_t slot_ = 0;
+  StopSignal stop_;
+  ConversationState state_;
+  Checkpoint checkpoint_;
+  bool has_prompt_ = false;  // something was added since the last answer
+  bool has_ncar_ = false;
+  uint64_t drawn_count_ = 0;
+  PromptStats stats_;
+  Utf8Stream characters_;
+};
+
+}  // namespace ocellus

@@ -1,0 +1,108 @@
+#include "runtime/session/picture_rows.h"
+
+#include "runtime/engine/engine.h"
+#include "runtime/engine/picture_source.h"
+#include "runtime/models/delimiter_tokens.h"
+
+namespace ocellus {
+namespace {
+
+/// Writes the rows that end the lines of the tiles' map, if `piece` holds it.
+void end_lines(const ViewPlan& plan, const ImagePiece& piece, const float* row_end, DeviceView<float> rows,
+               Queue& queue) {
+  const bool is_overview = piece.view_index == plan.overview_index();
+  if (is_overview && plan.tile_count() > 0) return;
+  const DeviceView<float> map = is_overview ? rows.slice_rows(plan.view_rows, plan.map.rows()) : rows;
+  for (int32_t line = 0; line < plan.map.lines; ++line)
+    queue.copy(map.row(int64_t{line} * (plan.map.cols + 1) + plan.map.cols), row_end,
+               map.cols * static_cast<int64_t>(sizeof(float)));
+}
+
+}  // namespace
+
+Status plan_picture(const EngineShape& shape, const Picture& picture, ViewPlan* plan) {
+  OCELLUS_TRY(check_image_size(shape.image_limits, "picture", picture.width, picture.height));
+  return plan_views(shape.preprocess, picture.width, picture.height, plan);
+}
+
+/// A full batch of views is encoded before the next view is made or, in its own memory, when all are made. Until then
+/// nothing else may take scratch, where the pixels of a batch of one lie.
+Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk) {
+  Engine& engine = conversation_.engine();
+  const VisionConfig& vision = engine.vision().config;
+  WaitingViews& waiting = engine.memory().waiting_views;
+  Queue& queue = engine.queue();
+  double& spent_ms = conversation_.stats().preprocess_ms;
+  const ArenaScope scope(engine.arena());
+  ImageScratch scratch;
+  OCELLUS_TRY(scratch.lay_out(engine.model(), engine.shape(), engine.memory().picture_staging, engine.arena()));
+  PictureSource source(engine.shape(), plan, scratch, engine.memory().image_decoder, queue);
+  DelimiterTokens tokens;
+  int64_t start = now_ns();
+  {
+    const TraceRange range(engine.trace(), "preprocess");
+    OCELLUS_TRY(source.open(picture));
+  }
+  ImagePiece piece;
+  for (ImagePieces pieces(plan); pieces.next(&piece);) {
+    if (!piece.is_view()) {
+      OCELLUS_TRY(tokens.encode(engine.tokenizer(), piece.text));
+      chunk.add_text(tokens.ids(), tokens.count());
+      continue;
+    }
+    const int64_t first = chunk.row_count;
+    for (int32_t view = piece.view_index; view < piece.view_index + piece.view_count; ++view) {
+      RowPlace place = plan.row_place(view);
+      if (place.is_empty()) continue;  // padding alone, of which nothing stays
+      if (waiting.full()) {
+        spent_ms += elapsed_ms(start, now_ns());
+        OCELLUS_TRY(encode_waiting(scratch.vision));
+        start = now_ns();
+      }
+      const TraceRange range(engine.trace(), "preprocess");
+      OCELLUS_TRY(source.render(view, waiting.next_pixels(vision, scratch.vision, 1)));
+      place.first += first;
+      waiting.add(place);
+    }
+    chunk.add_image_rows(ordinal, piece.rows);
+    if (plan.rules->has_map)
+      end_lines(plan, piece, engine.vision().row_end, chunk.hidden.slice_rows(first, piece.rows), queue);
+  }
+  spent_ms += elapsed_ms(start, now_ns());
+  return queue.status();
+}
+
+Status PictureRows::encode_waiting(const VisionScratch& scratch) {
+  Engine& engine = conversation_.engine();
+  EngineMemory& memory = engine.memory();
+  Queue& queue = engine.queue();
+  take_time();
+  queue.start_timer(Queue::kEncodeTimer);
+  timed_ = true;
+  OCELLUS_TRY(memory.waiting_views.encode(engine.vision(), scratch, memory.chunk.hidden, &conversation_.stop(), queue));
+  queue.stop_timer(Queue::kEncodeTimer);
+  return queue.status();
+}
+
+Status PictureRows::encode() {
+  Engine& engine = conversation_.engine();
+  const EngineShape& shape = engine.shape();
+  if (engine.memory().waiting_views.count() == 0) return {};
+  const ArenaScope scope(engine.arena());
+  VisionScratch scratch;
+  OCELLUS_TRY(scratch.lay_out(engine.vision().config, shape.view_batch, shape.device, engine.arena()));
+  return encode_waiting(scratch);
+}
+
+void PictureRows::forget_from(int64_t first_row) {
+  conversation_.engine().queue().clear();
+  conversation_.engine().memory().waiting_views.forget_from(first_row);
+  timed_ = false;
+}
+
+void PictureRows::take_time() {
+  if (timed_) conversation_.stats().encode_ms += conversation_.engine().queue().timer_ms(Queue::kEncodeTimer);
+  timed_ = false;
+}
+
+}  // namespace ocellus

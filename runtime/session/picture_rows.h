@@ -1,0 +1,38 @@
+// PictureRows: pictures on their way to rows of a chunk, in a prompt or read alone. The pixels of a view are made when
+// its picture is added; views are encoded together, when a batch of them is full or the chunk is to be read.
+#pragma once
+
+#include "mm/views/preprocess.h"
+#include "runtime/session/conversation.h"
+
+namespace ocellus {
+
+struct EngineShape;
+struct Picture;
+struct VisionScratch;
+
+/// The views of a picture, which must be within the planned limits: kBadImage or kFull.
+Status plan_picture(const EngineShape& shape, const Picture& picture, ViewPlan* plan);
+
+class PictureRows {
+ public:
+  explicit PictureRows(Conversation& conversation) : conversation_(conversation) {}
+
+  /// Appends the rows of a picture and the texts around its views to the chunk, which has room for them. Those that are
+  /// not encoded yet wait.
+  Status add(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk);
+  /// Encodes the views that wait.
+  Status encode();
+  /// After a failure: forgets the views whose rows begin at `first_row` or later, and clears the queue.
+  void forget_from(int64_t first_row);
+  /// Adds the time of the latest encoding to the statistics, once.
+  void take_time();
+
+ private:
+  Status encode_waiting(const VisionScratch& scratch);
+
+  Conversation& conversation_;
+  bool timed_ = false;  // the queue's encode timer runs or has run, and nobody has asked it yet
+};
+
+}  // namespace ocellus

@@ -1,0 +1,241 @@
+#include "runtime/session/prompt.h"
+
+#include <algorithm>
+
+#include "runtime/engine/engine.h"
+
+namespace ocellus {
+namespace {
+
+ChunkFacts facts_of(const PromptChunk& chunk) {
+  return {.rows = chunk.row_count, .visual_rows = chunk.row_count - chunk.text_count};
+}
+
+/// Images that have rows in the chunk and are not in the cache.
+int32_t new_images(const PromptChunk& chunk, const SessionCache& cache) {
+  int32_t count = 0, last = cache.image_count() - 1;
+  for (int64_t i = 0; i < chunk.piece_count; ++i) {
+    const Piece& piece = chunk.pieces.data[i];
+    if (piece.kind != RowKind::kImage || piece.image_ordinal <= last) continue;
+    last = piece.image_ordinal;
+    ++count;
+  }
+  return count;
+}
+
+/// Takes pages and blocks for every row, or for what will be left of them.
+Status reserve_rows(const PromptChunk& chunk, const EngineShape& shape, SessionCache& cache) {
+  if (shape.competes(facts_of(chunk))) {
+    const Survivors left = shape.policy.survivors(facts_of(chunk));
+    return cache.reserve_evicted({.text = static_cast<int32_t>(left.text),
+                                  .visual = static_cast<int32_t>(left.visual),
+                                  .images = new_images(chunk, cache),
+                                  .rows = static_cast<int32_t>(chunk.row_count),
+                                  .text_rows = static_cast<int32_t>(chunk.text_count)});
+  }
+  int32_t ordinal = 0;
+  // Where images are linked, or read in context, they were reserved when they came.
+  for (int32_t i = shape.links ? 0 : new_images(chunk, cache); i > 0; --i) OCELLUS_TRY(cache.reserve_image(&ordinal));
+  return cache.reserve_text(chunk.text_count);
+}
+
+/// The slots that an image of so many rows keeps in blocks of its own.
+int32_t kept_slots(const CachePolicy& policy, int64_t image_rows) {
+  return static_cast<int32_t>(policy.evicts_images() ? policy.survivors({image_rows, image_rows}).slots() : image_rows);
+}
+
+/// Makes the reserved slots live, and those of linked images.
+void commit_rows(const PromptChunk& chunk, const EngineShape& shape, SessionCache& cache) {
+  if (shape.competes(facts_of(chunk))) {
+    cache.commit_evicted();
+  } else {
+    cache.commit_text(chunk.text_count);
+    for (int64_t i = 0; i < chunk.piece_count; ++i) {
+      const Piece& piece = chunk.pieces.data[i];
+      if (piece.kind == RowKind::kImage)
+        cache.commit_image(piece.image_ordinal, kept_slots(shape.policy, piece.row_count),
+                           static_cast<int32_t>(piece.row_count));
+    }
+  }
+  for (int64_t i = 0; i < chunk.linked_image_count; ++i) {
+    const LinkedImage& image = chunk.linked_images.data[i];
+    cache.commit_linked(image.ordinal, image.slots, image.in_place, image.position_shift);
+  }
+}
+
+}  // namespace
+
+PromptChunk& Prompt::chunk() const { return conversation_.engine().memory().chunk; }
+
+bool Prompt::holds_chunk() const { return conversation_.engine().chunk_loan().is_with(*this); }
+
+void Prompt::give_back() { conversation_.engine().chunk_loan().give_back(*this, conversation_.engine().queue()); }
+
+void Prompt::reset() {
+  give_back();
+  deferred_ = Status();
+}
+
+/// As many rows of text as there will be: of linked images' rows some may yet turn out not to be read in place.
+RowNeed Prompt::waiting() const {
+  if (!holds_chunk()) return {};
+  const PromptChunk& chunk = this->chunk();
+  const EngineShape& shape = conversation_.engine().shape();
+  const int64_t unread = chunk.linked_rows - chunk.linked_image_count * shape.linked_rows;
+  const int32_t linked = static_cast<int32_t>(chunk.linked_image_count);
+  return {.text = chunk.text_count - (shape.blends() ? unread : 0),
+          .images = linked + new_images(chunk, conversation_.cache()),
+          .positions = chunk.positions()};
+}
+
+Status Prompt::start() {
+  conversation_.begin_prompt();
+  if (!deferred_.ok()) {
+    const Status status = deferred_;
+    deferred_ = Status();
+    return OCELLUS_FAIL(status.code(), "what was added before could not be read (%s) and is forgotten",
+                        code_name(status.code()));
+  }
+  OCELLUS_TRY(conversation_.stop().check());
+  conversation_.engine().chunk_loan().lend(*this);
+  TokenId& unread = conversation_.state().unread_token;
+  if (unread == kNoToken) return {};
+  const TokenId token = unread;
+  OCELLUS_TRY(make_room(RowNeed::of_text(1)));
+  OCELLUS_TRY(append(&token, 1));
+  unread = kNoToken;
+  return {};
+}
+
+Checkpoint Prompt::mark() const {
+  return {.state = conversation_.state(),
+          .cache = conversation_.cache().mark(),
+          .chunk = chunk().mark(),
+          .images = conversation_.cache().image_count() + waiting().images,
+          .reads = reads_};
+}
+
+void Prompt::go_back(const Checkpoint& to) {
+  if (to.reads != reads_) return forget();
+  Engine& engine = conversation_.engine();
+  engine.queue().join_transfers();
+  chunk().rewind(to.chunk);
+  engine.memory().waiting_views.forget_from(to.chunk.row_count);
+  conversation_.cache().release_reserved_images(to.images);
+  conversation_.restore(to.state);
+}
+
+/// Rows that wait and rows that were read early, to make room, are forgotten alike.
+void Prompt::forget() {
+  give_back();
+  conversation_.go_back();
+}
+
+/// In a rolling context: makes room by releasing what is oldest.
+Status Prompt::roll(const RowNeed& need) {
+  if (!room_.can_roll(need, waiting())) return {};
+  if (!room_.has(need, waiting()) && waiting().positions > 0) OCELLUS_TRY(read_and_borrow());
+  return room_.release(need);
+}
+
+Status Prompt::make_room(const RowNeed& need) {
+  OCELLUS_TRY(roll(need));
+  return room_.check(need, waiting());
+}
+
+Status Prompt::read() {
+  if (!holds_chunk()) return {};
+  Engine& engine = conversation_.engine();
+  const TraceRange range(engine.trace(), "prefill");
+  ++reads_;
+  Status status = conversation_.stop().check();
+  if (status.ok()) status = pictures_.encode();
+  if (status.ok()) status = read_rows();
+  if (!status.ok()) {
+    pictures_.forget_from(0);
+    forget();
+    return status;
+  }
+  pictures_.take_time();
+  give_back();
+  return {};
+}
+
+Status Prompt::read_and_borrow() {
+  OCELLUS_TRY(read());
+  conversation_.engine().chunk_loan().lend(*this);
+  return {};
+}
+
+/// Takes the chunk's rows through the text model, waits for it, and makes them part of the conversation.
+Status Prompt::read_rows() {
+  Engine& engine = conversation_.engine();
+  Queue& queue = engine.queue();
+  PromptChunk& chunk = this->chunk();
+  if (chunk.row_count > 0)
+    OCELLUS_TRY(prefill());
+  else
+    queue.join_transfers();
+  OCELLUS_TRY(queue.status());
+  if (chunk.positions() == 0) return {};
+  commit_rows(chunk, engine.shape(), conversation_.cache());
+  ConversationState& state = conversation_.state();
+  PromptStats& stats = conversation_.stats();
+  state.next_position += chunk.positions();
+  state.is_answerable = chunk.ends_with_row();
+  stats.rows += static_cast<int32_t>(chunk.positions());
+  stats.image_rows += static_cast<int32_t>(chunk.positions() - chunk.text_count + chunk.linked_rows);
+  engine.note_cache_use();
+  return {};
+}
+
+Status Prompt::prefill() {
+  Engine& engine = conversation_.engine();
+  const EngineShape& shape = engine.shape();
+  EngineMemory& memory = engine.memory();
+  SessionCache& cache = conversation_.cache();
+  PromptChunk& chunk = this->chunk();
+  const TextModel& text = engine.text();
+  Queue& queue = engine.queue();
+  const TraceRange range(engine.trace(), "prefill chunk");
+  if (shape.blends()) OCELLUS_TRY(reuse_.choose_rows(chunk));
+  const ArenaScope scope(engine.arena());
+  PrefillScratch scratch;
+  scratch.trace = engine.trace();
+  OCELLUS_TRY(reserve_rows(chunk, shape, cache));
+  OCELLUS_TRY(scratch.lay_out(text.config, shape.prefill_limits(), shape.device, engine.arena()));
+  PrefillTimer timer(queue);
+  const PrefillPlan plan =
+      plan_prefill(chunk, conversation_.state().next_position, cache, text.config.head_dim, scratch, queue);
+  chunk.embed_text(text.embedding, queue);
+  queue.join_transfers();  // of images from the library
+  reuse_.fetch_rows(chunk);
+  OCELLUS_TRY(engine.run_prefill(chunk.row_count, plan, scratch, &conversation_.stop()));
+  queue.copy(conversation_.last_hidden(), chunk.hidden.row(chunk.row_count - 1),
+             chunk.hidden.cols * static_cast<int64_t>(sizeof(float)));
+  const bool competes = shape.competes(facts_of(chunk)), has_ncar = competes && memory.ncar.data != nullptr;
+  if (competes) cache.fetch_counts(cache.eviction_count(), queue);
+  if (has_ncar) queue.copy(memory.ncar.data + conversation_.slot(), scratch.compress.ncar.data, sizeof(NcarState));
+  OCELLUS_TRY(timer.finish(&conversation_.stats().prefill_ms));
+  if (has_ncar) conversation_.note_ncar();
+  if (plan.compress.is_late) {
+    const HostView<int32_t>& slots = scratch.compress.layer_slots;
+    cache.shrink_evicted(*std::max_element(slots.data, slots.data + slots.cols));
+  }
+  return {};
+}
+
+Status Prompt::read_to_answer() {
+  OCELLUS_TRY(start());
+  if (waiting().positions == 0) give_back();
+  return read();
+}
+
+Status Prompt::read_nothing() {
+  OCELLUS_TRY(conversation_.stop().check());
+  conversation_.engine().chunk_loan().lend(*this);
+  give_back();
+  return make_room(RowNeed::of_text(1));
+}
+
+}  // namespace ocellus

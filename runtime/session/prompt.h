@@ -1,0 +1,82 @@
+// Prompt: text and pictures on their way into the engine's prompt chunk, and from there into the conversation's cache.
+// While rows of it wait, the chunk is lent to it.
+//
+//   the loan, going back, reading the chunk    prompt.cpp
+//   text and pictures become rows              prompt_add.cpp
+#pragma once
+
+#include <string_view>
+
+#include "runtime/engine/chunk_loan.h"
+#include "runtime/session/reuse.h"
+#include "runtime/session/room.h"
+
+namespace ocellus {
+
+struct TextConfig;
+
+/// kBadArgument names the first token that the model does not have.
+Status check_tokens(const TextConfig& config, const TokenId* tokens, int64_t count);
+
+class Prompt final : private ChunkHolder {
+ public:
+  Prompt(Conversation& conversation, Room& room, PictureRows& pictures, Reuse& reuse)
+      : conversation_(conversation), room_(room), pictures_(pictures), reuse_(reuse) {}
+
+  /// What every addition begins with: reports an earlier failure or a wish to stop, borrows the chunk, and puts the
+  /// token that was generated last, which nothing has read yet, in front of what is added.
+  Status start();
+  /// `continues`: the text follows other text directly (a SentencePiece vocabulary then adds no space before it).
+  Status add_text(std::string_view text, bool parse_special, bool continues);
+  /// Adds text that ends with `suffix`, before which everything is read and compressed.
+  Status add_closing(std::string_view text, const char* suffix);
+  Status add_tokens(const TokenId* tokens, int64_t count);
+  /// All of a picture or nothing; where text before it had to be read, that goes with it.
+  Status add_picture(const Picture& picture);
+  /// See ocellus_session_add_library_image.
+  Status add_library_image(const LibraryKey& key);
+
+  /// Where this prompt is, and back to there; if something was read since, back to the last answer.
+  Checkpoint mark() const;
+  void go_back(const Checkpoint& to);
+  /// Back to the last answer.
+  void forget();
+
+  /// Reads what waits. On failure the prompt is forgotten, and the earlier conversation stays.
+  Status read();
+  /// For an answer: reads everything, so that the newest row can be answered.
+  Status read_to_answer();
+  /// For an answer that goes on after it was cut: leaves its newest token to be read by a decode step.
+  Status read_nothing();
+  /// Whether the chunk is lent to this prompt, with or without rows that wait.
+  bool holds_chunk() const;
+  RowNeed waiting() const;
+  /// Gives the chunk back unread, and forgets a failure that nobody has heard of.
+  void reset();
+
+ private:
+  void yield_chunk() override { deferred_ = read(); }
+  void give_back();
+  Status read_and_borrow();
+  Status read_rows();
+  Status prefill();
+  PromptChunk& chunk() const;
+  Status make_room(const RowNeed& need);
+  Status roll(const RowNeed& need);
+  Status add_start_token();
+  Status append(const TokenId* tokens, int64_t count);
+  Status append_encoded(int64_t first, int64_t count);
+  Status prepare_picture(const ViewPlan& plan);
+  Status end_picture(Status status, const Checkpoint& before);
+  Status add_in_context(const Picture& picture, const ViewPlan& plan);
+  Status read_in_context(const Picture& picture, const ViewPlan& plan, const EntryFacts& facts);
+
+  Conversation& conversation_;
+  Room& room_;
+  PictureRows& pictures_;
+  Reuse& reuse_;
+  Status deferred_;    // of rows that were read because another prompt needed the chunk
+  int64_t reads_ = 0;  // of the chunk, so that marks know whether it was read since
+};
+
+}  // namespace ocellus

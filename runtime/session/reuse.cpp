@@ -1,0 +1,147 @@
+#include "runtime/session/reuse.h"
+
+#include <utility>
+
+#include "runtime/engine/engine.h"
+#include "runtime/engine/picture_source.h"
+
+namespace ocellus {
+namespace {
+
+/// The views of an entry as they stand in a prompt, which asks for no more of a plan.
+ViewPlan view_plan(const EntryFacts& facts, const PreprocessConfig& config) {
+  ViewPlan plan;
+  plan.rules = config.rules;
+  plan.view_rows = config.view_rows;
+  plan.tile_cols = facts.tile_cols;
+  plan.tile_rows = facts.tile_cols == 0 ? 0 : (facts.view_count - 1) / facts.tile_cols;
+  if (config.rules->has_map) plan.map = {.lines = 1, .cols = facts.token_count - plan.view_rows - 1};  // their number
+  return plan;
+}
+
+bool has_sound_views(const EntryFacts& facts, const PreprocessConfig& config) {
+  if (config.rules->has_map && facts.token_count <= config.view_rows) return false;
+  if (facts.token_count > max_row_count(config)) return false;
+  if (facts.tile_cols == 0) return facts.view_count == 1;
+  return facts.tile_cols > 0 && facts.view_count > 1 && (facts.view_count - 1) % facts.tile_cols == 0;
+}
+
+/// Whether the cache of a session takes the entry as it is.
+Status check_fits(const LibraryKey& key, const EntryFacts& facts, Engine& engine) {
+  const KeyText name = key_text(key);
+  if (engine.shape().in_context)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "with prefix caching an image is found by all that stands before it, not by its key");
+  const PreprocessConfig& preprocess = engine.shape().preprocess;
+  EntryFacts expected = entry_facts(engine, facts.view_count, view_plan(facts, preprocess).row_count());
+  if (facts.model != expected.model)
+    return OCELLUS_FAIL(Code::kBadArgument, "library entry %s was made by another model", name.text);
+  if (facts.bits != expected.bits)
+    return OCELLUS_FAIL(Code::kBadArgument, "library entry %s holds keys and values of %d bits, the session of %d",
+                        name.text, facts.bits, expected.bits);
+  if (facts.stored_input_rows != expected.stored_input_rows)
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "library entry %s was stored to have %d rows read in place, and the session reads %d",
+                        name.text, facts.stored_input_rows, expected.stored_input_rows);
+  if (facts.block_rows != expected.block_rows)
+    return OCELLUS_FAIL(Code::kBadArgument, "library entry %s is packed in blocks of %d slots, the session's are of %d",
+                        name.text, facts.block_rows, expected.block_rows);
+  if (facts.view_count > max_view_count(preprocess))
+    return OCELLUS_FAIL(Code::kFull, "library entry %s has %d views, more than were planned", name.text,
+                        facts.view_count);
+  expected.content = facts.content;
+  expected.tile_cols = facts.tile_cols;
+  if (facts == expected && has_sound_views(facts, preprocess)) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "library entry %s was made with other settings of the cache", name.text);
+}
+
+}  // namespace
+
+void Reuse::reset() {
+  library_ = nullptr;
+  keep_ = {};
+}
+
+Status Reuse::set_library(ImageLibrary* library, std::string_view owner) {
+  Engine& engine = conversation_.engine();
+  if (library != nullptr && !engine.shape().has_library)
+    return OCELLUS_FAIL(Code::kBadArgument, "no image library was planned: plan one");
+  if (library != nullptr && (!is_owner_name(owner) || !owner_.assign(owner)))
+    return OCELLUS_FAIL(Code::kBadArgument, "an owner has 1 to 64 characters of A-Z, a-z, 0-9, '.', '_' and '-'");
+  if (library != nullptr) OCELLUS_TRY(engine.fingerprint_model());
+  library_ = library;
+  keep_ = {};
+  return {};
+}
+
+Status Reuse::require_library() const {
+  if (library_ != nullptr) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "the session has no image library: set one first");
+}
+
+Status Reuse::set_keep(const EntryLabels& labels, LibraryPart part, bool only_there) {
+  OCELLUS_TRY(require_library());
+  // Now rather than when a picture has been computed.
+  OCELLUS_TRY(library_->check_writer(owner(), part));
+  keep_.labels = labels;
+  keep_.part = part;
+  keep_.only_there = only_there;
+  return {};
+}
+
+const SessionKeep& Reuse::keep() {
+  if (keep_.outcome != SessionKeep::Outcome::kStoring) return keep_;
+  const StoredEntry stored = conversation_.engine().library_traffic().last_stored();
+  keep_.note_stored(stored.key, stored.status, stored.failure);
+  return keep_;
+}
+
+Status Reuse::find(const LibraryKey& key, EntryFacts* facts, ViewPlan* plan) {
+  LibraryEntry entry;
+  bool found = false;
+  OCELLUS_TRY(library_->find_key(owner(), key, &entry, &found));
+  if (!found)
+    return OCELLUS_FAIL(Code::kBadArgument, "the library has no entry %s that %s sees", key_text(key).text,
+                        owner_.c_str());
+  *facts = entry.facts();
+  OCELLUS_TRY(check_fits(key, *facts, conversation_.engine()));
+  *plan = view_plan(*facts, conversation_.engine().shape().preprocess);
+  return {};
+}
+
+/// Leaves the mean of the picture's rows in the memory that is planned for it. Rows of the prompt are not there yet
+/// where images are linked, so nothing that waits is overwritten.
+Status Reuse::embed(const uint8_t* bytes, int64_t byte_count) {
+  Engine& engine = conversation_.engine();
+  const EngineShape& shape = engine.shape();
+  PromptChunk& alone = engine.memory().image_chunk;
+  ImageFacts image;
+  ViewPlan plan;
+  OCELLUS_TRY(probe_image(bytes, byte_count, shape.image_limits, &image));
+  const Picture picture = encoded_picture(bytes, byte_count, image);
+  OCELLUS_TRY(plan_picture(shape, picture, &plan));
+  alone.clear();
+  Status status = pictures_.add(picture, plan, 0, alone);
+  if (status.ok()) status = pictures_.encode();
+  if (status.ok()) note_embedding(alone);
+  if (status.ok()) status = engine.queue().status();
+  alone.clear();
+  if (!status.ok()) pictures_.forget_from(0);
+  return status;
+}
+
+Status Reuse::search(const uint8_t* bytes, int64_t byte_count, int32_t count, Buffer<NearEntry>* out) {
+  Engine& engine = conversation_.engine();
+  *out = {};
+  OCELLUS_TRY(require_library());
+  conversation_.forget_late_cancel();
+  OCELLUS_TRY(conversation_.stop().check());
+  if (engine.shape().images_per_session == 0)
+    return OCELLUS_FAIL(Code::kFull, "no images were planned: plan at least one");
+  OCELLUS_TRY(embed(bytes, byte_count));
+  const HostView<float>& mean = engine.memory().library_embedding;
+  return library_->nearest(owner(), engine.model_fingerprint(), {mean.data, static_cast<size_t>(mean.cols)}, count,
+                           out);
+}
+
+}  // namespace ocellus

@@ -1,0 +1,249 @@
+// Linked images that come from the image library, or go there: the blocks of an image as they lie in the cache, and the
+// embeddings of the rows that are read in place. What comes from the library gives the same bits as what is computed.
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "platform/clock.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/picture_source.h"
+#include "runtime/library/image_library.h"
+#include "runtime/session/reuse.h"
+
+namespace ocellus {
+namespace {
+
+/// Bytes of all heads of a layer, in one of the image's blocks.
+int64_t layer_bytes(const KvShape& kv, int32_t layer) { return kv.block_layout(layer).padded_bytes * kv.kv_heads; }
+
+/// Calls visit(bytes in the cache, count), layer by layer.
+template <class Visit>
+void visit_layers(const SessionCache& cache, int32_t ordinal, Visit visit) {
+  const KvShape& kv = cache.shape();
+  for (int32_t layer = 0; layer < kv.layer_count; ++layer)
+    for (int32_t b = 0; b < cache.blocks_per_image(); ++b)
+      visit(cache.image_block(ordinal, b).data + kv.layer(layer).offset, layer_bytes(kv, layer));
+}
+
+/// Everything that the bytes of an entry depend on beside its other facts.
+uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
+  const float ranges[2] = {shape.policy.key_range, shape.policy.value_range};
+  std::byte bytes[17 + OCELLUS_MOST_LAYER_BITS] = {};
+  bytes[16 + OCELLUS_MOST_LAYER_BITS] = static_cast<std::byte>(shape.picks);
+  const TokenId start = facts.start_token();
+  std::memcpy(bytes, &start, sizeof start);
+  std::memcpy(bytes + sizeof start, ranges, sizeof ranges);
+  for (int32_t i = 0; i < shape.kv.layer_formats.count; ++i)
+    bytes[16 + i] = static_cast<std::byte>(kv_bits(shape.kv.layer_formats.formats[i]));
+  return library_checksum(bytes, sizeof bytes);
+}
+
+}  // namespace
+
+EntryFacts entry_facts(Engine& engine, int32_t view_count, int64_t row_count) {
+  const EngineShape& shape = engine.shape();
+  EntryFacts facts;
+  facts.model = engine.model_fingerprint();
+  if (engine.model().is_made_up()) facts.format_version |= kMadeUpModel;
+  facts.prefix_id = prefix_id(engine.tokenizer().facts(), shape);
+  facts.layer_count = shape.kv.layer_count;
+  facts.kv_heads = shape.kv.kv_heads;
+  facts.head_dim = shape.kv.head_dim;
+  facts.bits = kv_bits(shape.kv.format);
+  facts.scale_form = static_cast<int32_t>(shape.kv.scales);
+  facts.token_count = static_cast<int32_t>(row_count);
+  facts.block_rows = shape.kv.block_slots;
+  facts.view_count = view_count;
+  facts.embedding_width = static_cast<int32_t>(engine.memory().linked_rows.cols);
+  facts.stored_input_rows = static_cast<int32_t>(shape.input_rows_of(view_count, row_count));
+  return facts;
+}
+
+EntryWish Reuse::wish_for(const EntryFacts& facts) const {
+  return {library_, owner_, facts, keep_.only_there, keep_.part};
+}
+
+/// Where images are read in their prompt, what stands before them is part of what they are, and not known ahead.
+Status Reuse::look_ahead(const Picture& picture, const ViewPlan& plan) {
+  Engine& engine = conversation_.engine();
+  EntryFacts facts;
+  OCELLUS_TRY(identify(picture, plan, &facts));
+  engine.pictures_ahead().add(facts);
+  engine.pictures_ahead().start_loads(wish_for({}), engine.library_traffic(), engine.queue());
+  return {};
+}
+
+bool Reuse::looks_ahead() const {
+  Engine& engine = conversation_.engine();
+  return library_ != nullptr && !engine.shape().in_context && engine.pictures_ahead().has_room();
+}
+
+void Reuse::forget_ahead() {
+  Engine& engine = conversation_.engine();
+  if (library_ != nullptr) engine.pictures_ahead().clear(engine.library_traffic());
+}
+
+/// A library that fails is no reason to fail: the image is computed.
+Status Reuse::link_known(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk) {
+  Engine& engine = conversation_.engine();
+  PicturesAhead& ahead = engine.pictures_ahead();
+  EntryFacts facts;
+  int load = -1;
+  if (!ahead.current(&facts, &load)) OCELLUS_TRY(identify(picture, plan, &facts));
+  bool found = false;
+  OCELLUS_TRY(load_entry(facts, load, ordinal, chunk, &found));
+  ahead.start_loads(wish_for({}), engine.library_traffic(), engine.queue());
+  conversation_.stats().note_search(found);
+  if (!found) {
+    const int64_t start = now_ns();
+    prepare_to_keep(ordinal);
+    OCELLUS_TRY(read_alone(picture, plan, ordinal, chunk));
+    OCELLUS_TRY(engine.queue().finish());
+    keep_image(facts, ordinal, elapsed_ms(start, now_ns()), chunk);
+  }
+  ahead.finish_current();
+  return engine.queue().status();
+}
+
+Status Reuse::recall(const EntryFacts& facts, const ViewPlan& plan, PromptChunk& chunk, bool* found) {
+  SessionCache& cache = conversation_.cache();
+  int32_t ordinal = 0;
+  OCELLUS_TRY(cache.reserve_image(&ordinal));
+  OCELLUS_TRY(load_entry(facts, -1, ordinal, chunk, found));
+  if (*found) return add_links(plan, ordinal, chunk);
+  conversation_.engine().queue().join_transfers();
+  cache.release_reserved_images(ordinal);
+  return {};
+}
+
+Status Reuse::link_entry(const EntryFacts& facts, const ViewPlan& plan, PromptChunk& chunk) {
+  bool found = false;
+  // Where computed images are kept does not matter here.
+  const bool only_there = std::exchange(keep_.only_there, false);
+  const Status status = recall(facts, plan, chunk, &found);
+  keep_.only_there = only_there;
+  OCELLUS_TRY(status);
+  if (!found)
+    return OCELLUS_FAIL(Code::kBadFile, "the library's entry is damaged or went while it was read: add the picture");
+  ++conversation_.stats().library_hits;
+  return {};
+}
+
+Status Reuse::identify(const Picture& picture, const ViewPlan& plan, EntryFacts* facts) {
+  Engine& engine = conversation_.engine();
+  const TraceRange range(engine.trace(), "identify image");
+  const EngineShape& shape = engine.shape();
+  const ArenaScope scope(engine.arena());
+  ImageScratch scratch;
+  OCELLUS_TRY(scratch.lay_out(engine.model(), shape, engine.memory().picture_staging, engine.arena()));
+  const int64_t start = now_ns();
+  ImageHash hash;
+  PictureSource source(shape, plan, scratch, engine.memory().image_decoder, engine.queue());
+  OCELLUS_TRY(source.identify(picture, &hash));
+  conversation_.stats().preprocess_ms += elapsed_ms(start, now_ns());
+  *facts = entry_facts(engine, plan.view_count(), plan.row_count());
+  facts->content = {hash.high, hash.low};
+  if (shape.in_context) facts->prefix_id = prefix_of(facts->prefix_id, conversation_.state().prefix_hash);
+  facts->tile_cols = plan.tile_cols;
+  return {};
+}
+
+/// All or nothing: only when every block is there and right does the cache change. `load`: where it was begun; -1: now.
+Status Reuse::load_entry(const EntryFacts& facts, int load, int32_t ordinal, const PromptChunk& chunk, bool* found) {
+  Engine& engine = conversation_.engine();
+  const TraceRange range(engine.trace(), "load image");
+  const int64_t start = now_ns();
+  EngineMemory& memory = engine.memory();
+  LibraryTraffic& traffic = engine.library_traffic();
+  Queue& queue = engine.queue();
+  PromptStats& stats = conversation_.stats();
+  LoadedEntry entry;
+  if (load < 0) OCELLUS_TRY(traffic.begin_now(wish_for(facts), conversation_.stop(), queue, &load));
+  OCELLUS_TRY(traffic.wait(load, conversation_.stop(), &entry));
+  *found = entry.bytes != nullptr;
+  if (*found) {
+    const std::byte* from = entry.bytes;
+    queue.begin_transfers();
+    visit_layers(conversation_.cache(), ordinal, [&](std::byte* data, int64_t count) {
+      queue.transfer(data, from, count);
+      from += count;
+    });
+    if (facts.stored_input_rows > 0) {
+      queue.transfer(memory.linked_rows.half_row(chunk.linked_rows), from, input_row_bytes(facts));
+      std::memcpy(memory.image_chunk.picks.data, from + input_row_bytes(facts), static_cast<size_t>(pick_bytes(facts)));
+    }
+    queue.end_transfers(load);
+    memory.image_chunk.pick_count = facts.stored_input_rows;
+    keep_.note_found(entry.key, entry.part);
+  }
+  traffic.end(load, queue);
+  const double spent_ms = elapsed_ms(start, now_ns());
+  stats.prefill_ms += spent_ms;
+  if (*found)
+    stats.note_hit(entry.from_memory ? 0 : entry.byte_count, entry.computed_ms > 0 ? entry.computed_ms - spent_ms : 0);
+  return queue.status();
+}
+
+/// An image may leave slots of its blocks unwritten, and those are kept with it: they must not hold what another
+/// session's image was.
+void Reuse::prepare_to_keep(int32_t ordinal) {
+  if (library_ == nullptr) return;
+  EngineMemory& memory = conversation_.engine().memory();
+  Queue& queue = conversation_.engine().queue();
+  const SessionCache& cache = conversation_.cache();
+  const int64_t bytes = cache.shape().block_bytes();
+  queue.wait_for_copies();
+  std::memset(memory.library_staging.data, 0, static_cast<size_t>(bytes));
+  for (int32_t b = 0; b < cache.blocks_per_image(); ++b)
+    queue.copy(cache.image_block(ordinal, b).data, memory.library_staging.data, bytes);
+  queue.note_copies();
+}
+
+/// Hands what was computed to the thread that writes it.
+void Reuse::keep_image(const EntryFacts& facts, int32_t ordinal, double computed_ms, const PromptChunk& chunk) {
+  if (library_ == nullptr) return;
+  Engine& engine = conversation_.engine();
+  const TraceRange range(engine.trace(), "keep image");
+  EngineMemory& memory = engine.memory();
+  LibraryTraffic& traffic = engine.library_traffic();
+  Queue& queue = engine.queue();
+  std::byte* to = traffic.wait_for_room(conversation_.stop());
+  keep_.note_storing();
+  if (to == nullptr) return;
+  visit_layers(conversation_.cache(), ordinal, [&](std::byte* data, int64_t count) {
+    queue.copy(to, data, count);
+    to += count;
+  });
+  if (facts.stored_input_rows > 0) {
+    queue.copy(to, memory.linked_rows.half_row(chunk.linked_rows), input_row_bytes(facts));
+    std::memcpy(to + input_row_bytes(facts), memory.image_chunk.picks.data, static_cast<size_t>(pick_bytes(facts)));
+  }
+  const Status copied = queue.finish();
+  if (copied.ok())
+    traffic.store({wish_for(facts), keep_.labels, memory.library_embedding.data, computed_ms});
+  else
+    traffic.give_up(copied);
+}
+
+/// The mean of the image rows of a chunk. The staging is free: what it held is on its way no more.
+void Reuse::note_embedding(const PromptChunk& chunk) {
+  if (library_ == nullptr) return;
+  EngineMemory& memory = conversation_.engine().memory();
+  Queue& queue = conversation_.engine().queue();
+  const int64_t width = chunk.hidden.cols;
+  float* const mean = memory.library_embedding.data;
+  auto* const rows = reinterpret_cast<float*>(memory.library_staging.data);
+  queue.copy(rows, chunk.hidden.data, chunk.row_count * width * int64_t{sizeof(float)});
+  if (!queue.finish().ok()) return;
+  std::fill_n(mean, width, 0.0f);
+  for (int64_t p = 0; p < chunk.piece_count; ++p) {
+    const Piece& piece = chunk.pieces.data[p];
+    for (int64_t i = 0; piece.kind == RowKind::kImage && i < piece.row_count; ++i)
+      for (int64_t e = 0; e < width; ++e) mean[e] += rows[(piece.first_row + i) * width + e];
+  }
+  const auto count = static_cast<float>(chunk.row_count - chunk.text_count);
+  for (int64_t e = 0; e < width; ++e) mean[e] /= count;
+}
+
+}  // namespace ocellus
