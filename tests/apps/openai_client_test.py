@@ -2,34 +2,17 @@
 that client, below the build folder, where it is not installed; run with other tests it is skipped then."""
 
 import importlib.util
-import os
 import pathlib
-import subprocess
-import sys
 import unittest
 
-from program import GREEN_STAR, HAS_HTTP, PROGRAM, board, needs_http
+from program import GREEN_STAR, HAS_HTTP, board, needs_http
 from server import ENDLESS, Server, caption_of, image_part, picture_url, user
+from virtual_environment import go_on_with
 
 HAS_CLIENT = importlib.util.find_spec("openai") is not None
 HERE = pathlib.Path(__file__).resolve().parent
 if HAS_CLIENT:
     import openai
-
-
-def run_with_client():
-    """Ends this process; goes on in one whose Python has the client."""
-    folder = pathlib.Path(PROGRAM).resolve().parents[1] / "openai-venv"
-    python = folder / "bin" / "python"
-    if os.environ.get("OCELLUS_OPENAI_VENV") == str(folder):
-        sys.exit("the client was installed, but cannot be imported")
-    if not (folder / "ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-                        "-r", HERE / "openai_requirements.txt"], check=True)
-        (folder / "ready").touch()
-    os.environ["OCELLUS_OPENAI_VENV"] = str(folder)
-    os.execv(python, [str(python), "-B", __file__, *sys.argv[1:]])
 
 
 @unittest.skipUnless(HAS_CLIENT, "the openai package is not installed: run this file as a program")
@@ -128,5 +111,5 @@ class ClientTest(unittest.TestCase):
 
 if __name__ == "__main__":
     if not HAS_CLIENT and HAS_HTTP:
-        run_with_client()
+        go_on_with("openai", HERE / "openai_requirements.txt")
     unittest.main()

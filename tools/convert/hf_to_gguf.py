@@ -2,9 +2,13 @@
 
 Families: SmolVLM, SmolVLM2 and Idefics3; LLaVA-1.5 and 1.6; InternVL 2.5, 3 and 3.5. Text: llama, mistral, qwen2,
 qwen3, internlm2. Writes OUT/NAME-TYPE.gguf and OUT/mmproj-NAME-TYPE.gguf. Norms, biases and position embeddings stay
-F32; with q8_0, tensors whose rows are no multiple of 32 become F16.
+F32; with q8_0, tensors whose rows are no multiple of 32 become F16. Files of these names are replaced once both new
+ones are whole. What cannot be converted is told in one sentence, with exit code 1.
 """
 import argparse
+import os
+import signal
+import sys
 from pathlib import Path
 
 from families import FAMILIES
@@ -15,10 +19,13 @@ from text_model import write_text_model
 
 def open_source(folder):
     """(the folder, its family)."""
-    config = read_json(Path(folder) / "config.json")
-    kind = config.get("model_type")
-    if kind not in FAMILIES:
-        raise SystemExit(f"{folder}/config.json says model_type {kind}: expected one of {', '.join(FAMILIES)}")
+    path = Path(folder) / "config.json"
+    if not path.is_file():
+        raise SystemExit(f"{path} does not exist: name the folder of a Hugging Face model")
+    config = read_json(path)
+    kind = config["model_type"]
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise SystemExit(f"{path} says model_type {kind}: expected one of {', '.join(FAMILIES)}")
     family = FAMILIES[kind]
     return Source(folder, config, family.PREFIXES, family.VISION_DEFAULTS), family
 
@@ -43,16 +50,39 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def main():
-    args = parse_arguments()
+def convert(args):
+    """Writes both files under other names and renames them at the end: a failure replaces nothing."""
     source, family = open_source(args.model)
     name = args.name or source.folder.resolve().name
     title = args.title or name
     out = Path(args.out)
+    paths = [out / f"{name}-{args.outtype}.gguf", out / f"mmproj-{name}-{args.outtype}.gguf"]
     out.mkdir(parents=True, exist_ok=True)
-    write_text_model(source, out / f"{name}-{args.outtype}.gguf", title, args)
-    write_vision_model(source, family, out / f"mmproj-{name}-{args.outtype}.gguf", title, args)
-    source.check_all_used()
+    for path in paths:
+        if path.is_dir():
+            raise SystemExit(f"{path} is a folder: choose another one to write to, or another --name")
+    unfinished = [path.with_name(f"{path.name}.{os.getpid()}") for path in paths]
+    try:
+        write_text_model(source, unfinished[0], title, args)
+        write_vision_model(source, family, unfinished[1], title, args)
+        source.check_all_used()
+        for written, path in zip(unfinished, paths):
+            written.replace(path)
+    finally:
+        for path in unfinished:
+            path.unlink(missing_ok=True)
+
+
+def main():
+    args = parse_arguments()
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):  # unfinished files go, too
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    try:
+        convert(args)
+    except OSError as error:
+        raise SystemExit(f"{error.filename or args.out}: {error.strerror}") from error
+    except Exception as error:  # what no check above looks for: tensors of other shapes, facts of other types
+        raise SystemExit(f"{args.model} is not laid out as its config.json says: {type(error).__name__}: {error}") from error
 
 
 if __name__ == "__main__":

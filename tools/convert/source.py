@@ -7,11 +7,42 @@ from safetensors_folder import SafetensorsFolder
 # What transformers assumes when config.json leaves a key out.
 TEXT_DEFAULTS = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32,
                  "rms_norm_eps": 1e-6, "max_position_embeddings": 2048}
+WIDTHS = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+MOST_WIDTH = 1 << 20
 UNREAD = ("position_ids", "rotary_emb.inv_freq", "mask_token")
 
 
+class Facts(dict):
+    """An object of a JSON file. Its errors name the file and the object, which are `place`."""
+
+    def __init__(self, place, facts):
+        if not isinstance(facts, dict):
+            raise SystemExit(f"{place} is no JSON object")
+        super().__init__(facts)
+        self.place = place
+
+    def __missing__(self, key):
+        raise SystemExit(f"{self.place} has no {key}")
+
+    def part(self, *names):
+        """The first of these objects that is there."""
+        name = next((name for name in names if self.get(name) is not None), names[0])
+        return Facts(f"{self.place}: {name}", self[name])
+
+    def count(self, key, least, most):
+        """The whole number under a key that must be there."""
+        value = self[key]
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise SystemExit(f"{self.place}: {key} is {value!r}, but must be a whole number of {least} to {most}")
+        return value
+
+
 def read_json(path):
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    """The facts of a file, none if there is no such file."""
+    try:
+        return Facts(path, json.loads(path.read_text(encoding="utf-8")) if path.exists() else {})
+    except ValueError as error:
+        raise SystemExit(f"{path} is no JSON: {error}") from error
 
 
 class Source:
@@ -21,10 +52,15 @@ class Source:
     def __init__(self, folder, config, prefixes, vision_defaults):
         self.folder = Path(folder)
         self.config = config
-        self.text = {**TEXT_DEFAULTS, **(config.get("text_config") or config.get("llm_config"))}
-        self.vision = {**vision_defaults, **config["vision_config"]}
+        text, vision = config.part("text_config", "llm_config"), config.part("vision_config")
+        self.text = Facts(text.place, {**TEXT_DEFAULTS, **text})
+        self.vision = Facts(vision.place, {**vision_defaults, **vision})
+        for facts in (self.text, self.vision):
+            for key in WIDTHS:
+                facts.count(key, 1, MOST_WIDTH)
+        processor = read_json(self.folder / "preprocessor_config.json")
         nested = read_json(self.folder / "processor_config.json").get("image_processor", {})
-        self.processor = {**read_json(self.folder / "preprocessor_config.json"), **nested}
+        self.processor = Facts(processor.place, {**processor, **nested})
         self.tensors = SafetensorsFolder(folder)
         self.names = {}
         for name in self.tensors.names():

@@ -35,6 +35,7 @@ LAYER_TENSORS = {
 LAYER_SCALES = {"ls1.weight": ("lambda_1", "ls1"), "ls2.weight": ("lambda_2", "ls2")}
 PROJECTOR_TENSORS = {"mm.model.mlp.0": ("layer_norm", "0"), "mm.model.mlp.1": ("linear_1", "1"),
                      "mm.model.mlp.3": ("linear_2", "3")}
+MOST_TILES = 16
 OPTIONAL = ("attn_q_norm", "attn_k_norm")  # of the 6B tower
 
 
@@ -60,6 +61,14 @@ def add_layer(writer, source, layer, own, outtype):
         add_tensor(writer, f"v.blk.{layer}.{ours}", source.read(prefix + names[own]), outtype)
 
 
+def scale_factor(config):
+    """Patches that are joined, a side."""
+    ratio = config.get("downsample_ratio", 0.5)
+    if not isinstance(ratio, (int, float)) or not 0 < ratio <= 1 or abs(round(1 / ratio) * ratio - 1) > 1e-3:
+        raise SystemExit(f"{config.place}: downsample_ratio is {ratio!r}, but must be 1, 1/2, 1/3 and so on")
+    return round(1 / ratio)
+
+
 def add_vision_facts(writer, source):
     if source.vision["hidden_act"] != "gelu" or source.config.get("projector_hidden_act", "gelu") != "gelu":
         raise SystemExit(f"the activations of {source.folder}/config.json are not supported")
@@ -67,11 +76,12 @@ def add_vision_facts(writer, source):
         raise SystemExit("the projector reads the last layer of the tower in models that are supported")
     vision.add_facts(writer, source, "internvl", source.vision["num_hidden_layers"])
     writer.add_vision_use_gelu(True)
-    writer.add_vision_projector_scale_factor(round(1 / source.config.get("downsample_ratio", 0.5)))
-    for key, theirs in (("min", "min_patches"), ("max", "max_patches")):
-        tiles = source.config.get(f"{key}_dynamic_patch", source.processor.get(theirs))
-        if tiles:
-            writer.add_uint32(f"clip.vision.preproc_{key}_tiles", tiles)
+    writer.add_vision_projector_scale_factor(vision.check_scale_factor(source, scale_factor(source.config)))
+    for limit in ("min", "max"):
+        for facts, key in ((source.config, f"{limit}_dynamic_patch"), (source.processor, f"{limit}_patches")):
+            if facts.get(key) is not None:
+                writer.add_uint32(f"clip.vision.preproc_{limit}_tiles", facts.count(key, 1, MOST_TILES))
+                break
 
 
 def add_vision(writer, source, args):

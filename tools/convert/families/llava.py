@@ -12,6 +12,7 @@ PREFIXES = {
 }
 VISION_DEFAULTS = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12,
                    "image_size": 224, "patch_size": 32, "layer_norm_eps": 1e-5, "hidden_act": "quick_gelu"}
+MOST_GRIDS = 32
 PROJECTOR_TENSORS = {"projector.linear_1": "mm.0", "projector.linear_2": "mm.2"}
 
 
@@ -21,12 +22,17 @@ def layers_run(source):
     feature = source.config.get("vision_feature_layer", -2)
     if not isinstance(feature, int) or source.config.get("vision_feature_select_strategy", "default") != "default":
         raise SystemExit("the projector reads the patches of one layer only in models that are supported")
-    return feature if feature >= 0 else layers + 1 + feature
+    run = feature if feature >= 0 else layers + 1 + feature
+    if not 1 <= run <= layers:
+        raise SystemExit(f"{source.config.place}: vision_feature_layer is {feature}, but the tower has {layers} layers")
+    return run
 
 
 def add_anyres(writer, source, outtype):
     """LLaVA-1.6: which canvases a picture may be cut from, [height, width] each, and the row that ends a line of it."""
     grids = source.config["image_grid_pinpoints"]
+    if not isinstance(grids, list) or not 1 <= len(grids) <= MOST_GRIDS:
+        raise SystemExit(f"{source.config.place}: image_grid_pinpoints must list 1 to {MOST_GRIDS} pairs of sides")
     writer.add_array("clip.vision.image_grid_pinpoints", [number for grid in grids for number in grid])
     writer.add_string("clip.vision.image_aspect_ratio", "anyres")
     writer.add_string("clip.vision.mm_patch_merge_type", "spatial_unpad")

@@ -5,6 +5,7 @@ from gguf_file import add_linear, add_tensor
 MODEL_TYPES = ("idefics3", "smolvlm")
 PREFIXES = {"model.text_model.": "text.", "model.vision_model.": "vision.",
             "model.connector.modality_projection.": "projector."}
+MOST_LONGEST_EDGE = 16384
 VISION_DEFAULTS = {"hidden_size": 1152, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 16,
                    "image_size": 224, "patch_size": 32, "layer_norm_eps": 1e-6, "hidden_act": "gelu_pytorch_tanh"}
 
@@ -15,7 +16,7 @@ def preprocess_size(source, override):
         return override
     if not source.processor.get("do_image_splitting", True):
         return 0
-    return source.processor["size"]["longest_edge"]
+    return source.processor.part("size").count("longest_edge", 0, MOST_LONGEST_EDGE)
 
 
 def add_vision(writer, source, args):
@@ -24,7 +25,7 @@ def add_vision(writer, source, args):
         raise SystemExit(f"the vision activation {source.vision['hidden_act']} is not supported")
     vision.add_facts(writer, source, "idefics3", layers)
     writer.add_vision_use_gelu(True)
-    writer.add_vision_projector_scale_factor(source.config.get("scale_factor", 2))
+    writer.add_vision_projector_scale_factor(vision.check_scale_factor(source, source.config.get("scale_factor", 2)))
     writer.add_vision_preproc_image_size(preprocess_size(source, args.preproc_image_size))
     add_linear(writer, source, "vision.embeddings.patch_embedding", "v.patch_embd", args.outtype)
     positions = source.read("vision.embeddings.position_embedding.weight")

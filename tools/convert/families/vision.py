@@ -1,5 +1,6 @@
 """What the vision halves of all families have in common."""
 from gguf_file import add_linear
+from source import Facts
 
 # One layer of a SigLIP or CLIP tower.
 LAYER_TENSORS = {
@@ -14,20 +15,34 @@ LAYER_TENSORS = {
 }
 
 
-def side(value):
+MOST_SIDE = 4096
+MOST_SCALE = 64
+
+
+def side(facts, key):
     """Sizes are a number or [height, width] of a square."""
-    sides = value if isinstance(value, (list, tuple)) else [value]
-    if len(set(sides)) != 1:
-        raise SystemExit(f"views of {sides[0]} x {sides[1]} are not supported: expected squares")
-    return sides[0]
+    sides = facts[key] if isinstance(facts[key], list) else [facts[key]]
+    if len(sides) > 2 or len(set(sides)) != 1:
+        raise SystemExit(f"{facts.place}: {key} is {facts[key]}, but only squares are supported")
+    return Facts(facts.place, {key: sides[0]}).count(key, 1, MOST_SIDE)
+
+
+def check_scale_factor(source, scale):
+    """The projector joins squares of scale x scale patches."""
+    patches = side(source.vision, "image_size") // side(source.vision, "patch_size")
+    if not 1 <= scale <= MOST_SCALE or patches % scale:
+        raise SystemExit(f"{source.config.place}: {patches} patches a side cannot be joined {scale} by {scale}")
+    return scale
 
 
 def add_facts(writer, source, projector, layers):
     vision = source.vision
+    if vision["hidden_size"] % vision["num_attention_heads"]:
+        raise SystemExit(f"{vision.place}: {vision['num_attention_heads']} heads do not divide {vision['hidden_size']}")
     writer.add_clip_has_vision_encoder(True)
     writer.add_clip_projector_type(projector)
-    writer.add_vision_image_size(side(vision["image_size"]))
-    writer.add_vision_patch_size(side(vision["patch_size"]))
+    writer.add_vision_image_size(side(vision, "image_size"))
+    writer.add_vision_patch_size(side(vision, "patch_size"))
     writer.add_vision_embedding_length(vision["hidden_size"])
     writer.add_vision_feed_forward_length(vision["intermediate_size"])
     writer.add_vision_block_count(layers)

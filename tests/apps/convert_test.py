@@ -1,0 +1,165 @@
+"""The converter of tools/convert, on tiny folders that the test makes. Run as a program it installs what the converter
+needs in a virtual environment below the build folder; run with other tests it is skipped without that."""
+
+import importlib.util
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+from program import RUNTIME, SOURCE, FolderTest
+from virtual_environment import go_on_with
+
+HAS_PACKAGES = all(importlib.util.find_spec(name) for name in ("gguf", "numpy", "sentencepiece"))
+if HAS_PACKAGES:
+    from hugging_face_folder import CONFIGS, write_folder
+
+CONVERT = SOURCE / "tools" / "convert"
+NAMES = ["mmproj-tiny-f16.gguf", "tiny-f16.gguf"]
+
+
+def changed(part=None, **facts):
+    """A change of config.json, or of one object in it."""
+    def change(folder):
+        path = folder / "config.json"
+        config = json.loads(path.read_text())
+        (config[part] if part else config).update(facts)
+        path.write_text(json.dumps(config))
+    return change
+
+
+def lacking(key):
+    def change(folder):
+        path = folder / "config.json"
+        config = json.loads(path.read_text())
+        del config[key]
+        path.write_text(json.dumps(config))
+    return change
+
+
+def replaced(name, content):
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def removed(name):
+    return lambda folder: (folder / name).unlink()
+
+
+def halved(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:path.stat().st_size // 2])
+
+
+# family, what is changed in its folder, the sentence
+BAD_FOLDERS = [
+    ("smolvlm", shutil.rmtree, "config.json does not exist: name the folder"),
+    ("smolvlm", removed("config.json"), "config.json does not exist: name the folder"),
+    ("smolvlm", replaced("config.json", b"not json"), "config.json is no JSON: "),
+    ("smolvlm", replaced("config.json", b"\xff{}"), "config.json is no JSON: "),
+    ("smolvlm", replaced("config.json", b"[]"), "config.json is no JSON object"),
+    ("smolvlm", replaced("config.json", b"{}"), "config.json has no model_type"),
+    ("smolvlm", changed(model_type=["smolvlm"]), "says model_type .*: expected one of"),
+    ("smolvlm", changed(model_type="whisper"), "says model_type whisper: expected one of"),
+    ("smolvlm", lacking("vision_config"), "config.json has no vision_config"),
+    ("smolvlm", lacking("text_config"), "config.json has no text_config"),
+    ("smolvlm", changed(text_config=7), "text_config is no JSON object"),
+    ("smolvlm", changed("text_config", num_attention_heads=0), "num_attention_heads is 0, but must be"),
+    ("smolvlm", changed("vision_config", num_hidden_layers="2"), "num_hidden_layers is '2', but must be a whole number"),
+    ("smolvlm", changed("vision_config", num_hidden_layers=1), r"\d+ tensors are not part of the layout"),
+    ("smolvlm", changed("vision_config", num_hidden_layers=3), "has no tensor vision.encoder.layers.2"),
+    ("smolvlm", changed("vision_config", hidden_act="relu"), "the vision activation relu is not supported"),
+    ("smolvlm", changed("vision_config", num_attention_heads=3), "3 heads do not divide 32"),
+    ("smolvlm", changed("vision_config", image_size=[28, 56]), "only squares are supported"),
+    ("smolvlm", changed(scale_factor=3), "4 patches a side cannot be joined 3 by 3"),
+    ("smolvlm", removed("preprocessor_config.json"), "preprocessor_config.json has no "),
+    ("smolvlm", removed("tokenizer.json"), "holds no tokenizer.model and no tokenizer.json"),
+    ("smolvlm", removed("model.safetensors"), "holds no model.*safetensors file"),
+    ("smolvlm", halved, "model.safetensors is not a whole safetensors file: the tensor .* ends at byte"),
+    ("smolvlm", replaced("model.safetensors", b""), "is not a whole safetensors file: "),
+    ("smolvlm", replaced("model.safetensors", b"\xff" * 100), "is not a whole safetensors file: its header would have"),
+    ("smolvlm", replaced("model.safetensors", b"\x02" + bytes(7) + b"[]"), "is not a whole safetensors file: "),
+    ("internvl", changed(downsample_ratio=0), "downsample_ratio is 0, but must be"),
+    ("internvl", changed(downsample_ratio=0.3), "downsample_ratio is 0.3, but must be"),
+    ("internvl", changed(max_dynamic_patch="12"), "max_dynamic_patch is '12', but must be a whole number of 1 to 16"),
+    ("internvl", changed(max_dynamic_patch=40), "max_dynamic_patch is 40, but must be a whole number of 1 to 16"),
+    ("llava-1.6", changed(vision_feature_layer=-99), "vision_feature_layer is -99, but the tower has 2 layers"),
+    ("llava-1.6", changed(vision_feature_layer=0), "vision_feature_layer is 0, but the tower has 2 layers"),
+    ("llava-1.6", changed(image_grid_pinpoints=[]), "image_grid_pinpoints must list 1 to 32 pairs"),
+    ("llava-1.6", changed(image_grid_pinpoints=[[28], "x"]), "is not laid out as its config.json says: "),
+    ("llava-1.6", lacking("image_grid_pinpoints"), "config.json has no image_grid_pinpoints"),
+]
+
+
+@unittest.skipUnless(HAS_PACKAGES, "packages of tools/convert/requirements.txt are missing: run this file as a program")
+class ConverterTest(FolderTest):
+    def command(self, folder, *arguments):
+        return [sys.executable, "-B", CONVERT / "hf_to_gguf.py", folder, self.folder / "out", "--name", "tiny", *arguments]
+
+    def convert(self, folder, *arguments):
+        return subprocess.run(self.command(folder, *arguments), capture_output=True, text=True, timeout=120, check=False)
+
+    def out(self):
+        """What the folder holds."""
+        return {path.name: path.read_bytes() for path in sorted((self.folder / "out").iterdir()) if path.is_file()}
+
+    def test_the_program_takes_what_is_written(self):
+        for family in CONFIGS:
+            with self.subTest(family=family):
+                write_folder(self.folder / family, family)
+                for _ in range(2):  # the second time over the files of the first
+                    done = self.convert(self.folder / family)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                mmproj, model = [self.folder / "out" / name for name in NAMES]
+                (plan,) = self.objects("plan", "-m", model, "--mmproj", mmproj, "--images", 1)
+                self.assertEqual(plan["images"], 1)
+                self.assertEqual(list(self.out()), NAMES)
+                shutil.rmtree(self.folder / "out")
+
+    def test_a_bad_folder_gets_one_sentence_and_replaces_nothing(self):
+        (self.folder / "out").mkdir()
+        for name in NAMES:
+            (self.folder / "out" / name).write_text("good")
+        for number, (family, change, sentence) in enumerate(BAD_FOLDERS):
+            with self.subTest(number=number, sentence=sentence):
+                folder = self.folder / f"{number}"
+                write_folder(folder, family)
+                change(folder)
+                done = self.convert(folder)
+                self.assertEqual((done.returncode, done.stdout), (RUNTIME, ""))
+                self.assertRegex(done.stderr, rf"\A[^\n]*{sentence}[^\n]*\n\Z")
+                self.assertEqual(self.out(), {name: b"good" for name in NAMES})
+
+    def test_a_place_that_cannot_be_written_keeps_both_files(self):
+        write_folder(self.folder / "good", "smolvlm")
+        (self.folder / "out" / NAMES[0]).mkdir(parents=True)
+        (self.folder / "out" / NAMES[1]).write_text("good")
+        done = self.convert(self.folder / "good")
+        self.assertEqual(done.returncode, RUNTIME)
+        self.assertRegex(done.stderr, rf"\A[^\n]*{NAMES[0]} is a folder: choose another[^\n]*\n\Z")
+        self.assertEqual(self.out(), {NAMES[1]: b"good"})
+        shutil.rmtree(self.folder / "out")
+        (self.folder / "out").write_text("")
+        self.assertRegex(self.convert(self.folder / "good").stderr, r"\A[^\n]*/out: File exists\n\Z")
+
+    def test_an_interrupted_run_leaves_nothing(self):
+        write_folder(self.folder / "good", "smolvlm")
+        # It stops before the second file, when the first one is there.
+        wait = ("import sys, time; sys.path.insert(0, sys.argv[1]); sys.argv[1:] = sys.argv[2:]; import hf_to_gguf; "
+                "hf_to_gguf.write_vision_model = lambda *_: (print(flush=True), time.sleep(60)); hf_to_gguf.main()")
+        command = [sys.executable, "-B", "-c", wait, CONVERT, *self.command(self.folder / "good")[3:]]
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+                self.assertEqual(program.stdout.readline(), "\n")
+                self.assertEqual(list(self.out()), [f"{NAMES[1]}.{program.pid}"])
+                program.send_signal(number)
+                _, notes = program.communicate(timeout=60)
+            self.assertEqual((program.returncode, notes), (128 + number, ""))
+            self.assertEqual(self.out(), {})
+
+
+if __name__ == "__main__":
+    if not HAS_PACKAGES:
+        go_on_with("convert", CONVERT / "requirements.txt")
+    unittest.main()

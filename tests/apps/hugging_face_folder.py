@@ -1,0 +1,131 @@
+"""Tiny Hugging Face folders of every family, with random weights, for the converter's tests."""
+
+import json
+import struct
+
+import numpy
+
+WIDTH, MLP, VOCABULARY = 32, 64, 320
+SIDE, PATCH, PATCHES = 28, 7, 16
+TEXT = {"model_type": "llama", "hidden_size": WIDTH, "intermediate_size": MLP, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 4096,
+        "tie_word_embeddings": True}
+VISION = {"hidden_size": WIDTH, "intermediate_size": MLP, "num_hidden_layers": 2, "num_attention_heads": 2,
+          "image_size": SIDE, "patch_size": PATCH}
+CONFIGS = {
+    "smolvlm": {"model_type": "smolvlm", "scale_factor": 2},
+    "llava-1.6": {"model_type": "llava_next", "vision_feature_layer": -2, "image_grid_pinpoints": [[28, 56], [56, 28]]},
+    "internvl": {"model_type": "internvl", "downsample_ratio": 0.5, "max_dynamic_patch": 6},
+}
+SPECIAL_TOKENS = {
+    "smolvlm": ["<|im_start|>", "<end_of_utterance>", "<fake_token_around_image>", "<global-img>", "<image>",
+                *(f"<row_{row}_col_{col}>" for row in range(1, 4) for col in range(1, 4))],
+    "llava-1.6": ["<s>", "</s>", "<image>"],
+    "internvl": ["<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>"],
+}
+
+
+def linear(name, rows, cols):
+    return {f"{name}.weight": (rows, cols), f"{name}.bias": (rows,)}
+
+
+def norm(name, width=WIDTH):
+    return {f"{name}.weight": (width,), f"{name}.bias": (width,)}
+
+
+def text_tensors(prefix):
+    layer = f"{prefix}layers.0."
+    shapes = {f"{prefix}embed_tokens.weight": (VOCABULARY, WIDTH), f"{prefix}norm.weight": (WIDTH,)}
+    for name in ("input_layernorm", "post_attention_layernorm"):
+        shapes[f"{layer}{name}.weight"] = (WIDTH,)
+    for name, rows, cols in [("self_attn.q_proj", WIDTH, WIDTH), ("self_attn.k_proj", WIDTH // 2, WIDTH),
+                             ("self_attn.v_proj", WIDTH // 2, WIDTH), ("self_attn.o_proj", WIDTH, WIDTH),
+                             ("mlp.gate_proj", MLP, WIDTH), ("mlp.up_proj", MLP, WIDTH), ("mlp.down_proj", WIDTH, MLP)]:
+        shapes[f"{layer}{name}.weight"] = (rows, cols)
+    return shapes
+
+
+def layer_tensors(prefix, attention, output, norms):
+    shapes = {**linear(f"{prefix}{attention}.{output}", WIDTH, WIDTH), **linear(f"{prefix}mlp.fc1", MLP, WIDTH),
+              **linear(f"{prefix}mlp.fc2", WIDTH, MLP)}
+    for name in ("q_proj", "k_proj", "v_proj"):
+        shapes.update(linear(f"{prefix}{attention}.{name}", WIDTH, WIDTH))
+    for name in norms:
+        shapes.update(norm(prefix + name))
+    return shapes
+
+
+def tower_tensors(prefix):
+    shapes = {}
+    for layer in range(VISION["num_hidden_layers"]):
+        shapes.update(layer_tensors(f"{prefix}encoder.layers.{layer}.", "self_attn", "out_proj",
+                                    ("layer_norm1", "layer_norm2")))
+    return {**shapes, f"{prefix}embeddings.patch_embedding.weight": (WIDTH, 3, PATCH, PATCH)}
+
+
+def smolvlm_tensors():
+    tower = "model.vision_model."
+    return {**text_tensors("model.text_model."), **tower_tensors(tower), **norm(f"{tower}post_layernorm"),
+            f"{tower}embeddings.patch_embedding.bias": (WIDTH,),
+            f"{tower}embeddings.position_embedding.weight": (PATCHES, WIDTH),
+            "model.connector.modality_projection.proj.weight": (WIDTH, 4 * WIDTH)}
+
+
+def llava_tensors():
+    tower = "vision_tower.vision_model."
+    return {**text_tensors("language_model.model."), **tower_tensors(tower), **norm(f"{tower}pre_layrnorm"),
+            f"{tower}embeddings.class_embedding": (WIDTH,),
+            f"{tower}embeddings.position_embedding.weight": (PATCHES + 1, WIDTH), "image_newline": (WIDTH,),
+            **linear("multi_modal_projector.linear_1", WIDTH, WIDTH),
+            **linear("multi_modal_projector.linear_2", WIDTH, WIDTH)}
+
+
+def internvl_tensors():
+    tower, projector = "vision_tower.", "multi_modal_projector."
+    shapes = {**text_tensors("language_model.model."), f"{tower}embeddings.cls_token": (1, 1, WIDTH),
+              f"{tower}embeddings.position_embeddings": (1, PATCHES + 1, WIDTH),
+              f"{tower}embeddings.patch_embeddings.projection.weight": (WIDTH, 3, PATCH, PATCH),
+              f"{tower}embeddings.patch_embeddings.projection.bias": (WIDTH,), **norm(f"{projector}layer_norm", 4 * WIDTH),
+              **linear(f"{projector}linear_1", WIDTH, 4 * WIDTH), **linear(f"{projector}linear_2", WIDTH, WIDTH)}
+    for layer in range(VISION["num_hidden_layers"]):
+        prefix = f"{tower}encoder.layer.{layer}."
+        shapes.update(layer_tensors(prefix, "attention", "projection_layer", ("layernorm_before", "layernorm_after")))
+        shapes.update({f"{prefix}lambda_1": (WIDTH,), f"{prefix}lambda_2": (WIDTH,)})
+    return shapes
+
+
+TENSORS = {"smolvlm": smolvlm_tensors, "llava-1.6": llava_tensors, "internvl": internvl_tensors}
+
+
+def write_safetensors(path, shapes):
+    generator, header, data = numpy.random.default_rng(1), {}, b""
+    for name, shape in shapes.items():
+        values = generator.normal(0, 0.1, shape).astype(numpy.float32).tobytes()
+        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def byte_texts():
+    """How byte-level vocabularies write the 256 bytes."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in shown]
+    return [chr(byte) for byte in shown] + [chr(256 + i) for i in range(len(hidden))]
+
+
+def write_folder(folder, family):
+    """The folder of a model that the converter and the program take."""
+    folder.mkdir(parents=True)
+    config = {**CONFIGS[family], "text_config": TEXT, "vision_config": VISION, "tie_word_embeddings": True}
+    processor = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": {"longest_edge": 3 * SIDE}}
+    texts = byte_texts()
+    added = [{"id": 257 + i, "content": text, "special": True} for i, text in enumerate(SPECIAL_TOKENS[family])]
+    vocabulary = {text: i for i, text in enumerate([*texts, "th"])}
+    tokenizer = {"model": {"type": "BPE", "vocab": vocabulary, "merges": ["t h"]}, "added_tokens": added,
+                 "pre_tokenizer": {"type": "ByteLevel"}}
+    names = SPECIAL_TOKENS[family]
+    for name, content in [("config", config), ("preprocessor_config", processor), ("tokenizer", tokenizer),
+                          ("tokenizer_config", {"bos_token": names[0], "eos_token": names[1]})]:
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    write_safetensors(folder / "model.safetensors", TENSORS[family]())

@@ -1,0 +1,24 @@
+"""Virtual environments below the build folder, for tests that need Python packages which are not installed."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+from program import PROGRAM
+
+
+def go_on_with(name, requirements):
+    """Ends this process; goes on in one whose Python has the packages of the file `requirements`. Installs them first if
+    the environment `name` has not got them."""
+    folder = pathlib.Path(PROGRAM).resolve().parents[1] / f"{name}-venv"
+    python = folder / "bin" / "python"
+    if os.environ.get("OCELLUS_TEST_VENV") == str(folder):
+        sys.exit(f"the packages of {requirements} were installed, but cannot be imported")
+    if not (folder / "ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements],
+                       check=True)
+        (folder / "ready").touch()
+    os.environ["OCELLUS_TEST_VENV"] = str(folder)
+    os.execv(python, [str(python), "-B", *sys.argv])
