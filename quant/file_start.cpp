@@ -50,7 +50,8 @@ uint64_t FileStart::provide(uint64_t count) {
   if (wanted <= size_ || failure_.code != Code::kOk) return static_cast<uint64_t>(size_);
   Status status;
   if (wanted > reserved_) {
-    status = OCELLUS_FAIL(Code::kBadFile, "the header takes more than the maximum of %" PRId64 " bytes", reserved_);
+    status = OCELLUS_FAIL(Code::kBadFile, "the header takes more than %" PRId64 " bytes, the maximum of a header",
+                          reserved_);
   } else {
     const int64_t end = std::min({round_up(wanted, kPieceBytes), reserved_, file_->size()});
     status = file_->read_at(size_, data_ + size_, end - size_);

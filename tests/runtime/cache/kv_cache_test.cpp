@@ -126,7 +126,7 @@ TEST_CASE("survivors take pages and blocks together or not at all") {
   };
   CHECK(reserve(65, 1) == Code::kFull);
   CHECK(reserve(1, 16) == Code::kFull);
-  CHECK(failure_says("what is to be kept of 70 more rows"));
+  CHECK(failure_says("the kept slots of 70 more rows"));
   CHECK(caches.pools().used_bytes() == 0);
   REQUIRE(reserve(20, 11) == Code::kOk);
   CHECK(caches.pools().pages.taken_count() == 2);
