@@ -7,6 +7,7 @@
 #include <string>
 
 #include "apps/base/failure.h"
+#include "apps/base/help_text.h"
 #include "apps/base/terminal.h"
 #include "apps/base/usage_error.h"
 #include "apps/commands/commands.h"
@@ -70,7 +71,7 @@ int run(int argument_count, char** arguments) {
     if (const auto unknown = find_unasked_help(program, given)) throw Failure(kExitUsage, *unknown);
     std::ostringstream help;
     const int exit_code = program.exit(asked_for_help, help, help);
-    print(help.str());
+    print(wrap_help(help.str()));
     flush_output();
     return exit_code;
   } catch (const CLI::ParseError& error) {

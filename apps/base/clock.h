@@ -1,4 +1,4 @@
-// CLOCK_MONOTONIC, as frames and deadlines carry it.
+// CLOCK_MONOTONIC, the clock of frames and deadlines.
 #pragma once
 
 #include <time.h>

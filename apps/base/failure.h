@@ -1,4 +1,4 @@
-// How the program ends when something is wrong: one sentence on stderr and an exit code.
+// Failures that end the program: one sentence on stderr and an exit code.
 #pragma once
 
 #include <exception>
@@ -29,14 +29,14 @@ class Failure : public std::runtime_error {
 
 ExitCode exit_code_of(ocellus_status status);
 
-// A file, called `subject`, that could not be opened or read, by errno: "SUBJECT: what: the system's words.". Where the
-// system has no memory or descriptors left, or its disk fails, that is not the file's fault.
+// The failure to open or read a file called `subject`, by errno: "SUBJECT: what: strerror.". The exit code blames the
+// file unless the system is out of memory or descriptors or its disk fails.
 Failure file_failure(const std::string& subject, const char* what);
 
-// What the standard library's exceptions mean to a user; the sentence of any other.
+// Returns a sentence for an exception of the standard library, or any other.
 std::string describe_exception(const std::exception& error);
 
-// The library's last failure; `subject` (a path, a line of a file) goes before its sentence.
+// The library's last failure; `subject` (a path, a line of a file) is put before its sentence.
 Failure library_failure(ocellus_status status, const std::string& subject = "");
 
 // Throws library_failure unless `status` is OCELLUS_OK.

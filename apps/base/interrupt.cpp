@@ -5,7 +5,7 @@
 namespace ocellus::app {
 namespace {
 
-std::atomic<ocellus_session*> working_session{nullptr};  // null, too, once it was cancelled
+std::atomic<ocellus_session*> working_session{nullptr};  // null also once it was cancelled
 
 void on_interrupt(int signal_number) {
   if (ocellus_session* session = working_session.exchange(nullptr)) {

@@ -7,13 +7,13 @@
 
 namespace ocellus::app {
 
-// While it lives, the first SIGINT cancels the session's work and the second ends the program. Otherwise SIGINT ends
-// the program at once, as usual. One at a time.
+// While an object lives, the first SIGINT cancels the session's work and the second ends the program. Otherwise SIGINT
+// ends the program at once, as usual. At most one object at a time.
 class InterruptScope {
  public:
   explicit InterruptScope(ocellus_session* session);
   ~InterruptScope();
-  // Whether SIGINT came. To be looked at after the first call that adds to a prompt, which forgets what came before it.
+  // True if SIGINT came. Check it after the first call that adds to a prompt, which clears an earlier cancel.
   bool is_requested() const;
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;

@@ -14,7 +14,7 @@
 namespace ocellus::app {
 namespace {
 
-// The value of the first "key : value" line of a file below /proc; empty if there is none.
+// Returns the value of the first "key : value" line of a file below /proc; empty if there is none.
 std::string proc_value(const char* path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -27,7 +27,7 @@ std::string proc_value(const char* path, const std::string& key) {
 }
 
 int64_t memory_bytes(const std::string& key) {
-  return std::atoll(proc_value("/proc/meminfo", key).c_str()) * 1024;  // the file counts in kB
+  return std::atoll(proc_value("/proc/meminfo", key).c_str()) * 1024;  // the file has kB
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ SystemMemory system_memory() {
 int64_t peak_resident_bytes() {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;  // given in kB
+  return int64_t{usage.ru_maxrss} * 1024;  // in kB
 }
 
 }  // namespace ocellus::app

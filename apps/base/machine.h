@@ -1,4 +1,4 @@
-// What this machine offers to the program.
+// Facts about this machine.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@ namespace ocellus::app {
 
 std::string processor_name();
 
-// Vector instructions worth knowing about, as /proc/cpuinfo or the kernel names them.
+// Vector instruction sets of interest, as named by /proc/cpuinfo or the kernel.
 std::vector<std::string> vector_features();
 
-// Cores this process may run on.
+// Number of cores this process may run on.
 int32_t usable_cores();
 
 struct SystemMemory {
@@ -21,7 +21,7 @@ struct SystemMemory {
 };
 SystemMemory system_memory();
 
-// The most memory of this process that was resident at any time.
+// Maximum resident memory of this process so far.
 int64_t peak_resident_bytes();
 
 }  // namespace ocellus::app

@@ -6,10 +6,10 @@
 
 namespace ocellus::app {
 
-// Unlike CLI::Range this refuses "nan", and it says the bounds as a person would.
+// Unlike CLI::Range this refuses "nan" and formats the bounds without trailing digits.
 CLI::Validator number_between(double low, double high);
 
-// Says what is allowed also of a text that is no number.
+// Lists the allowed numbers, also when the text is not a number.
 CLI::Validator one_of_numbers(const std::vector<int>& allowed);
 
 }  // namespace ocellus::app

@@ -1,4 +1,4 @@
-// Text that may come from a file, as a terminal shows it without obeying it.
+// Text that may come from a file, made safe to print on a terminal.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace ocellus::app {
 
-// What write_printable makes of it, all of it.
+// Returns the whole text as write_printable writes it.
 std::string make_printable(std::string_view text, Lines lines);
 
 }  // namespace ocellus::app

@@ -10,30 +10,31 @@
 
 namespace ocellus::app {
 
-// Seconds by bucket. One thread at a time.
+// Histogram of seconds. Not thread-safe.
 class Histogram {
  public:
-  // From a millisecond to a minute.
+  // Bounds from a millisecond to a minute.
   static constexpr std::array<double, 15> kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                                      0.5,   1,      2.5,   5,    10,    25,   60};
-  // The buckets' upper bounds, rising; they must outlive the histogram. What is above the last is counted, too.
+  // `bounds` are the buckets' upper bounds, rising; they must outlive the histogram. Larger values are counted in an
+  // extra bucket.
   explicit Histogram(std::span<const double> bounds = kBounds) : bounds_(bounds), counts_(bounds.size() + 1) {}
   void add(double seconds);
 
  private:
   friend class PrometheusText;
   std::span<const double> bounds_;
-  std::vector<int64_t> counts_;  // by bucket
+  std::vector<int64_t> counts_;  // per bucket
   double sum_ = 0;
 };
 
 class PrometheusText {
  public:
-  // `labels` as they stand between braces, `state="dropped"`; empty for none. Samples of one name come together.
+  // `labels` as written between braces, `state="dropped"`; empty for none. Add samples of one name one after the other.
   void add_gauge(std::string_view name, std::string_view help, double value, std::string_view labels = "");
   void add_counter(std::string_view name, std::string_view help, double value, std::string_view labels = "");
   void add_histogram(std::string_view name, std::string_view help, const Histogram& histogram);
-  // What every process shows: resident bytes, open files, CPU seconds.
+  // Adds the standard process metrics: resident bytes, open files, CPU seconds.
   void add_process();
   const std::string& text() const { return text_; }
 
@@ -47,7 +48,7 @@ class PrometheusText {
 
 inline constexpr char kPrometheusType[] = "text/plain; version=0.0.4; charset=utf-8";
 
-// The process's resident memory; 0 where /proc is missing.
+// Returns the process's resident memory; 0 where /proc is missing.
 int64_t resident_bytes();
 
 }  // namespace ocellus::app

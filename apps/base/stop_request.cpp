@@ -11,7 +11,7 @@ namespace {
 
 std::atomic<ocellus_session*> session_at_work{nullptr};
 std::atomic<bool> is_requested{false};
-sem_t stop_asked;  // what a signal's handler may wake a thread by
+sem_t stop_asked;  // posted by the signal handler, waited for by a thread
 
 void on_signal(int signal_number) {
   if (stop_requested()) {

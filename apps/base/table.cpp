@@ -8,7 +8,7 @@
 namespace ocellus::app {
 namespace {
 
-// Characters on the screen: every byte of UTF-8 but the continuation bytes.
+// Width on the screen in characters: all bytes of UTF-8 except continuation bytes.
 size_t display_width(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }

@@ -1,4 +1,4 @@
-// Columns that line up.
+// A text table with aligned columns.
 #pragma once
 
 #include <string>

@@ -28,7 +28,7 @@ bool write_to_stdout(std::string_view text) {
 }  // namespace
 
 void reserve_standard_streams() {
-  // open takes the lowest free number.
+  // open() returns the lowest free descriptor.
   for (int descriptor = 0; descriptor <= STDERR_FILENO; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return;
   }

@@ -9,33 +9,32 @@
 
 namespace ocellus::app {
 
-// Takes the descriptors of standard streams that the parent process closed, so that no model file becomes stdin:
-// reading then finds the end and writing fails.
+// Opens the standard streams that the parent process closed, so that no model file becomes stdin: reading then returns
+// end of file and writing fails.
 void reserve_standard_streams();
 
 bool stdin_is_terminal();
 bool stdout_is_terminal();
 
-// Writes to stdout at once, made printable. Returns false if that is impossible (a full disk); flush_output tells it to
-// the user.
+// Writes to stdout unbuffered, made printable. Returns false if that fails (a full disk); flush_output reports it.
 bool print(std::string_view text);
 
-// As print; what is no terminal gets the very bytes.
+// Like print(), but writes the bytes unchanged unless stdout is a terminal.
 bool print_answer(std::string_view text);
 
-// Throws a Failure if anything written so far did not arrive.
+// Throws a Failure if anything written so far failed.
 void flush_output();
 
-// One line on stderr, made printable.
+// Writes one line to stderr, made printable.
 void print_note(const std::string& line);
 
-// Several, each with its end.
+// Writes several lines, each with its newline.
 void print_notes(const std::string& lines);
 
-// "ocellus: sentence." on stderr.
+// Writes "ocellus: sentence." to stderr.
 void print_failure(const std::string& sentence);
 
-// One line on stderr that says what is going on. It appears only on a terminal and only after one second.
+// A progress line on stderr, shown only on a terminal and only after one second.
 class Progress {
  public:
   Progress(bool quiet, std::string text);
@@ -44,7 +43,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void set(std::string text);
-  // Erases the line. The text to come has the terminal for itself.
+  // Erases the line.
   void stop();
 
  private:

@@ -1,4 +1,4 @@
-// How long work of equal parts will still take.
+// Estimate of the time left for work of equal parts.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// A model's answer without the white space at both ends, as it comes.
+// Removes white space at both ends of a model's answer while it streams.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@ namespace ocellus::app {
 
 class TrimmedText {
  public:
-  // The text that can be shown now: white space waits until something follows it.
+  // Returns the text that can be shown now: white space is held back until other text follows.
   std::string add(std::string_view piece);
-  const std::string& text() const { return text_; }  // all that was shown
+  const std::string& text() const { return text_; }  // everything shown so far
 
  private:
   std::string text_;
-  std::string held_back_;  // may turn out to be the end
+  std::string held_back_;  // white space that may be the end
 };
 
 }  // namespace ocellus::app

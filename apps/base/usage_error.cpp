@@ -9,7 +9,7 @@
 namespace ocellus::app {
 namespace {
 
-// How other programs name a model that they are to download.
+// Flags by which other programs name a model to download.
 constexpr std::string_view kDownloadFlags[] = {"-hf",       "-hfr",      "-hff",        "--hf",
                                                "--hf-repo", "--hf-file", "--model-url", "--hf-token"};
 
@@ -20,8 +20,8 @@ std::string see_help(const CLI::App& program) {
   return "; see '" + command + "--help'.";
 }
 
-// What fetches the pair of "OWNER/NAME-GGUF" or "OWNER/NAME-GGUF:Q8_0", by the names that such repositories give as a
-// rule.
+// Returns the command that downloads "OWNER/NAME-GGUF" or "OWNER/NAME-GGUF:Q8_0", by the usual file names of such
+// repositories.
 std::string download_line(const std::string& asked) {
   constexpr std::string_view kSuffix = "-GGUF";
   static const std::regex repository_form(R"([\w][\w.-]*/[\w][\w.-]*(:[\w.-]+)?)");
@@ -34,7 +34,7 @@ std::string download_line(const std::string& asked) {
   return "hf download " + repository + " " + model + " mmproj-" + model + " --local-dir .";
 }
 
-// Nothing unless `flag` is one of the above; `value` is what follows it.
+// Returns nullopt unless `flag` is one of the above; `value` is the argument after it.
 std::optional<std::string> explain_download(const std::string& flag, const std::string& value) {
   const size_t equals = flag.find('=');
   const std::string name = flag.substr(0, equals);
@@ -57,7 +57,7 @@ std::string describe_usage_error(const CLI::App& program, const CLI::ParseError&
   std::string what = error.what();
   const bool is_unknown = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   const bool is_missing = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
-  if (is_unknown || is_missing) {  // a flag that does not exist explains more than what is missing beside it
+  if (is_unknown || is_missing) {  // an unknown flag explains more than a missing one
     const Arguments unknown = program.remaining(/*recurse=*/true);
     const auto flag = std::find_if(unknown.begin(), unknown.end(), [](const auto& text) { return text[0] == '-'; });
     if (flag != unknown.end()) return describe_unknown(program, *flag, arguments);
@@ -67,7 +67,7 @@ std::string describe_usage_error(const CLI::App& program, const CLI::ParseError&
     const bool twice = what.find("received 2") != std::string::npos;
     what = what.substr(0, what.find(':')) + (twice ? " is given twice" : " needs a value");
   } else if (error.get_name() == "ConversionError") {
-    // "Could not convert: --seed = many": what no bound refuses already must be a whole number.
+    // "Could not convert: --seed = many": whatever passed the bounds' validators must be a whole number.
     const size_t name = what.find(": ") + 2, equals = what.find(" = ", name);
     what = what.substr(name, equals - name) + ": " + what.substr(equals + 3) + " is not a whole number";
   } else if (program.get_subcommands().empty() && is_missing) {

@@ -18,13 +18,13 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-constexpr milliseconds kStep{25};  // the longest wait inside a source, so that stopping is quick
+constexpr milliseconds kStep{25};  // longest wait inside a source, so that stopping is quick
 constexpr milliseconds kStopPatience{80};
-constexpr milliseconds kBrokenPause{10};  // once this many broken frames have come in a row, between any two
+constexpr milliseconds kBrokenPause{10};  // pause between broken frames once this many came in a row
 constexpr int kBrokenInRow = 30;
-constexpr double kStallPeriods = 2.5;  // of slow sources, until a frame is missed
+constexpr double kStallPeriods = 2.5;  // periods of a slow source after which a frame is missed
 
-// Frames of the last few seconds.
+// Frame rate over the last few seconds.
 class RateMeter {
  public:
   void add(int64_t time_ns) { times_ns_[static_cast<size_t>(count_++) % times_ns_.size()] = time_ns; }
@@ -40,7 +40,7 @@ class RateMeter {
     if (intervals < 1) return 0;
     const int64_t last_ns = times_ns_[static_cast<size_t>(count_ - 1) % times_ns_.size()];
     const int64_t usual_ns = (last_ns - first_ns) / intervals;
-    // When the next one is late, the rate falls.
+    // A late next frame lowers the rate.
     const int64_t end_ns = std::max(last_ns, now_ns - usual_ns);
     return 1e9 * static_cast<double>(intervals) / static_cast<double>(std::max<int64_t>(1, end_ns - first_ns));
   }
@@ -63,7 +63,7 @@ const char* source_state_name(SourceState state) {
   return "unknown";
 }
 
-// Shared by the thread and the Capture, whichever lives longer.
+// Shared by the thread and the Capture; outlives both.
 struct Capture::State {
   explicit State(CaptureOptions given) : options(std::move(given)) {}
 
@@ -80,16 +80,16 @@ struct Capture::State {
 
   std::thread thread;
 
-  // The thread's own.
+  // Used by the thread only.
   CaptureOptions options;
   std::unique_ptr<FrameSource> source;
   Frame filling;
-  int64_t last_frame_ns = 0;  // or when waiting for one began
+  int64_t last_frame_ns = 0;  // or start of the wait for the first one
   int64_t broken_in_row = 0;
   milliseconds retry{0};
   bool ended = false;
 
-  std::mutex calls;  // held while options' functions run
+  std::mutex calls;  // held while callbacks of the options run
   bool abandoned = false;
 
   mutable std::mutex lock;
@@ -106,13 +106,13 @@ void Capture::State::say(const std::string& sentence) {
   if (!abandoned && options.on_event) options.on_event(sentence);
 }
 
-// Whether the thread may go on after that time.
+// Waits; returns false if the thread must stop.
 bool Capture::State::pause(milliseconds time) {
   std::unique_lock<std::mutex> guard(lock);
   return !changed.wait_for(guard, time, [&] { return stopping; });
 }
 
-// After how long without a frame the source counts as stalled.
+// Returns the time without a frame after which the source counts as stalled.
 nanoseconds Capture::State::stall_time() const {
   const double rate = source->frames_per_second();
   const nanoseconds slow(rate > 0 ? static_cast<int64_t>(kStallPeriods * 1e9 / rate) : 0);
@@ -124,7 +124,7 @@ void Capture::State::run() {
   while (!ended && pause(milliseconds(0))) {
     try {
       handle(source->next(&filling, kStep));
-    } catch (const std::exception& error) {  // out of memory, at worst
+    } catch (const std::exception& error) {  // at worst, out of memory
       if (source->can_reopen()) {
         lose(describe_exception(error));
       } else {
@@ -147,7 +147,7 @@ void Capture::State::handle(const SourceEvent& event) {
       if (source->can_reopen()) {
         lose(event.what);
       } else {
-        end(event.what.empty() ? "The source is gone." : event.what);
+        end(event.what.empty() ? "The source was lost." : event.what);
       }
       return;
     case SourceEvent::kEnd: end(event.what); return;
@@ -168,7 +168,7 @@ void Capture::State::accept(const SourceEvent& event) {
     } else if (!event.what.empty()) {
       news = event.what;
     } else if (status.state == SourceState::kStalled) {
-      news = "Frames come again after " + format_number(static_cast<double>(now_ns - last_frame_ns) / 1e9, 1) + " s.";
+      news = "Frames arrive again after " + format_number(static_cast<double>(now_ns - last_frame_ns) / 1e9, 1) + " s.";
     }
     if (new_size || status.captured == 0 || !event.what.empty()) status.format = source->describe();
     status.width = filling.width;
@@ -202,7 +202,7 @@ void Capture::State::note_broken(const SourceEvent& event) {
     const std::lock_guard<std::mutex> guard(lock);
     ++status.broken;
     status.skipped += event.skipped;
-    news = broken_in_row == 0 || status.trouble != what;  // frame after frame the same is said once
+    news = broken_in_row == 0 || status.trouble != what;  // a repeated trouble is reported once
     status.trouble = what;
   }
   if (news) say(what);
@@ -232,18 +232,18 @@ void Capture::State::check_stall() {
          " s: the source is opened again.");
 }
 
-// Opens the source again and again until it is back or the thread has to stop.
+// Reopens the source until it is back or the thread has to stop.
 void Capture::State::lose(const std::string& what) {
   {
     const std::lock_guard<std::mutex> guard(lock);
     status.state = SourceState::kLost;
     ++status.losses;
-    status.trouble = what.empty() ? "The source is gone." : what;
+    status.trouble = what.empty() ? "The source was lost." : what;
   }
-  say(what.empty() ? "The source is gone." : what);
+  say(what.empty() ? "The source was lost." : what);
   if (retry.count() == 0) retry = options.first_retry;
   while (pause(retry)) {
-    // A source that comes back but gives no frame before it goes again waits longer every time, too.
+    // A source that is lost again before its first frame also waits longer every time.
     retry = std::min(2 * retry, options.last_retry);
     try {
       source->reopen();

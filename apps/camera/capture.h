@@ -1,4 +1,4 @@
-// A thread that reads a source and keeps its newest frame only.
+// Capture: a thread that reads a source and keeps only its newest frame.
 #pragma once
 
 #include <chrono>
@@ -17,30 +17,30 @@ const char* source_state_name(SourceState state);  // "running", "stalled", "los
 struct CaptureStatus {
   SourceState state = SourceState::kRunning;
   std::string format;             // FrameSource::describe
-  std::string trouble;            // what happened last; empty while all is well
-  int32_t width = 0, height = 0;  // of the newest frame
-  int64_t captured = 0;           // frames that came
-  int64_t dropped = 0;            // of these, those that a newer one replaced before anybody took them
+  std::string trouble;            // latest trouble; empty if there is none
+  int32_t width = 0, height = 0;  // size of the newest frame
+  int64_t captured = 0;           // received frames
+  int64_t dropped = 0;            // received frames that a newer one replaced before they were taken
   int64_t skipped = 0;            // frames that the source could not keep
   int64_t broken = 0;
-  int64_t stalls = 0;  // times in which no frame came for `stall_after`
-  int64_t losses = 0;  // times in which the source went away
+  int64_t stalls = 0;  // waits for a frame longer than `stall_after`
+  int64_t losses = 0;  // losses of the source
   int64_t size_changes = 0;
-  double frames_per_second = 0;  // lately
+  double frames_per_second = 0;  // recent rate
 };
 
 struct CaptureOptions {
   SourceOptions source = {};
   std::chrono::milliseconds stall_after{2000};
-  std::chrono::milliseconds first_retry{250};  // doubles with every try, up to
+  std::chrono::milliseconds first_retry{250};  // doubles after every attempt, up to last_retry
   std::chrono::milliseconds last_retry{5000};
-  // A source that can be opened again and has been stalled for so long is; 0: never.
+  // A stalled source is reopened after this time, if it can be; 0: never.
   std::chrono::milliseconds reopen_after{15000};
-  bool lossless = false;  // the next frame is read when the last one was taken: for pictures that must all be seen
-  // How `source` is opened; empty: open_source. Tests hand in sources of their own.
+  bool lossless = false;  // read the next frame only when the last one was taken, so that none is dropped
+  // Opens `source`; empty: open_source. Tests pass their own.
   std::function<std::unique_ptr<FrameSource>(const SourceOptions&)> open = {};
-  // Called on the capture's thread for every frame that came, before it waits to be taken, and for everything that
-  // went wrong or right again (one sentence). May be empty. Must not block.
+  // Called on the capture's thread for every received frame, before it can be taken, and for every trouble and recovery
+  // (one sentence). May be empty. Must not block.
   std::function<void(const Frame&)> on_frame = {};
   std::function<void(const std::string&)> on_event = {};
 };
@@ -49,8 +49,8 @@ class Capture {
  public:
   // Opens the source (throws its Failure) and starts the thread.
   explicit Capture(CaptureOptions options);
-  // Takes 100 ms at most, also if the source hangs in a system call: then its thread is left to end by itself, and
-  // calls nothing of `options` any more.
+  // Takes at most 100 ms, also if the source hangs in a system call: its thread then ends by itself and no longer calls
+  // `options`.
   ~Capture();
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
@@ -62,7 +62,7 @@ class Capture {
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // the thread's, too
+  std::shared_ptr<State> state_;  // shared with the thread
 };
 
 }  // namespace ocellus::app

@@ -8,7 +8,7 @@
 namespace ocellus::app {
 namespace {
 
-// Where the brightness of a picture's pixels lies: every `step` bytes. RGB counts green twice, as it is brightest.
+// Position of brightness in a frame's pixels: a byte every `step` bytes. RGB uses green, the brightest channel.
 struct Brightness {
   const uint8_t* first;
   int64_t step;
@@ -34,7 +34,7 @@ Brightness brightness_of(const Frame& frame) {
   return {bytes, 1, false};
 }
 
-// Of large cells not every pixel is looked at: 16 x 16 of them tell their average well enough.
+// Large cells are sampled: 16 x 16 pixels are enough for their average.
 uint8_t average(const Brightness& brightness, int64_t width, int64_t left, int64_t right, int64_t top, int64_t bottom) {
   const int64_t step_x = std::max<int64_t>(1, (right - left) / 16), step_y = std::max<int64_t>(1, (bottom - top) / 16);
   int64_t sum = 0, count = 0;

@@ -1,4 +1,4 @@
-// Whether a frame shows anything new.
+// ChangeGate: detects frames that show something new.
 #pragma once
 
 #include <array>
@@ -13,15 +13,15 @@ class ChangeGate {
  public:
   static constexpr int32_t kColumns = 32, kRows = 24;
 
-  // `threshold`: the change of the cell that has changed most, in shares of full brightness, 0 to 1, that lets a frame
-  // pass; 0 lets all pass.
+  // `threshold`: the change of the most changed cell, as a fraction of full brightness, 0 to 1, that lets a frame pass;
+  // 0 lets all pass.
   explicit ChangeGate(double threshold) : threshold_(threshold) {}
   void set_threshold(double threshold) { threshold_ = threshold; }
 
-  // The change against the last frame that passed; 1 for the first one and after a change of size. A frame that cannot
-  // be decoded has changed: who uses it will say why not.
+  // Returns the change against the last frame that passed; 1 for the first one and after a change of size. A frame that
+  // cannot be decoded counts as changed; decoding it reports the error.
   double change(const Frame& frame);
-  // Whether the frame of the last call to change() passes; it is then what the next ones are compared with.
+  // Returns true if the frame of the last change() passes; it is then the reference for the next ones.
   bool pass();
 
  private:

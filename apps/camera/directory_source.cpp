@@ -28,7 +28,7 @@ bool is_picture_name(const std::string& name) {
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png" || ending == ".webp";
 }
 
-// The number at *at without its leading zeros; *at goes behind it.
+// Returns the number at *at without leading zeros and moves *at after it.
 std::string take_number(const std::string& text, size_t* at) {
   while (*at < text.size() && text[*at] == '0') ++*at;
   const size_t begin = *at;
@@ -89,7 +89,7 @@ void DirectorySource::list() {
   std::sort(names_.begin(), names_.end(), comes_before);
 }
 
-// At the end of a pass: whether there is a next one.
+// Ends a pass; returns true if there is a next one.
 bool DirectorySource::start_again() {
   if (single_) {
     next_ = 0;
@@ -97,7 +97,7 @@ bool DirectorySource::start_again() {
   } else {
     list();
   }
-  if (!shown_any_) pacer_.advance();  // so that a pass over nothing usable takes its time, too
+  if (!shown_any_) pacer_.advance();  // a pass without a usable picture also takes a period
   shown_any_ = false;
   return loop_ || !names_.empty();
 }
@@ -126,7 +126,7 @@ SourceEvent DirectorySource::next(Frame* frame, std::chrono::milliseconds wait) 
   return {.kind = SourceEvent::kFrame};
 }
 
-// Returns what is wrong with the file.
+// Returns an empty text, or what is wrong with the file.
 std::string DirectorySource::read_picture(const std::string& name, Frame* frame) const {
   const std::string path = folder_.empty() ? name : (std::filesystem::path(folder_) / name).string();
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -156,7 +156,7 @@ std::string DirectorySource::read_picture(const std::string& name, Frame* frame)
 
 std::string DirectorySource::describe() const {
   return std::string(single_ ? "one picture" : "pictures of a directory") + ", " + rate_text(rate_) + " a second" +
-         (loop_ ? ", again and again" : "");
+         (loop_ ? ", looped" : "");
 }
 
 }  // namespace ocellus::app

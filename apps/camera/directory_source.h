@@ -1,4 +1,4 @@
-// The pictures of a directory, one after another.
+// A frame source that reads the pictures of a directory, one after another.
 #pragma once
 
 #include <set>
@@ -10,13 +10,13 @@
 
 namespace ocellus::app {
 
-// Whether `left` comes before `right` for people: "frame9.jpg" before "frame10.jpg".
+// Natural order: "frame9.jpg" comes before "frame10.jpg".
 bool comes_before(const std::string& left, const std::string& right);
 
-// Files named .jpg, .jpeg, .png or .webp in natural order, 1 a second unless `frames_per_second` says otherwise. After
-// the last one the directory is looked through again: pictures that have come meanwhile are shown; if there are none it
-// ends or, with `loop`, starts again. Files that are no pictures are reported as broken and skipped. Who adds pictures
-// to the directory moves them there complete. `name` may be one picture, too.
+// Reads files named .jpg, .jpeg, .png or .webp in natural order, 1 a second unless `frames_per_second` is set. After
+// the last one it lists the directory again and shows new pictures; if there are none it ends or, with `loop`, starts
+// again. Files that are no pictures are reported as broken and skipped. Pictures should be moved into the directory,
+// complete. `name` may be one picture, too.
 class DirectorySource : public FrameSource {
  public:
   // Throws a Failure if there is no picture.
@@ -37,9 +37,9 @@ class DirectorySource : public FrameSource {
   bool single_ = false, loop_;
   double rate_;
   Pacer pacer_;
-  std::vector<std::string> names_;  // of the pictures to come, next_ first
+  std::vector<std::string> names_;  // pictures to come, next_ first
   size_t next_ = 0;
-  std::set<std::string> seen_;  // without loop: the names that need not be shown again
+  std::set<std::string> seen_;  // without loop: names already shown
   bool shown_any_ = false;      // in this pass
   int64_t sequence_ = 0;
 };

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMostFrames = 1'000'000'000'000, kMostCount = 1'000'000;
 constexpr double kMostSeconds = 86'400;
-constexpr int64_t kLoopPause = 50;  // frames from the last fault to the plan's next start
+constexpr int64_t kLoopPause = 50;  // frames between the last fault and the next start of the plan
 
 enum class Argument { kNone, kSeconds, kCount, kSize };
 

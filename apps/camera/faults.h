@@ -1,4 +1,4 @@
-// Faults that the synthetic scene shows on purpose; their grammar stands in synthetic_source.h.
+// Faults of the synthetic scene; synthetic_source.h has their grammar.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace ocellus::app {
 struct Fault {
   enum Kind { kStall, kBroken, kTruncated, kDamaged, kResize, kUnplug, kErrors, kSkip, kEnd };
   Kind kind = kStall;
-  int64_t frame = 0;              // at which, from 1
-  bool every = false;             // at every so many frames
+  int64_t frame = 0;              // number of the frame, from 1
+  bool every = false;             // at every multiple of `frame`
   int64_t count = 0;              // kBroken, kErrors, kSkip
   double seconds = 0;             // kStall, kUnplug
   int32_t width = 0, height = 0;  // kResize
@@ -19,7 +19,7 @@ struct Fault {
 
 struct FaultPlan {
   std::vector<Fault> faults;
-  int64_t loop_frames = 0;  // after so many frames the plan starts again; 0: never
+  int64_t loop_frames = 0;  // period of the plan in frames; 0: runs once
 
   bool strikes(const Fault& fault, int64_t frame) const;
 };

@@ -1,4 +1,4 @@
-// One picture of a camera, as its source gave it.
+// One picture of a camera as its source delivered it.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,24 @@ enum class FrameKind {
   kPixels,   // raw, in one of ocellus_pixel_format, rows without padding
 };
 
-// Frames are passed on by swapping, so that their memory is used again.
+// Frames are passed on by swapping, so that their memory is reused.
 struct Frame {
   FrameKind kind = FrameKind::kEncoded;
-  int32_t pixel_format = OCELLUS_RGB8;  // of raw ones
-  int32_t width = 0;                    // pixels; of encoded ones from their headers
+  int32_t pixel_format = OCELLUS_RGB8;  // raw frames only
+  int32_t width = 0;                    // pixels; for encoded frames from their headers
   int32_t height = 0;
   bool full_range = false;               // NV12, YUYV, I420: luma uses 0..255
-  int32_t color_matrix = OCELLUS_BT601;  // of the same
-  int64_t sequence = 0;                  // counts frames that came from the source, from 1
+  int32_t color_matrix = OCELLUS_BT601;  // NV12, YUYV, I420
+  int64_t sequence = 0;                  // number of the frame in the source, from 1
   int64_t captured_ns = 0;               // CLOCK_MONOTONIC
   std::vector<uint8_t> bytes;
-  std::string truth;  // of made-up scenes: what they show, as the bundled model was taught to say it
+  std::string truth;  // synthetic scenes: their caption in the words that the bundled model was trained on
 
-  // Raw frames as the library takes them; valid as long as `bytes` is.
+  // Returns a raw frame as the library takes it; valid as long as `bytes` is.
   ocellus_frame view() const;
 };
 
-// Whether pixels are luma and chroma, not red, green and blue or grey.
+// True if pixels are luma and chroma, not RGB or grey.
 bool has_chroma(int32_t pixel_format);
 
 // Bytes of a raw frame; 0 for a size that the format does not allow.

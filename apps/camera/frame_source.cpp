@@ -31,7 +31,7 @@ std::vector<uint8_t> read_start(const std::string& path) {
   return start;
 }
 
-// MP4 and QuickTime, Matroska and WebM, AVI, MPEG program and transport streams, FLV, Ogg.
+// Recognises MP4 and QuickTime, Matroska and WebM, AVI, MPEG program and transport streams, FLV, Ogg.
 bool is_video_container(const std::vector<uint8_t>& start) {
   const std::string_view text(reinterpret_cast<const char*>(start.data()), start.size());
   const std::string_view brand = text.substr(std::min<size_t>(4, text.size()));
@@ -41,7 +41,7 @@ bool is_video_container(const std::vector<uint8_t>& start) {
          text.starts_with(std::string_view("\0\0\1\xba", 4)) || text.starts_with("FLV") || text.starts_with("OggS");
 }
 
-// ffmpeg reads what this program does not. Y4M names its size and rate itself.
+// Suggests ffmpeg for formats that are not read here. Y4M carries size and rate.
 Failure needs_ffmpeg(const std::string& name, const char* flags, const char* why) {
   const std::string quoted = name.find('\'') == std::string::npos ? "'" + name + "'" : "SOURCE";
   return Failure(kExitUsage, name + ": " + why + "; `ffmpeg -loglevel error " + flags + "-i " + quoted +

@@ -7,7 +7,7 @@
 namespace ocellus::app {
 namespace {
 
-// The segment: marker, length, then per table its class and number, how many codes there are of 1 to 16 bits, and their
+// The DHT segment: marker, length, then per table its class and number, the number of codes of 1 to 16 bits, and their
 // symbols.
 constexpr uint8_t kSegment[] = {
     0xFF, 0xC4, 0x01, 0xA2,

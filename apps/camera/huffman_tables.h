@@ -1,4 +1,4 @@
-// JPEG as cameras send it: USB's video class lets them leave out the Huffman tables.
+// Huffman tables for JPEGs of cameras: USB's video class allows to omit them.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace ocellus::app {
 // Bytes of the segment with all four tables.
 inline constexpr int32_t kHuffmanSegmentBytes = 420;
 
-// Inserts the tables of JPEG's annex K.3 before the first scan of a sequential JPEG that defines none before it. Any
-// other bytes stay as they are. Whether they were inserted.
+// Inserts the tables of JPEG's annex K.3 before the first scan of a sequential JPEG that defines none before it. Leaves
+// all other bytes unchanged. Returns true if the tables were inserted.
 bool insert_huffman_tables(std::vector<uint8_t>* jpeg);
 
 }  // namespace ocellus::app

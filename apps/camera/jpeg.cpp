@@ -21,7 +21,7 @@ void append_bytes(void* jpeg, void* bytes, int count) {
   out->insert(out->end(), from, from + count);
 }
 
-// Every pixel is the average of those that it stands for.
+// Averages the pixels that each output pixel covers.
 void shrink(const Picture& from, int32_t width, int32_t height, std::vector<uint8_t>* pixels) {
   pixels->resize(size_t{3} * static_cast<size_t>(width) * static_cast<size_t>(height));
   uint8_t* out = pixels->data();
@@ -53,7 +53,7 @@ bool make_jpeg(const Frame& frame, int32_t most_side, std::vector<uint8_t>* jpeg
     jpeg->assign(frame.bytes.begin(), frame.bytes.end());
     return true;
   }
-  // Kept by each thread that makes pictures, so that frame after frame takes no new memory.
+  // One per thread, so that its memory is reused from frame to frame.
   thread_local Picture picture;
   thread_local std::vector<uint8_t> shrunk;
   if (!decode_rgb(frame, &picture)) return false;

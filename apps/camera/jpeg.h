@@ -1,4 +1,4 @@
-// Pictures for people: frames as JPEG files, small ones of them.
+// Frames as (small) JPEG files.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace ocellus::app {
 
-// The frame as a JPEG file of at most `most_side` pixels in width and height (0: as large as it is). JPEG frames that
-// need no shrinking are copied. False for frames that cannot be decoded. `*jpeg`'s memory is used again.
+// Writes the frame as a JPEG file of at most `most_side` pixels in width and height (0: its own size). JPEG frames that
+// need no shrinking are copied. Returns false for frames that cannot be decoded. Reuses the memory of `*jpeg`.
 bool make_jpeg(const Frame& frame, int32_t most_side, std::vector<uint8_t>* jpeg);
 
 }  // namespace ocellus::app

@@ -13,19 +13,19 @@ namespace {
 using namespace jpeg;
 
 constexpr char kEndsEarly[] = "The JPEG's data end before its picture: it is damaged.";
-constexpr char kGoesOn[] = "The JPEG's data go on behind its picture: it is damaged.";
+constexpr char kGoesOn[] = "The JPEG has extra data after its picture: it is damaged.";
 constexpr char kNoRestart[] = "The JPEG lacks a restart marker: it is damaged.";
 constexpr char kNoCode[] = "The JPEG has a code that its tables lack: it is damaged.";
 constexpr char kLongBlock[] = "The JPEG has a block of more than 64 coefficients: it is damaged.";
 
-constexpr int64_t kPaddingBytes = 64;  // that cameras leave behind a picture's data
+constexpr int64_t kPaddingBytes = 64;  // allowed after the picture's data; cameras leave some
 
 int64_t ceiling(int64_t value, int64_t step) { return (value + step - 1) / step; }
 
-// Symbols by code, as annex F.2.2.3 decodes them.
+// Symbols by code, decoded as in annex F.2.2.3.
 struct HuffmanTable {
-  std::array<int32_t, 17> most = {};   // by length, the greatest code; -1: none is as long
-  std::array<int32_t, 17> first = {};  // by length, the place of symbol 0 if codes began at 0
+  std::array<int32_t, 17> most = {};   // by length, the greatest code; -1: no code has this length
+  std::array<int32_t, 17> first = {};  // by length, the index of symbol 0 if codes began at 0
   std::array<uint8_t, 256> symbols = {};
 
   HuffmanTable() { most.fill(-1); }
@@ -49,12 +49,12 @@ struct Component {
   const HuffmanTable* ac = nullptr;
 };
 
-// The bits between two markers.
+// Reads the bits between two markers.
 class Bits {
  public:
   Bits(const uint8_t* at, const uint8_t* end) : at_(at), end_(end) {}
 
-  // -1 behind the last.
+  // Returns the next bit, -1 after the last.
   int next() {
     if (left_ == 0 && !load()) return -1;
     return byte_ >> --left_ & 1;
@@ -65,7 +65,8 @@ class Bits {
     }
     return true;
   }
-  // Bytes up to the next marker, where reading goes on. Zeros at the end do not count: cameras fill up with them.
+  // Returns the number of bytes up to the next marker and moves there. Zeros at the end do not count: cameras pad with
+  // them.
   int64_t drop_rest() {
     int64_t count = 0, behind_zeros = 0;
     left_ = 0;
@@ -99,13 +100,13 @@ class Bits {
   int left_ = 0;
 };
 
-// Its functions that look for damage return a sentence, or null.
+// Functions that look for damage return a sentence, or null.
 class DamageFinder {
  public:
   explicit DamageFinder(const std::vector<uint8_t>& jpeg) : at_(jpeg.data()), end_(at_ + jpeg.size()) {}
 
   const char* find() {
-    at_ += 2;  // the caller has seen the start-of-image marker
+    at_ += 2;  // the caller has checked the start-of-image marker
     while (const int marker = next_marker()) {
       if (marker == kEoi) break;
       if (is_restart(marker)) continue;  // some encoders end a scan with one
@@ -117,7 +118,7 @@ class DamageFinder {
   }
 
  private:
-  // 0: there is none. What stands before it belongs to no segment.
+  // Returns the next marker, 0 if there is none. Bytes before it belong to no segment.
   int next_marker() {
     while (end_ - at_ >= 2 && (at_[0] != 0xFF || at_[1] == 0 || at_[1] == 0xFF)) ++at_;
     if (end_ - at_ < 2) return 0;
@@ -135,7 +136,7 @@ class DamageFinder {
     return true;
   }
 
-  // False for what this does not read.
+  // Returns false for segments that are not supported.
   bool read_segment(int marker) {
     switch (marker) {
       case kDht: return read_tables();
@@ -143,7 +144,7 @@ class DamageFinder {
       case kSof0:
       case kSof1: return read_frame();
       case kSos: return begin_scan();
-      default: return marker < kSof2 || marker > kSof15;  // the other kinds of JPEG
+      default: return marker < kSof2 || marker > kSof15;  // other kinds of JPEG
     }
   }
 
@@ -196,7 +197,7 @@ class DamageFinder {
     return !scan_.empty();
   }
 
-  // A component that comes alone has no blocks that only fill up a unit of several.
+  // A component in a scan of its own has no padding blocks.
   int64_t unit_count() const {
     if (scan_.size() > 1) return ceiling(width_, 8 * widest_) * ceiling(height_, 8 * tallest_);
     return ceiling(ceiling(width_ * scan_[0].across, widest_), 8) *
@@ -236,7 +237,7 @@ class DamageFinder {
       const int ac = read_symbol(*component.ac, bits);
       if (ac < 0) return ac == kEnd ? kEndsEarly : kNoCode;
       const int run = ac >> 4, size = ac & 15;
-      if (size == 0 && run < 15) break;  // the rest is zeros
+      if (size == 0 && run < 15) break;  // the remaining coefficients are zero
       place += run;
       if (place > 63) return kLongBlock;
       if (!bits->skip(size)) return kEndsEarly;

@@ -1,4 +1,4 @@
-// The bytes that stand behind 0xFF in a JPEG (ITU-T T.81, table B.1), as far as cameras need them.
+// The bytes after 0xFF in a JPEG (ITU-T T.81, table B.1), as far as cameras need them.
 #pragma once
 
 #include <cstdint>

@@ -8,11 +8,11 @@
 namespace ocellus::app {
 namespace {
 
-constexpr size_t kManyBetween = 64 << 10;  // bytes without a JPEG that nobody sends on purpose
+constexpr size_t kManyBetween = 64 << 10;  // bytes without a JPEG that are reported
 
 using namespace jpeg;
 
-// Whether a segment of this kind can have this length: a wrong one would take other frames with it.
+// True if a segment of this kind can have this length: a wrong length would swallow other frames.
 bool is_possible(uint8_t marker, size_t length) {
   if (marker == kDht) return length <= 2 + 8 * (17 + 256);
   if (marker <= kSof15) return length <= 8 + 3 * 4;
@@ -125,7 +125,7 @@ JpegSplitter::Step JpegSplitter::read_marker() {
     at_ += 2;
     return Step::kFrame;
   }
-  if (marker == kTem || is_restart(marker)) {  // they stand alone
+  if (marker == kTem || is_restart(marker)) {  // without a segment
     at_ += 2;
     return Step::kOn;
   }
@@ -154,7 +154,7 @@ JpegSplitter::Step JpegSplitter::read_coded() {
     if (marker == 0xFF) {
       ++at_;
     } else if (marker < kSof0 || is_restart(marker)) {
-      at_ += 2;  // a byte FF of the data, a restart, or damage that decoders skip
+      at_ += 2;  // a data byte FF, a restart, or damage that decoders skip
     } else {
       doubtful_ = at_ + 2;
       state_ = State::kMarker;

@@ -1,4 +1,4 @@
-// Single JPEG files out of a stream of them, as pipes and files of motion JPEG are.
+// Splits a stream of JPEG files (motion JPEG) into single files.
 #pragma once
 
 #include <cstddef>
@@ -8,21 +8,21 @@
 
 namespace ocellus::app {
 
-// Walks markers, segments and coded data, so that thumbnails inside of segments end no frame. What stands between
-// frames (the headers of HTTP's multipart streams, padding) is skipped. A frame that is cut short or has damaged
-// markers is reported, and the search goes on inside of it. Any bytes in any cuts are fine; at most kMostEncodedBytes
-// and what one push brought are held.
+// Walks markers, segments and coded data, so that thumbnails inside segments end no frame. Bytes between frames (the
+// headers of HTTP's multipart streams, padding) are skipped. A frame that is cut short or has damaged markers is
+// reported, and the search continues inside it. Any bytes in any cuts are fine; at most kMostEncodedBytes plus one push
+// are held.
 class JpegSplitter {
  public:
   enum Result {
     kNeedMore,  // no frame is complete: push more
     kFrame,     // *frame is one
-    kBroken,    // one cannot be used; *what says why in a sentence
+    kBroken,    // one cannot be used; *what is a sentence that says why
   };
 
   void push(const uint8_t* bytes, size_t count);
   Result next(std::vector<uint8_t>* frame, std::string* what);
-  // At the stream's end: whether a frame had begun, which is thrown away.
+  // Ends the stream; returns true if an incomplete frame was dropped.
   bool finish();
   size_t held_bytes() const { return bytes_.size(); }
 
@@ -37,14 +37,14 @@ class JpegSplitter {
 
   std::vector<uint8_t> bytes_;
   State state_ = State::kSearch;
-  size_t start_ = 0;         // of the frame, or of what need not be kept
-  size_t at_ = 0;            // of what is looked at next
-  size_t doubtful_ = 0;      // in a segment whose end may be wrong, because no marker has followed it yet
-  size_t segment_end_ = 0;   // of the segment that begins at at_
+  size_t start_ = 0;         // start of the frame, or of the bytes to keep
+  size_t at_ = 0;            // next byte to examine
+  size_t doubtful_ = 0;      // start of a segment whose end is unconfirmed, because no marker has followed it yet
+  size_t segment_end_ = 0;   // end of the segment that begins at at_
   bool coded_next_ = false;  // coded data follow this segment
   bool seen_scan_ = false;   // the frame has coded data
   size_t between_ = 0;       // bytes since the last frame
-  bool complained_ = false;  // that these are many
+  bool complained_ = false;  // about kManyBetween
   const char* why_ = "";
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint8_t kPngSignature[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
 
-// As the model sees it: turned as EXIF says, on white.
+// Decodes as for the model: rotated by EXIF, on white.
 bool decode_file(const Frame& frame, Picture* picture) {
   const auto size = static_cast<int64_t>(frame.bytes.size());
   ocellus_image_facts facts;

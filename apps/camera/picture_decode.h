@@ -1,4 +1,4 @@
-// JPEG, PNG and WebP files as pixels.
+// Decodes JPEG, PNG and WebP files to pixels.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace ocellus::app {
 
-// A frame may have this many pixels in width and in height.
+// Maximum width and height of a frame, in pixels.
 inline constexpr int32_t kMostSide = 8192;
-// Encoded frames may have this many bytes.
+// Maximum bytes of an encoded frame.
 inline constexpr int64_t kMostEncodedBytes = int64_t{32} << 20;
 
 bool is_jpeg(const std::vector<uint8_t>& bytes);
 bool is_png(const std::vector<uint8_t>& bytes);
 bool is_webp(const std::vector<uint8_t>& bytes);
 
-// Makes an encoded frame fit for decoders: adds the Huffman tables that cameras leave out, walks the whole file and
-// sets width and height. Returns why the frame cannot be used, in one sentence; empty if it can.
+// Prepares an encoded frame for decoders: adds the Huffman tables that cameras omit, checks the whole file and sets
+// width and height. Returns why the frame cannot be used, in one sentence; empty if it can.
 std::string finish_encoded(Frame* frame);
 
 struct Picture {
@@ -27,10 +27,10 @@ struct Picture {
   std::vector<uint8_t> pixels;  // rows without padding, 3 bytes a pixel (RGB) or 1 (grey)
 };
 
-// Pixels of any frame, encoded or raw; what is transparent on white. Memory of *picture is used again. False for
-// damaged files and for raw frames whose bytes do not fit their size.
+// Decodes any frame, encoded or raw; transparent pixels on white. Reuses the memory of *picture. False for damaged
+// files and for raw frames whose bytes do not fit their size.
 bool decode_rgb(const Frame& frame, Picture* picture);
-// Brightness of an encoded frame.
+// Decodes the brightness of an encoded frame.
 bool decode_grey(const Frame& frame, Picture* picture);
 
 }  // namespace ocellus::app

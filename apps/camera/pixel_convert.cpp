@@ -8,12 +8,12 @@ namespace {
 
 uint8_t clamp_byte(int32_t value) { return static_cast<uint8_t>(std::clamp(value, 0, 255)); }
 
-// In 16 fraction bits, like kernels/vision/picture_math.h.
+// Coefficients with 16 fraction bits, as in kernels/vision/picture_math.h.
 struct YuvScale {
   int32_t luma_offset, luma, red_cr, green_cb, green_cr, blue_cb;
 };
 
-// From the weights of red and blue in luma: BT.601 and BT.709 define everything else through them.
+// Derives the coefficients from the weights of red and blue in luma, which define BT.601 and BT.709.
 constexpr YuvScale make_scale(double red, double blue, bool full_range) {
   const double luma = full_range ? 1.0 : 255.0 / 219.0, chroma = full_range ? 1.0 : 255.0 / 224.0;
   const double green = 1.0 - red - blue;
@@ -42,7 +42,7 @@ void write_rgb(const YuvScale& scale, int32_t y, int32_t cb, int32_t cr, uint8_t
 uint8_t luma_of(int32_t red, int32_t green, int32_t blue) {
   return static_cast<uint8_t>(((16829 * red + 33039 * green + 6416 * blue + 32768) >> 16) + 16);
 }
-// Of sums over `count` pixels, a power of two as a shift.
+// Chroma from sums over `count` pixels, a power of two given as a shift.
 uint8_t cb_of(int32_t red, int32_t green, int32_t blue, int shift) {
   return static_cast<uint8_t>(((-9714 * red - 19070 * green + 28784 * blue + (32768 << shift)) >> (16 + shift)) + 128);
 }

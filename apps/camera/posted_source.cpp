@@ -35,22 +35,19 @@ bool FrameInbox::take(Frame* frame, std::chrono::milliseconds wait, int64_t* rep
 PostedSource::PostedSource(const SourceOptions& options)
     : inbox_(options.inbox), most_pixels_(options.most_posted_pixels) {
   if (!inbox_) {
-    throw Failure(kExitUsage, "browser: this is the camera of who opens the page: add --http 127.0.0.1:8080.");
+    throw Failure(kExitUsage, "browser: the frames come from the page, which needs --http: add --http 127.0.0.1:8080.");
   }
   if (!options.format.empty() || options.width > 0 || options.frames_per_second > 0 || options.loop) {
-    throw Failure(kExitUsage,
-                  "browser: its page chooses format, size and pace: leave --format, --size, --fps and "
-                  "--loop out.");
+    throw Failure(kExitUsage, "browser: the page sets format, size and rate: omit --format, --size, --fps and --loop.");
   }
 }
 
 SourceEvent PostedSource::next(Frame* frame, std::chrono::milliseconds wait) {
   int64_t replaced = 0;
   if (!inbox_->take(frame, wait, &replaced)) return {.kind = SourceEvent::kTimeout};
-  std::string wrong = is_jpeg(frame->bytes) ? finish_encoded(frame) : "A frame is no JPEG picture.";
+  std::string wrong = is_jpeg(frame->bytes) ? finish_encoded(frame) : "A frame is not a JPEG.";
   if (wrong.empty() && int64_t{frame->width} * frame->height > most_pixels_) {
-    wrong =
-        "A frame of " + size_text(frame->width, frame->height) + " is larger than the pictures that are planned for.";
+    wrong = "A frame of " + size_text(frame->width, frame->height) + " is larger than the planned maximum.";
   }
   if (!wrong.empty()) return {.kind = SourceEvent::kBroken, .what = wrong, .skipped = replaced};
   frame->truth.clear();

@@ -28,7 +28,7 @@ constexpr int32_t kColorCount = std::size(kColors), kBackgroundCount = std::size
                   kShapeCount = std::size(kShapes), kCellCount = std::size(kPlaces);
 constexpr size_t kMostObjects = 4;
 constexpr double kCellSide = kBoardSide / 3;
-constexpr double kFirstChange_s = 2, kLastChange_s = 5;  // from one change to the next
+constexpr double kFirstChange_s = 2, kLastChange_s = 5;  // time between changes
 
 std::string phrase(const SceneObject& object) {
   return std::string("a ") + (object.large ? "large " : "small ") + kColors[object.color].name + " " +
@@ -47,7 +47,7 @@ Scene::Scene(uint64_t seed) : random_state_(seed) {
   advance(0);
 }
 
-// SplitMix64 (Steele, Lea and Flood 2014): any seed is a good seed.
+// SplitMix64 (Steele, Lea and Flood 2014): every seed is good.
 uint64_t Scene::random() {
   uint64_t z = (random_state_ += 0x9E3779B97F4A7C15ull);
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -67,8 +67,8 @@ int32_t Scene::free_cell() {
   }
 }
 
-// Size and way of an object that is new in its cell, or of a new size: it stays as clear of the cell's edges as the
-// pictures that the model has seen.
+// Chooses size and path of an object that is new in its cell or resized, as far from the cell's edges as in the
+// pictures that the model was trained on.
 void Scene::settle(SceneObject* object) {
   object->radius = object->large ? random_between(26, 32) : random_between(13, 16.5);
   object->turn = random_between(-0.15, 0.15);
@@ -83,7 +83,7 @@ void Scene::add_object() {
   SceneObject object;
   object.cell = free_cell();
   object.shape = static_cast<SceneShape>(random_below(kShapeCount));
-  do {  // black on navy is hard to see for people, too
+  do {  // black on navy is hard to see
     object.color = random_below(kColorCount);
   } while (kBackgrounds[background_].color[0] < 40 && object.color == kColorCount - 1);
   object.large = random_below(2) == 1;

@@ -1,5 +1,5 @@
-// A made-up scene: a board of 3 x 3 cells with coloured shapes, like the pictures that the bundled model was trained
-// on, but without signs. Shapes come and go, move inside their cells, hop to others and change over time.
+// A synthetic scene: a board of 3 x 3 cells with coloured shapes, like the pictures that the bundled model was trained
+// on, but without signs. Shapes appear and disappear, move inside their cells, jump to others and change over time.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace ocellus::app {
 
-inline constexpr double kBoardSide = 256;  // the unit of places and sizes on the board
+inline constexpr double kBoardSide = 256;  // the unit of positions and sizes on the board
 
 enum class SceneShape { kCircle, kSquare, kTriangle, kStar, kCross, kRing, kDiamond, kHeart };
 
@@ -18,13 +18,13 @@ using SceneColor = std::array<uint8_t, 3>;
 struct SceneObject {
   int32_t cell = 0;  // 0..8, row by row
   SceneShape shape = SceneShape::kCircle;
-  int32_t color = 0;  // of scene_color
+  int32_t color = 0;  // index for scene_color
   bool large = false;
-  double radius = 0;                // on the board
-  double turn = 0;                  // radians, to the right
-  double x = 0, y = 0;              // of its centre on the board, now
-  double speed = 0, phase = 0;      // of its way round its cell: radians a second, radians
-  double reach_x = 0, reach_y = 0;  // how far it goes from the cell's centre
+  double radius = 0;                // in board units
+  double turn = 0;                  // radians, clockwise
+  double x = 0, y = 0;              // current centre on the board
+  double speed = 0, phase = 0;      // motion in its cell: radians a second, radians
+  double reach_x = 0, reach_y = 0;  // amplitude around the cell's centre
 };
 
 SceneColor scene_color(int32_t color);
@@ -33,14 +33,15 @@ class Scene {
  public:
   explicit Scene(uint64_t seed);
 
-  // Goes on to this time since the scene began; times never decrease. The same seed and times give the same scene.
+  // Advances the scene to this time since its beginning; times never decrease. The same seed and times give the same
+  // scene.
   void advance(double seconds);
   const std::vector<SceneObject>& objects() const { return objects_; }
   SceneColor background() const;
-  // What the scene shows, in the words that the bundled model was trained to use: "A small red circle at the top left
-  // and a large blue star in the center, on a navy background."
+  // Returns the caption in the words that the bundled model was trained on: "A small red circle at the top left and a
+  // large blue star in the center, on a navy background."
   std::string caption() const;
-  // Counts what has changed in the caption since the scene began.
+  // Number of changes of the caption since the beginning.
   int64_t changes() const { return changes_; }
 
  private:

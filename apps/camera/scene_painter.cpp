@@ -7,8 +7,8 @@
 namespace ocellus::app {
 namespace {
 
-// How far a point lies outside a shape of radius 1 (negative: inside), by the formulas of the model's training
-// pictures. `u` goes to the right and `v` down.
+// Signed distance of a point to a shape of radius 1 (negative: inside), by the formulas of the model's training
+// pictures. `u` points to the right and `v` down.
 float distance_to(SceneShape shape, float u, float v) {
   const float au = std::fabs(u), av = std::fabs(v);
   switch (shape) {
@@ -39,7 +39,7 @@ struct Canvas {
 
 void paint_object(const SceneObject& object, const Canvas& canvas) {
   const double scale_x = canvas.width / kBoardSide, scale_y = canvas.height / kBoardSide;
-  // No shape goes further than this from its centre: the corners of a square and the points of a star.
+  // Maximum extent of any shape: the corners of a square and the points of a star.
   const double reach = 1.3 * object.radius + 2;
   const auto left = std::max(0, static_cast<int32_t>((object.x - reach) * scale_x));
   const auto right = std::min(canvas.width, static_cast<int32_t>((object.x + reach) * scale_x) + 1);

@@ -7,7 +7,7 @@
 
 namespace ocellus::app {
 
-// "board.png: the picture is empty." of "The picture is empty."
+// Turns "The picture is empty." into "board.png: the picture is empty."
 inline std::string about(const std::string& subject, std::string sentence) {
   const bool word = sentence.size() > 1 && std::islower(static_cast<unsigned char>(sentence[1])) != 0;
   if (word) sentence[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(sentence[0])));

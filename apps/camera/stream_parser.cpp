@@ -75,7 +75,7 @@ class RawParser : public StreamParser {
   RawFormat format_;
   FrameColor color_;
   int32_t width_, height_;
-  size_t whole_, have_ = 0;  // bytes of a frame, of the one that comes
+  size_t whole_, have_ = 0;  // bytes of a frame, and of the incomplete one so far
   std::vector<uint8_t> bytes_;
 };
 

@@ -1,4 +1,4 @@
-// Frames out of the bytes of a pipe or file.
+// StreamParser: finds frames in the bytes of a pipe or file.
 #pragma once
 
 #include <cstddef>
@@ -13,30 +13,30 @@ namespace ocellus::app {
 class StreamParser {
  public:
   virtual ~StreamParser() = default;
-  // Takes bytes, as many as it needs now: at least one after next() said kTimeout.
+  // Takes as many of the bytes as it needs now: at least one after next() returned kTimeout.
   virtual size_t take(const uint8_t* bytes, size_t count) = 0;
-  // What has come: kFrame, kBroken, kLost if the stream cannot be read any further, kTimeout if more bytes are needed.
+  // Returns kFrame, kBroken, kLost if the stream cannot be read any further, or kTimeout if more bytes are needed.
   virtual SourceEvent next(Frame* frame) = 0;
-  // At the stream's end, which is the next one's beginning if it is read again: whether a frame had begun.
+  // Ends the stream, which may then start again; returns true if an incomplete frame was dropped.
   virtual bool finish() = 0;
   // "1280 x 720 nv12"
   virtual std::string describe() const = 0;
-  // As the stream says; 0 if it does not.
+  // Rate stated by the stream; 0 if there is none.
   virtual double frames_per_second() const { return 0; }
-  // Whether describe() and frames_per_second() are known.
+  // True if describe() and frames_per_second() are known.
   virtual bool is_ready() const { return true; }
 };
 
-// JPEG files one after another.
+// Parses concatenated JPEG files.
 std::unique_ptr<StreamParser> make_mjpeg_parser();
 
-// Frames of one size and format (kRawFormats) one after another. Throws a Failure for others, and for sizes that the
-// format does not allow.
+// Parses concatenated frames of one size and format (kRawFormats). Throws a Failure for other formats, and for sizes
+// that the format does not allow.
 std::unique_ptr<StreamParser> make_raw_parser(const std::string& format, int32_t width, int32_t height,
                                               const FrameColor& color);
 
-// YUV4MPEG2 with 8 bits: 4:2:0 as I420, 4:2:2 as YUYV, without the last column of an odd width, 4:4:4 as RGB and grey.
-// The header names the range; what `color` says comes before it. Interlaced video and other kinds are refused.
+// Parses YUV4MPEG2 with 8 bits: 4:2:0 as I420, 4:2:2 as YUYV, without the last column of an odd width, 4:4:4 as RGB,
+// and grey. `color` overrides the range in the header. Interlaced video and other kinds are refused.
 std::unique_ptr<StreamParser> make_y4m_parser(const FrameColor& color);
 
 }  // namespace ocellus::app

@@ -62,11 +62,11 @@ void StreamSource::start() {
     parser_ = make_raw_parser(options_.format, options_.width, options_.height, parse_color(options_.color));
   }
   if (!is_file_) {
-    fcntl(descriptor_, F_SETPIPE_SZ, kPipeBytes);  // fewer switches between writer and reader, where it is allowed
+    fcntl(descriptor_, F_SETPIPE_SZ, kPipeBytes);  // fewer switches between writer and reader, where allowed
     return;
   }
   file_begin_ = std::max<int64_t>(0, lseek(descriptor_, 0, SEEK_CUR));
-  // What is wrong with a file's beginning is known at once.
+  // Checks a file's beginning at once.
   while (parser_ == nullptr || !parser_->is_ready()) {
     const Input input = read_more(0);
     std::string wrong = input == Input::kError ? std::string("The file cannot be read: ") + std::strerror(errno) + "."
@@ -93,7 +93,7 @@ std::string StreamSource::describe() const {
   const std::string what = parser_ == nullptr ? "frames of an unknown kind" : parser_->describe();
   const double rate = frames_per_second();
   if (rate == 0) return what + " from a pipe";
-  return what + " from a file, " + rate_text(rate) + " frames a second" + (options_.loop ? ", again and again" : "");
+  return what + " from a file, " + rate_text(rate) + " frames a second" + (options_.loop ? ", looped" : "");
 }
 
 StreamSource::Input StreamSource::read_more(int64_t wait_ns) {
@@ -115,7 +115,7 @@ StreamSource::Input StreamSource::read_more(int64_t wait_ns) {
   return Input::kBytes;
 }
 
-// By the first bytes, once enough of them have come. Returns what is wrong with them.
+// Chooses by the first bytes, once there are enough. Returns what is wrong with them.
 std::string StreamSource::choose_parser(bool at_end) {
   if (parser_ != nullptr || (held_ < kSniffedBytes && !at_end)) return {};
   const bool jpeg = held_ >= 3 && input_[0] == 0xFF && input_[1] == 0xD8 && input_[2] == 0xFF;

@@ -12,13 +12,13 @@
 namespace ocellus::app {
 
 // Reads standard input ("-"), a named pipe or a file: motion JPEG (also in HTTP's multipart form), Y4M or, with
-// `format`, raw frames. Pipes give frames as they come, however fast. Files are paced at `frames_per_second`, their own
-// rate or 30, and with `loop` start again at their end. A stalled pipe is a kTimeout; a frame that is cut short at the
-// end is kBroken.
+// `format`, raw frames. Pipes deliver frames as they come. Files are paced at `frames_per_second`, their own rate or
+// 30, and with `loop` start again at their end. A stalled pipe is a kTimeout; a frame that is cut short at the end is
+// kBroken.
 class StreamSource : public FrameSource {
  public:
-  // Throws a Failure for files that cannot be read and for options that make no sense. What a pipe brings is known
-  // later: if it cannot be read, next() says kLost.
+  // Throws a Failure for files that cannot be read and for contradicting options. A pipe's bytes are checked later: if
+  // they cannot be read, next() returns kLost.
   explicit StreamSource(const SourceOptions& options);
   // Reads from an open descriptor, which it closes; `name` is for sentences.
   StreamSource(const SourceOptions& options, int descriptor);
@@ -43,10 +43,10 @@ class StreamSource : public FrameSource {
   int descriptor_;
   bool is_file_ = false, at_end_ = false, any_in_pass_ = false;
   int64_t file_begin_ = 0;
-  std::unique_ptr<StreamParser> parser_;  // once it is known which
+  std::unique_ptr<StreamParser> parser_;  // null until the format is known
   Pacer pacer_;
   std::vector<uint8_t> input_;
-  size_t taken_ = 0, held_ = 0;  // of input_: bytes that the parser has, that were read
+  size_t taken_ = 0, held_ = 0;  // bytes of input_: taken by the parser, read so far
   int64_t sequence_ = 0;
 };
 

@@ -57,16 +57,16 @@ SyntheticSource::SyntheticSource(const SourceOptions& options)
 }
 
 std::string SyntheticSource::describe() const {
-  return size_text(width_, height_) + " " + format_name_ + " of a made-up scene, " + rate_text(rate_) +
+  return size_text(width_, height_) + " " + format_name_ + " of a synthetic scene, " + rate_text(rate_) +
          " frames a second";
 }
 
 void SyntheticSource::reopen() {
-  if (monotonic_ns() < back_ns_) throw Failure(kExitRuntime, "The made-up camera is still unplugged.");
+  if (monotonic_ns() < back_ns_) throw Failure(kExitRuntime, "The synthetic camera is still unplugged.");
   lost_ = false;
 }
 
-// Stalls that come before this frame begin once.
+// Starts the stalls of this frame, each once.
 bool SyntheticSource::stalls(int64_t number) {
   if (stalled_number_ == number) return false;
   stalled_number_ = number;
@@ -78,7 +78,7 @@ bool SyntheticSource::stalls(int64_t number) {
   return seconds > 0;
 }
 
-// What the faults of frame number_ make of it: kFrame if it comes.
+// Applies the faults of frame number_; kFrame if the frame is delivered.
 SourceEvent SyntheticSource::strike(bool* truncated, bool* damaged) {
   SourceEvent event = {.kind = SourceEvent::kFrame};
   const int64_t number = number_;
@@ -93,7 +93,7 @@ SourceEvent SyntheticSource::strike(bool* truncated, bool* damaged) {
         const bool back = fault.every && width_ == fault.width && height_ == fault.height;
         width_ = back ? asked_width_ : fault.width;
         height_ = back ? asked_height_ : fault.height;
-        event.what = "The made-up camera changes to " + size_text(width_, height_) + ".";
+        event.what = "The synthetic camera changes to " + size_text(width_, height_) + ".";
         break;
       }
       case Fault::kUnplug:
@@ -113,7 +113,7 @@ SourceEvent SyntheticSource::strike(bool* truncated, bool* damaged) {
 
 SourceEvent SyntheticSource::next(Frame* frame, std::chrono::milliseconds wait) {
   if (ended_) return {.kind = SourceEvent::kEnd};
-  if (lost_) return {.kind = SourceEvent::kLost, .what = "The made-up camera is unplugged."};
+  if (lost_) return {.kind = SourceEvent::kLost, .what = "The synthetic camera is unplugged."};
   if (!pacer_.wait_until_due(wait)) return {.kind = SourceEvent::kTimeout};
   if (stalls(number_ + 1) && !pacer_.wait_until_due(wait)) return {.kind = SourceEvent::kTimeout};
   ++number_;
@@ -129,12 +129,12 @@ SourceEvent SyntheticSource::next(Frame* frame, std::chrono::milliseconds wait) 
   if (errors_left_ > 0) {
     --errors_left_;
     lost_ = true;
-    return {.kind = SourceEvent::kLost, .what = "The made-up camera's driver reports an input/output error."};
+    return {.kind = SourceEvent::kLost, .what = "The synthetic camera's driver reports an input/output error."};
   }
-  if (lost_) return {.kind = SourceEvent::kLost, .what = "The made-up camera was unplugged."};
+  if (lost_) return {.kind = SourceEvent::kLost, .what = "The synthetic camera was unplugged."};
   if (broken_left_ > 0) {
     --broken_left_;
-    return {.kind = SourceEvent::kBroken, .what = "The made-up camera marks a frame as broken."};
+    return {.kind = SourceEvent::kBroken, .what = "The synthetic camera marks a frame as broken."};
   }
   paint(frame);
   if (truncated) {
@@ -185,7 +185,7 @@ void SyntheticSource::encode(Frame* frame) {
   convert(canvas_.bytes.data(), width_, height_, frame->bytes.data());
 }
 
-// Bits turn in the second half of the data, where a JPEG has no headers; no marker comes to be.
+// Flips bits in the second half of the data, where a JPEG has no headers; creates no marker.
 void SyntheticSource::damage(Frame* frame) {
   for (size_t i = frame->bytes.size() / 2; i + 2 < frame->bytes.size(); i += 61) {
     const bool by_marker = frame->bytes[i - 1] == 0xFF || frame->bytes[i] == 0xFF || frame->bytes[i] == 0xA5;

@@ -1,15 +1,16 @@
-// Frames of a made-up scene, and faults on request, for machines without a camera and for tests.
+// Frames of a synthetic scene, and faults on request, for machines without a camera and for tests.
 //
-// Faults are a list with commas. Each strikes before the frame of a number, counted from 1, or, with "%" for "@",
-// before every so many frames:
-//   stall@100:3s         no frame comes for 3 s (that much without the argument)
-//   broken@150:2         instead of 2 frames (1) comes word that they cannot be used
-//   truncated@160        the frame ends in its middle, and is found out
-//   damaged@170          the frame's data is damaged where only decoding finds out; it comes as a frame
-//   resize@200:320x240   from here on frames have this size; if "every", first this one and then the first one again
-//   unplug@250:2s        the camera goes, and comes back after 2 s (2 s)
-//   errors@300:10        the driver fails 10 times (10): each time the camera is lost and can be opened again at once
-//   skip@350:5           the driver drops 5 frames (1)
+// Faults are a list with commas. Each occurs before the frame with the given number, counted from 1, or, with "%" for
+// "@", before every multiple of the number:
+//   stall@100:3s         no frame comes for 3 s (the default)
+//   broken@150:2         2 frames (default 1) are reported as unusable
+//   truncated@160        the frame is cut in its middle and detected as broken
+//   damaged@170          the frame's data is damaged so that only decoding detects it; it is delivered
+//   resize@200:320x240   frames have this size from here on; with "%" this size and the first one alternate
+//   unplug@250:2s        the camera is lost, and comes back after 2 s (the default)
+//   errors@300:10        the driver fails 10 times (the default): each time the camera is lost and can be reopened at
+//   once
+//   skip@350:5           the driver drops 5 frames (default 1)
 //   end@400              there are no more frames
 //   loop, loop@500       the list starts again 50 frames after its last fault, or every 500 frames
 #pragma once
@@ -25,11 +26,11 @@
 
 namespace ocellus::app {
 
-// Takes `format` ("rgb24", which is the usual one, "nv12", "yuyv422", "mjpeg"), a size of even numbers from 16 to 8192
-// (640 x 480), `frames_per_second` up to 100,000 (30), `seed` and `faults`. Frame::truth is what the scene shows.
+// Options: `format` ("rgb24", the default, "nv12", "yuyv422", "mjpeg"), a size of even numbers from 16 to 8192 (640 x
+// 480), `frames_per_second` up to 100,000 (30), `seed` and `faults`. Frame::truth is the scene's caption.
 class SyntheticSource : public FrameSource {
  public:
-  // Throws a Failure for options that it does not take.
+  // Throws a Failure for options that it does not have.
   explicit SyntheticSource(const SourceOptions& options);
 
   SourceEvent next(Frame* frame, std::chrono::milliseconds wait) override;
@@ -37,7 +38,7 @@ class SyntheticSource : public FrameSource {
   bool can_reopen() const override { return true; }
   void reopen() override;
   double frames_per_second() const override { return rate_; }
-  // Of the frame of the last call to next().
+  // The scene at the last call to next().
   const Scene& scene() const { return scene_; }
 
  private:
@@ -56,11 +57,11 @@ class SyntheticSource : public FrameSource {
   Pacer pacer_;
   Scene scene_;
   FaultPlan plan_;
-  int64_t number_ = 0;          // of the last frame, whether it came or not
-  int64_t pass_ = 0;            // over the faults, of those that loop
-  int64_t stalled_number_ = 0;  // the frame whose stalls are over
+  int64_t number_ = 0;          // number of the last frame, delivered or not
+  int64_t pass_ = 0;            // pass over the faults, with loop
+  int64_t stalled_number_ = 0;  // frame whose stalls are over
   int64_t broken_left_ = 0, errors_left_ = 0, skipped_ = 0;
-  int64_t back_ns_ = 0;  // when an unplugged camera comes back
+  int64_t back_ns_ = 0;  // time at which an unplugged camera comes back
   bool lost_ = false, ended_ = false;
   Frame canvas_;  // RGB
 };

@@ -20,11 +20,11 @@ namespace ocellus::app {
 namespace {
 
 constexpr uint32_t kBufferCount = 4, kLeastBuffers = 2;
-constexpr int64_t kLargestUncompressed = 640 * 480;  // pixels, unless it is asked for
-constexpr int64_t kOldestStamp_ns = 10'000'000'000;  // stamps of drivers that are older are not believed
+constexpr int64_t kLargestUncompressed = 640 * 480;  // pixels, unless it is requested
+constexpr int64_t kOldestStamp_ns = 10'000'000'000;  // maximum age of a driver's time stamp that is used
 constexpr uint32_t kMostFormats = 64;
 
-// In the order in which they are preferred: the fewest bytes first.
+// Formats in order of preference: the fewest bytes first.
 struct CameraFormat {
   uint32_t format;
   int32_t pixel_format;  // ocellus_pixel_format
@@ -41,7 +41,7 @@ int32_t pixel_format_of(uint32_t format) {
   return -1;
 }
 
-// 0 if cameras have no such format.
+// Returns 0 if cameras have no such format.
 uint32_t format_named(const std::string& name) {
   if (name == "mjpeg") return V4L2_PIX_FMT_MJPEG;
   const RawFormat* raw = find_raw_format(name);
@@ -58,13 +58,13 @@ const char* format_name(uint32_t format) {
   return "unknown";
 }
 
-bool same_format(uint32_t camera, uint32_t wanted) {  // some cameras call their motion JPEG plainly JPEG
+bool same_format(uint32_t camera, uint32_t wanted) {  // some cameras call their motion JPEG just JPEG
   return camera == wanted || (wanted == V4L2_PIX_FMT_MJPEG && camera == V4L2_PIX_FMT_JPEG);
 }
 
 bool is_jpeg_format(uint32_t format) { return same_format(format, V4L2_PIX_FMT_MJPEG); }
 
-// What the driver says of luma and chroma, as the kernel's rules have it where it leaves that open.
+// Colors stated by the driver, and the kernel's defaults for what it leaves open.
 FrameColor color_of(const v4l2_pix_format& set) {
   uint32_t encoding = set.ycbcr_enc, range = set.quantization;
   if (encoding == V4L2_YCBCR_ENC_DEFAULT) encoding = V4L2_MAP_YCBCR_ENC_DEFAULT(set.colorspace);
@@ -102,13 +102,13 @@ V4l2System real_v4l2_system() {
 V4l2Source::V4l2Source(const SourceOptions& options, V4l2System system)
     : options_(options), system_(std::move(system)) {
   if (!options_.format.empty() && format_named(options_.format) == 0) {
-    throw Failure(kExitUsage, "Cameras are asked for mjpeg or one of " + raw_format_names() + " but rgba, not for \"" +
-                                  options_.format + "\".");
+    throw Failure(kExitUsage, "The --format of a camera is mjpeg or one of " + raw_format_names() +
+                                  " but rgba, not \"" + options_.format + "\".");
   }
   asked_color_ = parse_color(options_.color);
   if ((options_.width == 0) != (options_.height == 0) || options_.width < 0 || options_.height < 0 ||
       options_.width > kMostSide || options_.height > kMostSide) {
-    throw Failure(kExitUsage, "A camera is asked for a width and a height of 1 to 8192 pixels, or for neither.");
+    throw Failure(kExitUsage, "The --size of a camera is 1 to 8192 pixels in width and height.");
   }
   open_camera();
 }
@@ -151,7 +151,7 @@ void V4l2Source::open_camera() {
   choose_rate();
   map_buffers();
   v4l2_event_subscription subscription = {};
-  subscription.type = V4L2_EVENT_SOURCE_CHANGE;  // what HDMI adapters say; cameras know no such thing
+  subscription.type = V4L2_EVENT_SOURCE_CHANGE;  // sent by HDMI adapters; cameras do not have it
   control(VIDIOC_SUBSCRIBE_EVENT, &subscription);
   int type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
   require(VIDIOC_STREAMON, &type, "does not start");
@@ -239,7 +239,7 @@ void V4l2Source::choose_format() {
   std::vector<uint32_t> wanted;
   for (const CameraFormat& known : kFormats) wanted.push_back(known.format);
   const bool is_large = int64_t{width} * height > kLargestUncompressed;
-  wanted.insert(is_large ? wanted.begin() : wanted.end() - 1, V4L2_PIX_FMT_MJPEG);  // colours before grey
+  wanted.insert(is_large ? wanted.begin() : wanted.end() - 1, V4L2_PIX_FMT_MJPEG);  // color before grey
   if (!options_.format.empty()) wanted.insert(wanted.begin(), format_named(options_.format));
   for (const uint32_t format : wanted) {
     for (const uint32_t candidate : offered) {
@@ -264,7 +264,7 @@ void V4l2Source::choose_rate() {
   pace.type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
   if (options_.frames_per_second > 0) {
     pace.parm.capture.timeperframe = {1000, static_cast<uint32_t>(1000 * options_.frames_per_second + 0.5)};
-    control(VIDIOC_S_PARM, &pace);  // cameras that cannot choose keep their rate
+    control(VIDIOC_S_PARM, &pace);  // cameras with a fixed rate ignore it
   }
   if (control(VIDIOC_G_PARM, &pace) < 0) return;
   const v4l2_fract& period = pace.parm.capture.timeperframe;
@@ -313,7 +313,7 @@ bool V4l2Source::source_changed() {
   return false;
 }
 
-// Frames that the driver counted but did not give. Drivers that do not count give always the same number.
+// Frames that the driver counted but did not deliver. Drivers that do not count always give the same number.
 int64_t V4l2Source::gap(uint32_t sequence) {
   const uint32_t steps = sequence - last_sequence_;
   const bool usable = counted_ && steps >= 1 && steps < 1u << 20;
@@ -328,7 +328,7 @@ SourceEvent V4l2Source::next(Frame* frame, std::chrono::milliseconds wait) {
   const int ready = system_.poll(descriptor_, static_cast<int>(wait.count()), &events);
   if (ready == 0 || (ready < 0 && errno == EINTR)) return {.kind = SourceEvent::kTimeout};
   if (ready < 0) return lose(std::string("waiting for the camera failed: ") + std::strerror(errno) + ".");
-  if ((events & POLLPRI) != 0 && source_changed()) return lose("the camera's picture has changed its form.");
+  if ((events & POLLPRI) != 0 && source_changed()) return lose("the camera's picture format has changed.");
   if ((events & (POLLIN | POLLERR | POLLHUP | POLLNVAL)) == 0) return {.kind = SourceEvent::kTimeout};
 
   v4l2_buffer filled = {};
@@ -337,7 +337,7 @@ SourceEvent V4l2Source::next(Frame* frame, std::chrono::milliseconds wait) {
   if (control(VIDIOC_DQBUF, &filled) < 0) {
     const int error = errno;
     if (error == EAGAIN && (events & (POLLERR | POLLHUP | POLLNVAL)) == 0) return {.kind = SourceEvent::kTimeout};
-    if (error == ENODEV || error == EAGAIN) return lose("the camera is gone.");
+    if (error == ENODEV || error == EAGAIN) return lose("the camera was disconnected.");
     return lose(std::string("the camera's driver failed: ") + std::strerror(error) + ".");
   }
   if (filled.index >= buffers_.size()) return lose("the camera's driver gave a buffer that does not exist.");
@@ -359,7 +359,7 @@ SourceEvent V4l2Source::next(Frame* frame, std::chrono::milliseconds wait) {
   }
   if (control(VIDIOC_QBUF, &filled) < 0) {
     const int error = errno;
-    if (error == ENODEV) return lose("the camera is gone.");
+    if (error == ENODEV) return lose("the camera was disconnected.");
     return lose(std::string("the camera does not take its buffer back: ") + std::strerror(error) + ".");
   }
   if (!event.what.empty()) {
@@ -370,7 +370,7 @@ SourceEvent V4l2Source::next(Frame* frame, std::chrono::milliseconds wait) {
   return event;
 }
 
-// Out of the driver's buffer, which it soon fills again. Returns what is wrong with the frame.
+// Copies a frame out of the driver's buffer, which is filled again soon. Returns what is wrong with the frame.
 std::string V4l2Source::copy(const Buffer& buffer, size_t used, Frame* frame) const {
   if (used > buffer.bytes) {
     return "A frame has " + std::to_string(used) + " bytes in a buffer of " + std::to_string(buffer.bytes) + ".";

@@ -1,4 +1,4 @@
-// Cameras by Linux' video interface, V4L2: /dev/videoN.
+// V4l2Source: cameras by Linux' video interface, V4L2: /dev/videoN.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +11,23 @@
 
 namespace ocellus::app {
 
-// The system calls that a camera takes, so that a test can stand in for a driver. They fail as the system's do: -1
-// (map: MAP_FAILED) and errno.
+// System calls of a camera, so that a test can replace a driver. They fail as the system's do: -1 (map: MAP_FAILED) and
+// errno.
 struct V4l2System {
   std::function<int(const char* path)> open;
   std::function<int(int descriptor)> close;
   std::function<int(int descriptor, unsigned long request, void* argument)> ioctl;
   std::function<void*(size_t bytes, int descriptor, int64_t offset)> map;
   std::function<int(void* address, size_t bytes)> unmap;
-  std::function<int(int descriptor, int wait_ms, short* events)> poll;  // for POLLIN and POLLPRI
+  std::function<int(int descriptor, int wait_ms, short* events)> poll;  // waits for POLLIN and POLLPRI
 };
 V4l2System real_v4l2_system();
 
-// Streams MJPEG or one of kRawFormats but "rgba" from four buffers of the driver, whichever the camera has: `format` if
-// it is given, else uncompressed up to 640 x 480 and MJPEG above, which the USB bus has room for. Size and rate are
-// what the driver makes of those asked for; `color` comes before what it says of luma and chroma. Gaps in the driver's
-// count are `skipped`; frames that the driver marks as damaged, that are short, and JPEG that cannot be read are
-// kBroken; errors and unplugging are kLost.
+// Streams MJPEG or one of kRawFormats except "rgba" from four buffers of the driver: `format` if it is set, else
+// uncompressed up to 640 x 480 and MJPEG above, which fits the USB bus. The driver chooses the size and rate nearest to
+// the requested ones; `color` overrides what it says of luma and chroma. Gaps in the driver's count are `skipped`;
+// frames that the driver marks as damaged, that are short, and unreadable JPEG are kBroken; errors and unplugging are
+// kLost.
 class V4l2Source : public FrameSource {
  public:
   // Throws a Failure if there is no such camera, it is busy or it has none of the formats.
@@ -69,10 +69,10 @@ class V4l2Source : public FrameSource {
   std::vector<Buffer> buffers_;
   uint32_t format_ = 0;  // V4L2_PIX_FMT_...
   int32_t width_ = 0, height_ = 0;
-  size_t row_bytes_ = 0;  // of the first plane, with padding
+  size_t row_bytes_ = 0;  // first plane, with padding
   FrameColor asked_color_, color_;
   double rate_ = 0;
-  bool counted_ = false;  // last_sequence_ is of a frame
+  bool counted_ = false;  // last_sequence_ is valid
   uint32_t last_sequence_ = 0;
   int64_t sequence_ = 0;
 };

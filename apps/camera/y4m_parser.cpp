@@ -22,7 +22,7 @@ struct Y4mHeader {
   int32_t width = 0, height = 0;
   Chroma chroma = Chroma::k420;
   double frames_per_second = 0;
-  FrameColor color;  // its range, if it is named
+  FrameColor color;  // with the range, if it is named
 };
 
 template <typename Number>
@@ -31,7 +31,7 @@ bool parse_number(const std::string& text, Number* number) {
   return !text.empty() && error == std::errc() && stop == text.data() + text.size();
 }
 
-// Returns what is wrong with one parameter of the header.
+// Reads one parameter of the header; returns what is wrong with it.
 std::string read_parameter(const std::string& word, Y4mHeader* header) {
   const std::string value = word.substr(1);
   switch (word[0]) {
@@ -127,7 +127,7 @@ size_t Y4mParser::plane_bytes() const {
 size_t Y4mParser::take(const uint8_t* bytes, size_t count) {
   if (state_ == State::kPlanes) {
     const size_t wanted = plane_bytes(), taken = std::min(count, wanted - planes_.size());
-    // Memory comes with the bytes: a header alone may promise anything.
+    // Memory grows with the received bytes: the header alone is not trusted.
     if (planes_.size() + taken > planes_.capacity()) {
       planes_.reserve(std::min(wanted, std::max(planes_.size() + taken, 2 * planes_.capacity())));
     }
@@ -137,7 +137,7 @@ size_t Y4mParser::take(const uint8_t* bytes, size_t count) {
   }
   for (size_t i = 0; i < count; ++i) {
     const char c = static_cast<char>(bytes[i]);
-    if (state_ == State::kSearch) {  // line_ is what of "FRAME" has come
+    if (state_ == State::kSearch) {  // line_ is a prefix of "FRAME"
       if (line_.size() < kFrameMagicBytes && c == kFrameMagic[line_.size()]) {
         line_ += c;
       } else {
@@ -156,7 +156,7 @@ size_t Y4mParser::take(const uint8_t* bytes, size_t count) {
   return count;
 }
 
-// Whether next() has something to say.
+// Returns true if next() has an event to return.
 bool Y4mParser::end_line() {
   const std::string line = std::move(line_);
   line_.clear();
@@ -196,7 +196,7 @@ SourceEvent Y4mParser::next(Frame* frame) {
 
 bool Y4mParser::finish() {
   const bool begun = state_ == State::kPlanes || !line_.empty();
-  state_ = State::kHeader;  // what the last header said is known until the next one comes
+  state_ = State::kHeader;  // the facts of the last header are kept until the next one
   line_.clear();
   complete_ = false;
   return begun;

@@ -30,7 +30,7 @@ int run_ask(const AskOptions& options) {
   const bool retrieves = has_retrievals(parts);
   std::vector<Retrieved> taken;
   const Model model = open_model(options.common);
-  // The plan counts the pictures, so that they are looked for before there is an engine.
+  // Retrieved pictures count in the plan, so the search runs before there is an engine.
   if (retrieves) retrieve_by_words(open_library(cache.library_path).get(), cache.owner, &parts, &taken);
   PictureSize largest = largest_size(images);
   include_queries(parts, &largest);
@@ -64,7 +64,7 @@ int run_ask(const AskOptions& options) {
 void add_ask_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<AskOptions>();
   CLI::App* command = program->add_subcommand("ask", "One answer over all pictures");
-  command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files; none: a question about nothing but text")
+  command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files; none: a question without pictures")
       ->option_text("...");
   command
       ->add_option("--prompt", options->prompt,

@@ -1,4 +1,4 @@
-// ocellus bench: rows named as llama-bench names them, and rows for pictures.
+// ocellus bench: rows with llama-bench's names, and rows for pictures.
 #include <malloc.h>
 
 #include <CLI/CLI.hpp>
@@ -25,7 +25,7 @@ namespace ocellus::app {
 namespace {
 
 constexpr char kTextQuestion[] = "What is in an image?";
-constexpr int64_t kMaxBatch = 512;  // of the library, too
+constexpr int64_t kMaxBatch = 512;  // the library's limit
 
 struct BenchOptions {
   CommonOptions common;
@@ -45,7 +45,7 @@ using SessionPointer = std::unique_ptr<ocellus_session, decltype(&ocellus_sessio
 
 class Bench {
  public:
-  // `copy_bytes_per_s`: of the GPU, 0 on the CPU.
+  // `copy_bytes_per_s`: copy rate of the GPU, 0 on the CPU.
   Bench(const BenchOptions& options, const Model& model, const Running& running, double copy_bytes_per_s,
         Pictures* pictures)
       : options_(options),
@@ -109,7 +109,7 @@ class Bench {
     }
     if (options_.generated_tokens > 0) {
       start_at(depth);
-      // The prompt gives the first token; the steps after it are measured.
+      // The prompt yields the first token; only the steps after it are measured.
       const ocellus_generate_stats stats = generate(1, options_.generated_tokens + 1);
       const std::string name = "tg" + std::to_string(options_.generated_tokens) + at_depth;
       report->add(name, "tokens/s", per_second(stats.generated_tokens - 1, stats.decode_ms));
@@ -120,7 +120,8 @@ class Bench {
     }
   }
 
-  // Bytes a step has to read at least, weights and cache, over its time. `past_bytes`: a session's cache at the start.
+  // Adds the bytes that a step must read (weights and cache) over its time. `past_bytes`: cache of a session at the
+  // start.
   void add_traffic(const std::string& name, int32_t sessions, int64_t past_bytes, double step_ms,
                    BenchReport* report) const {
     if (step_ms <= 0) return;
@@ -136,7 +137,7 @@ class Bench {
     decode_together(options_.batch, 0, batch_name(options_.batch), report);
   }
 
-  // Whole answers to prompts of `depth` tokens: each prompt read, then all answered together, as papers measure it.
+  // Conversations as papers measure them: every prompt of `depth` tokens is read, then all are answered together.
   void measure_conversations(int32_t depth, BenchReport* report) {
     const std::vector<ocellus_session*> sessions = first_sessions(options_.batch);
     ocellus_generate_params params = generate_params(options_.common);
@@ -163,7 +164,7 @@ class Bench {
     report->add(name + " caches at the end", "MiB", bytes / (1 << 20));
   }
 
-  // Over visual tokens that are put into the caches without encoding.
+  // Measures decoding over visual tokens that are put into the caches without encoding.
   void measure_visual(int32_t count, BenchReport* report) {
     for (ocellus_session* session : first_sessions(count)) {
       check(ocellus_session_reset(session));
@@ -184,7 +185,7 @@ class Bench {
     return sessions;
   }
 
-  // One token each, then an answer each; the steps after its first token are measured.
+  // Adds one token to each session, then answers in all; the steps after the first token are measured.
   void decode_together(int32_t count, int64_t past_bytes, const std::string& name, BenchReport* report) {
     const std::vector<ocellus_session*> sessions = first_sessions(count);
     ocellus_generate_params params = generate_params(options_.common);
@@ -247,7 +248,7 @@ class Bench {
                 mebibytes(engine.outside_bytes_now - engine.outside_bytes));
   }
 
-  // An empty session, or one with `depth` tokens in its cache.
+  // Starts an empty session, or one with `depth` tokens in its cache.
   void start_at(int32_t depth) {
     check(ocellus_session_reset(session_));
     if (depth > 0) generate(depth, 1);
@@ -294,7 +295,7 @@ class Bench {
   int64_t heap_bytes_ = 0;  // after the warm-up
 };
 
-// What the rows measured need of a session.
+// Returns the session limits that the requested rows need.
 Needs needs_of(const BenchOptions& options, const Model& model, const Pictures& pictures) {
   if (options.visual_tokens > 0) return {.images = 0, .prompt_tokens = 1 + options.generated_tokens + 2};
   std::vector<PromptPart> question(1);
@@ -307,15 +308,15 @@ Needs needs_of(const BenchOptions& options, const Model& model, const Pictures& 
           .largest = pictures.largest()};
 }
 
-// Before weights are loaded or made up.
+// Checks positions before weights are loaded or generated.
 void check_positions(const BenchOptions& options, const ocellus_model_facts& facts, const Needs& needs) {
   if (facts.context_length == 0 || options.visual_tokens + needs.prompt_tokens <= facts.context_length) return;
   throw Failure(kExitOverBudget, "--visual " + std::to_string(options.visual_tokens) + " and the text take " +
                                      std::to_string(options.visual_tokens + needs.prompt_tokens) +
-                                     " positions, the model is made for " + std::to_string(facts.context_length) + ".");
+                                     " positions, but the model has " + std::to_string(facts.context_length) + ".");
 }
 
-// The most sessions whose caches fit --kv-budget.
+// Returns the maximum number of sessions whose caches fit --kv-budget.
 int32_t batch_in_budget(const BenchOptions& options, const Model& model, const Needs& needs) {
   CommonOptions one = options.common;
   one.sessions = 1;
@@ -345,11 +346,11 @@ nlohmann::ordered_json heading(const BenchOptions& options, const Model& model, 
   return object;
 }
 
-// Entries that are measured with belong to nobody else.
+// Benchmark entries belong to an owner of their own.
 void set_library_owner(bool sees, CacheOptions* cache) {
   if (cache->library_path.empty()) return;
-  if (!sees) throw Failure(kExitUsage, "bench --library is about pictures: the model sees none here.");
-  if (!cache->owner.empty()) throw Failure(kExitUsage, "bench --library has an owner of its own: leave --owner out.");
+  if (!sees) throw Failure(kExitUsage, "bench --library measures pictures: it needs a vision part and --images.");
+  if (!cache->owner.empty()) throw Failure(kExitUsage, "bench --library has an owner of its own: omit --owner.");
   cache->owner = "bench";
 }
 
@@ -364,7 +365,7 @@ int run_bench(const BenchOptions& options) {
   const Needs needs = needs_of(fitted, model, pictures);
   check_positions(options, model.facts, needs);
   if (options.kv_budget_bytes) fitted.batch = batch_in_budget(fitted, model, needs);
-  // Before the engine takes the memory: the copy that is measured needs some, too.
+  // Before the engine takes the memory: the measured copy needs some as well.
   ocellus_gpu_facts gpu = {};
   const bool on_gpu = runs_on_gpu(options.common);
   if (on_gpu) check(ocellus_probe_gpu(options.common.device_index, &gpu));
@@ -396,19 +397,19 @@ void add_bench_command(CLI::App* program, Action* action) {
     return command->add_option(name, *value, help)->option_text("N")->check(number_between(low, 1000000));
   };
   const auto images =
-      command->add_option("IMAGE", options->image_paths, "Pictures to look at (default: generated frames)")
+      command->add_option("IMAGE", options->image_paths, "Pictures to encode (default: generated frames)")
           ->option_text("...");
   const auto prompt = count("-p", &options->prompt_tokens, "Tokens of the prompt row; 0: none (default: 512)", 0);
   count("-n", &options->generated_tokens, "Tokens of the generation row; 0: none (default: 128)", 0);
-  const auto depth = count("-d", &options->depth, "Also measure with so many tokens in the cache (default: 0)", 0);
-  const auto batch = count("-b", &options->batch, "Also generate for so many sessions together (default: 1)", 1);
+  const auto depth = count("-d", &options->depth, "Also measure with N tokens in the cache (default: 0)", 0);
+  const auto batch = count("-b", &options->batch, "Also generate in N sessions together (default: 1)", 1);
   const auto visual =
-      count("--visual", &options->visual_tokens, "Only generate, over N made-up visual tokens in each cache", 1);
+      count("--visual", &options->visual_tokens, "Only generate, over N synthetic visual tokens in each cache", 1);
   visual->excludes(images)->excludes(prompt)->excludes(depth);
   command
       ->add_option_function<std::string>(
           "--kv-budget", [raw = options.get()](const std::string& size) { set_kv_budget(raw, size); },
-          "Generate for as many sessions as have caches that fit")
+          "Generate in as many sessions as have caches that fit")
       ->option_text("SIZE")
       ->needs(visual)
       ->excludes(batch);

@@ -18,7 +18,7 @@ double megabytes_per_second(int64_t bytes, double milliseconds) {
   return milliseconds > 0 ? static_cast<double>(bytes) * 1e-6 / (milliseconds * 1e-3) : 0;
 }
 
-// 1, 2, 4, ... and all of them.
+// Returns 1, 2, 4, ... and `most`.
 std::vector<int32_t> image_counts(int32_t most) {
   std::vector<int32_t> counts;
   for (int32_t count = 1; count < most; count *= 2) counts.push_back(count);
@@ -26,7 +26,7 @@ std::vector<int32_t> image_counts(int32_t most) {
   return counts;
 }
 
-// Where a prompt's pictures came from.
+// Returns where a prompt's pictures came from.
 std::string source_of(const ocellus_generate_stats& stats) {
   if (stats.library_misses > 0) return stats.library_hits > 0 ? "computed in part" : "computed";
   if (stats.library_memory_hits == 0) return "from disk";
@@ -42,7 +42,7 @@ LibraryBench::LibraryBench(const Running& running, std::string path, Pictures* p
       pictures_(pictures),
       session_(running.session.get()) {}
 
-// What was written before is then on the disk, and a library that is opened anew finds nothing in the memory tier.
+// Closing waits for the writes; a library opened again has an empty memory tier.
 void LibraryBench::reopen() {
   close();
   library_ = open_library(path_);
@@ -82,7 +82,7 @@ void LibraryBench::measure_row(int32_t image_count, const std::string& before, B
       "ms", milliseconds);
 }
 
-// Whether the memory tier has kept all pictures of the last run.
+// True if the memory tier held all pictures of the last run.
 bool LibraryBench::comes_from_memory(int32_t image_count) {
   ocellus_generate_stats stats;
   (void)first_token_ms(image_count, "", &stats);

@@ -1,4 +1,4 @@
-// What an image library saves: the time to the first token with pictures computed, and from the library.
+// Time to the first token with pictures computed, and loaded from an image library.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace ocellus::app {
 
-// What is said before pictures that come elsewhere than they were computed.
+// Text before pictures that stand at another place than where they were computed.
 inline constexpr char kElsewhere[] = "Look.";
 
-// Works in the name of an owner of its own, whose entries go when a round is over.
+// Uses an owner of its own, whose entries are removed after a round.
 class LibraryBench {
  public:
-  // `path`: of the library, which the session must have been planned for. All must outlive this.
+  // `path`: the library that the session was planned for. All arguments must outlive this object.
   LibraryBench(const Running& running, std::string path, Pictures* pictures);
 
-  // One sample of each row, with 1, 2, 4, ... pictures up to `image_count`:
+  // Takes one sample of each row, with 1, 2, 4, ... pictures up to `image_count`:
   //   TTFT 4 images, cold                   computed, without a library
-  //   TTFT 4 images, from disk              from the library's files, as far as the system keeps them in memory
+  //   TTFT 4 images, from disk              from the library's files, where the system may have them in its page cache
   //   TTFT 4 images, from disk elsewhere    the same, with other text before them
-  //   TTFT 4 images, from memory [elsewhere]    from the memory tier, where one is planned that holds them all
-  // Rows are named after what the library did. With --reuse prefix there are none elsewhere: such pictures are not
+  //   TTFT 4 images, from memory [elsewhere]    from the memory tier, if one is planned that holds them all
+  //   library store, library load           MB/s of the threads that do it, including waits for the disk
+  // Rows are named after what the library did. With --reuse prefix there are no rows "elsewhere": such pictures are not
   // found.
-  //   library store, library load           MB/s of the threads that do it, waiting for the disk included
   void measure(int32_t image_count, BenchReport* report);
 
  private:

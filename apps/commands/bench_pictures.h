@@ -1,4 +1,4 @@
-// The pictures that are measured with: given files in turn, or frames with a pattern, each different.
+// Pictures for measurements: given files in turn, or generated frames, each different.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class Pictures {
   const PictureSize& largest() const { return largest_; }
   std::string describe() const;
   ocellus_status add(ocellus_session* session, int32_t index);
-  // `count` pictures as parts of a prompt, valid until the next call.
+  // Returns `count` pictures as parts of a prompt, valid until the next call.
   std::vector<ocellus_part> parts(int32_t count);
 
  private:
@@ -25,7 +25,7 @@ class Pictures {
   static ocellus_frame frame_of(const std::vector<uint8_t>& pixels);
 
   std::vector<std::vector<uint8_t>> files_;
-  std::vector<std::vector<uint8_t>> painted_;  // for parts
+  std::vector<std::vector<uint8_t>> painted_;  // referenced by parts
   std::vector<ocellus_frame> frames_;
   std::vector<uint8_t> pixels_;
   PictureSize largest_;

@@ -13,16 +13,16 @@ struct BenchRow {
   std::string unit;
   std::vector<double> samples;
   double mean() const;
-  double deviation() const;  // of a sample: divided by n - 1; 0 for a single one
+  double deviation() const;  // sample standard deviation (n - 1); 0 for a single sample
 };
 
 class BenchReport {
  public:
-  // Adds a sample to the row of that name.
+  // Adds a sample to the row named `test`.
   void add(const std::string& test, const std::string& unit, double sample);
   void append(const BenchReport& other);
 
-  // Names and values that go before the rows.
+  // Sets names and values that are printed before the rows.
   void set_heading(nlohmann::ordered_json heading) { heading_ = std::move(heading); }
 
   std::string markdown() const;

@@ -25,11 +25,11 @@ struct CalibrateOptions {
   CommonOptions common;
   QuestionOptions questions;
   std::vector<int> bits = {2, 1};
-  std::optional<double> layer_bits;  // the average that a search for bits by layer ends with
+  std::optional<double> layer_bits;  // target average of a search for bits by layer
   bool dry_run = false;
 };
 
-// Exact answers by tau 1 and tau 2.
+// Number of exact answers by tau 1 and tau 2.
 struct Grid {
   int32_t bits = 0;
   int64_t questions = 0;
@@ -39,7 +39,7 @@ struct Grid {
     return static_cast<double>(exact[static_cast<int>(taus.low)][static_cast<int>(taus.high)]) /
            static_cast<double>(questions);
   }
-  // Most exact answers; among equals what changes scores least, and then the smaller tau 1.
+  // Returns the pair with the most exact answers; ties go to the smallest change of scores, then to the smaller tau 1.
   TauPair best() const {
     int low = 0, high = 0;
     const auto beats = [this](int a, int b, int c, int d) {
@@ -66,7 +66,7 @@ class Search {
         total_(std::ssize(options.bits) * kTauCount * kTauCount * std::ssize(questions)),
         progress_(options.common.quiet, "reading the first question ...") {}
 
-  // False if the user interrupted it.
+  // Returns false if the user interrupted it.
   bool fill(Grid* grid) {
     grid->questions = std::ssize(questions_);
     for (int low = 0; low < kTauCount; ++low) {
@@ -82,7 +82,7 @@ class Search {
  private:
   bool score(int32_t bits, int low, int high, int64_t* exact) {
     CommonOptions common = options_.common;
-    common.quiet = true;  // it loads the model for every point
+    common.quiet = true;  // the model is loaded for every point
     common.cache.bits = bits;
     common.cache.calibration = low + high == 0 ? "none" : std::to_string(low) + "," + std::to_string(high);
     const std::string point =
@@ -164,7 +164,7 @@ int run_calibrate(CalibrateOptions options) {
     Grid grid = {.bits = bits};
     if (!search.fill(&grid)) {
       search.stop_progress();
-      if (!options.common.json) print(text);  // what was found and written before
+      if (!options.common.json) print(text);  // found and written before
       return kExitInterrupted;
     }
     const TauPair best = grid.best();
@@ -178,7 +178,7 @@ int run_calibrate(CalibrateOptions options) {
 }
 
 void check_bits(const std::vector<int>& bits) {
-  // The parser takes an empty text for a zero, unchecked.
+  // The parser reads an empty text as zero, unchecked.
   if (std::count(bits.begin(), bits.end(), 0) > 0) throw Failure(kExitUsage, "--kv-bits is empty.");
   if (std::set<int>(bits.begin(), bits.end()).size() != bits.size()) {
     throw Failure(kExitUsage, "--kv-bits names a number twice.");
@@ -189,7 +189,8 @@ void check_bits(const std::vector<int>& bits) {
 
 void add_calibrate_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<CalibrateOptions>();
-  CLI::App* command = program->add_subcommand("calibrate", "Finds what --calib auto uses, by answering questions");
+  CLI::App* command =
+      program->add_subcommand("calibrate", "Find the calibration for --calib auto by answering questions");
   add_question_options(command, &options->questions);
   command->add_option("--kv-bits", options->bits, "Bits to calibrate, each by itself (default: 2,1)")
       ->option_text("B,B...")
@@ -198,15 +199,15 @@ void add_calibrate_command(CLI::App* program, Action* action) {
       ->check(one_of_numbers({8, 4, 2, 1}));
   command
       ->add_option("--layer-bits", options->layer_bits,
-                   "Instead: finds bits by layer of at most this average, for --kv-layer-bits")
+                   "Instead, find bits by layer with at most this average, for --kv-layer-bits")
       ->option_text("AVERAGE")
       ->excludes("--kv-bits")
       ->check(number_between(1, 4));
-  command->add_flag("--dry-run", options->dry_run, "Only print: do not write the file beside the model");
+  command->add_flag("--dry-run", options->dry_run, "Only print; do not write the calibration file");
   add_common_options(command, &options->common, AnswerLength::kCommonFlag, CacheFlags::kOwnPacking);
   command->footer(
       "Tries tau 1 and tau 2 of CalibQuant's calibration from 0 to 3 each, so every question is answered 16 times.\n"
-      "The best pair goes to MODEL.calib.json beside the model, where --calib auto finds it.\n"
+      "The best pair is written to MODEL.calib.json in the model's folder, where --calib auto finds it.\n"
       "--layer-bits reads the questions and their expected answers a few dozen times, and prints a list.");
   command->callback([=] {
     check_bits(options->bits);

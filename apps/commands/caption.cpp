@@ -58,8 +58,7 @@ void add_caption_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<CaptionOptions>();
   CLI::App* command = program->add_subcommand("caption", "One caption per picture");
   command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files")->required()->option_text("...");
-  command->add_option("--prompt", options->prompt, "What to say to the model (default: Caption this image.)")
-      ->option_text("TEXT");
+  command->add_option("--prompt", options->prompt, "Prompt (default: Caption this image.)")->option_text("TEXT");
   add_common_options(command, &options->common);
   add_shape_options(command, &options->common);
   command->callback([=] { *action = [=] { return run_caption(*options); }; });

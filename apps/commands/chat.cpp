@@ -23,13 +23,13 @@ namespace {
 constexpr int32_t kDefaultImages = 8;
 constexpr int32_t kDefaultTextTokens = 2048;
 constexpr char kHelp[] =
-    "/image PATH  show the model a picture with your next message\n"
-    "/reset       start again: forget everything said and seen\n"
+    "/image PATH  add a picture to your next message\n"
+    "/reset       start again with an empty conversation\n"
     "/stats       time and memory of the last answer\n"
     "/help        this list\n"
-    "/quit        leave, as does the end of the input\n"
-    "Anything else is said to the model; <image> marks where waiting pictures go, and\n"
-    "<retrieve: WORDS, n> or <retrieve: PATH, n> takes the n best from --library.\n";
+    "/quit        leave (or end the input)\n"
+    "Anything else is sent to the model; <image> marks a picture's place, and\n"
+    "<retrieve: WORDS, n> or <retrieve: PATH, n> inserts the n best from --library.\n";
 
 struct ChatOptions {
   CommonOptions common;
@@ -94,7 +94,7 @@ class Chat {
     remark("The conversation starts again.");
   }
 
-  // The parts with entries of the library in the places that ask for them.
+  // Returns the parts with library entries in the places that ask for them.
   std::vector<PromptPart> retrieve(const std::vector<PromptPart>& parts) {
     std::vector<PromptPart> placed = place_retrievals(parts, options_.cache);
     taken_.clear();
@@ -107,7 +107,7 @@ class Chat {
 
   void say(const std::string& text) {
     const std::vector<PromptPart> parts = retrieve(place_images(text, waiting_, images_seen_));
-    waiting_.clear();  // a picture that fails is not tried again with every message
+    waiting_.clear();  // a picture that fails is not tried again with the next message
     const int64_t images = count_images(parts);
     Answer answer;
     try {
@@ -141,8 +141,8 @@ class Chat {
     }
   }
 
-  // What a failed turn added must not stay before the next message. A cancelled generate forgets it and keeps the
-  // earlier conversation; if that fails, too, everything is forgotten.
+  // Removes what a failed turn added. A cancelled generate drops its turn and keeps the earlier conversation; if that
+  // fails, too, the whole conversation is dropped.
   void forget_turn() {
     ocellus_session* session = running_.session.get();
     ocellus_session_cancel(session);
@@ -194,7 +194,7 @@ class Chat {
   bool decorated_;  // a person types and reads
   bool quit_ = false;
   std::vector<ImageFile> waiting_;
-  std::vector<Retrieved> taken_;  // from the library, for the newest message
+  std::vector<Retrieved> taken_;  // library entries of the newest message
   int64_t images_seen_ = 0;
   ocellus_generate_stats last_ = {};
 };
@@ -205,7 +205,7 @@ int run_chat(ChatOptions options) {
   options.common.text_tokens = options.common.text_tokens.value_or(kDefaultTextTokens);
   const int64_t planned_images =
       std::max<int64_t>(options.common.images.value_or(kDefaultImages), static_cast<int64_t>(images.size()));
-  // More may come.
+  // Larger pictures may follow.
   PictureSize largest = largest_size(images);
   largest.pixels = std::max(largest.pixels, kPhotoPixels);
   largest.whole_pixels = std::max(largest.whole_pixels.value_or(0), kScreenPixels);

@@ -95,7 +95,7 @@ int run_devices(const CommonOptions& options) {
 
 void add_devices_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<CommonOptions>();
-  CLI::App* command = program->add_subcommand("devices", "What this machine offers");
+  CLI::App* command = program->add_subcommand("devices", "Show the devices and cores of this machine");
   add_common_options(command, options.get());
   command->callback([=] { *action = [=] { return run_devices(*options); }; });
 }

@@ -74,7 +74,7 @@ std::string summary_text(const Totals& totals, const Running& running) {
   if (totals.kv_scale_bytes > 0) facts.add_row({"  of it scales", format_bytes(totals.mean(totals.kv_scale_bytes))});
   if (totals.kv_block_elements > 0)
     facts.add_row({"  a visual key or value", format_number(totals.bits_per_element(), 2) + " bits, all counted"});
-  facts.add_row({"  beside it empty slots", format_bytes(totals.mean(totals.kv_waste_bytes))});
+  facts.add_row({"  plus empty slots", format_bytes(totals.mean(totals.kv_waste_bytes))});
   facts.add_row({"  all of it as f16", format_bytes(totals.mean(totals.kv_bytes_full))});
   facts.add_row({"memory of the engine", format_bytes(running.plan.total_bytes)});
   facts.add_row({"time to the first token", format_number(totals.mean(totals.first_token_ms), 1) + " ms"});
@@ -124,7 +124,7 @@ void add_eval_command(CLI::App* program, Action* action) {
   CLI::App* command = program->add_subcommand("eval", "Exact-match accuracy over a file of questions");
   add_question_options(command, &options->questions);
   command->add_flag("--perplexity", options->perplexity,
-                    "Also how probable each expected answer is; reads every question twice");
+                    "Also the probability of each expected answer; reads every question twice");
   add_common_options(command, &options->common, AnswerLength::kCommonFlag, CacheFlags::kAllMethods);
   command->callback([=] { *action = [=] { return run_eval(*options); }; });
 }

@@ -17,10 +17,10 @@ namespace {
 
 constexpr int32_t kMostBits = 4;
 
-// Bits of every layer, and how probable the expected answers are with them.
+// Bits of every layer, and the resulting probability of the expected answers.
 struct Point {
   std::vector<int32_t> bits;
-  double nll = 0;  // of all their tokens
+  double nll = 0;  // sum over their tokens
 
   double average() const {
     return static_cast<double>(std::accumulate(bits.begin(), bits.end(), 0)) / static_cast<double>(bits.size());
@@ -32,9 +32,9 @@ struct Point {
   }
 };
 
-// What the next halving of a layer's bits costs, per bit saved.
+// Cost of the next halving of a layer's bits, per bit saved.
 struct Candidate {
-  Point point;  // after it
+  Point point;  // after the halving
   double cost = -std::numeric_limits<double>::infinity();
   bool is_fresh = false;  // measured since the last layer was lowered
 };
@@ -47,11 +47,11 @@ class LayerBitsSearch {
         questions_(questions),
         progress_(options.quiet, "reading the first question ..."),
         candidates_(static_cast<size_t>(model.facts.layer_count)) {
-    options_.quiet = true;  // it loads the model for every point
+    options_.quiet = true;  // the model is loaded for every point
     for (const Question& question : questions) tokens_ += std::ssize(question.answer_tokens);
   }
 
-  // False if the user interrupted it.
+  // Returns false if the user interrupted it.
   bool run(double average) {
     Point first = {std::vector<int32_t>(candidates_.size(), kMostBits)};
     if (!measure(&first)) return false;
@@ -62,7 +62,7 @@ class LayerBitsSearch {
     progress_.stop();
     return true;
   }
-  const std::vector<Point>& points() const { return points_; }  // one after every halving
+  const std::vector<Point>& points() const { return points_; }  // one after each halving
   double perplexity(const Point& point) const { return std::exp(point.nll / static_cast<double>(tokens_)); }
 
  private:
@@ -84,7 +84,7 @@ class LayerBitsSearch {
       candidate.is_fresh = true;
     }
   }
-  // Of the layers that have more than one bit.
+  // Returns the cheapest of the layers that have more than one bit.
   size_t cheapest() const {
     const std::vector<int32_t>& now = points_.back().bits;
     size_t best = now.size();

@@ -1,4 +1,4 @@
-// Which layers need many bits and which do with few: what ocellus calibrate --layer-bits looks for.
+// Search for the bits of every layer: ocellus calibrate --layer-bits.
 #pragma once
 
 #include "apps/commands/score_questions.h"
@@ -6,10 +6,10 @@
 
 namespace ocellus::app {
 
-// Starts with 4 bits in all layers and halves one layer's after the other, each time that which costs the expected
-// answers the least probability for the bits it saves, until the layers have `average` bits or fewer. A layer's cost
-// is measured anew only while it looks like the least: costs change little when another layer is lowered. Prints the
-// list for --kv-layer-bits. Returns the program's exit code.
+// Starts with 4 bits in all layers and repeatedly halves the bits of one layer, the one that costs the expected answers
+// the least probability per bit saved, until the layers have `average` bits or fewer. A layer's cost is measured again
+// only while it appears to be the smallest: costs change little when another layer is lowered. Prints the list for
+// --kv-layer-bits. Returns the program's exit code.
 int search_layer_bits(const CommonOptions& options, const QuestionOptions& questions, double average);
 
 }  // namespace ocellus::app

@@ -87,7 +87,7 @@ void remove_entry(ocellus_library* library, const LibraryOptions& options, const
 
 int remove_from_library(const LibraryOptions& options) {
   if (options.key.empty() == options.tag.empty())
-    throw Failure(kExitUsage, "what to remove is said by its KEY or by a --tag, one of the two.");
+    throw Failure(kExitUsage, "give either the KEY of an entry or a --tag.");
   const Library library = open_existing_library(options.path);
   if (!options.key.empty()) {
     remove_entry(library.get(), options, options.key);
@@ -128,7 +128,7 @@ int show_quota(const LibraryOptions& options) {
   ocellus_library_use use;
   check(ocellus_library_describe_use(library.get(), options.owner.c_str(), &use));
   if (use.quota_bytes > 0 && use.bytes > use.quota_bytes)
-    print_note("Note: the entries take more than their quota, which holds from the next entry on.");
+    print_note("Note: the entries exceed this quota; it is enforced when the next entry is added.");
   if (options.json) {
     print(json_line({{"command", "library quota"},
                      {"owner", options.owner},
@@ -149,7 +149,7 @@ int show_quota(const LibraryOptions& options) {
 
 using Upkeep = ocellus_status (*)(ocellus_library*, ocellus_library_report*);
 
-// Exit code 1 where something was wrong, so that a script hears of it.
+// Exit code 1 if anything was wrong, for scripts.
 int look_after_library(const LibraryOptions& options, Upkeep upkeep, const char* command) {
   const Library library = open_existing_library(options.path);
   ocellus_library_report report;
@@ -186,7 +186,8 @@ int look_after_library(const LibraryOptions& options, Upkeep upkeep, const char*
 
 void add_library_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<LibraryOptions>();
-  CLI::App* const library = program->add_subcommand("library", "What pictures became, kept for later runs");
+  CLI::App* const library =
+      program->add_subcommand("library", "Manage an image library: caches of pictures for later runs");
   library->require_subcommand(1);
   const auto add = [&](const char* name, const char* help, bool needs_owner, auto run) {
     CLI::App* command = library->add_subcommand(name, help);
@@ -197,7 +198,7 @@ void add_library_command(CLI::App* program, Action* action) {
     return command;
   };
   const auto add_key = [&](CLI::App* command, bool required) {
-    command->add_option("KEY", options->key, "As list shows it")->required(required);
+    command->add_option("KEY", options->key, "Key as shown by list")->required(required);
   };
   const auto add_shared = [&](CLI::App* command, const char* help) {
     command->add_flag("--shared", options->shared, help);
@@ -206,27 +207,27 @@ void add_library_command(CLI::App* program, Action* action) {
     command->add_option("--tag", options->tag, help)->option_text("T");
   };
   add_library_add(library, action);
-  CLI::App* command = add("list", "The entries that an owner sees", true, list_library);
-  add_shared(command, "Those of the shared part alone");
-  add_tag(command, "Those with this tag");
-  add_key(add("show", "All facts of an entry", true, show_entry), true);
+  CLI::App* command = add("list", "List the entries that an owner sees", true, list_library);
+  add_shared(command, "Only those of the shared part");
+  add_tag(command, "Only those with this tag");
+  add_key(add("show", "Show all facts of an entry", true, show_entry), true);
   add_library_search(library, action);
-  command = add("remove", "Removes an entry, or all with a tag", true, remove_from_library);
+  command = add("remove", "Remove an entry, or all with a tag", true, remove_from_library);
   add_key(command, false);
-  add_shared(command, "Of the shared part");
+  add_shared(command, "In the shared part");
   add_tag(command, "All with this tag");
   for (const bool pinned : {true, false}) {
-    command = add(pinned ? "pin" : "unpin", pinned ? "Keeps an entry from the quotas" : "Takes that back", true,
+    command = add(pinned ? "pin" : "unpin", pinned ? "Exempt an entry from removal by quotas" : "Undo pin", true,
                   [pinned](const LibraryOptions& given) { return pin_entry(given, pinned); });
     add_key(command, true);
-    add_shared(command, "Of the shared part");
+    add_shared(command, "In the shared part");
   }
-  add("share", "Makes the part that all owners read and NAME writes", true, share_library);
-  add("quota", "What an owner's entries take, and may take", true, show_quota)
-      ->add_option("SIZE", options->size, "Most bytes from now on, as 512M; 0: no limit");
-  add("verify", "Reads every entry and sets damaged ones aside", false,
+  add("share", "Create the shared part, which all owners read and NAME writes", true, share_library);
+  add("quota", "Show or set the bytes that an owner's entries may take", true, show_quota)
+      ->add_option("SIZE", options->size, "New limit, as 512M; 0: no limit");
+  add("verify", "Check every entry and set damaged ones aside", false,
       [](const LibraryOptions& given) { return look_after_library(given, ocellus_library_verify, "library verify"); });
-  add("gc", "Removes what has expired and what dead writers left", false, [](const LibraryOptions& given) {
+  add("gc", "Remove expired entries and files of crashed writers", false, [](const LibraryOptions& given) {
     return look_after_library(given, ocellus_library_collect_garbage, "library gc");
   });
 }

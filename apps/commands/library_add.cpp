@@ -24,14 +24,14 @@ struct AddOptions {
   CommonOptions common;
   std::vector<std::string> image_paths;
   std::vector<std::string> tags;
-  std::optional<int64_t> lifetime_s;  // 0: for ever
+  std::optional<int64_t> lifetime_s;  // 0: no expiry
   std::optional<std::string> caption;
   bool shared = false;
   bool pinned = false;
   bool describes = false;
 };
 
-// What the flags say; what they do not say is as in `item`, if that is given.
+// Labels from the flags; flags that are not given keep the values of `item`, if there is one.
 struct Labels {
   Labels(const AddOptions& options, const ocellus_library_item* item) {
     ocellus_library_keep_init(&keep);
@@ -54,7 +54,7 @@ struct Labels {
   std::vector<const char*> tags;
 };
 
-// An answer as a caption: one line without control characters, cut at the end of a character.
+// Turns an answer into a caption: one line without control characters, cut at a character boundary.
 std::string caption_of(const std::string& answer) {
   std::string caption = make_printable(answer, Lines::kMany);
   for (char& c : caption)
@@ -65,7 +65,7 @@ std::string caption_of(const std::string& answer) {
   return caption.substr(0, end);
 }
 
-// Adds the picture alone. False if it was interrupted.
+// Adds the picture alone. Returns false if it was interrupted.
 bool add_picture(const Running& running, const ImageFile& image, const AddOptions& options) {
   const InterruptScope interruptible(running.session.get());
   Progress progress(options.common.quiet, "looking at " + image.path + " ...");
@@ -88,7 +88,7 @@ void show_item(const AddOptions& options, const ImageFile& image, const ocellus_
         (options.describes ? std::string(": ") + item.caption : "") + "\n");
 }
 
-// False if it was interrupted.
+// Returns false if it was interrupted.
 bool add_to_library(const Running& running, const ImageFile& image, AddOptions options) {
   ocellus_session* const session = running.session.get();
   ocellus_library* const library = running.library.get();
@@ -121,7 +121,7 @@ bool add_to_library(const Running& running, const ImageFile& image, AddOptions o
 int run_add(AddOptions options) {
   const std::vector<ImageFile> images = probe_images(options.image_paths);
   const Model model = open_model(options.common);
-  // A caption is what the model finds likeliest.
+  // Greedy: the caption is the model's most probable one.
   options.common.temperature = 0;
   Needs needs = {.images = 1, .largest = largest_size(images)};
   if (options.describes) {
@@ -146,11 +146,11 @@ void set_lifetime(AddOptions* options, const std::string& text) {
 
 void add_library_add(CLI::App* library, Action* action) {
   const auto options = std::make_shared<AddOptions>();
-  CLI::App* command = library->add_subcommand("add", "Computes pictures' entries and stores them");
+  CLI::App* command = library->add_subcommand("add", "Compute pictures' entries and store them");
   command->add_option("DIR", options->common.cache.library_path, "The library's folder")->required();
   command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files")->required()->option_text("...");
-  const std::string group = "Entries (what is not said stays as it is where a picture is there already)";
-  command->add_flag("--shared", options->shared, "In the part that all owners read, of which NAME is administrator")
+  const std::string group = "Entries (for a picture already stored, flags that are not given keep their values)";
+  command->add_flag("--shared", options->shared, "In the shared part, which all owners read and NAME must administer")
       ->group(group);
   command->add_option("--tag", options->tags, "A tag, at most 8 of them; may be repeated")
       ->option_text("T")
@@ -160,13 +160,15 @@ void add_library_add(CLI::App* library, Action* action) {
   command
       ->add_option_function<std::string>(
           "--expires", [options](const std::string& text) { set_lifetime(options.get(), text); },
-          "When it goes: 90s, 30m, 12h or 7d from now, or never")
+          "Expiry: 90s, 30m, 12h or 7d from now, or never")
       ->option_text("TIME")
       ->group(group);
-  command->add_flag("--pin", options->pinned, "Quotas do not remove it")->group(group);
+  command->add_flag("--pin", options->pinned, "Exempt from removal by quotas")->group(group);
   const auto caption =
-      command->add_option("--caption", options->caption, "What is in the pictures")->option_text("TEXT")->group(group);
-  command->add_flag("--describe", options->describes, "The model writes the caption")->excludes(caption)->group(group);
+      command->add_option("--caption", options->caption, "Caption of the pictures")->option_text("TEXT")->group(group);
+  command->add_flag("--describe", options->describes, "Let the model write the caption")
+      ->excludes(caption)
+      ->group(group);
   add_common_options(command, &options->common, AnswerLength::kCommonFlag, CacheFlags::kOwnLibrary);
   command->callback([=] { *action = [=] { return run_add(*options); }; });
 }

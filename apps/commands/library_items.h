@@ -1,4 +1,4 @@
-// Entries of the image library, as the program shows them.
+// Entries of the image library as the program prints them.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,10 +14,10 @@ namespace ocellus::app {
 // "2026-11-22 14:05", UTC; "-" for none
 std::string time_text(int64_t seconds);
 
-// What the owner sees, in the order in which it came.
+// Lists the entries that the owner sees, in the order of addition.
 std::vector<ocellus_library_item> list_items(ocellus_library* library, const std::string& owner);
 
-// A Failure if the owner sees no such entry.
+// Throws a Failure if the owner sees no such entry.
 ocellus_library_item describe_item(ocellus_library* library, const std::string& owner, const std::string& key);
 Failure no_entry(const std::string& owner, const std::string& key, bool shared);
 
@@ -27,7 +27,7 @@ std::string joined_tags(const ocellus_library_item& item);
 
 nlohmann::ordered_json item_json(const ocellus_library_item& item);
 
-// Subcommands of `library` with a model.
+// Subcommands of `library` that need a model.
 void add_library_add(CLI::App* library, Action* action);
 void add_library_search(CLI::App* library, Action* action);
 

@@ -61,19 +61,20 @@ int run_search(const SearchOptions& options) {
 
 void add_library_search(CLI::App* library, Action* action) {
   const auto options = std::make_shared<SearchOptions>();
-  CLI::App* command = library->add_subcommand("search", "The entries that fit words or a picture best");
+  CLI::App* command = library->add_subcommand("search", "Find the entries nearest to words or a picture");
   command->add_option("DIR", options->common.cache.library_path, "The library's folder")->required();
   const auto words = command->add_option("--text", options->words, "Words of captions and tags")->option_text("WORDS");
-  const auto image = command->add_option("--image", options->image_path, "A picture to find the like of")
+  const auto image = command->add_option("--image", options->image_path, "Find entries similar to this picture")
                          ->option_text("FILE")
                          ->excludes(words);
-  command->add_option("-n", options->count, "Most entries (default: 5)")
+  command->add_option("-n", options->count, "Maximum number of entries (default: 5)")
       ->option_text("N")
       ->check(number_between(1, kMostHits));
   add_common_options(command, &options->common, AnswerLength::kOwnFlag, CacheFlags::kOwnLibrary);
   command->footer(
-      "score: of words, the share of them that an entry's caption and tags have, 0 to 1; of a picture, the cosine of "
-      "what\nthe model makes of both, -1 to 1.");
+      "Scores: for words, the fraction of them in an entry's caption and tags, 0 to 1; for a picture, the cosine of "
+      "both "
+      "embeddings, -1 to 1.");
   command->callback([=] {
     if (words->count() == 0 && image->count() == 0)
       throw Failure(kExitUsage, "a search needs --text WORDS or --image FILE.");

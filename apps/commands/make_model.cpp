@@ -47,8 +47,8 @@ Failure exists_failure(const std::string& path) {
   return Failure(kExitUsage, path + " exists: choose another folder with --output, or replace it with --force.");
 }
 
-// A file that stands under its name once all of it is written. Until then it has another name beside it, and if it is
-// not published it goes.
+// A file that gets its name when it is complete. Until then it has a temporary name in the same folder, and is removed
+// if it is not published.
 class NewFile {
  public:
   explicit NewFile(std::string path) : path_(std::move(path)), temporary_(path_ + "." + std::to_string(::getpid())) {
@@ -62,7 +62,7 @@ class NewFile {
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
-  // False if the system refused; finish() then says why.
+  // Returns false if the system refused; finish() then returns why.
   bool append(const void* bytes, int64_t count) {
     const char* from = static_cast<const char*>(bytes);
     while (count > 0) {
@@ -101,13 +101,13 @@ class NewFile {
     if (replaces) return std::rename(temporary_.c_str(), path_.c_str()) == 0;
     if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0) return true;
     if (errno != EINVAL) return false;
-    // The file system cannot look and rename at once.
+    // The file system has no rename that fails if the target exists.
     errno = EEXIST;
     return !exists(path_) && std::rename(temporary_.c_str(), path_.c_str()) == 0;
   }
 
   std::string path_;
-  std::string temporary_;  // empty: published
+  std::string temporary_;  // empty once published
   int descriptor_ = -1;
   int error_ = 0;
   int64_t bytes_ = 0;
@@ -130,7 +130,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// The model's path and, where it has a vision part, that of its mmproj file.
+// Returns the model's path and, if it has a vision part, that of its mmproj file.
 std::vector<std::string> choose_paths(const Model& model, const MakeModelOptions& options) {
   const std::string name = lower(options.shape + "-" + options.format) + ".gguf";
   std::vector<std::string> paths = {(fs::path(options.folder) / name).lexically_normal().string()};
@@ -171,8 +171,8 @@ int run_make_model(const MakeModelOptions& options) {
   fs::create_directories(options.folder, error);
   if (error) throw Failure(kExitRuntime, "--output " + options.folder + " cannot be made: " + error.message() + ".");
   watch_for_stop();
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is told like a full disk
-  Progress progress(options.quiet, "making the model up ...");
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is reported like a full disk
+  Progress progress(options.quiet, "generating the model ...");
   std::vector<std::unique_ptr<NewFile>> files;
   for (size_t i = 0; i < paths.size(); ++i) {
     files.push_back(std::make_unique<NewFile>(paths[i]));
@@ -193,7 +193,7 @@ int run_make_model(const MakeModelOptions& options) {
 
 void add_make_model_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<MakeModelOptions>();
-  CLI::App* command = program->add_subcommand("make-model", "Writes a pair of files with random weights");
+  CLI::App* command = program->add_subcommand("make-model", "Write a pair of files with random weights");
   command
       ->add_option("--shape", options->shape,
                    "Shape of a public model, as SmolVLM-256M; an unknown name lists all. The files are named after it")
@@ -210,7 +210,7 @@ void add_make_model_command(CLI::App* program, Action* action) {
       ->add_option("--seed", options->seed,
                    "Other weights. With the default, 1, the files are what --shape makes up without files, bit for bit")
       ->option_text("N");
-  command->add_option("--output", options->folder, "Folder for the files, made if there is none (default: this one)")
+  command->add_option("--output", options->folder, "Folder for the files, created if missing (default: this one)")
       ->option_text("DIR");
   command->add_flag("--force", options->replaces, "Replace files of the same name");
   command->add_flag("--json", options->json, "One JSON object on stdout");

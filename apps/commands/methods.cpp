@@ -12,7 +12,7 @@ namespace ocellus::app {
 
 void add_methods_command(CLI::App* program, Action* action) {
   const auto json = std::make_shared<bool>(false);
-  CLI::App* command = program->add_subcommand("methods", "The methods of the cache, and what each can be told");
+  CLI::App* command = program->add_subcommand("methods", "List the cache methods and their options");
   command->add_flag("--json", *json, "The same as one JSON object")->group("Output");
   command->callback([=] {
     *action = [=] {

@@ -28,7 +28,7 @@ struct PerplexityOptions {
   int64_t context = 0;  // 0: half a window
 };
 
-// A stretch of the text in a session of its own: the first tokens are the prompt, the others are forced.
+// A stretch of the text, read in a session of its own: the first tokens are the prompt, the others are forced.
 struct Window {
   std::vector<int32_t> prompt;
   std::vector<int32_t> forced;
@@ -72,7 +72,7 @@ std::vector<Window> cut_windows(const PerplexityOptions& options, const Model& m
   return windows;
 }
 
-// False if the user interrupted it.
+// Returns false if the user interrupted it.
 bool read_window(ocellus_session* session, const Window& window, Sums* sums, std::string* json) {
   const InterruptScope interruptible(session);
   std::vector<float> log_probabilities(window.forced.size());
@@ -162,14 +162,14 @@ int run_perplexity(PerplexityOptions options) {
 
 void add_perplexity_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<PerplexityOptions>();
-  CLI::App* command = program->add_subcommand("perplexity", "How well the model, with its cache, expects a text");
+  CLI::App* command = program->add_subcommand("perplexity", "Measure the perplexity of a text, read through the cache");
   command->add_option("FILE", options->path, "Plain text")->required()->option_text("FILE");
   const auto count = [command](const char* name, int64_t* value, const char* help, int64_t low) {
     command->add_option(name, *value, help)->option_text("N")->check(number_between(low, 1000000));
   };
   count("--tokens", &options->tokens, "Tokens of the text to read (default: 4000)", 2);
-  count("--window", &options->window, "Tokens that are read together, then forgotten (default: 1024)", 2);
-  count("--context", &options->context, "Of them those that are the prompt (default: half)", 1);
+  count("--window", &options->window, "Tokens read together in an empty session (default: 1024)", 2);
+  count("--context", &options->context, "Of these, the tokens of the prompt (default: half)", 1);
   add_common_options(command, &options->common, AnswerLength::kOwnFlag);
   command->callback([=] { *action = [=] { return run_perplexity(*options); }; });
 }

@@ -22,7 +22,7 @@ constexpr int32_t kDefaultTextTokens = 512;
 
 struct PlanOptions {
   CommonOptions common;
-  std::string solve;  // "images", "bits", "keep" or nothing
+  std::string solve;  // "images", "bits", "keep" or empty
   bool table = false;
   bool all = false;
 };
@@ -53,7 +53,7 @@ std::string advice_text(const ocellus_plan& plan) {
   return any_is_enough ? "Each of these alone would make it fit:\n" + changes.plain_text() : changes.plain_text();
 }
 
-// What the policy makes of a token, a picture and a session's cache.
+// Describes the cache bytes of a token, a picture and a session under the policy.
 std::string cache_text(const ocellus_plan& plan, const ocellus_limits& limits, int64_t full_bytes) {
   std::string text = "One text token takes " + std::to_string(plan.kv_bytes_per_token) + " bytes of cache";
   if (plan.kv_bytes_per_image > 0) text += ", one picture " + format_bytes(plan.kv_bytes_per_image);
@@ -76,9 +76,9 @@ std::string verdict_text(const ocellus_plan& plan, const MostPictures& most, con
     text += advice_text(plan);
   }
   if (!most.is_known()) return text;
-  text += "Most pictures per session in this budget: " + std::to_string(most.count());
+  text += "Maximum pictures per session in this budget: " + std::to_string(most.count());
   if (most.is_bounded_by_context()) {
-    text += ", for which the model has positions; memory would hold " + std::to_string(most.in_budget);
+    text += ", limited by the model's positions; memory would hold " + std::to_string(most.in_budget);
   }
   return text + "\n";
 }
@@ -134,10 +134,10 @@ nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limit
   return object;
 }
 
-// What CUDA takes besides the plan, measured on this machine.
+// Describes the memory that CUDA takes outside the plan, measured on this machine.
 std::string outside_text(const ocellus_gpu_facts& gpu) {
   const std::string device = std::string(gpu.name) + " has " + format_bytes(gpu.free_bytes) + " available. ";
-  if (gpu.outside_bytes < 0) return device + "What CUDA takes outside the plan is not known here.\n";
+  if (gpu.outside_bytes < 0) return device + "The memory that CUDA takes outside the plan is unknown here.\n";
   return device + "Outside the plan CUDA takes " + format_bytes(gpu.outside_bytes) +
          " for its context, kernels and library, and a little for recorded steps.\n";
 }
@@ -149,10 +149,10 @@ void remark_on_context(const Model& model, const ocellus_limits& limits, const o
   if (facts.context_length == 0 || positions <= facts.context_length) return;
   print_note("Note: " + format_count(limits.max_images, "picture") + " and " +
              format_count(limits.max_text_tokens, "text token") + " take up to " + std::to_string(positions) +
-             " positions, the model is made for " + std::to_string(facts.context_length) + ".");
+             " positions, but the model has " + std::to_string(facts.context_length) + ".");
 }
 
-// What --solve found.
+// The result of --solve.
 struct Solution {
   bool found = true;
   std::string text;
@@ -163,15 +163,15 @@ Solution solve_images(const Model& model, const Needs& needs, CommonOptions* opt
   const MostPictures most = most_pictures(model, limits, plan_memory(model, limits, *options));
   if (most.in_budget < 1) return {false, "Not solved: not one picture fits the budget.\n"};
   if (most.count() < 1)
-    return {false, "Not solved: the model has not enough positions for one picture and the text.\n"};
+    return {false, "Not solved: the model does not have enough positions for one picture and the text.\n"};
   options->images = most.count();
   const std::string flag = "Solved: --images " + std::to_string(most.count());
-  if (!most.is_bounded_by_context()) return {true, flag + " is the most that fits the budget.\n"};
-  return {true, flag + " is the most that the model has positions for; the budget would hold " +
+  if (!most.is_bounded_by_context()) return {true, flag + " is the maximum that fits the budget.\n"};
+  return {true, flag + " is the maximum for the model's positions; the budget would hold " +
                     std::to_string(most.in_budget) + ".\n"};
 }
 
-// Chooses what --solve asks for, in the options. If nothing fits they are those that come closest.
+// Sets the options to what --solve asks for. If nothing fits, they are the closest ones.
 Solution solve(const Model& model, const Needs& needs, const std::string& what, CommonOptions* options) {
   if (what == "images") {
     return solve_images(model, needs, options);
@@ -180,14 +180,14 @@ Solution solve(const Model& model, const Needs& needs, const std::string& what, 
   if (what == "bits") {
     const bool found = solve_bits(model, needs, options);
     if (!found) return {false, "Not solved: not even 1 bit is small enough for " + pictures + ".\n"};
-    return {true, "Solved: --kv-bits " + std::to_string(options->cache.bits) + " is the gentlest that fits " +
-                      pictures + ".\n"};
+    return {true, "Solved: --kv-bits " + std::to_string(options->cache.bits) + " is the maximum that fits " + pictures +
+                      ".\n"};
   }
   const bool found = solve_keep(model, needs, options);
   const std::string flags = "--evict " + options->cache.evict + " --keep " + format_number(options->cache.keep, 2);
   if (!found) return {false, "Not solved: " + flags + " is not small enough for " + pictures + ".\n"};
   if (options->cache.keep == 1) return {true, "Solved: " + pictures + " fit without dropping anything.\n"};
-  return {true, "Solved: " + flags + " is the most that fits " + pictures + ".\n"};
+  return {true, "Solved: " + flags + " is the maximum that fits " + pictures + ".\n"};
 }
 
 int show_plan(const Model& model, const Needs& needs, const PlanOptions& options, const Solution& solution) {
@@ -215,7 +215,7 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
   }
   if (!solution.found) {
     flush_output();
-    throw Failure(kExitOverBudget, "the model has no positions left for a picture beside " +
+    throw Failure(kExitOverBudget, "the model has no positions left for a picture besides " +
                                        format_count(limits.max_text_tokens, "text token") + ": plan less text.");
   }
   return kExitOk;
@@ -255,7 +255,7 @@ int run_plan(PlanOptions options) {
   return show_plan(model, needs, options, solution);
 }
 
-// What is to be found must not be given.
+// Refuses options that --solve is to find.
 void check_choices(const CLI::App* command, const PlanOptions& options) {
   const auto refuse = [&](const char* flag, const std::string& by) {
     if (command->count(flag) > 0) throw Failure(kExitUsage, by + " chooses " + flag + ": leave it out.");
@@ -272,11 +272,11 @@ void check_choices(const CLI::App* command, const PlanOptions& options) {
 
 void add_plan_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<PlanOptions>();
-  CLI::App* command = program->add_subcommand("plan", "The memory table and whether it fits; loads no weights");
-  command->add_option("--solve", options->solve, "What fits the budget: most pictures, gentlest bits, greatest --keep")
+  CLI::App* command = program->add_subcommand("plan", "Show the memory plan and whether it fits; loads no weights");
+  command->add_option("--solve", options->solve, "Find the most images, bits or --keep that fit the budget")
       ->option_text("images|bits|keep")
       ->check(CLI::IsMember({"images", "bits", "keep"}));
-  command->add_flag("--table", options->table, "Instead: cache and total by bits and by what is kept of the cache");
+  command->add_flag("--table", options->table, "Instead, show cache and total bytes by bits and --keep");
   command->add_flag("--all", options->all, "List small buffers, too, each on its own line");
   add_common_options(command, &options->common);
   add_shape_options(command, &options->common);

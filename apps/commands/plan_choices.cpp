@@ -12,9 +12,9 @@ constexpr int32_t kBits[] = {16, 8, 4, 2, 1};
 constexpr int32_t kKeepPercents[] = {100, 50, 20, 10, 5};
 
 bool fits(const Model& model, const Needs& needs, CommonOptions options) {
-  options.quiet = true;  // remarks on what is only tried
+  options.quiet = true;  // no remarks on tentative choices
   ocellus_limits limits = make_limits(model, options, needs);
-  limits.budget_bytes = 0;  // no advice is wanted
+  limits.budget_bytes = 0;  // no advice wanted
   return plan_memory(model, limits, options).total_bytes <= *options.budget_bytes;
 }
 

@@ -1,4 +1,4 @@
-// What ocellus plan finds out by trying: the gentlest bits, the greatest share, and a table of both.
+// Searches of ocellus plan: the most bits, the greatest share, and a table of both.
 #pragma once
 
 #include <cstdint>
@@ -12,38 +12,38 @@
 
 namespace ocellus::app {
 
-// Bits of visual keys and values, and the fraction of the cache that stays.
+// Bits of visual keys and values, and the fraction of the cache that is kept.
 struct CacheChoice {
   int32_t bits = 16;
   float keep = 1.0f;
 };
 
-// The user's flags but for the choice; below 1 the rule is DAVID unless another was given.
+// The user's flags with this choice; below 1 the method is DAVID unless another was given.
 CommonOptions with_choice(CommonOptions options, const CacheChoice& choice);
 
-// The least loss whose plan fits the budget; false if none does, and *options then are those with the greatest loss.
-// Bits go down from 16 to 1, shares by 1 %.
+// Finds the smallest loss whose plan fits the budget; false if none does, and *options then are those with the greatest
+// loss. Bits go down from 16 to 1, shares in steps of 1 %.
 bool solve_bits(const Model& model, const Needs& needs, CommonOptions* options);
 bool solve_keep(const Model& model, const Needs& needs, CommonOptions* options);
 
-// How many pictures a session can have, and what allows no more.
+// Maximum number of pictures per session, and the limit that sets it.
 struct MostPictures {
-  int32_t in_budget = -1;   // -1: there is no budget
-  int32_t in_context = -1;  // for which the model has positions, beside the planned text; -1: it does not say
+  int32_t in_budget = -1;   // -1: no budget
+  int32_t in_context = -1;  // by the model's positions, after the planned text; -1: the model states no limit
   bool is_known() const { return in_budget >= 0; }
   bool is_bounded_by_context() const { return in_context >= 0 && in_context < in_budget; }
   int32_t count() const { return is_bounded_by_context() ? in_context : in_budget; }
 };
 MostPictures most_pictures(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan);
 
-// The cache of a full session as f16, with nothing dropped.
+// Bytes of a full session's cache in f16, with nothing dropped.
 int64_t full_cache_bytes(const Model& model, ocellus_limits limits);
 
-// The plan under each of 16, 8, 4, 2, 1 bits and 100, 50, 20, 10, 5 %.
+// Plans for each of 16, 8, 4, 2, 1 bits and 100, 50, 20, 10, 5 %.
 struct PlannedChoice {
   CacheChoice choice;
   ocellus_limits limits;
-  int64_t kv_bytes = 0;  // of a full session
+  int64_t kv_bytes = 0;  // cache of a full session
   int64_t total_bytes = 0;
   MostPictures most;
 };

@@ -10,7 +10,7 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int64_t kSmallRowBytes = 32 * 1024;  // would show as 0.0 MiB
+constexpr int64_t kSmallRowBytes = 32 * 1024;  // smaller ones would show as 0.0 MiB
 constexpr char kIndent[] = "  ";
 
 // Buffers of one lifetime and phase.
@@ -34,7 +34,7 @@ std::vector<Group> group_rows(const ocellus_plan& plan) {
   return groups;
 }
 
-// "512 x 384": what is not 0, without ones at both ends.
+// Formats a shape, "512 x 384": without zeros, and without ones at both ends.
 std::string shape_text(const int64_t (&shape)[4]) {
   int first = 0, end = 4;
   while (end > 1 && shape[end - 1] <= 1) --end;

@@ -1,4 +1,4 @@
-// The memory plan as a table for people.
+// The memory plan as a table for users.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace ocellus::app {
 
-// Whether buffers too small to matter are one line per lifetime and phase. Sums count them either way.
+// Small buffers: one line per lifetime and phase, or a line each. Sums include them either way.
 enum class SmallRows { kFolded, kShown };
 
-// Buffers below the lifetime and phase they belong to, each with its sum; then what is allocated.
+// Formats the buffers by lifetime and phase, each with its sum; then the total that is allocated.
 std::string plan_table(const ocellus_plan& plan, SmallRows small_rows);
 
 }  // namespace ocellus::app

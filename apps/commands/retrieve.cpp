@@ -28,7 +28,7 @@ bool names_picture(const std::string& text) {
   return ends(".png") || ends(".jpg") || ends(".jpeg") || ends(".webp");
 }
 
-// What stands between the mark and its end.
+// Parses the text between the mark's beginning and its end.
 RetrieveMark parse_mark(const std::string& body) {
   const std::string mark = std::string(kMark) + body + ">";
   RetrieveMark retrieve;
@@ -43,8 +43,7 @@ RetrieveMark parse_mark(const std::string& body) {
                                     std::to_string(kMostEntries) + ".");
     retrieve.query = trim(body.substr(0, comma));
   }
-  if (retrieve.query.empty())
-    throw Failure(kExitUsage, mark + " says nothing to search for: write words, or the path of a picture.");
+  if (retrieve.query.empty()) throw Failure(kExitUsage, mark + " has no query: write words, or the path of a picture.");
   retrieve.is_picture = names_picture(retrieve.query);
   if (retrieve.is_picture) retrieve.picture = probe_image(retrieve.query);
   return retrieve;
@@ -70,11 +69,11 @@ void split_text(const std::string& text, std::vector<PromptPart>* parts) {
   append_text(parts, text.substr(at));
 }
 
-// Puts entries in the place of part `index`, which then ends behind them.
+// Replaces part `index` by the entries; `index` is then that of the part after them.
 void replace_mark(std::vector<PromptPart>* parts, size_t* index, const std::vector<ocellus_library_hit>& hits,
                   std::vector<Retrieved>* taken) {
   const std::string query = (*parts)[*index].retrieve->query;
-  if (hits.empty()) throw Failure(kExitRuntime, "the library has nothing that fits <retrieve: " + query + ">.");
+  if (hits.empty()) throw Failure(kExitRuntime, "the library has no entry for <retrieve: " + query + ">.");
   std::vector<PromptPart> entries;
   for (const ocellus_library_hit& hit : hits) {
     PromptPart& entry = entries.emplace_back();

@@ -1,4 +1,4 @@
-// Answers to a file's questions, counted: what eval prints and calibrate compares.
+// Answers to a file's questions, counted: printed by eval and compared by calibrate.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ class App;
 
 namespace ocellus::app {
 
-// Which questions of which file; the flags are eval's and calibrate's.
+// Selects questions of a file; the flags are eval's and calibrate's.
 struct QuestionOptions {
   std::string path;
   int64_t images_each = -1;
@@ -28,17 +28,17 @@ struct QuestionOptions {
 void add_question_options(CLI::App* command, QuestionOptions* options);
 std::vector<Question> read_questions(const QuestionOptions& options);
 
-// What became of one question.
+// The result of one question.
 struct Outcome {
   Answer answer;
   bool is_exact = false;
-  Likelihood expected;  // of the expected answer; no tokens where nobody asks for it
+  Likelihood expected;  // likelihood of the expected answer; no tokens unless requested
 };
 
 struct Score {
   int64_t questions = 0;
   int64_t exact = 0;
-  double nll = 0;  // of the expected answers, where their probabilities are asked for
+  double nll = 0;  // sum over the expected answers, if their probabilities are requested
   int64_t forced_tokens = 0;
   double accuracy() const { return questions == 0 ? 0 : static_cast<double>(exact) / static_cast<double>(questions); }
   double perplexity() const { return std::exp(nll / static_cast<double>(forced_tokens)); }
@@ -65,7 +65,7 @@ struct Totals {
   double first_token_ms = 0;
   double decode_ms = 0;
 
-  // Of a number in image blocks, offsets and steps included; 0 without such blocks.
+  // Bits per number in image blocks, offsets and steps included; 0 without such blocks.
   double bits_per_element() const {
     return kv_block_elements == 0 ? 0
                                   : 8.0 * static_cast<double>(kv_block_bytes) / static_cast<double>(kv_block_elements);
@@ -76,22 +76,22 @@ struct Totals {
   double decode_tokens_per_second() const;
 };
 
-// Has score_questions() also force every expected answer, with the end token behind it: how probable each is says more
-// than whether it came out exactly. The questions are read once more for it.
+// Makes score_questions() also force every expected answer and the end token after it: their probability tells more
+// than exact matches. The questions are read a second time for it.
 void ask_for_probabilities(const Model& model, std::vector<Question>* questions);
 
-// What one engine must hold to answer every question.
+// Returns the limits of one engine that can answer every question.
 Needs needs_of(const std::vector<Question>& questions, const Model& model, const CommonOptions& options);
 
-// One-word answers show what is lost only if the compressed cache is read before the first token: that is the default
-// where answers are counted.
+// One-word answers show the loss only if the compressed cache is read before the first token: the default for commands
+// that count answers.
 void compress_before_suffix(CommonOptions* options);
 
-// After each answer, with the sums so far.
+// Called after each answer, with the sums so far.
 using OnAnswer = std::function<void(const Question& question, const Outcome& outcome, const Totals& sums)>;
 
-// Answers each question in a session of its own; the answer, trimmed, must equal the expected one. `path` names the
-// file in failures. False if the user interrupted it.
+// Answers each question in a session of its own; an answer counts if, trimmed, it equals the expected one. `path` names
+// the file in failures. Returns false if the user interrupted it.
 bool score_questions(const Running& running, const std::vector<Question>& questions, const std::string& path,
                      const CommonOptions& options, const OnAnswer& on_answer, Totals* totals);
 

@@ -33,12 +33,10 @@ struct ServeCommand {
 
 constexpr char kHelp[] =
     "POST /v1/chat/completions takes messages with text and pictures (JPEG, PNG or WebP, as data URLs), GET /v1/models "
-    "lists\n"
-    "the model, GET /healthz and /metrics (Prometheus) say how it goes. Ctrl-C ends it.\n"
-    "Pictures before or behind a message's text go first, as in `ocellus chat`. White space around answers is "
-    "dropped.\n"
-    "Clients take turns: who has fewest answers under way is next. A client is whom `user` names, else its address,\n"
-    "and on this machine its connection.\n"
+    "lists the model, GET /healthz and /metrics (Prometheus) report its state. Ctrl-C ends it.\n"
+    "Pictures before or after a message's text go first, as in `ocellus chat`. White space around answers is removed.\n"
+    "Clients take turns: the one with the fewest running answers is next. A client is the request's `user`, else its "
+    "address, or on this machine its connection.\n"
     "A request that reaches its deadline ends with finish_reason length, or with 504 if it had no answer yet.";
 
 #if OCELLUS_HAS_HTTP
@@ -51,7 +49,7 @@ constexpr int64_t kAllBodyBytes = int64_t{64} << 20;
 constexpr int64_t kStreamBytes = int64_t{256} << 10;
 constexpr int32_t kConnections = 128;
 
-// The model's own name, as a path and a header can hold it, then one that every server knows.
+// Names of the model: its own, restricted to characters of a path and a header, then a generic one.
 std::vector<std::string> model_names(const Model& model) {
   std::string name = model.facts.name;
   std::replace_if(
@@ -98,7 +96,7 @@ int run_serve(ServeCommand command) {
   http.all_body_bytes = kAllBodyBytes;
   http.stream_bytes = kStreamBytes;
   http.connections = kConnections;
-  HttpServer server(http);  // refuses before anything is loaded
+  HttpServer server(http);  // refuses bad addresses before anything is loaded
   CommonOptions& common = command.common;
   const Model model = open_model(common);
   common.sessions = common.sessions.value_or(kDefaultSessions);
@@ -130,7 +128,7 @@ int run_serve(ServeCommand command) {
 #else
 
 int run_serve(const ServeCommand& /*command*/) {
-  throw Failure(kExitUsage, "this build has no HTTP server: libmicrohttpd was not there when it was built.");
+  throw Failure(kExitUsage, "this build has no HTTP server: libmicrohttpd was missing when it was built.");
 }
 
 #endif
@@ -139,31 +137,34 @@ int run_serve(const ServeCommand& /*command*/) {
 
 void add_serve_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<ServeCommand>();
-  CLI::App* command = program->add_subcommand("serve", "An endpoint for OpenAI's clients");
+  CLI::App* command = program->add_subcommand("serve", "Serve OpenAI's chat API over HTTP");
   add_common_options(command, &options->common);
   const std::string group = "Server";
   command->add_option("--http", options->http, "Where to listen (default: 127.0.0.1:8080); port 0: any that is free")
       ->option_text("ADDRESS:PORT")
       ->group(group);
-  command->add_option("--token", options->token, "What clients must send as their API key; for other addresses needed")
+  command
+      ->add_option("--token", options->token,
+                   "API key that clients must send; required for addresses other than loopback")
       ->option_text("TOKEN")
       ->group(group);
-  command
-      ->add_option("--token-file", options->token_file, "A file with the token, since others here can read arguments")
+  command->add_option("--token-file", options->token_file, "File with the token (other users can read arguments)")
       ->option_text("FILE")
       ->excludes("--token")
       ->group(group);
-  command->add_option("--cors", options->cors_origins, "Web pages of this origin may ask, too; may be given again")
+  command
+      ->add_option("--cors", options->cors_origins,
+                   "Also accept requests from web pages of this origin; may be repeated")
       ->option_text("ORIGIN")
       ->allow_extra_args(false)
       ->group(group);
   command->add_flag("--strict", options->strict, "Refuse requests with unknown fields (default: they are ignored)")
       ->group(group);
-  command->add_option("--queue", options->queue, "Requests that may wait, beyond those being answered (default: 16)")
+  command->add_option("--queue", options->queue, "Maximum waiting requests, besides those being answered (default: 16)")
       ->option_text("N")
       ->check(number_between(0, 4096))
       ->group(group);
-  command->add_option("--deadline", options->deadline_s, "Longest time of a request in seconds (default: 60)")
+  command->add_option("--deadline", options->deadline_s, "Time limit of a request in seconds (default: 60)")
       ->option_text("SECONDS")
       ->check(number_between(1, 86400))
       ->group(group);

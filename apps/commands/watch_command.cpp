@@ -22,14 +22,14 @@ namespace {
 
 constexpr int64_t kLeastHistoryBytes = 1 << 20;
 #ifdef OCELLUS_HAS_HTTP
-constexpr int64_t kEventBytes = int64_t{256} << 10;  // that may wait for one page
+constexpr int64_t kEventBytes = int64_t{256} << 10;  // maximum that waits for one page
 #endif
 constexpr char kFooter[] =
     "SOURCE: /dev/videoN, a directory of pictures (none is skipped), a file or '-' with MJPEG, Y4M or (with --format "
-    "and --size) raw\n"
-    "frames, 'browser' (the camera of who opens the page of --http) or 'synthetic', a scene that moves. Lines that are "
-    "typed\n"
-    "while it runs are questions about the frames in memory (\"What changed?\", \"When did the red circle appear?\");\n"
+    "and --size) raw frames, 'browser' (the camera of the browser that opens the page of --http) or 'synthetic', a "
+    "moving scene.\n"
+    "Lines typed while it runs are questions about the frames in memory (\"What changed?\", \"When did the red circle "
+    "appear?\"); "
     "/prompt TEXT, /every S, /pause, /resume, /stats and /quit act. Ctrl-C ends.";
 
 struct CommandOptions {
@@ -43,32 +43,33 @@ struct CommandOptions {
 
 void add_source_options(CLI::App* command, CommandOptions* options) {
   SourceOptions* source = &options->watch.capture.source;
-  command->add_option("SOURCE", source->name, "Where frames come from")->required();
+  command->add_option("SOURCE", source->name, "Source of the frames")->required();
   command
-      ->add_option("--format", source->format,
-                   "Of raw frames (nv12, i420, yuyv422, rgb24, bgr24, rgba, bgra, gray), or what to ask of a camera")
+      ->add_option(
+          "--format", source->format,
+          "Format of raw frames (nv12, i420, yuyv422, rgb24, bgr24, rgba, bgra, gray), or to request of a camera")
       ->option_text("NAME")
       ->group("Source");
   command
       ->add_option("--color", source->color,
-                   "What luma and chroma mean: bt601, bt709, bt601-full or bt709-full (default: what the camera or the "
-                   "Y4M header says, else bt601)")
+                   "Color space: bt601, bt709, bt601-full or bt709-full (default: as stated by the camera or the Y4M "
+                   "header, else bt601)")
       ->option_text("NAME")
       ->check(CLI::IsMember({"bt601", "bt709", "bt601-full", "bt709-full"}))
       ->group("Source");
-  command->add_option("--size", options->size, "Of raw frames, or what to ask of a camera")
+  command->add_option("--size", options->size, "Size of raw frames, or to request of a camera")
       ->option_text("WIDTHxHEIGHT")
       ->group("Source");
-  command->add_option("--fps", source->frames_per_second, "Frames a second to ask for, or to play at")
+  command->add_option("--fps", source->frames_per_second, "Frames a second to request, or to play at")
       ->option_text("X")
       ->check(number_between(0, 1000))
       ->group("Source");
   command->add_flag("--loop", source->loop, "Directories and files start again at their end")->group("Source");
-  command->add_option("--stall-after", options->stall_s, "Seconds without a frame that are a stall (default: 2)")
+  command->add_option("--stall-after", options->stall_s, "Seconds without a frame that count as a stall (default: 2)")
       ->option_text("S")
       ->check(number_between(0.05, 3600))
       ->group("Source");
-  command->add_option("--faults", source->faults, "What goes wrong in the synthetic scene, for tests")
+  command->add_option("--faults", source->faults, "Faults of the synthetic scene, for tests")
       ->option_text("LIST")
       ->group("Source");
 }
@@ -77,15 +78,14 @@ void add_watch_options(CLI::App* command, CommandOptions* options) {
   WatchSettings* settings = &options->watch.settings;
   settings->prompt = kCaptionPrompt;
   settings->change = 0.02;
-  command->add_option("--prompt", settings->prompt, "What to say to the model (default: Caption this image.)")
+  command->add_option("--prompt", settings->prompt, "Prompt (default: Caption this image.)")
       ->option_text("TEXT")
       ->group("Watching");
   command->add_option("--frames", options->watch.frame_limit, "End after N answered frames")
       ->option_text("N")
       ->check(number_between(0, 1e12))
       ->group("Watching");
-  command
-      ->add_option("--every", settings->every_s, "Seconds from one answered frame to the next, at least (default: 0)")
+  command->add_option("--every", settings->every_s, "Minimum seconds between answered frames (default: 0)")
       ->option_text("S")
       ->check(number_between(0, 3600))
       ->group("Watching");
@@ -95,7 +95,7 @@ void add_watch_options(CLI::App* command, CommandOptions* options) {
       ->option_text("X")
       ->check(number_between(0, 1))
       ->group("Watching");
-  command->add_option("--deadline", settings->deadline_ms, "Milliseconds from capture to the end of the answer")
+  command->add_option("--deadline", settings->deadline_ms, "Deadline in ms from capture to the end of the answer")
       ->option_text("MS")
       ->check(number_between(0, 600000))
       ->group("Watching");
@@ -116,11 +116,8 @@ void add_output_options(CLI::App* command, CommandOptions* options) {
   command->add_option("--http", options->http, "Serve the page, as 127.0.0.1:8080; other addresses need --token")
       ->option_text("ADDRESS:PORT")
       ->group("Page");
-  command->add_option("--token", options->token, "What people must know to see the page")
-      ->option_text("TEXT")
-      ->group("Page");
-  command
-      ->add_option("--token-file", options->token_file, "A file with the token, since others here can read arguments")
+  command->add_option("--token", options->token, "Token required to open the page")->option_text("TEXT")->group("Page");
+  command->add_option("--token-file", options->token_file, "File with the token (other users can read arguments)")
       ->option_text("FILE")
       ->excludes("--token")
       ->group("Page");
@@ -140,7 +137,7 @@ void add_output_options(CLI::App* command, CommandOptions* options) {
             }
             options->watch.history_bytes = *bytes;
           },
-          "Its most bytes (default: 256M)")
+          "Maximum bytes of --history (default: 256M)")
       ->option_text("SIZE")
       ->group("Page");
 }
@@ -159,7 +156,7 @@ void apply_size(const std::string& text, SourceOptions* source) {
 
 void check_options(const CommandOptions& options) {
   const bool has_token = !options.token.empty() || !options.token_file.empty();
-  if (has_token && options.http.empty()) throw Failure(kExitUsage, "--token is for --http.");
+  if (has_token && options.http.empty()) throw Failure(kExitUsage, "--token needs --http.");
 #ifndef OCELLUS_HAS_HTTP
   if (!options.http.empty()) {
     throw Failure(kExitUsage, "--http: this build has no HTTP server; build with libmicrohttpd.");
@@ -174,7 +171,7 @@ int run_watch(CommandOptions options) {
   apply_size(options.size, &watch.capture.source);
   watch.capture.source.seed = common.seed;
   watch.capture.stall_after = std::chrono::milliseconds(static_cast<int64_t>(options.stall_s * 1000));
-  std::error_code ignored;  // what cannot be looked at is refused where it is opened
+  std::error_code ignored;  // errors are reported where it is opened
   watch.capture.lossless = std::filesystem::is_directory(watch.capture.source.name, ignored);
   if (watch.capture.source.name == "browser" && !options.http.empty()) {
     watch.capture.source.inbox = std::make_shared<FrameInbox>();

@@ -1,4 +1,4 @@
-/* How many pictures fit in so much memory, by bits of the cache? Nothing is loaded for the answer.
+/* How many pictures fit in a given amount of memory, by bits of the cache? Loads no weights.
  * usage: budget MODEL.gguf MMPROJ.gguf MEGABYTES... */
 #include <ocellus.h>
 #include <stdio.h>

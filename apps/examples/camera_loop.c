@@ -1,4 +1,4 @@
-/* A camera that goes on: the newest three frames stay in memory, each answer has a deadline. The camera is made up: a
+/* An endless camera: the newest three frames stay in memory, each answer has a deadline. The frames are synthetic: a
  * bar that moves. usage: camera_loop MODEL.gguf MMPROJ.gguf FRAMES DEADLINE_MS */
 #define _POSIX_C_SOURCE 199309L
 #include <ocellus.h>

@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
 
   auto params = ocellus::generate_params();
   params.max_tokens = 900;
-  params.ignore_end = 1;  // would go on for long
+  params.ignore_end = 1;  // long enough to be cancelled
   ocellus::Status status = session->begin_turn();
   if (status) status = session->add_text("Describe this image.");
   if (status) status = session->end_turn();

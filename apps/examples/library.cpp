@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   auto library = ocellus::Library::open(argv[3], 100'000'000);
   auto config = ocellus::engine_config();
   config.limits.reuse = OCELLUS_REUSE_SPREAD;
-  config.limits.reuse_rows = 16;  // of a picture's tokens are read in place
+  config.limits.reuse_rows = 16;  // tokens of a picture that are computed in place
   config.limits.library = 1;
   auto engine = model && library ? ocellus::Engine::create(*model, config) : OCELLUS_BAD_FILE;
   auto session = engine ? ocellus::Session::open(*engine) : engine.status().code();

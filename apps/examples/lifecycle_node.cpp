@@ -1,6 +1,6 @@
-// The life of a node as ROS 2 has it, without ROS: configure takes all memory, activate starts to work, deactivate
-// cancels what is under way, cleanup gives all back. One frame waits at most, the newest (KeepLast(1)); answers carry
-// the time of capture. usage: lifecycle_node MODEL.gguf MMPROJ.gguf
+// A node's life cycle as in ROS 2, without ROS: configure allocates all memory, activate starts the work, deactivate
+// cancels work in progress, cleanup releases everything. At most one frame waits, the newest (KeepLast(1)); answers
+// carry the time of capture. usage: lifecycle_node MODEL.gguf MMPROJ.gguf
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -40,7 +40,7 @@ class CaptionNode {
     active_ = true;
     worker_ = std::thread([this] { work(); });
   }
-  /// The subscription: replaces a frame that nobody has looked at yet.
+  /// The subscription: replaces a frame that still waits.
   void receive(Frame frame) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (waiting_) ++dropped_;

@@ -1,4 +1,4 @@
-/* The program's own memory instead of the engine's: planned, taken once, handed in, kept when the engine is gone.
+/* The program's own memory instead of the engine's: planned, allocated once, passed in, kept after the engine.
  * usage: own_memory MODEL.gguf MMPROJ.gguf */
 #define _POSIX_C_SOURCE 200112L
 #include <ocellus.h>

@@ -16,7 +16,7 @@ constexpr size_t kMostTokenBytes = 512;
 
 bool is_read_only(const HttpRequest& request) { return request.method == "GET" || request.method == "HEAD"; }
 
-// "localhost:8080" without its port, brackets of IPv6 included.
+// Returns "localhost:8080" without its port, brackets of IPv6 included.
 std::string_view host_name(std::string_view host) {
   if (!host.empty() && host.front() == '[') return host.substr(0, host.find(']') + 1);
   return host.substr(0, host.find(':'));
@@ -29,13 +29,13 @@ bool names_loopback(std::string_view host) {
   return is_loopback_address(name);
 }
 
-// Whether the page that sends the request, if a browser says that one does, came from here.
+// True if the page that sends the request, as stated by a browser, has this server's origin.
 bool is_own_origin(const HttpRequest& request) {
   const std::string_view origin = request.header("origin");
   return origin.empty() || origin == "http://" + std::string(request.header("host"));
 }
 
-// The value of a cookie in "a=1; b=2"; the first of that name.
+// Returns the value of the first cookie of that name in "a=1; b=2".
 std::string_view cookie_value(std::string_view cookies, std::string_view name) {
   while (!cookies.empty()) {
     const size_t end = cookies.find(';');
@@ -71,7 +71,7 @@ std::string encode(std::string_view text, std::string_view also_plain) {
   return encoded;
 }
 
-// The page's own address, without the token: it must not stay in the address bar, the history or a bookmark.
+// Returns the page's own address without the token, which must not stay in the address bar, the history or a bookmark.
 std::string location_without_token(const HttpRequest& request) {
   // Two slashes would begin the name of another machine.
   const size_t begin = std::min(request.path.find_first_not_of('/'), request.path.size());
@@ -94,17 +94,17 @@ HttpResponse keep_token_in_cookie(const AccessRules& rules, const HttpRequest& r
 }
 
 HttpResponse refuse_origin() {
-  return error_response(403, "Pages of another origin may not ask here; `serve --cors ORIGIN` allows one.",
+  return error_response(403, "Requests from pages of other origins are refused; `serve --cors ORIGIN` allows one.",
                         "permission_error", "origin_not_allowed");
 }
 
-// Whether somebody follows a link to the page's front door: that shows them the page, and the other page nothing.
+// True for a link to the front page: it shows the page to the user, and nothing to the linking page.
 bool is_link_to_page(const HttpRequest& request) {
   return is_read_only(request) && request.path == "/" && request.header("sec-fetch-mode") == "navigate" &&
          request.header("sec-fetch-dest") == "document";
 }
 
-// The rule about pages of others, in http_access.h.
+// True if http_access.h's rule on other sites' pages refuses the request.
 bool is_cross_site(const HttpRequest& request) {
   if (!request.cors_origin.empty()) return false;
   if (!is_own_origin(request)) return true;
@@ -162,7 +162,7 @@ std::optional<HttpResponse> answer_preflight(const HttpRequest& request) {
   response.headers = {{"Access-Control-Allow-Methods", "GET, HEAD, POST"},
                       {"Access-Control-Allow-Headers", "Authorization, *"},
                       {"Access-Control-Max-Age", "600"}};
-  // Browsers ask this, too, before a page of the open network may reach a private one.
+  // Browsers also ask this before a page of the public network may reach a private one.
   if (!request.header("access-control-request-private-network").empty()) {
     response.headers.emplace_back("Access-Control-Allow-Private-Network", "true");
   }

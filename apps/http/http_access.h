@@ -1,14 +1,14 @@
-// Who may ask for what: the rules that come before any handler.
+// Access rules, checked before any handler.
 //
-// A browser runs pages of others beside ours, and those can send requests here, too. For every path and method, with a
-// token and without one:
-// - Host must name this machine (localhost, 127.0.0.0/8, [::1]) where there is no token: a page elsewhere could have a
-//   name of its own lead here.
-// - Origin, where it is sent, must be this server's own, or one of those that --cors names.
-// - Sec-Fetch-Site, where it is sent, must be "same-origin", or "none": an address that was typed in. Two more pass:
-//   pages of an origin that --cors names, and a link that somebody follows to "/", for a whole tab.
+// A browser also runs pages of other sites, which can send requests here. For every path and method, with and without
+// a token:
+// - Without a token, Host must name this machine (localhost, 127.0.0.0/8, [::1]): another site's name could resolve to
+//   it (DNS rebinding).
+// - Origin, if sent, must be this server's own, or one of --cors.
+// - Sec-Fetch-Site, if sent, must be "same-origin", or "none" (a typed address). Two more pass: pages of an origin of
+//   --cors, and a link to "/" that opens a whole tab.
 // Programs send neither of the last two. All answers carry Cross-Origin-Resource-Policy: same-origin for browsers that
-// send Sec-Fetch-Site not yet.
+// do not send Sec-Fetch-Site yet.
 #pragma once
 
 #include <optional>
@@ -22,34 +22,35 @@ namespace ocellus::app {
 
 struct AccessRules {
   std::string token;        // empty: none
-  std::string cookie_name;  // of the cookie that holds the token; one for each port, because browsers share them
-  std::vector<std::string> cors_origins;  // whose pages may ask and read the answers
+  std::string cookie_name;  // cookie that holds the token; includes the port, because browsers share cookies between
+                            // ports
+  std::vector<std::string> cors_origins;  // origins whose pages may send requests and read the answers
 };
 
 bool is_numeric_address(const std::string& address);  // IPv4 or IPv6
 
-// Whether a numeric address is one that only this machine reaches.
+// True if only this machine can reach the numeric address.
 bool is_loopback_address(const std::string& address);
 
-// What a token may consist of: RFC 6750's b68token, which is safe in headers and cookies as it is.
+// True for RFC 6750's b68token, which needs no escaping in headers and cookies.
 bool is_sound_token(const std::string& token);
 
-// Takes as long for every `given` of one length, whatever it has in common with `secret`.
+// Takes the same time for every `given` of one length, however much it has in common with `secret`.
 bool is_equal_in_constant_time(std::string_view given, std::string_view secret);
 
-// The target of the request line as it was sent: without control bytes, plain or percent-encoded, in its path.
+// True if the target of the request line, as sent, has no control bytes in its path, plain or percent-encoded.
 bool is_sound_target(std::string_view target);
 
-// "https://example.com:8443": what browsers send as Origin, but for "null".
+// True for "https://example.com:8443": the form of Origin, but not "null".
 bool is_sound_origin(const std::string& origin);
 
-// The request's Origin if --cors names it, else nothing.
+// Returns the request's Origin if --cors names it, else an empty text.
 std::string allowed_origin(const AccessRules& rules, const HttpRequest& request);
 
-// A browser's question whether a page of an allowed origin may ask, and its answer. It comes without the token.
+// Answers a browser's preflight request for a page of an allowed origin. It carries no token.
 std::optional<HttpResponse> answer_preflight(const HttpRequest& request);
 
-// The answer to a request that may not go on to its handler.
+// Returns the refusal of a request that may not reach its handler.
 std::optional<HttpResponse> refuse_access(const AccessRules& rules, const HttpRequest& request, bool is_open_path);
 
 }  // namespace ocellus::app

@@ -42,7 +42,7 @@ std::string read_token_file(const std::string& path) {
   const auto refuse = [&path](const std::string& what) {
     return Failure(kExitBadInput, "--token-file " + path + ": " + what);
   };
-  // A pipe that nobody writes to would else be waited for, and no signal ended that; one with a writer is read.
+  // Non-blocking: open() would wait for a pipe's writer, without reacting to signals; a pipe with a writer is read.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) throw refuse(std::string(std::strerror(errno)) + ".");
   struct stat facts;

@@ -1,4 +1,4 @@
-// The body of a request that a handler has taken. Its bytes count among HttpOptions::all_body_bytes while it lives.
+// The body of a request taken by a handler. Its bytes count towards HttpOptions::all_body_bytes while it lives.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace ocellus::app {
 class HttpBody {
  public:
   HttpBody() = default;
-  // `total`: of all bodies; `counted` of it are this one's.
+  // `total`: bytes of all bodies, `counted` of them for this one.
   HttpBody(std::string given, std::shared_ptr<std::atomic<int64_t>> total, int64_t counted)
       : bytes(std::move(given)), total_(std::move(total)), counted_(counted) {}
   HttpBody(HttpBody&& other) noexcept { swap(&other); }
@@ -25,12 +25,12 @@ class HttpBody {
 
   std::string bytes;
 
-  // From now on it counts as this many, for what was made of it.
+  // Counts this many bytes from now on, for what was made of the body.
   void recount(int64_t counted) {
     if (total_ != nullptr) *total_ += counted - counted_;
     counted_ = counted;
   }
-  // The bytes alone, which count no longer.
+  // Moves the bytes out; they no longer count.
   operator std::string() && {
     recount(0);
     return std::move(bytes);

@@ -24,7 +24,8 @@ constexpr int kBacklog = 512;
 constexpr size_t kMostClosing = 32;
 constexpr int64_t kClosingNs = 2 * kSecond;
 constexpr int64_t kLeftNs = kSecond / 5;
-constexpr int64_t kAnswerLeftNs = 2 * kSecond;  // time for who closes one half and reads the answer with the other
+constexpr int64_t kAnswerLeftNs = 2 * kSecond;  // time for clients that close one half and read the answer with the
+                                                // other
 constexpr int kMostReadsAtOnce = 64;
 
 union SocketAddress {
@@ -133,7 +134,7 @@ void HttpConnections::answer_at_once(HttpConnection* connection, const HttpRespo
                            "\r\nContent-Type: " +
                            response.content_type + "\r\nContent-Length: " + std::to_string(response.body.size()) +
                            "\r\n\r\n" + response.body;
-  // A few hundred bytes, and nothing else is on the way: they fit the socket's buffer.
+  // A few hundred bytes on an idle connection fit the socket's buffer.
   (void)send(connection->socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   connection->has_unread_body = true;
 }
@@ -158,7 +159,7 @@ void HttpConnections::tend() {
   const int64_t now_ns = http_clock_ns();
   for (HttpConnection& one : connections_) {
     if (one.is_shut) {
-      // libmicrohttpd misses an end that comes together with the last bytes: it is told again.
+      // libmicrohttpd misses an end that comes together with the last bytes: shut down again.
       (void)shutdown(one.socket, SHUT_RDWR);
       continue;
     }

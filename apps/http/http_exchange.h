@@ -1,5 +1,5 @@
-// A request whose answer may come later, from any thread. While there is nothing to send its connection is suspended:
-// the server's thread does not look at it.
+// A request whose answer may come later, from any thread. While there is nothing to send, its connection is suspended:
+// the server's thread ignores it.
 #pragma once
 
 #include <microhttpd.h>
@@ -14,15 +14,15 @@
 
 namespace ocellus::app {
 
-// Of all exchanges. They may outlive the server, and this lives as long as they do.
+// Totals of all exchanges. Exchanges may outlive the server; they share ownership of this.
 struct ExchangeTotals {
   std::atomic<int64_t> body_bytes{0};  // in memory
-  std::atomic<int64_t> cut_off{0};     // because their clients read too slowly
+  std::atomic<int64_t> cut_off{0};     // clients cut off because they read too slowly
 };
 
 class Exchange final : public HttpExchange, public std::enable_shared_from_this<Exchange> {
  public:
-  // `request`'s body is already among those of `totals`.
+  // `request`'s body is already counted in `totals`.
   Exchange(HttpRequest request, const HttpOptions& options, std::shared_ptr<ExchangeTotals> totals,
            MHD_Connection* connection, int socket);
   ~Exchange() override;
@@ -37,33 +37,33 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   bool is_open() const override;
   HttpBody take_body() override;
 
-  // On the server's thread: queues the answer, or suspends the connection until there is one.
+  // Queues the answer, or suspends the connection until there is one. On the server's thread.
   MHD_Result answer();
-  // Bytes of the stream; suspends the connection if there are none.
+  // Reads bytes of the stream; suspends the connection if there are none.
   ssize_t read(char* out, size_t capacity);
-  // The connection is done with this request.
+  // Ends the link to the connection.
   void detach();
 
-  // On the housekeeping thread: cuts off clients that have left or read too slowly.
+  // Cuts off clients that have left or read too slowly. On the housekeeping thread.
   void check_client(int64_t now_ns);
-  // Ends a stream, and answers 503 where nothing was answered.
+  // Ends a stream, and answers 503 if nothing was answered.
   void finish_for_stop();
   void cut_off();
 
  private:
-  // All with the mutex held.
+  // Call all with the mutex held.
   bool start(HttpResponse* response, bool is_stream);
   void wake();
   void cut_off_locked();
 
   HttpRequest request_;
   const int64_t stream_bytes_;
-  const int64_t read_ns_;  // to read what is complete
+  const int64_t read_ns_;  // time limit for reading a complete answer
   const std::shared_ptr<ExchangeTotals> totals_;
-  int64_t body_bytes_;  // among totals_
+  int64_t body_bytes_;  // counted in totals_
 
   mutable std::mutex mutex_;
-  MHD_Connection* connection_;  // nullptr once it is done with this
+  MHD_Connection* connection_;  // nullptr once detached
   const int socket_;
   bool is_suspended_ = false;
   bool is_started_ = false;
@@ -72,14 +72,14 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   bool is_gone_ = false;
   int64_t ended_ns_ = 0;
   HttpResponse response_;  // until it is queued
-  std::string pending_;    // of the stream
+  std::string pending_;    // bytes of the stream
   size_t pending_begin_ = 0;
 };
 
 // Lets pages of `origin` read the response; empty: none.
 void allow_origin(HttpResponse* response, const std::string& origin);
 
-// With the headers that all responses have. `reader`: whose stream the body is; nullptr: the response has a body.
+// Adds the headers of all responses. `reader`: the exchange whose stream is the body; nullptr: the response has a body.
 MHD_Response* make_mhd_response(HttpResponse response, std::shared_ptr<Exchange> reader);
 
 // Queues a whole response.

@@ -25,7 +25,7 @@ bool is_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// A name or address with a port; what could be a list, a path or a user's name is none.
+// True for a name or address with an optional port; not for lists, paths or user names.
 bool is_host(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return c < 128 && (std::isalnum(c) != 0 || (c != 0 && std::strchr("-._~%:[]", c) != nullptr));
@@ -60,7 +60,7 @@ std::optional<std::string> find_ambiguity(const RequestHead& head) {
   if (encodings.empty()) return std::nullopt;
   if (!lengths.empty()) return "Content-Length and Transfer-Encoding exclude each other.";
   if (encodings.size() > 1 || to_lower(encodings[0]) != "chunked" || head.version == "HTTP/1.0") {
-    return "The only Transfer-Encoding that is taken is chunked, with HTTP/1.1.";
+    return "The only supported Transfer-Encoding is chunked, with HTTP/1.1.";
   }
   return std::nullopt;
 }

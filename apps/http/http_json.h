@@ -1,4 +1,4 @@
-// JSON from clients: what it would take as a tree is known before the tree is made.
+// JSON from clients: its cost as a tree is checked before the tree is built.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 namespace ocellus::app {
 
 struct JsonLimits {
-  int64_t values = 1000;  // of arrays and objects, together; each takes up to 150 bytes as a tree, besides its text
-  int64_t depth = 32;     // arrays and objects within each other
+  int64_t values = 1000;  // maximum number of values; each takes up to 150 bytes as a tree, besides its text
+  int64_t depth = 32;     // maximum nesting of arrays and objects
 };
 
-// Reads the text once and keeps nothing. A sentence if it has more than that; the text need not be sound JSON.
+// Scans the text once and keeps nothing. Returns a sentence if a limit is exceeded; the text need not be valid JSON.
 std::optional<std::string> find_json_excess(std::string_view text, const JsonLimits& limits);
 
-// The request's body, a JSON object with Content-Type: application/json, which pages of others cannot send without
-// asking. False if it is not one, or too much; the exchange is then answered.
+// Reads the body, a JSON object with Content-Type: application/json, which pages of other sites cannot send without a
+// preflight. Returns false if it is not one, or too large; the exchange is then answered.
 bool read_json_body(const std::shared_ptr<HttpExchange>& exchange, nlohmann::ordered_json* object,
                     const JsonLimits& limits = {});
 

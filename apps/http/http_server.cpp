@@ -31,12 +31,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr unsigned kReserveConnections = 32;  // that may be open while others are being closed
-// For the head of a request and the pieces of its response. libmicrohttpd maps what is larger than 32 KiB, so that it
-// goes back to the system with the connection.
+constexpr unsigned kReserveConnections = 32;  // open while others are being closed
+// Holds the head of a request and the pieces of its response. libmicrohttpd maps blocks larger than 32 KiB, so they
+// return to the system with the connection.
 constexpr size_t kConnectionBytes = 36864;
-constexpr int64_t kAroundConnectionBytes = 65536;  // copies of the head, blocks of a stream, both libraries' own state
-// Blocks of this size are mapped each by itself and go back to the system when they are freed.
+constexpr int64_t kAroundConnectionBytes = 65536;  // copies of the head, blocks of a stream, state of both libraries
+// Blocks of at least this size are mapped separately and return to the system when they are freed.
 constexpr int kMappedBytes = 128 << 10;
 constexpr size_t kFirstBodyBytes = 64 << 10;
 constexpr auto kHousekeeping = milliseconds(200);
@@ -61,7 +61,7 @@ MHD_Result add_field(void* fields, MHD_ValueKind /*kind*/, const char* name, siz
   return MHD_YES;
 }
 
-// Whether lines that are folded or end in a bare LF are only known by where their parts lie.
+// True if folded lines and lines that end in a bare LF can be detected only by the addresses of their parts.
 bool hides_lines() { return std::strncmp(MHD_get_version(), "0.", 2) == 0; }
 
 MHD_Result add_argument(void* query, MHD_ValueKind /*kind*/, const char* name, const char* value) noexcept {
@@ -69,7 +69,7 @@ MHD_Result add_argument(void* query, MHD_ValueKind /*kind*/, const char* name, c
   return MHD_YES;
 }
 
-// The address that the request came from; on this machine, where all come from one, the connection.
+// Returns the request's address; on this machine, where all share one, the connection.
 std::string client_name(MHD_Connection* connection, const HttpConnection& client) {
   const sockaddr* address = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
   char host[INET6_ADDRSTRLEN] = "";
@@ -81,7 +81,7 @@ std::string client_name(MHD_Connection* connection, const HttpConnection& client
   return is_loopback_address(host) ? "connection " + std::to_string(client.number) : host;
 }
 
-// -1 if the request does not say.
+// Returns -1 if the request does not state it.
 int64_t announced_body_bytes(const HttpRequest& request) {
   const std::string text(request.header("content-length"));
   if (text.empty()) return -1;
@@ -96,28 +96,28 @@ HttpResponse refuse_large_body(int64_t most_bytes) {
 
 HttpResponse refuse_overload() {
   HttpResponse response =
-      error_response(503, "The server has too much to do; try again later.", "server_error", "overloaded");
+      error_response(503, "The server is overloaded; try again later.", "server_error", "overloaded");
   response.headers = {{"Retry-After", "1"}};
   return response;
 }
 
 struct Route {
   HttpHandler handler;
-  int64_t body_bytes;  // of the largest body
+  int64_t body_bytes;  // maximum size of the body
 };
 
 // A request from its first line to the end of its response.
 struct Pending {
   HttpRequest request;
-  int64_t body_bytes = 0;  // among those of the server
-  bool is_last = false;    // of its connection
+  int64_t body_bytes = 0;  // counted in the server's total
+  bool is_last = false;    // last request of its connection
   std::optional<HttpResponse> refusal;
   const Route* route = nullptr;
   std::shared_ptr<Exchange> exchange;
 };
 
-// Room for more: four times as much, but not more than was announced, or is allowed. A client that announces much and
-// sends nothing takes nothing, also where all memory is locked.
+// Grows by a factor of four, but not beyond the announced or allowed size. A client that announces much and sends
+// nothing uses no memory, also where all memory is locked.
 void grow_body(HttpRequest* request, size_t more_bytes, int64_t most_bytes) {
   const size_t needed = request->body.size() + more_bytes;
   if (needed <= request->body.capacity()) return;
@@ -164,7 +164,7 @@ struct HttpServer::State {
   MHD_Daemon* daemon = nullptr;
   int32_t port = 0;
 
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;  // guards the members below
   std::condition_variable changed;
   bool is_stopping = false;
   std::set<std::shared_ptr<Exchange>> exchanges;
@@ -225,7 +225,7 @@ std::optional<HttpResponse> HttpServer::State::refuse(const HttpRequest& request
   return refuse_large_body((*route)->body_bytes);
 }
 
-// The head of a request is here.
+// Called when the head of a request is complete.
 Pending* HttpServer::State::begin(MHD_Connection* connection, const char* url, const char* method,
                                   const char* version) {
   auto pending = std::make_unique<Pending>();
@@ -300,11 +300,11 @@ MHD_Result HttpServer::State::take_body(MHD_Connection* connection, Pending* pen
   return MHD_NO;
 }
 
-// The request is complete.
+// Called when the request is complete.
 MHD_Result HttpServer::State::dispatch(MHD_Connection* connection, Pending* pending) {
   const auto exchange = std::make_shared<Exchange>(std::move(pending->request), options, totals, connection,
                                                    connection_of(connection)->socket);
-  pending->body_bytes = 0;  // they are the exchange's now
+  pending->body_bytes = 0;  // counted by the exchange from here on
   {
     const std::lock_guard lock(mutex);
     if (is_stopping) return MHD_NO;
@@ -351,7 +351,7 @@ void HttpServer::State::keep_house() {
   }
 }
 
-// What libmicrohttpd calls. Nothing may be thrown through it.
+// Callbacks of libmicrohttpd. They must not throw.
 struct HttpServer::State::Callbacks {
   static MHD_Result on_request(void* state, MHD_Connection* connection, const char* url, const char* method,
                                const char* version, const char* data, size_t* data_bytes, void** pending) noexcept {
@@ -422,7 +422,8 @@ void HttpServer::open_path(const std::string& path) { state_->open_paths.push_ba
 
 void HttpServer::start() {
 #ifdef __GLIBC__
-  // A fixed threshold: glibc raises its own with the first large body that is freed, and then keeps those that follow.
+  // A fixed threshold: glibc raises its own when the first large body is freed, and then keeps the next ones in the
+  // heap.
   (void)mallopt(M_MMAP_THRESHOLD, kMappedBytes);
 #endif
   State& state = *state_;
@@ -432,8 +433,8 @@ void HttpServer::start() {
                   .cookie_name = "ocellus_" + std::to_string(state.port),
                   .cors_origins = options.cors_origins};
   state.is_stopping = false;
-  // Poll rather than epoll: libmicrohttpd's epoll is told of every change once, and under attack it loses ends of
-  // connections, which then stay for good. A few hundred connections are no burden for poll.
+  // Poll rather than epoll: libmicrohttpd's edge-triggered epoll misses ends of connections under attack, which then
+  // stay open forever. A few hundred connections are no burden for poll.
   state.daemon = MHD_start_daemon(
       MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, State::Callbacks::on_request,
       &state, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
@@ -459,7 +460,7 @@ void HttpServer::stop() {
     state.changed.notify_all();
   }
   state.housekeeper.join();
-  // Those who read get the end of what they wait for; libmicrohttpd stops only when no connection is suspended.
+  // Readers get the end of their stream; libmicrohttpd stops only when no connection is suspended.
   for (const auto& exchange : state.open_exchanges()) exchange->finish_for_stop();
   {
     std::unique_lock lock(state.mutex);

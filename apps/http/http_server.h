@@ -1,5 +1,5 @@
-// A small HTTP/1.1 server for this program's page and endpoints. libmicrohttpd speaks the protocol, on one thread that
-// waits for all connections; what clients can take is bounded here: connections, time, bodies, bytes that wait.
+// A small HTTP/1.1 server for this program's page and endpoints. libmicrohttpd implements the protocol, on one thread
+// for all connections; this class bounds what clients can use: connections, time, bodies, waiting bytes.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ struct HttpRequest {
   std::string method;  // "GET"
   std::string path;    // decoded, without the query; begins with '/'
   std::string body;
-  // Names in small letters.
+  // Names are in lower case.
   std::vector<std::pair<std::string, std::string>> headers;
   std::vector<std::pair<std::string, std::string>> query;
-  std::string cors_origin;  // of a page elsewhere that may read the answer; empty: none
-  std::string client;       // who asks: the address, or on this machine, where all have the same, the connection
+  std::string cors_origin;  // origin of another site's page that may read the answer; empty: none
+  std::string client;       // the address or, on this machine, where all share one, the connection
 
-  std::string_view header(std::string_view name) const;  // empty if there is none
+  std::string_view header(std::string_view name) const;  // empty if absent
   std::string_view argument(std::string_view name) const;
 };
 
@@ -35,20 +35,20 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-// One request and its response. Functions may be called from any thread, for as long as anybody holds it; once the
-// client is gone they do nothing.
+// One request and its response. Functions may be called from any thread while a reference is held; after the client has
+// left they do nothing.
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
   virtual const HttpRequest& request() const = 0;
-  // The whole response. Once, and not with a stream.
+  // Sends the whole response. Once, and not with a stream.
   virtual void respond(HttpResponse response) = 0;
-  // A response whose body comes in pieces: begin (its `body` is the first piece), write, end.
+  // Sends a response whose body comes in pieces: begin (its `body` is the first piece), write, end.
   virtual void begin_stream(HttpResponse head) = 0;
-  // False if the client is gone, or has left more than HttpOptions::stream_bytes unread: it is then cut off.
+  // Returns false if the client has left, or was cut off because more than HttpOptions::stream_bytes were unread.
   virtual bool write(std::string_view bytes) = 0;
   virtual void end() = 0;
-  // Whether the client still waits for something. Notices within half a second that it has gone.
+  // True while the client waits for an answer. Detects within half a second that it has left.
   virtual bool is_open() const = 0;
   // Moves the body out of the request.
   virtual HttpBody take_body() = 0;
@@ -57,36 +57,38 @@ class HttpExchange {
 using HttpHandler = std::function<void(std::shared_ptr<HttpExchange>)>;
 
 struct HttpOptions {
-  std::string address = "127.0.0.1";  // IPv4 or IPv6; anything but loopback needs a token
-  int32_t port = 8080;                // 0: any that is free
-  std::string token;                  // empty: none. As "Authorization: Bearer TOKEN", as ?token=TOKEN of a page, which
-                                      // then sets a cookie, or as that cookie
-  std::vector<std::string> cors_origins;  // whose pages may ask, too
-  int64_t body_bytes = 1 << 20;           // of the largest body; larger ones get 413 and are not kept
-  int64_t stream_bytes = 1 << 20;         // that may wait for one client
-  int64_t all_body_bytes = 64 << 20;      // of bodies that are being received or held by exchanges, together; then 503
+  std::string address = "127.0.0.1";  // IPv4 or IPv6; any but loopback needs a token
+  int32_t port = 8080;                // 0: any free port
+  std::string token;                  // empty: none. Sent as "Authorization: Bearer TOKEN", as ?token=TOKEN of a page,
+                                      // which then sets a cookie, or as that cookie
+  std::vector<std::string> cors_origins;  // other origins whose pages are allowed
+  int64_t body_bytes = 1 << 20;           // maximum size of a body; larger ones get 413 and are not kept
+  int64_t stream_bytes = 1 << 20;         // maximum that waits for one client
+  int64_t all_body_bytes = 64 << 20;      // maximum of all bodies that are being received or held by exchanges; then
+                                          // 503
   int32_t connections = 256;
   int32_t request_seconds = 10;  // from the connection, or the end of the last response, to the end of the headers
-  int32_t body_seconds = 60;     // from there to the end of the body; as long for a client to read what is complete
+  int32_t body_seconds = 60;     // from there to the end of the body; also the limit for a client to read a complete
+                                 // answer
 };
 
-// The token in a file that only its owner can read; white space around it is not part of it. Throws a Failure.
+// Reads the token from a file that only its owner can read, without white space around it. Throws a Failure.
 std::string read_token_file(const std::string& path);
 
-// What a server with these bounds takes at most: bodies, of which one may be growing, and for each connection its
-// buffers and the bytes that wait for its client. Answers that are made whole are not in it.
+// Returns the maximum memory of a server with these bounds: bodies, of which one may be growing, and for each
+// connection its buffers and waiting bytes. Answers that are built as a whole are not included.
 int64_t most_http_bytes(const HttpOptions& options);
-// The line that goes below a memory plan.
+// Returns the line printed below a memory plan.
 std::string describe_http_bytes(int64_t most_bytes);
 
-// "127.0.0.1:8080", ":8080", "8080", "[::1]:8080"; throws a Failure for anything else.
+// Parses "127.0.0.1:8080", ":8080", "8080", "[::1]:8080"; throws a Failure for anything else.
 HttpOptions parse_http_address(const std::string& text);
 
 struct HttpCounts {
   int64_t connections = 0;  // open now
   int64_t accepted = 0;
   int64_t requests = 0;
-  int64_t shed = 0;        // connections that were closed, and requests refused, because of a bound above
+  int64_t shed = 0;        // connections closed and requests refused because of a limit above
   int64_t body_bytes = 0;  // held now
 };
 
@@ -98,16 +100,16 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // Before start(). `path` is matched as a whole; one that ends in "/*" matches all below it. Other paths get 404,
-  // other methods of a known path 405; HEAD is answered as GET. Handlers run on the server's thread and must not block.
-  // Where there is a token, requests without it get 401 before their handler is asked, except under `open_path`.
-  // `body_bytes`: of the largest body there; 0: HttpOptions::body_bytes.
+  // Registers a handler before start(). `path` is matched as a whole; one that ends in "/*" matches all below it. Other
+  // paths get 404, other methods of a known path 405; HEAD is answered as GET. Handlers run on the server's thread and
+  // must not block. With a token, requests without it get 401 before their handler runs, except under `open_path`.
+  // `body_bytes`: maximum body size of this path; 0: HttpOptions::body_bytes.
   void handle(const std::string& method, const std::string& path, HttpHandler handler, int64_t body_bytes = 0);
   void open_path(const std::string& path);
   // Throws a Failure if the address cannot be listened on.
   void start();
   void stop();
-  int32_t port() const;     // the one listened on
+  int32_t port() const;     // the actual port
   std::string url() const;  // "http://127.0.0.1:8080"
   HttpCounts counts() const;
 
@@ -116,7 +118,7 @@ class HttpServer {
   std::unique_ptr<State> state_;
 };
 
-// {"error": {"message": ..., "type": ..., "code": ...}}, as OpenAI's interface has it; for all our endpoints.
+// {"error": {"message": ..., "type": ..., "code": ...}} as in OpenAI's API; used by all our endpoints.
 HttpResponse error_response(int status, const std::string& message, const std::string& type = "invalid_request_error",
                             const std::string& code = "");
 

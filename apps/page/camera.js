@@ -5,9 +5,9 @@
 const kSendEvery_ms = 1000 / 15;
 const kMostSentPixels = 1280 * 720;
 const kSentQuality = 0.8;
-const kFrameWait_ms = 1000;  // a tab that nobody sees is not told of new frames: then it sends what there is
+const kFrameWait_ms = 1000;  // a hidden tab is not notified of new frames: then it sends the current one
 const kRetry_ms = 500;
-const kTakeOver_ms = 8000;   // so long a page that begins waits for one that has just stopped, itself before a reload
+const kTakeOver_ms = 8000;   // wait for a page that has just stopped, or for itself before a reload
 
 const sending_camera = {run: null, starting: false};
 const kSender = Math.random().toString(36).slice(2);
@@ -21,7 +21,7 @@ const kCameraFailures = {
 const sleep = ms => new Promise(resolve => setTimeout(resolve, ms));
 const is_sending = () => sending_camera.run !== null;
 
-// The chosen camera, or another where it is not there any more.
+// Returns the chosen camera, or another if it is missing.
 async function open_camera(chosen) {
   const size = {width: {ideal: 1280}, height: {ideal: 720}};
   const open = which => navigator.mediaDevices.getUserMedia({audio: false, video: {...size, ...which}});
@@ -47,7 +47,7 @@ async function start_camera() {
     const run = {stream, video: make('video'), canvas: make('canvas'), begun: performance.now()};
     sending_camera.run = run;
     stream.getVideoTracks()[0].addEventListener('ended', () => {
-      if (sending_camera.run === run) stop_camera('The camera of this browser is gone.');
+      if (sending_camera.run === run) stop_camera('The camera of this browser was disconnected.');
     });
     Object.assign(run.video, {muted: true, playsInline: true, srcObject: stream});
     await run.video.play();
@@ -60,7 +60,7 @@ async function start_camera() {
   draw_camera();
 }
 
-// The sentence says why; it is empty if the viewer wanted it.
+// `sentence` is the reason; empty if the viewer stopped it.
 function stop_camera(sentence) {
   for (const track of sending_camera.run?.stream.getTracks() ?? []) track.stop();
   sending_camera.run = null;
@@ -97,7 +97,7 @@ async function list_cameras(stream) {
   get('cameras').hidden = cameras.length < 2 || !is_sending();
 }
 
-// When the next frame was captured, on the clock of performance.now().
+// Returns the capture time of the next frame, on the clock of performance.now().
 function wait_for_frame(video) {
   return new Promise(resolve => {
     const told = video.requestVideoFrameCallback !== undefined;
@@ -125,11 +125,11 @@ async function send_frames(run) {
     if (sending_camera.run !== run) return;
     if (file && !await send_frame(run, file, captured)) await sleep(kRetry_ms);
     const left_ms = kSendEvery_ms - (performance.now() - begun);
-    if (left_ms > 0) await sleep(left_ms);  // even an empty sleep takes a second where nobody sees the tab
+    if (left_ms > 0) await sleep(left_ms);  // even an empty sleep takes a second in a hidden tab
   }
 }
 
-// Whether it was taken. What will not change by itself ends the sending; a program that is away is tried again.
+// Returns true if the frame was accepted. A permanent error ends sending; an unreachable program is tried again.
 async function send_frame(run, file, captured) {
   const age_ms = Math.min(60000, Math.max(0, Math.round(performance.now() - captured)));
   let response;

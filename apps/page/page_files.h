@@ -1,4 +1,4 @@
-// The files of the page of `ocellus watch --http`, inside the program.
+// The embedded files of the page of `ocellus watch --http`.
 #pragma once
 
 #include <span>
@@ -7,12 +7,12 @@
 namespace ocellus::app {
 
 struct PageFile {
-  std::string_view path;          // of the URL: "/", "/watch.css", ...
-  std::string_view content_type;  // for the header of that name
+  std::string_view path;          // URL path: "/", "/watch.css", ...
+  std::string_view content_type;  // value of the Content-Type header
   std::string_view content;
 };
 
-// Every file there is; they last as long as the program.
+// Returns all files; static storage.
 std::span<const PageFile> page_files();
 
 }  // namespace ocellus::app

@@ -1,19 +1,19 @@
-// The page of `ocellus watch`: what the camera sees, what the model says, what it takes. One stream of events feeds it;
+// The page of `ocellus watch`: live picture, captions, latency and memory. One stream of events feeds it;
 // pictures are fetched one at a time. Everything kept here is bounded, so that a tab may stay open for days, and
-// everything from outside is put in as text.
+// everything from outside is inserted as text.
 'use strict';
 
 const kCaptionHold_ms = 1200;  // a finished caption stays at least this long, or fast models could not be read
-const kGroupsKept = 200;       // rows of history, each one caption however often it came again
+const kGroupsKept = 200;       // rows of history, one for each run of equal captions
 const kAnswersKept = 50;
 const kNotesKept = 50;
 const kSparkCaptions = 60;
-const kListEvery_ms = 250;     // lists are drawn anew at most this often
-const kSpokenEvery_ms = 10000; // so are captions read out by screen readers
-const kSilence_ms = 6000;      // the program says something every second: longer means that the line is dead
+const kListEvery_ms = 250;     // minimum time between redraws of lists
+const kSpokenEvery_ms = 10000; // minimum time between captions read out by screen readers
+const kSilence_ms = 6000;      // the program sends an event every second: longer means that the connection is dead
 const kSettle_ms = 400;        // sliders act once they rest
 
-// What to ask the bundled model, which knows boards with shapes, and any other.
+// Preset prompts for the bundled model, which knows boards with shapes, and for any other.
 const kBoards = {
   prompts: ['Describe this image.', 'What does the sign say?', 'Which shape is red?', 'How many circles are there?'],
   questions: ['What changed?', 'When did the red circle appear?', 'How many images show a ring?'],
@@ -23,7 +23,7 @@ const kAnything = {
             'Read the text in this image.', 'Is anything unusual here?'],
   questions: ['What changed?', 'When did a person appear?', 'Which images show a person?'],
 };
-const kPromptsKept = 12;  // of the viewer's own
+const kPromptsKept = 12;  // limit of the viewer's own prompts
 const kPlaces = [['below', 'Below'], ['beside', 'Beside'], ['over', 'Over'], ['off', 'Off']];
 const kStages = [['preprocess_ms', 'preprocess', 'other'], ['encode_ms', 'encode', 'scratch'],
                  ['prefill_ms', 'prefill', 'staging'], ['decode_ms', 'decode', 'session']];
@@ -128,7 +128,7 @@ function make_clock(at_ms) {
   return node;
 }
 
-// A picture that may have left the program's history: then its place stays, empty.
+// A picture; if the program's history no longer holds it, its place stays empty.
 function make_thumbnail(address) {
   const image = make('img', 'thumb');
   image.alt = '';
@@ -139,13 +139,13 @@ function make_thumbnail(address) {
   return image;
 }
 
-// Runs `draw` soon, and once however often it is asked for meanwhile.
+// Schedules `draw`, once however often it is requested before it runs.
 function make_lazy(draw, every_ms) {
   let timer = 0;
   return () => { timer ||= setTimeout(() => { timer = 0; draw(); }, every_ms); };
 }
 
-// JSON of the program's answer. Throws an Error whose message is its sentence.
+// Returns the JSON of the program's answer. Throws an Error with the program's sentence.
 async function ask_program(address, body) {
   const options = {signal: AbortSignal.timeout(15000), cache: 'no-store'};
   if (body) {
@@ -166,7 +166,7 @@ async function ask_program(address, body) {
   return answer;
 }
 
-// ---- The line to the program
+// ---- The connection to the program
 let state = null;        // the newest State
 let reachable = null;    // null until the first answer or failure
 let unreachable_since = 0;
@@ -198,8 +198,8 @@ function connect() {
   });
 }
 
-// A browser has six connections for all tabs of one program: those that nobody sees give theirs back, and fetch what
-// they missed when they are looked at again.
+// A browser has six connections for all tabs of one program: hidden tabs close theirs, and fetch what they missed when
+// they are shown again.
 function follow_visibility() {
   last_heard = performance.now();
   if (document.hidden) {
@@ -210,7 +210,7 @@ function follow_visibility() {
   }
 }
 
-// EventSource tries again by itself unless it was refused; a line that went silent without closing is given up, too.
+// EventSource retries by itself unless it was refused; a connection that is silent without closing is closed, too.
 function watch_line() {
   if (document.hidden) return;
   const silent = performance.now() - last_heard > kSilence_ms;
@@ -241,7 +241,7 @@ async function load_lists() {
   }
 }
 
-// ---- How things stand
+// ---- Status
 function take_state(next) {
   if (state && state.started_ms !== next.started_ms) forget_lists();
   state = next;
@@ -272,7 +272,7 @@ function find_standing() {
   if (state.settings_pending) {
     const {frames, kv_bits} = state.settings;
     const bits = kv_bits === 16 ? 'f16' : `${kv_bits} bits`;
-    return ['warn', 'Rebuilding', `Engine being made anew: ${frames} frames, ${bits}`, ''];
+    return ['warn', 'Rebuilding', `Creating the engine again: ${frames} frames, ${bits}`, ''];
   }
   if (source.state === 'ended') return ['idle', 'Ended', 'The source has ended', ''];
   if (state.settings.paused) return ['idle', 'Paused', 'Captions paused', ''];
@@ -494,7 +494,7 @@ function make_places() {
   place_caption(chosen);
 }
 
-// Why there is no caption yet.
+// Returns why there is no caption yet.
 function find_waiting() {
   if (!state) return 'Connecting';
   if (state.settings.paused) return 'Paused: captions come when it goes on.';
@@ -507,7 +507,7 @@ function draw_waiting() {
   if (!groups.length) draw_history_soon();
 }
 
-// What was said last, for a page that has only just been opened.
+// Shows the latest caption on a page that has just been opened.
 function show_newest(record) {
   if (caption.coming || caption.shown || !record) return;
   caption.shown = {...record, record};
@@ -527,7 +527,7 @@ function follow_fullscreen() {
   button.setAttribute('aria-pressed', String(full));
 }
 
-// For screen readers: not every caption, and none twice.
+// Announces captions to screen readers: not every one, and none twice.
 function say_caption(record) {
   const now = performance.now();
   if (!record.text || record.text === spoken.text || now - spoken.at < kSpokenEvery_ms) return;
@@ -583,7 +583,7 @@ function draw_spark_legend() {
 const groups = [];  // {record, first_id, count, row}, newest first
 const drawn = new Set();
 let older_possible = null;
-let history_known = false;  // what came before has been fetched
+let history_known = false;  // older captions have been fetched
 
 function is_same(group, record) {
   const before = group?.record;
@@ -714,7 +714,7 @@ function draw_row(group, words) {
   draw_more(group);
 }
 
-// Where the time of one caption went; only while its row is open.
+// The stages of one caption's time; only while its row is open.
 function draw_more({details, more, record, count, first_id}) {
   if (!details.open) return more.replaceChildren();
   const bar = make('div', 'split thin');
@@ -848,7 +848,7 @@ function show_error(id, sentence) {
 
 // ---- Controls
 const kNumbers = ['every_s', 'change', 'frames', 'keep', 'deadline_ms'];
-const touched = new Set();  // what the viewer changed and the program has not taken yet
+const touched = new Set();  // changed by the viewer, not yet accepted by the program
 let unsent = {};
 let settle_timer = 0;
 let sending = Promise.resolve();
@@ -867,7 +867,7 @@ function draw_controls() {
   draw_outputs();
   draw_prompt_button();
   get('controls').classList.toggle('busy', state.settings_pending);
-  set_text(get('controls-hint'), state.settings_pending ? 'being made anew' : touched.size ? 'not applied yet' : '');
+  set_text(get('controls-hint'), state.settings_pending ? 'creating the engine' : touched.size ? 'not applied yet' : '');
 }
 
 function draw_outputs() {
@@ -908,7 +908,7 @@ async function send_settings() {
     sentence = failure.message;
   }
   for (const name of Object.keys(changes)) {
-    // What was refused goes back to what holds, but not a prompt: its words stay to be mended.
+    // Refused values return to those in force, except a prompt: its text stays for editing.
     if (!(name in unsent) && !(sentence && name === 'prompt')) touched.delete(name);
   }
   show_error('prompt' in changes ? 'prompt-error' : 'controls-error', sentence);
@@ -1074,7 +1074,7 @@ function start() {
   for (const name of kNumbers) {
     get(name).addEventListener('input', () => { touched.add(name); draw_outputs(); });
     get(name).addEventListener('change', () => change_number(name));
-    get(name).addEventListener('blur', () => {  // typed and taken back: not a change
+    get(name).addEventListener('blur', () => {  // typed and undone: not a change
       if (state && !(name in unsent) && Number(get(name).value) === state.settings[name]) touched.delete(name);
     });
   }

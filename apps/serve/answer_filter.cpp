@@ -23,14 +23,14 @@ std::string AnswerFilter::push(std::string_view piece) {
 
 std::string AnswerFilter::finish() { return trim(std::exchange(unmatched_, "")); }
 
-// The first place where a stop string stands.
+// Returns the first position of a stop string.
 size_t AnswerFilter::find_stop() const {
   size_t first = std::string::npos;
   for (const std::string& stop : stops_) first = std::min(first, unmatched_.find(stop));
   return first;
 }
 
-// The first place from which on all there is begins a stop string.
+// Returns the first position from which the text is a prefix of a stop string.
 size_t AnswerFilter::stop_beginning() const {
   size_t first = unmatched_.size();
   for (const std::string& stop : stops_) {

@@ -1,4 +1,5 @@
-// What of the model's text the client sees: without white space at both ends, and nothing from a stop string on.
+// AnswerFilter: the part of the model's text that the client sees: without white space at both ends, and cut before a
+// stop string.
 #pragma once
 
 #include <string>
@@ -11,11 +12,12 @@ class AnswerFilter {
  public:
   explicit AnswerFilter(std::vector<std::string> stops) : stops_(std::move(stops)) {}
 
-  // The text that can be shown now: what may be the beginning of a stop string, or the end's white space, waits.
+  // Returns the text that can be shown now; a possible beginning of a stop string and trailing white space are held
+  // back.
   std::string push(std::string_view piece);
-  // A stop string has come.
+  // True once a stop string has come.
   bool is_stopped() const { return is_stopped_; }
-  // The rest, once nothing more comes.
+  // Returns the rest at the end of the answer.
   std::string finish();
 
  private:
@@ -24,8 +26,8 @@ class AnswerFilter {
   size_t stop_beginning() const;
 
   std::vector<std::string> stops_;
-  std::string unmatched_;  // may be the beginning of a stop string
-  std::string spaces_;     // may turn out to be the end
+  std::string unmatched_;  // possible beginning of a stop string
+  std::string spaces_;     // possibly trailing
   bool is_stopped_ = false;
   bool has_shown_ = false;
 };

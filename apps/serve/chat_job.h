@@ -1,4 +1,4 @@
-// One chat request on its way from the queue to its answer.
+// One chat request from the queue to its answer.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace ocellus::app {
 struct ChatJob {
   ChatJob(std::shared_ptr<HttpExchange> exchange, int64_t deadline_ns);
 
-  // The callback of ocellus_generate_params; nothing may be thrown through the library.
+  // The callback of ocellus_generate_params; must not throw.
   static int receive(void* job, const char* text, int32_t text_bytes) noexcept;
   ocellus_generate_params params(int32_t most_tokens);
   double age_s() const;
@@ -26,15 +26,15 @@ struct ChatJob {
   ChatReply reply;
   const int64_t arrived_ns;
   const int64_t deadline_ns;
-  std::string client;  // whose turn it is when this is next
-  HttpBody body;       // while the request has pictures there
+  std::string client;  // key of fair scheduling
+  HttpBody body;       // while the request refers to pictures in it
   ChatRequest request;
   AnswerFilter filter{{}};
   ChatUsage usage;
   ServeMetrics* metrics = nullptr;
   int64_t last_token_ns = 0;
   std::atomic<int64_t> cache_bytes = 0;
-  bool has_left = false;               // its client
+  bool has_left = false;               // the client has left
   ocellus_session* session = nullptr;  // while it runs
 };
 

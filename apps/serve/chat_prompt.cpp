@@ -16,7 +16,7 @@ void check_added(ocellus_status status, const std::string& param, bool* was_canc
 }
 
 std::vector<int32_t> tokenize_answer(const ocellus_model* model, const std::string& text) {
-  std::vector<int32_t> tokens(text.size() + 32);  // one a byte at most, and those around the text
+  std::vector<int32_t> tokens(text.size() + 32);  // at most one per byte, plus those around the text
   int32_t count = 0;
   const ocellus_status status =
       ocellus_model_tokenize(model, text.data(), static_cast<int64_t>(text.size()), OCELLUS_TEXT_ANSWER, tokens.data(),
@@ -26,7 +26,7 @@ std::vector<int32_t> tokenize_answer(const ocellus_model* model, const std::stri
   return tokens;
 }
 
-// An answer as it stands in a session: its end token is written by the turn that follows.
+// Adds an answer as it stands in a session: its end token is written by the turn that follows.
 void add_answer(ocellus_session* session, const ocellus_model* model, const std::string& text, bool* was_cancelled) {
   std::vector<int32_t> tokens = tokenize_answer(model, text);
   const size_t end_tokens = tokenize_answer(model, "").size();

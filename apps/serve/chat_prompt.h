@@ -1,4 +1,4 @@
-// A whole conversation into a session that holds nothing yet.
+// Adds a whole conversation to an empty session.
 #pragma once
 
 #include "apps/serve/chat_request.h"
@@ -6,9 +6,9 @@
 
 namespace ocellus::app {
 
-// Leaves the session as a conversation that took place there would have, with the last turn to be answered. Earlier
-// answers are read as the model would have said them. Takes the request's turns. Throws a RequestError, and
-// *was_cancelled is true if it was because of ocellus_session_cancel.
+// Leaves the session as if the conversation had taken place in it, with the last turn to be answered. Earlier answers
+// are added as the model would have generated them. Consumes the request's turns. Throws a RequestError; *was_cancelled
+// is true if ocellus_session_cancel was the reason.
 void add_conversation(ocellus_session* session, const ocellus_model* model, ChatRequest* request, bool* was_cancelled);
 
 }  // namespace ocellus::app

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// 24 hexadecimal digits that no other answer of this process has, nor, most likely, of another.
+// Returns 24 hexadecimal digits, unique in this process and most likely between processes.
 std::string make_identifier() {
   static const uint64_t process = std::random_device()() ^ (uint64_t{std::random_device()()} << 32);
   static std::atomic<uint32_t> count = 0;

@@ -1,4 +1,4 @@
-// The answer to one chat request, at once or as server-sent events.
+// The answer to one chat request, as a whole or as server-sent events.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,11 @@ class ChatReply {
 
   void set_style(Style style) { style_ = std::move(style); }
   bool is_open() const { return exchange_->is_open(); }
-  // False if the client has gone.
+  // Returns false if the client has left.
   bool add(const std::string& text);
   // `reason`: "stop" or "length".
   void finish(const char* reason, const ChatUsage& usage);
-  // After the first piece of a stream the error is its last event.
+  // Sends the error; after the first piece of a stream, as its last event.
   void fail(const RequestError& error);
 
  private:
@@ -46,7 +46,7 @@ class ChatReply {
   bool has_begun_ = false;
 };
 
-// The client's own x-request-id if it is a sound one, else a new one.
+// Returns the client's own x-request-id if it is well-formed, else a new one.
 std::string choose_request_id(const HttpRequest& request);
 
 }  // namespace ocellus::app

@@ -17,7 +17,7 @@ constexpr size_t kMostStops = 16;
 constexpr size_t kMostStopBytes = 256;
 constexpr double kLeastTopP = 1e-6;
 
-// Accepted and without effect: they say who asks, or what other servers do with the request.
+// Accepted and ignored: they identify the user, or concern other servers' handling of the request.
 const std::set<std::string> kIgnored = {"user",         "metadata",           "safety_identifier", "prompt_cache_key",
                                         "service_tier", "parallel_tool_calls"};
 const std::set<std::string> kKnown = {
@@ -30,7 +30,7 @@ bool is_empty_or_zero(const RequestJson& value) {
          (value.is_boolean() && !value.get<bool>());
 }
 
-// Fields of OpenAI's interface that this server knows but does not serve; the values that ask for nothing are fine.
+// Returns true if a known but unsupported field of OpenAI's API has a value that requests nothing.
 bool asks_for_nothing(const std::string& name, const RequestJson& value) {
   if (name == "n") return value == 1;
   if (name == "response_format") return value.is_object() && value.value("type", RequestJson()) == "text";
@@ -41,7 +41,7 @@ bool asks_for_nothing(const std::string& name, const RequestJson& value) {
   return kUnserved.count(name) != 0 && is_empty_or_zero(value);
 }
 
-// What this server does not know goes to `unknown`; what it knows and does not serve is refused.
+// Adds unknown fields to `unknown`; refuses known but unsupported ones.
 void check_fields(const RequestJson& body, std::vector<std::string>* unknown) {
   for (const auto& [name, value] : body.items()) {
     if (value.is_null() || kKnown.count(name) != 0 || kIgnored.count(name) != 0 || asks_for_nothing(name, value)) {
@@ -75,7 +75,7 @@ ChatPart parse_picture(const RequestJson& image, std::string at, CutText* cut) {
   return {.is_image = true, .picture = decode_picture_url(given.value_or(std::span<char>()), at), .param = at};
 }
 
-// `cut`: of pictures; nullptr where there may be none.
+// `cut`: the pictures; nullptr where none are allowed.
 ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* cut) {
   expect_object(part, param);
   const RequestJson* type = find_field(part, "type");
@@ -114,7 +114,7 @@ std::string join_texts(const std::vector<ChatPart>& parts) {
   return text;
 }
 
-// Messages of one role in a row are one message.
+// Joins consecutive messages of one role.
 class ConversationReader {
  public:
   ConversationReader(CutText* cut, ChatRequest* request) : cut_(cut), request_(request) {}
@@ -135,7 +135,7 @@ class ConversationReader {
     if (!is_system && role != "assistant") {
       throw RequestError(400, param + ".role must be system, user or assistant.", param + ".role");
     }
-    // An assistant that called a tool, or refused, has said nothing.
+    // An assistant message that called a tool, or refused, has no content.
     const bool is_silent = !is_system && find_field(message, "content") == nullptr;
     const std::string text = is_silent ? "" : join_texts(parse_content(message, param, /*cut=*/nullptr));
     is_system ? add_system(text, param) : add_answer(text, param);
@@ -234,12 +234,12 @@ void parse_sampling(const RequestJson& body, ocellus_generate_params* params) {
   set("top_p", 0, 1, &params->top_p);
   set("min_p", 0, 1, &params->min_p);
   set("repetition_penalty", 0.1, 100, &params->repetition_penalty);
-  params->top_p = std::max(params->top_p, static_cast<float>(kLeastTopP));  // 0: the likeliest alone
+  params->top_p = std::max(params->top_p, static_cast<float>(kLeastTopP));  // 0: greedy
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   if (const auto top_k = integer_field(body, "top_k", -1, std::numeric_limits<int32_t>::max())) {
-    params->top_k = static_cast<int32_t>(std::max<int64_t>(*top_k, 0));  // -1: off, as elsewhere
+    params->top_k = static_cast<int32_t>(std::max<int64_t>(*top_k, 0));  // -1: off, as in other servers
   }
-  params->ignore_end = bool_field(body, "ignore_eos") ? 1 : 0;  // as vLLM has it
+  params->ignore_end = bool_field(body, "ignore_eos") ? 1 : 0;  // as in vLLM
   if (const auto seed = integer_field(body, "seed", -kAny, kAny)) params->seed = static_cast<uint64_t>(*seed);
 }
 
@@ -249,7 +249,7 @@ void append_text(std::vector<ChatPart>* parts, const std::string& text, const st
   parts->back().text += text;
 }
 
-// Whether all text stands on one side of all pictures.
+// True if all text is before all pictures, or after them.
 bool has_pictures_apart(const std::vector<ChatPart>& parts) {
   int changes = 0;
   for (size_t i = 1; i < parts.size(); ++i) changes += parts[i].is_image != parts[i - 1].is_image ? 1 : 0;

@@ -13,9 +13,9 @@
 namespace ocellus::app {
 namespace {
 
-// Tokens of one call of the engine: so soon new requests join the others, and those that are over make room.
+// Tokens per call of the engine: after a slice new requests join and finished ones leave.
 constexpr int32_t kSliceTokens = 16;
-constexpr int64_t kMostTurns = 256;  // after which a client's last one is forgotten
+constexpr int64_t kMostTurns = 256;  // clients whose last turn is remembered
 constexpr size_t kMostNotedFields = 32;
 constexpr size_t kMostNotedBytes = 64;
 constexpr auto kLookAfter = std::chrono::milliseconds(50);
@@ -48,7 +48,7 @@ void ChatScheduler::submit(std::shared_ptr<HttpExchange> exchange) {
   job->metrics = metrics_;
   std::unique_lock lock(mutex_);
   const int64_t waiting = std::ssize(arrived_) + being_read_ + std::ssize(waiting_);
-  // Sessions that are free take their request at once: it does not count as waiting.
+  // Free sessions take their request at once: it does not count as waiting.
   const int64_t idle = session_count_ - std::ssize(running_);
   if (is_stopping_ || waiting >= options_.queue + idle) {
     lock.unlock();
@@ -95,7 +95,7 @@ void ChatScheduler::run_front() {
   waiting_.clear();
 }
 
-// From bytes to a job that waits for a session, or to an answer that says why not.
+// Parses a request into a job that waits for a session, or answers with the error.
 void ChatScheduler::read_request(const Job& job) {
   bool is_sound = false;
   try {
@@ -122,7 +122,7 @@ void ChatScheduler::read_request(const Job& job) {
   engine_changed_.notify_one();
 }
 
-// What the request's own fields do not show to be wrong.
+// Checks limits that no single field shows.
 void ChatScheduler::check_request(const ChatRequest& request) {
   const std::string& name = request.model;
   if (!name.empty() && std::find(options_.names.begin(), options_.names.end(), name) == options_.names.end()) {
@@ -148,14 +148,14 @@ void ChatScheduler::check_request(const ChatRequest& request) {
   }
 }
 
-// Once for each name, and only so often that no client can fill the log.
+// Notes each name once, up to a limit, so that no client can fill the log.
 void ChatScheduler::note_unknown_field(const std::string& name) {
   if (!options_.note || noted_fields_.size() >= kMostNotedFields) return;
   const std::string shown = name.substr(0, kMostNotedBytes);
   if (noted_fields_.insert(shown).second) options_.note("requests have the unknown field " + shown + ": it is ignored");
 }
 
-// Clients that left, in the queue and before the engine, and deadlines in the queue.
+// Removes jobs of clients that have left, in the queue and on the engine, and enforces deadlines in the queue.
 void ChatScheduler::look_after(const std::unique_lock<std::mutex>& /*held*/) {
   const int64_t now = monotonic_ns();
   std::erase_if(waiting_, [&](const Job& job) {
@@ -183,8 +183,8 @@ void ChatScheduler::show_load() {
 
 // ---- the engine's thread
 
-// Of all that wait: one of the client that has fewest answers under way, of these the one who has waited for its turn
-// for longest, of its requests the first.
+// Chooses a client with the fewest running answers, among these the one that has waited longest for its turn, and its
+// first request.
 ChatScheduler::Job ChatScheduler::take_next() {
   const auto under_way = [this](const std::string& client) {
     return std::count_if(running_.begin(), running_.end(), [&](const Job& job) { return job->client == client; });
@@ -230,7 +230,7 @@ void ChatScheduler::run_engine() {
   }
 }
 
-// Reads the prompt, and generates the first token alone: what is wrong with a request shows here.
+// Reads the prompt, and generates only the first token: errors of a request show here.
 void ChatScheduler::start(const Job& job) {
   bool was_cancelled = false;
   try {
@@ -253,7 +253,7 @@ void ChatScheduler::start(const Job& job) {
   }
 }
 
-// A cancellation that came before the session had a prompt is forgotten; what it was for is not.
+// A cancellation before the session had a prompt was cleared; its reason still holds.
 bool ChatScheduler::must_stop(const Job& job) {
   const std::lock_guard lock(mutex_);
   return is_stopping_ || !job->reply.is_open();
@@ -264,14 +264,14 @@ void ChatScheduler::continue_answers() {
   if (jobs.empty()) return;
   try {
     generate_slice(jobs);
-  } catch (const std::exception& error) {  // no memory
+  } catch (const std::exception& error) {  // out of memory
     for (const Job& job : jobs) {
       if (job->session != nullptr) fail(job, RequestError(500, "The request failed: " + describe_exception(error)));
     }
   }
 }
 
-// Up to kSliceTokens further tokens of every answer.
+// Generates up to kSliceTokens further tokens of every answer.
 void ChatScheduler::generate_slice(const std::vector<Job>& jobs) {
   std::vector<ocellus_session*> sessions;
   std::vector<ocellus_generate_params> params;
@@ -286,7 +286,7 @@ void ChatScheduler::generate_slice(const std::vector<Job>& jobs) {
   for (size_t i = 0; i < jobs.size(); ++i) judge(jobs[i], status, stats[i]);
 }
 
-// What becomes of a job after a call of the engine.
+// Decides on a job after a call of the engine.
 void ChatScheduler::judge(const Job& job, ocellus_status status, const ocellus_generate_stats& stats) {
   job->usage.completion_tokens += stats.generated_tokens;
   job->cache_bytes = stats.kv_bytes;
@@ -326,13 +326,13 @@ void ChatScheduler::fail(const Job& job, const RequestError& error) {
 }
 
 void ChatScheduler::drop(const Job& job) {
-  if (job->reply.is_open()) return fail(job, stopping_error());  // the server cancelled it, not its client
+  if (job->reply.is_open()) return fail(job, stopping_error());  // cancelled by the server, not the client
   metrics_->count_finish("abort");
   metrics_->count_tokens(job->usage.prompt_tokens, job->usage.completion_tokens);
   leave(job);
 }
 
-// Makes the job's session free, if it has one. Only the engine's thread has such jobs.
+// Frees the job's session, if it has one. Only the engine's thread has such jobs.
 void ChatScheduler::leave(const Job& job) {
   if (job->session == nullptr) return;
   ocellus_session* session = nullptr;
@@ -342,13 +342,13 @@ void ChatScheduler::leave(const Job& job) {
     take_out(&running_, job);
     show_load();
   }
-  // A cancellation that came too late must not meet the next request: opening a session forgets it.
+  // A late cancellation must not hit the next request: opening a session clears it.
   ocellus_session_close(session);
   ++lost_count_;
   reopen_lost();
 }
 
-// What cannot be opened now is tried again before every request, and while there is nothing to do.
+// Sessions that could not be opened are tried again before every request, and when idle.
 void ChatScheduler::reopen_lost() {
   while (lost_count_ > 0) {
     ocellus_session* fresh = nullptr;

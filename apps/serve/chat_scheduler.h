@@ -1,5 +1,5 @@
-// Who is answered when: a bounded queue in front of a few sessions that are decoded together. One thread owns the
-// engine; a second one reads requests, and takes out who has left or waits for too long.
+// ChatScheduler: a bounded queue in front of a few sessions that are decoded together. One thread owns the engine; a
+// second one reads requests, and removes those whose clients have left or that waited too long.
 #pragma once
 
 #include <condition_variable>
@@ -24,32 +24,32 @@ namespace ocellus::app {
 struct ChatJob;
 
 struct ServeOptions {
-  int32_t queue = 16;                             // requests that may wait; more get 429
-  int32_t deadline_s = 60;                        // from the arrival; then the answer ends, or 504 if it has not begun
+  int32_t queue = 16;                             // maximum number of waiting requests; more get 429
+  int32_t deadline_s = 60;                        // from arrival; then the answer ends, or 504 if it has not begun
   int64_t cache_bytes = 1;                        // planned for the keys and values of all sessions
-  int32_t images = 0;                             // that a conversation can hold
-  bool strict = false;                            // fields that nobody knows are refused, not ignored
-  std::vector<std::string> names;                 // of the model; the first one is its own
-  ocellus_generate_params params;                 // for what requests leave out
-  std::function<void(ocellus_session*)> prepare;  // what a session needs whenever it was opened; may be empty
-  std::function<void()> enter;                    // what the thread that computes begins with; may be empty
+  int32_t images = 0;                             // maximum per conversation
+  bool strict = false;                            // refuse unknown fields instead of ignoring them
+  std::vector<std::string> names;                 // the model's names; the first one is its own
+  ocellus_generate_params params;                 // defaults of requests
+  std::function<void(ocellus_session*)> prepare;  // called for each opened session; may be empty
+  std::function<void()> enter;                    // called first on the engine's thread; may be empty
   std::function<void(const std::string&)> note;   // takes a line for the log; may be empty
-  // Opens a session again, as ocellus_session_open does.
+  // Reopens a session, as ocellus_session_open does.
   std::function<ocellus_status(ocellus_engine*, ocellus_session**)> open = ocellus_session_open;
 };
 
 class ChatScheduler {
  public:
-  // The sessions are one engine's; from now on nobody else may use any of them.
+  // The sessions belong to one engine; the scheduler alone may use them from now on.
   ChatScheduler(const ocellus_model* model, std::vector<ocellus_session*> sessions, ocellus_engine* engine,
                 ServeOptions options, ServeMetrics* metrics);
   ~ChatScheduler();  // stops
   ChatScheduler(const ChatScheduler&) = delete;
   ChatScheduler& operator=(const ChatScheduler&) = delete;
 
-  // From the server's thread; does not block.
+  // Accepts a request on the server's thread; does not block.
   void submit(std::shared_ptr<HttpExchange> exchange);
-  // Ends what runs and waits, each with 503 or the end of its stream.
+  // Ends running and waiting requests, each with 503 or the end of its stream.
   void stop();
 
  private:
@@ -69,7 +69,7 @@ class ChatScheduler {
   void judge(const Job& job, ocellus_status status, const ocellus_generate_stats& stats);
   void finish(const Job& job, const char* reason);
   void fail(const Job& job, const RequestError& error);
-  void drop(const Job& job);  // its client has left
+  void drop(const Job& job);  // removes a job whose client has left
   void leave(const Job& job);
   void reopen_lost();
   void show_load();
@@ -79,17 +79,17 @@ class ChatScheduler {
   const ServeOptions options_;
   ServeMetrics* metrics_;
   const int64_t session_count_;
-  std::vector<ocellus_session*> free_;  // the engine's thread's
-  int64_t lost_count_ = 0;              // sessions that could not be opened again, yet; the engine's thread's
+  std::vector<ocellus_session*> free_;  // engine's thread only
+  int64_t lost_count_ = 0;              // sessions to reopen; engine's thread only
 
-  std::set<std::string> noted_fields_;  // the front thread's
+  std::set<std::string> noted_fields_;  // front thread only
 
-  std::mutex mutex_;  // of what follows, and of ChatJob::session
+  std::mutex mutex_;  // guards the members below, and ChatJob::session
   std::condition_variable front_changed_, engine_changed_;
   std::deque<Job> arrived_;               // not yet read
-  std::deque<Job> waiting_;               // for a session
-  std::vector<Job> running_;              // changed by the engine's thread alone
-  std::map<std::string, int64_t> turns_;  // by client: the number of its last turn
+  std::deque<Job> waiting_;               // waiting for a session
+  std::vector<Job> running_;              // changed by the engine's thread only
+  std::map<std::string, int64_t> turns_;  // by client: number of its last turn
   int64_t turn_ = 0;
   int64_t being_read_ = 0;
   bool is_stopping_ = false;

@@ -25,7 +25,7 @@ constexpr std::array<int8_t, 256> kValues = make_values();
 
 bool begins_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
 
-// What no client can know beforehand, so that a mark is never text of its own.
+// A random text, so that no client's text can contain a mark.
 const std::string& mark_begin() {
   static const std::string begin =
       "data:;mark=" + std::to_string(std::random_device()()) + "-" + std::to_string(std::random_device()()) + ",";
@@ -34,8 +34,8 @@ const std::string& mark_begin() {
 
 std::string cut_mark(size_t index) { return mark_begin() + std::to_string(index); }
 
-// Undoes "\/" and "\u002b", as JSON of other makers has them; gives the count of bytes. What else is escaped is in no
-// picture's URL, and stays as it is.
+// Unescapes "\/" and "\u002b", as some JSON writers emit them; returns the number of bytes. Other escapes do not occur
+// in pictures' URLs and stay.
 size_t unescape(std::span<char> text) {
   size_t out = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -79,8 +79,8 @@ std::optional<size_t> decode_base64(char* text, size_t text_bytes) {
 CutText cut_picture_urls(std::string* text) {
   CutText cut;
   const std::string_view all = *text;
-  std::string_view key;  // of the value that may come now
-  size_t kept = 0;       // up to here the text is in cut.json, or cut out
+  std::string_view key;  // key of the value that may follow
+  size_t kept = 0;       // the text up to here is in cut.json, or cut out
   for (size_t i = 0; i < all.size(); ++i) {
     const bool is_between = std::strchr(": \t\r\n", all[i]) != nullptr;
     if (all[i] != '"' && !is_between) key = {};
@@ -131,7 +131,7 @@ std::string_view decode_picture_url(std::span<char> given, const std::string& pa
   }
   char* const data = given.data() + comma + 1;
   const std::optional<size_t> bytes = decode_base64(data, url.size() - comma - 1);
-  if (!bytes) throw refuse("The data URL does not hold sound base64.");
+  if (!bytes) throw refuse("The data URL does not hold valid base64.");
   if (*bytes == 0) throw refuse("The picture is empty.");
   ocellus_image_facts facts;
   const ocellus_status status = ocellus_image_probe(data, static_cast<int64_t>(*bytes), &facts);

@@ -8,7 +8,7 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int64_t kMostBytes = 2 << 20;  // several times what the longest contexts hold
+constexpr int64_t kMostBytes = 2 << 20;  // several times the text of the longest contexts
 constexpr JsonLimits kLimits = {.values = 20'000, .depth = 32};
 
 std::string format_limit(double value) {
@@ -25,7 +25,7 @@ RequestJson parse_request_json(std::string_view body) {
                        "messages", "body_too_large");
   }
   RequestJson json = RequestJson::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) throw RequestError(400, "The body is not sound JSON in UTF-8.");
+  if (json.is_discarded()) throw RequestError(400, "The body is not valid JSON in UTF-8.");
   if (!json.is_object()) throw RequestError(400, "The body must be a JSON object.");
   return json;
 }

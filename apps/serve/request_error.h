@@ -1,4 +1,4 @@
-// Why a request is not served, as OpenAI's interface says it.
+// Errors of requests in the form of OpenAI's API.
 #pragma once
 
 #include <stdexcept>
@@ -11,7 +11,7 @@ namespace ocellus::app {
 
 class RequestError : public std::runtime_error {
  public:
-  // `param`: the field at fault, as "messages[0].content"; empty if it is none. `code` may be empty, too.
+  // `param`: the field at fault, as "messages[0].content"; empty if none. `code` may be empty, too.
   RequestError(int status, const std::string& sentence, std::string param = "", std::string code = "")
       : std::runtime_error(sentence), status_(status), param_(std::move(param)), code_(std::move(code)) {}
   int status() const { return status_; }
@@ -24,7 +24,7 @@ class RequestError : public std::runtime_error {
   std::string code_;
 };
 
-// The library's last failure on this thread: 400 for what the client can change, 504 for a deadline, else 500.
+// Returns the library's last failure on this thread: 400 for what the client can change, 504 for a deadline, else 500.
 RequestError library_error(ocellus_status status, const std::string& param = "");
 
 // {"error": {"message", "type", "param", "code"}} without the outer braces' newline.

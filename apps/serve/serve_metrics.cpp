@@ -5,7 +5,7 @@ namespace {
 
 constexpr int kClientClosedRequest = 499;
 
-// The bounds that users of vLLM's metrics know.
+// The bounds of vLLM's metrics.
 constexpr double kFirstTokenBounds[] = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5,
                                         0.75,  1,     2.5,  5,    7.5,  10,   20,   40,  80};
 constexpr double kNextTokenBounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1,
@@ -69,7 +69,7 @@ std::string ServeMetrics::text(const HttpCounts& http) const {
                     real(count), "code=\"" + std::to_string(status) + "\"");
   }
   for (const auto& [reason, count] : finishes_) {
-    out.add_counter("ocellus_request_finished_total", "Chat requests that got an engine, by why they ended.",
+    out.add_counter("ocellus_request_finished_total", "Chat requests that ran on the engine, by stop reason.",
                     real(count), "finished_reason=\"" + reason + "\"");
   }
   out.add_gauge("ocellus_num_requests_running", "Requests that are being answered.", real(running_));
@@ -84,11 +84,10 @@ std::string ServeMetrics::text(const HttpCounts& http) const {
   out.add_gauge("ocellus_http_connections", "Open connections.", real(http.connections));
   out.add_counter("ocellus_http_accepted_total", "Connections accepted.", real(http.accepted));
   out.add_counter("ocellus_http_requests_total", "HTTP requests of all kinds.", real(http.requests));
-  out.add_counter("ocellus_http_shed_total", "Connections closed and requests refused because of a bound.",
+  out.add_counter("ocellus_http_shed_total", "Connections closed and requests refused because of a limit.",
                   real(http.shed));
-  out.add_gauge("ocellus_http_body_bytes", "Of requests' bodies in memory.", real(http.body_bytes));
-  out.add_gauge("ocellus_http_bytes_limit", "What HTTP takes at most, outside the memory plan.",
-                real(most_http_bytes_));
+  out.add_gauge("ocellus_http_body_bytes", "Bytes of request bodies in memory.", real(http.body_bytes));
+  out.add_gauge("ocellus_http_bytes_limit", "Maximum bytes of HTTP, outside the memory plan.", real(most_http_bytes_));
   out.add_process();
   return out.text();
 }

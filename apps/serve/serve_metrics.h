@@ -1,4 +1,4 @@
-// What the endpoint counts, in Prometheus' text format.
+// Metrics of the endpoint in Prometheus' text format.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace ocellus::app {
 
-// From any thread.
+// Thread-safe.
 class ServeMetrics {
  public:
   explicit ServeMetrics(int64_t most_http_bytes);
-  void count_request(int status);  // of /v1/chat/completions
+  void count_request(int status);  // counts /v1/chat/completions
   void count_finish(const std::string& reason);
   void count_tokens(int64_t prompt, int64_t generated);
   void observe_first_token(double seconds);

@@ -19,7 +19,7 @@ class AnswerStream {
   AnswerStream(Streaming streaming, std::string label, Progress* progress)
       : streaming_(streaming), label_(std::move(label)), progress_(progress) {}
 
-  // The callback of ocellus_generate_params; nothing may be thrown through the library.
+  // The callback of ocellus_generate_params; must not throw.
   static int receive(void* user, const char* text, int32_t text_bytes) noexcept {
     return static_cast<AnswerStream*>(user)->add(std::string_view(text, static_cast<size_t>(text_bytes))) ? 0 : 1;
   }
@@ -48,7 +48,7 @@ class AnswerStream {
   TrimmedText answer_;
 };
 
-// All at once: what the library knows is read while other pictures are looked at. Takes the memory of all files.
+// Adds all parts in one call: library entries load while other pictures are encoded. Holds all files in memory.
 ocellus_status add_together(ocellus_session* session, const std::vector<PromptPart>& parts) {
   std::vector<std::vector<uint8_t>> files;
   std::vector<ocellus_part> all;
@@ -153,7 +153,7 @@ Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& p
 }
 
 std::vector<int32_t> tokenize(const ocellus_model* model, const std::string& text, uint32_t flags) {
-  std::vector<int32_t> tokens(text.size() + 16);  // one a byte at most, and those around the text
+  std::vector<int32_t> tokens(text.size() + 16);  // at most one per byte, plus those around the text
   int32_t count = 0;
   check(ocellus_model_tokenize(model, text.data(), static_cast<int64_t>(text.size()), flags, tokens.data(),
                                static_cast<int32_t>(tokens.size()), &count));
@@ -215,7 +215,7 @@ std::string json_line(const nlohmann::ordered_json& object) {
     return object.dump(-1, ' ', as_ascii, nlohmann::ordered_json::error_handler_t::replace);
   };
   const std::string line = write(false);
-  // What a terminal would obey, JSON can spell.
+  // Terminal control characters are escaped in JSON.
   return (make_printable(line, Lines::kOne) == line ? line : write(true)) + "\n";
 }
 

@@ -13,45 +13,45 @@
 namespace ocellus::app {
 
 struct Answer {
-  std::string text;  // without white space around it
+  std::string text;  // without white space at both ends
   ocellus_generate_stats stats = {};
-  bool interrupted = false;  // by Ctrl-C; `text` is what came before
+  bool interrupted = false;  // by Ctrl-C; `text` is what was generated before
 };
 
-// What the model thinks of an answer that is given.
+// The model's likelihood of a given answer.
 struct Likelihood {
-  double nll = 0;  // the sum of the negative natural logarithms of its tokens' probabilities
+  double nll = 0;  // sum of the negative natural logarithms of its tokens' probabilities
   int64_t tokens = 0;
   bool interrupted = false;
 };
 
 enum class Streaming { kOff, kToStdout };
 
-// Adds one user turn and generates. With kToStdout the answer is printed as it comes: `label` before it, no newline
-// after it.
+// Adds one user turn and generates. With kToStdout the answer is printed as it streams, with `label` before it and no
+// newline after it.
 Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
                    Streaming streaming, const std::string& label = "");
 
-// Adds one user turn and forces the answer, given as tokens; quietly.
+// Adds one user turn and forces the answer, given as tokens; prints nothing.
 Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& parts,
                       const std::vector<int32_t>& answer);
 
-// The tokens of a text; flags as in ocellus_model_tokenize.
+// Returns the tokens of a text; flags as in ocellus_model_tokenize.
 std::vector<int32_t> tokenize(const ocellus_model* model, const std::string& text, uint32_t flags);
 
-// Tells on stderr, unless quiet, that an answer ends where the planned text tokens do.
+// Reports on stderr, unless quiet, that an answer was cut by the planned text tokens.
 void remark_on_full(const Answer& answer, const CommonOptions& options);
 
-// "end", "length", "callback", "full", "cancelled", "deadline" or "failed".
+// Returns "end", "length", "callback", "full", "cancelled", "deadline" or "failed".
 const char* stop_name(int32_t stop);
 
-// Generated tokens per second after the first one; 0 if there were none.
+// Returns generated tokens per second after the first one; 0 if there were none.
 double decode_tokens_per_second(const ocellus_generate_stats& stats);
 
-// Why and how fast the answer came, for --json.
+// Returns the stop reason and speed for --json.
 nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats);
 
-// One line; text that is not UTF-8 (a path may be anything) is repaired.
+// Returns one line; text that is not UTF-8 (a path may be anything) is repaired.
 std::string json_line(const nlohmann::ordered_json& object);
 
 }  // namespace ocellus::app

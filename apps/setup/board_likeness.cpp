@@ -15,11 +15,11 @@ constexpr std::string_view kBundledName = "Shapeboard 34M";
 constexpr int64_t kMostPixels = 12'600'000;
 constexpr size_t kMostPictures = 16;
 
-constexpr int kCells = 32;  // a side; each is averaged, so that noise and the size of the picture do not matter
+constexpr int kCells = 32;  // per side; cells are averaged, so that noise and the picture's size do not matter
 constexpr int kFits = 8;
-constexpr double kTrusted = 0.6;     // share of the cells that a fit is made from, those that fit best so far
-constexpr double kTolerance = 0.03;  // of full brightness, in each channel
-// Four shapes as large as they come and a sign leave .566; the least of 67 boards is .824.
+constexpr double kTrusted = 0.6;     // share of the cells used for a fit, those that fit best so far
+constexpr double kTolerance = 0.03;  // fraction of full brightness, per channel
+// Four shapes of maximum size and a sign leave .566; the minimum of 67 boards is .824.
 constexpr double kLeastShare = 0.55;
 constexpr double kMostColor = 0.055;  // boards are drawn with up to 0.04
 using Color = std::array<double, 3>;
@@ -35,8 +35,7 @@ struct Cell {
 };
 using Cells = std::array<Cell, kCells * kCells>;
 
-// A background: its colour in the middle of the picture, and how much brighter it becomes to the right and to the
-// bottom.
+// A background: its colour in the middle of the picture, and its gradients to the right and to the bottom.
 struct Plane {
   Color color = {};
   double right = 0, down = 0;
@@ -70,7 +69,7 @@ Cells average_cells(const Picture& picture) {
   return cells;
 }
 
-// Least squares over the first `count` cells.
+// Fits a plane by least squares to the first `count` cells.
 Plane fit_plane(const Cells& cells, size_t count) {
   Color color = {};
   double x = 0, y = 0;
@@ -87,7 +86,7 @@ Plane fit_plane(const Cells& cells, size_t count) {
     const double dv = (own[0] - color[0] + own[1] - color[1] + own[2] - color[2]) / 3;
     xx += dx * dx, xy += dx * dy, yy += dy * dy, xv += dx * dv, yv += dy * dv;
   }
-  const double determinant = xx * yy - xy * xy;  // positive: the cells are more than one line of them
+  const double determinant = xx * yy - xy * xy;  // positive: the cells are not all on one line
   Plane plane = {color, (xv * yy - yv * xy) / determinant, (yv * xx - xv * xy) / determinant};
   for (double& value : plane.color) value -= plane.right * x + plane.down * y;
   return plane;
@@ -120,8 +119,8 @@ std::string describe_far_frame(const Model& model, const std::string& name, cons
   Picture picture;
   if (!decode_rgb(frame, &picture) || looks_like_a_board(picture)) return "";
   return "Note: " + name +
-         " is unlike the boards of plain shapes that the bundled model knows: what it says is made up. For photographs "
-         "give another model with -m FILE --mmproj FILE.";
+         " is unlike the boards of plain shapes that the bundled model was trained on: expect wrong answers. For "
+         "photographs, give another model with -m FILE --mmproj FILE.";
 }
 
 void remark_on_far_pictures(const Model& model, const CommonOptions& options, const std::vector<ImageFile>& images) {

@@ -10,7 +10,7 @@ struct ModelPaths {
   std::string mmproj;  // empty: text only
 };
 
-// Looks in the installation this program belongs to, then in the source tree it was built from.
+// Looks in the installation that this program belongs to, then in the source tree it was built from.
 ModelPaths find_bundled_models();
 
 }  // namespace ocellus::app

@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kMostTau = 100;
 
-constexpr char kGroup[] = "Cache (what stays of pictures, and in how many bits)";
+constexpr char kGroup[] = "Cache (the tokens of pictures to keep, and their bits)";
 constexpr std::array<const char*, 8> kReuseNames = {"none", "mpic",       "spread", "carry",
                                                     "full", "mpic-tiles", "prefix", "cacheblend"};
 constexpr std::array<const char*, 3> kWhenNames = {"prompt-end", "before-suffix", "image-end"};
@@ -36,10 +36,10 @@ std::vector<std::string> list_of(const std::array<const char*, kCount>& names) {
   return list;
 }
 
-// What was written, as far as a float tells: 0.2 and not 0.200000003.
+// Returns the decimal that was written, within float precision: 0.2 and not 0.200000003.
 double decimal(float value) { return std::round(static_cast<double>(value) * 1e6) / 1e6; }
 
-// With all digits that the value has.
+// Formats a value with all of its digits.
 std::string exact_number(float value) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
@@ -52,7 +52,7 @@ std::string short_number(double value) {
   return text.str();
 }
 
-// "2,1,1,4"; the greatest of them stands for all where one number is asked for
+// Parses "2,1,1,4"; the maximum is used where one number is needed.
 void set_layer_bits(const std::string& text, ocellus_cache_policy* policy) {
   std::istringstream list(text);
   for (std::string entry; std::getline(list, entry, ',');) {
@@ -80,7 +80,7 @@ TauPair parse_taus(const std::string& text) {
   throw Failure(kExitUsage, "--calib " + text + ": write none, auto or two numbers from 0 to 100, as in 0,2.");
 }
 
-// What --calib adds to the packing scheme: ",tau-low=0,tau-high=2", or nothing.
+// Returns the options that --calib adds to the packing scheme, ",tau-low=0,tau-high=2", or an empty text.
 std::string calibration_text(const CacheOptions& options, const std::string& model_path,
                              std::vector<std::string>* notes) {
   const auto text = [](const TauPair& taus) {
@@ -95,7 +95,7 @@ std::string calibration_text(const CacheOptions& options, const std::string& mod
   }
   if (!options.packs()) return "";
   if (!options.layer_bits.empty()) {
-    notes->push_back("Calibrations are known for equal bits in all layers only, so none is used.");
+    notes->push_back("Calibrations exist only for equal bits in all layers, so none is used.");
     return "";
   }
   const std::optional<TauPair> taus = read_calibration(model_path, options.bits);
@@ -105,10 +105,10 @@ std::string calibration_text(const CacheOptions& options, const std::string& mod
   return "";
 }
 
-// The text of a cache method, where its field is.
+// Copies the text of a cache method to its field.
 void set_method(const std::string& flag, const std::string& text, char (&field)[OCELLUS_METHOD_TEXT]) {
   if (text.size() >= sizeof field)
-    throw Failure(kExitUsage, flag + ": with what other flags add to it this has more than " +
+    throw Failure(kExitUsage, flag + ": with the options that other flags add, this has more than " +
                                   std::to_string(sizeof field - 1) + " characters.");
   std::copy(text.begin(), text.end(), field);
   field[text.size()] = '\0';
@@ -136,19 +136,20 @@ void set_library_cache(CacheOptions* options, const std::string& size) {
 
 void add_method_options(CLI::App* command, CacheOptions* options, MethodNames shown) {
   command
-      ->add_option("--evict", options->evict,
-                   "Method that drops cached tokens, told more as in david:rho=1,window=8; 'ocellus methods' has all "
-                   "(default: none)")
+      ->add_option(
+          "--evict", options->evict,
+          "Method that drops cached tokens, with options as in david:rho=1,window=8; 'ocellus methods' lists all "
+          "(default: none)")
       ->option_text("none|" + join_method_names(OCELLUS_METHOD_EVICT, shown) + "[:KEY=VALUE,...]")
       ->check(method_of(OCELLUS_METHOD_EVICT))
       ->group(kGroup);
-  command->add_option("--keep", options->keep, "Fraction of the cached tokens that stays (default: 1)")
+  command->add_option("--keep", options->keep, "Fraction of the cached tokens to keep (default: 1)")
       ->option_text("FRACTION")
       ->check(number_between(0, 1))
       ->group(kGroup);
   command
       ->add_option("--kv-scheme", options->scheme,
-                   "Way of packing, told more as in calibquant:scales=6; kivi: text, too (default: calibquant)")
+                   "Packing scheme, with options as in calibquant:scales=6; kivi packs text, too (default: calibquant)")
       ->option_text(join_method_names(OCELLUS_METHOD_KV_SCHEME, MethodNames::kAll) + "[:KEY=VALUE,...]")
       ->check(method_of(OCELLUS_METHOD_KV_SCHEME))
       ->group(kGroup);
@@ -160,11 +161,12 @@ void add_reuse_options(CLI::App* command, CacheOptions* options) {
       ->check(CLI::IsMember(list_of(kWhenNames)))
       ->group(kGroup);
   command
-      ->add_option("--reuse", options->reuse,
-                   "Pictures are read alone, and K of their tokens again in place: the first (of each tile), or "
-                   "spread over the picture, or these, carrying their change over to the others; cacheblend: R percent "
-                   "of all, those that have changed most; full: none; or, with "
-                   "prefix, as they are, and found again behind the same text and pictures only")
+      ->add_option(
+          "--reuse", options->reuse,
+          "Reuse of encoded pictures: all but K of a picture's tokens are reused, K are recomputed in place; mpic: "
+          "the first ones (of each tile), spread: spread over the picture, carry: these, and their change is "
+          "applied to the others; cacheblend: the R percent that change most; full: all are reused; prefix: "
+          "all, but only after the same text and pictures")
       ->option_text("none|mpic:K|mpic-tiles:K|spread:K|carry:K|cacheblend:R|full|prefix")
       ->group(kGroup);
 }
@@ -173,17 +175,18 @@ void add_library_options(CLI::App* command, CacheOptions* options, bool is_own) 
   if (!is_own)
     command
         ->add_option("--library", options->library_path,
-                     "Folder of pictures' caches, for later runs (carry:16, or spread:16 of packed caches)")
+                     "Image library: folder of pictures' caches for later runs (implies carry:16, or spread:16 for "
+                     "packed caches)")
         ->option_text("DIR")
         ->group(kGroup);
-  command->add_option("--owner", options->owner, "Whose pictures in the library these are")
+  command->add_option("--owner", options->owner, "Owner of the pictures in the library")
       ->option_text("NAME")
       ->required(is_own)
       ->group(kGroup);
   command
       ->add_option_function<std::string>(
           "--library-cache", [options](const std::string& size) { set_library_cache(options, size); },
-          "Memory for pictures that the library holds, too (default: 0)")
+          "Memory for the latest library entries (default: 0)")
       ->option_text("SIZE")
       ->group(kGroup);
 }
@@ -209,7 +212,7 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
   policy.keep = options.keep;
   if (!(options.keep > 0)) throw Failure(kExitUsage, "--keep 0 would keep nothing: give a fraction of more than 0.");
   if (options.keep < 1 && options.evict == "none") {
-    throw Failure(kExitUsage, "--keep below 1 needs a rule that chooses: add --evict david or --evict snapkv.");
+    throw Failure(kExitUsage, "--keep below 1 needs a method: add --evict david or --evict snapkv.");
   }
   if (options.keep == 1 && options.evict != "none") {
     notes->push_back("--evict " + options.evict + " drops nothing without --keep; --keep 0.2 keeps a fifth.");
@@ -230,7 +233,7 @@ bool takes_rows(int32_t reuse) {
   return reuse != OCELLUS_REUSE_NONE && reuse != OCELLUS_REUSE_FULL && reuse != OCELLUS_REUSE_PREFIX;
 }
 
-/// "full", "mpic:16", "spread:all"
+/// Parses "full", "mpic:16", "spread:all".
 bool parse_reuse(std::string_view text, ocellus_limits* limits) {
   const size_t colon = text.find(':');
   const auto* const name = std::find(kReuseNames.begin() + 1, kReuseNames.end(), text.substr(0, colon));
@@ -253,7 +256,7 @@ std::string reuse_text(const ocellus_limits& limits) {
   return name + ":" + (limits.reuse_rows < 0 ? "all" : std::to_string(limits.reuse_rows));
 }
 
-// Whether the options of a packing scheme have a tau.
+// True if the options of a packing scheme have a tau.
 bool is_calibrated(const nlohmann::ordered_json& packing) {
   return packing.contains("tau-low") && (packing.at("tau-low").is_number() || packing.at("tau-high").is_number());
 }
@@ -271,7 +274,7 @@ void set_reuse(const CacheOptions& options, ocellus_limits* limits) {
   const std::string best = packs ? "spread:16" : "carry:16";
   const std::string text = !options.reuse.empty() ? options.reuse : has_library ? best : "none";
   if (text == "none" && has_library)
-    throw Failure(kExitUsage, "--library with --reuse none would be of no use: say carry:K, as in carry:16.");
+    throw Failure(kExitUsage, "--library does nothing with --reuse none: give carry:K, as in carry:16.");
   if (text == "none") return;
   limits->library = has_library ? 1 : 0;
   limits->library_cache_bytes = options.library_cache_bytes;

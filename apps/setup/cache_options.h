@@ -1,4 +1,4 @@
-// The flags that say what of the cache is kept, and in how many bits.
+// Flags of the cache: method, share and bits.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,12 +17,12 @@ namespace ocellus::app {
 
 struct CacheOptions {
   int32_t bits = 16;
-  std::string layer_bits;             // "2,1,1,4": by layer, in place of bits; empty: the same in all
+  std::string layer_bits;             // bits by layer, "2,1,1,4", instead of `bits`; empty: the same in all
   std::string calibration = "none";   // "none", "auto" or "T1,T2"
   std::string scheme = "calibquant";  // as ocellus_cache_policy.kv_scheme
   std::string evict = "none";         // as ocellus_cache_policy.evict
   float keep = 1.0f;
-  std::optional<std::string> compress_at;  // the command's own default
+  std::optional<std::string> compress_at;  // nullopt: the command's own default
   std::string reuse;                       // "none", "carry:16", "mpic:all"; empty: as the library needs it
   std::string library_path;
   std::string owner;
@@ -32,23 +32,22 @@ struct CacheOptions {
   bool is_kivi() const { return method_name(scheme) == "kivi"; }
 };
 
-// What the command leaves to the user: with kOwnPacking it sets bits and calibration itself, with kOwnLibrary the
-// library, of which an owner must be named. With kAllMethods its help names every method, not only the few to begin
-// with.
+// Flags that a command offers: with kOwnPacking it sets bits and calibration itself; with kOwnLibrary it sets the
+// library, and --owner is required. With kAllMethods its help names every method, not only the recommended ones.
 enum class CacheFlags { kAll, kAllMethods, kOwnPacking, kOwnLibrary };
 
 // `options` must outlive the parser.
 void add_cache_options(CLI::App* command, CacheOptions* options, CacheFlags flags);
 
-// A Failure if two options contradict each other. "auto" reads the calibration from the file beside `model_path`, if
-// there is one for these bits. `notes`: what the user may not expect of these options.
+// Throws a Failure if two options contradict each other. "auto" reads the calibration file of `model_path`, if there is
+// one for these bits. `notes`: receives remarks on the limits of these options.
 ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string& model_path,
                                   std::vector<std::string>* notes);
 
-// How stored images are used. A Failure if the options mean nothing together.
+// Sets the reuse of stored images. Throws a Failure if the options contradict each other.
 void set_reuse(const CacheOptions& options, ocellus_limits* limits);
 
-// As the flags would say it, for reports.
+// The policy in the words of the flags, for reports.
 nlohmann::ordered_json policy_json(const ocellus_limits& limits);
 std::string describe_policy(const ocellus_cache_policy& policy);
 

@@ -27,10 +27,10 @@ int64_t file_bytes(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0 ? static_cast<int64_t>(facts.st_size) : -1;
 }
 
-// The files of a model: of one that is split, all from "m-00001-of-00003.gguf" on.
+// Returns the files of a model: for a split one, all from "m-00001-of-00003.gguf" on.
 std::vector<std::string> model_files(const std::string& model_path) {
   constexpr size_t kSuffixBytes = 20;  // "-00001-of-00003.gguf"
-  constexpr int kMostParts = 256;      // that the library reads
+  constexpr int kMostParts = 256;      // the library's limit
   if (model_path.size() < kSuffixBytes) return {model_path};
   const size_t stem = model_path.size() - kSuffixBytes;
   int number = 0, count = 0, used = 0;
@@ -45,8 +45,8 @@ std::vector<std::string> model_files(const std::string& model_path) {
   return files;
 }
 
-// Size and a hash of pieces from all over the files: tells models apart without reading gigabytes, also those of one
-// shape whose weights differ.
+// Returns size and a hash of pieces from all over the files: distinguishes models, also of one shape with different
+// weights, without reading gigabytes.
 std::string fingerprint(const std::string& model_path) {
   constexpr int64_t kPieces = 64, kPieceBytes = 4096;
   int64_t total_bytes = 0;
@@ -61,7 +61,7 @@ std::string fingerprint(const std::string& model_path) {
       for (int64_t k = 0; k < file.gcount(); ++k) {
         hash = (hash ^ static_cast<uint8_t>(piece[static_cast<size_t>(k)])) * 1099511628211u;
       }
-      file.clear();  // the last pieces of a small file may end before they are full
+      file.clear();  // the last piece of a small file may be short
     }
     total_bytes += bytes;
   }
@@ -75,7 +75,7 @@ std::string fingerprint(const std::string& model_path) {
   throw Failure(kExitBadInput, path + ": " + why + "; run ocellus calibrate again, or leave --calib auto out.");
 }
 
-// In the same folder, so that it can take the file's place at once.
+// In the same folder, so that it can be renamed over the file.
 std::string temporary_path(const std::string& model_path) { return calibration_path(model_path) + ".part"; }
 
 [[noreturn]] void refuse_to_write(const std::string& model_path, int error) {
@@ -83,7 +83,7 @@ std::string temporary_path(const std::string& model_path) { return calibration_p
                                   "; --dry-run only prints, or copy the model to a folder of yours.");
 }
 
-// The whole file, or null if there is none.
+// Returns the whole file, or null if there is none.
 nlohmann::ordered_json read_file(const std::string& model_path) {
   if (model_path.empty()) return nullptr;
   const std::string path = calibration_path(model_path);

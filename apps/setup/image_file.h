@@ -1,4 +1,4 @@
-// Pictures on disk.
+// Picture files.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ struct ImageFile {
   int64_t pixels() const { return int64_t{width} * height; }
 };
 
-// The bytes of a regular file, 1 to 256 MiB of them. Throws a Failure that names the path.
+// Reads a regular file of 1 byte to 256 MiB. Throws a Failure that names the path.
 std::vector<uint8_t> read_input_file(const std::string& path);
 
-// Reads the headers only for their sizes; the pixels are read again when they are needed, so that a thousand pictures
-// need the memory of one.
+// Reads the headers for the size; the pixels are read again when they are needed, so that a thousand pictures need the
+// memory of one.
 ImageFile probe_image(const std::string& path);
 std::vector<ImageFile> probe_images(const std::vector<std::string>& paths);
 
-// The most that one picture asks for.
+// Maximum size of the pictures.
 struct PictureSize {
-  int64_t pixels = 0;                   // 0: not known
-  std::optional<int64_t> whole_pixels;  // see ocellus_image_facts; none: not known
+  int64_t pixels = 0;                   // 0: unknown
+  std::optional<int64_t> whole_pixels;  // see ocellus_image_facts; nullopt: unknown
   void include(const ImageFile& image);
 };
 PictureSize largest_size(const std::vector<ImageFile>& images);

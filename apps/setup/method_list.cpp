@@ -117,8 +117,8 @@ nlohmann::ordered_json method_options_json(ocellus_method_kind kind, const std::
 std::string methods_text() {
   std::string text =
       "Eviction methods, for --evict NAME or --evict NAME:key=value,key=value, with --keep. Each keeps the recent "
-      "window "
-      "and, beside\nit, what is best by its score, per layer and key/value head unless said otherwise.\n";
+      "window and,\nof the rest, the tokens with the best scores, per layer and key/value head unless stated "
+      "otherwise.\n";
   for (const ocellus_method* method : methods_of(OCELLUS_METHOD_EVICT)) text += method_paragraph(*method);
   text += "\nPacking schemes, for --kv-scheme NAME or --kv-scheme NAME:key=value,key=value, with --kv-bits.\n";
   for (const ocellus_method* method : methods_of(OCELLUS_METHOD_KV_SCHEME)) text += method_paragraph(*method);

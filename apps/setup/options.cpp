@@ -15,7 +15,7 @@ namespace ocellus::app {
 namespace {
 
 constexpr int32_t kMaxCount = 1000000;
-constexpr int32_t kMaxThreads = 256;  // of the library, too
+constexpr int32_t kMaxThreads = 256;  // the library's limit
 
 void set_device(CommonOptions* options, const std::string& device) {
   constexpr std::string_view kCuda = "cuda";
@@ -71,7 +71,7 @@ void add_model_options(CLI::App* command, CommonOptions* options) {
       ->group("Model");
   command
       ->add_option_function<std::string>(
-          "--device", [options](const std::string& device) { set_device(options, device); }, "Where to run")
+          "--device", [options](const std::string& device) { set_device(options, device); }, "Device to run on")
       ->option_text("auto|cpu|cuda:N")
       ->group("Model");
   command->add_option("--threads", options->threads, "Threads (default: one per core)")
@@ -81,42 +81,40 @@ void add_model_options(CLI::App* command, CommonOptions* options) {
 }
 
 void add_memory_options(CLI::App* command, CommonOptions* options) {
-  const std::string group = "Memory (what the engine is planned for)";
+  const std::string group = "Memory (limits that the engine is planned for)";
   command
       ->add_option_function<std::string>(
           "--budget", [options](const std::string& size) { set_budget(options, size); },
-          "Most bytes to use: K M G (1024), KB MB GB (1000), or bytes")
+          "Maximum bytes to use: K M G (1024), KB MB GB (1000), or bytes")
       ->option_text("SIZE")
       ->group(group);
   command
       ->add_option("--image-tiles", options->image_tiles,
-                   "Tiles a picture is cut into at most, beside the view of all of it (default: as the model says)")
+                   "Maximum tiles of a picture, besides its overview (default: by the model)")
       ->option_text("N")
       ->check(number_between(1, 256))
       ->group(group);
-  command->add_option("--sessions", options->sessions, "Conversations at a time")
+  command->add_option("--sessions", options->sessions, "Number of sessions")
       ->option_text("N")
       ->check(number_between(1, 1024))
       ->group(group);
-  command->add_option("--images", options->images, "Pictures a conversation can hold")
+  command->add_option("--images", options->images, "Maximum pictures in a conversation")
       ->option_text("N")
       ->check(number_between(0, kMaxCount))
       ->group(group);
-  command->add_option("--text-tokens", options->text_tokens, "Text tokens a conversation can hold, answers included")
+  command->add_option("--text-tokens", options->text_tokens, "Maximum text tokens in a conversation, answers included")
       ->option_text("N")
       ->check(number_between(1, kMaxCount))
       ->group(group);
-  command->add_option("--prompt-rows", options->prompt_rows, "Rows of a prompt that are read at once (default: all)")
+  command->add_option("--prompt-rows", options->prompt_rows, "Prompt rows processed at once (default: all)")
       ->option_text("N")
       ->check(number_between(1, kMaxCount))
       ->group(group);
   add_pixels_option(command, "--image-pixels", &options->image_pixels, "Largest picture, WIDTHxHEIGHT or a pixel count",
                     group);
   add_pixels_option(command, "--whole-pixels", &options->whole_pixels,
-                    "Largest picture whose file does not come row by row: progressive JPEG, interlaced PNG, WebP",
-                    group);
-  command->add_flag("--lean", options->lean, "Little scratch rather than little time: slower, in less memory")
-      ->group(group);
+                    "Largest picture that must be decoded as a whole: progressive JPEG, interlaced PNG, WebP", group);
+  command->add_flag("--lean", options->lean, "Use less scratch memory, at lower speed")->group(group);
 }
 
 void add_sampling_options(CLI::App* command, CommonOptions* options, AnswerLength answer_length) {
@@ -127,16 +125,14 @@ void add_sampling_options(CLI::App* command, CommonOptions* options, AnswerLengt
         ->group("Answers");
   };
   if (answer_length == AnswerLength::kCommonFlag) {
-    add("-n", &options->answer_tokens, "Most tokens of one answer (default: 128)", 1, kMaxCount);
+    add("-n", &options->answer_tokens, "Maximum tokens of an answer (default: 128)", 1, kMaxCount);
   }
-  add("--temp", &options->temperature, "Temperature; 0 takes the likeliest token (default: 0)", 0, 100);
-  add("--top-k", &options->top_k, "Choose among the K likeliest tokens; 0: off", 0, kMaxCount);
-  add("--top-p", &options->top_p, "Choose among the likeliest tokens that make up P; 1: off", 0, 1);
-  add("--min-p", &options->min_p, "Leave out tokens below P times the likeliest; 0: off", 0, 1);
-  add("--repeat-penalty", &options->repeat_penalty, "Divide what was said lately by X; 1: off", 0.1, 100);
-  command->add_option("--seed", options->seed, "Seed of the random choices (default: 0)")
-      ->option_text("N")
-      ->group("Answers");
+  add("--temp", &options->temperature, "Temperature; 0: greedy (default: 0)", 0, 100);
+  add("--top-k", &options->top_k, "Sample from the K most probable tokens; 0: off", 0, kMaxCount);
+  add("--top-p", &options->top_p, "Sample from the most probable tokens that make up P; 1: off", 0, 1);
+  add("--min-p", &options->min_p, "Drop tokens less probable than P times the maximum; 0: off", 0, 1);
+  add("--repeat-penalty", &options->repeat_penalty, "Repetition penalty; 1: off", 0.1, 100);
+  command->add_option("--seed", options->seed, "Seed of the sampler (default: 0)")->option_text("N")->group("Answers");
 }
 
 }  // namespace
@@ -153,7 +149,7 @@ void add_common_options(CLI::App* command, CommonOptions* options, AnswerLength 
       ->add_option_function<std::string>(
           "--trace",
           [options](const std::string& path) { options->trace = std::make_shared<TraceFile>(path, print_note); },
-          "Write what the program did when to FILE, for chrome://tracing and Perfetto")
+          "Write a timeline to FILE, for chrome://tracing and Perfetto")
       ->option_text("FILE")
       ->group("Output");
 }
@@ -161,8 +157,8 @@ void add_common_options(CLI::App* command, CommonOptions* options, AnswerLength 
 void add_shape_options(CLI::App* command, CommonOptions* options) {
   const auto shape = command
                          ->add_option("--shape", options->shape,
-                                      "Shape of a public model, as SmolVLM-256M, with made-up weights and no file; an "
-                                      "unknown name lists all")
+                                      "Shape of a public model, as SmolVLM-256M, with random weights instead of files; "
+                                      "an unknown name lists all")
                          ->option_text("NAME")
                          ->excludes("--model")
                          ->group("Model");

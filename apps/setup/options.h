@@ -1,4 +1,4 @@
-// The flags every command knows.
+// Flags that every command has.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace ocellus::app {
 struct CommonOptions {
   std::string model_path;  // empty: the bundled pair
   std::string mmproj_path;
-  std::string shape;  // a model without files; empty: the files
+  std::string shape;  // a model without files; empty: use files
   std::string shape_format = "Q8_0";
   ocellus_device device = OCELLUS_DEVICE_AUTO;
   int32_t device_index = 0;
@@ -29,14 +29,14 @@ struct CommonOptions {
   std::optional<int32_t> images;
   std::optional<int32_t> text_tokens;
   std::optional<int64_t> image_pixels;
-  std::optional<int64_t> whole_pixels;  // of a picture that does not come row by row
-  int32_t image_tiles = 0;              // 0: as the model says
+  std::optional<int64_t> whole_pixels;  // maximum size of a picture that is not decoded row by row
+  int32_t image_tiles = 0;              // 0: the model's choice
   int32_t prompt_rows = 0;              // 0: the library's choice
-  int32_t synthetic_tokens = 0;         // instead of pictures; no common flag
+  int32_t synthetic_tokens = 0;         // replaces pictures; no common flag
   int32_t threads = 0;
   bool lean = false;
   RealTimeOptions real_time;
-  std::shared_ptr<TraceFile> trace;  // null: none. One for all engines that a command makes; the first opens it
+  std::shared_ptr<TraceFile> trace;  // null: none. Shared by all engines of a command; the first opens it
   CacheOptions cache;
   int32_t answer_tokens = 128;
   float temperature = 0.0f;
@@ -51,13 +51,13 @@ struct CommonOptions {
 
 enum class AnswerLength { kCommonFlag, kOwnFlag };
 
-// `options` must outlive the parser. With kOwnFlag
-// the command gives -n a meaning of its own.
+// `options` must outlive the parser. With kOwnFlag the command defines -n itself.
 void add_common_options(CLI::App* command, CommonOptions* options,
                         AnswerLength answer_length = AnswerLength::kCommonFlag,
                         CacheFlags cache_flags = CacheFlags::kAll);
 
-// After the common ones: a model by its shape instead of its files, for commands that do not care what it says.
+// Adds, after the common options, a model given by shape instead of files, for commands that do not depend on its
+// answers.
 void add_shape_options(CLI::App* command, CommonOptions* options);
 
 ocellus_generate_params generate_params(const CommonOptions& options);

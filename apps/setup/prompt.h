@@ -11,7 +11,7 @@
 
 namespace ocellus::app {
 
-// What "<retrieve: ...>" asks for; see retrieve.h.
+// The query of "<retrieve: ...>"; see retrieve.h.
 struct RetrieveMark {
   std::string query;
   bool is_picture = false;
@@ -19,16 +19,16 @@ struct RetrieveMark {
   int32_t count = 1;
 };
 
-// Text, or one picture: of a file, of the image library, or pictures that are still to be found there.
+// Text, or one picture: a file, an entry of the image library, or pictures still to be retrieved from it.
 struct PromptPart {
   std::string text = {};
   bool is_image = false;
   ImageFile image = {};
-  std::string key = {};  // of the library's entry
+  std::string key = {};  // key of the library entry
   std::optional<RetrieveMark> retrieve = {};
 };
 
-// What a model that captions is told.
+// The prompt for captions.
 inline constexpr char kCaptionPrompt[] = "Caption this image.";
 
 inline constexpr char kImageMark[] = "<image>";
@@ -36,12 +36,13 @@ inline constexpr char kImageMark[] = "<image>";
 int64_t count_image_marks(const std::string& text);
 
 // Puts the pictures at the "<image>" marks of `text`, in order. Pictures without a mark go first: a single one as it
-// is, several as "Image 1:<image>\nImage 2:<image>\n", the form multi-picture models are trained with. Numbers start
-// after `earlier_images` pictures of the same conversation. Throws a Failure if there are more marks than pictures.
+// is, several as "Image 1:<image>\nImage 2:<image>\n", the form that multi-picture models are trained with. Numbers
+// start after `earlier_images` pictures of the same conversation. Throws a Failure if there are more marks than
+// pictures.
 std::vector<PromptPart> place_images(const std::string& text, const std::vector<ImageFile>& images,
                                      int64_t earlier_images = 0);
 
-// Tokens of all text parts and of the chat template around them; the pictures' own tokens are not counted.
+// Returns the tokens of all text parts and of the chat template around them; the pictures' own tokens are not counted.
 int64_t count_text_tokens(ocellus_model* model, const std::vector<PromptPart>& parts);
 
 }  // namespace ocellus::app

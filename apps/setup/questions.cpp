@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// One line of the file, before its pictures are looked at.
+// One line of the file, before its pictures are read.
 struct RawQuestion {
   std::vector<std::string> images;
   std::string prompt;
@@ -46,7 +46,7 @@ RawQuestion parse_question(const std::string& line) {
   return question;
 }
 
-// Questions share pictures, so each is looked at once.
+// Questions share pictures, so each is probed once.
 class ImageSizes {
  public:
   explicit ImageSizes(const std::string& questions_path)

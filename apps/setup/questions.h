@@ -10,16 +10,16 @@
 namespace ocellus::app {
 
 struct Question {
-  int64_t line = 0;  // from 1
+  int64_t line = 0;  // counted from 1
   std::string kind;
   std::string answer;
   std::vector<PromptPart> parts;
   int64_t image_count = 0;
-  std::vector<int32_t> answer_tokens = {};  // with the end token; empty unless the answer's probability is asked for
+  std::vector<int32_t> answer_tokens = {};  // with the end token; empty unless the answer's probability is requested
 };
 
-// Keeps at most `limit` questions (0: all) with `images_each` pictures (negative: any number), and finds the sizes of
-// their pictures, whose paths are relative to the file. Throws a Failure that names the file and the line.
+// Reads at most `limit` questions (0: all) with `images_each` pictures (negative: any number), and the sizes of their
+// pictures, whose paths are relative to the file. Throws a Failure that names the file and the line.
 std::vector<Question> read_questions(const std::string& path, int64_t images_each, int64_t limit);
 
 }  // namespace ocellus::app

@@ -17,7 +17,7 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int32_t kMostCpus = 256;  // of the library, too
+constexpr int32_t kMostCpus = 256;  // the library's limit
 
 std::optional<int32_t> parse_cpu(std::string_view text) {
   int32_t cpu = -1;
@@ -26,7 +26,7 @@ std::optional<int32_t> parse_cpu(std::string_view text) {
   return is_whole && cpu >= 0 && cpu < kMostCpus && text[0] != '-' ? std::optional(cpu) : std::nullopt;
 }
 
-// "3" or "0-3"; false if it is anything else.
+// Parses "3" or "0-3"; false for anything else.
 bool add_range(std::string_view text, uint64_t* cpus) {
   const size_t dash = text.find('-');
   const std::optional<int32_t> first = parse_cpu(text.substr(0, dash));
@@ -56,18 +56,18 @@ void add_real_time_options(CLI::App* command, RealTimeOptions* options) {
   const std::string group = "Real time";
   command
       ->add_option("--thread-priority", options->thread_priority,
-                   "Real-time priority (SCHED_FIFO) of the threads that compute, 1 to 99 (default: leave it)")
+                   "Real-time priority (SCHED_FIFO) of compute threads, 1 to 99 (default: unchanged)")
       ->option_text("N")
       ->check(number_between(1, 99))
       ->group(group);
   command
       ->add_option_function<std::string>(
           "--cpus", [options](const std::string& list) { set_cpus(options, list); },
-          "CPUs that they run on, as in 0-3,6 (default: all)")
+          "CPUs of compute threads, as in 0-3,6 (default: all)")
       ->option_text("LIST")
       ->group(group);
   command->add_flag("--lock-memory", options->lock_memory, "Keep the engine's memory in RAM")->group(group);
-  command->add_flag("--prefault", options->prefault, "Touch all memory first, so that nothing waits for it later")
+  command->add_flag("--prefault", options->prefault, "Touch all memory at start, to avoid later page faults")
       ->group(group);
 }
 
@@ -86,7 +86,7 @@ void choose_cpus(const RealTimeOptions& options) {
     if (is_chosen(options, cpu)) CPU_SET(cpu, &wanted);
   }
   if (CPU_COUNT(&wanted) == 0) return;
-  // The system leaves out what it cannot give, and refuses only if nothing is left.
+  // The system ignores CPUs that it does not have, and refuses only if none is left.
   if (sched_setaffinity(0, sizeof wanted, &wanted) != 0)
     CPU_ZERO(&got);
   else

@@ -1,4 +1,4 @@
-// Flags for those who must answer in time: which threads run where and how, and memory that is always there.
+// Real-time flags: priority and CPUs of the threads, and locked memory.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ class App;
 namespace ocellus::app {
 
 struct RealTimeOptions {
-  int32_t thread_priority = 0;  // 0: left alone
-  uint64_t cpus[4] = {};        // none: left alone
+  int32_t thread_priority = 0;  // 0: unchanged
+  uint64_t cpus[4] = {};        // none: unchanged
   bool lock_memory = false;
   bool prefault = false;
 };
@@ -22,9 +22,9 @@ void add_real_time_options(CLI::App* command, RealTimeOptions* options);
 
 void set_real_time(const RealTimeOptions& options, ocellus_engine_config* config);
 
-// The thread that calls the library computes, too: before a plan is made, which counts the CPUs it may use, and for
-// each such thread when the library's have been made. What it starts later keeps the CPUs but not the priority. Both
-// throw a Failure.
+// The calling thread computes, too. choose_cpus: call it before a plan is made, which counts the usable CPUs.
+// choose_priority: call it in each calling thread after the library has created its own. Threads started later inherit
+// the CPUs but not the priority. Both throw a Failure.
 void choose_cpus(const RealTimeOptions& options);
 void raise_priority(const RealTimeOptions& options);
 

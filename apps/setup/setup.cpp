@@ -11,7 +11,7 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int64_t kSpareTokens = 8;  // the end of the turn, and joints of text parts
+constexpr int64_t kSpareTokens = 8;  // end of the turn, and joints of text parts
 
 int64_t planned_text_tokens(const ocellus_model_facts& facts, const Needs& needs) {
   const int64_t wanted = needs.prompt_tokens + needs.answer_tokens + kSpareTokens;
@@ -55,22 +55,22 @@ Model open_model(const CommonOptions& options) {
 }
 
 void check_context(const ocellus_model_facts& facts, const Needs& needs) {
-  // Every picture takes one view at least.
+  // Every picture takes at least one view.
   const int64_t image_rows = needs.images * facts.tokens_per_view;
   if (facts.context_length <= 0 || image_rows + needs.prompt_tokens < facts.context_length) return;
-  const std::string limit = " is made for " + std::to_string(facts.context_length) + ": ";
+  const std::string limit = ", but the model has " + std::to_string(facts.context_length);
   const std::string text = format_count(needs.prompt_tokens, "text token");
   if (needs.images == 0) {
-    throw Failure(kExitOverBudget, "the prompt has " + text + ", the model" + limit + "shorten it.");
+    throw Failure(kExitOverBudget, "the prompt has " + text + limit + " positions: shorten it.");
   }
   throw Failure(kExitOverBudget, format_count(needs.images, "picture") + " and " + text + " take at least " +
-                                     std::to_string(image_rows + needs.prompt_tokens) + " positions, the model" +
-                                     limit + "give fewer pictures or less text.");
+                                     std::to_string(image_rows + needs.prompt_tokens) + " positions" + limit +
+                                     ": give fewer pictures or less text.");
 }
 
 ocellus_limits make_limits(const Model& model, const CommonOptions& options, const Needs& needs) {
   if (needs.images > 0 && !model.facts.has_vision) {
-    throw Failure(kExitUsage, "the model has no vision part to see pictures with: add its --mmproj file.");
+    throw Failure(kExitUsage, "the model has no vision part for pictures: add its --mmproj file.");
   }
   ocellus_limits limits;
   ocellus_limits_init(&limits);
@@ -85,13 +85,13 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.max_image_pixels =
       options.image_pixels.value_or(largest.pixels > 0 ? largest.pixels : limits.max_image_pixels);
   if (needs.are_frames) limits.max_gpu_pixels = limits.max_image_pixels;
-  // 0 would be the library's choice.
+  // 0 would be the library's default.
   limits.max_whole_pixels =
       options.whole_pixels.value_or(largest.whole_pixels ? std::max<int64_t>(*largest.whole_pixels, 1) : 0);
   limits.max_prompt_rows = options.prompt_rows;
   limits.lean = options.lean ? 1 : 0;
   limits.synthetic_tokens = options.synthetic_tokens;
-  // To the library 0 means no budget; to a user it means no bytes at all.
+  // 0 means no budget to the library, but no bytes to a user.
   limits.budget_bytes = options.budget_bytes ? std::max<int64_t>(*options.budget_bytes, 1) : 0;
   std::vector<std::string> notes;
   limits.cache = cache_policy(options.cache, model.path, &notes);
@@ -109,7 +109,7 @@ std::string describe_shortfall(const ocellus_plan& plan, const CommonOptions& op
   if (plan.advice_count == 0) return text;
   const std::string first = plan.advice[0].text;
   if (plan.advice[0].total_bytes == 0) return text + "; " + first;
-  // Who gives pictures is not helped by the advice to do without, which comes last.
+  // Users who pass pictures are not helped by the last advice, to plan no images.
   const bool is_useful = first.rfind("no images", 0) != 0;
   return text + "; this would fit: " + (is_useful ? first + ", or " : "") + "--budget " +
          std::to_string(plan.total_bytes);

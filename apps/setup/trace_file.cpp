@@ -42,7 +42,7 @@ std::string quoted(const char* text) {
   return result + '"';
 }
 
-// Microseconds, as the format counts, without losing nanoseconds.
+// Formats microseconds, the unit of the format, without losing nanoseconds.
 std::string microseconds(int64_t nanoseconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%s%" PRId64 ".%03d", nanoseconds < 0 ? "-" : "", std::abs(nanoseconds) / 1000,
@@ -113,7 +113,7 @@ void TraceFile::receive(void* self, const char* name, int64_t begin_ns, int64_t 
 }
 
 void TraceFile::write_loop() {
-  // A file that grows beyond the process's limit is to fail here (EFBIG), not to end the program (SIGXFSZ).
+  // A file beyond the process's size limit must fail here (EFBIG), not end the program (SIGXFSZ).
   sigset_t all;
   sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -172,7 +172,7 @@ bool TraceFile::write_text(const std::string& text) {
   return true;
 }
 
-// What came before is kept: the file is cut where its last whole event ends, which makes room for the end, too.
+// Keeps the events before: the file is cut after its last whole event, which also makes room for the end.
 void TraceFile::fail(int error) {
   if (std::exchange(failed_, true)) return;
   if (::ftruncate(file_, good_bytes_) == 0 && ::lseek(file_, good_bytes_, SEEK_SET) == good_bytes_) {

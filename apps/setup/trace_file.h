@@ -1,4 +1,4 @@
-// A file that shows who did what when, for chrome://tracing, Perfetto and other readers of Chrome's trace format.
+// A trace file of timed ranges for chrome://tracing, Perfetto and other readers of Chrome's trace format.
 #pragma once
 
 #include <sys/types.h>
@@ -13,11 +13,12 @@
 
 namespace ocellus::app {
 
-// Ranges may come from any thread and never wait for the disk: a thread of the file's own writes them. Those that come
-// faster than they can be written are counted and left out.
+// Ranges may come from any thread and never wait for the disk: the file has a writing thread. Ranges that come faster
+// than they can be written are counted and dropped.
 class TraceFile {
  public:
-  // Gets one sentence, once, when the file cannot be written any more, and one if ranges were left out. On any thread.
+  // Called with one sentence, once, when the file cannot be written any more, and once if ranges were dropped. On any
+  // thread.
   using Complaint = std::function<void(const std::string& sentence)>;
 
   TraceFile(std::string path, Complaint complain) : path_(std::move(path)), complain_(std::move(complain)) {}
@@ -25,15 +26,14 @@ class TraceFile {
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  // Throws a Failure if the file cannot be made. Does nothing when called again.
+  // Throws a Failure if the file cannot be created. Does nothing when called again.
   void open();
-  // Writes what waits and the end: whenever that is, the file is a JSON array of events. Ranges that come later are
-  // dropped.
+  // Writes waiting events and the end; the file is then a JSON array of events. Later ranges are dropped.
   void close();
 
-  // CLOCK_MONOTONIC, in nanoseconds. `name` must stay: a literal.
+  // Times are CLOCK_MONOTONIC in nanoseconds. `name` must be a literal: it is not copied.
   void add(const char* name, int64_t begin_ns, int64_t end_ns);
-  // add(), as ocellus_engine_config.trace wants it; `self` is the file.
+  // Calls add(), as ocellus_engine_config.trace; `self` is the file.
   static void receive(void* self, const char* name, int64_t begin_ns, int64_t end_ns);
 
  private:
@@ -56,7 +56,7 @@ class TraceFile {
 
   const std::string path_;
   const Complaint complain_;
-  // Of the writing thread while it runs:
+  // Used by the writing thread while it runs:
   int file_ = -1;
   int64_t start_ns_ = 0;
   int64_t good_bytes_ = 0;  // up to the end of the last whole event
@@ -64,7 +64,7 @@ class TraceFile {
   bool failed_ = false;
   std::string text_;
 
-  std::mutex mutex_;  // of all that follows
+  std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
   std::vector<Range> waiting_;
   std::vector<NamedThread> new_threads_;

@@ -11,9 +11,9 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int32_t kSinkTokens = 4;  // of a rolling session
+constexpr int32_t kSinkTokens = 4;  // sinks of a rolling session
 
-// "14:02:11 (12 s ago)"
+// Formats a time, "14:02:11 (12 s ago)".
 std::string describe_time(int64_t at_ns) {
   const std::time_t seconds = static_cast<std::time_t>(wall_ms(at_ns) / 1000);
   std::tm local = {};
@@ -54,7 +54,7 @@ void FrameMemory::remember(int64_t id, int64_t captured_ns, const Frame& frame) 
   ++remembered_;
   Kept kept = {.id = id, .captured_ns = captured_ns, .label = label, .frame = {}};
   if (kept_.size() >= static_cast<size_t>(most_)) {
-    std::swap(kept.frame, kept_.front().frame);  // its memory is used again
+    std::swap(kept.frame, kept_.front().frame);  // its memory is reused
     kept_.pop_front();
   }
   if (kind_ == MemoryKind::kReplay) kept.frame = frame;
@@ -154,7 +154,7 @@ void FrameMemory::ask_when(const TemporalQuestion& question, const CommonOptions
   AskedFrame& frame = answer->frames[static_cast<size_t>(moment)];
   frame.named = true;
   const bool came = question.kind == TemporalQuestion::kAppear;
-  answer->text = (came ? "In image " : "It is gone in image ") + std::to_string(frame.label) + ", at " +
+  answer->text = (came ? "In image " : "It has disappeared in image ") + std::to_string(frame.label) + ", at " +
                  describe_time(frame.captured_ns) + ".";
 }
 
@@ -179,7 +179,7 @@ void FrameMemory::ask_what_changed(const CommonOptions& options, const std::vect
   const Kept& newest = kept_.back();
   const std::string text = describe(newest, options, newest_records, answer);
   answer->frames.back().named = true;
-  for (size_t i = kept_.size() - 1; i-- > 0;) {  // back to the latest frame that showed anything else
+  for (size_t i = kept_.size() - 1; i-- > 0;) {  // back to the latest frame with another answer
     const std::string earlier = describe(kept_[i], options, newest_records, answer);
     if (earlier == text) continue;
     answer->frames[i].named = true;
@@ -187,11 +187,11 @@ void FrameMemory::ask_what_changed(const CommonOptions& options, const std::vect
                    describe_time(kept_[i].captured_ns) + ".";
     return;
   }
-  answer->text = "Nothing that the captions tell, since " + describe_time(kept_.front().captured_ns) + ".";
+  answer->text = "Nothing in the captions since " + describe_time(kept_.front().captured_ns) + ".";
 }
 
 void FrameMemory::forget() {
-  // What a failed question added must not stay. A replay begins with a reset anyway.
+  // Drops what a failed question added. A replay begins with a reset anyway.
   turn_is_open_ = false;
   check(ocellus_session_reset(session_));
   if (kind_ != MemoryKind::kRolling) return;

@@ -1,4 +1,4 @@
-// The last frames that were answered, for questions about all of them.
+// FrameMemory: the last answered frames, for questions about all of them.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,26 @@
 namespace ocellus::app {
 
 enum class MemoryKind {
-  kReplay,   // frames are kept as they came and read when a question is asked, numbered from 1: as exact as `ask`
-  kRolling,  // frames are read as they come into a rolling session of their own; a question costs no more than its own
-             // text, and numbers go round
+  kReplay,   // frames are kept and read when a question is asked, numbered from 1: as exact as `ask`
+  kRolling,  // frames are read as they come into a rolling session of their own; a question costs only its own text,
+             // and numbers wrap around
 };
 
 class FrameMemory {
  public:
-  // `session`: for kRolling one that nobody else uses. `frames`: how many are kept.
+  // `session`: for kRolling, used by nothing else. `frames`: number of frames to keep.
   FrameMemory(ocellus_session* session, MemoryKind kind, int32_t frames);
 
-  // `frame` was answered as the record `id`. kRolling: throws a Failure if it cannot be read, and forgets nothing.
+  // Stores `frame`, answered as the record `id`. kRolling: throws a Failure if it cannot be read, and drops nothing.
   void remember(int64_t id, int64_t captured_ns, const Frame& frame);
-  // Takes the frames of a memory that ends. Those of a rolling one cannot be had: it has not kept them.
+  // Takes over the frames of an old memory. A rolling one has none to give: it does not keep them.
   void inherit(FrameMemory&& old);
   int32_t held() const { return static_cast<int32_t>(kept_.size()); }
-  // Of frames that wait for questions, outside the plan.
+  // Bytes of frames kept for questions, outside the plan.
   int64_t frame_bytes() const;
 
-  // Answers with text, the frames that were asked about and times; in `records` captions are looked up. Throws a
-  // Failure; the memory then stays as it was (kRolling: unless the session had to start again).
+  // Answers with text, the frames that were asked about and times; captions are looked up in `records`. Throws a
+  // Failure; the memory is then unchanged (kRolling: unless the session had to start again).
   void ask(const std::string& question, const CommonOptions& options, const TextSink& sink,
            const std::vector<Record>& newest_records, QuestionAnswer* answer);
 
@@ -43,7 +43,7 @@ class FrameMemory {
     int32_t label;
     Frame frame;  // kReplay
   };
-  // Opens a turn in which all frames stand.
+  // Opens a turn with all frames.
   void show_frames();
   TurnAnswer say(const std::string& text, const CommonOptions& options, const TextSink& sink);
   std::string in_image(const Kept& kept) const;

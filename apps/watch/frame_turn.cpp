@@ -13,7 +13,7 @@ struct Receiver {
   const TextSink* sink;
 };
 
-// Nothing may be thrown through the library: a sink that fails ends the answer.
+// Must not throw: a sink that fails ends the answer.
 int receive(void* user, const char* text, int32_t text_bytes) noexcept {
   auto* receiver = static_cast<Receiver*>(user);
   try {
@@ -25,7 +25,7 @@ int receive(void* user, const char* text, int32_t text_bytes) noexcept {
   return 0;
 }
 
-// Passes success and what a person or a clock wanted on; the rest are failures.
+// Returns success, cancelling and deadlines; throws the rest as failures.
 ocellus_status check_turn(ocellus_status status) {
   if (status != OCELLUS_CANCELLED && status != OCELLUS_DEADLINE) check(status);
   return status;
@@ -45,7 +45,7 @@ std::vector<TurnPart> place_frame(const std::string& prompt, const Frame& frame)
 }
 
 ocellus_status add_turn_parts(ocellus_session* session, const std::vector<TurnPart>& parts) {
-  if (stop_requested()) return OCELLUS_CANCELLED;  // what came before the turn was forgotten when it began
+  if (stop_requested()) return OCELLUS_CANCELLED;  // a stop before the turn was cleared when it began
   std::vector<ocellus_frame> views;
   views.reserve(parts.size());  // their addresses are passed on
   std::vector<ocellus_part> all;

@@ -11,24 +11,24 @@
 
 namespace ocellus::app {
 
-// Gets the answer as it comes.
+// Receives the answer piece by piece.
 using TextSink = std::function<void(const std::string& piece)>;
 
-// Text, or a frame that somebody else owns.
+// Text, or a frame owned elsewhere.
 struct TurnPart {
   std::string text = {};
   const Frame* frame = nullptr;
 };
 
-// The frame where the prompt has "<image>", else before it.
+// Puts the frame in place of "<image>" in the prompt, else before it.
 std::vector<TurnPart> place_frame(const std::string& prompt, const Frame& frame);
 
-// All of them or none, into a turn that has begun. Returns OCELLUS_OK, OCELLUS_CANCELLED or OCELLUS_DEADLINE; throws a
-// Failure for everything else.
+// Adds all of them or none to an open turn. Returns OCELLUS_OK, OCELLUS_CANCELLED or OCELLUS_DEADLINE; throws a Failure
+// for everything else.
 ocellus_status add_turn_parts(ocellus_session* session, const std::vector<TurnPart>& parts);
 
 struct TurnAnswer {
-  ocellus_status status = OCELLUS_OK;  // or OCELLUS_CANCELLED, OCELLUS_DEADLINE: the text is what came before
+  ocellus_status status = OCELLUS_OK;  // or OCELLUS_CANCELLED, OCELLUS_DEADLINE: the text is then incomplete
   std::string text;
   ocellus_generate_stats stats = {};
 };

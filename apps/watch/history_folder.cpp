@@ -22,20 +22,20 @@ namespace {
 
 constexpr char kLines[] = "captions.jsonl";
 constexpr char kOldLines[] = "captions.old.jsonl";
-constexpr char kUnfinished[] = ".unfinished";  // behind a picture's name; alone in versions that left no mark
+constexpr char kUnfinished[] = ".unfinished";  // suffix of a picture's name; alone in versions without a mark
 constexpr char kUnfinishedEnding[] = ".jpg.unfinished";
-constexpr std::string_view kPictureForm = "ddddddddTddddddZ-ddddddddd";  // and more digits, after which stands
+constexpr std::string_view kPictureForm = "ddddddddTddddddZ-ddddddddd";  // more digits and the suffix follow
 constexpr std::string_view kPictureEnding = ".jpg";
 constexpr mode_t kFolderMode = 0700, kFileMode = 0600;
 constexpr char kMarkText[] =
     "`ocellus watch --history` keeps captions and pictures in this folder, and removes the oldest.\n";
 
-// What the file takes on the disk.
+// Bytes of the file on disk.
 int64_t disk_bytes(const struct stat& facts) {
   return std::max<int64_t>(int64_t{facts.st_blocks} * 512, facts.st_size);
 }
 
-// Facts about the entry itself; false for anything but a regular file.
+// Reads the facts of the entry itself; false for anything but a regular file.
 bool is_regular(int folder, const char* name, struct stat* facts) {
   return fstatat(folder, name, facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(facts->st_mode);
 }
@@ -45,7 +45,7 @@ int64_t regular_bytes(int folder, const char* name) {
   return is_regular(folder, name, &facts) ? disk_bytes(facts) : 0;
 }
 
-// Whether the name is one of our pictures', with `ending`.
+// True if the name is that of one of our pictures, with `ending`.
 bool is_picture_name(std::string_view name, std::string_view ending = kPictureEnding) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const auto fits = [&](char form, char c) { return form == 'd' ? is_digit(c) : c == form; };
@@ -55,7 +55,7 @@ bool is_picture_name(std::string_view name, std::string_view ending = kPictureEn
          std::all_of(name.begin() + kPictureForm.size(), name.begin() + static_cast<ptrdiff_t>(end), is_digit);
 }
 
-// All of it, or false.
+// Writes all bytes, or returns false.
 bool write_all(int file, const void* data, size_t bytes) {
   const char* at = static_cast<const char*>(data);
   while (bytes > 0) {
@@ -76,7 +76,7 @@ std::string name_of(std::time_t time) {
   return text;
 }
 
-// All entries of the folder, or false with errno.
+// Lists the folder, or returns false with errno.
 bool list(int folder, std::vector<std::string>* names) {
   DIR* entries = fdopendir(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (entries == nullptr) return false;
@@ -92,7 +92,7 @@ bool list(int folder, std::vector<std::string>* names) {
   return error == 0;
 }
 
-// Whether the file begins with a line that this class has written.
+// True if the file begins with a line that this class has written.
 bool holds_captions(int folder) {
   const OwnedDescriptor file(openat(folder, kLines, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   std::string line(size_t{64} << 10, ' ');
@@ -103,7 +103,7 @@ bool holds_captions(int folder) {
   return object.is_object() && object.contains("capture_ns") && object.contains("thumbnail");
 }
 
-// The first of a folder's entries that keeps it from being taken where there is no mark; "" if there is none.
+// Returns the first entry that keeps the folder from being used where there is no mark; "" if there is none.
 std::string find_foreign(int folder, const std::vector<std::string>& names) {
   const bool is_ours = holds_captions(folder);
   for (const std::string& name : names) {
@@ -127,7 +127,7 @@ OwnedDescriptor& OwnedDescriptor::operator=(OwnedDescriptor&& other) noexcept {
 
 HistoryFolder::HistoryFolder(const std::string& path, int64_t quota_bytes) : path_(path), quota_bytes_(quota_bytes) {
   if (mkdir(path.c_str(), kFolderMode) == 0) {
-    chmod(path.c_str(), kFolderMode);  // whatever the umask has taken from it
+    chmod(path.c_str(), kFolderMode);  // independent of the umask
   } else if (errno != EEXIST) {
     throw Failure(kExitUsage, "--history " + path + ": the folder cannot be made: " + std::strerror(errno) + ".");
   }
@@ -159,13 +159,14 @@ void HistoryFolder::claim() {
   constexpr int kHow = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   mark_ = OwnedDescriptor(openat(folder_.get(), kHistoryMark, kHow, kFileMode));
   if (mark_.get() < 0) refuse(std::string("the folder cannot be written to: ") + std::strerror(errno) + ".");
-  // A file system without locks has no second watch to fear that it could tell of.
+  // A file system without locks cannot detect a second watch.
   if (flock(mark_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     refuse("another watch keeps its history there.");
   if (!has_mark) {
-    fchmod(folder_.get(), kFolderMode);  // later its owner may open it to others
+    fchmod(folder_.get(), kFolderMode);  // its owner may change this later
     fchmod(mark_.get(), kFileMode);
-    write_all(mark_.get(), kMarkText, sizeof kMarkText - 1);  // for people: the name alone is the mark
+    write_all(mark_.get(), kMarkText, sizeof kMarkText - 1);  // the text is for readers: the file name alone is the
+                                                              // mark
   }
   find_earlier();
 }
@@ -193,7 +194,7 @@ void HistoryFolder::find_earlier() {
     return std::tuple(runs, a.name.size(), a.name) < std::tuple(0, b.name.size(), b.name);
   };
   std::sort(pictures_.begin(), pictures_.end(), is_older);
-  // Two runs within a second, or a clock that was set back, must not give two pictures one name.
+  // Makes names unique for two runs within a second, or after the clock was set back.
   std::time_t time = std::time(nullptr);
   const auto is_taken = [this](const KeptPicture& picture) { return picture.name.compare(0, run_.size(), run_) == 0; };
   do {
@@ -202,10 +203,10 @@ void HistoryFolder::find_earlier() {
 }
 
 std::string HistoryFolder::trouble() const {
-  return "nothing can be written to " + path_ + ": " + std::strerror(errno) + "; the history goes on in memory";
+  return "nothing can be written to " + path_ + ": " + std::strerror(errno) + "; the history continues in memory";
 }
 
-// A folder that was removed, or mounted over, is looked for under its name again.
+// Opens a folder that was removed, or mounted over, again by its name.
 std::string HistoryFolder::return_to_folder() {
   struct stat here, held;
   if (stat(path_.c_str(), &here) != 0) return trouble();
@@ -219,12 +220,12 @@ std::string HistoryFolder::return_to_folder() {
     folder_ = OwnedDescriptor();
     std::string sentence = failure.what();
     sentence.pop_back();
-    return sentence + "; the history goes on in memory";
+    return sentence + "; the history continues in memory";
   }
   return "";
 }
 
-// Nothing but pictures goes; what somebody has put in the place of one stays, and counts no more.
+// Removes pictures only; a foreign file in place of one stays and no longer counts.
 std::string HistoryFolder::make_room(int64_t bytes_to_come) {
   while (!pictures_.empty() && bytes() + bytes_to_come > quota_bytes_) {
     const KeptPicture& oldest = pictures_.front();
@@ -276,7 +277,7 @@ std::string HistoryFolder::write_line(const std::string& line) {
   std::string sentence;
   if (!write_all(file, line.data(), line.size())) {
     sentence = trouble();
-    if (ftruncate(file, whole_bytes) != 0) sentence = trouble();  // no half line stays
+    if (ftruncate(file, whole_bytes) != 0) sentence = trouble();  // leaves no half line
   }
   if (fstat(file, &facts) == 0) line_bytes_ = disk_bytes(facts);
   if (close(file) != 0 && sentence.empty()) sentence = trouble();
@@ -299,7 +300,7 @@ std::string HistoryFolder::add(const Record& record, const std::vector<uint8_t>&
   }
   const std::string line_sentence = write_line(json_line(object));
   if (sentence.empty()) sentence = line_sentence;
-  const std::string room_sentence = make_room(0);  // for the line, and for more blocks than were expected
+  const std::string room_sentence = make_room(0);  // includes the new line, and blocks beyond the expected ones
   return sentence.empty() ? room_sentence : sentence;
 }
 

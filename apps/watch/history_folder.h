@@ -23,20 +23,20 @@ class OwnedDescriptor {
   int descriptor_;
 };
 
-// One thread at a time. A folder is a history's own once it holds the file kHistoryMark; only an empty one, or one that
-// an earlier version wrote and nobody else put anything into, gets it. In it nothing is counted or removed but regular
-// files whose names are exactly of the forms above. Pictures of earlier runs count, and go first. Lines take at most
-// half of the quota: when a file has a quarter of it, it becomes captions.old.jsonl, and what had that name is gone.
+// Not thread-safe. A folder belongs to a history once it holds the file kHistoryMark; only an empty one, or one that an
+// earlier version wrote and that holds nothing else, gets it. Only regular files whose names are exactly of the forms
+// above are counted or removed. Pictures of earlier runs count, and are removed first. Lines take at most half of the
+// quota: when a file has a quarter of it, it replaces captions.old.jsonl.
 class HistoryFolder {
  public:
-  // Makes the folder if it is missing, for its owner only; throws a Failure if it cannot be written to, is not a
+  // Creates the folder if it is missing, for its owner only; throws a Failure if it cannot be written to, is not a
   // history's own, or is in use by another watch. `quota_bytes`: at least 1 MiB.
   HistoryFolder(const std::string& path, int64_t quota_bytes);
 
-  // The sentence that says why nothing could be written (a full disk), "" when all went well. Nothing half written is
-  // left, and the next call tries again.
+  // Returns why nothing could be written (a full disk), "" on success. Leaves nothing half written; the next call tries
+  // again.
   std::string add(const Record& record, const std::vector<uint8_t>& thumbnail);
-  // That the files take on the disk, in whole blocks.
+  // Bytes on disk, in whole blocks.
   int64_t bytes() const { return mark_bytes_ + line_bytes_ + old_line_bytes_ + picture_bytes_; }
 
  private:
@@ -54,9 +54,9 @@ class HistoryFolder {
 
   std::string path_;
   int64_t quota_bytes_;
-  OwnedDescriptor folder_, mark_;  // the mark is locked as long as it is open
+  OwnedDescriptor folder_, mark_;  // the mark is locked while it is open
   int64_t block_bytes_ = 4096;
-  std::string run_;  // begins the names of this run's pictures, so that they sort by time
+  std::string run_;  // prefix of this run's picture names, so that they sort by time
   std::deque<KeptPicture> pictures_;
   int64_t picture_bytes_ = 0, mark_bytes_ = 0;
   int64_t line_bytes_ = 0, old_line_bytes_ = 0;

@@ -6,7 +6,7 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int64_t kLookedAtNs = 5'000'000'000;  // after a look somebody is taken to be there
+constexpr int64_t kLookedAtNs = 5'000'000'000;  // a viewer counts as present for this long
 constexpr int64_t kWatchedNs = 1'000'000'000 / 15;
 constexpr int64_t kUnwatchedNs = 1'000'000'000;
 

@@ -1,4 +1,4 @@
-// The newest frame as a JPEG file, for people who look at it.
+// LivePicture: the newest frame as a JPEG file, for viewers.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace ocellus::app {
 struct EncodedPicture {
   int64_t sequence = 0;
   int64_t captured_ns = 0;
-  int32_t width = 0, height = 0;  // of the frame
+  int32_t width = 0, height = 0;  // size of the frame
   std::vector<uint8_t> jpeg;
 };
 
@@ -31,11 +31,11 @@ class LivePicture {
   LivePicture(const LivePicture&) = delete;
   LivePicture& operator=(const LivePicture&) = delete;
 
-  // Takes a copy of the frame if one is due: 15 a second while somebody has looked in the last five, else one a second.
-  // Does not wait.
+  // Copies the frame if one is due: 15 a second if it was viewed in the last five seconds, else one a second. Does not
+  // wait.
   void offer(const Frame& frame);
   void look() { looked_ns_ = now_ns(); }
-  // Null before the first one.
+  // Returns null before the first one.
   std::shared_ptr<const EncodedPicture> latest() const;
 
  private:
@@ -44,7 +44,7 @@ class LivePicture {
 
   std::function<void(const EncodedPicture&)> on_picture_;
   std::atomic<int64_t> looked_ns_{0};
-  int64_t offered_ns_ = 0;  // the last frame that was taken
+  int64_t offered_ns_ = 0;  // time of the last frame taken
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Frame waiting_;

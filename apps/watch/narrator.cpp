@@ -6,7 +6,7 @@
 namespace ocellus::app {
 namespace {
 
-// Of text for each frame: "Image 12:" and the line's end, and "Is there a red circle in image 12?" with its answer.
+// Text tokens per frame: "Image 12:" and the line's end, and "Is there a red circle in image 12?" with its answer.
 constexpr int64_t kTokensPerFrame = 40;
 
 CommonOptions apply(const NarratorOptions& options, const WatchSettings& settings) {

@@ -12,17 +12,17 @@ namespace ocellus::app {
 struct NarratorOptions {
   CommonOptions common;
   MemoryKind memory = MemoryKind::kReplay;
-  int64_t image_pixels = 0;  // of the largest frame that is expected; 0: 1920 x 1080
+  int64_t image_pixels = 0;  // largest expected frame; 0: 1920 x 1080
 };
 
-// A prompt or question may have so many tokens.
+// Maximum tokens of a prompt or question.
 inline constexpr int64_t kMostPromptTokens = 256;
 
 class Narrator {
  public:
   // Throws a Failure if the settings contradict the options, or do not fit the budget. Allocates nothing.
   static ocellus_plan plan(const Model& model, const NarratorOptions& options, const WatchSettings& settings);
-  // The model must live longer.
+  // The model must outlive this object.
   Narrator(const Model& model, const NarratorOptions& options, const WatchSettings& settings);
 
   // deadline_ns: CLOCK_MONOTONIC, 0: none. Throws a Failure for a frame that cannot be used.

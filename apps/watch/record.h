@@ -1,4 +1,4 @@
-// What became of one frame, and of one question.
+// Records of answered frames and questions.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace ocellus::app {
 
-// Milliseconds since 1970 of a moment of CLOCK_MONOTONIC.
+// Converts CLOCK_MONOTONIC to milliseconds since 1970.
 int64_t wall_ms(int64_t at_ns);
 
 struct Record {
-  int64_t id = 0;  // counts answered frames, from 1
+  int64_t id = 0;  // number of the answered frame, from 1
   int64_t sequence = 0;
   int64_t captured_ns = 0;
   std::string prompt;
   std::string text;
   std::string error;    // one sentence, if the frame could not be answered
   double age_ms = 0;    // from capture to the end of the answer
-  double queue_ms = 0;  // from capture to the beginning of the work
-  double total_ms = 0;  // of the work
+  double queue_ms = 0;  // from capture to the start of the work
+  double total_ms = 0;  // duration of the work
   double changed = 0;   // against the frame answered before, 0 to 1
-  int64_t dropped = 0;  // frames that went by unseen since the one answered before
+  int64_t dropped = 0;  // frames not answered since the one answered before
   bool deadline_missed = false;
   bool has_thumbnail = false;
   ocellus_generate_stats stats = {};
@@ -34,10 +34,10 @@ nlohmann::ordered_json record_json(const Record& record);
 
 // A frame that a question was about.
 struct AskedFrame {
-  int64_t id = 0;  // of its record
+  int64_t id = 0;  // id of its record
   int64_t captured_ns = 0;
-  int32_t label = 0;   // the number the model knows it by
-  bool named = false;  // by the answer
+  int32_t label = 0;   // its number in the model's prompt
+  bool named = false;  // the answer names it
 };
 
 struct QuestionAnswer {

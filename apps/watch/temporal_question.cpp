@@ -12,7 +12,7 @@ namespace {
 
 bool begins_with(const std::string& text, std::string_view start) { return text.rfind(start, 0) == 0; }
 
-// What stands between `start` and the first of `verbs`, if the text is made of just these.
+// Returns the text between `start` and the first of `verbs`, if the text consists of just these.
 template <size_t kCount>
 std::string between(const std::string& text, std::string_view start,
                     const std::array<std::string_view, kCount>& verbs) {
@@ -26,7 +26,7 @@ std::string between(const std::string& text, std::string_view start,
   return "";
 }
 
-// "the red circle" and "red circle" as "a red circle".
+// Returns "a red circle" for "the red circle" and "red circle".
 std::string with_article(std::string thing) {
   for (const std::string_view article : {"the ", "a ", "an ", "any "}) {
     if (begins_with(thing, article)) {
@@ -38,7 +38,7 @@ std::string with_article(std::string thing) {
   return (std::string_view("aeiou").find(thing[0]) == std::string_view::npos ? "a " : "an ") + thing;
 }
 
-// "A ring at the top, a star and a sign, on a navy background." as its parts.
+// Splits "A ring at the top, a star and a sign, on a navy background." into its parts.
 std::vector<std::string> split_caption(const std::string& caption) {
   std::string rest = trim(to_lower(caption), " .\n");
   std::vector<std::string> parts;
@@ -54,7 +54,7 @@ std::vector<std::string> split_caption(const std::string& caption) {
   return parts;
 }
 
-// The parts of the first that the second has not, joined by commas.
+// Returns the parts of the first that the second lacks, joined by commas.
 std::string parts_without(std::vector<std::string> first, const std::vector<std::string>& second) {
   std::vector<std::string> left = second;
   std::string text;
@@ -112,9 +112,9 @@ std::string describe_no_moment(TemporalQuestion::Kind kind, const std::vector<bo
 std::string describe_change(const std::string& before, const std::string& after) {
   const std::vector<std::string> old_parts = split_caption(before), new_parts = split_caption(after);
   const std::string added = parts_without(new_parts, old_parts), gone = parts_without(old_parts, new_parts);
-  if (added.empty() && gone.empty()) return "Nothing that the captions tell.";
+  if (added.empty() && gone.empty()) return "Nothing in the captions.";
   return (added.empty() ? "" : "New: " + added + ".") + (added.empty() || gone.empty() ? "" : " ") +
-         (gone.empty() ? "" : "Gone: " + gone + ".");
+         (gone.empty() ? "" : "Disappeared: " + gone + ".");
 }
 
 std::vector<int> find_image_numbers(const std::string& answer, int most) {

@@ -1,4 +1,4 @@
-// Questions about time, which a model that sees numbered pictures is not asked as they are: "When did the red circle
+// Questions about time, which a model that sees numbered pictures cannot answer directly: "When did the red circle
 // appear?" becomes one question for each frame, "What changed?" a comparison of two captions.
 #pragma once
 
@@ -14,23 +14,22 @@ struct TemporalQuestion {
   std::string thing;  // "a red circle"; empty for kChange
 };
 
-// Nothing for any other question.
+// Returns nullopt for any other question.
 std::optional<TemporalQuestion> parse_temporal_question(const std::string& question);
 
-// Whether an answer to "Is there ...?" says yes.
+// True if an answer to "Is there ...?" says yes.
 bool says_yes(const std::string& answer);
 
-// The frame, counted from 0, in which the thing came last (is there, and was not in the frame before), or in which it
-// was gone; -1 if there is no such moment.
+// Returns the frame, counted from 0, in which the thing appeared last (present, and absent in the frame before), or
+// disappeared; -1 if there is none.
 int find_moment(TemporalQuestion::Kind kind, const std::vector<bool>& is_there);
-// What to say where there is none.
+// Returns the answer if there is no such moment.
 std::string describe_no_moment(TemporalQuestion::Kind kind, const std::vector<bool>& is_there);
 
-// "New: a red ring at the top. Gone: a small blue star." from two captions that list what they see; says so if nothing
-// differs.
+// Returns "New: a red ring at the top. Disappeared: a small blue star." from two captions; says so if nothing differs.
 std::string describe_change(const std::string& before, const std::string& after);
 
-// The numbers of "Images 2, 5 and 7." or "in image 3", those from 1 to `most`, each once.
+// Returns the numbers in "Images 2, 5 and 7." or "in image 3" from 1 to `most`, each once.
 std::vector<int> find_image_numbers(const std::string& answer, int most);
 
 }  // namespace ocellus::app

@@ -17,7 +17,7 @@ namespace {
 constexpr int kWaitMs = 200;
 constexpr size_t kMostLineBytes = 8192;
 
-// A process in the background must not read from its terminal: it would be stopped.
+// A background process must not read from its terminal: it would be stopped.
 bool may_read_stdin() { return !stdin_is_terminal() || tcgetpgrp(STDIN_FILENO) == getpgrp(); }
 
 nlohmann::ordered_json number_setting(const char* name, const std::string& text) {

@@ -1,4 +1,4 @@
-// Questions and changes that are typed, or piped in, while a watch runs.
+// Questions and settings typed, or piped in, while a watch runs.
 #pragma once
 
 #include <atomic>

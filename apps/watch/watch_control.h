@@ -1,4 +1,4 @@
-// What a person wants of a running watch: settings, questions, an end. Filled by any thread, emptied by the watch.
+// Requests to a running watch: settings, questions, an end. Filled by any thread, emptied by the watch.
 #pragma once
 
 #include <chrono>
@@ -13,14 +13,14 @@ namespace ocellus::app {
 
 struct WatchSettings {
   std::string prompt;
-  double every_s = 0;       // at least so long from one answered frame to the next
-  double change = 0;        // of the cell that has changed most, 0 to 1; frames that changed less are skipped
+  double every_s = 0;       // minimum time between answered frames
+  double change = 0;        // threshold for the most changed cell, 0 to 1; frames that changed less are skipped
   int64_t deadline_ms = 0;  // from capture to the end of the answer; 0: none
   bool paused = false;
-  // These make the engine anew:
+  // Changes of these create a new engine:
   int32_t frames = 8;  // in memory, for questions
   int32_t kv_bits = 16;
-  float keep = 1;  // share of the pictures' cache slots that stays
+  float keep = 1;  // share of the pictures' cache slots that is kept
 
   bool same_engine(const WatchSettings& other) const {
     return frames == other.frames && kv_bits == other.kv_bits && keep == other.keep;
@@ -40,11 +40,11 @@ class WatchControl {
 
   WatchSettings settings() const;
   void set(const WatchSettings& settings);
-  // The number of the question; nothing if as many as can are waiting already.
+  // Returns the question's number; nullopt if the queue is full.
   std::optional<int64_t> ask(const std::string& text);
-  // The next question, if there is one.
+  // Takes the next question, if there is one.
   std::optional<WatchQuestion> next_question();
-  // Until anything is set or asked, or `wait` is over.
+  // Waits until something is set or asked, or `wait` is over.
   void wait_for_change(std::chrono::milliseconds wait);
 
  private:

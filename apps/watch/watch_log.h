@@ -1,4 +1,4 @@
-// The latest captions and answers, with small pictures of their frames; for any thread.
+// The latest captions and answers, with small pictures of their frames; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ class WatchLog {
  public:
   static constexpr size_t kMostRecords = 500, kMostAnswers = 50;
 
-  // `thumbnail`: a JPEG file, empty if there is none. The oldest record makes room.
+  // `thumbnail`: a JPEG file, empty if there is none. Replaces the oldest record.
   void add(Record record, std::vector<uint8_t> thumbnail);
   void add(QuestionAnswer answer);
 
-  // The newest first, at most `count`, older than the record `before` (0: from the newest on).
+  // Returns at most `count` records older than the record `before` (0: no limit), newest first.
   std::vector<Record> records(int64_t before, size_t count) const;
   std::vector<QuestionAnswer> answers(size_t count) const;
   // Empty if the log no longer holds it.
   std::vector<uint8_t> thumbnail(int64_t id) const;
-  // The record, if the log still holds it.
+  // Returns the record, if the log still holds it.
   bool find(int64_t id, Record* record) const;
 
  private:

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostListeners = 32;
 constexpr size_t kMostSenderBytes = 64;
 constexpr int64_t kMostFrameAgeMs = 60000;
-constexpr int64_t kMostRequestBytes = 65536;  // of a question or settings
+constexpr int64_t kMostRequestBytes = 65536;  // limit for a question or settings
 constexpr char kPolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
@@ -30,7 +30,7 @@ std::string event_text(const char* event, const Json& data) {
   return "event: " + std::string(event) + "\ndata: " + json_line(data) + "\n";
 }
 
-// The number, or `fallback` where there is none.
+// Returns the number, or `fallback` if it is absent.
 int64_t number_argument(const HttpRequest& request, std::string_view name, int64_t fallback) {
   const std::string_view text = request.argument(name);
   int64_t number = fallback;
@@ -80,7 +80,7 @@ void WatchPage::add_files() {
     };
     server_.handle("GET", std::string(file.path), send);
   }
-  // Browsers ask for it beside an answer that is no page and names no icon.
+  // Browsers request it for an answer that is no page and names no icon.
   server_.handle("GET", "/favicon.ico",
                  [](const Exchange& exchange) { exchange->respond({.status = 204, .body = ""}); });
 }
@@ -175,7 +175,7 @@ void WatchPage::take_question(const Exchange& exchange) {
   Json data;
   if (!read_json_body(exchange, &data)) return;
   if (!data.contains("text") || !data["text"].is_string()) {
-    return exchange->respond(error_response(400, "text must be a text: the question."));
+    return exchange->respond(error_response(400, "text must be a string: the question."));
   }
   const std::string text = data["text"].get<std::string>();
   watcher_->check_text(text);
@@ -191,8 +191,8 @@ void WatchPage::take_settings(const Exchange& exchange) {
   exchange->respond(json_response(watcher_->state()));
 }
 
-// A JPEG file, which no page of another origin can send without asking. `age_ms` says how long ago it was taken: the
-// clocks of two machines need not agree.
+// Takes a JPEG file, which no page of another origin can send without a preflight. `age_ms` is the time since its
+// capture: the clocks of two machines may differ.
 void WatchPage::take_frame(const Exchange& exchange) {
   const HttpRequest& request = exchange->request();
   if (watcher_->inbox() == nullptr) {
@@ -205,7 +205,7 @@ void WatchPage::take_frame(const Exchange& exchange) {
   }
   const std::string_view sender = request.argument("sender");
   if (sender.empty() || sender.size() > kMostSenderBytes) {
-    return exchange->respond(error_response(400, "sender must be a name that this page has made up for itself."));
+    return exchange->respond(error_response(400, "sender must be a name that the page has chosen."));
   }
   const int64_t age_ms = number_argument(request, "age_ms", 0);
   if (age_ms < 0 || age_ms > kMostFrameAgeMs) {

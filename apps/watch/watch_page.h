@@ -11,12 +11,12 @@
 
 namespace ocellus::app {
 
-// While a question or settings are read they may take so much beside the body.
+// Maximum memory for reading a question or settings, besides the body.
 inline constexpr int64_t kMostPageReadingBytes = int64_t{4} << 20;
 
 class WatchPage : public WatchListener {
  public:
-  // Listens; throws a Failure if that is impossible. The watcher must live longer.
+  // Listens; throws a Failure if that is impossible. The watcher must outlive this object.
   WatchPage(Watcher* watcher, const HttpOptions& options);
   ~WatchPage() override;
   WatchPage(const WatchPage&) = delete;

@@ -45,7 +45,7 @@ WatchSettings merge_settings(const Json& changes, WatchSettings settings, int32_
   if (!changes.is_object()) throw Failure(kExitUsage, "the settings must be a JSON object.");
   for (const auto& [name, value] : changes.items()) {
     if (name == "prompt") {
-      if (!value.is_string()) throw Failure(kExitUsage, "prompt must be a text.");
+      if (!value.is_string()) throw Failure(kExitUsage, "prompt must be a string.");
       check_text(settings.prompt = value.get<std::string>());
     } else if (name == "every_s") {
       settings.every_s = number_between(value, name, 0, kMostSeconds);

@@ -1,4 +1,4 @@
-// Settings of a running watch as JSON: what a page or a terminal sends, checked to the last field.
+// Settings of a running watch as JSON, as a page or a terminal sends them, fully validated.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ inline constexpr std::initializer_list<int32_t> kSettingBits = {16, 8, 4, 2, 1};
 
 nlohmann::ordered_json settings_json(const WatchSettings& settings);
 
-// The settings with the changes that a JSON object asks for. `check_text` throws a Failure for a prompt that the model
+// Returns the settings with the changes of a JSON object. `check_text` throws a Failure for a prompt that the model
 // cannot take. Throws a Failure that names the setting.
 WatchSettings merge_settings(const nlohmann::ordered_json& changes, WatchSettings settings, int32_t most_frames,
                              const std::function<void(const std::string&)>& check_text);

@@ -1,4 +1,4 @@
-// What a watcher tells of itself, and which settings it takes.
+// The state that a watcher publishes, and the settings that it accepts.
 #include <algorithm>
 #include <cmath>
 
@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 constexpr int32_t kMostFrames = 64;
 constexpr size_t kMostPromptBytes = 2000;
 
-// The value at a share of the sorted values.
+// Returns the quantile `share` of the sorted values.
 double quantile(const std::vector<double>& sorted, double share) {
   const auto at = static_cast<size_t>(std::ceil(share * static_cast<double>(sorted.size())));
   return sorted[std::min(sorted.size() - 1, at > 0 ? at - 1 : 0)];
@@ -156,7 +156,7 @@ std::string Watcher::metrics() const {
   const CaptureStatus source = capture_->status();
   const std::lock_guard lock(mutex_);
   const auto frames = [&text](const char* what, int64_t count) {
-    text.add_counter("ocellus_frames_total", "Frames by what became of them.", static_cast<double>(count),
+    text.add_counter("ocellus_frames_total", "Frames by outcome.", static_cast<double>(count),
                      std::string("state=\"") + what + "\"");
   };
   frames("captured", source.captured);
@@ -167,10 +167,9 @@ std::string Watcher::metrics() const {
   frames("answered", counts_.answered);
   frames("failed", counts_.failed);
   frames("deadline_missed", counts_.deadline_missed);
-  text.add_counter("ocellus_source_stalls_total", "Times in which no frame came.", static_cast<double>(source.stalls));
-  text.add_counter("ocellus_source_losses_total", "Times in which the source was gone.",
-                   static_cast<double>(source.losses));
-  text.add_gauge("ocellus_source_up", "1 while frames come.", source.state == SourceState::kRunning ? 1 : 0);
+  text.add_counter("ocellus_source_stalls_total", "Stalls of the source.", static_cast<double>(source.stalls));
+  text.add_counter("ocellus_source_losses_total", "Losses of the source.", static_cast<double>(source.losses));
+  text.add_gauge("ocellus_source_up", "1 while frames arrive.", source.state == SourceState::kRunning ? 1 : 0);
   text.add_counter("ocellus_questions_total", "Questions about frames in memory.",
                    static_cast<double>(counts_.questions));
   text.add_counter("ocellus_engine_restarts_total", "After failures of the device.",
@@ -190,7 +189,7 @@ std::string Watcher::metrics() const {
     text.add_gauge("ocellus_kv_cache_bytes", "Keys and values after the last caption.",
                    memory["kv_bytes"].get<double>());
     text.add_gauge("ocellus_images_held", "Frames in memory for questions.", memory["images_held"].get<double>());
-    text.add_gauge("kv_cache_usage_perc", "Share of the session rows of the plan that was ever used.",
+    text.add_gauge("kv_cache_usage_perc", "Maximum use of the plan's session rows so far, 0 to 1.",
                    memory["session_used_bytes"].get<double>() / std::max(1.0, memory["session_bytes"].get<double>()));
   }
   text.add_process();

@@ -16,16 +16,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFrameWait{50};  // a question waits no longer for a frame that does not come
+constexpr milliseconds kFrameWait{50};  // maximum wait for a frame before questions are checked
 constexpr milliseconds kIdleWait{100};
 constexpr int64_t kStateNs = 1'000'000'000;
 constexpr int32_t kThumbnailSide = 240;
-constexpr int32_t kMostFailures = 3;  // of the device, one after the other
+constexpr int32_t kMostFailures = 3;  // consecutive device failures
 constexpr size_t kLatencies = 512;
 
 double ms_between(int64_t from_ns, int64_t to_ns) { return static_cast<double>(to_ns - from_ns) / 1e6; }
 
-// What a sentence calls the source that was asked for as `name`.
+// Names the source in sentences.
 std::string spoken_name(const std::string& name) { return name == "-" ? "standard input" : name; }
 
 }  // namespace
@@ -41,9 +41,9 @@ Watcher::Watcher(const Model& model, WatchOptions options)
     history_ = std::make_unique<HistoryFolder>(options_.history_path, options_.history_bytes);
   }
   if (options_.narrator.image_pixels == 0) options_.narrator.image_pixels = kScreenPixels;
-  Narrator::plan(model_, options_.narrator, settings_);  // says what does not fit before a camera is opened
-  // The source is opened before the engine takes its time, and read from when the engine is there: the first frames
-  // are not lost.
+  Narrator::plan(model_, options_.narrator, settings_);  // reports what does not fit before a camera is opened
+  // The source is opened before the engine, which takes time, and read once the engine is there: the first frames are
+  // not lost.
   std::unique_ptr<FrameSource> source = open_source(options_.capture.source);
   narrator_ = std::make_unique<Narrator>(model_, options_.narrator, settings_);
   live_ = std::make_unique<LivePicture>([this](const EncodedPicture& picture) {
@@ -64,7 +64,7 @@ Watcher::Watcher(const Model& model, WatchOptions options)
 }
 
 Watcher::~Watcher() {
-  capture_.reset();  // its thread uses what is destroyed next
+  capture_.reset();  // its thread uses members that are destroyed next
   live_.reset();
 }
 
@@ -115,11 +115,11 @@ void Watcher::apply_settings() {
   const WatchSettings wanted = control_.settings();
   gate_.set_threshold(wanted.change);
   if (!wanted.same_engine(settings_)) {
-    publish_state(/*at_once=*/true);  // shows that something is going on
+    publish_state(/*at_once=*/true);  // shows activity
     try {
       remake(wanted);
     } catch (const Failure& failure) {
-      note("error", std::string(failure.what()) + " The settings before go on.");
+      note("error", std::string(failure.what()) + " The previous settings stay in force.");
       WatchSettings before = wanted;
       before.frames = settings_.frames;
       before.kv_bits = settings_.kv_bits;
@@ -214,7 +214,7 @@ bool Watcher::take_frame() {
 
 TurnAnswer Watcher::caption(const WatchSettings& settings, Record* record) {
   const int64_t pixels = int64_t{frame_.width} * frame_.height;
-  if (pixels > options_.narrator.image_pixels) {  // a larger picture than was planned for
+  if (pixels > options_.narrator.image_pixels) {  // a larger picture than planned for
     NarratorOptions larger = options_.narrator;
     larger.image_pixels = pixels;
     Narrator::plan(model_, larger, settings);
@@ -272,11 +272,11 @@ void Watcher::answer_frame() {
     narrator_->memory().remember(record.id, record.captured_ns, frame_);
     failures_in_a_row_ = 0;
   } catch (const Failure& failure) {
-    if (narrator_ == nullptr) throw;  // no engine could be made for a larger picture
+    if (narrator_ == nullptr) throw;  // no engine could be created for a larger picture
     record.error = failure.what();
     if (failure.exit_code() == kExitRuntime) {
       if (++failures_in_a_row_ >= kMostFailures) throw;
-      note("error", record.error + " The engine is made anew.");
+      note("error", record.error + " The engine is created again.");
       {
         const std::lock_guard lock(mutex_);
         ++counts_.restarts;
@@ -319,7 +319,7 @@ void Watcher::keep_record(Record record) {
   if (history_) {
     const std::string trouble = history_->add(record, thumbnail_);
     if (!trouble.empty() && history_trouble_.empty()) note("warning", trouble + ".");
-    if (trouble.empty() && !history_trouble_.empty()) note("information", "The history is written to the disk again.");
+    if (trouble.empty() && !history_trouble_.empty()) note("information", "The history is written to disk again.");
     history_trouble_ = trouble;
   }
   log_.add(std::move(record), thumbnail_);

@@ -22,13 +22,13 @@ struct WatchOptions {
   NarratorOptions narrator;
   CaptureOptions capture;
   WatchSettings settings;
-  int64_t frame_limit = 0;  // answered frames; 0: no end
-  bool stays = false;       // after the source's end, for people who still look and ask
+  int64_t frame_limit = 0;  // answered frames; 0: no limit
+  bool stays = false;       // continues after the source's end, for viewers and questions
   std::string history_path;
   int64_t history_bytes = 0;
 };
 
-// Hears what happens: the event's name and data as the page gets them. Called on several threads; must not block.
+// Receives events: name and data as the page gets them. Called on several threads; must not block.
 class WatchListener {
  public:
   virtual ~WatchListener() = default;
@@ -37,29 +37,29 @@ class WatchListener {
 
 class Watcher {
  public:
-  // Opens the source and makes the engine; throws their Failures. The model must live longer.
+  // Opens the source and creates the engine; throws their Failures. The model must outlive this object.
   Watcher(const Model& model, WatchOptions options);
   ~Watcher();
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
 
-  // Before run(); may be null.
+  // Call it before run(); may be null.
   void set_listener(WatchListener* listener);
-  // Until a stop is requested, the source ends or the frame limit is reached.
+  // Runs until a stop is requested, the source ends or the frame limit is reached.
   int run();
 
-  // From any thread:
+  // Thread-safe:
   WatchControl& control() { return control_; }
   const WatchLog& log() const { return log_; }
   LivePicture& live() { return *live_; }
-  // Where the frames of "browser" go; null for other sources.
+  // Inbox for the frames of "browser"; null for other sources.
   FrameInbox* inbox() const { return options_.capture.source.inbox.get(); }
   nlohmann::ordered_json state() const;
   std::string metrics() const;
-  // Why frames are not answered; empty while they are.
+  // Returns why frames are not answered; empty while they are.
   std::string trouble() const;
-  // The settings with the changes of a JSON object. Throws a Failure: kExitUsage for what is not a setting or out of
-  // range, kExitOverBudget if the plan would not fit.
+  // Returns the settings with the changes of a JSON object. Throws a Failure: kExitUsage for an unknown setting or a
+  // value out of range, kExitOverBudget if the plan would not fit.
   WatchSettings merge(const nlohmann::ordered_json& changes) const;
   // Throws a Failure for a question that is empty or too long.
   void check_text(const std::string& text) const;
@@ -68,8 +68,8 @@ class Watcher {
   struct Counts {
     int64_t answered = 0, failed = 0, unchanged = 0, deadline_missed = 0;
     int64_t questions = 0, tokens = 0;
-    int64_t seen_dropped = 0;  // of the capture, when the last frame was answered
-    int64_t restarts = 0;      // of the engine, after failures of the device
+    int64_t seen_dropped = 0;  // Capture::dropped when the last frame was answered
+    int64_t restarts = 0;      // engines created again after device failures
   };
 
   void note(const char* level, const std::string& text);
@@ -104,8 +104,8 @@ class Watcher {
   std::unique_ptr<HistoryFolder> history_;
   std::string history_trouble_;
 
-  // Of the loop alone (settings_ and options_.narrator change under mutex_, as other threads read them, too):
-  WatchSettings settings_;  // those in force
+  // Used by the loop only (settings_ and options_.narrator change under mutex_, as other threads read them, too):
+  WatchSettings settings_;  // in force
   ChangeGate gate_;
   Frame frame_;
   double change_ = 1;
@@ -113,12 +113,12 @@ class Watcher {
   int64_t last_state_ns_ = 0;
   int32_t failures_in_a_row_ = 0;
   std::vector<uint8_t> thumbnail_;
-  std::deque<double> latencies_ms_;  // of the last frames
+  std::deque<double> latencies_ms_;  // latest frames
   double last_age_ms_ = 0;
   ocellus_generate_stats last_stats_ = {};
   int64_t started_ns_;
 
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards the members below
   nlohmann::ordered_json state_;
   Counts counts_;
   Histogram first_token_, token_, age_, work_;

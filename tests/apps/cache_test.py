@@ -135,7 +135,7 @@ class Flags(ProgramTest):
         few, every = self.answer("caption", "--help"), self.answer("eval", "--help")
         self.assertIn("--evict none|" + "|".join(names), every)
         self.assertNotIn("elastic", few)
-        self.assertIn("'ocellus methods'", few.replace("\n", " "))
+        self.assertIn("'ocellus methods'", " ".join(few.split()))
         for method in listed["evict"] + listed["kv_scheme"]:
             self.assertIn(f"\n{method['name']} ({method['paper']})\n  {method['meaning']}\n", text)
             for option in method["options"]:
@@ -228,7 +228,7 @@ class Plan(ProgramTest):
     def test_a_budget_without_room_for_a_picture_holds_none(self):
         done = run("plan", "--solve", "images", "--budget", "40M", "--image-pixels", "256x256")
         self.assertEqual(done.returncode, OVER_BUDGET)
-        self.assertRegex(done.stdout, "Most pictures per session in this budget: 0\nNot solved: not one picture fits")
+        self.assertRegex(done.stdout, "Maximum pictures per session in this budget: 0\nNot solved: not one picture fits")
 
     def test_solving_needs_a_budget_and_leaves_the_choice(self):
         for what in ["images", "bits", "keep"]:

@@ -154,7 +154,7 @@ TEST_CASE("every fault of the made-up camera is counted, shown and survived") {
   CHECK(contains(status.format, "64 x 48 mjpeg"));
   CHECK(std::count(states.begin(), states.end(), SourceState::kStalled) == 1);
   CHECK(std::count(states.begin(), states.end(), SourceState::kLost) >= 1);
-  for (const char* part : {"No frame has come for 0.1 s", "Frames come again", "marks a frame as broken", "truncated",
+  for (const char* part : {"No frame has come for 0.1 s", "Frames arrive again", "marks a frame as broken", "truncated",
                            "size has changed from 64 x 48 to 32 x 16", "unplugged", "input/output error", "is back"}) {
     CHECK_MESSAGE(events.has(part), part);
   }

@@ -86,7 +86,7 @@ TEST_CASE("a sender that stays away is a stall, and told when it is back") {
     options.source.inbox->put("a", file, monotonic_ns());
     return capture.status().state == SourceState::kRunning;
   }));
-  CHECK(events.has("Frames come again"));
+  CHECK(events.has("Frames arrive again"));
   Frame frame;
   CHECK(capture.take(&frame, milliseconds(1000)));
   CHECK(capture.status().losses == 0);
@@ -106,7 +106,7 @@ TEST_CASE("a browser's camera needs a page, and chooses its own format") {
   for (SourceOptions options : {SourceOptions{.format = "nv12"}, {.width = 64, .height = 48}, {.loop = true}}) {
     options.name = "browser";
     options.inbox = std::make_shared<FrameInbox>();
-    CHECK(contains(refusal(options), "leave --format"));
+    CHECK(contains(refusal(options), "omit --format"));
   }
 }
 

@@ -323,7 +323,7 @@ TEST_CASE("a camera that is unplugged and plugged in again goes on by itself") {
   }
   CHECK(driver.opens == driver.closes);
   CHECK(driver.mapped == 0);
-  CHECK(events.has("is gone"));
+  CHECK(events.has("was disconnected"));
   CHECK(events.has("is back"));
   CHECK(events.has("size has changed from 64 x 48 to 32 x 48"));
 }

@@ -140,7 +140,7 @@ class Perplexity(FolderTest):
         self.assert_refused(["perplexity", self.file("")], BAD_INPUT, "empty")
         self.assert_refused(["perplexity", "none.txt"], BAD_INPUT, "none.txt")
         self.assert_refused(["perplexity", self.file("word " * 40000), "--window", 40000, "--tokens", 40000], OVER_BUDGET,
-                            "the model is made for")
+                            "but the model has")
 
 
 class Eval(FolderTest):
@@ -386,7 +386,7 @@ class Limits(ProgramTest):
 
     def test_a_thousand_pictures(self):
         self.assert_refused(["ask", "--prompt", "How many?", *[board("113")] * 1000], OVER_BUDGET,
-                            "1000 pictures .* the model is made for 8192")
+                            "1000 pictures .* but the model has 8192")
 
     def test_a_thousand_captions_need_the_memory_of_one(self):
         (one,) = self.objects("caption", board("113"))
@@ -398,7 +398,7 @@ class Limits(ProgramTest):
         self.assert_refused(["ask", "--text-tokens", 16, "--prompt", "very " * 300 + "long"], OVER_BUDGET, "text")
 
     def test_a_prompt_longer_than_the_context(self):
-        self.assert_refused(["ask", "--prompt", "very " * 20000], OVER_BUDGET, "the model is made for 8192")
+        self.assert_refused(["ask", "--prompt", "very " * 20000], OVER_BUDGET, "but the model has 8192")
 
     def test_more_pictures_than_the_plan(self):
         self.assert_refused(["ask", "--images", 1, "--prompt", "What?", board("113"), board("115")], OVER_BUDGET,
@@ -495,6 +495,14 @@ class Usage(ProgramTest):
         self.assertRegex(self.answer("--help"), "caption")
         for command in ["caption", "ask", "chat", "plan", "eval", "perplexity", "calibrate", "bench", "devices"]:
             self.assertRegex(self.answer(command, "--help"), "--budget SIZE")
+
+    def test_help_pages_fit_80_columns(self):
+        for command in [[], ["caption"], ["plan"], ["bench"], ["library"], ["library", "add"], ["library", "search"], ["methods"],
+                        ["make-model"], ["watch"], ["serve"]]:
+            with self.subTest(command=command):
+                page = self.answer(*command, "--help")
+                self.assertEqual([line for line in page.splitlines() if len(line) > 80], [])
+                self.assertNotRegex(page, r" \n")
 
 
 class Refusals(ProgramTest):

@@ -152,7 +152,7 @@ class Library(LibraryTest):
         for flags, sentence in [(["--library", self.path], "--library needs an --owner"),
                                 (["--owner", "me"], "--owner goes with a --library"),
                                 (["--library", self.path, "--owner", "../me"], "an owner has 1 to 64"),
-                                ([*self.flags, "--reuse", "none"], "would be of no use"),
+                                ([*self.flags, "--reuse", "none"], "does nothing with --reuse none"),
                                 (["--library-cache", "8M"], "--library-cache goes with a --library"),
                                 ([*self.flags, "--library-cache", "much"], "write a size"),
                                 ([*self.flags, "--library-cache", "4K"], "does not hold one image"),
@@ -166,7 +166,7 @@ class Library(LibraryTest):
             with self.subTest(flags=flags):
                 self.assert_refused(["caption", board("113"), *flags], USAGE, sentence)
         self.assert_refused(["caption", board("113"), "--library", board("113"), "--owner", "me"], RUNTIME, "is no directory")
-        self.assert_refused(["bench", *self.flags], USAGE, "leave --owner out")
+        self.assert_refused(["bench", *self.flags], USAGE, "omit --owner")
         self.assert_refused(["library"], USAGE, "library needs one of")
         self.assert_refused(["library", "list", self.path], USAGE, "--owner")
         self.assert_refused(["library", "remove", self.path, "zz", "--owner", "me"], USAGE, "32 hexadecimal")
@@ -241,7 +241,7 @@ class Entries(LibraryTest):
     def test_a_quota_is_set_shown_and_held(self):
         (entry,) = self.add(board("113"))
         told = run("library", "quota", self.path, "--owner", "ann", entry["bytes"] - 1)
-        self.assertIn("from the next entry on", told.stderr)
+        self.assertIn("when the next entry is added", told.stderr)
         (use,) = self.objects("library", "quota", self.path, "--owner", "ann", entry["bytes"])
         self.assertEqual((use["entries"], use["bytes"], use["quota_bytes"]), (1, entry["bytes"], entry["bytes"]))
         (other,) = self.add(board("004"))
@@ -269,7 +269,7 @@ class Entries(LibraryTest):
         found = [(hit["score"], hit["key"]) for hit in self.objects(*search, "--text", "red bus foxes")]
         self.assertEqual(found, [(2 / 3, red["key"]), (1 / 3, blue["key"])])
         self.assertRegex(self.answer(*search, "--text", "bus"), r"\n +1\.00 ")
-        self.assertRegex(self.answer("library", "search", "--help"), "the share of them")
+        self.assertRegex(self.answer("library", "search", "--help"), r"the\s+fraction\s+of\s+them")
         self.assertEqual(len(self.objects(*search, "--image", board("004"), "-n", 1)), 1)
         self.assertIn("a red fox", self.answer(*search, "--text", "fox"))
 
@@ -289,7 +289,7 @@ class Entries(LibraryTest):
                 ([*add, "--owner", "ann", board("113"), "--caption", "x" * 1001], USAGE, "a caption is UTF-8"),
                 ([*add, "--owner", "ann", board("113"), "--caption", "a\nb"], USAGE, "a caption is UTF-8"),
                 ([*add, "--owner", "ann", board("113"), "--caption", "a", "--describe"], USAGE, "describe"),
-                ([*add, "--owner", "ann", board("113"), "--reuse", "none"], USAGE, "would be of no use"),
+                ([*add, "--owner", "ann", board("113"), "--reuse", "none"], USAGE, "does nothing with --reuse none"),
                 ([*add, "--owner", "ann", board("113"), "--budget", "1M"], OVER_BUDGET, "budget")]:
             with self.subTest(arguments=arguments):
                 self.assert_refused(arguments, code, sentence)
@@ -298,7 +298,7 @@ class Entries(LibraryTest):
         for arguments, code, sentence in [
                 (["show", key], BAD_INPUT, "ann sees no entry"), (["show", "zz"], USAGE, "32 hexadecimal"),
                 (["pin", key], BAD_INPUT, "ann has no entry"), (["unpin", "../x"], USAGE, "32 hexadecimal"),
-                (["remove"], USAGE, "by its KEY or by a --tag"), (["remove", key, "--tag", "x"], USAGE, "one of the two"),
+                (["remove"], USAGE, "either the KEY of an entry or a --tag"), (["remove", key, "--tag", "x"], USAGE, "either the KEY"),
                 (["remove", "--tag", "x"], BAD_INPUT, "no entry with the tag x"), (["quota", "lots"], USAGE, "quota lots"),
                 (["quota", "-5"], USAGE, "-5"), (["search"], USAGE, "--text WORDS or --image FILE"),
                 (["search", "--text", "a", "--image", board("113")], USAGE, "excludes"),
@@ -350,22 +350,22 @@ class Retrieval(LibraryTest):
         done = run("chat", *self.flags, "--json", "-n", 8, stdin=lines)
         answers = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([answer["retrieved"][0]["key"] for answer in answers], [self.fox["key"], self.bus["key"]])
-        self.assertIn("nothing that fits <retrieve: zebra>", done.stderr)
+        self.assertIn("has no entry for <retrieve: zebra>", done.stderr)
         self.assertIn("is not closed", done.stderr)
 
     def test_what_cannot_be_retrieved_is_refused(self):
         for prompt, code, sentence in [
                 ("<retrieve: fox", USAGE, "is not closed"), ("a <retrieve: fox <retrieve: b>", USAGE, "is not closed"),
                 ("<retrieve: fox, 0>", USAGE, "asks for 0 entries"), ("<retrieve: fox, -1>", USAGE, "asks for -1"),
-                ("<retrieve: fox, 99999999999>", USAGE, "from 1 to 1000"), ("<retrieve: , 2>", USAGE, "nothing to search"),
-                ("<retrieve:>", USAGE, "nothing to search"), ("<retrieve: zebra>", RUNTIME, "nothing that fits"),
+                ("<retrieve: fox, 99999999999>", USAGE, "from 1 to 1000"), ("<retrieve: , 2>", USAGE, "has no query"),
+                ("<retrieve:>", USAGE, "has no query"), ("<retrieve: zebra>", RUNTIME, "has no entry for"),
                 ("<retrieve: /nowhere/a.png>", BAD_INPUT, "/nowhere/a.png")]:
             with self.subTest(prompt=prompt):
                 self.assert_refused(["ask", *self.flags, "--prompt", prompt], code, sentence)
         self.assert_refused(["ask", "--prompt", "<retrieve: fox>"], USAGE, "add --library and --owner")
         bob = ["--library", self.path, "--owner", "bob", "--quiet"]
-        self.assert_refused(["ask", *bob, "--prompt", "<retrieve: fox>"], RUNTIME, "nothing that fits")
-        self.assert_refused(["ask", *bob, "--prompt", f"<retrieve: {board('113')}>"], RUNTIME, "nothing that fits")
+        self.assert_refused(["ask", *bob, "--prompt", "<retrieve: fox>"], RUNTIME, "has no entry for")
+        self.assert_refused(["ask", *bob, "--prompt", f"<retrieve: {board('113')}>"], RUNTIME, "has no entry for")
         quiet = [*self.flags, "--quiet", "--prompt", "<retrieve: fox>"]
         self.assert_refused(["ask", *quiet, "--kv-bits", 4], USAGE, "16 bits, the session of 4")
         self.assert_refused(["ask", *quiet, "--reuse", "mpic:20"], USAGE, "16 rows read in place, and the session reads 20")

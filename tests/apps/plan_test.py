@@ -137,22 +137,22 @@ class Budget(ProgramTest):
         self.assertEqual((report["images"], report["most_images"], report["solved"]), (most, most, True))
         solved = run("plan", "--budget", "512M", "--solve", "images")
         self.assertEqual((solved.returncode, solved.stderr), (OK, ""))
-        self.assertRegex(solved.stdout, f"Solved: --images {most} is the most that the model has positions for; "
+        self.assertRegex(solved.stdout, f"Solved: --images {most} is the maximum for the model's positions; "
                                         f"the budget would hold {report['images_in_budget']}\\.")
-        self.assertRegex(solved.stdout, f"this budget: {most}, for which the model has positions; memory would hold")
-        self.assertRegex(run("plan", "--images", most + 1).stderr, "Note: .* positions, the model is made for 8192")
+        self.assertRegex(solved.stdout, f"this budget: {most}, limited by the model's positions; memory would hold")
+        self.assertRegex(run("plan", "--images", most + 1).stderr, "Note: .* positions, but the model has 8192")
         (table,) = self.objects("plan", "--budget", "512M", "--table")
         self.assertEqual({row["most_images"] for row in table["table"]}, {most})
         # Where memory is the bound, that is what is said.
         (report,) = self.objects("plan", "--budget", "100M", "--solve", "images")
         self.assertEqual(report["images"], report["images_in_budget"])
-        self.assertRegex(self.answer("plan", "--budget", "100M", "--solve", "images"), "is the most that fits the budget")
+        self.assertRegex(self.answer("plan", "--budget", "100M", "--solve", "images"), "is the maximum that fits the budget")
 
     def test_no_positions_for_a_picture_are_said(self):
         done = run("plan", "--budget", "512M", "--solve", "images", "--text-tokens", 8190)
         self.assertEqual(done.returncode, OVER_BUDGET)
-        self.assertRegex(done.stdout, "Not solved: the model has not enough positions for one picture and the text")
-        self.assertRegex(done.stderr, "no positions left for a picture beside 8190 text tokens: plan less text")
+        self.assertRegex(done.stdout, "Not solved: the model does not have enough positions for one picture and the text")
+        self.assertRegex(done.stderr, "no positions left for a picture besides 8190 text tokens: plan less text")
 
     def test_sizes_are_read_strictly(self):
         for text, size in [("512M", 512 << 20), ("2G", 2 << 30), ("2GiB", 2 << 30), ("80000k", 80000 << 10),

@@ -120,10 +120,10 @@ TEST_CASE("the latest moment counts, and its absence is told") {
 TEST_CASE("two captions are compared part by part") {
   CHECK(describe_change("A small blue star at the top and a red ring on the left, on a navy background.",
                         "A red ring on the left and a green cross in the center, on a navy background.") ==
-        "New: a green cross in the center. Gone: a small blue star at the top.");
-  CHECK(describe_change("A ring.", "A ring.") == "Nothing that the captions tell.");
+        "New: a green cross in the center. Disappeared: a small blue star at the top.");
+  CHECK(describe_change("A ring.", "A ring.") == "Nothing in the captions.");
   CHECK(describe_change("", "A ring.") == "New: a ring.");
-  CHECK(describe_change("A ring and a ring.", "A ring.") == "Gone: a ring.");
+  CHECK(describe_change("A ring and a ring.", "A ring.") == "Disappeared: a ring.");
 }
 
 TEST_CASE("numbers of images are found in answers, those out of range are not") {

@@ -143,7 +143,7 @@ class Sources(ProgramTest):
                 (["synthetic", "--faults", "fire@3"], USAGE, "fire"), (["synthetic", "--size", "1x"], USAGE, "--size"),
                 (["-", "--format", "nv12"], USAGE, "width and a height"), ([], USAGE, "SOURCE"),
                 (["synthetic", "--frames", "-1"], USAGE, "--frames"), (["synthetic", "--change", "2"], USAGE, "--change"),
-                (["synthetic", "--token", "x"], USAGE, "--token is for --http"),
+                (["synthetic", "--token", "x"], USAGE, "--token needs --http"),
                 (["synthetic", "--http", "nowhere:x"], USAGE, "ADDRESS:PORT" if HAS_HTTP else "no HTTP server"),
                 (["synthetic", "--http", "0.0.0.0:0"], USAGE, "token" if HAS_HTTP else "no HTTP server"),
                 (["browser"], USAGE, "--http 127.0.0.1:8080"),
@@ -400,7 +400,7 @@ class Endpoints(ProgramTest):
             for path, data, status, sentence in [
                     ("/api/settings", {"kv_bits": 3}, 400, "16, 8, 4, 2 or 1"), ("/api/settings", [1], 400, "object"),
                     ("/api/settings", b"{", 400, "object"), ("/api/settings", {"prompt": ""}, 400, "empty"),
-                    ("/api/settings", {"prompt": 3}, 400, "text"), ("/api/settings", {"volume": 3}, 400, "no setting"),
+                    ("/api/settings", {"prompt": 3}, 400, "string"), ("/api/settings", {"volume": 3}, 400, "no setting"),
                     ("/api/settings", {"every_s": "now"}, 400, "number"), ("/api/settings", {"frames": 2.5}, 400, "whole"),
                     ("/api/settings", {"frames": 64}, 409, "needs"), ("/api/settings", {"paused": 1}, 400, "true or false"),
                     ("/api/settings", {"prompt": "a " * 900}, 400, "tokens"),

@@ -140,7 +140,7 @@ class Soak:
                   for name in ("rss_bytes", "open_files", "arena_bytes", "session_used_bytes", "frame_bytes")}
         frames = self.end["frames"] if self.end else {}
         kinds = {name: sum(part in note for note in self.notes) for name, part in (
-            ("stalls", "No frame has come"), ("came_again", "come again"), ("broken", "broken"),
+            ("stalls", "No frame has come"), ("came_again", "arrive again"), ("broken", "broken"),
             ("truncated", "truncated"), ("size_changes", "size has changed"), ("unplugged", "unplugged"),
             ("driver_errors", "input/output error"), ("back", "is back"))}
         kinds["damaged"] = self.damaged  # of those that no newer frame replaced

@@ -1,7 +1,7 @@
 // Describes frames of sensor_msgs/Image `image` or, with -p image_transport:=compressed, of sensor_msgs/CompressedImage
 // `image/compressed` (JPEG, PNG) on `~/caption`; the service `~/ask` answers a question about the newest. Both carry
-// the header of the frame they are about. The newest frame only (KeepLast(1)); a transition to inactive cancels what is
-// under way. For rclcpp of Humble, Jazzy and Kilted.
+// the header of their frame. Only the newest frame is kept (KeepLast(1)); a transition to inactive cancels work in
+// progress. For rclcpp of Humble, Jazzy and Kilted.
 //   ros2 run ocellus_ros ocellus_node --ros-args -p model:=M.gguf -p mmproj:=P.gguf -r image:=/camera/image_raw
 //   ros2 lifecycle set /ocellus configure; ros2 lifecycle set /ocellus activate
 #include <atomic>
@@ -25,7 +25,7 @@ using CompressedImage = sensor_msgs::msg::CompressedImage;
 using Header = std_msgs::msg::Header;
 using Image = sensor_msgs::msg::Image;
 
-/// Since Iron services take rclcpp::QoS, since Kilted nothing else; Humble takes rmw_qos_profile_t.
+/// Services take rclcpp::QoS since Iron, and only that since Kilted; Humble takes rmw_qos_profile_t.
 template <class Node, class Callback>
 auto create_ask_service(Node& node, Callback callback, rclcpp::CallbackGroup::SharedPtr group, int)
     -> decltype(node.template create_service<Ask>("~/ask", std::move(callback), rclcpp::ServicesQoS(), group)) {
@@ -51,10 +51,10 @@ class OcellusNode : public rclcpp_lifecycle::LifecycleNode {
     declare_parameter<int64_t>("kv_bits", 4);
     declare_parameter<int64_t>("deadline_ms", 2000);
     declare_parameter<int64_t>("max_image_pixels", 1920 * 1080);
-    declare_parameter<int64_t>("max_whole_pixels", 0);  // of progressive JPEGs; 0: as the library has it
+    declare_parameter<int64_t>("max_whole_pixels", 0);  // limit of progressive JPEGs; 0: the library's default
   }
 
-  /// Takes all memory: after this nothing of Ocellus allocates.
+  /// Allocates all memory: Ocellus allocates nothing afterwards.
   CallbackReturn on_configure(const rclcpp_lifecycle::State&) override {
     auto model =
         ocellus::Model::open(get_parameter("model").as_string().c_str(), get_parameter("mmproj").as_string().c_str());
@@ -76,7 +76,7 @@ class OcellusNode : public rclcpp_lifecycle::LifecycleNode {
     return CallbackReturn::SUCCESS;
   }
 
-  /// Frames and questions come one after another, beside the transitions.
+  /// Frames and questions are processed one after another, concurrently with transitions.
   CallbackReturn on_activate(const rclcpp_lifecycle::State& state) override {
     LifecycleNode::on_activate(state);
     active_ = true;
@@ -118,7 +118,7 @@ class OcellusNode : public rclcpp_lifecycle::LifecycleNode {
   }
 
  private:
-  /// One of them.
+  /// Either kind of message.
   struct Frame {
     Image::ConstSharedPtr image;
     CompressedImage::ConstSharedPtr file;
@@ -154,7 +154,7 @@ class OcellusNode : public rclcpp_lifecycle::LifecycleNode {
     if (!response.success) response.answer = can ? status.sentence() : "there is no frame yet";
   }
 
-  /// About the newest frame.
+  /// Asks about the newest frame.
   ocellus::Status ask(const std::string& prompt, std::string& text) {
     const std::chrono::milliseconds deadline(get_parameter("deadline_ms").as_int());
     session_.set_deadline(ocellus::Clock::now() + deadline);
@@ -173,7 +173,7 @@ class OcellusNode : public rclcpp_lifecycle::LifecycleNode {
     return session_.add_encoded_image(newest_.file->data);
   }
 
-  /// The frame as Ocellus sees it, without a copy. Ocellus refuses other encodings and frames that are too short.
+  /// Wraps the message without a copy. Ocellus refuses other encodings and frames that are too short.
   static ocellus_frame view(const Image& image) {
     ocellus_frame frame{};
     frame.width = static_cast<int32_t>(image.width);
