@@ -73,7 +73,7 @@ Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height,
   *plan = ViewPlan();
   plan->rules = config.rules;
   plan->source = {width, height};
-  plan->view_rows = config.view_rows;
+  plan->view_rows = plan->view_positions = config.view_rows;
   config.rules->plan(config, plan);
   return {};
 }

@@ -90,7 +90,8 @@ struct ViewPlan {
   Size source;            // the picture
   int32_t tile_rows = 0;  // 0 x 0: no tiles
   int32_t tile_cols = 0;
-  int32_t view_rows = 0;  // rows of the language model per view
+  int32_t view_rows = 0;       // rows of the language model per view
+  int32_t view_positions = 0;  // positions of those rows, which may share some; with a map each row has its own
   Canvas tiles, overview;
   TileMap map;  // only with rules that have one
 
@@ -105,8 +106,9 @@ struct ViewPlan {
   /// Indices in the views of the overview, and of the first tile.
   int32_t overview_index() const;
   int32_t first_tile() const;
-  /// Number of the picture's rows in the language model.
+  /// Number of the picture's rows in the language model, and of the positions that they take.
   int64_t row_count() const;
+  int64_t position_count() const;
   RowPlace whole_view() const { return {.cols = view_rows, .from_stride = view_rows}; }
   /// Returns the view's place in the rows of the tiles' map, or in those of the view alone.
   RowPlace row_place(int32_t view_index) const;
@@ -117,6 +119,7 @@ struct ViewBounds {
   int32_t tiles = 0;         // per picture
   int32_t tile_rows = 0;     // rows of tiles
   int64_t rows = 0;          // rows in the language model
+  int64_t positions = 0;     // positions of those rows; 0: each has its own
   int64_t tiled_pixels = 0;  // pixels of the tiled image
   int64_t resize_bytes = 0;  // host scratch of simultaneous resizes
   int64_t stage_pixels = 0;  // output of one resize pass on a device
@@ -130,13 +133,17 @@ struct ViewRules {
   ImageMarks marks = {};
   bool overview_first = false;
   bool has_map = false;  // pictures have a TileMap; the overview comes first
-  /// Fills in all of a plan but rules, source and view_rows.
+  /// Fills in all of a plan but rules, source and view_rows, and view_positions where rows share some.
   void (*plan)(const PreprocessConfig& config, ViewPlan* plan) = nullptr;
   ViewBounds (*bounds)(const PreprocessConfig& config, const ImageLimits& limits) = nullptr;
 };
 
 inline int64_t ViewPlan::row_count() const {
   return rules->has_map ? view_rows + map.rows() : int64_t{view_count()} * view_rows;
+}
+
+inline int64_t ViewPlan::position_count() const {
+  return rules->has_map ? row_count() : int64_t{view_count()} * view_positions;
 }
 
 inline int32_t ViewPlan::overview_index() const { return rules->overview_first ? 0 : tile_count(); }

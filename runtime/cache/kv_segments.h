@@ -76,12 +76,35 @@ struct LinkedImage {
   int32_t position_shift = 0;
 };
 
+/// The positions of consecutive rows of a chunk. A row of text takes a position; rows of a picture may share them: its
+/// rows are spread evenly over its positions.
+struct PositionSpan {
+  int32_t first = 0;      // position of the span, counted in the chunk
+  int32_t skipped = 0;    // rows of the span before these
+  int32_t rows = 1;       // rows of the whole span; 1 if each has a position of its own
+  int32_t positions = 1;  // positions of the whole span; 1 if each row has one of its own
+
+  static PositionSpan of(int64_t first, int64_t rows, int64_t positions) {
+    if (rows == positions) rows = positions = 1;
+    return {static_cast<int32_t>(first), 0, static_cast<int32_t>(rows), static_cast<int32_t>(positions)};
+  }
+  int32_t at(int64_t row) const { return first + static_cast<int32_t>((skipped + row) * positions / rows); }
+  /// The same from row `row` on.
+  PositionSpan from(int64_t row) const {
+    PositionSpan rest = *this;
+    (rows == positions ? rest.first : rest.skipped) += static_cast<int32_t>(row);
+    return rest;
+  }
+  friend constexpr bool operator==(const PositionSpan&, const PositionSpan&) = default;
+};
+
 /// A stretch of a linked image's slots between two rows of a chunk.
 struct LinkedRun {
   int32_t image = 0;  // index in the chunk's linked images
   int32_t first_slot = 0;
   int32_t slots = 0;
   int32_t visible_from = 0;  // first row of the chunk that sees it
+  PositionSpan span;
 };
 
 template <>

@@ -30,13 +30,19 @@ Status PromptChunk::lay_out_alone(int64_t max_rows, const PromptChunk& other, in
   return take_rows(sink, "picked rows", kLife, Phase::kNone, 1, most_picks, &picks);
 }
 
-void PromptChunk::add_piece(RowKind kind, int32_t image_ordinal, int64_t count, int64_t source_row) {
+void PromptChunk::add_piece(RowKind kind, int64_t count, const PositionSpan& span, int32_t image_ordinal,
+                            int64_t source_row) {
   Piece* last = piece_count > 0 ? &pieces.data[piece_count - 1] : nullptr;
   if (last != nullptr && last->kind == kind && last->image_ordinal == image_ordinal &&
-      last->linked_before == linked_slots) {
+      last->span.from(last->row_count) == span) {
     last->row_count += count;
   } else {
-    pieces.data[piece_count++] = {kind, image_ordinal, row_count, count, linked_slots, source_row};
+    pieces.data[piece_count++] = {.kind = kind,
+                                  .image_ordinal = image_ordinal,
+                                  .first_row = static_cast<int32_t>(row_count),
+                                  .source_row = static_cast<int32_t>(source_row),
+                                  .row_count = count,
+                                  .span = span};
   }
   row_count += count;
   if (kind != RowKind::kImage) text_count += count;
@@ -44,28 +50,30 @@ void PromptChunk::add_piece(RowKind kind, int32_t image_ordinal, int64_t count, 
 
 void PromptChunk::add_text(const int32_t* tokens, int64_t count) {
   std::copy(tokens, tokens + count, token_ids.host.data + row_count);
-  add_piece(RowKind::kText, 0, count);
+  add_piece(RowKind::kText, count, PositionSpan::of(position_count, count, count), 0, 0);
+  position_count += count;
 }
 
-void PromptChunk::add_image_rows(int32_t image_ordinal, int64_t count) {
+void PromptChunk::add_image_rows(int32_t image_ordinal, int64_t count, int64_t positions) {
   std::fill_n(token_ids.host.data + row_count, count, kSkippedRow);
-  add_piece(RowKind::kImage, image_ordinal, count);
+  add_piece(RowKind::kImage, count, PositionSpan::of(position_count, count, positions), image_ordinal, 0);
+  position_count += positions;
 }
 
-void PromptChunk::add_linked_rows(int64_t count, int64_t source_row) {
+void PromptChunk::add_linked_rows(int64_t count, int64_t source_row, const PositionSpan& span) {
   if (count == 0) return;
   std::fill_n(token_ids.host.data + row_count, count, kSkippedRow);
-  add_piece(RowKind::kLinked, 0, count, source_row);
+  add_piece(RowKind::kLinked, count, span, 0, source_row);
   linked_rows += count;
 }
 
-void PromptChunk::add_link(int32_t image, int32_t first_slot, int32_t slots) {
+void PromptChunk::add_link(int32_t image, int32_t first_slot, int32_t slots, const PositionSpan& span) {
   LinkedRun* last = link_count > 0 ? &links.data[link_count - 1] : nullptr;
   if (last != nullptr && last->image == image && last->first_slot + last->slots == first_slot &&
-      last->visible_from == row_count)
+      last->visible_from == row_count && last->span.from(last->slots) == span)
     last->slots += slots;
   else
-    links.data[link_count++] = {image, first_slot, slots, static_cast<int32_t>(row_count)};
+    links.data[link_count++] = {image, first_slot, slots, static_cast<int32_t>(row_count), span};
   linked_slots += slots;
 }
 
@@ -92,6 +100,7 @@ void PromptChunk::rewind(const Mark& mark) {
   link_count = mark.link_count;
   linked_slots = mark.linked_slots;
   linked_rows = mark.linked_rows;
+  position_count = mark.position_count;
   if (piece_count > 0) pieces.data[piece_count - 1].row_count = mark.last_piece_rows;
 }
 

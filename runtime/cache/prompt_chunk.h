@@ -11,14 +11,15 @@ namespace ocellus {
 /// kLinked: rows of a linked image that are computed in place, and stored like text.
 enum class RowKind : uint8_t { kText, kImage, kLinked };
 
-/// Consecutive rows of a chunk with the same destination: text pages, or one image's slots.
+/// Consecutive rows of a chunk with the same destination, text pages or one image's slots, and their positions. Slots
+/// are counted in rows, the model's context in positions, and a row sees those before it, whatever their positions.
 struct Piece {
   RowKind kind = RowKind::kText;
   int32_t image_ordinal = 0;  // images only: index in the session's images
-  int64_t first_row = 0;
+  int32_t first_row = 0;
+  int32_t source_row = 0;  // kLinked: first row of the linked rows' embeddings
   int64_t row_count = 0;
-  int64_t linked_before = 0;  // positions of the chunk before the piece without rows: slots of linked images
-  int64_t source_row = 0;     // kLinked: first row of the linked rows' embeddings
+  PositionSpan span;
 };
 
 /// Sizes of linked images in a chunk, for the plan.
@@ -63,8 +64,9 @@ struct PromptChunk {
   int64_t pick_count = 0;
   int64_t linked_image_count = 0;
   int64_t link_count = 0;
-  int64_t linked_slots = 0;  // positions without rows
-  int64_t linked_rows = 0;   // rows of linked images
+  int64_t linked_slots = 0;    // slots of linked images without rows
+  int64_t linked_rows = 0;     // rows of linked images
+  int64_t position_count = 0;  // taken by all rows and linked slots
 
   Status lay_out(int64_t max_rows, int64_t width, const LinkLimits& links, RowSink& sink);
   /// Lays out a chunk for one image read alone, in the memory of another chunk's rows: only one of the two may be in
@@ -74,15 +76,17 @@ struct PromptChunk {
   /// Appends `count` rows to the last piece if the destination is the same, or as a new one. The caller writes rows of
   /// images before or after; those of text are looked up in embed_text().
   void add_text(const int32_t* tokens, int64_t count);
-  void add_image_rows(int32_t image_ordinal, int64_t count);
-  /// Adds rows of a linked image whose embeddings are the linked rows from `source_row` on.
-  void add_linked_rows(int64_t count, int64_t source_row);
-  /// Adds slots of a linked image of the chunk after the rows so far.
-  void add_link(int32_t image, int32_t first_slot, int32_t slots);
+  void add_image_rows(int32_t image_ordinal, int64_t count, int64_t positions);
+  /// Adds rows of a linked image whose embeddings are the linked rows from `source_row` on. The caller counts its
+  /// positions.
+  void add_linked_rows(int64_t count, int64_t source_row, const PositionSpan& span);
+  /// Adds slots of a linked image of the chunk after the rows so far. The caller counts its positions.
+  void add_link(int32_t image, int32_t first_slot, int32_t slots, const PositionSpan& span);
   /// Drops all rows and links, but not the linked images.
   void clear_rows();
   bool is_text(int64_t row) const;
-  int64_t positions() const { return row_count + linked_slots; }
+  /// Rows and linked slots: the chunk's part of a prompt, in tokens.
+  int64_t tokens() const { return row_count + linked_slots; }
   /// False: the chunk ends with a linked image, whose last row was read elsewhere.
   bool ends_with_row() const {
     return row_count > 0 && (link_count == 0 || links.data[link_count - 1].visible_from < row_count);
@@ -94,17 +98,17 @@ struct PromptChunk {
   /// A state to return to if an image turns out to be unreadable half way.
   struct Mark {
     int64_t row_count, piece_count, text_count, last_piece_rows, linked_image_count, link_count, linked_slots,
-        linked_rows;
+        linked_rows, position_count;
   };
   Mark mark() const {
     const int64_t last_piece_rows = piece_count > 0 ? pieces.data[piece_count - 1].row_count : 0;
-    return {row_count,          piece_count, text_count,   last_piece_rows,
-            linked_image_count, link_count,  linked_slots, linked_rows};
+    return {row_count,  piece_count,  text_count,  last_piece_rows, linked_image_count,
+            link_count, linked_slots, linked_rows, position_count};
   }
   void rewind(const Mark& mark);
 
  private:
-  void add_piece(RowKind kind, int32_t image_ordinal, int64_t count, int64_t source_row = 0);
+  void add_piece(RowKind kind, int64_t count, const PositionSpan& span, int32_t image_ordinal, int64_t source_row);
 };
 
 }  // namespace ocellus

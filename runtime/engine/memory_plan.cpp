@@ -52,7 +52,8 @@ int32_t positions_per_image(const Model& model, const ocellus_limits& limits) {
   if (!model.has_vision()) return 0;
   const PreprocessConfig config = preprocess_config(model.vision(), limits);
   const ViewBounds bounds = config.rules->bounds(config, {});
-  return static_cast<int32_t>(bounds.rows + model.delimiter_tokens(bounds));
+  const int64_t positions = bounds.positions > 0 ? bounds.positions : bounds.rows;
+  return static_cast<int32_t>(positions + model.delimiter_tokens(bounds));
 }
 
 /// Makes it DAVID's rule that chooses what stays, where none is named. False where one is.

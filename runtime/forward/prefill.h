@@ -102,7 +102,7 @@ struct PrefillPlan {
 /// Carries no image's change: for recordings, which always contain the op.
 void carry_no_change(const CarryScratch& carry, Queue& queue);
 
-/// Fills positions, slots and past of the scratch on the host: the chunk's rows stand at positions first_position, ...,
+/// Fills positions, slots and past of the scratch on the host: the chunk's rows stand from position first_position on,
 /// its keys and values go to the reserved slots of `cache`, which records their positions. Compression is planned and
 /// its lists are uploaded.
 PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,

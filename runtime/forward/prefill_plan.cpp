@@ -1,6 +1,5 @@
 // Planning of a prefill: positions and destinations of rows, what they see, what is carried.
 #include <algorithm>
-#include <numeric>
 
 #include "kernels/cache/note_slots.h"
 #include "runtime/forward/prefill.h"
@@ -142,9 +141,8 @@ class CarriedSlots {
     }
     for (; link_ < chunk_.link_count && chunk_.links.data[link_].image == number; ++link_) {
       const LinkedRun& run = chunk_.links.data[link_];
-      const int64_t first = first_position_ + run.visible_from + slots_before_ - image.position_shift;
-      std::iota(positions + run.first_slot, positions + run.first_slot + run.slots, static_cast<int32_t>(first));
-      slots_before_ += run.slots;
+      for (int32_t i = 0; i < run.slots; ++i)
+        positions[run.first_slot + i] = static_cast<int32_t>(first_position_) + run.span.at(i) - image.position_shift;
     }
   }
 
@@ -152,7 +150,7 @@ class CarriedSlots {
   const PromptChunk& chunk_;
   int64_t first_position_;
   const PrefillScratch& scratch_;
-  int64_t row_ = 0, link_ = 0, slots_before_ = 0;
+  int64_t row_ = 0, link_ = 0;
 };
 
 /// Fills the lists of images whose change is carried: those linked into the chunk. Copies on CUDA begin with number
@@ -194,7 +192,7 @@ void note_text(const PromptChunk& chunk, int64_t first_position, const SessionCa
   for (int64_t p = 0; p < chunk.piece_count; ++p) {
     const Piece& piece = chunk.pieces.data[p];
     for (int64_t i = 0; piece.kind != RowKind::kImage && i < piece.row_count; ++i)
-      s.noted.rows.host.data[count++] = static_cast<int32_t>(piece.first_row + i);
+      s.noted.rows.host.data[count++] = piece.span.at(i);  // without scores a row is known by its position alone
   }
   const KvShape& shape = cache.shape();
   for (int32_t done = 0; done < count;) {
@@ -224,7 +222,7 @@ void place_rows(const PromptChunk& chunk, int64_t first_position, SlotOf slot_of
   for (int64_t p = 0; p < chunk.piece_count; ++p) {
     const Piece& piece = chunk.pieces.data[p];
     for (int64_t i = 0; i < piece.row_count; ++i, ++row) {
-      const int64_t position = first_position + piece.linked_before + row;
+      const int64_t position = first_position + piece.span.at(i);
       s.slots.host.data[row] = slot_of(piece, row, position);
       s.positions.host.data[row] = static_cast<int32_t>(position);
     }

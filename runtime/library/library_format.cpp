@@ -28,8 +28,13 @@ void walk_facts(FieldWalk& walk, EntryFacts& facts) {
   walk.number(facts.prefix_id);
   for (int32_t* field :
        {&facts.layer_count, &facts.kv_heads, &facts.head_dim, &facts.bits, &facts.scale_form, &facts.token_count,
-        &facts.block_rows, &facts.view_count, &facts.embedding_width, &facts.stored_input_rows, &facts.tile_cols})
+        &facts.block_rows, &facts.view_count, &facts.embedding_width, &facts.stored_input_rows})
     walk.number(*field);
+  // One number for both, which is that of the tiles where no rows share a position.
+  uint32_t layout = static_cast<uint32_t>(facts.shared_rows) << 8 | static_cast<uint32_t>(facts.tile_cols);
+  walk.number(layout);
+  facts.tile_cols = static_cast<int32_t>(layout & 255);
+  facts.shared_rows = static_cast<int32_t>(layout) >> 8;
 }
 
 struct Preamble {

@@ -46,7 +46,7 @@ int64_t count_text(const PromptChunk& chunk, int64_t rows) {
   int64_t count = 0;
   for (int64_t p = 0; p < chunk.piece_count; ++p) {
     const Piece& piece = chunk.pieces.data[p];
-    const int64_t first = std::max(piece.first_row, chunk.row_count - rows);
+    const int64_t first = std::max<int64_t>(piece.first_row, chunk.row_count - rows);
     if (!is_image(piece)) count += std::max<int64_t>(0, piece.first_row + piece.row_count - first);
   }
   return count;

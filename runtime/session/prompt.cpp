@@ -85,7 +85,7 @@ RowNeed Prompt::waiting() const {
   const int32_t linked = static_cast<int32_t>(chunk.linked_image_count);
   return {.text = chunk.text_count - (shape.blends() ? unread : 0),
           .images = linked + new_images(chunk, conversation_.cache()),
-          .positions = chunk.positions()};
+          .positions = chunk.position_count};
 }
 
 Status Prompt::start() {
@@ -177,14 +177,14 @@ Status Prompt::read_rows() {
   else
     queue.join_transfers();
   OCELLUS_TRY(queue.status());
-  if (chunk.positions() == 0) return {};
+  if (chunk.tokens() == 0) return {};
   commit_rows(chunk, engine.shape(), conversation_.cache());
   ConversationState& state = conversation_.state();
   PromptStats& stats = conversation_.stats();
-  state.next_position += chunk.positions();
+  state.next_position += chunk.position_count;
   state.is_answerable = chunk.ends_with_row();
-  stats.rows += static_cast<int32_t>(chunk.positions());
-  stats.image_rows += static_cast<int32_t>(chunk.positions() - chunk.text_count + chunk.linked_rows);
+  stats.rows += static_cast<int32_t>(chunk.tokens());
+  stats.image_rows += static_cast<int32_t>(chunk.tokens() - chunk.text_count + chunk.linked_rows);
   engine.note_cache_use();
   return {};
 }

@@ -152,7 +152,7 @@ Status Prompt::prepare_picture(const ViewPlan& plan) {
   int64_t text_rows = 0;
   OCELLUS_TRY(count_delimiters(conversation_.engine().tokenizer(), plan, &text_rows));
   const int64_t image_rows = plan.row_count();
-  const RowNeed need{.text = text_rows, .images = 1, .positions = text_rows + image_rows};
+  const RowNeed need{.text = text_rows, .images = 1, .positions = text_rows + plan.position_count()};
   OCELLUS_TRY(roll(need));
   if (conversation_.cache().image_count() + waiting().images >= shape.images_per_session)
     return OCELLUS_FAIL(Code::kFull, "the session holds its planned %d images already: plan more images",

@@ -13,6 +13,7 @@ ViewPlan view_plan(const EntryFacts& facts, const PreprocessConfig& config) {
   ViewPlan plan;
   plan.rules = config.rules;
   plan.view_rows = config.view_rows;
+  plan.view_positions = config.view_rows - facts.shared_rows / std::max(facts.view_count, 1);
   plan.tile_cols = facts.tile_cols;
   plan.tile_rows = facts.tile_cols == 0 ? 0 : (facts.view_count - 1) / facts.tile_cols;
   if (config.rules->has_map) plan.map = {.lines = 1, .cols = facts.token_count - plan.view_rows - 1};  // their number
@@ -22,6 +23,8 @@ ViewPlan view_plan(const EntryFacts& facts, const PreprocessConfig& config) {
 bool has_sound_views(const EntryFacts& facts, const PreprocessConfig& config) {
   if (config.rules->has_map && facts.token_count <= config.view_rows) return false;
   if (facts.token_count > max_row_count(config)) return false;
+  if (facts.shared_rows != 0 && (config.rules->has_map || facts.shared_rows % facts.view_count != 0)) return false;
+  if (view_plan(facts, config).view_positions < 1) return false;
   if (facts.tile_cols == 0) return facts.view_count == 1;
   return facts.tile_cols > 0 && facts.view_count > 1 && (facts.view_count - 1) % facts.tile_cols == 0;
 }
@@ -51,6 +54,7 @@ Status check_fits(const LibraryKey& key, const EntryFacts& facts, Engine& engine
                         facts.view_count);
   expected.content = facts.content;
   expected.tile_cols = facts.tile_cols;
+  expected.shared_rows = facts.shared_rows;
   if (facts == expected && has_sound_views(facts, preprocess)) return {};
   return OCELLUS_FAIL(Code::kBadArgument, "library entry %s was made with other settings of the cache", name.text);
 }

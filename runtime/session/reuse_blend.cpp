@@ -65,28 +65,31 @@ int64_t choose_most_changed(const PromptChunk& chunk, int32_t percent, const Ble
   return count;
 }
 
-/// Linked rows but the chosen ones become links to where they are stored.
+/// Linked rows but the chosen ones become links to where they are stored. The chunk is written anew from its front
+/// while it is read: rows from their places, which come no sooner, and pieces from a copy at the end of their list.
+/// There are no more of those than rows, so that none is written over before it was read.
 void link_others(const int32_t* chosen, int64_t count, PromptChunk& chunk, SessionCache& cache) {
   LinkedSlots at(chunk);
-  const int64_t rows = chunk.row_count;
+  const int64_t positions = chunk.position_count, pieces = chunk.piece_count;
+  Piece* const all = chunk.pieces.data + chunk.pieces.cols - pieces;
+  std::copy_backward(chunk.pieces.data, chunk.pieces.data + pieces, all + pieces);
   chunk.clear_rows();
   int64_t pick = 0, source = 0;
-  for (int64_t row = 0; row < rows; ++row) {
-    if (chunk.is_text(row)) {  // rows are written at or before where they were
-      const TokenId token = chunk.token_ids.host.data[row];
-      chunk.add_text(&token, 1);
-      continue;
+  for (int64_t p = 0; p < pieces; ++p) {
+    const Piece piece = all[p];
+    chunk.position_count = piece.span.at(0);
+    if (piece.kind == RowKind::kText) chunk.add_text(chunk.token_ids.host.data + piece.first_row, piece.row_count);
+    for (int64_t i = 0; piece.kind == RowKind::kLinked && i < piece.row_count; ++i, ++source, at.next()) {
+      if (pick < count && chosen[pick] == piece.first_row + i) {
+        cache.note_hole(at.image().ordinal, at.slot());
+        chunk.add_linked_rows(1, source, piece.span.from(i));
+        ++pick;
+      } else {
+        chunk.add_link(at.number(), at.slot(), 1, piece.span.from(i));
+      }
     }
-    if (pick < count && chosen[pick] == row) {
-      cache.note_hole(at.image().ordinal, at.slot());
-      chunk.add_linked_rows(1, source);
-      ++pick;
-    } else {
-      chunk.add_link(at.number(), at.slot(), 1);
-    }
-    ++source;
-    at.next();
   }
+  chunk.position_count = positions;
   for (int64_t i = 0; i < chunk.linked_image_count; ++i) chunk.linked_images.data[i].in_place = 0;
 }
 

@@ -146,6 +146,7 @@ Status Reuse::identify(const Picture& picture, const ViewPlan& plan, EntryFacts*
   facts->content = {hash.high, hash.low};
   if (shape.in_context) facts->prefix_id = prefix_of(facts->prefix_id, conversation_.state().prefix_hash);
   facts->tile_cols = plan.tile_cols;
+  facts->shared_rows = static_cast<int32_t>(plan.row_count() - plan.position_count());
   return {};
 }
 

@@ -24,21 +24,24 @@ class LinkedRows {
         picks_(picks),
         slot_(in_place_) {}
 
-  /// The next `count` rows of the image.
-  void add(int64_t count) {
+  /// The next `count` rows of the image, which take so many positions.
+  void add(int64_t count, int64_t positions) {
+    const PositionSpan span = PositionSpan::of(chunk_.position_count, count, positions);
+    const int64_t begin = row_;
     for (const int64_t end = row_ + count; row_ < end;) {
       const int64_t next = pick_ < in_place_ ? std::min<int64_t>(picks_[pick_], end) : end;
       if (next > row_) {
         const auto slots = static_cast<int32_t>(next - row_);
-        chunk_.add_link(static_cast<int32_t>(chunk_.linked_image_count - 1), slot_, slots);
+        chunk_.add_link(static_cast<int32_t>(chunk_.linked_image_count - 1), slot_, slots, span.from(row_ - begin));
         slot_ += slots;
         row_ = next;
       } else {
-        chunk_.add_linked_rows(1, chunk_.linked_rows);
+        chunk_.add_linked_rows(1, chunk_.linked_rows, span.from(row_ - begin));
         ++pick_;
         ++row_;
       }
     }
+    chunk_.position_count += positions;
   }
 
  private:
@@ -157,7 +160,7 @@ Status Reuse::add_links(const ViewPlan& plan, int32_t ordinal, PromptChunk& chun
   Engine& engine = conversation_.engine();
   const TraceRange range(engine.trace(), "link");
   const PromptChunk& alone = engine.memory().image_chunk;
-  const int64_t first = conversation_.state().next_position + chunk.positions();
+  const int64_t first = conversation_.state().next_position + chunk.position_count;
   const int64_t start_tokens = engine.tokenizer().facts().start_token() != kNoToken ? 1 : 0;
   LinkedImage& image = chunk.linked_images.data[chunk.linked_image_count++];
   image.ordinal = ordinal;
@@ -169,7 +172,7 @@ Status Reuse::add_links(const ViewPlan& plan, int32_t ordinal, PromptChunk& chun
   ImagePiece piece;
   for (ImagePieces pieces(plan); pieces.next(&piece);) {
     if (piece.is_view()) {
-      rows.add(piece.rows);
+      rows.add(piece.rows, piece.positions);
       continue;
     }
     OCELLUS_TRY(tokens.encode(engine.tokenizer(), piece.text));

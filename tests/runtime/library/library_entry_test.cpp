@@ -133,9 +133,9 @@ TEST_CASE("every fact of a library's entry makes another key") {
   differs(facts.content.high);
   differs(facts.content.low);
   differs(facts.prefix_id);
-  for (int32_t* field :
-       {&facts.layer_count, &facts.kv_heads, &facts.head_dim, &facts.bits, &facts.scale_form, &facts.token_count,
-        &facts.block_rows, &facts.view_count, &facts.embedding_width, &facts.stored_input_rows, &facts.tile_cols})
+  for (int32_t* field : {&facts.layer_count, &facts.kv_heads, &facts.head_dim, &facts.bits, &facts.scale_form,
+                         &facts.token_count, &facts.block_rows, &facts.view_count, &facts.embedding_width,
+                         &facts.stored_input_rows, &facts.tile_cols, &facts.shared_rows})
     differs(*field);
 }
 
