@@ -1,6 +1,6 @@
 // Conversation: what a session has said and seen. It owns the slots of its cache, the place where the next row stands,
-// and the checkpoint that a prompt goes back to when it fails. Rows that are still to be read are none of its business:
-// those belong to a Prompt.
+// and the checkpoint to which a prompt that fails returns. It does not know rows that are still to be read: those
+// belong to a Prompt.
 #pragma once
 
 #include "kernels/cache/select_slots.h"
@@ -23,10 +23,10 @@ struct ConversationState {
   bool has_text = false;                // the beginning-of-text token is in
   TokenId unread_token = kNoToken;      // generated, not in the cache yet
   int64_t recent_count = 0;             // tokens that were remembered for the repetition penalty
-  uint64_t prefix_hash = kEmptyPrefix;  // of all that was added: a picture read in its prompt is found by it
+  uint64_t prefix_hash = kEmptyPrefix;  // hash over all that was added: a picture read in its prompt is found by it
 };
 
-/// A moment to go back to: the one kind of snapshot that sessions take.
+/// A state to return to: the one kind of snapshot that sessions take.
 struct Checkpoint {
   ConversationState state;
   SessionCache::Mark cache;
@@ -42,7 +42,7 @@ class Conversation {
   Conversation& operator=(const Conversation&) = delete;
 
   void open(Engine& engine, int32_t slot);
-  /// Forgets everything said and seen.
+  /// Drops everything said and seen.
   void reset();
 
   Engine& engine() const { return *engine_; }
@@ -66,18 +66,18 @@ class Conversation {
   const int32_t* recent_tokens() const;
   void note_prefix(const TokenId* tokens, int64_t count);
 
-  /// A cancellation that came while there was no prompt and no answer was not meant for the next one.
+  /// Drops a cancellation that came while there was no prompt and no answer: it was not meant for the next one.
   void forget_late_cancel();
   void begin_prompt();
   /// An answer that goes on is still the same answer, which a cancellation before it was meant for.
   void begin_answer() { has_prompt_ = true; }
 
-  /// After an answer: what a prompt that fails goes back to.
+  /// Called after an answer: sets the state to which a prompt that fails returns.
   void set_checkpoint();
   Checkpoint& checkpoint() { return checkpoint_; }
-  /// Back to the checkpoint: what was read since is forgotten.
+  /// Returns to the checkpoint: all that was read since is dropped.
   void go_back();
-  /// Back to a state since which nothing was read.
+  /// Returns to a state since which nothing was read.
   void restore(const ConversationState& state);
 
  private:

@@ -11,7 +11,7 @@ namespace ocellus {
 
 class Session;
 
-/// What a session is to say, and where the log-probabilities of its tokens go.
+/// Tokens that a session is to say, and the memory for their log-probabilities.
 struct ForcedAnswer {
   const TokenId* tokens = nullptr;
   int32_t count = 0;

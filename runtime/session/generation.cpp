@@ -40,7 +40,7 @@ ocellus_stop stop_for(Status status) {
 
 }  // namespace
 
-/// Where an answer was cut, and nothing was added since, its newest token is read by a decode step, as it would have
+/// If an answer was cut, and nothing was added since, its newest token is read by a decode step, as it would have
 /// been without the cut.
 Status Generation::read_prompt(int32_t i) {
   Prompt& prompt = sessions_[i]->prompt();
@@ -70,7 +70,7 @@ void Generation::force_next_token() {
   if (forced_ != nullptr) scratch_.forced.row(started_ % kResultSteps)[parts_[0].row] = forced_->tokens[started_];
 }
 
-/// Step 0: the first token of an answer comes from the last row its prompt left behind, that of an answer that goes on
+/// Step 0: the first token of an answer comes from the last row of its prompt, that of an answer that goes on
 /// from a decode step. In a batch of both kinds the one are out while the others have theirs.
 Status Generation::start_first_tokens() {
   const TraceRange range(engine_.trace(), "first token");
@@ -270,7 +270,7 @@ void Generation::deliver(int32_t i, std::string_view text) {
 void Generation::finish(int32_t i, ocellus_stop stop) {
   parts_[i].active = false;
   stats_[i].stop = stop;
-  // Where the answer may go on, what has come of a character waits for the rest of it.
+  // If the answer may go on, an incomplete character stays buffered.
   if (stop != OCELLUS_STOP_CALLBACK && stop != OCELLUS_STOP_MAX_TOKENS)
     deliver(i, conversation(i).characters().finish());
 }
@@ -316,7 +316,7 @@ Status Generation::run() {
     if (status.ok()) status = start_first_tokens();
     if (status.ok()) status = answer();
     settle_newest();
-    // A step that nobody waits for any more may still be under way in this scope's memory.
+    // A step whose result is not needed any more may still be under way in this scope's memory.
     if (engine_.queue().on_cuda()) (void)engine_.queue().finish();
   }
   float* times = engine_.memory().token_times.data;

@@ -47,7 +47,7 @@ class Generation {
     int64_t most_steps = 0;  // tokens of the answer for which there is room
     int64_t last_step = 0;   // the newest that the row took part in
     StepEviction eviction;   // as the device counts, up to the tokens that were accepted
-    StepPlace next;          // where the step that is started next has its row
+    StepPlace next;          // the row of the step that is started next
     bool unsettled = false;  // the newest accepted token has no slot of its own yet
   };
 

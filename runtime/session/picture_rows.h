@@ -32,7 +32,7 @@ class PictureRows {
   Status encode_waiting(const VisionScratch& scratch);
 
   Conversation& conversation_;
-  bool timed_ = false;  // the queue's encode timer runs or has run, and nobody has asked it yet
+  bool timed_ = false;  // the queue's encode timer runs or has run, and was not read yet
 };
 
 }  // namespace ocellus

@@ -34,12 +34,12 @@ Status reserve_rows(const PromptChunk& chunk, const EngineShape& shape, SessionC
                                   .text_rows = static_cast<int32_t>(chunk.text_count)});
   }
   int32_t ordinal = 0;
-  // Where images are linked, or read in context, they were reserved when they came.
+  // Images that are linked, or read in context, were reserved when they came.
   for (int32_t i = shape.links ? 0 : new_images(chunk, cache); i > 0; --i) OCELLUS_TRY(cache.reserve_image(&ordinal));
   return cache.reserve_text(chunk.text_count);
 }
 
-/// The slots that an image of so many rows keeps in blocks of its own.
+/// The slots that an image of `image_rows` rows keeps in blocks of its own.
 int32_t kept_slots(const CachePolicy& policy, int64_t image_rows) {
   return static_cast<int32_t>(policy.evicts_images() ? policy.survivors({image_rows, image_rows}).slots() : image_rows);
 }
@@ -208,7 +208,7 @@ Status Prompt::prefill() {
   const PrefillPlan plan =
       plan_prefill(chunk, conversation_.state().next_position, cache, text.config.head_dim, scratch, queue);
   chunk.embed_text(text.embedding, queue);
-  queue.join_transfers();  // of images from the library
+  queue.join_transfers();  // images from the library
   reuse_.fetch_rows(chunk);
   OCELLUS_TRY(engine.run_prefill(chunk.row_count, plan, scratch, &conversation_.stop()));
   queue.copy(conversation_.last_hidden(), chunk.hidden.row(chunk.row_count - 1),

@@ -23,8 +23,8 @@ class Prompt final : private ChunkHolder {
   Prompt(Conversation& conversation, Room& room, PictureRows& pictures, Reuse& reuse)
       : conversation_(conversation), room_(room), pictures_(pictures), reuse_(reuse) {}
 
-  /// What every addition begins with: reports an earlier failure or a wish to stop, borrows the chunk, and puts the
-  /// token that was generated last, which nothing has read yet, in front of what is added.
+  /// Begins every addition: reports an earlier failure or a request to stop, borrows the chunk, and puts the token that
+  /// was generated last and not read yet in front of the addition.
   Status start();
   /// `continues`: the text follows other text directly (a SentencePiece vocabulary then adds no space before it).
   Status add_text(std::string_view text, bool parse_special, bool continues);
@@ -36,7 +36,7 @@ class Prompt final : private ChunkHolder {
   /// See ocellus_session_add_library_image.
   Status add_library_image(const LibraryKey& key);
 
-  /// Where this prompt is, and back to there; if something was read since, back to the last answer.
+  /// The state of this prompt, and the way back to it; if something was read since, back to the last answer.
   Checkpoint mark() const;
   void go_back(const Checkpoint& to);
   /// Back to the last answer.
@@ -44,14 +44,14 @@ class Prompt final : private ChunkHolder {
 
   /// Reads what waits. On failure the prompt is forgotten, and the earlier conversation stays.
   Status read();
-  /// For an answer: reads everything, so that the newest row can be answered.
+  /// Reads everything for an answer, so that the newest row can be answered.
   Status read_to_answer();
-  /// For an answer that goes on after it was cut: leaves its newest token to be read by a decode step.
+  /// Prepares an answer that goes on after it was cut: a decode step will read its newest token.
   Status read_nothing();
-  /// Whether the chunk is lent to this prompt, with or without rows that wait.
+  /// True if the chunk is lent to this prompt, with or without rows that wait.
   bool holds_chunk() const;
   RowNeed waiting() const;
-  /// Gives the chunk back unread, and forgets a failure that nobody has heard of.
+  /// Gives the chunk back unread, and drops a failure that was not reported yet.
   void reset();
 
  private:
@@ -75,8 +75,8 @@ class Prompt final : private ChunkHolder {
   Room& room_;
   PictureRows& pictures_;
   Reuse& reuse_;
-  Status deferred_;    // of rows that were read because another prompt needed the chunk
-  int64_t reads_ = 0;  // of the chunk, so that marks know whether it was read since
+  Status deferred_;    // failure of rows that were read because another prompt needed the chunk
+  int64_t reads_ = 0;  // times the chunk was read, so that marks know whether it was read since
 };
 
 }  // namespace ocellus

@@ -163,7 +163,7 @@ Status Prompt::prepare_picture(const ViewPlan& plan) {
   return chunk().room() < rows ? read_and_borrow() : Status();
 }
 
-/// What follows when the rows of a picture are in the chunk, or when that failed half way.
+/// Ends the addition of a picture, whose rows are in the chunk or failed half way.
 Status Prompt::end_picture(Status status, const Checkpoint& before) {
   Engine& engine = conversation_.engine();
   if (status.ok() && engine.memory().waiting_views.full()) status = pictures_.encode();

@@ -15,7 +15,7 @@ struct PromptStats {
   double encode_ms = 0;
   double prefill_ms = 0;
   int32_t library_hits = 0;
-  int32_t library_memory_hits = 0;  // of these
+  int32_t library_memory_hits = 0;  // hits without a file being read
   int32_t library_misses = 0;
   int64_t library_bytes = 0;  // read from files
   double library_saved_ms = 0;

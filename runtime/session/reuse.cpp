@@ -29,7 +29,7 @@ bool has_sound_views(const EntryFacts& facts, const PreprocessConfig& config) {
   return facts.tile_cols > 0 && facts.view_count > 1 && (facts.view_count - 1) % facts.tile_cols == 0;
 }
 
-/// Whether the cache of a session takes the entry as it is.
+/// Fails if the cache of a session does not take the entry as it is.
 Status check_fits(const LibraryKey& key, const EntryFacts& facts, Engine& engine) {
   const KeyText name = key_text(key);
   if (engine.shape().in_context)

@@ -34,7 +34,7 @@ class LinkedSlots {
   int32_t number_ = 0, slot_ = 0;
 };
 
-/// Where rows are stored, to be compared with that; nothing is stored of text.
+/// Lists the slots that rows are compared with; text has none.
 void list_stored(const PromptChunk& chunk, const SessionCache& cache, const BlendScratch& s) {
   LinkedSlots at(chunk);
   const int32_t size = cache.shape().block_slots;

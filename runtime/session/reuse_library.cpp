@@ -64,7 +64,8 @@ EntryWish Reuse::wish_for(const EntryFacts& facts) const {
   return {library_, owner_, facts, keep_.only_there, keep_.part};
 }
 
-/// Where images are read in their prompt, what stands before them is part of what they are, and not known ahead.
+/// Not for images that are read in their prompt: their identity includes all that stands before them, which is not
+/// known ahead.
 Status Reuse::look_ahead(const Picture& picture, const ViewPlan& plan) {
   Engine& engine = conversation_.engine();
   EntryFacts facts;
@@ -119,7 +120,7 @@ Status Reuse::recall(const EntryFacts& facts, const ViewPlan& plan, PromptChunk&
 
 Status Reuse::link_entry(const EntryFacts& facts, const ViewPlan& plan, PromptChunk& chunk) {
   bool found = false;
-  // Where computed images are kept does not matter here.
+  // The part in which computed images are kept does not matter here.
   const bool only_there = std::exchange(keep_.only_there, false);
   const Status status = recall(facts, plan, chunk, &found);
   keep_.only_there = only_there;

@@ -17,14 +17,14 @@ namespace {
 /// Puts the rows of a linked image into a chunk, in order: those in place become rows, the others links between them.
 class LinkedRows {
  public:
-  /// For the image that was added to the chunk last.
+  /// Takes the image that was added to the chunk last.
   LinkedRows(PromptChunk& chunk, const int32_t* picks)
       : chunk_(chunk),
         in_place_(chunk.linked_images.data[chunk.linked_image_count - 1].in_place),
         picks_(picks),
         slot_(in_place_) {}
 
-  /// The next `count` rows of the image, which take so many positions.
+  /// Adds the next `count` rows of the image, which take `positions` positions.
   void add(int64_t count, int64_t positions) {
     const PositionSpan span = PositionSpan::of(chunk_.position_count, count, positions);
     const int64_t begin = row_;

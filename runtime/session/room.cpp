@@ -50,8 +50,9 @@ int64_t Room::most_text(const RowNeed& waiting) const {
 int64_t Room::live_span() const {
   const SessionCache& cache = conversation_.cache();
   const int64_t next = conversation_.state().next_position;
-  if (cache.has_sinks()) return cache.live_slots();                       // read as if nothing had been between
-  if (conversation_.engine().shape().policy.lists_chunks()) return next;  // nobody noted where competing rows stand
+  if (cache.has_sinks()) return cache.live_slots();  // read as if nothing had been between
+  if (conversation_.engine().shape().policy.lists_chunks())
+    return next;  // positions of competing rows are not recorded
   return next - cache.oldest_position(sinks(), next) + cache.span_of_pages(sinks());
 }
 
@@ -109,7 +110,7 @@ int32_t Room::sinks() const {
   return static_cast<int32_t>(std::min<int64_t>(sink_pages_, conversation_.cache().text_slots() / kPageSlots));
 }
 
-/// Brings the sinks up behind what was released.
+/// Moves the sinks up to the rows that stayed.
 void Room::move_sinks() {
   SessionCache& cache = conversation_.cache();
   cache.move_pages(sinks(), cache.oldest_position(sinks(), conversation_.state().next_position));

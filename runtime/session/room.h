@@ -4,7 +4,7 @@
 // within its planned pages, the beginning of the conversation (attention sinks; Xiao et al., StreamingLLM) included.
 //
 // Positions grow on. What attention sees is their differences, so nothing that stays has to change, but for the sinks:
-// they are moved up behind what was released, by reading them with a query turned back as far. So no difference grows
+// they are moved up to the rows that stayed, by reading them with a query turned back as far. So no difference grows
 // beyond what the model was made for.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace ocellus {
 struct RowNeed {
   int64_t text = 0;  // rows that go to text pages
   int32_t images = 0;
-  int64_t positions = 0;  // of all of them, and of slots that are linked
+  int64_t positions = 0;  // taken by all of them, and by slots that are linked
   static RowNeed of_text(int64_t rows) { return {.text = rows, .positions = rows}; }
 };
 
@@ -30,21 +30,21 @@ class Room {
   void stop_rolling() { images_ = sink_pages_ = 0; }
   bool is_rolling() const { return images_ > 0; }
 
-  /// What the planned slots and the model still hold, in rows and in positions.
+  /// Rows and positions that the planned slots and the model still hold.
   int64_t for_text(const RowNeed& waiting) const;
   int64_t for_positions(const RowNeed& waiting) const;
   /// kFull if what is needed exceeds the planned text slots or the positions of the model.
   Status check(const RowNeed& need, const RowNeed& waiting) const;
-  /// kFull if so many forced tokens cannot find room, whatever a rolling context releases.
+  /// kFull if `count` forced tokens cannot find room, whatever a rolling context releases.
   Status check_to_score(int64_t count, const RowNeed& waiting) const;
 
-  /// For a rolling context: whether something may go to make room. False too for what can never fit.
+  /// True if rows of a rolling context may be released to make room. False for a need that can never fit.
   bool can_roll(const RowNeed& need, const RowNeed& waiting) const;
   bool has(const RowNeed& need, const RowNeed& waiting) const;
   /// Releases what is oldest until there is room or nothing can go. Nothing may wait.
   Status release(const RowNeed& need);
-  /// For an answer whose prompt was read: of what came before the prompt so much goes that the answer finds room, but
-  /// no more than half of the planned text: few answers are as long as they may be.
+  /// Makes room for an answer whose prompt was read: releases rows from before the prompt until the answer fits, but no
+  /// more than half of the planned text: few answers are as long as they may be.
   void release_for_answer(int64_t text_rows);
 
  private:

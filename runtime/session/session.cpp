@@ -58,7 +58,7 @@ Status Session::begin_turn() {
   return {};
 }
 
-/// What comes before the suffix that makes the model answer may have to be read and compressed before it.
+/// All that comes before the suffix that makes the model answer may have to be read and compressed before it.
 Status Session::end_turn() {
   const TurnText& texts = turn_text(engine().model().chat_template());
   const CachePolicy& policy = engine().shape().policy;

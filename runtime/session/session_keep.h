@@ -1,4 +1,4 @@
-// How a session keeps images in its library, and what became of the one that it added last.
+// SessionKeep: the way a session keeps images in its library, and the outcome for the image added last.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@ namespace ocellus {
 struct SessionKeep {
   enum class Outcome : uint8_t { kNone, kFound, kStoring, kStored, kFailed };
 
-  /// Of images that are computed from now on.
+  /// The labels of images that are computed from now on.
   EntryLabels labels = {};
   LibraryPart part = LibraryPart::kOwn;
   bool only_there = false;  // images are looked up in that part alone
 
-  /// Of the image that was added last.
+  /// The outcome for the image that was added last.
   Outcome outcome = Outcome::kNone;
   LibraryKey last_key = {};
   LibraryPart last_part = LibraryPart::kOwn;
-  Failure failure = {};  // why it was not stored
+  Failure failure = {};  // the reason why it was not stored
 
   void note_found(const LibraryKey& key, LibraryPart where) {
     outcome = Outcome::kFound;

@@ -31,7 +31,7 @@ void make_scales(const KvLayer& layer, int32_t head_dim, int64_t count, Half* sc
   const Half step = float_to_half(1.0f / static_cast<float>((1 << kv_bits(layer.format)) - 1));
   const auto value = [&](int32_t row) { return row == kKeyOffsets || row == kValueOffsets ? offset : step; };
   if (layer.scales != KvScaleForm::k6Bit) {
-    // By token, what lies behind the keys' rows are pairs of both.
+    // By token, what lies after the keys' rows are pairs of both.
     const int32_t rows = layer.scales == KvScaleForm::kByToken ? kValueOffsets : kKvScaleRows;
     for (int64_t i = rows * head_dim; i < count; ++i) scales[i] = i % 2 == 0 ? offset : step;
     for (int32_t row = 0; row < rows; ++row) std::fill_n(scales + row * head_dim, head_dim, value(row));

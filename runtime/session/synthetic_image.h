@@ -1,4 +1,4 @@
-// An image that nobody has seen: cache slots with made-up contents, to measure decoding over many of them.
+// An image without pixels: cache slots with made-up contents, to measure decoding over many of them.
 #pragma once
 
 #include "runtime/cache/kv_cache.h"
