@@ -37,7 +37,7 @@ Status check_budget(const ocellus_limits& limits, int64_t total_bytes) {
                       total_bytes, limits.budget_bytes, total_bytes - limits.budget_bytes);
 }
 
-/// That help to read one library entry: some cores are left to the work that goes on beside it.
+/// Threads that help to read one library entry: some cores are left to the work that goes on beside it.
 int reading_threads(const EngineShape& shape) {
   return std::clamp(shape.device.thread_count / 2 - 1, 0, BlockReaders::kMostThreads);
 }

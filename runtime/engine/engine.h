@@ -39,13 +39,13 @@ class Engine {
   const Tokenizer& tokenizer() const { return memory_.tokenizer; }
   Arena& arena() { return arena_; }
   Queue& queue() { return queue_; }
-  /// Who hears of the ranges of work.
+  /// Trace sink of the ranges of work; null: none.
   const TraceSink& trace() const { return trace_; }
   LibraryTraffic& library_traffic() { return library_traffic_; }
-  /// Of the prompt that is being added.
+  /// The pictures of the prompt that is being added.
   PicturesAhead& pictures_ahead() { return pictures_ahead_; }
 
-  /// Whose rows wait in memory().chunk.
+  /// Lends memory().chunk to one prompt at a time.
   ChunkLoan& chunk_loan() { return chunk_loan_; }
 
   /// A hash over all bytes of the model's files, for what is kept of them elsewhere, read when it is first asked for;

@@ -101,7 +101,7 @@ Status check_cache(const EngineShape& s) {
       bytes / 1e9);
 }
 
-/// Where rows go in blocks, views go one by one: more would take memory and save nothing.
+/// One view at a time on devices that take rows in blocks: more would take memory and save nothing.
 int32_t view_batch(const ocellus_limits& limits, const EngineShape& s) {
   if (s.device.in_blocks()) return 1;
   const int64_t all = int64_t{s.images_per_session} * s.views_per_image;
@@ -128,7 +128,7 @@ int32_t block_slots(const CachePolicy& policy, int64_t image_slots, int64_t usua
   return static_cast<int32_t>(std::min(wanted, image_slots));
 }
 
-/// Where rows compete, a block takes what an image leaves if all leave alike, so that a smaller share to keep takes
+/// If rows compete, a block takes what an image leaves if all leave alike, so that a smaller share to keep takes
 /// less memory. Fewer slots than kLeastBlockSlots would spend more on offsets and steps than on codes.
 int64_t usual_block_slots(const CachePolicy& policy, int64_t image_slots) {
   if (!policy.packs() || !policy.lists_chunks()) return image_slots;
@@ -149,7 +149,7 @@ void size_evicted(const ChunkFacts& all, int64_t slots_per_image, EngineShape* s
   const int64_t f16_slots = policy.packs() ? text + window : text + policy.most_visual(all);
   s->pages_per_session = blocks_of(f16_slots, kPageSlots) + images;
   if (!policy.packs()) return;
-  // Of every prompt at least one slot stays, even where that is more than the share to keep.
+  // At least one slot of every prompt stays, even where that is more than the share to keep.
   const bool packs_text = policy.packs_text();
   const int64_t visual = std::min(policy.most_visual(all) + images, packs_text ? all.rows : all.visual_rows);
   s->kv.block_slots = static_cast<int32_t>(std::min<int64_t>(s->kv.block_slots, visual));
@@ -171,7 +171,7 @@ void size_packed_oldest(const ChunkFacts& all, EngineShape* s) {
 }
 
 /// The same where text alone competes. Whatever is dropped still counts as planned text, and every piece that competes
-/// may leave a page that is not full: as many pages as so many pieces, and the text that does not compete, may take.
+/// may leave a page that is not full: as many pages as these pieces, and the text that does not compete, may take.
 void size_evicted_text(EngineShape* s) {
   s->evictions_per_session = s->text_tokens_per_session / kLeastCompetingText;
   s->pages_per_session =
@@ -192,7 +192,7 @@ void size_synthetic(EngineShape* s) {
   s->blocks_per_session = kv.blocks_per_image();
 }
 
-/// What a session's cache is made of, by the policy.
+/// Sizes the parts of a session's cache, by the policy.
 void size_cache(int64_t slots_per_image, EngineShape* s) {
   const CachePolicy& policy = s->policy;
   KvShape& kv = s->kv;
@@ -242,7 +242,7 @@ Status check_links(const EngineShape& s) {
   return {};
 }
 
-/// What an image takes in a library and on the way there, and how many the memory tier holds, records included.
+/// Sizes an image in a library and on the way there, and the number that the memory tier holds, records included.
 Status size_library(int64_t tier_bytes, int64_t width, EngineShape* s) {
   if (!s->has_library) return {};
   // Records look for each other one by one: more would take longer than reading a file.
@@ -250,7 +250,7 @@ Status size_library(int64_t tier_bytes, int64_t width, EngineShape* s) {
   s->library_entry_bytes =
       aligned_bytes(s->kv.image_bytes() + s->input_rows * (width * int64_t{sizeof(Half)} + int64_t{sizeof(int32_t)}));
   const int64_t each = s->library_entry_bytes + int64_t{sizeof(CachedEntry)};
-  const int64_t padding = tier_bytes > 0 ? kRowAlignment : 0;  // of the records
+  const int64_t padding = tier_bytes > 0 ? kRowAlignment : 0;  // the records are aligned
   s->library_cache_entries = std::min(std::max<int64_t>(tier_bytes - padding, 0) / each, kMostEntries);
   if (tier_bytes == 0 || s->library_cache_entries > 0) return {};
   return OCELLUS_FAIL(Code::kBadArgument,

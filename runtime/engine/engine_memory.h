@@ -28,7 +28,7 @@ struct EngineShape {
   int32_t device_index = 0;
   int32_t sessions = 1;
   int32_t images_per_session = 0;
-  int32_t synthetic_tokens = 0;  // of an image per session that is made up; there are no others then
+  int32_t synthetic_tokens = 0;  // tokens of the one made-up image of a session; no other images then
   int32_t views_per_image = 0;
   int32_t view_batch = 1;               // views encoded together
   int64_t text_tokens_per_session = 0;  // tokens around images included
@@ -36,23 +36,23 @@ struct EngineShape {
   int64_t blocks_per_session = 0;
   int64_t evictions_per_session = 0;
   int64_t prompt_rows = 0;            // rows of one prefill chunk
-  int64_t text_bytes = 0;             // of one add_text call
+  int64_t text_bytes = 0;             // maximum of one add_text call
   bool links = false;                 // images are linked into prompts: read alone, or
   bool in_context = false;            // as they were read in a prompt that began alike
-  int64_t linked_rows = 0;            // of an image of most views: rows that are read once more, in place
-  int64_t input_rows = 0;             // those of which some may be: their embeddings are kept
+  int64_t linked_rows = 0;            // rows of an image of most views that are read once more, in place
+  int64_t input_rows = 0;             // rows whose embeddings are kept, since some of them may be
   PickRule picks = PickRule::kFirst;  // which rows those are
-  int32_t blend_percent = 0;          // of all rows of linked images, where those are chosen that have changed most
-  bool carries = false;               // what they become, the others do
+  int32_t blend_percent = 0;          // share of all linked rows, if those that change most are chosen
+  bool carries = false;               // the change of the rows in place is applied to the others
   bool text_alone = false;            // only a prompt's last row sees linked images
-  int64_t image_rows = 0;             // of one image, with the tokens around its views
+  int64_t image_rows = 0;             // rows of one image, with the tokens around its views
   bool has_library = false;
   int64_t library_entry_bytes = 0;    // most that one image takes there
-  int64_t library_cache_entries = 0;  // that the memory tier holds
+  int64_t library_cache_entries = 0;  // entries in the memory tier
   KvShape kv;
   CachePolicy policy;
   ImageLimits image_limits;
-  ImageLimits device_image_limits;  // of pictures that a GPU resizes; of larger ones the host makes the views, by rows
+  ImageLimits device_image_limits;  // limits of resizing on a GPU; the host makes views of larger ones, by rows
   PreprocessConfig preprocess;
 
   /// Most runs that one session's cache is listed as for attention.
@@ -75,11 +75,11 @@ struct EngineShape {
   LinkLimits link_limits() const;
   /// Which rows are read in place is chosen when a prompt is read, of all.
   bool blends() const { return picks == PickRule::kMostChanged; }
-  /// Of an image of so many views and rows.
+  /// Rows of an image that may be read in place.
   int64_t input_rows_of(int64_t views, int64_t rows) const {
     return picks == PickRule::kFirstOfTiles ? input_rows * views / views_per_image : std::min(input_rows, rows);
   }
-  /// Where chosen rows are left out of their images' runs, so many more runs begin.
+  /// Runs that begin after rows that are left out of their images' runs.
   int64_t most_holes() const { return blends() ? images_per_session * linked_rows : 0; }
   /// Slots of a prompt that are moved up to the others, where the policy moves any.
   int32_t sink_slots() const;
@@ -120,13 +120,13 @@ struct EngineMemory {
   HostView<int32_t> recent_tokens;  // [sessions, kRecentTokens] ring
   DeviceView<float> last_hidden;    // [sessions, D] output of the last layer for the newest prompt row
   PromptChunk chunk;
-  // Where images are linked: one that is read alone, in the chunk's memory, and the embeddings of rows that are read in
+  // Linked images only: one that is read alone, in the chunk's memory, and the embeddings of rows that are read in
   // place. Those are f16 where there is a library, as its entries hold them: what is computed and what comes from there
   // are the same.
   PromptChunk image_chunk;
   ActivationView linked_rows;  // [images * rows, D]
   SpreadMemory spread;
-  // Where there is a library: an image's rows or an empty block, the mean of the rows, what is on its way to or from
+  // Library only: an image's rows or an empty block, the mean of the rows, what is on its way to or from
   // the library, and the pictures of a prompt that is added as a whole.
   HostView<std::byte> library_staging;
   HostView<float> library_embedding;  // [1, D]
@@ -157,7 +157,7 @@ struct TextScratch {
 /// which then takes its memory: it has a phase of its own, and the tower's is laid out later. Of a picture with several
 /// views some may be encoded before others are made: it lies beside the tower.
 struct ImageScratch {
-  VisionScratch vision;                // where pictures have one view only: its pixels
+  VisionScratch vision;                // pixels of pictures with one view only
   StagedRows<std::byte> picture;       // the decoded picture or the frame's planes; on the CPU also what views need
   DeviceView<std::byte> view_scratch;  // CUDA only: the picture as RGB8 there, and what its views need
   Status lay_out(const Model& model, const EngineShape& shape, HostView<std::byte> staging, RowSink& sink);

@@ -15,7 +15,7 @@ class PlanRecorder : public RowSink {
   Status take(const RowSpec& row, std::byte** out) override;
 
   int64_t lifetime_bytes(Lifetime lifetime) const;
-  /// How the row is counted: host rows of a GPU's engine are staging, whatever their lifetime.
+  /// The kind of memory that the row counts as: host rows of a GPU's engine are staging, whatever their lifetime.
   Lifetime counted_as(const RowSpec& row) const {
     return device_.is_cuda() && row.place == Place::kHost ? Lifetime::kStaging : row.lifetime;
   }

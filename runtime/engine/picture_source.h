@@ -14,12 +14,12 @@
 
 namespace ocellus {
 
-/// Where a picture's pixels come from: encoded bytes or a frame, both known by size before anything is decoded.
+/// The source of a picture's pixels: encoded bytes or a frame, both known by size before anything is decoded.
 struct Picture {
   const uint8_t* bytes = nullptr;
   int64_t byte_count = 0;
   const Frame* frame = nullptr;
-  Orientation orientation = {};  // of rows as they are stored; the size is that of what is seen
+  Orientation orientation = {};  // the stored rows are turned by it; width and height are those that are seen
   int32_t width = 0;
   int32_t height = 0;
 };

@@ -20,7 +20,7 @@ struct WarmUp {
   TraceSink trace;
 };
 
-/// What it leaves in the cache lies in slots that are not live.
+/// All that it leaves in the cache lies in slots that are not live.
 Status warm_up(const WarmUp& engine, PrefillGraphs* prefill, StepGraphs* steps);
 
 }  // namespace ocellus
