@@ -51,7 +51,8 @@ TEST_CASE("the bundled pair cut anywhere or with changed header bytes never does
     const auto below = [&](int64_t limit) { return static_cast<int64_t>(random() % static_cast<uint64_t>(limit)); };
     const Bytes whole = read_bytes(path);
     const uint8_t* data = whole.data();
-    for (int i = 0; i < 200; ++i) {
+    for (uint64_t i = 0; i < 200; ++i) {
+      if (skip(i)) continue;
       const int64_t size = below(i < 150 ? original.data_offset() : original.data_offset() + original.data_bytes());
       ExactBytes cut(data, static_cast<size_t>(size));
       GgufFile file;
@@ -60,7 +61,8 @@ TEST_CASE("the bundled pair cut anywhere or with changed header bytes never does
 
     ExactBytes copy(data, whole.size());
     int accepted = 0, refused = 0;
-    for (int i = 0; i < 2000; ++i) {
+    for (uint64_t i = 0; i < 2000; ++i) {
+      if (skip(i)) continue;
       uint8_t& byte = copy.data()[below(original.data_offset())];
       const uint8_t before = std::exchange(byte, static_cast<uint8_t>(random()));
       GgufFile file;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "quant/block_codes.h"
+#include "tests/support/small_run.h"
 #include "tests/support/weights.h"
 
 namespace ocellus {
@@ -397,6 +398,7 @@ TEST_CASE("every byte of a block's scales, minimums and codes counts as the layo
       const bool of_half =
           std::any_of(halves.begin(), halves.end(), [&](int at) { return at == place || at + 1 == place; });
       for (int value = 0; value < 256 && !of_half; ++value) {
+        if (test::skip(static_cast<uint64_t>(place + value))) continue;
         byte = static_cast<uint8_t>(value);
         const std::vector<float> values = weights.decoded();
         for (int i = 0; i < info.block_elements; ++i)
