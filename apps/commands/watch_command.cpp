@@ -193,7 +193,8 @@ int run_watch(CommandOptions options) {
     http->stream_bytes = kEventBytes;
   }
 #endif
-  const bool reads_stdin = watch.capture.source.name == "-", quiet = common.quiet;
+  const bool reads_stdin = watch.capture.source.name == "-";
+  [[maybe_unused]] const bool quiet = common.quiet;
   Watcher watcher(model, std::move(watch));
   watcher.check_text(watcher.control().settings().prompt);
 #ifdef OCELLUS_HAS_HTTP
