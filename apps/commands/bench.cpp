@@ -277,8 +277,8 @@ class Bench {
 
   static double mebibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-  static double per_second(int32_t count, double milliseconds) {
-    return milliseconds > 0 ? 1000.0 * count / milliseconds : 0;
+  static double per_second(int32_t count, double elapsed_ms) {
+    return elapsed_ms > 0 ? 1000.0 * count / elapsed_ms : 0;
   }
 
   const BenchOptions& options_;

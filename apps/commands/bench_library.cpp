@@ -14,8 +14,8 @@
 namespace ocellus::app {
 namespace {
 
-double megabytes_per_second(int64_t bytes, double milliseconds) {
-  return milliseconds > 0 ? static_cast<double>(bytes) * 1e-6 / (milliseconds * 1e-3) : 0;
+double megabytes_per_second(int64_t bytes, double elapsed_ms) {
+  return elapsed_ms > 0 ? static_cast<double>(bytes) * 1e-6 / (elapsed_ms * 1e-3) : 0;
 }
 
 // Returns 1, 2, 4, ... and `most`.
@@ -76,10 +76,10 @@ double LibraryBench::first_token_ms(int32_t image_count, const std::string& befo
 
 void LibraryBench::measure_row(int32_t image_count, const std::string& before, BenchReport* report) {
   ocellus_generate_stats stats;
-  const double milliseconds = first_token_ms(image_count, before, &stats);
+  const double elapsed_ms = first_token_ms(image_count, before, &stats);
   report->add(
       "TTFT " + format_count(image_count, "image") + ", " + source_of(stats) + (before.empty() ? "" : " elsewhere"),
-      "ms", milliseconds);
+      "ms", elapsed_ms);
 }
 
 // True if the memory tier held all pictures of the last run.

@@ -20,9 +20,9 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int32_t kDefaultImages = 8;
-constexpr int32_t kDefaultTextTokens = 2048;
-constexpr char kHelp[] =
+constexpr int32_t kChatImages = 8;
+constexpr int32_t kChatTextTokens = 2048;
+constexpr char kChatHelp[] =
     "/image PATH  add a picture to your next message\n"
     "/reset       start again with an empty conversation\n"
     "/stats       time and memory of the last answer\n"
@@ -73,7 +73,7 @@ class Chat {
     if (command == "/image") return take_image(argument);
     if (command == "/reset") return reset();
     if (command == "/stats") return show_stats();
-    if (command == "/help") return static_cast<void>(print(kHelp));
+    if (command == "/help") return static_cast<void>(print(kChatHelp));
     if (command == "/quit" || command == "/exit") return static_cast<void>(quit_ = true);
     throw Failure(kExitUsage, "unknown command " + command + "; see /help.");
   }
@@ -165,15 +165,15 @@ class Chat {
       print(json_line(object));
       return;
     }
-    const auto milliseconds = [](double value) { return format_number(value, 1) + " ms"; };
+    const auto in_ms = [](double value) { return format_number(value, 1) + " ms"; };
     Table table("ll");
     table.add_row({"pictures in the conversation", std::to_string(images_seen_)});
     table.add_row({"prompt tokens of the last turn", std::to_string(last_.prompt_tokens)});
     table.add_row({"  of them from pictures", std::to_string(last_.image_tokens)});
-    table.add_row({"reading and resizing pictures", milliseconds(last_.preprocess_ms)});
-    table.add_row({"encoding pictures", milliseconds(last_.encode_ms)});
-    table.add_row({"reading the prompt", milliseconds(last_.prefill_ms)});
-    table.add_row({"time to the first token", milliseconds(last_.first_token_ms)});
+    table.add_row({"reading and resizing pictures", in_ms(last_.preprocess_ms)});
+    table.add_row({"encoding pictures", in_ms(last_.encode_ms)});
+    table.add_row({"reading the prompt", in_ms(last_.prefill_ms)});
+    table.add_row({"time to the first token", in_ms(last_.first_token_ms)});
     table.add_row({"generated tokens", std::to_string(last_.generated_tokens)});
     table.add_row({"tokens per second", format_number(decode_tokens_per_second(last_), 1)});
     table.add_row({"cache in use", format_bytes(last_.kv_bytes)});
@@ -202,9 +202,9 @@ class Chat {
 int run_chat(ChatOptions options) {
   const std::vector<ImageFile> images = probe_images(options.image_paths);
   const Model model = open_model(options.common);
-  options.common.text_tokens = options.common.text_tokens.value_or(kDefaultTextTokens);
+  options.common.text_tokens = options.common.text_tokens.value_or(kChatTextTokens);
   const int64_t planned_images =
-      std::max<int64_t>(options.common.images.value_or(kDefaultImages), static_cast<int64_t>(images.size()));
+      std::max<int64_t>(options.common.images.value_or(kChatImages), static_cast<int64_t>(images.size()));
   // Larger pictures may follow.
   PictureSize largest = largest_size(images);
   largest.pixels = std::max(largest.pixels, kPhotoPixels);
@@ -222,7 +222,7 @@ void add_chat_command(CLI::App* program, Action* action) {
   CLI::App* command = program->add_subcommand("chat", "A conversation, typed or piped in");
   command->add_option("IMAGE", options->image_paths, "Pictures that go with the first message")->option_text("...");
   add_common_options(command, &options->common);
-  command->footer(kHelp);
+  command->footer(kChatHelp);
   command->callback([=] { *action = [=] { return run_chat(*options); }; });
 }
 

@@ -17,8 +17,8 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int32_t kDefaultImages = 1;
-constexpr int32_t kDefaultTextTokens = 512;
+constexpr int32_t kPlannedImages = 1;
+constexpr int32_t kPlannedTextTokens = 512;
 
 struct PlanOptions {
   CommonOptions common;
@@ -247,8 +247,8 @@ int run_plan(PlanOptions options) {
   if (!model.facts.has_vision && (!options.solve.empty() || options.table)) {
     throw Failure(kExitUsage, "this model has no vision part: there are no pictures to plan for.");
   }
-  options.common.text_tokens = options.common.text_tokens.value_or(kDefaultTextTokens);
-  const Needs needs = {.images = options.common.images.value_or(model.facts.has_vision ? kDefaultImages : 0)};
+  options.common.text_tokens = options.common.text_tokens.value_or(kPlannedTextTokens);
+  const Needs needs = {.images = options.common.images.value_or(model.facts.has_vision ? kPlannedImages : 0)};
   if (options.table) return show_choices(model, needs, options);
   Solution solution;
   if (!options.solve.empty()) solution = solve(model, needs, options.solve, &options.common);

@@ -49,14 +49,14 @@ RetrieveMark parse_mark(const std::string& body) {
   return retrieve;
 }
 
-void append_text(std::vector<PromptPart>* parts, const std::string& text) {
+void append_words(std::vector<PromptPart>* parts, const std::string& text) {
   if (!text.empty()) parts->emplace_back().text = text;
 }
 
 void split_text(const std::string& text, std::vector<PromptPart>* parts) {
   size_t at = 0;
   for (size_t mark = text.find(kMark); mark != std::string::npos; mark = text.find(kMark, at)) {
-    append_text(parts, text.substr(at, mark - at));
+    append_words(parts, text.substr(at, mark - at));
     const size_t begin = mark + kMark.size(), end = text.find('>', begin);
     if (end == std::string::npos || text.find(kMark, begin) < end)
       throw Failure(kExitUsage,
@@ -66,7 +66,7 @@ void split_text(const std::string& text, std::vector<PromptPart>* parts) {
     part.retrieve = parse_mark(text.substr(begin, end - begin));
     at = end + 1;
   }
-  append_text(parts, text.substr(at));
+  append_words(parts, text.substr(at));
 }
 
 // Replaces part `index` by the entries; `index` is then that of the part after them.

@@ -31,7 +31,7 @@ struct ServeCommand {
   int32_t deadline_s = 60;
 };
 
-constexpr char kHelp[] =
+constexpr char kServeHelp[] =
     "POST /v1/chat/completions takes messages with text and pictures (JPEG, PNG or WebP, as data URLs), GET /v1/models "
     "lists the model, GET /healthz and /metrics (Prometheus) report its state. Ctrl-C ends it.\n"
     "Pictures before or after a message's text go first, as in `ocellus chat`. White space around answers is removed.\n"
@@ -42,8 +42,8 @@ constexpr char kHelp[] =
 #if OCELLUS_HAS_HTTP
 
 constexpr int32_t kDefaultSessions = 4;
-constexpr int32_t kDefaultImages = 8;
-constexpr int32_t kDefaultTextTokens = 2048;
+constexpr int32_t kServedImages = 8;
+constexpr int32_t kServedTextTokens = 2048;
 constexpr int64_t kBodyBytes = int64_t{32} << 20;
 constexpr int64_t kAllBodyBytes = int64_t{64} << 20;
 constexpr int64_t kStreamBytes = int64_t{256} << 10;
@@ -100,8 +100,8 @@ int run_serve(ServeCommand command) {
   CommonOptions& common = command.common;
   const Model model = open_model(common);
   common.sessions = common.sessions.value_or(kDefaultSessions);
-  common.text_tokens = common.text_tokens.value_or(kDefaultTextTokens);
-  const int64_t images = model.facts.has_vision ? common.images.value_or(kDefaultImages) : 0;
+  common.text_tokens = common.text_tokens.value_or(kServedTextTokens);
+  const int64_t images = model.facts.has_vision ? common.images.value_or(kServedImages) : 0;
   const int64_t http_bytes = most_http_bytes(http) + kMostReadingBytes;
   const Running running =
       start(model, common, {.images = images, .largest = {.pixels = kPhotoPixels, .whole_pixels = {}}});
@@ -168,7 +168,7 @@ void add_serve_command(CLI::App* program, Action* action) {
       ->option_text("SECONDS")
       ->check(number_between(1, 86400))
       ->group(group);
-  command->footer(kHelp);
+  command->footer(kServeHelp);
   command->callback([=] { *action = [=] { return run_serve(*options); }; });
 }
 

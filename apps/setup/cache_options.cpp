@@ -18,8 +18,6 @@
 namespace ocellus::app {
 namespace {
 
-constexpr double kMostTau = 100;
-
 constexpr char kGroup[] = "Cache (the tokens of pictures to keep, and their bits)";
 constexpr std::array<const char*, 8> kReuseNames = {"none", "mpic",       "spread", "carry",
                                                     "full", "mpic-tiles", "prefix", "cacheblend"};

@@ -20,7 +20,6 @@ namespace {
 
 constexpr char kKind[] = "ocellus calibration";
 constexpr int64_t kMostBytes = 1 << 20;
-constexpr double kMostTau = 100;
 
 int64_t file_bytes(const std::string& path) {
   struct stat facts;

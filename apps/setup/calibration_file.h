@@ -7,7 +7,9 @@
 
 namespace ocellus::app {
 
-// CalibQuant's tau 1 and tau 2.
+inline constexpr double kMostTau = 100;
+
+// CalibQuant's tau 1 and tau 2, from 0 to kMostTau.
 struct TauPair {
   float low = 0;
   float high = 0;

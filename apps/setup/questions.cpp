@@ -12,8 +12,6 @@
 namespace ocellus::app {
 namespace {
 
-using Json = nlohmann::json;
-
 // One line of the file, before its pictures are read.
 struct RawQuestion {
   std::vector<std::string> images;
@@ -22,7 +20,7 @@ struct RawQuestion {
   std::string kind;
 };
 
-std::string text_field(const Json& object, const char* key, bool required) {
+std::string text_field(const nlohmann::json& object, const char* key, bool required) {
   const auto field = object.find(key);
   if (field == object.end() && !required) return "";
   if (field == object.end()) throw std::runtime_error(std::string("\"") + key + "\" is missing.");
@@ -31,12 +29,12 @@ std::string text_field(const Json& object, const char* key, bool required) {
 }
 
 RawQuestion parse_question(const std::string& line) {
-  const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) throw std::runtime_error("this is not a JSON object.");
   RawQuestion question;
   const auto images = object.find("images");
   if (images == object.end() || !images->is_array()) throw std::runtime_error("\"images\" is not a list of paths.");
-  for (const Json& path : *images) {
+  for (const nlohmann::json& path : *images) {
     if (!path.is_string()) throw std::runtime_error("\"images\" is not a list of paths.");
     question.images.push_back(path.get<std::string>());
   }
