@@ -1,8 +1,10 @@
 #include "apps/base/number_validator.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <string>
 
 #include "apps/base/sizes.h"
@@ -17,6 +19,18 @@ CLI::Validator number_between(double low, double high) {
         const double value = std::strtod(text.c_str(), &end);
         const bool is_number = !text.empty() && *end == '\0';
         return is_number && value >= low && value <= high ? std::string() : text + " is not a number from " + bounds;
+      },
+      bounds);
+}
+
+CLI::Validator whole_number() {
+  const std::string bounds = "0 to " + std::to_string(std::numeric_limits<uint64_t>::max());
+  return CLI::Validator(
+      [bounds](std::string& text) {
+        uint64_t value = 0;
+        const char* const end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data(), end, value);
+        return error == std::errc() && stop == end ? std::string() : text + " is not a whole number from " + bounds;
       },
       bounds);
 }

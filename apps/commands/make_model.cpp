@@ -38,14 +38,52 @@ struct MakeModelOptions {
   bool quiet = false;
 };
 
-bool exists(const std::string& path) {
-  std::error_code ignored;
-  return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
+Failure write_failure(const std::string& path, const std::string& reason) {
+  return Failure(kExitRuntime, path + " cannot be written: " + reason + "; --output names another folder.");
 }
 
 Failure exists_failure(const std::string& path) {
   return Failure(kExitUsage, path + " exists: choose another folder with --output, or replace it with --force.");
 }
+
+// Throws if the path cannot be examined, is a folder, or is a file that must not be replaced.
+void check_path(const std::string& path, bool replaces) {
+  std::error_code error;
+  const fs::file_type type = fs::symlink_status(path, error).type();
+  if (type == fs::file_type::not_found) return;
+  if (type == fs::file_type::none) throw write_failure(path, error.message());
+  if (!replaces) throw exists_failure(path);
+  if (type == fs::file_type::directory)
+    throw Failure(kExitUsage, path + " is a folder: choose another folder for the files with --output.");
+}
+
+// The folders of a path that do not exist yet. Those that are empty are removed with this object unless keep() is
+// called.
+class NewFolders {
+ public:
+  explicit NewFolders(const std::string& folder) : folder_(folder) {
+    std::error_code ignored;
+    for (fs::path path = fs::path(folder).lexically_normal(); !path.empty() && !fs::exists(path, ignored);
+         path = path.parent_path())
+      missing_.push_back(path.string());
+  }
+  ~NewFolders() {
+    for (const std::string& path : missing_) (void)::rmdir(path.c_str());
+  }
+  NewFolders(const NewFolders&) = delete;
+  NewFolders& operator=(const NewFolders&) = delete;
+
+  void make() {
+    std::error_code error;
+    fs::create_directories(folder_, error);
+    if (error) throw Failure(kExitRuntime, "--output " + folder_ + " cannot be made: " + error.message() + ".");
+  }
+  void keep() { missing_.clear(); }
+
+ private:
+  std::string folder_;
+  std::vector<std::string> missing_;  // the innermost first
+};
 
 // A file that gets its name when it is complete. Until then it has a temporary name in the same folder, and is removed
 // if it is not published.
@@ -57,7 +95,7 @@ class NewFile {
   }
   ~NewFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
-    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+    ::unlink(temporary_.c_str());
   }
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
@@ -83,9 +121,23 @@ class NewFile {
     if (::close(std::exchange(descriptor_, -1)) != 0 && error_ == 0) error_ = errno;
     if (error_ != 0) throw failure(error_);
   }
+  // Gives the file its name. A file that it replaces has the other name then, and is removed with this object.
   void publish(bool replaces) {
-    if (!rename(replaces)) throw errno == EEXIST ? exists_failure(path_) : failure(errno);
-    temporary_.clear();
+    if (rename(temporary_, path_, RENAME_NOREPLACE)) {
+      withdrawal_ = RENAME_NOREPLACE;
+    } else if (errno == EEXIST && replaces && rename(temporary_, path_, RENAME_EXCHANGE)) {
+      withdrawal_ = RENAME_EXCHANGE;
+    } else if (errno == EINVAL) {  // the file system knows neither
+      check_path(path_, replaces);
+      if (std::rename(temporary_.c_str(), path_.c_str()) != 0) throw failure(errno);
+    } else {
+      throw errno == EEXIST ? exists_failure(path_) : failure(errno);
+    }
+  }
+  // Undoes publish().
+  void withdraw() {
+    if (withdrawal_ == RENAME_NOREPLACE) rename(path_, temporary_, RENAME_NOREPLACE);
+    if (withdrawal_ == RENAME_EXCHANGE) rename(temporary_, path_, RENAME_EXCHANGE);
   }
 
   bool has_failed() const { return error_ != 0; }
@@ -93,21 +145,14 @@ class NewFile {
   int64_t bytes() const { return bytes_; }
 
  private:
-  Failure failure(int error) const {
-    return Failure(kExitRuntime,
-                   path_ + " cannot be written: " + std::strerror(error) + "; --output names another folder.");
-  }
-  bool rename(bool replaces) const {
-    if (replaces) return std::rename(temporary_.c_str(), path_.c_str()) == 0;
-    if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0) return true;
-    if (errno != EINVAL) return false;
-    // The file system has no rename that fails if the target exists.
-    errno = EEXIST;
-    return !exists(path_) && std::rename(temporary_.c_str(), path_.c_str()) == 0;
+  Failure failure(int error) const { return write_failure(path_, std::strerror(error)); }
+  static bool rename(const std::string& from, const std::string& to, unsigned flags) {
+    return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) == 0;
   }
 
   std::string path_;
-  std::string temporary_;  // empty once published
+  std::string temporary_;
+  unsigned withdrawal_ = 0;  // flag with which renameat2 undoes publish(); 0: it cannot be undone
   int descriptor_ = -1;
   int error_ = 0;
   int64_t bytes_ = 0;
@@ -132,12 +177,13 @@ std::string lower(std::string text) {
 
 // Returns the model's path and, if it has a vision part, that of its mmproj file.
 std::vector<std::string> choose_paths(const Model& model, const MakeModelOptions& options) {
-  const std::string name = lower(options.shape + "-" + options.format) + ".gguf";
+  std::string name = lower(options.shape);
+  if (options.layers > 0) name += "-" + std::to_string(options.layers) + (options.layers == 1 ? "-layer" : "-layers");
+  name += "-" + lower(options.format) + ".gguf";
   std::vector<std::string> paths = {(fs::path(options.folder) / name).lexically_normal().string()};
   if (model.facts.has_vision)
     paths.push_back((fs::path(options.folder) / ("mmproj-" + name)).lexically_normal().string());
-  for (const std::string& path : paths)
-    if (!options.replaces && exists(path)) throw exists_failure(path);
+  for (const std::string& path : paths) check_path(path, options.replaces);
   return paths;
 }
 
@@ -164,14 +210,25 @@ void print_files(const std::vector<std::unique_ptr<NewFile>>& files, const MakeM
   print(json_line(object));
 }
 
+// Both files get their names, or none does.
+void publish(const std::vector<std::unique_ptr<NewFile>>& files, bool replaces) {
+  size_t count = 0;
+  try {
+    for (; count < files.size(); ++count) files[count]->publish(replaces);
+  } catch (const Failure&) {
+    while (count > 0) files[--count]->withdraw();
+    throw;
+  }
+}
+
 int run_make_model(const MakeModelOptions& options) {
   const Model model = open_shape(options);
   const std::vector<std::string> paths = choose_paths(model, options);
-  std::error_code error;
-  fs::create_directories(options.folder, error);
-  if (error) throw Failure(kExitRuntime, "--output " + options.folder + " cannot be made: " + error.message() + ".");
-  watch_for_stop();
+  watch_for_stop({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
+  std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is reported like a full disk
+  NewFolders folders(options.folder);
+  folders.make();
   Progress progress(options.quiet, "generating the model ...");
   std::vector<std::unique_ptr<NewFile>> files;
   for (size_t i = 0; i < paths.size(); ++i) {
@@ -179,12 +236,14 @@ int run_make_model(const MakeModelOptions& options) {
     Writing writing = {files.back().get(), &progress};
     const ocellus_model_file kind = i == 0 ? OCELLUS_TEXT_FILE : OCELLUS_MMPROJ_FILE;
     const ocellus_status status = ocellus_model_write(model.get(), kind, options.seed, append_piece, &writing);
-    if (status == OCELLUS_CANCELLED && !files.back()->has_failed()) return kExitInterrupted;
+    if (status == OCELLUS_CANCELLED && !files.back()->has_failed()) return stop_exit_code();
     if (status != OCELLUS_CANCELLED) check(status, paths[i]);
     files.back()->finish();
   }
-  for (const auto& file : files) file->publish(options.replaces);
+  publish(files, options.replaces);
+  folders.keep();
   progress.stop();
+  std::signal(SIGPIPE, SIG_DFL);
   print_files(files, options);
   return kExitOk;
 }
@@ -203,13 +262,16 @@ void add_make_model_command(CLI::App* program, Action* action) {
       ->add_option("--format", options->format,
                    "Format of the weights, as F16 or Q4_K (default: Q8_0); an unknown name lists all")
       ->option_text("NAME");
-  command->add_option("--layers", options->layers, "Fewer layers, of the language model and of the vision part")
+  command
+      ->add_option("--layers", options->layers,
+                   "Fewer layers, of the language model and of the vision part; the names say so")
       ->option_text("N")
       ->check(number_between(1, 1000));
   command
       ->add_option("--seed", options->seed,
                    "Other weights. With the default, 1, the files are what --shape makes up without files, bit for bit")
-      ->option_text("N");
+      ->option_text("N")
+      ->check(whole_number());
   command->add_option("--output", options->folder, "Folder for the files, created if missing (default: this one)")
       ->option_text("DIR");
   command->add_flag("--force", options->replaces, "Replace files of the same name");

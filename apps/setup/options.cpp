@@ -132,7 +132,10 @@ void add_sampling_options(CLI::App* command, CommonOptions* options, AnswerLengt
   add("--top-p", &options->top_p, "Sample from the most probable tokens that make up P; 1: off", 0, 1);
   add("--min-p", &options->min_p, "Drop tokens less probable than P times the maximum; 0: off", 0, 1);
   add("--repeat-penalty", &options->repeat_penalty, "Repetition penalty; 1: off", 0.1, 100);
-  command->add_option("--seed", options->seed, "Seed of the sampler (default: 0)")->option_text("N")->group("Answers");
+  command->add_option("--seed", options->seed, "Seed of the sampler (default: 0)")
+      ->option_text("N")
+      ->check(whole_number())
+      ->group("Answers");
 }
 
 }  // namespace

@@ -112,6 +112,15 @@ void add_vision_layer(const VisionConfig& c, int32_t layer, ShapeTensors* tensor
     for (const char* part : {"ls1", "ls2"}) tensors->norm(at, part, c.width);
 }
 
+/// "SmolVLM-256M, random weights", or with the layers in between where some are left out.
+ShapeText title_of(const ModelShape& shape) {
+  const int32_t layers = shape.text.layer_count;
+  for (int32_t i = 0; i < model_shape_count(); ++i)
+    if (model_shape(i).name == shape.name && model_shape(i).text.layer_count != layers)
+      return ShapeText("%s, %d layer%s, random weights", shape.name, layers, layers == 1 ? "" : "s");
+  return ShapeText("%s, random weights", shape.name);
+}
+
 }  // namespace
 
 Status describe_text_model(const ModelShape& shape, WeightFormat format, Buffer<uint8_t>* out) {
@@ -124,7 +133,7 @@ Status describe_text_model(const ModelShape& shape, WeightFormat format, Buffer<
     file.add_f32(ShapeText("%s.%s", c.architecture->name, key), value);
   };
   file.add_string("general.architecture", c.architecture->name);
-  file.add_string("general.name", ShapeText("%s, random weights", shape.name));
+  file.add_string("general.name", title_of(shape));
   count("block_count", c.layer_count);
   count("context_length", c.context_length);
   count("embedding_length", c.width);
@@ -151,7 +160,7 @@ Status describe_vision_model(const ModelShape& shape, WeightFormat format, Buffe
   GgufHeaderWriter file;
   const auto count = [&](const char* key, int64_t value) { file.add_u32(ShapeText("clip.vision.%s", key), value); };
   file.add_string("general.architecture", "clip");
-  file.add_string("general.name", ShapeText("%s, random weights", shape.name));
+  file.add_string("general.name", title_of(shape));
   file.add_bool("clip.has_vision_encoder", true);
   file.add_string("clip.projector_type", c.family->projector);
   file.add_bool("clip.use_gelu", c.activation == Activation::kGeluTanh || c.activation == Activation::kGeluErf);

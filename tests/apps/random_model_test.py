@@ -60,13 +60,13 @@ class Files(ShapeTest):
         for weight_format in ["F16", "mxfp4"]:
             with self.subTest(format=weight_format):
                 made = self.make("--format", weight_format)
-                name = f"smolvlm-256m-{weight_format.lower()}.gguf"
+                name = f"smolvlm-256m-1-layer-{weight_format.lower()}.gguf"
                 self.assertEqual(made["model"], str(self.folder / name))
                 self.assertEqual(made["mmproj"], str(self.folder / f"mmproj-{name}"))
                 self.assertEqual(made["bytes"], os.path.getsize(made["model"]) + os.path.getsize(made["mmproj"]))
                 pair = ["--model", made["model"], "--mmproj", made["mmproj"]]
                 (plan,) = self.objects("plan", *pair)
-                self.assertEqual(plan["model"], f"{SHAPE}, random weights")
+                self.assertEqual(plan["model"], f"{SHAPE}, 1 layer, random weights")
                 weights = [row["bytes"] for row in plan["rows"] if row["name"] in ("text weights", "vision weights")]
                 self.assertLess(made["bytes"] - sum(weights), 4 << 20)  # headers with a vocabulary
                 self.assertGreater(made["bytes"], sum(weights) - 512)
@@ -94,7 +94,7 @@ class Files(ShapeTest):
             self.assertNotEqual(one, three)
 
     def test_files_that_are_there_are_replaced_only_when_told_to(self):
-        other = self.folder / "mmproj-smolvlm-256m-q8_0.gguf"
+        other = self.folder / "mmproj-smolvlm-256m-1-layer-q8_0.gguf"
         other.write_text("mine")
         command = ["make-model", "--shape", SHAPE, "--layers", 1, "--output", self.folder]
         self.assert_refused(command, USAGE, f"{other} exists: .*--force")
@@ -103,39 +103,82 @@ class Files(ShapeTest):
         self.assertEqual(len(self.names()), 2)
         self.assertGreater(other.stat().st_size, 1 << 20)
 
+    def test_a_pair_is_replaced_whole_or_not_at_all(self):
+        model, mmproj = [self.folder / f"{part}smolvlm-256m-1-layer-q8_0.gguf" for part in ("", "mmproj-")]
+        command = ["make-model", "--shape", SHAPE, "--layers", 1, "--output", self.folder, "--force"]
+        model.write_text("mine")
+        mmproj.mkdir()
+        self.assert_refused(command, USAGE, f"{mmproj} is a folder: choose another folder for the files with --output")
+        self.assertEqual((self.names(), model.read_text()), ([mmproj.name, model.name], "mine"))
+
+    def test_a_file_that_appears_meanwhile_stays_and_so_does_the_other_half(self):
+        mmproj = self.folder / "mmproj-smolvlm-256m-12-layers-q8_0.gguf"
+        command = [PROGRAM, "make-model", "--shape", SHAPE, "--layers", "12", "--output", str(self.folder)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+            while not any(name.startswith("mmproj") for name in self.names()):
+                self.assertIsNone(program.poll())
+                time.sleep(0.001)
+            program.send_signal(signal.SIGSTOP)
+            mmproj.write_text("mine")
+            program.send_signal(signal.SIGCONT)
+            output, notes = program.communicate(timeout=60)
+        self.assertEqual((program.returncode, output), (USAGE, ""))
+        self.assertRegex(notes, rf"\Aocellus: {mmproj} exists: [^\n]+\n\Z")
+        self.assertEqual((self.names(), mmproj.read_text()), ([mmproj.name], "mine"))
+
     def test_what_cannot_be_written_is_told_and_leaves_nothing(self):
         command = ["make-model", "--shape", SHAPE, "--layers", 1, "--output"]
         (self.folder / "file").write_text("")
         self.assert_refused([*command, self.folder / "file"], RUNTIME, "cannot be made: ")
+        self.assert_refused([*command, self.folder / ("long" * 75)], RUNTIME, "cannot be written: File name too long; --out")
         if os.geteuid() != 0:
-            self.folder.chmod(0o500)
-            self.assert_refused([*command, self.folder], RUNTIME, "cannot be written: Permission denied; --output")
+            for mode in (0o500, 0o000):
+                self.folder.chmod(mode)
+                self.assert_refused([*command, self.folder], RUNTIME, "cannot be written: Permission denied; --output")
             self.folder.chmod(0o700)
         self.assert_refused([*command, "/proc"], RUNTIME, r"cannot be written: \w+.*; --output names another folder")
         # A full disk: no file may grow beyond ten megabytes.
-        full = self.folder / "full"
+        full = self.folder / "full" / "disk"
         done = subprocess.run([PROGRAM, *map(str, command), full], capture_output=True, text=True, timeout=60, check=False,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10 << 20, 10 << 20)))
         self.assertEqual((done.returncode, done.stdout), (RUNTIME, ""))
         self.assertRegex(done.stderr, r"\Aocellus: \S+gguf cannot be written: File too large; --output[^\n]+\.\n\Z")
-        self.assertEqual(os.listdir(full), [])
+        self.assertEqual(self.names(), ["file"])
 
     def test_an_interrupted_run_leaves_nothing(self):
-        command = [PROGRAM, "make-model", "--shape", "InternVL2.5-26B", "--format", "F16", "--output", str(self.folder)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
-            while not any(os.path.getsize(self.folder / name) > 1 << 20 for name in self.names()):
-                self.assertIsNone(program.poll())
+        output = self.folder / "made" / "here"
+        command = [PROGRAM, "make-model", "--shape", "InternVL2.5-26B", "--format", "F16", "--output", str(output)]
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            with self.subTest(signal=number):
+                with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+                    while not any(path.stat().st_size > 1 << 20 for path in output.glob("*")):
+                        self.assertIsNone(program.poll())
+                        time.sleep(0.01)
+                    program.send_signal(signal.SIGPIPE)  # does nothing
+                    program.send_signal(number)
+                    said = program.communicate(timeout=60)
+                self.assertEqual((program.returncode, *said), (128 + number, b"", b""))
+                self.assertEqual(self.names(), [])
+
+    def test_nohup_keeps_it_writing(self):
+        command = ["nohup", PROGRAM, "make-model", "--shape", "InternVL2.5-26B", "--format", "F16", "--output",
+                   str(self.folder)]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+            while not self.names():
                 time.sleep(0.01)
+            program.send_signal(signal.SIGHUP)
+            with self.assertRaises(subprocess.TimeoutExpired):
+                program.wait(0.2)
             program.send_signal(signal.SIGINT)
-            output, notes = program.communicate(timeout=60)
-        self.assertEqual((program.returncode, output, notes), (130, b"", b""))
-        self.assertEqual(self.names(), [])
+            self.assertEqual(program.wait(60), 130)
 
     def test_bad_usage_is_refused_before_anything_is_written(self):
         for arguments, sentence in [
                 ([], "--shape is required"), (["--shape", SHAPE, "--layers", 0], "--layers"),
                 (["--shape", SHAPE, "--layers", 31], "SmolVLM-256M cannot have 31 layers: choose 1 to 30"),
                 (["--shape", SHAPE, "--seed", "many"], "--seed: many is not a whole number"),
+                (["--shape", SHAPE, "--seed=-1"], "--seed: -1 is not a whole number from 0 to 18446744073709551615"),
+                (["--shape", SHAPE, "--seed", 1 << 64], "--seed: 18446744073709551616 is not a whole number from 0"),
                 (["--shape", SHAPE, "--model", "x.gguf"], "unknown flag --model")]:
             with self.subTest(arguments=arguments):
                 self.assert_refused(["make-model", *arguments, "--output", self.folder], USAGE, sentence)
