@@ -9,9 +9,11 @@
 #include "apps/base/terminal.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/plan_choices.h"
+#include "apps/commands/plan_positions.h"
 #include "apps/commands/plan_table.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/options.h"
+#include "apps/setup/plan_advice.h"
 #include "apps/setup/setup.h"
 
 namespace ocellus::app {
@@ -33,8 +35,10 @@ std::string describe_limits(const Model& model, const ocellus_limits& limits) {
   if (facts.has_vision) text += std::string(" + ") + facts.projector;
   text += ", " + std::string(facts.weight_format) + ", " +
           format_number(static_cast<double>(facts.parameter_count) / 1e6, 1) + " M parameters\n";
+  const int32_t tile_count = planned_tiles(model, limits);
+  const std::string tiles = tile_count > 0 ? " in up to " + format_count(tile_count, "tile") : "";
   text += format_count(limits.max_sessions, "session") + ", each with " + format_count(limits.max_images, "picture") +
-          " of up to " + std::to_string(limits.max_image_pixels) + " pixels and " +
+          " of up to " + std::to_string(limits.max_image_pixels) + " pixels" + tiles + " and " +
           format_count(limits.max_text_tokens, "text token") + (limits.lean != 0 ? "; lean\n" : "\n");
   return text;
 }
@@ -45,7 +49,8 @@ std::string advice_text(const ocellus_plan& plan) {
   for (int32_t i = 0; i < plan.advice_count; ++i) {
     const bool is_enough = plan.advice[i].total_bytes > 0;
     any_is_enough |= is_enough;
-    changes.add_row({" ", plan.advice[i].text, is_enough ? "needs " + format_bytes(plan.advice[i].total_bytes) : ""});
+    changes.add_row({" ", advice_in_flags(plan.advice[i].text),
+                     is_enough ? "needs " + format_bytes(plan.advice[i].total_bytes) : ""});
   }
   if (any_is_enough) {
     changes.add_row({" ", "--budget " + std::to_string(plan.total_bytes), "needs " + format_bytes(plan.total_bytes)});
@@ -89,6 +94,7 @@ nlohmann::ordered_json limits_json(const Model& model, const ocellus_limits& lim
           {"images", limits.max_images},
           {"text_tokens", limits.max_text_tokens},
           {"image_pixels", limits.max_image_pixels},
+          {"image_tiles", planned_tiles(model, limits)},
           {"whole_pixels", limits.max_whole_pixels},
           {"lean", limits.lean != 0}};
 }
@@ -120,8 +126,12 @@ nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limit
   }
   object["advice"] = nlohmann::ordered_json::array();
   for (int32_t i = 0; i < plan.advice_count; ++i) {
-    object["advice"].push_back({{"change", plan.advice[i].text}, {"total_bytes", plan.advice[i].total_bytes}});
+    object["advice"].push_back({{"change", advice_in_flags(plan.advice[i].text)},
+                                {"total_bytes", plan.advice[i].total_bytes},
+                                {"for", "budget"}});
   }
+  for (const PositionAdvice& advice : find_positions(model, limits, plan).advice)
+    object["advice"].push_back({{"change", advice.text}, {"total_bytes", advice.total_bytes}, {"for", "positions"}});
   const bool bounded = options.common.budget_bytes.has_value();
   object["budget_bytes"] = bounded ? nlohmann::ordered_json(plan.budget_bytes) : nullptr;
   object["shortfall_bytes"] = bounded && !plan.fits ? plan.total_bytes - plan.budget_bytes : 0;
@@ -142,14 +152,15 @@ std::string outside_text(const ocellus_gpu_facts& gpu) {
          " for its context, kernels and library, and a little for recorded steps.\n";
 }
 
-// Memory is one limit, the model's context another.
-void remark_on_context(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan) {
-  const ocellus_model_facts& facts = model.facts;
-  const int64_t positions = int64_t{limits.max_images} * plan.positions_per_image + limits.max_text_tokens;
-  if (facts.context_length == 0 || positions <= facts.context_length) return;
-  print_note("Note: " + format_count(limits.max_images, "picture") + " and " +
-             format_count(limits.max_text_tokens, "text token") + " take up to " + std::to_string(positions) +
-             " positions, but the model has " + std::to_string(facts.context_length) + ".");
+// The second limit besides memory: the positions of the model, and the changes with which they are enough.
+std::string positions_text(const Positions& positions, const ocellus_limits& limits) {
+  if (positions.are_enough()) return "";
+  const std::string needs = "Positions: " + describe_positions(positions, limits) + ".\n";
+  if (positions.advice.empty()) return needs + "No single change is enough: reduce several limits.\n";
+  Table changes("llr");
+  for (const PositionAdvice& advice : positions.advice)
+    changes.add_row({" ", advice.text, "needs " + format_bytes(advice.total_bytes)});
+  return needs + "Each of these alone would be enough:\n" + changes.plain_text();
 }
 
 // The result of --solve.
@@ -172,22 +183,31 @@ Solution solve_images(const Model& model, const Needs& needs, CommonOptions* opt
 }
 
 // Sets the options to what --solve asks for. If nothing fits, they are the closest ones.
+// The end of a sentence on pictures that fit the budget: they may need more positions than the model has.
+std::string but_positions(const Model& model, const Needs& needs, CommonOptions options) {
+  options.quiet = true;  // the plan prints the notes
+  const ocellus_limits limits = make_limits(model, options, needs);
+  const MostPictures most = most_pictures(model, limits, plan_memory(model, limits, options));
+  if (most.in_context < 0 || limits.max_images <= most.in_context) return ".\n";
+  return "; the model has positions for only " + std::to_string(most.in_context) + ".\n";
+}
+
 Solution solve(const Model& model, const Needs& needs, const std::string& what, CommonOptions* options) {
   if (what == "images") {
     return solve_images(model, needs, options);
   }
-  const std::string pictures = format_count(needs.images, "picture");
+  const std::string pictures = format_count(needs.images, "picture"), end = but_positions(model, needs, *options);
   if (what == "bits") {
     const bool found = solve_bits(model, needs, options);
     if (!found) return {false, "Not solved: not even 1 bit is small enough for " + pictures + ".\n"};
-    return {true, "Solved: --kv-bits " + std::to_string(options->cache.bits) + " is the maximum that fits " + pictures +
-                      ".\n"};
+    return {true,
+            "Solved: --kv-bits " + std::to_string(options->cache.bits) + " is the maximum that fits " + pictures + end};
   }
   const bool found = solve_keep(model, needs, options);
   const std::string flags = "--evict " + options->cache.evict + " --keep " + format_number(options->cache.keep, 2);
   if (!found) return {false, "Not solved: " + flags + " is not small enough for " + pictures + ".\n"};
-  if (options->cache.keep == 1) return {true, "Solved: " + pictures + " fit without dropping anything.\n"};
-  return {true, "Solved: " + flags + " is the maximum that fits " + pictures + ".\n"};
+  if (options->cache.keep == 1) return {true, "Solved: " + pictures + " fit without dropping anything" + end};
+  return {true, "Solved: " + flags + " is the maximum that fits " + pictures + end};
 }
 
 int show_plan(const Model& model, const Needs& needs, const PlanOptions& options, const Solution& solution) {
@@ -197,6 +217,7 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
   ocellus_gpu_facts gpu = {};
   const bool on_gpu = runs_on_gpu(options.common);
   if (on_gpu) check(ocellus_probe_gpu(options.common.device_index, &gpu));
+  const Positions positions = find_positions(model, limits, plan);
   const SmallRows small_rows = options.all ? SmallRows::kShown : SmallRows::kFolded;
   if (options.common.json) {
     nlohmann::ordered_json object = plan_json(model, limits, plan, options, full_bytes, on_gpu ? &gpu : nullptr);
@@ -206,9 +227,10 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
     const std::string cache = limits.max_images > 0 ? "cache of pictures: " + describe_policy(limits.cache) + "\n" : "";
     print(describe_limits(model, limits) + cache + "\n" + plan_table(plan, small_rows) + "\n" +
           cache_text(plan, limits, full_bytes) + verdict_text(plan, most_pictures(model, limits, plan), options) +
-          solution.text + (on_gpu ? outside_text(gpu) : ""));
+          positions_text(positions, limits) + solution.text + (on_gpu ? outside_text(gpu) : ""));
   }
-  if (!options.common.quiet) remark_on_context(model, limits, plan);
+  if (!options.common.quiet && !positions.are_enough())
+    print_note("Note: " + describe_positions(positions, limits) + ".");
   if (!plan.fits) {
     flush_output();
     throw Failure(kExitOverBudget, describe_shortfall(plan, options.common) + ".");

@@ -7,6 +7,7 @@
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
 #include "apps/setup/bundled_models.h"
+#include "apps/setup/plan_advice.h"
 
 namespace ocellus::app {
 namespace {
@@ -70,7 +71,9 @@ void check_context(const ocellus_model_facts& facts, const Needs& needs) {
 
 ocellus_limits make_limits(const Model& model, const CommonOptions& options, const Needs& needs) {
   if (needs.images > 0 && !model.facts.has_vision) {
-    throw Failure(kExitUsage, "the model has no vision part for pictures: add its --mmproj file.");
+    throw Failure(kExitUsage,
+                  "the model has no vision part for pictures: " +
+                      std::string(options.shape.empty() ? "add its --mmproj file." : "choose another --shape."));
   }
   ocellus_limits limits;
   ocellus_limits_init(&limits);
@@ -96,6 +99,8 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   std::vector<std::string> notes;
   limits.cache = cache_policy(options.cache, model.path, &notes);
   set_reuse(options.cache, &limits);
+  if (options.image_tiles > 0 && model.facts.max_views <= 1)
+    notes.push_back("--image-tiles has no effect: this model has no tiles.");
   for (const std::string& note : notes) {
     if (!options.quiet) print_note(note);
   }
@@ -107,7 +112,7 @@ std::string describe_shortfall(const ocellus_plan& plan, const CommonOptions& op
   std::string text = "the plan needs " + format_bytes(plan.total_bytes) + ", " +
                      std::to_string(plan.total_bytes - budget) + " more than the budget of " + format_bytes(budget);
   if (plan.advice_count == 0) return text;
-  const std::string first = plan.advice[0].text;
+  const std::string first = advice_in_flags(plan.advice[0].text);
   if (plan.advice[0].total_bytes == 0) return text + "; " + first;
   // Users who pass pictures are not helped by the last advice, to plan no images.
   const bool is_useful = first.rfind("no images", 0) != 0;

@@ -47,11 +47,16 @@ int32_t images_in_budget(const Model& model, const ocellus_limits& limits) {
   return static_cast<int32_t>(std::max<int64_t>(fits, 0));
 }
 
+/// Bounds of the views of one image; the model has a vision part.
+ViewBounds view_bounds(const Model& model, const ocellus_limits& limits) {
+  const PreprocessConfig config = preprocess_config(model.vision(), limits);
+  return config.rules->bounds(config, {});
+}
+
 /// Positions of one image of most views, with the tokens around it.
 int32_t positions_per_image(const Model& model, const ocellus_limits& limits) {
   if (!model.has_vision()) return 0;
-  const PreprocessConfig config = preprocess_config(model.vision(), limits);
-  const ViewBounds bounds = config.rules->bounds(config, {});
+  const ViewBounds bounds = view_bounds(model, limits);
   const int64_t positions = bounds.positions > 0 ? bounds.positions : bounds.rows;
   return static_cast<int32_t>(positions + model.delimiter_tokens(bounds));
 }
@@ -90,15 +95,21 @@ class Advisor {
       reduce_bits();
       reduce_keep();
     }
-    reduce(&ocellus_limits::max_images, limits_.max_images, 1, "images per session");
-    reduce(&ocellus_limits::max_sessions, limits_.max_sessions, 1, "sessions");
-    reduce(&ocellus_limits::max_text_tokens, limits_.max_text_tokens, 16, "text tokens per session");
     const bool has_images = limits_.max_images > 0;
+    if (has_images) {
+      const int64_t tiles = view_bounds(model_, limits_).tiles;
+      reduce(&ocellus_limits::max_tiles, "max_tiles", tiles, 1, "tiles per picture");
+    }
+    reduce(&ocellus_limits::max_images, "max_images", limits_.max_images, 1, "images per session");
+    reduce(&ocellus_limits::max_sessions, "max_sessions", limits_.max_sessions, 1, "sessions");
+    reduce(&ocellus_limits::max_text_tokens, "max_text_tokens", limits_.max_text_tokens, 16, "text tokens per session");
     const int64_t view_pixels = int64_t{model_.vision().image_size} * model_.vision().image_size;
     if (has_images) {
-      reduce(&ocellus_limits::max_image_pixels, limits_.max_image_pixels, view_pixels, "pixels per picture");
+      reduce(&ocellus_limits::max_image_pixels, "max_image_pixels", limits_.max_image_pixels, view_pixels,
+             "pixels per picture");
       const int64_t whole = limits_.max_whole_pixels > 0 ? limits_.max_whole_pixels : kWholePixels;
-      reduce(&ocellus_limits::max_whole_pixels, whole, 1, "pixels per picture that does not come row by row");
+      reduce(&ocellus_limits::max_whole_pixels, "max_whole_pixels", whole, 1,
+             "pixels per picture that does not come row by row");
     }
     reduce_prompt_rows();
     ocellus_limits text_only = limits_;
@@ -117,13 +128,14 @@ class Advisor {
 
   /// Advises the largest value of one limit, from `least` up to less than `now`, with which the plan fits.
   template <class Limit>
-  void reduce(Limit ocellus_limits::*field, int64_t now, int64_t least, const char* what) {
+  void reduce(Limit ocellus_limits::*field, const char* name, int64_t now, int64_t least, const char* what) {
     if (now <= least) return;
     const int64_t fits = largest_that_fits(model_, limits_, field, least, now - 1);
     if (fits < least) return;
     ocellus_limits changed = limits_;
     changed.*field = static_cast<Limit>(fits);
-    add(changed, "at most %lld %s instead of %lld", static_cast<long long>(fits), what, static_cast<long long>(now));
+    add(changed, "at most %lld %s instead of %lld (%s)", static_cast<long long>(fits), what,
+        static_cast<long long>(now), name);
   }
 
   /// The gentlest packing that is enough.
@@ -160,7 +172,7 @@ class Advisor {
     const int64_t fits = largest_that_fits(model_, changed, &ocellus_limits::max_prompt_rows, 1, shape.prompt_rows - 1);
     if (fits < 1) return;
     changed.max_prompt_rows = static_cast<int32_t>(fits);
-    add(changed, "prompts read in chunks of %lld rows instead of %lld", static_cast<long long>(fits),
+    add(changed, "prompts read in chunks of %lld rows instead of %lld (max_prompt_rows)", static_cast<long long>(fits),
         static_cast<long long>(shape.prompt_rows));
   }
 

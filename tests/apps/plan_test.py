@@ -72,7 +72,7 @@ class Lean(ProgramTest):
         self.assertRegex(self.answer("plan", *self.SETTING, "--lean"), "; lean\n")
         budget = ["--budget", lean["total_bytes"]]
         report = json.loads(run("plan", *self.SETTING, *budget, "--json").stdout)
-        self.assertIn("little scratch (lean)", report["advice"][0]["change"])
+        self.assertIn("little scratch (--lean)", report["advice"][0]["change"])
         self.assertEqual(run("plan", *self.SETTING, *budget, "--lean").returncode, OK)
 
     def test_lean_answers_the_same(self):
@@ -153,6 +153,62 @@ class Budget(ProgramTest):
         self.assertEqual(done.returncode, OVER_BUDGET)
         self.assertRegex(done.stdout, "Not solved: the model does not have enough positions for one picture and the text")
         self.assertRegex(done.stderr, "no positions left for a picture besides 8190 text tokens: plan less text")
+
+    def test_fewer_tiles_are_advised_where_they_are_enough(self):
+        arguments = ["plan", "--shape", "SmolVLM-256M", "--images", 2]
+        (one,) = self.objects(*arguments, "--image-tiles", 1)
+        budget = ["--budget", one["total_bytes"]]
+        report = json.loads(run(*arguments, *budget, "--json").stdout)
+        (advice,) = [advice for advice in report["advice"] if "--image-tiles" in advice["change"]]
+        tiles = re.match(r"at most (\d+) tiles per picture instead of \d+ \(--image-tiles\)$", advice["change"])[1]
+        self.assertEqual(advice["for"], "budget")
+        self.assertEqual(run(*arguments, *budget, "--image-tiles", tiles).returncode, OK)
+        self.assertEqual(run(*arguments, *budget, "--image-tiles", int(tiles) + 1).returncode, OVER_BUDGET)
+
+    def test_advice_names_flags(self):
+        arguments = ["plan", "--images", 16, "--sessions", 2, "--text-tokens", 2000]
+        (plan,) = self.objects(*arguments)
+        done = run(*arguments, "--budget", plan["total_bytes"] - 1, "--json")
+        flags = {re.search(r"\((.*?)\)|$", advice["change"])[1] for advice in json.loads(done.stdout)["advice"]} - {None}
+        self.assertLess({"--lean", "--kv-bits", "--evict, --keep", "--images", "--sessions"}, flags)
+        self.assertEqual([flag for flag in flags if not flag.startswith("--")], [])
+
+    def test_too_few_positions_are_advised_on_like_too_little_memory(self):
+        arguments = ["plan", "--shape", "LLaVA-1.6-Vicuna-7B", "--format", "Q2_K", "--images", 2]
+        report = json.loads(run(*arguments, "--json", "--quiet").stdout)
+        self.assertEqual((report["fits"], report["images_in_context"]), (True, 1))
+        self.assertEqual({advice["for"] for advice in report["advice"]}, {"positions"})
+        changes = [advice["change"] for advice in report["advice"]]
+        self.assertRegex(changes[0], r"at most \d tiles? per picture instead of \d \(--image-tiles\)$")
+        self.assertEqual(changes[1], "at most 1 images per session instead of 2 (--images)")
+        tiles = re.search(r"\d", changes[0])[0]
+        (enough,) = self.objects(*arguments, "--image-tiles", tiles)
+        self.assertEqual((enough["advice"], enough["image_tiles"]), ([], int(tiles)))
+        self.assertEqual(enough["total_bytes"], report["advice"][0]["total_bytes"])
+        text = self.answer(*arguments)
+        self.assertRegex(text, r"Positions: 2 pictures and 512 text tokens take up to \d+ positions, but the model has 4096")
+        self.assertRegex(text, r"alone would be enough:\n +at most \d tiles per picture")
+
+    def test_solved_lines_say_that_positions_are_missing(self):
+        arguments = ["plan", "--shape", "SmolVLM-256M", "--images", 8, "--budget", "1G"]
+        (report,) = self.objects(*arguments)
+        most = report["images_in_context"]
+        for solve, line in [("keep", "8 pictures fit without dropping anything"),
+                            ("bits", "--kv-bits 16 is the maximum that fits 8 pictures")]:
+            self.assertIn(f"Solved: {line}; the model has positions for only {most}.\n",
+                          self.answer(*arguments, "--solve", solve))
+        self.assertRegex(self.answer(*arguments, "--solve", "bits", "--image-tiles", 1), "maximum that fits 8 pictures\\.\n")
+
+    def test_the_bound_on_tiles_is_told_where_there_are_tiles(self):
+        (plan,) = self.objects("plan", "--shape", "SmolVLM-256M")
+        self.assertEqual(plan["image_tiles"], 16)
+        text = self.answer("plan", "--shape", "SmolVLM-256M", "--image-tiles", 3)
+        self.assertRegex(text, "with 1 picture of up to [0-9]+ pixels in up to 3 tiles and 512 text tokens")
+        for shape in ["LLaVA-1.5-7B", "Qwen2.5-0.5B"]:
+            done = run("plan", "--shape", shape, "--image-tiles", 3)
+            self.assertIn("--image-tiles has no effect: this model has no tiles.\n", done.stderr)
+            self.assertNotIn("tiles", done.stdout)
+        self.assert_refused(["plan", "--shape", "Qwen2.5-0.5B", "--images", 2], USAGE, "choose another --shape")
 
     def test_sizes_are_read_strictly(self):
         for text, size in [("512M", 512 << 20), ("2G", 2 << 30), ("2GiB", 2 << 30), ("80000k", 80000 << 10),

@@ -53,4 +53,29 @@ TEST_CASE("pictures that do not come row by row take four bytes a pixel, and wit
   CHECK(most < 1920 * 1080 + 256);  // sizes are rounded up
 }
 
+TEST_CASE("where fewer tiles of a picture are enough, the plan says how many") {
+  Model model;
+  REQUIRE(model.open_shape("SmolVLM-256M", "Q4_0", 1).ok());
+  ocellus_limits limits = test::board_limits(2, 64);
+  ocellus_plan plan;
+  limits.max_tiles = 1;
+  REQUIRE(plan_memory(model, limits, &plan).ok());
+  limits.budget_bytes = plan.total_bytes;
+  limits.max_tiles = 0;
+  REQUIRE(plan_memory(model, limits, &plan).ok());
+  CHECK(plan.fits == 0);
+  const ocellus_advice* found = nullptr;
+  for (const ocellus_advice& advice : plan.advice)
+    if (std::strstr(advice.text, "tiles per picture instead of 16 (max_tiles)") != nullptr) found = &advice;
+  REQUIRE(found != nullptr);
+  limits.max_tiles = std::atoi(found->text + std::strlen("at most "));
+  const int64_t total = found->total_bytes;
+  REQUIRE(plan_memory(model, limits, &plan).ok());
+  CHECK(plan.fits == 1);
+  CHECK(plan.total_bytes == total);
+  ++limits.max_tiles;
+  REQUIRE(plan_memory(model, limits, &plan).ok());
+  CHECK(plan.fits == 0);
+}
+
 }  // namespace ocellus

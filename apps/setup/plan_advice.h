@@ -1,0 +1,11 @@
+// The advice of a memory plan in the words of the command line.
+#pragma once
+
+#include <string>
+
+namespace ocellus::app {
+
+// Replaces the names of the library's limits, "(max_tiles)" or "(evict, keep)", by those of the flags that set them.
+std::string advice_in_flags(const std::string& advice);
+
+}  // namespace ocellus::app
