@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -23,6 +24,26 @@ bool write_to_stdout(std::string_view text) {
     return false;
   }
   return true;
+}
+
+// Returns the text with the middle left out of words that are longer than any name of a file, which a sentence quotes
+// from the arguments.
+std::string shorten_words(const std::string& text) {
+  constexpr size_t kMostBytes = 512, kStartBytes = 64, kEndBytes = 32;
+  const auto is_inside = [&text](size_t at) { return (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80; };
+  std::string result;
+  for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    end = std::min(text.find(' ', begin), text.size() - 1) + 1;
+    size_t left = begin + kStartBytes, right = end - std::min(end, kEndBytes);
+    if (end - begin <= kMostBytes) {
+      result += text.substr(begin, end - begin);
+      continue;
+    }
+    while (left > begin && is_inside(left)) --left;
+    while (right < end && is_inside(right)) ++right;
+    result += text.substr(begin, left - begin) + "..." + text.substr(right, end - right);
+  }
+  return result;
 }
 
 }  // namespace
@@ -53,7 +74,7 @@ void print_note(const std::string& line) { std::fprintf(stderr, "%s\n", make_pri
 void print_notes(const std::string& lines) { std::fprintf(stderr, "%s", make_printable(lines, Lines::kMany).c_str()); }
 
 void print_failure(const std::string& sentence) {
-  print_note("ocellus: " + sentence + (sentence.ends_with('.') ? "" : "."));
+  print_note("ocellus: " + shorten_words(sentence) + (sentence.ends_with('.') ? "" : "."));
 }
 
 Progress::Progress(bool quiet, std::string text) : text_(std::move(text)) {

@@ -1,25 +1,40 @@
 // ocellus methods
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <string>
 
 #include "apps/base/failure.h"
 #include "apps/base/terminal.h"
 #include "apps/commands/commands.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/method_list.h"
+#include "apps/setup/method_page.h"
 
 namespace ocellus::app {
 
+namespace {
+
+struct MethodsOptions {
+  std::string name;  // empty: all
+  bool json = false;
+};
+
+int run_methods(const MethodsOptions& options) {
+  if (options.json)
+    print(json_line(options.name.empty() ? methods_json() : method_page_json(options.name)));
+  else
+    print(options.name.empty() ? methods_text() : method_page(options.name));
+  return kExitOk;
+}
+
+}  // namespace
+
 void add_methods_command(CLI::App* program, Action* action) {
-  const auto json = std::make_shared<bool>(false);
+  const auto options = std::make_shared<MethodsOptions>();
   CLI::App* command = program->add_subcommand("methods", "List the cache methods and their options");
-  command->add_flag("--json", *json, "The same as one JSON object")->group("Output");
-  command->callback([=] {
-    *action = [=] {
-      print(*json ? json_line(methods_json()) : methods_text());
-      return kExitOk;
-    };
-  });
+  command->add_option("NAME", options->name, "Only this method")->option_text(" ");
+  command->add_flag("--json", options->json, "The same as one JSON object")->group("Output");
+  command->callback([=] { *action = [=] { return run_methods(*options); }; });
 }
 
 }  // namespace ocellus::app

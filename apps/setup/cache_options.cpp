@@ -217,6 +217,8 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
   }
   if (options.is_kivi() && !options.packs())
     throw Failure(kExitUsage, "--kv-scheme kivi packs nothing in 16 bits: add --kv-bits 8, 4 or 2.");
+  if (options.scheme.find(':') != std::string::npos && !options.packs())
+    notes->push_back("--kv-scheme " + options.scheme + " packs nothing in 16 bits; --kv-bits 2 packs pictures.");
   if (options.compress_at) policy.compress_at = index_of(kWhenNames, *options.compress_at);
   const std::string calibration = calibration_text(options, model_path, notes);
   const bool has_options = options.scheme != method_name(options.scheme);
@@ -252,6 +254,16 @@ std::string reuse_text(const ocellus_limits& limits) {
   const std::string name = kReuseNames[static_cast<size_t>(limits.reuse)];
   if (!takes_rows(limits.reuse)) return name;
   return name + ":" + (limits.reuse_rows < 0 ? "all" : std::to_string(limits.reuse_rows));
+}
+
+// Returns ", scales=6" for "calibquant:scales=6,tau-low=0": the given options that the description has no words for.
+std::string other_packing_options(const std::string& scheme) {
+  const size_t colon = scheme.find(':');
+  std::istringstream given(colon == std::string::npos ? "" : scheme.substr(colon + 1));
+  std::string text;
+  for (std::string pair; std::getline(given, pair, ',');)
+    if (!pair.starts_with("tau-") && !pair.starts_with("residual=")) text += ", " + pair;
+  return text;
 }
 
 // True if the options of a packing scheme have a tau.
@@ -316,8 +328,9 @@ std::string describe_policy(const ocellus_cache_policy& policy) {
     text += ", kivi with " + format_count(packing.at("residual").get<int32_t>(), "token") + " in f16";
   if (policy.kv_bits < 16 && is_calibrated(packing))
     text += " calibrated by " + packing.at("tau-low").dump() + ", " + packing.at("tau-high").dump();
+  if (policy.kv_bits < 16) text += other_packing_options(policy.kv_scheme);
   if (policy.keep < 1)
-    text += ", " + method_name(policy.evict) + " keeps " + short_number(100.0 * decimal(policy.keep)) + " %";
+    text += ", " + std::string(policy.evict) + " keeps " + short_number(100.0 * decimal(policy.keep)) + " %";
   return text;
 }
 

@@ -5,7 +5,9 @@
 #include <sstream>
 #include <vector>
 
+#include "apps/base/failure.h"
 #include "apps/base/sizes.h"
+#include "apps/setup/method_page.h"
 
 namespace ocellus::app {
 namespace {
@@ -61,22 +63,34 @@ std::string method_paragraph(const ocellus_method& method) {
   return text;
 }
 
+nlohmann::ordered_json object_of(const ocellus_method& method) {
+  nlohmann::ordered_json options = nlohmann::ordered_json::array();
+  for (const ocellus_method_option& option : options_of(method))
+    options.push_back({{"key", option.key},
+                       {"values", range_text(option)},
+                       {"default", value_json(option.standard)},
+                       {"meaning", option.meaning}});
+  return {{"name", method.name},
+          {"paper", method.paper},
+          {"meaning", method.meaning},
+          {"recommended", method.recommended != 0},
+          {"options", options}};
+}
+
 nlohmann::ordered_json list_json(ocellus_method_kind kind) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const ocellus_method* method : methods_of(kind)) {
-    nlohmann::ordered_json options = nlohmann::ordered_json::array();
-    for (const ocellus_method_option& option : options_of(*method))
-      options.push_back({{"key", option.key},
-                         {"values", range_text(option)},
-                         {"default", value_json(option.standard)},
-                         {"meaning", option.meaning}});
-    list.push_back({{"name", method->name},
-                    {"paper", method->paper},
-                    {"meaning", method->meaning},
-                    {"recommended", method->recommended != 0},
-                    {"options", options}});
-  }
+  for (const ocellus_method* method : methods_of(kind)) list.push_back(object_of(*method));
   return list;
+}
+
+const ocellus_method& find_method(const std::string& name) {
+  std::string names;
+  for (const ocellus_method_kind kind : {OCELLUS_METHOD_EVICT, OCELLUS_METHOD_KV_SCHEME})
+    for (const ocellus_method* method : methods_of(kind)) {
+      if (name == method->name) return *method;
+      names += (names.empty() ? "" : ", ") + std::string(method->name);
+    }
+  throw Failure(kExitUsage, "there is no cache method '" + name + "'; there are " + names + ".");
 }
 
 }  // namespace
@@ -124,6 +138,10 @@ std::string methods_text() {
   for (const ocellus_method* method : methods_of(OCELLUS_METHOD_KV_SCHEME)) text += method_paragraph(*method);
   return text;
 }
+
+std::string method_page(const std::string& name) { return method_paragraph(find_method(name)).substr(1); }
+
+nlohmann::ordered_json method_page_json(const std::string& name) { return object_of(find_method(name)); }
 
 nlohmann::ordered_json methods_json() {
   return {{"command", "methods"},

@@ -13,8 +13,14 @@ struct Quoted {
   static constexpr size_t kLength = 40;
   int length;
   const char* text;
-  explicit Quoted(std::string_view whole)
-      : length(static_cast<int>(std::min(whole.size(), kLength))), text(whole.data()) {}
+  explicit Quoted(std::string_view whole) : length(whole_characters(whole)), text(whole.data()) {}
+  /// Bytes of the longest start of at most kLength bytes that ends with a whole character of UTF-8.
+  static int whole_characters(std::string_view whole) {
+    if (whole.size() <= kLength) return static_cast<int>(whole.size());
+    size_t bytes = kLength;
+    while (bytes > 0 && (static_cast<unsigned char>(whole[bytes]) & 0xC0) == 0x80) --bytes;
+    return static_cast<int>(bytes);
+  }
 };
 
 /// Takes the text before the next `separator` off the front of `rest`, and the separator.
@@ -105,6 +111,8 @@ Status split_method_text(const char* what, const char (&field)[OCELLUS_METHOD_TE
   out->options = rest;
   if (!has_colon || !rest.empty()) return {};
   const Quoted name(out->name);
+  if (out->name.empty())
+    return OCELLUS_FAIL(Code::kBadArgument, "the name of the %s is missing before the colon", what);
   return OCELLUS_FAIL(Code::kBadArgument, "%.*s: options are missing after the colon, as in NAME:key=value",
                       name.length, name.text);
 }
@@ -126,8 +134,11 @@ Status parse_method_options(const ocellus_method& method, std::string_view optio
       return OCELLUS_FAIL(Code::kInternal, "%s: the default of %s is not among its values", method.name,
                           method.options[i].key);
   bool given[kMaxMethodOptions] = {};
+  const bool ends_with_comma = options.ends_with(',');
   while (!options.empty()) {
     std::string_view value = take_until(',', &options);
+    if (value.empty() || (options.empty() && ends_with_comma))
+      return OCELLUS_FAIL(Code::kBadArgument, "%s: there is a comma without an option", method.name);
     const bool has_value = value.find('=') != std::string_view::npos;
     const std::string_view key = take_until('=', &value);
     const int32_t place = find_option(method, key);

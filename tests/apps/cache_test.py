@@ -44,11 +44,37 @@ class Flags(ProgramTest):
                 (["--evict", "snapkv:window=-1"], "snapkv: window takes auto, or a whole number from 1 to 65536, not"),
                 (["--evict", "snapkv:pool=4"], "snapkv: pool takes an odd number from 1 to 65, not '4'"),
                 (["--evict", "snapkv:rho=1"], "snapkv has no option 'rho'; it has window, pool, pool-by"),
+                (["--evict", "snapkv:window=8,"], "snapkv: there is a comma without an option"),
+                (["--evict", "snapkv:,window=8"], "snapkv: there is a comma without an option"),
+                (["--evict", ":"], "--evict: the name of the eviction method is missing before the colon"),
+                (["--evict", "snapkv:x" + "\u00e9" * 20 + "=1"], "snapkv has no option 'x\u00e9{19}'; it has"),
                 (["--evict", "david:rho"], "david: rho needs a value, as in rho=2; it takes a number from 0 to 1000"),
                 (["--evict", "david:rho=inf"], "david: rho takes"), (["--evict", "david:"], "missing after the colon"),
                 (["--evict", "david:switch=soon"], "david: switch takes small-drop|large-drop|low, or a whole number")]:
             with self.subTest(flags=flags):
                 self.assert_refused(["caption", board("113"), *flags], USAGE, sentence)
+
+    def test_long_texts_are_quoted_in_part(self):
+        for flags, sentence in [(["--kv-layer-bits", "2," * 10000], r"--kv-layer-bits (2,){32}\.\.\.(2,){15}2?,?: write 8, 4"),
+                                (["--budget", "\u00e9" * 25000], r"--budget \u00e9{32}\.\.\.\u00e9+: write a whole number"),
+                                (["--kv-bits", "x" * 600], r"--kv-bits: x{64}\.\.\.x+ is not 16, 8")]:
+            done = run("caption", board("113"), *flags)
+            self.assertEqual(done.returncode, USAGE)
+            self.assertRegex(done.stderr, sentence)
+            self.assertLess(len(done.stderr), 400)
+
+    def test_options_that_pack_nothing_are_remarked_on(self):
+        done = run("plan", "--kv-scheme", "calibquant:scales=6")
+        self.assertEqual(done.returncode, OK)
+        self.assertEqual(done.stderr, "--kv-scheme calibquant:scales=6 packs nothing in 16 bits; --kv-bits 2 packs "
+                                      "pictures.\n")
+        self.assertEqual(run("plan", "--kv-scheme", "calibquant:scales=6", "--kv-bits", 2).stderr, "")
+
+    def test_a_plan_names_the_options_of_methods(self):
+        text = self.answer("plan", "--kv-bits", 2, "--kv-scheme", "calibquant:scales=6,tau-low=0,tau-high=2,text=packed",
+                           "--evict", "value-window:window=8", "--keep", 0.5)
+        self.assertIn("cache of pictures: 2 bits calibrated by 0, 2, scales=6, text=packed, value-window:window=8 keeps 50 %\n",
+                      text)
 
     def test_every_command_knows_them(self):
         for command in ["caption", "ask", "chat", "plan", "eval", "bench"]:
@@ -140,6 +166,17 @@ class Flags(ProgramTest):
             self.assertIn(f"\n{method['name']} ({method['paper']})\n  {method['meaning']}\n", text)
             for option in method["options"]:
                 self.assertRegex(text, rf"    {option['key']}={option['default']} +{re.escape(option['meaning'])}")
+
+    def test_one_method_is_shown_by_its_name(self):
+        (listed,) = self.objects("methods")
+        text = self.answer("methods")
+        for method in listed["evict"] + listed["kv_scheme"]:
+            page = self.answer("methods", method["name"])
+            self.assertTrue(page.startswith(f"{method['name']} ("))
+            self.assertIn("\n" + page, text)
+            self.assertNotIn("\n\n", page)
+            self.assertEqual(self.objects("methods", method["name"]), [method])
+        self.assert_refused(["methods", "lru"], USAGE, "there is no cache method 'lru'; there are none, snapkv, .*, kivi")
 
     def test_a_rule_without_a_share_is_remarked_on(self):
         done = run("caption", board("113"), "--evict", "david")
