@@ -54,7 +54,7 @@ Status check_first_name(std::string_view path, const PartKeys& keys) {
   if (keys.number > 0) {
     std::string_view stem = is_named ? path.substr(0, path.size() - std::strlen(own.text)) : "";
     stem.remove_prefix(stem.rfind('/') + 1);
-    return OCELLUS_FAIL(Code::kBadArgument,
+    return OCELLUS_FAIL(Code::kBadFile,
                         "this is part %" PRId64 " of %" PRId64
                         " of a model (split.no, split.count): name the first part, %s%.*s%s",
                         keys.number + 1, keys.count, is_named ? "" : "whose name ends in ",
@@ -74,7 +74,7 @@ Status check_int(const GgufFile& part, const char* key, int64_t expected, int64_
   if (found == expected) return {};
   return OCELLUS_FAIL(Code::kBadFile,
                       "metadata key '%s' is %" PRId64 ", but it must be %" PRId64 " in part %" PRId64
-                      " of this model: the file is a part of another one",
+                      " of this model: the file is another of its parts, or one of another model",
                       key, found, expected, number + 1);
 }
 

@@ -26,24 +26,27 @@ struct Signature {
 };
 
 constexpr Signature kRefused[] = {
-    {"a GIF", 0, 4, "GIF8"},           {"a BMP", 0, 2, "BM"},
-    {"a HEIC", 4, 8, "ftypheic"},      {"a HEIC", 4, 8, "ftypheix"},
-    {"a HEIF", 4, 8, "ftypmif1"},      {"an AVIF", 4, 8, "ftypavif"},
-    {"an AVIF", 4, 8, "ftypavis"},     {"an MP4 or another ISO media", 4, 4, "ftyp"},
-    {"a TIFF", 0, 4, "II*\0"},         {"a TIFF", 0, 4, "MM\0*"},
-    {"a PDF", 0, 5, "%PDF-"},          {"a JPEG XL", 0, 2, "\xFF\x0A"},
-    {"a JPEG XL", 4, 4, "JXL "},       {"a JPEG 2000", 4, 4, "jP  "},
-    {"a Photoshop", 0, 4, "8BPS"},     {"an OpenEXR", 0, 4, "\x76\x2F\x31\x01"},
-    {"a Radiance HDR", 0, 2, "#?"},    {"an ICO", 0, 4, "\0\0\1\0"},
-    {"a GGUF model", 0, 4, "GGUF"},    {"an AVI", 8, 4, "AVI "},
-    {"a zip archive", 0, 4, "PK\3\4"}, {"an SVG or XML", 0, 4, "<svg"},
-    {"an SVG or XML", 0, 5, "<?xml"},  {"a netpbm", 0, 2, "P5"},
-    {"a netpbm", 0, 2, "P6"},
+    {"a GIF", 0, 4, "GIF8"},         {"a BMP", 0, 2, "BM"},
+    {"a HEIC", 4, 8, "ftypheic"},    {"a HEIC", 4, 8, "ftypheix"},
+    {"a HEIF", 4, 8, "ftypmif1"},    {"an AVIF", 4, 8, "ftypavif"},
+    {"an AVIF", 4, 8, "ftypavis"},   {"an MP4 or another ISO media", 4, 4, "ftyp"},
+    {"a TIFF", 0, 4, "II*\0"},       {"a TIFF", 0, 4, "MM\0*"},
+    {"a PDF", 0, 5, "%PDF-"},        {"a JPEG XL", 0, 2, "\xFF\x0A"},
+    {"a JPEG XL", 4, 4, "JXL "},     {"a JPEG 2000", 4, 4, "jP  "},
+    {"a Photoshop", 0, 4, "8BPS"},   {"an OpenEXR", 0, 4, "\x76\x2F\x31\x01"},
+    {"a Radiance HDR", 0, 2, "#?"},  {"an ICO", 0, 4, "\0\0\1\0"},
+    {"an AVI", 8, 4, "AVI "},        {"a zip archive", 0, 4, "PK\3\4"},
+    {"an SVG or XML", 0, 4, "<svg"}, {"an SVG or XML", 0, 5, "<?xml"},
+    {"a netpbm", 0, 2, "P5"},        {"a netpbm", 0, 2, "P6"},
 };
 
 constexpr uint8_t kPngSignature[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
 
 Status refuse_format(const uint8_t* bytes, int64_t size_bytes) {
+  if (size_bytes >= 4 && std::memcmp(bytes, "GGUF", 4) == 0)  // a pattern for a model's parts names all of them
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "it is a GGUF model file, not a picture: give models with --model and --mmproj, and of a model "
+                        "in parts only the first");
   for (const Signature& refused : kRefused) {
     if (size_bytes >= refused.offset + refused.bytes &&
         std::memcmp(bytes + refused.offset, refused.pattern, static_cast<size_t>(refused.bytes)) == 0) {

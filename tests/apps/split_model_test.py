@@ -46,8 +46,13 @@ class SplitModel(FolderTest):
 
     def test_another_part_than_the_first_is_told_which_one_to_name(self):
         for arguments in [["-m", self.second], ["-m", MODEL, "--mmproj", self.mmproj_second]]:
-            self.assert_refused(["caption", board("113"), *arguments], USAGE,
+            self.assert_refused(["caption", board("113"), *arguments], BAD_INPUT,
                                 r"part 2 of 2 of a model .*: name the first part, \S*-00001-of-00002\.gguf")
+
+    def test_parts_that_a_shell_lists_are_told_apart_from_pictures(self):
+        self.assert_refused(["caption", *self.pair, self.second, board("113")], BAD_INPUT,
+                            "it is a GGUF model file, not a picture: give models with --model and --mmproj, and of a model "
+                            "in parts only the first")
 
     def test_a_missing_part_and_a_name_that_does_not_fit_are_bad_input(self):
         renamed = self.folder / "model.gguf"

@@ -160,13 +160,13 @@ TEST_CASE("a part that is missing, cut short or no GGUF file is named") {
 TEST_CASE("another part than the first is told which one to name") {
   const SplitModel model(three_parts());
   GgufFile file;
-  CHECK(file.open(model.path(1).c_str()).code() == Code::kBadArgument);
+  CHECK(file.open(model.path(1).c_str()).code() == Code::kBadFile);
   CHECK(last_failure().sentence == model.path(1) +
                                        ": this is part 2 of 3 of a model (split.no, split.count): name the first part, "
                                        "m-00001-of-00003.gguf");
   const std::string renamed = model.path() + ".second";
   std::filesystem::rename(model.path(1), renamed);
-  CHECK(file.open(renamed.c_str()).code() == Code::kBadArgument);
+  CHECK(file.open(renamed.c_str()).code() == Code::kBadFile);
   CHECK(last_failure().sentence == renamed +
                                        ": this is part 2 of 3 of a model (split.no, split.count): name the first part, "
                                        "whose name ends in -00001-of-00003.gguf");
@@ -183,7 +183,8 @@ TEST_CASE("a first part whose name does not fit its keys is refused") {
 
 TEST_CASE("parts whose keys do not belong together are refused") {
   check_refused([](Parts& p) { set_u16(p[1], "split.count", 4); }, "'split.count' is 4, but it must be 3 in part 2", 1);
-  check_refused([](Parts& p) { set_u16(p[2], "split.no", 1); }, "'split.no' is 1, but it must be 2 in part 3", 2);
+  check_refused([](Parts& p) { set_u16(p[2], "split.no", 1); },
+                "'split.no' is 1, but it must be 2 in part 3 of this model: the file is another of its parts, or", 2);
   check_refused([](Parts& p) { p[1].remove("split.no"); }, "'split.no' is missing", 1);
   check_refused([](Parts& p) { p[2].remove("split.count"); }, "'split.count' is missing", 2);
   check_refused([](Parts& p) { p[0].remove("split.tensors.count"); }, "'split.tensors.count' is missing", 0);
