@@ -170,7 +170,7 @@ class Budget(ProgramTest):
         (plan,) = self.objects(*arguments)
         done = run(*arguments, "--budget", plan["total_bytes"] - 1, "--json")
         flags = {re.search(r"\((.*?)\)|$", advice["change"])[1] for advice in json.loads(done.stdout)["advice"]} - {None}
-        self.assertLess({"--lean", "--kv-bits", "--evict, --keep", "--images", "--sessions"}, flags)
+        self.assertLess({"--kv-bits", "--evict, --keep", "--images", "--sessions"}, flags)
         self.assertEqual([flag for flag in flags if not flag.startswith("--")], [])
 
     def test_too_few_positions_are_advised_on_like_too_little_memory(self):

@@ -366,7 +366,7 @@ TEST_CASE("other formats are named") {
   named({0, 0, 0, 24, 'f', 't', 'y', 'p', 'a', 'v', 'i', 'f'}, "AVIF");
   named({'%', 'P', 'D', 'F', '-', '1'}, "PDF");
   named({'I', 'I', '*', 0, 8, 0}, "TIFF");
-  named({'G', 'G', 'U', 'F', 3, 0, 0, 0}, "GGUF");
+  named({'G', 'G', 'U', 'F', 3, 0, 0, 0}, "it is a GGUF model file, not a picture");
   CHECK(decode({'h', 'e', 'l', 'l', 'o', ' ', 'w', 'o', 'r', 'l', 'd'}) == Code::kBadImage);
   CHECK(says("no JPEG, PNG or WebP file"));
   CHECK(decode({0xFF}) == Code::kBadImage);
