@@ -431,6 +431,8 @@ class Usage(ProgramTest):
                 (["caption", picture, "-n", "0"], "-n"), (["caption", picture, "-n", "many"], "-n"),
                 (["caption", picture, "--threads", "257"], "257 is not a number from 0 to 256"),
                 (["caption", picture, "--seed", "many"], "--seed: many is not a whole number"),
+                (["caption", picture, "--seed=-1"], "--seed: -1 is not a whole number from 0 to 18446744073709551615"),
+                (["caption", picture, "--seed", 1 << 64], "--seed: 18446744073709551616 is not a whole number from 0"),
                 (["ask", picture, "--prompt"], "--prompt needs a value"),
                 (["caption", picture, "-n", "2", "-n", "3"], "-n is given twice"),
                 (["caption", picture, "--device", "tpu"], "auto, cpu, cuda and cuda:N"),
