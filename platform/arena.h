@@ -1,6 +1,6 @@
-// Arena: every byte the runtime uses, handed out from memory that exists before the first row is taken.
+// Arena: all memory of the runtime, handed out from memory that exists before the first row is taken.
 //
-//   low end  ->  weights, session state: taken once, kept until the engine goes
+//   low end  ->  weights, session state: taken once, kept until the engine is destroyed
 //   high end <-  phase scratch: taken inside an ArenaScope, returned when the scope ends
 //
 // Code that needs memory is written once against RowSink. During planning the sink only records the rows; when
@@ -24,7 +24,7 @@ enum class Phase : uint8_t { kNone = 0, kText = 1, kPicture = 2, kImage = 3, kPr
 inline constexpr int kPhaseCount = 6;
 const char* phase_name(Phase phase);
 
-/// Where a row lies. On the CPU, and wherever the device reads the host's memory, the two are the same memory.
+/// Place of a row. On the CPU, and if the device reads the host's memory, both are the same memory.
 enum class Place : uint8_t { kDevice = 0, kHost = 1 };
 inline constexpr int kPlaceCount = 2;
 
@@ -43,11 +43,11 @@ struct RowSpec {
 inline constexpr int64_t kRowAlignment = 256;
 constexpr int64_t aligned_bytes(int64_t bytes) { return (bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment; }
 
-/// Where rows go: recorded by the planner, taken from the arena by the engine.
+/// Destination of rows: recorded by the planner, taken from the arena by the engine.
 class RowSink {
  public:
   virtual Status take(const RowSpec& row, std::byte** out) = 0;
-  /// True if the device reads rows of the host's memory where they lie, so that nothing has to be copied.
+  /// True if the device reads rows in host memory directly, so that nothing is copied.
   virtual bool shares_host_memory() const { return true; }
 
  protected:
@@ -104,8 +104,8 @@ Status take_rows(RowSink& sink, const char* name, Lifetime lifetime, Phase phase
 Status take_activations(RowSink& sink, const char* name, Lifetime lifetime, Phase phase, ActivationType type,
                         int64_t rows, int64_t cols, ActivationView* out);
 
-/// Rows the host writes and the device reads: the same memory where the device can read the host's, else one row on
-/// each side. Queue::upload brings the device's up to date.
+/// Takes rows that the host writes and the device reads: the same memory if the device can read the host's, else one
+/// row on each side. Queue::upload updates the device's.
 template <class T>
 struct StagedRows {
   HostView<T> host;
@@ -118,7 +118,7 @@ struct StagedRows {
   }
 };
 
-/// A piece of memory given to the arena. The arena never frees it.
+/// A piece of memory given to the arena, which never frees it.
 struct Extent {
   std::byte* data = nullptr;
   int64_t bytes = 0;
@@ -137,20 +137,20 @@ class Arena : public RowSink {
   /// Takes a row: scratch from the high end (only inside a scope), everything else from the low end.
   /// Fails with kInternal and the name of the row if no extent has room: the plan should have prevented that.
   Status take(const RowSpec& row, std::byte** out) override;
-  /// By default true as long as no extent belongs to one place only.
+  /// True by default while no extent belongs to one place only.
   bool shares_host_memory() const override { return shares_host_memory_; }
   void set_shares_host_memory(bool shares) { shares_host_memory_ = shares; }
 
   int64_t capacity_bytes() const;
   int64_t capacity_bytes(Place place) const;
-  /// Bytes in use now, and the most ever in use, of one lifetime (aligned row sizes).
+  /// Bytes of one lifetime in use now, and the maximum so far (aligned row sizes).
   int64_t used_bytes(Lifetime lifetime) const { return used_[index(lifetime)]; }
   int64_t high_water_bytes(Lifetime lifetime) const { return high_water_[index(lifetime)]; }
   /// Long-lived rows in the order they were taken.
   int row_count() const { return row_count_; }
   const RowSpec& row(int i) const { return rows_[i]; }
 
-  /// For pools inside a row: reports how much of it is really used, so that high-water marks mean something.
+  /// Reports the bytes in use by a pool inside a row, for meaningful high-water marks.
   void note_session_use(int64_t bytes);
   int64_t session_use_high_water_bytes() const { return session_use_high_water_; }
 
@@ -164,7 +164,7 @@ class Arena : public RowSink {
     int64_t high = 0;  // one past the last free byte
   };
   static int index(Lifetime lifetime) { return static_cast<int>(lifetime); }
-  /// Rows of host memory that is not the device's count as staging, whatever their lifetime.
+  /// Rows of host memory that the device does not share count as staging, whatever their lifetime.
   int account(const RowSpec& row) const {
     return index(separate_places_ && row.place == Place::kHost ? Lifetime::kStaging : row.lifetime);
   }
@@ -181,7 +181,7 @@ class Arena : public RowSink {
   int64_t session_use_high_water_ = 0;
 };
 
-/// Returns all scratch taken during its life. Scopes nest.
+/// Returns all scratch taken during its lifetime. Scopes nest.
 class ArenaScope {
  public:
   explicit ArenaScope(Arena& arena);

@@ -1,5 +1,5 @@
-// Buffer: an owned array for set-up code. Growth reports failure as a Status instead of throwing. The steady state
-// never touches it: whatever a running engine needs lives in the arena.
+// Buffer: an owned array for set-up code. Growth reports failure as a Status instead of throwing. Not used in the
+// steady state: all memory of a running engine is in the arena.
 #pragma once
 
 #include <cstddef>

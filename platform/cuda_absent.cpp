@@ -1,4 +1,4 @@
-// What device.h promises, in a build without CUDA: there are no CUDA devices, nor tools that watch them.
+// device.h in a build without CUDA: there are no CUDA devices, and no tools that trace them.
 #include "platform/device.h"
 #include "platform/trace.h"
 

@@ -20,8 +20,8 @@ Status check(cudaError_t error, const char* what) {
   return status;
 }
 
-/// Memory in use on a GPU by everybody, from the driver's management library, which needs no CUDA context: only so can
-/// the context's own size be seen. -1 where there is no such library (Jetson).
+/// Returns the memory in use on a GPU by all processes, from the driver's management library, which needs no CUDA
+/// context: only this shows the context's own size. -1 if there is no such library (Jetson).
 int64_t managed_used_bytes(int index) {
   struct MemoryInfo {
     unsigned long long total, free, used;
@@ -43,7 +43,7 @@ int64_t managed_used_bytes(int index) {
   return used;  // the library stays open: the second reading needs it again
 }
 
-/// What was in use before this process first opened the device: its context stays from then on, whoever opens it again.
+/// Returns the memory in use before this process first opened the device: its context stays from then on.
 int64_t used_before_first_open(int index) {
   constexpr int kMostDevices = 64;
   static std::atomic<int64_t> known[kMostDevices];  // 0: not read; else one more than the bytes, or -1 if unknown
@@ -68,7 +68,7 @@ bool built_with_cuda() { return true; }
 int cuda_device_count() {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) {
-    (void)cudaGetLastError();  // no driver or no GPU is an answer, not a failure to be found later
+    (void)cudaGetLastError();  // no driver or no GPU is an answer, not a failure to be reported later
     return 0;
   }
   return count;
@@ -107,7 +107,7 @@ Status load_all_kernels() {
     if (dynamic > 0)
       OCELLUS_TRY(check(cudaFuncSetAttribute(entry->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic),
                         "raising a kernel's shared memory"));
-    // One split between shared memory and cache for all: changing it between kernels would keep them from overlapping.
+    // One split between shared memory and cache for all kernels: changing it would keep them from overlapping.
     OCELLUS_TRY(check(cudaFuncSetAttribute(entry->kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                            cudaSharedmemCarveoutMaxShared),
                       "choosing a kernel's share of the cache"));
@@ -164,7 +164,7 @@ Status CudaDevice::make_current() { return check(cudaSetDevice(facts_.index), "c
 
 Status CudaDevice::allocate_device(int64_t bytes, std::byte** out) {
   if (device_count_ == static_cast<int>(std::size(device_memory_)))
-    return OCELLUS_FAIL(Code::kInternal, "device memory was asked for too often");
+    return OCELLUS_FAIL(Code::kInternal, "device memory was allocated too often");
   void* memory = nullptr;
   if (const cudaError_t error = cudaMalloc(&memory, static_cast<size_t>(bytes)); error != cudaSuccess) {
     (void)cudaGetLastError();
@@ -183,7 +183,7 @@ Status CudaDevice::allocate_device(int64_t bytes, std::byte** out) {
 
 Status CudaDevice::allocate_pinned(int64_t bytes, std::byte** out) {
   if (pinned_count_ == static_cast<int>(std::size(pinned_memory_)))
-    return OCELLUS_FAIL(Code::kInternal, "pinned memory was asked for too often");
+    return OCELLUS_FAIL(Code::kInternal, "pinned memory was allocated too often");
   void* memory = nullptr;
   OCELLUS_TRY(check(cudaHostAlloc(&memory, static_cast<size_t>(bytes), cudaHostAllocMapped | cudaHostAllocPortable),
                     "taking pinned host memory"));
@@ -206,7 +206,7 @@ Status CudaDevice::check_reachable(const void* memory) const {
 int64_t CudaDevice::outside_bytes() const {
   const int64_t used = managed_used_bytes(facts_.index);
   if (used_before_ < 0 || used < 0) {
-    // Without the management library: what went since the context was made. The context itself stays unseen.
+    // Without the management library: memory used since the context was created, without the context itself.
     size_t free = 0, total = 0;
     if (cudaMemGetInfo(&free, &total) != cudaSuccess) return -1;
     return std::max<int64_t>(0, facts_.free_bytes - static_cast<int64_t>(free) - allocated_bytes_);
@@ -277,7 +277,7 @@ Status CudaDevice::end_capture(CudaGraph* out) {
   cudaGraphDestroy(graph);
   OCELLUS_TRY(status);
   out->executable_ = executable;
-  // Whatever the device needs to know of the graph goes there now, not at its first start.
+  // Uploads the graph's data now, not at its first launch.
   return check(cudaGraphUpload(executable, static_cast<cudaStream_t>(stream_)), "preparing a graph");
 }
 
@@ -300,17 +300,17 @@ Status CudaDevice::record_mark_beside(int mark) {
 Status CudaDevice::order_beside_after_work(int mark) {
   OCELLUS_TRY(record_mark(mark));
   return check(cudaStreamWaitEvent(static_cast<cudaStream_t>(copy_stream_), static_cast<cudaEvent_t>(marks_[mark]), 0),
-               "putting copies behind the work");
+               "ordering copies after the work");
 }
 
 Status CudaDevice::order_work_after_mark(int mark) {
   return check(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream_), static_cast<cudaEvent_t>(marks_[mark]), 0),
-               "putting the work behind copies");
+               "ordering the work after copies");
 }
 
 bool CudaDevice::mark_reached(int mark) const {
   if (cudaEventQuery(static_cast<cudaEvent_t>(marks_[mark])) == cudaSuccess) return true;
-  (void)cudaGetLastError();  // "not ready" is an answer, not a failure to be found later
+  (void)cudaGetLastError();  // "not ready" is an answer, not a failure to be reported later
   return false;
 }
 

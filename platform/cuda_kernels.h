@@ -1,5 +1,5 @@
-// The list of every kernel that the library may launch, so that opening a device can load them all: CUDA otherwise
-// loads a kernel, and allocates for it, when it is launched for the first time. Needs no CUDA header.
+// The list of all kernels of the library, so that opening a device can load them: CUDA otherwise loads a kernel, and
+// allocates for it, at its first launch. Needs no CUDA header.
 #pragma once
 
 #include "platform/status.h"
@@ -13,7 +13,7 @@ struct KernelEntry {
   static inline KernelEntry* first = nullptr;
 };
 
-/// Loads every kernel in the list on the current device and lets it use as much shared memory as the device has.
+/// Loads every kernel in the list on the current device and allows it as much shared memory as the device has.
 Status load_all_kernels();
 
 }  // namespace ocellus

@@ -1,5 +1,5 @@
-// Devices: the CPU, or one CUDA GPU. Nothing here needs CUDA's headers, so that every layer can speak of devices in
-// builds without CUDA too; there, no CUDA device is ever found.
+// Devices: the CPU, or one CUDA GPU. Needs no CUDA headers, so that every layer can refer to devices in builds without
+// CUDA; these never find a CUDA device.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,13 @@ namespace ocellus {
 
 enum class DeviceKind : uint8_t { kCpu, kCuda };
 
-/// What plans depend on: sizes of scratch, types of activations, and whether staged rows exist once or twice.
+/// Properties that plans depend on: sizes of scratch, types of activations, and whether staged rows exist once or
+/// twice.
 struct DeviceTraits {
   DeviceKind kind = DeviceKind::kCpu;
-  int32_t thread_count = 1;   // of the CPU's thread pool
-  bool shares_memory = true;  // the device reads the host's memory: the CPU itself, and GPUs on the same chip
-  bool lean = false;          // little scratch rather than little time
+  int32_t thread_count = 1;   // threads of the CPU's thread pool
+  bool shares_memory = true;  // the device reads host memory directly: the CPU itself, and GPUs on the same chip
+  bool lean = false;          // less scratch and more time
 
   DeviceTraits() = default;
   /// The CPU with this many threads.
@@ -28,10 +29,10 @@ struct DeviceTraits {
   bool is_cuda() const { return kind == DeviceKind::kCuda; }
   ActivationType activations() const { return is_cuda() ? ActivationType::kF16 : ActivationType::kF32; }
 
-  /// A GPU wants all rows of a layer and many views at once. Elsewhere rows go through the parts of a layer in blocks
-  /// and views one by one, which keeps the widest buffers small. Blocks of the CPU are wide enough for full speed of
-  /// the matrix product (measured, tools/bench/NOTES.md); lean ones are those that a GPU multiplies by weights as they
-  /// lie in the file, so that none are decoded.
+  /// True if rows go through the parts of a layer in blocks, and views one by one, which keeps the widest buffers
+  /// small. A GPU otherwise takes all rows of a layer and many views at once. Blocks of the CPU are wide enough for
+  /// full speed of the matrix product (measured, tools/bench/NOTES.md); lean ones have the size that a GPU multiplies
+  /// by weights in their file format, so that none are decoded.
   bool in_blocks() const { return !is_cuda() || lean; }
   int64_t block_rows(int64_t rows) const { return in_blocks() ? std::min(lean ? kLeanRows : kCpuRows, rows) : rows; }
   static constexpr int64_t kCpuRows = 128, kLeanRows = 64;
@@ -44,20 +45,20 @@ struct CudaFacts {
   int32_t major = 0, minor = 0;  // compute capability
   int32_t multiprocessors = 0;
   int32_t driver_version = 0, runtime_version = 0;  // 13000 is 13.0
-  int32_t clock_khz = 0, memory_clock_khz = 0;      // 0 where the driver does not tell
+  int32_t clock_khz = 0, memory_clock_khz = 0;      // 0 if the driver does not report them
   bool integrated = false;                          // shares the host's memory (Jetson)
   int64_t memory_bytes = 0;
   int64_t free_bytes = 0;
   int64_t l2_bytes = 0;
 };
 
-/// 0 in builds without CUDA, without a driver and without a GPU.
+/// Returns 0 in builds without CUDA, without a driver and without a GPU.
 int cuda_device_count();
 bool built_with_cuda();
 /// kUnsupported without CUDA, kBadArgument for an index that does not exist, kDevice if the driver fails.
 Status read_cuda_facts(int index, CudaFacts* out);
 
-/// A recorded sequence of device work that can be started with one call.
+/// A recorded sequence of device work that can be launched with one call.
 class CudaGraph {
  public:
   CudaGraph() = default;
@@ -74,11 +75,11 @@ class CudaGraph {
   void* executable_ = nullptr;  // cudaGraphExec_t
 };
 
-/// One GPU with one stream for its work and one for copies beside it. Everything CUDA allocates for us is taken in
-/// open() and in the two functions named allocate; nothing else here allocates.
+/// One GPU with one stream for its work and one for concurrent copies. All of CUDA's memory is allocated in open() and
+/// in the two allocate functions; nothing else here allocates.
 class CudaDevice {
  public:
-  /// Marks that can be waited for; recording a mark again forgets where it was.
+  /// Marks that can be waited for; recording a mark again replaces its position.
   static constexpr int kMarks = 20;
 
   /// Opens the device, loads every kernel of the library, and works on `stream` (a cudaStream_t) or, if that is null,
@@ -91,8 +92,7 @@ class CudaDevice {
   const CudaFacts& facts() const { return facts_; }
   void* stream() const { return stream_; }
 
-  /// CUDA's current device belongs to the thread: whoever calls from another thread, or has used another GPU, calls
-  /// this first.
+  /// CUDA's current device belongs to the thread: call this first on another thread, or after using another GPU.
   Status make_current();
 
   /// Device memory, and pinned host memory that the device can read and write. Freed with the device.
@@ -105,10 +105,10 @@ class CudaDevice {
   /// Device memory taken outside allocate_device() since open() began: context, kernels, library handles, graphs.
   /// Other processes on the device blur the figure. -1 if it cannot be read.
   int64_t outside_bytes() const;
-  /// Bytes per second of a large copy inside the device, read and written bytes counted. Uses `scratch`.
+  /// Returns bytes per second of a large copy inside the device, reads plus writes. Uses `scratch`.
   Status measure_copy_rate(std::byte* scratch, int64_t bytes, double* out);
 
-  // What follows works in the order of the stream; CUDA's errors come back as kDevice with CUDA's number.
+  // Operations in the order of the stream; CUDA's errors are returned as kDevice with CUDA's number.
   Status copy(void* to, const void* from, int64_t bytes);
   Status fill(void* to, uint8_t value, int64_t bytes);
   Status finish();
@@ -119,14 +119,14 @@ class CudaDevice {
   Status end_capture(CudaGraph* out);
   Status launch(const CudaGraph& graph);
 
-  // Copies on the second stream. Each of the two can be made to wait for a point of the other, without the host's
-  // waiting for anything: what is given to it from then on comes after what the other had been given.
+  // Copies on the second stream. Each stream can be made to wait for a point of the other, without the host waiting:
+  // later work on it comes after the other's work so far.
   Status copy_beside(void* to, const void* from, int64_t bytes);
   Status record_mark_beside(int mark);
   /// `mark` is overwritten.
   Status order_beside_after_work(int mark);
   Status order_work_after_mark(int mark);
-  /// Whether a mark was reached; true also if it was never recorded.
+  /// True if a mark was reached, or was never recorded.
   bool mark_reached(int mark) const;
   bool capturing() const { return capturing_; }
 

@@ -11,13 +11,13 @@
 namespace ocellus {
 namespace {
 
-/// Whether it is the system that lacks something, and not the file that is wrong.
+/// True if the system lacks a resource, so that the file is not at fault.
 bool is_refusal(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO; }
 
 Status fail_changed() {
   return OCELLUS_FAIL(Code::kBadFile,
                       "the file changed while it was in use: start again when it is complete, and replace model files "
-                      "by renaming (mv), which disturbs nobody");
+                      "by renaming (mv), which is safe");
 }
 
 }  // namespace

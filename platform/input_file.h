@@ -1,5 +1,5 @@
-// A regular file that is read by position and never mapped: one that others cut short or overwrite meanwhile gives a
-// failure instead of a signal or of bytes from two files.
+// A regular file that is read by position and never mapped: if it is truncated or overwritten meanwhile, reads fail
+// instead of raising a signal or mixing bytes of two versions.
 #pragma once
 
 #include <sys/stat.h>
@@ -19,16 +19,16 @@ class InputFile {
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
-  /// kBadFile: missing, not to be read, a directory, empty, not a regular file; kIo: the system refused.
+  /// kBadFile: missing, unreadable, a directory, empty, not a regular file; kIo: the system refused.
   Status open(const char* path);
   void close();
 
   bool is_open() const { return descriptor_ >= 0; }
-  /// When it was opened.
+  /// Size when it was opened.
   int64_t size() const { return facts_.st_size; }
 
-  /// Reads bytes [offset, offset + count). kBadFile if the file is not what was opened any more, then and before: bytes
-  /// of calls that succeeded are all of that one file. kIo if it cannot be read.
+  /// Reads bytes [offset, offset + count). kBadFile if the file has changed since it was opened, before or during the
+  /// call: bytes of successful calls are all of one version. kIo if it cannot be read.
   Status read_at(int64_t offset, void* out, int64_t count) const;
 
   /// kBadFile if the size or the time of the last change differs from when the file was opened. Removing the file or

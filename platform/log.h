@@ -1,4 +1,4 @@
-// The library never prints: the application may hand in a sink for its messages.
+// The library never prints: the application may pass a sink for its messages.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace ocellus {
 
 enum class LogLevel : int32_t { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3 };
 
-/// Called on the thread that has something to say, with a LogLevel; `text` is valid during the call only.
+/// Called on the reporting thread with a LogLevel; `text` is valid during the call only.
 using LogFunction = void (*)(void* user, int32_t level, const char* text);
 
 struct LogSink {

@@ -1,5 +1,4 @@
-// A lock with a condition, for threads that hand work to each other. Everything that waits here waits for a thread that
-// is at work or for a time.
+// A lock with a condition, for threads that hand work to each other. Every wait is for a running thread or for a time.
 #pragma once
 
 #include <pthread.h>
@@ -26,11 +25,11 @@ class Monitor {
   void lock() { pthread_mutex_lock(&mutex_); }
   void unlock() { pthread_mutex_unlock(&mutex_); }
 
-  // Below: only by who has the lock, which others may have meanwhile.
+  // Functions below: call them with the lock held; waits release it.
 
-  /// Until notify_all(), or for no reason.
+  /// Waits until notify_all(), or spuriously.
   void wait() { pthread_cond_wait(&changed_, &mutex_); }
-  /// The same, at most so long.
+  /// Waits at most this long.
   void wait_ms(int64_t milliseconds) {
     timespec until = {};
     clock_gettime(CLOCK_MONOTONIC, &until);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kFormattedBytes = 512;
 
-// What moves the cursor, starts a sequence that a terminal obeys, or lets text read otherwise than it is written.
+// True for characters that move the cursor, start a terminal's control sequence, or change the order of text.
 bool is_unprintable(int32_t code_point, Lines lines) {
   if (code_point == '\n' || code_point == '\t') return lines == Lines::kOne;
   return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) ||  // C0, DEL and C1

@@ -1,4 +1,4 @@
-// Text that may come from a file, as a terminal shows it without obeying it.
+// Text that may come from a file, made safe to print on a terminal.
 #pragma once
 
 #include <cstdarg>
@@ -7,15 +7,15 @@
 
 namespace ocellus {
 
-/// One line, or newlines and tabs as they are.
+/// One line, or newlines and tabs kept.
 enum class Lines { kOne, kMany };
 
-/// No byte of a text becomes more than these.
+/// Maximum number of output bytes per input byte.
 inline constexpr size_t kPrintableGrowth = 4;
 
-/// Writes `text` with a zero behind it into `out` of `capacity` bytes (1 at least) and returns the bytes before the
-/// zero. Control characters become "\x1b"; C1 controls, line separators and what turns the direction of writing become
-/// "\u202e"; bytes that are not UTF-8 become U+FFFD. What does not fit is left out; no character is cut.
+/// Writes `text`, zero-terminated, into `out` of `capacity` bytes (1 at least) and returns the bytes before the zero.
+/// Control characters become "\x1b"; C1 controls, line separators and direction controls become "\u202e"; bytes that
+/// are not UTF-8 become U+FFFD. Text that does not fit is left out; no character is cut.
 size_t write_printable(std::string_view text, Lines lines, char* out, size_t capacity);
 
 /// vsnprintf, then write_printable as one line. Uses up to 512 bytes of the formatted text.

@@ -50,15 +50,15 @@ void Queue::transfer(void* to, const void* from, int64_t bytes) {
   if (status_.ok() && bytes > 0) fail(cuda_->copy_beside(to, from, bytes));
 }
 
-/// After a failure, too: some copies may have begun.
+/// Also after a failure: some copies may have begun.
 void Queue::end_transfers(int ticket) {
   if (cuda_ == nullptr) return;
   fail(cuda_->record_mark_beside(kFirstTicketMark + ticket));
   unjoined_ticket_ = ticket;
 }
 
-/// After a failure, too: later ops, and whoever gets the memory next, must not meet copies that are still on their way.
-/// The latest mark stands behind all earlier ones.
+/// Also after a failure: later ops, and the next users of the memory, must not overlap pending copies. The latest mark
+/// comes after all earlier ones.
 void Queue::join_transfers() {
   if (cuda_ == nullptr || unjoined_ticket_ < 0) return;
   fail(cuda_->order_work_after_mark(kFirstTicketMark + unjoined_ticket_));

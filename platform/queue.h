@@ -1,6 +1,6 @@
-// Queue: where ops go. It carries the threads or the stream, the first failure, and the wish to stop. Once something
-// has failed or a stop was asked for, later ops do nothing and status() reports the first cause, so model code reads
-// as a plain list of ops. On the CPU an op is done when it returns; on CUDA it is done when finish() has returned.
+// Queue: executes ops in order. It holds the threads or the stream, the first failure, and stop requests. After a
+// failure or a stop, later ops do nothing and status() reports the first cause, so model code reads as a plain list of
+// ops. On the CPU an op is done when it returns; on CUDA it is done when finish() has returned.
 #pragma once
 
 #include <atomic>
@@ -16,21 +16,21 @@ namespace ocellus {
 
 class MatmulLibrary;  // kernels/linear/matmul_library.h: what the CUDA matrix product keeps between calls
 
-/// Asked for by another thread or by a deadline; looked at between layers.
+/// A stop requested by another thread or by a deadline; checked between layers.
 class StopSignal {
  public:
-  /// From any thread. Stays set until acknowledged, so that a cancellation between two calls is not lost.
+  /// Thread-safe. Stays set until acknowledged, so that a cancellation between two calls is not lost.
   void cancel() { cancelled_.store(true, std::memory_order_release); }
-  /// Whoever acknowledges sees what the cancelling thread wrote before.
+  /// The acknowledging thread sees the cancelling thread's earlier writes.
   void acknowledge() { cancelled_.exchange(false, std::memory_order_acquire); }
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
-  /// Absolute now_ns(); 0 means none.
+  /// Absolute now_ns(); 0: none.
   void set_deadline(int64_t deadline_ns) { deadline_ns_ = deadline_ns; }
   int64_t deadline_ns() const { return deadline_ns_; }
   bool deadline_passed() const { return deadline_ns_ != 0 && now_ns() >= deadline_ns_; }
 
-  /// kCancelled, kDeadline or ok.
+  /// Returns kCancelled, kDeadline or ok.
   Status check() const;
 
  private:
@@ -42,12 +42,12 @@ class Queue {
  public:
   explicit Queue(ThreadPool& pool) : pool_(&pool) {}
 
-  /// From here on ops run on this GPU. Both must outlive the queue.
+  /// Makes later ops run on this GPU. Both must outlive the queue.
   void use_cuda(CudaDevice* device, MatmulLibrary* library) {
     cuda_ = device;
     matmul_library_ = library;
   }
-  /// What every call from outside begins with: the thread may be another one than last time.
+  /// Called at the beginning of every API call: the thread may be another one than last time.
   void enter() {
     if (cuda_ != nullptr) fail(cuda_->make_current());
   }
@@ -55,21 +55,21 @@ class Queue {
   CudaDevice* cuda() const { return cuda_; }
   MatmulLibrary* matmul_library() const { return matmul_library_; }
   DeviceTraits traits() const;
-  /// From here on ops make do with little scratch; see DeviceTraits.
+  /// Makes later ops use little scratch; see DeviceTraits.
   void set_lean(bool lean) { lean_ = lean; }
   int thread_count() const { return pool_->thread_count(); }
 
-  /// CPU ops run through here; nothing happens after a failure.
+  /// Runs a CPU op; does nothing after a failure.
   template <class Body>
   void parallel(int64_t count, int64_t grain, Body&& body) {
     if (status_.ok()) pool_->run(count, grain, body);
   }
 
-  /// Copies in the order of the ops, between any two places. Host memory must be pinned, and must stay as it is until
-  /// the copy is done.
+  /// Copies in the order of the ops, between any two places. Host memory must be pinned, and unchanged until the copy
+  /// is done.
   void copy(void* to, const void* from, int64_t bytes);
-  /// Brings the device's side of staged rows up to date, values [0, count) of one row; nothing to do where memory is
-  /// shared. `Staged` is a StagedRows.
+  /// Updates the device's side of staged rows, values [0, count) of one row; does nothing if memory is shared. `Staged`
+  /// is a StagedRows.
   template <class Staged>
   void upload(const Staged& rows, int64_t count) {
     if (rows.device.data != rows.host.data)
@@ -79,15 +79,16 @@ class Queue {
   /// Waits until every op is done; returns the first failure.
   Status finish();
 
-  /// Host memory that was given to copy() may be written again after wait_for_copies(), which waits for the copies
-  /// before the latest note_copies() only.
+  /// Host memory passed to copy() may be written again after wait_for_copies(), which waits only for the copies before
+  /// the latest note_copies().
   void note_copies();
   void wait_for_copies();
 
-  /// Copies beside the ops, from pinned host memory: begin_transfers(), transfer() for each, end_transfers(). On CUDA
-  /// they come behind the ops so far and go on while later ones run; what they bring is there for ops behind
-  /// join_transfers() and when finish() has returned. On the CPU they are done at once. `ticket`, below kTickets, is
-  /// for asking when host memory may be written again, also after a failure; it may be used again after that.
+  /// Copies concurrently with the ops, from pinned host memory: begin_transfers(), transfer() for each,
+  /// end_transfers(). On CUDA they start after the ops so far and overlap later ones; their data is available to ops
+  /// after join_transfers() and when finish() has returned. On the CPU they are done at once. `ticket`, below kTickets,
+  /// identifies them in later queries whether host memory may be written again, also after a failure; it may be reused
+  /// after that.
   void begin_transfers();
   void transfer(void* to, const void* from, int64_t bytes);
   void end_transfers(int ticket);
@@ -107,14 +108,14 @@ class Queue {
     if (status_.ok()) status_ = status;
   }
   Status status() const { return status_; }
-  /// After a failure: waits for what was begun and forgets the failure.
+  /// After a failure: waits for pending work and clears the failure.
   void clear();
 
   /// Called between layers: turns a cancellation or a passed deadline into the queue's failure. On CUDA it also keeps
   /// the host at most kLayersAhead layers ahead of the device, so that a stop takes effect soon.
   bool stopped(const StopSignal* signal);
 
-  /// Recording: ops are noted instead of run, until end_capture() makes a graph of them. CUDA only.
+  /// Records ops instead of running them, until end_capture() makes a graph of them. CUDA only.
   Status begin_capture();
   Status end_capture(CudaGraph* out);
   void launch(const CudaGraph& graph);
@@ -127,14 +128,14 @@ class Queue {
   static constexpr int kFirstFreeMark = kCopiesMark + 1;
 
  public:
-  /// Marks from here on may be used by whoever drives the queue: kResultMarks of them.
+  /// The user of the queue may use marks from here on: kResultMarks of them.
   static constexpr int kResultMarks = 4;
   static constexpr int kTickets = 2;
   void record_result(int64_t step) { mark(kFirstFreeMark + static_cast<int>(step % kResultMarks)); }
   void wait_for_result(int64_t step) { wait(kFirstFreeMark + static_cast<int>(step % kResultMarks)); }
 
  private:
-  // Where copies beside the ops begin and end.
+  // Begin and end of concurrent copies.
   static constexpr int kBesideMark = kFirstFreeMark + kResultMarks;
   static constexpr int kFirstTicketMark = kBesideMark + 1;
   static_assert(kFirstTicketMark + kTickets <= CudaDevice::kMarks - 2);

@@ -1,6 +1,6 @@
-// RecordedParts: work that is recorded once for each of a few shapes and then only started. Each recording is cut into
-// parts of a few layers, between which it can be stopped. What libraries do for a call (choosing, allocating) has then
-// been done when it was recorded.
+// RecordedParts: work that is recorded once for each of a few shapes and then only launched. Each recording is divided
+// into parts of a few layers, between which it can be stopped. Libraries' work for a call (choosing, allocating) was
+// then done at recording.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace ocellus {
 
-/// Layers of one part: few enough that a stop takes effect soon, enough that starting them costs little.
+/// Layers per part: few enough that a stop takes effect soon, enough that launching them costs little.
 inline constexpr int32_t kLayersPerPart = 4;
 constexpr int32_t part_count(int32_t layers, int32_t layers_per_part = kLayersPerPart) {
   return (layers + layers_per_part - 1) / layers_per_part;
@@ -20,7 +20,8 @@ class RecordedParts {
  public:
   Status allocate(int32_t shapes, int32_t parts);
 
-  /// Calls enqueue() while the queue records, and starts the recording once: the driver allocates at a first start.
+  /// Calls enqueue() while the queue records, and launches the recording once: the driver allocates at the first
+  /// launch.
   template <class Enqueue>
   Status record(int32_t shape, int32_t part, Queue& queue, Enqueue&& enqueue) {
     OCELLUS_TRY(queue.begin_capture());
@@ -31,9 +32,9 @@ class RecordedParts {
     return queue.status();
   }
 
-  /// Starts all parts of a shape, or fewer if `stop` asks for it.
+  /// Launches all parts of a shape, or fewer on `stop`.
   Status run(int32_t shape, const StopSignal* stop, Queue& queue) const;
-  /// Starts one part; the shape and the part were recorded.
+  /// Launches one part; the shape and the part were recorded.
   void run_part(int32_t shape, int32_t part, Queue& queue) const { queue.launch(graphs_[shape * parts_ + part]); }
 
  private:

@@ -1,11 +1,11 @@
-// Sizes in whole units.
+// Rounding of sizes to units.
 #pragma once
 
 #include <cstdint>
 
 namespace ocellus {
 
-/// The least multiple of `unit` (1 at least) that is no less than `value` (0 at least).
+/// Returns the least multiple of `unit` (at least 1) that is not below `value` (at least 0).
 constexpr int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 }  // namespace ocellus

@@ -1,4 +1,4 @@
-// Status: how every function below apps/ reports failure.
+// Status: error reporting of every function below apps/.
 //
 // Nothing in the library throws, aborts or prints. A function that can fail returns Status; the first failure
 // of a call also fills a fixed, per-thread record with the place and one sentence that says what to change.
@@ -8,23 +8,23 @@
 
 namespace ocellus {
 
-/// What kind of failure. The command line maps these to exit codes, the C API returns them as they are.
+/// Kinds of failures. The command line maps these to exit codes, the C API returns them unchanged.
 enum class Code : int32_t {
   kOk = 0,
-  kBadArgument = 1,  // the call itself is wrong: a null, a range, an option that does not exist
+  kBadArgument = 1,  // invalid arguments or state of the call: a null, a range, an unknown option
   kBadFile = 2,      // a model, projector or question file that is missing, damaged or inconsistent
-  kUnsupported = 3,  // a sound file that asks for something this build cannot run
+  kUnsupported = 3,  // a valid file with a feature that this build lacks
   kBadImage = 4,     // a picture or frame that cannot be decoded or is outside the planned limits
   kOverBudget = 5,   // the plan needs more bytes than the budget
-  kFull = 6,         // the session has no room for this: more images, text or rows than were planned
-  kCancelled = 7,    // somebody called cancel
+  kFull = 6,         // the session has no room for this: more images, text or rows than planned
+  kCancelled = 7,    // cancelled by the caller
   kDeadline = 8,     // the caller's deadline passed
   kIo = 9,           // the operating system refused to open, map or read
   kDevice = 10,      // the device or its driver failed
   kInternal = 11,    // a defect in Ocellus
 };
 
-/// One phrase for a code, for logs and JSON ("over budget").
+/// Returns one phrase for a code, for logs and JSON ("over budget").
 const char* code_name(Code code);
 
 /// The last failure of this thread. Fixed size, overwritten by the next failure, never allocated.
@@ -59,7 +59,7 @@ Status record_failure(Code code, const char* file, int line, const char* format,
 /// Adds the CUDA error number to the record.
 void set_device_error(int32_t error);
 
-/// Puts "prefix: " in front of the recorded sentence, so that a deep check need not know which file it reads.
+/// Prefixes the recorded sentence with "prefix: ", so that a nested check need not know the file's name.
 Status prefix_failure(Status status, const char* prefix);
 
 }  // namespace ocellus

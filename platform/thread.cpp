@@ -19,7 +19,7 @@
 namespace ocellus {
 namespace {
 
-/// A system may have larger pages; touching each several times costs nothing.
+/// Systems may have larger pages; touching each several times costs nothing.
 constexpr int64_t kSmallestPage = 4096;
 
 uintptr_t page_floor(uintptr_t address) { return address / kSmallestPage * kSmallestPage; }
@@ -46,7 +46,7 @@ Status fail_to_lock(int error, int64_t all_bytes) {
                       std::strerror(error), all_bytes, allowed);
 }
 
-/// The calling thread's, without its guard. Nothing where the system does not say.
+/// The calling thread's stack, without its guard. Empty if the system does not report it.
 struct Stack {
   char* lowest = nullptr;
   char* end = nullptr;
@@ -61,7 +61,7 @@ Stack own_stack() {
   return known ? Stack{static_cast<char*>(lowest), static_cast<char*>(lowest) + size} : Stack{};
 }
 
-/// How far down from here the stack can be made resident; the last pages are left alone.
+/// Returns how much of the stack below the caller can be made resident; the last pages are left out.
 int64_t resident_stack_bytes(const Stack& stack) {
   constexpr int64_t kMargin = 32768;
   if (stack.lowest == nullptr) return 0;
@@ -69,7 +69,7 @@ int64_t resident_stack_bytes(const Stack& stack) {
   return std::clamp(left - kMargin, int64_t{0}, kResidentStackBytes);
 }
 
-/// Signals that a thread causes itself stay: handlers of crashes must see them.
+/// Signals raised by a thread itself stay unblocked: crash handlers must see them.
 int create_without_signals(pthread_t* thread, const pthread_attr_t* attributes, void* (*main)(void*), void* argument) {
   sigset_t all, before;
   sigfillset(&all);
@@ -95,7 +95,7 @@ void fill_attributes(const ThreadSettings& settings, pthread_attr_t* attributes)
   pthread_attr_setaffinity_np(attributes, sizeof cpus, &cpus);
 }
 
-/// The first CPU that was asked for and that the calling thread did not get; -1 if there is none.
+/// Returns the first requested CPU that the calling thread did not get; -1 if there is none.
 int find_missing_cpu(const ThreadSettings& settings) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
@@ -127,7 +127,8 @@ int touch_own_segments(dl_phdr_info* object, size_t, void* found) {
     for (uintptr_t at = first; at < begin(*s) + s->p_memsz; at += kSmallestPage)
       (void)*reinterpret_cast<const volatile char*>(std::max(at, static_cast<uintptr_t>(begin(*s))));
 #ifdef MADV_POPULATE_WRITE
-    // So that no page is copied at its first write. An older kernel refuses; the pages are then read, at least.
+    // Touches writable pages so that none is copied at its first write. An older kernel refuses; the pages are then at
+    // least read.
     if ((s->p_flags & PF_W) != 0)
       ::madvise(reinterpret_cast<void*>(first), begin(*s) + s->p_memsz - first, MADV_POPULATE_WRITE);
 #endif
@@ -221,7 +222,7 @@ void* Thread::enter(void* self) {
     thread.monitor_.notify_all();
   }
   if (runs) thread.main_(thread.argument_);
-  // The system may give this stack to another thread, which did not ask for locked memory.
+  // The system may reuse this stack for another thread that does not want locked memory.
   unlock_pages(thread.stack_, thread.stack_bytes_);
   return nullptr;
 }
@@ -231,7 +232,7 @@ void Thread::prepare() {
   missing_cpu_ = find_missing_cpu(settings_);
   if (settings_.touches_stack || settings_.locked_bytes > 0) touch_stack();
   if (settings_.locked_bytes == 0) return;
-  // To its end, where the thread's own variables lie.
+  // Touches the stack to its end, where the thread's own variables are.
   const Stack stack = own_stack();
   char* const first = static_cast<char*>(__builtin_frame_address(0)) - resident_stack_bytes(stack);
   const Span pages = pages_of(first, stack.lowest == nullptr ? 0 : stack.end - first);

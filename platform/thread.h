@@ -1,5 +1,4 @@
-// A thread of an engine: it has a name, runs as the engine's caller wants all of them to run, and gets none of the
-// process's signals.
+// A thread of an engine: named, with the engine's thread settings, and with all signals blocked.
 #pragma once
 
 #include <pthread.h>
@@ -14,10 +13,11 @@ namespace ocellus {
 struct ThreadSettings {
   static constexpr int kMostCpus = 256;
 
-  int32_t priority = 0;                // 1 to 99: SCHED_FIFO; 0: scheduled as the thread that starts it
-  uint64_t cpus[kMostCpus / 64] = {};  // a bit for each CPU it may run on; none: those of the thread that starts it
-  bool touches_stack = false;          // the first kResidentStackBytes of the stack take no page fault
-  int64_t locked_bytes = 0;            // they are locked, too; of all that is locked, to name it in a failure; 0: not
+  int32_t priority = 0;                // 1 to 99: SCHED_FIFO; 0: scheduled like the thread that starts it
+  uint64_t cpus[kMostCpus / 64] = {};  // a bit per allowed CPU; none: those of the thread that starts it
+  bool touches_stack = false;          // the first kResidentStackBytes of the stack cause no page fault
+  int64_t locked_bytes = 0;            // locks these, too; the total of all locked memory, for failure sentences; 0: no
+                                       // locking
 
   bool chooses_cpus() const;
   bool may_use(int cpu) const { return (cpus[cpu / 64] >> (cpu % 64) & 1) != 0; }
@@ -25,10 +25,10 @@ struct ThreadSettings {
   Status check() const;
 };
 
-/// What workers and library threads use of their stacks is less (tests/runtime/engine/realtime_allocation_test.cpp).
+/// Upper bound of the stack that workers and library threads use (tests/runtime/engine/realtime_allocation_test.cpp).
 inline constexpr int64_t kResidentStackBytes = int64_t{256} << 10;
 
-/// Makes the calling thread's stack resident, so far down or to its end.
+/// Makes the calling thread's stack resident, to a depth or to its end.
 void touch_stack();
 
 /// Writes a zero to every page.
@@ -36,8 +36,8 @@ void touch_pages(void* memory, int64_t bytes);
 /// Makes every page of the program or library that this code is part of resident: code and data.
 void touch_code();
 
-/// Locks the pages that these bytes lie in. kIo where the system refuses: the sentence says what limits it and that
-/// `all_bytes` are needed.
+/// Locks the pages of these bytes. kIo if the system refuses: the sentence names the limit and says that `all_bytes`
+/// are needed.
 Status lock_pages(void* memory, int64_t bytes, int64_t all_bytes);
 void unlock_pages(void* memory, int64_t bytes);
 
@@ -50,9 +50,9 @@ class Thread {
 
   /// Runs main(argument). The name is "ocellus-" and `name`, of which the system keeps seven characters. Returns when
   /// the settings are in effect. kIo if the system refuses the thread or a setting, kBadArgument for a CPU that the
-  /// process may not use; nothing is left of the thread then.
+  /// process may not use; the thread then does not exist.
   Status start(const ThreadSettings& settings, const char* name, void (*main)(void*), void* argument);
-  /// Waits for its end; nothing where it was not started.
+  /// Waits for its end; does nothing if it was not started.
   void join();
 
   bool is_running() const { return started_; }
@@ -69,7 +69,7 @@ class Thread {
   char name_[16] = {};
   void (*main_)(void*) = nullptr;
   void* argument_ = nullptr;
-  // The thread's own until it is prepared:
+  // Used by the thread only until it is prepared:
   void* stack_ = nullptr;  // the locked part
   int64_t stack_bytes_ = 0;
   int missing_cpu_ = -1;

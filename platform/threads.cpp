@@ -17,14 +17,14 @@ namespace ocellus {
 namespace {
 
 // state_ holds [ job number | open | workers inside ]. A worker may enter only while the job is open, and the caller
-// waits only for workers that entered: one that the system has not scheduled in time delays nobody.
+// waits only for workers that entered: one that the system did not schedule in time delays nothing.
 constexpr uint32_t kInsideMask = 0xFFFF;
 constexpr uint32_t kOpen = 0x10000;
 constexpr uint32_t kJobUnit = 0x20000;
 constexpr uint32_t kJobMask = ~(kInsideMask | kOpen);
 
-// Between two ops of a decode step a worker waits a few microseconds: spinning that long is cheaper than a sleep
-// and a wake-up. After that it sleeps, so an idle engine costs no CPU.
+// Between two ops of a decode step a worker waits a few microseconds: spinning that long is cheaper than a sleep and a
+// wake-up. After that it sleeps, so an idle engine uses no CPU.
 constexpr int kSpins = 4000;
 
 void pause_cpu() {
@@ -42,11 +42,11 @@ long call_futex(std::atomic<uint32_t>* word, int operation, uint32_t value) {
 
 }  // namespace
 
-// What std::atomic's wait and notify_all do, without a way to throw. Sequentially consistent on both sides: either the
+// Replaces std::atomic's wait and notify_all, without throwing. Sequentially consistent on both sides: either the
 // sleeper sees the new state or the waker sees the sleeper.
 void ThreadPool::sleep_while(uint32_t state) {
   sleepers_.fetch_add(1);
-  if (state_.load() == state) call_futex(&state_, FUTEX_WAIT, state);  // returns at once if it has changed meanwhile
+  if (state_.load() == state) call_futex(&state_, FUTEX_WAIT, state);  // returns at once if it has changed
   sleepers_.fetch_sub(1);
 }
 
@@ -97,23 +97,23 @@ void ThreadPool::run_erased(int64_t count, int64_t grain, Function function, voi
   grain_ = std::max<int64_t>(grain, 1);
   next_.store(0, std::memory_order_relaxed);
   const uint32_t job = (state_.load(std::memory_order_relaxed) & kJobMask) + kJobUnit;
-  // Sequentially consistent, because wake_all then looks whether anybody sleeps.
+  // Sequentially consistent, because wake_all then checks for sleepers.
   state_.store(job | kOpen, std::memory_order_seq_cst);
   wake_all();
   take_pieces(0);
-  // Closed to workers that come late; those inside finish the pieces they have.
+  // Closes the job to late workers; those inside finish their pieces.
   state_.fetch_and(~kOpen, std::memory_order_relaxed);
   wait_for_workers();
 }
 
-/// Spins, then sleeps: a caller of a higher real-time priority would else keep a worker that shares its CPU from ever
-/// finishing, since yielding lets only equals run.
+/// Spins, then sleeps: otherwise a caller of a higher real-time priority would keep a worker on the same CPU from ever
+/// finishing, since yielding lets only equal priorities run.
 void ThreadPool::wait_for_workers() {
   for (int spin = 0; (state_.load(std::memory_order_acquire) & kInsideMask) != 0; ++spin) {
     pause_cpu();
     if (spin < kSpins) continue;
-    // Sequentially consistent, as is leaving: either this thread sees that the last worker has left, or that one sees
-    // that somebody sleeps.
+    // Sequentially consistent, as is leaving: either this thread sees that the last worker has left, or the worker sees
+    // that the caller sleeps.
     caller_sleeps_.store(1);
     if ((state_.load() & kInsideMask) != 0) call_futex(&caller_sleeps_, FUTEX_WAIT, 1);
     caller_sleeps_.store(0);
@@ -157,7 +157,7 @@ void ThreadPool::serve(int worker) {
     } else if (++spins < kSpins) {
       pause_cpu();
     } else {
-      // Acquire: with the state that stop() leaves behind, quit_ must be seen too, or this worker would sleep forever.
+      // Acquire: with the state that stop() leaves, quit_ must be seen, too, or this worker would sleep forever.
       const uint32_t state = state_.load(std::memory_order_acquire);
       const bool open = (state & kOpen) != 0 && (state & kJobMask) != last_job;
       if (!open && !quit_.load()) sleep_while(state);

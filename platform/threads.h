@@ -20,7 +20,7 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  /// Starts `thread_count` - 1 workers, "ocellus-1" and so on; the calling thread is worker 0 and stays as it is.
+  /// Starts `thread_count` - 1 workers, "ocellus-1" and so on; the calling thread is worker 0 and stays unchanged.
   /// kBadArgument outside 1..kMaxThreads, else as Thread::start: those already started are then joined, and one thread
   /// remains usable.
   Status start(int thread_count, const ThreadSettings& settings = {});
@@ -66,7 +66,7 @@ class ThreadPool {
   int thread_count_ = 1;
   std::unique_ptr<Worker[]> workers_;
 
-  // The job. Written by the caller while no worker is inside, read by workers after they entered.
+  // The current job. Written by the caller while no worker is inside, read by workers after they entered.
   Function function_ = nullptr;
   void* context_ = nullptr;
   int64_t count_ = 0;

@@ -1,5 +1,5 @@
-// Who does what, when: ranges of time with names, for a sink of the caller's and, in builds with CUDA, for NVIDIA's
-// tools (NVTX). Without either a range costs a comparison or two.
+// Tracing: named ranges of time, for a sink of the caller's and, in builds with CUDA, for NVIDIA's tools (NVTX).
+// Without either a range costs a comparison or two.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ struct TraceSink {
   void* user = nullptr;
 };
 
-/// For a tool that looks on; nothing where there is none, and in builds without CUDA.
+/// Mark a range for an attached tool; do nothing without one, and in builds without CUDA.
 void begin_tool_range(const char* name);
 void end_tool_range();
 
-/// Lasts as long as it lives. Those of a thread nest.
+/// A range as long as the object's lifetime. Ranges of a thread nest.
 class TraceRange {
  public:
   TraceRange(const TraceSink& sink, const char* name) : sink_(sink), name_(name) {

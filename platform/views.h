@@ -1,5 +1,5 @@
-// Views: pointer plus shape, never owning. DeviceView points to memory of the engine's device (plain memory on
-// the CPU backend), HostView to memory the CPU may read. The two types differ so that they cannot be mixed up.
+// Views: pointer plus shape, never owning. DeviceView points to memory of the engine's device (plain memory on the CPU
+// backend), HostView to memory the CPU may read. The types are distinct so that they cannot be confused.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +45,8 @@ using HostView = BasicView<T, false>;
 
 enum class ActivationType : uint8_t { kF32, kF16 };
 
-/// Rows that ops hand to each other, in the type the backend computes with: f32 on the CPU, f16 on CUDA (where products
-/// still add up in f32). The residual stream and logits are f32 everywhere. A DeviceView of either type reads as one.
+/// Rows passed between ops, in the backend's compute type: f32 on the CPU, f16 on CUDA (where products still accumulate
+/// in f32). The residual stream and logits are f32 everywhere. A DeviceView of either type converts to it.
 struct ActivationView {
   void* data = nullptr;
   int64_t rows = 0;
@@ -62,7 +62,7 @@ struct ActivationView {
       : ActivationView(const_cast<float*>(v.data), v.rows, v.cols, v.stride, ActivationType::kF32) {}
   ActivationView(const DeviceView<Half>& v) : ActivationView(v.data, v.rows, v.cols, v.stride, ActivationType::kF16) {}
 
-  /// Row i of f32 rows, of f16 rows.
+  /// Returns row i of f32 rows, of f16 rows.
   float* row(int64_t i) const { return static_cast<float*>(data) + i * stride; }
   Half* half_row(int64_t i) const { return static_cast<Half*>(data) + i * stride; }
   int64_t value_bytes() const { return type == ActivationType::kF32 ? 4 : 2; }

@@ -1,4 +1,4 @@
-// attend_one's loops over the rows of a piece. Compiled once per Highway target.
+// The loops of attend_one over the rows of a piece. Compiled once per Highway target.
 #if defined(OCELLUS_KERNELS_ATTEND_ONE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCELLUS_KERNELS_ATTEND_ONE_INL_H
 #undef OCELLUS_KERNELS_ATTEND_ONE_INL_H
@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace ocellus {
 namespace HWY_NAMESPACE {
 
-/// Slots whose scores are reduced together; score rows have this much room behind their last slot.
+/// Slots whose scores are reduced together; score rows have this much room after their last slot.
 inline constexpr int64_t kSlotTile = 4;
 
 #if HWY_TARGET != HWY_SCALAR
@@ -53,14 +53,14 @@ HWY_INLINE void store_sums(D d, V a, V b, V c, V e, float* to) {
   }
 }
 
-/// scores[h][i] = queries[h] . keys[i], for kHeads heads. Writes up to kSlotTile - 1 scores behind the last slot.
+/// scores[h][i] = queries[h] . keys[i], for kHeads heads. Writes up to kSlotTile - 1 scores after the last slot.
 template <class D, int kHeads, class Rows>
 HWY_INLINE void score_slots(D d, const Rows& keys, int64_t count, const float* queries, int64_t query_stride,
                             float* scores) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t groups = keys.groups(lanes);
   for (int64_t i = 0; i < count; i += kSlotTile) {
-    decltype(keys.row(0)) key[kSlotTile];  // behind the end, the last slot again
+    decltype(keys.row(0)) key[kSlotTile];  // after the end, the last slot again
     for (int64_t s = 0; s < kSlotTile; ++s) key[s] = keys.row(std::min(i + s, count - 1));
     hn::Vec<D> sums[kSlotTile][kHeads];
     for (int64_t s = 0; s < kSlotTile; ++s) {
@@ -84,7 +84,7 @@ HWY_INLINE void score_slots(D d, const Rows& keys, int64_t count, const float* q
   }
 }
 
-/// The same for slots of a packed run.
+/// Scores of slots of a packed run.
 template <int kHeads>
 HWY_NOINLINE void score_codes(const PackedRows& rows, int64_t slot, int64_t count, const float* queries, int64_t dim,
                               float* scores) {
@@ -136,7 +136,7 @@ HWY_INLINE void mix_groups(D d, const Rows& values, int64_t group, int64_t pick,
   }
 }
 
-/// The same for whole rows: four vectors at a time where there are as many.
+/// The same for whole rows: four vectors at a time while there are as many.
 template <class D, int kHeads, class Rows>
 HWY_INLINE void mix_slots(D d, const Rows& values, int64_t count, const float* weights, float* mixed,
                           int64_t mixed_stride) {
@@ -167,7 +167,7 @@ HWY_INLINE float sum_of(const float* values, int64_t count) {
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-/// The same for slots of a packed run.
+/// Weighted sums of slots of a packed run.
 template <int kHeads>
 HWY_NOINLINE void mix_codes(const PackedRows& rows, int64_t slot, int64_t count, const float* weights, int64_t dim,
                             float* mixed, int64_t mixed_stride) {

@@ -7,14 +7,14 @@
 
 namespace ocellus {
 
-/// What attend_step does on the CPU once the new key and value are stored: one query row per session over all live
-/// slots of that session's runs, its own new slot included: out[b] = softmax(q[b] . k / sqrt(E)) v, per query head;
-/// head h reads key/value head h / (H / G).
+/// attend_step on the CPU, once the new key and value are stored: one query row per session over all live slots of that
+/// session's runs, its own new slot included: out[b] = softmax(q[b] . k / sqrt(E)) v, per query head; head h reads
+/// key/value head h / (H / G).
 ///
 /// Shapes      query [B, H * E] f32 (rows may be strided); session b's runs are runs[run_begin[b] .. run_begin[b + 1]);
 ///             run_begin [B + 1]; out [B, H * E]
 /// Types       keys and values f16 or codes, read as f32; scores, softmax and sums in f32
-/// Packed      calibrated if asked for; a run's position shift turns the query that reads it: see kv_run.h
+/// Packed      calibrated on request; a run's position shift rotates the query that reads it: see kv_run.h
 /// Work        split over (session, key/value head, piece of at most kAttendSplitSlots slots); the pieces are combined
 ///             in a fixed order, so the same inputs give the same bits whatever the number of threads
 /// Scratch     attend_one_scratch_bytes(...)
@@ -30,7 +30,7 @@ struct AttendOneArgs {
   const KvRun* runs = nullptr;
   const int32_t* run_begin = nullptr;
   KvLayer layer = {};
-  RopeParams rope = {};  // for shifted runs
+  RopeParams rope = {};  // used with shifted runs
   KvCalibration calibration = {};
   DeviceView<float> output;
   DeviceView<std::byte> scratch;
@@ -40,8 +40,8 @@ inline constexpr int64_t kAttendSplitSlots = 256;
 /// Floats of a piece's row of scores, rounded up to whole vectors.
 inline constexpr int64_t kAttendScoreRow = kAttendSplitSlots + 16;
 
-/// For at most `sessions` sessions of at most `slots` live slots each, in at most `runs` runs all together; calibrated
-/// or not.
+/// Scratch of at most `sessions` sessions of at most `slots` live slots each, in at most `runs` runs in total;
+/// calibrated or not.
 int64_t attend_one_scratch_bytes(int64_t sessions, int64_t slots, int64_t runs, int32_t query_heads, int32_t head_dim,
                                  bool calibrated);
 

@@ -26,8 +26,8 @@ constexpr float kLog2E = 1.44269504f;
 /// Query heads that share loaded keys and values.
 constexpr int kHeadTile = 4;
 
-/// What one piece of slots gives one query head: [E] weighted sum of values, relative to the piece's maximum; then that
-/// maximum and the sum of weights; then the least and the greatest score of the calibrated slots.
+/// Result of one piece of slots for one query head: [E] weighted sum of values, relative to the piece's maximum; then
+/// that maximum and the sum of weights; then the minimum and the maximum score of the calibrated slots.
 struct Partial {
   float* data;
   int64_t dim;
@@ -41,13 +41,13 @@ struct Partial {
 /// One task: live slots [first, first + count) of one session for one key/value head.
 struct Piece {
   const AttendOneArgs& args;
-  const float* angles;  // of the first run, by which its shift turns queries; [rotated] for each of the session's runs
+  const float* angles;  // angles of the first run's shift; [rotated] for each of the session's runs
   int64_t session, kv_head;
   int64_t first, count;
-  int64_t pieces;           // of this session and head
+  int64_t pieces;           // number of pieces of this session and head
   float* partials;          // [H / G]
   int64_t partials_stride;  // floats to the session's next piece
-  float* scores;  // [H / G, kAttendScoreRow], kept until all pieces have theirs; null unless they are to be calibrated
+  float* scores;            // [H / G, kAttendScoreRow], kept until all pieces have theirs; null without calibration
 
   int64_t dim() const { return args.head_dim; }
   int64_t group() const { return args.query_heads / args.kv_heads; }
@@ -55,7 +55,7 @@ struct Piece {
   int64_t live(const KvRun& run) const { return live_slots(run, args.layer.index, args.kv_heads, kv_head); }
 };
 
-/// Walks the stretches of consecutive slots that make up a piece.
+/// Iterates over the contiguous ranges of slots in a piece.
 class SlotWalk {
  public:
   explicit SlotWalk(const Piece& piece)
@@ -74,9 +74,9 @@ class SlotWalk {
   }
   const KvRun& run() const { return *run_; }
   int64_t run_index() const { return run_ - piece_.runs(); }
-  int64_t slot() const { return skip_; }    // first of the stretch in the run
-  int64_t count() const { return count_; }  // of the stretch
-  int64_t done() const { return done_; }    // slots of the piece before it
+  int64_t slot() const { return skip_; }    // first slot of the range in the run
+  int64_t count() const { return count_; }  // slots in the range
+  int64_t done() const { return done_; }    // slots of the piece before the range
 
  private:
   const Piece& piece_;
@@ -94,7 +94,7 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// Turns `count` scores into weights; the row's last vector is filled up with zeros.
+/// Turns `count` scores into weights; the row's last vector is padded with zeros.
 HWY_INLINE void weigh(float* scores, int64_t count, float& greatest, float& total) {
   const FloatTag d;
   for (int64_t i = count; i % kLanes != 0; ++i) scores[i] = -std::numeric_limits<float>::infinity();
@@ -111,7 +111,7 @@ HWY_INLINE void weigh(float* scores, int64_t count, float& greatest, float& tota
   total = hn::GetLane(hn::SumOfLanes(d, sums));
 }
 
-/// Some query heads of a piece's group.
+/// Some of the query heads of a piece's group.
 template <class D, int kHeads>
 class HeadTile {
  public:
@@ -207,7 +207,7 @@ void attend_piece(const Piece& piece) {
   });
 }
 
-/// The first half of attend_piece where scores are calibrated: they need the ends of all pieces.
+/// The first half of attend_piece with calibration, which needs the extremes of all pieces.
 void score_piece(const Piece& piece) {
   for_each_tile_of(piece,
                    [&](auto& tile, int64_t head) HWY_ATTR { tile.score(piece.scores + head * kAttendScoreRow); });
@@ -246,7 +246,7 @@ void calibrate(const Piece& piece, int64_t head) {
   }
 }
 
-/// The second half.
+/// The second half of attend_piece with calibration.
 void finish_piece(const Piece& piece) {
   int64_t calibrated = 0;
   for (const KvRun* run = piece.runs(); run < piece.args.runs + piece.args.run_begin[piece.session + 1]; ++run)
@@ -256,7 +256,7 @@ void finish_piece(const Piece& piece) {
       piece, [&](auto& tile, int64_t head) HWY_ATTR { tile.weigh_and_mix(piece.scores + head * kAttendScoreRow); });
 }
 
-/// out[E] = the pieces of one head put together; partials lie `stride` floats apart.
+/// out[E] = the combined pieces of one head; partials are `stride` floats apart.
 void combine_pieces(float* first, int64_t stride, int64_t pieces, int64_t dim, float* out) {
   const EightTag d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -265,7 +265,7 @@ void combine_pieces(float* first, int64_t stride, int64_t pieces, int64_t dim, f
   float sum = 0;
   for (int64_t p = 0; p < pieces; ++p) {
     const Partial partial{first + p * stride, dim};
-    // From here on the place of the maximum holds the factor that brings the piece to the common maximum.
+    // From here on the maximum is replaced by the factor that brings the piece to the common maximum.
     partial.maximum() = hn::GetLane(exp2_of_negative(d, hn::Set(d, partial.maximum() - maximum)));
     sum += partial.maximum() * partial.sum();
   }
@@ -288,7 +288,7 @@ HWY_AFTER_NAMESPACE();
 namespace ocellus {
 namespace {
 
-/// Below this many multiplications a second thread costs more than it saves.
+/// Number of multiplications below which a second thread costs more than it saves.
 constexpr int64_t kSerialWork = 1 << 16;
 
 int64_t piece_count(int64_t slots) { return (slots + kAttendSplitSlots - 1) / kAttendSplitSlots; }
@@ -320,7 +320,7 @@ int64_t most_slots(const AttendOneArgs& args) {
   return most;
 }
 
-/// How the work of one call is cut.
+/// Division of one call into tasks.
 class Work {
  public:
   explicit Work(const AttendOneArgs& args)
@@ -331,7 +331,7 @@ class Work {
         scratch_(sessions_, pieces_, args.run_begin[sessions_], args.query_heads, args.head_dim, args.calibration.on) {}
 
   int64_t scratch_bytes() const { return scratch_.bytes(); }
-  /// Fills in what all pieces read.
+  /// Fills in the data shared by all pieces.
   void prepare() {
     for (int64_t b = 0; b < sessions_; ++b) {
       for (int64_t head = 0; head < args_.kv_heads; ++head) {
@@ -375,7 +375,7 @@ class Work {
   float* floats() const { return reinterpret_cast<float*>(args_.scratch.data); }
   int32_t* counts() const { return reinterpret_cast<int32_t*>(floats() + scratch_.counts); }
 
-  /// Angles by which runs that were moved turn the queries.
+  /// Computes the angles by which shifted runs rotate the queries.
   void set_angles() const {
     float* const angles = floats() + scratch_.angles;
     for (int32_t i = args_.run_begin[0]; i < args_.run_begin[sessions_]; ++i) {
@@ -435,7 +435,7 @@ void cpu::attend_one(const AttendOneArgs& args, Queue& queue) {
   } else {
     for_each_piece([](const Piece& piece) { HWY_DYNAMIC_DISPATCH(attend_piece)(piece); });
   }
-  // Cheap beside the pieces, and always in the same order.
+  // Cheap compared with the pieces, and always in the same order.
   const int64_t group = args.query_heads / args.kv_heads;
   for (int64_t b = 0; b < args.query.rows; ++b) {
     for (int64_t kv_head = 0; kv_head < args.kv_heads; ++kv_head) {

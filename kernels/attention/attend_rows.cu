@@ -1,6 +1,6 @@
 // Flash attention (Dao et al. 2022) on tensor cores: one pass over the slots with a running maximum and sum. Stages of
-// slots are copied into shared memory (attend_rows_fetch.cuh) while the stage before is worked on
-// (attend_rows_mix.cuh). attend_rows_hopper.cu does the same with larger products where there are any.
+// slots are copied into shared memory (attend_rows_fetch.cuh) while the previous stage is computed
+// (attend_rows_mix.cuh). attend_rows_hopper.cu does the same with larger products on devices that have them.
 #include <cmath>
 
 #include "kernels/attention/attend_rows.h"
@@ -16,7 +16,7 @@ namespace ocellus {
 namespace cuda {
 namespace {
 
-/// Leaves the sums to combine_splits.
+/// Leaves the sums for combine_splits.
 template <class T>
 __device__ void write_partials(const RowsWork& work, const TilePlace& place, const TileRows<T>& rows) {
   static_assert(T::kRows == kAttendNarrowRows || T::kRowTiles > 1);
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kRowsThreads, T::kBlocks) attend_tile(const __
 #pragma unroll 1
   for (int stage = place.stages_begin; stage < place.stages_end; ++stage) {
     __half* const keys = take_stage<T>(work, place, ring, stage, stages);
-    if (own_row_of<T>(work, stage) >= rows.largest_limit) continue;  // behind all of our rows
+    if (own_row_of<T>(work, stage) >= rows.largest_limit) continue;  // after all of our rows
     const RingRun* runs = runs_of<T>(ring, stage);
     TileScores<T> scores = {};
     score_stage<T>(rows, warp_queries, keys, scores);
@@ -84,11 +84,11 @@ __global__ void __launch_bounds__(kRowsThreads, T::kBlocks) attend_tile(const __
 
   add_lane_sums<T>(rows);
   if (T::kRowTiles == 1 && work.partials != nullptr) return write_partials<T>(work, place, rows);
-  __syncthreads();  // the queries' memory may be a stage that others still read
+  __syncthreads();  // the queries' memory may be a stage that other warps still read
   write_rows<T>(work, place, rows, warp_queries);
 }
 
-/// Puts the pieces of split tiles together, in their order. One warp a query row.
+/// Combines the pieces of split tiles, in their order. One warp per query row.
 __global__ void combine_splits(const __grid_constant__ RowsWork work, int splits, int tile_dim, int64_t floats) {
   __shared__ float weights[kRowsWarps][kAttendSplitBlocks];
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;

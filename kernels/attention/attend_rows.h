@@ -16,14 +16,13 @@ namespace ocellus {
 /// sequence s and see its rows only.
 ///
 /// Shapes      query [sequences * T, H * E] (rows may be strided); chunk rows in KvLayerRows; out the same;
-///             runs [run_count] in the device's memory, on CUDA of at most kTileSlots slots each
-/// Packed      on the CPU runs may be packed or shifted, and packed ones are calibrated if asked for. On CUDA runs are
-///             f16 and not shifted: expand_kv makes copies of those that are not, to be marked `calibrated` if they
-///             were packed. Calibration takes a second pass over the runs' keys there, and is of the slots that a row
-///             sees
+///             runs [run_count] in device memory, on CUDA of at most kTileSlots slots each
+/// Packed      on the CPU runs may be packed or shifted, and packed ones are calibrated on request. On CUDA runs are
+///             f16 and not shifted: expand_kv copies the others, to be marked `calibrated` if they were packed.
+///             Calibration takes a second pass over the runs' keys there, and covers the slots that a row sees
 /// Types       query, out activations. CPU: keys and values f16 read as f32, all arithmetic in f32. CUDA: products of
 ///             f16 (weights of the values rounded to f16), softmax (running maximum) and sums in f32
-/// Divisible   E by 8, E <= 256 on CUDA and where runs are shifted; H by G; H / G <= 64; on CUDA all rows start on 16
+/// Divisible   E by 8, E <= 256 on CUDA and with shifted runs; H by G; H / G <= 64; on CUDA all rows start on 16
 ///             bytes; sequences > 1 only without runs and causality, with first_row 0
 /// Aliasing    out may not overlap query
 /// Scratch     attend_rows_scratch_bytes(E, traits); never a T x T matrix
@@ -34,13 +33,13 @@ struct AttendRowsArgs {
   int32_t query_heads = 0;
   KvLayerRows rows;
   int64_t first_row = 0;
-  int64_t row_count = 0;  // chunk rows that hold keys, at least first_row + T; not looked at if causal
+  int64_t row_count = 0;  // chunk rows that hold keys, at least first_row + T; unused if causal
   const KvRun* runs = nullptr;
   int32_t run_count = 0;
   KvLayer layer = {};
   bool causal = true;
   int64_t sequences = 1;
-  RopeParams rope = {};  // for shifted runs
+  RopeParams rope = {};  // used with shifted runs
   KvCalibration calibration = {};
   DeviceView<float> calibration_scratch = {};  // [T, 2 H], CUDA only, if the calibration is on
   ActivationView output;

@@ -6,11 +6,11 @@
 namespace ocellus::cuda {
 namespace {
 
-/// What a block leaves behind where blocks split the slots: low, high and slots of each row.
+/// Result of a block if blocks split the slots: low, high and slots of each row.
 constexpr int64_t kPartialFloats = 3 * kAttendNarrowRows;
 static_assert(kPartialFloats <= attend_split_floats(32));
 
-/// As attend_tile, as far as its scores. The own rows are left out by `work`.
+/// Like attend_tile up to its scores. `work` excludes the own rows.
 template <class T>
 __global__ void __launch_bounds__(kRowsThreads, T::kBlocks) measure_tile(const __grid_constant__ RowsWork work) {
   static_assert(T::kKeepsQueries && T::kRows == kAttendNarrowRows);
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kRowsThreads, T::kBlocks) measure_tile(const _
   }
 }
 
-/// Puts the ranges of split tiles together. One thread a query row, one block a tile.
+/// Combines the ranges of split tiles. One thread per query row, one block per tile.
 __global__ void combine_ranges(const __grid_constant__ RowsWork work, int splits) {
   const int row = static_cast<int>(threadIdx.x), block = static_cast<int>(blockIdx.x);
   wait_for_inputs();
@@ -103,12 +103,12 @@ void measure_of_dim(int tile_dim, const RowsWork& work, int splits, Queue& queue
 }  // namespace
 
 void find_calibration(RowsWork work, float* partials, Queue& queue) {
-  // No own rows: every stage is one of runs.
+  // no own rows: every stage is one of runs
   work.causal = false;
   work.row_count = 0;
   const int tile_dim = attend_tile_dim(work.head_dim);
   const int64_t stages = divide_up(work.run_count, attend_stage_slots(tile_dim) / kTileSlots);
-  // As if the device were too large for wide tiles.
+  // Plans narrow tiles, as on a large device.
   const AttendTilesPlan plan =
       plan_attend_tiles(int64_t{work.rows} * work.group, work.heads, stages, tile_dim, 1 << 30, queue.traits().lean);
   work.tiles = plan.tiles;

@@ -1,6 +1,6 @@
 // Tiled attention, calibration of the scores of packed slots (KvCalibration). Before the attention itself, a kernel
-// finds the least and the greatest score that each query row and head has among the calibrated slots. It leaves a pair
-// behind for each: the slope and the least score; the slope is kNotCalibrated where scores stay as they are.
+// finds the minimum and the maximum score of each query row and head among the calibrated slots. Its result is a pair
+// for each: the slope and the minimum score; the slope is kNotCalibrated if scores stay unchanged.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace ocellus::cuda {
 
 inline constexpr float kNotCalibrated = -1.0f;
 
-/// Tiles for that kernel: narrow ones, and of the slots only the keys.
+/// Tiles of that kernel: narrow ones, and only the keys of the slots.
 template <int kDim>
 struct KeysTile : RowsTile<kDim, 1> {
   static constexpr int kValueDim = 0;
@@ -32,7 +32,7 @@ struct ScoreRange {
   }
 };
 
-/// The pair of query row m of a head.
+/// Returns the pair of query row m of a head.
 __device__ inline float* calibration_of(const RowsWork& work, const TilePlace& place, int m) {
   const int row = m / work.group;
   return work.calibration.rows + row * work.calibration.stride +
@@ -46,15 +46,15 @@ __device__ inline void set_calibration(const RowsWork& work, const TilePlace& pl
   pair[1] = range.low;
 }
 
-/// Slots of a stage's entry that calibration applies to.
+/// Returns the slots of a stage's entry that calibration applies to.
 template <class T>
 __device__ int calibrated_slots(const RowsWork& work, const RingRun* runs, int stage, int entry) {
   const bool run = is_run<T>(own_row_of<T>(work, stage) + entry * kTileSlots);
   return run && runs[entry].run.calibrated ? runs[entry].live : 0;
 }
 
-/// Takes a stage's scores into the ranges of the lane's two rows, and the number of its slots that are calibrated, and
-/// that the rows see, into `seen`.
+/// Adds a stage's scores to the ranges of the lane's two rows, and the number of its calibrated slots that the rows see
+/// to `seen`.
 template <class T>
 __device__ void add_stage(const RowsWork& work, const TilePlace& place, const RingRun* runs, int stage,
                           const TileScores<T>& scores, ScoreRange (&ranges)[2], int (&seen)[2]) {
@@ -77,14 +77,14 @@ __device__ void add_stage(const RowsWork& work, const TilePlace& place, const Ri
   }
 }
 
-/// The lanes of a row have each seen some of the slots.
+/// Combines the lanes of a row, each of which has seen some of the slots.
 __device__ inline void add_lanes(ScoreRange& range) {
   for (int offset = 1; offset < 4; offset *= 2) {
     range.add({__shfl_xor_sync(0xFFFFFFFFu, range.low, offset), __shfl_xor_sync(0xFFFFFFFFu, range.high, offset)});
   }
 }
 
-/// Changes the scores of calibrated slots, those behind the live ones included.
+/// Changes the scores of calibrated slots, including those after the live ones.
 template <class T>
 __device__ void calibrate_stage(const RowsWork& work, const TilePlace& place, const RingRun* runs, int stage,
                                 TileScores<T>& scores) {

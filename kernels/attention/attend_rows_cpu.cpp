@@ -1,8 +1,8 @@
 // Flash attention (Dao et al. 2022) on vectors: one pass over the slots with a running maximum and sum.
 //
 // A task holds up to 64 columns: the query rows of one block times the query heads of one group. Blocks of 64 slots are
-// expanded to f32 once and serve all columns. Scores are kept slots by columns, so that maximum, exponential and sum
-// run down the columns without any reduction across lanes.
+// expanded to f32 once and serve all columns. Scores are stored as slots by columns, so that maximum, exponential and
+// sum run down the columns without any reduction across lanes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -27,7 +27,7 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// Below every score, and finite, so that differences of it are numbers: of columns that saw nothing yet.
+/// Below every score, and finite, so that differences are numbers: for columns that have seen nothing yet.
 constexpr float kNoScore = -1e30f;
 /// Scores are powers of two: exp(x) = 2^(x log2 e).
 constexpr float kLog2E = 1.44269504f;
@@ -64,7 +64,7 @@ void calibrate(int64_t slots, int64_t columns, const AttendRowsScratch& s) {
   }
 }
 
-/// Where a task lies: its sequence, its key/value head, and its first row within the sequence.
+/// Place of a task: its sequence, its key/value head, and its first row within the sequence.
 struct TaskPlace {
   int64_t sequence, kv_head, first_row;
 };
@@ -120,7 +120,7 @@ class QueryBlock {
   }
   int64_t head_offset(int64_t m) const { return (kv_head_ * group_ + m % group_) * dim_; }
 
-  /// Finds every column's line from scores of calibrated slots to calibrated ones. False: there is nothing to
+  /// Finds every column's line from scores of calibrated slots to calibrated scores. False: there is nothing to
   /// calibrate.
   bool find_calibration() {
     if (!args_.calibration.on) return false;
@@ -128,11 +128,11 @@ class QueryBlock {
     std::fill_n(s_.base, columns_, std::numeric_limits<float>::infinity());
     std::fill_n(s_.slope, columns_, -std::numeric_limits<float>::infinity());
     for_each_block(Slots::kCalibrated, [&](int64_t count, int64_t hidden) HWY_ATTR {
-      float low[kAttendColumns], high[kAttendColumns];  // of columns that do not see the block
+      float low[kAttendColumns], high[kAttendColumns];  // columns that do not see the block
       std::copy_n(s_.base, hidden, low);
       std::copy_n(s_.slope, hidden, high);
       score(count);
-      widen_ends(s_.weights, count, columns_, s_.base, s_.slope);  // of the scores until all were seen
+      widen_ends(s_.weights, count, columns_, s_.base, s_.slope);  // extremes of the scores so far
       std::copy_n(low, hidden, s_.base);
       std::copy_n(high, hidden, s_.slope);
     });
@@ -149,7 +149,7 @@ class QueryBlock {
     return true;
   }
 
-  /// That a row of the block sees.
+  /// Number of calibrated slots that a row of the block sees.
   int64_t calibrated_slots(int64_t row) const {
     int64_t slots = 0;
     for (int32_t i = 0; i < args_.run_count; ++i) {
@@ -158,7 +158,7 @@ class QueryBlock {
     }
     return slots;
   }
-  /// Rows of the block that come before those that see a run.
+  /// Number of rows of the block before the first that sees a run.
   int64_t hidden_rows(const KvRun& run) const {
     return std::clamp<int64_t>(run.visible_from - (args_.first_row + first_row_), 0, rows_);
   }
@@ -175,7 +175,7 @@ class QueryBlock {
       const KvRun& run = args_.runs[i];
       if (which != Slots::kAll && is_calibrated(run) != (which == Slots::kCalibrated)) continue;
       if (hidden_rows(run) == rows_) continue;
-      // What shares a block must not depend on which rows are worked on together.
+      // The division into blocks must not depend on which rows are processed together.
       if (run.visible_from != visible_from && filled > 0) {
         body(filled, hidden);
         filled = 0;
@@ -260,7 +260,7 @@ class QueryBlock {
     mix(slots);
   }
   void score(int64_t slots) {
-    // Rows are computed in fours; the ones behind the last slot hold leftovers and are not used.
+    // Rows are computed in fours; those after the last slot hold leftovers and are not used.
     multiply<false>({s_.keys, dim_, 1}, s_.queries, columns_, slots, dim_, columns_, nullptr, s_.weights, columns_);
   }
   void mix(int64_t slots) {
@@ -285,10 +285,10 @@ class QueryBlock {
   const AttendRowsArgs& args_;
   const AttendRowsScratch s_;
   const int64_t dim_, group_, kv_head_, sequence_, sequence_rows_, first_row_, rows_, columns_;
-  HWY_ALIGN float angles_[kMostHeadDim];  // of the run at hand
+  HWY_ALIGN float angles_[kMostHeadDim];  // angles of the current run
 };
 
-/// Task number `task`. Late blocks see the most slots; starting with them leaves small ones to fill up the end.
+/// Runs task number `task`. Late blocks see the most slots; starting with them leaves small ones for the end.
 void attend_query_block(const AttendRowsArgs& args, const AttendRowsPlan& plan, int64_t task,
                         const AttendRowsScratch& scratch) {
   const int64_t heads = args.rows.heads;

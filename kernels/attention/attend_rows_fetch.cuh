@@ -1,4 +1,4 @@
-// Tiled attention, second part: how a tile's queries, keys and values come into shared memory.
+// Tiled attention, second part: copying a tile's queries, keys and values into shared memory.
 #pragma once
 
 #include "kernels/attention/attend_rows_place.cuh"
@@ -16,8 +16,8 @@ __device__ void fetch_queries(const RowsWork& work, const TilePlace& place, __ha
   }
 }
 
-/// Descriptions of a stage's runs are fetched as many stages ahead of its slots as those are ahead of their use, and
-/// kept in a ring.
+/// Descriptors of a stage's runs are fetched as many stages before its slots as those before their use, and kept in a
+/// ring.
 template <class T>
 __device__ RingRun* runs_of(RingRun* ring, int stage) {
   return ring + stage % T::kRing * T::kPieces;
@@ -36,7 +36,7 @@ __device__ void fetch_runs(const RowsWork& work, int stage, RingRun* ring) {
 }
 
 /// Begins to copy kCount slots of a stage, from its slot `at` on; the first `live` exist. The others become zero: their
-/// weight is zero, and zero times what lies in unused memory might not be.
+/// weight is zero, but zero times unused memory might not be.
 template <class T, int kCount>
 __device__ void fetch_slots(const __half* keys, const __half* values, int stride, int live, int head_dim, int at,
                             __half* to) {
@@ -87,12 +87,12 @@ __device__ void fetch_stage(const RowsWork& work, const TilePlace& place, RingRu
   }
 }
 
-/// Waits for a stage and begins to fetch the one after it; returns where it lies.
+/// Waits for a stage and begins to fetch the next one; returns its address.
 template <class T>
 __device__ __half* take_stage(const RowsWork& work, const TilePlace& place, RingRun* ring, int stage, __half* stages) {
   __half* const here = stages + (stage - place.stages_begin) % 2 * T::kStage;
   wait_for_copies<0>();
-  __syncthreads();  // the stage has arrived for all, and all are done with the one whose memory is filled next
+  __syncthreads();  // the stage has arrived for all, and all have finished the one whose memory is filled next
   if (stage + 1 < place.stages_end) {
     fetch_stage<T>(work, place, ring, stage + 1, stages + (stage + 1 - place.stages_begin) % 2 * T::kStage);
     fetch_runs<T>(work, stage + 2, ring);

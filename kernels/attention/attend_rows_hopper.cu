@@ -1,6 +1,6 @@
-// Tiled attention on compute capability 9.0: as attend_rows.cu, but warpgroups of 64 query rows share a tile, and
-// their products run while they compute: the scores of a stage are ordered first, then the values of the stage before
-// are added, and meanwhile the scores become weights. Needs code for sm_90a; for others the kernels are empty.
+// Tiled attention on compute capability 9.0: as attend_rows.cu, but warpgroups of 64 query rows share a tile, and their
+// products run asynchronously: the scores of a stage are queued first, then the product with the values of the previous
+// stage, and meanwhile the scores become weights. Needs code for sm_90a; for other targets the kernels are empty.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@
 #include "kernels/base/launch.cuh"
 
 namespace ocellus::cuda {
-// Not a nameless one: where the kernels are empty, compilers would call all of it unused.
+// Not anonymous: for empty kernels compilers would report all of it as unused.
 namespace hopper {
 
 inline constexpr int kGroupThreads = 128;
@@ -26,7 +26,7 @@ struct WarpgroupTile {
   static constexpr int kDim = kDim_;
   static constexpr int kValueDim = kValueDim_;
   static constexpr bool kHasRuns = kHasRuns_;
-  // Three warpgroups or two, one block at a time or two: as many as find registers for what they keep.
+  // Three warpgroups or two, one block at a time or two: as many as the registers allow.
   static constexpr int kGroups = kDim == 80 ? 3 : 2;
   static constexpr int kBlocks = kDim <= 64 ? 2 : 1;
   static constexpr int kThreads = kGroups * kGroupThreads;
@@ -35,10 +35,10 @@ struct WarpgroupTile {
   static constexpr int kRows = kThreads / kWarp * kWarpRows;
   static constexpr int kSlots = kDim < 128 ? 64 : 128;
   static constexpr int kPieces = kSlots / kTileSlots;
-  static constexpr int kStride = kDim + 8;  // of queries and results
+  static constexpr int kStride = kDim + 8;  // stride of queries and results
   static constexpr int kRowUnits = kDim / 8;
   static constexpr int kStage = 2 * kSlots * kDim;  // keys, then values
-  // While a stage's scores are computed the values of the stage before are read, and kAhead more stages arrive.
+  // While a stage's scores are computed the values of the previous stage are read, and kAhead more stages arrive.
   static constexpr int kAhead = kDim < 128 ? 2 : 1;
   static constexpr int kStages = kAhead + 2;
   static constexpr int kRing = 2 * kAhead + 1;
@@ -94,7 +94,7 @@ __device__ uint32_t stage_address(const __half* stages, int stage) {
   return shared_address(stages + stage % T::kStages * T::kStage);
 }
 
-/// Waits until a stage has arrived for all, and all are done with the stage before the one before it.
+/// Waits until a stage has arrived for all, and all have finished the stage two before it.
 template <class T>
 __device__ void await_stage() {
   wait_for_copies<T::kAhead - 1>();
@@ -102,7 +102,7 @@ __device__ void await_stage() {
   __syncthreads();
 }
 
-/// Begins to copy the stage that follows kAhead stages later into the memory that nobody reads any more.
+/// Begins to copy the stage kAhead stages later into memory that is no longer read.
 template <class T>
 __device__ void fetch_ahead(const RowsWork& work, const TilePlace& place, RingRun* ring, int stage, __half* stages) {
   const int later = stage + T::kAhead;
@@ -149,7 +149,7 @@ __device__ void weigh(float scale, TileRows<T>& rows, TileScores<T>& scores) {
   }
 }
 
-/// Orders the scores of a stage and, behind them, the sums of the values of the stage before; makes the weights.
+/// Queues the scores of a stage and, after them, the sums of the values of the previous stage; computes the weights.
 template <class T, bool kFirst>
 __device__ void work_on(const RowsWork& work, const TilePlace& place, RingRun* ring, int stage, __half* stages,
                         TileRows<T>& rows, TileScores<T>& scores, TileWeights<T>& weights) {
@@ -173,7 +173,8 @@ __device__ void work_on(const RowsWork& work, const TilePlace& place, RingRun* r
   weigh<T>(work.scale, rows, scores);
   settle(scores[0]);
   if constexpr (!kFirst) {
-    // Sums are never negative: to ask keeps the compiler from waiting for the products before the weights are made.
+    // Sums are never negative: the test keeps the compiler from waiting for the products before the weights are
+    // computed.
     if (__any_sync(0xFFFFFFFFu, moved || fminf(rows.sum[0][0], rows.sum[0][1]) < 0)) {
       wait_for_products<0>();
       settle(rows.mixed[0]);
@@ -192,7 +193,7 @@ __device__ void work_on(const RowsWork& work, const TilePlace& place, RingRun* r
     }
 }
 
-/// Behind the last stage that any row of this warpgroup sees.
+/// Number of stages up to the last that any row of this warpgroup sees.
 template <class T>
 __device__ int group_stages(const RowsWork& work, const TilePlace& place) {
   const int group = static_cast<int>(threadIdx.x) / kGroupThreads;
@@ -233,7 +234,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend_tile_hopper(co
   await_stage<T>();
   keep_queries<T>(warp_queries, rows);
   work_on<T, true>(work, place, ring, 0, stages, rows, scores, weights);
-  // One loop for all warpgroups, so that they meet at one barrier: those whose rows see less keep fetching.
+  // One loop for all warpgroups, so that they meet at one barrier: those whose rows see less continue fetching.
 #pragma unroll 1
   for (int stage = 1; stage < place.stages_end; ++stage) {
     await_stage<T>();
@@ -247,7 +248,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend_tile_hopper(co
   if (end == place.stages_end) add_last_values<T>(weights, stage_address<T>(stages, end - 1) + T::kStage, rows);
 
   add_lane_sums<T>(rows);
-  __syncthreads();  // the queries' memory may be a stage that others still read
+  __syncthreads();  // the queries' memory may be a stage that other warps still read
   write_rows<T>(work, place, rows, warp_queries);
 #endif
 }

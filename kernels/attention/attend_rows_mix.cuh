@@ -1,11 +1,11 @@
-// Tiled attention, fourth part: the products of a warp with a stage that lies in shared memory.
+// Tiled attention, fourth part: the products of a warp with a stage in shared memory.
 #pragma once
 
 #include "kernels/attention/attend_rows_scores.cuh"
 
 namespace ocellus::cuda {
 
-/// As fragment_row for keys, which stand turned over in memory: two matrices along the head dimension, then the next
+/// Like fragment_row for keys, which are transposed in memory: two matrices along the head dimension, then the next
 /// slots.
 template <class T>
 __device__ const __half* key_fragment_row(const __half* tile) {
@@ -45,8 +45,8 @@ __device__ void score_stage(const TileRows<T>& rows, const __half* warp_queries,
   }
 }
 
-/// Turns the scores of a stage into weights and adds the values by them, a piece at a time: powers of two of one piece
-/// are computed while the tensor cores work on the piece before.
+/// Turns the scores of a stage into weights and adds the weighted values, a piece at a time: powers of two of one piece
+/// are computed while the tensor cores process the piece before.
 template <class T>
 __device__ void mix_stage(float scale, const TileScores<T>& scores, const __half* values, TileRows<T>& rows) {
   float offset[T::kRowTiles][2];
@@ -56,7 +56,7 @@ __device__ void mix_stage(float scale, const TileScores<T>& scores, const __half
     for (int half = 0; half < 2; ++half) offset[r][half] = minus_base(rows, r, half);
 #pragma unroll
   for (int k = 0; k < T::kPieces; ++k) {
-    // Two neighbouring matrices of scores are laid out like one left factor.
+    // Two neighbouring matrices of scores have the layout of one left factor.
     uint32_t factor[T::kRowTiles][4];
 #pragma unroll
     for (int r = 0; r < T::kRowTiles; ++r)

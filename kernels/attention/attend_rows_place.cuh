@@ -1,8 +1,8 @@
-// Tiled attention, first part: how a call is cut into tiles.
+// Tiled attention, first part: division of a call into tiles.
 //
 // A block of four warps takes one tile of query rows of one key/value head; a warp takes 16 or 32 rows of it. Slots
 // come in stages of 64 (or 32). A stage is four (or two) pieces of kTileSlots slots: runs of the cache first, then the
-// chunk's own rows. Pieces that are not full are padded with zeros and masked, so a run may end anywhere.
+// chunk's own rows. Incomplete pieces are padded with zeros and masked, so a run may end anywhere.
 #pragma once
 
 #include "kernels/attention/attend_rows_plan.h"
@@ -13,19 +13,19 @@ namespace ocellus::cuda {
 
 inline constexpr int kRowsWarps = 4;
 inline constexpr int kRowsThreads = kRowsWarps * kWarp;
-inline constexpr int kMatrix = 8;     // side of the matrices that fragments are made of
+inline constexpr int kMatrix = 8;     // side of the matrices in fragments
 inline constexpr int kFragment = 16;  // rows and depth of one product
 static_assert(kTileSlots == kFragment);
 
-/// How scores of calibrated runs are changed (KvCalibration).
+/// Calibration of runs' scores (KvCalibration).
 struct RowsCalibration {
-  float* rows;     // null: not at all. [T, 2 H]: of each query row and head, what attend_rows_calibrate.cuh says
-  int64_t stride;  // of query rows
+  float* rows;     // null: none. [T, 2 H]: per query row and head the pair of attend_rows_calibrate.cuh
+  int64_t stride;  // between query rows
   KvCalibration by;
-  float root;  // of E: the kernels' scores are q . k, and `by` is in natural units
+  float root;  // sqrt(E): the kernels' scores are q . k, and `by` is in natural units
 };
 
-/// One call, as the kernels see it.
+/// One call, as passed to the kernels.
 struct RowsWork {
   const __half* query;
   int64_t query_stride;
@@ -43,12 +43,12 @@ struct RowsWork {
   int kv_heads;
   int heads;      // key/value heads of all sequences
   int tiles;      // per head
-  int rows;       // of one sequence
-  int first_row;  // of the chunk
-  int row_count;  // of the chunk
+  int rows;       // per sequence
+  int first_row;  // row of the chunk
+  int row_count;  // rows of the chunk
   bool causal;
   int stages_per_split;
-  float scale;      // of the scores, which are powers of two: exp(x) = 2^(x log2 e)
+  float scale;      // scale of the scores, which are powers of two: exp(x) = 2^(x log2 e)
   float* partials;  // null: a block sees all slots and writes to output
   RowsCalibration calibration;
 };
@@ -56,31 +56,32 @@ struct RowsWork {
 /// A run in shared memory.
 struct RingRun {
   KvRun run;
-  int live;  // slots of the block's head, as soon as their copying has begun
+  int live;  // slots of the block's head, known once their copying has begun
 };
 
-/// How one kernel cuts tiles: sizes in rows, slots and halves.
+/// Tile sizes of one kernel, in rows, slots and halves.
 template <int kDim_, int kRowTiles_>
 struct RowsTile {
   static constexpr int kDim = kDim_;
   static constexpr int kValueDim = kDim;
   static constexpr int kThreads = kRowsThreads;
   static constexpr bool kHasRuns = true;        // or may have
-  static constexpr int kRowTiles = kRowTiles_;  // of 16 query rows, per warp
+  static constexpr int kRowTiles = kRowTiles_;  // tiles of 16 query rows, per warp
   static constexpr int kWarpRows = kFragment * kRowTiles;
   static constexpr int kRows = kRowsWarps * kWarpRows;
   static constexpr int kSlots = attend_stage_slots(kDim);
   static constexpr int kPieces = kSlots / kTileSlots;
-  // Rows start an odd number of 16-byte units apart: eight rows of a matrix then lie in different banks.
+  // Rows are an odd number of 16-byte units apart: eight rows of a matrix then lie in different banks.
   static constexpr int kStride = kDim + 8;
-  static constexpr int kRowUnits = kDim / 8;           // of 16 bytes
+  static constexpr int kRowUnits = kDim / 8;           // units of 16 bytes
   static constexpr int kStage = 2 * kSlots * kStride;  // keys, then values
-  // Queries stay in registers where there is room. They arrive through the second stage's memory, which is not in use
-  // yet; the others have a place of their own, behind the stages.
+  // True if queries stay in registers. They arrive through the second stage's memory, which is not in use yet;
+  // otherwise they have a place of their own, after the stages.
   static constexpr bool kKeepsQueries = kRowTiles == 1 || kDim <= 64;
   static constexpr int kQueryAt = kKeepsQueries ? kStage : 2 * kStage;
   static constexpr int kHalves = kQueryAt + (kKeepsQueries ? kStage : kRows * kStride);
-  static constexpr int kBlocks = kRowTiles == 1 && kDim <= 80 ? 3 : 2;  // at a time, as registers go
+  static constexpr int kBlocks = kRowTiles == 1 && kDim <= 80 ? 3 : 2;  // blocks per multiprocessor, limited by
+                                                                        // registers
   static constexpr int kRing = 3;
   static constexpr int kRunBytes = kRing * kPieces * static_cast<int>(sizeof(RingRun));
   static constexpr int64_t kSplitFloats = attend_split_floats(kDim);
@@ -88,13 +89,13 @@ struct RowsTile {
   static_assert(!kKeepsQueries || kRows * kStride <= kStage);
   static_assert(kSharedBytes <= 99 * 1024);
 
-  /// The i-th 16-byte unit to copy: its slot, its place in the slot, and where it goes.
+  /// The i-th 16-byte unit to copy: its slot, its place in the slot, and its destination.
   __device__ static int row_of_unit(int i) { return i / kRowUnits; }
   __device__ static int place_of_unit(int i) { return i % kRowUnits; }
   __device__ static int unit_offset(int row, int unit) { return row * kStride + unit * 8; }
 };
 
-/// Where a block stands: its tile, its head, and its part of the slots.
+/// Place of a block: its tile, its head, and its part of the slots.
 struct TilePlace {
   int tile_row;  // first query row of the tile, heads of the group counted
   int rows;      // query rows of the head
@@ -106,7 +107,7 @@ struct TilePlace {
   int stages_begin, stages_end;
 };
 
-/// Where block number `block` works.
+/// Finds the place of block number `block`.
 __device__ inline void place_tile(const RowsWork& work, int block, int tile_rows, TilePlace& place) {
   // Late causal tiles see the most slots and go first. Otherwise tiles that see the same slots run side by side.
   const int head = work.causal ? block % work.heads : block / work.tiles;
@@ -117,19 +118,19 @@ __device__ inline void place_tile(const RowsWork& work, int block, int tile_rows
   place.sequence = head / work.kv_heads;
 }
 
-/// The first slot of a stage as an own row; negative if it begins with a run.
+/// Returns the first slot of a stage as an own row; negative if it begins with a run.
 template <class T>
 __device__ int own_row_of(const RowsWork& work, int stage) {
   return (stage * T::kPieces - (T::kHasRuns ? work.run_count : 0)) * kTileSlots;
 }
 
-/// Whether a piece that would begin at own row `own` is a run.
+/// True if a piece that would begin at own row `own` is a run.
 template <class T>
 __device__ bool is_run(int own) {
   return T::kHasRuns && own < 0;
 }
 
-/// Stages of all runs and of `visible` own rows.
+/// Number of stages for all runs and `visible` own rows.
 template <class T>
 __device__ int stages_of(const RowsWork& work, int visible) {
   const int pieces = (T::kHasRuns ? work.run_count : 0) + (visible + kTileSlots - 1) / kTileSlots;
@@ -150,7 +151,8 @@ __device__ TilePlace find_place(const RowsWork& work) {
   return place;
 }
 
-/// Query row m of a head, and the same row of the output: row m / group of query head m % group of the group.
+/// Offset of query row m of a head, and of the same row of the output: row m / group of query head m % group of the
+/// group.
 __device__ inline int64_t row_offset(const RowsWork& work, const TilePlace& place, int m, int64_t stride) {
   const int row = m / work.group;
   const int head = place.kv_head * work.group + m - row * work.group;

@@ -1,5 +1,5 @@
-// How attend_rows cuts its work, and where its scratch lies: first on the CPU, then on CUDA. Plain arithmetic, no
-// vectors.
+// Division of attend_rows into tasks, and the layout of its scratch: first on the CPU, then on CUDA. Plain arithmetic,
+// no vectors.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace ocellus {
 
 /// Slots whose keys and values are expanded to f32 at a time.
 inline constexpr int64_t kAttendSlots = 64;
-/// Most columns of one query block. A column is one query row of one query head; all heads of a group sit side by side.
+/// Maximum columns of one query block. A column is one query row of one query head; all heads of a group are adjacent.
 inline constexpr int64_t kAttendColumns = 64;
 /// Columns and head dimensions are padded to this many floats, the widest vector.
 inline constexpr int64_t kAttendPadding = 16;
@@ -28,8 +28,8 @@ struct AttendRowsPlan {
   int64_t blocks = 0;  // query blocks per key/value head
 };
 
-/// Wide blocks reuse expanded keys most; with few rows, blocks are narrowed until every thread has work. The results
-/// do not depend on the width.
+/// Wide blocks reuse expanded keys most; with few rows, blocks are narrowed until every thread has work. Results do not
+/// depend on the width.
 inline AttendRowsPlan plan_attend_rows(int64_t query_rows, int64_t query_heads, int64_t kv_heads, int64_t threads) {
   AttendRowsPlan plan;
   plan.group = query_heads / kv_heads;
@@ -45,13 +45,13 @@ inline AttendRowsPlan plan_attend_rows(int64_t query_rows, int64_t query_heads, 
 struct AttendRowsScratch {
   float* queries;  // [E, columns]: transposed, scaled
   float* keys;     // [kAttendSlots, E]
-  float* values;   // [kAttendSlots, E] and one vector more, read but not used when E is no multiple of the vector
+  float* values;   // [kAttendSlots, E] and one vector more, read but unused if E is no multiple of the vector
   float* weights;  // [kAttendSlots, columns]: scores, then their exponentials
   float* mixed;    // [columns, padded E]: weighted sums of values
-  float* maxima;   // [columns]: largest score so far
+  float* maxima;   // [columns]: maximum score so far
   float* sums;     // [columns]: sum of weights so far
-  float* rescale;  // [columns]: what this block's new maximum multiplies earlier sums by
-  float* base;     // [columns]: calibrated slots' scores become base + slope * score
+  float* rescale;  // [columns]: factor for earlier sums after this block's new maximum
+  float* base;     // [columns]: calibrated scores are base + slope * score
   float* slope;    // [columns]
 
   static constexpr int64_t bytes(int64_t head_dim) {
@@ -77,44 +77,43 @@ struct AttendRowsScratch {
 };
 
 // CUDA. A block of threads takes a tile of query rows of one key/value head; a query row of a tile is one row of one
-// query head of the group, all heads of a row side by side. The key axis is a list of pieces of kTileSlots slots (the
+// query head of the group, with all heads of a row adjacent. The key axis is a list of pieces of kTileSlots slots (the
 // runs, then the chunk's own rows), taken several at a time: a stage.
 
 /// Query rows of a tile; narrow tiles fill the device with fewer rows, and their slots may be split.
 inline constexpr int32_t kAttendNarrowRows = 64;
 inline constexpr int32_t kAttendWideRows = 128;
-/// Most blocks that split the slots between them; each needs scratch. A constant, not what the device has, so that the
-/// same inputs give the same bits on every device.
+/// Maximum number of blocks that split the slots; each needs scratch. A constant, independent of the device, so that
+/// the same inputs give the same bits on every device.
 inline constexpr int32_t kAttendSplitBlocks = 128;
 constexpr int32_t attend_split_blocks(bool lean) { return lean ? kAttendSplitBlocks / 16 : kAttendSplitBlocks; }
 
-/// The head sizes there are kernels for; others are padded with zeros to the next.
+/// Head sizes that have kernels; others are padded with zeros to the next.
 constexpr int32_t attend_tile_dim(int32_t head_dim) {
   for (const int32_t dim : {32, 64, 80, 96, 128})
     if (head_dim <= dim) return dim;
   return 256;
 }
-/// Slots of a stage: two stages and a tile of queries have to fit into 99 KiB of shared memory, and the scores of a
-/// stage into registers beside the sums.
+/// Slots of a stage: two stages and a tile of queries must fit into 99 KiB of shared memory, and the scores of a stage
+/// into registers besides the sums.
 constexpr int32_t attend_stage_slots(int32_t tile_dim) { return tile_dim < 128 ? 64 : 32; }
 
 struct AttendTilesPlan {
-  int32_t rows = kAttendNarrowRows;  // of a tile
+  int32_t rows = kAttendNarrowRows;  // per tile
   int32_t tiles = 0;                 // per head
   int32_t splits = 1;
   int32_t stages_per_split = 0;
 };
 
-/// `query_rows` and `heads`: rows of a head with all query heads of its group counted, and key/value heads with all
-/// sequences counted. `stages`: most stages of any tile. Splits do not depend on the device beyond `lean`, and neither
-/// do results.
+/// `query_rows` and `heads`: rows of a head counting all query heads of its group, and key/value heads counting all
+/// sequences. `stages`: maximum stages of any tile. Splits depend on the device only by `lean`, and so do results.
 constexpr AttendTilesPlan plan_attend_tiles(int64_t query_rows, int64_t heads, int64_t stages, int32_t tile_dim,
                                             int32_t multiprocessors, bool lean) {
   const auto tiles_of = [&](int64_t rows) { return static_cast<int32_t>((query_rows + rows - 1) / rows); };
   AttendTilesPlan plan;
   plan.tiles = tiles_of(kAttendNarrowRows);
   plan.stages_per_split = static_cast<int32_t>(stages);
-  // Fewer than two stages a block do not pay for putting the pieces together.
+  // Fewer than two stages per block do not pay for combining the pieces.
   const int64_t splits =
       std::min<int64_t>(attend_split_blocks(lean) / std::max<int64_t>(plan.tiles * heads, 1), stages / 2);
   if (splits >= 2 && stages >= 8) {
@@ -127,8 +126,8 @@ constexpr AttendTilesPlan plan_attend_tiles(int64_t query_rows, int64_t heads, i
   return plan;
 }
 
-/// What one splitting block leaves behind, in floats: unscaled sums of values, then the largest score and the sum of
-/// weights of every row.
+/// Result of one splitting block, in floats: unscaled sums of values, then the maximum score and the sum of weights of
+/// every row.
 constexpr int64_t attend_split_floats(int32_t tile_dim) { return int64_t{kAttendNarrowRows} * (tile_dim + 2); }
 constexpr int64_t attend_split_scratch_bytes(int32_t head_dim, bool lean) {
   return aligned_bytes(attend_split_blocks(lean) * attend_split_floats(attend_tile_dim(head_dim)) * 4);

@@ -1,5 +1,5 @@
-// Tiled attention, third part: what a warp keeps while it walks over the slots, and how scores become weights. Scores
-// and weights never leave its registers.
+// Tiled attention, third part: the state of a warp during its pass over the slots, and the conversion of scores to
+// weights. Scores and weights never leave its registers.
 #pragma once
 
 #include <algorithm>
@@ -9,20 +9,20 @@
 
 namespace ocellus::cuda {
 
-/// What a warp keeps while it walks over the slots. A lane holds, of every 16 query rows, rows l / 4 and l / 4 + 8.
+/// State of a warp during its pass over the slots. A lane holds, of every 16 query rows, rows l / 4 and l / 4 + 8.
 template <class T>
 struct TileRows {
   uint32_t queries[T::kRowTiles][T::kKeepsQueries ? T::kDim / kFragment : 1][4];
   float mixed[T::kRowTiles][std::max(T::kValueDim / kMatrix, 1)][4] = {};  // weighted sums of values
-  float base[T::kRowTiles][2];      // scaled, at most kMostAboveBase below the largest score
-  float sum[T::kRowTiles][2] = {};  // of the weights this lane saw
-  int least_limit, largest_limit;   // of the warp's rows
+  float base[T::kRowTiles][2];      // scaled, at most kMostAboveBase below the maximum score
+  float sum[T::kRowTiles][2] = {};  // sum of the weights that this lane saw
+  int least_limit, largest_limit;   // limits of the warp's rows
 };
 
 template <class T>
 using TileScores = float[T::kRowTiles][T::kSlots / kMatrix][4];
 
-/// Query row m of a head sees own rows [0, limit). Rows behind the last one are worked on like it and not written.
+/// Query row m of a head sees own rows [0, limit). Rows after the last one are computed like it and not written.
 __device__ inline int limit_of(const RowsWork& work, const TilePlace& place, int m) {
   return work.causal ? work.first_row + min(m, place.rows - 1) / work.group + 1 : work.row_count;
 }
@@ -40,7 +40,7 @@ __device__ void start_rows(const RowsWork& work, const TilePlace& place, TileRow
   rows.largest_limit = limit_of(work, place, first_warp_row<T>(place) + T::kWarpRows - 1);
 }
 
-/// Where this lane's row of a matrix lies when four matrices make a left factor, or values as a right factor.
+/// Place of this lane's row of a matrix if four matrices form a left factor, or values as a right factor.
 template <class T>
 __device__ const __half* fragment_row(const __half* tile) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -55,12 +55,12 @@ __device__ void keep_queries(const __half* warp_queries, TileRows<T>& rows) {
       load_matrices(rows.queries[r][k], fragment_row<T>(warp_queries) + r * kFragment * T::kStride + k * kFragment);
 }
 
-/// Slots of a run that a row sees, of which limit_of() is `limit`.
+/// Number of slots of a run that a row sees, whose limit_of() is `limit`.
 __device__ inline int visible_slots(const RingRun& run, int limit) {
   return run.run.visible_from < limit ? run.live : 0;
 }
 
-/// Hides what is not live or lies behind a row.
+/// Masks slots that are not live or come after a row.
 template <class T>
 __device__ void mask_stage(const RowsWork& work, const TilePlace& place, const RingRun* runs, int stage,
                            TileScores<T>& scores) {
@@ -93,12 +93,12 @@ __device__ bool sees_all(const RowsWork& work, const RingRun* runs, int stage, i
   return all;
 }
 
-/// Weights are powers of two of the difference to a base. The base follows the row's largest score at this distance:
-/// it rarely moves then, which saves rescaling, and weights of up to 2^8 lose nothing in f16, nor their sums in f32.
+/// Weights are powers of two of the difference to a base. The base follows the row's maximum score at this distance: it
+/// rarely moves then, which saves rescaling, and weights of up to 2^8 lose nothing in f16, nor their sums in f32.
 inline constexpr float kMostAboveBase = 8.0f;
 
-/// Moves the bases of rows whose scores have grown, and the sums of their weights to the same measure. Every row by
-/// itself: which rows share a warp must not show in the results. False if none of this lane moved, and `rescale` is 1.
+/// Moves the bases of rows whose scores have grown, and rescales the sums of their weights. Each row separately: which
+/// rows share a warp must not affect the results. Returns false if none of this lane moved, and `rescale` is 1.
 template <class T>
 __device__ bool move_bases(float scale, const TileScores<T>& scores, TileRows<T>& rows,
                            float (&rescale)[T::kRowTiles][2]) {
@@ -134,7 +134,7 @@ __device__ void rescale_mixed(const float (&rescale)[T::kRowTiles][2], TileRows<
       for (int i = 0; i < 4; ++i) rows.mixed[r][n][i] *= rescale[r][i / 2];
 }
 
-/// What is added to scaled scores before they become powers of two.
+/// Value added to scaled scores before they become powers of two.
 template <class T>
 __device__ float minus_base(const TileRows<T>& rows, int r, int half) {
   return rows.base[r][half] == -INFINITY ? 0.0f : -rows.base[r][half];  // a row that saw nothing yet

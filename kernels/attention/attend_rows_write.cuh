@@ -1,11 +1,11 @@
-// Tiled attention, last part: sums become rows of the output.
+// Tiled attention, last part: writing sums as rows of the output.
 #pragma once
 
 #include "kernels/attention/attend_rows_scores.cuh"
 
 namespace ocellus::cuda {
 
-/// The lanes of a row have each summed the weights they saw.
+/// Combines the lanes of a row, each of which has summed its weights.
 template <class T>
 __device__ void add_lane_sums(TileRows<T>& rows) {
 #pragma unroll

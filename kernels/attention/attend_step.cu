@@ -1,5 +1,5 @@
 // One kernel per decode step and layer. A block takes a piece of one row's tiles for one key/value head and up to
-// kStepHeads of its query heads; the block of a row that is done last puts the row's pieces together.
+// kStepHeads of its query heads; the last block of a row to finish combines the row's pieces.
 #include "kernels/attention/attend_step.h"
 #include "kernels/attention/attend_step_block.cuh"
 #include "kernels/attention/attend_step_finish.cuh"
@@ -16,7 +16,7 @@ namespace cuda {
 namespace {
 
 /// The tiles of one warp: every kStepWarps-th of the piece. Each lane reads the entry of one of the next 32. Slots:
-/// TileSlots, or TokenTileSlots where tiles may be packed with scales by token.
+/// TileSlots, or TokenTileSlots if tiles may be packed with scales by token.
 template <class Slots>
 class TileWalk {
   static constexpr bool kByToken = std::is_same_v<Slots, TokenTileSlots>;
@@ -31,7 +31,7 @@ class TileWalk {
         end_(piece.end),
         lane_tile_(piece.begin + warp + lane * kStepWarps) {}
 
-  /// Called for 0, 1, 2 ... in turn by all lanes together. No slots behind the last tile.
+  /// Call it for 0, 1, 2 ... in turn, with all lanes together. Returns no slots after the last tile.
   __device__ Slots at(int index) {
     if (index % kWarp == 0) read_entries();
     const int source = index % kWarp;
@@ -46,7 +46,7 @@ class TileWalk {
     }
     return slots;
   }
-  /// After at(0), if there are at most 32 tiles: those behind the first come nearer.
+  /// After at(0), if there are at most 32 tiles: prefetches those after the first.
   __device__ void fetch_rest(int dim, int lane) const {
     if (lane == 0 || mine_.count == 0) return;
     if constexpr (kByToken) {
@@ -110,7 +110,7 @@ __device__ void load_values(const StepParams& p, const TokenTileSlots& slots, in
   load_token_values(slots, kv_bits(p.format), p.head_dim, row, column, tile);
 }
 
-/// A warp's part of the dynamic shared memory, in units of 16 bytes: turned queries, in the end its sums.
+/// A warp's part of the dynamic shared memory, in units of 16 bytes: rotated queries, at the end its sums.
 template <int kChunks>
 __host__ __device__ constexpr int warp_units(int heads, int dim) {
   constexpr int kTurned = StepRoom<kChunks>::kChannels / 8 + 1;
@@ -161,14 +161,13 @@ __global__ void __launch_bounds__(kStepThreads,
   load_keys(p, slots, row, column, tile);
   load_values(p, slots, row, column, tile);
   if (piece.end - piece.begin <= kAttendStepAlone) walk.fetch_rest(dim, lane);
-  // If the cache is settled, the above goes on while the kernels before end; what follows reads what they write, or
-  // writes.
+  // With a settled cache, the code above overlaps the preceding kernels; the code below reads their results, or writes.
   wait_for_inputs();
   prepare_inputs(p, piece, pair, new_slot, room);
   __syncthreads();
   uint4 queries[2 * kChunks];
   read_queries<kChunks>(room.queries[row], column, queries);
-  int shift = 0;  // of the queries
+  int shift = 0;  // shift of the queries
 
   Attended<kChunks> attended;
   for (int i = 0, index = piece.begin + warp; index < piece.end; ++i, index += kStepWarps) {
@@ -182,7 +181,7 @@ __global__ void __launch_bounds__(kStepThreads,
     }
     float scores[4];
     score<kChunks>(tile.keys, queries, slots.count + has_new, row, scores);
-    // The next tile is under way while this one is worked on.
+    // The next tile is fetched while this one is computed.
     slots = walk.at(i + 1);
     load_keys(p, slots, row, column, tile);
     uint32_t weights[2];

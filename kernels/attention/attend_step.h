@@ -17,18 +17,18 @@ namespace ocellus {
 ///             them up to new_slot; on CUDA a tile has at most kTileSlots slots; out [B, H * E]
 /// Packed      packed tiles hold codes of the layer's format (quant/kv_format.h) and are never expanded to memory:
 ///             steps and offsets of keys are folded into the query and a constant, those of values into the output
-///             (CalibQuant, section 3.2); where values have scales by token, tiles are expanded in registers. On CUDA
+///             (CalibQuant, section 3.2); if values have scales by token, tiles are expanded in registers. On CUDA
 ///             such a tile has at most packed_tile_slots(scales) slots and lies within one block. With calibration,
-///             scores of packed slots are calibrated as kv_run.h says; f16 tiles of a step are what they seem, never
-///             copies of packed ones. Tile new_tile is f16, and its counts are not looked at
-/// Moved       the query is turned back by a tile's position shift before it reads it; new_tile is not moved
+///             scores of packed slots are calibrated as in kv_run.h; f16 tiles of a step are never copies of packed
+///             ones. Tile new_tile is f16, and its counts are ignored
+/// Moved       the query is rotated back by a tile's position shift before it reads it; new_tile is not shifted
 /// Types       query, key, value, out activations; cache f16 or codes. CPU: all arithmetic in f32. CUDA: products of
 ///             f16 (of a query, times the steps of packed keys, and of weights, all rounded to f16) and softmax and
 ///             sums in f32
 /// Work        split over (row, key/value head, piece of the slots); the pieces are combined in a fixed order, so the
 ///             same inputs give the same bits. On CUDA the number of pieces follows from B, most_tiles and the device
-/// Scratch     attend_step_scratch_bytes(...), zeroed once before the first call; a call leaves what has to be zero
-///             (AttendStepScratch::counters_bytes) at zero
+/// Scratch     attend_step_scratch_bytes(...), zeroed once before the first call; a call leaves the part that must be
+///             zero (AttendStepScratch::counters_bytes) at zero
 /// Divisible   E by 8, E <= 256; with scales by token and, on CUDA, with packed tiles E by 32; H by G, H / G <= 32
 /// Aliasing    out may not overlap query, key or value
 /// Errors      kInternal in the queue if scratch is too small
@@ -45,16 +45,16 @@ struct AttendStepArgs {
   int64_t tiles_per_row = 0;
   int64_t most_tiles = 0;  // no row has more live tiles than this; at most tiles_per_row
   KvLayer layer = {};
-  /// Everything but query, key, value and angles was written by work that had ended before the recorded step began: the
-  /// kernel may read steps, tiles and the cache while the kernels before it are still running.
+  /// True if everything but query, key, value and angles was written by work that ended before the recorded step began:
+  /// the kernel may read steps, tiles and the cache while the preceding kernels are still running.
   bool cache_settled = false;
   KvCalibration calibration = {};
   ActivationView output;
   DeviceView<std::byte> scratch;
 };
 
-/// For at most `rows` rows of at most `slots` live slots in at most `tiles` tiles each; packed_format: of any layer,
-/// kF16 if no tile is packed.
+/// Scratch of at most `rows` rows of at most `slots` live slots in at most `tiles` tiles each; packed_format: that of
+/// any layer, kF16 if no tile is packed.
 int64_t attend_step_scratch_bytes(int64_t rows, int64_t slots, int64_t tiles, int32_t query_heads, int32_t kv_heads,
                                   int32_t head_dim, KvFormat packed_format, const DeviceTraits& device);
 

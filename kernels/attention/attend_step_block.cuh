@@ -1,5 +1,4 @@
-// What every kernel of attend_step begins with: which piece of the work a block has, its room in shared memory, and the
-// inputs, rotated.
+// The beginning of every attend_step kernel: a block's piece of the work, its shared memory, and the rotated inputs.
 #pragma once
 
 #include <cmath>
@@ -29,35 +28,35 @@ struct StepParams {
   __half* output;
   int64_t output_stride;
   float4* mixed;            // [groups, pieces, heads, E / 4]
-  float2* weighed;          // [groups, pieces, heads]: largest score, sum of weights
+  float2* weighed;          // [groups, pieces, heads]: maximum score, sum of weights
   uint32_t* done;           // [groups]
-  float scale;              // of queries, so that scores are powers of two: exp(x) = 2^(x log2 e)
+  float scale;              // scale of queries, so that scores are powers of two: exp(x) = 2^(x log2 e)
   int shared_by, head_dim;  // query heads per key/value head
   int heads, head_tiles, kv_heads;
   int rotated, layer, scale_bytes;  // scale_bytes: before the codes of packed tiles
-  KvScaleForm scales;               // of packed tiles
-  KvFormat format;                  // likewise
-  int64_t layer_offset;             // from their data to the layer
+  KvScaleForm scales;               // scales of packed tiles
+  KvFormat format;                  // format of packed tiles
+  int64_t layer_offset;             // offset of the layer in their data
   RopePairing pairing;
   bool cache_settled;
-  double octaves_per_pair;  // what the angles of moved tiles are computed from, with the next two
+  double octaves_per_pair;  // input of the angles of shifted tiles, with the next two
   float position_scale;
   const float* factors;
   uint32_t* ranges;         // [groups, kAttendStepRangeWords]; null, and zeros, without calibration
-  float tau_low, tau_high;  // of scores as powers of two, like the scores
+  float tau_low, tau_high;  // in the unit of the scores, powers of two
 };
 
-/// What a block computes.
+/// The part of the work of a block.
 struct StepPiece {
   int row, kv_head, first_head, heads;  // query heads first_head .. first_head + heads of all
-  int group;                            // of blocks that meet at the end
+  int group;                            // group of blocks that combine their results
   bool active, stores;                  // stores: this block's head tile is the one that fills the cache
   int new_tile, new_slot;
   int pieces, begin, end;  // the row has this many pieces; tiles of this one
-  int warps;               // that have tiles
+  int warps;               // number of warps that have tiles
 };
 
-/// May run before wait_for_inputs(): what an earlier launch left in the first-level cache is not looked at.
+/// May run before wait_for_inputs(): it does not read stale data of an earlier launch from the L1 cache.
 __device__ inline StepPiece find_piece(const StepParams& p, int warps) {
   StepPiece piece;
   const int head_tile = static_cast<int>(blockIdx.y) % p.head_tiles;
@@ -80,14 +79,14 @@ __device__ inline StepPiece find_piece(const StepParams& p, int warps) {
   return piece;
 }
 
-/// What every block begins with.
+/// Common beginning of all blocks.
 __device__ inline StepPiece start_piece(const StepParams& p) {
   let_next_start();
   if (!p.cache_settled) wait_for_inputs();
   return find_piece(p, kStepWarps);
 }
 
-/// Blocks without work do not wait: a row's first block does, so that the kernel ends after those before it.
+/// Blocks without work do not wait; a row's first block does, so that the kernel ends after the preceding ones.
 __device__ inline bool has_work(const StepPiece& piece) {
   return static_cast<int>(blockIdx.x) < (piece.active ? piece.pieces : 1);
 }
@@ -95,20 +94,20 @@ __device__ inline bool has_work(const StepPiece& piece) {
 template <int kChunks>
 struct alignas(16) StepRoom {
   static constexpr int kChannels = kChunks * kChunk;
-  __half queries[kStepHeads][kChannels + 8];  // rotated, scaled; zeros behind the last head and channel
-  __half key[kChannels], value[kChannels];    // of the new slot; likewise
+  __half queries[kStepHeads][kChannels + 8];  // rotated, scaled; zeros after the last head and channel
+  __half key[kChannels], value[kChannels];    // key and value of the new slot; padded alike
   float maxima[kStepWarps][kStepHeads], sums[kStepWarps][kStepHeads];
   int is_last;
 };
 
-/// A thread's two channels, which rotate together (or lie side by side and stay), and where their values come from.
+/// A thread's two channels, which rotate together (or are adjacent and stay), and the source of their values.
 template <int kChunks>
 struct StepPair {
   static constexpr int kPairs = kChunks * kChunk / 2;
   static constexpr int kTogether = kStepThreads / kPairs;  // heads at once
-  int first, second, head;                                 // kTogether heads and more: nothing to do
+  int first, second, head;                                 // head >= kTogether: nothing to do
   bool inside, turns;
-  const __half* query;  // of its first head; key and value: null unless this thread prepares them
+  const __half* query;  // its first head's; key and value: null unless this thread prepares them
   const __half *key, *value;
   const float* angles;
 
@@ -135,12 +134,12 @@ struct StepPair {
   }
 };
 
-/// Of an f16 run.
+/// Returns the keys of an f16 run.
 __device__ inline std::byte* keys_of(const KvRun& run, int64_t layer, int64_t kv_head) {
   return load_pointer(run.data) + layer * __ldcg(&run.layer_stride) + kv_head * __ldcg(&run.head_stride);
 }
 
-/// Slots of a tile that are live in a layer and head.
+/// Number of slots of a tile that are live in a layer and head.
 __device__ inline int live_in(const KvRun& run, const StepParams& p, int kv_head) {
   const int slots = __ldcg(&run.slots), before = __ldcg(&run.counted_before) + __ldcg(&run.first);
   const int32_t* counts = load_pointer(run.counts);
@@ -148,7 +147,7 @@ __device__ inline int live_in(const KvRun& run, const StepParams& p, int kv_head
   return min(max(__ldcg(counts + int64_t{p.layer} * p.kv_heads + kv_head) - before, 0), slots);
 }
 
-/// Where the new slot's key and value of one head go; null in blocks that do not store them.
+/// Destination of the new slot's key and value of one head; null in blocks that do not store them.
 struct NewStepSlot {
   __half* key = nullptr;
   __half* value = nullptr;
@@ -164,8 +163,8 @@ struct NewStepSlot {
   }
 };
 
-/// Puts the queries and, if it is this piece's, the new slot into the room, and the latter into the cache. All loads
-/// are under way before the first is waited for.
+/// Puts the queries and, if it is in this piece, the new slot into the room, and the latter into the cache. All loads
+/// are issued before the first is waited for.
 template <int kChunks>
 __device__ void prepare_inputs(const StepParams& p, const StepPiece& piece, const StepPair<kChunks>& pair,
                                const NewStepSlot& slot, StepRoom<kChunks>& room) {

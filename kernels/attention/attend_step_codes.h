@@ -1,4 +1,4 @@
-// Where the codes of packed rows lie in the words that attend_step multiplies on CUDA, and what numbers they are there.
+// Positions of the codes of packed rows in the words that attend_step multiplies on CUDA, and their values there.
 //
 // A row is read in halves of 16 bits, little-endian, and a word holds two of them: two neighbours of one slot (keys),
 // or the same half of two slots (values). Code i of a half is the one in its bits [i b, i b + b). The codes i of both
@@ -11,26 +11,26 @@
 
 namespace ocellus {
 
-/// Codes become f16 numbers in place: masked where they lie in the lowest 10 bits of a half (those above: of the word
-/// moved down once), which f16 reads as subnormal numbers, code * 2^(place - 24); products take them exactly. To shift
-/// every code to the top of the mantissa of 1 instead was measured: up to 1.4 times slower (tools/bench/NOTES.md).
+/// Codes become f16 numbers in place: masked in the lowest 10 bits of a half (higher ones: in the word shifted down
+/// once), which f16 reads as subnormal numbers, code * 2^(place - 24); products use them exactly. Shifting every code
+/// to the top of the mantissa of 1 instead was measured: up to 1.4 times slower (tools/bench/NOTES.md).
 template <int kBits>
 struct PackedCodes {
   static_assert(kBits == 1 || kBits == 2 || kBits == 4 || kBits == 8);
   static constexpr int kPerHalf = 16 / kBits;
   static constexpr int kPerByte = 8 / kBits;
   static constexpr int kMantissa = 10;            // bits of an f16 number's mantissa
-  static constexpr int kMove = 6;                 // by which the word is moved for codes that end beyond it
+  static constexpr int kMove = 6;                 // shift of the word for codes beyond the mantissa
   static constexpr uint32_t kOnes = 0x3C003C00u;  // two ones in f16
   static constexpr uint32_t kBothHalves = 0x00010001u;
   static constexpr uint32_t kCode = ((1u << kBits) - 1) * kBothHalves;
 
-  /// The channel of code i, counted from the first of the half: bytes hold their first code at the top.
+  /// The channel of code i, counted from the first of the half: a byte's first code is in its upper bits.
   OCELLUS_EVERYWHERE static constexpr int channel(int i) {
     return i / kPerByte * kPerByte + (kPerByte - 1 - i % kPerByte);
   }
   OCELLUS_EVERYWHERE static constexpr bool is_moved(int i) { return kBits * (i + 1) > kMantissa; }
-  /// Of the code's lowest bit when it is masked.
+  /// Position of the code's lowest bit when it is masked.
   OCELLUS_EVERYWHERE static constexpr int place(int i) { return kBits * i - (is_moved(i) ? kMove : 0); }
 
   OCELLUS_EVERYWHERE static constexpr uint32_t moved(uint32_t word) { return word >> kMove; }
@@ -49,7 +49,7 @@ struct PackedCodes {
   OCELLUS_EVERYWHERE static constexpr int query_exponent(int i) { return -kScoreExponent - number_exponent(i); }
 };
 
-/// 2^exponent as the bits of an f16 and of an f32 number, of exponents that need no subnormal numbers.
+/// 2^exponent as the bits of an f16 and of an f32 number, for exponents that need no subnormal numbers.
 OCELLUS_EVERYWHERE constexpr uint32_t half_power_bits(int exponent) {
   return static_cast<uint32_t>(exponent + 15) << 10;
 }
@@ -57,16 +57,16 @@ OCELLUS_EVERYWHERE constexpr uint32_t float_power_bits(int exponent) {
   return static_cast<uint32_t>(exponent + 127) << 23;
 }
 
-/// How the tiles of one format and size are cut on CUDA. Rows are taken in units of 16 bytes; the last may be partly
+/// Division of the tiles of one format and size on CUDA. Rows are taken in units of 16 bytes; the last may be partly
 /// beyond the row's end. E up to 64 kChunks.
 template <int kFormatBits, int kFormatChunks>
 struct PackedShape {
   using Codes = PackedCodes<kFormatBits>;
   static constexpr int kBits = kFormatBits;
   static constexpr int kChunks = kFormatChunks;
-  static constexpr int kUnits = 64 * kChunks * kBits / 128;                // of a row
-  static constexpr int kSlots = kUnits <= 2 ? 64 : kUnits <= 4 ? 32 : 16;  // worked on at a time
-  static constexpr int kSteps = kSlots / 16;                               // matrix products take 16 of them
+  static constexpr int kUnits = 64 * kChunks * kBits / 128;                // per row
+  static constexpr int kSlots = kUnits <= 2 ? 64 : kUnits <= 4 ? 32 : 16;  // slots processed at a time
+  static constexpr int kSteps = kSlots / 16;                               // matrix products take 16 slots
   static constexpr int kPerHalf = Codes::kPerHalf;
   static constexpr int kWordChannels = 2 * kPerHalf;
   static constexpr int kPartBytes = 16 * kUnits * kSlots;  // keys or values of kSlots slots

@@ -15,7 +15,7 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// The active rows' rotated keys and their values go into their new slots.
+/// Stores the active rows' rotated keys and their values in their new slots.
 void store_new_slots(const AttendStepArgs& args) {
   const int64_t dim = args.head_dim;
   for (int64_t b = 0; b < args.query.rows; ++b) {
@@ -39,8 +39,8 @@ HWY_AFTER_NAMESPACE();
 namespace ocellus {
 namespace {
 
-/// Scratch on the CPU: the live runs of all rows as attend_one reads them, where each row's begin, then attend_one's
-/// own.
+/// Scratch on the CPU: the live runs of all rows as attend_one reads them, the beginning of each row's runs, then
+/// attend_one's own scratch.
 struct ListBytes {
   int64_t runs, begin;
 
@@ -50,7 +50,7 @@ struct ListBytes {
   int64_t total() const { return runs + begin; }
 };
 
-/// Rows that are not active hold nothing to rotate.
+/// Inactive rows hold nothing to rotate.
 void rotate_active(const AttendStepArgs& args, const ActivationView& values, Queue& queue) {
   const int64_t rows = args.query.rows;
   for (int64_t first = 0, end = 0; first < rows; first = end + 1) {

@@ -1,12 +1,12 @@
-// What every kernel of attend_step ends with: the warps' results become the piece's, the pieces' the row's.
+// The end of every attend_step kernel: combining the warps' results into the piece's, and the pieces' into the row's.
 #pragma once
 
 #include "kernels/attention/attend_step_block.cuh"
 
 namespace ocellus::cuda {
 
-/// Counts to `last` and around to 0; returns the count before. Orders what the block wrote before it, and what it reads
-/// after it, against the other blocks.
+/// Counts to `last` and wraps around to 0; returns the count before. Orders the block's earlier writes and later reads
+/// with those of the other blocks.
 __device__ inline uint32_t count_up(uint32_t* counter, uint32_t last) {
   uint32_t before;
   asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;\n"
@@ -30,7 +30,7 @@ __device__ inline void store_output(__half* to, const float4& mixed, float sum) 
   to[3] = round_half(mixed.w * by);
 }
 
-/// The block's result, relative to its maximum: the output if the row has one piece, else what combine_pieces reads.
+/// The block's result, relative to its maximum: the output if the row has one piece, else the input of combine_pieces.
 /// `shared` holds a warp's sums [heads, E / 4 + 1] every warp_stride units.
 template <int kChunks>
 __device__ inline void finish_piece(const StepParams& p, const StepPiece& piece, const StepRoom<kChunks>& room,
@@ -39,7 +39,7 @@ __device__ inline void finish_piece(const StepParams& p, const StepPiece& piece,
   const int64_t first = (int64_t{piece.group} * gridDim.x + blockIdx.x) * p.heads;
   for (int item = static_cast<int>(threadIdx.x); item < piece.heads * units; item += kStepThreads) {
     const int head = item / units, unit = item % units;
-    // Warps without tiles left nothing: the last one that did is read again, and counts no more.
+    // Warps without tiles have no result: the last result is read again with weight zero.
     float maximum = kNoScore, sum = 0.0f;
 #pragma unroll
     for (int w = 0; w < kStepWarps; ++w) maximum = fmaxf(maximum, room.maxima[min(w, piece.warps - 1)][head]);
@@ -61,7 +61,7 @@ __device__ inline void finish_piece(const StepParams& p, const StepPiece& piece,
   }
 }
 
-/// True in the row's last block to come here: all pieces are there to be read. Sets the counter back.
+/// True in the row's last block to arrive: all pieces can be read. Resets the counter.
 __device__ inline bool all_pieces_done(const StepParams& p, const StepPiece& piece, int* is_last) {
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -72,7 +72,7 @@ __device__ inline bool all_pieces_done(const StepParams& p, const StepPiece& pie
   return *is_last != 0;
 }
 
-/// The row's pieces, always in the same order; kTogether of them are loaded at a time.
+/// Combines the row's pieces, always in the same order; kTogether of them are loaded at a time.
 template <int kTogether>
 __device__ inline void combine_pieces(const StepParams& p, const StepPiece& piece) {
   const int units = p.head_dim / 4;
@@ -105,7 +105,7 @@ __device__ inline void combine_pieces(const StepParams& p, const StepPiece& piec
   }
 }
 
-/// All that is done for a row that is not active.
+/// Writes the result of an inactive row.
 __device__ inline void clear_output(const StepParams& p, const StepPiece& piece) {
   wait_for_inputs();
   __half* output = p.output + piece.row * p.output_stride + int64_t{piece.first_head} * p.head_dim;

@@ -1,4 +1,4 @@
-// What the host hands to the kernels of attend_step.
+// Parameters that the host passes to the kernels of attend_step.
 #pragma once
 
 #include "kernels/attention/attend_step_block.cuh"
@@ -40,7 +40,7 @@ inline StepParams step_params(const AttendStepArgs& args, const AttendStepPlan& 
   p.layer = args.layer.index;
   p.scales = args.layer.scales;
   p.format = args.layer.format;
-  if (args.layer.scales != KvScaleForm::kByToken)  // whose number depends on the block
+  if (args.layer.scales != KvScaleForm::kByToken)  // with kByToken the count depends on the block
     p.scale_bytes = static_cast<int>(KvBlockLayout::scale_bytes(args.head_dim, 0, args.layer.scales));
   p.layer_offset = args.layer.offset;
   p.pairing = args.rope.pairing;

@@ -1,4 +1,4 @@
-// How the kernels of attend_step read memory.
+// Memory reads of the kernels of attend_step.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -9,7 +9,7 @@
 
 namespace ocellus::cuda {
 
-/// 16 bytes past the first-level cache, or zeros.
+/// Loads 16 bytes, bypassing the L1 cache, or returns zeros.
 __device__ inline uint4 load_16_if(bool wanted, const void* from) {
   uint4 to;
   asm volatile(
@@ -22,7 +22,8 @@ __device__ inline uint4 load_16_if(bool wanted, const void* from) {
   return to;
 }
 
-/// A value, or zero. Loads of this kind begin in the order in which they are written, without waiting for each other.
+/// Loads a value, or returns zero. Loads of this kind are issued in the order in which they are written, without
+/// waiting for each other.
 __device__ inline __half load_if(bool wanted, const __half* from) {
   uint16_t to;
   asm volatile("{\n.reg .pred wanted;\nsetp.ne.s32 wanted, %2, 0;\nmov.u16 %0, 0;\n@wanted ld.global.u16 %0, [%1];\n}\n"
@@ -41,14 +42,13 @@ __device__ inline float load_if(bool wanted, const float* from) {
   return to;
 }
 
-/// A pointer past the first-level cache.
+/// Loads a pointer, bypassing the L1 cache.
 template <class T>
 __device__ inline T* load_pointer(T* const& from) {
   return reinterpret_cast<T*>(__ldcg(reinterpret_cast<const unsigned long long*>(&from)));
 }
 
-/// Begins to bring memory that is read soon to the second-level cache. From compute capability 9.0 on; `bytes` a
-/// multiple of 16.
+/// Prefetches memory into the L2 cache. From compute capability 9.0 on; `bytes` a multiple of 16.
 __device__ inline void fetch_ahead([[maybe_unused]] const std::byte* from, [[maybe_unused]] int bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;\n" ::"l"(__cvta_generic_to_global(from)), "r"(bytes)
@@ -56,7 +56,7 @@ __device__ inline void fetch_ahead([[maybe_unused]] const std::byte* from, [[may
 #endif
 }
 
-/// kWords words from global memory past the first-level cache, aligned to as many bytes, or to 16.
+/// Loads kWords words from global memory, bypassing the L1 cache, aligned to as many bytes, or to 16.
 template <int kWords>
 __device__ inline void load_words_if(bool wanted, const void* from, uint32_t (&to)[kWords]) {
   if constexpr (kWords == 1) {

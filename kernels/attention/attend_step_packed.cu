@@ -1,4 +1,4 @@
-// Which of the kernels over packed tiles a call takes.
+// Selects the kernel over packed tiles for a call.
 #include "kernels/attention/attend_step_packed.cuh"
 
 namespace ocellus::cuda {

@@ -1,8 +1,8 @@
-// Decode attention over tiles that may be packed: the kernels, for one way of cutting them (PackedShape).
+// Decode attention over tiles that may be packed: the kernels for one division of tiles (PackedShape).
 //
 // Like attend_piece of attend_step.cu, but packed tiles pass through shared memory, several stages ahead, and a warp's
-// f16 tiles follow all its packed ones. With calibration, find_ranges runs before: it computes the same scores, to the
-// bit, and leaves the least and the greatest of every row and query head.
+// f16 tiles follow all its packed ones. With calibration, find_ranges runs before: it computes bit-equal scores, and
+// writes the minimum and the maximum of every row and query head.
 #pragma once
 
 #include "kernels/attention/attend_step_finish.cuh"
@@ -30,8 +30,7 @@ __global__ void __launch_bounds__(kStepThreads,
   const WarpRoom own(shared, warp, p.heads, dim);
   const StepTiles tiles = list_tiles(p, piece, warp, lane, row_bytes, room.tiles[warp]);
   TileRing<Shape, 2> ring(room.tiles[warp], tiles.packed, row_bytes, own.stages);
-  // If the cache is settled, the above goes on while the kernels before end; what follows reads what they write, or
-  // writes.
+  // With a settled cache, the code above overlaps the preceding kernels; the code below reads their results, or writes.
   wait_for_inputs();
   prepare_inputs(p, piece, pair, new_slot, room.step);
   __syncthreads();
@@ -48,7 +47,7 @@ __global__ void __launch_bounds__(kStepThreads,
   clear_ranges(p, piece);
 }
 
-/// The same grid. Scores of packed slots only.
+/// Has the same grid. Uses scores of packed slots only.
 template <class Shape>
 __global__ void __launch_bounds__(kStepThreads, 2) find_ranges(const StepParams p) {
   using WarpRoom = PackedWarpRoom<Shape, 1>;

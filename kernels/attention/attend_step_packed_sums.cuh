@@ -21,8 +21,8 @@ struct PackedAttended {
 
   float mixed[kUnits][kPerHalf / 2][4];  // [unit][i]: codes 2 i (first two) and 2 i + 1, by head
   float maximum[2];
-  float sum[4];      // of the weights since the block was taken up, by head, twice
-  float earlier[2];  // of those before
+  float sum[4];      // sum of the weights since the current block began, by head, twice
+  float earlier[2];  // sum of the weights before
 
   __device__ PackedAttended() {
     for (auto& unit : mixed)
@@ -34,8 +34,8 @@ struct PackedAttended {
       earlier[h] = 0.0f;
     }
   }
-  /// products: see multiply_keys; of slots from `live` on they are replaced by minus infinity. Returns the weights,
-  /// slots by heads turned to heads by slots. At least one slot is live, or none of an f16 tile.
+  /// products: see multiply_keys; those of slots from `live` on are replaced by minus infinity. Returns the weights,
+  /// transposed from slots by heads to heads by slots. At least one slot is live, or none of an f16 tile.
   template <int kSteps, class Scores>
   __device__ void weigh(float (&products)[kSteps][4], const Scores& scores, uint32_t (&weights)[kSteps][2]) {
     float factor[2], lift[2];
@@ -62,7 +62,7 @@ struct PackedAttended {
       multiply_add(sum, kOnes, weights[i][0], weights[i][1]);
     }
   }
-  /// values: of a stage.
+  /// values: those of a stage.
   __device__ void mix(const std::byte* values, const uint32_t (&weights)[Shape::kSteps][2], int lane) {
 #pragma unroll
     for (int i = 0; i < kUnits * Shape::kSlots; i += kWarp) {
@@ -83,7 +83,7 @@ struct PackedAttended {
       }
     }
   }
-  /// Sums of plain values become sums of numbers, in units of the block's steps.
+  /// Converts sums of plain values to sums of numbers, in units of the block's steps.
   __device__ void take_up(const BlockScales& scales, int row) {
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit) {
@@ -96,7 +96,7 @@ struct PackedAttended {
       }
     }
   }
-  /// And back, the offsets added for what came since.
+  /// Converts back, with the offsets added for what was summed since.
   __device__ void settle(const BlockScales& scales, int row) {
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit) {
@@ -123,7 +123,7 @@ struct PackedAttended {
     for (int k = 0; k < 4; ++k) sum[k] *= factor[k % 2];
     for (int h = 0; h < 2; ++h) earlier[h] *= factor[h];
   }
-  /// What a value is by the number of code i: number * steps[i] + offsets[i]. Ones and zeros behind the last channel.
+  /// A value is number * steps[i] + offsets[i] for the number of code i. Ones and zeros after the last channel.
   static __device__ void read_scales(const BlockScales& scales, int channel, float (&steps)[kPerHalf],
                                      float (&offsets)[kPerHalf]) {
     const bool inside = channel < scales.dim;
@@ -140,8 +140,8 @@ struct PackedAttended {
   }
 };
 
-/// An f16 tile's values as PackedAttended takes them: slots 2 column, 2 column + 1, and 8 after them; the channels of
-/// half `row` of every unit.
+/// An f16 tile's values in the layout of PackedAttended: slots 2 column, 2 column + 1, and 8 after them; the channels
+/// of half `row` of every unit.
 template <class Shape>
 struct PlainValues {
   using Codes = typename Shape::Codes;

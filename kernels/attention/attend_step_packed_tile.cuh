@@ -1,10 +1,11 @@
 // One warp's part of decode attention over tiles that may be packed: up to 64 slots at a time, up to 8 query heads.
 //
-// Codes go from shared memory into the fragments of the matrix products as they are (attend_step_codes.h): one ldmatrix
-// brings four 8 x 8 matrices of halves, [slots, halves] for keys and turned over for values. Keys' steps and offsets
-// are folded into the query and a constant. Values' are not looked at while tiles of one block follow each other: the
-// sums are kept as sums of numbers, in units of the steps, and change to plain sums and to the next block's units
-// between.
+// Codes are loaded from shared memory into the fragments of the matrix products unchanged (attend_step_codes.h): one
+// ldmatrix loads four 8 x 8 matrices of halves, [slots, halves] for keys and transposed for values. Keys' steps and
+// offsets are folded into the query and a constant. Values' are not needed while tiles of one block follow each other:
+// the sums are kept as sums of numbers, in units of the steps, and converted to plain sums and to the next block's
+// units
+// in between.
 #pragma once
 
 #include "kernels/attention/attend_step_codes.h"
@@ -18,7 +19,7 @@ __device__ inline uint32_t multiply_halves(uint32_t x, uint32_t y) {
   asm("mul.rn.f16x2 %0, %1, %2;\n" : "=r"(to) : "r"(x), "r"(y));
   return to;
 }
-/// Infinities become the largest numbers; NaN stays.
+/// Infinities become the largest numbers; NaN stays NaN.
 __device__ inline uint32_t clamp_halves(uint32_t x) {
   uint32_t to;
   asm("{\n.reg .b32 least;\nmin.NaN.f16x2 least, %1, %2;\nmax.NaN.f16x2 %0, least, %3;\n}\n"
@@ -29,15 +30,15 @@ __device__ inline uint32_t clamp_halves(uint32_t x) {
 __device__ inline float low_of(uint32_t halves) { return __half2float(__ushort_as_half(halves & 0xFFFF)); }
 __device__ inline float high_of(uint32_t halves) { return __half2float(__ushort_as_half(halves >> 16)); }
 
-/// The queries as one block's keys are multiplied with them: a head's scores, as powers of two, are
-/// base + 2^kScoreExponent * (products of `numbers` with the keys' codes).
+/// The queries folded with one block's scales: a head's scores, as powers of two, are base + 2^kScoreExponent *
+/// (products of `numbers` with the keys' codes).
 template <class Shape>
 struct PackedQuery {
   using Codes = typename Shape::Codes;
-  uint32_t numbers[Shape::kUnits][Shape::kPerHalf];  // of head `row`, for word `column` of each unit
-  float base[2];                                     // of heads 2 column and 2 column + 1
+  uint32_t numbers[Shape::kUnits][Shape::kPerHalf];  // head `row`, word `column` of each unit
+  float base[2];                                     // heads 2 column and 2 column + 1
 
-  /// query: of head `row`, zeros behind its last channel.
+  /// query: that of head `row`, zeros after its last channel.
   __device__ void fold(const __half* query, const BlockScales& scales, int column) {
     constexpr int kWords = Shape::kWordChannels / 2;
     float offset[4] = {};
@@ -98,8 +99,8 @@ __device__ inline void multiply_keys(const std::byte* keys, const PackedQuery<Sh
   }
 }
 
-/// How products become scores, as powers of two: f16 tiles', packed ones', and calibrated ones'. weight() is 2 to the
-/// score plus `lift`.
+/// Conversion of products to scores, as powers of two: of f16 tiles, packed ones, and calibrated ones. weight() is 2 to
+/// the score plus `lift`.
 struct PlainScores {
   __device__ float score(float product, int) const { return product; }
   __device__ float weight(float product, int, float lift) const { return exp2_of(product + lift); }
@@ -113,8 +114,8 @@ struct PackedScores {
         fmaf(product, __uint_as_float(float_power_bits(Shape::Codes::kScoreExponent)), query.base[h] + lift));
   }
 };
-/// KvCalibration's g, by head. The difference to the least score is taken before the slope, which may be enormous, so
-/// that the result stays within the range that g has.
+/// KvCalibration's g, by head. The minimum score is subtracted before the slope, which may be huge, is applied, so that
+/// the result stays within the range of g.
 struct StepCalibration {
   float least[2], slope[2], least_after[2];
   __device__ float apply(float score, int h) const { return fmaf(slope[h], score - least[h], least_after[h]); }
@@ -125,7 +126,7 @@ struct CalibratedScores {
   const StepCalibration& calibration;
   __device__ float score(float product, int h) const { return calibration.apply(query.score(product, h), h); }
   __device__ float weight(float product, int h, float lift) const {
-    // The slope may be zero: minus infinity, a slot that is not there, is asked for.
+    // The slope may be zero: test for minus infinity, an absent slot, explicitly.
     return product == -INFINITY ? 0.0f : exp2_of(score(product, h) + lift);
   }
 };

@@ -1,4 +1,4 @@
-// One warp's way through its tiles where they may be packed: packed ones, then f16 ones.
+// One warp's iteration over its tiles if they may be packed: packed ones, then f16 ones.
 #pragma once
 
 #include "kernels/attention/attend_step_packed_sums.cuh"
@@ -15,7 +15,7 @@ struct alignas(16) PackedRoom {
   int slots[kStepWarps];  // find_ranges: packed ones
 };
 
-/// A warp's part of the dynamic shared memory: stages, in the end its sums; queries turned for moved tiles.
+/// A warp's part of the dynamic shared memory: stages, at the end its sums; queries rotated for shifted tiles.
 template <class Shape, int kParts>
 struct PackedWarpRoom {
   static constexpr int kTurnedStride = 64 * Shape::kChunks + 8;
@@ -27,7 +27,7 @@ struct PackedWarpRoom {
         turned(reinterpret_cast<__half*>(stages) + 8 * (units(heads, dim) - turned_units(heads))) {}
 
   static __host__ __device__ constexpr int turned_units(int heads) { return heads * kTurnedStride / 8; }
-  /// Of 16 bytes.
+  /// Size in units of 16 bytes.
   static __host__ __device__ constexpr int units(int heads, int dim) {
     constexpr int kStages = TileRing<Shape, kParts>::kBytes / 16;
     const int sums = kParts == 2 ? heads * (dim / 4 + 1) : 0;
@@ -35,7 +35,7 @@ struct PackedWarpRoom {
   }
 };
 
-/// Folds what follows from a tile's block and shift into the query when they change.
+/// Folds a tile's block and shift into the query when they change.
 template <class Shape>
 struct PackedQuerySource {
   const StepParams& p;
@@ -47,7 +47,7 @@ struct PackedQuerySource {
   int shift = 0;
 
   __device__ BlockScales scales_of(const std::byte* of_block) const { return {of_block, p.head_dim, p.scales}; }
-  /// Of head lane / 4; zeros if there is no such head.
+  /// Query of head lane / 4; zeros if there is no such head.
   __device__ const __half* of_shift(int wanted) {
     constexpr int kStride = PackedWarpRoom<Shape, 2>::kTurnedStride;
     if (wanted != shift) turn_queries(p, room, heads, wanted, turned);
@@ -62,7 +62,7 @@ struct PackedQuerySource {
   }
 };
 
-/// Slots row (first two) and row + 8 of every step: those from `live` on become `value`.
+/// Sets slots row (first two) and row + 8 of every step from `live` on to `value`.
 template <int kSteps>
 __device__ inline void replace_from(float (&products)[kSteps][4], int live, int row, float value) {
 #pragma unroll
@@ -109,12 +109,12 @@ __device__ void attend_plain_tiles(const StepParams& p, const StepPiece& piece, 
   if (tiles.packed == tiles.all) return;
   const int row = lane / 4, column = lane % 4;
   for (int i = tiles.packed; i < tiles.all; ++i) {
-    // As if it were read anew: what could be computed from it before the loop would fill the registers.
+    // Hides its value from the compiler: constants derived from it before the loop would fill the registers.
     int dim = p.head_dim;
     asm volatile("" : "+r"(dim));
     const StepTile tile = list[i];
     const bool has_new = tiles.has_new && i == tiles.all - 1;
-    Tile<Shape::kChunks> keys;  // its values are not used
+    Tile<Shape::kChunks> keys;  // its values are unused
     keys.load_keys({tile.keys, tile.value_offset, tile.count, tile.shift}, dim, row, column);
     if (lane == 0 && i + kPlainAhead < tiles.all) fetch_tile(list[i + kPlainAhead], dim);
     if (has_new) keys.fill_in(source.room.key, source.room.value, piece.new_slot, row, column);
@@ -122,7 +122,7 @@ __device__ void attend_plain_tiles(const StepParams& p, const StepPiece& piece, 
     read_queries<Shape::kChunks>(source.of_shift(tile.shift), column, queries);
     float scores[1][4];
     score<Shape::kChunks>(keys.keys, queries, tile.count + has_new, row, scores[0]);
-    // Not earlier: there are no registers for keys and values.
+    // Not earlier: there are no registers for both keys and values.
     PlainValues<Shape> values;
     values.load(tile.keys + tile.value_offset, tile.count, dim, row, column);
     if (has_new) values.fill_in(source.room.value, piece.new_slot, row, column);

@@ -1,4 +1,4 @@
-// How attend_step cuts its work on CUDA, and where its scratch lies. Plain arithmetic.
+// Division of attend_step on CUDA, and the layout of its scratch. Plain arithmetic.
 #pragma once
 
 #include <algorithm>
@@ -10,21 +10,22 @@
 
 namespace ocellus {
 
-/// Warps of a block; each takes one of the next so many tiles of the block's piece. Four for long heads, two blocks to
-/// a multiprocessor, were measured: as fast at short contexts, 3% slower at 32,768 slots (tools/bench/NOTES.md).
+/// Warps of a block; each takes one of the next kAttendStepWarps tiles of the block's piece. Four for long heads, two
+/// blocks to a multiprocessor, were measured: as fast at short contexts, 3% slower at 32,768 slots
+/// (tools/bench/NOTES.md).
 inline constexpr int64_t kAttendStepWarps = 8;
-/// Most query heads of a block: the columns of one matrix product.
+/// Maximum query heads of a block: the columns of one matrix product.
 inline constexpr int64_t kAttendStepHeads = 8;
-/// Up to this many tiles, two a warp, are not worth the meeting of several blocks.
+/// Number of tiles, two per warp, up to which several blocks do not pay.
 inline constexpr int64_t kAttendStepAlone = 16;
-/// So long rows next to short ones do not keep a few blocks busy alone.
+/// Maximum tiles of a piece, so that long rows next to short ones do not keep a few blocks busy alone.
 inline constexpr int64_t kAttendStepMostTiles = 256;
-/// Scratch is planned before the device is known: larger ones are used as if they had this many.
+/// Scratch is planned before the device is known: larger devices are used as if they had this many multiprocessors.
 inline constexpr int64_t kAttendStepMostMultiprocessors = 192;
-/// Blocks per resident block, at most.
+/// Maximum blocks per resident block.
 inline constexpr int64_t kAttendStepMostWaves = 4;
 
-/// Blocks that a multiprocessor holds at a time: registers allow no more.
+/// Blocks that a multiprocessor holds at a time, limited by registers.
 constexpr int64_t attend_step_residents(int64_t head_dim, KvFormat packed_format) {
   return head_dim <= (is_packed(packed_format) ? 128 : 64) ? 2 : 1;
 }
@@ -32,7 +33,7 @@ constexpr int64_t attend_step_residents(int64_t head_dim, KvFormat packed_format
 struct AttendStepPlan {
   int64_t heads = 1;       // query heads of a block; the last of a key/value head may have fewer
   int64_t head_tiles = 1;  // blocks that share a key/value head's tiles, each for other query heads
-  int64_t pieces = 1;      // of a row's tiles, at most
+  int64_t pieces = 1;      // maximum pieces of a row's tiles
 
   constexpr int64_t groups(int64_t rows, int64_t kv_heads) const { return rows * kv_heads * head_tiles; }
 };
@@ -43,8 +44,8 @@ constexpr int64_t attend_step_fewest_pieces(int64_t most_tiles) {
   return std::max<int64_t>(1, attend_step_divide(most_tiles, kAttendStepMostTiles));
 }
 
-/// The number of pieces whose blocks, `resident` at a time, are done first if every row has most_tiles tiles: rounds of
-/// one tile per warp, and what a block needs to begin and end.
+/// The number of pieces whose blocks, `resident` at a time, finish first if every row has most_tiles tiles: rounds of
+/// one tile per warp, and the fixed cost of a block.
 constexpr int64_t attend_step_pieces(int64_t groups, int64_t most_tiles, int64_t warps, int64_t resident) {
   constexpr int64_t kBlockRounds = 2;
   const int64_t fewest = attend_step_fewest_pieces(most_tiles);
@@ -75,20 +76,20 @@ constexpr AttendStepPlan plan_attend_step(int64_t rows, int64_t most_tiles, int6
   return plan;
 }
 
-/// What calibration must know of the packed slots that a group's blocks see, as words that are zero where nothing was
-/// seen (kernels/attention/attend_step_ranges.cuh): by head the greatest score and the least, then the number of slots.
+/// Calibration data of the packed slots seen by a group's blocks, as words that are zero if nothing was seen
+/// (kernels/attention/attend_step_ranges.cuh): by head the maximum score and the minimum, then the number of slots.
 inline constexpr int64_t kAttendStepRangeWords = 2 * kAttendStepHeads + 1;
 
-/// Scratch begins with what every block found and ends with the counters of finished pieces and, if tiles may be
-/// packed, the ranges of scores behind them. So what must be zero between calls lies in the same place whatever a
-/// call's number of rows: a call with fewer rows uses the end of it.
+/// Scratch begins with every block's result and ends with the counters of finished pieces and, if tiles may be packed,
+/// the ranges of scores after them. So the part that must be zero between calls has the same place whatever a call's
+/// number of rows: a call with fewer rows uses the end of it.
 struct AttendStepScratch {
-  /// Of one block: per head the weighted sums of values [E], the largest score and the sum of the weights.
+  /// Per block: per head the weighted sums of values [E], the maximum score and the sum of the weights.
   static constexpr int64_t block_floats(int64_t heads, int64_t head_dim) { return heads * (head_dim + 2); }
   static constexpr int64_t blocks_bytes(int64_t blocks, int64_t heads, int64_t head_dim) {
     return aligned_bytes(blocks * block_floats(heads, head_dim) * static_cast<int64_t>(sizeof(float)));
   }
-  /// What must be zero between calls.
+  /// Bytes that must be zero between calls.
   static constexpr int64_t counters_bytes(int64_t groups, KvFormat packed_format = KvFormat::kF16) {
     const int64_t words = is_packed(packed_format) ? 1 + kAttendStepRangeWords : 1;
     return aligned_bytes(groups * words * static_cast<int64_t>(sizeof(uint32_t)));

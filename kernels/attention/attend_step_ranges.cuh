@@ -1,6 +1,6 @@
-// What calibration needs to know before the first weight: the least and the greatest score of a row's packed slots, by
-// query head, and the number of slots. Least and greatest do not depend on the order in which scores come, so blocks
-// meet in atomic operations. A group's words (kAttendStepRangeWords) are zero between calls.
+// Calibration data needed before the first weight: the minimum and the maximum score of a row's packed slots, by query
+// head, and the number of slots. They do not depend on the order of the scores, so blocks combine them by atomic
+// operations. A group's words (kAttendStepRangeWords) are zero between calls.
 #pragma once
 
 #include "kernels/attention/attend_step_block.cuh"
@@ -8,7 +8,7 @@
 
 namespace ocellus::cuda {
 
-/// Whole numbers in the order of the floats; zero is below them all.
+/// Integers in the order of the floats; zero is below them all.
 __device__ inline uint32_t ordered_bits(float x) {
   const uint32_t bits = __float_as_uint(x);
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
@@ -23,7 +23,7 @@ struct StepScoreRange {
   float greatest[2] = {-INFINITY, -INFINITY};
   int slots = 0;
 
-  /// Scores rise with products, so the score of the least product is the least.
+  /// Scores rise with products, so the score of the minimum product is the minimum.
   template <class Shape, int kSteps>
   __device__ void lower(const PackedQuery<Shape>& query, const float (&products)[kSteps][4]) {
 #pragma unroll
@@ -42,7 +42,7 @@ struct StepScoreRange {
       greatest[h] = fmaxf(greatest[h], query.score(product, h));
     }
   }
-  /// Leaves the warp's range in the room: the greatest among the maxima, the least among the sums.
+  /// Writes the warp's range to the room: the maximum among the maxima, the minimum among the sums.
   template <class Room>
   __device__ void gather(int warp, int lane, Room& room, int* slots_of_warps) const {
 #pragma unroll
@@ -76,11 +76,11 @@ __device__ inline void add_ranges(const StepParams& p, const StepPiece& piece, c
   if (head == 0) atomicAdd(words + 2 * kStepHeads, static_cast<uint32_t>(slots));
 }
 
-/// False if scores stay as they are: no calibration, or fewer than two packed slots.
+/// Returns false if scores stay unchanged: no calibration, or fewer than two packed slots.
 __device__ inline bool read_calibration(const StepParams& p, const StepPiece& piece, int column,
                                         StepCalibration& calibration) {
   if (p.ranges == nullptr) return false;
-  constexpr float kPerOctave = 0.69314718f;  // scores are powers of two, calibration is of natural ones
+  constexpr float kPerOctave = 0.69314718f;  // scores are powers of two, calibration uses natural ones
   const uint32_t* words = p.ranges + piece.group * kAttendStepRangeWords;
   if (__ldcg(words + 2 * kStepHeads) < 2) return false;
   for (int h = 0; h < 2; ++h) {
@@ -97,7 +97,7 @@ __device__ inline bool read_calibration(const StepParams& p, const StepPiece& pi
   return true;
 }
 
-/// As they were before the call; by a block after which none of the group reads them.
+/// Resets the ranges; called by a block after which none of the group reads them.
 __device__ inline void clear_ranges(const StepParams& p, const StepPiece& piece) {
   if (p.ranges != nullptr && threadIdx.x < kAttendStepRangeWords)
     p.ranges[piece.group * kAttendStepRangeWords + threadIdx.x] = 0;

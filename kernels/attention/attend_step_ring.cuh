@@ -1,5 +1,4 @@
-// The tiles of one warp where they may be packed: which they are, and the stages in which packed ones come to shared
-// memory.
+// The tiles of one warp if they may be packed, and the stages in which packed ones are copied to shared memory.
 #pragma once
 
 #include "kernels/attention/attend_step_block.cuh"
@@ -7,17 +6,17 @@
 
 namespace ocellus::cuda {
 
-/// A tile as one layer and key/value head sees it.
+/// A tile in one layer and key/value head.
 struct alignas(16) StepTile {
-  const std::byte* keys;   // of its first slot
+  const std::byte* keys;   // keys of its first slot
   const std::byte* block;  // packed: the scales; f16: null
   int64_t value_offset;
-  int count;  // slots that the cache holds: not the new one
+  int count;  // slots in the cache, without the new one
   int shift;  // position_shift
 };
 
-/// A warp's tiles, those without slots left out: first the packed ones, then the f16 ones, the new tile at the end.
-/// Their order does not matter to attention, and so there is one change of format.
+/// A warp's tiles without empty ones: first the packed ones, then the f16 ones, the new tile last. Their order does not
+/// matter to attention, and so the format changes only once.
 struct StepTiles {
   int packed = 0;
   int all = 0;
@@ -37,14 +36,14 @@ __device__ inline StepTile read_tile(const StepParams& p, const StepPiece& piece
     return tile;
   }
   const int64_t first = __ldcg(&run.first);
-  tile.value_offset = (first + __ldcg(&run.capacity)) * row_bytes;  // as KvBlockLayout has it
+  tile.value_offset = (first + __ldcg(&run.capacity)) * row_bytes;  // as in KvBlockLayout
   const int64_t block_bytes = (p.scale_bytes + 2 * tile.value_offset + 15) / 16 * 16;
   tile.block = load_pointer(run.data) + p.layer_offset + piece.kv_head * block_bytes;
   tile.keys = tile.block + p.scale_bytes + first * row_bytes;
   return tile;
 }
 
-/// f16 tiles that are on their way to the second-level cache while one is worked on.
+/// f16 tiles being prefetched into the L2 cache while one is processed.
 inline constexpr int kPlainAhead = 2;
 
 __device__ inline void fetch_tile(const StepTile& tile, int dim) {
@@ -53,8 +52,8 @@ __device__ inline void fetch_tile(const StepTile& tile, int dim) {
   fetch_ahead(tile.keys + tile.value_offset, 2 * dim * tile.count);
 }
 
-/// Lists the tiles of a warp, every kStepWarps-th of the piece, and begins to bring nearer what the stages below do not
-/// fetch. All lanes call it together.
+/// Lists the tiles of a warp, every kStepWarps-th of the piece, and prefetches what the stages below do not fetch. All
+/// lanes call it together.
 __device__ inline StepTiles list_tiles(const StepParams& p, const StepPiece& piece, int warp, int lane, int row_bytes,
                                        StepTile (&list)[kWarp]) {
   const int index = piece.begin + warp + lane * kStepWarps;
@@ -82,14 +81,14 @@ __device__ inline void copy_4_async(void* to, const void* from, int bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(shared_address(to)), "l"(from), "r"(bytes));
 }
 
-/// The packed tiles of one warp come to shared memory in stages of up to kSlots slots: keys and, with kParts = 2,
-/// values behind them. Unit u of slot s (16 bytes) lies at 16 (u kSlots + s), so that the rows of 8 x 8 matrices follow
-/// each other. Units beyond a row's end are left as they are: queries are zero there, and outputs are not written.
+/// The packed tiles of one warp are copied to shared memory in stages of up to kSlots slots: keys and, with kParts = 2,
+/// values after them. Unit u of slot s (16 bytes) lies at 16 (u kSlots + s), so that the rows of 8 x 8 matrices follow
+/// each other. Units beyond a row's end stay unset: queries are zero there, and outputs are not written.
 template <class Shape, int kParts>
 class TileRing {
  public:
   static constexpr int kStageBytes = kParts * Shape::kPartBytes;
-  static constexpr int kMostBytes = 8192;  // of a warp: so two blocks of eight share a multiprocessor
+  static constexpr int kMostBytes = 8192;  // per warp, so that two blocks of eight share a multiprocessor
   static constexpr int kStages = kStageBytes > kMostBytes       ? 1
                                  : kMostBytes / kStageBytes < 4 ? kMostBytes / kStageBytes
                                                                 : 4;
@@ -100,7 +99,7 @@ class TileRing {
       : tiles_(tiles), room_(room), count_(count), row_bytes_(row_bytes) {
     for (int i = 0; i < kStages - 1; ++i) fetch_next();
   }
-  /// The next stage, after the one before is not read any more. All lanes call it together.
+  /// Returns the next stage, once the one before is no longer read. All lanes call it together.
   __device__ const std::byte* next() {
     __syncwarp();
     fetch_next();
@@ -140,7 +139,7 @@ class TileRing {
       copy_16_async(to + 16 * (unit * kSlots + slot), from + 16 * (slot * kUnits + unit), slot < live ? 16 : 0);
     }
   }
-  /// Rows that do not fill their units lie on 16 bytes or on 4.
+  /// Copies rows that do not fill their units, aligned to 16 bytes or 4.
   __device__ void copy_short_rows(const std::byte* from, int live, std::byte* to, int lane) const {
     constexpr int kSlots = Shape::kSlots;
     const bool is_wide = row_bytes_ % 16 == 0;
@@ -160,7 +159,7 @@ class TileRing {
   const StepTile* tiles_;
   std::byte* room_;
   int count_, row_bytes_;
-  int tile_ = 0, first_ = 0;     // what is fetched next
+  int tile_ = 0, first_ = 0;     // next to fetch
   int fetched_ = 0, taken_ = 0;  // stages
 };
 

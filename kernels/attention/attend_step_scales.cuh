@@ -1,5 +1,5 @@
-// The offsets and steps of a packed block as the kernels of attend_step load them: pairs of f16 numbers, which small
-// ones (quant/kv_scales.h) become on their way.
+// Offsets and steps of a packed block as the kernels of attend_step load them: pairs of f16 numbers, to which 6-bit
+// ones (quant/kv_scales.h) are decoded.
 #pragma once
 
 #include "kernels/attention/attend_step_loads.cuh"
@@ -26,7 +26,7 @@ struct BlockScales {
   __device__ void decode_if(bool wanted, KvScaleRow row, int channel, uint32_t (&to)[kWords]) const {
     constexpr int kCodeWords = (12 * kWords + 31) / 32;
     uint32_t codes[kCodeWords] = {};
-    float2 ends = make_float2(0.0f, 0.0f);  // least and width of a place
+    float2 ends = make_float2(0.0f, 0.0f);  // minimum and width of a level
     if (wanted) {
       const uint32_t both = __ldcg(reinterpret_cast<const uint32_t*>(block + scale_ends_at(row)));
       ends = make_float2(__half2float(__ushort_as_half(both & 0xFFFF)), __half2float(__ushort_as_half(both >> 16)));
@@ -39,7 +39,8 @@ struct BlockScales {
       to[i] = *reinterpret_cast<const uint32_t*>(&pair);
     }
   }
-  /// The codes of 2 kWords channels, from bit 0 of the first word on. Rows begin on 8 bytes, as E is a multiple of 32.
+  /// Loads the codes of 2 kWords channels, from bit 0 of the first word on. Rows begin on 8 bytes, as E is a multiple
+  /// of 32.
   template <int kWords, int kCodeWords>
   static __device__ void load_codes(const std::byte* row, int channel, uint32_t (&to)[kCodeWords]) {
     const auto* bytes = reinterpret_cast<const unsigned char*>(row) + channel / 4 * 3;

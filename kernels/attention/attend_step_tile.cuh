@@ -1,8 +1,8 @@
 // One warp's part of decode attention: tiles of up to 16 slots, up to 8 query heads.
 //
-// Keys and values go from memory straight into the fragments of matrix products [slots, channels] x [channels, heads]
-// and [channels, slots] x [slots, heads]: a lane loads 16 bytes, 8 channels of one slot, and the products take a tile's
-// channels in the order in which that puts them. `row` and `column` are the lane's l / 4 and l % 4 (attend_tile.cuh).
+// Keys and values are loaded from memory directly into the fragments of matrix products [slots, channels] x [channels,
+// heads] and [channels, slots] x [slots, heads]: a lane loads 16 bytes, 8 channels of one slot, and the products take a
+// tile's channels in the resulting order. `row` and `column` are the lane's l / 4 and l % 4 (attend_tile.cuh).
 #pragma once
 
 #include <cmath>
@@ -13,14 +13,14 @@
 
 namespace ocellus::cuda {
 
-/// Channels that a warp's 16-byte loads cover: of 4 slots of values at once, of 8 slots of keys in two.
+/// Channels covered by a warp's 16-byte loads: of 4 slots of values at once, of 8 slots of keys in two.
 inline constexpr int kChunk = 64;
-/// Below every score, and finite, so that differences of it are numbers.
+/// Below every score, and finite, so that differences are numbers.
 inline constexpr float kNoScore = -1e30f;
-/// The largest weight is 2 to this power: weights far below it are still told apart in f16.
+/// Exponent of the largest weight: weights far below it are still distinguished in f16.
 inline constexpr float kLargestWeight = 10.0f;
 
-/// Where a tile's slots lie, and how many of them the cache holds: not the new one.
+/// Place of a tile's slots, and the number of them in the cache, without the new one.
 struct TileSlots {
   const std::byte* keys;
   int64_t value_offset;
@@ -28,8 +28,8 @@ struct TileSlots {
   int shift;  // position_shift
 };
 
-/// A warp's tile as its lanes hold it. Keys: slots row and row + 8, channels 32 i + 8 column .. + 7. Values: slots
-/// 2 column, 2 column + 1, and 8 after them, channels 64 i + 8 row .. + 7.
+/// A warp's tile in its lanes' registers. Keys: slots row and row + 8, channels 32 i + 8 column .. + 7. Values: slots 2
+/// column, 2 column + 1, and 8 after them, channels 64 i + 8 row .. + 7.
 template <int kChunks>
 struct Tile {
   uint4 keys[2 * kChunks][2];
@@ -94,7 +94,7 @@ template <int kChunks>
 struct Attended {
   float mixed[kChunks][4][4];  // [i][j]: channels 64 i + 8 row + 2 j (first two) and the one after it, by head
   float maximum[2];
-  float sum[2];  // of this row's slots
+  float sum[2];  // over this row's slots
 
   __device__ Attended() {
 #pragma unroll
@@ -106,7 +106,8 @@ struct Attended {
       sum[h] = 0.0f;
     }
   }
-  /// scores: slots row (first two) and row + 8, by head. Returns the weights, slots by heads turned to heads by slots.
+  /// scores: slots row (first two) and row + 8, by head. Returns the weights, transposed from slots by heads to heads
+  /// by slots.
   __device__ void weigh(const float (&scores)[4], uint32_t (&weights)[2]) {
     float factor[2], base[2];
 #pragma unroll

@@ -1,5 +1,5 @@
-// Tiles of packed slots whose values have scales by token (KIVI): expanded to f16 as they are loaded, into the same
-// fragments as f16 tiles. Scales that differ by slot cannot be folded into queries and sums, as those by channel are.
+// Tiles of packed slots whose values have scales by token (KIVI): expanded to f16 while loading, into the same
+// fragments as f16 tiles. Scales that differ by slot cannot be folded into queries and sums, as those by channel can.
 #pragma once
 
 #include "kernels/attention/attend_step_tile.cuh"
@@ -8,10 +8,10 @@
 
 namespace ocellus::cuda {
 
-/// Of a tile that may be packed. `keys` are codes then, and value_offset leads to those of values.
+/// Slots of a tile that may be packed. `keys` are then codes, and value_offset leads to those of values.
 struct TokenTileSlots : TileSlots {
   const std::byte* key_scales;    // offsets [E], steps [E]; null: an f16 tile
-  const std::byte* value_scales;  // of the first slot
+  const std::byte* value_scales;  // scales of the first slot
 };
 
 /// offset + step * code of eight channels as f16, rounded once.
@@ -30,7 +30,7 @@ __device__ inline uint4 expand_unit(const std::byte* codes, int bits, const uint
   return {to[0], to[1], to[2], to[3]};
 }
 
-/// As Tile::load_keys.
+/// Implements Tile::load_keys.
 template <int kChunks>
 __device__ void load_token_keys(const TokenTileSlots& slots, int bits, int dim, int row, int column,
                                 Tile<kChunks>& tile) {
@@ -51,7 +51,7 @@ __device__ void load_token_keys(const TokenTileSlots& slots, int bits, int dim, 
   }
 }
 
-/// As Tile::load_values.
+/// Implements Tile::load_values.
 template <int kChunks>
 __device__ void load_token_values(const TokenTileSlots& slots, int bits, int dim, int row, int column,
                                   Tile<kChunks>& tile) {

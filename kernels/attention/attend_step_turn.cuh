@@ -1,12 +1,11 @@
-// Queries for tiles that were moved since they were computed (KvRun::position_shift): rotated back by as many
-// positions. Rare, and so kept small rather than quick.
+// Queries for shifted tiles (KvRun::position_shift): rotated back by the shift. Rare, and so small rather than fast.
 #pragma once
 
 #include "kernels/attention/attend_step_block.cuh"
 
 namespace ocellus::cuda {
 
-/// Fills `turned` [heads, kChannels + 8] with the room's queries turned back by `shift` positions. The warp's lanes
+/// Fills `turned` [heads, kChannels + 8] with the room's queries rotated back by `shift` positions. The warp's lanes
 /// call it together.
 template <int kChunks>
 __device__ inline void turn_queries(const StepParams& p, const StepRoom<kChunks>& room, int heads, int shift,
@@ -36,7 +35,7 @@ __device__ inline void turn_queries(const StepParams& p, const StepRoom<kChunks>
   __syncwarp();
 }
 
-/// A head's query as score() takes it.
+/// Returns a head's query as score() takes it.
 template <int kChunks>
 __device__ inline void read_queries(const __half* query, int column, uint4 (&queries)[2 * kChunks]) {
 #pragma unroll

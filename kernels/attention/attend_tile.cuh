@@ -1,5 +1,5 @@
-// What tiled attention is made of: asynchronous copies into shared memory, matrix fragments and their products. All of
-// it exists from compute capability 8.0 on. Layouts of fragments are those of the PTX manual, "Matrix fragments for
+// Building blocks of tiled attention: asynchronous copies into shared memory, matrix fragments and their products.
+// Available from compute capability 8.0 on. Layouts of fragments are those of the PTX manual, "Matrix fragments for
 // mma.m16n8k16 with floating point type"; lane l of a warp is row l / 4 and columns 2 (l % 4) of every 8 x 8 matrix.
 #pragma once
 
@@ -12,7 +12,8 @@ namespace ocellus::cuda {
 
 __device__ inline uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
 
-/// Begins to copy 16 bytes, of which `bytes` (0 or 16) are read and the rest are zeros. Both ends lie on 16 bytes.
+/// Begins to copy 16 bytes, of which `bytes` (0 or 16) are read and the rest are zeros. Both ends are aligned to 16
+/// bytes.
 __device__ inline void copy_16_async(void* to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(to)), "l"(from), "r"(bytes));
 }
@@ -21,7 +22,7 @@ __device__ inline void copy_8_async(void* to, const void* from) {
 }
 /// Closes the group of copies begun since the last call.
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;\n" ::); }
-/// Waits until at most kPending groups of this thread are under way.
+/// Waits until at most kPending groups of this thread are pending.
 template <int kPending>
 __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
@@ -34,7 +35,7 @@ __device__ inline void load_matrices(uint32_t (&to)[4], const __half* row) {
                : "r"(shared_address(row))
                : "memory");
 }
-/// The same, each matrix turned over.
+/// Loads four matrices, each transposed.
 __device__ inline void load_matrices_transposed(uint32_t (&to)[4], const __half* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -57,7 +58,7 @@ __device__ inline float exp2_of(float x) {
   return y;
 }
 
-/// Two floats rounded to f16, the first in the low half. They must be within what f16 holds.
+/// Rounds two floats to f16, the first in the low half. They must be within the range of f16.
 __device__ inline uint32_t pack_halves(float low, float high) {
   const __half2 both = __floats2half2_rn(low, high);
   uint32_t bits;

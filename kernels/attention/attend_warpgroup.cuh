@@ -1,24 +1,24 @@
-// Products of a warpgroup, four warps that start at a multiple of four: only compute capability 9.0 has them. They run
-// while the warps go on; "asynchronous warpgroup level matrix instructions" in the PTX manual. The left factor and the
-// sums are in registers, laid out like those of the products in attend_tile.cuh, 16 rows a warp; the right factor lies
-// in shared memory as a descriptor says.
+// Products of a warpgroup, four warps that start at a multiple of four, on compute capability 9.0 only. They run
+// asynchronously; see "asynchronous warpgroup level matrix instructions" in the PTX manual. The left factor and the
+// sums are in registers, laid out like those of the products in attend_tile.cuh, 16 rows per warp; the right factor is
+// in shared memory, given by a descriptor.
 #pragma once
 
 #include <cstdint>
 
 namespace ocellus::cuda {
 
-/// What this thread copied into shared memory becomes visible to products; before the barrier that others wait at.
+/// Makes this thread's copies into shared memory visible to products; call it before the barrier of their readers.
 __device__ inline void show_copies_to_products() { asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory"); }
-/// Before the first product of a batch: registers written until here are what it reads and adds to.
+/// Begins a batch of products, which read and add to registers written until here.
 __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
 __device__ inline void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
-/// Waits until at most kPending batches are under way.
+/// Waits until at most kPending batches are pending.
 template <int kPending>
 __device__ inline void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");
 }
-/// Keeps the compiler from moving uses of sums across this place: it does not know that products write them late.
+/// Keeps the compiler from moving uses of sums across this point: it does not know that products write them late.
 template <int kMatrices>
 __device__ void settle(float (&sums)[kMatrices][4]) {
 #pragma unroll

@@ -1,5 +1,5 @@
-// Codes of packed rows, eight channels at a time, whatever their bits: for kernels that expand rows. Those that compute
-// with codes as they are read them in words of their own (attend_step_codes.h).
+// Codes of packed rows, eight channels at a time, for any number of bits: for kernels that expand rows. Kernels that
+// compute with the codes read them in words of their own (attend_step_codes.h).
 #pragma once
 
 #include <cuda_fp16.h>
@@ -18,7 +18,7 @@ __device__ inline uint64_t load_code_unit(const uint8_t* from, int bits) {
     default: return *from;
   }
 }
-/// Code i of a unit: bytes hold their first code at the top.
+/// Code i of a unit: a byte's first code is in its upper bits.
 __device__ inline int code_in_unit(uint64_t unit, int bits, int i) {
   const int at = i * bits;
   return static_cast<int>(unit >> (at / 8 * 8 + 8 - bits - at % 8)) & ((1 << bits) - 1);

@@ -15,7 +15,7 @@ static_assert(sizeof(Half) == sizeof(__half), "Half is __half, bit for bit");
 
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// To nearest even; magnitudes above the largest f16 become that, NaN stays NaN.
+/// Rounds to nearest even; magnitudes above the largest f16 become that, NaN stays NaN.
 __device__ inline __half round_half(float x) {
   return __float2half_rn(x > kLargestHalf ? kLargestHalf : x < -kLargestHalf ? -kLargestHalf : x);
 }
@@ -35,8 +35,8 @@ __device__ inline float warp_max(float x) {
   return x;
 }
 
-/// The sum over a block, in every thread. All threads call it; `room` holds 32 floats of shared memory and is free
-/// again when all have returned and met a barrier.
+/// Returns the sum over a block, in every thread. All threads call it; `room` holds 32 floats of shared memory and may
+/// be reused after a barrier.
 __device__ inline float block_sum(float x, float* room) {
   const int warps = static_cast<int>(blockDim.x + kWarp - 1) / kWarp;
   x = warp_sum(x);

@@ -1,7 +1,7 @@
 // Rows of f16 and of codes read as vectors of floats. Compiled once per Highway target.
 //
-// HalfRows and CodeRows are for decoding, which reads a row once: in whatever order and scale comes cheapest.
-// expand_codes is for prefill, where many queries read each row.
+// HalfRows and CodeRows are for decoding, which reads a row once: in the cheapest order and scale. expand_codes is for
+// prefill, where many queries read each row.
 #if defined(OCELLUS_KERNELS_KV_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCELLUS_KERNELS_KV_ROWS_INL_H
 #undef OCELLUS_KERNELS_KV_ROWS_INL_H
@@ -21,8 +21,8 @@ HWY_BEFORE_NAMESPACE();
 namespace ocellus {
 namespace HWY_NAMESPACE {
 
-/// Rows are read a vector of stored values at a time, a group; every group gives picks() vectors of floats.
-/// f16 rows: a group is picked once, and position e of a row is channel e.
+/// Rows are read in groups, a vector of stored values each; every group gives picks() vectors of floats. f16 rows: one
+/// pick per group, and position e of a row is channel e.
 struct HalfRows {
   static constexpr bool kSinglePick = true;
   const Half* first;
@@ -41,13 +41,13 @@ struct HalfRows {
   }
 };
 
-/// The order in which codes come out of whole bytes without shifts: a group is as many bytes as a vector has lanes, and
-/// pick j of it holds the j-th code of every byte, still multiplied by the power of two at which the code stands.
-/// Queries are brought into this order, and sums of values out of it, once for many rows.
+/// The order in which codes are extracted from whole bytes without shifts: a group is as many bytes as a vector has
+/// lanes, and pick j of it holds the j-th code of every byte, still multiplied by its power of two. Queries are
+/// permuted to this order, and sums of values back from it, once for many rows.
 struct CodeOrder {
   int64_t picks, lanes, row_bytes, groups;
-  uint32_t mask[8];  // by pick: the code's bits in the byte
-  float unit[8];     // by pick: what gives the code
+  uint32_t mask[8];  // by pick: mask of the code in the byte
+  float unit[8];     // by pick: factor that gives the code
 
   CodeOrder(int32_t bits, int64_t lanes_, int64_t row_bytes_)
       : picks(8 / bits), lanes(lanes_), row_bytes(row_bytes_), groups((row_bytes + lanes - 1) / lanes) {
@@ -57,14 +57,14 @@ struct CodeOrder {
       unit[j] = 1.0f / static_cast<float>(1 << shift);
     }
   }
-  /// First byte of a group. The last group of a row that is no whole number of them overlaps the one before it.
+  /// First byte of a group. A last, incomplete group overlaps the one before it.
   int64_t byte(int64_t group) const { return std::min(group * lanes, row_bytes - lanes); }
   int64_t overlap(int64_t group) const { return group * lanes - byte(group); }
-  int64_t channel(int64_t group, int64_t pick) const { return byte(group) * picks + pick; }  // of lane 0
+  int64_t channel(int64_t group, int64_t pick) const { return byte(group) * picks + pick; }  // channel of lane 0
   int64_t position(int64_t group, int64_t pick) const { return (group * picks + pick) * lanes; }
 };
 
-/// Rows of codes in CodeOrder; kIsByte: of 8 bits.
+/// Rows of codes in CodeOrder; kIsByte: 8-bit codes.
 template <bool kIsByte>
 struct CodeRows {
   static constexpr bool kSinglePick = kIsByte;
@@ -90,7 +90,7 @@ struct CodeRows {
   }
 };
 
-/// Calls body(d) with the widest vector that a row of so many bytes fills.
+/// Calls body(d) with the widest vector that a row of `row_bytes` bytes fills.
 template <class Body>
 HWY_INLINE void with_code_lanes(int64_t row_bytes, Body body) {
   if constexpr (kLanes >= 16) {
@@ -131,7 +131,7 @@ HWY_INLINE float fold_keys(D d, const CodeOrder& order, const PackedRows& rows, 
   return hn::GetLane(hn::SumOfLanes(eight, constant));
 }
 
-/// mixed += the weighted sum of values, from that of their codes and the sum of the weights.
+/// mixed += the weighted sum of values, from the weighted sum of their codes and the sum of the weights.
 HWY_INLINE void unfold_values(const CodeOrder& order, const PackedRows& rows, const float* sums, float weight_sum,
                               int64_t dim, float* mixed) {
   const EightTag eight;
@@ -164,7 +164,7 @@ HWY_INLINE void expand_codes(const uint8_t* row, int32_t bits, const Half* offse
   const auto width = hn::Set(words, static_cast<uint32_t>(bits)), mask = hn::Set(words, (1u << bits) - 1);
   const auto first_shift = hn::Mul(hn::Sub(hn::Set(words, 7), hn::Iota(words, 0)), width);
   for (int64_t e = 0; e < dim; e += 8) {
-    // Eight codes of up to 4 bits are one word, the first on top.
+    // Eight codes of up to 4 bits form one word, the first in its upper bits.
     uint32_t word = 0;
     for (int32_t i = 0; bits < 8 && i < bits; ++i) word = word << 8 | row[e / 8 * bits + i];
     for (int64_t k = 0; k < 8; k += lanes) {

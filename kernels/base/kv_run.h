@@ -1,4 +1,4 @@
-// KvRun: a stretch of cache slots as attention sees it.
+// KvRun: a contiguous range of cache slots, as attention reads it.
 //
 // A session's cache is a list of runs (text pages, image slots, survivors of an eviction). In the past of every query
 // their order does not matter: keys were rotated at the position where they were computed, so a run carries no
@@ -17,54 +17,54 @@
 
 namespace ocellus {
 
-/// A layer as an op is told of it: which it is, and how packed runs keep it. The packed runs of a call have blocks of
-/// equal room, or room between their layers, so that one offset fits all.
+/// A layer of a call: its index, and the format of packed runs in it. The packed runs of a call have blocks of equal
+/// size, or equal spacing between their layers, so that one offset fits all.
 struct KvLayer {
   int32_t index = 0;
-  KvFormat format = KvFormat::kF16;  // of packed runs; kF16: there are none
+  KvFormat format = KvFormat::kF16;  // format of packed runs; kF16: there are none
   KvScaleForm scales = KvScaleForm::kF16;
   int64_t offset = 0;  // bytes from a packed run's data to the layer's head 0
 };
 
 struct KvRun {
-  std::byte* data = nullptr;  // of layer 0 and head 0. f16: keys of slot `first`; packed: the block's scales
-  int64_t layer_stride = 0;   // bytes, as all of these. f16 only: those of packed runs follow from KvLayer
+  std::byte* data = nullptr;  // layer 0 and head 0. f16: keys of slot `first`; packed: the block's scales
+  int64_t layer_stride = 0;   // bytes, as all strides here. f16 only: those of packed runs follow from KvLayer
   int64_t head_stride = 0;
   int64_t value_offset = 0;  // from a slot's keys to its values
   int32_t slots = 0;         // live slots, <= capacity
   int32_t capacity = 0;      // from slot `first` on
   int32_t first = 0;         // slot of the block where the run begins
   int32_t counted_before = 0;
-  /// Where layers and heads kept different numbers of slots: live slots by layer and head,
-  /// counts[layer * heads + head], of a list in which this run's block follows `counted_before` others. The run then
-  /// has as many of its `slots` as reach into them. In the device's memory. Null: `slots` everywhere.
+  /// Live slots by layer and head if they differ: counts[layer * heads + head], for a list in which this run's block
+  /// follows `counted_before` others. The run then has as many of its `slots` as the count reaches. In device memory.
+  /// Null: `slots` everywhere.
   const int32_t* counts = nullptr;
-  /// Positions the run was moved by since it was computed: it is read with a query rotated by -position_shift.
+  /// Distance that the run has moved since it was computed: it is read with a query rotated by -position_shift.
   int32_t position_shift = 0;
-  bool packed = false;  // into the bits that a KvLayer says
-  /// Whether calibration applies to its slots: packed runs, and f16 copies made of them for prefill.
+  bool packed = false;  // with the bits of KvLayer
+  /// True if calibration applies to its slots: packed runs, and f16 copies made of them for prefill.
   bool calibrated = false;
-  /// Rows of the chunk that is being read before this one do not see the run: it stands among the chunk's rows (an
-  /// image whose slots come from elsewhere), or, 0, before them all.
+  /// First row of the current chunk that sees the run: a run among the chunk's rows (an image whose slots come from
+  /// elsewhere), or 0: before them all.
   uint16_t visible_from = 0;
 };
 static_assert(sizeof(KvRun) == 64, "copied in words of 8 bytes, and by the cache line");
 
-/// Most slots of an f16 run and of a packed one on CUDA: runs are handed to attention there in pieces of at most this
-/// many, so that a list of runs is a list of tiles.
+/// Maximum slots of a run in a list for attention on CUDA, of an f16 run and of a packed one: longer runs are split, so
+/// that a list of runs is a list of tiles.
 inline constexpr int32_t kTileSlots = 16;
 inline constexpr int32_t kPackedTileSlots = 64;
-/// Of a packed run while decoding: where values have scales by token, a tile is expanded as it is loaded.
+/// The same for packed runs while decoding: if values have scales by token, a tile is expanded as it is loaded.
 constexpr int32_t packed_tile_slots(KvScaleForm scales) {
   return scales == KvScaleForm::kByToken ? kTileSlots : kPackedTileSlots;
 }
 
-/// Most channels of a head, E.
+/// Maximum channels of a head, E.
 inline constexpr int32_t kMostHeadDim = 256;
 
 /// One slot of an f16 run, in every layer and head.
 struct KvSlot {
-  std::byte* key = nullptr;  // of layer 0 and head 0
+  std::byte* key = nullptr;  // layer 0 and head 0
   int64_t layer_stride = 0;
   int64_t head_stride = 0;
   int64_t value_offset = 0;
@@ -72,7 +72,7 @@ struct KvSlot {
 inline KvSlot run_slot(const KvRun& run, int64_t slot, int64_t head_dim) {
   return {run.data + slot * head_dim * 2, run.layer_stride, run.head_stride, run.value_offset};
 }
-/// Slots [first, first + count) of a run as a run of their own.
+/// Returns slots [first, first + count) of a run as a run.
 inline KvRun slice_run(const KvRun& run, int32_t first, int32_t count, int64_t head_dim) {
   KvRun part = run;
   if (!run.packed) part.data += first * head_dim * 2;
@@ -89,7 +89,7 @@ OCELLUS_EVERYWHERE inline int32_t live_slots(const KvRun& run, int64_t layer, in
   return reached < 0 ? 0 : reached < run.slots ? reached : run.slots;
 }
 
-/// Whether KvCalibration applies to the run's slots.
+/// True if KvCalibration applies to the run's slots.
 inline bool is_calibrated(const KvRun& run) { return run.calibrated || run.packed; }
 
 /// Keys [capacity, E] and values [capacity, E] of one layer and key/value head of an f16 run.
@@ -100,10 +100,10 @@ OCELLUS_EVERYWHERE inline Half* run_values(const KvRun& run, int64_t layer, int6
   return reinterpret_cast<Half*>(run.data + layer * run.layer_stride + head * run.head_stride + run.value_offset);
 }
 
-/// One layer's and key/value head's part of a packed run. E channels.
+/// The part of a packed run in one layer and key/value head. E channels.
 struct PackedRows {
   const std::byte* block;  // begins with the scales
-  const uint8_t* keys;     // of the run's first slot; rows of row_bytes
+  const uint8_t* keys;     // keys of the run's first slot; rows of row_bytes
   const uint8_t* values;
   int64_t row_bytes;
   int32_t head_dim, bits;
@@ -111,7 +111,7 @@ struct PackedRows {
   int32_t first;  // slot of the block where the run begins
 
   OCELLUS_EVERYWHERE bool by_token() const { return scales == KvScaleForm::kByToken; }
-  /// By token: offset and step, one after the other, of each group of a slot's value.
+  /// Scales by token: offset and step, adjacent, of each group of a slot's value.
   OCELLUS_EVERYWHERE const Half* token_scales(int64_t slot) const {
     return reinterpret_cast<const Half*>(block + KvBlockLayout::token_scales_at(head_dim) +
                                          (first + slot) * KvBlockLayout::token_scale_bytes(head_dim));
@@ -133,9 +133,10 @@ OCELLUS_EVERYWHERE inline PackedRows packed_rows(const KvRun& run, const KvLayer
           run.first};
 }
 
-/// CalibQuant's calibration of the scores of packed slots (paper, section 3.3; the authors' code applies it to visual
-/// scores only, and so do we). Per query row and head, with the least score `low` and the greatest score `high` of all
-/// packed slots it sees in this step (natural units: q . k / sqrt(E)):
+/// CalibQuant's calibration of the scores of packed slots (paper, section 3.3; as in the authors' code, visual scores
+/// only). Per query row and head, with the minimum `low` and the maximum `high` of the scores of all packed slots seen
+/// in
+/// this step (natural units: q . k / sqrt(E)):
 ///
 ///   g(u) = low - tau_low + slope (u - low),   slope = max(0, (high - low + tau_low - tau_high) / (high - low + 1e-8))
 ///

@@ -1,8 +1,9 @@
-// How kernels are launched, and how they follow each other.
+// Kernel launches and their overlap.
 //
 // A kernel launched with `overlap` may start while the one before it is still running. It must call wait_for_inputs()
-// before it reads what earlier kernels wrote and before it writes anything; what never changes (weights) it may fetch
-// before. let_next_start() says that the next kernel may come: call it early. Older devices ignore all three.
+// before it reads results of earlier kernels and before it writes anything; constant data (weights) it may fetch
+// before.
+// let_next_start() allows the next kernel to start: call it early. Older devices ignore all three.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,7 +28,7 @@ inline cudaStream_t stream_of(Queue& queue) { return static_cast<cudaStream_t>(q
 /// Compute capability as one number: 87, 90, 120.
 inline int capability_of(Queue& queue) { return 10 * queue.cuda()->facts().major + queue.cuda()->facts().minor; }
 
-/// Turns a CUDA error into the queue's failure.
+/// Records a CUDA error as the queue's failure.
 inline void record(Queue& queue, const char* op, cudaError_t error) {
   if (error == cudaSuccess) return;
   const Status status = OCELLUS_FAIL(Code::kDevice, "%s: %s", op, cudaGetErrorString(error));
@@ -56,7 +57,7 @@ void launch_with(void (*kernel)(Params...), Queue& queue, const char* op, const 
 }
 
 /// launch<my_kernel<64>>(queue, "my_op", {.grid = blocks, .threads = 256}, arguments...). The only way to launch: it
-/// puts the kernel into the list of those to load.
+/// adds the kernel to the list of those to load.
 template <auto kKernel, class... Values>
 void launch(Queue& queue, const char* op, const LaunchShape& shape, Values&&... values) {
   static_cast<void>(&g_entry<kKernel>);

@@ -1,4 +1,4 @@
-// Products of f32 matrices that fit into the first caches, for the attention ops; compiled once per Highway target.
+// Products of f32 matrices that fit into the L1 cache, for the attention ops; compiled once per Highway target.
 #if defined(OCELLUS_KERNELS_PRODUCTS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCELLUS_KERNELS_PRODUCTS_INL_H
 #undef OCELLUS_KERNELS_PRODUCTS_INL_H

@@ -1,4 +1,4 @@
-// How the row kernels reach memory: several values at a time where addresses allow it, and rows cut into pieces of one
+// Memory access of the row kernels: several values at a time if addresses allow it, and rows divided into pieces of one
 // block each.
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace ocellus::cuda {
 
-inline constexpr int kAccessBytes = 16;  // of one load or store, at most
+inline constexpr int kAccessBytes = 16;  // per load or store, at most
 
-// One access, as bits. The stores are intrinsics because the compiler cuts some plain ones into four.
+// One access, as bits. The stores are intrinsics because the compiler splits some plain ones into four.
 __device__ inline void load_bits(const void* from, uint32_t (&to)[1]) { to[0] = *static_cast<const uint32_t*>(from); }
 __device__ inline void load_bits(const void* from, uint32_t (&to)[2]) {
   const uint2 bits = *static_cast<const uint2*>(from);
@@ -74,7 +74,7 @@ __device__ inline void store_values(float* to, const float (&from)[kWide]) {
   }
 }
 
-/// Rounds to nearest even, the largest f16 for what is larger.
+/// Rounds to nearest even; larger values become the largest f16.
 template <int kWide>
 __device__ inline void store_values(__half* to, const float (&from)[kWide]) {
   if constexpr (kWide == 1) {
@@ -90,7 +90,7 @@ __device__ inline void store_values(__half* to, const float (&from)[kWide]) {
   }
 }
 
-/// True if every `wide` values of a row, counted from its start, may be reached in accesses of up to 16 bytes.
+/// True if every `wide` values of a row, counted from its start, can be accessed with up to 16 bytes at a time.
 inline bool takes_wide(const void* data, int64_t stride, int64_t value_bytes, int wide) {
   const int64_t bytes = std::min<int64_t>(kAccessBytes, value_bytes * wide);
   return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(bytes) == 0 && stride * value_bytes % bytes == 0;
@@ -106,15 +106,15 @@ inline bool takes_wide(const ActivationView& v, int wide) {
 
 inline __half* half_data(const ActivationView& view) { return static_cast<__half*>(view.data); }
 
-/// The queue fails unless the rows are f16, as activations on CUDA are.
+/// Fails the queue unless the rows are f16, as activations on CUDA are.
 inline bool is_half(const ActivationView& view, const char* op, Queue& queue) {
   if (view.type == ActivationType::kF16) return true;
   queue.fail(OCELLUS_FAIL(Code::kInternal, "%s: activations on CUDA are f16, and these are f32", op));
   return false;
 }
 
-/// A matrix of `rows` rows of `units` (values, or groups of them) each, cut into one block a piece. A thread takes
-/// kUnitsPerThread units, a block's width apart: enough bytes on their way to hide the memory's latency.
+/// A matrix of `rows` rows of `units` (values, or groups of them) each, divided into pieces of one block. A thread
+/// takes kUnitsPerThread units, a block's width apart: enough bytes in flight to hide the memory's latency.
 struct RowPieces {
   static constexpr int kUnitsPerThread = 2;
   static constexpr int64_t kMostThreads = 256;
@@ -132,7 +132,7 @@ struct RowPieces {
   }
 };
 
-/// What a thread of such a block works on: units first, first + step, ... of `row`.
+/// The part of a thread: units first, first + step, ... of `row`.
 struct RowPlace {
   int64_t row;
   int64_t first;

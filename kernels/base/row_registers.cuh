@@ -11,7 +11,7 @@ template <int kChunks>
 struct RowRegisters {
   float values[kChunks][4];
 
-  /// Calls body(group's first column, its values) for the groups that the row has.
+  /// Calls body(group's first column, its values) for the row's groups.
   template <class Body>
   __device__ void for_each(int cols, Body body) {
 #pragma unroll
@@ -26,9 +26,9 @@ struct RowRegisters {
   }
 };
 
-/// Rows up to here are held in two groups a thread, then in four; longer ones, and those whose addresses or length do
-/// not allow groups, are read again for every pass. The choice depends on the row's length alone, so a row's result
-/// does not depend on how many rows it came with.
+/// Rows up to this length are held in two groups per thread, then in four; longer ones, and those whose address or
+/// length does not allow groups, are read again in every pass. The choice depends on the row's length only, so a row's
+/// result does not depend on the number of rows.
 inline constexpr int64_t kShortRow = 4096;
 inline constexpr int64_t kLongRow = 8192;
 inline constexpr int kMostRowThreads = 512;  // kShortRow / (4 * 2), kLongRow / (4 * 4)
@@ -38,8 +38,8 @@ inline int row_threads(int64_t cols, int chunks) {
   return static_cast<int>(divide_up(cols, 4 * chunks * kWarp) * kWarp);
 }
 
-/// Launches one block for each row of the kernel that such rows take: with two groups a thread, with four, or the plain
-/// one. `wide`: addresses and length allow groups.
+/// Launches one block per row of the kernel for its length: two groups per thread, four, or the plain one. `wide`:
+/// addresses and length allow groups.
 template <auto kShort, auto kLong, auto kPlain, class View, class... Values>
 void launch_rows(Queue& queue, const char* op, const View& input, bool wide, const Values&... values) {
   const unsigned grid = static_cast<unsigned>(input.rows);

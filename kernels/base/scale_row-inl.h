@@ -1,4 +1,4 @@
-// Offsets and steps of a packed block as f16 numbers, whatever their form. Compiled once per Highway target.
+// Offsets and steps of a packed block as f16 numbers, for any form of scales. Compiled once per Highway target.
 #if defined(OCELLUS_KERNELS_SCALE_ROW_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCELLUS_KERNELS_SCALE_ROW_INL_H
 #undef OCELLUS_KERNELS_SCALE_ROW_INL_H
@@ -20,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace ocellus {
 namespace HWY_NAMESPACE {
 
-/// A row of a block's scales as f16 numbers: where they lie, or decoded.
+/// A row of a block's scales as f16 numbers: in place, or decoded.
 class ScaleRow {
  public:
   ScaleRow() = default;
@@ -32,7 +32,7 @@ class ScaleRow {
     data_ = reinterpret_cast<const Half*>(rows.block) + int64_t{row} * rows.head_dim;
     if (rows.scales == KvScaleForm::k6Bit) decode(rows, row);
   }
-  /// Groups of channels that share a number: the first of `from`, the third, ...
+  /// Spreads the numbers of groups of channels: the first of `from`, the third, ...
   HWY_INLINE void spread(const Half* from, int32_t dim) {
     for (int32_t e = 0; e < dim; e += kValueGroup, from += 2) std::fill_n(decoded_ + e, kValueGroup, *from);
     data_ = decoded_;
@@ -61,7 +61,7 @@ class ScaleRow {
   Half decoded_[kMostHeadDim];
 };
 
-/// Offsets and steps of a packed run's values, which may be those of a slot.
+/// Offsets and steps of a packed run's values, which may differ by slot.
 class ValueScales {
  public:
   ValueScales() = default;
@@ -73,7 +73,7 @@ class ValueScales {
     offsets_.read(rows, kValueOffsets);
     steps_.read(rows, kValueSteps);
   }
-  /// Before a slot of the run is read.
+  /// Call it before a slot of the run is read.
   HWY_INLINE void turn_to(int64_t slot) {
     if (!rows_.by_token()) return;
     const Half* scales = rows_.token_scales(slot);

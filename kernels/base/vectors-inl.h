@@ -18,14 +18,14 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// The widest float vector of the target, and one of at most eight lanes for rows whose length is a multiple of 8 only.
+/// The widest float vector of the target, and one of at most eight lanes for rows whose length is only a multiple of 8.
 using FloatTag = hn::CappedTag<float, 16>;
 using EightTag = hn::CappedTag<float, 8>;
 using FloatVec = hn::Vec<FloatTag>;
 
 inline constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(FloatTag()));
 
-/// True where the processor converts between half and float; elsewhere Highway truncates, and we round ourselves.
+/// True if the processor converts between half and float; otherwise Highway truncates, and we round ourselves.
 #undef OCELLUS_HALF_CONVERSIONS
 #if HWY_ARCH_ARM || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 #define OCELLUS_HALF_CONVERSIONS 1
@@ -35,7 +35,8 @@ inline constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(FloatTag()))
 
 inline constexpr float kLargestHalf = 65504.0f;
 
-/// The first `count` values of `from`, then zeros. For the ends of rows, where a whole vector would read past them.
+/// Loads the first `count` values of `from`, then zeros. For the ends of rows, where a whole vector would read past
+/// them.
 HWY_INLINE FloatVec load_first(FloatTag d, const float* from, int64_t count) {
   HWY_ALIGN float lanes[kLanes] = {};
   for (int64_t i = 0; i < count; ++i) lanes[i] = from[i];
@@ -82,8 +83,8 @@ HWY_INLINE Half round_to_half(float value) {
   return float_to_half(value > kLargestHalf ? kLargestHalf : value < -kLargestHalf ? -kLargestHalf : value);
 }
 
-/// to[i] = from[i] rounded to nearest even; magnitudes too large for a half become the largest one, what is not a
-/// number stays so (as a vector's Min and Max with one do not on every processor).
+/// to[i] = from[i] rounded to nearest even; magnitudes too large for a half become the largest one, NaN stays NaN (a
+/// vector's Min and Max do not propagate it on every processor).
 HWY_INLINE void round_to_halves(const float* from, int64_t count, Half* to) {
   int64_t i = 0;
 #if OCELLUS_HALF_CONVERSIONS
@@ -100,7 +101,7 @@ HWY_INLINE void round_to_halves(const float* from, int64_t count, Half* to) {
   for (; i < count; ++i) to[i] = round_to_half(from[i]);
 }
 
-/// Every column's least and greatest value among `rows` rows of scores, while there are more to come.
+/// Updates every column's minimum and maximum with `rows` rows of scores.
 HWY_INLINE void widen_ends(const float* scores, int64_t rows, int64_t columns, float* least, float* greatest) {
   const FloatTag d;
   for (int64_t column = 0; column < columns; column += kLanes) {
@@ -115,8 +116,8 @@ HWY_INLINE void widen_ends(const float* scores, int64_t rows, int64_t columns, f
   }
 }
 
-/// 2^fraction * 2^n for fraction in [-1/2, 1/2], where the low mantissa bits of `shifted` hold the integer n.
-/// The polynomial is the best one of degree 5 in relative error (1.1e-7) that is exact at 0.
+/// 2^fraction * 2^n for fraction in [-1/2, 1/2], where the low mantissa bits of `shifted` hold the integer n. The
+/// polynomial is the best one of degree 5 in relative error (1.1e-7) that is exact at 0.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V scale_exp2(D d, V fraction, V shifted) {
   const hn::RebindToUnsigned<D> bits;

@@ -20,7 +20,7 @@ __device__ void add_to_pair(Half* row, const ChannelPair& at, float2 change) {
   values[at.second] = round_half(__half2float(values[at.second]) + change.y);
 }
 
-/// (cosine, sine) of a pair in a row of angles.
+/// Returns (cosine, sine) of a pair in a row of angles.
 __device__ float2 turn_of(const float* angles, int pair, const ChannelPair& at) {
   return at.rotates ? reinterpret_cast<const float2*>(angles)[pair] : make_float2(1.0f, 0.0f);
 }
@@ -29,10 +29,10 @@ __device__ float2 rotate_by(float2 turn, float2 x) {
 }
 __device__ float2 rotate_back(float2 turn, float2 x) { return rotate_by(make_float2(turn.x, -turn.y), x); }
 
-/// A block takes one head of one image. To find the change a thread takes pairs of channels, each over all rows in
-/// place; to add it, pairs of the other slots.
+/// A block takes one head of one image. To compute the change a thread takes pairs of channels, each over all rows in
+/// place; to apply it, pairs of the other slots.
 __global__ void __launch_bounds__(kThreads) carry_head(const __grid_constant__ CarryChangeArgs a) {
-  extern __shared__ float2 changes[];  // [3, pairs]: of keys, of keys as copies are rotated, of values
+  extern __shared__ float2 changes[];  // [3, pairs]: change of keys, of keys as copies are rotated, of values
   wait_for_inputs();
   let_next_start();
   const CarriedImage& image = a.images[blockIdx.x];

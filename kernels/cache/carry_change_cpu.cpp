@@ -21,7 +21,7 @@ struct HeadRow {
   HWY_ALIGN float values[kMostHeadDim];
 };
 
-/// Turned back by the angles that it was rotated by.
+/// Undoes the rotation by the given angles.
 void unrotate(const RopeParams& rope, const float* angles, float* key) {
   HWY_ALIGN float back[kMostHeadDim];
   for (int32_t i = 0; i < rope.rotated; i += 2) {
@@ -35,7 +35,7 @@ void add_to(const float* from, float factor, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] += factor * from[i];
 }
 
-/// The mean change of the rows in place, of keys before their rotation.
+/// Computes the mean change of the rows in place, for keys before their rotation.
 void find_change(const CarryChangeArgs& args, const CarriedImage& image, int64_t head, float* of_keys,
                  float* of_values) {
   const int32_t dim = args.rows.head_dim;

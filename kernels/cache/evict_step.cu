@@ -11,8 +11,8 @@ constexpr int kThreads = 256;
 constexpr int kUnit = 8;  // values of one 16-byte access
 constexpr int kMostGroup = 64;
 
-/// One row, layer and key/value head. Slots are counted through the tiles: slot i is slot i % kTileSlots of tile
-/// i / kTileSlots, if that many are live.
+/// One row, layer and key/value head. Slots are counted over the tiles: slot i is slot i % kTileSlots of tile i /
+/// kTileSlots, if that many are live.
 struct HeadStep {
   const EvictStepArgs& a;
   const StepRow& step;
@@ -29,7 +29,7 @@ struct HeadStep {
 
   __device__ int slot_count() const { return (step.new_tile + 1) * kTileSlots; }
   __device__ int newest() const { return step.new_tile * kTileSlots + step.new_slot; }
-  /// Whether slot i is live or the new one.
+  /// True if slot i is live or the new one.
   __device__ bool lives(int i) const {
     const int tile = i / kTileSlots, slot = i % kTileSlots;
     if (tile == step.new_tile) return slot <= step.new_slot;
@@ -49,7 +49,7 @@ struct HeadStep {
   __device__ float& latest(int i) const { return a.ledger.latest.data[line * a.ledger.latest.stride + column(i)]; }
   __device__ bool has_sums() const { return a.ledger.sums.data != nullptr; }
 
-  /// After the sums are up to date.
+  /// Call it after the sums are updated.
   __device__ uint64_t order(int i) const {
     const int32_t at = position(i);
     if (i == newest() || at == kStays) return kNothingGoes;
@@ -142,7 +142,7 @@ __device__ float* scores_of(const EvictStepArgs& a, int row, int query_head) {
          (int64_t{row} * a.query_heads + query_head) * a.most_tiles * kTileSlots;
 }
 
-/// Scores of a piece of a head's slots, a slot a thread; -infinity where nothing lives.
+/// Scores of a piece of a head's slots, one slot per thread; -infinity for empty ones.
 __global__ void score_slots(const __grid_constant__ EvictStepArgs a) {
   extern __shared__ float queries[];  // [group, E], then the new key as f16
   const int row = static_cast<int>(blockIdx.z), dim = a.head_dim, group = a.query_heads / a.kv_heads;
@@ -175,7 +175,7 @@ __device__ float block_max(float x, float* room) {
   return warp_max(threadIdx.x % kWarp < kThreads / kWarp ? room[threadIdx.x % kWarp] : -INFINITY);
 }
 
-/// A block turns one head's scores into what its slots were given.
+/// A block converts one head's scores to the attention of its slots.
 __global__ void note_attention(const __grid_constant__ EvictStepArgs a) {
   __shared__ float room[kWarp], maxima[kMostGroup], weights[kMostGroup];
   const int row = static_cast<int>(blockIdx.y), group = a.query_heads / a.kv_heads;

@@ -9,21 +9,21 @@
 
 namespace ocellus {
 
-/// Dropping slots while sessions answer, one layer of a decode step of B rows; comes before attend_step. Nothing leaves
-/// the device, and nothing waits for the host. First the step before is settled, for rows with
-/// steps[b].eviction.settles:
+/// Eviction during answers, one layer of a decode step of B rows; runs before attend_step. Nothing leaves the device,
+/// and
+/// nothing waits for the host. First the previous step is settled, for rows with steps[b].eviction.settles:
 ///
-///   sums[j] += latest[j] for every live slot j, where there are sums (H2O carries them from step to step)
+///   sums[j] += latest[j] for every live slot j, if there are sums (H2O carries them from step to step)
 ///   v        = the slot with the least sum outside the recent window, among equals the newest; without sums the slot
-///              with the least position; never one that stays
+///              with the least position; never one marked kStays
 ///   v        takes key, value and ledger entry of the newest token, which lies in slot new_slot of tile new_tile
 ///
 /// so that the coming token finds new_slot free again. Then, unless settle_only, the coming token is entered into the
-/// ledger at new_slot, and where there are sums latest[j] = mean over the query heads of g of softmax_j(q . k /
-/// sqrt(E)) over all live slots and the token itself. Rows that move their sinks (StreamingLLM) have the shift of tile
-/// 0 set to what lies between the coming token's position and its place in the cache.
+/// ledger at new_slot, and if there are sums latest[j] = mean over the query heads of g of softmax_j(q . k / sqrt(E))
+/// over all live slots and the token itself. Rows that move their sinks (StreamingLLM) have the shift of tile 0 set to
+/// the difference between the coming token's position and its place in the cache.
 ///
-/// Shapes    query [B, H * E], key [B, G * E] as attend_step is given them, not rotated; angles [B, rotated]; tiles of
+/// Shapes    query [B, H * E], key [B, G * E] as passed to attend_step, not rotated; angles [B, rotated]; tiles of
 ///           row b from tiles[b * tiles_per_row] on, all f16 and within pages of the ledger's pool, live as for
 ///           attend_step; on CUDA of at most kTileSlots slots
 /// Recent    positions above the newest token's minus steps[b].eviction.recent
@@ -51,7 +51,7 @@ struct EvictStepArgs {
   DeviceView<std::byte> scratch = {};
 };
 
-/// For at most `rows` rows of at most `slots` live slots in at most `tiles` tiles each.
+/// Scratch of at most `rows` rows of at most `slots` live slots in at most `tiles` tiles each.
 int64_t evict_step_scratch_bytes(int64_t rows, int64_t slots, int64_t tiles, int32_t query_heads, int32_t kv_heads,
                                  int32_t head_dim, const DeviceTraits& device);
 

@@ -16,7 +16,7 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// to[s] = scale * query . key s, for f16 keys that follow each other.
+/// to[s] = scale * query . key s, for contiguous f16 keys.
 void score_keys(const float* query, const Half* keys, int64_t count, int64_t dim, float scale, float* to) {
   const EightTag d;
   for (int64_t s = 0; s < count; ++s) {
@@ -81,7 +81,7 @@ class HeadStep {
         victim_slot = s;
       }
     });
-    if (victim == nullptr) return;  // all stay: the newest goes
+    if (victim == nullptr) return;  // all are kept: the newest is dropped
     const int64_t dim = args_.head_dim, to = ledger.first_slot(*victim) + victim_slot;
     std::copy_n(run_keys(newest, args_.layer, head_) + step_.new_slot * dim, dim,
                 run_keys(*victim, args_.layer, head_) + victim_slot * dim);
@@ -127,7 +127,7 @@ class HeadStep {
   }
 
  private:
-  /// All live slots but the new one.
+  /// Visits all live slots but the new one.
   template <class Visit>
   void visit_live(Visit visit) const {
     for (int32_t i = 0; i < step_.new_tile; ++i)

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kUnit = kCodeUnit;  // channels of one 16-byte access
-constexpr int kMostPairs = 128;   // of channels that rotate together
+constexpr int kMostPairs = 128;   // pairs of channels that rotate together
 
 /// The keys or the values of one head of a run: f16, or codes.
 struct RunRows {
@@ -27,7 +27,7 @@ struct RunRows {
   const uint8_t* codes;
   int bits, dim;
 
-  /// `small` has room for two rows of scales, which load_scales fills in where they are coded.
+  /// `small` has room for two rows of scales, which load_scales fills if they are coded.
   __device__ RunRows(const KvRun& run, const KvLayer& layer, int head, int head_dim, bool of_values, __half* small)
       : halves(nullptr), by_token(nullptr), bits(kv_bits(layer.format)), dim(head_dim) {
     if (run.packed) {
@@ -53,7 +53,7 @@ struct RunRows {
     for (int i = 0; i < kUnit; ++i)
       to[i] = offset[i] + step[i] * static_cast<float>(code_in_unit(unit, bits, i));  // the product is exact
   }
-  /// Of keys.
+  /// Loads from keys.
   __device__ float load(int slot, int channel) const {
     if (halves != nullptr) return __half2float(halves[slot * dim + channel]);
     const int at = (slot * dim + channel) * bits;
@@ -97,12 +97,12 @@ __device__ void turn_unit(const RunRows& keys, int slot, int channel, const Rope
   for (int i = 0; i < kUnit; ++i) values[i] = turned[i];
 }
 
-/// Decodes the scales of a packed run's head, where they are coded, in the order of their rows. All threads of the
-/// block come here.
+/// Decodes the scales of a packed run's head, if they are coded, in the order of their rows. All threads of the block
+/// call it.
 __device__ void load_scales(const KvRun& run, const KvLayer& layer, int head, int dim, __half* to) {
   if (!run.packed || layer.scales != KvScaleForm::k6Bit) return;
   const PackedRows packed = packed_rows(run, layer, head, dim);
-  __syncthreads();  // those of the head before are read
+  __syncthreads();  // the previous head's scales have been read
   for (int i = static_cast<int>(threadIdx.x); i < kKvScaleRows * dim / 4; i += kThreads) {
     const auto row = static_cast<KvScaleRow>(4 * i / dim);
     const __half* ends = reinterpret_cast<const __half*>(packed.block + scale_ends_at(row));
@@ -154,7 +154,7 @@ void expand_kv(const ExpandKvArgs& args, Queue& queue) {
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "expand_kv got %d runs for %lld rows, %d channels rotated",
                                    args.run_count, static_cast<long long>(args.out.capacity), args.rope.rotated));
   }
-  // Heads of a run share its angles where there are blocks enough without taking them apart.
+  // Heads of a run share its angles if there are enough blocks without separating them.
   const int wanted = 4 * queue.cuda()->facts().multiprocessors;
   const int head_blocks = std::clamp<int>(static_cast<int>(divide_up(wanted, args.run_count)), 1, args.out.heads);
   const dim3 grid(static_cast<unsigned>(args.run_count), static_cast<unsigned>(head_blocks));

@@ -8,11 +8,11 @@
 namespace ocellus {
 
 /// Writes packed or shifted runs of one layer as f16: live slot s of run i becomes row i * rows_per_run + s of out,
-/// its keys rotated on by the run's position shift. For prefill on CUDA, where many queries read each slot; decoding
-/// reads the packed words themselves.
+/// its keys rotated by the run's position shift. For prefill on CUDA, where many queries read each slot; decoding reads
+/// the packed words themselves.
 ///
 /// Shapes    runs [run_count] of at most rows_per_run <= kPackedTileSlots slots each; out.keys, out.values
-///           [G, capacity, E] with capacity >= most_rows(). All in the device's memory
+///           [G, capacity, E] with capacity >= most_rows(). All in device memory
 /// Types     codes or f16 to f16; offset + step * code and the rotation in f32
 /// Divisible E by 8 and at most 256; on CUDA all rows and blocks start on 16 bytes
 /// Special   rows without a live slot are not written
@@ -24,8 +24,8 @@ struct ExpandKvArgs {
   RopeParams rope;
   KvLayerRows out;
   int64_t rows_per_run = kPackedTileSlots;
-  int64_t last_run_slots = kPackedTileSlots;  // at most, of the last run
-  /// Rows that may be written.
+  int64_t last_run_slots = kPackedTileSlots;  // maximum slots of the last run
+  /// Maximum number of rows written.
   int64_t most_rows() const {
     return run_count == 0
                ? 0

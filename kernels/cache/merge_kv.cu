@@ -10,7 +10,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kBucketsPerBlock = kThreads / kWarp;
 
-/// The pair's two channels of the mean of keys turned back, turned as the anchor is. Pairs of one lane.
+/// The pair's two channels of the mean of unrotated keys, rotated like the anchor. Pairs of one lane.
 __device__ void merge_pair(const MergeKvArgs& args, int64_t head, const merge::Bucket& bucket, int pair) {
   __half* const keys = reinterpret_cast<__half*>(args.rows.keys);
   const ChannelPair at = ChannelPair::of(args.rope, pair);

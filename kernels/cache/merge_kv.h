@@ -8,19 +8,21 @@
 
 namespace ocellus {
 
-/// Merges what is dropped into what is kept, in place (Elastic Cache, eq. 2): of the rows first .. end - 1 each joins
-/// the kept row nearest to it, the lower one where two are as near, and every kept row's key and value become the mean
-/// of those that joined it, itself among them. Rows outside stay as they are, and no row joins a kept row outside.
-/// With angles keys are averaged before their rotation: each is turned back by the angles of its own row, and their
-/// mean is turned on by those of the kept row (ours: rotated keys of rows apart attenuate each other).
+/// Merges dropped rows into kept ones, in place (Elastic Cache, eq. 2): of the rows first .. end - 1 each joins the
+/// nearest kept row, the lower one of two equally near, and every kept row's key and value become the mean of those
+/// that
+/// joined it, itself included. Rows outside stay unchanged, and no row joins a kept row outside. With angles keys are
+/// averaged before their rotation: each is rotated back by the angles of its own row, and their mean is rotated by
+/// those
+/// of the kept row (ours: rotated keys of distant rows attenuate each other).
 ///
 /// Shapes      rows [G, capacity, E]; kept_text, kept_visual [G, >= counts] row numbers, ascending, no row twice;
-///             counts [G]. kept_visual and visual_counts may be null. All in the device's memory
+///             counts [G]. kept_visual and visual_counts may be null. All in device memory
 /// Types       f16; sums in f32, added from the lowest row on
 /// Divisible   E by 8
-/// Angles      [>= end, rotated], of the rows as `rotate` takes them; null: keys are averaged as they are. `rope` is
-///             read with them
-/// Kept        at most most_kept rows a head; a head that keeps none of first .. end - 1 keeps its rows as they are
+/// Angles      [>= end, rotated], of the rows as `rotate` takes them; null: keys are averaged without unrotating. Used
+///             with `rope`
+/// Kept        at most most_kept rows a head; a head that keeps none of first .. end - 1 leaves its rows unchanged
 struct MergeKvArgs {
   KvLayerRows rows = {};
   int64_t first = 0;
@@ -50,7 +52,7 @@ struct KeptRows {
   }
   OCELLUS_EVERYWHERE int32_t count() const { return counts[0] + counts[1]; }
 
-  /// Entries of a list below `row`.
+  /// Number of entries of a list below `row`.
   OCELLUS_EVERYWHERE int32_t below(int list, int32_t row) const {
     int32_t low = 0, high = counts[list];
     while (low < high) {
@@ -66,10 +68,10 @@ struct KeptRows {
 
 struct Bucket {
   int64_t anchor = 0;
-  int64_t first = 0, end = 0;  // the rows that join it; none: it stays as it is
+  int64_t first = 0, end = 0;  // rows that join it; none: it stays unchanged
 };
 
-/// The bucket of the head's i-th kept row, the first list's before the second's.
+/// The bucket of the head's i-th kept row; the first list's rows come before the second's.
 OCELLUS_EVERYWHERE inline Bucket bucket_of(const MergeKvArgs& args, const KeptRows& kept, int32_t i) {
   const int own = i < kept.counts[0] ? 0 : 1;
   const int32_t at = own == 0 ? i : i - kept.counts[0];

@@ -6,7 +6,7 @@
 namespace ocellus {
 namespace {
 
-/// The mean of rows of one head, written over one of them, from a channel on.
+/// Writes the mean of rows of one head over one of them, from a channel on.
 void merge_rows(const KvLayerRows& rows, Half* data, int64_t head, const merge::Bucket& bucket, int32_t first_channel) {
   const auto count = static_cast<float>(bucket.end - bucket.first);
   for (int32_t e = first_channel; e < rows.head_dim; ++e) {
@@ -16,7 +16,7 @@ void merge_rows(const KvLayerRows& rows, Half* data, int64_t head, const merge::
   }
 }
 
-/// The same of keys as they were before their rotation, rotated as the row that they are written over.
+/// The same for keys before their rotation; the mean is rotated like the row that it replaces.
 void merge_unrotated(const MergeKvArgs& args, int64_t head, const merge::Bucket& bucket) {
   const KvLayerRows& rows = args.rows;
   const auto count = static_cast<float>(bucket.end - bucket.first);

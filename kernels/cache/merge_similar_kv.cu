@@ -9,13 +9,13 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
-constexpr int kMostLaneValues = 8;  // of a key of up to 256
+constexpr int kMostLaneValues = 8;  // per lane, with keys of up to 256
 
 __device__ const __half* key_of(const KvLayerRows& rows, int64_t row, int64_t head) {
   return reinterpret_cast<const __half*>(rows.keys + rows.at(row, head));
 }
 
-/// A warp finds the kept row that one dropped row of one head is most like.
+/// A warp finds the kept row that is most similar to one dropped row of one head.
 __global__ void find_targets(const __grid_constant__ MergeSimilarArgs args) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, head = static_cast<int>(blockIdx.y);
   const auto row = static_cast<int32_t>(blockIdx.x * kWarps + threadIdx.x / kWarp);

@@ -14,7 +14,7 @@ float dot(const Half* a, const Half* b, int32_t count) {
   return sum;
 }
 
-/// The index of the kept row that a dropped one is most like; -1 if there is none.
+/// Returns the index of the kept row that is most similar to a dropped one; -1 if there is none.
 int32_t most_similar(const KvLayerRows& rows, const merge::KeptRows& kept, int64_t head, int32_t row) {
   const Half* key = rows.keys + rows.at(row, head);
   if (!(dot(key, key, rows.head_dim) > 0)) return -1;
@@ -54,7 +54,7 @@ void cpu::merge_similar_kv(const MergeSimilarArgs& args, Queue& queue) {
   const int64_t most = args.kept.most_kept;
   if (rows.head_dim > kMostHeadDim)
     return queue.fail(
-        OCELLUS_FAIL(Code::kUnsupported, "merge_similar_kv is not made for heads of %d values", rows.head_dim));
+        OCELLUS_FAIL(Code::kUnsupported, "merge_similar_kv has no kernel for heads of %d values", rows.head_dim));
   queue.parallel(args.row_count * rows.heads, rows_per_piece(most * rows.head_dim, 16384),
                  [&](int64_t begin, int64_t end, int) {
                    for (int64_t task = begin; task < end; ++task) {

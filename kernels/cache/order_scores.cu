@@ -1,5 +1,5 @@
-// A warp finds a row's place by counting the rows that sort before it. That is a quadratic number of comparisons, few
-// beside the attention of the same rows.
+// A warp finds a row's rank by counting the rows that sort before it. That is a quadratic number of comparisons, few
+// compared with the attention of the same rows.
 #include "kernels/backends.h"
 #include "kernels/base/device_math.cuh"
 #include "kernels/base/launch.cuh"

@@ -5,15 +5,15 @@
 
 namespace ocellus {
 
-/// Replaces scores by the order they sort into, in place: with m = end - first rows in question,
+/// Replaces scores by their sorted order, in place: with m = end - first rows,
 ///
-///   scores[g][first + p] = the number, from 0 to m - 1, of the row among them that has the p-th lowest score
+///   scores[g][first + p] = the index, from 0 to m - 1, of the row among them that has the p-th lowest score
 ///
-/// To rank rows by that is what the public code of Elastic Cache does, which takes indices of an argsort for ranks.
+/// The public code of Elastic Cache ranks rows in this way: it uses indices of an argsort as ranks.
 ///
-/// Shapes    scores [G, >= end]; other rows stay. order [G, >= m] is written: the numbers as integers
-/// Order     equal scores by row, the lowest first; what is not a number behind all others
-/// Special   numbers up to 2^24 are exact
+/// Shapes    scores [G, >= end]; other rows stay unchanged. order [G, >= m] is written: the indices as integers
+/// Order     equal scores by row, the lowest first; NaN after all others
+/// Special   indices up to 2^24 are exact
 struct OrderScoresArgs {
   DeviceView<float> scores = {};
   int64_t first = 0;

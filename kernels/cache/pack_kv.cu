@@ -1,8 +1,8 @@
-// Channels know nothing of each other, so a block of threads takes a slice of them: of the keys or the values of one
-// head and job. It looks at all rows that set the scales, then packs its part of the rows. The parts of a slice each
-// find the scales for themselves, which costs less than a second kernel: the rows come from the second-level cache, and
-// there are several parts only where blocks are few. Where scales are coded together with those of the head's other
-// channels, every block looks at all channels, for the same reason.
+// Channels are independent, so a block of threads takes a slice of them: of the keys or the values of one head and job.
+// It reads all rows that set the scales, then packs its part of the rows. The parts of a slice each compute the scales,
+// which costs less than a second kernel: the rows come from the L2 cache, and there are several parts only if blocks
+// are few. If scales are coded together with those of the head's other channels, every block reads all channels, for
+// the same reason.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -24,21 +24,21 @@ constexpr int kUnit = 8;    // channels of one 16-byte access
 constexpr int kSliceUnits = kSlice / kUnit;
 constexpr int kWarpRows = kWarp / kSliceUnits;
 constexpr int kRowsAtOnce = kWarps * kWarpRows;
-constexpr int kBatch = 4;  // rows that a thread has on their way together
+constexpr int kBatch = 4;  // rows that a thread loads together
 constexpr int kUnitPairs = kUnit / 2;
 constexpr int kMostParts = 8;
-constexpr unsigned short kNanBits = 0x7E00;  // as float_to_half writes it
+constexpr unsigned short kNanBits = 0x7E00;  // as in float_to_half
 
-/// Where a thread reads: its unit of the slice, in rows by their place in the list.
+/// Place of a thread's reads: its unit of the slice, in rows by their index in the list.
 struct SliceRows {
-  const __half* unit;  // of row 0
+  const __half* unit;  // row 0's
   int64_t row_stride;
-  const int32_t* indices;  // of the head
+  const int32_t* indices;  // the head's list
 
   __device__ uint4 load(int place) const { return *reinterpret_cast<const uint4*>(unit + indices[place] * row_stride); }
 };
 
-/// Least and greatest values of a unit's channels. Not a number where one of the values was none.
+/// Minimum and maximum values of a unit's channels. NaN if one of the values is NaN.
 struct Extremes {
   __half2 least[kUnitPairs], greatest[kUnitPairs];
 
@@ -58,7 +58,7 @@ struct Extremes {
       greatest[i] = __hmax2_nan(greatest[i], pairs[i]);
     }
   }
-  /// Takes in the rows that the warp's other lanes have seen.
+  /// Adds the rows that the warp's other lanes have seen.
   __device__ void add_lanes() {
 #pragma unroll
     for (int i = 0; i < kUnitPairs; ++i) {
@@ -70,17 +70,17 @@ struct Extremes {
   }
 };
 
-/// What the threads of a block share.
+/// Shared memory of a block.
 struct SliceRoom {
   __half2 least[kWarps][kSlice / 2], greatest[kWarps][kSlice / 2];
-  float offsets[kSlice], steps[kSlice];  // as rounded to f16
+  float offsets[kSlice], steps[kSlice];  // rounded to f16
 };
 
-/// Extremes of list places [first, first + count), by warps, into the room.
+/// Writes the extremes of list entries [first, first + count), by warps, to the room.
 __device__ void find_extremes(const SliceRows& rows, int first, int count, SliceRoom& room) {
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp, warp = thread / kWarp;
   Extremes extremes;
-  // A row may be looked at twice: loads without a condition are under way together.
+  // A row may be read twice: unconditional loads are issued together.
   for (int row = thread / kSliceUnits; row < count; row += kRowsAtOnce * kBatch) {
     uint4 units[kBatch];
 #pragma unroll
@@ -98,7 +98,7 @@ __device__ void find_extremes(const SliceRows& rows, int first, int count, Slice
   }
 }
 
-/// Least and greatest value of a channel of the slice, from the extremes of all warps.
+/// Minimum and maximum of a channel of the slice, from the extremes of all warps.
 __device__ float2 ends_of(int channel, const SliceRoom& room) {
   __half least = __float2half_rn(INFINITY), greatest = __float2half_rn(-INFINITY);
   for (int warp = 0; warp < kWarps; ++warp) {
@@ -107,10 +107,10 @@ __device__ float2 ends_of(int channel, const SliceRoom& room) {
   }
   return make_float2(__half2float(least), __half2float(greatest));
 }
-/// Not a number is not.
+/// False for NaN.
 __device__ bool are_finite(float2 ends) { return ends.x > -INFINITY && ends.y < INFINITY; }
 
-/// Scales of the slice, one channel a thread.
+/// Sets the scales of the slice, one channel per thread.
 __device__ void set_scale(int channel, bool any, float range, int bits, SliceRoom& room, __half* offsets,
                           __half* steps) {
   const auto [low, high] = ends_of(channel, room);
@@ -125,23 +125,23 @@ __device__ void set_scale(int channel, bool any, float range, int bits, SliceRoo
   steps[channel] = step;
 }
 
-/// What the threads of a block share where scales are coded: a row's code takes all channels of the head.
+/// Shared memory of a block with coded scales: a row's code depends on all channels of the head.
 struct HeadRoom {
   float2 ends[kMostHeadDim];
-  float values[kMostHeadDim];  // of the row at hand
+  float values[kMostHeadDim];  // values of the current row
   uint8_t codes[kMostHeadDim];
 };
 
-/// The block's task where scales are coded.
+/// The block's task with coded scales.
 struct CodedScales {
   std::byte* block;  // null: another part of the slice writes them
   KvScaleRow offset_row, step_row;
-  int dim, channel;  // the first of the slice
+  int dim, channel;  // channel: the first of the slice
   float range;
   int bits;
 };
 
-/// Every warp for itself.
+/// Every warp computes it for itself.
 __device__ KvScaleCoding code_row(const float* values, int dim) {
   float least = INFINITY, greatest = -INFINITY;
   for (int e = static_cast<int>(threadIdx.x) % kWarp; e < dim; e += kWarp) {
@@ -171,8 +171,8 @@ __device__ void store_row(const CodedScales& task, KvScaleRow row, const KvScale
   ends[1] = coding.place;
 }
 
-/// Codes the head's scales as pack_kv_cpu.cpp does, a channel a thread, and leaves the slice's in the room. All threads
-/// of the block come here; the head's ends are there.
+/// Codes the head's scales as in pack_kv_cpu.cpp, one channel per thread, and leaves the slice's in the room. All
+/// threads of the block call it; the head's extremes are in the room.
 __device__ void set_coded_scales(const CodedScales& task, bool any, SliceRoom& slice, HeadRoom& room) {
   const int e = static_cast<int>(threadIdx.x), in_slice = e - task.channel;
   const bool mine = e < task.dim, sliced = in_slice >= 0 && in_slice < kSlice;
@@ -204,7 +204,7 @@ __device__ void set_coded_scales(const CodedScales& task, bool any, SliceRoom& s
   store_row(task, task.step_row, coding, room);
 }
 
-/// Least and greatest values of all channels of the head, slice by slice. `rows` reads the first slice.
+/// Finds the minimum and maximum values of all channels of the head, slice by slice. `rows` reads the first slice.
 __device__ void find_head_ends(const SliceRows& rows, int first, int count, int dim, SliceRoom& slice, HeadRoom& room) {
   const int thread = static_cast<int>(threadIdx.x);
   for (int channel = 0; channel < dim; channel += kSlice) {
@@ -215,8 +215,8 @@ __device__ void find_head_ends(const SliceRows& rows, int first, int count, int 
   }
 }
 
-/// Writes a unit's codes as bytes, the first in the most significant bits. Lanes side by side have units side by side;
-/// those that share a word put it together, and the first of them writes it. All lanes of the warp come here.
+/// Writes a unit's codes as bytes, the first in the most significant bits. Neighbouring lanes have neighbouring units;
+/// those that share a word combine it, and the first of them writes it. All lanes of the warp call it.
 template <int kBits>
 __device__ void store_codes(const int (&codes)[kUnit], bool wanted, uint8_t* to) {
   constexpr int kWords = kUnit * kBits > 32 ? 2 : 1;
@@ -238,15 +238,16 @@ __device__ void store_codes(const int (&codes)[kUnit], bool wanted, uint8_t* to)
   }
 }
 
-/// Where the scales of a slice's rows go where they are by token: a slice of channels is a group.
+/// Destination of the scales of a slice's rows with scales by token: a slice of channels is a group.
 static_assert(kSlice == kValueGroup);
 struct RowScales {
-  __half2* of_slots = nullptr;  // of slot 0; null: the slice's channels have scales, in the room
+  __half2* of_slots = nullptr;  // scales of slot 0; null: the slice's channels have scales, in the room
   int stride = 0;               // from slot to slot
   float range = 1.0f;
 };
 
-/// Offset and step of a row of the slice, of which each of the lanes side by side has a unit. All of them come here.
+/// Returns offset and step of a row of the slice, of which each of the neighbouring lanes has a unit. All of them call
+/// it.
 __device__ __half2 scale_row(const __half2 (&unit)[kUnitPairs], float range, int bits) {
   __half2 least = unit[0], greatest = unit[0];
 #pragma unroll
@@ -300,7 +301,7 @@ __device__ void pack_slots(const SliceRows& rows, int first, int begin, int end,
 #pragma unroll
       for (int i = 0; i < kUnit; ++i) {
         const float value = __half2float(i % 2 == 0 ? __low2half(pairs[i / 2]) : __high2half(pairs[i / 2]));
-        // Not a number becomes zero, and what lies outside the integers the outermost one.
+        // NaN becomes zero, values outside the integers the nearest one.
         const int code = __float2int_rn(__fdiv_rn(value - offsets[i], steps[i]));
         unit_codes[i] = min(max(code, 0), (1 << kBits) - 1);
       }

@@ -6,18 +6,18 @@
 
 namespace ocellus {
 
-/// One packed block to be filled, in every key/value head of a layer.
+/// One packed block to fill, in every key/value head of a layer.
 struct PackJob {
-  KvRun out;  // slots: how many to write, fewer where `counts` says so; its block begins with slot 0 (first = 0)
-  int32_t first_index = 0;  // of the block's rows in the list of rows
-  /// Rows of the list whose least and greatest values set offsets and steps. range_count 0: the block's own rows, as
-  /// many as are written. CalibQuant's form with one block for the whole sequence has all its images' rows here. Of a
-  /// head with fewer rows than that (out.counts) all it has.
+  KvRun out;  // slots: how many to write, fewer if `counts` says so; its block begins with slot 0 (first = 0)
+  int32_t first_index = 0;  // first of the block's rows in the list of rows
+  /// Rows of the list whose extremes set offsets and steps. range_count 0: the block's own rows, as many as are
+  /// written. With one range for the whole sequence, as in CalibQuant's paper, all images' rows are in it. A head with
+  /// fewer rows than that (out.counts) uses all it has.
   int32_t range_first = 0;
   int32_t range_count = 0;
 };
 
-/// How many rows of the list, from *first on, set offsets and steps in a head where `written` rows are written.
+/// Number of rows of the list, from *first on, that set offsets and steps in a head that writes `written` rows.
 OCELLUS_EVERYWHERE inline int32_t range_rows(const PackJob& job, int64_t layer, int64_t heads, int64_t head,
                                              int32_t written, int32_t* first) {
   const bool own = job.range_count == 0 || written == 0;
@@ -30,21 +30,21 @@ OCELLUS_EVERYWHERE inline int32_t range_rows(const PackJob& job, int64_t layer, 
 }
 
 /// Packs rows of one layer into blocks: slot i of job j takes row indices[head * index_stride + first_index + i].
-/// Offsets, steps and codes: quant/kv_format.h, KvScale and what stands before it; K. Zheng et al., CalibQuant,
+/// Offsets, steps and codes: quant/kv_format.h, KvScale and the comment before it; K. Zheng et al., CalibQuant,
 /// section 3.1.
 ///
 /// Shapes    rows [G, capacity, E]; indices [index_stride] per head, index_stride 0: the same list for all heads;
-///           jobs [job_count]. All in the device's memory
+///           jobs [job_count]. All in device memory
 /// Types     f16 to codes; least, greatest, offset, step and quotient in f32, offset and step rounded to f16
 /// Divisible E by 8 and at most 256; on CUDA E by 32
 /// Scales    f16, or coded as the layer says (quant/kv_scales.h): then no value lies outside its channel's codes; by
-///           token: values have theirs by slot and group of channels, whatever the ranges of the jobs (KIVI: Liu et al.
+///           token: values have theirs by slot and group of channels, regardless of the jobs' ranges (KIVI: Liu et al.
 ///           2024, section 3.2), and E is a multiple of kValueGroup
 /// Special   a channel with a value in its range that is not finite gets a NaN offset, so that attention shows it, a
-///           step of one and zeros as codes; where scales are coded all channels of the block's keys or values do, and
-///           by token the group of such a value; a block without rows has zero offsets and steps of one; bytes behind
-///           the last slot are not written
-/// Same bits on all backends, where offsets are numbers
+///           step of one and zeros as codes; with coded scales all channels of the block's keys or values do, and by
+///           token the group of such a value; a block without rows has zero offsets and steps of one; bytes after the
+///           last slot are not written
+/// Same bits on all backends, unless offsets are NaN
 struct PackKvArgs {
   KvLayerRows rows;
   const int32_t* indices = nullptr;

@@ -18,7 +18,7 @@
 namespace ocellus {
 namespace {
 
-/// Rows of one head's keys or values, taken by a list of their numbers.
+/// Rows of one head's keys or values, selected by a list of their numbers.
 struct ListedRows {
   const Half* first;
   int64_t stride;
@@ -39,10 +39,10 @@ struct PackTask {
   std::byte* block;
   KvScaleRow offset_row, step_row;
   uint8_t* codes;
-  Half* token_scales;  // values with scales by token: of the first slot; else null
+  Half* token_scales;  // values with scales by token: those of the first slot; else null
 };
 
-/// Scales of a block's keys or values as they are read back.
+/// Scales of a block's keys or values as decoded.
 struct PackScales {
   Half offsets[kMostHeadDim];
   Half steps[kMostHeadDim];
@@ -57,7 +57,7 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// Least and greatest values of every channel; `invalid` is 1 instead of 0 where a value is not finite.
+/// Minimum and maximum values of every channel; `invalid` is 1 instead of 0 if a value is not finite.
 struct ChannelEnds {
   HWY_ALIGN float least[kMostHeadDim];
   HWY_ALIGN float greatest[kMostHeadDim];
@@ -69,7 +69,7 @@ void find_ends(const ListedRows& rows, int64_t dim, ChannelEnds& ends) {
   std::fill_n(ends.least, dim, std::numeric_limits<float>::infinity());
   std::fill_n(ends.greatest, dim, -std::numeric_limits<float>::infinity());
   std::fill_n(ends.invalid, dim, 0.0f);
-  // Where halves are converted without the processor's help, infinity and NaN come out as numbers beyond the largest.
+  // If halves are converted in software, infinity and NaN become numbers beyond the largest.
   const auto limit = hn::Set(d, kLargestHalf), one = hn::Set(d, 1.0f);
   for (int64_t i = 0; i < rows.count; ++i) {
     const Half* row = rows.row(i);
@@ -98,7 +98,7 @@ void set_half_scales(const PackTask& task, const ChannelEnds& ends, PackScales& 
   std::copy_n(scales.steps, task.dim, halves + task.step_row * task.dim);
 }
 
-/// Stores a row of scales in 6 bits each, and what is read back of it.
+/// Stores a row of scales in 6 bits each, and returns its decoded form.
 void store_coded_row(const PackTask& task, KvScaleRow row, const KvScaleCoding& coding, const uint8_t* codes,
                      Half* read_back) {
   const Half ends[2] = {{coding.least}, {coding.place}};
@@ -128,7 +128,7 @@ void set_coded_scales(const PackTask& task, const ChannelEnds& ends, PackScales&
   store_coded_row(task, task.step_row, coding, codes, scales.steps);
 }
 
-/// One byte per code; 0 for what is not a number.
+/// Writes one byte per code; 0 for NaN.
 void find_codes(const PackTask& task, const PackScales& scales, const Half* row, uint8_t* codes) {
   const EightTag d;
   const hn::Rebind<uint8_t, EightTag> bytes;
@@ -179,7 +179,7 @@ void set_token_scales(const PackTask& task, const Half* row, Half* stored, PackS
   }
 }
 
-/// Values as KIVI stores them: every row in scales of its own.
+/// Packs values as in KIVI: every row with scales of its own.
 void pack_rows_by_token(const PackTask& task) {
   const int64_t row_bytes = task.dim * task.bits / 8;
   PackScales scales;

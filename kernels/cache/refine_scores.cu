@@ -10,7 +10,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kRowsPerBlock = kThreads / kWarp;
 
-/// In every lane.
+/// Returns the norm in every lane.
 __device__ float value_norm(const KvLayerRows& rows, int64_t row, int64_t head, int lane) {
   const __half* values = reinterpret_cast<const __half*>(rows.values + rows.at(row, head));
   float squares = 0;
@@ -25,7 +25,7 @@ __device__ float& score_at(const RefineScoresArgs& args, int64_t head, int64_t r
   return args.scores.data[head * args.scores.stride + row];
 }
 
-/// A warp takes a row through all heads.
+/// A warp processes a row in all heads.
 __global__ void refine(const __grid_constant__ RefineScoresArgs args) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t row = int64_t{blockIdx.x} * kRowsPerBlock + threadIdx.x / kWarp, heads = args.scores.rows;

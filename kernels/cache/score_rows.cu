@@ -1,7 +1,7 @@
-// Column sums of attention in two passes on tensor cores. The first finds the largest score of every line and the sum
-// of its weights; where calibration is on, it is run before that over the calibrated slots alone, for their least and
-// greatest scores. The second pass computes the scores of the chunk's own rows once more and adds up each slot's share.
-// No sum is shared between blocks but those of split tiles, which are put together in their order.
+// Column sums of attention in two passes on tensor cores. The first finds the maximum score of every line and the sum
+// of its weights; with calibration it first runs over the calibrated slots only, for their minimum and maximum scores.
+// The second pass computes the scores of the chunk's own rows once more and adds up each slot's share. No sum is shared
+// between blocks except those of split tiles, which are combined in their order.
 #include <cmath>
 
 #include "kernels/backends.h"
@@ -13,7 +13,7 @@ namespace ocellus {
 namespace cuda {
 namespace {
 
-/// What a lane knows of one of its lines.
+/// State of one of a lane's lines.
 struct Extremes {
   float low = INFINITY, high = -INFINITY;
 };
@@ -21,13 +21,13 @@ struct Weights {
   float largest = -INFINITY, sum = 0;
 };
 
-/// Score `column` (of eight) of half `half` of this lane, made a power of two.
+/// Score `column` (of eight) of half `half` of this lane, as a power of two.
 template <class T>
 __device__ float scaled(const ScoreWork& work, const StageScores<T>& scores, int n, int half, int i) {
   return scores[n][2 * half + i] * work.scale;
 }
 
-/// Takes the calibrated slots of a stage into the extremes of a lane's lines.
+/// Adds the calibrated slots of a stage to the extremes of a lane's lines.
 template <class T>
 __device__ void take_extremes(const ScoreWork& work, const StageNotes<T>& notes, const StageScores<T>& scores,
                               Extremes (&lines)[2]) {
@@ -49,7 +49,7 @@ __device__ void take_extremes(const ScoreWork& work, const StageNotes<T>& notes,
   }
 }
 
-/// Hides what is not live or lies behind the line, and calibrates. `limit`: own rows that the line sees.
+/// Masks slots that are not live or come after the line, and calibrates. `limit`: own rows that the line sees.
 template <class T>
 __device__ float visible_score(const ScoreWork& work, const StageNotes<T>& notes, int stage, const ScoreSlope& slope,
                                int limit, int n, int i, float score) {
@@ -59,8 +59,8 @@ __device__ float visible_score(const ScoreWork& work, const StageNotes<T>& notes
   return column < (own < 0 ? notes.live[n / 2] : limit - own) ? score : -INFINITY;
 }
 
-/// Takes a stage into the largest score and the sum of weights of a lane's lines. Scores that are not numbers are in no
-/// maximum but stay in the sum.
+/// Adds a stage to the maximum score and the sum of weights of a lane's lines. NaN scores are in no maximum but stay in
+/// the sum.
 template <class T>
 __device__ void take_weights(const ScoreWork& work, const StageNotes<T>& notes, int stage,
                              const ScoreSlope (&slopes)[2], const int (&limits)[2], StageScores<T>& scores,
@@ -79,7 +79,7 @@ __device__ void take_weights(const ScoreWork& work, const StageNotes<T>& notes, 
       }
     }
     largest = fmaxf(row_max(largest), lines[half].largest);
-    const float base = largest == -INFINITY ? 0.0f : largest;  // a line that saw nothing yet
+    const float base = largest == -INFINITY ? 0.0f : largest;  // a line that has seen nothing yet
     float sum = lines[half].sum * exp2_of(lines[half].largest - base);
 #pragma unroll
     for (int n = 0; n < T::kStage / 8; ++n)
@@ -88,7 +88,7 @@ __device__ void take_weights(const ScoreWork& work, const StageNotes<T>& notes, 
   }
 }
 
-/// Makes of all that is known of a line what the next kernel reads.
+/// Writes a line's result for the next kernel.
 template <bool kExtremes>
 __device__ void finish_line(const ScoreWork& work, int64_t line, const ScorePart& part) {
   if constexpr (kExtremes)
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kScoreThreads, T::kBlocks)
   __half* const tile = reinterpret_cast<__half*>(shared);
   __half* const stages = tile + T::kKept;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  // Late tiles see the most slots and go first.
+  // Late tiles see the most slots and run first.
   const int kv_head = static_cast<int>(blockIdx.x) % work.kv_heads;
   const int first = (tiles - 1 - static_cast<int>(blockIdx.x) / work.kv_heads) * kScoreTile;
   const int own_rows = work.first_row + (min(first + kScoreTile, work.lines) - 1) / work.group + 1;
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kScoreThreads, T::kBlocks)
   for (int stage = begin; stage < end; ++stage) {
     const int room = (stage - begin) % 2;
     wait_for_copies<0>();
-    __syncthreads();  // the stage has arrived for all, and all are done with the one whose memory is filled next
+    __syncthreads();  // the stage has arrived for all, and all have finished the one whose memory is filled next
     if (stage + 1 < end)
       fetch_slots<T>(work, kv_head, own_rows, stage + 1, stages + (1 - room) * T::kStage * T::kStride, notes[1 - room]);
     commit_copies();
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(kScoreThreads, T::kBlocks)
   }
 }
 
-/// Puts the parts of split tiles together. One warp a line.
+/// Combines the parts of split tiles. One warp per line.
 template <bool kExtremes>
 __global__ void join_parts(const __grid_constant__ ScoreWork work, int splits) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -200,7 +200,7 @@ __global__ void join_parts(const __grid_constant__ ScoreWork work, int splits) {
   if (lane == 0) finish_line<kExtremes>(work, line, all);
 }
 
-/// Begins to copy what the first pass left of a stage's lines. Lines behind the last have no share.
+/// Begins to copy the first pass's results for a stage's lines. Lines after the last have no share.
 template <class T>
 __device__ void fetch_measured(const ScoreWork& work, int kv_head, int first, float2* to) {
   const int i = static_cast<int>(threadIdx.x);
@@ -211,10 +211,10 @@ __device__ void fetch_measured(const ScoreWork& work, int kv_head, int first, fl
     to[i] = make_float2(0, 0);
 }
 
-/// What is told of the attention `share` = 2^exponent * factor that a slot gets from a line.
+/// Returns the fact of the attention `share` = 2^exponent * factor that a slot gets from a line.
 __device__ float fact_of(const ScoreWork& work, float exponent, float factor, float share, int line) {
   if (work.fact == AttentionFact::kEntropy)
-    return share != 0 ? -kScoreLn2 * share * (exponent + log2f(factor)) : 0.0f;  // not a number stays so
+    return share != 0 ? -kScoreLn2 * share * (exponent + log2f(factor)) : 0.0f;  // NaN stays NaN
   const bool dense = factor != 0 && exp2_of(exponent) >= kDensityShare;
   return dense ? 1.0f / static_cast<float>(work.first_row + line / work.group + 1) : 0.0f;
 }
@@ -230,7 +230,7 @@ __device__ void add_shares(const ScoreWork& work, const float2* measured, int li
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int column = n * 8 + lane % 4 * 2 + i;
-      const float2 facts = measured[column];  // largest score, factor
+      const float2 facts = measured[column];  // maximum score, factor
       int last_seen = 0x7FFFFFFF;
       if (!sees_all) last_seen = line + column < work.lines ? work.first_row + (line + column) / work.group : -1;
 #pragma unroll
@@ -254,7 +254,7 @@ __global__ void __launch_bounds__(kScoreThreads, T::kBlocks) sum_columns(const _
   __half* const tile = reinterpret_cast<__half*>(shared);
   __half* const stages = tile + T::kKept;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  // The first rows are seen by the most lines and go first.
+  // The first rows are seen by the most lines and run first.
   const int kv_head = static_cast<int>(blockIdx.x) % work.kv_heads;
   const int first = static_cast<int>(blockIdx.x) / work.kv_heads * kScoreTile;
   const int begin = max(0, first - work.first_row) * work.group / T::kStage;
@@ -299,7 +299,7 @@ __global__ void __launch_bounds__(kScoreThreads, T::kBlocks) sum_columns(const _
   }
 }
 
-/// `pieces` of slots, at most, for any tile.
+/// `pieces`: maximum pieces of slots of any tile.
 template <class T, bool kExtremes>
 void measure(const ScoreWork& work, int64_t pieces, Queue& queue) {
   const ScorePlan plan = plan_score_tiles(work.lines, work.kv_heads, divide_up(pieces, T::kPieces));

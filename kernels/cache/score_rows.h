@@ -8,17 +8,17 @@
 
 namespace ocellus {
 
-/// Whose queries score_rows counts.
+/// Queries that score_rows counts.
 enum class Observers : uint8_t { kAll, kVisual, kText };
 
-/// What score_rows also tells of the attention A of a row, summed over the rows that see it like its score:
+/// Fact of the attention A of a row, summed over the rows that see it like its score:
 ///   kEntropy   -A ln A (MEDA)
-///   kDensity   1 / (chunk rows that row i sees) if A is at least kDensityShare of the greatest attention that row i
-///              pays to anything, else 0: over all j the share of rows that are not sparse (VL-Cache)
+///   kDensity   1 / (chunk rows that row i sees) if A is at least kDensityShare of the maximum attention of row i, else
+///              0: over all j the share of rows that are not sparse (VL-Cache)
 enum class AttentionFact : uint8_t { kNone, kEntropy, kDensity };
 inline constexpr float kDensityShare = 0.01f;
 
-/// How much attention the rows of a chunk get from its last r rows: column sums of the attention of those r queries,
+/// Attention of a chunk's last r rows to its rows: column sums of the attention of those r queries,
 ///
 ///   scores[g][j] = mean over the H / G query heads h of g of  sum over i in the last r rows, i >= j, of A[h, i, j]
 ///
@@ -26,21 +26,21 @@ inline constexpr float kDensityShare = 0.01f;
 /// DAVID score with a short window; r = row_count gives H2O's and Elastic Cache's sums over all queries. Two passes
 /// over the slots; never a matrix of rows by rows.
 ///
-///   observers   of the r rows only those of a modality count: the sums of the others' queries are left out
+///   observers   only queries of one modality count: those of the others are left out of the sums
 ///   adds_one    A = e^x / (1 + sum of e^x) instead of softmax: the n-softmax of CSP
-///   fact        facts[g][j] = the same mean and sum of what is told of A[h, i, j]
+///   fact        facts[g][j] = the same mean and sum of the fact of A[h, i, j]
 ///
 /// Shapes      query [r, H * E], rotated (rows may be strided): chunk rows row_count - r .. row_count - 1; rows: the
-///             chunk's keys [G, capacity, E], values are not read; scores [G, >= row_count]; runs [run_count] in the
-///             device's memory, on CUDA of at most kTileSlots slots each; is_visual [row_count], read where not all
-///             rows count; facts [G, >= row_count], written if there is a fact
-/// Packed      on the CPU runs may be packed or shifted. On CUDA runs are f16 and not shifted: expand_kv makes copies
-///             of those that are not. Runs marked `calibrated` are calibrated if that is on, on both
+///             chunk's keys [G, capacity, E], values are not read; scores [G, >= row_count]; runs [run_count] in device
+///             memory, on CUDA of at most kTileSlots slots each; is_visual [row_count], read if not all rows count;
+///             facts [G, >= row_count], written if there is a fact
+/// Packed      on the CPU runs may be packed or shifted. On CUDA runs are f16 and not shifted: expand_kv copies the
+///             others. Runs marked `calibrated` are calibrated if that is on, on both
 /// Types       query activations, keys f16; CPU: all arithmetic in f32. CUDA: products of f16, the rest in f32
 /// Divisible   E by 8, E <= 256; H by G; H / G <= 64; on CUDA all rows start on 16 bytes
 /// Scratch     score_rows_scratch_bytes(r, row_count, H, E, traits)
 /// Determinism the same bits whatever the number of threads
-/// Special     where a query or key is not a number, scores of the rows that it touches are not numbers. r = 0: zeros
+/// Special     a NaN in a query or key makes the scores of the rows that it touches NaN. r = 0: zeros
 /// Errors      kInternal in the queue if scratch is too small, on CUDA kUnsupported for E > 256
 struct ScoreRowsArgs {
   ActivationView query;
@@ -50,7 +50,7 @@ struct ScoreRowsArgs {
   const KvRun* runs = nullptr;
   int32_t run_count = 0;
   KvLayer layer = {};
-  RopeParams rope = {};  // for shifted runs
+  RopeParams rope = {};  // used with shifted runs
   KvCalibration calibration = {};
   Observers observers = Observers::kAll;
   const uint8_t* is_visual = nullptr;
@@ -61,7 +61,7 @@ struct ScoreRowsArgs {
   DeviceView<std::byte> scratch;
 };
 
-/// For at most `window` query rows and `row_count` rows.
+/// Scratch of at most `window` query rows and `row_count` rows.
 int64_t score_rows_scratch_bytes(int64_t window, int64_t row_count, int32_t query_heads, int32_t head_dim,
                                  const DeviceTraits& device);
 

@@ -1,6 +1,6 @@
-// Column sums of attention in two passes. The first finds the largest score of every line and the sum of its weights,
+// Column sums of attention in two passes. The first finds the maximum score of every line and the sum of its weights,
 // as attend_rows does; the second computes the scores of the chunk's own rows once more and adds up each slot's share.
-// The first keeps scores slots by lines, the second lines by slots, so that neither adds up across the lanes of a
+// The first stores scores as slots by lines, the second as lines by slots, so that neither adds across the lanes of a
 // vector: a slot's shares are added in the order of the lines.
 #include <algorithm>
 #include <cmath>
@@ -28,7 +28,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// Keys of one run, layer and key/value head, as f32 and at the positions where the run is now.
+/// Keys of one run, layer and key/value head, as f32 and rotated to the run's present positions.
 class RunKeys {
  public:
   RunKeys(const ScoreRowsArgs& args, const KvRun& run, int64_t kv_head, const ScoreThreadScratch& scratch)
@@ -40,7 +40,7 @@ class RunKeys {
     } else {
       halves_ = run_keys(run, args.layer.index, kv_head);
     }
-    // Turning a key by the run's shift is turning the query back by it.
+    // Rotating a key by the run's shift is rotating the query back by it.
     if (run.position_shift != 0) set_rope_angles(rope_, run.position_shift, s_.angles);
   }
 
@@ -149,14 +149,14 @@ class LineBlock {
       for (int64_t i = 0; i < slots; ++i)
         expand_halves(own.keys + own.at(slot + i, kv_head_), dim_, s_.along + i * dim_);
       score(slots);
-      // Row r of the block does not see what lies behind chunk_row + r.
+      // Row r of the block does not see slots after chunk_row + r.
       for (int64_t i = std::max<int64_t>(0, chunk_row - slot + 1); i < slots; ++i)
         std::fill_n(s_.scores + i * columns_, std::min((slot + i - chunk_row) * group_, columns_), -kInfinity);
       absorb(slots);
     }
   }
 
-  /// Rows are computed in fours; the ones behind the last slot hold leftovers and are not used.
+  /// Rows are computed in fours; those after the last slot hold leftovers and are not used.
   void score(int64_t slots) {
     multiply<false>({s_.along, dim_, 1}, s_.across, columns_, slots, dim_, columns_, nullptr, s_.scores, columns_);
   }
@@ -190,7 +190,7 @@ class LineBlock {
     }
   }
 
-  /// Takes scores into the maxima and sums of their columns. Scores that are not numbers stay in the sum.
+  /// Adds scores to the maxima and sums of their columns. NaN scores stay in the sum.
   void absorb(int64_t slots) {
     const FloatTag d;
     for (int64_t column = 0; column < columns_; column += kLanes) {
@@ -214,8 +214,8 @@ class LineBlock {
   const int64_t dim_, group_, kv_head_, first_row_, lines_, columns_;
 };
 
-/// Task number `task` of the first pass. Late blocks see the most slots; starting with them leaves small ones to fill
-/// up the end.
+/// Runs task number `task` of the first pass. Late blocks see the most slots; starting with them leaves small ones for
+/// the end.
 void measure_lines(const ScoreRowsArgs& args, const AttendRowsPlan& plan, int64_t task,
                    const ScoreThreadScratch& scratch, ScoreLine* lines) {
   const int64_t heads = args.rows.heads, kv_head = task % heads;
@@ -224,13 +224,13 @@ void measure_lines(const ScoreRowsArgs& args, const AttendRowsPlan& plan, int64_
   block.measure(lines + (kv_head * args.query.rows + first_row) * plan.group);
 }
 
-/// What the second pass knows of a line beside the first pass's ScoreLine.
+/// Data of a line for the second pass, besides the first pass's ScoreLine.
 struct LineView {
   int64_t visible;  // own rows that it sees, from the block's first one on
-  float term;       // kEntropy: log2 of its factor; kDensity: what a dense row adds
+  float term;       // kEntropy: log2 of its factor; kDensity: value that a dense row adds
 };
 
-/// What is told of the attention `share` that slots get from a line.
+/// Returns the fact of the attention `share` that slots get from a line.
 template <AttentionFact kFact>
 FloatVec fact_of(FloatVec exponent, FloatVec weight, FloatVec share, float term) {
   const FloatTag d;
@@ -240,7 +240,7 @@ FloatVec fact_of(FloatVec exponent, FloatVec weight, FloatVec share, float term)
   return hn::IfThenElse(hn::Eq(share, hn::Zero(d)), hn::Zero(d), hn::Mul(share, log));
 }
 
-/// Adds the shares that own rows first .. get from `count` lines, and what is told of them. Scores lie lines by slots.
+/// Adds the shares that own rows first .. get from `count` lines, and their facts. Scores are lines by slots.
 template <AttentionFact kFact>
 void add_shares(const ScoreLine* lines, const LineView* views, int64_t count, int64_t slots,
                 const ScoreThreadScratch& s) {
@@ -266,7 +266,7 @@ void add_shares(const ScoreLine* lines, const LineView* views, int64_t count, in
   }
 }
 
-/// What the second pass needs to know of a line whose row sees `visible` own rows, from row `first` on.
+/// Returns the second pass's data of a line whose row sees `visible` own rows, from row `first` on.
 LineView view_line(AttentionFact fact, const ScoreLine& line, int64_t visible, int64_t first) {
   if (fact == AttentionFact::kEntropy) return {visible, std::log2(line.factor)};
   const bool counts = line.factor != 0;
@@ -286,7 +286,7 @@ void sum_columns(const ScoreRowsArgs& args, int64_t kv_head, int64_t first, cons
   std::fill_n(s.sums, kAttendSlots, 0.0f);
   std::fill_n(s.facts, kAttendSlots, 0.0f);
 
-  // Lines before the first one that sees any of the rows are left out; blocks stay where they are.
+  // Lines before the first one that sees any of the rows are skipped; block boundaries stay.
   const int64_t first_query = args.row_count - args.query.rows, line_count = args.query.rows * group;
   const int64_t first_line = std::max<int64_t>(0, first - first_query) * group;
   for (int64_t line = first_line / kAttendColumns * kAttendColumns; line < line_count; line += kAttendColumns) {

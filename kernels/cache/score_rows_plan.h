@@ -1,4 +1,4 @@
-// How score_rows cuts its work, and where its scratch lies. A line is one row of one query head; the lines of a
+// Division of score_rows into tasks, and the layout of its scratch. A line is one row of one query head; the lines of a
 // key/value head are numbered m = row * H / G + head of the group. Plain arithmetic, no vectors.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace ocellus {
 
-/// What would write or read outside memory is the queue's failure.
+/// Fails the queue for arguments that would access memory out of bounds.
 inline void check_score_rows(const ScoreRowsArgs& args, Queue& queue) {
   const int64_t rows = args.query.rows, given = args.scratch.rows * args.scratch.cols;
   const int64_t needed =
@@ -33,7 +33,7 @@ inline void check_score_rows(const ScoreRowsArgs& args, Queue& queue) {
                             static_cast<long long>(args.row_count), static_cast<long long>(rows)));
 }
 
-/// What the first pass leaves of a line: a slot of score s has the attention 2^(s - largest) * factor.
+/// First pass's result for a line: a slot of score s has the attention 2^(s - largest) * factor.
 struct ScoreLine {
   float largest;
   float factor;
@@ -43,24 +43,24 @@ struct ScoreLine {
 inline constexpr float kScoreLog2E = 1.44269504f;
 inline constexpr float kScoreLn2 = 0.693147181f;
 
-/// Whether the query of a chunk row counts.
+/// True if the query of a chunk row counts.
 OCELLUS_FOR_BOTH inline bool is_observer(Observers observers, const uint8_t* is_visual, int64_t row) {
   return observers == Observers::kAll || (is_visual[row] != 0) == (observers == Observers::kVisual);
 }
 
-/// The factor of a line of which `sum` is the sum of 2^(s - largest). Lines that do not count have none.
+/// Returns the factor of a line with `sum` = sum of 2^(s - largest); 0 for lines that do not count.
 OCELLUS_FOR_BOTH inline float score_factor(float largest, float sum, bool adds_one, bool counts) {
   if (!counts) return 0;
   return 1.0f / (adds_one ? sum + exp2f(-largest) : sum);
 }
 
-/// What calibration makes of a line's score u, both in powers of two: slope (u - low) + base.
+/// Calibration of a line's score u, both in powers of two: slope (u - low) + base.
 struct ScoreSlope {
   float slope = 1;
   float low = 0;
   float base = 0;
 
-  /// From the least and the greatest of the `slots` calibrated scores, in powers of two.
+  /// Computes it from the minimum and the maximum of the `slots` calibrated scores, in powers of two.
   OCELLUS_FOR_BOTH static ScoreSlope of(const KvCalibration& calibration, float low, float high, int64_t slots) {
     if (slots < 2) return {};
     const float least = low / kScoreLog2E, range = high / kScoreLog2E - least;
@@ -69,7 +69,7 @@ struct ScoreSlope {
   }
 };
 
-/// All lines of `rows` rows: what every backend's scratch begins with.
+/// All lines of `rows` rows: the beginning of every backend's scratch.
 constexpr int64_t score_lines_bytes(int64_t rows, int32_t query_heads) {
   return aligned_bytes(rows * query_heads * static_cast<int64_t>(sizeof(ScoreLine)));
 }
@@ -78,15 +78,15 @@ constexpr int64_t score_lines_bytes(int64_t rows, int32_t query_heads) {
 
 /// One thread's scratch: f32 matrices, rows by columns.
 struct ScoreThreadScratch {
-  float* across;    // [E, 64]: what a product takes by columns, queries of the first pass or keys of the second
-  float* along;     // [64, E]: what it takes by rows, the other ones
-  float* expanded;  // [64, E]: keys to be turned over
+  float* across;    // [E, 64]: column operand of a product, queries in the first pass or keys in the second
+  float* along;     // [64, E]: row operand, the other ones
+  float* expanded;  // [64, E]: keys to be transposed
   float* scores;    // [64, 64]
-  float* angles;    // [E]: cosines and sines of a moved run
+  float* angles;    // [E]: cosines and sines of a shifted run
   float* maxima;    // [64], as all below: by line
   float* sums;      // by line, in the second pass by slot
-  float* facts;     // by slot, in the second pass: where the maxima were
-  float* lows;      // least and greatest calibrated score
+  float* facts;     // by slot, in the second pass: in place of the maxima
+  float* lows;      // minimum and maximum calibrated score
   float* highs;
   float* slopes;
   float* bases;
@@ -114,27 +114,27 @@ struct ScoreThreadScratch {
 };
 static_assert(kAttendSlots == kAttendColumns);
 
-// CUDA. A block of threads keeps a tile of kScoreTile lines (first pass) or slots (second pass) and walks over all of
-// the other kind, a stage at a time.
+// CUDA. A block of threads keeps a tile of kScoreTile lines (first pass) or slots (second pass) and iterates over all
+// of the other kind, a stage at a time.
 
 inline constexpr int32_t kScoreTile = 64;
-/// Most blocks of the first pass that split the slots between them. A constant, not what the device has, so that the
-/// same inputs give the same bits on every device.
+/// Maximum blocks of the first pass that split the slots. A constant, independent of the device, so that the same
+/// inputs give the same bits on every device.
 inline constexpr int32_t kScoreSplitBlocks = 256;
 
 constexpr int32_t score_stage_rows(int32_t tile_dim) { return tile_dim <= 128 ? 64 : 32; }
 
 struct ScorePlan {
-  int32_t tiles = 0;  // of lines, per head
+  int32_t tiles = 0;  // tiles of lines, per head
   int32_t splits = 1;
   int32_t stages_per_split = 0;
 };
-/// `lines`: of a key/value head. `stages`: most stages of any tile.
+/// `lines`: per key/value head. `stages`: maximum stages of any tile.
 constexpr ScorePlan plan_score_tiles(int64_t lines, int64_t heads, int64_t stages) {
   ScorePlan plan;
   plan.tiles = static_cast<int32_t>((lines + kScoreTile - 1) / kScoreTile);
   plan.stages_per_split = static_cast<int32_t>(stages);
-  // Fewer than two stages a block do not pay for putting the pieces together.
+  // Fewer than two stages per block do not pay for combining the pieces.
   const int64_t blocks = std::max<int64_t>(plan.tiles * heads, 1);
   const int64_t splits = std::min<int64_t>(kScoreSplitBlocks / blocks, stages / 2);
   if (splits < 2) return plan;
@@ -143,15 +143,15 @@ constexpr ScorePlan plan_score_tiles(int64_t lines, int64_t heads, int64_t stage
   return plan;
 }
 
-/// What a splitting block of the first pass leaves of a line: its largest score and its sum of weights, or of the
-/// calibrated slots the least and the greatest score and how many they are, 2 standing for more.
+/// A splitting block's result for a line in the first pass: its maximum score and its sum of weights, or of the
+/// calibrated slots the minimum and the maximum score and their number, 2 meaning more.
 struct ScorePart {
   float first;
   float second;
   int32_t slots;
 };
 
-/// CUDA's scratch behind the lines: slopes, then parts. Only split tiles leave parts, and those are few.
+/// CUDA's scratch after the lines: slopes, then parts. Only split tiles have parts, and those are few.
 constexpr int64_t score_slopes_bytes(int64_t rows, int32_t query_heads) {
   return aligned_bytes(rows * query_heads * static_cast<int64_t>(sizeof(ScoreSlope)));
 }

@@ -1,6 +1,6 @@
-// How a block of score_rows works: 64 rows are kept in the registers of four warps, 16 each, as the left factor of
-// every product; rows of the other kind come through shared memory, a stage at a time, while the stage before is worked
-// on. The first pass keeps lines and walks over slots, the second keeps slots and walks over lines.
+// Blocks of score_rows: 64 rows are kept in the registers of four warps, 16 each, as the left factor of every product;
+// rows of the other kind come through shared memory, a stage at a time, while the previous stage is processed. The
+// first pass keeps lines and iterates over slots, the second keeps slots and iterates over lines.
 #pragma once
 
 #include "kernels/attention/attend_tile.cuh"
@@ -13,7 +13,7 @@ inline constexpr int kScoreThreads = 128;
 inline constexpr int kScoreFragment = 16;  // rows and depth of one product
 static_assert(kTileSlots == kScoreFragment && kScoreTile == kScoreThreads / kWarp * kScoreFragment);
 
-/// One call, as the kernels see it.
+/// One call, as passed to the kernels.
 struct ScoreWork {
   const __half* query;
   int64_t query_stride;
@@ -25,13 +25,13 @@ struct ScoreWork {
   int head_dim;
   int group;
   int kv_heads;
-  int lines;      // of a key/value head
+  int lines;      // per key/value head
   int first_row;  // chunk row of the first query
   int row_count;
-  float scale;  // of the scores, which are powers of two
+  float scale;  // scale of the scores, which are powers of two
   KvCalibration calibration;
-  ScoreLine* measured;  // [kv_heads, lines], as the two below
-  ScoreSlope* slopes;   // null: nothing is calibrated
+  ScoreLine* measured;  // [kv_heads, lines]; also the next one
+  ScoreSlope* slopes;   // null: no calibration
   ScorePart* parts;     // [splits, kv_heads, lines]
   float* scores;
   int64_t scores_stride;
@@ -49,12 +49,12 @@ struct ScoreTile {
   static constexpr int kStage = score_stage_rows(kDim);
   static constexpr int kPieces = kStage / kTileSlots;
   static constexpr int kPieceThreads = kScoreThreads / kPieces;
-  // Rows start an odd number of 16-byte units apart: eight rows of a matrix then lie in different banks.
+  // Rows are an odd number of 16-byte units apart: eight rows of a matrix then lie in different banks.
   static constexpr int kStride = kDim + 8;
-  static constexpr int kRowUnits = kDim / 8;  // of 16 bytes
+  static constexpr int kRowUnits = kDim / 8;  // units of 16 bytes
   static constexpr int kKept = kScoreTile * kStride;
   static constexpr int kSharedBytes = (kKept + 2 * kStage * kStride) * 2;
-  static constexpr int kBlocks = kDim <= 128 ? 4 : 2;  // at a time
+  static constexpr int kBlocks = kDim <= 128 ? 4 : 2;  // blocks per multiprocessor
   static_assert(kSharedBytes <= 99 * 1024);
 };
 
@@ -65,7 +65,7 @@ using ScoreKept = uint32_t[T::kDim / kScoreFragment][4];
 template <class T>
 using StageScores = float[T::kStage / 8][4];
 
-/// Begins to copy `count` lines from line `first` on. Those behind the last become zero.
+/// Begins to copy `count` lines from line `first` on. Those after the last become zero.
 template <class T>
 __device__ void fetch_lines(const ScoreWork& work, int kv_head, int first, int count, __half* to) {
   for (int i = static_cast<int>(threadIdx.x); i < count * T::kRowUnits; i += kScoreThreads) {
@@ -80,7 +80,7 @@ __device__ void fetch_lines(const ScoreWork& work, int kv_head, int first, int c
   }
 }
 
-/// Begins to copy `count` keys that lie `stride` values apart, with threads thread, thread + threads, ... The first
+/// Begins to copy `count` keys that are `stride` values apart, with threads thread, thread + threads, ... The first
 /// `live` exist; the others become zero.
 template <class T>
 __device__ void fetch_keys(const __half* keys, int64_t stride, int live, int count, int head_dim, int thread,
@@ -92,21 +92,21 @@ __device__ void fetch_keys(const __half* keys, int64_t stride, int live, int cou
   }
 }
 
-/// What is known of a stage's pieces besides their keys.
+/// Facts of a stage's pieces besides their keys.
 template <class T>
 struct StageNotes {
-  int live[T::kPieces];  // slots that exist
+  int live[T::kPieces];  // existing slots
   int calibrated[T::kPieces];
 };
 
-/// The chunk's row where piece `entry` of a stage begins; negative if it is a run.
+/// Returns the chunk's row where piece `entry` of a stage begins; negative if it is a run.
 template <class T>
 __device__ int own_row_of_piece(const ScoreWork& work, int stage, int entry) {
   return (stage * T::kPieces + entry - work.run_count) * kTileSlots;
 }
 
-/// Begins to copy a stage of slots: pieces of the runs, then of the chunk's first `own_rows` rows. Some threads see to
-/// each piece, so that the runs' descriptions are waited for at the same time.
+/// Begins to copy a stage of slots: pieces of the runs, then of the chunk's first `own_rows` rows. Each piece is
+/// handled by some of the threads, so that the runs' descriptors are loaded at the same time.
 template <class T>
 __device__ void fetch_slots(const ScoreWork& work, int kv_head, int own_rows, int stage, __half* to,
                             StageNotes<T>& notes) {
@@ -134,7 +134,7 @@ __device__ void fetch_slots(const ScoreWork& work, int kv_head, int own_rows, in
                 to + entry * kTileSlots * T::kStride);
 }
 
-/// Takes a warp's rows of the kept tile into registers.
+/// Loads a warp's rows of the kept tile into registers.
 template <class T>
 __device__ void keep_rows(const __half* tile, ScoreKept<T>& kept) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -165,7 +165,7 @@ __device__ void score_rows_of_stage(const ScoreKept<T>& kept, const __half* stag
   }
 }
 
-/// Over the four lanes that share a row.
+/// Sums over the four lanes that share a row.
 __device__ inline float row_sum(float x) {
   x += __shfl_xor_sync(0xFFFFFFFFu, x, 1);
   return x + __shfl_xor_sync(0xFFFFFFFFu, x, 2);

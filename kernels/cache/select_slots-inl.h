@@ -1,5 +1,5 @@
-// What the backends of select_slots share, so that they choose the same rows: how scores are pooled and ordered, how
-// the budget is shared, and when DAVID switches. Compiled for the device too.
+// Shared by the backends of select_slots, so that they choose the same rows: pooling and order of scores, division of
+// the budget, and DAVID's switch. Compiled for the device too.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace ocellus::select {
 
-/// What would write or read outside memory is the queue's failure.
+/// Fails the queue for arguments that would access memory out of bounds.
 inline void check(const SelectSlotsArgs& args, Queue& queue) {
   const int64_t given = args.scratch.rows * args.scratch.cols;
   const int64_t needed =
@@ -28,7 +28,7 @@ inline void check(const SelectSlotsArgs& args, Queue& queue) {
                             args.layer, NcarState::kMostLayers));
 }
 
-/// Scores as integers in the same order, better ones larger; not a number is the largest, -0 is 0, and none is 0.
+/// Maps scores to integers in the same order, better ones larger; NaN is the largest, -0 is 0, and no score maps to 0.
 OCELLUS_ON_BOTH inline uint32_t rank_of(float score) {
   if (score != score) return 0xFFFFFFFFu;
   if (score == 0) return 0x80000000u;
@@ -37,7 +37,7 @@ OCELLUS_ON_BOTH inline uint32_t rank_of(float score) {
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-/// The pooled score of row `row` of `rows`. Sums run upwards from the lowest row.
+/// Returns the pooled score of row `row` of `rows`. Sums run upwards from the lowest row.
 OCELLUS_ON_BOTH inline float pool_score(const float* scores, int64_t rows, int64_t row, int32_t pool,
                                         ScorePooling pooling) {
   const int64_t reach = pool / 2;
@@ -48,7 +48,7 @@ OCELLUS_ON_BOTH inline float pool_score(const float* scores, int64_t rows, int64
     const float score = scores[i];
     if (pooling == ScorePooling::kMean)
       pooled += score;
-    else if (score > pooled || score != score)  // once not a number, it stays so
+    else if (score > pooled || score != score)  // NaN stays NaN
       pooled = score;
   }
   return pooling == ScorePooling::kMean ? pooled / static_cast<float>(last - first + 1) : pooled;
@@ -57,11 +57,11 @@ OCELLUS_ON_BOTH inline float pool_score(const float* scores, int64_t rows, int64
 struct Shares {
   int64_t text, visual;
 };
-/// The decoupled stage's shares of a budget no larger than the rows there are.
+/// The decoupled stage's shares of a budget no larger than the number of rows.
 OCELLUS_ON_BOTH inline Shares share_budget(int64_t budget, int64_t visual_quota, int64_t text_rows,
                                            int64_t visual_rows) {
   int64_t visual = visual_quota < budget ? visual_quota : budget;
-  if (visual < budget - text_rows) visual = budget - text_rows;  // text leaves some over
+  if (visual < budget - text_rows) visual = budget - text_rows;  // text leaves some of its share
   if (visual > visual_rows) visual = visual_rows;
   return {budget - visual, visual};
 }
@@ -71,12 +71,12 @@ OCELLUS_ON_BOTH inline int64_t rows_to_choose_from(const SelectSlotsArgs& args) 
   return args.row_count - args.window > args.budget ? args.row_count - args.window : 0;
 }
 
-/// Whether theta of this layer is to be computed.
+/// True if theta of this layer is to be computed.
 OCELLUS_ON_BOTH inline bool is_watching(const SelectSlotsArgs& args) {
   return args.layer == 0 || args.state->switch_layer == NcarState::kNotYet;
 }
 
-/// NCAR from the sum of all heads' scores of visual rows.
+/// Returns NCAR from the sum of all heads' scores of visual rows.
 OCELLUS_ON_BOTH inline double ncar_of(const SelectSlotsArgs& args, double visual_sum) {
   const int64_t observed = args.observed > 0 ? args.observed : args.window;
   const int64_t queries = observed < args.row_count ? observed : args.row_count;
@@ -86,7 +86,7 @@ OCELLUS_ON_BOTH inline double ncar_of(const SelectSlotsArgs& args, double visual
   return per_row * static_cast<double>(args.row_count);
 }
 
-/// Notes theta in the state, and the switch if this is where it happens. Differences are those of the noted values.
+/// Records theta in the state, and the switch if it happens here. Differences are those of the recorded values.
 OCELLUS_ON_BOTH inline void note_ncar(const SelectSlotsArgs& args, double ncar) {
   NcarState& state = *args.state;
   const double before = args.layer == 0 ? 1.0 : static_cast<double>(state.theta[args.layer - 1]);
@@ -103,7 +103,7 @@ OCELLUS_ON_BOTH inline void note_ncar(const SelectSlotsArgs& args, double ncar) 
   state.switch_layer = switches ? args.layer : NcarState::kNotYet;
 }
 
-/// Whether each modality has its share in this layer; read after note_ncar.
+/// True if each modality has its share in this layer; read after note_ncar.
 OCELLUS_ON_BOTH inline bool is_decoupled(const SelectSlotsArgs& args) {
   if (args.stage == SelectStage::kUntilSwitch) return args.state->switch_layer == NcarState::kNotYet;
   return args.stage == SelectStage::kDecoupled;
@@ -112,7 +112,7 @@ OCELLUS_ON_BOTH inline bool is_decoupled(const SelectSlotsArgs& args) {
 OCELLUS_ON_BOTH inline bool is_visual_row(const SelectSlotsArgs& args, int64_t row) {
   return args.is_visual != nullptr && args.is_visual[row] != 0;
 }
-/// Which list a kept row goes to.
+/// True if a kept row is listed as visual.
 OCELLUS_ON_BOTH inline bool goes_to_visual(const SelectSlotsArgs& args, int64_t row, bool is_visual) {
   return args.is_split && (is_visual || args.pack_text) && (args.pack_window || row < args.row_count - args.window);
 }

@@ -1,7 +1,7 @@
-// One block chooses the rows of one key/value head. The rank of the last row that is kept is found digit by digit, the
-// largest first: a histogram over a digit's values tells in which of them the count of better rows passes what is
-// wanted. Rows are then listed in their order, their places being prefix sums. Text and visual rows of the decoupled
-// stage are two classes with a histogram each, searched at the same time.
+// One block chooses the rows of one key/value head. The rank of the last kept row is found digit by digit, the highest
+// first: a histogram over a digit's values shows in which of them the count of better rows passes the wanted number.
+// Rows are then listed in their order, their places being prefix sums. Text and visual rows of the decoupled stage are
+// two classes with a histogram each, searched at the same time.
 #include "kernels/backends.h"
 #include "kernels/base/device_math.cuh"
 #include "kernels/base/launch.cuh"
@@ -24,8 +24,8 @@ static_assert(kSelectWarps == kWarp && kClasses * kDigits <= kSelectThreads);
 __device__ int lane_index() { return static_cast<int>(threadIdx.x) % kWarp; }
 __device__ int warp_index() { return static_cast<int>(threadIdx.x) / kWarp; }
 
-/// One block: adds up what visual rows get and notes NCAR. Every thread's sum and the tree over them have a fixed
-/// order.
+/// One block: sums the attention of visual rows and records NCAR. Every thread's sum and the tree over them have a
+/// fixed order.
 __global__ void __launch_bounds__(kSelectThreads) watch_ncar(const __grid_constant__ SelectSlotsArgs args) {
   __shared__ double of_warp[kSelectWarps];
   wait_for_inputs();
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kSelectThreads) watch_ncar(const __grid_consta
     for (int i = static_cast<int>(threadIdx.x); i < NcarState::kMostLayers; i += kSelectThreads)
       args.state->theta[i] = 0;
   }
-  if (threadIdx.x != 0) return;  // what it has cleared is theta[0], which it notes now
+  if (threadIdx.x != 0) return;  // it has cleared theta[0], which it records now
   double all = 0;
   for (int i = 0; i < kSelectWarps; ++i) all += of_warp[i];
   select::note_ncar(args, select::ncar_of(args, all));
@@ -54,17 +54,17 @@ __global__ void __launch_bounds__(kSelectThreads) watch_ncar(const __grid_consta
 /// Shared memory of a block that selects.
 struct SelectRoom {
   uint32_t bins[kClasses][kDigits];
-  uint32_t cut[kClasses];     // rank of the last row that is kept, as far as its digits are known
-  uint32_t wanted[kClasses];  // how many of the rows that begin with these digits are kept
+  uint32_t cut[kClasses];     // rank of the last kept row, as far as its digits are known
+  uint32_t wanted[kClasses];  // number of kept rows that begin with these digits
   uint32_t warps[kSelectWarps];
   uint32_t visual_rows;
 };
 
-/// What every thread of the block knows.
+/// Common data of all threads of the block.
 struct SelectTask {
   const float* scores;
-  uint32_t* ranks;  // of rows [0, rows)
-  int64_t rows;     // to choose from; 0: all are kept
+  uint32_t* ranks;  // ranks of rows [0, rows)
+  int64_t rows;     // number of rows to choose from; 0: all are kept
   bool decoupled;
 };
 
@@ -72,7 +72,7 @@ __device__ int class_of(const SelectSlotsArgs& args, const SelectTask& task, int
   return task.decoupled && select::is_visual_row(args, row) ? 1 : 0;
 }
 
-/// Ranks all rows and shares the budget between the classes.
+/// Ranks all rows and divides the budget between the classes.
 __device__ void rank_rows(const SelectSlotsArgs& args, const SelectTask& task, SelectRoom& room) {
   if (threadIdx.x == 0) room.visual_rows = 0;
   __syncthreads();
@@ -90,11 +90,11 @@ __device__ void rank_rows(const SelectSlotsArgs& args, const SelectTask& task, S
   const select::Shares shares = select::share_budget(args.budget, quota, task.rows - visual_rows, visual_rows);
   room.wanted[0] = static_cast<uint32_t>(shares.text);
   room.wanted[1] = static_cast<uint32_t>(shares.visual);
-  // Where nothing is wanted, no digit is ever found and nothing ranks above this.
+  // A class without wanted rows never finds a digit, and nothing ranks above this.
   for (int i = 0; i < kClasses; ++i) room.cut[i] = room.wanted[i] > 0 ? 0 : 0xFFFFFFFFu;
 }
 
-/// A warp finds the digit in which the count of better rows passes what is wanted.
+/// A warp finds the digit in which the count of better rows passes the wanted number.
 __device__ void find_digit(int shift, int of_class, SelectRoom& room) {
   const uint32_t* bins = room.bins[of_class];
   const int highest = kDigits - 1 - lane_index() * kDigitsPerLane;  // lane 0 has the best digits
@@ -115,13 +115,14 @@ __device__ void find_digit(int shift, int of_class, SelectRoom& room) {
   room.wanted[of_class] = wanted - better;
 }
 
-/// Leaves the rank of the last kept row of every class, and how many rows of this rank are kept. Starts and ends with a
+/// Finds the rank of the last kept row of every class, and the number of kept rows of this rank. Starts and ends with a
 /// barrier.
 __device__ void find_cuts(const SelectSlotsArgs& args, const SelectTask& task, SelectRoom& room) {
   for (int shift = 32 - kDigitBits; shift >= 0; shift -= kDigitBits) {
     if (threadIdx.x < kClasses * kDigits) room.bins[threadIdx.x / kDigits][threadIdx.x % kDigits] = 0;
     __syncthreads();
-    const uint32_t known = ~((2u << (shift + kDigitBits - 1)) - 1);  // digits found so far; a shift by 32 would be none
+    const uint32_t known = ~((2u << (shift + kDigitBits - 1)) - 1);  // digits found so far; a shift by 32 would be
+                                                                     // undefined
     const uint32_t cuts[kClasses] = {room.cut[0] & known, room.cut[1] & known};
     for (int64_t row = threadIdx.x; row < task.rows; row += kSelectThreads) {
       const uint32_t rank = task.ranks[row];
@@ -135,7 +136,7 @@ __device__ void find_cuts(const SelectSlotsArgs& args, const SelectTask& task, S
   }
 }
 
-/// The sum over the threads before this one, and over all. Two barriers; the room is free behind them.
+/// Returns the sum over the threads before this one, and over all. Two barriers; the room may be reused afterwards.
 __device__ uint32_t sum_before(uint32_t value, uint32_t* warps, uint32_t& total) {
   const auto scan = [](uint32_t x) {
     for (int offset = 1; offset < kWarp; offset *= 2) {
@@ -154,7 +155,7 @@ __device__ uint32_t sum_before(uint32_t value, uint32_t* warps, uint32_t& total)
   return up_to - value + (warp_index() > 0 ? earlier : 0);
 }
 
-/// Two counts of at most kSelectThreads in one word.
+/// Packs two counts of at most kSelectThreads in one word.
 __device__ constexpr uint32_t one_of(int which) { return which == 0 ? 1u : 1u << 16; }
 __device__ constexpr uint32_t count_of(uint32_t counts, int which) {
   return which == 0 ? counts & 0xFFFFu : counts >> 16;

@@ -7,14 +7,14 @@ namespace ocellus {
 
 enum class ScorePooling : uint8_t { kMax, kMean };
 
-/// How the number of slots to select is shared between modalities.
+/// Division of the slots to select between modalities.
 enum class SelectStage : uint8_t {
-  kUnified,     // the best of all: SnapKV
+  kUnified,     // the best of all rows: SnapKV
   kDecoupled,   // visual_quota among visual rows, the rest among text
-  kUntilSwitch  // decoupled, until NCAR says so; from then on unified: DAVID
+  kUntilSwitch  // decoupled until NCAR triggers the switch, then unified: DAVID
 };
 
-/// DAVID's reasons to switch from the decoupled to the unified stage at layer m (paper, section 3.3; the text allows
+/// DAVID's conditions to switch from the decoupled to the unified stage at layer m (paper, section 3.3; the text allows
 /// three readings). theta_m: NCAR of layer m, theta before the first layer 1.
 enum class NcarSwitch : uint8_t {
   kSmallDrop,  // eq. 7 and Alg. 1 line 19: theta_{m-1} - theta_m < threshold
@@ -23,54 +23,55 @@ enum class NcarSwitch : uint8_t {
   kAtLayer     // at layer `threshold`, whatever theta is
 };
 
-/// What DAVID remembers from layer to layer of one prompt chunk, in the device's memory.
+/// DAVID's state from layer to layer of one prompt chunk, in device memory.
 struct NcarState {
   static constexpr int32_t kMostLayers = 128;
   static constexpr int32_t kNotYet = -1;
   int32_t switch_layer = kNotYet;  // the first unified layer
-  float theta[kMostLayers] = {};   // NCAR by layer, as far as it was computed
+  float theta[kMostLayers] = {};   // NCAR by layer, as far as computed
 
-  /// Layers of a model for which it was: those up to the one that switched.
+  /// Number of layers for which it was computed: those up to the one that switched.
   int32_t layers(int32_t layer_count) const { return switch_layer == kNotYet ? layer_count : switch_layer + 1; }
 };
 
-/// Chooses which rows of a chunk each key/value head keeps: the last `window` rows, and of the others the `budget` best
-/// by pooled score. Higher scores first, among equals the lower row; a score that is not a number ranks before all. A
-/// modality's share is capped at the rows it has, and what is left over goes to the other.
+/// Chooses the rows of a chunk that each key/value head keeps: the last `window` rows, and of the others the `budget`
+/// best
+/// by pooled score. Higher scores first, among equals the lower row; a NaN score ranks before all. A modality's share
+/// is
+/// capped at the rows it has, and the rest goes to the other.
 ///
 /// NCAR (DAVID, eq. 6)  theta = n / (n_V r) * mean over g of sum over visual j of scores[g][j], r = min(observed, n):
-/// the
-///                      mean attention per visual row divided by 1 / n. Without visual rows 0. Not computed in the
-///                      layers behind the one that switches
+///                      the mean attention per visual row divided by 1 / n. Without visual rows 0. Not computed in the
+///                      layers after the one that switches
 /// Pooling              over `pool` neighbouring rows (odd; fewer at the ends) among the rows before the window, before
-///                      the modalities are told apart
+///                      the modalities are separated
 ///
-/// Shapes    scores [G, >= n] f32, n = row_count; is_visual [n], or null where all is text; kept_text, kept_visual
-///           [G, >= n] row numbers, ascending; text_counts, visual_counts [G]; state one. All in the device's memory
-/// Types     integers, but for pooled means, which are f32 and added from the lowest row on, and theta, added in f64
-/// Split     is_split: visual rows that are kept go to kept_visual, text to kept_text; visual rows of the window go to
-///           kept_text unless pack_window; with pack_text all rows are treated as visual ones are. Otherwise all kept
-///           rows go to kept_text, and kept_visual and visual_counts may be null
+/// Shapes    scores [G, >= n] f32, n = row_count; is_visual [n], or null if all is text; kept_text, kept_visual
+///           [G, >= n] row numbers, ascending; text_counts, visual_counts [G]; state one. All in device memory
+/// Types     integers, except pooled means, which are f32 and added from the lowest row on, and theta, added in f64
+/// Split     is_split: kept visual rows go to kept_visual, text to kept_text; visual rows of the window go to kept_text
+///           unless pack_window; with pack_text all rows are treated as visual ones. Otherwise all kept rows go to
+///           kept_text, and kept_visual and visual_counts may be null
 /// Scratch   select_slots_scratch_bytes(n, G, traits)
 /// Determinism the same bits whatever the number of threads; both backends choose the same rows of the same scores,
 ///           unless theta lies as close to the threshold as its rounding
-/// Special   n <= window + budget: everything is kept (and theta still noted)
-/// Errors    kInternal in the queue if scratch is too small, kUnsupported for layers that the state has no room for
+/// Special   n <= window + budget: everything is kept (and theta still recorded)
+/// Errors    kInternal in the queue if scratch is too small, kUnsupported for more layers than the state has room for
 struct SelectSlotsArgs {
   DeviceView<const float> scores;
   int64_t row_count = 0;
   const uint8_t* is_visual = nullptr;
   int64_t visual_count = 0;
   int64_t window = 0;
-  int64_t observed = 0;  // queries that the scores sum over; 0: the window's
+  int64_t observed = 0;  // number of queries that the scores sum over; 0: the window's
   int64_t budget = 0;
-  int64_t visual_quota = 0;  // of the budget, in the decoupled stage
+  int64_t visual_quota = 0;  // visual part of the budget, in the decoupled stage
   int32_t pool = 1;
   ScorePooling pooling = ScorePooling::kMax;
   SelectStage stage = SelectStage::kUnified;
   NcarSwitch ncar = NcarSwitch::kSmallDrop;
   float threshold = 0.3f;
-  int32_t layer = 0;           // 0: the state begins anew
+  int32_t layer = 0;           // 0: resets the state
   NcarState* state = nullptr;  // kUntilSwitch only
   bool is_split = false;
   bool pack_window = true;

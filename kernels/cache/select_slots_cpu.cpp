@@ -11,7 +11,7 @@ namespace {
 
 /// One thread's scratch.
 struct HeadScratch {
-  uint64_t* words;  // a candidate each: its rank, and below it the lower rows as the larger numbers
+  uint64_t* words;  // one per candidate: its rank, and below it the lower rows as the larger numbers
   uint8_t* kept;    // by row
 
   static int64_t bytes(int64_t rows) { return aligned_bytes(rows * static_cast<int64_t>(sizeof(uint64_t) + 1)); }
@@ -36,7 +36,7 @@ void watch_ncar(const SelectSlotsArgs& args) {
   select::note_ncar(args, select::ncar_of(args, sum));
 }
 
-/// No two words are equal, so that the best ones are a set that does not depend on how they are found.
+/// No two words are equal, so the set of the best ones does not depend on the algorithm.
 void keep_best(uint64_t* words, int64_t count, int64_t wanted, uint8_t* kept) {
   if (wanted < count) std::nth_element(words, words + wanted, words + count, std::greater<>());
   for (int64_t i = 0; i < wanted; ++i) kept[row_in(words[i])] = 1;
@@ -47,7 +47,7 @@ void choose_rows(const SelectSlotsArgs& args, bool decoupled, int64_t head, cons
   std::fill_n(s.kept, rows, uint8_t{0});
   std::fill_n(s.kept + rows, args.row_count - rows, uint8_t{1});
   if (rows == 0) return;
-  // Text, or all rows, from the front on; visual rows of the decoupled stage from the back.
+  // Text, or all rows, from the front; visual rows of the decoupled stage from the back.
   const float* scores = args.scores.row(head);
   int64_t text = 0, visual = 0;
   for (int64_t row = 0; row < rows; ++row) {

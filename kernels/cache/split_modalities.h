@@ -6,15 +6,16 @@
 
 namespace ocellus {
 
-/// Makes of what rows get from text queries and from visual queries, in place, what they get from queries of their own
-/// modality and from those of the other (CSP, section 3), and adds the two up:
+/// Converts the attention that rows get from text queries and from visual queries, in place, to the attention from
+/// queries
+/// of their own modality and from those of the other (CSP, section 3), and adds the two:
 ///
 ///   visual row j   same = of_visual[g][j], cross = of_text[g][j]
 ///   text row j     same = of_text[g][j],   cross = of_visual[g][j]
 ///
 /// Shapes    of_text, of_visual, sums [G, >= row_count] f32; is_visual [row_count]. Afterwards of_text holds `same` and
 ///           of_visual `cross`
-/// Special   what is not a number stays so
+/// Special   NaN stays NaN
 struct SplitModalitiesArgs {
   DeviceView<float> of_text = {};
   DeviceView<float> of_visual = {};

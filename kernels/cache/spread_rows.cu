@@ -1,4 +1,5 @@
-// One block chooses all rows, one after the other: a warp measures a row at a time, and the block agrees on the end.
+// One block chooses all rows, one after the other: a warp measures a row at a time, and the block reduces to the
+// extreme one.
 #include "kernels/backends.h"
 #include "kernels/base/device_math.cuh"
 #include "kernels/base/launch.cuh"
@@ -13,7 +14,7 @@ constexpr int kWarps = kThreads / kWarp;
 static_assert(kWarps == kWarp, "one warp compares what all have found");
 constexpr float kFar = 3.4028235e38f;
 
-/// A row and how far it is, or less where less is better.
+/// A row and its distance.
 struct Candidate {
   float score;
   int row;  // -1: none
@@ -43,7 +44,8 @@ __device__ void find_mean(const SpreadRowsArgs& a) {
   }
 }
 
-/// As approach() on the CPU; then the row at the end, in every thread. `chosen` (-1: none) is out from now on.
+/// Implements approach() of the CPU; then returns the extreme row, in every thread. `chosen` (-1: none) is excluded
+/// from now on.
 __device__ int measure(const SpreadRowsArgs& a, const float* to, int chosen, bool keep, bool nearest,
                        Candidate* of_warps) {
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;

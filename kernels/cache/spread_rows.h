@@ -6,9 +6,9 @@
 
 namespace ocellus {
 
-/// Chooses rows that lie far from each other: first the candidate that is nearest to the mean of all, then again and
-/// again the one that is farthest from those chosen so far (farthest-point sampling: Gonzalez, 1985). Any number of
-/// the first picks is what fewer picks would have been. Ours: which rows of a linked image are read in place.
+/// Chooses rows that are far from each other: first the candidate nearest to the mean of all, then repeatedly the one
+/// farthest from those chosen so far (farthest-point sampling: Gonzalez, 1985). The first n picks do not depend on the
+/// number of picks. Ours: the rows of a linked image that are computed in place.
 ///
 /// Shapes    rows [T, D] f32; ids [T]: candidates are the rows whose id is kSkippedRow, as rows of images are; picks
 ///           [count], count <= candidates, in the order of choice; least [T], mean [D] scratch
@@ -26,7 +26,7 @@ void spread_rows(const SpreadRowsArgs& args, Queue& queue);
 
 namespace spread {
 
-/// In place of distances: of rows that are chosen, and of those whose distance is no number.
+/// Markers in place of distances: for chosen rows, and for those whose distance is NaN.
 inline constexpr float kChosen = -2, kNoNumber = -1;
 
 }  // namespace spread

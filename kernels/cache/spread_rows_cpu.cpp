@@ -29,7 +29,7 @@ float squared_distance(const float* a, const float* b, int64_t count) {
   return hn::GetLane(hn::SumOfLanes(d, sum)) + rest;
 }
 
-/// least[t] = min(least[t], distance of row t to `to`), or without `keep` that distance, of rows [begin, end).
+/// least[t] = min(least[t], distance of row t to `to`), or without `keep` just that distance, for rows [begin, end).
 void approach(const SpreadRowsArgs& args, const float* to, bool keep, int64_t begin, int64_t end) {
   for (int64_t t = begin; t < end; ++t) {
     if (args.ids[t] != kSkippedRow) continue;
@@ -61,7 +61,7 @@ void find_mean(const SpreadRowsArgs& args) {
   for (int64_t i = 0; i < args.rows.cols; ++i) args.mean[i] /= static_cast<float>(count);
 }
 
-/// The candidate of the least or the greatest distance; one whose distance is no number if there is no other.
+/// Returns the candidate of the minimum or maximum distance; one with a NaN distance if there is no other.
 int64_t find_end(const SpreadRowsArgs& args, bool nearest) {
   int64_t best = -1;
   float at = 0;

@@ -5,9 +5,9 @@
 
 namespace ocellus {
 
-/// One number of a layer: total = sum over heads g and rows j < row_count of scores[g][j].
+/// Sum of a layer's scores: total = sum over heads g and rows j < row_count of scores[g][j].
 ///
-/// Shapes    scores [G, >= row_count] f32; total: one number in the device's memory
+/// Shapes    scores [G, >= row_count] f32; total: one number in device memory
 /// Types     added in f64 in a fixed order, rounded once
 struct SumScoresArgs {
   DeviceView<const float> scores = {};

@@ -4,13 +4,13 @@
 
 namespace ocellus {
 
-/// How far rows have come from what is stored of them (CacheBlend, Yao et al. 2025, as its code has it: by values,
-/// which no rotation has touched):
+/// Difference of rows from their stored values (CacheBlend, Yao et al. 2025, as in its code: by values, which are not
+/// rotated):
 ///
-///   change_t = sum over heads and channels ( v_t - stored_v_t )^2, 0 for rows of which nothing is stored
+///   change_t = sum over heads and channels ( v_t - stored_v_t )^2, 0 for rows that are not stored
 ///
-/// Shapes    rows [G, capacity, E] of one layer; slots [count], those without an address have nothing stored; changes
-///           [count]. All in the device's memory
+/// Shapes    rows [G, capacity, E] of one layer; slots [count], those without an address are not stored; changes
+///           [count]. All in device memory
 /// Types     f16, sums in f32
 /// Divisible E by 8; on CUDA all rows and slots start on 16 bytes
 /// Errors    kInternal for heads of more than 256 values on the CPU

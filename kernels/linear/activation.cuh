@@ -1,4 +1,4 @@
-// The activations of kernels/linear/matmul.h, chosen at run time: for kernels that apply them to a few values.
+// The activations of kernels/linear/matmul.h, selected at run time: for kernels that apply them to a few values.
 #pragma once
 
 #include "kernels/linear/matmul.h"

@@ -1,5 +1,5 @@
-// Blocks of weights as the device reads them: eight consecutive weights as floats, to the bit what quant/ decodes. One
-// type per format; this file has the plain formats, as blocks of eight, and those with blocks of 32.
+// Decoders of weight blocks on the device: eight consecutive weights as floats, bit-equal to quant/. One type per
+// format; this file has the plain formats, as blocks of eight, and those with blocks of 32.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -9,7 +9,7 @@
 namespace ocellus::cuda {
 
 __device__ inline uint32_t read_u16(const uint8_t* p) { return __ldg(reinterpret_cast<const unsigned short*>(p)); }
-/// The f16 in the low bits.
+/// Converts the f16 in the low bits.
 __device__ inline float float_of_half(uint32_t bits) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
 }

@@ -7,10 +7,10 @@ namespace ocellus::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kEightsPerThread = 4;  // on their way at once: enough bytes to hide the memory's latency
+constexpr int kEightsPerThread = 4;  // loads in flight: enough bytes to hide the memory's latency
 
-/// Rows are contiguous and whole blocks, so a matrix is one run of blocks. A thread takes eight weights at a time, and
-/// a warp 256 in a row: its reads share lines and its writes are whole lines.
+/// Rows are contiguous whole blocks, so a matrix is one run of blocks. A thread takes eight weights at a time, and a
+/// warp 256 consecutive ones: its reads share lines and its writes are whole lines.
 template <class Decoder>
 __global__ void __launch_bounds__(kThreads) decode_eights(const uint8_t* source, uint32_t count, __half* out) {
   constexpr uint32_t kParts = Decoder::kElements / 8;
@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kThreads) decode_eights(const uint8_t* source,
   uint4 packed[kEightsPerThread];
 #pragma unroll
   for (int k = 0; k < kEightsPerThread; ++k) {
-    const uint32_t at = min(first + k * kThreads, count - 1);  // no branch, so that all reads go ahead
+    const uint32_t at = min(first + k * kThreads, count - 1);  // branch-free, so that all reads are issued
     float weights[8];
     Decoder::eight(source + int64_t{at / kParts} * Decoder::kBytes, static_cast<int>(at % kParts), weights);
     auto* pairs = reinterpret_cast<__half2*>(&packed[k]);
@@ -40,7 +40,7 @@ __device__ float plain_weight(const uint16_t* weight) {
   return __uint_as_float(uint32_t{__ldg(weight)} << 16);
 }  // BF16
 
-/// Plain formats with rows of any length at any address, one weight at a time: rare, and small.
+/// Decodes plain formats with rows of any length at any address, one weight at a time: rare, and small.
 template <class Weight>
 __global__ void __launch_bounds__(kThreads)
     decode_plain(const Weight* source, uint32_t cols, uint32_t eights_per_row, uint32_t count, __half* out) {
@@ -72,7 +72,7 @@ void decode_weights(const WeightView& rows, __half* out, Queue& queue) {
       case WeightFormat::kF32: return decode_plain_rows<float>(rows, out, queue);
       case WeightFormat::kF16: return decode_plain_rows<__half>(rows, out, queue);
       case WeightFormat::kBF16: return decode_plain_rows<uint16_t>(rows, out, queue);
-      default: break;  // blocks are read in eight bytes at most, and no row ends within eight weights
+      default: break;  // blocks are read in at most eight bytes, and no row ends within eight weights
     }
   }
   const int64_t eights = rows.rows * rows.cols / 8;

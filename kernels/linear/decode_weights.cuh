@@ -1,4 +1,4 @@
-// Weights of any format on the device: whole rows as f16, and the decoder that belongs to a format.
+// Weights of any format on the device: whole rows as f16, and the decoder of a format.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -12,11 +12,11 @@
 
 namespace ocellus::cuda {
 
-/// `rows` as f16, padded_cols(columns) values apart, with zeros behind the last column; magnitudes above the largest
-/// f16 become that. `out` aligned to 16 bytes, the data to 8.
+/// Decodes `rows` to f16, padded_cols(columns) values apart, with zeros after the last column; magnitudes above the
+/// largest f16 become that. `out` aligned to 16 bytes, the data to 8.
 void decode_weights(const WeightView& rows, __half* out, Queue& queue);
 
-/// As the types of block_decoders.cuh, by way of the codes of few-row products.
+/// Has the interface of the types of block_decoders.cuh, using the codes of few-row products.
 template <WeightFormat kFormat>
 struct DecodeCodes {
   using Format = Blocks<kFormat>;
@@ -42,7 +42,7 @@ struct DecodeCodes {
   }
 };
 
-/// Calls visit(Decoder()) with the type that decodes the format.
+/// Calls visit(Decoder()) with the format's decoder.
 template <class Visit>
 void with_decoder(WeightFormat format, Visit visit) {
   switch (format) {

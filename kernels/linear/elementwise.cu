@@ -11,7 +11,7 @@ constexpr int kUnits = RowPieces::kUnitsPerThread;
 constexpr int kWideHalves = 8;
 constexpr int kWideFloats = 4;
 
-/// x * sigmoid(u). The quick forms are off by some 1e-6 of the value where it is not too small for an f16.
+/// x * sigmoid(u). The fast forms have a relative error of some 1e-6 if the value is not too small for an f16.
 __device__ inline float gate_by(float x, float u) { return __fdividef(x, 1.0f + __expf(-u)); }
 
 struct Silu {
@@ -35,8 +35,8 @@ struct GeluErf {
   static __device__ float of(float x) { return 0.5f * x * erfcf(x * -0.70710678118654752f); }
 };
 
-/// The thread's values of a row become of(value, other). All its loads come before its arithmetic, so that they are on
-/// their way together; what `of` does not look at is not loaded.
+/// Sets the thread's values of a row to of(value, other). All its loads come before its arithmetic, so that they are in
+/// flight together; values that `of` does not use are not loaded.
 template <int kWide, class Value, class Of>
 __device__ void change_values(const RowPlace& place, int64_t cols, Value* values, const Value* others, Of of) {
   float x[kUnits][kWide], y[kUnits][kWide];
@@ -105,7 +105,7 @@ __global__ void add_scaled(float* values, int64_t stride, const __half* addend, 
   }
 }
 
-/// Rows without gaps between them are one long row, which leaves no block half empty.
+/// Rows without gaps are treated as one long row, which leaves no block half empty.
 struct Extent {
   int64_t rows;
   int64_t cols;

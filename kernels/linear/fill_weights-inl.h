@@ -1,6 +1,6 @@
-// What both backends write in fill_weights: the bytes of every format, as a function of their place.
+// The values of fill_weights on both backends: the bytes of every format, as a function of their place.
 //
-// Words of 8 bytes are drawn from a counter. In a block format all bytes are codes but one run of each block, which
+// Words of 8 bytes are drawn from a counter. In a block format all bytes are codes except one run of each block, which
 // holds the scales.
 #pragma once
 
@@ -31,19 +31,19 @@ OCELLUS_ON_BOTH inline uint64_t random_word(uint64_t seed, int64_t index) {
   return z ^ (z >> 31);
 }
 
-/// The run of scales that every block has at the same place. It may go on at the start of the next block.
+/// The run of scales, at the same place in every block. It may wrap around to the start of the next block.
 struct ScaleRun {
   uint32_t block_bytes = 0;
   uint32_t begin = 0;
   uint32_t bytes = 0;
-  uint32_t larger_blocks = 0;  // of 256 blocks, those whose first byte of the run is one more
+  uint32_t larger_blocks = 0;  // number of blocks in 256 whose first byte of the run is one more
   uint8_t values[20] = {};
 };
 
-/// Scales and the deviation that evenly distributed codes have at scale 1.
+/// Returns the scales, and the deviation of uniformly distributed codes at scale 1.
 inline ScaleRun scale_run(WeightFormat format, float deviation) {
-  // A group of Q2_K to Q6_K has a whole number for its scale; all get this one, which keeps the block's own scale a
-  // normal f16 number.
+  // A group of Q2_K to Q6_K has an integer scale; all get this one, which keeps the block's own scale a normal f16
+  // number.
   constexpr int kGroupScale = 8;
   ScaleRun run;
   run.block_bytes = static_cast<uint32_t>(format_info(format).block_bytes);
@@ -87,12 +87,12 @@ inline ScaleRun scale_run(WeightFormat format, float deviation) {
     case WeightFormat::kQ3_K:
       run.begin = 96;
       add_bytes(8, kGroupScale * 0x11);
-      add_bytes(4, 0x99);  // upper bits: groups are scaled by 8 and -8, for codes reach one further down than up
+      add_bytes(4, 0x99);  // upper bits: groups are scaled by 8 and -8, because codes reach one further down than up
       scale_only(2.345f * kGroupScale);
       break;
     case WeightFormat::kIQ4_XS:
       scale_only(67.44f);
-      add_bytes(2, 0xAA);  // 33, which stands for 1: upper bits
+      add_bytes(2, 0xAA);  // 33, which means 1: upper bits
       add_bytes(4, 0x11);
       break;
     case WeightFormat::kMXFP4: {  // some blocks have the power of two below the scale, the others that above it
@@ -107,9 +107,9 @@ inline ScaleRun scale_run(WeightFormat format, float deviation) {
   return run;
 }
 
-/// The next word of a block format. `at` is where in its block the word begins, and moves on.
+/// Returns the next word of a block format. `at` is the word's offset in its block, and is advanced.
 OCELLUS_ON_BOTH inline uint64_t block_word(const ScaleRun& run, uint64_t random, uint32_t* at) {
-  uint32_t place = *at + (*at < run.begin ? run.block_bytes : 0) - run.begin;  // behind the start of the run
+  uint32_t place = *at + (*at < run.begin ? run.block_bytes : 0) - run.begin;  // after the start of the run
   *at += kWordBytes;
   if (*at >= run.block_bytes) *at -= run.block_bytes;
   if (place >= run.bytes && place + kWordBytes <= run.block_bytes) return random;
@@ -123,7 +123,7 @@ OCELLUS_ON_BOTH inline uint64_t block_word(const ScaleRun& run, uint64_t random,
   return word;
 }
 
-/// Half the width of the even distribution with this deviation.
+/// Half the width of the uniform distribution with this deviation.
 inline float spread_of(float deviation) { return deviation * 1.7320508f; }
 
 OCELLUS_ON_BOTH inline uint16_t half_bits(float value) {

@@ -5,15 +5,15 @@
 
 namespace ocellus {
 
-/// weights[i] = mean + a random number of mean 0 and the given standard deviation, evenly spread
+/// weights[i] = mean + a uniformly distributed random number of mean 0 and the given standard deviation
 ///
 /// Shapes      weights [rows, cols] in a file format, rows contiguous
 /// Types       F32, F16, BF16: as above. Block formats: every code is random, every block has the same scale (MXFP4:
-///             one of two), chosen for the deviation (within 4%), and the minimum that puts the mean at 0 where the
-///             format has one; mean is not used
+///             one of two), chosen for the deviation (within 4%), and the minimum that gives mean 0 if the format has
+///             one; mean is not used
 /// Divisible   cols by the block size of the format; data aligned to 16
 /// Determinism a function of the seed and of each weight's place, whatever the number of threads and the backend
-///             (where mean and deviation are both given, the last bit may differ between backends)
+///             (if both mean and deviation are given, the last bit may differ between backends)
 struct FillWeightsArgs {
   uint8_t* data = nullptr;
   WeightFormat format = WeightFormat::kF32;
@@ -26,7 +26,7 @@ struct FillWeightsArgs {
 
 void fill_weights(const FillWeightsArgs& args, Queue& queue);
 
-/// The seed that gives rows from `row` on, a multiple of 8, the bytes that they have in `whole`: for tensors that are
+/// Returns the seed that gives rows from `row` on, a multiple of 8, the same bytes as in `whole`: for tensors that are
 /// filled in parts.
 uint64_t seed_at_row(const FillWeightsArgs& whole, int64_t row);
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kWordsPerPiece = 16384;
 
-/// Writes word i as next(random word) where the tensor has room for it; its last word may be cut.
+/// Writes word i as next(random word) while the tensor has room for it; its last word may be cut.
 template <class Next>
 void write_words(const FillWeightsArgs& args, int64_t bytes, int64_t begin, int64_t end, Next next) {
   for (int64_t i = begin; i < end; ++i) {

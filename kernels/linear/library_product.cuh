@@ -11,8 +11,7 @@
 namespace ocellus::cuda {
 
 /// out = gelu(x W^T + bias), or without gelu, or without bias; 8 divides cols; all addresses aligned to 16 bytes,
-/// except that those of the outputs may be less aligned. May be recorded: nothing here outlives the call but device
-/// memory.
+/// except that those of the outputs may be less aligned. May be recorded: it refers to device memory only.
 struct LibraryProduct {
   const __half* input = nullptr;  // x [rows, cols]
   int64_t rows = 0;
@@ -21,14 +20,14 @@ struct LibraryProduct {
   const __half* weights = nullptr;  // W [output.cols, cols], rows contiguous
   const void* bias = nullptr;       // in the type of the outputs, or null
   bool gelu = false;                // the tanh form
-  bool accumulate = false;          // add what the outputs held, before gelu
+  bool accumulate = false;          // adds to the outputs, before gelu
   ActivationView output;
   std::byte* workspace = nullptr;  // aligned to 256
   int64_t workspace_bytes = 0;
 };
 
-/// False if cuBLASLt cannot do it in one step on this device: then nothing was done, and nothing failed. Always false
-/// or always true for the same kind of product.
+/// Returns false if cuBLASLt cannot do it in one step on this device: then nothing was done, and nothing failed. The
+/// result is the same for all products of one kind.
 bool multiply_by_library(const LibraryProduct& product, Queue& queue);
 
 }  // namespace ocellus::cuda

@@ -1,6 +1,6 @@
-// The router of matrix products: few rows are a matter of reading weights (matmul_few_rows), many rows one of
-// arithmetic, which cuBLASLt does on f16. What is no f16 yet, or ends or lies at odd places, is rounded or decoded into
-// scratch part by part.
+// The router of matrix products: few rows are limited by reading weights (matmul_few_rows), many rows by arithmetic,
+// which cuBLASLt does in f16. Operands that are not f16, or not aligned, are rounded or decoded into scratch part by
+// part.
 #include "kernels/backends.h"
 #include "kernels/base/launch.cuh"
 #include "kernels/base/row_access.cuh"
@@ -15,15 +15,15 @@ namespace ocellus {
 namespace cuda {
 namespace {
 
-// Blocks of lean devices are multiplied by weights as they lie.
+// Blocks of lean devices are multiplied by weights in their file format.
 static_assert(DeviceTraits::kLeanRows <= kFewRows);
 
 constexpr int kThreads = 256;
-constexpr int64_t kWeightAlignment = 8;  // that of files, at least
+constexpr int64_t kWeightAlignment = 8;  // minimum alignment in files
 
 bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % kLibraryAlignment == 0; }
 
-/// Rows as packed f16 with zeros up to a multiple of eight values, eight values a thread.
+/// Converts rows to packed f16 with zeros up to a multiple of eight values, eight values per thread.
 template <class Value>
 __global__ void round_rows(const Value* input, int64_t stride, uint32_t cols, uint32_t eights_per_row, uint32_t eights,
                            bool wide, __half* out) {
@@ -50,7 +50,7 @@ struct BiasCopies {
   bool as_half[kMostMatrices] = {};
 };
 
-/// One row of blocks a matrix.
+/// One row of blocks per matrix.
 __global__ void copy_biases(const BiasCopies copies) {
   wait_for_inputs();
   let_next_start();
@@ -75,7 +75,7 @@ __global__ void add_bias(Value* out, int64_t stride, int64_t rows, int64_t cols,
     store_value(out + t * stride + n, load_value(out + t * stride + n) + addend);
 }
 
-/// Places in the scratch of a call.
+/// Offsets in the scratch of a call.
 struct Scratch {
   Scratch(const MatmulArgs& args, int64_t outputs, bool lean_) : lean(lean_) {
     const int64_t rows = args.input.rows;
@@ -101,9 +101,9 @@ struct Scratch {
 struct Group {
   int first = 0;
   int count = 1;
-  int64_t rows = 0;                 // of all its weights
-  bool decoded = false;             // into scratch; otherwise used where they are
-  const std::byte* bias = nullptr;  // as cuBLASLt wants it: aligned, in the type of the outputs
+  int64_t rows = 0;                 // rows of all its weights
+  bool decoded = false;             // into scratch; otherwise used in place
+  const std::byte* bias = nullptr;  // as cuBLASLt needs it: aligned, in the type of the outputs
 };
 
 struct Groups {
@@ -115,15 +115,15 @@ bool is_usable(const WeightView& weight) {
   return weight.format == WeightFormat::kF16 && has_usable_rows(weight.data, weight.cols);
 }
 
-/// Whether the outputs of matrix i lie right behind those of the matrix before, with or without bias like these.
+/// True if the outputs of matrix i follow those of the matrix before directly, and both have a bias or neither.
 bool continues(const MatmulArgs& args, int i) {
   const ActivationView &before = args.outputs[i - 1], &out = args.outputs[i];
   return out.data == before.slice_cols(before.cols, 0).data && out.stride == before.stride && out.type == before.type &&
          (args.biases[i] == nullptr) == (args.biases[i - 1] == nullptr);
 }
 
-/// Neighbours whose weights are decoded are joined if they fit into scratch together: one product instead of three
-/// starts once and fills the device better.
+/// Adjacent matrices whose weights are decoded are joined if they fit into scratch together: one product instead of
+/// three starts once and uses the device better.
 Groups form_groups(const MatmulArgs& args, bool lean) {
   const int64_t budget = decoded_weight_bytes(args.input.rows, lean), cols = padded_cols(args.input.cols);
   Groups groups;
@@ -202,7 +202,7 @@ void add_bias_after(const ActivationView& out, const void* bias, Queue& queue) {
                             static_cast<const float*>(bias));
 }
 
-/// One product and all that follows it. What cuBLASLt cannot do in the same step becomes a step of its own.
+/// Runs one product and what follows it. Steps that cuBLASLt cannot fuse run separately.
 void multiply_part(LibraryProduct product, Activation activation, Queue& queue) {
   const void* bias = product.bias;
   product.gelu = activation == Activation::kGeluTanh && product.output.type == ActivationType::kF16;
@@ -225,7 +225,8 @@ void multiply_part(LibraryProduct product, Activation activation, Queue& queue) 
     cuda::activate({.values = product.output, .activation = activation}, queue);
 }
 
-/// Rows [first, first + count) of the group's weights as f16. Groups of several matrices are decoded whole.
+/// Returns rows [first, first + count) of the group's weights as f16. Groups of several matrices are decoded as a
+/// whole.
 const __half* prepare_weights(const MatmulArgs& args, const Group& group, int64_t first, int64_t count,
                               const Scratch& scratch, Queue& queue) {
   const WeightView& weight = args.weights[group.first];
@@ -242,7 +243,7 @@ const __half* prepare_weights(const MatmulArgs& args, const Group& group, int64_
   return scratch.weights;
 }
 
-/// Rows [first, first + x.rows) of the outputs of a group; x as aligned f16.
+/// Computes rows [first, first + x.rows) of the outputs of a group; x as aligned f16.
 void multiply_group(const MatmulArgs& args, const Group& group, int64_t first, const ActivationView& x,
                     const Scratch& scratch, Queue& queue) {
   ActivationView out = args.outputs[group.first].slice_rows(first, x.rows);
@@ -296,7 +297,7 @@ void multiply_few_rows(const MatmulArgs& args, Queue& queue) {
   multiply_few_rows(few, queue);
 }
 
-/// The contract's conditions on addresses and shapes; false, and a failure, if one does not hold.
+/// Checks the contract's conditions on addresses and shapes; returns false, with a failure, if one does not hold.
 bool is_sound(const MatmulArgs& args, int64_t largest, Queue& queue) {
   const int64_t needed = matmul_scratch_bytes(args.input.rows, args.input.cols, largest, queue.traits().lean);
   const int64_t got = args.scratch.rows * args.scratch.cols;

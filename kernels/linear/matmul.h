@@ -37,8 +37,8 @@ struct MatmulArgs {
   DeviceView<std::byte> scratch;
 };
 
-/// Largest scratch any call with at most `rows` rows, inner dimension at most `cols` and matrices of at most `outputs`
-/// rows needs.
+/// Maximum scratch of any call with at most `rows` rows, inner dimension at most `cols` and matrices of at most
+/// `outputs` rows.
 int64_t matmul_scratch_bytes(int64_t rows, int64_t cols, int64_t outputs, const DeviceTraits& device);
 
 void matmul(const MatmulArgs& args, Queue& queue);

@@ -17,7 +17,7 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Below this a group counts as zero: the reciprocal of its scale would overflow.
+// Groups below this count as zero: the reciprocal of their scale would overflow.
 constexpr float kSmallestInput = 1e-30f;
 
 // Rounds one group of 32 inputs to codes -127..127.
@@ -72,7 +72,7 @@ HWY_INLINE hn::Vec<D> load_input_sums(D d, const InputCodes& input, int64_t t, i
   }
 }
 
-// Four weight rows against kInputs input rows, first..first + kInputs - 1; sums [kInputs][4].
+// Multiplies four weight rows by kInputs input rows, first..first + kInputs - 1; sums [kInputs][4].
 template <int kGroup, int kInputs>
 HWY_ATTR void multiply_rows(const WeightRows& rows, const InputCodes& input, int64_t first, float* sums) {
   const hn::CappedTag<int16_t, kGroup> d16;
@@ -126,7 +126,7 @@ HWY_ATTR void multiply_rows(const WeightRows& rows, const InputCodes& input, int
   }
 }
 
-// Four weight rows against all input rows: calls finish(t, sums of the four rows) for each input row.
+// Multiplies four weight rows by all input rows: calls finish(t, sums of the four rows) for each input row.
 template <class Finish>
 HWY_ATTR void multiply_rows_by_inputs(const WeightRows& rows, const InputCodes& input, int64_t input_rows,
                                       const Finish& finish) {

@@ -16,11 +16,11 @@ namespace ocellus {
 inline constexpr int kInputGroup = 32;  // inputs that share a scale
 inline constexpr int kPanelRows = 16;   // weight rows of a panel
 
-/// InputCodes::half_offsets times the scale and this: scale times the sum of the codes.
+/// InputCodes::half_offsets times the scale and this constant: scale times the sum of the codes.
 inline constexpr float kSumOfOffset = -1.0f / 128;
 
-/// Input rows rounded to int8, x = scale * code. One record per row; what lies behind the last group is zero, so
-/// kernels may read whole vectors.
+/// Input rows rounded to int8, x = scale * code. One record per row; the part after the last group is zero, so kernels
+/// may read whole vectors.
 class InputCodes {
  public:
   /// `data` is aligned to 64 and has room for one record per row.
@@ -33,7 +33,7 @@ class InputCodes {
   float* scales(int64_t t) const { return reinterpret_cast<float*>(codes(t) + padded_cols); }
   /// Scale times the sum of the group's codes.
   float* sums(int64_t t) const { return scales(t) + padded_groups; }
-  /// -128 times the sum of the codes of 32 and of 16 inputs: what a product with (w + 128) must be corrected by.
+  /// -128 times the sum of the codes of 32 and of 16 inputs: the correction of a product with (w + 128).
   int32_t* offsets(int64_t t) const { return reinterpret_cast<int32_t*>(sums(t) + padded_groups); }
   int32_t* half_offsets(int64_t t) const { return offsets(t) + padded_groups; }
 
@@ -43,7 +43,8 @@ class InputCodes {
   std::byte* data_;
 };
 
-/// Four weight rows as codes. Groups lie `stride_bytes` apart, so that codes can be read where the file has them.
+/// Four weight rows as codes. Groups are `stride_bytes` apart, so that codes can be read in place from the file's
+/// blocks.
 struct WeightRows {
   int group = 32;  // G, weights that share a scale: 32 or 16
   int64_t stride_bytes = 32;
@@ -58,7 +59,7 @@ inline constexpr uint32_t kPanelFlip = 0x80808080u;
 inline constexpr uint32_t kPanelFlip = 0;
 #endif
 
-/// Sixteen weight rows interleaved. Four codes at a time are combined with kPanelFlip by exclusive or: x86 wants them
+/// Sixteen weight rows interleaved. Four codes at a time are combined with kPanelFlip by exclusive or: x86 needs them
 /// unsigned, as code plus 128.
 struct WeightPanel {
   int group = 32;                   // G
@@ -67,20 +68,20 @@ struct WeightPanel {
   const float* minimums = nullptr;  // [K / G][16] or null
 };
 
-// Kernels written for an instruction the portable ones cannot use: AVX-512 VNNI on x86, the int8 dot product on Arm.
-// Only Highway targets for which this holds may call them, and only if has_native_products().
+// Kernels for instructions that the portable ones cannot use: AVX-512 VNNI on x86, the int8 dot product on Arm. Only
+// Highway targets for which this holds may call them, and only if has_native_products().
 #define OCELLUS_NATIVE_TARGET (HWY_TARGET == HWY_AVX3_DL || (HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64))
 
 #if defined(__aarch64__)
-/// Whether this CPU has the int8 dot product: all since Armv8.4 (FEAT_DotProd), and many before.
+/// True if this CPU has the int8 dot product: all since Armv8.4 (FEAT_DotProd), and many before.
 bool has_native_products();
 #else
-/// On x86 Highway chooses its target by it.
+/// On x86 the Highway target implies it.
 constexpr bool has_native_products() { return true; }
 #endif
-/// Four weight rows against input row t; sums [4].
+/// Multiplies four weight rows by input row t; sums [4].
 void multiply_rows_native(const WeightRows& rows, const InputCodes& input, int64_t t, float* sums);
-/// A panel against input rows first..first + count - 1 (at most 8); sums [count][16].
+/// Multiplies a panel by input rows first..first + count - 1 (at most 8); sums [count][16].
 void multiply_panel_native(const WeightPanel& panel, const InputCodes& input, int64_t first, int count, float* sums);
 
 }  // namespace ocellus

@@ -26,7 +26,7 @@ namespace {
 // A Q8_0 block is a half-float scale and then 32 codes.
 constexpr int64_t kQ8BlockBytes = 34, kQ8ScaleBytes = 2;
 
-// From this many input rows on, interleaving the weights pays off.
+// Number of input rows from which interleaving the weights is faster.
 constexpr int64_t kPanelInputs = 8;
 
 int64_t thread_scratch_bytes(int64_t cols) { return 64 * round_up(cols, 64); }
@@ -35,21 +35,21 @@ DeviceView<const float> float_rows(const ActivationView& view) {
   return {static_cast<const float*>(view.data), view.rows, view.cols, view.stride};
 }
 
-// Sixteen consecutive rows of one of the matrices: the unit of work that threads take.
+// Sixteen consecutive rows of one of the matrices: the unit of work of a thread.
 struct Block {
   const MatmulArgs& args;
   const InputCodes& codes;
   int matrix;
   int64_t first;
   int count;           // 1..16
-  std::byte* scratch;  // of this thread
-  int64_t row_bytes;   // of the matrix; kept because the division behind it costs as much as part of a row
+  std::byte* scratch;  // this thread's
+  int64_t row_bytes;   // per matrix row; stored because its division costs as much as part of a row
 
   const WeightView& weight() const { return args.weights[matrix]; }
-  /// Row r of the block; behind the end of the matrix, its last row again.
+  /// Row r of the block; after the end of the matrix, its last row again.
   const uint8_t* row(int r) const { return weight().data + (first + std::min(r, count - 1)) * row_bytes; }
 
-  /// Writes outputs first + r..first + r + size - 1 of input row t, as far as they belong to the block.
+  /// Writes outputs first + r..first + r + size - 1 of input row t, those that belong to the block.
   void finish(int64_t t, int r, int size, const float* sums) const {
     float* out = args.outputs[matrix].row(t) + first + r;
     const float* bias = args.biases[matrix] == nullptr ? nullptr : args.biases[matrix] + first + r;
@@ -68,7 +68,8 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Sixteen half floats that lie `stride` bytes apart, of which the first `count` exist, as floats; the others are zero.
+// Loads sixteen half floats that are `stride` bytes apart, of which the first `count` exist, as floats; the others are
+// zero.
 HWY_ATTR void gather_sixteen_halves(const uint8_t* source, int64_t stride, int64_t count, float* out) {
   const hn::CappedTag<float, 16> d;
   const hn::Rebind<hwy::float16_t, decltype(d)> d16;
@@ -84,7 +85,7 @@ HWY_ATTR void gather_sixteen_halves(const uint8_t* source, int64_t stride, int64
     hn::StoreU(hn::PromoteTo(d, hn::LoadU(d16, typed + i)), d, out + i);
 }
 
-// Weights of a format as in decode_codes, with levels in the place of their numbers. `cols` is a multiple of 32.
+// Decodes weights like decode_codes, with levels in place of their indices. `cols` is a multiple of 32.
 HWY_ATTR void decode_integers(WeightFormat format, const uint8_t* source, int64_t cols, int8_t* codes, float* scales,
                               float* minimums) {
   decode_codes(format, source, cols, codes, scales, minimums);
@@ -100,7 +101,7 @@ HWY_ATTR void decode_integers(WeightFormat format, const uint8_t* source, int64_
 #endif
 }
 
-// Rows r..r + 3 of the block as codes: Q8_0 where they lie, the other formats decoded into the thread's scratch.
+// Rows r..r + 3 of the block as codes: Q8_0 in place, other formats decoded into the thread's scratch.
 HWY_ATTR WeightRows read_rows(const Block& block, int r) {
   const WeightFormat format = block.weight().format;
   const CodeLayout layout = code_layout(format);
@@ -144,8 +145,8 @@ HWY_ATTR void multiply_code_rows(const Block& block) {
 
 #if OCELLUS_NATIVE_TARGET
 
-// The block as a panel of Q8_0 codes, interleaved straight from the file's blocks. Four rows at a time, because the
-// prefetchers of the CPU follow four streams but not sixteen.
+// Fills a panel with Q8_0 codes, interleaved directly from the file's blocks. Four rows at a time, because the CPU's
+// prefetchers follow four streams but not sixteen.
 HWY_ATTR void fill_q8_0_panel(const Block& block, uint8_t* codes, float* scales) {
   const int64_t groups = block.weight().cols / 32;
   for (int r = 0; r < kPanelRows; r += 4) {
@@ -163,7 +164,7 @@ HWY_ATTR void fill_q8_0_panel(const Block& block, uint8_t* codes, float* scales)
     gather_sixteen_halves(block.row(0) + kQ8BlockBytes * g, block.row_bytes, block.count, scales + kPanelRows * g);
 }
 
-// The block as a panel of any other format, by way of a piece of each row decoded on the stack.
+// Fills a panel from any other format, via a piece of each row decoded on the stack.
 HWY_ATTR void fill_panel(const Block& block, uint8_t* codes, float* scales, float* minimums) {
   constexpr int64_t kPiece = 256;
   const WeightView& weight = block.weight();

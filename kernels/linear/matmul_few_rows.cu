@@ -1,5 +1,5 @@
-// The host's side of few-row products: which way to do them, how shared memory and rows are divided, and rounding the
-// input beforehand where blocks do not do it for themselves.
+// The host side of few-row products: choice of the plan, division of shared memory and rows, and rounding the input
+// beforehand if blocks do not do it themselves.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -14,13 +14,13 @@
 namespace ocellus::cuda {
 namespace {
 
-/// With fewer weight rows a block is not worth its start.
+/// With fewer weight rows a block is not worth starting.
 constexpr int kFewestBlockRows = 4;
 
 struct StepFacts {
   bool plain;
   int bytes, warps;
-  int ring_bytes, piece_weights, piece_bytes;  // FewRowsPlan::kPerWarp: of a warp; of the weights and inputs of a piece
+  int ring_bytes, piece_weights, piece_bytes;  // FewRowsPlan::kPerWarp: per warp; weights and inputs of a piece
   void (*launch)(FewRowsPlan plan, const LaunchShape& shape, const FewRowsWork& work, Queue& queue);
 };
 
@@ -39,12 +39,12 @@ const StepFacts& facts_of(WeightFormat format) {
   return kFacts[static_cast<size_t>(format)];
 }
 
-/// Blocks are smaller where a multiprocessor has little shared memory.
+/// Blocks are smaller if a multiprocessor has little shared memory.
 int most_warps_of(const CudaFacts& device) {
   return most_shared_bytes(device.major, device.minor) < 128 * 1024 ? 8 : 16;
 }
 
-constexpr int kRoomBytes = (kMostOwnTokens + kWarp) * 4;  // of sums over a block
+constexpr int kRoomBytes = (kMostOwnTokens + kWarp) * 4;  // room of sums over a block
 
 int64_t per_warp_bytes(const StepFacts& facts, int64_t rows, int64_t cols, const CudaFacts& device) {
   return most_warps_of(device) * facts.ring_bytes + rows * divide_up(cols, facts.piece_weights) * facts.piece_bytes +
@@ -56,7 +56,7 @@ FewRowsPlan choose_plan(const StepFacts& facts, int64_t rows, int64_t cols, cons
                               most_shared_bytes(device.major, device.minor));
 }
 
-/// One block a row; without a norm, one for every so many items.
+/// One block per row; without a norm, one per blockDim.x items of a row.
 template <bool kPlain>
 __global__ void __launch_bounds__(512) round_input_rows(const FewRowsInput input, const RoundedRows out) {
   __shared__ float room[kWarp];
@@ -98,7 +98,7 @@ void round_beforehand(const FewRowsInput& input, const RoundedRows& out, bool pl
 }
 
 /// Bytes between the rows of a step in the ring. An odd number of 16-byte pieces puts the rows into different banks; a
-/// step that does not start at a multiple of 16 touches more pieces than it fills.
+/// step that does not start at a multiple of 16 touches one more piece.
 int row_pitch(const FewRowsWork& work, const StepFacts& facts) {
   if (facts.plain) return facts.bytes;
   int64_t unit = std::gcd(int64_t{16}, std::gcd(work.row_bytes, int64_t{facts.bytes}));
@@ -108,7 +108,7 @@ int row_pitch(const FewRowsWork& work, const StepFacts& facts) {
   return static_cast<int>(16 * (pieces | 1));
 }
 
-/// Divides the weight rows among at most this many blocks, and says how many there are.
+/// Divides the weight rows among at most this many blocks, and returns their number.
 unsigned divide_rows(int64_t weight_rows, int64_t most_blocks, FewRowsWork& work) {
   const int64_t blocks = std::min(most_blocks, divide_up(weight_rows, kFewestBlockRows));
   work.rows_per_block = static_cast<int>(weight_rows / blocks);
@@ -192,7 +192,7 @@ FewRowsMatrix describe_matrix(const FewRowsArgs& args, int i) {
   return matrix;
 }
 
-/// The matrices from `first` on that have its format, in one launch. `rounded` says what the scratch holds.
+/// Multiplies the matrices from `first` on that have its format, in one launch. `rounded`: contents of the scratch.
 enum class Rounded : uint8_t { kNothing, kHalves, kCodes };
 
 Rounded multiply_format(const FewRowsArgs& args, int first, Rounded rounded, Queue& queue) {

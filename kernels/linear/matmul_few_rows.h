@@ -1,4 +1,4 @@
-// Matrix products of few rows on CUDA, as in decoding: what counts is reading every weight once, at the speed of the
+// Matrix products of few rows on CUDA, as in decoding: limited by reading every weight once, at the speed of the
 // memory. Called by the public ops matmul, norm_matmul and gated_matmul; their headers state the arithmetic.
 #pragma once
 
@@ -8,8 +8,7 @@
 namespace ocellus::cuda {
 
 /// n W_i^T, where n is the input or, with `norm_weight`, the input after rmsnorm; then bias and activation, and with
-/// `accumulate` the sum with what the outputs hold. `gated` (count 2): outputs[0] = silu(n W_0^T + b_0) * (n W_1^T +
-/// b_1).
+/// `accumulate` added to the outputs. `gated` (count 2): outputs[0] = silu(n W_0^T + b_0) * (n W_1^T + b_1).
 struct FewRowsArgs {
   ActivationView input;
   const float* norm_weight = nullptr;
@@ -24,15 +23,14 @@ struct FewRowsArgs {
   DeviceView<std::byte> scratch;
 };
 
-/// Whether multiply_few_rows is meant for this many rows and these matrices. Lean: also where cuBLASLt would be sooner
-/// done, as it wants scratch.
+/// True if multiply_few_rows should be used for this many rows and these matrices. Lean: also where cuBLASLt would be
+/// faster, because it needs scratch.
 bool few_rows_fits(int64_t rows, const WeightView* weights, int count, bool gated, bool lean);
 
-/// How they are multiplied, for tables of measurements.
+/// Name of the plan, for benchmarks.
 const char* few_rows_plan_name(int64_t rows, const WeightView& weights, const CudaFacts& device);
 
-/// The call must fit (few_rows_fits). kInternal in the queue if scratch is less than few_rows_scratch_bytes or not
-/// aligned to 64.
+/// Requires few_rows_fits. kInternal in the queue if scratch is less than few_rows_scratch_bytes or not aligned to 64.
 void multiply_few_rows(const FewRowsArgs& args, Queue& queue);
 
 }  // namespace ocellus::cuda

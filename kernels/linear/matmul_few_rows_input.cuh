@@ -1,5 +1,4 @@
-// The input of few-row products: rmsnorm where asked for, and rounding to f16 or int8 in the order the tensor cores
-// read.
+// The input of few-row products: optional rmsnorm, and rounding to f16 or int8 in the order that the tensor cores read.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +9,14 @@
 
 namespace ocellus::cuda {
 
-inline constexpr int kItem = 4;           // values a thread rounds at once
-inline constexpr int kItemsPerGroup = 8;  // neighbouring lanes hold a group
+inline constexpr int kItem = 4;           // values that a thread rounds at once
+inline constexpr int kItemsPerGroup = 8;  // a group is held by neighbouring lanes
 
-/// Groups of 32 that K values need; the last may be filled up with zeros.
+/// Number of groups of 32 for K values; the last may be padded with zeros.
 __host__ __device__ constexpr int groups_of(int cols) { return (cols + 31) / 32; }
 
-/// Values col..col + 3 of input row t as they lie in memory; zeros behind the row. Apart from load_item's arithmetic,
-/// so that loads do not wait for each other.
+/// Loads values col..col + 3 of input row t as stored; zeros after the row. Separate from load_item's arithmetic, so
+/// that loads do not wait for each other.
 __device__ inline uint4 load_bits(const FewRowsInput& input, int t, int col) {
   uint4 bits{};
   if (col >= input.cols) return bits;
@@ -50,7 +49,7 @@ __device__ inline float4 load_item(const FewRowsInput& input, int t, int col) {
   return values_of(input, load_bits(input, t, col));
 }
 
-/// Sum over the eight lanes of a group; the same in all of them.
+/// Combines over the eight lanes of a group; every lane gets the result.
 template <class Value, class Combine>
 __device__ inline Value over_group(Value x, Combine combine) {
   const unsigned mask = 0xFFu << (threadIdx.x % kWarp / kItemsPerGroup * kItemsPerGroup);
@@ -59,10 +58,10 @@ __device__ inline Value over_group(Value x, Combine combine) {
   return x;
 }
 
-/// Rounds an item and stores it. The eight lanes of a group call it together.
+/// Rounds an item and stores it. Called by the eight lanes of a group together.
 template <bool kPlain, class Rows>
 __device__ inline void store_item(const float4& x, int t, int item, const Rows& out) {
-  constexpr float kSmallestInput = 1e-30f;  // below it a group counts as zero, as on the CPU
+  constexpr float kSmallestInput = 1e-30f;  // smaller groups count as zero, as on the CPU
   const int group = item / kItemsPerGroup, word = item % kItemsPerGroup;
   if constexpr (kPlain) {
     const uint2 halves{pack_halves(x.x, x.y), pack_halves(x.z, x.w)};
@@ -91,7 +90,7 @@ __device__ inline float4 normalised(const float4& x, float scale, const float* w
 
 __device__ inline float squares_of(const float4& x) { return x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w; }
 
-/// 1 / rms of every input row, in room[0..T). Warps share the rows; `room` has a float for every warp besides.
+/// 1 / rms of every input row, in room[0..T). Warps share the rows; `room` also has a float per warp.
 __device__ inline void find_row_scales(const FewRowsInput& input, float* room) {
   const int warps = static_cast<int>(blockDim.x) / kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -145,7 +144,7 @@ __device__ inline void round_own_rows(const FewRowsInput& input, const Rows& out
   __syncthreads();
 }
 
-/// One row with a norm, of at most kRowItems items a thread: the row is read once, and what never changes before it.
+/// One row with a norm, of at most kRowItems items per thread: the row is read once, and constants before it.
 inline constexpr int kRowItems = 4;
 
 template <bool kPlain, class Rows>

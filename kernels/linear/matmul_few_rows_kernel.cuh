@@ -1,4 +1,4 @@
-// The kernel of the few-row product, and its launch. Included by the files that instantiate it for some formats.
+// The kernel of the few-row product, and its launch. Included by the files that instantiate it for their formats.
 #pragma once
 
 #include "kernels/linear/activation.cuh"
@@ -31,7 +31,7 @@ __device__ inline void store_partials(TileSums<kTiles>& sums, int rows, float* p
     }
 }
 
-/// Everything that follows the sum of products.
+/// Finishes an output after the sum of products.
 __device__ inline void finish_output(const FewRowsWork& work, const Unit& unit, int t, int row, float value) {
   const FewRowsMatrix& matrix = work.matrices[unit.matrix];
   const int64_t at = t * matrix.output_stride + unit.first + row;
@@ -45,8 +45,8 @@ __device__ inline void finish_output(const FewRowsWork& work, const Unit& unit, 
   }
 }
 
-/// Adds the warps' sums in their order and writes the unit's outputs. The same thread meets an output of the first and
-/// of the second gated matrix; which warp begins changes, so that all have their turn.
+/// Adds the warps' sums in their order and writes the unit's outputs. The same thread handles an output of the first
+/// and of the second gated matrix; the first warp rotates, so that all take turns.
 __device__ inline void finish_unit(const FewRowsWork& work, const Unit& unit, int index, const float* partials,
                                    float* gates) {
   const int warps = static_cast<int>(blockDim.x) / kWarp, outputs = kUnitRows * work.input.rows;
@@ -81,7 +81,7 @@ __device__ inline void stage_rounded_rows(const FewRowsWork& work, uint8_t* to) 
   __syncthreads();
 }
 
-/// The fetching side of a warp's steps.
+/// The fetching half of a warp's steps.
 template <WeightFormat kFormat>
 struct Fetcher {
   __device__ void fetch(const FewRowsWork& work, int steps, uint32_t slot) {

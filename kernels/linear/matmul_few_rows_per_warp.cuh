@@ -1,7 +1,7 @@
 // The few-row product of up to four input rows: every warp multiplies whole rows of weights, without tensor cores and
-// without meeting the other warps. A row is cut into pieces; a warp fetches its pieces into a ring of shared memory
-// well before it needs them, the first ones even before the kernel that makes the input has ended. The warps of a block
-// take its rows in turn, so that together they read the matrix from front to back.
+// without synchronising with other warps. A row is divided into pieces; a warp fetches its pieces into a ring of shared
+// memory well before it needs them, the first ones even before the kernel that computes the input has ended. The warps
+// of a block take its rows in turn, so that together they read the matrix from front to back.
 #pragma once
 
 #include "kernels/linear/activation.cuh"
@@ -96,7 +96,7 @@ __device__ inline void multiply_plain_piece(const uint8_t* weights, int piece, i
   }
 }
 
-/// What is added to an output, read well before it is needed: by lane t for input row t.
+/// Values added to an output, read well before they are needed: by lane t for input row t.
 struct Addends {
   __device__ Addends(const FewRowsWork& work, const WarpRows& row) {
     const int t = static_cast<int>(threadIdx.x) % kWarp;

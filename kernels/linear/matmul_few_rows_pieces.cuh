@@ -1,5 +1,5 @@
-// Pieces of weight rows: how the warps of FewRowsPlan::kPerWarp share the rows, cut them and fetch them, and the input
-// rows in the same cut. Each lane takes a unit of a piece: two neighbouring groups of 32 (of Q8_0 one), or eight or
+// Pieces of weight rows: how the warps of FewRowsPlan::kPerWarp share, divide and fetch rows, and the input rows
+// divided in the same way. Each lane takes a unit of a piece: two neighbouring groups of 32 (one for Q8_0), or eight or
 // sixteen plain weights.
 #pragma once
 
@@ -14,13 +14,13 @@ struct Piece {
   static constexpr int kWeights = kPlain ? kFormat == WeightFormat::kF32 ? 256 : 512 : kWarp * kUnitGroups * 32;
   static constexpr int kBytes = kWeights / Step<kFormat>::kWeights * Step<kFormat>::kBytes;
   static constexpr int kSlotBytes = kAligned ? kBytes : (kBytes + 15 + 15) / 16 * 16;
-  /// Pieces of a warp's ring. Sixteen rings and an input row of 14336 fit a multiprocessor twice.
+  /// Number of pieces in a warp's ring. Sixteen rings and an input row of 14336 fit a multiprocessor twice.
   static constexpr int kRing = 5840 / kSlotBytes;
   static_assert(kBytes % 16 == 0 && kRing >= 3);
 };
 
-/// Input rows as the lanes read them: codes by piece, group of the unit, half of the group, and lane, 16 bytes each, so
-/// that neighbouring lanes read neighbouring bytes; scales likewise. Plain: rows of f16.
+/// Input rows in the order of the lanes: codes by piece, group of the unit, half of the group, and lane, 16 bytes each,
+/// so that neighbouring lanes read neighbouring bytes; scales likewise. Plain: rows of f16.
 template <WeightFormat kFormat>
 struct LaneRows {
   using Part = Piece<kFormat>;
@@ -44,8 +44,8 @@ struct LaneRows {
   }
 };
 
-/// The rows of weights that this warp multiplies, one after the other. Gated: rows of the first matrix and of the
-/// second by turns.
+/// The weight rows that this warp multiplies, one after the other. Gated: rows of the first and the second matrix
+/// alternate.
 struct WarpRows {
   __device__ explicit WarpRows(const FewRowsWork& work) {
     const int block = static_cast<int>(blockIdx.x), warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -55,7 +55,7 @@ struct WarpRows {
     begin += warp;
     find(work);
   }
-  /// The row `begin` rows into the first matrix.
+  /// Finds the row `begin` rows into the first matrix.
   __device__ void find(const FewRowsWork& work) {
     row = begin;
     matrix = 0;
@@ -81,12 +81,12 @@ struct WarpRows {
   }
   const uint8_t* weights = nullptr;
   int matrix = 0;
-  int row = 0;    // of the matrix
-  int begin = 0;  // of all matrices
-  int left = 0;   // of the block's rows, from this one on
+  int row = 0;    // index in the matrix
+  int begin = 0;  // index over all matrices
+  int left = 0;   // remaining rows of the block, including this one
 };
 
-/// Starts the copy of a piece. It begins in the slot as far behind a multiple of 16 as in the matrix.
+/// Starts the copy of a piece. Its offset in the slot, modulo 16, is that in the matrix.
 template <WeightFormat kFormat>
 __device__ inline void fetch_piece(const FewRowsWork& work, const WarpRows& row, int piece, uint32_t slot) {
   using Part = Piece<kFormat>;

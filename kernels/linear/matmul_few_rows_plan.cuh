@@ -1,4 +1,4 @@
-// How the plans of few-row products are launched.
+// Launch parameters of the plans of few-row products.
 #pragma once
 
 #include "kernels/base/launch.cuh"
@@ -7,10 +7,10 @@
 
 namespace ocellus::cuda {
 
-/// Most warps of a block. Two blocks fit a multiprocessor: of this product and the next, or two of this one.
+/// Maximum warps of a block. Two blocks fit a multiprocessor: of this product and the next, or two of this one.
 constexpr int most_warps(FewRowsPlan plan) { return tiles_of(plan) == 1 ? 16 : 8; }
 
-// For device code, which may use constants but not the functions that made them.
+// Constants for device code, which cannot call the functions that compute them.
 template <FewRowsPlan kPlan>
 inline constexpr int kTilesOf = tiles_of(kPlan);
 template <FewRowsPlan kPlan>

@@ -1,4 +1,4 @@
-// Which way a few-row product is done. Pure functions of shapes and device; the limits are measured.
+// Choice of the plan of a few-row product. Pure functions of shapes and device; the limits are measured.
 #pragma once
 
 #include <algorithm>
@@ -8,26 +8,26 @@
 
 namespace ocellus::cuda {
 
-/// No product of more rows is taken.
+/// Maximum rows of a product.
 inline constexpr int64_t kFewRows = 64;
-/// Of more input rows than these, tensor cores are sooner done than a row of weights per warp.
+/// Input rows beyond which tensor cores are faster than a row of weights per warp.
 inline constexpr int64_t kMostPerWarpRows = 4;       // block formats
 inline constexpr int64_t kMostPerWarpPlainRows = 2;  // F32, F16, BF16
-/// Beyond this many input values, rounding them once takes less time than rounding them in every block.
+/// Number of input values beyond which rounding them once is faster than rounding them in every block.
 inline constexpr int64_t kMostPerWarpValues = 65536;
-inline constexpr int64_t kMostOwnValues = 16384;  // of products on tensor cores
-/// Of more rows, cuBLASLt multiplies plain weights sooner.
+inline constexpr int64_t kMostOwnValues = 16384;  // products on tensor cores
+/// Rows beyond which cuBLASLt multiplies plain weights faster.
 inline constexpr int64_t kMostPlainRows = 32;
-inline constexpr int kMostOwnTokens = 8;  // input rows that blocks round for themselves
+inline constexpr int kMostOwnTokens = 8;  // input rows that blocks round themselves
 
-/// Inputs rounded beforehand are copied into shared memory where a block needs no more of it than this then: two blocks
-/// of a multiprocessor of 228 KB.
+/// Inputs rounded beforehand are copied into shared memory if a block needs at most this much of it then: two blocks of
+/// a multiprocessor of 228 KB.
 inline constexpr int kMostStagedBytes = 112 * 1024;
 
-/// How a product is done, by the number of its input rows.
+/// Plans, by the number of input rows.
 enum class FewRowsPlan : uint8_t {
-  kPerWarp,  // up to four: a warp takes a row of weights, without tensor cores
-  kSpread,   // one or two, on tensor cores, rounded by every block for itself; block formats
+  kPerWarp,  // up to four: a row of weights per warp, without tensor cores
+  kSpread,   // one or two, on tensor cores, rounded by every block itself; block formats
   kOwn,      // up to eight, likewise; all formats
   kTwo,      // rounded beforehand: up to 16, 32, 64
   kFour,
@@ -39,7 +39,7 @@ constexpr int tiles_of(FewRowsPlan plan) {
 }
 constexpr bool rounds_itself(FewRowsPlan plan) { return plan <= FewRowsPlan::kOwn; }
 
-/// Dynamic shared memory that a block may have.
+/// Maximum dynamic shared memory of a block.
 constexpr int most_shared_bytes(int major, int minor) {
   if (major == 8) return minor == 0 || minor == 7 ? 163 * 1024 : 99 * 1024;
   return major >= 9 && major <= 11 ? 227 * 1024 : 99 * 1024;
@@ -62,12 +62,12 @@ constexpr const char* name_of(FewRowsPlan plan) {
   return kNames[static_cast<int>(plan)];
 }
 
-/// Rows rounded beforehand stand in tiles of eight, 2, 4 or 8 of them.
+/// Rows rounded beforehand are stored in 2, 4 or 8 tiles of eight.
 constexpr int64_t rounded_columns(int64_t rows) { return rows <= 16 ? 16 : rows <= 32 ? 32 : 64; }
 
 /// Scratch of multiply_few_rows for at most `rows` rows of at most `cols` values.
 constexpr int64_t few_rows_scratch_bytes(int64_t rows, int64_t cols) {
-  constexpr int64_t kLargestGroupBytes = 64;  // of f16; codes and scales take 40
+  constexpr int64_t kLargestGroupBytes = 64;  // f16; codes and scales take 40
   return kLargestGroupBytes * ((cols + 31) / 32) * rounded_columns(std::min(rows, kFewRows));
 }
 

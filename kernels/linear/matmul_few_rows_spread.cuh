@@ -1,7 +1,7 @@
-// A step of codes for one or two input rows, where the tensor cores have columns to spare: each of the four lanes that
-// share a weight row multiplies a group of its own. Columns 2q and 2q + 1 of the input operand hold the two input rows
-// at the places of lane q and zeros elsewhere, so that they sum up lane q's group alone. Scales are thus decoded once,
-// by the lane that needs them, and not by all four.
+// A step of codes for one or two input rows, for which the tensor cores have unused columns: each of the four lanes
+// that share a weight row multiplies a group of its own. Columns 2q and 2q + 1 of the input operand hold the two input
+// rows at the places of lane q and zeros elsewhere, so that they sum up lane q's group only. Scales are thus decoded
+// once, by the lane that needs them, and not by all four.
 #pragma once
 
 #include "kernels/linear/matmul_few_rows_step.cuh"
@@ -23,7 +23,7 @@ __device__ inline void multiply_spread_codes(const StepPlace& place, const Round
 #pragma unroll
   for (int i = 0; i < kGroupsPerLane; ++i) {
     const bool exists = q * kGroupsPerLane + i < place.groups;
-    const int at = exists ? q * kGroupsPerLane + i : 0;  // of the step's groups
+    const int at = exists ? q * kGroupsPerLane + i : 0;  // index in the step's groups
     const int offset = at / kGroupsPerBlock * Format::kBytes, group = at % kGroupsPerBlock;
     uint4 in[2] = {};
     float4 in_scale{};

@@ -50,12 +50,12 @@ __device__ inline void add_halves(float (&sums)[4], uint32_t low, uint32_t low_b
       : "r"(low), "r"(low_below), "r"(high), "r"(high_below), "r"(x_low), "r"(x_high));
 }
 
-/// Where a lane finds its two rows of a step, and which of the input's groups the step begins with.
+/// The place of a lane's two rows in a step, and the input group where the step begins.
 struct StepPlace {
   const uint8_t* row = nullptr;
   const uint8_t* row_below = nullptr;  // eight rows further on
   int first_group = 0;
-  int groups = 0;  // of the step that exist
+  int groups = 0;  // existing groups of the step
 };
 
 template <WeightFormat kFormat>
@@ -96,7 +96,7 @@ __device__ inline void add_group(float (&sums)[4], const GroupScale& scale, cons
   }
 }
 
-/// The same where the halves of a group have scales of their own.
+/// The same if the halves of a group have scales of their own.
 __device__ inline void add_halves_scaled(float (&sums)[4], const GroupScale& scale, const GroupScale& below,
                                          const CodeSums& front, const CodeSums& back, const float4& x) {
   sums[0] = fmaf(x.x, scale.scale * front.value(0) + scale.second * back.value(0), sums[0]);

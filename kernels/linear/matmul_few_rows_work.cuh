@@ -1,9 +1,9 @@
-// What one launch of the few-row product works on, and how blocks and warps share it.
+// The work of one launch of the few-row product, and its division between blocks and warps.
 //
-// Each block takes an equal share of the weight rows, in sequence, sixteen at a time: a unit. A unit is cut along the
-// columns into steps; the warps of a block take the steps of all its units in turn, so that together they
-// read the matrix from front to back. Each warp fetches its steps into a ring of shared memory well before it needs
-// them; the first ones even before the kernel that makes the input has ended.
+// Each block takes an equal share of the weight rows, in sequence, sixteen at a time: a unit. A unit is divided along
+// the columns into steps; the warps of a block take the steps of all its units in turn, so that together they read the
+// matrix from front to back. Each warp fetches its steps into a ring of shared memory well before it needs them; the
+// first ones even before the kernel that computes the input has ended.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -37,10 +37,10 @@ struct FewRowsInput {
   int rows = 0;  // T
   int cols = 0;  // K
   bool is_half = false;
-  bool is_wide = false;  // four values may be read at once
+  bool is_wide = false;  // four values can be read at once
 };
 
-/// Input rows as the tensor cores take them, group of 32 by group; `columns` input rows lie side by side. Plain: 64
+/// Input rows in the order of the tensor cores, group of 32 by group; `columns` input rows are adjacent. Plain: 64
 /// bytes of f16. Codes: words 0, 4, 1, 5, 2, 6, 3, 7 of the group's int8, and {scale, scale * sum of the codes}.
 struct RoundedRows {
   uint8_t* values = nullptr;
@@ -60,19 +60,19 @@ struct FewRowsWork {
   FewRowsMatrix matrices[kMostMatricesOfWork];
   int count = 0;
   int rows_per_block = 0, blocks_with_more = 0;  // the first blocks take one row more
-  int64_t row_bytes = 0;                         // of each weight row
+  int64_t row_bytes = 0;                         // per weight row
   int pitch = 0;                                 // bytes between the rows of a step in the ring
   bool gated = false;
   bool accumulate = false;
-  bool two_buffers = false;  // of partial sums: units then need one barrier instead of two
+  bool two_buffers = false;  // two buffers of partial sums: units then need one barrier instead of two
   Activation activation = Activation::kNone;
-  RoundedRows rounded;   // of inputs rounded beforehand
-  int staged_bytes = 0;  // of those, scales behind values, that blocks copy into shared memory: all or none
-  // Offsets in shared memory, behind the rings.
+  RoundedRows rounded;   // inputs rounded beforehand
+  int staged_bytes = 0;  // bytes of those, scales after values, that blocks copy into shared memory: all or none
+  // Offsets in shared memory, after the rings.
   int values_at = 0, scales_at = 0, partials_at = 0, gates_at = 0, room_at = 0;
 };
 
-/// The part of a row that one step covers.
+/// The part of a row in one step.
 template <WeightFormat kFormat>
 struct Step {
   static constexpr bool kPlain = is_plain(kFormat);
@@ -95,13 +95,13 @@ struct Step {
       return weights() / Blocks<kFormat>::kElements * Blocks<kFormat>::kBytes;
   }
   static constexpr int kWeights = weights(), kBytes = bytes(), kGroups = kWeights / 32;
-  /// Every row and step starts at a multiple of 16.
+  /// True if every row and step starts at a multiple of 16.
   static constexpr bool kAligned = kPlain || kFormat == WeightFormat::kQ4_K || kFormat == WeightFormat::kQ5_K;
-  /// Pieces of 16 bytes that a step touches in one row, at most.
+  /// Maximum number of 16-byte pieces that a step touches in one row.
   static constexpr int kPieces = kAligned ? kBytes / 16 : (kBytes + 15 + 15) / 16;
   static constexpr int kLanesPerRow = kPieces <= 8 ? 8 : 16;
   static_assert(kPieces <= 16);
-  /// Warps of a block where shared memory is ample.
+  /// Warps of a block with ample shared memory.
   static constexpr int kWarps = kFormat == WeightFormat::kQ6_K ? 12 : 16;
 };
 
@@ -110,10 +110,10 @@ struct Unit {
   const uint8_t* weights = nullptr;
   int matrix = 0;
   int first = 0;  // row of the matrix
-  int count = 0;  // 0: there are no more units
+  int count = 0;  // 0: no more units
 };
 
-/// Unit `index` of this block. Gated: the rows of the first matrix and then the same rows of the second.
+/// Returns unit `index` of this block. Gated: the rows of the first matrix and then the same rows of the second.
 __device__ inline Unit find_unit(const FewRowsWork& work, int index) {
   const int block = static_cast<int>(blockIdx.x);
   const int first = block * work.rows_per_block + min(block, work.blocks_with_more);
@@ -124,7 +124,7 @@ __device__ inline Unit find_unit(const FewRowsWork& work, int index) {
     unit.first = first + kUnitRows * (index >> 1);
     unit.count = min(kUnitRows, last - unit.first);
   } else {
-    int begin = 0;  // of the matrix among all rows
+    int begin = 0;  // first row of the matrix among all rows
     for (int i = 0; i < work.count; ++i) {
       const int from = max(first, begin) - begin, to = min(last - begin, work.matrices[i].rows);
       const int units = to > from ? (to - from + kUnitRows - 1) / kUnitRows : 0;
@@ -156,22 +156,22 @@ __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-/// Bytes by which an address lies behind a multiple of 16.
+/// Offset of an address after a multiple of 16.
 template <WeightFormat kFormat>
 __device__ inline int beyond_sixteen(const uint8_t* p) {
   return Step<kFormat>::kAligned ? 0 : static_cast<int>(reinterpret_cast<uintptr_t>(p) & 15);
 }
 
-/// Starts the copy of one step into a slot of the ring. Row r starts at r pitch plus what its source lies beyond a
-/// multiple of 16. Plain rows are 128 bytes long; odd ones have their halves exchanged, so that eight lanes read 128
-/// bytes from all banks.
+/// Starts the copy of one step into a slot of the ring. Row r starts at r pitch plus its source's offset modulo 16.
+/// Plain rows are 128 bytes long; odd ones have their halves exchanged, so that eight lanes read 128 bytes from all
+/// banks.
 template <WeightFormat kFormat>
 __device__ inline void fetch_step(const FewRowsWork& work, const Unit& unit, int step, uint32_t slot) {
   using Shape = Step<kFormat>;
   constexpr int kRowsAtOnce = kWarp / Shape::kLanesPerRow;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int piece = lane % Shape::kLanesPerRow, row = lane / Shape::kLanesPerRow;
-  const int rows = unit.count - row;  // for this lane, those at multiples of kRowsAtOnce
+  const int rows = unit.count - row;  // rows of this lane, those at multiples of kRowsAtOnce
   const int64_t at = int64_t{step} * Shape::kBytes, stride = kRowsAtOnce * work.row_bytes;
   const int bytes = static_cast<int>(min(int64_t{Shape::kBytes}, work.row_bytes - at)) - 16 * piece;
   const uint8_t* source = unit.weights + at + row * work.row_bytes + 16 * piece;
@@ -179,7 +179,7 @@ __device__ inline void fetch_step(const FewRowsWork& work, const Unit& unit, int
   uint32_t to = slot + static_cast<uint32_t>(row * work.pitch + 16 * place);
 #pragma unroll
   for (int i = 0; i < kUnitRows; i += kRowsAtOnce) {
-    if constexpr (Shape::kPlain) {  // behind the row, zeros
+    if constexpr (Shape::kPlain) {  // zeros after the row
       if (i < rows) copy_piece(to, bytes > 0 ? source : unit.weights, max(0, min(16, bytes)));
     } else if constexpr (Shape::kAligned) {
       if (i < rows && piece < Shape::kPieces) copy_piece(to, source);

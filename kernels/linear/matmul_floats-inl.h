@@ -19,7 +19,7 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// How a vector of weights is read; one type per plain format.
+// Readers of a vector of weights; one type per plain format.
 struct ReadF32 {
   static constexpr WeightFormat kFormat = WeightFormat::kF32;
   static constexpr int64_t kBytes = 4;
@@ -47,8 +47,8 @@ struct ReadBF16 {
   }
 };
 
-// Four weight rows against one input row; sums [4]. One row after the other: the CPU's prefetchers like one long
-// stream.
+// Multiplies four weight rows by one input row; sums [4]. One row after the other: the CPU's prefetchers favour one
+// long stream.
 template <class Reader>
 HWY_ATTR void multiply_float_rows(const uint8_t* const* rows, const float* x, int64_t cols, float* sums) {
   const hn::CappedTag<float, 16> d;
@@ -70,8 +70,8 @@ HWY_ATTR void multiply_float_rows(const uint8_t* const* rows, const float* x, in
   }
 }
 
-// Four rows of `units` 32-bit units (a multiple of 4; floats, or four codes each) become four columns of a panel
-// [units][16]; `flip` is combined with each unit by exclusive or.
+// Transposes four rows of `units` 32-bit units (a multiple of 4; floats, or four codes each) into four columns of a
+// panel [units][16]; `flip` is combined with each unit by exclusive or.
 inline HWY_ATTR void interleave_rows(const uint8_t* const* rows, int64_t units, uint32_t flip, uint32_t* panel) {
 #if HWY_TARGET == HWY_SCALAR
   for (int64_t i = 0; i < 4 * units; ++i) {
@@ -100,7 +100,7 @@ inline HWY_ATTR void interleave_rows(const uint8_t* const* rows, int64_t units, 
 #endif
 }
 
-// Sixteen weight rows of a plain format as panel [cols, rounded up to 4][16] of float.
+// Fills a panel [cols, rounded up to 4][16] of float with sixteen weight rows of a plain format.
 template <class Reader>
 HWY_ATTR void fill_float_panel(const uint8_t* const* rows, int64_t cols, float* panel) {
   const hn::CappedTag<float, 16> d;
@@ -127,7 +127,7 @@ HWY_ATTR void fill_float_panel(const uint8_t* const* rows, int64_t cols, float* 
     }
 }
 
-// A panel against kInputs input rows; sums [kInputs][16].
+// Multiplies a panel by kInputs input rows; sums [kInputs][16].
 template <int kInputs>
 HWY_ATTR void multiply_float_panel(const float* panel, const float* x, int64_t stride, int64_t cols, float* sums) {
   const hn::CappedTag<float, 16> d;
@@ -155,7 +155,7 @@ HWY_ATTR void multiply_float_panel(const float* panel, const float* x, int64_t s
     for (int v = 0; v < kVectors; ++v) hn::StoreU(total[t][v], d, sums + kPanelRows * t + v * kLanes);
 }
 
-// As many input rows as the registers of the target hold sums for.
+// Number of input rows for whose sums the target has registers.
 constexpr int kFloatLanes = hn::MaxLanes(hn::CappedTag<float, 16>());
 constexpr int kFloatTile = kFloatLanes >= 16 ? 8 : (kFloatLanes == 8 || HWY_TARGET == HWY_NEON ? 4 : 2);
 

@@ -14,22 +14,22 @@ namespace {
 
 using cuda::LibraryProduct;
 
-// cuBLASLt thinks in columns: our row-major out [T, N] is its D [N, T] = W^T' x, with W as [K, N] to be transposed
-// and x as [K, T].
+// cuBLASLt is column-major: our row-major out [T, N] is its D [N, T] = W^T' x, with W as [K, N], transposed, and x as
+// [K, T].
 
 constexpr int kCapacity = 1024;  // plans
-constexpr int kCandidates = 8;   // looked at for a new plan
+constexpr int kCandidates = 8;   // candidates for a new plan
 constexpr int64_t kMostAlignment = 16;
 
-/// What products have in common that share a plan.
+/// Products with equal keys share a plan.
 struct PlanKey {
   int64_t outputs = 0;
   int64_t cols = 0;
-  int64_t bucket = 0;       // of rows
+  int64_t bucket = 0;       // see row_bucket
   int32_t output_type = 0;  // cudaDataType_t
   int32_t epilogue = 0;     // cublasLtEpilogue_t
-  int32_t alignment = 0;    // of the outputs and their rows, in bytes
-  int64_t stride = 0;       // of the outputs; 0: any that is aligned so
+  int32_t alignment = 0;    // alignment of the outputs and their rows, in bytes
+  int64_t stride = 0;       // stride of the outputs; 0: any with this alignment
   bool accumulate = false;
 
   bool same_but_for_rows(const PlanKey& other) const {
@@ -41,7 +41,7 @@ struct PlanKey {
 
 struct Plan {
   PlanKey key;
-  bool possible = false;  // false: cuBLASLt has nothing for this key
+  bool possible = false;  // false: cuBLASLt has no algorithm for this key
   int64_t workspace_bytes = 0;
   cublasLtMatmulAlgo_t algorithm{};
 };
@@ -70,7 +70,7 @@ PlanKey key_of(const LibraryProduct& product) {
   return key;
 }
 
-/// cuBLASLt's descriptions of a product, on the stack. `status` keeps the first failure.
+/// cuBLASLt's descriptors of a product, on the stack. `status` keeps the first failure.
 struct Description {
   Description(const LibraryProduct& product, int64_t rows) {
     const cublasOperation_t transposed = CUBLAS_OP_T;
@@ -118,8 +118,8 @@ bool is_refused(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
 }
 
-/// The library's own best guesses for the fullest product of the bucket. Not measured here: what is chosen must not
-/// depend on the moment, so that two runs give the same bits.
+/// Asks the library's heuristics for the largest product of the bucket. Nothing is measured: the choice must not depend
+/// on timing, so that two runs give the same bits.
 int find_candidates(cublasLtHandle_t handle, const LibraryProduct& product, const PlanKey& key, int64_t workspace_bytes,
                     cublasLtMatmulHeuristicResult_t* candidates) {
   Description description(product, key.bucket);
@@ -130,7 +130,7 @@ int find_candidates(cublasLtHandle_t handle, const LibraryProduct& product, cons
   };
   const auto alignment = static_cast<uint32_t>(key.alignment);
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(workspace_bytes));
-  // Partial sums only where they are added up in a fixed order and in f32.
+  // Allows split sums only if they are added in a fixed order and in f32.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(kMostAlignment));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(kMostAlignment));
@@ -145,7 +145,7 @@ int find_candidates(cublasLtHandle_t handle, const LibraryProduct& product, cons
   return count;
 }
 
-/// Whether the candidate runs every number of rows of the bucket in the workspace it will have.
+/// True if the candidate supports every number of rows of the bucket in its workspace.
 bool fits_bucket(cublasLtHandle_t handle, const LibraryProduct& product, const PlanKey& key, int64_t workspace_bytes,
                  const cublasLtMatmulHeuristicResult_t& candidate) {
   const auto most = static_cast<size_t>(workspace_bytes);
@@ -163,8 +163,8 @@ bool fits_bucket(cublasLtHandle_t handle, const LibraryProduct& product, const P
   return true;
 }
 
-/// While a stream is recorded, CUDA refuses the recording thread all that might wait, and loading a kernel might. It is
-/// none of the recorded work, so that it may go ahead.
+/// While a stream is recorded, CUDA refuses calls of the recording thread that might wait, and loading a kernel might.
+/// Loading is not part of the recorded work, so it is allowed.
 class LoadingAllowed {
  public:
   LoadingAllowed() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -184,7 +184,8 @@ struct MatmulLibrary::State {
   int count = 0;
   Plan plans[kCapacity];
 
-  /// While learning, the plan of the bucket; later also that of the next larger one, if the workspace is enough for it.
+  /// While learning, finds the plan of the bucket; later also that of the next larger one, if the workspace is enough
+  /// for it.
   const Plan* find(const PlanKey& key, int64_t workspace_bytes) const {
     const Plan* found = nullptr;
     for (int i = 0; i < count; ++i) {
@@ -197,8 +198,8 @@ struct MatmulLibrary::State {
     return found;
   }
 
-  /// Chooses the plan of a new key by doing the product, or recording it. False, and a plan that says so, if that
-  /// cannot be done.
+  /// Chooses the plan of a new key by running or recording the product. Returns false, and stores an impossible plan,
+  /// if that fails.
   bool learn(const LibraryProduct& product, const PlanKey& key, Queue& queue);
 };
 
@@ -272,7 +273,7 @@ bool cuda::multiply_by_library(const LibraryProduct& product, Queue& queue) {
     return true;
   }
   const cublasStatus_t status = run(state.handle, product, plan->algorithm, queue);
-  // Some algorithms run with some strides only, which the library's check does not always tell.
+  // Some algorithms support only some strides, which the library's check does not always report.
   if (is_refused(status) && !state.frozen && plan->key.stride == 0) return state.learn(product, own, queue);
   if (status != CUBLAS_STATUS_SUCCESS) fail("cuBLASLt", product, status, queue);
   return true;

@@ -1,6 +1,6 @@
 // Integer products with the int8 dot product of Arm: sdot adds four s8 x s8 products to each of four int32 sums.
 //
-// The portable kernel widens to int16 first and so needs several instructions where this needs one.
+// The portable kernel widens to int16 first and so needs several instructions instead of one.
 #include "kernels/linear/matmul_codes.h"
 
 #if defined(__aarch64__)
@@ -9,7 +9,7 @@
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 
-// Only what follows is compiled for the dot product: inline functions of the headers above may be shared with other
+// Only the code below is compiled for the dot product: inline functions of the headers above may be shared with other
 // files, and the CPU may lack it.
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("dotprod"))), apply_to = function)
@@ -73,7 +73,7 @@ inline void multiply_quad(const int8_t* weights, const int8x16_t* x, int32x4_t (
   }
 }
 
-// Rows `row`..`row` + 7 of a panel: with four inputs, all sums and operands fit into the registers.
+// Multiplies rows `row`..`row` + 7 of a panel: with four inputs, all sums and operands fit into the registers.
 template <int kGroup, int kInputs>
 void multiply_half_panel(const WeightPanel& panel, int row, const InputCodes& input, int64_t first, float* sums) {
   const auto* weights = reinterpret_cast<const int8_t*>(panel.codes) + 4 * row;

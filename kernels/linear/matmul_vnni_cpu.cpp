@@ -1,7 +1,7 @@
 // Integer products with AVX-512 VNNI: vpdpbusd adds four u8 x s8 products to each of sixteen int32 sums.
 //
-// Written with intrinsics because the instruction wants an unsigned and a signed operand. Weights are made unsigned
-// by adding 128; the sums start at -128 times the sum of the inputs, so the result is exact.
+// Written with intrinsics because the instruction needs an unsigned and a signed operand. Weights are made unsigned by
+// adding 128; the sums start at -128 times the sum of the inputs, so the result is exact.
 #include "kernels/linear/matmul_codes.h"
 
 #if defined(__x86_64__)
@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-// Only what follows is compiled for AVX-512: inline functions of the headers above may be shared with other files.
+// Only the code below is compiled for AVX-512: inline functions of the headers above may be shared with other files.
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma"))), \
                              apply_to = function)
@@ -56,7 +56,7 @@ inline __m512 load_input_sums(const InputCodes& input, int64_t t, int64_t g) {
   return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_load_si512(input.half_offsets(t) + g)), scales);
 }
 
-// A step is 64 codes: two groups of 32, which may lie apart, or four groups of 16, which do not.
+// A step is 64 codes: two groups of 32, which may be apart, or four adjacent groups of 16.
 template <int kGroup>
 void multiply_rows(const WeightRows& rows, const InputCodes& input, int64_t t, float* sums) {
   constexpr int kGroupsOfStep = 64 / kGroup, kStepsOfScales = 16 / kGroupsOfStep;

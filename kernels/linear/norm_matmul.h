@@ -23,7 +23,7 @@ struct NormMatmulArgs {
 void norm_matmul(const NormMatmulArgs& args, Queue& queue);
 
 /// rmsnorm, two products and gated_silu: gate = silu(n W_gate^T + b_gate) * (n W_up^T + b_up), n as above. One kernel
-/// for few rows on CUDA; elsewhere the ops it is named after, which also write `up`.
+/// for few rows on CUDA; elsewhere these ops one after the other, which also write `up`.
 ///
 /// Shapes    x [T, K] f32; W_gate, W_up [F, K]; gate, up [T, F]; normed [T, K]
 struct GatedMatmulArgs {

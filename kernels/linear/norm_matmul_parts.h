@@ -1,4 +1,4 @@
-// The ops that norm_matmul and gated_matmul stand for, one after the other, on either backend.
+// norm_matmul and gated_matmul as separate ops, on either backend.
 #pragma once
 
 #include "kernels/linear/elementwise.h"

@@ -12,7 +12,7 @@ __device__ float scale_of(float squares, int cols, float epsilon, float* room) {
   return rsqrtf(block_sum(squares, room) / static_cast<float>(cols) + epsilon);
 }
 
-/// One block a row, the row in registers. The weight never changes, so it is fetched while the input is being written.
+/// One block per row, the row in registers. The weight is constant, so it is fetched while the input is being written.
 template <class In, class Out, int kChunks>
 __global__ void __launch_bounds__(kMostRowThreads)
     normalise_rows(const In* input, int64_t input_stride, const float* weight, float epsilon, int cols, Out* output,
@@ -64,7 +64,7 @@ void normalise(const RmsNormArgs& args, Queue& queue) {
 }
 
 constexpr int kHeadThreads = 128;
-constexpr int kHeadUnit = 8;  // channels of a thread
+constexpr int kHeadUnit = 8;  // channels per thread
 
 /// Queries or keys.
 struct HeadRows {
@@ -92,7 +92,7 @@ __device__ void load_unit(const T* from, float (&to)[kHeadUnit]) {
   }
 }
 
-/// `lanes` neighbouring threads of one warp, a power of two of them, share a head.
+/// `lanes` neighbouring threads of one warp, a power of two, share a head.
 template <bool kWide>
 __global__ void __launch_bounds__(kHeadThreads)
     normalise_head_rows(HeadRows query, HeadRows key, int64_t row_count, int head_dim, int lanes, float epsilon) {

@@ -19,8 +19,8 @@ struct RmsNormArgs {
 
 void rmsnorm(const RmsNormArgs& args, Queue& queue);
 
-/// The same of every head of queries and keys, in place, before they are rotated: x = x / sqrt(mean(x^2) + epsilon) *
-/// weight over the E channels x of a head.
+/// Normalises every head of queries and keys in place, before rotation: x = x / sqrt(mean(x^2) + epsilon) * weight over
+/// the E channels x of a head.
 ///
 /// Shapes    query [T, H * E], key [T, G * E] (rows may be strided); query_weight, key_weight [E]
 /// Types     activations; the sum of squares in f32

@@ -1,4 +1,4 @@
-// As block_decoders.cuh, for the formats with blocks of 256: Q4_K, Q5_K and Q6_K.
+// Decoders as in block_decoders.cuh, for the formats with blocks of 256: Q4_K, Q5_K and Q6_K.
 #pragma once
 
 #include "kernels/linear/block_decoders.cuh"

@@ -1,13 +1,15 @@
-// Weights as the kernels use them, read from the blocks of the files (quant/block_codes.h). A group is 32 weights; its
+// Weights in the form of the kernels, read from the blocks of the files (quant/block_codes.h). A group is 32 weights;
+// its
 // codes are eight words, word i holding weights 4i..4i + 3 as int8.
 //
 //   weight = scale * code - minimum        kHalves: `second` is the scale of the group's second half, words 4..7
 //
-// In Q2_K the halves of a group have minimums of their own, `second` times a whole number: kHalfMinimums.
+// In Q2_K the halves of a group have minimums of their own, `second` times an integer: kHalfMinimums.
 //
-// Every function takes words `first`..`first + kCount - 1` as `low` and the words four behind them as `high`: nibbles
+// Every function takes words `first`..`first + kCount - 1` as `low` and the words four after them as `high`: nibbles
 // that share a byte belong to such words. kCount is 1, 2 or 4. Blocks may lie in any memory, at even addresses, those
-// of MXFP4 at any.
+// of
+// MXFP4 at any.
 #pragma once
 
 #include <cstdint>
@@ -71,7 +73,7 @@ struct Blocks<WeightFormat::kQ4_1> {
   static __device__ GroupScale scale(const uint8_t* block, int) { return {half_at(block), -half_at(block + 2)}; }
 };
 
-/// Levels that nibbles stand for (quant/block_codes.cpp), four to a word.
+/// Levels of nibbles (quant/block_codes.cpp), four per word.
 struct NonLinearLevels {
   static __device__ uint32_t word(int i) {
     constexpr uint32_t kWords[4] = {0xBFAD9881u, 0xF6EADDCFu, 0x26190D01u, 0x71594535u};
@@ -85,7 +87,7 @@ struct FloatLevels {
   }
 };
 
-/// The levels of the four nibbles in the lower half of `nibbles`.
+/// Returns the levels of the four nibbles in the lower half of `nibbles`.
 template <class Levels>
 __device__ inline uint32_t levels_of(uint32_t nibbles) {
   const uint32_t within = nibbles & 0x7777u;
@@ -94,13 +96,14 @@ __device__ inline uint32_t levels_of(uint32_t nibbles) {
   return __byte_perm(lower, upper, 0x3210u | ((nibbles & 0x8888u) >> 1));
 }
 
-/// The levels of the low nibbles at p, and of the high ones.
+/// Returns the levels of the low nibbles at p, and of the high ones.
 template <class Levels, int kCount, int kAlignment>
 __device__ inline void load_levels(const uint8_t* p, Words<kCount>& low, Words<kCount>& high) {
   load_words<kCount, kAlignment>(p, high);
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
-    const uint32_t front = levels_of<Levels>(high[i]), back = levels_of<Levels>(high[i] >> 16);  // low, high by turns
+    // low and high alternate
+    const uint32_t front = levels_of<Levels>(high[i]), back = levels_of<Levels>(high[i] >> 16);
     low[i] = __byte_perm(front, back, 0x6420u);
     high[i] = __byte_perm(front, back, 0x7531u);
   }

@@ -7,7 +7,8 @@
 
 namespace ocellus::cuda {
 
-/// Scale and minimum of a group of Q4_K or Q5_K: eight times two numbers of 6 bits in twelve bytes, times a half each.
+/// Returns the scale and minimum of a group of Q4_K or Q5_K: eight pairs of 6-bit numbers in twelve bytes, each times a
+/// half.
 __device__ inline GroupScale scale_of_eight(const uint8_t* block, int group) {
   const uint4 head = *reinterpret_cast<const uint4*>(block);
   const float2 units = __half22float2(*reinterpret_cast<const __half2*>(&head.x));
@@ -95,7 +96,7 @@ struct Blocks<WeightFormat::kQ2_K> {
     }
   }
   static __device__ GroupScale scale(const uint8_t* block, int) { return {half_at(block + 80), half_at(block + 82)}; }
-  /// The whole numbers of the halves, in each byte of a word.
+  /// Returns the integers of the halves, in each byte of a word.
   static __device__ uint2 half_minimums(const uint8_t* block, int group) {
     return {each_byte(block[2 * group] >> 4), each_byte(block[2 * group + 1] >> 4)};
   }

@@ -1,4 +1,4 @@
-// Words of weights: loads from addresses that are only even, and arithmetic on four small integers in a word.
+// Words of weights: loads from addresses that may only be even, and arithmetic on four small integers in a word.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -15,8 +15,8 @@ using Words = uint32_t[kCount];
 
 __device__ inline float half_at(const uint8_t* p) { return __half2float(*reinterpret_cast<const __half*>(p)); }
 
-/// Words at an even address, or at any, by whole-word loads. Where the address is no multiple of four, up to three
-/// bytes before and after are read with them; the words that hold them have bytes of the same matrix.
+/// Loads words at an even address, or at any, by whole-word loads. If the address is no multiple of four, up to three
+/// bytes before and after are read with them; these bytes belong to the same matrix.
 template <int kCount, int kAlignment = 2>
 __device__ inline void load_words(const uint8_t* p, Words<kCount>& out) {
   const uint32_t beyond = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(p)) & (4 - kAlignment);
@@ -45,7 +45,7 @@ __device__ inline void load_aligned(const uint8_t* p, Words<kCount>& out) {
 
 __host__ __device__ constexpr uint32_t each_byte(uint32_t value) { return 0x01010101u * value; }
 
-/// Four codes of `kBits` bits in bytes, less 2^(kBits - 1): the upper bits of a byte are copies of its sign.
+/// Four codes of `kBits` bits in bytes, minus 2^(kBits - 1): the upper bits of a byte are copies of its sign.
 template <int kBits>
 __device__ inline uint32_t centred(uint32_t codes) {
   constexpr uint32_t kSign = 1u << (kBits - 1);

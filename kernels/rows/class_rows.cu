@@ -17,12 +17,12 @@ struct Placing {
   int eights;  // groups of eight values in a row
   const float* class_row;
   const uint8_t* positions;
-  int64_t position_bytes;  // of a row
+  int64_t position_bytes;  // bytes per row
   int64_t view_rows;
   int64_t first;
 };
 
-/// Eight values a thread; blockIdx.x is the row.
+/// Eight values per thread; blockIdx.x is the row.
 template <class Decoder, int kWide>
 __global__ void place_rows(const Placing p) {
   constexpr int kParts = Decoder::kElements / 8;

@@ -6,7 +6,7 @@
 
 namespace ocellus {
 
-/// Views whose tower has a class row before the patch rows: class rows begin, and every row gets its position.
+/// Adds positions to views whose tower has a class row before the patch rows, and writes the class rows.
 /// With p = (first + t) % (P + 1): x[t] = class_row + positions[0] where p is 0, else x[t] += positions[p].
 ///
 /// Shapes    x [T, D] (rows may be strided): rows first .. first + T - 1 of views with P + 1 rows each; class_row [D];

@@ -5,8 +5,7 @@
 
 namespace ocellus {
 
-/// to[t] = from[t], rounded to nearest even where f32 becomes f16; magnitudes above 65504, the largest f16, become
-/// that.
+/// to[t] = from[t]; f32 is rounded to f16 to nearest even; magnitudes above 65504, the largest f16, become that.
 ///
 /// Shapes    from, to [T, D] (rows may be strided)
 /// Types     f32 or f16, each of the two

@@ -16,7 +16,7 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// Any number of values, where expand_halves takes whole eights.
+/// Converts any number of values; expand_halves takes multiples of eight.
 void expand_row(const Half* from, int64_t count, float* to) {
   const int64_t eights = count / 8 * 8;
   expand_halves(from, eights, to);

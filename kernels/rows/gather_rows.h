@@ -10,12 +10,11 @@ inline constexpr int32_t kSkippedRow = -1;
 
 /// out[t] = table[ids[t * id_stride]] decoded to f32: the token embedding.
 ///
-/// An id of kSkippedRow leaves its row alone: rows of pictures lie between those of text.
+/// An id of kSkippedRow leaves its row unchanged: rows of pictures lie between those of text.
 ///
 /// Shapes    ids [T], id_stride numbers apart; table [V, D] in any weight format; out [T, D]
 /// Errors    any other id outside 0..V-1 (checked: ids come from data) is kInternal in the queue on the CPU; on CUDA,
-/// where
-///           nobody looks at once, its row becomes NaN, which the sampler refuses
+///           which cannot report it at once, its row becomes NaN, which the sampler refuses
 struct GatherRowsArgs {
   const int32_t* ids = nullptr;
   int64_t id_stride = 1;

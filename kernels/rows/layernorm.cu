@@ -6,7 +6,7 @@ namespace ocellus {
 namespace cuda {
 namespace {
 
-/// What both kernels read; the input alone is written by earlier ones.
+/// Inputs of both kernels; only the rows are written by earlier ones.
 struct Norm {
   const float* input;
   int64_t input_stride;
@@ -19,7 +19,7 @@ struct Norm {
   __device__ float scale_of(float squares, float* room) const { return rsqrtf(mean_of(squares, room) + epsilon); }
 };
 
-/// One block a row, the row in registers. Weight and bias never change, so they are fetched while the input is being
+/// One block per row, the row in registers. Weight and bias are constant, so they are fetched while the input is being
 /// written.
 template <class Out, int kChunks>
 __global__ void __launch_bounds__(kMostRowThreads) normalise_rows(Norm norm, Out* output, int64_t output_stride) {

@@ -32,7 +32,7 @@ float variance_of(const float* x, float mean, int64_t cols) {
     const FloatVec v = hn::Sub(hn::LoadU(d, x + i), middle);
     squares = hn::MulAdd(v, v, squares);
   }
-  // The lanes behind the row's end must not count as (0 - mean)^2, so the rest is summed one by one.
+  // The lanes after the row's end must not count as (0 - mean)^2, so the rest is summed one by one.
   float sum = hn::GetLane(hn::SumOfLanes(d, squares));
   for (; i < cols; ++i) sum += (x[i] - mean) * (x[i] - mean);
   return sum / static_cast<float>(cols);

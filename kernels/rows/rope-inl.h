@@ -1,4 +1,4 @@
-// Rotating heads by rotary positions; compiled once per Highway target.
+// Rotation of heads by rotary positions; compiled once per Highway target.
 #if defined(OCELLUS_KERNELS_ROPE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCELLUS_KERNELS_ROPE_INL_H
 #undef OCELLUS_KERNELS_ROPE_INL_H
@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace ocellus {
 namespace HWY_NAMESPACE {
 
-/// One pair (a, b) turned by the angle with this cosine and sine.
+/// Rotates one pair (a, b) by the angle with this cosine and sine.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE void turn(V cosine, V sine, V& a, V& b) {
   const V turned = hn::NegMulAdd(b, sine, hn::Mul(a, cosine));
@@ -22,7 +22,7 @@ HWY_INLINE void turn(V cosine, V sine, V& a, V& b) {
   a = turned;
 }
 
-/// Rotates pairs from `pair` on, as many as fill whole vectors of D; returns the first pair left.
+/// Rotates pairs from `pair` on, as many as fill whole vectors of D; returns the first remaining pair.
 template <class D>
 HWY_INLINE int64_t rotate_pairs(D d, RopePairing pairing, int64_t pair, int64_t pairs, const float* angles, float* x) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));

@@ -31,7 +31,7 @@ __global__ void fill_angles(const int32_t* positions, int64_t position_stride, i
   }
 }
 
-/// kPairs pairs of one head: channels a and b, and where they lie.
+/// kPairs pairs of one head: channels a and b, and their places.
 template <RopePairing kPairing, int kPairs>
 struct Pairs {
   float a[kPairs], b[kPairs], angles[2 * kPairs];
@@ -128,7 +128,7 @@ void turn_rows(const RotateArgs& args, Queue& queue) {
 
 template <RopePairing kPairing>
 void turn_pairing(const RotateArgs& args, Queue& queue) {
-  // Values of one access: kWidePairs channels of a half, or as many pairs side by side.
+  // Values per access: kWidePairs channels of a half, or as many adjacent pairs.
   constexpr int kValues = kPairing == RopePairing::kAdjacent ? 2 * kWidePairs : kWidePairs;
   if (args.params.rotated / 2 % kWidePairs == 0 && args.head_dim % kValues == 0 && takes_wide(args.values, kValues) &&
       takes_wide(args.angles, 2 * kWidePairs))

@@ -6,19 +6,19 @@
 
 namespace ocellus {
 
-/// Which two channels of a head form a pair: (2i, 2i+1) or (i, i + rotated/2).
+/// Channels of a head that form a pair: (2i, 2i+1) or (i, i + rotated/2).
 enum class RopePairing : uint8_t { kAdjacent, kHalves };
 
-/// Rotary position facts of a model. angle(p, i) = p * position_scale * base^(-2i / rotated) / factors[i].
+/// Rotary position parameters of a model. angle(p, i) = p * position_scale * base^(-2i / rotated) / factors[i].
 struct RopeParams {
   RopePairing pairing = RopePairing::kAdjacent;
-  int32_t rotated = 0;  // channels of a head that are rotated, even, <= E
+  int32_t rotated = 0;  // rotated channels of a head, even, <= E
   float base = 10000.0f;
   float position_scale = 1.0f;     // 1 / factor for linear scaling
   const float* factors = nullptr;  // [rotated / 2] or null (rope_freqs of Llama 3)
 };
 
-/// The two channels of a head's pair. Pairs past those that are rotated are of neighbours, which stay as they are.
+/// The two channels of a head's pair. Pairs after the rotated ones are adjacent channels, which stay unchanged.
 struct ChannelPair {
   int32_t first, second;
   bool rotates;

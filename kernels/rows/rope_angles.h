@@ -8,7 +8,7 @@
 
 namespace ocellus {
 
-/// What one position turns pair `pair` by.
+/// Returns the angle of pair `pair` per position.
 inline double rope_turn(const RopeParams& params, int64_t pair) {
   const double octaves_per_pair = -2.0 * std::log2(static_cast<double>(params.base)) / params.rotated;
   const double turn =
@@ -23,7 +23,7 @@ inline void set_rope_angle(int64_t position, double turn, int64_t pair, float* a
   angles[2 * pair + 1] = static_cast<float>(std::sin(angle));
 }
 
-/// Those of all pairs at one position: angles [rotated].
+/// Sets the angles of all pairs at one position: angles [rotated].
 inline void set_rope_angles(const RopeParams& params, int64_t position, float* angles) {
   for (int64_t i = 0; i < params.rotated / 2; ++i) set_rope_angle(position, rope_turn(params, i), i, angles);
 }

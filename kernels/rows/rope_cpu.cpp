@@ -31,7 +31,7 @@ HWY_AFTER_NAMESPACE();
 namespace ocellus {
 namespace {
 
-/// Angles of rows [begin, end). Pairs outside: the power is computed once for all rows.
+/// Angles of rows [begin, end). Pairs are the outer loop: the power is computed once for all rows.
 void fill_angles(const RopeAnglesArgs& args, int64_t begin, int64_t end) {
   for (int64_t i = 0; i < args.params.rotated / 2; ++i) {
     const double turn = rope_turn(args.params, i);

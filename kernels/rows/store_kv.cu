@@ -15,7 +15,7 @@ constexpr int kUnit = 8;  // values of one 16-byte access
 __device__ uint4 load_unit(const Half* from) { return *reinterpret_cast<const uint4*>(from); }
 __device__ void store_unit(Half* to, const uint4& unit) { *reinterpret_cast<uint4*>(to) = unit; }
 
-/// Infinities become the largest f16; what is not a number stays so.
+/// Infinities become the largest f16; NaN stays NaN.
 __device__ uint4 limited(uint4 unit) {
   const __half2 most = __float2half2_rn(kLargestHalf), least = __float2half2_rn(-kLargestHalf);
   __half2 pairs[kUnit / 2];
@@ -26,7 +26,7 @@ __device__ uint4 limited(uint4 unit) {
   return unit;
 }
 
-/// A row's place in the list of units: row, key/value head, and where in the head.
+/// Place of a unit: row, key/value head, and offset in the head.
 struct UnitPlace {
   int64_t row;
   int head, at;

@@ -8,8 +8,8 @@
 
 namespace ocellus {
 
-/// Unpacked f16 keys and values of one layer, row by row and head by head: head g of row t of sequence s starts at
-/// keys + s * sequence_stride + t * row_stride + g * head_stride, its E values lie together; values the same.
+/// Unpacked f16 keys and values of one layer, row by row and head by head: head g of row t of sequence s starts at keys
+/// + s * sequence_stride + t * row_stride + g * head_stride, its E values are contiguous; values likewise.
 struct KvLayerRows {
   Half* keys = nullptr;
   Half* values = nullptr;
@@ -18,10 +18,10 @@ struct KvLayerRows {
   int64_t capacity = 0;    // rows
   int64_t row_stride = 0;  // in values, as all strides here
   int64_t head_stride = 0;
-  int64_t sequence_stride = 0;  // of independent sequences of the same length, as images are to the vision tower
+  int64_t sequence_stride = 0;  // between independent sequences of the same length, such as images in the vision tower
 
   OCELLUS_EVERYWHERE int64_t at(int64_t row, int64_t head) const { return row * row_stride + head * head_stride; }
-  /// Keys [G, capacity, E] and values alike: what round_kv fills for one sequence.
+  /// Keys [G, capacity, E] and values alike: the layout that round_kv fills for one sequence.
   static KvLayerRows head_major(Half* keys, Half* values, int32_t heads, int32_t head_dim, int64_t capacity) {
     return {keys, values, heads, head_dim, capacity, head_dim, capacity * head_dim, 0};
   }
@@ -41,10 +41,11 @@ struct RoundKvArgs {
 };
 void round_kv(const RoundKvArgs& args, Queue& queue);
 
-/// Copies chunk rows [0, count) of one layer into their cache slots: row t goes to slots[t], or nowhere if that has no
+/// Copies chunk rows [0, count) of one layer into their cache slots: row t goes to slots[t], or is skipped if that has
+/// no
 /// address.
 ///
-/// Shapes    rows as above; slots [count], in the device's memory
+/// Shapes    rows as above; slots [count], in device memory
 /// Divisible E by 8; on CUDA all rows and slots start on 16 bytes
 struct StoreKvArgs {
   KvLayerRows rows;

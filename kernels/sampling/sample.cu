@@ -18,8 +18,8 @@ constexpr int kThreads = 1024;
 constexpr int kBinBits = 11;
 constexpr int kBins = 1 << kBinBits;
 constexpr float kBinsPerLogit = 64;  // in the first histogram
-constexpr int kListRoom = 1024;      // so few candidates are listed: the logits are not read again
-constexpr int kNearRoom = 256;       // so few are compared with each other
+constexpr int kListRoom = 1024;      // up to this many candidates are listed: the logits are not read again
+constexpr int kNearRoom = 256;       // up to this many are compared with each other
 constexpr unsigned kAllLanes = 0xFFFFFFFFu;
 static_assert(kBins == 2 * kThreads && kPowers <= kBins && kNearRoom <= kThreads);
 
@@ -28,7 +28,7 @@ __device__ const PowerTable kPowerTable = make_power_table();
 __device__ int lane_index() { return static_cast<int>(threadIdx.x) % kWarp; }
 __device__ int warp_index() { return static_cast<int>(threadIdx.x) / kWarp; }
 
-/// The best of both, their hashes added.
+/// Returns the better of both, with the hashes added.
 __device__ SamplePart join(const SamplePart& a, const SamplePart& b) {
   return {a.best > b.best ? a.best : b.best, a.hash + b.hash};
 }
@@ -39,8 +39,8 @@ __device__ SamplePart warp_join(SamplePart part) {
   return part;
 }
 
-/// Called by all threads: thread i sees to recent token i. Returns what the changed logit must add to the hash of what
-/// is stored, to get that of what was.
+/// Called by all threads: thread i handles recent token i. Returns the difference between the hash of the original
+/// logits and that of the changed ones.
 __device__ uint64_t penalise_repetition(const StepRow& row, float* logits, int begin, int end) {
   const float penalty = row.sampler.repetition_penalty;
   const int i = static_cast<int>(threadIdx.x);
@@ -93,27 +93,27 @@ __global__ void __launch_bounds__(kFindThreads) find_best(float* all_logits, int
   parts[int64_t{blockIdx.y} * gridDim.x + blockIdx.x] = all;
 }
 
-/// A stretch of the order in which the sum passes its goal: words low .. high.
+/// A range of the order in which the sum passes its goal: words low .. high.
 struct Range {
   uint64_t low = 0, high = 0;
-  uint64_t sum_above = 0;  // of all candidates before it
+  uint64_t sum_above = 0;  // sum over all candidates before it
   uint32_t count_above = 0;
-  uint32_t count = 0;  // of candidates in it
+  uint32_t count = 0;  // number of candidates in it
 };
 
 enum class Goal { kTopK, kTopP, kDraw };
 
 /// Shared memory of a block that samples.
 struct Room {
-  uint32_t count[kBins], weight_low[kBins], weight_high[kBins];  // a weight's halves
+  uint32_t count[kBins], weight_low[kBins], weight_high[kBins];  // the two halves of weights
   uint64_t powers[kPowers];
   uint64_t list[kListRoom];  // order words
   uint64_t near_order[kNearRoom], near_weight[kNearRoom];
   uint64_t warp_sum[kThreads / kWarp];
   uint32_t warp_count[kThreads / kWarp];
   Weighing weighing;
-  uint64_t cut;       // order word of the last candidate that is kept
-  uint64_t goal_sum;  // 0: more than there is
+  uint64_t cut;       // order word of the last kept candidate
+  uint64_t goal_sum;  // 0: beyond the total
   uint64_t sum_above;
   uint32_t count_above, bin_count;
   int bin;
@@ -122,7 +122,7 @@ struct Room {
   int gathered;
 };
 
-/// What every thread of the block knows about its row.
+/// Common data of all threads of a block about its row.
 struct Task {
   const float* logits;
   int vocabulary;
@@ -132,7 +132,7 @@ struct Task {
   float largest;
 };
 
-/// Calls visit(order word, logit) for every candidate that is kept, each in one thread.
+/// Calls visit(order word, logit) for every kept candidate, each in one thread.
 template <class Visit>
 __device__ void visit_candidates(const Task& task, const Room& room, Visit visit) {
   constexpr int kAtOnce = 4;
@@ -163,7 +163,7 @@ __device__ int first_bin(float logit, float largest) {
   return static_cast<int>(fminf(__fmul_rn(__fsub_rn(largest, logit), kBinsPerLogit), kBins - 1));
 }
 
-/// The smallest key whose bin lies before `limit`; largest_key + 1 if there is none.
+/// Returns the smallest key whose bin lies before `limit`; largest_key + 1 if there is none.
 __device__ uint32_t smallest_key_before(int limit, const Task& task) {
   uint32_t low = kLowestKey, high = task.largest_key + 1;
   while (low < high) {
@@ -190,7 +190,7 @@ __device__ void add_to_bin(Room& room, int bin, uint64_t weight) {
   if (high != 0) atomicAdd(&room.weight_high[bin], high);
 }
 
-/// The sum that the search must reach, of `total`; 0 if nothing is cut.
+/// Returns the sum that the search must reach, of `total`; 0 if nothing is cut.
 __device__ uint64_t goal_sum(Goal goal, const StepRow& row, uint64_t total) {
   if (goal == Goal::kTopK) {
     const uint64_t wanted = static_cast<uint64_t>(row.sampler.top_k);
@@ -205,7 +205,7 @@ __device__ uint64_t goal_sum(Goal goal, const StepRow& row, uint64_t total) {
   return __umul64hi(random << (64 - kRandomBits), total) + 1;
 }
 
-/// Finds the bin in which the sum passes the goal, from `range.sum_above` on; leaves it in the room. Starts after a
+/// Finds the bin in which the sum passes the goal, from `range.sum_above` on; the result is in the room. Starts after a
 /// barrier and ends with one.
 __device__ void choose_bin(Goal goal, const StepRow& row, bool first, const Range& range, Room& room) {
   const int bin = 2 * static_cast<int>(threadIdx.x);
@@ -260,14 +260,14 @@ __device__ void choose_bin(Goal goal, const StepRow& row, bool first, const Rang
   __syncthreads();
 }
 
-/// Takes over what choose_bin() left in the room.
+/// Moves the range to the result of choose_bin() in the room.
 __device__ void enter_bin(const Room& room, Range& range) {
   range.sum_above = room.sum_above;
   range.count_above = room.count_above;
   range.count = room.bin_count;
 }
 
-/// Puts the few candidates down to the end of the range into the list.
+/// Writes the few candidates up to the end of the range to the list.
 __device__ void make_list(const Task& task, const Range& range, Room& room) {
   visit_candidates(task, room, [&](uint64_t order, float) {
     if (order >= range.low) room.list[atomicAdd(&room.gathered, 1)] = order;
@@ -280,7 +280,7 @@ __device__ void make_list(const Task& task, const Range& range, Room& room) {
   __syncthreads();
 }
 
-/// Of the few candidates in the range, finds the one with which the sum reaches the goal.
+/// Finds, among the few candidates in the range, the one with which the sum reaches the goal.
 template <class Weigh>
 __device__ void cut_near(const Task& task, const Range& range, Room& room, Weigh weigh) {
   visit_candidates(task, room, [&](uint64_t order, float logit) {
@@ -321,7 +321,7 @@ __device__ void search(Goal goal, const Task& task, const StepRow& row, Room& ro
   if (room.goal_sum == 0) return;
   enter_bin(room, range);
 
-  // The logits of a bin are neighbours, so its ends in the order can be found without looking at candidates.
+  // The logits of a bin are adjacent, so its ends in the order can be found without looking at candidates.
   if (threadIdx.x < 2)
     room.bounds[threadIdx.x] = smallest_key_before(room.bin + 1 - static_cast<int>(threadIdx.x), task);
   __syncthreads();
@@ -349,7 +349,7 @@ __device__ void search(Goal goal, const Task& task, const StepRow& row, Room& ro
   cut_near(task, range, room, weigh);
 }
 
-/// Called by all threads: the room as searches begin with, every candidate kept. Ends with a barrier.
+/// Called by all threads: initialises the room for searches, with every candidate kept. Ends with a barrier.
 __device__ void open_room(Room& room) {
   for (int i = static_cast<int>(threadIdx.x); i < kPowers; i += kThreads) room.powers[i] = kPowerTable.values[i];
   if (threadIdx.x == 0) {
@@ -359,7 +359,7 @@ __device__ void open_room(Room& room) {
   __syncthreads();
 }
 
-/// Called by all threads of the block; none of the logits kept is infinite but downwards.
+/// Called by all threads of the block; kept logits are finite or minus infinity.
 __device__ int sample_token(const Task& task, const StepRow& row, Room& room) {
   const SamplerParams& params = row.sampler;
   open_room(room);
@@ -379,8 +379,8 @@ __device__ int sample_token(const Task& task, const StepRow& row, Room& room) {
   return token_of(room.cut, task.token_bits);
 }
 
-/// Called by all threads, counts in one of them. Of `token` at temperature 1, among all logits; the largest one is a
-/// number. Integers are added, so that no order of additions shows.
+/// Called by all threads; one of them returns the result, the log-probability of `token` at temperature 1, among all
+/// logits; the largest one is a number. Integers are added, so that the order of additions does not matter.
 __device__ float log_probability(const Task& task, int token, Room& room) {
   const float logit = task.logits[token];
   if (isinf(task.largest)) return logit == task.largest ? 0.0f : -INFINITY;
@@ -398,7 +398,7 @@ __device__ float log_probability(const Task& task, int token, Room& room) {
   return static_cast<float>(static_cast<double>(logit) - static_cast<double>(task.largest) - log(total));
 }
 
-/// Block b: row b's token from its parts and, where the row samples, from its logits.
+/// Block b: row b's token from its parts and, if the row samples, from its logits.
 __global__ void __launch_bounds__(kThreads)
     choose_tokens(const float* all_logits, int64_t stride, int vocabulary, int token_bits, const SamplePart* parts,
                   int parts_per_row, StepRow* steps, const KvRun* tiles, int64_t tiles_per_row, StepResult* results,
@@ -409,14 +409,14 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t b = blockIdx.x;
   StepRow& row = steps[b];
   if (row.active == 0) return;
-  SamplePart best{};  // every warp finds it for itself
+  SamplePart best{};  // every warp computes it
   for (int i = lane_index(); i < parts_per_row; i += kWarp) best = join(best, parts[b * parts_per_row + i]);
   best = warp_join(best);
 
   int token = best.best == 0 ? kNoTokenSampled : token_of(best.best, token_bits);
   const uint32_t largest_key = key_in(best.best, token_bits);
   const float largest = logit_of(largest_key);
-  // So many bits that the sum of all weights fits; more than 48 serve nobody.
+  // As many bits as fit the sum of all weights; more than 48 have no effect.
   const int unit_bits = min(48, __clz(vocabulary) + 32);
   const Task task{all_logits + b * stride, vocabulary, token_bits, unit_bits, largest_key, largest};
   StepResult result;
@@ -426,7 +426,7 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();                                                      // before the row moves on
     if (token >= 0) result.log_probability = log_probability(task, next, room);
   } else {
-    // Differences to an infinite logit are not numbers.
+    // Differences to an infinite logit are NaN.
     if (token >= 0 && row.sampler.temperature != 0 && row.sampler.top_k != 1 && !isinf(largest))
       token = sample_token(task, row, room);
     next = max(token, 0);
@@ -436,7 +436,7 @@ __global__ void __launch_bounds__(kThreads)
   result.logits_hash = best.hash;
   results[row.step % kResultSteps * result_stride + b] = result;
   move_on(row, next, tiles == nullptr ? nullptr : tiles + b * tiles_per_row);
-  __threadfence_system();  // the host may look at the result as soon as the step is done
+  __threadfence_system();  // the host may read the result as soon as the step is done
 }
 
 }  // namespace

@@ -10,24 +10,28 @@
 namespace ocellus {
 
 /// Chooses each active row's next token from its logits by the row's sampler parameters, writes it to
-/// results[(step % kResultSteps) * result_stride + b] together with the hash of the logits as the model gave them, and
-/// moves the row on: token, step, drawn_count, recent tokens; with `advance` also position and the new slot
-/// (new_slot + 1, or slot 0 of the next tile if that one is full: tiles[b * tiles_per_row + new_tile].capacity).
-/// Ties go to the lower token id; NaN never wins; a row without a number gets kNoTokenSampled and token 0.
+/// results[(step % kResultSteps) * result_stride + b] together with the hash of the model's logits, and advances the
+/// row:
+/// token, step, drawn_count, recent tokens; with `advance` also position and the new slot (new_slot + 1, or slot 0 of
+/// the
+/// next tile if that one is full: tiles[b * tiles_per_row + new_tile].capacity). Ties go to the lower token id; NaN
+/// never
+/// wins; a row of NaNs gets kNoTokenSampled and token 0.
 ///
 /// A forced row reads forced[(step % kResultSteps) * forced_stride + b] next, whatever its sampler says. Its result is
-/// the most likely token and the natural logarithm of the forced one's probability by the softmax of the logits as the
-/// model gave them. There NaN weighs nothing; an infinite largest logit takes all, so that others have -infinity.
+/// the most probable token and the natural logarithm of the forced one's probability by the softmax of the model's
+/// logits. NaN counts as zero probability there; an infinite largest logit takes all, so that others have -infinity.
 ///
 /// Shapes      logits [B, V] f32, may be changed; steps [B]; results [kResultSteps, result_stride], host memory the
 ///             device can write; forced [kResultSteps, forced_stride], host memory the device can read, null if no
 ///             row is forced: ids below V
-/// Types       the sums of probabilities in f64 (CPU) or 64-bit fixed point (CUDA): where a draw falls within 1e-9 of
-///             the border between two tokens, the backends may choose differently; log-probabilities, too, agree to
-///             1e-9 before they are rounded to f32
+/// Types       the sums of probabilities in f64 (CPU) or 64-bit fixed point (CUDA): if a draw falls within 1e-9 of the
+///             border between two tokens, the backends may choose differently; log-probabilities, too, agree to 1e-9
+///             before they are rounded to f32
 /// Scratch     sample_scratch_bytes(B, V, traits), which also serves fewer rows; 16-byte aligned
-/// Work        CUDA: two kernels. Many blocks a row penalise, hash and find the most likely token; then one block a row
-///             samples, where the row asks for it. No order of additions shows: hashes and weights are integers
+/// Work        CUDA: two kernels. Many blocks per row penalise, hash and find the most probable token; then one block
+///             per row samples, if the row needs it. Independent of the order of additions: hashes and weights are
+///             integers
 /// Errors      kInternal in the queue if scratch is too small
 struct SampleTokensArgs {
   DeviceView<float> logits;

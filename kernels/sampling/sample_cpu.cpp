@@ -14,7 +14,7 @@ struct Candidate {
   int32_t token = 0;
 };
 
-/// More likely first; equal ones by token id, so that the order is total.
+/// More probable first; equal ones by token id, so that the order is total.
 bool comes_before(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
 }
@@ -47,8 +47,8 @@ void penalise_repetition(float* logits, int64_t vocabulary, float penalty, const
   }
 }
 
-/// Candidates from the most likely down. Only as many are put in order as somebody looks at: a vocabulary is large, and
-/// the token is nearly always found among the first few.
+/// Candidates from the most probable down. Only as many are sorted as are needed: a vocabulary is large, and the token
+/// is nearly always among the first few.
 class Ranking {
  public:
   Ranking(Candidate* candidates, int64_t count) : candidates_(candidates), count_(count) {}
@@ -58,7 +58,7 @@ class Ranking {
     if (i >= sorted_) sort_first(std::max(i + 1, sorted_ * 8));
     return candidates_[i];
   }
-  /// Forgets all but the `count` most likely.
+  /// Drops all but the `count` most probable.
   void keep(int64_t count) {
     sort_first(count);
     count_ = count;
@@ -99,7 +99,7 @@ void cut_top_p(Ranking& ranking, float top_p) {
 }
 
 void cut_min_p(Ranking& ranking, float min_p) {
-  // Rounded once, so that every backend finds the same float.
+  // Rounded once, so that every backend computes the same float.
   const float least = static_cast<float>(ranking.at(0).logit + std::log(double{min_p}));
   int64_t kept = 1;
   while (kept < ranking.count() && ranking.at(kept).logit >= least) ++kept;
@@ -130,14 +130,14 @@ int32_t choose_token(float* logits, int64_t vocabulary, const StepRow& row, Cand
 
   Ranking ranking(candidates, count);
   if (params.top_k > 0) ranking.keep(std::min<int64_t>(params.top_k, count));
-  // Differences to an infinite logit are not numbers.
+  // Differences to an infinite logit are NaN.
   if (std::isinf(ranking.at(0).logit)) return ranking.at(0).token;
   if (params.top_p < 1) cut_top_p(ranking, params.top_p);
   if (params.min_p > 0) cut_min_p(ranking, params.min_p);
   return draw(ranking, params.temperature, philox_uniform(params.seed, row.drawn_count));
 }
 
-/// Of `token` at temperature 1, among all logits; `best` is the most likely one.
+/// Returns the log-probability of `token` at temperature 1, among all logits; `best` is the most probable one.
 float log_probability(const float* logits, int64_t vocabulary, int32_t token, int32_t best) {
   const double largest = logits[best];
   const double gap = logits[token] - largest;
@@ -154,7 +154,7 @@ float log_probability(const float* logits, int64_t vocabulary, int32_t token, in
 int64_t sample_scratch_bytes(int64_t rows, int64_t vocabulary, const DeviceTraits& device) {
   if (rows <= 0) return 0;
   if (device.is_cuda()) {
-    // Fewer rows have more parts each, but not more than this together.
+    // Fewer rows have more parts each, but not more than this in total.
     const int64_t parts = std::min(rows * sample_parts(1, vocabulary), kMostSampleParts);
     return std::max(parts, rows) * static_cast<int64_t>(sizeof(SamplePart));
   }

@@ -1,5 +1,5 @@
-// What the backends' samplers share, so that they agree to the bit: hashes, random numbers, and how a row moves on.
-// Compiled for the device too.
+// Shared by the backends' samplers, so that they are bit-equal: hashes, random numbers, and advancing a row. Compiled
+// for the device too.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ OCELLUS_EVERYWHERE constexpr float philox_uniform(uint64_t seed, uint64_t counte
   return static_cast<float>(random_bits(seed, counter)) * (1.0f / (1 << kRandomBits));
 }
 
-/// A StepRow's or StepPlace's place after a step; `capacity` of its new tile.
+/// Advances a StepRow's or StepPlace's place after a step; `capacity` of its new tile.
 template <class Row>
 OCELLUS_EVERYWHERE inline void move_place(Row& row, int32_t capacity) {
   row.eviction.settles = row.eviction.evicts(row.position) ? 1 : 0;
@@ -57,7 +57,7 @@ OCELLUS_EVERYWHERE inline void move_place(Row& row, int32_t capacity) {
   row.new_slot = 0;
 }
 
-/// The row after `token` was sampled. `tiles` are the row's own; null: position and slot stay.
+/// Advances the row after `token` was sampled. `tiles` are the row's own; null: position and slot stay.
 OCELLUS_EVERYWHERE inline void move_on(StepRow& row, int32_t token, const KvRun* tiles) {
   row.token = token;
   row.recent[row.recent_count % kRecentTokens] = token;
@@ -67,14 +67,14 @@ OCELLUS_EVERYWHERE inline void move_on(StepRow& row, int32_t token, const KvRun*
   if (tiles != nullptr) move_place(row, tiles[row.new_tile].capacity);
 }
 
-/// What a block of the first CUDA kernel finds in its part of a row.
+/// Result of a block of the first CUDA kernel for its part of a row.
 struct SamplePart {
-  uint64_t best;  // order word of the most likely token; 0: none is a number
+  uint64_t best;  // order word of the most probable token; 0: all are NaN
   uint64_t hash;
 };
 
 /// Parts of a row: small ones for few rows, so that the whole device reads them; else fewer, all rows together at most
-/// kMostSampleParts or one a row. Nothing that is sampled depends on the number.
+/// kMostSampleParts or one per row. Results do not depend on the number.
 inline constexpr int64_t kMostSampleParts = 2048;
 inline constexpr int64_t kSamplePartLogits = 1024;
 constexpr int64_t sample_parts(int64_t rows, int64_t vocabulary) {

@@ -1,4 +1,4 @@
-// The sampler's numbers on the device: logits and tokens as integers in the order of likelihood, and probabilities as
+// The sampler's numbers on the device: logits and tokens as integers in the order of probability, and probabilities as
 // integers, whose sums are exact in any order.
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace ocellus::cuda {
 
 /// Unsigned integers in the order of the logits; -0 is 0; NaN is 0, which no other logit has.
-inline constexpr uint32_t kLowestKey = 0x007FFFFF;  // of minus infinity
+inline constexpr uint32_t kLowestKey = 0x007FFFFF;  // key of minus infinity
 __device__ inline uint32_t key_of(float logit) {
   const uint32_t bits = __float_as_uint(logit);
   if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return 0;
@@ -20,8 +20,8 @@ __device__ inline float logit_of(uint32_t key) {
   return __uint_as_float((key & 0x80000000u) != 0 ? key & 0x7FFFFFFFu : ~key);
 }
 
-/// Order words: the key above, and below it `token_bits` bits of the token, the lower tokens being the larger words.
-/// No two candidates have the same one.
+/// Order words: the key above, and below it `token_bits` bits of the token, lower tokens being larger words. No two
+/// candidates have the same word.
 __device__ inline uint64_t order_of(uint32_t key, int token, int token_bits) {
   return (uint64_t{key} << token_bits) + ((uint64_t{1} << token_bits) - 1 - static_cast<uint64_t>(token));
 }
@@ -47,14 +47,14 @@ constexpr PowerTable make_power_table() {
   return table;
 }
 
-/// e^((logit - largest) / temperature) in units of 2^-unit_bits. Devices for small machines have next to no f64 units,
-/// so f32 and integers do the work, to about 1e-10.
+/// e^((logit - largest) / temperature) in units of 2^-unit_bits. Small devices have hardly any f64 units, so f32 and
+/// integers are used, accurate to about 1e-10.
 struct Weighing {
   float largest;
   float temperature;
   float scale_high, scale_low;  // log2(e) / temperature is their sum
   int unit_bits;                // 1 .. 48
-  bool plain;                   // false: temperatures of which the scale is not a normal float
+  bool plain;                   // false: temperatures whose scale is not a normal float
 };
 
 __device__ inline Weighing make_weighing(float largest, float temperature, int unit_bits) {
@@ -76,11 +76,11 @@ __device__ __noinline__ uint64_t weight_at_odd_temperature(float logit, const We
       __double2ll_rn(exp(difference / static_cast<double>(w.temperature)) * static_cast<double>(1LL << w.unit_bits)));
 }
 
-/// `powers` is make_power_table()'s, in shared memory. Every product that may or may not fuse with a sum is written
-/// out: a logit must weigh the same wherever this is inlined.
+/// `powers` is make_power_table()'s, in shared memory. Every product that may or may not fuse with a sum is explicit: a
+/// logit must have the same weight wherever this is inlined.
 __device__ inline uint64_t weight_of(float logit, const Weighing& w, const uint64_t* powers) {
   if (!w.plain) return weight_at_odd_temperature(logit, w);
-  // The halvings y = (largest - logit) * scale as a float and its error.
+  // The number of halvings y = (largest - logit) * scale as a float and its error.
   const float gap = __fsub_rn(w.largest, logit);
   const float halvings = __fmul_rn(gap, w.scale_high);
   if (!(halvings < 64.0f)) return 0;

@@ -6,7 +6,7 @@
 
 namespace ocellus {
 
-/// A row and how well it fits: a greater score is better, of equal ones the lower row.
+/// A row and its score: a greater score is better, of equal ones the lower row.
 struct NearRow {
   int64_t row = 0;
   float score = 0;
@@ -15,12 +15,12 @@ struct NearRow {
   }
 };
 
-/// Widths are multiples of this: rows end in zeros.
+/// Widths are multiples of this: rows are padded with zeros.
 inline constexpr int64_t kNearestRowsWidth = 64;
-/// Greatest magnitude of a query's numbers, so that sums of rows of 16384 codes fit.
+/// Maximum magnitude of a query's numbers, so that sums of rows of 16384 codes fit.
 inline constexpr int32_t kNearestQueryLimit = 1023;
 
-/// Keeps the rows of coded vectors that fit a query best:
+/// Keeps the rows of coded vectors with the best scores for a query:
 ///
 ///   score[i] = steps[i] * sum over w of codes[i][w] * query[w]
 ///

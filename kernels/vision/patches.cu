@@ -11,7 +11,7 @@ constexpr int64_t kMostPatchThreads = 512;
 constexpr int kWideHalves = 8;
 constexpr int kUnits = RowPieces::kUnitsPerThread;
 
-/// One block a row; kWide divides the patch's side, so that a unit lies in one line of pixels.
+/// One block per row; kWide divides the patch's side, so that a unit lies in one line of pixels.
 template <int kWide>
 __global__ void cut_rows(const float* pixels, int64_t pixel_stride, int side, int patch, int lead, int first,
                          __half* output, int64_t output_stride) {
@@ -35,12 +35,12 @@ __global__ void cut_rows(const float* pixels, int64_t pixel_stride, int side, in
   }
 }
 
-/// One patch row of the input goes to its part of the wide row of its s x s square.
+/// Copies one patch row of the input to its part of the wide row of its s x s square.
 template <class Out, int kWide>
 __global__ void join_rows(const float* input, int64_t input_stride, int grid, int scale, int lead, int64_t cols,
                           Out* output, int64_t output_stride, unsigned pieces) {
   const RowPlace place(pieces);
-  // Views lie below each other, and their heights divide by `scale`: together they are one tall picture.
+  // Views are stacked, and their heights are multiples of `scale`: together they are one tall picture.
   const int y = static_cast<int>(place.row) / grid;
   const int x = static_cast<int>(place.row) % grid;
   input += (place.row + int64_t{y / grid + 1} * lead) * input_stride;

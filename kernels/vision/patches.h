@@ -7,7 +7,7 @@ namespace ocellus {
 
 /// Cuts a picture into patch rows, so that the patch embedding is a matrix product.
 /// out[lead + y * grid + x - first][(c * p + dy) * p + dx] = pixels[c][y * p + dy][x * p + dx]
-/// The `lead` rows before a view's patches are zeros: room for what towers put there.
+/// The `lead` rows before a view's patches are zeros: room for rows that towers add.
 ///
 /// Shapes    pixels [views, 3, side, side] f32 (a view of views * 3 * side rows, side cols); grid = side / patch,
 ///           remainder dropped; out [T, 3 * patch * patch]: rows first .. first + T - 1 of the
@@ -24,7 +24,7 @@ struct CutPatchesArgs {
 void cut_patches(const CutPatchesArgs& args, Queue& queue);
 
 /// Pixel shuffle: joins s x s neighbouring patch rows of a view into one wide row, without the `lead` rows before the
-/// view's patches. With s = 1 these go, and nothing is joined.
+/// view's patches. s = 1 only drops these.
 /// out[v * (grid / s)^2 + ty * (grid / s) + tx][(dy * s + dx) * D + c]
 ///     = x[v * (lead + grid^2) + lead + (ty * s + dy) * grid + tx * s + dx][c]
 ///

@@ -21,7 +21,7 @@ struct FrameRows {
   int32_t width;
 };
 
-/// One thread a pixel; grid.y is the row.
+/// One thread per pixel; grid.y is the row.
 __global__ void convert_frame_rows(FrameRows frame, uint8_t* output, int64_t output_stride) {
   wait_for_inputs();
   let_next_start();
@@ -35,7 +35,7 @@ __global__ void convert_frame_rows(FrameRows frame, uint8_t* output, int64_t out
   for (int c = 0; c < 3; ++c) out[c] = rgb[c];
 }
 
-/// What the kernels that write views share: pixel (x, y) of view i, in planes.
+/// Destination of the kernels that write views: pixel (x, y) of view i, in planes.
 struct ViewPlanes {
   Normalisation normalisation;
   float* pixels;
@@ -54,14 +54,14 @@ struct ViewPlanes {
   }
 };
 
-/// Where the tiles' pixels lie in an image; see NormaliseTilesArgs.
+/// Places of the tiles' pixels in an image; see NormaliseTilesArgs.
 struct TiledImage {
   const uint8_t* data;
   int64_t stride;
   int32_t width, height, left, top, tile_cols, first_tile;
 };
 
-/// One thread a pixel; grid.y is the tile.
+/// One thread per pixel; grid.y is the tile.
 __global__ void normalise_pixels(TiledImage image, ViewPlanes planes) {
   wait_for_inputs();
   let_next_start();
@@ -82,7 +82,7 @@ struct ResampleTables {
   int32_t* weights;
 };
 
-/// One warp a window. Filter values are added in the CPU's order, so that all lanes have the CPU's sum.
+/// One warp per window. Filter values are added in the CPU's order, so that all lanes have the CPU's sum.
 __global__ void make_tables(ResampleAxis axis, ResampleTables tables) {
   wait_for_inputs();
   let_next_start();
@@ -113,15 +113,15 @@ struct Resample {
   int64_t source_stride;
   uint8_t* output;
   int64_t output_stride;
-  int32_t rows;       // of the output
+  int32_t rows;       // rows of the output
   int32_t cols;       // bytes for resample_rows, pixels for resample_columns
-  int32_t colour[3];  // of the margins
+  int32_t colour[3];  // colour of the margins
 };
 
 constexpr int kRowsPerThread = 4;
 constexpr int kColumnThreads = 64;
 
-/// Along the rows: one thread a pixel of kRowsPerThread rows, so that a weight is read once for all of them.
+/// Along the rows: one thread per pixel of kRowsPerThread rows, so that a weight is read once for all of them.
 __global__ void __launch_bounds__(kColumnThreads) resample_columns(Resample r, ResampleTables tables) {
   wait_for_inputs();
   let_next_start();

@@ -1,7 +1,7 @@
-// Pictures on the device: raw frames become RGB8, RGB8 becomes the normalised planes that vision towers read. Pictures
-// are matrices of bytes: [height, 3 * width] for RGB8, rows possibly strided. No op needs aligned rows. Every result
-// equals that of mm/pictures/frame.h and mm/pictures/resize.h to the bit (resample_picture: see there); the arithmetic
-// of both is in kernels/vision/picture_math.h.
+// Pictures on the device: conversion of raw frames to RGB8, and of RGB8 to the normalised planes that vision towers
+// read. Pictures are matrices of bytes: [height, 3 * width] for RGB8, rows possibly strided. No op needs aligned rows.
+// Every result is bit-equal to mm/pictures/frame.h and mm/pictures/resize.h (resample_picture: see there); the
+// arithmetic of both is in kernels/vision/picture_math.h.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ struct ConvertPixelsArgs {
 };
 void convert_pixels(const ConvertPixelsArgs& args, Queue& queue);
 
-/// What a tower wants to see of a byte: (byte / 255 - mean) / std, by channel.
+/// Normalisation of a byte for a tower: (byte / 255 - mean) / std, by channel.
 struct Normalisation {
   float mean[3] = {0.5f, 0.5f, 0.5f};
   float std[3] = {0.5f, 0.5f, 0.5f};
@@ -49,10 +49,10 @@ struct Normalisation {
 /// The filters of Pillow's resize.
 enum class Filter : uint8_t { kBilinear, kBicubic, kLanczos };
 
-/// A picture inside a longer one, along the axis that is resampled: `before` pixels of one colour, the picture, and
-/// then more of that colour up to `length`.
+/// A picture inside a longer one, along the resampled axis: `before` pixels of one colour, the picture, and then more
+/// of that colour up to `length`.
 struct Margins {
-  int64_t length = 0;  // 0: there are none
+  int64_t length = 0;  // 0: no margins
   int64_t before = 0;
   uint8_t colour[3] = {};
 };
@@ -78,8 +78,8 @@ struct ResamplePictureArgs {
 void resample_picture(const ResamplePictureArgs& args, Queue& queue);
 int64_t resample_scratch_bytes(int64_t source_length, int64_t output_length, Filter filter);
 
-/// Some of the square tiles of an RGB8 image, row by row, normalised. The image lies at (left, top) of a black one of
-/// tile_cols tiles a row: with (u, v) = (tile_col * side + x - left, tile_row * side + y - top),
+/// Normalises some of the square tiles of an RGB8 image, row by row. The image lies at (left, top) of a black one with
+/// tile_cols tiles per row: with (u, v) = (tile_col * side + x - left, tile_row * side + y - top),
 /// pixels[(i * 3 + c) * side + y][x] = normalise(image[v][3 * u + c]), or normalise(0) outside the image.
 ///
 /// Shapes    image [H, 3 * W]; pixels [tiles * 3 * side, side]

@@ -10,7 +10,7 @@ using namespace picture;
 
 namespace {
 
-// From the luma weights of red and blue: Rec. 601 and Rec. 709 define everything else through them.
+// Computed from the luma weights of red and blue, which define Rec. 601 and Rec. 709.
 constexpr YuvConversion make_conversion(double red, double blue, bool full_range) {
   const double y_scale = full_range ? 1.0 : 255.0 / 219.0;
   const double c_scale = full_range ? 1.0 : 255.0 / 224.0;

@@ -1,7 +1,7 @@
-// The arithmetic of pictures, one value at a time, for the CPU and for CUDA alike: results are equal to the bit. The
-// order of operations and the types are part of the contract (Pillow's, see mm/pictures/resize.h).
-// Products must not be fused with the sums behind them: CUDA code sees to that in times(), CPU files that include this
-// for anything but integer arithmetic are compiled with -ffp-contract=off.
+// The arithmetic of pictures, one value at a time, for the CPU and for CUDA: results are bit-equal. The order of
+// operations and the types are part of the contract (Pillow's, see mm/pictures/resize.h). Products must not be fused
+// with sums: CUDA code ensures that in times(), CPU files that include this for anything but integer arithmetic are
+// compiled with -ffp-contract=off.
 #pragma once
 
 #include <cmath>
@@ -33,7 +33,7 @@ OCELLUS_BOTH inline float normalise(uint8_t value, float mean, float std) {
   return (static_cast<float>(value) / 255.0f - mean) / std;
 }
 
-/// Source over a white ground: what a picture with alpha (0 clear, 255 solid) looks like. Rounded to nearest.
+/// Composites a colour with alpha (0 clear, 255 solid) on white. Rounded to nearest.
 OCELLUS_BOTH constexpr uint8_t blend_on_white(int colour, int alpha) {
   const int sum = colour * alpha + 255 * (255 - alpha) + 128;
   return static_cast<uint8_t>((sum + (sum >> 8)) >> 8);
@@ -60,7 +60,7 @@ OCELLUS_BOTH inline void write_yuv(const YuvConversion& k, int y, int u, int v, 
   rgb[2] = static_cast<uint8_t>(clamp_to(blue >> 16, 0, 255));
 }
 
-/// Pixel x of a row; `chroma` and `red` are the rows of planes 1 and 2 where the format has them.
+/// Converts pixel x of a row; `chroma` and `red` are the rows of planes 1 and 2 if the format has them.
 OCELLUS_BOTH inline void convert_pixel(PixelFormat format, const YuvConversion& conversion, const uint8_t* row,
                                        const uint8_t* chroma, const uint8_t* red, int32_t x, uint8_t* rgb) {
   const int64_t pair = x / 2;

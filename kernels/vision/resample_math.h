@@ -1,4 +1,4 @@
-// The arithmetic of Pillow's resize, for the CPU and for CUDA alike: see kernels/vision/picture_math.h for how.
+// The arithmetic of Pillow's resize, for the CPU and for CUDA: conventions of kernels/vision/picture_math.h.
 #pragma once
 
 #include "kernels/vision/picture_math.h"
@@ -9,13 +9,13 @@ namespace ocellus::picture {
 inline constexpr int kWeightBits = 22;
 inline constexpr int32_t kWeightHalf = 1 << (kWeightBits - 1);
 
-/// The source pixels that target pixel `at` averages, and where the filter has its middle.
+/// The source pixels that target pixel `at` averages, and the centre of the filter.
 struct ResampleWindow {
   int32_t first;
   int32_t count;
   double center;
   double step;
-  /// Where source pixel first + i lies in the filter.
+  /// Position of source pixel first + i in the filter.
   OCELLUS_BOTH double position(int32_t i) const { return times(first + i - center + 0.5, step); }
 };
 /// Half the width of the window in source pixels; a reduction widens it.
@@ -31,7 +31,7 @@ OCELLUS_BOTH inline ResampleWindow resample_window(double filter_radius, int32_t
   const int32_t low = first > 0 ? first : 0;
   return {low, (end < source ? end : source) - low, center, 1.0 / (scale > 1.0 ? scale : 1.0)};
 }
-/// No window has more pixels.
+/// Maximum number of pixels in a window.
 inline int32_t window_capacity(double filter_radius, int32_t source, int32_t target) {
   const int32_t most = static_cast<int32_t>(std::ceil(window_radius(filter_radius, source, target))) * 2 + 1;
   return most < source ? most : source;
@@ -60,7 +60,7 @@ OCELLUS_BOTH inline double filter_radius(Filter filter) {
   return filter == Filter::kBilinear ? 1.0 : filter == Filter::kBicubic ? 2.0 : 3.0;
 }
 
-/// One axis of a resize: the source's pixels stand at `before` of `length` pixels, the others are margins.
+/// One axis of a resize: the source's pixels begin at `before` of `length` pixels, the others are margins.
 struct ResampleAxis {
   Filter filter;
   int32_t source;
@@ -70,13 +70,13 @@ struct ResampleAxis {
 };
 ResampleAxis resample_axis(const ResamplePictureArgs& args);
 
-/// What a window covers of the source, and the weight of the margins in it.
+/// The part of the source in a window, and the weight of the margins in it.
 struct ResampleSpan {
   int32_t first;
   int32_t count;
   int32_t outside;
 };
-/// Without the weight.
+/// Returns the span without the weight.
 OCELLUS_BOTH inline ResampleSpan span_inside(const ResampleAxis& axis, const ResampleWindow& window) {
   const int32_t begin = window.first - axis.before, end = begin + window.count;
   const int32_t first = begin > 0 ? begin : 0, last = end < axis.source ? end : axis.source;
