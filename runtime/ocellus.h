@@ -90,6 +90,7 @@ typedef struct ocellus_model_facts {
   int32_t tokens_per_view;
   int32_t max_views; /* maximum views of one picture */
   int32_t has_vision;
+  int32_t clip_frames; /* maximum frames of a clip by the model's own rule; 0: it takes no clips */
 } ocellus_model_facts;
 
 /* Opens and checks a pair; loads no weights. mmproj_path may be NULL (text only). The checked header is kept, and the
@@ -151,6 +152,8 @@ typedef struct ocellus_limits {
   int32_t thread_count;     /* 0: one per available core */
   int32_t max_sessions;     /* 1 */
   int32_t max_images;       /* per session; 1 */
+  int32_t max_clip_frames;  /* frames of clips per session, besides the images; adds the words of one clip to the text,
+                               and makes every picture one view; 0 */
   int32_t max_text_tokens;  /* per session, prompts and answers together; tokens around images are added; 512 */
   int32_t max_prompt_rows;  /* rows prefilled at once; 0: enough for one session's images and text, at most 2048 */
   int32_t max_tiles;        /* maximum tiles of a picture, besides its overview; 0: the model's */
@@ -208,7 +211,8 @@ typedef struct ocellus_plan {
   int64_t kv_bytes_per_image;   /* as stored; 0 if it shares a budget with the text around it */
   int64_t kv_bytes_per_token;   /* one text token */
   int64_t kv_bytes_per_session; /* the whole cache of one session, as allocated */
-  int32_t images_in_budget;     /* maximum images per session within the budget; -1 without a budget */
+  int32_t images_in_budget;     /* maximum images per session within the budget, or frames if only clips are planned;
+                                   -1 without a budget */
   int32_t positions_per_image;  /* of an image with the most views, and the tokens around it; 0: no vision part */
   int32_t advice_count;
   ocellus_advice advice[OCELLUS_PLAN_MAX_ADVICE];
@@ -324,15 +328,25 @@ OCELLUS_API ocellus_status ocellus_session_end_turn(ocellus_session* session);
 typedef enum ocellus_part_kind {
   OCELLUS_PART_TEXT = 0,
   OCELLUS_PART_IMAGE = 1, /* an encoded picture */
-  OCELLUS_PART_FRAME = 2
+  OCELLUS_PART_FRAME = 2,
+  OCELLUS_PART_CLIP = 3
 } ocellus_part_kind;
 typedef struct ocellus_part {
   int32_t kind;      /* ocellus_part_kind */
   uint32_t flags;    /* text: OCELLUS_TEXT_PARSE_SPECIAL */
   const void* bytes; /* text and encoded pictures */
   int64_t byte_count;
-  const ocellus_frame* frame; /* frames */
+  const ocellus_frame* frame;      /* frames */
+  const struct ocellus_clip* clip; /* clips */
 } ocellus_part;
+/* Frames of a video with their times. In the prompt they are pictures, between the words that the model was trained
+ * with: the number of frames, the duration, the time of each frame. */
+typedef struct ocellus_clip {
+  int32_t frame_count;        /* 1 to 999 */
+  const ocellus_part* frames; /* OCELLUS_PART_IMAGE or OCELLUS_PART_FRAME each */
+  const double* seconds;      /* capture time of each frame since the video's start, never decreasing */
+  double duration;            /* of the video in seconds, less than a day; 0: the time of the last frame */
+} ocellus_clip;
 /* Adds the parts as if one by one, but faster with an image library: all pictures are looked up first, and known ones
  * are read from the disk while the others are computed. The parts' data must stay unchanged until this returns. Adds
  * all parts or none: on failure the session is unchanged, unless rows had to be read to make room; then everything
@@ -340,6 +354,11 @@ typedef struct ocellus_part {
  * be NULL. */
 OCELLUS_API ocellus_status ocellus_session_add_parts(ocellus_session* session, const ocellus_part* parts, int32_t count,
                                                      int32_t* failed_part);
+/* Chooses the frames of a clip by the model's own rule: of a video of `frame_count` evenly spaced frames in `duration`
+ * seconds, writes the indices of at most `most` (usually ocellus_model_facts.clip_frames), increasing; *count is their
+ * number. OCELLUS_UNSUPPORTED for a model that takes no clips. */
+OCELLUS_API ocellus_status ocellus_model_sample_clip(const ocellus_model* model, int32_t frame_count, double duration,
+                                                     int32_t most, int32_t* indices, int32_t* count);
 
 /* `text` is complete UTF-8, not terminated, valid during the call. Return nonzero to stop. May call no function of
  * Ocellus except ocellus_session_cancel. */

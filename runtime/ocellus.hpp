@@ -257,6 +257,13 @@ class Model : public Handle<ocellus_model, ocellus_model_close> {
                                                          tokens.data(), static_cast<int32_t>(tokens.size()), &count);
     return {status, count};
   }
+  /// Fills `indices`, of a clip with as many frames at most; the result is how many.
+  Result<int32_t> sample_clip(int32_t frame_count, double duration, Span<int32_t> indices) const {
+    int32_t count = 0;
+    const auto most = static_cast<int32_t>(indices.size());
+    const ocellus_status status = ocellus_model_sample_clip(get(), frame_count, duration, most, indices.data(), &count);
+    return {status, count};
+  }
   Result<int32_t> template_tokens() const {
     int32_t count = 0;
     const ocellus_status status = ocellus_model_template_tokens(get(), &count);

@@ -59,6 +59,7 @@ bool comes_before(const std::string& left, const std::string& right) {
 DirectorySource::DirectorySource(const SourceOptions& options)
     : path_(options.name),
       folder_(options.name),
+      paced_(options.paced),
       loop_(options.loop),
       rate_(options.frames_per_second > 0 ? options.frames_per_second : kUsualRate),
       pacer_(rate_) {
@@ -114,7 +115,7 @@ SourceEvent DirectorySource::next(Frame* frame, std::chrono::milliseconds wait) 
       return {.kind = SourceEvent::kLost, .what = failure.what()};
     }
   }
-  if (!pacer_.wait_until_due(wait) || next_ == names_.size()) return {.kind = SourceEvent::kTimeout};
+  if ((paced_ && !pacer_.wait_until_due(wait)) || next_ == names_.size()) return {.kind = SourceEvent::kTimeout};
   const std::string& name = names_[next_++];
   if (!loop_) seen_.insert(name);
   const std::string wrong = read_picture(name, frame);

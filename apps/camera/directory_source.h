@@ -34,7 +34,7 @@ class DirectorySource : public FrameSource {
   std::string read_picture(const std::string& name, Frame* frame) const;
 
   std::string path_, folder_;
-  bool single_ = false, loop_;
+  bool single_ = false, paced_, loop_;
   double rate_;
   Pacer pacer_;
   std::vector<std::string> names_;  // pictures to come, next_ first

@@ -54,6 +54,7 @@ struct SourceOptions {
   int32_t height = 0;
   double frames_per_second = 0;  // rate to request of a camera; pace of directories, files and the synthetic scene; 0:
                                  // the source's own (directory 1, synthetic scene 30)
+  bool paced = true;             // false: frames of directories and files come as fast as they are read
   bool loop = false;             // directories and files start again at their end
   std::string faults = {};       // synthetic scene, for tests: see synthetic_source.h
   uint64_t seed = 0;             // synthetic scene

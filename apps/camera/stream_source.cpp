@@ -154,7 +154,7 @@ SourceEvent StreamSource::end_of_input() {
 SourceEvent StreamSource::next(Frame* frame, std::chrono::milliseconds wait) {
   if (at_end_) return {.kind = SourceEvent::kEnd};
   const int64_t end_ns = monotonic_ns() + std::chrono::nanoseconds(wait).count();
-  if (is_file_ && !pacer_.wait_until_due(wait)) return {.kind = SourceEvent::kTimeout};
+  if (is_file_ && options_.paced && !pacer_.wait_until_due(wait)) return {.kind = SourceEvent::kTimeout};
   for (bool first = true;; first = false) {
     if (parser_ != nullptr) {
       SourceEvent event = parse(frame);

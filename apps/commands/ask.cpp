@@ -4,11 +4,13 @@
 #include <memory>
 
 #include "apps/base/failure.h"
+#include "apps/base/number_validator.h"
 #include "apps/base/terminal.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/retrieve.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/board_likeness.h"
+#include "apps/setup/clip_file.h"
 #include "apps/setup/image_file.h"
 #include "apps/setup/options.h"
 #include "apps/setup/prompt.h"
@@ -21,7 +23,12 @@ struct AskOptions {
   CommonOptions common;
   std::vector<std::string> image_paths;
   std::string prompt;
+  ClipOptions clip;
 };
+
+nlohmann::ordered_json clip_json(const Clip& clip) {
+  return {{"path", clip.path}, {"duration", clip.duration}, {"seconds", clip.seconds}};
+}
 
 int run_ask(const AskOptions& options) {
   const std::vector<ImageFile> images = probe_images(options.image_paths);
@@ -34,7 +41,14 @@ int run_ask(const AskOptions& options) {
   if (retrieves) retrieve_by_words(open_library(cache.library_path).get(), cache.owner, &parts, &taken);
   PictureSize largest = largest_size(images);
   include_queries(parts, &largest);
+  std::shared_ptr<const Clip> clip;
+  if (!options.clip.path.empty()) {
+    clip = std::make_shared<Clip>(read_clip(model, options.clip, options.common.quiet));
+    parts.insert(parts.begin(), {.clip = clip});
+    largest.include(clip->largest);
+  }
   const Needs needs = {.images = count_images(parts),
+                       .clip_frames = clip == nullptr ? 0 : static_cast<int32_t>(clip->frames.size()),
                        .prompt_tokens = count_text_tokens(model.get(), parts),
                        .answer_tokens = options.common.answer_tokens,
                        .largest = largest};
@@ -47,6 +61,7 @@ int run_ask(const AskOptions& options) {
   if (options.common.json) {
     nlohmann::ordered_json object = {
         {"command", "ask"}, {"images", options.image_paths}, {"prompt", options.prompt}, {"answer", answer.text}};
+    if (clip != nullptr) object["clip"] = clip_json(*clip);
     if (retrieves) object["retrieved"] = retrieved_json(taken);
     object.update(stats_json(answer.stats));
     object["arena_bytes"] = running.plan.total_bytes;
@@ -72,6 +87,21 @@ void add_ask_command(CLI::App* program, Action* action) {
                    "FILE, n> takes the n best from --library")
       ->required()
       ->option_text("TEXT");
+  const auto clip = command
+                        ->add_option("--clip", options->clip.path,
+                                     "Video that goes before the pictures: an MJPEG or Y4M file, or a directory of "
+                                     "pictures; makes every picture one view")
+                        ->option_text("FILE");
+  command
+      ->add_option("--fps", options->clip.frames_per_second,
+                   "Rate of the video (default: the Y4M header's; MJPEG 30, directory 1)")
+      ->option_text("X")
+      ->check(number_between(0.001, 100000))
+      ->needs(clip);
+  command->add_option("--clip-frames", options->clip.frames, "Maximum frames of the video (default: the model's)")
+      ->option_text("N")
+      ->check(number_between(1, 999))
+      ->needs(clip);
   add_common_options(command, &options->common);
   command->callback([=] { *action = [=] { return run_ask(*options); }; });
 }

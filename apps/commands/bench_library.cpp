@@ -57,7 +57,7 @@ void LibraryBench::close() {
 double LibraryBench::first_token_ms(int32_t image_count, const std::string& before, ocellus_generate_stats* stats) {
   std::vector<ocellus_part> parts = pictures_->parts(image_count);
   const auto text = [](const char* bytes, size_t count) {
-    return ocellus_part{OCELLUS_PART_TEXT, 0, bytes, static_cast<int64_t>(count), nullptr};
+    return ocellus_part{OCELLUS_PART_TEXT, 0, bytes, static_cast<int64_t>(count), nullptr, nullptr};
   };
   if (!before.empty()) parts.insert(parts.begin(), text(before.data(), before.size()));
   parts.push_back(text(kCaptionPrompt, sizeof kCaptionPrompt - 1));

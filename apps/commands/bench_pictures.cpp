@@ -62,7 +62,8 @@ std::vector<ocellus_part> Pictures::parts(int32_t count) {
   frames_.clear();
   for (const std::vector<uint8_t>& pixels : painted_) frames_.push_back(frame_of(pixels));
   for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-    ocellus_part part = {.kind = OCELLUS_PART_FRAME, .flags = 0, .bytes = nullptr, .byte_count = 0, .frame = nullptr};
+    ocellus_part part = {
+        .kind = OCELLUS_PART_FRAME, .flags = 0, .bytes = nullptr, .byte_count = 0, .frame = nullptr, .clip = nullptr};
     if (files_.empty()) {
       part.frame = &frames_[i];
     } else {

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "apps/base/failure.h"
+#include "apps/base/number_validator.h"
 #include "apps/base/printable_text.h"
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
@@ -25,9 +26,13 @@ constexpr int32_t kPlannedTextTokens = 512;
 struct PlanOptions {
   CommonOptions common;
   std::string solve;  // "images", "bits", "keep" or empty
+  int32_t clip_frames = 0;
   bool table = false;
   bool all = false;
 };
+
+// Pictures of a session, frames of clips included.
+int32_t shown_pictures(const ocellus_limits& limits) { return limits.max_images + limits.max_clip_frames; }
 
 std::string describe_limits(const Model& model, const ocellus_limits& limits) {
   const ocellus_model_facts& facts = model.facts;
@@ -38,6 +43,7 @@ std::string describe_limits(const Model& model, const ocellus_limits& limits) {
   const int32_t tile_count = planned_tiles(model, limits);
   const std::string tiles = tile_count > 0 ? " in up to " + format_count(tile_count, "tile") : "";
   text += format_count(limits.max_sessions, "session") + ", each with " + format_count(limits.max_images, "picture") +
+          (limits.max_clip_frames > 0 ? " and " + format_count(limits.max_clip_frames, "frame") + " of clips" : "") +
           " of up to " + std::to_string(limits.max_image_pixels) + " pixels" + tiles + " and " +
           format_count(limits.max_text_tokens, "text token") + (limits.lean != 0 ? "; lean\n" : "\n");
   return text;
@@ -63,7 +69,7 @@ std::string cache_text(const ocellus_plan& plan, const ocellus_limits& limits, i
   std::string text = "One text token takes " + std::to_string(plan.kv_bytes_per_token) + " bytes of cache";
   if (plan.kv_bytes_per_image > 0) text += ", one picture " + format_bytes(plan.kv_bytes_per_image);
   text += ".\n";
-  if (limits.max_images > 0 && plan.kv_bytes_per_image == 0) {
+  if (shown_pictures(limits) > 0 && plan.kv_bytes_per_image == 0) {
     text += "Pictures compete with the text around them for what is kept, so one picture alone has no fixed size.\n";
   }
   text += "The cache of a full session takes " + format_bytes(plan.kv_bytes_per_session);
@@ -92,6 +98,7 @@ nlohmann::ordered_json limits_json(const Model& model, const ocellus_limits& lim
   return {{"model", model.facts.name},
           {"sessions", limits.max_sessions},
           {"images", limits.max_images},
+          {"clip_frames", limits.max_clip_frames},
           {"text_tokens", limits.max_text_tokens},
           {"image_pixels", limits.max_image_pixels},
           {"image_tiles", planned_tiles(model, limits)},
@@ -224,7 +231,8 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
     if (!options.solve.empty()) object["solved"] = solution.found;
     print(json_line(object));
   } else {
-    const std::string cache = limits.max_images > 0 ? "cache of pictures: " + describe_policy(limits.cache) + "\n" : "";
+    const std::string cache =
+        shown_pictures(limits) > 0 ? "cache of pictures: " + describe_policy(limits.cache) + "\n" : "";
     print(describe_limits(model, limits) + cache + "\n" + plan_table(plan, small_rows) + "\n" +
           cache_text(plan, limits, full_bytes) + verdict_text(plan, most_pictures(model, limits, plan), options) +
           positions_text(positions, limits) + solution.text + (on_gpu ? outside_text(gpu) : ""));
@@ -270,7 +278,8 @@ int run_plan(PlanOptions options) {
     throw Failure(kExitUsage, "this model has no vision part: there are no pictures to plan for.");
   }
   options.common.text_tokens = options.common.text_tokens.value_or(kPlannedTextTokens);
-  const Needs needs = {.images = options.common.images.value_or(model.facts.has_vision ? kPlannedImages : 0)};
+  const int32_t images = model.facts.has_vision && options.clip_frames == 0 ? kPlannedImages : 0;
+  const Needs needs = {.images = options.common.images.value_or(images), .clip_frames = options.clip_frames};
   if (options.table) return show_choices(model, needs, options);
   Solution solution;
   if (!options.solve.empty()) solution = solve(model, needs, options.solve, &options.common);
@@ -282,6 +291,7 @@ void check_choices(const CLI::App* command, const PlanOptions& options) {
   const auto refuse = [&](const char* flag, const std::string& by) {
     if (command->count(flag) > 0) throw Failure(kExitUsage, by + " chooses " + flag + ": leave it out.");
   };
+  if (options.solve == "images") refuse("--clip-frames", "plan --solve images");
   if (options.solve == "bits") refuse("--kv-bits", "plan --solve bits");
   if (options.solve == "keep") refuse("--keep", "plan --solve keep");
   if (!options.table) return;
@@ -300,6 +310,11 @@ void add_plan_command(CLI::App* program, Action* action) {
       ->check(CLI::IsMember({"images", "bits", "keep"}));
   command->add_flag("--table", options->table, "Instead, show cache and total bytes by bits and --keep");
   command->add_flag("--all", options->all, "List small buffers, too, each on its own line");
+  command
+      ->add_option("--clip-frames", options->clip_frames,
+                   "Frames of clips per conversation; makes every picture one view, and --images 0 the default")
+      ->option_text("N")
+      ->check(number_between(1, 999));
   add_common_options(command, &options->common);
   add_shape_options(command, &options->common);
   command->callback([=] {

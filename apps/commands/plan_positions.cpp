@@ -8,7 +8,7 @@ namespace ocellus::app {
 namespace {
 
 int64_t positions_of(const ocellus_limits& limits, const ocellus_plan& plan) {
-  return int64_t{limits.max_images} * plan.positions_per_image + limits.max_text_tokens;
+  return (int64_t{limits.max_images} + limits.max_clip_frames) * plan.positions_per_image + limits.max_text_tokens;
 }
 
 ocellus_plan plan_without_budget(const Model& model, ocellus_limits limits) {
@@ -51,6 +51,7 @@ class PositionAdvisor {
 }  // namespace
 
 int32_t planned_tiles(const Model& model, const ocellus_limits& limits) {
+  if (limits.max_clip_frames > 0) return 0;
   const int32_t tiles = std::max(model.facts.max_views - 1, 0);
   return limits.max_tiles > 0 && tiles > 0 ? limits.max_tiles : tiles;
 }
@@ -63,6 +64,8 @@ Positions find_positions(const Model& model, const ocellus_limits& limits, const
     advisor.reduce(&ocellus_limits::max_tiles, planned_tiles(model, limits), 1, "tiles per picture", "--image-tiles");
     advisor.reduce(&ocellus_limits::max_images, limits.max_images, 1, "images per session", "--images");
   }
+  advisor.reduce(&ocellus_limits::max_clip_frames, limits.max_clip_frames, 1, "frames of clips per session",
+                 "--clip-frames");
   advisor.reduce(&ocellus_limits::max_text_tokens, limits.max_text_tokens, 16, "text tokens per session",
                  "--text-tokens");
   return positions;
@@ -70,9 +73,9 @@ Positions find_positions(const Model& model, const ocellus_limits& limits, const
 
 std::string describe_positions(const Positions& positions, const ocellus_limits& limits) {
   if (positions.are_enough()) return "";
-  return format_count(limits.max_images, "picture") + " and " + format_count(limits.max_text_tokens, "text token") +
-         " take up to " + std::to_string(positions.needed) + " positions, but the model has " +
-         std::to_string(positions.available);
+  return format_count(limits.max_images + limits.max_clip_frames, "picture") + " and " +
+         format_count(limits.max_text_tokens, "text token") + " take up to " + std::to_string(positions.needed) +
+         " positions, but the model has " + std::to_string(positions.available);
 }
 
 }  // namespace ocellus::app

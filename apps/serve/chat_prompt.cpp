@@ -43,7 +43,8 @@ void add_turn(ocellus_session* session, const std::vector<ChatPart>& parts, bool
                    .flags = 0,
                    .bytes = part.content().data(),
                    .byte_count = std::ssize(part.content()),
-                   .frame = nullptr});
+                   .frame = nullptr,
+                   .clip = nullptr});
   }
   check_added(ocellus_session_begin_turn(session), "messages", was_cancelled);
   if (!all.empty()) {

@@ -8,6 +8,7 @@
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
 #include "apps/base/trimmed_text.h"
+#include "apps/setup/clip_file.h"
 #include "apps/setup/image_file.h"
 
 namespace ocellus::app {
@@ -48,9 +49,16 @@ class AnswerStream {
   TrimmedText answer_;
 };
 
+// The path of a part's file; empty: it has none.
+std::string subject_of(const PromptPart& part) {
+  if (part.clip != nullptr) return part.clip->path;
+  return part.is_image ? part.image.path : "";
+}
+
 // Adds all parts in one call: library entries load while other pictures are encoded. Holds all files in memory.
 ocellus_status add_together(ocellus_session* session, const std::vector<PromptPart>& parts) {
   std::vector<std::vector<uint8_t>> files;
+  std::vector<std::unique_ptr<ClipPart>> clips;
   std::vector<ocellus_part> all;
   files.reserve(parts.size());
   for (const PromptPart& part : parts) {
@@ -58,11 +66,16 @@ ocellus_status add_together(ocellus_session* session, const std::vector<PromptPa
                         .flags = 0,
                         .bytes = part.text.data(),
                         .byte_count = static_cast<int64_t>(part.text.size()),
-                        .frame = nullptr};
+                        .frame = nullptr,
+                        .clip = nullptr};
     if (part.is_image) {
       files.push_back(read_input_file(part.image.path));
       one.bytes = files.back().data();
       one.byte_count = static_cast<int64_t>(files.back().size());
+    }
+    if (part.clip != nullptr) {
+      clips.push_back(std::make_unique<ClipPart>(*part.clip));
+      one = clips.back()->get();
     }
     all.push_back(one);
   }
@@ -70,8 +83,7 @@ ocellus_status add_together(ocellus_session* session, const std::vector<PromptPa
   const ocellus_status status =
       ocellus_session_add_parts(session, all.data(), static_cast<int32_t>(all.size()), &failed);
   if (status == OCELLUS_OK || status == OCELLUS_CANCELLED) return status;
-  const bool is_image = failed >= 0 && parts[static_cast<size_t>(failed)].is_image;
-  throw is_image ? library_failure(status, parts[static_cast<size_t>(failed)].image.path) : library_failure(status, "");
+  throw library_failure(status, failed >= 0 ? subject_of(parts[static_cast<size_t>(failed)]) : "");
 }
 
 ocellus_status add_image(ocellus_session* session, const PromptPart& part) {
@@ -103,6 +115,11 @@ ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>&
     return OCELLUS_OK;
   }
   for (const PromptPart& part : parts) {
+    if (part.clip != nullptr) {
+      progress->set("looking at the clip ...");
+      if (const ocellus_status status = add_together(session, {part}); status != OCELLUS_OK) return status;
+      continue;
+    }
     if (!part.is_image) {
       check(ocellus_session_add_text(session, part.text.data(), static_cast<int64_t>(part.text.size()), 0));
       continue;

@@ -75,6 +75,11 @@ void PictureSize::include(const ImageFile& image) {
   whole_pixels = std::max(whole_pixels.value_or(0), image.whole_pixels);
 }
 
+void PictureSize::include(const PictureSize& other) {
+  pixels = std::max(pixels, other.pixels);
+  if (other.whole_pixels) whole_pixels = std::max(whole_pixels.value_or(0), *other.whole_pixels);
+}
+
 PictureSize largest_size(const std::vector<ImageFile>& images) {
   PictureSize largest;
   for (const ImageFile& image : images) largest.include(image);

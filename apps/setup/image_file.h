@@ -29,6 +29,7 @@ struct PictureSize {
   int64_t pixels = 0;                   // 0: unknown
   std::optional<int64_t> whole_pixels;  // see ocellus_image_facts; nullopt: unknown
   void include(const ImageFile& image);
+  void include(const PictureSize& other);
 };
 PictureSize largest_size(const std::vector<ImageFile>& images);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,13 +20,16 @@ struct RetrieveMark {
   int32_t count = 1;
 };
 
-// Text, or one picture: a file, an entry of the image library, or pictures still to be retrieved from it.
+struct Clip;  // clip_file.h
+
+// Text, a clip, or one picture: a file, an entry of the image library, or pictures still to be retrieved from it.
 struct PromptPart {
   std::string text = {};
   bool is_image = false;
   ImageFile image = {};
   std::string key = {};  // key of the library entry
   std::optional<RetrieveMark> retrieve = {};
+  std::shared_ptr<const Clip> clip = {};
 };
 
 // The prompt for captions.

@@ -14,10 +14,13 @@ namespace {
 
 constexpr int64_t kSpareTokens = 8;  // end of the turn, and joints of text parts
 
+// A picture takes at least one view, a frame of a clip takes one.
+int64_t shown_views(const Needs& needs) { return needs.images + needs.clip_frames; }
+
 int64_t planned_text_tokens(const ocellus_model_facts& facts, const Needs& needs) {
   const int64_t wanted = needs.prompt_tokens + needs.answer_tokens + kSpareTokens;
   if (facts.context_length <= 0) return wanted;
-  return std::min<int64_t>(wanted, facts.context_length - needs.images * facts.tokens_per_view);
+  return std::min<int64_t>(wanted, facts.context_length - shown_views(needs) * facts.tokens_per_view);
 }
 
 std::unique_ptr<ocellus_engine, EngineDestroyer> create_engine(const Model& model,
@@ -56,21 +59,20 @@ Model open_model(const CommonOptions& options) {
 }
 
 void check_context(const ocellus_model_facts& facts, const Needs& needs) {
-  // Every picture takes at least one view.
-  const int64_t image_rows = needs.images * facts.tokens_per_view;
+  const int64_t image_rows = shown_views(needs) * facts.tokens_per_view;
   if (facts.context_length <= 0 || image_rows + needs.prompt_tokens < facts.context_length) return;
   const std::string limit = ", but the model has " + std::to_string(facts.context_length);
   const std::string text = format_count(needs.prompt_tokens, "text token");
-  if (needs.images == 0) {
+  if (image_rows == 0) {
     throw Failure(kExitOverBudget, "the prompt has " + text + limit + " positions: shorten it.");
   }
-  throw Failure(kExitOverBudget, format_count(needs.images, "picture") + " and " + text + " take at least " +
+  throw Failure(kExitOverBudget, format_count(shown_views(needs), "picture") + " and " + text + " take at least " +
                                      std::to_string(image_rows + needs.prompt_tokens) + " positions" + limit +
                                      ": give fewer pictures or less text.");
 }
 
 ocellus_limits make_limits(const Model& model, const CommonOptions& options, const Needs& needs) {
-  if (needs.images > 0 && !model.facts.has_vision) {
+  if (shown_views(needs) > 0 && !model.facts.has_vision) {
     throw Failure(kExitUsage,
                   "the model has no vision part for pictures: " +
                       std::string(options.shape.empty() ? "add its --mmproj file." : "choose another --shape."));
@@ -83,6 +85,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.max_tiles = options.image_tiles;
   limits.max_sessions = options.sessions.value_or(1);
   limits.max_images = options.images.value_or(static_cast<int32_t>(needs.images));
+  limits.max_clip_frames = needs.clip_frames;
   limits.max_text_tokens = options.text_tokens.value_or(static_cast<int32_t>(planned_text_tokens(model.facts, needs)));
   const PictureSize& largest = needs.largest;
   limits.max_image_pixels =

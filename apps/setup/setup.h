@@ -42,6 +42,7 @@ inline constexpr int64_t kPhotoPixels = int64_t{8192} * 6144;
 // Limits that a command needs of one session. Flags that name a limit override it.
 struct Needs {
   int64_t images = 1;
+  int32_t clip_frames = 0;
   int64_t prompt_tokens = 0;  // text and chat template
   int64_t answer_tokens = 0;  // shortened to what the model's context leaves
   PictureSize largest = {};   // maximum over the pictures; where unknown, the library's own limits

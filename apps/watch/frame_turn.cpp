@@ -54,7 +54,8 @@ ocellus_status add_turn_parts(ocellus_session* session, const std::vector<TurnPa
                         .flags = 0,
                         .bytes = part.text.data(),
                         .byte_count = static_cast<int64_t>(part.text.size()),
-                        .frame = nullptr};
+                        .frame = nullptr,
+                        .clip = nullptr};
     if (part.frame != nullptr && part.frame->kind == FrameKind::kEncoded) {
       one.kind = OCELLUS_PART_IMAGE;
       one.bytes = part.frame->bytes.data();

@@ -8,6 +8,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/gpu_probe.h"
 #include "runtime/engine/memory_plan.h"
+#include "runtime/models/clip.h"
 #include "runtime/models/random_weights.h"
 #include "runtime/ocellus.h"
 #include "runtime/session/api_frame.h"
@@ -174,6 +175,14 @@ ocellus_status ocellus_model_tokenize(const ocellus_model* model, const char* te
   std::copy_n(all.data(), std::min<int64_t>(all.size(), capacity), tokens);
   *count = static_cast<int32_t>(all.size());
   return OCELLUS_OK;
+}
+
+ocellus_status ocellus_model_sample_clip(const ocellus_model* model, int32_t frame_count, double duration, int32_t most,
+                                         int32_t* indices, int32_t* count) {
+  OCELLUS_REQUIRE(model);
+  OCELLUS_REQUIRE(indices);
+  OCELLUS_REQUIRE(count);
+  return result(ocellus::sample_clip(model->model, frame_count, duration, most, indices, count));
 }
 
 ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out) {

@@ -5,18 +5,15 @@
 #include <algorithm>
 
 #include "mm/views/device_preprocess.h"
+#include "runtime/engine/check_limits.h"
 #include "runtime/engine/picture_source.h"
+#include "runtime/models/clip.h"
 #include "runtime/policy/eviction_rule.h"
 
 namespace ocellus {
 namespace {
 
-// As kMaxSessions and kMaxImages, for the limits that only this file looks at.
-constexpr int32_t kMaxTextTokens = 1 << 24;
-constexpr int64_t kMaxPixels = int64_t{1} << 28;
-constexpr int64_t kMaxWholePixels = 2 * kMaxPixels;  // progressive CMYK
 constexpr double kMaxCacheBytes = 0x1p48;
-constexpr int64_t kMaxTierBytes = int64_t{1} << 48;
 /// Bytes of text accepted per planned token: prose has four to five, source code and lists fewer.
 constexpr int64_t kTextBytesPerToken = 8;
 constexpr int64_t kDefaultPromptRows = 2048;
@@ -28,49 +25,6 @@ int available_cores() {
   CPU_ZERO(&cores);
   if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
   return std::clamp(CPU_COUNT(&cores), 1, ThreadPool::kMaxThreads);
-}
-
-Status check_range(const char* name, int64_t value, int64_t least, int64_t most) {
-  if (value >= least && value <= most) return {};
-  return OCELLUS_FAIL(Code::kBadArgument, "%s must be between %lld and %lld, not %lld", name,
-                      static_cast<long long>(least), static_cast<long long>(most), static_cast<long long>(value));
-}
-
-Status check_limits(const Model& model, const ocellus_limits& limits) {
-  if (limits.struct_bytes != sizeof limits)
-    return OCELLUS_FAIL(Code::kBadArgument, "the limits were not set up by ocellus_limits_init");
-  OCELLUS_TRY(check_range("the device", limits.device, OCELLUS_DEVICE_AUTO, OCELLUS_DEVICE_CUDA));
-  OCELLUS_TRY(check_range("lean", limits.lean, 0, 1));
-  OCELLUS_TRY(check_range("the number of threads", limits.thread_count, 0, ThreadPool::kMaxThreads));
-  OCELLUS_TRY(check_range("the number of sessions", limits.max_sessions, 1, kMaxSessions));
-  OCELLUS_TRY(check_range("the number of images", limits.max_images, 0, kMaxImages));
-  OCELLUS_TRY(check_range("the number of text tokens", limits.max_text_tokens, 1, kMaxTextTokens));
-  OCELLUS_TRY(check_range("the rows of a prompt chunk", limits.max_prompt_rows, 0, kMaxTextTokens));
-  OCELLUS_TRY(check_range("the tiles of a picture", limits.max_tiles, 0, 4096));
-  OCELLUS_TRY(check_range("the views encoded together", limits.max_encode_views, 0, 4096));
-  OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
-  OCELLUS_TRY(check_range("the pixels of a picture on the device", limits.max_gpu_pixels, 0, kMaxPixels));
-  OCELLUS_TRY(check_range("the pixels of a picture that does not come row by row", limits.max_whole_pixels, 0,
-                          kMaxWholePixels));
-  OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
-  OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
-  OCELLUS_TRY(check_range("the image library", limits.library, 0, 1));
-  OCELLUS_TRY(
-      check_range("the bytes of the image library's memory tier", limits.library_cache_bytes, 0, kMaxTierBytes));
-  if (limits.library_cache_bytes > 0 && limits.library == 0)
-    return OCELLUS_FAIL(Code::kBadArgument, "the image library's memory tier is of use only with a library: plan one");
-  if (limits.library != 0 && limits.reuse == OCELLUS_REUSE_NONE)
-    return OCELLUS_FAIL(Code::kBadArgument, "an image library is of use only where images are linked: plan reuse");
-  OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_BLEND));
-  OCELLUS_TRY(check_range("the rows of a linked image that are read in place", limits.reuse_rows, -1, kMaxTextTokens));
-  if (limits.reuse == OCELLUS_REUSE_BLEND)
-    OCELLUS_TRY(check_range("the percentage of linked images' rows that is read in place", limits.reuse_rows, -1, 100));
-  if (limits.max_images > 0 && limits.synthetic_tokens > 0)
-    return OCELLUS_FAIL(Code::kBadArgument, "synthetic tokens stand in for images: plan no images beside them");
-  if (limits.max_images > 0 && !model.has_vision())
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "images were planned, but no mmproj file was opened: give the model's mmproj file");
-  return {};
 }
 
 /// The device and what plans need to know of it. Automatic: the first GPU if there is one, else the CPU.
@@ -340,7 +294,8 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   OCELLUS_TRY(resolve_device(limits, &s));
   OCELLUS_TRY(resolve_cache_policy(limits.cache, &s.policy));
   s.sessions = limits.max_sessions;
-  s.images_per_session = limits.max_images;
+  s.images_per_session = planned_images(limits);
+  s.clip_frames = limits.max_clip_frames;
   s.synthetic_tokens = limits.synthetic_tokens;
   s.text_tokens_per_session = limits.max_text_tokens;
   s.kv = {.layer_count = text.layer_count, .kv_heads = text.kv_heads, .head_dim = text.head_dim};
@@ -354,7 +309,9 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
     s.view_batch = view_batch(limits, s);
     slots_per_image = bounds.rows;
     const int64_t delimiters = model.delimiter_tokens(bounds);
-    s.text_tokens_per_session += s.images_per_session * delimiters;
+    int64_t clip_words = 0;
+    if (limits.max_clip_frames > 0) OCELLUS_TRY(count_clip_tokens(model, limits.max_clip_frames, &clip_words));
+    s.text_tokens_per_session += s.images_per_session * delimiters + clip_words;
     rows_per_image = slots_per_image + delimiters;
     s.links = limits.reuse != OCELLUS_REUSE_NONE;
     s.in_context = limits.reuse == OCELLUS_REUSE_PREFIX;

@@ -27,8 +27,9 @@ struct EngineShape {
   DeviceTraits device;
   int32_t device_index = 0;
   int32_t sessions = 1;
-  int32_t images_per_session = 0;
-  int32_t synthetic_tokens = 0;  // tokens of the one made-up image of a session; no other images then
+  int32_t images_per_session = 0;  // frames of clips included
+  int32_t clip_frames = 0;         // frames of a session's clips
+  int32_t synthetic_tokens = 0;    // tokens of the one made-up image of a session; no other images then
   int32_t views_per_image = 0;
   int32_t view_batch = 1;               // views encoded together
   int64_t text_tokens_per_session = 0;  // tokens around images included

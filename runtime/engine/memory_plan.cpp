@@ -6,6 +6,9 @@
 #include <cstdio>
 #include <cstring>
 
+#include "runtime/engine/check_limits.h"
+#include "runtime/models/clip.h"
+
 namespace ocellus {
 namespace {
 
@@ -41,9 +44,13 @@ int64_t largest_that_fits(const Model& model, ocellus_limits limits, Limit ocell
   return fits;
 }
 
-/// Most images per session that fit the budget, as far as limits may go; 0 if nothing fits.
+/// Most images per session that fit the budget, as far as limits may go; 0 if nothing fits. Where clips alone were
+/// planned, most frames of theirs.
 int32_t images_in_budget(const Model& model, const ocellus_limits& limits) {
-  const int64_t fits = largest_that_fits(model, limits, &ocellus_limits::max_images, 0, kMaxImages);
+  const bool clips_alone = limits.max_images == 0 && limits.max_clip_frames > 0;
+  const int64_t fits = clips_alone
+                           ? largest_that_fits(model, limits, &ocellus_limits::max_clip_frames, 0, kMostClipFrames)
+                           : largest_that_fits(model, limits, &ocellus_limits::max_images, 0, kMaxImages);
   return static_cast<int32_t>(std::max<int64_t>(fits, 0));
 }
 
@@ -91,16 +98,18 @@ class Advisor {
 
   void advise() {
     make_lean();
-    if (limits_.max_images > 0 || limits_.synthetic_tokens > 0) {
+    if (planned_images(limits_) > 0 || limits_.synthetic_tokens > 0) {
       reduce_bits();
       reduce_keep();
     }
-    const bool has_images = limits_.max_images > 0;
+    const bool has_images = planned_images(limits_) > 0;
     if (has_images) {
       const int64_t tiles = view_bounds(model_, limits_).tiles;
       reduce(&ocellus_limits::max_tiles, "max_tiles", tiles, 1, "tiles per picture");
     }
     reduce(&ocellus_limits::max_images, "max_images", limits_.max_images, 1, "images per session");
+    reduce(&ocellus_limits::max_clip_frames, "max_clip_frames", limits_.max_clip_frames, 1,
+           "frames of clips per session");
     reduce(&ocellus_limits::max_sessions, "max_sessions", limits_.max_sessions, 1, "sessions");
     reduce(&ocellus_limits::max_text_tokens, "max_text_tokens", limits_.max_text_tokens, 16, "text tokens per session");
     const int64_t view_pixels = int64_t{model_.vision().image_size} * model_.vision().image_size;
@@ -113,7 +122,7 @@ class Advisor {
     }
     reduce_prompt_rows();
     ocellus_limits text_only = limits_;
-    text_only.max_images = 0;
+    text_only.max_images = text_only.max_clip_frames = 0;
     if (has_images) add(text_only, "no images: leave the vision part out");
     if (plan_->advice_count == 0) describe_remainder();
   }

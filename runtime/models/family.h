@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "mm/tower/vision_model.h"
+#include "runtime/models/clip.h"
 #include "runtime/models/shape_tensors.h"
 #include "runtime/models/text_model.h"
 
@@ -36,6 +37,7 @@ struct Family {
   int32_t named_tiles = 0;                                // per side: "<row_1_col_1>" and so on, after picture_tokens
   std::string_view end_token = "<|im_end|>";              // end of an answer, in the vocabulary
   bool speaks_vicuna = false;                             // uses Vicuna's turns, else ChatML's
+  ClipRules clips = {};                                   // most_frames 0: the family takes no clips
   std::span<const ModelShape> shapes;
 };
 

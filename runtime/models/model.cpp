@@ -200,6 +200,7 @@ void Model::describe(ocellus_model_facts* out) const {
   out->image_size = vision_.image_size;
   out->tokens_per_view = vision_.tokens_per_view();
   out->max_views = max_view_count(preprocess_config(vision_, limits));
+  out->clip_frames = family_of(vision_)->clips.most_frames;
   out->has_vision = 1;
 }
 
@@ -211,6 +212,8 @@ PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_lim
   config.longest_edge = vision.longest_edge;
   config.min_tiles = vision.min_tiles;
   config.max_tiles = limits.max_tiles > 0 ? limits.max_tiles : vision.max_tiles;
+  const ViewRules* const frames = family_of(vision)->clips.views;
+  if (limits.max_clip_frames > 0 && frames != nullptr) config.rules = frames;
   config.tiled_size_count = vision.tiled_size_count;
   std::copy_n(vision.tiled_sizes, vision.tiled_size_count, config.tiled_sizes);
   std::copy(vision.image_mean, vision.image_mean + 3, config.mean);

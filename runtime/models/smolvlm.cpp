@@ -1,6 +1,8 @@
 // SmolVLM, SmolVLM2 and Idefics3: a SigLIP tower, pixel shuffle and a linear projector; pictures are cut into tiles,
 // followed by an overview.
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 
 #include "runtime/models/family.h"
 
@@ -106,6 +108,22 @@ constexpr ViewRules kViews = {.name = "idefics3",
                               .plan = plan_smolvlm,
                               .bounds = smolvlm_bounds};
 
+/// Makes rules for frames of a video, which have no tiles, and no line ends before them.
+PreprocessConfig without_tiles(PreprocessConfig config) {
+  config.longest_edge = 0;
+  return config;
+}
+void plan_frame(const PreprocessConfig& config, ViewPlan* plan) { plan_smolvlm(without_tiles(config), plan); }
+ViewBounds frame_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
+  return smolvlm_bounds(without_tiles(config), limits);
+}
+
+constexpr ViewRules kFrameViews = {
+    .name = "idefics3 frame",
+    .marks = {.before_overview = "<fake_token_around_image><global-img>", .after = "<fake_token_around_image>"},
+    .plan = plan_frame,
+    .bounds = frame_bounds};
+
 Status read_smolvlm(const GgufFile& file, VisionConfig* c) {
   int64_t scale = 1, longest_edge = 0;
   OCELLUS_TRY(read_vision_size(file, "clip.vision.projection_dim", kMaxVisionWidth, &c->output_width));
@@ -129,6 +147,66 @@ void describe_smolvlm(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensor
   file->add_tensor("v.patch_embd.bias", WeightFormat::kF32, {c.width});
   tensors->norm("", "v.post_ln", c.width, true);
   tensors->matrix("", "mm.model.fc", c.output_width, c.joined_width());
+}
+
+/// Writes 0 to 999 in English words, as num2words does for transformers' processor.
+void write_number(int32_t number, char* out, size_t bytes) {
+  static constexpr const char* kSmall[] = {
+      "zero", "one",    "two",    "three",    "four",     "five",    "six",     "seven",     "eight",    "nine",
+      "ten",  "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"};
+  static constexpr const char* kTens[] = {"twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"};
+  char hundreds[32] = "";
+  const int32_t rest = number % 100;
+  if (number >= 100)
+    std::snprintf(hundreds, sizeof hundreds, "%s hundred%s", kSmall[number / 100], rest > 0 ? " and " : "");
+  if (number >= 100 && rest == 0)
+    std::snprintf(out, bytes, "%s", hundreds);
+  else if (rest < 20)
+    std::snprintf(out, bytes, "%s%s", hundreds, kSmall[rest]);
+  else
+    std::snprintf(out, bytes, "%s%s%s%s", hundreds, kTens[rest / 10 - 2], rest % 10 > 0 ? "-" : "",
+                  rest % 10 > 0 ? kSmall[rest % 10] : "");
+}
+
+/// Writes SmolVLM2's texts, as transformers' SmolVLMProcessor does.
+void write_before_frame(const ClipTimes& clip, int32_t frame, ClipText* out) {
+  char intro[160] = "";
+  const auto second = static_cast<int32_t>(clip.seconds[frame]);
+  if (frame == 0) {
+    char count[64];
+    write_number(clip.frame_count, count, sizeof count);
+    const double last = clip.seconds[clip.frame_count - 1];
+    const auto seconds = static_cast<int32_t>(clip.duration > 0 ? clip.duration : last);
+    std::snprintf(intro, sizeof intro,
+                  "You are provided the following series of %s frames from a %d:%02d:%02d [H:MM:SS] video.\n", count,
+                  seconds / 3600, seconds / 60 % 60, seconds % 60);
+  }
+  std::snprintf(out->text, sizeof out->text, "%s\nFrame from %02d:%02d:", intro, second / 60, second % 60);
+}
+
+/// Samples as transformers' SmolVLMVideoProcessor with SmolVLM2's settings: one frame a second or, if those are too
+/// many, evenly spaced ones without the first and the last second.
+int32_t sample_smolvlm(int32_t frame_count, double duration, int32_t most, int32_t* indices) {
+  constexpr double kRate = 1, kSkippedSeconds = 1;
+  const double rate = duration > 0 ? frame_count / duration : 0;
+  const auto wanted =
+      static_cast<int32_t>(std::clamp(std::nearbyint(kRate * duration), 1.0, static_cast<double>(most)));
+  int32_t first = 0, last = frame_count - 1;
+  if (duration - 2 * kSkippedSeconds > most * kRate) {
+    first = static_cast<int32_t>(std::min(kSkippedSeconds * rate, static_cast<double>(frame_count)));
+    last = std::min(static_cast<int32_t>(frame_count - kSkippedSeconds * rate), last);
+  }
+  if (first >= last) {
+    first = 0;
+    last = frame_count - 1;
+  }
+  const double step = wanted > 1 ? static_cast<double>(last - first) / (wanted - 1) : 0;
+  int32_t count = 0;
+  for (int32_t i = 0; i < wanted; ++i) {
+    const int32_t index = i > 0 && i == wanted - 1 ? last : static_cast<int32_t>(i * step + first);
+    if (count == 0 || index > indices[count - 1]) indices[count++] = index;
+  }
+  return count;
 }
 
 constexpr std::string_view kTokens[] = {"<end_of_utterance>", "<fake_token_around_image>", "<image>", "<global-img>"};
@@ -217,6 +295,12 @@ const Family kSmolVlmFamily = {.name = "SmolVLM",
                                .picture_tokens = kTokens,
                                .named_tiles = 6,
                                .end_token = "<end_of_utterance>",
+                               .clips = {.most_frames = 64,
+                                         .views = &kFrameViews,
+                                         .sample = sample_smolvlm,
+                                         .write_before = write_before_frame,
+                                         // A question follows: before a word two line ends are two tokens.
+                                         .after = {"\n", "\n"}},
                                .shapes = kShapes};
 
 }  // namespace ocellus

@@ -1,16 +1,46 @@
 // A prompt that is added as a whole: its pictures are known before the first one is computed, so that the library's
 // entries are read meanwhile.
+#include <cstdio>
+
 #include "runtime/engine/engine.h"
 #include "runtime/engine/picture_source.h"
+#include "runtime/models/clip.h"
 #include "runtime/session/api_frame.h"
 #include "runtime/session/session.h"
 
 namespace ocellus {
 namespace {
 
+/// "frame 3 of the clip: ..."
+Status name_frame(const Status& status, int32_t frame) {
+  char place[32];
+  std::snprintf(place, sizeof place, "frame %d of the clip", frame + 1);
+  return prefix_failure(status, place);
+}
+
+ClipTimes times_of(const ocellus_clip& clip) { return {clip.frame_count, clip.seconds, clip.duration}; }
+
+Status check_part(const ocellus_part& part);
+
+Status check_clip(const ocellus_clip* clip) {
+  if (clip == nullptr) return OCELLUS_FAIL(Code::kBadArgument, "a part that is a clip has none");
+  if (clip->frame_count > 0 && (clip->frames == nullptr || clip->seconds == nullptr))
+    return OCELLUS_FAIL(Code::kBadArgument, "a clip has frames and their times, not null");
+  OCELLUS_TRY(check_clip_times(times_of(*clip)));
+  for (int32_t i = 0; i < clip->frame_count; ++i) {
+    const ocellus_part& frame = clip->frames[i];
+    if (frame.kind != OCELLUS_PART_IMAGE && frame.kind != OCELLUS_PART_FRAME)
+      return OCELLUS_FAIL(Code::kBadArgument, "frame %d of the clip is no picture but a part of kind %d", i + 1,
+                          frame.kind);
+    OCELLUS_TRY(name_frame(check_part(frame), i));
+  }
+  return {};
+}
+
 Status check_part(const ocellus_part& part) {
-  if (part.kind < OCELLUS_PART_TEXT || part.kind > OCELLUS_PART_FRAME)
+  if (part.kind < OCELLUS_PART_TEXT || part.kind > OCELLUS_PART_CLIP)
     return OCELLUS_FAIL(Code::kBadArgument, "a part of kind %d does not exist", part.kind);
+  if (part.kind == OCELLUS_PART_CLIP) return check_clip(part.clip);
   if (part.kind == OCELLUS_PART_FRAME) {
     if (part.frame == nullptr) return OCELLUS_FAIL(Code::kBadArgument, "a part that is a frame has none");
   } else if (part.byte_count < 0 || (part.bytes == nullptr && part.byte_count > 0)) {
@@ -36,6 +66,11 @@ Status to_picture(const ocellus_part& part, const ImageLimits& limits, Frame* fr
 
 Status look_ahead(Session& session, const ocellus_part& part) {
   if (part.kind == OCELLUS_PART_TEXT || !session.reuse().looks_ahead()) return {};
+  if (part.kind == OCELLUS_PART_CLIP) {
+    for (int32_t i = 0; i < part.clip->frame_count; ++i)
+      OCELLUS_TRY(name_frame(look_ahead(session, part.clip->frames[i]), i));
+    return {};
+  }
   const EngineShape& shape = session.engine().shape();
   Frame frame;
   Picture picture;
@@ -46,15 +81,36 @@ Status look_ahead(Session& session, const ocellus_part& part) {
   return session.reuse().look_ahead(picture, plan);
 }
 
+Status add_clip(Session& session, const ocellus_clip& clip);
+
 Status add_part(Session& session, const ocellus_part& part) {
   const auto size = static_cast<size_t>(part.byte_count);
   if (part.kind == OCELLUS_PART_TEXT)
     return session.add_text({static_cast<const char*>(part.bytes), size},
                             (part.flags & OCELLUS_TEXT_PARSE_SPECIAL) != 0);
+  if (part.kind == OCELLUS_PART_CLIP) return add_clip(session, *part.clip);
   Frame frame;
   Picture picture;
   OCELLUS_TRY(to_picture(part, session.engine().shape().image_limits, &frame, &picture));
   return session.prompt().add_picture(picture);
+}
+
+/// Adds the frames as pictures, between the family's texts.
+Status add_clip(Session& session, const ocellus_clip& clip) {
+  const ClipRules* rules = nullptr;
+  OCELLUS_TRY(clip_rules(session.engine().model(), &rules));
+  const int32_t planned = session.engine().shape().clip_frames;
+  if (clip.frame_count > planned)
+    return OCELLUS_FAIL(Code::kFull, "a clip has %d frames, and %d were planned: plan more frames of clips",
+                        clip.frame_count, planned);
+  ClipText before;
+  for (int32_t i = 0; i < clip.frame_count; ++i) {
+    rules->write_before(times_of(clip), i, &before);
+    OCELLUS_TRY(session.add_text(before.text, true));
+    OCELLUS_TRY(name_frame(add_part(session, clip.frames[i]), i));
+  }
+  for (const char* text : rules->after) OCELLUS_TRY(session.add_text(text, true));
+  return {};
 }
 
 }  // namespace

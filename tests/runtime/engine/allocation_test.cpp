@@ -369,6 +369,52 @@ TEST_CASE("tiled pictures of every family that has tiles allocate nothing either
   }
 }
 
+TEST_CASE("clips allocate nothing either, nor do those that are refused") {
+  const ModelPair pair = bundled_pair();
+  ocellus_model* model = nullptr;
+  REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
+  ocellus_engine_config config;
+  ocellus_engine_config_init(&config);
+  config.limits.thread_count = 2;
+  config.limits.max_images = 0;
+  config.limits.max_clip_frames = 3;
+  config.limits.max_text_tokens = 64;
+  config.limits.max_image_pixels = 65536;
+  ocellus_engine* engine = nullptr;
+  REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
+  ocellus_session* session = nullptr;
+  REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
+  const std::vector<uint8_t> picture = read_bytes(kSourceDir + "/apps/samples/board_01.jpg");
+  const ocellus_part frame = {OCELLUS_PART_IMAGE, 0, picture.data(), std::ssize(picture), nullptr, nullptr};
+  const ocellus_part frames[] = {frame, frame, frame};
+  const double seconds[] = {0, 1.5, 4}, backwards[] = {0, 1.5, 1};
+  const ocellus_clip clip = {3, frames, seconds, 5}, wrong = {3, frames, backwards, 5};
+  const auto part_of = [](const ocellus_clip& some) {
+    return ocellus_part{OCELLUS_PART_CLIP, 0, nullptr, 0, nullptr, &some};
+  };
+  const ocellus_part good = part_of(clip), bad = part_of(wrong);
+  Work work;
+  {
+    const CallCounter counter;
+    for (int32_t i = 0; i < 3; ++i, ++work.images) {
+      work.expect(ocellus_session_reset(session));
+      work.expect(ocellus_session_begin_turn(session));
+      work.expect_refusal(ocellus_session_add_parts(session, &bad, 1, nullptr), OCELLUS_BAD_ARGUMENT);
+      work.expect(ocellus_session_add_parts(session, &good, 1, nullptr));
+      work.expect_refusal(ocellus_session_add_parts(session, &good, 1, nullptr), OCELLUS_FULL);
+      work.expect(ocellus_session_end_turn(session));
+      generate(work, session, params_for(work, 12));
+    }
+  }
+  CHECK(report_calls() == 0);
+  CHECK(driver_calls() <= kMostDriverCalls);
+  CHECK(work.failures == 0);
+  CHECK(work.refusals == 6);
+  CHECK(work.tokens == 36);
+  ocellus_engine_destroy(engine);
+  ocellus_model_close(model);
+}
+
 TEST_CASE("images that the library's memory tier holds allocate nothing, however they are added") {
   const ModelPair pair = bundled_pair();
   ocellus_model* model = nullptr;
@@ -395,9 +441,9 @@ TEST_CASE("images that the library's memory tier holds allocate nothing, however
     ocellus_generate_stats stats = {};
     const auto talk = [&] {
       const auto part = [](const std::vector<uint8_t>& bytes) {
-        return ocellus_part{OCELLUS_PART_IMAGE, 0, bytes.data(), static_cast<int64_t>(bytes.size()), nullptr};
+        return ocellus_part{OCELLUS_PART_IMAGE, 0, bytes.data(), static_cast<int64_t>(bytes.size()), nullptr, nullptr};
       };
-      const ocellus_part parts[] = {part(picture), {OCELLUS_PART_TEXT, 0, " and ", 5, nullptr}, part(other)};
+      const ocellus_part parts[] = {part(picture), {OCELLUS_PART_TEXT, 0, " and ", 5, nullptr, nullptr}, part(other)};
       work.expect(ocellus_session_reset(session));
       work.expect(ocellus_session_begin_turn(session));
       work.expect(ocellus_session_add_parts(session, parts, 3, nullptr));

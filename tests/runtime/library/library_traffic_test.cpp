@@ -36,7 +36,7 @@ struct WholePrompt {
     for (const std::string& image : images) pictures.push_back(test::board_bytes(image));
     for (size_t i = 0; i < pictures.size(); ++i) {
       texts.push_back("Image " + std::to_string(i + 1) + ":");
-      parts.push_back({.kind = OCELLUS_PART_TEXT, .flags = 0, .bytes = nullptr, .byte_count = 0, .frame = nullptr});
+      parts.push_back(part(OCELLUS_PART_TEXT, nullptr, 0));
       parts.push_back(part(OCELLUS_PART_IMAGE, pictures[i].data(), std::ssize(pictures[i])));
     }
     for (size_t i = 0; i < pictures.size(); ++i)
@@ -44,7 +44,7 @@ struct WholePrompt {
     parts.push_back(part(OCELLUS_PART_TEXT, kQuestion, sizeof kQuestion - 1));
   }
   static ocellus_part part(int32_t kind, const void* bytes, int64_t count) {
-    return {.kind = kind, .flags = 0, .bytes = bytes, .byte_count = count, .frame = nullptr};
+    return {.kind = kind, .flags = 0, .bytes = bytes, .byte_count = count, .frame = nullptr, .clip = nullptr};
   }
   int32_t count() const { return static_cast<int32_t>(parts.size()); }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "mm/tower/vision_tower.h"
+#include "tests/support/clips.h"
 #include "tests/support/tiled_pictures.h"
 
 namespace ocellus {
@@ -23,8 +24,9 @@ namespace {
 using nlohmann::json;
 using test::TestPicture;
 
-constexpr const char* kFamilies[] = {"smolvlm",     "llava-1.5", "llava-1.6-vicuna", "llava-1.6-mistral",
-                                     "internvl2.5", "internvl3", "internvl3.5",      "internvl-6b"};
+constexpr const char* kFamilies[] = {"smolvlm",          "smolvlm2-video",    "llava-1.5",
+                                     "llava-1.6-vicuna", "llava-1.6-mistral", "internvl2.5",
+                                     "internvl3",        "internvl3.5",       "internvl-6b"};
 
 /// What is left between float32 arithmetic and ours: keys and values rounded to f16, on CUDA activations, too.
 struct Bounds {
@@ -147,33 +149,64 @@ void check_tokens(Session& session, const json& golden, double least_gap) {
   }
 }
 
-void check_case(Engine& engine, Session& session, const json& golden, const Bounds& bounds) {
-  const auto name = golden["name"].get<std::string>();
-  CAPTURE(name);
-  session.reset();
-  add_prompt(session, golden);
-  CHECK(waiting_ids(engine) == test::expanded_ids(golden));
-  if (golden.contains("views"))
-    CHECK(test::sampled_error(waiting_image_rows(engine), golden["projector"]) < bounds.rows);
-  CHECK(test::sampled_error(test::first_logits(session), golden["logits"]) < bounds.logits);
-  check_tokens(session, golden, bounds.gap);
-  if (golden.contains("views")) check_views(engine, golden, bounds.rows);
+/// A video's frames, as {"seconds": its length, "frames": [second, width, height] each}.
+Status add_clip(Session& session, const json& video) {
+  test::TestClip clip;
+  for (const json& frame : video["frames"]) clip.add_frame(frame[0], frame[1], frame[2]);
+  clip.duration = video["seconds"];
+  int32_t failed = 0;
+  return session.add_parts(&clip.part(), 1, &failed);
+}
+
+std::vector<TokenId> said_in(const json& golden) {
+  std::vector<TokenId> said;
+  for (const json& part : golden["prompt"])
+    if (part.is_object()) said = part["ids"].get<std::vector<TokenId>>();
+  if (!said.empty()) said.pop_back();  // the template ends the answer
+  return said;
 }
 
 /// Adds turns by the chat template, and what the model is taken to have said between them.
-void add_turns(Session& session, const std::string& system, const json& golden, const std::vector<TokenId>& said) {
+void add_turns(Session& session, const std::string& system, const json& golden) {
+  const std::vector<TokenId> said = said_in(golden);
   if (!system.empty()) REQUIRE_MESSAGE(session.add_system(system).ok(), last_failure().sentence);
   for (size_t i = 0; i < golden["turns"].size(); ++i) {
     Status status = i == 0 ? Status() : session.add_tokens(said.data(), std::ssize(said));
     if (status.ok()) status = session.begin_turn();
     for (const json& part : golden["turns"][i]) {
       if (!status.ok()) break;
-      status = part.is_string() ? session.add_text(part.get<std::string>(), false)
-                                : session.add_frame(TestPicture(part[0], part[1]).frame());
+      if (part.is_object())
+        status = add_clip(session, part);
+      else
+        status = part.is_string() ? session.add_text(part.get<std::string>(), false)
+                                  : session.add_frame(TestPicture(part[0], part[1]).frame());
     }
     if (status.ok()) status = session.end_turn();
     REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
   }
+}
+
+bool has_clip(const json& golden) {
+  for (const json& turn : golden["turns"])
+    for (const json& part : turn)
+      if (part.is_object()) return true;
+  return false;
+}
+
+void check_case(Engine& engine, Session& session, const json& golden, const Bounds& bounds) {
+  const auto name = golden["name"].get<std::string>();
+  CAPTURE(name);
+  session.reset();
+  if (has_clip(golden))
+    add_turns(session, "", golden);
+  else
+    add_prompt(session, golden);
+  CHECK(waiting_ids(engine) == test::expanded_ids(golden));
+  if (golden.contains("views"))
+    CHECK(test::sampled_error(waiting_image_rows(engine), golden["projector"]) < bounds.rows);
+  CHECK(test::sampled_error(test::first_logits(session), golden["logits"]) < bounds.logits);
+  check_tokens(session, golden, bounds.gap);
+  if (golden.contains("views")) check_views(engine, golden, bounds.rows);
 }
 
 /// Whether the ids could be compared. A picture that opens a turn cannot be where the template has a space there:
@@ -184,12 +217,8 @@ bool check_turns(Session& session, const std::string& system, const json& golden
   const TurnText& texts = turn_text(session.engine().model().chat_template());
   for (const json& turn : golden["turns"])
     if (turn[0].is_array() && std::string_view(texts.user_first).back() != '\n') return false;
-  std::vector<TokenId> said;
-  for (const json& part : golden["prompt"])
-    if (part.is_object()) said = part["ids"].get<std::vector<TokenId>>();
-  if (!said.empty()) said.pop_back();  // the template ends the answer
   session.reset();
-  add_turns(session, system, golden, said);
+  add_turns(session, system, golden);
   CHECK(waiting_ids(session.engine()) == test::expanded_ids(golden));
   return true;
 }
@@ -203,6 +232,10 @@ struct LoadedFamily {
     REQUIRE_MESSAGE(model.open(pair.model.c_str(), pair.mmproj.c_str()).ok(), last_failure().sentence);
     ocellus_limits limits = test::picture_limits(2, 256);
     limits.max_image_pixels = 640 * 480;
+    if (has_clip(goldens[0])) {
+      limits.max_images = 0;
+      limits.max_clip_frames = 12;
+    }
     engine = test::make_engine(model, limits);
     session = &test::open_session(*engine);
   }

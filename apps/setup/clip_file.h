@@ -1,0 +1,45 @@
+// Clips: frames of a video on disk, chosen by the model's rule.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/camera/frame.h"
+#include "apps/setup/setup.h"
+
+namespace ocellus::app {
+
+struct ClipOptions {
+  std::string path;              // a file of motion JPEG or Y4M, a picture, or a directory of pictures; empty: no clip
+  double frames_per_second = 0;  // rate of the video; 0: the Y4M header's, MJPEG 30, directory 1
+  int32_t frames = 0;            // maximum; 0: the model's
+};
+
+struct Clip {
+  std::string path;
+  std::vector<Frame> frames;
+  std::vector<double> seconds;  // time of each frame since the video's start
+  double duration = 0;          // seconds of the whole video
+  PictureSize largest;
+};
+
+// Reads the video twice: to count its frames, and to take the chosen ones. Leaves broken frames out and, unless
+// `quiet`, reports them. Throws a Failure for a model that takes no clips, and for a path that is no video.
+Clip read_clip(const Model& model, const ClipOptions& options, bool quiet);
+
+// A clip for ocellus_session_add_parts; valid as long as the clip stays where it is.
+class ClipPart {
+ public:
+  explicit ClipPart(const Clip& clip);
+  ClipPart(const ClipPart&) = delete;
+  ClipPart& operator=(const ClipPart&) = delete;
+  ocellus_part get() const;
+
+ private:
+  std::vector<ocellus_frame> views_;
+  std::vector<ocellus_part> frames_;
+  ocellus_clip clip_ = {};
+};
+
+}  // namespace ocellus::app

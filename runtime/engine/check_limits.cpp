@@ -1,0 +1,63 @@
+#include "runtime/engine/check_limits.h"
+
+#include "runtime/engine/engine_memory.h"
+#include "runtime/models/clip.h"
+
+namespace ocellus {
+namespace {
+
+// As kMaxSessions and kMaxImages, for the limits that only this file looks at.
+constexpr int32_t kMaxTextTokens = 1 << 24;
+constexpr int64_t kMaxPixels = int64_t{1} << 28;
+constexpr int64_t kMaxWholePixels = 2 * kMaxPixels;  // progressive CMYK
+constexpr int64_t kMaxTierBytes = int64_t{1} << 48;
+
+Status check_range(const char* name, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "%s must be between %lld and %lld, not %lld", name,
+                      static_cast<long long>(least), static_cast<long long>(most), static_cast<long long>(value));
+}
+
+}  // namespace
+
+Status check_limits(const Model& model, const ocellus_limits& limits) {
+  if (limits.struct_bytes != sizeof limits)
+    return OCELLUS_FAIL(Code::kBadArgument, "the limits were not set up by ocellus_limits_init");
+  OCELLUS_TRY(check_range("the device", limits.device, OCELLUS_DEVICE_AUTO, OCELLUS_DEVICE_CUDA));
+  OCELLUS_TRY(check_range("lean", limits.lean, 0, 1));
+  OCELLUS_TRY(check_range("the number of threads", limits.thread_count, 0, ThreadPool::kMaxThreads));
+  OCELLUS_TRY(check_range("the number of sessions", limits.max_sessions, 1, kMaxSessions));
+  OCELLUS_TRY(check_range("the number of images", limits.max_images, 0, kMaxImages));
+  OCELLUS_TRY(check_range("the number of frames of clips", limits.max_clip_frames, 0, kMostClipFrames));
+  OCELLUS_TRY(check_range("the number of text tokens", limits.max_text_tokens, 1, kMaxTextTokens));
+  OCELLUS_TRY(check_range("the rows of a prompt chunk", limits.max_prompt_rows, 0, kMaxTextTokens));
+  OCELLUS_TRY(check_range("the tiles of a picture", limits.max_tiles, 0, 4096));
+  OCELLUS_TRY(check_range("the views encoded together", limits.max_encode_views, 0, 4096));
+  OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
+  OCELLUS_TRY(check_range("the pixels of a picture on the device", limits.max_gpu_pixels, 0, kMaxPixels));
+  OCELLUS_TRY(check_range("the pixels of a picture that does not come row by row", limits.max_whole_pixels, 0,
+                          kMaxWholePixels));
+  OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
+  OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
+  OCELLUS_TRY(check_range("the image library", limits.library, 0, 1));
+  OCELLUS_TRY(
+      check_range("the bytes of the image library's memory tier", limits.library_cache_bytes, 0, kMaxTierBytes));
+  if (limits.library_cache_bytes > 0 && limits.library == 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "the image library's memory tier is of use only with a library: plan one");
+  if (limits.library != 0 && limits.reuse == OCELLUS_REUSE_NONE)
+    return OCELLUS_FAIL(Code::kBadArgument, "an image library is of use only where images are linked: plan reuse");
+  OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_BLEND));
+  OCELLUS_TRY(check_range("the rows of a linked image that are read in place", limits.reuse_rows, -1, kMaxTextTokens));
+  if (limits.reuse == OCELLUS_REUSE_BLEND)
+    OCELLUS_TRY(check_range("the percentage of linked images' rows that is read in place", limits.reuse_rows, -1, 100));
+  if (planned_images(limits) > 0 && limits.synthetic_tokens > 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "synthetic tokens stand in for images: plan no images beside them");
+  if (planned_images(limits) > 0 && !model.has_vision())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "images were planned, but no mmproj file was opened: give the model's mmproj file");
+  if (limits.max_clip_frames > 0 && limits.max_tiles > 1)
+    return OCELLUS_FAIL(Code::kBadArgument, "frames of clips are one view each: plan no clips, or at most one tile");
+  return {};
+}
+
+}  // namespace ocellus

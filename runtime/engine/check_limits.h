@@ -1,0 +1,14 @@
+// Checks of ocellus_limits, before anything is planned.
+#pragma once
+
+#include "runtime/models/model.h"
+
+namespace ocellus {
+
+/// kBadArgument names the limit that is out of range or does not go with another.
+Status check_limits(const Model& model, const ocellus_limits& limits);
+
+/// Pictures of a session, frames of clips among them.
+inline int32_t planned_images(const ocellus_limits& limits) { return limits.max_images + limits.max_clip_frames; }
+
+}  // namespace ocellus
