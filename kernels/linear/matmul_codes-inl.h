@@ -8,6 +8,7 @@
 
 #include <hwy/highway.h>
 
+#include <bit>
 #include <cstring>
 
 #include "kernels/linear/matmul_codes.h"
@@ -26,10 +27,13 @@ inline HWY_ATTR void round_group(const float* x, int64_t g, int64_t t, const Inp
   const hn::RebindToSigned<decltype(d)> di;
   const hn::Rebind<int8_t, decltype(d)> d8;
   const int lanes = static_cast<int>(hn::Lanes(d));
-  auto largest = hn::Zero(d);
-  for (int i = 0; i < kInputGroup; i += lanes) largest = hn::Max(largest, hn::Abs(hn::LoadU(d, x + i)));
-  const float magnitude = hn::GetLane(hn::MaxOfLanes(d, largest));
-  const bool zero = !(magnitude > kSmallestInput);
+  // Magnitudes are ordered as their bits are, with what is not a number above all. A group that has any gets a scale
+  // that is not a number, so that damaged weights are noticed by the outputs.
+  auto largest = hn::Zero(di);
+  for (int i = 0; i < kInputGroup; i += lanes)
+    largest = hn::Max(largest, hn::BitCast(di, hn::Abs(hn::LoadU(d, x + i))));
+  const auto magnitude = std::bit_cast<float>(hn::GetLane(hn::MaxOfLanes(di, largest)));
+  const bool zero = magnitude <= kSmallestInput;
   const float scale = zero ? 0.0f : magnitude / 127.0f;
   const auto inverse = hn::Set(d, zero ? 0.0f : 127.0f / magnitude);
   int32_t sums[2];
@@ -37,7 +41,7 @@ inline HWY_ATTR void round_group(const float* x, int64_t g, int64_t t, const Inp
     auto sum = hn::Zero(di);
     for (int i = 16 * half; i < 16 * half + 16; i += lanes) {
       const auto rounded = hn::NearestInt(hn::Mul(hn::LoadU(d, x + i), inverse));
-      const auto code = hn::Max(hn::Min(rounded, hn::Set(di, 127)), hn::Set(di, -127));  // infinite input
+      const auto code = hn::Max(hn::Min(rounded, hn::Set(di, 127)), hn::Set(di, -127));  // no finite input
       hn::StoreU(hn::DemoteTo(d8, code), d8, out.codes(t) + kInputGroup * g + i);
       sum = hn::Add(sum, code);
     }

@@ -67,9 +67,11 @@ __device__ inline void store_item(const float4& x, int t, int item, const Rows& 
     const uint2 halves{pack_halves(x.x, x.y), pack_halves(x.z, x.w)};
     *reinterpret_cast<uint2*>(out.template value_at<true>(t, group, word)) = halves;
   } else {
-    const float largest = over_group(fmaxf(fmaxf(fabsf(x.x), fabsf(x.y)), fmaxf(fabsf(x.z), fabsf(x.w))),
-                                     [](float a, float b) { return fmaxf(a, b); });
-    const bool zero = !(largest > kSmallestInput);
+    // Magnitudes are ordered as their bits are, with what is not a number above all, as on the CPU.
+    const auto bits = [](float value) { return __float_as_int(fabsf(value)); };
+    const float largest = __int_as_float(
+        over_group(max(max(bits(x.x), bits(x.y)), max(bits(x.z), bits(x.w))), [](int a, int b) { return max(a, b); }));
+    const bool zero = largest <= kSmallestInput;
     const float inverse = zero ? 0.0f : 127.0f / largest;
     const auto code = [&](float value) { return max(-127, min(127, __float2int_rn(value * inverse))); };
     const int codes[4] = {code(x.x), code(x.y), code(x.z), code(x.w)};

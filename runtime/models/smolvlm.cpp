@@ -35,7 +35,8 @@ Size scale_to_longest(Size size, int32_t longest, bool make_even) {
 
 /// Rounds the longer side up to a multiple of the tile; the other follows the ratio and is rounded up as well.
 Size round_up_to_tiles(Size size, int32_t tile, int32_t most_tiles) {
-  const auto round_up = [&](int32_t side) { return std::min((side + tile - 1) / tile, most_tiles) * tile; };
+  // A side that the ratio makes 0 gets a tile, too.
+  const auto round_up = [&](int32_t side) { return std::clamp((side + tile - 1) / tile, 1, most_tiles) * tile; };
   const double ratio = static_cast<double>(size.width) / size.height;
   if (size.width >= size.height) {
     const int32_t width = round_up(size.width);

@@ -233,6 +233,23 @@ TEST_CASE("infinite and undefined inputs do no harm to other rows") {
   }
 }
 
+TEST_CASE("an input that is not a number or infinite leaves no finite output of its row") {
+  for (const int64_t bit : targets()) {
+    const OnlyTarget only(bit);
+    for (int i = 0; i < kWeightFormatCount; ++i)
+      for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+        for (const int64_t rows : {1, 9}) {
+          const auto format = static_cast<WeightFormat>(i);
+          CAPTURE(std::string(format_info(format).name));
+          CAPTURE(bad);
+          MatmulCase c(make_weights(format, {20}, 256, 3), rows, {}, 4);
+          c.input[static_cast<size_t>(256 * (rows - 1) + 3)] = bad;
+          const std::vector<float> outputs = run_on_cpu(c, 2);
+          for (size_t n = outputs.size() - 20; n < outputs.size(); ++n) CHECK(!std::isfinite(outputs[n]));
+        }
+  }
+}
+
 TEST_CASE("too little or unaligned scratch is refused, and sums with an activation or in f16") {
   struct Call {
     int64_t offset = 0, missing = 0;  // of the scratch

@@ -133,6 +133,19 @@ TEST_CASE("scratch for 4096-capped Hugging Face sizes suffices") {
   }
 }
 
+TEST_CASE("a line of pixels becomes a column of tiles, whatever its length times one over its length is") {
+  // 196 * (1.0 / 196) is less than 1.
+  for (int32_t longest = 28; longest <= 400; ++longest)
+    for (const auto& [width, height] : {std::pair{1, longest}, {longest, 1}, {1, 2 * longest}}) {
+      CAPTURE(longest);
+      CAPTURE(width);
+      CAPTURE(height);
+      const ViewPlan plan = plan_of(make_config(28, longest), width, height);
+      for (const Size& size : {plan.tiles.resizes[0].to, plan.tiles.resizes[1].to})
+        CHECK((plan.tile_count() == 0 || std::min(size.width, size.height) > 0));
+    }
+}
+
 TEST_CASE("preparing with a byte less than it takes is refused") {
   const auto config = make_config(32, 96);
   const auto pixels = synthetic_pixels(100, 70);

@@ -187,4 +187,28 @@ TEST_CASE("the bundled pair with changed weights answers or says that it cannot"
   }
 }
 
+TEST_CASE("norms that are not numbers are noticed in any layer, of the text model and of the tower") {
+  for (const bool text : {true, false}) {
+    const DamagedPair damaged(text);
+    GgufFile file;
+    REQUIRE(file.open(damaged.copy.c_str()).ok());
+    int tried = 0;
+    for (const GgufTensor& tensor : file.tensors()) {
+      const bool is_norm =
+          tensor.name.find("norm") != std::string_view::npos || tensor.name.find("ln") != std::string_view::npos;
+      if (tensor.format != WeightFormat::kF32 || !is_norm) continue;
+      CAPTURE(std::string(tensor.name));
+      const std::vector<uint8_t> ones(4, 0xFF);
+      const int64_t at = damaged.header_bytes + tensor.offset;
+      damaged.overwrite(at, ones.data(), 4);
+      Model model;
+      REQUIRE(damaged.open(&model).ok());
+      CHECK(talk(model).code() == Code::kBadFile);
+      damaged.restore(at, 4);
+      ++tried;
+    }
+    CHECK(tried > 4);
+  }
+}
+
 }  // namespace ocellus
