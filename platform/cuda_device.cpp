@@ -45,9 +45,9 @@ int64_t managed_used_bytes(int index) {
 
 /// Returns the memory in use before this process first opened the device: its context stays from then on.
 int64_t used_before_first_open(int index) {
-  constexpr int kMostDevices = 64;
-  static std::atomic<int64_t> known[kMostDevices];  // 0: not read; else one more than the bytes, or -1 if unknown
-  if (index >= kMostDevices) return managed_used_bytes(index);
+  constexpr int kMaxDevices = 64;
+  static std::atomic<int64_t> known[kMaxDevices];  // 0: not read; else one more than the bytes, or -1 if unknown
+  if (index >= kMaxDevices) return managed_used_bytes(index);
   if (known[index].load() == 0) {
     const int64_t used = managed_used_bytes(index);
     known[index].store(used < 0 ? used : used + 1);

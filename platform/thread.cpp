@@ -90,7 +90,7 @@ void fill_attributes(const ThreadSettings& settings, pthread_attr_t* attributes)
   if (!settings.chooses_cpus()) return;
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
-  for (int cpu = 0; cpu < ThreadSettings::kMostCpus; ++cpu)
+  for (int cpu = 0; cpu < ThreadSettings::kMaxCpus; ++cpu)
     if (settings.may_use(cpu)) CPU_SET(cpu, &cpus);
   pthread_attr_setaffinity_np(attributes, sizeof cpus, &cpus);
 }
@@ -100,14 +100,14 @@ int find_missing_cpu(const ThreadSettings& settings) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   if (!settings.chooses_cpus() || sched_getaffinity(0, sizeof cpus, &cpus) != 0) return -1;
-  for (int cpu = 0; cpu < ThreadSettings::kMostCpus; ++cpu)
+  for (int cpu = 0; cpu < ThreadSettings::kMaxCpus; ++cpu)
     if (settings.may_use(cpu) && !CPU_ISSET(cpu, &cpus)) return cpu;
   return -1;
 }
 
 int first_cpu(const ThreadSettings& settings) {
   int cpu = 0;
-  while (cpu + 1 < ThreadSettings::kMostCpus && !settings.may_use(cpu)) ++cpu;
+  while (cpu + 1 < ThreadSettings::kMaxCpus && !settings.may_use(cpu)) ++cpu;
   return cpu;
 }
 
@@ -148,7 +148,7 @@ Status ThreadSettings::check() const {
   if (priority < 0 || priority > most)
     return OCELLUS_FAIL(Code::kBadArgument, "a thread's priority is 1 to %d, or 0 to leave it, not %d", most, priority);
   const long count = ::sysconf(_SC_NPROCESSORS_CONF);
-  for (int cpu = 0; cpu < kMostCpus; ++cpu)
+  for (int cpu = 0; cpu < kMaxCpus; ++cpu)
     if (may_use(cpu) && cpu >= count)
       return OCELLUS_FAIL(Code::kBadArgument, "threads cannot run on CPU %d: this machine has the CPUs 0 to %ld", cpu,
                           count - 1);

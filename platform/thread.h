@@ -11,13 +11,13 @@
 namespace ocellus {
 
 struct ThreadSettings {
-  static constexpr int kMostCpus = 256;
+  static constexpr int kMaxCpus = 256;
 
-  int32_t priority = 0;                // 1 to 99: SCHED_FIFO; 0: scheduled like the thread that starts it
-  uint64_t cpus[kMostCpus / 64] = {};  // a bit per allowed CPU; none: those of the thread that starts it
-  bool touches_stack = false;          // the first kResidentStackBytes of the stack cause no page fault
-  int64_t locked_bytes = 0;            // locks these, too; the total of all locked memory, for failure sentences; 0: no
-                                       // locking
+  int32_t priority = 0;               // 1 to 99: SCHED_FIFO; 0: scheduled like the thread that starts it
+  uint64_t cpus[kMaxCpus / 64] = {};  // a bit per allowed CPU; none: those of the thread that starts it
+  bool touches_stack = false;         // the first kResidentStackBytes of the stack cause no page fault
+  int64_t locked_bytes = 0;           // locks these, too; the total of all locked memory, for failure sentences; 0: no
+                                      // locking
 
   bool chooses_cpus() const;
   bool may_use(int cpu) const { return (cpus[cpu / 64] >> (cpu % 64) & 1) != 0; }

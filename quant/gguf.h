@@ -24,14 +24,14 @@
 namespace ocellus {
 
 // Limits of accepted files. Files in use stay far below the counts; the key length is the format's own limit.
-inline constexpr int64_t kMostGgufEntries = 65536;
-inline constexpr int64_t kMostGgufTensors = 65536;
-inline constexpr size_t kMostGgufKeyBytes = 65535;
-inline constexpr size_t kMostGgufTensorNameBytes = 63;
-inline constexpr int64_t kMostGgufHeaderBytes = int64_t{128} << 20;  // per file; public vocabularies take up to 20 MB
-inline constexpr int64_t kMostGgufParts = 256;
+inline constexpr int64_t kMaxGgufEntries = 65536;
+inline constexpr int64_t kMaxGgufTensors = 65536;
+inline constexpr size_t kMaxGgufKeyBytes = 65535;
+inline constexpr size_t kMaxGgufTensorNameBytes = 63;
+inline constexpr int64_t kMaxGgufHeaderBytes = int64_t{128} << 20;  // per file; public vocabularies take up to 20 MB
+inline constexpr int64_t kMaxGgufParts = 256;
 inline constexpr uint32_t kLeastGgufAlignment = 8;  // a power of two
-inline constexpr uint32_t kMostGgufAlignment = 65536;
+inline constexpr uint32_t kMaxGgufAlignment = 65536;
 inline constexpr uint32_t kDefaultGgufAlignment = 32;
 
 enum class GgufType : uint32_t {

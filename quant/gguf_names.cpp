@@ -35,9 +35,9 @@ bool is_printable_utf8(std::string_view text) {
 }
 
 int shown_bytes(std::string_view name) {
-  constexpr size_t kMostShown = 64;
-  if (name.size() <= kMostShown) return static_cast<int>(name.size());
-  size_t shown = kMostShown;
+  constexpr size_t kMaxShown = 64;
+  if (name.size() <= kMaxShown) return static_cast<int>(name.size());
+  size_t shown = kMaxShown;
   while (shown > 0 && is_continuation(name[shown])) --shown;
   return static_cast<int>(shown);
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kHeaderBytes = 24;
 constexpr uint64_t kLeastStringBytes = 8;
-constexpr int64_t kMostDescribedBytes = int64_t{1} << 62;  // limit on the tensors of a header without data
+constexpr int64_t kMaxDescribedBytes = int64_t{1} << 62;  // limit on the tensors of a header without data
 
 // Metadata and tensors are listed in the same way in a file; only the words for messages and the limits differ.
 struct Listing {
@@ -31,16 +31,16 @@ constexpr Listing kEntryListing = {
     .item = "metadata entry",
     .items = "metadata entries",
     .name = "key",
-    .most_name_bytes = kMostGgufKeyBytes,
-    .most_items = kMostGgufEntries,
+    .most_name_bytes = kMaxGgufKeyBytes,
+    .most_items = kMaxGgufEntries,
     .least_item_bytes = 13,  // key length, type, a value of one byte
 };
 constexpr Listing kTensorListing = {
     .item = "tensor",
     .items = "tensors",
     .name = "name",
-    .most_name_bytes = kMostGgufTensorNameBytes,
-    .most_items = kMostGgufTensors,
+    .most_name_bytes = kMaxGgufTensorNameBytes,
+    .most_items = kMaxGgufTensors,
     .least_item_bytes = 32,  // name length, dimension count, one dimension, type, offset
 };
 
@@ -301,7 +301,7 @@ Status GgufFile::open_file(const char* path) {
 }
 
 Status GgufFile::parse_file() {
-  Status status = start_.begin(file_, kMostGgufHeaderBytes);
+  Status status = start_.begin(file_, kMaxGgufHeaderBytes);
   if (status.ok()) status = parse_start();
   return prefix_failure(status, path_);
 }
@@ -403,11 +403,11 @@ Status GgufFile::read_alignment(uint32_t* out) const {
   }
   std::memcpy(out, entry->payload, sizeof *out);
   const bool power_of_two = (*out & (*out - 1)) == 0;
-  if (power_of_two && *out >= kLeastGgufAlignment && *out <= kMostGgufAlignment) return {};
+  if (power_of_two && *out >= kLeastGgufAlignment && *out <= kMaxGgufAlignment) return {};
   return OCELLUS_FAIL(Code::kBadFile,
                       "metadata key 'general.alignment' is %" PRIu32 ", but it must be a power of two from %" PRIu32
                       " to %" PRIu32,
-                      *out, kLeastGgufAlignment, kMostGgufAlignment);
+                      *out, kLeastGgufAlignment, kMaxGgufAlignment);
 }
 
 Status GgufFile::parse_tensors(ByteReader& reader, uint64_t count) {
@@ -435,7 +435,7 @@ Status GgufFile::place_data() {
     if (data_offset_ > size_) data_offset_ = size_;  // such files may end without the padding
     return {};
   }
-  const int64_t room = has_data_ ? size_ - data_offset_ : kMostDescribedBytes;
+  const int64_t room = has_data_ ? size_ - data_offset_ : kMaxDescribedBytes;
   int64_t expected = 0;
   for (const GgufTensor& tensor : tensors_) {
     if (tensor.offset != expected) {

@@ -19,7 +19,7 @@ namespace {
 constexpr char kNumberKey[] = "split.no";
 constexpr char kCountKey[] = "split.count";
 constexpr char kTensorsKey[] = "split.tensors.count";  // tensors of all parts
-constexpr int64_t kMostModelBytes = int64_t{1} << 62;
+constexpr int64_t kMaxModelBytes = int64_t{1} << 62;
 
 struct PartKeys {
   int64_t number = 0;
@@ -29,7 +29,7 @@ struct PartKeys {
 /// Reads the part's number from 0 and the number of parts; a file without the keys is the only part.
 Status read_part_keys(const GgufFile& file, PartKeys* keys) {
   if (file.find(kCountKey) == nullptr) return {};
-  OCELLUS_TRY(file.require_int(kCountKey, 0, kMostGgufParts, &keys->count));
+  OCELLUS_TRY(file.require_int(kCountKey, 0, kMaxGgufParts, &keys->count));
   keys->count = std::max<int64_t>(keys->count, 1);  // joined files have 0
   if (keys->count > 1 || file.find(kNumberKey) != nullptr)
     OCELLUS_TRY(file.require_int(kNumberKey, 0, UINT16_MAX, &keys->number));
@@ -106,7 +106,7 @@ Status GgufFile::open_parts(const char* path) {
   if (keys.count == 1) return {};
   OCELLUS_TRY(prefix_failure(check_first_name(path, keys), path));
   int64_t tensors = 0;
-  OCELLUS_TRY(prefix_failure(require_int(kTensorsKey, 0, kMostGgufTensors, &tensors), path));
+  OCELLUS_TRY(prefix_failure(require_int(kTensorsKey, 0, kMaxGgufTensors, &tensors), path));
   part_count_ = static_cast<int32_t>(keys.count);
   later_parts_.reset(new (std::nothrow) GgufFile[static_cast<size_t>(part_count_ - 1)]);
   if (later_parts_ == nullptr)
@@ -149,7 +149,7 @@ Status GgufFile::join_parts(int64_t expected_tensors) {
   for (int32_t i = 0; i < part_count_; ++i) {
     GgufFile& file = i == 0 ? *this : later_parts_[static_cast<size_t>(i - 1)];
     file.own_begin_ = file.own_bytes_ == 0 ? end : round_up(end, std::max(alignment_, file.alignment_));
-    if (file.own_bytes_ > kMostModelBytes - file.own_begin_)
+    if (file.own_bytes_ > kMaxModelBytes - file.own_begin_)
       return OCELLUS_FAIL(Code::kBadFile, "the tensors of the %d parts take more than 2^62 bytes", part_count_);
     end = file.own_begin_ + file.own_bytes_;
     for (GgufTensor tensor : file.tensors_) {

@@ -57,7 +57,7 @@ OCELLUS_EVERYWHERE inline uint16_t half_bits_above(float x) {
 
 /// Coding of one row of scales.
 struct KvScaleCoding {
-  static constexpr int32_t kMost = 63;
+  static constexpr int32_t kMax = 63;
   uint16_t least = 0, place = 0;  // bits of f16 numbers
 
   /// Returns the coding of values in [least, greatest], |each| <= kLargestScale.
@@ -65,7 +65,7 @@ struct KvScaleCoding {
     KvScaleCoding coding;
     coding.least = half_bits_below(least);
     const float span = float_of_half_bits(half_bits_above(greatest)) - float_of_half_bits(coding.least);
-    coding.place = half_bits_above(span / static_cast<float>(kMost));
+    coding.place = half_bits_above(span / static_cast<float>(kMax));
     return coding;
   }
   /// Returns the coding in which all values are NaN.
@@ -88,7 +88,7 @@ struct KvScaleCoding {
   /// Returns a code whose value is close to x and not below it, or else the greatest code that is a number.
   OCELLUS_EVERYWHERE int32_t code_above(float x) const {
     int32_t code = static_cast<int32_t>(std::ceil(places_to(x)));
-    while (code < kMost && value(code) < x) ++code;
+    while (code < kMax && value(code) < x) ++code;
     while (code > 0 && !(value(code) <= kLargestScale)) --code;
     return code;
   }
@@ -97,7 +97,7 @@ struct KvScaleCoding {
   OCELLUS_EVERYWHERE float places_to(float x) const {
     const float width = float_of_half_bits(place);
     if (!(width > 0.0f)) return 0.0f;
-    return std::fmin(std::fmax((x - float_of_half_bits(least)) / width, 0.0f), static_cast<float>(kMost));
+    return std::fmin(std::fmax((x - float_of_half_bits(least)) / width, 0.0f), static_cast<float>(kMax));
   }
 };
 

@@ -7,7 +7,7 @@ namespace {
 
 // With half of the slots free the longest probe of 65,536 ordinary names stays near 60. The limit keeps the work linear
 // for names that were chosen to collide.
-constexpr int64_t kMostProbes = 256;
+constexpr int64_t kMaxProbes = 256;
 
 }  // namespace
 
@@ -37,11 +37,11 @@ int32_t NameTable::find(std::string_view name) const {
   return slot == nullptr ? -1 : slot->index;
 }
 
-// Returns the slot that holds the name or, if it is absent, the free slot for it; nullptr after kMostProbes.
+// Returns the slot that holds the name or, if it is absent, the free slot for it; nullptr after kMaxProbes.
 const NameTable::Slot* NameTable::probe(std::string_view name, uint64_t hash) const {
   const int64_t mask = slots_.size() - 1;
   const int64_t first = static_cast<int64_t>(hash & static_cast<uint64_t>(mask));
-  for (int64_t i = 0; i < slots_.size() && i < kMostProbes; ++i) {
+  for (int64_t i = 0; i < slots_.size() && i < kMaxProbes; ++i) {
     const Slot& slot = slots_[(first + i) & mask];
     if (slot.index < 0 || (slot.hash == hash && slot.name == name)) return &slot;
   }

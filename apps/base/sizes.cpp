@@ -58,11 +58,11 @@ std::optional<int64_t> parse_pixels(const std::string& text) {
 }
 
 std::optional<int64_t> parse_seconds(const std::string& text) {
-  constexpr int64_t kDay = 24 * 3600, kMostSeconds = 365'000 * kDay;
+  constexpr int64_t kDay = 24 * 3600, kMaxSeconds = 365'000 * kDay;
   std::string_view rest = text;
   const std::optional<int64_t> number = take_number(&rest);
   const int64_t unit = rest == "s" ? 1 : rest == "m" ? 60 : rest == "h" ? 3600 : rest == "d" ? kDay : 0;
-  if (!number || unit == 0 || *number < 1 || *number > kMostSeconds / unit) return std::nullopt;
+  if (!number || unit == 0 || *number < 1 || *number > kMaxSeconds / unit) return std::nullopt;
   return *number * unit;
 }
 

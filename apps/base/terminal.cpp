@@ -29,13 +29,13 @@ bool write_to_stdout(std::string_view text) {
 // Returns the text with the middle left out of words that are longer than any name of a file, which a sentence quotes
 // from the arguments.
 std::string shorten_words(const std::string& text) {
-  constexpr size_t kMostBytes = 512, kStartBytes = 64, kEndBytes = 32;
+  constexpr size_t kMaxBytes = 512, kStartBytes = 64, kEndBytes = 32;
   const auto is_inside = [&text](size_t at) { return (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80; };
   std::string result;
   for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
     end = std::min(text.find(' ', begin), text.size() - 1) + 1;
     size_t left = begin + kStartBytes, right = end - std::min(end, kEndBytes);
-    if (end - begin <= kMostBytes) {
+    if (end - begin <= kMaxBytes) {
       result += text.substr(begin, end - begin);
       continue;
     }

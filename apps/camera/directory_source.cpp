@@ -136,7 +136,7 @@ std::string DirectorySource::read_picture(const std::string& name, Frame* frame)
   std::string wrong;
   if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode)) {
     wrong = "This is not a regular file.";
-  } else if (facts.st_size > kMostEncodedBytes) {
+  } else if (facts.st_size > kMaxEncodedBytes) {
     wrong = "The file has " + format_bytes(facts.st_size) + ", more than the 32 MiB that are read.";
   }
   if (wrong.empty()) {

@@ -10,8 +10,8 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int64_t kMostFrames = 1'000'000'000'000, kMostCount = 1'000'000;
-constexpr double kMostSeconds = 86'400;
+constexpr int64_t kMaxFrames = 1'000'000'000'000, kMaxCount = 1'000'000;
+constexpr double kMaxSeconds = 86'400;
 constexpr int64_t kLoopPause = 50;  // frames between the last fault and the next start of the plan
 
 enum class Argument { kNone, kSeconds, kCount, kSize };
@@ -56,11 +56,11 @@ int64_t parse_count(const std::string& item, const std::string& text, int64_t mo
 
 void parse_argument(const std::string& item, Argument kind, const std::string& text, Fault* fault) {
   if (kind == Argument::kNone) refuse(item, "takes no argument");
-  if (kind == Argument::kCount) fault->count = parse_count(item, text, kMostCount);
+  if (kind == Argument::kCount) fault->count = parse_count(item, text, kMaxCount);
   if (kind == Argument::kSeconds) {
     const bool unit = !text.empty() && text.back() == 's';
     if (!unit || !parse_number(text.substr(0, text.size() - 1), &fault->seconds) || !(fault->seconds > 0) ||
-        fault->seconds > kMostSeconds) {
+        fault->seconds > kMaxSeconds) {
       refuse(item, "needs seconds such as \"2s\" or \"0.5s\", not \"" + text + "\"");
     }
   }
@@ -68,7 +68,7 @@ void parse_argument(const std::string& item, Argument kind, const std::string& t
     const size_t times = text.find('x');
     if (times == std::string::npos || !parse_number(text.substr(0, times), &fault->width) ||
         !parse_number(text.substr(times + 1), &fault->height) || fault->width < 16 || fault->height < 16 ||
-        fault->width > kMostSide || fault->height > kMostSide || fault->width % 2 != 0 || fault->height % 2 != 0) {
+        fault->width > kMaxSide || fault->height > kMaxSide || fault->width % 2 != 0 || fault->height % 2 != 0) {
       refuse(item, "needs a size of even numbers from 16 to 8192 such as \"320x240\", not \"" + text + "\"");
     }
   }
@@ -89,7 +89,7 @@ Fault parse_fault(const std::string& item) {
   fault.kind = known->kind;
   fault.every = item[sign] == '%';
   fault.frame =
-      parse_count(item, item.substr(sign + 1, colon == std::string::npos ? colon : colon - sign - 1), kMostFrames);
+      parse_count(item, item.substr(sign + 1, colon == std::string::npos ? colon : colon - sign - 1), kMaxFrames);
   if (known->argument == Argument::kSeconds) fault.seconds = known->usual;
   if (known->argument == Argument::kCount) fault.count = static_cast<int64_t>(known->usual);
   if (colon != std::string::npos) {
@@ -116,7 +116,7 @@ FaultPlan parse_faults(const std::string& text) {
     begin = end + 1;
     if (item == "loop" || item.rfind("loop@", 0) == 0) {
       loop = true;
-      if (item != "loop") plan.loop_frames = parse_count(item, item.substr(5), kMostFrames);
+      if (item != "loop") plan.loop_frames = parse_count(item, item.substr(5), kMaxFrames);
     } else {
       plan.faults.push_back(parse_fault(item));
     }

@@ -19,7 +19,7 @@
 namespace ocellus::app {
 namespace {
 
-constexpr double kLeastRate = 0.001, kMostRate = 100'000;
+constexpr double kLeastRate = 0.001, kMaxRate = 100'000;
 
 constexpr size_t kStartBytes = 12;
 
@@ -85,7 +85,7 @@ FrameColor parse_color(const std::string& text) {
 
 std::unique_ptr<FrameSource> open_source(const SourceOptions& options) {
   if (options.frames_per_second != 0 &&
-      !(options.frames_per_second >= kLeastRate && options.frames_per_second <= kMostRate)) {
+      !(options.frames_per_second >= kLeastRate && options.frames_per_second <= kMaxRate)) {
     throw Failure(kExitUsage, "A source gives 0.001 to 100000 frames a second.");
   }
   if (options.name == "synthetic") return std::make_unique<SyntheticSource>(options);

@@ -55,7 +55,7 @@ JpegSplitter::Result JpegSplitter::next(std::vector<uint8_t>* frame, std::string
         }
         break;
     }
-    if (step != Step::kFrame && state_ != State::kSearch && at_ - start_ > static_cast<size_t>(kMostEncodedBytes)) {
+    if (step != Step::kFrame && state_ != State::kSearch && at_ - start_ > static_cast<size_t>(kMaxEncodedBytes)) {
       step = fail("A frame has more than 32 MiB.", at_);
     }
     switch (step) {

@@ -10,7 +10,7 @@ namespace ocellus::app {
 
 // Walks markers, segments and coded data, so that thumbnails inside segments end no frame. Bytes between frames (the
 // headers of HTTP's multipart streams, padding) are skipped. A frame that is cut short or has damaged markers is
-// reported, and the search continues inside it. Any bytes in any cuts are fine; at most kMostEncodedBytes plus one push
+// reported, and the search continues inside it. Any bytes in any cuts are fine; at most kMaxEncodedBytes plus one push
 // are held.
 class JpegSplitter {
  public:

@@ -43,7 +43,7 @@ bool is_webp(const std::vector<uint8_t>& bytes) {
 std::string finish_encoded(Frame* frame) {
   frame->kind = FrameKind::kEncoded;
   if (frame->bytes.empty()) return "A frame has no bytes.";
-  if (static_cast<int64_t>(frame->bytes.size()) > kMostEncodedBytes) return "A frame has more than 32 MiB.";
+  if (static_cast<int64_t>(frame->bytes.size()) > kMaxEncodedBytes) return "A frame has more than 32 MiB.";
   if (is_jpeg(frame->bytes)) insert_huffman_tables(&frame->bytes);
   ocellus_image_facts facts;
   if (ocellus_image_probe(frame->bytes.data(), static_cast<int64_t>(frame->bytes.size()), &facts) == OCELLUS_OK) {

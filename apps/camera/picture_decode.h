@@ -10,9 +10,9 @@
 namespace ocellus::app {
 
 // Maximum width and height of a frame, in pixels.
-inline constexpr int32_t kMostSide = 8192;
+inline constexpr int32_t kMaxSide = 8192;
 // Maximum bytes of an encoded frame.
-inline constexpr int64_t kMostEncodedBytes = int64_t{32} << 20;
+inline constexpr int64_t kMaxEncodedBytes = int64_t{32} << 20;
 
 bool is_jpeg(const std::vector<uint8_t>& bytes);
 bool is_png(const std::vector<uint8_t>& bytes);

@@ -14,7 +14,7 @@ namespace ocellus::app {
 // Passes frames between threads. Holds the newest frame only.
 class FrameInbox {
  public:
-  static constexpr int64_t kMostBytes = int64_t{4} << 20;  // limit for a frame's file
+  static constexpr int64_t kMaxBytes = int64_t{4} << 20;  // limit for a frame's file
   // A sender is replaced after this silence. Timers of a hidden tab fire once a second, so it sends every second or
   // two.
   static constexpr int64_t kSenderSilenceNs = 5'000'000'000;

@@ -26,7 +26,7 @@ constexpr const char* kPlaces[] = {"at the top left",    "at the top",    "at th
                                    "at the bottom left", "at the bottom", "at the bottom right"};
 constexpr int32_t kColorCount = std::size(kColors), kBackgroundCount = std::size(kBackgrounds),
                   kShapeCount = std::size(kShapes), kCellCount = std::size(kPlaces);
-constexpr size_t kMostObjects = 4;
+constexpr size_t kMaxObjects = 4;
 constexpr double kCellSide = kBoardSide / 3;
 constexpr double kFirstChange_s = 2, kLastChange_s = 5;  // time between changes
 
@@ -94,7 +94,7 @@ void Scene::add_object() {
 void Scene::change_something() {
   SceneObject& object = objects_[static_cast<size_t>(random_below(static_cast<int32_t>(objects_.size())))];
   const int32_t kind = random_below(12);
-  if (kind < 3 && objects_.size() < kMostObjects) {
+  if (kind < 3 && objects_.size() < kMaxObjects) {
     add_object();
   } else if (kind < 6 && objects_.size() > 1) {
     objects_.erase(objects_.begin() + (&object - objects_.data()));
@@ -106,7 +106,7 @@ void Scene::change_something() {
   } else if (kind == 9) {
     object.large = !object.large;
     settle(&object);
-  } else if (kind == 10 || objects_.size() == kMostObjects) {
+  } else if (kind == 10 || objects_.size() == kMaxObjects) {
     object.cell = free_cell();
     settle(&object);
   } else {

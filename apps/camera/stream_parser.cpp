@@ -93,11 +93,11 @@ std::unique_ptr<StreamParser> make_raw_parser(const std::string& format, int32_t
   if (width < 1 || height < 1) {
     throw Failure(kExitUsage, "Raw frames of the format " + format + " need a width and a height.");
   }
-  if (width > kMostSide || height > kMostSide || pixel_bytes(known->format, width, height) == 0) {
+  if (width > kMaxSide || height > kMaxSide || pixel_bytes(known->format, width, height) == 0) {
     throw Failure(
         kExitUsage,
         "Raw frames of the format " + format + " cannot have " + size_text(width, height) + " pixels" +
-            (width > kMostSide || height > kMostSide ? ": at most 8192 x 8192 are read." : ": its sides are even."));
+            (width > kMaxSide || height > kMaxSide ? ": at most 8192 x 8192 are read." : ": its sides are even."));
   }
   return std::make_unique<RawParser>(*known, width, height, color);
 }

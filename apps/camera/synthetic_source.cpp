@@ -14,18 +14,18 @@ namespace ocellus::app {
 namespace {
 
 constexpr int32_t kUsualWidth = 640, kUsualHeight = 480, kLeastSide = 16;
-constexpr double kUsualRate = 30, kMostRate = 100'000;
+constexpr double kUsualRate = 30, kMaxRate = 100'000;
 
 int32_t checked_side(const char* what, int32_t side, int32_t usual) {
   if (side == 0) return usual;
-  if (side >= kLeastSide && side <= kMostSide && side % 2 == 0) return side;
+  if (side >= kLeastSide && side <= kMaxSide && side % 2 == 0) return side;
   throw Failure(kExitUsage, std::string("The synthetic scene's ") + what + " is an even number from 16 to 8192, not " +
                                 std::to_string(side) + ".");
 }
 
 double checked_rate(double rate) {
   if (rate == 0) return kUsualRate;
-  if (rate > 0 && rate <= kMostRate) return rate;
+  if (rate > 0 && rate <= kMaxRate) return rate;
   throw Failure(kExitUsage,
                 "The synthetic scene gives up to 100000 frames a second, not " + format_number(rate, 3) + ".");
 }

@@ -22,7 +22,7 @@ namespace {
 constexpr uint32_t kBufferCount = 4, kLeastBuffers = 2;
 constexpr int64_t kLargestUncompressed = 640 * 480;  // pixels, unless it is requested
 constexpr int64_t kOldestStamp_ns = 10'000'000'000;  // maximum age of a driver's time stamp that is used
-constexpr uint32_t kMostFormats = 64;
+constexpr uint32_t kMaxFormats = 64;
 
 // Formats in order of preference: the fewest bytes first.
 struct CameraFormat {
@@ -107,7 +107,7 @@ V4l2Source::V4l2Source(const SourceOptions& options, V4l2System system)
   }
   asked_color_ = parse_color(options_.color);
   if ((options_.width == 0) != (options_.height == 0) || options_.width < 0 || options_.height < 0 ||
-      options_.width > kMostSide || options_.height > kMostSide) {
+      options_.width > kMaxSide || options_.height > kMaxSide) {
     throw Failure(kExitUsage, "The --size of a camera is 1 to 8192 pixels in width and height.");
   }
   open_camera();
@@ -202,7 +202,7 @@ bool V4l2Source::set_format(uint32_t format, int32_t width, int32_t height) {
     return false;
   }
   const v4l2_pix_format& set = wanted.fmt.pix;
-  if (set.pixelformat != format || set.width < 1 || set.height < 1 || set.width > kMostSide || set.height > kMostSide) {
+  if (set.pixelformat != format || set.width < 1 || set.height < 1 || set.width > kMaxSide || set.height > kMaxSide) {
     return false;
   }
   format_ = format;
@@ -222,7 +222,7 @@ bool V4l2Source::set_format(uint32_t format, int32_t width, int32_t height) {
 
 void V4l2Source::choose_format() {
   std::vector<uint32_t> offered;
-  for (uint32_t i = 0; i < kMostFormats; ++i) {
+  for (uint32_t i = 0; i < kMaxFormats; ++i) {
     v4l2_fmtdesc found = {};
     found.index = i;
     found.type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
@@ -233,8 +233,8 @@ void V4l2Source::choose_format() {
   v4l2_format current = {};
   current.type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
   if (width == 0 && control(VIDIOC_G_FMT, &current) >= 0) {
-    width = static_cast<int32_t>(std::min<uint32_t>(current.fmt.pix.width, kMostSide));
-    height = static_cast<int32_t>(std::min<uint32_t>(current.fmt.pix.height, kMostSide));
+    width = static_cast<int32_t>(std::min<uint32_t>(current.fmt.pix.width, kMaxSide));
+    height = static_cast<int32_t>(std::min<uint32_t>(current.fmt.pix.height, kMaxSide));
   }
   std::vector<uint32_t> wanted;
   for (const CameraFormat& known : kFormats) wanted.push_back(known.format);

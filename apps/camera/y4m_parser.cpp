@@ -14,7 +14,7 @@ namespace {
 constexpr char kMagic[] = "YUV4MPEG2";
 constexpr char kFrameMagic[] = "FRAME";
 constexpr size_t kFrameMagicBytes = sizeof kFrameMagic - 1;
-constexpr size_t kMostLineBytes = 1024;
+constexpr size_t kMaxLineBytes = 1024;
 
 enum class Chroma { k420, k422, k444, kMono };
 
@@ -38,7 +38,7 @@ std::string read_parameter(const std::string& word, Y4mHeader* header) {
     case 'W':
     case 'H': {
       int32_t* side = word[0] == 'W' ? &header->width : &header->height;
-      if (parse_number(value, side) && *side >= 2 && *side <= kMostSide) return {};
+      if (parse_number(value, side) && *side >= 2 && *side <= kMaxSide) return {};
       return "The Y4M stream has a side of \"" + value + "\" pixels: 2 to 8192 are read.";
     }
     case 'C':
@@ -150,7 +150,7 @@ size_t Y4mParser::take(const uint8_t* bytes, size_t count) {
       line_ += c;
       const bool no_frame = state_ == State::kLine && line_.size() <= kFrameMagicBytes &&
                             line_.compare(0, line_.size(), kFrameMagic, line_.size()) != 0;
-      if ((no_frame || line_.size() > kMostLineBytes) && end_line()) return i + 1;
+      if ((no_frame || line_.size() > kMaxLineBytes) && end_line()) return i + 1;
     }
   }
   return count;
@@ -162,7 +162,7 @@ bool Y4mParser::end_line() {
   line_.clear();
   if (state_ == State::kHeader) {
     Y4mHeader header;
-    wrong_ = line.size() > kMostLineBytes ? "The Y4M stream's header has no end." : read_header(line, &header);
+    wrong_ = line.size() > kMaxLineBytes ? "The Y4M stream's header has no end." : read_header(line, &header);
     fatal_ = !wrong_.empty();
     if (!fatal_) {
       header_ = header;
@@ -170,7 +170,7 @@ bool Y4mParser::end_line() {
     }
     return true;
   }
-  if (line.size() <= kMostLineBytes && (line == kFrameMagic || line.rfind(std::string(kFrameMagic) + " ", 0) == 0)) {
+  if (line.size() <= kMaxLineBytes && (line == kFrameMagic || line.rfind(std::string(kFrameMagic) + " ", 0) == 0)) {
     state_ = State::kPlanes;
     planes_.clear();
   } else {

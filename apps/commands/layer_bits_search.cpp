@@ -15,7 +15,7 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int32_t kMostBits = 4;
+constexpr int32_t kMaxBits = 4;
 
 // Bits of every layer, and the resulting probability of the expected answers.
 struct Point {
@@ -53,7 +53,7 @@ class LayerBitsSearch {
 
   // Returns false if the user interrupted it.
   bool run(double average) {
-    Point first = {std::vector<int32_t>(candidates_.size(), kMostBits)};
+    Point first = {std::vector<int32_t>(candidates_.size(), kMaxBits)};
     if (!measure(&first)) return false;
     points_.push_back(first);
     while (points_.back().average() > average) {
@@ -99,7 +99,7 @@ class LayerBitsSearch {
     point->nll = 0;
     int64_t done = 0;
     for (const Question& question : questions_) {
-      progress_.set(format_number(points_.empty() ? kMostBits : points_.back().average(), 2) + " bits, trying " +
+      progress_.set(format_number(points_.empty() ? kMaxBits : points_.back().average(), 2) + " bits, trying " +
                     point->list() + ": " + std::to_string(++done) + " of " +
                     format_count(std::ssize(questions_), "question"));
       check(ocellus_session_reset(running.session.get()));

@@ -18,7 +18,7 @@
 namespace ocellus::app {
 namespace {
 
-constexpr size_t kMostCaptionBytes = sizeof(ocellus_library_item::caption) - 1;
+constexpr size_t kMaxCaptionBytes = sizeof(ocellus_library_item::caption) - 1;
 
 struct AddOptions {
   CommonOptions common;
@@ -59,8 +59,8 @@ std::string caption_of(const std::string& answer) {
   std::string caption = make_printable(answer, Lines::kMany);
   for (char& c : caption)
     if (c == '\n' || c == '\t') c = ' ';
-  if (caption.size() <= kMostCaptionBytes) return caption;
-  size_t end = kMostCaptionBytes;
+  if (caption.size() <= kMaxCaptionBytes) return caption;
+  size_t end = kMaxCaptionBytes;
   while (end > 0 && (static_cast<unsigned char>(caption[end]) & 0xC0) == 0x80) --end;
   return caption.substr(0, end);
 }

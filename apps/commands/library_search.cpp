@@ -15,7 +15,7 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int32_t kMostHits = 1000;
+constexpr int32_t kMaxHits = 1000;
 
 struct SearchOptions {
   CommonOptions common;
@@ -69,7 +69,7 @@ void add_library_search(CLI::App* library, Action* action) {
                          ->excludes(words);
   command->add_option("-n", options->count, "Maximum number of entries (default: 5)")
       ->option_text("N")
-      ->check(number_between(1, kMostHits));
+      ->check(number_between(1, kMaxHits));
   add_common_options(command, &options->common, AnswerLength::kOwnFlag, CacheFlags::kOwnLibrary);
   command->footer(
       "Scores: for words, the fraction of them in an entry's caption and tags, 0 to 1; for a picture, the cosine of "

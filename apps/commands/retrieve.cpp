@@ -13,7 +13,7 @@ namespace ocellus::app {
 namespace {
 
 constexpr std::string_view kMark = "<retrieve:";
-constexpr int32_t kMostEntries = 1000;
+constexpr int32_t kMaxEntries = 1000;
 
 bool is_number(const std::string& text) {
   const size_t digits = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
@@ -38,9 +38,9 @@ RetrieveMark parse_mark(const std::string& body) {
   if (is_number(last)) {
     const char* begin = last.data() + (last[0] == '+' ? 1 : 0);
     const auto [stop, error] = std::from_chars(begin, last.data() + last.size(), retrieve.count);
-    if (error != std::errc() || retrieve.count < 1 || retrieve.count > kMostEntries)
+    if (error != std::errc() || retrieve.count < 1 || retrieve.count > kMaxEntries)
       throw Failure(kExitUsage, mark + " asks for " + last + " entries: write a number from 1 to " +
-                                    std::to_string(kMostEntries) + ".");
+                                    std::to_string(kMaxEntries) + ".");
     retrieve.query = trim(body.substr(0, comma));
   }
   if (retrieve.query.empty()) throw Failure(kExitUsage, mark + " has no query: write words, or the path of a picture.");
@@ -89,7 +89,7 @@ void replace_mark(std::vector<PromptPart>* parts, size_t* index, const std::vect
 int32_t count_entries(ocellus_library* library, const std::string& owner) {
   int32_t count = 0;
   const auto add = [](void* user, const ocellus_library_item*) {
-    return ++*static_cast<int32_t*>(user) == kMostEntries ? 1 : 0;
+    return ++*static_cast<int32_t*>(user) == kMaxEntries ? 1 : 0;
   };
   check(ocellus_library_list(library, owner.c_str(), add, &count));
   return count;

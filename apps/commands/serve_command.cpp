@@ -102,7 +102,7 @@ int run_serve(ServeCommand command) {
   common.sessions = common.sessions.value_or(kDefaultSessions);
   common.text_tokens = common.text_tokens.value_or(kServedTextTokens);
   const int64_t images = model.facts.has_vision ? common.images.value_or(kServedImages) : 0;
-  const int64_t http_bytes = most_http_bytes(http) + kMostReadingBytes;
+  const int64_t http_bytes = most_http_bytes(http) + kMaxReadingBytes;
   const Running running =
       start(model, common, {.images = images, .largest = {.pixels = kPhotoPixels, .whole_pixels = {}}});
   if (!common.quiet) {

@@ -189,7 +189,7 @@ int run_watch(CommandOptions options) {
   if (!options.http.empty()) {
     http = parse_http_address(options.http);
     http->token = options.token_file.empty() ? options.token : read_token_file(options.token_file);
-    http->body_bytes = FrameInbox::kMostBytes;
+    http->body_bytes = FrameInbox::kMaxBytes;
     http->stream_bytes = kEventBytes;
   }
 #endif
@@ -201,7 +201,7 @@ int run_watch(CommandOptions options) {
   std::optional<WatchPage> page;
   if (http) {
     page.emplace(&watcher, *http);
-    if (!quiet) print_note(describe_http_bytes(most_http_bytes(*http) + kMostPageReadingBytes));
+    if (!quiet) print_note(describe_http_bytes(most_http_bytes(*http) + kMaxPageReadingBytes));
     const bool is_asked = watcher.inbox() != nullptr;
     print_note("ocellus: " + page->url() + (is_asked ? " (open it and press \"Use my camera\")" : ""));
   }

@@ -12,7 +12,7 @@
 namespace ocellus::app {
 namespace {
 
-constexpr size_t kMostTokenBytes = 512;
+constexpr size_t kMaxTokenBytes = 512;
 
 bool is_read_only(const HttpRequest& request) { return request.method == "GET" || request.method == "HEAD"; }
 
@@ -131,7 +131,7 @@ bool is_sound_token(const std::string& token) {
   const auto is_plain = [](unsigned char c) {
     return c < 128 && (std::isalnum(c) || (c != 0 && std::strchr("-._~+/", c) != nullptr));
   };
-  return padding > 0 && token.size() <= kMostTokenBytes &&
+  return padding > 0 && token.size() <= kMaxTokenBytes &&
          std::all_of(token.begin(), token.begin() + static_cast<std::ptrdiff_t>(padding), is_plain) &&
          token.find_first_not_of('=', padding) == std::string::npos;
 }

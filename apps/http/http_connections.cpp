@@ -21,12 +21,12 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int kBacklog = 512;
-constexpr size_t kMostClosing = 32;
+constexpr size_t kMaxClosing = 32;
 constexpr int64_t kClosingNs = 2 * kSecond;
 constexpr int64_t kLeftNs = kSecond / 5;
 constexpr int64_t kAnswerLeftNs = 2 * kSecond;  // time for clients that close one half and read the answer with the
                                                 // other
-constexpr int kMostReadsAtOnce = 64;
+constexpr int kMaxReadsAtOnce = 64;
 
 union SocketAddress {
   sockaddr any;
@@ -147,7 +147,7 @@ void HttpConnections::shut(HttpConnection* connection) {
 }
 
 void HttpConnections::linger(int socket) {
-  if (closing_.size() >= kMostClosing) return;
+  if (closing_.size() >= kMaxClosing) return;
   const int copy = fcntl(socket, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) return;
   (void)shutdown(copy, SHUT_WR);
@@ -182,7 +182,7 @@ void HttpConnections::tend_closing(int64_t now_ns) {
   std::array<char, 16384> dropped;
   std::erase_if(closing_, [&](const Closing& one) {
     bool is_done = now_ns > one.until_ns;
-    for (int i = 0; i < kMostReadsAtOnce && !is_done; ++i) {
+    for (int i = 0; i < kMaxReadsAtOnce && !is_done; ++i) {
       const ssize_t count = recv(one.socket, dropped.data(), dropped.size(), MSG_DONTWAIT);
       if (count < 0 && (errno == EAGAIN || errno == EINTR)) break;
       is_done = count <= 0;

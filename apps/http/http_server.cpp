@@ -41,7 +41,7 @@ constexpr int kMappedBytes = 128 << 10;
 constexpr size_t kFirstBodyBytes = 64 << 10;
 constexpr auto kHousekeeping = milliseconds(200);
 constexpr auto kBusyHousekeeping = milliseconds(20);
-constexpr auto kMostStopping = milliseconds(500);
+constexpr auto kMaxStopping = milliseconds(500);
 
 HttpConnection* connection_of(MHD_Connection* connection) {
   const MHD_ConnectionInfo* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -464,7 +464,7 @@ void HttpServer::stop() {
   for (const auto& exchange : state.open_exchanges()) exchange->finish_for_stop();
   {
     std::unique_lock lock(state.mutex);
-    state.changed.wait_for(lock, kMostStopping, [&state] { return state.exchanges.empty(); });
+    state.changed.wait_for(lock, kMaxStopping, [&state] { return state.exchanges.empty(); });
   }
   for (const auto& exchange : state.open_exchanges()) exchange->cut_off();
   MHD_stop_daemon(std::exchange(state.daemon, nullptr));

@@ -3,7 +3,7 @@
 'use strict';
 
 const kSendEvery_ms = 1000 / 15;
-const kMostSentPixels = 1280 * 720;
+const kMaxSentPixels = 1280 * 720;
 const kSentQuality = 0.8;
 const kFrameWait_ms = 1000;  // a hidden tab is not notified of new frames: then it sends the current one
 const kRetry_ms = 500;
@@ -111,7 +111,7 @@ function wait_for_frame(video) {
 
 function make_file({video, canvas}) {
   const {videoWidth: width, videoHeight: height} = video;
-  const scale = Math.min(1, Math.sqrt(kMostSentPixels / Math.max(1, width * height)));
+  const scale = Math.min(1, Math.sqrt(kMaxSentPixels / Math.max(1, width * height)));
   canvas.width = Math.round(width * scale);
   canvas.height = Math.round(height * scale);
   canvas.getContext('2d', {alpha: false}).drawImage(video, 0, 0, canvas.width, canvas.height);

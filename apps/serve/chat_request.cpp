@@ -12,9 +12,9 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int64_t kMostTokens = 1 << 20;
-constexpr size_t kMostStops = 16;
-constexpr size_t kMostStopBytes = 256;
+constexpr int64_t kMaxTokens = 1 << 20;
+constexpr size_t kMaxStops = 16;
+constexpr size_t kMaxStopBytes = 256;
 constexpr double kLeastTopP = 1e-6;
 
 // Accepted and ignored: they identify the user, or concern other servers' handling of the request.
@@ -191,13 +191,13 @@ void parse_stops(const RequestJson& body, ChatRequest* request) {
   const RequestJson* stop = find_field(body, "stop");
   if (stop == nullptr) return;
   const RequestJson stops = stop->is_string() ? RequestJson::array({*stop}) : *stop;
-  if (!stops.is_array() || stops.size() > kMostStops) {
-    throw RequestError(400, "stop must be a string or an array of at most " + std::to_string(kMostStops) + ".", "stop");
+  if (!stops.is_array() || stops.size() > kMaxStops) {
+    throw RequestError(400, "stop must be a string or an array of at most " + std::to_string(kMaxStops) + ".", "stop");
   }
   for (const RequestJson& one : stops) {
     const std::string text = expect_string(one, "stop");
-    if (text.empty() || text.size() > kMostStopBytes) {
-      throw RequestError(400, "stop must have 1 to " + std::to_string(kMostStopBytes) + " bytes each.", "stop");
+    if (text.empty() || text.size() > kMaxStopBytes) {
+      throw RequestError(400, "stop must have 1 to " + std::to_string(kMaxStopBytes) + " bytes each.", "stop");
     }
     request->stops.push_back(text);
   }
@@ -221,8 +221,8 @@ void parse_stream(const RequestJson& body, ChatRequest* request) {
 }
 
 void parse_sampling(const RequestJson& body, ocellus_generate_params* params) {
-  const auto most = integer_field(body, "max_completion_tokens", 1, kMostTokens);
-  const auto older = integer_field(body, "max_tokens", 1, kMostTokens);
+  const auto most = integer_field(body, "max_completion_tokens", 1, kMaxTokens);
+  const auto older = integer_field(body, "max_tokens", 1, kMaxTokens);
   if (most && older && *most != *older) {
     throw RequestError(400, "max_tokens and max_completion_tokens differ: give one of them.", "max_tokens");
   }

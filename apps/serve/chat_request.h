@@ -40,7 +40,7 @@ struct ChatRequest {
 };
 
 // Maximum memory for reading one request, besides its body.
-inline constexpr int64_t kMostReadingBytes = int64_t{16} << 20;
+inline constexpr int64_t kMaxReadingBytes = int64_t{16} << 20;
 
 // Absent fields have the values of `defaults`. Pictures are decoded in place: *body is changed, must not move, and must
 // outlive them. Throws a RequestError.

@@ -15,9 +15,9 @@ namespace {
 
 // Tokens per call of the engine: after a slice new requests join and finished ones leave.
 constexpr int32_t kSliceTokens = 16;
-constexpr int64_t kMostTurns = 256;  // clients whose last turn is remembered
-constexpr size_t kMostNotedFields = 32;
-constexpr size_t kMostNotedBytes = 64;
+constexpr int64_t kMaxTurns = 256;  // clients whose last turn is remembered
+constexpr size_t kMaxNotedFields = 32;
+constexpr size_t kMaxNotedBytes = 64;
 constexpr auto kLookAfter = std::chrono::milliseconds(50);
 
 RequestError stopping_error() { return RequestError(503, "The server is shutting down.", "", "shutting_down"); }
@@ -150,8 +150,8 @@ void ChatScheduler::check_request(const ChatRequest& request) {
 
 // Notes each name once, up to a limit, so that no client can fill the log.
 void ChatScheduler::note_unknown_field(const std::string& name) {
-  if (!options_.note || noted_fields_.size() >= kMostNotedFields) return;
-  const std::string shown = name.substr(0, kMostNotedBytes);
+  if (!options_.note || noted_fields_.size() >= kMaxNotedFields) return;
+  const std::string shown = name.substr(0, kMaxNotedBytes);
   if (noted_fields_.insert(shown).second) options_.note("requests have the unknown field " + shown + ": it is ignored");
 }
 
@@ -198,7 +198,7 @@ ChatScheduler::Job ChatScheduler::take_next() {
   const Job next = *found;
   waiting_.erase(found);
   turns_[next->client] = ++turn_;
-  std::erase_if(turns_, [&](const auto& turn) { return turn.second + kMostTurns < turn_; });
+  std::erase_if(turns_, [&](const auto& turn) { return turn.second + kMaxTurns < turn_; });
   return next;
 }
 

@@ -8,7 +8,7 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int64_t kMostBytes = 2 << 20;  // several times the text of the longest contexts
+constexpr int64_t kMaxBytes = 2 << 20;  // several times the text of the longest contexts
 constexpr JsonLimits kLimits = {.values = 20'000, .depth = 32};
 
 std::string format_limit(double value) {
@@ -20,8 +20,8 @@ std::string format_limit(double value) {
 
 RequestJson parse_request_json(std::string_view body) {
   if (const auto excess = find_json_excess(body, kLimits)) throw RequestError(400, *excess);
-  if (std::ssize(body) > kMostBytes) {
-    throw RequestError(413, "The request has more than " + std::to_string(kMostBytes) + " bytes besides its pictures.",
+  if (std::ssize(body) > kMaxBytes) {
+    throw RequestError(413, "The request has more than " + std::to_string(kMaxBytes) + " bytes besides its pictures.",
                        "messages", "body_too_large");
   }
   RequestJson json = RequestJson::parse(body, nullptr, /*allow_exceptions=*/false);

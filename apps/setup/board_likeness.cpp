@@ -12,8 +12,8 @@ namespace ocellus::app {
 namespace {
 
 constexpr std::string_view kBundledName = "Shapeboard 34M";
-constexpr int64_t kMostPixels = 12'600'000;
-constexpr size_t kMostPictures = 16;
+constexpr int64_t kMaxPixels = 12'600'000;
+constexpr size_t kMaxPictures = 16;
 
 constexpr int kCells = 32;  // per side; cells are averaged, so that noise and the picture's size do not matter
 constexpr int kFits = 8;
@@ -21,7 +21,7 @@ constexpr double kTrusted = 0.6;     // share of the cells used for a fit, those
 constexpr double kTolerance = 0.03;  // fraction of full brightness, per channel
 // Four shapes of maximum size and a sign leave .566; the minimum of 67 boards is .824.
 constexpr double kLeastShare = 0.55;
-constexpr double kMostColor = 0.055;  // boards are drawn with up to 0.04
+constexpr double kMaxColor = 0.055;  // boards are drawn with up to 0.04
 using Color = std::array<double, 3>;
 constexpr std::array<Color, 5> kBackgrounds = {{{128 / 255.0, 128 / 255.0, 128 / 255.0},  // gray
                                                 {228 / 255.0, 214 / 255.0, 180 / 255.0},  // cream
@@ -110,12 +110,12 @@ bool looks_like_a_board(const Picture& picture) {
   return std::any_of(kBackgrounds.begin(), kBackgrounds.end(), [&plane](const Color& known) {
     double most = 0;
     for (size_t c = 0; c < 3; ++c) most = std::max(most, std::abs(known[c] - plane.color[c]));
-    return most <= kMostColor;
+    return most <= kMaxColor;
   });
 }
 
 std::string describe_far_frame(const Model& model, const std::string& name, const Frame& frame) {
-  if (model.facts.name != kBundledName || int64_t{frame.width} * frame.height > kMostPixels) return "";
+  if (model.facts.name != kBundledName || int64_t{frame.width} * frame.height > kMaxPixels) return "";
   Picture picture;
   if (!decode_rgb(frame, &picture) || looks_like_a_board(picture)) return "";
   return "Note: " + name +
@@ -125,7 +125,7 @@ std::string describe_far_frame(const Model& model, const std::string& name, cons
 
 void remark_on_far_pictures(const Model& model, const CommonOptions& options, const std::vector<ImageFile>& images) {
   if (options.quiet || model.facts.name != kBundledName) return;
-  for (size_t i = 0; i < std::min(images.size(), kMostPictures); ++i) {
+  for (size_t i = 0; i < std::min(images.size(), kMaxPictures); ++i) {
     Frame frame;
     frame.width = images[i].width;
     frame.height = images[i].height;

@@ -73,7 +73,7 @@ TauPair parse_taus(const std::string& text) {
   const bool has_comma = end != text.c_str() && *end == ',';
   const char* second = has_comma ? end + 1 : end;
   taus.high = has_comma ? std::strtof(second, &end) : 0;
-  const auto in_range = [](float tau) { return tau >= 0 && tau <= kMostTau; };
+  const auto in_range = [](float tau) { return tau >= 0 && tau <= kMaxTau; };
   if (has_comma && end != second && *end == '\0' && in_range(taus.low) && in_range(taus.high)) return taus;
   throw Failure(kExitUsage, "--calib " + text + ": write none, auto or two numbers from 0 to 100, as in 0,2.");
 }

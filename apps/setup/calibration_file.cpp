@@ -19,7 +19,7 @@ namespace ocellus::app {
 namespace {
 
 constexpr char kKind[] = "ocellus calibration";
-constexpr int64_t kMostBytes = 1 << 20;
+constexpr int64_t kMaxBytes = 1 << 20;
 
 int64_t file_bytes(const std::string& path) {
   struct stat facts;
@@ -29,12 +29,12 @@ int64_t file_bytes(const std::string& path) {
 // Returns the files of a model: for a split one, all from "m-00001-of-00003.gguf" on.
 std::vector<std::string> model_files(const std::string& model_path) {
   constexpr size_t kSuffixBytes = 20;  // "-00001-of-00003.gguf"
-  constexpr int kMostParts = 256;      // the library's limit
+  constexpr int kMaxParts = 256;       // the library's limit
   if (model_path.size() < kSuffixBytes) return {model_path};
   const size_t stem = model_path.size() - kSuffixBytes;
   int number = 0, count = 0, used = 0;
   std::sscanf(model_path.c_str() + stem, "-%5d-of-%5d.gguf%n", &number, &count, &used);
-  if (used != static_cast<int>(kSuffixBytes) || number != 1 || count < 1 || count > kMostParts) return {model_path};
+  if (used != static_cast<int>(kSuffixBytes) || number != 1 || count < 1 || count > kMaxParts) return {model_path};
   std::vector<std::string> files;
   for (int i = 1; i <= count; ++i) {
     char suffix[48];
@@ -88,7 +88,7 @@ nlohmann::ordered_json read_file(const std::string& model_path) {
   const std::string path = calibration_path(model_path);
   const int64_t bytes = file_bytes(path);
   if (bytes < 0 && errno == ENOENT) return nullptr;
-  if (bytes > kMostBytes) refuse(path, "too large for a calibration");
+  if (bytes > kMaxBytes) refuse(path, "too large for a calibration");
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
   text << file.rdbuf();
@@ -121,7 +121,7 @@ std::optional<TauPair> read_calibration(const std::string& model_path, int32_t b
   const auto tau = [&](const char* name) {
     const bool is_number = entry->is_object() && entry->contains(name) && (*entry)[name].is_number();
     const double value = is_number ? (*entry)[name].get<double>() : -1;
-    if (!(value >= 0 && value <= kMostTau)) refuse(path, "holds a tau that is no number from 0 to 100");
+    if (!(value >= 0 && value <= kMaxTau)) refuse(path, "holds a tau that is no number from 0 to 100");
     return static_cast<float>(value);
   };
   return TauPair{tau("tau_1"), tau("tau_2")};

@@ -7,9 +7,9 @@
 
 namespace ocellus::app {
 
-inline constexpr double kMostTau = 100;
+inline constexpr double kMaxTau = 100;
 
-// CalibQuant's tau 1 and tau 2, from 0 to kMostTau.
+// CalibQuant's tau 1 and tau 2, from 0 to kMaxTau.
 struct TauPair {
   float low = 0;
   float high = 0;

@@ -17,13 +17,13 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int32_t kMostCpus = 256;  // the library's limit
+constexpr int32_t kMaxCpus = 256;  // the library's limit
 
 std::optional<int32_t> parse_cpu(std::string_view text) {
   int32_t cpu = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cpu);
   const bool is_whole = error == std::errc() && end == text.data() + text.size();
-  return is_whole && cpu >= 0 && cpu < kMostCpus && text[0] != '-' ? std::optional(cpu) : std::nullopt;
+  return is_whole && cpu >= 0 && cpu < kMaxCpus && text[0] != '-' ? std::optional(cpu) : std::nullopt;
 }
 
 // Parses "3" or "0-3"; false for anything else.
@@ -41,8 +41,8 @@ void set_cpus(RealTimeOptions* options, const std::string& list) {
   for (size_t at = 0; at <= list.size();) {
     const size_t end = std::min(list.find(',', at), list.size());
     if (!add_range(std::string_view(list).substr(at, end - at), options->cpus)) {
-      throw Failure(kExitUsage, "--cpus " + list + ": write numbers of CPUs from 0 to " +
-                                    std::to_string(kMostCpus - 1) + " and ranges of them, as in 0-3,6.");
+      throw Failure(kExitUsage, "--cpus " + list + ": write numbers of CPUs from 0 to " + std::to_string(kMaxCpus - 1) +
+                                    " and ranges of them, as in 0-3,6.");
     }
     at = end + 1;
   }
@@ -82,7 +82,7 @@ void choose_cpus(const RealTimeOptions& options) {
   cpu_set_t wanted, got;
   CPU_ZERO(&wanted);
   CPU_ZERO(&got);
-  for (int32_t cpu = 0; cpu < kMostCpus; ++cpu) {
+  for (int32_t cpu = 0; cpu < kMaxCpus; ++cpu) {
     if (is_chosen(options, cpu)) CPU_SET(cpu, &wanted);
   }
   if (CPU_COUNT(&wanted) == 0) return;
@@ -91,7 +91,7 @@ void choose_cpus(const RealTimeOptions& options) {
     CPU_ZERO(&got);
   else
     (void)sched_getaffinity(0, sizeof got, &got);
-  for (int32_t cpu = 0; cpu < kMostCpus; ++cpu) {
+  for (int32_t cpu = 0; cpu < kMaxCpus; ++cpu) {
     if (CPU_ISSET(cpu, &wanted) && !CPU_ISSET(cpu, &got)) {
       throw Failure(kExitUsage,
                     "--cpus: there is no CPU " + std::to_string(cpu) + " here, or this process may not use it.");

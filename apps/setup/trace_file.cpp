@@ -21,7 +21,7 @@
 namespace ocellus::app {
 namespace {
 
-constexpr size_t kMostWaiting = 1 << 16;
+constexpr size_t kMaxWaiting = 1 << 16;
 constexpr std::chrono::milliseconds kWritePause(100);
 
 constexpr char kBegin[] = "[\n";
@@ -65,7 +65,7 @@ void TraceFile::open() {
                   "--trace " + path_ + " cannot be written: " + std::strerror(errno) + "; give another place.");
   }
   start_ns_ = monotonic_ns();
-  waiting_.reserve(kMostWaiting);
+  waiting_.reserve(kMaxWaiting);
   is_open_ = true;
   writer_ = std::thread([this] { write_loop(); });
 }
@@ -92,12 +92,12 @@ void TraceFile::add(const char* name, int64_t begin_ns, int64_t end_ns) {
   {
     const std::lock_guard lock(mutex_);
     if (!is_open_) return;
-    if (waiting_.size() == kMostWaiting) {
+    if (waiting_.size() == kMaxWaiting) {
       ++left_out_;
       return;
     }
     waiting_.push_back({name, begin_ns, end_ns, thread});
-    is_half_full = waiting_.size() == kMostWaiting / 2;
+    is_half_full = waiting_.size() == kMaxWaiting / 2;
     if (std::find(known_threads_.begin(), known_threads_.end(), thread) == known_threads_.end()) {
       NamedThread named = {thread, {}};
       ::pthread_getname_np(::pthread_self(), named.name, sizeof named.name);
@@ -118,13 +118,13 @@ void TraceFile::write_loop() {
   sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   std::vector<Range> ranges;
-  ranges.reserve(kMostWaiting);
+  ranges.reserve(kMaxWaiting);
   if (write_text(kBegin)) good_bytes_ = sizeof kBegin - 1;
   for (bool ends = false; !ends;) {
     std::vector<NamedThread> threads;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, kWritePause, [&] { return stopping_ || waiting_.size() >= kMostWaiting / 2; });
+      changed_.wait_for(lock, kWritePause, [&] { return stopping_ || waiting_.size() >= kMaxWaiting / 2; });
       ends = stopping_;
       std::swap(ranges, waiting_);
       std::swap(threads, new_threads_);

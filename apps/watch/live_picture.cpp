@@ -55,7 +55,7 @@ void LivePicture::encode_frames() {
     lock.unlock();
     auto picture = std::make_shared<EncodedPicture>(
         EncodedPicture{frame.sequence, frame.captured_ns, frame.width, frame.height, std::vector<uint8_t>()});
-    const bool is_made = make_jpeg(frame, kMostSide, &picture->jpeg);
+    const bool is_made = make_jpeg(frame, kMaxSide, &picture->jpeg);
     lock.lock();
     if (!is_made) continue;
     latest_ = picture;

@@ -23,7 +23,7 @@ struct EncodedPicture {
 
 class LivePicture {
  public:
-  static constexpr int32_t kMostSide = 960;
+  static constexpr int32_t kMaxSide = 960;
 
   // `on_picture` is called for each new picture, on a thread of its own.
   explicit LivePicture(std::function<void(const EncodedPicture&)> on_picture);

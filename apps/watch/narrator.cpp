@@ -24,7 +24,7 @@ CommonOptions apply(const NarratorOptions& options, const WatchSettings& setting
 
 Needs needs_of(const NarratorOptions& options, const WatchSettings& settings) {
   return {.images = settings.frames,
-          .prompt_tokens = kMostPromptTokens + kTokensPerFrame * settings.frames,
+          .prompt_tokens = kMaxPromptTokens + kTokensPerFrame * settings.frames,
           .answer_tokens = options.common.answer_tokens,
           .largest = {.pixels = options.image_pixels, .whole_pixels = {}},
           .are_frames = true};

@@ -16,7 +16,7 @@ struct NarratorOptions {
 };
 
 // Maximum tokens of a prompt or question.
-inline constexpr int64_t kMostPromptTokens = 256;
+inline constexpr int64_t kMaxPromptTokens = 256;
 
 class Narrator {
  public:

@@ -15,7 +15,7 @@ namespace ocellus::app {
 namespace {
 
 constexpr int kWaitMs = 200;
-constexpr size_t kMostLineBytes = 8192;
+constexpr size_t kMaxLineBytes = 8192;
 
 // A background process must not read from its terminal: it would be stopped.
 bool may_read_stdin() { return !stdin_is_terminal() || tcgetpgrp(STDIN_FILENO) == getpgrp(); }
@@ -55,7 +55,7 @@ void TypedQuestions::read_lines() {
         print_failure(failure.what());
       }
     }
-    if (waiting.size() > kMostLineBytes) waiting.clear();
+    if (waiting.size() > kMaxLineBytes) waiting.clear();
   }
 }
 

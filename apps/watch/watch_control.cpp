@@ -16,7 +16,7 @@ void WatchControl::set(const WatchSettings& settings) {
 
 std::optional<int64_t> WatchControl::ask(const std::string& text) {
   const std::lock_guard lock(mutex_);
-  if (questions_.size() >= kMostWaiting) return std::nullopt;
+  if (questions_.size() >= kMaxWaiting) return std::nullopt;
   questions_.push_back({++asked_, text});
   ++changes_;
   changed_.notify_all();

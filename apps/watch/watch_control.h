@@ -34,7 +34,7 @@ struct WatchQuestion {
 
 class WatchControl {
  public:
-  static constexpr size_t kMostWaiting = 8;
+  static constexpr size_t kMaxWaiting = 8;
 
   explicit WatchControl(WatchSettings settings) : settings_(std::move(settings)) {}
 

@@ -9,13 +9,13 @@ void WatchLog::add(Record record, std::vector<uint8_t> thumbnail) {
   const std::lock_guard lock(mutex_);
   record.has_thumbnail = !thumbnail.empty();
   records_.push_back({std::move(record), std::move(thumbnail)});
-  if (records_.size() > kMostRecords) records_.pop_front();
+  if (records_.size() > kMaxRecords) records_.pop_front();
 }
 
 void WatchLog::add(QuestionAnswer answer) {
   const std::lock_guard lock(mutex_);
   answers_.push_back(std::move(answer));
-  if (answers_.size() > kMostAnswers) answers_.pop_front();
+  if (answers_.size() > kMaxAnswers) answers_.pop_front();
 }
 
 std::vector<Record> WatchLog::records(int64_t before, size_t count) const {

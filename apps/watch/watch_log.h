@@ -12,7 +12,7 @@ namespace ocellus::app {
 
 class WatchLog {
  public:
-  static constexpr size_t kMostRecords = 500, kMostAnswers = 50;
+  static constexpr size_t kMaxRecords = 500, kMaxAnswers = 50;
 
   // `thumbnail`: a JPEG file, empty if there is none. Replaces the oldest record.
   void add(Record record, std::vector<uint8_t> thumbnail);

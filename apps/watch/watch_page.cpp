@@ -14,10 +14,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostListeners = 32;
-constexpr size_t kMostSenderBytes = 64;
-constexpr int64_t kMostFrameAgeMs = 60000;
-constexpr int64_t kMostRequestBytes = 65536;  // limit for a question or settings
+constexpr size_t kMaxListeners = 32;
+constexpr size_t kMaxSenderBytes = 64;
+constexpr int64_t kMaxFrameAgeMs = 60000;
+constexpr int64_t kMaxRequestBytes = 65536;  // limit for a question or settings
 constexpr char kPolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
@@ -116,7 +116,7 @@ void WatchPage::add_reports() {
   server_.handle("GET", "/api/history", [this](const Exchange& exchange) { send_records(exchange); });
   server_.handle("GET", "/api/answers", [this](const Exchange& exchange) {
     Json answers = Json::array();
-    for (const QuestionAnswer& answer : watcher_->log().answers(WatchLog::kMostAnswers)) {
+    for (const QuestionAnswer& answer : watcher_->log().answers(WatchLog::kMaxAnswers)) {
       answers.push_back(question_answer_json(answer));
     }
     exchange->respond(json_response({{"answers", answers}}));
@@ -135,7 +135,7 @@ void WatchPage::begin_events(const Exchange& exchange) {
   const std::lock_guard lock(mutex_);
   const auto is_gone = [](const Exchange& listener) { return !listener->is_open(); };
   listeners_.erase(std::remove_if(listeners_.begin(), listeners_.end(), is_gone), listeners_.end());
-  if (listeners_.size() >= kMostListeners) {
+  if (listeners_.size() >= kMaxListeners) {
     return exchange->respond(error_response(503, "Too many pages are open.", "overloaded_error"));
   }
   exchange->begin_stream({.content_type = "text/event-stream",
@@ -166,9 +166,9 @@ void WatchPage::add_changes() {
       }
     };
   };
-  server_.handle("POST", "/api/question", guarded(&WatchPage::take_question, this), kMostRequestBytes);
-  server_.handle("POST", "/api/settings", guarded(&WatchPage::take_settings, this), kMostRequestBytes);
-  server_.handle("POST", "/api/frame", guarded(&WatchPage::take_frame, this), FrameInbox::kMostBytes);
+  server_.handle("POST", "/api/question", guarded(&WatchPage::take_question, this), kMaxRequestBytes);
+  server_.handle("POST", "/api/settings", guarded(&WatchPage::take_settings, this), kMaxRequestBytes);
+  server_.handle("POST", "/api/frame", guarded(&WatchPage::take_frame, this), FrameInbox::kMaxBytes);
 }
 
 void WatchPage::take_question(const Exchange& exchange) {
@@ -204,11 +204,11 @@ void WatchPage::take_frame(const Exchange& exchange) {
     return exchange->respond(error_response(415, "The body must be a picture, with Content-Type: image/jpeg."));
   }
   const std::string_view sender = request.argument("sender");
-  if (sender.empty() || sender.size() > kMostSenderBytes) {
+  if (sender.empty() || sender.size() > kMaxSenderBytes) {
     return exchange->respond(error_response(400, "sender must be a name that the page has chosen."));
   }
   const int64_t age_ms = number_argument(request, "age_ms", 0);
-  if (age_ms < 0 || age_ms > kMostFrameAgeMs) {
+  if (age_ms < 0 || age_ms > kMaxFrameAgeMs) {
     return exchange->respond(error_response(400, "age_ms must be a whole number from 0 to 60000."));
   }
   const int64_t captured_ns = monotonic_ns() - age_ms * 1'000'000;

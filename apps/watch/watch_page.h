@@ -12,7 +12,7 @@
 namespace ocellus::app {
 
 // Maximum memory for reading a question or settings, besides the body.
-inline constexpr int64_t kMostPageReadingBytes = int64_t{4} << 20;
+inline constexpr int64_t kMaxPageReadingBytes = int64_t{4} << 20;
 
 class WatchPage : public WatchListener {
  public:

@@ -11,8 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kMostSeconds = 3600;
-constexpr int64_t kMostDeadlineMs = 600000;
+constexpr double kMaxSeconds = 3600;
+constexpr int64_t kMaxDeadlineMs = 600000;
 
 double number_between(const Json& value, const std::string& name, double low, double high) {
   const double number = value.is_number() ? value.get<double>() : std::nan("");
@@ -48,11 +48,11 @@ WatchSettings merge_settings(const Json& changes, WatchSettings settings, int32_
       if (!value.is_string()) throw Failure(kExitUsage, "prompt must be a string.");
       check_text(settings.prompt = value.get<std::string>());
     } else if (name == "every_s") {
-      settings.every_s = number_between(value, name, 0, kMostSeconds);
+      settings.every_s = number_between(value, name, 0, kMaxSeconds);
     } else if (name == "change") {
       settings.change = number_between(value, name, 0, 1);
     } else if (name == "deadline_ms") {
-      settings.deadline_ms = whole_number_between(value, name, 0, kMostDeadlineMs);
+      settings.deadline_ms = whole_number_between(value, name, 0, kMaxDeadlineMs);
     } else if (name == "frames") {
       settings.frames = static_cast<int32_t>(whole_number_between(value, name, 1, most_frames));
     } else if (name == "keep") {

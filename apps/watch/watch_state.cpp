@@ -13,8 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int32_t kMostFrames = 64;
-constexpr size_t kMostPromptBytes = 2000;
+constexpr int32_t kMaxFrames = 64;
+constexpr size_t kMaxPromptBytes = 2000;
 
 // Returns the quantile `share` of the sorted values.
 double quantile(const std::vector<double>& sorted, double share) {
@@ -23,9 +23,9 @@ double quantile(const std::vector<double>& sorted, double share) {
 }
 
 int32_t most_frames(const ocellus_model_facts& facts, int64_t answer_tokens) {
-  if (facts.context_length <= 0 || facts.tokens_per_view <= 0) return kMostFrames;
-  const int64_t rows = facts.context_length - kMostPromptTokens - answer_tokens;
-  return static_cast<int32_t>(std::clamp<int64_t>(rows / (facts.tokens_per_view + 40), 1, kMostFrames));
+  if (facts.context_length <= 0 || facts.tokens_per_view <= 0) return kMaxFrames;
+  const int64_t rows = facts.context_length - kMaxPromptTokens - answer_tokens;
+  return static_cast<int32_t>(std::clamp<int64_t>(rows / (facts.tokens_per_view + 40), 1, kMaxFrames));
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ Json Watcher::make_state() const {
                 {"limits",
                  {{"frames_most", most_frames(model_.facts, options_.narrator.common.answer_tokens)},
                   {"kv_bits", kSettingBits},
-                  {"prompt_bytes", kMostPromptBytes}}},
+                  {"prompt_bytes", kMaxPromptBytes}}},
                 {"memory", memory_state()},
                 {"settings_pending", !control_.settings().same_engine(settings_)}};
   if (history_) state["history"] = {{"bytes", history_->bytes()}, {"trouble", history_trouble_}};
@@ -130,15 +130,15 @@ std::string Watcher::trouble() const {
 
 void Watcher::check_text(const std::string& text) const {
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) throw Failure(kExitUsage, "the text is empty.");
-  if (text.size() > kMostPromptBytes) {
+  if (text.size() > kMaxPromptBytes) {
     throw Failure(kExitUsage, "the text has " + std::to_string(text.size()) + " bytes, more than the " +
-                                  std::to_string(kMostPromptBytes) + " that are taken.");
+                                  std::to_string(kMaxPromptBytes) + " that are taken.");
   }
   int32_t tokens = 0;
   check(ocellus_model_count_tokens(model_.get(), text.data(), static_cast<int64_t>(text.size()), 0, &tokens));
-  if (tokens > kMostPromptTokens - 32) {
+  if (tokens > kMaxPromptTokens - 32) {
     throw Failure(kExitUsage, "the text has " + std::to_string(tokens) + " tokens, more than the " +
-                                  std::to_string(kMostPromptTokens - 32) + " that are planned.");
+                                  std::to_string(kMaxPromptTokens - 32) + " that are planned.");
   }
 }
 

@@ -20,7 +20,7 @@ constexpr milliseconds kFrameWait{50};  // maximum wait for a frame before quest
 constexpr milliseconds kIdleWait{100};
 constexpr int64_t kStateNs = 1'000'000'000;
 constexpr int32_t kThumbnailSide = 240;
-constexpr int32_t kMostFailures = 3;  // consecutive device failures
+constexpr int32_t kMaxFailures = 3;  // consecutive device failures
 constexpr size_t kLatencies = 512;
 
 double ms_between(int64_t from_ns, int64_t to_ns) { return static_cast<double>(to_ns - from_ns) / 1e6; }
@@ -173,7 +173,7 @@ void Watcher::answer(const WatchQuestion& question) {
         [&](const std::string& piece) {
           tell("question_text", {{"id", question.id}, {"text", piece}});
         },
-        log_.records(0, WatchLog::kMostRecords), &answer);
+        log_.records(0, WatchLog::kMaxRecords), &answer);
   } catch (const Failure& failure) {
     answer.error = failure.what();
     answer.answered_ns = monotonic_ns();
@@ -275,7 +275,7 @@ void Watcher::answer_frame() {
     if (narrator_ == nullptr) throw;  // no engine could be created for a larger picture
     record.error = failure.what();
     if (failure.exit_code() == kExitRuntime) {
-      if (++failures_in_a_row_ >= kMostFailures) throw;
+      if (++failures_in_a_row_ >= kMaxFailures) throw;
       note("error", record.error + " The engine is created again.");
       {
         const std::lock_guard lock(mutex_);

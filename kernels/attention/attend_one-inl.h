@@ -90,17 +90,17 @@ HWY_NOINLINE void score_codes(const PackedRows& rows, int64_t slot, int64_t coun
                               float* scores) {
   with_code_lanes(rows.row_bytes, [&](auto d) HWY_ATTR {
     const CodeOrder order(rows.bits, static_cast<int64_t>(hn::Lanes(d)), rows.row_bytes);
-    HWY_ALIGN float folded[kHeads * kMostHeadDim];
+    HWY_ALIGN float folded[kHeads * kMaxHeadDim];
     float constants[kHeads];
     for (int h = 0; h < kHeads; ++h)
-      constants[h] = fold_keys(d, order, rows, queries + h * dim, dim, folded + h * kMostHeadDim);
+      constants[h] = fold_keys(d, order, rows, queries + h * dim, dim, folded + h * kMaxHeadDim);
     const uint8_t* first = rows.keys + slot * rows.row_bytes;
     if (rows.bits == 8) {
       const CodeRows<true> keys{first, rows.row_bytes, &order};
-      score_slots<decltype(d), kHeads>(d, keys, count, folded, kMostHeadDim, scores);
+      score_slots<decltype(d), kHeads>(d, keys, count, folded, kMaxHeadDim, scores);
     } else {
       const CodeRows<false> keys{first, rows.row_bytes, &order};
-      score_slots<decltype(d), kHeads>(d, keys, count, folded, kMostHeadDim, scores);
+      score_slots<decltype(d), kHeads>(d, keys, count, folded, kMaxHeadDim, scores);
     }
     for (int h = 0; h < kHeads; ++h) {
       for (int64_t i = 0; i < count; ++i) scores[h * kAttendScoreRow + i] += constants[h];
@@ -174,18 +174,18 @@ HWY_NOINLINE void mix_codes(const PackedRows& rows, int64_t slot, int64_t count,
   if (rows.by_token()) return mix_codes_by_token<kHeads>(rows, slot, count, weights, dim, mixed, mixed_stride);
   with_code_lanes(rows.row_bytes, [&](auto d) HWY_ATTR {
     const CodeOrder order(rows.bits, static_cast<int64_t>(hn::Lanes(d)), rows.row_bytes);
-    HWY_ALIGN float sums[kHeads * kMostHeadDim];
+    HWY_ALIGN float sums[kHeads * kMaxHeadDim];
     const int64_t positions = order.position(order.groups, 0);
-    for (int h = 0; h < kHeads; ++h) std::fill_n(sums + h * kMostHeadDim, positions, 0.0f);
+    for (int h = 0; h < kHeads; ++h) std::fill_n(sums + h * kMaxHeadDim, positions, 0.0f);
     const uint8_t* first = rows.values + slot * rows.row_bytes;
     if (rows.bits == 8)
       mix_slots<decltype(d), kHeads>(d, CodeRows<true>{first, rows.row_bytes, &order}, count, weights, sums,
-                                     kMostHeadDim);
+                                     kMaxHeadDim);
     else
       mix_slots<decltype(d), kHeads>(d, CodeRows<false>{first, rows.row_bytes, &order}, count, weights, sums,
-                                     kMostHeadDim);
+                                     kMaxHeadDim);
     for (int h = 0; h < kHeads; ++h) {
-      unfold_values(order, rows, sums + h * kMostHeadDim, sum_of(weights + h * kAttendScoreRow, count), dim,
+      unfold_values(order, rows, sums + h * kMaxHeadDim, sum_of(weights + h * kAttendScoreRow, count), dim,
                     mixed + h * mixed_stride);
     }
   });

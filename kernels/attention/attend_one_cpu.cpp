@@ -120,7 +120,7 @@ class HeadTile {
   void score(float* scores) {
     const int64_t dim = piece_.dim();
     const float* from = piece_.args.query.row(piece_.session) + (piece_.kv_head * piece_.group() + first_head_) * dim;
-    HWY_ALIGN float queries[kHeads * kMostHeadDim];
+    HWY_ALIGN float queries[kHeads * kMaxHeadDim];
     const float scale = kLog2E / std::sqrt(static_cast<float>(dim));
     for (int64_t i = 0; i < kHeads * dim; ++i) queries[i] = from[i] * scale;
     for (SlotWalk walk(piece_); walk.next();) {
@@ -166,7 +166,7 @@ class HeadTile {
   HWY_NOINLINE void score_moved(const SlotWalk& walk, const float* queries, float* scores) {
     const int64_t dim = piece_.dim();
     const RopeParams& rope = piece_.args.rope;
-    HWY_ALIGN float turned[kHeads * kMostHeadDim];
+    HWY_ALIGN float turned[kHeads * kMaxHeadDim];
     std::copy_n(queries, kHeads * dim, turned);
     for (int h = 0; h < kHeads; ++h)
       rotate_head(rope, piece_.angles + walk.run_index() * rope.rotated, turned + h * dim);

@@ -23,7 +23,7 @@ template <int kHeads>
 HWY_NOINLINE void mix_codes_by_token(const PackedRows& rows, int64_t slot, int64_t count, const float* weights,
                                      int64_t dim, float* mixed, int64_t mixed_stride) {
   const EightTag d;
-  HWY_ALIGN float value[kMostHeadDim];
+  HWY_ALIGN float value[kMaxHeadDim];
   ValueScales scales(rows);
   for (int64_t i = 0; i < count; ++i) {
     scales.turn_to(slot + i);

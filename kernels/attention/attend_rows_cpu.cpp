@@ -285,7 +285,7 @@ class QueryBlock {
   const AttendRowsArgs& args_;
   const AttendRowsScratch s_;
   const int64_t dim_, group_, kv_head_, sequence_, sequence_rows_, first_row_, rows_, columns_;
-  HWY_ALIGN float angles_[kMostHeadDim];  // angles of the current run
+  HWY_ALIGN float angles_[kMaxHeadDim];  // angles of the current run
 };
 
 /// Runs task number `task`. Late blocks see the most slots; starting with them leaves small ones for the end.
@@ -307,7 +307,7 @@ namespace ocellus {
 namespace {
 
 bool check(const AttendRowsArgs& args, Queue& queue) {
-  if (args.rope.rotated > kMostHeadDim)
+  if (args.rope.rotated > kMaxHeadDim)
     queue.fail(OCELLUS_FAIL(Code::kInternal, "attend_rows cannot rotate %d values of a head", args.rope.rotated));
   const int64_t given = args.scratch.rows * args.scratch.cols;
   const int64_t needed = attend_rows_scratch_bytes(args.rows.head_dim, queue.traits());

@@ -14,7 +14,7 @@ template <class T>
 struct TileRows {
   uint32_t queries[T::kRowTiles][T::kKeepsQueries ? T::kDim / kFragment : 1][4];
   float mixed[T::kRowTiles][std::max(T::kValueDim / kMatrix, 1)][4] = {};  // weighted sums of values
-  float base[T::kRowTiles][2];      // scaled, at most kMostAboveBase below the maximum score
+  float base[T::kRowTiles][2];      // scaled, at most kMaxAboveBase below the maximum score
   float sum[T::kRowTiles][2] = {};  // sum of the weights that this lane saw
   int least_limit, largest_limit;   // limits of the warp's rows
 };
@@ -95,7 +95,7 @@ __device__ bool sees_all(const RowsWork& work, const RingRun* runs, int stage, i
 
 /// Weights are powers of two of the difference to a base. The base follows the row's maximum score at this distance: it
 /// rarely moves then, which saves rescaling, and weights of up to 2^8 lose nothing in f16, nor their sums in f32.
-inline constexpr float kMostAboveBase = 8.0f;
+inline constexpr float kMaxAboveBase = 8.0f;
 
 /// Moves the bases of rows whose scores have grown, and rescales the sums of their weights. Each row separately: which
 /// rows share a warp must not affect the results. Returns false if none of this lane moved, and `rescale` is 1.
@@ -114,7 +114,7 @@ __device__ bool move_bases(float scale, const TileScores<T>& scores, TileRows<T>
       largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 1));
       largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 2)) * scale;
       const float base = rows.base[r][half];
-      const bool moves = largest > base + kMostAboveBase;  // the first score that is not hidden always does
+      const bool moves = largest > base + kMaxAboveBase;  // the first score that is not hidden always does
       moved = moved || moves;
       rows.base[r][half] = moves ? largest : base;
       rescale[r][half] = moves ? exp2_of(base - largest) : 1.0f;

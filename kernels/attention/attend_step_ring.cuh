@@ -88,10 +88,10 @@ template <class Shape, int kParts>
 class TileRing {
  public:
   static constexpr int kStageBytes = kParts * Shape::kPartBytes;
-  static constexpr int kMostBytes = 8192;  // per warp, so that two blocks of eight share a multiprocessor
-  static constexpr int kStages = kStageBytes > kMostBytes       ? 1
-                                 : kMostBytes / kStageBytes < 4 ? kMostBytes / kStageBytes
-                                                                : 4;
+  static constexpr int kMaxBytes = 8192;  // per warp, so that two blocks of eight share a multiprocessor
+  static constexpr int kStages = kStageBytes > kMaxBytes       ? 1
+                                 : kMaxBytes / kStageBytes < 4 ? kMaxBytes / kStageBytes
+                                                               : 4;
   static constexpr int kBytes = kStages * kStageBytes;
 
   /// Begins to fetch all stages but one.

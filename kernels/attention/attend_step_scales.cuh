@@ -63,7 +63,7 @@ struct BlockScales {
     const int word = 6 * i / 32, bit = 6 * i % 32;
     uint32_t code = codes[word] >> bit;
     if (bit > 26) code |= codes[word + 1] << (32 - bit);
-    return static_cast<float>(code & KvScaleCoding::kMost);
+    return static_cast<float>(code & KvScaleCoding::kMax);
   }
 };
 

@@ -111,7 +111,7 @@ HWY_INLINE float fold_keys(D d, const CodeOrder& order, const PackedRows& rows, 
                            float* folded) {
   const EightTag eight;
   const hn::RebindToSigned<D> integers;
-  HWY_ALIGN float stepped[kMostHeadDim];
+  HWY_ALIGN float stepped[kMaxHeadDim];
   const ScaleRow offsets(rows, kKeyOffsets), steps(rows, kKeySteps);
   auto constant = hn::Zero(eight);
   for (int64_t e = 0; e < dim; e += static_cast<int64_t>(hn::Lanes(eight))) {
@@ -135,7 +135,7 @@ HWY_INLINE float fold_keys(D d, const CodeOrder& order, const PackedRows& rows, 
 HWY_INLINE void unfold_values(const CodeOrder& order, const PackedRows& rows, const float* sums, float weight_sum,
                               int64_t dim, float* mixed) {
   const EightTag eight;
-  HWY_ALIGN float codes[kMostHeadDim];
+  HWY_ALIGN float codes[kMaxHeadDim];
   for (int64_t group = 0; group < order.groups; ++group) {
     for (int64_t j = 0; j < order.picks; ++j) {
       const float* from = sums + order.position(group, j);

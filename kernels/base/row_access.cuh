@@ -117,7 +117,7 @@ inline bool is_half(const ActivationView& view, const char* op, Queue& queue) {
 /// takes kUnitsPerThread units, a block's width apart: enough bytes in flight to hide the memory's latency.
 struct RowPieces {
   static constexpr int kUnitsPerThread = 2;
-  static constexpr int64_t kMostThreads = 256;
+  static constexpr int64_t kMaxThreads = 256;
 
   int threads = kWarp;
   unsigned per_row = 1;
@@ -125,7 +125,7 @@ struct RowPieces {
 
   RowPieces(int64_t rows, int64_t units) {
     const int64_t wanted = divide_up(std::max<int64_t>(units, 1), kUnitsPerThread);
-    const int64_t pieces = divide_up(wanted, kMostThreads);
+    const int64_t pieces = divide_up(wanted, kMaxThreads);
     threads = static_cast<int>(divide_up(divide_up(wanted, pieces), kWarp) * kWarp);
     per_row = static_cast<unsigned>(pieces);
     blocks = static_cast<unsigned>(rows * pieces);

@@ -31,7 +31,7 @@ struct RowRegisters {
 /// result does not depend on the number of rows.
 inline constexpr int64_t kShortRow = 4096;
 inline constexpr int64_t kLongRow = 8192;
-inline constexpr int kMostRowThreads = 512;  // kShortRow / (4 * 2), kLongRow / (4 * 4)
+inline constexpr int kMaxRowThreads = 512;  // kShortRow / (4 * 2), kLongRow / (4 * 4)
 inline constexpr int kPlainRowThreads = 256;
 
 inline int row_threads(int64_t cols, int chunks) {

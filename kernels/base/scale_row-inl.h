@@ -48,7 +48,7 @@ class ScaleRow {
     data_ = decoded_;
     if (std::isnan(least)) return static_cast<void>(std::fill_n(decoded_, dim, ends[0]));
     const auto* from = reinterpret_cast<const uint8_t*>(rows.block + scale_codes_at(row, dim));
-    HWY_ALIGN float values[kMostHeadDim];
+    HWY_ALIGN float values[kMaxHeadDim];
     for (int32_t e = 0; e < dim; e += 4, from += 3) {
       uint8_t codes[4];
       get_scale_codes(from, codes);
@@ -58,7 +58,7 @@ class ScaleRow {
   }
 
   const Half* data_ = nullptr;
-  Half decoded_[kMostHeadDim];
+  Half decoded_[kMaxHeadDim];
 };
 
 /// Offsets and steps of a packed run's values, which may differ by slot.

@@ -18,12 +18,12 @@ namespace {
 
 /// A head's keys or values in f32.
 struct HeadRow {
-  HWY_ALIGN float values[kMostHeadDim];
+  HWY_ALIGN float values[kMaxHeadDim];
 };
 
 /// Undoes the rotation by the given angles.
 void unrotate(const RopeParams& rope, const float* angles, float* key) {
-  HWY_ALIGN float back[kMostHeadDim];
+  HWY_ALIGN float back[kMaxHeadDim];
   for (int32_t i = 0; i < rope.rotated; i += 2) {
     back[i] = angles[i];
     back[i + 1] = -angles[i + 1];
@@ -102,7 +102,7 @@ HWY_EXPORT(carry_head);
 
 void cpu::carry_change(const CarryChangeArgs& args, Queue& queue) {
   const int64_t heads = args.rows.heads;
-  if (args.rows.head_dim > kMostHeadDim)
+  if (args.rows.head_dim > kMaxHeadDim)
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "carry_change got heads of %d values", args.rows.head_dim));
   queue.parallel(args.image_count * heads, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t task = begin; task < end; ++task) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kUnit = 8;  // values of one 16-byte access
-constexpr int kMostGroup = 64;
+constexpr int kMaxGroup = 64;
 
 /// One row, layer and key/value head. Slots are counted over the tiles: slot i is slot i % kTileSlots of tile i /
 /// kTileSlots, if that many are live.
@@ -177,7 +177,7 @@ __device__ float block_max(float x, float* room) {
 
 /// A block converts one head's scores to the attention of its slots.
 __global__ void note_attention(const __grid_constant__ EvictStepArgs a) {
-  __shared__ float room[kWarp], maxima[kMostGroup], weights[kMostGroup];
+  __shared__ float room[kWarp], maxima[kMaxGroup], weights[kMaxGroup];
   const int row = static_cast<int>(blockIdx.y), group = a.query_heads / a.kv_heads;
   wait_for_inputs();
   let_next_start();

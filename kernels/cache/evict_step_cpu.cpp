@@ -153,7 +153,7 @@ class HeadStep {
       (query, run_keys(run, args_.layer, head_), live, dim, scale, to + count);
       count += live;
     });
-    Half rounded[kMostHeadDim];
+    Half rounded[kMaxHeadDim];
     HWY_DYNAMIC_DISPATCH(round_row)(key, dim, rounded);
     HWY_DYNAMIC_DISPATCH(score_keys)(query, rounded, 1, dim, scale, to + count);
     return count + 1;

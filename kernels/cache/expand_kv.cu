@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kUnit = kCodeUnit;  // channels of one 16-byte access
-constexpr int kMostPairs = 128;   // pairs of channels that rotate together
+constexpr int kMaxPairs = 128;    // pairs of channels that rotate together
 
 /// The keys or the values of one head of a run: f16, or codes.
 struct RunRows {
@@ -116,8 +116,8 @@ __device__ void load_scales(const KvRun& run, const KvLayer& layer, int head, in
 
 /// A block takes one run, and every gridDim.y-th head of it.
 __global__ void __launch_bounds__(kThreads) expand_runs(const __grid_constant__ ExpandKvArgs args, double octaves) {
-  __shared__ float2 turns[kMostPairs];
-  __shared__ alignas(16) __half small[kKvScaleRows * kMostHeadDim];
+  __shared__ float2 turns[kMaxPairs];
+  __shared__ alignas(16) __half small[kKvScaleRows * kMaxHeadDim];
   wait_for_inputs();
   let_next_start();
   const KvRun& run = args.runs[blockIdx.x];
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kThreads) expand_runs(const __grid_constant__ 
 
 void expand_kv(const ExpandKvArgs& args, Queue& queue) {
   if (args.run_count == 0) return;
-  if (args.out.capacity < args.most_rows() || args.rope.rotated > 2 * kMostPairs) {
+  if (args.out.capacity < args.most_rows() || args.rope.rotated > 2 * kMaxPairs) {
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "expand_kv got %d runs for %lld rows, %d channels rotated",
                                    args.run_count, static_cast<long long>(args.out.capacity), args.rope.rotated));
   }

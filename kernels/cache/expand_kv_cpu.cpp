@@ -29,7 +29,7 @@ void expand_run(const ExpandKvArgs& args, int64_t index, int64_t head) {
     key_steps.read(rows, kKeySteps);
     of_values.read(rows);
   }
-  HWY_ALIGN float angles[kMostHeadDim], key[kMostHeadDim], value[kMostHeadDim];
+  HWY_ALIGN float angles[kMaxHeadDim], key[kMaxHeadDim], value[kMaxHeadDim];
   if (slots > 0 && run.position_shift != 0) set_rope_angles(args.rope, run.position_shift, angles);
   for (int64_t slot = 0; slot < slots; ++slot) {
     if (run.packed) {
@@ -60,7 +60,7 @@ HWY_EXPORT(expand_run);
 
 void cpu::expand_kv(const ExpandKvArgs& args, Queue& queue) {
   const int64_t heads = args.out.heads;
-  if (args.out.head_dim > kMostHeadDim || args.out.capacity < args.most_rows()) {
+  if (args.out.head_dim > kMaxHeadDim || args.out.capacity < args.most_rows()) {
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "expand_kv has %lld rows of %d values for %d runs",
                                    static_cast<long long>(args.out.capacity), args.out.head_dim, args.run_count));
   }

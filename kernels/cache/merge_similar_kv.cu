@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
-constexpr int kMostLaneValues = 8;  // per lane, with keys of up to 256
+constexpr int kMaxLaneValues = 8;  // per lane, with keys of up to 256
 
 __device__ const __half* key_of(const KvLayerRows& rows, int64_t row, int64_t head) {
   return reinterpret_cast<const __half*>(rows.keys + rows.at(row, head));
@@ -25,9 +25,9 @@ __global__ void find_targets(const __grid_constant__ MergeSimilarArgs args) {
   if (row >= args.row_count) return;
   const merge::KeptRows kept = merge::KeptRows::of(args.kept, head);
   int32_t* const target = args.targets.data + head * args.targets.stride + row;
-  float own[kMostLaneValues], squares = 0;
+  float own[kMaxLaneValues], squares = 0;
 #pragma unroll
-  for (int i = 0; i < kMostLaneValues; ++i) {
+  for (int i = 0; i < kMaxLaneValues; ++i) {
     const int e = lane + i * kWarp;
     own[i] = e < rows.head_dim ? __half2float(key_of(rows, row, head)[e]) : 0.0f;
     squares += own[i] * own[i];
@@ -39,7 +39,7 @@ __global__ void find_targets(const __grid_constant__ MergeSimilarArgs args) {
     const __half* const other = key_of(rows, merge::kept_row(kept, k), head);
     float product = 0, length = 0;
 #pragma unroll
-    for (int i = 0; i < kMostLaneValues; ++i) {
+    for (int i = 0; i < kMaxLaneValues; ++i) {
       const int e = lane + i * kWarp;
       const float value = e < rows.head_dim ? __half2float(other[e]) : 0.0f;
       product += own[i] * value;
@@ -66,12 +66,12 @@ __global__ void merge_rows(const __grid_constant__ MergeSimilarArgs args) {
   const int32_t* const targets = args.targets.data + head * args.targets.stride;
   __half* const keys = reinterpret_cast<__half*>(rows.keys);
   __half* const values = reinterpret_cast<__half*>(rows.values);
-  float key[kMostLaneValues] = {}, value[kMostLaneValues] = {}, count = 0;
+  float key[kMaxLaneValues] = {}, value[kMaxLaneValues] = {}, count = 0;
   for (int64_t from = 0; from < args.row_count; ++from) {
     if (targets[from] != index) continue;
     ++count;
 #pragma unroll
-    for (int i = 0; i < kMostLaneValues; ++i) {
+    for (int i = 0; i < kMaxLaneValues; ++i) {
       const int e = lane + i * kWarp;
       if (e >= rows.head_dim) continue;
       key[i] += __half2float(keys[rows.at(from, head) + e]);
@@ -81,7 +81,7 @@ __global__ void merge_rows(const __grid_constant__ MergeSimilarArgs args) {
   if (count == 0) return;
   const int64_t to = rows.at(merge::kept_row(kept, index), head);
 #pragma unroll
-  for (int i = 0; i < kMostLaneValues; ++i) {
+  for (int i = 0; i < kMaxLaneValues; ++i) {
     const int e = lane + i * kWarp;
     if (e >= rows.head_dim) continue;
     keys[to + e] = round_half(merge::merged(args.how, __half2float(keys[to + e]), key[i], count));
@@ -96,7 +96,7 @@ unsigned blocks_for(int64_t warps) { return static_cast<unsigned>(divide_up(warp
 void merge_similar_kv(const MergeSimilarArgs& args, Queue& queue) {
   const KvLayerRows& rows = args.kept.rows;
   const auto heads = static_cast<unsigned>(rows.heads);
-  if (rows.head_dim > kMostLaneValues * kWarp)
+  if (rows.head_dim > kMaxLaneValues * kWarp)
     return queue.fail(
         OCELLUS_FAIL(Code::kUnsupported, "merge_similar_kv has no kernel for heads of %d values", rows.head_dim));
   if (args.row_count == 0 || args.kept.most_kept == 0) return;

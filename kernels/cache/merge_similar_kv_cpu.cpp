@@ -34,7 +34,7 @@ int32_t most_similar(const KvLayerRows& rows, const merge::KeptRows& kept, int64
 void merge_into(const MergeSimilarArgs& args, Half* data, int64_t head, int32_t index, int32_t row) {
   const KvLayerRows& rows = args.kept.rows;
   const int32_t* targets = args.targets.row(head);
-  float sums[kMostHeadDim] = {}, count = 0;
+  float sums[kMaxHeadDim] = {}, count = 0;
   for (int64_t from = 0; from < args.row_count; ++from) {
     if (targets[from] != index) continue;
     const Half* joining = data + rows.at(from, head);
@@ -52,7 +52,7 @@ void merge_into(const MergeSimilarArgs& args, Half* data, int64_t head, int32_t 
 void cpu::merge_similar_kv(const MergeSimilarArgs& args, Queue& queue) {
   const KvLayerRows& rows = args.kept.rows;
   const int64_t most = args.kept.most_kept;
-  if (rows.head_dim > kMostHeadDim)
+  if (rows.head_dim > kMaxHeadDim)
     return queue.fail(
         OCELLUS_FAIL(Code::kUnsupported, "merge_similar_kv has no kernel for heads of %d values", rows.head_dim));
   queue.parallel(args.row_count * rows.heads, rows_per_piece(most * rows.head_dim, 16384),

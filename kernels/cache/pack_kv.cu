@@ -26,7 +26,7 @@ constexpr int kWarpRows = kWarp / kSliceUnits;
 constexpr int kRowsAtOnce = kWarps * kWarpRows;
 constexpr int kBatch = 4;  // rows that a thread loads together
 constexpr int kUnitPairs = kUnit / 2;
-constexpr int kMostParts = 8;
+constexpr int kMaxParts = 8;
 constexpr unsigned short kNanBits = 0x7E00;  // as in float_to_half
 
 /// Place of a thread's reads: its unit of the slice, in rows by their index in the list.
@@ -127,9 +127,9 @@ __device__ void set_scale(int channel, bool any, float range, int bits, SliceRoo
 
 /// Shared memory of a block with coded scales: a row's code depends on all channels of the head.
 struct HeadRoom {
-  float2 ends[kMostHeadDim];
-  float values[kMostHeadDim];  // values of the current row
-  uint8_t codes[kMostHeadDim];
+  float2 ends[kMaxHeadDim];
+  float values[kMaxHeadDim];  // values of the current row
+  uint8_t codes[kMaxHeadDim];
 };
 
 /// The block's task with coded scales.
@@ -383,7 +383,7 @@ void pack_kv(const PackKvArgs& args, Queue& queue) {
   }
   const int64_t blocks = int64_t{dim / kSlice} * args.rows.heads * 2 * args.job_count;
   if (!queue.ok() || blocks == 0) return;
-  const int64_t parts = std::clamp<int64_t>(queue.cuda()->facts().multiprocessors / blocks, 1, kMostParts);
+  const int64_t parts = std::clamp<int64_t>(queue.cuda()->facts().multiprocessors / blocks, 1, kMaxParts);
   const dim3 grid(static_cast<unsigned>(dim / kSlice * parts), static_cast<unsigned>(args.rows.heads * 2),
                   static_cast<unsigned>(args.job_count));
   const LaunchShape shape{.grid = grid, .threads = kThreads};

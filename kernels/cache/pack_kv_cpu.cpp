@@ -44,8 +44,8 @@ struct PackTask {
 
 /// Scales of a block's keys or values as decoded.
 struct PackScales {
-  Half offsets[kMostHeadDim];
-  Half steps[kMostHeadDim];
+  Half offsets[kMaxHeadDim];
+  Half steps[kMaxHeadDim];
 };
 
 }  // namespace
@@ -59,9 +59,9 @@ namespace {
 
 /// Minimum and maximum values of every channel; `invalid` is 1 instead of 0 if a value is not finite.
 struct ChannelEnds {
-  HWY_ALIGN float least[kMostHeadDim];
-  HWY_ALIGN float greatest[kMostHeadDim];
-  HWY_ALIGN float invalid[kMostHeadDim];
+  HWY_ALIGN float least[kMaxHeadDim];
+  HWY_ALIGN float greatest[kMaxHeadDim];
+  HWY_ALIGN float invalid[kMaxHeadDim];
 };
 
 void find_ends(const ListedRows& rows, int64_t dim, ChannelEnds& ends) {
@@ -113,8 +113,8 @@ void set_coded_scales(const PackTask& task, const ChannelEnds& ends, PackScales&
   const int64_t dim = task.dim;
   const bool any = task.range_rows.count > 0;
   const bool valid = std::all_of(ends.invalid, ends.invalid + dim, [](float flag) { return flag == 0.0f; });
-  float low[kMostHeadDim] = {}, steps[kMostHeadDim] = {};
-  uint8_t codes[kMostHeadDim] = {};
+  float low[kMaxHeadDim] = {}, steps[kMaxHeadDim] = {};
+  uint8_t codes[kMaxHeadDim] = {};
   for (int64_t e = 0; e < dim; ++e) low[e] = any && valid ? task.range * (ends.least[e] + 0.0f) : 0.0f;
   KvScaleCoding coding = KvScaleCoding::of(*std::min_element(low, low + dim), *std::max_element(low, low + dim));
   for (int64_t e = 0; e < dim; ++e) codes[e] = static_cast<uint8_t>(coding.code_below(low[e]));
@@ -183,7 +183,7 @@ void set_token_scales(const PackTask& task, const Half* row, Half* stored, PackS
 void pack_rows_by_token(const PackTask& task) {
   const int64_t row_bytes = task.dim * task.bits / 8;
   PackScales scales;
-  uint8_t codes[kMostHeadDim];
+  uint8_t codes[kMaxHeadDim];
   for (int64_t i = 0; i < task.rows.count; ++i) {
     set_token_scales(task, task.rows.row(i), task.token_scales + i * 2 * (task.dim / kValueGroup), scales);
     find_codes(task, scales, task.rows.row(i), codes);
@@ -201,7 +201,7 @@ void pack_rows(const PackTask& task) {
   else
     set_half_scales(task, ends, scales);
   const int64_t row_bytes = task.dim * task.bits / 8;
-  uint8_t codes[kMostHeadDim];
+  uint8_t codes[kMaxHeadDim];
   for (int64_t i = 0; i < task.rows.count; ++i) {
     find_codes(task, scales, task.rows.row(i), codes);
     pack_codes(codes, task.bits, row_bytes, task.codes + i * row_bytes);
@@ -246,7 +246,7 @@ HWY_EXPORT(pack_rows);
 
 void cpu::pack_kv(const PackKvArgs& args, Queue& queue) {
   const int64_t heads = args.rows.heads;
-  if (args.rows.head_dim > kMostHeadDim || args.rows.head_dim % 8 != 0) {
+  if (args.rows.head_dim > kMaxHeadDim || args.rows.head_dim % 8 != 0) {
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "pack_kv cannot pack heads of %d values", args.rows.head_dim));
   }
   queue.parallel(args.job_count * heads * 2, 1, [&](int64_t begin, int64_t end, int) {

@@ -23,9 +23,9 @@ inline void check(const SelectSlotsArgs& args, Queue& queue) {
   if (given < needed)
     queue.fail(OCELLUS_FAIL(Code::kInternal, "select_slots got %lld bytes of scratch instead of %lld",
                             static_cast<long long>(given), static_cast<long long>(needed)));
-  if (args.stage == SelectStage::kUntilSwitch && args.layer >= NcarState::kMostLayers)
+  if (args.stage == SelectStage::kUntilSwitch && args.layer >= NcarState::kMaxLayers)
     queue.fail(OCELLUS_FAIL(Code::kUnsupported, "DAVID's state has no room for layer %d; it has room for %d layers",
-                            args.layer, NcarState::kMostLayers));
+                            args.layer, NcarState::kMaxLayers));
 }
 
 /// Maps scores to integers in the same order, better ones larger; NaN is the largest, -0 is 0, and no score maps to 0.

@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kSelectThreads) watch_ncar(const __grid_consta
   if (lane_index() == 0) of_warp[warp_index()] = sum;
   __syncthreads();  // all have also read the state
   if (args.layer == 0) {
-    for (int i = static_cast<int>(threadIdx.x); i < NcarState::kMostLayers; i += kSelectThreads)
+    for (int i = static_cast<int>(threadIdx.x); i < NcarState::kMaxLayers; i += kSelectThreads)
       args.state->theta[i] = 0;
   }
   if (threadIdx.x != 0) return;  // it has cleared theta[0], which it records now

@@ -25,10 +25,10 @@ enum class NcarSwitch : uint8_t {
 
 /// DAVID's state from layer to layer of one prompt chunk, in device memory.
 struct NcarState {
-  static constexpr int32_t kMostLayers = 128;
+  static constexpr int32_t kMaxLayers = 128;
   static constexpr int32_t kNotYet = -1;
   int32_t switch_layer = kNotYet;  // the first unified layer
-  float theta[kMostLayers] = {};   // NCAR by layer, as far as computed
+  float theta[kMaxLayers] = {};    // NCAR by layer, as far as computed
 
   /// Number of layers for which it was computed: those up to the one that switched.
   int32_t layers(int32_t layer_count) const { return switch_layer == kNotYet ? layer_count : switch_layer + 1; }

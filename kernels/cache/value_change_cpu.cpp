@@ -15,7 +15,7 @@ namespace HWY_NAMESPACE {
 namespace {
 
 float measure_values(const ValueChangeArgs& args, int64_t t) {
-  HWY_ALIGN float now[kMostHeadDim], then[kMostHeadDim];
+  HWY_ALIGN float now[kMaxHeadDim], then[kMaxHeadDim];
   const KvSlot& slot = args.slots[t];
   const int64_t dim = args.rows.head_dim;
   float change = 0;
@@ -39,7 +39,7 @@ namespace ocellus {
 HWY_EXPORT(measure_values);
 
 void cpu::value_change(const ValueChangeArgs& args, Queue& queue) {
-  if (args.rows.head_dim > kMostHeadDim)
+  if (args.rows.head_dim > kMaxHeadDim)
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "value_change got heads of %d values", args.rows.head_dim));
   const int64_t width = int64_t{args.rows.heads} * args.rows.head_dim;
   queue.parallel(args.count, rows_per_piece(width, 16384), [&](int64_t begin, int64_t end, int) {

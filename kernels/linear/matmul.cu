@@ -44,10 +44,10 @@ __global__ void round_rows(const Value* input, int64_t stride, uint32_t cols, ui
 }
 
 struct BiasCopies {
-  const float* from[kMostMatrices] = {};  // null: nothing to copy
-  void* to[kMostMatrices] = {};
-  int64_t count[kMostMatrices] = {};
-  bool as_half[kMostMatrices] = {};
+  const float* from[kMaxMatrices] = {};  // null: nothing to copy
+  void* to[kMaxMatrices] = {};
+  int64_t count[kMaxMatrices] = {};
+  bool as_half[kMaxMatrices] = {};
 };
 
 /// One row of blocks per matrix.
@@ -81,9 +81,9 @@ struct Scratch {
     const int64_t rows = args.input.rows;
     const auto address = reinterpret_cast<uintptr_t>(args.scratch.data);
     workspace = args.scratch.data + (kScratchUnit - static_cast<int64_t>(address % kScratchUnit)) % kScratchUnit;
-    workspace_bytes = library_workspace_bytes(rows, kMostMatrices * outputs, lean);
+    workspace_bytes = library_workspace_bytes(rows, kMaxMatrices * outputs, lean);
     biases = workspace + workspace_bytes;
-    std::byte* const after = biases + kMostMatrices * bias_bytes(outputs);
+    std::byte* const after = biases + kMaxMatrices * bias_bytes(outputs);
     input = reinterpret_cast<__half*>(after);
     weights =
         reinterpret_cast<__half*>(after + part_bytes(rows, rounded_input_bytes(lean), padded_cols(args.input.cols)));
@@ -107,7 +107,7 @@ struct Group {
 };
 
 struct Groups {
-  Group list[kMostMatrices];
+  Group list[kMaxMatrices];
   int count = 0;
 };
 
@@ -190,9 +190,9 @@ ActivationView round_input(const ActivationView& input, __half* out, Queue& queu
 }
 
 void add_bias_after(const ActivationView& out, const void* bias, Queue& queue) {
-  constexpr int64_t kMostRowBlocks = 1024;
+  constexpr int64_t kMaxRowBlocks = 1024;
   const dim3 grid(static_cast<unsigned>(divide_up(out.cols, kThreads)),
-                  static_cast<unsigned>(std::min(out.rows, kMostRowBlocks)));
+                  static_cast<unsigned>(std::min(out.rows, kMaxRowBlocks)));
   const LaunchShape shape{.grid = grid, .threads = kThreads};
   if (out.type == ActivationType::kF16)
     launch<add_bias<__half>>(queue, "matmul", shape, half_data(out), out.stride, out.rows, out.cols,

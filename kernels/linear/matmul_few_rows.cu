@@ -44,7 +44,7 @@ int most_warps_of(const CudaFacts& device) {
   return most_shared_bytes(device.major, device.minor) < 128 * 1024 ? 8 : 16;
 }
 
-constexpr int kRoomBytes = (kMostOwnTokens + kWarp) * 4;  // room of sums over a block
+constexpr int kRoomBytes = (kMaxOwnTokens + kWarp) * 4;  // room of sums over a block
 
 int64_t per_warp_bytes(const StepFacts& facts, int64_t rows, int64_t cols, const CudaFacts& device) {
   return most_warps_of(device) * facts.ring_bytes + rows * divide_up(cols, facts.piece_weights) * facts.piece_bytes +
@@ -155,7 +155,7 @@ LaunchShape shape_launch(FewRowsPlan plan, const StepFacts& facts, int64_t weigh
   if (!rounds_itself(plan)) {
     const int values = groups * work.rounded.columns * (facts.plain ? 64 : 32);
     const int bytes = values + (facts.plain ? 0 : groups * work.rounded.columns * 8);
-    if (at + bytes <= std::min(kMostStagedBytes, most_shared_bytes(device.major, device.minor))) {
+    if (at + bytes <= std::min(kMaxStagedBytes, most_shared_bytes(device.major, device.minor))) {
       at = (at + 15) / 16 * 16;
       work.values_at = at;
       work.scales_at = at + values;
@@ -163,7 +163,7 @@ LaunchShape shape_launch(FewRowsPlan plan, const StepFacts& facts, int64_t weigh
       at += bytes;
     }
   }
-  const int64_t resident = int64_t{device.multiprocessors} * (tiles_of(plan) >= 2 && at <= kMostStagedBytes ? 2 : 1);
+  const int64_t resident = int64_t{device.multiprocessors} * (tiles_of(plan) >= 2 && at <= kMaxStagedBytes ? 2 : 1);
   return {.grid = divide_rows(weight_rows, resident, work), .threads = warps * kWarp, .shared_bytes = at};
 }
 
@@ -232,7 +232,7 @@ Rounded multiply_format(const FewRowsArgs& args, int first, Rounded rounded, Que
 bool few_rows_fits(int64_t rows, const WeightView* weights, int count, bool gated, bool lean) {
   if (rows < 1 || rows > kFewRows) return false;
   for (int i = 0; i < count; ++i) {
-    if (is_plain(weights[i].format) && rows > kMostPlainRows && !lean) return false;
+    if (is_plain(weights[i].format) && rows > kMaxPlainRows && !lean) return false;
     if (weights[i].cols % 8 != 0 || reinterpret_cast<uintptr_t>(weights[i].data) % 16 != 0) return false;
   }
   return !gated || (count == 2 && weights[0].format == weights[1].format && weights[0].rows == weights[1].rows);

@@ -11,18 +11,18 @@ namespace ocellus::cuda {
 /// Maximum rows of a product.
 inline constexpr int64_t kFewRows = 64;
 /// Input rows beyond which tensor cores are faster than a row of weights per warp.
-inline constexpr int64_t kMostPerWarpRows = 4;       // block formats
-inline constexpr int64_t kMostPerWarpPlainRows = 2;  // F32, F16, BF16
+inline constexpr int64_t kMaxPerWarpRows = 4;       // block formats
+inline constexpr int64_t kMaxPerWarpPlainRows = 2;  // F32, F16, BF16
 /// Number of input values beyond which rounding them once is faster than rounding them in every block.
-inline constexpr int64_t kMostPerWarpValues = 65536;
-inline constexpr int64_t kMostOwnValues = 16384;  // products on tensor cores
+inline constexpr int64_t kMaxPerWarpValues = 65536;
+inline constexpr int64_t kMaxOwnValues = 16384;  // products on tensor cores
 /// Rows beyond which cuBLASLt multiplies plain weights faster.
-inline constexpr int64_t kMostPlainRows = 32;
-inline constexpr int kMostOwnTokens = 8;  // input rows that blocks round themselves
+inline constexpr int64_t kMaxPlainRows = 32;
+inline constexpr int kMaxOwnTokens = 8;  // input rows that blocks round themselves
 
 /// Inputs rounded beforehand are copied into shared memory if a block needs at most this much of it then: two blocks of
 /// a multiprocessor of 228 KB.
-inline constexpr int kMostStagedBytes = 112 * 1024;
+inline constexpr int kMaxStagedBytes = 112 * 1024;
 
 /// Plans, by the number of input rows.
 enum class FewRowsPlan : uint8_t {
@@ -49,10 +49,10 @@ constexpr int most_shared_bytes(int major, int minor) {
 constexpr FewRowsPlan choose_few_rows_plan(int64_t rows, int64_t cols, bool plain, int64_t per_warp_bytes,
                                            int64_t most_shared) {
   const int64_t values = rows * ((cols + 31) / 32) * 32;
-  if (rows <= (plain ? kMostPerWarpPlainRows : kMostPerWarpRows) && values <= kMostPerWarpValues &&
+  if (rows <= (plain ? kMaxPerWarpPlainRows : kMaxPerWarpRows) && values <= kMaxPerWarpValues &&
       per_warp_bytes <= most_shared)
     return FewRowsPlan::kPerWarp;
-  if (rows <= kMostOwnTokens && values <= kMostOwnValues)
+  if (rows <= kMaxOwnTokens && values <= kMaxOwnValues)
     return rows <= 2 && !plain ? FewRowsPlan::kSpread : FewRowsPlan::kOwn;
   return rows <= 16 ? FewRowsPlan::kTwo : rows <= 32 ? FewRowsPlan::kFour : FewRowsPlan::kEight;
 }

@@ -18,7 +18,7 @@ namespace ocellus::cuda {
 
 inline constexpr int kUnitRows = 16;
 inline constexpr int kRingSteps = 2;  // steps of a warp's ring
-inline constexpr int kMostMatricesOfWork = 3;
+inline constexpr int kMaxMatricesOfWork = 3;
 
 struct FewRowsMatrix {
   const uint8_t* weights = nullptr;
@@ -57,7 +57,7 @@ struct RoundedRows {
 
 struct FewRowsWork {
   FewRowsInput input;
-  FewRowsMatrix matrices[kMostMatricesOfWork];
+  FewRowsMatrix matrices[kMaxMatricesOfWork];
   int count = 0;
   int rows_per_block = 0, blocks_with_more = 0;  // the first blocks take one row more
   int64_t row_bytes = 0;                         // per weight row

@@ -19,7 +19,7 @@ using cuda::LibraryProduct;
 
 constexpr int kCapacity = 1024;  // plans
 constexpr int kCandidates = 8;   // candidates for a new plan
-constexpr int64_t kMostAlignment = 16;
+constexpr int64_t kMaxAlignment = 16;
 
 /// Products with equal keys share a plan.
 struct PlanKey {
@@ -65,7 +65,7 @@ PlanKey key_of(const LibraryProduct& product) {
   key.bucket = cuda::row_bucket(product.rows);
   key.output_type = type_of(out);
   key.epilogue = epilogue_of(product);
-  key.alignment = 1 << std::min(std::countr_zero(address_and_stride), std::countr_zero(uint64_t{kMostAlignment}));
+  key.alignment = 1 << std::min(std::countr_zero(address_and_stride), std::countr_zero(uint64_t{kMaxAlignment}));
   key.accumulate = product.accumulate;
   return key;
 }
@@ -132,8 +132,8 @@ int find_candidates(cublasLtHandle_t handle, const LibraryProduct& product, cons
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(workspace_bytes));
   // Allows split sums only if they are added in a fixed order and in f32.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(kMostAlignment));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(kMostAlignment));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(kMaxAlignment));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(kMaxAlignment));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment);
   int count = 0;

@@ -16,7 +16,7 @@
 namespace ocellus::cuda {
 
 inline constexpr int64_t kScratchUnit = 256;  // alignment of every part; required by cuBLASLt
-inline constexpr int64_t kMostMatrices = 3;
+inline constexpr int64_t kMaxMatrices = 3;
 inline constexpr int64_t kLibraryAlignment = 16;  // alignment of operands and their rows, in bytes
 /// Few rows use this path only if their weights are not aligned. They then favour little memory over speed, as no other
 /// few rows need any. Lean devices do so for any number of rows.
@@ -74,8 +74,8 @@ constexpr int64_t bias_bytes(int64_t outputs) { return scratch_units(4 * outputs
 
 /// Matrices whose outputs are adjacent are multiplied as one, so there is room for all.
 constexpr int64_t many_rows_scratch_bytes(int64_t rows, int64_t cols, int64_t outputs, bool lean) {
-  const int64_t padded = padded_cols(cols), joined = kMostMatrices * outputs;
-  return kScratchUnit + library_workspace_bytes(rows, joined, lean) + kMostMatrices * bias_bytes(outputs) +
+  const int64_t padded = padded_cols(cols), joined = kMaxMatrices * outputs;
+  return kScratchUnit + library_workspace_bytes(rows, joined, lean) + kMaxMatrices * bias_bytes(outputs) +
          part_bytes(rows, rounded_input_bytes(lean), padded) +
          part_bytes(joined, decoded_weight_bytes(rows, lean), padded);
 }

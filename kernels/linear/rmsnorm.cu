@@ -14,7 +14,7 @@ __device__ float scale_of(float squares, int cols, float epsilon, float* room) {
 
 /// One block per row, the row in registers. The weight is constant, so it is fetched while the input is being written.
 template <class In, class Out, int kChunks>
-__global__ void __launch_bounds__(kMostRowThreads)
+__global__ void __launch_bounds__(kMaxRowThreads)
     normalise_rows(const In* input, int64_t input_stride, const float* weight, float epsilon, int cols, Out* output,
                    int64_t output_stride) {
   __shared__ float room[kWarp];

@@ -22,7 +22,7 @@ struct Norm {
 /// One block per row, the row in registers. Weight and bias are constant, so they are fetched while the input is being
 /// written.
 template <class Out, int kChunks>
-__global__ void __launch_bounds__(kMostRowThreads) normalise_rows(Norm norm, Out* output, int64_t output_stride) {
+__global__ void __launch_bounds__(kMaxRowThreads) normalise_rows(Norm norm, Out* output, int64_t output_stride) {
   __shared__ float rooms[2][kWarp];
   const int cols = norm.cols;
   RowRegisters<kChunks> x, w, b;

@@ -155,7 +155,7 @@ int64_t sample_scratch_bytes(int64_t rows, int64_t vocabulary, const DeviceTrait
   if (rows <= 0) return 0;
   if (device.is_cuda()) {
     // Fewer rows have more parts each, but not more than this in total.
-    const int64_t parts = std::min(rows * sample_parts(1, vocabulary), kMostSampleParts);
+    const int64_t parts = std::min(rows * sample_parts(1, vocabulary), kMaxSampleParts);
     return std::max(parts, rows) * static_cast<int64_t>(sizeof(SamplePart));
   }
   return std::min<int64_t>(rows, device.thread_count) * vocabulary * static_cast<int64_t>(sizeof(Candidate));

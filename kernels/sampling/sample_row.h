@@ -74,12 +74,12 @@ struct SamplePart {
 };
 
 /// Parts of a row: small ones for few rows, so that the whole device reads them; else fewer, all rows together at most
-/// kMostSampleParts or one per row. Results do not depend on the number.
-inline constexpr int64_t kMostSampleParts = 2048;
+/// kMaxSampleParts or one per row. Results do not depend on the number.
+inline constexpr int64_t kMaxSampleParts = 2048;
 inline constexpr int64_t kSamplePartLogits = 1024;
 constexpr int64_t sample_parts(int64_t rows, int64_t vocabulary) {
   const int64_t wanted = (vocabulary + kSamplePartLogits - 1) / kSamplePartLogits;
-  const int64_t most = kMostSampleParts / rows;
+  const int64_t most = kMaxSampleParts / rows;
   return wanted < most ? wanted : most > 1 ? most : 1;
 }
 

@@ -7,7 +7,7 @@ namespace ocellus {
 namespace cuda {
 namespace {
 
-constexpr int64_t kMostPatchThreads = 512;
+constexpr int64_t kMaxPatchThreads = 512;
 constexpr int kWideHalves = 8;
 constexpr int kUnits = RowPieces::kUnitsPerThread;
 
@@ -63,7 +63,7 @@ __global__ void join_rows(const float* input, int64_t input_stride, int grid, in
 template <int kWide>
 void cut(const CutPatchesArgs& args, Queue& queue) {
   const int64_t units = divide_up(args.output.cols, kWide);
-  const int64_t threads = std::min(kMostPatchThreads, divide_up(units, kWarp) * kWarp);
+  const int64_t threads = std::min(kMaxPatchThreads, divide_up(units, kWarp) * kWarp);
   launch<cut_rows<kWide>>(queue, "cut_patches",
                           {.grid = static_cast<unsigned>(args.output.rows), .threads = static_cast<int>(threads)},
                           args.pixels.data, args.pixels.stride, args.side, args.patch, args.lead,

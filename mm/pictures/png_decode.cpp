@@ -234,8 +234,8 @@ int64_t png_rows_scratch_bytes(const PngFacts& facts) {
 }
 
 int64_t png_rows_scratch_bound(int64_t side) {
-  constexpr int64_t kMostPixelBytes = 8;  // 16 bits, four channels
-  return 2 * (kMostPixelBytes * side + 32) + 3 * side + 64 + PngScratch::kInflateBytes;
+  constexpr int64_t kMaxPixelBytes = 8;  // 16 bits, four channels
+  return 2 * (kMaxPixelBytes * side + 32) + 3 * side + 64 + PngScratch::kInflateBytes;
 }
 
 Status decode_png_rows(const uint8_t* bytes, int64_t size_bytes, const PngFacts& facts, Extent scratch,

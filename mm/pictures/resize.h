@@ -46,9 +46,9 @@ struct RowSizes {
 class PillowResize final : public RowConsumer {
  public:
   /// Maximum number of target rows, for a target not larger than the source, that one source row contributes to.
-  static constexpr int32_t kMostOverlap = 8;
+  static constexpr int32_t kMaxOverlap = 8;
 
-  /// Scratch for one resize; about 24 bytes a pixel of a row, and the window's rows, at most 4 * kMostOverlap of them:
+  /// Scratch for one resize; about 24 bytes a pixel of a row, and the window's rows, at most 4 * kMaxOverlap of them:
   /// of the target's length or, if columns arrive, of the source's.
   static int64_t scratch_bytes(Size source, Size target, const RowOrder& order, Filter filter);
 

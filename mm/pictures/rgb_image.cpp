@@ -6,8 +6,8 @@ namespace ocellus {
 namespace {
 
 Status check_limits(const ImageLimits& limits) {
-  constexpr int64_t kMostPixels = int64_t{1} << 28;  // keeps every byte count below 2^31 in decoders that use int
-  if (limits.max_pixels < 1 || limits.max_pixels > kMostPixels || limits.max_side < 1 || limits.max_side > 65535 ||
+  constexpr int64_t kMaxPixels = int64_t{1} << 28;  // keeps every byte count below 2^31 in decoders that use int
+  if (limits.max_pixels < 1 || limits.max_pixels > kMaxPixels || limits.max_side < 1 || limits.max_side > 65535 ||
       limits.max_aspect < 1 || limits.max_encoded_bytes < 1 || limits.max_encoded_bytes > (int64_t{1} << 30)) {
     return OCELLUS_FAIL(Code::kBadArgument,
                         "the image limits are out of range: max_pixels must be 1..2^28, max_side 1..65535, max_aspect "

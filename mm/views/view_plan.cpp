@@ -98,9 +98,9 @@ RowPlace ViewPlan::row_place(int32_t view_index) const {
 // other filters' windows are shorter.
 int64_t resize_bound_bytes(int64_t source, int64_t least, int64_t most) {
   const int64_t window = 8 * (source / least + 1) + 3;
-  const int64_t rows = std::min<int64_t>(window, 4 * PillowResize::kMostOverlap);
+  const int64_t rows = std::min<int64_t>(window, 4 * PillowResize::kMaxOverlap);
   return aligned_bytes(resize_tables_bytes(source, most) + 3 * std::max(source, most) * rows +
-                       (4 * window + 8) * PillowResize::kMostOverlap);
+                       (4 * window + 8) * PillowResize::kMaxOverlap);
 }
 
 // The height of a wide picture is at most the root of its pixels; the new width of a tall one is in the ratio of the

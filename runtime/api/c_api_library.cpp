@@ -105,8 +105,8 @@ Status to_labels(const ocellus_library_keep& keep, ocellus::EntryLabels* out) {
   if (keep.tag_count < 0 || (keep.tag_count > 0 && keep.tags == nullptr))
     return OCELLUS_FAIL(Code::kBadArgument, "an ocellus_library_keep counts %d tags and has no list of them",
                         keep.tag_count);
-  std::string_view tags[ocellus::kMostTags + 1];  // room for one more, which is refused
-  const int32_t count = std::min(keep.tag_count, ocellus::kMostTags + 1);
+  std::string_view tags[ocellus::kMaxTags + 1];  // room for one more, which is refused
+  const int32_t count = std::min(keep.tag_count, ocellus::kMaxTags + 1);
   for (int32_t i = 0; i < count; ++i) tags[i] = text_of(keep.tags[i]);
   return ocellus::make_labels({tags, static_cast<size_t>(count)}, text_of(keep.caption), keep.expires, keep.pinned != 0,
                               out);

@@ -16,7 +16,7 @@ namespace ocellus {
 /// Slots of one text page.
 inline constexpr int32_t kPageSlots = 16;
 /// Maximum pages of a conversation's beginning that a rolling context may keep.
-inline constexpr int32_t kMostSinkPages = 4;
+inline constexpr int32_t kMaxSinkPages = 4;
 
 constexpr int64_t blocks_of(int64_t slots, int64_t block_slots) { return (slots + block_slots - 1) / block_slots; }
 

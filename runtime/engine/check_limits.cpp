@@ -28,7 +28,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the number of threads", limits.thread_count, 0, ThreadPool::kMaxThreads));
   OCELLUS_TRY(check_range("the number of sessions", limits.max_sessions, 1, kMaxSessions));
   OCELLUS_TRY(check_range("the number of images", limits.max_images, 0, kMaxImages));
-  OCELLUS_TRY(check_range("the number of frames of clips", limits.max_clip_frames, 0, kMostClipFrames));
+  OCELLUS_TRY(check_range("the number of frames of clips", limits.max_clip_frames, 0, kMaxClipFrames));
   OCELLUS_TRY(check_range("the number of text tokens", limits.max_text_tokens, 1, kMaxTextTokens));
   OCELLUS_TRY(check_range("the rows of a prompt chunk", limits.max_prompt_rows, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the tiles of a picture", limits.max_tiles, 0, 4096));

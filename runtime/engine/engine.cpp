@@ -39,7 +39,7 @@ Status check_budget(const ocellus_limits& limits, int64_t total_bytes) {
 
 /// Threads that help to read one library entry: some cores are left to the work that goes on beside it.
 int reading_threads(const EngineShape& shape) {
-  return std::clamp(shape.device.thread_count / 2 - 1, 0, BlockReaders::kMostThreads);
+  return std::clamp(shape.device.thread_count / 2 - 1, 0, BlockReaders::kMaxThreads);
 }
 
 /// `plan`: on the CPU all of it is locked, on a GPU, whose memory cannot go elsewhere, only stacks are.
@@ -176,9 +176,9 @@ Status Engine::finish_cuda() {
 }
 
 Status Engine::take_memory(const ocellus_engine_config& config, const ocellus_plan& plan) {
-  constexpr int32_t kMostExtents = Arena::kMaxExtents - 1;
-  if (config.extent_count > kMostExtents)
-    return OCELLUS_FAIL(Code::kBadArgument, "at most %d memory extents are supported", kMostExtents);
+  constexpr int32_t kMaxExtents = Arena::kMaxExtents - 1;
+  if (config.extent_count > kMaxExtents)
+    return OCELLUS_FAIL(Code::kBadArgument, "at most %d memory extents are supported", kMaxExtents);
   for (int32_t i = 0; i < config.extent_count; ++i) {
     if (config.extents == nullptr) return OCELLUS_FAIL(Code::kBadArgument, "extent_count is set, but extents is null");
     const Extent extent{static_cast<std::byte*>(config.extents[i].data), config.extents[i].bytes};

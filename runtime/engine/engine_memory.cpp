@@ -200,12 +200,12 @@ Status check_links(const EngineShape& s) {
 Status size_library(int64_t tier_bytes, int64_t width, EngineShape* s) {
   if (!s->has_library) return {};
   // Records look for each other one by one: more would take longer than reading a file.
-  constexpr int64_t kMostEntries = 65536;
+  constexpr int64_t kMaxEntries = 65536;
   s->library_entry_bytes =
       aligned_bytes(s->kv.image_bytes() + s->input_rows * (width * int64_t{sizeof(Half)} + int64_t{sizeof(int32_t)}));
   const int64_t each = s->library_entry_bytes + int64_t{sizeof(CachedEntry)};
   const int64_t padding = tier_bytes > 0 ? kRowAlignment : 0;  // the records are aligned
-  s->library_cache_entries = std::min(std::max<int64_t>(tier_bytes - padding, 0) / each, kMostEntries);
+  s->library_cache_entries = std::min(std::max<int64_t>(tier_bytes - padding, 0) / each, kMaxEntries);
   if (tier_bytes == 0 || s->library_cache_entries > 0) return {};
   return OCELLUS_FAIL(Code::kBadArgument,
                       "the image library's memory tier of %lld bytes does not hold one image, which takes %lld",
@@ -224,8 +224,8 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
   if (listed > 0 && listed != text.layer_count)
     return OCELLUS_FAIL(Code::kBadArgument, "the model has %d layers, but bits are given for %d", text.layer_count,
                         listed);
-  if (s.policy.lists_rows() && text.layer_count > NcarState::kMostLayers)
-    return OCELLUS_FAIL(Code::kUnsupported, "eviction is made for at most %d layers, not %d", NcarState::kMostLayers,
+  if (s.policy.lists_rows() && text.layer_count > NcarState::kMaxLayers)
+    return OCELLUS_FAIL(Code::kUnsupported, "eviction is made for at most %d layers, not %d", NcarState::kMaxLayers,
                         text.layer_count);
   if (s.policy.evicts_images() && s.views_per_image > 1)
     return OCELLUS_FAIL(Code::kUnsupported,
@@ -268,7 +268,7 @@ PrefillLimits EngineShape::prefill_limits() const {
   // Copies of packed and shifted runs are listed in tiles of f16; where a link begins or ends, one more begins.
   const int64_t copied = blocks_per_session * blocks_of(kv.block_slots, kPackedTileSlots) + most_holes();
   const bool expands = policy.packs() || links;
-  limits.expanded_tiles = (expands ? copied : 0) + kMostSinkPages;
+  limits.expanded_tiles = (expands ? copied : 0) + kMaxSinkPages;
   if (expands) limits.past_tiles = pages_per_session + copied * (kPackedTileSlots / kTileSlots + 1) + limits.links.runs;
   return limits;
 }

@@ -49,7 +49,7 @@ int64_t largest_that_fits(const Model& model, ocellus_limits limits, Limit ocell
 int32_t images_in_budget(const Model& model, const ocellus_limits& limits) {
   const bool clips_alone = limits.max_images == 0 && limits.max_clip_frames > 0;
   const int64_t fits = clips_alone
-                           ? largest_that_fits(model, limits, &ocellus_limits::max_clip_frames, 0, kMostClipFrames)
+                           ? largest_that_fits(model, limits, &ocellus_limits::max_clip_frames, 0, kMaxClipFrames)
                            : largest_that_fits(model, limits, &ocellus_limits::max_images, 0, kMaxImages);
   return static_cast<int32_t>(std::max<int64_t>(fits, 0));
 }

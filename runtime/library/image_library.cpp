@@ -241,7 +241,7 @@ Status ImageLibrary::change_labels(std::string_view owner, LibraryPart part, con
 Status ImageLibrary::set_labels(std::string_view owner, LibraryPart part, const LibraryKey& key,
                                 const EntryLabels& labels, bool* found) {
   OCELLUS_REQUIRE_STORE();
-  std::string_view tags[kMostTags];
+  std::string_view tags[kMaxTags];
   EntryLabels checked;
   OCELLUS_TRY(
       make_labels(view_tags(labels.tags, tags), labels.caption.view(), labels.expires, labels.pinned, &checked));

@@ -37,7 +37,7 @@ struct EntryFacts {
   Hash128 model = {};             // fingerprint of model and projector
   Hash128 content = {};           // hash of the pixels and their preprocessing: mm/views/image_hash.h
   uint64_t prefix_id = 0;         // the prompt before the image when it was read
-  int32_t layer_count = 0;        // 1 to kMostEntryLayers
+  int32_t layer_count = 0;        // 1 to kMaxEntryLayers
   int32_t kv_heads = 0;           // per layer
   int32_t head_dim = 0;           // elements of a head
   int32_t bits = 16;              // per stored element
@@ -45,30 +45,30 @@ struct EntryFacts {
   int32_t token_count = 0;        // prompt rows of the image
   int32_t block_rows = 0;         // slots of a packing block
   int32_t view_count = 0;         // views of the picture
-  int32_t embedding_width = 0;    // elements of an input row and of the retrieval embedding; up to kMostEmbeddingWidth
+  int32_t embedding_width = 0;    // elements of an input row and of the retrieval embedding; up to kMaxEmbeddingWidth
   int32_t stored_input_rows = 0;  // rows in the last block
   int32_t tile_cols = 0;          // tiles side by side among the views; 0: the picture is one view. Up to 255
   int32_t shared_rows = 0;        // rows of the image without a position of their own
   friend constexpr bool operator==(const EntryFacts&, const EntryFacts&) = default;
 };
 
-inline constexpr int32_t kMostEntryLayers = 1024;
-inline constexpr int32_t kMostEmbeddingWidth = 16384;
-inline constexpr int32_t kMostTags = 8;
-inline constexpr int32_t kMostTagBytes = 31;
-inline constexpr int32_t kMostOwnerBytes = 64;
-inline constexpr int32_t kMostCaptionBytes = 1000;
+inline constexpr int32_t kMaxEntryLayers = 1024;
+inline constexpr int32_t kMaxEmbeddingWidth = 16384;
+inline constexpr int32_t kMaxTags = 8;
+inline constexpr int32_t kMaxTagBytes = 31;
+inline constexpr int32_t kMaxOwnerBytes = 64;
+inline constexpr int32_t kMaxCaptionBytes = 1000;
 /// Blocks begin at multiples of this in their file, and the file ends at one, as direct reads need.
 inline constexpr int64_t kBlockAlignment = 512;
 
-/// Text of at most kMost bytes, stored in place.
-template <int kMost>
+/// Text of at most kMax bytes, stored in place.
+template <int kMax>
 class ShortText {
  public:
-  using Length = std::conditional_t<(kMost > 255), uint16_t, uint8_t>;
+  using Length = std::conditional_t<(kMax > 255), uint16_t, uint8_t>;
   constexpr ShortText() = default;
   bool assign(std::string_view text) {
-    if (text.size() > kMost) return false;
+    if (text.size() > kMax) return false;
     *this = {};
     std::copy(text.begin(), text.end(), text_);
     length_ = static_cast<Length>(text.size());
@@ -79,14 +79,14 @@ class ShortText {
   friend bool operator==(const ShortText& a, const ShortText& b) { return a.view() == b.view(); }
 
  private:
-  char text_[kMost + 1] = {};
+  char text_[kMax + 1] = {};
   Length length_ = 0;
 };
-using EntryCaption = ShortText<kMostCaptionBytes>;
-using OwnerName = ShortText<kMostOwnerBytes>;
+using EntryCaption = ShortText<kMaxCaptionBytes>;
+using OwnerName = ShortText<kMaxOwnerBytes>;
 
 struct EntryTags {
-  ShortText<kMostTagBytes> tags[kMostTags];
+  ShortText<kMaxTagBytes> tags[kMaxTags];
   int32_t count = 0;
   friend bool operator==(const EntryTags&, const EntryTags&) = default;
 };
@@ -118,7 +118,7 @@ Status make_labels(std::span<const std::string_view> tags, std::string_view capt
                    EntryLabels* out);
 
 /// Returns the tags as views; `views` must last as long.
-std::span<const std::string_view> view_tags(const EntryTags& tags, std::string_view (&views)[kMostTags]);
+std::span<const std::string_view> view_tags(const EntryTags& tags, std::string_view (&views)[kMaxTags]);
 
 /// Both in seconds since 1970; 0: never.
 constexpr bool has_expired(int64_t expires, int64_t now) { return expires != 0 && expires <= now; }

@@ -31,9 +31,9 @@ Status NewFile::fail(const char* what, int64_t error) const {
 
 Status NewFile::create() {
   static std::atomic<uint32_t> count{0};
-  constexpr int kMostTries = 64;
+  constexpr int kMaxTries = 64;
   int error = 0;
-  for (int i = 0; i < kMostTries; ++i) {
+  for (int i = 0; i < kMaxTries; ++i) {
     char name[48];
     std::snprintf(name, sizeof name, "%s%d-%u", kNewFilePrefix, static_cast<int>(::getpid()), count++);
     path_ = folder_ / name;

@@ -89,7 +89,7 @@ bool has_sound_blocks(const EntryHeader& header) {
   if (header.blocks.size() != int64_t{header.facts.layer_count} + 1) return false;
   int64_t at = header.header_bytes;
   for (const BlockPlace& block : header.blocks) {
-    if (block.offset != at || block.bytes < 0 || block.bytes > kMostBlockBytes) return false;
+    if (block.offset != at || block.bytes < 0 || block.bytes > kMaxBlockBytes) return false;
     at += padded_block_bytes(block.bytes);
   }
   return at == header.file_bytes;
@@ -99,7 +99,7 @@ const char* find_fault(const EntryHeader& header) {
   if (const char* fault = find_fault(header.facts)) return fault;
   if (!is_owner_name(header.owner.view()) && header.owner.view() != kSharedName) return "an invalid owner's name";
   const EntryTags& tags = header.labels.tags;
-  if (tags.count < 0 || tags.count > kMostTags) return "too many tags";
+  if (tags.count < 0 || tags.count > kMaxTags) return "too many tags";
   for (int32_t i = 0; i < tags.count; ++i)
     if (!is_tag(tags.tags[i].view())) return "an invalid tag";
   if (!is_caption(header.labels.caption.view())) return "an invalid caption";
@@ -121,8 +121,8 @@ void FieldWalk::bytes(void* value, int64_t count) {
 }
 
 const char* find_fault(const EntryFacts& facts) {
-  if (facts.layer_count < 1 || facts.layer_count > kMostEntryLayers) return "an invalid number of layers";
-  if (facts.embedding_width < 0 || facts.embedding_width > kMostEmbeddingWidth) return "an invalid embedding width";
+  if (facts.layer_count < 1 || facts.layer_count > kMaxEntryLayers) return "an invalid number of layers";
+  if (facts.embedding_width < 0 || facts.embedding_width > kMaxEmbeddingWidth) return "an invalid embedding width";
   return nullptr;
 }
 
@@ -187,7 +187,7 @@ int64_t header_bytes_of(const std::byte* preamble_bytes) {
   preamble.walk(fields);
   const int64_t bytes = preamble.header_bytes;
   const bool is_sound = preamble.magic == kMagic && preamble.version == kVersion && bytes >= kBlockAlignment &&
-                        bytes <= kMostHeaderBytes && bytes % kBlockAlignment == 0;
+                        bytes <= kMaxHeaderBytes && bytes % kBlockAlignment == 0;
   return is_sound ? bytes : 0;
 }
 
@@ -224,21 +224,21 @@ bool is_owner_name(std::string_view name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
            c == '-';
   };
-  if (name.empty() || name.size() > kMostOwnerBytes || name[0] == '.') return false;
+  if (name.empty() || name.size() > kMaxOwnerBytes || name[0] == '.') return false;
   for (const char c : name)
     if (!is_allowed(c)) return false;
   return true;
 }
 
 bool is_tag(std::string_view tag) {
-  if (tag.empty() || tag.size() > kMostTagBytes) return false;
+  if (tag.empty() || tag.size() > kMaxTagBytes) return false;
   for (const char c : tag)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) return false;
   return true;
 }
 
 bool is_caption(std::string_view caption) {
-  if (caption.size() > kMostCaptionBytes) return false;
+  if (caption.size() > kMaxCaptionBytes) return false;
   while (!caption.empty()) {
     int bytes = 0;
     const int32_t point = decode_utf8(caption, &bytes);
@@ -251,16 +251,15 @@ bool is_caption(std::string_view caption) {
 Status make_labels(std::span<const std::string_view> tags, std::string_view caption, int64_t expires, bool pinned,
                    EntryLabels* out) {
   *out = {};
-  if (tags.size() > kMostTags)
-    return OCELLUS_FAIL(Code::kBadArgument, "a library entry has at most %d tags", kMostTags);
+  if (tags.size() > kMaxTags) return OCELLUS_FAIL(Code::kBadArgument, "a library entry has at most %d tags", kMaxTags);
   for (const std::string_view tag : tags) {
     if (!is_tag(tag))
-      return OCELLUS_FAIL(Code::kBadArgument, "a tag has 1 to %d bytes and no control characters", kMostTagBytes);
+      return OCELLUS_FAIL(Code::kBadArgument, "a tag has 1 to %d bytes and no control characters", kMaxTagBytes);
     out->tags.tags[out->tags.count++].assign(tag);
   }
   if (!is_caption(caption))
     return OCELLUS_FAIL(Code::kBadArgument, "a caption is UTF-8 of at most %d bytes without control characters",
-                        kMostCaptionBytes);
+                        kMaxCaptionBytes);
   out->caption.assign(caption);
   if (expires < 0) return OCELLUS_FAIL(Code::kBadArgument, "a library entry cannot expire before 1970");
   out->expires = expires;
@@ -268,7 +267,7 @@ Status make_labels(std::span<const std::string_view> tags, std::string_view capt
   return {};
 }
 
-std::span<const std::string_view> view_tags(const EntryTags& tags, std::string_view (&views)[kMostTags]) {
+std::span<const std::string_view> view_tags(const EntryTags& tags, std::string_view (&views)[kMaxTags]) {
   for (int32_t i = 0; i < tags.count; ++i) views[i] = tags.tags[i].view();
   return {views, static_cast<size_t>(tags.count)};
 }

@@ -40,8 +40,8 @@ Status copy_header(const EntryHeader& from, EntryHeader* to);
 
 /// Bytes that determine the length of the head.
 inline constexpr int64_t kPreambleBytes = 32;
-inline constexpr int64_t kMostHeaderBytes = int64_t{1} << 20;
-inline constexpr int64_t kMostBlockBytes = int64_t{1} << 40;
+inline constexpr int64_t kMaxHeaderBytes = int64_t{1} << 20;
+inline constexpr int64_t kMaxBlockBytes = int64_t{1} << 40;
 
 constexpr int64_t padded_block_bytes(int64_t bytes) {
   return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
@@ -97,14 +97,14 @@ class FieldWalk {
     number(value.low);
   }
   void bytes(void* value, int64_t count);
-  template <int kMost>
-  void text(ShortText<kMost>& value) {
-    char place[kMost] = {};
-    auto length = static_cast<typename ShortText<kMost>::Length>(value.view().size());
+  template <int kMax>
+  void text(ShortText<kMax>& value) {
+    char place[kMax] = {};
+    auto length = static_cast<typename ShortText<kMax>::Length>(value.view().size());
     std::memcpy(place, value.c_str(), length);
     number(length);
-    bytes(place, kMost);
-    if (length > kMost) return fail();
+    bytes(place, kMax);
+    if (length > kMax) return fail();
     if (!is_writing_) value.assign({place, length});
   }
 

@@ -52,8 +52,8 @@ Status LibraryIndex::add(const CatalogueVector& vector) {
   if (!(greatest > 0) || !std::isfinite(length)) return {};  // no direction
   Group* group = find_group(vector.model, width);
   if (group == nullptr) {
-    if (group_count_ == kMostGroups)
-      return OCELLUS_FAIL(Code::kUnsupported, "a library searches entries of at most %d models", kMostGroups);
+    if (group_count_ == kMaxGroups)
+      return OCELLUS_FAIL(Code::kUnsupported, "a library searches entries of at most %d models", kMaxGroups);
     groups_[group_count_].reset(new (std::nothrow) Group);
     group = groups_[group_count_].get();
     if (group == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for the library's index");

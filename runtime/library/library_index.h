@@ -51,8 +51,8 @@ class LibraryIndex {
   Group* find_group(const Hash128& model, int64_t width);
   static Status scan(const Group& group, const Question& question, Buffer<Near>* candidates);
 
-  static constexpr int32_t kMostGroups = 64;
-  std::unique_ptr<Group> groups_[kMostGroups];
+  static constexpr int32_t kMaxGroups = 64;
+  std::unique_ptr<Group> groups_[kMaxGroups];
   int32_t group_count_ = 0;
   int64_t last_change_ = 0;
   bool is_loaded_ = false;

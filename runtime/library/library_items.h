@@ -33,8 +33,8 @@ struct FoundText {
 };
 
 /// Limits of a search for words: longer ones are refused.
-inline constexpr int32_t kMostSearchWords = 64;
-inline constexpr int32_t kMostSearchBytes = 1000;
+inline constexpr int32_t kMaxSearchWords = 64;
+inline constexpr int32_t kMaxSearchBytes = 1000;
 
 /// Use of one owner, or of all together.
 struct LibraryUse {

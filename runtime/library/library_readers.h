@@ -17,14 +17,14 @@ class LibraryEntry;
 /// Reads one entry at a time: begin, then help until it returns false, then finish, all on one thread.
 class BlockReaders {
  public:
-  static constexpr int kMostThreads = 8;
+  static constexpr int kMaxThreads = 8;
 
   BlockReaders() = default;
   ~BlockReaders() { stop(); }
   BlockReaders(const BlockReaders&) = delete;
   BlockReaders& operator=(const BlockReaders&) = delete;
 
-  /// Starts `threads` threads besides the caller's: 0 to kMostThreads. Fails as Thread::start.
+  /// Starts `threads` threads besides the caller's: 0 to kMaxThreads. Fails as Thread::start.
   Status start(int threads, const ThreadSettings& settings = {}, const TraceSink& trace = {});
   void stop();
 
@@ -52,7 +52,7 @@ class BlockReaders {
   bool quit_ = false;
   TraceSink trace_;
   int running_ = 0;
-  Thread threads_[kMostThreads];
+  Thread threads_[kMaxThreads];
 };
 
 }  // namespace ocellus

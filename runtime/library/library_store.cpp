@@ -31,10 +31,10 @@ Status LibraryStore::open(const LibraryConfig& config) {
   const char* path = config.path == nullptr ? "" : config.path;
   folder_ = LibraryPath(path);
   // Leaves room for the longest name below it.
-  constexpr size_t kMostPathBytes = LibraryPath::kCapacity - 128;
-  if (path[0] == '\0' || std::strlen(path) > kMostPathBytes)
+  constexpr size_t kMaxPathBytes = LibraryPath::kCapacity - 128;
+  if (path[0] == '\0' || std::strlen(path) > kMaxPathBytes)
     return OCELLUS_FAIL(Code::kBadArgument, "a library needs the path of a directory, of at most %d bytes",
-                        static_cast<int>(kMostPathBytes));
+                        static_cast<int>(kMaxPathBytes));
   if (config.quota_bytes < 0 || config.owner_quota_bytes < 0)
     return OCELLUS_FAIL(Code::kBadArgument, "a library's quotas cannot be negative");
   entries_folder_ = folder_ / "entries";

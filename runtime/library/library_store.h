@@ -3,7 +3,7 @@
 //   catalogue.sqlite   rebuilt from the rest if lost
 //   entries/           <key>.entry, one file each
 //   owners/            <hash of the name>.owner, with the secret that keys are made with
-//   set-aside/         damaged files, the latest kMostSetAside of them
+//   set-aside/         damaged files, the latest kMaxSetAside of them
 //   lock               held while a catalogue is opened
 //
 // A change of a file's name and the change of the catalogue happen in one transaction of the catalogue, so that
@@ -21,7 +21,7 @@
 namespace ocellus {
 
 inline constexpr char kEntrySuffix[] = ".entry";
-inline constexpr int32_t kMostSetAside = 64;
+inline constexpr int32_t kMaxSetAside = 64;
 
 /// A request for an entry's file.
 struct EntryQuestion {

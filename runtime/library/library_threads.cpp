@@ -80,7 +80,7 @@ bool LibraryTraffic::read_entry(const EntryWish& wish, int load, CachedEntry* ou
   if (!entry.take_stamp(&out->stamp)) out->library = 0;
   out->part = entry.part();
   out->computed_ms = static_cast<double>(entry.header().computed_us) * 1e-3;
-  int64_t offsets[kMostEntryLayers + 1];
+  int64_t offsets[kMaxEntryLayers + 1];
   const int32_t count = kv_->layer_count + 1;
   if (entry.block_count() != count) return false;
   for (int32_t block = 0; block < count; ++block) {
@@ -153,7 +153,7 @@ void LibraryTraffic::tell_unstored() {
 bool LibraryTraffic::write_entry() {
   const TraceRange range(trace_, "library write");
   const EntryWish& wish = store_.wish;
-  std::span<const std::byte> blocks[kMostEntryLayers + 1];
+  std::span<const std::byte> blocks[kMaxEntryLayers + 1];
   CachedEntry cached{.library = wish.library->serial(), .owner = wish.owner, .facts = wish.facts, .stamp = {}};
   const std::byte* const from = memory_.store.data;
   for (int32_t block = 0; block <= kv_->layer_count; ++block) {
@@ -162,7 +162,7 @@ bool LibraryTraffic::write_entry() {
     cached.bytes += bytes;
   }
   const EntryLabels& labels = store_.labels;
-  std::string_view tags[kMostTags];
+  std::string_view tags[kMaxTags];
   NewEntry entry;
   entry.facts = wish.facts;
   entry.tags = view_tags(labels.tags, tags);

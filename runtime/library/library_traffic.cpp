@@ -10,7 +10,7 @@ namespace {
 
 /// Images of up to this many bytes are one block of their entry, since blocks are padded; larger ones have a block per
 /// layer, which can be read one by one.
-constexpr int64_t kMostTogether = int64_t{1} << 20;
+constexpr int64_t kMaxTogether = int64_t{1} << 20;
 
 /// Interval at which a thread that waits for another checks for a stop.
 constexpr int64_t kPollMilliseconds = 5;
@@ -28,8 +28,7 @@ int64_t pick_bytes(const EntryFacts& facts) { return facts.stored_input_rows * i
 
 int64_t entry_block_bytes(const KvShape& kv, const EntryFacts& facts, int32_t block) {
   if (block == kv.layer_count) return input_row_bytes(facts) + pick_bytes(facts);
-  if (kv.image_bytes() > kMostTogether)
-    return kv.blocks_per_image() * kv.block_layout(block).padded_bytes * kv.kv_heads;
+  if (kv.image_bytes() > kMaxTogether) return kv.blocks_per_image() * kv.block_layout(block).padded_bytes * kv.kv_heads;
   return block == 0 ? kv.image_bytes() : 0;
 }
 

@@ -53,7 +53,7 @@ bool LibraryStore::move_aside(const LibraryPath& path, const char* name) {
   uint64_t latest = 0;
   for (const ListedName& listed : names) latest = std::max<uint64_t>(latest, number_of(listed));
   for (const ListedName& listed : names)
-    if (number_of(listed) + kMostSetAside < latest + 2) files().remove((aside_folder_ / listed.text).c_str());
+    if (number_of(listed) + kMaxSetAside < latest + 2) files().remove((aside_folder_ / listed.text).c_str());
   char to[96];
   std::snprintf(to, sizeof to, "%08llx-%s", static_cast<unsigned long long>(latest + 1), name);
   return files().rename(path.c_str(), (aside_folder_ / to).c_str()) >= 0;

@@ -10,7 +10,7 @@ bool ends_word(char c) { return static_cast<unsigned char>(c) <= 0x20 || c == 0x
 
 Status refuse() {
   return OCELLUS_FAIL(Code::kBadArgument, "a search of captions takes 1 to %d words, of at most %d bytes in all",
-                      kMostSearchWords, kMostSearchBytes);
+                      kMaxSearchWords, kMaxSearchBytes);
 }
 
 Status append(std::string_view text, Buffer<char>* out) {
@@ -22,14 +22,14 @@ Status append(std::string_view text, Buffer<char>* out) {
 
 Status quote_words(std::string_view words, Buffer<char>* out) {
   *out = {};
-  if (words.size() > kMostSearchBytes) return refuse();
+  if (words.size() > kMaxSearchBytes) return refuse();
   int32_t count = 0;
   for (size_t at = 0; at < words.size();) {
     if (ends_word(words[at])) {
       ++at;
       continue;
     }
-    if (++count > kMostSearchWords) return refuse();
+    if (++count > kMaxSearchWords) return refuse();
     OCELLUS_TRY(append(count > 1 ? " OR \"" : "\"", out));
     for (; at < words.size() && !ends_word(words[at]); ++at)
       OCELLUS_TRY(append(words[at] == '"' ? "\"\"" : words.substr(at, 1), out));

@@ -9,7 +9,7 @@
 namespace ocellus {
 
 /// Writes every word as a quoted phrase, any of which may match: `red "cat` becomes `"red" OR """cat"`. Words end at
-/// spaces and control characters. kBadArgument without words, or with more than kMostSearchWords or kMostSearchBytes.
+/// spaces and control characters. kBadArgument without words, or with more than kMaxSearchWords or kMaxSearchBytes.
 Status quote_words(std::string_view words, Buffer<char>* out);
 
 }  // namespace ocellus

@@ -14,20 +14,20 @@ EntryFacts PicturesAhead::facts(int64_t i) const {
 void PicturesAhead::add(const EntryFacts& facts) { std::memcpy(facts_.row(count_++), &facts, sizeof facts); }
 
 void PicturesAhead::start_loads(EntryWish wish, LibraryTraffic& traffic, Queue& queue) {
-  for (; begun_ < count_ && begun_ - current_ < kMostBegun; ++begun_) {
+  for (; begun_ < count_ && begun_ - current_ < kMaxBegun; ++begun_) {
     wish.facts = facts(begun_);
     for (int64_t i = current_; i < begun_; ++i)
       if (facts(i) == wish.facts) return;
     const int load = traffic.begin(wish, queue);
     if (load < 0) return;
-    loads_[begun_ % kMostBegun] = load;
+    loads_[begun_ % kMaxBegun] = load;
   }
 }
 
 bool PicturesAhead::current(EntryFacts* out, int* load) {
   if (current_ == count_) return false;
   *out = facts(current_);
-  *load = current_ < begun_ ? loads_[current_ % kMostBegun] : -1;
+  *load = current_ < begun_ ? loads_[current_ % kMaxBegun] : -1;
   begun_ = std::max(begun_, current_ + 1);
   is_taken_ = true;
   return true;
@@ -40,7 +40,7 @@ void PicturesAhead::finish_current() {
 }
 
 void PicturesAhead::clear(LibraryTraffic& traffic) {
-  for (int64_t i = current_ + (is_taken_ ? 1 : 0); i < begun_; ++i) traffic.abandon(loads_[i % kMostBegun]);
+  for (int64_t i = current_ + (is_taken_ ? 1 : 0); i < begun_; ++i) traffic.abandon(loads_[i % kMaxBegun]);
   count_ = begun_ = current_ = 0;
   is_taken_ = false;
 }

@@ -26,14 +26,14 @@ class PicturesAhead {
   EntryFacts facts(int64_t i) const;
 
   // One load for the current picture, which may have ended, and those after it.
-  static constexpr int64_t kMostBegun = LibraryTraffic::kLoads + 1;
+  static constexpr int64_t kMaxBegun = LibraryTraffic::kLoads + 1;
 
   HostView<std::byte> facts_;
   int64_t count_ = 0;
   int64_t begun_ = 0;      // pictures whose loads were begun
   int64_t current_ = 0;    // the first picture that is not finished
   bool is_taken_ = false;  // the caller of current() owns the load
-  int loads_[kMostBegun] = {};
+  int loads_[kMaxBegun] = {};
 };
 
 }  // namespace ocellus

@@ -24,7 +24,7 @@ constexpr const char* kQueryTexts[] = {OCELLUS_FOR_EACH_QUERY(OCELLUS_QUERY_TEXT
 
 /// Tags in one text; they hold no line ends.
 struct TagText {
-  char text[kMostTags * (kMostTagBytes + 1)] = {};
+  char text[kMaxTags * (kMaxTagBytes + 1)] = {};
   size_t length = 0;
 
   explicit TagText(const EntryTags& tags) {
@@ -43,7 +43,7 @@ bool parse_tags(std::string_view text, EntryTags* out) {
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view tag = text.substr(0, end);
-    if (out->count == kMostTags || !is_tag(tag)) return false;
+    if (out->count == kMaxTags || !is_tag(tag)) return false;
     out->tags[out->count++].assign(tag);
     text.remove_prefix(std::min(end + 1, text.size()));
   }

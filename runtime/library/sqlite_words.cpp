@@ -7,7 +7,7 @@
 namespace ocellus {
 namespace {
 
-static_assert(kMostSearchWords <= 64, "a word is a bit");
+static_assert(kMaxSearchWords <= 64, "a word is a bit");
 
 void write_share(const Fts5ExtensionApi* api, Fts5Context* search, sqlite3_context* result, int, sqlite3_value**) {
   int asked = 0, places = 0;

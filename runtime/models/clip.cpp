@@ -8,11 +8,11 @@
 namespace ocellus {
 namespace {
 
-bool is_time(double seconds) { return seconds >= 0 && seconds < kMostClipSeconds; }
+bool is_time(double seconds) { return seconds >= 0 && seconds < kMaxClipSeconds; }
 
 Status check_time(const char* what, double seconds) {
   if (is_time(seconds)) return {};
-  return OCELLUS_FAIL(Code::kBadArgument, "%s must be 0 to less than %.0f seconds, not %g", what, kMostClipSeconds,
+  return OCELLUS_FAIL(Code::kBadArgument, "%s must be 0 to less than %.0f seconds, not %g", what, kMaxClipSeconds,
                       seconds);
 }
 
@@ -30,7 +30,7 @@ Status count_clip_tokens(const Model& model, int32_t frames, int64_t* out) {
   const ClipRules* rules = nullptr;
   OCELLUS_TRY(clip_rules(model, &rules));
   // A smaller number of frames may have longer words, but then fewer frames have a text.
-  const double last = kMostClipSeconds - 1;
+  const double last = kMaxClipSeconds - 1;
   const ClipTimes first{frames, &last, last};
   const auto count = [&](const char* text, int64_t times) {
     int64_t tokens = 0;
@@ -54,16 +54,16 @@ Status sample_clip(const Model& model, int32_t frame_count, double duration, int
   const ClipRules* rules = nullptr;
   OCELLUS_TRY(clip_rules(model, &rules));
   if (frame_count < 1) return OCELLUS_FAIL(Code::kBadArgument, "a video has at least one frame, not %d", frame_count);
-  if (most < 1 || most > kMostClipFrames)
-    return OCELLUS_FAIL(Code::kBadArgument, "a clip has 1 to %d frames, not %d", kMostClipFrames, most);
+  if (most < 1 || most > kMaxClipFrames)
+    return OCELLUS_FAIL(Code::kBadArgument, "a clip has 1 to %d frames, not %d", kMaxClipFrames, most);
   OCELLUS_TRY(check_time("the duration of a video", duration));
   *count = rules->sample(frame_count, duration, most, indices);
   return {};
 }
 
 Status check_clip_times(const ClipTimes& clip) {
-  if (clip.frame_count < 1 || clip.frame_count > kMostClipFrames)
-    return OCELLUS_FAIL(Code::kBadArgument, "a clip has 1 to %d frames, not %d", kMostClipFrames, clip.frame_count);
+  if (clip.frame_count < 1 || clip.frame_count > kMaxClipFrames)
+    return OCELLUS_FAIL(Code::kBadArgument, "a clip has 1 to %d frames, not %d", kMaxClipFrames, clip.frame_count);
   OCELLUS_TRY(check_time("the duration of a clip", clip.duration));
   for (int32_t i = 0; i < clip.frame_count; ++i) {
     OCELLUS_TRY(check_time("the time of a clip's frame", clip.seconds[i]));

@@ -12,8 +12,8 @@ namespace ocellus {
 class Model;
 struct ViewRules;
 
-inline constexpr int32_t kMostClipFrames = 999;
-inline constexpr double kMostClipSeconds = 24.0 * 3600.0;  // times are less
+inline constexpr int32_t kMaxClipFrames = 999;
+inline constexpr double kMaxClipSeconds = 24.0 * 3600.0;  // times are less
 
 struct ClipTimes {
   int32_t frame_count = 0;

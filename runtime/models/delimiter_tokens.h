@@ -14,17 +14,17 @@ namespace ocellus {
 class DelimiterTokens {
  public:
   Status encode(const Tokenizer& tokenizer, const char* text) {
-    if (Tokenizer::workspace_bytes(kMostBytes) > static_cast<int64_t>(sizeof workspace_))
+    if (Tokenizer::workspace_bytes(kMaxBytes) > static_cast<int64_t>(sizeof workspace_))
       return OCELLUS_FAIL(Code::kInternal, "the workspace for image delimiters is too small");
-    return tokenizer.encode(text, true, workspace_, sizeof workspace_, ids_, kMostBytes, &count_);
+    return tokenizer.encode(text, true, workspace_, sizeof workspace_, ids_, kMaxBytes, &count_);
   }
   const TokenId* ids() const { return ids_; }
   int64_t count() const { return count_; }
 
  private:
-  static constexpr int64_t kMostBytes = sizeof(ImagePiece::text);
+  static constexpr int64_t kMaxBytes = sizeof(ImagePiece::text);
   std::byte workspace_[16384];
-  TokenId ids_[kMostBytes];
+  TokenId ids_[kMaxBytes];
   int64_t count_ = 0;
 };
 

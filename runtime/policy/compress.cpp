@@ -274,7 +274,7 @@ void compress_all_layers(const LayerToCompress& last, Queue& queue) {
   const CompressScratch& s = last.scratch;
   const EvictionRule& rule = *s.policy.evict;
   const int32_t layers = last.config.layer_count;
-  double shares[NcarState::kMostLayers];  // planning refuses more layers with eviction
+  double shares[NcarState::kMaxLayers];  // planning refuses more layers with eviction
   if (!share_slots(last, rule.layer_shares(), shares, queue)) return;
   for (int32_t layer = 0; layer < layers; ++layer) {
     CompressPlan plan = last.plan;

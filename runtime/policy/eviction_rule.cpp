@@ -59,7 +59,7 @@ class ScoredRule final : public EvictionRule {
   int64_t window(const CachePolicy& policy, int64_t kept) const override {
     if (policy.window > 0) return policy.window;
     switch (method_.window) {
-      case Window::kShort: return std::clamp(kept / 2, kLeastWindow, kMostWindow);
+      case Window::kShort: return std::clamp(kept / 2, kLeastWindow, kMaxWindow);
       case Window::kHalf: return std::max<int64_t>(kept / 2, 1);
       case Window::kOne: return 1;
       case Window::kRest: return std::max<int64_t>(kept - method_.first_rows, 1);
@@ -93,7 +93,7 @@ class ScoredRule final : public EvictionRule {
 
  private:
   static constexpr int64_t kLeastWindow = 4;
-  static constexpr int64_t kMostWindow = 16;
+  static constexpr int64_t kMaxWindow = 16;
 
   void set_options(const MethodValues& options, const CompressPlan& plan, SelectSlotsArgs* args) const {
     if (options.has("pool")) {
@@ -162,7 +162,7 @@ constexpr ocellus_method_option kSwitch = {
     "switch",
     "small-drop|large-drop|low",
     0,
-    NcarState::kMostLayers,
+    NcarState::kMaxLayers,
     1,
     "small-drop",
     "The unified stage begins where NCAR falls by less than the threshold (eq. 7), by more (the prose), is below it "

@@ -8,13 +8,13 @@ namespace ocellus {
 namespace {
 
 /// Far from where positions would no longer be exact: at 100 rows a second after four months.
-constexpr int64_t kMostPosition = int64_t{1} << 30;
+constexpr int64_t kMaxPosition = int64_t{1} << 30;
 
 }  // namespace
 
 Status Room::set_rolling(int32_t images, int32_t sink_tokens) {
   const EngineShape& shape = conversation_.engine().shape();
-  const int32_t most_sinks = kMostSinkPages * kPageSlots;
+  const int32_t most_sinks = kMaxSinkPages * kPageSlots;
   if (images < 0 || images > shape.images_per_session)
     return OCELLUS_FAIL(Code::kBadArgument, "a rolling context can keep 1 to %d images here, not %d",
                         shape.images_per_session, images);
@@ -138,7 +138,7 @@ bool Room::release_oldest(const RowNeed& need, const SessionCache::Mark& until) 
 
 Status Room::release(const RowNeed& need) {
   const int64_t position = conversation_.state().next_position;
-  if (position > kMostPosition)
+  if (position > kMaxPosition)
     return OCELLUS_FAIL(Code::kFull, "the conversation has reached position %lld: reset the session",
                         static_cast<long long>(position));
   while (!has(need, {}) && release_oldest(need, conversation_.cache().mark())) {

@@ -49,7 +49,7 @@ void repeat(std::byte* data, int64_t done, int64_t bytes, Queue& queue) {
 /// Every head of a layer, whose memory is one stretch. Waits, because the pattern lies on the stack.
 Status fill_layer(const KvShape& shape, const KvLayer& layer, const KvRun& run, Queue& queue) {
   const auto pattern = make_pattern(layer.format);
-  std::array<Half, int64_t{kKvScaleRows}* kMostHeadDim> scales = {};
+  std::array<Half, int64_t{kKvScaleRows}* kMaxHeadDim> scales = {};
   const KvBlockLayout layout = shape.block_layout(layer.index);
   const int64_t codes = layout.padded_bytes - layout.keys;
   std::byte* data = run.data + layer.offset;

@@ -11,7 +11,7 @@ namespace ocellus {
 namespace {
 
 // Ordinary texts and pairs need a few dozen probes at most; more means a file made to slow the tokenizer down.
-constexpr int64_t kMostProbes = 256;
+constexpr int64_t kMaxProbes = 256;
 
 int64_t slots_for(int64_t count) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * count))); }
 
@@ -28,7 +28,7 @@ uint64_t hash_pair(TokenId left, TokenId right) {
 template <class Same>
 Status insert_slot(int32_t* slots, int64_t slot_count, uint64_t hash, int32_t index, const Same& same) {
   const uint64_t mask = static_cast<uint64_t>(slot_count) - 1;
-  for (uint64_t probe = 0; probe < static_cast<uint64_t>(kMostProbes); ++probe) {
+  for (uint64_t probe = 0; probe < static_cast<uint64_t>(kMaxProbes); ++probe) {
     int32_t& slot = slots[(hash + probe) & mask];
     if (slot == 0) {
       slot = index + 1;
@@ -43,7 +43,7 @@ Status insert_slot(int32_t* slots, int64_t slot_count, uint64_t hash, int32_t in
 template <class Visit>
 void visit_slots(const int32_t* slots, int64_t slot_count, uint64_t hash, const Visit& visit) {
   const uint64_t mask = static_cast<uint64_t>(slot_count) - 1;
-  for (uint64_t probe = 0; probe < static_cast<uint64_t>(kMostProbes); ++probe) {
+  for (uint64_t probe = 0; probe < static_cast<uint64_t>(kMaxProbes); ++probe) {
     const int32_t slot = slots[(hash + probe) & mask];
     if (slot == 0 || visit(slot - 1)) return;
   }

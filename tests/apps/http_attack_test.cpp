@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 
 constexpr int64_t kMiB = 1 << 20;
 // Of a client that behaves; a server that waits for others takes longer. Busy machines take a second now and then.
-constexpr int64_t kMostWait_ms = 3000;
+constexpr int64_t kMaxWait_ms = 3000;
 
 int64_t resident_bytes() {
   long pages = 0, resident = 0;
@@ -63,7 +63,7 @@ struct Target {
   bool serves_others() {
     const int64_t begin = steady_ms();
     const HttpReply reply = fetch(server.port(), "GET", "/hello");
-    return reply.status == 200 && reply.body == "hello" && steady_ms() - begin < kMostWait_ms;
+    return reply.status == 200 && reply.body == "hello" && steady_ms() - begin < kMaxWait_ms;
   }
   bool is_quiet() {
     return wait_for([this] { return server.counts().connections == 0; }, 4000);

@@ -155,7 +155,7 @@ TEST_CASE("white space at the ends of an answer is not shown, in between it is")
 
 TEST_CASE("the log keeps the newest records and forgets the oldest with their pictures") {
   WatchLog log;
-  const auto most = static_cast<int64_t>(WatchLog::kMostRecords);
+  const auto most = static_cast<int64_t>(WatchLog::kMaxRecords);
   for (int64_t id = 1; id <= most + 10; ++id) log.add(make_record(id), {static_cast<uint8_t>(id), 2, 3});
   CHECK(log.thumbnail(10).empty());
   CHECK(log.thumbnail(11).size() == 3);
@@ -175,7 +175,7 @@ TEST_CASE("the log keeps the newest records and forgets the oldest with their pi
 
 TEST_CASE("questions wait in order, and no more than the most") {
   WatchControl control({});
-  for (size_t i = 0; i < WatchControl::kMostWaiting; ++i) CHECK(control.ask("q" + std::to_string(i)) == i + 1);
+  for (size_t i = 0; i < WatchControl::kMaxWaiting; ++i) CHECK(control.ask("q" + std::to_string(i)) == i + 1);
   CHECK_FALSE(control.ask("one too many").has_value());
   CHECK(control.next_question()->text == "q0");
   CHECK(control.ask("now there is room").has_value());

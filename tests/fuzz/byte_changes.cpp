@@ -5,7 +5,7 @@
 namespace ocellus::fuzz {
 namespace {
 
-constexpr int64_t kMostPiece = 32;
+constexpr int64_t kMaxPiece = 32;
 
 // A place in the bytes and how many to take from there, neither beyond the end.
 struct Piece {
@@ -13,7 +13,7 @@ struct Piece {
 };
 Piece pick_piece(const Bytes& bytes, Random& random) {
   const size_t begin = pick_index(bytes.size(), random);
-  const auto count = static_cast<size_t>(random.integer(1, kMostPiece));
+  const auto count = static_cast<size_t>(random.integer(1, kMaxPiece));
   return {begin, std::min(count, bytes.size() - begin)};
 }
 

@@ -10,7 +10,7 @@ namespace ocellus::fuzz {
 namespace {
 
 constexpr int kWidth = 5, kHeight = 3;
-constexpr size_t kMostTiffBytes = 60000;  // a JPEG's segment has 65,533
+constexpr size_t kMaxTiffBytes = 60000;  // a JPEG's segment has 65,533
 constexpr size_t kFieldBytes = 12;
 
 std::vector<Bytes> make_seeds() {
@@ -62,7 +62,7 @@ bool run(const uint8_t* data, size_t size) {
   const Orientation orientation = read_exif_orientation(data, static_cast<int64_t>(size));
   constexpr char kBefore[] = "Exif\0";  // and the zero at its end: a JPEG's segment has that before the TIFF data
   const bool has_before = size >= sizeof kBefore && std::memcmp(data, kBefore, sizeof kBefore) == 0;
-  if (size > kMostTiffBytes || has_before) return !orientation.is_upright();
+  if (size > kMaxTiffBytes || has_before) return !orientation.is_upright();
   const Bytes tiff(data, data + size);
   require(is_turned(testing::with_exif(jpeg, tiff)) == orientation.transposed, "a JPEG is turned as its EXIF says");
   if (size > 0) {

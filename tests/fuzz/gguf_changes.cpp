@@ -17,9 +17,9 @@ using test::GgufBuilder;
 using Entry = GgufBuilder::Entry;
 using Tensor = GgufBuilder::Tensor;
 
-constexpr uint64_t kMostItems = 4096;           // entries, tensors; strings of an array are not limited
-constexpr uint64_t kMostTensorBytes = 1 << 18;  // of a tensor that was made larger
-constexpr size_t kArrayHead = 12;               // element type and count
+constexpr uint64_t kMaxItems = 4096;           // entries, tensors; strings of an array are not limited
+constexpr uint64_t kMaxTensorBytes = 1 << 18;  // of a tensor that was made larger
+constexpr size_t kArrayHead = 12;              // element type and count
 constexpr const char* kWords[] = {"llama",   "qwen2",   "clip",   "gpt2",   "bert",         "smollm",   "llama-bpe",
                                   "linear",  "yarn",    "none",   "mlp",    "idefics3",     "ldp",      "gelu",
                                   "",        "default", "qwen2",  "gpt-2",  "general.name", "%s%n%d",   "\xff\xfe",
@@ -103,13 +103,13 @@ GgufBuilder read_gguf(const Bytes& bytes) {
   uint64_t tensors = 0, entries = 0;
   if (!reader.take(4, &magic) || !reader.number(&file.version) || !reader.number(&tensors) || !reader.number(&entries))
     return file;
-  for (uint64_t i = 0; i < std::min(entries, kMostItems); ++i) {
+  for (uint64_t i = 0; i < std::min(entries, kMaxItems); ++i) {
     Entry entry;
     if (!reader.text(&entry.key) || !reader.number(&entry.type) || !reader.value(entry.type, &entry.value)) return file;
     file.entries.push_back(entry);
   }
   std::vector<uint64_t> offsets;
-  for (uint64_t i = 0; i < std::min(tensors, kMostItems); ++i) {
+  for (uint64_t i = 0; i < std::min(tensors, kMaxItems); ++i) {
     Tensor tensor;
     offsets.emplace_back();
     if (!read_tensor(reader, &tensor, &offsets.back())) return file;
@@ -225,10 +225,10 @@ uint64_t data_bytes(const Tensor& tensor) {
     const WeightFormatInfo& info = format_info(static_cast<WeightFormat>(format));
     if (info.ggml_id != tensor.type) continue;
     uint64_t elements = 1;
-    for (const uint64_t extent : tensor.ne) elements = extent < kMostTensorBytes ? elements * extent : 0;
+    for (const uint64_t extent : tensor.ne) elements = extent < kMaxTensorBytes ? elements * extent : 0;
     const uint64_t blocks = elements / static_cast<uint64_t>(info.block_elements);
     const uint64_t bytes = blocks * static_cast<uint64_t>(info.block_bytes);
-    return elements < kMostTensorBytes && bytes < kMostTensorBytes ? bytes : 0;
+    return elements < kMaxTensorBytes && bytes < kMaxTensorBytes ? bytes : 0;
   }
   return 0;
 }

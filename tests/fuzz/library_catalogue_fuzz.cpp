@@ -14,7 +14,7 @@
 namespace ocellus::fuzz {
 namespace {
 
-constexpr int64_t kMostSteps = 1000;  // of a walk over what may be damaged
+constexpr int64_t kMaxSteps = 1000;  // of a walk over what may be damaged
 constexpr const char* kValues[] = {"NULL",
                                    "-1",
                                    "9223372036854775807",
@@ -104,7 +104,7 @@ std::vector<std::string> query(sqlite3* open, const std::string& text) {
   std::vector<std::string> rows;
   sqlite3_stmt* statement = nullptr;
   if (sqlite3_prepare_v2(open, text.c_str(), -1, &statement, nullptr) != SQLITE_OK) return rows;
-  while (sqlite3_step(statement) == SQLITE_ROW && rows.size() < size_t{kMostSteps}) {
+  while (sqlite3_step(statement) == SQLITE_ROW && rows.size() < size_t{kMaxSteps}) {
     const auto* value = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
     rows.push_back(value != nullptr ? value : "");
   }
@@ -160,12 +160,12 @@ Status take_vector(void* user, const CatalogueVector& vector) {
 Status walk_entries(Catalogue& catalogue, int64_t* count) {
   CatalogueRow row;
   bool found = true;
-  for (int64_t step = 0; step < kMostSteps && found; ++step) {
+  for (int64_t step = 0; step < kMaxSteps && found; ++step) {
     const int64_t before = row.id;
     OCELLUS_TRY(catalogue.next_entry(Catalogue::kAllOwners, before, &row, &found));
     if (!found) break;
     require(row.id > before, "a walk over entries goes on");
-    require(row.labels.tags.count >= 0 && row.labels.tags.count <= kMostTags, "an entry has as many tags as it may");
+    require(row.labels.tags.count >= 0 && row.labels.tags.count <= kMaxTags, "an entry has as many tags as it may");
     ++*count;
   }
   return {};

@@ -10,7 +10,7 @@ namespace ocellus::fuzz {
 namespace {
 
 constexpr size_t kHeaderBytesAt = 12, kFileBytesAt = 16, kChecksumAt = 24;
-constexpr int64_t kMostBlocks = 64;
+constexpr int64_t kMaxBlocks = 64;
 
 // A file that is in memory, whatever its name.
 class OneFile : public LibraryFiles {
@@ -132,7 +132,7 @@ bool run(const uint8_t* data, size_t size) {
   FileOutcome all;
   require(file.scan_blocks(nullptr, &all).ok(), "blocks can be looked through");
   bool is_whole = true;
-  for (int64_t i = 0; i < std::min(file.header().blocks.size(), kMostBlocks); ++i) {
+  for (int64_t i = 0; i < std::min(file.header().blocks.size(), kMaxBlocks); ++i) {
     Bytes block(static_cast<size_t>(file.header().blocks[i].bytes));
     is_whole =
         file.read_block(static_cast<int32_t>(i), reinterpret_cast<std::byte*>(block.data())).is_sound() && is_whole;

@@ -17,8 +17,8 @@ namespace {
 
 // A view of 14 pixels from a picture with a side of 8,192, as LLaVA-1.5's pictures may have, takes 58 MB of scratch.
 constexpr int64_t kBudgetBytes = int64_t{64} << 20;
-constexpr size_t kMostModelBytes = size_t{1} << 20;
-constexpr int64_t kMostHeapBytes = int64_t{64} << 20;
+constexpr size_t kMaxModelBytes = size_t{1} << 20;
+constexpr int64_t kMaxHeapBytes = int64_t{64} << 20;
 
 // A file in memory, which the library opens by its path.
 class MemoryFile {
@@ -95,15 +95,15 @@ const Registration kText({.name = "model",
                           .make_seeds = make_text_models,
                           .mutate = change_gguf,
                           .run = [](const uint8_t* data, size_t size) { return run(Half::kText, data, size); },
-                          .most_bytes = kMostModelBytes,
-                          .most_heap_bytes = kMostHeapBytes});
+                          .most_bytes = kMaxModelBytes,
+                          .most_heap_bytes = kMaxHeapBytes});
 const Registration kProjector({.name = "mmproj",
                                .make_seeds = make_projectors,
                                .mutate = change_gguf,
                                .run = [](const uint8_t* data,
                                          size_t size) { return run(Half::kProjector, data, size); },
-                               .most_bytes = kMostModelBytes,
-                               .most_heap_bytes = kMostHeapBytes});
+                               .most_bytes = kMaxModelBytes,
+                               .most_heap_bytes = kMaxHeapBytes});
 
 }  // namespace
 }  // namespace ocellus::fuzz

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kSignatureBytes = 8;
 constexpr size_t kChunkFrame = 12;  // length, type, checksum
 constexpr size_t kHeaderBytes = 13;
-constexpr size_t kMostRowBytes = size_t{1} << 15;  // of all rows of data that are made anew
+constexpr size_t kMaxRowBytes = size_t{1} << 15;  // of all rows of data that are made anew
 constexpr const char* kTypes[] = {"IHDR", "PLTE", "tRNS", "IDAT", "IEND", "acTL", "fcTL", "fdAT", "gAMA",
                                   "sRGB", "iCCP", "eXIf", "tEXt", "zTXt", "bKGD", "CgBI", "xxxx", "XXXX"};
 
@@ -106,9 +106,9 @@ void change_header(Bytes& header, Random& random) {
 Bytes make_rows(const Bytes& header, Random& random) {
   const size_t width = read_be(&header[0]), height = read_be(&header[4]);
   const size_t samples = header[9] == 2 ? 3 : header[9] == 4 ? 2 : header[9] == 6 ? 4 : 1;
-  const size_t bits = width % kMostRowBytes * samples * (header[8] == 0 ? 1 : header[8]);
-  const size_t row_bytes = std::min((bits + 7) / 8 + 1, kMostRowBytes);
-  size_t rows = std::min(height, kMostRowBytes / row_bytes);
+  const size_t bits = width % kMaxRowBytes * samples * (header[8] == 0 ? 1 : header[8]);
+  const size_t row_bytes = std::min((bits + 7) / 8 + 1, kMaxRowBytes);
+  size_t rows = std::min(height, kMaxRowBytes / row_bytes);
   if (header[12] != 0) rows += rows / 2 + 7;  // interlaced: more and shorter ones
   if (once_in(8, random)) rows += static_cast<size_t>(random.integer(0, 2));
   Bytes data;

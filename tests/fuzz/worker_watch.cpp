@@ -110,7 +110,7 @@ class Worker {
     slot_->started_ns = 0;
     ++slot_->executions;
     slot_->run += plan_.jobs;
-    if (counts->faults() < kMostFaults) start();
+    if (counts->faults() < kMaxFaults) start();
   }
 
  private:

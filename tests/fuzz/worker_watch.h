@@ -31,7 +31,7 @@ struct RunCounts {
 };
 
 /// A target that has gone wrong so often is given up.
-inline constexpr int64_t kMostFaults = 16;
+inline constexpr int64_t kMaxFaults = 16;
 
 RunCounts run_target(const Target& target, const RunPlan& plan);
 

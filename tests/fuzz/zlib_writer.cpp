@@ -15,7 +15,7 @@ constexpr std::array<int, 29> kLengthBase = {3,  4,  5,  6,  7,  8,  9,  10, 11,
                                              31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
 constexpr std::array<int, 29> kLengthBits = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
                                              2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
-constexpr int kMostMatch = 257;  // 258 has a code of its own
+constexpr int kMaxMatch = 257;  // 258 has a code of its own
 
 class BitWriter {
  public:
@@ -83,7 +83,7 @@ void write_literals(const Bytes& data, size_t begin, size_t end, const Codes& li
   for (size_t at = begin; at < end;) {
     size_t length = 0;
     const size_t distance = std::min(once_in(2, random) ? stride : size_t{1}, size_t{256});
-    while (distance <= at && at + length < end && static_cast<int>(length) < kMostMatch &&
+    while (distance <= at && at + length < end && static_cast<int>(length) < kMaxMatch &&
            data[at + length] == data[at + length - distance])
       ++length;
     if (length < 3) {

@@ -59,7 +59,7 @@ TEST_CASE("a header stays what it was when its file is cut short or removed") {
 }
 
 TEST_CASE("a header beyond what is read of one is refused") {
-  constexpr auto kMost = static_cast<uint64_t>(kMostGgufHeaderBytes);
+  constexpr auto kMax = static_cast<uint64_t>(kMaxGgufHeaderBytes);
   const auto open_with_array = [](uint64_t count) {
     GgufBuilder builder;
     Bytes array;  // whose elements are a hole in the file
@@ -67,13 +67,13 @@ TEST_CASE("a header beyond what is read of one is refused") {
     append(array, count);
     builder.add_raw("test.zeros", static_cast<uint32_t>(GgufType::kArray), array);
     const TemporaryFile file(builder);
-    std::filesystem::resize_file(file.path(), 2 * kMost);
+    std::filesystem::resize_file(file.path(), 2 * kMax);
     GgufFile opened;
     return opened.open(file.c_str());
   };
-  CHECK(open_with_array(kMost - 1000).ok());
-  CHECK(open_with_array(kMost).code() == Code::kBadFile);
+  CHECK(open_with_array(kMax - 1000).ok());
+  CHECK(open_with_array(kMax).code() == Code::kBadFile);
   CHECK_MESSAGE(sentence_has("the header takes more than 134217728 bytes"), last_failure().sentence);
-  CHECK(open_with_array(2 * kMost).code() == Code::kBadFile);
+  CHECK(open_with_array(2 * kMax).code() == Code::kBadFile);
   CHECK_MESSAGE(sentence_has("claims an array of 268435456 elements"), last_failure().sentence);
 }

@@ -103,9 +103,9 @@ TEST_SUITE("metadata") {
 
   TEST_CASE("more entries than the limit in a file that has room for them") {
     GgufBuilder file;
-    file.forged_entry_count = kMostGgufEntries + 1;
+    file.forged_entry_count = kMaxGgufEntries + 1;
     Bytes bytes = file.build();
-    bytes.resize(bytes.size() + 16 * static_cast<size_t>(kMostGgufEntries));
+    bytes.resize(bytes.size() + 16 * static_cast<size_t>(kMaxGgufEntries));
     check_refused(bytes, Code::kBadFile, "65537 metadata entries");
   }
 
@@ -303,9 +303,9 @@ TEST_SUITE("tensors") {
 
   TEST_CASE("more tensors than the limit in a file that has room for them") {
     GgufBuilder file;
-    file.forged_tensor_count = kMostGgufTensors + 1;
+    file.forged_tensor_count = kMaxGgufTensors + 1;
     Bytes bytes = file.build();
-    bytes.resize(bytes.size() + 40 * static_cast<size_t>(kMostGgufTensors));
+    bytes.resize(bytes.size() + 40 * static_cast<size_t>(kMaxGgufTensors));
     check_refused(bytes, Code::kBadFile, "65537 tensors");
   }
 

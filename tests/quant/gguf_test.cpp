@@ -218,7 +218,7 @@ TEST_CASE("a file without tensors is whole, with or without padding behind its h
 }
 
 TEST_CASE("the alignment of the file decides where tensors lie") {
-  for (const uint32_t alignment : {kLeastGgufAlignment, 64u, 4096u, kMostGgufAlignment}) {
+  for (const uint32_t alignment : {kLeastGgufAlignment, 64u, 4096u, kMaxGgufAlignment}) {
     GgufBuilder builder;
     builder.add_alignment(alignment);
     builder.add_tensor("first", {3}, {1, 2, 3});

@@ -54,7 +54,7 @@ TEST_CASE("offsets are never above and steps never below what they stand for, an
       CAPTURE(x);
       const int32_t low = coding.code_below(x), high = coding.code_above(x);
       REQUIRE(low >= 0);
-      REQUIRE(high <= KvScaleCoding::kMost);
+      REQUIRE(high <= KvScaleCoding::kMax);
       // A place, and what rounding to f16 moves.
       const double slack = 2 * place + 3e-3 * std::abs(static_cast<double>(x)) + 2e-7;
       REQUIRE(coding.value(low) <= x);

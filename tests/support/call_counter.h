@@ -24,7 +24,7 @@ int64_t calls_of(Call call);
 /// counted apart, and tests bound it.
 int64_t total_calls();
 int64_t driver_calls();
-inline constexpr int64_t kMostDriverCalls = 64;
+inline constexpr int64_t kMaxDriverCalls = 64;
 /// Shows which calls there were, and from where the first came; returns total_calls().
 int64_t report_calls();
 

@@ -13,7 +13,7 @@
 namespace ocellus::test {
 
 /// Files made to do harm may ask for plans no test should carry out.
-inline constexpr int64_t kMostTalkBytes = int64_t{256} << 20;
+inline constexpr int64_t kMaxTalkBytes = int64_t{256} << 20;
 
 inline ocellus_limits talk_limits(const Model& model) {
   ocellus_limits limits;
@@ -22,11 +22,11 @@ inline ocellus_limits talk_limits(const Model& model) {
   limits.max_images = model.has_vision() ? 1 : 0;
   limits.max_text_tokens = 64;
   limits.max_image_pixels = 256 * 256;
-  limits.budget_bytes = kMostTalkBytes;
+  limits.budget_bytes = kMaxTalkBytes;
   return limits;
 }
 
-/// Every step may fail, none may do harm. kOverBudget if the plan is larger than kMostTalkBytes.
+/// Every step may fail, none may do harm. kOverBudget if the plan is larger than kMaxTalkBytes.
 inline Status talk(const Model& model) {
   ocellus_engine_config config;
   ocellus_engine_config_init(&config);

@@ -27,7 +27,7 @@ constexpr int64_t kRowsBytes = 128 << 20;  // everything else
 constexpr int64_t kBytesPerGraph = 400 << 20;
 constexpr int kLaunches = 4;  // the first warms up, the minimum counts
 constexpr int64_t kInputRows[] = {1, 2, 4, 8, 16, 32, 64};
-constexpr int64_t kMostInputRows = 64;
+constexpr int64_t kMaxInputRows = 64;
 
 struct Layer {
   const char* name;
@@ -90,7 +90,7 @@ struct Rows {
   }
   template <class T>
   T* take(int64_t cols) {
-    return reinterpret_cast<T*>(take_bytes(kMostInputRows * cols * static_cast<int64_t>(sizeof(T))));
+    return reinterpret_cast<T*>(take_bytes(kMaxInputRows * cols * static_cast<int64_t>(sizeof(T))));
   }
   std::byte* take_bytes(int64_t bytes) {
     std::byte* const here = next;
@@ -217,7 +217,7 @@ int main() {
         Rows rows(memory, layer, input_rows, queue.traits());
         if (rows.next - memory > kRowsBytes) return 1;
         fill_random(memory, WeightFormat::kF16, (rows.scratch.data - memory) / 2 / kCols, 1.0f, queue);
-        fill_random(rows.residual.data, WeightFormat::kF32, (kMostInputRows * layer.width) / kCols, 1.0f, queue);
+        fill_random(rows.residual.data, WeightFormat::kF32, (kMaxInputRows * layer.width) / kCols, 1.0f, queue);
         fill_random(rows.norm_weight, WeightFormat::kF32, layer.width / 1024, 1.0f, queue);
         for (int part = 0; part <= static_cast<int>(Part::kLogits); ++part)
           measure(static_cast<Part>(part), rows, format, pool, copy_rate, queue);

@@ -65,7 +65,7 @@ const Registration kRegistered({.name = "chat",
                                 .make_seeds = make_seeds,
                                 .mutate = change_json,
                                 .run = run,
-                                .most_heap_bytes = app::kMostReadingBytes + (int64_t{1} << 20)});
+                                .most_heap_bytes = app::kMaxReadingBytes + (int64_t{1} << 20)});
 
 }  // namespace
 }  // namespace ocellus::fuzz

@@ -12,7 +12,7 @@ namespace ocellus::fuzz {
 namespace {
 
 constexpr int32_t kFrames = 16;
-constexpr size_t kMostPromptBytes = 100;
+constexpr size_t kMaxPromptBytes = 100;
 
 // A request that notes its answer.
 class Posted : public app::HttpExchange {
@@ -35,7 +35,7 @@ class Posted : public app::HttpExchange {
 };
 
 void check_prompt(const std::string& text) {
-  if (text.size() > kMostPromptBytes) throw app::Failure(app::kExitUsage, "the text is too long.");
+  if (text.size() > kMaxPromptBytes) throw app::Failure(app::kExitUsage, "the text is too long.");
 }
 
 bool run(const uint8_t* data, size_t size) {
@@ -47,7 +47,7 @@ bool run(const uint8_t* data, size_t size) {
     require(settings.frames >= 1 && settings.frames <= kFrames, "frames are in their range");
     require(settings.keep >= 0.01f && settings.keep <= 1, "the share that is kept is in its range");
     require(settings.every_s >= 0 && settings.change >= 0 && settings.change <= 1, "numbers are in their ranges");
-    require(settings.prompt.size() <= kMostPromptBytes && settings.deadline_ms >= 0, "the prompt was checked");
+    require(settings.prompt.size() <= kMaxPromptBytes && settings.deadline_ms >= 0, "the prompt was checked");
     const app::WatchSettings again = app::merge_settings(app::settings_json(settings), {}, kFrames, check_prompt);
     require(again.same_engine(settings) && again.prompt == settings.prompt, "settings that are told can be set");
     return true;

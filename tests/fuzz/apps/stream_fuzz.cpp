@@ -13,7 +13,7 @@
 namespace ocellus::fuzz {
 namespace {
 
-constexpr int64_t kMostPixels = 1 << 14;
+constexpr int64_t kMaxPixels = 1 << 14;
 
 // A frame begins and ends as JPEG does, and if its headers are sound, its pixels have the size that they say.
 void check_frame(const Bytes& bytes) {
@@ -21,7 +21,7 @@ void check_frame(const Bytes& bytes) {
   require(bytes[bytes.size() - 2] == 0xFF && bytes.back() == 0xD9, "a frame ends as JPEG does");
   app::Frame frame;
   frame.bytes = bytes;
-  if (!app::finish_encoded(&frame).empty() || int64_t{frame.width} * frame.height > kMostPixels) return;
+  if (!app::finish_encoded(&frame).empty() || int64_t{frame.width} * frame.height > kMaxPixels) return;
   app::Picture picture;
   if (!app::decode_rgb(frame, &picture)) return;
   require(picture.width == frame.width && picture.height == frame.height, "pixels have the frame's size");

@@ -433,7 +433,7 @@ TEST_CASE("every reading of NCAR switches at its layer, for good, and reports th
     run_layers(falling, NcarSwitch::kAtLayer, 3.0f, 3, queue);
     run_layers(falling, NcarSwitch::kAtLayer, 0.0f, 0, queue);
     const NcarState state = run_layers(falling, NcarSwitch::kAtLayer, 9.0f, kNever, queue);
-    CHECK(std::all_of(state.theta + falling.size(), state.theta + NcarState::kMostLayers,
+    CHECK(std::all_of(state.theta + falling.size(), state.theta + NcarState::kMaxLayers,
                       [](float theta) { return theta == 0; }));
   });
 }
@@ -484,7 +484,7 @@ TEST_CASE("select_slots refuses short scratch and layers that its state has no r
     SelectSlotsArgs args;
     args.row_count = short_scratch ? 100000 : 10;
     args.stage = SelectStage::kUntilSwitch;
-    args.layer = short_scratch ? 0 : NcarState::kMostLayers;
+    args.layer = short_scratch ? 0 : NcarState::kMaxLayers;
     args.scratch = scratch.view();
     select_slots(args, *queue);
     CHECK(queue->status().code() == (short_scratch ? Code::kInternal : Code::kUnsupported));

@@ -32,10 +32,10 @@ struct MatmulOptions {
 
 /// Scratch in the memory of the device, where atomics and copies into shared memory work whatever a library does there.
 inline DeviceView<std::byte> device_scratch(int64_t bytes, Queue& queue) {
-  constexpr int64_t kMost = 96 << 20;
+  constexpr int64_t kMax = 96 << 20;
   static std::byte* memory = nullptr;
-  if (memory == nullptr) REQUIRE(queue.cuda()->allocate_device(kMost, &memory).ok());
-  REQUIRE(bytes + 256 <= kMost);
+  if (memory == nullptr) REQUIRE(queue.cuda()->allocate_device(kMax, &memory).ok());
+  REQUIRE(bytes + 256 <= kMax);
   REQUIRE(queue.cuda()->fill(memory + bytes, 0xA7, 256).ok());
   return {memory, 1, bytes};
 }

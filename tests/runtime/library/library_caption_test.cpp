@@ -59,7 +59,7 @@ std::string quoted(std::string_view words) {
 
 TEST_CASE("a library's entry keeps its caption, in its file and in a catalogue made again") {
   TestLibrary t;
-  const std::string longest(kMostCaptionBytes, 'x'), other = "Eine gr\xC3\xBCne Ente, \xF0\x9F\xA6\x86 \"quoted\"; 'x'";
+  const std::string longest(kMaxCaptionBytes, 'x'), other = "Eine gr\xC3\xBCne Ente, \xF0\x9F\xA6\x86 \"quoted\"; 'x'";
   const LibraryKey first = put_caption(t, "ann", 1, longest), second = put_caption(t, "ann", 2, other);
   const LibraryKey third = put_caption(t, "ann", 3, "");
   for (int round = 0; round < 2; ++round) {
@@ -87,7 +87,7 @@ TEST_CASE("a library refuses captions that are too long, no UTF-8 or move the cu
   LibraryKey key;
   Contents contents(1, 1);
   for (const std::string& caption :
-       {std::string(kMostCaptionBytes + 1, 'x'), std::string("a\nb"), std::string("a\0b", 3), std::string("\x1B[2J"),
+       {std::string(kMaxCaptionBytes + 1, 'x'), std::string("a\nb"), std::string("a\0b", 3), std::string("\x1B[2J"),
         std::string("\xC2\x9B"), std::string("\xC3"), std::string("\xFF"), std::string("\xED\xA0\x80")}) {
     contents.caption = caption;
     CHECK(t.library.put("ann", LibraryPart::kOwn, contents.entry(), &key).code() == Code::kBadArgument);
@@ -145,9 +145,9 @@ TEST_CASE("a library's search for words ranks by how many and how rare they are,
     CHECK(t.library.search_text("ann", words, 3, &out).code() == Code::kBadArgument);
   CHECK(t.library.search_text("ann", "red", 0, &out).code() == Code::kBadArgument);
   CHECK(t.library.search_text("../ann", "red", 1, &out).code() == Code::kBadArgument);
-  CHECK(t.library.search_text("ann", std::string(kMostSearchBytes + 1, 'x'), 1, &out).code() == Code::kBadArgument);
+  CHECK(t.library.search_text("ann", std::string(kMaxSearchBytes + 1, 'x'), 1, &out).code() == Code::kBadArgument);
   std::string many;
-  for (int i = 0; i < kMostSearchWords; ++i) many += "w ";
+  for (int i = 0; i < kMaxSearchWords; ++i) many += "w ";
   CHECK(t.library.search_text("ann", many, 1, &out).ok());
   CHECK(t.library.search_text("ann", many + "w", 1, &out).code() == Code::kBadArgument);
 }

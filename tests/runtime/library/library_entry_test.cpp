@@ -149,7 +149,7 @@ TEST_CASE("a library refuses entries that cannot be") {
   NewEntry entry = contents.entry();
   entry.facts.layer_count = 0;
   check_refused(entry);
-  entry.facts.layer_count = kMostEntryLayers + 1;
+  entry.facts.layer_count = kMaxEntryLayers + 1;
   check_refused(entry);
   entry = contents.entry();
   entry.blocks = entry.blocks.first(2);

@@ -40,7 +40,7 @@ TEST_CASE("several threads read the bytes of one") {
   TestLibrary t;
   t.put("ann", Contents(1, 9));
   std::vector<std::byte> expected;
-  for (const int threads : {0, 1, 3, BlockReaders::kMostThreads}) {
+  for (const int threads : {0, 1, 3, BlockReaders::kMaxThreads}) {
     CAPTURE(threads);
     BlockReaders readers;
     REQUIRE(readers.start(threads).ok());

@@ -29,8 +29,8 @@ struct Seen {
 Seen seen_by(Session& session) {
   Seen seen;
   int32_t count = -1;
-  seen.theta.assign(NcarState::kMostLayers, -5.0f);
-  REQUIRE(ocellus_session_get_ncar(handle(session), seen.theta.data(), NcarState::kMostLayers, &count,
+  seen.theta.assign(NcarState::kMaxLayers, -5.0f);
+  REQUIRE(ocellus_session_get_ncar(handle(session), seen.theta.data(), NcarState::kMaxLayers, &count,
                                    &seen.switch_layer) == OCELLUS_OK);
   REQUIRE(count <= kLayers);
   for (size_t i = static_cast<size_t>(count); i < seen.theta.size(); ++i) CHECK(seen.theta[i] == -5.0f);
