@@ -15,18 +15,6 @@ const char* lifetime_name(Lifetime lifetime) {
   return "unknown";
 }
 
-const char* phase_name(Phase phase) {
-  switch (phase) {
-    case Phase::kNone: return "-";
-    case Phase::kText: return "text";
-    case Phase::kPicture: return "picture";
-    case Phase::kImage: return "image";
-    case Phase::kPrefill: return "prefill";
-    case Phase::kDecode: return "decode";
-  }
-  return "unknown";
-}
-
 Status Arena::add(Extent extent, bool for_device, bool for_host) {
   if (extent.data == nullptr || extent.bytes <= 0) return OCELLUS_FAIL(Code::kBadArgument, "a memory extent is empty");
   if (reinterpret_cast<uintptr_t>(extent.data) % kRowAlignment != 0)

@@ -9,7 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
+#include "platform/round_up.h"
 #include "platform/status.h"
 #include "platform/views.h"
 
@@ -19,10 +21,16 @@ enum class Lifetime : uint8_t { kWeights = 0, kSession = 1, kScratch = 2, kStagi
 inline constexpr int kLifetimeCount = 4;
 const char* lifetime_name(Lifetime lifetime);
 
-/// Phases share the same scratch bytes: at most one of them runs at a time.
-enum class Phase : uint8_t { kNone = 0, kText = 1, kPicture = 2, kImage = 3, kPrefill = 4, kDecode = 5 };
-inline constexpr int kPhaseCount = 6;
-const char* phase_name(Phase phase);
+/// A part of the work. Phases share the same scratch bytes: at most one of them runs at a time. Whoever runs one
+/// defines it; the name (a string literal) is what tells it from others.
+struct Phase {
+  const char* name = "-";
+
+  static const Phase kNone;
+
+  bool operator==(const Phase& other) const { return std::strcmp(name, other.name) == 0; }
+};
+inline constexpr Phase Phase::kNone;
 
 /// Place of a row. On the CPU, and if the device reads the host's memory, both are the same memory.
 enum class Place : uint8_t { kDevice = 0, kHost = 1 };
@@ -41,7 +49,7 @@ struct RowSpec {
 
 /// Every row starts on this boundary and occupies a multiple of it.
 inline constexpr int64_t kRowAlignment = 256;
-constexpr int64_t aligned_bytes(int64_t bytes) { return (bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment; }
+constexpr int64_t aligned_bytes(int64_t bytes) { return round_up(bytes, kRowAlignment); }
 
 /// Destination of rows: recorded by the planner, taken from the arena by the engine.
 class RowSink {
@@ -52,33 +60,6 @@ class RowSink {
 
  protected:
   ~RowSink() = default;
-};
-
-template <class T>
-struct TypeName;
-template <>
-struct TypeName<float> {
-  static constexpr const char* value = "f32";
-};
-template <>
-struct TypeName<Half> {
-  static constexpr const char* value = "f16";
-};
-template <>
-struct TypeName<int32_t> {
-  static constexpr const char* value = "i32";
-};
-template <>
-struct TypeName<int64_t> {
-  static constexpr const char* value = "i64";
-};
-template <>
-struct TypeName<uint8_t> {
-  static constexpr const char* value = "u8";
-};
-template <>
-struct TypeName<std::byte> {
-  static constexpr const char* value = "u8";
 };
 
 /// Takes a matrix [rows, cols] of T. While planning, `out->data` stays null but the shape is set.

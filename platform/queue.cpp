@@ -74,19 +74,20 @@ void Queue::wait_for_transfers(int ticket) {
 }
 
 void Queue::start_timer(Timer timer) {
-  timer_ns_[timer][0] = now_ns();
-  mark(kFirstTimerMark + 2 * timer);
+  timer_ns_[static_cast<int>(timer)][0] = now_ns();
+  mark(mark_of(timer));
 }
 
 void Queue::stop_timer(Timer timer) {
-  timer_ns_[timer][1] = now_ns();
-  mark(kFirstTimerMark + 2 * timer + 1);
+  timer_ns_[static_cast<int>(timer)][1] = now_ns();
+  mark(mark_of(timer) + 1);
 }
 
 double Queue::timer_ms(Timer timer) {
-  if (cuda_ == nullptr) return elapsed_ms(timer_ns_[timer][0], timer_ns_[timer][1]);
-  wait(kFirstTimerMark + 2 * timer + 1);
-  return status_.ok() ? cuda_->elapsed_ms(kFirstTimerMark + 2 * timer, kFirstTimerMark + 2 * timer + 1) : 0.0;
+  const int64_t* ns = timer_ns_[static_cast<int>(timer)];
+  if (cuda_ == nullptr) return elapsed_ms(ns[0], ns[1]);
+  wait(mark_of(timer) + 1);
+  return status_.ok() ? cuda_->elapsed_ms(mark_of(timer), mark_of(timer) + 1) : 0.0;
 }
 
 void Queue::clear() {

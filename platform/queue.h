@@ -14,8 +14,6 @@
 
 namespace ocellus {
 
-class MatmulLibrary;  // kernels/linear/matmul_library.h: what the CUDA matrix product keeps between calls
-
 /// A stop requested by another thread or by a deadline; checked between layers.
 class StopSignal {
  public:
@@ -38,14 +36,20 @@ class StopSignal {
   int64_t deadline_ns_ = 0;
 };
 
+/// Base of what ops keep between their calls on a GPU. Whoever provides the ops derives from it and reads it back.
+class OpMemory {
+ protected:
+  ~OpMemory() = default;
+};
+
 class Queue {
  public:
   explicit Queue(ThreadPool& pool) : pool_(&pool) {}
 
-  /// Makes later ops run on this GPU. Both must outlive the queue.
-  void use_cuda(CudaDevice* device, MatmulLibrary* library) {
+  /// Makes later ops run on this GPU. Both must outlive the queue; ops that keep nothing between calls run without.
+  void use_cuda(CudaDevice* device, OpMemory* op_memory) {
     cuda_ = device;
-    matmul_library_ = library;
+    op_memory_ = op_memory;
   }
   /// Called at the beginning of every API call: the thread may be another one than last time.
   void enter() {
@@ -53,7 +57,7 @@ class Queue {
   }
   bool on_cuda() const { return cuda_ != nullptr; }
   CudaDevice* cuda() const { return cuda_; }
-  MatmulLibrary* matmul_library() const { return matmul_library_; }
+  OpMemory* op_memory() const { return op_memory_; }
   DeviceTraits traits() const;
   /// Makes later ops use little scratch; see DeviceTraits.
   void set_lean(bool lean) { lean_ = lean; }
@@ -96,8 +100,10 @@ class Queue {
   bool transfers_done(int ticket) const;
   void wait_for_transfers(int ticket);
 
-  /// Time from one point in the order of the ops to another. timer_ms() waits until the second is reached.
-  enum Timer : int { kPictureTimer = 0, kEncodeTimer = 1, kPrefillTimer = 2, kTimerCount = 3 };
+  /// Time from one point in the order of the ops to another. timer_ms() waits until the second is reached. Whoever
+  /// drives the queue says what each of kTimers, from 0, is for.
+  static constexpr int kTimers = 2;
+  enum class Timer : int {};
   void start_timer(Timer timer);
   void stop_timer(Timer timer);
   double timer_ms(Timer timer);
@@ -124,7 +130,7 @@ class Queue {
   // Marks of the device: the layers begun, then two for each timer, then the copies; the last two are its own.
   static constexpr int kLayersAhead = 4;
   static constexpr int kFirstTimerMark = kLayersAhead;
-  static constexpr int kCopiesMark = kFirstTimerMark + 2 * kTimerCount;
+  static constexpr int kCopiesMark = kFirstTimerMark + 2 * kTimers;
   static constexpr int kFirstFreeMark = kCopiesMark + 1;
 
  public:
@@ -140,6 +146,8 @@ class Queue {
   static constexpr int kFirstTicketMark = kBesideMark + 1;
   static_assert(kFirstTicketMark + kTickets <= CudaDevice::kMarks - 2);
 
+  /// Marks of the point where a timer starts; the next is where it stops.
+  static constexpr int mark_of(Timer timer) { return kFirstTimerMark + 2 * static_cast<int>(timer); }
   void mark(int number) {
     if (status_.ok() && cuda_ != nullptr) fail(cuda_->record_mark(number));
   }
@@ -149,12 +157,12 @@ class Queue {
 
   ThreadPool* pool_;
   CudaDevice* cuda_ = nullptr;
-  MatmulLibrary* matmul_library_ = nullptr;
+  OpMemory* op_memory_ = nullptr;
   bool lean_ = false;
   int64_t layers_begun_ = 0;
   bool copies_noted_ = false;
   int unjoined_ticket_ = -1;  // the latest one that no op waits for yet
-  int64_t timer_ns_[kTimerCount][2] = {};
+  int64_t timer_ns_[kTimers][2] = {};
   Status status_;
 };
 

@@ -55,8 +55,6 @@ class Thread {
   /// Waits for its end; does nothing if it was not started.
   void join();
 
-  bool is_running() const { return started_; }
-
  private:
   static void* enter(void* self);
   void prepare();

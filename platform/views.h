@@ -13,6 +13,34 @@ struct Half {
   uint16_t bits = 0;
 };
 
+/// What tables call values of type T: TypeName<T>::value.
+template <class T>
+struct TypeName;
+template <>
+struct TypeName<float> {
+  static constexpr const char* value = "f32";
+};
+template <>
+struct TypeName<Half> {
+  static constexpr const char* value = "f16";
+};
+template <>
+struct TypeName<int32_t> {
+  static constexpr const char* value = "i32";
+};
+template <>
+struct TypeName<int64_t> {
+  static constexpr const char* value = "i64";
+};
+template <>
+struct TypeName<uint8_t> {
+  static constexpr const char* value = "u8";
+};
+template <>
+struct TypeName<std::byte> {
+  static constexpr const char* value = "u8";
+};
+
 /// Row-major matrix [rows, cols]; consecutive rows lie `stride` elements apart (stride >= cols).
 template <class T, bool kOnDevice>
 struct BasicView {

@@ -249,11 +249,12 @@ void MatmulLibrary::freeze() { state_->frozen = true; }
 
 bool cuda::multiply_by_library(const LibraryProduct& product, Queue& queue) {
   if (!queue.ok()) return true;
-  if (queue.matmul_library() == nullptr) {
+  auto* library = static_cast<MatmulLibrary*>(queue.op_memory());
+  if (library == nullptr) {
     queue.fail(OCELLUS_FAIL(Code::kInternal, "a queue on CUDA needs a MatmulLibrary for products of many rows"));
     return true;
   }
-  MatmulLibrary::State& state = queue.matmul_library()->state();
+  MatmulLibrary::State& state = library->state();
   const PlanKey key = key_of(product);
   PlanKey own = key;
   own.stride = product.output.stride;

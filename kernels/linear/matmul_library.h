@@ -8,11 +8,12 @@
 #include <memory>
 
 #include "platform/device.h"
+#include "platform/queue.h"
 #include "platform/status.h"
 
 namespace ocellus {
 
-class MatmulLibrary {
+class MatmulLibrary : public OpMemory {
  public:
   static Status create(CudaDevice& device, std::unique_ptr<MatmulLibrary>* out);
   ~MatmulLibrary();

@@ -73,7 +73,7 @@ Status VisionScratch::lay_out_pixels(const VisionConfig& c, int64_t views, const
 
 Status VisionScratch::lay_out(const VisionConfig& c, int64_t views, const DeviceTraits& device, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
-  constexpr Phase kPhase = Phase::kImage;
+  constexpr Phase kPhase = kImagePhase;
   const BlockRows blocks(c, views, device);
   const int64_t products = (device.lean ? 2 : 3) * int64_t{c.width};
   const int64_t wide_values =

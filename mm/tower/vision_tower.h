@@ -9,9 +9,11 @@
 
 namespace ocellus {
 
+/// Encoding of one picture, and of the pictures or views that wait.
+inline constexpr Phase kPicturePhase{"picture"}, kImagePhase{"image"};
+
 /// Buffers of the tower and the projector, for up to W views at once; W is 1 if the device takes rows in blocks. B rows
-/// go
-/// through a part of the tower together: all, or a block.
+/// go through a part of the tower together: all, or a block.
 ///
 /// The embedding, the layers and the projector use one row of the plan in turn, which holds
 ///

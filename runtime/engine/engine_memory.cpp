@@ -416,14 +416,15 @@ Status EngineMemory::lay_out_library(const Model& model, const EngineShape& shap
 }
 
 Status TextScratch::lay_out(const EngineShape& shape, RowSink& sink) {
-  return take_rows(sink, "tokenizer workspace", Lifetime::kScratch, Phase::kText, 1,
+  constexpr Phase kPhase{"text"};
+  return take_rows(sink, "tokenizer workspace", Lifetime::kScratch, kPhase, 1,
                    Tokenizer::workspace_bytes(shape.text_bytes), &workspace);
 }
 
 Status ImageScratch::lay_out(const Model& model, const EngineShape& shape, HostView<std::byte> staging, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   const Phase phase = shape.picture_phase();
-  if (phase == Phase::kImage)
+  if (phase == kImagePhase)
     OCELLUS_TRY(vision.lay_out(model.vision(), shape.view_batch, shape.device, sink));
   else
     OCELLUS_TRY(vision.lay_out_pixels(model.vision(), shape.view_batch, shape.device, phase, sink));
@@ -444,7 +445,7 @@ Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sin
     ImageScratch image;
     const HostView<std::byte> staging(nullptr, 1, shape.device.is_cuda() ? PictureSource::staging_bytes(shape) : 0);
     OCELLUS_TRY(image.lay_out(model, shape, staging, sink));
-    if (shape.picture_phase() != Phase::kImage)
+    if (shape.picture_phase() != kImagePhase)
       OCELLUS_TRY(image.vision.lay_out(model.vision(), shape.view_batch, shape.device, sink));
   }
   PrefillScratch prefill;

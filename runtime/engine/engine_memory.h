@@ -65,7 +65,7 @@ struct EngineShape {
   bool resizes_large_on_host() const {
     return device.is_cuda() && image_limits.max_pixels > device_image_limits.max_pixels;
   }
-  Phase picture_phase() const { return views_per_image > 1 ? Phase::kImage : Phase::kPicture; }
+  Phase picture_phase() const { return views_per_image > 1 ? kImagePhase : kPicturePhase; }
   /// Rows that are read together compete for slots if there are images among them. Where no images are planned, text
   /// alone competes, from kLeastCompetingText rows on: shorter pieces, as the suffix that makes the model answer, stay.
   bool text_competes() const { return policy.lists_chunks() && images_per_session == 0 && synthetic_tokens == 0; }

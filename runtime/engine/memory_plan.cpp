@@ -225,7 +225,7 @@ class Advisor {
 void describe_row(const RowSpec& row, Lifetime lifetime, ocellus_plan_row* out) {
   std::snprintf(out->name, sizeof out->name, "%s", row.name);
   std::snprintf(out->lifetime, sizeof out->lifetime, "%s", lifetime_name(lifetime));
-  std::snprintf(out->phase, sizeof out->phase, "%s", phase_name(row.phase));
+  std::snprintf(out->phase, sizeof out->phase, "%s", row.phase.name);
   std::snprintf(out->dtype, sizeof out->dtype, "%s", row.dtype);
   std::copy(row.shape, row.shape + 4, out->shape);
   out->bytes = row.bytes;
@@ -237,8 +237,10 @@ Status PlanRecorder::take(const RowSpec& row, std::byte** out) {
   *out = nullptr;
   const int64_t bytes = aligned_bytes(row.bytes);
   const int place = counted_as(row) == Lifetime::kStaging ? 1 : 0;
-  if (row.phase == Phase::kNone) lifetime_bytes_[static_cast<int>(counted_as(row))] += bytes;
-  phase_bytes_[place][static_cast<int>(row.phase)] += bytes;
+  if (row.phase == Phase::kNone)
+    lifetime_bytes_[static_cast<int>(counted_as(row))] += bytes;
+  else
+    OCELLUS_TRY(add_to_phase(row.phase, place, bytes));
   for (int i = 0; i < row_count_; ++i) {
     if (std::strcmp(rows_[i].name, row.name) != 0 || rows_[i].phase != row.phase || rows_[i].place != row.place)
       continue;
@@ -253,6 +255,15 @@ Status PlanRecorder::take(const RowSpec& row, std::byte** out) {
   return {};
 }
 
+Status PlanRecorder::add_to_phase(Phase phase, int place, int64_t bytes) {
+  int i = 0;
+  while (i < phase_count_ && phases_[i].phase != phase) ++i;
+  if (i == kMaxPhases) return OCELLUS_FAIL(Code::kInternal, "the plan has more than %d phases", kMaxPhases);
+  if (i == phase_count_) phases_[phase_count_++].phase = phase;
+  phases_[i].bytes[place] += bytes;
+  return {};
+}
+
 int64_t PlanRecorder::lifetime_bytes(Lifetime lifetime) const {
   const int64_t lasting = lifetime_bytes_[static_cast<int>(lifetime)];
   if (lifetime == Lifetime::kScratch) return lasting + largest_phase(0);
@@ -261,7 +272,7 @@ int64_t PlanRecorder::lifetime_bytes(Lifetime lifetime) const {
 
 int64_t PlanRecorder::largest_phase(int place) const {
   int64_t largest = 0;
-  for (int phase = 1; phase < kPhaseCount; ++phase) largest = std::max(largest, phase_bytes_[place][phase]);
+  for (int i = 0; i < phase_count_; ++i) largest = std::max(largest, phases_[i].bytes[place]);
   return largest;
 }
 

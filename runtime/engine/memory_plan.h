@@ -24,14 +24,23 @@ class PlanRecorder : public RowSink {
   const RowSpec& row(int i) const { return rows_[i]; }
 
  private:
+  struct PhaseBytes {
+    Phase phase;
+    int64_t bytes[kPlaceCount] = {};  // [0]: the device's, or all where there is one memory
+  };
+  static constexpr int kMaxPhases = 8;
+
+  /// Adds to the bytes of the phase. kInternal if it is one phase too many.
+  Status add_to_phase(Phase phase, int place, int64_t bytes);
   /// Phases share their bytes: the scratch of the plan is that of the largest phase.
   int64_t largest_phase(int place) const;
 
   DeviceTraits device_;
   RowSpec rows_[OCELLUS_PLAN_MAX_ROWS];
   int row_count_ = 0;
-  int64_t lifetime_bytes_[kLifetimeCount] = {};         // phases left out
-  int64_t phase_bytes_[kPlaceCount][kPhaseCount] = {};  // [0]: the device's, or all where there is one memory
+  int64_t lifetime_bytes_[kLifetimeCount] = {};  // phases left out
+  PhaseBytes phases_[kMaxPhases];
+  int phase_count_ = 0;
 };
 
 /// Exactly what an engine with these limits allocates, and if that is over the budget, advice. Loads no weights. Ok

@@ -105,7 +105,8 @@ Status rehearse_images(const WarmUp& e) {
 Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps) {
   const ArenaScope scope(e.arena);
   Queue& q = e.queue;
-  for (const Queue::Timer timer : {Queue::kPictureTimer, Queue::kEncodeTimer, Queue::kPrefillTimer}) {
+  for (int i = 0; i < Queue::kTimers; ++i) {
+    const Queue::Timer timer{i};
     q.start_timer(timer);
     q.stop_timer(timer);
     (void)q.timer_ms(timer);

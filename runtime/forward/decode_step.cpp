@@ -65,7 +65,7 @@ int64_t most_step_rows(int64_t sessions, const DeviceTraits& device) {
 
 Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const DeviceTraits& device, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
-  constexpr Phase kPhase = Phase::kDecode;
+  constexpr Phase kPhase = kDecodePhase;
   kv = limits.kv;
   calibration = limits.calibration;
   const int64_t rows = most_step_rows(limits.sessions, device);

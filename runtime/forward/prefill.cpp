@@ -98,7 +98,7 @@ void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, const L
 
 Status CarryScratch::lay_out(const LinkLimits& limits, int64_t rotated, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
-  constexpr Phase kPhase = Phase::kPrefill;
+  constexpr Phase kPhase = kPrefillPhase;
   OCELLUS_TRY(images.lay_out(sink, "carried images", kLife, kPhase, 1, limits.images));
   OCELLUS_TRY(rows_in_place.lay_out(sink, "rows in place", kLife, kPhase, limits.images, limits.in_place));
   OCELLUS_TRY(positions.lay_out(sink, "slot positions", kLife, kPhase, limits.images, limits.slots + 1));
@@ -107,15 +107,15 @@ Status CarryScratch::lay_out(const LinkLimits& limits, int64_t rotated, RowSink&
 
 Status BlendScratch::lay_out(int64_t max_rows, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
-  OCELLUS_TRY(stored.lay_out(sink, "stored rows", kLife, Phase::kPrefill, 1, max_rows));
-  OCELLUS_TRY(changes.lay_out(sink, "changes of rows", kLife, Phase::kPrefill, 1, max_rows));
-  return take_rows(sink, "rows by change", kLife, Phase::kPrefill, 1, max_rows, &order);
+  OCELLUS_TRY(stored.lay_out(sink, "stored rows", kLife, kPrefillPhase, 1, max_rows));
+  OCELLUS_TRY(changes.lay_out(sink, "changes of rows", kLife, kPrefillPhase, 1, max_rows));
+  return take_rows(sink, "rows by change", kLife, kPrefillPhase, 1, max_rows, &order);
 }
 
 Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, const DeviceTraits& device,
                                RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
-  constexpr Phase kPhase = Phase::kPrefill;
+  constexpr Phase kPhase = kPrefillPhase;
   const int64_t max_rows = limits.compress.rows;
   kv = limits.kv;
   OCELLUS_TRY(positions.lay_out(sink, "positions", kLife, kPhase, 1, max_rows));

@@ -10,6 +10,9 @@
 
 namespace ocellus {
 
+/// Phases in which rows pass through the layers.
+inline constexpr Phase kPrefillPhase{"prefill"}, kDecodePhase{"decode"};
+
 /// The buffers of one layer as views of the current rows. `normed` and `mixed` share memory: one is the input of the
 /// attention, the other its output.
 struct LayerRows {

@@ -6,6 +6,7 @@
 #include "kernels/cache/gather_kv.h"
 #include "kernels/cache/note_slots.h"
 #include "runtime/cache/prompt_chunk.h"
+#include "runtime/models/text_layer.h"
 #include "runtime/policy/eviction_rule.h"
 
 namespace ocellus {
@@ -189,7 +190,7 @@ bool share_slots(const LayerToCompress& last, LayerShares how, double* shares, Q
 Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limits, const DeviceTraits& device,
                                 RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
-  constexpr Phase kPhase = Phase::kPrefill;
+  constexpr Phase kPhase = kPrefillPhase;
   policy = limits.policy;
   least_text = limits.least_text;
   if (!policy.compresses()) return {};
@@ -220,7 +221,7 @@ Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limit
 
 Status CompressScratch::lay_out_late(const TextConfig& c, const CompressLimits& limits, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
-  constexpr Phase kPhase = Phase::kPrefill;
+  constexpr Phase kPhase = kPrefillPhase;
   OCELLUS_TRY(layer_facts.lay_out(sink, "facts of layers", kLife, kPhase, 1, c.layer_count));
   OCELLUS_TRY(take_rows(sink, "slots of layers", kLife, kPhase, 1, c.layer_count, &layer_slots));
   return whole_pages.lay_out(sink, "pages of all rows", kLife, kPhase, 1, limits.pages);

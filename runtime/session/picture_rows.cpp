@@ -77,10 +77,10 @@ Status PictureRows::encode_waiting(const VisionScratch& scratch) {
   EngineMemory& memory = engine.memory();
   Queue& queue = engine.queue();
   take_time();
-  queue.start_timer(Queue::kEncodeTimer);
+  queue.start_timer(kEncodeTimer);
   timed_ = true;
   OCELLUS_TRY(memory.waiting_views.encode(engine.vision(), scratch, memory.chunk.hidden, &conversation_.stop(), queue));
-  queue.stop_timer(Queue::kEncodeTimer);
+  queue.stop_timer(kEncodeTimer);
   return queue.status();
 }
 
@@ -101,7 +101,7 @@ void PictureRows::forget_from(int64_t first_row) {
 }
 
 void PictureRows::take_time() {
-  if (timed_) conversation_.stats().encode_ms += conversation_.engine().queue().timer_ms(Queue::kEncodeTimer);
+  if (timed_) conversation_.stats().encode_ms += conversation_.engine().queue().timer_ms(kEncodeTimer);
   timed_ = false;
 }
 

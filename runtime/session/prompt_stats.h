@@ -8,6 +8,9 @@
 
 namespace ocellus {
 
+/// What sessions measure of the engine's queue.
+inline constexpr Queue::Timer kEncodeTimer{0}, kPrefillTimer{1};
+
 struct PromptStats {
   int32_t image_rows = 0;
   int32_t rows = 0;
@@ -33,12 +36,12 @@ struct PromptStats {
 /// Measures rows on their way through the text model.
 class PrefillTimer {
  public:
-  explicit PrefillTimer(Queue& queue) : queue_(queue) { queue.start_timer(Queue::kPrefillTimer); }
+  explicit PrefillTimer(Queue& queue) : queue_(queue) { queue.start_timer(kPrefillTimer); }
   /// Waits for the queue.
   Status finish(double* total_ms) {
-    queue_.stop_timer(Queue::kPrefillTimer);
+    queue_.stop_timer(kPrefillTimer);
     OCELLUS_TRY(queue_.finish());
-    *total_ms += queue_.timer_ms(Queue::kPrefillTimer);
+    *total_ms += queue_.timer_ms(kPrefillTimer);
     return queue_.status();
   }
 

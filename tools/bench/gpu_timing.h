@@ -96,17 +96,18 @@ class Gpu {
 /// one value per launch of the recording, sorted.
 template <class Call>
 std::vector<double> call_times(int64_t calls, int launches, Queue& queue, Call call) {
+  constexpr Queue::Timer kTimer{0};
   CudaGraph graph;
   require(queue.begin_capture());
   for (int64_t i = 0; i < calls; ++i) call(i);
   require(queue.end_capture(&graph));
   std::vector<double> times;
   for (int i = 0; i < launches; ++i) {
-    queue.start_timer(Queue::kPrefillTimer);
+    queue.start_timer(kTimer);
     queue.launch(graph);
-    queue.stop_timer(Queue::kPrefillTimer);
+    queue.stop_timer(kTimer);
     require(queue.finish());
-    times.push_back(queue.timer_ms(Queue::kPrefillTimer) * 1e3 / static_cast<double>(calls));
+    times.push_back(queue.timer_ms(kTimer) * 1e3 / static_cast<double>(calls));
   }
   std::sort(times.begin(), times.end());
   return times;
