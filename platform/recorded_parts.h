@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "platform/queue.h"
+#include "platform/round_up.h"
 #include "platform/status.h"
 
 namespace ocellus {
@@ -13,7 +14,7 @@ namespace ocellus {
 /// Layers per part: few enough that a stop takes effect soon, enough that launching them costs little.
 inline constexpr int32_t kLayersPerPart = 4;
 constexpr int32_t part_count(int32_t layers, int32_t layers_per_part = kLayersPerPart) {
-  return (layers + layers_per_part - 1) / layers_per_part;
+  return divide_up(layers, layers_per_part);
 }
 
 class RecordedParts {

@@ -39,8 +39,6 @@ const char* code_name(Code code) {
 
 const Failure& last_failure() { return t_failure; }
 
-void clear_failure() { t_failure = Failure{}; }
-
 void set_device_error(int32_t error) { t_failure.device_error = error; }
 
 Status record_failure(Code code, const char* file, int line, const char* format, ...) {

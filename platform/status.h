@@ -50,7 +50,6 @@ class [[nodiscard]] Status {
 
 /// This thread's record of its latest failure. Valid until the next failure on the same thread.
 const Failure& last_failure();
-void clear_failure();
 
 /// Fills the record and returns the status. Use through OCELLUS_FAIL.
 Status record_failure(Code code, const char* file, int line, const char* format, ...)

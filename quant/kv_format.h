@@ -22,13 +22,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "platform/everywhere.h"
 #include "platform/views.h"
-
-#ifdef __CUDACC__
-#define OCELLUS_EVERYWHERE __host__ __device__
-#else
-#define OCELLUS_EVERYWHERE
-#endif
 
 namespace ocellus {
 
@@ -92,21 +87,6 @@ struct KvBlockLayout {
     return int64_t{4} * (head_dim / kValueGroup);
   }
 };
-
-/// Returns the code of channel e in a packed row.
-constexpr int32_t kv_code_at(const uint8_t* row, int32_t bits, int64_t e) {
-  const int32_t per_byte = 8 / bits;
-  const int32_t shift = bits * (per_byte - 1 - static_cast<int32_t>(e % per_byte));
-  return (row[e / per_byte] >> shift) & ((1 << bits) - 1);
-}
-
-/// Sets the code of channel e and leaves the others unchanged.
-constexpr void set_kv_code(uint8_t* row, int32_t bits, int64_t e, int32_t code) {
-  const int32_t per_byte = 8 / bits;
-  const int32_t shift = bits * (per_byte - 1 - static_cast<int32_t>(e % per_byte));
-  const int32_t others = row[e / per_byte] & ~(((1 << bits) - 1) << shift);
-  row[e / per_byte] = static_cast<uint8_t>(others | code << shift);
-}
 
 /// Offset and step of a channel whose values lie in [least, greatest]; both still to be rounded to f16, which can hold
 /// them. The step is never zero: a constant channel has code 0 everywhere, which decodes to the constant. A `range`

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "kernels/attention/attend_one.h"
 #include "kernels/base/highway_targets.h"
@@ -15,14 +16,13 @@
 #include "kernels/base/kv_rows-inl.h"
 #include "kernels/base/vectors-inl.h"
 #include "kernels/rows/rope-inl.h"
+#include "platform/round_up.h"
 
 #ifndef OCELLUS_KERNELS_ATTEND_ONE_SHARED
 #define OCELLUS_KERNELS_ATTEND_ONE_SHARED
 namespace ocellus {
 namespace {
 
-/// Scores are powers of two: exp(x) = 2^(x log2 e).
-constexpr float kLog2E = 1.44269504f;
 /// Query heads that share loaded keys and values.
 constexpr int kHeadTile = 4;
 
@@ -121,7 +121,8 @@ class HeadTile {
     const int64_t dim = piece_.dim();
     const float* from = piece_.args.query.row(piece_.session) + (piece_.kv_head * piece_.group() + first_head_) * dim;
     HWY_ALIGN float queries[kHeads * kMaxHeadDim];
-    const float scale = kLog2E / std::sqrt(static_cast<float>(dim));
+    // Scores are powers of two: exp(x) = 2^(x log2 e).
+    const float scale = std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(dim));
     for (int64_t i = 0; i < kHeads * dim; ++i) queries[i] = from[i] * scale;
     for (SlotWalk walk(piece_); walk.next();) {
       if (walk.run().position_shift == 0)
@@ -238,8 +239,8 @@ void calibrate(const Piece& piece, int64_t head) {
     high = std::max(high, partial.high());
   }
   const KvCalibration& calibration = piece.args.calibration;
-  const float slope = calibration.slope((high - low) / kLog2E);
-  const float least = low - calibration.tau_low * kLog2E;
+  const float slope = calibration.slope((high - low) / std::numbers::log2e_v<float>);
+  const float least = low - calibration.tau_low * std::numbers::log2e_v<float>;
   for (SlotWalk walk(piece); walk.next();) {
     if (!is_calibrated(walk.run())) continue;
     for (int64_t i = walk.done(); i < walk.done() + walk.count(); ++i) scores[i] = least + slope * (scores[i] - low);
@@ -291,7 +292,7 @@ namespace {
 /// Number of multiplications below which a second thread costs more than it saves.
 constexpr int64_t kSerialWork = 1 << 16;
 
-int64_t piece_count(int64_t slots) { return (slots + kAttendSplitSlots - 1) / kAttendSplitSlots; }
+int64_t piece_count(int64_t slots) { return divide_up(slots, kAttendSplitSlots); }
 
 int64_t count_slots(const AttendOneArgs& args, int64_t session, int64_t kv_head) {
   int64_t slots = 0;

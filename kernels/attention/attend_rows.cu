@@ -2,6 +2,7 @@
 // slots are copied into shared memory (attend_rows_fetch.cuh) while the previous stage is computed
 // (attend_rows_mix.cuh). attend_rows_hopper.cu does the same with larger products on devices that have them.
 #include <cmath>
+#include <numbers>
 
 #include "kernels/attention/attend_rows.h"
 #include "kernels/attention/attend_rows_calibrate.cuh"
@@ -180,7 +181,7 @@ RowsWork describe(const AttendRowsArgs& args) {
   work.first_row = static_cast<int>(args.first_row);
   work.row_count = static_cast<int>(args.row_count);
   work.causal = args.causal;
-  work.scale = 1.44269504f / std::sqrt(static_cast<float>(args.rows.head_dim));
+  work.scale = std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(args.rows.head_dim));
   return work;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "kernels/attention/attend_rows.h"
 #include "kernels/attention/attend_rows_plan.h"
@@ -29,8 +30,6 @@ namespace {
 
 /// Below every score, and finite, so that differences are numbers: for columns that have seen nothing yet.
 constexpr float kNoScore = -1e30f;
-/// Scores are powers of two: exp(x) = 2^(x log2 e).
-constexpr float kLog2E = 1.44269504f;
 
 /// Turns the scores of `slots` slots into weights relative to the new maximum of their column.
 void update_weights(int64_t slots, int64_t columns, const AttendRowsScratch& s) {
@@ -104,7 +103,7 @@ class QueryBlock {
 
  private:
   void start() {
-    const float scale = kLog2E / std::sqrt(static_cast<float>(dim_));
+    const float scale = std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(dim_));
     for (int64_t m = 0; m < columns_; ++m) {
       const bool used = m < rows_ * group_;
       const float* query = used ? query_of(m) : nullptr;
@@ -143,8 +142,8 @@ class QueryBlock {
         s_.slope[m] = 1.0f;
         continue;
       }
-      s_.slope[m] = args_.calibration.slope((high - low) / kLog2E);
-      s_.base[m] = low - args_.calibration.tau_low * kLog2E - s_.slope[m] * low;
+      s_.slope[m] = args_.calibration.slope((high - low) / std::numbers::log2e_v<float>);
+      s_.base[m] = low - args_.calibration.tau_low * std::numbers::log2e_v<float> - s_.slope[m] * low;
     }
     return true;
   }

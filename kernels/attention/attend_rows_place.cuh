@@ -8,6 +8,7 @@
 #include "kernels/attention/attend_rows_plan.h"
 #include "kernels/attention/attend_tile.cuh"
 #include "kernels/base/device_math.cuh"
+#include "platform/round_up.h"
 
 namespace ocellus::cuda {
 
@@ -133,8 +134,8 @@ __device__ bool is_run(int own) {
 /// Number of stages for all runs and `visible` own rows.
 template <class T>
 __device__ int stages_of(const RowsWork& work, int visible) {
-  const int pieces = (T::kHasRuns ? work.run_count : 0) + (visible + kTileSlots - 1) / kTileSlots;
-  return (pieces + T::kPieces - 1) / T::kPieces;
+  const int pieces = (T::kHasRuns ? work.run_count : 0) + divide_up(visible, kTileSlots);
+  return divide_up(pieces, T::kPieces);
 }
 
 template <class T>

@@ -35,7 +35,7 @@ inline AttendRowsPlan plan_attend_rows(int64_t query_rows, int64_t query_heads, 
   plan.group = query_heads / kv_heads;
   for (int64_t columns = kAttendColumns; columns >= kAttendPadding; columns /= 2) {
     plan.rows = std::max<int64_t>(1, columns / plan.group);
-    plan.blocks = (query_rows + plan.rows - 1) / plan.rows;
+    plan.blocks = divide_up(query_rows, plan.rows);
     if (threads == 1 || plan.blocks * kv_heads >= 2 * threads) break;
   }
   return plan;
@@ -109,7 +109,7 @@ struct AttendTilesPlan {
 /// sequences. `stages`: maximum stages of any tile. Splits depend on the device only by `lean`, and so do results.
 constexpr AttendTilesPlan plan_attend_tiles(int64_t query_rows, int64_t heads, int64_t stages, int32_t tile_dim,
                                             int32_t multiprocessors, bool lean) {
-  const auto tiles_of = [&](int64_t rows) { return static_cast<int32_t>((query_rows + rows - 1) / rows); };
+  const auto tiles_of = [&](int64_t rows) { return static_cast<int32_t>(divide_up(query_rows, rows)); };
   AttendTilesPlan plan;
   plan.tiles = tiles_of(kAttendNarrowRows);
   plan.stages_per_split = static_cast<int32_t>(stages);
@@ -117,8 +117,8 @@ constexpr AttendTilesPlan plan_attend_tiles(int64_t query_rows, int64_t heads, i
   const int64_t splits =
       std::min<int64_t>(attend_split_blocks(lean) / std::max<int64_t>(plan.tiles * heads, 1), stages / 2);
   if (splits >= 2 && stages >= 8) {
-    plan.stages_per_split = static_cast<int32_t>((stages + splits - 1) / splits);
-    plan.splits = static_cast<int32_t>((stages + plan.stages_per_split - 1) / plan.stages_per_split);
+    plan.stages_per_split = static_cast<int32_t>(divide_up(stages, splits));
+    plan.splits = static_cast<int32_t>(divide_up(stages, plan.stages_per_split));
   } else if (tile_dim <= 128 && tiles_of(kAttendWideRows) * heads >= 2 * int64_t{multiprocessors}) {
     plan.rows = kAttendWideRows;
     plan.tiles = tiles_of(kAttendWideRows);

@@ -71,7 +71,7 @@ __device__ inline StepPiece find_piece(const StepParams& p, int warps) {
   piece.new_tile = __ldcg(&step.new_tile);
   piece.new_slot = __ldcg(&step.new_slot);
   const int live = piece.new_tile + 1, index = static_cast<int>(blockIdx.x);
-  piece.pieces = live <= kAttendStepAlone ? 1 : min(static_cast<int>(gridDim.x), (live + warps - 1) / warps);
+  piece.pieces = live <= kAttendStepAlone ? 1 : min(static_cast<int>(gridDim.x), divide_up(live, warps));
   const int share = live / piece.pieces, longer = live % piece.pieces;  // the first `longer` pieces have one tile more
   piece.begin = index * share + min(index, longer);
   piece.end = piece.begin + share + (index < longer);

@@ -1,12 +1,11 @@
 // Parameters that the host passes to the kernels of attend_step.
 #pragma once
 
+#include <numbers>
+
 #include "kernels/attention/attend_step_block.cuh"
 
 namespace ocellus::cuda {
-
-/// log2(e): scores are powers of two on CUDA.
-inline constexpr float kOctavesPerE = 1.44269504f;
 
 inline StepParams step_params(const AttendStepArgs& args, const AttendStepPlan& plan) {
   const int64_t dim = args.head_dim, groups = plan.groups(args.query.rows, args.kv_heads);
@@ -30,7 +29,7 @@ inline StepParams step_params(const AttendStepArgs& args, const AttendStepPlan& 
   p.mixed = reinterpret_cast<float4*>(args.scratch.data);
   p.weighed = reinterpret_cast<float2*>(p.mixed + blocks * plan.heads * dim / 4);
   p.done = reinterpret_cast<uint32_t*>(args.scratch.data + counters);
-  p.scale = kOctavesPerE / std::sqrt(static_cast<float>(dim));
+  p.scale = std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(dim));
   p.shared_by = args.query_heads / args.kv_heads;
   p.head_dim = args.head_dim;
   p.heads = static_cast<int>(plan.heads);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "platform/arena.h"
+#include "platform/round_up.h"
 #include "quant/kv_format.h"
 
 namespace ocellus {
@@ -38,10 +39,8 @@ struct AttendStepPlan {
   constexpr int64_t groups(int64_t rows, int64_t kv_heads) const { return rows * kv_heads * head_tiles; }
 };
 
-constexpr int64_t attend_step_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 constexpr int64_t attend_step_fewest_pieces(int64_t most_tiles) {
-  return std::max<int64_t>(1, attend_step_divide(most_tiles, kAttendStepMostTiles));
+  return std::max<int64_t>(1, divide_up(most_tiles, kAttendStepMostTiles));
 }
 
 /// The number of pieces whose blocks, `resident` at a time, finish first if every row has most_tiles tiles: rounds of
@@ -49,12 +48,12 @@ constexpr int64_t attend_step_fewest_pieces(int64_t most_tiles) {
 constexpr int64_t attend_step_pieces(int64_t groups, int64_t most_tiles, int64_t warps, int64_t resident) {
   constexpr int64_t kBlockRounds = 2;
   const int64_t fewest = attend_step_fewest_pieces(most_tiles);
-  const int64_t most = std::max(fewest, attend_step_divide(most_tiles, warps));
+  const int64_t most = std::max(fewest, divide_up(most_tiles, warps));
   int64_t best = fewest, best_rounds = INT64_MAX;
   for (int64_t waves = 1; waves <= kAttendStepMostWaves; ++waves) {
     const int64_t pieces = std::clamp(waves * resident / groups, fewest, most);
     const int64_t rounds =
-        attend_step_divide(groups * pieces, resident) * (attend_step_divide(most_tiles, pieces * warps) + kBlockRounds);
+        divide_up(groups * pieces, resident) * (divide_up(most_tiles, pieces * warps) + kBlockRounds);
     if (rounds < best_rounds) {
       best = pieces;
       best_rounds = rounds;
@@ -69,7 +68,7 @@ constexpr AttendStepPlan plan_attend_step(int64_t rows, int64_t most_tiles, int6
   AttendStepPlan plan;
   const int64_t group = query_heads / kv_heads;
   plan.heads = std::min(group, kAttendStepHeads);
-  plan.head_tiles = attend_step_divide(group, kAttendStepHeads);
+  plan.head_tiles = divide_up(group, kAttendStepHeads);
   const int64_t resident =
       std::min(multiprocessors, kAttendStepMostMultiprocessors) * attend_step_residents(head_dim, packed_format);
   plan.pieces = attend_step_pieces(plan.groups(rows, kv_heads), most_tiles, kAttendStepWarps, resident);
@@ -106,7 +105,7 @@ struct AttendStepScratch {
     const int64_t groups = plan.groups(rows, kv_heads);
     const int64_t resident = kAttendStepMostMultiprocessors * attend_step_residents(head_dim, packed_format);
     const int64_t blocks =
-        std::min(groups * std::max<int64_t>(1, attend_step_divide(most_tiles, kAttendStepWarps)),
+        std::min(groups * std::max<int64_t>(1, divide_up(most_tiles, kAttendStepWarps)),
                  std::max(groups * attend_step_fewest_pieces(most_tiles), kAttendStepMostWaves * resident));
     return blocks_bytes(blocks, plan.heads, head_dim) + counters_bytes(groups, packed_format);
   }

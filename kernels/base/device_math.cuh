@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "platform/round_up.h"
 #include "platform/views.h"
 
 namespace ocellus::cuda {
@@ -12,8 +13,6 @@ namespace ocellus::cuda {
 inline constexpr int kWarp = 32;
 inline constexpr float kLargestHalf = 65504.0f;
 static_assert(sizeof(Half) == sizeof(__half), "Half is __half, bit for bit");
-
-constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Rounds to nearest even; magnitudes above the largest f16 become that, NaN stays NaN.
 __device__ inline __half round_half(float x) {

@@ -16,6 +16,7 @@
 #include "kernels/base/kv_run.h"
 #include "kernels/base/scale_row-inl.h"
 #include "kernels/base/vectors-inl.h"
+#include "platform/round_up.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ocellus {
@@ -50,7 +51,7 @@ struct CodeOrder {
   float unit[8];     // by pick: factor that gives the code
 
   CodeOrder(int32_t bits, int64_t lanes_, int64_t row_bytes_)
-      : picks(8 / bits), lanes(lanes_), row_bytes(row_bytes_), groups((row_bytes + lanes - 1) / lanes) {
+      : picks(8 / bits), lanes(lanes_), row_bytes(row_bytes_), groups(divide_up(row_bytes, lanes)) {
     for (int64_t j = 0; j < picks; ++j) {
       const int32_t shift = static_cast<int32_t>(8 - bits - bits * j);
       mask[j] = ((1u << bits) - 1) << shift;

@@ -345,7 +345,7 @@ __global__ void __launch_bounds__(kThreads) pack_slices(const __grid_constant__ 
   const float range = of_values ? args.value_range : args.key_range;
   const KvScaleRow offset_row = of_values ? kValueOffsets : kKeyOffsets, step_row = of_values ? kValueSteps : kKeySteps;
   auto* const block = const_cast<std::byte*>(to.block);
-  const int share = (slots + parts - 1) / parts, begin = part * share, end = min(slots, (part + 1) * share);
+  const int share = divide_up(slots, parts), begin = part * share, end = min(slots, (part + 1) * share);
   auto* const codes = const_cast<uint8_t*>(of_values ? to.values : to.keys) + unit_channel * bits / 8;
   if constexpr (kForm == KvScaleForm::kByToken) {
     if (of_values) {

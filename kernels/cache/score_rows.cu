@@ -3,6 +3,7 @@
 // The second pass computes the scores of the chunk's own rows once more and adds up each slot's share. No sum is shared
 // between blocks except those of split tiles, which are combined in their order.
 #include <cmath>
+#include <numbers>
 
 #include "kernels/backends.h"
 #include "kernels/base/launch.cuh"
@@ -113,9 +114,9 @@ __global__ void __launch_bounds__(kScoreThreads, T::kBlocks)
   const int kv_head = static_cast<int>(blockIdx.x) % work.kv_heads;
   const int first = (tiles - 1 - static_cast<int>(blockIdx.x) / work.kv_heads) * kScoreTile;
   const int own_rows = work.first_row + (min(first + kScoreTile, work.lines) - 1) / work.group + 1;
-  const int pieces = work.run_count + (kExtremes ? 0 : (own_rows + kTileSlots - 1) / kTileSlots);
+  const int pieces = work.run_count + (kExtremes ? 0 : divide_up(own_rows, kTileSlots));
   const int begin = static_cast<int>(blockIdx.y) * stages_per_split;
-  const int end = min((pieces + T::kPieces - 1) / T::kPieces, begin + stages_per_split);
+  const int end = min(divide_up(pieces, T::kPieces), begin + stages_per_split);
 
   wait_for_inputs();
   let_next_start();
@@ -214,7 +215,8 @@ __device__ void fetch_measured(const ScoreWork& work, int kv_head, int first, fl
 /// Returns the fact of the attention `share` = 2^exponent * factor that a slot gets from a line.
 __device__ float fact_of(const ScoreWork& work, float exponent, float factor, float share, int line) {
   if (work.fact == AttentionFact::kEntropy)
-    return share != 0 ? -kScoreLn2 * share * (exponent + log2f(factor)) : 0.0f;  // NaN stays NaN
+    return share != 0 ? -std::numbers::ln2_v<float> * share * (exponent + log2f(factor))
+                      : 0.0f;  // not a number stays so
   const bool dense = factor != 0 && exp2_of(exponent) >= kDensityShare;
   return dense ? 1.0f / static_cast<float>(work.first_row + line / work.group + 1) : 0.0f;
 }
@@ -258,7 +260,7 @@ __global__ void __launch_bounds__(kScoreThreads, T::kBlocks) sum_columns(const _
   const int kv_head = static_cast<int>(blockIdx.x) % work.kv_heads;
   const int first = static_cast<int>(blockIdx.x) / work.kv_heads * kScoreTile;
   const int begin = max(0, first - work.first_row) * work.group / T::kStage;
-  const int end = (work.lines + T::kStage - 1) / T::kStage;
+  const int end = divide_up(work.lines, T::kStage);
 
   wait_for_inputs();
   let_next_start();
@@ -345,7 +347,7 @@ ScoreWork describe(const ScoreRowsArgs& args) {
   work.lines = static_cast<int>(args.query.rows) * work.group;
   work.first_row = static_cast<int>(args.row_count - args.query.rows);
   work.row_count = static_cast<int>(args.row_count);
-  work.scale = kScoreLog2E / std::sqrt(static_cast<float>(args.rows.head_dim));
+  work.scale = std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(args.rows.head_dim));
   work.calibration = args.calibration;
   std::byte* const behind_lines = args.scratch.data + score_lines_bytes(args.query.rows, args.query_heads);
   work.measured = reinterpret_cast<ScoreLine*>(args.scratch.data);

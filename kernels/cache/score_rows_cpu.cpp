@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "kernels/backends.h"
 #include "kernels/base/highway_targets.h"
@@ -20,6 +21,7 @@
 #include "kernels/base/products-inl.h"
 #include "kernels/base/vectors-inl.h"
 #include "kernels/rows/rope-inl.h"
+#include "platform/round_up.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ocellus {
@@ -70,7 +72,7 @@ class RunKeys {
 /// to[0], to[step], ...
 void copy_query(const ScoreRowsArgs& args, int64_t kv_head, int64_t m, float* to, int64_t step) {
   const int64_t dim = args.rows.head_dim, group = args.query_heads / args.rows.heads;
-  const float scale = kScoreLog2E / std::sqrt(static_cast<float>(dim));
+  const float scale = std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(dim));
   const float* query = args.query.row(m / group) + (kv_head * group + m % group) * dim;
   for (int64_t e = 0; e < dim; ++e) to[e * step] = query[e] * scale;
 }
@@ -236,7 +238,7 @@ FloatVec fact_of(FloatVec exponent, FloatVec weight, FloatVec share, float term)
   const FloatTag d;
   if (kFact == AttentionFact::kDensity)
     return hn::IfThenElseZero(hn::Ge(weight, hn::Set(d, kDensityShare)), hn::Set(d, term));
-  const FloatVec log = hn::Mul(hn::Set(d, -kScoreLn2), hn::Add(exponent, hn::Set(d, term)));
+  const FloatVec log = hn::Mul(hn::Set(d, -std::numbers::ln2_v<float>), hn::Add(exponent, hn::Set(d, term)));
   return hn::IfThenElse(hn::Eq(share, hn::Zero(d)), hn::Zero(d), hn::Mul(share, log));
 }
 
@@ -347,7 +349,7 @@ void cpu::score_rows(const ScoreRowsArgs& args, Queue& queue) {
       HWY_DYNAMIC_DISPATCH(measure_lines)(args, plan, task, scratch_of(worker), lines);
   });
   // The first rows are seen by the most lines.
-  const int64_t blocks = (args.row_count + kAttendSlots - 1) / kAttendSlots;
+  const int64_t blocks = divide_up(args.row_count, kAttendSlots);
   queue.parallel(blocks * heads, 1, [&](int64_t begin, int64_t end, int worker) {
     for (int64_t task = begin; task < end; ++task)
       HWY_DYNAMIC_DISPATCH(sum_columns)(args, task % heads, task / heads * kAttendSlots, scratch_of(worker), lines);

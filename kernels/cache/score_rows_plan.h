@@ -6,17 +6,14 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numbers>
 
 #include "kernels/attention/attend_rows_plan.h"
 #include "kernels/cache/score_rows.h"
 #include "platform/arena.h"
+#include "platform/everywhere.h"
 #include "platform/queue.h"
-
-#ifdef __CUDACC__
-#define OCELLUS_FOR_BOTH __host__ __device__
-#else
-#define OCELLUS_FOR_BOTH
-#endif
+#include "platform/round_up.h"
 
 namespace ocellus {
 
@@ -39,17 +36,13 @@ struct ScoreLine {
   float factor;
 };
 
-/// Scores are powers of two: e^x = 2^(x log2 e).
-inline constexpr float kScoreLog2E = 1.44269504f;
-inline constexpr float kScoreLn2 = 0.693147181f;
-
-/// True if the query of a chunk row counts.
-OCELLUS_FOR_BOTH inline bool is_observer(Observers observers, const uint8_t* is_visual, int64_t row) {
+/// Whether the query of a chunk row counts.
+OCELLUS_EVERYWHERE inline bool is_observer(Observers observers, const uint8_t* is_visual, int64_t row) {
   return observers == Observers::kAll || (is_visual[row] != 0) == (observers == Observers::kVisual);
 }
 
-/// Returns the factor of a line with `sum` = sum of 2^(s - largest); 0 for lines that do not count.
-OCELLUS_FOR_BOTH inline float score_factor(float largest, float sum, bool adds_one, bool counts) {
+/// The factor of a line of which `sum` is the sum of 2^(s - largest). Lines that do not count have none.
+OCELLUS_EVERYWHERE inline float score_factor(float largest, float sum, bool adds_one, bool counts) {
   if (!counts) return 0;
   return 1.0f / (adds_one ? sum + exp2f(-largest) : sum);
 }
@@ -61,11 +54,11 @@ struct ScoreSlope {
   float base = 0;
 
   /// Computes it from the minimum and the maximum of the `slots` calibrated scores, in powers of two.
-  OCELLUS_FOR_BOTH static ScoreSlope of(const KvCalibration& calibration, float low, float high, int64_t slots) {
+  OCELLUS_EVERYWHERE static ScoreSlope of(const KvCalibration& calibration, float low, float high, int64_t slots) {
     if (slots < 2) return {};
-    const float least = low / kScoreLog2E, range = high / kScoreLog2E - least;
+    const float least = low / std::numbers::log2e_v<float>, range = high / std::numbers::log2e_v<float> - least;
     const float slope = (range + calibration.tau_low - calibration.tau_high) / (range + 1e-8f);
-    return {slope < 0 ? 0.0f : slope, low, (least - calibration.tau_low) * kScoreLog2E};
+    return {slope < 0 ? 0.0f : slope, low, (least - calibration.tau_low) * std::numbers::log2e_v<float>};
   }
 };
 
@@ -132,14 +125,14 @@ struct ScorePlan {
 /// `lines`: per key/value head. `stages`: maximum stages of any tile.
 constexpr ScorePlan plan_score_tiles(int64_t lines, int64_t heads, int64_t stages) {
   ScorePlan plan;
-  plan.tiles = static_cast<int32_t>((lines + kScoreTile - 1) / kScoreTile);
+  plan.tiles = static_cast<int32_t>(divide_up(lines, kScoreTile));
   plan.stages_per_split = static_cast<int32_t>(stages);
   // Fewer than two stages per block do not pay for combining the pieces.
   const int64_t blocks = std::max<int64_t>(plan.tiles * heads, 1);
   const int64_t splits = std::min<int64_t>(kScoreSplitBlocks / blocks, stages / 2);
   if (splits < 2) return plan;
-  plan.stages_per_split = static_cast<int32_t>((stages + splits - 1) / splits);
-  plan.splits = static_cast<int32_t>((stages + plan.stages_per_split - 1) / plan.stages_per_split);
+  plan.stages_per_split = static_cast<int32_t>(divide_up(stages, splits));
+  plan.splits = static_cast<int32_t>(divide_up(stages, plan.stages_per_split));
   return plan;
 }
 

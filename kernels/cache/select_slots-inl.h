@@ -6,12 +6,7 @@
 #include <cstring>
 
 #include "kernels/cache/select_slots.h"
-
-#ifdef __CUDACC__
-#define OCELLUS_ON_BOTH __host__ __device__
-#else
-#define OCELLUS_ON_BOTH
-#endif
+#include "platform/everywhere.h"
 
 namespace ocellus::select {
 
@@ -29,7 +24,7 @@ inline void check(const SelectSlotsArgs& args, Queue& queue) {
 }
 
 /// Maps scores to integers in the same order, better ones larger; NaN is the largest, -0 is 0, and no score maps to 0.
-OCELLUS_ON_BOTH inline uint32_t rank_of(float score) {
+OCELLUS_EVERYWHERE inline uint32_t rank_of(float score) {
   if (score != score) return 0xFFFFFFFFu;
   if (score == 0) return 0x80000000u;
   uint32_t bits;
@@ -38,8 +33,8 @@ OCELLUS_ON_BOTH inline uint32_t rank_of(float score) {
 }
 
 /// Returns the pooled score of row `row` of `rows`. Sums run upwards from the lowest row.
-OCELLUS_ON_BOTH inline float pool_score(const float* scores, int64_t rows, int64_t row, int32_t pool,
-                                        ScorePooling pooling) {
+OCELLUS_EVERYWHERE inline float pool_score(const float* scores, int64_t rows, int64_t row, int32_t pool,
+                                           ScorePooling pooling) {
   const int64_t reach = pool / 2;
   const int64_t first = row > reach ? row - reach : 0;
   const int64_t last = row + reach < rows ? row + reach : rows - 1;
@@ -58,8 +53,8 @@ struct Shares {
   int64_t text, visual;
 };
 /// The decoupled stage's shares of a budget no larger than the number of rows.
-OCELLUS_ON_BOTH inline Shares share_budget(int64_t budget, int64_t visual_quota, int64_t text_rows,
-                                           int64_t visual_rows) {
+OCELLUS_EVERYWHERE inline Shares share_budget(int64_t budget, int64_t visual_quota, int64_t text_rows,
+                                              int64_t visual_rows) {
   int64_t visual = visual_quota < budget ? visual_quota : budget;
   if (visual < budget - text_rows) visual = budget - text_rows;  // text leaves some of its share
   if (visual > visual_rows) visual = visual_rows;
@@ -67,17 +62,17 @@ OCELLUS_ON_BOTH inline Shares share_budget(int64_t budget, int64_t visual_quota,
 }
 
 /// The rows before the window, among which `budget` are chosen; 0 if everything is kept.
-OCELLUS_ON_BOTH inline int64_t rows_to_choose_from(const SelectSlotsArgs& args) {
+OCELLUS_EVERYWHERE inline int64_t rows_to_choose_from(const SelectSlotsArgs& args) {
   return args.row_count - args.window > args.budget ? args.row_count - args.window : 0;
 }
 
 /// True if theta of this layer is to be computed.
-OCELLUS_ON_BOTH inline bool is_watching(const SelectSlotsArgs& args) {
+OCELLUS_EVERYWHERE inline bool is_watching(const SelectSlotsArgs& args) {
   return args.layer == 0 || args.state->switch_layer == NcarState::kNotYet;
 }
 
 /// Returns NCAR from the sum of all heads' scores of visual rows.
-OCELLUS_ON_BOTH inline double ncar_of(const SelectSlotsArgs& args, double visual_sum) {
+OCELLUS_EVERYWHERE inline double ncar_of(const SelectSlotsArgs& args, double visual_sum) {
   const int64_t observed = args.observed > 0 ? args.observed : args.window;
   const int64_t queries = observed < args.row_count ? observed : args.row_count;
   if (args.visual_count == 0 || queries == 0) return 0;
@@ -87,7 +82,7 @@ OCELLUS_ON_BOTH inline double ncar_of(const SelectSlotsArgs& args, double visual
 }
 
 /// Records theta in the state, and the switch if it happens here. Differences are those of the recorded values.
-OCELLUS_ON_BOTH inline void note_ncar(const SelectSlotsArgs& args, double ncar) {
+OCELLUS_EVERYWHERE inline void note_ncar(const SelectSlotsArgs& args, double ncar) {
   NcarState& state = *args.state;
   const double before = args.layer == 0 ? 1.0 : static_cast<double>(state.theta[args.layer - 1]);
   state.theta[args.layer] = static_cast<float>(ncar);
@@ -104,16 +99,16 @@ OCELLUS_ON_BOTH inline void note_ncar(const SelectSlotsArgs& args, double ncar) 
 }
 
 /// True if each modality has its share in this layer; read after note_ncar.
-OCELLUS_ON_BOTH inline bool is_decoupled(const SelectSlotsArgs& args) {
+OCELLUS_EVERYWHERE inline bool is_decoupled(const SelectSlotsArgs& args) {
   if (args.stage == SelectStage::kUntilSwitch) return args.state->switch_layer == NcarState::kNotYet;
   return args.stage == SelectStage::kDecoupled;
 }
 
-OCELLUS_ON_BOTH inline bool is_visual_row(const SelectSlotsArgs& args, int64_t row) {
+OCELLUS_EVERYWHERE inline bool is_visual_row(const SelectSlotsArgs& args, int64_t row) {
   return args.is_visual != nullptr && args.is_visual[row] != 0;
 }
 /// True if a kept row is listed as visual.
-OCELLUS_ON_BOTH inline bool goes_to_visual(const SelectSlotsArgs& args, int64_t row, bool is_visual) {
+OCELLUS_EVERYWHERE inline bool goes_to_visual(const SelectSlotsArgs& args, int64_t row, bool is_visual) {
   return args.is_split && (is_visual || args.pack_text) && (args.pack_window || row < args.row_count - args.window);
 }
 

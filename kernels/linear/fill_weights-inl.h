@@ -8,13 +8,11 @@
 #include <cmath>
 #include <cstdint>
 
+#include "platform/everywhere.h"
 #include "quant/weight_format.h"
 
 #if defined(__CUDACC__)
 #include <cuda_fp16.h>
-#define OCELLUS_ON_BOTH __host__ __device__
-#else
-#define OCELLUS_ON_BOTH
 #endif
 
 namespace ocellus::fill {
@@ -24,7 +22,7 @@ inline constexpr uint32_t kWordBytes = 8;
 inline constexpr uint64_t kSeedStep = 0x9E3779B97F4A7C15ull;  // from one word to the next
 
 /// SplitMix64 (Steele, Lea and Flood 2014) at place `index`.
-OCELLUS_ON_BOTH inline uint64_t random_word(uint64_t seed, int64_t index) {
+OCELLUS_EVERYWHERE inline uint64_t random_word(uint64_t seed, int64_t index) {
   uint64_t z = seed + (static_cast<uint64_t>(index) + 1) * kSeedStep;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
@@ -108,8 +106,8 @@ inline ScaleRun scale_run(WeightFormat format, float deviation) {
 }
 
 /// Returns the next word of a block format. `at` is the word's offset in its block, and is advanced.
-OCELLUS_ON_BOTH inline uint64_t block_word(const ScaleRun& run, uint64_t random, uint32_t* at) {
-  uint32_t place = *at + (*at < run.begin ? run.block_bytes : 0) - run.begin;  // after the start of the run
+OCELLUS_EVERYWHERE inline uint64_t block_word(const ScaleRun& run, uint64_t random, uint32_t* at) {
+  uint32_t place = *at + (*at < run.begin ? run.block_bytes : 0) - run.begin;  // behind the start of the run
   *at += kWordBytes;
   if (*at >= run.block_bytes) *at -= run.block_bytes;
   if (place >= run.bytes && place + kWordBytes <= run.block_bytes) return random;
@@ -126,7 +124,7 @@ OCELLUS_ON_BOTH inline uint64_t block_word(const ScaleRun& run, uint64_t random,
 /// Half the width of the uniform distribution with this deviation.
 inline float spread_of(float deviation) { return deviation * 1.7320508f; }
 
-OCELLUS_ON_BOTH inline uint16_t half_bits(float value) {
+OCELLUS_EVERYWHERE inline uint16_t half_bits(float value) {
 #if defined(__CUDA_ARCH__)
   return __half_as_ushort(__float2half_rn(value));
 #else
@@ -134,7 +132,7 @@ OCELLUS_ON_BOTH inline uint16_t half_bits(float value) {
 #endif
 }
 
-OCELLUS_ON_BOTH inline uint32_t float_bits(float value) {
+OCELLUS_EVERYWHERE inline uint32_t float_bits(float value) {
 #if defined(__CUDA_ARCH__)
   return __float_as_uint(value);
 #else
@@ -144,7 +142,7 @@ OCELLUS_ON_BOTH inline uint32_t float_bits(float value) {
 
 /// A word of two F32, four F16 or four BF16 weights.
 template <WeightFormat kFormat>
-OCELLUS_ON_BOTH inline uint64_t plain_word(uint64_t random, float mean, float spread) {
+OCELLUS_EVERYWHERE inline uint64_t plain_word(uint64_t random, float mean, float spread) {
   if constexpr (kFormat == WeightFormat::kF32) {
     const float step = spread * 0x1p-31f;
     const auto value = [&](uint64_t bits) {

@@ -4,6 +4,7 @@
 #include "kernels/backends.h"
 #include "kernels/linear/fill_weights-inl.h"
 #include "kernels/linear/fill_weights.h"
+#include "platform/round_up.h"
 
 namespace ocellus {
 namespace {
@@ -45,7 +46,7 @@ namespace cpu {
 
 void fill_weights(const FillWeightsArgs& args, Queue& queue) {
   const int64_t bytes = args.rows * row_bytes(args.format, args.cols);
-  const int64_t words = (bytes + fill::kWordBytes - 1) / fill::kWordBytes;
+  const int64_t words = divide_up(bytes, fill::kWordBytes);
   queue.parallel(words, kWordsPerPiece, [&](int64_t begin, int64_t end, int) { fill_piece(args, bytes, begin, end); });
 }
 

@@ -17,6 +17,7 @@
 
 #include "kernels/linear/matmul_codes-inl.h"
 #include "kernels/linear/matmul_floats-inl.h"
+#include "platform/round_up.h"
 
 #ifndef OCELLUS_KERNELS_MATMUL_WORK
 #define OCELLUS_KERNELS_MATMUL_WORK
@@ -261,7 +262,7 @@ HWY_ATTR void multiply(const MatmulArgs& args, Queue& queue) {
   int64_t block_ends[3], blocks = 0;
   bool coded = false;
   for (int i = 0; i < args.count; ++i) {
-    block_ends[i] = blocks += (args.weights[i].rows + kPanelRows - 1) / kPanelRows;
+    block_ends[i] = blocks += divide_up(args.weights[i].rows, kPanelRows);
     coded = coded || is_block_format(args.weights[i].format);
   }
   if (coded) {

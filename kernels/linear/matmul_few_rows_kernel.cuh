@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(most_warps(kPlan) * kWarp, 2)
   const int slot_bytes = kUnitRows * work.pitch;
   uint8_t* ring = shared + warp * kRingSteps * slot_bytes;
   const auto ring_address = static_cast<uint32_t>(__cvta_generic_to_shared(ring));
-  const int steps = (groups_of(work.input.cols) + Shape::kGroups - 1) / Shape::kGroups;
+  const int steps = divide_up(groups_of(work.input.cols), Shape::kGroups);
 
   Fetcher<kFormat> fetcher;
   fetcher.unit = find_unit(work, 0);

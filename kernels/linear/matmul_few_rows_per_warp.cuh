@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(16 * kWarp, 2) multiply_per_warp(const __grid_
   const uint8_t* ring = shared + warp * Part::kRing * Part::kSlotBytes;
   const auto ring_address =
       static_cast<uint32_t>(__cvta_generic_to_shared(shared)) + warp * Part::kRing * Part::kSlotBytes;
-  const int pieces = (work.input.cols + Part::kWeights - 1) / Part::kWeights;
+  const int pieces = divide_up(work.input.cols, Part::kWeights);
 
   PieceFetcher<kFormat> fetcher(work);
   WarpRows row = fetcher.row;

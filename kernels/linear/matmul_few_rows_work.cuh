@@ -127,7 +127,7 @@ __device__ inline Unit find_unit(const FewRowsWork& work, int index) {
     int begin = 0;  // first row of the matrix among all rows
     for (int i = 0; i < work.count; ++i) {
       const int from = max(first, begin) - begin, to = min(last - begin, work.matrices[i].rows);
-      const int units = to > from ? (to - from + kUnitRows - 1) / kUnitRows : 0;
+      const int units = to > from ? divide_up(to - from, kUnitRows) : 0;
       if (index < units) {
         unit.matrix = i;
         unit.first = from + kUnitRows * index;

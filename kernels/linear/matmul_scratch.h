@@ -62,8 +62,7 @@ constexpr int64_t most_rows(int64_t bytes, int64_t cols) {
 constexpr int64_t part_rows(int64_t rows, int64_t bytes, int64_t cols) {
   const int64_t most = most_rows(bytes, cols);
   if (rows <= most) return rows;
-  const int64_t parts = (rows + most - 1) / most;
-  return ((rows + parts - 1) / parts + part_unit(most) - 1) / part_unit(most) * part_unit(most);
+  return round_up(divide_up(rows, divide_up(rows, most)), part_unit(most));
 }
 /// Upper bound of the bytes of any part_rows(), for up to `rows` and `cols`.
 constexpr int64_t part_bytes(int64_t rows, int64_t bytes, int64_t cols) {

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kFindThreads) find_best(float* all_logits, int
   const StepRow& row = steps[blockIdx.y];
   if (row.active == 0) return;
   float* const logits = all_logits + blockIdx.y * stride;
-  const int size = (vocabulary + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
+  const int size = divide_up(vocabulary, static_cast<int>(gridDim.x));
   const int begin = static_cast<int>(blockIdx.x) * size;
   const int end = min(begin + size, vocabulary);
 

@@ -6,6 +6,7 @@
 
 #include "kernels/base/kv_run.h"
 #include "kernels/base/step_row.h"
+#include "platform/round_up.h"
 
 namespace ocellus {
 
@@ -78,7 +79,7 @@ struct SamplePart {
 inline constexpr int64_t kMaxSampleParts = 2048;
 inline constexpr int64_t kSamplePartLogits = 1024;
 constexpr int64_t sample_parts(int64_t rows, int64_t vocabulary) {
-  const int64_t wanted = (vocabulary + kSamplePartLogits - 1) / kSamplePartLogits;
+  const int64_t wanted = divide_up(vocabulary, kSamplePartLogits);
   const int64_t most = kMaxSampleParts / rows;
   return wanted < most ? wanted : most > 1 ? most : 1;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numbers>
 
 #include "kernels/base/launch.cuh"
 
@@ -64,7 +65,7 @@ __device__ inline Weighing make_weighing(float largest, float temperature, int u
   w.unit_bits = unit_bits;
   w.plain = temperature > 0x1p-60f && temperature < 0x1p60f;
   if (!w.plain) return w;
-  const double scale = 1.4426950408889634074 / static_cast<double>(temperature);
+  const double scale = std::numbers::log2e / static_cast<double>(temperature);
   w.scale_high = static_cast<float>(scale);
   w.scale_low = static_cast<float>(scale - static_cast<double>(w.scale_high));
   return w;

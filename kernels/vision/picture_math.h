@@ -8,12 +8,7 @@
 #include <cstdint>
 
 #include "kernels/vision/picture.h"
-
-#ifdef __CUDACC__
-#define OCELLUS_BOTH __host__ __device__
-#else
-#define OCELLUS_BOTH
-#endif
+#include "platform/everywhere.h"
 
 namespace ocellus::picture {
 
@@ -25,16 +20,16 @@ inline float times(float a, float b) { return a * b; }
 inline double times(double a, double b) { return a * b; }
 #endif
 
-OCELLUS_BOTH inline int32_t clamp_to(int32_t value, int32_t low, int32_t high) {
+OCELLUS_EVERYWHERE inline int32_t clamp_to(int32_t value, int32_t low, int32_t high) {
   return value < low ? low : value > high ? high : value;
 }
 
-OCELLUS_BOTH inline float normalise(uint8_t value, float mean, float std) {
+OCELLUS_EVERYWHERE inline float normalise(uint8_t value, float mean, float std) {
   return (static_cast<float>(value) / 255.0f - mean) / std;
 }
 
 /// Composites a colour with alpha (0 clear, 255 solid) on white. Rounded to nearest.
-OCELLUS_BOTH constexpr uint8_t blend_on_white(int colour, int alpha) {
+OCELLUS_EVERYWHERE constexpr uint8_t blend_on_white(int colour, int alpha) {
   const int sum = colour * alpha + 255 * (255 - alpha) + 128;
   return static_cast<uint8_t>((sum + (sum >> 8)) >> 8);
 }
@@ -50,7 +45,7 @@ struct YuvConversion {
 };
 const YuvConversion& yuv_conversion(ColorMatrix matrix, bool full_range);
 
-OCELLUS_BOTH inline void write_yuv(const YuvConversion& k, int y, int u, int v, uint8_t* rgb) {
+OCELLUS_EVERYWHERE inline void write_yuv(const YuvConversion& k, int y, int u, int v, uint8_t* rgb) {
   const int32_t luma = k.y_gain * (y - k.y_offset) + 32768;
   const int32_t red = luma + k.red_from_v * (v - 128);
   const int32_t green = luma + k.green_from_u * (u - 128) + k.green_from_v * (v - 128);
@@ -61,8 +56,8 @@ OCELLUS_BOTH inline void write_yuv(const YuvConversion& k, int y, int u, int v, 
 }
 
 /// Converts pixel x of a row; `chroma` and `red` are the rows of planes 1 and 2 if the format has them.
-OCELLUS_BOTH inline void convert_pixel(PixelFormat format, const YuvConversion& conversion, const uint8_t* row,
-                                       const uint8_t* chroma, const uint8_t* red, int32_t x, uint8_t* rgb) {
+OCELLUS_EVERYWHERE inline void convert_pixel(PixelFormat format, const YuvConversion& conversion, const uint8_t* row,
+                                             const uint8_t* chroma, const uint8_t* red, int32_t x, uint8_t* rgb) {
   const int64_t pair = x / 2;
   switch (format) {
     case PixelFormat::kRgb8:

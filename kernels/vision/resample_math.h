@@ -16,14 +16,15 @@ struct ResampleWindow {
   double center;
   double step;
   /// Position of source pixel first + i in the filter.
-  OCELLUS_BOTH double position(int32_t i) const { return times(first + i - center + 0.5, step); }
+  OCELLUS_EVERYWHERE double position(int32_t i) const { return times(first + i - center + 0.5, step); }
 };
 /// Half the width of the window in source pixels; a reduction widens it.
-OCELLUS_BOTH inline double window_radius(double filter_radius, int32_t source, int32_t target) {
+OCELLUS_EVERYWHERE inline double window_radius(double filter_radius, int32_t source, int32_t target) {
   const double scale = static_cast<double>(source) / target;
   return times(scale > 1.0 ? scale : 1.0, filter_radius);
 }
-OCELLUS_BOTH inline ResampleWindow resample_window(double filter_radius, int32_t source, int32_t target, int32_t at) {
+OCELLUS_EVERYWHERE inline ResampleWindow resample_window(double filter_radius, int32_t source, int32_t target,
+                                                         int32_t at) {
   const double scale = static_cast<double>(source) / target;
   const double radius = window_radius(filter_radius, source, target);
   const double center = times(at + 0.5, scale);
@@ -36,18 +37,18 @@ inline int32_t window_capacity(double filter_radius, int32_t source, int32_t tar
   const int32_t most = static_cast<int32_t>(std::ceil(window_radius(filter_radius, source, target))) * 2 + 1;
   return most < source ? most : source;
 }
-OCELLUS_BOTH inline double sinc(double x) {
+OCELLUS_EVERYWHERE inline double sinc(double x) {
   const double angle = times(3.14159265358979323846, x);
   return x == 0.0 ? 1.0 : sin(angle) / angle;
 }
-OCELLUS_BOTH inline double lanczos(double x) { return x >= -3.0 && x < 3.0 ? times(sinc(x), sinc(x / 3)) : 0.0; }
-OCELLUS_BOTH inline double bicubic(double distance) {
+OCELLUS_EVERYWHERE inline double lanczos(double x) { return x >= -3.0 && x < 3.0 ? times(sinc(x), sinc(x / 3)) : 0.0; }
+OCELLUS_EVERYWHERE inline double bicubic(double distance) {
   constexpr double a = -0.5;
   if (distance < 1.0) return times(times(times(a + 2.0, distance) - (a + 3.0), distance), distance) + 1;
   if (distance < 2.0) return times(times(times(distance - 5, distance) + 8, distance) - 4, a);
   return 0.0;
 }
-OCELLUS_BOTH inline double filter_value(Filter filter, double x) {
+OCELLUS_EVERYWHERE inline double filter_value(Filter filter, double x) {
   const double distance = fabs(x);
   switch (filter) {
     case Filter::kBilinear: return distance < 1.0 ? 1.0 - distance : 0.0;
@@ -56,7 +57,7 @@ OCELLUS_BOTH inline double filter_value(Filter filter, double x) {
   }
   return 0.0;
 }
-OCELLUS_BOTH inline double filter_radius(Filter filter) {
+OCELLUS_EVERYWHERE inline double filter_radius(Filter filter) {
   return filter == Filter::kBilinear ? 1.0 : filter == Filter::kBicubic ? 2.0 : 3.0;
 }
 
@@ -77,17 +78,17 @@ struct ResampleSpan {
   int32_t outside;
 };
 /// Returns the span without the weight.
-OCELLUS_BOTH inline ResampleSpan span_inside(const ResampleAxis& axis, const ResampleWindow& window) {
+OCELLUS_EVERYWHERE inline ResampleSpan span_inside(const ResampleAxis& axis, const ResampleWindow& window) {
   const int32_t begin = window.first - axis.before, end = begin + window.count;
   const int32_t first = begin > 0 ? begin : 0, last = end < axis.source ? end : axis.source;
   return {first, last > first ? last - first : 0, 0};
 }
 
-OCELLUS_BOTH inline int32_t fixed_weight(double value, double sum) {
+OCELLUS_EVERYWHERE inline int32_t fixed_weight(double value, double sum) {
   const double weight = times(sum != 0.0 ? value / sum : value, 1 << kWeightBits);
   return static_cast<int32_t>(weight < 0 ? weight - 0.5 : weight + 0.5);
 }
-OCELLUS_BOTH inline uint8_t round_sum(int32_t sum) {
+OCELLUS_EVERYWHERE inline uint8_t round_sum(int32_t sum) {
   return static_cast<uint8_t>(clamp_to(sum >> kWeightBits, 0, 255));
 }
 

@@ -6,6 +6,7 @@
 #include "mm/pictures/jpeg_header.h"
 #include "mm/pictures/png_image.h"
 #include "mm/pictures/webp_decoder.h"
+#include "platform/round_up.h"
 
 namespace ocellus {
 
@@ -64,7 +65,7 @@ void set_sizes(const Orientation& orientation, int32_t width, int32_t height, in
   facts->width = seen.width;
   facts->height = seen.height;
   facts->orientation = orientation;
-  facts->whole_pixels = (std::max<int64_t>(rows_bytes - rows_bound, 0) + kWholePixelBytes - 1) / kWholePixelBytes;
+  facts->whole_pixels = divide_up(std::max<int64_t>(rows_bytes - rows_bound, 0), kWholePixelBytes);
   facts->rows_scratch_bytes = rows_bytes;
   facts->scratch_bytes = aligned_bytes(int64_t{3} * width * height) + rows_bytes;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "platform/round_up.h"
+
 namespace ocellus {
 namespace {
 
@@ -305,8 +307,8 @@ int64_t jpeg_sample_count(const JpegFacts& facts) {
     tallest = std::max(tallest, facts.vertical[i]);
     blocks += facts.horizontal[i] * facts.vertical[i];
   }
-  const int64_t across = (facts.width + 8 * widest - 1) / (8 * widest);
-  const int64_t down = (facts.height + 8 * tallest - 1) / (8 * tallest);
+  const int64_t across = divide_up(facts.width, 8 * widest);
+  const int64_t down = divide_up(facts.height, 8 * tallest);
   return across * down * blocks * 64;
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "mm/pictures/png_image.h"
+#include "platform/round_up.h"
 #include "platform/status.h"
 
 namespace ocellus {
@@ -56,8 +57,8 @@ inline PngPass png_pass(const PngFacts& facts, int pass) {
                                         {0, 2, 2, 4, 0, 0}, {1, 0, 2, 2, 0, 0}, {0, 1, 1, 2, 0, 0}};
   PngPass area = facts.interlaced ? kAdam7[pass] : PngPass{0, 0, 1, 1, 0, 0};
   if (facts.width > area.left && facts.height > area.top) {
-    area.width = (facts.width - area.left + area.across - 1) / area.across;
-    area.height = (facts.height - area.top + area.down - 1) / area.down;
+    area.width = divide_up(facts.width - area.left, area.across);
+    area.height = divide_up(facts.height - area.top, area.down);
   }
   return area;
 }

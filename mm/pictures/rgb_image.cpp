@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "platform/round_up.h"
+
 namespace ocellus {
 namespace {
 
@@ -46,7 +48,7 @@ int64_t max_side_sum(const ImageLimits& limits) {
   const int64_t most = std::min<int64_t>(limits.max_side, limits.max_pixels);
   for (int64_t bit = int64_t{1} << 15; bit > 0; bit >>= 1) {
     const int64_t side = longest + bit;
-    const int64_t shortest = (side + limits.max_aspect - 1) / limits.max_aspect;
+    const int64_t shortest = divide_up(side, limits.max_aspect);
     if (side <= most && side * shortest <= limits.max_pixels) longest = side;
   }
   return longest + std::min(longest, limits.max_pixels / longest);

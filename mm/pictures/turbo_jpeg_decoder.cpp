@@ -275,7 +275,7 @@ int64_t jpeg_rows_scratch_bytes(const JpegFacts& facts) {
     tallest = facts.vertical[i] > tallest ? facts.vertical[i] : tallest;
   }
   // Rows around a row of blocks, for smooth upsampling, and their upsampled rows.
-  const int64_t units = (facts.width + 8 * widest - 1) / (8 * widest);
+  const int64_t units = divide_up(facts.width, 8 * widest);
   const int64_t whole_row = padded_row(units * 8 * widest) + int64_t{sizeof(JSAMPROW)};
   int64_t bytes = kTableBytes + padded_row(int64_t{4} * facts.width);
   for (int i = 0; i < facts.component_count; ++i) {

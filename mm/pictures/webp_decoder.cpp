@@ -41,8 +41,6 @@ void ocellus_webp_free(void* block) {
 namespace ocellus {
 namespace {
 
-int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
 int64_t pixel_bytes(const WebpFacts& facts) { return facts.has_alpha ? 4 : 3; }
 
 /// Bytes of libwebp's output, up to where its own blocks may start.

@@ -8,6 +8,7 @@
 #include "kernels/base/slot_ledger.h"
 #include "platform/arena.h"
 #include "platform/device.h"
+#include "platform/round_up.h"
 #include "platform/status.h"
 #include "runtime/cache/kv_formats.h"
 
@@ -18,7 +19,7 @@ inline constexpr int32_t kPageSlots = 16;
 /// Maximum pages of a conversation's beginning that a rolling context may keep.
 inline constexpr int32_t kMaxSinkPages = 4;
 
-constexpr int64_t blocks_of(int64_t slots, int64_t block_slots) { return (slots + block_slots - 1) / block_slots; }
+constexpr int64_t blocks_of(int64_t slots, int64_t block_slots) { return divide_up(slots, block_slots); }
 
 /// Maximum slots of a run in the lists for attention, and of a packed run: see kTileSlots.
 struct TileLimits {

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "platform/buffer.h"
+#include "platform/round_up.h"
 #include "platform/status.h"
 #include "runtime/library/library_entry.h"
 
@@ -43,9 +44,7 @@ inline constexpr int64_t kPreambleBytes = 32;
 inline constexpr int64_t kMaxHeaderBytes = int64_t{1} << 20;
 inline constexpr int64_t kMaxBlockBytes = int64_t{1} << 40;
 
-constexpr int64_t padded_block_bytes(int64_t bytes) {
-  return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
-}
+constexpr int64_t padded_block_bytes(int64_t bytes) { return round_up(bytes, kBlockAlignment); }
 
 /// Sets header_bytes, file_bytes and the offsets of the blocks from the rest.
 void lay_out_entry(EntryHeader* header);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "platform/round_up.h"
 #include "runtime/models/family.h"
 
 namespace ocellus {
@@ -19,9 +20,7 @@ int32_t resized_side(const PreprocessConfig& config) {
   return std::min(config.longest_edge == 0 ? config.image_size : config.longest_edge, kMaxSide);
 }
 
-int32_t tiles_per_side(const PreprocessConfig& config) {
-  return (resized_side(config) + config.image_size - 1) / config.image_size;
-}
+int32_t tiles_per_side(const PreprocessConfig& config) { return divide_up(resized_side(config), config.image_size); }
 
 /// Scales the longer side to `longest`; the other keeps the ratio, truncated, and made even if requested.
 Size scale_to_longest(Size size, int32_t longest, bool make_even) {
@@ -36,7 +35,7 @@ Size scale_to_longest(Size size, int32_t longest, bool make_even) {
 /// Rounds the longer side up to a multiple of the tile; the other follows the ratio and is rounded up as well.
 Size round_up_to_tiles(Size size, int32_t tile, int32_t most_tiles) {
   // A side that the ratio makes 0 gets a tile, too.
-  const auto round_up = [&](int32_t side) { return std::clamp((side + tile - 1) / tile, 1, most_tiles) * tile; };
+  const auto round_up = [&](int32_t side) { return std::clamp(divide_up(side, tile), 1, most_tiles) * tile; };
   const double ratio = static_cast<double>(size.width) / size.height;
   if (size.width >= size.height) {
     const int32_t width = round_up(size.width);

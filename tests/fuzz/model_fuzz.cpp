@@ -10,6 +10,7 @@
 #include "runtime/engine/memory_plan.h"
 #include "tests/fuzz/gguf_changes.h"
 #include "tests/fuzz/picture_seeds.h"
+#include "tests/support/failure.h"
 #include "tests/support/short_answer.h"
 
 namespace ocellus::fuzz {
@@ -61,7 +62,7 @@ ocellus_limits choose_limits(const Model& model, size_t number) {
 void require_sentence() { require(last_failure().sentence[0] != '\0', "a failure has a sentence"); }
 
 bool open_and_talk(const MemoryFile& text, const MemoryFile& projector, size_t number) {
-  clear_failure();
+  test::clear_failure();
   Model model;
   if (!model.open(text.path(), projector.path()).ok()) return require_sentence(), false;
   const ocellus_limits limits = choose_limits(model, number);

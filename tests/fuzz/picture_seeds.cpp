@@ -5,6 +5,7 @@
 
 #include "mm/pictures/image_decode.h"
 #include "tests/support/crafted_pictures.h"
+#include "tests/support/failure.h"
 #include "tests/support/whole_pictures.h"
 
 namespace ocellus::fuzz {
@@ -57,7 +58,7 @@ bool decode_picture(const uint8_t* data, size_t size) {
   static const ImageLimits limits = small_limits();
   static const int64_t scratch_bytes = decode_scratch_bytes(limits);
   static const std::unique_ptr<std::byte[]> scratch(new std::byte[static_cast<size_t>(scratch_bytes)]);
-  clear_failure();
+  test::clear_failure();
   RgbImage image;
   const auto bytes = static_cast<int64_t>(size);
   if (!testing::decode_image(data, bytes, limits, {scratch.get(), scratch_bytes}, &image).ok()) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "platform/log.h"
+#include "tests/support/failure.h"
 
 namespace ocellus {
 namespace {
@@ -22,7 +23,7 @@ Status pass_on(Status status, bool* went_on) {
 }
 
 TEST_CASE("a failure records its code, place and sentence") {
-  clear_failure();
+  test::clear_failure();
   const Status status = fail_with(Code::kOverBudget);
   CHECK_FALSE(status.ok());
   CHECK(status.code() == Code::kOverBudget);
@@ -105,7 +106,7 @@ TEST_CASE("every thread has its own record") {
   });
   other.join();
   CHECK(last_failure().code == Code::kIo);
-  clear_failure();
+  test::clear_failure();
   CHECK(last_failure().code == Code::kOk);
   CHECK(last_failure().sentence[0] == '\0');
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quant/gguf.h"
+#include "tests/support/failure.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/small_gguf.h"
 
@@ -19,7 +20,7 @@ namespace {
 
 void check_refused(const Bytes& bytes, Code code, const std::string& culprit) {
   GgufFile file;
-  clear_failure();
+  test::clear_failure();
   CHECK(parse_exactly(bytes, &file).code() == code);
   const std::string sentence = last_failure().sentence;
   CHECK_MESSAGE(sentence.find(culprit) != std::string::npos, sentence);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "quant/weight_format.h"
+#include "tests/support/packed_codes.h"
 #include "tests/support/random.h"
 
 namespace ocellus {
@@ -50,23 +51,8 @@ TEST_CASE("the first channel's code stands in the most significant bits") {
   const std::vector<int32_t> by_eight = {0x1B, 0xC4}, by_four = {1, 11, 12, 4}, by_two = {0, 1, 2, 3, 3, 0, 1, 0},
                              by_one = {0, 0, 0, 1, 1, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0};
   for (const auto& [bits, expected] : {std::pair{8, by_eight}, {4, by_four}, {2, by_two}, {1, by_one}}) {
-    for (size_t e = 0; e < expected.size(); ++e) CHECK(kv_code_at(row, bits, static_cast<int64_t>(e)) == expected[e]);
-  }
-}
-
-TEST_CASE("codes written in any order are read back, and neighbours stay") {
-  Random random(5);
-  for (const int32_t bits : kPackedBits) {
-    for (const int64_t dim : {8, 72, 128}) {
-      std::vector<uint8_t> row = random.bytes(dim * bits / 8 + 1);
-      const uint8_t behind = row.back();
-      std::vector<int32_t> codes;
-      for (int64_t e = 0; e < dim; ++e) codes.push_back(static_cast<int32_t>(random.integer(0, (1 << bits) - 1)));
-      for (int64_t e = dim - 1; e >= 0; e -= 2) set_kv_code(row.data(), bits, e, codes[static_cast<size_t>(e)]);
-      for (int64_t e = 0; e < dim; e += 2) set_kv_code(row.data(), bits, e, codes[static_cast<size_t>(e)]);
-      for (int64_t e = 0; e < dim; ++e) CHECK(kv_code_at(row.data(), bits, e) == codes[static_cast<size_t>(e)]);
-      CHECK(row.back() == behind);
-    }
+    for (size_t e = 0; e < expected.size(); ++e)
+      CHECK(test::kv_code_at(row, bits, static_cast<int64_t>(e)) == expected[e]);
   }
 }
 

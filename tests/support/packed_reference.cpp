@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/support/packed_codes.h"
+
 namespace ocellus::test {
 
 double RealBlock::scale(int32_t row, int64_t e, int64_t slot) const {
@@ -22,7 +24,7 @@ double RealBlock::scale(int32_t row, int64_t e, int64_t slot) const {
 
 double RealBlock::element(int64_t slot, int64_t e, bool of_values) const {
   const uint8_t* row = codes(of_values) + slot * dim * bits / 8;
-  return scale(of_values ? 2 : 0, e, slot) + scale(of_values ? 3 : 1, e, slot) * kv_code_at(row, bits, e);
+  return scale(of_values ? 2 : 0, e, slot) + scale(of_values ? 3 : 1, e, slot) * test::kv_code_at(row, bits, e);
 }
 
 RealSlot read_slot(const KvRun& run, const KvLayer& layer, int64_t head, int64_t slot, int32_t dim) {

@@ -9,6 +9,7 @@
 
 #include "kernels/attention/attend_step_plan.h"
 #include "quant/weight_format.h"
+#include "tests/support/packed_codes.h"
 #include "tests/support/random.h"
 
 namespace ocellus {
@@ -54,16 +55,16 @@ void check_shape() {
       for (int half = 0; half < 8; ++half) {
         for (int i = 0; i < Shape::kPerHalf; ++i) {
           const int channel = Shape::first_channel(unit, half) + Codes::channel(i);
-          const int32_t code = kv_code_at(row.data(), Shape::kBits, channel);
+          const int32_t code = test::kv_code_at(row.data(), Shape::kBits, channel);
           // Values: a word holds the same half of two slots.
           check_numbers<Shape>(half_of(row, 8 * unit + half) | half_of(other, 8 * unit + half) << 16,
-                               {code, kv_code_at(other.data(), Shape::kBits, channel)}, i);
+                               {code, test::kv_code_at(other.data(), Shape::kBits, channel)}, i);
           ++seen_in_values[static_cast<size_t>(channel)];
           if (half % 2 != 0) continue;
           // Keys: two neighbours.
           const int next = channel + Shape::kPerHalf;
           check_numbers<Shape>(half_of(row, 8 * unit + half) | half_of(row, 8 * unit + half + 1) << 16,
-                               {code, kv_code_at(row.data(), Shape::kBits, next)}, i);
+                               {code, test::kv_code_at(row.data(), Shape::kBits, next)}, i);
           ++seen_in_keys[static_cast<size_t>(channel)];
           ++seen_in_keys[static_cast<size_t>(next)];
         }

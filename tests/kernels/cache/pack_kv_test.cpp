@@ -10,6 +10,7 @@
 
 #include "quant/weight_format.h"
 #include "tests/support/device.h"
+#include "tests/support/packed_codes.h"
 #include "tests/support/packed_reference.h"
 #include "tests/support/random.h"
 
@@ -178,7 +179,7 @@ class Case {
       }
       for (int64_t i = 0; i < live; ++i) {
         const float quotient = std::nearbyint((source(job, head, i, e, is_values) - offset) / step);
-        const int32_t code = kv_code_at(codes + i * shape_.dim * shape_.bits / 8, shape_.bits, e);
+        const int32_t code = test::kv_code_at(codes + i * shape_.dim * shape_.bits / 8, shape_.bits, e);
         REQUIRE(static_cast<float>(code) == std::fmin(std::fmax(quotient, 0.0f), most));
         if (e == 3 && range == 1.0 && job.range_count == 0 && !is_small)
           REQUIRE(offset + step * static_cast<float>(code) == source(job, head, i, e, is_values));
@@ -205,7 +206,7 @@ class Case {
         for (int64_t e = first; e < first + 32; ++e) {
           const float above = source(job, head, i, e, true) - static_cast<float>(block.scale(kValueOffsets, e, i));
           const float quotient = std::nearbyint(above / static_cast<float>(block.scale(kValueSteps, e, i)));
-          const auto code = static_cast<double>(kv_code_at(codes, shape_.bits, e));
+          const auto code = static_cast<double>(test::kv_code_at(codes, shape_.bits, e));
           REQUIRE(code == std::fmin(std::fmax(static_cast<double>(quotient), 0.0), most));
         }
       }

@@ -8,6 +8,7 @@
 #include "kernels/base/kv_run.h"
 #include "kernels/rows/rope.h"
 #include "tests/support/kv_cache.h"
+#include "tests/support/packed_codes.h"
 #include "tests/support/random.h"
 
 namespace ocellus::test {
@@ -130,7 +131,7 @@ class ScorePast {
       }
       const PackedRows rows = packed_rows(run, layer_, kv_head, dim_);
       const auto* scales = reinterpret_cast<const Half*>(rows.block);
-      const int32_t code = kv_code_at(rows.keys + slot * rows.row_bytes, rows.bits, e);
+      const int32_t code = test::kv_code_at(rows.keys + slot * rows.row_bytes, rows.bits, e);
       key.push_back(number(scales[kKeyOffsets * dim_ + e]) + number(scales[kKeySteps * dim_ + e]) * code);
     }
     return key;

@@ -8,6 +8,7 @@
 #include "mm/pictures/image_decode.h"
 #include "mm/pictures/jpeg_header.h"
 #include "tests/support/crafted_pictures.h"
+#include "tests/support/failure.h"
 #include "tests/support/pictures.h"
 #include "tests/support/small_run.h"
 #include "tests/support/whole_pictures.h"
@@ -48,7 +49,7 @@ ImageLimits small_limits() {
 Code decode(const Bytes& file) {
   static GuardedScratch scratch(decode_scratch_bytes(small_limits()));
   RgbImage image;
-  clear_failure();
+  test::clear_failure();
   const Status status =
       decode_image(file.data(), static_cast<int64_t>(file.size()), small_limits(), scratch.extent(), &image);
   REQUIRE(scratch.intact());

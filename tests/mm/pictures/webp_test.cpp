@@ -10,6 +10,7 @@
 #include "mm/pictures/image_decode.h"
 #include "mm/pictures/webp_decoder.h"
 #include "tests/support/exif.h"
+#include "tests/support/failure.h"
 #include "tests/support/pictures.h"
 #include "tests/support/random.h"
 #include "tests/support/webp_files.h"
@@ -64,7 +65,7 @@ struct Decoded {
 /// In scratch of exactly the announced size.
 Decoded decode(const Bytes& file, const ImageLimits& limits = {}) {
   Decoded out;
-  clear_failure();
+  test::clear_failure();
   out.code = probe_image(file.data(), size_of(file), limits, &out.facts).code();
   if (out.code != Code::kOk) return out;
   GuardedScratch scratch(out.facts.scratch_bytes);

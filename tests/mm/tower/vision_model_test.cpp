@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/models/family.h"
+#include "tests/support/failure.h"
 #include "tests/support/small_pair.h"
 
 namespace ocellus {
@@ -40,7 +41,7 @@ Status read(const GgufBuilder& builder, VisionConfig* config) {
 void check_refused(const GgufBuilder& builder, Code code, const std::string& says) {
   CAPTURE(says);
   VisionConfig config;
-  clear_failure();
+  test::clear_failure();
   CHECK(read(builder, &config).code() == code);
   const std::string sentence = last_failure().sentence;
   CAPTURE(sentence);

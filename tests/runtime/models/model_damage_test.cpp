@@ -11,6 +11,7 @@
 
 #include "runtime/engine/memory_plan.h"
 #include "runtime/models/model.h"
+#include "tests/support/failure.h"
 #include "tests/support/random.h"
 #include "tests/support/short_talk.h"
 #include "tests/support/small_pair.h"
@@ -100,7 +101,7 @@ TEST_CASE("the bundled pair cut at any length is refused with the name of what i
       CAPTURE(length);
       std::filesystem::resize_file(damaged.copy.path(), static_cast<uint64_t>(length));
       Model model;
-      clear_failure();
+      test::clear_failure();
       CHECK(damaged.open(&model).code() == Code::kBadFile);
       check_sentence(damaged);
       const std::string sentence = last_failure().sentence;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/models/model.h"
+#include "tests/support/failure.h"
 #include "tests/support/short_talk.h"
 #include "tests/support/small_pair.h"
 
@@ -41,7 +42,7 @@ void check_failure(Status status, Code code, const std::string& path, const std:
 void check_refused(const GgufBuilder& builder, Code code, const std::string& says) {
   const TemporaryFile file(builder);
   Model model;
-  clear_failure();
+  test::clear_failure();
   check_failure(model.open(file.c_str(), nullptr), code, file.path(), says);
 }
 
