@@ -162,5 +162,12 @@ TEST_CASE("the session high-water mark keeps the largest note") {
   CHECK(arena.session_use_high_water_bytes() == 100);
 }
 
+TEST_CASE("phases of one name are one phase") {
+  const char name[] = {'r', 'e', 'a', 'd', '\0'};
+  CHECK(Phase{"read"} == Phase{name});
+  CHECK(Phase{"read"} != Phase{"write"});
+  CHECK(Phase() == Phase::kNone);
+}
+
 }  // namespace
 }  // namespace ocellus
