@@ -48,10 +48,11 @@ __global__ void __launch_bounds__(kRowsThreads, T::kBlocks) attend_tile(const __
   RingRun* const ring = reinterpret_cast<RingRun*>(stages + T::kHalves);
   __half* const queries = stages + T::kQueryAt;
   __half* const warp_queries = queries + static_cast<int>(threadIdx.x) / kWarp * T::kWarpRows * T::kStride;
-  const TilePlace place = find_place<T>(work);
+  TilePlace place = find_place<T>(work);
 
   wait_for_inputs();
   let_next_start();
+  bound_place<T>(work, place);
   fetch_queries<T>(work, place, queries);
   fetch_runs<T>(work, place.stages_begin, ring);
   fetch_runs<T>(work, place.stages_begin + 1, ring);
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(kRowsThreads, T::kBlocks) attend_tile(const __
     TileScores<T> scores = {};
     score_stage<T>(rows, warp_queries, keys, scores);
     if (work.calibration.rows != nullptr) calibrate_stage<T>(work, place, runs, stage, scores);
-    if (!sees_all<T>(work, runs, stage, rows.least_limit)) mask_stage<T>(work, place, runs, stage, scores);
+    if (!sees_all<T>(work, runs, stage, rows)) mask_stage<T>(work, place, runs, stage, scores);
     float rescale[T::kRowTiles][2];
     const bool moved = move_bases<T>(work.scale, scores, rows, rescale);
     if (__any_sync(0xFFFFFFFFu, moved)) rescale_mixed<T>(rescale, rows);
@@ -142,6 +143,7 @@ void launch_tiles(const RowsWork& work, int splits, Queue& queue) {
 
 template <int kDim>
 void attend(const RowsWork& work, const AttendTilesPlan& plan, Queue& queue) {
+  if (work.spans != nullptr) return launch_tiles<RowsTile<kDim, 1, true>>(work, plan.splits, queue);
   if constexpr (kDim <= 128) {
     if (plan.rows == kAttendWideRows) return launch_tiles<RowsTile<kDim, 2>>(work, plan.splits, queue);
   }
@@ -180,7 +182,8 @@ RowsWork describe(const AttendRowsArgs& args) {
   work.rows = static_cast<int>(args.query.rows / args.sequences);
   work.first_row = static_cast<int>(args.first_row);
   work.row_count = static_cast<int>(args.row_count);
-  work.causal = args.causal;
+  work.causal = args.bounds.kind != RowBounds::Kind::kAll;
+  work.spans = args.bounds.kind == RowBounds::Kind::kListed ? args.bounds.spans : nullptr;
   work.scale = std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(args.rows.head_dim));
   return work;
 }
@@ -209,15 +212,18 @@ void attend_rows(const AttendRowsArgs& args, Queue& queue) {
     find_calibration(work, reinterpret_cast<float*>(args.scratch.data), queue);
   }
   const int tile_dim = attend_tile_dim(work.head_dim);
-  const int64_t own = args.causal ? args.first_row + work.rows : args.row_count;
+  const bool is_causal = args.bounds.kind == RowBounds::Kind::kCausal;
+  const int64_t own = is_causal ? args.first_row + work.rows : args.row_count;
   const int64_t pieces = args.run_count + divide_up(own, kTileSlots);
+  // Listed rows have narrow tiles only: as if the device were too large for wide ones.
+  const int multiprocessors = work.spans == nullptr ? queue.cuda()->facts().multiprocessors : 1 << 30;
   const AttendTilesPlan plan = plan_attend_tiles(int64_t{work.rows} * work.group, work.heads,
                                                  divide_up(pieces, attend_stage_slots(tile_dim) / kTileSlots), tile_dim,
-                                                 queue.cuda()->facts().multiprocessors, queue.traits().lean);
+                                                 multiprocessors, queue.traits().lean);
   work.tiles = plan.tiles;
   work.stages_per_split = plan.stages_per_split;
   const bool many_rows = int64_t{work.rows} * work.group > kAttendNarrowRows;
-  if (plan.splits == 1 && many_rows && !calibrates && attend_rows_hopper(work, queue)) return;
+  if (plan.splits == 1 && many_rows && !calibrates && work.spans == nullptr && attend_rows_hopper(work, queue)) return;
   work.partials = plan.splits > 1 ? reinterpret_cast<float*>(args.scratch.data) : nullptr;
   attend_of_dim(tile_dim, work, plan, queue);
   if (plan.splits == 1) return;

@@ -8,12 +8,36 @@
 
 namespace ocellus {
 
+/// Chunk rows [begin, end).
+struct RowSpan {
+  int32_t begin = 0;
+  int32_t end = 0;
+};
+
+/// Which of the chunk's own rows each query row sees. The first two are computed where they are needed and read
+/// nothing; windows, pictures whose rows see each other, and blocks are lists, made once for all layers.
+struct RowBounds {
+  enum class Kind : uint8_t {
+    kCausal,  // row t: [0, first_row + t + 1)
+    kAll,     // all rows: [0, row_count)
+    kListed   // row t: spans[t]
+  };
+  Kind kind = Kind::kCausal;
+  /// [T] in the device's memory. Each holds its own row, first_row + t, and ends at row_count at the latest; neither
+  /// begins nor ends go back from one row to the next.
+  const RowSpan* spans = nullptr;
+
+  static constexpr RowBounds causal() { return {}; }
+  static constexpr RowBounds all() { return {Kind::kAll, nullptr}; }
+  static constexpr RowBounds listed(const RowSpan* spans) { return {Kind::kListed, spans}; }
+};
+
 /// Attention of many query rows: out[t] = softmax over visible slots of (q[t] . k / sqrt(E)) times v, per query head;
 /// head h reads key/value head h / (H / G). Query row t is row first_row + t of the chunk. Visible: every live slot
-/// of every run, or, causal, of those with visible_from <= first_row + t, and the chunk's own rows: 0 .. first_row + t
-/// if causal, else 0 .. row_count - 1. Text prefill runs causally in blocks of rows over one chunk (first_row > 0); the
-/// vision tower is not causal and has no runs, and may have several sequences: query rows s * row_count .. belong to
-/// sequence s and see its rows only.
+/// of every run with visible_from <= first_row + t (0 where rows see all rows), and chunk rows within its bounds. Text
+/// prefill runs causally in blocks of rows over one chunk (first_row > 0); in the vision tower rows see all rows, there
+/// are no runs, and there may be several sequences: query rows s * row_count .. belong to sequence s and see its rows
+/// only.
 ///
 /// Shapes      query [sequences * T, H * E] (rows may be strided); chunk rows in KvLayerRows; out the same;
 ///             runs [run_count] in device memory, on CUDA of at most kTileSlots slots each
@@ -33,11 +57,11 @@ struct AttendRowsArgs {
   int32_t query_heads = 0;
   KvLayerRows rows;
   int64_t first_row = 0;
-  int64_t row_count = 0;  // chunk rows that hold keys, at least first_row + T; unused if causal
+  int64_t row_count = 0;  // chunk rows that hold keys, at least first_row + T; not looked at if causal
+  RowBounds bounds = {};
   const KvRun* runs = nullptr;
   int32_t run_count = 0;
   KvLayer layer = {};
-  bool causal = true;
   int64_t sequences = 1;
   RopeParams rope = {};  // used with shifted runs
   KvCalibration calibration = {};

@@ -199,14 +199,50 @@ class QueryBlock {
 
   void attend_own_rows() {
     const KvLayerRows& own = args_.rows;
-    const int64_t chunk_row = args_.first_row + first_row_;
-    const int64_t visible = args_.causal ? chunk_row + rows_ : args_.row_count;
-    for (int64_t slot = 0; slot < visible; slot += kAttendSlots) {
-      const int64_t count = std::min(kAttendSlots, visible - slot);
+    const RowSpan seen = own_rows_seen();
+    // What shares a block must not depend on which rows are worked on together.
+    for (int64_t slot = seen.begin / kAttendSlots * kAttendSlots; slot < seen.end; slot += kAttendSlots) {
+      const int64_t count = std::min(kAttendSlots, seen.end - slot);
       const int64_t at = sequence_ * own.sequence_stride + own.at(slot, kv_head_);
       expand(own.keys + at, own.values + at, own.row_stride, count, 0);
-      absorb(count, args_.causal ? chunk_row - slot : count);
+      score(count);
+      hide_own_rows(slot, count);
+      mix(count);
     }
+  }
+
+  /// Chunk rows that some row of the block sees.
+  RowSpan own_rows_seen() const {
+    const int64_t end = args_.first_row + first_row_ + rows_;
+    switch (args_.bounds.kind) {
+      case RowBounds::Kind::kCausal: return {0, static_cast<int32_t>(end)};
+      case RowBounds::Kind::kAll: return {0, static_cast<int32_t>(args_.row_count)};
+      case RowBounds::Kind::kListed: return {span_of(0).begin, span_of(rows_ - 1).end};
+    }
+    return {};
+  }
+  RowSpan span_of(int64_t row) const { return args_.bounds.spans[first_row_ + row]; }
+
+  /// Hides the expanded chunk rows, of which the first is row `slot`, from the rows that do not see them.
+  void hide_own_rows(int64_t slot, int64_t count) {
+    if (args_.bounds.kind == RowBounds::Kind::kCausal) {
+      const int64_t last_visible = args_.first_row + first_row_ - slot;  // to the first row of the block
+      for (int64_t i = std::max<int64_t>(0, last_visible + 1); i < count; ++i) hide(i, 0, i - last_visible);
+    } else if (args_.bounds.kind == RowBounds::Kind::kListed) {
+      int64_t ended = 0, begun = 0;  // rows whose spans have ended before a slot, and begun
+      for (int64_t i = 0; i < count; ++i) {
+        while (ended < rows_ && span_of(ended).end <= slot + i) ++ended;
+        while (begun < rows_ && span_of(begun).begin <= slot + i) ++begun;
+        hide(i, 0, ended);
+        hide(i, begun, rows_);
+      }
+    }
+  }
+  /// Hides slot i of a block from rows [first, end).
+  void hide(int64_t i, int64_t first, int64_t end) {
+    if (first < end)
+      std::fill_n(s_.weights + i * columns_ + first * group_, (end - first) * group_,
+                  -std::numeric_limits<float>::infinity());
   }
 
   /// Slots lie `stride` values apart.
@@ -248,15 +284,6 @@ class QueryBlock {
   void hide_columns(int64_t slots, int64_t hidden) {
     for (int64_t i = 0; hidden > 0 && i < slots; ++i)
       std::fill_n(s_.weights + i * columns_, hidden, -std::numeric_limits<float>::infinity());
-  }
-  /// Takes the expanded slots into the running softmax. Slot i is hidden from row r if i > last_visible + r.
-  void absorb(int64_t slots, int64_t last_visible) {
-    score(slots);
-    for (int64_t i = std::max<int64_t>(0, last_visible + 1); i < slots; ++i) {
-      const int64_t hidden = std::min((i - last_visible) * group_, columns_);
-      std::fill_n(s_.weights + i * columns_, hidden, -std::numeric_limits<float>::infinity());
-    }
-    mix(slots);
   }
   void score(int64_t slots) {
     // Rows are computed in fours; those after the last slot hold leftovers and are not used.

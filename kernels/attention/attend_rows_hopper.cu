@@ -26,6 +26,7 @@ struct WarpgroupTile {
   static constexpr int kDim = kDim_;
   static constexpr int kValueDim = kValueDim_;
   static constexpr bool kHasRuns = kHasRuns_;
+  static constexpr bool kListed = false;
   // Three warpgroups or two, one block at a time or two: as many as the registers allow.
   static constexpr int kGroups = kDim == 80 ? 3 : 2;
   static constexpr int kBlocks = kDim <= 64 ? 2 : 1;

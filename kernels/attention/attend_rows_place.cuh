@@ -5,6 +5,7 @@
 // chunk's own rows. Incomplete pieces are padded with zeros and masked, so a run may end anywhere.
 #pragma once
 
+#include "kernels/attention/attend_rows.h"
 #include "kernels/attention/attend_rows_plan.h"
 #include "kernels/attention/attend_tile.cuh"
 #include "kernels/base/device_math.cuh"
@@ -42,12 +43,13 @@ struct RowsWork {
   int head_dim;
   int group;
   int kv_heads;
-  int heads;      // key/value heads of all sequences
-  int tiles;      // per head
-  int rows;       // per sequence
-  int first_row;  // row of the chunk
-  int row_count;  // rows of the chunk
-  bool causal;
+  int heads;             // key/value heads of all sequences
+  int tiles;             // per head
+  int rows;              // of one sequence
+  int first_row;         // of the chunk
+  int row_count;         // of the chunk
+  bool causal;           // row t sees runs, and own rows unless they are listed, as far as chunk row first_row + t
+  const RowSpan* spans;  // of rows, where own rows are listed
   int stages_per_split;
   float scale;      // scale of the scores, which are powers of two: exp(x) = 2^(x log2 e)
   float* partials;  // null: a block sees all slots and writes to output
@@ -61,13 +63,14 @@ struct RingRun {
 };
 
 /// Tile sizes of one kernel, in rows, slots and halves.
-template <int kDim_, int kRowTiles_>
+template <int kDim_, int kRowTiles_, bool kListed_ = false>
 struct RowsTile {
   static constexpr int kDim = kDim_;
   static constexpr int kValueDim = kDim;
   static constexpr int kThreads = kRowsThreads;
   static constexpr bool kHasRuns = true;        // or may have
-  static constexpr int kRowTiles = kRowTiles_;  // tiles of 16 query rows, per warp
+  static constexpr bool kListed = kListed_;     // what rows see of the own rows
+  static constexpr int kRowTiles = kRowTiles_;  // of 16 query rows, per warp
   static constexpr int kWarpRows = kFragment * kRowTiles;
   static constexpr int kRows = kRowsWarps * kWarpRows;
   static constexpr int kSlots = attend_stage_slots(kDim);
@@ -152,8 +155,24 @@ __device__ TilePlace find_place(const RowsWork& work) {
   return place;
 }
 
-/// Offset of query row m of a head, and of the same row of the output: row m / group of query head m % group of the
-/// group.
+/// Own rows that query row m of a head sees, of listed ones.
+__device__ inline RowSpan span_of(const RowsWork& work, const TilePlace& place, int m) {
+  return work.spans[min(m, place.rows - 1) / work.group];
+}
+
+/// Corrects the place where own rows are listed; the list may be read from now on. Where no run comes first, stages
+/// that no row of the tile sees are left out.
+template <class T>
+__device__ void bound_place(const RowsWork& work, TilePlace& place) {
+  if constexpr (T::kListed) {
+    place.visible = span_of(work, place, place.tile_row + T::kRows - 1).end;
+    if (work.run_count == 0)
+      place.stages_begin = max(place.stages_begin, span_of(work, place, place.tile_row).begin / T::kSlots);
+    place.stages_end = min(stages_of<T>(work, place.visible), static_cast<int>(blockIdx.y + 1) * work.stages_per_split);
+  }
+}
+
+/// Query row m of a head, and the same row of the output: row m / group of query head m % group of the group.
 __device__ inline int64_t row_offset(const RowsWork& work, const TilePlace& place, int m, int64_t stride) {
   const int row = m / work.group;
   const int head = place.kv_head * work.group + m - row * work.group;

@@ -14,9 +14,10 @@ template <class T>
 struct TileRows {
   uint32_t queries[T::kRowTiles][T::kKeepsQueries ? T::kDim / kFragment : 1][4];
   float mixed[T::kRowTiles][std::max(T::kValueDim / kMatrix, 1)][4] = {};  // weighted sums of values
-  float base[T::kRowTiles][2];      // scaled, at most kMaxAboveBase below the maximum score
-  float sum[T::kRowTiles][2] = {};  // sum of the weights that this lane saw
-  int least_limit, largest_limit;   // limits of the warp's rows
+  float base[T::kRowTiles][2];      // scaled, at most kMaxAboveBase below the largest score
+  float sum[T::kRowTiles][2] = {};  // of the weights this lane saw
+  int least_limit, largest_limit;   // of the warp's rows
+  int largest_begin;                // of own rows that are listed
 };
 
 template <class T>
@@ -38,6 +39,11 @@ __device__ void start_rows(const RowsWork& work, const TilePlace& place, TileRow
   for (int r = 0; r < T::kRowTiles; ++r) rows.base[r][0] = rows.base[r][1] = -INFINITY;
   rows.least_limit = limit_of(work, place, first_warp_row<T>(place));
   rows.largest_limit = limit_of(work, place, first_warp_row<T>(place) + T::kWarpRows - 1);
+  if constexpr (T::kListed) {
+    const RowSpan last = span_of(work, place, first_warp_row<T>(place) + T::kWarpRows - 1);
+    rows.largest_limit = last.end;
+    rows.largest_begin = last.begin;
+  }
 }
 
 /// Place of this lane's row of a matrix if four matrices form a left factor, or values as a right factor.
@@ -69,14 +75,18 @@ __device__ void mask_stage(const RowsWork& work, const TilePlace& place, const R
   for (int r = 0; r < T::kRowTiles; ++r) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int limit = limit_of(work, place, first_warp_row<T>(place) + r * kFragment + half * kMatrix + lane / 4);
+      const int m = first_warp_row<T>(place) + r * kFragment + half * kMatrix + lane / 4;
+      const int limit = limit_of(work, place, m);
+      RowSpan span = {0, limit};
+      if constexpr (T::kListed) span = span_of(work, place, m);
 #pragma unroll
       for (int n = 0; n < T::kSlots / kMatrix; ++n) {
         const int own = own_row_of<T>(work, stage) + n / 2 * kTileSlots;
-        const int visible = is_run<T>(own) ? visible_slots(runs[n / 2], limit) : limit - own;
+        const int visible = is_run<T>(own) ? visible_slots(runs[n / 2], limit) : span.end - own;
+        const int hidden = T::kListed && !is_run<T>(own) ? span.begin - own : 0;
         const int column = n % 2 * kMatrix + lane % 4 * 2;
-        if (column >= visible) scores[r][n][2 * half] = -INFINITY;
-        if (column + 1 >= visible) scores[r][n][2 * half + 1] = -INFINITY;
+        if (column >= visible || (T::kListed && column < hidden)) scores[r][n][2 * half] = -INFINITY;
+        if (column + 1 >= visible || (T::kListed && column + 1 < hidden)) scores[r][n][2 * half + 1] = -INFINITY;
       }
     }
   }
@@ -93,8 +103,18 @@ __device__ bool sees_all(const RowsWork& work, const RingRun* runs, int stage, i
   return all;
 }
 
-/// Weights are powers of two of the difference to a base. The base follows the row's maximum score at this distance: it
-/// rarely moves then, which saves rescaling, and weights of up to 2^8 lose nothing in f16, nor their sums in f32.
+/// The same, of a warp's rows. A listed row sees its own row: what all rows see without a list, listed ones see, too,
+/// from where they begin.
+template <class T>
+__device__ bool sees_all(const RowsWork& work, const RingRun* runs, int stage, const TileRows<T>& rows) {
+  const bool all = sees_all<T>(work, runs, stage, rows.least_limit);
+  if constexpr (!T::kListed) return all;
+  const int own = own_row_of<T>(work, stage);
+  return all && (own >= rows.largest_begin || own + T::kSlots <= 0);
+}
+
+/// Weights are powers of two of the difference to a base. The base follows the row's largest score at this distance:
+/// it rarely moves then, which saves rescaling, and weights of up to 2^8 lose nothing in f16, nor their sums in f32.
 inline constexpr float kMaxAboveBase = 8.0f;
 
 /// Moves the bases of rows whose scores have grown, and rescales the sums of their weights. Each row separately: which

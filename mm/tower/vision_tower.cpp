@@ -46,7 +46,7 @@ void attend_rows_of(const TowerPass& pass, ActivationView query, const KvLayerRo
                .query_heads = pass.model.config.heads,
                .rows = rows,
                .row_count = pass.model.config.rows_per_view(),
-               .causal = false,
+               .bounds = RowBounds::all(),
                .sequences = pass.views,
                .output = pass.normed(query.rows),
                .scratch = pass.scratch.op_scratch},

@@ -83,7 +83,6 @@ void run_block(const LayerPass& pass, const TextLayer& w, int64_t first, const L
                .runs = s.past.device.data,
                .run_count = static_cast<int32_t>(pass.plan.past_tiles),
                .layer = s.kv.layer(pass.layer),
-               .causal = true,
                .rope = c.rope,
                .calibration = s.compress.policy.calibration,
                .calibration_scratch = s.expand.calibration.slice_rows(0, hidden.rows),

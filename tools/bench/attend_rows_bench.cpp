@@ -53,7 +53,7 @@ AttendRowsArgs arguments(const Shape& shape, Gpu& gpu) {
   args.run_count = (shape.past + kTileSlots - 1) / kTileSlots;
   args.query_heads = shape.heads;
   args.row_count = shape.rows;
-  args.causal = shape.causal;
+  args.bounds = shape.causal ? RowBounds::causal() : RowBounds::all();
   args.sequences = shape.sequences;
   args.output = DeviceView<Half>(gpu.take<Half>(all_rows * width), all_rows, width);
   const int64_t stride = shape.causal ? width : width + 2 * kv_width;

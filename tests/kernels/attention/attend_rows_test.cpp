@@ -24,6 +24,15 @@ using test::Random;
 using test::Slot;
 using test::TestRun;
 
+/// What the rows see of each other where that is listed.
+enum class Listed {
+  kNot,
+  kWindow,    // so many rows back
+  kPictures,  // rows of a picture see all of it, others what came before
+  kBlocks,    // only the rows of their block
+  kAnything
+};
+
 struct Shape {
   int64_t rows;  // of a sequence
   int32_t heads, kv_heads, dim;
@@ -34,6 +43,7 @@ struct Shape {
   int64_t sequences = 1;
   bool side_by_side = false;  // own rows lie as the vision tower has them: query, key and value of a row together
   int64_t check_every = 1;    // of the pairs of row and head
+  Listed listed = Listed::kNot;
   int64_t row_count() const { return first_row + rows + later_rows; }
 };
 
@@ -66,6 +76,7 @@ class Case {
         queue_(queue),
         random_(seed),
         query_(queue, shape.sequences * shape.rows, width(), width() + (queue.on_cuda() ? 8 : 5)) {
+    make_spans();
     make_runs();
     make_rows();
     for (int64_t t = 0; t < shape_.sequences * shape_.rows; ++t)
@@ -83,10 +94,10 @@ class Case {
                  .rows = rows_,
                  .first_row = shape_.first_row,
                  .row_count = shape_.row_count(),
+                 .bounds = bounds(),
                  .runs = runs_.data(),
                  .run_count = static_cast<int32_t>(runs_.size()),
                  .layer = {.index = TestRun::kLayer},
-                 .causal = shape_.causal,
                  .sequences = shape_.sequences,
                  .output = out.view(),
                  .scratch = scratch.view()},
@@ -95,6 +106,12 @@ class Case {
     CHECK(out.intact());
     CHECK(scratch.intact());
     return out;
+  }
+
+  /// Lists what its rows see without a list.
+  void list_bounds() {
+    for (int64_t row = 0; row < shape_.rows; ++row) spans_.push_back(span_of(row));
+    shape_.listed = Listed::kAnything;
   }
 
   void check_numbers(const Activations& out) {
@@ -108,10 +125,41 @@ class Case {
  private:
   int64_t width() const { return int64_t{shape_.heads} * shape_.dim; }
 
+  RowBounds bounds() const {
+    if (shape_.listed != Listed::kNot) return RowBounds::listed(spans_.data());
+    return shape_.causal ? RowBounds::causal() : RowBounds::all();
+  }
+
+  void make_spans() {
+    if (shape_.listed == Listed::kNot) return;
+    const auto row_count = static_cast<int32_t>(shape_.row_count());
+    const auto window = static_cast<int32_t>(random_.integer(1, 100));
+    int32_t begin = 0, end = 0;  // of the picture or the block
+    for (int32_t row = 0; row < row_count; ++row) {
+      if (row == end) {
+        begin = row;
+        end = static_cast<int32_t>(std::min<int64_t>(row_count, row + random_.integer(1, 150)));
+        if (shape_.listed == Listed::kPictures && random_.integer(0, 1) == 0) end = row + 1;  // text
+      }
+      RowSpan span = {begin, end};
+      if (shape_.listed == Listed::kWindow) span = {std::max(0, row + 1 - window), row + 1};
+      if (shape_.listed == Listed::kPictures) span.begin = 0;
+      if (shape_.listed == Listed::kAnything) {
+        const RowSpan before = spans_.empty() ? RowSpan{0, 1} : spans_.back();
+        span.begin = static_cast<int32_t>(random_.integer(before.begin, std::min(row, before.begin + 5)));
+        span.end = static_cast<int32_t>(random_.integer(std::max(row + 1, before.end), row_count));
+        if (random_.integer(0, 9) > 0) span.end = std::max(row + 1, before.end);
+      }
+      if (row >= shape_.first_row && row < shape_.first_row + shape_.rows) spans_.push_back(span);
+    }
+  }
+
   void make_runs() {
     for (const auto& [slots, capacity] : shape_.runs) {
       stores_.emplace_back(random_, shape_.kv_heads, shape_.dim, slots, capacity);
-      const KvRun& run = stores_.back().run();
+      KvRun run = stores_.back().run();
+      if (shape_.listed != Listed::kNot)
+        run.visible_from = static_cast<uint16_t>(random_.integer(0, 1) * random_.integer(0, shape_.row_count()));
       if (!queue_.on_cuda() || slots == 0) {
         runs_.push_back(run);
         continue;
@@ -159,9 +207,14 @@ class Case {
   void check_numbers(const Activations& out, int64_t t, int32_t head) {
     const int32_t kv_head = head / (shape_.heads / shape_.kv_heads);
     const int64_t sequence = t / shape_.rows, row = t % shape_.rows;
+    std::vector<KvRun> runs(runs_.begin(), runs_.end());
+    runs.erase(std::remove_if(runs.begin(), runs.end(),
+                              [&](const KvRun& run) { return run.visible_from > shape_.first_row + row; }),
+               runs.end());
     std::vector<Slot> visible =
-        test::live_slots(runs_.data(), static_cast<int64_t>(runs_.size()), TestRun::kLayer, kv_head, shape_.dim);
-    for (int64_t own = 0; own < (shape_.causal ? shape_.first_row + row + 1 : shape_.row_count()); ++own) {
+        test::live_slots(runs.data(), static_cast<int64_t>(runs.size()), TestRun::kLayer, kv_head, shape_.dim);
+    const RowSpan span = span_of(row);
+    for (int64_t own = span.begin; own < span.end; ++own) {
       const int64_t at = sequence * rows_.sequence_stride + rows_.at(own, kv_head);
       visible.push_back({rows_.keys + at, rows_.values + at});
     }
@@ -179,9 +232,15 @@ class Case {
     }
   }
 
+  RowSpan span_of(int64_t row) const {
+    if (shape_.listed != Listed::kNot) return spans_[static_cast<size_t>(row)];
+    return {0, static_cast<int32_t>(shape_.causal ? shape_.first_row + row + 1 : shape_.row_count())};
+  }
+
   Shape shape_;
   Queue& queue_;
   Random random_;
+  test::Vector<RowSpan> spans_;
   std::vector<TestRun> stores_;
   test::Vector<KvRun> runs_;
   test::Vector<Half> store_;
@@ -237,13 +296,14 @@ std::vector<Shape> interesting_shapes() {
   return shapes;
 }
 
-#define OCELLUS_CAPTURE_SHAPE(shape) \
-  CAPTURE(shape.rows);               \
-  CAPTURE(shape.heads);              \
-  CAPTURE(shape.kv_heads);           \
-  CAPTURE(shape.dim);                \
-  CAPTURE(shape.causal);             \
-  CAPTURE(shape.first_row);          \
+#define OCELLUS_CAPTURE_SHAPE(shape)       \
+  CAPTURE(shape.rows);                     \
+  CAPTURE(shape.heads);                    \
+  CAPTURE(shape.kv_heads);                 \
+  CAPTURE(shape.dim);                      \
+  CAPTURE(shape.causal);                   \
+  CAPTURE(static_cast<int>(shape.listed)); \
+  CAPTURE(shape.first_row);                \
   CAPTURE(shape.sequences)
 
 TEST_CASE("attend_rows equals plain attention on every target, with the same bits on any number of threads") {
@@ -308,6 +368,69 @@ TEST_CASE("attend_rows equals plain attention on every backend, with the same bi
       instance.check_numbers(instance.attend(queue));
     }
   });
+}
+
+/// Short and long chunks, heads of every padded size, with and without a past, in one piece and split.
+std::vector<Shape> listed_shapes() {
+  std::vector<Shape> shapes;
+  const auto add = [&](Shape shape, int64_t check_every) {
+    shape.check_every = check_every;
+    for (const Listed listed : {Listed::kWindow, Listed::kPictures, Listed::kBlocks, Listed::kAnything}) {
+      shape.listed = listed;
+      shapes.push_back(shape);
+    }
+  };
+  add({1, 1, 1, 8, true, {}}, 1);
+  add({3, 8, 2, 64, true, {{5, 9}, {0, 3}}, 17, 4}, 1);
+  for (const int32_t dim : {32, 64, 72, 96, 128, 136}) add({70, 4, 2, dim, true, {{37, 40}, {21, 30}}, 19, 33}, 3);
+  add({205, 3, 3, 64, true, {}, 100, 7}, 5);
+  add({40, 2, 2, 72, true, {}, 700, 20}, 1);
+  add({500, 2, 1, 40, true, {{100, 100}}}, 11);
+  add({330, 16, 16, 80, true, {}, 0, 70}, 61);
+  return shapes;
+}
+
+TEST_CASE("rows see no more and no less than their listed bounds, with the same bits on any number of threads") {
+  test::TestQueue one(1), two(2), three(3);
+  uint64_t seed = 1000;
+  for (const Shape& shape : listed_shapes()) {
+    OCELLUS_CAPTURE_SHAPE(shape);
+    if (test::skip(++seed, 3)) continue;
+    Case instance(shape, seed, *one);
+    test::for_each_target([&] {
+      const Activations out = instance.attend(*one);
+      instance.check_numbers(out);
+      CHECK(same_bits(out, instance.attend(*two), shape));
+      CHECK(same_bits(out, instance.attend(*three), shape));
+    });
+  }
+}
+
+TEST_CASE("rows see no more and no less than their listed bounds on every backend") {
+  test::for_each_backend([&](Queue& queue) {
+    uint64_t seed = 2000;
+    for (const Shape& shape : listed_shapes()) {
+      OCELLUS_CAPTURE_SHAPE(shape);
+      Case instance(shape, ++seed, queue);
+      const Activations out = instance.attend(queue);
+      instance.check_numbers(out);
+      CHECK(same_bits(out, instance.attend(queue), shape));
+      if (!queue.on_cuda()) continue;
+      const test::Lean lean(queue);
+      instance.check_numbers(instance.attend(queue));
+    }
+  });
+}
+
+TEST_CASE("listed bounds that say what causal or all rows see give the same bits on the CPU") {
+  test::TestQueue queue(2);
+  for (const bool causal : {true, false}) {
+    const Shape shape{150, 4, 2, 64, causal, {{90, 100}}, 60, 11};
+    Case instance(shape, 5, *queue);
+    const Activations out = instance.attend(*queue);
+    instance.list_bounds();
+    CHECK(same_bits(out, instance.attend(*queue), shape));
+  }
 }
 
 /// Odd slots point along the query, even ones against it; own rows lie across.
