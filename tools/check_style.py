@@ -41,6 +41,7 @@ NO_OP = {
     "matmul_library": "what matmul keeps between calls on CUDA, tested with it",
     "matmul_scratch": "how matmul cuts its operands on CUDA, tested with it",
     "norm_matmul_parts": "the ops that norm_matmul stands for on both backends, tested with it",
+    "past_runs": "a struct that the ops over a chunk's rows share",
     "picture_math": "arithmetic that both backends of the picture ops share, tested with them",
     "resample_math": "arithmetic that both backends of the picture ops share, tested with them",
     "rope_angles": "arithmetic that rope and attention share, tested with rope",

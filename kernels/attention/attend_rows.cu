@@ -172,9 +172,9 @@ RowsWork describe(const AttendRowsArgs& args) {
   work.head_stride = args.rows.head_stride;
   work.sequence_stride = args.rows.sequence_stride;
   work.row_stride = static_cast<int>(args.rows.row_stride);
-  work.runs = args.runs;
-  work.run_count = args.run_count;
-  work.layer = args.layer.index;
+  work.runs = args.past.runs;
+  work.run_count = args.past.count;
+  work.layer = args.past.layer.index;
   work.head_dim = args.rows.head_dim;
   work.kv_heads = args.rows.heads;
   work.group = args.query_heads / args.rows.heads;
@@ -199,7 +199,7 @@ void attend_rows(const AttendRowsArgs& args, Queue& queue) {
   if (args.rows.head_dim > 256)
     queue.fail(
         OCELLUS_FAIL(Code::kUnsupported, "attend_rows has no kernel for heads of %d values", args.rows.head_dim));
-  const bool calibrates = args.calibration.on && args.run_count > 0;
+  const bool calibrates = args.past.calibration.on && args.past.count > 0;
   const DeviceView<float>& pairs = args.calibration_scratch;
   if (calibrates && (pairs.rows < args.query.rows || pairs.cols < 2 * args.query_heads))
     queue.fail(OCELLUS_FAIL(Code::kInternal, "attend_rows got [%lld, %lld] of calibration scratch",
@@ -208,13 +208,13 @@ void attend_rows(const AttendRowsArgs& args, Queue& queue) {
 
   RowsWork work = describe(args);
   if (calibrates) {
-    work.calibration = {pairs.data, pairs.stride, args.calibration, std::sqrt(static_cast<float>(work.head_dim))};
+    work.calibration = {pairs.data, pairs.stride, args.past.calibration, std::sqrt(static_cast<float>(work.head_dim))};
     find_calibration(work, reinterpret_cast<float*>(args.scratch.data), queue);
   }
   const int tile_dim = attend_tile_dim(work.head_dim);
   const bool is_causal = args.bounds.kind == RowBounds::Kind::kCausal;
   const int64_t own = is_causal ? args.first_row + work.rows : args.row_count;
-  const int64_t pieces = args.run_count + divide_up(own, kTileSlots);
+  const int64_t pieces = args.past.count + divide_up(own, kTileSlots);
   // Listed rows have narrow tiles only: as if the device were too large for wide ones.
   const int multiprocessors = work.spans == nullptr ? queue.cuda()->facts().multiprocessors : 1 << 30;
   const AttendTilesPlan plan = plan_attend_tiles(int64_t{work.rows} * work.group, work.heads,

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "kernels/base/kv_run.h"
-#include "kernels/rows/rope.h"
+#include "kernels/attention/past_runs.h"
 #include "kernels/rows/store_kv.h"
 #include "platform/queue.h"
 #include "platform/views.h"
@@ -59,12 +58,8 @@ struct AttendRowsArgs {
   int64_t first_row = 0;
   int64_t row_count = 0;  // chunk rows that hold keys, at least first_row + T; not looked at if causal
   RowBounds bounds = {};
-  const KvRun* runs = nullptr;
-  int32_t run_count = 0;
-  KvLayer layer = {};
+  PastRuns past = {};
   int64_t sequences = 1;
-  RopeParams rope = {};  // used with shifted runs
-  KvCalibration calibration = {};
   DeviceView<float> calibration_scratch = {};  // [T, 2 H], CUDA only, if the calibration is on
   ActivationView output;
   DeviceView<std::byte> scratch;

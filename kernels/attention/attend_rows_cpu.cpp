@@ -122,7 +122,7 @@ class QueryBlock {
   /// Finds every column's line from scores of calibrated slots to calibrated scores. False: there is nothing to
   /// calibrate.
   bool find_calibration() {
-    if (!args_.calibration.on) return false;
+    if (!args_.past.calibration.on) return false;
     if (calibrated_slots(rows_ - 1) < 2) return false;
     std::fill_n(s_.base, columns_, std::numeric_limits<float>::infinity());
     std::fill_n(s_.slope, columns_, -std::numeric_limits<float>::infinity());
@@ -142,8 +142,8 @@ class QueryBlock {
         s_.slope[m] = 1.0f;
         continue;
       }
-      s_.slope[m] = args_.calibration.slope((high - low) / std::numbers::log2e_v<float>);
-      s_.base[m] = low - args_.calibration.tau_low * std::numbers::log2e_v<float> - s_.slope[m] * low;
+      s_.slope[m] = args_.past.calibration.slope((high - low) / std::numbers::log2e_v<float>);
+      s_.base[m] = low - args_.past.calibration.tau_low * std::numbers::log2e_v<float> - s_.slope[m] * low;
     }
     return true;
   }
@@ -151,8 +151,8 @@ class QueryBlock {
   /// Number of calibrated slots that a row of the block sees.
   int64_t calibrated_slots(int64_t row) const {
     int64_t slots = 0;
-    for (int32_t i = 0; i < args_.run_count; ++i) {
-      const KvRun& run = args_.runs[i];
+    for (int32_t i = 0; i < args_.past.count; ++i) {
+      const KvRun& run = args_.past.runs[i];
       if (is_calibrated(run) && hidden_rows(run) <= row) slots += live(run);
     }
     return slots;
@@ -170,8 +170,8 @@ class QueryBlock {
   HWY_INLINE void for_each_block(Slots which, Body body) {
     int64_t filled = 0, hidden = 0;
     uint16_t visible_from = 0;
-    for (int32_t i = 0; i < args_.run_count; ++i) {
-      const KvRun& run = args_.runs[i];
+    for (int32_t i = 0; i < args_.past.count; ++i) {
+      const KvRun& run = args_.past.runs[i];
       if (which != Slots::kAll && is_calibrated(run) != (which == Slots::kCalibrated)) continue;
       if (hidden_rows(run) == rows_) continue;
       // The division into blocks must not depend on which rows are processed together.
@@ -182,7 +182,7 @@ class QueryBlock {
       visible_from = run.visible_from;
       hidden = hidden_rows(run) * group_;
       const int64_t slots = live(run);
-      if (run.position_shift != 0 && slots > 0) set_rope_angles(args_.rope, run.position_shift, angles_);
+      if (run.position_shift != 0 && slots > 0) set_rope_angles(args_.past.rope, run.position_shift, angles_);
       for (int64_t slot = 0; slot < slots;) {
         const int64_t count = std::min<int64_t>(kAttendSlots - filled, slots - slot);
         expand_run(run, slot, count, filled);
@@ -195,7 +195,7 @@ class QueryBlock {
     }
     if (filled > 0) body(filled, hidden);
   }
-  int64_t live(const KvRun& run) const { return live_slots(run, args_.layer.index, args_.rows.heads, kv_head_); }
+  int64_t live(const KvRun& run) const { return live_slots(run, args_.past.layer.index, args_.rows.heads, kv_head_); }
 
   void attend_own_rows() {
     const KvLayerRows& own = args_.rows;
@@ -256,7 +256,7 @@ class QueryBlock {
 
   void expand_run(const KvRun& run, int64_t slot, int64_t count, int64_t at) {
     if (run.packed) {
-      const PackedRows rows = packed_rows(run, args_.layer, kv_head_, static_cast<int32_t>(dim_));
+      const PackedRows rows = packed_rows(run, args_.past.layer, kv_head_, static_cast<int32_t>(dim_));
       const ScaleRow key_offsets(rows, kKeyOffsets), key_steps(rows, kKeySteps);
       ValueScales of_values(rows);
       for (int64_t i = 0; i < count; ++i) {
@@ -267,12 +267,12 @@ class QueryBlock {
       }
     } else {
       const int64_t from = slot * dim_;
-      expand(run_keys(run, args_.layer.index, kv_head_) + from, run_values(run, args_.layer.index, kv_head_) + from,
-             dim_, count, at);
+      expand(run_keys(run, args_.past.layer.index, kv_head_) + from,
+             run_values(run, args_.past.layer.index, kv_head_) + from, dim_, count, at);
     }
     // Turning the keys on is as good as turning the queries back, and here they are few.
     for (int64_t i = 0; run.position_shift != 0 && i < count; ++i)
-      rotate_head(args_.rope, angles_, s_.keys + (at + i) * dim_);
+      rotate_head(args_.past.rope, angles_, s_.keys + (at + i) * dim_);
   }
 
   /// Takes the expanded slots into the running softmax, but for the first `hidden` columns.
@@ -333,8 +333,8 @@ namespace ocellus {
 namespace {
 
 bool check(const AttendRowsArgs& args, Queue& queue) {
-  if (args.rope.rotated > kMaxHeadDim)
-    queue.fail(OCELLUS_FAIL(Code::kInternal, "attend_rows cannot rotate %d values of a head", args.rope.rotated));
+  if (args.past.rope.rotated > kMaxHeadDim)
+    queue.fail(OCELLUS_FAIL(Code::kInternal, "attend_rows cannot rotate %d values of a head", args.past.rope.rotated));
   const int64_t given = args.scratch.rows * args.scratch.cols;
   const int64_t needed = attend_rows_scratch_bytes(args.rows.head_dim, queue.traits());
   if (given < needed)

@@ -338,9 +338,9 @@ ScoreWork describe(const ScoreRowsArgs& args) {
   work.keys = reinterpret_cast<const __half*>(args.rows.keys);
   work.head_stride = args.rows.head_stride;
   work.row_stride = args.rows.row_stride;
-  work.runs = args.runs;
-  work.run_count = args.run_count;
-  work.layer = args.layer.index;
+  work.runs = args.past.runs;
+  work.run_count = args.past.count;
+  work.layer = args.past.layer.index;
   work.head_dim = args.rows.head_dim;
   work.group = args.query_heads / args.rows.heads;
   work.kv_heads = args.rows.heads;
@@ -348,10 +348,10 @@ ScoreWork describe(const ScoreRowsArgs& args) {
   work.first_row = static_cast<int>(args.row_count - args.query.rows);
   work.row_count = static_cast<int>(args.row_count);
   work.scale = std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(args.rows.head_dim));
-  work.calibration = args.calibration;
+  work.calibration = args.past.calibration;
   std::byte* const behind_lines = args.scratch.data + score_lines_bytes(args.query.rows, args.query_heads);
   work.measured = reinterpret_cast<ScoreLine*>(args.scratch.data);
-  if (args.calibration.on && args.run_count > 0) work.slopes = reinterpret_cast<ScoreSlope*>(behind_lines);
+  if (args.past.calibration.on && args.past.count > 0) work.slopes = reinterpret_cast<ScoreSlope*>(behind_lines);
   work.parts = reinterpret_cast<ScorePart*>(behind_lines + score_slopes_bytes(args.query.rows, args.query_heads));
   work.scores = args.scores.data;
   work.scores_stride = args.scores.stride;

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "kernels/base/kv_run.h"
-#include "kernels/rows/rope.h"
+#include "kernels/attention/past_runs.h"
 #include "kernels/rows/store_kv.h"
 #include "platform/queue.h"
 #include "platform/views.h"
@@ -47,11 +46,7 @@ struct ScoreRowsArgs {
   int32_t query_heads = 0;
   KvLayerRows rows;
   int64_t row_count = 0;
-  const KvRun* runs = nullptr;
-  int32_t run_count = 0;
-  KvLayer layer = {};
-  RopeParams rope = {};  // used with shifted runs
-  KvCalibration calibration = {};
+  PastRuns past = {};
   Observers observers = Observers::kAll;
   const uint8_t* is_visual = nullptr;
   bool adds_one = false;

@@ -34,13 +34,13 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 class RunKeys {
  public:
   RunKeys(const ScoreRowsArgs& args, const KvRun& run, int64_t kv_head, const ScoreThreadScratch& scratch)
-      : rope_(args.rope), run_(run), dim_(args.rows.head_dim), s_(scratch) {
+      : rope_(args.past.rope), run_(run), dim_(args.rows.head_dim), s_(scratch) {
     if (run.packed) {
-      packed_ = packed_rows(run, args.layer, kv_head, args.rows.head_dim);
+      packed_ = packed_rows(run, args.past.layer, kv_head, args.rows.head_dim);
       offsets_.read(packed_, kKeyOffsets);
       steps_.read(packed_, kKeySteps);
     } else {
-      halves_ = run_keys(run, args.layer.index, kv_head);
+      halves_ = run_keys(run, args.past.layer.index, kv_head);
     }
     // Rotating a key by the run's shift is rotating the query back by it.
     if (run.position_shift != 0) set_rope_angles(rope_, run.position_shift, s_.angles);
@@ -96,7 +96,7 @@ class LineBlock {
     for (int64_t m = 0; m < lines_; ++m) copy_query(args_, kv_head_, first_row_ * group_ + m, s_.across + m, columns_);
     std::fill_n(s_.sums, columns_, 0.0f);
     std::fill_n(s_.maxima, columns_, -kInfinity);
-    if (args_.calibration.on) find_slopes();
+    if (args_.past.calibration.on) find_slopes();
     visit_runs(false, [&](int64_t slots, bool calibrated) {
       score(slots);
       if (calibrated) calibrate(slots);
@@ -111,7 +111,7 @@ class LineBlock {
   }
 
  private:
-  bool is_calibrated(const KvRun& run) const { return args_.calibration.on && run.calibrated; }
+  bool is_calibrated(const KvRun& run) const { return args_.past.calibration.on && run.calibrated; }
 
   /// Calls absorb(slots, whether they are calibrated) for blocks of expanded keys. Short runs share a block: in the
   /// past their order does not matter.
@@ -119,9 +119,9 @@ class LineBlock {
   void visit_runs(bool calibrated_only, Absorb absorb) {
     int64_t filled = 0;
     bool calibrated = false;
-    for (int32_t i = 0; i < args_.run_count; ++i) {
-      const KvRun& run = args_.runs[i];
-      const int64_t live = live_slots(run, args_.layer.index, args_.rows.heads, kv_head_);
+    for (int32_t i = 0; i < args_.past.count; ++i) {
+      const KvRun& run = args_.past.runs[i];
+      const int64_t live = live_slots(run, args_.past.layer.index, args_.rows.heads, kv_head_);
       if (live == 0 || (calibrated_only && !is_calibrated(run))) continue;
       if (filled > 0 && calibrated != is_calibrated(run)) {
         absorb(filled, calibrated);
@@ -173,7 +173,7 @@ class LineBlock {
       widen_ends(s_.scores, slots, columns_, s_.lows, s_.highs);
     });
     for (int64_t m = 0; m < columns_; ++m) {
-      const ScoreSlope slope = ScoreSlope::of(args_.calibration, s_.lows[m], s_.highs[m], seen);
+      const ScoreSlope slope = ScoreSlope::of(args_.past.calibration, s_.lows[m], s_.highs[m], seen);
       s_.slopes[m] = slope.slope;
       s_.lows[m] = slope.low;
       s_.bases[m] = slope.base;

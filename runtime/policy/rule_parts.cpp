@@ -45,11 +45,11 @@ ScoreRowsArgs scoring(const LayerToCompress& a) {
   args.query_heads = a.config.query_heads;
   args.rows = a.rows;
   args.row_count = a.plan.facts.rows;
-  args.runs = a.past;
-  args.run_count = a.past_count;
-  args.layer = a.layer;
-  args.rope = a.config.rope;
-  args.calibration = a.scratch.policy.calibration;
+  args.past = {.runs = a.past,
+               .count = a.past_count,
+               .layer = a.layer,
+               .rope = a.config.rope,
+               .calibration = a.scratch.policy.calibration};
   args.scores = a.scores();
   args.scratch = a.scratch.rule;
   return args;

@@ -57,8 +57,7 @@ void time_rows(const char* name, int64_t rows, int32_t heads, int32_t kv_heads, 
                             .rows = KvLayerRows::head_major(keys.data(), values.data(), kv_heads, dim, rows),
                             .row_count = rows,
                             .bounds = causal ? RowBounds::causal() : RowBounds::all(),
-                            .runs = &run,
-                            .run_count = past > 0 ? 1 : 0,
+                            .past = {.runs = &run, .count = past > 0 ? 1 : 0},
                             .output = DeviceView<float>(output.data(), rows, width),
                             .scratch = {scratch.data(), 1, static_cast<int64_t>(scratch.size())}};
   const double us = best_us([&] { attend_rows(args, queue); });

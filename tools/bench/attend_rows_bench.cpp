@@ -49,8 +49,8 @@ AttendRowsArgs arguments(const Shape& shape, Gpu& gpu) {
   const int64_t all_rows = shape.sequences * shape.rows;
   gpu.take_from_start();
   AttendRowsArgs args;
-  args.runs = past_tiles(shape, gpu);
-  args.run_count = (shape.past + kTileSlots - 1) / kTileSlots;
+  args.past.runs = past_tiles(shape, gpu);
+  args.past.count = divide_up(shape.past, kTileSlots);
   args.query_heads = shape.heads;
   args.row_count = shape.rows;
   args.bounds = shape.causal ? RowBounds::causal() : RowBounds::all();
@@ -76,7 +76,7 @@ void time_shape(const Shape& shape, Gpu& gpu) {
   const int64_t calls = std::max<int64_t>(layer_count(shape), 12);
   AttendRowsArgs args = arguments(shape, gpu);
   const std::vector<double> times = bench::call_times(calls, kLaunches, gpu.queue(), [&](int64_t call) {
-    args.layer.index = static_cast<int32_t>(call % layer_count(shape));
+    args.past.layer.index = static_cast<int32_t>(call % layer_count(shape));
     attend_rows(args, gpu.queue());
   });
   const double us = times[times.size() / 2];

@@ -59,10 +59,10 @@ class Case {
                  .query_heads = shape_.heads,
                  .rows = rows_,
                  .first_row = shape_.first_row,
-                 .runs = tiles_.data(),
-                 .run_count = static_cast<int32_t>(tiles_.size()),
-                 .layer = cache_.layer(),
-                 .calibration = shape_.calibration,
+                 .past = {.runs = tiles_.data(),
+                          .count = static_cast<int32_t>(tiles_.size()),
+                          .layer = cache_.layer(),
+                          .calibration = shape_.calibration},
                  .calibration_scratch = pairs.view(),
                  .output = out.view(),
                  .scratch = scratch.view()},
@@ -216,9 +216,9 @@ TEST_CASE("attend_rows on CUDA refuses to calibrate without room for it") {
   args.query_heads = 2;
   args.rows.heads = 1;
   args.rows.head_dim = 64;
-  args.runs = tiles.data();
-  args.run_count = static_cast<int32_t>(tiles.size());
-  args.calibration = shape.calibration;
+  args.past.runs = tiles.data();
+  args.past.count = static_cast<int32_t>(tiles.size());
+  args.past.calibration = shape.calibration;
   args.calibration_scratch = pairs.view();
   args.output = out.view();
   args.scratch = scratch.view();

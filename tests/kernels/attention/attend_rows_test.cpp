@@ -95,9 +95,9 @@ class Case {
                  .first_row = shape_.first_row,
                  .row_count = shape_.row_count(),
                  .bounds = bounds(),
-                 .runs = runs_.data(),
-                 .run_count = static_cast<int32_t>(runs_.size()),
-                 .layer = {.index = TestRun::kLayer},
+                 .past = {.runs = runs_.data(),
+                          .count = static_cast<int32_t>(runs_.size()),
+                          .layer = {.index = TestRun::kLayer}},
                  .sequences = shape_.sequences,
                  .output = out.view(),
                  .scratch = scratch.view()},
@@ -453,15 +453,14 @@ void check_scores_of_size(float size, Queue& queue) {
   for (int64_t t = 0; t < kRows; ++t)
     for (int64_t e = 0; e < kDim; ++e) query.set(t, e, size);
   Guarded<std::byte> scratch(1, attend_rows_scratch_bytes(kDim, queue.traits()));
-  attend_rows({.query = query.view(),
-               .query_heads = 1,
-               .rows = KvLayerRows::head_major(own.data(), own.data(), 1, kDim, kRows),
-               .runs = runs.data(),
-               .run_count = static_cast<int32_t>(runs.size()),
-               .layer = {.index = TestRun::kLayer},
-               .output = out.view(),
-               .scratch = scratch.view()},
-              queue);
+  attend_rows(
+      {.query = query.view(),
+       .query_heads = 1,
+       .rows = KvLayerRows::head_major(own.data(), own.data(), 1, kDim, kRows),
+       .past = {.runs = runs.data(), .count = static_cast<int32_t>(runs.size()), .layer = {.index = TestRun::kLayer}},
+       .output = out.view(),
+       .scratch = scratch.view()},
+      queue);
   REQUIRE(queue.finish().ok());
   for (int64_t t = 0; t < kRows; ++t)
     for (int64_t e = 0; e < kDim; ++e)
