@@ -51,6 +51,7 @@ NO_OP = {
     "shapes": "the shape alphabet",
     "slot_ledger": "a struct that the ops share where slots go while sessions answer",
     "step_row": "a struct that the ops of a decode step share",
+    "step_tiles": "structs that the ops of a decode step share",
 }
 # ops of one backend: the source they do have, and why
 ONE_BACKEND = {

@@ -201,13 +201,13 @@ void launch_pieces(const StepParams& params, const AttendStepArgs& args, const A
       .grid = step_grid(args, plan),
       .threads = kStepThreads,
       .shared_bytes =
-          kStepWarps * warp_units<kChunks>(static_cast<int>(plan.heads), args.head_dim) * int{sizeof(float4)}};
+          kStepWarps * warp_units<kChunks>(static_cast<int>(plan.heads), args.heads.dim) * int{sizeof(float4)}};
   launch<attend_piece<kChunks, Slots>>(queue, "attend_step", shape, params);
 }
 
 template <class Slots>
 void launch_chunks(const StepParams& params, const AttendStepArgs& args, const AttendStepPlan& plan, Queue& queue) {
-  switch (divide_up(args.head_dim, kChunk)) {
+  switch (divide_up(args.heads.dim, kChunk)) {
     case 1: return launch_pieces<1, Slots>(params, args, plan, queue);
     case 2: return launch_pieces<2, Slots>(params, args, plan, queue);
     case 3: return launch_pieces<3, Slots>(params, args, plan, queue);
@@ -218,12 +218,12 @@ void launch_chunks(const StepParams& params, const AttendStepArgs& args, const A
 }  // namespace
 
 void attend_step(const AttendStepArgs& args, Queue& queue) {
-  const int64_t rows = args.query.rows, dim = args.head_dim;
+  const int64_t rows = args.query.rows, dim = args.heads.dim;
   if (!queue.ok() || rows == 0) return;
-  const AttendStepPlan plan = plan_attend_step(rows, args.most_tiles, args.query_heads, args.kv_heads, dim,
+  const AttendStepPlan plan = plan_attend_step(rows, args.tiles.most, args.heads.query, args.heads.kv, dim,
                                                queue.cuda()->facts().multiprocessors, args.layer.format);
   const int64_t given = args.scratch.rows * args.scratch.cols;
-  const int64_t needed = AttendStepScratch::bytes(plan, rows, args.kv_heads, dim, args.layer.format);
+  const int64_t needed = AttendStepScratch::bytes(plan, rows, args.heads.kv, dim, args.layer.format);
   if (given < needed) {
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "attend_step got %lld bytes of scratch instead of %lld",
                                    static_cast<long long>(given), static_cast<long long>(needed)));

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "kernels/base/kv_run.h"
-#include "kernels/base/step_row.h"
+#include "kernels/base/step_tiles.h"
 #include "kernels/rows/rope.h"
 #include "platform/queue.h"
 #include "platform/views.h"
@@ -13,8 +12,7 @@ namespace ocellus {
 /// out[b] = softmax(q[b] . k / sqrt(E)) v, per query head; head h reads key/value head h / (H / G).
 ///
 /// Shapes      query [B, H * E], key, value [B, G * E] (rows may be strided; may be overwritten); angles [B, rotated];
-///             steps [B]; row b's tiles are tiles[b * tiles_per_row ..], live ones 0 .. steps[b].new_tile, the last of
-///             them up to new_slot; on CUDA a tile has at most kTileSlots slots; out [B, H * E]
+///             tiles on CUDA of at most kTileSlots slots each; out [B, H * E]
 /// Packed      packed tiles hold codes of the layer's format (quant/kv_format.h) and are never expanded to memory:
 ///             steps and offsets of keys are folded into the query and a constant, those of values into the output
 ///             (CalibQuant, section 3.2); if values have scales by token, tiles are expanded in registers. On CUDA
@@ -35,15 +33,10 @@ namespace ocellus {
 /// A row that is not active gets zeros and stores nothing.
 struct AttendStepArgs {
   ActivationView query, key, value;
-  int32_t query_heads = 0;
-  int32_t kv_heads = 0;
-  int32_t head_dim = 0;
+  HeadShape heads;
   RopeParams rope;
   DeviceView<const float> angles;
-  const StepRow* steps = nullptr;
-  const KvRun* tiles = nullptr;
-  int64_t tiles_per_row = 0;
-  int64_t most_tiles = 0;  // no row has more live tiles than this; at most tiles_per_row
+  StepTiles tiles;
   KvLayer layer = {};
   /// True if everything but query, key, value and angles was written by work that ended before the recorded step began:
   /// the kernel may read steps, tiles and the cache while the preceding kernels are still running.

@@ -17,12 +17,12 @@ namespace {
 
 /// Stores the active rows' rotated keys and their values in their new slots.
 void store_new_slots(const AttendStepArgs& args) {
-  const int64_t dim = args.head_dim;
+  const int64_t dim = args.heads.dim;
   for (int64_t b = 0; b < args.query.rows; ++b) {
-    const StepRow& step = args.steps[b];
+    const StepRow& step = args.tiles.steps[b];
     if (step.active == 0) continue;
-    const KvRun& tile = args.tiles[b * args.tiles_per_row + step.new_tile];
-    for (int64_t head = 0; head < args.kv_heads; ++head) {
+    const KvRun& tile = args.tiles.runs[b * args.tiles.per_row + step.new_tile];
+    for (int64_t head = 0; head < args.heads.kv; ++head) {
       const int64_t to = step.new_slot * dim;
       round_to_halves(args.key.row(b) + head * dim, dim, run_keys(tile, args.layer.index, head) + to);
       round_to_halves(args.value.row(b) + head * dim, dim, run_values(tile, args.layer.index, head) + to);
@@ -54,10 +54,10 @@ struct ListBytes {
 void rotate_active(const AttendStepArgs& args, const ActivationView& values, Queue& queue) {
   const int64_t rows = args.query.rows;
   for (int64_t first = 0, end = 0; first < rows; first = end + 1) {
-    for (end = first; end < rows && args.steps[end].active != 0;) ++end;
+    for (end = first; end < rows && args.tiles.steps[end].active != 0;) ++end;
     if (end == first) continue;
     cpu::rotate({.values = values.slice_rows(first, end - first),
-                 .head_dim = args.head_dim,
+                 .head_dim = args.heads.dim,
                  .params = args.rope,
                  .angles = args.angles.slice_rows(first, end - first)},
                 queue);
@@ -69,9 +69,9 @@ int64_t live_tiles(const StepRow& step) { return step.active == 0 ? 0 : int64_t{
 void list_live(const AttendStepArgs& args, KvRun* runs, int32_t* begin) {
   int32_t count = 0;
   for (int64_t b = 0; b < args.query.rows; ++b) {
-    const StepRow& step = args.steps[b];
+    const StepRow& step = args.tiles.steps[b];
     begin[b] = count;
-    for (int64_t i = 0; i < live_tiles(step); ++i) runs[count++] = args.tiles[b * args.tiles_per_row + i];
+    for (int64_t i = 0; i < live_tiles(step); ++i) runs[count++] = args.tiles.runs[b * args.tiles.per_row + i];
     if (live_tiles(step) == 0) continue;
     runs[count - 1].slots = step.new_slot + 1;
     runs[count - 1].counts = nullptr;
@@ -95,7 +95,7 @@ void cpu::attend_step(const AttendStepArgs& args, Queue& queue) {
   if (!queue.ok()) return;
   const int64_t rows = args.query.rows;
   int64_t run_count = 0;
-  for (int64_t b = 0; b < rows; ++b) run_count += live_tiles(args.steps[b]);
+  for (int64_t b = 0; b < rows; ++b) run_count += live_tiles(args.tiles.steps[b]);
   const ListBytes list(run_count, rows);
   const int64_t given = args.scratch.rows * args.scratch.cols;
   if (given < list.total()) {
@@ -111,9 +111,9 @@ void cpu::attend_step(const AttendStepArgs& args, Queue& queue) {
   int32_t* begin = reinterpret_cast<int32_t*>(args.scratch.data + list.runs);
   list_live(args, runs, begin);
   cpu::attend_one({.query = {args.query.row(0), rows, args.query.cols, args.query.stride},
-                   .query_heads = args.query_heads,
-                   .kv_heads = args.kv_heads,
-                   .head_dim = args.head_dim,
+                   .query_heads = args.heads.query,
+                   .kv_heads = args.heads.kv,
+                   .head_dim = args.heads.dim,
                    .runs = runs,
                    .run_begin = begin,
                    .layer = args.layer,

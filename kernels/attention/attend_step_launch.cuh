@@ -8,7 +8,7 @@
 namespace ocellus::cuda {
 
 inline StepParams step_params(const AttendStepArgs& args, const AttendStepPlan& plan) {
-  const int64_t dim = args.head_dim, groups = plan.groups(args.query.rows, args.kv_heads);
+  const int64_t dim = args.heads.dim, groups = plan.groups(args.query.rows, args.heads.kv);
   const int64_t blocks = groups * plan.pieces;
   StepParams p{};
   p.query = static_cast<const __half*>(args.query.data);
@@ -19,9 +19,9 @@ inline StepParams step_params(const AttendStepArgs& args, const AttendStepPlan& 
   p.value_stride = args.value.stride;
   p.angles = args.angles.data;
   p.angle_stride = args.angles.stride;
-  p.steps = args.steps;
-  p.tiles = args.tiles;
-  p.tiles_per_row = args.tiles_per_row;
+  p.steps = args.tiles.steps;
+  p.tiles = args.tiles.runs;
+  p.tiles_per_row = args.tiles.per_row;
   p.output = static_cast<__half*>(args.output.data);
   p.output_stride = args.output.stride;
   const int64_t counters =
@@ -30,17 +30,17 @@ inline StepParams step_params(const AttendStepArgs& args, const AttendStepPlan& 
   p.weighed = reinterpret_cast<float2*>(p.mixed + blocks * plan.heads * dim / 4);
   p.done = reinterpret_cast<uint32_t*>(args.scratch.data + counters);
   p.scale = std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(dim));
-  p.shared_by = args.query_heads / args.kv_heads;
-  p.head_dim = args.head_dim;
+  p.shared_by = args.heads.query / args.heads.kv;
+  p.head_dim = args.heads.dim;
   p.heads = static_cast<int>(plan.heads);
   p.head_tiles = static_cast<int>(plan.head_tiles);
-  p.kv_heads = args.kv_heads;
+  p.kv_heads = args.heads.kv;
   p.rotated = args.rope.rotated;
   p.layer = args.layer.index;
   p.scales = args.layer.scales;
   p.format = args.layer.format;
-  if (args.layer.scales != KvScaleForm::kByToken)  // with kByToken the count depends on the block
-    p.scale_bytes = static_cast<int>(KvBlockLayout::scale_bytes(args.head_dim, 0, args.layer.scales));
+  if (args.layer.scales != KvScaleForm::kByToken)  // whose number depends on the block
+    p.scale_bytes = static_cast<int>(KvBlockLayout::scale_bytes(args.heads.dim, 0, args.layer.scales));
   p.layer_offset = args.layer.offset;
   p.pairing = args.rope.pairing;
   p.cache_settled = args.cache_settled;
@@ -56,7 +56,7 @@ inline StepParams step_params(const AttendStepArgs& args, const AttendStepPlan& 
 
 /// Pieces, key/value heads times head tiles, rows.
 inline dim3 step_grid(const AttendStepArgs& args, const AttendStepPlan& plan) {
-  return dim3(static_cast<unsigned>(plan.pieces), static_cast<unsigned>(args.kv_heads * plan.head_tiles),
+  return dim3(static_cast<unsigned>(plan.pieces), static_cast<unsigned>(args.heads.kv * plan.head_tiles),
               static_cast<unsigned>(args.query.rows));
 }
 

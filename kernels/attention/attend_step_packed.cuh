@@ -92,10 +92,10 @@ void launch_packed(const StepParams& params, const AttendStepArgs& args, const A
   constexpr int kUnit = kStepWarps * int{sizeof(float4)};
   LaunchShape shape{.grid = step_grid(args, plan), .threads = kStepThreads};
   if (params.ranges != nullptr) {
-    shape.shared_bytes = kUnit * PackedWarpRoom<Shape, 1>::units(params.heads, args.head_dim);
+    shape.shared_bytes = kUnit * PackedWarpRoom<Shape, 1>::units(params.heads, args.heads.dim);
     launch<find_ranges<Shape>>(queue, "attend_step", shape, params);
   }
-  shape.shared_bytes = kUnit * PackedWarpRoom<Shape, 2>::units(params.heads, args.head_dim);
+  shape.shared_bytes = kUnit * PackedWarpRoom<Shape, 2>::units(params.heads, args.heads.dim);
   launch<attend_packed_piece<Shape>>(queue, "attend_step", shape, params);
 }
 

@@ -22,10 +22,10 @@ struct HeadStep {
 
   __device__ HeadStep(const EvictStepArgs& args, int row, int head_)
       : a(args),
-        step(args.steps[row]),
-        tiles(args.tiles + row * args.tiles_per_row),
+        step(args.tiles.steps[row]),
+        tiles(args.tiles.runs + row * args.tiles.per_row),
         head(head_),
-        line(int64_t{args.layer} * args.kv_heads + head_) {}
+        line(int64_t{args.layer} * args.heads.kv + head_) {}
 
   __device__ int slot_count() const { return (step.new_tile + 1) * kTileSlots; }
   __device__ int newest() const { return step.new_tile * kTileSlots + step.new_slot; }
@@ -33,14 +33,14 @@ struct HeadStep {
   __device__ bool lives(int i) const {
     const int tile = i / kTileSlots, slot = i % kTileSlots;
     if (tile == step.new_tile) return slot <= step.new_slot;
-    return slot < live_slots(tiles[tile], a.layer, a.kv_heads, head);
+    return slot < live_slots(tiles[tile], a.layer, a.heads.kv, head);
   }
   __device__ int64_t column(int i) const { return a.ledger.first_slot(tiles[i / kTileSlots]) + i % kTileSlots; }
   __device__ Half* key(int i) const {
-    return run_keys(tiles[i / kTileSlots], a.layer, head) + i % kTileSlots * int64_t{a.head_dim};
+    return run_keys(tiles[i / kTileSlots], a.layer, head) + i % kTileSlots * int64_t{a.heads.dim};
   }
   __device__ Half* value(int i) const {
-    return run_values(tiles[i / kTileSlots], a.layer, head) + i % kTileSlots * int64_t{a.head_dim};
+    return run_values(tiles[i / kTileSlots], a.layer, head) + i % kTileSlots * int64_t{a.heads.dim};
   }
   __device__ int32_t& position(int i) const {
     return a.ledger.positions.data[line * a.ledger.positions.stride + column(i)];
@@ -60,7 +60,7 @@ struct HeadStep {
 
 /// The newest token takes slot `to`. All threads call it.
 __device__ void take_place(const HeadStep& h, int to) {
-  const int from = h.newest(), units = h.a.head_dim / kUnit;
+  const int from = h.newest(), units = h.a.heads.dim / kUnit;
   for (int unit = static_cast<int>(threadIdx.x); unit < 2 * units; unit += kThreads) {
     const bool is_key = unit < units;
     const int at = (is_key ? unit : unit - units) * kUnit;
@@ -139,13 +139,13 @@ __device__ float dot(const float* query, const Half* key, int dim) {
 
 __device__ float* scores_of(const EvictStepArgs& a, int row, int query_head) {
   return reinterpret_cast<float*>(a.scratch.data) +
-         (int64_t{row} * a.query_heads + query_head) * a.most_tiles * kTileSlots;
+         (int64_t{row} * a.heads.query + query_head) * a.tiles.most * kTileSlots;
 }
 
 /// Scores of a piece of a head's slots, one slot per thread; -infinity for empty ones.
 __global__ void score_slots(const __grid_constant__ EvictStepArgs a) {
   extern __shared__ float queries[];  // [group, E], then the new key as f16
-  const int row = static_cast<int>(blockIdx.z), dim = a.head_dim, group = a.query_heads / a.kv_heads;
+  const int row = static_cast<int>(blockIdx.z), dim = a.heads.dim, group = a.heads.query / a.heads.kv;
   wait_for_inputs();
   let_next_start();
   const HeadStep h(a, row, static_cast<int>(blockIdx.y));
@@ -178,7 +178,7 @@ __device__ float block_max(float x, float* room) {
 /// A block converts one head's scores to the attention of its slots.
 __global__ void note_attention(const __grid_constant__ EvictStepArgs a) {
   __shared__ float room[kWarp], maxima[kMaxGroup], weights[kMaxGroup];
-  const int row = static_cast<int>(blockIdx.y), group = a.query_heads / a.kv_heads;
+  const int row = static_cast<int>(blockIdx.y), group = a.heads.query / a.heads.kv;
   wait_for_inputs();
   let_next_start();
   const HeadStep h(a, row, static_cast<int>(blockIdx.x));
@@ -210,18 +210,18 @@ __global__ void note_attention(const __grid_constant__ EvictStepArgs a) {
 }  // namespace
 
 void evict_step(const EvictStepArgs& a, Queue& queue) {
-  const auto rows = static_cast<unsigned>(a.rows), heads = static_cast<unsigned>(a.kv_heads);
+  const auto rows = static_cast<unsigned>(a.rows), heads = static_cast<unsigned>(a.heads.kv);
   launch<settle>(queue, "evict_step", {.grid = dim3(heads, rows), .threads = kThreads}, a);
   if (a.settle_only || a.ledger.sums.data == nullptr) return;
   const int64_t needed =
-      evict_step_scratch_bytes(a.rows, 0, a.most_tiles, a.query_heads, a.kv_heads, a.head_dim, queue.traits());
+      evict_step_scratch_bytes(a.rows, 0, a.tiles.most, a.heads.query, a.heads.kv, a.heads.dim, queue.traits());
   if (a.scratch.rows * a.scratch.cols < needed)
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "evict_step got %lld bytes of scratch instead of %lld",
                                    static_cast<long long>(a.scratch.rows * a.scratch.cols),
                                    static_cast<long long>(needed)));
-  const int group = a.query_heads / a.kv_heads;
-  const int shared = group * a.head_dim * static_cast<int>(sizeof(float)) + a.head_dim * 2;
-  const auto pieces = static_cast<unsigned>(divide_up(a.most_tiles * kTileSlots, kThreads));
+  const int group = a.heads.query / a.heads.kv;
+  const int shared = group * a.heads.dim * static_cast<int>(sizeof(float)) + a.heads.dim * 2;
+  const auto pieces = static_cast<unsigned>(divide_up(a.tiles.most * kTileSlots, kThreads));
   launch<score_slots>(queue, "evict_step",
                       {.grid = dim3(pieces, heads, rows), .threads = kThreads, .shared_bytes = shared}, a);
   launch<note_attention>(queue, "evict_step", {.grid = dim3(heads, rows), .threads = kThreads}, a);

@@ -1,8 +1,7 @@
 #pragma once
 
-#include "kernels/base/kv_run.h"
 #include "kernels/base/slot_ledger.h"
-#include "kernels/base/step_row.h"
+#include "kernels/base/step_tiles.h"
 #include "kernels/rows/rope.h"
 #include "platform/queue.h"
 #include "platform/views.h"
@@ -35,15 +34,10 @@ namespace ocellus {
 /// Source    H2O (Zhang et al. 2023), StreamingLLM (Xiao et al. 2023), Elastic Cache, section 3.3
 struct EvictStepArgs {
   ActivationView query = {}, key = {};
-  int32_t query_heads = 0;
-  int32_t kv_heads = 0;
-  int32_t head_dim = 0;
+  HeadShape heads = {};
   RopeParams rope = {};
   DeviceView<const float> angles = {};
-  const StepRow* steps = nullptr;
-  KvRun* tiles = nullptr;
-  int64_t tiles_per_row = 0;
-  int64_t most_tiles = 0;
+  OwnStepTiles tiles = {};
   int64_t rows = 0;
   int32_t layer = 0;
   bool settle_only = false;

@@ -55,10 +55,10 @@ class HeadStep {
  public:
   HeadStep(const EvictStepArgs& args, int64_t row, int64_t head)
       : args_(args),
-        step_(args.steps[row]),
-        tiles_(args.tiles + row * args.tiles_per_row),
+        step_(args.tiles.steps[row]),
+        tiles_(args.tiles.runs + row * args.tiles.per_row),
         head_(head),
-        line_(args.layer * args.kv_heads + head) {}
+        line_(args.layer * args.heads.kv + head) {}
 
   void settle() const {
     if (step_.eviction.settles == 0) return;
@@ -81,8 +81,8 @@ class HeadStep {
         victim_slot = s;
       }
     });
-    if (victim == nullptr) return;  // all are kept: the newest is dropped
-    const int64_t dim = args_.head_dim, to = ledger.first_slot(*victim) + victim_slot;
+    if (victim == nullptr) return;  // all stay: the newest goes
+    const int64_t dim = args_.heads.dim, to = ledger.first_slot(*victim) + victim_slot;
     std::copy_n(run_keys(newest, args_.layer, head_) + step_.new_slot * dim, dim,
                 run_keys(*victim, args_.layer, head_) + victim_slot * dim);
     std::copy_n(run_values(newest, args_.layer, head_) + step_.new_slot * dim, dim,
@@ -105,9 +105,9 @@ class HeadStep {
 
   /// `queries`: the row's [H * E], then its keys [G * E], rotated; `scores`: [H, stride].
   void observe(const float* queries, float* scores, int64_t stride) const {
-    const int64_t dim = args_.head_dim, group = args_.query_heads / args_.kv_heads;
+    const int64_t dim = args_.heads.dim, group = args_.heads.query / args_.heads.kv;
     const float* query = queries + head_ * group * dim;
-    const float* key = queries + (args_.query_heads + head_) * dim;
+    const float* key = queries + (args_.heads.query + head_) * dim;
     float* const first = scores + head_ * group * stride;
     int64_t count = 0;
     for (int64_t h = 0; h < group; ++h) count = score_head(query + h * dim, key, first + h * stride);
@@ -131,7 +131,7 @@ class HeadStep {
   template <class Visit>
   void visit_live(Visit visit) const {
     for (int32_t i = 0; i < step_.new_tile; ++i)
-      visit(tiles_[i], live_slots(tiles_[i], args_.layer, args_.kv_heads, head_));
+      visit(tiles_[i], live_slots(tiles_[i], args_.layer, args_.heads.kv, head_));
     visit(tiles_[step_.new_tile], step_.new_slot);
   }
 
@@ -145,7 +145,7 @@ class HeadStep {
   }
 
   int64_t score_head(const float* query, const float* key, float* to) const {
-    const int64_t dim = args_.head_dim;
+    const int64_t dim = args_.heads.dim;
     const float scale = 1.0f / std::sqrt(static_cast<float>(dim));
     int64_t count = 0;
     visit_live([&](const KvRun& run, int32_t live) {
@@ -174,11 +174,11 @@ class HeadStep {
 
 /// The row's queries and keys, rotated.
 void rotate_row(const EvictStepArgs& a, int64_t row, float* to, Queue& queue) {
-  const int64_t dim = a.head_dim, queries = a.query_heads * dim, keys = a.kv_heads * dim;
+  const int64_t dim = a.heads.dim, queries = a.heads.query * dim, keys = a.heads.kv * dim;
   std::copy_n(a.query.row(row), queries, to);
   std::copy_n(a.key.row(row), keys, to + queries);
   cpu::rotate({.values = DeviceView<float>(to, 1, queries + keys),
-               .head_dim = a.head_dim,
+               .head_dim = a.heads.dim,
                .params = a.rope,
                .angles = a.angles.slice_rows(row, 1)},
               queue);
@@ -187,9 +187,9 @@ void rotate_row(const EvictStepArgs& a, int64_t row, float* to, Queue& queue) {
 void observe_rows(const EvictStepArgs& a, Queue& queue) {
   int64_t most = 0;
   for (int64_t b = 0; b < a.rows; ++b)
-    if (a.steps[b].active != 0)
-      for (int64_t g = 0; g < a.kv_heads; ++g) most = std::max(most, HeadStep(a, b, g).live_count() + 1);
-  const EvictScratch scratch(most, a.query_heads, a.kv_heads, a.head_dim);
+    if (a.tiles.steps[b].active != 0)
+      for (int64_t g = 0; g < a.heads.kv; ++g) most = std::max(most, HeadStep(a, b, g).live_count() + 1);
+  const EvictScratch scratch(most, a.heads.query, a.heads.kv, a.heads.dim);
   if (a.scratch.rows * a.scratch.cols < scratch.bytes(a.rows)) {
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "evict_step got %lld bytes of scratch instead of %lld",
                                    static_cast<long long>(a.scratch.rows * a.scratch.cols),
@@ -198,12 +198,12 @@ void observe_rows(const EvictStepArgs& a, Queue& queue) {
   float* const rotated = reinterpret_cast<float*>(a.scratch.data);
   float* const scores = rotated + a.rows * scratch.row_values;
   for (int64_t b = 0; b < a.rows; ++b)
-    if (a.steps[b].active != 0) rotate_row(a, b, rotated + b * scratch.row_values, queue);
-  queue.parallel(a.rows * a.kv_heads, 1, [&](int64_t begin, int64_t end, int) {
+    if (a.tiles.steps[b].active != 0) rotate_row(a, b, rotated + b * scratch.row_values, queue);
+  queue.parallel(a.rows * a.heads.kv, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = i / a.kv_heads;
-      if (a.steps[row].active == 0) continue;
-      HeadStep(a, row, i % a.kv_heads)
+      const int64_t row = i / a.heads.kv;
+      if (a.tiles.steps[row].active == 0) continue;
+      HeadStep(a, row, i % a.heads.kv)
           .observe(rotated + row * scratch.row_values, scores + row * scratch.score_values, most);
     }
   });
@@ -219,19 +219,19 @@ int64_t evict_step_scratch_bytes(int64_t rows, int64_t slots, int64_t tiles, int
 
 void cpu::evict_step(const EvictStepArgs& args, Queue& queue) {
   if (!queue.ok()) return;
-  queue.parallel(args.rows * args.kv_heads, 1, [&](int64_t begin, int64_t end, int) {
+  queue.parallel(args.rows * args.heads.kv, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
-      if (args.steps[i / args.kv_heads].active == 0) continue;
-      const HeadStep head(args, i / args.kv_heads, i % args.kv_heads);
+      if (args.tiles.steps[i / args.heads.kv].active == 0) continue;
+      const HeadStep head(args, i / args.heads.kv, i % args.heads.kv);
       head.settle();
       if (!args.settle_only) head.enter();
     }
   });
   if (args.settle_only) return;
   for (int64_t b = 0; b < args.rows; ++b) {
-    const StepRow& step = args.steps[b];
+    const StepRow& step = args.tiles.steps[b];
     if (step.active != 0 && step.eviction.moves_sinks != 0)
-      args.tiles[b * args.tiles_per_row].position_shift = step.position - step.eviction.slots;
+      args.tiles.runs[b * args.tiles.per_row].position_shift = step.position - step.eviction.slots;
   }
   if (args.ledger.sums.data != nullptr) observe_rows(args, queue);
 }

@@ -87,25 +87,25 @@ AttendStepArgs arguments(const Shape& shape, const Case& what, int64_t layers, G
   args.key = gpu.take_rows<Half>(shape.rows, kKvHeads * kDim);
   args.value = gpu.take_rows<Half>(shape.rows, kKvHeads * kDim);
   args.output = gpu.take_rows<Half>(shape.rows, kHeads * kDim);
-  args.query_heads = kHeads;
-  args.kv_heads = kKvHeads;
-  args.head_dim = kDim;
+  args.heads.query = kHeads;
+  args.heads.kv = kKvHeads;
+  args.heads.dim = kDim;
   args.rope.pairing = RopePairing::kHalves;
   args.rope.rotated = kDim;
   const std::vector<float> turns(static_cast<size_t>(shape.rows * kDim), 0.70710678f);
   args.angles = {gpu.upload(turns), shape.rows, kDim};
   const std::vector<KvRun> tiles = tile_list(shape, what.format, layers, gpu);
-  args.tiles_per_row = args.most_tiles = static_cast<int64_t>(tiles.size()) / shape.rows;
-  args.tiles = gpu.upload(tiles);
+  args.tiles.per_row = args.tiles.most = static_cast<int64_t>(tiles.size()) / shape.rows;
+  args.tiles.runs = gpu.upload(tiles);
   std::vector<StepRow> steps(static_cast<size_t>(shape.rows));
   for (StepRow& step : steps) {
     step.active = 1;
-    step.new_tile = static_cast<int32_t>(args.most_tiles - 1);
+    step.new_tile = static_cast<int32_t>(args.tiles.most - 1);
   }
-  args.steps = gpu.upload(steps);
+  args.tiles.steps = gpu.upload(steps);
   args.cache_settled = shape.cache_settled;
   args.calibration = {what.calibrated, 0.5f, 1.0f};
-  const int64_t scratch_bytes = attend_step_scratch_bytes(shape.rows, shape.slots + 1, args.most_tiles, kHeads,
+  const int64_t scratch_bytes = attend_step_scratch_bytes(shape.rows, shape.slots + 1, args.tiles.most, kHeads,
                                                           kKvHeads, kDim, what.format, gpu.queue().traits());
   args.scratch = {gpu.take<std::byte>(scratch_bytes), 1, scratch_bytes};
   bench::require(gpu.queue().cuda()->fill(args.scratch.data, 0, scratch_bytes));

@@ -52,19 +52,19 @@ AttendStepArgs arguments(const Shape& shape, int64_t layers, Gpu& gpu) {
   args.key = DeviceView<Half>(gpu.take<Half>(shape.rows * kv_width), shape.rows, kv_width);
   args.value = DeviceView<Half>(gpu.take<Half>(shape.rows * kv_width), shape.rows, kv_width);
   args.output = DeviceView<Half>(gpu.take<Half>(shape.rows * width), shape.rows, width);
-  args.query_heads = shape.heads;
-  args.kv_heads = shape.kv_heads;
-  args.head_dim = shape.dim;
+  args.heads.query = shape.heads;
+  args.heads.kv = shape.kv_heads;
+  args.heads.dim = shape.dim;
   args.rope.pairing = RopePairing::kHalves;
   args.rope.rotated = shape.dim;
   args.angles = {gpu.upload(turns), shape.rows, shape.dim};
-  args.steps = gpu.upload(steps);
-  args.tiles_per_row = args.most_tiles = tiles;
+  args.tiles.steps = gpu.upload(steps);
+  args.tiles.per_row = args.tiles.most = tiles;
   const int64_t scratch_bytes = attend_step_scratch_bytes(shape.rows, shape.slots, tiles, shape.heads, shape.kv_heads,
                                                           shape.dim, KvFormat::kF16, gpu.queue().traits());
   args.scratch = {gpu.take<std::byte>(scratch_bytes), 1, scratch_bytes};
   bench::require(gpu.queue().cuda()->fill(args.scratch.data, 0, scratch_bytes));
-  args.tiles = gpu.upload(page_list(shape, layers, tiles, gpu));
+  args.tiles.runs = gpu.upload(page_list(shape, layers, tiles, gpu));
   return args;
 }
 

@@ -119,23 +119,19 @@ class StepCase {
                                                     shape_.dim, shape_.format, queue.traits());
     Guarded<std::byte> scratch(1, bytes);
     std::memset(scratch.data(), 0, static_cast<size_t>(bytes));
-    attend_step({.query = query_.view(),
-                 .key = key_.view(),
-                 .value = value_.view(),
-                 .query_heads = shape_.heads,
-                 .kv_heads = shape_.kv_heads,
-                 .head_dim = shape_.dim,
-                 .rope = shape_.rope,
-                 .angles = angles_.view(),
-                 .steps = steps_.data(),
-                 .tiles = tiles_.data(),
-                 .tiles_per_row = tiles_per_row_,
-                 .most_tiles = most_tiles_,
-                 .layer = shape_.layer(),
-                 .calibration = shape_.calibration,
-                 .output = out_.view(),
-                 .scratch = scratch.view()},
-                queue);
+    attend_step(
+        {.query = query_.view(),
+         .key = key_.view(),
+         .value = value_.view(),
+         .heads = {shape_.heads, shape_.kv_heads, shape_.dim},
+         .rope = shape_.rope,
+         .angles = angles_.view(),
+         .tiles = {.steps = steps_.data(), .runs = tiles_.data(), .per_row = tiles_per_row_, .most = most_tiles_},
+         .layer = shape_.layer(),
+         .calibration = shape_.calibration,
+         .output = out_.view(),
+         .scratch = scratch.view()},
+        queue);
     REQUIRE_MESSAGE(queue.finish().ok(), last_failure().sentence);
     CHECK(scratch.intact());
     CHECK(out_.intact());
