@@ -14,13 +14,13 @@ namespace ocellus::select {
 inline void check(const SelectSlotsArgs& args, Queue& queue) {
   const int64_t given = args.scratch.rows * args.scratch.cols;
   const int64_t needed =
-      select_slots_scratch_bytes(args.row_count, static_cast<int32_t>(args.scores.rows), queue.traits());
+      select_slots_scratch_bytes(args.rows.count, static_cast<int32_t>(args.scores.rows), queue.traits());
   if (given < needed)
     queue.fail(OCELLUS_FAIL(Code::kInternal, "select_slots got %lld bytes of scratch instead of %lld",
                             static_cast<long long>(given), static_cast<long long>(needed)));
-  if (args.stage == SelectStage::kUntilSwitch && args.layer >= NcarState::kMaxLayers)
+  if (args.stage == SelectStage::kUntilSwitch && args.ncar.layer >= NcarState::kMaxLayers)
     queue.fail(OCELLUS_FAIL(Code::kUnsupported, "DAVID's state has no room for layer %d; it has room for %d layers",
-                            args.layer, NcarState::kMaxLayers));
+                            args.ncar.layer, NcarState::kMaxLayers));
 }
 
 /// Maps scores to integers in the same order, better ones larger; NaN is the largest, -0 is 0, and no score maps to 0.
@@ -63,53 +63,55 @@ OCELLUS_EVERYWHERE inline Shares share_budget(int64_t budget, int64_t visual_quo
 
 /// The rows before the window, among which `budget` are chosen; 0 if everything is kept.
 OCELLUS_EVERYWHERE inline int64_t rows_to_choose_from(const SelectSlotsArgs& args) {
-  return args.row_count - args.window > args.budget ? args.row_count - args.window : 0;
+  return args.rows.count - args.window > args.budget ? args.rows.count - args.window : 0;
 }
 
 /// True if theta of this layer is to be computed.
 OCELLUS_EVERYWHERE inline bool is_watching(const SelectSlotsArgs& args) {
-  return args.layer == 0 || args.state->switch_layer == NcarState::kNotYet;
+  return args.ncar.layer == 0 || args.ncar.state->switch_layer == NcarState::kNotYet;
 }
 
 /// Returns NCAR from the sum of all heads' scores of visual rows.
 OCELLUS_EVERYWHERE inline double ncar_of(const SelectSlotsArgs& args, double visual_sum) {
   const int64_t observed = args.observed > 0 ? args.observed : args.window;
-  const int64_t queries = observed < args.row_count ? observed : args.row_count;
-  if (args.visual_count == 0 || queries == 0) return 0;
+  const int64_t queries = observed < args.rows.count ? observed : args.rows.count;
+  if (args.rows.visual_count == 0 || queries == 0) return 0;
   const double heads = static_cast<double>(args.scores.rows);
-  const double per_row = visual_sum / heads / static_cast<double>(args.visual_count) / static_cast<double>(queries);
-  return per_row * static_cast<double>(args.row_count);
+  const double per_row =
+      visual_sum / heads / static_cast<double>(args.rows.visual_count) / static_cast<double>(queries);
+  return per_row * static_cast<double>(args.rows.count);
 }
 
 /// Records theta in the state, and the switch if it happens here. Differences are those of the recorded values.
 OCELLUS_EVERYWHERE inline void note_ncar(const SelectSlotsArgs& args, double ncar) {
-  NcarState& state = *args.state;
-  const double before = args.layer == 0 ? 1.0 : static_cast<double>(state.theta[args.layer - 1]);
-  state.theta[args.layer] = static_cast<float>(ncar);
-  const double theta = static_cast<double>(state.theta[args.layer]);
-  const double threshold = static_cast<double>(args.threshold);
+  NcarState& state = *args.ncar.state;
+  const double before = args.ncar.layer == 0 ? 1.0 : static_cast<double>(state.theta[args.ncar.layer - 1]);
+  state.theta[args.ncar.layer] = static_cast<float>(ncar);
+  const double theta = static_cast<double>(state.theta[args.ncar.layer]);
+  const double threshold = static_cast<double>(args.ncar.threshold);
   bool switches = false;
-  switch (args.ncar) {
+  switch (args.ncar.when) {
     case NcarSwitch::kSmallDrop: switches = before - theta < threshold; break;
     case NcarSwitch::kLargeDrop: switches = before - theta > threshold; break;
     case NcarSwitch::kLow: switches = theta < threshold; break;
-    case NcarSwitch::kAtLayer: switches = args.layer >= threshold; break;
+    case NcarSwitch::kAtLayer: switches = args.ncar.layer >= threshold; break;
   }
-  state.switch_layer = switches ? args.layer : NcarState::kNotYet;
+  state.switch_layer = switches ? args.ncar.layer : NcarState::kNotYet;
 }
 
 /// True if each modality has its share in this layer; read after note_ncar.
 OCELLUS_EVERYWHERE inline bool is_decoupled(const SelectSlotsArgs& args) {
-  if (args.stage == SelectStage::kUntilSwitch) return args.state->switch_layer == NcarState::kNotYet;
+  if (args.stage == SelectStage::kUntilSwitch) return args.ncar.state->switch_layer == NcarState::kNotYet;
   return args.stage == SelectStage::kDecoupled;
 }
 
 OCELLUS_EVERYWHERE inline bool is_visual_row(const SelectSlotsArgs& args, int64_t row) {
-  return args.is_visual != nullptr && args.is_visual[row] != 0;
+  return args.rows.is_visual != nullptr && args.rows.is_visual[row] != 0;
 }
 /// True if a kept row is listed as visual.
 OCELLUS_EVERYWHERE inline bool goes_to_visual(const SelectSlotsArgs& args, int64_t row, bool is_visual) {
-  return args.is_split && (is_visual || args.pack_text) && (args.pack_window || row < args.row_count - args.window);
+  return args.kept.is_split && (is_visual || args.kept.pack_text) &&
+         (args.kept.pack_window || row < args.rows.count - args.window);
 }
 
 }  // namespace ocellus::select

@@ -35,15 +35,15 @@ __global__ void __launch_bounds__(kSelectThreads) watch_ncar(const __grid_consta
   for (int64_t head = 0; head < args.scores.rows; ++head) {
     const float* scores = args.scores.data + head * args.scores.stride;
 #pragma unroll 4
-    for (int64_t row = threadIdx.x; row < args.row_count; row += kSelectThreads)
+    for (int64_t row = threadIdx.x; row < args.rows.count; row += kSelectThreads)
       if (select::is_visual_row(args, row)) sum += static_cast<double>(scores[row]);
   }
   for (int offset = kWarp / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kAllLanes, sum, offset);
   if (lane_index() == 0) of_warp[warp_index()] = sum;
   __syncthreads();  // all have also read the state
-  if (args.layer == 0) {
+  if (args.ncar.layer == 0) {
     for (int i = static_cast<int>(threadIdx.x); i < NcarState::kMaxLayers; i += kSelectThreads)
-      args.state->theta[i] = 0;
+      args.ncar.state->theta[i] = 0;
   }
   if (threadIdx.x != 0) return;  // it has cleared theta[0], which it records now
   double all = 0;
@@ -78,7 +78,7 @@ __device__ void rank_rows(const SelectSlotsArgs& args, const SelectTask& task, S
   __syncthreads();
   uint32_t visual = 0;
   for (int64_t row = threadIdx.x; row < task.rows; row += kSelectThreads) {
-    task.ranks[row] = select::rank_of(select::pool_score(task.scores, task.rows, row, args.pool, args.pooling));
+    task.ranks[row] = select::rank_of(select::pool_score(task.scores, task.rows, row, args.pool.width, args.pool.kind));
     visual += static_cast<uint32_t>(class_of(args, task, row));
   }
   for (int offset = kWarp / 2; offset > 0; offset /= 2) visual += __shfl_xor_sync(kAllLanes, visual, offset);
@@ -167,9 +167,9 @@ __device__ void list_rows(const SelectSlotsArgs& args, const SelectTask& task, S
   const uint32_t cuts[kClasses] = {room.cut[0], room.cut[1]};
   const uint32_t wanted[kClasses] = {room.wanted[0], room.wanted[1]};
   uint32_t seen[kClasses] = {}, listed[2] = {};  // rows on the cut; rows of either list
-  for (int64_t first = 0; first < args.row_count; first += kSelectThreads) {
+  for (int64_t first = 0; first < args.rows.count; first += kSelectThreads) {
     const int64_t row = first + threadIdx.x;
-    const bool exists = row < args.row_count, choosable = row < task.rows;
+    const bool exists = row < args.rows.count, choosable = row < task.rows;
     const bool visual = exists && select::is_visual_row(args, row);
     const int of_class = task.decoupled && visual ? 1 : 0;
     const uint32_t rank = choosable ? task.ranks[row] : 0;
@@ -185,15 +185,15 @@ __device__ void list_rows(const SelectSlotsArgs& args, const SelectTask& task, S
     const int list = exists && select::goes_to_visual(args, row, visual) ? 1 : 0;
     const uint32_t ahead = sum_before(kept ? one_of(list) : 0, room.warps, total);
     if (kept && list == 0)
-      args.kept_text.data[head * args.kept_text.stride + listed[0] + count_of(ahead, 0)] = static_cast<int32_t>(row);
+      args.kept.text.data[head * args.kept.text.stride + listed[0] + count_of(ahead, 0)] = static_cast<int32_t>(row);
     if (kept && list == 1)
-      args.kept_visual.data[head * args.kept_visual.stride + listed[1] + count_of(ahead, 1)] =
+      args.kept.visual.data[head * args.kept.visual.stride + listed[1] + count_of(ahead, 1)] =
           static_cast<int32_t>(row);
     for (int i = 0; i < 2; ++i) listed[i] += count_of(total, i);
   }
   if (threadIdx.x != 0) return;
-  args.text_counts[head] = static_cast<int32_t>(listed[0]);
-  if (args.is_split) args.visual_counts[head] = static_cast<int32_t>(listed[1]);
+  args.kept.text_counts[head] = static_cast<int32_t>(listed[0]);
+  if (args.kept.is_split) args.kept.visual_counts[head] = static_cast<int32_t>(listed[1]);
 }
 
 __global__ void __launch_bounds__(kSelectThreads) choose_rows(const __grid_constant__ SelectSlotsArgs args) {
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(kSelectThreads) choose_rows(const __grid_const
   let_next_start();
   SelectTask task;
   task.scores = args.scores.data + blockIdx.x * args.scores.stride;
-  task.ranks = reinterpret_cast<uint32_t*>(args.scratch.data) + blockIdx.x * args.row_count;
+  task.ranks = reinterpret_cast<uint32_t*>(args.scratch.data) + blockIdx.x * args.rows.count;
   task.rows = select::rows_to_choose_from(args);
   task.decoupled = select::is_decoupled(args);
   if (task.rows > 0) {

@@ -34,24 +34,57 @@ struct NcarState {
   int32_t layers(int32_t layer_count) const { return switch_layer == kNotYet ? layer_count : switch_layer + 1; }
 };
 
-/// Chooses the rows of a chunk that each key/value head keeps: the last `window` rows, and of the others the `budget`
-/// best
-/// by pooled score. Higher scores first, among equals the lower row; a NaN score ranks before all. A modality's share
-/// is
-/// capped at the rows it has, and the rest goes to the other.
+/// The rows that compete, or not: text and visual ones.
+struct SelectRows {
+  int64_t count = 0;
+  const uint8_t* is_visual = nullptr;
+  int64_t visual_count = 0;
+};
+
+/// How neighbouring scores are put together.
+struct ScorePool {
+  int32_t width = 1;
+  ScorePooling kind = ScorePooling::kMax;
+};
+
+/// When the decoupled stage ends; SelectStage::kUntilSwitch only.
+struct NcarRule {
+  NcarSwitch when = NcarSwitch::kSmallDrop;
+  float threshold = 0.3f;
+  int32_t layer = 0;  // 0: the state begins anew
+  NcarState* state = nullptr;
+};
+
+/// Which kept rows are listed where.
+struct KeptRows {
+  bool is_split = false;
+  bool pack_window = true;
+  bool pack_text = false;
+  DeviceView<int32_t> text;
+  DeviceView<int32_t> visual;
+  int32_t* text_counts = nullptr;
+  int32_t* visual_counts = nullptr;
+};
+
+/// Chooses which rows of a chunk each key/value head keeps: the last `window` rows, and of the others the `budget` best
+/// by pooled score. Higher scores first, among equals the lower row; a score that is not a number ranks before all. A
+/// modality's share is capped at the rows it has, and what is left over goes to the other.
 ///
 /// NCAR (DAVID, eq. 6)  theta = n / (n_V r) * mean over g of sum over visual j of scores[g][j], r = min(observed, n):
-///                      the mean attention per visual row divided by 1 / n. Without visual rows 0. Not computed in the
-///                      layers after the one that switches
-/// Pooling              over `pool` neighbouring rows (odd; fewer at the ends) among the rows before the window, before
-///                      the modalities are separated
+/// the
+///                      mean attention per visual row divided by 1 / n. Without visual rows 0. Not computed in the
+///                      layers behind the one that switches
+/// Pooling              over pool.width neighbouring rows (odd; fewer at the ends) among the rows before the window,
+/// before
+///                      the modalities are told apart
 ///
-/// Shapes    scores [G, >= n] f32, n = row_count; is_visual [n], or null if all is text; kept_text, kept_visual
-///           [G, >= n] row numbers, ascending; text_counts, visual_counts [G]; state one. All in device memory
-/// Types     integers, except pooled means, which are f32 and added from the lowest row on, and theta, added in f64
-/// Split     is_split: kept visual rows go to kept_visual, text to kept_text; visual rows of the window go to kept_text
-///           unless pack_window; with pack_text all rows are treated as visual ones. Otherwise all kept rows go to
-///           kept_text, and kept_visual and visual_counts may be null
+/// Shapes    scores [G, >= n] f32, n = rows.count; rows.is_visual [n], or null where all is text; kept.text,
+///           kept.visual [G, >= n] row numbers, ascending; kept.text_counts, kept.visual_counts [G]; ncar.state one.
+///           All in the device's memory
+/// Types     integers, but for pooled means, which are f32 and added from the lowest row on, and theta, added in f64
+/// Split     kept.is_split: visual rows that are kept go to kept.visual, text to kept.text; visual rows of the window
+///           go to kept.text unless pack_window; with pack_text all rows are treated as visual ones are. Otherwise all
+///           kept rows go to kept.text, and kept.visual and kept.visual_counts may be null
 /// Scratch   select_slots_scratch_bytes(n, G, traits)
 /// Determinism the same bits whatever the number of threads; both backends choose the same rows of the same scores,
 ///           unless theta lies as close to the threshold as its rounding
@@ -59,27 +92,15 @@ struct NcarState {
 /// Errors    kInternal in the queue if scratch is too small, kUnsupported for more layers than the state has room for
 struct SelectSlotsArgs {
   DeviceView<const float> scores;
-  int64_t row_count = 0;
-  const uint8_t* is_visual = nullptr;
-  int64_t visual_count = 0;
+  SelectRows rows;
   int64_t window = 0;
   int64_t observed = 0;  // number of queries that the scores sum over; 0: the window's
   int64_t budget = 0;
-  int64_t visual_quota = 0;  // visual part of the budget, in the decoupled stage
-  int32_t pool = 1;
-  ScorePooling pooling = ScorePooling::kMax;
+  int64_t visual_quota = 0;  // of the budget, in the decoupled stage
+  ScorePool pool;
   SelectStage stage = SelectStage::kUnified;
-  NcarSwitch ncar = NcarSwitch::kSmallDrop;
-  float threshold = 0.3f;
-  int32_t layer = 0;           // 0: resets the state
-  NcarState* state = nullptr;  // kUntilSwitch only
-  bool is_split = false;
-  bool pack_window = true;
-  bool pack_text = false;
-  DeviceView<int32_t> kept_text;
-  DeviceView<int32_t> kept_visual;
-  int32_t* text_counts = nullptr;
-  int32_t* visual_counts = nullptr;
+  NcarRule ncar;
+  KeptRows kept;
   DeviceView<std::byte> scratch;
 };
 

@@ -26,11 +26,11 @@ constexpr int64_t row_in(uint64_t word) { return int64_t{0xFFFFFFFFu} - static_c
 
 void watch_ncar(const SelectSlotsArgs& args) {
   if (!select::is_watching(args)) return;
-  if (args.layer == 0) *args.state = NcarState();
+  if (args.ncar.layer == 0) *args.ncar.state = NcarState();
   double sum = 0;
   for (int64_t head = 0; head < args.scores.rows; ++head) {
     const float* scores = args.scores.row(head);
-    for (int64_t row = 0; row < args.row_count; ++row)
+    for (int64_t row = 0; row < args.rows.count; ++row)
       if (select::is_visual_row(args, row)) sum += static_cast<double>(scores[row]);
   }
   select::note_ncar(args, select::ncar_of(args, sum));
@@ -45,13 +45,13 @@ void keep_best(uint64_t* words, int64_t count, int64_t wanted, uint8_t* kept) {
 void choose_rows(const SelectSlotsArgs& args, bool decoupled, int64_t head, const HeadScratch& s) {
   const int64_t rows = select::rows_to_choose_from(args);
   std::fill_n(s.kept, rows, uint8_t{0});
-  std::fill_n(s.kept + rows, args.row_count - rows, uint8_t{1});
+  std::fill_n(s.kept + rows, args.rows.count - rows, uint8_t{1});
   if (rows == 0) return;
   // Text, or all rows, from the front; visual rows of the decoupled stage from the back.
   const float* scores = args.scores.row(head);
   int64_t text = 0, visual = 0;
   for (int64_t row = 0; row < rows; ++row) {
-    const float score = select::pool_score(scores, rows, row, args.pool, args.pooling);
+    const float score = select::pool_score(scores, rows, row, args.pool.width, args.pool.kind);
     const bool apart = decoupled && select::is_visual_row(args, row);
     (apart ? s.words[rows - ++visual] : s.words[text++]) = word_of(select::rank_of(score), row);
   }
@@ -62,15 +62,15 @@ void choose_rows(const SelectSlotsArgs& args, bool decoupled, int64_t head, cons
 
 void list_rows(const SelectSlotsArgs& args, int64_t head, const uint8_t* kept) {
   int32_t text = 0, visual = 0;
-  for (int64_t row = 0; row < args.row_count; ++row) {
+  for (int64_t row = 0; row < args.rows.count; ++row) {
     if (kept[row] == 0) continue;
     if (select::goes_to_visual(args, row, select::is_visual_row(args, row)))
-      args.kept_visual.row(head)[visual++] = static_cast<int32_t>(row);
+      args.kept.visual.row(head)[visual++] = static_cast<int32_t>(row);
     else
-      args.kept_text.row(head)[text++] = static_cast<int32_t>(row);
+      args.kept.text.row(head)[text++] = static_cast<int32_t>(row);
   }
-  args.text_counts[head] = text;
-  if (args.is_split) args.visual_counts[head] = visual;
+  args.kept.text_counts[head] = text;
+  if (args.kept.is_split) args.kept.visual_counts[head] = visual;
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ void cpu::select_slots(const SelectSlotsArgs& args, Queue& queue) {
   if (args.stage == SelectStage::kUntilSwitch) watch_ncar(args);
   const bool decoupled = select::is_decoupled(args);
   queue.parallel(args.scores.rows, 1, [&](int64_t begin, int64_t end, int worker) {
-    const HeadScratch scratch(args.scratch.data + worker * HeadScratch::bytes(args.row_count), args.row_count);
+    const HeadScratch scratch(args.scratch.data + worker * HeadScratch::bytes(args.rows.count), args.rows.count);
     for (int64_t head = begin; head < end; ++head) {
       choose_rows(args, decoupled, head, scratch);
       list_rows(args, head, scratch.kept);

@@ -61,13 +61,13 @@ class CspRule final : public EvictionRule {
     args.scores = scores;
     args.budget = count + (a.plan.one_image ? a.plan.text_before_window : 0);
     args.visual_quota = count;
-    args.is_split = false;
-    args.text_counts = a.scratch.counts.row(0);
+    args.kept.is_split = false;
+    args.kept.text_counts = a.scratch.counts.row(0);
     select_slots(args, queue);
     favour_rows({.scores = a.scores(),
                  .reasons = scores,
-                 .rows = args.kept_text,
-                 .counts = args.text_counts,
+                 .rows = args.kept.text,
+                 .counts = args.kept.text_counts,
                  .most_listed = a.plan.facts.rows,
                  .amount = static_cast<float>(a.plan.facts.rows)},
                 queue);

@@ -97,12 +97,13 @@ class ScoredRule final : public EvictionRule {
 
   void set_options(const MethodValues& options, const CompressPlan& plan, SelectSlotsArgs* args) const {
     if (options.has("pool")) {
-      args->pool = static_cast<int64_t>(options.number("pool"));
-      args->pooling = options.word("pool-by") == 1 ? ScorePooling::kMean : ScorePooling::kMax;
+      args->pool.width = static_cast<int64_t>(options.number("pool"));
+      args->pool.kind = options.word("pool-by") == 1 ? ScorePooling::kMean : ScorePooling::kMax;
     }
     if (!watches_ncar()) return;
-    args->ncar = options.is_word("switch") ? static_cast<NcarSwitch>(options.word("switch")) : NcarSwitch::kAtLayer;
-    args->threshold = options.number("switch", options.number("threshold"));
+    args->ncar.when =
+        options.is_word("switch") ? static_cast<NcarSwitch>(options.word("switch")) : NcarSwitch::kAtLayer;
+    args->ncar.threshold = options.number("switch", options.number("threshold"));
     if (!plan.one_image) args->visual_quota = david_visual_quota(options, plan.survivors.budget);
   }
 

@@ -7,23 +7,23 @@ SelectSlotsArgs selection(const LayerToCompress& a, SelectStage stage) {
   const CompressPlan& plan = a.plan;
   SelectSlotsArgs args;
   args.scores = a.scores();
-  args.row_count = plan.facts.rows;
-  args.is_visual = a.scratch.is_visual.device.data;
-  args.visual_count = plan.facts.visual_rows;
+  args.rows.count = plan.facts.rows;
+  args.rows.is_visual = a.scratch.is_visual.device.data;
+  args.rows.visual_count = plan.facts.visual_rows;
   args.window = plan.survivors.window;
-  args.layer = a.layer.index;
-  args.state = a.scratch.ncar.data;
-  args.kept_text = a.scratch.kept_text;
-  args.kept_visual = a.scratch.kept_visual;
+  args.ncar.layer = a.layer.index;
+  args.ncar.state = a.scratch.ncar.data;
+  args.kept.text = a.scratch.kept_text;
+  args.kept.visual = a.scratch.kept_visual;
   args.scratch = a.scratch.selection;
   const int64_t counts_at = int64_t{a.layer.index} * a.config.kv_heads;
-  args.text_counts = plan.text_counts + counts_at;
-  args.visual_counts = plan.visual_counts + counts_at;
+  args.kept.text_counts = plan.text_counts + counts_at;
+  args.kept.visual_counts = plan.visual_counts + counts_at;
   args.stage = stage;
   args.budget = plan.survivors.budget;
-  args.is_split = policy.packs();
-  args.pack_window = policy.pack_window;
-  args.pack_text = policy.packs_text();
+  args.kept.is_split = policy.packs();
+  args.kept.pack_window = policy.pack_window;
+  args.kept.pack_text = policy.packs_text();
   return args;
 }
 
@@ -31,11 +31,11 @@ SelectSlotsArgs selection_of_image(const LayerToCompress& a) {
   SelectSlotsArgs args = selection(a, SelectStage::kDecoupled);
   args.visual_quota = a.plan.image_budget;
   args.budget = a.plan.image_budget + a.plan.text_before_window;
-  args.is_split = true;
-  args.pack_window = true;
-  args.pack_text = false;
-  args.text_counts = a.scratch.counts.row(0);
-  args.visual_counts = a.scratch.counts.row(1);
+  args.kept.is_split = true;
+  args.kept.pack_window = true;
+  args.kept.pack_text = false;
+  args.kept.text_counts = a.scratch.counts.row(0);
+  args.kept.visual_counts = a.scratch.counts.row(1);
   return args;
 }
 
@@ -55,15 +55,15 @@ ScoreRowsArgs scoring(const LayerToCompress& a) {
   return args;
 }
 
-MergeKvArgs merging(const LayerToCompress& a, const SelectSlotsArgs& kept, int64_t first, int64_t end) {
+MergeKvArgs merging(const LayerToCompress& a, const SelectSlotsArgs& selected, int64_t first, int64_t end) {
   MergeKvArgs args;
   args.rows = a.rows;
   args.first = first;
   args.end = end;
-  args.kept_text = kept.kept_text;
-  args.kept_visual = kept.kept_visual;
-  args.text_counts = kept.text_counts;
-  args.visual_counts = kept.is_split ? kept.visual_counts : nullptr;
+  args.kept_text = selected.kept.text;
+  args.kept_visual = selected.kept.visual;
+  args.text_counts = selected.kept.text_counts;
+  args.visual_counts = selected.kept.is_split ? selected.kept.visual_counts : nullptr;
   args.most_kept = a.plan.survivors.slots();
   return args;
 }

@@ -18,7 +18,7 @@ SelectSlotsArgs selection(const LayerToCompress& layer, SelectStage stage);
 SelectSlotsArgs selection_of_image(const LayerToCompress& layer);
 
 /// Merges the rows first .. end - 1 that a selection has dropped.
-MergeKvArgs merging(const LayerToCompress& layer, const SelectSlotsArgs& kept, int64_t first, int64_t end);
+MergeKvArgs merging(const LayerToCompress& layer, const SelectSlotsArgs& selected, int64_t first, int64_t end);
 
 /// An integer for every row and head, [G, T], in memory that scoring no longer needs.
 DeviceView<int32_t> row_numbers(const LayerToCompress& layer);

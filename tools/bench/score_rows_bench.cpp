@@ -36,22 +36,22 @@ ScoreRowsArgs scoring(const Shape& shape, Gpu& gpu) {
 SelectSlotsArgs selecting(const Shape& shape, const DeviceView<float>& scores, Gpu& gpu) {
   SelectSlotsArgs args;
   args.scores = scores;
-  args.row_count = shape.rows;
-  args.is_visual = gpu.take<uint8_t>(shape.rows);
-  args.visual_count = shape.rows - 1;
+  args.rows.count = shape.rows;
+  args.rows.is_visual = gpu.take<uint8_t>(shape.rows);
+  args.rows.visual_count = shape.rows - 1;
   args.window = std::min(shape.window, shape.rows / 10);
   args.budget = shape.budget;
   args.visual_quota = shape.budget * 2 / 3;
-  args.pool = 5;
+  args.pool.width = 5;
   args.stage = SelectStage::kUntilSwitch;
-  args.ncar = NcarSwitch::kAtLayer;  // the most expensive case: theta in every layer
-  args.threshold = 1000;
-  args.state = gpu.take<NcarState>(1);
-  args.is_split = true;
-  args.kept_text = gpu.take_rows<int32_t>(shape.kv_heads, shape.rows);
-  args.kept_visual = gpu.take_rows<int32_t>(shape.kv_heads, shape.rows);
-  args.text_counts = gpu.take<int32_t>(shape.kv_heads);
-  args.visual_counts = gpu.take<int32_t>(shape.kv_heads);
+  args.ncar.when = NcarSwitch::kAtLayer;  // the most expensive case: theta in every layer
+  args.ncar.threshold = 1000;
+  args.ncar.state = gpu.take<NcarState>(1);
+  args.kept.is_split = true;
+  args.kept.text = gpu.take_rows<int32_t>(shape.kv_heads, shape.rows);
+  args.kept.visual = gpu.take_rows<int32_t>(shape.kv_heads, shape.rows);
+  args.kept.text_counts = gpu.take<int32_t>(shape.kv_heads);
+  args.kept.visual_counts = gpu.take<int32_t>(shape.kv_heads);
   args.scratch =
       gpu.take_rows<std::byte>(1, select_slots_scratch_bytes(shape.rows, shape.kv_heads, gpu.queue().traits()));
   return args;

@@ -60,14 +60,14 @@ Kept select_rows(const Problem& problem, Queue& queue, NcarState* state = nullpt
 
   SelectSlotsArgs args = problem.options;
   args.scores = scores.view();
-  args.row_count = problem.rows;
-  args.is_visual = is_visual.data();
-  args.visual_count = problem.visual_count();
-  args.state = device_state.data();
-  args.kept_text = text.view();
-  args.kept_visual = visual.view();
-  args.text_counts = text_counts.data();
-  args.visual_counts = visual_counts.data();
+  args.rows.count = problem.rows;
+  args.rows.is_visual = is_visual.data();
+  args.rows.visual_count = problem.visual_count();
+  args.ncar.state = device_state.data();
+  args.kept.text = text.view();
+  args.kept.visual = visual.view();
+  args.kept.text_counts = text_counts.data();
+  args.kept.visual_counts = visual_counts.data();
   args.scratch = scratch.view();
   select_slots(args, queue);
   REQUIRE_MESSAGE(queue.finish().ok(), last_failure().sentence);
@@ -78,20 +78,20 @@ Kept select_rows(const Problem& problem, Queue& queue, NcarState* state = nullpt
   Kept kept;
   for (int64_t g = 0; g < heads; ++g) {
     kept.text.push_back(first_of(text, g, text_counts.at(0, g)));
-    kept.visual.push_back(first_of(visual, g, args.is_split ? visual_counts.at(0, g) : 0));
+    kept.visual.push_back(first_of(visual, g, args.kept.is_split ? visual_counts.at(0, g) : 0));
   }
   // Nothing behind the lists, and without a split nothing of the second one.
   int64_t untouched = 0;
   for (const auto& list : kept.text) untouched += problem.rows - static_cast<int64_t>(list.size());
   CHECK(text.untouched_count() == untouched);
-  if (!args.is_split) CHECK(visual.untouched_count() == heads * problem.rows);
-  if (!args.is_split) CHECK(visual_counts.untouched_count() == heads);
+  if (!args.kept.is_split) CHECK(visual.untouched_count() == heads * problem.rows);
+  if (!args.kept.is_split) CHECK(visual_counts.untouched_count() == heads);
   return kept;
 }
 
 /// Pooled scores in double precision; not a number as infinity, which no score is.
 std::vector<double> pooled_scores(const Problem& problem, const std::vector<float>& scores, int64_t rows) {
-  const int64_t reach = problem.options.pool / 2;
+  const int64_t reach = problem.options.pool.width / 2;
   std::vector<double> pooled;
   for (int64_t row = 0; row < rows; ++row) {
     double sum = 0, largest = -std::numeric_limits<double>::infinity();
@@ -102,7 +102,7 @@ std::vector<double> pooled_scores(const Problem& problem, const std::vector<floa
       largest = std::isnan(score) || std::isnan(largest) ? static_cast<double>(kNan) : std::max(largest, score);
     }
     const double value =
-        problem.options.pooling == ScorePooling::kMean ? sum / static_cast<double>(last - first + 1) : largest;
+        problem.options.pool.kind == ScorePooling::kMean ? sum / static_cast<double>(last - first + 1) : largest;
     pooled.push_back(std::isnan(value) ? std::numeric_limits<double>::infinity() : value);
   }
   return pooled;
@@ -143,7 +143,8 @@ Kept reference(const Problem& problem, bool decoupled) {
     kept.visual.emplace_back();
     for (int64_t row = 0; row < problem.rows; ++row) {
       if (row < before_window && !chosen[static_cast<size_t>(row)]) continue;
-      const bool to_visual = options.is_split && is_visual(row) && (row < before_window || options.pack_window);
+      const bool to_visual =
+          options.kept.is_split && is_visual(row) && (row < before_window || options.kept.pack_window);
       (to_visual ? kept.visual : kept.text).back().push_back(static_cast<int32_t>(row));
     }
   }
@@ -179,11 +180,11 @@ Problem random_problem(Random& random, int64_t most_rows) {
   options.window = random.integer(0, std::max<int64_t>(1, problem.rows / 3));
   options.budget = random.integer(0, problem.rows);
   options.visual_quota = random.integer(0, options.budget + 3);
-  options.pool = static_cast<int32_t>(2 * random.integer(0, 4) + 1);
-  options.pooling = coarse && random.integer(0, 1) == 0 ? ScorePooling::kMean : ScorePooling::kMax;
+  options.pool.width = static_cast<int32_t>(2 * random.integer(0, 4) + 1);
+  options.pool.kind = coarse && random.integer(0, 1) == 0 ? ScorePooling::kMean : ScorePooling::kMax;
   options.stage = random.integer(0, 1) == 0 ? SelectStage::kUnified : SelectStage::kDecoupled;
-  options.is_split = random.integer(0, 1) == 0;
-  options.pack_window = random.integer(0, 1) == 0;
+  options.kept.is_split = random.integer(0, 1) == 0;
+  options.kept.pack_window = random.integer(0, 1) == 0;
   return problem;
 }
 
@@ -204,7 +205,7 @@ Problem small_problem(std::vector<float> scores, int64_t begin, int64_t end) {
   problem.rows = static_cast<int64_t>(scores.size());
   for (int64_t row = 0; row < problem.rows; ++row) problem.is_visual.push_back(row >= begin && row < end ? 1 : 0);
   problem.scores = {std::move(scores)};
-  problem.options.is_split = true;
+  problem.options.kept.is_split = true;
   return problem;
 }
 
@@ -245,11 +246,11 @@ TEST_CASE("select_slots takes long prompts, and scores that differ in their last
     problem.options.window = 100;
     problem.options.budget = 9000;
     problem.options.visual_quota = 6000;
-    problem.options.pooling = ScorePooling::kMax;
+    problem.options.pool.kind = ScorePooling::kMax;
     for (const SelectStage stage : {SelectStage::kUnified, SelectStage::kDecoupled}) {
       for (const int32_t pool : {1, 7}) {
         problem.options.stage = stage;
-        problem.options.pool = pool;
+        problem.options.pool.width = pool;
         check_against_sort(problem, queue);
       }
     }
@@ -273,7 +274,7 @@ TEST_CASE("a prompt no longer than window and budget is kept whole, and a budget
     problem.options.window = 2;
     CHECK(select_rows(problem, queue).text[0] == Rows{5});
     CHECK(select_rows(problem, queue).visual[0] == Rows{4});
-    problem.options.pack_window = false;
+    problem.options.kept.pack_window = false;
     CHECK(select_rows(problem, queue).text[0] == Rows{4, 5});
     problem.options.window = 0;
     CHECK(select_rows(problem, queue).text[0].empty());
@@ -339,9 +340,9 @@ TEST_CASE("scores that are not numbers rank before all, equal ones by their row"
     problem = small_problem(std::vector<float>(50, 0.25f), 0, 0);
     CHECK(best(3) == Rows{0, 1, 2});
     problem = small_problem({1, 2, kNan, 3, 4, 5}, 0, 0);
-    problem.options.pool = 3;
+    problem.options.pool.width = 3;
     CHECK(best(3) == Rows{1, 2, 3});
-    problem.options.pooling = ScorePooling::kMean;
+    problem.options.pool.kind = ScorePooling::kMean;
     CHECK(best(4) == Rows{1, 2, 3, 5});
   });
 }
@@ -350,9 +351,9 @@ TEST_CASE("pooling takes fewer rows at the ends and none of the window") {
   test::for_each_backend([&](Queue& queue) {
     Problem problem = small_problem({8, 0, 0, 0, 0, 6, 0, 100, 100}, 0, 0);
     problem.options.window = 2;
-    problem.options.pool = 3;
+    problem.options.pool.width = 3;
     const auto best = [&](ScorePooling pooling, int64_t budget) {
-      problem.options.pooling = pooling;
+      problem.options.pool.kind = pooling;
       problem.options.budget = budget;
       Rows kept = select_rows(problem, queue).text[0];
       kept.resize(kept.size() - 2);
@@ -366,7 +367,7 @@ TEST_CASE("pooling takes fewer rows at the ends and none of the window") {
     // Maxima: 8, 8, 0, 0, 6, 6, 6
     CHECK(best(ScorePooling::kMax, 2) == Rows{0, 1});
     CHECK(best(ScorePooling::kMax, 4) == Rows{0, 1, 4, 5});
-    problem.options.pool = 99;
+    problem.options.pool.width = 99;
     CHECK(best(ScorePooling::kMax, 3) == Rows{0, 1, 2});
   });
 }
@@ -400,9 +401,9 @@ NcarState run_layers(const std::vector<double>& thetas, NcarSwitch ncar, float t
   for (size_t layer = 0; layer < thetas.size(); ++layer) {
     CAPTURE(layer);
     Problem problem = problem_of_theta(thetas[layer]);
-    problem.options.ncar = ncar;
-    problem.options.threshold = threshold;
-    problem.options.layer = static_cast<int32_t>(layer);
+    problem.options.ncar.when = ncar;
+    problem.options.ncar.threshold = threshold;
+    problem.options.ncar.layer = static_cast<int32_t>(layer);
     const bool decoupled = switch_layer == NcarState::kNotYet || static_cast<int32_t>(layer) < switch_layer;
     const Kept kept = select_rows(problem, queue, &state);
     CHECK(kept == reference(problem, decoupled));
@@ -465,10 +466,10 @@ TEST_CASE("select_slots without a mask takes all rows as text") {
     Guarded<std::byte> scratch(1, select_slots_scratch_bytes(4, 1, queue.traits()));
     SelectSlotsArgs args;
     args.scores = scores.view();
-    args.row_count = 4;
+    args.rows.count = 4;
     args.budget = 2;
-    args.kept_text = text.view();
-    args.text_counts = counts.data();
+    args.kept.text = text.view();
+    args.kept.text_counts = counts.data();
     args.scratch = scratch.view();
     select_slots(args, queue);
     REQUIRE(queue.finish().ok());
@@ -482,9 +483,9 @@ TEST_CASE("select_slots refuses short scratch and layers that its state has no r
     test::TestQueue queue(1);
     Guarded<std::byte> scratch(1, 4096);
     SelectSlotsArgs args;
-    args.row_count = short_scratch ? 100000 : 10;
+    args.rows.count = short_scratch ? 100000 : 10;
     args.stage = SelectStage::kUntilSwitch;
-    args.layer = short_scratch ? 0 : NcarState::kMaxLayers;
+    args.ncar.layer = short_scratch ? 0 : NcarState::kMaxLayers;
     args.scratch = scratch.view();
     select_slots(args, *queue);
     CHECK(queue->status().code() == (short_scratch ? Code::kInternal : Code::kUnsupported));
