@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "kernels/attention/attend_rows_plan.h"
+#include "tests/kernels/attention/attend_rows_case.h"
 #include "tests/support/device.h"
 #include "tests/support/kv_cache.h"
 #include "tests/support/random.h"
-#include "tests/support/reference.h"
 
 namespace ocellus {
 namespace {
@@ -21,242 +21,10 @@ namespace {
 using test::Activations;
 using test::Guarded;
 using test::Random;
-using test::Slot;
 using test::TestRun;
-
-/// What the rows see of each other where that is listed.
-enum class Listed {
-  kNot,
-  kWindow,    // so many rows back
-  kPictures,  // rows of a picture see all of it, others what came before
-  kBlocks,    // only the rows of their block
-  kAnything
-};
-
-struct Shape {
-  int64_t rows;  // of a sequence
-  int32_t heads, kv_heads, dim;
-  bool causal;
-  std::vector<std::pair<int32_t, int32_t>> runs;  // live slots, capacity
-  int64_t first_row = 0;                          // of the chunk
-  int64_t later_rows = 0;                         // chunk rows behind the last query row
-  int64_t sequences = 1;
-  bool side_by_side = false;  // own rows lie as the vision tower has them: query, key and value of a row together
-  int64_t check_every = 1;    // of the pairs of row and head
-  Listed listed = Listed::kNot;
-  int64_t row_count() const { return first_row + rows + later_rows; }
-};
-
-/// An expected value, and the weighted mean of the magnitudes it is made of.
-struct Expected {
-  double value = 0, size = 0;
-};
-
-/// As test::attend, which knows no sizes.
-std::vector<Expected> attend_with_sizes(const float* query, const std::vector<Slot>& slots, int64_t dim) {
-  const std::vector<double> values = test::attend(query, slots, dim);
-  std::vector<Half> sizes(slots.size() * static_cast<size_t>(dim));
-  std::vector<Slot> sized = slots;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    Half* const size = sizes.data() + i * static_cast<size_t>(dim);
-    for (int64_t e = 0; e < dim; ++e) size[e].bits = slots[i].value[e].bits & 0x7FFF;
-    sized[i].value = size;
-  }
-  const std::vector<double> means = test::attend(query, sized, dim);
-  std::vector<Expected> out;
-  for (size_t e = 0; e < values.size(); ++e) out.push_back({values[e], means[e]});
-  return out;
-}
-
-/// Inputs of one call. Chunk rows behind the last, gaps between query rows and dead slots are NaN.
-class Case {
- public:
-  Case(const Shape& shape, uint64_t seed, Queue& queue)
-      : shape_(shape),
-        queue_(queue),
-        random_(seed),
-        query_(queue, shape.sequences * shape.rows, width(), width() + (queue.on_cuda() ? 8 : 5)) {
-    make_spans();
-    make_runs();
-    make_rows();
-    for (int64_t t = 0; t < shape_.sequences * shape_.rows; ++t)
-      for (int64_t i = 0; i < width(); ++i) query_.set(t, i, random_.normal());
-  }
-
-  /// Runs the op and checks everything but the numbers.
-  Activations attend(Queue& queue) {
-    Activations out(queue, shape_.sequences * shape_.rows, width(), width() + 16);
-    const int64_t bytes = attend_rows_scratch_bytes(shape_.dim, queue.traits());
-    Guarded<std::byte> scratch(1, bytes);
-    std::memset(scratch.data(), 0xFF, static_cast<size_t>(bytes));  // NaN: what was there before must not matter
-    attend_rows({.query = query_.view(),
-                 .query_heads = shape_.heads,
-                 .rows = rows_,
-                 .first_row = shape_.first_row,
-                 .row_count = shape_.row_count(),
-                 .bounds = bounds(),
-                 .past = {.runs = runs_.data(),
-                          .count = static_cast<int32_t>(runs_.size()),
-                          .layer = {.index = TestRun::kLayer}},
-                 .sequences = shape_.sequences,
-                 .output = out.view(),
-                 .scratch = scratch.view()},
-                queue);
-    REQUIRE(queue.finish().ok());
-    CHECK(out.intact());
-    CHECK(scratch.intact());
-    return out;
-  }
-
-  /// Lists what its rows see without a list.
-  void list_bounds() {
-    for (int64_t row = 0; row < shape_.rows; ++row) spans_.push_back(span_of(row));
-    shape_.listed = Listed::kAnything;
-  }
-
-  void check_numbers(const Activations& out) {
-    for (int64_t t = 0; t < shape_.sequences * shape_.rows; ++t) {
-      for (int32_t head = 0; head < shape_.heads; ++head) {
-        if ((t + head) % shape_.check_every == 0) check_numbers(out, t, head);
-      }
-    }
-  }
-
- private:
-  int64_t width() const { return int64_t{shape_.heads} * shape_.dim; }
-
-  RowBounds bounds() const {
-    if (shape_.listed != Listed::kNot) return RowBounds::listed(spans_.data());
-    return shape_.causal ? RowBounds::causal() : RowBounds::all();
-  }
-
-  void make_spans() {
-    if (shape_.listed == Listed::kNot) return;
-    const auto row_count = static_cast<int32_t>(shape_.row_count());
-    const auto window = static_cast<int32_t>(random_.integer(1, 100));
-    int32_t begin = 0, end = 0;  // of the picture or the block
-    for (int32_t row = 0; row < row_count; ++row) {
-      if (row == end) {
-        begin = row;
-        end = static_cast<int32_t>(std::min<int64_t>(row_count, row + random_.integer(1, 150)));
-        if (shape_.listed == Listed::kPictures && random_.integer(0, 1) == 0) end = row + 1;  // text
-      }
-      RowSpan span = {begin, end};
-      if (shape_.listed == Listed::kWindow) span = {std::max(0, row + 1 - window), row + 1};
-      if (shape_.listed == Listed::kPictures) span.begin = 0;
-      if (shape_.listed == Listed::kAnything) {
-        const RowSpan before = spans_.empty() ? RowSpan{0, 1} : spans_.back();
-        span.begin = static_cast<int32_t>(random_.integer(before.begin, std::min(row, before.begin + 5)));
-        span.end = static_cast<int32_t>(random_.integer(std::max(row + 1, before.end), row_count));
-        if (random_.integer(0, 9) > 0) span.end = std::max(row + 1, before.end);
-      }
-      if (row >= shape_.first_row && row < shape_.first_row + shape_.rows) spans_.push_back(span);
-    }
-  }
-
-  void make_runs() {
-    for (const auto& [slots, capacity] : shape_.runs) {
-      stores_.emplace_back(random_, shape_.kv_heads, shape_.dim, slots, capacity);
-      KvRun run = stores_.back().run();
-      if (shape_.listed != Listed::kNot)
-        run.visible_from = static_cast<uint16_t>(random_.integer(0, 1) * random_.integer(0, shape_.row_count()));
-      if (!queue_.on_cuda() || slots == 0) {
-        runs_.push_back(run);
-        continue;
-      }
-      // Tiles: full ones with a rest at the end, or of any sizes.
-      for (int32_t first = 0; first < slots;) {
-        const auto most = static_cast<int32_t>(stores_.size() % 2 == 0 ? random_.integer(1, kTileSlots) : kTileSlots);
-        const int32_t count = std::min(slots - first, most);
-        runs_.push_back(slice_run(run, first, count, shape_.dim));
-        first += count;
-      }
-    }
-  }
-
-  void make_rows() {
-    const int64_t dim = shape_.dim, row_width = shape_.kv_heads * dim;
-    const int64_t capacity = shape_.row_count() + (shape_.side_by_side ? 0 : 3);
-    const int64_t spread = shape_.side_by_side ? 3 : 2;
-    store_.assign(static_cast<size_t>(spread * shape_.sequences * capacity * row_width), test::kHalfNan);
-    if (shape_.side_by_side) {
-      rows_ = {store_.data() + row_width,
-               store_.data() + 2 * row_width,
-               shape_.kv_heads,
-               shape_.dim,
-               capacity,
-               3 * row_width,
-               dim,
-               capacity * 3 * row_width};
-    } else {
-      Half* const values = store_.data() + shape_.sequences * capacity * row_width;
-      rows_ = KvLayerRows::head_major(store_.data(), values, shape_.kv_heads, shape_.dim, capacity);
-      rows_.sequence_stride = capacity * row_width;
-    }
-    for (int64_t sequence = 0; sequence < shape_.sequences; ++sequence) {
-      for (int64_t head = 0; head < shape_.kv_heads; ++head) {
-        for (int64_t row = 0; row < shape_.row_count(); ++row) {
-          const int64_t at = sequence * rows_.sequence_stride + rows_.at(row, head);
-          for (int64_t e = 0; e < dim; ++e) rows_.keys[at + e] = float_to_half(random_.normal());
-          for (int64_t e = 0; e < dim; ++e) rows_.values[at + e] = float_to_half(random_.normal());
-        }
-      }
-    }
-  }
-
-  void check_numbers(const Activations& out, int64_t t, int32_t head) {
-    const int32_t kv_head = head / (shape_.heads / shape_.kv_heads);
-    const int64_t sequence = t / shape_.rows, row = t % shape_.rows;
-    std::vector<KvRun> runs(runs_.begin(), runs_.end());
-    runs.erase(std::remove_if(runs.begin(), runs.end(),
-                              [&](const KvRun& run) { return run.visible_from > shape_.first_row + row; }),
-               runs.end());
-    std::vector<Slot> visible =
-        test::live_slots(runs.data(), static_cast<int64_t>(runs.size()), TestRun::kLayer, kv_head, shape_.dim);
-    const RowSpan span = span_of(row);
-    for (int64_t own = span.begin; own < span.end; ++own) {
-      const int64_t at = sequence * rows_.sequence_stride + rows_.at(own, kv_head);
-      visible.push_back({rows_.keys + at, rows_.values + at});
-    }
-    std::vector<float> query;
-    for (int64_t e = 0; e < shape_.dim; ++e) query.push_back(query_.get(t, head * shape_.dim + e));
-    const std::vector<Expected> expected = attend_with_sizes(query.data(), visible, shape_.dim);
-    for (int64_t e = 0; e < shape_.dim; ++e) {
-      const auto& [value, size] = expected[static_cast<size_t>(e)];
-      // On CUDA every weight and then the result are rounded to f16, and weights below 2^-24 are lost.
-      const double tolerance = out.is_half() ? 0x1p-11 * (size + std::abs(value)) + 1e-4 : 3e-6;
-      CAPTURE(t);
-      CAPTURE(head);
-      CAPTURE(e);
-      REQUIRE(std::abs(out.get(t, head * shape_.dim + e) - value) < tolerance);
-    }
-  }
-
-  RowSpan span_of(int64_t row) const {
-    if (shape_.listed != Listed::kNot) return spans_[static_cast<size_t>(row)];
-    return {0, static_cast<int32_t>(shape_.causal ? shape_.first_row + row + 1 : shape_.row_count())};
-  }
-
-  Shape shape_;
-  Queue& queue_;
-  Random random_;
-  test::Vector<RowSpan> spans_;
-  std::vector<TestRun> stores_;
-  test::Vector<KvRun> runs_;
-  test::Vector<Half> store_;
-  KvLayerRows rows_;
-  Activations query_;
-};
-
-bool same_bits(const Activations& a, const Activations& b, const Shape& shape) {
-  for (int64_t t = 0; t < shape.sequences * shape.rows; ++t) {
-    for (int64_t i = 0; i < int64_t{shape.heads} * shape.dim; ++i) {
-      const float x = a.get(t, i), y = b.get(t, i);
-      if (std::memcmp(&x, &y, sizeof x) != 0) return false;
-    }
-  }
-  return true;
-}
+using Shape = test::RowsShape;
+using Case = test::RowsCase;
+using test::same_bits;
 
 std::vector<Shape> interesting_shapes() {
   std::vector<Shape> shapes = {
@@ -295,16 +63,6 @@ std::vector<Shape> interesting_shapes() {
   }
   return shapes;
 }
-
-#define OCELLUS_CAPTURE_SHAPE(shape)       \
-  CAPTURE(shape.rows);                     \
-  CAPTURE(shape.heads);                    \
-  CAPTURE(shape.kv_heads);                 \
-  CAPTURE(shape.dim);                      \
-  CAPTURE(shape.causal);                   \
-  CAPTURE(static_cast<int>(shape.listed)); \
-  CAPTURE(shape.first_row);                \
-  CAPTURE(shape.sequences)
 
 TEST_CASE("attend_rows equals plain attention on every target, with the same bits on any number of threads") {
   test::TestQueue one(1), two(2), three(3);
@@ -368,69 +126,6 @@ TEST_CASE("attend_rows equals plain attention on every backend, with the same bi
       instance.check_numbers(instance.attend(queue));
     }
   });
-}
-
-/// Short and long chunks, heads of every padded size, with and without a past, in one piece and split.
-std::vector<Shape> listed_shapes() {
-  std::vector<Shape> shapes;
-  const auto add = [&](Shape shape, int64_t check_every) {
-    shape.check_every = check_every;
-    for (const Listed listed : {Listed::kWindow, Listed::kPictures, Listed::kBlocks, Listed::kAnything}) {
-      shape.listed = listed;
-      shapes.push_back(shape);
-    }
-  };
-  add({1, 1, 1, 8, true, {}}, 1);
-  add({3, 8, 2, 64, true, {{5, 9}, {0, 3}}, 17, 4}, 1);
-  for (const int32_t dim : {32, 64, 72, 96, 128, 136}) add({70, 4, 2, dim, true, {{37, 40}, {21, 30}}, 19, 33}, 3);
-  add({205, 3, 3, 64, true, {}, 100, 7}, 5);
-  add({40, 2, 2, 72, true, {}, 700, 20}, 1);
-  add({500, 2, 1, 40, true, {{100, 100}}}, 11);
-  add({330, 16, 16, 80, true, {}, 0, 70}, 61);
-  return shapes;
-}
-
-TEST_CASE("rows see no more and no less than their listed bounds, with the same bits on any number of threads") {
-  test::TestQueue one(1), two(2), three(3);
-  uint64_t seed = 1000;
-  for (const Shape& shape : listed_shapes()) {
-    OCELLUS_CAPTURE_SHAPE(shape);
-    if (test::skip(++seed, 3)) continue;
-    Case instance(shape, seed, *one);
-    test::for_each_target([&] {
-      const Activations out = instance.attend(*one);
-      instance.check_numbers(out);
-      CHECK(same_bits(out, instance.attend(*two), shape));
-      CHECK(same_bits(out, instance.attend(*three), shape));
-    });
-  }
-}
-
-TEST_CASE("rows see no more and no less than their listed bounds on every backend") {
-  test::for_each_backend([&](Queue& queue) {
-    uint64_t seed = 2000;
-    for (const Shape& shape : listed_shapes()) {
-      OCELLUS_CAPTURE_SHAPE(shape);
-      Case instance(shape, ++seed, queue);
-      const Activations out = instance.attend(queue);
-      instance.check_numbers(out);
-      CHECK(same_bits(out, instance.attend(queue), shape));
-      if (!queue.on_cuda()) continue;
-      const test::Lean lean(queue);
-      instance.check_numbers(instance.attend(queue));
-    }
-  });
-}
-
-TEST_CASE("listed bounds that say what causal or all rows see give the same bits on the CPU") {
-  test::TestQueue queue(2);
-  for (const bool causal : {true, false}) {
-    const Shape shape{150, 4, 2, 64, causal, {{90, 100}}, 60, 11};
-    Case instance(shape, 5, *queue);
-    const Activations out = instance.attend(*queue);
-    instance.list_bounds();
-    CHECK(same_bits(out, instance.attend(*queue), shape));
-  }
 }
 
 /// Odd slots point along the query, even ones against it; own rows lie across.
