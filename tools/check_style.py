@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Checks format, size and names: clang-format, lines per file, lines per function, a test and both sources for every op,
+"""Checks format, size and names: clang-format, lines per file, lines per function, fields of the structs that ops and
+kernels are called with, functions of classes, a test and both sources for every op,
 no two types of one name in one namespace (a linker would mix up their members, whichever it meets first), plain English in
 comments and sentences.
 
-Limits: header 200 lines, source 500, function 60 (in kernels/ 120, but 60 for host functions of CUDA files).
+Limits: header 200 lines, source 500, function 60 (in kernels/ 120, but 60 for host functions of CUDA files), 12 fields
+of a struct in kernels/ or one called Args, 30 functions of a class, constructors and operators left out.
 Exceptions stand in the tables below, each with its reason; an exception that is not needed any more is a failure.
 """
 import re
@@ -18,6 +20,7 @@ HEADERS = {".h", ".hpp", ".cuh"}
 SOURCES = {".cpp", ".c", ".cu"}
 CUDA = {".cu", ".cuh"}
 HEADER_LINES, SOURCE_LINES, FUNCTION_LINES, KERNEL_LINES = 200, 500, 60, 120
+ARGUMENT_FIELDS, CLASS_FUNCTIONS = 12, 30
 FORMATTERS = ["clang-format-14", "clang-format"]
 FORMAT_VERSION = "version 14."
 
@@ -28,6 +31,16 @@ LONG_FILES = {
 }
 # path:function: reason
 LONG_FUNCTIONS = {}
+# path:type: reason
+WIDE_TYPES = {
+    "kernels/attention/attend_rows_place.cuh:RowsWork": "what the kernels of one op share, filled in one function",
+    "kernels/attention/attend_step_block.cuh:StepParams": "what the kernels of one op share, filled in one function",
+    "kernels/attention/attend_step_block.cuh:StepPiece": "registers of a block, one value each",
+    "kernels/base/kv_run.h:KvRun": "a record of 64 bytes that the host lists and the device reads",
+    "kernels/cache/score_rows_tile.cuh:ScoreWork": "what the kernels of one op share, filled in one function",
+    "kernels/linear/matmul_few_rows_work.cuh:FewRowsWork": "what the kernels of one op share, filled in one function",
+    "kernels/sampling/sample.cu:Room": "shared memory of a block, an array for each step of sampling",
+}
 # headers of kernels/ that are no op: shared vocabulary and helpers
 NO_OP = {
     "attend_rows_plan": "tile choice of attend_rows, tested with it",
@@ -78,6 +91,8 @@ NOT_CODE = re.compile(r"""//[^\n]* | /\*.*?\*/ | R"(\w*)\(.*?\)\1" | "(?:\\.|[^"
 ATTRIBUTE = re.compile(r"__launch_bounds__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
 ON_DEVICE = re.compile(r"\b__(?:global|device)__\b")
 TYPE = re.compile(r"(?:struct|class|union|enum(?: class)?)(?: \[\[\w+\]\])? (\w+)(?: final)?(?: : ?[^;]*)? \{")
+CLASS = re.compile(r"^ *(struct|class)(?: \[\[\w+\]\])?(?: alignas\([^)]*\))? (\w+)(?: final)?(?: : [^;{]*)? \{", re.MULTILINE)
+NO_MEMBER = re.compile(r"(using|friend|static_assert|typedef|enum|template)\b|(struct|class|union)\b(?![^{]*\{\} \w)")
 SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b[^()]*$|\bTEST_SUITE\b")
 
 
@@ -111,6 +126,65 @@ def name_in(head):
     """The function's name in the text before its body: the word before the first parenthesis."""
     before = ATTRIBUTE.sub("", head).split("(")[0].split()
     return before[-1].lstrip("*&") if before else "?"
+
+
+def declarations(body):
+    """The declarations in a class, without what stands in inner braces, parentheses and angle brackets."""
+    parts, depth, part = [], 0, ""
+    for mark in re.sub(r"\b(public|private|protected):", "", body):
+        if mark in ")}":
+            depth -= 1
+        if depth == 0:
+            part += mark
+        if mark in "({":
+            depth += 1
+        is_function = mark == "}" and depth == 0 and "()" in part.split("=")[0] and not re.search(r"\) *= *\{\}$", part)
+        if depth == 0 and (mark == ";" or is_function):
+            parts.append(" ".join(part.split()).rstrip(";"))
+            part = ""
+    while any("<" in part for part in parts):
+        shorter = [re.sub(r"<[^<>]*>", "", part) for part in parts]
+        if shorter == parts:
+            break
+        parts = shorter
+    return [re.sub(r"^template ", "", part) for part in parts if part]
+
+
+def count_members(name, body):
+    """(fields, functions) of a class or struct in formatted code."""
+    fields, functions_found = 0, 0
+    for part in declarations(body):
+        head = part.split("=")[0].replace("alignas()", "")
+        if "()" in head or "operator" in head:
+            is_plain = "operator" not in head and not re.search(rf"~?\b{name}\(\)", head)
+            functions_found += is_plain and not NO_MEMBER.match(head)
+        elif not NO_MEMBER.match(part) and not part.startswith("static "):
+            fields += part.count(",") + 1
+    return fields, functions_found
+
+
+def check_types(root, wide_types):
+    problems, used = [], set()
+    for path in code_files(root):
+        name = path.relative_to(root).as_posix()
+        text = NOT_CODE.sub(blank, path.read_text(encoding="utf-8"))
+        for match in CLASS.finditer(text):
+            end, depth = match.end(), 1
+            while depth > 0:
+                depth += {"{": 1, "}": -1}.get(text[end], 0)
+                end += 1
+            fields, found = count_members(match.group(2), text[match.end():end - 1])
+            is_argument = match.group(1) == "struct" and (name.startswith("kernels/") or match.group(2).endswith("Args"))
+            told = [f"{fields} fields, the limit is {ARGUMENT_FIELDS}"] if is_argument and fields > ARGUMENT_FIELDS else []
+            told += [f"{found} functions, the limit is {CLASS_FUNCTIONS}"] if found > CLASS_FUNCTIONS else []
+            if not told:
+                continue
+            used.add(f"{name}:{match.group(2)}")
+            if f"{name}:{match.group(2)}" not in wide_types:
+                line = text.count("\n", 0, match.start()) + 1
+                problems.append(f"{name}:{line}: {match.group(2)} has {' and '.join(told)}")
+    return problems + [f"check_style.py: the exception for {name} is not needed any more"
+                       for name in sorted(set(wide_types) - used)]
 
 
 def code_files(root):
@@ -238,6 +312,11 @@ def self_test():
         "mm/pictures/words.cpp": "// Of the picture.\nint rows;\n// Rows of\n// what was read.\nint left;  // whether any\n\n"
                                  "const char* text = \"no rows are gone\";  // behind the last\n",
         "apps/words.cpp": "int rows;  // of the picture\n",  # a folder that is not checked yet
+        "kernels/scale_work.cuh": "struct Work {\n" + "  int a, b, c{}, d = 1;\n  Half<int, int> e;\n" * 2 +
+                                  "  int sum(int x, int y) const { return x + y; }\n  static int count;\n"
+                                  "  int f[2] = {}, g = max(1, 2), h;\n};\n",
+        "runtime/wide.h": "class Wide {\n public:\n  Wide();\n  bool operator==(const Wide&) const;\n" +
+                          "  int get(int x) const { return x; }\n" * 15 + "  void set();\n" * 16 + "};\n",
         "apps/frame.h": "namespace ocellus::app {\nstruct Frame {};\n}  // namespace ocellus::app\n",
     }
     expected = ["kernels/scale.h: tests/kernels/scale_test.cpp is missing", "kernels/shift.h: kernels/shift.cu is missing",
@@ -247,29 +326,32 @@ def self_test():
                 "mm/pictures/frame.h: ocellus::Frame stands in quant/frame.h, too",
                 "mm/pictures/words.cpp:1: a comment opens with \"Of\"", "mm/pictures/words.cpp:5: a comment opens with \"whether\"",
                 "mm/pictures/words.cpp:7: \"gone\": say dropped", "mm/pictures/words.cpp:7: \"behind\": say after",
+                "kernels/scale_work.cuh:1: Work has 13 fields, the limit is 12",
+                "runtime/wide.h:1: Wide has 31 functions, the limit is 30", "the exception for mm/gone.h:Gone",
                 "the exception for quant/gone.h", "the exception for gone.h in kernels/"]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         for name, text in tree.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
-        problems = find_problems(root, {"quant/gone.h": ""}, {}, {"gone": ""}, {"turn": (".cu", "")}, ["mm"])
+        problems = find_problems(root, {"quant/gone.h": ""}, {}, {"gone": ""}, {"turn": (".cu", "")}, ["mm"],
+                                 {"mm/gone.h:Gone": ""})
     missed = [text for text in expected if not any(text in problem for problem in problems)]
     if missed or len(problems) != len(expected):
         sys.exit(f"check_style.py: self-test failed: missed {missed}, said {problems}")
     print(f"check_style.py: self-test: {len(expected)} planted faults found and nothing else")
 
 
-def find_problems(root, long_files, long_functions, no_op, one_backend, plain_folders):
-    return (check_sizes(root, long_files, long_functions) + check_siblings(root, no_op, one_backend) +
-            check_names(root) + check_sentences(root, plain_folders) + check_format(root))
+def find_problems(root, long_files, long_functions, no_op, one_backend, plain_folders, wide_types):
+    return (check_sizes(root, long_files, long_functions) + check_types(root, wide_types) +
+            check_siblings(root, no_op, one_backend) + check_names(root) + check_sentences(root, plain_folders) + check_format(root))
 
 
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
     root = Path(__file__).resolve().parent.parent
-    problems = find_problems(root, LONG_FILES, LONG_FUNCTIONS, NO_OP, ONE_BACKEND, PLAIN_FOLDERS)
+    problems = find_problems(root, LONG_FILES, LONG_FUNCTIONS, NO_OP, ONE_BACKEND, PLAIN_FOLDERS, WIDE_TYPES)
     print("\n".join(problems + [f"check_style.py: {len(problems)} problems"]))
     sys.exit(bool(problems))
 
