@@ -40,6 +40,12 @@ WIDE_TYPES = {
     "kernels/cache/score_rows_tile.cuh:ScoreWork": "what the kernels of one op share, filled in one function",
     "kernels/linear/matmul_few_rows_work.cuh:FewRowsWork": "what the kernels of one op share, filled in one function",
     "kernels/sampling/sample.cu:Room": "shared memory of a block, an array for each step of sampling",
+    "platform/queue.h:Queue": "everything that ops and whoever drives them ask of a device, none of it with state of its own",
+    "quant/gguf.h:GgufFile": "one getter for each type of key and each fact of a file",
+    "runtime/cache/kv_cache.h:SessionCache": "the cache of a session: text pages, images, evictions and their marks",
+    "runtime/engine/engine.h:Engine": "one getter for each part of the engine",
+    "runtime/library/library_store.h:LibraryStore": "every operation on the folder of a library, each a transaction",
+    "tests/support/gguf_builder.h:GgufBuilder": "one setter for each kind of key that tests write",
 }
 # headers of kernels/ that are no op: shared vocabulary and helpers
 NO_OP = {

@@ -8,7 +8,7 @@
 
 namespace ocellus {
 
-/// What sessions measure of the engine's queue.
+/// Timers of the engine's queue that sessions use.
 inline constexpr Queue::Timer kEncodeTimer{0}, kPrefillTimer{1};
 
 struct PromptStats {
