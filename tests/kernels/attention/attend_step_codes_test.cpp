@@ -115,7 +115,7 @@ TEST_CASE("scratch planned with packed tiles is enough for fewer rows and tiles,
       REQUIRE(needed - counters <= planned - zeros);  // results do not reach what is zero between calls
       REQUIRE(counters <= zeros);
       // A lane reads the entry of one tile at most.
-      REQUIRE(attend_step_divide(some_tiles, plan.pieces) <= kAttendStepMostTiles);
+      REQUIRE(divide_up(some_tiles, plan.pieces) <= kAttendStepMostTiles);
     }
   }
 }
