@@ -80,7 +80,7 @@ ONE_BACKEND = {
 }
 
 # folders whose comments and sentences are checked for the habits below
-PLAIN_FOLDERS = ["quant", "mm", "runtime", "apps", "tools"]
+PLAIN_FOLDERS = ["platform", "quant", "kernels", "mm", "runtime", "apps", "tools"]
 # first words of comments that leave the subject to be guessed: "Bytes of the file", not "Of the file"
 NO_SUBJECT = re.compile(r"///?[ ]?(Of|That|Those|What|Where|For|Whether|How|Who|Whom|Whose|Why)\b", re.IGNORECASE)
 # word: the plain one

@@ -8,7 +8,8 @@
 namespace ocellus::app {
 namespace {
 
-// Position of brightness in a frame's pixels: a byte every `step` bytes. RGB uses green, the brightest channel.
+// Brightness of a frame's pixels: a byte every `step` bytes, or of RGB the mean with green, the brightest, counted
+// twice.
 struct Brightness {
   const uint8_t* first;
   int64_t step;

@@ -68,7 +68,7 @@ Library open_library(const std::string& path);
 // Opens a library but creates none: a command that only reads one was given a wrong name if it is missing.
 Library open_existing_library(const std::string& path);
 
-// An engine with one session; the order of members is the order of destruction reversed.
+// An engine with one session; members are destroyed in reverse order.
 struct Running {
   ocellus_limits limits;
   ocellus_plan plan;

@@ -6,7 +6,7 @@
 namespace ocellus {
 namespace {
 
-// As kMaxSessions and kMaxImages, for the limits that only this file looks at.
+// Like kMaxSessions and kMaxImages, for limits used in this file only.
 constexpr int32_t kMaxTextTokens = 1 << 24;
 constexpr int64_t kMaxPixels = int64_t{1} << 28;
 constexpr int64_t kMaxWholePixels = 2 * kMaxPixels;  // progressive CMYK
@@ -35,23 +35,25 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the views encoded together", limits.max_encode_views, 0, 4096));
   OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
   OCELLUS_TRY(check_range("the pixels of a picture on the device", limits.max_gpu_pixels, 0, kMaxPixels));
-  OCELLUS_TRY(check_range("the pixels of a picture that does not come row by row", limits.max_whole_pixels, 0,
-                          kMaxWholePixels));
+  OCELLUS_TRY(
+      check_range("the pixels of a picture that is decoded as a whole", limits.max_whole_pixels, 0, kMaxWholePixels));
   OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
   OCELLUS_TRY(check_range("the image library", limits.library, 0, 1));
   OCELLUS_TRY(
       check_range("the bytes of the image library's memory tier", limits.library_cache_bytes, 0, kMaxTierBytes));
   if (limits.library_cache_bytes > 0 && limits.library == 0)
-    return OCELLUS_FAIL(Code::kBadArgument, "the image library's memory tier is of use only with a library: plan one");
+    return OCELLUS_FAIL(Code::kBadArgument, "the image library's memory tier needs a library: plan one");
   if (limits.library != 0 && limits.reuse == OCELLUS_REUSE_NONE)
-    return OCELLUS_FAIL(Code::kBadArgument, "an image library is of use only where images are linked: plan reuse");
+    return OCELLUS_FAIL(Code::kBadArgument, "an image library needs linked images: plan reuse");
   OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_BLEND));
-  OCELLUS_TRY(check_range("the rows of a linked image that are read in place", limits.reuse_rows, -1, kMaxTextTokens));
+  OCELLUS_TRY(
+      check_range("the rows of a linked image that are computed in place", limits.reuse_rows, -1, kMaxTextTokens));
   if (limits.reuse == OCELLUS_REUSE_BLEND)
-    OCELLUS_TRY(check_range("the percentage of linked images' rows that is read in place", limits.reuse_rows, -1, 100));
+    OCELLUS_TRY(
+        check_range("the percentage of linked images' rows that is computed in place", limits.reuse_rows, -1, 100));
   if (planned_images(limits) > 0 && limits.synthetic_tokens > 0)
-    return OCELLUS_FAIL(Code::kBadArgument, "synthetic tokens stand in for images: plan no images beside them");
+    return OCELLUS_FAIL(Code::kBadArgument, "synthetic tokens replace images: plan no images with them");
   if (planned_images(limits) > 0 && !model.has_vision())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "images were planned, but no mmproj file was opened: give the model's mmproj file");

@@ -1,4 +1,4 @@
-// ChunkLoan: who may write to the prompt chunk. An engine has one chunk, which is lent to one prompt at a time.
+// ChunkLoan: write access to the prompt chunk. An engine has one chunk, which is lent to one prompt at a time.
 #pragma once
 
 #include "mm/tower/waiting_views.h"
@@ -9,8 +9,8 @@ namespace ocellus {
 /// A prompt whose rows may wait in the chunk.
 class ChunkHolder {
  public:
-  /// Another prompt needs the chunk: reads what waits there and gives the chunk back. A failure stays with the holder,
-  /// which reports it at its own next call.
+  /// Called when another prompt needs the chunk: reads the waiting rows and returns the chunk. A failure stays with the
+  /// holder, which reports it at its own next call.
   virtual void yield_chunk() = 0;
 
  protected:
@@ -32,7 +32,7 @@ class ChunkLoan {
   /// Takes the chunk back from `holder`, which must have it, and empties it.
   void give_back(const ChunkHolder& holder, Queue& queue) {
     if (!is_with(holder)) return;
-    queue.join_transfers();  // whoever gets the blocks next writes after them
+    queue.join_transfers();  // the next user of the blocks writes after them
     chunk_.clear();
     views_.clear();
     holder_ = nullptr;

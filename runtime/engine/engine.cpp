@@ -17,7 +17,7 @@
 namespace ocellus {
 namespace {
 
-/// Memory the system says can be had without swapping; INT64_MAX if it does not say.
+/// Returns the memory available without swapping; INT64_MAX if the system does not report it.
 int64_t available_memory_bytes() {
   std::FILE* file = std::fopen("/proc/meminfo", "re");
   if (file == nullptr) return INT64_MAX;
@@ -42,7 +42,7 @@ int reading_threads(const EngineShape& shape) {
   return std::clamp(shape.device.thread_count / 2 - 1, 0, BlockReaders::kMaxThreads);
 }
 
-/// `plan`: on the CPU all of it is locked, on a GPU, whose memory cannot go elsewhere, only stacks are.
+/// `plan`: on the CPU all of it is locked, on a GPU, whose memory is never swapped, only stacks are.
 ThreadSettings thread_settings(const ocellus_engine_config& config, const EngineShape& shape,
                                const ocellus_plan& plan) {
   static_assert(sizeof config.thread_cpus == sizeof ThreadSettings::cpus);
@@ -54,7 +54,7 @@ ThreadSettings thread_settings(const ocellus_engine_config& config, const Engine
   return settings;
 }
 
-/// Takes the rows of one phase after the other from the arena, and gives each phase's back before the next.
+/// Takes the rows of one phase after the other from the arena, and returns each phase's before the next.
 class PhaseTrial : public RowSink {
  public:
   explicit PhaseTrial(Arena& arena) : arena_(arena) {}
@@ -74,7 +74,7 @@ class PhaseTrial : public RowSink {
   Phase phase_ = Phase::kNone;
 };
 
-/// Hashes all bytes, a piece at a time, each with the hash of those before it; those before the first are *hash.
+/// Hashes all bytes piecewise, each piece with the hash of those before it; the initial value is *hash.
 Status hash_file(const InputFile& file, uint64_t* hash) {
   struct {
     uint64_t before;
@@ -110,7 +110,7 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   engine->trace_ = {config.trace, config.trace_user};
   const TraceRange range(engine->trace_, "create engine");
   ocellus_limits planned = config.limits;
-  planned.budget_bytes = 0;  // the verdict comes below; advice would cost time
+  planned.budget_bytes = 0;  // the verdict is computed below; advice would cost time
   OCELLUS_TRY(plan_memory(model, planned, plan.get()));
   OCELLUS_TRY(check_budget(config.limits, plan->total_bytes));
   OCELLUS_TRY(resolve_shape(model, config.limits, &engine->shape_));
@@ -159,12 +159,12 @@ Status Engine::open_cuda(void* stream) {
   return {};
 }
 
-/// The last steps of setting up a GPU: after them it allocates nothing more.
+/// Last steps of setting up a GPU: after them it allocates nothing more.
 Status Engine::finish_cuda() {
   const TraceRange range(trace_, "warm up");
   const WarmUp all{*model_, shape_, text_, vision_, memory_, arena_, queue_, trace_};
   OCELLUS_TRY(warm_up(all, &prefill_graphs_, &step_graphs_));
-  if (shape_.has_library) {  // the driver sets a stream up when it is first used
+  if (shape_.has_library) {  // the driver sets a stream up at its first use
     queue_.begin_transfers();
     queue_.transfer(memory_.last_hidden.data, memory_.library_traffic.loads.data, sizeof(float));
     for (int ticket = 0; ticket < Queue::kTickets; ++ticket) queue_.end_transfers(ticket);
@@ -193,7 +193,7 @@ Status Engine::take_memory(const ocellus_engine_config& config, const ocellus_pl
   return config.extent_count > 0 ? Status() : take_host_memory(plan.total_bytes);
 }
 
-/// Device memory, unless the caller gave some, and pinned host memory.
+/// Takes device memory, unless the caller gave some, and pinned host memory.
 Status Engine::take_cuda_memory(const ocellus_engine_config& config, const ocellus_plan& plan) {
   const int64_t device_bytes = plan.total_bytes - plan.staging_bytes;
   std::byte* memory = nullptr;
@@ -217,7 +217,7 @@ Status Engine::take_host_memory(int64_t total_bytes) {
   if (memory == MAP_FAILED)
     return OCELLUS_FAIL(Code::kIo, "the system refused %" PRId64 " bytes of memory: %s", total_bytes,
                         std::strerror(errno));
-  // Large pages where the system has them: a token reads every weight once, and small pages cost it address lookups.
+  // Large pages if the system has them: a token reads every weight once, and small pages cost address lookups.
   ::madvise(memory, static_cast<size_t>(total_bytes), MADV_HUGEPAGE);
   touch_pages(memory, total_bytes);
   own_memory_ = memory;
@@ -225,8 +225,7 @@ Status Engine::take_host_memory(int64_t total_bytes) {
   return arena_.add_extent({static_cast<std::byte*>(memory), total_bytes});
 }
 
-/// Page faults belong to set-up: neither the first frame nor any other is to wait for them. Memory of our own has been
-/// touched already.
+/// Page faults belong to set-up: no frame may wait for them. Memory of our own has been touched already.
 Status Engine::settle_memory(const ocellus_engine_config& config) {
   if (config.prefault != 0) {
     touch_code();
@@ -246,7 +245,7 @@ Status Engine::settle_memory(const ocellus_engine_config& config) {
 
 Status Engine::lay_out_memory(int32_t extent_count) {
   Status status = memory_.lay_out(*model_, shape_, arena_);
-  // Pieces may hold the plan's bytes and still not its rows: found out now, not when the first image comes.
+  // Extents may hold the plan's bytes and still not its rows: found out now, not at the first image.
   if (extent_count > 1) {
     PhaseTrial trial(arena_);
     if (status.ok()) status = lay_out_phases(*model_, shape_, trial);
@@ -257,7 +256,7 @@ Status Engine::lay_out_memory(int32_t extent_count) {
   return OCELLUS_FAIL(Code::kOverBudget, "%s: give fewer or larger memory extents", reason);
 }
 
-/// Brings a file's tensor section to where the engine's device reads it.
+/// Loads a file's tensor section into memory that the engine's device reads.
 Status Engine::load_file(const GgufFile& file, DeviceView<std::byte> out) {
   if (!file.has_data()) return fill_random_weights(file, kRandomWeightsSeed, out.data, queue_);
   if (cuda_ == nullptr) return file.read_data(0, out.data, file.data_bytes());
@@ -327,7 +326,7 @@ Status Engine::fingerprint_model() {
 }
 
 void Engine::note_cache_use() {
-  // Everything of the session lifetime except cache blocks that were never taken.
+  // All rows of the session lifetime except cache blocks that were never taken.
   const KvShape& kv = shape_.kv;
   const int64_t pool_bytes = kv.page_count * kv.page_bytes() + kv.block_count * kv.block_bytes();
   arena_.note_session_use(arena_.used_bytes(Lifetime::kSession) - pool_bytes + memory_.pools.used_bytes());

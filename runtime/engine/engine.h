@@ -19,14 +19,14 @@ namespace ocellus {
 
 class Engine {
  public:
-  /// Plans, checks the budget, takes the memory, loads the weights, starts the threads.
-  /// kOverBudget names the bytes needed; kIo if the system cannot give them. The model must outlive the engine.
+  /// Plans, checks the budget, takes the memory, loads the weights, starts the threads. kOverBudget names the bytes
+  /// needed; kIo if the system refuses them. The model must outlive the engine.
   static Status create(const Model& model, const ocellus_engine_config& config, std::unique_ptr<Engine>* out);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// The number of a planned session that is not open: 0 <= *slot < shape().sessions. kFull if all are.
+  /// Takes a planned session that is not open: 0 <= *slot < shape().sessions. kFull if all are open.
   Status take_slot(int32_t* slot);
   void give_slot_back(int32_t slot) { open_slots_.reset(static_cast<size_t>(slot)); }
   void describe(ocellus_engine_stats* out) const;
@@ -48,19 +48,19 @@ class Engine {
   /// Lends memory().chunk to one prompt at a time.
   ChunkLoan& chunk_loan() { return chunk_loan_; }
 
-  /// A hash over all bytes of the model's files, for what is kept of them elsewhere, read when it is first asked for;
-  /// of a model that is made up, over what it is made from.
+  /// Hash over all bytes of the model's files, which identifies them in an image library, computed at the first call;
+  /// for a random model, over its description.
   Status fingerprint_model();
   const Hash128& model_fingerprint() const { return fingerprint_; }
 
   /// Keeps the high-water mark of cache blocks in use.
   void note_cache_use();
 
-  /// Takes the first `rows` rows of the chunk through the text model; see prefill_rows. The plan's lists are uploaded
+  /// Runs the first `rows` rows of the chunk through the text model; see prefill_rows. The plan's lists are uploaded
   /// here.
   Status run_prefill(int64_t rows, const PrefillPlan& plan, const PrefillScratch& scratch, const StopSignal* stop);
 
-  /// Starts one decode step; see enqueue_decode_step.
+  /// Launches one decode step; see enqueue_decode_step.
   Status run_step(const StepShape& step, const StepScratch& scratch, const StopSignal* stop);
 
  private:
@@ -87,7 +87,7 @@ class Engine {
   ThreadSettings threads_;
   TraceSink trace_;
   ThreadPool pool_;
-  std::unique_ptr<CudaDevice> cuda_;  // before all that lives on it
+  std::unique_ptr<CudaDevice> cuda_;  // before all members that use it
   std::unique_ptr<MatmulLibrary> matmul_library_;
   PrefillGraphs prefill_graphs_;
   StepGraphs step_graphs_;

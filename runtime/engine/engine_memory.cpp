@@ -27,7 +27,7 @@ int available_cores() {
   return std::clamp(CPU_COUNT(&cores), 1, ThreadPool::kMaxThreads);
 }
 
-/// The device and what plans need to know of it. Automatic: the first GPU if there is one, else the CPU.
+/// Resolves the device and its traits. Automatic: the first GPU if there is one, else the CPU.
 Status resolve_device(const ocellus_limits& limits, EngineShape* out) {
   out->device = DeviceTraits(limits.thread_count > 0 ? limits.thread_count : available_cores());
   out->device.lean = limits.lean != 0;
@@ -42,8 +42,8 @@ Status resolve_device(const ocellus_limits& limits, EngineShape* out) {
   return {};
 }
 
-/// The products of a crafted model's numbers and of generous limits can exceed 63 bits. The cache is the largest of
-/// them: where it stays in bounds, so does everything else.
+/// The products of a crafted model's numbers and of large limits can exceed 63 bits. The cache is the largest of them:
+/// if it stays in bounds, so does everything else.
 Status check_cache(const EngineShape& s) {
   const double slots = static_cast<double>(s.slots_per_session()) * s.sessions;
   const double bytes = slots * static_cast<double>(s.kv.slot_bytes());
@@ -63,7 +63,7 @@ int32_t view_batch(const ocellus_limits& limits, const EngineShape& s) {
   return static_cast<int32_t>(std::min(wanted, all));
 }
 
-/// The tensor section of a file as one row of weights.
+/// Takes the tensor section of a file as one row of weights.
 Status take_weights(const char* name, const GgufFile& file, RowSink& sink, DeviceView<std::byte>* out) {
   RowSpec row;
   row.name = name;
@@ -76,7 +76,7 @@ Status take_weights(const char* name, const GgufFile& file, RowSink& sink, Devic
   return {};
 }
 
-/// Slots of a block: as many as the policy says; otherwise `usual`.
+/// Slots of a block: the policy's number, or `usual`.
 int32_t block_slots(const CachePolicy& policy, int64_t image_slots, int64_t usual) {
   const int64_t wanted = policy.packs() && policy.block_slots > 0 ? policy.block_slots : usual;
   return static_cast<int32_t>(std::min(wanted, image_slots));
@@ -89,8 +89,8 @@ int64_t usual_block_slots(const CachePolicy& policy, int64_t image_slots) {
   return std::max(policy.kept_rows(image_slots), kLeastBlockSlots);
 }
 
-/// Pages and blocks of a session in which all rows of a prompt compete, so that its images fit in whatever prompts they
-/// come: every image may be the only one of its prompt, which then leaves a page and a block that are not full.
+/// Sizes pages and blocks if all rows of a prompt compete, for any division of images into prompts: each image may be
+/// the only one of its prompt, which leaves an incomplete page and an incomplete block.
 void size_evicted(const ChunkFacts& all, int64_t slots_per_image, EngineShape* s) {
   const CachePolicy& policy = s->policy;
   const int64_t images = s->images_per_session;
@@ -99,7 +99,7 @@ void size_evicted(const ChunkFacts& all, int64_t slots_per_image, EngineShape* s
   const int64_t window = policy.packs() && !policy.pack_window ? images * left.window : 0;
   s->evictions_per_session = images;
   s->kv.image_slots = 0;
-  // Text that survives takes the place of text that came in; so do images that stay f16, beside it.
+  // Surviving text replaces the text that came in; f16 images add to it.
   const int64_t f16_slots = policy.packs() ? text + window : text + policy.most_visual(all);
   s->pages_per_session = blocks_of(f16_slots, kPageSlots) + images;
   if (!policy.packs()) return;
@@ -112,7 +112,7 @@ void size_evicted(const ChunkFacts& all, int64_t slots_per_image, EngineShape* s
   if (!packs_text) s->blocks_per_session = std::min(s->blocks_per_session, images * blocks_of(slots_per_image, block));
 }
 
-/// The same where all but the end of a prompt is packed, in whole blocks, text too. Every image may be the only one of
+/// Sizes them if all but the end of a prompt is packed, in whole blocks, text too. Every image may be the only one of
 /// its prompt, whose end then stays f16.
 void size_packed_oldest(const ChunkFacts& all, EngineShape* s) {
   const int64_t images = s->images_per_session, block = s->policy.block_slots;
@@ -135,7 +135,7 @@ void size_evicted_text(EngineShape* s) {
   s->blocks_per_session = s->text_tokens_per_session / s->policy.block_slots;
 }
 
-/// One image whose slots are made up: those that would survive of it, in blocks of its own.
+/// Sizes one image with random slots: its survivors, in blocks of its own.
 void size_synthetic(EngineShape* s) {
   const CachePolicy& policy = s->policy;
   const int64_t tokens = s->synthetic_tokens;
@@ -175,15 +175,14 @@ void size_cache(int64_t slots_per_image, EngineShape* s) {
     s->blocks_per_session = s->images_per_session * kv.blocks_per_image();
 }
 
-/// Linked images keep the slots that they were given elsewhere.
+/// Linked images keep the slots of another prompt.
 Status check_links(const EngineShape& s) {
   if (!s.links) return {};
   if (s.policy.lists_rows())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "linked images are the same in every prompt: plan them without an eviction method and kivi");
   if (s.carries && s.policy.packs())
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "what rows in place become is carried to slots of 16 bits only: plan kv_bits of 16, or spread");
+    return OCELLUS_FAIL(Code::kBadArgument, "carry changes slots of 16 bits only: plan kv_bits of 16, or spread");
   if (s.blends() && s.policy.packs())
     return OCELLUS_FAIL(Code::kBadArgument, "CacheBlend compares rows with slots of 16 bits only: plan kv_bits of 16");
   if (s.picks == PickRule::kFirstOfTiles && s.preprocess.rules->has_map)
@@ -199,7 +198,7 @@ Status check_links(const EngineShape& s) {
 /// Sizes an image in a library and on the way there, and the number that the memory tier holds, records included.
 Status size_library(int64_t tier_bytes, int64_t width, EngineShape* s) {
   if (!s->has_library) return {};
-  // Records look for each other one by one: more would take longer than reading a file.
+  // Records are searched linearly: more would take longer than reading a file.
   constexpr int64_t kMaxEntries = 65536;
   s->library_entry_bytes =
       aligned_bytes(s->kv.image_bytes() + s->input_rows * (width * int64_t{sizeof(Half)} + int64_t{sizeof(int32_t)}));
@@ -212,7 +211,7 @@ Status size_library(int64_t tier_bytes, int64_t width, EngineShape* s) {
                       static_cast<long long>(tier_bytes), static_cast<long long>(each + padding));
 }
 
-/// Which of the policies this build, this model and this device run.
+/// Checks that this build, this model and this device support the policy.
 Status check_policy(const EngineShape& s, const TextConfig& text) {
   if (s.policy.packs_oldest() && text.head_dim % kValueGroup != 0)
     return OCELLUS_FAIL(Code::kUnsupported, "kivi packs values in groups of %d channels, and heads have %d",
@@ -229,7 +228,7 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
                         text.layer_count);
   if (s.policy.evicts_images() && s.views_per_image > 1)
     return OCELLUS_FAIL(Code::kUnsupported,
-                        "images of several views cannot be cut down one by one: plan one view, or compress at the "
+                        "images of several views cannot be reduced one by one: plan one view, or compress at the "
                         "prompt's end");
   return {};
 }
@@ -265,7 +264,7 @@ PrefillLimits EngineShape::prefill_limits() const {
   limits.past_tiles = tiles_per_session() + limits.links.runs;
   limits.kv = kv;
   if (!device.is_cuda()) return limits;
-  // Copies of packed and shifted runs are listed in tiles of f16; where a link begins or ends, one more begins.
+  // Copies of packed and shifted runs are listed in tiles of f16; at the ends of a link one more begins.
   const int64_t copied = blocks_per_session * blocks_of(kv.block_slots, kPackedTileSlots) + most_holes();
   const bool expands = policy.packs() || links;
   limits.expanded_tiles = (expands ? copied : 0) + kMaxSinkPages;

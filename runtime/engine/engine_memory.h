@@ -1,4 +1,4 @@
-// Every buffer of an engine, written once: the planner records what these functions ask for, the engine takes it.
+// All buffers of an engine, described once: the planner records the rows of these functions, the engine takes them.
 #pragma once
 
 #include "mm/pictures/image_decode.h"
@@ -14,12 +14,11 @@
 
 namespace ocellus {
 
-/// Upper ends of what limits may ask for: more than any use we can think of, and small enough to keep every product of
-/// limits far from overflow.
+/// Maximums of limits: beyond any realistic use, and small enough to keep every product of limits far from overflow.
 inline constexpr int32_t kMaxSessions = 512;
 inline constexpr int32_t kMaxImages = 65536;  // per session
 
-/// Which rows of a linked image are read in place.
+/// Rows of a linked image that are computed in place.
 enum class PickRule : uint8_t { kFirst, kSpread, kFirstOfTiles, kMostChanged };
 
 /// The limits resolved against a model: every count that sizes a buffer.
@@ -39,16 +38,16 @@ struct EngineShape {
   int64_t prompt_rows = 0;            // rows of one prefill chunk
   int64_t text_bytes = 0;             // maximum of one add_text call
   bool links = false;                 // images are linked into prompts: read alone, or
-  bool in_context = false;            // as they were read in a prompt that began alike
+  bool in_context = false;            // as they were read in a prompt with the same beginning
   int64_t linked_rows = 0;            // rows of an image of most views that are read once more, in place
   int64_t input_rows = 0;             // rows whose embeddings are kept, since some of them may be
-  PickRule picks = PickRule::kFirst;  // which rows those are
+  PickRule picks = PickRule::kFirst;  // rule of that choice
   int32_t blend_percent = 0;          // share of all linked rows, if those that change most are chosen
   bool carries = false;               // the change of the rows in place is applied to the others
   bool text_alone = false;            // only a prompt's last row sees linked images
   int64_t image_rows = 0;             // rows of one image, with the tokens around its views
   bool has_library = false;
-  int64_t library_entry_bytes = 0;    // most that one image takes there
+  int64_t library_entry_bytes = 0;    // maximum bytes of an image's library entry
   int64_t library_cache_entries = 0;  // entries in the memory tier
   KvShape kv;
   CachePolicy policy;
@@ -56,7 +55,7 @@ struct EngineShape {
   ImageLimits device_image_limits;  // limits of resizing on a GPU; the host makes views of larger ones, by rows
   PreprocessConfig preprocess;
 
-  /// Most runs that one session's cache is listed as for attention.
+  /// Maximum runs that one session's cache is listed as for attention.
   int64_t tiles_per_session() const {
     const int64_t sinks = policy.evicts_answers() ? 1 : 0;  // a tile of their own
     return kv.tiles_of(pages_per_session, blocks_per_session, TileLimits::of_steps(device, kv.scales)) + sinks +
@@ -66,15 +65,16 @@ struct EngineShape {
     return device.is_cuda() && image_limits.max_pixels > device_image_limits.max_pixels;
   }
   Phase picture_phase() const { return views_per_image > 1 ? kImagePhase : kPicturePhase; }
-  /// Rows that are read together compete for slots if there are images among them. Where no images are planned, text
-  /// alone competes, from kLeastCompetingText rows on: shorter pieces, as the suffix that makes the model answer, stay.
+  /// Rows that are read together compete for slots if there are images among them. If no images are planned, text alone
+  /// competes, from kLeastCompetingText rows on: shorter pieces, such as the suffix after which the model answers, are
+  /// kept.
   bool text_competes() const { return policy.lists_chunks() && images_per_session == 0 && synthetic_tokens == 0; }
   bool competes(const ChunkFacts& facts) const {
     if (!policy.lists_chunks()) return false;
     return facts.visual_rows > 0 || (text_competes() && facts.rows >= kLeastCompetingText);
   }
   LinkLimits link_limits() const;
-  /// Which rows are read in place is chosen when a prompt is read, of all.
+  /// True if the rows in place are chosen, among all, when a prompt is read.
   bool blends() const { return picks == PickRule::kMostChanged; }
   /// Rows of an image that may be read in place.
   int64_t input_rows_of(int64_t views, int64_t rows) const {
@@ -82,7 +82,7 @@ struct EngineShape {
   }
   /// Runs that begin after rows that are left out of their images' runs.
   int64_t most_holes() const { return blends() ? images_per_session * linked_rows : 0; }
-  /// Slots of a prompt that are moved up to the others, where the policy moves any.
+  /// Slots of a prompt that are moved up to the others, if the policy moves any.
   int32_t sink_slots() const;
   int64_t slots_per_session() const { return pages_per_session * kPageSlots + blocks_per_session * kv.block_slots; }
   SessionLimits session_limits() const {
@@ -99,10 +99,10 @@ struct EngineShape {
 };
 
 /// kBadArgument names the limit that is out of range; kUnsupported if the model's vision part cannot be planned or the
-/// device is not there.
+/// device does not exist.
 Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineShape* out);
 
-/// Choosing rows of an image that lie far from each other: see spread_rows.
+/// Memory for choosing rows of an image that are far from each other: see spread_rows.
 struct SpreadMemory {
   StagedRows<int32_t> picks;
   DeviceView<float> least;
@@ -113,7 +113,7 @@ struct SpreadMemory {
 /// Rows that live as long as the engine.
 struct EngineMemory {
   ImageDecoder image_decoder;          // no row: opened by the engine
-  DeviceView<std::byte> text_weights;  // the tensor section of the file, as it is
+  DeviceView<std::byte> text_weights;  // the tensor section of the file, unchanged
   DeviceView<std::byte> vision_weights;
   Tokenizer tokenizer;
   KvPools pools;
@@ -134,12 +134,12 @@ struct EngineMemory {
   TrafficMemory library_traffic;
   HostView<std::byte> pictures_ahead;
   WaitingViews waiting_views;
-  // CUDA only: host memory of pictures on their way to the device. No scratch, because other phases would write to it
-  // while it is still being read.
+  // CUDA only: host memory of pictures being uploaded. Not scratch, because other phases would write to it while it is
+  // still being read.
   HostView<std::byte> picture_staging;
   HostView<TokenId> token_ids;  // [1, text tokens] of the text being added
   HostView<float> token_times;  // [1, text tokens] ms per generated token, for medians
-  HostView<NcarState> ncar;     // [1, sessions] of the newest rows that competed; DAVID only
+  HostView<NcarState> ncar;     // [1, sessions] for the newest rows that competed; DAVID only
 
   Status lay_out(const Model& model, const EngineShape& shape, RowSink& sink);
 
@@ -148,23 +148,24 @@ struct EngineMemory {
   Status lay_out_library(const Model& model, const EngineShape& shape, RowSink& sink);
 };
 
-/// Tokenising one text.
+/// Scratch of tokenising one text.
 struct TextScratch {
   HostView<std::byte> workspace;
   Status lay_out(const EngineShape& shape, RowSink& sink);
 };
 
-/// From encoded bytes or a frame to the pixels of views. A picture of one view is done with when the tower begins,
-/// which then takes its memory: it has a phase of its own, and the tower's is laid out later. Of a picture with several
-/// views some may be encoded before others are made: it lies beside the tower.
+/// Scratch from encoded bytes or a frame to the pixels of views. A picture of one view is finished when the tower
+/// begins, which then reuses its memory: it has a phase of its own, and the tower's is laid out later. A picture with
+/// several views may be encoded partly before the other views are made: its scratch is beside the tower's.
 struct ImageScratch {
   VisionScratch vision;                // pixels of pictures with one view only
-  StagedRows<std::byte> picture;       // the decoded picture or the frame's planes; on the CPU also what views need
-  DeviceView<std::byte> view_scratch;  // CUDA only: the picture as RGB8 there, and what its views need
+  StagedRows<std::byte> picture;       // the decoded picture or the frame's planes; on the CPU also the scratch of
+                                       // views
+  DeviceView<std::byte> view_scratch;  // CUDA only: the picture as RGB8 on the device, and the scratch of its views
   Status lay_out(const Model& model, const EngineShape& shape, HostView<std::byte> staging, RowSink& sink);
 };
 
-/// The scratch of every phase, for the planner.
+/// Lays out the scratch of every phase, for the planner.
 Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sink);
 
 }  // namespace ocellus

@@ -1,4 +1,4 @@
-// Facts of a GPU for people: what the driver says, and what an engine would take outside its arena.
+// Facts of a GPU for users: the driver's, and the memory that an engine would take outside its arena.
 #pragma once
 
 #include "platform/status.h"

@@ -12,7 +12,7 @@
 namespace ocellus {
 namespace {
 
-/// Lays out what an engine with these limits would take, without taking it.
+/// Lays out an engine with these limits, without taking memory.
 Status record(const Model& model, const ocellus_limits& limits, EngineShape* shape, PlanRecorder* recorder) {
   OCELLUS_TRY(resolve_shape(model, limits, shape));
   *recorder = PlanRecorder(shape->device);
@@ -28,7 +28,8 @@ int64_t total_for(const Model& model, const ocellus_limits& limits) {
   return record(model, limits, &shape, &recorder).ok() ? recorder.total_bytes() : INT64_MAX;
 }
 
-/// The largest value of one limit in [least, most] that fits the budget, or least - 1. Totals grow with every limit.
+/// Returns the largest value of one limit in [least, most] that fits the budget, or least - 1. Totals grow with every
+/// limit.
 template <class Limit>
 int64_t largest_that_fits(const Model& model, ocellus_limits limits, Limit ocellus_limits::*field, int64_t least,
                           int64_t most) {
@@ -44,8 +45,8 @@ int64_t largest_that_fits(const Model& model, ocellus_limits limits, Limit ocell
   return fits;
 }
 
-/// Most images per session that fit the budget, as far as limits may go; 0 if nothing fits. Where clips alone were
-/// planned, most frames of theirs.
+/// Returns the maximum of images per session that fit the budget, within the limits; 0 if nothing fits. If only clips
+/// were planned, the maximum of their frames.
 int32_t images_in_budget(const Model& model, const ocellus_limits& limits) {
   const bool clips_alone = limits.max_images == 0 && limits.max_clip_frames > 0;
   const int64_t fits = clips_alone
@@ -60,7 +61,7 @@ ViewBounds view_bounds(const Model& model, const ocellus_limits& limits) {
   return config.rules->bounds(config, {});
 }
 
-/// Positions of one image of most views, with the tokens around it.
+/// Positions of one image with the most views, with the tokens around it.
 int32_t positions_per_image(const Model& model, const ocellus_limits& limits) {
   if (!model.has_vision()) return 0;
   const ViewBounds bounds = view_bounds(model, limits);
@@ -68,15 +69,15 @@ int32_t positions_per_image(const Model& model, const ocellus_limits& limits) {
   return static_cast<int32_t>(positions + model.delimiter_tokens(bounds));
 }
 
-/// Makes it DAVID's rule that chooses what stays, where none is named. False where one is.
+/// Selects DAVID if no method is named. False if one is.
 bool choose_rule(ocellus_cache_policy* policy) {
   if (policy->evict[0] != '\0' && std::strcmp(policy->evict, "none") != 0) return false;
   std::snprintf(policy->evict, sizeof policy->evict, "david");
   return true;
 }
 
-/// The greatest share of the cache, in whole percent below `now`, that fits the budget; 0 if none does. Without a rule
-/// that chooses it is DAVID's.
+/// Returns the greatest share of the cache, in whole percent below `now`, that fits the budget; 0 if none does. Uses
+/// DAVID if no method is named.
 int32_t keep_in_budget(const Model& model, ocellus_limits limits, int32_t now) {
   choose_rule(&limits.cache);
   int32_t fits = 0, most = now - 1;
@@ -117,8 +118,7 @@ class Advisor {
       reduce(&ocellus_limits::max_image_pixels, "max_image_pixels", limits_.max_image_pixels, view_pixels,
              "pixels per picture");
       const int64_t whole = limits_.max_whole_pixels > 0 ? limits_.max_whole_pixels : kWholePixels;
-      reduce(&ocellus_limits::max_whole_pixels, "max_whole_pixels", whole, 1,
-             "pixels per picture that does not come row by row");
+      reduce(&ocellus_limits::max_whole_pixels, "max_whole_pixels", whole, 1, "pixels per picture decoded as a whole");
     }
     reduce_prompt_rows();
     ocellus_limits text_only = limits_;
@@ -132,7 +132,7 @@ class Advisor {
     if (limits_.lean != 0) return;
     ocellus_limits changed = limits_;
     changed.lean = 1;
-    add(changed, "little scratch (lean), which is slower");
+    add(changed, "less scratch (lean), which is slower");
   }
 
   /// Advises the largest value of one limit, from `least` up to less than `now`, with which the plan fits.
@@ -147,9 +147,9 @@ class Advisor {
         static_cast<long long>(now), name);
   }
 
-  /// The gentlest packing that is enough.
+  /// Advises the packing with the most bits that fits.
   void reduce_bits() {
-    if (limits_.cache.layer_bits_count > 0) return;  // chosen one by one
+    if (limits_.cache.layer_bits_count > 0) return;  // chosen by layer
     const int32_t count_before = plan_->advice_count;
     for (const int32_t bits : {8, 4, 2, 1}) {
       if (bits >= limits_.cache.kv_bits || plan_->advice_count > count_before) continue;
@@ -185,7 +185,7 @@ class Advisor {
         static_cast<long long>(shape.prompt_rows));
   }
 
-  /// Said when no single change is enough.
+  /// Advises on the remainder if no single change is enough.
   void describe_remainder() {
     const int64_t weights = plan_->weights_bytes;
     if (weights >= plan_->budget_bytes)

@@ -1,4 +1,4 @@
-// The memory plan: the table of every byte, its totals, the verdict, and what would make it fit.
+// The memory plan: the table of all buffers, its totals, the verdict, and the changes that would make it fit.
 #pragma once
 
 #include "runtime/engine/engine_memory.h"
@@ -6,8 +6,8 @@
 
 namespace ocellus {
 
-/// Records rows instead of taking memory. Rows of the same name and phase (one per session) become one, with their
-/// bytes added up and their number as the third dimension.
+/// Records rows instead of taking memory. Rows of the same name and phase (one per session) are merged, with their
+/// bytes added and their number as the third dimension.
 class PlanRecorder : public RowSink {
  public:
   explicit PlanRecorder(const DeviceTraits& device = {}) : device_(device) {}
@@ -38,13 +38,13 @@ class PlanRecorder : public RowSink {
   DeviceTraits device_;
   RowSpec rows_[OCELLUS_PLAN_MAX_ROWS];
   int row_count_ = 0;
-  int64_t lifetime_bytes_[kLifetimeCount] = {};  // phases left out
+  int64_t lifetime_bytes_[kLifetimeCount] = {};  // without phases
   PhaseBytes phases_[kMaxPhases];
   int phase_count_ = 0;
 };
 
-/// Exactly what an engine with these limits allocates, and if that is over the budget, advice. Loads no weights. Ok
-/// also when the plan does not fit: see out->fits.
+/// Computes exactly what an engine with these limits allocates, and if that is over the budget, advice. Loads no
+/// weights. Ok also if the plan does not fit: see out->fits.
 Status plan_memory(const Model& model, const ocellus_limits& limits, ocellus_plan* out);
 
 }  // namespace ocellus

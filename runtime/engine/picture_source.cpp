@@ -43,7 +43,7 @@ Status PictureSource::prepare_on_host(const Picture& picture, PreparedViews* pre
 }
 
 Status PictureSource::open_on_device(const Picture& picture) {
-  queue_.wait_for_copies();  // the picture before this one may still be on its way out of the same memory
+  queue_.wait_for_copies();  // the previous picture may still be uploading from the same memory
   if (int64_t{picture.width} * picture.height > shape_.device_image_limits.max_pixels) {
     PreparedViews prepared;
     OCELLUS_TRY(prepare_on_host(picture, &prepared));
@@ -59,7 +59,7 @@ Status PictureSource::open_on_device(const Picture& picture) {
   return queue_.status();
 }
 
-/// As a whole.
+/// Uploads the picture as a whole.
 Status PictureSource::upload(const Picture& picture, DevicePicture* uploaded) {
   const ImageLimits& limits = shape_.device_image_limits;
   if (picture.frame != nullptr) return upload_frame(*picture.frame, limits, scratch_.picture, queue_, uploaded);

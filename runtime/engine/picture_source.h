@@ -1,7 +1,7 @@
-// PictureSource: one picture, from the caller's bytes or frame to the pixels of its views. On the CPU everything
-// happens there; on CUDA the host only decodes (or copies the frame's planes into pinned memory), and conversion,
-// resizing and normalisation run on the device. Of pictures beyond EngineShape::device_image_limits the host makes the
-// views there, too, row by row, as neither side has memory for them as a whole.
+// PictureSource: one picture, from the caller's bytes or frame to the pixels of its views. On the CPU everything runs
+// there; on CUDA the host only decodes (or copies the frame's planes into pinned memory), and conversion, resizing and
+// normalisation run on the device. For pictures beyond EngineShape::device_image_limits the host makes the views, row
+// by row, as neither side has memory for the whole picture.
 #pragma once
 
 #include "mm/pictures/frame.h"
@@ -24,7 +24,7 @@ struct Picture {
   int32_t height = 0;
 };
 
-/// Encoded bytes that probe_image has accepted.
+/// Wraps encoded bytes that probe_image has accepted.
 inline Picture encoded_picture(const uint8_t* bytes, int64_t byte_count, const ImageFacts& facts) {
   return {.bytes = bytes,
           .byte_count = byte_count,
@@ -39,26 +39,25 @@ class PictureSource {
                 Queue& queue)
       : shape_(shape), plan_(plan), scratch_(scratch), decoder_(decoder), queue_(queue) {}
 
-  /// On CUDA, what a picture takes in pinned memory: decoded there, copied there plane by plane, or resized there row
-  /// by row.
+  /// Pinned memory of a picture on CUDA: decoded there, copied there plane by plane, or resized there row by row.
   static int64_t staging_bytes(const EngineShape& shape);
-  /// And what of that goes to the GPU.
+  /// The part of it that is uploaded to the GPU.
   static int64_t upload_bytes(const EngineShape& shape);
 
-  /// The picture's identity, from its pixels. Before open(), which decodes it once more.
+  /// Computes the picture's identity from its pixels. Call it before open(), which decodes again.
   Status identify(const Picture& picture, ImageHash* hash);
-  /// Decodes or converts the picture and makes what its views share.
+  /// Decodes or converts the picture and prepares the common input of its views.
   Status open(const Picture& picture);
-  /// Normalised planar pixels of one view: [3 * side, side].
+  /// Renders one view to normalised planar pixels: [3 * side, side].
   Status render(int32_t view_index, DeviceView<float> pixels);
 
  private:
-  /// Gives `rows` the picture as it is stored.
+  /// Passes the picture's rows to `rows` as stored.
   Status feed(const Picture& picture, Extent scratch, RowConsumer& rows);
   Status prepare_on_host(const Picture& picture, PreparedViews* prepared);
   Status open_on_device(const Picture& picture);
   Status upload(const Picture& picture, DevicePicture* uploaded);
-  /// A GPU that shares the host's memory reads the picture where the host puts it: those reads count as copies.
+  /// A GPU that shares the host's memory reads the picture in place: those reads count as copies.
   void note_reads();
 
   const EngineShape& shape_;

@@ -7,7 +7,7 @@
 namespace ocellus {
 namespace {
 
-/// The tower and the projector for every number of views that may come together.
+/// Records the tower and the projector for every possible number of views.
 Status record_encoding(const WarmUp& e) {
   const ArenaScope scope(e.arena);
   VisionScratch scratch;
@@ -15,7 +15,7 @@ Status record_encoding(const WarmUp& e) {
   return e.memory.waiting_views.record(e.vision, scratch, e.queue);
 }
 
-/// Prompts of every shape. Their keys and values go to the first page, over and over.
+/// Records prompts of every shape. Their keys and values all go to the first page.
 Status record_prefill(const WarmUp& e, PrefillGraphs* graphs) {
   const ArenaScope scope(e.arena);
   PrefillScratch scratch;
@@ -33,7 +33,7 @@ Status record_prefill(const WarmUp& e, PrefillGraphs* graphs) {
   return graphs->record(e.text, hidden, scratch, e.queue);
 }
 
-/// All rows inactive.
+/// Makes all rows inactive.
 Status clear_steps(const StepScratch& s, Queue& queue) {
   std::fill(s.steps.host.data, s.steps.host.data + s.steps.host.cols, StepRow());
   queue.upload(s.steps, s.steps.host.cols);
@@ -51,7 +51,7 @@ Status record_steps(const WarmUp& e, StepGraphs* graphs) {
   return graphs->record(e.text, most, s, e.queue);
 }
 
-/// From the caller's memory to the pixels of its views.
+/// Runs a picture from the caller's memory to the pixels of its views.
 Status rehearse_picture(const WarmUp& e, const EngineShape& shape, const Frame& frame, const ImageScratch& scratch) {
   ViewPlan plan;
   OCELLUS_TRY(plan_views(shape.preprocess, frame.width, frame.height, &plan));
@@ -62,12 +62,12 @@ Status rehearse_picture(const WarmUp& e, const EngineShape& shape, const Frame& 
   return e.queue.status();
 }
 
-/// A small picture of every format, and one as if it were too large for the GPU.
+/// Runs a small picture of every format, and one as if it were too large for the GPU.
 Status rehearse_pictures(const WarmUp& e, const ImageScratch& scratch) {
   constexpr int32_t kSide = 16;
   constexpr uint8_t kBytes[4 * kSide * kSide] = {};
   const ImageLimits& most = e.shape.device_image_limits;
-  if (most.max_pixels < kSide * kSide || most.max_side < kSide) return {};  // nothing so large can come
+  if (most.max_pixels < kSide * kSide || most.max_side < kSide) return {};  // no picture can be that large
   Frame frame{.width = kSide,
               .height = kSide,
               .planes = {kBytes, kBytes, kBytes},
@@ -101,7 +101,7 @@ Status rehearse_images(const WarmUp& e) {
   return e.memory.waiting_views.encode(e.vision, scratch, e.memory.chunk.hidden, nullptr, e.queue);
 }
 
-/// Does once what an engine does all day, so that the driver, too, has met every kind of call.
+/// Runs all regular operations of an engine once, so that the driver has seen every kind of call.
 Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps) {
   const ArenaScope scope(e.arena);
   Queue& q = e.queue;
@@ -118,14 +118,14 @@ Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps
     OCELLUS_TRY(scratch.lay_out(e.text.config, e.shape.prefill_limits(), e.shape.device, e.arena));
     std::fill_n(scratch.slots.host.data, scratch.slots.host.cols, KvSlot());  // nothing is stored
     std::fill_n(scratch.positions.host.data, scratch.positions.host.cols, 0);
-    if (scratch.carry.on()) carry_no_change(scratch.carry, q);  // pictures were made where its list lies
+    if (scratch.carry.on()) carry_no_change(scratch.carry, q);  // pictures used the memory of its list
     OCELLUS_TRY(prefill.run(e.text, 1, {}, nullptr, q));
     const int32_t token = 0;
     e.memory.chunk.add_text(&token, 1);
     e.memory.chunk.embed_text(e.text.embedding, q);
     e.memory.chunk.clear();
     q.copy(e.memory.last_hidden.data, e.memory.chunk.hidden.data, e.memory.last_hidden.cols * int64_t{sizeof(float)});
-    OCELLUS_TRY(q.finish());  // its lists are still being read, and what follows writes to the same host memory
+    OCELLUS_TRY(q.finish());  // its lists are still being read, and later code writes to the same host memory
   }
   StepScratch scratch;
   OCELLUS_TRY(scratch.lay_out(e.text.config, e.shape.step_limits(), e.shape.device, e.arena));

@@ -1,6 +1,6 @@
-// Warming up a GPU engine: every shape of matrix product the engine will meet is run once, so that the library has
-// chosen its algorithms and loaded its kernels, and the decode steps are recorded. After it nothing is chosen, loaded
-// or allocated any more.
+// Warm-up of a GPU engine: runs every shape of matrix product that the engine will need once, so that the library has
+// chosen its algorithms and loaded its kernels, and records the decode steps. After it nothing is chosen, loaded or
+// allocated any more.
 #pragma once
 
 #include "runtime/engine/engine_memory.h"

@@ -1,4 +1,4 @@
-// A caller's frame as the runtime has it.
+// Conversion of the API's frames to the runtime's.
 #pragma once
 
 #include "mm/pictures/frame.h"
@@ -7,7 +7,7 @@
 
 namespace ocellus {
 
-/// Points to the same planes. kBadArgument for a pixel format or colour matrix that does not exist.
+/// Points to the same planes. kBadArgument for an unknown pixel format or colour matrix.
 inline Status to_frame(const ocellus_frame& from, Frame* to) {
   if (from.format < OCELLUS_RGB8 || from.format > OCELLUS_I420)
     return OCELLUS_FAIL(Code::kBadArgument, "pixel format %d does not exist", from.format);

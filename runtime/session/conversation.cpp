@@ -78,7 +78,7 @@ void Conversation::go_back() {
   stats_.rows = stats_.image_rows = 0;
 }
 
-/// The oldest remembered tokens made place for those that are forgotten; nothing stands there now.
+/// Clears the remembered tokens after the checkpoint: they have overwritten the oldest ones.
 void Conversation::restore(const ConversationState& state) {
   int32_t* const recent = engine_->memory().recent_tokens.row(slot_);
   const int64_t overwritten = std::min<int64_t>(state_.recent_count - state.recent_count, kRecentTokens);

@@ -14,15 +14,15 @@ namespace ocellus {
 
 class Engine;
 
-/// Everything of a conversation but its slots, as plain values: going back is an assignment.
+/// All state of a conversation except its slots, as plain values: restoring is an assignment.
 struct ConversationState {
   int64_t next_position = 0;
-  bool is_answerable = false;           // last_hidden() is that of the newest row
+  bool is_answerable = false;           // last_hidden() is the newest row's
   bool has_turns = false;               // a turn of the chat template was begun
   bool has_system = false;              // a system prompt was added
-  bool has_text = false;                // the beginning-of-text token is in
+  bool has_text = false;                // the beginning-of-text token was added
   TokenId unread_token = kNoToken;      // generated, not in the cache yet
-  int64_t recent_count = 0;             // tokens that were remembered for the repetition penalty
+  int64_t recent_count = 0;             // number of tokens remembered for the repetition penalty
   uint64_t prefix_hash = kEmptyPrefix;  // hash over all that was added: a picture read in its prompt is found by it
 };
 
@@ -31,7 +31,7 @@ struct Checkpoint {
   ConversationState state;
   SessionCache::Mark cache;
   PromptChunk::Mark chunk = {};  // rows that waited
-  int32_t images = 0;            // in the cache and waiting
+  int32_t images = 0;            // images in the cache and waiting
   int64_t reads = 0;             // chunks that the prompt had read
 };
 
@@ -51,17 +51,17 @@ class Conversation {
   ConversationState& state() { return state_; }
   PromptStats& stats() { return stats_; }
   StopSignal& stop() { return stop_; }
-  /// Characters of an answer of which only some bytes have come.
+  /// Incomplete UTF-8 sequences of an answer.
   Utf8Stream& characters() { return characters_; }
-  /// Tokens sampled so far, which counts the random numbers.
+  /// Number of tokens sampled so far: the counter of the random numbers.
   uint64_t& drawn_count() { return drawn_count_; }
   /// Output of the last layer for the newest row of a prompt, [width].
   float* last_hidden() const;
-  /// DAVID's NCAR by layer in the newest rows with images that competed; null if there were none.
+  /// Returns DAVID's NCAR by layer in the newest competing rows with images; null if there were none.
   const NcarState* ncar() const;
   void note_ncar() { has_ncar_ = true; }
 
-  /// The repetition penalty looks at the newest kRecentTokens of what was remembered: a ring.
+  /// Remembers a token for the repetition penalty, in a ring of kRecentTokens.
   void remember(TokenId token);
   const int32_t* recent_tokens() const;
   void note_prefix(const TokenId* tokens, int64_t count);
@@ -69,7 +69,7 @@ class Conversation {
   /// Drops a cancellation that came while there was no prompt and no answer: it was not meant for the next one.
   void forget_late_cancel();
   void begin_prompt();
-  /// An answer that goes on is still the same answer, which a cancellation before it was meant for.
+  /// Marks an answer as begun. A continued answer is still the same answer, to which an earlier cancellation applies.
   void begin_answer() { has_prompt_ = true; }
 
   /// Called after an answer: sets the state to which a prompt that fails returns.

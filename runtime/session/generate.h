@@ -1,4 +1,4 @@
-// Answers: what a session says, one token at a time.
+// Answers: generation and scoring, one token at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct ForcedAnswer {
   float* log_probabilities = nullptr;
 };
 
-/// Goes on as if the model had said these tokens; see ocellus_session_score.
+/// Continues as if the model had generated these tokens; see ocellus_session_score.
 Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stats* stats);
 
 /// Decodes for several sessions together; see ocellus_batch_generate.

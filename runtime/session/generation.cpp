@@ -1,10 +1,10 @@
-// Generating: read what waits, then one token per step for every session that still has something to say.
+// Generation: read the waiting prompt, then one token per step for every unfinished session.
 //
-// The device keeps a StepRow for every session and moves it on by itself, so the host only starts steps and reads the
-// tokens they chose. On CUDA the host starts one step more than it has read tokens of: whether a token ends an answer
-// shows while the device works on the next, whose slot is then simply not committed.
+// The device keeps a StepRow for every session and advances it on its own, so the host only launches steps and reads
+// the tokens they chose. On CUDA the host launches one step more than it has read tokens of: the end of an answer is
+// detected while the device works on the next step, whose slot is then simply not committed.
 //
-// Scoring is the same with tokens that are given: the device reads each from host memory when its step is done.
+// Scoring is the same with given tokens: the device reads each from host memory when its step is done.
 #include "runtime/session/generation.h"
 
 #include <algorithm>
@@ -53,7 +53,8 @@ Status Generation::read_prompt(int32_t i) {
   return {};
 }
 
-/// Sessions whose prompt cannot be read are out; the others of a batch go on, as they do when one is stopped later.
+/// Sessions whose prompt cannot be read are excluded; the others of a batch continue, as they do when one is stopped
+/// later.
 void Generation::read_prompts() {
   for (int32_t i = 0; i < count_; ++i) {
     const Status status = read_prompt(i);
@@ -65,7 +66,7 @@ void Generation::read_prompts() {
   }
 }
 
-/// Before step `started_` is started: the token that comes after it.
+/// Sets the token that follows step `started_`, before the step is launched.
 void Generation::force_next_token() {
   if (forced_ != nullptr) scratch_.forced.row(started_ % kResultSteps)[parts_[0].row] = forced_->tokens[started_];
 }
@@ -102,7 +103,7 @@ Status Generation::start_first_rows() {
 void Generation::mark_active(int32_t i, bool active) {
   int32_t& flag = scratch_.steps.device.data[parts_[i].row].active;
   Queue& queue = engine_.queue();
-  // In the order of the steps even where the GPU reads the host's memory: it may still be at work on the one before.
+  // In the order of the steps even if the GPU reads host memory directly: it may still be working on the previous step.
   if (queue.on_cuda())
     queue.fail(queue.cuda()->fill(&flag, active ? 1 : 0, sizeof flag));  // any byte that is not zero
   else
@@ -114,8 +115,8 @@ void Generation::mark_those_that(bool go_on, bool active) {
     if (this->active(i) && parts_[i].goes_on == go_on) mark_active(i, active);
 }
 
-/// A step gives the token of the step before it the slot of what goes. Where no step has followed, that is done here;
-/// where one has, and its own token was not accepted, nothing is left to do.
+/// A step gives the token of the previous step the evicted slot. If no step followed, that is done here; if one
+/// followed and its own token was not accepted, nothing is left to do.
 void Generation::settle_newest() {
   bool any = false;
   shape_.most_tiles = 0;
@@ -129,13 +130,13 @@ void Generation::settle_newest() {
   if (any) (void)enqueue_settling(engine_.text(), shape_, scratch_, engine_.queue());
 }
 
-/// A decode step for the rows that take part in step `started_`: of the answers that go on alone, if it is step 0. It
-/// is prepared for the tiles that there are now, not for those that the answer may come to need: on a GPU that could
-/// change the order of its sums.
+/// Runs a decode step for the rows that take part in step `started_`: continued answers only, if it is step 0. It is
+/// prepared for the present tiles, not for those that the answer may need later: on a GPU that could change the order
+/// of its sums.
 ///
 /// A session that decodes alone on the CPU stops between layers. A batch stops between steps only, because one of its
-/// sessions must not end the step of the others, and so does a GPU, whose steps are recorded. Nor does one in which
-/// slots go: a layer that was left out would keep what the others dropped.
+/// sessions must not end the step of the others, and so does a GPU, whose steps are recorded. So does a step with
+/// eviction: a skipped layer would keep slots that the others dropped.
 Status Generation::run_step() {
   shape_.most_tiles = 0;
   for (int32_t i = 0; i < count_; ++i) {
@@ -149,7 +150,7 @@ Status Generation::run_step() {
   return engine_.run_step(shape_, scratch_, stops ? &sessions_[0]->stop_signal() : nullptr);
 }
 
-/// Starts the next step for all sessions that can take part; false if none can, or if it failed.
+/// Launches the next step for all sessions that can take part; false if none can, or if it failed.
 bool Generation::start_step() {
   bool any = false;
   for (int32_t i = 0; i < count_; ++i) {
@@ -167,7 +168,7 @@ bool Generation::start_step() {
   return engine_.queue().ok();
 }
 
-/// Gives every session its tokens until all have finished.
+/// Delivers tokens to every session until all have finished.
 Status Generation::answer() {
   Queue& queue = engine_.queue();
   float* times = engine_.memory().token_times.data;
@@ -181,7 +182,7 @@ Status Generation::answer() {
       if (result_.ok()) result_ = status;
     }
     if (started_ == step && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
-    // No step is under way when the token of this one makes a block full: it is packed before the next, as everywhere.
+    // No step is running when the token of this one fills a block: it is packed before the next step.
     const int64_t ahead = queue.on_cuda() && !has_text_to_pack(1) ? 2 : 1;
     while (active_count() > 0 && started_ - step < ahead && start_step()) {
     }
@@ -201,7 +202,7 @@ Status Generation::answer() {
   return {};
 }
 
-/// The token that step `step` has read has a slot of its own now, or will take another one's.
+/// The token that step `step` has read has its own slot now, or will take another one's.
 void Generation::read_token(int32_t i, int64_t step) {
   Part& part = parts_[i];
   ConversationState& state = conversation(i).state();
@@ -217,11 +218,11 @@ void Generation::read_token(int32_t i, int64_t step) {
   }
   conversation(i).note_prefix(&state.unread_token, 1);
   state.unread_token = kNoToken;
-  state.is_answerable = false;  // the last hidden row is the prompt's, and the answer has moved on
+  state.is_answerable = false;  // the last hidden row is the prompt's, no longer the newest
   ++state.next_position;
 }
 
-/// Session i's token of step `step`. A decode step has also read the token before it, whose slot is now live.
+/// Handles session i's token of step `step`. A decode step has also read the token before it, whose slot is now live.
 Status Generation::accept_result(int32_t i, int64_t step) {
   const StepScratch& s = scratch_;
   if (step > 0 || parts_[i].goes_on) read_token(i, step);
@@ -248,7 +249,7 @@ void Generation::accept_token(int32_t i, TokenId token) {
   if (active(i) && stats_[i].generated_tokens >= p.max_tokens) finish(i, OCELLUS_STOP_MAX_TOKENS);
 }
 
-/// An end token that comes last is not read, nor is it when the model says it: the chat template writes it.
+/// A final end token is not read, as in generation: the chat template writes it.
 void Generation::accept_forced(int64_t step, float log_probability) {
   const TokenId token = forced_->tokens[step];
   forced_->log_probabilities[step] = log_probability;

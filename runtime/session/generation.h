@@ -1,5 +1,5 @@
-// Generation: one call of generate() or score(). generation.cpp goes from step to step; generation_rows.cpp says what
-// the device has to know of each session.
+// Generation: one call of generate() or score(). generation.cpp runs the steps; generation_rows.cpp describes each
+// session to the device.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +19,10 @@ inline SamplerParams sampler_params(const ocellus_generate_params& p) {
           .seed = p.seed};
 }
 
-/// One call of generate(): sessions, what each has still to do, and the buffers of a step.
+/// One call of generate(): sessions, their remaining work, and the buffers of a step.
 class Generation {
  public:
-  /// `forced`: what the only session is to say; null where tokens are sampled.
+  /// `forced`: the given tokens of the only session; null: tokens are sampled.
   Generation(Session* const* sessions, const ocellus_generate_params* params, ocellus_generate_stats* stats,
              int32_t count, const ForcedAnswer* forced)
       : sessions_(sessions),
@@ -32,21 +32,22 @@ class Generation {
         forced_(forced),
         engine_(sessions[0]->engine()) {}
 
-  /// Always to be followed by settle().
+  /// Must be followed by settle().
   Status run();
-  /// Whatever happened: no session is left active, statistics are complete, deadlines are the sessions' own again.
+  /// Cleans up after success or failure: no session is left active, statistics are complete, the sessions' own
+  /// deadlines are restored.
   void settle(Status status);
 
  private:
   /// A session's part in the batch. Its row takes part in step s if s <= most_steps; step 0 is the first token's.
   struct Part {
-    bool active = false;     // still to be given tokens
-    bool on_device = false;  // its row takes part in the steps that are started
+    bool active = false;     // still receives tokens
+    bool on_device = false;  // its row takes part in launched steps
     bool goes_on = false;    // its answer was cut: step 0 reads the token before the cut
     int32_t row = 0;
     int64_t most_steps = 0;  // tokens of the answer for which there is room
-    int64_t last_step = 0;   // the newest that the row took part in
-    StepEviction eviction;   // as the device counts, up to the tokens that were accepted
+    int64_t last_step = 0;   // newest step that the row took part in
+    StepEviction eviction;   // the device's counts, up to the accepted tokens
     StepPlace next;          // the row of the step that is started next
     bool unsettled = false;  // the newest accepted token has no slot of its own yet
   };
@@ -93,7 +94,7 @@ class Generation {
   Part parts_[kMaxSessions];
   int64_t session_deadlines_[kMaxSessions];
   Status result_;        // the first failure of any session
-  int64_t started_ = 0;  // steps, the first token's included
+  int64_t started_ = 0;  // number of launched steps, the first token's included
   int64_t timed_tokens_ = 0;
   int64_t first_token_ns_ = 0;
   int64_t last_token_ns_ = 0;

@@ -1,4 +1,4 @@
-// The rows of a step: where each session of a batch stands, what it attends to, how it samples.
+// The rows of a step: position, attention and sampling of each session of a batch.
 #include <algorithm>
 
 #include "runtime/policy/answer_packing.h"
@@ -6,14 +6,14 @@
 
 namespace ocellus {
 
-/// Fills session i's row of the step: where it stands, what it may use, how it samples.
+/// Fills session i's row of the step: its position, its limits, its sampler.
 Status Generation::place_row(int32_t i) {
   ConversationState& state = conversation(i).state();
   Room& room = sessions_[i]->room();
   Part& part = parts_[i];
   SessionCache& cache = conversation(i).cache();
   const StepScratch& s = scratch_;
-  const int32_t wanted = std::max(params_[i].max_tokens - (part.goes_on ? 0 : 1), 0);  // tokens to be read
+  const int32_t wanted = std::max(params_[i].max_tokens - (part.goes_on ? 0 : 1), 0);  // tokens to read
   room.release_for_answer(wanted);
   cache.move_sinks(state.next_position);
   part.eviction = plan_eviction(engine_.shape().policy, cache);
@@ -35,7 +35,7 @@ Status Generation::place_row(int32_t i) {
   row.eviction = part.next.eviction = part.eviction;
   row.drawn_count = conversation(i).drawn_count();
   row.sampler = sampler_params(params_[i]);
-  // Only its place in the ring counts once the ring is full.
+  // Only the position in the ring matters once the ring is full.
   const int64_t rounds = state.recent_count / kRecentTokens;
   row.recent_count =
       static_cast<int32_t>(state.recent_count % kRecentTokens + kRecentTokens * std::min<int64_t>(rounds, 1));
@@ -45,7 +45,7 @@ Status Generation::place_row(int32_t i) {
   return {};
 }
 
-/// Fills the list of what session i's next step attends to, and where that step's token goes in it.
+/// Lists the runs that session i's next step attends to, and sets the place of that step's token in the list.
 void Generation::list_runs(int32_t i) {
   const SessionCache& cache = sessions_[i]->cache();
   const TileLimits limits = TileLimits::of_steps(engine_.shape().device, cache.shape().scales);
@@ -57,8 +57,8 @@ void Generation::list_runs(int32_t i) {
   row.new_slot = next.new_slot = static_cast<int32_t>(cache.text_slots() % kPageSlots);
 }
 
-/// KIVI: whether what was said before the newest tokens fills a block when `more` tokens have been read. What a rolling
-/// context remembers of its pages is not kept for blocks.
+/// KIVI: true if the text before the newest tokens fills a block when `more` tokens have been read. A rolling context's
+/// record of its pages does not cover blocks.
 bool Generation::packs_text(int32_t i, int32_t more) const {
   const CachePolicy& policy = engine_.shape().policy;
   return policy.packs_oldest() && active(i) && !sessions_[i]->room().is_rolling() &&
@@ -71,7 +71,7 @@ bool Generation::has_text_to_pack(int32_t more) const {
   return false;
 }
 
-/// Between two steps, neither of which is under way: the device keeps of a row what only it knows.
+/// Packs between two steps, while none is running: state of a row that only the device has is kept.
 Status Generation::pack_text() {
   const TraceRange range(engine_.trace(), "compress");
   const StepScratch& s = scratch_;
@@ -89,7 +89,7 @@ Status Generation::pack_text() {
   return queue.status();
 }
 
-/// Lays out the batch: one row for each active session, in order, then rows that take no part.
+/// Lays out the batch: one row for each active session, in order, then inactive rows.
 Status Generation::place_rows() {
   const StepScratch& s = scratch_;
   Queue& queue = engine_.queue();

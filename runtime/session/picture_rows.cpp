@@ -25,8 +25,8 @@ Status plan_picture(const EngineShape& shape, const Picture& picture, ViewPlan* 
   return plan_views(shape.preprocess, picture.width, picture.height, plan);
 }
 
-/// A full batch of views is encoded before the next view is made or, in its own memory, when all are made. Until then
-/// nothing else may take scratch, where the pixels of a batch of one lie.
+/// A full batch of views is encoded before the next view is rendered or, in its own memory, after all are rendered.
+/// Until then no other code may take scratch, which holds the pixels of a batch of one.
 Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk) {
   Engine& engine = conversation_.engine();
   const VisionConfig& vision = engine.vision().config;
@@ -53,7 +53,7 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
     const int64_t first = chunk.row_count;
     for (int32_t view = piece.view_index; view < piece.view_index + piece.view_count; ++view) {
       RowPlace place = plan.row_place(view);
-      if (place.is_empty()) continue;  // padding alone, of which nothing stays
+      if (place.is_empty()) continue;  // padding only, of which no row is kept
       if (waiting.full()) {
         spent_ms += elapsed_ms(start, now_ns());
         OCELLUS_TRY(encode_waiting(scratch.vision));

@@ -1,5 +1,5 @@
-// PictureRows: pictures on their way to rows of a chunk, in a prompt or read alone. The pixels of a view are made when
-// its picture is added; views are encoded together, when a batch of them is full or the chunk is to be read.
+// PictureRows: conversion of pictures to rows of a chunk, in a prompt or read alone. The pixels of a view are rendered
+// when its picture is added; views are encoded together, when a batch is full or the chunk is read.
 #pragma once
 
 #include "mm/views/preprocess.h"
@@ -11,19 +11,19 @@ struct EngineShape;
 struct Picture;
 struct VisionScratch;
 
-/// The views of a picture, which must be within the planned limits: kBadImage or kFull.
+/// Plans the views of a picture, which must be within the planned limits: kBadImage or kFull.
 Status plan_picture(const EngineShape& shape, const Picture& picture, ViewPlan* plan);
 
 class PictureRows {
  public:
   explicit PictureRows(Conversation& conversation) : conversation_(conversation) {}
 
-  /// Appends the rows of a picture and the texts around its views to the chunk, which has room for them. Those that are
-  /// not encoded yet wait.
+  /// Appends the rows of a picture and the texts around its views to the chunk, which must have room for them. Views
+  /// that are not encoded yet wait.
   Status add(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk);
-  /// Encodes the views that wait.
+  /// Encodes the waiting views.
   Status encode();
-  /// After a failure: forgets the views whose rows begin at `first_row` or later, and clears the queue.
+  /// After a failure: drops the views whose rows begin at `first_row` or later, and clears the queue.
   void forget_from(int64_t first_row);
   /// Adds the time of the latest encoding to the statistics, once.
   void take_time();

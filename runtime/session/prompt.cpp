@@ -11,7 +11,7 @@ ChunkFacts facts_of(const PromptChunk& chunk) {
   return {.rows = chunk.row_count, .visual_rows = chunk.row_count - chunk.text_count};
 }
 
-/// Images that have rows in the chunk and are not in the cache.
+/// Number of images that have rows in the chunk and are not in the cache.
 int32_t new_images(const PromptChunk& chunk, const SessionCache& cache) {
   int32_t count = 0, last = cache.image_count() - 1;
   for (int64_t i = 0; i < chunk.piece_count; ++i) {
@@ -23,7 +23,7 @@ int32_t new_images(const PromptChunk& chunk, const SessionCache& cache) {
   return count;
 }
 
-/// Takes pages and blocks for every row, or for what will be left of them.
+/// Takes pages and blocks for every row, or for the survivors.
 Status reserve_rows(const PromptChunk& chunk, const EngineShape& shape, SessionCache& cache) {
   if (shape.competes(facts_of(chunk))) {
     const Survivors left = shape.policy.survivors(facts_of(chunk));
@@ -76,7 +76,7 @@ void Prompt::reset() {
   deferred_ = Status();
 }
 
-/// As many rows of text as there will be: of linked images' rows some may yet turn out not to be read in place.
+/// Counts the maximum of text rows: some rows of linked images may turn out not to be computed in place.
 RowNeed Prompt::waiting() const {
   if (!holds_chunk()) return {};
   const PromptChunk& chunk = this->chunk();
@@ -93,7 +93,7 @@ Status Prompt::start() {
   if (!deferred_.ok()) {
     const Status status = deferred_;
     deferred_ = Status();
-    return OCELLUS_FAIL(status.code(), "what was added before could not be read (%s) and is forgotten",
+    return OCELLUS_FAIL(status.code(), "everything added before could not be read (%s) and was dropped",
                         code_name(status.code()));
   }
   OCELLUS_TRY(conversation_.stop().check());
@@ -125,13 +125,13 @@ void Prompt::go_back(const Checkpoint& to) {
   conversation_.restore(to.state);
 }
 
-/// Rows that wait and rows that were read early, to make room, are forgotten alike.
+/// Drops rows that wait and rows that were read early, to make room.
 void Prompt::forget() {
   give_back();
   conversation_.go_back();
 }
 
-/// In a rolling context: makes room by releasing what is oldest.
+/// Makes room in a rolling context by releasing the oldest rows.
 Status Prompt::roll(const RowNeed& need) {
   if (!room_.can_roll(need, waiting())) return {};
   if (!room_.has(need, waiting()) && waiting().positions > 0) OCELLUS_TRY(read_and_borrow());
@@ -167,7 +167,7 @@ Status Prompt::read_and_borrow() {
   return {};
 }
 
-/// Takes the chunk's rows through the text model, waits for it, and makes them part of the conversation.
+/// Runs the chunk's rows through the text model, waits for it, and makes them part of the conversation.
 Status Prompt::read_rows() {
   Engine& engine = conversation_.engine();
   Queue& queue = engine.queue();

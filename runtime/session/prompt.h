@@ -1,7 +1,7 @@
-// Prompt: text and pictures on their way into the engine's prompt chunk, and from there into the conversation's cache.
-// While rows of it wait, the chunk is lent to it.
+// Prompt: text and pictures that are added to the engine's prompt chunk, and read into the conversation's cache. While
+// rows of it wait, the chunk is lent to it.
 //
-//   the loan, going back, reading the chunk    prompt.cpp
+//   the loan, restoring, reading the chunk     prompt.cpp
 //   text and pictures become rows              prompt_add.cpp
 #pragma once
 
@@ -31,7 +31,7 @@ class Prompt final : private ChunkHolder {
   /// Adds text that ends with `suffix`, before which everything is read and compressed.
   Status add_closing(std::string_view text, const char* suffix);
   Status add_tokens(const TokenId* tokens, int64_t count);
-  /// All of a picture or nothing; where text before it had to be read, that goes with it.
+  /// Adds a whole picture or nothing; on failure text before it that had to be read is dropped as well.
   Status add_picture(const Picture& picture);
   /// See ocellus_session_add_library_image.
   Status add_library_image(const LibraryKey& key);
@@ -39,10 +39,10 @@ class Prompt final : private ChunkHolder {
   /// The state of this prompt, and the way back to it; if something was read since, back to the last answer.
   Checkpoint mark() const;
   void go_back(const Checkpoint& to);
-  /// Back to the last answer.
+  /// Returns to the last answer.
   void forget();
 
-  /// Reads what waits. On failure the prompt is forgotten, and the earlier conversation stays.
+  /// Reads the waiting rows. On failure the prompt is dropped, and the earlier conversation stays.
   Status read();
   /// Reads everything for an answer, so that the newest row can be answered.
   Status read_to_answer();

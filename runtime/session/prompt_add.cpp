@@ -1,4 +1,4 @@
-// Text and pictures become rows of the prompt chunk.
+// Conversion of text and pictures to rows of the prompt chunk.
 #include <algorithm>
 
 #include "runtime/engine/engine.h"
@@ -9,7 +9,7 @@
 namespace ocellus {
 namespace {
 
-/// Tokens of all texts around the views of a picture.
+/// Counts the tokens of all texts around the views of a picture.
 Status count_delimiters(const Tokenizer& tokenizer, const ViewPlan& plan, int64_t* total) {
   DelimiterTokens tokens;
   *total = 0;
@@ -22,7 +22,7 @@ Status count_delimiters(const Tokenizer& tokenizer, const ViewPlan& plan, int64_
   return {};
 }
 
-/// The tokens are left in the engine's memory for them.
+/// The tokens are left in the engine's buffer for them.
 Status encode_text(Engine& engine, std::string_view text, bool parse_special, bool continues, int64_t* count) {
   const int64_t size = static_cast<int64_t>(text.size());
   if (size > engine.shape().text_bytes)
@@ -58,7 +58,7 @@ Status Prompt::add_text(std::string_view text, bool parse_special, bool continue
   return append_encoded(0, count);
 }
 
-/// The text is encoded as a whole: at the joint tokens could come out differently.
+/// The text is encoded as a whole: at the joint tokens could differ otherwise.
 Status Prompt::add_closing(std::string_view text, const char* suffix) {
   const TraceRange range(conversation_.engine().trace(), "add text");
   OCELLUS_TRY(start());
@@ -176,9 +176,9 @@ Status Prompt::end_picture(Status status, const Checkpoint& before) {
   return policy.compresses() && policy.when == CompressAt::kImageEnd ? read() : Status();
 }
 
-/// Prefix caching, in blocks of one image: an image is read in its prompt, after all that stands before it, and comes
-/// from the library where exactly the same stands before it again. Its slots are then those of a prompt that is read as
-/// a whole. The text between images is read in any case: it is short beside them.
+/// Prefix caching, in blocks of one image: an image is read in its prompt, after everything before it, and comes from
+/// the library if exactly the same precedes it again. Its slots are then those of a prompt that is read as a whole. The
+/// text between images is read in any case: it is short in comparison.
 Status Prompt::add_in_context(const Picture& picture, const ViewPlan& plan) {
   EntryFacts facts;
   bool found = false;
@@ -195,8 +195,8 @@ Status Prompt::add_in_context(const Picture& picture, const ViewPlan& plan) {
   return conversation_.engine().queue().status();
 }
 
-/// Has what waits before the image read, and then the image by itself, so that its slots do not depend on how its
-/// prompt was cut into chunks: packed images are seen as they were packed.
+/// Reads everything before the image, and then the image by itself, so that its slots do not depend on the division of
+/// its prompt into chunks: packed images are seen as packed.
 Status Prompt::read_in_context(const Picture& picture, const ViewPlan& plan, const EntryFacts& facts) {
   int32_t ordinal = 0;
   OCELLUS_TRY(read_and_borrow());

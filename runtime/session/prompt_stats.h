@@ -1,4 +1,4 @@
-// Time and rows that a session's prompt took since the last generate.
+// Times and row counts of a session's prompt since the last generate.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct PromptStats {
   void report(ocellus_generate_stats* out) const;
 };
 
-/// Measures rows on their way through the text model.
+/// Measures the time of rows in the text model.
 class PrefillTimer {
  public:
   explicit PrefillTimer(Queue& queue) : queue_(queue) { queue.start_timer(kPrefillTimer); }

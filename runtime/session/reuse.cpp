@@ -8,7 +8,7 @@
 namespace ocellus {
 namespace {
 
-/// The views of an entry as they stand in a prompt, which asks for no more of a plan.
+/// The views of an entry in a prompt, as much of a plan as that needs.
 ViewPlan view_plan(const EntryFacts& facts, const PreprocessConfig& config) {
   ViewPlan plan;
   plan.rules = config.rules;
@@ -16,7 +16,7 @@ ViewPlan view_plan(const EntryFacts& facts, const PreprocessConfig& config) {
   plan.view_positions = config.view_rows - facts.shared_rows / std::max(facts.view_count, 1);
   plan.tile_cols = facts.tile_cols;
   plan.tile_rows = facts.tile_cols == 0 ? 0 : (facts.view_count - 1) / facts.tile_cols;
-  if (config.rules->has_map) plan.map = {.lines = 1, .cols = facts.token_count - plan.view_rows - 1};  // their number
+  if (config.rules->has_map) plan.map = {.lines = 1, .cols = facts.token_count - plan.view_rows - 1};  // number of rows
   return plan;
 }
 
@@ -34,7 +34,7 @@ Status check_fits(const LibraryKey& key, const EntryFacts& facts, Engine& engine
   const KeyText name = key_text(key);
   if (engine.shape().in_context)
     return OCELLUS_FAIL(Code::kUnsupported,
-                        "with prefix caching an image is found by all that stands before it, not by its key");
+                        "with prefix caching an image is found by the prompt before it, not by its key");
   const PreprocessConfig& preprocess = engine.shape().preprocess;
   EntryFacts expected = entry_facts(engine, facts.view_count, view_plan(facts, preprocess).row_count());
   if (facts.model != expected.model)
@@ -44,7 +44,7 @@ Status check_fits(const LibraryKey& key, const EntryFacts& facts, Engine& engine
                         name.text, facts.bits, expected.bits);
   if (facts.stored_input_rows != expected.stored_input_rows)
     return OCELLUS_FAIL(Code::kBadArgument,
-                        "library entry %s was stored to have %d rows read in place, and the session reads %d",
+                        "library entry %s was stored with %d rows computed in place, and the session computes %d",
                         name.text, facts.stored_input_rows, expected.stored_input_rows);
   if (facts.block_rows != expected.block_rows)
     return OCELLUS_FAIL(Code::kBadArgument, "library entry %s is packed in blocks of %d slots, the session's are of %d",
@@ -85,7 +85,7 @@ Status Reuse::require_library() const {
 
 Status Reuse::set_keep(const EntryLabels& labels, LibraryPart part, bool only_there) {
   OCELLUS_TRY(require_library());
-  // Now rather than when a picture has been computed.
+  // Fails now rather than after a picture has been computed.
   OCELLUS_TRY(library_->check_writer(owner(), part));
   keep_.labels = labels;
   keep_.part = part;
@@ -113,8 +113,8 @@ Status Reuse::find(const LibraryKey& key, EntryFacts* facts, ViewPlan* plan) {
   return {};
 }
 
-/// Leaves the mean of the picture's rows in the memory that is planned for it. Rows of the prompt are not there yet
-/// where images are linked, so nothing that waits is overwritten.
+/// Computes the mean of the picture's rows in its planned memory. With linked images the prompt has no rows there yet,
+/// so no waiting row is overwritten.
 Status Reuse::embed(const uint8_t* bytes, int64_t byte_count) {
   Engine& engine = conversation_.engine();
   const EngineShape& shape = engine.shape();

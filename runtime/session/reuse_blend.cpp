@@ -1,9 +1,9 @@
-// CacheBlend (Yao et al. 2025) for linked images: which of their rows are read in place is found out prompt by prompt.
-// All rows go through the first two layers; those whose values in the second one are farthest from what is stored of
-// them, a percentage of all images' rows together, then go through the model with the text, and the others are seen
-// where they are stored. Keys and values of the first layer depend on nothing but their rows, so nothing is lost by
-// beginning again there. As in LMCache only the chosen rows are replaced in the second layer; values, of which its
-// authors' code takes the change, not keys.
+// CacheBlend (Yao et al. 2025) for linked images: the rows that are computed in place are chosen for each prompt. All
+// rows go through the first two layers; those whose values in the second one differ most from the stored ones, a
+// percentage of all images' rows together, then go through the model with the text, and the others are read where they
+// are stored. Keys and values of the first layer depend only on their rows, so nothing is lost by starting over. As in
+// LMCache only the chosen rows are replaced in the second layer; by the change of values, as in its authors' code, not
+// of keys.
 #include <algorithm>
 #include <cmath>
 
@@ -48,14 +48,14 @@ void list_stored(const PromptChunk& chunk, const SessionCache& cache, const Blen
   }
 }
 
-/// The numbers of the `percent` of all linked rows that have changed most, ascending; how many they are.
+/// Finds the `percent` of all linked rows that changed most, ascending; returns their number.
 int64_t choose_most_changed(const PromptChunk& chunk, int32_t percent, const BlendScratch& s) {
   float* const changes = s.changes.host.data;
   int32_t* const order = s.order.data;
   int64_t linked = 0;
   for (int64_t row = 0; row < chunk.row_count; ++row) {
     if (chunk.is_text(row)) continue;
-    if (std::isnan(changes[row])) changes[row] = 0;  // there must be an order
+    if (std::isnan(changes[row])) changes[row] = 0;  // a total order is needed
     order[linked++] = static_cast<int32_t>(row);
   }
   const int64_t count = linked * percent / 100;

@@ -1,5 +1,5 @@
-// Linked images that come from the image library, or go there: the blocks of an image as they lie in the cache, and the
-// embeddings of the rows that are read in place. What comes from the library gives the same bits as what is computed.
+// Linked images that are read from or written to the image library: the blocks of an image as in the cache, and the
+// embeddings of the rows that are computed in place. Images from the library are bit-equal to computed ones.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -26,7 +26,7 @@ void visit_layers(const SessionCache& cache, int32_t ordinal, Visit visit) {
       visit(cache.image_block(ordinal, b).data + kv.layer(layer).offset, layer_bytes(kv, layer));
 }
 
-/// Everything that the bytes of an entry depend on beside its other facts.
+/// Hash of everything else that the bytes of an entry depend on.
 uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
   const float ranges[2] = {shape.policy.key_range, shape.policy.value_range};
   std::byte bytes[17 + OCELLUS_MOST_LAYER_BITS] = {};
@@ -85,7 +85,7 @@ void Reuse::forget_ahead() {
   if (library_ != nullptr) engine.pictures_ahead().clear(engine.library_traffic());
 }
 
-/// A library that fails is no reason to fail: the image is computed.
+/// A failing library is no failure of the session: the image is computed.
 Status Reuse::link_known(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk) {
   Engine& engine = conversation_.engine();
   PicturesAhead& ahead = engine.pictures_ahead();
@@ -126,7 +126,8 @@ Status Reuse::link_entry(const EntryFacts& facts, const ViewPlan& plan, PromptCh
   keep_.only_there = only_there;
   OCELLUS_TRY(status);
   if (!found)
-    return OCELLUS_FAIL(Code::kBadFile, "the library's entry is damaged or went while it was read: add the picture");
+    return OCELLUS_FAIL(Code::kBadFile,
+                        "the library's entry is damaged or was removed while it was read: add the picture");
   ++conversation_.stats().library_hits;
   return {};
 }
@@ -151,7 +152,8 @@ Status Reuse::identify(const Picture& picture, const ViewPlan& plan, EntryFacts*
   return {};
 }
 
-/// All or nothing: only when every block is there and right does the cache change. `load`: where it was begun; -1: now.
+/// All or nothing: the cache changes only if every block is there and intact. `load`: a load begun before; -1: begins
+/// one now.
 Status Reuse::load_entry(const EntryFacts& facts, int load, int32_t ordinal, const PromptChunk& chunk, bool* found) {
   Engine& engine = conversation_.engine();
   const TraceRange range(engine.trace(), "load image");
@@ -187,8 +189,8 @@ Status Reuse::load_entry(const EntryFacts& facts, int load, int32_t ordinal, con
   return queue.status();
 }
 
-/// An image may leave slots of its blocks unwritten, and those are kept with it: they must not hold what another
-/// session's image was.
+/// An image may leave slots of its blocks unwritten, which are stored with it: they must not hold data of another
+/// session's image.
 void Reuse::prepare_to_keep(int32_t ordinal) {
   if (library_ == nullptr) return;
   EngineMemory& memory = conversation_.engine().memory();
@@ -202,7 +204,7 @@ void Reuse::prepare_to_keep(int32_t ordinal) {
   queue.note_copies();
 }
 
-/// Hands what was computed to the thread that writes it.
+/// Passes the computed image to the writing thread.
 void Reuse::keep_image(const EntryFacts& facts, int32_t ordinal, double computed_ms, const PromptChunk& chunk) {
   if (library_ == nullptr) return;
   Engine& engine = conversation_.engine();
@@ -228,7 +230,7 @@ void Reuse::keep_image(const EntryFacts& facts, int32_t ordinal, double computed
     traffic.give_up(copied);
 }
 
-/// The mean of the image rows of a chunk. The staging is free: what it held is on its way no more.
+/// Computes the mean of the image rows of a chunk. The staging is free: its former contents have been transferred.
 void Reuse::note_embedding(const PromptChunk& chunk) {
   if (library_ == nullptr) return;
   EngineMemory& memory = conversation_.engine().memory();

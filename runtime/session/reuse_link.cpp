@@ -1,7 +1,7 @@
-// Images that are linked into prompts (MPIC, Zhao et al. 2025; InfoBlend): an image is read alone, after the start
-// token and between the tokens around its views, so that its keys and values do not depend on the prompt. In the prompt
-// stand those tokens and the image's first rows, read in place; its other slots are seen from where the prompt has
-// them. Which rows those are is MPIC's choice (the first) or ours (rows that lie far from each other).
+// Images linked into prompts (MPIC, Zhao et al. 2025; InfoBlend): an image is read alone, after the start token and
+// between the tokens around its views, so that its keys and values do not depend on the prompt. The prompt contains
+// those tokens and some of the image's rows, computed in place; its other slots are read from where they were computed.
+// The rows in place are MPIC's choice (the first) or ours (rows far from each other).
 #include <algorithm>
 #include <numeric>
 
@@ -14,7 +14,7 @@
 namespace ocellus {
 namespace {
 
-/// Puts the rows of a linked image into a chunk, in order: those in place become rows, the others links between them.
+/// Adds the rows of a linked image to a chunk, in order: those in place become rows, the others links between them.
 class LinkedRows {
  public:
   /// Takes the image that was added to the chunk last.
@@ -64,7 +64,8 @@ Status Reuse::link(const Picture& picture, const ViewPlan& plan, PromptChunk& ch
   return status;
 }
 
-/// Fills the blocks of the image that was reserved last, and keeps the embeddings of the rows that are read in place.
+/// Fills the blocks of the image that was reserved last, and keeps the embeddings of the rows that are computed in
+/// place.
 Status Reuse::read_alone(const Picture& picture, const ViewPlan& plan, int32_t ordinal, const PromptChunk& chunk) {
   Engine& engine = conversation_.engine();
   PromptChunk& alone = engine.memory().image_chunk;
@@ -80,7 +81,7 @@ Status Reuse::read_alone(const Picture& picture, const ViewPlan& plan, int32_t o
   return reads_all ? engine.queue().status() : prefill_alone();
 }
 
-/// Chooses the rows of the waiting image that are read in place.
+/// Chooses the rows of the waiting image that are computed in place.
 Status Reuse::pick_rows(const ViewPlan& plan) {
   EngineMemory& memory = conversation_.engine().memory();
   PromptChunk& alone = memory.image_chunk;
@@ -108,7 +109,7 @@ Status Reuse::pick_rows(const ViewPlan& plan) {
   OCELLUS_TRY(queue.finish());
   std::copy_n(spread.picks.host.data, alone.pick_count, picks);
   std::sort(picks, picks + alone.pick_count);
-  // Rows of the chunk become rows of the image: those of text before them do not count.
+  // Maps rows of the chunk to rows of the image: those of text before them do not count.
   int64_t pick = 0, image_row = 0;
   for (int64_t row = 0; pick < alone.pick_count; ++row) {
     if (picks[pick] == row) picks[pick++] = static_cast<int32_t>(image_row);
@@ -117,7 +118,7 @@ Status Reuse::pick_rows(const ViewPlan& plan) {
   return {};
 }
 
-/// The embeddings of the picked rows, which the prompt chunk reads in place.
+/// Keeps the embeddings of the picked rows, which the prompt chunk computes in place.
 void Reuse::keep_picked_rows(const PromptChunk& chunk) {
   EngineMemory& memory = conversation_.engine().memory();
   const PromptChunk& alone = memory.image_chunk;
@@ -155,7 +156,7 @@ Status Reuse::prefill_alone() {
   return timer.finish(&conversation_.stats().prefill_ms);
 }
 
-/// The tokens around the views and the rows that are read in place go to the chunk.
+/// Adds the tokens around the views and the rows that are computed in place to the chunk.
 Status Reuse::add_links(const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk) {
   Engine& engine = conversation_.engine();
   const TraceRange range(engine.trace(), "link");

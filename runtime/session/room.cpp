@@ -7,7 +7,7 @@
 namespace ocellus {
 namespace {
 
-/// Far from where positions would no longer be exact: at 100 rows a second after four months.
+/// Maximum position, far below where positions lose precision: reached at 100 rows a second after four months.
 constexpr int64_t kMaxPosition = int64_t{1} << 30;
 
 }  // namespace
@@ -29,16 +29,16 @@ Status Room::set_rolling(int32_t images, int32_t sink_tokens) {
     return OCELLUS_FAIL(Code::kUnsupported, "a rolling context cannot release linked images: plan it without reuse");
   const auto sink_pages = static_cast<int32_t>(blocks_of(sink_tokens, kPageSlots));
   if (images > 0 && sink_pages + 1 >= shape.pages_per_session)
-    return OCELLUS_FAIL(Code::kBadArgument, "%d text tokens leave no room beside %d of the beginning: plan more",
+    return OCELLUS_FAIL(Code::kBadArgument, "%d text tokens leave no room besides %d of the beginning: plan more",
                         static_cast<int>(shape.pages_per_session * kPageSlots), sink_tokens);
   images_ = images;
   sink_pages_ = images > 0 ? sink_pages : 0;
   return {};
 }
 
-/// Text tokens that the session holds at most. Where rows compete, pages are also planned for what is left of images,
-/// and text that went is still counted, so that the planned images fit whatever comes before them. So do the rows of
-/// linked images that are to come.
+/// Returns the maximum of text tokens in the session. If rows compete, pages are also planned for survivors of images,
+/// and evicted text still counts, so that the planned images fit whatever comes before them. The same holds for rows of
+/// linked images still to come.
 int64_t Room::most_text(const RowNeed& waiting) const {
   const EngineShape& shape = conversation_.engine().shape();
   if (shape.policy.lists_chunks()) return shape.text_tokens_per_session;
@@ -46,11 +46,12 @@ int64_t Room::most_text(const RowNeed& waiting) const {
   return shape.pages_per_session * kPageSlots - (shape.images_per_session - images) * shape.linked_rows;
 }
 
-/// Positions that the model has to tell apart: from the oldest row after the sinks to the next one, and the sinks'.
+/// Returns the range of positions that the model must distinguish: from the oldest row after the sinks to the next one,
+/// and the sinks'.
 int64_t Room::live_span() const {
   const SessionCache& cache = conversation_.cache();
   const int64_t next = conversation_.state().next_position;
-  if (cache.has_sinks()) return cache.live_slots();  // read as if nothing had been between
+  if (cache.has_sinks()) return cache.live_slots();  // read at consecutive positions
   if (conversation_.engine().shape().policy.lists_chunks())
     return next;  // positions of competing rows are not recorded
   return next - cache.oldest_position(sinks(), next) + cache.span_of_pages(sinks());
@@ -72,11 +73,10 @@ Status Room::check(const RowNeed& need, const RowNeed& waiting) const {
         static_cast<long long>(need.text), static_cast<long long>(left), static_cast<long long>(most_text(waiting)));
   const int64_t position = conversation_.state().next_position + waiting.positions + need.positions;
   if (need.positions > for_positions(waiting))
-    return OCELLUS_FAIL(
-        Code::kFull,
-        "the conversation would reach position %lld, but the model was made for %d: reset the session or "
-        "use fewer images and less text",
-        static_cast<long long>(position), conversation_.engine().text().config.context_length);
+    return OCELLUS_FAIL(Code::kFull,
+                        "the conversation would reach position %lld, but the model has %d: reset the session or "
+                        "use fewer images and less text",
+                        static_cast<long long>(position), conversation_.engine().text().config.context_length);
   return {};
 }
 
@@ -90,7 +90,7 @@ Status Room::check_to_score(int64_t count, const RowNeed& waiting) const {
                       static_cast<long long>(count), static_cast<long long>(most));
 }
 
-/// The sinks and a page that is not full stay.
+/// The sinks and an incomplete page are kept.
 bool Room::can_roll(const RowNeed& need, const RowNeed& waiting) const {
   if (!is_rolling()) return false;
   const int64_t text = conversation_.cache().text_slots() + waiting.text;
@@ -105,7 +105,7 @@ bool Room::has(const RowNeed& need, const RowNeed& waiting) const {
   return images <= images_ && need.text <= for_text(waiting) && need.positions <= for_positions(waiting);
 }
 
-/// Pages of the conversation's beginning that stay, as far as they are full: only then can they be moved.
+/// Number of full sink pages at the conversation's beginning: only full pages can be moved.
 int32_t Room::sinks() const {
   return static_cast<int32_t>(std::min<int64_t>(sink_pages_, conversation_.cache().text_slots() / kPageSlots));
 }
@@ -116,7 +116,8 @@ void Room::move_sinks() {
   cache.move_pages(sinks(), cache.oldest_position(sinks(), conversation_.state().next_position));
 }
 
-/// Releases what is oldest, of the kind that is too much, unless it came after `until`. False if nothing can go.
+/// Releases the oldest rows of the kind that is too much, unless they came after `until`. False if nothing can be
+/// released.
 bool Room::release_oldest(const RowNeed& need, const SessionCache::Mark& until) {
   SessionCache& cache = conversation_.cache();
   SessionCache::Mark& kept = conversation_.checkpoint().cache;

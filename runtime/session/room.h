@@ -12,7 +12,7 @@
 
 namespace ocellus {
 
-/// Rows of a prompt that wait to be read, or that room is wanted for.
+/// Rows of a prompt that wait to be read, or that need room.
 struct RowNeed {
   int64_t text = 0;  // rows that go to text pages
   int32_t images = 0;
@@ -33,7 +33,7 @@ class Room {
   /// Rows and positions that the planned slots and the model still hold.
   int64_t for_text(const RowNeed& waiting) const;
   int64_t for_positions(const RowNeed& waiting) const;
-  /// kFull if what is needed exceeds the planned text slots or the positions of the model.
+  /// kFull if the need exceeds the planned text slots or the positions of the model.
   Status check(const RowNeed& need, const RowNeed& waiting) const;
   /// kFull if `count` forced tokens cannot find room, whatever a rolling context releases.
   Status check_to_score(int64_t count, const RowNeed& waiting) const;
@@ -41,7 +41,7 @@ class Room {
   /// True if rows of a rolling context may be released to make room. False for a need that can never fit.
   bool can_roll(const RowNeed& need, const RowNeed& waiting) const;
   bool has(const RowNeed& need, const RowNeed& waiting) const;
-  /// Releases what is oldest until there is room or nothing can go. Nothing may wait.
+  /// Releases the oldest rows until there is room or nothing can be released. No rows may wait.
   Status release(const RowNeed& need);
   /// Makes room for an answer whose prompt was read: releases rows from before the prompt until the answer fits, but no
   /// more than half of the planned text: few answers are as long as they may be.

@@ -1,8 +1,8 @@
-// Session: one conversation with a model, as the API hands it out. It speaks in turns of the model's chat template and
-// in prompts that are added as a whole; the work is done by its parts, each of which uses only those before it:
+// Session: one conversation with a model, as the API exposes it. It handles the turns of the model's chat template and
+// prompts that are added as a whole; its parts do the work, each of which uses only those before it:
 //
-//   Conversation   conversation.h   what was said and seen: slots, positions, the checkpoint to go back to
-//   Room           room.h           what still fits, and what a rolling context releases
+//   Conversation   conversation.h   the history: slots, positions, the checkpoint to return to
+//   Room           room.h           the remaining room, and what a rolling context releases
 //   PictureRows    picture_rows.h   pictures become views, and views become rows
 //   Reuse          reuse.h          pictures that are linked or found instead of read: link, prefix, blend, library
 //   Prompt         prompt.h         text and pictures wait in the chunk and are read
@@ -22,11 +22,11 @@ namespace ocellus {
 class Session {
  public:
   bool is_open() const { return open_; }
-  /// Begins a conversation in a slot that was taken from the engine. Both must stay until the engine goes.
+  /// Begins a conversation in a slot taken from the engine, which must outlive it.
   void open(Engine& engine, int32_t slot);
-  /// Gives the slot back.
+  /// Releases the slot.
   void close();
-  /// Forgets everything said and seen.
+  /// Clears the conversation.
   void reset();
 
   Status add_system(std::string_view text);
@@ -36,7 +36,7 @@ class Session {
   Status add_tokens(const TokenId* tokens, int64_t count) { return prompt_.add_tokens(tokens, count); }
   Status add_frame(const Frame& frame);
   Status add_encoded_image(const uint8_t* bytes, int64_t byte_count);
-  /// All of them or none; see ocellus_session_add_parts. *failed: the part at fault, or -1.
+  /// Adds all parts or none; see ocellus_session_add_parts. *failed: the part at fault, or -1.
   Status add_parts(const ocellus_part* parts, int32_t count, int32_t* failed);
   Status add_synthetic_image();  // see ocellus_session_add_synthetic_image
   Status add_library_image(const LibraryKey& key) { return prompt_.add_library_image(key); }
@@ -44,13 +44,13 @@ class Session {
   Status set_library(ImageLibrary* library, std::string_view owner) { return reuse_.set_library(library, owner); }
   /// See ocellus_session_set_rolling.
   Status set_rolling(int32_t images, int32_t sink_tokens) { return room_.set_rolling(images, sink_tokens); }
-  /// Reads what waits. On failure what was added since the last answer is forgotten, and the earlier conversation
+  /// Reads the waiting rows. On failure everything added since the last answer is dropped, and the earlier conversation
   /// stays.
   Status read_chunk() { return prompt_.read(); }
 
   /// A cancellation stays set until a call has reported it, see acknowledge_cancel(), or a prompt begins.
   StopSignal& stop_signal() { return conversation_.stop(); }
-  /// Passes a call's status on; a reported cancellation is over.
+  /// Returns a call's status; clears a reported cancellation.
   Status acknowledge_cancel(Status status);
 
   Engine& engine() const { return conversation_.engine(); }

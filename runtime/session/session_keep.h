@@ -14,7 +14,7 @@ struct SessionKeep {
   /// The labels of images that are computed from now on.
   EntryLabels labels = {};
   LibraryPart part = LibraryPart::kOwn;
-  bool only_there = false;  // images are looked up in that part alone
+  bool only_there = false;  // look up images in that part only
 
   /// The outcome for the image that was added last.
   Outcome outcome = Outcome::kNone;

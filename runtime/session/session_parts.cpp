@@ -1,5 +1,5 @@
-// A prompt that is added as a whole: its pictures are known before the first one is computed, so that the library's
-// entries are read meanwhile.
+// A prompt that is added as a whole: its pictures are known before the first one is computed, so that library entries
+// are read ahead.
 #include <cstdio>
 
 #include "runtime/engine/engine.h"

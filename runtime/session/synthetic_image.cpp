@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kPatternBytes = 4096;
 
-/// Bytes that read as values between -1/2 and 1/2: f16 ones, or any codes at all.
+/// Bytes that decode to values between -1/2 and 1/2: as f16, or as any codes.
 std::array<std::byte, kPatternBytes> make_pattern(KvFormat format) {
   std::array<std::byte, kPatternBytes> pattern;
   uint32_t random = 1;
@@ -25,7 +25,7 @@ std::array<std::byte, kPatternBytes> make_pattern(KvFormat format) {
   return pattern;
 }
 
-/// Offsets and steps with which codes read as values between -1/2 and 1/2.
+/// Offsets and steps with which codes decode to values between -1/2 and 1/2.
 void make_scales(const KvLayer& layer, int32_t head_dim, int64_t count, Half* scales) {
   const Half offset = float_to_half(-0.5f);
   const Half step = float_to_half(1.0f / static_cast<float>((1 << kv_bits(layer.format)) - 1));
@@ -37,7 +37,7 @@ void make_scales(const KvLayer& layer, int32_t head_dim, int64_t count, Half* sc
     for (int32_t row = 0; row < rows; ++row) std::fill_n(scales + row * head_dim, head_dim, value(row));
     return;
   }
-  // Every row's least value, in places of no width: whatever the codes are.
+  // Sets every row's minimum, and levels of width zero: the codes do not matter.
   for (int32_t row = 0; row < kKvScaleRows; ++row) scales[2 * row] = value(row);
 }
 
@@ -46,7 +46,7 @@ void repeat(std::byte* data, int64_t done, int64_t bytes, Queue& queue) {
   for (; done < bytes; done *= 2) queue.copy(data + done, data, std::min(done, bytes - done));
 }
 
-/// Every head of a layer, whose memory is one stretch. Waits, because the pattern lies on the stack.
+/// Fills every head of a layer, whose memory is contiguous. Waits, because the pattern is on the stack.
 Status fill_layer(const KvShape& shape, const KvLayer& layer, const KvRun& run, Queue& queue) {
   const auto pattern = make_pattern(layer.format);
   std::array<Half, int64_t{kKvScaleRows}* kMaxHeadDim> scales = {};

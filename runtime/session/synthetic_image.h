@@ -5,7 +5,7 @@
 
 namespace ocellus {
 
-/// Fills all blocks of an image that was reserved. Waits for the queue.
+/// Fills all blocks of a reserved image. Waits for the queue.
 Status fill_synthetic_image(const SessionCache& cache, int32_t ordinal, Queue& queue);
 
 }  // namespace ocellus

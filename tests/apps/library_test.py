@@ -368,7 +368,7 @@ class Retrieval(LibraryTest):
         self.assert_refused(["ask", *bob, "--prompt", f"<retrieve: {board('113')}>"], RUNTIME, "has no entry for")
         quiet = [*self.flags, "--quiet", "--prompt", "<retrieve: fox>"]
         self.assert_refused(["ask", *quiet, "--kv-bits", 4], USAGE, "16 bits, the session of 4")
-        self.assert_refused(["ask", *quiet, "--reuse", "mpic:20"], USAGE, "16 rows read in place, and the session reads 20")
+        self.assert_refused(["ask", *quiet, "--reuse", "mpic:20"], USAGE, "16 rows computed in place, and the session computes 20")
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ class Lean(ProgramTest):
         self.assertRegex(self.answer("plan", *self.SETTING, "--lean"), "; lean\n")
         budget = ["--budget", lean["total_bytes"]]
         report = json.loads(run("plan", *self.SETTING, *budget, "--json").stdout)
-        self.assertIn("little scratch (--lean)", report["advice"][0]["change"])
+        self.assertIn("less scratch (--lean)", report["advice"][0]["change"])
         self.assertEqual(run("plan", *self.SETTING, *budget, "--lean").returncode, OK)
 
     def test_lean_answers_the_same(self):

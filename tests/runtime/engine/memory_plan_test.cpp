@@ -167,7 +167,7 @@ ocellus_limits apply_advice(const ocellus_limits& limits, const char* text) {
       changed.max_text_tokens = static_cast<int32_t>(value);
     else if (name == "pixels per picture instead of ")
       changed.max_image_pixels = value;
-    else if (name == "pixels per picture that does not come row by row instead of ")
+    else if (name == "pixels per picture decoded as a whole instead of ")
       changed.max_whole_pixels = value;
     else
       FAIL_CHECK(text);
@@ -178,7 +178,7 @@ ocellus_limits apply_advice(const ocellus_limits& limits, const char* text) {
     changed.cache.keep = static_cast<float>(value) / 100.0f;
   } else if (std::sscanf(text, "prompts read in chunks of %lld rows", &value) == 1) {
     changed.max_prompt_rows = static_cast<int32_t>(value);
-  } else if (std::strncmp(text, "little scratch (lean)", 21) == 0) {
+  } else if (std::strncmp(text, "less scratch (lean)", 19) == 0) {
     changed.lean = 1;
   } else if (std::strncmp(text, "no images", 9) == 0) {
     changed.max_images = 0;
@@ -339,7 +339,7 @@ TEST_CASE("every advice makes the plan fit, and the verdict says what is missing
   CHECK(fitting.advice_count == 0);
 }
 
-/// What is allocated on a GPU with memory of its own, without one being there.
+/// Returns the total allocated on a GPU with memory of its own, without needing one.
 int64_t total_on_cuda(const ocellus_limits& limits) {
   EngineShape shape;
   REQUIRE_MESSAGE(resolve_shape(bundled_model(), limits, &shape).ok(), last_failure().sentence);
@@ -491,7 +491,7 @@ TEST_CASE("limits out of range are named") {
   CHECK(refusal(&ocellus_limits::max_tiles, -1).find("tiles") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_image_pixels, 0).find("pixels") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_gpu_pixels, -1).find("pixels") != std::string::npos);
-  CHECK(refusal(&ocellus_limits::max_whole_pixels, -1).find("row by row") != std::string::npos);
+  CHECK(refusal(&ocellus_limits::max_whole_pixels, -1).find("as a whole") != std::string::npos);
   CHECK(refusal(&ocellus_limits::thread_count, 257).find("threads") != std::string::npos);
   CHECK(refusal(&ocellus_limits::budget_bytes, -1).find("budget") != std::string::npos);
 }

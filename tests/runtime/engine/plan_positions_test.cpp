@@ -46,7 +46,7 @@ TEST_CASE("pictures that do not come row by row take four bytes a pixel, and wit
   const ocellus_plan plan = plan_of(limits);
   int64_t most = 0;
   for (const ocellus_advice& advice : plan.advice) {
-    if (std::strstr(advice.text, "pixels per picture that does not come row by row instead of 12000000") != nullptr)
+    if (std::strstr(advice.text, "pixels per picture decoded as a whole instead of 12000000") != nullptr)
       most = std::atoll(advice.text + std::strlen("at most "));
   }
   CHECK(most >= 1920 * 1080);

@@ -175,7 +175,7 @@ TEST_CASE("a session takes no entry that it may not see or that is not as it wou
       {put_changed(shelf, sound, [](EntryFacts& facts) { facts.bits = 2; }), Code::kBadArgument,
        "2 bits, the session of 4"},
       {put_changed(shelf, sound, [](EntryFacts& facts) { facts.stored_input_rows = 4; }), Code::kBadArgument,
-       "4 rows read in place"},
+       "4 rows computed in place"},
       {put_changed(shelf, sound, [](EntryFacts& facts) { facts.block_rows = 7; }), Code::kBadArgument,
        "blocks of 7 slots"},
       {put_changed(shelf, sound, [](EntryFacts& facts) { ++facts.prefix_id; }), Code::kBadArgument, "other settings"},
@@ -314,7 +314,7 @@ TEST_CASE("images are kept as the session was told, and where") {
   REQUIRE_MESSAGE(add_key(session, shared).ok(), last_failure().sentence);
   session.reset();
 
-  // What cannot be stored is answered all the same, and the reason can be asked for.
+  // A picture that cannot be stored is answered nevertheless, and the reason can be queried.
   REQUIRE(shelf.library.set_owner_quota("bob", 1000).ok());
   REQUIRE(test::add_board(session, kBoards[1]).ok());
   CHECK(session.reuse().keep().outcome == SessionKeep::Outcome::kFailed);

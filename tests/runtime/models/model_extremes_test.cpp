@@ -1,5 +1,5 @@
-// What a file may ask for and no real one does: weights that are not numbers, numbers at the end of their range, plans
-// beyond any machine. All of it ends in an answer or in a clear sentence.
+// Extreme files that no real model is: NaN weights, numbers at the end of their range, plans beyond any machine. All of
+// them end in an answer or in a clear sentence.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -111,7 +111,7 @@ TEST_SUITE("weights that are not numbers") {
         set_count(text, key, length);
         CHECK(open_and_talk(text, small_projector()).code() == Code::kFull);
         const std::string sentence = last_failure().sentence;
-        CHECK_MESSAGE(sentence.find("the model was made for " + std::to_string(length)) != std::string::npos, sentence);
+        CHECK_MESSAGE(sentence.find("but the model has " + std::to_string(length)) != std::string::npos, sentence);
       }
     }
   }

@@ -73,7 +73,7 @@ struct Snapshot {
   bool operator==(const Snapshot&) const = default;
 };
 
-/// A prompt long enough to be caught in the middle: rows of text behind a picture.
+/// A prompt long enough to be interrupted in the middle: rows of text after a picture.
 void add_long_prompt(Session& session, int64_t tokens) {
   REQUIRE(ask(session).ok());
   const std::vector<TokenId> filler(static_cast<size_t>(tokens), 297);
@@ -231,7 +231,7 @@ TEST_CASE("a cancelled answer stays as far as it was delivered") {
 TEST_CASE("a cancellation that came before a prompt does nothing to it") {
   const std::unique_ptr<Engine> engine = make_engine(board_limits(2, 200));
   Session& session = open_session(*engine);
-  session.stop_signal().cancel();  // of a session that has done nothing yet
+  session.stop_signal().cancel();  // the session has done nothing yet
   check_answers(session);
   session.stop_signal().cancel();  // too late for the answer, too soon for the next
   check_answers(session);
@@ -327,7 +327,7 @@ TEST_CASE("rows that another session's add could not read are reported to their 
   a.stop_signal().cancel();
   check_answers(b);  // takes the chunk; a's rows cannot be read
   CHECK(a.acknowledge_cancel(a.begin_turn()).code() == Code::kCancelled);
-  CHECK(std::string(last_failure().sentence).find("forgotten") != std::string::npos);
+  CHECK(std::string(last_failure().sentence).find("was dropped") != std::string::npos);
   CHECK(a.next_position() == 0);
   check_answers(a);
 }
