@@ -276,7 +276,7 @@ TEST_CASE("states have names") {
   CHECK(std::string(source_state_name(SourceState::kEnded)) == "ended");
 }
 
-/// Of the process now.
+/// Resident memory of the process.
 int64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   int64_t total = 0, resident = 0;

@@ -1,4 +1,4 @@
-// A camera's driver that does as a test says, behind V4L2's system calls.
+// A simulated camera driver under V4L2's system calls, controlled by the test.
 #pragma once
 
 #include <fcntl.h>
@@ -17,16 +17,16 @@ struct DriverFrame {
   Bytes bytes;
   uint32_t sequence = 0;
   uint32_t flags = 0;
-  uint32_t used = 0;  // what the driver says; 0: as many as there are
+  uint32_t used = 0;  // value reported by the driver; 0: the real size
   int64_t stamp_ns = 0;
 };
 
 class FakeDriver {
  public:
-  // What the test sets; under `lock` while a thread uses the driver.
+  // Set by the test; under `lock` while a thread uses the driver.
   std::mutex lock;
   std::vector<uint32_t> formats = {V4L2_PIX_FMT_YUYV, V4L2_PIX_FMT_MJPEG};
-  uint32_t width = 64, height = 48, padding = 0;  // bytes behind each row
+  uint32_t width = 64, height = 48, padding = 0;  // padding: bytes after each row
   uint32_t capabilities = V4L2_CAP_VIDEO_CAPTURE | V4L2_CAP_STREAMING;
   uint32_t colorspace = V4L2_COLORSPACE_SRGB, encoding = V4L2_YCBCR_ENC_DEFAULT;
   uint32_t most_buffers = 8;
@@ -38,7 +38,7 @@ class FakeDriver {
   Bytes endless_frame;
   std::deque<DriverFrame> script;
 
-  // What the test reads.
+  // Read by the test.
   int opens = 0, closes = 0, mapped = 0;
   bool streaming = false;
   v4l2_format format = {};

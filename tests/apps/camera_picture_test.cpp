@@ -119,7 +119,7 @@ TEST_CASE("damage is found, also where a decoder does not tell of it") {
 
 TEST_CASE("of cut data damage is always found, of one changed byte often, and any bytes may be looked at") {
   const Bytes whole = test::scene_jpeg(320, 240, 1);
-  const int64_t size = std::ssize(whole), data = 700;  // behind all headers
+  const int64_t size = std::ssize(whole), data = 700;  // data: after all headers
   test::Random random(8);
   constexpr int kRounds = 500;
   int found = 0, told = 0;

@@ -8,7 +8,7 @@ namespace {
 using test::Bytes;
 using test::operator+;
 
-/// What a damaged length may call a segment has to come before the damage shows.
+/// The bytes that a damaged length may claim for a segment must arrive before the damage shows.
 const Bytes kMore(66'000, 0);
 
 struct Split {
@@ -48,7 +48,7 @@ std::vector<Bytes> three_frames() {
           test::read_whole(test::kSamples + "board_01.jpg")};
 }
 
-/// An APP1 segment with a whole JPEG in it, put behind the first marker.
+/// Inserts an APP1 segment with a whole JPEG after the first marker.
 Bytes with_thumbnail(const Bytes& jpeg, const Bytes& thumbnail) {
   const size_t length = thumbnail.size() + 2;
   REQUIRE(length < 65536);
@@ -121,7 +121,7 @@ TEST_CASE("a frame cut short anywhere costs no other frame") {
         split(frames[0] + cut_short + frames[2] + frames[0] + kMore, 999, static_cast<uint64_t>(round));
     CHECK(result.frames.front() == frames[0]);
     CHECK(result.frames.back() == frames[0]);
-    // Where the cut falls into a table and the next frame goes on at one of its own markers, both make one picture.
+    // If the cut is in a table and the next frame continues at one of its own markers, both form one picture.
     complete += result.frames.size() == 3 && result.frames[1].size() >= frames[2].size() / 2 &&
                 std::equal(frames[2].rbegin(), frames[2].rbegin() + static_cast<std::ptrdiff_t>(frames[2].size() / 2),
                            result.frames[1].rbegin());

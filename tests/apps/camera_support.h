@@ -1,4 +1,4 @@
-// What the camera's tests share: frames, folders, pipes and a source that does as it is told.
+// Shared by the camera's tests: frames, folders, pipes and a scripted source.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@
 
 namespace ocellus::app::test {
 
-using namespace ocellus::test;  // what all tests share
+using namespace ocellus::test;  // shared by all tests
 
 using std::chrono::milliseconds;
 using Bytes = std::vector<uint8_t>;
@@ -151,7 +151,7 @@ inline std::string failure_of(const std::function<void()>& action) {
   return {};
 }
 
-/// Whether `condition` holds within some seconds.
+/// Returns true if `condition` holds within some seconds.
 inline bool comes_true(const std::function<bool()>& condition, milliseconds patience = milliseconds(10000)) {
   const auto end = std::chrono::steady_clock::now() + patience;
   while (std::chrono::steady_clock::now() < end) {

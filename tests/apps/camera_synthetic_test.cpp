@@ -17,7 +17,7 @@ SourceOptions scene(const std::string& faults = "", const std::string& format = 
       .name = "synthetic", .format = format, .width = 64, .height = 48, .frames_per_second = 2000, .faults = faults};
 }
 
-/// What happened at each of the first `most` events.
+/// Returns the first `most` events.
 std::vector<SourceEvent> play(const SourceOptions& options, size_t most, std::vector<Frame>* frames = nullptr) {
   SyntheticSource source(options);
   return test::collect(source, frames, most);

@@ -22,7 +22,7 @@ inline int64_t best_ms(const std::function<std::function<void()>()>& prepare) {
   return best;
 }
 
-/// How many more `count` becomes during some time, per 10 ms.
+/// Returns the growth of `count` during some time, per 10 ms.
 inline double growth_per_10_ms(const std::function<int64_t()>& count, std::chrono::milliseconds time) {
   const auto begin = std::chrono::steady_clock::now();
   const int64_t before = count();

@@ -13,7 +13,7 @@ using test::milliseconds;
 
 SourceOptions camera(const std::string& format = "") { return {.name = "/dev/video9", .format = format}; }
 
-/// A YUYV frame whose rows have padding of 0xEE behind them.
+/// Returns a YUYV frame whose rows are followed by padding of 0xEE.
 Bytes yuyv(uint32_t width, uint32_t height, uint32_t padding, uint8_t value) {
   Bytes bytes;
   for (uint32_t row = 0; row < height; ++row) {
@@ -126,7 +126,7 @@ TEST_CASE("NV12 rows come without their padding, in the range that the driver na
   Bytes padded;
   for (uint8_t row = 0; row < 72; ++row) {
     padded.insert(padded.end(), 64, row);
-    if (row < 71) padded.insert(padded.end(), 16, 0xEE);  // behind the last row there is none
+    if (row < 71) padded.insert(padded.end(), 16, 0xEE);  // none after the last row
   }
   driver.script.push_back({padded, 0, 0, 0, 0});
   Frame frame;

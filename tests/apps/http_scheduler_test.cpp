@@ -1,4 +1,4 @@
-// Who is answered when by `serve`, and that a session that fails to open again is not lost for good.
+// Scheduling of `serve`, and sessions that fail to reopen, which are not lost forever.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -29,7 +29,7 @@ class FakeExchange : public HttpExchange {
   bool is_open() const override { return true; }
   HttpBody take_body() override { return {std::move(request_.body), nullptr, 0}; }
 
-  std::atomic<int> status = 0;  // of the answer; 0: none yet
+  std::atomic<int> status = 0;  // HTTP status of the answer; 0: none yet
 
  private:
   HttpRequest request_;

@@ -1,4 +1,4 @@
-// What the HTTP server answers to clients that mean well, and to those who may not ask.
+// The HTTP server's answers to well-behaved clients, and to those without access.
 #include "apps/http/http_server.h"
 
 #include <doctest/doctest.h>

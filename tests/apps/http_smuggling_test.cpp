@@ -1,4 +1,4 @@
-// Heads that two programs in a row could read in two ways are refused, and nothing behind them is taken for a request.
+// Heads that two programs in a row could read in two ways are refused, and nothing after them is taken for a request.
 #include <doctest/doctest.h>
 
 #include <atomic>

@@ -70,7 +70,7 @@ struct Folder {
     REQUIRE(lstat((path / name).c_str(), &facts) == 0);
     return facts.st_mode & 07777;
   }
-  // Why the folder is not taken for a history; "" if it is.
+  // Returns why the folder is not accepted as a history; "" if it is.
   std::string refusal() const {
     try {
       HistoryFolder(path.string(), kLeastQuota);
@@ -80,7 +80,7 @@ struct Folder {
     }
     return "";
   }
-  // What a history of an earlier version left, which had no mark.
+  // Creates the history of an earlier version, which had no mark.
   void leave_unmarked_history(int64_t pictures) const {
     HistoryFolder history(path.string(), kLeastQuota);
     for (int64_t id = 1; id <= pictures; ++id) CHECK(history.add(make_record(id), {1, 2, 3}) == "");

@@ -31,8 +31,8 @@ void change_exif(Bytes& input, Random& random) {
   };
   const size_t field = 10 + kFieldBytes * pick_index((input.size() - 10) / kFieldBytes + 1, random);
   switch (random.integer(0, 8)) {
-    case 0: write(4, odd_number(random), 4); break;  // where the directory lies
-    case 1: write(8, odd_number(random), 2); break;  // how many fields it has
+    case 0: write(4, odd_number(random), 4); break;  // offset of the directory
+    case 1: write(8, odd_number(random), 2); break;  // number of its fields
     case 2: write(field, once_in(2, random) ? 0x0112 : odd_number(random), 2); break;
     case 3: write(field + 2, static_cast<uint64_t>(random.integer(0, 13)), 2); break;
     case 4: write(field + 4, odd_number(random), 4); break;

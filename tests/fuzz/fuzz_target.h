@@ -1,6 +1,6 @@
-// What a fuzz target is: inputs to start from, changes that know the inputs' form, and what is done with an input. One
-// source NAME_fuzz.cpp holds one target. Two programs run them: mutation_run.cpp by itself, with any compiler;
-// libfuzzer.cpp as part of libFuzzer, which keeps what reaches new code.
+// A fuzz target: seed inputs, changes that know the inputs' format, and a function that runs an input. One source
+// NAME_fuzz.cpp holds one target. Two programs run them: mutation_run.cpp by itself, with any compiler; libfuzzer.cpp
+// as part of libFuzzer, which keeps inputs that reach new code.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@ struct Target {
   std::vector<Bytes> (*make_seeds)();
   /// Changes the input once. Any bytes may come in, damaged ones too.
   void (*mutate)(Bytes& input, Random& random);
-  /// Whether the input was accepted. Aborts where what the code promises does not hold.
+  /// Returns true if the input was accepted. Aborts if the code breaks a promise.
   bool (*run)(const uint8_t* data, size_t size);
-  size_t most_bytes = size_t{1} << 16;          // of an input
-  int64_t most_heap_bytes = int64_t{64} << 20;  // that a run may have allocated at once
+  size_t most_bytes = size_t{1} << 16;          // maximum size of an input
+  int64_t most_heap_bytes = int64_t{64} << 20;  // maximum heap of a run at any time
 };
 
 /// Makes a target known when the program starts.

@@ -1,11 +1,11 @@
-// How much heap the work between two calls had at once; needs AddressSanitizer, which sees every allocation.
+// Maximum heap of the work between two calls; needs AddressSanitizer, which sees every allocation.
 #pragma once
 
 #include <cstdint>
 
 namespace ocellus::fuzz {
 
-/// Whether there is anything that sees allocations.
+/// Returns true if allocations can be observed.
 bool can_watch_heap();
 /// Begins to count, at 0.
 void begin_heap_watch();

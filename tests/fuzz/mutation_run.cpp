@@ -5,7 +5,7 @@
 // N inputs for each target (all of them by default), made from its seeds by a few changes each. Number S and the number
 // of a run decide an input, so runs can be shared out and repeated. --seconds ends a target earlier. J processes do the
 // work and others watch them: one that dies, takes 10 seconds for an input or more heap than the target allows is
-// counted, its input is kept in DIR, and the work goes on behind it. Files are run as they are, without changes.
+// counted, its input is kept in DIR, and the work continues after it. Files are run unchanged.
 //
 // Prints a line of JSON for each target. Exit code 1 if anything went wrong. --self-test shows that faults are noticed.
 #include <algorithm>
@@ -22,7 +22,7 @@
 #include "tests/fuzz/self_test.h"
 #include "tests/fuzz/worker_watch.h"
 
-// Memory that a file asks for and nobody has is refused as it would be elsewhere; the rest keeps runs small.
+// Huge allocations requested by a file fail as they would elsewhere; the other options keep runs small.
 extern "C" const char* __asan_default_options() {
   return "allocator_may_return_null=1:max_allocation_size_mb=1024:quarantine_size_mb=8:detect_stack_use_after_return=0";
 }

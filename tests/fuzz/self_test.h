@@ -1,4 +1,4 @@
-// Whether faults of a target are noticed, by targets made for it.
+// Checks, with targets made for it, that faults of a target are noticed.
 #pragma once
 
 #include <string>

@@ -29,10 +29,10 @@ int64_t now_ns() {
       .count();
 }
 
-// What a worker tells its watcher, in memory that both have.
+// Messages from a worker to its watcher, in shared memory.
 struct Slot {
   std::atomic<int64_t> run;         // the one under way, or the next
-  std::atomic<int64_t> started_ns;  // of the run under way; 0: none is
+  std::atomic<int64_t> started_ns;  // start of the current run; 0: none
   int64_t executions, accepted, over_memory, worst_ns, worst_heap_bytes;
   size_t input_bytes;
   uint8_t input[kSlotInputBytes];

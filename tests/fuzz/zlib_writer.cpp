@@ -79,7 +79,7 @@ std::vector<int> split_lengths(size_t count, int most, Random& random) {
 
 void write_literals(const Bytes& data, size_t begin, size_t end, const Codes& literals, const Codes& distances,
                     Random& random, BitWriter& out) {
-  const size_t stride = pick_index(200, random) + 1;  // where repetitions are looked for
+  const size_t stride = pick_index(200, random) + 1;  // distance between positions tried for repetitions
   for (size_t at = begin; at < end;) {
     size_t length = 0;
     const size_t distance = std::min(once_in(2, random) ? stride : size_t{1}, size_t{256});
@@ -94,7 +94,7 @@ void write_literals(const Bytes& data, size_t begin, size_t end, const Codes& li
     const auto index = base - kLengthBase.begin();
     literals.write(out, kEndOfBlock + 1 + static_cast<int>(index));
     out.bits(static_cast<uint32_t>(static_cast<int>(length) - *base), kLengthBits[static_cast<size_t>(index)]);
-    int symbol = 0, first = 1, extra = 0;  // of the distance
+    int symbol = 0, first = 1, extra = 0;  // extra bits of the distance
     while (static_cast<int>(distance) >= first + (1 << extra)) {
       first += 1 << extra;
       extra = std::max(0, ++symbol / 2 - 1);

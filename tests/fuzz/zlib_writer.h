@@ -1,4 +1,4 @@
-// Writes zlib streams with blocks of every kind, so that a decoder's inflating is met behind a sound container.
+// Writes zlib streams with blocks of every kind, so that a decoder's inflating is reached through a valid container.
 #pragma once
 
 #include "tests/fuzz/fuzz_target.h"

@@ -47,7 +47,7 @@ TEST_CASE("copies beside the ops come behind those before them and before those 
       CHECK(std::count(last.begin(), last.end(), 2) == static_cast<int64_t>(kCount));
       std::fill(last.begin(), last.end(), 0);
     }
-    // Also when nobody but finish() waits, and after a failure.
+    // Transfers finish even if only finish() waits, and after a failure.
     queue.begin_transfers();
     queue.transfer(last.data(), second.data(), kBytes);
     queue.end_transfers(0);

@@ -14,7 +14,7 @@ using namespace ocellus::test;
 
 namespace {
 
-// A small file with a header of more than a megabyte, whose last entry and tensors come behind that.
+// A small file with a header of more than a megabyte, whose last entry and tensors come after that.
 GgufBuilder long_gguf() {
   GgufBuilder file = small_gguf();
   file.add_string_array("test.words", std::vector<std::string>(40000, std::string(30, 'w')));
@@ -62,7 +62,7 @@ TEST_CASE("a header beyond what is read of one is refused") {
   constexpr auto kMax = static_cast<uint64_t>(kMaxGgufHeaderBytes);
   const auto open_with_array = [](uint64_t count) {
     GgufBuilder builder;
-    Bytes array;  // whose elements are a hole in the file
+    Bytes array;  // its elements are a hole in the file
     append(array, static_cast<uint32_t>(GgufType::kU8));
     append(array, count);
     builder.add_raw("test.zeros", static_cast<uint32_t>(GgufType::kArray), array);

@@ -17,7 +17,7 @@ using namespace ocellus::test;
 
 namespace {
 
-/// Six tensors of different sizes and formats, no two bytes alike nearby, most of them with padding behind them.
+/// Six tensors of different sizes and formats, no two bytes alike nearby, most of them followed by padding.
 GgufBuilder whole_model() {
   GgufBuilder file = small_gguf();
   file.add_tensor("blk.0.a", {5}, {1, 2, 3, 4, 5});

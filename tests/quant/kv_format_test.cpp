@@ -56,7 +56,7 @@ TEST_CASE("the first channel's code stands in the most significant bits") {
   }
 }
 
-/// What [least, greatest] is read as after its ends were coded with rounded scales.
+/// The decoded [least, greatest] after its ends were coded with rounded scales.
 struct ReadBack {
   float low, high;
 };

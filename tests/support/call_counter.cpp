@@ -44,7 +44,7 @@ std::atomic<int> g_stacks_used{0};
 
 thread_local bool t_is_drivers = false;
 std::atomic<int64_t> g_driver_calls{0};
-/// Where the CUDA driver's code lies.
+/// Address range of the CUDA driver's code.
 uintptr_t g_driver_first = 0, g_driver_end = 0;
 
 int find_driver(dl_phdr_info* library, size_t, void*) {
@@ -73,13 +73,13 @@ void count(Call call, const void* caller = nullptr) {
   if (index < kStackCount) g_stack_depths[index] = ::backtrace(g_stacks[index], kStackDepth);
 }
 
-/// The next definition of a function, behind ours. Looked up before main: dlsym itself may allocate.
+/// Returns the next definition of a function, after ours. Looked up before main: dlsym itself may allocate.
 template <class Function>
 Function* next_definition(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
-/// What a thread of the CUDA driver was to run, kept until it marks itself as one.
+/// A start routine of a CUDA driver's thread, kept until the thread marks itself as one.
 struct DriverThread {
   void* (*run)(void*);
   void* argument;
@@ -133,7 +133,7 @@ int64_t report_calls() {
       Dl_info where = {};
       if (::dladdr(g_stacks[i][k], &where) == 0) continue;
       const std::string file = where.dli_fname;
-      char offset[32];  // for addr2line -f -C -e FILE: the library's names are hidden
+      char offset[32];  // argument of addr2line -f -C -e FILE: the library's names are hidden
       std::snprintf(offset, sizeof(offset), "+%#tx",
                     static_cast<char*>(g_stacks[i][k]) - static_cast<char*>(where.dli_fbase));
       stack +=
@@ -239,7 +239,7 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
 #if OCELLUS_HAS_CUDA
 extern "C" {
 
-// What takes memory of the device, or pins the host's. The linker sends our calls here (--wrap).
+// Functions that allocate device memory, or pin host memory. The linker redirects our calls here (--wrap).
 cudaError_t __real_cudaMalloc(void** out, size_t bytes);
 cudaError_t __real_cudaHostAlloc(void** out, size_t bytes, unsigned flags);
 cudaError_t __real_cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long flags);

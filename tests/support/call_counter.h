@@ -28,7 +28,7 @@ inline constexpr int64_t kMaxDriverCalls = 64;
 /// Shows which calls there were, and from where the first came; returns total_calls().
 int64_t report_calls();
 
-/// Of the first GPU; 0 without one.
+/// Free memory of the first GPU; 0 without one.
 int64_t free_device_bytes();
 
 }  // namespace ocellus::test

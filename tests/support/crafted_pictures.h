@@ -86,7 +86,7 @@ inline Bytes store_zlib(const Bytes& data) {
     out.insert(out.end(), data.begin() + static_cast<int64_t>(at), data.begin() + static_cast<int64_t>(at + count));
     at += count;
   } while (at < data.size());
-  append(out, {0, 0, 0, 0});  // the checksum, which nobody reads
+  append(out, {0, 0, 0, 0});  // the checksum, which is not read
   return out;
 }
 

@@ -21,8 +21,8 @@ bool has_gpu() {
 }
 
 #if OCELLUS_HAS_CUDA
-/// Pinned blocks given back, by the power of two that is their size: pinning and freeing take the driver long, and
-/// tests ask for thousands. They are never freed, as the driver may be gone before static objects are.
+/// Released pinned blocks, by the power of two of their size: pinning and freeing is slow in the driver, and tests need
+/// thousands. They are never freed, as the driver may be unloaded before static objects are destroyed.
 std::vector<void*>& spare_blocks(size_t bytes) {
   static auto* const spares = new std::array<std::vector<void*>, 64>;
   return (*spares)[static_cast<size_t>(std::countr_zero(bytes))];
@@ -48,7 +48,7 @@ void* allocate_visible(size_t bytes) {
 #if OCELLUS_HAS_CUDA
   if (has_gpu()) return allocate_pinned(bytes);
 #endif
-  // Not one byte more than asked for, so that sanitizers see reads behind the end.
+  // Exactly the requested bytes, so that sanitizers see reads beyond the end.
   void* memory = nullptr;
   if (posix_memalign(&memory, 64, bytes) != 0) std::abort();
   return memory;
@@ -70,7 +70,7 @@ Queue* cuda_queue() {
     std::unique_ptr<MatmulLibrary> library;
   };
   static Cuda* const cuda = [] {
-    auto* opened = new Cuda;  // lives as long as the program: CUDA may be gone before static objects are
+    auto* opened = new Cuda;  // lives as long as the program: CUDA may be unloaded before static objects are destroyed
     REQUIRE_MESSAGE(CudaDevice::open(0, nullptr, &opened->device).ok(), last_failure().sentence);
     REQUIRE_MESSAGE(MatmulLibrary::create(*opened->device, &opened->library).ok(), last_failure().sentence);
     opened->queue.use_cuda(opened->device.get(), opened->library.get());

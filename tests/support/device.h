@@ -1,5 +1,5 @@
-// Where op tests run: on the CPU, and on a GPU where there is one. Buffers are memory that both can read and write, so
-// that one test serves both backends.
+// Devices of op tests: the CPU, and a GPU if there is one. Buffers are memory that both can read and write, so that
+// one test serves both backends.
 //
 //   test::for_each_backend([&](Queue& queue) {
 //     test::Activations out(queue, T, N);              // f32 on the CPU, f16 on CUDA
@@ -63,7 +63,7 @@ void for_each_backend_and_target(Body body) {
   });
 }
 
-/// How far an exact value may lie from the f16 it is rounded to: half a step.
+/// Maximum distance of an exact value from its f16 rounding: half a step.
 inline double half_rounding(double value) {
   const int exponent = std::max(std::ilogb(std::max(std::abs(value), 1e-30)), -14);
   return std::ldexp(1.0, exponent - 11);
@@ -90,7 +90,7 @@ class Activations {
   float get(int64_t row, int64_t col) const {
     return is_half_ ? half_to_float(halves_.at(row, col)) : floats_.at(row, col);
   }
-  /// What rounding to the type adds to the error of a stored value; the value an op stores for one that is too large.
+  /// Rounding error that the type adds to a stored value; the value stored for one that is too large.
   double rounding(double value) const { return is_half_ ? half_rounding(value) : 0.0; }
   double limited(double value) const { return is_half_ ? std::clamp(value, -65504.0, 65504.0) : value; }
   bool intact() const { return is_half_ ? halves_.intact() : floats_.intact(); }

@@ -36,7 +36,8 @@ inline Bytes with_exif(const Bytes& jpeg, const Bytes& tiff) {
   return out;
 }
 
-/// Where pixel (x, y) of a file of width x height pixels is seen. "6: row 0 is the right side, column 0 the top."
+/// Displayed position of pixel (x, y) of a file of width x height pixels. "6: row 0 is the right side, column 0 the
+/// top."
 struct SeenAt {
   int x, y;
 };

@@ -64,7 +64,7 @@ class GgufBuilder {
 
   std::string magic = "GGUF";
   uint32_t version = 3;
-  uint64_t alignment = 32;  // of the layout only; see add_alignment
+  uint64_t alignment = 32;  // alignment of the layout only; see add_alignment
   std::optional<uint64_t> forged_entry_count;
   std::optional<uint64_t> forged_tensor_count;
   std::vector<Entry> entries;
@@ -118,7 +118,7 @@ class GgufBuilder {
   void remove_tensor(std::string_view name);
 
   Bytes build() const;
-  /// Where the data section of build() begins.
+  /// Offset of the data section in build().
   size_t header_bytes() const;
   /// build() as a file.
   void write(const std::string& path) const;

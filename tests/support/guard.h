@@ -35,7 +35,7 @@ class Guarded {
   const T& at(int64_t row, int64_t col) const { return data()[row * stride_ + col]; }
   DeviceView<T> view() { return {data(), rows_, cols_, stride_}; }
 
-  /// True if nothing but the values themselves was written: not before, behind or between the rows.
+  /// True if only the values themselves were written: nothing before, after or between the rows.
   bool intact() const {
     const int64_t size = static_cast<int64_t>(sizeof(T));
     int64_t at = 0;

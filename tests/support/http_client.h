@@ -50,7 +50,7 @@ HttpReply fetch(int32_t port, const std::string& method, const std::string& targ
                 const std::string& extra = "", int wait_ms = 5000);
 
 int64_t steady_ms();
-/// Whether the condition comes true in time; it is asked every 5 ms.
+/// Returns true if the condition holds in time; it is checked every 5 ms.
 bool wait_for(const std::function<bool()>& condition, int wait_ms);
 
 }  // namespace ocellus

@@ -18,7 +18,7 @@ class TestRun {
   static constexpr int32_t kLayers = 3;
   static constexpr int32_t kLayer = 1;  // the one filled with numbers
 
-  /// Runs may be empty and may have room behind their live slots.
+  /// Runs may be empty and may have room after their live slots.
   TestRun(Random& random, int32_t heads, int32_t dim, int32_t slots, int32_t capacity)
       : halves_(static_cast<size_t>(int64_t{2} * kLayers * heads * capacity * dim), kHalfNan) {
     const int64_t matrix = int64_t{2} * capacity * dim;  // bytes of one head's keys

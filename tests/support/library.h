@@ -41,9 +41,9 @@ class FaultyFiles : public LibraryFiles {
   }
   int64_t calls = 0;
   int64_t room = INT64_MAX;        // bytes that the disk still takes
-  int64_t most_bytes = INT64_MAX;  // of a read or write at once
+  int64_t most_bytes = INT64_MAX;  // maximum of one read or write
   bool is_read_only = false;
-  std::vector<std::string> log;  // what changed the disk, in order
+  std::vector<std::string> log;  // changes of the disk, in order
 
   int open(const char* path, int flags, int mode) override {
     const bool writes = (flags & (O_CREAT | O_WRONLY | O_RDWR)) != 0;

@@ -14,7 +14,7 @@
 
 namespace {
 
-std::atomic<long long> g_calls{0};        // of the library that were watched
+std::atomic<long long> g_calls{0};        // number of watched library calls
 std::atomic<long long> g_allocations{0};  // in them, and on the library's threads
 std::atomic<long long> g_first_call{0};   // the call in which the last allocation was made
 thread_local int t_depth = 0;
@@ -44,7 +44,7 @@ class Inside {
   ~Inside() { --t_depth; }
 };
 
-// What the program is told of during a call is the program's own.
+// Notifications to the program during a call are the program's own work.
 struct OutsideText {
   ocellus_text_function function;
   void* user;

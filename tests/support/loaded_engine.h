@@ -89,7 +89,7 @@ inline void add_question(Session& session, const nlohmann::json& golden) {
   REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
 }
 
-/// What a generate call gave: the streamed pieces, and all of them joined.
+/// Result of a generate call: the streamed pieces, and all of them joined.
 struct Answer {
   std::string text;
   std::vector<std::string> pieces;

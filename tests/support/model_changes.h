@@ -12,26 +12,26 @@
 
 namespace ocellus::test {
 
-/// What is done to a file.
+/// The change of a file.
 enum class Change { kCutShort, kOverwrittenByNoise, kOverwrittenByModel, kGrown, kRemoved, kRenamedOver };
 inline constexpr Change kChanges[] = {
     Change::kCutShort, Change::kOverwrittenByNoise, Change::kOverwrittenByModel, Change::kGrown,
     Change::kRemoved,  Change::kRenamedOver};
 const char* change_name(Change change);
 
-/// How far the run is then. It waits until the change is done, but for kGoingOn.
+/// The stage of the run at the change. It waits until the change is done, except for kGoingOn.
 enum class Stage { kBeforeOpening, kOpened, kEngineMade, kGoingOn };
 
 struct Moment {
   Change change = Change::kCutShort;
-  bool of_text = true;  // of the two files
+  bool of_text = true;  // selects one of the two files
   Stage stage = Stage::kGoingOn;
   int64_t delay_us = 0;  // kGoingOn: from the start of the run to the change
 };
 
-/// How a run ended.
+/// The end of a run.
 struct RunEnd {
-  int signal = 0;    // that killed it; 0: it ended by itself
+  int signal = 0;    // fatal signal; 0: it ended by itself
   int status = 0;    // ocellus_status of the first call that failed, of those before the answer was complete
   std::string text;  // the answer, or the sentence of the failure
 };
@@ -54,7 +54,7 @@ class ChangingPair {
   /// Changes of every kind at random times, from the start of a run to a little after it has its engine.
   void run_many(int64_t moments, uint64_t seed, ChangeTally* tally) const;
 
-  /// What the pair answers, and what it answers with the other model in place of one of its files.
+  /// The pair's answer, and its answer with the other model in place of one of its files.
   const std::string& answer() const { return answer_; }
   const std::string& other_answer(bool of_text) const { return of_text ? text_.answer : vision_.answer; }
   const std::string& path(bool of_text) const { return file(of_text).copy.path(); }
@@ -63,7 +63,7 @@ class ChangingPair {
   struct File {
     File(const GgufBuilder& good_model, const GgufBuilder& other_model);
     Bytes good, other;
-    std::string answer;  // of a pair with the other
+    std::string answer;  // answer of a pair with the other file
     TemporaryFile copy;
   };
   const File& file(bool of_text) const { return of_text ? text_ : vision_; }

@@ -20,7 +20,7 @@ namespace ocellus::test {
 struct CachePart {
   KvFormat format = KvFormat::kF16;
   int32_t slots = 1;
-  int32_t room = 0;  // of the block behind its last slot
+  int32_t room = 0;  // room of the block after its last slot
   int32_t shift = 0;
   bool calibrated = false;           // though it is f16
   std::vector<int32_t> counts = {};  // by head, of a list where this block follows `counted_before` slots

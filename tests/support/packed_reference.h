@@ -1,4 +1,4 @@
-// What attention over packed, moved and calibrated slots must give, in double precision.
+// Expected attention over packed, shifted and calibrated slots, in double precision.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ struct RealBlock {
 /// Reads slot `slot` of a run.
 RealSlot read_slot(const KvRun& run, const KvLayer& layer, int64_t head, int64_t slot, int32_t dim);
 
-/// A head rotated by so many positions.
+/// Rotates a head by `positions` positions.
 std::vector<double> rotated(std::vector<double> x, const RopeParams& rope, int32_t positions);
 
 /// q . k / sqrt(E) of every slot, calibrated as kv_run.h says.

@@ -61,7 +61,7 @@ inline std::vector<float> block_scales(Session& session, const KvRun& run, int32
   return scales;
 }
 
-/// What the pools have left.
+/// Free blocks and pages of the pools.
 struct FreeBlocks {
   int64_t pages, blocks;
   explicit FreeBlocks(Engine& engine)

@@ -14,7 +14,7 @@ namespace ocellus::test {
 
 struct PackedShape {
   int32_t heads = 1, kv_heads = 1, dim = 64;
-  KvFormat format = KvFormat::k8Bit;  // of the packed parts
+  KvFormat format = KvFormat::k8Bit;  // format of the packed parts
   RopeParams rope = {};
   KvCalibration calibration = {};
   std::vector<std::vector<CachePart>> sessions = {};
@@ -54,7 +54,7 @@ inline std::vector<CachePart> kept_parts(KvFormat format, int32_t slots, int32_t
   return parts;
 }
 
-/// What one session sees: text, images packed each with its own scales, moved ones, survivors of an eviction.
+/// Slots of one session: text, images packed each with its own scales, shifted ones, survivors of an eviction.
 inline std::vector<CachePart> mixed_parts(KvFormat format, int32_t kv_heads, Random& random) {
   const auto draw = [&](int64_t low, int64_t high) { return static_cast<int32_t>(random.integer(low, high)); };
   constexpr int32_t kSizes[] = {1, 2, 15, 16, 17, 63, 64, 65, 100, 130, 300};

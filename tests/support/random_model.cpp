@@ -196,7 +196,7 @@ GgufBuilder build_text(const TextRecipe& r, uint64_t seed) {
   return file;
 }
 
-/// What towers of every kind say of themselves.
+/// Keys of towers of every kind.
 template <class Recipe>
 void add_tower_facts(GgufBuilder& file, const Recipe& r, float epsilon, int projection_dim) {
   const auto count = [&](const char* name, int value) {

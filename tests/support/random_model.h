@@ -19,11 +19,12 @@ struct TextRecipe {
   int kv_heads = 4;
   int head_dim = 16;  // attention.key_length is written if it is not width / query_heads
   WeightFormat format = WeightFormat::kF32;
-  WeightFormat second_format = WeightFormat::kF32;  // of values, the second MLP matrix and the output, if `mixed`
+  WeightFormat second_format = WeightFormat::kF32;  // format of values, the second MLP matrix and the output, if
+                                                    // `mixed`
   bool mixed = false;
   bool tied = false;          // no output matrix
-  bool biases = false;        // of query, key and value
-  bool more_biases = false;   // of every other linear map of a layer
+  bool biases = false;        // biases of query, key and value
+  bool more_biases = false;   // biases of every other linear map of a layer
   bool fused_qkv = false;     // one matrix for query, key and value
   int rotated = 0;            // rope.dimension_count; 0: not written
   float rope_base = 0;        // rope.freq_base; 0: not written
@@ -43,7 +44,7 @@ struct VisionRecipe {
   int width = 64;
   int heads = 4;
   int mlp_width = 96;
-  int output_width = 64;  // of the language model
+  int output_width = 64;  // width of the language model
   WeightFormat format = WeightFormat::kF32;
   const char* activation = "gelu";  // "silu" or "quick_gelu"
   bool swapped_mlp = false;         // the matrices of the MLP under each other's names, as old files have them
@@ -59,7 +60,7 @@ struct ClipRecipe {
   int heads = 2;
   int mlp_width = 104;
   int projector_width = 80;
-  int output_width = 64;  // of the language model
+  int output_width = 64;  // width of the language model
   WeightFormat format = WeightFormat::kF32;
   WeightFormat position_format = WeightFormat::kF32;
   const char* activation = "quick_gelu";  // or "gelu"

@@ -334,7 +334,7 @@ Matrix ReferenceVision::shuffle(const Matrix& x) const {
   return out;
 }
 
-/// Of the root mean square where there is no bias.
+/// RMS norm if there is no bias.
 Matrix ReferenceVision::norm(const Matrix& x, const std::string& name) const {
   return weights_.has(name + ".bias") ? weights_.layer_norm(x, name, epsilon_) : weights_.rms_norm(x, name, epsilon_);
 }

@@ -27,10 +27,10 @@ struct Matrix {
 /// |got - expected| / |expected|, Euclidean.
 double relative_error(const float* got, const double* expected, int64_t count);
 
-/// What the runtime rounds on purpose. With both, a right runtime differs from the reference by float arithmetic only
-/// (and by what follows where a value lies so close to the middle of two codes that it falls on the other side).
+/// Intended roundings of the runtime. With both, a correct runtime differs from the reference by float arithmetic only
+/// (and its consequences if a value lies so close to the middle of two codes that it rounds differently).
 struct Rounding {
-  bool inputs = true;  // of matrices in block formats, to int8 by groups of 32
+  bool inputs = true;  // inputs of matrices in block formats, to int8 by groups of 32
   bool kv = true;      // keys and values, to half precision
 };
 
@@ -47,7 +47,7 @@ class ReferenceWeights {
   const Matrix& tensor(const std::string& name) const;
   /// y = W x + b of "<name>.weight" and, if there is one, "<name>.bias".
   Matrix linear(const Matrix& x, const std::string& name) const;
-  /// Of rows, or of every piece of a row that is as long as the weight.
+  /// Normalises rows, or every piece of a row that is as long as the weight.
   Matrix rms_norm(const Matrix& x, const std::string& name, double epsilon) const;
   Matrix layer_norm(const Matrix& x, const std::string& name, double epsilon) const;
   /// Softmax attention; head h reads key/value head h / (heads / kv_heads).

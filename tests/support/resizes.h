@@ -10,7 +10,7 @@
 
 namespace ocellus::testing {
 
-/// Keeps all rows of so many bytes.
+/// Keeps all rows of `row_bytes` bytes.
 class RowKeeper final : public RowConsumer {
  public:
   explicit RowKeeper(int64_t row_bytes) : row_bytes_(row_bytes) {}

@@ -13,8 +13,8 @@ inline bool is_small_run() {
   return small;
 }
 
-/// Whether to leave out this one of many similar, numbered cases. One in `of` stays; the default has no factor in
-/// common with the periods at which cases change their options.
+/// Returns true if this one of many similar, numbered cases is left out. One in `of` is kept; the default has no factor
+/// in common with the periods at which cases change their options.
 inline bool skip(uint64_t number, uint64_t of = 13) { return is_small_run() && number % of != 1; }
 
 }  // namespace ocellus::test

@@ -44,7 +44,7 @@ class SplitModel {
   SplitModel(const SplitModel&) = delete;
   SplitModel& operator=(const SplitModel&) = delete;
 
-  /// Of part `index`, which is counted from 0; the names count from 1.
+  /// Path of part `index`, which is counted from 0; the names count from 1.
   std::string path(size_t index = 0) const { return folder_ + "/" + name(index); }
   std::string name(size_t index) const {
     char text[64];

@@ -49,7 +49,7 @@ inline void append_text(Parts& parts, const std::string& text) {
   for (const char c : text) parts.push_back({.token = static_cast<uint8_t>(c)});
 }
 
-/// What stands in the prompt for a picture: tiles row by row, a line break between rows, then the overview.
+/// Appends a picture's part of the prompt: tiles row by row, a line break between rows, then the overview.
 inline void append_picture(Parts& parts, int picture, int tile_rows, int tile_cols) {
   const auto text = [&](TokenId token) { parts.push_back({.token = token}); };
   const auto view = [&](int index) { parts.push_back({.picture = picture, .view = index}); };
@@ -112,7 +112,7 @@ inline ocellus_limits picture_limits(int images, int text_tokens) {
 /// On CUDA activations are rounded to f16 between the ops, 5e-4 each time.
 inline double bound_on(Engine& engine, double cpu, double cuda) { return engine.queue().on_cuda() ? cuda : cpu; }
 
-/// Three pictures with text before, between and behind them; the first two stand side by side.
+/// Three pictures with text before, between and after them; the first two are adjacent.
 inline const std::vector<TestPicture>& conversation_pictures() {
   static const std::vector<TestPicture> pictures = {{96, 64}, {33, 200}, {64, 60}};
   return pictures;

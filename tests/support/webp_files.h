@@ -104,7 +104,7 @@ class LosslessWriter {
 
  private:
   Bytes bytes_;
-  size_t bits_ = 0;  // behind the first byte
+  size_t bits_ = 0;  // bits after the first byte
 };
 
 /// RGBA8 as a lossless file without any compression.
@@ -154,7 +154,7 @@ struct WebpRecipe {
 /// RGBA8, or RGB8 without alpha, by libwebp's encoder; tests that call it link tests/support/webp_files.cpp.
 Bytes encode_webp(const Bytes& pixels, int width, int height, bool has_alpha, const WebpRecipe& recipe);
 
-/// What libwebp itself makes of the file, RGB8, alpha on white; empty if it refuses.
+/// libwebp's own decoding of the file, RGB8, alpha on white; empty if it refuses.
 Bytes decode_by_libwebp(const Bytes& file);
 
 }  // namespace ocellus::testing

@@ -24,7 +24,7 @@ struct Weights {
   }
 };
 
-/// Where the half-precision scales (and minimums) of a block format lie in its block. MXFP4 has none.
+/// Offsets of the half-precision scales (and minimums) of a block format in its block. MXFP4 has none.
 inline std::vector<int> scale_offsets(WeightFormat format) {
   switch (format) {
     case WeightFormat::kQ4_1:

@@ -1,4 +1,4 @@
-// What the program does row by row, for pictures that tests hold whole.
+// Row-by-row functions of the program for pictures that tests hold whole.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ inline Status convert_frame(const Frame& frame, const ImageLimits& limits, Exten
   return feed_frame(frame, limits, row, writer);
 }
 
-/// What the views of a picture are cut from. kInternal if it has fewer rows than the plan.
+/// Makes the images that the views of a picture are cut from. kInternal if it has fewer rows than the plan.
 inline Status prepare_views(const PreprocessConfig& config, const ViewPlan& plan, const RgbImage& source,
                             Extent scratch, PreparedViews* out, const Orientation& orientation = {}) {
   ViewMaker maker;

@@ -1,4 +1,4 @@
-// What clients send to the HTTP server, through a socket: heads that are nearly right, bodies of lengths and in chunks,
+// Requests to the HTTP server, through a socket: heads that are nearly right, bodies with lengths and in chunks,
 // several requests in a row.
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -108,7 +108,7 @@ std::string exchange(const uint8_t* data, size_t size) {
   const timeval limit = {kSilenceSeconds, 0};
   ::setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   ::setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-  const linger at_once = {1, 0};  // leaves no port behind that waits a minute
+  const linger at_once = {1, 0};  // leaves no port in TIME_WAIT
   ::setsockopt(client, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -186,7 +186,7 @@ void change_head(Bytes& input, Random& random) {
       break;
     }
     case 7: line.insert(pick_index(line.size() + 1, random), once_in(2, random) ? " " : "\t"); break;
-    default: {  // another request behind this one
+    default: {  // another request after this one
       const std::vector<Bytes> seeds = make_seeds();
       const Bytes& next = pick(seeds, random);
       lines.emplace_back(next.begin(), next.end());

@@ -116,7 +116,7 @@ void change_tree(Json& tree, Random& random) {
   }
 }
 
-// What a tree cannot say: keys twice, numbers out of range, depth, broken strings.
+// Changes that a tree cannot express: keys twice, numbers out of range, depth, broken strings.
 void change_text(std::string& text, Random& random) {
   const auto place = [&](const char* wanted) {
     const size_t from = pick_index(text.size() + 1, random);

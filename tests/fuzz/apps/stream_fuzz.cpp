@@ -29,7 +29,7 @@ void check_frame(const Bytes& bytes) {
           "there are as many pixels as the size says");
 }
 
-// How many frames come if the stream comes in pieces of this size; all of their bytes in *joined.
+// Returns the number of frames if the stream comes in pieces of this size; all of their bytes in *joined.
 size_t split(const uint8_t* data, size_t size, size_t piece, Bytes* joined) {
   app::JpegSplitter splitter;
   Bytes frame;
@@ -105,7 +105,7 @@ std::vector<Bytes> make_y4m_seeds() {
     }
     seeds.push_back(stream);
   }
-  const std::string promise = "YUV4MPEG2 W8192 H8192 C444\nFRAME\n";  // of 201 MB, none of which come
+  const std::string promise = "YUV4MPEG2 W8192 H8192 C444\nFRAME\n";  // a frame of 201 MB without data
   seeds.emplace_back(promise.begin(), promise.end());
   return seeds;
 }

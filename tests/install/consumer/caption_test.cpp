@@ -26,7 +26,7 @@ static std::vector<unsigned char> read_file(const char* path) {
   return bytes;
 }
 
-/// What fails says so, and leaves nothing behind.
+/// A failed call reports it, and leaves nothing allocated.
 static void check_failures(const ocellus::Model& model) {
   auto missing = ocellus::Model::open("/nowhere.gguf");
   CHECK(!missing && missing.status().code() == OCELLUS_BAD_FILE && !*missing);

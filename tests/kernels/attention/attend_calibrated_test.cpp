@@ -28,7 +28,7 @@ struct Shape {
   std::vector<CachePart> parts;
   KvCalibration calibration = {};
   int64_t first_row = 0;
-  int64_t check_every = 1;  // of the pairs of row and head
+  int64_t check_every = 1;  // interval of checked pairs of row and head
 };
 
 class Case {

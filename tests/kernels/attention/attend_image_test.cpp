@@ -22,8 +22,8 @@ using test::Guarded;
 using test::PackedCache;
 using test::Random;
 
-/// Rows of one image, as f16 and packed with so many bits, and what a decode step gives over either. The new slot's key
-/// and value are zeros.
+/// Rows of one image, as f16 and packed with `bits` bits, and the results of a decode step over each. The new slot's
+/// key and value are zeros.
 class Image {
  public:
   static constexpr int32_t kHeads = 4, kKvHeads = 2, kDim = 64, kSlots = 48;

@@ -48,7 +48,7 @@ void check_heads(const std::vector<float>& out, const PackedShape& shape, int64_
   }
 }
 
-/// What a case wrote to its output, every row of it.
+/// Reads every row of a case's output.
 std::vector<float> read_rows(const Activations& out, int64_t rows, int64_t width) {
   std::vector<float> all;
   for (int64_t row = 0; row < rows; ++row)

@@ -23,7 +23,7 @@ using test::Random;
 
 constexpr int32_t kLayers = 2, kLayer = 1;
 
-/// One session: images of so many slots, pages with so many live slots, then the page with the new slot.
+/// One session: images with their slots, pages with their live slots, then the page with the new slot.
 struct Session {
   std::vector<int32_t> images;
   std::vector<int32_t> pages;
@@ -74,7 +74,7 @@ class Cache {
   const KvRun& new_tile(int64_t b) const {
     return tiles[static_cast<size_t>(b * tiles_per_row + new_tiles[static_cast<size_t>(b)])];
   }
-  /// What row b attends to.
+  /// Returns the slots that row b attends to.
   std::vector<test::Slot> live(int64_t b, int32_t kv_head) const {
     const KvRun* row = tiles.data() + b * tiles_per_row;
     std::vector<KvRun> runs(row, row + new_tiles[static_cast<size_t>(b)] + 1);

@@ -54,7 +54,7 @@ inline Product multiply_reference(const TakenInput& x, const float* weights, int
   return product;
 }
 
-/// What an f16 output holds in place of a value that is too large for it.
+/// Clamps a value to the range of f16 outputs.
 inline double limited(double value) { return std::clamp(value, -65504.0, 65504.0); }
 
 /// Sums of tensor cores over f16 are cut off, not rounded.

@@ -129,7 +129,7 @@ void add_share(const Row& row, double share, Row* to) {
   for (size_t i = 0; i < row.size(); ++i) (*to)[i] += share * row[i];
 }
 
-/// What one head of an image should hold afterwards, in `after`, given everything before in `before`.
+/// Checks one head of an image in `after` against the expectation from `before`.
 void check_head(Chunk& before, Chunk& after, size_t i, int64_t head) {
   const CarriedImage& image = before.images[i];
   const CarriedImage& done = after.images[i];

@@ -38,7 +38,7 @@ struct Shape {
 struct Bench {
   Bench(const Shape& shape_, Random& random) : shape(shape_) {
     const int64_t heads = shape.kv_heads, dim = shape.dim;
-    int64_t pages = 1;  // one that nobody uses
+    int64_t pages = 1;  // one more page, unused
     for (const Row& row : shape.rows) pages += std::ssize(row.pages) + 1;
     page_halves = int64_t{2} * kLayers * heads * kTileSlots * dim;
     cells.assign(static_cast<size_t>(pages * page_halves), test::kHalfNan);
@@ -151,7 +151,7 @@ std::vector<double> rotated(std::vector<double> x, const Shape& shape, int32_t p
   return x;
 }
 
-/// What the op is to do, in double precision, on copies of what it is given.
+/// The expected result of the op, in double precision, on copies of its inputs.
 struct Expected {
   explicit Expected(Bench& bench_)
       : bench(bench_),
@@ -203,7 +203,7 @@ struct Expected {
     if (bench.shape.sums) sums[victim->entry] = sums[newest.entry];
   }
 
-  /// What each live slot is given by the coming token.
+  /// Returns the attention of the coming token to each live slot.
   std::vector<double> attention(size_t b, int32_t head, const Activations& query, const Activations& key) {
     const Shape& shape = bench.shape;
     const std::vector<Place> list = places(b, head);

@@ -143,7 +143,7 @@ struct TurnedShape {
   int64_t rows;
   int32_t heads, dim, rotated;
   RopePairing pairing;
-  int32_t step;  // every so manieth row stays
+  int32_t step;  // every step-th row is kept
 };
 
 /// The chunk's angles, and its keys of one head in double precision.

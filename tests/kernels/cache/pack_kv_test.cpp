@@ -35,7 +35,7 @@ struct Shape {
   KvScaleForm scales = KvScaleForm::kF16;
 
   KvFormat format() const { return kv_format_of(bits); }
-  /// What lies before the layer in a block of so many slots: the same layer once more, in f16 scales and 8 bits.
+  /// Offset before the layer in a block: the same layer once more, in f16 scales and 8 bits.
   KvLayer layer() const {
     int64_t offset = 0;
     for (const Block& block : blocks)
@@ -162,7 +162,7 @@ class Case {
       float least = INFINITY, greatest = -INFINITY;
       const int64_t first = job.range_count > 0 ? job.range_first - job.first_index : 0;
       int64_t end = first + (job.range_count > 0 ? job.range_count : live);
-      if (!shape_.counts.empty() && job.range_count > 0)  // the rows of this head, and no others behind them
+      if (!shape_.counts.empty() && job.range_count > 0)  // only rows of this head
         end = std::min<int64_t>(end, shape_.counts[static_cast<size_t>(head)] - job.out.counted_before);
       for (int64_t i = first; i < end; ++i) {
         least = std::min(least, source(job, head, i, e, is_values));
@@ -213,7 +213,7 @@ class Case {
     }
   }
 
-  /// The other layer, and codes behind the last slot.
+  /// Checks that the other layer, and codes after the last slot, are untouched.
   void check_untouched(size_t j) const {
     const PackJob& job = jobs_[j];
     int64_t expected = 0;
@@ -243,7 +243,7 @@ class Case {
   test::Vector<int32_t> list_, counts_;
   int64_t list_stride_ = 0;
   std::vector<Guarded<std::byte>> memory_;
-  std::vector<int64_t> rows_before_;  // of memory, before the layer's
+  std::vector<int64_t> rows_before_;  // rows in memory before the layer's
 };
 
 std::vector<Shape> interesting_shapes(bool on_cuda) {

@@ -20,7 +20,7 @@ struct Shape {
   int32_t heads, dim;
 };
 
-/// What the header says, in double precision.
+/// The header's formula in double precision.
 double expected(const RefineScoresArgs& args, const Guarded<float>& scores, int64_t head, int64_t row) {
   if (row < args.first_rows) return std::numeric_limits<double>::infinity();
   double sum = 0, own = 0;

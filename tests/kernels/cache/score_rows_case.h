@@ -26,7 +26,7 @@ struct ScoreShape {
   AttentionFact fact = AttentionFact::kNone;
 };
 
-/// Inputs of one call. Chunk rows behind the last, gaps between query rows, dead slots and values are NaN.
+/// Inputs of one call. Chunk rows after the last, gaps between query rows, dead slots and values are NaN.
 class ScoreCase {
  public:
   ScoreCase(const ScoreShape& shape, uint64_t seed, Queue& queue)

@@ -45,7 +45,7 @@ class PackedRun {
     }
   }
   const KvRun& run() const { return run_; }
-  /// Of the layer, in all blocks.
+  /// Offset of the layer in all blocks.
   static int64_t offset_of(int32_t heads, int32_t dim) { return int64_t{48} * heads * dim; }
 
  private:

@@ -73,7 +73,7 @@ std::vector<Shape> plain_shapes() {
   return shapes;
 }
 
-/// What the CPU reads itself: codes, and runs at other positions.
+/// Shapes that only the CPU reads itself: codes, and runs at other positions.
 std::vector<Shape> packed_shapes() {
   std::vector<Shape> shapes;
   for (const KvFormat format : {KvFormat::k8Bit, KvFormat::k4Bit, KvFormat::k2Bit, KvFormat::k1Bit}) {

@@ -80,7 +80,7 @@ Kept select_rows(const Problem& problem, Queue& queue, NcarState* state = nullpt
     kept.text.push_back(first_of(text, g, text_counts.at(0, g)));
     kept.visual.push_back(first_of(visual, g, args.kept.is_split ? visual_counts.at(0, g) : 0));
   }
-  // Nothing behind the lists, and without a split nothing of the second one.
+  // Nothing is written after the lists, and without a split nothing to the second one.
   int64_t untouched = 0;
   for (const auto& list : kept.text) untouched += problem.rows - static_cast<int64_t>(list.size());
   CHECK(text.untouched_count() == untouched);
@@ -122,7 +122,7 @@ Kept reference(const Problem& problem, bool decoupled) {
     });
     const auto is_visual = [&](int64_t row) { return problem.is_visual[static_cast<size_t>(row)] != 0; };
     const int64_t budget = std::min(options.budget, before_window);
-    int64_t room[2] = {budget, budget};  // of text, of visual rows
+    int64_t room[2] = {budget, budget};  // room of text and of visual rows
     if (decoupled) {
       const auto visual = static_cast<int64_t>(std::count_if(order.begin(), order.end(), is_visual));
       const int64_t text = before_window - visual;
@@ -392,10 +392,10 @@ Problem problem_of_theta(double theta) {
   return problem;
 }
 
-/// Runs layers with these thetas; returns the state behind the last. Every layer must select as its stage does.
+/// Runs layers with these thetas; returns the state after the last. Every layer must select as its stage does.
 NcarState run_layers(const std::vector<double>& thetas, NcarSwitch ncar, float threshold, int32_t switch_layer,
                      Queue& queue) {
-  NcarState state;  // what a prompt before left must not matter
+  NcarState state;  // the state left by an earlier prompt must not matter
   state.switch_layer = 7;
   std::fill(std::begin(state.theta), std::end(state.theta), 0.125f);
   for (size_t layer = 0; layer < thetas.size(); ++layer) {

@@ -75,7 +75,7 @@ struct MatmulCase {
 
   /// Runs the call and returns all outputs, one after the other.
   std::vector<float> run(Queue& queue) const {
-    TestQueue plain(1);  // for rows that are f32 on any backend
+    TestQueue plain(1);  // used with rows that are f32 on any backend
     Activations x_rows = input_rows(options.input_activations ? queue : *plain);
     Outputs outputs(*this, options.output_activations ? queue : *plain);
     std::vector<Vector<uint8_t>> visible_weights;
@@ -87,7 +87,7 @@ struct MatmulCase {
     args.activation = options.activation;
     for (size_t i = 0; i < weights.size(); ++i) {
       args.weights[i] = weights[i].view();
-      if (queue.on_cuda()) {  // on the CPU the exact bytes, so that sanitizers see reads behind them
+      if (queue.on_cuda()) {  // on the CPU exactly these bytes, so that sanitizers see reads beyond them
         visible_weights.emplace_back(static_cast<size_t>(options.weight_offset));
         visible_weights.back().insert(visible_weights.back().end(), weights[i].bytes.begin(), weights[i].bytes.end());
         args.weights[i].data = visible_weights.back().data() + options.weight_offset;
@@ -186,7 +186,7 @@ inline double activated(Activation activation, double x) {
   return x;
 }
 
-/// What is added to a product, in double, and the sizes of what was added up.
+/// A value added to a product, in double, and the magnitudes of its terms.
 struct Addend {
   double value = 0.0, magnitude = 0.0;
 };

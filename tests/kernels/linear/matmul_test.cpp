@@ -252,7 +252,7 @@ TEST_CASE("an input that is not a number or infinite leaves no finite output of 
 
 TEST_CASE("too little or unaligned scratch is refused, and sums with an activation or in f16") {
   struct Call {
-    int64_t offset = 0, missing = 0;  // of the scratch
+    int64_t offset = 0, missing = 0;  // misalignment and shortage of the scratch
     bool accumulate = false;
     Activation activation = Activation::kNone;
     bool halves = false;

@@ -59,7 +59,7 @@ struct NormCase {
     return out;
   }
 
-  // What matrix i gives for row t and its output n, the bias included.
+  // Returns output n of matrix i for row t, the bias included.
   Product expected(const TakenInput& x, size_t i, int64_t t, int64_t n, bool on_cuda) const {
     const bool halves = on_cuda && !coded();
     Product product = test::multiply_reference(x, decoded[i].data() + n * cols, cols, t, halves,

@@ -21,7 +21,7 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {{1, 1, 0}, {3, 37, 7}, {1, 512, 0}, {16, 576, 8}, {2, 1036, 4}, {5, 4112, 8}, {70, 8, 0}};
 
-/// What fits f16, what is halfway between two of them, and what is too large or too small.
+/// Returns values that fit f16, that are halfway between two of them, and that are too large or too small.
 float lively(Random& random) {
   constexpr float kSpecial[] = {0.0f,        -0.0f,    1e-9f, -6e-8f, 3e-8f,    1.0f + 0x1p-11f, 1.0f + 0x3p-11f,
                                 -0x1.fp-15f, 65504.0f, 7e4f,  -3e38f, 65519.9f, 65520.0f};

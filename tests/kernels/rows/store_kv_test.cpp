@@ -20,7 +20,7 @@ using test::Guarded;
 using test::Random;
 using test::TestRun;
 
-/// What a value must be stored as.
+/// Returns the expected stored value.
 Half rounded(float value) { return float_to_half(std::fmin(std::fmax(value, -65504.0f), 65504.0f)); }
 
 /// Ordinary values, and those at the edges of what a half can hold.
@@ -52,7 +52,7 @@ void check_round_kv(Queue& queue) {
     REQUIRE(queue.finish().ok());
     CHECK(out_keys.intact());
     CHECK(out_values.intact());
-    CHECK(out_keys.untouched_count() >= (capacity - rows) * width);  // rows before and behind stay
+    CHECK(out_keys.untouched_count() >= (capacity - rows) * width);  // rows before and after stay unchanged
     for (int64_t t = 0; t < rows; ++t) {
       for (int64_t i = 0; i < width; ++i) {
         const int64_t row = i / dim * capacity + first + t;

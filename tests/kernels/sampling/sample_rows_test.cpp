@@ -223,7 +223,7 @@ TEST_CASE("rows move on: results in a ring, recent tokens, positions, slots acro
       for (int step = kSteps - kResultSteps; step < kSteps; ++step)
         for (const int b : {0, 2}) CHECK(batch.result(step, b).token == tokens[b][static_cast<size_t>(step)]);
       CHECK(std::memcmp(sleeping.data(), &batch.step(1), sizeof(StepRow)) == 0);
-      CHECK(batch.results.untouched_count() == kResultSteps);  // of the row that sleeps
+      CHECK(batch.results.untouched_count() == kResultSteps);  // results of the inactive row
     }
   });
 }

@@ -46,7 +46,7 @@ int32_t draw(Queue& queue, const std::vector<float>& logits, const SamplerParams
   return batch.result(0, 0).token;
 }
 
-/// How many draws, of `count` that show a distribution well.
+/// Returns the number of draws, of `count` that show a distribution well.
 int draw_count(int count) { return test::is_small_run() ? count / 10 : count; }
 
 /// Every token that comes up in many draws.

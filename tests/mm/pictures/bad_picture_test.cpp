@@ -186,7 +186,7 @@ TEST_CASE("PNG chunks out of place are refused") {
   CHECK(decode(make_png({palette, png_chunk("PLTE", {1, 2, 3}), png_chunk("tRNS", {1, 2}), data, end})) ==
         Code::kBadImage);
   CHECK(decode(make_png({palette, png_chunk("PLTE", Bytes(771, 0)), data, end})) == Code::kBadImage);
-  // An index beyond the palette is black, not what lies behind the table.
+  // An index beyond the palette is black, not the memory after the table.
   CHECK(decode(make_png({palette, png_chunk("PLTE", {1, 2, 3}), png_chunk("IDAT", store_zlib({0, 0, 255, 0, 7, 7})),
                          end})) == Code::kOk);
 }

@@ -69,7 +69,7 @@ TEST_CASE("every orientation of a JPEG and of an interlaced PNG gives their pixe
         marked = with_exif(file, exif(orientation, orientation % 2 == 0));
       } else {
         const Bytes chunk = png_chunk("eXIf", exif(orientation));
-        marked.insert(marked.begin() + 33, chunk.begin(), chunk.end());  // behind the header
+        marked.insert(marked.begin() + 33, chunk.begin(), chunk.end());  // after the header
       }
       const Decoded decoded = decode(marked);
       CHECK(pixels_of(decoded.image) == turned(pixels_of(upright.image), width, height, orientation));

@@ -287,7 +287,7 @@ TEST_CASE("what a WebP's container gets wrong is named") {
   refuse({webp_chunk("VP8L", version)}, Code::kBadImage, "damaged header");
   Bytes longer = plain;
   append(longer, {1, 2, 3});
-  CHECK(decode(longer).code == Code::kOk);  // what is behind the RIFF belongs to nothing
+  CHECK(decode(longer).code == Code::kOk);  // bytes after the RIFF are ignored
   Bytes second = plain;
   append(second, webp_chunk("VP8L", {0x2F, 0, 0, 0, 0}));
   second[4] = static_cast<uint8_t>(second.size() - 8);

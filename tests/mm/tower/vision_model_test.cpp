@@ -203,7 +203,7 @@ TEST_SUITE("sizes of an mmproj file") {
     check_count_refused("clip.vision.block_count", 512, Code::kBadFile, "'v.blk.2.ln1.weight' is missing");
     check_count_refused("clip.vision.block_count", 513, Code::kBadFile, "'clip.vision.block_count' is 513");
     GgufBuilder file = small_projector();
-    set_count(file, "clip.vision.block_count", 1);  // what is left over is not used
+    set_count(file, "clip.vision.block_count", 1);  // further layers are not used
     CHECK(read_good(file).layer_count == 1);
   }
 

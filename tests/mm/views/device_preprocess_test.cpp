@@ -49,7 +49,7 @@ struct Staging {
   StagedRows<std::byte> rows;
 };
 
-/// What the CPU makes of the frame.
+/// Returns the CPU's views of the frame.
 std::vector<float> expected_views(const PreprocessConfig& config, const Frame& frame, const ImageLimits& limits) {
   const testing::GuardedScratch row(3 * frame.width);
   std::vector<uint8_t> rgb;

@@ -1,5 +1,5 @@
-// What the ROS 2 node uses of rclcpp, with the signatures of Humble (OCELLUS_ROS_HUMBLE) or of Kilted, and no
-// transport: a test calls what was subscribed. Messages are made by messages.hpp.
+// The part of rclcpp that the ROS 2 node uses, with the signatures of Humble (OCELLUS_ROS_HUMBLE) or of Kilted, and no
+// transport: a test calls subscribed callbacks. Messages are made by messages.hpp.
 #pragma once
 
 #include <chrono>

@@ -69,7 +69,7 @@ class LifecycleNode : public node_interfaces::LifecycleNodeInterface {
     return keep(name, made);
   }
 
-  // What was created, by name, for tests: null once the node has let go of it.
+  // Entities created by the node, by name, for tests: null once the node has released them.
   template <class Entity>
   std::shared_ptr<Entity> find(const std::string& name) {
     const auto found = entities_.find(name);

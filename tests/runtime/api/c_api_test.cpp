@@ -81,9 +81,9 @@ struct ChromaWeights {
     return static_cast<uint8_t>(std::lround(128 + (p[0] - exact_luma(p)) / (2 * (1 - red)) - 0.01));
   }
 };
-constexpr ChromaWeights kWeights[] = {{0.299, 0.114}, {0.2126, 0.0722}};  // of ocellus_color_matrix
+constexpr ChromaWeights kWeights[] = {{0.299, 0.114}, {0.2126, 0.0722}};  // index: ocellus_color_matrix
 
-/// A frame of any format, with padding behind each row.
+/// A frame of any format, with padding after each row.
 class OwnedFrame {
  public:
   OwnedFrame(const Pixels& pixels, ocellus_pixel_format format, ocellus_color_matrix matrix = OCELLUS_BT601)
@@ -179,7 +179,7 @@ Caption describe_frame(ocellus_session* session, const ocellus_frame& frame) {
   return describe(session);
 }
 
-/// What the last call said.
+/// Checks the sentence of the last failure.
 bool last_error_says(ocellus_status status, const char* text) {
   const ocellus_failure* failure = ocellus_last_error();
   return failure->status == status && std::strstr(failure->sentence, text) != nullptr && failure->line > 0;
@@ -323,7 +323,7 @@ TEST_CASE("null arguments are named") {
   CHECK(ocellus_engine_get_stats(handles.engine, nullptr) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_session_open(nullptr, &session) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_session_open(handles.engine, nullptr) == OCELLUS_BAD_ARGUMENT);
-  // What has no status to return does nothing.
+  // Functions without a status do nothing.
   ocellus_limits_init(nullptr);
   ocellus_engine_config_init(nullptr);
   ocellus_generate_params_init(nullptr);
@@ -428,7 +428,7 @@ TEST_CASE("a closed session is refused and can be opened again") {
   CHECK(ocellus_session_generate(handles.session, &params, &stats) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_batch_generate(&handles.session, &params, &stats, 1) == OCELLUS_BAD_ARGUMENT);
   ocellus_session_close(handles.session);
-  ocellus_session_cancel(handles.session);  // of a session nobody has: the next owner does not hear of it
+  ocellus_session_cancel(handles.session);  // the session is closed: its next owner must not see it
   CHECK(ocellus_session_open(handles.engine, &other) == OCELLUS_OK);
   CHECK(ocellus_session_add_text(other, "x", 1, 0) == OCELLUS_OK);
 }

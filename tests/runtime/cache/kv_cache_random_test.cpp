@@ -51,13 +51,13 @@ bool slot_holds(const KvShape& shape, const KvRun& run, int32_t slot, uint8_t va
   return same;
 }
 
-/// What an eviction left: live slots and their numbers by layer and head.
+/// Result of an eviction: live slots and their numbers by layer and head.
 struct PlainEviction {
   int32_t text = 0, visual = 0, images = 0, rows = 0, text_rows = 0;
   std::vector<std::vector<uint8_t>> text_slots, visual_slots;  // [layers * heads]
 };
 
-/// What a cache should hold: a number for every live slot.
+/// Expected contents of a cache: a number for every live slot.
 struct PlainCache {
   std::vector<uint8_t> text;
   std::vector<std::vector<uint8_t>> images;
@@ -288,7 +288,7 @@ void evict_prompt(test::Random& random, const KvShape& shape, SessionCache& cach
   plain.evictions.push_back(eviction);
 }
 
-/// What rolling contexts do: the marks go along, as a session's do.
+/// Releases as rolling contexts do, with the marks as a session has them.
 void release_something(test::Random& random, SessionCache& cache, PlainCache& plain) {
   const auto full_pages = static_cast<int32_t>(plain.text.size() / kPageSlots);
   if (random.integer(0, 1) == 0 && !plain.images.empty()) {

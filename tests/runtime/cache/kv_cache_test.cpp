@@ -144,7 +144,7 @@ TEST_CASE("survivors take pages and blocks together or not at all") {
   CHECK(cache.image_count() == 2);
   CHECK(cache.rows() == 140);
   CHECK(cache.text_rows() == 12);
-  // Text goes on behind the survivors, in pages of its own.
+  // Text continues after the survivors, in pages of its own.
   add_text(cache, 32);
   CHECK(cache.reserve_text(1).code() == Code::kFull);
   CHECK(live_runs(cache).size() == 6);
@@ -171,7 +171,7 @@ TEST_CASE("what was reserved and not committed is given back") {
   CHECK(live_runs(cache).size() == 1);
   CHECK(caches.pools().pages.free_count() == 3);
   CHECK(caches.pools().blocks.free_count() == 2);
-  // A reservation that fails half way leaves pages behind until they are dropped.
+  // A reservation that fails half way keeps pages until they are dropped.
   CHECK(cache.reserve_text(100).code() == Code::kFull);
   cache.drop_uncommitted();
   CHECK(caches.pools().pages.free_count() == 3);

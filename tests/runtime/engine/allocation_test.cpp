@@ -27,7 +27,7 @@ using namespace ocellus::test;
 
 constexpr int32_t kSessions = 16;
 
-/// What a workload did, so that the check can tell a quiet run from one that did nothing.
+/// Counts of a workload, so that the check can tell a quiet run from one that did nothing.
 struct Work {
   int32_t images = 0;
   int32_t tokens = 0;

@@ -1,4 +1,4 @@
-// What a plan says of pictures: the model's positions, held against what a conversation takes, and their files' pixels.
+// Positions in a plan: those of pictures, compared with those of a conversation, and their files' pixels.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// What a real-time caller relies on: threads run as it wants them to, memory stays where it is, and once frames come
-// nothing faults, allocates or maps. The program counts calls, so it is the one of allocation_test.cpp.
+// Promises to real-time callers: threads have the requested settings, memory stays in place, and frames cause no page
+// fault, allocation or mapping. The program counts calls, so it is the one of allocation_test.cpp.
 #include <doctest/doctest.h>
 #include <linux/capability.h>
 #include <sched.h>
@@ -202,7 +202,7 @@ int run_without_privileges(rlim_t locked_bytes, const std::function<int()>& body
 
 bool sentence_has(const char* text) { return std::strstr(ocellus_last_error()->sentence, text) != nullptr; }
 
-/// That creating fails so and leaves nothing behind; 0, or the number of what is wrong.
+/// Returns 0 if creation fails as expected and leaves nothing allocated, else the number of the fault.
 int fail_to_create(const ocellus_model* model, const ocellus_engine_config& config, ocellus_status wanted,
                    std::initializer_list<const char*> words) {
   ocellus_engine* engine = nullptr;

@@ -26,7 +26,7 @@ int64_t picture_count() {
   return std::max(60, count == nullptr ? 0 : std::atoi(count));
 }
 
-/// Of this process: what its pages in memory take.
+/// Resident memory of this process.
 int64_t resident_bytes() {
   int64_t pages = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> pages >> resident;
@@ -112,7 +112,7 @@ int append_text(void* user, const char* text, int32_t bytes) {
   return 0;
 }
 
-/// What an engine took, and the most it used of it.
+/// Memory taken by an engine, and the maximum in use.
 struct Marks {
   int64_t arena, weights, session, scratch, staging, outside;
   explicit Marks(const Engine& engine) {
@@ -138,7 +138,7 @@ class Talk {
     answer_.reserve(4096);
   }
 
-  /// Until so many pictures were taken.
+  /// Runs until `pictures` pictures were taken.
   Status go_on(int64_t pictures) {
     while (pictures_ < pictures) OCELLUS_TRY(take_turn());
     return {};
@@ -179,7 +179,7 @@ class Talk {
     *right += answer_.size() == question.answer.size() + 1 && std::string_view(answer_).ends_with(question.answer);
     return {};
   }
-  /// Counts how often the conversation's beginning was moved up to what is left behind it.
+  /// Counts the moves of the conversation's beginning towards the remaining rows.
   void note_sinks() {
     if (session_.cache().text_slots() < kSinkTokens) return;
     int32_t slot = 0;
@@ -198,7 +198,7 @@ class Talk {
   int32_t sink_shift_ = 0;
 };
 
-/// For a file of tools/bench/results/.
+/// Describes the run for a file of tools/bench/results/.
 nlohmann::ordered_json describe(const Talk& talk, Session& session) {
   const Marks marks(session.engine());
   return {{"images", talk.pictures()},

@@ -1,4 +1,4 @@
-// How much stack a calling thread needs. Its stack is painted beforehand; what has lost its paint was used.
+// Stack use of a calling thread. Its stack is painted beforehand; overwritten paint was used.
 #include <doctest/doctest.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ constexpr bool kIsSanitized = true;  // frames are several times as large there
 constexpr bool kIsSanitized = false;
 #endif
 
-/// Memory for one thread's stack, with a page below it that nobody may touch.
+/// Memory for one thread's stack, with an inaccessible page below it.
 class PaintedStack {
  public:
   explicit PaintedStack(size_t bytes) : bytes_(bytes) {

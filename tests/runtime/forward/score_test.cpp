@@ -1,4 +1,4 @@
-// Answers that are given rather than generated: their probabilities, and the conversation behind them.
+// Given answers instead of generated ones: their probabilities, and the conversation after them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -69,7 +69,7 @@ std::vector<TokenId> random_tokens(int64_t count, uint64_t seed) {
 /// The golden's reference answer, its end token included.
 std::vector<TokenId> golden_answer(int id) { return golden(id)["generated_ids"]; }
 
-/// A small random model, with room for so many tokens.
+/// A small random model, with room for `text_tokens` tokens.
 struct SmallModel {
   explicit SmallModel(int32_t tokens, int32_t sessions = 1) : file(test::TextRecipe(), 3) {
     REQUIRE_MESSAGE(model.open(file.path().c_str(), nullptr).ok(), last_failure().sentence);

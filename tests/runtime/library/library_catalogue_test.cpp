@@ -1,4 +1,4 @@
-// The image library's catalogue is made again from the files whenever it is gone, damaged, foreign or behind.
+// The image library's catalogue is rebuilt from the files if it is missing, damaged, foreign or out of date.
 #include <doctest/doctest.h>
 
 #include <atomic>

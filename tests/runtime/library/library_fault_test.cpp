@@ -29,10 +29,10 @@ Status act(TestLibrary& t, int action, const LibraryKey& first) {
   }
 }
 
-/// Whatever happened, what is served is one of the versions that were put; what nobody touched is there.
+/// In all cases a served entry is one of the versions that were put, and untouched entries are there.
 void check_nothing_lost(TestLibrary& t, int action) {
   const uint64_t first = t.version_of("ann", 1), third = t.version_of("ann", 3), other = t.version_of("new-one", 1);
-  // What the disk could not read when it was to be pinned is set aside.
+  // An entry that the disk could not read for pinning is set aside.
   CHECK((first == 1 || (first == 7 && action == 1) || (first == 0 && action == 3) ||
          (first == 0 && action == 4 && t.aside_count() == 1)));
   CHECK((third == 0 || (third == 7 && action == 0)));

@@ -1,4 +1,4 @@
-// Who sees and who changes what in the image library.
+// Access to the image library: which owners see and change which entries.
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 

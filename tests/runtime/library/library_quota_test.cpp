@@ -1,4 +1,4 @@
-// What the image library removes by itself, and what it never serves again.
+// Entries that the image library removes by itself, and entries that it never serves again.
 #include <doctest/doctest.h>
 
 #include "tests/support/library.h"
@@ -192,7 +192,7 @@ TEST_CASE("what has expired goes from a library before anything else") {
   CHECK(pictures_of(t, "ann") == "134");
   CHECK(pictures_of(t, "bob").empty());
   CHECK(t.folder.names("entries").size() == 3);
-  // What is put with a time that has passed is never found.
+  // An entry put with an expiry in the past is never found.
   t.put("bob", contents_of(5, false, t.clock.seconds));
   CHECK(pictures_of(t, "bob").empty());
 }

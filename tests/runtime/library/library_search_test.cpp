@@ -76,7 +76,7 @@ TEST_CASE("a library's search finds the nearest of what the owner sees") {
     all.push_back(put_embedding(t, owner, i, random.normals(kWidth, i % 7 == 0 ? 1e-3f : 10.0f),
                                 whose == 0 ? LibraryPart::kShared : LibraryPart::kOwn));
   }
-  // Of another model's width, and without one.
+  // Entries with another model's width, and without an embedding.
   put_embedding(t, "owner1", 1000, random.normals(64));
   t.put("owner1", 1001);
   for (int round = 0; round < 20; ++round) {

@@ -1,4 +1,4 @@
-// Entries of the image library on their way: read ahead, kept in memory, written behind the session's back.
+// Transfers of the image library's entries: read ahead, kept in memory, written in the background.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -131,7 +131,7 @@ TEST_CASE("an image gives the same bits from memory, from the disk and computed"
       CHECK(computed.stats.library_saved_ms == 0);
       engine->library_traffic().finish_writes();
       const Answer again = ask_whole(session, images);
-      check_from(again, 4, 0, 0);  // what was written is in memory, too
+      check_from(again, 4, 0, 0);  // written entries are in memory, too
       CHECK(again.stats.library_saved_ms > 0);
       CHECK(again.stats.encode_ms == 0);
       test::check_equal(again, computed);

@@ -30,7 +30,7 @@ TEST_CASE("a library serves no entry with a flipped bit in its head or its block
   walk::Outcome outcome = walk::flip_bits(0, 1500);
   CHECK_MESSAGE(outcome.wrong == 0, outcome.first_wrong);
   CHECK(outcome.served == 0);
-  // From the first block into the zeros behind it.
+  // From the first block into the zeros after it.
   outcome = walk::flip_bits(kHeadBits + 8 * 600 - 100, 200);
   CHECK_MESSAGE(outcome.wrong == 0, outcome.first_wrong);
   CHECK(outcome.refused == 100);

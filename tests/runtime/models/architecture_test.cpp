@@ -73,8 +73,8 @@ struct Loaded {
   Session* session = nullptr;
 };
 
-/// Reads one token at `position` by a decode step, as generating does, behind the session's back; gives the logits of
-/// the next one.
+/// Reads one token at `position` by a decode step, as generation does, without the session; returns the logits of the
+/// next one.
 std::vector<float> decode(Session& session, TokenId token, int64_t position) {
   Engine& engine = session.engine();
   const ArenaScope scope(engine.arena());
@@ -102,8 +102,7 @@ std::vector<float> decode(Session& session, TokenId token, int64_t position) {
   return logits;
 }
 
-/// What a greedy answer went through: the tokens with the prompt before them, and logits after the prompt and after
-/// every step.
+/// Trace of a greedy answer: the tokens with the prompt before them, and logits after the prompt and after every step.
 struct Run {
   std::vector<TokenId> tokens;
   std::vector<std::vector<float>> logits;
@@ -150,7 +149,7 @@ Errors measure(const Case& c, const Loaded& loaded) {
   return errors;
 }
 
-/// What generate() does is, bit by bit, what the steps above do.
+/// Checks that generate() is bit-equal to the steps above.
 void check_generate(const Case& c, const Loaded& loaded) {
   const std::vector<TokenId> prompt = random_tokens(c.prompt_rows);
   const Run stepped = run(loaded, prompt, kDecodeSteps);
@@ -191,7 +190,7 @@ constexpr Errors kFloatBounds = {3e-4, 3e-4, 3e-4};
 // and the reference have two different roundings of the same thing, each about 1e-2 away from no rounding at all.
 constexpr Errors kBlockBounds = {2e-2, 3e-2, 4e-2};
 
-/// Of many short prompts, some meet no value near a middle. There the two must agree as float arithmetic does.
+/// Some of many short prompts have no value near a middle. The two must then agree up to float arithmetic.
 constexpr double kExactBound = 3e-5;
 constexpr double kCudaExactBound = 2.5e-2;  // a prompt's inputs of block formats are not rounded to 127 steps there
 constexpr uint64_t kShortPrompts = 12;

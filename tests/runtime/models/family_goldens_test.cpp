@@ -28,7 +28,7 @@ constexpr const char* kFamilies[] = {"smolvlm",          "smolvlm2-video",    "l
                                      "llava-1.6-vicuna", "llava-1.6-mistral", "internvl2.5",
                                      "internvl3",        "internvl3.5",       "internvl-6b"};
 
-/// What is left between float32 arithmetic and ours: keys and values rounded to f16, on CUDA activations, too.
+/// Differences between float32 arithmetic and ours: keys and values rounded to f16, on CUDA activations, too.
 struct Bounds {
   double rows, logits;
   double gap;  // greedy tokens are compared up to the first whose two best logits lie closer
@@ -79,7 +79,7 @@ std::vector<float> waiting_image_rows(Engine& engine) {
   return rows;
 }
 
-/// Of the 8-bit RGB pixels that became these planes.
+/// Hashes the 8-bit RGB pixels that became these planes.
 std::string hash_pixels(const std::vector<float>& planes, const PreprocessConfig& config) {
   const std::vector<uint8_t> pixels = testing::pixels_of(planes, config);
   char text[17];
@@ -124,7 +124,7 @@ void check_views(Engine& engine, const json& golden, double bound) {
   CHECK(test::sampled_error(tower, golden["tower"]) < bound);
 }
 
-/// What the session says if nothing ends it.
+/// Returns the session's tokens, ignoring end tokens.
 std::vector<TokenId> greedy_tokens(Session& session, int32_t count) {
   int32_t* recent = session.engine().memory().recent_tokens.row(session.index());  // a ring
   std::fill_n(recent, kRecentTokens, kNoToken);
@@ -209,7 +209,7 @@ void check_case(Engine& engine, Session& session, const json& golden, const Boun
   if (golden.contains("views")) check_views(engine, golden, bounds.rows);
 }
 
-/// Whether the ids could be compared. A picture that opens a turn cannot be where the template has a space there:
+/// Returns true if the ids could be compared. A picture that opens a turn cannot be if the template has a space there:
 /// SmolVLM's is for texts only in transformers, and Vicuna's is a token of its own.
 bool check_turns(Session& session, const std::string& system, const json& golden) {
   const auto name = golden["name"].get<std::string>();

@@ -38,7 +38,7 @@ void check_refused(const RunEnd& end, const std::string& path, const char* reaso
   CHECK_MESSAGE(end.text.find(reason) != std::string::npos, end.text);
 }
 
-/// Whether the bytes of the file that is open change, and not only what its name stands for.
+/// True if the bytes of the open file change, and not only the file under its name.
 bool is_in_place(Change change) { return change != Change::kRemoved && change != Change::kRenamedOver; }
 
 template <class Check>

@@ -58,7 +58,7 @@ void check_sentence(const DamagedPair& damaged) {
   CHECK_MESSAGE(sentence.size() > damaged.copy.path().size() + 10, sentence);
 }
 
-/// What came of many damaged files.
+/// Results over many damaged files.
 struct Tally {
   int refused = 0, opened = 0, planned = 0, talked = 0, answered = 0;
 };

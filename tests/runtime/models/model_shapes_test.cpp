@@ -1,4 +1,4 @@
-// Shapes without weights: the numbers of the model cards, files that nobody wrote, and engines that run on them.
+// Shapes without weights: the numbers of the model cards, generated files, and engines that run on them.
 #include "runtime/models/model_shapes.h"
 
 #include <doctest/doctest.h>
@@ -75,7 +75,7 @@ ModelShape small_shape(const char* architecture = "llama") {
   return shape;
 }
 
-/// The same language model behind CLIP and LLaVA's projector.
+/// The same language model after CLIP and LLaVA's projector.
 ModelShape small_llava_shape() {
   ModelShape shape = small_shape();
   shape.vision = {.family = &find_family("LLaVA-1.5").vision,

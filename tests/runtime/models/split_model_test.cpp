@@ -15,7 +15,7 @@
 namespace ocellus {
 namespace {
 
-/// The file in parts of `per_part` tensors behind a first part without any, as gguf-split makes on request.
+/// Splits the file into parts of `per_part` tensors after a first part without any, as gguf-split does on request.
 std::vector<test::GgufBuilder> cut(const std::string& path, size_t per_part) {
   GgufFile file;
   REQUIRE(file.open(path.c_str()).ok());

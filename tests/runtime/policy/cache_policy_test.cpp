@@ -22,7 +22,7 @@ namespace {
 using test::board_limits;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr int64_t kLayers = 8, kHeads = 4, kDim = 64, kImageSlots = 64;  // of the bundled model
+constexpr int64_t kLayers = 8, kHeads = 4, kDim = 64, kImageSlots = 64;  // the bundled model's
 
 ocellus_cache_policy default_policy() { return board_limits(1, 64).cache; }
 
@@ -65,7 +65,7 @@ ocellus_cache_policy kivi(int32_t bits) {
 }
 
 struct BadField {
-  const char* words;  // of the sentence
+  const char* words;  // words in the sentence
   void (*spoil)(ocellus_cache_policy&);
 };
 
@@ -385,7 +385,7 @@ TEST_CASE("the plan has an image's bytes by layer and with small scales as the f
   ocellus_plan plan;
   CHECK(plan_memory(test::bundled_model(), limits, &plan).code() == Code::kBadArgument);
   CHECK(std::string(last_failure().sentence) == "the model has 8 layers, but bits are given for 7");
-  // Where there is nothing to pack, the list is not looked at, and f16 has no scales.
+  // With nothing to pack, the list is ignored, and f16 has no scales.
   limits.max_images = 0;
   CHECK(plan_memory(test::bundled_model(), limits, &plan).ok());
 }

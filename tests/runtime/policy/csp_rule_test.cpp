@@ -22,7 +22,7 @@ using test::Random;
 constexpr int64_t kRows = 90, kWindow = 12, kBudget = 25;
 constexpr int32_t kHeads = 4, kKvHeads = 2, kDim = 32;
 
-/// What rows get from queries of their own modality and of the other, by key/value head.
+/// Attention to rows from queries of their own modality and of the other, by key/value head.
 struct Sums {
   std::vector<double> same = std::vector<double>(kRows), cross = std::vector<double>(kRows);
 };

@@ -1,4 +1,4 @@
-// What single methods of eviction promise beyond a share that stays.
+// Properties of single eviction methods beyond the share that is kept.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using test::KeptCounts;
 using test::make_engine;
 using test::open_session;
 
-constexpr int64_t kImageSlots = 64;  // of the bundled model
+constexpr int64_t kImageSlots = 64;  // the bundled model's
 constexpr std::string_view kMethods[] = {"look-m-all-text", "elastic-repo", "elastic-derope-prefill", "csp",
                                          "vl-cache",        "meda"};
 
@@ -241,7 +241,7 @@ TEST_CASE("a lean engine keeps what another one keeps, and answers alike" * doct
     const Read usual = read_golden(13, limits);
     limits.lean = 1;
     const Read lean = read_golden(13, limits);
-    if (lean.session->engine().queue().on_cuda()) {  // where other blocks of rows round differently
+    if (lean.session->engine().queue().on_cuda()) {  // other blocks of rows round differently there
       CHECK(std::abs(lean.stats.kv_bytes - usual.stats.kv_bytes) <= usual.stats.kv_bytes / 50);
       continue;
     }

@@ -24,7 +24,7 @@ using test::open_session;
 using test::score_of;
 using test::words;
 
-constexpr int64_t kLayers = 8, kHeads = 4, kDim = 64;  // of the bundled model
+constexpr int64_t kLayers = 8, kHeads = 4, kDim = 64;  // the bundled model's
 constexpr int64_t kSlotBytes = 4 * kLayers * kHeads * kDim;
 
 ocellus_limits kivi_limits(int32_t images, int32_t text_tokens, int32_t bits, int32_t window) {
@@ -161,7 +161,7 @@ TEST_CASE("KIVI packs long text where no images are planned, the better the more
     CHECK(values[0] == expected[0]);  // the prompt was read with nothing packed
     check_farther(values, expected, &before);
   }
-  CHECK(before < 3.0);  // of words at random
+  CHECK(before < 3.0);  // random words
 }
 
 TEST_CASE("KIVI packs an answer, 32 tokens at a time, as they leave the window" * doctest::test_suite("long")) {
@@ -187,7 +187,7 @@ TEST_CASE("KIVI packs an answer, 32 tokens at a time, as they leave the window" 
     // Until 20 + n tokens have filled the window and a block, nothing was packed.
     for (size_t i = 0; i < static_cast<size_t>(kWindow + 32 - 20); ++i) CHECK(values[i] == expected[i]);
     check_farther(values, expected, &before);
-    // What follows sees it, and it goes with the session.
+    // Later text sees it, and it is released with the session.
     test::add(session, prompt);
     CHECK(std::isfinite(score_of(session, words(30, 3), &stats).back()));
     session.reset();

@@ -17,7 +17,7 @@ using test::make_engine;
 using test::open_session;
 using test::packed_limits;
 
-constexpr int64_t kLayers = 8, kHeads = 4, kDim = 64, kImageSlots = 64;  // of the bundled model
+constexpr int64_t kLayers = 8, kHeads = 4, kDim = 64, kImageSlots = 64;  // the bundled model's
 constexpr int64_t kSlotBytes = 4 * kLayers * kHeads * kDim;
 
 }  // namespace

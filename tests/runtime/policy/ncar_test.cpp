@@ -1,4 +1,4 @@
-// What DAVID saw: NCAR by layer, where it switched, and how it shared the slots until then.
+// DAVID's observations: NCAR by layer, the switch, and the shares of the slots before it.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using test::evicting_limits;
 using test::make_engine;
 using test::open_session;
 
-constexpr int32_t kLayers = 8, kHeads = 4, kImageSlots = 64;  // of the bundled model
+constexpr int32_t kLayers = 8, kHeads = 4, kImageSlots = 64;  // the bundled model's
 
 ocellus_session* handle(Session& session) { return reinterpret_cast<ocellus_session*>(&session); }
 
@@ -105,7 +105,7 @@ TEST_CASE("until the switch the modalities have their shares, from then on the b
         if (i / kHeads < 5) CHECK(counts.visual[static_cast<size_t>(i)] == visual);
         different += counts.visual[static_cast<size_t>(i)] != visual;
       }
-      CHECK(different > kHeads);  // three layers, in which nobody counts
+      CHECK(different > kHeads);  // three layers without any
     }
   }
 }

@@ -85,7 +85,7 @@ TEST_CASE("short pieces of text stay, and so does everything where all is kept")
   const std::vector<float> expected = score_of(whole, answer, &stats);
   for (const float keep : {0.1f, 1.0f}) {
     ocellus_limits limits = text_limits(400, "snapkv", keep);
-    limits.cache.kv_bits = 2;  // of pictures, of which there are none
+    limits.cache.kv_bits = 2;  // bits of pictures, of which there are none
     const std::unique_ptr<Engine> engine = make_engine(limits);
     Session& session = open_session(*engine);
     test::add(session, prompt);

@@ -32,7 +32,7 @@ ocellus_generate_params wild_params(uint64_t seed, float temperature, int32_t to
 
 struct Said {
   std::string text;
-  uint64_t logits_hash = 0;  // of the last token's
+  uint64_t logits_hash = 0;  // the last token's
   int64_t kv_bytes = 0;
   bool operator==(const Said&) const = default;
 };

@@ -12,10 +12,10 @@ namespace {
 
 using test::Shelf;
 
-/// What a prompt with one picture gave.
+/// Results of a prompt with one picture.
 struct Seen {
   test::Answer answer;
-  std::vector<std::vector<std::byte>> blocks;  // of the picture
+  std::vector<std::vector<std::byte>> blocks;  // the picture's blocks
 };
 
 /// By its key if there is one, else by its pixels.

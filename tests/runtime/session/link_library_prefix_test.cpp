@@ -1,4 +1,4 @@
-// Prefix caching: images that are found in a library behind what they were read behind, and nowhere else.
+// Prefix caching: images are found in a library after the prompt that they were read in, and nowhere else.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -93,11 +93,11 @@ TEST_CASE("an image is found behind the same text and the same images alone") {
   };
   check("<image>One. <image>Two. <image>Which are alike?", {a, b, a}, 0, 3);
   check("<image>One. <image>Two. <image>Which are alike?", {a, b, a}, 3, 0);
-  check("<image>One. <image>Two. <image>Is there a ring?", {a, b, b}, 2, 1);  // another one behind the same
+  check("<image>One. <image>Two. <image>Is there a ring?", {a, b, b}, 2, 1);  // another image after the same prompt
   check("<image>One. <image>To. <image>Which are alike?", {a, b, a}, 2, 1);   // another word before the last
   check("<image>One. <image>Two. <image>Which are alike?", {b, b, a}, 0, 3);  // another image before all others
   check("So: <image>One. <image>Two. <image>Which?", {a, b, a}, 0, 3);
-  // What the model has said is part of it.
+  // The model's answer is part of the prefix.
   session.reset();
   check_hits(ask(session, "<image>What is on the left?", {a}), 1, 0);
   const Answer second = ask(session, "<image>And here?", {b});

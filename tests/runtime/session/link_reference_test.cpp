@@ -1,5 +1,5 @@
-// Linked images against a double-precision reference that links: whichever of their rows are read in place, and
-// whatever becomes of the others.
+// Linked images against a double-precision reference that links: for any choice of rows computed in place, and any
+// treatment of the others.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ class LinkedPicture {
   int64_t slots() const { return 7 * tokens(); }
   Engine& engine() { return *engine_; }
   Matrix rows() const { return rows_of(parts_); }
-  /// The same with more text behind the question.
+  /// Continues with more text after the question.
   void go_on(const std::string& text) { append_text(parts_, text); }
 
   Session& ask() {
@@ -208,7 +208,7 @@ TEST_CASE("a tiled picture that was read alone stands in a prompt as the referen
     CHECK((as_plain ? plain_error < bound : plain_error > 5 * error));  // else what is linked would not matter
     if (carries && !as_plain) CHECK(error_to(picture.expected(true)) > 5 * error);
     if (alone) continue;
-    // What comes next sees the image as the cache holds it.
+    // Later text sees the image as the cache holds it.
     REQUIRE(session.add_text("Or?", false).ok());
     picture.go_on("Or?");
     const std::vector<float> next = test::first_logits(session);

@@ -20,7 +20,7 @@ using test::golden;
 using test::make_engine;
 using test::open_session;
 
-constexpr int64_t kImageSlots = 64, kSlotBytes = 4 * 8 * 4 * 64;  // of the bundled model
+constexpr int64_t kImageSlots = 64, kSlotBytes = 4 * 8 * 4 * 64;  // the bundled model's
 
 ocellus_limits linking_limits(int32_t images, int32_t text_tokens, int32_t rows, int32_t bits = 16) {
   ocellus_limits limits = test::packed_limits(images, text_tokens, bits);

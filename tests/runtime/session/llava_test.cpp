@@ -24,7 +24,7 @@ using test::ReferenceText;
 using test::TestPicture;
 using test::TextRecipe;
 
-constexpr int kRows = 16;  // of a picture
+constexpr int kRows = 16;  // per picture
 
 ocellus_limits limits_for(int images, int text_tokens) { return test::picture_limits(images, text_tokens); }
 
@@ -191,7 +191,7 @@ void check_methods(const Pair& pair) {
   };
   const double none = answer_with([](ocellus_limits&) {});
   CHECK(none < 1e-2);
-  CHECK(answer_with([](ocellus_limits& limits) { limits.cache.kv_bits = 8; }) < 1e-2);  // packed behind the prompt
+  CHECK(answer_with([](ocellus_limits& limits) { limits.cache.kv_bits = 8; }) < 1e-2);  // packed after the prompt
   CHECK(answer_with([](ocellus_limits& limits) {
           test::set_text(limits.cache.evict, "david");
           limits.cache.keep = 0.5f;

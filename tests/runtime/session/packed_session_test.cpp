@@ -25,11 +25,11 @@ using test::make_engine;
 using test::open_session;
 using test::packed_limits;
 
-constexpr int64_t kLayers = 8, kHeads = 4, kDim = 64, kImageSlots = 64;  // of the bundled model
+constexpr int64_t kLayers = 8, kHeads = 4, kDim = 64, kImageSlots = 64;  // the bundled model's
 constexpr int64_t kSlotBytes = 4 * kLayers * kHeads * kDim;
-constexpr int64_t kScaleBytes = 8 * kLayers * kHeads * kDim;  // of a block
+constexpr int64_t kScaleBytes = 8 * kLayers * kHeads * kDim;  // per block
 
-/// What the whole engine has taken is what the session's statistics say.
+/// Checks the engine's pools against the session's statistics.
 void check_resident(Session& session, const ocellus_generate_stats& stats) {
   CHECK(stats.kv_bytes + stats.kv_waste_bytes == session.engine().memory().pools.used_bytes());
   CHECK(stats.kv_waste_bytes >= 0);
@@ -152,7 +152,7 @@ TEST_CASE("at the prompt's end the first token comes from exact attention, befor
       const std::unique_ptr<Engine> engine = make_engine(evicting_limits(1, 120, method, keep, 2, at));
       const bool same = logits_of(*engine, false) == exact;
       CHECK(same == (at == OCELLUS_COMPRESS_PROMPT_END));
-      // What has no images is not touched, but that a suffix is read on its own.
+      // Prompts without images are unchanged, except that a suffix is read on its own.
       const std::vector<float> without = logits_of(*engine, true);
       if (at != OCELLUS_COMPRESS_BEFORE_SUFFIX) CHECK(without == text);
       CHECK(test::relative_error(without.data(), text) < 2e-2);

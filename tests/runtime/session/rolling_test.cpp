@@ -137,7 +137,7 @@ class Talk {
     }
   }
 
-  /// What was added since the last answer is not read, and forgotten.
+  /// Text added since the last answer is not read, and dropped.
   void cancel() {
     session_->stop_signal().cancel();
     CHECK(answer_of(*session_, default_params(1)).status.code() == Code::kCancelled);
@@ -147,7 +147,7 @@ class Talk {
     for (const Row& row : rows_) pictures_ = std::max(pictures_, row.image + 1);
     remembered_ = mark_remembered_;
     unread_ = mark_unread_;
-    // A generated token that the forgotten prompt read waits again, though its page may be gone.
+    // A generated token that the dropped prompt read waits again, though its page may be released.
     if (unread_ > 0 && (text_.empty() || text_.back() != mark_ - 1)) text_.push_back(mark_ - 1);
     settle();
   }
@@ -183,7 +183,7 @@ class Talk {
     rows_.push_back(row);
   }
 
-  /// Text goes by the page, behind the sinks.
+  /// Text is released by the page, after the sinks.
   void settle() {
     const PromptChunk& chunk = engine_->memory().chunk;
     const bool ours = session_->prompt().holds_chunk();
@@ -397,7 +397,7 @@ TEST_CASE("nothing is released for what can never fit, and no question for its a
   CHECK(test::FreeBlocks(talk.engine()) == before);
   CHECK(talk.session().cache().text_slots() == text);
   CHECK(talk.session().cache().image_count() == 1);
-  // An answer as long as it likes: half of the planned text at most is given up, and it can be gone on with.
+  // An answer of any length: at most half of the planned text is released, and the answer can be continued.
   REQUIRE(talk.add_picture(2).ok());
   REQUIRE(talk.add_text(random, 40).ok());
   ocellus_generate_params params = default_params(1 << 20);
@@ -451,7 +451,7 @@ TEST_CASE("after a hundred turns the newest picture is answered as well as after
   const test::TemporaryFile file(shortened_model(700));
   Model model;
   REQUIRE_MESSAGE(model.open(file.c_str(), test::bundled_pair().mmproj.c_str()).ok(), last_failure().sentence);
-  constexpr int kQuestions = 8;  // of one picture
+  constexpr int kQuestions = 8;  // questions about one picture
   const auto question_of = [](int turn) -> const nlohmann::json& { return test::golden(turn * 5 % kQuestions); };
   // The small model is often wrong about the newest of several pictures, and less often about the only one.
   struct Rolling {

@@ -31,7 +31,7 @@ using test::VisionRecipe;
 void check_pieces(const PromptChunk& chunk, const Parts& parts, int64_t tokens_per_view) {
   int64_t row = 0;
   int64_t piece = -1;
-  int64_t rows_left = 0;  // of the piece
+  int64_t rows_left = 0;  // remaining rows of the piece
   for (const Part& part : parts) {
     const int64_t count = part.view < 0 ? 1 : tokens_per_view;
     if (rows_left == 0) {
