@@ -8,7 +8,7 @@
 
 namespace ocellus {
 
-/// How many units of `unit` (1 at least) hold `value` (0 at least).
+/// Returns the number of units of `unit` (1 at least) that hold `value` (0 at least).
 template <class Integer>
 OCELLUS_EVERYWHERE constexpr Integer divide_up(Integer value, std::type_identity_t<Integer> unit) {
   return (value + unit - 1) / unit;

@@ -13,7 +13,7 @@ struct Half {
   uint16_t bits = 0;
 };
 
-/// What tables call values of type T: TypeName<T>::value.
+/// The name in tables of values of type T: TypeName<T>::value.
 template <class T>
 struct TypeName;
 template <>

@@ -200,7 +200,7 @@ class QueryBlock {
   void attend_own_rows() {
     const KvLayerRows& own = args_.rows;
     const RowSpan seen = own_rows_seen();
-    // What shares a block must not depend on which rows are worked on together.
+    // Slots share blocks in the same way whichever rows are worked on together.
     for (int64_t slot = seen.begin / kAttendSlots * kAttendSlots; slot < seen.end; slot += kAttendSlots) {
       const int64_t count = std::min(kAttendSlots, seen.end - slot);
       const int64_t at = sequence_ * own.sequence_stride + own.at(slot, kv_head_);

@@ -45,11 +45,11 @@ struct RowsWork {
   int kv_heads;
   int heads;             // key/value heads of all sequences
   int tiles;             // per head
-  int rows;              // of one sequence
-  int first_row;         // of the chunk
-  int row_count;         // of the chunk
+  int rows;              // rows of one sequence
+  int first_row;         // first row in the chunk
+  int row_count;         // rows of the chunk
   bool causal;           // row t sees runs, and own rows unless they are listed, as far as chunk row first_row + t
-  const RowSpan* spans;  // of rows, where own rows are listed
+  const RowSpan* spans;  // one per row, if own rows are listed
   int stages_per_split;
   float scale;      // scale of the scores, which are powers of two: exp(x) = 2^(x log2 e)
   float* partials;  // null: a block sees all slots and writes to output
@@ -69,8 +69,8 @@ struct RowsTile {
   static constexpr int kValueDim = kDim;
   static constexpr int kThreads = kRowsThreads;
   static constexpr bool kHasRuns = true;        // or may have
-  static constexpr bool kListed = kListed_;     // what rows see of the own rows
-  static constexpr int kRowTiles = kRowTiles_;  // of 16 query rows, per warp
+  static constexpr bool kListed = kListed_;     // own rows that a row sees are listed
+  static constexpr int kRowTiles = kRowTiles_;  // tiles of 16 query rows per warp
   static constexpr int kWarpRows = kFragment * kRowTiles;
   static constexpr int kRows = kRowsWarps * kWarpRows;
   static constexpr int kSlots = attend_stage_slots(kDim);

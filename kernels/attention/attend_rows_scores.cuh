@@ -15,9 +15,9 @@ struct TileRows {
   uint32_t queries[T::kRowTiles][T::kKeepsQueries ? T::kDim / kFragment : 1][4];
   float mixed[T::kRowTiles][std::max(T::kValueDim / kMatrix, 1)][4] = {};  // weighted sums of values
   float base[T::kRowTiles][2];      // scaled, at most kMaxAboveBase below the largest score
-  float sum[T::kRowTiles][2] = {};  // of the weights this lane saw
-  int least_limit, largest_limit;   // of the warp's rows
-  int largest_begin;                // of own rows that are listed
+  float sum[T::kRowTiles][2] = {};  // sum of the weights this lane saw
+  int least_limit, largest_limit;   // limits of the warp's rows
+  int largest_begin;                // begin of listed own rows
 };
 
 template <class T>

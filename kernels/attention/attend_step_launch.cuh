@@ -39,7 +39,7 @@ inline StepParams step_params(const AttendStepArgs& args, const AttendStepPlan& 
   p.layer = args.layer.index;
   p.scales = args.layer.scales;
   p.format = args.layer.format;
-  if (args.layer.scales != KvScaleForm::kByToken)  // whose number depends on the block
+  if (args.layer.scales != KvScaleForm::kByToken)  // their number depends on the block
     p.scale_bytes = static_cast<int>(KvBlockLayout::scale_bytes(args.heads.dim, 0, args.layer.scales));
   p.layer_offset = args.layer.offset;
   p.pairing = args.rope.pairing;

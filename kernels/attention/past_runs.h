@@ -10,7 +10,7 @@ struct PastRuns {
   const KvRun* runs = nullptr;  // [count] in the device's memory
   int32_t count = 0;
   KvLayer layer = {};
-  RopeParams rope = {};  // for shifted runs
+  RopeParams rope = {};  // applied to shifted runs
   KvCalibration calibration = {};
 };
 

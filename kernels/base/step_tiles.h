@@ -1,4 +1,4 @@
-// What the ops of a decode step share: the shape of a layer's heads, and the list of what each row sees.
+// Shared by the ops of a decode step: the shape of a layer's heads, and the list of what each row sees.
 #pragma once
 
 #include "kernels/base/kv_run.h"

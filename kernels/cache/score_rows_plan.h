@@ -36,7 +36,7 @@ struct ScoreLine {
   float factor;
 };
 
-/// Whether the query of a chunk row counts.
+/// Returns true if the query of a chunk row counts.
 OCELLUS_EVERYWHERE inline bool is_observer(Observers observers, const uint8_t* is_visual, int64_t row) {
   return observers == Observers::kAll || (is_visual[row] != 0) == (observers == Observers::kVisual);
 }

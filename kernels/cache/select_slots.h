@@ -41,7 +41,7 @@ struct SelectRows {
   int64_t visual_count = 0;
 };
 
-/// How neighbouring scores are put together.
+/// Pooling of neighbouring scores.
 struct ScorePool {
   int32_t width = 1;
   ScorePooling kind = ScorePooling::kMax;
@@ -71,12 +71,10 @@ struct KeptRows {
 /// modality's share is capped at the rows it has, and what is left over goes to the other.
 ///
 /// NCAR (DAVID, eq. 6)  theta = n / (n_V r) * mean over g of sum over visual j of scores[g][j], r = min(observed, n):
-/// the
-///                      mean attention per visual row divided by 1 / n. Without visual rows 0. Not computed in the
-///                      layers behind the one that switches
+///                      the mean attention per visual row divided by 1 / n. Without visual rows 0. Not computed in the
+///                      layers after the one that switches
 /// Pooling              over pool.width neighbouring rows (odd; fewer at the ends) among the rows before the window,
-/// before
-///                      the modalities are told apart
+///                      before the modalities are told apart
 ///
 /// Shapes    scores [G, >= n] f32, n = rows.count; rows.is_visual [n], or null where all is text; kept.text,
 ///           kept.visual [G, >= n] row numbers, ascending; kept.text_counts, kept.visual_counts [G]; ncar.state one.
@@ -96,7 +94,7 @@ struct SelectSlotsArgs {
   int64_t window = 0;
   int64_t observed = 0;  // number of queries that the scores sum over; 0: the window's
   int64_t budget = 0;
-  int64_t visual_quota = 0;  // of the budget, in the decoupled stage
+  int64_t visual_quota = 0;  // part of the budget, in the decoupled stage
   ScorePool pool;
   SelectStage stage = SelectStage::kUnified;
   NcarRule ncar;

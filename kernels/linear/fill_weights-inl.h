@@ -107,7 +107,7 @@ inline ScaleRun scale_run(WeightFormat format, float deviation) {
 
 /// Returns the next word of a block format. `at` is the word's offset in its block, and is advanced.
 OCELLUS_EVERYWHERE inline uint64_t block_word(const ScaleRun& run, uint64_t random, uint32_t* at) {
-  uint32_t place = *at + (*at < run.begin ? run.block_bytes : 0) - run.begin;  // behind the start of the run
+  uint32_t place = *at + (*at < run.begin ? run.block_bytes : 0) - run.begin;  // after the start of the run
   *at += kWordBytes;
   if (*at >= run.block_bytes) *at -= run.block_bytes;
   if (place >= run.bytes && place + kWordBytes <= run.block_bytes) return random;
