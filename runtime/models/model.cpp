@@ -54,6 +54,11 @@ Status check_mark(const Model& model, std::string_view text) {
   return {};
 }
 
+ClipRules clips_of(const VisionConfig& vision) {
+  const Family* const family = family_of(vision);
+  return family == nullptr ? ClipRules() : family->clips;
+}
+
 }  // namespace
 
 WeightFormat usual_format(const GgufFile& file) {
@@ -200,7 +205,7 @@ void Model::describe(ocellus_model_facts* out) const {
   out->image_size = vision_.image_size;
   out->tokens_per_view = vision_.tokens_per_view();
   out->max_views = max_view_count(preprocess_config(vision_, limits));
-  out->clip_frames = family_of(vision_)->clips.most_frames;
+  out->clip_frames = clips_of(vision_).most_frames;
   out->has_vision = 1;
 }
 
@@ -212,7 +217,7 @@ PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_lim
   config.longest_edge = vision.longest_edge;
   config.min_tiles = vision.min_tiles;
   config.max_tiles = limits.max_tiles > 0 ? limits.max_tiles : vision.max_tiles;
-  const ViewRules* const frames = family_of(vision)->clips.views;
+  const ViewRules* const frames = clips_of(vision).views;
   if (limits.max_clip_frames > 0 && frames != nullptr) config.rules = frames;
   config.tiled_size_count = vision.tiled_size_count;
   std::copy_n(vision.tiled_sizes, vision.tiled_size_count, config.tiled_sizes);

@@ -71,11 +71,11 @@ void time_shape(const Shape& shape, Gpu& gpu) {
   SelectSlotsArgs select = selecting(shape, scores.scores, gpu);
   const double score_us = time_layers(gpu, [&](int64_t) { score_rows(scores, queue); });
   const double select_us = time_layers(gpu, [&](int64_t layer) {
-    select.layer = static_cast<int32_t>(layer);
+    select.ncar.layer = static_cast<int32_t>(layer);
     select_slots(select, queue);
   });
   const double both_us = time_layers(gpu, [&](int64_t layer) {
-    select.layer = static_cast<int32_t>(layer);
+    select.ncar.layer = static_cast<int32_t>(layer);
     score_rows(scores, queue);
     select_slots(select, queue);
   });
