@@ -299,8 +299,8 @@ Status Engine::run_step(const StepShape& step, const StepScratch& scratch, const
 
 Status Engine::take_slot(int32_t* slot) {
   for (int32_t i = 0; i < shape_.sessions; ++i) {
-    if (open_slots_.test(static_cast<size_t>(i))) continue;
-    open_slots_.set(static_cast<size_t>(i));
+    if (open_slots_[static_cast<size_t>(i)]) continue;
+    open_slots_[static_cast<size_t>(i)] = true;
     *slot = i;
     return {};
   }

@@ -28,7 +28,7 @@ class Engine {
 
   /// Takes a planned session that is not open: 0 <= *slot < shape().sessions. kFull if all are open.
   Status take_slot(int32_t* slot);
-  void give_slot_back(int32_t slot) { open_slots_.reset(static_cast<size_t>(slot)); }
+  void give_slot_back(int32_t slot) { open_slots_[static_cast<size_t>(slot)] = false; }
   void describe(ocellus_engine_stats* out) const;
 
   const Model& model() const { return *model_; }

@@ -41,8 +41,9 @@ int64_t count_parameters(const GgufFile& file) {
 
 /// Text in angle brackets must be a single token: spelled out it would mean nothing to the model.
 Status check_mark(const Model& model, std::string_view text) {
-  for (size_t open = text.find('<'); open != text.npos; open = text.find('<', open + 1)) {
-    const std::string_view token = text.substr(open, text.find('>', open) + 1 - open);
+  for (size_t open = text.find('<'); open != text.npos; open = text.find('<', 1)) {
+    text.remove_prefix(open);
+    const std::string_view token = text.substr(0, text.find('>') + 1);
     int64_t count = 0;
     OCELLUS_TRY(model.count_tokens(token, true, &count));
     if (count != 1)
