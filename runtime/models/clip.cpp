@@ -1,5 +1,6 @@
 #include "runtime/models/clip.h"
 
+#include <array>
 #include <cmath>
 
 #include "runtime/models/family.h"
@@ -16,6 +17,13 @@ Status check_time(const char* what, double seconds) {
                       seconds);
 }
 
+/// The times of a clip whose frames all come as late as they may.
+constexpr auto kLatest = [] {
+  std::array<double, kMaxClipFrames> times{};
+  times.fill(kMaxClipSeconds - 1);
+  return times;
+}();
+
 }  // namespace
 
 Status clip_rules(const Model& model, const ClipRules** out) {
@@ -30,8 +38,7 @@ Status count_clip_tokens(const Model& model, int32_t frames, int64_t* out) {
   const ClipRules* rules = nullptr;
   OCELLUS_TRY(clip_rules(model, &rules));
   // A smaller number of frames may have longer words, but then fewer frames have a text.
-  const double last = kMaxClipSeconds - 1;
-  const ClipTimes first{frames, &last, last};
+  const ClipTimes longest{frames, kLatest.data(), kLatest.back()};
   const auto count = [&](const char* text, int64_t times) {
     int64_t tokens = 0;
     OCELLUS_TRY(model.count_tokens(text, true, &tokens));
@@ -40,11 +47,10 @@ Status count_clip_tokens(const Model& model, int32_t frames, int64_t* out) {
   };
   *out = 0;
   ClipText before;
-  rules->write_before(first, 0, &before);
+  rules->write_before(longest, 0, &before);
   OCELLUS_TRY(count(before.text, 1));
-  const double times[2] = {last, last};
-  rules->write_before({frames, times, last}, 1, &before);
-  OCELLUS_TRY(count(before.text, frames - 1));
+  rules->write_before(longest, frames - 1, &before);
+  if (frames > 1) OCELLUS_TRY(count(before.text, frames - 1));
   for (const char* text : rules->after) OCELLUS_TRY(count(text, 1));
   return {};
 }
