@@ -8,8 +8,7 @@
 //   damaged@170          the frame's data is damaged so that only decoding detects it; it is delivered
 //   resize@200:320x240   frames have this size from here on; with "%" this size and the first one alternate
 //   unplug@250:2s        the camera is lost, and comes back after 2 s (the default)
-//   errors@300:10        the driver fails 10 times (the default): each time the camera is lost and can be reopened at
-//   once
+//   errors@300:10        the driver fails 10 times (the default): each time the camera is lost and can reopen at once
 //   skip@350:5           the driver drops 5 frames (default 1)
 //   end@400              there are no more frames
 //   loop, loop@500       the list starts again 50 frames after its last fault, or every 500 frames

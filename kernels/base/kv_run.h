@@ -135,8 +135,7 @@ OCELLUS_EVERYWHERE inline PackedRows packed_rows(const KvRun& run, const KvLayer
 
 /// CalibQuant's calibration of the scores of packed slots (paper, section 3.3; as in the authors' code, visual scores
 /// only). Per query row and head, with the minimum `low` and the maximum `high` of the scores of all packed slots seen
-/// in
-/// this step (natural units: q . k / sqrt(E)):
+/// in this step (natural units: q . k / sqrt(E)):
 ///
 ///   g(u) = low - tau_low + slope (u - low),   slope = max(0, (high - low + tau_low - tau_high) / (high - low + 1e-8))
 ///

@@ -19,8 +19,7 @@ struct CarriedImage {
 };
 
 /// Ours, for linked images (MPIC), whose keys and values were computed without the present text before them. The change
-/// of
-/// the rows computed in place is applied to the others: the mean change of the rows in place is added to all other
+/// of the rows computed in place is applied to the others: the mean change of the rows in place is added to all other
 /// slots, for keys before their rotation.
 ///
 ///   dk = mean_r ( R(-p_r) k_r - R(-s_r) stored_k_r )    k_j += R(s_j) dk, in a copy R(s_j + shift) dk

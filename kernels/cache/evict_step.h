@@ -9,8 +9,7 @@
 namespace ocellus {
 
 /// Eviction during answers, one layer of a decode step of B rows; runs before attend_step. Nothing leaves the device,
-/// and
-/// nothing waits for the host. First the previous step is settled, for rows with steps[b].eviction.settles:
+/// and nothing waits for the host. First the previous step is settled, for rows with steps[b].eviction.settles:
 ///
 ///   sums[j] += latest[j] for every live slot j, if there are sums (H2O carries them from step to step)
 ///   v        = the slot with the least sum outside the recent window, among equals the newest; without sums the slot

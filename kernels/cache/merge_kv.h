@@ -10,11 +10,9 @@ namespace ocellus {
 
 /// Merges dropped rows into kept ones, in place (Elastic Cache, eq. 2): of the rows first .. end - 1 each joins the
 /// nearest kept row, the lower one of two equally near, and every kept row's key and value become the mean of those
-/// that
-/// joined it, itself included. Rows outside stay unchanged, and no row joins a kept row outside. With angles keys are
-/// averaged before their rotation: each is rotated back by the angles of its own row, and their mean is rotated by
-/// those
-/// of the kept row (ours: rotated keys of distant rows attenuate each other).
+/// that joined it, itself included. Rows outside stay unchanged, and no row joins a kept row outside. With angles keys
+/// are averaged before their rotation: each is rotated back by the angles of its own row, and their mean is rotated by
+/// those of the kept row (ours: rotated keys of distant rows attenuate each other).
 ///
 /// Shapes      rows [G, capacity, E]; kept_text, kept_visual [G, >= counts] row numbers, ascending, no row twice;
 ///             counts [G]. kept_visual and visual_counts may be null. All in device memory

@@ -10,9 +10,8 @@ namespace ocellus {
 enum class SimilarMerge : uint8_t { kAverage, kPivot };
 
 /// Merges dropped rows into kept ones, in place, as LOOK-M does: of rows 0 .. row_count - 1 each that is not kept
-/// joins,
-/// head by head, the kept row with the most similar key (greatest cosine; the first of equal ones in the order of kept
-/// rows, the first list's before the second's), and keys and values of kept rows change alike.
+/// joins, head by head, the kept row with the most similar key (greatest cosine; the first of equal ones in the order
+/// of kept rows, the first list's before the second's), and keys and values of kept rows change alike.
 ///
 /// Shapes      rows, kept rows and counts as for merge_kv; targets [G, >= row_count] is written: the index of the kept
 ///             row that a row joins, or -1 if it is kept itself or has no number

@@ -7,8 +7,7 @@
 namespace ocellus {
 
 /// Converts the attention that rows get from text queries and from visual queries, in place, to the attention from
-/// queries
-/// of their own modality and from those of the other (CSP, section 3), and adds the two:
+/// queries of their own modality and from those of the other (CSP, section 3), and adds the two:
 ///
 ///   visual row j   same = of_visual[g][j], cross = of_text[g][j]
 ///   text row j     same = of_text[g][j],   cross = of_visual[g][j]

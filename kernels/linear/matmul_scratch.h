@@ -1,6 +1,5 @@
 // Division of the operands of the CUDA matrix product of many rows, and its scratch. Plain arithmetic, so that plans
-// can
-// be made in builds without CUDA.
+// can be made in builds without CUDA.
 //
 // The scratch holds, in this order: the workspace of cuBLASLt, the biases, input rows rounded to f16, decoded weight
 // rows.

@@ -1,6 +1,5 @@
 // Weights in the form of the kernels, read from the blocks of the files (quant/block_codes.h). A group is 32 weights;
-// its
-// codes are eight words, word i holding weights 4i..4i + 3 as int8.
+// its codes are eight words, word i holding weights 4i..4i + 3 as int8.
 //
 //   weight = scale * code - minimum        kHalves: `second` is the scale of the group's second half, words 4..7
 //
@@ -8,8 +7,7 @@
 //
 // Every function takes words `first`..`first + kCount - 1` as `low` and the words four after them as `high`: nibbles
 // that share a byte belong to such words. kCount is 1, 2 or 4. Blocks may lie in any memory, at even addresses, those
-// of
-// MXFP4 at any.
+// of MXFP4 at any.
 #pragma once
 
 #include <cstdint>

@@ -42,8 +42,7 @@ struct RoundKvArgs {
 void round_kv(const RoundKvArgs& args, Queue& queue);
 
 /// Copies chunk rows [0, count) of one layer into their cache slots: row t goes to slots[t], or is skipped if that has
-/// no
-/// address.
+/// no address.
 ///
 /// Shapes    rows as above; slots [count], in device memory
 /// Divisible E by 8; on CUDA all rows and slots start on 16 bytes

@@ -13,10 +13,8 @@ namespace ocellus {
 /// results[(step % kResultSteps) * result_stride + b] together with the hash of the model's logits, and advances the
 /// row:
 /// token, step, drawn_count, recent tokens; with `advance` also position and the new slot (new_slot + 1, or slot 0 of
-/// the
-/// next tile if that one is full: tiles[b * tiles_per_row + new_tile].capacity). Ties go to the lower token id; NaN
-/// never
-/// wins; a row of NaNs gets kNoTokenSampled and token 0.
+/// the next tile if that one is full: tiles[b * tiles_per_row + new_tile].capacity). Ties go to the lower token id; NaN
+/// never wins; a row of NaNs gets kNoTokenSampled and token 0.
 ///
 /// A forced row reads forced[(step % kResultSteps) * forced_stride + b] next, whatever its sampler says. Its result is
 /// the most probable token and the natural logarithm of the forced one's probability by the softmax of the model's

@@ -1,6 +1,5 @@
 // RowRule: the one place where ways to store a chunk's rows differ. compress.cpp passes a rule the data of a layer
-// (keys
-// and values in full precision, queries of the last rows, the modality of every row), and stores the rows that it
+// (keys and values in full precision, queries of the last rows, the modality of every row), and stores the rows that it
 // keeps. All sizes are known beforehand: the number of queries it reads, the maximum of surviving slots, its scratch.
 // So plans stay exact.
 //

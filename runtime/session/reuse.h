@@ -1,6 +1,5 @@
 // Reuse: pictures that are not computed in place. A picture is linked (computed alone, once, and seen at any position),
-// or
-// found as it was read in a prompt with the same beginning. Both may be read from and written to the session's image
+// or found as it was read in a prompt with the same beginning. Both may be read from and written to the session's image
 // library. A prompt calls this; it adds to its chunk rows that are computed in place, and links.
 //
 //   the library, entries by key, search    reuse.cpp
