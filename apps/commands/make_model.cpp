@@ -187,15 +187,6 @@ std::vector<std::string> choose_paths(const Model& model, const MakeModelOptions
   return paths;
 }
 
-Model open_shape(const MakeModelOptions& options) {
-  Model model;
-  ocellus_model* handle = nullptr;
-  check(ocellus_model_open_shape(options.shape.c_str(), options.format.c_str(), options.layers, &handle));
-  model.handle.reset(handle);
-  check(ocellus_model_get_facts(handle, &model.facts));
-  return model;
-}
-
 void print_files(const std::vector<std::unique_ptr<NewFile>>& files, const MakeModelOptions& options) {
   if (!options.json) {
     for (const auto& file : files) print(file->path() + ": " + format_bytes(file->bytes()) + "\n");
@@ -222,7 +213,7 @@ void publish(const std::vector<std::unique_ptr<NewFile>>& files, bool replaces) 
 }
 
 int run_make_model(const MakeModelOptions& options) {
-  const Model model = open_shape(options);
+  const Model model = open_shape(options.shape, options.format, options.layers);
   const std::vector<std::string> paths = choose_paths(model, options);
   watch_for_stop({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
   std::signal(SIGPIPE, SIG_IGN);

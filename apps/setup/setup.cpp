@@ -36,26 +36,33 @@ void print_warning(void*, int32_t level, const char* text) {
   if (level >= kWarning) print_note(std::string("ocellus: ") + text);
 }
 
+Model take_model(ocellus_model* handle, const std::string& path) {
+  Model model;
+  model.handle.reset(handle);
+  model.path = path;
+  check(ocellus_model_get_facts(handle, &model.facts));
+  return model;
+}
+
 }  // namespace
 
 bool runs_on_gpu(const CommonOptions& options) {
   return options.device == OCELLUS_DEVICE_CUDA || (options.device == OCELLUS_DEVICE_AUTO && ocellus_gpu_count() > 0);
 }
 
-Model open_model(const CommonOptions& options) {
-  Model model;
+Model open_shape(const std::string& name, const std::string& format, int32_t layers) {
   ocellus_model* handle = nullptr;
-  if (options.shape.empty()) {
-    const bool bundled = options.model_path.empty();
-    const ModelPaths paths = bundled ? find_bundled_models() : ModelPaths{options.model_path, options.mmproj_path};
-    check(ocellus_model_open(paths.model.c_str(), paths.mmproj.empty() ? nullptr : paths.mmproj.c_str(), &handle));
-    model.path = paths.model;
-  } else {
-    check(ocellus_model_open_shape(options.shape.c_str(), options.shape_format.c_str(), 0, &handle));
-  }
-  model.handle.reset(handle);
-  check(ocellus_model_get_facts(handle, &model.facts));
-  return model;
+  check(ocellus_model_open_shape(name.c_str(), format.c_str(), layers, &handle));
+  return take_model(handle, "");
+}
+
+Model open_model(const CommonOptions& options) {
+  if (!options.shape.empty()) return open_shape(options.shape, options.shape_format, 0);
+  const bool bundled = options.model_path.empty();
+  const ModelPaths paths = bundled ? find_bundled_models() : ModelPaths{options.model_path, options.mmproj_path};
+  ocellus_model* handle = nullptr;
+  check(ocellus_model_open(paths.model.c_str(), paths.mmproj.empty() ? nullptr : paths.mmproj.c_str(), &handle));
+  return take_model(handle, paths.model);
 }
 
 void check_context(const ocellus_model_facts& facts, const Needs& needs) {

@@ -31,6 +31,9 @@ struct Model {
 // True if an engine with these options runs on a GPU.
 bool runs_on_gpu(const CommonOptions& options);
 
+// Opens the shape of a public model, with random weights. `layers` 0: all of its layers.
+Model open_shape(const std::string& name, const std::string& format, int32_t layers);
+
 // Opens the given pair or shape, or the bundled pair.
 Model open_model(const CommonOptions& options);
 
