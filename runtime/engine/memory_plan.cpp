@@ -28,15 +28,14 @@ int64_t total_for(const Model& model, const ocellus_limits& limits) {
   return record(model, limits, &shape, &recorder).ok() ? recorder.total_bytes() : INT64_MAX;
 }
 
-/// Returns the largest value of one limit in [least, most] that fits the budget, or least - 1. Totals grow with every
-/// limit.
-template <class Limit>
-int64_t largest_that_fits(const Model& model, ocellus_limits limits, Limit ocellus_limits::*field, int64_t least,
-                          int64_t most) {
+/// Returns the largest value in [least, most] that fits the budget when `set` puts it into the limits, or least - 1.
+/// Totals grow with the value.
+template <class Set>
+int64_t largest_set(const Model& model, ocellus_limits limits, int64_t least, int64_t most, Set set) {
   int64_t fits = least - 1;
   while (fits < most) {
     const int64_t middle = fits + (most - fits + 1) / 2;
-    limits.*field = static_cast<Limit>(middle);
+    set(middle, &limits);
     if (total_for(model, limits) <= limits.budget_bytes)
       fits = middle;
     else
@@ -44,6 +43,16 @@ int64_t largest_that_fits(const Model& model, ocellus_limits limits, Limit ocell
   }
   return fits;
 }
+
+/// Returns the largest value of one limit in [least, most] that fits the budget, or least - 1.
+template <class Limit>
+int64_t largest_that_fits(const Model& model, const ocellus_limits& limits, Limit ocellus_limits::*field, int64_t least,
+                          int64_t most) {
+  return largest_set(model, limits, least, most,
+                     [field](int64_t value, ocellus_limits* out) { out->*field = static_cast<Limit>(value); });
+}
+
+void set_keep(int64_t percent, ocellus_limits* limits) { limits->cache.keep = static_cast<float>(percent) / 100.0f; }
 
 /// Returns the maximum of images per session that fit the budget, within the limits; 0 if nothing fits. If only clips
 /// were planned, the maximum of their frames.
@@ -80,16 +89,7 @@ bool choose_rule(ocellus_cache_policy* policy) {
 /// DAVID if no method is named.
 int32_t keep_in_budget(const Model& model, ocellus_limits limits, int32_t now) {
   choose_rule(&limits.cache);
-  int32_t fits = 0, most = now - 1;
-  while (fits < most) {
-    const int32_t middle = fits + (most - fits + 1) / 2;
-    limits.cache.keep = static_cast<float>(middle) / 100.0f;
-    if (total_for(model, limits) <= limits.budget_bytes)
-      fits = middle;
-    else
-      most = middle - 1;
-  }
-  return fits;
+  return static_cast<int32_t>(largest_set(model, limits, 1, now - 1, set_keep));
 }
 
 class Advisor {
@@ -165,7 +165,7 @@ class Advisor {
     const int32_t fits = keep_in_budget(model_, limits_, now);
     if (fits == 0) return;
     ocellus_limits changed = limits_;
-    changed.cache.keep = static_cast<float>(fits) / 100.0f;
+    set_keep(fits, &changed);
     if (!choose_rule(&changed.cache)) {
       add(changed, "%d %% of the cache kept (keep) instead of %d %%", fits, now);
       return;
