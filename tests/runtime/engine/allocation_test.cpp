@@ -45,6 +45,36 @@ struct Work {
   }
 };
 
+ocellus_limits small_limits() {
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  limits.thread_count = 2;
+  limits.max_image_pixels = 65536;
+  return limits;
+}
+
+/// A model, an engine with these limits, and its session.
+struct OneSession {
+  OneSession(const ModelPair& pair, const ocellus_limits& limits) {
+    REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
+    ocellus_engine_config config;
+    ocellus_engine_config_init(&config);
+    config.limits = limits;
+    REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
+    REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
+  }
+  ~OneSession() {
+    ocellus_engine_destroy(engine);
+    ocellus_model_close(model);
+  }
+  OneSession(const OneSession&) = delete;
+  OneSession& operator=(const OneSession&) = delete;
+
+  ocellus_model* model = nullptr;
+  ocellus_engine* engine = nullptr;
+  ocellus_session* session = nullptr;
+};
+
 int count_text(void* user, const char*, int32_t bytes) {
   *static_cast<int64_t*>(user) += bytes;
   return 0;
@@ -337,17 +367,10 @@ TEST_CASE("tiled pictures of every family that has tiles allocate nothing either
   for (const std::string name : {"smolvlm", "llava-1.6-mistral", "internvl3"}) {
     CAPTURE(name);
     const ModelPair pair = family_pair(name, read_family(name));
-    ocellus_model* model = nullptr;
-    REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
-    ocellus_engine_config config;
-    ocellus_engine_config_init(&config);
-    config.limits.thread_count = 2;
-    config.limits.max_images = 2;
-    config.limits.max_image_pixels = 65536;
-    ocellus_engine* engine = nullptr;
-    REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
-    ocellus_session* session = nullptr;
-    REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
+    ocellus_limits limits = small_limits();
+    limits.max_images = 2;
+    const OneSession opened(pair, limits);
+    ocellus_session* const session = opened.session;
     Work work;
     ocellus_generate_stats stats;
     const ocellus_generate_params params = params_for(work, 12);
@@ -362,28 +385,18 @@ TEST_CASE("tiled pictures of every family that has tiles allocate nothing either
     CHECK(stats.generated_tokens == 12);
     CHECK(stats.image_count == 2);
     ocellus_model_facts facts;
-    REQUIRE(ocellus_model_get_facts(model, &facts) == OCELLUS_OK);
+    REQUIRE(ocellus_model_get_facts(opened.model, &facts) == OCELLUS_OK);
     CHECK(stats.image_tokens > 2 * facts.tokens_per_view);  // there were tiles
-    ocellus_engine_destroy(engine);
-    ocellus_model_close(model);
   }
 }
 
 TEST_CASE("clips allocate nothing either, nor do those that are refused") {
-  const ModelPair pair = bundled_pair();
-  ocellus_model* model = nullptr;
-  REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
-  ocellus_engine_config config;
-  ocellus_engine_config_init(&config);
-  config.limits.thread_count = 2;
-  config.limits.max_images = 0;
-  config.limits.max_clip_frames = 3;
-  config.limits.max_text_tokens = 64;
-  config.limits.max_image_pixels = 65536;
-  ocellus_engine* engine = nullptr;
-  REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
-  ocellus_session* session = nullptr;
-  REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
+  ocellus_limits limits = small_limits();
+  limits.max_images = 0;
+  limits.max_clip_frames = 3;
+  limits.max_text_tokens = 64;
+  const OneSession opened(bundled_pair(), limits);
+  ocellus_session* const session = opened.session;
   const std::vector<uint8_t> picture = read_bytes(kSourceDir + "/apps/samples/board_01.jpg");
   const ocellus_part frame = {OCELLUS_PART_IMAGE, 0, picture.data(), std::ssize(picture), nullptr, nullptr};
   const ocellus_part frames[] = {frame, frame, frame};
@@ -411,8 +424,6 @@ TEST_CASE("clips allocate nothing either, nor do those that are refused") {
   CHECK(work.failures == 0);
   CHECK(work.refusals == 6);
   CHECK(work.tokens == 36);
-  ocellus_engine_destroy(engine);
-  ocellus_model_close(model);
 }
 
 TEST_CASE("images that the library's memory tier holds allocate nothing, however they are added") {
