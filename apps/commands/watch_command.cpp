@@ -196,7 +196,6 @@ int run_watch(CommandOptions options) {
   const bool reads_stdin = watch.capture.source.name == "-";
   [[maybe_unused]] const bool quiet = common.quiet;
   Watcher watcher(model, std::move(watch));
-  watcher.check_text(watcher.control().settings().prompt);
 #ifdef OCELLUS_HAS_HTTP
   std::optional<WatchPage> page;
   if (http) {

@@ -62,14 +62,13 @@ void TypedQuestions::read_lines() {
 void TypedQuestions::obey(const std::string& line) {
   if (line.find_first_not_of(" \t") == std::string::npos) return;
   if (line[0] != '/') {
-    watcher_->check_text(line);
-    if (!watcher_->control().ask(line)) throw Failure(kExitRuntime, "too many questions wait already.");
+    if (!watcher_->ask(line)) throw Failure(kExitRuntime, "too many questions wait already.");
     return;
   }
   const size_t space = line.find(' ');
   const std::string command = line.substr(0, space);
   const std::string argument = space == std::string::npos ? "" : line.substr(space + 1);
-  const auto set = [this](const nlohmann::ordered_json& changes) { watcher_->control().set(watcher_->merge(changes)); };
+  const auto set = [this](const nlohmann::ordered_json& changes) { watcher_->change_settings(changes); };
   if (command == "/prompt") return set({{"prompt", argument}});
   if (command == "/every") return set(number_setting("every_s", argument));
   if (command == "/change") return set(number_setting("change", argument));

@@ -177,9 +177,7 @@ void WatchPage::take_question(const Exchange& exchange) {
   if (!data.contains("text") || !data["text"].is_string()) {
     return exchange->respond(error_response(400, "text must be a string: the question."));
   }
-  const std::string text = data["text"].get<std::string>();
-  watcher_->check_text(text);
-  const std::optional<int64_t> id = watcher_->control().ask(text);
+  const std::optional<int64_t> id = watcher_->ask(data["text"].get<std::string>());
   if (!id) return exchange->respond(error_response(503, "Too many questions wait already.", "overloaded_error"));
   exchange->respond(json_response({{"id", *id}}, 202));
 }
@@ -187,7 +185,7 @@ void WatchPage::take_question(const Exchange& exchange) {
 void WatchPage::take_settings(const Exchange& exchange) {
   Json data;
   if (!read_json_body(exchange, &data)) return;
-  watcher_->control().set(watcher_->merge(data));
+  watcher_->change_settings(data);
   exchange->respond(json_response(watcher_->state()));
 }
 
