@@ -1,6 +1,6 @@
 #include "runtime/engine/check_limits.h"
 
-#include "runtime/engine/engine_memory.h"
+#include "runtime/engine/engine_shape.h"
 #include "runtime/models/clip.h"
 
 namespace ocellus {

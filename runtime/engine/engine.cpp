@@ -49,7 +49,7 @@ ThreadSettings thread_settings(const ocellus_engine_config& config, const Engine
   ThreadSettings settings{.priority = config.thread_priority, .touches_stack = config.prefault != 0};
   std::copy(std::begin(config.thread_cpus), std::end(config.thread_cpus), settings.cpus);
   if (config.lock_memory == 0) return settings;
-  const int64_t threads = shape.device.thread_count - 1 + (shape.has_library ? 2 + reading_threads(shape) : 0);
+  const int64_t threads = shape.device.thread_count - 1 + (shape.library.planned() ? 2 + reading_threads(shape) : 0);
   settings.locked_bytes = (shape.device.is_cuda() ? 0 : plan.total_bytes) + threads * kResidentStackBytes;
   return settings;
 }
@@ -125,11 +125,11 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   OCELLUS_TRY(engine->settle_memory(config));
   OCELLUS_TRY(engine->lay_out_memory(config.extent_count));
   OCELLUS_TRY(engine->load_weights());
-  if (engine->shape_.images_per_session > 0) OCELLUS_TRY(engine->memory_.image_decoder.open());
+  if (engine->shape_.pictures.planned()) OCELLUS_TRY(engine->memory_.image_decoder.open());
   engine->memory_.waiting_views.set_trace(engine->trace_);
   if (engine->cuda_ != nullptr) OCELLUS_TRY(engine->finish_cuda());
 
-  if (engine->shape_.has_library) OCELLUS_TRY(engine->start_library_threads());
+  if (engine->shape_.library.planned()) OCELLUS_TRY(engine->start_library_threads());
   for (int32_t i = 0; i < engine->shape_.sessions; ++i) engine->memory_.caches[i].attach(&engine->memory_.pools);
   engine->load_ms_ = elapsed_ms(start, now_ns());
   engine->log_.write(LogLevel::kInfo, "engine ready on %s: %" PRId64 " bytes, %d threads, %.1f ms",
@@ -164,7 +164,7 @@ Status Engine::finish_cuda() {
   const TraceRange range(trace_, "warm up");
   const WarmUp all{*model_, shape_, text_, vision_, memory_, arena_, queue_, trace_};
   OCELLUS_TRY(warm_up(all, &prefill_graphs_, &step_graphs_));
-  if (shape_.has_library) {  // the driver sets a stream up at its first use
+  if (shape_.library.planned()) {  // the driver sets a stream up at its first use
     queue_.begin_transfers();
     queue_.transfer(memory_.last_hidden.data, memory_.library_traffic.loads.data, sizeof(float));
     for (int ticket = 0; ticket < Queue::kTickets; ++ticket) queue_.end_transfers(ticket);
@@ -279,7 +279,7 @@ Status Engine::load_weights() {
   OCELLUS_TRY(load_file(text, memory_.text_weights));
   OCELLUS_TRY(
       bind_text_model(text, model_->text(), reinterpret_cast<const uint8_t*>(memory_.text_weights.data), &text_));
-  if (shape_.images_per_session == 0) return {};
+  if (!shape_.pictures.planned()) return {};
   const GgufFile& vision = model_->vision_file();
   OCELLUS_TRY(load_file(vision, memory_.vision_weights));
   return bind_vision_model(vision, model_->vision(), reinterpret_cast<const uint8_t*>(memory_.vision_weights.data),

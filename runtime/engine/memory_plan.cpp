@@ -298,7 +298,7 @@ Status plan_memory(const Model& model, const ocellus_limits& limits, ocellus_pla
   out->kv_bytes_per_image = shape.kv.image_bytes();
   out->kv_bytes_per_token = shape.kv.slot_bytes();
   out->kv_bytes_per_session =
-      shape.pages_per_session * shape.kv.page_bytes() + shape.blocks_per_session * shape.kv.block_bytes();
+      shape.session.pages * shape.kv.page_bytes() + shape.session.blocks * shape.kv.block_bytes();
   out->budget_bytes = limits.budget_bytes;
   out->images_in_budget = -1;
   out->positions_per_image = positions_per_image(model, limits);

@@ -4,16 +4,15 @@
 
 namespace ocellus {
 
-int64_t PictureSource::staging_bytes(const EngineShape& shape) {
-  const ImageLimits& limits = shape.device_image_limits;
+int64_t PictureSource::staging_bytes(const PictureShape& shape) {
+  const ImageLimits& limits = shape.device_limits;
   const int64_t whole = std::max(decode_scratch_bytes(limits), frame_upload_bytes(limits));
-  return shape.resizes_large_on_host() ? std::max(whole, image_scratch_bytes(shape.preprocess, shape.image_limits))
-                                       : whole;
+  return shape.host_resizes_large() ? std::max(whole, image_scratch_bytes(shape.preprocess, shape.limits)) : whole;
 }
 
-int64_t PictureSource::upload_bytes(const EngineShape& shape) {
-  const int64_t whole = frame_upload_bytes(shape.device_image_limits);
-  return shape.resizes_large_on_host() ? std::max(whole, ViewMaker::result_bytes(shape.preprocess)) : whole;
+int64_t PictureSource::upload_bytes(const PictureShape& shape) {
+  const int64_t whole = frame_upload_bytes(shape.device_limits);
+  return shape.host_resizes_large() ? std::max(whole, ViewMaker::result_bytes(shape.preprocess)) : whole;
 }
 
 Status PictureSource::open(const Picture& picture) {
@@ -21,8 +20,8 @@ Status PictureSource::open(const Picture& picture) {
 }
 
 Status PictureSource::feed(const Picture& picture, Extent scratch, RowConsumer& rows) {
-  if (picture.frame != nullptr) return feed_frame(*picture.frame, shape_.image_limits, scratch, rows);
-  return decoder_.decode_rows(picture.bytes, picture.byte_count, shape_.image_limits, scratch, rows);
+  if (picture.frame != nullptr) return feed_frame(*picture.frame, shape_.limits, scratch, rows);
+  return decoder_.decode_rows(picture.bytes, picture.byte_count, shape_.limits, scratch, rows);
 }
 
 Status PictureSource::identify(const Picture& picture, ImageHash* hash) {
@@ -35,7 +34,7 @@ Status PictureSource::identify(const Picture& picture, ImageHash* hash) {
 
 Status PictureSource::prepare_on_host(const Picture& picture, PreparedViews* prepared) {
   const Extent scratch{scratch_.picture.host.data, scratch_.picture.host.cols};
-  const int64_t views_bytes = aligned_bytes(ViewMaker::scratch_bytes(shape_.preprocess, shape_.image_limits));
+  const int64_t views_bytes = aligned_bytes(ViewMaker::scratch_bytes(shape_.preprocess, shape_.limits));
   ViewMaker maker;
   OCELLUS_TRY(maker.begin(shape_.preprocess, plan_, picture.orientation, {scratch.data, views_bytes}));
   OCELLUS_TRY(feed(picture, {scratch.data + views_bytes, scratch.bytes - views_bytes}, maker));
@@ -44,7 +43,7 @@ Status PictureSource::prepare_on_host(const Picture& picture, PreparedViews* pre
 
 Status PictureSource::open_on_device(const Picture& picture) {
   queue_.wait_for_copies();  // the previous picture may still be uploading from the same memory
-  if (int64_t{picture.width} * picture.height > shape_.device_image_limits.max_pixels) {
+  if (int64_t{picture.width} * picture.height > shape_.device_limits.max_pixels) {
     PreparedViews prepared;
     OCELLUS_TRY(prepare_on_host(picture, &prepared));
     OCELLUS_TRY(upload_views(prepared, scratch_.picture, queue_, &device_views_));
@@ -61,7 +60,7 @@ Status PictureSource::open_on_device(const Picture& picture) {
 
 /// Uploads the picture as a whole.
 Status PictureSource::upload(const Picture& picture, DevicePicture* uploaded) {
-  const ImageLimits& limits = shape_.device_image_limits;
+  const ImageLimits& limits = shape_.device_limits;
   if (picture.frame != nullptr) return upload_frame(*picture.frame, limits, scratch_.picture, queue_, uploaded);
   const Extent region{scratch_.picture.host.data, scratch_.picture.host.cols};
   RgbImage image;

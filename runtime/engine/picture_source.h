@@ -1,6 +1,6 @@
 // PictureSource: one picture, from the caller's bytes or frame to the pixels of its views. On the CPU everything runs
 // there; on CUDA the host only decodes (or copies the frame's planes into pinned memory), and conversion, resizing and
-// normalisation run on the device. For pictures beyond EngineShape::device_image_limits the host makes the views, row
+// normalisation run on the device. For pictures beyond PictureShape::device_limits the host makes the views, row
 // by row, as neither side has memory for the whole picture.
 #pragma once
 
@@ -35,14 +35,14 @@ inline Picture encoded_picture(const uint8_t* bytes, int64_t byte_count, const I
 
 class PictureSource {
  public:
-  PictureSource(const EngineShape& shape, const ViewPlan& plan, const ImageScratch& scratch, ImageDecoder& decoder,
+  PictureSource(const PictureShape& shape, const ViewPlan& plan, const ImageScratch& scratch, ImageDecoder& decoder,
                 Queue& queue)
       : shape_(shape), plan_(plan), scratch_(scratch), decoder_(decoder), queue_(queue) {}
 
   /// Pinned memory of a picture on CUDA: decoded there, copied there plane by plane, or resized there row by row.
-  static int64_t staging_bytes(const EngineShape& shape);
+  static int64_t staging_bytes(const PictureShape& shape);
   /// The part of it that is uploaded to the GPU.
-  static int64_t upload_bytes(const EngineShape& shape);
+  static int64_t upload_bytes(const PictureShape& shape);
 
   /// Computes the picture's identity from its pixels. Call it before open(), which decodes again.
   Status identify(const Picture& picture, ImageHash* hash);
@@ -60,7 +60,7 @@ class PictureSource {
   /// A GPU that shares the host's memory reads the picture in place: those reads count as copies.
   void note_reads();
 
-  const EngineShape& shape_;
+  const PictureShape& shape_;
   const ViewPlan& plan_;
   const ImageScratch& scratch_;
   ImageDecoder& decoder_;

@@ -11,7 +11,7 @@ namespace {
 Status record_encoding(const WarmUp& e) {
   const ArenaScope scope(e.arena);
   VisionScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(e.vision.config, e.shape.view_batch, e.shape.device, e.arena));
+  OCELLUS_TRY(scratch.lay_out(e.vision.config, e.shape.pictures.view_batch, e.shape.device, e.arena));
   return e.memory.waiting_views.record(e.vision, scratch, e.queue);
 }
 
@@ -52,7 +52,7 @@ Status record_steps(const WarmUp& e, StepGraphs* graphs) {
 }
 
 /// Runs a picture from the caller's memory to the pixels of its views.
-Status rehearse_picture(const WarmUp& e, const EngineShape& shape, const Frame& frame, const ImageScratch& scratch) {
+Status rehearse_picture(const WarmUp& e, const PictureShape& shape, const Frame& frame, const ImageScratch& scratch) {
   ViewPlan plan;
   OCELLUS_TRY(plan_views(shape.preprocess, frame.width, frame.height, &plan));
   PictureSource source(shape, plan, scratch, e.memory.image_decoder, e.queue);
@@ -66,7 +66,7 @@ Status rehearse_picture(const WarmUp& e, const EngineShape& shape, const Frame& 
 Status rehearse_pictures(const WarmUp& e, const ImageScratch& scratch) {
   constexpr int32_t kSide = 16;
   constexpr uint8_t kBytes[4 * kSide * kSide] = {};
-  const ImageLimits& most = e.shape.device_image_limits;
+  const ImageLimits& most = e.shape.pictures.device_limits;
   if (most.max_pixels < kSide * kSide || most.max_side < kSide) return {};  // no picture can be that large
   Frame frame{.width = kSide,
               .height = kSide,
@@ -74,11 +74,11 @@ Status rehearse_pictures(const WarmUp& e, const ImageScratch& scratch) {
               .stride_bytes = {4 * kSide, 4 * kSide, 4 * kSide}};
   for (int format = 0; format < kPixelFormats; ++format) {
     frame.format = static_cast<PixelFormat>(format);
-    OCELLUS_TRY(rehearse_picture(e, e.shape, frame, scratch));
+    OCELLUS_TRY(rehearse_picture(e, e.shape.pictures, frame, scratch));
   }
-  if (!e.shape.resizes_large_on_host()) return {};
-  EngineShape by_rows = e.shape;
-  by_rows.device_image_limits.max_pixels = 0;
+  if (!e.shape.pictures.host_resizes_large()) return {};
+  PictureShape by_rows = e.shape.pictures;
+  by_rows.device_limits.max_pixels = 0;
   return rehearse_picture(e, by_rows, frame, scratch);
 }
 
@@ -94,7 +94,7 @@ Status rehearse_images(const WarmUp& e) {
   }
   const ArenaScope scope(e.arena);
   VisionScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(e.vision.config, e.shape.view_batch, e.shape.device, e.arena));
+  OCELLUS_TRY(scratch.lay_out(e.vision.config, e.shape.pictures.view_batch, e.shape.device, e.arena));
   ViewPlan plan;
   plan.view_rows = e.vision.config.tokens_per_view();
   e.memory.waiting_views.add(plan.whole_view());
@@ -111,7 +111,7 @@ Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps
     q.stop_timer(timer);
     (void)q.timer_ms(timer);
   }
-  if (e.shape.images_per_session > 0) OCELLUS_TRY(rehearse_images(e));
+  if (e.shape.pictures.planned()) OCELLUS_TRY(rehearse_images(e));
   {
     const ArenaScope prefill_scope(e.arena);
     PrefillScratch scratch;
@@ -142,7 +142,7 @@ Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps
 }  // namespace
 
 Status warm_up(const WarmUp& e, PrefillGraphs* prefill, StepGraphs* steps) {
-  if (e.shape.images_per_session > 0) OCELLUS_TRY(record_encoding(e));
+  if (e.shape.pictures.planned()) OCELLUS_TRY(record_encoding(e));
   OCELLUS_TRY(record_prefill(e, prefill));
   OCELLUS_TRY(record_steps(e, steps));
   return rehearse(e, *prefill, steps);

@@ -20,8 +20,8 @@ void end_lines(const ViewPlan& plan, const ImagePiece& piece, const float* row_e
 
 }  // namespace
 
-Status plan_picture(const EngineShape& shape, const Picture& picture, ViewPlan* plan) {
-  OCELLUS_TRY(check_image_size(shape.image_limits, "picture", picture.width, picture.height));
+Status plan_picture(const PictureShape& shape, const Picture& picture, ViewPlan* plan) {
+  OCELLUS_TRY(check_image_size(shape.limits, "picture", picture.width, picture.height));
   return plan_views(shape.preprocess, picture.width, picture.height, plan);
 }
 
@@ -36,7 +36,7 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
   const ArenaScope scope(engine.arena());
   ImageScratch scratch;
   OCELLUS_TRY(scratch.lay_out(engine.model(), engine.shape(), engine.memory().picture_staging, engine.arena()));
-  PictureSource source(engine.shape(), plan, scratch, engine.memory().image_decoder, queue);
+  PictureSource source(engine.shape().pictures, plan, scratch, engine.memory().image_decoder, queue);
   DelimiterTokens tokens;
   int64_t start = now_ns();
   {
@@ -90,7 +90,7 @@ Status PictureRows::encode() {
   if (engine.memory().waiting_views.count() == 0) return {};
   const ArenaScope scope(engine.arena());
   VisionScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(engine.vision().config, shape.view_batch, shape.device, engine.arena()));
+  OCELLUS_TRY(scratch.lay_out(engine.vision().config, shape.pictures.view_batch, shape.device, engine.arena()));
   return encode_waiting(scratch);
 }
 

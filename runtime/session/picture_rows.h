@@ -7,12 +7,12 @@
 
 namespace ocellus {
 
-struct EngineShape;
 struct Picture;
+struct PictureShape;
 struct VisionScratch;
 
 /// Plans the views of a picture, which must be within the planned limits: kBadImage or kFull.
-Status plan_picture(const EngineShape& shape, const Picture& picture, ViewPlan* plan);
+Status plan_picture(const PictureShape& shape, const Picture& picture, ViewPlan* plan);
 
 class PictureRows {
  public:

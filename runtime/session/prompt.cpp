@@ -35,7 +35,8 @@ Status reserve_rows(const PromptChunk& chunk, const EngineShape& shape, SessionC
   }
   int32_t ordinal = 0;
   // Images that are linked, or read in context, were reserved when they came.
-  for (int32_t i = shape.links ? 0 : new_images(chunk, cache); i > 0; --i) OCELLUS_TRY(cache.reserve_image(&ordinal));
+  for (int32_t i = shape.reuse.links() ? 0 : new_images(chunk, cache); i > 0; --i)
+    OCELLUS_TRY(cache.reserve_image(&ordinal));
   return cache.reserve_text(chunk.text_count);
 }
 
@@ -81,9 +82,9 @@ RowNeed Prompt::waiting() const {
   if (!holds_chunk()) return {};
   const PromptChunk& chunk = this->chunk();
   const EngineShape& shape = conversation_.engine().shape();
-  const int64_t unread = chunk.linked_rows - chunk.linked_image_count * shape.linked_rows;
+  const int64_t unread = chunk.linked_rows - chunk.linked_image_count * shape.reuse.in_place;
   const int32_t linked = static_cast<int32_t>(chunk.linked_image_count);
-  return {.text = chunk.text_count - (shape.blends() ? unread : 0),
+  return {.text = chunk.text_count - (shape.reuse.blends() ? unread : 0),
           .images = linked + new_images(chunk, conversation_.cache()),
           .positions = chunk.position_count};
 }
@@ -198,7 +199,7 @@ Status Prompt::prefill() {
   const TextModel& text = engine.text();
   Queue& queue = engine.queue();
   const TraceRange range(engine.trace(), "prefill chunk");
-  if (shape.blends()) OCELLUS_TRY(reuse_.choose_rows(chunk));
+  if (shape.reuse.blends()) OCELLUS_TRY(reuse_.choose_rows(chunk));
   const ArenaScope scope(engine.arena());
   PrefillScratch scratch;
   scratch.trace = engine.trace();

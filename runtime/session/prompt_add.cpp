@@ -25,9 +25,9 @@ Status count_delimiters(const Tokenizer& tokenizer, const ViewPlan& plan, int64_
 /// The tokens are left in the engine's buffer for them.
 Status encode_text(Engine& engine, std::string_view text, bool parse_special, bool continues, int64_t* count) {
   const int64_t size = static_cast<int64_t>(text.size());
-  if (size > engine.shape().text_bytes)
+  if (size > engine.shape().session.text_bytes())
     return OCELLUS_FAIL(Code::kFull, "a text of %lld bytes is too long: %lld were planned; plan more text tokens",
-                        static_cast<long long>(size), static_cast<long long>(engine.shape().text_bytes));
+                        static_cast<long long>(size), static_cast<long long>(engine.shape().session.text_bytes()));
   const ArenaScope scope(engine.arena());
   TextScratch scratch;
   OCELLUS_TRY(scratch.lay_out(engine.shape(), engine.arena()));
@@ -121,13 +121,13 @@ Status Prompt::add_picture(const Picture& picture) {
   Engine& engine = conversation_.engine();
   const TraceRange range(engine.trace(), "add image");
   const EngineShape& shape = engine.shape();
-  if (shape.images_per_session == 0) return OCELLUS_FAIL(Code::kFull, "no images were planned: plan at least one");
+  if (!shape.pictures.planned()) return OCELLUS_FAIL(Code::kFull, "no images were planned: plan at least one");
   ViewPlan plan;
-  OCELLUS_TRY(plan_picture(shape, picture, &plan));
+  OCELLUS_TRY(plan_picture(shape.pictures, picture, &plan));
   OCELLUS_TRY(prepare_picture(plan));
   const Checkpoint before = mark();
-  if (shape.in_context) return end_picture(add_in_context(picture, plan), before);
-  if (shape.links) return end_picture(reuse_.link(picture, plan, chunk()), before);
+  if (shape.reuse.in_context()) return end_picture(add_in_context(picture, plan), before);
+  if (shape.reuse.links()) return end_picture(reuse_.link(picture, plan, chunk()), before);
   return end_picture(pictures_.add(picture, plan, before.images, chunk()), before);
 }
 
@@ -154,12 +154,12 @@ Status Prompt::prepare_picture(const ViewPlan& plan) {
   const int64_t image_rows = plan.row_count();
   const RowNeed need{.text = text_rows, .images = 1, .positions = text_rows + plan.position_count()};
   OCELLUS_TRY(roll(need));
-  if (conversation_.cache().image_count() + waiting().images >= shape.images_per_session)
+  if (conversation_.cache().image_count() + waiting().images >= shape.pictures.per_session)
     return OCELLUS_FAIL(Code::kFull, "the session holds its planned %d images already: plan more images",
-                        shape.images_per_session);
+                        shape.pictures.per_session);
   OCELLUS_TRY(add_start_token());
   OCELLUS_TRY(room_.check(need, waiting()));
-  const int64_t rows = text_rows + (shape.links ? std::min(image_rows, shape.input_rows) : image_rows);
+  const int64_t rows = text_rows + (shape.reuse.links() ? std::min(image_rows, shape.reuse.input_rows) : image_rows);
   return chunk().room() < rows ? read_and_borrow() : Status();
 }
 

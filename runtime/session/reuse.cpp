@@ -32,10 +32,10 @@ bool has_sound_views(const EntryFacts& facts, const PreprocessConfig& config) {
 /// Fails if the cache of a session does not take the entry as it is.
 Status check_fits(const LibraryKey& key, const EntryFacts& facts, Engine& engine) {
   const KeyText name = key_text(key);
-  if (engine.shape().in_context)
+  if (engine.shape().reuse.in_context())
     return OCELLUS_FAIL(Code::kUnsupported,
                         "with prefix caching an image is found by the prompt before it, not by its key");
-  const PreprocessConfig& preprocess = engine.shape().preprocess;
+  const PreprocessConfig& preprocess = engine.shape().pictures.preprocess;
   EntryFacts expected = entry_facts(engine, facts.view_count, view_plan(facts, preprocess).row_count());
   if (facts.model != expected.model)
     return OCELLUS_FAIL(Code::kBadArgument, "library entry %s was made by another model", name.text);
@@ -68,7 +68,7 @@ void Reuse::reset() {
 
 Status Reuse::set_library(ImageLibrary* library, std::string_view owner) {
   Engine& engine = conversation_.engine();
-  if (library != nullptr && !engine.shape().has_library)
+  if (library != nullptr && !engine.shape().library.planned())
     return OCELLUS_FAIL(Code::kBadArgument, "no image library was planned: plan one");
   if (library != nullptr && (!is_owner_name(owner) || !owner_.assign(owner)))
     return OCELLUS_FAIL(Code::kBadArgument, "an owner has 1 to 64 characters of A-Z, a-z, 0-9, '.', '_' and '-'");
@@ -109,7 +109,7 @@ Status Reuse::find(const LibraryKey& key, EntryFacts* facts, ViewPlan* plan) {
                         owner_.c_str());
   *facts = entry.facts();
   OCELLUS_TRY(check_fits(key, *facts, conversation_.engine()));
-  *plan = view_plan(*facts, conversation_.engine().shape().preprocess);
+  *plan = view_plan(*facts, conversation_.engine().shape().pictures.preprocess);
   return {};
 }
 
@@ -117,13 +117,13 @@ Status Reuse::find(const LibraryKey& key, EntryFacts* facts, ViewPlan* plan) {
 /// so no waiting row is overwritten.
 Status Reuse::embed(const uint8_t* bytes, int64_t byte_count) {
   Engine& engine = conversation_.engine();
-  const EngineShape& shape = engine.shape();
+  const PictureShape& pictures = engine.shape().pictures;
   PromptChunk& alone = engine.memory().image_chunk;
   ImageFacts image;
   ViewPlan plan;
-  OCELLUS_TRY(probe_image(bytes, byte_count, shape.image_limits, &image));
+  OCELLUS_TRY(probe_image(bytes, byte_count, pictures.limits, &image));
   const Picture picture = encoded_picture(bytes, byte_count, image);
-  OCELLUS_TRY(plan_picture(shape, picture, &plan));
+  OCELLUS_TRY(plan_picture(pictures, picture, &plan));
   alone.clear();
   Status status = pictures_.add(picture, plan, 0, alone);
   if (status.ok()) status = pictures_.encode();
@@ -140,8 +140,7 @@ Status Reuse::search(const uint8_t* bytes, int64_t byte_count, int32_t count, Bu
   OCELLUS_TRY(require_library());
   conversation_.forget_late_cancel();
   OCELLUS_TRY(conversation_.stop().check());
-  if (engine.shape().images_per_session == 0)
-    return OCELLUS_FAIL(Code::kFull, "no images were planned: plan at least one");
+  if (!engine.shape().pictures.planned()) return OCELLUS_FAIL(Code::kFull, "no images were planned: plan at least one");
   OCELLUS_TRY(embed(bytes, byte_count));
   const HostView<float>& mean = engine.memory().library_embedding;
   return library_->nearest(owner(), engine.model_fingerprint(), {mean.data, static_cast<size_t>(mean.cols)}, count,

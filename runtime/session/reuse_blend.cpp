@@ -126,7 +126,7 @@ Status Reuse::choose_rows(PromptChunk& chunk) {
   if (changes.host.data != changes.device.data)
     queue.copy(changes.host.data, changes.device.data, chunk.row_count * int64_t{sizeof(float)});
   OCELLUS_TRY(timer.finish(&conversation_.stats().prefill_ms));
-  const int64_t count = choose_most_changed(chunk, engine.shape().blend_percent, scratch.blend);
+  const int64_t count = choose_most_changed(chunk, engine.shape().reuse.blend_percent, scratch.blend);
   link_others(scratch.blend.order.data, count, chunk, cache);
   return {};
 }

@@ -30,7 +30,7 @@ void visit_layers(const SessionCache& cache, int32_t ordinal, Visit visit) {
 uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
   const float ranges[2] = {shape.policy.key_range, shape.policy.value_range};
   std::byte bytes[17 + OCELLUS_MOST_LAYER_BITS] = {};
-  bytes[16 + OCELLUS_MOST_LAYER_BITS] = static_cast<std::byte>(shape.picks);
+  bytes[16 + OCELLUS_MOST_LAYER_BITS] = static_cast<std::byte>(shape.reuse.picks());
   const TokenId start = facts.start_token();
   std::memcpy(bytes, &start, sizeof start);
   std::memcpy(bytes + sizeof start, ranges, sizeof ranges);
@@ -77,7 +77,7 @@ Status Reuse::look_ahead(const Picture& picture, const ViewPlan& plan) {
 
 bool Reuse::looks_ahead() const {
   Engine& engine = conversation_.engine();
-  return library_ != nullptr && !engine.shape().in_context && engine.pictures_ahead().has_room();
+  return library_ != nullptr && !engine.shape().reuse.in_context() && engine.pictures_ahead().has_room();
 }
 
 void Reuse::forget_ahead() {
@@ -141,12 +141,12 @@ Status Reuse::identify(const Picture& picture, const ViewPlan& plan, EntryFacts*
   OCELLUS_TRY(scratch.lay_out(engine.model(), shape, engine.memory().picture_staging, engine.arena()));
   const int64_t start = now_ns();
   ImageHash hash;
-  PictureSource source(shape, plan, scratch, engine.memory().image_decoder, engine.queue());
+  PictureSource source(shape.pictures, plan, scratch, engine.memory().image_decoder, engine.queue());
   OCELLUS_TRY(source.identify(picture, &hash));
   conversation_.stats().preprocess_ms += elapsed_ms(start, now_ns());
   *facts = entry_facts(engine, plan.view_count(), plan.row_count());
   facts->content = {hash.high, hash.low};
-  if (shape.in_context) facts->prefix_id = prefix_of(facts->prefix_id, conversation_.state().prefix_hash);
+  if (shape.reuse.in_context()) facts->prefix_id = prefix_of(facts->prefix_id, conversation_.state().prefix_hash);
   facts->tile_cols = plan.tile_cols;
   facts->shared_rows = static_cast<int32_t>(plan.row_count() - plan.position_count());
   return {};

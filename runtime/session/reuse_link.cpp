@@ -77,7 +77,7 @@ Status Reuse::read_alone(const Picture& picture, const ViewPlan& plan, int32_t o
   note_embedding(alone);
   OCELLUS_TRY(pick_rows(plan));
   keep_picked_rows(chunk);
-  const bool reads_all = alone.row_count - alone.text_count == alone.pick_count && !engine.shape().blends();
+  const bool reads_all = alone.row_count - alone.text_count == alone.pick_count && !engine.shape().reuse.blends();
   return reads_all ? engine.queue().status() : prefill_alone();
 }
 
@@ -91,10 +91,10 @@ Status Reuse::pick_rows(const ViewPlan& plan) {
   alone.pick_count = shape.input_rows_of(views, rows);
   int32_t* const picks = alone.picks.data;
   std::iota(picks, picks + alone.pick_count, 0);
-  if (shape.picks == PickRule::kFirstOfTiles)
+  if (shape.reuse.picks() == PickRule::kFirstOfTiles)
     for (int64_t i = 0, each = alone.pick_count / views; i < alone.pick_count; ++i)
       picks[i] = static_cast<int32_t>(i / each * plan.view_rows + i % each);
-  if (shape.picks != PickRule::kSpread || alone.pick_count == rows) return queue.status();
+  if (shape.reuse.picks() != PickRule::kSpread || alone.pick_count == rows) return queue.status();
   const SpreadMemory& spread = memory.spread;
   queue.upload(alone.token_ids, alone.row_count);
   spread_rows({.rows = alone.hidden.slice_rows(0, alone.row_count),
@@ -167,7 +167,7 @@ Status Reuse::add_links(const ViewPlan& plan, int32_t ordinal, PromptChunk& chun
   image.ordinal = ordinal;
   image.slots = static_cast<int32_t>(plan.row_count());
   image.in_place = static_cast<int32_t>(alone.pick_count);
-  image.position_shift = engine.shape().in_context ? 0 : static_cast<int32_t>(first - start_tokens);
+  image.position_shift = engine.shape().reuse.in_context() ? 0 : static_cast<int32_t>(first - start_tokens);
   DelimiterTokens tokens;
   LinkedRows rows(chunk, alone.picks.data);
   ImagePiece piece;

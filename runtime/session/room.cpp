@@ -15,9 +15,9 @@ constexpr int64_t kMaxPosition = int64_t{1} << 30;
 Status Room::set_rolling(int32_t images, int32_t sink_tokens) {
   const EngineShape& shape = conversation_.engine().shape();
   const int32_t most_sinks = kMaxSinkPages * kPageSlots;
-  if (images < 0 || images > shape.images_per_session)
+  if (images < 0 || images > shape.pictures.per_session)
     return OCELLUS_FAIL(Code::kBadArgument, "a rolling context can keep 1 to %d images here, not %d",
-                        shape.images_per_session, images);
+                        shape.pictures.per_session, images);
   if (sink_tokens < 0 || sink_tokens > most_sinks)
     return OCELLUS_FAIL(Code::kBadArgument, "a rolling context keeps 0 to %d tokens of its beginning, not %d",
                         most_sinks, sink_tokens);
@@ -25,12 +25,12 @@ Status Room::set_rolling(int32_t images, int32_t sink_tokens) {
     return OCELLUS_FAIL(Code::kBadArgument,
                         "a rolling context releases images one by one, so they must be compressed one by one: plan "
                         "eviction at the image's end");
-  if (shape.links && images > 0)
+  if (shape.reuse.links() && images > 0)
     return OCELLUS_FAIL(Code::kUnsupported, "a rolling context cannot release linked images: plan it without reuse");
   const auto sink_pages = static_cast<int32_t>(blocks_of(sink_tokens, kPageSlots));
-  if (images > 0 && sink_pages + 1 >= shape.pages_per_session)
+  if (images > 0 && sink_pages + 1 >= shape.session.pages)
     return OCELLUS_FAIL(Code::kBadArgument, "%d text tokens leave no room besides %d of the beginning: plan more",
-                        static_cast<int>(shape.pages_per_session * kPageSlots), sink_tokens);
+                        static_cast<int>(shape.session.pages * kPageSlots), sink_tokens);
   images_ = images;
   sink_pages_ = images > 0 ? sink_pages : 0;
   return {};
@@ -41,9 +41,9 @@ Status Room::set_rolling(int32_t images, int32_t sink_tokens) {
 /// linked images still to come.
 int64_t Room::most_text(const RowNeed& waiting) const {
   const EngineShape& shape = conversation_.engine().shape();
-  if (shape.policy.lists_chunks()) return shape.text_tokens_per_session;
+  if (shape.policy.lists_chunks()) return shape.session.text_tokens;
   const int32_t images = conversation_.cache().image_count() + waiting.images;
-  return shape.pages_per_session * kPageSlots - (shape.images_per_session - images) * shape.linked_rows;
+  return shape.session.pages * kPageSlots - (shape.pictures.per_session - images) * shape.reuse.in_place;
 }
 
 /// Returns the range of positions that the model must distinguish: from the oldest row after the sinks to the next one,

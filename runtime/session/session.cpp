@@ -73,14 +73,14 @@ Status Session::add_frame(const Frame& frame) {
 
 Status Session::add_encoded_image(const uint8_t* bytes, int64_t byte_count) {
   ImageFacts facts;
-  OCELLUS_TRY(probe_image(bytes, byte_count, engine().shape().image_limits, &facts));
+  OCELLUS_TRY(probe_image(bytes, byte_count, engine().shape().pictures.limits, &facts));
   return prompt_.add_picture(encoded_picture(bytes, byte_count, facts));
 }
 
 Status Session::add_synthetic_image() {
   const TraceRange range(engine().trace(), "add image");
   const EngineShape& shape = engine().shape();
-  const int32_t tokens = shape.synthetic_tokens;
+  const int32_t tokens = shape.session.synthetic_tokens;
   if (tokens == 0) return OCELLUS_FAIL(Code::kFull, "no synthetic tokens were planned: plan some");
   OCELLUS_TRY(prompt_.start());
   OCELLUS_TRY(prompt_.read());

@@ -71,13 +71,13 @@ Status look_ahead(Session& session, const ocellus_part& part) {
       OCELLUS_TRY(name_frame(look_ahead(session, part.clip->frames[i]), i));
     return {};
   }
-  const EngineShape& shape = session.engine().shape();
+  const PictureShape& pictures = session.engine().shape().pictures;
   Frame frame;
   Picture picture;
   ViewPlan plan;
   OCELLUS_TRY(session.stop_signal().check());
-  OCELLUS_TRY(to_picture(part, shape.image_limits, &frame, &picture));
-  OCELLUS_TRY(plan_picture(shape, picture, &plan));
+  OCELLUS_TRY(to_picture(part, pictures.limits, &frame, &picture));
+  OCELLUS_TRY(plan_picture(pictures, picture, &plan));
   return session.reuse().look_ahead(picture, plan);
 }
 
@@ -91,7 +91,7 @@ Status add_part(Session& session, const ocellus_part& part) {
   if (part.kind == OCELLUS_PART_CLIP) return add_clip(session, *part.clip);
   Frame frame;
   Picture picture;
-  OCELLUS_TRY(to_picture(part, session.engine().shape().image_limits, &frame, &picture));
+  OCELLUS_TRY(to_picture(part, session.engine().shape().pictures.limits, &frame, &picture));
   return session.prompt().add_picture(picture);
 }
 
@@ -99,7 +99,7 @@ Status add_part(Session& session, const ocellus_part& part) {
 Status add_clip(Session& session, const ocellus_clip& clip) {
   const ClipRules* rules = nullptr;
   OCELLUS_TRY(clip_rules(session.engine().model(), &rules));
-  const int32_t planned = session.engine().shape().clip_frames;
+  const int32_t planned = session.engine().shape().pictures.clip_frames;
   if (clip.frame_count > planned)
     return OCELLUS_FAIL(Code::kFull, "a clip has %d frames, and %d were planned: plan more frames of clips",
                         clip.frame_count, planned);

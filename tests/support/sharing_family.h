@@ -51,7 +51,7 @@ class SharingPair {
       position += kSharingPositions;
     }
     const ReferenceText text(model().text_file());
-    const Matrix rows = reference_rows(model(), engine.shape().preprocess, parts, {picture});
+    const Matrix rows = reference_rows(model(), engine.shape().pictures.preprocess, parts, {picture});
     const Matrix logits = text.logits(text.read(rows, positions));
     return {logits.row(rows.rows - 1), logits.row(rows.rows - 1) + logits.cols};
   }

@@ -47,7 +47,7 @@ void use_everything(Engine& engine) {
   for (int32_t i = 0; i < engine.shape().sessions; ++i) sessions.push_back(&test::open_session(engine));
   for (Session* session : sessions) {
     REQUIRE(session->begin_turn().ok());
-    for (int32_t i = 0; i < engine.shape().images_per_session; ++i) {
+    for (int32_t i = 0; i < engine.shape().pictures.per_session; ++i) {
       const Status status = test::add_board(*session, "images/113.png");
       REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
     }
@@ -58,7 +58,7 @@ void use_everything(Engine& engine) {
   for (const test::Answer& answer : test::batch_answers(sessions, params)) {
     REQUIRE(answer.status.ok());
     CHECK(answer.stats.stop == OCELLUS_STOP_FULL);
-    CHECK(answer.stats.image_count == engine.shape().images_per_session);
+    CHECK(answer.stats.image_count == engine.shape().pictures.per_session);
   }
 }
 

@@ -156,9 +156,9 @@ TEST_CASE("the memory tier keeps what was used last, as many as were planned") {
   const std::vector<std::string> images = boards();
   EngineShape shape;
   REQUIRE(resolve_shape(test::bundled_model(), tier_limits(4), &shape).ok());
-  const int64_t each = shape.library_entry_bytes + int64_t{sizeof(CachedEntry)};
+  const int64_t each = shape.library.entry_bytes + int64_t{sizeof(CachedEntry)};
   const std::unique_ptr<Engine> engine = make_engine(tier_limits(4, 2 * each + 256));
-  CHECK(engine->shape().library_cache_entries == 2);
+  CHECK(engine->shape().library.cached_entries == 2);
   Session& session = open_with(*engine, shelf, "ann");
   ask_whole(session, {images[0], images[1], images[2]});
   engine->library_traffic().finish_writes();
@@ -398,7 +398,7 @@ TEST_CASE("the memory tier is planned to the byte, within what was asked for") {
   };
   EngineShape shape;
   REQUIRE(resolve_shape(test::bundled_model(), tier_limits(4), &shape).ok());
-  const int64_t each = shape.library_entry_bytes + int64_t{sizeof(CachedEntry)};
+  const int64_t each = shape.library.entry_bytes + int64_t{sizeof(CachedEntry)};
   for (const int64_t bytes : {each + 256, 3 * each, kTier}) {
     CAPTURE(bytes);
     const int64_t tier = total(bytes) - total(0);

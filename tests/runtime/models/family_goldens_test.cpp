@@ -104,7 +104,7 @@ std::vector<float> tower_rows(Engine& engine, const std::vector<float>& planes) 
 
 /// Pixels, which are the same bits as Pillow's, and the rows of the tower.
 void check_views(Engine& engine, const json& golden, double bound) {
-  const PreprocessConfig& config = engine.shape().preprocess;
+  const PreprocessConfig& config = engine.shape().pictures.preprocess;
   std::vector<int> view_counts;
   std::vector<std::string> hashes;
   std::vector<float> pixels, tower;

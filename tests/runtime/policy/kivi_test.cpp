@@ -137,7 +137,7 @@ TEST_CASE("KIVI finds room for the planned images in whatever prompts they come"
       const Answer answer = test::answer_of(session, params);
       CHECK_MESSAGE(answer.status.ok(), last_failure().sentence);
       CHECK(answer.stats.stop == OCELLUS_STOP_FULL);
-      CHECK(session.cache().text_rows() == engine->shape().text_tokens_per_session);
+      CHECK(session.cache().text_rows() == engine->shape().session.text_tokens);
       session.close();
       CHECK(FreeBlocks(*engine) == all);
     }

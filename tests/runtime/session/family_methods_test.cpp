@@ -58,7 +58,7 @@ ocellus_limits packing_limits(int32_t bits) {
 /// Rows of a picture, by the plan of its views.
 int64_t rows_of(const Engine& engine, const TestPicture& picture) {
   ViewPlan plan;
-  REQUIRE(plan_views(engine.shape().preprocess, picture.width, picture.height, &plan).ok());
+  REQUIRE(plan_views(engine.shape().pictures.preprocess, picture.width, picture.height, &plan).ok());
   return plan.row_count();
 }
 
@@ -85,7 +85,7 @@ TestPicture largest_picture(const Engine& engine) {
   for (const int side : {5, 14, 28, 41, 56, 57, 84, 100, 140}) {
     for (const int other : {5, 14, 28, 41, 56, 57, 84, 100, 140}) {
       ViewPlan plan;
-      REQUIRE(plan_views(engine.shape().preprocess, side, other, &plan).ok());
+      REQUIRE(plan_views(engine.shape().pictures.preprocess, side, other, &plan).ok());
       if (plan.row_count() <= most) continue;
       most = plan.row_count();
       largest = {side, other};

@@ -91,7 +91,7 @@ class LinkedPicture {
  private:
   int64_t tokens() const { return pair_.model.vision().tokens_per_view(); }
   Matrix rows_of(const Parts& parts) const {
-    return reference_rows(pair_.model, engine_->shape().preprocess, parts, pictures_);
+    return reference_rows(pair_.model, engine_->shape().pictures.preprocess, parts, pictures_);
   }
   /// Calls visit(row, row of the image or -1) for all rows of the prompt.
   template <class Visit>

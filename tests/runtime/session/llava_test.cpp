@@ -59,7 +59,7 @@ void check_picture(const Pair& pair, int width, int height, bool lean, double cp
   CHECK(chunk.piece_count == 1);
   CHECK(chunk.row_count == pair.model.vision().tokens_per_view());
   const Parts parts = {{.picture = 0, .view = 0}};
-  const Matrix rows = reference_rows(pair.model, engine->shape().preprocess, parts, pictures);
+  const Matrix rows = reference_rows(pair.model, engine->shape().pictures.preprocess, parts, pictures);
   REQUIRE(chunk.row_count == rows.rows);
   CHECK(worst_row_error(*engine, rows) < bound_on(*engine, cpu_bound, std::max(cpu_bound, 5e-3)));
 
@@ -163,7 +163,7 @@ TEST_CASE("three pictures without marks in one conversation, whatever the size o
     Session& session = test::open_session(*engine);
     test::add_conversation(session);
     const std::vector<float> logits = test::first_logits(session);
-    if (expected.empty()) expected = expected_logits(pair, engine->shape().preprocess);
+    if (expected.empty()) expected = expected_logits(pair, engine->shape().pictures.preprocess);
     CHECK(test::relative_error(logits.data(), expected.data(), static_cast<int64_t>(expected.size())) <
           bound_on(*engine, 3e-4, 1e-2));
     CHECK(session.next_position() == static_cast<int64_t>(conversation_parts().size()) - 3 + 3 * kRows);
@@ -186,7 +186,7 @@ void check_methods(const Pair& pair) {
     const std::vector<float> logits = test::first_logits(session);
     answer(session);
     CHECK(session.cache().image_count() == 3);
-    const std::vector<double> expected = expected_logits(pair, engine->shape().preprocess);
+    const std::vector<double> expected = expected_logits(pair, engine->shape().pictures.preprocess);
     return test::relative_error(logits.data(), expected.data(), static_cast<int64_t>(expected.size()));
   };
   const double none = answer_with([](ocellus_limits&) {});

@@ -287,7 +287,7 @@ TEST_CASE("planned images fit in whatever prompts and parts of prompts they come
     answer = answer_of(session, params);
     CHECK_MESSAGE(answer.status.ok(), last_failure().sentence);
     CHECK(answer.stats.stop == OCELLUS_STOP_FULL);
-    CHECK(session.cache().text_rows() == engine->shape().text_tokens_per_session);
+    CHECK(session.cache().text_rows() == engine->shape().session.text_tokens);
     session.close();
     CHECK(FreeBlocks(*engine) == all);
   }

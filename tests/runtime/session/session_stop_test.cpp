@@ -393,7 +393,7 @@ TEST_CASE("too many images and too much text are refused, and nothing is lost") 
   REQUIRE(session.begin_turn().ok());
   REQUIRE(session.end_turn().ok());
   CHECK(answer_of(session, params).stats.stop == OCELLUS_STOP_FULL);
-  CHECK(session.cache().text_slots() == engine->shape().pages_per_session * kPageSlots);
+  CHECK(session.cache().text_slots() == engine->shape().session.pages * kPageSlots);
   CHECK(answer_of(session, params).status.code() == Code::kFull);
   CHECK(session.begin_turn().code() == Code::kFull);
   session.reset();

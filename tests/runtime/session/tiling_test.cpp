@@ -97,7 +97,7 @@ void check_picture(const Pair& pair, const Cut& cut, bool lean) {
 
   const PromptChunk& chunk = engine->memory().chunk;
   check_pieces(chunk, parts, pair.model.vision().tokens_per_view());
-  const Matrix rows = reference_rows(pair.model, engine->shape().preprocess, parts, pictures);
+  const Matrix rows = reference_rows(pair.model, engine->shape().pictures.preprocess, parts, pictures);
   REQUIRE(chunk.row_count == rows.rows);
   CHECK(worst_image_row_error(*engine, rows) < bound_on(*engine, 1e-4, 5e-3));
 
@@ -139,7 +139,7 @@ TEST_CASE("the reference tells views apart") {
   const Pair pair(VisionRecipe{.longest_edge = 96});
   const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(1, 8));
   const TestPicture picture(96, 96);
-  const PreprocessConfig& config = engine->shape().preprocess;
+  const PreprocessConfig& config = engine->shape().pictures.preprocess;
   const Matrix first = reference_view(pair.model, config, picture.image(), 0);
   for (int view = 1; view < 10; ++view) {
     const Matrix other = reference_view(pair.model, config, picture.image(), view);
@@ -181,7 +181,7 @@ TEST_CASE("a tower in Q8_0") {
   for (int64_t i = 0; i < chunk.piece_count; ++i) {
     const Piece& piece = chunk.pieces.data[i];
     if (piece.kind != RowKind::kImage) continue;
-    const Matrix expected = reference_view(pair.model, engine->shape().preprocess, picture.image(), view++);
+    const Matrix expected = reference_view(pair.model, engine->shape().pictures.preprocess, picture.image(), view++);
     const double error = worst_row_error(*engine, piece, expected, 0);
     CHECK(error < 3e-2);
     best = std::min(best, error);
@@ -226,8 +226,8 @@ TEST_CASE("three tiled pictures in one conversation, whatever the size of a chun
       test::add_conversation(session);
       const std::vector<float> logits = test::first_logits(session);
       if (expected.empty()) {
-        const Matrix rows =
-            reference_rows(pair.model, engine->shape().preprocess, conversation_parts(), test::conversation_pictures());
+        const Matrix rows = reference_rows(pair.model, engine->shape().pictures.preprocess, conversation_parts(),
+                                           test::conversation_pictures());
         const ReferenceText text(pair.model.text_file());
         const Matrix all = text.logits(text.read(rows));
         expected.assign(all.row(rows.rows - 1), all.row(rows.rows - 1) + all.cols);
@@ -288,7 +288,7 @@ TEST_CASE("a bound on tiles is a bound on what is planned, and pictures keep it"
   ocellus_limits limits = picture_limits(2, 8);
   limits.max_tiles = 6;
   const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
-  CHECK(engine->shape().views_per_image == 7);
+  CHECK(engine->shape().pictures.views == 7);
   Session& session = test::open_session(*engine);
   REQUIRE(session.add_text("a", false).ok());
   CHECK(session.add_frame(TestPicture(300, 300).frame()).code() == Code::kBadImage);  // more pixels than planned
@@ -301,7 +301,7 @@ TEST_CASE("a bound on tiles is a bound on what is planned, and pictures keep it"
   append_picture(parts, 0, 2, 3);
   append_picture(parts, 1, 2, 2);  // nine would be too many
   check_pieces(engine->memory().chunk, parts, 4);
-  const Matrix rows = reference_rows(pair.model, engine->shape().preprocess, parts, pictures);
+  const Matrix rows = reference_rows(pair.model, engine->shape().pictures.preprocess, parts, pictures);
   CHECK(worst_image_row_error(*engine, rows) < bound_on(*engine, 1e-4, 5e-3));
 }
 

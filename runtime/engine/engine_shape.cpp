@@ -1,0 +1,358 @@
+#include "runtime/engine/engine_shape.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "platform/threads.h"
+#include "runtime/engine/check_limits.h"
+#include "runtime/library/library_cache.h"
+#include "runtime/models/clip.h"
+#include "runtime/policy/eviction_rule.h"
+
+namespace ocellus {
+namespace {
+
+constexpr double kMaxCacheBytes = 0x1p48;
+/// Bytes of text accepted per planned token: prose has four to five, source code and lists fewer.
+constexpr int64_t kTextBytesPerToken = 8;
+constexpr int64_t kDefaultPromptRows = 2048;
+constexpr int64_t kLeastBlockSlots = 16;
+constexpr int64_t kDefaultViewBatch = 8;  // as fast for each view as 16, with half the scratch (tools/bench/NOTES.md)
+
+int available_cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  return std::clamp(CPU_COUNT(&cores), 1, ThreadPool::kMaxThreads);
+}
+
+/// Resolves the device and its traits. Automatic: the first GPU if there is one, else the CPU.
+Status resolve_device(const ocellus_limits& limits, EngineShape* s) {
+  s->device = DeviceTraits(limits.thread_count > 0 ? limits.thread_count : available_cores());
+  s->device.lean = limits.lean != 0;
+  const bool cuda =
+      limits.device == OCELLUS_DEVICE_CUDA || (limits.device == OCELLUS_DEVICE_AUTO && cuda_device_count() > 0);
+  if (!cuda) return {};
+  CudaFacts facts;
+  OCELLUS_TRY(read_cuda_facts(limits.device_index, &facts));
+  s->device_index = limits.device_index;
+  s->device.kind = DeviceKind::kCuda;
+  s->device.shares_memory = facts.integrated;
+  return {};
+}
+
+/// One view at a time on devices that take rows in blocks: more would take memory and save nothing.
+int32_t view_batch(const ocellus_limits& limits, const DeviceTraits& device, const PictureShape& pictures) {
+  if (device.in_blocks()) return 1;
+  const int64_t all = int64_t{pictures.per_session} * pictures.views;
+  const int64_t wanted = limits.max_encode_views > 0 ? limits.max_encode_views : kDefaultViewBatch;
+  return static_cast<int32_t>(std::min(wanted, all));
+}
+
+void resolve_pictures(const Model& model, const ocellus_limits& limits, const DeviceTraits& device, PictureShape* p) {
+  p->per_session = planned_images(limits);
+  if (!p->planned()) return;
+  p->clip_frames = limits.max_clip_frames;
+  p->limits = image_limits(limits);
+  p->device_limits = device_image_limits(limits);
+  p->preprocess = preprocess_config(model.vision(), limits);
+  const ViewBounds bounds = p->preprocess.rules->bounds(p->preprocess, p->limits);
+  p->views = bounds.tiles + 1;
+  p->rows = bounds.rows;
+  p->delimiters = model.delimiter_tokens(bounds);
+  p->view_batch = view_batch(limits, device, *p);
+}
+
+/// The text around pictures and the frames of one clip is added to what was asked for.
+Status resolve_tokens(const Model& model, const ocellus_limits& limits, EngineShape* s) {
+  int64_t clip_words = 0;
+  if (limits.max_clip_frames > 0) OCELLUS_TRY(count_clip_tokens(model, limits.max_clip_frames, &clip_words));
+  s->session.synthetic_tokens = limits.synthetic_tokens;
+  s->session.text_tokens = limits.max_text_tokens + s->pictures.per_session * s->pictures.delimiters + clip_words;
+  return {};
+}
+
+/// `pictures`: planned.
+void resolve_reuse(const ocellus_limits& limits, const PictureShape& pictures, ReuseShape* r) {
+  r->method = static_cast<ocellus_reuse>(limits.reuse);
+  if (!r->links()) return;
+  r->alone_rows = pictures.rows + pictures.delimiters + 1;
+  if (r->in_context() || r->text_alone()) return;
+  if (r->blends()) {
+    r->blend_percent = limits.reuse_rows < 0 ? 100 : limits.reuse_rows;
+    r->in_place = blocks_of(pictures.rows * r->blend_percent, 100);
+    r->input_rows = pictures.rows;
+    return;
+  }
+  const int64_t tiles = r->picks() == PickRule::kFirstOfTiles ? pictures.views : 1;
+  r->in_place = limits.reuse_rows < 0 ? pictures.rows : std::min(limits.reuse_rows * tiles, pictures.rows);
+  r->input_rows = r->in_place;
+}
+
+/// Checks that this build, this model and this device support the policy.
+Status check_policy(const EngineShape& s, const TextConfig& text) {
+  if (s.policy.packs_oldest() && text.head_dim % kValueGroup != 0)
+    return OCELLUS_FAIL(Code::kUnsupported, "kivi packs values in groups of %d channels, and heads have %d",
+                        kValueGroup, text.head_dim);
+  if (s.policy.packs() && s.device.is_cuda() && (text.head_dim % 32 != 0 || text.head_dim > 256))
+    return OCELLUS_FAIL(Code::kUnsupported, "packed caches on a GPU need heads of 32 to 256 values by 32, not %d",
+                        text.head_dim);
+  const int32_t listed = s.policy.layer_formats.count;
+  if (listed > 0 && listed != text.layer_count)
+    return OCELLUS_FAIL(Code::kBadArgument, "the model has %d layers, but bits are given for %d", text.layer_count,
+                        listed);
+  if (s.policy.lists_rows() && text.layer_count > NcarState::kMaxLayers)
+    return OCELLUS_FAIL(Code::kUnsupported, "eviction is made for at most %d layers, not %d", NcarState::kMaxLayers,
+                        text.layer_count);
+  if (s.policy.evicts_images() && s.pictures.views > 1)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "images of several views cannot be reduced one by one: plan one view, or compress at the "
+                        "prompt's end");
+  return {};
+}
+
+/// A picture's rows are read together, so a chunk must hold at least one picture.
+int64_t prompt_rows(const ocellus_limits& limits, const EngineShape& s) {
+  const PictureShape& p = s.pictures;
+  const int64_t whole_session = s.session.text_tokens + p.per_session * p.rows;
+  const int64_t wanted = limits.max_prompt_rows > 0 ? limits.max_prompt_rows : kDefaultPromptRows;
+  return std::max({std::min(wanted, whole_session), p.rows + p.delimiters, s.reuse.alone_rows});
+}
+
+/// Linked images keep the slots of another prompt.
+Status check_links(const EngineShape& s) {
+  if (!s.reuse.links()) return {};
+  if (s.policy.lists_rows())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "linked images are the same in every prompt: plan them without an eviction method and kivi");
+  if (s.reuse.carries() && s.policy.packs())
+    return OCELLUS_FAIL(Code::kBadArgument, "carry changes slots of 16 bits only: plan kv_bits of 16, or spread");
+  if (s.reuse.blends() && s.policy.packs())
+    return OCELLUS_FAIL(Code::kBadArgument, "CacheBlend compares rows with slots of 16 bits only: plan kv_bits of 16");
+  if (s.reuse.picks() == PickRule::kFirstOfTiles && s.pictures.preprocess.rules->has_map)
+    return OCELLUS_FAIL(
+        Code::kUnsupported,
+        "the rows of this model's tiles are one map, so that no tile has first rows: plan MPIC or spread");
+  if (s.prompt_rows > UINT16_MAX)
+    return OCELLUS_FAIL(Code::kUnsupported, "images are linked into prompt chunks of at most %d rows, not %lld",
+                        UINT16_MAX, static_cast<long long>(s.prompt_rows));
+  return {};
+}
+
+/// Slots of a block: the policy's number, or `usual`.
+int32_t block_slots(const CachePolicy& policy, int64_t image_slots, int64_t usual) {
+  const int64_t wanted = policy.packs() && policy.block_slots > 0 ? policy.block_slots : usual;
+  return static_cast<int32_t>(std::min(wanted, image_slots));
+}
+
+/// If rows compete, a block takes what an image leaves if all leave alike, so that a smaller share to keep takes
+/// less memory. Fewer slots than kLeastBlockSlots would spend more on offsets and steps than on codes.
+int64_t usual_block_slots(const CachePolicy& policy, int64_t image_slots) {
+  if (!policy.packs() || !policy.lists_chunks()) return image_slots;
+  return std::max(policy.kept_rows(image_slots), kLeastBlockSlots);
+}
+
+/// Sizes pages and blocks if all rows of a prompt compete, for any division of images into prompts: each image may be
+/// the only one of its prompt, which leaves an incomplete page and an incomplete block.
+void size_evicted(const ChunkFacts& all, EngineShape* s) {
+  const CachePolicy& policy = s->policy;
+  SessionShape& session = s->session;
+  const int64_t images = s->pictures.per_session;
+  const Survivors left = policy.survivors(all);
+  const int64_t window = policy.packs() && !policy.pack_window ? images * left.window : 0;
+  session.evictions = images;
+  s->kv.image_slots = 0;
+  // Surviving text replaces the text that came in; f16 images add to it.
+  const int64_t f16_slots = session.text_tokens + (policy.packs() ? window : policy.most_visual(all));
+  session.pages = blocks_of(f16_slots, kPageSlots) + images;
+  if (!policy.packs()) return;
+  // At least one slot of every prompt stays, even where that is more than the share to keep.
+  const bool packs_text = policy.packs_text();
+  const int64_t visual = std::min(policy.most_visual(all) + images, packs_text ? all.rows : all.visual_rows);
+  s->kv.block_slots = static_cast<int32_t>(std::min<int64_t>(s->kv.block_slots, visual));
+  const int64_t block = s->kv.block_slots;
+  session.blocks = (visual + images * (block - 1)) / block;
+  if (!packs_text) session.blocks = std::min(session.blocks, images * blocks_of(s->pictures.rows, block));
+}
+
+/// Sizes them if all but the end of a prompt is packed, in whole blocks, text too. Every image may be the only one of
+/// its prompt, whose end then stays f16.
+void size_packed_oldest(const ChunkFacts& all, EngineShape* s) {
+  const int64_t images = s->pictures.per_session, block = s->policy.block_slots;
+  const int64_t f16_images = std::min(images * (s->policy.window + block - 1), all.visual_rows);
+  s->session.evictions = images;
+  s->kv.image_slots = 0;
+  s->kv.block_slots = static_cast<int32_t>(block);
+  s->session.pages = blocks_of(s->session.text_tokens + f16_images, kPageSlots) + images;
+  s->session.blocks = all.rows / block;
+}
+
+/// Sizes them if text alone competes. Whatever is dropped still counts as planned text, and every piece that competes
+/// may leave a page that is not full: as many pages as these pieces, and the text that does not compete, may take.
+void size_evicted_text(EngineShape* s) {
+  SessionShape& session = s->session;
+  session.evictions = session.text_tokens / kLeastCompetingText;
+  session.pages = blocks_of(session.text_tokens + session.evictions * (kPageSlots - 1), kPageSlots);
+  if (!s->policy.packs_oldest()) return;
+  s->kv.block_slots = s->policy.block_slots;
+  session.blocks = session.text_tokens / s->policy.block_slots;
+}
+
+/// Sizes one image with random slots: its survivors, in blocks of its own.
+void size_synthetic(EngineShape* s) {
+  const CachePolicy& policy = s->policy;
+  const int64_t tokens = s->session.synthetic_tokens;
+  KvShape& kv = s->kv;
+  kv.image_slots = static_cast<int32_t>(
+      policy.lists_rows() ? policy.survivors({.rows = tokens, .visual_rows = tokens}).slots() : tokens);
+  kv.block_slots = block_slots(policy, kv.image_slots, kv.image_slots);
+  s->session.blocks = kv.blocks_per_image();
+}
+
+/// Sizes the parts of a session's cache, by the policy.
+void size_session(EngineShape* s) {
+  const CachePolicy& policy = s->policy;
+  const PictureShape& pictures = s->pictures;
+  SessionShape& session = s->session;
+  KvShape& kv = s->kv;
+  kv.image_slots = static_cast<int32_t>(pictures.rows);
+  session.pages = blocks_of(session.text_tokens + pictures.per_session * s->reuse.in_place, kPageSlots);
+  if (session.synthetic_tokens > 0) return size_synthetic(s);
+  if (s->text_competes()) size_evicted_text(s);
+  if (!pictures.planned()) return;
+  if (policy.evicts_images())
+    kv.image_slots = static_cast<int32_t>(policy.survivors({pictures.rows, pictures.rows}).slots());
+  kv.block_slots = block_slots(policy, kv.image_slots, usual_block_slots(policy, kv.image_slots));
+  const int64_t visual = pictures.per_session * pictures.rows;
+  const ChunkFacts all{.rows = session.text_tokens + visual, .visual_rows = visual};
+  if (policy.packs_oldest())
+    size_packed_oldest(all, s);
+  else if (policy.lists_chunks())
+    size_evicted(all, s);
+  else
+    session.blocks = pictures.per_session * kv.blocks_per_image();
+}
+
+/// Sizes the cache of all sessions. The products of a crafted model's numbers and of large limits can exceed 63 bits.
+/// The cache is the largest of them: if it stays in bounds, so does everything else.
+Status size_cache(const TextConfig& text, EngineShape* s) {
+  const CachePolicy& policy = s->policy;
+  KvShape& kv = s->kv;
+  kv = {.layer_count = text.layer_count, .kv_heads = text.kv_heads, .head_dim = text.head_dim};
+  kv.format = policy.format;
+  kv.layer_formats = policy.layer_formats;
+  kv.scales = policy.scales;
+  kv.has_ledger = policy.evicts_answers();
+  kv.has_sums = kv.has_ledger && policy.evict->answers().by_attention;
+  size_session(s);
+  kv.page_count = s->session.pages * s->sessions;
+  kv.block_count = s->session.blocks * s->sessions;
+  const double slots = static_cast<double>(s->slots_per_session()) * s->sessions;
+  const double bytes = slots * static_cast<double>(kv.slot_bytes());
+  if (bytes <= kMaxCacheBytes && kv.page_count <= INT32_MAX) return {};
+  return OCELLUS_FAIL(
+      Code::kBadArgument,
+      "the model and the limits together ask for a cache of %.0f GB: plan fewer sessions, images or text "
+      "tokens",
+      bytes / 1e9);
+}
+
+/// Sizes an image in a library and on the way there, and the number that the memory tier holds, records included.
+Status size_library(int64_t tier_bytes, int64_t width, EngineShape* s) {
+  // Records are searched linearly: more would take longer than reading a file.
+  constexpr int64_t kMaxEntries = 65536;
+  const int64_t input_bytes = s->reuse.input_rows * (width * int64_t{sizeof(Half)} + int64_t{sizeof(int32_t)});
+  s->library.entry_bytes = aligned_bytes(s->kv.image_bytes() + input_bytes);
+  const int64_t each = s->library.entry_bytes + int64_t{sizeof(CachedEntry)};
+  const int64_t padding = tier_bytes > 0 ? kRowAlignment : 0;  // the records are aligned
+  s->library.cached_entries = std::min(std::max<int64_t>(tier_bytes - padding, 0) / each, kMaxEntries);
+  if (tier_bytes == 0 || s->library.cached_entries > 0) return {};
+  return OCELLUS_FAIL(Code::kBadArgument,
+                      "the image library's memory tier of %lld bytes does not hold one image, which takes %lld",
+                      static_cast<long long>(tier_bytes), static_cast<long long>(each + padding));
+}
+
+}  // namespace
+
+int64_t SessionShape::text_bytes() const { return text_tokens * kTextBytesPerToken + 1024; }
+
+PickRule ReuseShape::picks() const {
+  switch (method) {
+    case OCELLUS_REUSE_SPREAD:
+    case OCELLUS_REUSE_CARRY: return PickRule::kSpread;
+    case OCELLUS_REUSE_TILES: return PickRule::kFirstOfTiles;
+    case OCELLUS_REUSE_BLEND: return PickRule::kMostChanged;
+    default: return PickRule::kFirst;
+  }
+}
+
+int64_t EngineShape::tiles_per_session() const {
+  const int64_t sinks = policy.evicts_answers() ? 1 : 0;  // a tile of their own
+  const TileLimits limits = TileLimits::of_steps(device, kv.scales);
+  return kv.tiles_of(session.pages, session.blocks, limits) + sinks + most_holes();
+}
+
+int64_t EngineShape::input_rows_of(int64_t views, int64_t rows) const {
+  return reuse.picks() == PickRule::kFirstOfTiles ? reuse.input_rows * views / pictures.views
+                                                  : std::min(reuse.input_rows, rows);
+}
+
+LinkLimits EngineShape::link_limits() const {
+  if (!reuse.links()) return {};
+  const int64_t images = pictures.per_session;
+  const int64_t between = reuse.blends() ? reuse.in_place : std::min(reuse.in_place, kv.image_slots - reuse.in_place);
+  return {.images = images,
+          .slots = kv.image_slots,
+          .in_place = reuse.in_place,
+          .runs = images * (pictures.views + between),
+          .carries = reuse.carries(),
+          .blends = reuse.blends(),
+          .text_alone = reuse.text_alone()};
+}
+
+PrefillLimits EngineShape::prefill_limits() const {
+  PrefillLimits limits;
+  limits.compress = {.rows = prompt_rows,
+                     .blocks = session.blocks,
+                     .pages = std::max(session.pages, session.blocks),
+                     .policy = policy,
+                     .least_text = text_competes() ? kLeastCompetingText : INT64_MAX};
+  limits.links = link_limits();
+  limits.past_tiles = tiles_per_session() + limits.links.runs;
+  limits.kv = kv;
+  if (!device.is_cuda()) return limits;
+  // Copies of packed and shifted runs are listed in tiles of f16; at the ends of a link one more begins.
+  const int64_t copied = session.blocks * blocks_of(kv.block_slots, kPackedTileSlots) + most_holes();
+  const bool expands = policy.packs() || reuse.links();
+  limits.expanded_tiles = (expands ? copied : 0) + kMaxSinkPages;
+  if (expands) limits.past_tiles = session.pages + copied * (kPackedTileSlots / kTileSlots + 1) + limits.links.runs;
+  return limits;
+}
+
+StepLimits EngineShape::step_limits() const {
+  return {sessions, tiles_per_session(), slots_per_session(), kv, policy.calibration};
+}
+
+Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineShape* out) {
+  OCELLUS_TRY(check_limits(model, limits));
+  EngineShape s;
+  s.sessions = limits.max_sessions;
+  OCELLUS_TRY(resolve_device(limits, &s));
+  OCELLUS_TRY(resolve_cache_policy(limits.cache, &s.policy));
+  resolve_pictures(model, limits, s.device, &s.pictures);
+  OCELLUS_TRY(resolve_tokens(model, limits, &s));
+  if (s.pictures.planned()) resolve_reuse(limits, s.pictures, &s.reuse);
+  // Only visual slots are packed.
+  if (!s.pictures.planned() && s.session.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
+  OCELLUS_TRY(check_policy(s, model.text()));
+  s.prompt_rows = prompt_rows(limits, s);
+  OCELLUS_TRY(check_links(s));
+  OCELLUS_TRY(size_cache(model.text(), &s));
+  if (s.reuse.links() && limits.library != 0)
+    OCELLUS_TRY(size_library(limits.library_cache_bytes, model.text().width, &s));
+  *out = s;
+  return {};
+}
+
+}  // namespace ocellus

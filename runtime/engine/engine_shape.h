@@ -1,0 +1,113 @@
+// EngineShape: the limits resolved against a model. Every count that sizes a buffer is computed here, once.
+#pragma once
+
+#include "platform/device.h"
+#include "runtime/forward/decode_step.h"
+#include "runtime/forward/prefill.h"
+#include "runtime/models/model.h"
+#include "runtime/policy/cache_policy.h"
+
+namespace ocellus {
+
+/// Maximums of limits: beyond any realistic use, and small enough to keep every product of limits far from overflow.
+inline constexpr int32_t kMaxSessions = 512;
+inline constexpr int32_t kMaxImages = 65536;  // per session
+
+/// Contents of one session, and the parts of the cache for them.
+struct SessionShape {
+  int64_t text_tokens = 0;       // tokens around images included
+  int32_t synthetic_tokens = 0;  // tokens of its one made-up image; no other images then
+  int64_t pages = 0;
+  int64_t blocks = 0;
+  int64_t evictions = 0;
+
+  /// Maximum bytes of one add_text call.
+  int64_t text_bytes() const;
+};
+
+/// Pictures of a session.
+struct PictureShape {
+  int32_t per_session = 0;  // frames of clips included
+  int32_t clip_frames = 0;  // frames among them
+  int32_t views = 0;        // maximum of a picture
+  int64_t rows = 0;         // rows of these views
+  int64_t delimiters = 0;   // text tokens around them
+  int32_t view_batch = 1;   // views encoded together
+  ImageLimits limits;
+  ImageLimits device_limits;  // limits of resizing on a GPU; the host makes views of larger ones, by rows
+  PreprocessConfig preprocess;
+
+  bool planned() const { return per_session > 0; }
+  bool host_resizes_large() const { return limits.max_pixels > device_limits.max_pixels; }
+};
+
+/// Rule by which rows of a linked image are chosen to be computed in place. Its number is part of library entries.
+enum class PickRule : uint8_t { kFirst, kSpread, kFirstOfTiles, kMostChanged };
+
+/// Reuse of pictures. Its counts are for a picture with the most views.
+struct ReuseShape {
+  ocellus_reuse method = OCELLUS_REUSE_NONE;
+  int64_t alone_rows = 0;     // rows of a picture that is read alone, with the start token and the delimiters
+  int64_t in_place = 0;       // rows computed once more, in place
+  int64_t input_rows = 0;     // rows whose embeddings are kept, since they may be among those
+  int32_t blend_percent = 0;  // share of all linked rows that is computed in place, if it blends
+
+  /// Pictures are linked into prompts.
+  bool links() const { return method != OCELLUS_REUSE_NONE; }
+  /// Prefix caching: they are linked as they were read in a prompt with the same beginning, else as they were read
+  /// alone.
+  bool in_context() const { return method == OCELLUS_REUSE_PREFIX; }
+  /// Only a prompt's last row sees linked pictures.
+  bool text_alone() const { return method == OCELLUS_REUSE_FULL; }
+  /// The change of the rows in place is applied to the others.
+  bool carries() const { return method == OCELLUS_REUSE_CARRY; }
+  /// The rows in place are chosen, among all, when a prompt is read.
+  bool blends() const { return method == OCELLUS_REUSE_BLEND; }
+  PickRule picks() const;
+};
+
+/// The image library, in bytes and entries.
+struct LibraryShape {
+  int64_t entry_bytes = 0;     // maximum of one image; 0: no library
+  int64_t cached_entries = 0;  // entries in the memory tier
+
+  bool planned() const { return entry_bytes > 0; }
+};
+
+struct EngineShape {
+  DeviceTraits device;
+  int32_t device_index = 0;
+  int32_t sessions = 1;
+  int64_t prompt_rows = 0;  // rows of one prefill chunk
+  SessionShape session;     // each of them
+  PictureShape pictures;
+  ReuseShape reuse;
+  LibraryShape library;
+  CachePolicy policy;
+  KvShape kv;
+
+  /// Rows that are read together compete for slots if there are images among them. If no images are planned, text alone
+  /// competes, from kLeastCompetingText rows on: shorter pieces, such as the suffix after which the model answers, are
+  /// kept.
+  bool competes(const ChunkFacts& facts) const {
+    if (!policy.lists_chunks()) return false;
+    return facts.visual_rows > 0 || (text_competes() && facts.rows >= kLeastCompetingText);
+  }
+  bool text_competes() const { return policy.lists_chunks() && !pictures.planned() && session.synthetic_tokens == 0; }
+  int64_t slots_per_session() const { return session.pages * kPageSlots + session.blocks * kv.block_slots; }
+  /// Maximum runs that one session's cache is listed as for attention.
+  int64_t tiles_per_session() const;
+  /// Runs that begin after rows that are left out of their images' runs.
+  int64_t most_holes() const { return reuse.blends() ? pictures.per_session * reuse.in_place : 0; }
+  /// Rows of a picture that may be computed in place.
+  int64_t input_rows_of(int64_t views, int64_t rows) const;
+  LinkLimits link_limits() const;
+  PrefillLimits prefill_limits() const;
+  StepLimits step_limits() const;
+};
+
+/// kBadArgument names the limit that is out of range; kUnsupported if the model's vision part cannot be planned or the
+/// device does not exist.
+Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineShape* out);
+
+}  // namespace ocellus
