@@ -162,8 +162,7 @@ Status Engine::open_cuda(void* stream) {
 /// Last steps of setting up a GPU: after them it allocates nothing more.
 Status Engine::finish_cuda() {
   const TraceRange range(trace_, "warm up");
-  const WarmUp all{*model_, shape_, text_, vision_, memory_, arena_, queue_, trace_};
-  OCELLUS_TRY(warm_up(all, &prefill_graphs_, &step_graphs_));
+  OCELLUS_TRY(warm_up(*this, &prefill_graphs_, &step_graphs_));
   if (shape_.library.planned()) {  // the driver sets a stream up at its first use
     queue_.begin_transfers();
     queue_.transfer(memory_.last_hidden.data, memory_.library_traffic.loads.data, sizeof(float));
@@ -248,7 +247,7 @@ Status Engine::lay_out_memory(int32_t extent_count) {
   // Extents may hold the plan's bytes and still not its rows: found out now, not at the first image.
   if (extent_count > 1) {
     PhaseTrial trial(arena_);
-    if (status.ok()) status = lay_out_phases(*model_, shape_, trial);
+    if (status.ok()) status = PhaseScratch(*model_, shape_, memory_, trial).take_all();
   }
   if (status.ok() || extent_count == 0) return status;
   char reason[sizeof(Failure::sentence)];

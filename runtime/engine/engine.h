@@ -9,7 +9,7 @@
 #include "platform/queue.h"
 #include "platform/trace.h"
 #include "runtime/engine/chunk_loan.h"
-#include "runtime/engine/engine_memory.h"
+#include "runtime/engine/phase_scratch.h"
 #include "runtime/forward/prefill_graphs.h"
 #include "runtime/forward/step_graphs.h"
 #include "runtime/library/library_entry.h"
@@ -52,6 +52,12 @@ class Engine {
   /// for a random model, over its description.
   Status fingerprint_model();
   const Hash128& model_fingerprint() const { return fingerprint_; }
+
+  /// Takes the scratch of a phase from the arena, until the caller's ArenaScope ends: see PhaseScratch.
+  template <class Scratch>
+  Status take_scratch(Scratch* out) {
+    return PhaseScratch(*model_, shape_, memory_, arena_).take(out);
+  }
 
   /// Keeps the high-water mark of cache blocks in use.
   void note_cache_use();

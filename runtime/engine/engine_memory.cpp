@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "mm/views/device_preprocess.h"
 #include "runtime/engine/picture_source.h"
 #include "runtime/policy/eviction_rule.h"
 
@@ -39,9 +38,6 @@ int32_t sink_slots(const CachePolicy& policy) {
   const AnswerRule rule = policy.evict->answers();
   return rule.moves_sinks ? static_cast<int32_t>(rule.first_slots) : 0;
 }
-
-/// Encoding of one picture: in the phase of the pictures that wait if a picture may have several views.
-Phase picture_phase(const EngineShape& shape) { return shape.pictures.views > 1 ? kImagePhase : kPicturePhase; }
 
 }  // namespace
 
@@ -109,48 +105,6 @@ Status EngineMemory::lay_out_library(const Model& model, const EngineShape& shap
   if (cached == 0) return {};
   OCELLUS_TRY(take("library cache", cached, entry, &traffic.cache));
   return take("library cache records", cached, sizeof(CachedEntry), &traffic.cache_records);
-}
-
-Status TextScratch::lay_out(const EngineShape& shape, RowSink& sink) {
-  constexpr Phase kPhase{"text"};
-  return take_rows(sink, "tokenizer workspace", Lifetime::kScratch, kPhase, 1,
-                   Tokenizer::workspace_bytes(shape.session.text_bytes()), &workspace);
-}
-
-Status ImageScratch::lay_out(const Model& model, const EngineShape& shape, HostView<std::byte> staging, RowSink& sink) {
-  constexpr Lifetime kLife = Lifetime::kScratch;
-  const Phase phase = picture_phase(shape);
-  if (phase == kImagePhase)
-    OCELLUS_TRY(vision.lay_out(model.vision(), shape.pictures.view_batch, shape.device, sink));
-  else
-    OCELLUS_TRY(vision.lay_out_pixels(model.vision(), shape.pictures.view_batch, shape.device, phase, sink));
-  if (!shape.device.is_cuda())
-    return picture.lay_out(sink, "picture and views", kLife, phase, 1,
-                           image_scratch_bytes(shape.pictures.preprocess, shape.pictures.limits));
-  picture = {staging, {staging.data, 1, staging.cols}};
-  if (!sink.shares_host_memory())
-    OCELLUS_TRY(
-        take_rows(sink, "picture", kLife, phase, 1, PictureSource::upload_bytes(shape.pictures), &picture.device));
-  return take_rows(sink, "picture and views", kLife, phase, 1,
-                   device_picture_scratch_bytes(shape.pictures.preprocess, shape.pictures.device_limits),
-                   &view_scratch);
-}
-
-Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sink) {
-  TextScratch text;
-  OCELLUS_TRY(text.lay_out(shape, sink));
-  if (shape.pictures.planned()) {
-    ImageScratch image;
-    const HostView<std::byte> staging(nullptr, 1,
-                                      shape.device.is_cuda() ? PictureSource::staging_bytes(shape.pictures) : 0);
-    OCELLUS_TRY(image.lay_out(model, shape, staging, sink));
-    if (picture_phase(shape) != kImagePhase)
-      OCELLUS_TRY(image.vision.lay_out(model.vision(), shape.pictures.view_batch, shape.device, sink));
-  }
-  PrefillScratch prefill;
-  OCELLUS_TRY(prefill.lay_out(model.text(), shape.prefill_limits(), shape.device, sink));
-  StepScratch step;
-  return step.lay_out(model.text(), shape.step_limits(), shape.device, sink);
 }
 
 }  // namespace ocellus

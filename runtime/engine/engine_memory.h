@@ -1,13 +1,14 @@
-// All buffers of an engine, described once: the planner records the rows of these functions, the engine takes them.
+// Buffers that an engine has as long as it lives, described once: the planner records these rows, the engine takes
+// them. phase_scratch.h has the others.
 #pragma once
 
 #include "mm/pictures/image_decode.h"
-#include "mm/tower/vision_tower.h"
 #include "mm/tower/waiting_views.h"
 #include "platform/arena.h"
 #include "runtime/engine/engine_shape.h"
 #include "runtime/forward/sampler.h"
 #include "runtime/library/library_traffic.h"
+#include "runtime/policy/compress.h"
 
 namespace ocellus {
 
@@ -56,25 +57,5 @@ struct EngineMemory {
   Status lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink);
   Status lay_out_library(const Model& model, const EngineShape& shape, RowSink& sink);
 };
-
-/// Scratch of tokenising one text.
-struct TextScratch {
-  HostView<std::byte> workspace;
-  Status lay_out(const EngineShape& shape, RowSink& sink);
-};
-
-/// Scratch from encoded bytes or a frame to the pixels of views. A picture of one view is finished when the tower
-/// begins, which then reuses its memory: it has a phase of its own, and the tower's is laid out later. A picture with
-/// several views may be encoded partly before the other views are made: its scratch is beside the tower's.
-struct ImageScratch {
-  VisionScratch vision;                // pixels of pictures with one view only
-  StagedRows<std::byte> picture;       // the decoded picture or the frame's planes; on the CPU also the scratch of
-                                       // views
-  DeviceView<std::byte> view_scratch;  // CUDA only: the picture as RGB8 on the device, and the scratch of its views
-  Status lay_out(const Model& model, const EngineShape& shape, HostView<std::byte> staging, RowSink& sink);
-};
-
-/// Lays out the scratch of every phase, for the planner.
-Status lay_out_phases(const Model& model, const EngineShape& shape, RowSink& sink);
 
 }  // namespace ocellus

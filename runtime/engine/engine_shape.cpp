@@ -311,29 +311,6 @@ LinkLimits EngineShape::link_limits() const {
           .text_alone = reuse.text_alone()};
 }
 
-PrefillLimits EngineShape::prefill_limits() const {
-  PrefillLimits limits;
-  limits.compress = {.rows = prompt_rows,
-                     .blocks = session.blocks,
-                     .pages = std::max(session.pages, session.blocks),
-                     .policy = policy,
-                     .least_text = text_competes() ? kLeastCompetingText : INT64_MAX};
-  limits.links = link_limits();
-  limits.past_tiles = tiles_per_session() + limits.links.runs;
-  limits.kv = kv;
-  if (!device.is_cuda()) return limits;
-  // Copies of packed and shifted runs are listed in tiles of f16; at the ends of a link one more begins.
-  const int64_t copied = session.blocks * blocks_of(kv.block_slots, kPackedTileSlots) + most_holes();
-  const bool expands = policy.packs() || reuse.links();
-  limits.expanded_tiles = (expands ? copied : 0) + kMaxSinkPages;
-  if (expands) limits.past_tiles = session.pages + copied * (kPackedTileSlots / kTileSlots + 1) + limits.links.runs;
-  return limits;
-}
-
-StepLimits EngineShape::step_limits() const {
-  return {sessions, tiles_per_session(), slots_per_session(), kv, policy.calibration};
-}
-
 Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineShape* out) {
   OCELLUS_TRY(check_limits(model, limits));
   EngineShape s;

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "platform/device.h"
-#include "runtime/forward/decode_step.h"
-#include "runtime/forward/prefill.h"
+#include "runtime/cache/prompt_chunk.h"
 #include "runtime/models/model.h"
 #include "runtime/policy/cache_policy.h"
 
@@ -102,8 +101,6 @@ struct EngineShape {
   /// Rows of a picture that may be computed in place.
   int64_t input_rows_of(int64_t views, int64_t rows) const;
   LinkLimits link_limits() const;
-  PrefillLimits prefill_limits() const;
-  StepLimits step_limits() const;
 };
 
 /// kBadArgument names the limit that is out of range; kUnsupported if the model's vision part cannot be planned or the

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "runtime/engine/check_limits.h"
+#include "runtime/engine/phase_scratch.h"
 #include "runtime/models/clip.h"
 
 namespace ocellus {
@@ -18,7 +19,7 @@ Status record(const Model& model, const ocellus_limits& limits, EngineShape* sha
   *recorder = PlanRecorder(shape->device);
   EngineMemory memory;
   OCELLUS_TRY(memory.lay_out(model, *shape, *recorder));
-  return lay_out_phases(model, *shape, *recorder);
+  return PhaseScratch(model, *shape, memory, *recorder).take_all();
 }
 
 /// Total for changed limits; INT64_MAX if they make no plan.

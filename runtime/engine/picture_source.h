@@ -10,7 +10,7 @@
 #include "mm/views/image_hash.h"
 #include "mm/views/view_maker.h"
 #include "platform/queue.h"
-#include "runtime/engine/engine_memory.h"
+#include "runtime/engine/phase_scratch.h"
 
 namespace ocellus {
 

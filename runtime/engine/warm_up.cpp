@@ -2,35 +2,36 @@
 
 #include <algorithm>
 
+#include "runtime/engine/engine.h"
 #include "runtime/engine/picture_source.h"
 
 namespace ocellus {
 namespace {
 
 /// Records the tower and the projector for every possible number of views.
-Status record_encoding(const WarmUp& e) {
-  const ArenaScope scope(e.arena);
+Status record_encoding(Engine& e) {
+  const ArenaScope scope(e.arena());
   VisionScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(e.vision.config, e.shape.pictures.view_batch, e.shape.device, e.arena));
-  return e.memory.waiting_views.record(e.vision, scratch, e.queue);
+  OCELLUS_TRY(e.take_scratch(&scratch));
+  return e.memory().waiting_views.record(e.vision(), scratch, e.queue());
 }
 
 /// Records prompts of every shape. Their keys and values all go to the first page.
-Status record_prefill(const WarmUp& e, PrefillGraphs* graphs) {
-  const ArenaScope scope(e.arena);
+Status record_prefill(Engine& e, PrefillGraphs* graphs) {
+  const ArenaScope scope(e.arena());
   PrefillScratch scratch;
-  scratch.trace = e.trace;
-  const TextConfig& c = e.text.config;
-  const DeviceView<float> hidden = e.memory.chunk.hidden;
-  OCELLUS_TRY(scratch.lay_out(c, e.shape.prefill_limits(), e.shape.device, e.arena));
-  const KvRun page = e.memory.pools.page_run(0);
+  scratch.trace = e.trace();
+  const TextConfig& c = e.text().config;
+  const DeviceView<float> hidden = e.memory().chunk.hidden;
+  OCELLUS_TRY(e.take_scratch(&scratch));
+  const KvRun page = e.memory().pools.page_run(0);
   for (int64_t i = 0; i < hidden.rows; ++i) {
     scratch.slots.host.data[i] = run_slot(page, i % kPageSlots, c.head_dim);
     scratch.positions.host.data[i] = static_cast<int32_t>(i % c.context_length);
   }
-  e.queue.upload(scratch.slots, hidden.rows);
-  e.queue.upload(scratch.positions, hidden.rows);
-  return graphs->record(e.text, hidden, scratch, e.queue);
+  e.queue().upload(scratch.slots, hidden.rows);
+  e.queue().upload(scratch.positions, hidden.rows);
+  return graphs->record(e.text(), hidden, scratch, e.queue());
 }
 
 /// Makes all rows inactive.
@@ -40,33 +41,32 @@ Status clear_steps(const StepScratch& s, Queue& queue) {
   return queue.cuda()->fill(s.attend_scratch.data, 0, s.attend_scratch.rows * s.attend_scratch.cols);
 }
 
-Status record_steps(const WarmUp& e, StepGraphs* graphs) {
-  const ArenaScope scope(e.arena);
+Status record_steps(Engine& e, StepGraphs* graphs) {
+  const ArenaScope scope(e.arena());
   StepScratch s;
-  OCELLUS_TRY(s.lay_out(e.text.config, e.shape.step_limits(), e.shape.device, e.arena));
-  s.ledger = e.memory.pools.ledger;
-  OCELLUS_TRY(clear_steps(s, e.queue));
-  const StepShape most{most_step_rows(e.shape.sessions, e.shape.device), e.shape.tiles_per_session()};
-  for (int64_t rows = 1; rows <= most.rows; rows *= 2) OCELLUS_TRY(enqueue_first_token(e.text, rows, s, e.queue));
-  return graphs->record(e.text, most, s, e.queue);
+  OCELLUS_TRY(e.take_scratch(&s));
+  OCELLUS_TRY(clear_steps(s, e.queue()));
+  const StepShape most{most_step_rows(e.shape().sessions, e.shape().device), e.shape().tiles_per_session()};
+  for (int64_t rows = 1; rows <= most.rows; rows *= 2) OCELLUS_TRY(enqueue_first_token(e.text(), rows, s, e.queue()));
+  return graphs->record(e.text(), most, s, e.queue());
 }
 
 /// Runs a picture from the caller's memory to the pixels of its views.
-Status rehearse_picture(const WarmUp& e, const PictureShape& shape, const Frame& frame, const ImageScratch& scratch) {
+Status rehearse_picture(Engine& e, const PictureShape& shape, const Frame& frame, const ImageScratch& scratch) {
   ViewPlan plan;
   OCELLUS_TRY(plan_views(shape.preprocess, frame.width, frame.height, &plan));
-  PictureSource source(shape, plan, scratch, e.memory.image_decoder, e.queue);
+  PictureSource source(shape, plan, scratch, e.memory().image_decoder, e.queue());
   OCELLUS_TRY(source.open({.frame = &frame, .width = frame.width, .height = frame.height}));
-  const DeviceView<float> out = e.memory.waiting_views.next_pixels(e.vision.config, scratch.vision, 1);
+  const DeviceView<float> out = e.memory().waiting_views.next_pixels(e.vision().config, scratch.vision, 1);
   for (int32_t view = 0; view < plan.view_count(); ++view) OCELLUS_TRY(source.render(view, out));
-  return e.queue.status();
+  return e.queue().status();
 }
 
 /// Runs a small picture of every format, and one as if it were too large for the GPU.
-Status rehearse_pictures(const WarmUp& e, const ImageScratch& scratch) {
+Status rehearse_pictures(Engine& e, const ImageScratch& scratch) {
   constexpr int32_t kSide = 16;
   constexpr uint8_t kBytes[4 * kSide * kSide] = {};
-  const ImageLimits& most = e.shape.pictures.device_limits;
+  const ImageLimits& most = e.shape().pictures.device_limits;
   if (most.max_pixels < kSide * kSide || most.max_side < kSide) return {};  // no picture can be that large
   Frame frame{.width = kSide,
               .height = kSide,
@@ -74,61 +74,62 @@ Status rehearse_pictures(const WarmUp& e, const ImageScratch& scratch) {
               .stride_bytes = {4 * kSide, 4 * kSide, 4 * kSide}};
   for (int format = 0; format < kPixelFormats; ++format) {
     frame.format = static_cast<PixelFormat>(format);
-    OCELLUS_TRY(rehearse_picture(e, e.shape.pictures, frame, scratch));
+    OCELLUS_TRY(rehearse_picture(e, e.shape().pictures, frame, scratch));
   }
-  if (!e.shape.pictures.host_resizes_large()) return {};
-  PictureShape by_rows = e.shape.pictures;
+  if (!e.shape().pictures.host_resizes_large()) return {};
+  PictureShape by_rows = e.shape().pictures;
   by_rows.device_limits.max_pixels = 0;
   return rehearse_picture(e, by_rows, frame, scratch);
 }
 
-Status rehearse_images(const WarmUp& e) {
+Status rehearse_images(Engine& e) {
   {
-    const ArenaScope picture_scope(e.arena);
+    const ArenaScope picture_scope(e.arena());
     ImageScratch scratch;
-    OCELLUS_TRY(scratch.lay_out(e.model, e.shape, e.memory.picture_staging, e.arena));
-    e.queue.upload(scratch.picture, scratch.picture.device.cols);
-    e.queue.note_copies();
-    e.queue.wait_for_copies();
+    OCELLUS_TRY(e.take_scratch(&scratch));
+    e.queue().upload(scratch.picture, scratch.picture.device.cols);
+    e.queue().note_copies();
+    e.queue().wait_for_copies();
     OCELLUS_TRY(rehearse_pictures(e, scratch));
   }
-  const ArenaScope scope(e.arena);
+  const ArenaScope scope(e.arena());
   VisionScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(e.vision.config, e.shape.pictures.view_batch, e.shape.device, e.arena));
+  OCELLUS_TRY(e.take_scratch(&scratch));
   ViewPlan plan;
-  plan.view_rows = e.vision.config.tokens_per_view();
-  e.memory.waiting_views.add(plan.whole_view());
-  return e.memory.waiting_views.encode(e.vision, scratch, e.memory.chunk.hidden, nullptr, e.queue);
+  plan.view_rows = e.vision().config.tokens_per_view();
+  e.memory().waiting_views.add(plan.whole_view());
+  return e.memory().waiting_views.encode(e.vision(), scratch, e.memory().chunk.hidden, nullptr, e.queue());
 }
 
 /// Runs all regular operations of an engine once, so that the driver has seen every kind of call.
-Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps) {
-  const ArenaScope scope(e.arena);
-  Queue& q = e.queue;
+Status rehearse(Engine& e, const PrefillGraphs& prefill, StepGraphs* steps) {
+  const ArenaScope scope(e.arena());
+  Queue& q = e.queue();
   for (int i = 0; i < Queue::kTimers; ++i) {
     const Queue::Timer timer{i};
     q.start_timer(timer);
     q.stop_timer(timer);
     (void)q.timer_ms(timer);
   }
-  if (e.shape.pictures.planned()) OCELLUS_TRY(rehearse_images(e));
+  if (e.shape().pictures.planned()) OCELLUS_TRY(rehearse_images(e));
   {
-    const ArenaScope prefill_scope(e.arena);
+    const ArenaScope prefill_scope(e.arena());
     PrefillScratch scratch;
-    OCELLUS_TRY(scratch.lay_out(e.text.config, e.shape.prefill_limits(), e.shape.device, e.arena));
+    OCELLUS_TRY(e.take_scratch(&scratch));
     std::fill_n(scratch.slots.host.data, scratch.slots.host.cols, KvSlot());  // nothing is stored
     std::fill_n(scratch.positions.host.data, scratch.positions.host.cols, 0);
     if (scratch.carry.on()) carry_no_change(scratch.carry, q);  // pictures used the memory of its list
-    OCELLUS_TRY(prefill.run(e.text, 1, {}, nullptr, q));
+    OCELLUS_TRY(prefill.run(e.text(), 1, {}, nullptr, q));
     const int32_t token = 0;
-    e.memory.chunk.add_text(&token, 1);
-    e.memory.chunk.embed_text(e.text.embedding, q);
-    e.memory.chunk.clear();
-    q.copy(e.memory.last_hidden.data, e.memory.chunk.hidden.data, e.memory.last_hidden.cols * int64_t{sizeof(float)});
+    e.memory().chunk.add_text(&token, 1);
+    e.memory().chunk.embed_text(e.text().embedding, q);
+    e.memory().chunk.clear();
+    q.copy(e.memory().last_hidden.data, e.memory().chunk.hidden.data,
+           e.memory().last_hidden.cols * int64_t{sizeof(float)});
     OCELLUS_TRY(q.finish());  // its lists are still being read, and later code writes to the same host memory
   }
   StepScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(e.text.config, e.shape.step_limits(), e.shape.device, e.arena));
+  OCELLUS_TRY(e.take_scratch(&scratch));
   OCELLUS_TRY(clear_steps(scratch, q));
   q.copy(&scratch.steps.device.data->active, &scratch.steps.host.data->active, sizeof(int32_t));
   for (int64_t step = 0; step < 2 * Queue::kResultMarks; ++step) {
@@ -141,8 +142,8 @@ Status rehearse(const WarmUp& e, const PrefillGraphs& prefill, StepGraphs* steps
 
 }  // namespace
 
-Status warm_up(const WarmUp& e, PrefillGraphs* prefill, StepGraphs* steps) {
-  if (e.shape.pictures.planned()) OCELLUS_TRY(record_encoding(e));
+Status warm_up(Engine& e, PrefillGraphs* prefill, StepGraphs* steps) {
+  if (e.shape().pictures.planned()) OCELLUS_TRY(record_encoding(e));
   OCELLUS_TRY(record_prefill(e, prefill));
   OCELLUS_TRY(record_steps(e, steps));
   return rehearse(e, *prefill, steps);

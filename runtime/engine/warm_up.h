@@ -3,24 +3,14 @@
 // allocated any more.
 #pragma once
 
-#include "runtime/engine/engine_memory.h"
 #include "runtime/forward/prefill_graphs.h"
 #include "runtime/forward/step_graphs.h"
 
 namespace ocellus {
 
-struct WarmUp {
-  const Model& model;
-  const EngineShape& shape;
-  const TextModel& text;
-  const VisionModel& vision;
-  EngineMemory& memory;
-  Arena& arena;
-  Queue& queue;
-  TraceSink trace;
-};
+class Engine;
 
 /// All that it leaves in the cache lies in slots that are not live.
-Status warm_up(const WarmUp& engine, PrefillGraphs* prefill, StepGraphs* steps);
+Status warm_up(Engine& engine, PrefillGraphs* prefill, StepGraphs* steps);
 
 }  // namespace ocellus

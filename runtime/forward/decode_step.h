@@ -54,7 +54,7 @@ struct StepScratch {
   DeviceView<std::byte> sample_scratch;
   AnswerPacking packing;  // KIVI only
   SlotLedger ledger;      // ledger of evictions during answers; set by the code that lays this out
-  TraceSink trace;        // set like the ledger
+  TraceSink trace;        // set by the code that takes this
   KvShape kv;
   KvCalibration calibration;
 

@@ -81,7 +81,7 @@ struct PrefillScratch {
   CompressScratch compress;
   NotedText noted;
   KvShape kv;
-  TraceSink trace;  // set by the code that lays this out
+  TraceSink trace;  // set by the code that takes this
 
   Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
   KvLayerRows layer_rows(const TextConfig& config) const {

@@ -305,9 +305,7 @@ Status Generation::run() {
   start_deadlines();
   read_prompts();
   const ArenaScope scope(engine_.arena());
-  const EngineShape& shape = engine_.shape();
-  OCELLUS_TRY(scratch_.lay_out(engine_.text().config, shape.step_limits(), shape.device, engine_.arena()));
-  scratch_.ledger = engine_.memory().pools.ledger;
+  OCELLUS_TRY(engine_.take_scratch(&scratch_));
   scratch_.trace = engine_.trace();
   const int64_t start = now_ns();
   first_token_ns_ = last_token_ns_ = start;

@@ -35,7 +35,7 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
   double& spent_ms = conversation_.stats().preprocess_ms;
   const ArenaScope scope(engine.arena());
   ImageScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(engine.model(), engine.shape(), engine.memory().picture_staging, engine.arena()));
+  OCELLUS_TRY(engine.take_scratch(&scratch));
   PictureSource source(engine.shape().pictures, plan, scratch, engine.memory().image_decoder, queue);
   DelimiterTokens tokens;
   int64_t start = now_ns();
@@ -86,11 +86,10 @@ Status PictureRows::encode_waiting(const VisionScratch& scratch) {
 
 Status PictureRows::encode() {
   Engine& engine = conversation_.engine();
-  const EngineShape& shape = engine.shape();
   if (engine.memory().waiting_views.count() == 0) return {};
   const ArenaScope scope(engine.arena());
   VisionScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(engine.vision().config, shape.pictures.view_batch, shape.device, engine.arena()));
+  OCELLUS_TRY(engine.take_scratch(&scratch));
   return encode_waiting(scratch);
 }
 

@@ -204,7 +204,7 @@ Status Prompt::prefill() {
   PrefillScratch scratch;
   scratch.trace = engine.trace();
   OCELLUS_TRY(reserve_rows(chunk, shape, cache));
-  OCELLUS_TRY(scratch.lay_out(text.config, shape.prefill_limits(), shape.device, engine.arena()));
+  OCELLUS_TRY(engine.take_scratch(&scratch));
   PrefillTimer timer(queue);
   const PrefillPlan plan =
       plan_prefill(chunk, conversation_.state().next_position, cache, text.config.head_dim, scratch, queue);

@@ -30,7 +30,7 @@ Status encode_text(Engine& engine, std::string_view text, bool parse_special, bo
                         static_cast<long long>(size), static_cast<long long>(engine.shape().session.text_bytes()));
   const ArenaScope scope(engine.arena());
   TextScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(engine.shape(), engine.arena()));
+  OCELLUS_TRY(engine.take_scratch(&scratch));
   const HostView<TokenId>& ids = engine.memory().token_ids;
   return engine.tokenizer().encode(text, parse_special, scratch.workspace.data, scratch.workspace.cols, ids.data,
                                    ids.cols, count, continues);

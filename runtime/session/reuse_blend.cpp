@@ -105,7 +105,7 @@ Status Reuse::choose_rows(PromptChunk& chunk) {
   const ArenaScope scope(engine.arena());
   PrefillScratch scratch;
   scratch.trace = engine.trace();
-  OCELLUS_TRY(scratch.lay_out(text.config, engine.shape().prefill_limits(), engine.shape().device, engine.arena()));
+  OCELLUS_TRY(engine.take_scratch(&scratch));
   PrefillTimer timer(queue);
   PrefillPlan plan = plan_look(chunk, conversation_.state().next_position, cache, scratch, queue);
   const int32_t layer = std::min(kCheckedLayer, text.config.layer_count - 1);

@@ -138,7 +138,7 @@ Status Reuse::identify(const Picture& picture, const ViewPlan& plan, EntryFacts*
   const EngineShape& shape = engine.shape();
   const ArenaScope scope(engine.arena());
   ImageScratch scratch;
-  OCELLUS_TRY(scratch.lay_out(engine.model(), shape, engine.memory().picture_staging, engine.arena()));
+  OCELLUS_TRY(engine.take_scratch(&scratch));
   const int64_t start = now_ns();
   ImageHash hash;
   PictureSource source(shape.pictures, plan, scratch, engine.memory().image_decoder, engine.queue());

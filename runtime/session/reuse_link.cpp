@@ -147,7 +147,7 @@ Status Reuse::prefill_alone() {
   const ArenaScope scope(engine.arena());
   PrefillScratch scratch;
   scratch.trace = engine.trace();
-  OCELLUS_TRY(scratch.lay_out(text.config, engine.shape().prefill_limits(), engine.shape().device, engine.arena()));
+  OCELLUS_TRY(engine.take_scratch(&scratch));
   PrefillTimer timer(engine.queue());
   const PrefillPlan plan =
       plan_prefill_alone(alone, conversation_.cache(), text.config.head_dim, scratch, engine.queue());

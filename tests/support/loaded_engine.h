@@ -177,9 +177,8 @@ inline std::vector<float> first_logits(Session& session) {
   const ocellus_generate_params nothing = default_params(0);
   REQUIRE_MESSAGE(answer_of(session, nothing).status.ok(), last_failure().sentence);
   const ArenaScope scope(engine.arena());
-  const EngineShape& shape = engine.shape();
   StepScratch step;
-  REQUIRE(step.lay_out(engine.text().config, shape.step_limits(), shape.device, engine.arena()).ok());
+  REQUIRE(engine.take_scratch(&step).ok());
   engine.queue().copy(step.hidden.data, engine.memory().last_hidden.row(session.index()), step.hidden.cols * 4);
   enqueue_logits(engine.text(), 1, step, engine.queue());
   return download(step.logits.slice_rows(0, 1), engine.queue());

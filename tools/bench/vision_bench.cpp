@@ -20,8 +20,7 @@ using bench::require;
 double encode_ms(Engine& engine, int32_t views) {
   const ArenaScope scope(engine.arena());
   VisionScratch scratch;
-  require(scratch.lay_out(engine.vision().config, engine.shape().pictures.view_batch, engine.shape().device,
-                          engine.arena()));
+  require(engine.take_scratch(&scratch));
   WaitingViews& waiting = engine.memory().waiting_views;
   const int32_t rows = engine.vision().config.tokens_per_view();
   for (int32_t i = 0; i < views; ++i) waiting.add({.first = i * int64_t{rows}, .cols = rows, .from_stride = rows});

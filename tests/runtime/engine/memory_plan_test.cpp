@@ -348,7 +348,7 @@ int64_t total_on_cuda(const ocellus_limits& limits) {
   PlanRecorder recorder(shape.device);
   EngineMemory memory;
   REQUIRE(memory.lay_out(bundled_model(), shape, recorder).ok());
-  REQUIRE(lay_out_phases(bundled_model(), shape, recorder).ok());
+  REQUIRE(PhaseScratch(bundled_model(), shape, memory, recorder).take_all().ok());
   return recorder.total_bytes();
 }
 

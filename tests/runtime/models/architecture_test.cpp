@@ -78,9 +78,8 @@ struct Loaded {
 std::vector<float> decode(Session& session, TokenId token, int64_t position) {
   Engine& engine = session.engine();
   const ArenaScope scope(engine.arena());
-  const EngineShape& shape = engine.shape();
   StepScratch step;
-  REQUIRE(step.lay_out(engine.text().config, shape.step_limits(), shape.device, engine.arena()).ok());
+  REQUIRE(engine.take_scratch(&step).ok());
   SessionCache& cache = session.cache();
   Queue& queue = engine.queue();
   REQUIRE(cache.reserve_text(1).ok());

@@ -64,9 +64,7 @@ TEST_CASE("rows of a picture share its positions, and the text after it goes on 
   {
     const ArenaScope scope(engine->arena());
     PrefillScratch scratch;
-    const TextConfig& config = engine->text().config;
-    const EngineShape& shape = engine->shape();
-    REQUIRE(scratch.lay_out(config, shape.prefill_limits(), shape.device, engine->arena()).ok());
+    REQUIRE(engine->take_scratch(&scratch).ok());
     plan_look(chunk, 100, session.cache(), scratch, engine->queue());
     const int32_t* const positions = scratch.positions.host.data;
     for (int i = 0; i < 6; ++i) CHECK(positions[i] == 100 + i);

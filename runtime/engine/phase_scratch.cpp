@@ -1,0 +1,91 @@
+#include "runtime/engine/phase_scratch.h"
+
+#include <algorithm>
+
+#include "mm/views/device_preprocess.h"
+#include "runtime/engine/picture_source.h"
+
+namespace ocellus {
+namespace {
+
+PrefillLimits prefill_limits(const EngineShape& shape) {
+  const SessionShape& session = shape.session;
+  PrefillLimits limits;
+  limits.compress = {.rows = shape.prompt_rows,
+                     .blocks = session.blocks,
+                     .pages = std::max(session.pages, session.blocks),
+                     .policy = shape.policy,
+                     .least_text = shape.text_competes() ? kLeastCompetingText : INT64_MAX};
+  limits.links = shape.link_limits();
+  limits.past_tiles = shape.tiles_per_session() + limits.links.runs;
+  limits.kv = shape.kv;
+  if (!shape.device.is_cuda()) return limits;
+  // Copies of packed and shifted runs are listed in tiles of f16; at the ends of a link one more begins.
+  const int64_t copied = session.blocks * blocks_of(shape.kv.block_slots, kPackedTileSlots) + shape.most_holes();
+  const bool expands = shape.policy.packs() || shape.reuse.links();
+  limits.expanded_tiles = (expands ? copied : 0) + kMaxSinkPages;
+  if (expands) limits.past_tiles = session.pages + copied * (kPackedTileSlots / kTileSlots + 1) + limits.links.runs;
+  return limits;
+}
+
+}  // namespace
+
+Status PhaseScratch::take(TextScratch* out) const {
+  return take_rows(sink_, "tokenizer workspace", Lifetime::kScratch, Phase{"text"}, 1,
+                   Tokenizer::workspace_bytes(shape_.session.text_bytes()), &out->workspace);
+}
+
+Status PhaseScratch::take(ImageScratch* out) const {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  const PictureShape& pictures = shape_.pictures;
+  const bool several = pictures.views > 1;
+  const Phase phase = several ? kImagePhase : kPicturePhase;
+  OCELLUS_TRY(several ? take(&out->vision)
+                      : out->vision.lay_out_pixels(model_.vision(), pictures.view_batch, shape_.device, phase, sink_));
+  if (!shape_.device.is_cuda())
+    return out->picture.lay_out(sink_, "picture and views", kLife, phase, 1,
+                                image_scratch_bytes(pictures.preprocess, pictures.limits));
+  const HostView<std::byte>& staging = memory_.picture_staging;
+  out->picture = {staging, {staging.data, 1, staging.cols}};
+  if (!sink_.shares_host_memory())
+    OCELLUS_TRY(
+        take_rows(sink_, "picture", kLife, phase, 1, PictureSource::upload_bytes(pictures), &out->picture.device));
+  return take_rows(sink_, "picture and views", kLife, phase, 1,
+                   device_picture_scratch_bytes(pictures.preprocess, pictures.device_limits), &out->view_scratch);
+}
+
+Status PhaseScratch::take(VisionScratch* out) const {
+  return out->lay_out(model_.vision(), shape_.pictures.view_batch, shape_.device, sink_);
+}
+
+Status PhaseScratch::take(PrefillScratch* out) const {
+  return out->lay_out(model_.text(), prefill_limits(shape_), shape_.device, sink_);
+}
+
+Status PhaseScratch::take(StepScratch* out) const {
+  out->ledger = memory_.pools.ledger;
+  return out->lay_out(model_.text(),
+                      {.sessions = shape_.sessions,
+                       .tiles_per_session = shape_.tiles_per_session(),
+                       .slots_per_session = shape_.slots_per_session(),
+                       .kv = shape_.kv,
+                       .calibration = shape_.policy.calibration},
+                      shape_.device, sink_);
+}
+
+Status PhaseScratch::take_all() const {
+  TextScratch text;
+  OCELLUS_TRY(take(&text));
+  if (shape_.pictures.planned()) {
+    ImageScratch image;
+    VisionScratch tower;
+    OCELLUS_TRY(take(&image));
+    if (shape_.pictures.views == 1) OCELLUS_TRY(take(&tower));  // else the image's scratch holds it
+  }
+  PrefillScratch prefill;
+  OCELLUS_TRY(take(&prefill));
+  StepScratch step;
+  return take(&step);
+}
+
+}  // namespace ocellus
