@@ -97,6 +97,23 @@ Status hash_files(const GgufFile& model, uint64_t* hash) {
   return {};
 }
 
+/// Loads a file's tensor section into memory that the queue's device reads.
+Status load_file(const GgufFile& file, DeviceView<std::byte> out, Queue& queue) {
+  if (!file.has_data()) return fill_random_weights(file, kRandomWeightsSeed, out.data, queue);
+  if (!queue.on_cuda()) return file.read_data(0, out.data, file.data_bytes());
+  constexpr int64_t kPieceBytes = int64_t{8} << 20;
+  const std::unique_ptr<std::byte[]> piece(new (std::nothrow) std::byte[static_cast<size_t>(kPieceBytes)]);
+  if (piece == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for loading weights");
+  for (int64_t done = 0; done < file.data_bytes();) {
+    const int64_t count = std::min(kPieceBytes, file.data_bytes() - done);
+    OCELLUS_TRY(file.read_data(done, piece.get(), count));
+    queue.copy(out.data + done, piece.get(), count);
+    OCELLUS_TRY(queue.finish());
+    done += count;
+  }
+  return {};
+}
+
 }  // namespace
 
 Status Engine::create(const Model& model, const ocellus_engine_config& config, std::unique_ptr<Engine>* out) {
@@ -129,7 +146,11 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   engine->memory_.waiting_views.set_trace(engine->trace_);
   if (engine->cuda_ != nullptr) OCELLUS_TRY(engine->finish_cuda());
 
-  if (engine->shape_.library.planned()) OCELLUS_TRY(engine->start_library_threads());
+  if (engine->shape_.library.planned())
+    OCELLUS_TRY(engine->library_traffic_.start(engine->shape_.kv, engine->memory_.library_traffic,
+                                               reading_threads(engine->shape_), engine->threads_, engine->trace_,
+                                               engine->log_));
+  engine->pictures_ahead_.attach(engine->memory_.pictures_ahead);
   for (int32_t i = 0; i < engine->shape_.sessions; ++i) engine->memory_.caches[i].attach(&engine->memory_.pools);
   engine->load_ms_ = elapsed_ms(start, now_ns());
   engine->log_.write(LogLevel::kInfo, "engine ready on %s: %" PRId64 " bytes, %d threads, %.1f ms",
@@ -145,11 +166,6 @@ Engine::~Engine() {
   pool_.stop();
   for (int i = 0; i < locked_extent_count_; ++i) unlock_pages(locked_extents_[i].data, locked_extents_[i].bytes);
   if (own_memory_ != nullptr) ::munmap(own_memory_, static_cast<size_t>(own_bytes_));
-}
-
-Status Engine::start_library_threads() {
-  pictures_ahead_.attach(memory_.pictures_ahead);
-  return library_traffic_.start(shape_.kv, memory_.library_traffic, reading_threads(shape_), threads_, trace_, log_);
 }
 
 Status Engine::open_cuda(void* stream) {
@@ -255,32 +271,15 @@ Status Engine::lay_out_memory(int32_t extent_count) {
   return OCELLUS_FAIL(Code::kOverBudget, "%s: give fewer or larger memory extents", reason);
 }
 
-/// Loads a file's tensor section into memory that the engine's device reads.
-Status Engine::load_file(const GgufFile& file, DeviceView<std::byte> out) {
-  if (!file.has_data()) return fill_random_weights(file, kRandomWeightsSeed, out.data, queue_);
-  if (cuda_ == nullptr) return file.read_data(0, out.data, file.data_bytes());
-  constexpr int64_t kPieceBytes = int64_t{8} << 20;
-  const std::unique_ptr<std::byte[]> piece(new (std::nothrow) std::byte[static_cast<size_t>(kPieceBytes)]);
-  if (piece == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for loading weights");
-  for (int64_t done = 0; done < file.data_bytes();) {
-    const int64_t count = std::min(kPieceBytes, file.data_bytes() - done);
-    OCELLUS_TRY(file.read_data(done, piece.get(), count));
-    queue_.copy(out.data + done, piece.get(), count);
-    OCELLUS_TRY(queue_.finish());
-    done += count;
-  }
-  return {};
-}
-
 Status Engine::load_weights() {
   const TraceRange range(trace_, "load weights");
   const GgufFile& text = model_->text_file();
-  OCELLUS_TRY(load_file(text, memory_.text_weights));
+  OCELLUS_TRY(load_file(text, memory_.text_weights, queue_));
   OCELLUS_TRY(
       bind_text_model(text, model_->text(), reinterpret_cast<const uint8_t*>(memory_.text_weights.data), &text_));
   if (!shape_.pictures.planned()) return {};
   const GgufFile& vision = model_->vision_file();
-  OCELLUS_TRY(load_file(vision, memory_.vision_weights));
+  OCELLUS_TRY(load_file(vision, memory_.vision_weights, queue_));
   return bind_vision_model(vision, model_->vision(), reinterpret_cast<const uint8_t*>(memory_.vision_weights.data),
                            &vision_);
 }

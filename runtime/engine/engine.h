@@ -72,13 +72,11 @@ class Engine {
  private:
   Engine() : queue_(pool_) {}
   Status open_cuda(void* stream);
-  Status start_library_threads();
   Status take_memory(const ocellus_engine_config& config, const ocellus_plan& plan);
   Status take_host_memory(int64_t bytes);
   Status take_cuda_memory(const ocellus_engine_config& config, const ocellus_plan& plan);
   Status lay_out_memory(int32_t extent_count);
   Status load_weights();
-  Status load_file(const GgufFile& file, DeviceView<std::byte> out);
   Status finish_cuda();
   Status settle_memory(const ocellus_engine_config& config);
 

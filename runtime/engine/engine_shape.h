@@ -37,10 +37,11 @@ struct PictureShape {
   PreprocessConfig preprocess;
 
   bool planned() const { return per_session > 0; }
+  /// CUDA: some are too large to be resized there.
   bool host_resizes_large() const { return limits.max_pixels > device_limits.max_pixels; }
 };
 
-/// Rule by which rows of a linked image are chosen to be computed in place. Its number is part of library entries.
+/// Rule that chooses the rows of a linked picture that are computed in place. Its number is part of library entries.
 enum class PickRule : uint8_t { kFirst, kSpread, kFirstOfTiles, kMostChanged };
 
 /// Reuse of pictures. Its counts are for a picture with the most views.

@@ -1,7 +1,7 @@
 // PictureSource: one picture, from the caller's bytes or frame to the pixels of its views. On the CPU everything runs
 // there; on CUDA the host only decodes (or copies the frame's planes into pinned memory), and conversion, resizing and
-// normalisation run on the device. For pictures beyond PictureShape::device_limits the host makes the views, row
-// by row, as neither side has memory for the whole picture.
+// normalisation run on the device. For pictures beyond PictureShape::device_limits the host makes the views, row by
+// row, as neither side has memory for the whole picture.
 #pragma once
 
 #include "mm/pictures/frame.h"
