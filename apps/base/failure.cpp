@@ -6,6 +6,8 @@
 #include <new>
 #include <system_error>
 
+#include "apps/base/limit_flags.h"
+
 namespace ocellus::app {
 
 ExitCode exit_code_of(ocellus_status status) {
@@ -44,7 +46,7 @@ std::string describe_exception(const std::exception& error) {
 }
 
 Failure library_failure(ocellus_status status, const std::string& subject) {
-  const std::string sentence = ocellus_last_error()->sentence;
+  const std::string sentence = name_flags(ocellus_last_error()->sentence);
   return Failure(exit_code_of(status), subject.empty() ? sentence : subject + ": " + sentence);
 }
 

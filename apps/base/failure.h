@@ -36,7 +36,7 @@ Failure file_failure(const std::string& subject, const char* what);
 // Returns a sentence for an exception of the standard library, or any other.
 std::string describe_exception(const std::exception& error);
 
-// The library's last failure; `subject` (a path, a line of a file) is put before its sentence.
+// The library's last failure, with flags for limits; `subject` (a path, a line of a file) is put before its sentence.
 Failure library_failure(ocellus_status status, const std::string& subject = "");
 
 // Throws library_failure unless `status` is OCELLUS_OK.

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "apps/base/failure.h"
+#include "apps/base/limit_flags.h"
 #include "apps/base/number_validator.h"
 #include "apps/base/printable_text.h"
 #include "apps/base/sizes.h"
@@ -14,7 +15,6 @@
 #include "apps/commands/plan_table.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/options.h"
-#include "apps/setup/plan_advice.h"
 #include "apps/setup/setup.h"
 
 namespace ocellus::app {
@@ -55,8 +55,8 @@ std::string advice_text(const ocellus_plan& plan) {
   for (int32_t i = 0; i < plan.advice_count; ++i) {
     const bool is_enough = plan.advice[i].total_bytes > 0;
     any_is_enough |= is_enough;
-    changes.add_row({" ", advice_in_flags(plan.advice[i].text),
-                     is_enough ? "needs " + format_bytes(plan.advice[i].total_bytes) : ""});
+    changes.add_row(
+        {" ", name_flags(plan.advice[i].text), is_enough ? "needs " + format_bytes(plan.advice[i].total_bytes) : ""});
   }
   if (any_is_enough) {
     changes.add_row({" ", "--budget " + std::to_string(plan.total_bytes), "needs " + format_bytes(plan.total_bytes)});
@@ -133,9 +133,8 @@ nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limit
   }
   object["advice"] = nlohmann::ordered_json::array();
   for (int32_t i = 0; i < plan.advice_count; ++i) {
-    object["advice"].push_back({{"change", advice_in_flags(plan.advice[i].text)},
-                                {"total_bytes", plan.advice[i].total_bytes},
-                                {"for", "budget"}});
+    object["advice"].push_back(
+        {{"change", name_flags(plan.advice[i].text)}, {"total_bytes", plan.advice[i].total_bytes}, {"for", "budget"}});
   }
   for (const PositionAdvice& advice : find_positions(model, limits, plan).advice)
     object["advice"].push_back({{"change", advice.text}, {"total_bytes", advice.total_bytes}, {"for", "positions"}});

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/base/limit_flags.h"
+
 namespace ocellus::app {
 namespace {
 
@@ -18,7 +20,7 @@ Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Js
 }  // namespace
 
 RequestError library_error(ocellus_status status, const std::string& param) {
-  std::string sentence = ocellus_last_error()->sentence;
+  std::string sentence = name_flags(ocellus_last_error()->sentence);
   if (sentence.empty()) sentence = ocellus_status_name(status);
   if (sentence.back() != '.') sentence += '.';
   switch (status) {

@@ -4,10 +4,10 @@
 #include <filesystem>
 
 #include "apps/base/failure.h"
+#include "apps/base/limit_flags.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
 #include "apps/setup/bundled_models.h"
-#include "apps/setup/plan_advice.h"
 
 namespace ocellus::app {
 namespace {
@@ -122,7 +122,7 @@ std::string describe_shortfall(const ocellus_plan& plan, const CommonOptions& op
   std::string text = "the plan needs " + format_bytes(plan.total_bytes) + ", " +
                      std::to_string(plan.total_bytes - budget) + " more than the budget of " + format_bytes(budget);
   if (plan.advice_count == 0) return text;
-  const std::string first = advice_in_flags(plan.advice[0].text);
+  const std::string first = name_flags(plan.advice[0].text);
   if (plan.advice[0].total_bytes == 0) return text + "; " + first;
   // Users who pass pictures are not helped by the last advice, to plan no images.
   const bool is_useful = first.rfind("no images", 0) != 0;

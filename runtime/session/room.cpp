@@ -73,10 +73,12 @@ Status Room::check(const RowNeed& need, const RowNeed& waiting) const {
         static_cast<long long>(need.text), static_cast<long long>(left), static_cast<long long>(most_text(waiting)));
   const int64_t position = conversation_.state().next_position + waiting.positions + need.positions;
   if (need.positions > for_positions(waiting))
-    return OCELLUS_FAIL(Code::kFull,
-                        "the conversation would reach position %lld, but the model has %d: reset the session or "
-                        "use fewer images and less text",
-                        static_cast<long long>(position), conversation_.engine().text().config.context_length);
+    return OCELLUS_FAIL(
+        Code::kFull,
+        "the conversation would reach position %lld, but the model has %d: reset the session or "
+        "use fewer images and less text%s",
+        static_cast<long long>(position), conversation_.engine().text().config.context_length,
+        conversation_.engine().shape().pictures.views > 1 ? ", or plan fewer tiles per picture (max_tiles)" : "");
   return {};
 }
 

@@ -101,8 +101,8 @@ Status add_clip(Session& session, const ocellus_clip& clip) {
   OCELLUS_TRY(clip_rules(session.engine().model(), &rules));
   const int32_t planned = session.engine().shape().pictures.clip_frames;
   if (clip.frame_count > planned)
-    return OCELLUS_FAIL(Code::kFull, "a clip has %d frames, and %d were planned: plan more frames of clips",
-                        clip.frame_count, planned);
+    return OCELLUS_FAIL(Code::kFull, "a clip has %d %s, and %d were planned: plan more frames of clips",
+                        clip.frame_count, clip.frame_count == 1 ? "frame" : "frames", planned);
   ClipText before;
   for (int32_t i = 0; i < clip.frame_count; ++i) {
     rules->write_before(times_of(clip), i, &before);

@@ -239,7 +239,7 @@ TEST_CASE("clips are refused where none were planned, and by families that take 
   fill(clip, 1);
   int32_t failed = -1;
   CHECK(add(test::open_session(*engine), clip, &failed).code() == Code::kFull);
-  CHECK(std::string(last_failure().sentence) == "a clip has 1 frames, and 0 were planned: plan more frames of clips");
+  CHECK(std::string(last_failure().sentence) == "a clip has 1 frame, and 0 were planned: plan more frames of clips");
 
   const std::unique_ptr<Model> llava = test::open_tiny_family("llava-1.5");
   ocellus_plan plan;

@@ -305,4 +305,20 @@ TEST_CASE("a bound on tiles is a bound on what is planned, and pictures keep it"
   CHECK(worst_image_row_error(*engine, rows) < bound_on(*engine, 1e-4, 5e-3));
 }
 
+TEST_CASE("pictures that exceed the model's positions are refused with advice on tiles if they have tiles") {
+  for (const int32_t edge : {96, 0}) {
+    const Pair pair({.kv_heads = 2, .context_length = 40}, VisionRecipe{.longest_edge = edge});
+    const std::unique_ptr<Engine> engine = test::make_engine(pair.model, picture_limits(9, 8));
+    Session& session = test::open_session(*engine);
+    const TestPicture picture(96, 96);
+    Status status;
+    for (int i = 0; i < 9 && status.ok(); ++i) status = session.add_frame(picture.frame());
+    REQUIRE(status.code() == Code::kFull);
+    const std::string sentence = last_failure().sentence;
+    CAPTURE(sentence);
+    CHECK(sentence.find("would reach position") != std::string::npos);
+    CHECK((sentence.find("or plan fewer tiles per picture (max_tiles)") != std::string::npos) == (edge == 96));
+  }
+}
+
 }  // namespace ocellus

@@ -1,4 +1,4 @@
-// The advice of a memory plan in the words of the command line.
+// The library's sentences in the words of the command line.
 #pragma once
 
 #include <string>
@@ -6,6 +6,6 @@
 namespace ocellus::app {
 
 // Replaces the names of the library's limits, "(max_tiles)" or "(evict, keep)", by those of the flags that set them.
-std::string advice_in_flags(const std::string& advice);
+std::string name_flags(std::string sentence);
 
 }  // namespace ocellus::app

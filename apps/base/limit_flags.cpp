@@ -1,7 +1,4 @@
-#include "apps/setup/plan_advice.h"
-
-#include <algorithm>
-#include <iterator>
+#include "apps/base/limit_flags.h"
 
 namespace ocellus::app {
 namespace {
@@ -24,14 +21,12 @@ constexpr LimitFlag kFlags[] = {{"(lean)", "(--lean)"},
 
 }  // namespace
 
-std::string advice_in_flags(const std::string& advice) {
-  const size_t open = advice.find('('), close = advice.find(')', open);
-  if (close == std::string::npos) return advice;
-  const std::string limit = advice.substr(open, close + 1 - open);
-  const auto* const known = std::find_if(std::begin(kFlags), std::end(kFlags),
-                                         [&limit](const LimitFlag& flag) { return limit == flag.limit; });
-  if (known == std::end(kFlags)) return advice;
-  return advice.substr(0, open) + known->flag + advice.substr(close + 1);
+std::string name_flags(std::string sentence) {
+  for (const LimitFlag& known : kFlags) {
+    const std::string limit = known.limit;
+    if (const size_t at = sentence.find(limit); at != std::string::npos) sentence.replace(at, limit.size(), known.flag);
+  }
+  return sentence;
 }
 
 }  // namespace ocellus::app
