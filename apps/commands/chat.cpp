@@ -45,6 +45,7 @@ class Chat {
         decorated_(stdin_is_terminal() && stdout_is_terminal()),
         waiting_(std::move(images)) {}
 
+  // Returns the exit code of the first failure, unless a person types: the conversation goes on after it.
   int run() {
     if (decorated_ && !options_.quiet) print("Type a message, /image PATH or /help.\n");
     while (!quit_) {
@@ -56,11 +57,12 @@ class Chat {
         obey(line);
       } catch (const Failure& failure) {
         print_failure(failure.what());
+        if (!decorated_ && exit_code_ == kExitOk) exit_code_ = failure.exit_code();
       }
       flush_output();
     }
     if (decorated_ && !quit_) print("\n");
-    return kExitOk;
+    return exit_code_;
   }
 
  private:
@@ -193,6 +195,7 @@ class Chat {
   const Running& running_;
   bool decorated_;  // a person types and reads
   bool quit_ = false;
+  ExitCode exit_code_ = kExitOk;  // the first failure's
   std::vector<ImageFile> waiting_;
   std::vector<Retrieved> taken_;  // library entries of the newest message
   int64_t images_seen_ = 0;

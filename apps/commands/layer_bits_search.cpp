@@ -103,7 +103,7 @@ class LayerBitsSearch {
                     point->list() + ": " + std::to_string(++done) + " of " +
                     format_count(std::ssize(questions_), "question"));
       check(ocellus_session_reset(running.session.get()));
-      const Likelihood expected = score_turn(running.session.get(), question.parts, question.answer_tokens);
+      const Likelihood expected = score_turn(running.session.get(), question.parts, options_, question.answer_tokens);
       if (expected.interrupted) return false;
       point->nll += expected.nll;
     }

@@ -72,7 +72,9 @@ bool add_picture(const Running& running, const ImageFile& image, const AddOption
   const std::vector<uint8_t> bytes = read_input_file(image.path);
   const ocellus_status status =
       ocellus_session_add_encoded_image(running.session.get(), bytes.data(), static_cast<int64_t>(bytes.size()));
-  if (status != OCELLUS_CANCELLED) check(status, image.path);
+  if (status != OCELLUS_OK && status != OCELLUS_CANCELLED) {
+    throw picture_failure(status, image.path, largest_size({image}), options.common);
+  }
   return status == OCELLUS_OK && !interruptible.is_requested();
 }
 

@@ -87,7 +87,7 @@ bool score_questions(const Running& running, const std::vector<Question>& questi
       outcome.answer = answer_turn(running.session.get(), question.parts, silent, Streaming::kOff);
       if (!question.answer_tokens.empty() && !outcome.answer.interrupted) {
         check(ocellus_session_reset(running.session.get()));
-        outcome.expected = score_turn(running.session.get(), question.parts, question.answer_tokens);
+        outcome.expected = score_turn(running.session.get(), question.parts, silent, question.answer_tokens);
       }
     } catch (const Failure& failure) {
       throw Failure(failure.exit_code(), where + ": " + failure.what());

@@ -49,14 +49,15 @@ class AnswerStream {
   TrimmedText answer_;
 };
 
-// The path of a part's file; empty: it has none.
-std::string subject_of(const PromptPart& part) {
-  if (part.clip != nullptr) return part.clip->path;
-  return part.is_image ? part.image.path : "";
+Failure part_failure(ocellus_status status, const PromptPart& part, const CommonOptions& options) {
+  if (part.clip != nullptr) return picture_failure(status, part.clip->path, part.clip->largest, options);
+  if (part.is_image) return picture_failure(status, part.image.path, largest_size({part.image}), options);
+  return library_failure(status);
 }
 
 // Adds all parts in one call: library entries load while other pictures are encoded. Holds all files in memory.
-ocellus_status add_together(ocellus_session* session, const std::vector<PromptPart>& parts) {
+ocellus_status add_together(ocellus_session* session, const std::vector<PromptPart>& parts,
+                            const CommonOptions& options) {
   std::vector<std::vector<uint8_t>> files;
   std::vector<std::unique_ptr<ClipPart>> clips;
   std::vector<ocellus_part> all;
@@ -83,26 +84,25 @@ ocellus_status add_together(ocellus_session* session, const std::vector<PromptPa
   const ocellus_status status =
       ocellus_session_add_parts(session, all.data(), static_cast<int32_t>(all.size()), &failed);
   if (status == OCELLUS_OK || status == OCELLUS_CANCELLED) return status;
-  throw library_failure(status, failed >= 0 ? subject_of(parts[static_cast<size_t>(failed)]) : "");
+  throw failed >= 0 ? part_failure(status, parts[static_cast<size_t>(failed)], options) : library_failure(status);
 }
 
-ocellus_status add_image(ocellus_session* session, const PromptPart& part) {
+ocellus_status add_image(ocellus_session* session, const PromptPart& part, const CommonOptions& options) {
   if (!part.key.empty()) {
     const ocellus_status status = ocellus_session_add_library_image(session, part.key.c_str());
     if (status != OCELLUS_CANCELLED) check(status);
     return status;
   }
-  const ImageFile& image = part.image;
-  const std::vector<uint8_t> bytes = read_input_file(image.path);
+  const std::vector<uint8_t> bytes = read_input_file(part.image.path);
   const ocellus_status status =
       ocellus_session_add_encoded_image(session, bytes.data(), static_cast<int64_t>(bytes.size()));
-  if (status != OCELLUS_OK && status != OCELLUS_CANCELLED) throw library_failure(status, image.path);
+  if (status != OCELLUS_OK && status != OCELLUS_CANCELLED) throw part_failure(status, part, options);
   return status;
 }
 
 // Returns OCELLUS_OK or OCELLUS_CANCELLED.
-ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>& parts, bool has_library,
-                        const InterruptScope& interruptible, Progress* progress) {
+ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
+                        bool has_library, const InterruptScope& interruptible, Progress* progress) {
   check(ocellus_session_begin_turn(session));
   if (interruptible.is_requested()) return OCELLUS_CANCELLED;
   size_t images = 0, done = 0;
@@ -110,14 +110,14 @@ ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>&
   const bool has_keys = std::any_of(parts.begin(), parts.end(), [](const auto& part) { return !part.key.empty(); });
   if (has_library && !has_keys) {
     progress->set("looking at " + format_count(static_cast<int64_t>(images), "picture") + " ...");
-    if (const ocellus_status status = add_together(session, parts); status != OCELLUS_OK) return status;
+    if (const ocellus_status status = add_together(session, parts, options); status != OCELLUS_OK) return status;
     check(ocellus_session_end_turn(session));
     return OCELLUS_OK;
   }
   for (const PromptPart& part : parts) {
     if (part.clip != nullptr) {
       progress->set("looking at the clip ...");
-      if (const ocellus_status status = add_together(session, {part}); status != OCELLUS_OK) return status;
+      if (const ocellus_status status = add_together(session, {part}, options); status != OCELLUS_OK) return status;
       continue;
     }
     if (!part.is_image) {
@@ -125,7 +125,7 @@ ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>&
       continue;
     }
     progress->set("looking at picture " + std::to_string(++done) + " of " + std::to_string(images) + " ...");
-    if (const ocellus_status status = add_image(session, part); status != OCELLUS_OK) return status;
+    if (const ocellus_status status = add_image(session, part, options); status != OCELLUS_OK) return status;
   }
   check(ocellus_session_end_turn(session));
   return OCELLUS_OK;
@@ -139,7 +139,8 @@ Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& part
   Progress progress(options.quiet, "reading the prompt ...");
   AnswerStream stream(streaming, label, &progress);
   Answer answer;
-  ocellus_status status = add_turn(session, parts, !options.cache.library_path.empty(), interruptible, &progress);
+  ocellus_status status =
+      add_turn(session, parts, options, !options.cache.library_path.empty(), interruptible, &progress);
   if (status == OCELLUS_OK) {
     progress.set("reading the prompt ...");
     ocellus_generate_params params = generate_params(options);
@@ -153,12 +154,12 @@ Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& part
   return answer;
 }
 
-Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& parts,
+Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
                       const std::vector<int32_t>& answer) {
   const InterruptScope interruptible(session);
   Progress silent(/*quiet=*/true, "");
   std::vector<float> log_probabilities(answer.size());
-  ocellus_status status = add_turn(session, parts, /*has_library=*/false, interruptible, &silent);
+  ocellus_status status = add_turn(session, parts, options, /*has_library=*/false, interruptible, &silent);
   if (status == OCELLUS_OK) {
     status = ocellus_session_score(session, answer.data(), static_cast<int32_t>(answer.size()),
                                    log_probabilities.data(), nullptr);

@@ -33,7 +33,7 @@ Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& part
                    Streaming streaming, const std::string& label = "");
 
 // Adds one user turn and forces the answer, given as tokens; prints nothing.
-Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& parts,
+Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
                       const std::vector<int32_t>& answer);
 
 // Returns the tokens of a text; flags as in ocellus_model_tokenize.

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "apps/base/failure.h"
 #include "apps/base/sizes.h"
 #include "runtime/ocellus.h"
 
@@ -84,6 +83,14 @@ PictureSize largest_size(const std::vector<ImageFile>& images) {
   PictureSize largest;
   for (const ImageFile& image : images) largest.include(image);
   return largest;
+}
+
+Failure picture_failure(ocellus_status status, const std::string& path, const PictureSize& size,
+                        const CommonOptions& options) {
+  const bool is_larger = size.pixels > options.image_pixels.value_or(size.pixels) ||
+                         size.whole_pixels.value_or(0) > options.whole_pixels.value_or(INT64_MAX);
+  const Failure failure = library_failure(status, path);
+  return status == OCELLUS_BAD_IMAGE && is_larger ? Failure(kExitOverBudget, failure.what()) : failure;
 }
 
 }  // namespace ocellus::app

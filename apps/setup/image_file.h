@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/base/failure.h"
+#include "apps/setup/options.h"
+
 namespace ocellus::app {
 
 struct ImageFile {
@@ -32,5 +35,10 @@ struct PictureSize {
   void include(const PictureSize& other);
 };
 PictureSize largest_size(const std::vector<ImageFile>& images);
+
+// The library's last failure with the pictures of `path`. Exit code kExitOverBudget, not kExitBadInput, for pictures
+// larger than the options plan for: they are fine by themselves.
+Failure picture_failure(ocellus_status status, const std::string& path, const PictureSize& size,
+                        const CommonOptions& options);
 
 }  // namespace ocellus::app

@@ -165,6 +165,11 @@ Running start(const Model& model, const CommonOptions& options, const Needs& nee
   running.limits = limits;
   running.plan = plan_memory(model, limits, options);
   if (!running.plan.fits) throw Failure(kExitOverBudget, describe_shortfall(running.plan, options) + ".");
+  const int32_t positions = model.facts.context_length;
+  if (!options.quiet && positions > 0 && options.text_tokens.value_or(0) > positions) {
+    print_note("Note: --text-tokens plans " + std::to_string(*options.text_tokens) + ", but the model has " +
+               std::to_string(positions) + " positions: the rest stays unused.");
+  }
 
   Progress progress(options.quiet, "loading " + std::string(model.facts.name) + " ...");
   ocellus_engine_config config;

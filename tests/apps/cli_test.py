@@ -15,8 +15,8 @@ import unittest
 import zlib
 
 from pictures import flat_jpeg, read_png
-from program import (BAD_INPUT, BOARDS, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, PROGRAM, RUNTIME, USAGE, FolderTest,
-                     ProgramTest, board, goldens, long, needs_webp, run)
+from program import (BAD_INPUT, BOARDS, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, PROGRAM, RUNTIME, SOURCE, USAGE,
+                     FolderTest, ProgramTest, board, goldens, long, needs_webp, run)
 from webp import lossless_webp
 
 
@@ -253,7 +253,7 @@ class Photos(ProgramTest):
         if self.scratch("--image-pixels", "4000x3000") > 100_000_000:
             self.skipTest("this build holds JPEGs whole")
         refused = run("caption", photo, "--whole-pixels", "1920x1080")
-        self.assertEqual(refused.returncode, BAD_INPUT)
+        self.assertEqual(refused.returncode, OVER_BUDGET)
         self.assertRegex(refused.stderr, "4000 x 3000 progressive JPEG .*--whole-pixels.*save it as baseline JPEG")
         pixels = re.search(r"plan for (\d+) whole pixels", refused.stderr)[1]
         self.assertEqual(self.objects("caption", photo, "--whole-pixels", pixels)[0]["arena_bytes"], needed)
@@ -294,21 +294,22 @@ class Chat(ProgramTest):
                    f"/image {board('113')}\nCaption this image.\n")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (OK, f"A large cyan star.\n{GREEN_STAR}\n", ""))
 
-    def test_an_error_in_a_turn_does_not_end_the_chat(self):
+    def test_a_failed_turn_does_not_end_a_piped_chat_whose_exit_code_is_that_of_the_first_failure(self):
         with tempfile.NamedTemporaryFile(suffix=".png") as damaged:
             damaged.write(pathlib.Path(board("115")).read_bytes()[:200])
             damaged.flush()
             done = run("chat", "--quiet", stdin="/image none.png\n/nonsense\nWhat is <image>?\n"
                        f"/image {damaged.name}\n"
                        f"/image {board('115')}\nWhat is on the left?\n/quit\nnever read\n")
-        self.assertEqual(done.returncode, OK)
+        self.assertEqual(done.returncode, BAD_INPUT)
         self.assertEqual(done.stdout, "A large cyan star.\n")
+        self.assertEqual(run("chat", stdin="/nonsense\n/image none.png\n").returncode, USAGE)
         self.assertEqual(len(done.stderr.splitlines()), 4, done.stderr)
 
     def test_a_turn_that_does_not_fit_is_forgotten_and_the_conversation_stays(self):
         done = run("chat", board("115"), "--quiet", "--images", 1, "--text-tokens", 64, "-n", 12,
                    stdin="What is on the left?\n" + "very " * 200 + "long\nWhat is on the left?\n/stats\n")
-        self.assertEqual(done.returncode, OK)
+        self.assertEqual(done.returncode, OVER_BUDGET)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertEqual(done.stdout.splitlines()[0], "A large cyan star.")
         self.assertRegex(done.stdout, r"pictures in the conversation +1\n")
@@ -321,7 +322,7 @@ class Chat(ProgramTest):
     def test_more_pictures_than_planned_are_refused_in_the_turn(self):
         done = run("chat", board("113"), "--images", 1, "--quiet", stdin="Caption this image.\n"
                    f"/image {board('115')}\nWhat is on the left?\n")
-        self.assertEqual((done.returncode, done.stdout), (OK, GREEN_STAR + "\n"))
+        self.assertEqual((done.returncode, done.stdout), (OVER_BUDGET, GREEN_STAR + "\n"))
         self.assertEqual(len(done.stderr.splitlines()), 1)
 
 
@@ -411,8 +412,33 @@ class Limits(ProgramTest):
             self.assertRegex(done.stderr, r"\AThe answer ends here .*--text-tokens\.\n\Z")
             self.assertEqual(run(*command, board("113"), "--text-tokens", 4, "--quiet").stderr, "")
 
-    def test_a_picture_larger_than_the_plan(self):
-        self.assert_refused(["caption", board("113"), "--image-pixels", "16x16"], BAD_INPUT, "113.png")
+    def test_more_text_tokens_than_the_model_has_positions_are_remarked_on(self):
+        for flags, note in ((["--text-tokens", 9000], "Note: --text-tokens plans 9000, but the model has 8192 positions: "
+                             "the rest stays unused.\n"), (["--text-tokens", 8192], ""),
+                            (["--text-tokens", 9000, "--quiet"], "")):
+            with self.subTest(flags=flags):
+                done = run("caption", board("113"), *flags)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (OK, GREEN_STAR + "\n", note))
+
+    def test_a_picture_larger_than_the_plan_does_not_fit_it(self):
+        shelf = tempfile.TemporaryDirectory()
+        self.addCleanup(shelf.cleanup)
+        for command in (["caption"], ["ask", "--prompt", "What?"], ["library", "add", shelf.name, "--owner", "ann"]):
+            with self.subTest(command=command):
+                self.assert_refused([*command, board("113"), "--image-pixels", "16x16"], OVER_BUDGET,
+                                    "113.png: the PNG is 256 x 256 = 65536 pixels, but 256 were planned")
+
+    def test_a_conversation_of_too_many_tiles_names_the_flag_for_fewer(self):
+        """The program cannot know how many tiles the pictures have: the model finds out."""
+        family = SOURCE / "tests" / "data" / "families" / "internvl3"
+        with tempfile.NamedTemporaryFile(suffix=".jpg") as picture:
+            picture.write(flat_jpeg(640, 480))
+            picture.flush()
+            done = run("ask", "--prompt", "What?", "-m", family / "model.gguf", "--mmproj", family / "mmproj.gguf",
+                       *[picture.name] * 200, "--quiet")
+        self.assertEqual((done.returncode, done.stdout), (OVER_BUDGET, ""), done.stderr)
+        self.assertRegex(done.stderr, r"would reach position \d+, but the model has \d+: .*, or plan fewer tiles per picture "
+                         r"\(--image-tiles\)\.\n\Z")
 
 
 class Usage(ProgramTest):
