@@ -588,6 +588,16 @@ class Refusals(ProgramTest):
 
 
 class Streams(ProgramTest):
+    def test_the_manual_page_lists_every_command_and_exit_code(self):
+        page = (SOURCE / "tools" / "package" / "ocellus.1").read_text().replace("\\-", "-")
+        text = self.answer("--help")
+        commands = re.findall(r"^  ([a-z-]+) ", text[text.index("Subcommands:"):], re.MULTILINE)
+        self.assertGreater(len(commands), 10)
+        section = page[page.index(".SH COMMANDS"):page.index(".SH OPTIONS")]
+        self.assertEqual(sorted(re.findall(r"\.TP\n\.B ([a-z-]+)", section)), sorted(commands))
+        for code in (OK, RUNTIME, USAGE, OVER_BUDGET, BAD_INPUT):
+            self.assertIn(f"\n.B {code}\n", page)
+
     def test_a_closed_pipe_is_quiet(self):
         program = subprocess.Popen([PROGRAM, "plan"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         program.stdout.close()
