@@ -35,7 +35,7 @@ class BudgetDemo(FolderTest):
         self.assertRegex(done.stdout, "nothing fits")
         self.assertEqual(done.stdout.count("right: "), 2)
 
-    def test_what_it_cannot_do_is_said_in_one_sentence(self):
+    def test_impossible_requests_are_refused_in_one_sentence(self):
         for arguments, exit_code, sentence in [
                 (["--questions", "none.jsonl"], BAD_INPUT, "none.jsonl is not there"),
                 (["--program", "/none"], USAGE, "/none is no program"),

@@ -120,7 +120,7 @@ class Flags(ProgramTest):
         for key in ["answer", "kv_bytes", "kv_waste_bytes", "logits_hash"]:
             self.assertEqual(listed.get(key), equal.get(key), key)
 
-    def test_kivi_packs_whole_groups_of_what_is_old(self):
+    def test_kivi_packs_complete_groups_of_old_tokens(self):
         question = ["ask", "--prompt", "What is on the left?", board("115"), "-n", 2]
         (full,) = self.objects(*question)
         for bits in [8, 2]:
@@ -153,7 +153,7 @@ class Flags(ProgramTest):
                          {"window": "auto", "pool": 5, "pool-by": "max", "rho": 0.5, "shares": "defined", "switch": 3,
                           "threshold": 0.3})
 
-    def test_all_methods_are_listed_with_what_they_can_be_told(self):
+    def test_all_methods_are_listed_with_their_options(self):
         (listed,) = self.objects("methods")
         names = [method["name"] for method in listed["evict"]]
         self.assertEqual(len(names), 17)
@@ -184,7 +184,7 @@ class Flags(ProgramTest):
         self.assertRegex(done.stderr, r"\A--evict david drops nothing without --keep; [^\n]+\n\Z")
         self.assertEqual(run("caption", board("113"), "--evict", "david", "--quiet").stderr, "")
 
-    def test_chat_says_what_the_cache_takes(self):
+    def test_chat_reports_the_bytes_of_the_cache(self):
         flags = ["--kv-bits", 2, "--evict", "david", "--keep", 0.5, "--images", 1, "--quiet"]
         text = self.answer("chat", board("115"), *flags, stdin="What is on the left?\n/stats\n")
         self.assertRegex(text, r"cache in use +\d+ bytes")
@@ -347,7 +347,7 @@ class Calibrate(FolderTest):
         return ["caption", board("113"), *self.pair, "--kv-bits", bits, "--calib", "auto"]
 
     @long
-    def test_auto_reads_what_was_written(self):
+    def test_auto_reads_the_written_calibration(self):
         self.write(taus={"2": {"tau_1": 0.5, "tau_2": 2}})
         (answer,) = self.objects(*self.caption())
         self.assertEqual(answer["policy"]["calib"], [0.5, 2])
@@ -424,7 +424,7 @@ class Calibrate(FolderTest):
         self.assert_refused(["calibrate"], USAGE, "QUESTIONS is required")
         self.assert_refused(["calibrate", self.folder / "none.jsonl"], BAD_INPUT, "none.jsonl")
 
-    def test_the_bundled_calibration_is_read_where_it_is_installed(self):
+    def test_the_bundled_calibration_is_read_from_its_installation(self):
         shutil.copy(MODEL.with_suffix("").with_suffix(".calib.json"), self.file)
         for bits in [2, 1]:
             self.assertEqual(run(*self.caption(bits)).stderr, "")

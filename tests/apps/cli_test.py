@@ -133,7 +133,7 @@ class Perplexity(FolderTest):
         self.assertLess(cut["kv_bytes"], exact["kv_bytes"] / 2)
         self.assertNotEqual(cut["perplexity"], exact["perplexity"])
 
-    def test_what_cannot_be_measured_is_refused(self):
+    def test_texts_that_cannot_be_measured_are_refused(self):
         path = self.file("A star.")
         self.assert_refused(["perplexity", path], BAD_INPUT, "all of which a --context of 512 takes")
         self.assert_refused(["perplexity", path, "--context", 1024], USAGE, "--context must be less than --window")
@@ -241,7 +241,7 @@ class Photos(ProgramTest):
             photo = self.file(flat_jpeg(4000, 3000, exif=exif(orientation)), ".jpg")
             self.assertTrue(self.answer("caption", photo).strip())
 
-    def test_what_a_photo_that_does_not_come_row_by_row_takes_is_found_out_from_its_file(self):
+    def test_the_scratch_of_photos_decoded_as_a_whole_is_planned_from_their_files(self):
         for sampling in (0x22, 0x11):
             photo = self.file(flat_jpeg(4000, 3000, frame=0xC2, sampling=sampling), ".jpg")
             (answer,) = self.objects("caption", photo)

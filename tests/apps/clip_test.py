@@ -88,7 +88,7 @@ class Clips(FolderTest):
         self.assertEqual((second["library_hits"], second["library_misses"]), (2, 0))
         self.assertEqual(first["answer"], second["answer"])
 
-    def test_the_plan_of_a_clip_is_what_the_engine_takes(self):
+    def test_the_plan_of_a_clip_equals_the_memory_of_the_engine(self):
         flags = ["--text-tokens", 64, "--image-pixels", "512x512", "--whole-pixels", 1]
         planned = self.objects("plan", "--clip-frames", 3, *flags)[0]
         self.assertEqual((planned["images"], planned["clip_frames"]), (0, 3))
@@ -96,7 +96,7 @@ class Clips(FolderTest):
         self.assertEqual(said["arena_bytes"], planned["total_bytes"])
         self.assertIn("each with 0 pictures and 3 frames of clips", self.answer("plan", "--clip-frames", 3))
 
-    def test_what_is_no_clip_is_refused(self):
+    def test_files_that_are_no_clip_are_refused(self):
         empty = self.folder / "empty"
         empty.mkdir()
         pipe = self.folder / "pipe"

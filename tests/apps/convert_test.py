@@ -104,7 +104,7 @@ class ConverterTest(FolderTest):
         """What the folder holds."""
         return {path.name: path.read_bytes() for path in sorted((self.folder / "out").iterdir()) if path.is_file()}
 
-    def test_the_program_takes_what_is_written(self):
+    def test_the_program_reads_the_converted_files(self):
         for family in CONFIGS:
             with self.subTest(family=family):
                 write_folder(self.folder / family, family)

@@ -123,7 +123,7 @@ class EvalMatrix(FolderTest):
         self.assertNotEqual(full["perplexity"], elastic["perplexity"])
         self.assertIn("## Text", (self.folder / "out" / "results.md").read_text())
 
-    def test_what_it_cannot_do_is_said_in_one_sentence(self):
+    def test_impossible_requests_are_refused_in_one_sentence(self):
         broken = self.folder / "broken.jsonl"
         broken.write_text('{"images": []}\nno JSON\n')
         (self.folder / "file").write_text("")

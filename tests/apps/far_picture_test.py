@@ -81,7 +81,7 @@ class FarPictures(FolderTest):
         other = self.changed_model(b"Shapeboard 34M", b"Shapeboard 35M")
         self.assertEqual(run("caption", path, "-n", 1, *other).stderr, "")
 
-    def test_the_answer_stays_what_it_was(self):
+    def test_a_board_is_described_without_change(self):
         self.assertEqual(self.answer("caption", board("113")), GREEN_STAR + "\n")
 
 

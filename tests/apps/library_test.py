@@ -40,7 +40,7 @@ class Library(LibraryTest):
         self.assertEqual(other["policy"]["reuse"], "mpic:8")
 
     @long
-    def test_under_prefix_caching_a_picture_is_found_behind_the_same_alone(self):
+    def test_prefix_caching_finds_a_picture_only_after_the_same_prompt(self):
         flags = [*self.flags, "--reuse", "prefix", "--prompt"]
         first, second, other = (self.objects("ask", *flags, prompt, board("113"), board("115"))[0]
                                 for prompt in ["<image>One. <image>Two. Is there a ring?"] * 2
@@ -77,7 +77,7 @@ class Library(LibraryTest):
                             "robot-1 has no entry")
         self.assertEqual(self.objects("library", "gc", self.path)[0]["expired"], 0)
 
-    def test_pictures_of_one_run_come_from_memory_where_that_is_planned(self):
+    def test_pictures_of_one_run_come_from_memory_if_planned(self):
         answers = self.objects("caption", board("113"), board("115"), board("113"), *self.flags, "--library-cache", "8M")
         self.assertEqual([answer["library_misses"] for answer in answers], [1, 1, 0])
         self.assertEqual([answer["library_memory_hits"] for answer in answers], [0, 0, 1])
@@ -86,7 +86,7 @@ class Library(LibraryTest):
         self.assertGreater(self.caption()["library_bytes_read"], 0)
 
     @long
-    def test_a_run_that_is_killed_leaves_whole_entries_or_none(self):
+    def test_a_killed_run_leaves_complete_entries_only(self):
         names = ["004", "006", "014", "024", "028", "032"]
         for delay_s in (0.2, 0.3, 0.4, 0.5, 0.6, 0.8):
             with self.subTest(delay_s=delay_s):
@@ -124,7 +124,7 @@ class Library(LibraryTest):
         self.assertGreater(rows["library load"], 0)
         self.assertEqual([file for file in (self.path / "entries").rglob("*") if file.is_file()], [])
 
-    def test_the_bench_names_its_rows_after_what_the_library_did(self):
+    def test_the_bench_names_its_rows_by_library_hits_and_misses(self):
         def rows(*flags):
             (report,) = self.objects("bench", board("113"), board("115"), "--library", self.path, "--images", 2, "-p", 0,
                                      "-n", 0, "-r", 2, *flags)
@@ -138,7 +138,7 @@ class Library(LibraryTest):
         # A tier that is too small for both pictures has none of them when they are asked for in turn.
         self.assertEqual(rows("--library-cache", "600K"), {"cold", "from disk", "from disk elsewhere"})
 
-    def test_who_looks_at_a_library_that_is_none_makes_none(self):
+    def test_reading_a_missing_library_does_not_create_one(self):
         for command in [["list"], ["show", "0" * 32], ["search", "--text", "fox"], ["search", "--image", board("113")],
                         ["remove", "--tag", "x"], ["pin", "0" * 32], ["quota"], ["verify"], ["gc"]]:
             owner = [] if command[0] in ("verify", "gc") else ["--owner", "ann"]
@@ -148,7 +148,7 @@ class Library(LibraryTest):
                                         f"{path}: there is no library here; 'ocellus library add' makes one")
         self.assertEqual(list(self.folder.iterdir()), [])
 
-    def test_what_means_nothing_is_refused(self):
+    def test_bad_combinations_of_library_flags_are_refused(self):
         for flags, sentence in [(["--library", self.path], "--library needs an --owner"),
                                 (["--owner", "me"], "--owner goes with a --library"),
                                 (["--library", self.path, "--owner", "../me"], "an owner has 1 to 64"),
@@ -339,7 +339,7 @@ class Retrieval(LibraryTest):
         many = self.ask(f"<retrieve: {board('004')}, 900>What is that?")
         self.assertEqual([one["key"] for one in many["retrieved"]][:2], [self.bus["key"], self.fox["key"]])
 
-    def test_what_was_taken_is_told(self):
+    def test_retrieved_entries_are_reported(self):
         done = run("ask", *self.flags, "--prompt", "<retrieve: fox>Caption this image.", "-n", 4)
         self.assertRegex(done.stderr, f"takes {self.fox['key']} .score .*: a red fox")
         done = run("ask", *self.flags, "--prompt", "<retrieve: fox>Caption this image.", "-n", 4, "--quiet")
@@ -353,7 +353,7 @@ class Retrieval(LibraryTest):
         self.assertIn("has no entry for <retrieve: zebra>", done.stderr)
         self.assertIn("is not closed", done.stderr)
 
-    def test_what_cannot_be_retrieved_is_refused(self):
+    def test_impossible_retrievals_are_refused(self):
         for prompt, code, sentence in [
                 ("<retrieve: fox", USAGE, "is not closed"), ("a <retrieve: fox <retrieve: b>", USAGE, "is not closed"),
                 ("<retrieve: fox, 0>", USAGE, "asks for 0 entries"), ("<retrieve: fox, -1>", USAGE, "asks for -1"),

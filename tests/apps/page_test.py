@@ -150,7 +150,7 @@ class FakePage(PageTest):
         self.wait("document.querySelectorAll('#history li').length === 2")
         self.becomes(lambda: page.text("#spoken"), "A large red circle.", "screen readers are not told every caption")
 
-    def test_words_that_come_again_stay_dimmed_until_they_are_said(self):
+    def test_repeated_words_stay_dimmed_until_they_are_generated(self):
         page = self.open()
         self.watch.caption(1, RED)
         self.wait_text("#caption-text", RED)
@@ -162,7 +162,7 @@ class FakePage(PageTest):
         self.watch.emit("caption_text", {"id": 2, "text": " blue"})
         self.wait("document.querySelector('#caption-stale').textContent === ''")
 
-    def test_the_caption_stands_where_the_viewer_wants_it_and_stays_there(self):
+    def test_the_caption_keeps_the_place_that_the_viewer_chose(self):
         page = self.open()
         self.watch.show(1)
         self.watch.caption(1, RED)
@@ -219,7 +219,7 @@ class FakePage(PageTest):
         self.assertIsNone(page.evaluate("document.fullscreenElement"), "typing words is no command")
 
     # Trouble
-    def test_a_camera_that_is_gone_is_a_banner_until_it_is_back(self):
+    def test_a_lost_camera_shows_a_banner_until_it_returns(self):
         page = self.open()
         self.watch.show(1)
         self.watch.note("The camera is gone: /dev/video0; trying again.")
@@ -244,7 +244,7 @@ class FakePage(PageTest):
             self.watch.set(**changes)
             self.wait(f"document.querySelector('#pill').textContent === '{word}'")
 
-    def test_a_program_that_is_gone_is_a_banner_and_what_was_missed_is_fetched(self):
+    def test_a_lost_program_shows_a_banner_and_missed_records_are_fetched(self):
         self.allowed = "ERR_|Failed to load|request failed"
         page = self.open()
         self.watch.caption(1, RED)
@@ -261,7 +261,7 @@ class FakePage(PageTest):
         self.watch.show(5)
         self.wait(f"{SHOWN} === '5'")
 
-    def test_a_stream_that_is_refused_is_asked_for_again(self):
+    def test_a_refused_stream_is_requested_again(self):
         self.allowed = "503"
         self.watch.failing["/api/events"] = (503, "The program has too many viewers.")
         self.page = browser.open_page()
@@ -271,7 +271,7 @@ class FakePage(PageTest):
         self.watch.failing.clear()
         self.wait_text("#pill", "Live")
 
-    def test_a_tab_that_nobody_sees_gives_its_line_back_and_catches_up(self):
+    def test_a_hidden_tab_closes_its_stream_and_catches_up_later(self):
         page = self.open()
         self.watch.caption(1, RED)
         self.wait_text("#history", RED)
@@ -357,7 +357,7 @@ class FakePage(PageTest):
         page.click("#answers .named")
         self.wait(f"document.querySelector('#history details[open]').textContent.includes({json.dumps(RED + ' 3')})")
 
-    def test_a_question_that_is_refused_keeps_its_words(self):
+    def test_a_refused_question_keeps_its_text(self):
         self.allowed = "503|500"
         page = self.open()
         for status, sentence, shown in [(503, "8 questions wait.", "8 questions wait."), (500, "", "answered 500")]:
@@ -402,7 +402,7 @@ class FakePage(PageTest):
         self.wait_until(lambda: not settings["paused"])
         self.wait_text("#pill", "Live")
 
-    def test_what_is_refused_is_said_and_goes_back(self):
+    def test_a_refused_setting_is_reported_and_reset(self):
         self.allowed = "409"
         page = self.open()
         sentence = "16 bits with 8 images need 171.0 MiB; the budget is 128.0 MiB: 4 bits would fit."
@@ -423,7 +423,7 @@ class FakePage(PageTest):
         self.becomes(lambda: page.evaluate("document.querySelector('#every_s').value"), "0")
         self.assertEqual(self.posted("/api/settings"), [])
 
-    def test_a_prompt_that_is_being_typed_is_left_alone(self):
+    def test_a_prompt_is_not_changed_while_it_is_typed(self):
         page = self.open()
         page.fill("#prompt", "What does the")
         for _ in range(3):
@@ -460,7 +460,7 @@ class FakePage(PageTest):
             self.wait("document.querySelectorAll('#prompt-presets li').length")
         self.becomes(lambda: page.all("#prompt-presets .own button:first-child"), ["Is it day?"])
 
-    def test_what_can_be_chosen_is_what_the_model_can_answer(self):
+    def test_the_choices_are_those_that_the_model_can_answer(self):
         page = self.open()
         self.comes_to_hold(lambda: page.text("#prompt-presets"), "Which shape is red?")
         self.watch.set(model={"name": "SmolVLM2 2.2B Instruct"})
@@ -580,7 +580,7 @@ class FakePage(PageTest):
         self.comes_to_hold(lambda: page.text("#history li:last-child"), "Caption 1.")
         self.assertTrue(page.evaluate("document.querySelector('#older').hidden"))
 
-    def test_what_the_tab_holds_is_bounded(self):
+    def test_the_memory_of_the_tab_is_bounded(self):
         page = self.open()
         picture = draw_picture(1, 64, 48)
         nodes = []
@@ -627,7 +627,7 @@ class FakePage(PageTest):
         self.assertEqual(bars, [59, 59, 59, 59, 1])
 
     # People
-    def test_it_is_used_without_a_mouse(self):
+    def test_the_page_works_without_a_mouse(self):
         page = self.open()
         page.press("Tab")
         self.becomes(lambda: page.evaluate("document.activeElement.className"), "skip")
@@ -798,7 +798,7 @@ class FakePage(PageTest):
                                "one.getBoundingClientRect().right > innerWidth + 1) && one.outerHTML")
             self.assertEqual([one for one in outside if one], [], f"at {width} pixels")
 
-    def test_motion_is_left_out_where_it_is_not_wanted(self):
+    def test_there_is_no_motion_if_the_system_asks_for_none(self):
         page = self.open(still=True)
         self.watch.begin_caption(1)
         self.watch.emit("caption_text", {"id": 1, "text": "A"})
@@ -811,7 +811,7 @@ class FakePage(PageTest):
         ids = self.open().all("[id]", "id")
         self.assertEqual(sorted(ids), sorted(set(ids)))
 
-    def test_it_asks_nobody_but_the_program(self):
+    def test_the_page_makes_requests_to_the_program_only(self):
         page = self.open()
         self.watch.show(1)
         self.watch.caption(1, RED)
@@ -900,7 +900,7 @@ class RealPage(ProgramPage):
         shown = set(page.all("#history .text"))
         self.assertTrue(texts & shown)
 
-    def test_a_question_is_answered_from_what_was_seen(self):
+    def test_a_question_is_answered_from_the_frames_in_memory(self):
         page = self.open()
         self.wait("document.querySelectorAll('#history li').length > 0", limit_s=60)
         page.press("/")
@@ -968,7 +968,7 @@ class ViewersCamera(ProgramPage):
         page.wait_for("!document.querySelector('#camera').hidden")
         return page
 
-    def test_the_viewers_camera_is_described_until_it_is_stopped(self):
+    def test_the_camera_of_the_viewer_is_described_until_it_stops(self):
         self.page = page = self.open_viewer()
         self.comes_to_hold(lambda: page.text("#nothing"), "your own camera")
         page.click("#camera-first")
@@ -1027,7 +1027,7 @@ class TokenPage(ProgramPage):
 
 
 class Driver(unittest.TestCase):
-    def test_without_a_browser_it_says_what_to_install(self):
+    def test_without_a_browser_the_package_to_install_is_named(self):
         path = os.environ["PATH"]
         self.addCleanup(os.environ.__setitem__, "PATH", path)
         os.environ["PATH"] = "/none"

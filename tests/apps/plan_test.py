@@ -99,7 +99,7 @@ class Budget(ProgramTest):
     def test_no_bytes_are_a_budget_too(self):
         self.assert_refused(["caption", board("113"), "--budget", 0], OVER_BUDGET, "budget of 0 bytes")
 
-    def test_plan_agrees_with_what_is_refused(self):
+    def test_plan_agrees_with_refusals(self):
         (plan,) = self.objects("plan", "--images", 4)
         needed = plan["total_bytes"]
         short = run("plan", "--images", 4, "--budget", needed - 1, "--json")

@@ -126,7 +126,7 @@ class Files(ShapeTest):
         self.assertRegex(notes, rf"\Aocellus: {mmproj} exists: [^\n]+\n\Z")
         self.assertEqual((self.names(), mmproj.read_text()), ([mmproj.name], "mine"))
 
-    def test_what_cannot_be_written_is_told_and_leaves_nothing(self):
+    def test_a_failed_write_is_reported_and_leaves_no_file(self):
         command = ["make-model", "--shape", SHAPE, "--layers", 1, "--output"]
         (self.folder / "file").write_text("")
         self.assert_refused([*command, self.folder / "file"], RUNTIME, "cannot be made: ")

@@ -57,7 +57,7 @@ class Traces(FolderTest):
         self.answer(*arguments, "--trace", self.path)
         return Trace(self.path)
 
-    def test_a_trace_of_a_caption_nests_and_names_what_was_done(self):
+    def test_the_ranges_of_a_trace_nest_and_name_their_work(self):
         done = run("caption", board("113"), "--trace", self.path, "--device", "cpu")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (OK, GREEN_STAR + "\n", ""))
         trace = Trace(self.path)
@@ -197,7 +197,7 @@ class RealTime(ProgramTest):
         except PermissionError as error:
             self.skipTest(f"nobody else may run the program: {error}")
 
-    def test_what_the_system_refuses_ends_the_program_with_what_would_help(self):
+    def test_a_refusal_of_the_system_ends_the_program_with_advice(self):
         for flags, sentence in ((["--lock-memory"], "RLIMIT_MEMLOCK is 65536"),
                                 (["--thread-priority", 5, "--threads", 2], "RLIMIT_RTPRIO"),
                                 (["--thread-priority", 5, "--threads", 1], "RLIMIT_RTPRIO")):

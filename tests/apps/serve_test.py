@@ -173,7 +173,7 @@ class Answers(ServeTest):
                                          stream=False, stop=None, metadata={"a": "b"}, model="ocellus"), GREEN_STAR)
 
 
-    def test_unknown_fields_are_ignored_and_told_once_or_refused_where_that_is_wanted(self):
+    def test_unknown_fields_are_ignored_with_one_note_or_refused_on_request(self):
         body = {"messages": caption_of("113"), "best_of": 2, "guided\x1b[31m": {"a": [1]}, "stream": False}
         told = Server(quiet=False)
         self.addCleanup(told.process.kill)
@@ -223,7 +223,7 @@ class Streams(ServeTest):
         self.assertEqual(len({chunk["id"] for chunk in chunks}), 1)
         self.assertNotIn("usage", chunks[-1])
 
-    def test_usage_comes_last_where_it_is_wanted(self):
+    def test_usage_comes_last_if_requested(self):
         _, whole = self.server.post({"messages": caption_of("113")})
         events = self.server.events(caption_of("113"), stream_options={"include_usage": True})
         last = json.loads(events[-2])
@@ -280,7 +280,7 @@ class Errors(ServeTest):
             with self.subTest(fields=str(fields)[:100]):
                 self.assert_error(fields, 400, param, ".")
 
-    def test_what_is_not_served_is_refused_by_name(self):
+    def test_unsupported_fields_are_refused_by_name(self):
         hello = [{"role": "user", "content": "Hello."}]
         for field, value in [("n", 2), ("n", "x"), ("tools", [{"type": "function"}]), ("tool_choice", "required"),
                              ("functions", [{}]), ("logprobs", True), ("top_logprobs", 2), ("logit_bias", {"1": 2}),
@@ -290,7 +290,7 @@ class Errors(ServeTest):
             with self.subTest(field=field):
                 self.assert_error({"messages": hello, field: value}, 400, field, f"^{field} ")
 
-    def test_what_is_not_json_is_refused(self):
+    def test_a_body_that_is_not_json_is_refused(self):
         for body in [b"", b"{", b"[]", b"null", b"5", b"\xff\xfe", b'{"messages": "\xff"}', b'{"a": NaN}', b"{}{}",
                      b"[" * 100000, b'{"a":' * 100000, b"[" + b"1," * 3000000 + b"1]", b'{"messages": "\\ud800"}']:
             with self.subTest(body=body[:20]):
@@ -377,7 +377,7 @@ class Endpoints(ServeTest):
             else:
                 self.assertRegex(answered["x-request-id"], r"\Areq-[0-9a-f]+\Z")
 
-    def test_metrics_count_what_happens(self):
+    def test_metrics_count_requests_and_tokens(self):
         before = self.server.metric("ocellus_generation_tokens_total")
         self.server.ask(caption_of("113"))
         self.server.post(b"{")
@@ -531,7 +531,7 @@ class Photos(ServeTest):
         # nobody had touched.
         self.assertLess(memory_kb(self.server.process, "VmHWM") - before, (2 * 8_000_000 + plan["scratch_bytes"]) / 1024)
 
-    def test_a_large_photo_that_does_not_come_row_by_row_is_refused_until_it_is_planned_for(self):
+    def test_a_large_photo_decoded_as_a_whole_is_refused_unless_planned(self):
         photo = self.photo(frame=0xC2)
         status, answer = self.server.post({"messages": [user(photo)]})
         if status == 200:
@@ -639,7 +639,7 @@ class Ends(ProgramTest):
                 os.mkfifo(pipe, 0o600)
                 self.assert_refused([*command, "--token-file", pipe], BAD_INPUT, "it is empty")
 
-    def test_what_cannot_be_served_is_refused_in_one_sentence(self):
+    def test_impossible_options_of_serve_are_refused_in_one_sentence(self):
         for flags, exit_code, sentence in [
                 (["--http", "x"], USAGE, "write ADDRESS:PORT"), (["--http", "0.0.0.0:0"], USAGE, "needs --token"),
                 (["--http", "300.0.0.1:0", "--token", "x"], USAGE, "not an IPv4 or IPv6"), (["--token", "a b"], USAGE, "--token"),

@@ -71,7 +71,7 @@ class Names(TerminalTest):
         bench = self.text(self.run_bytes("bench", "-p", "8", "-n", "2", "-r", "1", *changed).stdout)
         self.assertIn(r"\x1b]0;ab\x07\x0a", bench)
 
-    def test_json_spells_what_a_terminal_would_obey(self):
+    def test_json_escapes_terminal_control_characters(self):
         path = os.path.join(self.folder, "\x7f\x9b\u202e.png")
         pathlib.Path(path).write_bytes(pathlib.Path(board("113")).read_bytes())
         line = self.text(self.run_bytes("caption", "--json", path).stdout)

@@ -136,7 +136,7 @@ class Sources(ProgramTest):
         captions = json.loads((SAMPLES / "captions.json").read_text())
         self.assertEqual(lines_of(done.stdout.decode(), "caption")[-1]["text"], captions["board_04.jpg"])
 
-    def test_sources_that_cannot_be_are_refused(self):
+    def test_impossible_sources_are_refused(self):
         for arguments, code, sentence in [
                 (["/no/such/camera"], BAD_INPUT, "/no/such/camera"), (["/dev/null"], BAD_INPUT, "/dev/null"),
                 (["0"], BAD_INPUT, "named by its device, as /dev/video0"),
@@ -172,7 +172,7 @@ class Sources(ProgramTest):
             self.assert_refused(["watch", os.path.join(folder, "loop")], BAD_INPUT, "the source cannot be opened: Too many")
         self.assert_refused(["watch", "a" * 5000], BAD_INPUT, "the source cannot be opened: File name too long")
 
-    def test_what_only_ffmpeg_reads_is_answered_with_the_pipe_that_works(self):
+    def test_sources_that_need_ffmpeg_are_refused_with_the_command_to_use(self):
         line = "`ffmpeg -loglevel error {}-i '{}' -pix_fmt yuv420p -f yuv4mpegpipe - . ocellus watch -` does that"
         for source, flags in [("rtsp://camera:554/a?b&c", "-rtsp_transport tcp "), ("http://127.0.0.1:9/a.mjpeg", ""),
                               ("https://host/x", ""), ("udp://239.0.0.1:1234", "")]:
@@ -186,7 +186,7 @@ class Sources(ProgramTest):
                     self.assert_refused(["watch", path], USAGE, line.format("-re ", re.escape(str(path))))
 
     @unittest.skipUnless(shutil.which("ffmpeg"), "needs ffmpeg")
-    def test_the_pipe_that_is_named_describes_a_video(self):
+    def test_the_suggested_ffmpeg_command_describes_a_video(self):
         with tempfile.TemporaryDirectory() as folder:
             video = os.path.join(folder, "a video.mp4")
             subprocess.run(["ffmpeg", "-loglevel", "error", "-loop", "1", "-i", board("113"), "-t", "1", "-pix_fmt",
@@ -216,7 +216,7 @@ class Faults(ProgramTest):
         after = [one for one in watching.of_kind("caption") if not one["error"]]
         self.assertGreater(len(after), 15)
 
-    def test_a_damaged_picture_is_told_and_the_next_one_described(self):
+    def test_a_damaged_picture_is_reported_and_the_next_one_described(self):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "1.png").write_bytes(pathlib.Path(board("113")).read_bytes()[:5000])
             shutil.copy(board("113"), pathlib.Path(folder, "2.png"))
@@ -224,13 +224,13 @@ class Faults(ProgramTest):
         self.assertEqual(lines_of(out, "caption")[-1]["text"], GREEN_STAR)
         self.assertTrue([1 for one in lines_of(out, "note")] or [1 for one in lines_of(out, "caption") if one["error"]])
 
-    def test_a_deadline_ends_an_answer_and_is_told(self):
+    def test_a_deadline_ends_an_answer_and_is_reported(self):
         out = self.answer("watch", "synthetic", "--json", "--frames", 3, "--deadline", 1)
         for one in lines_of(out, "caption"):
             self.assertTrue(one["deadline_missed"])
             self.assertEqual(one["stop"], "deadline")
 
-    def test_a_frame_larger_than_planned_makes_the_engine_anew_or_is_refused(self):
+    def test_a_frame_larger_than_planned_recreates_the_engine_or_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(board("113"), folder)
             out = self.answer("watch", folder, "--json", "--image-pixels", "100x100", "--fps", 5)
@@ -251,7 +251,7 @@ class Faults(ProgramTest):
         self.assertEqual(counted["library_allocations"], 0)
 
     @unittest.skipUnless(os.environ.get("OCELLUS_COUNTED"), "a build that counts the library's allocations is not there")
-    def test_that_count_sees_what_a_library_of_images_allocates(self):
+    def test_the_allocation_count_includes_the_image_library(self):
         with tempfile.TemporaryDirectory() as folder:
             with Watching("synthetic", "--frames", 3, "--library", folder, "--owner", "me",
                           program=os.environ["OCELLUS_COUNTED"]) as watching:
@@ -436,7 +436,7 @@ class Endpoints(ProgramTest):
             watching.url()
             self.assertNotIn("HTTP", "".join(watching.err))
 
-    def test_frames_are_taken_from_a_page_and_from_nobody_else(self):
+    def test_frames_are_accepted_from_one_page_only(self):
         jpeg, path = (SAMPLES / "board_01.jpg").read_bytes(), "/api/frame?sender=a&age_ms=250"
         caption = json.loads((SAMPLES / "captions.json").read_text())["board_01.jpg"]
         picture = {"Content-Type": "image/jpeg"}

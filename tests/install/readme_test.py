@@ -170,7 +170,7 @@ class TreeTest(ReadmeTest):
         for line in lines:
             self.shell(line, cwd=ROOT if line.startswith("sh ") else self.work)
 
-    def test_2_what_the_demo_built_can_be_installed_and_used(self):
+    def test_2_the_build_of_the_demo_can_be_installed_and_used(self):
         self.assertIn(f"`{INSTALL}`", squeeze(README))
         prefix = self.work / "DIR"
         self.shell(INSTALL)
@@ -180,7 +180,7 @@ class TreeTest(ReadmeTest):
         self.embed(CMAKE_PREFIX_PATH=str(prefix), PKG_CONFIG_PATH=str(found.parent),
                    LD_LIBRARY_PATH=str(found.parent.parent))
 
-    def test_3_what_the_demo_built_can_be_packed(self):
+    def test_3_the_build_of_the_demo_can_be_packed(self):
         self.assertIn(f"`{PACK}` makes in `build/release`", squeeze(README))
         self.assertEqual(self.shell(PACK, cwd=ROOT / "build" / "release").count("generated"), 3)
 
@@ -197,7 +197,7 @@ class TreeTest(ReadmeTest):
                 else:
                     self.shell(line)
 
-    def test_6_what_is_not_run_is_there_and_has_a_reason(self):
+    def test_6_commands_that_are_not_run_exist_and_have_a_reason(self):
         for start in NOT_RUN:
             self.assertIn(start, README, "NOT_RUN names a line that the README no longer has")
 
