@@ -1,10 +1,11 @@
 // The thread that keeps the newest frame: what it counts, what it survives and how it stops.
+#include "apps/camera/capture.h"
+
 #include <future>
 
-#include "apps/camera/capture.h"
 #include "apps/camera/pacer.h"
-#include "tests/apps/camera_support.h"
-#include "tests/apps/camera_timing.h"
+#include "tests/apps/camera/support.h"
+#include "tests/apps/camera/timing.h"
 
 namespace ocellus::app {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/synthetic_source.h"
-#include "tests/apps/camera_support.h"
+#include "tests/apps/camera/support.h"
 #include "tests/support/goldens.h"
 
 namespace ocellus::app {

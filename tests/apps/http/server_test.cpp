@@ -1,6 +1,4 @@
 // The HTTP server's answers to well-behaved clients, and to those without access.
-#include "apps/http/http_server.h"
-
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -12,6 +10,7 @@
 
 #include "apps/base/failure.h"
 #include "apps/http/http_access.h"
+#include "apps/http/http_server.h"
 #include "tests/support/http_client.h"
 
 namespace ocellus::app {

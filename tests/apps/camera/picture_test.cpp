@@ -5,7 +5,7 @@
 #include "apps/camera/jpeg_damage.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/pixel_convert.h"
-#include "tests/apps/camera_support.h"
+#include "tests/apps/camera/support.h"
 
 namespace ocellus::app {
 namespace {

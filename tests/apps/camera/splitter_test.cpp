@@ -1,6 +1,6 @@
 // Frames out of a stream of JPEG files, whatever stands between them and however it is cut.
 #include "apps/camera/jpeg_splitter.h"
-#include "tests/apps/camera_support.h"
+#include "tests/apps/camera/support.h"
 
 namespace ocellus::app {
 namespace {

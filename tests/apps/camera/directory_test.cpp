@@ -3,7 +3,7 @@
 
 #include "apps/camera/directory_source.h"
 #include "apps/camera/picture_decode.h"
-#include "tests/apps/camera_support.h"
+#include "tests/apps/camera/support.h"
 #include "tests/support/webp_files.h"
 
 namespace ocellus::app {

@@ -1,8 +1,7 @@
 // JSON that would take more memory as a tree than it should is known by its text.
-#include "apps/http/http_json.h"
-
 #include <doctest/doctest.h>
 
+#include "apps/http/http_json.h"
 #include "tests/support/http_client.h"
 
 namespace ocellus::app {

@@ -1,7 +1,7 @@
 // Frames from pipes and files: motion JPEG, Y4M and raw.
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/stream_source.h"
-#include "tests/apps/camera_support.h"
+#include "tests/apps/camera/support.h"
 
 namespace ocellus::app {
 namespace {

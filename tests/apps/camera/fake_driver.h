@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "apps/camera/v4l2_source.h"
-#include "tests/apps/camera_support.h"
+#include "tests/apps/camera/support.h"
 
 namespace ocellus::app::test {
 

@@ -5,7 +5,7 @@
 #include "apps/camera/capture.h"
 #include "apps/camera/jpeg.h"
 #include "apps/camera/posted_source.h"
-#include "tests/apps/camera_support.h"
+#include "tests/apps/camera/support.h"
 
 namespace ocellus::app {
 namespace {

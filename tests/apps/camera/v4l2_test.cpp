@@ -1,8 +1,8 @@
 // V4L2 cameras against a driver that a test commands.
 #include "apps/camera/pacer.h"
 #include "apps/camera/v4l2_source.h"
-#include "tests/apps/camera_fake_driver.h"
-#include "tests/apps/camera_timing.h"
+#include "tests/apps/camera/fake_driver.h"
+#include "tests/apps/camera/timing.h"
 
 namespace ocellus::app {
 namespace {
