@@ -28,14 +28,16 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
     OCELLUS_TRY(queue.cuda()->fill(rows.data, 0, rows.rows * rows.cols * static_cast<int64_t>(sizeof(float))));
     // Run once before recording: a library's choices and loads at a first call cannot be recorded.
     OCELLUS_TRY(prefill_rows(model, rows, {}, scratch, nullptr, queue));
-    for (int32_t p = 0; p < kPastShapes; ++p)
+    for (int32_t p = 0; p < kPastShapes; ++p) {
+      const PrefillPlan seen{.past_tiles = past_of(p)};
       for (int32_t part = 0; part < parts; ++part) {
         const int32_t end = std::min((part + 1) * layers_per_part_, layers);
         OCELLUS_TRY(parts_.record(r * kPastShapes + p, part, queue, [&] {
           for (int32_t layer = part * layers_per_part_; layer < end; ++layer)
-            enqueue_layer(model, layer, rows, {.past_tiles = past_of(p)}, scratch, nullptr, queue);
+            enqueue_layer({model, seen, scratch, layer}, rows, nullptr, queue);
         }));
       }
+    }
   }
   return queue.finish();
 }
@@ -56,11 +58,13 @@ Status PrefillGraphs::run(const TextModel& model, int64_t rows, const PrefillPla
     queue.fail(
         queue.cuda()->fill(hidden_.row(rows), 0, (padded - rows) * hidden_.cols * static_cast<int64_t>(sizeof(float))));
   if (layers_per_part_ > 1) return parts_.run(r * kPastShapes + p, stop, queue);
+  const ExtraSteps& extra = scratch_.extra;
   const int32_t layers = std::min(model.config.layer_count, plan.most_layers);
   for (int32_t layer = 0; layer < layers && !queue.stopped(stop); ++layer) {
-    expand_past(model, layer, plan, scratch_, queue);
+    const LayerPass pass{model, plan, scratch_, layer};
+    if (extra.before_layer != nullptr) extra.before_layer(pass, queue);
     parts_.run_part(r * kPastShapes + p, layer, queue);
-    compress_rows(model, layer, plan, scratch_, queue);
+    if (extra.after_layer != nullptr) extra.after_layer(pass, queue);
   }
   return queue.status();
 }

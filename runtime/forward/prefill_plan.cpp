@@ -1,7 +1,6 @@
-// Planning of a prefill: positions and destinations of rows, what they see, what is carried.
+// Planning of a prefill: positions and destinations of rows, and what they see.
 #include <algorithm>
 
-#include "kernels/cache/note_slots.h"
 #include "runtime/forward/prefill.h"
 
 namespace ocellus {
@@ -49,23 +48,6 @@ class SlotCursor {
   ImageSlots image_slots_;
 };
 
-/// Returns the f16 copy of run `index` of the list of packed runs.
-KvRun copy_of(const KvRun& run, int64_t index, const ExpandScratch& e) {
-  const int64_t dim = e.keys.cols;
-  KvRun copy = run;
-  copy.data = reinterpret_cast<std::byte*>(e.keys.data + index * kPackedTileSlots * dim);
-  copy.layer_stride = 0;
-  copy.head_stride = 2 * dim * (e.runs.host.cols * kPackedTileSlots);
-  copy.value_offset =
-      reinterpret_cast<const std::byte*>(e.values.data) - reinterpret_cast<const std::byte*>(e.keys.data);
-  copy.capacity = kPackedTileSlots;
-  copy.counted_before += run.first;
-  copy.first = 0;
-  copy.position_shift = 0;
-  copy.packed = false;
-  return copy;
-}
-
 /// The cache before the chunk, and the images linked into it, as listed for attention. On CUDA these are f16 tiles:
 /// packed or shifted runs are listed for copying, and their copies take their place.
 class PastList {
@@ -101,7 +83,7 @@ class PastList {
   KvRun read_as(const KvRun& run) {
     if (!is_cuda_ || (!run.packed && run.position_shift == 0)) return run;
     scratch_.expand.runs.host.data[plan_->expanded_tiles] = run;
-    return copy_of(run, plan_->expanded_tiles++, scratch_.expand);
+    return scratch_.expand.copy_of(run, plan_->expanded_tiles++);
   }
   /// Adds the part of a run, which begins with slot `first` of its image, that a link covers.
   void add_part(KvRun run, int32_t first, const PromptChunk& chunk, const LinkedRun& link) {
@@ -126,95 +108,6 @@ class PastList {
   PrefillPlan* plan_;
 };
 
-/// The rows of a linked image that are computed in place, and the position where each of its slots was computed. Images
-/// in order.
-class CarriedSlots {
- public:
-  CarriedSlots(const PromptChunk& chunk, int64_t first_position, const PrefillScratch& s)
-      : chunk_(chunk), first_position_(first_position), scratch_(s) {}
-
-  void list(int64_t number, const LinkedImage& image, int32_t* rows_in_place, int32_t* positions) {
-    for (int32_t i = 0; i < image.in_place; ++i, ++row_) {
-      while (chunk_.is_text(row_)) ++row_;
-      rows_in_place[i] = static_cast<int32_t>(row_);
-      positions[i] = scratch_.positions.host.data[row_] - image.position_shift;
-    }
-    for (; link_ < chunk_.link_count && chunk_.links.data[link_].image == number; ++link_) {
-      const LinkedRun& run = chunk_.links.data[link_];
-      for (int32_t i = 0; i < run.slots; ++i)
-        positions[run.first_slot + i] = static_cast<int32_t>(first_position_) + run.span.at(i) - image.position_shift;
-    }
-  }
-
- private:
-  const PromptChunk& chunk_;
-  int64_t first_position_;
-  const PrefillScratch& scratch_;
-  int64_t row_ = 0, link_ = 0;
-};
-
-/// Fills the lists of images whose change is carried: those linked into the chunk. Copies on CUDA begin with number
-/// `first_copied` of the copied runs.
-void plan_carry(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int64_t first_copied,
-                const PrefillScratch& s, PrefillPlan* plan) {
-  const CarryScratch& carry = s.carry;
-  std::fill_n(carry.images.host.data, carry.images.host.cols, CarriedImage());
-  const int64_t most_slots = carry.positions.host.cols - 1;
-  CarriedSlots slots(chunk, first_position, s);
-  for (int64_t i = 0; i < chunk.linked_image_count; ++i) {
-    const LinkedImage& linked = chunk.linked_images.data[i];
-    CarriedImage& image = carry.images.host.data[plan->carried_images++];
-    image.block = cache.image_block(linked.ordinal, 0);
-    image.in_place = linked.in_place;
-    image.slots = linked.slots;
-    image.first_row = static_cast<int32_t>(i * carry.rows_in_place.host.cols);
-    image.first_angle = static_cast<int32_t>(i * carry.positions.host.cols);
-    image.shift_angle = static_cast<int32_t>(image.first_angle + most_slots);
-    slots.list(i, linked, carry.rows_in_place.host.row(i), carry.positions.host.row(i));
-    carry.positions.host.row(i)[most_slots] = linked.position_shift;
-    if (s.expand.keys.data == nullptr || linked.position_shift == 0) continue;
-    image.first_copy = static_cast<int32_t>(first_copied * kPackedTileSlots);
-    first_copied += blocks_of(linked.slots - linked.in_place, kPackedTileSlots);
-  }
-}
-
-/// Uploads all of plan_carry()'s lists: recordings do not know how many images there are.
-void upload_carry(const CarryScratch& carry, Queue& queue) {
-  queue.upload(carry.images, carry.images.host.cols);
-  queue.upload(carry.rows_in_place, carry.rows_in_place.host.rows * carry.rows_in_place.host.stride);
-  queue.upload(carry.positions, carry.positions.host.rows * carry.positions.host.stride);
-}
-
-/// Enters the chunk's text into the ledger, in every layer: it is stored in the pages after the live text.
-void note_text(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, const PrefillScratch& s,
-               Queue& queue) {
-  int32_t count = 0, run_count = 0;
-  for (int64_t p = 0; p < chunk.piece_count; ++p) {
-    const Piece& piece = chunk.pieces.data[p];
-    for (int64_t i = 0; piece.kind != RowKind::kImage && i < piece.row_count; ++i)
-      s.noted.rows.host.data[count++] = piece.span.at(i);  // without scores a row is known by its position alone
-  }
-  const KvShape& shape = cache.shape();
-  for (int32_t done = 0; done < count;) {
-    int32_t slot = 0;
-    const KvRun page = cache.text_place(cache.text_slots() + done, &slot);
-    KvRun run = slice_run(page, slot, std::min(kPageSlots - slot, count - done), shape.head_dim);
-    run.counted_before = done - run.first;
-    s.noted.runs.host.data[run_count++] = run;
-    done += run.slots;
-  }
-  queue.upload(s.noted.rows, count);
-  queue.upload(s.noted.runs, run_count);
-  note_slots({.ledger = cache.ledger(),
-              .runs = s.noted.runs.device.data,
-              .run_count = run_count,
-              .indices = s.noted.rows.device.data,
-              .first_position = static_cast<int32_t>(first_position),
-              .layer_count = shape.layer_count,
-              .kv_heads = shape.kv_heads},
-             queue);
-}
-
 /// Fills positions and destinations row by row: slot_of(piece, row, position).
 template <class SlotOf>
 void place_rows(const PromptChunk& chunk, int64_t first_position, SlotOf slot_of, const PrefillScratch& s) {
@@ -231,11 +124,6 @@ void place_rows(const PromptChunk& chunk, int64_t first_position, SlotOf slot_of
 
 }  // namespace
 
-void carry_no_change(const CarryScratch& carry, Queue& queue) {
-  std::fill_n(carry.images.host.data, carry.images.host.cols, CarriedImage());
-  upload_carry(carry, queue);
-}
-
 PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
                          const PrefillScratch& s, Queue& queue) {
   PrefillPlan plan;
@@ -247,16 +135,14 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
     return all_compete ? competing_slot(row) : cursor.next(piece, position);
   };
   place_rows(chunk, first_position, slot_of, s);
-  if (cache.ledger().kept() && !all_compete && chunk.text_count > 0) note_text(chunk, first_position, cache, s, queue);
+  if (cache.ledger().kept() && !all_compete && chunk.text_count > 0)
+    note_text(chunk, first_position, cache, s.noted, queue);
   cache.move_sinks(first_position);
   PastList past(cache, s, queue.traits(), &plan);
   past.add_live();
   const int64_t first_copied = plan.expanded_tiles;
   past.add_linked(chunk);
-  if (s.carry.on()) {
-    plan_carry(chunk, first_position, cache, first_copied, s, &plan);
-    upload_carry(s.carry, queue);
-  }
+  if (s.carry.on()) plan_carry(chunk, first_position, cache, first_copied, s, &plan, queue);
   if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
   return plan;
 }

@@ -1,0 +1,127 @@
+// The change of a linked image's rows in place, applied to its other slots in every layer.
+#include <algorithm>
+
+#include "kernels/rows/rope.h"
+#include "runtime/forward/prefill.h"
+
+namespace ocellus {
+namespace {
+
+/// The rows of a linked image that are computed in place, and the position where each of its slots was computed. Images
+/// in order.
+class CarriedSlots {
+ public:
+  CarriedSlots(const PromptChunk& chunk, int64_t first_position, const PrefillScratch& s)
+      : chunk_(chunk), first_position_(first_position), scratch_(s) {}
+
+  void list(int64_t number, const LinkedImage& image, int32_t* rows_in_place, int32_t* positions) {
+    for (int32_t i = 0; i < image.in_place; ++i, ++row_) {
+      while (chunk_.is_text(row_)) ++row_;
+      rows_in_place[i] = static_cast<int32_t>(row_);
+      positions[i] = scratch_.positions.host.data[row_] - image.position_shift;
+    }
+    for (; link_ < chunk_.link_count && chunk_.links.data[link_].image == number; ++link_) {
+      const LinkedRun& run = chunk_.links.data[link_];
+      for (int32_t i = 0; i < run.slots; ++i)
+        positions[run.first_slot + i] = static_cast<int32_t>(first_position_) + run.span.at(i) - image.position_shift;
+    }
+  }
+
+ private:
+  const PromptChunk& chunk_;
+  int64_t first_position_;
+  const PrefillScratch& scratch_;
+  int64_t row_ = 0, link_ = 0;
+};
+
+/// Uploads all of plan_carry()'s lists: recordings do not know how many images there are.
+void upload_carry(const CarryScratch& carry, Queue& queue) {
+  queue.upload(carry.images, carry.images.host.cols);
+  queue.upload(carry.rows_in_place, carry.rows_in_place.host.rows * carry.rows_in_place.host.stride);
+  queue.upload(carry.positions, carry.positions.host.rows * carry.positions.host.stride);
+}
+
+/// Number of images to carry in a layer: on CUDA, where the op may be recorded, always all.
+int64_t carried_images(const LayerPass& pass, const Queue& q) {
+  return q.traits().is_cuda() ? pass.scratch.carry.images.device.cols : pass.plan.carried_images;
+}
+
+void carry_layer(const LayerPass& pass, Queue& q) {
+  const CarryScratch& carry = pass.scratch.carry;
+  const ExpandScratch& copies = pass.scratch.expand;
+  carry_change({.rows = pass.own_rows(),
+                .images = carry.images.device.data,
+                .image_count = static_cast<int32_t>(carried_images(pass, q)),
+                .rows_in_place = carry.rows_in_place.device.data,
+                .layer = pass.layer,
+                .rope = pass.config().rope,
+                .angles = pass.scratch.angles,
+                .slot_angles = carry.slot_angles,
+                .copies = copies.on() ? copies.rows(pass.config()) : KvLayerRows()},
+               q);
+}
+
+}  // namespace
+
+Status CarryScratch::lay_out(const LinkLimits& limits, int64_t rotated, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  constexpr Phase kPhase = kPrefillPhase;
+  OCELLUS_TRY(images.lay_out(sink, "carried images", kLife, kPhase, 1, limits.images));
+  OCELLUS_TRY(rows_in_place.lay_out(sink, "rows in place", kLife, kPhase, limits.images, limits.in_place));
+  OCELLUS_TRY(positions.lay_out(sink, "slot positions", kLife, kPhase, limits.images, limits.slots + 1));
+  return take_rows(sink, "slot angles", kLife, kPhase, limits.images * (limits.slots + 1), rotated, &slot_angles);
+}
+
+void plan_carry(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int64_t first_copied,
+                const PrefillScratch& s, PrefillPlan* plan, Queue& queue) {
+  const CarryScratch& carry = s.carry;
+  std::fill_n(carry.images.host.data, carry.images.host.cols, CarriedImage());
+  const int64_t most_slots = carry.positions.host.cols - 1;
+  CarriedSlots slots(chunk, first_position, s);
+  for (int64_t i = 0; i < chunk.linked_image_count; ++i) {
+    const LinkedImage& linked = chunk.linked_images.data[i];
+    CarriedImage& image = carry.images.host.data[plan->carried_images++];
+    image.block = cache.image_block(linked.ordinal, 0);
+    image.in_place = linked.in_place;
+    image.slots = linked.slots;
+    image.first_row = static_cast<int32_t>(i * carry.rows_in_place.host.cols);
+    image.first_angle = static_cast<int32_t>(i * carry.positions.host.cols);
+    image.shift_angle = static_cast<int32_t>(image.first_angle + most_slots);
+    slots.list(i, linked, carry.rows_in_place.host.row(i), carry.positions.host.row(i));
+    carry.positions.host.row(i)[most_slots] = linked.position_shift;
+    if (!s.expand.on() || linked.position_shift == 0) continue;
+    image.first_copy = static_cast<int32_t>(first_copied * kPackedTileSlots);
+    first_copied += blocks_of(linked.slots - linked.in_place, kPackedTileSlots);
+  }
+  upload_carry(carry, queue);
+}
+
+void carry_no_change(const CarryScratch& carry, Queue& queue) {
+  std::fill_n(carry.images.host.data, carry.images.host.cols, CarriedImage());
+  upload_carry(carry, queue);
+}
+
+void find_slot_angles(const LayerPass& pass, Queue& q) {
+  const CarryScratch& carry = pass.scratch.carry;
+  rope_angles({.positions = carry.positions.device.data,
+               .count = carry.slot_angles.rows,
+               .params = pass.config().rope,
+               .angles = carry.slot_angles},
+              q);
+}
+
+void carry_ahead(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
+  if (carried_images(pass, q) == 0 || q.traits().block_rows(hidden.rows) >= hidden.rows) return;
+  for (int64_t first = 0; first < hidden.rows;) {
+    const RowBlock block = block_from(pass, hidden, first, q.traits());
+    prepare_block(pass, block, q);
+    first += block.hidden.rows;
+  }
+  carry_layer(pass, q);
+}
+
+void carry_in_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
+  if (carried_images(pass, q) > 0 && block.hidden.rows == block.chunk_rows) carry_layer(pass, q);
+}
+
+}  // namespace ocellus

@@ -1,0 +1,119 @@
+// Extras of prefill: what packed caches, linked images and eviction add to the plain path of prefill.cpp. Each has a
+// scratch of its own and, where it does work in a layer, a step in ExtraSteps, chosen when the scratch is laid out:
+//
+//   prefill_expand.cpp    CUDA: copies packed and shifted runs of the past to f16 before a layer
+//   prefill_carry.cpp     applies the change of an image's rows in place to its linked slots
+//   prefill_compress.cpp  keeps the queries that an eviction rule reads; chooses and packs rows after a layer
+//   prefill_note.cpp      enters text into the ledger of evictions during answers, when a chunk is planned
+//   prefill_scratch.cpp   lays all of it out, and the selection of rows of runtime/session/reuse_blend.cpp
+#pragma once
+
+#include "kernels/cache/carry_change.h"
+#include "platform/arena.h"
+#include "platform/queue.h"
+#include "runtime/cache/prompt_chunk.h"
+#include "runtime/models/text_layer.h"
+
+namespace ocellus {
+
+struct LayerPass;
+struct PrefillLimits;
+struct PrefillPlan;
+struct PrefillScratch;
+
+/// Rows first .. first + hidden.rows of a chunk on their way through a layer.
+struct RowBlock {
+  int64_t first = 0;
+  int64_t chunk_rows = 0;  // number of rows of the whole chunk
+  DeviceView<float> hidden;
+  LayerRows rows;
+};
+
+/// Steps that a layer has beyond the plain ones; null: none. The first and the last are not part of recordings, as
+/// their sizes differ from chunk to chunk.
+struct ExtraSteps {
+  using OfLayer = void (*)(const LayerPass& pass, Queue& queue);
+  using OfChunk = void (*)(const LayerPass& pass, DeviceView<float> hidden, Queue& queue);
+  using OfBlock = void (*)(const LayerPass& pass, const RowBlock& block, Queue& queue);
+  OfLayer before_layer = nullptr;
+  OfLayer after_angles = nullptr;    // before layer 0
+  OfChunk before_blocks = nullptr;   // no row of the layer is projected yet
+  OfBlock before_attention[2] = {};  // in this order, once the block is projected and rotated
+  OfLayer after_layer = nullptr;
+};
+
+/// CUDA: f16 copies of packed and shifted runs for attention, one layer at a time.
+struct ExpandScratch {
+  StagedRows<KvRun> runs;         // [1, tiles]
+  DeviceView<Half> keys, values;  // [G * rows, E]
+  DeviceView<float> calibration;  // [rows of a block, 2 H]
+
+  Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
+  bool on() const { return keys.data != nullptr; }
+  KvLayerRows rows(const TextConfig& config) const {
+    return KvLayerRows::head_major(keys.data, values.data, config.kv_heads, config.head_dim,
+                                   keys.rows / config.kv_heads);
+  }
+  /// The f16 copy of run `index` of the list of packed runs.
+  KvRun copy_of(const KvRun& run, int64_t index) const;
+};
+
+/// Copies the planned runs of a layer.
+void expand_past(const LayerPass& pass, Queue& queue);
+
+template <>
+struct TypeName<CarriedImage> {
+  static constexpr const char* value = "image";
+};
+
+/// Linked images with carried change: see carry_change.
+struct CarryScratch {
+  StagedRows<CarriedImage> images;    // [1, images]
+  StagedRows<int32_t> rows_in_place;  // [images, in place]
+  StagedRows<int32_t> positions;      // [images, slots + 1] positions of its slots, then the distance that it has moved
+  DeviceView<float> slot_angles;      // [images * (slots + 1), rotated]
+
+  Status lay_out(const LinkLimits& limits, int64_t rotated, RowSink& sink);
+  bool on() const { return images.host.cols > 0; }
+};
+
+/// Fills and uploads the lists of images whose change is carried: those linked into the chunk. Copies on CUDA begin
+/// with number `first_copied` of the copied runs.
+void plan_carry(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int64_t first_copied,
+                const PrefillScratch& scratch, PrefillPlan* plan, Queue& queue);
+/// Carries no image's change: for recordings, which always contain the op.
+void carry_no_change(const CarryScratch& carry, Queue& queue);
+/// Computes the angles of the slots of carried images.
+void find_slot_angles(const LayerPass& pass, Queue& queue);
+/// Both apply the change of the rows in place to the other slots of their images, before any row attends to them: a
+/// chunk of several blocks ahead of the first, once all are projected, one of a single block in it.
+void carry_ahead(const LayerPass& pass, DeviceView<float> hidden, Queue& queue);
+void carry_in_block(const LayerPass& pass, const RowBlock& block, Queue& queue);
+
+/// Keeps the queries of a block that the eviction rule reads, as the next block overwrites them.
+void keep_observed_queries(const LayerPass& pass, const RowBlock& block, Queue& queue);
+/// Compresses the chunk's rows of a layer, and after the last layer those of a late rule.
+void compress_rows(const LayerPass& pass, Queue& queue);
+
+/// Selection of the rows to compute in place, among all.
+struct BlendScratch {
+  StagedRows<KvSlot> stored;  // [1, T] storage of each row
+  StagedRows<float> changes;  // [1, T] change of values by row
+  HostView<int32_t> order;    // [1, T] rows
+
+  Status lay_out(int64_t max_rows, RowSink& sink);
+};
+
+/// Text that does not compete, for the ledger of evictions during answers.
+struct NotedText {
+  StagedRows<KvRun> runs;    // [1, pages] destination slots
+  StagedRows<int32_t> rows;  // [1, T]
+
+  Status lay_out(int64_t max_rows, RowSink& sink);
+};
+
+/// Enters the chunk's text into the ledger, in every layer: it is stored in the pages after the live text.
+void note_text(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, const NotedText& noted,
+               Queue& queue);
+
+}  // namespace ocellus

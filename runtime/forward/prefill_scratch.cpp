@@ -1,0 +1,48 @@
+// The memory of a prefill, and the choice of its extra steps.
+#include "kernels/attention/attend_rows.h"
+#include "runtime/forward/prefill.h"
+
+namespace ocellus {
+
+Status BlendScratch::lay_out(int64_t max_rows, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  OCELLUS_TRY(stored.lay_out(sink, "stored rows", kLife, kPrefillPhase, 1, max_rows));
+  OCELLUS_TRY(changes.lay_out(sink, "changes of rows", kLife, kPrefillPhase, 1, max_rows));
+  return take_rows(sink, "rows by change", kLife, kPrefillPhase, 1, max_rows, &order);
+}
+
+Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, const DeviceTraits& device,
+                               RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  constexpr Phase kPhase = kPrefillPhase;
+  const int64_t max_rows = limits.compress.rows;
+  kv = limits.kv;
+  text_alone = limits.links.text_alone;
+  OCELLUS_TRY(positions.lay_out(sink, "positions", kLife, kPhase, 1, max_rows));
+  OCELLUS_TRY(slots.lay_out(sink, "slots of rows", kLife, kPhase, 1, max_rows));
+  OCELLUS_TRY(past.lay_out(sink, "past runs", kLife, kPhase, 1, limits.past_tiles));
+  OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, max_rows, c.rope.rotated, &angles));
+  OCELLUS_TRY(take_rows(sink, "layer keys", kLife, kPhase, c.kv_heads * max_rows, c.head_dim, &keys));
+  OCELLUS_TRY(take_rows(sink, "layer values", kLife, kPhase, c.kv_heads * max_rows, c.head_dim, &values));
+  OCELLUS_TRY(layer.lay_out(c, device.block_rows(max_rows), {.op_bytes = attend_rows_scratch_bytes(c.head_dim, device)},
+                            device, kPhase, sink));
+  extra = {};
+  OCELLUS_TRY(compress.lay_out(c, limits.compress, device, sink));
+  extra.after_layer = compress_rows;
+  if (compress.last_queries.data != nullptr) extra.before_attention[1] = keep_observed_queries;
+  if (limits.links.carries) OCELLUS_TRY(carry.lay_out(limits.links, c.rope.rotated, sink));
+  if (carry.on()) {
+    extra.after_angles = find_slot_angles;
+    extra.before_blocks = carry_ahead;
+    extra.before_attention[0] = carry_in_block;
+  }
+  if (limits.links.blends) OCELLUS_TRY(blend.lay_out(max_rows, sink));
+  if (compress.policy.evicts_answers()) OCELLUS_TRY(noted.lay_out(max_rows, sink));
+  if (device.is_cuda() && limits.expanded_tiles > 0) {
+    OCELLUS_TRY(expand.lay_out(c, limits, device, sink));
+    extra.before_layer = expand_past;
+  }
+  return {};
+}
+
+}  // namespace ocellus
