@@ -2,7 +2,8 @@
 """Checks the direction of every #include: platform < quant < kernels < mm < runtime < apps, and inside them by FLOORS.
 
 A file includes its own folder and the ones below it. A header that stands in a folder itself, beside its floors, is for
-all of them, and a source there may use all of them. The program in apps/ is built on the public C API alone. Tests and
+all of them, and a source there may use all of them. A folder inside a floor of the library is a room: it holds the parts
+of one op, and only its floor includes it. The program in apps/ is built on the public C API alone. Tests and
 tools may include everything except that nothing outside tests/ includes tests/. Quoted paths start at the repository;
 Highway's headers, quoted by its own custom, are the exception.
 """
@@ -37,9 +38,17 @@ def floor(path):
     return floors.index(parts[1]) if len(parts) > 2 and parts[1] in floors else None
 
 
+def room(path):
+    """The floor of a file that stands in a room, as a path; else None."""
+    parts = path.split("/")
+    return "/".join(parts[:2]) if len(parts) > 3 and parts[0] in LAYERS[:-1] else None
+
+
 def allowed(path, target):
     """Whether the file `path` may include the file `target`."""
     folder, target_folder = path.split("/")[0], target.split("/")[0]
+    if room(target) is not None and folder not in ABOVE_ALL and not path.startswith(room(target) + "/"):
+        return False
     if folder == target_folder and None not in (floor(path), floor(target)) and floor(path) < floor(target):
         return False
     if target_folder == "tests":
@@ -78,6 +87,8 @@ def self_test():
         "platform/status.h": "",
         "kernels/tile.cuh": '#include "platform/status.h"\n',
         "kernels/linear/add.h": '#include "kernels/tile.cuh"\n',
+        "kernels/linear/add/plan.h": "",
+        "kernels/linear/add.cu": '#include "kernels/linear/add/plan.h"\n',
         "kernels/cache/pack.h": '#include "kernels/linear/add.h"\n',
         "kernels/add.cu": '#include "kernels/tile.cuh"\n',
         "runtime/ocellus.h": "",
@@ -89,6 +100,7 @@ def self_test():
     }
     broken = {
         "kernels/linear/add.h": '#include "kernels/cache/pack.h"\n',
+        "kernels/cache/pack.h": '#include "kernels/linear/add/plan.h"\n',
         "kernels/tile.cuh": '#include "runtime/session/session.h"\n',
         "kernels/add.cu": '#include "runtime/session/session.h"\n',
         "platform/status.h": '#include "runtime/session/session.h"\n',

@@ -1,13 +1,13 @@
 // One kernel per decode step and layer. A block takes a piece of one row's tiles for one key/value head and up to
 // kStepHeads of its query heads; the last block of a row to finish combines the row's pieces.
 #include "kernels/attention/attend_step.h"
-#include "kernels/attention/attend_step_block.cuh"
-#include "kernels/attention/attend_step_finish.cuh"
-#include "kernels/attention/attend_step_launch.cuh"
-#include "kernels/attention/attend_step_plan.h"
-#include "kernels/attention/attend_step_tile.cuh"
-#include "kernels/attention/attend_step_token_tile.cuh"
-#include "kernels/attention/attend_step_turn.cuh"
+#include "kernels/attention/step/block.cuh"
+#include "kernels/attention/step/combine.cuh"
+#include "kernels/attention/step/f16_tile.cuh"
+#include "kernels/attention/step/fill_params.cuh"
+#include "kernels/attention/step/plan.h"
+#include "kernels/attention/step/rotate_queries.cuh"
+#include "kernels/attention/step/token_scaled_tile.cuh"
 #include "kernels/backends.h"
 #include "kernels/base/launch.cuh"
 

@@ -1,6 +1,6 @@
 #include "kernels/attention/attend_one.h"
 #include "kernels/attention/attend_step.h"
-#include "kernels/attention/attend_step_plan.h"
+#include "kernels/attention/step/plan.h"
 #include "kernels/backends.h"
 #include "kernels/base/highway_targets.h"
 

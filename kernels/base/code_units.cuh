@@ -1,5 +1,5 @@
 // Codes of packed rows, eight channels at a time, for any number of bits: for kernels that expand rows. Kernels that
-// compute with the codes read them in words of their own (attend_step_codes.h).
+// compute with the codes read them in words of their own (step/packed_codes.h).
 #pragma once
 
 #include <cuda_fp16.h>

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "kernels/base/launch.cuh"
+#include "kernels/linear/few_rows/launch.cuh"
+#include "kernels/linear/few_rows/round_input.cuh"
+#include "kernels/linear/few_rows/warp_kernel.cuh"
 #include "kernels/linear/matmul_few_rows.h"
-#include "kernels/linear/matmul_few_rows_input.cuh"
-#include "kernels/linear/matmul_few_rows_per_warp.cuh"
-#include "kernels/linear/matmul_few_rows_plan.cuh"
 
 namespace ocellus::cuda {
 namespace {

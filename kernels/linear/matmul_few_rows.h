@@ -2,8 +2,8 @@
 // memory. Called by the public ops matmul, norm_matmul and gated_matmul; their headers state the arithmetic.
 #pragma once
 
+#include "kernels/linear/few_rows/plan.h"
 #include "kernels/linear/matmul.h"
-#include "kernels/linear/matmul_few_rows_plan.h"
 
 namespace ocellus::cuda {
 

@@ -9,7 +9,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "kernels/linear/matmul_few_rows_plan.h"
+#include "kernels/linear/few_rows/plan.h"
 #include "platform/round_up.h"
 
 namespace ocellus::cuda {

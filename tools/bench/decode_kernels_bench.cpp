@@ -3,7 +3,7 @@
 //   decode_kernels_bench
 //
 // Each line: one product (or all four of a layer) in one format with one number of rows; microseconds, weight bytes per
-// second, their share of the measured copy rate, and the plan (kernels/linear/matmul_few_rows_plan.h). Calls are
+// second, their share of the measured copy rate, and the plan (kernels/linear/few_rows/plan.h). Calls are
 // recorded as one graph, as a decode step is, and rotate through weights that exceed the level-2 cache.
 #include <algorithm>
 #include <cstdio>

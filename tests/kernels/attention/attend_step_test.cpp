@@ -8,7 +8,7 @@
 #include <numbers>
 #include <optional>
 
-#include "kernels/attention/attend_step_plan.h"
+#include "kernels/attention/step/plan.h"
 #include "tests/support/device.h"
 #include "tests/support/kv_cache.h"
 #include "tests/support/random.h"

@@ -1,7 +1,7 @@
 // The end of every attend_step kernel: combining the warps' results into the piece's, and the pieces' into the row's.
 #pragma once
 
-#include "kernels/attention/attend_step_block.cuh"
+#include "kernels/attention/step/block.cuh"
 
 namespace ocellus::cuda {
 

@@ -1,8 +1,8 @@
 // The tiles of one warp if they may be packed, and the stages in which packed ones are copied to shared memory.
 #pragma once
 
-#include "kernels/attention/attend_step_block.cuh"
-#include "kernels/attention/attend_step_codes.h"
+#include "kernels/attention/step/block.cuh"
+#include "kernels/attention/step/packed_codes.h"
 
 namespace ocellus::cuda {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "kernels/attention/attend_step.h"
-#include "kernels/attention/attend_step_plan.h"
-#include "kernels/attention/attend_step_tile.cuh"
+#include "kernels/attention/step/f16_tile.cuh"
+#include "kernels/attention/step/plan.h"
 #include "kernels/base/device_math.cuh"
 #include "kernels/base/launch.cuh"
 

@@ -3,8 +3,8 @@
 // operations. A group's words (kAttendStepRangeWords) are zero between calls.
 #pragma once
 
-#include "kernels/attention/attend_step_block.cuh"
-#include "kernels/attention/attend_step_packed_tile.cuh"
+#include "kernels/attention/step/block.cuh"
+#include "kernels/attention/step/packed_scores.cuh"
 
 namespace ocellus::cuda {
 

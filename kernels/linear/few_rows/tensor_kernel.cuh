@@ -2,11 +2,11 @@
 #pragma once
 
 #include "kernels/linear/activation.cuh"
-#include "kernels/linear/matmul_few_rows_input.cuh"
-#include "kernels/linear/matmul_few_rows_per_warp.cuh"
-#include "kernels/linear/matmul_few_rows_plan.cuh"
-#include "kernels/linear/matmul_few_rows_spread.cuh"
-#include "kernels/linear/matmul_few_rows_step.cuh"
+#include "kernels/linear/few_rows/launch.cuh"
+#include "kernels/linear/few_rows/round_input.cuh"
+#include "kernels/linear/few_rows/tensor_step.cuh"
+#include "kernels/linear/few_rows/tensor_step_spread.cuh"
+#include "kernels/linear/few_rows/warp_kernel.cuh"
 
 namespace ocellus::cuda {
 

@@ -10,8 +10,8 @@
 
 #include <cstdint>
 
+#include "kernels/linear/few_rows/plan.h"
 #include "kernels/linear/matmul.h"
-#include "kernels/linear/matmul_few_rows_plan.h"
 #include "kernels/linear/weight_codes_k.cuh"
 
 namespace ocellus::cuda {

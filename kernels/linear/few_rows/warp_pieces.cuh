@@ -3,7 +3,7 @@
 // sixteen plain weights.
 #pragma once
 
-#include "kernels/linear/matmul_few_rows_step.cuh"
+#include "kernels/linear/few_rows/tensor_step.cuh"
 
 namespace ocellus::cuda {
 

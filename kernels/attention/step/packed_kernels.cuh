@@ -5,9 +5,9 @@
 // writes the minimum and the maximum of every row and query head.
 #pragma once
 
-#include "kernels/attention/attend_step_finish.cuh"
-#include "kernels/attention/attend_step_launch.cuh"
-#include "kernels/attention/attend_step_packed_walk.cuh"
+#include "kernels/attention/step/combine.cuh"
+#include "kernels/attention/step/fill_params.cuh"
+#include "kernels/attention/step/packed_attention.cuh"
 
 namespace ocellus::cuda {
 

@@ -7,8 +7,8 @@
 
 #include <cmath>
 
-#include "kernels/attention/attend_step_loads.cuh"
 #include "kernels/attention/attend_tile.cuh"
+#include "kernels/attention/step/memory_reads.cuh"
 #include "kernels/base/device_math.cuh"
 
 namespace ocellus::cuda {

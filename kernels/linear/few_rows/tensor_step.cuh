@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "kernels/linear/matmul_few_rows_work.cuh"
+#include "kernels/linear/few_rows/work.cuh"
 
 namespace ocellus::cuda {
 

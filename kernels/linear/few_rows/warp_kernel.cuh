@@ -5,8 +5,8 @@
 #pragma once
 
 #include "kernels/linear/activation.cuh"
-#include "kernels/linear/matmul_few_rows_input.cuh"
-#include "kernels/linear/matmul_few_rows_pieces.cuh"
+#include "kernels/linear/few_rows/round_input.cuh"
+#include "kernels/linear/few_rows/warp_pieces.cuh"
 
 namespace ocellus::cuda {
 

@@ -1,10 +1,10 @@
 // One warp's iteration over its tiles if they may be packed: packed ones, then f16 ones.
 #pragma once
 
-#include "kernels/attention/attend_step_packed_sums.cuh"
-#include "kernels/attention/attend_step_ranges.cuh"
-#include "kernels/attention/attend_step_ring.cuh"
-#include "kernels/attention/attend_step_turn.cuh"
+#include "kernels/attention/step/packed_stages.cuh"
+#include "kernels/attention/step/packed_sums.cuh"
+#include "kernels/attention/step/rotate_queries.cuh"
+#include "kernels/attention/step/score_ranges.cuh"
 
 namespace ocellus::cuda {
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/base/launch.cuh"
-#include "kernels/linear/matmul_few_rows_plan.h"
-#include "kernels/linear/matmul_few_rows_work.cuh"
+#include "kernels/linear/few_rows/plan.h"
+#include "kernels/linear/few_rows/work.cuh"
 
 namespace ocellus::cuda {
 

@@ -5,7 +5,7 @@
 
 #include "kernels/base/device_math.cuh"
 #include "kernels/base/launch.cuh"
-#include "kernels/linear/matmul_few_rows_work.cuh"
+#include "kernels/linear/few_rows/work.cuh"
 
 namespace ocellus::cuda {
 

@@ -1,7 +1,7 @@
 // Queries for shifted tiles (KvRun::position_shift): rotated back by the shift. Rare, and so small rather than fast.
 #pragma once
 
-#include "kernels/attention/attend_step_block.cuh"
+#include "kernels/attention/step/block.cuh"
 
 namespace ocellus::cuda {
 

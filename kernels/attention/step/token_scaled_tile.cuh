@@ -2,7 +2,7 @@
 // fragments as f16 tiles. Scales that differ by slot cannot be folded into queries and sums, as those by channel can.
 #pragma once
 
-#include "kernels/attention/attend_step_tile.cuh"
+#include "kernels/attention/step/f16_tile.cuh"
 #include "kernels/base/code_units.cuh"
 #include "quant/kv_format.h"
 

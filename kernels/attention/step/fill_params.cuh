@@ -3,7 +3,7 @@
 
 #include <numbers>
 
-#include "kernels/attention/attend_step_block.cuh"
+#include "kernels/attention/step/block.cuh"
 
 namespace ocellus::cuda {
 
@@ -60,7 +60,7 @@ inline dim3 step_grid(const AttendStepArgs& args, const AttendStepPlan& plan) {
               static_cast<unsigned>(args.query.rows));
 }
 
-/// attend_step for calls that have packed tiles (attend_step_packed.cu).
+/// attend_step for calls that have packed tiles (packed_kernels.cu).
 void attend_step_packed(const StepParams& params, const AttendStepArgs& args, const AttendStepPlan& plan, Queue& queue);
 
 }  // namespace ocellus::cuda

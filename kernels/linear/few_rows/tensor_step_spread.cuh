@@ -4,7 +4,7 @@
 // once, by the lane that needs them, and not by all four.
 #pragma once
 
-#include "kernels/linear/matmul_few_rows_step.cuh"
+#include "kernels/linear/few_rows/tensor_step.cuh"
 
 namespace ocellus::cuda {
 

@@ -1,15 +1,15 @@
 // One warp's part of decode attention over tiles that may be packed: up to 64 slots at a time, up to 8 query heads.
 //
-// Codes are loaded from shared memory into the fragments of the matrix products unchanged (attend_step_codes.h): one
+// Codes are loaded from shared memory into the fragments of the matrix products unchanged (packed_codes.h): one
 // ldmatrix loads four 8 x 8 matrices of halves, [slots, halves] for keys and transposed for values. Keys' steps and
 // offsets are folded into the query and a constant. Values' are not needed while tiles of one block follow each other:
 // the sums are kept as sums of numbers, in units of the steps, and converted to plain sums and to the next block's
 // units in between.
 #pragma once
 
-#include "kernels/attention/attend_step_codes.h"
-#include "kernels/attention/attend_step_scales.cuh"
-#include "kernels/attention/attend_step_tile.cuh"
+#include "kernels/attention/step/block_scales.cuh"
+#include "kernels/attention/step/f16_tile.cuh"
+#include "kernels/attention/step/packed_codes.h"
 
 namespace ocellus::cuda {
 

@@ -76,7 +76,7 @@ constexpr AttendStepPlan plan_attend_step(int64_t rows, int64_t most_tiles, int6
 }
 
 /// Calibration data of the packed slots seen by a group's blocks, as words that are zero if nothing was seen
-/// (kernels/attention/attend_step_ranges.cuh): by head the maximum score and the minimum, then the number of slots.
+/// (kernels/attention/step/score_ranges.cuh): by head the maximum score and the minimum, then the number of slots.
 inline constexpr int64_t kAttendStepRangeWords = 2 * kAttendStepHeads + 1;
 
 /// Scratch begins with every block's result and ends with the counters of finished pieces and, if tiles may be packed,

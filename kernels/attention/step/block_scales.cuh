@@ -2,7 +2,7 @@
 // ones (quant/kv_scales.h) are decoded.
 #pragma once
 
-#include "kernels/attention/attend_step_loads.cuh"
+#include "kernels/attention/step/memory_reads.cuh"
 #include "quant/kv_scales.h"
 
 namespace ocellus::cuda {

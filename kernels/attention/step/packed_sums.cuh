@@ -1,7 +1,7 @@
-// The sums of one warp's decode attention over tiles that may be packed (attend_step_packed_tile.cuh).
+// The sums of one warp's decode attention over tiles that may be packed (packed_scores.cuh).
 #pragma once
 
-#include "kernels/attention/attend_step_packed_tile.cuh"
+#include "kernels/attention/step/packed_scores.cuh"
 
 namespace ocellus::cuda {
 

@@ -1,4 +1,4 @@
-#include "kernels/attention/attend_step_codes.h"
+#include "kernels/attention/step/packed_codes.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/attention/attend_step_plan.h"
+#include "kernels/attention/step/plan.h"
 #include "quant/weight_format.h"
 #include "tests/support/packed_codes.h"
 #include "tests/support/random.h"

@@ -1,4 +1,4 @@
-#include "kernels/linear/matmul_few_rows_kernel.cuh"
+#include "kernels/linear/few_rows/tensor_kernel.cuh"
 
 namespace ocellus::cuda {
 

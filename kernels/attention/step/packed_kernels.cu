@@ -1,5 +1,5 @@
 // Selects the kernel over packed tiles for a call.
-#include "kernels/attention/attend_step_packed.cuh"
+#include "kernels/attention/step/packed_kernels.cuh"
 
 namespace ocellus::cuda {
 namespace {
