@@ -34,11 +34,9 @@ LONG_FUNCTIONS = {}
 # path:type: reason
 WIDE_TYPES = {
     "kernels/attention/attend_rows_place.cuh:RowsWork": "what the kernels of one op share, filled in one function",
-    "kernels/attention/step/block.cuh:StepParams": "what the kernels of one op share, filled in one function",
     "kernels/attention/step/block.cuh:StepPiece": "registers of a block, one value each",
     "kernels/base/kv_run.h:KvRun": "a record of 64 bytes that the host lists and the device reads",
     "kernels/cache/score_rows_tile.cuh:ScoreWork": "what the kernels of one op share, filled in one function",
-    "kernels/linear/few_rows/work.cuh:FewRowsWork": "what the kernels of one op share, filled in one function",
     "kernels/sampling/sample.cu:Room": "shared memory of a block, an array for each step of sampling",
     "platform/queue.h:Queue": "everything that ops and whoever drives them ask of a device, none of it with state of its own",
     "quant/gguf.h:GgufFile": "one getter for each type of key and each fact of a file",

@@ -1,6 +1,16 @@
 // Flash attention (Dao et al. 2022) on tensor cores: one pass over the slots with a running maximum and sum. Stages of
-// slots are copied into shared memory (attend_rows_fetch.cuh) while the previous stage is computed
-// (attend_rows_mix.cuh). attend_rows_hopper.cu does the same with larger products on devices that have them.
+// slots are copied into shared memory while the previous stage is computed. attend_rows.h is the contract; in the order
+// to read:
+//
+//   attend_rows_plan.h         division into tasks and layout of the scratch, on both backends
+//   attend_rows_place.cuh      division of a call into tiles: parameters of the kernels, and the place of a block
+//   attend_tile.cuh            copies, fragments and their products
+//   attend_rows_fetch.cuh      copies of a tile's queries, keys and values
+//   attend_rows_scores.cuh     a warp's running state; scores become weights
+//   attend_rows_mix.cuh        products of a warp with a stage
+//   attend_rows_write.cuh      sums as rows of the output
+//   attend_rows_calibrate.cu   the kernel that finds the ranges of calibrated scores before
+//   attend_rows_hopper.cu      the same with larger products (attend_warpgroup.cuh) on devices that have them
 #include <cmath>
 #include <numbers>
 

@@ -1,5 +1,26 @@
 // One kernel per decode step and layer. A block takes a piece of one row's tiles for one key/value head and up to
-// kStepHeads of its query heads; the last block of a row to finish combines the row's pieces.
+// kStepHeads of its query heads; the last block of a row to finish combines the row's pieces. attend_step.h is the
+// contract, attend_one.h the CPU's half. The kernel here reads f16 tiles; in step/, in the order to read:
+//
+//   plan.h                 division of the work, and layout of the scratch
+//   params.cuh             parameters of the kernels; fill_params.cuh fills them in
+//   block.cuh              the beginning of every kernel: a block's piece, its shared memory, rotated inputs
+//   memory_reads.cuh       loads from memory
+//   f16_tile.cuh           up to 16 f16 slots in the fragments of matrix products: scores, weights, sums
+//   token_scaled_tile.cuh  the same for slots packed with scales by token
+//   rotate_queries.cuh     queries for tiles that have moved
+//   combine.cuh            the end of every kernel: results of warps, then of pieces
+//
+// Tiles packed with scales by channel have kernels of their own there:
+//
+//   packed_kernels.cuh     the kernels; packed_kernels.cu chooses between them
+//   packed_attention.cuh   a warp's pass over its tiles: packed ones, then f16 ones
+//   packed_stages.cuh      the list of those tiles, and copies of packed ones to shared memory, several stages ahead
+//   packed_codes.h         codes that become f16 numbers in place
+//   block_scales.cuh       offsets and steps of a block
+//   packed_scores.cuh      queries folded with those, products with the keys' codes, scores
+//   packed_sums.cuh        weights, and sums of the values' codes
+//   score_ranges.cuh       calibration: the range of the scores of a row, and its use
 #include "kernels/attention/attend_step.h"
 #include "kernels/attention/step/block.cuh"
 #include "kernels/attention/step/combine.cuh"
@@ -24,7 +45,7 @@ class TileWalk {
  public:
   __device__ TileWalk(const StepParams& p, const StepPiece& piece, int warp, int lane)
       : p_(&p),
-        tiles_(p.tiles + piece.row * p.tiles_per_row),
+        tiles_(p.tiles.runs + piece.row * p.tiles.per_row),
         kv_head_(piece.kv_head),
         new_tile_(piece.new_tile),
         new_slot_(piece.new_slot),
@@ -65,7 +86,7 @@ class TileWalk {
     mine_ = Slots{};
     if (lane_tile_ < end_) {
       const KvRun& run = tiles_[lane_tile_];
-      mine_.keys = keys_of(run, p_->layer, kv_head_);
+      mine_.keys = keys_of(run, p_->layer.index, kv_head_);
       mine_.value_offset = __ldcg(&run.value_offset);
       mine_.shift = __ldcg(&run.position_shift);
       mine_.count = lane_tile_ == new_tile_ ? new_slot_ : live_in(run, *p_, kv_head_);
@@ -76,10 +97,10 @@ class TileWalk {
     lane_tile_ += kWarp * kStepWarps;
   }
   __device__ void find_packed(const KvRun& run) {
-    const int dim = p_->head_dim;
+    const int dim = p_->heads.dim;
     const int64_t first = __ldcg(&run.first);
-    const auto layout = KvBlockLayout::of(p_->format, dim, first + __ldcg(&run.capacity), KvScaleForm::kByToken);
-    mine_.key_scales = load_pointer(run.data) + p_->layer_offset + kv_head_ * layout.padded_bytes;
+    const auto layout = KvBlockLayout::of(p_->layer.format, dim, first + __ldcg(&run.capacity), KvScaleForm::kByToken);
+    mine_.key_scales = load_pointer(run.data) + p_->layer.offset + kv_head_ * layout.padded_bytes;
     mine_.value_scales =
         mine_.key_scales + KvBlockLayout::token_scales_at(dim) + first * KvBlockLayout::token_scale_bytes(dim);
     mine_.keys = mine_.key_scales + layout.keys + first * layout.row_bytes;
@@ -94,20 +115,20 @@ class TileWalk {
 
 template <int kChunks>
 __device__ void load_keys(const StepParams& p, const TileSlots& slots, int row, int column, Tile<kChunks>& tile) {
-  tile.load_keys(slots, p.head_dim, row, column);
+  tile.load_keys(slots, p.heads.dim, row, column);
 }
 template <int kChunks>
 __device__ void load_values(const StepParams& p, const TileSlots& slots, int row, int column, Tile<kChunks>& tile) {
-  tile.load_values(slots, p.head_dim, row, column);
+  tile.load_values(slots, p.heads.dim, row, column);
 }
 template <int kChunks>
 __device__ void load_keys(const StepParams& p, const TokenTileSlots& slots, int row, int column, Tile<kChunks>& tile) {
-  load_token_keys(slots, kv_bits(p.format), p.head_dim, row, column, tile);
+  load_token_keys(slots, kv_bits(p.layer.format), p.heads.dim, row, column, tile);
 }
 template <int kChunks>
 __device__ void load_values(const StepParams& p, const TokenTileSlots& slots, int row, int column,
                             Tile<kChunks>& tile) {
-  load_token_values(slots, kv_bits(p.format), p.head_dim, row, column, tile);
+  load_token_values(slots, kv_bits(p.layer.format), p.heads.dim, row, column, tile);
 }
 
 /// A warp's part of the dynamic shared memory, in units of 16 bytes: rotated queries, at the end its sums.
@@ -148,7 +169,7 @@ __global__ void __launch_bounds__(kStepThreads,
   extern __shared__ float4 shared[];
   __shared__ StepRoom<kChunks> room;
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int row = lane / 4, column = lane % 4, dim = p.head_dim;
+  const int row = lane / 4, column = lane % 4, dim = p.heads.dim;
   const StepPiece piece = start_piece(p);
   if (!has_work(piece)) return;
   if (!piece.active) return clear_output(p, piece);

@@ -1,5 +1,17 @@
 // The host side of few-row products: choice of the plan, division of shared memory and rows, and rounding the input
-// beforehand if blocks do not do it themselves.
+// beforehand if blocks do not do it themselves. matmul_few_rows.h is the contract; in few_rows/, in the order to read:
+//
+//   plan.h                  the plans, and the choice between them by shape and device
+//   work.cuh                parameters of the kernels: one launch
+//   round_input.cuh         rmsnorm and rounding of the input to f16 or int8
+//   weight_steps.cuh        division of the weights between blocks and warps; copies into shared memory
+//   tensor_step.cuh         sixteen weight rows times the input rows on the tensor cores
+//   tensor_step_spread.cuh  the same for one or two input rows of block formats
+//   tensor_kernel.cuh       the kernel of those steps, and launch_few_rows
+//   warp_pieces.cuh         rows of weights divided into pieces, for one warp each
+//   warp_kernel.cuh         the kernel over pieces, for up to four input rows: no tensor cores
+//   launch.cuh              limits of launches by plan; declares launch_few_rows, instantiated by format in the .cu
+//   files
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -111,21 +123,21 @@ int row_pitch(const FewRowsWork& work, const StepFacts& facts) {
 /// Divides the weight rows among at most this many blocks, and returns their number.
 unsigned divide_rows(int64_t weight_rows, int64_t most_blocks, FewRowsWork& work) {
   const int64_t blocks = std::min(most_blocks, divide_up(weight_rows, kFewestBlockRows));
-  work.rows_per_block = static_cast<int>(weight_rows / blocks);
-  work.blocks_with_more = static_cast<int>(weight_rows % blocks);
+  work.share.rows = static_cast<int>(weight_rows / blocks);
+  work.share.blocks_with_more = static_cast<int>(weight_rows % blocks);
   return static_cast<unsigned>(blocks);
 }
 
 LaunchShape shape_per_warp(const StepFacts& facts, int64_t weight_rows, FewRowsWork& work, const CudaFacts& device) {
   const int warps = most_warps_of(device);
   const int64_t pieces = work.input.rows * divide_up(work.input.cols, facts.piece_weights);
-  work.values_at = warps * facts.ring_bytes;
+  work.shared.values_at = warps * facts.ring_bytes;
   const int64_t value_bytes = pieces * (facts.plain ? 2 : 1) * facts.piece_weights;
-  work.scales_at = work.values_at + static_cast<int>(value_bytes);
-  work.room_at = work.values_at + static_cast<int>(pieces * facts.piece_bytes);
+  work.shared.scales_at = work.shared.values_at + static_cast<int>(value_bytes);
+  work.shared.room_at = work.shared.values_at + static_cast<int>(pieces * facts.piece_bytes);
   return {.grid = divide_rows(weight_rows, device.multiprocessors, work),
           .threads = warps * kWarp,
-          .shared_bytes = work.room_at + kRoomBytes};
+          .shared_bytes = work.shared.room_at + kRoomBytes};
 }
 
 /// Lays out shared memory and divides the weight rows among blocks.
@@ -137,19 +149,19 @@ LaunchShape shape_launch(FewRowsPlan plan, const StepFacts& facts, int64_t weigh
   const int groups = groups_of(work.input.cols), unit_bytes = kUnitRows * work.input.rows * 4;
   work.pitch = row_pitch(work, facts);
   int at = warps * kRingSteps * kUnitRows * work.pitch;
-  work.values_at = at;
+  work.shared.values_at = at;
   if (rounds_itself(plan)) {
     work.rounded.columns = facts.plain ? work.input.rows : work.input.rows + work.input.rows % 2;
     at += groups * work.rounded.columns * (facts.plain ? 64 : 32);
-    work.scales_at = at;
+    work.shared.scales_at = at;
     at += facts.plain ? 0 : groups * work.rounded.columns * 8;
   }
   work.two_buffers = work.input.rows <= 16;
-  work.partials_at = at;
+  work.shared.partials_at = at;
   at += (work.two_buffers ? 2 : 1) * warps * unit_bytes;
-  work.gates_at = at;
+  work.shared.gates_at = at;
   at += work.gated ? unit_bytes : 0;
-  work.room_at = at;
+  work.shared.room_at = at;
   at += kRoomBytes;
 
   if (!rounds_itself(plan)) {
@@ -157,9 +169,9 @@ LaunchShape shape_launch(FewRowsPlan plan, const StepFacts& facts, int64_t weigh
     const int bytes = values + (facts.plain ? 0 : groups * work.rounded.columns * 8);
     if (at + bytes <= std::min(kMaxStagedBytes, most_shared_bytes(device.major, device.minor))) {
       at = (at + 15) / 16 * 16;
-      work.values_at = at;
-      work.scales_at = at + values;
-      work.staged_bytes = bytes;
+      work.shared.values_at = at;
+      work.shared.scales_at = at + values;
+      work.shared.staged_bytes = bytes;
       at += bytes;
     }
   }

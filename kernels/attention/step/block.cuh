@@ -3,48 +3,12 @@
 
 #include <cmath>
 
-#include "kernels/attention/attend_step.h"
 #include "kernels/attention/step/f16_tile.cuh"
-#include "kernels/attention/step/plan.h"
+#include "kernels/attention/step/params.cuh"
 #include "kernels/base/device_math.cuh"
 #include "kernels/base/launch.cuh"
 
 namespace ocellus::cuda {
-
-inline constexpr int kStepHeads = static_cast<int>(kAttendStepHeads);
-inline constexpr int kStepWarps = static_cast<int>(kAttendStepWarps);
-inline constexpr int kStepThreads = kStepWarps * kWarp;
-
-struct StepParams {
-  const __half* query;
-  const __half* key;
-  const __half* value;
-  int64_t query_stride, key_stride, value_stride;
-  const float* angles;
-  int64_t angle_stride;
-  const StepRow* steps;
-  const KvRun* tiles;
-  int64_t tiles_per_row;
-  __half* output;
-  int64_t output_stride;
-  float4* mixed;            // [groups, pieces, heads, E / 4]
-  float2* weighed;          // [groups, pieces, heads]: maximum score, sum of weights
-  uint32_t* done;           // [groups]
-  float scale;              // scale of queries, so that scores are powers of two: exp(x) = 2^(x log2 e)
-  int shared_by, head_dim;  // query heads per key/value head
-  int heads, head_tiles, kv_heads;
-  int rotated, layer, scale_bytes;  // scale_bytes: before the codes of packed tiles
-  KvScaleForm scales;               // scales of packed tiles
-  KvFormat format;                  // format of packed tiles
-  int64_t layer_offset;             // offset of the layer in their data
-  RopePairing pairing;
-  bool cache_settled;
-  double octaves_per_pair;  // input of the angles of shifted tiles, with the next two
-  float position_scale;
-  const float* factors;
-  uint32_t* ranges;         // [groups, kAttendStepRangeWords]; null, and zeros, without calibration
-  float tau_low, tau_high;  // in the unit of the scores, powers of two
-};
 
 /// The part of the work of a block.
 struct StepPiece {
@@ -59,14 +23,14 @@ struct StepPiece {
 /// May run before wait_for_inputs(): it does not read stale data of an earlier launch from the L1 cache.
 __device__ inline StepPiece find_piece(const StepParams& p, int warps) {
   StepPiece piece;
-  const int head_tile = static_cast<int>(blockIdx.y) % p.head_tiles;
+  const int head_tile = static_cast<int>(blockIdx.y) % p.heads.tiles;
   piece.row = static_cast<int>(blockIdx.z);
-  piece.kv_head = static_cast<int>(blockIdx.y) / p.head_tiles;
-  piece.first_head = piece.kv_head * p.shared_by + head_tile * kStepHeads;
-  piece.heads = min(p.shared_by - head_tile * kStepHeads, kStepHeads);
+  piece.kv_head = static_cast<int>(blockIdx.y) / p.heads.tiles;
+  piece.first_head = piece.kv_head * p.heads.shared_by + head_tile * kStepHeads;
+  piece.heads = min(p.heads.shared_by - head_tile * kStepHeads, kStepHeads);
   piece.group = static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y);
   piece.stores = head_tile == 0;
-  const StepRow& step = p.steps[piece.row];
+  const StepRow& step = p.tiles.steps[piece.row];
   piece.active = __ldcg(&step.active) != 0;
   piece.new_tile = __ldcg(&step.new_tile);
   piece.new_slot = __ldcg(&step.new_slot);
@@ -114,17 +78,17 @@ struct StepPair {
   __device__ StepPair(const StepParams& p, const StepPiece& piece)
       : head(static_cast<int>(threadIdx.x) / kPairs), key(nullptr), value(nullptr) {
     const int index = static_cast<int>(threadIdx.x) % kPairs;
-    inside = 2 * index < p.head_dim;
-    turns = index < p.rotated / 2;
-    const bool split = turns && p.pairing == RopePairing::kHalves;
+    inside = 2 * index < p.heads.dim;
+    turns = index < p.rope.rotated / 2;
+    const bool split = turns && p.rope.pairing == RopePairing::kHalves;
     first = split ? index : 2 * index;
-    second = split ? index + p.rotated / 2 : 2 * index + 1;
-    query = p.query + piece.row * p.query_stride + int64_t{piece.first_head + head} * p.head_dim;
-    angles = p.angles + piece.row * p.angle_stride + 2 * index;
+    second = split ? index + p.rope.rotated / 2 : 2 * index + 1;
+    query = p.rows.query + piece.row * p.rows.query_stride + int64_t{piece.first_head + head} * p.heads.dim;
+    angles = p.rows.angles + piece.row * p.rows.angle_stride + 2 * index;
     // The last of the threads that share a pair, which may have no query.
     if (piece.end <= piece.new_tile || head != kTogether - 1) return;
-    key = p.key + piece.row * p.key_stride + int64_t{piece.kv_head} * p.head_dim;
-    value = p.value + piece.row * p.value_stride + int64_t{piece.kv_head} * p.head_dim;
+    key = p.rows.key + piece.row * p.rows.key_stride + int64_t{piece.kv_head} * p.heads.dim;
+    value = p.rows.value + piece.row * p.rows.value_stride + int64_t{piece.kv_head} * p.heads.dim;
   }
   /// Stores the channels' values, rotated (turn: cosine and sine) and scaled.
   __device__ void store(const __half (&values)[2], float2 turn, float scale, __half* to) const {
@@ -144,7 +108,7 @@ __device__ inline int live_in(const KvRun& run, const StepParams& p, int kv_head
   const int slots = __ldcg(&run.slots), before = __ldcg(&run.counted_before) + __ldcg(&run.first);
   const int32_t* counts = load_pointer(run.counts);
   if (counts == nullptr) return slots;
-  return min(max(__ldcg(counts + int64_t{p.layer} * p.kv_heads + kv_head) - before, 0), slots);
+  return min(max(__ldcg(counts + int64_t{p.layer.index} * p.heads.kv + kv_head) - before, 0), slots);
 }
 
 /// Destination of the new slot's key and value of one head; null in blocks that do not store them.
@@ -155,9 +119,9 @@ struct NewStepSlot {
   NewStepSlot() = default;
   __device__ NewStepSlot(const StepParams& p, const StepPiece& piece) {
     if (!piece.stores || piece.end <= piece.new_tile) return;
-    const KvRun& tile = p.tiles[piece.row * p.tiles_per_row + piece.new_tile];
-    std::byte* keys = keys_of(tile, p.layer, piece.kv_head);
-    const int64_t slot = int64_t{piece.new_slot} * p.head_dim;
+    const KvRun& tile = p.tiles.runs[piece.row * p.tiles.per_row + piece.new_tile];
+    std::byte* keys = keys_of(tile, p.layer.index, piece.kv_head);
+    const int64_t slot = int64_t{piece.new_slot} * p.heads.dim;
     key = reinterpret_cast<__half*>(keys) + slot;
     value = reinterpret_cast<__half*>(keys + __ldcg(&tile.value_offset)) + slot;
   }
@@ -177,15 +141,16 @@ __device__ void prepare_inputs(const StepParams& p, const StepPiece& piece, cons
 #pragma unroll
   for (int i = 0; i < kRounds; ++i) {
     const bool wanted = pair.inside && pair.head + i * kTogether < piece.heads;
-    queries[i][0] = load_if(wanted, pair.query + i * kTogether * p.head_dim + pair.first);
-    queries[i][1] = load_if(wanted, pair.query + i * kTogether * p.head_dim + pair.second);
+    queries[i][0] = load_if(wanted, pair.query + i * kTogether * p.heads.dim + pair.first);
+    queries[i][1] = load_if(wanted, pair.query + i * kTogether * p.heads.dim + pair.second);
   }
   key[0] = load_if(wants_new, pair.key + pair.first);
   key[1] = load_if(wants_new, pair.key + pair.second);
   value[0] = load_if(wants_new, pair.value + pair.first);
   value[1] = load_if(wants_new, pair.value + pair.second);
 #pragma unroll
-  for (int i = 0; i < kRounds; ++i) pair.store(queries[i], turn, p.scale, room.queries[pair.head + i * kTogether]);
+  for (int i = 0; i < kRounds; ++i)
+    pair.store(queries[i], turn, p.heads.scale, room.queries[pair.head + i * kTogether]);
   if (!prepares_new) return;
   pair.store(key, turn, 1.0f, room.key);
   room.value[pair.first] = value[0];

@@ -35,8 +35,8 @@ __device__ inline void store_output(__half* to, const float4& mixed, float sum) 
 template <int kChunks>
 __device__ inline void finish_piece(const StepParams& p, const StepPiece& piece, const StepRoom<kChunks>& room,
                                     const float4* shared, int warp_stride) {
-  const int units = p.head_dim / 4;
-  const int64_t first = (int64_t{piece.group} * gridDim.x + blockIdx.x) * p.heads;
+  const int units = p.heads.dim / 4;
+  const int64_t first = (int64_t{piece.group} * gridDim.x + blockIdx.x) * p.heads.per_block;
   for (int item = static_cast<int>(threadIdx.x); item < piece.heads * units; item += kStepThreads) {
     const int head = item / units, unit = item % units;
     // Warps without tiles have no result: the last result is read again with weight zero.
@@ -52,12 +52,13 @@ __device__ inline void finish_piece(const StepParams& p, const StepPiece& piece,
       add_scaled(mixed, factor, shared[from * warp_stride + head * (units + 1) + unit]);
     }
     if (piece.pieces == 1) {
-      store_output(p.output + piece.row * p.output_stride + int64_t{piece.first_head} * p.head_dim + 4 * item, mixed,
-                   sum);
+      store_output(
+          p.rows.output + piece.row * p.rows.output_stride + int64_t{piece.first_head} * p.heads.dim + 4 * item, mixed,
+          sum);
       continue;
     }
-    p.mixed[(first + head) * units + unit] = mixed;
-    if (unit == 0) p.weighed[first + head] = make_float2(maximum, sum);
+    p.partials.mixed[(first + head) * units + unit] = mixed;
+    if (unit == 0) p.partials.weighed[first + head] = make_float2(maximum, sum);
   }
 }
 
@@ -66,7 +67,7 @@ __device__ inline bool all_pieces_done(const StepParams& p, const StepPiece& pie
   __syncthreads();
   if (threadIdx.x == 0) {
     const uint32_t last = static_cast<uint32_t>(piece.pieces) - 1;
-    *is_last = count_up(p.done + piece.group, last) == last;
+    *is_last = count_up(p.partials.done + piece.group, last) == last;
   }
   __syncthreads();
   return *is_last != 0;
@@ -75,9 +76,9 @@ __device__ inline bool all_pieces_done(const StepParams& p, const StepPiece& pie
 /// Combines the row's pieces, always in the same order; kTogether of them are loaded at a time.
 template <int kTogether>
 __device__ inline void combine_pieces(const StepParams& p, const StepPiece& piece) {
-  const int units = p.head_dim / 4;
+  const int units = p.heads.dim / 4;
   for (int item = static_cast<int>(threadIdx.x); item < piece.heads * units; item += kStepThreads) {
-    const int64_t first = int64_t{piece.group} * gridDim.x * p.heads + item / units;
+    const int64_t first = int64_t{piece.group} * gridDim.x * p.heads.per_block + item / units;
     float maximum = kNoScore, sum = 0.0f;
     float4 mixed{};
     for (int begin = 0; begin < piece.pieces; begin += kTogether) {
@@ -85,9 +86,9 @@ __device__ inline void combine_pieces(const StepParams& p, const StepPiece& piec
       float4 parts[kTogether];
 #pragma unroll
       for (int i = 0; i < kTogether; ++i) {
-        const int64_t from = first + int64_t{min(begin + i, piece.pieces - 1)} * p.heads;
-        weighed[i] = __ldcg(p.weighed + from);
-        parts[i] = __ldcg(p.mixed + from * units + item % units);
+        const int64_t from = first + int64_t{min(begin + i, piece.pieces - 1)} * p.heads.per_block;
+        weighed[i] = __ldcg(p.partials.weighed + from);
+        parts[i] = __ldcg(p.partials.mixed + from * units + item % units);
       }
 #pragma unroll
       for (int i = 0; i < kTogether; ++i) {
@@ -100,16 +101,16 @@ __device__ inline void combine_pieces(const StepParams& p, const StepPiece& piec
         add_scaled(mixed, factor, parts[i]);
       }
     }
-    store_output(p.output + piece.row * p.output_stride + int64_t{piece.first_head} * p.head_dim + 4 * item, mixed,
-                 sum);
+    store_output(p.rows.output + piece.row * p.rows.output_stride + int64_t{piece.first_head} * p.heads.dim + 4 * item,
+                 mixed, sum);
   }
 }
 
 /// Writes the result of an inactive row.
 __device__ inline void clear_output(const StepParams& p, const StepPiece& piece) {
   wait_for_inputs();
-  __half* output = p.output + piece.row * p.output_stride + int64_t{piece.first_head} * p.head_dim;
-  for (int i = static_cast<int>(threadIdx.x); i < piece.heads * p.head_dim; i += kStepThreads)
+  __half* output = p.rows.output + piece.row * p.rows.output_stride + int64_t{piece.first_head} * p.heads.dim;
+  for (int i = static_cast<int>(threadIdx.x); i < piece.heads * p.heads.dim; i += kStepThreads)
     output[i] = __float2half_rn(0.0f);
 }
 

@@ -46,7 +46,7 @@ struct PackedQuerySource {
   const std::byte* block = nullptr;
   int shift = 0;
 
-  __device__ BlockScales scales_of(const std::byte* of_block) const { return {of_block, p.head_dim, p.scales}; }
+  __device__ BlockScales scales_of(const std::byte* of_block) const { return {of_block, p.heads.dim, p.layer.scales}; }
   /// Query of head lane / 4; zeros if there is no such head.
   __device__ const __half* of_shift(int wanted) {
     constexpr int kStride = PackedWarpRoom<Shape, 2>::kTurnedStride;
@@ -104,13 +104,13 @@ __device__ void attend_packed_tiles(const StepParams& p, const StepPiece& piece,
 
 template <class Shape>
 __device__ void attend_plain_tiles(const StepParams& p, const StepPiece& piece, const StepTile* list,
-                                   const StepTiles& tiles, PackedQuerySource<Shape>& source, int lane,
+                                   const TileCounts& tiles, PackedQuerySource<Shape>& source, int lane,
                                    PackedAttended<Shape>& attended) {
   if (tiles.packed == tiles.all) return;
   const int row = lane / 4, column = lane % 4;
   for (int i = tiles.packed; i < tiles.all; ++i) {
     // Hides its value from the compiler: constants derived from it before the loop would fill the registers.
-    int dim = p.head_dim;
+    int dim = p.heads.dim;
     asm volatile("" : "+r"(dim));
     const StepTile tile = list[i];
     const bool has_new = tiles.has_new && i == tiles.all - 1;

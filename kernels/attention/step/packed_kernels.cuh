@@ -20,15 +20,15 @@ __global__ void __launch_bounds__(kStepThreads,
   extern __shared__ float4 shared[];
   __shared__ PackedRoom<Shape> room;
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int dim = p.head_dim, row_bytes = dim * Shape::kBits / 8;
+  const int dim = p.heads.dim, row_bytes = dim * Shape::kBits / 8;
   const StepPiece piece = start_piece(p);
   if (!has_work(piece)) return;
   if (!piece.active) return clear_output(p, piece);
 
   const NewStepSlot new_slot(p, piece);
   const StepPair<Shape::kChunks> pair(p, piece);
-  const WarpRoom own(shared, warp, p.heads, dim);
-  const StepTiles tiles = list_tiles(p, piece, warp, lane, row_bytes, room.tiles[warp]);
+  const WarpRoom own(shared, warp, p.heads.per_block, dim);
+  const TileCounts tiles = list_tiles(p, piece, warp, lane, row_bytes, room.tiles[warp]);
   TileRing<Shape, 2> ring(room.tiles[warp], tiles.packed, row_bytes, own.stages);
   // With a settled cache, the code above overlaps the preceding kernels; the code below reads their results, or writes.
   wait_for_inputs();
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kStepThreads,
   attend_plain_tiles(p, piece, room.tiles[warp], tiles, source, lane, attended);
   gather_sums(attended, piece, dim, warp, lane, room.step, own.stages);
   __syncthreads();
-  finish_piece(p, piece, room.step, shared, WarpRoom::units(p.heads, dim));
+  finish_piece(p, piece, room.step, shared, WarpRoom::units(p.heads.per_block, dim));
   if (piece.pieces == 1) return clear_ranges(p, piece);
   if (!all_pieces_done(p, piece, &room.step.is_last)) return;
   combine_pieces<12>(p, piece);  // there are twice as many as without packed tiles
@@ -54,14 +54,14 @@ __global__ void __launch_bounds__(kStepThreads, 2) find_ranges(const StepParams 
   extern __shared__ float4 shared[];
   __shared__ PackedRoom<Shape> room;
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int row_bytes = p.head_dim * Shape::kBits / 8;
+  const int row_bytes = p.heads.dim * Shape::kBits / 8;
   const StepPiece piece = start_piece(p);
   if (!has_work(piece)) return;
   if (!piece.active) return wait_for_inputs();
 
   const StepPair<Shape::kChunks> pair(p, piece);
-  const WarpRoom own(shared, warp, p.heads, p.head_dim);
-  const StepTiles tiles = list_tiles(p, piece, warp, lane, row_bytes, room.tiles[warp]);
+  const WarpRoom own(shared, warp, p.heads.per_block, p.heads.dim);
+  const TileCounts tiles = list_tiles(p, piece, warp, lane, row_bytes, room.tiles[warp]);
   TileRing<Shape, 1> ring(room.tiles[warp], tiles.packed, row_bytes, own.stages);
   wait_for_inputs();
   prepare_inputs(p, piece, pair, NewStepSlot(), room.step);
@@ -91,11 +91,11 @@ template <class Shape>
 void launch_packed(const StepParams& params, const AttendStepArgs& args, const AttendStepPlan& plan, Queue& queue) {
   constexpr int kUnit = kStepWarps * int{sizeof(float4)};
   LaunchShape shape{.grid = step_grid(args, plan), .threads = kStepThreads};
-  if (params.ranges != nullptr) {
-    shape.shared_bytes = kUnit * PackedWarpRoom<Shape, 1>::units(params.heads, args.heads.dim);
+  if (params.calibration.ranges != nullptr) {
+    shape.shared_bytes = kUnit * PackedWarpRoom<Shape, 1>::units(params.heads.per_block, args.heads.dim);
     launch<find_ranges<Shape>>(queue, "attend_step", shape, params);
   }
-  shape.shared_bytes = kUnit * PackedWarpRoom<Shape, 2>::units(params.heads, args.heads.dim);
+  shape.shared_bytes = kUnit * PackedWarpRoom<Shape, 2>::units(params.heads.per_block, args.heads.dim);
   launch<attend_packed_piece<Shape>>(queue, "attend_step", shape, params);
 }
 

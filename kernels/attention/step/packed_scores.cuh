@@ -4,7 +4,7 @@
 // ldmatrix loads four 8 x 8 matrices of halves, [slots, halves] for keys and transposed for values. Keys' steps and
 // offsets are folded into the query and a constant. Values' are not needed while tiles of one block follow each other:
 // the sums are kept as sums of numbers, in units of the steps, and converted to plain sums and to the next block's
-// units in between.
+// units in between (packed_sums.cuh).
 #pragma once
 
 #include "kernels/attention/step/block_scales.cuh"

@@ -17,7 +17,7 @@ struct alignas(16) StepTile {
 
 /// A warp's tiles without empty ones: first the packed ones, then the f16 ones, the new tile last. Their order does not
 /// matter to attention, and so the format changes only once.
-struct StepTiles {
+struct TileCounts {
   int packed = 0;
   int all = 0;
   bool has_new = false;
@@ -25,21 +25,21 @@ struct StepTiles {
 static_assert(kAttendStepMostTiles == int64_t{kWarp} * kStepWarps, "a lane reads one tile at most");
 
 __device__ inline StepTile read_tile(const StepParams& p, const StepPiece& piece, int index, int row_bytes) {
-  const KvRun& run = p.tiles[piece.row * p.tiles_per_row + index];
+  const KvRun& run = p.tiles.runs[piece.row * p.tiles.per_row + index];
   StepTile tile;
   tile.shift = __ldcg(&run.position_shift);
   tile.count = index == piece.new_tile ? piece.new_slot : live_in(run, p, piece.kv_head);
   if (__ldcg(reinterpret_cast<const unsigned char*>(&run.packed)) == 0) {
-    tile.keys = keys_of(run, p.layer, piece.kv_head);
+    tile.keys = keys_of(run, p.layer.index, piece.kv_head);
     tile.block = nullptr;
     tile.value_offset = __ldcg(&run.value_offset);
     return tile;
   }
   const int64_t first = __ldcg(&run.first);
   tile.value_offset = (first + __ldcg(&run.capacity)) * row_bytes;  // as in KvBlockLayout
-  const int64_t block_bytes = (p.scale_bytes + 2 * tile.value_offset + 15) / 16 * 16;
-  tile.block = load_pointer(run.data) + p.layer_offset + piece.kv_head * block_bytes;
-  tile.keys = tile.block + p.scale_bytes + first * row_bytes;
+  const int64_t block_bytes = (p.layer.scale_bytes + 2 * tile.value_offset + 15) / 16 * 16;
+  tile.block = load_pointer(run.data) + p.layer.offset + piece.kv_head * block_bytes;
+  tile.keys = tile.block + p.layer.scale_bytes + first * row_bytes;
   return tile;
 }
 
@@ -54,8 +54,8 @@ __device__ inline void fetch_tile(const StepTile& tile, int dim) {
 
 /// Lists the tiles of a warp, every kStepWarps-th of the piece, and prefetches what the stages below do not fetch. All
 /// lanes call it together.
-__device__ inline StepTiles list_tiles(const StepParams& p, const StepPiece& piece, int warp, int lane, int row_bytes,
-                                       StepTile (&list)[kWarp]) {
+__device__ inline TileCounts list_tiles(const StepParams& p, const StepPiece& piece, int warp, int lane, int row_bytes,
+                                        StepTile (&list)[kWarp]) {
   const int index = piece.begin + warp + lane * kStepWarps;
   StepTile tile{};
   if (index < piece.end) tile = read_tile(p, piece, index, row_bytes);
@@ -63,7 +63,7 @@ __device__ inline StepTiles list_tiles(const StepParams& p, const StepPiece& pie
   const unsigned packed = __ballot_sync(0xFFFFFFFFu, tile.block != nullptr && tile.count > 0);
   const unsigned plain = __ballot_sync(0xFFFFFFFFu, tile.block == nullptr && (tile.count > 0 || is_new));
   const unsigned own = 1u << lane, before = own - 1;
-  StepTiles tiles;
+  TileCounts tiles;
   tiles.packed = __popc(packed);
   tiles.all = tiles.packed + __popc(plain);
   tiles.has_new = __any_sync(0xFFFFFFFFu, is_new);
@@ -71,8 +71,8 @@ __device__ inline StepTiles list_tiles(const StepParams& p, const StepPiece& pie
   if (plain & own) list[tiles.packed + __popc(plain & before)] = tile;
   const auto block = reinterpret_cast<unsigned long long>(tile.block);
   const bool other_block = __shfl_up_sync(0xFFFFFFFFu, block, 1) != block || lane == 0;
-  if ((packed & own) && other_block) fetch_ahead(tile.block, p.scale_bytes);
-  if ((plain & own) && __popc(plain & before) < kPlainAhead) fetch_tile(tile, p.head_dim);
+  if ((packed & own) && other_block) fetch_ahead(tile.block, p.layer.scale_bytes);
+  if ((plain & own) && __popc(plain & before) < kPlainAhead) fetch_tile(tile, p.heads.dim);
   __syncwarp();
   return tiles;
 }

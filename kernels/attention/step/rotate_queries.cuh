@@ -16,15 +16,15 @@ __device__ inline void turn_queries(const StepParams& p, const StepRoom<kChunks>
 #pragma unroll 1
   for (int pair = lane; pair < StepRoom<kChunks>::kChannels / 2; pair += kWarp) {
     float sine = 0.0f, cosine = 1.0f;
-    const bool turns = pair < p.rotated / 2;
+    const bool turns = pair < p.rope.rotated / 2;
     if (turns) {
-      double step = exp2(p.octaves_per_pair * pair) * static_cast<double>(p.position_scale);
-      if (p.factors != nullptr) step /= static_cast<double>(__ldg(p.factors + pair));
+      double step = exp2(p.rope.octaves_per_pair * pair) * static_cast<double>(p.rope.position_scale);
+      if (p.rope.factors != nullptr) step /= static_cast<double>(__ldg(p.rope.factors + pair));
       const double circles = step * -shift * 0.15915494309189533577;  // 1 / (2 pi)
       sincospif(2.0f * static_cast<float>(circles - rint(circles)), &sine, &cosine);
     }
-    const bool split = turns && p.pairing == RopePairing::kHalves;
-    const int first = split ? pair : 2 * pair, second = split ? pair + p.rotated / 2 : 2 * pair + 1;
+    const bool split = turns && p.rope.pairing == RopePairing::kHalves;
+    const int first = split ? pair : 2 * pair, second = split ? pair + p.rope.rotated / 2 : 2 * pair + 1;
 #pragma unroll 1
     for (int head = 0; head < heads; ++head) {
       const float x = __half2float(room.queries[head][first]), y = __half2float(room.queries[head][second]);

@@ -62,7 +62,7 @@ __device__ inline void add_ranges(const StepParams& p, const StepPiece& piece, c
                                   const int* slots_of_warps) {
   const int head = static_cast<int>(threadIdx.x);
   if (head >= piece.heads) return;
-  uint32_t* words = p.ranges + piece.group * kAttendStepRangeWords;
+  uint32_t* words = p.calibration.ranges + piece.group * kAttendStepRangeWords;
   float least = INFINITY, greatest = -INFINITY;
   int slots = 0;
   for (int w = 0; w < kStepWarps; ++w) {
@@ -79,9 +79,9 @@ __device__ inline void add_ranges(const StepParams& p, const StepPiece& piece, c
 /// Returns false if scores stay unchanged: no calibration, or fewer than two packed slots.
 __device__ inline bool read_calibration(const StepParams& p, const StepPiece& piece, int column,
                                         StepCalibration& calibration) {
-  if (p.ranges == nullptr) return false;
+  if (p.calibration.ranges == nullptr) return false;
   constexpr float kPerOctave = 0.69314718f;  // scores are powers of two, calibration uses natural ones
-  const uint32_t* words = p.ranges + piece.group * kAttendStepRangeWords;
+  const uint32_t* words = p.calibration.ranges + piece.group * kAttendStepRangeWords;
   if (__ldcg(words + 2 * kStepHeads) < 2) return false;
   for (int h = 0; h < 2; ++h) {
     const int head = 2 * column + h;
@@ -91,16 +91,16 @@ __device__ inline bool read_calibration(const StepParams& p, const StepPiece& pi
     const float least = from_ordered_bits(~__ldcg(words + kStepHeads + head));
     const float width = (from_ordered_bits(__ldcg(words + head)) - least) * kPerOctave;
     calibration.least[h] = least;
-    calibration.slope[h] = fmaxf(0.0f, (width + p.tau_low - p.tau_high) / (width + 1e-8f));
-    calibration.least_after[h] = least - p.tau_low / kPerOctave;
+    calibration.slope[h] = fmaxf(0.0f, (width + p.calibration.tau_low - p.calibration.tau_high) / (width + 1e-8f));
+    calibration.least_after[h] = least - p.calibration.tau_low / kPerOctave;
   }
   return true;
 }
 
 /// Resets the ranges; called by a block after which none of the group reads them.
 __device__ inline void clear_ranges(const StepParams& p, const StepPiece& piece) {
-  if (p.ranges != nullptr && threadIdx.x < kAttendStepRangeWords)
-    p.ranges[piece.group * kAttendStepRangeWords + threadIdx.x] = 0;
+  if (p.calibration.ranges != nullptr && threadIdx.x < kAttendStepRangeWords)
+    p.calibration.ranges[piece.group * kAttendStepRangeWords + threadIdx.x] = 0;
 }
 
 }  // namespace ocellus::cuda

@@ -17,7 +17,7 @@ template <FewRowsPlan kPlan>
 inline constexpr bool kRoundsItself = rounds_itself(kPlan);
 
 /// Launches the plan's kernel for a format; kSpread is for block formats. Each format is instantiated in one of the
-/// files matmul_few_rows_*.cu.
+/// other .cu files of this folder.
 template <WeightFormat kFormat>
 void launch_few_rows(FewRowsPlan plan, const LaunchShape& shape, const FewRowsWork& work, Queue& queue);
 

@@ -6,6 +6,7 @@
 #include "kernels/base/device_math.cuh"
 #include "kernels/base/launch.cuh"
 #include "kernels/linear/few_rows/work.cuh"
+#include "kernels/linear/weight_words.cuh"
 
 namespace ocellus::cuda {
 

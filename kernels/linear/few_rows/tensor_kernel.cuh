@@ -76,7 +76,7 @@ __device__ inline void finish_unit(const FewRowsWork& work, const Unit& unit, in
 __device__ inline void stage_rounded_rows(const FewRowsWork& work, uint8_t* to) {
   const int step = 16 * static_cast<int>(blockDim.x);
 #pragma unroll 8
-  for (int i = 16 * static_cast<int>(threadIdx.x); i < work.staged_bytes; i += step)
+  for (int i = 16 * static_cast<int>(threadIdx.x); i < work.shared.staged_bytes; i += step)
     *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(work.rounded.values + i);
   __syncthreads();
 }
@@ -122,19 +122,19 @@ __global__ void __launch_bounds__(most_warps(kPlan) * kWarp, 2)
 
   RoundedRows x = work.rounded;
   if constexpr (kOwnInput) {
-    x.values = shared + work.values_at;
-    x.scales = reinterpret_cast<float2*>(shared + work.scales_at);
-    take_input<Shape::kPlain>(work.input, x, reinterpret_cast<float*>(shared + work.room_at));
+    x.values = shared + work.shared.values_at;
+    x.scales = reinterpret_cast<float2*>(shared + work.shared.scales_at);
+    take_input<Shape::kPlain>(work.input, x, reinterpret_cast<float*>(shared + work.shared.room_at));
   } else {
     wait_for_inputs();
-    if (work.staged_bytes > 0) {
-      stage_rounded_rows(work, shared + work.values_at);
-      x.values = shared + work.values_at;
-      x.scales = reinterpret_cast<float2*>(shared + work.scales_at);
+    if (work.shared.staged_bytes > 0) {
+      stage_rounded_rows(work, shared + work.shared.values_at);
+      x.values = shared + work.shared.values_at;
+      x.scales = reinterpret_cast<float2*>(shared + work.shared.scales_at);
     }
   }
-  auto* partials = reinterpret_cast<float*>(shared + work.partials_at);
-  auto* gates = reinterpret_cast<float*>(shared + work.gates_at);
+  auto* partials = reinterpret_cast<float*>(shared + work.shared.partials_at);
+  auto* gates = reinterpret_cast<float*>(shared + work.shared.gates_at);
   const int partial_count = kUnitRows * work.input.rows;
 
   int slot = 0, step = warp;

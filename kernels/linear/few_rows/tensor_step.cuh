@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "kernels/linear/few_rows/work.cuh"
+#include "kernels/linear/few_rows/weight_steps.cuh"
 
 namespace ocellus::cuda {
 

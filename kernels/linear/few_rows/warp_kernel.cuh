@@ -149,10 +149,10 @@ __global__ void __launch_bounds__(16 * kWarp, 2) multiply_per_warp(const __grid_
   for (int i = 0; i < Part::kRing; ++i) fetcher.fetch(work, pieces, ring_address + i * Part::kSlotBytes);
 
   LaneRows<kFormat> x;
-  x.values = shared + work.values_at;
-  x.scales = reinterpret_cast<float2*>(shared + work.scales_at);
+  x.values = shared + work.shared.values_at;
+  x.scales = reinterpret_cast<float2*>(shared + work.shared.scales_at);
   x.pieces = pieces;
-  take_input<Part::kPlain>(work.input, x, reinterpret_cast<float*>(shared + work.room_at));
+  take_input<Part::kPlain>(work.input, x, reinterpret_cast<float*>(shared + work.shared.room_at));
 
   int slot = 0;
   float gate = 0;

@@ -49,9 +49,9 @@ struct LaneRows {
 struct WarpRows {
   __device__ explicit WarpRows(const FewRowsWork& work) {
     const int block = static_cast<int>(blockIdx.x), warp = static_cast<int>(threadIdx.x) / kWarp;
-    const int more = block < work.blocks_with_more ? 1 : 0;
-    begin = block * work.rows_per_block + min(block, work.blocks_with_more);
-    left = work.rows_per_block + more - warp;
+    const int more = block < work.share.blocks_with_more ? 1 : 0;
+    begin = block * work.share.rows + min(block, work.share.blocks_with_more);
+    left = work.share.rows + more - warp;
     begin += warp;
     find(work);
   }
