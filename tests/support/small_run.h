@@ -13,6 +13,15 @@ inline bool is_small_run() {
   return small;
 }
 
+/// Small runs, and those under AddressSanitizer, where a model takes ten times as long.
+inline bool is_slow_run() {
+#ifdef __SANITIZE_ADDRESS__
+  return true;
+#else
+  return is_small_run();
+#endif
+}
+
 /// Returns true if this one of many similar, numbered cases is left out. One in `of` is kept; the default has no factor
 /// in common with the periods at which cases change their options.
 inline bool skip(uint64_t number, uint64_t of = 13) { return is_small_run() && number % of != 1; }

@@ -432,7 +432,7 @@ TEST_CASE("an engine lives in memory its caller gives") {
   const ocellus_limits limits = board_limits(1, 64);
   const ocellus_plan plan = plan_of(limits);
   const int64_t total = plan.total_bytes - plan.staging_bytes;  // staging is always the engine's own
-  const std::string answer = caption(*test::make_engine(limits));
+  const std::string answer = caption(*test::make_bundled_engine(limits));
   CHECK(caption_in_extents(limits, {total}, Code::kOk) == answer);
   CHECK(caption_in_extents(limits, {plan.weights_bytes, plan.session_bytes, plan.scratch_bytes}, Code::kOk) == answer);
   CHECK(caption_in_extents(limits, {total / 3 + 1000, total / 3 + 77, total}, Code::kOk) == answer);

@@ -114,7 +114,7 @@ TEST_CASE("log-probabilities equal the double-precision reference's, token by to
 }
 
 TEST_CASE("forcing what greedy decoding says walks the same way and finds the largest probabilities") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(4, 200));
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(board_limits(4, 200));
   Session& session = open_session(*engine);
   for (const int id : {0, 12}) {
     CAPTURE(id);
@@ -154,7 +154,7 @@ TEST_CASE("forcing what greedy decoding says walks the same way and finds the la
 }
 
 TEST_CASE("the first token's probability is that of the float32 reference's logits") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(1, 200));
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(board_limits(1, 200));
   Session& session = open_session(*engine);
   for (const int id : {0, 1, 5}) {
     CAPTURE(id);
@@ -170,7 +170,7 @@ TEST_CASE("the first token's probability is that of the float32 reference's logi
 }
 
 TEST_CASE("a conversation goes on after a forced answer as after one that was said") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(2, 300));
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(board_limits(2, 300));
   Session& session = open_session(*engine);
   test::answer_golden(session, 7);
   test::add_question(session, golden(1));
@@ -210,7 +210,7 @@ TEST_CASE("a conversation goes on after a forced answer as after one that was sa
 }
 
 TEST_CASE("what cannot be scored is refused, and nothing is lost") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(1, 100));
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(board_limits(1, 100));
   Session& session = open_session(*engine);
   CHECK(score_of(session, {5}).status.code() == Code::kBadArgument);  // nothing was asked
   test::add_question(session, golden(1));
@@ -304,7 +304,7 @@ TEST_CASE("a forced answer reads the compressed cache" * doctest::test_suite("lo
 }
 
 TEST_CASE("a rolling context makes room for what it is to say, but not for more than half of its text") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(1, 160));
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(board_limits(1, 160));
   Session& session = open_session(*engine);
   REQUIRE(session.set_rolling(1, 16).ok());
   for (int turn = 0; turn < 6; ++turn) {

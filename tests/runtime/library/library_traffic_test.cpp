@@ -155,7 +155,7 @@ TEST_CASE("the memory tier keeps what was used last, as many as were planned") {
   Shelf shelf;
   const std::vector<std::string> images = boards();
   EngineShape shape;
-  REQUIRE(resolve_shape(test::bundled_model(), tier_limits(4), &shape).ok());
+  REQUIRE(resolve_shape(test::any_model(), tier_limits(4), &shape).ok());
   const int64_t each = shape.library.entry_bytes + int64_t{sizeof(CachedEntry)};
   const std::unique_ptr<Engine> engine = make_engine(tier_limits(4, 2 * each + 256));
   CHECK(engine->shape().library.cached_entries == 2);
@@ -393,11 +393,11 @@ TEST_CASE("images of a made-up model are kept under a name that no file has" * d
 TEST_CASE("the memory tier is planned to the byte, within what was asked for") {
   const auto total = [](int64_t bytes) {
     ocellus_plan plan;
-    REQUIRE_MESSAGE(plan_memory(test::bundled_model(), tier_limits(4, bytes), &plan).ok(), last_failure().sentence);
+    REQUIRE_MESSAGE(plan_memory(test::any_model(), tier_limits(4, bytes), &plan).ok(), last_failure().sentence);
     return plan.total_bytes;
   };
   EngineShape shape;
-  REQUIRE(resolve_shape(test::bundled_model(), tier_limits(4), &shape).ok());
+  REQUIRE(resolve_shape(test::any_model(), tier_limits(4), &shape).ok());
   const int64_t each = shape.library.entry_bytes + int64_t{sizeof(CachedEntry)};
   for (const int64_t bytes : {each + 256, 3 * each, kTier}) {
     CAPTURE(bytes);
@@ -411,7 +411,7 @@ TEST_CASE("the memory tier is planned to the byte, within what was asked for") {
   CHECK(stats.arena_bytes == total(kTier));
   ocellus_plan plan;
   const auto refuse = [&](const ocellus_limits& limits) {
-    CHECK(plan_memory(test::bundled_model(), limits, &plan).code() == Code::kBadArgument);
+    CHECK(plan_memory(test::any_model(), limits, &plan).code() == Code::kBadArgument);
   };
   refuse(tier_limits(4, each - 1));
   refuse(tier_limits(4, -1));

@@ -54,7 +54,7 @@ TEST_CASE("A split pair has the plan, the weights and the answers of the whole o
   CHECK(plan.total_bytes == whole_plan.total_bytes);
   CHECK(plan.weights_bytes == whole_plan.weights_bytes);
 
-  const std::unique_ptr<Engine> engine = test::make_engine(split, limits), other = test::make_engine(limits);
+  const std::unique_ptr<Engine> engine = test::make_engine(split, limits), other = test::make_bundled_engine(limits);
   CHECK(engine->arena().capacity_bytes() == plan.total_bytes);
   check_equal_bytes(engine->memory().text_weights, other->memory().text_weights, whole.text_file().data_bytes(),
                     engine->queue());

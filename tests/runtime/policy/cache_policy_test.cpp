@@ -174,7 +174,7 @@ const BadField kBadFields[] = {
 }  // namespace
 
 TEST_CASE("every part of a policy that is out of range is named, and nothing is lost") {
-  const std::unique_ptr<Engine> other = test::make_engine(board_limits(1, 64));
+  const std::unique_ptr<Engine> other = test::make_bundled_engine(board_limits(1, 64));
   for (const BadField& bad : kBadFields) {
     ocellus_limits limits = board_limits(1, 64);
     bad.spoil(limits.cache);

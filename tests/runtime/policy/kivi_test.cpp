@@ -40,7 +40,7 @@ int64_t code_bytes(int64_t packed, int32_t bits) { return 2 * kLayers * kHeads *
 
 /// Log-probabilities of an answer to a prompt where nothing is packed.
 std::vector<float> plain_scores(const std::vector<TokenId>& prompt, const std::vector<TokenId>& answer) {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(0, 400));
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(board_limits(0, 400));
   Session& session = open_session(*engine);
   test::add(session, prompt);
   ocellus_generate_stats stats;
@@ -151,7 +151,7 @@ TEST_CASE("KIVI packs long text where no images are planned, the better the more
   double before = 0;
   for (const int32_t bits : {8, 4, 2}) {
     CAPTURE(bits);
-    const std::unique_ptr<Engine> engine = make_engine(kivi_limits(0, 400, bits, 32));
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(kivi_limits(0, 400, bits, 32));
     Session& session = open_session(*engine);
     test::add(session, prompt);
     const std::vector<float> values = score_of(session, answer, &stats);

@@ -84,7 +84,7 @@ TEST_CASE("until the switch the modalities have their shares, from then on the b
       ocellus_limits limits = evicting_limits(4, 200, "david", 0.3f, 8);
       test::set_text(limits.cache.evict, "david:switch=5,rho=" + std::to_string(rho));
       test::add_option(limits.cache.evict, line_28 != 0 ? "shares=line-28" : "shares=defined");
-      const std::unique_ptr<Engine> engine = make_engine(limits);
+      const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
       Session& session = open_session(*engine);
       REQUIRE(test::add_turn(session,
                              "1:<image>\n2:<image>\n3:<image>\n4:<image>\nHow many shapes are there in image 4?",

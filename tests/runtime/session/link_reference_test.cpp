@@ -203,6 +203,8 @@ TEST_CASE("a tiled picture that was read alone stands in a prompt as the referen
     const double error = error_to(picture.expected(!in_context, carries, alone));
     const double bound = bound_on(picture.engine(), 1e-3, 1e-2);
     const double plain_error = error_to(picture.expected(false, false, false));
+    CAPTURE(error);
+    CAPTURE(plain_error);
     CHECK(error < bound);
     const bool as_plain = (c.before == kNear && !alone) || picks == slots || in_context;
     CHECK((as_plain ? plain_error < bound : plain_error > 5 * error));  // else what is linked would not matter

@@ -151,7 +151,7 @@ TEST_CASE("planned images can be linked in whatever prompts they come, and text 
 }
 
 TEST_CASE("linked images of a prompt that is not read are given back, and the conversation goes on") {
-  const std::unique_ptr<Engine> engine = make_engine(linking_limits(3, 200, 8));
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(linking_limits(3, 200, 8));
   Session& session = open_session(*engine);
   REQUIRE(test::add_turn(session, "<image>What is on the left?", {"images/115.png"}).ok());
   const std::string expected = test::answer_of(session, default_params(8)).text;

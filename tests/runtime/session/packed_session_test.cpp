@@ -374,7 +374,7 @@ TEST_CASE("the number of threads changes no bit of a compressed cache" * doctest
 
 TEST_CASE("ranges: of every image or of all, and as wide as the policy says") {
   const auto scales_of = [&](const ocellus_limits& limits) {
-    const std::unique_ptr<Engine> engine = make_engine(limits);
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
     Session& session = open_session(*engine);
     test::add_question(session, golden(12));
     REQUIRE(answer_of(session, default_params(0)).status.ok());
@@ -407,7 +407,7 @@ TEST_CASE("blocks of fewer slots than an image, and one range over the survivors
   for (const int32_t one_range : {0, 1}) {
     test::set_text(limits.cache.kv_scheme, "calibquant:block=20");
     if (one_range == 1) test::add_option(limits.cache.kv_scheme, "ranges=prompt");
-    const std::unique_ptr<Engine> engine = make_engine(limits);
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
     Session& session = open_session(*engine);
     test::add_question(session, golden(12));
     REQUIRE(answer_of(session, default_params(0)).status.ok());

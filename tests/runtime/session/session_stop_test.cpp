@@ -16,7 +16,7 @@ using test::Answer;
 using test::answer_of;
 using test::board_limits;
 using test::default_params;
-using test::make_engine;
+using test::make_bundled_engine;
 using test::open_session;
 
 constexpr int64_t kMillisecond = 1'000'000;
@@ -93,7 +93,7 @@ test::GgufBuilder shortened_model(uint32_t context_length) {
 }  // namespace
 
 TEST_CASE("a cancelled image leaves the session as it was") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(24, 200));
+  const std::unique_ptr<Engine> engine = make_bundled_engine(board_limits(24, 200));
   Session& session = open_session(*engine);
   const std::vector<uint8_t> board = test::board_bytes(kBoard);
   const auto add = [&] {
@@ -130,7 +130,7 @@ TEST_CASE("a cancelled prompt is forgotten, the conversation before it stays") {
   for (const int32_t rows : {0, 1}) {  // all in one chunk, and in many that were read while adding
     CAPTURE(rows);
     limits.max_prompt_rows = rows;
-    const std::unique_ptr<Engine> engine = make_engine(limits);
+    const std::unique_ptr<Engine> engine = make_bundled_engine(limits);
     Session& session = open_session(*engine);
     check_answers(session);
     const Snapshot after_first(session);
@@ -163,7 +163,7 @@ TEST_CASE("a cancelled prompt is forgotten, the conversation before it stays") {
 TEST_CASE("a conversation that was cancelled in its first prompt starts anew") {
   ocellus_limits limits = board_limits(2, 400);
   limits.max_prompt_rows = 1;
-  const std::unique_ptr<Engine> engine = make_engine(limits);
+  const std::unique_ptr<Engine> engine = make_bundled_engine(limits);
   Session& session = open_session(*engine);
   REQUIRE(ask(session).ok());
   const Answer fresh = answer_of(session);
@@ -183,7 +183,7 @@ TEST_CASE("a conversation that was cancelled in its first prompt starts anew") {
 }
 
 TEST_CASE("a cancelled answer stays as far as it was delivered") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(2, 700));
+  const std::unique_ptr<Engine> engine = make_bundled_engine(board_limits(2, 700));
   Session& session = open_session(*engine);
   REQUIRE(ask(session).ok());
   ocellus_generate_params params = default_params(1 << 20);
@@ -229,7 +229,7 @@ TEST_CASE("a cancelled answer stays as far as it was delivered") {
 }
 
 TEST_CASE("a cancellation that came before a prompt does nothing to it") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(2, 200));
+  const std::unique_ptr<Engine> engine = make_bundled_engine(board_limits(2, 200));
   Session& session = open_session(*engine);
   session.stop_signal().cancel();  // the session has done nothing yet
   check_answers(session);
@@ -245,7 +245,7 @@ TEST_CASE("a cancellation that came before a prompt does nothing to it") {
 }
 
 TEST_CASE("a cancellation between two calls ends the answer at hand, its slices and its prompt") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(2, 200));
+  const std::unique_ptr<Engine> engine = make_bundled_engine(board_limits(2, 200));
   Session& session = open_session(*engine);
   REQUIRE(session.begin_turn().ok());
   session.stop_signal().cancel();
@@ -266,7 +266,7 @@ TEST_CASE("a cancellation between two calls ends the answer at hand, its slices 
 }
 
 TEST_CASE("a thread that tells of a stop before it cancels ends the work at any moment, and no later work") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(1, 400));
+  const std::unique_ptr<Engine> engine = make_bundled_engine(board_limits(1, 400));
   Session& session = open_session(*engine);
   ocellus_generate_params params = default_params(1 << 20);
   params.ignore_end = 1;
@@ -300,7 +300,7 @@ TEST_CASE("a thread that tells of a stop before it cancels ends the work at any 
 TEST_CASE("one cancelled session leaves the others of a batch to finish") {
   ocellus_limits limits = board_limits(1, 120);
   limits.max_sessions = 3;
-  const std::unique_ptr<Engine> engine = make_engine(limits);
+  const std::unique_ptr<Engine> engine = make_bundled_engine(limits);
   const std::vector<Session*> sessions = {&open_session(*engine), &open_session(*engine), &open_session(*engine)};
   for (Session* session : sessions) REQUIRE(ask(*session).ok());
   sessions[1]->stop_signal().cancel();
@@ -320,7 +320,7 @@ TEST_CASE("one cancelled session leaves the others of a batch to finish") {
 TEST_CASE("rows that another session's add could not read are reported to their owner") {
   ocellus_limits limits = board_limits(1, 120);
   limits.max_sessions = 2;
-  const std::unique_ptr<Engine> engine = make_engine(limits);
+  const std::unique_ptr<Engine> engine = make_bundled_engine(limits);
   Session& a = open_session(*engine);
   Session& b = open_session(*engine);
   REQUIRE(ask(a).ok());
@@ -333,7 +333,7 @@ TEST_CASE("rows that another session's add could not read are reported to their 
 }
 
 TEST_CASE("deadlines that have passed or pass soon are kept") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(2, 1200));
+  const std::unique_ptr<Engine> engine = make_bundled_engine(board_limits(2, 1200));
   Session& session = open_session(*engine);
   session.stop_signal().set_deadline(now_ns() - 1);
   CHECK(session.begin_turn().code() == Code::kDeadline);
@@ -370,7 +370,7 @@ TEST_CASE("deadlines that have passed or pass soon are kept") {
 }
 
 TEST_CASE("too many images and too much text are refused, and nothing is lost") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(1, 64));
+  const std::unique_ptr<Engine> engine = make_bundled_engine(board_limits(1, 64));
   Session& session = open_session(*engine);
   REQUIRE(ask(session).ok());
   const Snapshot before(session);
@@ -401,7 +401,7 @@ TEST_CASE("too many images and too much text are refused, and nothing is lost") 
 }
 
 TEST_CASE("a damaged picture leaves the prompt around it as it was") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(2, 120));
+  const std::unique_ptr<Engine> engine = make_bundled_engine(board_limits(2, 120));
   Session& session = open_session(*engine);
   REQUIRE(session.begin_turn().ok());
   std::vector<uint8_t> bytes = test::board_bytes(kBoard);
@@ -421,7 +421,7 @@ TEST_CASE("the model's context is a limit of its own") {
   Model model;
   REQUIRE_MESSAGE(model.open(file.c_str(), nullptr).ok(), last_failure().sentence);
   REQUIRE(model.text().context_length == kContext);
-  const std::unique_ptr<Engine> engine = make_engine(model, board_limits(0, kContext + 100));
+  const std::unique_ptr<Engine> engine = test::make_engine(model, board_limits(0, kContext + 100));
   Session& session = open_session(*engine);
   const std::vector<TokenId> filler(static_cast<size_t>(kContext) + 1, 297);
   CHECK(session.add_tokens(filler.data(), kContext + 1).code() == Code::kFull);

@@ -58,7 +58,7 @@ TEST_CASE("the number of threads changes no bit") {
   for (const int32_t threads : {1, 2, 3}) {
     ocellus_limits limits = board_limits(4, 200);
     limits.thread_count = threads;
-    const std::unique_ptr<Engine> engine = make_engine(limits);
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
     answers.push_back(answer_golden(open_session(*engine), 15));
   }
   CHECK(answers[0].text == " Four.");
@@ -133,7 +133,7 @@ TEST_CASE("a reset session answers as a fresh one") {
 }
 
 TEST_CASE("a second turn reads the first answer, whichever way that was stopped") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(2, 200));
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(board_limits(2, 200));
   Session& session = open_session(*engine);
   answer_golden(session, 7);
   const int64_t after_answer = session.next_position();
@@ -160,7 +160,7 @@ TEST_CASE("a second turn reads the first answer, whichever way that was stopped"
 }
 
 TEST_CASE("generating again after max_tokens continues the same text") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(1, 200));
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(board_limits(1, 200));
   Session& session = open_session(*engine);
   const Answer whole = answer_golden(session, 0);
   for (const int32_t step : {1, 7}) {
@@ -218,7 +218,7 @@ TEST_CASE("a raw prompt of text and tokens equals the chat template") {
 }
 
 TEST_CASE("streamed pieces are whole characters and join to the text; a callback can stop") {
-  const std::unique_ptr<Engine> engine = make_engine(board_limits(1, 200));
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(board_limits(1, 200));
   Session& session = open_session(*engine);
   const Answer whole = answer_golden(session, 0);
   CHECK(whole.pieces.size() > 10);

@@ -68,7 +68,7 @@ TEST_CASE("a session decodes over a made-up image whose layers differ in bits, w
   ocellus_limits limits = synthetic_limits(16, 1);
   test::add_option(limits.cache.kv_scheme, "scales=6");
   for (const uint8_t bits : {4, 1, 2, 8, 1, 1, 2, 2}) limits.cache.layer_bits[limits.cache.layer_bits_count++] = bits;
-  const std::unique_ptr<Engine> engine = make_engine(limits);
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
   const KvShape& kv = engine->shape().kv;
   Session& session = open_session(*engine);
   ocellus_generate_stats stats = {}, again = {};
