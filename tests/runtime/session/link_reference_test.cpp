@@ -205,7 +205,7 @@ TEST_CASE("a tiled picture that was read alone stands in a prompt as the referen
     const double plain_error = error_to(picture.expected(false, false, false));
     CHECK(error < bound);
     const bool as_plain = (c.before == kNear && !alone) || picks == slots || in_context;
-    const double apart = bound_on(picture.engine(), 5, 2) * error;
+    const double apart = (slots - picks > 1 ? 5 : bound_on(picture.engine(), 5, 2)) * error;  // f16 hides one row more
     CHECK((as_plain ? plain_error < bound : plain_error > apart));  // else what is linked would not matter
     if (carries && !as_plain) CHECK(error_to(picture.expected(true)) > apart);
     if (alone) continue;
