@@ -32,9 +32,9 @@ OCELLUS_EVERYWHERE inline ResampleWindow resample_window(double filter_radius, i
   const int32_t low = first > 0 ? first : 0;
   return {low, (end < source ? end : source) - low, center, 1.0 / (scale > 1.0 ? scale : 1.0)};
 }
-/// Maximum number of pixels in a window.
+/// Maximum number of pixels in a window: its length rounded up, after allowance for rounding of its ends.
 inline int32_t window_capacity(double filter_radius, int32_t source, int32_t target) {
-  const int32_t most = static_cast<int32_t>(std::ceil(window_radius(filter_radius, source, target))) * 2 + 1;
+  const auto most = static_cast<int32_t>(2.0 * window_radius(filter_radius, source, target) + 1e-6) + 1;
   return most < source ? most : source;
 }
 OCELLUS_EVERYWHERE inline double sinc(double x) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/vision/picture.h"
+#include "kernels/vision/picture_rows.h"
 #include "mm/pictures/row_consumer.h"
 #include "platform/arena.h"
 #include "platform/status.h"
@@ -48,7 +49,7 @@ class PillowResize final : public RowConsumer {
   /// Maximum number of target rows, for a target not larger than the source, that one source row contributes to.
   static constexpr int32_t kMaxOverlap = 8;
 
-  /// Scratch for one resize; about 24 bytes a pixel of a row, and the window's rows, at most 4 * kMaxOverlap of them:
+  /// Scratch for one resize: weights and channels of a row, and the window's rows, at most 4 * kMaxOverlap of them:
   /// of the target's length or, if columns arrive, of the source's.
   static int64_t scratch_bytes(Size source, Size target, const RowOrder& order, Filter filter);
 
@@ -58,48 +59,42 @@ class PillowResize final : public RowConsumer {
   void take(const uint8_t* row) override;
 
  private:
-  // The source pixels that one target pixel averages.
-  struct Window {
-    int32_t first;
-    int32_t count;
-  };
   bool filters_along() const { return sizes_.source_length != sizes_.target_length; }
   bool filters_across() const { return sizes_.source_rows != sizes_.target_rows; }
   /// Arriving columns are filtered across first: that is the picture's horizontal pass.
   int64_t kept_bytes() const { return int64_t{3} * (order_.are_columns ? sizes_.source_length : sizes_.target_length); }
   int64_t lay_out(std::byte* memory);
-  Window make_weights(int32_t source, int32_t target, int32_t at, int32_t* weights);
-  const uint8_t* filter_along(const uint8_t* input, uint8_t* output) const;
+  FilterWindow make_weights(int32_t source, int32_t target, int32_t at, int32_t* weights);
+  const uint8_t* filtered_along(const uint8_t* row, uint8_t* output) const;
   /// Computes the window of row `at` of the target, in order of arrival, and its weights.
-  Window make_window(int32_t at, int32_t* weights);
+  FilterWindow make_window(int32_t at, int32_t* weights);
   void find_next();
   void add_row(const uint8_t* row);
   void make_row();
-  /// Passes on a finished row of kept values.
-  void give(const int32_t* sums);
+  /// Passes on the finished row of kept values in output_.
+  void give();
   uint8_t* ring_row(int32_t row) { return ring_ + row % ring_rows_ * kept_bytes(); }
 
   RowSizes sizes_{{}, {}, {}};
   RowOrder order_;
   Filter filter_ = Filter::kLanczos;
   RowConsumer* out_ = nullptr;
-  int32_t along_capacity_ = 0;  // maximum pixels in a window along a row
-  int32_t ring_rows_ = 0;       // maximum rows in a window
-  int32_t overlap_ = 0;         // number of target rows whose sums are kept; 0: source rows are kept
+  AlongFilter along_;
+  int32_t ring_rows_ = 0;  // maximum rows in a window
+  int32_t overlap_ = 0;    // number of target rows whose sums are kept; 0: source rows are kept
   int32_t rows_read_ = 0;
   int32_t next_ = 0;     // next row of the target
   int32_t started_ = 0;  // number of target rows whose sums are begun
   int32_t windows_made_ = 0;
-  Window next_window_ = {};
-  double* exact_weights_ = nullptr;    // weights of one window, before rounding
-  int32_t* along_weights_ = nullptr;   // [target length, along_capacity]
-  Window* along_windows_ = nullptr;    // [target length]
-  Window* across_windows_ = nullptr;   // [overlap]
-  int32_t* across_weights_ = nullptr;  // [overlap or 1, ring_rows]
-  int32_t* sums_ = nullptr;            // [overlap or 1, kept row]
-  uint8_t* ring_ = nullptr;            // [ring_rows or 1, kept row]
-  uint8_t* output_ = nullptr;          // a row of kept values
-  uint8_t* turned_ = nullptr;          // a reversed target row, if columns arrive
+  FilterWindow next_window_ = {};
+  double* exact_weights_ = nullptr;         // weights of one window, before rounding
+  int32_t* along_weights_ = nullptr;        // the same, rounded
+  FilterWindow* across_windows_ = nullptr;  // [overlap]
+  int32_t* across_weights_ = nullptr;       // [overlap or 1, ring_rows]
+  int32_t* sums_ = nullptr;                 // [overlap, kept row]
+  uint8_t* ring_ = nullptr;                 // [ring_rows or 1, kept row]
+  uint8_t* output_ = nullptr;               // a row of kept values
+  uint8_t* turned_ = nullptr;               // a reversed target row, if columns arrive
 };
 
 }  // namespace ocellus

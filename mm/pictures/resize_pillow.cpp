@@ -30,22 +30,25 @@ Status check_scratch(Size source, Size target, int64_t needed_bytes, Extent scra
 
 int64_t PillowResize::lay_out(std::byte* memory) {
   ScratchLayout layout(memory);
-  const int64_t length = sizes_.target_length;
   const double radius = filter_radius(filter_);
-  along_capacity_ = filters_along() ? window_capacity(radius, sizes_.source_length, sizes_.target_length) : 0;
+  along_.source_length = sizes_.source_length;
+  along_.target_length = filters_along() ? sizes_.target_length : 0;
+  along_.capacity = filters_along() ? window_capacity(radius, sizes_.source_length, sizes_.target_length) : 0;
   ring_rows_ = filters_across() ? window_capacity(radius, sizes_.source_rows, sizes_.target_rows) : 0;
   const int32_t overlap = static_cast<int32_t>(2 * radius) + 2;
   overlap_ = ring_rows_ > 4 * overlap ? overlap : 0;  // a sum takes four bytes
   const int64_t at_once = std::max(overlap_, 1);
-  layout.take(std::max(along_capacity_, ring_rows_), &exact_weights_);
-  layout.take(filters_along() ? length * along_capacity_ : 0, &along_weights_);
-  layout.take(filters_along() ? length : 0, &along_windows_);
+  layout.take(std::max<int64_t>(along_.capacity, ring_rows_), &exact_weights_);
+  layout.take(along_.capacity, &along_weights_);
+  layout.take(along_.target_length, &along_.windows);
+  layout.take(2 * along_.target_length * AlongFilter::weight_stride(along_.capacity), &along_.weights);
+  layout.take(filters_along() ? 3 * AlongFilter::channel_stride(sizes_.source_length) : 0, &along_.channels);
   layout.take(overlap_, &across_windows_);
   layout.take(at_once * ring_rows_, &across_weights_);
-  layout.take(filters_across() ? at_once * kept_bytes() : 0, &sums_);
+  layout.take(overlap_ * kept_bytes(), &sums_);
   layout.take(kept_bytes() * (overlap_ > 0 ? 1 : ring_rows_), &ring_);
   layout.take(filters_along() || filters_across() ? kept_bytes() : 0, &output_);
-  layout.take(order_.are_columns && filters_along() ? 3 * length : 0, &turned_);
+  layout.take(order_.are_columns && filters_along() ? int64_t{3} * sizes_.target_length : 0, &turned_);
   return layout.bytes();
 }
 
@@ -67,14 +70,13 @@ Status PillowResize::begin(Size source, Size target, const RowOrder& order, Filt
   out_ = &out;
   rows_read_ = next_ = started_ = windows_made_ = 0;
   lay_out(ScratchLayout::align(scratch.data));
-  for (int32_t x = 0; filters_along() && x < sizes_.target_length; ++x)
-    along_windows_[x] =
-        make_weights(sizes_.source_length, sizes_.target_length, x, along_weights_ + int64_t{x} * along_capacity_);
+  for (int32_t x = 0; x < along_.target_length; ++x)
+    along_.set(x, make_weights(sizes_.source_length, sizes_.target_length, x, along_weights_), along_weights_);
   if (filters_across() && overlap_ == 0) find_next();
   return {};
 }
 
-PillowResize::Window PillowResize::make_weights(int32_t source, int32_t target, int32_t at, int32_t* weights) {
+FilterWindow PillowResize::make_weights(int32_t source, int32_t target, int32_t at, int32_t* weights) {
   const ResampleWindow window = resample_window(filter_radius(filter_), source, target, at);
   double sum = 0.0;
   for (int32_t i = 0; i < window.count; ++i) {
@@ -85,9 +87,9 @@ PillowResize::Window PillowResize::make_weights(int32_t source, int32_t target, 
   return {window.first, window.count};
 }
 
-PillowResize::Window PillowResize::make_window(int32_t at, int32_t* weights) {
+FilterWindow PillowResize::make_window(int32_t at, int32_t* weights) {
   const int32_t line = order_.backwards ? sizes_.target_rows - 1 - at : at;
-  Window window = make_weights(sizes_.source_rows, sizes_.target_rows, line, weights);
+  FilterWindow window = make_weights(sizes_.source_rows, sizes_.target_rows, line, weights);
   if (!order_.backwards) return window;
   window.first = sizes_.source_rows - window.first - window.count;
   std::reverse(weights, weights + window.count);
@@ -96,30 +98,21 @@ PillowResize::Window PillowResize::make_window(int32_t at, int32_t* weights) {
 
 void PillowResize::find_next() { next_window_ = make_window(next_, across_weights_); }
 
-const uint8_t* PillowResize::filter_along(const uint8_t* input, uint8_t* output) const {
-  for (int32_t x = 0; x < sizes_.target_length; ++x) {
-    const Window window = along_windows_[x];
-    const int32_t* weights = along_weights_ + int64_t{x} * along_capacity_;
-    const uint8_t* pixel = input + int64_t{3} * window.first;
-    int32_t sums[3] = {kWeightHalf, kWeightHalf, kWeightHalf};
-    for (int32_t i = 0; i < window.count; ++i, pixel += 3) {
-      for (int c = 0; c < 3; ++c) sums[c] += pixel[c] * weights[i];
-    }
-    for (int c = 0; c < 3; ++c) output[3 * x + c] = round_sum(sums[c]);
-  }
+const uint8_t* PillowResize::filtered_along(const uint8_t* row, uint8_t* output) const {
+  filter_along(along_, row, output);
   return output;
 }
 
 void PillowResize::take(const uint8_t* row) {
   if (!filters_across()) {
-    out_->take(filters_along() ? filter_along(row, order_.are_columns ? turned_ : output_) : row);
+    out_->take(filters_along() ? filtered_along(row, order_.are_columns ? turned_ : output_) : row);
     return;
   }
   const bool comes_filtered = filters_along() && !order_.are_columns;
-  if (overlap_ > 0) return add_row(comes_filtered ? filter_along(row, ring_) : row);
+  if (overlap_ > 0) return add_row(comes_filtered ? filtered_along(row, ring_) : row);
   uint8_t* const kept = ring_row(rows_read_++);
   if (comes_filtered) {
-    filter_along(row, kept);
+    filter_along(along_, row, kept);
   } else {
     std::memcpy(kept, row, static_cast<size_t>(kept_bytes()));
   }
@@ -139,34 +132,30 @@ void PillowResize::add_row(const uint8_t* row) {
   for (int32_t at = next_; at < started_; ++at) {
     const int32_t slot = at % overlap_, place = rows_read_ - across_windows_[slot].first;
     if (place >= across_windows_[slot].count) continue;
-    const int32_t weight = across_weights_[int64_t{slot} * ring_rows_ + place];
-    int32_t* const sums = sums_ + slot * values;
-    for (int64_t i = 0; i < values; ++i) sums[i] += row[i] * weight;
+    add_weighted_row(row, across_weights_[int64_t{slot} * ring_rows_ + place], values, sums_ + slot * values);
   }
   ++rows_read_;
   for (; next_ < started_; ++next_) {
     const int32_t slot = next_ % overlap_;
     if (across_windows_[slot].first + across_windows_[slot].count > rows_read_) return;
-    give(sums_ + slot * values);
+    round_sums(sums_ + slot * values, values, output_);
+    give();
   }
 }
 
 void PillowResize::make_row() {
-  const int64_t values = kept_bytes();
-  std::fill(sums_, sums_ + values, kWeightHalf);
-  for (int32_t i = 0; i < next_window_.count; ++i) {
-    const uint8_t* input = ring_row(next_window_.first + i);
-    const int32_t weight = across_weights_[i];
-    for (int64_t j = 0; j < values; ++j) sums_[j] += input[j] * weight;
-  }
-  give(sums_);
+  filter_across({.ring = ring_,
+                 .ring_rows = ring_rows_,
+                 .window = next_window_,
+                 .weights = across_weights_,
+                 .bytes = kept_bytes()},
+                output_);
+  give();
   if (++next_ < sizes_.target_rows) find_next();
 }
 
-void PillowResize::give(const int32_t* sums) {
-  const int64_t values = kept_bytes();
-  for (int64_t i = 0; i < values; ++i) output_[i] = round_sum(sums[i]);
-  out_->take(filters_along() && order_.are_columns ? filter_along(output_, turned_) : output_);
+void PillowResize::give() {
+  out_->take(filters_along() && order_.are_columns ? filtered_along(output_, turned_) : output_);
 }
 
 }  // namespace ocellus

@@ -9,13 +9,6 @@
 namespace ocellus {
 namespace {
 
-Normalisation normalisation_of(const PreprocessConfig& config) {
-  Normalisation out;
-  std::copy_n(config.mean, 3, out.mean);
-  std::copy_n(config.std, 3, out.std);
-  return out;
-}
-
 int64_t packed_bytes(Size size) { return int64_t{3} * size.width * size.height; }
 
 /// Consecutive pieces of scratch; records a shortage.

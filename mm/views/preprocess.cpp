@@ -1,13 +1,22 @@
 #include "mm/views/preprocess.h"
 
+#include <algorithm>
+
+#include "kernels/vision/picture_rows.h"
 #include "mm/pictures/image_decode.h"
-#include "mm/views/plane_writer.h"
 #include "mm/views/view_maker.h"
 
 namespace ocellus {
 
 int64_t image_scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits) {
   return aligned_bytes(ViewMaker::scratch_bytes(config, limits)) + aligned_bytes(decode_rows_scratch_bytes(limits));
+}
+
+Normalisation normalisation_of(const PreprocessConfig& config) {
+  Normalisation out;
+  std::copy_n(config.mean, 3, out.mean);
+  std::copy_n(config.std, 3, out.std);
+  return out;
 }
 
 Status render_view(const PreprocessConfig& config, const PreparedViews& prepared, int32_t view_index,
@@ -19,12 +28,15 @@ Status render_view(const PreprocessConfig& config, const PreparedViews& prepared
     return OCELLUS_FAIL(Code::kInternal, "view %d of %d cannot be rendered into [%lld, %lld]", view_index,
                         plan.view_count(), static_cast<long long>(out.rows), static_cast<long long>(out.cols));
   }
-  const PlaneWriter writer(config, out);
+  const Normalisation normalisation = normalisation_of(config);
   const bool is_tile = view_index != plan.overview_index();
   const int32_t tile = view_index - plan.first_tile();
   const int32_t top = is_tile ? tile / plan.tile_cols * size : 0, left = is_tile ? tile % plan.tile_cols * size : 0;
   const RgbImage& image = is_tile ? prepared.tiles : prepared.overview;
-  for (int32_t y = 0; y < size; ++y) writer.write(y, image.row(top + y) + int64_t{3} * left);
+  for (int32_t y = 0; y < size; ++y) {
+    float* const planes[3] = {out.row(y), out.row(int64_t{size} + y), out.row(int64_t{2} * size + y)};
+    normalise_row(normalisation, image.row(top + y) + int64_t{3} * left, size, planes);
+  }
   return {};
 }
 

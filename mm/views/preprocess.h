@@ -24,6 +24,8 @@ struct PreparedViews {
   RgbImage overview;
 };
 
+Normalisation normalisation_of(const PreprocessConfig& config);
+
 /// Writes one view as planar floats (x / 255 - mean) / std: out [3 * image_size, image_size], rows of red, then green,
 /// then blue. Views may be rendered in any order, one at a time.
 Status render_view(const PreprocessConfig& config, const PreparedViews& prepared, int32_t view_index,
