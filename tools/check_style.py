@@ -71,6 +71,7 @@ ONE_BACKEND = {
     "attend_one": ("_cpu.cpp", "the CPU's half of attend_step"),
     "matmul_few_rows": (".cu", "CUDA's way of multiplying few rows, for three ops"),
     "nearest_rows": ("_cpu.cpp", "the image library searches while the GPU has other work"),
+    "picture_rows": ("_cpu.cpp", "pictures in files are resized while they are decoded"),
 }
 
 # folders whose comments and sentences are checked for the habits below
