@@ -131,13 +131,13 @@ typedef enum ocellus_compress_at {
 #define OCELLUS_MOST_LAYER_BITS 128
 
 /* Eviction and packing of images in the cache. A method is named by a text of less than OCELLUS_METHOD_TEXT bytes,
- * "snapkv", with options after a colon: "david:rho=1,switch=3", "calibquant:scales=6". ocellus_method_get lists the
+ * "snapkv", with options after a colon: "david:rho=1,switch=3", "per-image:scales=6". ocellus_method_get lists the
  * methods and their options. */
 typedef struct ocellus_cache_policy {
   int32_t kv_bits;                             /* bits of visual keys and values: 16 (unpacked), 8, 4, 2 or 1 */
   int32_t layer_bits_count;                    /* 0: kv_bits in all layers, else the model's layers: */
   uint8_t layer_bits[OCELLUS_MOST_LAYER_BITS]; /* bits by layer, 8, 4, 2 or 1, in place of kv_bits */
-  char kv_scheme[OCELLUS_METHOD_TEXT];         /* packing scheme: "calibquant" or "kivi"; empty: calibquant */
+  char kv_scheme[OCELLUS_METHOD_TEXT];         /* packing scheme, "per-image" or "calibquant"; empty: per-image */
   char evict[OCELLUS_METHOD_TEXT];             /* eviction method or "none"; empty: none */
   float keep;                                  /* fraction of the slots to keep, in (0, 1]; 1: all, bit for bit */
   int32_t compress_at;                         /* ocellus_compress_at */
@@ -477,8 +477,8 @@ OCELLUS_API ocellus_status ocellus_image_decode(const void* bytes, int64_t byte_
 
 /* Text stays f16; eviction chooses among text, too, unless images are compressed one by one. Prompts that are read in
  * several chunks are compressed chunk by chunk. Evicted text still counts as planned text. If no images are planned
- * (text models), eviction acts on text only, in pieces of 128 tokens or more that are read together; calibquant then
- * packs nothing. Planning refuses combinations that a method does not support. */
+ * (text models), eviction acts on text only, in pieces of 128 tokens or more that are read together; per-image and
+ * calibquant then pack nothing. Planning refuses combinations that a method does not support. */
 typedef enum ocellus_method_kind {
   OCELLUS_METHOD_EVICT = 0,    /* for ocellus_cache_policy.evict */
   OCELLUS_METHOD_KV_SCHEME = 1 /* for ocellus_cache_policy.kv_scheme */

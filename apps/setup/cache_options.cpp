@@ -147,7 +147,8 @@ void add_method_options(CLI::App* command, CacheOptions* options, MethodNames sh
       ->group(kGroup);
   command
       ->add_option("--kv-scheme", options->scheme,
-                   "Packing scheme, with options as in calibquant:scales=6; kivi packs text, too (default: calibquant)")
+                   "Packing scheme, with options as in per-image:scales=6; per-image: a range per picture and channel, "
+                   "calibquant: one for all pictures of a prompt, kivi: packs text, too (default: per-image)")
       ->option_text(join_method_names(OCELLUS_METHOD_KV_SCHEME, MethodNames::kAll) + "[:KEY=VALUE,...]")
       ->check(method_of(OCELLUS_METHOD_KV_SCHEME))
       ->group(kGroup);
@@ -256,7 +257,7 @@ std::string reuse_text(const ocellus_limits& limits) {
   return name + ":" + (limits.reuse_rows < 0 ? "all" : std::to_string(limits.reuse_rows));
 }
 
-// Returns ", scales=6" for "calibquant:scales=6,tau-low=0": the given options that the description has no words for.
+// Returns ", scales=6" for "per-image:scales=6,tau-low=0": the given options that the description has no words for.
 std::string other_packing_options(const std::string& scheme) {
   const size_t colon = scheme.find(':');
   std::istringstream given(colon == std::string::npos ? "" : scheme.substr(colon + 1));

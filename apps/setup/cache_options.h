@@ -17,10 +17,10 @@ namespace ocellus::app {
 
 struct CacheOptions {
   int32_t bits = 16;
-  std::string layer_bits;             // bits by layer, "2,1,1,4", instead of `bits`; empty: the same in all
-  std::string calibration = "none";   // "none", "auto" or "T1,T2"
-  std::string scheme = "calibquant";  // as ocellus_cache_policy.kv_scheme
-  std::string evict = "none";         // as ocellus_cache_policy.evict
+  std::string layer_bits;            // bits by layer, "2,1,1,4", instead of `bits`; empty: the same in all
+  std::string calibration = "none";  // "none", "auto" or "T1,T2"
+  std::string scheme = "per-image";  // as ocellus_cache_policy.kv_scheme
+  std::string evict = "none";        // as ocellus_cache_policy.evict
   float keep = 1.0f;
   std::optional<std::string> compress_at;  // nullopt: the command's own default
   std::string reuse;                       // "none", "carry:16", "mpic:all"; empty: as the library needs it

@@ -231,7 +231,7 @@ void ocellus_limits_init(ocellus_limits* limits) {
   limits->max_image_pixels = int64_t{1920} * 1080;
   limits->cache.kv_bits = 16;
   limits->cache.keep = 1.0f;
-  std::snprintf(limits->cache.kv_scheme, sizeof limits->cache.kv_scheme, "calibquant");
+  std::snprintf(limits->cache.kv_scheme, sizeof limits->cache.kv_scheme, "per-image");
   std::snprintf(limits->cache.evict, sizeof limits->cache.evict, "none");
 }
 

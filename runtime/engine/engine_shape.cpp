@@ -126,6 +126,10 @@ Status check_links(const EngineShape& s) {
   if (s.policy.lists_rows())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "linked images are the same in every prompt: plan them without an eviction method and kivi");
+  if (s.policy.one_range)
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "linked images are packed before their prompt is known, and calibquant has one range for all "
+                        "images of a prompt: plan per-image");
   if (s.reuse.carries() && s.policy.packs())
     return OCELLUS_FAIL(Code::kBadArgument, "carry changes slots of 16 bits only: plan kv_bits of 16, or spread");
   if (s.reuse.blends() && s.policy.packs())

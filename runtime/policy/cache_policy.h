@@ -52,7 +52,7 @@ struct CachePolicy {
   KvFormatList layer_formats;
   KvScaleForm scales = KvScaleForm::kF16;
   int32_t block_slots = 0;  // slots that share offsets and steps; 0: all that an image keeps, at least 16
-  bool one_range = false;   // offsets and steps of all images read together, as in the CalibQuant paper
+  bool one_range = false;   // all images read together share offsets and steps, as in CalibQuant's paper
   float key_range = 1.0f;   // see KvScale
   float value_range = 1.0f;
   KvCalibration calibration;

@@ -11,32 +11,58 @@ namespace {
 
 constexpr double kMaxTau = 100;
 
-constexpr ocellus_method_option kCalibQuantOptions[] = {
+constexpr ocellus_method_option kKeyRange = {
+    "key-range", nullptr, 0.01, 1, 0, "1", "Factor of keys' ranges about zero; 0.5 at 1 bit in CalibQuant's code."};
+constexpr ocellus_method_option kValueRange = {
+    "value-range", nullptr, 0.01, 1, 0, "1", "Factor of values' ranges about zero; 0.3 at 1 bit in CalibQuant's code."};
+constexpr ocellus_method_option kTauLow = {
+    "tau-low", "off", 0, kMaxTau, 0, "off", "Tau 1 of CalibQuant's calibration of scores (section 4.2)."};
+constexpr ocellus_method_option kTauHigh = {
+    "tau-high", "off", 0, kMaxTau, 0, "off", "Tau 2; if both are off, nothing is calibrated."};
+constexpr ocellus_method_option kWindowStorage = {
+    "window", "packed|f16", 1, 0, 0, "packed", "Storage of visual slots in the recent window."};
+
+constexpr ocellus_method_option kPerImageOptions[] = {
     {"block", "auto", 1, 65536, 1, "auto",
      "Slots that share an offset and a step per channel; auto: all that an image keeps, 16 or more."},
-    {"scales", "16|6", 1, 0, 0, "16", "Bits of an offset or a step; 6 (ours): between two f16 ends of their row."},
-    {"ranges", "image|prompt", 1, 0, 0, "image", "Range of one image or, as in the paper, of all images of a prompt."},
-    {"key-range", nullptr, 0.01, 1, 0, "1", "Factor of keys' ranges about zero; 0.5 at 1 bit in the public code."},
-    {"value-range", nullptr, 0.01, 1, 0, "1", "Factor of values' ranges about zero; 0.3 at 1 bit in the public code."},
-    {"tau-low", "off", 0, kMaxTau, 0, "off", "Tau 1 of the calibration of scores (paper, section 3.3)."},
-    {"tau-high", "off", 0, kMaxTau, 0, "off", "Tau 2; if both are off, nothing is calibrated."},
-    {"text", "f16|packed", 1, 0, 0, "f16", "Storage of text that competes with images; packed: ours."},
-    {"window", "packed|f16", 1, 0, 0, "packed", "Storage of visual slots in the recent window."}};
+    {"scales", "16|6", 1, 0, 0, "16", "Bits of an offset or a step; 6: between two f16 ends of their row."},
+    kKeyRange,
+    kValueRange,
+    kTauLow,
+    kTauHigh,
+    {"text", "f16|packed", 1, 0, 0, "f16", "Storage of text that competes with images."},
+    kWindowStorage};
+
+constexpr ocellus_method_option kCalibQuantOptions[] = {kKeyRange, kValueRange, kTauLow, kTauHigh, kWindowStorage};
 
 constexpr ocellus_method_option kKiviOptions[] = {
     {"residual", nullptr, 1, 65536, 1, "128", "Newest tokens kept in f16, and up to 31 more."}};
 
-Status apply_calibquant(const ocellus_cache_policy&, const MethodValues& options, CachePolicy* out) {
-  out->block_slots = static_cast<int32_t>(options.number("block"));
-  out->scales = options.word("scales") == 1 ? KvScaleForm::k6Bit : KvScaleForm::kF16;
-  out->one_range = options.word("ranges") == 1;
+/// The options that per-image and calibquant have in common.
+void apply_channel_options(const MethodValues& options, CachePolicy* out) {
   out->key_range = options.number("key-range");
   out->value_range = options.number("value-range");
   out->calibration = {.on = !options.is_word("tau-low") || !options.is_word("tau-high"),
                       .tau_low = options.number("tau-low"),
                       .tau_high = options.number("tau-high")};
-  out->pack_text = options.word("text") == 1;
   out->pack_window = options.word("window") == 0;
+}
+
+Status apply_per_image(const ocellus_cache_policy&, const MethodValues& options, CachePolicy* out) {
+  apply_channel_options(options, out);
+  out->block_slots = static_cast<int32_t>(options.number("block"));
+  out->scales = options.word("scales") == 1 ? KvScaleForm::k6Bit : KvScaleForm::kF16;
+  out->pack_text = options.word("text") == 1;
+  return {};
+}
+
+Status apply_calibquant(const ocellus_cache_policy&, const MethodValues& options, CachePolicy* out) {
+  if (out->when == CompressAt::kImageEnd)
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "calibquant has one range for all images of a prompt, so it does not pack them one by one: "
+                        "choose per-image, or compress at the prompt's end or before the suffix");
+  apply_channel_options(options, out);
+  out->one_range = true;
   return {};
 }
 
@@ -57,8 +83,13 @@ Status apply_kivi(const ocellus_cache_policy& policy, const MethodValues& option
 }
 
 constexpr PackingScheme kSchemes[] = {
-    {describe_method("calibquant", "CalibQuant",
-                     "Visual slots in blocks; keys and values have an offset and a step per channel.",
+    {describe_method("per-image", "ours, after CalibQuant",
+                     "Visual slots in blocks; keys and values have an offset and a step per channel and image.",
+                     kPerImageOptions),
+     apply_per_image},
+    {describe_method("calibquant", "CalibQuant, Han, Zhang et al. 2025",
+                     "As published: an offset and a step per channel for all images that are read together, the "
+                     "images of a prompt; a later prompt has its own.",
                      kCalibQuantOptions),
      apply_calibquant},
     {describe_method("kivi", "KIVI, Liu et al. 2024",

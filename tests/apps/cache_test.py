@@ -24,12 +24,14 @@ class Flags(ProgramTest):
                 (["--kv-bits", "1", "--calib", "1"], "two numbers"), (["--kv-bits", "1", "--calib", "1,2,3"], "two num"),
                 (["--kv-bits", "1", "--calib", "1,nan"], "two num"), (["--kv-bits", "1", "--calib=-1,0"], "two num"),
                 (["--kv-bits", "1", "--calib", "0,101"], "two num"), (["--kv-bits", "1", "--calib", ","], "two num"),
-                (["--kv-scheme", "zip"], "--kv-scheme: there is no packing scheme 'zip'; there are calibquant, kivi"),
+                (["--kv-scheme", "zip"], "--kv-scheme: there is no packing scheme 'zip'; there are per-image, calibquant, kivi"),
                 (["--kv-scheme", "kivi"], "packs nothing in 16 bits"),
                 (["--kv-scheme", "kivi:residual=0"], "kivi: residual takes a whole number from 1 to 65536, not '0'"),
-                (["--kv-scheme", "calibquant:scales=8"], "--kv-scheme: calibquant: scales takes 16|6, not '8'"),
-                (["--kv-scheme", "calibquant:block=65537"], "block takes auto, or a whole number from 1 to 65536"),
-                (["--kv-bits", "1", "--calib", "0,1", "--kv-scheme", "calibquant:tau-low=1"], "tau-low is given twice"),
+                (["--kv-scheme", "per-image:scales=8"], "--kv-scheme: per-image: scales takes 16|6, not '8'"),
+                (["--kv-scheme", "calibquant:scales=6"], "--kv-scheme: calibquant has no option 'scales'; it has key-range"),
+                (["--kv-bits", "2", "--kv-scheme", "calibquant", "--compress-at", "image-end"], "choose per-image, or"),
+                (["--kv-scheme", "per-image:block=65537"], "block takes auto, or a whole number from 1 to 65536"),
+                (["--kv-bits", "1", "--calib", "0,1", "--kv-scheme", "per-image:tau-low=1"], "tau-low is given twice"),
                 (["--kv-scales", "6"], "unknown flag --kv-scales"),
                 (["--kv-layer-bits", "2,1,3,1,1,1,2,4"], "write 8, 4, 2 or 1 for each"),
                 (["--kv-layer-bits", "16,1,1,1,1,1,2,4"], "write 8, 4, 2 or 1"), (["--kv-layer-bits", "2,,1"], "write 8"),
@@ -64,14 +66,14 @@ class Flags(ProgramTest):
             self.assertLess(len(done.stderr), 400)
 
     def test_options_that_pack_nothing_are_remarked_on(self):
-        done = run("plan", "--kv-scheme", "calibquant:scales=6")
+        done = run("plan", "--kv-scheme", "per-image:scales=6")
         self.assertEqual(done.returncode, OK)
-        self.assertEqual(done.stderr, "--kv-scheme calibquant:scales=6 packs nothing in 16 bits; --kv-bits 2 packs "
+        self.assertEqual(done.stderr, "--kv-scheme per-image:scales=6 packs nothing in 16 bits; --kv-bits 2 packs "
                                       "pictures.\n")
-        self.assertEqual(run("plan", "--kv-scheme", "calibquant:scales=6", "--kv-bits", 2).stderr, "")
+        self.assertEqual(run("plan", "--kv-scheme", "per-image:scales=6", "--kv-bits", 2).stderr, "")
 
     def test_a_plan_names_the_options_of_methods(self):
-        text = self.answer("plan", "--kv-bits", 2, "--kv-scheme", "calibquant:scales=6,tau-low=0,tau-high=2,text=packed",
+        text = self.answer("plan", "--kv-bits", 2, "--kv-scheme", "per-image:scales=6,tau-low=0,tau-high=2,text=packed",
                            "--evict", "value-window:window=8", "--keep", 0.5)
         self.assertIn("cache of pictures: 2 bits calibrated by 0, 2, scales=6, text=packed, value-window:window=8 keeps 50 %\n",
                       text)
@@ -79,7 +81,7 @@ class Flags(ProgramTest):
     def test_every_command_knows_them(self):
         for command in ["caption", "ask", "chat", "plan", "eval", "bench"]:
             text = self.answer(command, "--help")
-            for flag in ["--kv-bits 16|8|4|2|1", "--kv-layer-bits B,B,...", "--kv-scheme calibquant|kivi[:KEY=VALUE,...]",
+            for flag in ["--kv-bits 16|8|4|2|1", "--kv-layer-bits B,B,...", "--kv-scheme per-image|calibquant|kivi[:KEY=VALUE,...]",
                          "--calib none|auto|T1,T2", "--evict none|snapkv|david|h2o|value-window", "--keep FRACTION",
                          "--compress-at prompt-end|before-suffix|image-end"]:
                 self.assertIn(flag, text)
@@ -108,7 +110,7 @@ class Flags(ProgramTest):
         (full,) = self.objects(*question)
         bits = [2, 1, 1, 1, 1, 1, 2, 4]
         (packed,) = self.objects(*question, "--kv-layer-bits", ",".join(map(str, bits)), "--kv-scheme",
-                                 "calibquant:scales=6")
+                                 "per-image:scales=6")
         policy = packed["policy"]
         self.assertEqual((policy["kv_layer_bits"], policy["kv_scheme_options"]["scales"]), (bits, 6))
         elements, scales = 64 * 2 * 4 * 64 * 8, (16 + 3 * 64) * 4 * 8

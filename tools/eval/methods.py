@@ -16,14 +16,15 @@ class Method:
 
 # Of the bundled model; its average is 1.625, and 1.83 with small scales.
 LAYER_BITS = "--kv-layer-bits 2,1,1,1,1,1,2,4"
-TEXT_AND_SMALL_SCALES = "--kv-scheme calibquant:scales=6,text=packed"
+TEXT_AND_SMALL_SCALES = "--kv-scheme per-image:scales=6,text=packed"
 
 METHODS = {
     "full": Method("", keep=False),
     "minmax": Method("--calib none", keep=False, bits="packed"),
+    "calibquant": Method("--kv-scheme calibquant", keep=False, bits="packed"),
     "kivi": Method("--kv-scheme kivi --calib none", keep=False, bits="kivi"),
     "kivi-32": Method("--kv-scheme kivi:residual=32 --calib none", keep=False, bits="kivi"),
-    "blocks-16": Method("--kv-scheme calibquant:block=16", keep=False, bits="packed", own=True),
+    "blocks-16": Method("--kv-scheme per-image:block=16", keep=False, bits="packed", own=True),
     "snapkv": Method("--evict snapkv", keep=True),
     "david": Method("--evict david", keep=True),
     "h2o-prefill": Method("--evict h2o-prefill", keep=True, bits="f16"),
@@ -45,11 +46,11 @@ METHODS = {
     "vl-cache": Method("--evict vl-cache", keep=True, bits="f16"),
     "meda": Method("--evict meda", keep=True, bits="f16"),
     "value-window": Method("--evict value-window", keep=True, own=True),
-    "value-window-text": Method("--evict value-window --kv-scheme calibquant:text=packed", keep=True, bits="packed", own=True),
-    "small-scales": Method("--kv-scheme calibquant:scales=6", keep=False, bits="packed", own=True),
-    "small-scales-32": Method("--kv-scheme calibquant:scales=6,block=32", keep=False, bits="packed", own=True),
-    "by-layer": Method(LAYER_BITS + " --kv-scheme calibquant:scales=6", keep=False, bits="own", own=True),
-    "by-layer-32": Method(LAYER_BITS + " --kv-scheme calibquant:scales=6,block=32", keep=False, bits="own", own=True),
+    "value-window-text": Method("--evict value-window --kv-scheme per-image:text=packed", keep=True, bits="packed", own=True),
+    "small-scales": Method("--kv-scheme per-image:scales=6", keep=False, bits="packed", own=True),
+    "small-scales-32": Method("--kv-scheme per-image:scales=6,block=32", keep=False, bits="packed", own=True),
+    "by-layer": Method(LAYER_BITS + " --kv-scheme per-image:scales=6", keep=False, bits="own", own=True),
+    "by-layer-32": Method(LAYER_BITS + " --kv-scheme per-image:scales=6,block=32", keep=False, bits="own", own=True),
     "value-window-by-layer": Method(f"--evict value-window {TEXT_AND_SMALL_SCALES} {LAYER_BITS}", keep=True, bits="own",
                                     own=True),
 }

@@ -189,7 +189,7 @@ struct Setting {
   bool rolling;
   int32_t bits, lean;
   ocellus_reuse reuse = OCELLUS_REUSE_NONE;
-  bool kivi = false;
+  std::string_view scheme = "per-image:tau-low=0";
 };
 
 void set_limits(const Setting& setting, ocellus_limits* limits) {
@@ -200,6 +200,7 @@ void set_limits(const Setting& setting, ocellus_limits* limits) {
   limits->max_prompt_rows = 150;
   limits->lean = setting.lean;
   limits->cache.kv_bits = setting.bits;
+  ocellus::test::set_text(limits->cache.kv_scheme, setting.scheme);
   if (setting.lean != 0 && setting.bits < 16) {  // layers of different bits, and small scales
     ocellus::test::add_option(limits->cache.kv_scheme, "scales=6");
     for (const uint8_t of_layer : {2, 1, 1, 1, 1, 1, 2, 4})
@@ -207,10 +208,6 @@ void set_limits(const Setting& setting, ocellus_limits* limits) {
   }
   ocellus::test::set_text(limits->cache.evict, setting.evict);
   limits->cache.keep = setting.evict == "none" ? 1.0f : 0.5f;
-  if (setting.kivi)
-    ocellus::test::set_text(limits->cache.kv_scheme, "kivi:residual=20");
-  else
-    ocellus::test::add_option(limits->cache.kv_scheme, "tau-low=0");
   limits->reuse = setting.reuse;
   limits->reuse_rows = 8;
   limits->cache.compress_at = setting.rolling ? OCELLUS_COMPRESS_IMAGE_END : OCELLUS_COMPRESS_BEFORE_SUFFIX;
@@ -335,7 +332,10 @@ TEST_CASE("packed caches, eviction, rolling contexts, linked images and lean eng
         Setting{"david", false, 2, 1}, Setting{"h2o", false, 16, 0}, Setting{"streaming-llm", false, 16, 0},
         Setting{"elastic", false, 16, 1}, Setting{"none", false, 16, 0, OCELLUS_REUSE_CARRY},
         Setting{"none", false, 16, 0, OCELLUS_REUSE_BLEND}, Setting{"none", false, 2, 0, OCELLUS_REUSE_PREFIX},
-        Setting{"none", false, 2, 1, OCELLUS_REUSE_MPIC}, Setting{"none", false, 4, 0, OCELLUS_REUSE_NONE, true}}) {
+        Setting{"none", false, 2, 1, OCELLUS_REUSE_MPIC},
+        Setting{"none", false, 4, 0, OCELLUS_REUSE_NONE, "kivi:residual=20"},
+        Setting{"none", false, 1, 0, OCELLUS_REUSE_NONE, "calibquant:tau-high=2"},
+        Setting{"snapkv", false, 2, 0, OCELLUS_REUSE_NONE, "calibquant"}}) {
     CAPTURE(setting.evict);
     ocellus_engine_config config;
     ocellus_engine_config_init(&config);

@@ -84,31 +84,41 @@ const BadField kBadFields[] = {
      [](auto& p) {
        set_layer_bits({3, 2}, &p);
      }},
-    {"there is no packing scheme 'zip'; there are calibquant, kivi",
+    {"there is no packing scheme 'zip'; there are per-image, calibquant, kivi",
      [](auto& p) { test::set_text(p.kv_scheme, "zip"); }},
     {"there is no packing scheme ''", [](auto& p) { test::set_text(p.kv_scheme, ":scales=6"); }},
-    {"calibquant: options are missing after the colon", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:"); }},
-    {"calibquant has no option 'rho'; it has block, scales, ranges, key-range",
-     [](auto& p) { test::set_text(p.kv_scheme, "calibquant:rho=1"); }},
-    {"calibquant: scales takes 16|6, not '8'", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:scales=8"); }},
-    {"calibquant: block takes auto, or a whole number from 1 to 65536, not '-1'",
-     [](auto& p) { test::set_text(p.kv_scheme, "calibquant:block=-1"); }},
-    {"calibquant: block takes", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:block=65537"); }},
-    {"calibquant: block takes", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:block=1.5"); }},
-    {"calibquant: key-range takes a number from 0.01 to 1, not '0'",
-     [](auto& p) { test::set_text(p.kv_scheme, "calibquant:key-range=0"); }},
-    {"calibquant: key-range takes", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:key-range=1.5"); }},
-    {"calibquant: key-range takes", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:key-range=nan"); }},
-    {"calibquant: value-range takes", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:value-range=-1"); }},
-    {"calibquant: tau-low takes off, or a number from 0 to 100, not '-0.5'",
-     [](auto& p) { test::set_text(p.kv_scheme, "calibquant:tau-low=-0.5"); }},
-    {"calibquant: tau-low takes", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:tau-low=inf"); }},
-    {"calibquant: tau-high takes", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:tau-high=1e30"); }},
-    {"calibquant: tau-high takes", [](auto& p) { test::set_text(p.kv_scheme, "calibquant:tau-high="); }},
-    {"calibquant: tau-low is given twice",
-     [](auto& p) { test::set_text(p.kv_scheme, "calibquant:tau-low=1,tau-low=1"); }},
-    {"calibquant: scales needs a value, as in scales=16; it takes 16|6",
-     [](auto& p) { test::set_text(p.kv_scheme, "calibquant:block=8,scales"); }},
+    {"per-image: options are missing after the colon", [](auto& p) { test::set_text(p.kv_scheme, "per-image:"); }},
+    {"per-image has no option 'rho'; it has block, scales, key-range",
+     [](auto& p) { test::set_text(p.kv_scheme, "per-image:rho=1"); }},
+    {"calibquant has no option 'scales'; it has key-range, value-range, tau-low, tau-high, window",
+     [](auto& p) { test::set_text(p.kv_scheme, "calibquant:scales=6"); }},
+    {"calibquant has one range for all images of a prompt, so it does not pack them one by one: choose per-image",
+     [](auto& p) {
+       p.kv_bits = 2;
+       p.compress_at = OCELLUS_COMPRESS_IMAGE_END;
+       test::set_text(p.kv_scheme, "calibquant");
+     }},
+    {"calibquant: tau-high takes off, or a number from 0 to 100, not '101'",
+     [](auto& p) { test::set_text(p.kv_scheme, "calibquant:tau-high=101"); }},
+    {"per-image: scales takes 16|6, not '8'", [](auto& p) { test::set_text(p.kv_scheme, "per-image:scales=8"); }},
+    {"per-image: block takes auto, or a whole number from 1 to 65536, not '-1'",
+     [](auto& p) { test::set_text(p.kv_scheme, "per-image:block=-1"); }},
+    {"per-image: block takes", [](auto& p) { test::set_text(p.kv_scheme, "per-image:block=65537"); }},
+    {"per-image: block takes", [](auto& p) { test::set_text(p.kv_scheme, "per-image:block=1.5"); }},
+    {"per-image: key-range takes a number from 0.01 to 1, not '0'",
+     [](auto& p) { test::set_text(p.kv_scheme, "per-image:key-range=0"); }},
+    {"per-image: key-range takes", [](auto& p) { test::set_text(p.kv_scheme, "per-image:key-range=1.5"); }},
+    {"per-image: key-range takes", [](auto& p) { test::set_text(p.kv_scheme, "per-image:key-range=nan"); }},
+    {"per-image: value-range takes", [](auto& p) { test::set_text(p.kv_scheme, "per-image:value-range=-1"); }},
+    {"per-image: tau-low takes off, or a number from 0 to 100, not '-0.5'",
+     [](auto& p) { test::set_text(p.kv_scheme, "per-image:tau-low=-0.5"); }},
+    {"per-image: tau-low takes", [](auto& p) { test::set_text(p.kv_scheme, "per-image:tau-low=inf"); }},
+    {"per-image: tau-high takes", [](auto& p) { test::set_text(p.kv_scheme, "per-image:tau-high=1e30"); }},
+    {"per-image: tau-high takes", [](auto& p) { test::set_text(p.kv_scheme, "per-image:tau-high="); }},
+    {"per-image: tau-low is given twice",
+     [](auto& p) { test::set_text(p.kv_scheme, "per-image:tau-low=1,tau-low=1"); }},
+    {"per-image: scales needs a value, as in scales=16; it takes 16|6",
+     [](auto& p) { test::set_text(p.kv_scheme, "per-image:block=8,scales"); }},
     {"kivi has no option 'scales'; it has residual", [](auto& p) { test::set_text(p.kv_scheme, "kivi:scales=6"); }},
     {"kivi: residual takes a whole number from 1 to 65536, not '0'",
      [](auto& p) { test::set_text(p.kv_scheme, "kivi:residual=0"); }},
@@ -202,7 +212,7 @@ TEST_CASE("every part of a policy that is out of range is named, and nothing is 
 
 TEST_CASE("a policy that asks for everything as it is turns all of it off") {
   ocellus_cache_policy policy = evicting("david", 1);
-  test::set_text(policy.kv_scheme, "calibquant:tau-high=1");
+  test::set_text(policy.kv_scheme, "per-image:tau-high=1");
   const CachePolicy off = resolved(policy);
   CHECK_FALSE(off.compresses());
   CHECK_FALSE(off.calibration.on);
@@ -223,7 +233,7 @@ TEST_CASE("of n rows floor(keep n) stay, the window among them") {
         ocellus_cache_policy raw = evicting("snapkv", keep, bits);
         if (window > 0) test::add_option(raw.evict, "window=" + std::to_string(window));
         for (const int32_t pack_window : {0, 1}) {
-          test::set_text(raw.kv_scheme, pack_window == 1 ? "calibquant" : "calibquant:window=f16");
+          test::set_text(raw.kv_scheme, pack_window == 1 ? "per-image" : "per-image:window=f16");
           const CachePolicy policy = resolved(raw);
           for (const int64_t rows : {1, 3, 64, 80, 313, 2048}) {
             for (const int64_t visual : {int64_t{1}, rows / 2, rows}) {
@@ -291,12 +301,12 @@ TEST_CASE("what a text leaves out is as the method has it, and words and numbers
 TEST_CASE("a scheme's text becomes the policy, and nothing at all is the standard one") {
   ocellus_cache_policy policy = default_policy();
   policy.kv_bits = 2;
-  test::set_text(policy.kv_scheme, "calibquant:block=32,scales=6,ranges=prompt,key-range=0.5,text=packed,window=f16");
+  test::set_text(policy.kv_scheme, "per-image:block=32,scales=6,key-range=0.5,text=packed,window=f16");
   test::set_text(policy.evict, "");
   const CachePolicy told = resolved(policy);
   CHECK(told.block_slots == 32);
   CHECK(told.scales == KvScaleForm::k6Bit);
-  CHECK(told.one_range);
+  CHECK_FALSE(told.one_range);
   CHECK(told.key_range == 0.5f);
   CHECK(told.value_range == 1.0f);
   CHECK(told.pack_text);
@@ -308,6 +318,18 @@ TEST_CASE("a scheme's text becomes the policy, and nothing at all is the standar
   CHECK(plain.block_slots == 0);
   CHECK(plain.scales == KvScaleForm::kF16);
   CHECK(plain.pack_window);
+  CHECK_FALSE(plain.one_range);
+  test::set_text(policy.kv_scheme, "calibquant:value-range=0.3,tau-high=2,window=f16");
+  const CachePolicy published = resolved(policy);
+  CHECK(published.one_range);
+  CHECK(published.block_slots == 0);
+  CHECK(published.scales == KvScaleForm::kF16);
+  CHECK(published.value_range == 0.3f);
+  CHECK(published.calibration.on);
+  CHECK(published.calibration.tau_low == 0);
+  CHECK(published.calibration.tau_high == 2);
+  CHECK_FALSE(published.pack_text);
+  CHECK_FALSE(published.pack_window);
 }
 
 TEST_CASE("every method lists itself with standard values that it takes, and has a name of its own") {
@@ -331,7 +353,7 @@ TEST_CASE("every method lists itself with standard values that it takes, and has
       CHECK_MESSAGE(ocellus_method_check(kind, text.c_str()) == OCELLUS_OK, last_failure().sentence);
       CHECK(text.size() < OCELLUS_METHOD_TEXT);
     }
-    CHECK(count == (kind == OCELLUS_METHOD_EVICT ? 17 : 2));
+    CHECK(count == (kind == OCELLUS_METHOD_EVICT ? 17 : 3));
     CHECK(recommended == (kind == OCELLUS_METHOD_EVICT ? 4 : 0));
     CHECK(ocellus_method_get(kind, -1) == nullptr);
     CHECK(ocellus_method_get(kind, count) == nullptr);
@@ -355,10 +377,10 @@ TEST_CASE("the plan has an image's bytes as the formulas have them") {
     CHECK(plan.kv_bytes_per_token == 4 * kLayers * kHeads * kDim);
     CHECK(row_bytes(plan, "kv image blocks") == aligned_bytes(3 * image));
     // Blocks of fewer slots: more scales, and what the last block has too much.
-    test::set_text(limits.cache.kv_scheme, "calibquant:block=20");
+    test::set_text(limits.cache.kv_scheme, "per-image:block=20");
     const int64_t cut = bits == 16 ? image : 4 * (2 * kLayers * kHeads * 20 * kDim * bits / 8 + scales);
     CHECK(plan_for(limits).kv_bytes_per_image == cut);
-    test::set_text(limits.cache.kv_scheme, "calibquant:block=1000");
+    test::set_text(limits.cache.kv_scheme, "per-image:block=1000");
     CHECK(plan_for(limits).kv_bytes_per_image == image);
     // Images that keep a part of their own slots.
     limits.cache = evicting("snapkv", 0.2f, bits);

@@ -66,7 +66,7 @@ struct Setting {
 
 std::vector<Setting> settings() {
   ocellus_limits calibrated = test::packed_limits(1, 300, 1);
-  test::set_text(calibrated.cache.kv_scheme, "calibquant:tau-low=0.1,tau-high=0.1");
+  test::set_text(calibrated.cache.kv_scheme, "per-image:tau-low=0.1,tau-high=0.1");
   ocellus_limits kivi = test::packed_limits(1, 300, 2);
   test::set_text(kivi.cache.kv_scheme, "kivi:residual=8");
   ocellus_limits linked = board_limits(1, 300);

@@ -203,6 +203,8 @@ TEST_CASE("what linked images do not go with is refused in one sentence") {
   limits = linking_limits(1, 100, 8, 2);
   test::set_text(limits.cache.kv_scheme, "kivi");
   refused(limits, "without an eviction method and kivi");
+  test::set_text(limits.cache.kv_scheme, "calibquant");
+  refused(limits, "one range for all images of a prompt: plan per-image");
   limits = linking_limits(1, 100, -2);
   refused(limits, "rows of a linked image");
   limits = linking_limits(1, 100, 0);

@@ -66,7 +66,7 @@ TEST_CASE("to keep everything gives the plain engine's answers, bit for bit" * d
     for (const ocellus_compress_at at :
          {OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_BEFORE_SUFFIX, OCELLUS_COMPRESS_IMAGE_END}) {
       ocellus_limits limits = evicting_limits(4, 200, method, 1, 16, at);
-      test::set_text(limits.cache.kv_scheme, "calibquant:tau-high=3,block=10");
+      test::set_text(limits.cache.kv_scheme, "per-image:tau-high=3,block=10");
       if (number >= 0) test::add_option(limits.cache.evict, "window=5");
       const std::unique_ptr<Engine> engine = make_engine(limits);
       Session& session = open_session(*engine);
@@ -221,7 +221,7 @@ TEST_CASE("an image that stands alone, and a window larger than what is kept") {
       ocellus_limits limits = evicting_limits(1, 64, "david", 0.1f, bits);
       if (window > 0) test::add_option(limits.cache.evict, "window=" + std::to_string(window));
       for (const int32_t pack_window : {0, 1}) {
-        test::set_text(limits.cache.kv_scheme, pack_window == 1 ? "calibquant" : "calibquant:window=f16");
+        test::set_text(limits.cache.kv_scheme, pack_window == 1 ? "per-image" : "per-image:window=f16");
         const std::unique_ptr<Engine> engine = make_engine(limits);
         Session& session = open_session(*engine);
         REQUIRE(test::add_board(session, "images/115.png").ok());
@@ -385,9 +385,9 @@ TEST_CASE("ranges: of every image or of all, and as wide as the policy says") {
   };
   ocellus_limits limits = packed_limits(4, 200, 2);
   const auto own = scales_of(limits);
-  test::set_text(limits.cache.kv_scheme, "calibquant:ranges=prompt");
+  test::set_text(limits.cache.kv_scheme, "calibquant");
   const auto shared = scales_of(limits);
-  test::set_text(limits.cache.kv_scheme, "calibquant:key-range=0.5,value-range=0.25");
+  test::set_text(limits.cache.kv_scheme, "per-image:key-range=0.5,value-range=0.25");
   const auto narrow = scales_of(limits);
   for (size_t i = 0; i < 4; ++i) {
     CHECK(shared[i] == shared[0]);
@@ -402,24 +402,58 @@ TEST_CASE("ranges: of every image or of all, and as wide as the policy says") {
   }
 }
 
-TEST_CASE("blocks of fewer slots than an image, and one range over the survivors of a prompt") {
+TEST_CASE("calibquant has the range of all images of a prompt, and a later prompt its own") {
+  const auto scales_after = [](std::string_view scheme, std::vector<std::vector<float>>* scales) {
+    ocellus_limits limits = packed_limits(4, 200, 2);
+    test::set_text(limits.cache.kv_scheme, scheme);
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
+    Session& session = open_session(*engine);
+    for (const char* second : {"images/115.png", "images/119.png"}) {
+      REQUIRE(test::add_turn(session, "<image><image>What is on the left?", {"images/113.png", second}).ok());
+      const Answer answer = answer_of(session, default_params(4));
+      REQUIRE(answer.status.ok());
+      check_resident(session, answer.stats);
+    }
+    for (int32_t i = 0; i < 4; ++i)
+      scales->push_back(test::block_scales(session, session.cache().image_block(i, 0), 2, 1));
+  };
+  std::vector<std::vector<float>> own, shared;
+  scales_after("per-image", &own);
+  scales_after("calibquant", &shared);
+  CHECK(own[0] != own[1]);
+  CHECK(shared[0] == shared[1]);
+  CHECK(shared[2] == shared[3]);
+  CHECK(shared[0] != shared[2]);
+  // Keys and values of the first prompt are exact in both, so the range of both images follows from theirs.
+  for (size_t row = 0; row < 4; row += 2) {
+    for (size_t e = 0; e < kDim; ++e) {
+      const size_t at = row * kDim + e, step = at + kDim;
+      const double least = std::min(own[0][at], own[1][at]);
+      const double greatest = std::max(own[0][at] + 3.0 * own[0][step], own[1][at] + 3.0 * own[1][step]);
+      CHECK(shared[0][at] == least);
+      CHECK(shared[0][step] == doctest::Approx((greatest - least) / 3).epsilon(3e-3));
+    }
+  }
+}
+
+TEST_CASE("ranges over the survivors of a prompt: by block, or calibquant's one") {
   ocellus_limits limits = evicting_limits(4, 200, "snapkv", 0.5f, 4);
-  for (const int32_t one_range : {0, 1}) {
-    test::set_text(limits.cache.kv_scheme, "calibquant:block=20");
-    if (one_range == 1) test::add_option(limits.cache.kv_scheme, "ranges=prompt");
+  for (const std::string_view scheme : {"per-image:block=20", "calibquant"}) {
+    test::set_text(limits.cache.kv_scheme, scheme);
     const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
     Session& session = open_session(*engine);
     test::add_question(session, golden(12));
     REQUIRE(answer_of(session, default_params(0)).status.ok());
     const test::KeptCounts counts = test::kept_counts(session, 0);
+    const int32_t block_slots = engine->shape().kv.block_slots;
     int compared = 0;
     for (int32_t layer = 0; layer < kLayers; ++layer) {
       for (int32_t head = 0; head < kHeads; ++head) {
         const auto first = test::block_scales(session, session.cache().evicted_block(0, 0), layer, head);
-        const int32_t blocks = counts.visual[static_cast<size_t>(layer * kHeads + head)] / 20;
+        const int32_t blocks = counts.visual[static_cast<size_t>(layer * kHeads + head)] / block_slots;
         for (int32_t b = 1; b < blocks; ++b, ++compared)
           CHECK((test::block_scales(session, session.cache().evicted_block(0, b), layer, head) == first) ==
-                (one_range == 1));
+                (scheme == "calibquant"));
       }
     }
     CHECK(compared > 20);
