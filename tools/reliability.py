@@ -223,7 +223,8 @@ def renew(build):
         figures.append({"figure": figure.name, "promise": figure.promise, "command": figure.command,
                         "seen": NOT_RUN, "date": None, "commit": None, "source": None, **(what or {}),
                         "left": figure.left})
-    return {"what": "the reliability figures, as tests/RELIABILITY.md shows them; made by tools/reliability.py",
+    return {"what": "the reliability figures, as tests/RELIABILITY.md shows them",
+            "commit": "by figure, each from its own run", "command": "tools/reliability.py --run build/release",
             "figures": figures}
 
 

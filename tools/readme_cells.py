@@ -1,0 +1,211 @@
+"""The README's tables of measurements: where every cell comes from. `results[NAME]` is what tools/bench/results/NAME.json
+holds; every function gives a table as Markdown, TABLES names them as the README marks them."""
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "eval"))
+
+from methods import METHODS  # noqa: E402
+
+EIGHT_PICTURES, QUESTIONS = 8, 300
+NAMES = {"david": "DAVID", "snapkv": "SnapKV", "csp": "CSP", "vl-cache": "VL-Cache", "full": "CalibQuant", "meda": "MEDA",
+         "look-m": "LOOK-M", "h2o": "H2O", "": "CalibQuant"}
+
+
+def table(head, rows, right=False):
+    """Markdown; `right`: all columns but the first stand to the right."""
+    lines = ["| " + " | ".join(cells) + " |" for cells in [head, *rows]]
+    lines[0] = lines[0].replace("|  |", "| |")
+    lines.insert(1, "|---|" + ("---:|" if right else "---|") * (len(head) - 1))
+    return "\n".join(lines).replace("|  |", "| |") + "\n"
+
+
+def whole(value):
+    return f"{value:,.0f}"
+
+
+def three_digits(value):
+    return f"{float(f'{value:.3g}'):,.0f}"
+
+
+def score(value):
+    """.980"""
+    return f"{value:.3f}".removeprefix("0")
+
+
+def megabytes(value):
+    return f"{value / 1e6:.2f} MB".removeprefix("0")
+
+
+def percent(share):
+    """7.8 %, 39 %"""
+    return f"{100 * share:.{1 if share < 0.1 else 0}f} %"
+
+
+def median_of(bench, test):
+    return bench["rows"][test]["median"]
+
+
+def cpu(results):
+    files = [results["cpu_epyc_2_cores"], results["cpu_xeon_2_cores"]]
+
+    def mean(file, *tests):
+        return sum(row["mean"] for row in file["bench"]["result"]["rows"] if row["test"] in tests)
+
+    def row(title, text):
+        return [title, *map(text, files)]
+
+    return table(["", "Zen 4, 2 cores", "Sapphire Rapids, 2 cores"], [
+        row("pp512, tokens/s", lambda file: whole(mean(file, "pp512"))),
+        row("tg128, tokens/s", lambda file: whole(mean(file, "tg128"))),
+        row("one picture: preprocess + encode",
+            lambda file: f"{mean(file, 'image preprocess', 'image encode'):.1f} ms"),
+        row("16 pictures in one prompt, to the first token", lambda file: next(
+            f"{run['ttft_ms_median']:.0f} ms" for run in file["images_in_one_prompt"] if run["images"] == 16)),
+        row("a whole caption process, start to exit", lambda file: f"{file['caption_process']['seconds_median']:.2f} s"),
+        row("its peak memory", lambda file: f"{file['caption_process']['peak_resident_bytes'] / 1e6:.1f} MB")])
+
+
+def gpu_speed(results):
+    models = [("bundled pair, Q8_0", ["bundled"]), ("SmolVLM-256M, Q8_0", ["smolvlm_256m_Q8_0"]),
+              ("SmolVLM2-2.2B, F16 / Q8_0 / Q4_K", [f"smolvlm2_2.2b_{kind}" for kind in ("F16", "Q8_0", "Q4_K")]),
+              ("LLaVA-1.5-7B text, Q8_0", ["llava_7b_Q8_0"]),
+              ("InternVL2.5-8B text, F16 / Q8_0 / Q4_K", [f"internvl2.5_8b_{kind}" for kind in ("F16", "Q8_0", "Q4_K")]),
+              ("InternVL2.5-26B text, Q4_K", ["internvl2.5_26b_Q4_K"])]
+
+    def cell(names, pattern, text):
+        rows = [results["cuda_h100"]["benches"][name]["rows"] for name in names]
+        values = [[row["median"] for test, row in bench.items() if re.fullmatch(pattern, test)] for bench in rows]
+        return " / ".join(text(found[0]) for found in values if found) or "-"
+
+    def copy_rate(names):
+        small = {"bundled", "smolvlm_256m_Q8_0"}  # whose steps launches take, not reading
+        return "-" if small & set(names) else cell(names, r"tg\d+ of copy rate", whole) + " %"
+
+    return table(["", "prompt, tokens/s", "decode, tokens/s", "16 sessions", "of copy rate"], [
+        [title, cell(names, r"pp\d+", three_digits), cell(names, r"tg\d+", three_digits),
+         cell(names, r"tg\d+ b16", three_digits), copy_rate(names)] for title, names in models])
+
+
+def papers_models(results):
+    file = results["papers_h200"]
+
+    def row(model):
+        benches = file["benches"]
+        own, rows = benches[model], []
+        runs = [(1, f"{model}_5lib"), (5, f"{model}_5lib"), (10, f"{model}_lib")]
+        runs = runs if runs[0][1] in benches else [(1, f"{model}_1lib")]
+        for how in ("cold", "from disk"):
+            times = [median_of(benches[name], f"TTFT {count} image{'s' * (count > 1)}, {how}") for count, name in runs]
+            rows.append(", ".join(map(whole, times)) + " ms")
+        texts = [text for text in file["bytes_per_picture"] if text.startswith(f"{model} ")]
+        sizes = [int(re.search(r"one picture (\d+) bytes", text).group(1)) / 2**20 for text in texts]
+        return [f"{model}, {own['weights']}", f"{three_digits(median_of(own, 'pp512'))}, {whole(median_of(own, 'tg32'))}",
+                f"{median_of(own, 'image encode'):.1f} ms", *rows,
+                " / ".join(f"{size:.1f}" if size < 10 else whole(size) for size in sizes)]
+
+    models = ["InternVL3-2B", "InternVL3.5-2B", "InternVL2.5-8B", "InternVL2.5-26B", "LLaVA-1.6-Mistral-7B",
+              "LLaVA-1.6-Vicuna-7B"]
+    return table(["", "prompt, decode, tokens/s", "encode", "1, 5, 10 pictures, computed", "from the library",
+                  "MiB a picture, 16 / 4 / 2 / 1 bits"], [row(model) for model in models])
+
+
+def packed_and_evicted(results):
+    settings = {cell["flags"]: cell for cell in results["cache_accuracy_h100"]["settings"]}
+
+    def cell(bits, keep):
+        found = settings[f"8 --evict david --keep {keep:g} --kv-bits {bits}" if keep < 1 else f"8 --kv-bits {bits}"]
+        return f"{score(found['accuracy'])}, {megabytes(found['kv_bytes'])}"
+
+    titles = {16: "f16", 8: "8 bits", 4: "4 bits", 2: "2 bits", 1: "1 bit"}
+    keeps = [1, 0.5, 0.2, 0.1]
+    return table(["", "all slots", "DAVID 50 %", "20 %", "10 %"],
+                 [[title, *(cell(bits, keep) for keep in keeps)] for bits, title in titles.items()])
+
+
+def published_settings(results):
+    """(share of the f16 cache, score, name, bits) of every published setting over 300 questions and eight pictures."""
+    found = []
+    for cell in results["cache_accuracy_h100"]["settings"]:
+        flags = dict(re.findall(r"--(\S+) ([^- ]\S*)", cell["flags"]))
+        known = {"evict", "keep", "kv-bits", "evict-window", "evict-pool", "compress-at", "calib"}
+        if cell["pictures"] != EIGHT_PICTURES or flags.keys() - known or "value-window" in cell["flags"]:
+            continue
+        method, _, options = flags.get("evict", "").partition(":")
+        unpooled = flags.get("evict-pool") == "1" or options == "pool=1"
+        found.append((cell, method, float(flags.get("keep", 1)), int(flags.get("kv-bits", 16)), unpooled))
+    found += [(cell, cell["method"], cell["keep"], cell["bits"], False) for cell in results["matrix_h100"]["cells"]
+              if cell["pictures"] == EIGHT_PICTURES and cell["questions"] == QUESTIONS and not METHODS[cell["method"]].own]
+    for cell, method, keep, bits, unpooled in found:
+        name = f"{NAMES.get(method, method)}{' unpooled' * unpooled}{f' {100 * keep:g} %' if keep < 1 else ''}"
+        name += f", {bits} bit{'s' * (bits > 1)}" if bits < 16 else ""
+        yield cell["kv_bytes"] / cell["kv_bytes_full"], cell.get("accuracy") or cell["exact"] / cell["questions"], name, bits
+
+
+def our_setting(results, method, keep, bits):
+    """(score, share) of one of our settings, eight pictures."""
+    cell = next(cell for cell in results["matrix_h100"]["cells"] if
+                (cell["pictures"], cell["method"], cell["keep"], cell["bits"]) == (EIGHT_PICTURES, method, keep, bits))
+    return cell["exact"] / cell["questions"], cell["kv_bytes"] / cell["kv_bytes_full"]
+
+
+def best_by_share(results):
+    published = list(published_settings(results))
+
+    def row(title, limit, ours, only_f16=False):
+        (method, keep, bits), words = ours
+        fits = [one for one in published if one[0] < limit + 0.0005 and (one[3] == 16 or not only_f16)]
+        best = max(fits, key=lambda one: (round(one[1], 3), -one[0]), default=None)
+        own_score, own_share = our_setting(results, method, keep, bits)
+        return [title, f"{score(best[1])} ({best[2]})" if best else "none: their text stays f16",
+                f"{score(own_score)} at {percent(own_share)}{words}"]
+
+    by_layer = "value-window-by-layer"
+    return table(["share", "published rules and bits", "ours"], [
+        row("50 %, all in f16", 0.51, (("value-window", 0.5, 16), " (value-window 50 %)"), only_f16=True),
+        row("12.5 %", 0.125, ((by_layer, 0.5, 2), " (value-window 50 %, bits by layer)")),
+        row("10 %", 0.1, ((by_layer, 0.5, 2), "")), row("6.25 %", 0.0625, ((by_layer, 0.2, 2), " (20 %)")),
+        row("3.1 %", 0.0315, ((by_layer, 0.1, 2), " (10 %)"))])
+
+
+def goals(results):
+    def cell(*setting):
+        value, share = our_setting(results, *setting)
+        return f"{score(value)}, {percent(share)}"
+
+    rolling = results["rolling_h100"]
+    by_layer = "value-window-by-layer"
+    return table(["goal", "flags", "exact answers, share of the f16 cache"], [
+        ["no loss", "`--kv-bits 4`", cell("full", 1.0, 4)],
+        ["almost no loss", "`--kv-bits 2 --kv-scheme per-image:scales=6`", cell("small-scales", 1.0, 2)],
+        ["the same, smaller", "`--kv-layer-bits 2,1,1,1,1,1,2,4 --kv-scheme per-image:scales=6`: 1.83 bits a visual number; "
+         "`ocellus calibrate --layer-bits 1.7` finds the list for another model", cell("by-layer", 1.0, 2)],
+        ["less than an eighth of the bytes",
+         "as above, with `per-image:scales=6,text=packed` and `--evict value-window --keep 0.5`", cell(by_layer, 0.5, 2)],
+        ["fewest bytes", "the same with `--keep 0.2`, `--keep 0.1`",
+         "; ".join(cell(by_layer, keep, 2) for keep in (0.2, 0.1))],
+        ["long answers, constant memory", "`--evict h2o --keep 0.5` or less, f16", cell("h2o", 0.5, 16)],
+        ["an endless camera", "`--kv-bits 2 --compress-at image-end`, a rolling session",
+         f"{rolling['answers_right']} of {rolling['answers']} over {rolling['images']:,} pictures (`rolling_h100.json`)"]])
+
+
+def reused(results):
+    found = {(cell["reuse"], cell["bits"]): cell["accuracy"] for cell in results["link_accuracy_h100"]["cells"]
+             if cell["pictures"] == EIGHT_PICTURES}
+
+    def row(title, method, counts, bits=16):
+        return [title, *(score(found[f"{method}:{count}", bits]) if (f"{method}:{count}", bits) in found else ""
+                         for count in counts)]
+
+    counts = [4, 8, 16, 32]
+    return table(["tokens in place, of 64", *map(str, counts)], [
+        row("`mpic:K`: the first", "mpic", counts),
+        row("`cacheblend:R`: those that change most, R = 6, 12, 25, 50 %", "cacheblend", [6, 12, 25, 50]),
+        row("`spread:K` (ours): far from each other, chosen once a picture", "spread", counts),
+        row("`carry:K` (ours): the same, and their change is applied to the others; 16 bits", "carry", counts),
+        row("`spread:K`, 2 bits", "spread", counts, bits=2)], right=True)
+
+
+TABLES = {"CPU": cpu, "GPU": gpu_speed, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
+          "best by share": best_by_share, "goals": goals, "reuse": reused}
