@@ -168,7 +168,9 @@ int run_calibrate(CalibrateOptions options) {
       return kExitInterrupted;
     }
     const TauPair best = grid.best();
-    if (!options.dry_run) write_calibration(model.path, bits, best, grid.accuracy(best), grid.questions);
+    if (!options.dry_run)
+      write_calibration(model.path, {method_name(options.common.cache.scheme), bits}, best, grid.accuracy(best),
+                        grid.questions);
     report["results"].push_back(grid_json(grid));
     text += (text.empty() ? "" : "\n") + grid_text(grid, options.dry_run ? "Not written." : "Written to " + path + ".");
   }
@@ -190,7 +192,7 @@ void check_bits(const std::vector<int>& bits) {
 void add_calibrate_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<CalibrateOptions>();
   CLI::App* command =
-      program->add_subcommand("calibrate", "Find the calibration for --calib auto by answering questions");
+      program->add_subcommand("calibrate", "Find the calibration of packed caches by answering questions");
   add_question_options(command, &options->questions);
   command->add_option("--kv-bits", options->bits, "Bits to calibrate, each by itself (default: 2,1)")
       ->option_text("B,B...")
@@ -207,7 +209,7 @@ void add_calibrate_command(CLI::App* program, Action* action) {
   add_common_options(command, &options->common, AnswerLength::kCommonFlag, CacheFlags::kOwnPacking);
   command->footer(
       "Tries tau 1 and tau 2 of CalibQuant's calibration from 0 to 3 each, so every question is answered 16 times.\n"
-      "The best pair is written to MODEL.calib.json in the model's folder, where --calib auto finds it.\n"
+      "The best pair is written to MODEL.calib.json in the model's folder, where every command finds it.\n"
       "--layer-bits reads the questions and their expected answers a few dozen times, and prints a list.");
   command->callback([=] {
     check_bits(options->bits);

@@ -78,29 +78,52 @@ TauPair parse_taus(const std::string& text) {
   throw Failure(kExitUsage, "--calib " + text + ": write none, auto or two numbers from 0 to 100, as in 0,2.");
 }
 
-// Returns the options that --calib adds to the packing scheme, ",tau-low=0,tau-high=2", or an empty text.
+// ",tau-low=0,tau-high=2"
+std::string tau_options(const TauPair& taus) {
+  return "tau-low=" + exact_number(taus.low) + ",tau-high=" + exact_number(taus.high);
+}
+
+// Returns the pair that is known for the model; nullopt, perhaps with a remark, if there is none or it changes nothing.
+std::optional<TauPair> known_taus(const CacheOptions& options, const std::string& model_path,
+                                  std::vector<std::string>* notes) {
+  constexpr TauPair kMadeUp = {0, 2};  // the bundled model's
+  const std::string bits = format_count(options.bits, "bit");
+  const auto found = [&](const TauPair& taus, const std::string& source) -> std::optional<TauPair> {
+    if (taus.low == 0 && taus.high == 0) return std::nullopt;
+    notes->push_back("Scores of " + bits + " are calibrated by tau " + short_number(taus.low) + " and " +
+                     short_number(taus.high) + " (" + source + "); --calib none turns this off.");
+    return taus;
+  };
+  if (model_path.empty())
+    return options.bits == 1 ? found(kMadeUp, "made-up weights: for the cost alone") : std::nullopt;
+  const std::optional<TauPair> taus = read_calibration(model_path, {method_name(options.scheme), options.bits});
+  if (taus) return found(*taus, calibration_path(model_path));
+  // Four bits and more have nothing to calibrate in CalibQuant's code either.
+  if (options.bits <= 2 || options.calibration == "auto")
+    notes->push_back("No calibration for " + bits +
+                     " is known for this model, so none is used; ocellus calibrate finds one.");
+  return std::nullopt;
+}
+
+// Returns the options that --calib adds to the packing scheme, "tau-low=0,tau-high=2", or an empty text.
 std::string calibration_text(const CacheOptions& options, const std::string& model_path,
                              std::vector<std::string>* notes) {
-  const auto text = [](const TauPair& taus) {
-    return "tau-low=" + exact_number(taus.low) + ",tau-high=" + exact_number(taus.high);
-  };
-  if (options.calibration == "none") return "";
-  if (options.is_kivi() && options.calibration == "auto") return "";
-  if (options.calibration != "auto") {
+  const bool is_auto = options.calibration.empty() || options.calibration == "auto";
+  if (options.calibration == "none" || (is_auto && options.is_kivi())) return "";
+  if (!is_auto) {
     const TauPair taus = parse_taus(options.calibration);
     if (!options.packs()) throw Failure(kExitUsage, "--calib calibrates packed caches: add --kv-bits 8, 4, 2 or 1.");
-    return text(taus);
+    return tau_options(taus);
   }
-  if (!options.packs()) return "";
+  const bool has_own = options.calibration.empty() && options.scheme.find("tau-") != std::string::npos;
+  if (!options.packs() || has_own) return "";
   if (!options.layer_bits.empty()) {
-    notes->push_back("Calibrations exist only for equal bits in all layers, so none is used.");
+    if (options.calibration == "auto")
+      notes->push_back("Calibrations exist only for equal bits in all layers, so none is used.");
     return "";
   }
-  const std::optional<TauPair> taus = read_calibration(model_path, options.bits);
-  if (taus) return taus->low != 0 || taus->high != 0 ? text(*taus) : "";
-  notes->push_back("No calibration for " + format_count(options.bits, "bit") +
-                   " is known for this model, so none is used; ocellus calibrate finds one.");
-  return "";
+  const std::optional<TauPair> taus = known_taus(options, model_path, notes);
+  return taus ? tau_options(*taus) : "";
 }
 
 // Copies the text of a cache method to its field.
@@ -121,7 +144,9 @@ void add_packing_options(CLI::App* command, CacheOptions* options) {
       ->option_text("B,B,...")
       ->excludes("--kv-bits")
       ->group(kGroup);
-  command->add_option("--calib", options->calibration, "Calibration of packed scores; auto: ocellus calibrate's")
+  command
+      ->add_option("--calib", options->calibration,
+                   "Calibration of packed scores: tau 1 and 2; auto: those known for the model (default)")
       ->option_text("none|auto|T1,T2")
       ->group(kGroup);
 }

@@ -18,7 +18,7 @@ namespace ocellus::app {
 struct CacheOptions {
   int32_t bits = 16;
   std::string layer_bits;            // bits by layer, "2,1,1,4", instead of `bits`; empty: the same in all
-  std::string calibration = "none";  // "none", "auto" or "T1,T2"
+  std::string calibration;           // "none", "auto" or "T1,T2"; empty: auto, unless the scheme has taus
   std::string scheme = "per-image";  // as ocellus_cache_policy.kv_scheme
   std::string evict = "none";        // as ocellus_cache_policy.evict
   float keep = 1.0f;
@@ -39,8 +39,9 @@ enum class CacheFlags { kAll, kAllMethods, kOwnPacking, kOwnLibrary };
 // `options` must outlive the parser.
 void add_cache_options(CLI::App* command, CacheOptions* options, CacheFlags flags);
 
-// Throws a Failure if two options contradict each other. "auto" reads the calibration file of `model_path`, if there is
-// one for these bits. `notes`: receives remarks on the limits of these options.
+// Throws a Failure if two options contradict each other. Calibration "auto" reads the calibration file of `model_path`,
+// if it has these bits; for made-up weights, which have no path, it is tau 0 and 2 at 1 bit, so that memory and speed
+// have its cost. `notes`: receives remarks on these options and on the calibration in use.
 ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string& model_path,
                                   std::vector<std::string>* notes);
 

@@ -71,7 +71,13 @@ std::string fingerprint(const std::string& model_path) {
 }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
-  throw Failure(kExitBadInput, path + ": " + why + "; run ocellus calibrate again, or leave --calib auto out.");
+  throw Failure(kExitBadInput, path + ": " + why + "; run ocellus calibrate again, or give --calib none.");
+}
+
+// "2", or "calibquant:2" for a scheme that is not the default.
+std::string entry_name(const CalibratedFor& what) {
+  const std::string bits = std::to_string(what.bits);
+  return what.scheme == "per-image" ? bits : what.scheme + ":" + bits;
 }
 
 // In the same folder, so that it can be renamed over the file.
@@ -112,10 +118,10 @@ std::string calibration_path(const std::string& model_path) {
   return (has_ending ? model_path.substr(0, model_path.size() - ending.size()) : model_path) + ".calib.json";
 }
 
-std::optional<TauPair> read_calibration(const std::string& model_path, int32_t bits) {
+std::optional<TauPair> read_calibration(const std::string& model_path, const CalibratedFor& what) {
   const nlohmann::ordered_json object = read_file(model_path);
   if (object.is_null()) return std::nullopt;
-  const auto entry = object["taus"].find(std::to_string(bits));
+  const auto entry = object["taus"].find(entry_name(what));
   if (entry == object["taus"].end()) return std::nullopt;
   const std::string path = calibration_path(model_path);
   const auto tau = [&](const char* name) {
@@ -136,11 +142,11 @@ void check_calibration_file(const std::string& model_path) {
   std::remove(temporary.c_str());
 }
 
-void write_calibration(const std::string& model_path, int32_t bits, const TauPair& taus, double accuracy,
+void write_calibration(const std::string& model_path, const CalibratedFor& what, const TauPair& taus, double accuracy,
                        int64_t questions) {
   nlohmann::ordered_json object = read_file(model_path);
   if (object.is_null()) object = {{"kind", kKind}, {"model", fingerprint(model_path)}};
-  object["taus"][std::to_string(bits)] = {
+  object["taus"][entry_name(what)] = {
       {"tau_1", taus.low}, {"tau_2", taus.high}, {"accuracy", accuracy}, {"questions", questions}};
   const std::string temporary = temporary_path(model_path), text = object.dump(2) + "\n";
   std::FILE* file = std::fopen(temporary.c_str(), "wbe");

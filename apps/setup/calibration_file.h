@@ -1,4 +1,4 @@
-// The calibration file of a model, by bits: MODEL.gguf -> MODEL.calib.json.
+// The calibration file of a model, by packing scheme and bits: MODEL.gguf -> MODEL.calib.json.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,21 @@ struct TauPair {
 
 std::string calibration_path(const std::string& model_path);
 
-// Returns the entry for these bits; nullopt if there is no file or no such entry, or for a model without files (an
-// empty path). Throws a Failure if the file is damaged or of another model.
-std::optional<TauPair> read_calibration(const std::string& model_path, int32_t bits);
+// The packing scheme, by name, and the bits that a pair was found for.
+struct CalibratedFor {
+  std::string scheme;
+  int32_t bits = 0;
+};
+
+// Returns the entry; nullopt if there is no file or no such entry, or for a model without files (an empty path). Throws
+// a Failure if the file is damaged or of another model.
+std::optional<TauPair> read_calibration(const std::string& model_path, const CalibratedFor& what);
 
 // Throws a Failure before a long search if the file is damaged or of another model, or if none can be written.
 void check_calibration_file(const std::string& model_path);
 
 // Adds or replaces an entry; the file is replaced atomically. `accuracy` and `questions` are its result.
-void write_calibration(const std::string& model_path, int32_t bits, const TauPair& taus, double accuracy,
+void write_calibration(const std::string& model_path, const CalibratedFor& what, const TauPair& taus, double accuracy,
                        int64_t questions);
 
 }  // namespace ocellus::app

@@ -29,7 +29,7 @@ class Flags(ProgramTest):
                 (["--kv-scheme", "kivi:residual=0"], "kivi: residual takes a whole number from 1 to 65536, not '0'"),
                 (["--kv-scheme", "per-image:scales=8"], "--kv-scheme: per-image: scales takes 16|6, not '8'"),
                 (["--kv-scheme", "calibquant:scales=6"], "--kv-scheme: calibquant has no option 'scales'; it has key-range"),
-                (["--kv-bits", "2", "--kv-scheme", "calibquant", "--compress-at", "image-end"], "choose per-image, or"),
+                (["--kv-bits", "8", "--kv-scheme", "calibquant", "--compress-at", "image-end"], "choose per-image, or"),
                 (["--kv-scheme", "per-image:block=65537"], "block takes auto, or a whole number from 1 to 65536"),
                 (["--kv-bits", "1", "--calib", "0,1", "--kv-scheme", "per-image:tau-low=1"], "tau-low is given twice"),
                 (["--kv-scales", "6"], "unknown flag --kv-scales"),
@@ -230,7 +230,7 @@ class Plan(ProgramTest):
         self.assertEqual(packed["kv_bytes_per_session_full"], full["kv_bytes_per_session"])
         self.assertEqual(full["kv_bytes_per_session"] - packed["kv_bytes_per_session"],
                          40 * (full["kv_bytes_per_image"] - packed["kv_bytes_per_image"]))
-        self.assertRegex(self.answer("plan", "--kv-bits", 1), r"cache of pictures: 1 bit\n")
+        self.assertRegex(self.answer("plan", "--kv-bits", 1), r"cache of pictures: 1 bit calibrated by 0, 2\n")
         kept = ["--evict", "snapkv", "--keep", 0.2]
         self.assertEqual(self.plan(*kept)["kv_bytes_per_image"], 0)
         text = self.answer("plan", *self.ROOM, *kept)
@@ -428,8 +428,40 @@ class Calibrate(FolderTest):
 
     def test_the_bundled_calibration_is_read_from_its_installation(self):
         shutil.copy(MODEL.with_suffix("").with_suffix(".calib.json"), self.file)
-        for bits in [2, 1]:
-            self.assertEqual(run(*self.caption(bits)).stderr, "")
+        self.assertEqual(run(*self.caption(2)).stderr, "")
+        self.assertEqual(run(*self.caption(1)).stderr, self.remark(self.file))
+
+    @staticmethod
+    def remark(file):
+        return f"Scores of 1 bit are calibrated by tau 0 and 2 ({file}); --calib none turns this off.\n"
+
+    def test_a_known_calibration_is_on_unless_told_otherwise(self):
+        bundled = MODEL.with_suffix(".calib.json")
+        for flags, taus, remark in [
+                ([1], [0, 2], self.remark(bundled)), ([1, "--quiet"], [0, 2], ""), ([1, "--calib", "none"], "none", ""),
+                ([1, "--calib", "1,3"], [1, 3], ""), ([1, "--kv-scheme", "per-image:tau-low=1"], [1, "off"], ""),
+                ([2], "none", ""), ([8], "none", ""), ([16], "none", ""), ([4, "--kv-scheme", "kivi"], "none", "")]:
+            with self.subTest(flags=flags):
+                done = run("plan", "--json", "--kv-bits", *flags)
+                self.assertEqual((done.returncode, done.stderr), (OK, remark))
+                self.assertEqual(json.loads(done.stdout)["policy"]["calib"], taus)
+        for taus in ["0,101", "-1,0", "0,nan", "2"]:
+            self.assert_refused(["plan", "--kv-bits", 1, f"--calib={taus}"], USAGE, "two numbers from 0 to 100")
+
+    def test_made_up_weights_have_the_cost_of_a_calibration_at_one_bit(self):
+        for bits, taus in [(1, [0, 2]), (2, "none")]:
+            done = run("plan", "--shape", "SmolVLM-256M", "--kv-bits", bits, "--json")
+            self.assertEqual(json.loads(done.stdout)["policy"]["calib"], taus)
+            self.assertEqual("tau 0 and 2 (made-up weights" in done.stderr, bits == 1)
+
+    @long
+    def test_every_scheme_has_a_calibration_of_its_own(self):
+        self.write(taus={"2": {"tau_1": 0, "tau_2": 1}, "calibquant:2": {"tau_1": 1, "tau_2": 3}})
+        for scheme, taus in [("per-image", [0, 1]), ("per-image:scales=6", [0, 1]), ("calibquant", [1, 3])]:
+            (answer,) = self.objects("caption", board("113"), *self.pair, "--kv-bits", 2, "--kv-scheme", scheme)
+            self.assertEqual(answer["policy"]["calib"], taus)
+        self.calibrate("--kv-bits", 1, "--limit", 1, "--kv-scheme", "calibquant")
+        self.assertEqual(set(json.loads(self.file.read_text())["taus"]), {"2", "calibquant:2", "calibquant:1"})
 
 
 if __name__ == "__main__":
