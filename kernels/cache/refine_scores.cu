@@ -34,7 +34,8 @@ __global__ void refine(const __grid_constant__ RefineScoresArgs args) {
   if (row >= args.row_count) return;
   float sum = 0;
   for (int64_t g = 0; g < heads; ++g) {
-    float score = args.clear ? 0.0f : score_at(args, g, row);
+    float score = args.random ? random_score(args.seed, g, row) : args.clear ? 0.0f : score_at(args, g, row);
+    if (args.by_readers) score /= static_cast<float>(args.row_count - row);
     if (args.by_values) score *= value_norm(args.rows, row, g, lane);
     if (args.text_first && args.is_visual[row] == 0) score += static_cast<float>(args.row_count);
     sum += score;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/rows/store_kv.h"
+#include "platform/everywhere.h"
 #include "platform/queue.h"
 #include "platform/views.h"
 
@@ -9,6 +10,8 @@ namespace ocellus {
 /// Turns attention scores into the scores of a rule, in place. In this order, for rows j < row_count:
 ///
 ///   clear       scores[g][j] = 0: the rule ranks by position only
+///   random      scores[g][j] = random_score(seed, g, j): a baseline for rules that read attention
+///   by_readers  scores[g][j] /= row_count - j, the number of rows that attend to row j: the mean in place of the sum
 ///   by_values   scores[g][j] *= |v_gj|, the Euclidean norm of the row's values: the effect of the attention, not only
 ///               its amount
 ///   text_first  text rows get row_count more, above any sum of attention: they rank before visual ones (LOOK-M)
@@ -26,12 +29,24 @@ struct RefineScoresArgs {
   KvLayerRows rows = {};
   int64_t row_count = 0;
   bool clear = false;
+  bool random = false;
+  bool by_readers = false;
   bool by_values = false;
   bool mean = false;
   bool text_first = false;
   const uint8_t* is_visual = nullptr;
   int64_t first_rows = 0;
+  uint64_t seed = 0;
 };
 void refine_scores(const RefineScoresArgs& args, Queue& queue);
+
+/// A number in [0, 1) that every backend computes alike: the output function of SplitMix64 (Steele et al. 2014).
+OCELLUS_EVERYWHERE constexpr float random_score(uint64_t seed, int64_t head, int64_t row) {
+  uint64_t x = (seed << 48) + (static_cast<uint64_t>(head) << 32) + static_cast<uint64_t>(row) + 1;
+  x *= 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return static_cast<float>((x ^ (x >> 31)) >> 40) * (1.0f / (1 << 24));
+}
 
 }  // namespace ocellus

@@ -35,7 +35,7 @@ SessionLimits session_limits(const EngineShape& shape) {
 /// Slots of a prompt that are moved up to the others, if the policy moves any.
 int32_t sink_slots(const CachePolicy& policy) {
   if (!policy.evicts_answers()) return 0;
-  const AnswerRule rule = policy.evict->answers();
+  const AnswerRule rule = policy.evict->answers(policy.options);
   return rule.moves_sinks ? static_cast<int32_t>(rule.first_slots) : 0;
 }
 

@@ -248,7 +248,7 @@ Status size_cache(const TextConfig& text, EngineShape* s) {
   kv.layer_formats = policy.layer_formats;
   kv.scales = policy.scales;
   kv.has_ledger = policy.evicts_answers();
-  kv.has_sums = kv.has_ledger && policy.evict->answers().by_attention;
+  kv.has_sums = kv.has_ledger && policy.evict->answers(policy.options).by_attention;
   size_session(s);
   kv.page_count = s->session.pages * s->sessions;
   kv.block_count = s->session.blocks * s->sessions;

@@ -76,7 +76,7 @@ Status check_late(const CachePolicy& policy) {
 
 /// Checks rules that evict during answers: they need slots that a new token can take, and all of them.
 Status check_answers(const CachePolicy& policy) {
-  if (!policy.evicts() || !policy.evict->answers().required || policy.evicts_answers()) return {};
+  if (!policy.evicts() || !policy.evict->answers(policy.options).required || policy.evicts_answers()) return {};
   const char* const name = policy.evict->method().name;
   if (policy.packs())
     return OCELLUS_FAIL(Code::kBadArgument,
@@ -93,7 +93,9 @@ Status check_answers(const CachePolicy& policy) {
 
 bool CachePolicy::watches_ncar() const { return evicts() && evict->watches_ncar() && lists_chunks(); }
 
-bool CachePolicy::evicts_answers() const { return evicts() && lists_chunks() && !packs() && evict->answers().evicts; }
+bool CachePolicy::evicts_answers() const {
+  return evicts() && lists_chunks() && !packs() && evict->answers(options).evicts;
+}
 
 const RowRule* CachePolicy::row_rule() const {
   if (evicts()) return evict;

@@ -98,7 +98,8 @@ void add_survivors(const SessionCache& cache, const CompressScratch& s, Compress
   plan->text_counts = cache.text_counts(eviction);
   plan->visual_counts = cache.visual_counts(eviction);
   plan->ledger = cache.ledger();
-  if (s.policy.evicts()) plan->stay = static_cast<int32_t>(s.policy.evict->answers().stay(plan->survivors.slots()));
+  if (s.policy.evicts())
+    plan->stay = static_cast<int32_t>(s.policy.evict->answers(s.policy.options).stay(plan->survivors.slots()));
   for (int32_t p = 0; p < cache.evicted_pages(eviction); ++p)
     s.pages.host.data[plan->page_count++] = cache.evicted_page(eviction, p);
   for (int32_t b = 0; b < cache.evicted_blocks(eviction); ++b) {

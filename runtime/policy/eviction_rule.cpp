@@ -16,6 +16,16 @@ namespace {
 
 /// Rows whose queries are used for scoring.
 enum class Observed : uint8_t { kNone, kWindow, kAll };
+/// Words of Elastic Cache's options, in the order of their tables below.
+enum class Ranking : uint8_t { kLayer, kHead };
+enum class Metric : uint8_t { kSum, kMean };
+enum class Discard : uint8_t { kFixed, kOldest, kAttention };
+enum class MergeWord : uint8_t { kNearest, kNone };
+/// True if the method has the option, and its value is the word.
+template <class Word>
+bool says(const MethodValues& options, const char* key, Word word) {
+  return options.has(key) && options.word(key) == static_cast<int32_t>(word);
+}
 /// Default number of last rows that are kept, whatever their score.
 enum class Window : uint8_t {
   kShort,  // half of the kept rows, from 4 to 16
@@ -34,6 +44,7 @@ struct ScoredMethod {
   SelectStage stage = SelectStage::kUnified;
   bool pools = false;
   bool by_values = false;      // scores are multiplied by the norm of values
+  bool random = false;         // random scores
   bool mean = false;           // one ranking for all heads
   bool by_order = false;       // ranked as in Elastic Cache's public code, see order_scores
   int64_t first_rows = 0;      // number of first rows that are kept
@@ -54,7 +65,14 @@ class ScoredRule final : public EvictionRule {
  public:
   explicit constexpr ScoredRule(const ScoredMethod& method) : EvictionRule(method.method), method_(method) {}
 
-  AnswerRule answers() const override { return method_.answers; }
+  AnswerRule answers(const MethodValues& options) const override {
+    AnswerRule rule = method_.answers;
+    if (options.has("place")) rule.last_slots = static_cast<int64_t>(options.number("place"));
+    if (!options.has("discard") || says(options, "discard", Discard::kFixed)) return rule;
+    rule.last_slots = -1;
+    rule.by_attention = says(options, "discard", Discard::kAttention);
+    return rule;
+  }
 
   int64_t window(const CachePolicy& policy, int64_t kept) const override {
     if (policy.window > 0) return policy.window;
@@ -88,12 +106,14 @@ class ScoredRule final : public EvictionRule {
     set_options(a.scratch.policy.options, a.plan, &args);
     if (method_.observed == Observed::kAll) args.observed = a.plan.observed;
     select_slots(args, queue);
-    if (method_.merge != Merge::kNone) merge(a, args, queue);
+    if (method_.merge != Merge::kNone && !says(a.scratch.policy.options, "merge", MergeWord::kNone))
+      merge(a, args, queue);
   }
 
  private:
   static constexpr int64_t kLeastWindow = 4;
   static constexpr int64_t kMaxWindow = 16;
+  static constexpr uint64_t kSeeds = 256;
 
   void set_options(const MethodValues& options, const CompressPlan& plan, SelectSlotsArgs* args) const {
     if (options.has("pool")) {
@@ -109,16 +129,22 @@ class ScoredRule final : public EvictionRule {
 
   void score(const LayerToCompress& a, Queue& queue) const {
     if (method_.observed != Observed::kNone) score_rows(scoring(a), queue);
+    const MethodValues& options = a.scratch.policy.options;
+    const uint64_t seed = method_.random ? static_cast<uint64_t>(options.number("seed")) : 0;
     const RefineScoresArgs refined{.scores = a.scores(),
                                    .rows = a.rows,
                                    .row_count = a.plan.facts.rows,
                                    .clear = method_.observed == Observed::kNone,
+                                   .random = method_.random,
+                                   .by_readers = says(options, "metric", Metric::kMean),
                                    .by_values = method_.by_values,
-                                   .mean = method_.mean,
+                                   .mean = method_.mean && !says(options, "ranking", Ranking::kHead),
                                    .text_first = method_.text_first,
                                    .is_visual = a.scratch.is_visual.device.data,
-                                   .first_rows = method_.first_rows};
-    if (refined.clear || refined.by_values || refined.mean || refined.text_first || refined.first_rows > 0)
+                                   .first_rows = method_.first_rows,
+                                   .seed = seed + static_cast<uint64_t>(a.layer.index) * kSeeds};
+    if (refined.clear || refined.by_readers || refined.by_values || refined.mean || refined.text_first ||
+        refined.first_rows > 0)
       refine_scores(refined, queue);
     if (method_.by_order)
       order_scores({.scores = a.scores(),
@@ -172,7 +198,29 @@ constexpr ocellus_method_option kThreshold = {"threshold", nullptr, -1000, 1000,
 
 constexpr ocellus_method_option kWindowOnly[] = {kShortWindow};
 constexpr ocellus_method_option kHalfWindowOnly[] = {kHalfWindow};
-constexpr ocellus_method_option kOneWindow[] = {window_option("Recent tokens to keep; auto: the last one.")};
+constexpr ocellus_method_option kLastWindow = window_option("Recent tokens to keep; auto: the last one.");
+constexpr ocellus_method_option kOneWindow[] = {kLastWindow};
+// Elastic Cache's own settings are the standard ones, the others the ablations of its table 3.
+constexpr ocellus_method_option kMergeOption = {
+    "merge", "nearest|none", 1, 0, 0, "nearest", "Dropped tokens are merged into the nearest kept one, or lost."};
+constexpr ocellus_method_option kRanking = {
+    "ranking", "layer|head", 1, 0, 0, "layer", "One ranking for a layer, or for each of its heads."};
+constexpr ocellus_method_option kMetric = {
+    "metric", "sum|mean", 1, 0, 0, "sum", "Sum of the attention to a token, or its mean over the tokens that read it."};
+constexpr ocellus_method_option kDiscard = {
+    "discard",
+    "fixed|oldest|attention",
+    1,
+    0,
+    0,
+    "fixed",
+    "During answers: the oldest token after a fixed place, the oldest but the first, or the one with least attention."};
+constexpr ocellus_method_option kPlace = {
+    "place", nullptr, 1, 65536, 1, "25", "The fixed place, in kept tokens before the prompt's end."};
+constexpr ocellus_method_option kElasticPrefillOptions[] = {kLastWindow, kMergeOption, kRanking, kMetric};
+constexpr ocellus_method_option kElasticOptions[] = {kLastWindow, kMergeOption, kRanking, kMetric, kDiscard, kPlace};
+constexpr ocellus_method_option kRandomOptions[] = {kShortWindow,
+                                                    {"seed", nullptr, 0, 255, 1, "0", "Seed of the choice."}};
 constexpr ocellus_method_option kRestWindow[] = {
     window_option("Recent tokens to keep; auto: all kept tokens but the first four.")};
 constexpr ocellus_method_option kSnapKvOptions[] = {kShortWindow, kPool, kPoolBy};
@@ -212,12 +260,16 @@ constexpr ScoredRule kElasticPrefill(
     {.method = describe_method("elastic-prefill", "Elastic Cache",
                                "Attention of all rows, one ranking per layer; dropped tokens are merged into the "
                                "nearest kept one, once after the prompt.",
-                               kOneWindow),
+                               kElasticPrefillOptions),
      .observed = Observed::kAll,
      .window = Window::kOne,
      .mean = true,
      .first_rows = 1,
      .merge = Merge::kNearest});
+constexpr ScoredRule kRandom({.method = describe_method("random", "baseline", "Tokens chosen at random.",
+                                                        kRandomOptions),
+                              .observed = Observed::kNone,
+                              .random = true});
 constexpr ScoredRule kValueWindow(
     {.method = recommend(describe_method("value-window", "ours", "Attention of the window times the norm of the value.",
                                          kWindowOnly)),
@@ -249,9 +301,9 @@ constexpr ScoredRule kStreamingLlm(
      .answers = {.evicts = true, .required = true, .moves_sinks = true, .first_slots = 4}});
 constexpr ScoredRule kElastic(
     {.method = describe_method("elastic", "Elastic Cache",
-                               "As elastic-prefill; during answers evicts the oldest token after a fixed place (25 "
-                               "before the prompt's end) to maintain the share of all tokens; 16 bits.",
-                               kOneWindow),
+                               "As elastic-prefill; during answers evicts the oldest token after a fixed place to "
+                               "maintain the share of all tokens; 16 bits.",
+                               kElasticOptions),
      .observed = Observed::kAll,
      .window = Window::kOne,
      .mean = true,
@@ -289,9 +341,9 @@ constexpr ScoredRule kElasticDeropePrefill(
 
 const EvictionRule* eviction_rule_at(int32_t index) {
   static const EvictionRule* const kRules[] = {
-      &kSnapKv,       &kDavid,          &kH2o,       &kValueWindow, &kH2oPrefill,           &kDavidH2o, &kSinkRecent,
-      &kStreamingLlm, &kElasticPrefill, &kElastic,   &kElasticRepo, &kElasticDeropePrefill, &kLookM,    &kLookMAllText,
-      &csp_rule(),    &vl_cache_rule(), &meda_rule()};
+      &kSnapKv,       &kDavid,          &kH2o,        &kValueWindow, &kH2oPrefill,           &kDavidH2o, &kSinkRecent,
+      &kStreamingLlm, &kElasticPrefill, &kElastic,    &kElasticRepo, &kElasticDeropePrefill, &kLookM,    &kLookMAllText,
+      &csp_rule(),    &vl_cache_rule(), &meda_rule(), &kRandom};
   return index >= 0 && index < std::ssize(kRules) ? kRules[index] : nullptr;
 }
 

@@ -72,7 +72,7 @@ class EvictionRule : public RowRule {
  public:
   const ocellus_method& method() const { return method_; }
 
-  virtual AnswerRule answers() const { return {}; }
+  virtual AnswerRule answers(const MethodValues&) const { return {}; }
   /// True if all text is kept, even beyond the share (and images get the rest).
   virtual bool keeps_text() const { return false; }
   /// True if NCAR is tracked from layer to layer (NcarState).

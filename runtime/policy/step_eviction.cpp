@@ -9,7 +9,7 @@ namespace ocellus {
 StepEviction plan_eviction(const CachePolicy& policy, const SessionCache& cache) {
   StepEviction eviction;
   if (!policy.evicts_answers() || cache.eviction_count() == 0) return eviction;
-  const AnswerRule rule = policy.evict->answers();
+  const AnswerRule rule = policy.evict->answers(policy.options);
   eviction.on = 1;
   eviction.slots = static_cast<int32_t>(cache.live_slots());
   if (rule.grows)

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "tests/support/device.h"
 #include "tests/support/random.h"
@@ -26,6 +27,8 @@ double expected(const RefineScoresArgs& args, const Guarded<float>& scores, int6
   double sum = 0, own = 0;
   for (int64_t g = 0; g < args.scores.rows; ++g) {
     double score = args.clear ? 0.0 : static_cast<double>(scores.at(g, row));
+    if (args.random) score = static_cast<double>(random_score(args.seed, g, row));
+    if (args.by_readers) score /= static_cast<double>(args.row_count - row);
     double squares = 0;
     for (int32_t e = 0; e < args.rows.head_dim; ++e)
       squares += std::pow(static_cast<double>(half_to_float(args.rows.values[args.rows.at(row, g) + e])), 2);
@@ -73,17 +76,32 @@ TEST_CASE("refine_scores clears, weighs, averages and protects as a rule asks, i
   test::for_each_backend([](Queue& queue) {
     for (const Shape& shape :
          {Shape{1, 1, 8}, Shape{37, 3, 64}, Shape{129, 2, 72}, Shape{600, 4, 128}, Shape{9, 33, 256}})
-      for (int which = 0; which < 32; ++which) {
+      for (int which = 0; which < 128; ++which) {
         if (test::skip(static_cast<uint64_t>(which), 7)) continue;
         check_shape(shape,
                     {.clear = (which & 1) != 0,
+                     .random = (which & 32) != 0,
+                     .by_readers = (which & 64) != 0,
                      .by_values = (which & 2) != 0,
                      .mean = (which & 4) != 0,
                      .text_first = (which & 16) != 0,
-                     .first_rows = (which & 8) != 0 ? 4 : 0},
+                     .first_rows = (which & 8) != 0 ? 4 : 0,
+                     .seed = 7},
                     queue);
       }
   });
+}
+
+TEST_CASE("random scores are spread over [0, 1), and differ by seed, head and row") {
+  std::vector<int> counts(10);
+  for (int64_t head = 0; head < 4; ++head)
+    for (int64_t row = 0; row < 1000; ++row) ++counts.at(static_cast<size_t>(random_score(3, head, row) * 10));
+  for (const int count : counts) {
+    CHECK(count > 330);  // of 400; the deviation is 19
+    CHECK(count < 470);
+  }
+  CHECK(random_score(3, 0, 1) != random_score(3, 1, 0));
+  CHECK(random_score(3, 0, 1) != random_score(4, 0, 1));
 }
 
 }  // namespace

@@ -17,7 +17,13 @@ namespace {
 using test::answer_of;
 using test::evicting_limits;
 
-constexpr std::string_view kMethods[] = {"h2o", "streaming-llm", "sink-recent", "elastic"};
+constexpr std::string_view kMethods[] = {"h2o",
+                                         "streaming-llm",
+                                         "sink-recent",
+                                         "elastic",
+                                         "elastic:discard=attention",
+                                         "elastic:discard=oldest,merge=none",
+                                         "elastic:place=4,ranking=head"};
 
 ocellus_generate_params long_answer(int32_t tokens) {
   ocellus_generate_params params = test::default_params(tokens);
@@ -74,7 +80,7 @@ TEST_CASE("while a session answers, as many slots stay as its prompt left, or th
     CHECK(seen == prompt + 40);  // the last token is not read yet
     const auto left = static_cast<int64_t>(std::floor(kKeep * static_cast<double>(prompt)));
     int64_t expected = left;
-    for (int64_t n = prompt + 1; method == "elastic" && n <= seen; ++n)
+    for (int64_t n = prompt + 1; method.starts_with("elastic") && n <= seen; ++n)
       if (std::floor(static_cast<double>(expected + 1) - kKeep * static_cast<double>(n)) < 1) ++expected;
     CHECK(session.cache().live_slots() == expected);
     CHECK(answer.stats.kv_bytes == expected * session.cache().shape().slot_bytes());
@@ -91,7 +97,8 @@ TEST_CASE("rules by age keep what stays and the newest; H2O keeps the newest hal
     const test::Answer answer = answer_of(session, long_answer(kTokens));
     REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
     const int64_t kept = session.engine().shape().policy.kept_rows(answer.stats.prompt_tokens);
-    const AnswerRule rule = session.engine().shape().policy.evict->answers();
+    const CachePolicy& policy = session.engine().shape().policy;
+    const AnswerRule rule = policy.evict->answers(policy.options);
     const auto newest = static_cast<int32_t>(session.next_position() - 1);
     for_each_matrix(session.cache().shape(), [&](int32_t layer, int32_t head) {
       std::multiset<int32_t> live = live_positions(session, layer, head);

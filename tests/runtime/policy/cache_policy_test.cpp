@@ -353,7 +353,7 @@ TEST_CASE("every method lists itself with standard values that it takes, and has
       CHECK_MESSAGE(ocellus_method_check(kind, text.c_str()) == OCELLUS_OK, last_failure().sentence);
       CHECK(text.size() < OCELLUS_METHOD_TEXT);
     }
-    CHECK(count == (kind == OCELLUS_METHOD_EVICT ? 17 : 3));
+    CHECK(count == (kind == OCELLUS_METHOD_EVICT ? 18 : 3));
     CHECK(recommended == (kind == OCELLUS_METHOD_EVICT ? 4 : 0));
     CHECK(ocellus_method_get(kind, -1) == nullptr);
     CHECK(ocellus_method_get(kind, count) == nullptr);

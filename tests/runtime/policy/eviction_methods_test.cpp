@@ -88,7 +88,9 @@ TEST_CASE("look-m keeps to its share where look-m-all-text does not") {
 
 TEST_CASE("the ranking and the merging of Elastic Cache change what is read, and not how much") {
   std::vector<uint64_t> hashes;
-  for (const std::string_view method : {"elastic-prefill", "elastic-repo", "elastic-derope-prefill"}) {
+  for (const std::string_view method :
+       {"elastic-prefill", "elastic-repo", "elastic-derope-prefill", "elastic-prefill:merge=none",
+        "elastic-prefill:ranking=head", "elastic-prefill:metric=mean"}) {
     ocellus_limits limits = evicting_limits(4, 200, method, 0.3f);
     limits.cache.compress_at = OCELLUS_COMPRESS_BEFORE_SUFFIX;
     const Read read = read_golden(13, limits);
@@ -98,6 +100,19 @@ TEST_CASE("the ranking and the merging of Elastic Cache change what is read, and
   }
   std::sort(hashes.begin(), hashes.end());
   CHECK(std::unique(hashes.begin(), hashes.end()) == hashes.end());
+}
+
+TEST_CASE("random eviction keeps its share, the same tokens for the same seed and others for another") {
+  std::vector<uint64_t> hashes;
+  for (const std::string_view method : {"random", "random:seed=0", "random:seed=1", "snapkv"}) {
+    const Read read = read_golden(13, evicting_limits(4, 200, method, 0.3f));
+    const EvictedRows& rows = read.session->cache().evicted(0);
+    CHECK(all_are(kept_counts(*read.session, 0).text, static_cast<int64_t>(0.3f * static_cast<float>(rows.rows))));
+    hashes.push_back(read.stats.logits_hash);
+  }
+  CHECK(hashes[0] == hashes[1]);
+  CHECK(hashes[0] != hashes[2]);
+  CHECK(hashes[0] != hashes[3]);
 }
 
 TEST_CASE("CSP keeps its share, and the share of attention between modalities decides which" *
@@ -117,7 +132,7 @@ TEST_CASE("CSP keeps its share, and the share of attention between modalities de
 }
 
 TEST_CASE("every way of eviction works where images are cut down one by one, but the late ones refuse") {
-  for (const std::string_view method : {"look-m-all-text", "elastic-repo", "elastic-derope-prefill", "csp"}) {
+  for (const std::string_view method : {"look-m-all-text", "elastic-repo", "elastic-derope-prefill", "csp", "random"}) {
     const Read read = read_golden(13, evicting_limits(4, 200, method, 0.5f, 16, OCELLUS_COMPRESS_IMAGE_END));
     const int64_t slots = read.images * kImageSlots / 2 + read.session->cache().text_slots();
     CHECK(read.stats.kv_bytes == slots * read.engine->shape().kv.slot_bytes());

@@ -34,7 +34,8 @@ constexpr std::string_view kMethods[] = {"snapkv",
                                          "csp",
                                          "h2o",
                                          "streaming-llm",
-                                         "elastic"};
+                                         "elastic",
+                                         "random"};
 
 ocellus_limits text_limits(int32_t tokens, std::string_view evict, float keep) {
   ocellus_limits limits = board_limits(0, tokens);
@@ -60,7 +61,7 @@ TEST_CASE("every rule leaves its share of a long text, and what follows reads th
     Session& session = open_session(*engine);
     test::add(session, prompt);
     const std::vector<float> values = score_of(session, answer, &stats);
-    const AnswerRule answers = engine->shape().policy.evict->answers();
+    const AnswerRule answers = engine->shape().policy.evict->answers({});
     // Elastic Cache: floor(slots - tokens / 4) stays below 1.
     const int64_t slots = !answers.evicts ? 75 + 19 : answers.grows ? (300 + 19) / 4 + 1 : 75;
     CHECK(stats.kv_bytes == slots * slot_bytes);
