@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from program import RUNTIME, SOURCE, FolderTest
+from program import RUNTIME, SOURCE, FolderTest, board
 from virtual_environment import go_on_with
 
 HAS_PACKAGES = all(importlib.util.find_spec(name) for name in ("gguf", "numpy", "sentencepiece"))
@@ -157,6 +157,33 @@ class ConverterTest(FolderTest):
                 _, notes = program.communicate(timeout=60)
             self.assertEqual((program.returncode, notes), (128 + number, ""))
             self.assertEqual(self.out(), {})
+
+
+@unittest.skipUnless(HAS_PACKAGES, "packages of tools/convert/requirements.txt are missing: run this file as a program")
+class SmallerPicturesTest(FolderTest):
+    MMPROJ = SOURCE / "apps" / "models" / "mmproj-shapeboard-34m-q8_0.gguf"
+    MODEL = SOURCE / "apps" / "models" / "shapeboard-34m-q8_0.gguf"
+
+    def shrink(self, source, pixels):
+        return subprocess.run([sys.executable, "-B", CONVERT / "shrink_pictures.py", source, self.folder / "small.gguf",
+                               str(pixels)], capture_output=True, text=True, timeout=120, check=False)
+
+    def test_smaller_pictures_have_fewer_tokens_and_whole_ones_the_same_answers(self):
+        for pixels, tokens in ((64, 4), (160, 25), (256, 64)):
+            with self.subTest(pixels=pixels):
+                done = self.shrink(self.MMPROJ, pixels)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(f": {tokens} tokens a view\n", done.stdout)
+                pair = ["-m", self.MODEL, "--mmproj", self.folder / "small.gguf"]
+                (plan,) = self.objects("plan", *pair, "--images", 1)
+                self.assertEqual(plan["kv_bytes_per_image"], tokens * 8192)
+                (answer,) = self.objects("ask", "--prompt", "What is on the left?", board("115"), *pair)
+        self.assertEqual(answer["answer"], "A large cyan star.")
+
+    def test_sizes_that_leave_no_whole_tokens_and_other_files_are_refused(self):
+        for pixels in (0, 48, 288):
+            self.assertRegex(self.shrink(self.MMPROJ, pixels).stderr, r"give a multiple of 32 up to 256\.\n\Z")
+        self.assertIn("the file has no clip.vision.image_size", self.shrink(self.MODEL, 64).stderr)
 
 
 if __name__ == "__main__":
