@@ -179,8 +179,14 @@ void add_method_options(CLI::App* command, CacheOptions* options, MethodNames sh
       ->group(kGroup);
 }
 
-void add_reuse_options(CLI::App* command, CacheOptions* options) {
-  command->add_option("--compress-at", options->compress_at, "When pictures are compressed (default: prompt-end)")
+// Commands that score answers compress before the suffix, as score_questions.h says.
+void add_reuse_options(CLI::App* command, CacheOptions* options, bool scores_answers) {
+  const std::string standard = scores_answers ? "before-suffix" : "prompt-end";
+  command
+      ->add_option(
+          "--compress-at", options->compress_at,
+          "When pictures are compressed; before-suffix: before the question's last tokens are read (default: " +
+              standard + ")")
       ->option_text("prompt-end|before-suffix|image-end")
       ->check(CLI::IsMember(list_of(kWhenNames)))
       ->group(kGroup);
@@ -221,7 +227,7 @@ void add_cache_options(CLI::App* command, CacheOptions* options, CacheFlags flag
   if (flags != CacheFlags::kOwnPacking) add_packing_options(command, options);
   add_method_options(command, options,
                      flags == CacheFlags::kAllMethods ? MethodNames::kAll : MethodNames::kRecommended);
-  add_reuse_options(command, options);
+  add_reuse_options(command, options, flags == CacheFlags::kAllMethods || flags == CacheFlags::kOwnPacking);
   add_library_options(command, options, flags == CacheFlags::kOwnLibrary);
 }
 

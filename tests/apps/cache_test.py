@@ -86,6 +86,12 @@ class Flags(ProgramTest):
                          "--compress-at prompt-end|before-suffix|image-end"]:
                 self.assertIn(flag, text)
 
+    def test_each_command_names_its_own_time_of_compression(self):
+        for command, default in [("ask", "prompt-end"), ("bench", "prompt-end"), ("eval", "before-suffix"),
+                                 ("calibrate", "before-suffix")]:
+            text = " ".join(self.answer(command, "--help").split())
+            self.assertIn(f"before the question's last tokens are read (default: {default})", text)
+
     def test_without_them_nothing_is_compressed(self):
         (answer,) = self.objects("caption", board("113"))
         self.assertEqual((answer["answer"], answer["policy"]), (GREEN_STAR, DEFAULT_POLICY))
@@ -158,7 +164,7 @@ class Flags(ProgramTest):
     def test_all_methods_are_listed_with_their_options(self):
         (listed,) = self.objects("methods")
         names = [method["name"] for method in listed["evict"]]
-        self.assertEqual(len(names), 17)
+        self.assertEqual(len(names), 18)
         text = self.answer("methods")
         few, every = self.answer("caption", "--help"), self.answer("eval", "--help")
         self.assertIn("--evict none|" + "|".join(names), every)
