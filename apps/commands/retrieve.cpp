@@ -1,24 +1,16 @@
 #include "apps/commands/retrieve.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 #include "apps/base/failure.h"
 #include "apps/base/plain_text.h"
+#include "apps/base/retrieval_mark.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
 
 namespace ocellus::app {
 namespace {
-
-constexpr std::string_view kMark = "<retrieve:";
-constexpr int32_t kMaxEntries = 1000;
-
-bool is_number(const std::string& text) {
-  const size_t digits = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
-  return text.size() > digits && text.find_first_not_of("0123456789", digits) == std::string::npos;
-}
 
 bool names_picture(const std::string& text) {
   const std::string name = to_lower(text);
@@ -28,45 +20,18 @@ bool names_picture(const std::string& text) {
   return ends(".png") || ends(".jpg") || ends(".jpeg") || ends(".webp");
 }
 
-// Parses the text between the mark's beginning and its end.
-RetrieveMark parse_mark(const std::string& body) {
-  const std::string mark = std::string(kMark) + body + ">";
-  RetrieveMark retrieve;
-  retrieve.query = trim(body);
-  const size_t comma = body.rfind(',');
-  const std::string last = comma == std::string::npos ? "" : trim(body.substr(comma + 1));
-  if (is_number(last)) {
-    const char* begin = last.data() + (last[0] == '+' ? 1 : 0);
-    const auto [stop, error] = std::from_chars(begin, last.data() + last.size(), retrieve.count);
-    if (error != std::errc() || retrieve.count < 1 || retrieve.count > kMaxEntries)
-      throw Failure(kExitUsage, mark + " asks for " + last + " entries: write a number from 1 to " +
-                                    std::to_string(kMaxEntries) + ".");
-    retrieve.query = trim(body.substr(0, comma));
-  }
-  if (retrieve.query.empty()) throw Failure(kExitUsage, mark + " has no query: write words, or the path of a picture.");
-  retrieve.is_picture = names_picture(retrieve.query);
-  if (retrieve.is_picture) retrieve.picture = probe_image(retrieve.query);
-  return retrieve;
-}
-
-void append_words(std::vector<PromptPart>* parts, const std::string& text) {
-  if (!text.empty()) parts->emplace_back().text = text;
-}
-
 void split_text(const std::string& text, std::vector<PromptPart>* parts) {
-  size_t at = 0;
-  for (size_t mark = text.find(kMark); mark != std::string::npos; mark = text.find(kMark, at)) {
-    append_words(parts, text.substr(at, mark - at));
-    const size_t begin = mark + kMark.size(), end = text.find('>', begin);
-    if (end == std::string::npos || text.find(kMark, begin) < end)
-      throw Failure(kExitUsage,
-                    "a <retrieve: ...> of the prompt is not closed: end it with >, as in <retrieve: red bus, 2>.");
+  for (const MarkedText& piece : split_at_retrievals(text)) {
     PromptPart& part = parts->emplace_back();
-    part.is_image = true;
-    part.retrieve = parse_mark(text.substr(begin, end - begin));
-    at = end + 1;
+    part.text = piece.text;
+    part.is_image = piece.mark.has_value();
+    if (!piece.mark) continue;
+    RetrieveMark& mark = part.retrieve.emplace();
+    mark.query = piece.mark->query;
+    mark.count = piece.mark->count;
+    mark.is_picture = names_picture(mark.query);
+    if (mark.is_picture) mark.picture = probe_image(mark.query);
   }
-  append_words(parts, text.substr(at));
 }
 
 // Replaces part `index` by the entries; `index` is then that of the part after them.
@@ -89,7 +54,7 @@ void replace_mark(std::vector<PromptPart>* parts, size_t* index, const std::vect
 int32_t count_entries(ocellus_library* library, const std::string& owner) {
   int32_t count = 0;
   const auto add = [](void* user, const ocellus_library_item*) {
-    return ++*static_cast<int32_t*>(user) == kMaxEntries ? 1 : 0;
+    return ++*static_cast<int32_t*>(user) == kMaxRetrievedEntries ? 1 : 0;
   };
   check(ocellus_library_list(library, owner.c_str(), add, &count));
   return count;

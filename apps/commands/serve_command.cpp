@@ -25,6 +25,7 @@ struct ServeCommand {
   std::string http = "127.0.0.1:8080";
   std::string token;
   std::string token_file;
+  std::string key_file;
   std::vector<std::string> cors_origins;
   bool strict = false;
   int32_t queue = 16;
@@ -35,8 +36,14 @@ constexpr char kServeHelp[] =
     "POST /v1/chat/completions takes messages with text and pictures (JPEG, PNG or WebP, as data URLs), GET /v1/models "
     "lists the model, GET /healthz and /metrics (Prometheus) report its state. Ctrl-C ends it.\n"
     "Pictures before or after a message's text go first, as in `ocellus chat`. White space around answers is removed.\n"
-    "Clients take turns: the one with the fewest running answers is next. A client is the request's `user`, else its "
-    "address, or on this machine its connection.\n"
+    "With --library DIR, POST /v1/files (fields file, purpose, expires_after, caption) keeps a picture for its user; "
+    "GET and DELETE /v1/files/ID show and remove it. Messages name it by the URL library:ID, or by words of its name "
+    "or "
+    "caption: <retrieve: WORDS, n>. The user is the key's (--api-keys), else --owner; `ocellus library quota` limits "
+    "it.\n"
+    "Clients take turns: the one with the fewest running answers is next. A client is the key's user, else the "
+    "request's "
+    "`user`, else its address, or on this machine its connection.\n"
     "A request that reaches its deadline ends with finish_reason length, or with 504 if it had no answer yet.";
 
 #if OCELLUS_HAS_HTTP
@@ -57,6 +64,13 @@ std::vector<std::string> model_names(const Model& model) {
       [](unsigned char c) { return c >= 128 || (std::isalnum(c) == 0 && c != '-' && c != '_' && c != '.'); }, '-');
   if (name.empty()) name = "model";
   return {name, "ocellus"};
+}
+
+// With keys every request has an owner of its own.
+void choose_owner(const std::vector<HttpKey>& keys, CacheOptions* cache) {
+  if (keys.empty() || cache->library_path.empty()) return;
+  if (!cache->owner.empty()) throw Failure(kExitUsage, "--api-keys names the owners: leave out --owner.");
+  cache->owner = keys.front().user;
 }
 
 std::vector<ocellus_session*> open_sessions(const Running& running) {
@@ -80,17 +94,15 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   options.params = generate_params(command.common);
   if (!command.common.quiet) options.note = [](const std::string& line) { print_note("ocellus: " + line); };
   options.enter = [&] { raise_priority(command.common.real_time); };
-  if (running.library != nullptr) {
-    options.prepare = [&](ocellus_session* session) {
-      (void)ocellus_session_set_library(session, running.library.get(), command.common.cache.owner.c_str());
-    };
-  }
+  options.library = running.library.get();
+  options.owner = command.common.cache.owner;
   return options;
 }
 
 int run_serve(ServeCommand command) {
   HttpOptions http = parse_http_address(command.http);
   http.token = command.token_file.empty() ? command.token : read_token_file(command.token_file);
+  if (!command.key_file.empty()) http.keys = read_key_file(command.key_file);
   http.cors_origins = command.cors_origins;
   http.body_bytes = kBodyBytes;
   http.all_body_bytes = kAllBodyBytes;
@@ -98,6 +110,7 @@ int run_serve(ServeCommand command) {
   http.connections = kConnections;
   HttpServer server(http);  // refuses bad addresses before anything is loaded
   CommonOptions& common = command.common;
+  choose_owner(http.keys, &common.cache);
   const Model model = open_model(common);
   common.sessions = common.sessions.value_or(kDefaultSessions);
   common.text_tokens = common.text_tokens.value_or(kServedTextTokens);
@@ -111,7 +124,6 @@ int run_serve(ServeCommand command) {
   }
   const ServeOptions options = serve_options(command, model, running);
   std::vector<ocellus_session*> sessions = open_sessions(running);
-  if (options.prepare) std::for_each(sessions.begin(), sessions.end(), options.prepare);
   ServeMetrics metrics(http_bytes);
   watch_for_stop();
   ChatScheduler scheduler(model.get(), std::move(sessions), running.engine.get(), options, &metrics);
@@ -151,6 +163,14 @@ void add_serve_command(CLI::App* program, Action* action) {
   command->add_option("--token-file", options->token_file, "File with the token (other users can read arguments)")
       ->option_text("FILE")
       ->excludes("--token")
+      ->group(group);
+  command
+      ->add_option(
+          "--api-keys", options->key_file,
+          "File of lines KEY USER, for its owner only: clients send a key, and each user has pictures of its own")
+      ->option_text("FILE")
+      ->excludes("--token")
+      ->excludes("--token-file")
       ->group(group);
   command
       ->add_option("--cors", options->cors_origins,

@@ -98,6 +98,12 @@ HttpResponse refuse_origin() {
                         "permission_error", "origin_not_allowed");
 }
 
+HttpResponse refuse_unknown(const std::string& sentence) {
+  HttpResponse refusal = error_response(401, sentence, "authentication_error", "invalid_api_key");
+  refusal.headers = {{"WWW-Authenticate", "Bearer realm=\"ocellus\""}};
+  return refusal;
+}
+
 // True for a link to the front page: it shows the page to the user, and nothing to the linking page.
 bool is_link_to_page(const HttpRequest& request) {
   return is_read_only(request) && request.path == "/" && request.header("sec-fetch-mode") == "navigate" &&
@@ -159,7 +165,7 @@ std::optional<HttpResponse> answer_preflight(const HttpRequest& request) {
     return std::nullopt;
   }
   HttpResponse response = {.status = 204, .body = ""};
-  response.headers = {{"Access-Control-Allow-Methods", "GET, HEAD, POST"},
+  response.headers = {{"Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE"},
                       {"Access-Control-Allow-Headers", "Authorization, *"},
                       {"Access-Control-Max-Age", "600"}};
   // Browsers also ask this before a page of the public network may reach a private one.
@@ -176,6 +182,13 @@ bool is_equal_in_constant_time(std::string_view given, std::string_view secret) 
     different |= static_cast<unsigned char>(given[i] ^ expected);
   }
   return different == 0;
+}
+
+std::string find_user(const AccessRules& rules, const HttpRequest& request) {
+  const std::string_view given = bearer_token(request.header("authorization"));
+  const HttpKey* found = nullptr;
+  for (const HttpKey& key : rules.keys) found = is_equal_in_constant_time(given, key.secret) ? &key : found;
+  return found == nullptr ? "" : found->user;
 }
 
 bool is_sound_target(std::string_view target) {
@@ -195,13 +208,16 @@ bool is_sound_target(std::string_view target) {
 }
 
 std::optional<HttpResponse> refuse_access(const AccessRules& rules, const HttpRequest& request, bool is_open_path) {
-  if (rules.token.empty() && !names_loopback(request.header("host"))) {
+  const bool is_open = rules.token.empty() && rules.keys.empty();
+  if (is_open && !names_loopback(request.header("host"))) {
     return error_response(403, "This server answers to the names of this machine only: localhost, 127.0.0.1, [::1].",
                           "permission_error", "host_not_allowed");
   }
   if (is_cross_site(request)) return refuse_origin();
-  if (rules.token.empty()) return std::nullopt;
-  if (is_open_path) return std::nullopt;
+  if (is_open || is_open_path) return std::nullopt;
+  if (!rules.keys.empty())
+    return request.user.empty() ? std::optional(refuse_unknown("An API key is needed: as 'Authorization: Bearer KEY'."))
+                                : std::nullopt;
   if (is_equal_in_constant_time(bearer_token(request.header("authorization")), rules.token)) return std::nullopt;
   if (is_equal_in_constant_time(cookie_value(request.header("cookie"), rules.cookie_name), rules.token)) {
     if (request.argument("token").empty() || !is_read_only(request)) return std::nullopt;
@@ -210,11 +226,7 @@ std::optional<HttpResponse> refuse_access(const AccessRules& rules, const HttpRe
     if (!is_read_only(request)) return std::nullopt;
     return keep_token_in_cookie(rules, request);
   }
-  HttpResponse refusal =
-      error_response(401, "A token is needed: as 'Authorization: Bearer TOKEN', or in a browser as /?token=TOKEN.",
-                     "authentication_error", "invalid_api_key");
-  refusal.headers = {{"WWW-Authenticate", "Bearer realm=\"ocellus\""}};
-  return refusal;
+  return refuse_unknown("A token is needed: as 'Authorization: Bearer TOKEN', or in a browser as /?token=TOKEN.");
 }
 
 }  // namespace ocellus::app

@@ -2,7 +2,8 @@
 //
 // A browser also runs pages of other sites, which can send requests here. For every path and method, with and without
 // a token:
-// - Without a token, Host must name this machine (localhost, 127.0.0.0/8, [::1]): another site's name could resolve to
+// - Without a token or keys, Host must name this machine (localhost, 127.0.0.0/8, [::1]): another site's name could
+// resolve to
 //   it (DNS rebinding).
 // - Origin, if sent, must be this server's own, or one of --cors.
 // - Sec-Fetch-Site, if sent, must be "same-origin", or "none" (a typed address). Two more pass: pages of an origin of
@@ -21,7 +22,8 @@
 namespace ocellus::app {
 
 struct AccessRules {
-  std::string token;        // empty: none
+  std::string token;  // empty: none
+  std::vector<HttpKey> keys = {};
   std::string cookie_name;  // cookie that holds the token; includes the port, because browsers share cookies between
                             // ports
   std::vector<std::string> cors_origins;  // origins whose pages may send requests and read the answers
@@ -37,6 +39,9 @@ bool is_sound_token(const std::string& token);
 
 // Takes the same time for every `given` of one length, however much it has in common with `secret`.
 bool is_equal_in_constant_time(std::string_view given, std::string_view secret);
+
+// Returns the user of the key that the request carries, in the same time whichever key it is; empty if it is none.
+std::string find_user(const AccessRules& rules, const HttpRequest& request);
 
 // True if the target of the request line, as sent, has no control bytes in its path, plain or percent-encoded.
 bool is_sound_target(std::string_view target);

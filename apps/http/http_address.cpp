@@ -7,18 +7,54 @@
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
 
 #include "apps/base/failure.h"
 #include "apps/base/plain_text.h"
+#include "apps/http/http_access.h"
 #include "apps/http/http_server.h"
 
 namespace ocellus::app {
 namespace {
 
+constexpr size_t kMaxTokenFileBytes = 1024;
+constexpr size_t kMaxKeyFileBytes = 4 << 20;
+
 bool is_port(const std::string& text) {
   return !text.empty() && text.size() <= 5 &&
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; }) &&
          std::atoi(text.c_str()) <= 65535;
+}
+
+bool is_user_name(const std::string& text) {
+  constexpr char kAllowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  return !text.empty() && text.size() <= 64 && text[0] != '.' && text.find_first_not_of(kAllowed) == std::string::npos;
+}
+
+// Reads a file that only its owner can read. `what`: flag and path, for errors.
+std::string read_secrets(const std::string& what, const std::string& path, size_t most_bytes) {
+  const auto refuse = [&what](const std::string& why) { return Failure(kExitBadInput, what + ": " + why); };
+  // Non-blocking: open() would wait for a pipe's writer, without reacting to signals; a pipe with a writer is read.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) throw refuse(std::string(std::strerror(errno)) + ".");
+  struct stat facts;
+  const bool is_known = fstat(file, &facts) == 0 && fcntl(file, F_SETFL, O_RDONLY) == 0;
+  std::string text(most_bytes + 1, '\0');
+  size_t total = 0;
+  ssize_t bytes = is_known ? 1 : -1;
+  while (bytes > 0 && total < text.size()) {
+    bytes = read(file, text.data() + total, text.size() - total);
+    total += bytes > 0 ? static_cast<size_t>(bytes) : 0;
+  }
+  close(file);
+  if (bytes < 0) throw refuse("it cannot be read.");
+  if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    throw refuse("others can read it; take that away with `chmod 600`.");
+  }
+  if (total > most_bytes) throw refuse("it has more than " + std::to_string(most_bytes) + " bytes.");
+  text.resize(total);
+  return text;
 }
 
 }  // namespace
@@ -39,24 +75,32 @@ HttpOptions parse_http_address(const std::string& text) {
 }
 
 std::string read_token_file(const std::string& path) {
-  const auto refuse = [&path](const std::string& what) {
-    return Failure(kExitBadInput, "--token-file " + path + ": " + what);
-  };
-  // Non-blocking: open() would wait for a pipe's writer, without reacting to signals; a pipe with a writer is read.
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) throw refuse(std::string(std::strerror(errno)) + ".");
-  struct stat facts;
-  char text[1024];
-  const bool is_known = fstat(file, &facts) == 0 && fcntl(file, F_SETFL, O_RDONLY) == 0;
-  const ssize_t bytes = is_known ? read(file, text, sizeof text) : -1;
-  close(file);
-  if (bytes < 0) throw refuse("it cannot be read.");
-  if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    throw refuse("others can read it; take that away with `chmod 600`.");
-  }
-  const std::string token = trim({text, static_cast<size_t>(bytes)});
-  if (token.empty()) throw refuse("it is empty.");
+  const std::string token = trim(read_secrets("--token-file " + path, path, kMaxTokenFileBytes));
+  if (token.empty()) throw Failure(kExitBadInput, "--token-file " + path + ": it is empty.");
   return token;
+}
+
+std::vector<HttpKey> read_key_file(const std::string& path) {
+  std::vector<HttpKey> keys;
+  std::istringstream lines(read_secrets("--api-keys " + path, path, kMaxKeyFileBytes));
+  int64_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto refuse = [&](const std::string& what) {
+      return Failure(kExitBadInput, "--api-keys " + path + ", line " + std::to_string(number) + ": " + what);
+    };
+    ++number;
+    line = trim(line);
+    if (line.empty() || line[0] == '#') continue;
+    const size_t space = std::min(line.find_first_of(" \t"), line.size());
+    HttpKey key = {.secret = line.substr(0, space), .user = trim(line.substr(space))};
+    if (!is_sound_token(key.secret)) throw refuse("a key has up to 512 letters, digits and -._~+/, with = at the end.");
+    if (!is_user_name(key.user)) throw refuse("write KEY USER; a user has 1 to 64 of A-Za-z0-9._-, and no dot first.");
+    const auto is_same = [&](const HttpKey& other) { return other.secret == key.secret; };
+    if (std::any_of(keys.begin(), keys.end(), is_same)) throw refuse("this key is there twice.");
+    keys.push_back(std::move(key));
+  }
+  if (keys.empty()) throw Failure(kExitBadInput, "--api-keys " + path + ": it has no keys.");
+  return keys;
 }
 
 HttpResponse error_response(int status, const std::string& message, const std::string& type, const std::string& code) {

@@ -252,6 +252,7 @@ Pending* HttpServer::State::begin(MHD_Connection* connection, const char* url, c
     return pending.release();
   }
   request.cors_origin = allowed_origin(access, request);
+  request.user = find_user(access, request);
   pending->is_last = !request.header("transfer-encoding").empty();
   pending->refusal = refuse(request, *client, &pending->route);
   return pending.release();
@@ -399,7 +400,7 @@ HttpServer::HttpServer(HttpOptions options) : state_(std::make_unique<State>(std
   if (!is_numeric_address(given.address)) {
     throw Failure(kExitUsage, "--http " + given.address + ": this is not an IPv4 or IPv6 address.");
   }
-  if (given.token.empty() && !is_loopback_address(given.address)) {
+  if (given.token.empty() && given.keys.empty() && !is_loopback_address(given.address)) {
     throw Failure(kExitUsage, "--http " + given.address + ": others reach this address, so it needs --token.");
   }
   if (!given.token.empty() && !is_sound_token(given.token)) {
@@ -430,6 +431,7 @@ void HttpServer::start() {
   const HttpOptions& options = state.options;
   const int listener = listen_on(options.address, options.port, &state.port);
   state.access = {.token = options.token,
+                  .keys = options.keys,
                   .cookie_name = "ocellus_" + std::to_string(state.port),
                   .cors_origins = options.cors_origins};
   state.is_stopping = false;

@@ -23,6 +23,7 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> query;
   std::string cors_origin;  // origin of another site's page that may read the answer; empty: none
   std::string client;       // the address or, on this machine, where all share one, the connection
+  std::string user;         // the user of the key that the request carries; empty without HttpOptions::keys
 
   std::string_view header(std::string_view name) const;  // empty if absent
   std::string_view argument(std::string_view name) const;
@@ -56,11 +57,18 @@ class HttpExchange {
 
 using HttpHandler = std::function<void(std::shared_ptr<HttpExchange>)>;
 
+// A user's secret, sent as "Authorization: Bearer SECRET".
+struct HttpKey {
+  std::string secret;
+  std::string user;
+};
+
 struct HttpOptions {
   std::string address = "127.0.0.1";  // IPv4 or IPv6; any but loopback needs a token
   int32_t port = 8080;                // 0: any free port
   std::string token;                  // empty: none. Sent as "Authorization: Bearer TOKEN", as ?token=TOKEN of a page,
                                       // which then sets a cookie, or as that cookie
+  std::vector<HttpKey> keys;          // in place of a token: one or more for each user
   std::vector<std::string> cors_origins;  // other origins whose pages are allowed
   int64_t body_bytes = 1 << 20;           // maximum size of a body; larger ones get 413 and are not kept
   int64_t stream_bytes = 1 << 20;         // maximum that waits for one client
@@ -74,6 +82,9 @@ struct HttpOptions {
 
 // Reads the token from a file that only its owner can read, without white space around it. Throws a Failure.
 std::string read_token_file(const std::string& path);
+// Reads "KEY USER" lines from such a file; empty lines and those that begin with # are skipped. Several keys may belong
+// to one user. Throws a Failure, which never shows a key.
+std::vector<HttpKey> read_key_file(const std::string& path);
 
 // Returns the maximum memory of a server with these bounds: bodies, of which one may be growing, and for each
 // connection its buffers and waiting bytes. Answers that are built as a whole are not included.

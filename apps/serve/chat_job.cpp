@@ -4,15 +4,19 @@
 #include <string_view>
 
 #include "apps/base/clock.h"
+#include "apps/serve/kept_files.h"
 
 namespace ocellus::app {
 
-ChatJob::ChatJob(std::shared_ptr<HttpExchange> given, int64_t deadline)
+ChatJob::ChatJob(std::shared_ptr<HttpExchange> given, int64_t deadline, const std::string& owner)
     : exchange(std::move(given)),
       reply(exchange, choose_request_id(exchange->request())),
       arrived_ns(monotonic_ns()),
       deadline_ns(arrived_ns + deadline),
-      client(exchange->request().client) {}
+      is_about_files(exchange->request().path.rfind(kFilesPath, 0) == 0),
+      has_key(!exchange->request().user.empty()),
+      user(has_key ? exchange->request().user : owner),
+      client(has_key ? "key of " + user : exchange->request().client) {}
 
 int ChatJob::receive(void* user, const char* text, int32_t text_bytes) noexcept {
   ChatJob& job = *static_cast<ChatJob*>(user);

@@ -9,13 +9,15 @@
 #include "apps/serve/answer_filter.h"
 #include "apps/serve/chat_reply.h"
 #include "apps/serve/chat_request.h"
+#include "apps/serve/file_upload.h"
 #include "apps/serve/serve_metrics.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
 
 struct ChatJob {
-  ChatJob(std::shared_ptr<HttpExchange> exchange, int64_t deadline_ns);
+  // `owner`: the user, unless the request's key names one.
+  ChatJob(std::shared_ptr<HttpExchange> exchange, int64_t deadline_ns, const std::string& owner);
 
   // The callback of ocellus_generate_params; must not throw.
   static int receive(void* job, const char* text, int32_t text_bytes) noexcept;
@@ -26,8 +28,12 @@ struct ChatJob {
   ChatReply reply;
   const int64_t arrived_ns;
   const int64_t deadline_ns;
-  std::string client;  // key of fair scheduling
-  HttpBody body;       // while the request refers to pictures in it
+  const bool is_about_files;
+  const bool has_key;      // the request carries one of --api-keys
+  const std::string user;  // owner of the pictures that the request may use
+  std::string client;      // key of fair scheduling
+  HttpBody body;           // while the request refers to pictures in it
+  FileUpload upload;       // a request to keep a file, which has no `request`
   ChatRequest request;
   AnswerFilter filter{{}};
   ChatUsage usage;

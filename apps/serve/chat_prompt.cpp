@@ -1,9 +1,12 @@
 #include "apps/serve/chat_prompt.h"
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "apps/serve/kept_files.h"
 #include "apps/serve/request_error.h"
 
 namespace ocellus::app {
@@ -36,7 +39,8 @@ void add_answer(ocellus_session* session, const ocellus_model* model, const std:
               was_cancelled);
 }
 
-void add_turn(ocellus_session* session, const std::vector<ChatPart>& parts, bool* was_cancelled) {
+// Adds texts and pictures in one call, which reads known pictures while others are computed.
+void add_given(ocellus_session* session, std::span<const ChatPart> parts, bool* was_cancelled) {
   std::vector<ocellus_part> all;
   for (const ChatPart& part : parts) {
     all.push_back({.kind = part.is_image ? OCELLUS_PART_IMAGE : OCELLUS_PART_TEXT,
@@ -46,17 +50,34 @@ void add_turn(ocellus_session* session, const std::vector<ChatPart>& parts, bool
                    .frame = nullptr,
                    .clip = nullptr});
   }
+  if (all.empty()) return;
+  int32_t failed = -1;
+  const ocellus_status status =
+      ocellus_session_add_parts(session, all.data(), static_cast<int32_t>(all.size()), &failed);
+  check_added(status, failed >= 0 ? parts[static_cast<size_t>(failed)].param : "messages", was_cancelled);
+}
+
+void add_turn(ocellus_session* session, const std::vector<ChatPart>& parts, bool* was_cancelled) {
   check_added(ocellus_session_begin_turn(session), "messages", was_cancelled);
-  if (!all.empty()) {
-    int32_t failed = -1;
-    const ocellus_status status =
-        ocellus_session_add_parts(session, all.data(), static_cast<int32_t>(all.size()), &failed);
-    check_added(status, failed >= 0 ? parts[static_cast<size_t>(failed)].param : "messages", was_cancelled);
+  for (auto part = parts.begin(); part != parts.end();) {
+    const auto kept = std::find_if(part, parts.end(), [](const ChatPart& one) { return !one.key.empty(); });
+    add_given(session, {part, kept}, was_cancelled);
+    part = kept;
+    if (part != parts.end()) {
+      add_kept_picture(session, part->key, part->param, was_cancelled);
+      ++part;
+    }
   }
   check_added(ocellus_session_end_turn(session), "messages", was_cancelled);
 }
 
 }  // namespace
+
+void add_kept_picture(ocellus_session* session, const std::string& key, const std::string& param, bool* was_cancelled) {
+  const ocellus_status status = ocellus_session_add_library_image(session, key.c_str());
+  if (status == OCELLUS_BAD_FILE) throw no_such_file(param);  // damaged, or removed just now
+  check_added(status, param, was_cancelled);
+}
 
 void add_conversation(ocellus_session* session, const ocellus_model* model, ChatRequest* request, bool* was_cancelled) {
   *was_cancelled = false;

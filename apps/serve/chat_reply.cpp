@@ -30,6 +30,14 @@ Json usage_json(const ChatUsage& usage) {
           {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
 }
 
+Json retrieved_json(const std::vector<RetrievedPicture>& pictures) {
+  Json list = Json::array();
+  for (const RetrievedPicture& one : pictures) {
+    list.push_back({{"query", one.query}, {"id", one.key}, {"score", one.score}, {"caption", one.caption}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string choose_request_id(const HttpRequest& request) {
@@ -56,6 +64,7 @@ std::string ChatReply::event(const std::string& delta_json, const char* reason) 
                  {"model", style_.model},
                  {"choices", Json::array({choice})}};
   if (style_.include_usage) object["usage"] = nullptr;
+  if (reason != nullptr && !retrieved_.empty()) object["retrieved"] = retrieved_json(retrieved_);
   return "data: " + dump(object) + "\n\n";
 }
 
@@ -91,10 +100,19 @@ void ChatReply::finish(const char* reason, const ChatUsage& usage) {
   }
   const Json message = {{"role", "assistant"}, {"content", text_}, {"refusal", nullptr}};
   const Json choice = {{"index", 0}, {"message", message}, {"logprobs", nullptr}, {"finish_reason", reason}};
-  const Json object = {{"id", completion_id_},  {"object", "chat.completion"},      {"created", created_s_},
-                       {"model", style_.model}, {"choices", Json::array({choice})}, {"usage", usage_json(usage)}};
+  Json object = {{"id", completion_id_},  {"object", "chat.completion"},      {"created", created_s_},
+                 {"model", style_.model}, {"choices", Json::array({choice})}, {"usage", usage_json(usage)}};
+  if (!retrieved_.empty()) object["retrieved"] = retrieved_json(retrieved_);
+  send(object);
+}
+
+void ChatReply::send(const Json& object) {
   exchange_->respond(
       {.content_type = "application/json", .body = dump(object) + "\n", .headers = {{"x-request-id", request_id_}}});
+}
+
+void ChatReply::note_retrieved(const std::vector<RetrievedPicture>& pictures) {
+  retrieved_.insert(retrieved_.end(), pictures.begin(), pictures.end());
 }
 
 void ChatReply::fail(const RequestError& error) {

@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "apps/http/http_server.h"
+#include "apps/serve/chat_request.h"
 #include "apps/serve/request_error.h"
 
 namespace ocellus::app {
@@ -28,6 +31,10 @@ class ChatReply {
   bool is_open() const { return exchange_->is_open(); }
   // Returns false if the client has left.
   bool add(const std::string& text);
+  // Reports pictures that were found by words, as "retrieved" beside the choices of the last message.
+  void note_retrieved(const std::vector<RetrievedPicture>& pictures);
+  // Sends an object that is no answer of the model.
+  void send(const nlohmann::ordered_json& object);
   // `reason`: "stop" or "length".
   void finish(const char* reason, const ChatUsage& usage);
   // Sends the error; after the first piece of a stream, as its last event.
@@ -43,6 +50,7 @@ class ChatReply {
   int64_t created_s_;
   Style style_;
   std::string text_;
+  std::vector<RetrievedPicture> retrieved_;
   bool has_begun_ = false;
 };
 

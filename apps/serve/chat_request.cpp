@@ -71,8 +71,16 @@ ChatPart parse_picture(const RequestJson& image, std::string at, CutText* cut) {
     at += ".url";
     if (url == nullptr) throw RequestError(400, at + " is missing.", at);
   }
-  const auto given = take_cut_string(cut, expect_string(*url, at));
-  return {.is_image = true, .picture = decode_picture_url(given.value_or(std::span<char>()), at), .param = at};
+  const std::span<char> given = take_cut_string(cut, expect_string(*url, at)).value_or(std::span<char>());
+  constexpr std::string_view kLibrary = "library:";
+  const std::string_view text(given.data(), given.size());
+  if (text.substr(0, kLibrary.size()) == kLibrary) {
+    // An empty key would be none; a key of another length is one of no entry.
+    return {.is_image = true,
+            .key = std::string(text.substr(kLibrary.size())) + (text == kLibrary ? "-" : ""),
+            .param = at};
+  }
+  return {.is_image = true, .picture = decode_picture_url(given, at), .param = at};
 }
 
 // `cut`: the pictures; nullptr where none are allowed.

@@ -15,6 +15,7 @@ struct ChatPart {
   bool is_image = false;
   std::string text = {};
   std::string_view picture = {};  // bytes, in the body of the request
+  std::string key = {};           // in place of them: an entry of the user's image library
   std::string param = {};         // its field in the request
   std::string_view content() const { return is_image ? picture : text; }
 };
@@ -23,6 +24,13 @@ struct ChatPart {
 struct ChatTurn {
   std::vector<ChatPart> parts;
   std::string answer;
+};
+
+// An entry of the user's image library that was found by words.
+struct RetrievedPicture {
+  std::string query, key;
+  double score = 0;
+  std::string caption;
 };
 
 struct ChatRequest {
@@ -35,6 +43,7 @@ struct ChatRequest {
   bool include_usage = false;  // only with a stream
   std::string user;            // the request's user, if stated
   std::vector<std::string> unknown_fields;
+  std::vector<RetrievedPicture> retrieved;  // instead of marks in the messages
   int64_t image_count() const;
   int64_t text_bytes() const;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "apps/base/clock.h"
@@ -34,6 +35,7 @@ ChatScheduler::ChatScheduler(const ocellus_model* model, std::vector<ocellus_ses
     : model_(model),
       engine_(engine),
       options_(std::move(options)),
+      files_(options_.library),
       metrics_(metrics),
       session_count_(std::ssize(sessions)),
       free_(std::move(sessions)) {
@@ -44,7 +46,8 @@ ChatScheduler::ChatScheduler(const ocellus_model* model, std::vector<ocellus_ses
 ChatScheduler::~ChatScheduler() { stop(); }
 
 void ChatScheduler::submit(std::shared_ptr<HttpExchange> exchange) {
-  const auto job = std::make_shared<ChatJob>(std::move(exchange), int64_t{options_.deadline_s} * 1'000'000'000);
+  const auto job =
+      std::make_shared<ChatJob>(std::move(exchange), int64_t{options_.deadline_s} * 1'000'000'000, options_.owner);
   job->metrics = metrics_;
   std::unique_lock lock(mutex_);
   const int64_t waiting = std::ssize(arrived_) + being_read_ + std::ssize(waiting_);
@@ -95,21 +98,13 @@ void ChatScheduler::run_front() {
   waiting_.clear();
 }
 
-// Parses a request into a job that waits for a session, or answers with the error.
+// Answers a request, or makes of it a job that waits for a session.
 void ChatScheduler::read_request(const Job& job) {
-  bool is_sound = false;
+  bool waits = false;
   try {
-    job->body = std::exchange(job->exchange, nullptr)->take_body();
-    job->request = parse_chat_request(&job->body.bytes, options_.params);
-    const bool has_images = job->request.image_count() > 0;
-    if (!has_images) job->body.bytes = {};
-    job->body.recount(std::ssize(job->body.bytes) + job->request.text_bytes());
-    check_request(job->request);
-    if (!job->request.user.empty()) job->client = "user " + job->request.user;
-    const std::string& name = job->request.model;
-    job->reply.set_style({name.empty() ? options_.names[0] : name, job->request.stream, job->request.include_usage});
-    job->filter = AnswerFilter(job->request.stops);
-    is_sound = true;
+    const std::shared_ptr<HttpExchange> exchange = std::exchange(job->exchange, nullptr);
+    job->body = exchange->take_body();
+    waits = job->is_about_files ? read_file_request(job, exchange->request()) : read_chat(job);
   } catch (const RequestError& error) {
     fail(job, error);
   } catch (const std::exception& error) {
@@ -117,9 +112,34 @@ void ChatScheduler::read_request(const Job& job) {
   }
   const std::lock_guard lock(mutex_);
   being_read_ = 0;
-  if (!is_sound) return;
+  if (!waits) return;
   waiting_.push_back(job);
   engine_changed_.notify_one();
+}
+
+bool ChatScheduler::read_chat(const Job& job) {
+  ChatRequest& request = job->request;
+  request = parse_chat_request(&job->body.bytes, options_.params);
+  files_.fill_in(&request, job->user, options_.images);
+  if (request.image_count() == 0) job->body.bytes = {};
+  job->body.recount(std::ssize(job->body.bytes) + request.text_bytes());
+  check_request(request);
+  if (!request.user.empty() && !job->has_key) job->client = "user " + request.user;
+  job->reply.set_style(
+      {request.model.empty() ? options_.names[0] : request.model, request.stream, request.include_usage});
+  job->reply.note_retrieved(request.retrieved);
+  job->filter = AnswerFilter(request.stops);
+  return true;
+}
+
+bool ChatScheduler::read_file_request(const Job& job, const HttpRequest& head) {
+  files_.require_library();
+  if (head.method == "POST") {
+    job->upload = parse_file_upload(job->body.bytes, head.header("content-type"));
+    return true;
+  }
+  job->reply.send(files_.answer(head, job->user));
+  return false;
 }
 
 // Checks limits that no single field shows.
@@ -235,6 +255,8 @@ void ChatScheduler::start(const Job& job) {
   bool was_cancelled = false;
   try {
     ocellus_session_set_deadline(job->session, job->deadline_ns);
+    files_.attach(job->session, job->user);
+    if (job->is_about_files) return keep_file(job);
     add_conversation(job->session, model_, &job->request, &was_cancelled);
     job->body = {};
     if (must_stop(job)) return drop(job);
@@ -251,6 +273,12 @@ void ChatScheduler::start(const Job& job) {
   } catch (const std::exception& error) {
     fail(job, RequestError(500, "The request failed: " + describe_exception(error)));
   }
+}
+
+void ChatScheduler::keep_file(const Job& job) {
+  const nlohmann::ordered_json object = files_.keep(job->session, job->user, job->upload);
+  leave(job);  // first: the next request may come as soon as this one is answered
+  job->reply.send(object);
 }
 
 // A cancellation before the session had a prompt was cleared; its reason still holds.
@@ -320,7 +348,7 @@ void ChatScheduler::finish(const Job& job, const char* reason) {
 }
 
 void ChatScheduler::fail(const Job& job, const RequestError& error) {
-  metrics_->count_request(error.status());
+  if (!job->is_about_files) metrics_->count_request(error.status());
   job->reply.fail(error);
   leave(job);
 }
@@ -353,7 +381,6 @@ void ChatScheduler::reopen_lost() {
   while (lost_count_ > 0) {
     ocellus_session* fresh = nullptr;
     if (options_.open(engine_, &fresh) != OCELLUS_OK) return;
-    if (options_.prepare) options_.prepare(fresh);
     free_.push_back(fresh);
     --lost_count_;
   }

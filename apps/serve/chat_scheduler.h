@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "apps/serve/chat_request.h"
+#include "apps/serve/kept_files.h"
 #include "apps/serve/request_error.h"
 #include "apps/serve/serve_metrics.h"
 #include "runtime/ocellus.h"
@@ -24,16 +25,17 @@ namespace ocellus::app {
 struct ChatJob;
 
 struct ServeOptions {
-  int32_t queue = 16;                             // maximum number of waiting requests; more get 429
-  int32_t deadline_s = 60;                        // from arrival; then the answer ends, or 504 if it has not begun
-  int64_t cache_bytes = 1;                        // planned for the keys and values of all sessions
-  int32_t images = 0;                             // maximum per conversation
-  bool strict = false;                            // refuse unknown fields instead of ignoring them
-  std::vector<std::string> names;                 // the model's names; the first one is its own
-  ocellus_generate_params params;                 // defaults of requests
-  std::function<void(ocellus_session*)> prepare;  // called for each opened session; may be empty
-  std::function<void()> enter;                    // called first on the engine's thread; may be empty
-  std::function<void(const std::string&)> note;   // takes a line for the log; may be empty
+  int32_t queue = 16;                            // maximum number of waiting requests; more get 429
+  int32_t deadline_s = 60;                       // from arrival; then the answer ends, or 504 if it has not begun
+  int64_t cache_bytes = 1;                       // planned for the keys and values of all sessions
+  int32_t images = 0;                            // maximum per conversation
+  bool strict = false;                           // refuse unknown fields instead of ignoring them
+  std::vector<std::string> names;                // the model's names; the first one is its own
+  ocellus_generate_params params;                // defaults of requests
+  ocellus_library* library = nullptr;            // holds the users' pictures; must outlive the scheduler
+  std::string owner;                             // the user of requests without a key of their own
+  std::function<void()> enter;                   // called first on the engine's thread; may be empty
+  std::function<void(const std::string&)> note;  // takes a line for the log; may be empty
   // Reopens a session, as ocellus_session_open does.
   std::function<ocellus_status(ocellus_engine*, ocellus_session**)> open = ocellus_session_open;
 };
@@ -47,7 +49,7 @@ class ChatScheduler {
   ChatScheduler(const ChatScheduler&) = delete;
   ChatScheduler& operator=(const ChatScheduler&) = delete;
 
-  // Accepts a request on the server's thread; does not block.
+  // Accepts a request for an answer or about files on the server's thread; does not block.
   void submit(std::shared_ptr<HttpExchange> exchange);
   // Ends running and waiting requests, each with 503 or the end of its stream.
   void stop();
@@ -58,11 +60,14 @@ class ChatScheduler {
   void run_front();
   void run_engine();
   void read_request(const Job& job);
+  bool read_chat(const Job& job);
+  bool read_file_request(const Job& job, const HttpRequest& head);
   void check_request(const ChatRequest& request);
   void note_unknown_field(const std::string& name);
   void look_after(const std::unique_lock<std::mutex>& held);
   Job take_next();
   void start(const Job& job);
+  void keep_file(const Job& job);
   bool must_stop(const Job& job);
   void continue_answers();
   void generate_slice(const std::vector<Job>& jobs);
@@ -77,6 +82,7 @@ class ChatScheduler {
   const ocellus_model* model_;
   ocellus_engine* engine_;
   const ServeOptions options_;
+  const KeptFiles files_;
   ServeMetrics* metrics_;
   const int64_t session_count_;
   std::vector<ocellus_session*> free_;  // engine's thread only

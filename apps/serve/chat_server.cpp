@@ -27,8 +27,13 @@ Json model_json(const std::string& name, std::time_t created) {
 void add_chat_endpoints(HttpServer* server, ChatScheduler* scheduler, const ServeMetrics* metrics,
                         const std::vector<std::string>& names) {
   const std::time_t created = std::time(nullptr);
-  server->handle("POST", "/v1/chat/completions",
-                 [scheduler](std::shared_ptr<HttpExchange> exchange) { scheduler->submit(std::move(exchange)); });
+  const auto submit = [scheduler](std::shared_ptr<HttpExchange> exchange) { scheduler->submit(std::move(exchange)); };
+  const std::string files(kFilesPath);
+  server->handle("POST", "/v1/chat/completions", submit);
+  server->handle("POST", files, submit);
+  server->handle("GET", files, submit);
+  server->handle("GET", files + "/*", submit);
+  server->handle("DELETE", files + "/*", submit);
   server->handle("GET", "/v1/models", [names, created](const std::shared_ptr<HttpExchange>& exchange) {
     exchange->respond(json_response({{"object", "list"}, {"data", Json::array({model_json(names.front(), created)})}}));
   });

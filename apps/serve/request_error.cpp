@@ -9,6 +9,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr char kQuotaCode[] = "insufficient_quota";
+
 const char* error_type(int status) {
   if (status == 404 || status == 400 || status == 413) return "invalid_request_error";
   if (status == 429) return "rate_limit_error";
@@ -37,7 +39,7 @@ RequestError library_error(ocellus_status status, const std::string& param) {
 
 std::string error_json(const RequestError& error) {
   const Json fields = {{"message", error.what()},
-                       {"type", error_type(error.status())},
+                       {"type", error.code() == kQuotaCode ? kQuotaCode : error_type(error.status())},
                        {"param", or_null(error.param())},
                        {"code", or_null(error.code())}};
   return Json{{"error", fields}}.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -46,7 +48,11 @@ std::string error_json(const RequestError& error) {
 HttpResponse error_reply(const RequestError& error) {
   HttpResponse response = {
       .status = error.status(), .content_type = "application/json", .body = error_json(error) + "\n"};
-  if (error.status() == 429) response.headers = {{"Retry-After", "1"}};
+  if (error.code() == kQuotaCode) {
+    response.headers = {{"x-should-retry", "false"}};  // OpenAI's clients would try again
+  } else if (error.status() == 429) {
+    response.headers = {{"Retry-After", "1"}};
+  }
   return response;
 }
 

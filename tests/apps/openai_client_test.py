@@ -3,6 +3,7 @@ that client, below the build folder, where it is not installed; run with other t
 
 import importlib.util
 import pathlib
+import tempfile
 import unittest
 
 from program import GREEN_STAR, HAS_HTTP, board, needs_http
@@ -56,6 +57,23 @@ class ClientTest(unittest.TestCase):
         extra = client.chat.completions.create(model=model, messages=caption_of("113"), temperature=2,
                                                extra_body={"top_k": 1, "min_p": 0.1, "repetition_penalty": 1.0})
         self.assertEqual(extra.choices[0].message.content, GREEN_STAR)
+
+    def test_files_are_kept_named_and_deleted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            _, client = self.start("--library", folder, "--owner", "ann")
+            with open(board("113"), "rb") as picture:
+                kept = client.files.create(file=picture, purpose="vision",
+                                           expires_after={"anchor": "created_at", "seconds": 3600})
+            self.assertEqual((kept.filename, kept.bytes), ("113.png", pathlib.Path(board("113")).stat().st_size))
+            self.assertEqual(client.files.retrieve(kept.id), kept)
+            self.assertEqual([file.id for file in client.files.list()], [kept.id])
+            named = [user("Caption this image.", {"type": "image_url", "image_url": {"url": "library:" + kept.id}})]
+            answers = [client.chat.completions.create(model="ocellus", messages=messages, temperature=0)
+                       for messages in [named, caption_of("113")]]
+            self.assertEqual(*[answer.choices[0].message.content for answer in answers])
+            self.assertTrue(client.files.delete(kept.id).deleted)
+            with self.assertRaises(openai.NotFoundError):
+                client.files.retrieve(kept.id)
 
     def test_the_asynchronous_client_gets_many_answers_at_once(self):
         import asyncio
