@@ -155,7 +155,8 @@ typedef struct ocellus_limits {
   int32_t max_clip_frames;  /* frames of clips per session, besides the images; adds the words of one clip to the text,
                                and makes every picture one view; 0 */
   int32_t max_text_tokens;  /* per session, prompts and answers together; tokens around images are added; 512 */
-  int32_t max_prompt_rows;  /* rows prefilled at once; 0: enough for one session's images and text, at most 2048 */
+  int32_t max_prompt_rows;  /* rows prefilled at once; 0: enough for one session's images and text, at most 2048. With
+                               eviction the rows of all that is planned wait, in memory that is planned for them */
   int32_t max_tiles;        /* maximum tiles of a picture, besides its overview; 0: the model's */
   int32_t max_encode_views; /* views a GPU encodes together, lean: one; 0: 8, or the maximum of all images if less */
   int32_t lean;             /* 1: less scratch and more time: small blocks of rows, views one by one; 0 */
@@ -475,10 +476,11 @@ OCELLUS_API ocellus_status ocellus_image_decode(const void* bytes, int64_t byte_
 
 /* ---- details: cache methods ------------------------------------------------------------------------------------ */
 
-/* Text stays f16; eviction chooses among text, too, unless images are compressed one by one. Prompts that are read in
- * several chunks are compressed chunk by chunk. Evicted text still counts as planned text. If no images are planned
- * (text models), eviction acts on text only, in pieces of 128 tokens or more that are read together; per-image and
- * calibquant then pack nothing. Planning refuses combinations that a method does not support. */
+/* Text stays f16; eviction chooses among text, too, unless images are compressed one by one. It chooses once a prompt
+ * is complete, among all its rows; a prompt of a session that waits ends early if another session is added to. The rows
+ * wait as inputs of a layer, with the keys and values of one layer. Evicted text still counts as planned text. If no
+ * images are planned (text models), eviction acts on text only, in pieces of 128 tokens or more that are read together;
+ * per-image and calibquant then pack nothing. Planning refuses combinations that a method does not support. */
 typedef enum ocellus_method_kind {
   OCELLUS_METHOD_EVICT = 0,    /* for ocellus_cache_policy.evict */
   OCELLUS_METHOD_KV_SCHEME = 1 /* for ocellus_cache_policy.kv_scheme */

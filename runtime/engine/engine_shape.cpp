@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "platform/round_up.h"
 #include "platform/threads.h"
 #include "runtime/engine/check_limits.h"
 #include "runtime/library/library_cache.h"
@@ -112,12 +113,18 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
   return {};
 }
 
-/// A picture's rows are read together, so a chunk must hold at least one picture.
-int64_t prompt_rows(const ocellus_limits& limits, const EngineShape& s) {
-  const PictureShape& p = s.pictures;
-  const int64_t whole_session = s.session.text_tokens + p.per_session * p.rows;
+/// A picture's rows are read together, so a chunk must hold at least one picture. If rows compete, it holds all rows of
+/// a session: an eviction method scores a prompt's rows by its last ones, so the first ones wait for these.
+void size_chunk(const ocellus_limits& limits, EngineShape* s) {
+  const PictureShape& p = s->pictures;
+  const int64_t whole_session = s->session.text_tokens + p.per_session * p.rows;
   const int64_t wanted = limits.max_prompt_rows > 0 ? limits.max_prompt_rows : kDefaultPromptRows;
-  return std::max({std::min(wanted, whole_session), p.rows + p.delimiters, s.reuse.alone_rows});
+  s->rows_at_once = std::max({std::min(wanted, whole_session), p.rows + p.delimiters, s->reuse.alone_rows});
+  s->prompt_rows = s->rows_at_once;
+  if (!s->policy.evicts() || !s->policy.lists_chunks()) return;
+  // Whole multiples, so that a GPU can pad the last rows.
+  s->prompt_rows = s->device.is_cuda() ? round_up(whole_session, s->rows_at_once)  //
+                                       : std::max(whole_session, s->rows_at_once);
 }
 
 /// Linked images keep the slots of another prompt.
@@ -327,7 +334,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   // Only visual slots are packed.
   if (!s.pictures.planned() && s.session.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
   OCELLUS_TRY(check_policy(s, model.text()));
-  s.prompt_rows = prompt_rows(limits, s);
+  size_chunk(limits, &s);
   OCELLUS_TRY(check_links(s));
   OCELLUS_TRY(size_cache(model.text(), &s));
   if (s.reuse.links() && limits.library != 0)

@@ -78,8 +78,9 @@ struct EngineShape {
   DeviceTraits device;
   int32_t device_index = 0;
   int32_t sessions = 1;
-  int64_t prompt_rows = 0;  // rows of one prefill chunk
-  SessionShape session;     // each of them
+  int64_t prompt_rows = 0;   // rows of the chunk: they wait to be read, and compete with each other
+  int64_t rows_at_once = 0;  // maximum of rows that a GPU takes through a layer together; at most prompt_rows
+  SessionShape session;      // each of them
   PictureShape pictures;
   ReuseShape reuse;
   LibraryShape library;

@@ -16,6 +16,8 @@ PrefillLimits prefill_limits(const EngineShape& shape) {
                      .pages = std::max(session.pages, session.blocks),
                      .policy = shape.policy,
                      .least_text = shape.text_competes() ? kLeastCompetingText : INT64_MAX};
+  limits.rows_at_once = shape.rows_at_once;
+  limits.compress.in_blocks = limits.block_rows(shape.device) < shape.prompt_rows;
   limits.links = shape.link_limits();
   limits.past_tiles = shape.tiles_per_session() + limits.links.runs;
   limits.kv = shape.kv;

@@ -67,8 +67,8 @@ Status prefill_rows(const TextModel& model, DeviceView<float> hidden, const Pref
   return q.status();
 }
 
-RowBlock block_from(const LayerPass& pass, DeviceView<float> hidden, int64_t first, const DeviceTraits& device) {
-  const int64_t count = std::min(device.block_rows(hidden.rows), hidden.rows - first);
+RowBlock block_from(const LayerPass& pass, DeviceView<float> hidden, int64_t first) {
+  const int64_t count = std::min(pass.scratch.block_rows, hidden.rows - first);
   LayerRows rows = pass.scratch.layer.view(pass.config(), count);
   const ActivationView& all_queries = pass.scratch.compress.all_queries;
   if (all_queries.data != nullptr) rows.query = all_queries.slice_rows(first, count);
@@ -87,7 +87,7 @@ void enqueue_layer(const LayerPass& pass, DeviceView<float> hidden, const StopSi
   // A block needs the keys and values of its own rows and those before it, so it can run the whole layer at once.
   for (int64_t first = 0; first < hidden.rows;) {
     if (q.stopped(stop)) return;
-    const RowBlock block = block_from(pass, hidden, first, q.traits());
+    const RowBlock block = block_from(pass, hidden, first);
     project(pass, block, q);
     rotate(pass, block, q);
     for (const auto step : s.extra.before_attention)

@@ -1,6 +1,6 @@
 // Prefill: many rows through the language model at once, layer by layer.
 //
-// All rows of a chunk go through layer l, in blocks (DeviceTraits::block_rows), before layer l + 1 begins. Layer l's
+// All rows of a chunk go through layer l, in blocks (PrefillLimits::block_rows), before layer l + 1 begins. Layer l's
 // keys and values of the chunk's own rows are kept as f16 in one buffer, where the chunk attends to them, then stored
 // into the cache segments; layer l + 1 reuses the buffer. Peak memory is the hidden rows plus one layer of keys and
 // values, whatever the number of layers.
@@ -43,11 +43,16 @@ PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, in
 
 /// Sizes of prefill, for the plan.
 struct PrefillLimits {
+  int64_t rows_at_once = 0;    // maximum that a GPU takes through a layer together
   int64_t past_tiles = 0;      // runs of the cache before a chunk, as listed for attention
   int64_t expanded_tiles = 0;  // CUDA: packed or shifted ones among them
   CompressLimits compress;     // includes the rows of a chunk
   LinkLimits links;
   KvShape kv;  // storage of visual slots
+
+  int64_t block_rows(const DeviceTraits& device) const {
+    return device.block_rows(device.in_blocks() ? compress.rows : rows_at_once);
+  }
 };
 
 /// Facts of a chunk beyond its rows.
@@ -66,6 +71,8 @@ struct PrefillScratch {
   DeviceView<float> angles;       // [T, rotated]
   DeviceView<Half> keys, values;  // [G * T, E], head-major, one layer
   LayerScratch layer;             // one block of rows
+  int64_t rows_at_once = 0;       // see PrefillLimits
+  int64_t block_rows = 0;         // maximum rows of a block
   KvShape kv;
   TraceSink trace;          // set by the code that takes this
   bool text_alone = false;  // see LinkLimits
@@ -102,7 +109,7 @@ struct LayerPass {
 void enqueue_layer(const LayerPass& pass, DeviceView<float> hidden, const StopSignal* stop, Queue& queue);
 
 /// Rows of a chunk from `first` on: those of one block.
-RowBlock block_from(const LayerPass& pass, DeviceView<float> hidden, int64_t first, const DeviceTraits& device);
+RowBlock block_from(const LayerPass& pass, DeviceView<float> hidden, int64_t first);
 /// The plain steps of a block before its attention: its rows' keys and values are known then.
 void prepare_block(const LayerPass& pass, const RowBlock& block, Queue& queue);
 

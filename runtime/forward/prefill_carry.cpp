@@ -111,9 +111,9 @@ void find_slot_angles(const LayerPass& pass, Queue& q) {
 }
 
 void carry_ahead(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
-  if (carried_images(pass, q) == 0 || q.traits().block_rows(hidden.rows) >= hidden.rows) return;
+  if (carried_images(pass, q) == 0 || pass.scratch.block_rows >= hidden.rows) return;
   for (int64_t first = 0; first < hidden.rows;) {
-    const RowBlock block = block_from(pass, hidden, first, q.traits());
+    const RowBlock block = block_from(pass, hidden, first);
     prepare_block(pass, block, q);
     first += block.hidden.rows;
   }

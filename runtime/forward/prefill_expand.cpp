@@ -13,8 +13,8 @@ Status ExpandScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, 
   OCELLUS_TRY(take_rows(sink, "packed keys as f16", kLife, kPhase, rows_of_heads, c.head_dim, &keys));
   OCELLUS_TRY(take_rows(sink, "packed values as f16", kLife, kPhase, rows_of_heads, c.head_dim, &values));
   if (!limits.compress.policy.calibration.on) return {};
-  return take_rows(sink, "calibration", kLife, kPhase, device.block_rows(limits.compress.rows),
-                   2 * int64_t{c.query_heads}, &calibration);
+  return take_rows(sink, "calibration", kLife, kPhase, limits.block_rows(device), 2 * int64_t{c.query_heads},
+                   &calibration);
 }
 
 KvRun ExpandScratch::copy_of(const KvRun& run, int64_t index) const {

@@ -4,8 +4,15 @@
 
 namespace ocellus {
 
-/// Returns 16, 32, 64, ... and all rows of a chunk.
-int64_t PrefillGraphs::rows_of(int32_t shape) const { return std::min(kLeastRows << shape, hidden_.rows); }
+/// Returns 16, 32, 64, ... and the maximum of rows at once.
+int64_t PrefillGraphs::rows_of(int32_t shape) const { return std::min(kLeastRows << shape, scratch_.rows_at_once); }
+
+/// Returns the least shape of at least `rows` rows.
+int32_t PrefillGraphs::shape_of(int64_t rows) const {
+  int32_t shape = 0;
+  while (shape + 1 < row_shapes_ && rows_of(shape) < rows) ++shape;
+  return shape;
+}
 
 int64_t PrefillGraphs::past_of(int32_t shape) const {
   const int64_t most = scratch_.past.host.cols;
@@ -16,7 +23,7 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
                              Queue& queue) {
   hidden_ = hidden;
   scratch_ = scratch;
-  for (row_shapes_ = 1; rows_of(row_shapes_ - 1) < hidden.rows;) ++row_shapes_;
+  for (row_shapes_ = 1; rows_of(row_shapes_ - 1) < scratch.rows_at_once;) ++row_shapes_;
   layers_per_part_ = scratch.compress.policy.compresses() || scratch.expand.runs.host.cols > 0 ? 1 : kLayersPerPart;
   const int32_t layers = model.config.layer_count, parts = part_count(layers, layers_per_part_);
   OCELLUS_TRY(parts_.allocate(row_shapes_ * kPastShapes, parts));
@@ -42,21 +49,37 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
   return queue.finish();
 }
 
-Status PrefillGraphs::run(const TextModel& model, int64_t rows, const PrefillPlan& plan, const StopSignal* stop,
-                          Queue& queue) const {
-  int32_t r = 0, p = 0;
-  while (r + 1 < row_shapes_ && rows_of(r) < rows) ++r;
-  while (p + 1 < kPastShapes && past_of(p) < plan.past_tiles) ++p;
-  const int64_t padded = rows_of(r), past = past_of(p);
+/// Uploads the lists of the rows, and appends rows of zeros.
+void PrefillGraphs::pad_rows(int64_t rows, int64_t padded, Queue& queue) const {
   std::fill(scratch_.slots.host.data + rows, scratch_.slots.host.data + padded, KvSlot());
   std::fill(scratch_.positions.host.data + rows, scratch_.positions.host.data + padded, 0);
-  std::fill(scratch_.past.host.data + plan.past_tiles, scratch_.past.host.data + past, KvRun());
   queue.upload(scratch_.slots, padded);
   queue.upload(scratch_.positions, padded);
-  queue.upload(scratch_.past, past);
   if (padded > rows && queue.ok())
     queue.fail(
         queue.cuda()->fill(hidden_.row(rows), 0, (padded - rows) * hidden_.cols * static_cast<int64_t>(sizeof(float))));
+}
+
+/// The last block is padded to a recorded number of rows, so that every product has a shape that was run before.
+Status PrefillGraphs::run_long(const TextModel& model, int64_t rows, const PrefillPlan& plan, const StopSignal* stop,
+                               Queue& queue) const {
+  const int64_t whole = rows / scratch_.rows_at_once * scratch_.rows_at_once;
+  const int64_t padded = whole + (rows > whole ? rows_of(shape_of(rows - whole)) : 0);
+  pad_rows(rows, padded, queue);
+  queue.upload(scratch_.past, plan.past_tiles);
+  return prefill_rows(model, hidden_.slice_rows(0, padded), plan, scratch_, stop, queue);
+}
+
+Status PrefillGraphs::run(const TextModel& model, int64_t rows, const PrefillPlan& plan, const StopSignal* stop,
+                          Queue& queue) const {
+  if (rows > scratch_.rows_at_once) return run_long(model, rows, plan, stop, queue);
+  const int32_t r = shape_of(rows);
+  int32_t p = 0;
+  while (p + 1 < kPastShapes && past_of(p) < plan.past_tiles) ++p;
+  const int64_t past = past_of(p);
+  std::fill(scratch_.past.host.data + plan.past_tiles, scratch_.past.host.data + past, KvRun());
+  pad_rows(rows, rows_of(r), queue);
+  queue.upload(scratch_.past, past);
   if (layers_per_part_ > 1) return parts_.run(r * kPastShapes + p, stop, queue);
   const ExtraSteps& extra = scratch_.extra;
   const int32_t layers = std::min(model.config.layer_count, plan.most_layers);

@@ -1,6 +1,7 @@
 // PrefillGraphs: prefill on a GPU, recorded for a few numbers of rows and of runs in the past. A prompt is padded to
 // the next larger shape: padding rows are zeros, are not stored, and are hidden by causality; padding runs have no live
-// slots.
+// slots. A prompt of more rows than a GPU takes at once, which only eviction has, is padded in the same way and
+// enqueued as it is: its kernels take longer than their launches.
 #pragma once
 
 #include "platform/recorded_parts.h"
@@ -24,6 +25,10 @@ class PrefillGraphs {
   static constexpr int32_t kPastShapes = 3;  // none, a few, the maximum
 
   int64_t rows_of(int32_t shape) const;
+  int32_t shape_of(int64_t rows) const;
+  void pad_rows(int64_t rows, int64_t padded, Queue& queue) const;
+  Status run_long(const TextModel& model, int64_t rows, const PrefillPlan& plan, const StopSignal* stop,
+                  Queue& queue) const;
   int64_t past_of(int32_t shape) const;
 
   RecordedParts parts_;

@@ -17,6 +17,8 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   constexpr Phase kPhase = kPrefillPhase;
   const int64_t max_rows = limits.compress.rows;
   kv = limits.kv;
+  rows_at_once = limits.rows_at_once;
+  block_rows = limits.block_rows(device);
   text_alone = limits.links.text_alone;
   OCELLUS_TRY(positions.lay_out(sink, "positions", kLife, kPhase, 1, max_rows));
   OCELLUS_TRY(slots.lay_out(sink, "slots of rows", kLife, kPhase, 1, max_rows));
@@ -24,8 +26,8 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, max_rows, c.rope.rotated, &angles));
   OCELLUS_TRY(take_rows(sink, "layer keys", kLife, kPhase, c.kv_heads * max_rows, c.head_dim, &keys));
   OCELLUS_TRY(take_rows(sink, "layer values", kLife, kPhase, c.kv_heads * max_rows, c.head_dim, &values));
-  OCELLUS_TRY(layer.lay_out(c, device.block_rows(max_rows), {.op_bytes = attend_rows_scratch_bytes(c.head_dim, device)},
-                            device, kPhase, sink));
+  OCELLUS_TRY(
+      layer.lay_out(c, block_rows, {.op_bytes = attend_rows_scratch_bytes(c.head_dim, device)}, device, kPhase, sink));
   extra = {};
   OCELLUS_TRY(compress.lay_out(c, limits.compress, device, sink));
   extra.after_layer = compress_rows;

@@ -203,7 +203,7 @@ Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limit
   const int64_t most = rows_rule.observed_rows(window, {.rows = limits.rows, .visual_rows = 0});
   OCELLUS_TRY(is_visual.lay_out(sink, "rows by modality", kLife, kPhase, 1, limits.rows));
   OCELLUS_TRY(pages.lay_out(sink, "pages of survivors", kLife, kPhase, 1, limits.pages));
-  if (device.in_blocks())
+  if (limits.in_blocks)
     OCELLUS_TRY(take_activations(sink, "observed queries", kLife, kPhase, device.activations(),
                                  device.is_cuda() ? limits.rows : most, c.query_width(),
                                  device.is_cuda() ? &all_queries : &last_queries));

@@ -28,9 +28,10 @@ struct PromptChunk;
 
 /// Sizes of a chunk, for the plan.
 struct CompressLimits {
-  int64_t rows = 0;    // per chunk
-  int64_t blocks = 0;  // maximum of image blocks it fills
-  int64_t pages = 0;   // maximum of survivors' pages it fills
+  int64_t rows = 0;        // per chunk
+  bool in_blocks = false;  // they may go through a layer in several blocks
+  int64_t blocks = 0;      // maximum of image blocks it fills
+  int64_t pages = 0;       // maximum of survivors' pages it fills
   CachePolicy policy;
   int64_t least_text = INT64_MAX;  // minimum rows without images that compete
 };
@@ -62,8 +63,8 @@ struct CompressScratch {
   StagedRows<int32_t> image_rows;  // [1, T] rows of images, one image after the other
   StagedRows<uint8_t> is_visual;   // [1, T]
   StagedRows<KvRun> pages;         // [1, pages]
-  ActivationView last_queries;     // [most observed, H * E] CPU: copied from their blocks
-  ActivationView all_queries;      // [T, H * E] lean CUDA: all rows, as the last ones are unknown when recording
+  ActivationView last_queries;     // [most observed, H * E] CPU in blocks: copied from these
+  ActivationView all_queries;      // [T, H * E] CUDA in blocks: all rows, as the last ones are unknown when recording
   DeviceView<float> scores;        // [G, T]; late [layers * G, T]
   StagedRows<float> layer_facts;   // [1, layers] late: the rule's facts by layer
   HostView<int32_t> layer_slots;   // [1, layers] late: slots kept by layer
