@@ -179,7 +179,8 @@ class Advisor {
     if (!resolve_shape(model_, limits_, &shape).ok()) return;
     ocellus_limits changed = limits_;
     changed.max_prompt_rows = static_cast<int32_t>(shape.rows_at_once);
-    const int64_t fits = largest_that_fits(model_, changed, &ocellus_limits::max_prompt_rows, 1, shape.rows_at_once - 1);
+    const int64_t fits =
+        largest_that_fits(model_, changed, &ocellus_limits::max_prompt_rows, 1, shape.rows_at_once - 1);
     if (fits < 1) return;
     changed.max_prompt_rows = static_cast<int32_t>(fits);
     add(changed, "prompts read in chunks of %lld rows instead of %lld (max_prompt_rows)", static_cast<long long>(fits),
