@@ -480,10 +480,6 @@ OCELLUS_API ocellus_status ocellus_image_decode(const void* bytes, int64_t byte_
  * is complete, among all its rows; a prompt of a session that waits ends early if another session is added to. The rows
  * wait as inputs of a layer, with the keys and values of one layer. Evicted text still counts as planned text. If no
  * images are planned (text models), eviction acts on text only, in pieces of 128 tokens or more that are read together;
-/* Text stays f16; eviction chooses among text, too, unless images are compressed one by one. It chooses once a prompt
- * is complete, among all its rows; a prompt of a session that waits ends early if another session is added to. The rows
- * wait as inputs of a layer, with the keys and values of one layer. Evicted text still counts as planned text. If no
- * images are planned (text models), eviction acts on text only, in pieces of 128 tokens or more that are read together;
  * per-image and calibquant then pack nothing. Planning refuses combinations that a method does not support. */
 typedef enum ocellus_method_kind {
   OCELLUS_METHOD_EVICT = 0,    /* for ocellus_cache_policy.evict */
