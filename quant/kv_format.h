@@ -11,7 +11,7 @@
 //   keys     [capacity, E b / 8]   codes; a row holds one slot, so that rows can be dropped or read alone
 //   values   [capacity, E b / 8]
 //
-// Codes of a row follow each other from the most significant bits of the first byte on (CalibQuant, appendix A.1).
+// Codes of a row follow each other from the most significant bits of the first byte on (CalibQuant's public code).
 //
 // KIVI (Liu et al. 2024) scales keys in the same way, over the tokens of a block, but values token by token, in groups
 // of 32 channels. Its public code puts a row's first code into the least significant bits, and keys' codes side by side

@@ -9,8 +9,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "eval"))
 from methods import METHODS  # noqa: E402
 
 EIGHT_PICTURES, QUESTIONS = 8, 300
-NAMES = {"david": "DAVID", "snapkv": "SnapKV", "csp": "CSP", "vl-cache": "VL-Cache", "full": "CalibQuant", "meda": "MEDA",
-         "look-m": "LOOK-M", "h2o": "H2O", "": "CalibQuant"}
+NAMES = {"david": "DAVID", "snapkv": "SnapKV", "csp": "CSP", "vl-cache": "VL-Cache", "full": "all slots", "meda": "MEDA",
+         "look-m": "LOOK-M", "h2o": "H2O", "": "all slots"}
 
 
 def table(head, rows, right=False):
@@ -127,7 +127,7 @@ def packed_and_evicted(results):
 def published_settings(results):
     """(share of the f16 cache, score, name, bits) of every published setting over 300 questions and eight pictures."""
     found = []
-    for cell in results["cache_accuracy_h100"]["settings"]:
+    for cell in results["cache_accuracy_h100"]["settings"] + results["eviction_cpu"]["cells"]:
         flags = dict(re.findall(r"--(\S+) ([^- ]\S*)", cell["flags"]))
         known = {"evict", "keep", "kv-bits", "evict-window", "evict-pool", "compress-at", "calib"}
         if cell["pictures"] != EIGHT_PICTURES or flags.keys() - known or "value-window" in cell["flags"]:
@@ -150,6 +150,36 @@ def our_setting(results, method, keep, bits):
     return cell["exact"] / cell["questions"], cell["kv_bytes"] / cell["kv_bytes_full"]
 
 
+def eviction(results):
+    """Methods that drop tokens and pack nothing, at 50 and 20 %; a cell that was not measured is left empty."""
+    def of_matrix(method, keep):
+        return next(cell["exact"] / cell["questions"] for cell in results["matrix_h100"]["cells"] if
+                    (cell["pictures"], cell["method"], cell["keep"], cell["bits"]) == (EIGHT_PICTURES, method, keep, 16))
+
+    measured = {cell["flags"]: cell for cell in results["eviction_cpu"]["cells"]}
+
+    def of_flags(flags):
+        return [score(measured[one]["accuracy"]) if one in measured else "" for one in flags]
+
+    def row(title, *methods):
+        return [title, *(", ".join(score(of_matrix(method, keep)) for method in methods) for keep in (0.5, 0.2))]
+
+    def elastic(rows, place):
+        options = "elastic:window=16" if rows == 16 else "elastic"
+        return of_flags([f"--evict {options} --keep {keep} --compress-at {place}" for keep in ("0.5", "0.2")])
+
+    late = [" and ".join(filter(None, cells)) for cells in zip(elastic(1, "prompt-end"), elastic(16, "prompt-end"))]
+    small = [measured[f"--mmproj {pixels}.gguf"] for pixels in (160, 64)]
+    return table(["f16", "50 %", "20 %"], [
+        row("SnapKV, DAVID", "snapkv", "david"), row("VL-Cache", "vl-cache"), row("CSP", "csp"), row("H2O", "h2o"),
+        row("LOOK-M", "look-m"), row("Elastic Cache, the last 1 and 16 rows kept", "elastic", "elastic-prefill-16"),
+        ["the same after the whole prompt, as its paper", *(cell.replace(" and ", ", ") for cell in late)],
+        row("`value-window` (ours)", "value-window"),
+        ["random", *of_flags([f"--evict random --keep {keep}" for keep in ("0.5", "0.2")])],
+        ["smaller pictures, 25 and 4 tokens each", *(
+            f"{score(cell['accuracy'])} at {percent(cell['kv_bytes'] / cell['kv_bytes_full'])}" for cell in small)]])
+
+
 def best_by_share(results):
     published = list(published_settings(results))
 
@@ -162,7 +192,7 @@ def best_by_share(results):
                 f"{score(own_score)} at {percent(own_share)}{words}"]
 
     by_layer = "value-window-by-layer"
-    return table(["share", "published rules and bits", "ours"], [
+    return table(["share", "published rules, bits with a range per picture", "ours"], [
         row("50 %, all in f16", 0.51, (("value-window", 0.5, 16), " (value-window 50 %)"), only_f16=True),
         row("12.5 %", 0.125, ((by_layer, 0.5, 2), " (value-window 50 %, bits by layer)")),
         row("10 %", 0.1, ((by_layer, 0.5, 2), "")), row("6.25 %", 0.0625, ((by_layer, 0.2, 2), " (20 %)")),
@@ -208,4 +238,5 @@ def reused(results):
 
 
 TABLES = {"CPU": cpu, "GPU": gpu_speed, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
+          "eviction": eviction,
           "best by share": best_by_share, "goals": goals, "reuse": reused}

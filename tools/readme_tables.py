@@ -52,7 +52,15 @@ def written(text, results, tables):
         if names.count(name) != 1 or name not in tables:
             raise Fault(f"README.md has {names.count(name)} tables that are marked {name!r}, and this script makes "
                         f"{int(name in tables)}: mark one with {BEGIN.format(name).strip()} and {END.strip()}.")
-    return MARKED.sub(lambda found: BEGIN.format(found[1]) + tables[found[1]](results) + END, text)
+
+    def rows_of(name):
+        try:
+            return tables[name](results)
+        except (LookupError, RuntimeError) as error:  # a generator that finds no cell ends in a RuntimeError
+            raise Fault(f"table {name!r}: a result file has not got what it shows ({error!r}): add the result, or take "
+                        "the cell out of tools/readme_cells.py.") from error
+
+    return MARKED.sub(lambda found: BEGIN.format(found[1]) + rows_of(found[1]) + END, text)
 
 
 def check(root, tables):
@@ -87,6 +95,7 @@ def self_test():
               "names no commit": {"speed.json": '{"command": "bench", "rate": 1234}'},
               "names no command": {"speed.json": '{"commit": "1234567", "command": "", "rate": 1234}'},
               "names gone.json": {"README.md": right + "`gone.json`\n"},
+              "table 'speed': a result file has not got": {"speed.json": '{"commit": "1234567", "command": "bench"}'},
               "cannot be read": {"speed.json": "{"}}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)

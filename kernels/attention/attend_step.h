@@ -15,7 +15,7 @@ namespace ocellus {
 ///             tiles on CUDA of at most kTileSlots slots each; out [B, H * E]
 /// Packed      packed tiles hold codes of the layer's format (quant/kv_format.h) and are never expanded to memory:
 ///             steps and offsets of keys are folded into the query and a constant, those of values into the output
-///             (CalibQuant, section 3.2); if values have scales by token, tiles are expanded in registers. On CUDA
+///             (CalibQuant, section 4.1); if values have scales by token, tiles are expanded in registers. On CUDA
 ///             such a tile has at most packed_tile_slots(scales) slots and lies within one block. With calibration,
 ///             scores of packed slots are calibrated as in kv_run.h; f16 tiles of a step are never copies of packed
 ///             ones. Tile new_tile is f16, and its counts are ignored

@@ -133,7 +133,7 @@ OCELLUS_EVERYWHERE inline PackedRows packed_rows(const KvRun& run, const KvLayer
           run.first};
 }
 
-/// CalibQuant's calibration of the scores of packed slots (paper, section 3.3; as in the authors' code, visual scores
+/// CalibQuant's calibration of the scores of packed slots (paper, section 4.2; as in the authors' code, visual scores
 /// only). Per query row and head, with the minimum `low` and the maximum `high` of the scores of all packed slots seen
 /// in this step (natural units: q . k / sqrt(E)):
 ///

@@ -8,7 +8,7 @@
 
 namespace ocellus {
 
-/// Merges dropped rows into kept ones, in place (Elastic Cache, eq. 2): of the rows first .. end - 1 each joins the
+/// Merges dropped rows into kept ones, in place (Elastic Cache, eqs. 2, 3): of the rows first .. end - 1 each joins the
 /// nearest kept row, the lower one of two equally near, and every kept row's key and value become the mean of those
 /// that joined it, itself included. Rows outside stay unchanged, and no row joins a kept row outside. With angles keys
 /// are averaged before their rotation: each is rotated back by the angles of its own row, and their mean is rotated by

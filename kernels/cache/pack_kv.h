@@ -30,8 +30,8 @@ OCELLUS_EVERYWHERE inline int32_t range_rows(const PackJob& job, int64_t layer, 
 }
 
 /// Packs rows of one layer into blocks: slot i of job j takes row indices[head * index_stride + first_index + i].
-/// Offsets, steps and codes: quant/kv_format.h, KvScale and the comment before it; K. Zheng et al., CalibQuant,
-/// section 3.1.
+/// Offsets, steps and codes: quant/kv_format.h, KvScale and the comment before it; Han, Zhang et al., CalibQuant,
+/// section 4.1.
 ///
 /// Shapes    rows [G, capacity, E]; indices [index_stride] per head, index_stride 0: the same list for all heads;
 ///           jobs [job_count]. All in device memory

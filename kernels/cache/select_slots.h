@@ -14,8 +14,8 @@ enum class SelectStage : uint8_t {
   kUntilSwitch  // decoupled until NCAR triggers the switch, then unified: DAVID
 };
 
-/// DAVID's conditions to switch from the decoupled to the unified stage at layer m (paper, section 3.3; the text allows
-/// three readings). theta_m: NCAR of layer m, theta before the first layer 1.
+/// DAVID's conditions to switch from the decoupled to the unified stage at layer m; its section "Normalized Cross
+/// Attention Rate" allows three readings. theta_m: NCAR of layer m, theta before the first layer 1.
 enum class NcarSwitch : uint8_t {
   kSmallDrop,  // eq. 7 and Alg. 1 line 19: theta_{m-1} - theta_m < threshold
   kLargeDrop,  // the prose, "abrupt drops": theta_{m-1} - theta_m > threshold
