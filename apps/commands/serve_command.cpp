@@ -28,6 +28,8 @@ struct ServeCommand {
   std::string key_file;
   std::vector<std::string> cors_origins;
   bool strict = false;
+  int32_t retrievals = 0;
+  std::string retrieve_pattern;
   int32_t queue = 16;
   int32_t deadline_s = 60;
 };
@@ -41,6 +43,8 @@ constexpr char kServeHelp[] =
     "or "
     "caption: <retrieve: WORDS, n>. The user is the key's (--api-keys), else --owner; `ocellus library quota` limits "
     "it.\n"
+    "With --retrievals N the model may ask, too: where its answer has the pattern, the best of the user's pictures for "
+    "the words follows, and the answer goes on. Say so in the system message. `retrieved` lists what was found.\n"
     "Clients take turns: the one with the fewest running answers is next. A client is the key's user, else the "
     "request's "
     "`user`, else its address, or on this machine its connection.\n"
@@ -89,7 +93,9 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   options.deadline_s = command.deadline_s;
   options.cache_bytes = std::max<int64_t>(running.plan.kv_bytes_per_session * running.limits.max_sessions, 1);
   options.names = model_names(model);
-  options.images = running.limits.max_images;
+  options.images = running.limits.max_images - command.retrievals;
+  options.retrievals = command.retrievals;
+  options.form = find_retrieval_form(model.facts.chat_template, command.retrieve_pattern);
   options.strict = command.strict;
   options.params = generate_params(command.common);
   if (!command.common.quiet) options.note = [](const std::string& line) { print_note("ocellus: " + line); };
@@ -111,13 +117,18 @@ int run_serve(ServeCommand command) {
   HttpServer server(http);  // refuses bad addresses before anything is loaded
   CommonOptions& common = command.common;
   choose_owner(http.keys, &common.cache);
+  if (command.retrievals > 0 && common.cache.library_path.empty()) {
+    throw Failure(kExitUsage, "--retrievals takes pictures from a library: add --library.");
+  }
+  (void)find_retrieval_form("", command.retrieve_pattern);  // refuses bad ones before anything is loaded
   const Model model = open_model(common);
   common.sessions = common.sessions.value_or(kDefaultSessions);
   common.text_tokens = common.text_tokens.value_or(kServedTextTokens);
   const int64_t images = model.facts.has_vision ? common.images.value_or(kServedImages) : 0;
+  if (command.retrievals > 0) common.images = static_cast<int32_t>(images) + command.retrievals;
   const int64_t http_bytes = most_http_bytes(http) + kMaxReadingBytes;
-  const Running running =
-      start(model, common, {.images = images, .largest = {.pixels = kPhotoPixels, .whole_pixels = {}}});
+  const Running running = start(
+      model, common, {.images = images + command.retrievals, .largest = {.pixels = kPhotoPixels, .whole_pixels = {}}});
   if (!common.quiet) {
     print_notes(plan_table(running.plan, SmallRows::kFolded) + "\n");
     print_note(describe_http_bytes(http_bytes));
@@ -179,6 +190,17 @@ void add_serve_command(CLI::App* program, Action* action) {
       ->allow_extra_args(false)
       ->group(group);
   command->add_flag("--strict", options->strict, "Refuse requests with unknown fields (default: they are ignored)")
+      ->group(group);
+  command
+      ->add_option("--retrievals", options->retrievals,
+                   "Maximum pictures of the user's that the model may ask for during an answer; planned (default: 0)")
+      ->option_text("N")
+      ->check(number_between(0, 64))
+      ->group(group);
+  command
+      ->add_option("--retrieve-pattern", options->retrieve_pattern,
+                   "How the model asks, with the words in the middle (default: <retrieve:...>)")
+      ->option_text("BEGIN...END")
       ->group(group);
   command->add_option("--queue", options->queue, "Maximum waiting requests, besides those being answered (default: 16)")
       ->option_text("N")

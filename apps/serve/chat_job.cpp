@@ -24,9 +24,9 @@ int ChatJob::receive(void* user, const char* text, int32_t text_bytes) noexcept 
     const int64_t now = monotonic_ns();
     if (job.last_token_ns != 0) job.metrics->observe_next_token(static_cast<double>(now - job.last_token_ns) / 1e9);
     job.last_token_ns = now;
-    const std::string shown = job.filter.push(std::string_view(text, static_cast<size_t>(text_bytes)));
+    const std::string shown = job.filter.push(job.asked.push({text, static_cast<size_t>(text_bytes)}));
     job.has_left = !job.reply.add(shown);
-    return job.has_left || job.filter.is_stopped() ? 1 : 0;
+    return job.has_left || job.filter.is_stopped() || job.asked.has_query() ? 1 : 0;
   } catch (...) {
     job.has_left = true;  // out of memory: this answer ends
     return 1;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "apps/serve/answer_filter.h"
+#include "apps/serve/asked_retrieval.h"
 #include "apps/serve/chat_reply.h"
 #include "apps/serve/chat_request.h"
 #include "apps/serve/file_upload.h"
@@ -35,6 +36,7 @@ struct ChatJob {
   HttpBody body;           // while the request refers to pictures in it
   FileUpload upload;       // a request to keep a file, which has no `request`
   ChatRequest request;
+  AskedRetrieval asked{{}, 0};  // reads the answer before `filter`
   AnswerFilter filter{{}};
   ChatUsage usage;
   ServeMetrics* metrics = nullptr;

@@ -79,6 +79,10 @@ void add_kept_picture(ocellus_session* session, const std::string& key, const st
   check_added(status, param, was_cancelled);
 }
 
+void add_answer_text(ocellus_session* session, const std::string& text, bool* was_cancelled) {
+  check_added(ocellus_session_add_text(session, text.data(), std::ssize(text), 0), "", was_cancelled);
+}
+
 void add_conversation(ocellus_session* session, const ocellus_model* model, ChatRequest* request, bool* was_cancelled) {
   *was_cancelled = false;
   if (!request->system.empty()) {

@@ -15,5 +15,7 @@ void add_conversation(ocellus_session* session, const ocellus_model* model, Chat
 
 // Adds an entry of the image library that the session has. Throws as add_conversation does.
 void add_kept_picture(ocellus_session* session, const std::string& key, const std::string& param, bool* was_cancelled);
+// Adds a text in the middle of an answer.
+void add_answer_text(ocellus_session* session, const std::string& text, bool* was_cancelled);
 
 }  // namespace ocellus::app

@@ -128,6 +128,7 @@ bool ChatScheduler::read_chat(const Job& job) {
   job->reply.set_style(
       {request.model.empty() ? options_.names[0] : request.model, request.stream, request.include_usage});
   job->reply.note_retrieved(request.retrieved);
+  job->asked = AskedRetrieval(options_.form, options_.retrievals);
   job->filter = AnswerFilter(request.stops);
   return true;
 }
@@ -260,18 +261,40 @@ void ChatScheduler::start(const Job& job) {
     add_conversation(job->session, model_, &job->request, &was_cancelled);
     job->body = {};
     if (must_stop(job)) return drop(job);
-    const ocellus_generate_params params = job->params(1);
-    ocellus_generate_stats stats = {};
-    stats.stop = OCELLUS_STOP_FAILED;
-    const ocellus_status status = ocellus_session_generate(job->session, &params, &stats);
-    job->usage.prompt_tokens = stats.prompt_tokens;
-    if (stats.generated_tokens > 0) metrics_->observe_first_token(job->age_s());
-    judge(job, status, stats);
+    generate_first(job);
   } catch (const RequestError& error) {
     if (!was_cancelled) return fail(job, error);
     drop(job);
   } catch (const std::exception& error) {
     fail(job, RequestError(500, "The request failed: " + describe_exception(error)));
+  }
+}
+
+void ChatScheduler::generate_first(const Job& job) {
+  const bool is_answers_first = job->usage.completion_tokens == 0;
+  const ocellus_generate_params params = job->params(1);
+  ocellus_generate_stats stats = {};
+  stats.stop = OCELLUS_STOP_FAILED;
+  const ocellus_status status = ocellus_session_generate(job->session, &params, &stats);
+  job->usage.prompt_tokens += stats.prompt_tokens;
+  if (is_answers_first && stats.generated_tokens > 0) metrics_->observe_first_token(job->age_s());
+  judge(job, status, stats);
+}
+
+// Puts the picture that the model asked for into its answer, which then goes on.
+void ChatScheduler::link_asked(const Job& job) {
+  if (job->usage.completion_tokens >= job->request.params.max_tokens) return finish(job, "length");
+  bool was_cancelled = false;
+  try {
+    const std::vector<RetrievedPicture> found = files_.search_any(job->user, job->asked.take_query());
+    for (const RetrievedPicture& one : found) add_kept_picture(job->session, one.key, "", &was_cancelled);
+    job->reply.note_retrieved(found);
+    const RetrievalForm& form = job->asked.form();
+    add_answer_text(job->session, found.empty() ? form.nothing_found : form.after_picture, &was_cancelled);
+    generate_first(job);
+  } catch (const RequestError& error) {
+    if (was_cancelled) return drop(job);
+    error.code() == "context_length_exceeded" ? finish(job, "length") : fail(job, error);
   }
 }
 
@@ -324,7 +347,9 @@ void ChatScheduler::judge(const Job& job, ocellus_status status, const ocellus_g
     case OCELLUS_STOP_MAX_TOKENS:
       if (job->usage.completion_tokens >= job->request.params.max_tokens) finish(job, "length");
       return;
-    case OCELLUS_STOP_CALLBACK: return job->has_left ? drop(job) : finish(job, "stop");
+    case OCELLUS_STOP_CALLBACK:
+      if (job->has_left) return drop(job);
+      return job->filter.is_stopped() ? finish(job, "stop") : link_asked(job);
     case OCELLUS_STOP_FULL:
       if (has_begun) return finish(job, "length");
       return fail(job, library_error(OCELLUS_FULL));
@@ -338,7 +363,7 @@ void ChatScheduler::judge(const Job& job, ocellus_status status, const ocellus_g
 }
 
 void ChatScheduler::finish(const Job& job, const char* reason) {
-  const std::string rest = job->filter.finish();
+  const std::string rest = job->filter.push(job->asked.finish()) + job->filter.finish();
   (void)job->reply.add(rest);
   metrics_->count_finish(reason);
   metrics_->count_tokens(job->usage.prompt_tokens, job->usage.completion_tokens);

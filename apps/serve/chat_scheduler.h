@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "apps/serve/asked_retrieval.h"
 #include "apps/serve/chat_request.h"
 #include "apps/serve/kept_files.h"
 #include "apps/serve/request_error.h"
@@ -28,7 +29,9 @@ struct ServeOptions {
   int32_t queue = 16;                            // maximum number of waiting requests; more get 429
   int32_t deadline_s = 60;                       // from arrival; then the answer ends, or 504 if it has not begun
   int64_t cache_bytes = 1;                       // planned for the keys and values of all sessions
-  int32_t images = 0;                            // maximum per conversation
+  int32_t images = 0;                            // maximum per conversation, besides `retrievals`
+  int32_t retrievals = 0;                        // pictures that the model may ask for during an answer
+  RetrievalForm form = {};                       // the way in which it asks
   bool strict = false;                           // refuse unknown fields instead of ignoring them
   std::vector<std::string> names;                // the model's names; the first one is its own
   ocellus_generate_params params;                // defaults of requests
@@ -67,7 +70,9 @@ class ChatScheduler {
   void look_after(const std::unique_lock<std::mutex>& held);
   Job take_next();
   void start(const Job& job);
+  void generate_first(const Job& job);
   void keep_file(const Job& job);
+  void link_asked(const Job& job);
   bool must_stop(const Job& job);
   void continue_answers();
   void generate_slice(const std::vector<Job>& jobs);

@@ -218,6 +218,15 @@ std::vector<RetrievedPicture> KeptFiles::search(const std::string& user, const s
   return found;
 }
 
+std::vector<RetrievedPicture> KeptFiles::search_any(const std::string& user, const std::string& words) const {
+  try {
+    return search(user, words, 1);
+  } catch (const RequestError& error) {
+    if (error.status() != 400) throw;
+    return {};  // nothing that could be searched for
+  }
+}
+
 void KeptFiles::fill_in(ChatRequest* request, const std::string& user, int64_t most) const {
   for (ChatTurn& turn : request->turns) {
     std::vector<ChatPart> filled;

@@ -43,6 +43,8 @@ class KeptFiles {
   void fill_in(ChatRequest* request, const std::string& user, int64_t most) const;
   // Returns the best entries for the words, at most `count`.
   std::vector<RetrievedPicture> search(const std::string& user, const std::string& words, int32_t count) const;
+  // Returns the best entry for any words of a model; empty if there is none.
+  std::vector<RetrievedPicture> search_any(const std::string& user, const std::string& words) const;
 
  private:
   void replace_marks(const ChatPart& part, const std::string& user, int64_t most, std::vector<ChatPart>* filled,

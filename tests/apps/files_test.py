@@ -1,5 +1,6 @@
 """Pictures that users keep on the server: POST /v1/files, and messages that name what was kept."""
 
+import concurrent.futures
 import contextlib
 import http.client
 import json
@@ -306,6 +307,62 @@ class NoLibrary(ProgramTest):
             self.assertIn("--library DIR", json.loads(answer[2])["error"]["message"])
         for content in [[kept(MISSING)], [text_part("<retrieve: fox>")]]:
             self.assertEqual(server.post({"messages": [{"role": "user", "content": content}]})[0], 404)
+
+
+@needs_http
+class AskedRetrieval(FilesTest):
+    """The bundled model does not know how to ask: words that it says anyway ("A large green star at the top left, ...")
+    stand for the pattern."""
+    keys = "ann-key-1 ann\nbob-key bob\n"
+    pattern = "A large...at"
+    more = property(lambda self: ["--retrievals", "2", "--retrieve-pattern", self.pattern, "--images", "2"])
+
+    def answer(self, who, pictures=("113",), **fields):
+        status, answer = self.post([user(CAPTION, *[image_part(board(name)) for name in pictures])], who, **fields)
+        self.assertEqual(status, 200, answer)
+        return answer
+
+    def test_the_model_asks_for_a_picture_which_is_linked_and_the_answer_goes_on(self):
+        key = self.keep("004", ANN, ("caption", "a green star"))["id"]
+        nothing = self.answer(BOB)
+        self.assertNotIn("retrieved", nothing)
+        found = self.answer(ANN)
+        self.assertEqual([(one["query"], one["id"]) for one in found["retrieved"]][0], ("green star", key))
+        for answer in [nothing, found]:
+            text = answer["choices"][0]["message"]["content"]
+            self.assertFalse(text.startswith("A large green star at"), text)
+            self.assertTrue(text)
+        self.assertNotEqual(found["choices"][0]["message"]["content"], nothing["choices"][0]["message"]["content"])
+        self.assertGreaterEqual(found["usage"]["prompt_tokens"], nothing["usage"]["prompt_tokens"] + 60)
+        # The same in a stream.
+        body = {"messages": [user(CAPTION, image_part(board("113")))], "stream": True}
+        events = self.call("POST", "/v1/chat/completions", ANN, json.dumps(body).encode())[1].decode().split("\n\n")
+        said = [json.loads(event[len("data: "):])["choices"][0]["delta"].get("content", "") for event in events[:-2]]
+        self.assertEqual("".join(said), found["choices"][0]["message"]["content"])
+        self.assertEqual(json.loads(events[-3][len("data: "):])["retrieved"], found["retrieved"])
+
+    def test_an_answer_asks_no_more_often_than_planned(self):
+        self.server.stop()
+        self.pattern = "a...e"  # every "a", nearly
+        self.server = self.start()
+        self.keep("004", ANN, ("caption", "t c s l rg gr ll"))
+        answer = self.answer(ANN, ignore_eos=True, max_tokens=200)
+        self.assertLessEqual(len(answer.get("retrieved", [])), 2)
+        self.assertEqual(answer["usage"]["completion_tokens"], 200)
+        self.assertEqual(self.answer(ANN, max_tokens=3)["usage"]["completion_tokens"], 3)
+
+    def test_a_stop_string_and_many_askers_end_as_they_should(self):
+        self.keep("004", ANN, ("caption", "a green star"))
+        self.assertNotIn("left", self.answer(ANN, stop=["left"])["choices"][0]["message"]["content"])
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(lambda who: self.answer(who)["choices"], [ANN, BOB] * 6))
+        self.assertEqual(answers, answers[:2] * 6)
+
+    def test_bad_flags_are_refused(self):
+        serve = ["serve", "--http", "127.0.0.1:0"]
+        self.assert_refused([*serve, "--retrievals", "1"], USAGE, "add --library")
+        self.assert_refused([*serve, *self.flags, "--retrievals", "65"], USAGE, "--retrievals")
+        self.assert_refused([*serve, *self.flags, "--retrieve-pattern", "x"], USAGE, "write BEGIN...END")
 
 
 @needs_http
