@@ -185,7 +185,8 @@ void add_reuse_options(CLI::App* command, CacheOptions* options, bool scores_ans
   command
       ->add_option(
           "--compress-at", options->compress_at,
-          "When pictures are compressed; before-suffix: before the question's last tokens are read (default: " +
+          "When pictures are compressed; before-suffix: before the text after which the model answers, so that "
+          "one-word answers come from the compressed cache (default: " +
               standard + ")")
       ->option_text("prompt-end|before-suffix|image-end")
       ->check(CLI::IsMember(list_of(kWhenNames)))

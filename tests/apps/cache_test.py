@@ -90,7 +90,7 @@ class Flags(ProgramTest):
         for command, default in [("ask", "prompt-end"), ("bench", "prompt-end"), ("eval", "before-suffix"),
                                  ("calibrate", "before-suffix")]:
             text = " ".join(self.answer(command, "--help").split())
-            self.assertIn(f"before the question's last tokens are read (default: {default})", text)
+            self.assertIn(f"one-word answers come from the compressed cache (default: {default})", text)
 
     def test_without_them_nothing_is_compressed(self):
         (answer,) = self.objects("caption", board("113"))
