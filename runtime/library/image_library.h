@@ -139,8 +139,8 @@ class ImageLibrary {
   Status nearest(std::string_view owner, const Hash128& model, std::span<const float> embedding, int32_t count,
                  Buffer<NearEntry>* out);
 
-  /// Finds at most `count` entries that the owner sees whose captions and tags hold any of the words, the best first:
-  /// those with more of the words, and with rarer words, counted over all owners. Punctuation has no meaning.
+  /// Finds at most `count` entries that the owner sees whose captions and tags hold any of the words: first those with
+  /// more of the words, the newest among equals. Punctuation has no meaning.
   /// kUnsupported if SQLite lacks full text search (FTS5).
   Status search_text(std::string_view owner, std::string_view words, int32_t count, Buffer<FoundText>* out);
 

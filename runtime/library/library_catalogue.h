@@ -117,8 +117,8 @@ class Catalogue {
   Status find_row(int64_t id, CatalogueRow* out, bool* found);
 
   /// Finds entries of these owners, at most two, that have not expired and whose captions or tags hold any of the
-  /// words; those with most words first, and among equals the best by bm25. `question` is in SQLite's language: see
-  /// quote_words. kUnsupported if SQLite lacks FTS5.
+  /// words; those with most words first, the newest among equals: ranks by bm25 would tell of other owners' words.
+  /// `question` is in SQLite's language: see quote_words. kUnsupported if SQLite lacks FTS5.
   Status search_text(std::span<const int64_t> owners, std::string_view question, int64_t seconds, int32_t count,
                      Buffer<CatalogueMatch>* out);
 

@@ -99,6 +99,6 @@ END;
 /// Statement for catalogues with words.
 inline constexpr char kSearchText[] =
     "SELECT e.id, word_share(words) AS share FROM words JOIN entries e ON e.id = words.rowid WHERE words MATCH ? AND "
-    "e.owner IN (?, ?) AND (e.expires = 0 OR e.expires > ?) ORDER BY share DESC, bm25(words), e.id LIMIT ?";
+    "e.owner IN (?, ?) AND (e.expires = 0 OR e.expires > ?) ORDER BY share DESC, e.id DESC LIMIT ?";
 
 }  // namespace ocellus

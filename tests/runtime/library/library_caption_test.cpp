@@ -124,7 +124,7 @@ TEST_CASE("labels of a library's entry change, and its blocks do not") {
   CHECK_FALSE(found);
 }
 
-TEST_CASE("a library's search for words ranks by how many and how rare they are, and honours the count") {
+TEST_CASE("a library's search for words ranks by how many they are, then by age, and honours the count") {
   TestLibrary t;
   const LibraryKey both = put_caption(t, "ann", 1, "a red fox in the snow");
   const LibraryKey one = put_caption(t, "ann", 2, "a red bus in the rain");
@@ -176,6 +176,17 @@ TEST_CASE("a library's search for words shows nobody else's entries, and none th
   REQUIRE(t.library.search_text("ann", "secret", 5, &out).ok());
   REQUIRE(out.size() == 1);
   CHECK(out[0].part == LibraryPart::kShared);
+}
+
+TEST_CASE("the order of what a library's search finds says nothing of other owners' captions") {
+  TestLibrary t;
+  const LibraryKey fox = put_caption(t, "ann", 1, "a fox"), bus = put_caption(t, "ann", 2, "a bus");
+  const std::vector<LibraryKey> newest_first = {bus, fox};
+  CHECK(search(t, "ann", "fox bus") == newest_first);
+  for (uint64_t picture = 10; picture < 16; ++picture) put_caption(t, "bob", picture, "a fox");
+  CHECK(search(t, "ann", "fox bus") == newest_first);
+  for (uint64_t picture = 20; picture < 32; ++picture) put_caption(t, "bob", picture, "a bus, a bus");
+  CHECK(search(t, "ann", "fox bus") == newest_first);
 }
 
 TEST_CASE("words of a library's search are nothing but words, whatever is written") {
