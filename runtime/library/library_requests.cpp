@@ -62,14 +62,18 @@ Status LibraryStore::next_item(std::string_view owner, int64_t now, int64_t* id,
   }
 }
 
+/// Asks the catalogue the same questions whether the entry is the owner's, another's or none, which could be told apart
+/// by the time otherwise.
 Status LibraryStore::find_item(std::string_view owner, const LibraryKey& key, int64_t now, LibraryItem* item,
                                bool* found) {
   CatalogueRow row;
-  OwnerRecord record;
+  OwnerRecord own, shared;
+  bool is_known = false, has_shared = false;
+  OCELLUS_TRY(find_owner(owner, &own, &is_known));
+  OCELLUS_TRY(find_owner(kSharedName, &shared, &has_shared));
   OCELLUS_TRY(catalogue.find_entry(key, &row, found));
-  if (*found) OCELLUS_TRY(catalogue.find_owner(row.owner, &record, found));
-  const bool is_shared = record.name.view() == kSharedName;
-  *found = *found && !has_expired(row.labels.expires, now) && (is_shared || record.name.view() == owner);
+  const bool is_shared = has_shared && row.owner == shared.id;
+  *found = *found && !has_expired(row.labels.expires, now) && (is_shared || (is_known && row.owner == own.id));
   if (*found) *item = to_item(row, is_shared ? LibraryPart::kShared : LibraryPart::kOwn);
   return {};
 }
