@@ -249,7 +249,7 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
     notes->push_back("--evict " + options.evict + " drops nothing without --keep; --keep 0.2 keeps a fifth.");
   }
   if (options.is_kivi() && !options.packs())
-    throw Failure(kExitUsage, "--kv-scheme kivi packs nothing in 16 bits: add --kv-bits 8, 4 or 2.");
+    throw Failure(kExitUsage, "--kv-scheme kivi packs nothing in 16 bits: add --kv-bits 8, 4, 2 or 1.");
   if (options.scheme.find(':') != std::string::npos && !options.packs())
     notes->push_back("--kv-scheme " + options.scheme + " packs nothing in 16 bits; --kv-bits 2 packs pictures.");
   if (options.compress_at) policy.compress_at = index_of(kWhenNames, *options.compress_at);

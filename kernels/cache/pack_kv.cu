@@ -110,12 +110,36 @@ __device__ float2 ends_of(int channel, const SliceRoom& room) {
 /// False for NaN.
 __device__ bool are_finite(float2 ends) { return ends.x > -INFINITY && ends.y < INFINITY; }
 
-/// Sets the scales of the slice, one channel per thread.
-__device__ void set_scale(int channel, bool any, float range, int bits, SliceRoom& room, __half* offsets,
+/// Minimum and maximum of all channels of the head, NaN if one of their values is; for the threads of the first warp.
+/// `rows` reads the first slice. All threads of the block call it.
+__device__ float2 ends_of_head(const SliceRows& rows, int first, int count, int dim, SliceRoom& room) {
+  static_assert(kSlice == kWarp);
+  const int thread = static_cast<int>(threadIdx.x);
+  float2 ends = make_float2(INFINITY, -INFINITY);
+  bool finite = true;
+  for (int channel = 0; channel < dim; channel += kSlice) {
+    find_extremes({rows.unit + channel, rows.row_stride, rows.indices}, first, count, room);
+    __syncthreads();
+    if (thread < kSlice) {
+      const float2 of_channel = ends_of(thread, room);
+      finite = finite && are_finite(of_channel);
+      ends = make_float2(fminf(ends.x, of_channel.x), fmaxf(ends.y, of_channel.y));
+    }
+    __syncthreads();
+  }
+  if (thread >= kSlice) return ends;
+  for (int offset = 1; offset < kWarp; offset *= 2) {
+    ends.x = fminf(ends.x, __shfl_xor_sync(0xFFFFFFFFu, ends.x, offset));
+    ends.y = fmaxf(ends.y, __shfl_xor_sync(0xFFFFFFFFu, ends.y, offset));
+  }
+  return __all_sync(0xFFFFFFFFu, finite) ? ends : make_float2(NAN, NAN);
+}
+
+/// Sets the scales of the slice, one channel per thread, from the channel's ends.
+__device__ void set_scale(int channel, float2 ends, bool any, float range, int bits, SliceRoom& room, __half* offsets,
                           __half* steps) {
-  const auto [low, high] = ends_of(channel, room);
-  const bool finite = are_finite({low, high});
-  const KvScale scale = any && finite ? KvScale::of(low, high, range, bits) : KvScale{};
+  const bool finite = are_finite(ends);
+  const KvScale scale = any && finite ? KvScale::of(ends.x, ends.y, range, bits) : KvScale{};
   const __half offset = any && !finite ? __ushort_as_half(kNanBits) : __float2half_rn(scale.offset);
   const __half step = __float2half_rn(scale.step);
   room.offsets[channel] = __half2float(offset);
@@ -361,11 +385,18 @@ __global__ void __launch_bounds__(kThreads) pack_slices(const __grid_constant__ 
     set_coded_scales({blockIdx.x == 0 ? block : nullptr, offset_row, step_row, dim, channel, range, bits},
                      range_count > 0, room, head_room);
   } else {
-    find_extremes(rows, range_first, range_count, room);
-    __syncthreads();
+    const bool is_global = kForm == KvScaleForm::kF16 && of_values && args.global_values;
+    float2 ends = {};
+    if (is_global) {
+      ends = ends_of_head({rows.unit - channel, rows.row_stride, rows.indices}, range_first, range_count, dim, room);
+    } else {
+      find_extremes(rows, range_first, range_count, room);
+      __syncthreads();
+    }
     if (thread < kSlice) {
+      if (!is_global) ends = ends_of(thread, room);
       __half* scales = reinterpret_cast<__half*>(block) + channel;
-      set_scale(thread, range_count > 0, range, bits, room, part == 0 ? scales + offset_row * dim : nullptr,
+      set_scale(thread, ends, range_count > 0, range, bits, room, part == 0 ? scales + offset_row * dim : nullptr,
                 scales + step_row * dim);
     }
     __syncthreads();

@@ -54,6 +54,8 @@ struct PackKvArgs {
   KvLayer layer = {};
   float key_range = 1.0f;  // see KvScale
   float value_range = 1.0f;
+  /// One range for the values of all channels of a head, as in the baseline of CalibQuant's table 4; f16 scales only.
+  bool global_values = false;
 };
 void pack_kv(const PackKvArgs& args, Queue& queue);
 

@@ -36,6 +36,7 @@ struct PackTask {
   int64_t dim;
   int32_t bits;
   KvScaleForm form;
+  bool is_global;  // all channels have one range
   std::byte* block;
   KvScaleRow offset_row, step_row;
   uint8_t* codes;
@@ -81,6 +82,13 @@ void find_ends(const ListedRows& rows, int64_t dim, ChannelEnds& ends) {
       hn::Store(hn::IfThenElse(is_valid, hn::Load(d, ends.invalid + e), one), d, ends.invalid + e);
     }
   }
+}
+
+/// Gives all channels the ends of all of them.
+void join_ends(int64_t dim, ChannelEnds& ends) {
+  std::fill_n(ends.least, dim, *std::min_element(ends.least, ends.least + dim));
+  std::fill_n(ends.greatest, dim, *std::max_element(ends.greatest, ends.greatest + dim));
+  std::fill_n(ends.invalid, dim, *std::max_element(ends.invalid, ends.invalid + dim));
 }
 
 void set_half_scales(const PackTask& task, const ChannelEnds& ends, PackScales& scales) {
@@ -195,6 +203,7 @@ void pack_rows(const PackTask& task) {
   if (task.token_scales != nullptr) return pack_rows_by_token(task);
   ChannelEnds ends;
   find_ends(task.range_rows, task.dim, ends);
+  if (task.is_global) join_ends(task.dim, ends);
   PackScales scales;
   if (task.form == KvScaleForm::k6Bit)
     set_coded_scales(task, ends, scales);
@@ -233,6 +242,7 @@ PackTask describe(const PackKvArgs& args, const PackJob& job, int64_t head, bool
           .dim = from.head_dim,
           .bits = to.bits,
           .form = to.scales,
+          .is_global = is_values && args.global_values && to.scales == KvScaleForm::kF16,
           .block = const_cast<std::byte*>(to.block),
           .offset_row = is_values ? kValueOffsets : kKeyOffsets,
           .step_row = is_values ? kValueSteps : kKeySteps,

@@ -55,6 +55,7 @@ struct CachePolicy {
   bool one_range = false;   // all images read together share offsets and steps, as in CalibQuant's paper
   float key_range = 1.0f;   // see KvScale
   float value_range = 1.0f;
+  bool global_values = false;  // see PackKvArgs
   KvCalibration calibration;
   bool pack_window = true;              // visual slots of the window are packed, too
   bool pack_text = false;               // ours; KIVI: text is packed, too, among all listed rows

@@ -169,7 +169,8 @@ void store_survivors(const LayerToCompress& a, Queue& queue) {
              .job_count = a.plan.job_count,
              .layer = a.layer,
              .key_range = s.policy.key_range,
-             .value_range = s.policy.value_range},
+             .value_range = s.policy.value_range,
+             .global_values = s.policy.global_values},
             queue);
 }
 

@@ -33,7 +33,14 @@ constexpr ocellus_method_option kPerImageOptions[] = {
     {"text", "f16|packed", 1, 0, 0, "f16", "Storage of text that competes with images."},
     kWindowStorage};
 
-constexpr ocellus_method_option kCalibQuantOptions[] = {kKeyRange, kValueRange, kTauLow, kTauHigh, kWindowStorage};
+constexpr ocellus_method_option kCalibQuantOptions[] = {
+    kKeyRange,
+    kValueRange,
+    kTauLow,
+    kTauHigh,
+    kWindowStorage,
+    {"values", "channel|global", 1, 0, 0, "channel",
+     "Range of values: of a channel, or of all channels of a key/value head, the baseline of table 4."}};
 
 constexpr ocellus_method_option kKiviOptions[] = {
     {"residual", nullptr, 1, 65536, 1, "128", "Newest tokens kept in f16, and up to 31 more."}};
@@ -63,13 +70,13 @@ Status apply_calibquant(const ocellus_cache_policy&, const MethodValues& options
                         "choose per-image, or compress at the prompt's end or before the suffix");
   apply_channel_options(options, out);
   out->one_range = true;
+  out->global_values = options.word("values") == 1;
   return {};
 }
 
 Status apply_kivi(const ocellus_cache_policy& policy, const MethodValues& options, CachePolicy* out) {
   const char* refused = nullptr;
   if (policy.layer_bits_count > 0) refused = "has the same bits in all layers";
-  if (policy.kv_bits == 1) refused = "packs into 8, 4 or 2 bits, not 1";
   if (policy.keep < 1) refused = "keeps all rows: choose it or an eviction method";
   if (out->when == CompressAt::kImageEnd)
     refused = "packs prompts, not images one by one: compress at the prompt's end or before the suffix";
@@ -94,7 +101,7 @@ constexpr PackingScheme kSchemes[] = {
      apply_calibquant},
     {describe_method("kivi", "KIVI, Liu et al. 2024",
                      "All but the newest rows, text and answers, too, in groups of 32: keys by channel over 32 rows, "
-                     "values by row over 32 channels; 8, 4 or 2 bits, without an eviction method.",
+                     "values by row over 32 channels; without an eviction method.",
                      kKiviOptions),
      apply_kivi}};
 

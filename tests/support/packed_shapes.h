@@ -110,7 +110,7 @@ inline std::vector<PackedShape> packed_shapes(bool on_cuda) {
     }
   }
   for (const int32_t dim : {32, 64, 96, 128, 256}) {
-    for (const KvFormat format : {KvFormat::k8Bit, KvFormat::k4Bit, KvFormat::k2Bit}) {
+    for (const KvFormat format : kFormats) {
       PackedShape shape{.kv_heads = static_cast<int32_t>(random.integer(1, 3)), .dim = dim, .format = format};
       shape.heads = shape.kv_heads * kGroups[random.integer(0, 4)];
       shape.rope.pairing = random.integer(0, 1) == 0 ? RopePairing::kAdjacent : RopePairing::kHalves;

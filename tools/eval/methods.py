@@ -6,7 +6,7 @@ import shlex
 @dataclasses.dataclass(frozen=True)
 class Method:
     """Flags of ocellus eval. `keep`: is run at every fraction of --keep; `bits`: "all" of --bits, "packed" ones (below
-    16), "kivi" ones (packed, but not 1), "f16" only, or "own": the flags say them, and the method is shown among those
+    16), "kivi": packed ones, also of text, "f16" only, or "own": the flags say them, and the method is shown among those
     of OWN_BITS."""
     flags: str
     keep: bool
@@ -112,7 +112,7 @@ def settings_of(methods, keeps, bits_list):
     for name in methods:
         method = METHODS[name]
         packed = [bits for bits in bits_list if bits < F16]
-        wanted = {"all": bits_list, "packed": packed, "kivi": [bits for bits in packed if bits > 1], "f16": [F16],
+        wanted = {"all": bits_list, "packed": packed, "kivi": packed, "f16": [F16],
                   "own": [OWN_BITS]}[method.bits]
         for bits in wanted:
             for keep in keeps if method.keep else [1.0]:

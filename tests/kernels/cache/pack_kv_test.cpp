@@ -33,6 +33,7 @@ struct Shape {
   std::vector<int32_t> counts = {};  // by head: of the blocks' slots together
   float key_range = 1.0f, value_range = 1.0f;
   KvScaleForm scales = KvScaleForm::kF16;
+  bool global_values = false;
 
   KvFormat format() const { return kv_format_of(bits); }
   /// Offset before the layer in a block: the same layer once more, in f16 scales and 8 bits.
@@ -67,7 +68,8 @@ class Case {
              .job_count = static_cast<int32_t>(jobs_.size()),
              .layer = shape_.layer(),
              .key_range = shape_.key_range,
-             .value_range = shape_.value_range},
+             .value_range = shape_.value_range,
+             .global_values = shape_.global_values},
             queue);
     REQUIRE(queue.finish().ok());
   }
@@ -164,9 +166,12 @@ class Case {
       int64_t end = first + (job.range_count > 0 ? job.range_count : live);
       if (!shape_.counts.empty() && job.range_count > 0)  // only rows of this head
         end = std::min<int64_t>(end, shape_.counts[static_cast<size_t>(head)] - job.out.counted_before);
-      for (int64_t i = first; i < end; ++i) {
-        least = std::min(least, source(job, head, i, e, is_values));
-        greatest = std::max(greatest, source(job, head, i, e, is_values));
+      const bool is_global = is_values && shape_.global_values;
+      for (int64_t channel = is_global ? 0 : e; channel < (is_global ? shape_.dim : e + 1); ++channel) {
+        for (int64_t i = first; i < end; ++i) {
+          least = std::min(least, source(job, head, i, channel, is_values));
+          greatest = std::max(greatest, source(job, head, i, channel, is_values));
+        }
       }
       const double low = range * static_cast<double>(least), high = range * static_cast<double>(greatest);
       const double exact = std::max((high - low) / static_cast<double>(most), 1e-6 * std::max(1.0, std::abs(low)));
@@ -181,7 +186,7 @@ class Case {
         const float quotient = std::nearbyint((source(job, head, i, e, is_values) - offset) / step);
         const int32_t code = test::kv_code_at(codes + i * shape_.dim * shape_.bits / 8, shape_.bits, e);
         REQUIRE(static_cast<float>(code) == std::fmin(std::fmax(quotient, 0.0f), most));
-        if (e == 3 && range == 1.0 && job.range_count == 0 && !is_small)
+        if (e == 3 && range == 1.0 && job.range_count == 0 && !is_small && !is_global)
           REQUIRE(offset + step * static_cast<float>(code) == source(job, head, i, e, is_values));
       }
     }
@@ -264,6 +269,8 @@ std::vector<Shape> interesting_shapes(bool on_cuda) {
   }
   for (size_t i = 0, count = shapes.size(); i < count; ++i) {
     shapes.push_back(shapes[i]);
+    shapes.back().global_values = true;
+    shapes.push_back(shapes[i]);
     shapes.back().scales = KvScaleForm::k6Bit;
     if (shapes[i].dim % kValueGroup != 0) continue;
     shapes.push_back(shapes[i]);
@@ -339,6 +346,26 @@ TEST_CASE("a channel with a value that is not finite becomes NaN, and with small
         for (int64_t e = 0; e < 32; ++e) {
           CHECK(std::isnan(slot.key[static_cast<size_t>(e)]) == (head == 0 && (is_small || e == 11)));
           CHECK(std::isnan(slot.value[static_cast<size_t>(e)]) == (head == 1 && (is_small || e == 30)));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("with one range for all channels of values, one that is not finite makes all of the head's NaN") {
+  test::for_each_backend_and_target([](Queue& queue) {
+    for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
+      Shape shape{2, 64, 2, {{40, 40}}};
+      shape.global_values = true;
+      Case instance(shape, 9);
+      const KvLayerRows& rows = instance.rows_;
+      for (int64_t row = 0; row < rows.capacity; row += 3) rows.values[rows.at(row, 1) + 40] = float_to_half(bad);
+      instance.pack(queue);
+      for (int32_t head = 0; head < 2; ++head) {
+        const test::RealSlot slot = test::read_slot(instance.jobs_[0].out, shape.layer(), head, 17, 64);
+        for (size_t e = 0; e < 64; ++e) {
+          CHECK(std::isnan(slot.value[e]) == (head == 1));
+          CHECK_FALSE(std::isnan(slot.key[e]));
         }
       }
     }

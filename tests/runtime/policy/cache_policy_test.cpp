@@ -90,7 +90,7 @@ const BadField kBadFields[] = {
     {"per-image: options are missing after the colon", [](auto& p) { test::set_text(p.kv_scheme, "per-image:"); }},
     {"per-image has no option 'rho'; it has block, scales, key-range",
      [](auto& p) { test::set_text(p.kv_scheme, "per-image:rho=1"); }},
-    {"calibquant has no option 'scales'; it has key-range, value-range, tau-low, tau-high, window",
+    {"calibquant has no option 'scales'; it has key-range, value-range, tau-low, tau-high, window, values",
      [](auto& p) { test::set_text(p.kv_scheme, "calibquant:scales=6"); }},
     {"calibquant has one range for all images of a prompt, so it does not pack them one by one: choose per-image",
      [](auto& p) {
@@ -162,7 +162,6 @@ const BadField kBadFields[] = {
     {"fraction to keep", [](auto& p) { p.keep = kNan; }},
     {"needs an eviction method", [](auto& p) { p.keep = 0.5f; }},
     {"time of compression", [](auto& p) { p.compress_at = 3; }},
-    {"kivi packs into 8, 4 or 2 bits, not 1", [](auto& p) { p = kivi(1); }},
     {"kivi has the same bits in all layers",
      [](auto& p) {
        p = kivi(2);
@@ -319,12 +318,13 @@ TEST_CASE("a scheme's text becomes the policy, and nothing at all is the standar
   CHECK(plain.scales == KvScaleForm::kF16);
   CHECK(plain.pack_window);
   CHECK_FALSE(plain.one_range);
-  test::set_text(policy.kv_scheme, "calibquant:value-range=0.3,tau-high=2,window=f16");
+  test::set_text(policy.kv_scheme, "calibquant:value-range=0.3,tau-high=2,window=f16,values=global");
   const CachePolicy published = resolved(policy);
   CHECK(published.one_range);
   CHECK(published.block_slots == 0);
   CHECK(published.scales == KvScaleForm::kF16);
   CHECK(published.value_range == 0.3f);
+  CHECK(published.global_values);
   CHECK(published.calibration.on);
   CHECK(published.calibration.tau_low == 0);
   CHECK(published.calibration.tau_high == 2);
