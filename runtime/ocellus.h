@@ -156,7 +156,7 @@ typedef struct ocellus_limits {
                                and makes every picture one view; 0 */
   int32_t max_text_tokens;  /* per session, prompts and answers together; tokens around images are added; 512 */
   int32_t max_prompt_rows;  /* rows prefilled at once; 0: enough for one session's images and text, at most 2048. With
-                               eviction the rows of all that is planned wait, in memory that is planned for them */
+                               eviction or calibquant all rows of a prompt wait, in memory that is planned for them */
   int32_t max_tiles;        /* maximum tiles of a picture, besides its overview; 0: the model's */
   int32_t max_encode_views; /* views a GPU encodes together, lean: one; 0: 8, or the maximum of all images if less */
   int32_t lean;             /* 1: less scratch and more time: small blocks of rows, views one by one; 0 */

@@ -114,14 +114,15 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
 }
 
 /// A picture's rows are read together, so a chunk must hold at least one picture. If rows compete, it holds all rows of
-/// a session: an eviction method scores a prompt's rows by its last ones, so the first ones wait for these.
+/// a session: an eviction method scores a prompt's rows by its last ones, so the first ones wait for these. So do
+/// images with one range.
 void size_chunk(const ocellus_limits& limits, EngineShape* s) {
   const PictureShape& p = s->pictures;
   const int64_t whole_session = s->session.text_tokens + p.per_session * p.rows;
   const int64_t wanted = limits.max_prompt_rows > 0 ? limits.max_prompt_rows : kDefaultPromptRows;
   s->rows_at_once = std::max({std::min(wanted, whole_session), p.rows + p.delimiters, s->reuse.alone_rows});
   s->prompt_rows = s->rows_at_once;
-  if (!s->policy.evicts() || !s->policy.lists_chunks()) return;
+  if (!s->policy.waits_for_prompt()) return;
   // Whole multiples, so that a GPU can pad the last rows.
   s->prompt_rows = s->device.is_cuda() ? round_up(whole_session, s->rows_at_once)  //
                                        : std::max(whole_session, s->rows_at_once);

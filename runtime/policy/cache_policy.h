@@ -80,6 +80,8 @@ struct CachePolicy {
   bool lists_rows() const { return evicts() || packs_oldest(); }
   /// True if all rows of a chunk are listed together.
   bool lists_chunks() const { return lists_rows() && when != CompressAt::kImageEnd; }
+  /// True if a prompt is compressed only once all of its rows are read, however many are read at once.
+  bool waits_for_prompt() const { return (evicts() && lists_chunks()) || one_range; }
   bool packs_text() const { return pack_text && packs() && lists_chunks(); }
   bool compresses() const { return packs() || evicts(); }
   /// Turns packing off.
@@ -88,6 +90,7 @@ struct CachePolicy {
     format = KvFormat::kF16;
     layer_formats = KvFormatList();
     calibration = KvCalibration();
+    one_range = false;
   }
 
   /// True if all text is kept, even beyond the share.

@@ -94,10 +94,11 @@ constexpr PackingScheme kSchemes[] = {
                      "Visual slots in blocks; keys and values have an offset and a step per channel and image.",
                      kPerImageOptions),
      apply_per_image},
-    {describe_method("calibquant", "CalibQuant, Han, Zhang et al. 2025",
-                     "As published: an offset and a step per channel for all images that are read together, the "
-                     "images of a prompt; a later prompt has its own.",
-                     kCalibQuantOptions),
+    {describe_method(
+         "calibquant", "CalibQuant, Han, Zhang et al. 2025",
+         "As published: an offset and a step per channel for all images of a prompt, however long; a later prompt has "
+         "its own. Every image keeps a copy of them.",
+         kCalibQuantOptions),
      apply_calibquant},
     {describe_method("kivi", "KIVI, Liu et al. 2024",
                      "All but the newest rows, text and answers, too, in groups of 32: keys by channel over 32 rows, "

@@ -437,6 +437,27 @@ TEST_CASE("calibquant has the range of all images of a prompt, and a later promp
   }
 }
 
+TEST_CASE("calibquant has one range for a prompt, however many rows are read at once") {
+  std::vector<float> first;
+  uint64_t first_hash = 0;
+  for (const int32_t prompt_rows : {0, 200, 100, 1}) {
+    CAPTURE(prompt_rows);
+    ocellus_limits limits = packed_limits(4, 200, 1);
+    test::set_text(limits.cache.kv_scheme, "calibquant:tau-high=2");
+    limits.cache.compress_at = OCELLUS_COMPRESS_BEFORE_SUFFIX;
+    limits.max_prompt_rows = prompt_rows;
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
+    Session& session = open_session(*engine);
+    const Answer answer = answer_golden(session, 13, 4);
+    check_resident(session, answer.stats);
+    if (prompt_rows == 0) first = test::block_scales(session, session.cache().image_block(0, 0), 3, 2);
+    if (prompt_rows == 0) first_hash = answer.stats.logits_hash;
+    CHECK(answer.stats.logits_hash == first_hash);
+    for (int32_t i = 0; i < 4; ++i)
+      CHECK(test::block_scales(session, session.cache().image_block(i, 0), 3, 2) == first);
+  }
+}
+
 TEST_CASE("ranges over the survivors of a prompt: by block, or calibquant's one") {
   ocellus_limits limits = evicting_limits(4, 200, "snapkv", 0.5f, 4);
   for (const std::string_view scheme : {"per-image:block=20", "calibquant"}) {
