@@ -106,10 +106,6 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
   if (s.policy.lists_rows() && text.layer_count > NcarState::kMaxLayers)
     return OCELLUS_FAIL(Code::kUnsupported, "eviction is made for at most %d layers, not %d", NcarState::kMaxLayers,
                         text.layer_count);
-  if (s.policy.evicts_images() && s.pictures.views > 1)
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "images of several views cannot be reduced one by one: plan one view, or compress at the "
-                        "prompt's end");
   return {};
 }
 

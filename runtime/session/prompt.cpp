@@ -40,9 +40,18 @@ Status reserve_rows(const PromptChunk& chunk, const EngineShape& shape, SessionC
   return cache.reserve_text(chunk.text_count);
 }
 
-/// The slots that an image of `image_rows` rows keeps in blocks of its own.
-int32_t kept_slots(const CachePolicy& policy, int64_t image_rows) {
-  return static_cast<int32_t>(policy.evicts_images() ? policy.survivors({image_rows, image_rows}).slots() : image_rows);
+/// Makes an image's slots live, in blocks of its own; an image of several views has several pieces.
+void commit_images(const PromptChunk& chunk, const CachePolicy& policy, SessionCache& cache) {
+  for (int64_t i = 0; i < chunk.piece_count; ++i) {
+    const Piece& piece = chunk.pieces.data[i];
+    if (piece.kind != RowKind::kImage) continue;
+    const auto rows = static_cast<int32_t>(piece.row_count);
+    cache.commit_image(piece.image_ordinal, policy.evicts_images() ? 0 : rows, rows);
+  }
+  if (!policy.evicts_images() || chunk.text_count == chunk.row_count) return;
+  // Images that are cut down one by one are read one by one.
+  const int64_t rows = chunk.row_count - chunk.text_count;
+  cache.commit_image(cache.image_count() - 1, static_cast<int32_t>(policy.survivors({rows, rows}).slots()), 0);
 }
 
 /// Makes the reserved slots live, and those of linked images.
@@ -51,12 +60,7 @@ void commit_rows(const PromptChunk& chunk, const EngineShape& shape, SessionCach
     cache.commit_evicted();
   } else {
     cache.commit_text(chunk.text_count);
-    for (int64_t i = 0; i < chunk.piece_count; ++i) {
-      const Piece& piece = chunk.pieces.data[i];
-      if (piece.kind == RowKind::kImage)
-        cache.commit_image(piece.image_ordinal, kept_slots(shape.policy, piece.row_count),
-                           static_cast<int32_t>(piece.row_count));
-    }
+    commit_images(chunk, shape.policy, cache);
   }
   for (int64_t i = 0; i < chunk.linked_image_count; ++i) {
     const LinkedImage& image = chunk.linked_images.data[i];

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/rows/gather_rows.h"
+#include "tests/support/cache_texts.h"
 #include "tests/support/tiled_pictures.h"
 
 namespace ocellus {
@@ -244,6 +245,41 @@ TEST_CASE("three tiled pictures in one conversation, whatever the size of a chun
       CHECK(answer.stats.generated_tokens == 16);
       if (first_answer.empty()) first_answer = answer.text;
       if (!engine->queue().on_cuda()) CHECK(answer.text == first_answer);  // roundings differ, and so may near ties
+    }
+  }
+}
+
+TEST_CASE("tiled pictures are cut down one by one, each to the share of its own rows") {
+  const Pair pair(TextRecipe{.architecture = "qwen3", .layers = 3, .kv_heads = 2, .head_dim = 32, .tied = true},
+                  VisionRecipe{.longest_edge = 96});
+  for (const int32_t bits : {16, 4}) {
+    for (const std::string_view method : {"snapkv", "elastic-prefill", "csp", "random"}) {
+      CAPTURE(bits);
+      CAPTURE(method);
+      ocellus_limits limits = picture_limits(3, 64);
+      test::set_text(limits.cache.evict, method);
+      limits.cache.keep = 0.5f;
+      limits.cache.kv_bits = bits;
+      limits.cache.compress_at = OCELLUS_COMPRESS_IMAGE_END;
+      const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
+      Session& session = test::open_session(*engine);
+      test::add_conversation(session);
+      const test::Answer answer = test::answer_of(session, test::default_params(4));
+      REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
+      CHECK(session.cache().image_count() == 3);
+      CHECK(answer.stats.image_tokens == 28 + 16 + 40);
+      const KvShape& kv = engine->shape().kv;
+      const CacheBytes bytes = session.cache().bytes();
+      const int64_t text = session.cache().text_slots() * kv.slot_bytes();
+      if (bits == 16) CHECK(bytes.payload == (14 + 8 + 20) * kv.slot_bytes() + text);
+      CHECK(bytes.payload < session.cache().full_bytes());
+      // A rolling session takes more of them than are planned.
+      session.reset();
+      REQUIRE_MESSAGE(session.set_rolling(2, 0).ok(), last_failure().sentence);
+      const TestPicture worst(64, 64);
+      for (int i = 0; i < 7; ++i) REQUIRE_MESSAGE(session.add_frame(worst.frame()).ok(), last_failure().sentence);
+      CHECK(test::answer_of(session, test::default_params(4)).status.ok());
+      CHECK(session.cache().image_count() == 2);
     }
   }
 }
