@@ -72,11 +72,12 @@ Status PrefillGraphs::run_long(const TextModel& model, int64_t rows, const Prefi
 
 Status PrefillGraphs::run(const TextModel& model, int64_t rows, const PrefillPlan& plan, const StopSignal* stop,
                           Queue& queue) const {
-  if (rows > scratch_.rows_at_once) return run_long(model, rows, plan, stop, queue);
   const int32_t r = shape_of(rows);
   int32_t p = 0;
   while (p + 1 < kPastShapes && past_of(p) < plan.past_tiles) ++p;
   const int64_t past = past_of(p);
+  const bool reads_too_much = rows >= kLongRows && past > 2 * plan.past_tiles && past > kFewPastTiles;
+  if (rows > scratch_.rows_at_once || reads_too_much) return run_long(model, rows, plan, stop, queue);
   std::fill(scratch_.past.host.data + plan.past_tiles, scratch_.past.host.data + past, KvRun());
   pad_rows(rows, rows_of(r), queue);
   queue.upload(scratch_.past, past);

@@ -1,7 +1,8 @@
 // PrefillGraphs: prefill on a GPU, recorded for a few numbers of rows and of runs in the past. A prompt is padded to
 // the next larger shape: padding rows are zeros, are not stored, and are hidden by causality; padding runs have no live
-// slots. A prompt of more rows than a GPU takes at once, which only eviction has, is padded in the same way and
-// enqueued as it is: its kernels take longer than their launches.
+// slots. A prompt of more rows than a GPU takes at once, which only eviction has, or of many rows and of few runs
+// beside the recorded ones, is padded in the same way and enqueued as it is: its kernels take longer than their
+// launches.
 #pragma once
 
 #include "platform/recorded_parts.h"
@@ -21,6 +22,7 @@ class PrefillGraphs {
 
  private:
   static constexpr int64_t kLeastRows = 16;
+  static constexpr int64_t kLongRows = 512;  // reading runs without slots takes longer than launches from here on
   static constexpr int64_t kFewPastTiles = 64;
   static constexpr int32_t kPastShapes = 3;  // none, a few, the maximum
 
