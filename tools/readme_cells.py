@@ -124,6 +124,26 @@ def packed_and_evicted(results):
                  [[title, *(cell(bits, keep) for keep in keeps)] for bits, title in titles.items()])
 
 
+def ranges(results):
+    settings = results["ranges_accuracy_cpu"]["settings"]
+
+    def cell(scheme, bits, calibrated, **options):
+        found = [one for one in settings if (one["kv_scheme"], one["kv_bits"], one["calib"] != "none") ==
+                 (scheme, bits, calibrated) and {key: one[key] for key in ("values", "residual") if key in one} == options]
+        taus = f" (tau {found[0]['calib'][0]:g}, {found[0]['calib'][1]:g})" if found and calibrated else ""
+        return score(found[0]["accuracy"]) + taus if found else ""
+
+    def row(title, scheme, **options):
+        return [title, cell(scheme, 2, False, **options), cell(scheme, 1, False, **options),
+                cell(scheme, 1, True, **options)]
+
+    return table(["range of a channel", "2 bits", "1 bit", "1 bit, calibrated"], [
+        row("`per-image` (ours): of each picture", "per-image"),
+        row("`calibquant`: of all pictures of the prompt", "calibquant"),
+        row("`calibquant:values=global`: values have one for all channels of a head", "calibquant", values="global"),
+        row("`kivi`, which packs text, too: of 32 tokens", "kivi", residual=128)])
+
+
 def published_settings(results):
     """(share of the f16 cache, score, name, bits) of every published setting over 300 questions and eight pictures."""
     found = []
@@ -238,5 +258,5 @@ def reused(results):
 
 
 TABLES = {"CPU": cpu, "GPU": gpu_speed, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
-          "eviction": eviction,
+          "eviction": eviction, "ranges": ranges,
           "best by share": best_by_share, "goals": goals, "reuse": reused}
