@@ -120,10 +120,11 @@ void ChatScheduler::read_request(const Job& job) {
 bool ChatScheduler::read_chat(const Job& job) {
   ChatRequest& request = job->request;
   request = parse_chat_request(&job->body.bytes, options_.params);
+  check_request(request);
   files_.fill_in(&request, job->user, options_.images);
   if (request.image_count() == 0) job->body.bytes = {};
   job->body.recount(std::ssize(job->body.bytes) + request.text_bytes());
-  check_request(request);
+  check_images(request);
   if (!request.user.empty() && !job->has_key) job->client = "user " + request.user;
   job->reply.set_style(
       {request.model.empty() ? options_.names[0] : request.model, request.stream, request.include_usage});
@@ -156,6 +157,10 @@ void ChatScheduler::check_request(const ChatRequest& request) {
     }
     note_unknown_field(field);
   }
+  check_images(request);
+}
+
+void ChatScheduler::check_images(const ChatRequest& request) const {
   int64_t images = 0;
   for (const ChatTurn& turn : request.turns) {
     for (const ChatPart& part : turn.parts) {

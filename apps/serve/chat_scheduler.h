@@ -66,6 +66,7 @@ class ChatScheduler {
   bool read_chat(const Job& job);
   bool read_file_request(const Job& job, const HttpRequest& head);
   void check_request(const ChatRequest& request);
+  void check_images(const ChatRequest& request) const;
   void note_unknown_field(const std::string& name);
   void look_after(const std::unique_lock<std::mutex>& held);
   Job take_next();

@@ -253,7 +253,8 @@ void KeptFiles::replace_marks(const ChatPart& part, const std::string& user, int
       filled->push_back({.text = piece.text, .param = part.param});
       continue;
     }
-    const int64_t count = std::min<int64_t>(piece.mark->count, most + 1);  // one too many is refused later
+    if (std::ssize(*retrieved) > most) return;  // one too many is refused later
+    const int64_t count = std::min<int64_t>(piece.mark->count, most + 1);
     const auto found = search(user, piece.mark->query, static_cast<int32_t>(count));
     if (found.empty()) {
       throw RequestError(404, "None of your pictures fits <retrieve: " + piece.mark->query + ">.", part.param,

@@ -219,6 +219,11 @@ class Files(FilesTest):
                 self.assertEqual(status, 400, answer)
                 self.assertRegex(answer["error"]["message"], sentence)
         # A path is words: no client reads the server's pictures.
+        status, answer = self.post([user("<retrieve: png>" * 9)])
+        self.assertEqual((status, answer["error"]["code"]), (400, "context_length_exceeded"))
+        begin = time.monotonic()
+        self.assertEqual(self.post([user("<retrieve: png>" * 100_000)])[0], 400)  # not as many searches
+        self.assertLess(time.monotonic() - begin, 10)
         for path in [board("113"), "/nowhere/a.jpg"]:
             self.assertEqual(self.post([user(f"<retrieve: {path}>")])[0], 404)
 

@@ -30,6 +30,8 @@ std::vector<Bytes> make_seeds() {
                R"({"role":"user","content":[)" + words + R"(]}],"stream":true,)" +
                R"("stream_options":{"include_usage":true},"max_tokens":5,"temperature":0.5,"top_p":0.9,"top_k":40,)" +
                R"("min_p":0.1,"seed":-7,"stop":["\n","end"],"repetition_penalty":1.1,"ignore_eos":false})"),
+      bytes_of(R"({"messages":[{"role":"user","content":[)" + words + R"(,{"type":"image_url","image_url":)" +
+               R"({"url":"library:0123456789abcdef0123456789abcdef"}}]}]})"),
       bytes_of(R"({"messages":[{"role":"user","content":[)" + words + R"(]}],"max_completion_tokens":9,"stop":"x",)" +
                R"("n":1,"tools":[],"response_format":{"type":"text"},"modalities":["text"],"user":"u",)" +
                R"("logit_bias":{},"tool_choice":"none","metadata":{"a":"b"},"frequency_penalty":0})")};
@@ -49,7 +51,7 @@ bool run(const uint8_t* data, size_t size) {
       for (const app::ChatPart& part : turn.parts) {
         const bool is_inside = part.picture.data() >= body.data() &&
                                part.picture.data() + part.picture.size() <= body.data() + body.size();
-        require(!part.is_image || is_inside, "a picture lies in the request's body");
+        require(!part.is_image || !part.key.empty() || is_inside, "a picture lies in the request's body");
       }
       require(app::count_images(app::arrange_parts(turn.parts, 0)) == images, "no picture gets lost");
     }
