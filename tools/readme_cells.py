@@ -193,7 +193,8 @@ def eviction(results):
     return table(["f16", "50 %", "20 %"], [
         row("SnapKV, DAVID", "snapkv", "david"), row("VL-Cache", "vl-cache"), row("CSP", "csp"), row("H2O", "h2o"),
         row("LOOK-M", "look-m"), row("Elastic Cache, the last 1 and 16 rows kept", "elastic", "elastic-prefill-16"),
-        ["the same after the whole prompt, as its paper", *(cell.replace(" and ", ", ") for cell in late)],
+        ["the same after the whole prompt, as its paper: the first token comes from the full cache",
+         *(cell.replace(" and ", ", ") for cell in late)],
         row("`value-window` (ours)", "value-window"),
         ["random", *of_flags([f"--evict random --keep {keep}" for keep in ("0.5", "0.2")])],
         ["smaller pictures, 25 and 4 tokens each", *(

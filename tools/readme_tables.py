@@ -6,7 +6,8 @@
                                         result file that the README names and that is not there
     tools/readme_tables.py --self-test  plants one fault of each kind
 
-A table NAME stands between the lines <!-- table: NAME --> and <!-- end of table -->; TABLES in readme_cells.py says which function makes it.
+A table NAME stands between the lines <!-- table: NAME --> and <!-- end of table -->; TABLES in readme_cells.py says which
+function makes it.
 A figure of the README that is in no result file has no place in a table.
 """
 import json
