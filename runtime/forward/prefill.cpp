@@ -80,24 +80,35 @@ void prepare_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
   rotate(pass, block, q);
 }
 
-void enqueue_layer(const LayerPass& pass, DeviceView<float> hidden, const StopSignal* stop, Queue& q) {
-  const PrefillScratch& s = pass.scratch;
+void begin_layer(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
   if (pass.layer == 0) find_angles(pass, hidden.rows, q);
-  if (s.extra.before_blocks != nullptr) s.extra.before_blocks(pass, hidden, q);
+  if (pass.scratch.extra.before_blocks != nullptr) pass.scratch.extra.before_blocks(pass, hidden, q);
+}
+
+void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
+  project(pass, block, q);
+  rotate(pass, block, q);
+  for (const auto step : pass.scratch.extra.before_attention)
+    if (step != nullptr) step(pass, block, q);
+  attend(pass, block, q);
+  add_attention_output(pass.weights(), block.rows, block.hidden, q);
+  add_mlp(pass.config(), pass.weights(), block.rows, block.hidden, q);
+}
+
+void end_layer(const LayerPass& pass, int64_t rows, Queue& q) {
+  store_kv({.rows = pass.own_rows(), .count = rows, .slots = pass.scratch.slots.device.data, .layer = pass.layer}, q);
+}
+
+void enqueue_layer(const LayerPass& pass, DeviceView<float> hidden, const StopSignal* stop, Queue& q) {
+  begin_layer(pass, hidden, q);
   // A block needs the keys and values of its own rows and those before it, so it can run the whole layer at once.
   for (int64_t first = 0; first < hidden.rows;) {
     if (q.stopped(stop)) return;
     const RowBlock block = block_from(pass, hidden, first);
-    project(pass, block, q);
-    rotate(pass, block, q);
-    for (const auto step : s.extra.before_attention)
-      if (step != nullptr) step(pass, block, q);
-    attend(pass, block, q);
-    add_attention_output(pass.weights(), block.rows, block.hidden, q);
-    add_mlp(pass.config(), pass.weights(), block.rows, block.hidden, q);
+    enqueue_block(pass, block, q);
     first += block.hidden.rows;
   }
-  store_kv({.rows = pass.own_rows(), .count = hidden.rows, .slots = s.slots.device.data, .layer = pass.layer}, q);
+  end_layer(pass, hidden.rows, q);
 }
 
 }  // namespace ocellus

@@ -105,8 +105,13 @@ struct LayerPass {
   KvLayerRows own_rows() const { return scratch.layer_rows(model.config); }
 };
 
-/// The part of a layer of prefill_rows that recordings hold: all but extra.before_layer and extra.after_layer.
+/// The part of a layer of prefill_rows that recordings hold: all but extra.before_layer and extra.after_layer. It
+/// begins the layer, enqueues block after block, and ends it.
 void enqueue_layer(const LayerPass& pass, DeviceView<float> hidden, const StopSignal* stop, Queue& queue);
+
+void begin_layer(const LayerPass& pass, DeviceView<float> hidden, Queue& queue);
+void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& queue);
+void end_layer(const LayerPass& pass, int64_t rows, Queue& queue);
 
 /// Rows of a chunk from `first` on: those of one block.
 RowBlock block_from(const LayerPass& pass, DeviceView<float> hidden, int64_t first);

@@ -7,16 +7,13 @@ namespace ocellus {
 /// Returns 16, 32, 64, ... and the maximum of rows at once.
 int64_t PrefillGraphs::rows_of(int32_t shape) const { return std::min(kLeastRows << shape, scratch_.rows_at_once); }
 
-/// Returns the least shape of at least `rows` rows.
-int32_t PrefillGraphs::shape_of(int64_t rows) const {
-  int32_t shape = 0;
-  while (shape + 1 < row_shapes_ && rows_of(shape) < rows) ++shape;
-  return shape;
+/// Returns none, 64, 256, 1024, ... and the maximum.
+int64_t PrefillGraphs::past_of(int32_t shape) const {
+  return shape == 0 ? 0 : std::min(kFewPastTiles << (2 * (shape - 1)), scratch_.past.host.cols);
 }
 
-int64_t PrefillGraphs::past_of(int32_t shape) const {
-  const int64_t most = scratch_.past.host.cols;
-  return shape == 0 ? 0 : shape == 1 ? std::min(kFewPastTiles, most) : most;
+int32_t PrefillGraphs::long_part(int32_t layer, int64_t part) const {
+  return static_cast<int32_t>(layer * (part_count_of_layer() + 1) + part);
 }
 
 Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, const PrefillScratch& scratch,
@@ -24,70 +21,95 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
   hidden_ = hidden;
   scratch_ = scratch;
   for (row_shapes_ = 1; rows_of(row_shapes_ - 1) < scratch.rows_at_once;) ++row_shapes_;
+  for (past_shapes_ = 1; past_of(past_shapes_ - 1) < scratch.past.host.cols;) ++past_shapes_;
   layers_per_part_ = scratch.compress.policy.compresses() || scratch.expand.runs.host.cols > 0 ? 1 : kLayersPerPart;
-  const int32_t layers = model.config.layer_count, parts = part_count(layers, layers_per_part_);
-  OCELLUS_TRY(parts_.allocate(row_shapes_ * kPastShapes, parts));
+  OCELLUS_TRY(parts_.allocate(row_shapes_ * past_shapes_, part_count(model.config.layer_count, layers_per_part_)));
   std::fill_n(scratch.past.host.data, scratch.past.host.cols, KvRun());
   queue.upload(scratch.past, scratch.past.host.cols);
   if (scratch.carry.on()) carry_no_change(scratch.carry, queue);
-  for (int32_t r = 0; r < row_shapes_; ++r) {
-    const DeviceView<float> rows = hidden.slice_rows(0, rows_of(r));
-    OCELLUS_TRY(queue.cuda()->fill(rows.data, 0, rows.rows * rows.cols * static_cast<int64_t>(sizeof(float))));
-    // Run once before recording: a library's choices and loads at a first call cannot be recorded.
-    OCELLUS_TRY(prefill_rows(model, rows, {}, scratch, nullptr, queue));
-    for (int32_t p = 0; p < kPastShapes; ++p) {
-      const PrefillPlan seen{.past_tiles = past_of(p)};
-      for (int32_t part = 0; part < parts; ++part) {
-        const int32_t end = std::min((part + 1) * layers_per_part_, layers);
-        OCELLUS_TRY(parts_.record(r * kPastShapes + p, part, queue, [&] {
-          for (int32_t layer = part * layers_per_part_; layer < end; ++layer)
-            enqueue_layer({model, seen, scratch, layer}, rows, nullptr, queue);
-        }));
-      }
-    }
-  }
+  for (int32_t r = 0; r < row_shapes_; ++r) OCELLUS_TRY(record_shape(model, r, queue));
+  if (part_count_of_layer() > 1) OCELLUS_TRY(record_long(model, queue));
   return queue.finish();
 }
 
-/// Uploads the lists of the rows, and appends rows of zeros.
-void PrefillGraphs::pad_rows(int64_t rows, int64_t padded, Queue& queue) const {
+Status PrefillGraphs::record_shape(const TextModel& model, int32_t row_shape, Queue& queue) {
+  const int32_t layers = model.config.layer_count;
+  const DeviceView<float> rows = hidden_.slice_rows(0, rows_of(row_shape));
+  OCELLUS_TRY(queue.cuda()->fill(rows.data, 0, rows.rows * rows.cols * static_cast<int64_t>(sizeof(float))));
+  // Run once before recording: a library's choices and loads at a first call cannot be recorded.
+  OCELLUS_TRY(prefill_rows(model, rows, {}, scratch_, nullptr, queue));
+  for (int32_t p = 0; p < past_shapes_; ++p) {
+    const PrefillPlan seen{.past_tiles = past_of(p)};
+    for (int32_t part = 0; part < part_count(layers, layers_per_part_); ++part) {
+      const int32_t end = std::min((part + 1) * layers_per_part_, layers);
+      OCELLUS_TRY(parts_.record(row_shape * past_shapes_ + p, part, queue, [&] {
+        for (int32_t layer = part * layers_per_part_; layer < end; ++layer)
+          enqueue_layer({model, seen, scratch_, layer}, rows, nullptr, queue);
+      }));
+    }
+  }
+  return {};
+}
+
+Status PrefillGraphs::record_long(const TextModel& model, Queue& queue) {
+  const int32_t layers = model.config.layer_count;
+  const int64_t parts = part_count_of_layer(), rows = scratch_.rows_at_once;
+  OCELLUS_TRY(long_parts_.allocate(kLongPastShapes, long_part(layers, 0)));
+  for (int32_t p = 0; p < kLongPastShapes; ++p) {
+    const PrefillPlan seen{.past_tiles = p == 0 ? 0 : scratch_.past.host.cols};
+    for (int32_t layer = 0; layer < layers; ++layer) {
+      const LayerPass pass{model, seen, scratch_, layer};
+      for (int64_t part = 0; part < parts; ++part) {
+        OCELLUS_TRY(long_parts_.record(p, long_part(layer, part), queue, [&] {
+          if (part == 0) begin_layer(pass, hidden_, queue);
+          for (int64_t first = part * rows; first < (part + 1) * rows;) {
+            const RowBlock block = block_from(pass, hidden_, first);
+            enqueue_block(pass, block, queue);
+            first += block.hidden.rows;
+          }
+        }));
+      }
+      OCELLUS_TRY(long_parts_.record(p, long_part(layer, parts), queue, [&] { end_layer(pass, hidden_.rows, queue); }));
+    }
+  }
+  return {};
+}
+
+/// Uploads the lists for `padded` rows and `past` runs, and writes zeros after the rows.
+void PrefillGraphs::upload_lists(int64_t rows, int64_t padded, int64_t past_tiles, int64_t past, Queue& queue) const {
   std::fill(scratch_.slots.host.data + rows, scratch_.slots.host.data + padded, KvSlot());
   std::fill(scratch_.positions.host.data + rows, scratch_.positions.host.data + padded, 0);
+  std::fill(scratch_.past.host.data + past_tiles, scratch_.past.host.data + past, KvRun());
   queue.upload(scratch_.slots, padded);
   queue.upload(scratch_.positions, padded);
+  queue.upload(scratch_.past, past);
   if (padded > rows && queue.ok())
     queue.fail(
         queue.cuda()->fill(hidden_.row(rows), 0, (padded - rows) * hidden_.cols * static_cast<int64_t>(sizeof(float))));
 }
 
-/// The last block is padded to a recorded number of rows, so that every product has a shape that was run before.
-Status PrefillGraphs::run_long(const TextModel& model, int64_t rows, const PrefillPlan& plan, const StopSignal* stop,
-                               Queue& queue) const {
-  const int64_t whole = rows / scratch_.rows_at_once * scratch_.rows_at_once;
-  const int64_t padded = whole + (rows > whole ? rows_of(shape_of(rows - whole)) : 0);
-  pad_rows(rows, padded, queue);
-  queue.upload(scratch_.past, plan.past_tiles);
-  return prefill_rows(model, hidden_.slice_rows(0, padded), plan, scratch_, stop, queue);
+void PrefillGraphs::run_layer(int32_t rows_shape, int32_t past_shape, int32_t layer, int64_t rows, Queue& queue) const {
+  if (rows <= scratch_.rows_at_once) return parts_.run_part(rows_shape * past_shapes_ + past_shape, layer, queue);
+  for (int64_t part = 0; part * scratch_.rows_at_once < rows; ++part)
+    long_parts_.run_part(past_shape > 0 ? 1 : 0, long_part(layer, part), queue);
+  long_parts_.run_part(past_shape > 0 ? 1 : 0, long_part(layer, part_count_of_layer()), queue);
 }
 
 Status PrefillGraphs::run(const TextModel& model, int64_t rows, const PrefillPlan& plan, const StopSignal* stop,
                           Queue& queue) const {
-  const int32_t r = shape_of(rows);
-  int32_t p = 0;
-  while (p + 1 < kPastShapes && past_of(p) < plan.past_tiles) ++p;
-  const int64_t past = past_of(p);
-  const bool reads_too_much = rows >= kLongRows && past > 2 * plan.past_tiles && past > kFewPastTiles;
-  if (rows > scratch_.rows_at_once || reads_too_much) return run_long(model, rows, plan, stop, queue);
-  std::fill(scratch_.past.host.data + plan.past_tiles, scratch_.past.host.data + past, KvRun());
-  pad_rows(rows, rows_of(r), queue);
-  queue.upload(scratch_.past, past);
-  if (layers_per_part_ > 1) return parts_.run(r * kPastShapes + p, stop, queue);
+  int32_t r = 0, p = 0;
+  while (r + 1 < row_shapes_ && rows_of(r) < rows) ++r;
+  while (p + 1 < past_shapes_ && past_of(p) < plan.past_tiles) ++p;
+  const bool is_long = rows > scratch_.rows_at_once;
+  if (is_long && p > 0) p = past_shapes_ - 1;
+  upload_lists(rows, is_long ? hidden_.rows : rows_of(r), plan.past_tiles, past_of(p), queue);
+  if (layers_per_part_ > 1) return parts_.run(r * past_shapes_ + p, stop, queue);
   const ExtraSteps& extra = scratch_.extra;
   const int32_t layers = std::min(model.config.layer_count, plan.most_layers);
   for (int32_t layer = 0; layer < layers && !queue.stopped(stop); ++layer) {
     const LayerPass pass{model, plan, scratch_, layer};
     if (extra.before_layer != nullptr) extra.before_layer(pass, queue);
-    parts_.run_part(r * kPastShapes + p, layer, queue);
+    run_layer(r, p, layer, rows, queue);
     if (extra.after_layer != nullptr) extra.after_layer(pass, queue);
   }
   return queue.status();

@@ -1,8 +1,7 @@
 // PrefillGraphs: prefill on a GPU, recorded for a few numbers of rows and of runs in the past. A prompt is padded to
 // the next larger shape: padding rows are zeros, are not stored, and are hidden by causality; padding runs have no live
-// slots. A prompt of more rows than a GPU takes at once, which only eviction has, or of many rows and of few runs
-// beside the recorded ones, is padded in the same way and enqueued as it is: its kernels take longer than their
-// launches.
+// slots. If more rows may wait than a GPU takes at once, every such part of a layer is recorded by itself, and a long
+// prompt is padded to whole parts.
 #pragma once
 
 #include "platform/recorded_parts.h"
@@ -22,21 +21,25 @@ class PrefillGraphs {
 
  private:
   static constexpr int64_t kLeastRows = 16;
-  static constexpr int64_t kLongRows = 512;  // reading runs without slots takes longer than launches from here on
   static constexpr int64_t kFewPastTiles = 64;
-  static constexpr int32_t kPastShapes = 3;  // none, a few, the maximum
+  static constexpr int32_t kLongPastShapes = 2;  // none, and the maximum
 
   int64_t rows_of(int32_t shape) const;
-  int32_t shape_of(int64_t rows) const;
-  void pad_rows(int64_t rows, int64_t padded, Queue& queue) const;
-  Status run_long(const TextModel& model, int64_t rows, const PrefillPlan& plan, const StopSignal* stop,
-                  Queue& queue) const;
   int64_t past_of(int32_t shape) const;
+  /// Number of parts of a layer of a long prompt; 1 if there are no long ones.
+  int64_t part_count_of_layer() const { return hidden_.rows / scratch_.rows_at_once; }
+  int32_t long_part(int32_t layer, int64_t part) const;
+  Status record_shape(const TextModel& model, int32_t row_shape, Queue& queue);
+  Status record_long(const TextModel& model, Queue& queue);
+  void upload_lists(int64_t rows, int64_t padded, int64_t past_tiles, int64_t past, Queue& queue) const;
+  void run_layer(int32_t rows_shape, int32_t past_shape, int32_t layer, int64_t rows, Queue& queue) const;
 
-  RecordedParts parts_;
+  RecordedParts parts_;       // [row shapes * past shapes, parts of all layers]
+  RecordedParts long_parts_;  // [long past shapes, layers * (parts of a layer, and its end)]
   DeviceView<float> hidden_;
   PrefillScratch scratch_;
   int32_t row_shapes_ = 0;
+  int32_t past_shapes_ = 0;
   int32_t layers_per_part_ = kLayersPerPart;  // one if steps between layers are not recorded
 };
 
