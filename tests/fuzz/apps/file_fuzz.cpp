@@ -73,8 +73,8 @@ bool run_questions(const uint8_t* data, size_t size) {
 std::vector<Bytes> make_calibration_seeds() {
   const std::string model = folder().path("model.gguf");
   std::filesystem::remove(folder().path("model.calib.json"));
-  app::write_calibration(model, 2, {0.5f, 1.5f}, 0.97, 300);
-  app::write_calibration(model, 1, {0, 100}, 0.5, 10);
+  app::write_calibration(model, {"per-image", 2}, {0.5f, 1.5f}, 0.97, 300);
+  app::write_calibration(model, {"calibquant", 1}, {0, 100}, 0.5, 10);
   std::ifstream file(app::calibration_path(model));
   return {Bytes{std::istreambuf_iterator<char>(file), {}}};
 }
@@ -84,14 +84,17 @@ bool run_calibration(const uint8_t* data, size_t size) {
   const std::string model = folder().path("model.gguf");
   try {
     bool is_found = false;
-    for (const int32_t bits : {8, 4, 2, 1}) {
-      const std::optional<app::TauPair> taus = app::read_calibration(model, bits);
-      if (!taus) continue;
-      is_found = true;
-      require(taus->low >= 0 && taus->low <= 100 && taus->high >= 0 && taus->high <= 100, "taus are in their range");
+    for (const char* const scheme : {"per-image", "calibquant"}) {
+      for (const int32_t bits : {8, 4, 2, 1}) {
+        const std::optional<app::TauPair> taus = app::read_calibration(model, {scheme, bits});
+        if (!taus) continue;
+        is_found = true;
+        require(taus->low >= 0 && taus->low <= 100 && taus->high >= 0 && taus->high <= 100, "taus are in their range");
+      }
     }
-    app::write_calibration(model, 4, {1, 2}, 1, 1);
-    require(app::read_calibration(model, 4).has_value(), "what is added to a sound calibration is found there");
+    app::write_calibration(model, {"per-image", 4}, {1, 2}, 1, 1);
+    require(app::read_calibration(model, {"per-image", 4}).has_value(),
+            "what is added to a sound calibration is found there");
     return is_found;
   } catch (const app::Failure& failure) {
     require(is_bad_input(failure), "a bad calibration is a bad input file, with a sentence");
