@@ -119,6 +119,9 @@ if [ -x "$prefix/bin/ocellus" ]; then
   check "installed program" "$prefix/bin/ocellus" caption --quiet --prompt "Describe this image." "$picture"
   for bits in 2 1; do
     remark=$("$prefix/bin/ocellus" plan --kv-bits $bits --calib auto 2>&1 >/dev/null)
-    [ -z "$remark" ] || fail "the calibration for $bits bits is missing: $remark"
+    case $remark in
+      "" | *"are calibrated by tau"*"$prefix"*) ;;  # a pair of zeros changes nothing and is not remarked on
+      *) fail "the calibration for $bits bits is missing: $remark" ;;
+    esac
   done
 fi
