@@ -15,8 +15,9 @@ struct FilterWindow {
   int32_t count;
 };
 
-/// A filter along rows. 22-bit weights are kept as 256 * high + low, so that 16-bit products suffice.
+/// A filter along rows. 22-bit weights are kept as 2^kLowBits * high + low, so that 16-bit products suffice.
 struct AlongFilter {
+  static constexpr int kLowBits = 8;
   /// Windows are read in vectors of up to kStep pixels: weights end with zeros, channels with kStep bytes of any value.
   static constexpr int64_t kStep = 16;
   static constexpr int64_t weight_stride(int64_t capacity) { return round_up(capacity, kStep); }

@@ -91,7 +91,8 @@ HWY_INLINE void sum_window(const uint8_t* const channels[3], int32_t count, cons
     }
   }
   for (int c = 0; c < 3; ++c)
-    sums[c] = hn::Add(hn::ShiftLeft<8>(hn::Add(highs[c], odd_highs[c])), hn::Add(lows[c], odd_lows[c]));
+    sums[c] =
+        hn::Add(hn::ShiftLeft<AlongFilter::kLowBits>(hn::Add(highs[c], odd_highs[c])), hn::Add(lows[c], odd_lows[c]));
 }
 
 void filter_pixels(const AlongFilter& filter, const uint8_t* row, uint8_t* output) {
@@ -192,8 +193,8 @@ void AlongFilter::set(int32_t at, const FilterWindow& window, const int32_t* val
   int16_t* const high = weights + 2 * stride * at;
   std::fill_n(high, 2 * stride, int16_t{0});
   for (int32_t i = 0; i < window.count; ++i) {
-    high[i] = static_cast<int16_t>(values[i] >> 8);
-    high[stride + i] = static_cast<int16_t>(values[i] & 255);
+    high[i] = static_cast<int16_t>(values[i] >> kLowBits);
+    high[stride + i] = static_cast<int16_t>(values[i] & ((1 << kLowBits) - 1));
   }
   windows[at] = window;
 }

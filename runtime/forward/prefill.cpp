@@ -53,6 +53,17 @@ void attend(const LayerPass& pass, const RowBlock& block, Queue& q) {
               q);
 }
 
+/// A block needs the keys and values of its own rows and those before it, so it can run the whole layer at once.
+void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
+  project(pass, block, q);
+  rotate(pass, block, q);
+  for (const auto step : pass.scratch.extra.before_attention)
+    if (step != nullptr) step(pass, block, q);
+  attend(pass, block, q);
+  add_attention_output(pass.weights(), block.rows, block.hidden, q);
+  add_mlp(pass.config(), pass.weights(), block.rows, block.hidden, q);
+}
+
 }  // namespace
 
 Status prefill_rows(const TextModel& model, DeviceView<float> hidden, const PrefillPlan& plan, const PrefillScratch& s,
@@ -85,14 +96,15 @@ void begin_layer(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
   if (pass.scratch.extra.before_blocks != nullptr) pass.scratch.extra.before_blocks(pass, hidden, q);
 }
 
-void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
-  project(pass, block, q);
-  rotate(pass, block, q);
-  for (const auto step : pass.scratch.extra.before_attention)
-    if (step != nullptr) step(pass, block, q);
-  attend(pass, block, q);
-  add_attention_output(pass.weights(), block.rows, block.hidden, q);
-  add_mlp(pass.config(), pass.weights(), block.rows, block.hidden, q);
+bool enqueue_blocks(const LayerPass& pass, DeviceView<float> hidden, int64_t first, int64_t end, const StopSignal* stop,
+                    Queue& q) {
+  while (first < end) {
+    if (q.stopped(stop)) return false;
+    const RowBlock block = block_from(pass, hidden, first);
+    enqueue_block(pass, block, q);
+    first += block.hidden.rows;
+  }
+  return true;
 }
 
 void end_layer(const LayerPass& pass, int64_t rows, Queue& q) {
@@ -101,14 +113,7 @@ void end_layer(const LayerPass& pass, int64_t rows, Queue& q) {
 
 void enqueue_layer(const LayerPass& pass, DeviceView<float> hidden, const StopSignal* stop, Queue& q) {
   begin_layer(pass, hidden, q);
-  // A block needs the keys and values of its own rows and those before it, so it can run the whole layer at once.
-  for (int64_t first = 0; first < hidden.rows;) {
-    if (q.stopped(stop)) return;
-    const RowBlock block = block_from(pass, hidden, first);
-    enqueue_block(pass, block, q);
-    first += block.hidden.rows;
-  }
-  end_layer(pass, hidden.rows, q);
+  if (enqueue_blocks(pass, hidden, 0, hidden.rows, stop, q)) end_layer(pass, hidden.rows, q);
 }
 
 }  // namespace ocellus

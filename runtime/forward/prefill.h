@@ -110,7 +110,9 @@ struct LayerPass {
 void enqueue_layer(const LayerPass& pass, DeviceView<float> hidden, const StopSignal* stop, Queue& queue);
 
 void begin_layer(const LayerPass& pass, DeviceView<float> hidden, Queue& queue);
-void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& queue);
+/// Rows [first, end) of the chunk, in whole blocks. False if they were stopped.
+bool enqueue_blocks(const LayerPass& pass, DeviceView<float> hidden, int64_t first, int64_t end, const StopSignal* stop,
+                    Queue& queue);
 void end_layer(const LayerPass& pass, int64_t rows, Queue& queue);
 
 /// Rows of a chunk from `first` on: those of one block.

@@ -70,11 +70,7 @@ Status PrefillGraphs::record_long(const TextModel& model, Queue& queue) {
       for (int64_t part = 0; part < parts; ++part) {
         OCELLUS_TRY(long_parts_.record(p, long_part(layer, part), queue, [&] {
           if (part == 0) begin_layer(pass, hidden_, queue);
-          for (int64_t first = part * rows; first < (part + 1) * rows;) {
-            const RowBlock block = block_from(pass, hidden_, first);
-            enqueue_block(pass, block, queue);
-            first += block.hidden.rows;
-          }
+          enqueue_blocks(pass, hidden_, part * rows, (part + 1) * rows, nullptr, queue);
         }));
       }
       OCELLUS_TRY(long_parts_.record(p, long_part(layer, parts), queue, [&] { end_layer(pass, hidden_.rows, queue); }));
