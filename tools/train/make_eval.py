@@ -1,6 +1,7 @@
 """Writes a pool of PNG boards and questions with exact answers over 1, 4, 8 and 16 of them.
 
-The published set is `make_eval.py OUT --seed 20261121 --pool 160 --per-set 300`.
+The published set is `make_eval.py OUT --seed 20261121 --pool 160 --per-set 300`. With `--sentences N` text competes with
+the pictures: N sentences that have nothing to do with them follow each one, and four times as many the last.
 """
 import argparse
 import json
@@ -13,6 +14,27 @@ from PIL import Image
 
 import drawing
 import scenes
+
+
+SENTENCES = (
+    "The weather was fine that morning and nobody was in a hurry.",
+    "We packed some bread, two apples and a bottle of water.",
+    "The train was late again, so we walked along the river.",
+    "A letter had come from my sister, who lives near the sea.",
+    "Later we talked about books and the price of coffee.",
+    "The shop on the corner is closed on Mondays.",
+    "He said that he would come back before dinner.",
+    "There was music in the street, and children were running.",
+)
+
+
+def add_sentences(prompt, count, rng):
+    """The prompt with text after each picture."""
+    head, *rest = prompt.split("<image>")
+    for i, after in enumerate(rest):
+        told = [rng.choice(SENTENCES) for _ in range(count if i + 1 < len(rest) else 4 * count)]
+        head += "<image>\n" + " ".join(told) + "\n" + after.removeprefix("\n")
+    return head
 
 
 def write_images(out, pool, rng):
@@ -47,9 +69,11 @@ def main():
     parser.add_argument("--seed", type=int, default=20261121)
     parser.add_argument("--pool", type=int, default=160, help="boards")
     parser.add_argument("--per-set", type=int, default=300, help="questions for each number of images")
+    parser.add_argument("--sentences", type=int, default=0, metavar="N", help="sentences after each picture")
     args = parser.parse_args()
 
     rng = random.Random(args.seed)
+    sentence_rng = random.Random(args.seed)  # its own: the questions are those without sentences
     torch.manual_seed(args.seed)
     pool = [scenes.sample_scene(rng) for _ in range(args.pool)]
     write_images(args.out, pool, rng)
@@ -60,7 +84,10 @@ def main():
     with open(f"{args.out}/questions.jsonl", "w") as file:
         for image_count, turns in ((1, 2), (4, 1), (8, 1), (16, 1)):
             for _ in range(args.per_set):
-                file.write(json.dumps(question_record(pool, rng, image_count, turns)) + "\n")
+                question = question_record(pool, rng, image_count, turns)
+                if args.sentences > 0:
+                    question["prompt"] = add_sentences(question["prompt"], args.sentences, sentence_rng)
+                file.write(json.dumps(question) + "\n")
 
 
 if __name__ == "__main__":
