@@ -25,7 +25,7 @@ namespace ocellus::app {
 namespace {
 
 constexpr char kTextQuestion[] = "What is in an image?";
-constexpr int64_t kMaxBatch = 512;  // the library's limit
+constexpr int64_t kMaxBatch = 1024;  // the library's limit
 
 struct BenchOptions {
   CommonOptions common;

@@ -9,7 +9,7 @@
 namespace ocellus {
 
 /// Maximums of limits: beyond any realistic use, and small enough to keep every product of limits far from overflow.
-inline constexpr int32_t kMaxSessions = 512;
+inline constexpr int32_t kMaxSessions = 1024;
 inline constexpr int32_t kMaxImages = 65536;  // per session
 
 /// Contents of one session, and the parts of the cache for them.

@@ -47,7 +47,8 @@ Status record_steps(Engine& e, StepGraphs* graphs) {
   OCELLUS_TRY(e.take_scratch(&s));
   OCELLUS_TRY(clear_steps(s, e.queue()));
   const StepShape most{most_step_rows(e.shape().sessions, e.shape().device), e.shape().tiles_per_session()};
-  for (int64_t rows = 1; rows <= most.rows; rows *= 2) OCELLUS_TRY(enqueue_first_token(e.text(), rows, s, e.queue()));
+  for (int64_t rows = 1, last = 0; rows > last; last = rows, rows = std::min(2 * rows, most.rows))
+    OCELLUS_TRY(enqueue_first_token(e.text(), rows, s, e.queue()));
   return graphs->record(e.text(), most, s, e.queue());
 }
 

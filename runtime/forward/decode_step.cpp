@@ -1,5 +1,6 @@
 #include "runtime/forward/decode_step.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "kernels/attention/attend_step.h"
@@ -11,6 +12,8 @@
 
 namespace ocellus {
 namespace {
+
+int64_t power_of_two(int64_t rows) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows))); }
 
 /// Stride of a field of StepRow, in int32.
 constexpr int64_t kStepStride = sizeof(StepRow) / sizeof(int32_t);
@@ -58,7 +61,12 @@ void evict(const TextConfig& c, const StepShape& shape, const StepScratch& s, co
 }  // namespace
 
 int64_t most_step_rows(int64_t sessions, const DeviceTraits& device) {
-  return device.is_cuda() ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(sessions))) : sessions;
+  constexpr int64_t kUnit = 64;
+  return device.is_cuda() ? std::min(power_of_two(sessions), round_up(sessions, kUnit)) : sessions;
+}
+
+int64_t step_rows(int64_t rows, int64_t sessions, const DeviceTraits& device) {
+  return device.is_cuda() ? std::min(power_of_two(rows), most_step_rows(sessions, device)) : rows;
 }
 
 Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const DeviceTraits& device, RowSink& sink) {

@@ -1,16 +1,14 @@
 #include "runtime/forward/step_graphs.h"
 
-#include <algorithm>
-#include <bit>
-
 namespace ocellus {
 
 Status StepGraphs::record(const TextModel& model, const StepShape& most, const StepScratch& scratch, Queue& queue) {
   scratch_ = scratch;
-  for (int r = 0; r < kRowShapes && int64_t{1} << r <= most.rows; ++r)
+  most_rows_ = most.rows;
+  for (int r = 0; r < kRowShapes && (r == 0 || rows_of(r - 1) < most.rows); ++r)
     for (int t = 0; t < kTileShapes; ++t) {
       if (t > 0 && kTiles[t - 1] >= most.most_tiles) break;
-      const StepShape shape{int64_t{1} << r, std::min(kTiles[t], most.most_tiles)};
+      const StepShape shape{rows_of(r), std::min(kTiles[t], most.most_tiles)};
       // Run once before recording: a library's choices and loads at a first call cannot be recorded.
       OCELLUS_TRY(enqueue_decode_step(model, shape, scratch, nullptr, queue));
       OCELLUS_TRY(queue.begin_capture());
@@ -22,8 +20,8 @@ Status StepGraphs::record(const TextModel& model, const StepShape& most, const S
 }
 
 Status StepGraphs::launch(const StepShape& shape, const StepScratch& scratch, Queue& queue) {
-  const int r = std::countr_zero(std::bit_ceil(static_cast<uint64_t>(shape.rows)));
-  int t = 0;
+  int r = 0, t = 0;
+  while (r < kRowShapes && rows_of(r) < shape.rows) ++r;
   while (t + 1 < kTileShapes && kTiles[t] < shape.most_tiles) ++t;
   if (scratch.steps.device.data != scratch_.steps.device.data || scratch.logits.data != scratch_.logits.data ||
       r >= kRowShapes || !graphs_[r][t].ready())

@@ -99,7 +99,7 @@ Status Generation::place_rows() {
     parts_[i].row = rows++;
     OCELLUS_TRY(place_row(i));
   }
-  shape_.rows = most_step_rows(rows, engine_.shape().device);
+  shape_.rows = step_rows(rows, engine_.shape().sessions, engine_.shape().device);
   std::fill(s.steps.host.data + rows, s.steps.host.data + shape_.rows, StepRow());
   queue.upload(s.steps, shape_.rows);
   queue.upload(s.tiles, rows * s.tiles.host.cols);

@@ -484,7 +484,7 @@ TEST_CASE("limits out of range are named") {
   CHECK(refusal(&ocellus_limits::lean, 2).find("lean") != std::string::npos);
   CHECK(refusal(&ocellus_limits::lean, -1).find("lean") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_sessions, 0).find("sessions") != std::string::npos);
-  CHECK(refusal(&ocellus_limits::max_sessions, 513).find("sessions") != std::string::npos);
+  CHECK(refusal(&ocellus_limits::max_sessions, 1025).find("sessions") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_images, -1).find("images") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_text_tokens, 0).find("text tokens") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_prompt_rows, -1).find("prompt") != std::string::npos);
