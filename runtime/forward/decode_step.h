@@ -27,8 +27,8 @@ struct StepShape {
   int64_t most_tiles = 0;
 };
 
-/// Rows of the largest step of an engine with this many sessions. On CUDA a power of two, or a multiple of 64 if that is
-/// less: full batches of many sessions are padded little.
+/// Rows of the largest step of an engine with this many sessions. On CUDA a power of two, or a multiple of 64 if that
+/// is less: full batches of many sessions are padded little.
 int64_t most_step_rows(int64_t sessions, const DeviceTraits& device);
 /// Rows of a step with `rows` active rows: on CUDA a power of two, or the largest step.
 int64_t step_rows(int64_t rows, int64_t sessions, const DeviceTraits& device);
