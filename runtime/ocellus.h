@@ -175,6 +175,10 @@ typedef struct ocellus_limits {
                                   computed in place are then rounded to f16, the library's format */
   int64_t library_cache_bytes; /* host memory that keeps images from a library for faster reuse, shared by all sessions;
                                   needs `library`; 0: none */
+  int32_t shared_images;       /* linked images that all sessions together hold on the device, each once whatever number
+                                  of its owner's sessions link it; one that none links any more stays until its place is
+                                  needed, the least recently used first. Needs `reuse`, other than CARRY, which changes
+                                  the slots of images; 0: every session holds its own */
   ocellus_cache_policy cache;
 } ocellus_limits;
 OCELLUS_API void ocellus_limits_init(ocellus_limits* limits);
@@ -211,7 +215,8 @@ typedef struct ocellus_plan {
   int64_t shortfall_bytes;      /* 0 if it fits */
   int64_t kv_bytes_per_image;   /* as stored; 0 if it shares a budget with the text around it */
   int64_t kv_bytes_per_token;   /* one text token */
-  int64_t kv_bytes_per_session; /* the whole cache of one session, as allocated */
+  int64_t kv_bytes_per_session; /* the whole cache of one session, as allocated; without shared images */
+  int64_t kv_bytes_shared;      /* limits.shared_images of all sessions together */
   int32_t images_in_budget;     /* maximum images per session within the budget, or frames if only clips are planned;
                                    -1 without a budget */
   int32_t positions_per_image;  /* of an image with the most views, and the tokens around it; 0: no vision part */
@@ -398,6 +403,8 @@ typedef struct ocellus_generate_stats {
   int32_t library_hits;        /* images since then read from the image library */
   int32_t library_memory_hits; /* hits in limits.library_cache_bytes, without reading a file */
   int32_t library_misses;      /* images computed and being stored there, unless that fails */
+  int32_t shared_image_hits;   /* images since then that the device held already (limits.shared_images); with a library
+                                  they are library_hits, too */
   int32_t prompt_tokens;       /* all prompt rows, images included, since the last generate */
   int32_t generated_tokens;
   int64_t library_bytes_read; /* bytes of entries, since the last generate */
@@ -413,6 +420,7 @@ typedef struct ocellus_generate_stats {
   int64_t kv_scale_bytes;    /* offsets and steps in kv_bytes */
   int64_t kv_waste_bytes;    /* not in kv_bytes: empty slots of pages and blocks, padding */
   int64_t kv_block_bytes;    /* the part of kv_bytes in image blocks: visual slots, unless kept among text as f16 */
+  int64_t kv_shared_bytes;   /* the part of kv_bytes in shared images, which other sessions may link, too */
   int64_t kv_block_elements; /* values in them, of 8 kv_block_bytes / kv_block_elements bits each */
   int64_t kv_bytes_full;     /* the same tokens, unpacked f16, nothing evicted */
   uint64_t logits_hash;      /* hash of the last logits: equal runs on one device give equal hashes */
@@ -573,6 +581,12 @@ typedef struct ocellus_engine_stats {
   double library_read_ms;
   int64_t library_written_bytes; /* entries written by the writing thread, and its time until they were on the disk */
   double library_write_ms;
+  int64_t shared_images_held; /* of limits.shared_images: images on the device, linked now or not */
+  int64_t shared_images_used; /* those that sessions link now */
+  int64_t shared_image_links; /* links to these, of all sessions */
+  int64_t shared_image_hits;  /* links so far to images that were held already */
+  int64_t shared_bytes_used;  /* bytes of the images linked now */
+  int64_t shared_bytes_saved; /* additional bytes if every link were a copy of its own */
 } ocellus_engine_stats;
 OCELLUS_API ocellus_status ocellus_engine_get_stats(const ocellus_engine* engine, ocellus_engine_stats* out);
 
@@ -624,7 +638,8 @@ OCELLUS_API ocellus_status ocellus_library_open(const char* path, int64_t quota_
 /* No session may use the library any more. Waits for pending writes. */
 OCELLUS_API void ocellus_library_close(ocellus_library* library);
 /* Looks up images added from now on among the owner's entries and the shared ones, and stores them as the owner's.
- * `owner`: 1 to 64 of A-Za-z0-9._-, no dot first. NULL: no library. The limits must plan one. */
+ * `owner`: 1 to 64 of A-Za-z0-9._-, no dot first. The limits must plan a library. NULL: no library; an owner then only
+ * keeps limits.shared_images apart from those of other owners, and may be NULL as well. */
 OCELLUS_API ocellus_status ocellus_session_set_library(ocellus_session* session, ocellus_library* library,
                                                        const char* owner);
 

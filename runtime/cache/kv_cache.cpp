@@ -55,16 +55,53 @@ Status SessionCache::reserve_text(int64_t count) {
   return {};
 }
 
+Status SessionCache::check_image_room() const {
+  if (own_image_count_ < images_.cols && block_count_ + pools_->shape.blocks_per_image() <= blocks_.cols) return {};
+  return OCELLUS_FAIL(Code::kFull, "the session holds its planned %lld images already: plan more images",
+                      static_cast<long long>(images_.cols));
+}
+
+/// Adds an image whose blocks are at the end of the list.
+int32_t SessionCache::list_image(int32_t place) {
+  block_count_ += static_cast<int32_t>(pools_->shape.blocks_per_image());
+  images_.data[own_image_count_] = {.place = place};
+  return own_image_count_++;
+}
+
 Status SessionCache::reserve_image(int32_t* ordinal) {
-  const int64_t needed = pools_->shape.blocks_per_image();
-  if (own_image_count_ >= images_.cols || block_count_ + needed > blocks_.cols ||
-      !take_blocks(pools_->blocks, needed, blocks_.data + block_count_))
-    return OCELLUS_FAIL(Code::kFull, "the session holds its planned %lld images already: plan more images",
-                        static_cast<long long>(images_.cols));
-  block_count_ += static_cast<int32_t>(needed);
-  images_.data[own_image_count_] = StoredImage();
-  *ordinal = own_image_count_++;
+  OCELLUS_TRY(check_image_room());
+  KvPools& pools = *pools_;
+  const int64_t needed = pools.shape.blocks_per_image();
+  if (!pools.shared.planned()) {
+    if (!take_blocks(pools.blocks, needed, blocks_.data + block_count_))
+      return OCELLUS_FAIL(Code::kFull, "all planned image blocks are taken: plan more images");
+    *ordinal = list_image(-1);
+    return {};
+  }
+  const int32_t place = pools.shared.take(pools.blocks);
+  if (place < 0)
+    return OCELLUS_FAIL(Code::kFull,
+                        "sessions link all %lld planned shared images: plan more (shared_images), or reset a session",
+                        static_cast<long long>(pools.shared.count()));
+  std::copy_n(pools.shared.blocks(place), needed, blocks_.data + block_count_);
+  *ordinal = list_image(place);
   return {};
+}
+
+Status SessionCache::share_image(int32_t place, int32_t* ordinal) {
+  OCELLUS_TRY(check_image_room());
+  pools_->shared.add_user(place);
+  std::copy_n(pools_->shared.blocks(place), pools_->shape.blocks_per_image(), blocks_.data + block_count_);
+  *ordinal = list_image(place);
+  return {};
+}
+
+/// Ends the session's hold on an image's blocks.
+void SessionCache::release_image(int32_t ordinal) {
+  if (const int32_t place = place_of(ordinal); place >= 0)
+    pools_->shared.release(place, pools_->blocks);
+  else
+    release_blocks(pools_->blocks, blocks_.data + ordinal * blocks_per_image(), blocks_per_image());
 }
 
 Status SessionCache::reserve_evicted(const EvictedRows& rows) {
@@ -215,8 +252,8 @@ void SessionCache::commit_linked(int32_t ordinal, int32_t slots, int32_t first_s
 
 void SessionCache::release_reserved_images(int32_t first) {
   for (; own_image_count_ > first; --own_image_count_) {
+    release_image(own_image_count_ - 1);
     block_count_ -= blocks_per_image();
-    release_blocks(pools_->blocks, blocks_.data + block_count_, blocks_per_image());
   }
 }
 
@@ -262,7 +299,7 @@ void SessionCache::rewind(const Mark& mark) {
   if (eviction_count_ == 0) {  // otherwise images have no blocks of their own
     for (int32_t i = mark.image_count; i < own_image_count_; ++i) {
       image_rows_ -= images_.data[i].rows;
-      images_.data[i] = StoredImage();
+      images_.data[i] = {.place = place_of(i)};
     }
   }
   image_count_ = mark.image_count;
@@ -274,7 +311,7 @@ void SessionCache::rewind(const Mark& mark) {
 void SessionCache::release_oldest_image() {
   if (own_image_count_ == 0) return;
   image_rows_ -= images_.data[0].rows;
-  release_blocks(pools_->blocks, blocks_.data, blocks_per_image());
+  release_image(0);
   erase(blocks_.data, block_count_, 0, blocks_per_image());
   erase(images_.data, own_image_count_, 0, 1);
   block_count_ -= blocks_per_image();
@@ -333,6 +370,9 @@ CacheBytes SessionCache::bytes() const {
     const StoredImage& image = images_.data[i];
     const int64_t slots = image.slots - image.first_slot - image.hole_count;
     in_blocks += slots * shape.visual_slot_bytes();
+    if (image.place >= 0)
+      bytes.shared +=
+          slots * shape.visual_slot_bytes() + blocks_of(image.slots, shape.block_slots) * shape.scale_bytes();
     bytes.block_elements += slots * slot_elements * shape.layer_count * shape.kv_heads;
     used_blocks += blocks_of(image.slots, shape.block_slots);
   }

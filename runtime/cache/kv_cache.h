@@ -39,8 +39,10 @@ class SessionCache {
 
   /// Makes room for text slots [text_slots(), text_slots() + count). kFull if the pages are used up.
   Status reserve_text(int64_t count);
-  /// Takes an image's blocks; *ordinal counts the session's images from 0. kFull if there are none.
+  /// Takes an image's blocks, or a shared place; *ordinal counts the session's images from 0. kFull if there are none.
   Status reserve_image(int32_t* ordinal);
+  Status share_image(int32_t place, int32_t* ordinal);
+  int32_t place_of(int32_t ordinal) const { return images_.data[ordinal].place; }
   /// Takes pages and blocks for survivors; one reservation at a time. kFull if there are none.
   Status reserve_evicted(const EvictedRows& rows);
 
@@ -159,6 +161,9 @@ class SessionCache {
   int64_t packed_text() const { return int64_t{text_block_count_} * pools_->shape.block_slots; }
   KvRun sinks() const;
   KvRun behind_sinks(const KvRun& run) const;
+  Status check_image_room() const;
+  int32_t list_image(int32_t place);
+  void release_image(int32_t ordinal);
   /// Calls visit(layer, live slots of all its heads together).
   template <class Visit>
   void visit_evicted(int32_t eviction, bool visual, Visit visit) const;

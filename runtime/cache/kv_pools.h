@@ -11,6 +11,7 @@
 #include "platform/round_up.h"
 #include "platform/status.h"
 #include "runtime/cache/kv_formats.h"
+#include "runtime/cache/shared_places.h"
 
 namespace ocellus {
 
@@ -56,7 +57,8 @@ struct KvShape {
   int32_t image_slots = 0;           // slots of an image in blocks of its own
   int64_t page_count = 0;
   int64_t block_count = 0;
-  bool has_ledger = false;  // the pages have a ledger, for eviction during answers; with sums of attention
+  int64_t shared_images = 0;  // places for images that sessions share; 0: each has blocks of its own
+  bool has_ledger = false;    // the pages have a ledger, for eviction during answers; with sums of attention
   bool has_sums = false;
   KvFormatList layer_formats = {};
   KvScaleForm scales = KvScaleForm::kF16;  // scales of packed blocks
@@ -122,6 +124,7 @@ struct KvPools {
   KvShape shape;
   BlockPool pages;
   BlockPool blocks;
+  SharedPlaces shared;
   SlotLedger ledger;
 
   Status lay_out(const KvShape& shape_, RowSink& sink);

@@ -33,6 +33,7 @@ struct CacheBytes {
   int64_t scales = 0;          // offsets and steps of packed blocks
   int64_t waste = 0;           // slots without a token, padding
   int64_t blocks = 0;          // the part of payload and scales in image blocks
+  int64_t shared = 0;          // the part of payload and scales in shared images
   int64_t block_elements = 0;  // number of values stored in image blocks
   int64_t resident() const { return payload + scales + waste; }
 };
@@ -56,8 +57,9 @@ struct TextPage {
   int64_t end = 0;       // position after its last slot
 };
 
-/// An image with blocks of its own.
+/// An image with blocks of its own, or in a place that it shares.
 struct StoredImage {
+  int32_t place = -1;    // its place in SharedPlaces; -1: none
   int32_t slots = 0;     // 0: reserved
   int32_t rows = 0;      // rows when it was read
   int64_t position = 0;  // position of its first row

@@ -46,6 +46,9 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
     return OCELLUS_FAIL(Code::kBadArgument, "the image library's memory tier needs a library: plan one");
   if (limits.library != 0 && limits.reuse == OCELLUS_REUSE_NONE)
     return OCELLUS_FAIL(Code::kBadArgument, "an image library needs linked images: plan reuse");
+  OCELLUS_TRY(check_range("the number of shared images", limits.shared_images, 0, kMaxImages));
+  if (limits.shared_images > 0 && (limits.reuse == OCELLUS_REUSE_NONE || planned_images(limits) == 0))
+    return OCELLUS_FAIL(Code::kBadArgument, "sessions share linked images: plan images and reuse, or no shared images");
   OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_BLEND));
   OCELLUS_TRY(
       check_range("the rows of a linked image that are computed in place", limits.reuse_rows, -1, kMaxTextTokens));

@@ -150,6 +150,7 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
     OCELLUS_TRY(engine->library_traffic_.start(engine->shape_.kv, engine->memory_.library_traffic,
                                                reading_threads(engine->shape_), engine->threads_, engine->trace_,
                                                engine->log_));
+  engine->memory_.shared_images.attach(engine->memory_.shared_image_memory, &engine->memory_.pools);
   engine->pictures_ahead_.attach(engine->memory_.pictures_ahead);
   for (int32_t i = 0; i < engine->shape_.sessions; ++i) engine->memory_.caches[i].attach(&engine->memory_.pools);
   engine->load_ms_ = elapsed_ms(start, now_ns());
@@ -345,6 +346,13 @@ void Engine::describe(ocellus_engine_stats* out) const {
   out->library_read_ms = traffic.read_ms;
   out->library_written_bytes = traffic.written_bytes;
   out->library_write_ms = traffic.write_ms;
+  const SharedUse shared = memory_.shared_images.use();
+  out->shared_images_held = shared.held;
+  out->shared_images_used = shared.used;
+  out->shared_image_links = shared.links;
+  out->shared_image_hits = memory_.shared_images.hits();
+  out->shared_bytes_used = shared.used * shape_.kv.image_bytes();
+  out->shared_bytes_saved = (shared.links - shared.used) * shape_.kv.image_bytes();
 }
 
 }  // namespace ocellus

@@ -82,7 +82,18 @@ Status EngineMemory::lay_out_links(const Model& model, const EngineShape& shape,
   OCELLUS_TRY(take_activations(sink, "rows of linked images", Lifetime::kSession, Phase::kNone,
                                shape.library.planned() ? ActivationType::kF16 : ActivationType::kF32,
                                shape.pictures.per_session * shape.reuse.input_rows, model.text().width, &linked_rows));
+  if (shape.reuse.shares()) OCELLUS_TRY(lay_out_shared(model, shape, sink));
   return shape.library.planned() ? lay_out_library(model, shape, sink) : Status();
+}
+
+Status EngineMemory::lay_out_shared(const Model& model, const EngineShape& shape, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kSession;
+  const int64_t count = shape.reuse.shared_images, rows = shape.reuse.input_rows;
+  OCELLUS_TRY(take_rows(sink, "records of shared images", kLife, Phase::kNone, count, sizeof(SharedImage),
+                        &shared_image_memory.records));
+  OCELLUS_TRY(take_rows(sink, "picks of shared images", kLife, Phase::kNone, count, rows, &shared_image_memory.picks));
+  return take_activations(sink, "rows of shared images", kLife, Phase::kNone, linked_rows.type, count * rows,
+                          model.text().width, &shared_image_memory.rows);
 }
 
 Status EngineMemory::lay_out_library(const Model& model, const EngineShape& shape, RowSink& sink) {

@@ -8,6 +8,7 @@
 #include "runtime/engine/engine_shape.h"
 #include "runtime/forward/sampler.h"
 #include "runtime/library/library_traffic.h"
+#include "runtime/library/shared_images.h"
 #include "runtime/policy/compress.h"
 
 namespace ocellus {
@@ -37,6 +38,8 @@ struct EngineMemory {
   PromptChunk image_chunk;
   ActivationView linked_rows;  // [images * rows, D]
   SpreadMemory spread;
+  SharedImageMemory shared_image_memory;
+  SharedImages shared_images;  // no row
   // Library only: an image's rows or an empty block, the mean of the rows, what is on its way to or from
   // the library, and the pictures of a prompt that is added as a whole.
   HostView<std::byte> library_staging;
@@ -54,6 +57,7 @@ struct EngineMemory {
   Status lay_out(const Model& model, const EngineShape& shape, RowSink& sink);
 
  private:
+  Status lay_out_shared(const Model& model, const EngineShape& shape, RowSink& sink);
   Status lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink);
   Status lay_out_library(const Model& model, const EngineShape& shape, RowSink& sink);
 };

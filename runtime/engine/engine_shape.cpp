@@ -78,6 +78,7 @@ Status resolve_tokens(const Model& model, const ocellus_limits& limits, EngineSh
 void resolve_reuse(const ocellus_limits& limits, const PictureShape& pictures, ReuseShape* r) {
   r->method = static_cast<ocellus_reuse>(limits.reuse);
   if (!r->links()) return;
+  r->shared_images = limits.shared_images;
   r->alone_rows = pictures.rows + pictures.delimiters + 1;
   if (r->in_context() || r->text_alone()) return;
   if (r->blends()) {
@@ -136,6 +137,11 @@ Status check_links(const EngineShape& s) {
                         "images of a prompt: plan per-image");
   if (s.reuse.carries() && s.policy.packs())
     return OCELLUS_FAIL(Code::kBadArgument, "carry changes slots of 16 bits only: plan kv_bits of 16, or spread");
+  if (s.reuse.carries() && s.reuse.shares())
+    return OCELLUS_FAIL(
+        Code::kBadArgument,
+        "carry changes the slots of images in every prompt, so that sessions cannot share them: plan no "
+        "shared images, or spread");
   if (s.reuse.blends() && s.policy.packs())
     return OCELLUS_FAIL(Code::kBadArgument, "CacheBlend compares rows with slots of 16 bits only: plan kv_bits of 16");
   if (s.reuse.picks() == PickRule::kFirstOfTiles && s.pictures.preprocess.rules->has_map)
@@ -255,8 +261,10 @@ Status size_cache(const TextConfig& text, EngineShape* s) {
   kv.has_sums = kv.has_ledger && policy.evict->answers(policy.options).by_attention;
   size_session(s);
   kv.page_count = s->session.pages * s->sessions;
-  kv.block_count = s->session.blocks * s->sessions;
-  const double slots = static_cast<double>(s->slots_per_session()) * s->sessions;
+  kv.shared_images = s->reuse.shared_images;
+  kv.block_count = s->reuse.shares() ? kv.shared_images * kv.blocks_per_image() : s->session.blocks * s->sessions;
+  const double slots = static_cast<double>(s->session.pages * kPageSlots) * s->sessions +
+                       static_cast<double>(kv.block_count * kv.block_slots);
   const double bytes = slots * static_cast<double>(kv.slot_bytes());
   if (bytes <= kMaxCacheBytes && kv.page_count <= INT32_MAX) return {};
   return OCELLUS_FAIL(

@@ -50,6 +50,7 @@ struct ReuseShape {
   int64_t alone_rows = 0;     // rows of a picture that is read alone, with the start token and the delimiters
   int64_t in_place = 0;       // rows computed once more, in place
   int64_t input_rows = 0;     // rows whose embeddings are kept, since they may be among those
+  int64_t shared_images = 0;  // places for pictures that sessions share; 0: each session has its own
   int32_t blend_percent = 0;  // share of all linked rows that is computed in place, if it blends
 
   /// Pictures are linked into prompts.
@@ -61,6 +62,7 @@ struct ReuseShape {
   bool text_alone() const { return method == OCELLUS_REUSE_FULL; }
   /// The change of the rows in place is applied to the others.
   bool carries() const { return method == OCELLUS_REUSE_CARRY; }
+  bool shares() const { return shared_images > 0; }
   /// The rows in place are chosen, among all, when a prompt is read.
   bool blends() const { return method == OCELLUS_REUSE_BLEND; }
   PickRule picks() const;

@@ -112,6 +112,7 @@ class Advisor {
     reduce(&ocellus_limits::max_images, "max_images", limits_.max_images, 1, "images per session");
     reduce(&ocellus_limits::max_clip_frames, "max_clip_frames", limits_.max_clip_frames, 1,
            "frames of clips per session");
+    reduce(&ocellus_limits::shared_images, "shared_images", limits_.shared_images, 1, "shared images");
     reduce(&ocellus_limits::max_sessions, "max_sessions", limits_.max_sessions, 1, "sessions");
     reduce(&ocellus_limits::max_text_tokens, "max_text_tokens", limits_.max_text_tokens, 16, "text tokens per session");
     const int64_t view_pixels = int64_t{model_.vision().image_size} * model_.vision().image_size;
@@ -299,8 +300,9 @@ Status plan_memory(const Model& model, const ocellus_limits& limits, ocellus_pla
   out->total_bytes = recorder.total_bytes();
   out->kv_bytes_per_image = shape.kv.image_bytes();
   out->kv_bytes_per_token = shape.kv.slot_bytes();
-  out->kv_bytes_per_session =
-      shape.session.pages * shape.kv.page_bytes() + shape.session.blocks * shape.kv.block_bytes();
+  const int64_t own_blocks = shape.reuse.shares() ? 0 : shape.session.blocks;
+  out->kv_bytes_per_session = shape.session.pages * shape.kv.page_bytes() + own_blocks * shape.kv.block_bytes();
+  out->kv_bytes_shared = shape.kv.shared_images * shape.kv.image_bytes();
   out->budget_bytes = limits.budget_bytes;
   out->images_in_budget = -1;
   out->positions_per_image = positions_per_image(model, limits);

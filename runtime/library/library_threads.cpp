@@ -13,7 +13,7 @@ void LibraryTraffic::read_loop() {
     if (const int load = next_load(); load >= 0)
       serve(load);
     else if (use_.library != nullptr)
-      note_use();
+      pass_use_on();
     else if (quit_)
       return;
     else
@@ -51,7 +51,8 @@ void LibraryTraffic::serve(int number) {
   } else {
     load.result = {};
     if (found)
-      load.result = {memory_.loads.row(number), entry.bytes, false, entry.computed_ms, entry.stamp.key, entry.part};
+      load.result = {memory_.loads.row(number), entry.bytes, false,  //
+                     entry.computed_ms,         entry.stamp, entry.part, entry.library != 0};
     load.step = Step::kReady;
   }
   monitor_.notify_all();
@@ -105,7 +106,7 @@ bool LibraryTraffic::read_entry(const EntryWish& wish, int load, CachedEntry* ou
 }
 
 /// Called with the lock held; releases it while the library is notified.
-void LibraryTraffic::note_use() {
+void LibraryTraffic::pass_use_on() {
   const Use use = use_;
   monitor_.unlock();
   use.library->note_use(use.key);
@@ -176,16 +177,19 @@ bool LibraryTraffic::write_entry() {
   const Status status = wish.library->put(wish.owner.view(), wish.part, entry, &key);
   {
     const std::lock_guard lock(monitor_);
-    stored_ = {status, key, status.ok() ? Failure() : last_failure()};
+    stored_ = {status, key, status.ok() ? Failure() : last_failure(), store_.number};
   }
   if (!status.ok()) return false;
   LibraryEntry file;
   bool found = false;
   cached.part = wish.part;
   cached.computed_ms = store_.computed_ms;
-  if (cache_.is_enabled() && wish.library->find_key(wish.owner.view(), key, &file, &found).ok() && found &&
-      file.take_stamp(&cached.stamp))
-    cache_.insert(cached, from);
+  if (!wish.library->find_key(wish.owner.view(), key, &file, &found).ok() || !found || !file.take_stamp(&cached.stamp))
+    return true;
+  cache_.insert(cached, from);
+  const std::lock_guard lock(monitor_);
+  stored_.stamp = cached.stamp;
+  stored_.is_stamped = true;
   return true;
 }
 

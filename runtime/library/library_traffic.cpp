@@ -67,13 +67,22 @@ bool LibraryTraffic::find_in_memory(Load& load) {
   bool is_due = false;
   load.cached = cache_.find(load.wish, &entry, &is_due);
   if (load.cached < 0) return false;
-  load.result = {cache_.bytes(load.cached), entry.bytes, true, entry.computed_ms, entry.stamp.key, entry.part};
-  if (is_due && use_.library == nullptr) {
-    load.wish.library->begin_use();
-    use_ = {load.wish.library, entry.stamp.key};
-    monitor_.notify_all();
-  }
+  load.result = {cache_.bytes(load.cached), entry.bytes, true, entry.computed_ms, entry.stamp, entry.part, true};
+  if (is_due) note_use_later(load.wish.library, entry.stamp.key);
   return true;
+}
+
+/// Called with the lock held. One at a time: the quotas need no more.
+void LibraryTraffic::note_use_later(ImageLibrary* library, const LibraryKey& key) {
+  if (use_.library != nullptr) return;
+  library->begin_use();
+  use_ = {library, key};
+  monitor_.notify_all();
+}
+
+void LibraryTraffic::note_use(ImageLibrary& library, const LibraryKey& key) {
+  const std::lock_guard lock(monitor_);
+  note_use_later(&library, key);
 }
 
 void LibraryTraffic::free_load(Load& load) {
@@ -169,12 +178,13 @@ std::byte* LibraryTraffic::wait_for_room(const StopSignal& stop) {
   return memory_.store.data;
 }
 
-void LibraryTraffic::store(const ComputedEntry& entry) {
+int64_t LibraryTraffic::store(const ComputedEntry& entry) {
   std::memcpy(memory_.embedding.data, entry.embedding, static_cast<size_t>(memory_.embedding.cols) * sizeof(float));
   const std::lock_guard lock(monitor_);
-  store_ = {Step::kQueued, entry.wish, entry.labels, entry.computed_ms};
+  store_ = {Step::kQueued, entry.wish, entry.labels, entry.computed_ms, ++stores_};
   entry.wish.library->begin_use();
   monitor_.notify_all();
+  return stores_;
 }
 
 void LibraryTraffic::give_up(Status why) {
@@ -187,6 +197,15 @@ void LibraryTraffic::give_up(Status why) {
 void LibraryTraffic::finish_writes() {
   const std::lock_guard lock(monitor_);
   while (store_.step == Step::kQueued || store_.step == Step::kWorking) monitor_.wait();
+}
+
+Status LibraryTraffic::wait_for_writes(const StopSignal& stop) {
+  const std::lock_guard lock(monitor_);
+  while (store_.step == Step::kQueued || store_.step == Step::kWorking) {
+    OCELLUS_TRY(stop.check());
+    monitor_.wait_ms(kPollMilliseconds);
+  }
+  return {};
 }
 
 StoredEntry LibraryTraffic::last_stored() {

@@ -27,8 +27,9 @@ struct LoadedEntry {
   int64_t byte_count = 0;
   bool from_memory = false;  // no file was read
   double computed_ms = 0;    // time that computing the image took; 0: unknown
-  LibraryKey key = {};
+  EntryStamp stamp = {};
   LibraryPart part = LibraryPart::kOwn;
+  bool is_stamped = false;  // else only the stamp's key is known
 };
 
 /// Result of the last store.
@@ -36,6 +37,9 @@ struct StoredEntry {
   Status status;
   LibraryKey key = {};
   Failure failure = {};  // reason why it was not stored
+  int64_t number = 0;    // from store(); 0: the image did not get there
+  EntryStamp stamp = {};
+  bool is_stamped = false;
 };
 
 /// An entry to store: its facts, the mean of its rows, and its computing time.
@@ -105,15 +109,20 @@ class LibraryTraffic {
   /// the threads do not run. Waiting costs the session no more than writing itself would, and happens only if computing
   /// an image takes less time than writing it; skipping the entry would cost its next user more.
   std::byte* wait_for_room(const StopSignal& stop);
-  /// Starts writing the entry whose bytes were put there; its facts and embedding are copied.
-  void store(const ComputedEntry& entry);
+  /// Starts writing the entry whose bytes were put there; its facts and embedding are copied. Returns the number of
+  /// this store, from 1 on.
+  int64_t store(const ComputedEntry& entry);
   /// Releases the place from wait_for_room(); the entry counts as not stored because of `why`, the latest failure of
   /// this thread.
   void give_up(Status why);
   /// Waits for pending writes.
   void finish_writes();
+  /// The same; kCancelled, kDeadline.
+  Status wait_for_writes(const StopSignal& stop);
   /// Waits as well; returns the result of the last one.
   StoredEntry last_stored();
+  /// Notifies a library of the use of an entry that was found elsewhere, in the background.
+  void note_use(ImageLibrary& library, const LibraryKey& key);
   TrafficTotals totals() const;
 
  private:
@@ -130,6 +139,7 @@ class LibraryTraffic {
     EntryWish wish;
     EntryLabels labels;
     double computed_ms = 0;
+    int64_t number = 0;
   };
   struct Use {
     ImageLibrary* library = nullptr;
@@ -137,6 +147,7 @@ class LibraryTraffic {
   };
 
   bool find_in_memory(Load& load);
+  void note_use_later(ImageLibrary* library, const LibraryKey& key);
   void free_load(Load& load);
   int take_place(Queue& queue);
   void read_loop();
@@ -144,7 +155,7 @@ class LibraryTraffic {
   void serve(int load);
   bool read_entry(const EntryWish& wish, int load, CachedEntry* entry);
   bool is_abandoned(int load);
-  void note_use();
+  void pass_use_on();
   void write_loop();
   bool write_entry();
   void tell_unstored();
@@ -157,6 +168,7 @@ class LibraryTraffic {
   Load loads_[kLoads];
   Store store_;
   StoredEntry stored_;
+  int64_t stores_ = 0;
   Use use_;  // pending notification of a library
   int64_t sequence_ = 0;
   TrafficTotals totals_;

@@ -13,11 +13,13 @@ EntryFacts PicturesAhead::facts(int64_t i) const {
 
 void PicturesAhead::add(const EntryFacts& facts) { std::memcpy(facts_.row(count_++), &facts, sizeof facts); }
 
-void PicturesAhead::start_loads(EntryWish wish, LibraryTraffic& traffic, Queue& queue) {
+void PicturesAhead::start_loads(EntryWish wish, SharedImages& shared, LibraryTraffic& traffic, Queue& queue) {
   for (; begun_ < count_ && begun_ - current_ < kMaxBegun; ++begun_) {
     wish.facts = facts(begun_);
     for (int64_t i = current_; i < begun_; ++i)
       if (facts(i) == wish.facts) return;
+    loads_[begun_ % kMaxBegun] = -1;
+    if (shared.has(wish)) continue;
     const int load = traffic.begin(wish, queue);
     if (load < 0) return;
     loads_[begun_ % kMaxBegun] = load;
@@ -40,7 +42,8 @@ void PicturesAhead::finish_current() {
 }
 
 void PicturesAhead::clear(LibraryTraffic& traffic) {
-  for (int64_t i = current_ + (is_taken_ ? 1 : 0); i < begun_; ++i) traffic.abandon(loads_[i % kMaxBegun]);
+  for (int64_t i = current_ + (is_taken_ ? 1 : 0); i < begun_; ++i)
+    if (const int load = loads_[i % kMaxBegun]; load >= 0) traffic.abandon(load);
   count_ = begun_ = current_ = 0;
   is_taken_ = false;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/library/library_traffic.h"
+#include "runtime/library/shared_images.h"
 
 namespace ocellus {
 
@@ -13,8 +14,8 @@ class PicturesAhead {
   bool has_room() const { return count_ < facts_.rows; }
   void add(const EntryFacts& facts);
   /// Starts as many loads as there is room for, in order. A repeated picture waits for the first one, which may only
-  /// then be in the library. `wish`: all but the facts.
-  void start_loads(EntryWish wish, LibraryTraffic& traffic, Queue& queue);
+  /// then be in the library. Those that the device holds need none. `wish`: all but the facts.
+  void start_loads(EntryWish wish, SharedImages& shared, LibraryTraffic& traffic, Queue& queue);
 
   /// Returns the prompt's next picture, and its load, -1 if that is not begun. False if the picture is not known ahead.
   bool current(EntryFacts* facts, int* load);

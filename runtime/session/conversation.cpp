@@ -12,6 +12,7 @@ void PromptStats::report(ocellus_generate_stats* out) const {
   out->library_hits = library_hits;
   out->library_memory_hits = library_memory_hits;
   out->library_misses = library_misses;
+  out->shared_image_hits = shared_image_hits;
   out->library_bytes_read = library_bytes;
   out->library_saved_ms = library_saved_ms;
   out->preprocess_ms = preprocess_ms;

@@ -286,6 +286,7 @@ void Generation::summarise(int32_t i) {
   s.kv_scale_bytes = bytes.scales;
   s.kv_waste_bytes = bytes.waste;
   s.kv_block_bytes = bytes.blocks;
+  s.kv_shared_bytes = bytes.shared;
   s.kv_block_elements = bytes.block_elements;
   s.kv_bytes_full = cache.full_bytes();
   conversation(i).stats() = PromptStats();

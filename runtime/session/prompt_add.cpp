@@ -183,11 +183,9 @@ Status Prompt::add_in_context(const Picture& picture, const ViewPlan& plan) {
   EntryFacts facts;
   bool found = false;
   OCELLUS_TRY(reuse_.identify(picture, plan, &facts));
-  if (reuse_.library() != nullptr) {
-    const Status status = reuse_.recall(facts, plan, chunk(), &found);
-    conversation_.stats().note_search(found);
-    OCELLUS_TRY(status);
-  }
+  const Status status = reuse_.recall(facts, plan, chunk(), &found);
+  if (reuse_.library() != nullptr) conversation_.stats().note_search(found);
+  OCELLUS_TRY(status);
   if (!found) OCELLUS_TRY(read_in_context(picture, plan, facts));
   uint64_t& prefix = conversation_.state().prefix_hash;
   for (const uint64_t part : {facts.content.high, facts.content.low, static_cast<uint64_t>(facts.tile_cols)})

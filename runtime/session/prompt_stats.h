@@ -20,6 +20,7 @@ struct PromptStats {
   int32_t library_hits = 0;
   int32_t library_memory_hits = 0;  // hits without a file being read
   int32_t library_misses = 0;
+  int32_t shared_image_hits = 0;
   int64_t library_bytes = 0;  // read from files
   double library_saved_ms = 0;
 
@@ -28,6 +29,10 @@ struct PromptStats {
   void note_hit(int64_t bytes, double saved_ms) {
     library_memory_hits += bytes == 0 ? 1 : 0;
     library_bytes += bytes;
+    library_saved_ms += saved_ms;
+  }
+  void note_shared_hit(double saved_ms) {
+    ++shared_image_hits;
     library_saved_ms += saved_ms;
   }
   void report(ocellus_generate_stats* out) const;

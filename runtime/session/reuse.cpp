@@ -63,6 +63,7 @@ Status check_fits(const LibraryKey& key, const EntryFacts& facts, Engine& engine
 
 void Reuse::reset() {
   library_ = nullptr;
+  owner_ = {};
   keep_ = {};
 }
 
@@ -70,10 +71,13 @@ Status Reuse::set_library(ImageLibrary* library, std::string_view owner) {
   Engine& engine = conversation_.engine();
   if (library != nullptr && !engine.shape().library.planned())
     return OCELLUS_FAIL(Code::kBadArgument, "no image library was planned: plan one");
-  if (library != nullptr && (!is_owner_name(owner) || !owner_.assign(owner)))
+  OwnerName name;
+  const bool is_named = library != nullptr || !owner.empty();
+  if (is_named && (!is_owner_name(owner) || !name.assign(owner)))
     return OCELLUS_FAIL(Code::kBadArgument, "an owner has 1 to 64 characters of A-Z, a-z, 0-9, '.', '_' and '-'");
   if (library != nullptr) OCELLUS_TRY(engine.fingerprint_model());
   library_ = library;
+  owner_ = name;
   keep_ = {};
   return {};
 }

@@ -4,6 +4,7 @@
 //
 //   the library, entries by key, search    reuse.cpp
 //   reading and writing entries            reuse_library.cpp
+//   images that sessions share             shared_links.h
 //   reading alone, linking                 reuse_link.cpp
 //   choosing rows to compute in place      reuse_blend.cpp
 #pragma once
@@ -15,6 +16,7 @@
 #include "runtime/library/library_cache.h"
 #include "runtime/session/picture_rows.h"
 #include "runtime/session/session_keep.h"
+#include "runtime/session/shared_links.h"
 
 namespace ocellus {
 
@@ -58,8 +60,7 @@ class Reuse {
   /// Links an entry found by its key: it must exist.
   Status link_entry(const EntryFacts& facts, const ViewPlan& plan, PromptChunk& chunk);
 
-  // Identifies a picture that is read in its prompt, to be stored afterwards as image number `ordinal`. Without a
-  // library only identify() has an effect.
+  // Identifies a picture that is read in its prompt, to be stored and shared afterwards as image number `ordinal`.
   Status identify(const Picture& picture, const ViewPlan& plan, EntryFacts* facts);
   void prepare_to_keep(int32_t ordinal);
   void note_embedding(const PromptChunk& chunk);
@@ -74,7 +75,9 @@ class Reuse {
  private:
   EntryWish wish_for(const EntryFacts& facts) const;
   Status embed(const uint8_t* bytes, int64_t byte_count);
-  Status link_known(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk);
+  Status link_known(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk, int32_t* ordinal);
+  Status find_entry(const EntryFacts& facts, int load, const PromptChunk& chunk, int32_t* ordinal, bool* found);
+  int64_t store_image(const EntryFacts& facts, int32_t ordinal, double computed_ms, const PromptChunk& chunk);
   Status load_entry(const EntryFacts& facts, int load, int32_t ordinal, const PromptChunk& chunk, bool* found);
   Status read_alone(const Picture& picture, const ViewPlan& plan, int32_t ordinal, const PromptChunk& chunk);
   Status pick_rows(const ViewPlan& plan);
@@ -87,6 +90,7 @@ class Reuse {
   ImageLibrary* library_ = nullptr;
   OwnerName owner_;
   SessionKeep keep_;
+  SharedLinks shared_{conversation_};
 };
 
 }  // namespace ocellus

@@ -71,7 +71,8 @@ Status Reuse::look_ahead(const Picture& picture, const ViewPlan& plan) {
   EntryFacts facts;
   OCELLUS_TRY(identify(picture, plan, &facts));
   engine.pictures_ahead().add(facts);
-  engine.pictures_ahead().start_loads(wish_for({}), engine.library_traffic(), engine.queue());
+  engine.pictures_ahead().start_loads(wish_for({}), engine.memory().shared_images, engine.library_traffic(),
+                                      engine.queue());
   return {};
 }
 
@@ -86,35 +87,52 @@ void Reuse::forget_ahead() {
 }
 
 /// A failing library is no failure of the session: the image is computed.
-Status Reuse::link_known(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk) {
+Status Reuse::link_known(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk, int32_t* ordinal) {
   Engine& engine = conversation_.engine();
   PicturesAhead& ahead = engine.pictures_ahead();
   EntryFacts facts;
   int load = -1;
   if (!ahead.current(&facts, &load)) OCELLUS_TRY(identify(picture, plan, &facts));
   bool found = false;
-  OCELLUS_TRY(load_entry(facts, load, ordinal, chunk, &found));
-  ahead.start_loads(wish_for({}), engine.library_traffic(), engine.queue());
-  conversation_.stats().note_search(found);
+  OCELLUS_TRY(find_entry(facts, load, chunk, ordinal, &found));
+  if (library_ != nullptr) {
+    ahead.start_loads(wish_for({}), engine.memory().shared_images, engine.library_traffic(), engine.queue());
+    conversation_.stats().note_search(found);
+  }
   if (!found) {
     const int64_t start = now_ns();
-    prepare_to_keep(ordinal);
-    OCELLUS_TRY(read_alone(picture, plan, ordinal, chunk));
+    prepare_to_keep(*ordinal);
+    OCELLUS_TRY(read_alone(picture, plan, *ordinal, chunk));
     OCELLUS_TRY(engine.queue().finish());
-    keep_image(facts, ordinal, elapsed_ms(start, now_ns()), chunk);
+    keep_image(facts, *ordinal, elapsed_ms(start, now_ns()), chunk);
   }
   ahead.finish_current();
   return engine.queue().status();
 }
 
+/// Finds an image on the device or in the library, tier by tier, as image number *ordinal; reserves one that is not
+/// found. `load`: as for load_entry.
+Status Reuse::find_entry(const EntryFacts& facts, int load, const PromptChunk& chunk, int32_t* ordinal, bool* found) {
+  const SharedImage* image = nullptr;
+  OCELLUS_TRY(shared_.link(wish_for(facts), chunk, ordinal, &image));
+  *found = image != nullptr;
+  if (*found) {
+    if (library_ != nullptr) keep_.note_found(image->stamp.key, image->part);
+    if (load >= 0) conversation_.engine().library_traffic().abandon(load);
+    return {};
+  }
+  OCELLUS_TRY(conversation_.cache().reserve_image(ordinal));
+  return library_ == nullptr ? Status() : load_entry(facts, load, *ordinal, chunk, found);
+}
+
 Status Reuse::recall(const EntryFacts& facts, const ViewPlan& plan, PromptChunk& chunk, bool* found) {
-  SessionCache& cache = conversation_.cache();
   int32_t ordinal = 0;
-  OCELLUS_TRY(cache.reserve_image(&ordinal));
-  OCELLUS_TRY(load_entry(facts, -1, ordinal, chunk, found));
+  *found = false;
+  if (library_ == nullptr && !shared_.planned()) return {};
+  OCELLUS_TRY(find_entry(facts, -1, chunk, &ordinal, found));
   if (*found) return add_links(plan, ordinal, chunk);
   conversation_.engine().queue().join_transfers();
-  cache.release_reserved_images(ordinal);
+  conversation_.cache().release_reserved_images(ordinal);
   return {};
 }
 
@@ -175,11 +193,16 @@ Status Reuse::load_entry(const EntryFacts& facts, int load, int32_t ordinal, con
     });
     if (facts.stored_input_rows > 0) {
       queue.transfer(memory.linked_rows.half_row(chunk.linked_rows), from, input_row_bytes(facts));
+      if (void* const rows = shared_.rows_of(ordinal); rows != nullptr)
+        queue.transfer(rows, from, input_row_bytes(facts));
       std::memcpy(memory.image_chunk.picks.data, from + input_row_bytes(facts), static_cast<size_t>(pick_bytes(facts)));
     }
     queue.end_transfers(load);
     memory.image_chunk.pick_count = facts.stored_input_rows;
-    keep_.note_found(entry.key, entry.part);
+    keep_.note_found(entry.stamp.key, entry.part);
+    if (entry.is_stamped)
+      shared_.keep(ordinal, wish_for(facts),
+                   {.part = entry.part, .stamp = entry.stamp, .computed_ms = entry.computed_ms});
   }
   traffic.end(load, queue);
   const double spent_ms = elapsed_ms(start, now_ns());
@@ -204,9 +227,16 @@ void Reuse::prepare_to_keep(int32_t ordinal) {
   queue.note_copies();
 }
 
-/// Passes the computed image to the writing thread.
+/// Keeps it in the library and in its shared place. An image that the library does not have is not found there either.
 void Reuse::keep_image(const EntryFacts& facts, int32_t ordinal, double computed_ms, const PromptChunk& chunk) {
-  if (library_ == nullptr) return;
+  const int64_t store = library_ == nullptr ? 0 : store_image(facts, ordinal, computed_ms, chunk);
+  if (library_ != nullptr && store == 0) return;
+  shared_.keep_rows(ordinal, facts.stored_input_rows, chunk);
+  shared_.keep(ordinal, wish_for(facts), {.part = keep_.part, .store = store, .computed_ms = computed_ms});
+}
+
+/// Passes the computed image to the writing thread. Returns the number of the store; 0 if it was stopped.
+int64_t Reuse::store_image(const EntryFacts& facts, int32_t ordinal, double computed_ms, const PromptChunk& chunk) {
   Engine& engine = conversation_.engine();
   const TraceRange range(engine.trace(), "keep image");
   EngineMemory& memory = engine.memory();
@@ -214,7 +244,8 @@ void Reuse::keep_image(const EntryFacts& facts, int32_t ordinal, double computed
   Queue& queue = engine.queue();
   std::byte* to = traffic.wait_for_room(conversation_.stop());
   keep_.note_storing();
-  if (to == nullptr) return;
+  if (to == nullptr) return 0;
+  shared_.note_last_store();
   visit_layers(conversation_.cache(), ordinal, [&](std::byte* data, int64_t count) {
     queue.copy(to, data, count);
     to += count;
@@ -223,11 +254,11 @@ void Reuse::keep_image(const EntryFacts& facts, int32_t ordinal, double computed
     queue.copy(to, memory.linked_rows.half_row(chunk.linked_rows), input_row_bytes(facts));
     std::memcpy(to + input_row_bytes(facts), memory.image_chunk.picks.data, static_cast<size_t>(pick_bytes(facts)));
   }
-  const Status copied = queue.finish();
-  if (copied.ok())
-    traffic.store({wish_for(facts), keep_.labels, memory.library_embedding.data, computed_ms});
-  else
+  if (const Status copied = queue.finish(); !copied.ok()) {
     traffic.give_up(copied);
+    return 0;
+  }
+  return traffic.store({wish_for(facts), keep_.labels, memory.library_embedding.data, computed_ms});
 }
 
 /// Computes the mean of the image rows of a chunk. The staging is free: its former contents have been transferred.

@@ -56,9 +56,13 @@ class LinkedRows {
 
 Status Reuse::link(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk) {
   int32_t ordinal = 0;
-  OCELLUS_TRY(conversation_.cache().reserve_image(&ordinal));
-  Status status =
-      library_ == nullptr ? read_alone(picture, plan, ordinal, chunk) : link_known(picture, plan, ordinal, chunk);
+  Status status;
+  if (library_ != nullptr || shared_.planned()) {
+    status = link_known(picture, plan, chunk, &ordinal);
+  } else {
+    OCELLUS_TRY(conversation_.cache().reserve_image(&ordinal));
+    status = read_alone(picture, plan, ordinal, chunk);
+  }
   if (status.ok()) status = add_links(plan, ordinal, chunk);
   if (!status.ok()) pictures_.forget_from(0);  // rows of the prompt are encoded, and those of the image are lost
   return status;

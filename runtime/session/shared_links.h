@@ -1,0 +1,34 @@
+// SharedLinks: a session's links to images that sessions share on the device, the first tier in which an image is
+// looked for. Their blocks depend on no prompt: each session reads them from its own position, without the rows that it
+// computed in place.
+#pragma once
+
+#include "runtime/cache/prompt_chunk.h"
+#include "runtime/library/shared_images.h"
+#include "runtime/session/conversation.h"
+
+namespace ocellus {
+
+class SharedLinks {
+ public:
+  explicit SharedLinks(Conversation& conversation) : conversation_(conversation) {}
+
+  bool planned() const;
+  /// Links an image that the device holds, as image number *ordinal, and fetches its rows that are computed in place.
+  /// Returns the image; null: there is none, and nothing has changed.
+  Status link(const EntryWish& wish, const PromptChunk& chunk, int32_t* ordinal, const SharedImage** image);
+  /// Lets sessions find an image whose blocks are complete, and whose rows are in its place. No effect on an image that
+  /// has blocks of its own.
+  void keep(int32_t ordinal, const EntryWish& wish, SharedImage image);
+  /// Copies the rows of a computed image that are computed in place, for later prompts.
+  void keep_rows(int32_t ordinal, int64_t count, const PromptChunk& chunk);
+  /// Returns where these rows belong; null: the image has blocks of its own.
+  void* rows_of(int32_t ordinal) const;
+  /// Gives the image that a library stored last the stamp of its file; one that was not stored is found no more.
+  void note_last_store();
+
+ private:
+  Conversation& conversation_;
+};
+
+}  // namespace ocellus
