@@ -74,7 +74,12 @@ std::string cache_text(const ocellus_plan& plan, const ocellus_limits& limits, i
   }
   text += "The cache of a full session takes " + format_bytes(plan.kv_bytes_per_session);
   if (plan.kv_bytes_per_session != full_bytes) text += "; as f16 with nothing dropped: " + format_bytes(full_bytes);
-  return text + ".\n";
+  text += ".\n";
+  if (limits.shared_images == 0) return text;
+  const int64_t copies = int64_t{limits.max_sessions} * (limits.max_images + limits.max_clip_frames);
+  return text + "All sessions share " + format_count(limits.shared_images, "picture") + " of " +
+         format_bytes(plan.kv_bytes_shared) + " together; " + format_count(copies, "picture") +
+         " of their own would take " + format_bytes(copies * plan.kv_bytes_per_image) + ".\n";
 }
 
 std::string verdict_text(const ocellus_plan& plan, const MostPictures& most, const PlanOptions& options) {
@@ -99,6 +104,7 @@ nlohmann::ordered_json limits_json(const Model& model, const ocellus_limits& lim
           {"sessions", limits.max_sessions},
           {"images", limits.max_images},
           {"clip_frames", limits.max_clip_frames},
+          {"shared_images", limits.shared_images},
           {"text_tokens", limits.max_text_tokens},
           {"image_pixels", limits.max_image_pixels},
           {"image_tiles", planned_tiles(model, limits)},
@@ -119,7 +125,8 @@ nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limit
                  {"kv_bytes_per_image", plan.kv_bytes_per_image},
                  {"kv_bytes_per_token", plan.kv_bytes_per_token},
                  {"kv_bytes_per_session", plan.kv_bytes_per_session},
-                 {"kv_bytes_per_session_full", full_bytes}});
+                 {"kv_bytes_per_session_full", full_bytes},
+                 {"kv_bytes_shared", plan.kv_bytes_shared}});
   object["policy"] = policy_json(limits);
   object["rows"] = nlohmann::ordered_json::array();
   for (int32_t i = 0; i < plan.row_count; ++i) {

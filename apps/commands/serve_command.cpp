@@ -48,12 +48,14 @@ constexpr char kServeHelp[] =
     "Clients take turns: the one with the fewest running answers is next. A client is the key's user, else the "
     "request's "
     "`user`, else its address, or on this machine its connection.\n"
+    "With --reuse, other than carry, conversations of a user share pictures on the device (--shared-images).\n"
     "A request that reaches its deadline ends with finish_reason length, or with 504 if it had no answer yet.";
 
 #if OCELLUS_HAS_HTTP
 
 constexpr int32_t kDefaultSessions = 4;
 constexpr int32_t kServedImages = 8;
+constexpr int64_t kMostSharedImages = 65536;
 constexpr int32_t kServedTextTokens = 2048;
 constexpr int64_t kBodyBytes = int64_t{32} << 20;
 constexpr int64_t kAllBodyBytes = int64_t{64} << 20;
@@ -77,6 +79,18 @@ void choose_owner(const std::vector<HttpKey>& keys, CacheOptions* cache) {
   cache->owner = keys.front().user;
 }
 
+// By default there are as many as the sessions would have each on its own: then no request waits for a place, and
+// those that no session links keep pictures for later requests.
+void choose_shared_images(int64_t images, CommonOptions* common) {
+  std::optional<int32_t>& shared = common->cache.shared_images;
+  if (!shared && can_share_images(common->cache))
+    shared = static_cast<int32_t>(std::min<int64_t>(images * *common->sessions, kMostSharedImages));
+  if (shared.value_or(0) > 0 && *shared < images)
+    throw Failure(kExitUsage, "--shared-images " + std::to_string(*shared) +
+                                  " holds less than the pictures of one request: give " + std::to_string(images) +
+                                  " or more, or 0.");
+}
+
 std::vector<ocellus_session*> open_sessions(const Running& running) {
   std::vector<ocellus_session*> sessions = {running.session.get()};
   while (std::ssize(sessions) < running.limits.max_sessions) {
@@ -91,7 +105,8 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   ServeOptions options;
   options.queue = command.queue;
   options.deadline_s = command.deadline_s;
-  options.cache_bytes = std::max<int64_t>(running.plan.kv_bytes_per_session * running.limits.max_sessions, 1);
+  options.cache_bytes = std::max<int64_t>(
+      running.plan.kv_bytes_per_session * running.limits.max_sessions + running.plan.kv_bytes_shared, 1);
   options.names = model_names(model);
   options.images = running.limits.max_images - command.retrievals;
   options.retrievals = command.retrievals;
@@ -101,6 +116,7 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   if (!command.common.quiet) options.note = [](const std::string& line) { print_note("ocellus: " + line); };
   options.enter = [&] { raise_priority(command.common.real_time); };
   options.library = running.library.get();
+  options.shares = running.limits.shared_images > 0;
   options.owner = command.common.cache.owner;
   return options;
 }
@@ -126,6 +142,7 @@ int run_serve(ServeCommand command) {
   common.text_tokens = common.text_tokens.value_or(kServedTextTokens);
   const int64_t images = model.facts.has_vision ? common.images.value_or(kServedImages) : 0;
   if (command.retrievals > 0) common.images = static_cast<int32_t>(images) + command.retrievals;
+  choose_shared_images(images + command.retrievals, &common);
   const int64_t http_bytes = most_http_bytes(http) + kMaxReadingBytes;
   const Running running = start(
       model, common, {.images = images + command.retrievals, .largest = {.pixels = kPhotoPixels, .whole_pixels = {}}});
@@ -162,6 +179,7 @@ void add_serve_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<ServeCommand>();
   CLI::App* command = program->add_subcommand("serve", "Serve OpenAI's chat API over HTTP");
   add_common_options(command, &options->common);
+  add_shape_options(command, &options->common);
   const std::string group = "Server";
   command->add_option("--http", options->http, "Where to listen (default: 127.0.0.1:8080); port 0: any that is free")
       ->option_text("ADDRESS:PORT")

@@ -201,13 +201,20 @@ void ChatScheduler::look_after(const std::unique_lock<std::mutex>& /*held*/) {
 }
 
 void ChatScheduler::show_load() {
-  int64_t cache_bytes = 0;
+  int64_t cache_bytes = shared_bytes_;
   for (const Job& job : running_) cache_bytes += job->cache_bytes;
   metrics_->set_load(std::ssize(running_), std::ssize(waiting_) + std::ssize(arrived_) + being_read_,
                      static_cast<double>(cache_bytes) / static_cast<double>(options_.cache_bytes));
 }
 
 // ---- the engine's thread
+
+void ChatScheduler::show_sharing() {
+  ocellus_engine_stats stats = {};
+  if (!options_.shares || ocellus_engine_get_stats(engine_, &stats) != OCELLUS_OK) return;
+  metrics_->set_sharing(stats);
+  shared_bytes_ = stats.shared_bytes_used;
+}
 
 // Chooses a client with the fewest running answers, among these the one that has waited longest for its turn, and its
 // first request.
@@ -277,6 +284,7 @@ void ChatScheduler::start(const Job& job) {
 
 void ChatScheduler::generate_first(const Job& job) {
   const bool is_answers_first = job->usage.completion_tokens == 0;
+  show_sharing();  // before the client sees anything
   const ocellus_generate_params params = job->params(1);
   ocellus_generate_stats stats = {};
   stats.stop = OCELLUS_STOP_FAILED;
@@ -345,7 +353,7 @@ void ChatScheduler::generate_slice(const std::vector<Job>& jobs) {
 // Decides on a job after a call of the engine.
 void ChatScheduler::judge(const Job& job, ocellus_status status, const ocellus_generate_stats& stats) {
   job->usage.completion_tokens += stats.generated_tokens;
-  job->cache_bytes = stats.kv_bytes;
+  job->cache_bytes = stats.kv_bytes - stats.kv_shared_bytes;
   const bool has_begun = job->usage.completion_tokens > 0;
   switch (static_cast<ocellus_stop>(stats.stop)) {
     case OCELLUS_STOP_END_TOKEN: return finish(job, "stop");
@@ -404,6 +412,7 @@ void ChatScheduler::leave(const Job& job) {
   ocellus_session_close(session);
   ++lost_count_;
   reopen_lost();
+  show_sharing();
 }
 
 // Sessions that could not be opened are tried again before every request, and when idle.

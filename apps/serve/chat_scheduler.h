@@ -2,6 +2,7 @@
 // second one reads requests, and removes those whose clients have left or that waited too long.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -36,6 +37,7 @@ struct ServeOptions {
   std::vector<std::string> names;                // the model's names; the first one is its own
   ocellus_generate_params params;                // defaults of requests
   ocellus_library* library = nullptr;            // holds the users' pictures; must outlive the scheduler
+  bool shares = false;                           // sessions share pictures on the device
   std::string owner;                             // the user of requests without a key of their own
   std::function<void()> enter;                   // called first on the engine's thread; may be empty
   std::function<void(const std::string&)> note;  // takes a line for the log; may be empty
@@ -84,6 +86,7 @@ class ChatScheduler {
   void leave(const Job& job);
   void reopen_lost();
   void show_load();
+  void show_sharing();
 
   const ocellus_model* model_;
   ocellus_engine* engine_;
@@ -93,6 +96,7 @@ class ChatScheduler {
   const int64_t session_count_;
   std::vector<ocellus_session*> free_;  // engine's thread only
   int64_t lost_count_ = 0;              // sessions to reopen; engine's thread only
+  std::atomic<int64_t> shared_bytes_ = 0;
 
   std::set<std::string> noted_fields_;  // front thread only
 

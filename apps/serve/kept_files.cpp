@@ -160,7 +160,7 @@ void KeptFiles::require_library() const {
 }
 
 void KeptFiles::attach(ocellus_session* session, const std::string& user) const {
-  if (library_ != nullptr) require(ocellus_session_set_library(session, library_, user.c_str()));
+  require(ocellus_session_set_library(session, library_, user.c_str()));
 }
 
 Json KeptFiles::keep(ocellus_session* session, const std::string& user, const FileUpload& upload) const {

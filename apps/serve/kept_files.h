@@ -31,7 +31,8 @@ class KeptFiles {
 
   void require_library() const;
 
-  // Makes the user's entries those that the session finds and stores.
+  // Makes the user's entries those that the session finds and stores; without a library, the user's pictures on the
+  // device those that it shares.
   void attach(ocellus_session* session, const std::string& user) const;
   // Computes the picture in an empty session and stores it; returns the file's object when it is on the disk.
   nlohmann::ordered_json keep(ocellus_session* session, const std::string& user, const FileUpload& upload) const;

@@ -10,6 +10,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kQuotaCode[] = "insufficient_quota";
+constexpr char kSharedImages[] = "--shared-images";
 
 const char* error_type(int status) {
   if (status == 404 || status == 400 || status == 413) return "invalid_request_error";
@@ -28,6 +29,8 @@ RequestError library_error(ocellus_status status, const std::string& param) {
   switch (status) {
     case OCELLUS_BAD_IMAGE: return RequestError(400, sentence, param, "invalid_image");
     case OCELLUS_FULL:
+      if (sentence.find(kSharedImages) != std::string::npos)  // other conversations have them, for now
+        return RequestError(429, sentence, "", "rate_limit_exceeded");
       return RequestError(400, sentence, param.empty() ? "messages" : param, "context_length_exceeded");
     case OCELLUS_BAD_ARGUMENT:
     case OCELLUS_UNSUPPORTED: return RequestError(400, sentence, param);

@@ -60,6 +60,11 @@ void ServeMetrics::set_load(int64_t running, int64_t waiting, double cache_share
   cache_share_ = cache_share;
 }
 
+void ServeMetrics::set_sharing(const ocellus_engine_stats& stats) {
+  const std::lock_guard lock(mutex_);
+  sharing_ = stats;
+}
+
 std::string ServeMetrics::text(const HttpCounts& http) const {
   const std::lock_guard lock(mutex_);
   const auto real = [](int64_t value) { return static_cast<double>(value); };
@@ -75,6 +80,18 @@ std::string ServeMetrics::text(const HttpCounts& http) const {
   out.add_gauge("ocellus_num_requests_running", "Requests that are being answered.", real(running_));
   out.add_gauge("ocellus_num_requests_waiting", "Requests in the queue.", real(waiting_));
   out.add_gauge("ocellus_kv_cache_usage_perc", "Share of the planned cache in use, 0 to 1.", cache_share_);
+  if (sharing_) {
+    out.add_gauge("ocellus_shared_images_held", "Pictures on the device that conversations may link.",
+                  real(sharing_->shared_images_held));
+    out.add_gauge("ocellus_shared_images_used", "Pictures on the device that conversations link.",
+                  real(sharing_->shared_images_used));
+    out.add_gauge("ocellus_shared_image_links", "Links of conversations to them.", real(sharing_->shared_image_links));
+    out.add_gauge("ocellus_shared_bytes_used", "Bytes of the linked pictures.", real(sharing_->shared_bytes_used));
+    out.add_gauge("ocellus_shared_bytes_saved", "Additional bytes if every link were a copy of its own.",
+                  real(sharing_->shared_bytes_saved));
+    out.add_counter("ocellus_shared_image_hits_total", "Pictures linked that were on the device already.",
+                    real(sharing_->shared_image_hits));
+  }
   out.add_counter("ocellus_prompt_tokens_total", "Prompt tokens read, pictures included.", real(prompt_tokens_));
   out.add_counter("ocellus_generation_tokens_total", "Tokens generated.", real(generated_tokens_));
   out.add_histogram("ocellus_time_to_first_token_seconds", "From a request's arrival to its first token.",

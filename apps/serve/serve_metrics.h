@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "apps/base/prometheus.h"
 #include "apps/http/http_server.h"
+#include "runtime/ocellus.h"
 
 namespace ocellus::app {
 
@@ -22,6 +24,8 @@ class ServeMetrics {
   void observe_next_token(double seconds);
   void observe_request(double seconds);
   void set_load(int64_t running, int64_t waiting, double cache_share);
+  // Shows what sessions share; without a call nothing is shown of it.
+  void set_sharing(const ocellus_engine_stats& stats);
   std::string text(const HttpCounts& http) const;
 
  private:
@@ -32,6 +36,7 @@ class ServeMetrics {
   int64_t prompt_tokens_ = 0, generated_tokens_ = 0;
   int64_t running_ = 0, waiting_ = 0;
   double cache_share_ = 0;
+  std::optional<ocellus_engine_stats> sharing_;
   Histogram first_token_, next_token_, request_;
 };
 

@@ -211,6 +211,7 @@ nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats) {
           {"library_misses", stats.library_misses},
           {"library_bytes_read", stats.library_bytes_read},
           {"library_saved_ms", stats.library_saved_ms},
+          {"shared_image_hits", stats.shared_image_hits},
           {"generated_tokens", stats.generated_tokens},
           {"preprocess_ms", stats.preprocess_ms},
           {"encode_ms", stats.encode_ms},
@@ -224,6 +225,7 @@ nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats) {
           {"kv_scale_bytes", stats.kv_scale_bytes},
           {"kv_waste_bytes", stats.kv_waste_bytes},
           {"kv_block_bytes", stats.kv_block_bytes},
+          {"kv_shared_bytes", stats.kv_shared_bytes},
           {"kv_block_elements", stats.kv_block_elements},
           {"kv_bytes_full", stats.kv_bytes_full}};
 }

@@ -200,6 +200,13 @@ void add_reuse_options(CLI::App* command, CacheOptions* options, bool scores_ans
           "all, but only after the same text and pictures")
       ->option_text("none|mpic:K|mpic-tiles:K|spread:K|carry:K|cacheblend:R|full|prefix")
       ->group(kGroup);
+  command
+      ->add_option("--shared-images", options->shared_images,
+                   "Reused pictures that all sessions together hold on the device, each once; not with carry (default: "
+                   "0, each session has its own)")
+      ->option_text("N")
+      ->check(number_between(0, 65536))
+      ->group(kGroup);
 }
 
 void add_library_options(CLI::App* command, CacheOptions* options, bool is_own) {
@@ -306,6 +313,11 @@ bool is_calibrated(const nlohmann::ordered_json& packing) {
 
 }  // namespace
 
+bool can_share_images(const CacheOptions& options) {
+  if (options.reuse.empty()) return !options.library_path.empty() && options.packs();  // spread:16
+  return options.reuse != "none" && !options.reuse.starts_with("carry");
+}
+
 void set_reuse(const CacheOptions& options, ocellus_limits* limits) {
   const bool has_library = !options.library_path.empty();
   if (has_library && options.owner.empty())
@@ -318,7 +330,10 @@ void set_reuse(const CacheOptions& options, ocellus_limits* limits) {
   const std::string text = !options.reuse.empty() ? options.reuse : has_library ? best : "none";
   if (text == "none" && has_library)
     throw Failure(kExitUsage, "--library does nothing with --reuse none: give carry:K, as in carry:16.");
+  if (text == "none" && options.shared_images.value_or(0) > 0)
+    throw Failure(kExitUsage, "--shared-images shares reused pictures: add --reuse, as in --reuse mpic:32.");
   if (text == "none") return;
+  limits->shared_images = options.shared_images.value_or(0);
   limits->library = has_library ? 1 : 0;
   limits->library_cache_bytes = options.library_cache_bytes;
   if (!parse_reuse(text, limits))

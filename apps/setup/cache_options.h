@@ -27,6 +27,7 @@ struct CacheOptions {
   std::string library_path;
   std::string owner;
   int64_t library_cache_bytes = 0;
+  std::optional<int32_t> shared_images;  // nullopt: the command's own default
 
   bool packs() const { return bits < 16 || !layer_bits.empty(); }
   bool is_kivi() const { return method_name(scheme) == "kivi"; }
@@ -44,6 +45,9 @@ void add_cache_options(CLI::App* command, CacheOptions* options, CacheFlags flag
 // have its cost. `notes`: receives remarks on these options and on the calibration in use.
 ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string& model_path,
                                   std::vector<std::string>* notes);
+
+// True if reused pictures have the same slots in every prompt, so that sessions may share them.
+bool can_share_images(const CacheOptions& options);
 
 // Sets the reuse of stored images. Throws a Failure if the options contradict each other.
 void set_reuse(const CacheOptions& options, ocellus_limits* limits);
