@@ -37,20 +37,20 @@ QUESTIONS = ["Caption this image.", "What is on the left?", "How many images sho
 COLORS = [(200, 30, 30), (30, 160, 60), (40, 80, 200), (230, 200, 40), (150, 50, 170), (240, 240, 240)]
 
 
-def make_picture(number, side=256):
+def make_picture(number, width=256, height=256):
     """A PNG of three squares that no other number has in these places."""
     chance = random.Random(number)
-    squares = [(chance.randrange(side - 64), chance.randrange(side - 64), chance.choice(COLORS)) for _ in range(3)]
+    squares = [(chance.randrange(width - 64), chance.randrange(height - 64), chance.choice(COLORS)) for _ in range(3)]
     rows = []
-    for y in range(side):
-        row = bytearray(bytes((20, 20, 60)) * side)
+    for y in range(height):
+        row = bytearray(bytes((20, 20, 60)) * width)
         for left, top, color in squares:
             if top <= y < top + 64:
                 row[3 * left:3 * (left + 64)] = bytes(color) * 64
         rows.append(b"\0" + bytes(row))
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)) +
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
             chunk(b"IDAT", zlib.compress(b"".join(rows))) + chunk(b"IEND", b""))
 
 
