@@ -204,14 +204,39 @@ class Bench {
     add_traffic(name, count, past_bytes, step_ms, report);
   }
 
+  ocellus_generate_stats ask_about_pictures(ocellus_session* session) {
+    check(ocellus_session_reset(session));
+    check(ocellus_session_begin_turn(session));
+    for (int32_t i = 0; i < options_.image_count; ++i) check(pictures_->add(session, i));
+    check(ocellus_session_add_text(session, kCaptionPrompt, sizeof kCaptionPrompt - 1, 0));
+    check(ocellus_session_end_turn(session));
+    ocellus_generate_params params = generate_params(options_.common);
+    params.max_tokens = params.ignore_end = 1;
+    ocellus_generate_stats stats;
+    check(ocellus_session_generate(session, &params, &stats));
+    return stats;
+  }
+
+  // Links the same pictures in all sessions of the batch.
+  void measure_shared(const std::string& owner, BenchReport* report) {
+    ocellus_generate_stats stats = {};
+    for (ocellus_session* session : first_sessions(options_.batch)) {
+      check(ocellus_session_set_library(session, nullptr, owner.c_str()));
+      stats = ask_about_pictures(session);
+    }
+    report->add("TTFT " + format_count(options_.image_count, "image") + ", from the device", "ms",
+                stats.first_token_ms);
+    const ocellus_engine_stats engine = running_.engine_stats();
+    report->add("shared images", "MiB", mebibytes(engine.shared_bytes_used));
+    report->add("saved by sharing", "MiB", mebibytes(engine.shared_bytes_saved));
+    for (ocellus_session* session : first_sessions(options_.batch)) check(ocellus_session_reset(session));
+  }
+
   void measure_pictures(BenchReport* report) {
     if (options_.image_count == 0) return;
-    check(ocellus_session_reset(session_));
-    check(ocellus_session_begin_turn(session_));
-    for (int32_t i = 0; i < options_.image_count; ++i) check(pictures_->add(session_, i));
-    check(ocellus_session_add_text(session_, kCaptionPrompt, sizeof kCaptionPrompt - 1, 0));
-    check(ocellus_session_end_turn(session_));
-    const ocellus_generate_stats stats = generate(0, 1);
+    const std::string owner = "round-" + std::to_string(++rounds_);  // a new one shares nothing yet
+    check(ocellus_session_set_library(session_, nullptr, owner.c_str()));
+    const ocellus_generate_stats stats = ask_about_pictures(session_);
     const std::string count = format_count(options_.image_count, "image");
     const double images = options_.image_count;
     picture_ms_ = (stats.preprocess_ms + stats.encode_ms) / images;
@@ -220,6 +245,7 @@ class Bench {
     report->add("image tokens", "tokens", stats.image_tokens / images);
     report->add(count + " prefill", "ms", stats.prefill_ms);
     report->add("TTFT " + count + ", cold", "ms", stats.first_token_ms);
+    if (running_.limits.shared_images > 0) measure_shared(owner, report);
   }
 
   void measure_text_question(BenchReport* report) {
@@ -291,6 +317,7 @@ class Bench {
   std::optional<LibraryBench> library_;
   uint32_t random_ = 1;
   double picture_ms_ = 0;
+  int32_t rounds_ = 0;
   double first_picture_ms_ = 0;
   int64_t heap_bytes_ = 0;  // after the warm-up
 };

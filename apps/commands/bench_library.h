@@ -24,6 +24,7 @@ class LibraryBench {
   //   TTFT 4 images, from disk              from the library's files, where the system may have them in its page cache
   //   TTFT 4 images, from disk elsewhere    the same, with other text before them
   //   TTFT 4 images, from memory [elsewhere]    from the memory tier, if one is planned that holds them all
+  //   TTFT 4 images, from the device [elsewhere]    from the images that sessions share, if these are planned
   //   library store, library load           MB/s of the threads that do it, including waits for the disk
   // Rows are named after what the library did. With --reuse prefix there are no rows "elsewhere": such pictures are not
   // found.
@@ -43,6 +44,7 @@ class LibraryBench {
   std::string owner_;
   Pictures* pictures_;
   ocellus_session* session_;
+  int32_t closings_ = 0;
   Library library_;
 };
 
