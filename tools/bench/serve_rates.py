@@ -4,10 +4,10 @@ reusing pictures: figure 10 of InfoBlend.
 
 For every shape and way a server is started on made-up weights; ways with a library get all pictures as files first.
 Requests then arrive at random (Poisson) at one rate after the other, each with some of the pictures, the popular ones more
-often (Zipf), in random order after a text of its own, and all with the same number of tokens in the answer. What is not
+often (Zipf), in random order after one of a few texts, and all with the same number of tokens in the answer. What is not
 answered soon after the last arrival is given up. Rates beyond one that was not kept up with are left out.
 
-usage: serve_rates.py PROGRAM RESULT.json --commit HASH --shape NAME [--shape NAME ...] [--format Q8_0]
+usage: serve_rates.py PROGRAM RESULT.json --commit HASH --shape NAME|bundled [--shape NAME ...] [--format Q8_0]
        [--ways none,prefix,full,cacheblend:15,mpic:32,carry:32] [--rates 1,2,4,8] [--seconds 6] [--drain 3]
        [--pictures 16] [--per-request 4] [--size 512x256] [--zipf 1] [--tokens 16] [--sessions 16]
        [--library-cache 8G] [--ttft-ms 1000] [--seed 1] [--device NAME] [-- flags of `ocellus serve`]
@@ -43,9 +43,9 @@ class Server:
     def flags(self):
         o = self.options
         library = [] if self.way == "none" else ["--library", self.folder, "--owner", "bench", "--library-cache", o.library_cache]
-        return ["serve", "--http", "127.0.0.1:0", "--quiet", "--shape", self.shape, "--format", o.format, "--sessions",
-                o.sessions, "--images", o.per_request, "--text-tokens", 256, "--queue", 2 * IN_FLIGHT, "--reuse", self.way,
-                *library, *o.serve]
+        model = [] if self.shape == "bundled" else ["--shape", self.shape, "--format", o.format]
+        return ["serve", "--http", "127.0.0.1:0", "--quiet", *model, "--sessions", o.sessions, "--images", o.per_request, "--text-tokens",
+                256, "--queue", 2 * IN_FLIGHT, "--reuse", self.way, *library, *o.serve]
 
     async def __aenter__(self):
         begin = time.monotonic()
