@@ -23,6 +23,7 @@ class LibraryBench {
   //   TTFT 4 images, cold                   computed, without a library
   //   TTFT 4 images, from disk              from the library's files, where the system may have them in its page cache
   //   TTFT 4 images, from disk elsewhere    the same, with other text before them
+  //   TTFT 4 images, from disk uncached     the same after the page cache is dropped, unless the files lie in memory
   //   TTFT 4 images, from memory [elsewhere]    from the memory tier, if one is planned that holds them all
   //   TTFT 4 images, from the device [elsewhere]    from the images that sessions share, if these are planned
   //   library store, library load           MB/s of the threads that do it, including waits for the disk
@@ -35,7 +36,7 @@ class LibraryBench {
   void close();
   double first_token_ms(int32_t image_count, const std::string& before, ocellus_generate_stats* stats = nullptr);
   bool comes_from_memory(int32_t image_count);
-  void measure_row(int32_t image_count, const std::string& before, BenchReport* report);
+  void measure_row(int32_t image_count, const std::string& before, BenchReport* report, const char* remark = "");
   void measure_found(int32_t image_count, BenchReport* report);
   void remove_entries();
 

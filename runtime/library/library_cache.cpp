@@ -61,22 +61,32 @@ int32_t LibraryCache::choose_place(const CachedEntry& entry) {
   return best;
 }
 
-void LibraryCache::insert(const CachedEntry& entry, const std::byte* bytes) {
-  if (!is_enabled()) return;
-  int32_t place = -1;
-  {
-    const std::lock_guard lock(monitor_);
-    place = choose_place(entry);
-    if (place < 0) return;
-    record(place).library = 0;
-    record(place).pins = 1;  // protects the place while it is filled
-  }
-  std::memcpy(entries_.row(place), bytes, static_cast<size_t>(entry.bytes));
+int32_t LibraryCache::begin_fill(const CachedEntry& entry) {
   const std::lock_guard lock(monitor_);
-  record(place) = entry;
-  record(place).pins = 0;
-  record(place).noted_ns = now_ns();
-  record(place).last_used = ++uses_;
+  const int32_t place = choose_place(entry);
+  if (place < 0) return -1;
+  record(place).library = 0;
+  record(place).pins = 1;
+  return place;
+}
+
+void LibraryCache::end_fill(int32_t number, const CachedEntry* entry) {
+  if (entry == nullptr) return;
+  const std::lock_guard lock(monitor_);
+  CachedEntry& filled = record(number);
+  const int32_t pins = filled.pins;
+  filled = *entry;
+  filled.pins = pins;
+  filled.noted_ns = now_ns();
+  filled.last_used = ++uses_;
+}
+
+void LibraryCache::insert(const CachedEntry& entry, const std::byte* bytes) {
+  const int32_t number = begin_fill(entry);
+  if (number < 0) return;
+  std::memcpy(place(number), bytes, static_cast<size_t>(entry.bytes));
+  end_fill(number, &entry);
+  release(number);
 }
 
 }  // namespace ocellus

@@ -47,8 +47,12 @@ class LibraryCache {
   int32_t find(const EntryWish& wish, CachedEntry* found, bool* is_due);
   const std::byte* bytes(int32_t number) const { return entries_.row(number); }
   void release(int32_t number);
-  /// Copies a checked entry over the least recently used one. Does nothing if all are pinned or there is no memory
-  /// tier.
+  /// Takes the least recently used place for an entry, pinned until release(): -1 if all are pinned or there is no
+  /// memory tier. Nothing is found there until end_fill() with the entry; null: its bytes are not all there.
+  int32_t begin_fill(const CachedEntry& entry);
+  std::byte* place(int32_t number) { return entries_.row(number); }
+  void end_fill(int32_t number, const CachedEntry* entry);
+  /// Copies a checked entry to such a place.
   void insert(const CachedEntry& entry, const std::byte* bytes);
   bool is_enabled() const { return entries_.rows > 0; }
 

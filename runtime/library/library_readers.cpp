@@ -28,14 +28,18 @@ void BlockReaders::stop() {
   quit_ = false;
 }
 
-void BlockReaders::begin(const LibraryEntry& entry, int32_t count, const int64_t* offsets, std::byte* to) {
+void BlockReaders::begin(const LibraryEntry& entry, int32_t count, const int64_t* offsets, std::byte* to,
+                         const Progress& progress) {
   const std::lock_guard lock(monitor_);
   entry_ = &entry;
   offsets_ = offsets;
   to_ = to;
+  progress_ = progress;
   next_ = 0;
   count_ = count;
   damaged_ = -1;
+  intact_ = 0;
+  is_read_.reset();
   if (running_ > 0) monitor_.notify_all();
 }
 
@@ -57,6 +61,15 @@ int32_t BlockReaders::finish() {
   return damaged_;
 }
 
+/// Called with the lock held; releases it meanwhile.
+void BlockReaders::note_progress() {
+  if (progress_.note == nullptr) return;
+  const int32_t intact = intact_;
+  monitor_.unlock();
+  progress_.note(progress_.user, intact);
+  monitor_.lock();
+}
+
 /// Called with the lock held; releases it while reading.
 void BlockReaders::read_next() {
   const int32_t block = next_++;
@@ -67,7 +80,11 @@ void BlockReaders::read_next() {
     return entry_->probe_block(block, to_ + offsets_[block]);
   }();
   monitor_.lock();
-  if (!is_sound) {
+  if (is_sound) {
+    is_read_[static_cast<size_t>(block)] = true;
+    while (intact_ < count_ && is_read_[static_cast<size_t>(intact_)]) ++intact_;
+    note_progress();
+  } else {
     damaged_ = block;
     next_ = count_;
   }

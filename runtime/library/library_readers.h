@@ -2,6 +2,7 @@
 // cache is limited by one core; a large image has a block per layer, and each thread takes the next one.
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 
@@ -9,6 +10,7 @@
 #include "platform/status.h"
 #include "platform/thread.h"
 #include "platform/trace.h"
+#include "runtime/library/library_entry.h"
 
 namespace ocellus {
 
@@ -28,9 +30,16 @@ class BlockReaders {
   Status start(int threads, const ThreadSettings& settings = {}, const TraceSink& trace = {});
   void stop();
 
+  /// Called by any of the threads when another block is there and intact, with the number of leading ones that are; not
+  /// in their order.
+  struct Progress {
+    void (*note)(void* user, int32_t intact) = nullptr;
+    void* user = nullptr;
+  };
+
   /// Begins reading the entry's first `count` blocks, block b to `to` + offsets[b], where there is room for it. All
   /// arguments must stay valid until finish().
-  void begin(const LibraryEntry& entry, int32_t count, const int64_t* offsets, std::byte* to);
+  void begin(const LibraryEntry& entry, int32_t count, const int64_t* offsets, std::byte* to, const Progress& progress);
   /// Reads one of the blocks that were not begun; false if there are none.
   bool help();
   /// Prevents further blocks from being begun.
@@ -41,13 +50,17 @@ class BlockReaders {
  private:
   void loop();
   void read_next();
+  void note_progress();
 
   Monitor monitor_;  // guards the members below
   const LibraryEntry* entry_ = nullptr;
   const int64_t* offsets_ = nullptr;
   std::byte* to_ = nullptr;
+  Progress progress_;
   int32_t next_ = 0, count_ = 0;  // blocks
   int32_t begun_ = 0;             // blocks being read
+  int32_t intact_ = 0;            // leading blocks
+  std::bitset<kMaxEntryLayers + 1> is_read_;
   int32_t damaged_ = -1;
   bool quit_ = false;
   TraceSink trace_;

@@ -1,4 +1,5 @@
 // The two threads of LibraryTraffic.
+#include <algorithm>
 #include <mutex>
 #include <string_view>
 
@@ -28,8 +29,7 @@ int LibraryTraffic::next_load() const {
   return next;
 }
 
-/// Called with the lock held; releases it while reading. Only this thread writes to the place of a load that reads a
-/// file, so its bytes stay valid while they are copied to the memory tier, whatever the session does with the load.
+/// Called with the lock held; releases it while reading.
 void LibraryTraffic::serve(int number) {
   Load& load = loads_[number];
   const EntryWish wish = load.wish;
@@ -42,6 +42,7 @@ void LibraryTraffic::serve(int number) {
     monitor_.unlock();
     const int64_t start = now_ns();
     found = read_entry(wish, number, &entry);
+    if (load.cached >= 0) cache_.end_fill(load.cached, found ? &entry : nullptr);
     monitor_.lock();
     totals_.read_bytes += found ? entry.bytes : 0;
     totals_.read_ms += found ? elapsed_ms(start, now_ns()) : 0;
@@ -49,17 +50,51 @@ void LibraryTraffic::serve(int number) {
   if (load.step == Step::kAbandoned) {
     free_load(load);
   } else {
+    const std::byte* const bytes = load.result.bytes;
     load.result = {};
     if (found)
-      load.result = {memory_.loads.row(number), entry.bytes, false,  //
-                     entry.computed_ms,         entry.stamp, entry.part, entry.library != 0};
+      load.result = {bytes,
+                     entry.bytes,
+                     true,
+                     false,  //
+                     entry.computed_ms,
+                     entry.stamp,
+                     entry.part,
+                     entry.library != 0};
+    load.result.is_whole = true;
     load.step = Step::kReady;
   }
   monitor_.notify_all();
   monitor_.unlock();
-  if (found) cache_.insert(entry, memory_.loads.row(number));
   wish.library->end_use();
   monitor_.lock();
+}
+
+/// Tells the session that further layers of a load are there.
+struct LibraryTraffic::Handover {
+  LibraryTraffic& traffic;
+  int64_t& bytes;  // guarded by the traffic's monitor
+  const int64_t* offsets;
+  int32_t count;
+
+  static void note(void* user, int32_t intact) {
+    Handover& self = *static_cast<Handover*>(user);
+    if (intact == self.count) return;  // the load ends
+    const std::lock_guard lock(self.traffic.monitor_);
+    self.bytes = std::max(self.bytes, self.offsets[intact]);
+    self.traffic.monitor_.notify_all();
+  }
+};
+
+/// Returns where an entry is read to: into the memory tier, so that it need not be copied there, or to the load's own
+/// place.
+std::byte* LibraryTraffic::choose_place(int load, const CachedEntry& entry) {
+  const int32_t cached = cache_.begin_fill(entry);
+  std::byte* const place = cached < 0 ? memory_.loads.row(load) : cache_.place(cached);
+  const std::lock_guard lock(monitor_);
+  loads_[load].cached = cached;
+  loads_[load].result = {.bytes = place};
+  return place;
 }
 
 bool LibraryTraffic::is_abandoned(int load) {
@@ -89,8 +124,9 @@ bool LibraryTraffic::read_entry(const EntryWish& wish, int load, CachedEntry* ou
     out->bytes += entry_block_bytes(*kv_, wish.facts, block);
     if (entry.block_bytes(block) != out->bytes - offsets[block]) return false;
   }
-  std::byte* const to = memory_.loads.row(load);
-  readers_.begin(entry, count, offsets, to);
+  std::byte* const to = choose_place(load, *out);
+  Handover handover{*this, loads_[load].result.byte_count, offsets, count};
+  readers_.begin(entry, count, offsets, to, {&Handover::note, &handover});
   bool is_wanted = true;
   while (readers_.help())
     if (is_abandoned(load)) {

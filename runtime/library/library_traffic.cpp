@@ -67,7 +67,7 @@ bool LibraryTraffic::find_in_memory(Load& load) {
   bool is_due = false;
   load.cached = cache_.find(load.wish, &entry, &is_due);
   if (load.cached < 0) return false;
-  load.result = {cache_.bytes(load.cached), entry.bytes, true, entry.computed_ms, entry.stamp, entry.part, true};
+  load.result = {cache_.bytes(load.cached), entry.bytes, true, true, entry.computed_ms, entry.stamp, entry.part, true};
   if (is_due) note_use_later(load.wish.library, entry.stamp.key);
   return true;
 }
@@ -130,20 +130,15 @@ Status LibraryTraffic::begin_now(const EntryWish& wish, const StopSignal& stop, 
   return {};
 }
 
-Status LibraryTraffic::wait(int load, const StopSignal& stop, LoadedEntry* out) {
-  Status status;
-  {
-    const std::lock_guard lock(monitor_);
-    const Load& waited = loads_[load];
-    while (waited.step != Step::kReady && status.ok()) {
-      monitor_.wait_ms(kPollMilliseconds);
-      status = stop.check();
-    }
-    *out = waited.result;
-    if (waited.step == Step::kReady) return {};
+Status LibraryTraffic::wait(int load, int64_t known, const StopSignal& stop, LoadedEntry* out) {
+  const std::lock_guard lock(monitor_);
+  const Load& waited = loads_[load];
+  while (waited.step != Step::kReady && waited.result.byte_count <= known) {
+    monitor_.wait_ms(kPollMilliseconds);
+    if (waited.step != Step::kReady) OCELLUS_TRY(stop.check());
   }
-  abandon(load);
-  return status;
+  *out = waited.result;
+  return {};
 }
 
 void LibraryTraffic::end(int load, const Queue& queue) {

@@ -21,12 +21,13 @@ namespace ocellus {
 
 struct KvShape;
 
-/// An entry that was read.
+/// An entry that was read, or whose leading bytes were.
 struct LoadedEntry {
-  const std::byte* bytes = nullptr;  // null: not found
-  int64_t byte_count = 0;
-  bool from_memory = false;  // no file was read
-  double computed_ms = 0;    // time that computing the image took; 0: unknown
+  const std::byte* bytes = nullptr;  // null: not found, or damaged
+  int64_t byte_count = 0;            // number of bytes that are there and intact
+  bool is_whole = false;             // no more will come
+  bool from_memory = false;          // no file was read
+  double computed_ms = 0;            // time that computing the image took; 0: unknown
   EntryStamp stamp = {};
   LibraryPart part = LibraryPart::kOwn;
   bool is_stamped = false;  // else only the stamp's key is known
@@ -98,9 +99,10 @@ class LibraryTraffic {
   int begin(const EntryWish& wish, Queue& queue);
   /// Like begin(), but waits until a load is free. kCancelled, kDeadline.
   Status begin_now(const EntryWish& wish, const StopSignal& stop, Queue& queue, int* load);
-  /// Waits for a load. kCancelled and kDeadline end the load.
-  Status wait(int load, const StopSignal& stop, LoadedEntry* out);
-  /// Ends a load after wait(); the entry's bytes are kept until the queue's transfers with this ticket are done.
+  /// Waits until a load has more than `known` bytes, or ends: its layers come one after the other. kCancelled,
+  /// kDeadline: abandon the load when nothing is copied from it any more.
+  Status wait(int load, int64_t known, const StopSignal& stop, LoadedEntry* out);
+  /// Ends a load that is whole; the entry's bytes are kept until the queue's transfers with this ticket are done.
   void end(int load, const Queue& queue);
   /// Ends a load whose result is not needed.
   void abandon(int load);
@@ -141,6 +143,7 @@ class LibraryTraffic {
     double computed_ms = 0;
     int64_t number = 0;
   };
+  struct Handover;
   struct Use {
     ImageLibrary* library = nullptr;
     LibraryKey key;
@@ -154,6 +157,7 @@ class LibraryTraffic {
   int next_load() const;
   void serve(int load);
   bool read_entry(const EntryWish& wish, int load, CachedEntry* entry);
+  std::byte* choose_place(int load, const CachedEntry& entry);
   bool is_abandoned(int load);
   void pass_use_on();
   void write_loop();

@@ -39,6 +39,31 @@ uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
   return library_checksum(bytes, sizeof bytes);
 }
 
+/// Copies layers to the image's blocks as they arrive, until the entry is whole; then the transfers are still open. If
+/// it is not found, is damaged or a stop comes first, nothing is copied any more.
+Status copy_layers(int load, int32_t ordinal, Conversation& conversation, LoadedEntry* entry) {
+  LibraryTraffic& traffic = conversation.engine().library_traffic();
+  Queue& queue = conversation.engine().queue();
+  Status status;
+  int64_t copied = 0;
+  queue.begin_transfers();
+  while (status.ok() && !entry->is_whole) {
+    status = traffic.wait(load, copied, conversation.stop(), entry);
+    if (!status.ok() || entry->bytes == nullptr) continue;
+    int64_t at = 0;
+    visit_layers(conversation.cache(), ordinal, [&](std::byte* data, int64_t count) {
+      if (at >= copied && at + count <= entry->byte_count) queue.transfer(data, entry->bytes + at, count);
+      at += count;
+    });
+    copied = entry->byte_count;
+  }
+  if (status.ok() && entry->bytes != nullptr) return status;
+  queue.end_transfers(load);
+  queue.wait_for_transfers(load);
+  if (!status.ok()) traffic.abandon(load);
+  return status;
+}
+
 }  // namespace
 
 EntryFacts entry_facts(Engine& engine, int32_t view_count, int64_t row_count) {
@@ -170,8 +195,8 @@ Status Reuse::identify(const Picture& picture, const ViewPlan& plan, EntryFacts*
   return {};
 }
 
-/// All or nothing: the cache changes only if every block is there and intact. `load`: a load begun before; -1: begins
-/// one now.
+/// All or nothing: the image's blocks are used only if every one is there and intact. `load`: a load begun before; -1:
+/// begins one now.
 Status Reuse::load_entry(const EntryFacts& facts, int load, int32_t ordinal, const PromptChunk& chunk, bool* found) {
   Engine& engine = conversation_.engine();
   const TraceRange range(engine.trace(), "load image");
@@ -182,20 +207,15 @@ Status Reuse::load_entry(const EntryFacts& facts, int load, int32_t ordinal, con
   PromptStats& stats = conversation_.stats();
   LoadedEntry entry;
   if (load < 0) OCELLUS_TRY(traffic.begin_now(wish_for(facts), conversation_.stop(), queue, &load));
-  OCELLUS_TRY(traffic.wait(load, conversation_.stop(), &entry));
+  OCELLUS_TRY(copy_layers(load, ordinal, conversation_, &entry));
   *found = entry.bytes != nullptr;
   if (*found) {
-    const std::byte* from = entry.bytes;
-    queue.begin_transfers();
-    visit_layers(conversation_.cache(), ordinal, [&](std::byte* data, int64_t count) {
-      queue.transfer(data, from, count);
-      from += count;
-    });
     if (facts.stored_input_rows > 0) {
-      queue.transfer(memory.linked_rows.half_row(chunk.linked_rows), from, input_row_bytes(facts));
-      if (void* const rows = shared_.rows_of(ordinal); rows != nullptr)
-        queue.transfer(rows, from, input_row_bytes(facts));
-      std::memcpy(memory.image_chunk.picks.data, from + input_row_bytes(facts), static_cast<size_t>(pick_bytes(facts)));
+      const std::byte* const rows = entry.bytes + conversation_.cache().shape().image_bytes();
+      queue.transfer(memory.linked_rows.half_row(chunk.linked_rows), rows, input_row_bytes(facts));
+      if (void* const kept = shared_.rows_of(ordinal); kept != nullptr)
+        queue.transfer(kept, rows, input_row_bytes(facts));
+      std::memcpy(memory.image_chunk.picks.data, rows + input_row_bytes(facts), static_cast<size_t>(pick_bytes(facts)));
     }
     queue.end_transfers(load);
     memory.image_chunk.pick_count = facts.stored_input_rows;

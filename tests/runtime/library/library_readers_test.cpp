@@ -26,7 +26,7 @@ struct Target {
     }
     memory.assign(static_cast<size_t>(bytes), std::byte{0x5A});
   }
-  void begin(BlockReaders& readers) { readers.begin(entry, entry.block_count(), offsets.data(), memory.data()); }
+  void begin(BlockReaders& readers) { readers.begin(entry, entry.block_count(), offsets.data(), memory.data(), {}); }
 
   LibraryEntry entry;
   std::vector<int64_t> offsets;
