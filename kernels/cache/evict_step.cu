@@ -1,7 +1,10 @@
 #include "kernels/backends.h"
+#include "kernels/base/code_units.cuh"
 #include "kernels/base/device_math.cuh"
 #include "kernels/base/launch.cuh"
+#include "kernels/base/row_access.cuh"
 #include "kernels/cache/evict_step.h"
+#include "quant/kv_scales.h"
 
 namespace ocellus {
 namespace cuda {
@@ -11,13 +14,19 @@ constexpr int kThreads = 256;
 constexpr int kUnit = 8;  // values of one 16-byte access
 constexpr int kMaxGroup = 64;
 
-/// One row, layer and key/value head. Slots are counted over the tiles: slot i is slot i % kTileSlots of tile i /
-/// kTileSlots, if that many are live.
+/// Slots that a tile counts as, live or not.
+__host__ __device__ constexpr int tile_slots(KvFormat packed_format) {
+  return is_packed(packed_format) ? kPackedTileSlots : kTileSlots;
+}
+
+/// One row, layer and key/value head. Slots are counted over the tiles: slot i is slot i % each of tile i / each, if
+/// that many are live.
 struct HeadStep {
   const EvictStepArgs& a;
   const StepRow& step;
   KvRun* tiles;
   int head;
+  int each;
   int64_t line;
 
   __device__ HeadStep(const EvictStepArgs& args, int row, int head_)
@@ -25,23 +34,25 @@ struct HeadStep {
         step(args.tiles.steps[row]),
         tiles(args.tiles.runs + row * args.tiles.per_row),
         head(head_),
-        line(int64_t{args.layer} * args.heads.kv + head_) {}
+        each(tile_slots(args.layer.format)),
+        line(int64_t{args.layer.index} * args.heads.kv + head_) {}
 
-  __device__ int slot_count() const { return (step.new_tile + 1) * kTileSlots; }
-  __device__ int newest() const { return step.new_tile * kTileSlots + step.new_slot; }
+  __device__ int slot_count() const { return (step.new_tile + 1) * each; }
+  __device__ int newest() const { return step.new_tile * each + step.new_slot; }
+  __device__ const KvRun& tile(int i) const { return tiles[i / each]; }
   /// True if slot i is live or the new one.
   __device__ bool lives(int i) const {
-    const int tile = i / kTileSlots, slot = i % kTileSlots;
-    if (tile == step.new_tile) return slot <= step.new_slot;
-    return slot < live_slots(tiles[tile], a.layer, a.heads.kv, head);
+    const int slot = i % each;
+    if (i / each == step.new_tile) return slot <= step.new_slot;
+    return slot < live_slots(tile(i), a.layer.index, a.heads.kv, head);
   }
-  __device__ int64_t column(int i) const { return a.ledger.first_slot(tiles[i / kTileSlots]) + i % kTileSlots; }
-  __device__ Half* key(int i) const {
-    return run_keys(tiles[i / kTileSlots], a.layer, head) + i % kTileSlots * int64_t{a.heads.dim};
-  }
+  __device__ int64_t column(int i) const { return a.ledger.first_slot(tile(i)) + i % each; }
+  // Keys and values of slots that are not packed.
+  __device__ Half* key(int i) const { return run_keys(tile(i), a.layer.index, head) + i % each * int64_t{a.heads.dim}; }
   __device__ Half* value(int i) const {
-    return run_values(tiles[i / kTileSlots], a.layer, head) + i % kTileSlots * int64_t{a.heads.dim};
+    return run_values(tile(i), a.layer.index, head) + i % each * int64_t{a.heads.dim};
   }
+  __device__ PackedRows packed(int i) const { return packed_rows(tile(i), a.layer, head, a.heads.dim); }
   __device__ int32_t& position(int i) const {
     return a.ledger.positions.data[line * a.ledger.positions.stride + column(i)];
   }
@@ -73,6 +84,36 @@ __device__ void take_place(const HeadStep& h, int to) {
   if (h.has_sums()) h.sum(to) = h.sum(from);
 }
 
+/// The last live row of a packed block takes the place of slot `gap` of it. All threads call it.
+__device__ void close_gap(const HeadStep& h, int gap) {
+  const KvRun& run = h.tile(gap);
+  const PackedRows rows = h.packed(gap);
+  const int last = run.counts[h.line] - 1 - run.first;  // both counted from the tile's first slot
+  const int to = gap % h.each, bytes = static_cast<int>(rows.row_bytes);
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * bytes; i += kThreads) {
+    const uint8_t* const codes = i < bytes ? rows.keys + i : rows.values + (i - bytes);
+    *const_cast<uint8_t*>(codes + to * rows.row_bytes) = codes[last * rows.row_bytes];
+  }
+  __syncthreads();  // all have read the count
+  if (threadIdx.x != 0) return;
+  live_count(run, h.line) = run.first + last;
+  const int64_t from = h.column(gap) - to + last;
+  h.position(gap) = h.a.ledger.positions.data[h.line * h.a.ledger.positions.stride + from];
+  if (h.has_sums()) h.sum(gap) = h.a.ledger.sums.data[h.line * h.a.ledger.sums.stride + from];
+}
+
+/// Gives the newest token a place for good, if its step has found a slot to evict. All threads call it.
+__device__ void replace(const HeadStep& h, int victim) {
+  if (!h.tile(victim).packed) return take_place(h, victim);
+  int slot = 0;
+  const int tile = find_spare(h.tiles, h.step.new_tile, h.line, &slot);
+  if (tile < 0) return;
+  close_gap(h, victim);
+  take_place(h, tile * h.each + slot);
+  __syncthreads();  // all have read the count
+  if (threadIdx.x == 0) ++live_count(h.tiles[tile], h.line);
+}
+
 /// A block settles one head of one row.
 __global__ void settle(const __grid_constant__ EvictStepArgs a) {
   __shared__ unsigned long long least;
@@ -101,7 +142,7 @@ __global__ void settle(const __grid_constant__ EvictStepArgs a) {
     __syncthreads();
     if (at >= 0 && mine == least) victim = at;  // no two rows of a head have the same position
     __syncthreads();
-    if (victim >= 0) take_place(h, victim);
+    if (victim >= 0) replace(h, victim);
   }
   if (a.settle_only || threadIdx.x != 0) return;
   h.position(h.newest()) = h.step.position;
@@ -137,9 +178,40 @@ __device__ float dot(const float* query, const Half* key, int dim) {
   return sum;
 }
 
+/// Offsets or steps of eight channels of a packed block's keys.
+__device__ void load_key_scales(const PackedRows& rows, KvScaleRow row, int e, float (&to)[kUnit]) {
+  if (rows.scales != KvScaleForm::k6Bit)
+    return load_values(reinterpret_cast<const __half*>(rows.block) + int64_t{row} * rows.head_dim + e, to);
+  const __half* ends = reinterpret_cast<const __half*>(rows.block + scale_ends_at(row));
+  const float least = __half2float(ends[0]), place = __half2float(ends[1]);
+  const auto* codes = reinterpret_cast<const uint8_t*>(rows.block + scale_codes_at(row, rows.head_dim)) + e / 4 * 3;
+#pragma unroll
+  for (int i = 0; i < kUnit; i += 4, codes += 3) {
+    uint8_t each[4];
+    get_scale_codes(codes, each);
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      to[i + k] = __half2float(__float2half_rn(fmaf(place, static_cast<float>(each[k]), least)));
+  }
+}
+
+__device__ float dot_codes(const float* query, const PackedRows& rows, int slot) {
+  float sum = 0;
+  for (int e = 0; e < rows.head_dim; e += kUnit) {
+    const uint64_t unit = load_code_unit(rows.keys + slot * rows.row_bytes + e / kCodeUnit * rows.bits, rows.bits);
+    float offsets[kUnit], steps[kUnit];
+    load_key_scales(rows, kKeyOffsets, e, offsets);
+    load_key_scales(rows, kKeySteps, e, steps);
+#pragma unroll
+    for (int k = 0; k < kUnit; ++k)
+      sum += query[e + k] * (offsets[k] + steps[k] * static_cast<float>(code_in_unit(unit, rows.bits, k)));
+  }
+  return sum;
+}
+
 __device__ float* scores_of(const EvictStepArgs& a, int row, int query_head) {
   return reinterpret_cast<float*>(a.scratch.data) +
-         (int64_t{row} * a.heads.query + query_head) * a.tiles.most * kTileSlots;
+         (int64_t{row} * a.heads.query + query_head) * a.tiles.most * tile_slots(a.layer.format);
 }
 
 /// Scores of a piece of a head's slots, one slot per thread; -infinity for empty ones.
@@ -161,11 +233,17 @@ __global__ void score_slots(const __grid_constant__ EvictStepArgs a) {
     new_key[e] = round_half(rotated(key, e, a.rope, angles));
   __syncthreads();
   if (i >= h.slot_count()) return;
-  const bool lives = h.lives(i);
-  const Half* slot_key = i == h.newest() ? reinterpret_cast<const Half*>(new_key) : lives ? h.key(i) : nullptr;
   const float scale = rsqrtf(static_cast<float>(dim));
-  for (int q = 0; q < group; ++q)
-    scores_of(a, row, h.head * group + q)[i] = lives ? scale * dot(queries + q * dim, slot_key, dim) : -INFINITY;
+  const auto write = [&](auto score) {
+    for (int q = 0; q < group; ++q) scores_of(a, row, h.head * group + q)[i] = scale * score(queries + q * dim);
+  };
+  if (!h.lives(i)) return write([](const float*) { return -INFINITY; });
+  if (h.tile(i).packed) {
+    const PackedRows rows = h.packed(i);
+    return write([&](const float* q) { return dot_codes(q, rows, i % h.each); });
+  }
+  const Half* slot_key = i == h.newest() ? reinterpret_cast<const Half*>(new_key) : h.key(i);
+  write([&](const float* q) { return dot(q, slot_key, dim); });
 }
 
 __device__ float block_max(float x, float* room) {
@@ -173,6 +251,30 @@ __device__ float block_max(float x, float* room) {
   if (threadIdx.x % kWarp == 0) room[threadIdx.x / kWarp] = x;
   __syncthreads();
   return warp_max(threadIdx.x % kWarp < kThreads / kWarp ? room[threadIdx.x % kWarp] : -INFINITY);
+}
+
+/// Calibrates one query head's scores of packed slots, if there are two. All threads call it.
+__device__ void calibrate(const HeadStep& h, float* scores, float* room) {
+  const auto is_packed_slot = [&](int i) { return h.tile(i).packed && h.lives(i); };
+  const int first = static_cast<int>(threadIdx.x), count = h.slot_count();
+  float low = INFINITY, high = -INFINITY, packed = 0;
+  for (int i = first; i < count; i += kThreads) {
+    if (!is_packed_slot(i)) continue;
+    low = fminf(low, scores[i]);
+    high = fmaxf(high, scores[i]);
+    packed += 1;
+  }
+  low = -block_max(-low, room);
+  __syncthreads();
+  high = block_max(high, room);
+  __syncthreads();
+  packed = block_sum(packed, room);
+  __syncthreads();
+  if (packed < 2) return;
+  const float slope = h.a.calibration.slope(high - low);
+  for (int i = first; i < count; i += kThreads)
+    if (is_packed_slot(i)) scores[i] = low - h.a.calibration.tau_low + slope * (scores[i] - low);
+  __syncthreads();
 }
 
 /// A block converts one head's scores to the attention of its slots.
@@ -185,7 +287,8 @@ __global__ void note_attention(const __grid_constant__ EvictStepArgs a) {
   if (h.step.active == 0) return;
   const int count = h.slot_count(), first = static_cast<int>(threadIdx.x);
   for (int q = 0; q < group; ++q) {
-    const float* scores = scores_of(a, row, h.head * group + q);
+    float* const scores = scores_of(a, row, h.head * group + q);
+    if (a.calibration.on) calibrate(h, scores, room);
     float most = -INFINITY, sum = 0;
     for (int i = first; i < count; i += kThreads) most = fmaxf(most, scores[i]);
     most = block_max(most, room);
@@ -213,15 +316,15 @@ void evict_step(const EvictStepArgs& a, Queue& queue) {
   const auto rows = static_cast<unsigned>(a.rows), heads = static_cast<unsigned>(a.heads.kv);
   launch<settle>(queue, "evict_step", {.grid = dim3(heads, rows), .threads = kThreads}, a);
   if (a.settle_only || a.ledger.sums.data == nullptr) return;
-  const int64_t needed =
-      evict_step_scratch_bytes(a.rows, 0, a.tiles.most, a.heads.query, a.heads.kv, a.heads.dim, queue.traits());
+  const int64_t needed = evict_step_scratch_bytes(a.rows, 0, a.tiles.most, a.heads.query, a.heads.kv, a.heads.dim,
+                                                  a.layer.format, queue.traits());
   if (a.scratch.rows * a.scratch.cols < needed)
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "evict_step got %lld bytes of scratch instead of %lld",
                                    static_cast<long long>(a.scratch.rows * a.scratch.cols),
                                    static_cast<long long>(needed)));
   const int group = a.heads.query / a.heads.kv;
   const int shared = group * a.heads.dim * static_cast<int>(sizeof(float)) + a.heads.dim * 2;
-  const auto pieces = static_cast<unsigned>(divide_up(a.tiles.most * kTileSlots, kThreads));
+  const auto pieces = static_cast<unsigned>(divide_up(a.tiles.most * tile_slots(a.layer.format), kThreads));
   launch<score_slots>(queue, "evict_step",
                       {.grid = dim3(pieces, heads, rows), .threads = kThreads, .shared_bytes = shared}, a);
   launch<note_attention>(queue, "evict_step", {.grid = dim3(heads, rows), .threads = kThreads}, a);

@@ -9,6 +9,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cache/evict_step_cpu.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/base/kv_rows-inl.h"
 #include "kernels/base/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -27,6 +28,24 @@ void score_keys(const float* query, const Half* keys, int64_t count, int64_t dim
   }
 }
 
+/// The same for rows of codes and several heads: queries [heads, E], to [heads, stride].
+void score_codes(const PackedRows& rows, const float* queries, int64_t heads, int64_t count, float scale, float* to,
+                 int64_t stride) {
+  const EightTag d;
+  const int64_t dim = rows.head_dim;
+  const ScaleRow offsets(rows, kKeyOffsets), steps(rows, kKeySteps);
+  HWY_ALIGN float key[kMaxHeadDim];
+  for (int64_t s = 0; s < count; ++s) {
+    expand_codes(rows.keys + s * rows.row_bytes, rows.bits, offsets.data(), steps.data(), dim, key);
+    for (int64_t h = 0; h < heads; ++h) {
+      auto sum = hn::Zero(d);
+      for (int64_t e = 0; e < dim; e += static_cast<int64_t>(hn::Lanes(d)))
+        sum = hn::MulAdd(hn::LoadU(d, queries + h * dim + e), hn::Load(d, key + e), sum);
+      to[h * stride + s] = scale * hn::GetLane(hn::SumOfLanes(d, sum));
+    }
+  }
+}
+
 void round_row(const float* from, int64_t count, Half* to) { round_to_halves(from, count, to); }
 
 }  // namespace
@@ -39,6 +58,7 @@ namespace ocellus {
 namespace {
 
 HWY_EXPORT(score_keys);
+HWY_EXPORT(score_codes);
 HWY_EXPORT(round_row);
 
 /// Scratch on the CPU: rotated queries and keys of all rows, then scores of all rows' query heads.
@@ -58,37 +78,21 @@ class HeadStep {
         step_(args.tiles.steps[row]),
         tiles_(args.tiles.runs + row * args.tiles.per_row),
         head_(head),
-        line_(args.layer * args.heads.kv + head) {}
+        line_(int64_t{args.layer.index} * args.heads.kv + head) {}
 
   void settle() const {
     if (step_.eviction.settles == 0) return;
-    const SlotLedger& ledger = args_.ledger;
-    const bool sums = ledger.sums.data != nullptr;
-    const KvRun& newest = tiles_[step_.new_tile];
-    const int64_t from = ledger.first_slot(newest) + step_.new_slot;
-    if (sums) ledger.sums.row(line_)[from] += ledger.latest.row(line_)[from];
-    uint64_t least = kNothingGoes;
-    const KvRun* victim = nullptr;
-    int32_t victim_slot = 0;
-    visit_live([&](const KvRun& run, int32_t live) {
-      const int64_t column = ledger.first_slot(run);
-      for (int32_t s = 0; s < live; ++s) {
-        if (sums) ledger.sums.row(line_)[column + s] += ledger.latest.row(line_)[column + s];
-        const uint64_t order = order_of(column + s);
-        if (order >= least) continue;
-        least = order;
-        victim = &run;
-        victim_slot = s;
-      }
-    });
-    if (victim == nullptr) return;  // all stay: the newest goes
-    const int64_t dim = args_.heads.dim, to = ledger.first_slot(*victim) + victim_slot;
-    std::copy_n(run_keys(newest, args_.layer, head_) + step_.new_slot * dim, dim,
-                run_keys(*victim, args_.layer, head_) + victim_slot * dim);
-    std::copy_n(run_values(newest, args_.layer, head_) + step_.new_slot * dim, dim,
-                run_values(*victim, args_.layer, head_) + victim_slot * dim);
-    ledger.positions.row(line_)[to] = ledger.positions.row(line_)[from];
-    if (sums) ledger.sums.row(line_)[to] = ledger.sums.row(line_)[from];
+    const Place newest{&tiles_[step_.new_tile], step_.new_slot};
+    const Place victim = find_victim(newest);
+    if (victim.run == nullptr) return;  // all stay: the newest goes
+    if (!victim.run->packed) return move(newest, victim);
+    Place spare;
+    const int32_t tile = find_spare(tiles_, step_.new_tile, line_, &spare.slot);
+    if (tile < 0) return;
+    spare.run = &tiles_[tile];
+    close_gap(victim);
+    move(newest, spare);
+    ++live_count(*spare.run, line_);
   }
 
   void enter() const {
@@ -97,7 +101,7 @@ class HeadStep {
     if (args_.ledger.sums.data != nullptr) args_.ledger.sums.row(line_)[at] = 0;
   }
 
-  int64_t live_count() const {
+  int64_t count_live() const {
     int64_t count = 0;
     visit_live([&](const KvRun&, int32_t live) { count += live; });
     return count;
@@ -109,9 +113,11 @@ class HeadStep {
     const float* query = queries + head_ * group * dim;
     const float* key = queries + (args_.heads.query + head_) * dim;
     float* const first = scores + head_ * group * stride;
-    int64_t count = 0;
-    for (int64_t h = 0; h < group; ++h) count = score_head(query + h * dim, key, first + h * stride);
-    for (int64_t h = 0; h < group; ++h) make_probabilities(first + h * stride, count);
+    const int64_t count = score_slots(query, key, first, stride);
+    for (int64_t h = 0; h < group; ++h) {
+      if (args_.calibration.on) calibrate(first + h * stride);
+      make_probabilities(first + h * stride, count);
+    }
     const SlotLedger& ledger = args_.ledger;
     int64_t at = 0;
     const auto note = [&](int64_t column) {
@@ -127,12 +133,67 @@ class HeadStep {
   }
 
  private:
+  struct Place {
+    const KvRun* run = nullptr;
+    int32_t slot = 0;
+  };
+
   /// Visits all live slots but the new one.
   template <class Visit>
   void visit_live(Visit visit) const {
     for (int32_t i = 0; i < step_.new_tile; ++i)
-      visit(tiles_[i], live_slots(tiles_[i], args_.layer, args_.heads.kv, head_));
+      visit(tiles_[i], live_slots(tiles_[i], args_.layer.index, args_.heads.kv, head_));
     visit(tiles_[step_.new_tile], step_.new_slot);
+  }
+
+  int64_t column(const Place& place) const { return args_.ledger.first_slot(*place.run) + place.slot; }
+
+  /// Adds the latest attention to the sums, and finds the slot to evict.
+  Place find_victim(const Place& newest) const {
+    const SlotLedger& ledger = args_.ledger;
+    const bool sums = ledger.sums.data != nullptr;
+    if (sums) ledger.sums.row(line_)[column(newest)] += ledger.latest.row(line_)[column(newest)];
+    uint64_t least = kNothingGoes;
+    Place victim;
+    visit_live([&](const KvRun& run, int32_t live) {
+      const int64_t first = ledger.first_slot(run);
+      for (int32_t s = 0; s < live; ++s) {
+        if (sums) ledger.sums.row(line_)[first + s] += ledger.latest.row(line_)[first + s];
+        const uint64_t order = order_of(first + s);
+        if (order >= least) continue;
+        least = order;
+        victim = {&run, s};
+      }
+    });
+    return victim;
+  }
+
+  void move_entry(int64_t from, int64_t to) const {
+    const SlotLedger& ledger = args_.ledger;
+    ledger.positions.row(line_)[to] = ledger.positions.row(line_)[from];
+    if (ledger.sums.data != nullptr) ledger.sums.row(line_)[to] = ledger.sums.row(line_)[from];
+  }
+
+  /// Between slots of pages.
+  void move(const Place& from, const Place& to) const {
+    const int64_t dim = args_.heads.dim, layer = args_.layer.index;
+    std::copy_n(run_keys(*from.run, layer, head_) + from.slot * dim, dim,
+                run_keys(*to.run, layer, head_) + to.slot * dim);
+    std::copy_n(run_values(*from.run, layer, head_) + from.slot * dim, dim,
+                run_values(*to.run, layer, head_) + to.slot * dim);
+    move_entry(column(from), column(to));
+  }
+
+  /// Drops a row of a packed block: the block's last live row takes its place.
+  void close_gap(const Place& gap) const {
+    const KvRun& run = *gap.run;
+    const PackedRows rows = packed_rows(run, args_.layer, head_, args_.heads.dim);
+    const int32_t last = --live_count(run, line_) - run.first;  // counted from the run's first slot
+    std::byte* const keys = run.data + (reinterpret_cast<const std::byte*>(rows.keys) - run.data);
+    std::byte* const values = run.data + (reinterpret_cast<const std::byte*>(rows.values) - run.data);
+    for (std::byte* codes : {keys, values})
+      std::copy_n(codes + last * rows.row_bytes, rows.row_bytes, codes + gap.slot * rows.row_bytes);
+    move_entry(column({&run, last}), column(gap));
   }
 
   uint64_t order_of(int64_t column) const {
@@ -144,19 +205,48 @@ class HeadStep {
     return order_by_sum(args_.ledger.sums.row(line_)[column], position);
   }
 
-  int64_t score_head(const float* query, const float* key, float* to) const {
-    const int64_t dim = args_.heads.dim;
+  /// Scores of all live slots and the new one, for the heads of a group; returns their number.
+  int64_t score_slots(const float* queries, const float* key, float* to, int64_t stride) const {
+    const int64_t dim = args_.heads.dim, group = args_.heads.query / args_.heads.kv;
     const float scale = 1.0f / std::sqrt(static_cast<float>(dim));
     int64_t count = 0;
+    const auto score = [&](const Half* keys, int64_t slots) {
+      for (int64_t h = 0; h < group; ++h)
+        HWY_DYNAMIC_DISPATCH(score_keys)(queries + h * dim, keys, slots, dim, scale, to + h * stride + count);
+      count += slots;
+    };
     visit_live([&](const KvRun& run, int32_t live) {
-      HWY_DYNAMIC_DISPATCH(score_keys)
-      (query, run_keys(run, args_.layer, head_), live, dim, scale, to + count);
+      if (!run.packed) return score(run_keys(run, args_.layer.index, head_), live);
+      const PackedRows rows = packed_rows(run, args_.layer, head_, args_.heads.dim);
+      HWY_DYNAMIC_DISPATCH(score_codes)(rows, queries, group, live, scale, to + count, stride);
       count += live;
     });
     Half rounded[kMaxHeadDim];
     HWY_DYNAMIC_DISPATCH(round_row)(key, dim, rounded);
-    HWY_DYNAMIC_DISPATCH(score_keys)(query, rounded, 1, dim, scale, to + count);
-    return count + 1;
+    score(rounded, 1);
+    return count;
+  }
+
+  /// Calibrates the scores of packed slots, if there are two.
+  void calibrate(float* scores) const {
+    const auto visit_packed = [&](auto visit) {
+      int64_t at = 0;
+      visit_live([&](const KvRun& run, int32_t live) {
+        for (int32_t s = 0; run.packed && s < live; ++s) visit(scores[at + s]);
+        at += live;
+      });
+    };
+    int64_t packed = 0;
+    float low = INFINITY, high = -INFINITY;
+    visit_packed([&](float score) {
+      ++packed;
+      low = std::min(low, score);
+      high = std::max(high, score);
+    });
+    if (packed < 2) return;
+    const KvCalibration& calibration = args_.calibration;
+    const float slope = calibration.slope(high - low);
+    visit_packed([&](float& score) { score = low - calibration.tau_low + slope * (score - low); });
   }
 
   static void make_probabilities(float* scores, int64_t count) {
@@ -188,7 +278,7 @@ void observe_rows(const EvictStepArgs& a, Queue& queue) {
   int64_t most = 0;
   for (int64_t b = 0; b < a.rows; ++b)
     if (a.tiles.steps[b].active != 0)
-      for (int64_t g = 0; g < a.heads.kv; ++g) most = std::max(most, HeadStep(a, b, g).live_count() + 1);
+      for (int64_t g = 0; g < a.heads.kv; ++g) most = std::max(most, HeadStep(a, b, g).count_live() + 1);
   const EvictScratch scratch(most, a.heads.query, a.heads.kv, a.heads.dim);
   if (a.scratch.rows * a.scratch.cols < scratch.bytes(a.rows)) {
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "evict_step got %lld bytes of scratch instead of %lld",
@@ -212,8 +302,9 @@ void observe_rows(const EvictStepArgs& a, Queue& queue) {
 }  // namespace
 
 int64_t evict_step_scratch_bytes(int64_t rows, int64_t slots, int64_t tiles, int32_t query_heads, int32_t kv_heads,
-                                 int32_t head_dim, const DeviceTraits& device) {
-  if (device.is_cuda()) return rows * query_heads * tiles * kTileSlots * static_cast<int64_t>(sizeof(float));
+                                 int32_t head_dim, KvFormat packed_format, const DeviceTraits& device) {
+  const int64_t tile_slots = is_packed(packed_format) ? kPackedTileSlots : kTileSlots;
+  if (device.is_cuda()) return rows * query_heads * tiles * tile_slots * static_cast<int64_t>(sizeof(float));
   return EvictScratch(slots, query_heads, kv_heads, head_dim).bytes(rows);
 }
 

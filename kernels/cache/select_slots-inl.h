@@ -110,7 +110,7 @@ OCELLUS_EVERYWHERE inline bool is_visual_row(const SelectSlotsArgs& args, int64_
 }
 /// True if a kept row is listed as visual.
 OCELLUS_EVERYWHERE inline bool goes_to_visual(const SelectSlotsArgs& args, int64_t row, bool is_visual) {
-  return args.kept.is_split && (is_visual || args.kept.pack_text) &&
+  return args.kept.is_split && row >= args.kept.first_text && (is_visual || args.kept.pack_text) &&
          (args.kept.pack_window || row < args.rows.count - args.window);
 }
 

@@ -39,7 +39,8 @@ Status SessionCache::lay_out(const KvShape& shape, const SessionLimits& limits, 
   if (limits.evictions == 0) return {};
   OCELLUS_TRY(take_list("kv pages of survivors", limits.pages, &evicted_pages_));
   OCELLUS_TRY(take_list("kv evictions", limits.evictions, &evictions_));
-  return counts_.lay_out(sink, "kv live counts", kLife, Phase::kNone, 2 * limits.evictions,
+  const int64_t of_blocks = shape.counts_blocks() ? limits.blocks : 0;
+  return counts_.lay_out(sink, "kv live counts", kLife, Phase::kNone, 2 * limits.evictions + of_blocks,
                          int64_t{shape.layer_count} * shape.kv_heads);
 }
 
@@ -153,6 +154,7 @@ void SessionCache::shrink_evicted(int32_t slots) {
   EvictedRows& rows = evictions_.data[eviction_count_];
   const int32_t before = evicted_pages(eviction_count_);
   rows.text = std::min(rows.text, slots);
+  rows.slots = std::min(rows.slots, slots);
   const int32_t kept = evicted_pages(eviction_count_);
   release_blocks(pools_->pages, evicted_pages_.data + rows.first_page + kept, before - kept);
   evicted_page_count_ -= before - kept;
@@ -177,11 +179,34 @@ KvRun SessionCache::image_block(int32_t ordinal, int32_t block) const {
   return run;
 }
 
+int64_t SessionCache::f16_slots(int32_t eviction) const {
+  const int64_t spare = eviction + 1 == eviction_count_ ? spare_slots_ : 0;
+  return evicted(eviction).text + evicted(eviction).added + spare;
+}
+
+int32_t SessionCache::first_block_count(int32_t eviction) const {
+  return static_cast<int32_t>(2 * evictions_.cols) + evicted(eviction).first_block;
+}
+
+int32_t SessionCache::evicted_pages(int32_t eviction) const {
+  return static_cast<int32_t>(blocks_of(f16_slots(eviction), kPageSlots));
+}
+
+int32_t SessionCache::evicted_blocks(int32_t eviction) const {
+  const EvictedRows& rows = evicted(eviction);
+  return rows.visual == 0 ? 0 : static_cast<int32_t>(blocks_of(rows.visual, pools_->shape.block_slots));
+}
+
+KvSlot SessionCache::evicted_slot(int64_t slot) const {
+  const auto page = static_cast<int32_t>(slot / kPageSlots);
+  return run_slot(evicted_page(eviction_count_, page), slot % kPageSlots, pools_->shape.head_dim);
+}
+
 KvRun SessionCache::evicted_page(int32_t eviction, int32_t page) const {
   const EvictedRows& rows = evicted(eviction);
   KvRun run = pools_->page_run(evicted_pages_.data[rows.first_page + page]);
   run.counted_before = page * kPageSlots;
-  run.slots = std::min(rows.text - run.counted_before, kPageSlots);
+  run.slots = static_cast<int32_t>(std::min<int64_t>(f16_slots(eviction) - run.counted_before, kPageSlots));
   run.counts = text_counts(eviction);
   return run;
 }
@@ -192,13 +217,70 @@ KvRun SessionCache::evicted_block(int32_t eviction, int32_t block) const {
   run.counted_before = block * pools_->shape.block_slots;
   run.slots = std::min(rows.visual - run.counted_before, pools_->shape.block_slots);
   run.counts = visual_counts(eviction);
+  if (eviction >= eviction_count_ || !pools_->shape.counts_blocks()) return run;
+  run.counted_before = 0;
+  run.counts = counts_.device.row(first_block_count(eviction) + block);
   return run;
 }
 
 int64_t SessionCache::live_slots() const {
   int64_t count = text_slots_;
-  for (int32_t i = 0; i < eviction_count_; ++i) count += evicted(i).text;
+  for (int32_t i = 0; i < eviction_count_; ++i) count += evicted(i).slots;
   return count;
+}
+
+int64_t SessionCache::added_slots() const {
+  int64_t count = 0;
+  for (int32_t i = 0; i < eviction_count_; ++i) count += evicted(i).added;
+  return count;
+}
+
+DeviceView<int32_t> SessionCache::block_counts() const {
+  if (!pools_->shape.counts_blocks()) return {};
+  return counts_.device.slice_rows(first_block_count(eviction_count_), evicted_blocks(eviction_count_));
+}
+
+int64_t SessionCache::most_packed() const {
+  int64_t most = 0;
+  for (int64_t line = 0; pools_->shape.counts_blocks() && line < counts_.host.cols; ++line) {
+    int64_t live = 0;
+    for (int32_t i = 0; i < eviction_count_; ++i)
+      for (int32_t b = 0; b < evicted_blocks(i); ++b) live += counts_.host.row(first_block_count(i) + b)[line];
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+Status SessionCache::reserve_spare(int64_t count) {
+  if (count == 0) return {};
+  spare_slots_ = count;
+  const int32_t first = evicted(eviction_count_ - 1).first_page;
+  while (evicted_page_count_ < first + evicted_pages(eviction_count_ - 1)) {
+    const int32_t page = page_count_ + evicted_page_count_ < pages_.cols ? pools_->pages.take() : -1;
+    if (page < 0) {
+      release_spare();
+      return OCELLUS_FAIL(Code::kFull, "the session has no room for %lld more text tokens: plan more text tokens",
+                          static_cast<long long>(count));
+    }
+    evicted_pages_.data[evicted_page_count_++] = page;
+  }
+  return {};
+}
+
+void SessionCache::note_added(bool known) {
+  if (spare_slots_ == 0) return;
+  EvictedRows& rows = evictions_.data[eviction_count_ - 1];
+  const int32_t* const counts = counts_.host.row(2 * (eviction_count_ - 1));
+  const int64_t live = known ? *std::max_element(counts, counts + counts_.host.cols) : f16_slots(eviction_count_ - 1);
+  rows.added = static_cast<int32_t>(std::max<int64_t>(rows.added, live - rows.text));
+  release_spare();
+}
+
+/// Releases the newest eviction's pages after its slots.
+void SessionCache::release_spare() {
+  spare_slots_ = 0;
+  const int32_t kept = evicted(eviction_count_ - 1).first_page + evicted_pages(eviction_count_ - 1);
+  while (evicted_page_count_ > kept) pools_->pages.release(evicted_pages_.data[--evicted_page_count_]);
 }
 
 /// Returns the sink slots, which lie in one page.
@@ -219,9 +301,12 @@ void SessionCache::move_sinks(int64_t position) {
 }
 
 void SessionCache::fetch_counts(int32_t eviction, Queue& queue) {
-  const int64_t bytes = 2 * counts_.host.cols * static_cast<int64_t>(sizeof(int32_t));
-  if (counts_.host.data != counts_.device.data)
-    queue.copy(counts_.host.row(2 * eviction), counts_.device.row(2 * eviction), bytes);
+  if (counts_.host.data == counts_.device.data) return;
+  const auto fetch = [&](int32_t first, int64_t rows) {
+    queue.copy(counts_.host.row(first), counts_.device.row(first), rows * counts_.host.cols * int64_t{sizeof(int32_t)});
+  };
+  fetch(2 * eviction, 2);
+  if (pools_->shape.counts_blocks()) fetch(first_block_count(eviction), evicted_blocks(eviction));
 }
 
 int64_t SessionCache::list_for_steps(const TileLimits& limits, KvRun* out, int32_t* first_page) const {
@@ -266,6 +351,7 @@ void SessionCache::commit_evicted() {
 }
 
 void SessionCache::drop_uncommitted() {
+  if (spare_slots_ > 0) release_spare();
   if (eviction_reserved_) {
     release_blocks(pools_->blocks, blocks_.data + evicted(eviction_count_).first_block,
                    evicted_blocks(eviction_count_));

@@ -29,9 +29,9 @@ class SessionCache {
   int32_t image_count() const { return image_count_; }
   /// Rows that were read and not released, including evicted ones.
   int64_t rows() const { return text_slots_ + packed_text() + image_rows_ + evicted_rows_ + replaced_rows_; }
-  int64_t text_rows() const { return text_slots_ + packed_text() + evicted_text_rows_; }
+  int64_t text_rows() const { return text_slots_ + packed_text() + evicted_text_rows_ + added_slots(); }
   int32_t eviction_count() const { return eviction_count_; }
-  /// Live slots in every layer and head, if nothing is packed and images have no slots of their own.
+  /// Live slots in every layer and head, if images have no slots of their own.
   int64_t live_slots() const;
   CacheBytes bytes() const;
   /// Bytes of the same rows as f16, nothing evicted.
@@ -62,27 +62,30 @@ class SessionCache {
   int32_t blocks_per_image() const { return static_cast<int32_t>(pools_->shape.blocks_per_image()); }
   /// Pages and blocks of an eviction, including a reserved one. Slots: their maximum.
   const EvictedRows& evicted(int32_t eviction) const { return evictions_.data[eviction]; }
-  int32_t evicted_pages(int32_t eviction) const {
-    return static_cast<int32_t>(blocks_of(evicted(eviction).text, kPageSlots));
-  }
-  int32_t evicted_blocks(int32_t eviction) const {
-    const EvictedRows& rows = evicted(eviction);
-    return rows.visual == 0 ? 0 : static_cast<int32_t>(blocks_of(rows.visual, pools_->shape.block_slots));
-  }
+  int32_t evicted_pages(int32_t eviction) const;
+  int32_t evicted_blocks(int32_t eviction) const;
   KvRun evicted_page(int32_t eviction, int32_t page) const;
+  /// A reserved block is filled by visual_counts, a committed one may have live counts of its own.
   KvRun evicted_block(int32_t eviction, int32_t block) const;
   /// Returns a slot of the pages reserved for survivors.
-  KvSlot evicted_slot(int64_t slot) const {
-    const auto page = static_cast<int32_t>(slot / kPageSlots);
-    return run_slot(evicted_page(eviction_count_, page), slot % kPageSlots, pools_->shape.head_dim);
-  }
+  KvSlot evicted_slot(int64_t slot) const;
   /// Releases the reserved pages after the first `slots` slots.
   void shrink_evicted(int32_t slots);
   /// Live slots by layer and head, [layers, heads] each, in device memory.
   int32_t* text_counts(int32_t eviction) const { return counts_.device.row(2 * eviction); }
   int32_t* visual_counts(int32_t eviction) const { return counts_.device.row(2 * eviction + 1); }
-  /// Copies an eviction's counts to the host, for bytes(). Call it when the device has finished the prompt.
+  /// [blocks, layers * heads] counts of the reserved eviction's blocks; empty unless shape().counts_blocks().
+  DeviceView<int32_t> block_counts() const;
+  /// Copies an eviction's counts to the host, for bytes(). Call it when the device has finished the prompt or answer.
   void fetch_counts(int32_t eviction, Queue& queue);
+
+  /// Maximum over layers and heads of live packed slots of survivors, by the counts on the host.
+  int64_t most_packed() const;
+  /// Takes pages for `count` tokens of an answer that packed slots give way to; drop_uncommitted releases what
+  /// note_added does not keep. kFull.
+  Status reserve_spare(int64_t count);
+  /// Keeps the spare slots that live in some head, by the counts on the host; all if these are not `known`.
+  void note_added(bool known);
 
   /// Lists the live slots as runs within the limits: the past that attention reads, in any order.
   int64_t list_live(const TileLimits& limits, KvRun* out) const {
@@ -92,11 +95,7 @@ class SessionCache {
   }
   /// Calls visit for each of these runs.
   template <class Visit>
-  void visit_live(const TileLimits& limits, Visit visit) const {
-    visit_fixed(limits, visit);
-    for (int32_t i = 0; i < page_count_; ++i)
-      if (const KvRun run = text_page(i); run.slots > 0) visit(run);
-  }
+  void visit_live(const TileLimits& limits, Visit visit) const;
   /// Lists runs for decoding: live slots, then every text page, reserved ones included, as if full. The session's text
   /// slot number i lies in tile *first_page + i / kPageSlots, slot i % kPageSlots.
   int64_t list_for_steps(const TileLimits& limits, KvRun* out, int32_t* first_page) const;
@@ -167,6 +166,11 @@ class SessionCache {
   /// Calls visit(layer, live slots of all its heads together).
   template <class Visit>
   void visit_evicted(int32_t eviction, bool visual, Visit visit) const;
+  /// Slots of the eviction's pages.
+  int64_t f16_slots(int32_t eviction) const;
+  int64_t added_slots() const;
+  void release_spare();
+  int32_t first_block_count(int32_t eviction) const;  // row of counts_
 
   KvPools* pools_ = nullptr;
   HostView<TextPage> pages_;         // text pages, in order
@@ -176,7 +180,7 @@ class SessionCache {
   HostView<StoredImage> images_;
   HostView<int32_t> holes_;  // [images, holes]
   HostView<EvictedRows> evictions_;
-  StagedRows<int32_t> counts_;  // [2 * evictions, layers * heads]
+  StagedRows<int32_t> counts_;  // [2 * evictions + blocks that have counts, layers * heads]
   int32_t page_count_ = 0;
   int32_t evicted_page_count_ = 0;
   int32_t block_count_ = 0;
@@ -191,6 +195,7 @@ class SessionCache {
   int64_t evicted_rows_ = 0;
   int64_t evicted_text_rows_ = 0;
   int64_t replaced_rows_ = 0;
+  int64_t spare_slots_ = 0;  // reserved at the end of the newest eviction's pages
   int32_t sink_slots_ = 0;
   int32_t sink_shift_ = 0;
 };

@@ -23,7 +23,9 @@ Status KvPools::lay_out(const KvShape& shape_, RowSink& sink) {
   OCELLUS_TRY(blocks.lay_out(blocks_name, "kv free blocks", shape.block_bytes(), shape.block_count, sink));
   if (shape.shared_images > 0) OCELLUS_TRY(shared.lay_out(shape.shared_images, shape.blocks_per_image(), sink));
   if (!shape.has_ledger) return {};
-  const int64_t lines = int64_t{shape.layer_count} * shape.kv_heads, slots = shape.page_count * kPageSlots;
+  const int64_t in_pages = shape.page_count * kPageSlots;
+  const int64_t in_blocks = shape.counts_blocks() ? shape.block_count * shape.block_slots : 0;
+  const int64_t lines = int64_t{shape.layer_count} * shape.kv_heads, slots = in_pages + in_blocks;
   const auto take = [&](const char* name, auto* out) {
     return take_rows(sink, name, Lifetime::kSession, Phase::kNone, lines, slots, out);
   };
@@ -33,6 +35,11 @@ Status KvPools::lay_out(const KvShape& shape_, RowSink& sink) {
   ledger.pages = pages.address(0);
   ledger.page_bytes = pages.block_bytes();
   ledger.page_slots = kPageSlots;
+  ledger.first_block_slot = in_pages;
+  if (in_blocks == 0) return {};
+  ledger.blocks = blocks.address(0);
+  ledger.block_bytes = blocks.block_bytes();
+  ledger.block_slots = shape.block_slots;
   return {};
 }
 

@@ -58,7 +58,7 @@ struct KvShape {
   int64_t page_count = 0;
   int64_t block_count = 0;
   int64_t shared_images = 0;  // places for images that sessions share; 0: each has blocks of its own
-  bool has_ledger = false;    // the pages have a ledger, for eviction during answers; with sums of attention
+  bool has_ledger = false;    // the slots have a ledger, for eviction during answers; with sums of attention
   bool has_sums = false;
   KvFormatList layer_formats = {};
   KvScaleForm scales = KvScaleForm::kF16;  // scales of packed blocks
@@ -66,6 +66,8 @@ struct KvShape {
   /// Keys and values of one token, all layers, f16.
   int64_t slot_bytes() const { return int64_t{4} * layer_count * kv_heads * head_dim; }
   int64_t page_bytes() const { return slot_bytes() * kPageSlots; }
+  /// True if rows leave packed blocks during answers: each block then has live counts of its own.
+  bool counts_blocks() const { return has_ledger && is_packed(format); }
   KvFormat format_of(int32_t layer) const { return layer_formats.of(layer, format); }
   /// Layout of one head's part of a block in a layer.
   KvBlockLayout block_layout(int32_t layer) const {

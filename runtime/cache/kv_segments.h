@@ -48,6 +48,8 @@ struct EvictedRows {
   int32_t images = 0;  // images among the rows
   int32_t rows = 0;
   int32_t text_rows = 0;  // text among the rows
+  int32_t slots = 0;      // live slots of each layer and head, in pages and blocks together
+  int32_t added = 0;      // f16 slots beyond `text`: tokens of answers that packed slots gave way to
 };
 
 struct TextPage {

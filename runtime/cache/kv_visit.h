@@ -48,11 +48,26 @@ void SessionCache::visit_fixed(const TileLimits& limits, Visit visit) const {
 }
 
 template <class Visit>
+void SessionCache::visit_live(const TileLimits& limits, Visit visit) const {
+  visit_fixed(limits, visit);
+  for (int32_t i = 0; i < page_count_; ++i)
+    if (const KvRun run = text_page(i); run.slots > 0) visit(run);
+}
+
+template <class Visit>
 void SessionCache::visit_evicted(int32_t eviction, bool visual, Visit visit) const {
-  const int32_t* counts = counts_.host.row(2 * eviction + (visual ? 1 : 0));
   const KvShape& shape = pools_->shape;
-  for (int32_t layer = 0; layer < shape.layer_count; ++layer, counts += shape.kv_heads)
-    visit(layer, std::accumulate(counts, counts + shape.kv_heads, int64_t{0}));
+  const bool by_block = visual && shape.counts_blocks();
+  const int32_t first = by_block ? first_block_count(eviction) : 2 * eviction + (visual ? 1 : 0);
+  const int32_t end = first + (by_block ? evicted_blocks(eviction) : 1);
+  for (int32_t layer = 0; layer < shape.layer_count; ++layer) {
+    int64_t live = 0;
+    for (int32_t row = first; row < end; ++row) {
+      const int32_t* const counts = counts_.host.row(row) + int64_t{layer} * shape.kv_heads;
+      live = std::accumulate(counts, counts + shape.kv_heads, live);
+    }
+    visit(layer, live);
+  }
 }
 
 }  // namespace ocellus

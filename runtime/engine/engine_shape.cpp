@@ -178,7 +178,8 @@ void size_evicted(const ChunkFacts& all, EngineShape* s) {
   session.evictions = images;
   s->kv.image_slots = 0;
   // Surviving text replaces the text that came in; f16 images add to it.
-  const int64_t f16_slots = session.text_tokens + (policy.packs() ? window : policy.most_visual(all));
+  const int64_t first = images * policy.first_f16_rows();
+  const int64_t f16_slots = session.text_tokens + (policy.packs() ? window + first : policy.most_visual(all));
   session.pages = blocks_of(f16_slots, kPageSlots) + images;
   if (!policy.packs()) return;
   // At least one slot of every prompt stays, even where that is more than the share to keep.

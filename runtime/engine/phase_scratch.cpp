@@ -11,11 +11,12 @@ namespace {
 PrefillLimits prefill_limits(const EngineShape& shape) {
   const SessionShape& session = shape.session;
   PrefillLimits limits;
-  limits.compress = {.rows = shape.prompt_rows,
-                     .blocks = session.blocks,
-                     .pages = std::max(session.pages, session.blocks),
-                     .policy = shape.policy,
-                     .least_text = shape.text_competes() ? kLeastCompetingText : INT64_MAX};
+  limits.compress = {
+      .rows = shape.prompt_rows,
+      .blocks = session.blocks,
+      .pages = shape.kv.counts_blocks() ? session.pages + session.blocks : std::max(session.pages, session.blocks),
+      .policy = shape.policy,
+      .least_text = shape.text_competes() ? kLeastCompetingText : INT64_MAX};
   limits.rows_at_once = shape.rows_at_once;
   limits.compress.in_blocks = limits.block_rows(shape.device) < shape.prompt_rows;
   limits.links = shape.link_limits();

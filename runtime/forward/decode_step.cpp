@@ -44,7 +44,8 @@ EvictStepArgs eviction(const TextConfig& c, const StepShape& shape, const StepSc
                     .per_row = s.tiles.device.cols,
                     .most = shape.most_tiles},
           .rows = shape.rows,
-          .layer = layer,
+          .layer = s.kv.layer(layer),
+          .calibration = s.calibration,
           .ledger = s.ledger,
           .scratch = s.evict_scratch};
 }
@@ -89,7 +90,7 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
   OCELLUS_TRY(take_rows(sink, "attention", kLife, kPhase, 1, attend_bytes, &attend_scratch));
   if (limits.kv.has_sums) {
     const int64_t evict_bytes = evict_step_scratch_bytes(rows, limits.slots_per_session, tiles_per_session,
-                                                         c.query_heads, c.kv_heads, c.head_dim, device);
+                                                         c.query_heads, c.kv_heads, c.head_dim, kv.format, device);
     OCELLUS_TRY(take_rows(sink, "attention by slot", kLife, kPhase, 1, evict_bytes, &evict_scratch));
   }
   if (kv.scales == KvScaleForm::kByToken) OCELLUS_TRY(packing.lay_out(kv, kPhase, sink));

@@ -34,7 +34,7 @@ void note_text(const PromptChunk& chunk, int64_t first_position, const SessionCa
   note_slots({.ledger = cache.ledger(),
               .runs = noted.runs.device.data,
               .run_count = run_count,
-              .indices = noted.rows.device.data,
+              .rows = {.indices = noted.rows.device.data},
               .first_position = static_cast<int32_t>(first_position),
               .layer_count = shape.layer_count,
               .kv_heads = shape.kv_heads},

@@ -74,15 +74,10 @@ Status check_late(const CachePolicy& policy) {
   return {};
 }
 
-/// Checks rules that evict during answers: they need slots that a new token can take, and all of them.
+/// Checks rules that evict during answers: they need all slots.
 Status check_answers(const CachePolicy& policy) {
   if (!policy.evicts() || !policy.evict->answers(policy.options).required || policy.evicts_answers()) return {};
   const char* const name = policy.evict->method().name;
-  if (policy.packs())
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "%s also evicts during answers, which needs 16 bits: choose a method that ends with the "
-                        "prompt, or pack nothing",
-                        name);
   return OCELLUS_FAIL(Code::kBadArgument,
                       "%s chooses among all tokens: compress at the prompt's end or before the suffix, not at the "
                       "image's end",
@@ -93,8 +88,12 @@ Status check_answers(const CachePolicy& policy) {
 
 bool CachePolicy::watches_ncar() const { return evicts() && evict->watches_ncar() && lists_chunks(); }
 
-bool CachePolicy::evicts_answers() const {
-  return evicts() && lists_chunks() && !packs() && evict->answers(options).evicts;
+bool CachePolicy::evicts_answers() const { return evicts() && lists_chunks() && evict->answers(options).evicts; }
+
+int64_t CachePolicy::first_f16_rows() const {
+  if (!packs() || !evicts_answers()) return 0;
+  const AnswerRule rule = evict->answers(options);
+  return rule.moves_sinks ? rule.first_slots : 0;
 }
 
 const RowRule* CachePolicy::row_rule() const {
@@ -120,7 +119,7 @@ Survivors CachePolicy::survivors(const ChunkFacts& facts) const {
   if (!packs()) return left;
   const int64_t text_rows = packs_text() ? 0 : facts.text_rows(), packed_rows = facts.rows - text_rows;
   const int64_t f16_window = pack_window ? 0 : std::min(left.window, packed_rows);
-  left.text = std::min(text_rows + f16_window, left.slots());
+  left.text = std::min(text_rows + f16_window + first_f16_rows(), left.slots());
   // The visual part of an f16 window is unknown beforehand, unless all of it counts.
   left.visual = std::min(packed_rows, packs_text() ? left.slots() - f16_window : kept);
   return left;

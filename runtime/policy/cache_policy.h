@@ -71,8 +71,10 @@ struct CachePolicy {
   /// True: evicts among each image's rows, else among all rows of a chunk.
   bool evicts_images() const { return evicts() && when == CompressAt::kImageEnd; }
   bool watches_ncar() const;
-  /// True if slots are evicted during answers, too. A new token cannot take a packed slot, so not if images are packed.
+  /// True if slots are evicted during answers, too.
   bool evicts_answers() const;
+  /// Number of a prompt's first rows that are never packed: those that move.
+  int64_t first_f16_rows() const;
   /// KIVI: nothing is dropped; whole blocks are packed, from the oldest row on.
   bool packs_oldest() const { return scales == KvScaleForm::kByToken; }
   /// The rule that lists the kept rows: the eviction method or KIVI. Null if rows keep their order.

@@ -108,7 +108,9 @@ void add_survivors(const SessionCache& cache, const CompressScratch& s, Compress
     job.first_index = job.out.counted_before;
     if (s.policy.one_range) job.range_count = cache.evicted(eviction).visual;
     s.jobs.host.data[plan->job_count++] = job;
+    if (plan->ledger.kept()) s.pages.host.data[plan->page_count + plan->noted_blocks++] = job.out;
   }
+  if (plan->ledger.kept()) plan->block_counts = cache.block_counts();
 }
 
 /// Lists the pages once more, for reading before anything is counted.
@@ -138,13 +140,23 @@ void note_survivors(const LayerToCompress& a, Queue& queue) {
   NoteSlotsArgs args{.ledger = a.plan.ledger,
                      .runs = s.pages.device.data,
                      .run_count = a.plan.page_count,
-                     .indices = s.kept_text.data,
-                     .index_stride = s.kept_text.cols,
+                     .rows = {.indices = s.kept_text.data,
+                              .index_stride = s.kept_text.cols,
+                              .others = s.policy.packs() ? s.kept_visual.data : nullptr,
+                              .other_counts = a.plan.visual_counts},
                      .first_position = a.plan.first_position,
                      .stay = a.plan.stay,
                      .first_layer = a.layer.index,
                      .kv_heads = a.config.kv_heads};
   if (args.ledger.sums.data != nullptr) args.scores = s.scores;
+  if (args.run_count > 0) note_slots(args, queue);
+  if (a.plan.noted_blocks == 0) return;
+  args.runs += a.plan.page_count;
+  args.run_count = a.plan.noted_blocks;
+  args.rows.indices = s.kept_visual.data;
+  args.rows.others = s.kept_text.data;
+  args.rows.other_counts = a.plan.text_counts;
+  args.live_counts = a.plan.block_counts;
   note_slots(args, queue);
 }
 
@@ -260,7 +272,7 @@ CompressPlan plan_compression(const PromptChunk& chunk, int64_t first_position, 
   if (plan.is_late) list_whole_pages(s, plan.page_count, queue);
   if (image_rows > 0) queue.upload(s.image_rows, image_rows);
   if (plan.job_count > 0) queue.upload(s.jobs, plan.job_count);
-  if (plan.page_count > 0) queue.upload(s.pages, plan.page_count);
+  if (plan.page_count + plan.noted_blocks > 0) queue.upload(s.pages, plan.page_count + plan.noted_blocks);
   if (plan.lists_rows) queue.upload(s.is_visual, chunk.row_count);
   return plan;
 }

@@ -31,19 +31,20 @@ struct CompressLimits {
   int64_t rows = 0;        // per chunk
   bool in_blocks = false;  // they may go through a layer in several blocks
   int64_t blocks = 0;      // maximum of image blocks it fills
-  int64_t pages = 0;       // maximum of survivors' pages it fills
+  int64_t pages = 0;       // maximum of survivors' pages and blocks it fills
   CachePolicy policy;
   int64_t least_text = INT64_MAX;  // minimum rows without images that compete
 };
 
 /// Compression of the current chunk. Its lists are in the scratch.
 struct CompressPlan {
-  bool active = false;      // the chunk has rows that the policy applies to
-  bool lists_rows = false;  // kept rows are listed by number
-  bool one_image = false;   // only an image's rows compete: text rows stay in their pages
-  bool is_late = false;     // all rows stand in the pages until all layers have run
-  int32_t job_count = 0;    // blocks to pack
-  int32_t page_count = 0;   // f16 runs to fill with survivors
+  bool active = false;       // the chunk has rows that the policy applies to
+  bool lists_rows = false;   // kept rows are listed by number
+  bool one_image = false;    // only an image's rows compete: text rows stay in their pages
+  bool is_late = false;      // all rows stand in the pages until all layers have run
+  int32_t job_count = 0;     // blocks to pack
+  int32_t page_count = 0;    // f16 runs to fill with survivors
+  int32_t noted_blocks = 0;  // blocks among the jobs that the ledger covers; listed after the pages
   int32_t first_position = 0;
   ChunkFacts facts;
   Survivors survivors;
@@ -54,6 +55,7 @@ struct CompressPlan {
   int32_t stay = 0;                // number of kept entries that are never evicted
   int32_t* text_counts = nullptr;  // [layers, heads] counts of live slots
   int32_t* visual_counts = nullptr;
+  DeviceView<int32_t> block_counts;  // [noted blocks, layers * heads] counts of live slots by block
 };
 
 struct CompressScratch {
@@ -62,7 +64,7 @@ struct CompressScratch {
   StagedRows<PackJob> jobs;        // [1, blocks]
   StagedRows<int32_t> image_rows;  // [1, T] rows of images, one image after the other
   StagedRows<uint8_t> is_visual;   // [1, T]
-  StagedRows<KvRun> pages;         // [1, pages]
+  StagedRows<KvRun> pages;         // [1, pages] then blocks that the ledger covers
   ActivationView last_queries;     // [most observed, H * E] CPU in blocks: copied from these
   ActivationView all_queries;      // [T, H * E] CUDA in blocks: all rows, as the last ones are unknown when recording
   DeviceView<float> scores;        // [G, T]; late [layers * G, T]

@@ -251,7 +251,7 @@ constexpr ScoredRule kDavidH2o({.method = describe_method("david-h2o", "DAVID, t
                                 .stage = SelectStage::kUntilSwitch});
 constexpr ScoredRule kSinkRecent(
     {.method = describe_method("sink-recent", "StreamingLLM, Xiao et al. 2023, without its new positions",
-                               "The first four tokens and the last; in 16 bits also during answers.", kRestWindow),
+                               "The first four tokens and the last, also during answers.", kRestWindow),
      .observed = Observed::kNone,
      .window = Window::kRest,
      .first_rows = 4,
@@ -283,18 +283,17 @@ constexpr ScoredRule kLookM(
      .window = Window::kHalf,
      .text_first = true,
      .merge = Merge::kSimilar});
-constexpr ScoredRule kH2o(
-    {.method = recommend(
-         describe_method("h2o", "H2O, Zhang et al. 2023",
-                         "As h2o-prefill; during answers each new token evicts the one with least attention; 16 bits.",
-                         kHalfWindowOnly)),
-     .observed = Observed::kAll,
-     .window = Window::kHalf,
-     .answers = {.evicts = true, .required = true, .by_attention = true}});
+constexpr ScoredRule kH2o({.method = recommend(describe_method(
+                               "h2o", "H2O, Zhang et al. 2023",
+                               "As h2o-prefill; during answers each new token evicts the one with least attention.",
+                               kHalfWindowOnly)),
+                           .observed = Observed::kAll,
+                           .window = Window::kHalf,
+                           .answers = {.evicts = true, .required = true, .by_attention = true}});
 constexpr ScoredRule kStreamingLlm(
-    {.method = describe_method(
-         "streaming-llm", "StreamingLLM, Xiao et al. 2023",
-         "The first four tokens and the last, at consecutive positions, also during answers; 16 bits.", kRestWindow),
+    {.method = describe_method("streaming-llm", "StreamingLLM, Xiao et al. 2023",
+                               "The first four tokens and the last, at consecutive positions, also during answers.",
+                               kRestWindow),
      .observed = Observed::kNone,
      .window = Window::kRest,
      .first_rows = 4,
@@ -302,7 +301,7 @@ constexpr ScoredRule kStreamingLlm(
 constexpr ScoredRule kElastic(
     {.method = describe_method("elastic", "Elastic Cache",
                                "As elastic-prefill; during answers evicts the oldest token after a fixed place to "
-                               "maintain the share of all tokens; 16 bits.",
+                               "maintain the share of all tokens.",
                                kElasticOptions),
      .observed = Observed::kAll,
      .window = Window::kOne,

@@ -24,6 +24,7 @@ SelectSlotsArgs selection(const LayerToCompress& a, SelectStage stage) {
   args.kept.is_split = policy.packs();
   args.kept.pack_window = policy.pack_window;
   args.kept.pack_text = policy.packs_text();
+  args.kept.first_text = policy.first_f16_rows();
   return args;
 }
 

@@ -25,9 +25,13 @@ AnswerSteps plan_steps(const StepEviction& eviction, int64_t position, const Ans
   StepEviction at = eviction;
   AnswerSteps planned;
   wanted = std::min(wanted, room.positions);
-  for (int64_t grown = 0; planned.steps < wanted && grown < room.text; ++planned.steps) {
+  for (int64_t grown = 0; planned.steps < wanted; ++planned.steps) {
+    const bool evicts = at.evicts(static_cast<int32_t>(position + planned.steps));
+    const int64_t spare = planned.spare + (evicts && planned.spare < room.packed ? 1 : 0);
+    if (grown + spare >= room.text) break;
     planned.slots = grown + 1;
-    if (at.evicts(static_cast<int32_t>(position + planned.steps))) continue;
+    planned.spare = spare;
+    if (evicts) continue;
     ++at.slots;
     ++grown;
   }

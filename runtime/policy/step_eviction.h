@@ -15,11 +15,13 @@ StepEviction plan_eviction(const CachePolicy& policy, const SessionCache& cache)
 struct AnswerRoom {
   int64_t text = 0;
   int64_t positions = 0;
+  int64_t packed = 0;  // maximum of packed slots in a layer and head: a token takes a text slot where one is evicted
 };
 
 struct AnswerSteps {
   int64_t steps = 0;  // steps that fit
-  int64_t slots = 0;  // maximum of text slots that they take
+  int64_t slots = 0;  // maximum of text slots that they take in the order of text
+  int64_t spare = 0;  // maximum of those that they take for packed slots
 };
 
 /// Returns how many of `wanted` steps fit, the first at `position`. Every step reads a token, which takes a position,

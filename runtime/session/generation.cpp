@@ -116,7 +116,8 @@ void Generation::mark_those_that(bool go_on, bool active) {
 }
 
 /// A step gives the token of the previous step the evicted slot. If no step followed, that is done here; if one
-/// followed and its own token was not accepted, nothing is left to do.
+/// followed and its own token was not accepted, nothing is left to do. A step whose result is not needed any more may
+/// still be under way in the caller's memory, so the device is waited for; then the counts tell what lives.
 void Generation::settle_newest() {
   bool any = false;
   shape_.most_tiles = 0;
@@ -127,7 +128,14 @@ void Generation::settle_newest() {
     any = any || part.unsettled;
     shape_.most_tiles = std::max<int64_t>(shape_.most_tiles, part.next.new_tile + 1);
   }
-  if (any) (void)enqueue_settling(engine_.text(), shape_, scratch_, engine_.queue());
+  Queue& queue = engine_.queue();
+  if (any) (void)enqueue_settling(engine_.text(), shape_, scratch_, queue);
+  const bool by_block = engine_.shape().kv.counts_blocks();
+  for (int32_t i = 0; by_block && i < count_; ++i)
+    for (int32_t e = 0; e < conversation(i).cache().eviction_count(); ++e)
+      conversation(i).cache().fetch_counts(e, queue);
+  const bool known = !queue.on_cuda() || queue.finish().ok();
+  for (int32_t i = 0; by_block && i < count_; ++i) conversation(i).cache().note_added(known);
 }
 
 /// Runs a decode step for the rows that take part in step `started_`: continued answers only, if it is step 0. It is
@@ -316,8 +324,6 @@ Status Generation::run() {
     if (status.ok()) status = start_first_tokens();
     if (status.ok()) status = answer();
     settle_newest();
-    // A step whose result is not needed any more may still be under way in this scope's memory.
-    if (engine_.queue().on_cuda()) (void)engine_.queue().finish();
   }
   float* times = engine_.memory().token_times.data;
   for (int32_t i = 0; i < count_; ++i) {

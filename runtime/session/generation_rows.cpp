@@ -17,13 +17,15 @@ Status Generation::place_row(int32_t i) {
   room.release_for_answer(wanted);
   cache.move_sinks(state.next_position);
   part.eviction = plan_eviction(engine_.shape().policy, cache);
-  const AnswerRoom left{.text = room.for_text({}), .positions = room.for_positions({})};
+  const int64_t packed = part.eviction.on != 0 ? cache.most_packed() : 0;
+  const AnswerRoom left{.text = room.for_text({}), .positions = room.for_positions({}), .packed = packed};
   const AnswerSteps planned = plan_steps(part.eviction, state.next_position, left, wanted);
   part.most_steps = planned.steps - (part.goes_on ? 1 : 0);
   if (forced_ != nullptr && part.most_steps < forced_->count - 1)
     return OCELLUS_FAIL(Code::kFull, "%d tokens do not fit: the session has room for %lld; plan more text tokens",
                         forced_->count, static_cast<long long>(part.most_steps));
   OCELLUS_TRY(cache.reserve_text(planned.slots));
+  OCELLUS_TRY(cache.reserve_spare(planned.spare));
 
   StepRow& row = s.steps.host.data[part.row];
   row = StepRow();

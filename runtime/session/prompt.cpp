@@ -31,7 +31,8 @@ Status reserve_rows(const PromptChunk& chunk, const EngineShape& shape, SessionC
                                   .visual = static_cast<int32_t>(left.visual),
                                   .images = new_images(chunk, cache),
                                   .rows = static_cast<int32_t>(chunk.row_count),
-                                  .text_rows = static_cast<int32_t>(chunk.text_count)});
+                                  .text_rows = static_cast<int32_t>(chunk.text_count),
+                                  .slots = static_cast<int32_t>(left.slots())});
   }
   int32_t ordinal = 0;
   // Images that are linked, or read in context, were reserved when they came.

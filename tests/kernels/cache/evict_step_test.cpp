@@ -259,8 +259,9 @@ struct Run {
                  .params = rope,
                  .angles = angles.view()},
                 queue);
-    const int64_t bytes = evict_step_scratch_bytes(rows, bench.tiles_per_row * kTileSlots, bench.tiles_per_row,
-                                                   shape.heads, shape.kv_heads, shape.dim, queue.traits());
+    const int64_t bytes =
+        evict_step_scratch_bytes(rows, bench.tiles_per_row * kTileSlots, bench.tiles_per_row, shape.heads,
+                                 shape.kv_heads, shape.dim, KvFormat::kF16, queue.traits());
     test::Guarded<std::byte> scratch(1, bytes);
     EvictStepArgs args{.query = query.view(), .key = key.view()};
     args.heads.query = shape.heads;
@@ -272,7 +273,7 @@ struct Run {
     args.tiles.runs = bench.tiles.data();
     args.tiles.per_row = args.tiles.most = bench.tiles_per_row;
     args.rows = rows;
-    args.layer = kLayer;
+    args.layer.index = kLayer;
     args.settle_only = settle_only;
     args.ledger = bench.ledger();
     args.scratch = scratch.view();

@@ -260,7 +260,8 @@ void evict_prompt(test::Random& random, const KvShape& shape, SessionCache& cach
                                                .visual = eviction.visual,
                                                .images = eviction.images,
                                                .rows = eviction.rows,
-                                               .text_rows = eviction.text_rows});
+                                               .text_rows = eviction.text_rows,
+                                               .slots = eviction.text + eviction.visual});
   if (!status.ok()) {
     REQUIRE(status.code() == Code::kFull);
     return cache.drop_uncommitted();

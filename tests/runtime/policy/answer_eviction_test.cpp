@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include "runtime/policy/eviction_rule.h"
@@ -39,12 +40,17 @@ std::multiset<int32_t> live_positions(Session& session, int32_t layer, int32_t h
   std::vector<KvRun> runs(1024);
   const int64_t count = cache.list_live(TileLimits::of(session.engine().shape().device), runs.data());
   const int64_t line = int64_t{layer} * shape.kv_heads + head;
+  Queue& queue = session.engine().queue();
   const std::vector<int32_t> positions =
-      test::download<int32_t>(ledger.positions.row(line), ledger.positions.cols, session.engine().queue());
+      test::download<int32_t>(ledger.positions.row(line), ledger.positions.cols, queue);
   std::multiset<int32_t> live;
-  for (int64_t i = 0; i < count; ++i)
-    for (int32_t s = 0; s < runs[static_cast<size_t>(i)].slots; ++s)
-      live.insert(positions[static_cast<size_t>(ledger.first_slot(runs[static_cast<size_t>(i)]) + s)]);
+  for (KvRun& run : std::span(runs).first(static_cast<size_t>(count))) {
+    int32_t slots = run.slots;
+    if (run.counts != nullptr)
+      slots = std::clamp(test::download<int32_t>(run.counts + line, 1, queue)[0] - run.counted_before - run.first, 0,
+                         run.slots);
+    for (int32_t s = 0; s < slots; ++s) live.insert(positions[static_cast<size_t>(ledger.first_slot(run) + s)]);
+  }
   return live;
 }
 
@@ -54,9 +60,20 @@ void for_each_matrix(const KvShape& shape, Check check) {
     for (int32_t head = 0; head < shape.kv_heads; ++head) check(layer, head);
 }
 
+/// Calls check(method, bits) for all methods, with f16 pages alone and with packed pictures.
+template <class Check>
+void for_each_method(Check check) {
+  for (const std::string_view method : kMethods)
+    for (const int32_t bits : {16, 2}) {
+      CAPTURE(method);
+      CAPTURE(bits);
+      check(method, bits);
+    }
+}
+
 struct Talk {
-  explicit Talk(std::string_view method, float keep, int32_t sessions = 1) {
-    ocellus_limits limits = evicting_limits(2, 400, method, keep);
+  explicit Talk(std::string_view method, float keep, int32_t sessions = 1, int32_t bits = 16) {
+    ocellus_limits limits = evicting_limits(2, 400, method, keep, bits);
     limits.max_sessions = sessions;
     engine = test::make_engine(limits);
   }
@@ -69,10 +86,9 @@ struct Talk {
 };
 
 TEST_CASE("while a session answers, as many slots stay as its prompt left, or the share of all tokens that grows") {
-  for (const std::string_view method : kMethods) {
-    CAPTURE(method);
+  for_each_method([](std::string_view method, int32_t bits) {
     constexpr double kKeep = 0.25;
-    Talk talk(method, static_cast<float>(kKeep));
+    Talk talk(method, static_cast<float>(kKeep), 1, bits);
     Session& session = talk.ask(0);
     const test::Answer answer = answer_of(session, long_answer(41));
     REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
@@ -82,16 +98,20 @@ TEST_CASE("while a session answers, as many slots stay as its prompt left, or th
     int64_t expected = left;
     for (int64_t n = prompt + 1; method.starts_with("elastic") && n <= seen; ++n)
       if (std::floor(static_cast<double>(expected + 1) - kKeep * static_cast<double>(n)) < 1) ++expected;
-    CHECK(session.cache().live_slots() == expected);
-    CHECK(answer.stats.kv_bytes == expected * session.cache().shape().slot_bytes());
-    CHECK(answer.stats.kv_bytes_full == seen * session.cache().shape().slot_bytes());
-  }
+    const SessionCache& cache = session.cache();
+    CHECK(cache.live_slots() == expected);
+    CHECK(answer.stats.kv_bytes_full == seen * cache.shape().slot_bytes());
+    // Packed slots gave way to f16 ones, in every head as many as it lost.
+    const CacheBytes bytes = cache.bytes();
+    const int64_t packed = bytes.block_elements * bits / 8;
+    CHECK(bytes.payload == expected * cache.shape().slot_bytes() - bytes.block_elements * 2 + packed);
+    CHECK(answer.stats.kv_bytes == bytes.payload + bytes.scales);
+  });
 }
 
 TEST_CASE("rules by age keep what stays and the newest; H2O keeps the newest half and no token twice") {
-  for (const std::string_view method : kMethods) {
-    CAPTURE(method);
-    Talk talk(method, 0.3f);
+  for_each_method([](std::string_view method, int32_t bits) {
+    Talk talk(method, 0.3f, 1, bits);
     Session& session = talk.ask(0);
     constexpr int32_t kTokens = 60;
     const test::Answer answer = answer_of(session, long_answer(kTokens));
@@ -116,7 +136,51 @@ TEST_CASE("rules by age keep what stays and the newest; H2O keeps the newest hal
       for (int64_t back = 0; back < std::min<int64_t>(others, kTokens - 1); ++back)
         CHECK(live.contains(newest - static_cast<int32_t>(back)));
     });
+  });
+}
+
+TEST_CASE("rules by age keep the same tokens, whatever the bits of pictures, and given tokens are as probable") {
+  const std::vector<TokenId> tokens = {297, 330, 438, 389, 20, 297, 330, 438, 389, 20, 297, 330, 438, 389, 20, 297};
+  for (const std::string_view method : {"streaming-llm", "sink-recent", "elastic"}) {
+    CAPTURE(method);
+    const auto read = [&](int32_t bits, std::vector<std::multiset<int32_t>>* live) {
+      Talk talk(method, 0.3f, 1, bits);
+      Session& session = talk.ask(0);
+      std::vector<float> values(tokens.size());
+      ocellus_generate_stats stats;
+      const Status status = score(session, {tokens.data(), static_cast<int32_t>(tokens.size()), values.data()}, &stats);
+      REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
+      for_each_matrix(session.cache().shape(),
+                      [&](int32_t layer, int32_t head) { live->push_back(live_positions(session, layer, head)); });
+      return values;
+    };
+    std::vector<std::multiset<int32_t>> plain_live, packed_live;
+    const std::vector<float> plain = read(16, &plain_live), packed = read(8, &packed_live);
+    CHECK(plain_live == packed_live);
+    for (size_t i = 0; i < tokens.size(); ++i) CHECK(std::abs(plain[i] - packed[i]) < 0.3f);
   }
+}
+
+TEST_CASE("a token that a packed slot gives way to takes a planned text slot, and gives it back with the session") {
+  Talk probe("h2o", 0.5f, 1, 1);
+  const ocellus_generate_stats asked = answer_of(probe.ask(0), long_answer(1)).stats;
+  const int32_t text_tokens = asked.prompt_tokens - asked.image_tokens + 6;
+  const std::unique_ptr<Engine> engine = test::make_engine(evicting_limits(1, text_tokens, "h2o", 0.5f, 1));
+  const test::FreeBlocks before(*engine);
+  Session& session = test::open_session(*engine);
+  test::add_question(session, test::golden(0));
+  const test::Answer first = answer_of(session, long_answer(9));
+  REQUIRE_MESSAGE(first.status.ok(), last_failure().sentence);
+  CHECK(first.stats.stop == OCELLUS_STOP_MAX_TOKENS);
+  CHECK(session.cache().text_rows() > asked.prompt_tokens - asked.image_tokens);
+  const test::Answer rest = answer_of(session, long_answer(500));
+  REQUIRE_MESSAGE(rest.status.ok(), last_failure().sentence);
+  CHECK(rest.stats.stop == OCELLUS_STOP_FULL);
+  CHECK(session.cache().text_rows() <= engine->shape().session.text_tokens);
+  session.reset();
+  CHECK(test::FreeBlocks(*engine) == before);
+  test::add_question(session, test::golden(0));
+  CHECK(answer_of(session, long_answer(9)).text == first.text);
 }
 
 TEST_CASE("an answer in a batch with evictions is the answer alone, whenever the others end" *
@@ -175,9 +239,8 @@ TEST_CASE("what StreamingLLM keeps of the beginning is read as if it stood right
 }
 
 TEST_CASE("a stopped answer leaves a cache that the next turn can use, whatever was under way") {
-  for (const std::string_view method : kMethods) {
-    CAPTURE(method);
-    Talk talk(method, 0.3f);
+  for_each_method([](std::string_view method, int32_t bits) {
+    Talk talk(method, 0.3f, 1, bits);
     Session& session = talk.ask(0);
     ocellus_generate_params params = long_answer(30);
     int32_t pieces = 0;
@@ -194,7 +257,7 @@ TEST_CASE("a stopped answer leaves a cache that the next turn can use, whatever 
     });
     test::add_question(session, test::golden(1));
     CHECK(answer_of(session, long_answer(8)).status.ok());
-  }
+  });
 }
 
 TEST_CASE("a step evicts where a slot more would be more than the budget, and so the plan counts its room") {
@@ -214,19 +277,23 @@ TEST_CASE("a step evicts where a slot more would be more than the budget, and so
   CHECK(plan_steps({}, 100, {.text = 100, .positions = 7}, 60).steps == 7);
   CHECK(plan_steps({.on = 1, .slots = 20, .budget = 20}, 100, {.text = 1, .positions = 1000}, 60).steps == 60);
   CHECK(plan_steps({.on = 1, .slots = 20, .budget = 20}, 100, {.text = 0, .positions = 1000}, 60).steps == 0);
+  // Tokens that packed slots give way to take text slots, while there are packed slots.
+  const StepEviction full{.on = 1, .slots = 20, .budget = 20};
+  const AnswerSteps cut = plan_steps(full, 100, {.text = 10, .positions = 1000, .packed = 12}, 60);
+  CHECK(cut.steps == 9);  // one slot holds the newest token
+  CHECK(cut.slots == 1);
+  CHECK(cut.spare == 9);
+  CHECK(plan_steps(full, 100, {.text = 13, .positions = 1000, .packed = 12}, 60).steps == 60);
 }
 
-TEST_CASE("rules that go on while sessions answer refuse packed caches and pictures that are cut down one by one") {
+TEST_CASE("rules that go on while sessions answer refuse pictures that are cut down one by one") {
   for (const std::string_view method : {"h2o", "streaming-llm", "elastic"}) {
     CachePolicy policy;
-    CHECK(resolve_cache_policy(evicting_limits(1, 64, method, 0.5f, 2).cache, &policy).code() == Code::kBadArgument);
+    CHECK(resolve_cache_policy(evicting_limits(1, 64, method, 0.5f, 2).cache, &policy).ok());
+    CHECK(policy.evicts_answers());
     CHECK(resolve_cache_policy(evicting_limits(1, 64, method, 0.5f, 16, OCELLUS_COMPRESS_IMAGE_END).cache, &policy)
               .code() == Code::kBadArgument);
-    CHECK(resolve_cache_policy(evicting_limits(1, 64, method, 1.0f, 2).cache, &policy).ok());
   }
-  CachePolicy policy;
-  CHECK(resolve_cache_policy(evicting_limits(1, 64, "sink-recent", 0.5f, 2).cache, &policy).ok());
-  CHECK_FALSE(policy.evicts_answers());
 }
 
 }  // namespace

@@ -76,7 +76,6 @@ const char* refusal_of(const Cell& cell) {
                          cell.evict_name() == "elastic";
     if (cell.evict->is_late() && cell.packs()) return "chooses after the last layer among f16 slots";
     if (cell.evict->is_late() && cell.one_by_one()) return "chooses among all rows of a prompt, not image by image";
-    if (answers && cell.packs()) return "also evicts during answers, which needs 16 bits";
     if (answers && cell.one_by_one()) return "chooses among all tokens";
   }
   if (!cell.links()) return nullptr;
