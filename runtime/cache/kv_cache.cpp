@@ -400,6 +400,7 @@ void SessionCache::release_oldest_image() {
   release_image(0);
   erase(blocks_.data, block_count_, 0, blocks_per_image());
   erase(images_.data, own_image_count_, 0, 1);
+  erase(holes_.data, own_image_count_ * holes_.stride, 0, holes_.stride);
   block_count_ -= blocks_per_image();
   --own_image_count_;
   --image_count_;

@@ -23,10 +23,12 @@ Status Room::set_rolling(int32_t images, int32_t sink_tokens) {
                         most_sinks, sink_tokens);
   if (shape.policy.lists_chunks())
     return OCELLUS_FAIL(Code::kBadArgument,
-                        "a rolling context releases images one by one, so they must be compressed one by one: plan "
-                        "eviction at the image's end");
-  if (shape.reuse.links() && images > 0)
-    return OCELLUS_FAIL(Code::kUnsupported, "a rolling context cannot release linked images: plan it without reuse");
+                        "a rolling context releases images one by one, and those of a prompt that is compressed as a "
+                        "whole share their slots with each other and with its text: plan eviction at the image's end");
+  if (shape.reuse.in_context() && images > 0)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "prefix caching finds an image by everything before it, some of which a rolling context has "
+                        "released: plan another way to reuse images");
   const auto sink_pages = static_cast<int32_t>(blocks_of(sink_tokens, kPageSlots));
   if (images > 0 && sink_pages + 1 >= shape.session.pages)
     return OCELLUS_FAIL(Code::kBadArgument, "%d text tokens leave no room besides %d of the beginning: plan more",

@@ -286,6 +286,10 @@ TEST_CASE("what a rolling context cannot be is refused") {
       test::open_session(*test::make_engine(test::evicting_limits(2, 100, "snapkv", 0.5f))).set_rolling(1, 0).code() ==
       Code::kBadArgument);
   CHECK(failure_says("one by one"));
+  ocellus_limits limits = test::board_limits(2, 100);
+  limits.reuse = OCELLUS_REUSE_PREFIX;
+  CHECK(test::open_session(*test::make_engine(limits)).set_rolling(1, 0).code() == Code::kUnsupported);
+  CHECK(failure_says("prefix caching"));
 }
 
 TEST_CASE("what is left answers as if nothing else had ever been there" * doctest::test_suite("long")) {
