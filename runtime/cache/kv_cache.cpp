@@ -150,14 +150,21 @@ KvRun SessionCache::text_block(int32_t block) const {
   return run;
 }
 
-void SessionCache::shrink_evicted(int32_t slots) {
+void SessionCache::shrink_evicted() {
   EvictedRows& rows = evictions_.data[eviction_count_];
-  const int32_t before = evicted_pages(eviction_count_);
-  rows.text = std::min(rows.text, slots);
-  rows.slots = std::min(rows.slots, slots);
-  const int32_t kept = evicted_pages(eviction_count_);
-  release_blocks(pools_->pages, evicted_pages_.data + rows.first_page + kept, before - kept);
-  evicted_page_count_ -= before - kept;
+  const auto most = [&](int32_t line) {
+    const int32_t* const counts = counts_.host.row(line);
+    return *std::max_element(counts, counts + counts_.host.cols);
+  };
+  const int32_t pages = evicted_pages(eviction_count_), blocks = evicted_blocks(eviction_count_);
+  rows.text = std::min(rows.text, most(2 * eviction_count_));
+  if (blocks > 0) rows.visual = std::min(rows.visual, most(2 * eviction_count_ + 1));
+  rows.slots = std::min(rows.slots, rows.text + rows.visual);
+  const int32_t kept_pages = evicted_pages(eviction_count_), kept_blocks = evicted_blocks(eviction_count_);
+  release_blocks(pools_->pages, evicted_pages_.data + rows.first_page + kept_pages, pages - kept_pages);
+  release_blocks(pools_->blocks, blocks_.data + rows.first_block + kept_blocks, blocks - kept_blocks);
+  evicted_page_count_ -= pages - kept_pages;
+  block_count_ -= blocks - kept_blocks;
 }
 
 KvRun SessionCache::text_page(int32_t page) const {

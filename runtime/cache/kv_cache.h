@@ -69,8 +69,8 @@ class SessionCache {
   KvRun evicted_block(int32_t eviction, int32_t block) const;
   /// Returns a slot of the pages reserved for survivors.
   KvSlot evicted_slot(int64_t slot) const;
-  /// Releases the reserved pages after the first `slots` slots.
-  void shrink_evicted(int32_t slots);
+  /// Releases reserved pages and blocks that hold nothing in any layer and head, by the counts on the host.
+  void shrink_evicted();
   /// Live slots by layer and head, [layers, heads] each, in device memory.
   int32_t* text_counts(int32_t eviction) const { return counts_.device.row(2 * eviction); }
   int32_t* visual_counts(int32_t eviction) const { return counts_.device.row(2 * eviction + 1); }

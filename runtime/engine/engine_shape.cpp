@@ -174,7 +174,8 @@ void size_evicted(const ChunkFacts& all, EngineShape* s) {
   SessionShape& session = s->session;
   const int64_t images = s->pictures.per_session;
   const Survivors left = policy.survivors(all);
-  const int64_t window = policy.packs() && !policy.pack_window ? images * left.window : 0;
+  const int64_t in_windows = policy.is_late() ? all.visual_rows : images * left.window;
+  const int64_t window = policy.packs() && !policy.pack_window ? in_windows : 0;
   session.evictions = images;
   s->kv.image_slots = 0;
   // Surviving text replaces the text that came in; f16 images add to it.

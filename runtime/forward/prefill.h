@@ -70,6 +70,7 @@ struct PrefillScratch {
   StagedRows<KvRun> past;         // [1, tiles] the cache before the chunk
   DeviceView<float> angles;       // [T, rotated]
   DeviceView<Half> keys, values;  // [G * T, E], head-major, one layer
+  DeviceView<float> inputs;       // [T, D] the rows before layer 0, for a second pass
   LayerScratch layer;             // one block of rows
   int64_t rows_at_once = 0;       // see PrefillLimits
   int64_t block_rows = 0;         // maximum rows of a block

@@ -31,6 +31,8 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   extra = {};
   OCELLUS_TRY(compress.lay_out(c, limits.compress, device, sink));
   extra.after_layer = compress_rows;
+  if (compress.policy.looks_first())
+    OCELLUS_TRY(take_rows(sink, "rows of the second pass", kLife, kPhase, max_rows, c.width, &inputs));
   if (compress.last_queries.data != nullptr) extra.before_attention[1] = keep_observed_queries;
   if (limits.links.carries) OCELLUS_TRY(carry.lay_out(limits.links, c.rope.rotated, sink));
   if (carry.on()) {

@@ -58,14 +58,10 @@ struct Names {
   }
 };
 
-/// Checks rules that choose after all layers: they need f16 slots until then, and all rows.
+/// Checks rules that choose after all layers: they need all rows.
 Status check_late(const CachePolicy& policy) {
   if (!policy.is_late()) return {};
   const char* const name = policy.evict->method().name;
-  if (policy.packs())
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "%s chooses after the last layer among f16 slots, not %d-bit ones: keep 16 bits", name,
-                        kv_bits(policy.format));
   if (policy.evicts_images())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "%s chooses among all rows of a prompt, not image by image: compress at the prompt's end or "
@@ -118,15 +114,16 @@ Survivors CachePolicy::survivors(const ChunkFacts& facts) const {
   left.text = left.slots();
   if (!packs()) return left;
   const int64_t text_rows = packs_text() ? 0 : facts.text_rows(), packed_rows = facts.rows - text_rows;
-  const int64_t f16_window = pack_window ? 0 : std::min(left.window, packed_rows);
+  // A late rule's window is known by layer, and only when all have run.
+  const int64_t f16_window = pack_window ? 0 : std::min(is_late() ? facts.rows : left.window, packed_rows);
   left.text = std::min(text_rows + f16_window + first_f16_rows(), left.slots());
   // The visual part of an f16 window is unknown beforehand, unless all of it counts.
-  left.visual = std::min(packed_rows, packs_text() ? left.slots() - f16_window : kept);
+  left.visual = std::min(packed_rows, packs_text() ? left.slots() - f16_window : is_late() ? facts.rows : kept);
   return left;
 }
 
 int64_t CachePolicy::most_visual(const ChunkFacts& facts) const {
-  if (is_late()) return facts.visual_rows;
+  if (is_late()) return packs_text() ? facts.rows : facts.visual_rows;
   const int64_t text = packs_text() && keeps_text() ? facts.text_rows() : 0;
   return std::min(kept_rows(facts.rows) + text, packs_text() ? facts.rows : facts.visual_rows);
 }

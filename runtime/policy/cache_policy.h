@@ -97,8 +97,10 @@ struct CachePolicy {
 
   /// True if all text is kept, even beyond the share.
   bool keeps_text() const;
-  /// True if rows are dropped only after all layers: until then all stand in the cache.
+  /// True if the slots of a layer are known only after all layers. Until then all rows stand in f16 pages; or, if the
+  /// cache packs, a prompt goes through the layers twice, and nothing is stored the first time.
   bool is_late() const;
+  bool looks_first() const { return is_late() && packs(); }
 
   /// Number of rows kept of `rows` that compete.
   int64_t kept_rows(int64_t rows) const;

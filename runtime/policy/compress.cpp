@@ -187,16 +187,41 @@ void store_survivors(const LayerToCompress& a, Queue& queue) {
 }
 
 /// Copies the layers' facts to the host, and computes shares. False if the queue has failed.
-bool share_slots(const LayerToCompress& last, LayerShares how, double* shares, Queue& queue) {
-  const StagedRows<float>& facts = last.scratch.layer_facts;
-  const int32_t layers = last.config.layer_count;
+bool share_slots(const TextConfig& config, const CompressPlan& plan, const CompressScratch& s, Queue& queue) {
+  const StagedRows<float>& facts = s.layer_facts;
+  const int32_t layers = config.layer_count;
   if (facts.host.data != facts.device.data)
     queue.copy(facts.host.data, facts.device.data, layers * static_cast<int64_t>(sizeof(float)));
   if (!queue.finish().ok()) return false;
-  const auto lines = static_cast<float>(last.config.kv_heads * last.plan.observed);
+  const auto lines = static_cast<float>(config.kv_heads * plan.observed);
   for (int32_t layer = 0; layer < layers; ++layer) facts.host.data[layer] /= lines;
-  share_layers(how, facts.host.data, layers, static_cast<double>(last.scratch.policy.keep), shares);
+  share_layers(s.policy.evict->layer_shares(), facts.host.data, layers, static_cast<double>(s.policy.keep),
+               s.layer_shares.data);
   return true;
+}
+
+/// The plan of one layer, whose share is known.
+CompressPlan plan_of_layer(const LayerToCompress& a, int32_t layer) {
+  CompressPlan plan = a.plan;
+  const CachePolicy& policy = a.scratch.policy;
+  plan.survivors = policy.evict->survivors_of_layer(policy, plan.facts, a.scratch.layer_shares.data[layer]);
+  return plan;
+}
+
+void compress_by_share(const LayerToCompress& a, Queue& queue) {
+  const CompressPlan plan = plan_of_layer(a, a.layer.index);
+  const LayerToCompress layer{.config = a.config,
+                              .plan = plan,
+                              .scratch = a.scratch,
+                              .rows = a.rows,
+                              .queries = a.queries,
+                              .past = a.past,
+                              .past_count = a.past_count,
+                              .layer = a.layer,
+                              .angles = a.angles};
+  a.scratch.policy.evict->observe(layer, queue);  // there are scores of one layer only
+  a.scratch.policy.evict->choose(layer, queue);
+  store_survivors(layer, queue);
 }
 
 }  // namespace
@@ -220,7 +245,8 @@ Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limit
     OCELLUS_TRY(take_activations(sink, "observed queries", kLife, kPhase, device.activations(),
                                  device.is_cuda() ? limits.rows : most, c.query_width(),
                                  device.is_cuda() ? &all_queries : &last_queries));
-  const int64_t score_rows = policy.is_late() ? int64_t{c.layer_count} * c.kv_heads : c.kv_heads;
+  const bool at_once = policy.is_late() && !policy.looks_first();
+  const int64_t score_rows = at_once ? int64_t{c.layer_count} * c.kv_heads : c.kv_heads;
   OCELLUS_TRY(take_rows(sink, "row scores", kLife, kPhase, score_rows, limits.rows, &scores));
   if (policy.is_late()) OCELLUS_TRY(lay_out_late(c, limits, sink));
   OCELLUS_TRY(take_rows(sink, "kept text", kLife, kPhase, c.kv_heads, limits.rows, &kept_text));
@@ -237,7 +263,8 @@ Status CompressScratch::lay_out_late(const TextConfig& c, const CompressLimits& 
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = kPrefillPhase;
   OCELLUS_TRY(layer_facts.lay_out(sink, "facts of layers", kLife, kPhase, 1, c.layer_count));
-  OCELLUS_TRY(take_rows(sink, "slots of layers", kLife, kPhase, 1, c.layer_count, &layer_slots));
+  OCELLUS_TRY(take_rows(sink, "shares of layers", kLife, kPhase, 1, c.layer_count, &layer_shares));
+  if (policy.looks_first()) return {};
   return whole_pages.lay_out(sink, "pages of all rows", kLife, kPhase, 1, limits.pages);
 }
 
@@ -251,7 +278,8 @@ CompressPlan plan_compression(const PromptChunk& chunk, int64_t first_position, 
   plan.first_position = static_cast<int32_t>(first_position);
   plan.lists_rows = s.policy.lists_rows();
   plan.one_image = s.policy.evicts_images();
-  plan.is_late = s.policy.is_late();
+  plan.looks = s.policy.looks_first();
+  plan.is_late = s.policy.is_late() && !plan.looks;
   const int64_t image_rows = list_image_rows(chunk, s);
   if (plan.one_image) {
     plan.survivors = s.policy.survivors({.rows = image_rows, .visual_rows = image_rows});
@@ -280,7 +308,8 @@ CompressPlan plan_compression(const PromptChunk& chunk, int64_t first_position, 
 void compress_layer(const LayerToCompress& a, Queue& queue) {
   const CompressScratch& s = a.scratch;
   if (!a.plan.active) return;
-  if (a.plan.is_late) return s.policy.evict->observe(a, queue);
+  if (a.plan.is_late || a.plan.looks) return s.policy.evict->observe(a, queue);
+  if (a.plan.shares) return compress_by_share(a, queue);
   if (a.plan.lists_rows) s.policy.row_rule()->choose(a, queue);
   store_survivors(a, queue);
 }
@@ -288,13 +317,9 @@ void compress_layer(const LayerToCompress& a, Queue& queue) {
 void compress_all_layers(const LayerToCompress& last, Queue& queue) {
   const CompressScratch& s = last.scratch;
   const EvictionRule& rule = *s.policy.evict;
-  const int32_t layers = last.config.layer_count;
-  double shares[NcarState::kMaxLayers];  // planning refuses more layers with eviction
-  if (!share_slots(last, rule.layer_shares(), shares, queue)) return;
-  for (int32_t layer = 0; layer < layers; ++layer) {
-    CompressPlan plan = last.plan;
-    plan.survivors = rule.survivors_of_layer(s.policy, plan.facts, shares[layer]);
-    s.layer_slots.data[layer] = static_cast<int32_t>(plan.survivors.slots());
+  if (!share_slots(last.config, last.plan, s, queue)) return;
+  for (int32_t layer = 0; layer < last.config.layer_count; ++layer) {
+    const CompressPlan plan = plan_of_layer(last, layer);
     const LayerToCompress a{
         .config = last.config, .plan = plan, .scratch = s, .rows = last.rows, .layer = KvLayer{.index = layer}};
     expand_kv({.runs = s.whole_pages.device.data,
@@ -308,6 +333,13 @@ void compress_all_layers(const LayerToCompress& last, Queue& queue) {
     rule.choose(a, queue);
     store_survivors(a, queue);
   }
+}
+
+bool end_looks(const TextConfig& config, const CompressScratch& scratch, CompressPlan* plan, Queue& queue) {
+  if (!share_slots(config, *plan, scratch, queue)) return false;
+  plan->looks = false;
+  plan->shares = true;
+  return true;
 }
 
 }  // namespace ocellus

@@ -20,6 +20,10 @@ struct TypeName<PackJob> {
   static constexpr const char* value = "job";
 };
 template <>
+struct TypeName<double> {
+  static constexpr const char* value = "f64";
+};
+template <>
 struct TypeName<NcarState> {
   static constexpr const char* value = "state";
 };
@@ -42,6 +46,8 @@ struct CompressPlan {
   bool lists_rows = false;   // kept rows are listed by number
   bool one_image = false;    // only an image's rows compete: text rows stay in their pages
   bool is_late = false;      // all rows stand in the pages until all layers have run
+  bool looks = false;        // layers are only observed: what they keep is known when all have run
+  bool shares = false;       // they have been, and every layer has its share
   int32_t job_count = 0;     // blocks to pack
   int32_t page_count = 0;    // f16 runs to fill with survivors
   int32_t noted_blocks = 0;  // blocks among the jobs that the ledger covers; listed after the pages
@@ -67,10 +73,10 @@ struct CompressScratch {
   StagedRows<KvRun> pages;         // [1, pages] then blocks that the ledger covers
   ActivationView last_queries;     // [most observed, H * E] CPU in blocks: copied from these
   ActivationView all_queries;      // [T, H * E] CUDA in blocks: all rows, as the last ones are unknown when recording
-  DeviceView<float> scores;        // [G, T]; late [layers * G, T]
+  DeviceView<float> scores;        // [G, T]; late, if nothing is packed, [layers * G, T]
   StagedRows<float> layer_facts;   // [1, layers] late: the rule's facts by layer
-  HostView<int32_t> layer_slots;   // [1, layers] late: slots kept by layer
-  StagedRows<KvRun> whole_pages;   // [1, pages] late: all rows, regardless of the counts
+  HostView<double> layer_shares;   // [1, layers] late
+  StagedRows<KvRun> whole_pages;   // [1, pages] late, if nothing is packed: all rows, regardless of the counts
   DeviceView<int32_t> kept_text;   // [G, T]
   DeviceView<int32_t> kept_visual;
   DeviceView<int32_t> counts;  // [2, G] for unused counts
@@ -89,10 +95,12 @@ CompressPlan plan_compression(const PromptChunk& chunk, int64_t first_position, 
                               const CompressScratch& scratch, Queue& queue);
 
 struct LayerToCompress;
-/// Chooses and stores the kept rows of a layer; a late plan only observes.
+/// Chooses and stores the kept rows of a layer; a late plan only observes, and so does one that looks.
 void compress_layer(const LayerToCompress& layer, Queue& queue);
 /// Late: waits for the last layer, computes shares, then chooses and stores the kept rows of all layers. `last`: that
-/// layer, whose rows are overwritten. Fills scratch.layer_slots.
+/// layer, whose rows are overwritten.
 void compress_all_layers(const LayerToCompress& last, Queue& queue);
+/// Ends the looks: waits for the last layer and computes shares. False if the queue has failed.
+bool end_looks(const TextConfig& config, const CompressScratch& scratch, CompressPlan* plan, Queue& queue);
 
 }  // namespace ocellus

@@ -85,12 +85,12 @@ constexpr ocellus_method_option kTextWindow[] = {
 
 constexpr LateRule kVlCache({.method = describe_method("vl-cache", "VL-Cache, arXiv 2410.23317",
                                                        "Attention of the rows after the last image; layers share the "
-                                                       "slots by its density, after all have run; 16 bits.",
+                                                       "slots by its density, after all have run.",
                                                        kTenthWindow)});
 constexpr LateRule kMeda(
     {.method = describe_method("meda", "MEDA's public code",
                                "Attention of all rows; layers share the slots by its entropy, after all have run; "
-                               "dropped tokens are merged into the most similar kept ones; 16 bits.",
+                               "dropped tokens are merged into the most similar kept ones.",
                                kTextWindow),
      .fact = AttentionFact::kEntropy,
      .shares = LayerShares::kEntropy,

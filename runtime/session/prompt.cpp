@@ -69,6 +69,20 @@ void commit_rows(const PromptChunk& chunk, const EngineShape& shape, SessionCach
   }
 }
 
+/// Runs the chunk's rows through all layers; twice, if the first pass is needed to know what a layer keeps.
+Status run_layers(Engine& engine, const PromptChunk& chunk, const PrefillScratch& scratch, const StopSignal* stop,
+                  PrefillPlan* plan) {
+  Queue& queue = engine.queue();
+  if (plan->compress.looks) {
+    const int64_t bytes = chunk.row_count * chunk.hidden.cols * static_cast<int64_t>(sizeof(float));
+    queue.copy(scratch.inputs.data, chunk.hidden.data, bytes);
+    OCELLUS_TRY(engine.run_prefill(chunk.row_count, *plan, scratch, stop));
+    if (!end_looks(engine.text().config, scratch.compress, &plan->compress, queue)) return queue.status();
+    queue.copy(chunk.hidden.data, scratch.inputs.data, bytes);
+  }
+  return engine.run_prefill(chunk.row_count, *plan, scratch, stop);
+}
+
 }  // namespace
 
 PromptChunk& Prompt::chunk() const { return conversation_.engine().memory().chunk; }
@@ -211,12 +225,12 @@ Status Prompt::prefill() {
   OCELLUS_TRY(reserve_rows(chunk, shape, cache));
   OCELLUS_TRY(engine.take_scratch(&scratch));
   PrefillTimer timer(queue);
-  const PrefillPlan plan =
+  PrefillPlan plan =
       plan_prefill(chunk, conversation_.state().next_position, cache, text.config.head_dim, scratch, queue);
   chunk.embed_text(text.embedding, queue);
   queue.join_transfers();  // images from the library
   reuse_.fetch_rows(chunk);
-  OCELLUS_TRY(engine.run_prefill(chunk.row_count, plan, scratch, &conversation_.stop()));
+  OCELLUS_TRY(run_layers(engine, chunk, scratch, &conversation_.stop(), &plan));
   queue.copy(conversation_.last_hidden(), chunk.hidden.row(chunk.row_count - 1),
              chunk.hidden.cols * static_cast<int64_t>(sizeof(float)));
   const bool competes = shape.competes(facts_of(chunk)), has_ncar = competes && memory.ncar.data != nullptr;
@@ -224,10 +238,7 @@ Status Prompt::prefill() {
   if (has_ncar) queue.copy(memory.ncar.data + conversation_.slot(), scratch.compress.ncar.data, sizeof(NcarState));
   OCELLUS_TRY(timer.finish(&conversation_.stats().prefill_ms));
   if (has_ncar) conversation_.note_ncar();
-  if (plan.compress.is_late) {
-    const HostView<int32_t>& slots = scratch.compress.layer_slots;
-    cache.shrink_evicted(*std::max_element(slots.data, slots.data + slots.cols));
-  }
+  if (plan.compress.is_late || plan.compress.shares) cache.shrink_evicted();
   return {};
 }
 

@@ -319,9 +319,36 @@ TEST_CASE("a plan that does not fit gives advice that does, whatever the method"
     REQUIRE(plan_memory(test::bundled_model(), limits, &plan).ok());
     CHECK(plan.fits == 0);
     CHECK(plan.advice_count > 0);
-    const bool is_late = method == "vl-cache" || method == "meda";
-    for (int32_t i = 0; i < plan.advice_count; ++i)
-      if (is_late) CHECK(std::string(plan.advice[i].text).find("kv_bits") == std::string::npos);
+  }
+}
+
+TEST_CASE("VL-Cache and MEDA keep the same rows packed as in 16 bits, and are planned with packed pictures") {
+  for (const std::string_view method : {"vl-cache", "meda"}) {
+    CAPTURE(method);
+    ocellus_limits limits = evicting_limits(4, 200, method, 0.3f);
+    ocellus_plan plain_plan, packed_plan;
+    REQUIRE(plan_memory(test::bundled_model(), limits, &plain_plan).ok());
+    const Read plain = read_golden(13, limits);
+    limits.cache.kv_bits = 2;
+    REQUIRE(plan_memory(test::bundled_model(), limits, &packed_plan).ok());
+    CHECK(packed_plan.kv_bytes_per_session < plain_plan.kv_bytes_per_session / 2);
+    const Read packed = read_golden(13, limits);
+    CHECK(packed.stats.kv_bytes < plain.stats.kv_bytes);
+    const KeptCounts all = kept_counts(*plain.session, 0), split = kept_counts(*packed.session, 0);
+    REQUIRE(all.text.size() == split.text.size());
+    int32_t visual = 0;
+    for (size_t i = 0; i < all.text.size(); ++i) {
+      CHECK(all.text[i] == split.text[i] + split.visual[i]);
+      visual += split.visual[i];
+    }
+    CHECK(visual > 0);
+    if (!packed.session->engine().queue().on_cuda())  // the first token comes from exact attention
+      CHECK(packed.text.substr(0, 1) == plain.text.substr(0, 1));
+    // Blocks that hold nothing in any layer were given back.
+    const SessionCache& cache = packed.session->cache();
+    const int64_t taken = packed.session->engine().memory().pools.blocks.taken_count();
+    CHECK(taken == cache.evicted_blocks(0));
+    CHECK(cache.evicted(0).visual == *std::max_element(split.visual.begin(), split.visual.end()));
   }
 }
 

@@ -74,7 +74,6 @@ const char* refusal_of(const Cell& cell) {
     const MethodValues options;
     const bool answers = cell.evict_name() == "h2o" || cell.evict_name() == "streaming-llm" ||  //
                          cell.evict_name() == "elastic";
-    if (cell.evict->is_late() && cell.packs()) return "chooses after the last layer among f16 slots";
     if (cell.evict->is_late() && cell.one_by_one()) return "chooses among all rows of a prompt, not image by image";
     if (answers && cell.one_by_one()) return "chooses among all tokens";
   }
