@@ -316,6 +316,12 @@ void SessionCache::fetch_counts(int32_t eviction, Queue& queue) {
   if (pools_->shape.counts_blocks()) fetch(first_block_count(eviction), evicted_blocks(eviction));
 }
 
+int64_t SessionCache::list_live(const TileLimits& limits, KvRun* out) const {
+  int64_t count = 0;
+  visit_live(limits, [&](const KvRun& run) { out[count++] = run; });
+  return count;
+}
+
 int64_t SessionCache::list_for_steps(const TileLimits& limits, KvRun* out, int32_t* first_page) const {
   int64_t count = 0;
   visit_fixed(limits, [&](const KvRun& run) { out[count++] = run; });

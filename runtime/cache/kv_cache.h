@@ -88,11 +88,7 @@ class SessionCache {
   void note_added(bool known);
 
   /// Lists the live slots as runs within the limits: the past that attention reads, in any order.
-  int64_t list_live(const TileLimits& limits, KvRun* out) const {
-    int64_t count = 0;
-    visit_live(limits, [&](const KvRun& run) { out[count++] = run; });
-    return count;
-  }
+  int64_t list_live(const TileLimits& limits, KvRun* out) const;
   /// Calls visit for each of these runs.
   template <class Visit>
   void visit_live(const TileLimits& limits, Visit visit) const;
@@ -166,8 +162,7 @@ class SessionCache {
   /// Calls visit(layer, live slots of all its heads together).
   template <class Visit>
   void visit_evicted(int32_t eviction, bool visual, Visit visit) const;
-  /// Slots of the eviction's pages.
-  int64_t f16_slots(int32_t eviction) const;
+  int64_t f16_slots(int32_t eviction) const;  // slots of its pages
   int64_t added_slots() const;
   void release_spare();
   int32_t first_block_count(int32_t eviction) const;  // row of counts_
