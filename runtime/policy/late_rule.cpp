@@ -83,15 +83,18 @@ constexpr ocellus_method_option kTenthWindow[] = {
 constexpr ocellus_method_option kTextWindow[] = {
     window_option("Recent tokens to keep; auto: half of those that a layer keeps, at least the text.")};
 
-constexpr LateRule kVlCache({.method = describe_method("vl-cache", "VL-Cache, arXiv 2410.23317",
-                                                       "Attention of the rows after the last image; layers share the "
-                                                       "slots by its density, after all have run.",
-                                                       kTenthWindow)});
+constexpr LateRule kVlCache(
+    {.method = describe_method("vl-cache", "VL-Cache, arXiv 2410.23317",
+                               "Attention of the rows after the last image; layers share the "
+                               "slots by its density, after all have run: twice, if pictures are "
+                               "packed.",
+                               kTenthWindow)});
 constexpr LateRule kMeda(
-    {.method = describe_method("meda", "MEDA's public code",
-                               "Attention of all rows; layers share the slots by its entropy, after all have run; "
-                               "dropped tokens are merged into the most similar kept ones.",
-                               kTextWindow),
+    {.method =
+         describe_method("meda", "MEDA's public code",
+                         "Attention of all rows; layers share the slots by its entropy, after all have run (twice, "
+                         "if pictures are packed); dropped tokens are merged into the most similar kept ones.",
+                         kTextWindow),
      .fact = AttentionFact::kEntropy,
      .shares = LayerShares::kEntropy,
      .all_observe = true,
