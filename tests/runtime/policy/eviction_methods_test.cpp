@@ -142,9 +142,6 @@ TEST_CASE("every way of eviction works where images are cut down one by one, but
     const ocellus_limits by_image = evicting_limits(4, 200, method, 0.5f, 16, OCELLUS_COMPRESS_IMAGE_END);
     CHECK(plan_memory(test::bundled_model(), by_image, &plan).code() == Code::kBadArgument);
     CHECK(std::string(last_failure().sentence).find("image by image") != std::string::npos);
-    const ocellus_limits packed = evicting_limits(4, 200, method, 0.5f, 4);
-    CHECK(plan_memory(test::bundled_model(), packed, &plan).code() == Code::kBadArgument);
-    CHECK(std::string(last_failure().sentence).find("4-bit") != std::string::npos);
   }
 }
 
@@ -331,7 +328,7 @@ TEST_CASE("VL-Cache and MEDA keep the same rows packed as in 16 bits, and are pl
     const Read plain = read_golden(13, limits);
     limits.cache.kv_bits = 2;
     REQUIRE(plan_memory(test::bundled_model(), limits, &packed_plan).ok());
-    CHECK(packed_plan.kv_bytes_per_session < plain_plan.kv_bytes_per_session / 2);
+    CHECK(packed_plan.kv_bytes_per_session < plain_plan.kv_bytes_per_session * 2 / 3);  // much of it is text
     const Read packed = read_golden(13, limits);
     CHECK(packed.stats.kv_bytes < plain.stats.kv_bytes);
     const KeptCounts all = kept_counts(*plain.session, 0), split = kept_counts(*packed.session, 0);
