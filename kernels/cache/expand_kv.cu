@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(kThreads) expand_runs(const __grid_constant__ 
       keys.load_unit(slot, channel, key);
       values.load_unit(slot, channel, value);
       if (turns_keys) turn_unit(keys, slot, channel, args.rope, turns, key);
-      const int64_t to = args.out.at(blockIdx.x * args.rows_per_run + slot, head) + channel;
+      const int64_t to = args.out.at(args.first_row(blockIdx.x) + slot, head) + channel;
       store_values(reinterpret_cast<__half*>(args.out.keys) + to, key);
       store_values(reinterpret_cast<__half*>(args.out.values) + to, value);
     }

@@ -42,7 +42,7 @@ void expand_run(const ExpandKvArgs& args, int64_t index, int64_t head) {
       expand_halves(run_values(run, args.layer.index, head) + slot * dim, dim, value);
     }
     if (run.position_shift != 0) rotate_head(args.rope, angles, key);
-    const int64_t to = args.out.at(index * args.rows_per_run + slot, head);
+    const int64_t to = args.out.at(args.first_row(index) + slot, head);
     round_to_halves(key, dim, args.out.keys + to);
     round_to_halves(value, dim, args.out.values + to);
   }

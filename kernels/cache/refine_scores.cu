@@ -35,9 +35,9 @@ __global__ void refine(const __grid_constant__ RefineScoresArgs args) {
   float sum = 0;
   for (int64_t g = 0; g < heads; ++g) {
     float score = args.random ? random_score(args.seed, g, row) : args.clear ? 0.0f : score_at(args, g, row);
-    if (args.by_readers) score /= static_cast<float>(args.row_count - row);
+    if (args.by_readers) score /= reader_count(args, row);
     if (args.by_values) score *= value_norm(args.rows, row, g, lane);
-    if (args.text_first && args.is_visual[row] == 0) score += static_cast<float>(args.row_count);
+    if (args.text_first != nullptr && args.text_first[row] == 0) score += static_cast<float>(args.row_count);
     sum += score;
     __syncwarp();  // all lanes have read the score
     if (lane == 0) score_at(args, g, row) = score;

@@ -11,15 +11,17 @@ namespace ocellus {
 ///
 ///   clear       scores[g][j] = 0: the rule ranks by position only
 ///   random      scores[g][j] = random_score(seed, g, j): a baseline for rules that read attention
-///   by_readers  scores[g][j] /= row_count - j, the number of rows that attend to row j: the mean in place of the sum
+///   by_readers  scores[g][j] /= the number of rows that attend to row j, row_count - j or readers[j]: the mean in
+///   place
+///               of the sum
 ///   by_values   scores[g][j] *= |v_gj|, the Euclidean norm of the row's values: the effect of the attention, not only
 ///               its amount
 ///   text_first  text rows get row_count more, above any sum of attention: they rank before visual ones (LOOK-M)
 ///   mean        every head gets the mean over the heads: one ranking for the layer (Elastic Cache)
 ///   first_rows  scores[g][j] = infinity for j < first_rows: these are kept
 ///
-/// Shapes      scores [G, >= row_count]; is_visual [row_count], read with text_first; rows: values [G, capacity, E],
-///             keys are not read
+/// Shapes      scores [G, >= row_count]; text_first: is_visual [row_count], or null; rows: values [G, capacity, E],
+///             keys are not read; readers [row_count + 1] or null: see ObservingRows
 /// Types       scores f32; values f16; sums of squares and means in f32, added in the order of channels and heads on
 ///             the CPU, of lanes on CUDA
 /// Divisible   E by 8
@@ -31,13 +33,18 @@ struct RefineScoresArgs {
   bool clear = false;
   bool random = false;
   bool by_readers = false;
+  const int32_t* readers = nullptr;
   bool by_values = false;
   bool mean = false;
-  bool text_first = false;
-  const uint8_t* is_visual = nullptr;
+  const uint8_t* text_first = nullptr;
   int64_t first_rows = 0;
   uint64_t seed = 0;
 };
+/// Number of rows whose attention to a row is in its score, at least one.
+OCELLUS_EVERYWHERE inline float reader_count(const RefineScoresArgs& args, int64_t row) {
+  const int64_t count = args.readers == nullptr ? args.row_count - row : args.readers[row];
+  return count > 0 ? static_cast<float>(count) : 1.0f;
+}
 void refine_scores(const RefineScoresArgs& args, Queue& queue);
 
 /// A number in [0, 1) that every backend computes alike: the output function of SplitMix64 (Steele et al. 2014).

@@ -26,9 +26,9 @@ void refine_row(const RefineScoresArgs& args, int64_t row) {
     float& score = args.scores.row(g)[row];
     if (args.clear) score = 0;
     if (args.random) score = random_score(args.seed, g, row);
-    if (args.by_readers) score /= static_cast<float>(args.row_count - row);
+    if (args.by_readers) score /= reader_count(args, row);
     if (args.by_values) score *= value_norm(args.rows, row, g);
-    if (args.text_first && args.is_visual[row] == 0) score += static_cast<float>(args.row_count);
+    if (args.text_first != nullptr && args.text_first[row] == 0) score += static_cast<float>(args.row_count);
     sum += score;
   }
   if (!args.mean && row >= args.first_rows) return;

@@ -96,9 +96,9 @@ __device__ void finish_line(const ScoreWork& work, int64_t line, const ScorePart
     work.slopes[line] = ScoreSlope::of(work.calibration, part.first, part.second, part.slots);
   else
     work.measured[line] = {
-        part.first, score_factor(part.first, part.second, work.adds_one,
-                                 is_observer(work.observers, work.is_visual,
-                                             work.first_row + static_cast<int>(line % work.lines) / work.group))};
+        part.first,
+        score_factor(part.first, part.second, work.adds_one,
+                     work.observers.has(work.first_row + static_cast<int>(line % work.lines) / work.group))};
 }
 
 /// First pass. Block (tile, head; split): the extremes of calibrated scores, or maxima and sums of weights.
@@ -356,7 +356,6 @@ ScoreWork describe(const ScoreRowsArgs& args) {
   work.scores = args.scores.data;
   work.scores_stride = args.scores.stride;
   work.observers = args.observers;
-  work.is_visual = args.is_visual;
   work.adds_one = args.adds_one;
   work.fact = args.fact;
   work.facts = args.facts.data;

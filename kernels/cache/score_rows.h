@@ -10,6 +10,19 @@ namespace ocellus {
 /// Queries that score_rows counts.
 enum class Observers : uint8_t { kAll, kVisual, kText };
 
+/// Rows whose queries count.
+struct ObservingRows {
+  Observers kind = Observers::kAll;
+  const uint8_t* is_visual = nullptr;  // [row_count], read if not all count
+  /// [row_count + 1]: how many rows from each one on have a query; queries of the others are finite. Null: all have.
+  const int32_t* readers = nullptr;
+
+  OCELLUS_EVERYWHERE bool has(int64_t row) const {
+    if (readers != nullptr && readers[row] == readers[row + 1]) return false;
+    return kind == Observers::kAll || (is_visual[row] != 0) == (kind == Observers::kVisual);
+  }
+};
+
 /// Fact of the attention A of a row, summed over the rows that see it like its score:
 ///   kEntropy   -A ln A (MEDA)
 ///   kDensity   1 / (chunk rows that row i sees) if A is at least kDensityShare of the maximum attention of row i, else
@@ -25,14 +38,13 @@ inline constexpr float kDensityShare = 0.01f;
 /// DAVID score with a short window; r = row_count gives H2O's and Elastic Cache's sums over all queries. Two passes
 /// over the slots; never a matrix of rows by rows.
 ///
-///   observers   only queries of one modality count: those of the others are left out of the sums
+///   observers   only queries of some rows count: those of the others are left out of the sums
 ///   adds_one    A = e^x / (1 + sum of e^x) instead of softmax: the n-softmax of CSP
 ///   fact        facts[g][j] = the same mean and sum of the fact of A[h, i, j]
 ///
 /// Shapes      query [r, H * E], rotated (rows may be strided): chunk rows row_count - r .. row_count - 1; rows: the
 ///             chunk's keys [G, capacity, E], values are not read; scores [G, >= row_count]; runs [run_count] in device
-///             memory, on CUDA of at most kTileSlots slots each; is_visual [row_count], read if not all rows count;
-///             facts [G, >= row_count], written if there is a fact
+///             memory, on CUDA of at most kTileSlots slots each; facts [G, >= row_count], written if there is a fact
 /// Packed      on the CPU runs may be packed or shifted. On CUDA runs are f16 and not shifted: expand_kv copies the
 ///             others. Runs marked `calibrated` are calibrated if that is on, on both
 /// Types       query activations, keys f16; CPU: all arithmetic in f32. CUDA: products of f16, the rest in f32
@@ -47,8 +59,7 @@ struct ScoreRowsArgs {
   KvLayerRows rows;
   int64_t row_count = 0;
   PastRuns past = {};
-  Observers observers = Observers::kAll;
-  const uint8_t* is_visual = nullptr;
+  ObservingRows observers;
   bool adds_one = false;
   AttentionFact fact = AttentionFact::kNone;
   DeviceView<float> facts = {};

@@ -105,7 +105,7 @@ class LineBlock {
     absorb_own_rows();
     const int64_t first = args_.row_count - args_.query.rows + first_row_;
     for (int64_t m = 0; m < lines_; ++m) {
-      const bool counts = is_observer(args_.observers, args_.is_visual, first + m / group_);
+      const bool counts = args_.observers.has(first + m / group_);
       out[m] = {s_.maxima[m], score_factor(s_.maxima[m], s_.sums[m], args_.adds_one, counts)};
     }
   }

@@ -36,11 +36,6 @@ struct ScoreLine {
   float factor;
 };
 
-/// Returns true if the query of a chunk row counts.
-OCELLUS_EVERYWHERE inline bool is_observer(Observers observers, const uint8_t* is_visual, int64_t row) {
-  return observers == Observers::kAll || (is_visual[row] != 0) == (observers == Observers::kVisual);
-}
-
 /// The factor of a line of which `sum` is the sum of 2^(s - largest). Lines that do not count have none.
 OCELLUS_EVERYWHERE inline float score_factor(float largest, float sum, bool adds_one, bool counts) {
   if (!counts) return 0;

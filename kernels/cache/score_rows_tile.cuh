@@ -35,8 +35,7 @@ struct ScoreWork {
   ScorePart* parts;     // [splits, kv_heads, lines]
   float* scores;
   int64_t scores_stride;
-  Observers observers;
-  const uint8_t* is_visual;
+  ObservingRows observers;
   bool adds_one;
   AttentionFact fact;
   float* facts;

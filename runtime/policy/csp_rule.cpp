@@ -47,8 +47,8 @@ class CspRule final : public EvictionRule {
  private:
   void score(const LayerToCompress& a, Observers observers, DeviceView<float> scores, Queue& queue) const {
     ScoreRowsArgs args = scoring(a);
-    args.observers = observers;
-    args.is_visual = a.scratch.is_visual.device.data;
+    args.observers.kind = observers;
+    args.observers.is_visual = a.scratch.is_visual.device.data;
     args.adds_one = true;
     args.scores = scores;
     args.scratch = behind_matrices(a, 2);

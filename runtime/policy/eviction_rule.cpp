@@ -139,11 +139,10 @@ class ScoredRule final : public EvictionRule {
                                    .by_readers = says(options, "metric", Metric::kMean),
                                    .by_values = method_.by_values,
                                    .mean = method_.mean && !says(options, "ranking", Ranking::kHead),
-                                   .text_first = method_.text_first,
-                                   .is_visual = a.scratch.is_visual.device.data,
+                                   .text_first = method_.text_first ? a.scratch.is_visual.device.data : nullptr,
                                    .first_rows = method_.first_rows,
                                    .seed = seed + static_cast<uint64_t>(a.layer.index) * kSeeds};
-    if (refined.clear || refined.by_readers || refined.by_values || refined.mean || refined.text_first ||
+    if (refined.clear || refined.by_readers || refined.by_values || refined.mean || method_.text_first ||
         refined.first_rows > 0)
       refine_scores(refined, queue);
     if (method_.by_order)

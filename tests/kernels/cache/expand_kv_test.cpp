@@ -102,6 +102,41 @@ TEST_CASE("expand_kv divides the angles of pairs by the model's factors") {
   });
 }
 
+TEST_CASE("expand_kv puts runs where their first rows are listed") {
+  test::for_each_backend([](Queue& queue) {
+    constexpr int32_t kHeads = 2, kDim = 32, kRows = 100;
+    Random random(9);
+    Guarded<Half> from(2 * kHeads * kRows, kDim), keys(kHeads * kRows, kDim), values(kHeads * kRows, kDim);
+    for (int64_t row = 0; row < 2 * kHeads * kRows; ++row)
+      for (int64_t e = 0; e < kDim; ++e) from.at(row, e) = float_to_half(random.normal());
+    KvRun all{.data = reinterpret_cast<std::byte*>(from.data()), .slots = kRows, .capacity = kRows};
+    all.head_stride = int64_t{2} * kRows * kDim;
+    all.value_offset = kHeads * all.head_stride;
+    // Two runs change places.
+    test::Vector<KvRun> runs = {slice_run(all, 0, 40, kDim), slice_run(all, 40, 37, kDim),
+                                slice_run(all, 77, 23, kDim)};
+    test::Vector<int32_t> first_rows = {0, 63, 40};
+    expand_kv({.runs = runs.data(),
+               .run_count = 3,
+               .layer = {.index = 5},
+               .rope = {},
+               .out = KvLayerRows::head_major(keys.data(), values.data(), kHeads, kDim, kRows),
+               .first_rows = first_rows.data()},
+              queue);
+    REQUIRE_MESSAGE(queue.finish().ok(), last_failure().sentence);
+    CHECK(keys.intact());
+    CHECK(values.intact());
+    for (int64_t head = 0; head < kHeads; ++head)
+      for (int64_t row = 0; row < kRows; ++row) {
+        const int64_t source = head * kRows + (row < 40 ? row : row < 63 ? row + 37 : row - 23);
+        for (int64_t e = 0; e < kDim; ++e) {
+          REQUIRE(keys.at(head * kRows + row, e).bits == from.at(source, e).bits);
+          REQUIRE(values.at(head * kRows + row, e).bits == from.at(kHeads * kRows + source, e).bits);
+        }
+      }
+  });
+}
+
 TEST_CASE("too few rows to expand into are a failure") {
   test::TestQueue queue(1);
   KvRun run;

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -28,19 +29,20 @@ double expected(const RefineScoresArgs& args, const Guarded<float>& scores, int6
   for (int64_t g = 0; g < args.scores.rows; ++g) {
     double score = args.clear ? 0.0 : static_cast<double>(scores.at(g, row));
     if (args.random) score = static_cast<double>(random_score(args.seed, g, row));
-    if (args.by_readers) score /= static_cast<double>(args.row_count - row);
+    if (args.by_readers)
+      score /= args.readers == nullptr ? static_cast<double>(args.row_count - row) : std::max(args.readers[row], 1);
     double squares = 0;
     for (int32_t e = 0; e < args.rows.head_dim; ++e)
       squares += std::pow(static_cast<double>(half_to_float(args.rows.values[args.rows.at(row, g) + e])), 2);
     if (args.by_values) score *= std::sqrt(squares);
-    if (args.text_first && args.is_visual[row] == 0) score += static_cast<double>(args.row_count);
+    if (args.text_first != nullptr && args.text_first[row] == 0) score += static_cast<double>(args.row_count);
     sum += score;
     if (g == head) own = score;
   }
   return args.mean ? sum / static_cast<double>(args.scores.rows) : own;
 }
 
-void check_shape(const Shape& shape, RefineScoresArgs args, Queue& queue) {
+void check_shape(const Shape& shape, RefineScoresArgs args, bool some_read, bool ranks_text, Queue& queue) {
   Random random(static_cast<uint64_t>(shape.rows + shape.dim));
   const int64_t capacity = shape.rows + 3;
   test::Vector<Half> values(static_cast<size_t>(shape.heads * capacity * shape.dim));
@@ -54,7 +56,12 @@ void check_shape(const Shape& shape, RefineScoresArgs args, Queue& queue) {
   args.row_count = shape.rows;
   test::Vector<uint8_t> is_visual(static_cast<size_t>(shape.rows));
   for (uint8_t& visual : is_visual) visual = random.integer(0, 1) == 0 ? 1 : 0;
-  args.is_visual = is_visual.data();
+  if (ranks_text) args.text_first = is_visual.data();
+  test::Vector<int32_t> readers(static_cast<size_t>(shape.rows) + 1);
+  for (int64_t row = shape.rows; row-- > 0;)
+    readers[static_cast<size_t>(row)] =
+        readers[static_cast<size_t>(row) + 1] + static_cast<int32_t>(random.integer(0, 1));
+  if (some_read) args.readers = readers.data();
   refine_scores(args, queue);
   REQUIRE_MESSAGE(queue.finish().ok(), last_failure().sentence);
   CHECK(scores.intact());
@@ -84,10 +91,9 @@ TEST_CASE("refine_scores clears, weighs, averages and protects as a rule asks, i
                      .by_readers = (which & 64) != 0,
                      .by_values = (which & 2) != 0,
                      .mean = (which & 4) != 0,
-                     .text_first = (which & 16) != 0,
                      .first_rows = (which & 8) != 0 ? 4 : 0,
                      .seed = 7},
-                    queue);
+                    which % 3 == 0, (which & 16) != 0, queue);
       }
   });
 }

@@ -15,17 +15,6 @@
 
 namespace ocellus::test {
 
-struct ScoreShape {
-  int64_t rows, window;  // n, r
-  int32_t heads, kv_heads, dim;
-  std::vector<RunShape> runs = {};
-  bool calibrates = false;
-  RopePairing pairing = RopePairing::kHalves;
-  Observers observers = Observers::kAll;
-  bool adds_one = false;
-  AttentionFact fact = AttentionFact::kNone;
-};
-
 /// Inputs of one call. Chunk rows after the last, gaps between query rows, dead slots and values are NaN.
 class ScoreCase {
  public:
@@ -44,6 +33,13 @@ class ScoreCase {
     calibration_.tau_low = 0.25f;
     calibration_.tau_high = 1.5f;
     for (int64_t row = 0; row < shape.rows; ++row) is_visual_.push_back(random_.integer(0, 1) == 0 ? 1 : 0);
+    readers_.assign(static_cast<size_t>(shape.rows) + 1, 0);
+    for (int64_t row = shape.rows; row-- > 0;) {
+      const bool reads = random_.integer(0, 2) == 0;
+      readers_[static_cast<size_t>(row)] = readers_[static_cast<size_t>(row) + 1] + (reads ? 1 : 0);
+      const int64_t t = row - shape.rows + shape.window;
+      for (int64_t i = 0; shape.some_read && !reads && t >= 0 && i < width(); ++i) query_.set(t, i, 0);
+    }
   }
 
   Half* key(int64_t kv_head, int64_t row) { return keys_.data() + (kv_head * capacity() + row) * shape_.dim; }
@@ -67,8 +63,7 @@ class ScoreCase {
                          .layer = past_.layer(),
                          .rope = past_.rope(),
                          .calibration = calibration_},
-                .observers = shape_.observers,
-                .is_visual = shape_.observers == Observers::kAll ? nullptr : is_visual_.data(),
+                .observers = observers(),
                 .adds_one = shape_.adds_one,
                 .fact = shape_.fact,
                 .facts = shape_.fact == AttentionFact::kNone ? DeviceView<float>() : facts.view(),
@@ -140,6 +135,10 @@ class ScoreCase {
   const std::vector<std::vector<float>>& facts() const { return facts_; }
 
  private:
+  ObservingRows observers() const {
+    return {shape_.observers, shape_.observers == Observers::kAll ? nullptr : is_visual_.data(),
+            shape_.some_read ? readers_.data() : nullptr};
+  }
   int64_t width() const { return int64_t{shape_.heads} * shape_.dim; }
   int64_t capacity() const { return shape_.rows + 2; }
 
@@ -147,8 +146,10 @@ class ScoreCase {
   void add_line(int64_t t, int32_t head, const std::vector<ScorePast::Slot>& past,
                 const std::vector<std::vector<double>>& own, double slack, Expected& sums) const {
     const int64_t visible = shape_.rows - shape_.window + t + 1;
-    const bool of_visual = is_visual_[static_cast<size_t>(visible - 1)] != 0;
+    const auto reader = static_cast<size_t>(visible - 1);
+    const bool of_visual = is_visual_[reader] != 0;
     if (shape_.observers != Observers::kAll && of_visual != (shape_.observers == Observers::kVisual)) return;
+    if (shape_.some_read && readers_[reader] == readers_[reader + 1]) return;
     const auto score_of = [&](const std::vector<double>& key) {
       double score = 0;
       for (int64_t e = 0; e < shape_.dim; ++e)
@@ -192,6 +193,7 @@ class ScoreCase {
   Vector<Half> keys_;
   KvCalibration calibration_;
   Vector<uint8_t> is_visual_;
+  Vector<int32_t> readers_;
   std::vector<std::vector<float>> facts_;
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/base/kv_run.h"
+#include "kernels/cache/score_rows.h"
 #include "kernels/rows/rope.h"
 #include "tests/support/kv_cache.h"
 #include "tests/support/packed_codes.h"
@@ -19,6 +20,18 @@ struct RunShape {
   bool counted = false;  // heads have different numbers of live slots
   KvFormat format = KvFormat::kF16;
   int32_t shift = 0;
+};
+
+struct ScoreShape {
+  int64_t rows, window;  // n, r
+  int32_t heads, kv_heads, dim;
+  std::vector<RunShape> runs = {};
+  bool calibrates = false;
+  RopePairing pairing = RopePairing::kHalves;
+  Observers observers = Observers::kAll;
+  bool adds_one = false;
+  AttentionFact fact = AttentionFact::kNone;
+  bool some_read = false;  // only some queries are known: the others are zeros
 };
 
 /// A packed block with codes and scales of layer TestRun::kLayer; elsewhere they are not numbers.

@@ -169,6 +169,21 @@ TEST_CASE("score_rows counts the queries of one modality, knows the n-softmax, a
   });
 }
 
+TEST_CASE("score_rows leaves out the queries that are not known, whatever else is asked") {
+  test::for_each_backend([&](Queue& queue) {
+    uint64_t seed = 600;
+    for (Shape shape : shapes_that_tell()) {
+      OCELLUS_CAPTURE_SHAPE(shape);
+      CAPTURE(static_cast<int>(shape.observers));
+      CAPTURE(static_cast<int>(shape.fact));
+      shape.some_read = true;
+      Case instance(shape, ++seed, queue);
+      instance.check_numbers(instance.score(queue), queue.on_cuda() ? 1e-4 : 3e-5);
+      if (shape.fact != AttentionFact::kNone) instance.check_facts(queue.on_cuda() ? 3e-4 : 1e-4);
+    }
+  });
+}
+
 TEST_CASE("what visual queries and text queries give adds up to what all give") {
   test::for_each_backend([&](Queue& queue) {
     Shape shape{170, 60, 6, 2, 64, {{30, 30}}};
