@@ -170,7 +170,7 @@ typedef struct ocellus_limits {
   int32_t reuse;               /* ocellus_reuse */
   int32_t reuse_rows;          /* maximum rows of a linked image (REUSE_TILES: of a tile; REUSE_BLEND: percent of them)
                                   that are computed in place; -1: all, as without reuse; they stay f16 beside its other
-                                  slots */
+                                  slots, unless all are staged: see ocellus_reuse */
   int32_t library;             /* 1: sessions may use an image library; plans its staging; needs `reuse`. Inputs of rows
                                   computed in place are then rounded to f16, the library's format */
   int64_t library_cache_bytes; /* host memory that keeps images from a library for faster reuse, shared by all sessions;
@@ -525,19 +525,21 @@ OCELLUS_API ocellus_status ocellus_method_check(int32_t kind, const char* text);
 typedef enum ocellus_reuse {
   OCELLUS_REUSE_NONE = 0,
   /* Every image is read in a context of its own (the start token and the tokens around it) and linked into the prompt,
-   * where some of its rows are recomputed in place. Without eviction and KIVI. The methods differ in these rows: */
+   * where some of its rows are recomputed in place. Where its slots cannot be packed before the prompt is known (with
+   * eviction, KIVI or one range for all images, or where CARRY or BLEND is packed) the images of one prompt at a time
+   * are staged in 16 bits, in planned memory, and packed or evicted with the prompt as if they had been read there.
+   * Not with OCELLUS_COMPRESS_IMAGE_END and eviction. The methods differ in the recomputed rows: */
   OCELLUS_REUSE_MPIC = 1,   /* its first `reuse_rows` rows (MPIC-k; InfoBlend) */
   OCELLUS_REUSE_SPREAD = 2, /* ours: `reuse_rows` rows far from each other (farthest-point sampling of the vision
                                tower's output), chosen once for each image */
-  OCELLUS_REUSE_CARRY = 3,  /* ours: as SPREAD, and their change in the prompt, on average, is applied to all others;
-                               kv_bits 16 */
+  OCELLUS_REUSE_CARRY = 3,  /* ours: as SPREAD, and their change in the prompt, on average, is applied to all others */
   OCELLUS_REUSE_FULL = 4,   /* none: text is read as if there were no images, then its last token sees all (full reuse,
-                               the two-step form of MPIC's tables) */
+                               the two-step form of MPIC's tables); without eviction */
   OCELLUS_REUSE_TILES = 5,  /* the first `reuse_rows` rows of each of its tiles */
   OCELLUS_REUSE_PREFIX = 6, /* prefix caching: images are read in their prompts, after everything before them, and come
-                               from a library only if all of that is equal; none are recomputed */
+                               from a library only if all of that is equal; none are recomputed; never staged */
   OCELLUS_REUSE_BLEND = 7   /* CacheBlend: of all rows of a prompt's linked images the `reuse_rows` percent whose values
-                               in the second layer change most, jointly; kv_bits 16 */
+                               in the second layer change most, jointly */
 } ocellus_reuse;
 
 /* ---- details: GPUs --------------------------------------------------------------------------------------------- */

@@ -30,9 +30,9 @@ Status SessionCache::lay_out(const KvShape& shape, const SessionLimits& limits, 
   const auto take_list = [&](const char* name, int64_t count, auto* out) {
     return take_rows(sink, name, kLife, Phase::kNone, 1, count, out);
   };
-  OCELLUS_TRY(take_list("kv pages of text", limits.pages, &pages_));
-  OCELLUS_TRY(take_list("kv blocks of images", limits.blocks, &blocks_));
-  OCELLUS_TRY(take_list("kv images", limits.images, &images_));
+  if (!limits.staged) OCELLUS_TRY(take_list("kv pages of text", limits.pages, &pages_));
+  OCELLUS_TRY(take_list(limits.staged ? "staged blocks" : "kv blocks of images", limits.blocks, &blocks_));
+  OCELLUS_TRY(take_list(limits.staged ? "staged images" : "kv images", limits.images, &images_));
   if (limits.holes > 0)
     OCELLUS_TRY(take_rows(sink, "kv holes in images", kLife, Phase::kNone, limits.images, limits.holes, &holes_));
   if (limits.text_blocks > 0) OCELLUS_TRY(take_list("kv blocks of text", limits.text_blocks, &text_blocks_));

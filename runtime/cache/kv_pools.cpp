@@ -43,6 +43,11 @@ Status KvPools::lay_out(const KvShape& shape_, RowSink& sink) {
   return {};
 }
 
+Status KvPools::lay_out_staged(const KvShape& shape_, RowSink& sink) {
+  shape = shape_;
+  return blocks.lay_out("staged image blocks", "free staged blocks", shape.block_bytes(), shape.block_count, sink);
+}
+
 KvRun KvPools::page_run(int32_t page) const {
   KvRun run;
   run.data = pages.address(page);

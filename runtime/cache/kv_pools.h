@@ -130,6 +130,8 @@ struct KvPools {
   SlotLedger ledger;
 
   Status lay_out(const KvShape& shape_, RowSink& sink);
+  /// Lays out image blocks alone, for staged images.
+  Status lay_out_staged(const KvShape& shape_, RowSink& sink);
   /// Returns an empty run over a page, or over an image block.
   KvRun page_run(int32_t page) const;
   KvRun block_run(int32_t block) const;

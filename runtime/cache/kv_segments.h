@@ -25,6 +25,7 @@ struct SessionLimits {
   int64_t evictions = 0;    // prompts, or parts of them, of which only some slots survive
   int64_t holes = 0;        // per image: slots that are not read, anywhere in it
   int64_t text_blocks = 0;  // blocks of text packed after it was read
+  bool staged = false;      // images are only reserved, and there is nothing else
 };
 
 /// Bytes of a session's live slots, by the plan's formulas, and the overhead of its pages and blocks.

@@ -30,6 +30,10 @@ Status PromptChunk::lay_out_alone(int64_t max_rows, const PromptChunk& other, in
   return take_rows(sink, "picked rows", kLife, Phase::kNone, 1, most_picks, &picks);
 }
 
+Status PromptChunk::lay_out_joined(int64_t max_rows, RowSink& sink) {
+  return take_rows(sink, "joined prompt pieces", Lifetime::kSession, Phase::kNone, 1, max_rows, &pieces);
+}
+
 void PromptChunk::add_piece(RowKind kind, int64_t count, const PositionSpan& span, int32_t image_ordinal,
                             int64_t source_row) {
   Piece* last = piece_count > 0 ? &pieces.data[piece_count - 1] : nullptr;
@@ -60,10 +64,10 @@ void PromptChunk::add_image_rows(int32_t image_ordinal, int64_t count, int64_t p
   position_count += positions;
 }
 
-void PromptChunk::add_linked_rows(int64_t count, int64_t source_row, const PositionSpan& span) {
+void PromptChunk::add_linked_rows(int32_t image, int64_t count, int64_t source_row, const PositionSpan& span) {
   if (count == 0) return;
   std::fill_n(token_ids.host.data + row_count, count, kSkippedRow);
-  add_piece(RowKind::kLinked, count, span, 0, source_row);
+  add_piece(RowKind::kLinked, count, span, image, source_row);
   linked_rows += count;
 }
 
@@ -81,6 +85,18 @@ void PromptChunk::clear_rows() {
   const int64_t images = linked_image_count;
   clear();
   linked_image_count = images;
+}
+
+void PromptChunk::join(const PromptChunk& chunk, int32_t first_image) {
+  clear();
+  chunk.visit_parts(
+      [&](const Piece& piece, int64_t row, int64_t count) {
+        const bool is_text = piece.kind == RowKind::kText;
+        add_piece(is_text ? RowKind::kText : RowKind::kImage, count, piece.span.from(row),
+                  is_text ? 0 : first_image + piece.image_ordinal, 0);
+      },
+      [&](const LinkedRun& link) { add_piece(RowKind::kImage, link.slots, link.span, first_image + link.image, 0); });
+  position_count = chunk.position_count;
 }
 
 bool PromptChunk::is_text(int64_t row) const { return token_ids.host.data[row] != kSkippedRow; }

@@ -1,6 +1,8 @@
 // PromptChunk: rows of a session that wait to be read, and the images linked between them.
 #pragma once
 
+#include <algorithm>
+
 #include "platform/arena.h"
 #include "platform/queue.h"
 #include "quant/weight_format.h"
@@ -15,7 +17,7 @@ enum class RowKind : uint8_t { kText, kImage, kLinked };
 /// are counted in rows, the model's context in positions, and a row sees those before it, whatever their positions.
 struct Piece {
   RowKind kind = RowKind::kText;
-  int32_t image_ordinal = 0;  // images only: index in the session's images
+  int32_t image_ordinal = 0;  // images: index in the session's images; kLinked: in the chunk's linked images
   int32_t first_row = 0;
   int32_t source_row = 0;  // kLinked: first row of the linked rows' embeddings
   int64_t row_count = 0;
@@ -31,6 +33,7 @@ struct LinkLimits {
   bool carries = false;     // the change of the rows in place is applied to the others: see carry_change
   bool blends = false;      // the rows in place are those that change most: reuse_blend.cpp
   bool text_alone = false;  // only a chunk's last row sees linked images
+  bool staged = false;      // see ReuseShape
 };
 
 /// Maps an image's rows to slots, called row by row: picked rows get the first slots.
@@ -72,14 +75,16 @@ struct PromptChunk {
   /// Lays out a chunk for one image read alone, in the memory of another chunk's rows: only one of the two may be in
   /// use.
   Status lay_out_alone(int64_t max_rows, const PromptChunk& other, int64_t most_picks, RowSink& sink);
+  /// Lays out a list of pieces without rows, for join().
+  Status lay_out_joined(int64_t max_rows, RowSink& sink);
   int64_t room() const { return hidden.rows - row_count; }
   /// Appends `count` rows to the last piece if the destination is the same, or as a new one. The caller writes rows of
   /// images before or after; those of text are looked up in embed_text().
   void add_text(const int32_t* tokens, int64_t count);
   void add_image_rows(int32_t image_ordinal, int64_t count, int64_t positions);
-  /// Adds rows of a linked image whose embeddings are the linked rows from `source_row` on. The caller counts its
-  /// positions.
-  void add_linked_rows(int64_t count, int64_t source_row, const PositionSpan& span);
+  /// Adds rows of a linked image of the chunk whose embeddings are the linked rows from `source_row` on. The caller
+  /// counts its positions.
+  void add_linked_rows(int32_t image, int64_t count, int64_t source_row, const PositionSpan& span);
   /// Adds slots of a linked image of the chunk after the rows so far. The caller counts its positions.
   void add_link(int32_t image, int32_t first_slot, int32_t slots, const PositionSpan& span);
   /// Drops all rows and links, but not the linked images.
@@ -94,6 +99,23 @@ struct PromptChunk {
   /// Writes the embeddings of all text rows.
   void embed_text(const WeightView& embedding, Queue& queue) const;
   void clear() { rewind({}); }
+  /// Takes the pieces that `chunk` would have if its images were read in it, as images of the session from number
+  /// `first_image` on.
+  void join(const PromptChunk& chunk, int32_t first_image);
+  /// Calls row_part(piece, its row, count) and link_part(link) for all rows and links, in the order of the prompt.
+  template <class RowPart, class LinkPart>
+  void visit_parts(RowPart row_part, LinkPart link_part) const {
+    int64_t link = 0;
+    for (int64_t p = 0; p < piece_count; ++p) {
+      const Piece& piece = pieces.data[p];
+      for (int64_t row = piece.first_row, end = row + piece.row_count, next = row; row < end; row = next) {
+        for (; link < link_count && links.data[link].visible_from <= row; ++link) link_part(links.data[link]);
+        next = link < link_count ? std::min<int64_t>(end, links.data[link].visible_from) : end;
+        row_part(piece, row - piece.first_row, next - row);
+      }
+    }
+    for (; link < link_count; ++link) link_part(links.data[link]);
+  }
 
   /// A state to return to if an image turns out to be unreadable half way.
   struct Mark {

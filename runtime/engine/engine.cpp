@@ -147,12 +147,13 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   if (engine->cuda_ != nullptr) OCELLUS_TRY(engine->finish_cuda());
 
   if (engine->shape_.library.planned())
-    OCELLUS_TRY(engine->library_traffic_.start(engine->shape_.kv, engine->memory_.library_traffic,
+    OCELLUS_TRY(engine->library_traffic_.start(engine->shape_.linked_kv(), engine->memory_.library_traffic,
                                                reading_threads(engine->shape_), engine->threads_, engine->trace_,
                                                engine->log_));
   engine->memory_.shared_images.attach(engine->memory_.shared_image_memory, &engine->memory_.pools);
   engine->pictures_ahead_.attach(engine->memory_.pictures_ahead);
   for (int32_t i = 0; i < engine->shape_.sessions; ++i) engine->memory_.caches[i].attach(&engine->memory_.pools);
+  engine->memory_.staged.images.attach(&engine->memory_.staged.pools);
   engine->load_ms_ = elapsed_ms(start, now_ns());
   engine->log_.write(LogLevel::kInfo, "engine ready on %s: %" PRId64 " bytes, %d threads, %.1f ms",
                      engine->cuda_ != nullptr ? engine->cuda_->facts().name : "the CPU", plan->total_bytes,

@@ -28,7 +28,7 @@ SessionLimits session_limits(const EngineShape& shape) {
           .blocks = session.blocks,
           .images = shape.pictures.per_session + (session.synthetic_tokens > 0 ? 1 : 0),
           .evictions = session.evictions,
-          .holes = shape.reuse.blends() ? shape.kv.image_slots : 0,
+          .holes = shape.reuse.blends() && !shape.reuse.staged ? shape.kv.image_slots : 0,
           .text_blocks = shape.policy.packs_oldest() ? session.text_tokens / shape.kv.block_slots : 0};
 }
 
@@ -75,6 +75,13 @@ Status SpreadMemory::lay_out(int64_t rows, int64_t width, int64_t most_picks, Ro
   return take_rows(sink, "mean image row", kLife, Phase::kNone, 1, width, &mean);
 }
 
+Status StagedImages::lay_out(const EngineShape& shape, RowSink& sink) {
+  const int64_t count = shape.pictures.per_session;
+  OCELLUS_TRY(pools.lay_out_staged(shape.staged_kv, sink));
+  OCELLUS_TRY(images.lay_out(shape.staged_kv, {.blocks = count, .images = count, .staged = true}, sink));
+  return prompt.lay_out_joined(shape.stored_rows, sink);
+}
+
 Status EngineMemory::lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink) {
   OCELLUS_TRY(image_chunk.lay_out_alone(shape.reuse.alone_rows, chunk, shape.reuse.input_rows, sink));
   if (shape.reuse.picks() == PickRule::kSpread)
@@ -83,6 +90,7 @@ Status EngineMemory::lay_out_links(const Model& model, const EngineShape& shape,
                                shape.library.planned() ? ActivationType::kF16 : ActivationType::kF32,
                                shape.pictures.per_session * shape.reuse.input_rows, model.text().width, &linked_rows));
   if (shape.reuse.shares()) OCELLUS_TRY(lay_out_shared(model, shape, sink));
+  if (shape.reuse.staged) OCELLUS_TRY(staged.lay_out(shape, sink));
   return shape.library.planned() ? lay_out_library(model, shape, sink) : Status();
 }
 
@@ -106,7 +114,7 @@ Status EngineMemory::lay_out_library(const Model& model, const EngineShape& shap
   const int64_t row_bytes = model.text().width * int64_t{sizeof(float)};
   const int64_t entry = shape.library.entry_bytes, cached = shape.library.cached_entries;
   TrafficMemory& traffic = library_traffic;
-  OCELLUS_TRY(take("library staging", 1, std::max(shape.kv.block_bytes(), shape.reuse.alone_rows * row_bytes),
+  OCELLUS_TRY(take("library staging", 1, std::max(shape.linked_kv().block_bytes(), shape.reuse.alone_rows * row_bytes),
                    &library_staging));
   OCELLUS_TRY(take_mean("library embedding", &library_embedding));
   OCELLUS_TRY(take("library loads", LibraryTraffic::kLoads, entry, &traffic.loads));

@@ -21,6 +21,15 @@ struct SpreadMemory {
   Status lay_out(int64_t rows, int64_t width, int64_t most_picks, RowSink& sink);
 };
 
+/// Linked images of the prompt that has the chunk, in f16 until their prompt is read, and that prompt as if they were
+/// read in it: see ReuseShape::staged.
+struct StagedImages {
+  KvPools pools;
+  SessionCache images;
+  PromptChunk prompt;
+  Status lay_out(const EngineShape& shape, RowSink& sink);
+};
+
 /// Rows that live as long as the engine.
 struct EngineMemory {
   ImageDecoder image_decoder;          // no row: opened by the engine
@@ -40,6 +49,7 @@ struct EngineMemory {
   SpreadMemory spread;
   SharedImageMemory shared_image_memory;
   SharedImages shared_images;  // no row
+  StagedImages staged;
   // Library only: an image's rows or an empty block, the mean of the rows, what is on its way to or from
   // the library, and the pictures of a prompt that is added as a whole.
   HostView<std::byte> library_staging;

@@ -75,10 +75,12 @@ Status resolve_tokens(const Model& model, const ocellus_limits& limits, EngineSh
 }
 
 /// `pictures`: planned.
-void resolve_reuse(const ocellus_limits& limits, const PictureShape& pictures, ReuseShape* r) {
+void resolve_reuse(const ocellus_limits& limits, const PictureShape& pictures, const CachePolicy& policy,
+                   ReuseShape* r) {
   r->method = static_cast<ocellus_reuse>(limits.reuse);
   if (!r->links()) return;
   r->shared_images = limits.shared_images;
+  r->staged = policy.lists_rows() || policy.one_range || (policy.packs() && (r->carries() || r->blends()));
   r->alone_rows = pictures.rows + pictures.delimiters + 1;
   if (r->in_context() || r->text_alone()) return;
   if (r->blends()) {
@@ -113,7 +115,7 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
 /// A picture's rows are read together, so a chunk must hold at least one picture. If rows compete, it holds all rows of
 /// a session: an eviction method scores a prompt's rows by its last ones, so the first ones wait for these. So do
 /// images with one range.
-void size_chunk(const ocellus_limits& limits, EngineShape* s) {
+void size_prompt(const ocellus_limits& limits, EngineShape* s) {
   const PictureShape& p = s->pictures;
   const int64_t whole_session = s->session.text_tokens + p.per_session * p.rows;
   const int64_t wanted = limits.max_prompt_rows > 0 ? limits.max_prompt_rows : kDefaultPromptRows;
@@ -121,29 +123,47 @@ void size_chunk(const ocellus_limits& limits, EngineShape* s) {
   s->prompt_rows = s->rows_at_once;
   if (!s->policy.waits_for_prompt()) return;
   // Whole multiples, so that a GPU can pad the last rows.
-  s->prompt_rows = s->device.is_cuda() ? round_up(whole_session, s->rows_at_once)  //
-                                       : std::max(whole_session, s->rows_at_once);
+  const int64_t rows = s->session.text_tokens + p.per_session * (s->reuse.staged ? s->reuse.input_rows : p.rows);
+  s->prompt_rows = s->device.is_cuda() ? round_up(rows, s->rows_at_once) : std::max(rows, s->rows_at_once);
 }
 
-/// Linked images keep the slots of another prompt.
+void size_chunk(const ocellus_limits& limits, EngineShape* s) {
+  size_prompt(limits, s);
+  s->stored_rows = s->prompt_rows;
+  if (!s->reuse.staged) return;
+  const int64_t text = std::min(s->prompt_rows, round_up(s->session.text_tokens, int64_t{kPageSlots}));
+  s->stored_rows = text + s->pictures.per_session * s->pictures.rows;
+}
+
+/// Linked images were read alone, and not with their prompt.
 Status check_links(const EngineShape& s) {
   if (!s.reuse.links()) return {};
-  if (s.policy.lists_rows())
+  if (s.policy.evicts_images())
     return OCELLUS_FAIL(Code::kBadArgument,
-                        "linked images are the same in every prompt: plan them without an eviction method and kivi");
-  if (s.policy.one_range)
+                        "a linked image is not read in its prompt, so no rows there rank its own when it ends: evict "
+                        "at the prompt's end or before the suffix");
+  if (s.reuse.in_context() && s.reuse.staged)
     return OCELLUS_FAIL(Code::kBadArgument,
-                        "linked images are packed before their prompt is known, and calibquant has one range for all "
-                        "images of a prompt: plan per-image");
-  if (s.reuse.carries() && s.policy.packs())
-    return OCELLUS_FAIL(Code::kBadArgument, "carry changes slots of 16 bits only: plan kv_bits of 16, or spread");
+                        "prefix caching reads an image after all slots before it, which here depend on the rest of the "
+                        "prompt: plan another way to reuse, or none of eviction, kivi and calibquant");
+  if (s.reuse.text_alone() && s.policy.evicts())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "with full reuse only the last token sees images, so that nothing ranks their rows: plan MPIC, "
+                        "spread, carry or CacheBlend with eviction");
+  if (s.reuse.shares() && s.reuse.staged)
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "linked images that are packed or evicted with their prompt are stored with it, so that "
+                        "sessions cannot share them: plan no shared images");
   if (s.reuse.carries() && s.reuse.shares())
     return OCELLUS_FAIL(
         Code::kBadArgument,
         "carry changes the slots of images in every prompt, so that sessions cannot share them: plan no "
         "shared images, or spread");
-  if (s.reuse.blends() && s.policy.packs())
-    return OCELLUS_FAIL(Code::kBadArgument, "CacheBlend compares rows with slots of 16 bits only: plan kv_bits of 16");
+  if (s.reuse.carries() && s.policy.looks_first())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "carry changes linked images as their prompt is read, and %s reads packed prompts twice: plan "
+                        "spread, or 16 bits",
+                        s.policy.evict->method().name);
   if (s.reuse.picks() == PickRule::kFirstOfTiles && s.pictures.preprocess.rules->has_map)
     return OCELLUS_FAIL(
         Code::kUnsupported,
@@ -233,7 +253,7 @@ void size_session(EngineShape* s) {
   SessionShape& session = s->session;
   KvShape& kv = s->kv;
   kv.image_slots = static_cast<int32_t>(pictures.rows);
-  session.pages = blocks_of(session.text_tokens + pictures.per_session * s->reuse.in_place, kPageSlots);
+  session.pages = blocks_of(session.text_tokens + pictures.per_session * s->reuse.rows_in_text(), kPageSlots);
   if (session.synthetic_tokens > 0) return size_synthetic(s);
   if (s->text_competes()) size_evicted_text(s);
   if (!pictures.planned()) return;
@@ -248,6 +268,14 @@ void size_session(EngineShape* s) {
     size_evicted(all, s);
   else
     session.blocks = pictures.per_session * kv.blocks_per_image();
+}
+
+/// Sizes the blocks of f16 slots in which the pictures of a prompt are staged.
+void size_staged(EngineShape* s) {
+  KvShape& kv = s->staged_kv;
+  kv = {.layer_count = s->kv.layer_count, .kv_heads = s->kv.kv_heads, .head_dim = s->kv.head_dim};
+  kv.block_slots = kv.image_slots = static_cast<int32_t>(s->pictures.rows);
+  kv.block_count = s->pictures.per_session;
 }
 
 /// Sizes the cache of all sessions. The products of a crafted model's numbers and of large limits can exceed 63 bits.
@@ -265,8 +293,9 @@ Status size_cache(const TextConfig& text, EngineShape* s) {
   kv.page_count = s->session.pages * s->sessions;
   kv.shared_images = s->reuse.shared_images;
   kv.block_count = s->reuse.shares() ? kv.shared_images * kv.blocks_per_image() : s->session.blocks * s->sessions;
-  const double slots = static_cast<double>(s->session.pages * kPageSlots) * s->sessions +
-                       static_cast<double>(kv.block_count * kv.block_slots);
+  if (s->reuse.staged) size_staged(s);
+  const int64_t visual = kv.block_count * kv.block_slots + s->staged_kv.block_count * s->staged_kv.block_slots;
+  const double slots = static_cast<double>(s->session.pages * kPageSlots) * s->sessions + static_cast<double>(visual);
   const double bytes = slots * static_cast<double>(kv.slot_bytes());
   if (bytes <= kMaxCacheBytes && kv.page_count <= INT32_MAX) return {};
   return OCELLUS_FAIL(
@@ -281,7 +310,7 @@ Status size_library(int64_t tier_bytes, int64_t width, EngineShape* s) {
   // Records are searched linearly: more would take longer than reading a file.
   constexpr int64_t kMaxEntries = 65536;
   const int64_t input_bytes = s->reuse.input_rows * (width * int64_t{sizeof(Half)} + int64_t{sizeof(int32_t)});
-  s->library.entry_bytes = aligned_bytes(s->kv.image_bytes() + input_bytes);
+  s->library.entry_bytes = aligned_bytes(s->linked_kv().image_bytes() + input_bytes);
   const int64_t each = s->library.entry_bytes + int64_t{sizeof(CachedEntry)};
   const int64_t padding = tier_bytes > 0 ? kRowAlignment : 0;  // the records are aligned
   s->library.cached_entries = std::min(std::max<int64_t>(tier_bytes - padding, 0) / each, kMaxEntries);
@@ -318,15 +347,16 @@ int64_t EngineShape::input_rows_of(int64_t views, int64_t rows) const {
 
 LinkLimits EngineShape::link_limits() const {
   if (!reuse.links()) return {};
-  const int64_t images = pictures.per_session;
-  const int64_t between = reuse.blends() ? reuse.in_place : std::min(reuse.in_place, kv.image_slots - reuse.in_place);
+  const int64_t images = pictures.per_session, slots = linked_kv().image_slots;
+  const int64_t between = reuse.blends() ? reuse.in_place : std::min(reuse.in_place, slots - reuse.in_place);
   return {.images = images,
-          .slots = kv.image_slots,
+          .slots = slots,
           .in_place = reuse.in_place,
           .runs = images * (pictures.views + between),
           .carries = reuse.carries(),
           .blends = reuse.blends(),
-          .text_alone = reuse.text_alone()};
+          .text_alone = reuse.text_alone(),
+          .staged = reuse.staged};
 }
 
 Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineShape* out) {
@@ -337,7 +367,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   OCELLUS_TRY(resolve_cache_policy(limits.cache, &s.policy));
   resolve_pictures(model, limits, s.device, &s.pictures);
   OCELLUS_TRY(resolve_tokens(model, limits, &s));
-  if (s.pictures.planned()) resolve_reuse(limits, s.pictures, &s.reuse);
+  if (s.pictures.planned()) resolve_reuse(limits, s.pictures, s.policy, &s.reuse);
   // Only visual slots are packed.
   if (!s.pictures.planned() && s.session.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
   OCELLUS_TRY(check_policy(s, model.text()));

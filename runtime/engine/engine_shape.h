@@ -52,6 +52,9 @@ struct ReuseShape {
   int64_t input_rows = 0;     // rows whose embeddings are kept, since they may be among those
   int64_t shared_images = 0;  // places for pictures that sessions share; 0: each session has its own
   int32_t blend_percent = 0;  // share of all linked rows that is computed in place, if it blends
+  /// What stays of linked pictures depends on their prompt: their slots are staged in f16, unpacked, for one prompt at
+  /// a time, and stored with its rows as if they had been read there.
+  bool staged = false;
 
   /// Pictures are linked into prompts.
   bool links() const { return method != OCELLUS_REUSE_NONE; }
@@ -66,6 +69,8 @@ struct ReuseShape {
   /// The rows in place are chosen, among all, when a prompt is read.
   bool blends() const { return method == OCELLUS_REUSE_BLEND; }
   PickRule picks() const;
+  /// Rows of a picture that are stored with the text.
+  int64_t rows_in_text() const { return staged ? 0 : in_place; }
 };
 
 /// The image library, in bytes and entries.
@@ -81,6 +86,7 @@ struct EngineShape {
   int32_t device_index = 0;
   int32_t sessions = 1;
   int64_t prompt_rows = 0;   // rows of the chunk: they wait to be read, and compete with each other
+  int64_t stored_rows = 0;   // maximum of rows stored with a chunk: prompt_rows, or more with staged pictures
   int64_t rows_at_once = 0;  // maximum of rows that a GPU takes through a layer together; at most prompt_rows
   SessionShape session;      // each of them
   PictureShape pictures;
@@ -88,6 +94,7 @@ struct EngineShape {
   LibraryShape library;
   CachePolicy policy;
   KvShape kv;
+  KvShape staged_kv;  // staged pictures
 
   /// Rows that are read together compete for slots if there are images among them. If no images are planned, text alone
   /// competes, from kLeastCompetingText rows on: shorter pieces, such as the suffix after which the model answers, are
@@ -101,7 +108,9 @@ struct EngineShape {
   /// Maximum runs that one session's cache is listed as for attention.
   int64_t tiles_per_session() const;
   /// Runs that begin after rows that are left out of their images' runs.
-  int64_t most_holes() const { return reuse.blends() ? pictures.per_session * reuse.in_place : 0; }
+  int64_t most_holes() const { return reuse.blends() ? pictures.per_session * reuse.rows_in_text() : 0; }
+  /// Storage of linked pictures until their prompt is read.
+  const KvShape& linked_kv() const { return reuse.staged ? staged_kv : kv; }
   /// Rows of a picture that may be computed in place.
   int64_t input_rows_of(int64_t views, int64_t rows) const;
   LinkLimits link_limits() const;

@@ -11,8 +11,11 @@ namespace {
 PrefillLimits prefill_limits(const EngineShape& shape) {
   const SessionShape& session = shape.session;
   PrefillLimits limits;
+  limits.rows = shape.prompt_rows;
   limits.compress = {
-      .rows = shape.prompt_rows,
+      .rows = shape.stored_rows,
+      .read_rows = shape.prompt_rows,
+      .joins = shape.reuse.staged,
       .blocks = session.blocks,
       .pages = shape.kv.counts_blocks() ? session.pages + session.blocks : std::max(session.pages, session.blocks),
       .policy = shape.policy,
@@ -24,7 +27,9 @@ PrefillLimits prefill_limits(const EngineShape& shape) {
   limits.kv = shape.kv;
   if (!shape.device.is_cuda()) return limits;
   // Copies of packed and shifted runs are listed in tiles of f16; at the ends of a link one more begins.
-  const int64_t copied = session.blocks * blocks_of(shape.kv.block_slots, kPackedTileSlots) + shape.most_holes();
+  const KvShape& staged = shape.staged_kv;
+  const int64_t copied = session.blocks * blocks_of(shape.kv.block_slots, kPackedTileSlots) +
+                         staged.block_count * blocks_of(staged.block_slots, kPackedTileSlots) + shape.most_holes();
   const bool expands = shape.policy.packs() || shape.reuse.links();
   limits.expanded_tiles = (expands ? copied : 0) + kMaxSinkPages;
   if (expands) limits.past_tiles = session.pages + copied * (kPackedTileSlots / kTileSlots + 1) + limits.links.runs;
@@ -62,6 +67,8 @@ Status PhaseScratch::take(VisionScratch* out) const {
 }
 
 Status PhaseScratch::take(PrefillScratch* out) const {
+  out->join.images = &memory_.staged.images;
+  out->join.prompt = &memory_.staged.prompt;
   return out->lay_out(model_.text(), prefill_limits(shape_), shape_.device, sink_);
 }
 

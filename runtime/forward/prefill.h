@@ -43,23 +43,27 @@ PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, in
 
 /// Sizes of prefill, for the plan.
 struct PrefillLimits {
+  int64_t rows = 0;            // rows of a chunk
   int64_t rows_at_once = 0;    // maximum that a GPU takes through a layer together
   int64_t past_tiles = 0;      // runs of the cache before a chunk, as listed for attention
   int64_t expanded_tiles = 0;  // CUDA: packed or shifted ones among them
-  CompressLimits compress;     // includes the rows of a chunk
+  CompressLimits compress;     // includes the rows stored with a chunk
   LinkLimits links;
   KvShape kv;  // storage of visual slots
 
   int64_t block_rows(const DeviceTraits& device) const {
-    return device.block_rows(device.in_blocks() ? compress.rows : rows_at_once);
+    return device.block_rows(device.in_blocks() ? rows : rows_at_once);
   }
 };
 
 /// Facts of a chunk beyond its rows.
 struct PrefillPlan {
-  int64_t past_tiles = 0;           // runs of the cache before the chunk
+  int64_t rows = 0;                 // rows of the chunk
+  int64_t past_tiles = 0;           // runs that the chunk sees besides its own rows
+  int64_t live_tiles = 0;           // the cache before the chunk among them: the first ones
   int64_t expanded_tiles = 0;       // runs copied first
   int64_t carried_images = 0;       // linked images whose change is carried
+  int64_t joined_runs = 0;          // runs that make up the prompt's rows; 0: nothing is joined
   int32_t most_layers = INT32_MAX;  // maximum of layers to run, from the first on
   CompressPlan compress = {};
 };
@@ -84,6 +88,7 @@ struct PrefillScratch {
   BlendScratch blend;
   NotedText noted;
   ExpandScratch expand;
+  JoinScratch join;
   ExtraSteps extra;
 
   Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);

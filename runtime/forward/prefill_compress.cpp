@@ -7,13 +7,19 @@
 namespace ocellus {
 namespace {
 
-/// Returns the queries that the rule reads, wherever a layer has left them.
-ActivationView observed_queries(const TextConfig& c, const CompressPlan& plan, const PrefillScratch& s) {
+/// Returns the queries of a chunk that a layer has left in one place.
+ActivationView all_queries(const TextConfig& c, int64_t rows, const PrefillScratch& s) {
+  const ActivationView& all = s.compress.all_queries;
+  return (all.data != nullptr ? all : s.layer.view(c, rows).query).slice_rows(0, rows);
+}
+
+/// Returns the queries that the rule reads. `keeps_queries`: blocks were copied.
+ActivationView observed_queries(const TextConfig& c, const CompressPlan& plan, const PrefillScratch& s,
+                                bool keeps_queries) {
   const CompressScratch& kept = s.compress;
   const int64_t rows = plan.facts.rows;
-  if (kept.last_queries.data != nullptr) return kept.last_queries.slice_rows(0, plan.observed);
-  const ActivationView all = kept.all_queries.data != nullptr ? kept.all_queries : s.layer.view(c, rows).query;
-  return all.slice_rows(rows - plan.observed, plan.observed);
+  if (keeps_queries) return kept.last_queries.slice_rows(0, plan.observed);
+  return all_queries(c, rows, s).slice_rows(rows - plan.observed, plan.observed);
 }
 
 }  // namespace
@@ -21,6 +27,7 @@ ActivationView observed_queries(const TextConfig& c, const CompressPlan& plan, c
 void keep_observed_queries(const LayerPass& pass, const RowBlock& block, Queue& q) {
   const CompressPlan& plan = pass.plan.compress;
   if (!plan.lists_rows) return;
+  if (pass.plan.joined_runs > 0) return join_queries(pass, block.first, block.rows.query, q);
   const ActivationView &kept = pass.scratch.compress.last_queries, &query = block.rows.query;
   const int64_t observed_first = plan.facts.rows - plan.observed;
   for (int64_t t = std::max(block.first, observed_first); t < block.first + query.rows; ++t)
@@ -31,18 +38,24 @@ void keep_observed_queries(const LayerPass& pass, const RowBlock& block, Queue& 
 void compress_rows(const LayerPass& pass, Queue& q) {
   const PrefillScratch& s = pass.scratch;
   const CompressPlan& plan = pass.plan.compress;
+  const bool joins = pass.plan.joined_runs > 0;
+  if (joins) join_rows(pass, q);
   if (!plan.active) return;
   const TraceRange range(s.trace, "compress");
   const TextConfig& c = pass.config();
+  const bool on_cuda = q.traits().is_cuda();
+  if (joins && on_cuda && plan.lists_rows) join_queries(pass, 0, all_queries(c, pass.plan.rows, s), q);
+  const bool keeps_queries = joins || (!on_cuda && s.compress.last_queries.data != nullptr);
   const LayerToCompress compressed{.config = c,
                                    .plan = plan,
                                    .scratch = s.compress,
-                                   .rows = pass.own_rows(),
-                                   .queries = observed_queries(c, plan, s),
+                                   .rows = joins ? s.join.rows(c) : pass.own_rows(),
+                                   .queries = observed_queries(c, plan, s, keeps_queries),
                                    .past = s.past.device.data,
-                                   .past_count = static_cast<int32_t>(pass.plan.past_tiles),
+                                   .past_count = static_cast<int32_t>(pass.plan.live_tiles),
                                    .layer = s.kv.layer(pass.layer),
-                                   .angles = s.angles};
+                                   .angles = joins ? s.join.angles : s.angles,
+                                   .readers = joins ? s.join.readers.device.data : nullptr};
   compress_layer(compressed, q);
   if (plan.is_late && pass.layer + 1 == c.layer_count) compress_all_layers(compressed, q);
 }

@@ -3,6 +3,7 @@
 //
 //   prefill_expand.cpp    CUDA: copies packed and shifted runs of the past to f16 before a layer
 //   prefill_carry.cpp     applies the change of an image's rows in place to its linked slots
+//   prefill_join.cpp      puts computed rows and staged images together as one prompt's, after a layer
 //   prefill_compress.cpp  keeps the queries that an eviction rule reads; chooses and packs rows after a layer
 //   prefill_note.cpp      enters text into the ledger of evictions during answers, when a chunk is planned
 //   prefill_scratch.cpp   lays all of it out, and the selection of rows of runtime/session/reuse_blend.cpp
@@ -89,6 +90,38 @@ void find_slot_angles(const LayerPass& pass, Queue& queue);
 /// chunk of several blocks ahead of the first, once all are projected, one of a single block in it.
 void carry_ahead(const LayerPass& pass, DeviceView<float> hidden, Queue& queue);
 void carry_in_block(const LayerPass& pass, const RowBlock& block, Queue& queue);
+
+/// Staged images: the keys and values of a layer as if the chunk's images had been read in it, in the order of the
+/// prompt. They are stored and compressed in place of the chunk's own rows.
+struct JoinScratch {
+  const SessionCache* images = nullptr;  // the staged ones; set by the code that lays this out
+  const PromptChunk* prompt = nullptr;   // the chunk joined with them
+  StagedRows<KvRun> runs;                // [1, runs] of the chunk's rows and of images
+  StagedRows<int32_t> first_rows;        // [1, runs] row of the prompt where each begins
+  StagedRows<KvSlot> slots;              // [1, T] destination of each row
+  StagedRows<int32_t> positions;         // [1, T]
+  StagedRows<int32_t> readers;           // [1, T + 1] how many rows from each one on are computed
+  HostView<int32_t> rows_in_prompt;      // [1, rows of a chunk] each one's row of the prompt
+  DeviceView<float> angles;              // [T, rotated]
+  DeviceView<Half> keys, values;         // [G * T, E]
+
+  Status lay_out(const TextConfig& config, const PrefillLimits& limits, RowSink& sink);
+  bool on() const { return slots.host.cols > 0; }
+  /// True if the chunk has images to join.
+  bool joins(const PromptChunk& chunk) const { return on() && chunk.linked_image_count > 0; }
+  KvLayerRows rows(const TextConfig& config) const {
+    return KvLayerRows::head_major(keys.data, values.data, config.kv_heads, config.head_dim,
+                                   keys.rows / config.kv_heads);
+  }
+};
+
+/// Fills and uploads the lists of a chunk that is joined, whose rows have their places in the prompt by then.
+void plan_join(const PromptChunk& chunk, int32_t kv_heads, const PrefillScratch& scratch, PrefillPlan* plan,
+               Queue& queue);
+/// Joins the rows of a layer and stores those that have a slot.
+void join_rows(const LayerPass& pass, Queue& queue);
+/// Copies the queries of a chunk's rows from `first` on to the places where the rule reads them.
+void join_queries(const LayerPass& pass, int64_t first, const ActivationView& queries, Queue& queue);
 
 /// Keeps the queries of a block that the eviction rule reads, as the next block overwrites them.
 void keep_observed_queries(const LayerPass& pass, const RowBlock& block, Queue& queue);

@@ -9,11 +9,11 @@ namespace {
 /// Destinations of the rows of a piece, one after the other.
 class SlotCursor {
  public:
-  /// `text_goes`: text is dropped, only images are stored.
-  SlotCursor(const PromptChunk& chunk, SessionCache& cache, const CachePolicy& policy, int32_t head_dim, bool text_goes)
+  /// `packs_images`: compression stores them. `text_goes`: text is dropped, only images are stored.
+  SlotCursor(const PromptChunk& chunk, SessionCache& cache, bool packs_images, int32_t head_dim, bool text_goes)
       : chunk_(chunk),
         cache_(cache),
-        policy_(policy),
+        packs_images_(packs_images),
         head_dim_(head_dim),
         text_goes_(text_goes),
         text_index_(cache.text_slots()) {}
@@ -33,14 +33,14 @@ class SlotCursor {
     }
     image_ordinal_ = piece.image_ordinal;
     const int64_t slot = image_slots_.next();
-    if (policy_.compresses()) return {};
+    if (packs_images_) return {};
     return run_slot(cache_.image_block(image_ordinal_, 0), slot, head_dim_);
   }
 
  private:
   const PromptChunk& chunk_;
   SessionCache& cache_;
-  const CachePolicy& policy_;
+  bool packs_images_;
   int32_t head_dim_;
   bool text_goes_;
   int64_t text_index_;
@@ -60,14 +60,15 @@ class PastList {
   void add_live() {
     cache_.visit_live(copy_limits_, [&](const KvRun& run) { add_slices(read_as(run), 0, run.slots); });
   }
-  /// Adds the images between the rows of a chunk. Runs of an image are slices of the same copies.
-  void add_linked(const PromptChunk& chunk) {
+  /// Adds the images between the rows of a chunk, from where they are stored. Runs of an image are slices of the same
+  /// copies.
+  void add_linked(const PromptChunk& chunk, const SessionCache& images) {
     for (int64_t i = 0, link = 0; i < chunk.linked_image_count; ++i) {
       const LinkedImage& image = chunk.linked_images.data[i];
       int64_t end = link;
       while (end < chunk.link_count && chunk.links.data[end].image == i) ++end;
       int32_t slot = image.in_place;
-      cache_.visit_slots(image.ordinal, slot, image.slots - slot, image.position_shift, [&](const KvRun& block) {
+      images.visit_slots(image.ordinal, slot, image.slots - slot, image.position_shift, [&](const KvRun& block) {
         visit_pieces(block, copy_limits_, dim(), [&](const KvRun& piece) {
           const KvRun run = read_as(piece);
           for (int64_t l = link; l < end; ++l) add_part(run, slot, chunk, chunk.links.data[l]);
@@ -110,39 +111,51 @@ class PastList {
 
 /// Fills positions and destinations row by row: slot_of(piece, row, position).
 template <class SlotOf>
-void place_rows(const PromptChunk& chunk, int64_t first_position, SlotOf slot_of, const PrefillScratch& s) {
+void place_rows(const PromptChunk& chunk, int64_t first_position, SlotOf slot_of, const HostView<KvSlot>& slots,
+                const HostView<int32_t>& positions) {
   int64_t row = 0;
   for (int64_t p = 0; p < chunk.piece_count; ++p) {
     const Piece& piece = chunk.pieces.data[p];
     for (int64_t i = 0; i < piece.row_count; ++i, ++row) {
       const int64_t position = first_position + piece.span.at(i);
-      s.slots.host.data[row] = slot_of(piece, row, position);
-      s.positions.host.data[row] = static_cast<int32_t>(position);
+      slots.data[row] = slot_of(piece, row, position);
+      positions.data[row] = static_cast<int32_t>(position);
     }
   }
 }
+
+constexpr auto kNowhere = [](const Piece&, int64_t, int64_t) { return KvSlot(); };
 
 }  // namespace
 
 PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
                          const PrefillScratch& s, Queue& queue) {
-  PrefillPlan plan;
-  plan.compress = plan_compression(chunk, first_position, cache, s.compress, queue);
+  PrefillPlan plan{.rows = chunk.row_count};
+  const bool joins = s.join.joins(chunk);
+  const PromptChunk& stored = joins ? *s.join.prompt : chunk;
+  const SessionCache& images = s.join.on() ? *s.join.images : cache;
+  plan.compress = plan_compression(stored, first_position, cache, s.compress, queue);
   const bool all_compete = plan.compress.lists_rows && !plan.compress.one_image;
   const auto competing_slot = [&](int64_t row) { return plan.compress.is_late ? cache.evicted_slot(row) : KvSlot(); };
-  SlotCursor cursor(chunk, cache, s.compress.policy, head_dim, false);
+  SlotCursor cursor(stored, cache, s.compress.policy.compresses(), head_dim, false);
   const auto slot_of = [&](const Piece& piece, int64_t row, int64_t position) {
     return all_compete ? competing_slot(row) : cursor.next(piece, position);
   };
-  place_rows(chunk, first_position, slot_of, s);
-  if (cache.ledger().kept() && !all_compete && chunk.text_count > 0)
-    note_text(chunk, first_position, cache, s.noted, queue);
+  if (joins) place_rows(stored, first_position, slot_of, s.join.slots.host, s.join.positions.host);
+  if (joins) plan_join(chunk, cache.shape().kv_heads, s, &plan, queue);
+  if (joins)
+    place_rows(chunk, first_position, kNowhere, s.slots.host, s.positions.host);
+  else
+    place_rows(chunk, first_position, slot_of, s.slots.host, s.positions.host);
+  if (cache.ledger().kept() && !all_compete && stored.text_count > 0)
+    note_text(stored, first_position, cache, s.noted, queue);
   cache.move_sinks(first_position);
   PastList past(cache, s, queue.traits(), &plan);
   past.add_live();
+  plan.live_tiles = plan.past_tiles;
   const int64_t first_copied = plan.expanded_tiles;
-  past.add_linked(chunk);
-  if (s.carry.on()) plan_carry(chunk, first_position, cache, first_copied, s, &plan, queue);
+  past.add_linked(chunk, images);
+  if (s.carry.on()) plan_carry(chunk, first_position, images, first_copied, s, &plan, queue);
   if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
   return plan;
 }
@@ -150,8 +163,7 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
 PrefillPlan plan_look(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache,
                       const PrefillScratch& s, Queue& queue) {
   PrefillPlan plan;
-  const auto nowhere = [](const Piece&, int64_t, int64_t) { return KvSlot(); };
-  place_rows(chunk, first_position, nowhere, s);
+  place_rows(chunk, first_position, kNowhere, s.slots.host, s.positions.host);
   PastList(cache, s, queue.traits(), &plan).add_live();
   if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
   return plan;
@@ -160,10 +172,11 @@ PrefillPlan plan_look(const PromptChunk& chunk, int64_t first_position, const Se
 PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, int32_t head_dim, const PrefillScratch& s,
                                Queue& queue) {
   PrefillPlan plan;
-  plan.compress = plan_compression(chunk, 0, cache, s.compress, queue);
-  SlotCursor cursor(chunk, cache, s.compress.policy, head_dim, true);
+  const bool packs = s.compress.policy.compresses() && !s.join.on();
+  if (packs) plan.compress = plan_compression(chunk, 0, cache, s.compress, queue);
+  SlotCursor cursor(chunk, cache, packs, head_dim, true);
   const auto slot_of = [&](const Piece& piece, int64_t, int64_t position) { return cursor.next(piece, position); };
-  place_rows(chunk, 0, slot_of, s);
+  place_rows(chunk, 0, slot_of, s.slots.host, s.positions.host);
   if (s.carry.on()) carry_no_change(s.carry, queue);
   return plan;
 }

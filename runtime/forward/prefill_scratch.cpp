@@ -15,7 +15,7 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
                                RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = kPrefillPhase;
-  const int64_t max_rows = limits.compress.rows;
+  const int64_t max_rows = limits.rows;
   kv = limits.kv;
   rows_at_once = limits.rows_at_once;
   block_rows = limits.block_rows(device);
@@ -33,7 +33,8 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   extra.after_layer = compress_rows;
   if (compress.policy.looks_first())
     OCELLUS_TRY(take_rows(sink, "rows of the second pass", kLife, kPhase, max_rows, c.width, &inputs));
-  if (compress.last_queries.data != nullptr) extra.before_attention[1] = keep_observed_queries;
+  if (limits.links.staged) OCELLUS_TRY(join.lay_out(c, limits, sink));
+  if (compress.last_queries.data != nullptr && !device.is_cuda()) extra.before_attention[1] = keep_observed_queries;
   if (limits.links.carries) OCELLUS_TRY(carry.lay_out(limits.links, c.rope.rotated, sink));
   if (carry.on()) {
     extra.after_angles = find_slot_angles;
@@ -41,7 +42,7 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
     extra.before_attention[0] = carry_in_block;
   }
   if (limits.links.blends) OCELLUS_TRY(blend.lay_out(max_rows, sink));
-  if (compress.policy.evicts_answers()) OCELLUS_TRY(noted.lay_out(max_rows, sink));
+  if (compress.policy.evicts_answers()) OCELLUS_TRY(noted.lay_out(limits.compress.rows, sink));
   if (device.is_cuda() && limits.expanded_tiles > 0) {
     OCELLUS_TRY(expand.lay_out(c, limits, device, sink));
     extra.before_layer = expand_past;

@@ -193,7 +193,7 @@ bool share_slots(const TextConfig& config, const CompressPlan& plan, const Compr
   if (facts.host.data != facts.device.data)
     queue.copy(facts.host.data, facts.device.data, layers * static_cast<int64_t>(sizeof(float)));
   if (!queue.finish().ok()) return false;
-  const auto lines = static_cast<float>(config.kv_heads * plan.observed);
+  const auto lines = static_cast<float>(config.kv_heads * std::max<int64_t>(plan.observers, 1));
   for (int32_t layer = 0; layer < layers; ++layer) facts.host.data[layer] /= lines;
   share_layers(s.policy.evict->layer_shares(), facts.host.data, layers, static_cast<double>(s.policy.keep),
                s.layer_shares.data);
@@ -218,7 +218,8 @@ void compress_by_share(const LayerToCompress& a, Queue& queue) {
                               .past = a.past,
                               .past_count = a.past_count,
                               .layer = a.layer,
-                              .angles = a.angles};
+                              .angles = a.angles,
+                              .readers = a.readers};
   a.scratch.policy.evict->observe(layer, queue);  // there are scores of one layer only
   a.scratch.policy.evict->choose(layer, queue);
   store_survivors(layer, queue);
@@ -241,10 +242,13 @@ Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limit
   const int64_t most = rows_rule.observed_rows(window, {.rows = limits.rows, .visual_rows = 0});
   OCELLUS_TRY(is_visual.lay_out(sink, "rows by modality", kLife, kPhase, 1, limits.rows));
   OCELLUS_TRY(pages.lay_out(sink, "pages of survivors", kLife, kPhase, 1, limits.pages));
-  if (limits.in_blocks)
-    OCELLUS_TRY(take_activations(sink, "observed queries", kLife, kPhase, device.activations(),
-                                 device.is_cuda() ? limits.rows : most, c.query_width(),
-                                 device.is_cuda() ? &all_queries : &last_queries));
+  const auto take_queries = [&](const char* name, int64_t rows, ActivationView* out) {
+    return take_activations(sink, name, kLife, kPhase, device.activations(), rows, c.query_width(), out);
+  };
+  if (limits.in_blocks && device.is_cuda())
+    OCELLUS_TRY(take_queries("observed queries", limits.read_rows, &all_queries));
+  if (limits.joins || (limits.in_blocks && !device.is_cuda()))
+    OCELLUS_TRY(take_queries(device.is_cuda() ? "joined queries" : "observed queries", most, &last_queries));
   const bool at_once = policy.is_late() && !policy.looks_first();
   const int64_t score_rows = at_once ? int64_t{c.layer_count} * c.kv_heads : c.kv_heads;
   OCELLUS_TRY(take_rows(sink, "row scores", kLife, kPhase, score_rows, limits.rows, &scores));
@@ -297,6 +301,7 @@ CompressPlan plan_compression(const PromptChunk& chunk, int64_t first_position, 
     });
   }
   if (plan.lists_rows) plan.observed = s.policy.row_rule()->observed_rows(plan.survivors.window, plan.facts);
+  plan.observers = plan.observed;
   if (plan.is_late) list_whole_pages(s, plan.page_count, queue);
   if (image_rows > 0) queue.upload(s.image_rows, image_rows);
   if (plan.job_count > 0) queue.upload(s.jobs, plan.job_count);

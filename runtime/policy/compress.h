@@ -32,7 +32,9 @@ struct PromptChunk;
 
 /// Sizes of a chunk, for the plan.
 struct CompressLimits {
-  int64_t rows = 0;        // per chunk
+  int64_t rows = 0;        // per chunk, as they are stored
+  int64_t read_rows = 0;   // number of computed rows; the same unless images are staged
+  bool joins = false;      // images may be staged
   bool in_blocks = false;  // they may go through a layer in several blocks
   int64_t blocks = 0;      // maximum of image blocks it fills
   int64_t pages = 0;       // maximum of survivors' pages and blocks it fills
@@ -55,6 +57,7 @@ struct CompressPlan {
   ChunkFacts facts;
   Survivors survivors;
   int64_t observed = 0;      // last rows whose queries the rule reads
+  int64_t observers = 0;     // number of these that have queries: all unless images are staged
   int64_t image_budget = 0;  // one_image: visual slots before the window to keep, and text rows there
   int64_t text_before_window = 0;
   SlotLedger ledger;               // ledger of evictions during answers
@@ -71,13 +74,13 @@ struct CompressScratch {
   StagedRows<int32_t> image_rows;  // [1, T] rows of images, one image after the other
   StagedRows<uint8_t> is_visual;   // [1, T]
   StagedRows<KvRun> pages;         // [1, pages] then blocks that the ledger covers
-  ActivationView last_queries;     // [most observed, H * E] CPU in blocks: copied from these
-  ActivationView all_queries;      // [T, H * E] CUDA in blocks: all rows, as the last ones are unknown when recording
-  DeviceView<float> scores;        // [G, T]; late, if nothing is packed, [layers * G, T]
-  StagedRows<float> layer_facts;   // [1, layers] late: the rule's facts by layer
-  HostView<double> layer_shares;   // [1, layers] late
-  StagedRows<KvRun> whole_pages;   // [1, pages] late, if nothing is packed: all rows, regardless of the counts
-  DeviceView<int32_t> kept_text;   // [G, T]
+  ActivationView last_queries;     // [most observed, H * E] CPU in blocks, or joined: copied to their rows' places
+  ActivationView all_queries;     // [read, H * E] CUDA in blocks: all rows, as the last ones are unknown when recording
+  DeviceView<float> scores;       // [G, T]; late, if nothing is packed, [layers * G, T]
+  StagedRows<float> layer_facts;  // [1, layers] late: the rule's facts by layer
+  HostView<double> layer_shares;  // [1, layers] late
+  StagedRows<KvRun> whole_pages;  // [1, pages] late, if nothing is packed: all rows, regardless of the counts
+  DeviceView<int32_t> kept_text;  // [G, T]
   DeviceView<int32_t> kept_visual;
   DeviceView<int32_t> counts;  // [2, G] for unused counts
   DeviceView<NcarState> ncar;

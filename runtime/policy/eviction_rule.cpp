@@ -104,7 +104,7 @@ class ScoredRule final : public EvictionRule {
     score(a, queue);
     SelectSlotsArgs args = a.plan.one_image ? selection_of_image(a) : selection(a, method_.stage);
     set_options(a.scratch.policy.options, a.plan, &args);
-    if (method_.observed == Observed::kAll) args.observed = a.plan.observed;
+    if (method_.observed == Observed::kAll || a.readers != nullptr) args.observed = a.plan.observers;
     select_slots(args, queue);
     if (method_.merge != Merge::kNone && !says(a.scratch.policy.options, "merge", MergeWord::kNone))
       merge(a, args, queue);
@@ -137,6 +137,7 @@ class ScoredRule final : public EvictionRule {
                                    .clear = method_.observed == Observed::kNone,
                                    .random = method_.random,
                                    .by_readers = says(options, "metric", Metric::kMean),
+                                   .readers = a.readers,
                                    .by_values = method_.by_values,
                                    .mean = method_.mean && !says(options, "ranking", Ranking::kHead),
                                    .text_first = method_.text_first ? a.scratch.is_visual.device.data : nullptr,

@@ -26,6 +26,7 @@ struct LayerToCompress {
   int32_t past_count = 0;
   KvLayer layer = {};
   DeviceView<const float> angles = {};  // [T, rotated], for the rows' positions
+  const int32_t* readers = nullptr;     // see ObservingRows
 
   /// Scores of rows by head, [G, T].
   DeviceView<float> scores() const {

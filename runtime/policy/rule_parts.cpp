@@ -51,6 +51,7 @@ ScoreRowsArgs scoring(const LayerToCompress& a) {
                .layer = a.layer,
                .rope = a.config.rope,
                .calibration = a.scratch.policy.calibration};
+  args.observers.readers = a.readers;
   args.scores = a.scores();
   args.scratch = a.scratch.rule;
   return args;

@@ -40,6 +40,10 @@ void Conversation::reset() {
 
 SessionCache& Conversation::cache() const { return engine_->memory().caches[slot_]; }
 
+SessionCache& Conversation::linked_cache() const {
+  return engine_->shape().reuse.staged ? engine_->memory().staged.images : cache();
+}
+
 float* Conversation::last_hidden() const { return engine_->memory().last_hidden.row(slot_); }
 
 const NcarState* Conversation::ncar() const { return has_ncar_ ? engine_->memory().ncar.data + slot_ : nullptr; }

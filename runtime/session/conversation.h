@@ -48,6 +48,8 @@ class Conversation {
   Engine& engine() const { return *engine_; }
   int32_t slot() const { return slot_; }
   SessionCache& cache() const;
+  /// The cache, or the engine's staged images: what holds linked ones until their prompt is read.
+  SessionCache& linked_cache() const;
   ConversationState& state() { return state_; }
   PromptStats& stats() { return stats_; }
   StopSignal& stop() { return stop_; }

@@ -23,6 +23,13 @@ int32_t new_images(const PromptChunk& chunk, const SessionCache& cache) {
   return count;
 }
 
+/// The engine's chunk as its rows are stored: joined with staged images, if it has any.
+const PromptChunk& stored_chunk(Engine& engine) {
+  EngineMemory& memory = engine.memory();
+  const bool joins = engine.shape().reuse.staged && memory.chunk.linked_image_count > 0;
+  return joins ? memory.staged.prompt : memory.chunk;
+}
+
 /// Takes pages and blocks for every row, or for the survivors.
 Status reserve_rows(const PromptChunk& chunk, const EngineShape& shape, SessionCache& cache) {
   if (shape.competes(facts_of(chunk))) {
@@ -36,7 +43,7 @@ Status reserve_rows(const PromptChunk& chunk, const EngineShape& shape, SessionC
   }
   int32_t ordinal = 0;
   // Images that are linked, or read in context, were reserved when they came.
-  for (int32_t i = shape.reuse.links() ? 0 : new_images(chunk, cache); i > 0; --i)
+  for (int32_t i = shape.reuse.links() && !shape.reuse.staged ? 0 : new_images(chunk, cache); i > 0; --i)
     OCELLUS_TRY(cache.reserve_image(&ordinal));
   return cache.reserve_text(chunk.text_count);
 }
@@ -55,7 +62,7 @@ void commit_images(const PromptChunk& chunk, const CachePolicy& policy, SessionC
   cache.commit_image(cache.image_count() - 1, static_cast<int32_t>(policy.survivors({rows, rows}).slots()), 0);
 }
 
-/// Makes the reserved slots live, and those of linked images.
+/// Makes the reserved slots live, and those of linked images, unless `chunk` is joined with them.
 void commit_rows(const PromptChunk& chunk, const EngineShape& shape, SessionCache& cache) {
   if (shape.competes(facts_of(chunk))) {
     cache.commit_evicted();
@@ -89,7 +96,12 @@ PromptChunk& Prompt::chunk() const { return conversation_.engine().memory().chun
 
 bool Prompt::holds_chunk() const { return conversation_.engine().chunk_loan().is_with(*this); }
 
-void Prompt::give_back() { conversation_.engine().chunk_loan().give_back(*this, conversation_.engine().queue()); }
+/// Staged images are released with the chunk.
+void Prompt::give_back() {
+  if (!holds_chunk()) return;
+  conversation_.engine().chunk_loan().give_back(*this, conversation_.engine().queue());
+  if (conversation_.engine().shape().reuse.staged) conversation_.linked_cache().drop_uncommitted();
+}
 
 void Prompt::reset() {
   give_back();
@@ -101,9 +113,9 @@ RowNeed Prompt::waiting() const {
   if (!holds_chunk()) return {};
   const PromptChunk& chunk = this->chunk();
   const EngineShape& shape = conversation_.engine().shape();
-  const int64_t unread = chunk.linked_rows - chunk.linked_image_count * shape.reuse.in_place;
+  const int64_t unread = chunk.linked_rows - chunk.linked_image_count * shape.reuse.rows_in_text();
   const int32_t linked = static_cast<int32_t>(chunk.linked_image_count);
-  return {.text = chunk.text_count - (shape.reuse.blends() ? unread : 0),
+  return {.text = chunk.text_count - (shape.reuse.blends() || shape.reuse.staged ? unread : 0),
           .images = linked + new_images(chunk, conversation_.cache()),
           .positions = chunk.position_count};
 }
@@ -141,7 +153,9 @@ void Prompt::go_back(const Checkpoint& to) {
   engine.queue().join_transfers();
   chunk().rewind(to.chunk);
   engine.memory().waiting_views.forget_from(to.chunk.row_count);
-  conversation_.cache().release_reserved_images(to.images);
+  const bool staged = engine.shape().reuse.staged;
+  conversation_.linked_cache().release_reserved_images(staged ? static_cast<int32_t>(to.chunk.linked_image_count)
+                                                              : to.images);
   conversation_.restore(to.state);
 }
 
@@ -192,13 +206,13 @@ Status Prompt::read_rows() {
   Engine& engine = conversation_.engine();
   Queue& queue = engine.queue();
   PromptChunk& chunk = this->chunk();
-  if (chunk.row_count > 0)
+  if (chunk.row_count > 0 || (engine.shape().reuse.staged && chunk.linked_image_count > 0))
     OCELLUS_TRY(prefill());
   else
     queue.join_transfers();
   OCELLUS_TRY(queue.status());
   if (chunk.tokens() == 0) return {};
-  commit_rows(chunk, engine.shape(), conversation_.cache());
+  commit_rows(stored_chunk(engine), engine.shape(), conversation_.cache());
   ConversationState& state = conversation_.state();
   PromptStats& stats = conversation_.stats();
   state.next_position += chunk.position_count;
@@ -219,10 +233,12 @@ Status Prompt::prefill() {
   Queue& queue = engine.queue();
   const TraceRange range(engine.trace(), "prefill chunk");
   if (shape.reuse.blends()) OCELLUS_TRY(reuse_.choose_rows(chunk));
+  if (shape.reuse.staged) memory.staged.prompt.join(chunk, cache.image_count());
   const ArenaScope scope(engine.arena());
   PrefillScratch scratch;
   scratch.trace = engine.trace();
-  OCELLUS_TRY(reserve_rows(chunk, shape, cache));
+  const PromptChunk& stored = stored_chunk(engine);
+  OCELLUS_TRY(reserve_rows(stored, shape, cache));
   OCELLUS_TRY(engine.take_scratch(&scratch));
   PrefillTimer timer(queue);
   PrefillPlan plan =
@@ -231,9 +247,10 @@ Status Prompt::prefill() {
   queue.join_transfers();  // images from the library
   reuse_.fetch_rows(chunk);
   OCELLUS_TRY(run_layers(engine, chunk, scratch, &conversation_.stop(), &plan));
-  queue.copy(conversation_.last_hidden(), chunk.hidden.row(chunk.row_count - 1),
-             chunk.hidden.cols * static_cast<int64_t>(sizeof(float)));
-  const bool competes = shape.competes(facts_of(chunk)), has_ncar = competes && memory.ncar.data != nullptr;
+  if (chunk.row_count > 0)
+    queue.copy(conversation_.last_hidden(), chunk.hidden.row(chunk.row_count - 1),
+               chunk.hidden.cols * static_cast<int64_t>(sizeof(float)));
+  const bool competes = shape.competes(facts_of(stored)), has_ncar = competes && memory.ncar.data != nullptr;
   if (competes) cache.fetch_counts(cache.eviction_count(), queue);
   if (has_ncar) queue.copy(memory.ncar.data + conversation_.slot(), scratch.compress.ncar.data, sizeof(NcarState));
   OCELLUS_TRY(timer.finish(&conversation_.stats().prefill_ms));

@@ -65,10 +65,11 @@ int64_t choose_most_changed(const PromptChunk& chunk, int32_t percent, const Ble
   return count;
 }
 
-/// Linked rows but the chosen ones become links to where they are stored. The chunk is written anew from its front
+/// Linked rows but the chosen ones become links to where they are stored. `cache`: keeps them stored there; null: they
+/// are staged. The chunk is written anew from its front
 /// while it is read: rows from their places, which come no sooner, and pieces from a copy at the end of their list.
 /// There are no more of those than rows, so that none is written over before it was read.
-void link_others(const int32_t* chosen, int64_t count, PromptChunk& chunk, SessionCache& cache) {
+void link_others(const int32_t* chosen, int64_t count, PromptChunk& chunk, SessionCache* cache) {
   LinkedSlots at(chunk);
   const int64_t positions = chunk.position_count, pieces = chunk.piece_count;
   Piece* const all = chunk.pieces.data + chunk.pieces.cols - pieces;
@@ -81,8 +82,8 @@ void link_others(const int32_t* chosen, int64_t count, PromptChunk& chunk, Sessi
     if (piece.kind == RowKind::kText) chunk.add_text(chunk.token_ids.host.data + piece.first_row, piece.row_count);
     for (int64_t i = 0; piece.kind == RowKind::kLinked && i < piece.row_count; ++i, ++source, at.next()) {
       if (pick < count && chosen[pick] == piece.first_row + i) {
-        cache.note_hole(at.image().ordinal, at.slot());
-        chunk.add_linked_rows(1, source, piece.span.from(i));
+        if (cache != nullptr) cache->note_hole(at.image().ordinal, at.slot());
+        chunk.add_linked_rows(at.number(), 1, source, piece.span.from(i));
         ++pick;
       } else {
         chunk.add_link(at.number(), at.slot(), 1, piece.span.from(i));
@@ -98,7 +99,7 @@ void link_others(const int32_t* chosen, int64_t count, PromptChunk& chunk, Sessi
 Status Reuse::choose_rows(PromptChunk& chunk) {
   Engine& engine = conversation_.engine();
   const TextModel& text = engine.text();
-  SessionCache& cache = conversation_.cache();
+  SessionCache &cache = conversation_.cache(), &images = conversation_.linked_cache();
   Queue& queue = engine.queue();
   if (chunk.linked_rows == 0) return {};
   const TraceRange range(engine.trace(), "choose rows");
@@ -114,7 +115,7 @@ Status Reuse::choose_rows(PromptChunk& chunk) {
   queue.join_transfers();
   fetch_rows(chunk);
   OCELLUS_TRY(engine.run_prefill(chunk.row_count, plan, scratch, &conversation_.stop()));
-  list_stored(chunk, cache, scratch.blend);
+  list_stored(chunk, images, scratch.blend);
   queue.upload(scratch.blend.stored, chunk.row_count);
   const StagedRows<float>& changes = scratch.blend.changes;
   value_change({.rows = scratch.layer_rows(text.config),
@@ -127,7 +128,7 @@ Status Reuse::choose_rows(PromptChunk& chunk) {
     queue.copy(changes.host.data, changes.device.data, chunk.row_count * int64_t{sizeof(float)});
   OCELLUS_TRY(timer.finish(&conversation_.stats().prefill_ms));
   const int64_t count = choose_most_changed(chunk, engine.shape().reuse.blend_percent, scratch.blend);
-  link_others(scratch.blend.order.data, count, chunk, cache);
+  link_others(scratch.blend.order.data, count, chunk, engine.shape().reuse.staged ? nullptr : &images);
   return {};
 }
 

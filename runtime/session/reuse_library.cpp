@@ -26,16 +26,17 @@ void visit_layers(const SessionCache& cache, int32_t ordinal, Visit visit) {
       visit(cache.image_block(ordinal, b).data + kv.layer(layer).offset, layer_bytes(kv, layer));
 }
 
-/// Hash of everything else that the bytes of an entry depend on.
+/// Hash of everything else that the bytes of an entry depend on. Staged images are the same under every policy.
 uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
-  const float ranges[2] = {shape.policy.key_range, shape.policy.value_range};
+  const bool staged = shape.reuse.staged;
+  const float ranges[2] = {staged ? 1.0f : shape.policy.key_range, staged ? 1.0f : shape.policy.value_range};
+  const KvFormatList& formats = shape.linked_kv().layer_formats;
   std::byte bytes[17 + OCELLUS_MOST_LAYER_BITS] = {};
   bytes[16 + OCELLUS_MOST_LAYER_BITS] = static_cast<std::byte>(shape.reuse.picks());
   const TokenId start = facts.start_token();
   std::memcpy(bytes, &start, sizeof start);
   std::memcpy(bytes + sizeof start, ranges, sizeof ranges);
-  for (int32_t i = 0; i < shape.kv.layer_formats.count; ++i)
-    bytes[16 + i] = static_cast<std::byte>(kv_bits(shape.kv.layer_formats.formats[i]));
+  for (int32_t i = 0; i < formats.count; ++i) bytes[16 + i] = static_cast<std::byte>(kv_bits(formats.formats[i]));
   return library_checksum(bytes, sizeof bytes);
 }
 
@@ -51,7 +52,7 @@ Status copy_layers(int load, int32_t ordinal, Conversation& conversation, Loaded
     status = traffic.wait(load, copied, conversation.stop(), entry);
     if (!status.ok() || entry->bytes == nullptr) continue;
     int64_t at = 0;
-    visit_layers(conversation.cache(), ordinal, [&](std::byte* data, int64_t count) {
+    visit_layers(conversation.linked_cache(), ordinal, [&](std::byte* data, int64_t count) {
       if (at >= copied && at + count <= entry->byte_count) queue.transfer(data, entry->bytes + at, count);
       at += count;
     });
@@ -68,17 +69,18 @@ Status copy_layers(int load, int32_t ordinal, Conversation& conversation, Loaded
 
 EntryFacts entry_facts(Engine& engine, int32_t view_count, int64_t row_count) {
   const EngineShape& shape = engine.shape();
+  const KvShape& kv = shape.linked_kv();
   EntryFacts facts;
   facts.model = engine.model_fingerprint();
   if (engine.model().is_made_up()) facts.format_version |= kMadeUpModel;
   facts.prefix_id = prefix_id(engine.tokenizer().facts(), shape);
-  facts.layer_count = shape.kv.layer_count;
-  facts.kv_heads = shape.kv.kv_heads;
-  facts.head_dim = shape.kv.head_dim;
-  facts.bits = kv_bits(shape.kv.format);
-  facts.scale_form = static_cast<int32_t>(shape.kv.scales);
+  facts.layer_count = kv.layer_count;
+  facts.kv_heads = kv.kv_heads;
+  facts.head_dim = kv.head_dim;
+  facts.bits = kv_bits(kv.format);
+  facts.scale_form = static_cast<int32_t>(kv.scales);
   facts.token_count = static_cast<int32_t>(row_count);
-  facts.block_rows = shape.kv.block_slots;
+  facts.block_rows = kv.block_slots;
   facts.view_count = view_count;
   facts.embedding_width = static_cast<int32_t>(engine.memory().linked_rows.cols);
   facts.stored_input_rows = static_cast<int32_t>(shape.input_rows_of(view_count, row_count));
@@ -146,7 +148,7 @@ Status Reuse::find_entry(const EntryFacts& facts, int load, const PromptChunk& c
     if (load >= 0) conversation_.engine().library_traffic().abandon(load);
     return {};
   }
-  OCELLUS_TRY(conversation_.cache().reserve_image(ordinal));
+  OCELLUS_TRY(conversation_.linked_cache().reserve_image(ordinal));
   return library_ == nullptr ? Status() : load_entry(facts, load, *ordinal, chunk, found);
 }
 
@@ -157,7 +159,7 @@ Status Reuse::recall(const EntryFacts& facts, const ViewPlan& plan, PromptChunk&
   OCELLUS_TRY(find_entry(facts, -1, chunk, &ordinal, found));
   if (*found) return add_links(plan, ordinal, chunk);
   conversation_.engine().queue().join_transfers();
-  conversation_.cache().release_reserved_images(ordinal);
+  conversation_.linked_cache().release_reserved_images(ordinal);
   return {};
 }
 
@@ -211,7 +213,7 @@ Status Reuse::load_entry(const EntryFacts& facts, int load, int32_t ordinal, con
   *found = entry.bytes != nullptr;
   if (*found) {
     if (facts.stored_input_rows > 0) {
-      const std::byte* const rows = entry.bytes + conversation_.cache().shape().image_bytes();
+      const std::byte* const rows = entry.bytes + conversation_.linked_cache().shape().image_bytes();
       queue.transfer(memory.linked_rows.half_row(chunk.linked_rows), rows, input_row_bytes(facts));
       if (void* const kept = shared_.rows_of(ordinal); kept != nullptr)
         queue.transfer(kept, rows, input_row_bytes(facts));
@@ -238,7 +240,7 @@ void Reuse::prepare_to_keep(int32_t ordinal) {
   if (library_ == nullptr) return;
   EngineMemory& memory = conversation_.engine().memory();
   Queue& queue = conversation_.engine().queue();
-  const SessionCache& cache = conversation_.cache();
+  const SessionCache& cache = conversation_.linked_cache();
   const int64_t bytes = cache.shape().block_bytes();
   queue.wait_for_copies();
   std::memset(memory.library_staging.data, 0, static_cast<size_t>(bytes));
@@ -266,7 +268,7 @@ int64_t Reuse::store_image(const EntryFacts& facts, int32_t ordinal, double comp
   keep_.note_storing();
   if (to == nullptr) return 0;
   shared_.note_last_store();
-  visit_layers(conversation_.cache(), ordinal, [&](std::byte* data, int64_t count) {
+  visit_layers(conversation_.linked_cache(), ordinal, [&](std::byte* data, int64_t count) {
     queue.copy(to, data, count);
     to += count;
   });

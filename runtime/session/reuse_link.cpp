@@ -20,7 +20,8 @@ class LinkedRows {
   /// Takes the image that was added to the chunk last.
   LinkedRows(PromptChunk& chunk, const int32_t* picks)
       : chunk_(chunk),
-        in_place_(chunk.linked_images.data[chunk.linked_image_count - 1].in_place),
+        number_(static_cast<int32_t>(chunk.linked_image_count - 1)),
+        in_place_(chunk.linked_images.data[number_].in_place),
         picks_(picks),
         slot_(in_place_) {}
 
@@ -32,11 +33,11 @@ class LinkedRows {
       const int64_t next = pick_ < in_place_ ? std::min<int64_t>(picks_[pick_], end) : end;
       if (next > row_) {
         const auto slots = static_cast<int32_t>(next - row_);
-        chunk_.add_link(static_cast<int32_t>(chunk_.linked_image_count - 1), slot_, slots, span.from(row_ - begin));
+        chunk_.add_link(number_, slot_, slots, span.from(row_ - begin));
         slot_ += slots;
         row_ = next;
       } else {
-        chunk_.add_linked_rows(1, chunk_.linked_rows, span.from(row_ - begin));
+        chunk_.add_linked_rows(number_, 1, chunk_.linked_rows, span.from(row_ - begin));
         ++pick_;
         ++row_;
       }
@@ -46,7 +47,7 @@ class LinkedRows {
 
  private:
   PromptChunk& chunk_;
-  int32_t in_place_;
+  int32_t number_, in_place_;
   const int32_t* picks_;
   int32_t slot_, pick_ = 0;
   int64_t row_ = 0;
@@ -60,7 +61,7 @@ Status Reuse::link(const Picture& picture, const ViewPlan& plan, PromptChunk& ch
   if (library_ != nullptr || shared_.planned()) {
     status = link_known(picture, plan, chunk, &ordinal);
   } else {
-    OCELLUS_TRY(conversation_.cache().reserve_image(&ordinal));
+    OCELLUS_TRY(conversation_.linked_cache().reserve_image(&ordinal));
     status = read_alone(picture, plan, ordinal, chunk);
   }
   if (status.ok()) status = add_links(plan, ordinal, chunk);
@@ -154,7 +155,7 @@ Status Reuse::prefill_alone() {
   OCELLUS_TRY(engine.take_scratch(&scratch));
   PrefillTimer timer(engine.queue());
   const PrefillPlan plan =
-      plan_prefill_alone(alone, conversation_.cache(), text.config.head_dim, scratch, engine.queue());
+      plan_prefill_alone(alone, conversation_.linked_cache(), text.config.head_dim, scratch, engine.queue());
   alone.embed_text(text.embedding, engine.queue());
   OCELLUS_TRY(engine.run_prefill(alone.row_count, plan, scratch, &conversation_.stop()));
   return timer.finish(&conversation_.stats().prefill_ms);
@@ -183,7 +184,7 @@ Status Reuse::add_links(const ViewPlan& plan, int32_t ordinal, PromptChunk& chun
     OCELLUS_TRY(tokens.encode(engine.tokenizer(), piece.text));
     chunk.add_text(tokens.ids(), tokens.count());
   }
-  conversation_.cache().note_image_position(ordinal, first);
+  conversation_.linked_cache().note_image_position(ordinal, first);
   return {};
 }
 

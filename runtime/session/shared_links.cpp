@@ -24,7 +24,7 @@ Status SharedLinks::link(const EntryWish& wish, const PromptChunk& chunk, int32_
     place = shared.find(wish);
   }
   if (place < 0) return {};
-  OCELLUS_TRY(conversation_.cache().share_image(place, ordinal));
+  OCELLUS_TRY(conversation_.linked_cache().share_image(place, ordinal));
   const int64_t count = wish.facts.stored_input_rows;
   if (count > 0) {
     engine.queue().join_transfers();  // the rows may be on their way from the library
@@ -42,7 +42,7 @@ Status SharedLinks::link(const EntryWish& wish, const PromptChunk& chunk, int32_
 
 void SharedLinks::keep(int32_t ordinal, const EntryWish& wish, SharedImage image) {
   EngineMemory& memory = conversation_.engine().memory();
-  const int32_t place = conversation_.cache().place_of(ordinal);
+  const int32_t place = conversation_.linked_cache().place_of(ordinal);
   if (place < 0) return;
   image.library = wish.library == nullptr ? 0 : wish.library->serial();
   image.owner = wish.owner;
@@ -52,7 +52,7 @@ void SharedLinks::keep(int32_t ordinal, const EntryWish& wish, SharedImage image
 }
 
 void* SharedLinks::rows_of(int32_t ordinal) const {
-  const int32_t place = conversation_.cache().place_of(ordinal);
+  const int32_t place = conversation_.linked_cache().place_of(ordinal);
   return place < 0 ? nullptr : conversation_.engine().memory().shared_images.rows(place).data;
 }
 

@@ -77,10 +77,12 @@ const char* refusal_of(const Cell& cell) {
     if (answers && cell.one_by_one()) return "chooses among all tokens";
   }
   if (!cell.links()) return nullptr;
-  if (cell.has_scheme("kivi") || cell.evict != nullptr) return "linked images are the same in every prompt";
-  if (cell.has_scheme("calibquant")) return "linked images are packed before their prompt is known, and calibquant";
-  if (cell.packs() && cell.reuse->method == OCELLUS_REUSE_CARRY) return "carry changes slots of 16 bits only";
-  if (cell.packs() && cell.reuse->method == OCELLUS_REUSE_BLEND) return "CacheBlend compares rows with slots of 16";
+  if (cell.evict != nullptr && cell.one_by_one()) return "a linked image is not read in its prompt";
+  const bool as_prompt = cell.has_scheme("kivi") || cell.has_scheme("calibquant") || cell.evict != nullptr;
+  if (as_prompt && cell.reuse->method == OCELLUS_REUSE_PREFIX) return "prefix caching reads an image after all slots";
+  if (cell.evict != nullptr && cell.reuse->method == OCELLUS_REUSE_FULL) return "with full reuse only the last token";
+  if (cell.evict != nullptr && cell.evict->is_late() && cell.packs() && cell.reuse->method == OCELLUS_REUSE_CARRY)
+    return "reads packed prompts twice";
   return nullptr;
 }
 
@@ -88,7 +90,7 @@ const char* refusal_of(const Cell& cell) {
 bool names_method(const Cell& cell, std::string_view sentence) {
   const auto names = [&](std::string_view name) { return sentence.find(name) != std::string_view::npos; };
   return (cell.evict != nullptr && names(cell.evict_name())) || names(cell.scheme->method.name) ||
-         (cell.links() && (names("linked images") || names(cell.reuse->name)));
+         (cell.links() && (names("linked image") || names(cell.reuse->name)));
 }
 
 /// Calls visit(cell) for all cells, or in slow runs for one in 23.

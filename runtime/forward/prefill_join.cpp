@@ -1,0 +1,149 @@
+// Staged images among the rows of their prompt.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kernels/cache/expand_kv.h"
+#include "kernels/rows/rope.h"
+#include "kernels/rows/store_kv.h"
+#include "runtime/forward/prefill.h"
+
+namespace ocellus {
+namespace {
+
+constexpr TileLimits kRunLimits{kPackedTileSlots, kPackedTileSlots};
+
+/// Lists the runs that make up the prompt, in its order.
+class JoinList {
+ public:
+  JoinList(const PrefillScratch& s, int32_t kv_heads) : join_(s.join), dim_(static_cast<int32_t>(s.keys.cols)) {
+    const int64_t capacity = s.keys.rows / kv_heads;
+    own_.data = reinterpret_cast<std::byte*>(s.keys.data);
+    own_.head_stride = 2 * dim_ * capacity;
+    own_.value_offset =
+        reinterpret_cast<const std::byte*>(s.values.data) - reinterpret_cast<const std::byte*>(s.keys.data);
+    own_.capacity = own_.slots = static_cast<int32_t>(capacity);
+  }
+
+  /// Adds the chunk's rows [first, first + count).
+  void add_rows(int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      join_.rows_in_prompt.data[first + i] = static_cast<int32_t>(row_ + i);
+      join_.readers.host.data[row_ + i] = 1;
+    }
+    add(slice_run(own_, static_cast<int32_t>(first), static_cast<int32_t>(count), dim_));
+  }
+  void add_link(const LinkedImage& image, const LinkedRun& link) {
+    std::fill_n(join_.readers.host.data + row_, link.slots, 0);
+    join_.images->visit_slots(image.ordinal, link.first_slot, link.slots, image.position_shift,
+                              [&](const KvRun& run) { add(run); });
+  }
+  int64_t count() const { return count_; }
+
+ private:
+  void add(const KvRun& whole) {
+    visit_pieces(whole, kRunLimits, dim_, [&](const KvRun& run) {
+      join_.first_rows.host.data[count_] = row_;
+      join_.runs.host.data[count_++] = run;
+      row_ += run.slots;
+    });
+  }
+
+  const JoinScratch& join_;
+  int32_t dim_, row_ = 0;
+  int64_t count_ = 0;
+  KvRun own_;
+};
+
+/// Queries of rows that are not computed are read, too, and must be finite.
+void clear_queries(const ActivationView& queries, Queue& queue) {
+  const int64_t bytes = queries.rows * queries.stride * queries.value_bytes();
+  if (bytes == 0) return;
+  if (queue.on_cuda())
+    queue.fail(queue.cuda()->fill(queries.data, 0, bytes));
+  else
+    std::memset(queries.data, 0, static_cast<size_t>(bytes));
+}
+
+}  // namespace
+
+Status JoinScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  constexpr Phase kPhase = kPrefillPhase;
+  const int64_t rows = limits.compress.rows;
+  // A stretch of computed rows lies between any two links; each is cut into pieces.
+  const int64_t most_runs = 2 * limits.links.runs + 1 + blocks_of(rows, kPackedTileSlots);
+  OCELLUS_TRY(runs.lay_out(sink, "joined runs", kLife, kPhase, 1, most_runs));
+  OCELLUS_TRY(first_rows.lay_out(sink, "rows of joined runs", kLife, kPhase, 1, most_runs));
+  OCELLUS_TRY(slots.lay_out(sink, "slots of joined rows", kLife, kPhase, 1, rows));
+  OCELLUS_TRY(positions.lay_out(sink, "positions of joined rows", kLife, kPhase, 1, rows));
+  OCELLUS_TRY(readers.lay_out(sink, "readers of joined rows", kLife, kPhase, 1, rows + 1));
+  OCELLUS_TRY(take_rows(sink, "rows in the prompt", kLife, kPhase, 1, limits.rows, &rows_in_prompt));
+  OCELLUS_TRY(take_rows(sink, "joined angles", kLife, kPhase, rows, c.rope.rotated, &angles));
+  OCELLUS_TRY(take_rows(sink, "joined keys", kLife, kPhase, c.kv_heads * rows, c.head_dim, &keys));
+  return take_rows(sink, "joined values", kLife, kPhase, c.kv_heads * rows, c.head_dim, &values);
+}
+
+void plan_join(const PromptChunk& chunk, int32_t kv_heads, const PrefillScratch& s, PrefillPlan* plan, Queue& queue) {
+  const JoinScratch& join = s.join;
+  JoinList list(s, kv_heads);
+  int64_t first = 0, count = 0;  // computed rows that are not listed yet
+  chunk.visit_parts([&](const Piece&, int64_t, int64_t rows) { count += rows; },
+                    [&](const LinkedRun& link) {
+                      if (count > 0) list.add_rows(first, count);
+                      first += std::exchange(count, 0);
+                      list.add_link(chunk.linked_images.data[link.image], link);
+                    });
+  if (count > 0) list.add_rows(first, count);
+  const int64_t rows = join.prompt->row_count;
+  int32_t* const readers = join.readers.host.data;
+  readers[rows] = 0;
+  for (int64_t row = rows; row-- > 0;) readers[row] += readers[row + 1];
+  plan->joined_runs = list.count();
+  plan->compress.observers = readers[rows - plan->compress.observed];
+  queue.upload(join.runs, list.count());
+  queue.upload(join.first_rows, list.count());
+  queue.upload(join.slots, rows);
+  queue.upload(join.positions, rows);
+  queue.upload(join.readers, rows + 1);
+  if (plan->compress.lists_rows) clear_queries(s.compress.last_queries.slice_rows(0, plan->compress.observed), queue);
+}
+
+void join_rows(const LayerPass& pass, Queue& q) {
+  const JoinScratch& join = pass.scratch.join;
+  const int64_t count = join.prompt->row_count;
+  const KvLayerRows rows = join.rows(pass.config());
+  if (pass.layer == 0)
+    rope_angles({.positions = join.positions.device.data,
+                 .count = count,
+                 .params = pass.config().rope,
+                 .angles = join.angles.slice_rows(0, count)},
+                q);
+  expand_kv({.runs = join.runs.device.data,
+             .run_count = static_cast<int32_t>(pass.plan.joined_runs),
+             .layer = {.index = pass.layer},
+             .rope = pass.config().rope,
+             .out = rows,
+             .first_rows = join.first_rows.device.data},
+            q);
+  store_kv({.rows = rows, .count = count, .slots = join.slots.device.data, .layer = pass.layer}, q);
+}
+
+void join_queries(const LayerPass& pass, int64_t first, const ActivationView& queries, Queue& q) {
+  const CompressPlan& plan = pass.plan.compress;
+  const ActivationView& kept = pass.scratch.compress.last_queries;
+  const int32_t* const places = pass.scratch.join.rows_in_prompt.data + first;
+  const int64_t observed_first = plan.facts.rows - plan.observed;
+  for (int64_t t = 0, count = 1; t < queries.rows; t += count) {
+    for (count = 1; t + count < queries.rows && places[t + count] == places[t] + count;) ++count;
+    const int64_t skipped = std::clamp<int64_t>(observed_first - places[t], 0, count);
+    if (skipped == count) continue;
+    const ActivationView to = kept.slice_rows(places[t] + skipped - observed_first, count - skipped);
+    const ActivationView from = queries.slice_rows(t + skipped, count - skipped);
+    const bool together = to.stride == to.cols && from.stride == from.cols;
+    const int64_t copies = together ? 1 : to.rows, each = to.rows / copies * to.cols * to.value_bytes();
+    for (int64_t i = 0; i < copies; ++i) q.copy(to.slice_rows(i, 1).data, from.slice_rows(i, 1).data, each);
+  }
+}
+
+}  // namespace ocellus
