@@ -165,9 +165,10 @@ class Library(LibraryTest):
                                 (["--reuse", "mpic:-2"], "write none"), (["--reuse", "mpic:4x"], "write none"),
                                 (["--reuse", "prefix:3"], "write none"), (["--reuse", "full:3"], "write none"),
                                 (["--reuse", "cacheblend:101"], "cacheblend:PERCENT"),
-                                (["--reuse", "cacheblend:9", "--kv-bits", "4"], "16 bits only"),
-                                (["--reuse", "carry:8", "--kv-bits", "4"], "16 bits only"),
-                                (["--reuse", "mpic:8", "--evict", "david", "--keep", 0.5], "without an eviction")]:
+                                (["--reuse", "prefix", "--kv-bits", "4", "--kv-scheme", "kivi"], "prefix caching reads"),
+                                (["--reuse", "full", "--evict", "david", "--keep", 0.5], "with full reuse only"),
+                                (["--reuse", "mpic:8", "--evict", "david", "--keep", 0.5, "--compress-at", "image-end"],
+                                 "is not read in its prompt")]:
             with self.subTest(flags=flags):
                 self.assert_refused(["caption", board("113"), *flags], USAGE, sentence)
         self.assert_refused(["caption", board("113"), "--library", board("113"), "--owner", "me"], RUNTIME, "is no directory")
