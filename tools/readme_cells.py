@@ -254,7 +254,7 @@ def reused(results):
         row("`mpic:K`: the first", "mpic", counts),
         row("`cacheblend:R`: those that change most, R = 6, 12, 25, 50 %", "cacheblend", [6, 12, 25, 50]),
         row("`spread:K` (ours): far from each other, chosen once a picture", "spread", counts),
-        row("`carry:K` (ours): the same, and their change is applied to the others; 16 bits", "carry", counts),
+        row("`carry:K` (ours): the same, and their change is applied to the others", "carry", counts),
         row("`spread:K`, 2 bits", "spread", counts, bits=2)], right=True)
 
 
