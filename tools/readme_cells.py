@@ -258,6 +258,21 @@ def reused(results):
         row("`spread:K`, 2 bits", "spread", counts, bits=2)], right=True)
 
 
+def linked_and_compressed(results):
+    """Every setting of its result file that links and drops or packs; smallest share last."""
+    cells = results["link_cache_cpu"]["cells"]
+    alone = {cell["reuse"]: cell["accuracy"] for cell in cells if cell["method"] == "none" and cell["bits"] == 16}
+
+    def row(cell):
+        kept = "" if cell["method"] == "none" else f", `{cell['method']}` {percent(cell['keep'])}"
+        bits = "" if cell["bits"] == 16 else f", {cell['bits']} bits"
+        return [f"`{cell['reuse']}`{kept}{bits}", score(cell["accuracy"]), score(alone[cell["reuse"]]), percent(cell["share"])]
+
+    cells = [cell for cell in cells if cell["reuse"] != "none" and (cell["method"] != "none" or cell["bits"] < 16)]
+    return table(["linked, and kept or packed", "exact answers", "all kept in f16", "share of the f16 cache"],
+                 [row(cell) for cell in sorted(cells, key=lambda cell: -cell["share"])], right=True)
+
+
 TABLES = {"CPU": cpu, "GPU": gpu_speed, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
           "eviction": eviction, "ranges": ranges,
-          "best by share": best_by_share, "goals": goals, "reuse": reused}
+          "best by share": best_by_share, "goals": goals, "reuse": reused, "reuse, packed and evicted": linked_and_compressed}
