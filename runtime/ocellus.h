@@ -177,8 +177,9 @@ typedef struct ocellus_limits {
                                   needs `library`; 0: none */
   int32_t shared_images;       /* linked images that all sessions together hold on the device, each once whatever number
                                   of its owner's sessions link it; one that none links any more stays until its place is
-                                  needed, the least recently used first. Needs `reuse`, other than CARRY, which changes
-                                  the slots of images; 0: every session holds its own */
+                                  needed, the least recently used first. Needs `reuse`; CARRY changes images, so that
+                                  its sessions copy them: then they are held besides their copies, as a faster tier of
+                                  a library. 0: every session holds its own */
   ocellus_cache_policy cache;
 } ocellus_limits;
 OCELLUS_API void ocellus_limits_init(ocellus_limits* limits);

@@ -76,6 +76,9 @@ std::string cache_text(const ocellus_plan& plan, const ocellus_limits& limits, i
   if (plan.kv_bytes_per_session != full_bytes) text += "; as f16 with nothing dropped: " + format_bytes(full_bytes);
   text += ".\n";
   if (limits.shared_images == 0) return text;
+  if (limits.reuse == OCELLUS_REUSE_CARRY)
+    return text + "The device keeps " + format_count(limits.shared_images, "picture") + ", " +
+           format_bytes(plan.kv_bytes_shared) + ", that sessions copy: carry changes them.\n";
   const int64_t copies = int64_t{limits.max_sessions} * (limits.max_images + limits.max_clip_frames);
   return text + "All sessions share " + format_count(limits.shared_images, "picture") + " of " +
          format_bytes(plan.kv_bytes_shared) + " together; " + format_count(copies, "picture") +

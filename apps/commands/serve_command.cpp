@@ -85,7 +85,7 @@ void choose_shared_images(int64_t images, CommonOptions* common) {
   std::optional<int32_t>& shared = common->cache.shared_images;
   if (!shared && can_share_images(common->cache))
     shared = static_cast<int32_t>(std::min<int64_t>(images * *common->sessions, kMostSharedImages));
-  if (shared.value_or(0) > 0 && *shared < images)
+  if (can_share_images(common->cache) && shared.value_or(0) > 0 && *shared < images)
     throw Failure(kExitUsage, "--shared-images " + std::to_string(*shared) +
                                   " holds less than the pictures of one request: give " + std::to_string(images) +
                                   " or more, or 0.");

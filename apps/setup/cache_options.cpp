@@ -202,8 +202,8 @@ void add_reuse_options(CLI::App* command, CacheOptions* options, bool scores_ans
       ->group(kGroup);
   command
       ->add_option("--shared-images", options->shared_images,
-                   "Reused pictures that all sessions together hold on the device, each once; not with carry (default: "
-                   "0, each session has its own)")
+                   "Reused pictures that all sessions together hold on the device, each once; with carry besides their "
+                   "copies (default: 0, each session has its own)")
       ->option_text("N")
       ->check(number_between(0, 65536))
       ->group(kGroup);

@@ -73,7 +73,7 @@ Status SessionCache::reserve_image(int32_t* ordinal) {
   OCELLUS_TRY(check_image_room());
   KvPools& pools = *pools_;
   const int64_t needed = pools.shape.blocks_per_image();
-  if (!pools.shared.planned()) {
+  if (!pools.shared.planned() || pools.shape.copies_shared) {
     if (!take_blocks(pools.blocks, needed, blocks_.data + block_count_))
       return OCELLUS_FAIL(Code::kFull, "all planned image blocks are taken: plan more images");
     *ordinal = list_image(-1);

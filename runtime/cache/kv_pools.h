@@ -57,8 +57,9 @@ struct KvShape {
   int32_t image_slots = 0;           // slots of an image in blocks of its own
   int64_t page_count = 0;
   int64_t block_count = 0;
-  int64_t shared_images = 0;  // places for images that sessions share; 0: each has blocks of its own
-  bool has_ledger = false;    // the slots have a ledger, for eviction during answers; with sums of attention
+  int64_t shared_images = 0;   // places for images that sessions share; 0: each has blocks of its own
+  bool copies_shared = false;  // sessions copy these images to blocks of their own
+  bool has_ledger = false;     // the slots have a ledger, for eviction during answers; with sums of attention
   bool has_sums = false;
   KvFormatList layer_formats = {};
   KvScaleForm scales = KvScaleForm::kF16;  // scales of packed blocks

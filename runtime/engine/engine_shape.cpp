@@ -154,11 +154,6 @@ Status check_links(const EngineShape& s) {
     return OCELLUS_FAIL(Code::kBadArgument,
                         "linked images that are packed or evicted with their prompt are stored with it, so that "
                         "sessions cannot share them: plan no shared images");
-  if (s.reuse.carries() && s.reuse.shares())
-    return OCELLUS_FAIL(
-        Code::kBadArgument,
-        "carry changes the slots of images in every prompt, so that sessions cannot share them: plan no "
-        "shared images, or spread");
   if (s.reuse.carries() && s.policy.looks_first())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "carry changes linked images as their prompt is read, and %s reads packed prompts twice: plan "
@@ -292,7 +287,9 @@ Status size_cache(const TextConfig& text, EngineShape* s) {
   size_session(s);
   kv.page_count = s->session.pages * s->sessions;
   kv.shared_images = s->reuse.shared_images;
-  kv.block_count = s->reuse.shares() ? kv.shared_images * kv.blocks_per_image() : s->session.blocks * s->sessions;
+  kv.copies_shared = s->reuse.copies_shared();
+  const bool has_own = !s->reuse.shares() || kv.copies_shared;
+  kv.block_count = kv.shared_images * kv.blocks_per_image() + (has_own ? s->session.blocks * s->sessions : 0);
   if (s->reuse.staged) size_staged(s);
   const int64_t visual = kv.block_count * kv.block_slots + s->staged_kv.block_count * s->staged_kv.block_slots;
   const double slots = static_cast<double>(s->session.pages * kPageSlots) * s->sessions + static_cast<double>(visual);

@@ -66,6 +66,8 @@ struct ReuseShape {
   /// The change of the rows in place is applied to the others.
   bool carries() const { return method == OCELLUS_REUSE_CARRY; }
   bool shares() const { return shared_images > 0; }
+  /// Sessions change pictures, so that they copy the shared ones.
+  bool copies_shared() const { return shares() && carries(); }
   /// The rows in place are chosen, among all, when a prompt is read.
   bool blends() const { return method == OCELLUS_REUSE_BLEND; }
   PickRule picks() const;

@@ -224,7 +224,7 @@ Status Reuse::load_entry(const EntryFacts& facts, int load, int32_t ordinal, con
     keep_.note_found(entry.stamp.key, entry.part);
     if (entry.is_stamped)
       shared_.keep(ordinal, wish_for(facts),
-                   {.part = entry.part, .stamp = entry.stamp, .computed_ms = entry.computed_ms});
+                   {.part = entry.part, .stamp = entry.stamp, .computed_ms = entry.computed_ms}, false, chunk);
   }
   traffic.end(load, queue);
   const double spent_ms = elapsed_ms(start, now_ns());
@@ -253,8 +253,7 @@ void Reuse::prepare_to_keep(int32_t ordinal) {
 void Reuse::keep_image(const EntryFacts& facts, int32_t ordinal, double computed_ms, const PromptChunk& chunk) {
   const int64_t store = library_ == nullptr ? 0 : store_image(facts, ordinal, computed_ms, chunk);
   if (library_ != nullptr && store == 0) return;
-  shared_.keep_rows(ordinal, facts.stored_input_rows, chunk);
-  shared_.keep(ordinal, wish_for(facts), {.part = keep_.part, .store = store, .computed_ms = computed_ms});
+  shared_.keep(ordinal, wish_for(facts), {.part = keep_.part, .store = store, .computed_ms = computed_ms}, true, chunk);
 }
 
 /// Passes the computed image to the writing thread. Returns the number of the store; 0 if it was stopped.

@@ -24,7 +24,12 @@ Status SharedLinks::link(const EntryWish& wish, const PromptChunk& chunk, int32_
     place = shared.find(wish);
   }
   if (place < 0) return {};
-  OCELLUS_TRY(conversation_.linked_cache().share_image(place, ordinal));
+  if (engine.shape().reuse.copies_shared()) {
+    OCELLUS_TRY(conversation_.linked_cache().reserve_image(ordinal));
+    copy_blocks(place, *ordinal, false);
+  } else {
+    OCELLUS_TRY(conversation_.linked_cache().share_image(place, ordinal));
+  }
   const int64_t count = wish.facts.stored_input_rows;
   if (count > 0) {
     engine.queue().join_transfers();  // the rows may be on their way from the library
@@ -40,15 +45,15 @@ Status SharedLinks::link(const EntryWish& wish, const PromptChunk& chunk, int32_
   return {};
 }
 
-void SharedLinks::keep(int32_t ordinal, const EntryWish& wish, SharedImage image) {
-  EngineMemory& memory = conversation_.engine().memory();
-  const int32_t place = conversation_.linked_cache().place_of(ordinal);
-  if (place < 0) return;
-  image.library = wish.library == nullptr ? 0 : wish.library->serial();
-  image.owner = wish.owner;
-  image.facts = wish.facts;
-  std::copy_n(memory.image_chunk.picks.data, image.facts.stored_input_rows, memory.shared_images.picks(place));
-  memory.shared_images.keep(place, image);
+/// Copies a place's blocks to those of a session's image, or back.
+void SharedLinks::copy_blocks(int32_t place, int32_t ordinal, bool to_place) {
+  const SessionCache& cache = conversation_.linked_cache();
+  KvPools& pools = conversation_.engine().memory().pools;
+  for (int32_t b = 0; b < cache.blocks_per_image(); ++b) {
+    std::byte* const shared = pools.blocks.address(pools.shared.blocks(place)[b]);
+    std::byte* const own = cache.image_block(ordinal, b).data;
+    conversation_.engine().queue().copy(to_place ? shared : own, to_place ? own : shared, cache.shape().block_bytes());
+  }
 }
 
 void* SharedLinks::rows_of(int32_t ordinal) const {
@@ -56,11 +61,29 @@ void* SharedLinks::rows_of(int32_t ordinal) const {
   return place < 0 ? nullptr : conversation_.engine().memory().shared_images.rows(place).data;
 }
 
-void SharedLinks::keep_rows(int32_t ordinal, int64_t count, const PromptChunk& chunk) {
+void SharedLinks::keep(int32_t ordinal, const EntryWish& wish, SharedImage image, bool computed,
+                       const PromptChunk& chunk) {
+  if (!planned()) return;
   Engine& engine = conversation_.engine();
-  const ActivationView from = engine.memory().linked_rows.slice_rows(chunk.linked_rows, count);
-  if (void* const to = rows_of(ordinal); to != nullptr && count > 0)
-    engine.queue().copy(to, from.data, count * from.cols * from.value_bytes());
+  EngineMemory& memory = engine.memory();
+  KvPools& pools = memory.pools;
+  const bool copies = engine.shape().reuse.copies_shared();
+  const int32_t place = copies ? pools.shared.take(pools.blocks) : conversation_.linked_cache().place_of(ordinal);
+  image.library = wish.library == nullptr ? 0 : wish.library->serial();
+  image.owner = wish.owner;
+  image.facts = wish.facts;
+  const int64_t count = image.facts.stored_input_rows;
+  if (copies) {
+    engine.queue().join_transfers();
+    copy_blocks(place, ordinal, true);
+  }
+  std::copy_n(memory.image_chunk.picks.data, count, memory.shared_images.picks(place));
+  if (count > 0 && (copies || computed)) {
+    const ActivationView from = memory.linked_rows.slice_rows(chunk.linked_rows, count);
+    engine.queue().copy(memory.shared_images.rows(place).data, from.data, count * from.cols * from.value_bytes());
+  }
+  memory.shared_images.keep(place, image);
+  if (copies) pools.shared.release(place, pools.blocks);
 }
 
 void SharedLinks::note_last_store() {

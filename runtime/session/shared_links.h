@@ -14,20 +14,19 @@ class SharedLinks {
   explicit SharedLinks(Conversation& conversation) : conversation_(conversation) {}
 
   bool planned() const;
-  /// Links an image that the device holds, as image number *ordinal, and fetches its rows that are computed in place.
-  /// Returns the image; null: there is none, and nothing has changed.
+  /// Links an image that the device holds, or copies it, as image number *ordinal, and fetches its rows that are
+  /// computed in place. Returns the image; null: there is none, and nothing has changed.
   Status link(const EntryWish& wish, const PromptChunk& chunk, int32_t* ordinal, const SharedImage** image);
-  /// Lets sessions find an image whose blocks are complete, and whose rows are in its place. No effect on an image that
-  /// has blocks of its own.
-  void keep(int32_t ordinal, const EntryWish& wish, SharedImage image);
-  /// Copies the rows of a computed image that are computed in place, for later prompts.
-  void keep_rows(int32_t ordinal, int64_t count, const PromptChunk& chunk);
-  /// Returns where these rows belong; null: the image has blocks of its own.
+  /// Lets sessions find an image that is complete, or on its way from the library with its rows. `computed`: its rows
+  /// are only with those of the chunk's linked images.
+  void keep(int32_t ordinal, const EntryWish& wish, SharedImage image, bool computed, const PromptChunk& chunk);
+  /// Returns where an image's rows are kept that are computed in place; null: it has blocks of its own.
   void* rows_of(int32_t ordinal) const;
   /// Gives the image that a library stored last the stamp of its file; one that was not stored is found no more.
   void note_last_store();
 
  private:
+  void copy_blocks(int32_t place, int32_t ordinal, bool to_place);
   Conversation& conversation_;
 };
 

@@ -33,11 +33,19 @@ class SharedPlan(ProgramTest):
         result = run("plan", "--sessions", 16, "--images", 10, *LINKED, "--shared-images", 100, "--budget", few)
         self.assertRegex(result.stdout, r"at most (40|41) shared images instead of 100 \(--shared-images\)")
 
-    def test_sharing_without_reuse_or_with_carry_is_refused(self):
+    def test_sharing_without_reuse_or_with_eviction_is_refused(self):
         for flags, sentence in [(["--shared-images", 4], "add --reuse"),
-                                (["--shared-images", 4, "--reuse", "carry:16"], "carry changes the slots"),
+                                (["--shared-images", 4, *LINKED, "--evict", "snapkv", "--keep", ".5"], "cannot share"),
                                 (["--shared-images", -1, *LINKED], "--shared-images")]:
             self.assert_refused(["plan", *flags], USAGE, sentence)
+
+    def test_carry_plans_shared_pictures_besides_the_copies_of_its_sessions(self):
+        flags = ["plan", "--sessions", 2, "--images", 3, "--reuse", "carry:16"]
+        (shared,), (apart,) = self.objects(*flags, "--shared-images", 4), self.objects(*flags)
+        rows = {row["name"]: row["bytes"] for row in shared["rows"]}
+        self.assertEqual(rows["kv image blocks"], (2 * 3 + 4) * shared["kv_bytes_per_image"])
+        self.assertEqual(shared["kv_bytes_per_session"], apart["kv_bytes_per_session"])
+        self.assertIn("keeps 4 pictures", self.answer(*flags, "--shared-images", 4))
 
     def test_pictures_of_one_prompt_that_are_equal_share_a_place(self):
         (answer,) = self.objects("ask", "--prompt", "Which images show a star?", board("113"), board("113"), board("115"),

@@ -43,9 +43,11 @@ class Server:
     def flags(self):
         o = self.options
         library = [] if self.way == "none" else ["--library", self.folder, "--owner", "bench", "--library-cache", o.library_cache]
+        # Other ways share as many by themselves.
+        shared = ["--shared-images", o.sessions * o.per_request] if self.way.startswith("carry") else []
         model = [] if self.shape == "bundled" else ["--shape", self.shape, "--format", o.format]
         return ["serve", "--http", "127.0.0.1:0", "--quiet", *model, "--sessions", o.sessions, "--images", o.per_request, "--text-tokens",
-                256, "--queue", 2 * IN_FLIGHT, "--reuse", self.way, *library, *o.serve]
+                256, "--queue", 2 * IN_FLIGHT, "--reuse", self.way, *library, *shared, *o.serve]
 
     async def __aenter__(self):
         begin = time.monotonic()

@@ -51,8 +51,10 @@ Answer ask_again(Session& session, int32_t golden = 13) {
 }  // namespace
 
 TEST_CASE("an image comes from the device first, then from host memory, then from a file, with the same bits") {
-  for (const auto& [bits, reuse] :
-       {std::pair{16, OCELLUS_REUSE_MPIC}, {2, OCELLUS_REUSE_SPREAD}, {16, OCELLUS_REUSE_PREFIX}}) {
+  for (const auto& [bits, reuse] : {std::pair{16, OCELLUS_REUSE_MPIC},
+                                    {2, OCELLUS_REUSE_SPREAD},
+                                    {16, OCELLUS_REUSE_PREFIX},
+                                    {16, OCELLUS_REUSE_CARRY}}) {
     CAPTURE(bits);
     CAPTURE(reuse);
     Shelf shelf;
