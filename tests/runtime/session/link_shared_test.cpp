@@ -271,6 +271,21 @@ TEST_CASE("of pictures that no session links the one that was linked longest ago
   check_found(session, images[3], false);  // the oldest one when picture 1 came
 }
 
+TEST_CASE("a rolling context ends its use of the picture that it releases, which others still link") {
+  const std::vector<std::string> images = boards(3);
+  const std::unique_ptr<Engine> engine = make_engine(sharing_limits(2, 2, 3));
+  Session &rolling = open_session(*engine), &other = open_session(*engine);
+  REQUIRE(rolling.set_rolling(2, 16).ok());
+  (void)ask(other, {images[0]}, 2);
+  for (const std::string& image : images) (void)ask(rolling, {image}, 2);
+  CHECK(rolling.cache().image_count() == 2);
+  CHECK(engine->memory().pools.shared.users(0) == 1);
+  CHECK(stats_of(*engine).shared_image_links == 3);
+  CHECK(test::answer_of(other, default_params(2)).status.ok());
+  rolling.reset();
+  CHECK(stats_of(*engine).shared_image_links == 1);
+}
+
 TEST_CASE("a picture twice in a prompt takes one place, and leaves it with the session") {
   const std::vector<std::string> images = boards(1);
   const std::unique_ptr<Engine> engine = make_engine(sharing_limits(1, 3, 1));
