@@ -314,10 +314,11 @@ bool is_calibrated(const nlohmann::ordered_json& packing) {
 }  // namespace
 
 bool can_share_images(const CacheOptions& options) {
-  if (options.reuse.empty()) return !options.library_path.empty() && options.packs();  // spread:16
   const bool per_prompt = options.keep < 1 || (options.packs() && method_name(options.scheme) != "per-image") ||
                           (options.packs() && options.reuse.starts_with("cacheblend"));
-  return options.reuse != "none" && !options.reuse.starts_with("carry") && !per_prompt;
+  if (per_prompt) return false;
+  if (options.reuse.empty()) return !options.library_path.empty() && options.packs();  // spread:16
+  return options.reuse != "none" && !options.reuse.starts_with("carry");
 }
 
 void set_reuse(const CacheOptions& options, ocellus_limits* limits) {

@@ -57,7 +57,7 @@ class SharedPlan(ProgramTest):
 @needs_http
 class SharedServe(ProgramTest):
     def start(self, *flags):
-        server = Server("--images", 2, "--sessions", 2, *LINKED, *flags)
+        server = Server("--images", 2, "--sessions", 2, *([] if "--library" in flags else LINKED), *flags)
         self.addCleanup(lambda: server.process.poll() is None and server.stop())
         return server
 
@@ -99,6 +99,12 @@ class SharedServe(ProgramTest):
         response.read()
         connection.close()
         self.assertEqual(server.post({"messages": caption_of("120")})[0], 200)
+
+    def test_a_server_that_evicts_shares_nothing_by_default(self):
+        with tempfile.TemporaryDirectory() as folder:
+            server = self.start("--kv-bits", 2, "--evict", "snapkv", "--keep", ".5", "--library", folder, "--owner", "ann")
+            self.assertTrue(server.ask(caption_of("113")))
+            self.assertEqual(server.metric("ocellus_shared_images_held"), 0)
 
     def test_fewer_shared_pictures_than_a_request_may_have_are_refused(self):
         self.assert_refused(["serve", "--http", "127.0.0.1:0", "--images", 4, *LINKED, "--shared-images", 3], USAGE,
