@@ -12,37 +12,14 @@ layer and head, 0 to 1 in ten bins, with one more at either end for what lies ou
 softmax over all keys by layer. Channels: width of a channel's range over all pictures, and that of one picture over it, by
 layer.
 """
-import argparse
-import datetime
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools" / "train"))
-
-import model  # noqa: E402
-import reference  # noqa: E402
+import figures
+from figures import softmax
 
 TAUS = (0.0, 2.0)
 BINS = 10
 RANGES = ("prompt", "image")
-
-
-class Recorder:
-    """In the place of model.attend: notes the last query, and all keys and values, of every layer of the text model."""
-
-    def __init__(self):
-        self.attend = model.attend
-        self.layers = []
-
-    def __call__(self, q, k, v, causal):
-        if causal:
-            self.layers.append([x[0].double().numpy() for x in (q[:, :, -1], k, v)])
-        return self.attend(q, k, v, causal)
 
 
 def one_bit(keys, groups):
@@ -61,11 +38,6 @@ def calibrated(scores):
     low, high = scores.min(1, keepdims=True), scores.max(1, keepdims=True)
     slope = np.maximum(0, (high - low + TAUS[0] - TAUS[1]) / (high - low + 1e-8))
     return low - TAUS[0] + slope * (scores - low)
-
-
-def softmax(scores):
-    weights = np.exp(scores - scores.max(1, keepdims=True))
-    return weights / weights.sum(1, keepdims=True)
 
 
 def histogram(scores, exact):
@@ -114,37 +86,13 @@ def summary(sums):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("hf", type=Path)
-    parser.add_argument("eval", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--questions", type=int, default=30)
-    parser.add_argument("--pictures", type=int, default=8)
-    options = parser.parse_args()
-    lines = [json.loads(line) for line in (options.eval / "questions.jsonl").read_text().splitlines()]
-    chosen = [line for line in lines if line["n"] == options.pictures][:options.questions]
-    if not chosen:
-        sys.exit(f"calibquant_figures.py: {options.eval} has no questions about {options.pictures} pictures")
-    net = reference.Reference(options.hf)
-    recorder = model.attend = Recorder()
-    layers = [{"histograms": {}, "errors": {}, "channels": {}} for _ in range(net.config.layers)]
-    for line in chosen:
-        recorder.layers.clear()
-        ids = net.prompt_ids(line["prompt"])
-        net.logits(ids, reference.torch.cat([net.image_rows(options.eval / path) for path in line["images"]]))
-        visual = np.flatnonzero(np.array(ids) == net.image_id)
-        each = net.config.image_tokens
-        images = [slice(i * each, (i + 1) * each) for i in range(options.pictures)]
-        for layer, sums in zip(recorder.layers, layers):
-            measure(layer, visual, images, sums)
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
-    report = {"what": " ".join(__doc__.split("\n\n")[3].split()), "device": "CPU, float32 reference in PyTorch",
-              "date": datetime.date.today().isoformat(), "commit": commit.stdout.strip(),
-              "command": "tools/eval/calibquant_figures.py HF EVAL OUT.json --questions "
-                         f"{len(chosen)} --pictures {options.pictures}",
-              "taus": TAUS, "layers": [summary(sums) for sums in layers]}
-    rows = ",\n".join("  " + json.dumps(layer) for layer in report.pop("layers"))
-    options.out.write_text(json.dumps(report, indent=1)[:-2] + f',\n "layers": [\n{rows}\n ]\n}}\n')
+    options = figures.parse_arguments(__doc__)
+    prompts = figures.Prompts(options)
+    layers = [{"histograms": {}, "errors": {}, "channels": {}} for _ in range(prompts.net.config.layers)]
+    for prompt in prompts:
+        for layer, sums in zip(prompts.read(prompt.ids, prompt.rows), layers):
+            measure(layer, prompt.visual, prompt.images, sums)
+    figures.write(options, prompts, __doc__, {"taus": TAUS, "layers": [summary(sums) for sums in layers]})
 
 
 if __name__ == "__main__":
