@@ -186,7 +186,7 @@ OCELLUS_API void ocellus_limits_init(ocellus_limits* limits);
 
 /* ---- plan ------------------------------------------------------------------------------------------------------ */
 
-#define OCELLUS_PLAN_MAX_ROWS 120
+#define OCELLUS_PLAN_MAX_ROWS 176
 #define OCELLUS_PLAN_MAX_ADVICE 10
 
 typedef struct ocellus_plan_row {

@@ -121,8 +121,6 @@ void LibraryBench::measure_found(int32_t image_count, BenchReport* report) {
     reopen();
     measure_row(image_count, kElsewhere, report);
   }
-  reopen();
-  if (drop_page_cache(path_)) measure_row(image_count, "", report, " uncached");
   const bool has_tier = running_.limits.library_cache_bytes > 0 || running_.limits.shared_images > 0;
   if (!has_tier || !comes_from_memory(image_count)) return;
   measure_row(image_count, "", report);
@@ -148,6 +146,10 @@ void LibraryBench::measure(int32_t image_count, BenchReport* report) {
   const ocellus_engine_stats stored = running_.engine_stats();
   for (const int32_t count : counts) measure_found(count, report);
   const ocellus_engine_stats loaded = running_.engine_stats();
+  for (const int32_t count : counts) {
+    reopen();
+    if (drop_page_cache(path_)) measure_row(count, "", report, " uncached");
+  }
   report->add("library store", "MB/s",
               megabytes_per_second(stored.library_written_bytes - before.library_written_bytes,
                                    stored.library_write_ms - before.library_write_ms));
