@@ -11,9 +11,8 @@ namespace ocellus {
 ///
 ///   clear       scores[g][j] = 0: the rule ranks by position only
 ///   random      scores[g][j] = random_score(seed, g, j): a baseline for rules that read attention
-///   by_readers  scores[g][j] /= the number of rows that attend to row j, row_count - j or readers[j]: the mean in
-///   place
-///               of the sum
+///   by_readers  scores[g][j] /= the number of rows that attend to row j, row_count - j or readers[j]: the mean
+///               in place of the sum
 ///   by_values   scores[g][j] *= |v_gj|, the Euclidean norm of the row's values: the effect of the attention, not only
 ///               its amount
 ///   text_first  text rows get row_count more, above any sum of attention: they rank before visual ones (LOOK-M)

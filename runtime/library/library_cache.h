@@ -48,13 +48,13 @@ class LibraryCache {
   const std::byte* bytes(int32_t number) const { return entries_.row(number); }
   void release(int32_t number);
   /// Takes the least recently used place for an entry, pinned until release(): -1 if all are pinned or there is no
-  /// memory tier. Nothing is found there until end_fill() with the entry; null: its bytes are not all there.
+  /// memory tier. Nothing is found there until end_fill() with the entry; null: its bytes are not all there,
+  /// and what was in the place is lost.
   int32_t begin_fill(const CachedEntry& entry);
   std::byte* place(int32_t number) { return entries_.row(number); }
   void end_fill(int32_t number, const CachedEntry* entry);
   /// Copies a checked entry to such a place.
   void insert(const CachedEntry& entry, const std::byte* bytes);
-  bool is_enabled() const { return entries_.rows > 0; }
 
  private:
   CachedEntry& record(int64_t number) const { return *reinterpret_cast<CachedEntry*>(records_.row(number)); }

@@ -14,7 +14,7 @@
 
 namespace ocellus {
 
-class LibraryEntry;
+class LibraryEntry;  // image_library.h
 
 /// Reads one entry at a time: begin, then help until it returns false, then finish, all on one thread.
 class BlockReaders {

@@ -53,14 +53,7 @@ void LibraryTraffic::serve(int number) {
     const std::byte* const bytes = load.result.bytes;
     load.result = {};
     if (found)
-      load.result = {bytes,
-                     entry.bytes,
-                     true,
-                     false,  //
-                     entry.computed_ms,
-                     entry.stamp,
-                     entry.part,
-                     entry.library != 0};
+      load.result = {bytes, entry.bytes, true, false, entry.computed_ms, entry.stamp, entry.part, entry.library != 0};
     load.result.is_whole = true;
     load.step = Step::kReady;
   }
@@ -124,6 +117,7 @@ bool LibraryTraffic::read_entry(const EntryWish& wish, int load, CachedEntry* ou
     out->bytes += entry_block_bytes(*kv_, wish.facts, block);
     if (entry.block_bytes(block) != out->bytes - offsets[block]) return false;
   }
+  if (is_abandoned(load)) return false;
   std::byte* const to = choose_place(load, *out);
   Handover handover{*this, loads_[load].result.byte_count, offsets, count};
   readers_.begin(entry, count, offsets, to, {&Handover::note, &handover});

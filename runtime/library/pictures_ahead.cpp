@@ -41,6 +41,17 @@ void PicturesAhead::finish_current() {
   is_taken_ = false;
 }
 
+void PicturesAhead::give_way(LibraryTraffic& traffic) {
+  const int64_t first = current_ + (is_taken_ ? 1 : 0);
+  for (int64_t i = begun_ - 1; i >= first; --i) {
+    int& load = loads_[i % kMaxBegun];
+    if (load < 0) continue;
+    traffic.abandon(load);
+    load = -1;
+    return;
+  }
+}
+
 void PicturesAhead::clear(LibraryTraffic& traffic) {
   for (int64_t i = current_ + (is_taken_ ? 1 : 0); i < begun_; ++i)
     if (const int load = loads_[i % kMaxBegun]; load >= 0) traffic.abandon(load);

@@ -20,6 +20,9 @@ class PicturesAhead {
   /// Returns the prompt's next picture, and its load, -1 if that is not begun. False if the picture is not known ahead.
   bool current(EntryFacts* facts, int* load);
   void finish_current();
+  /// Ends the newest load begun for a picture still to come, if there is one: an earlier picture needs one after all,
+  /// and would wait for those in vain.
+  void give_way(LibraryTraffic& traffic);
   /// Drops all pictures and ends the loads begun for those still to come.
   void clear(LibraryTraffic& traffic);
 

@@ -66,9 +66,9 @@ int64_t choose_most_changed(const PromptChunk& chunk, int32_t percent, const Ble
 }
 
 /// Linked rows but the chosen ones become links to where they are stored. `cache`: keeps them stored there; null: they
-/// are staged. The chunk is written anew from its front
-/// while it is read: rows from their places, which come no sooner, and pieces from a copy at the end of their list.
-/// There are no more of those than rows, so that none is written over before it was read.
+/// are staged. The chunk is written anew from its front while it is read: rows from their places, which come no sooner,
+/// and pieces from a copy at the end of their list. There are no more of those than rows, so that none is written over
+/// before it was read.
 void link_others(const int32_t* chosen, int64_t count, PromptChunk& chunk, SessionCache* cache) {
   LinkedSlots at(chunk);
   const int64_t positions = chunk.position_count, pieces = chunk.piece_count;

@@ -141,14 +141,15 @@ Status Reuse::link_known(const Picture& picture, const ViewPlan& plan, PromptChu
 /// found. `load`: as for load_entry.
 Status Reuse::find_entry(const EntryFacts& facts, int load, const PromptChunk& chunk, int32_t* ordinal, bool* found) {
   const SharedImage* image = nullptr;
-  OCELLUS_TRY(shared_.link(wish_for(facts), chunk, ordinal, &image));
-  *found = image != nullptr;
+  Status status = shared_.link(wish_for(facts), chunk, ordinal, &image);
+  *found = status.ok() && image != nullptr;
+  if (status.ok() && !*found) status = conversation_.linked_cache().reserve_image(ordinal);
+  if (load >= 0 && (*found || !status.ok())) conversation_.engine().library_traffic().abandon(load);
+  OCELLUS_TRY(status);
   if (*found) {
     if (library_ != nullptr) keep_.note_found(image->stamp.key, image->part);
-    if (load >= 0) conversation_.engine().library_traffic().abandon(load);
     return {};
   }
-  OCELLUS_TRY(conversation_.linked_cache().reserve_image(ordinal));
   return library_ == nullptr ? Status() : load_entry(facts, load, *ordinal, chunk, found);
 }
 
@@ -208,7 +209,10 @@ Status Reuse::load_entry(const EntryFacts& facts, int load, int32_t ordinal, con
   Queue& queue = engine.queue();
   PromptStats& stats = conversation_.stats();
   LoadedEntry entry;
-  if (load < 0) OCELLUS_TRY(traffic.begin_now(wish_for(facts), conversation_.stop(), queue, &load));
+  if (load < 0) {
+    engine.pictures_ahead().give_way(traffic);
+    OCELLUS_TRY(traffic.begin_now(wish_for(facts), conversation_.stop(), queue, &load));
+  }
   OCELLUS_TRY(copy_layers(load, ordinal, conversation_, &entry));
   *found = entry.bytes != nullptr;
   if (*found) {
