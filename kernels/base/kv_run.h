@@ -149,6 +149,10 @@ struct KvCalibration {
   OCELLUS_EVERYWHERE float slope(float spread) const {
     return std::fmax(0.0f, (spread + tau_low - tau_high) / (spread + 1e-8f));
   }
+  /// g(score).
+  OCELLUS_EVERYWHERE float apply(float score, float low, float slope) const {
+    return low - tau_low + slope * (score - low);
+  }
 };
 
 }  // namespace ocellus

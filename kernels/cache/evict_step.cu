@@ -14,11 +14,6 @@ constexpr int kThreads = 256;
 constexpr int kUnit = 8;  // values of one 16-byte access
 constexpr int kMaxGroup = 64;
 
-/// Slots that a tile counts as, live or not.
-__host__ __device__ constexpr int tile_slots(KvFormat packed_format) {
-  return is_packed(packed_format) ? kPackedTileSlots : kTileSlots;
-}
-
 /// One row, layer and key/value head. Slots are counted over the tiles: slot i is slot i % each of tile i / each, if
 /// that many are live.
 struct HeadStep {
@@ -34,7 +29,7 @@ struct HeadStep {
         step(args.tiles.steps[row]),
         tiles(args.tiles.runs + row * args.tiles.per_row),
         head(head_),
-        each(tile_slots(args.layer.format)),
+        each(evict_tile_slots(args.layer.format)),
         line(int64_t{args.layer.index} * args.heads.kv + head_) {}
 
   __device__ int slot_count() const { return (step.new_tile + 1) * each; }
@@ -211,7 +206,7 @@ __device__ float dot_codes(const float* query, const PackedRows& rows, int slot)
 
 __device__ float* scores_of(const EvictStepArgs& a, int row, int query_head) {
   return reinterpret_cast<float*>(a.scratch.data) +
-         (int64_t{row} * a.heads.query + query_head) * a.tiles.most * tile_slots(a.layer.format);
+         (int64_t{row} * a.heads.query + query_head) * a.tiles.most * evict_tile_slots(a.layer.format);
 }
 
 /// Scores of a piece of a head's slots, one slot per thread; -infinity for empty ones.
@@ -273,7 +268,7 @@ __device__ void calibrate(const HeadStep& h, float* scores, float* room) {
   if (packed < 2) return;
   const float slope = h.a.calibration.slope(high - low);
   for (int i = first; i < count; i += kThreads)
-    if (is_packed_slot(i)) scores[i] = low - h.a.calibration.tau_low + slope * (scores[i] - low);
+    if (is_packed_slot(i)) scores[i] = h.a.calibration.apply(scores[i], low, slope);
   __syncthreads();
 }
 
@@ -324,7 +319,7 @@ void evict_step(const EvictStepArgs& a, Queue& queue) {
                                    static_cast<long long>(needed)));
   const int group = a.heads.query / a.heads.kv;
   const int shared = group * a.heads.dim * static_cast<int>(sizeof(float)) + a.heads.dim * 2;
-  const auto pieces = static_cast<unsigned>(divide_up(a.tiles.most * tile_slots(a.layer.format), kThreads));
+  const auto pieces = static_cast<unsigned>(divide_up(a.tiles.most * evict_tile_slots(a.layer.format), kThreads));
   launch<score_slots>(queue, "evict_step",
                       {.grid = dim3(pieces, heads, rows), .threads = kThreads, .shared_bytes = shared}, a);
   launch<note_attention>(queue, "evict_step", {.grid = dim3(heads, rows), .threads = kThreads}, a);

@@ -49,6 +49,11 @@ struct EvictStepArgs {
   DeviceView<std::byte> scratch = {};
 };
 
+/// CUDA: slots that a tile counts as, live or not.
+OCELLUS_EVERYWHERE constexpr int32_t evict_tile_slots(KvFormat packed_format) {
+  return is_packed(packed_format) ? kPackedTileSlots : kTileSlots;
+}
+
 /// Scratch of at most `rows` rows of at most `slots` live slots in at most `tiles` tiles each; packed_format: as for
 /// attend_step_scratch_bytes.
 int64_t evict_step_scratch_bytes(int64_t rows, int64_t slots, int64_t tiles, int32_t query_heads, int32_t kv_heads,

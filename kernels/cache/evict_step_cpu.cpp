@@ -246,7 +246,7 @@ class HeadStep {
     if (packed < 2) return;
     const KvCalibration& calibration = args_.calibration;
     const float slope = calibration.slope(high - low);
-    visit_packed([&](float& score) { score = low - calibration.tau_low + slope * (score - low); });
+    visit_packed([&](float& score) { score = calibration.apply(score, low, slope); });
   }
 
   static void make_probabilities(float* scores, int64_t count) {
@@ -303,8 +303,8 @@ void observe_rows(const EvictStepArgs& a, Queue& queue) {
 
 int64_t evict_step_scratch_bytes(int64_t rows, int64_t slots, int64_t tiles, int32_t query_heads, int32_t kv_heads,
                                  int32_t head_dim, KvFormat packed_format, const DeviceTraits& device) {
-  const int64_t tile_slots = is_packed(packed_format) ? kPackedTileSlots : kTileSlots;
-  if (device.is_cuda()) return rows * query_heads * tiles * tile_slots * static_cast<int64_t>(sizeof(float));
+  if (device.is_cuda())
+    return rows * query_heads * tiles * evict_tile_slots(packed_format) * static_cast<int64_t>(sizeof(float));
   return EvictScratch(slots, query_heads, kv_heads, head_dim).bytes(rows);
 }
 
