@@ -62,9 +62,10 @@ Status SessionCache::check_image_room() const {
                       static_cast<long long>(images_.cols));
 }
 
-/// Adds an image whose blocks are at the end of the list.
+/// Adds an image: its blocks are those of a shared place, or at the end of the list already.
 int32_t SessionCache::list_image(int32_t place) {
-  block_count_ += static_cast<int32_t>(pools_->shape.blocks_per_image());
+  if (place >= 0) std::copy_n(pools_->shared.blocks(place), blocks_per_image(), blocks_.data + block_count_);
+  block_count_ += blocks_per_image();
   images_.data[own_image_count_] = {.place = place};
   return own_image_count_++;
 }
@@ -72,9 +73,8 @@ int32_t SessionCache::list_image(int32_t place) {
 Status SessionCache::reserve_image(int32_t* ordinal) {
   OCELLUS_TRY(check_image_room());
   KvPools& pools = *pools_;
-  const int64_t needed = pools.shape.blocks_per_image();
-  if (!pools.shared.planned() || pools.shape.copies_shared) {
-    if (!take_blocks(pools.blocks, needed, blocks_.data + block_count_))
+  if (pools.shape.owns_images()) {
+    if (!take_blocks(pools.blocks, blocks_per_image(), blocks_.data + block_count_))
       return OCELLUS_FAIL(Code::kFull, "all planned image blocks are taken: plan more images");
     *ordinal = list_image(-1);
     return {};
@@ -84,7 +84,6 @@ Status SessionCache::reserve_image(int32_t* ordinal) {
     return OCELLUS_FAIL(Code::kFull,
                         "sessions link all %lld planned shared images: plan more (shared_images), or reset a session",
                         static_cast<long long>(pools.shared.count()));
-  std::copy_n(pools.shared.blocks(place), needed, blocks_.data + block_count_);
   *ordinal = list_image(place);
   return {};
 }
@@ -92,7 +91,6 @@ Status SessionCache::reserve_image(int32_t* ordinal) {
 Status SessionCache::share_image(int32_t place, int32_t* ordinal) {
   OCELLUS_TRY(check_image_room());
   pools_->shared.add_user(place);
-  std::copy_n(pools_->shared.blocks(place), pools_->shape.blocks_per_image(), blocks_.data + block_count_);
   *ordinal = list_image(place);
   return {};
 }

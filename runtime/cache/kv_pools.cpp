@@ -19,8 +19,7 @@ void BlockPool::release(int32_t block) { free_.data[free_count_++] = block; }
 Status KvPools::lay_out(const KvShape& shape_, RowSink& sink) {
   shape = shape_;
   OCELLUS_TRY(pages.lay_out("kv text pages", "kv free pages", shape.page_bytes(), shape.page_count, sink));
-  const char* const blocks_name =
-      shape.shared_images > 0 && !shape.copies_shared ? "kv shared images" : "kv image blocks";
+  const char* const blocks_name = shape.owns_images() ? "kv image blocks" : "kv shared images";
   OCELLUS_TRY(blocks.lay_out(blocks_name, "kv free blocks", shape.block_bytes(), shape.block_count, sink));
   if (shape.shared_images > 0) OCELLUS_TRY(shared.lay_out(shape.shared_images, shape.blocks_per_image(), sink));
   if (!shape.has_ledger) return {};

@@ -67,6 +67,8 @@ struct KvShape {
   /// Keys and values of one token, all layers, f16.
   int64_t slot_bytes() const { return int64_t{4} * layer_count * kv_heads * head_dim; }
   int64_t page_bytes() const { return slot_bytes() * kPageSlots; }
+  /// True if sessions have image blocks of their own.
+  bool owns_images() const { return shared_images == 0 || copies_shared; }
   /// True if rows leave packed blocks during answers: each block then has live counts of its own.
   bool counts_blocks() const { return has_ledger && is_packed(format); }
   KvFormat format_of(int32_t layer) const { return layer_formats.of(layer, format); }

@@ -288,8 +288,7 @@ Status size_cache(const TextConfig& text, EngineShape* s) {
   kv.page_count = s->session.pages * s->sessions;
   kv.shared_images = s->reuse.shared_images;
   kv.copies_shared = s->reuse.copies_shared();
-  const bool has_own = !s->reuse.shares() || kv.copies_shared;
-  kv.block_count = kv.shared_images * kv.blocks_per_image() + (has_own ? s->session.blocks * s->sessions : 0);
+  kv.block_count = kv.shared_images * kv.blocks_per_image() + (kv.owns_images() ? s->session.blocks * s->sessions : 0);
   if (s->reuse.staged) size_staged(s);
   const int64_t visual = kv.block_count * kv.block_slots + s->staged_kv.block_count * s->staged_kv.block_slots;
   const double slots = static_cast<double>(s->session.pages * kPageSlots) * s->sessions + static_cast<double>(visual);
