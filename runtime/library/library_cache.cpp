@@ -7,13 +7,14 @@
 #include "platform/clock.h"
 
 namespace ocellus {
-namespace {
 
-bool is_same(const CachedEntry& a, uint64_t library, const OwnerName& owner, const EntryFacts& facts) {
-  return a.library == library && a.facts == facts && a.owner == owner;
+bool is_use_due(int64_t* noted_ns) {
+  constexpr int64_t kMinute = int64_t{60} * 1000000000;
+  const int64_t now = now_ns();
+  if (now - *noted_ns < kMinute) return false;
+  *noted_ns = now;
+  return true;
 }
-
-}  // namespace
 
 void LibraryCache::attach(HostView<std::byte> entries, HostView<std::byte> records) {
   entries_ = entries;
@@ -22,11 +23,10 @@ void LibraryCache::attach(HostView<std::byte> entries, HostView<std::byte> recor
 }
 
 int32_t LibraryCache::find(const EntryWish& wish, CachedEntry* found, bool* is_due) {
-  constexpr int64_t kMinute = int64_t{60} * 1000000000;
   const std::lock_guard lock(monitor_);
   for (int64_t i = 0; i < entries_.rows; ++i) {
     CachedEntry& entry = record(i);
-    if (entry.library == 0 || !is_same(entry, wish.library->serial(), wish.owner, wish.facts)) continue;
+    if (entry.library == 0 || !is_same_image(entry, wish.library->serial(), wish.owner, wish.facts)) continue;
     if (!wish.library->is_current(entry.stamp)) {
       entry.library = 0;
       return -1;
@@ -34,8 +34,7 @@ int32_t LibraryCache::find(const EntryWish& wish, CachedEntry* found, bool* is_d
     entry.last_used = ++uses_;
     ++entry.pins;
     *found = entry;
-    *is_due = now_ns() - entry.noted_ns >= kMinute;
-    if (*is_due) entry.noted_ns = now_ns();
+    *is_due = is_use_due(&entry.noted_ns);
     return static_cast<int32_t>(i);
   }
   return -1;
@@ -51,7 +50,7 @@ int32_t LibraryCache::choose_place(const CachedEntry& entry) {
   int32_t best = -1;
   for (int64_t i = 0; i < entries_.rows; ++i) {
     CachedEntry& other = record(i);
-    const bool is_old = is_same(other, entry.library, entry.owner, entry.facts);
+    const bool is_old = is_same_image(other, entry.library, entry.owner, entry.facts);
     if (is_old) other.library = 0;  // readers of its bytes continue
     if (other.pins > 0) continue;
     if (is_old) return static_cast<int32_t>(i);

@@ -36,6 +36,14 @@ struct CachedEntry {
   int32_t pins = 0;        // readers of its bytes
 };
 
+/// True for a tier's record of this image: a CachedEntry or a SharedImage.
+template <class Record>
+bool is_same_image(const Record& record, uint64_t library, const OwnerName& owner, const EntryFacts& facts) {
+  return record.library == library && record.facts == facts && record.owner == owner;
+}
+/// True once a minute: a library should be notified of a use. `noted_ns`: time of the last notification.
+bool is_use_due(int64_t* noted_ns);
+
 /// Thread-safe. Allocates nothing.
 class LibraryCache {
  public:

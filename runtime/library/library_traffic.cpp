@@ -191,12 +191,12 @@ void LibraryTraffic::give_up(Status why) {
 
 void LibraryTraffic::finish_writes() {
   const std::lock_guard lock(monitor_);
-  while (store_.step == Step::kQueued || store_.step == Step::kWorking) monitor_.wait();
+  while (store_.is_pending()) monitor_.wait();
 }
 
 Status LibraryTraffic::wait_for_writes(const StopSignal& stop) {
   const std::lock_guard lock(monitor_);
-  while (store_.step == Step::kQueued || store_.step == Step::kWorking) {
+  while (store_.is_pending()) {
     OCELLUS_TRY(stop.check());
     monitor_.wait_ms(kPollMilliseconds);
   }
@@ -215,7 +215,7 @@ TrafficTotals LibraryTraffic::totals() const {
 }
 
 bool LibraryTraffic::is_being_written(const EntryWish& wish) const {
-  return (store_.step == Step::kQueued || store_.step == Step::kWorking) && is_same(store_.wish, wish);
+  return store_.is_pending() && is_same(store_.wish, wish);
 }
 
 }  // namespace ocellus

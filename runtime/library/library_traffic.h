@@ -142,6 +142,7 @@ class LibraryTraffic {
     EntryLabels labels;
     double computed_ms = 0;
     int64_t number = 0;
+    bool is_pending() const { return step == Step::kQueued || step == Step::kWorking; }
   };
   struct Handover;
   struct Use {

@@ -16,9 +16,7 @@ void SharedImages::attach(const SharedImageMemory& memory, KvPools* pools) {
 int32_t SharedImages::find_any(const EntryWish& wish) const {
   const uint64_t library = wish.library == nullptr ? 0 : wish.library->serial();
   for (int32_t i = 0; i < memory_.records.rows; ++i) {
-    const SharedImage& image = record(i);
-    if (pools_->shared.is_kept(i) && image.facts == wish.facts && image.library == library && image.owner == wish.owner)
-      return i;
+    if (pools_->shared.is_kept(i) && is_same_image(record(i), library, wish.owner, wish.facts)) return i;
   }
   return -1;
 }
@@ -34,21 +32,14 @@ int32_t SharedImages::find(const EntryWish& wish) {
 }
 
 bool SharedImages::note_link(int32_t place) {
-  constexpr int64_t kMinute = int64_t{60} * 1000000000;
   ++hits_;
   SharedImage& image = record(place);
-  const int64_t now = now_ns();
-  if (image.library == 0 || now - image.noted_ns < kMinute) return false;
-  image.noted_ns = now;
-  return true;
+  return image.library != 0 && is_use_due(&image.noted_ns);
 }
 
 void SharedImages::keep(int32_t place, const SharedImage& image) {
   for (int32_t i = 0; i < memory_.records.rows; ++i) {
-    const SharedImage& other = record(i);
-    if (pools_->shared.is_kept(i) && other.facts == image.facts && other.library == image.library &&
-        other.owner == image.owner)
-      forget(i);
+    if (pools_->shared.is_kept(i) && is_same_image(record(i), image.library, image.owner, image.facts)) forget(i);
   }
   record(place) = image;
   record(place).noted_ns = now_ns();
