@@ -209,17 +209,8 @@ CompressPlan plan_of_layer(const LayerToCompress& a, int32_t layer) {
 }
 
 void compress_by_share(const LayerToCompress& a, Queue& queue) {
-  const CompressPlan plan = plan_of_layer(a, a.layer.index);
-  const LayerToCompress layer{.config = a.config,
-                              .plan = plan,
-                              .scratch = a.scratch,
-                              .rows = a.rows,
-                              .queries = a.queries,
-                              .past = a.past,
-                              .past_count = a.past_count,
-                              .layer = a.layer,
-                              .angles = a.angles,
-                              .readers = a.readers};
+  LayerToCompress layer = a;
+  layer.plan = plan_of_layer(a, a.layer.index);
   a.scratch.policy.evict->observe(layer, queue);  // there are scores of one layer only
   a.scratch.policy.evict->choose(layer, queue);
   store_survivors(layer, queue);

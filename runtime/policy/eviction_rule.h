@@ -18,7 +18,7 @@ namespace ocellus {
 /// One layer of a chunk, after its attention.
 struct LayerToCompress {
   const TextConfig& config;
-  const CompressPlan& plan;
+  CompressPlan plan;
   const CompressScratch& scratch;
   KvLayerRows rows;             // keys and values of the whole chunk; a merging rule writes here
   ActivationView queries = {};  // [observed rows, H * E], rotated: the chunk's last rows
