@@ -69,4 +69,15 @@ struct FreeBlocks {
   bool operator==(const FreeBlocks&) const = default;
 };
 
+/// Two turns of two boards each that are cancelled before they are read; calls check() after each.
+template <class Check>
+void cancel_turns(Session& session, Check check) {
+  for (int round = 0; round < 2; ++round) {
+    REQUIRE(add_turn(session, "<image>And <image>here?", {"images/113.png", "images/115.png"}).ok());
+    session.stop_signal().cancel();
+    CHECK(session.acknowledge_cancel(answer_of(session, default_params(4)).status).code() == Code::kCancelled);
+    check();
+  }
+}
+
 }  // namespace ocellus::test

@@ -8,6 +8,7 @@
 #include "runtime/engine/memory_plan.h"
 #include "runtime/models/model_shapes.h"
 #include "tests/support/shelf.h"
+#include "tests/support/whole_prompt.h"
 
 namespace ocellus {
 namespace {
@@ -18,6 +19,7 @@ using test::make_engine;
 using test::open_session;
 using test::open_with;
 using test::Shelf;
+using test::WholePrompt;
 
 constexpr int64_t kTier = int64_t{4} << 20;
 
@@ -30,38 +32,11 @@ ocellus_limits tier_limits(int32_t images, int64_t bytes = kTier, int32_t bits =
 /// The pictures of golden 13.
 std::vector<std::string> boards() { return test::golden(13)["images"]; }
 
-/// A question about pictures, added as a whole.
-struct WholePrompt {
-  explicit WholePrompt(const std::vector<std::string>& images) {
-    for (const std::string& image : images) pictures.push_back(test::board_bytes(image));
-    for (size_t i = 0; i < pictures.size(); ++i) {
-      texts.push_back("Image " + std::to_string(i + 1) + ":");
-      parts.push_back(part(OCELLUS_PART_TEXT, nullptr, 0));
-      parts.push_back(part(OCELLUS_PART_IMAGE, pictures[i].data(), std::ssize(pictures[i])));
-    }
-    for (size_t i = 0; i < pictures.size(); ++i)
-      parts[2 * i] = part(OCELLUS_PART_TEXT, texts[i].data(), std::ssize(texts[i]));
-    parts.push_back(part(OCELLUS_PART_TEXT, kQuestion, sizeof kQuestion - 1));
-  }
-  static ocellus_part part(int32_t kind, const void* bytes, int64_t count) {
-    return {.kind = kind, .flags = 0, .bytes = bytes, .byte_count = count, .frame = nullptr, .clip = nullptr};
-  }
-  int32_t count() const { return static_cast<int32_t>(parts.size()); }
-
-  static constexpr char kQuestion[] = "What is on the left?";
-  std::vector<std::vector<uint8_t>> pictures;
-  std::vector<std::string> texts;
-  std::vector<ocellus_part> parts;
-};
-
 Answer ask_whole(Session& session, const std::vector<std::string>& images) {
   const WholePrompt prompt(images);
   int32_t failed = 7;
-  session.reset();
-  REQUIRE(session.begin_turn().ok());
-  REQUIRE_MESSAGE(session.add_parts(prompt.parts.data(), prompt.count(), &failed).ok(), last_failure().sentence);
+  REQUIRE_MESSAGE(test::add_whole(session, prompt, &failed).ok(), last_failure().sentence);
   CHECK(failed == -1);
-  REQUIRE(session.end_turn().ok());
   return test::answer_of(session, test::default_params(8));
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/support/shelf.h"
+#include "tests/support/whole_prompt.h"
 
 namespace ocellus {
 namespace {
@@ -17,6 +18,7 @@ using test::make_engine;
 using test::open_session;
 using test::open_with;
 using test::Shelf;
+using test::WholePrompt;
 
 ocellus_limits tiered_limits(int32_t sessions, int32_t shared, int32_t bits = 16, int32_t reuse = OCELLUS_REUSE_MPIC) {
   ocellus_limits limits = test::shelf_limits(4, 16, bits, reuse);
@@ -43,29 +45,15 @@ void check_alike(const Answer& answer, const Answer& computed, int32_t reuse) {
     test::check_equal(answer, computed);
 }
 
-/// Pictures and a question that are added as a whole, within a time that only a hang would take.
-class WholePrompt {
- public:
-  explicit WholePrompt(const std::vector<std::string>& images) {
-    for (const std::string& image : images) pictures_.push_back(test::board_bytes(image));
-  }
-  Status add_to(Session& session) const {
-    constexpr int64_t kPatience = int64_t{60} * 1000000000;
-    std::vector<ocellus_part> parts;
-    for (const std::vector<uint8_t>& picture : pictures_)
-      parts.push_back({OCELLUS_PART_IMAGE, 0, picture.data(), std::ssize(picture), nullptr, nullptr});
-    session.reset();
-    session.stop_signal().set_deadline(now_ns() + kPatience);
-    Status status = session.begin_turn();
-    int32_t failed = -1;
-    if (status.ok()) status = session.add_parts(parts.data(), static_cast<int32_t>(parts.size()), &failed);
-    session.stop_signal().set_deadline(0);
-    return status.ok() ? session.end_turn() : status;
-  }
-
- private:
-  std::vector<std::vector<uint8_t>> pictures_;
-};
+/// Adds the prompt within a time that only a hang would take.
+Status add_in_time(Session& session, const WholePrompt& prompt) {
+  constexpr int64_t kPatience = int64_t{60} * 1000000000;
+  int32_t failed = -1;
+  session.stop_signal().set_deadline(now_ns() + kPatience);
+  const Status status = test::add_whole(session, prompt, &failed);
+  session.stop_signal().set_deadline(0);
+  return status;
+}
 
 Answer ask_again(Session& session, int32_t golden = 13) {
   session.reset();
@@ -171,9 +159,9 @@ TEST_CASE("prompts that find no place on the device take no load with them") {
   Session &first = open_with(*engine, shelf, "ann"), &second = open_with(*engine, shelf, "ann");
   (void)answer_golden(first, 13, 2);  // four pictures, in all places
   const WholePrompt others({"images/004.png", "images/006.png", "images/014.png"});
-  for (int32_t i = 0; i < 4; ++i) CHECK(others.add_to(second).code() == Code::kFull);
+  for (int32_t i = 0; i < 4; ++i) CHECK(add_in_time(second, others).code() == Code::kFull);
   first.reset();
-  REQUIRE_MESSAGE(others.add_to(second).ok(), last_failure().sentence);
+  REQUIRE_MESSAGE(add_in_time(second, others).ok(), last_failure().sentence);
   check_tiers(test::answer_of(second, default_params(2)), 0, 0, 0, 3);
 }
 
@@ -183,9 +171,9 @@ TEST_CASE("a picture that the device turns out not to have is read before those 
   Session &first = open_with(*engine, shelf, "ann"), &second = open_with(*engine, shelf, "ann");
   std::filesystem::remove_all(shelf.path);  // so that nothing is stored, which is known only later
   const WholePrompt one({"images/004.png"}), three({"images/004.png", "images/006.png", "images/014.png"});
-  REQUIRE(one.add_to(first).ok());
+  REQUIRE(add_in_time(first, one).ok());
   REQUIRE(test::answer_of(first, default_params(2)).status.ok());
-  REQUIRE_MESSAGE(three.add_to(second).ok(), last_failure().sentence);
+  REQUIRE_MESSAGE(add_in_time(second, three).ok(), last_failure().sentence);
   check_tiers(test::answer_of(second, default_params(2)), 0, 0, 0, 3);
 }
 

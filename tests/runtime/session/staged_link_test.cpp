@@ -196,13 +196,10 @@ TEST_CASE("staged images of a prompt that is not read are given back, and the co
   REQUIRE(test::add_turn(session, "<image>What is on the left?", {"images/115.png"}).ok());
   REQUIRE(test::answer_of(session, default_params(8)).status.ok());
   const FreeBlocks before(*engine);
-  for (int round = 0; round < 2; ++round) {
-    REQUIRE(test::add_turn(session, "<image>And <image>here?", {"images/113.png", "images/115.png"}).ok());
-    session.stop_signal().cancel();
-    CHECK(session.acknowledge_cancel(test::answer_of(session, default_params(4)).status).code() == Code::kCancelled);
+  test::cancel_turns(session, [&] {
     CHECK(FreeBlocks(*engine) == before);
     CHECK(staged() == 3);
-  }
+  });
   std::vector<uint8_t> damaged = test::board_bytes("images/113.png");
   damaged.resize(damaged.size() / 2);
   REQUIRE(session.begin_turn().ok());
