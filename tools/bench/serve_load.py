@@ -321,23 +321,34 @@ async def measure(options):
         return load.result()
 
 
-def parse():
-    arguments = sys.argv[1:]
-    split = arguments.index("--") if "--" in arguments else len(arguments)
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def make_parser(description):
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--commit", required=True)
     parser.add_argument("--device", default=processor())
+    return parser
+
+
+def parse_arguments(parser):
+    """The options; those after -- are the server's: options.serve."""
+    arguments = sys.argv[1:]
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    options = parser.parse_args(arguments[:split])
+    options.serve = arguments[split + 1:]
+    return options
+
+
+def parse():
+    parser = make_parser(__doc__)
     for name, default in [("rate", 2.0), ("seconds", 180.0), ("zipf", 1.0), ("long", 0.2), ("cancels", 0.05), ("bad", 0.05)]:
         parser.add_argument(f"--{name}", type=float, default=default)
     for name, default in [("users", 4), ("pictures", 32), ("most-pictures", 8), ("seed", 1)]:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--by", choices=["library", "data", "both"], default="library")
-    options = parser.parse_args(arguments[:split])
+    options = parse_arguments(parser)
     if options.rate <= 0 or options.users < 1 or options.pictures < 1 or not 1 <= options.most_pictures <= 16:
         parser.error("--rate must be above 0, --users and --pictures 1 or more, --most-pictures 1 to 16")
-    options.serve = arguments[split + 1:]
     return options
 
 

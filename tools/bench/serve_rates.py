@@ -14,13 +14,11 @@ usage: serve_rates.py PROGRAM RESULT.json --commit HASH --shape NAME|bundled [--
 Exits 0 if every point has answers and no request failed. Uses Python's standard library only.
 """
 
-import argparse
 import asyncio
 import base64
 import collections
 import datetime
 import json
-import pathlib
 import random
 import re
 import signal
@@ -218,14 +216,8 @@ def list_lines(items):
 
 
 def parse():
-    arguments = sys.argv[1:]
-    split = arguments.index("--") if "--" in arguments else len(arguments)
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--commit", required=True)
+    parser = serve_load.make_parser(__doc__)
     parser.add_argument("--shape", action="append", required=True)
-    parser.add_argument("--device", default=serve_load.processor())
     for name, default in [("format", "Q8_0"), ("library-cache", "8G"), ("size", "512x256"),
                           ("ways", "none,prefix,full,cacheblend:15,mpic:32,carry:32"), ("rates", "1,2,4,8")]:
         parser.add_argument(f"--{name}", default=default)
@@ -234,13 +226,12 @@ def parse():
     for name, default in [("pictures", 16), ("per-request", 4), ("tokens", 16), ("sessions", 16), ("ttft-ms", 1000), ("seed", 1)]:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--folder", help="where libraries are kept for the time (default: the system's for such files)")
-    options = parser.parse_args(arguments[:split])
+    options = serve_load.parse_arguments(parser)
     options.ways = options.ways.split(",")
     options.rates = [float(rate) for rate in options.rates.split(",")]
     if min(options.rates) <= 0 or sorted(options.rates) != options.rates or not 1 <= options.per_request <= options.pictures:
         parser.error("--rates must be above 0 and ascend, --per-request 1 to the number of pictures")
     options.width, options.height = [int(side) for side in options.size.split("x")]
-    options.serve = arguments[split + 1:]
     return options
 
 
