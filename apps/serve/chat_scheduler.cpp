@@ -14,8 +14,9 @@
 namespace ocellus::app {
 namespace {
 
-// Tokens per call of the engine: after a slice new requests join and finished ones leave.
-constexpr int32_t kSliceTokens = 16;
+// Tokens of every answer per call of the engine: after a slice finished answers leave and new requests join. While a
+// session is free a request may come soon, and those that wait join one by one: a prompt, a token of each answer.
+constexpr int32_t kSliceTokens = 16, kOpenSliceTokens = 4, kJoiningSliceTokens = 1;
 constexpr int64_t kMaxTurns = 256;  // clients whose last turn is remembered
 constexpr size_t kMaxNotedFields = 32;
 constexpr size_t kMaxNotedBytes = 64;
@@ -335,14 +336,20 @@ void ChatScheduler::continue_answers() {
   }
 }
 
-// Generates up to kSliceTokens further tokens of every answer.
+int32_t ChatScheduler::slice_tokens() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return kSliceTokens;
+  return waiting_.empty() ? kOpenSliceTokens : kJoiningSliceTokens;
+}
+
 void ChatScheduler::generate_slice(const std::vector<Job>& jobs) {
+  const int32_t most_tokens = slice_tokens();
   std::vector<ocellus_session*> sessions;
   std::vector<ocellus_generate_params> params;
   std::vector<ocellus_generate_stats> stats(jobs.size());
   for (size_t i = 0; i < jobs.size(); ++i) {
     sessions.push_back(jobs[i]->session);
-    params.push_back(jobs[i]->params(kSliceTokens));
+    params.push_back(jobs[i]->params(most_tokens));
     stats[i].stop = OCELLUS_STOP_FAILED;
   }
   const ocellus_status status =

@@ -78,6 +78,7 @@ class ChatScheduler {
   void link_asked(const Job& job);
   bool must_stop(const Job& job);
   void continue_answers();
+  int32_t slice_tokens();
   void generate_slice(const std::vector<Job>& jobs);
   void judge(const Job& job, ocellus_status status, const ocellus_generate_stats& stats);
   void finish(const Job& job, const char* reason);

@@ -17,15 +17,22 @@ namespace {
 // A request without a server.
 class FakeExchange : public HttpExchange {
  public:
-  explicit FakeExchange(const std::string& text) {
-    const nlohmann::json body = {{"messages", {{{"role", "user"}, {"content", text}}}}, {"max_tokens", 4}};
+  explicit FakeExchange(const std::string& text, int max_tokens = 4, std::string* pieces = nullptr) : pieces_(pieces) {
+    const nlohmann::json body = {{"messages", {{{"role", "user"}, {"content", text}}}},
+                                 {"max_tokens", max_tokens},
+                                 {"stream", pieces != nullptr},
+                                 {"ignore_eos", true}};
     request_.body = body.dump();
+    name_ = text[0];
   }
   const HttpRequest& request() const override { return request_; }
   void respond(HttpResponse response) override { status = response.status; }
   void begin_stream(HttpResponse /*head*/) override {}
-  bool write(std::string_view /*bytes*/) override { return true; }
-  void end() override {}
+  bool write(std::string_view /*bytes*/) override {
+    *pieces_ += name_;  // by the engine's thread
+    return true;
+  }
+  void end() override { status = 200; }
   bool is_open() const override { return true; }
   HttpBody take_body() override { return {std::move(request_.body), nullptr, 0}; }
 
@@ -33,16 +40,19 @@ class FakeExchange : public HttpExchange {
 
  private:
   HttpRequest request_;
+  std::string* pieces_;  // of streamed answers: the first letter of the question each
+  char name_;
 };
 
 struct Engine {
-  Engine() {
+  explicit Engine(int32_t sessions = 1) {
     const std::string folder = std::string(OCELLUS_SOURCE_DIR) + "/apps/models/";
     REQUIRE(ocellus_model_open((folder + "shapeboard-34m-q8_0.gguf").c_str(),
                                (folder + "mmproj-shapeboard-34m-q8_0.gguf").c_str(), &model) == OCELLUS_OK);
     ocellus_engine_config config;
     ocellus_engine_config_init(&config);
     config.limits.device = OCELLUS_DEVICE_CPU;
+    config.limits.max_sessions = sessions;
     REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
     REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
     ocellus_generate_params_init(&options.params);
@@ -76,6 +86,26 @@ TEST_SUITE("http scheduler") {
     }
     CHECK(tries > 5);
     scheduler.stop();
+  }
+
+  TEST_CASE("a request joins the answers under way instead of waiting for their end") {
+    Engine engine(2);
+    ocellus_session* second = nullptr;
+    REQUIRE(ocellus_session_open(engine.engine, &second) == OCELLUS_OK);
+    std::atomic<bool> are_there = false;
+    engine.options.enter = [&] { are_there.wait(false); };
+    ServeMetrics metrics(0);
+    ChatScheduler scheduler(engine.model, {engine.session, second}, engine.engine, engine.options, &metrics);
+    std::string pieces;
+    const auto first = std::make_shared<FakeExchange>("A question", 12, &pieces);
+    const auto next = std::make_shared<FakeExchange>("B question", 12, &pieces);
+    scheduler.submit(first);
+    scheduler.submit(next);
+    are_there = true;
+    are_there.notify_one();
+    CHECK(wait_for([&] { return first->status == 200 && next->status == 200; }, 20'000));
+    scheduler.stop();
+    CHECK_MESSAGE(pieces.find('B') < pieces.rfind('A'), pieces);
   }
 }
 
