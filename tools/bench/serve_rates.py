@@ -2,7 +2,9 @@
 """Measures throughput and the time to the first token of `ocellus serve` against the request rate, for several ways of
 reusing pictures: figure 10 of InfoBlend.
 
-For every shape and way a server is started on made-up weights; ways with a library get all pictures as files first.
+For every shape and way a server is started, on made-up weights unless it is the bundled pair. Ways that reuse pictures at
+any place get all of them as files first, which requests then name; `none` and `prefix` get them with every request, and
+`prefix` keeps those of the last conversations on the device.
 Requests then arrive at random (Poisson) at one rate after the other, each with some of the pictures, the popular ones more
 often (Zipf), in random order after one of a few texts, and all with the same number of tokens in the answer. What is not
 answered soon after the last arrival is given up. Rates beyond one that was not kept up with are left out.
@@ -40,9 +42,10 @@ class Server:
 
     def flags(self):
         o = self.options
-        library = [] if self.way == "none" else ["--library", self.folder, "--owner", "bench", "--library-cache", o.library_cache]
-        # Other ways share as many by themselves.
-        shared = ["--shared-images", o.sessions * o.per_request] if self.way.startswith("carry") else []
+        library = ["--library", self.folder, "--owner", "bench", "--library-cache", o.library_cache] if self.has_files() else []
+        # Other ways with files share as many by themselves.
+        shares = self.way == "prefix" or self.way.startswith("carry")
+        shared = ["--shared-images", o.sessions * o.per_request] if shares else []
         model = [] if self.shape == "bundled" else ["--shape", self.shape, "--format", o.format]
         return ["serve", "--http", "127.0.0.1:0", "--quiet", *model, "--sessions", o.sessions, "--images", o.per_request, "--text-tokens",
                 256, "--queue", 2 * IN_FLIGHT, "--reuse", self.way, *library, *shared, *o.serve]
@@ -63,14 +66,20 @@ class Server:
             self.process.send_signal(signal.SIGTERM)
         await self.process.wait()
 
+    def has_files(self):
+        return self.way not in ("none", "prefix")
+
     async def upload(self, picture, number):
+        """The file's id."""
         body = b"".join(b'--limit\r\nContent-Disposition: form-data; name="' + name + b'"\r\n\r\n' + value + b"\r\n"
                         for name, value in [(b"purpose", b"vision"), (b'file"; filename="%d.png' % number, picture)])
         async with serve_load.Response(self.port) as response:
             status = await response.send("POST", "/v1/files", "", body + b"--limit--\r\n",
                                          "multipart/form-data; boundary=limit")
+            body = (await response.body()).decode()
             if status != 200:
-                raise SystemExit(f"serve_rates.py: an upload was refused: {(await response.body()).decode()}")
+                raise SystemExit(f"serve_rates.py: an upload was refused: {body}")
+            return json.loads(body)["id"]
 
     async def metrics(self):
         async with serve_load.Response(self.port) as response:
@@ -165,9 +174,8 @@ async def measure_way(options, shape, way, pictures):
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         async with Server(options, shape, way, folder) as server:
             begin = time.monotonic()
-            # Alone in a session a picture has another prompt before it than in a conversation.
-            for number, picture in enumerate(pictures if way not in ("none", "prefix") else []):
-                await server.upload(picture, number)
+            if server.has_files():
+                urls = ["library:" + await server.upload(picture, number) for number, picture in enumerate(pictures)]
             upload_s = time.monotonic() - begin
             warm = Point(options, server, urls, 1.0)
             await warm.ask(warm.body())
