@@ -273,6 +273,23 @@ def linked_and_compressed(results):
                  [row(cell) for cell in sorted(cells, key=lambda cell: -cell["share"])], right=True)
 
 
-TABLES = {"CPU": cpu, "GPU": gpu_speed, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
+def request_rates(results):
+    """Mean time to the first token by request rate; ways in the order of their result file."""
+    found = results["serve_rates_h200"]
+    points = [dict(zip(found["columns"], point)) for point in found["points"]]
+    titles = {"none": "nothing reused", "prefix": "`prefix`", "full": "`full`: no token recomputed", "cacheblend:15": "`cacheblend:15`",
+              "mpic:32": "`mpic:32`", "carry:32": "`carry:32` (ours)"}
+    rates = sorted({point["rate"] for point in points})
+
+    def cell(way, rate):
+        times = {point["shape"]: f"{point['ttft mean']:,.0f}" for point in points
+                 if (point["way"], point["rate"]) == (way, rate) and point["kept_up"] > 0.8}
+        return " / ".join(times.get(shape, "-") for shape in ("LLaVA-1.5-7B", "SmolVLM2-2.2B")) if times else ""
+
+    return table(["requests a second", *map(str, rates)],
+                 [[title, *(cell(way, rate) for rate in rates)] for way, title in titles.items()], right=True)
+
+
+TABLES = {"request rates": request_rates, "CPU": cpu, "GPU": gpu_speed, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
           "eviction": eviction, "ranges": ranges,
           "best by share": best_by_share, "goals": goals, "reuse": reused, "reuse, packed and evicted": linked_and_compressed}
