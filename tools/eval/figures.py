@@ -77,22 +77,25 @@ def softmax(scores):
     return weights / weights.sum(1, keepdims=True)
 
 
-def parse_arguments(description):
+def parse_arguments(description, flag=None):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("hf", type=Path)
     parser.add_argument("eval", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--questions", type=int, default=30)
     parser.add_argument("--pictures", type=int, default=8)
+    if flag is not None:
+        parser.add_argument(flag, action="store_true")
     return parser.parse_args()
 
 
-def write(options, prompts, description, results):
-    """Writes `results` with one line for each of their "layers". The fourth paragraph of `description` says what they are."""
+def write(options, prompts, description, results, lines="layers"):
+    """Writes `results`, a line for each of results[lines]. The fourth paragraph of `description` says what they are."""
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
     report = {"what": " ".join(description.split("\n\n")[3].split()), "device": "CPU, float32 reference in PyTorch",
               "date": datetime.date.today().isoformat(), "commit": commit.stdout.strip(),
               "command": f"tools/eval/{Path(sys.argv[0]).name} HF EVAL OUT.json --questions "
-                         f"{len(prompts.chosen)} --pictures {options.pictures}", **results}
-    rows = ",\n".join("  " + json.dumps(layer) for layer in report.pop("layers"))
-    options.out.write_text(json.dumps(report, indent=1)[:-2] + f',\n "layers": [\n{rows}\n ]\n}}\n')
+                         f"{len(prompts.chosen)} --pictures {options.pictures}"
+                         + "".join(f" --{name}" for name, value in vars(options).items() if value is True), **results}
+    rows = ",\n".join("  " + json.dumps(line) for line in report.pop(lines))
+    options.out.write_text(json.dumps(report, indent=1)[:-2] + f',\n "{lines}": [\n{rows}\n ]\n}}\n')

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Linked pictures with fewer rows in place in deeper layers, and with a low-rank repair, on the bundled model.
 
-    reuse_by_layer.py HF EVAL OUT.json [--questions N] [--pictures N]
+    reuse_by_layer.py HF EVAL OUT.json [--questions N] [--pictures N] [--behind]
 
-HF is the folder that tools/train/export.py writes, EVAL the one of tools/train/make_eval.py.
+HF is the folder that tools/train/export.py writes, EVAL the one of tools/train/make_eval.py. --behind measures only pictures
+that are read as the second of two that are both the picture, instead of alone (stored: behind itself).
 
 The float32 reference model (PyTorch) links pictures that were read alone. accuracy: questions whose answer's tokens
 are all the likeliest. loss: nats a token of the answer, over the questions that are right with all rows in place.
@@ -33,6 +34,8 @@ PLAIN = [("all", [64])] + [("carry", rows) for rows in (
 PATCHED = [(context, rank, "mpic", 0) for context, ranks in (
     ("same", (1, 2)), ("rotated", (1, 64)), ("reference", (1, 64))) for rank in ranks] + [
     ("rotated", 4, "carry", 4)] + [("reference", 4, "carry", rows) for rows in (2, 4, 8)]
+BEHIND = [(context, rule, [rows]) for rule, rows in (
+    ("carry", 2), ("carry", 4), ("carry", 8), ("spread", 16), ("mpic", 16)) for context in (None, "itself")]
 
 
 def spread(rows):
@@ -172,6 +175,10 @@ def truncated(factors, rank):
     return out
 
 
+def numbered(pictures):
+    return "\n".join(f"Image {i + 1}:<image>" for i in range(pictures))
+
+
 def by_layer(counts, layers):
     return [counts[l * len(counts) // layers] for l in range(layers)]
 
@@ -200,8 +207,14 @@ class Patches:
     def reference(self, path):
         if path not in self.known:
             others = random.Random(path).sample([other for other in self.pool if other != path], REFERENCE_PLACE)
-            prompt = "\n".join(f"Image {i + 1}:<image>" for i in range(REFERENCE_PLACE + 1))
-            self.known[path] = self.read(prompt, others + [path], [REFERENCE_PLACE])[0]
+            self.known[path] = self.read(numbered(REFERENCE_PLACE + 1), others + [path], [REFERENCE_PLACE])[0]
+        return self.known[path]
+
+    def itself(self, path):
+        """All of the difference that being the second of two makes."""
+        if path not in self.known:
+            x, starts = self.linker.inputs(self.linker.net.prompt_ids(numbered(2)), [path, path])
+            self.known[path] = self.linker.differences(self.linker.read(x)[1], starts, [path, path], [1])[0]
         return self.known[path]
 
 
@@ -240,33 +253,50 @@ def cell(linker, rule, rows, context, rank, scores, right):
     kept = {"all": 0, "cacheblend": linker.each}.get(rule, max(rows))
     patch = rank * (linker.each + 2 * c.kv_heads * c.head_dim) * 2 * c.layers
     result = {"reuse": rule, "rows": rows, "cost": sum(by_layer(rows, c.layers)) / c.layers}
-    if context is not None:
+    if context == "itself":
+        result["stored"] = "behind itself"
+    elif context is not None:
         result.update({"patch": context, "rank": rank})
     return {**result, "bytes": kept * c.dim * 2 + patch, "accuracy": round(float(scores[:, 0].mean()), 3),
             "loss": round(float(scores[right, 1].mean()), 4)}
 
 
-def main():
-    options = figures.parse_arguments(__doc__)
-    torch.set_grad_enabled(False)
-    prompts = figures.Prompts(options)
-    linker = Linker(prompts)
-    patches = Patches(linker, sorted({path for line in prompts.chosen for path in line["images"]}))
+def measure(prompts, linker, patches):
+    """(settings, [questions, settings, (right, loss)]) of PLAIN and PATCHED."""
     settings = [(rule, rows, None, 0) for rule, rows in PLAIN] + [
         (rule, [rows], context, rank) for context, rank, rule, rows in PATCHED]
     scores = []
-    for number, line in enumerate(prompts.chosen):
+    for line in prompts.chosen:
         question = Question(linker, line)
         added = {context: patches(context, line, question) for context in ("same", "rotated", "reference")}
         scores.append([question.run(rule, rows, [truncated(each, rank) for each in added.get(context, [])])
                        for rule, rows, context, rank in settings])
-        if number % 10 == 9:
-            print(number + 1, np.array(scores)[:, :, 0].mean(0).round(2).tolist(), flush=True)
+    return settings, scores
+
+
+def measure_behind(prompts, linker, patches):
+    """The same of BEHIND."""
+    scores = []
+    for line in prompts.chosen:
+        question = Question(linker, line)
+        added = {None: [], "itself": [patches.itself(path) for path in line["images"]]}
+        scores.append([question.run("all", [], [])] + [question.run(rule, rows, added[context])
+                                                       for context, rule, rows in BEHIND])
+    return [("all", [linker.each], None, 0)] + [(rule, rows, context, 0) for context, rule, rows in BEHIND], scores
+
+
+def main():
+    options = figures.parse_arguments(__doc__, "--behind")
+    torch.set_grad_enabled(False)
+    prompts = figures.Prompts(options)
+    linker = Linker(prompts)
+    patches = Patches(linker, sorted({path for line in prompts.chosen for path in line["images"]}))
+    settings, scores = (measure_behind if options.behind else measure)(prompts, linker, patches)
     scores = np.array(scores)
     right = scores[:, 0, 0] > 0
     figures.write(options, prompts, __doc__, {
         "questions": len(scores), "right_with_all_rows_in_place": int(right.sum()),
-        "layers": [cell(linker, *setting, scores[:, i], right) for i, setting in enumerate(settings)]})
+        "cells": [cell(linker, *setting, scores[:, i], right) for i, setting in enumerate(settings)]}, "cells")
 
 
 if __name__ == "__main__":
