@@ -30,6 +30,8 @@
   OP(select_slots, SelectSlotsArgs)         \
   OP(merge_kv, MergeKvArgs)                 \
   OP(merge_similar_kv, MergeSimilarArgs)    \
+  OP(seed_clusters, SeedClustersArgs)       \
+  OP(cluster_kv, ClusterKvArgs)             \
   OP(gather_kv, GatherKvArgs)               \
   OP(note_slots, NoteSlotsArgs)             \
   OP(matmul, MatmulArgs)                    \

@@ -98,7 +98,8 @@ __device__ void finish_line(const ScoreWork& work, int64_t line, const ScorePart
     work.measured[line] = {
         part.first,
         score_factor(part.first, part.second, work.adds_one,
-                     work.observers.has(work.first_row + static_cast<int>(line % work.lines) / work.group))};
+                     work.observers.weight(work.first_row + static_cast<int>(line % work.lines) / work.group,
+                                           work.row_count - 1))};
 }
 
 /// First pass. Block (tile, head; split): the extremes of calibrated scores, or maxima and sums of weights.
@@ -296,7 +297,8 @@ __global__ void __launch_bounds__(kScoreThreads, T::kBlocks) sum_columns(const _
   for (int half = 0; half < 2; ++half) {
     const float sum = row_sum(sums[half]), all_told = kFacts ? row_sum(told[half]) : 0.0f;
     if (lane % 4 != 0 || slot + half * 8 >= work.row_count) continue;
-    work.scores[kv_head * work.scores_stride + slot + half * 8] = sum / static_cast<float>(work.group);
+    float& score = work.scores[kv_head * work.scores_stride + slot + half * 8];
+    score = (work.adds ? score : 0.0f) + sum / static_cast<float>(work.group);
     if (kFacts) work.facts[kv_head * work.facts_stride + slot + half * 8] = all_told / static_cast<float>(work.group);
   }
 }
@@ -356,6 +358,7 @@ ScoreWork describe(const ScoreRowsArgs& args) {
   work.scores = args.scores.data;
   work.scores_stride = args.scores.stride;
   work.observers = args.observers;
+  work.adds = args.adds;
   work.adds_one = args.adds_one;
   work.fact = args.fact;
   work.facts = args.facts.data;

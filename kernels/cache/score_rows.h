@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cmath>
+
 #include "kernels/attention/past_runs.h"
 #include "kernels/rows/store_kv.h"
 #include "platform/queue.h"
@@ -16,10 +18,15 @@ struct ObservingRows {
   const uint8_t* is_visual = nullptr;  // [row_count], read if not all count
   /// [row_count + 1]: how many rows from each one on have a query; queries of the others are finite. Null: all have.
   const int32_t* readers = nullptr;
+  float decay = 1;  // more than 0
 
   OCELLUS_EVERYWHERE bool has(int64_t row) const {
     if (readers != nullptr && readers[row] == readers[row + 1]) return false;
     return kind == Observers::kAll || (is_visual[row] != 0) == (kind == Observers::kVisual);
+  }
+  /// Weight of a row's attention if `last` is the chunk's last row.
+  OCELLUS_EVERYWHERE float weight(int64_t row, int64_t last) const {
+    return has(row) ? exp2f(static_cast<float>(last - row) * log2f(decay)) : 0.0f;
   }
 };
 
@@ -39,6 +46,9 @@ inline constexpr float kDensityShare = 0.01f;
 /// over the slots; never a matrix of rows by rows.
 ///
 ///   observers   only queries of some rows count: those of the others are left out of the sums
+///   decay       row i counts decay^(row_count - 1 - i) times: in the order of an exponential moving average over the
+///               rows, whose constant factor 1 - decay is left out. 1: the sum. Without facts only
+///   adds        the sums are added to what stands in `scores`
 ///   adds_one    A = e^x / (1 + sum of e^x) instead of softmax: the n-softmax of CSP
 ///   fact        facts[g][j] = the same mean and sum of the fact of A[h, i, j]
 ///
@@ -60,6 +70,7 @@ struct ScoreRowsArgs {
   int64_t row_count = 0;
   PastRuns past = {};
   ObservingRows observers;
+  bool adds = false;
   bool adds_one = false;
   AttentionFact fact = AttentionFact::kNone;
   DeviceView<float> facts = {};

@@ -105,8 +105,8 @@ class LineBlock {
     absorb_own_rows();
     const int64_t first = args_.row_count - args_.query.rows + first_row_;
     for (int64_t m = 0; m < lines_; ++m) {
-      const bool counts = args_.observers.has(first + m / group_);
-      out[m] = {s_.maxima[m], score_factor(s_.maxima[m], s_.sums[m], args_.adds_one, counts)};
+      const float weight = args_.observers.weight(first + m / group_, args_.row_count - 1);
+      out[m] = {s_.maxima[m], score_factor(s_.maxima[m], s_.sums[m], args_.adds_one, weight)};
     }
   }
 
@@ -309,7 +309,7 @@ void sum_columns(const ScoreRowsArgs& args, int64_t kv_head, int64_t first, cons
       add_shares<AttentionFact::kNone>(measured, views, count, slots, s);
   }
   float* out = args.scores.row(kv_head) + first;
-  for (int64_t i = 0; i < slots; ++i) out[i] = s.sums[i] / static_cast<float>(group);
+  for (int64_t i = 0; i < slots; ++i) out[i] = (args.adds ? out[i] : 0.0f) + s.sums[i] / static_cast<float>(group);
   if (args.fact == AttentionFact::kNone) return;
   float* facts = args.facts.row(kv_head) + first;
   for (int64_t i = 0; i < slots; ++i) facts[i] = s.facts[i] / static_cast<float>(group);

@@ -36,10 +36,10 @@ struct ScoreLine {
   float factor;
 };
 
-/// The factor of a line of which `sum` is the sum of 2^(s - largest). Lines that do not count have none.
-OCELLUS_EVERYWHERE inline float score_factor(float largest, float sum, bool adds_one, bool counts) {
-  if (!counts) return 0;
-  return 1.0f / (adds_one ? sum + exp2f(-largest) : sum);
+/// The factor of a line of which `sum` is the sum of 2^(s - largest), and that counts `weight` times.
+OCELLUS_EVERYWHERE inline float score_factor(float largest, float sum, bool adds_one, float weight) {
+  if (weight == 0) return 0;
+  return weight / (adds_one ? sum + exp2f(-largest) : sum);
 }
 
 /// Calibration of a line's score u, both in powers of two: slope (u - low) + base.

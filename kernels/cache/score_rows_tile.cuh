@@ -36,6 +36,7 @@ struct ScoreWork {
   float* scores;
   int64_t scores_stride;
   ObservingRows observers;
+  bool adds;
   bool adds_one;
   AttentionFact fact;
   float* facts;

@@ -29,9 +29,7 @@ class ScoreCase {
       for (int64_t i = 0; i < width(); ++i) query_.set(t, i, random_.normal());
     for (int32_t g = 0; g < shape.kv_heads; ++g)
       for (int64_t i = 0; i < shape.rows * shape.dim; ++i) key(g, 0)[i] = float_to_half(random_.normal());
-    calibration_.on = shape.calibrates;
-    calibration_.tau_low = 0.25f;
-    calibration_.tau_high = 1.5f;
+    calibration_ = {.on = shape.calibrates, .tau_low = 0.25f, .tau_high = 1.5f};
     for (int64_t row = 0; row < shape.rows; ++row) is_visual_.push_back(random_.integer(0, 1) == 0 ? 1 : 0);
     readers_.assign(static_cast<size_t>(shape.rows) + 1, 0);
     for (int64_t row = shape.rows; row-- > 0;) {
@@ -47,8 +45,9 @@ class ScoreCase {
   KvCalibration& calibration() { return calibration_; }
 
   /// Runs the op and checks everything but the numbers. Scores of each key/value head.
-  std::vector<std::vector<float>> score(Queue& queue) {
+  std::vector<std::vector<float>> score(Queue& queue, bool adds = false, float before = 0) {
     Guarded<float> scores(shape_.kv_heads, shape_.rows, shape_.rows + 3);
+    for (int64_t g = 0; adds && g < shape_.kv_heads; ++g) std::fill_n(scores.view().row(g), shape_.rows, before);
     Guarded<float> facts(shape_.kv_heads, shape_.rows, shape_.rows + 2);
     const int64_t bytes =
         score_rows_scratch_bytes(shape_.window, shape_.rows, shape_.heads, shape_.dim, queue.traits());
@@ -64,6 +63,7 @@ class ScoreCase {
                          .rope = past_.rope(),
                          .calibration = calibration_},
                 .observers = observers(),
+                .adds = adds,
                 .adds_one = shape_.adds_one,
                 .fact = shape_.fact,
                 .facts = shape_.fact == AttentionFact::kNone ? DeviceView<float>() : facts.view(),
@@ -71,10 +71,8 @@ class ScoreCase {
                 .scratch = scratch.view()},
                queue);
     REQUIRE_MESSAGE(queue.finish().ok(), last_failure().sentence);
-    CHECK(scores.intact());
+    CHECK((scores.intact() && scratch.intact() && facts.intact()));
     CHECK(scores.untouched_count() == 0);
-    CHECK(scratch.intact());
-    CHECK(facts.intact());
     CHECK(facts.untouched_count() == (shape_.fact == AttentionFact::kNone ? shape_.kv_heads * shape_.rows : 0));
     facts_.clear();
     for (int64_t g = 0; g < shape_.kv_heads; ++g) facts_.emplace_back(&facts.at(g, 0), &facts.at(g, 0) + shape_.rows);
@@ -137,7 +135,7 @@ class ScoreCase {
  private:
   ObservingRows observers() const {
     return {shape_.observers, shape_.observers == Observers::kAll ? nullptr : is_visual_.data(),
-            shape_.some_read ? readers_.data() : nullptr};
+            shape_.some_read ? readers_.data() : nullptr, shape_.decay};
   }
   int64_t width() const { return int64_t{shape_.heads} * shape_.dim; }
   int64_t capacity() const { return shape_.rows + 2; }
@@ -165,10 +163,11 @@ class ScoreCase {
     for (int64_t row = 0; row < visible; ++row) scores.push_back(score_of(own[static_cast<size_t>(row)]));
     const double largest = *std::max_element(scores.begin(), scores.end());
     double sum = shape_.adds_one ? std::exp(-largest) : 0;
+    const double times = std::pow(static_cast<double>(shape_.decay), shape_.rows - visible);
     for (double& score : scores) sum += score = std::exp(score - largest);
     for (int64_t row = 0; row < visible; ++row) {
       const double weight = scores[static_cast<size_t>(before + row)], share = weight / sum;
-      sums.scores[static_cast<size_t>(row)] += share;
+      sums.scores[static_cast<size_t>(row)] += times * share;
       double& fact = sums.facts[static_cast<size_t>(row)];
       if (shape_.fact == AttentionFact::kEntropy && share > 0) fact -= share * std::log(share);
       if (shape_.fact == AttentionFact::kDensity && weight >= slack * static_cast<double>(kDensityShare))

@@ -31,6 +31,7 @@ struct ScoreShape {
   Observers observers = Observers::kAll;
   bool adds_one = false;
   AttentionFact fact = AttentionFact::kNone;
+  float decay = 1;
   bool some_read = false;  // only some queries are known: the others are zeros
 };
 

@@ -184,6 +184,24 @@ TEST_CASE("score_rows leaves out the queries that are not known, whatever else i
   });
 }
 
+TEST_CASE("score_rows weighs rows as a moving average does, and adds to the scores of the layers before") {
+  test::for_each_backend([](Queue& queue) {
+    uint64_t seed = 900;
+    for (const float decay : {0.9f, 0.5f}) {
+      for (Shape shape : {Shape{1, 1, 1, 1, 8}, Shape{70, 9, 6, 2, 72, {{20, 20}, {3, 5}}}, Shape{150, 150, 4, 2, 64},
+                          Shape{90, 20, 4, 1, 128, {{50, 60, true}, {30, 30}}, true}}) {
+        shape.decay = decay;
+        Case instance(shape, ++seed, queue);
+        const auto scores = instance.score(queue);
+        instance.check_numbers(scores, queue.on_cuda() ? 1e-4 : 3e-5);
+        const auto added = instance.score(queue, true, 2.5f);
+        for (size_t g = 0; g < scores.size(); ++g)
+          for (size_t row = 0; row < scores[g].size(); ++row) CHECK(added[g][row] == 2.5f + scores[g][row]);
+      }
+    }
+  });
+}
+
 TEST_CASE("what visual queries and text queries give adds up to what all give") {
   test::for_each_backend([&](Queue& queue) {
     Shape shape{170, 60, 6, 2, 64, {{30, 30}}};
