@@ -156,9 +156,10 @@ Status check_links(const EngineShape& s) {
                         "sessions cannot share them: plan no shared images");
   if (s.reuse.carries() && s.policy.looks_first())
     return OCELLUS_FAIL(Code::kBadArgument,
-                        "carry changes linked images as their prompt is read, and %s reads packed prompts twice: plan "
-                        "spread, or 16 bits",
-                        s.policy.evict->method().name);
+                        "carry changes linked images as their prompt is read, and %s reads %sprompts twice: plan "
+                        "spread%s",
+                        s.policy.evict->method().name, s.policy.is_late() ? "packed " : "",
+                        s.policy.is_late() ? ", or 16 bits" : ", or a ranking by layer");
   if (s.reuse.picks() == PickRule::kFirstOfTiles && s.pictures.preprocess.rules->has_map)
     return OCELLUS_FAIL(
         Code::kUnsupported,
@@ -195,12 +196,12 @@ void size_evicted(const ChunkFacts& all, EngineShape* s) {
   s->kv.image_slots = 0;
   // Surviving text replaces the text that came in; f16 images add to it.
   const int64_t first = images * policy.first_f16_rows();
-  const int64_t f16_slots = session.text_tokens + (policy.packs() ? window + first : policy.most_visual(all));
+  const int64_t f16_slots = session.text_tokens + (policy.packs() ? window + first : policy.most_visual(all, images));
   session.pages = blocks_of(f16_slots, kPageSlots) + images;
   if (!policy.packs()) return;
   // At least one slot of every prompt stays, even where that is more than the share to keep.
   const bool packs_text = policy.packs_text();
-  const int64_t visual = std::min(policy.most_visual(all) + images, packs_text ? all.rows : all.visual_rows);
+  const int64_t visual = std::min(policy.most_visual(all, images) + images, packs_text ? all.rows : all.visual_rows);
   s->kv.block_slots = static_cast<int32_t>(std::min<int64_t>(s->kv.block_slots, visual));
   const int64_t block = s->kv.block_slots;
   session.blocks = (visual + images * (block - 1)) / block;

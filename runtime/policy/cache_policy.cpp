@@ -97,7 +97,11 @@ const RowRule* CachePolicy::row_rule() const {
   return packs_oldest() ? &kivi_row_rule() : nullptr;
 }
 
-int64_t CachePolicy::kept_rows(int64_t rows) const {
+int64_t CachePolicy::clusters() const { return evicts() ? evict->clusters(options) : 0; }
+
+int64_t CachePolicy::kept_rows(int64_t rows) const { return std::min(share_of(rows) + clusters(), rows); }
+
+int64_t CachePolicy::share_of(int64_t rows) const {
   if (!evicts()) return rows;
   const double share = std::floor(static_cast<double>(keep) * static_cast<double>(rows));
   return std::clamp<int64_t>(static_cast<int64_t>(share), std::min<int64_t>(1, rows), rows);
@@ -108,6 +112,7 @@ Survivors CachePolicy::survivors(const ChunkFacts& facts) const {
   const int64_t kept = kept_rows(facts.rows);
   left.window = lists_rows() ? std::min(row_rule()->window(*this, kept), kept) : 0;
   left.budget = kept - left.window;
+  left.centres = kept - share_of(facts.rows);
   if (keeps_text()) left.budget = std::clamp(facts.text_rows(), left.budget, facts.rows - left.window);
   if (is_late()) left.budget = facts.rows - left.window;
   // The split of the slots between text and images is known per head, and only after scoring.
@@ -122,13 +127,15 @@ Survivors CachePolicy::survivors(const ChunkFacts& facts) const {
   return left;
 }
 
-int64_t CachePolicy::most_visual(const ChunkFacts& facts) const {
+int64_t CachePolicy::most_visual(const ChunkFacts& facts, int64_t chunks) const {
   if (is_late()) return packs_text() ? facts.rows : facts.visual_rows;
   const int64_t text = packs_text() && keeps_text() ? facts.text_rows() : 0;
-  return std::min(kept_rows(facts.rows) + text, packs_text() ? facts.rows : facts.visual_rows);
+  const int64_t kept = share_of(facts.rows) + std::max<int64_t>(chunks, 1) * clusters();
+  return std::min(kept + text, packs_text() ? facts.rows : facts.visual_rows);
 }
 
 bool CachePolicy::keeps_text() const { return evicts() && lists_chunks() && evict->keeps_text(); }
+bool CachePolicy::ranks_layers_together() const { return evicts() && evict->ranks_layers_together(options); }
 bool CachePolicy::is_late() const { return evicts() && evict->is_late(); }
 
 Status parse_eviction(const char (&text)[OCELLUS_METHOD_TEXT], const EvictionRule** rule, MethodValues* options) {

@@ -40,10 +40,11 @@ struct ChunkFacts {
 
 /// Rows of a chunk that a policy keeps, per layer and key/value head.
 struct Survivors {
-  int64_t window = 0;  // last rows, all kept
-  int64_t budget = 0;  // number of other rows kept
-  int64_t text = 0;    // maximum of slots that stay f16
-  int64_t visual = 0;  // maximum of slots that are packed: visual ones, with pack_text all; 0 if all stay f16
+  int64_t window = 0;   // last rows, all kept
+  int64_t budget = 0;   // number of other rows kept
+  int64_t centres = 0;  // part of the budget for clusters of dropped rows, beyond the share
+  int64_t text = 0;     // maximum of slots that stay f16
+  int64_t visual = 0;   // maximum of slots that are packed: visual ones, with pack_text all; 0 if all stay f16
   int64_t slots() const { return window + budget; }
 };
 
@@ -100,15 +101,20 @@ struct CachePolicy {
   /// True if the slots of a layer are known only after all layers. Until then all rows stand in f16 pages; or, if the
   /// cache packs, a prompt goes through the layers twice, and nothing is stored the first time.
   bool is_late() const;
-  bool looks_first() const { return is_late() && packs(); }
+  bool looks_first() const { return (is_late() && packs()) || ranks_layers_together(); }
+  bool ranks_layers_together() const;
 
-  /// Number of rows kept of `rows` that compete.
+  /// Number of rows kept of `rows` that compete, clusters of the others included.
   int64_t kept_rows(int64_t rows) const;
   /// Maximum that a chunk leaves under the policy's rule if all rows compete.
   Survivors survivors(const ChunkFacts& facts) const;
-  /// Maximum of visual slots that several chunks leave whose sum is `facts`, one more for every chunk whose share is
+  /// Maximum of visual slots that `chunks` chunks leave whose sum is `facts`, one more for every chunk whose share is
   /// smaller than that; with pack_text of all slots.
-  int64_t most_visual(const ChunkFacts& facts) const;
+  int64_t most_visual(const ChunkFacts& facts, int64_t chunks) const;
+
+ private:
+  int64_t share_of(int64_t rows) const;
+  int64_t clusters() const;
 };
 
 /// Parses ocellus_cache_policy.evict; null for "none" and for an empty text. kBadArgument as ocellus_method_check.

@@ -332,10 +332,9 @@ void compress_all_layers(const LayerToCompress& last, Queue& queue) {
 }
 
 bool end_looks(const TextConfig& config, const CompressScratch& scratch, CompressPlan* plan, Queue& queue) {
-  if (!share_slots(config, *plan, scratch, queue)) return false;
   plan->looks = false;
-  plan->shares = true;
-  return true;
+  plan->shares = scratch.policy.is_late();
+  return plan->shares ? share_slots(config, *plan, scratch, queue) : queue.ok();
 }
 
 }  // namespace ocellus

@@ -103,7 +103,7 @@ void compress_layer(const LayerToCompress& layer, Queue& queue);
 /// Late: waits for the last layer, computes shares, then chooses and stores the kept rows of all layers. `last`: that
 /// layer, whose rows are overwritten.
 void compress_all_layers(const LayerToCompress& last, Queue& queue);
-/// Ends the looks: waits for the last layer and computes shares. False if the queue has failed.
+/// Ends the looks: late, waits for the last layer and computes shares. False if the queue has failed.
 bool end_looks(const TextConfig& config, const CompressScratch& scratch, CompressPlan* plan, Queue& queue);
 
 }  // namespace ocellus

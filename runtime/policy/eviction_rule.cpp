@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "kernels/cache/cluster_kv.h"
 #include "kernels/cache/merge_similar_kv.h"
 #include "kernels/cache/order_scores.h"
 #include "kernels/cache/refine_scores.h"
@@ -17,10 +18,10 @@ namespace {
 /// Rows whose queries are used for scoring.
 enum class Observed : uint8_t { kNone, kWindow, kAll };
 /// Words of Elastic Cache's options, in the order of their tables below.
-enum class Ranking : uint8_t { kLayer, kHead };
-enum class Metric : uint8_t { kSum, kMean };
+enum class Ranking : uint8_t { kLayer, kHead, kShared };
+enum class Metric : uint8_t { kSum, kMean, kMovingAverage };
 enum class Discard : uint8_t { kFixed, kOldest, kAttention };
-enum class MergeWord : uint8_t { kNearest, kNone };
+enum class MergeWord : uint8_t { kNearest, kNone, kClusters };
 /// True if the method has the option, and its value is the word.
 template <class Word>
 bool says(const MethodValues& options, const char* key, Word word) {
@@ -61,6 +62,31 @@ int64_t david_visual_quota(const MethodValues& options, int64_t budget) {
   return static_cast<int64_t>(std::floor(static_cast<double>(budget) * share));
 }
 
+/// Scratch of clusters, in memory that scoring no longer needs.
+struct ClusterScratch {
+  static constexpr int64_t kClusters = 10;  // Elastic Cache, section 4.4
+
+  DeviceView<int32_t> seeds;     // [G, kClusters]
+  DeviceView<int32_t> clusters;  // [G, T]
+  DeviceView<float> centres;
+
+  static int64_t bytes(const TextConfig& c, int64_t rows) {
+    return seed_bytes(c) + rule_matrix_bytes(c, rows) + rule_matrix_bytes(c, kClusters * (2 * c.head_dim + 1));
+  }
+  explicit ClusterScratch(const LayerToCompress& a) {
+    const TextConfig& c = a.config;
+    const int64_t rows = a.plan.facts.rows;
+    std::byte* const memory = a.scratch.rule.data;
+    seeds = {reinterpret_cast<int32_t*>(memory), c.kv_heads, kClusters};
+    clusters = {reinterpret_cast<int32_t*>(memory + seed_bytes(c)), c.kv_heads, rows};
+    centres = {reinterpret_cast<float*>(memory + seed_bytes(c) + rule_matrix_bytes(c, rows)), c.kv_heads,
+               kClusters * (2 * c.head_dim + 1)};
+  }
+
+ private:
+  static int64_t seed_bytes(const TextConfig& c) { return rule_matrix_bytes(c, kClusters); }
+};
+
 class ScoredRule final : public EvictionRule {
  public:
   explicit constexpr ScoredRule(const ScoredMethod& method) : EvictionRule(method.method), method_(method) {}
@@ -90,24 +116,42 @@ class ScoredRule final : public EvictionRule {
   }
 
   bool keeps_text() const override { return method_.all_text; }
+  bool ranks_layers_together(const MethodValues& options) const override {
+    return says(options, "ranking", Ranking::kShared);
+  }
+  int64_t clusters(const MethodValues& options) const override {
+    return says(options, "merge", MergeWord::kClusters) ? ClusterScratch::kClusters : 0;
+  }
   bool watches_ncar() const override { return method_.stage == SelectStage::kUntilSwitch; }
 
   int64_t scratch_bytes(const TextConfig& c, int64_t observed, int64_t rows,
                         const DeviceTraits& device) const override {
     const bool numbers_rows = method_.merge == Merge::kSimilar || method_.by_order;
-    const int64_t numbers = numbers_rows ? rows * c.kv_heads * int64_t{sizeof(int32_t)} : 0;
+    const int64_t numbers = numbers_rows                       ? rows * c.kv_heads * int64_t{sizeof(int32_t)}
+                            : method_.merge == Merge::kNearest ? ClusterScratch::bytes(c, rows)
+                                                               : 0;
     if (method_.observed == Observed::kNone) return numbers;
     return std::max(numbers, score_rows_scratch_bytes(observed, rows, c.query_heads, c.head_dim, device));
   }
 
+  /// With one ranking for all layers: adds the layer's scores to those before it.
+  void observe(const LayerToCompress& a, Queue& queue) const override {
+    ScoreRowsArgs args = scoring_by_metric(a);
+    args.adds = a.layer.index > 0;
+    score_rows(args, queue);
+  }
+
   void choose(const LayerToCompress& a, Queue& queue) const override {
-    score(a, queue);
+    const bool is_ranked = a.layer.index > 0 && ranks_layers_together(a.scratch.policy.options);  // by the first layer
+    if (!is_ranked) rank(a, queue);
     SelectSlotsArgs args = a.plan.one_image ? selection_of_image(a) : selection(a, method_.stage);
     set_options(a.scratch.policy.options, a.plan, &args);
     if (method_.observed == Observed::kAll || a.readers != nullptr) args.observed = a.plan.observers;
+    if (a.plan.survivors.centres > 0 && !is_ranked) seed(a, args, queue);
     select_slots(args, queue);
-    if (method_.merge != Merge::kNone && !says(a.scratch.policy.options, "merge", MergeWord::kNone))
-      merge(a, args, queue);
+    if (a.plan.survivors.centres > 0) return cluster(a, args, queue);
+    if (method_.merge == Merge::kNone || says(a.scratch.policy.options, "merge", MergeWord::kNone)) return;
+    if (clusters(a.scratch.policy.options) == 0) merge(a, args, queue);
   }
 
  private:
@@ -127,9 +171,16 @@ class ScoredRule final : public EvictionRule {
     if (!plan.one_image) args->visual_quota = david_visual_quota(options, plan.survivors.budget);
   }
 
-  void score(const LayerToCompress& a, Queue& queue) const {
-    if (method_.observed != Observed::kNone) score_rows(scoring(a), queue);
+  static ScoreRowsArgs scoring_by_metric(const LayerToCompress& a) {
     const MethodValues& options = a.scratch.policy.options;
+    ScoreRowsArgs args = scoring(a);
+    if (says(options, "metric", Metric::kMovingAverage)) args.observers.decay = options.number("decay");
+    return args;
+  }
+
+  void rank(const LayerToCompress& a, Queue& queue) const {
+    const MethodValues& options = a.scratch.policy.options;
+    if (method_.observed != Observed::kNone && !ranks_layers_together(options)) score_rows(scoring_by_metric(a), queue);
     const uint64_t seed = method_.random ? static_cast<uint64_t>(options.number("seed")) : 0;
     const RefineScoresArgs refined{.scores = a.scores(),
                                    .rows = a.rows,
@@ -152,6 +203,28 @@ class ScoredRule final : public EvictionRule {
                     .end = a.plan.facts.rows - a.plan.survivors.window,
                     .order = row_numbers(a)},
                    queue);
+  }
+
+  /// Lets the selection keep seeds of clusters besides the rows that it keeps without.
+  void seed(const LayerToCompress& a, SelectSlotsArgs without, Queue& queue) const {
+    without.budget -= a.plan.survivors.centres;
+    without.visual_quota -= a.plan.survivors.centres;
+    select_slots(without, queue);
+    seed_clusters({.kept = merging(a, without, 0, a.plan.facts.rows),
+                   .row_count = a.plan.facts.rows,
+                   .seeds = ClusterScratch(a).seeds,
+                   .scores = a.scores()},
+                  queue);
+  }
+
+  void cluster(const LayerToCompress& a, const SelectSlotsArgs& kept, Queue& queue) const {
+    const ClusterScratch scratch(a);
+    cluster_kv({.kept = merging(a, kept, 0, a.plan.facts.rows),
+                .row_count = a.plan.facts.rows,
+                .seeds = scratch.seeds,
+                .clusters = scratch.clusters,
+                .centres = scratch.centres},
+               queue);
   }
 
   void merge(const LayerToCompress& a, const SelectSlotsArgs& kept, Queue& queue) const {
@@ -202,11 +275,32 @@ constexpr ocellus_method_option kLastWindow = window_option("Recent tokens to ke
 constexpr ocellus_method_option kOneWindow[] = {kLastWindow};
 // Elastic Cache's own settings are the standard ones, the others the ablations of its table 3.
 constexpr ocellus_method_option kMergeOption = {
-    "merge", "nearest|none", 1, 0, 0, "nearest", "Dropped tokens are merged into the nearest kept one, or lost."};
+    "merge",
+    "nearest|none|clusters",
+    1,
+    0,
+    0,
+    "nearest",
+    "Dropped tokens are merged into the nearest kept one, lost, or kept as the means of ten clusters of their keys, in "
+    "ten more slots."};
 constexpr ocellus_method_option kRanking = {
-    "ranking", "layer|head", 1, 0, 0, "layer", "One ranking for a layer, or for each of its heads."};
+    "ranking",
+    "layer|head|shared",
+    1,
+    0,
+    0,
+    "layer",
+    "One ranking for a layer, for each of its heads, or for all layers (prompts are read twice)."};
 constexpr ocellus_method_option kMetric = {
-    "metric", "sum|mean", 1, 0, 0, "sum", "Sum of the attention to a token, or its mean over the tokens that read it."};
+    "metric",
+    "sum|mean|moving-average",
+    1,
+    0,
+    0,
+    "sum",
+    "Sum of the attention to a token, its mean over the tokens that read it, or its exponential moving average."};
+constexpr ocellus_method_option kDecay = {
+    "decay", nullptr, 0.001, 0.9999, 0, "0.9", "Of the moving average: weight of all tokens before the last one."};
 constexpr ocellus_method_option kDiscard = {
     "discard",
     "fixed|oldest|attention",
@@ -217,8 +311,9 @@ constexpr ocellus_method_option kDiscard = {
     "During answers: the oldest token after a fixed place, the oldest but the first, or the one with least attention."};
 constexpr ocellus_method_option kPlace = {
     "place", nullptr, 1, 65536, 1, "25", "The fixed place, in kept tokens before the prompt's end."};
-constexpr ocellus_method_option kElasticPrefillOptions[] = {kLastWindow, kMergeOption, kRanking, kMetric};
-constexpr ocellus_method_option kElasticOptions[] = {kLastWindow, kMergeOption, kRanking, kMetric, kDiscard, kPlace};
+constexpr ocellus_method_option kElasticPrefillOptions[] = {kLastWindow, kMergeOption, kRanking, kMetric, kDecay};
+constexpr ocellus_method_option kElasticOptions[] = {kLastWindow, kMergeOption, kRanking, kMetric,
+                                                     kDecay,      kDiscard,     kPlace};
 constexpr ocellus_method_option kRandomOptions[] = {kShortWindow,
                                                     {"seed", nullptr, 0, 255, 1, "0", "Seed of the choice."}};
 constexpr ocellus_method_option kRestWindow[] = {

@@ -76,6 +76,11 @@ class EvictionRule : public RowRule {
   virtual AnswerRule answers(const MethodValues&) const { return {}; }
   /// True if all text is kept, even beyond the share (and images get the rest).
   virtual bool keeps_text() const { return false; }
+  /// True if all layers keep the same rows. A prompt then goes through the layers twice: first they are observed, then
+  /// choose() finds the sums of observe() in layer.scores().
+  virtual bool ranks_layers_together(const MethodValues&) const { return false; }
+  /// Number of clusters of dropped rows that take slots beyond the share.
+  virtual int64_t clusters(const MethodValues&) const { return 0; }
   /// True if NCAR is tracked from layer to layer (NcarState).
   virtual bool watches_ncar() const { return false; }
 

@@ -90,12 +90,18 @@ TEST_CASE("the ranking and the merging of Elastic Cache change what is read, and
   std::vector<uint64_t> hashes;
   for (const std::string_view method :
        {"elastic-prefill", "elastic-repo", "elastic-derope-prefill", "elastic-prefill:merge=none",
-        "elastic-prefill:ranking=head", "elastic-prefill:metric=mean"}) {
+        "elastic-prefill:ranking=head", "elastic-prefill:metric=mean", "elastic-prefill:metric=moving-average",
+        "elastic-prefill:ranking=shared", "elastic-prefill:merge=clusters",
+        "elastic-prefill:merge=clusters,ranking=shared"}) {
+    CAPTURE(method);
     ocellus_limits limits = evicting_limits(4, 200, method, 0.3f);
     limits.cache.compress_at = OCELLUS_COMPRESS_BEFORE_SUFFIX;
     const Read read = read_golden(13, limits);
     const EvictedRows& rows = read.session->cache().evicted(0);
-    CHECK(all_are(kept_counts(*read.session, 0).text, static_cast<int64_t>(0.3f * static_cast<float>(rows.rows))));
+    const int64_t centres = method.find("clusters") != std::string_view::npos ? 10 : 0;
+    CHECK(all_are(kept_counts(*read.session, 0).text,
+                  static_cast<int64_t>(0.3f * static_cast<float>(rows.rows)) + centres));
+    CHECK(read.stats.kv_bytes + read.stats.kv_waste_bytes == read.engine->memory().pools.used_bytes());
     hashes.push_back(read.stats.logits_hash);
   }
   std::sort(hashes.begin(), hashes.end());
@@ -132,9 +138,11 @@ TEST_CASE("CSP keeps its share, and the share of attention between modalities de
 }
 
 TEST_CASE("every way of eviction works where images are cut down one by one, but the late ones refuse") {
-  for (const std::string_view method : {"look-m-all-text", "elastic-repo", "elastic-derope-prefill", "csp", "random"}) {
+  for (const std::string_view method : {"look-m-all-text", "elastic-repo", "elastic-derope-prefill", "csp", "random",
+                                        "elastic-prefill:merge=clusters,ranking=shared"}) {
     const Read read = read_golden(13, evicting_limits(4, 200, method, 0.5f, 16, OCELLUS_COMPRESS_IMAGE_END));
-    const int64_t slots = read.images * kImageSlots / 2 + read.session->cache().text_slots();
+    const int64_t centres = method.find("clusters") != std::string_view::npos ? 10 : 0;
+    const int64_t slots = read.images * (kImageSlots / 2 + centres) + read.session->cache().text_slots();
     CHECK(read.stats.kv_bytes == slots * read.engine->shape().kv.slot_bytes());
   }
   for (const std::string_view method : {"vl-cache", "meda"}) {
